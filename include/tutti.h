@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tutti: collective communication with the NCCL programming model on any machine.
+ *
+ * Conventions that hold for every function of this header:
+ *
+ * - It returns tuttiSuccess or one code of tuttiResult_t, and writes its outputs
+ *   only on success. tuttiGetLastError() has the sentence that belongs to the code.
+ * - A communicator is used by one thread at a time. tuttiCommAbort and
+ *   tuttiCommGetAsyncError may be called from any thread at any time.
+ * - A wrong argument is refused before anything is queued; nothing is lost and
+ *   the communicator stays usable. After tuttiRemoteError, tuttiSystemError,
+ *   tuttiInternalError or a mismatch between ranks (tuttiInvalidUsage) the
+ *   communicator moves no more data: every further call returns the first error,
+ *   and only tuttiCommAbort, tuttiCommDestroy and the getters are of use.
+ * - No call waits for ever: a dead rank ends it within a second, a silent host
+ *   within TUTTI_UNREACHABLE_MS, a late rank after `timeout_ms`. */
+#ifndef TUTTI_H
+#define TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_MAJOR 0
+#define TUTTI_MINOR 1
+#define TUTTI_PATCH 0
+#define TUTTI_VERSION(x, y, z) ((x) * 10000 + (y) * 100 + (z))
+#define TUTTI_VERSION_CODE TUTTI_VERSION(TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH)
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+/* The values are NCCL's. */
+typedef enum {
+  tuttiSuccess = 0,
+  tuttiUnhandledCudaError = 1, /* a CUDA call failed */
+  tuttiSystemError = 2,        /* a system call failed; the sentence has errno and the remedy */
+  tuttiInternalError = 3,      /* a fault of this library: please report the sentence */
+  tuttiInvalidArgument = 4,    /* one argument is wrong; the sentence names it */
+  tuttiInvalidUsage = 5,       /* the call is wrong here, or differs between ranks */
+  tuttiRemoteError = 6,        /* a rank died, left, is unreachable or too late */
+  tuttiInProgress = 7,         /* not finished yet; not an error */
+  tuttiNumResults = 8
+} tuttiResult_t;
+
+/* The values are NCCL's. Floats of 16 and 8 bits are added in fp32 and rounded
+ * once (nearest even) at every reduce step. */
+typedef enum {
+  tuttiInt8 = 0, tuttiChar = 0,
+  tuttiUint8 = 1,
+  tuttiInt32 = 2, tuttiInt = 2,
+  tuttiUint32 = 3,
+  tuttiInt64 = 4,
+  tuttiUint64 = 5,
+  tuttiFloat16 = 6, tuttiHalf = 6,
+  tuttiFloat32 = 7, tuttiFloat = 7,
+  tuttiFloat64 = 8, tuttiDouble = 8,
+  tuttiBfloat16 = 9,
+  tuttiFloat8e4m3 = 10, /* OCP E4M3: no infinity, overflow saturates to +-448 */
+  tuttiFloat8e5m2 = 11, /* OCP E5M2: with infinity */
+  tuttiNumTypes = 12
+} tuttiDataType_t;
+
+/* The values are NCCL's. Integers wrap. NaN passes through sum, prod and avg;
+ * max and min prefer the number (as fmax, fmin), and max(-0, +0) is +0,
+ * min(-0, +0) is -0. Avg multiplies each contribution by 1/nranks in fp32 (fp64
+ * for fp64) before adding, and divides the sum of integers by nranks, truncating
+ * toward zero. */
+typedef enum {
+  tuttiSum = 0,
+  tuttiProd = 1,
+  tuttiMax = 2,
+  tuttiMin = 3,
+  tuttiAvg = 4,
+  tuttiNumOps = 5,
+  tuttiMaxRedOp = 0x7fffffff
+} tuttiRedOp_t;
+
+typedef struct tuttiComm *tuttiComm_t;     /* one rank's membership in a group of ranks */
+typedef struct tuttiStream *tuttiStream_t; /* an ordered queue of operations; NULL: see below */
+
+#define TUTTI_UNIQUE_ID_BYTES 128
+
+/* The ticket of one communicator: made by one process, copied unchanged to all
+ * others through any channel. It carries the key that admits to the communicator:
+ * who can read it can join. */
+typedef struct {
+  char internal[TUTTI_UNIQUE_ID_BYTES];
+} tuttiUniqueId;
+
+#define TUTTI_CONFIG_UNDEF_INT INT32_MIN
+
+/* Options of a communicator. Always start from TUTTI_CONFIG_INITIALIZER: `size`
+ * and `version` tell the library which fields the program knows. A field left
+ * undefined (TUTTI_CONFIG_UNDEF_INT, NULL) takes its default. The environment
+ * overrides the program. Strings are copied. */
+typedef struct {
+  size_t size;
+  uint32_t magic;
+  uint32_t version;
+  int blocking;           /* 1: init returns when done (default); 0: it returns tuttiInProgress */
+  int timeout_ms;         /* a rank this late is an error; 0: never; default 1,800,000 (TUTTI_TIMEOUT_MS) */
+  const char *name;       /* of the communicator, in logs and errors; at most 63 bytes */
+  const char *transports; /* allowed ones in order of preference, "shm,tcp" (TUTTI_TRANSPORTS) */
+} tuttiConfig_t;
+
+#define TUTTI_CONFIG_MAGIC 0x7477696eu
+#define TUTTI_CONFIG_INITIALIZER \
+  { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
+    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL }
+
+/* What a launcher told this process. See tuttiGetLaunch. */
+typedef struct {
+  char launcher[16]; /* "tutti", "pmix", "torchrun", "comm_id"; "none" where no launcher was found */
+  int nprocs;        /* processes of the job; 1 without a launcher */
+  int proc;          /* this process, 0 .. nprocs - 1 */
+  int local_nprocs;  /* processes on this host; 1 if the launcher does not tell */
+  int local_proc;    /* this process on this host */
+  tuttiUniqueId id;  /* for one communicator over all processes of the job */
+} tuttiLaunch_t;
+
+/* Writes the version of the library, MAJOR * 10000 + MINOR * 100 + PATCH, to
+ * *version.
+ *
+ * Errors: tuttiInvalidArgument: version is NULL. */
+TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
+
+/* Makes the ticket of a new communicator and starts its rendezvous in this
+ * process: a service thread on the interface chosen by TUTTI_SOCKET_IFNAME waits
+ * for the ranks, so the process must live until all have joined. Copy the 128
+ * bytes to all ranks by any means. One ticket serves one communicator.
+ *
+ * With TUTTI_COMM_ID=host:port every process may call it and gets the same
+ * ticket; rank 0 opens that port in tuttiCommInitRank.
+ *
+ * Errors: tuttiInvalidArgument: id is NULL, or a setting is out of range.
+ * tuttiSystemError: no usable interface, no port, no thread. */
+TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
+
+/* Asks the environment which launcher started this process (`tutti run`; Open
+ * MPI's or any other PMIx launcher, srun --mpi=pmix; torchrun or anything that sets
+ * MASTER_ADDR, RANK and WORLD_SIZE; TUTTI_COMM_ID with RANK and WORLD_SIZE) and
+ * fills *launch. Without a launcher it succeeds with launcher "none", nprocs 1
+ * and a fresh id. Collective over the job's processes; later calls in the same
+ * process return the same answer. A process may bring several ranks under the
+ * same id.
+ *
+ * Errors: tuttiInvalidArgument: launch is NULL, or the environment contradicts
+ * itself (the sentence names the variable). tuttiSystemError: the launcher did
+ * not answer. tuttiInvalidUsage: the launcher carries no secret, the address is
+ * not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none is set. */
+TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
+
+/* Joins a communicator of nranks ranks as `rank` and writes its handle to *comm.
+ * Collective: returns when all ranks have joined. Several ranks may live in one
+ * process, each in its own thread or all inside one group. Inside a group *comm
+ * is written by the outermost tuttiGroupEnd.
+ *
+ * Must match across ranks: id, nranks, library version, and the settings that
+ * decide what goes on the wire.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL, nranks < 1, rank outside 0 .. nranks-1,
+ * id not made by this library. tuttiInvalidUsage: two processes claim one rank,
+ * nranks, version or settings differ (the sentence names the ranks).
+ * tuttiRemoteError: a rank died, or did not come within TUTTI_INIT_TIMEOUT_MS.
+ * tuttiSystemError: a resource is missing. */
+TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUniqueId id,
+                                          int rank);
+
+/* tuttiCommInitRank with options; config may be NULL. With blocking = 0 it
+ * returns tuttiInProgress with a valid *comm; poll tuttiCommGetAsyncError until
+ * that is tuttiSuccess, and call nothing else but tuttiCommAbort until then.
+ *
+ * Errors: as tuttiCommInitRank, and tuttiInvalidArgument for a config that was
+ * not initialised or has a field out of range (the sentence names it). */
+TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, tuttiUniqueId id,
+                                                int rank, tuttiConfig_t *config);
+
+/* Makes ndev ranks in this process, one communicator of ndev ranks, in
+ * comms[0 .. ndev-1]. devlist has ndev device numbers or is NULL; host memory
+ * has no devices, so they are only remembered (tuttiCommDevice). The ranks may be
+ * driven by one thread (inside groups) or by one thread each.
+ *
+ * Errors: as tuttiCommInitRank; tuttiInvalidArgument: comms NULL, ndev < 1. */
+TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist);
+
+/* Completes all operations queued on comm. No further operation is accepted
+ * afterwards. Does not wait for other ranks beyond what the operations need.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL or finalized already; the
+ * communicator's first error. */
+TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
+
+/* Finalizes comm if needed and frees it. Never waits for other ranks to destroy
+ * theirs. NULL is allowed.
+ *
+ * Errors: the communicator's first error (it is freed all the same). */
+TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
+
+/* Stops everything in progress on comm and frees it; may be called from any
+ * thread. Calls blocked inside return tuttiRemoteError first; other ranks see
+ * this rank leave. Never waits for other ranks. NULL is allowed. The handle is
+ * invalid afterwards for all threads. */
+TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
+
+/* Writes the number of ranks, this rank, or this rank's device (-1: host memory)
+ * to *count, *rank, *device.
+ *
+ * Errors: tuttiInvalidArgument: an argument is NULL. */
+TUTTI_API tuttiResult_t tuttiCommCount(const tuttiComm_t comm, int *count);
+TUTTI_API tuttiResult_t tuttiCommUserRank(const tuttiComm_t comm, int *rank);
+TUTTI_API tuttiResult_t tuttiCommDevice(const tuttiComm_t comm, int *device);
+
+/* Writes the state of comm to *result: tuttiSuccess, tuttiInProgress (init not
+ * finished) or its first error. Any thread, never blocks.
+ *
+ * Errors: tuttiInvalidArgument: an argument is NULL. */
+TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result);
+
+/* Returns a short constant text for a result code, never NULL. */
+TUTTI_API const char *tuttiGetErrorString(tuttiResult_t result);
+
+/* Returns the sentence of comm's first error if comm is not NULL and has one,
+ * else of the last error seen by the calling thread. Never NULL; "" if there is
+ * none. Valid until the next call of this function in the same thread. */
+TUTTI_API const char *tuttiGetLastError(tuttiComm_t comm);
+
+/* Allocates size bytes, aligned to 4096 and prefaulted, that peers on the same
+ * host may be able to read without a copy. Plain memory works everywhere too.
+ *
+ * Errors: tuttiInvalidArgument: ptr NULL. tuttiSystemError: out of memory. */
+TUTTI_API tuttiResult_t tuttiMemAlloc(void **ptr, size_t size);
+
+/* Frees what tuttiMemAlloc returned; NULL is allowed. No operation may use it.
+ *
+ * Errors: tuttiInvalidArgument: ptr is not such a pointer. */
+TUTTI_API tuttiResult_t tuttiMemFree(void *ptr);
+
+/* Host streams: an operation queued on a stream starts after those queued on it
+ * before, is carried out by the process's progress thread, and returns at once.
+ * Buffers must live, and must not be touched, until the stream has been
+ * synchronized or queried as done. A stream may serve several communicators.
+ *
+ * tuttiStreamQuery returns tuttiSuccess when all is done, tuttiInProgress if
+ * not; tuttiStreamSynchronize waits. Both return the first error of an operation
+ * of the stream. tuttiStreamDestroy waits first; NULL is allowed.
+ *
+ * Errors: tuttiInvalidArgument: stream NULL (create, query, synchronize). */
+TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t *stream);
+TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
+
+/* Between tuttiGroupStart and the outermost tuttiGroupEnd nothing runs: calls are
+ * only checked and collected, per thread. The outermost tuttiGroupEnd starts all of
+ * them together, on all their communicators, and returns when those on a NULL
+ * stream and all inits are done. If a call inside was refused, it says so at
+ * once, none of the group's calls starts, and tuttiGroupEnd returns the first
+ * refusal. Groups nest. Inits and collectives must not be mixed in one group.
+ *
+ * Errors of tuttiGroupEnd: tuttiInvalidUsage: without tuttiGroupStart, or inits
+ * mixed with collectives; else the first error of a call of the group. */
+TUTTI_API tuttiResult_t tuttiGroupStart(void);
+TUTTI_API tuttiResult_t tuttiGroupEnd(void);
+
+/* recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1.
+ *
+ * Buffers: count elements of `type` each, any alignment, any size including more
+ * than 2^31 elements. In place if sendbuff == recvbuff; any other overlap is an
+ * error. Out of place sendbuff is not written. With count 0 nothing is read,
+ * written or waited for, but the call counts in the order of calls.
+ *
+ * Must match across ranks: the order of calls on comm, count, type and op. A
+ * difference is tuttiInvalidUsage on all ranks that took part, naming two ranks
+ * and both calls. All ranks get the same bits.
+ *
+ * stream NULL: returns when recvbuff holds the result; the caller's thread does the work.
+ * Else queued on the stream, see tuttiStreamCreate.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL or not ready, a buffer NULL with count
+ * > 0, overlap, type or op unknown, count * size overflows. tuttiInvalidUsage:
+ * mismatch; comm finalized; used in a forked child. tuttiRemoteError: a rank
+ * died, left, is unreachable, or is later than the timeout. */
+TUTTI_API tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count,
+                                       tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
+                                       tuttiStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

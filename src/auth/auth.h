@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Keys and the handshake with which every connection starts. Pure: bytes in, bytes
+ * out, no sockets and no clock; net drives it. Primitive: keyed BLAKE2b of libsodium.
+ *
+ *   S -> C   32 B  magic 8 | nonce Ns 24
+ *   C -> S  112 B  magic 8 | version 4 | kind 2 | lane 2 | src 4 | dst 4 | epoch 8 |
+ *                  nonce Nc 24 | job 16 | zero 8 | MACc 32
+ *   S -> C   40 B  status 8 | MACs 32
+ *   MACc = BLAKE2b-256(K, "C" | Ns | the first 80 bytes of the client's message)
+ *   MACs = BLAKE2b-256(K, "S" | Ns | Nc | status)
+ * The server is authenticated by MACs, the client by MACc; nonces on both sides rule
+ * out replay, labels rule out reflection, and kind, ranks, lane and epoch are inside
+ * the MAC. Integers are little endian. Comparisons take constant time. */
+#ifndef TT_AUTH_H
+#define TT_AUTH_H
+
+#include "base/base.h"
+
+#define TT_KEY_BYTES 32
+#define TT_JOB_BYTES 16
+#define TT_NONCE_BYTES 24
+#define TT_CHALLENGE_BYTES 32
+#define TT_REPLY_BYTES 112
+#define TT_VERDICT_BYTES 40
+
+/* What admits to a communicator. */
+struct tt_pass {
+  uint8_t job[TT_JOB_BYTES];
+  uint8_t key[TT_KEY_BYTES];
+  uint64_t epoch; /* 0 at first; split and shrink make new ones */
+};
+
+enum tt_hello_kind {
+  TT_HELLO_NONE,
+  TT_HELLO_RENDEZVOUS, /* a rank to the root of the start-up; dst 0 */
+  TT_HELLO_LINK,       /* data link of a transport; lane says which */
+  TT_HELLO_CONTROL,    /* control link of watch */
+  TT_HELLO_SHARE       /* asks for a descriptor over a local socket; lane says which one */
+};
+
+struct tt_hello {
+  uint16_t kind; /* enum tt_hello_kind */
+  uint16_t lane;
+  uint32_t src, dst; /* ranks */
+};
+
+/* libsodium ready? Call before anything else here; cheap when repeated. */
+tuttiResult_t tt_auth_init(void);
+
+void tt_random(void *out, size_t len);
+void tt_wipe(void *secret, size_t len);
+
+/* out = BLAKE2b-256(key, label | data): a key for one purpose. label is a C string. */
+void tt_key_derive(uint8_t out[TT_KEY_BYTES], const uint8_t key[TT_KEY_BYTES], const char *label,
+                   const void *data, size_t len);
+
+/* Reads TUTTI_KEY_FILE: a regular file owned by the effective user, mode at most 0600, opened
+ * without following links, 16 to 4096 bytes; hashed into out. Errors: tuttiInvalidUsage
+ * with the path and the remedy. */
+tuttiResult_t tt_key_file_read(const char *path, uint8_t out[TT_KEY_BYTES]);
+
+/* Server: makes the challenge (and remembers it in Ns). */
+void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_BYTES]);
+
+/* Client: answers a challenge. nc is remembered for tt_verdict_check. Errors:
+ * tuttiRemoteError if the challenge is not ours (wrong magic). */
+tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
+                            const uint8_t challenge[TT_CHALLENGE_BYTES],
+                            const struct tt_pass *pass, const struct tt_hello *hello,
+                            uint8_t nc[TT_NONCE_BYTES]);
+
+/* Server: the unauthenticated job and epoch of a reply, to find the pass it claims. Returns 0
+ * if magic or version are not ours. */
+int tt_reply_claim(const uint8_t reply[TT_REPLY_BYTES], uint8_t job[TT_JOB_BYTES],
+                   uint64_t *epoch);
+
+/* Server: 1 and *hello filled if the reply is authentic, else 0. */
+int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
+                   const struct tt_pass *pass, struct tt_hello *hello);
+
+/* Server: the verdict on an authentic reply; status 0 is welcome, else a reason that the
+ * client gets to see. */
+enum tt_status { TT_WELCOME, TT_STATUS_TAKEN, TT_STATUS_UNKNOWN, TT_STATUS_FULL };
+void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
+                     const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
+                     const struct tt_pass *pass);
+
+/* Client: 1 and *status filled if the verdict is authentic, else 0. */
+int tt_verdict_check(const uint8_t verdict[TT_VERDICT_BYTES],
+                     const uint8_t challenge[TT_CHALLENGE_BYTES],
+                     const uint8_t nc[TT_NONCE_BYTES], const struct tt_pass *pass,
+                     uint64_t *status);
+
+#endif

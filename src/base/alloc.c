@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+#include "base/process.h"
+
+void *tt_alloc(size_t count, size_t size)
+{
+  if (atomic_load_explicit(&tt_process.alloc_countdown, memory_order_relaxed) > 0 &&
+      atomic_fetch_sub(&tt_process.alloc_countdown, 1) == 1)
+    return NULL;
+  return calloc(count ? count : 1, size ? size : 1);
+}
+
+void tt_free(void *pointer)
+{
+  free(pointer);
+}
+
+void tt_alloc_fail_at(long n)
+{
+  atomic_store(&tt_process.alloc_countdown, n);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What every folder may use: results and log, settings, time, allocation, the
+ * description of a call, and the one process object. Includes nothing above it. */
+#ifndef TT_BASE_H
+#define TT_BASE_H
+
+#include "base/alloc.h"
+#include "base/call.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/settings.h"
+#include "base/time.h"
+#include "tutti.h"
+
+#endif

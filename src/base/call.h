@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a rank called: the part of a collective call that must match across ranks.
+ * It is published for other ranks to compare, and travels in TCP headers. */
+#ifndef TT_BASE_CALL_H
+#define TT_BASE_CALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum tt_collective { TT_NO_COLLECTIVE, TT_ALL_REDUCE, TT_COLLECTIVES };
+
+/* 32 bytes, the same layout in memory and on the wire (little endian). */
+struct tt_call {
+  uint64_t op;        /* 1, 2, ...: number of the call on its communicator; 0: none yet */
+  uint64_t count;     /* elements */
+  uint8_t collective; /* enum tt_collective */
+  uint8_t type;       /* tuttiDataType_t */
+  uint8_t redop;      /* tuttiRedOp_t */
+  uint8_t algo;       /* index into tt_algos; chosen from the rest, so it matches if they do */
+  int32_t root;       /* -1 where the collective has none */
+  uint64_t reserved;  /* 0 */
+};
+
+/* The word in front of every message: low 32 bits of op in its upper half, a hash
+ * of everything else in its lower half. Equal calls give equal words. Never 0. */
+uint64_t tt_call_word(const struct tt_call *call);
+static inline uint32_t tt_word_op(uint64_t word) { return (uint32_t)(word >> 32); }
+
+/* "AllReduce #12 (count 1024, float, sum)" into text; returns text. */
+const char *tt_call_text(const struct tt_call *call, char *text, size_t size);
+#define TT_CALL_TEXT_BYTES 128
+
+const char *tt_type_name(int type);   /* "int8" .. as nccl-tests prints them; "?" if unknown */
+const char *tt_redop_name(int redop); /* "sum" ..; "?" if unknown */
+size_t tt_type_size(int type);        /* bytes of an element; 0 if unknown */
+
+#endif

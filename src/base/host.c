@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PF_EXITING 0x4 /* include/linux/sched.h: the kernel is taking the process down */
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
+{
+  const unsigned char *bytes = data;
+  for (size_t i = 0; i < len; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
+  return hash;
+}
+
+/* Reads a small file; returns its length, or -1. */
+static ssize_t slurp(const char *path, char *buffer, size_t size)
+{
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t n = read(fd, buffer, size - 1);
+  int saved = errno;
+  close(fd);
+  errno = saved;
+  if (n >= 0) buffer[n] = 0;
+  return n;
+}
+
+static uint64_t namespace_inode(const char *path)
+{
+  struct stat status;
+  return stat(path, &status) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
+uint64_t tt_host_id(const char *override)
+{
+  uint64_t hash = 0xcbf29ce484222325u;
+  if (override && *override) return hash_bytes(hash, override, strlen(override));
+  char boot[64], name[TT_HOST_NAME_BYTES];
+  ssize_t n = slurp("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+  if (n > 0) hash = hash_bytes(hash, boot, (size_t)n);
+  tt_host_name(name);
+  hash = hash_bytes(hash, name, strlen(name));
+  uint64_t network = namespace_inode("/proc/self/ns/net");
+  return hash_bytes(hash, &network, sizeof network);
+}
+
+void tt_host_name(char name[TT_HOST_NAME_BYTES])
+{
+  if (gethostname(name, TT_HOST_NAME_BYTES) != 0) strcpy(name, "unknown");
+  name[TT_HOST_NAME_BYTES - 1] = 0;
+}
+
+int tt_host_cores(void)
+{
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? (int)online : 1;
+}
+
+uint64_t tt_pid_namespace(void)
+{
+  return namespace_inode("/proc/self/ns/pid");
+}
+
+struct stat_fields {
+  char state;
+  unsigned flags;
+  uint64_t start;
+};
+
+/* Fields 3, 9 and 22 of /proc/<pid>/stat; the name in field 2 may hold anything. */
+static int stat_read(pid_t pid, struct stat_fields *fields)
+{
+  char path[64], text[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  if (slurp(path, text, sizeof text) <= 0) return -1;
+  char *at = strrchr(text, ')');
+  unsigned long long start = 0;
+  if (!at || sscanf(at + 1,
+                    " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                    &fields->state, &fields->flags, &start) != 3) {
+    errno = EINVAL;
+    return -1;
+  }
+  fields->start = start;
+  return 0;
+}
+
+uint64_t tt_process_start(pid_t pid)
+{
+  struct stat_fields fields;
+  return stat_read(pid, &fields) == 0 ? fields.start : 0;
+}
+
+enum tt_life tt_process_life(pid_t pid, uint64_t start)
+{
+  struct stat_fields fields;
+  if (stat_read(pid, &fields) != 0) {
+    if (errno != ENOENT && errno != ESRCH) return TT_LIFE_UNKNOWN;
+    /* Without /proc at all nothing can be said. */
+    return access("/proc/self/stat", R_OK) == 0 ? TT_LIFE_DEAD : TT_LIFE_UNKNOWN;
+  }
+  if (start && fields.start != start) return TT_LIFE_DEAD;
+  if (fields.flags & PF_EXITING) return TT_LIFE_DEAD;
+  switch (fields.state) {
+  case 'Z': case 'X': return TT_LIFE_DEAD;
+  case 'T': return TT_LIFE_FROZEN;
+  case 't': return TT_LIFE_TRACED;
+  default: return TT_LIFE_ALIVE;
+  }
+}

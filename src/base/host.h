@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Facts about this host and its processes. */
+#ifndef TT_BASE_HOST_H
+#define TT_BASE_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define TT_HOST_NAME_BYTES 64
+
+/* Processes with equal ids can share memory: a hash of boot id, host name and
+ * network namespace, or of `override` (TUTTI_HOSTID) if that is not NULL or "". */
+uint64_t tt_host_id(const char *override);
+
+/* Host name, cut to TT_HOST_NAME_BYTES. */
+void tt_host_name(char name[TT_HOST_NAME_BYTES]);
+
+/* Cores this process may run on; at least 1. */
+int tt_host_cores(void);
+
+/* The inode of this process's PID namespace, 0 if unknown. */
+uint64_t tt_pid_namespace(void);
+
+enum tt_life {
+  TT_LIFE_ALIVE,
+  TT_LIFE_DEAD,    /* gone, zombie, or exiting (memory may still be being freed) */
+  TT_LIFE_FROZEN,  /* stopped by a signal: state T */
+  TT_LIFE_TRACED,  /* held by a debugger: state t */
+  TT_LIFE_UNKNOWN  /* /proc cannot tell */
+};
+
+/* Start time of a process in clock ticks since boot, 0 if unknown: with the pid it
+ * names a process for good. */
+uint64_t tt_process_start(pid_t pid);
+
+/* Reads /proc/<pid>/stat; a process of another start time is another process. */
+enum tt_life tt_process_life(pid_t pid, uint64_t start);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/host.h"
+#include "base/process.h"
+#include "base/settings.h"
+
+static _Thread_local char last_sentence[TT_SENTENCE_BYTES];
+
+static int level_read(void)
+{
+  static const char *const names[] = {"NONE", "VERSION", "WARN", "INFO", "TRACE"};
+  const char *text = tt_env("TUTTI_DEBUG");
+  for (int level = 0; text && level < 5; level++)
+    if (strcmp(text, names[level]) == 0) return level;
+  return TT_LOG_WARN;
+}
+
+int tt_log_wants(enum tt_log_level level)
+{
+  int known = atomic_load_explicit(&tt_process.log_level, memory_order_relaxed);
+  if (known == 0) {
+    known = level_read() + 1;
+    atomic_store(&tt_process.log_level, known);
+  }
+  return (int)level <= known - 1;
+}
+
+/* TUTTI_DEBUG_FILE with %h and %p filled in; cut if too long. */
+static void file_name(char *out, size_t size, const char *pattern)
+{
+  char host[TT_HOST_NAME_BYTES];
+  size_t used = 0;
+  tt_host_name(host);
+  for (; *pattern && used + 1 < size; pattern++) {
+    if (pattern[0] == '%' && (pattern[1] == 'h' || pattern[1] == 'p')) {
+      int n = pattern[1] == 'h' ? snprintf(out + used, size - used, "%s", host)
+                                : snprintf(out + used, size - used, "%d", (int)getpid());
+      used = used + (size_t)n < size ? used + (size_t)n : size - 1;
+      pattern++;
+    } else {
+      out[used++] = *pattern;
+    }
+  }
+  out[used] = 0;
+}
+
+static int file_descriptor(void)
+{
+  int known = atomic_load(&tt_process.log_file);
+  if (known) return known - 1;
+  int fd = STDERR_FILENO;
+  const char *pattern = tt_env("TUTTI_DEBUG_FILE");
+  if (pattern) {
+    char name[512];
+    file_name(name, sizeof name, pattern);
+    int opened = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (opened >= 0) fd = opened;
+  }
+  int expected = 0;
+  if (!atomic_compare_exchange_strong(&tt_process.log_file, &expected, fd + 1)) {
+    if (fd != STDERR_FILENO) close(fd);
+    return expected - 1;
+  }
+  return fd;
+}
+
+static void write_line(enum tt_log_level level, const char *text)
+{
+  static const char *const names[] = {"", "VERSION", "WARN", "INFO", "TRACE"};
+  char line[TT_SENTENCE_BYTES + 160], host[TT_HOST_NAME_BYTES];
+  tt_host_name(host);
+  int n = snprintf(line, sizeof line, "%s:%d:%ld TUTTI %s %s\n", host, (int)getpid(),
+                   (long)syscall(SYS_gettid), names[level], text);
+  if (n >= (int)sizeof line) {
+    n = (int)sizeof line - 1;
+    line[n - 1] = '\n';
+  }
+  ssize_t written = write(file_descriptor(), line, (size_t)n);
+  (void)written; /* a full disk must not stop a training run */
+}
+
+void tt_log(enum tt_log_level level, const char *format, ...)
+{
+  if (level == TT_LOG_NONE || !tt_log_wants(level)) return;
+  int saved = errno;
+  char text[TT_SENTENCE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  write_line(level, text);
+  errno = saved;
+}
+
+tuttiResult_t tt_fail(tuttiResult_t code, const char *format, ...)
+{
+  char text[TT_SENTENCE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  memcpy(last_sentence, text, sizeof text);
+  if (tt_log_wants(TT_LOG_WARN)) write_line(TT_LOG_WARN, text);
+  return code;
+}
+
+tuttiResult_t tt_fail_quiet(tuttiResult_t code, const char *sentence)
+{
+  snprintf(last_sentence, sizeof last_sentence, "%s", sentence);
+  return code;
+}
+
+const char *tt_last_sentence(void)
+{
+  return last_sentence;
+}
+
+void tt_log_reset(void)
+{
+  atomic_store(&tt_process.log_level, 0);
+}

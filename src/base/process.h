@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one writable global: what a process has once. A test checks that there is
+ * no other. Upper folders own a slot each and say so here. */
+#ifndef TT_BASE_PROCESS_H
+#define TT_BASE_PROCESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "tutti.h"
+
+struct tt_process {
+  pthread_mutex_t mutex;     /* guards the slots below while they are made or freed */
+  pthread_once_t once;
+  _Atomic int forked;        /* set in a forked child: every call there is an error */
+  _Atomic int log_level;     /* enum tt_log_level + 1; 0: not read yet */
+  _Atomic int log_file;      /* descriptor + 1; 0: not opened yet */
+  _Atomic int unknown_warned;
+  _Atomic long alloc_countdown;
+  void *service;             /* net: the service thread and its doors */
+  void *progress;            /* comm: the progress thread of streams */
+  void *launch;              /* bootstrap: answer of the launcher */
+  void *memory;              /* comm: list of tuttiMemAlloc blocks */
+  void *devices;             /* device: kinds of memory beside the host's */
+};
+
+extern struct tt_process tt_process;
+
+/* Installs the fork handler; cheap after the first time. Every public entry calls it. */
+void tt_process_enter(void);
+
+#endif

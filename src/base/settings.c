@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/process.h"
+
+extern char **environ;
+
+enum kind { INT, CHOICE, TEXT };
+
+struct row {
+  enum kind kind;
+  size_t offset;
+  const char *name;
+  int64_t value, low, high;
+  const char *text; /* default of TEXT, choices of CHOICE, unit of INT */
+  const char *help;
+};
+
+static const struct row rows[] = {
+#define TT_INT(field, name, value, low, high, unit, help) \
+  {INT, offsetof(struct tt_settings, field), name, value, low, high, unit, help},
+#define TT_CHOICE(field, name, value, choices, help) \
+  {CHOICE, offsetof(struct tt_settings, field), name, value, 0, 0, choices, help},
+#define TT_TEXT(field, name, value, help) \
+  {TEXT, offsetof(struct tt_settings, field), name, 0, 0, 0, value, help},
+#include "base/settings.def"
+#undef TT_INT
+#undef TT_CHOICE
+#undef TT_TEXT
+};
+
+#define ROWS (sizeof rows / sizeof rows[0])
+
+const char *tt_env(const char *name)
+{
+  const char *value = getenv(name);
+  return value && *value ? value : NULL;
+}
+
+/* The index-th of "a|b|c" and its length; NULL behind the last. */
+static const char *choice_at(const char *choices, int index, size_t *len)
+{
+  while (index-- > 0) {
+    choices = strchr(choices, '|');
+    if (!choices) return NULL;
+    choices++;
+  }
+  *len = strcspn(choices, "|");
+  return choices;
+}
+
+static tuttiResult_t choice_parse(const struct row *row, const char *text, int *out)
+{
+  size_t len;
+  for (int i = 0;; i++) {
+    const char *choice = choice_at(row->text, i, &len);
+    if (!choice) break;
+    if (strlen(text) == len && memcmp(choice, text, len) == 0) {
+      *out = i;
+      return tuttiSuccess;
+    }
+  }
+  return tt_fail(tuttiInvalidArgument, "%s is \"%s\": set it to one of %s", row->name, text,
+                 row->text);
+}
+
+static tuttiResult_t int_parse(const struct row *row, const char *text, int64_t *out)
+{
+  char *end;
+  errno = 0;
+  long long value = strtoll(text, &end, 10);
+  if (errno || *end || end == text || value < row->low || value > row->high)
+    return tt_fail(tuttiInvalidArgument, "%s is \"%s\": set it to a number of %s from %lld to %lld",
+                   row->name, text, row->text, (long long)row->low, (long long)row->high);
+  *out = value;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t row_load(const struct row *row, char *at)
+{
+  const char *text = tt_env(row->name);
+  switch (row->kind) {
+  case INT:
+    *(int64_t *)(void *)at = row->value;
+    return text ? int_parse(row, text, (int64_t *)(void *)at) : tuttiSuccess;
+  case CHOICE:
+    *(int *)(void *)at = (int)row->value;
+    return text ? choice_parse(row, text, (int *)(void *)at) : tuttiSuccess;
+  default:
+    break;
+  }
+  if (!text) text = row->text;
+  if (strlen(text) >= TT_SETTING_TEXT_BYTES)
+    return tt_fail(tuttiInvalidArgument, "%s has %zu bytes: at most %d are allowed", row->name,
+                   strlen(text), TT_SETTING_TEXT_BYTES - 1);
+  strcpy(at, text);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_settings_load(struct tt_settings *settings)
+{
+  struct tt_settings loaded = {0};
+  for (size_t i = 0; i < ROWS; i++) {
+    tuttiResult_t result = row_load(&rows[i], (char *)&loaded + rows[i].offset);
+    if (result != tuttiSuccess) return result;
+  }
+  *settings = loaded;
+  tt_settings_warn_unknown();
+  return tuttiSuccess;
+}
+
+/* Variables that `tutti run` itself sets for its children. */
+static int is_internal(const char *name, size_t len)
+{
+  return len > 13 && memcmp(name, "TUTTI_LAUNCH_", 13) == 0;
+}
+
+static int is_known(const char *name, size_t len)
+{
+  for (size_t i = 0; i < ROWS; i++)
+    if (strlen(rows[i].name) == len && memcmp(rows[i].name, name, len) == 0) return 1;
+  return is_internal(name, len);
+}
+
+void tt_settings_warn_unknown(void)
+{
+  if (atomic_exchange(&tt_process.unknown_warned, 1)) return;
+  for (char **entry = environ; entry && *entry; entry++) {
+    size_t len = strcspn(*entry, "=");
+    if (len > 6 && memcmp(*entry, "TUTTI_", 6) == 0 && !is_known(*entry, len))
+      tt_log(TT_LOG_WARN, "%.*s is not a setting of this version: `tutti info` lists them", (int)len,
+             *entry);
+  }
+}
+
+static void row_print(const struct row *row, const char *at)
+{
+  char value[TT_SETTING_TEXT_BYTES + 2], range[96] = "";
+  size_t len = 0;
+  if (row->kind == INT) {
+    snprintf(value, sizeof value, "%lld", (long long)*(const int64_t *)(const void *)at);
+    snprintf(range, sizeof range, "%s, %lld..%lld", row->text, (long long)row->low,
+             (long long)row->high);
+  } else if (row->kind == CHOICE) {
+    const char *choice = choice_at(row->text, *(const int *)(const void *)at, &len);
+    snprintf(value, sizeof value, "%.*s", (int)len, choice);
+    snprintf(range, sizeof range, "%s", row->text);
+  } else {
+    snprintf(value, sizeof value, "\"%s\"", at);
+  }
+  printf("%-22s = %-12s %-11s %s%s%s%s\n", row->name, value,
+         tt_env(row->name) ? "environment" : "default", row->help + (row->help[0] == '='),
+         *range ? " [" : "", range, *range ? "]" : "");
+}
+
+void tt_settings_print(const struct tt_settings *settings)
+{
+  for (size_t i = 0; i < ROWS; i++)
+    row_print(&rows[i], (const char *)settings + rows[i].offset);
+}
+
+uint64_t tt_settings_wire_hash(const struct tt_settings *settings)
+{
+  static const size_t sizes[] = {[INT] = sizeof(int64_t), [CHOICE] = sizeof(int)};
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < ROWS; i++) {
+    if (rows[i].help[0] != '=') continue;
+    const unsigned char *at = (const unsigned char *)settings + rows[i].offset;
+    size_t len = rows[i].kind == TEXT ? strlen((const char *)at) + 1 : sizes[rows[i].kind];
+    for (size_t k = 0; k < len; k++) hash = (hash ^ at[k]) * 0x100000001b3u;
+  }
+  return hash;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The settings table (settings.def) as a struct. getenv is called in settings.c only. */
+#ifndef TT_BASE_SETTINGS_H
+#define TT_BASE_SETTINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tutti.h"
+
+#define TT_SETTING_TEXT_BYTES 256
+
+struct tt_settings {
+#define TT_INT(field, name, value, low, high, unit, help) int64_t field;
+#define TT_CHOICE(field, name, value, choices, help) int field;
+#define TT_TEXT(field, name, value, help) char field[TT_SETTING_TEXT_BYTES];
+#include "base/settings.def"
+#undef TT_INT
+#undef TT_CHOICE
+#undef TT_TEXT
+};
+
+/* Reads all settings from the environment into *settings. An empty variable counts
+ * as unset. Errors: tuttiInvalidArgument naming variable, value and what was wanted. */
+tuttiResult_t tt_settings_load(struct tt_settings *settings);
+
+/* Warns once per process about TUTTI_* variables that are not in the table. */
+void tt_settings_warn_unknown(void);
+
+/* Prints the table to stdout: name, value, source (default or environment), range,
+ * unit and help, one setting a line. For `tutti info`. */
+void tt_settings_print(const struct tt_settings *settings);
+
+/* A hash of the settings that must be the same on all ranks (those whose help
+ * begins with '='). */
+uint64_t tt_settings_wire_hash(const struct tt_settings *settings);
+
+/* A variable that belongs to somebody else (a launcher), or NULL if unset or empty. */
+const char *tt_env(const char *name);
+
+#endif

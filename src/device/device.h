@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a kind of memory can do. Work on memory is started and polled; host memory
+ * finishes at once. The executor touches user memory only through here, unless
+ * `host` says that the CPU may do it. */
+#ifndef TT_DEVICE_H
+#define TT_DEVICE_H
+
+#include "base/base.h"
+#include "reduce/reduce.h"
+
+/* 0: finished already. Otherwise poll it until it is done, exactly once to success. */
+typedef uint64_t tt_ticket;
+
+struct tt_device {
+  const char *name;
+  int host; /* 1: the CPU may read and write this memory itself, and work ends at once */
+
+  /* True if the pointer belongs to this device. Any thread. */
+  int (*owns)(const struct tt_device *device, const void *pointer);
+
+  /* Memory of this device (staging, scratch); NULL if out of memory. */
+  void *(*alloc)(const struct tt_device *device, size_t len);
+  void (*free)(const struct tt_device *device, void *pointer);
+
+  /* Copies len bytes; either side may be host memory. Neither may be touched until the
+   * ticket is done. */
+  tuttiResult_t (*copy)(const struct tt_device *device, void *dst, const void *src, size_t len,
+                        tt_ticket *ticket);
+
+  /* As a kernel of reduce.h; dst and any source may be host memory. The array of
+   * sources and *arg are copied before it returns. */
+  tuttiResult_t (*reduce)(const struct tt_device *device, int redop, int type, void *dst,
+                          const void *const *sources, int nsrc, size_t count,
+                          const struct tt_reduce_arg *arg, tt_ticket *ticket);
+
+  /* tuttiInProgress, tuttiSuccess (the ticket is gone), or an error. */
+  tuttiResult_t (*poll)(const struct tt_device *device, tt_ticket ticket);
+};
+
+/* Host memory. */
+extern const struct tt_device tt_host_device;
+
+/* The device that owns the pointer; the host's if none of the registered ones does. */
+const struct tt_device *tt_device_of(const void *pointer);
+
+/* Adds a device to those that tt_device_of asks, or takes it away. At most 4. */
+tuttiResult_t tt_device_register(const struct tt_device *device);
+void tt_device_unregister(const struct tt_device *device);
+
+#endif

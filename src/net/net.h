@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sockets of this process: interface choice, the one service thread, doors that let
+ * authenticated guests in, and dials that go out. All sockets are non-blocking and
+ * close-on-exec; nothing here blocks. MSG_NOSIGNAL everywhere. */
+#ifndef TT_NET_H
+#define TT_NET_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "auth/auth.h"
+#include "base/base.h"
+
+/* ---- addresses (address.c) --------------------------------------------------------- */
+
+/* An IPv4, IPv6 or abstract AF_UNIX address. */
+struct tt_address {
+  socklen_t len; /* 0: no address */
+  union {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_un local;
+  };
+};
+
+#define TT_ADDRESS_TEXT_BYTES 128
+/* "192.0.2.1:4711", "[fe80::1%eth0]:4711", "@tutti-1a2b"; returns text. */
+const char *tt_address_text(const struct tt_address *address, char *text, size_t size);
+
+/* Fixed 32-byte form for cards and ids: family 2 | port 2 | scope 4 | ip 16 | zero 8.
+ * Only IPv4 and IPv6. A local scope id is replaced by 0 and set again by unpack from the
+ * interface in use. */
+#define TT_ADDRESS_PACKED_BYTES 32
+void tt_address_pack(const struct tt_address *address, uint8_t out[TT_ADDRESS_PACKED_BYTES]);
+tuttiResult_t tt_address_unpack(struct tt_address *address,
+                                const uint8_t in[TT_ADDRESS_PACKED_BYTES]);
+
+/* "host:port", "[v6]:port": a name is resolved. Errors: tuttiInvalidArgument with the text
+ * and the form wanted. */
+tuttiResult_t tt_address_parse(struct tt_address *address, const char *text);
+
+int tt_address_is_loopback(const struct tt_address *address);
+
+/* The address of the interface that TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY choose,
+ * port 0; NCCL's rules: list of prefixes, leading '^' excludes, leading '=' is exact; without the
+ * setting the first interface that is up and not lo or docker*, those only as last
+ * resort. `name` gets the interface's name. Errors: tuttiSystemError naming the
+ * setting and the interfaces there are. */
+tuttiResult_t tt_interface_choose(const struct tt_settings *settings, struct tt_address *address,
+                                  char name[16]);
+
+/* ---- the service thread (service.c) -------------------------------------------------- */
+
+/* One thread per process, all signals blocked, named "tutti-service": an epoll loop for
+ * doors, rendezvous, beats and control links. It exists while somebody holds it. Callbacks
+ * run in it under the service lock, and must not block. */
+struct tt_watcher {
+  int fd;
+  void (*ready)(struct tt_watcher *watcher, uint32_t events); /* EPOLLIN ... */
+};
+
+struct tt_timer {
+  uint64_t period_ns; /* > 0 */
+  void (*fire)(struct tt_timer *timer);
+  uint64_t due_ns;         /* the service's */
+  struct tt_timer *next;   /* the service's */
+};
+
+/* Starts the thread if it is not there; every hold needs one release. The last release
+ * stops and joins it (a release inside a callback only lets it end soon). */
+tuttiResult_t tt_service_hold(void);
+void tt_service_release(void);
+
+/* The lock under which callbacks run; recursive. Whoever shares data with callbacks takes
+ * it. Never taken on the data path. */
+void tt_service_lock(void);
+void tt_service_unlock(void);
+
+/* Watches watcher->fd for `events`; changes them; stops. After remove returns no
+ * callback of it runs or will run. Any thread. */
+tuttiResult_t tt_watcher_add(struct tt_watcher *watcher, uint32_t events);
+tuttiResult_t tt_watcher_change(struct tt_watcher *watcher, uint32_t events);
+void tt_watcher_remove(struct tt_watcher *watcher);
+
+void tt_timer_add(struct tt_timer *timer);
+void tt_timer_remove(struct tt_timer *timer);
+
+/* ---- doors (door.c) ------------------------------------------------------------------- */
+
+/* A listening socket with the handshake of auth.h in front. Strangers cost a bounded
+ * number of slots and 2 s at most, never memory or a log line each. */
+struct tt_door;
+
+/* Called in the service thread, under its lock, with an authenticated connection. The
+ * function owns fd: it keeps it or closes it. */
+typedef void (*tt_guest_fn)(void *owner, const struct tt_hello *hello, int fd);
+
+/* Opens a door at `where`: an IP address (port 0: any port), or where->len == 0 for an abstract
+ * local socket of random name. Doors at the same IP interface with port 0 are one door, shared and
+ * counted; so are local ones. Holds the service. Errors: tuttiSystemError. */
+tuttiResult_t tt_door_open(struct tt_door **door, const struct tt_address *where);
+void tt_door_close(struct tt_door *door); /* NULL is allowed */
+
+/* Where others reach it (the port is known now). */
+const struct tt_address *tt_door_address(const struct tt_door *door);
+
+/* Lets in who proves to hold `pass` and says kind and dst; others with a right key but an unknown
+ * (kind, dst) get TT_STATUS_UNKNOWN and may try again later. One (pass, kind, dst) has one
+ * owner at a time. A local door also requires the peer's uid to be ours (or root's). */
+tuttiResult_t tt_door_admit(struct tt_door *door, const struct tt_pass *pass,
+                            enum tt_hello_kind kind, uint32_t dst, tt_guest_fn guest, void *owner);
+
+/* Forgets all admissions of `owner`; afterwards none of its callbacks runs. */
+void tt_door_dismiss(struct tt_door *door, const void *owner);
+
+/* Connections refused so far (wrong key, garbage, silence); for tests and `tutti info`. */
+uint64_t tt_door_refused(const struct tt_door *door);
+
+/* ---- dials (dial.c) --------------------------------------------------------------------- */
+
+/* An outgoing connection: connect, handshake, and both again after a pause (10 ms, doubling
+ * to 500 ms, with jitter) if refused, reset or TT_STATUS_UNKNOWN, until the deadline. Driven by
+ * the caller's polls; it needs no service thread. */
+struct tt_dial;
+
+tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
+                            const struct tt_pass *pass, const struct tt_hello *hello,
+                            uint64_t deadline_ns);
+
+/* tuttiInProgress; tuttiSuccess: *fd is the caller's; else the error with both addresses
+ * in its sentence: tuttiRemoteError (deadline, nobody there), tuttiInvalidUsage (the other
+ * side does not hold the key, or refuses ours), tuttiSystemError. */
+tuttiResult_t tt_dial_poll(struct tt_dial *dial, int *fd);
+void tt_dial_destroy(struct tt_dial *dial); /* at any time; NULL is allowed */
+
+/* ---- descriptors over local sockets (pass.c) ---------------------------------------------- */
+
+/* Sends one descriptor (with 8 bytes of length beside it). Receiving: tuttiInProgress until it is there.
+ * A received descriptor is close-on-exec. */
+tuttiResult_t tt_fd_send(int socket, int fd, uint64_t len);
+tuttiResult_t tt_fd_recv(int socket, int *fd, uint64_t *len);
+
+/* A sealed memfd (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) of `len` bytes, really
+ * allocated (so that no touch can fail), mapped read-write at *map with MADV_DONTFORK and
+ * MADV_DONTDUMP. Errors: tuttiSystemError with size and errno. */
+tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map);
+/* Maps a received descriptor after checking that it is a memfd of exactly len bytes with those
+ * seals. */
+tuttiResult_t tt_memory_map(int fd, size_t len, void **map);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A transport moves bytes between two ranks, in order per (pair, lane), and knows
+ * nothing else. It owns no thread and never blocks; the data path allocates nothing.
+ *
+ * A *link* joins this rank with one peer on one lane, in both directions. A *message* is a call
+ * word and a known number of bytes (> 0); both sides compute the number, it does not decide
+ * anything on the wire. Per direction a link carries one message after the other. All functions of
+ * a transport and its links are called by one thread at a time. */
+#ifndef TT_TRANSPORT_H
+#define TT_TRANSPORT_H
+
+#include <sys/types.h>
+
+#include "net/net.h"
+
+#define TT_MAX_LANES 8
+#define TT_TRANSPORT_CARD_BYTES 160
+
+/* Results of the link functions that are not a number of bytes. */
+#define TT_LINK_BROKEN ((ssize_t)-1)   /* the connection is lost for good: link->why says how */
+#define TT_LINK_MISMATCH ((ssize_t)-2) /* the arriving message is another call's: link->seen_* */
+
+/* Head of every message. */
+struct tt_head {
+  uint64_t word;              /* tt_call_word(call) */
+  uint64_t len;               /* bytes of payload, > 0 */
+  const struct tt_call *call; /* lives as long as the message is under way */
+};
+
+struct tt_transport;
+struct tt_link;
+
+/* Every transport's link struct begins with this one. */
+struct tt_link {
+  const struct tt_link_ops *ops;
+  struct tt_transport *transport;
+  int peer, lane;
+  uint64_t seen_word;       /* after TT_LINK_MISMATCH: what arrived instead */
+  struct tt_call seen_call; /* op 0 if the transport does not carry it */
+  char why[160];            /* after TT_LINK_BROKEN */
+};
+
+struct tt_link_ops {
+  /* Begins the next outgoing message. The previous one must have been sent to its last byte.
+   * Moves nothing yet; cannot fail. */
+  void (*send_begin)(struct tt_link *link, const struct tt_head *head);
+
+  /* Takes up to `len` of the message's next bytes from `data`; returns how many were taken, 0 if
+   * there is no room now, or TT_LINK_BROKEN. Bytes taken may be overwritten at once. Bytes not taken are
+   * offered again, unchanged, and possibly more behind them. */
+  ssize_t (*send)(struct tt_link *link, const void *data, size_t len);
+
+  /* Begins to expect the next incoming message. The previous one must have been consumed. */
+  void (*recv_begin)(struct tt_link *link, const struct tt_head *head);
+
+  /* Shows the next bytes of the expected message where they lie: *data is valid until consume. Returns
+   * how many, a multiple of `grain` unless they are the message's last ones, so that elements are whole;
+   * 0 if nothing is there now; TT_LINK_BROKEN or TT_LINK_MISMATCH. Repeating it shows the same bytes,
+   * possibly more. *data may have any alignment. */
+  ssize_t (*peek)(struct tt_link *link, const void **data, size_t grain);
+
+  /* Releases the first `len` bytes that peek showed. */
+  void (*consume)(struct tt_link *link, size_t len);
+
+  /* Reads up to `len` of the message's next bytes into `data`; as peek + copy + consume, but may avoid the copy.
+   * Not mixed with peek inside one message. `data` may hold garbage until the last byte of the message is in. */
+  ssize_t (*recv)(struct tt_link *link, void *data, size_t len);
+
+  /* A descriptor that becomes readable (or, where the last send took less than offered, writable) when the link can
+   * go on; -1 if there is none and the waiter must look again by itself. *events gets EPOLLIN | EPOLLOUT. */
+  int (*descriptor)(struct tt_link *link, uint32_t *events);
+};
+
+/* What a transport must know. Pointers live as long as the transport. */
+struct tt_transport_spec {
+  int nranks, rank;
+  int lanes;                          /* 1 .. TT_MAX_LANES */
+  const struct tt_settings *settings;
+  const struct tt_pass *pass;
+  struct tt_door *ip_door;            /* NULL if there is none */
+  struct tt_door *local_door;
+  const uint64_t *hosts;              /* host id of each rank */
+  const int32_t *pids;                /* of each rank, for pointers within one process */
+};
+
+struct tt_transport_ops {
+  const char *name; /* for TUTTI_TRANSPORTS and logs */
+
+  /* NULL if this process can use it, else why not and what to do; for `tutti info` and the log. */
+  const char *(*unusable)(const struct tt_settings *settings, char *why, size_t size);
+
+  /* Makes this rank's end and writes what peers need to reach it to `card`, at most
+   * TT_TRANSPORT_CARD_BYTES; the rest of the card is zero. spec->hosts and pids are not known yet. */
+  tuttiResult_t (*create)(struct tt_transport **transport, const struct tt_transport_spec *spec,
+                          void *card);
+
+  /* All cards are there: `cards` holds nranks cards, `stride` bytes apart, and lives as long as the transport;
+   * spec->hosts and pids are known from here on. */
+  tuttiResult_t (*connect)(struct tt_transport *transport, const void *cards, size_t stride);
+
+  /* True if `peer` can be reached; both sides must answer alike. After connect. */
+  int (*reaches)(const struct tt_transport *transport, int peer);
+
+  /* Opens the link to `peer` on `lane`; resumable: tuttiInProgress until done, tuttiSuccess with *link.
+   * Both sides open it, at any time, in any order. Opening again gives the same link. Errors:
+   * tuttiRemoteError, tuttiSystemError. The transport frees its links. */
+  tuttiResult_t (*open)(struct tt_transport *transport, int peer, int lane, struct tt_link **link);
+
+  /* Descriptors in use, for the printed budget. */
+  int (*descriptors)(const struct tt_transport *transport);
+
+  /* One line about the way to `peer` for the log at INFO, e.g. "tcp eth0 192.0.2.1:4711 -> 192.0.2.2:4712". */
+  const char *(*path)(const struct tt_transport *transport, int peer, char *text, size_t size);
+
+  /* Frees everything at once, whatever is under way; waits for nobody; half-built and NULL are allowed. */
+  void (*destroy)(struct tt_transport *transport);
+};
+
+/* Every transport's struct begins with this one. */
+struct tt_transport {
+  const struct tt_transport_ops *ops;
+};
+
+extern const struct tt_transport_ops tt_transport_self; /* this rank to itself */
+extern const struct tt_transport_ops tt_transport_shm;
+extern const struct tt_transport_ops tt_transport_tcp;
+
+/* All that TUTTI_TRANSPORTS may name, ended by NULL (not self, which is always there). */
+extern const struct tt_transport_ops *const tt_transports[];
+
+/* Decorators: wrap a connected transport, which they own from then on. Links of the result behave as the inner
+ * ones. trace writes a line per message begun and ended to `file`; fault follows `rules`
+ * (TUTTI_FAULT, see fault.c). On error the inner transport is still the caller's. */
+tuttiResult_t tt_trace_wrap(struct tt_transport **out, struct tt_transport *inner,
+                            const struct tt_transport_spec *spec, const char *file);
+tuttiResult_t tt_fault_wrap(struct tt_transport **out, struct tt_transport *inner,
+                            const struct tt_transport_spec *spec, const char *rules);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who is alive, who called what, and the one failure record of a communicator.
+ *
+ * On each host the communicator's ranks share a *board* (a sealed memfd made by the host's lowest
+ * rank, passed over authenticated local sockets): per rank a beat word, written every 10 ms by the
+ * service thread, a ring of its last TT_CALLS published calls, a state; and one failure record that
+ * the first writer wins. A rank whose beat is older than 50 ms is looked up in /proc: gone, zombie or
+ * exiting is dead; stopped (T) is frozen, an error after TUTTI_FROZEN_MS; traced is only
+ * warned about. Where /proc cannot tell (another PID namespace) a beat older than
+ * TUTTI_UNREACHABLE_MS is unreachable.
+ *
+ * Communicators over several hosts also have control links between ranks r and r+1, r+2 (mod
+ * nranks): beats every 100 ms with the sender's latest call, the failure record, and a farewell. TCP_USER_TIMEOUT and
+ * missing beats make a neighbour unreachable after TUTTI_UNREACHABLE_MS. A record is flooded: whoever
+ * learns it writes it to its board and sends it on, once. End of a control connection without farewell
+ * or record: the neighbour's own host is given 500 ms to say what happened, then it is
+ * reported as lost.
+ *
+ * Everything here but tt_watch_failed, tt_watch_publish and tt_watch_compare runs in the
+ * service thread. */
+#ifndef TT_WATCH_H
+#define TT_WATCH_H
+
+#include <stdatomic.h>
+
+#include "net/net.h"
+
+#define TT_CALLS 16 /* published calls kept per rank */
+
+/* The first error of a communicator. */
+struct tt_failure {
+  tuttiResult_t code;
+  int32_t culprit;  /* rank at fault, -1: none in particular */
+  int32_t detector; /* rank that noticed */
+  uint64_t op;      /* the detector's operation, 0: none */
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+/* What must be known of every rank; part of the card exchanged at start-up. */
+struct tt_member {
+  int32_t pid;
+  int32_t host_index;     /* ranks with equal index share a host; the lowest rank of each is its leader */
+  uint64_t start;         /* tt_process_start */
+  uint64_t pid_namespace;
+  char host_name[TT_HOST_NAME_BYTES];
+  struct tt_address control; /* IP door of its process; len 0 if there is one host only */
+  struct tt_address local;   /* local door of its process */
+};
+
+struct tt_watch_spec {
+  int nranks, rank;
+  const struct tt_member *members;   /* nranks, copied */
+  const struct tt_pass *pass;        /* copied */
+  const struct tt_settings *settings; /* copied */
+  struct tt_door *ip_door;           /* NULL if there is one host only */
+  struct tt_door *local_door;
+  const char *name;                  /* of the communicator, in sentences; "" if none */
+  int64_t timeout_ms;                /* 0: never */
+  uint64_t deadline_ns;              /* for setting up */
+};
+
+struct tt_watch;
+
+/* Starts setting up; poll until tuttiSuccess (all boards and control links there). Holds the
+ * service. destroy at any time, also half-built; NULL is allowed. */
+tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spec *spec);
+tuttiResult_t tt_watch_poll(struct tt_watch *watch);
+void tt_watch_destroy(struct tt_watch *watch);
+
+/* Says farewell: from here on this rank's end is no death. Other ranks that still wait for it in an
+ * operation get tuttiRemoteError "left". Call before destroy in an orderly end; aborted != 0 says so in the
+ * others' sentence. */
+void tt_watch_leave(struct tt_watch *watch, int aborted);
+
+/* The word that every wait polls: non-zero once the communicator has failed. The pointer is valid for
+ * the watch's life; one relaxed load of process-local memory. */
+const _Atomic int *tt_watch_failed(const struct tt_watch *watch);
+
+/* The record; valid once the word above is non-zero. */
+const struct tt_failure *tt_watch_failure(const struct tt_watch *watch);
+
+/* Records a failure unless there is one already, tells everybody, and returns the code of the
+ * record that counts. culprit -1: none. The sentence is logged once, by the detector. Any thread. */
+tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
+                            const char *sentence);
+
+/* Connection to `peer` broke (`how`: one line). Gives the cause 500 ms to become known, then records
+ * tuttiRemoteError "lost connection to rank ...". Returns tuttiInProgress until the word above is set; call it
+ * again from the waiting loop. */
+tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how);
+
+/* Publishes that this rank entered `call`: a few stores, no system call. One thread at a time. */
+void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call);
+
+/* Publishes that this rank finished operation `op` (it waits for nobody). */
+void tt_watch_finish(struct tt_watch *watch, uint64_t op);
+
+/* To be called about every millisecond by a thread that waits in `call` since `since_ns`: compares the published
+ * calls of all ranks it can see with its own and records a mismatch (tuttiInvalidUsage, naming both ranks and both
+ * calls); warns once, by name, about ranks that have not entered after late_warn_ms; records
+ * tuttiRemoteError after timeout_ms, and for a rank that left. Cheap otherwise. */
+void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns);
+
+/* A message from `peer` carried another word than expected: records the mismatch with both calls as
+ * well as they can be known (`theirs` is NULL if the transport did not carry it). Returns the code. */
+tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer,
+                                uint64_t word, const struct tt_call *theirs);
+
+/* "rank 3 (pid 4711 on node-a)" into text; returns text. */
+const char *tt_watch_rank_text(const struct tt_watch *watch, int rank, char *text, size_t size);
+
+#endif
