@@ -35,7 +35,8 @@ enum tt_hello_kind {
   TT_HELLO_RENDEZVOUS, /* a rank to the root of the start-up; dst 0 */
   TT_HELLO_LINK,       /* data link of a transport; lane says which */
   TT_HELLO_CONTROL,    /* control link of watch */
-  TT_HELLO_SHARE       /* asks for a descriptor over a local socket; lane says which one */
+  TT_HELLO_SHARE,      /* asks for a descriptor over a local socket; lane says which one */
+  TT_HELLO_OUTBOX      /* asks over a local socket for the outbox of the shm transport */
 };
 
 struct tt_hello {
@@ -50,7 +51,8 @@ tuttiResult_t tt_auth_init(void);
 void tt_random(void *out, size_t len);
 void tt_wipe(void *secret, size_t len);
 
-/* out = BLAKE2b-256(key, label | data): a key for one purpose. label is a C string. */
+/* out = BLAKE2b-256(key, label | 0 | data): a key for one purpose. label is a C string; its NUL
+ * keeps (label, data) pairs apart. data may be NULL if len is 0. */
 void tt_key_derive(uint8_t out[TT_KEY_BYTES], const uint8_t key[TT_KEY_BYTES], const char *label,
                    const void *data, size_t len);
 
@@ -63,11 +65,14 @@ tuttiResult_t tt_key_file_read(const char *path, uint8_t out[TT_KEY_BYTES]);
 void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_BYTES]);
 
 /* Client: answers a challenge. nc is remembered for tt_verdict_check. Errors:
- * tuttiRemoteError if the challenge is not ours (wrong magic). */
+ * tuttiRemoteError, without a sentence, if the challenge is not ours (wrong magic). */
 tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
                             const uint8_t challenge[TT_CHALLENGE_BYTES],
                             const struct tt_pass *pass, const struct tt_hello *hello,
                             uint8_t nc[TT_NONCE_BYTES]);
+
+/* Server: 0 as soon as the first `len` bytes show that this will be no reply of ours. */
+int tt_reply_plausible(const uint8_t *start, size_t len);
 
 /* Server: the unauthenticated job and epoch of a reply, to find the pass it claims. Returns 0
  * if magic or version are not ours. */
@@ -80,10 +85,15 @@ int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONC
 
 /* Server: the verdict on an authentic reply; status 0 is welcome, else a reason that the
  * client gets to see. */
-enum tt_status { TT_WELCOME, TT_STATUS_TAKEN, TT_STATUS_UNKNOWN, TT_STATUS_FULL };
+enum tt_status { TT_WELCOME, TT_STATUS_TAKEN, TT_STATUS_UNKNOWN, TT_STATUS_FULL, TT_STATUS_KEY };
 void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
                      const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
                      const struct tt_pass *pass);
+
+/* Server: what a reply gets that names a known job and epoch but has a wrong MAC: TT_STATUS_KEY and a
+ * MAC of zeros. No key is used, so strangers learn nothing from it; an honest client with another key
+ * sees a verdict that is not authentic and can say so at once. */
+void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES]);
 
 /* Client: 1 and *status filled if the verdict is authentic, else 0. */
 int tt_verdict_check(const uint8_t verdict[TT_VERDICT_BYTES],

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <sodium.h>
+#include <string.h>
+
+#include "auth/auth.h"
+#include "auth/hash.h"
+#include "auth/wire.h"
+
+#define VERSION 1
+#define MAC_BYTES 32
+
+static const uint8_t magic[8] = {'T', 'u', 't', 't', 'i', 0xaa, 0x0d, 0x0a};
+
+/* Offsets in the client's message; everything before the MAC is under the MAC. */
+enum {
+  AT_VERSION = 8,
+  AT_KIND = 12,
+  AT_LANE = 14,
+  AT_SRC = 16,
+  AT_DST = 20,
+  AT_EPOCH = 24,
+  AT_NONCE = 32,
+  AT_JOB = 56,
+  AT_ZERO = 72,
+  AT_MAC = 80
+};
+_Static_assert(AT_MAC + MAC_BYTES == TT_REPLY_BYTES, "the layout of auth.h");
+_Static_assert(AT_NONCE + TT_NONCE_BYTES == AT_JOB && AT_JOB + TT_JOB_BYTES == AT_ZERO,
+               "the layout of auth.h");
+_Static_assert(sizeof magic + TT_NONCE_BYTES == TT_CHALLENGE_BYTES, "the layout of auth.h");
+_Static_assert(8 + MAC_BYTES == TT_VERDICT_BYTES, "the layout of auth.h");
+
+static void reply_mac(uint8_t mac[MAC_BYTES], const uint8_t *reply, const uint8_t *ns,
+                      const struct tt_pass *pass)
+{
+  const struct tt_piece pieces[] = {{"C", 1}, {ns, TT_NONCE_BYTES}, {reply, AT_MAC}};
+  tt_hash(mac, pass->key, pieces, 3);
+}
+
+static void verdict_mac(uint8_t mac[MAC_BYTES], const uint8_t *ns, const uint8_t *nc,
+                        const uint8_t *status, const struct tt_pass *pass)
+{
+  const struct tt_piece pieces[] = {
+      {"S", 1}, {ns, TT_NONCE_BYTES}, {nc, TT_NONCE_BYTES}, {status, 8}};
+  tt_hash(mac, pass->key, pieces, 4);
+}
+
+void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_BYTES])
+{
+  tt_random(ns, TT_NONCE_BYTES);
+  memcpy(message, magic, sizeof magic);
+  memcpy(message + sizeof magic, ns, TT_NONCE_BYTES);
+}
+
+tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
+                            const uint8_t challenge[TT_CHALLENGE_BYTES],
+                            const struct tt_pass *pass, const struct tt_hello *hello,
+                            uint8_t nc[TT_NONCE_BYTES])
+{
+  if (memcmp(challenge, magic, sizeof magic) != 0) return tuttiRemoteError;
+  tt_random(nc, TT_NONCE_BYTES);
+  memcpy(message, magic, sizeof magic);
+  tt_wire_put(message + AT_VERSION, 4, VERSION);
+  tt_wire_put(message + AT_KIND, 2, hello->kind);
+  tt_wire_put(message + AT_LANE, 2, hello->lane);
+  tt_wire_put(message + AT_SRC, 4, hello->src);
+  tt_wire_put(message + AT_DST, 4, hello->dst);
+  tt_wire_put(message + AT_EPOCH, 8, pass->epoch);
+  memcpy(message + AT_NONCE, nc, TT_NONCE_BYTES);
+  memcpy(message + AT_JOB, pass->job, TT_JOB_BYTES);
+  memset(message + AT_ZERO, 0, AT_MAC - AT_ZERO);
+  reply_mac(message + AT_MAC, message, challenge + sizeof magic, pass);
+  return tuttiSuccess;
+}
+
+int tt_reply_plausible(const uint8_t *start, size_t len)
+{
+  return memcmp(start, magic, len < sizeof magic ? len : sizeof magic) == 0;
+}
+
+int tt_reply_claim(const uint8_t reply[TT_REPLY_BYTES], uint8_t job[TT_JOB_BYTES], uint64_t *epoch)
+{
+  if (memcmp(reply, magic, sizeof magic) != 0) return 0;
+  if (tt_wire_get(reply + AT_VERSION, 4) != VERSION) return 0;
+  memcpy(job, reply + AT_JOB, TT_JOB_BYTES);
+  *epoch = tt_wire_get(reply + AT_EPOCH, 8);
+  return 1;
+}
+
+int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
+                   const struct tt_pass *pass, struct tt_hello *hello)
+{
+  uint8_t job[TT_JOB_BYTES], mac[MAC_BYTES];
+  uint64_t epoch;
+  if (!tt_reply_claim(reply, job, &epoch)) return 0;
+  if (epoch != pass->epoch || memcmp(job, pass->job, TT_JOB_BYTES) != 0) return 0;
+  reply_mac(mac, reply, ns, pass);
+  if (sodium_memcmp(mac, reply + AT_MAC, MAC_BYTES) != 0) return 0;
+  hello->kind = (uint16_t)tt_wire_get(reply + AT_KIND, 2);
+  hello->lane = (uint16_t)tt_wire_get(reply + AT_LANE, 2);
+  hello->src = (uint32_t)tt_wire_get(reply + AT_SRC, 4);
+  hello->dst = (uint32_t)tt_wire_get(reply + AT_DST, 4);
+  return 1;
+}
+
+void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
+                     const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
+                     const struct tt_pass *pass)
+{
+  tt_wire_put(message, 8, status);
+  verdict_mac(message + 8, ns, reply + AT_NONCE, message, pass);
+}
+
+void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES])
+{
+  memset(message, 0, TT_VERDICT_BYTES);
+  tt_wire_put(message, 8, TT_STATUS_KEY);
+}
+
+int tt_verdict_check(const uint8_t verdict[TT_VERDICT_BYTES],
+                     const uint8_t challenge[TT_CHALLENGE_BYTES], const uint8_t nc[TT_NONCE_BYTES],
+                     const struct tt_pass *pass, uint64_t *status)
+{
+  uint8_t mac[MAC_BYTES];
+  verdict_mac(mac, challenge + sizeof magic, nc, verdict, pass);
+  if (sodium_memcmp(mac, verdict + 8, MAC_BYTES) != 0) return 0;
+  *status = tt_wire_get(verdict, 8);
+  return 1;
+}
