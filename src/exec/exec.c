@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "exec/internal.h"
+
+static tuttiResult_t route_find(struct tt_exec *exec, const struct tt_exec_spec *spec, int peer)
+{
+  for (int t = 0; t < spec->ntransports; t++)
+    if (spec->transports[t]->ops->reaches(spec->transports[t], peer)) {
+      exec->routes[peer] = spec->transports[t];
+      return tuttiSuccess;
+    }
+  return tt_fail(tuttiInvalidUsage,
+                 "no allowed transport leads from rank %d to rank %d: allow more in TUTTI_TRANSPORTS, "
+                 "`tutti info` says which are usable",
+                 exec->rank, peer);
+}
+
+tuttiResult_t tt_exec_create(struct tt_exec **out, const struct tt_exec_spec *spec)
+{
+  struct tt_exec *exec = tt_alloc(1, sizeof *exec);
+  if (!exec) return tt_fail(tuttiSystemError, "out of memory for the executor");
+  exec->nranks = spec->nranks;
+  exec->rank = spec->rank;
+  exec->lanes = spec->lanes;
+  exec->watch = spec->watch;
+  exec->failed = tt_watch_failed(spec->watch);
+  exec->routes = tt_alloc((size_t)spec->nranks, sizeof *exec->routes);
+  exec->open = tt_alloc((size_t)spec->nranks * (size_t)spec->lanes, sizeof *exec->open);
+  tuttiResult_t result = tuttiSuccess;
+  if (!exec->routes || !exec->open)
+    result = tt_fail(tuttiSystemError, "out of memory for the routes to %d ranks", spec->nranks);
+  for (int peer = 0; result == tuttiSuccess && peer < spec->nranks; peer++)
+    result = route_find(exec, spec, peer);
+  if (result != tuttiSuccess) {
+    tt_exec_destroy(exec);
+    return result;
+  }
+  *out = exec;
+  return tuttiSuccess;
+}
+
+void tt_exec_destroy(struct tt_exec *exec)
+{
+  if (!exec) return;
+  tt_free(exec->routes);
+  tt_free(exec->open);
+  tt_free(exec);
+}
+
+const struct tt_transport *tt_exec_route(const struct tt_exec *exec, int peer)
+{
+  return exec->routes[peer];
+}
+
+tuttiResult_t tt_exec_link(struct tt_exec *exec, int peer, int lane, struct tt_link **link)
+{
+  struct tt_link **known = &exec->open[(size_t)lane * (size_t)exec->nranks + (size_t)peer];
+  if (!*known) {
+    struct tt_transport *transport = exec->routes[peer];
+    tuttiResult_t result = transport->ops->open(transport, peer, lane, known);
+    if (result != tuttiSuccess) {
+      *known = NULL;
+      return result;
+    }
+  }
+  *link = *known;
+  return tuttiSuccess;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The executor: runs the schedule of one rank on any transport and any memory.
+ *
+ * A *plan* is a schedule made ready: order derived, peers numbered. It depends on ranks and blocks
+ * only and is made once. A *run* binds a plan to one call. A long vector is cut into segments, which
+ * run the same plan one after the other on each of a few lanes: segment s runs on lane s mod lanes, on
+ * the links of that lane. Lanes are independent of each other, so the verifier's proof of one
+ * segment holds for all.
+ *
+ * tt_run_poll never blocks. Everything of one `tt_exec` is called by one thread at a time. */
+#ifndef TT_EXEC_H
+#define TT_EXEC_H
+
+#include "device/device.h"
+#include "sched/sched.h"
+#include "transport/transport.h"
+#include "watch/watch.h"
+
+/* Which transport leads to which rank, and the links that are open. */
+struct tt_exec;
+
+struct tt_exec_spec {
+  int nranks, rank, lanes;
+  struct tt_transport **transports; /* in order of preference; borrowed; all connected */
+  int ntransports;
+  struct tt_watch *watch;           /* borrowed */
+};
+
+/* Errors: tuttiSystemError; tuttiInvalidUsage if no transport reaches some rank (named). */
+tuttiResult_t tt_exec_create(struct tt_exec **exec, const struct tt_exec_spec *spec);
+void tt_exec_destroy(struct tt_exec *exec); /* NULL is allowed; the transports stay */
+
+/* The transport that leads to `peer`. */
+const struct tt_transport *tt_exec_route(const struct tt_exec *exec, int peer);
+
+struct tt_plan;
+
+/* Makes a plan; takes the schedule over (it is zeroed). Errors: the schedule's own; tuttiSystemError;
+ * tuttiInternalError for a step that this executor cannot run: a message to a peer from several
+ * sources, or from another message, without a dst to keep it in. */
+tuttiResult_t tt_plan_create(struct tt_plan **plan, struct tt_schedule *schedule);
+void tt_plan_destroy(struct tt_plan *plan);
+int32_t tt_plan_blocks(const struct tt_plan *plan);
+
+/* What a run is bound to. */
+struct tt_binding {
+  struct tt_call call;   /* call.op is set */
+  const void *in;
+  void *out;             /* equal to in: in place */
+  size_t block_bytes;    /* longest block of a segment, agreed by all ranks, > 0 */
+};
+
+struct tt_run; /* state of one operation; reusable: starting it again allocates nothing */
+
+/* Makes a run object for the operations of `exec`, one at a time. */
+tuttiResult_t tt_run_create(struct tt_run **run, struct tt_exec *exec);
+void tt_run_destroy(struct tt_run *run); /* NULL is allowed */
+
+/* Binds the run. Publishes the call. The plan and the buffers must live until poll is not
+ * tuttiInProgress. Errors: tuttiSystemError if scratch has to grow and cannot. */
+tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan,
+                           const struct tt_binding *binding);
+
+/* Moves what can be moved: tuttiInProgress; tuttiSuccess: done; else the communicator's failure,
+ * which is recorded in watch. *moved is set to 1 if anything went on (else left alone). */
+tuttiResult_t tt_run_poll(struct tt_run *run, int *moved);
+
+const struct tt_call *tt_run_call(const struct tt_run *run);
+
+/* How a thread waits: spins, yields if ranks outnumber cores, then sleeps, longer and
+ * longer; looks at the clock only after about 2 us. */
+struct tt_waiter {
+  uint32_t idle;       /* looks in vain since something moved */
+  int crowded;         /* more ranks than cores on this host */
+  uint64_t since_ns;   /* 0: clock not read yet */
+  uint64_t look_ns;    /* next time to compare calls */
+};
+
+void tt_waiter_init(struct tt_waiter *waiter, int crowded);
+
+/* One pause. moved: something went on since the last one. Returns 1 about every millisecond after the first:
+ * then the caller should tt_watch_compare (since_ns says since when it waits). */
+int tt_waiter_pause(struct tt_waiter *waiter, int moved);
+
+#endif

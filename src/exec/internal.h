@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared by the files of this folder only. */
+#ifndef TT_EXEC_INTERNAL_H
+#define TT_EXEC_INTERNAL_H
+
+#include "exec/exec.h"
+
+#define BOUNCE_BYTES 65536 /* staging of one step for memory that the CPU cannot touch */
+
+/* A (peer, channel) that the plan uses. */
+struct plan_link {
+  int32_t peer;
+  int32_t channel;
+};
+
+struct tt_plan {
+  struct tt_schedule schedule;
+  uint64_t *wait;           /* per step: bit k: step i - 1 - k must have finished */
+  int32_t *source_link;     /* per operand: index into links if it is a MESSAGE, else -1 */
+  int32_t *peer_link;       /* per entry of schedule.peers: index into links */
+  struct plan_link *links;
+  int32_t nlinks, nchannels;
+};
+
+/* Progress of one step. */
+struct cursor {
+  size_t done;      /* bytes of the result that are in dst (or, for a plain send, staged) */
+  tt_ticket ticket; /* device work under way, for the next `pending` bytes */
+  size_t pending;
+};
+
+/* One segment under way on one lane. */
+struct strand {
+  int32_t head;               /* oldest unfinished step */
+  uint64_t active, finished;  /* bit k: step head + k */
+  size_t segment;             /* number of the segment; next one is segment + lanes */
+  size_t start, count;        /* its elements */
+  size_t base, more;          /* its blocks: base elements each, the first `more` one more */
+  char *scratch;
+  char *bounce;               /* TT_WINDOW pieces of BOUNCE_BYTES; NULL for host memory */
+  struct tt_link **links;     /* per plan link, on this lane */
+  size_t *sent;               /* per entry of schedule.peers: bytes handed over */
+  struct cursor cursors[TT_WINDOW]; /* of step i at i mod TT_WINDOW */
+};
+
+enum run_state { RUN_IDLE, RUN_OPENING, RUN_MOVING, RUN_SUSPECT };
+
+struct tt_run {
+  struct tt_exec *exec;
+  const struct tt_plan *plan;
+  const struct tt_device *device;
+  enum run_state state;
+  struct tt_binding binding;
+  struct tt_head head;
+  size_t element;             /* bytes */
+  size_t segment_count;       /* elements of a full segment */
+  size_t nsegments;
+  size_t slot_bytes;          /* of scratch */
+  int nstrands;               /* lanes this run uses */
+  int busy;                   /* strands not done yet */
+  int opened;                 /* links opened so far, lane by lane */
+  struct tt_link *broken;
+  int32_t link_room, peer_room; /* of each strand */
+  size_t scratch_room;        /* bytes of each strand, on scratch_device */
+  const struct tt_device *scratch_device;
+  struct strand strands[TT_MAX_LANES];
+};
+
+struct tt_exec {
+  int nranks, rank, lanes;
+  struct tt_watch *watch;
+  const _Atomic int *failed;
+  struct tt_transport **routes; /* per rank */
+  struct tt_link **open;        /* [lane * nranks + peer] */
+};
+
+/* The link to `peer` on `lane`: tuttiInProgress until it is open. */
+tuttiResult_t tt_exec_link(struct tt_exec *exec, int peer, int lane, struct tt_link **link);
+
+/* step.c: what came of trying to move a step. */
+enum tried { TRIED_NOTHING, TRIED_MOVED, TRIED_FINISHED, TRIED_ERROR };
+
+/* Starts the messages of a step that is now allowed to run. */
+void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index);
+
+/* Moves a step; on TRIED_ERROR *result is the code, or tuttiInProgress with run->broken set. */
+enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index,
+                        tuttiResult_t *result);
+
+/* Bytes the step is about, in this segment. */
+static inline size_t step_start(const struct strand *strand, int32_t block)
+{
+  size_t b = (size_t)block;
+  return strand->base * b + (b < strand->more ? b : strand->more);
+}
+static inline size_t step_bytes(const struct tt_run *run, const struct strand *strand,
+                                const struct tt_step *step)
+{
+  return (step_start(strand, step->first + step->nblocks) - step_start(strand, step->first)) *
+         run->element;
+}
+
+#endif

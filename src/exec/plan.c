@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
+#include "exec/internal.h"
+
+static int32_t link_find(struct tt_plan *plan, int32_t peer, int32_t channel)
+{
+  for (int32_t i = 0; i < plan->nlinks; i++)
+    if (plan->links[i].peer == peer && plan->links[i].channel == channel) return i;
+  plan->links[plan->nlinks] = (struct plan_link){peer, channel};
+  if (channel >= plan->nchannels) plan->nchannels = channel + 1;
+  return plan->nlinks++;
+}
+
+static int can_run(const struct tt_schedule *schedule, const struct tt_step *step)
+{
+  if (step->nto == 0 || step->dst.place != TT_NOWHERE) return 1;
+  return step->nsrc == 1 && schedule->operands[step->src].place != TT_MESSAGE;
+}
+
+static tuttiResult_t number_links(struct tt_plan *plan)
+{
+  const struct tt_schedule *schedule = &plan->schedule;
+  for (int32_t i = 0; i < schedule->nsteps; i++) {
+    const struct tt_step *step = &schedule->steps[i];
+    if (!can_run(schedule, step))
+      return tt_fail(tuttiInternalError, "step %d sends what it computes but keeps it nowhere", i);
+    for (int32_t k = step->src; k < step->src + step->nsrc; k++)
+      if (schedule->operands[k].place == TT_MESSAGE)
+        plan->source_link[k] = link_find(plan, schedule->operands[k].at, step->channel);
+    for (int32_t k = step->to; k < step->to + step->nto; k++)
+      plan->peer_link[k] = link_find(plan, schedule->peers[k], step->channel);
+  }
+  return tuttiSuccess;
+}
+
+static tuttiResult_t order_steps(struct tt_plan *plan)
+{
+  struct tt_order *order = tt_alloc((size_t)plan->schedule.nsteps, sizeof *order);
+  if (!order) return tt_fail(tuttiSystemError, "out of memory for a plan");
+  tt_order_derive(&plan->schedule, order);
+  /* Links take bytes for good, so "handed over" and "finished" are the same moment. */
+  for (int32_t i = 0; i < plan->schedule.nsteps; i++)
+    plan->wait[i] = order[i].finished | order[i].started;
+  tt_free(order);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
+{
+  if (schedule->error != tuttiSuccess) return schedule->error;
+  struct tt_plan *plan = tt_alloc(1, sizeof *plan);
+  if (!plan) return tt_fail(tuttiSystemError, "out of memory for a plan");
+  plan->schedule = *schedule;
+  memset(schedule, 0, sizeof *schedule);
+
+  size_t noperands = (size_t)plan->schedule.noperands, npeers = (size_t)plan->schedule.npeers;
+  plan->nchannels = 1;
+  plan->wait = tt_alloc((size_t)plan->schedule.nsteps, sizeof *plan->wait);
+  plan->source_link = tt_alloc(noperands, sizeof *plan->source_link);
+  plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
+  plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
+  tuttiResult_t result = tuttiSystemError;
+  if (plan->wait && plan->source_link && plan->peer_link && plan->links) {
+    for (size_t k = 0; k < noperands; k++) plan->source_link[k] = -1;
+    result = number_links(plan);
+    if (result == tuttiSuccess) result = order_steps(plan);
+  } else {
+    tt_fail(result, "out of memory for a plan of %d steps", plan->schedule.nsteps);
+  }
+  if (result != tuttiSuccess) {
+    tt_plan_destroy(plan);
+    return result;
+  }
+  *out = plan;
+  return tuttiSuccess;
+}
+
+void tt_plan_destroy(struct tt_plan *plan)
+{
+  if (!plan) return;
+  tt_schedule_destroy(&plan->schedule);
+  tt_free(plan->wait);
+  tt_free(plan->source_link);
+  tt_free(plan->peer_link);
+  tt_free(plan->links);
+  tt_free(plan);
+}
+
+int32_t tt_plan_blocks(const struct tt_plan *plan)
+{
+  return plan->schedule.shape.nblocks;
+}

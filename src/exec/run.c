@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A run: which steps may start, segment after segment, lane beside lane. */
+#include <string.h>
+
+#include "exec/internal.h"
+
+tuttiResult_t tt_run_create(struct tt_run **out, struct tt_exec *exec)
+{
+  struct tt_run *run = tt_alloc(1, sizeof *run);
+  if (!run) return tt_fail(tuttiSystemError, "out of memory for an operation");
+  run->exec = exec;
+  *out = run;
+  return tuttiSuccess;
+}
+
+static void scratch_free(struct tt_run *run)
+{
+  for (int s = 0; s < TT_MAX_LANES; s++) {
+    struct strand *strand = &run->strands[s];
+    if (strand->scratch) run->scratch_device->free(run->scratch_device, strand->scratch);
+    tt_free(strand->bounce);
+    strand->scratch = NULL;
+    strand->bounce = NULL;
+  }
+  run->scratch_room = 0;
+}
+
+void tt_run_destroy(struct tt_run *run)
+{
+  if (!run) return;
+  scratch_free(run);
+  for (int s = 0; s < TT_MAX_LANES; s++) {
+    tt_free(run->strands[s].links);
+    tt_free(run->strands[s].sent);
+  }
+  tt_free(run);
+}
+
+/* Scratch and staging, kept from run to run; grows only when a larger plan comes. */
+static tuttiResult_t scratch_ensure(struct tt_run *run, size_t len)
+{
+  const struct tt_device *device = run->device;
+  if (run->scratch_device != device || run->scratch_room < len) scratch_free(run);
+  run->scratch_device = device;
+  for (int s = 0; s < run->nstrands; s++) {
+    struct strand *strand = &run->strands[s];
+    if (len && !strand->scratch) strand->scratch = device->alloc(device, len);
+    if (!device->host && !strand->bounce) strand->bounce = tt_alloc(TT_WINDOW, BOUNCE_BYTES);
+    if ((len && !strand->scratch) || (!device->host && !strand->bounce))
+      return tt_fail(tuttiSystemError, "out of memory: %zu bytes of scratch on %s memory", len, device->name);
+  }
+  if (run->scratch_room < len) run->scratch_room = len;
+  return tuttiSuccess;
+}
+
+/* Arrays of each strand that depend on the plan; kept and grown likewise. */
+static tuttiResult_t strands_ensure(struct tt_run *run)
+{
+  const struct tt_plan *plan = run->plan;
+  int grow = plan->nlinks > run->link_room || plan->schedule.npeers > run->peer_room;
+  if (plan->nlinks > run->link_room) run->link_room = plan->nlinks;
+  if (plan->schedule.npeers > run->peer_room) run->peer_room = plan->schedule.npeers;
+  for (int s = 0; s < run->nstrands; s++) {
+    struct strand *strand = &run->strands[s];
+    if (!grow && strand->links) continue;
+    tt_free(strand->links);
+    tt_free(strand->sent);
+    strand->links = tt_alloc((size_t)run->link_room, sizeof *strand->links);
+    strand->sent = tt_alloc((size_t)run->peer_room, sizeof *strand->sent);
+    if (!strand->links || !strand->sent) {
+      run->link_room = run->peer_room = 0;
+      return tt_fail(tuttiSystemError, "out of memory for an operation over %d links", plan->nlinks);
+    }
+  }
+  if (grow) /* strands beyond this run's are made anew when they are needed */
+    for (int s = run->nstrands; s < TT_MAX_LANES; s++) {
+      tt_free(run->strands[s].links);
+      run->strands[s].links = NULL;
+      tt_free(run->strands[s].sent);
+      run->strands[s].sent = NULL;
+    }
+  return tuttiSuccess;
+}
+
+/* Binds a strand to its segment; 0 if there is none left. */
+static int strand_bind(struct tt_run *run, struct strand *strand)
+{
+  if (strand->segment >= run->nsegments) return 0;
+  size_t total = run->binding.call.count, nblocks = (size_t)run->plan->schedule.shape.nblocks;
+  strand->start = strand->segment * run->segment_count;
+  strand->count = total - strand->start < run->segment_count ? total - strand->start : run->segment_count;
+  strand->base = strand->count / nblocks;
+  strand->more = strand->count % nblocks;
+  strand->head = 0;
+  strand->active = strand->finished = 0;
+  return 1;
+}
+
+static const struct tt_device *device_of_call(const struct tt_binding *binding)
+{
+  const struct tt_device *device = tt_device_of(binding->in);
+  return device->host ? tt_device_of(binding->out) : device;
+}
+
+tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan,
+                           const struct tt_binding *binding)
+{
+  size_t nblocks = (size_t)plan->schedule.shape.nblocks, count = binding->call.count;
+  run->plan = plan;
+  run->binding = *binding;
+  run->head.word = tt_call_word(&run->binding.call);
+  run->head.call = &run->binding.call;
+  run->element = tt_type_size(binding->call.type);
+  run->device = device_of_call(binding);
+  run->broken = NULL;
+
+  size_t block_count = binding->block_bytes / run->element;
+  run->segment_count = (block_count ? block_count : 1) * nblocks;
+  run->nsegments = (count + run->segment_count - 1) / run->segment_count;
+  size_t longest = count < run->segment_count ? count : run->segment_count;
+  run->slot_bytes = (((longest + nblocks - 1) / nblocks) * run->element + 63) & ~(size_t)63;
+
+  if (plan->nchannels > run->exec->lanes)
+    return tt_fail(tuttiInvalidUsage, "the plan needs %d channels: set TUTTI_LANES to at least that (it is %d)",
+                   plan->nchannels, run->exec->lanes);
+  size_t lanes = (size_t)(run->exec->lanes / plan->nchannels);
+  run->nstrands = (int)(run->nsegments < lanes ? run->nsegments : lanes);
+  tuttiResult_t result = strands_ensure(run);
+  if (result == tuttiSuccess)
+    result = scratch_ensure(run, (size_t)plan->schedule.nslots * run->slot_bytes);
+  if (result != tuttiSuccess) return result;
+
+  for (int s = 0; s < run->nstrands; s++) {
+    run->strands[s].segment = (size_t)s;
+    strand_bind(run, &run->strands[s]);
+  }
+  run->busy = run->nstrands;
+  run->opened = 0;
+  run->state = RUN_OPENING;
+  tt_watch_publish(run->exec->watch, &run->binding.call);
+  return tuttiSuccess;
+}
+
+/* Opens what is missing of the links of all lanes in use. */
+static tuttiResult_t links_open(struct tt_run *run)
+{
+  const struct tt_plan *plan = run->plan;
+  tuttiResult_t worst = tuttiSuccess;
+  for (int s = 0; s < run->nstrands; s++)
+    for (int32_t l = 0; l < plan->nlinks; l++) {
+      int lane = s * plan->nchannels + plan->links[l].channel;
+      tuttiResult_t result = tt_exec_link(run->exec, plan->links[l].peer, lane, &run->strands[s].links[l]);
+      if (result == tuttiInProgress) worst = result; /* go on: all of them open side by side */
+      if (result != tuttiSuccess && result != tuttiInProgress) {
+        int peer = plan->links[l].peer;
+        return tt_watch_fail(run->exec->watch, result, peer, run->binding.call.op, tt_last_sentence());
+      }
+    }
+  return worst;
+}
+
+/* Lets all steps start that may now; returns how many. */
+static int steps_start(struct tt_run *run, struct strand *strand)
+{
+  const struct tt_plan *plan = run->plan;
+  const struct tt_schedule *schedule = &plan->schedule;
+  int started = 0;
+  uint64_t past = 0; /* bit k: step i - 1 - k is unfinished */
+  int32_t end = strand->head + TT_WINDOW < schedule->nsteps ? strand->head + TT_WINDOW : schedule->nsteps;
+  for (int32_t i = strand->head; i < end; i++) {
+    uint64_t bit = (uint64_t)1 << (i - strand->head);
+    if (!((strand->active | strand->finished) & bit) && (plan->wait[i] & past) == 0) {
+      if (step_bytes(run, strand, &schedule->steps[i]) == 0) {
+        strand->finished |= bit;
+      } else {
+        tt_step_begin(run, strand, i);
+        strand->active |= bit;
+      }
+      started++;
+    }
+    past = past << 1 | !(strand->finished & bit);
+  }
+  return started;
+}
+
+/* Moves the window over finished steps; 1 if all steps are done. */
+static int head_advance(struct tt_run *run, struct strand *strand)
+{
+  while (strand->finished & 1) {
+    strand->finished >>= 1;
+    strand->active >>= 1;
+    strand->head++;
+  }
+  return strand->head == run->plan->schedule.nsteps;
+}
+
+/* Moves one lane; TRIED_FINISHED: no segment is left for it. */
+static enum tried strand_move(struct tt_run *run, struct strand *strand, tuttiResult_t *result)
+{
+  enum tried all = TRIED_NOTHING;
+  if (!strand->active) steps_start(run, strand);
+  for (;;) {
+    uint64_t before = strand->finished;
+    for (uint64_t left = strand->active; left; left &= left - 1) {
+      int k = __builtin_ctzll(left);
+      enum tried tried = tt_step_move(run, strand, strand->head + k, result);
+      if (tried == TRIED_ERROR) return tried;
+      if (tried == TRIED_NOTHING) continue;
+      all = TRIED_MOVED;
+      if (tried == TRIED_MOVED) continue;
+      strand->finished |= (uint64_t)1 << k;
+      strand->active &= ~((uint64_t)1 << k);
+    }
+    if (strand->finished == before && strand->active) return all;
+    if (head_advance(run, strand)) {
+      strand->segment += (size_t)run->nstrands;
+      if (!strand_bind(run, strand)) return TRIED_FINISHED;
+    }
+    if (!steps_start(run, strand)) return all;
+  }
+}
+
+static tuttiResult_t strands_move(struct tt_run *run, int *moved)
+{
+  for (int s = 0; s < run->nstrands; s++) {
+    struct strand *strand = &run->strands[s];
+    if (strand->segment >= run->nsegments) continue;
+    tuttiResult_t result = tuttiSuccess;
+    enum tried tried = strand_move(run, strand, &result);
+    if (tried != TRIED_NOTHING) *moved = 1;
+    if (tried == TRIED_FINISHED) run->busy--;
+    if (tried != TRIED_ERROR) continue;
+    if (result == tuttiInProgress) {
+      run->state = RUN_SUSPECT;
+      return tuttiInProgress;
+    }
+    return tt_watch_fail(run->exec->watch, result, -1, run->binding.call.op, tt_last_sentence());
+  }
+  if (run->busy) return tuttiInProgress;
+  run->state = RUN_IDLE;
+  tt_watch_finish(run->exec->watch, run->binding.call.op);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
+{
+  struct tt_exec *exec = run->exec;
+  if (atomic_load_explicit(exec->failed, memory_order_acquire)) {
+    const struct tt_failure *failure = tt_watch_failure(exec->watch);
+    return tt_fail_quiet(failure->code, failure->sentence);
+  }
+  switch (run->state) {
+  case RUN_OPENING: {
+    tuttiResult_t result = links_open(run);
+    if (result != tuttiSuccess) return result;
+    run->state = RUN_MOVING;
+    *moved = 1;
+    return strands_move(run, moved);
+  }
+  case RUN_MOVING:
+    return strands_move(run, moved);
+  case RUN_SUSPECT:
+    return tt_watch_suspect(exec->watch, run->broken->peer, run->binding.call.op, run->broken->why);
+  default:
+    return tt_fail(tuttiInternalError, "an operation was polled that was not started");
+  }
+}
+
+const struct tt_call *tt_run_call(const struct tt_run *run)
+{
+  return &run->binding.call;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Moving one step: sources from spans and arriving messages, combined into a span,
+ * and from there into outgoing messages. */
+#include <string.h>
+
+#include "exec/internal.h"
+
+static char *place(const struct tt_run *run, const struct strand *strand,
+                   const struct tt_operand *operand)
+{
+  size_t block = (size_t)operand->at;
+  switch (operand->place) {
+  case TT_IN:
+    return (char *)run->binding.in + (strand->start + step_start(strand, operand->at)) * run->element;
+  case TT_OUT:
+    return (char *)run->binding.out + (strand->start + step_start(strand, operand->at)) * run->element;
+  case TT_SCRATCH:
+    return strand->scratch + block * run->slot_bytes;
+  default:
+    return NULL;
+  }
+}
+
+void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index)
+{
+  const struct tt_plan *plan = run->plan;
+  const struct tt_step *step = &plan->schedule.steps[index];
+  run->head.len = step_bytes(run, strand, step);
+  strand->cursors[index % TT_WINDOW] = (struct cursor){0};
+  for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
+    if (plan->source_link[k] < 0) continue;
+    struct tt_link *link = strand->links[plan->source_link[k]];
+    link->ops->recv_begin(link, &run->head);
+  }
+  for (int32_t k = step->to; k < step->to + step->nto; k++) {
+    struct tt_link *link = strand->links[plan->peer_link[k]];
+    strand->sent[k] = 0;
+    link->ops->send_begin(link, &run->head);
+  }
+}
+
+/* A link function failed: a mismatch is recorded at once, a broken link is looked into by run.c. */
+static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t code,
+                              tuttiResult_t *result)
+{
+  if (code == TT_LINK_MISMATCH) {
+    const struct tt_call *theirs = link->seen_call.op ? &link->seen_call : NULL;
+    *result = tt_watch_mismatch(run->exec->watch, &run->binding.call, link->peer, link->seen_word, theirs);
+    return TRIED_ERROR;
+  }
+  run->broken = link;
+  *result = tuttiInProgress;
+  return TRIED_ERROR;
+}
+
+/* Offers bytes [sent, ready) of `from` to every peer of the step; *all: everyone has `len`. */
+static enum tried offer(struct tt_run *run, struct strand *strand, const struct tt_step *step,
+                        const char *from, size_t base, size_t ready, tuttiResult_t *result)
+{
+  enum tried tried = TRIED_NOTHING;
+  for (int32_t k = step->to; k < step->to + step->nto; k++) {
+    size_t *sent = &strand->sent[k];
+    if (*sent >= ready) continue;
+    struct tt_link *link = strand->links[run->plan->peer_link[k]];
+    ssize_t n = link->ops->send(link, from + (*sent - base), ready - *sent);
+    if (n < 0) return link_failed(run, link, n, result);
+    if (n > 0) tried = TRIED_MOVED;
+    *sent += (size_t)n;
+  }
+  return tried;
+}
+
+/* Bytes that every peer of the step has got. */
+static size_t sent_to_all(const struct strand *strand, const struct tt_step *step, size_t len)
+{
+  for (int32_t k = step->to; k < step->to + step->nto; k++)
+    if (strand->sent[k] < len) len = strand->sent[k];
+  return len;
+}
+
+/* Device work under way: 1 when it is done (or there was none), 0 if not yet, -1 on error. */
+static int ticket_done(struct tt_run *run, struct cursor *cursor, tuttiResult_t *result)
+{
+  if (!cursor->ticket) return 1;
+  tuttiResult_t polled = run->device->poll(run->device, cursor->ticket);
+  if (polled == tuttiInProgress) return 0;
+  cursor->ticket = 0;
+  if (polled == tuttiSuccess) return 1;
+  *result = polled;
+  return -1;
+}
+
+/* A plain send from memory the CPU cannot touch: piece by piece through the bounce buffer. */
+static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t index,
+                              tuttiResult_t *result)
+{
+  const struct tt_step *step = &run->plan->schedule.steps[index];
+  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  char *bounce = strand->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
+  size_t len = step_bytes(run, strand, step), sent = sent_to_all(strand, step, len);
+  if (sent == len) return TRIED_FINISHED;
+  if (sent == cursor->done && !cursor->pending) { /* all that was staged is away: next piece */
+    cursor->pending = len - sent < BOUNCE_BYTES ? len - sent : BOUNCE_BYTES;
+    const char *from = place(run, strand, &run->plan->schedule.operands[step->src]);
+    *result = run->device->copy(run->device, bounce, from + sent, cursor->pending, &cursor->ticket);
+    if (*result != tuttiSuccess) return TRIED_ERROR;
+  }
+  if (cursor->pending) {
+    int done = ticket_done(run, cursor, result);
+    if (done <= 0) return done < 0 ? TRIED_ERROR : TRIED_NOTHING;
+    cursor->done += cursor->pending;
+    cursor->pending = 0;
+  }
+  size_t base = cursor->done - ((cursor->done - 1) % BOUNCE_BYTES + 1);
+  enum tried tried = offer(run, strand, step, bounce, base, cursor->done, result);
+  if (tried != TRIED_ERROR && sent_to_all(strand, step, len) == len) return TRIED_FINISHED;
+  return tried;
+}
+
+static enum tried send_plain(struct tt_run *run, struct strand *strand, int32_t index,
+                             tuttiResult_t *result)
+{
+  const struct tt_step *step = &run->plan->schedule.steps[index];
+  const char *from = place(run, strand, &run->plan->schedule.operands[step->src]);
+  size_t len = step_bytes(run, strand, step);
+  enum tried tried = offer(run, strand, step, from, 0, len, result);
+  if (tried != TRIED_ERROR && sent_to_all(strand, step, len) == len) return TRIED_FINISHED;
+  return tried;
+}
+
+/* Where the sources of a step lie at byte `done`, and how many bytes all of them have. */
+static ssize_t sources_look(struct tt_run *run, struct strand *strand, const struct tt_step *step,
+                            size_t done, const void **sources)
+{
+  size_t n = step_bytes(run, strand, step) - done;
+  for (int k = 0; k < step->nsrc; k++) {
+    int32_t l = run->plan->source_link[step->src + k];
+    if (l < 0) {
+      sources[k] = place(run, strand, &run->plan->schedule.operands[step->src + k]) + done;
+      continue;
+    }
+    struct tt_link *link = strand->links[l];
+    ssize_t there = link->ops->peek(link, &sources[k], run->element);
+    if (there <= 0) {
+      run->broken = there < 0 ? link : NULL;
+      return there;
+    }
+    if ((size_t)there < n) n = (size_t)there;
+  }
+  return (ssize_t)n;
+}
+
+static void sources_consume(struct tt_run *run, struct strand *strand, const struct tt_step *step,
+                            size_t len)
+{
+  for (int k = 0; k < step->nsrc; k++) {
+    int32_t l = run->plan->source_link[step->src + k];
+    if (l < 0) continue;
+    struct tt_link *link = strand->links[l];
+    link->ops->consume(link, len);
+  }
+}
+
+/* Starts combining the next n bytes. */
+static tuttiResult_t combine(struct tt_run *run, const struct tt_step *step, char *dst,
+                             const void **sources, struct cursor *cursor)
+{
+  const struct tt_device *device = run->device;
+  size_t n = cursor->pending;
+  if (step->nsrc == 1)
+    return dst == sources[0] ? tuttiSuccess : device->copy(device, dst, sources[0], n, &cursor->ticket);
+  uint32_t raw = 0;
+  for (int k = 0; k < step->nsrc; k++)
+    raw |= (uint32_t)run->plan->schedule.operands[step->src + k].raw << k;
+  struct tt_reduce_arg arg;
+  int redop = run->binding.call.redop, type = run->binding.call.type;
+  tt_reduce_arg_make(&arg, redop, run->exec->nranks, raw, step->is_final);
+  return device->reduce(device, redop, type, dst, sources, step->nsrc, n / run->element, &arg,
+                        &cursor->ticket);
+}
+
+/* One piece of a step with a dst: sources -> dst. */
+static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
+{
+  const struct tt_step *step = &run->plan->schedule.steps[index];
+  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  char *dst = place(run, strand, &step->dst) + cursor->done;
+  if (!cursor->pending) {
+    int32_t l = run->plan->source_link[step->src];
+    if (step->nsrc == 1 && l >= 0 && run->device->host) {
+      struct tt_link *link = strand->links[l];
+      ssize_t n = link->ops->recv(link, dst, step_bytes(run, strand, step) - cursor->done);
+      if (n < 0) return link_failed(run, link, n, result);
+      cursor->done += (size_t)n;
+      return n > 0 ? TRIED_MOVED : TRIED_NOTHING;
+    }
+    const void *sources[TT_MAX_SOURCES];
+    ssize_t n = sources_look(run, strand, step, cursor->done, sources);
+    if (n < 0) return link_failed(run, run->broken, n, result);
+    if (n == 0) return TRIED_NOTHING;
+    cursor->pending = (size_t)n;
+    *result = combine(run, step, dst, sources, cursor);
+    if (*result != tuttiSuccess) return TRIED_ERROR;
+  }
+  int done = ticket_done(run, cursor, result);
+  if (done <= 0) return done < 0 ? TRIED_ERROR : TRIED_NOTHING;
+  sources_consume(run, strand, step, cursor->pending);
+  cursor->done += cursor->pending;
+  cursor->pending = 0;
+  return TRIED_MOVED;
+}
+
+enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index,
+                        tuttiResult_t *result)
+{
+  const struct tt_step *step = &run->plan->schedule.steps[index];
+  if (step->dst.place == TT_NOWHERE)
+    return run->device->host ? send_plain(run, strand, index, result)
+                             : send_staged(run, strand, index, result);
+  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  size_t len = step_bytes(run, strand, step);
+  enum tried tried = TRIED_NOTHING;
+  if (cursor->done < len) {
+    tried = fill(run, strand, index, result);
+    if (tried == TRIED_ERROR) return tried;
+  }
+  if (step->nto) {
+    enum tried offered = offer(run, strand, step, place(run, strand, &step->dst), 0, cursor->done, result);
+    if (offered > tried) tried = offered;
+    if (tried == TRIED_ERROR) return tried;
+  }
+  if (cursor->done == len && sent_to_all(strand, step, len) == len) return TRIED_FINISHED;
+  return tried;
+}
