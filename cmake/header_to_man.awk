@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Makes manual pages of section 3 from a public header (any POSIX awk).
+#
+#   awk -v out=DIR -v header=tutti.h -v version="Tutti 0.1.0" -f header_to_man.awk HEADER
+#
+# A comment that ends on the line before a TUTTI_API declaration becomes one page,
+# named after the first function that follows; the others link to it. Its first
+# sentence is the NAME line, its "Errors" paragraph the ERRORS section. The first
+# comment of the header after the licence becomes the page of the header itself.
+
+# Text that troff prints as it stands.
+function quote(text)
+{
+  gsub(/\\/, "\\e", text)
+  gsub(/-/, "\\-", text)
+  if (text ~ /^[.']/) text = "\\&" text
+  return text
+}
+
+function print_head(file, title)
+{
+  print ".TH " title " 3 \"\" \"" version "\" \"Tutti programmer's manual\"\n.nh" > file
+}
+
+# One paragraph of a comment; an item of a list starts with "- ".
+function print_paragraph(file, text)
+{
+  if (text ~ /^- /) {
+    print ".IP \\(bu 2" > file
+    text = substr(text, 3)
+  } else {
+    print ".PP" > file
+  }
+  print quote(text) > file
+}
+
+# "as X. code: cause. code: cause." as a list of codes.
+function print_errors(file, text,   item)
+{
+  sub(/^Errors: */, "", text)
+  if (sub(/^Errors of /, "Of ", text)) {
+    item = substr(text, 1, index(text, ":"))
+    text = substr(text, index(text, ":") + 2)
+    print ".PP" > file
+    print quote(item) > file
+  }
+  while (text != "") {
+    item = text
+    text = ""
+    if (match(item, /[.;] tutti[A-Z][A-Za-z]*: /)) {
+      text = substr(item, RSTART + 2)
+      item = substr(item, 1, RSTART)
+    }
+    if (match(item, /^tutti[A-Z][A-Za-z]*: /)) {
+      print ".TP" > file
+      print ".B " substr(item, 1, RLENGTH - 2) > file
+      item = substr(item, RLENGTH + 1)
+    } else {
+      print ".PP" > file
+    }
+    print quote(item) > file
+  }
+}
+
+# The first sentence of a text: a full stop before a capital or at the end.
+function first_sentence(text)
+{
+  if (match(text, /\. [A-Z]/)) text = substr(text, 1, RSTART - 1)
+  sub(/\.$/, "", text)
+  return text
+}
+
+# Cuts a comment into paragraph[1 .. paragraphs]; list items stand alone.
+function cut_paragraphs(   i, line, fresh)
+{
+  paragraphs = 0
+  fresh = 1
+  for (i = 1; i <= lines; i++) {
+    line = comment[i]
+    if (line == "") {
+      fresh = 1
+    } else if (fresh || line ~ /^- /) {
+      paragraph[++paragraphs] = line
+      fresh = 0
+    } else {
+      sub(/^ +/, "", line)
+      paragraph[paragraphs] = paragraph[paragraphs] " " line
+    }
+  }
+}
+
+function print_texts(file,   i)
+{
+  print ".SH DESCRIPTION" > file
+  for (i = 1; i <= paragraphs; i++)
+    if (paragraph[i] !~ /^Errors/) print_paragraph(file, paragraph[i])
+}
+
+function print_page(   file, names, i, errors)
+{
+  file = out "/" name[1] ".3"
+  cut_paragraphs()
+  print_head(file, name[1])
+  names = name[1]
+  for (i = 2; i <= functions; i++) names = names ", " name[i]
+  print ".SH NAME" > file
+  print names " \\- " quote(first_sentence(paragraph[1])) > file
+  print ".SH SYNOPSIS\n.nf\n.B #include <" header ">\n.PP" > file
+  for (i = 1; i <= functions; i++) print quote(declaration[i]) > file
+  print ".fi" > file
+  print_texts(file)
+  print ".SH ERRORS" > file
+  for (i = 1; i <= paragraphs; i++)
+    if (paragraph[i] ~ /^Errors/) errors = errors print_errors(file, paragraph[i]) "x"
+  if (errors == "") print "None of its own." > file
+  print ".PP\nThe codes are explained in\n.BR tutti (3)." > file
+  if (name[1] != "tuttiGetLastError")
+    print "The sentence that belongs to an error is had from\n.BR tuttiGetLastError (3)." > file
+  print ".SH SEE ALSO\n.BR tutti (3)" > file
+  close(file)
+  for (i = 2; i <= functions; i++) {
+    print ".so man3/" name[1] ".3" > (out "/" name[i] ".3")
+    close(out "/" name[i] ".3")
+  }
+  all[++pages] = name[1]
+}
+
+# The header's own comment, "Title: what it is." and the conventions.
+function print_overview(   file, title)
+{
+  title = header
+  sub(/\.h$/, "", title)
+  overview = out "/" title ".3"
+  file = overview
+  cut_paragraphs()
+  print_head(file, title)
+  sub(/^[A-Z][a-z]+: /, "", paragraph[1])
+  print ".SH NAME\n" title " \\- " quote(first_sentence(paragraph[1])) > file
+  print ".SH SYNOPSIS\n.nf\n.B #include <" header ">\n.fi" > file
+  print ".PP\ncc program.c $(pkg\\-config \\-\\-cflags \\-\\-libs tutti)" > file
+  print_texts(file)
+}
+
+function flush_page()
+{
+  if (functions) print_page()
+  functions = 0
+}
+
+# The declaration is kept on its lines, without the export macro.
+/^TUTTI_API / || unfinished {
+  text = $0
+  if (!unfinished) {
+    functions++
+    declaration[functions] = ""
+    sub(/^TUTTI_API /, "", text)
+    match(text, /tutti[A-Za-z0-9]*\(/)
+    name[functions] = substr(text, RSTART, RLENGTH - 1)
+  } else {
+    sub(/^          /, "", text)
+    text = "\n" text
+  }
+  declaration[functions] = declaration[functions] text
+  unfinished = text !~ /;/
+  next
+}
+
+/^\/\* SPDX/ { next }
+
+/^\/\*/ {
+  flush_page()
+  lines = 0
+  open = 1
+}
+
+open {
+  text = $0
+  ends = text ~ /\*\/ *$/
+  sub(/^\/\* ?/, "", text)
+  sub(/^ \* ?/, "", text)
+  sub(/ *\*\/ *$/, "", text)
+  comment[++lines] = text
+  if (ends) {
+    open = 0
+    if (!overview) print_overview()
+  }
+  next
+}
+
+# A type is shown on the header's page under the comment that stands before it.
+/^$/ { flush_page(); next }
+
+/^(typedef|#define TUTTI_[A-Z_]+(BYTES|INT|INITIALIZER))/ {
+  listing = 1
+  if (overview && lines && type_of != comment[1]) {
+    type_of = comment[1]
+    cut_paragraphs()
+    for (i = 1; i <= paragraphs; i++) types[++type_lines] = "\n" paragraph[i]
+  }
+  lines = 0
+}
+
+listing {
+  gsub(/ *\\$/, "")
+  types[++type_lines] = $0
+  if ($0 ~ /^}/ || $0 ~ /^typedef.*;/ || $0 ~ /^#define/) listing = 0
+}
+
+END {
+  flush_page()
+  if (type_lines) print ".SH TYPES" > overview
+  for (i = 1; i <= type_lines; i++) {
+    if (types[i] ~ /^\n/) print_paragraph(overview, substr(types[i], 2))
+    else print ".br\n.nf\n" quote(types[i]) "\n.fi" > overview
+  }
+  print ".SH FUNCTIONS" > overview
+  for (i = 1; i <= pages; i++) print ".BR " all[i] " (3)" (i < pages ? "," : "") > overview
+  print ".SH SEE ALSO\n.BR tutti (1),\n.BR tutti\\-settings (7)" > overview
+}
