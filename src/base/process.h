@@ -17,12 +17,15 @@ struct tt_process {
   _Atomic int log_level;     /* enum tt_log_level + 1; 0: not read yet */
   _Atomic int log_file;      /* descriptor + 1; 0: not opened yet */
   _Atomic int unknown_warned;
+  _Atomic int auth_warned;   /* bootstrap: the risk of TUTTI_AUTH=none was told */
   _Atomic long alloc_countdown;
   void *service;             /* net: the service thread and its doors */
   void *progress;            /* comm: the progress thread of streams */
   void *launch;              /* bootstrap: answer of the launcher */
+  void *roots;               /* bootstrap: roots at fixed addresses; guarded by the service lock */
   void *memory;              /* comm: list of tuttiMemAlloc blocks */
   void *devices;             /* device: kinds of memory beside the host's */
+  void *outboxes;            /* transport: shared outboxes of the ranks in this process */
 };
 
 extern struct tt_process tt_process;

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared memory between the ranks of one host.
+ *
+ * Each rank owns one *outbox*, a sealed and prefaulted memfd that only it writes and its peers read:
+ *
+ *   header | acknowledgements | rings | pool
+ *
+ *   acknowledgement   64 bytes for each (source, lane): how many lines this rank has consumed from
+ *                     that source's ring for it. Its reader looks when it needs lines or slots back.
+ *   ring              16 lines of 64 bytes for each (destination, lane).
+ *   pool              `shm_slots` slots of `shm_slot_bytes`, for all destinations.
+ *
+ * With L ranks on the host and n lanes an outbox takes 1088 L n bytes beside its pool: with the defaults (2 lanes, 2 MiB
+ * of slots) 17 KiB for 8 ranks, 550 KiB for 256. Ranks of other hosts cost nothing.
+ *
+ * A message is a sequence of fragments, each one line: sequence, call word, length, place, 40 bytes. At most 40
+ * bytes at the end of a message lie in the line itself, everything else in a slot. All fragments but the last of
+ * a message are multiples of 16 bytes. The sequence is stored last (release) and loaded first (acquire); the
+ * acknowledgement likewise the other way. Nothing else orders anything.
+ *
+ * Shares. A link may take a slot while it holds fewer than are free (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998,
+ * with alpha = 1): k readers that do not read leave 1/(k+1) of the pool to others. A link that may not, but has slots
+ * out, waits for its own reader; one that has none sends 32 bytes inline a line. So whatever other peers do, a
+ * link whose reader has read everything can send: each link acts as if it had a private buffer of one
+ * fragment or more, and a schedule that cannot lock up without any buffering cannot lock up here. Slots are
+ * taken back by the owner when it wants one: from the same link first, then from all.
+ *
+ * Getting there. The card holds a random nonce, the pool's size and the local door. The outbox is made in connect, when
+ * it is known who shares the host. A peer dials the door (TT_HELLO_OUTBOX) when it opens its first link and gets the
+ * memfd; earlier guests are kept waiting. If the peer's nonce belongs to an outbox of this same process, its
+ * mapping is shared instead: no dial, and thread sanitizers see both sides.
+ *
+ * Whatever is read from a peer's outbox is checked before use. A line that no correct peer writes breaks the
+ * link; a word or length other than expected is a mismatch. The transport does not notice a peer's death:
+ * its memory stays and nothing more arrives. Noticing is watch's work. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "transport/shm.h"
+
+#define CARD_MAGIC 0x6d68732d74740001u /* last digits: version */
+
+struct card {
+  uint64_t magic; /* a zero card is that of a rank without shm */
+  uint64_t nonce;
+  uint32_t slots, slot_bytes;
+  uint32_t door_len;
+  uint8_t door[116]; /* struct sockaddr_un */
+};
+_Static_assert(sizeof(struct card) <= TT_TRANSPORT_CARD_BYTES, "card too large");
+_Static_assert(sizeof(struct sockaddr_un) <= 116, "socket address too large");
+
+struct peer {
+  struct tt_dial *dial;
+  int socket; /* on which the memfd will come; -1: none */
+  struct tt_shm_box *box;
+  struct tt_shm_link *links[TT_MAX_LANES];
+};
+
+struct shm {
+  struct tt_transport base;
+  const struct tt_transport_spec *spec;
+  const char *cards;
+  size_t stride;
+  uint64_t nonce;
+  struct tt_shm_shape shape;
+  struct tt_shm_box *box; /* ours; guests look at it under the service lock */
+  struct tt_shm_pool pool;
+  struct tt_shm_link *links;
+  int32_t *local;     /* rank -> index among the host's ranks, -1: elsewhere */
+  struct peer *peers; /* by that index */
+  int *waiting;       /* by rank: sockets of guests that came before the outbox was there; -1: none */
+};
+
+static const char *unusable(const struct tt_settings *settings, char *why, size_t size)
+{
+  (void)settings;
+  int fd = memfd_create("tutti-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd >= 0) {
+    close(fd);
+    return NULL;
+  }
+  snprintf(why, size, "memfd_create fails: %s. Allow memfd_create in this container's seccomp profile (Linux 3.17 or "
+           "later) and raise `ulimit -n` if it says too many files", strerror(errno));
+  return why;
+}
+
+static void give_outbox(const struct shm *t, int socket)
+{
+  /* If it fails, the guest finds the connection closed and reports that. */
+  tt_fd_send(socket, t->box->fd, t->box->len);
+  close(socket);
+}
+
+/* In the service thread, under its lock. */
+static void guest(void *owner, const struct tt_hello *hello, int fd)
+{
+  struct shm *t = owner;
+  if (hello->src >= (uint32_t)t->spec->nranks) {
+    close(fd);
+  } else if (t->box) {
+    give_outbox(t, fd);
+  } else {
+    if (t->waiting[hello->src] >= 0) close(t->waiting[hello->src]);
+    t->waiting[hello->src] = fd;
+  }
+}
+
+static void write_card(const struct shm *t, void *out)
+{
+  const struct tt_address *door = tt_door_address(t->spec->local_door);
+  struct card card = {.magic = CARD_MAGIC,
+                      .nonce = t->nonce,
+                      .slots = t->shape.slots,
+                      .slot_bytes = t->shape.slot_bytes,
+                      .door_len = door->len};
+  memcpy(card.door, &door->local, door->len);
+  memcpy(out, &card, sizeof card);
+}
+
+static void destroy(struct tt_transport *transport);
+
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+{
+  size_t nranks = (size_t)spec->nranks;
+  struct shm *t = tt_alloc(1, sizeof *t);
+  if (!t) return tt_fail(tuttiSystemError, "out of memory for the shm transport");
+  t->base.ops = &tt_transport_shm;
+  t->spec = spec;
+  t->shape.lanes = (uint32_t)spec->lanes;
+  t->shape.slots = (uint32_t)spec->settings->shm_slots;
+  t->shape.slot_bytes = ((uint32_t)spec->settings->shm_slot_bytes + TT_SHM_PAGE - 1) & ~(TT_SHM_PAGE - 1);
+  t->local = tt_alloc(nranks, sizeof *t->local);
+  t->waiting = tt_alloc(nranks, sizeof *t->waiting);
+  tuttiResult_t result = tuttiSystemError;
+  if (!t->local || !t->waiting) {
+    tt_fail(result, "out of memory for the shm transport of %zu ranks", nranks);
+    goto fail;
+  }
+  for (size_t i = 0; i < nranks; i++) t->waiting[i] = -1;
+  result = tt_auth_init();
+  if (result != tuttiSuccess) goto fail;
+  tt_random(&t->nonce, sizeof t->nonce);
+  result = tt_door_admit(spec->local_door, spec->pass, TT_HELLO_OUTBOX, (uint32_t)spec->rank, guest, t);
+  if (result != tuttiSuccess) goto fail;
+  write_card(t, card);
+  *transport = &t->base;
+  return tuttiSuccess;
+
+fail:
+  destroy(&t->base);
+  return result;
+}
+
+static void read_card(const struct shm *t, int rank, struct card *card)
+{
+  memcpy(card, t->cards + (size_t)rank * t->stride, sizeof *card);
+}
+
+static tuttiResult_t cards_take(struct tt_transport *transport, const void *cards, size_t stride)
+{
+  struct shm *t = (struct shm *)transport;
+  t->cards = cards;
+  t->stride = stride;
+  t->shape.nlocal = 0;
+  for (int rank = 0; rank < t->spec->nranks; rank++) {
+    int is_here = t->spec->hosts[rank] == t->spec->hosts[t->spec->rank];
+    t->local[rank] = is_here ? (int32_t)t->shape.nlocal++ : -1;
+  }
+  t->peers = tt_alloc(t->shape.nlocal, sizeof *t->peers);
+  t->pool.free = tt_alloc(t->shape.slots, sizeof *t->pool.free);
+  for (uint32_t i = 0; t->peers && i < t->shape.nlocal; i++) t->peers[i].socket = -1;
+  if (!t->peers || !t->pool.free)
+    return tt_fail(tuttiSystemError, "out of memory for the shm peers of rank %d", t->spec->rank);
+
+  struct tt_shm_box *box;
+  tuttiResult_t result = tt_shm_box_create(&box, t->nonce, tt_shm_outbox_bytes(&t->shape));
+  if (result != tuttiSuccess) return result;
+  t->pool.base = box->map + tt_shm_pool_at(&t->shape);
+  t->pool.slots = t->shape.slots;
+  t->pool.slot_bytes = t->shape.slot_bytes;
+  while (t->pool.nfree < t->pool.slots) {
+    t->pool.free[t->pool.nfree] = (uint16_t)(t->pool.slots - 1 - t->pool.nfree);
+    t->pool.nfree++;
+  }
+  tt_service_lock();
+  t->box = box;
+  for (int rank = 0; rank < t->spec->nranks; rank++) {
+    if (t->waiting[rank] >= 0) give_outbox(t, t->waiting[rank]);
+    t->waiting[rank] = -1;
+  }
+  tt_service_unlock();
+  return tuttiSuccess;
+}
+
+static int reaches(const struct tt_transport *transport, int peer)
+{
+  const struct shm *t = (const struct shm *)transport;
+  struct card card;
+  read_card(t, peer, &card);
+  return t->local[peer] >= 0 && card.magic == CARD_MAGIC;
+}
+
+/* The shape of a peer's outbox, from its card. */
+static tuttiResult_t peer_shape(const struct shm *t, int rank, const struct card *card, struct tt_shm_shape *shape)
+{
+  *shape = t->shape;
+  shape->slots = card->slots;
+  shape->slot_bytes = card->slot_bytes;
+  if (card->slots >= TT_SHM_NO_SLOT || card->slot_bytes == 0 || card->slot_bytes % TT_SHM_PAGE ||
+      card->slot_bytes > 1u << 30 || card->door_len > sizeof(struct sockaddr_un))
+    return tt_fail(tuttiRemoteError, "rank %d announces an impossible shared outbox of %u slots of %u bytes", rank,
+                   card->slots, card->slot_bytes);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t dial_start(struct shm *t, struct peer *peer, int rank, const struct card *card)
+{
+  struct tt_address door = {.len = card->door_len};
+  struct tt_hello hello = {.kind = TT_HELLO_OUTBOX, .src = (uint32_t)t->spec->rank, .dst = (uint32_t)rank};
+  uint64_t deadline = tt_now_ns() + (uint64_t)t->spec->settings->init_timeout_ms * 1000000u;
+  memcpy(&door.local, card->door, card->door_len);
+  return tt_dial_start(&peer->dial, &door, t->spec->pass, &hello, deadline);
+}
+
+/* Maps the memfd that the peer sent, once it is there. */
+static tuttiResult_t box_receive(struct peer *peer, int rank, const struct card *card, size_t wanted)
+{
+  int fd;
+  uint64_t len;
+  tuttiResult_t result = tt_fd_recv(peer->socket, &fd, &len);
+  if (result == tuttiInProgress) return result;
+  close(peer->socket);
+  peer->socket = -1;
+  if (result != tuttiSuccess) return result;
+  if (len != wanted) {
+    close(fd);
+    return tt_fail(tuttiRemoteError, "the shared outbox of rank %d has %llu bytes instead of %zu: do the ranks agree on "
+                   "who shares a host (TUTTI_HOSTID)?", rank, (unsigned long long)len, wanted);
+  }
+  return tt_shm_box_map(&peer->box, card->nonce, wanted, fd);
+}
+
+/* Gets the peer's outbox; resumable. */
+static tuttiResult_t box_fetch(struct shm *t, struct peer *peer, int rank, const struct tt_shm_shape *shape,
+                               const struct card *card)
+{
+  if (peer->socket >= 0) return box_receive(peer, rank, card, tt_shm_outbox_bytes(shape));
+  if (!peer->dial) {
+    struct tt_shm_box *box = tt_shm_box_find(card->nonce);
+    if (box && box->len == tt_shm_outbox_bytes(shape)) {
+      peer->box = box;
+      return tuttiSuccess;
+    }
+    tt_shm_box_release(box, 0);
+    tuttiResult_t started = dial_start(t, peer, rank, card);
+    return started == tuttiSuccess ? tuttiInProgress : started;
+  }
+  int socket;
+  tuttiResult_t result = tt_dial_poll(peer->dial, &socket);
+  if (result == tuttiInProgress) return result;
+  tt_dial_destroy(peer->dial);
+  peer->dial = NULL;
+  if (result != tuttiSuccess) return result;
+  peer->socket = socket;
+  return tuttiInProgress;
+}
+
+static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int lane, const struct tt_shm_shape *shape)
+{
+  struct tt_shm_link *l = tt_alloc(1, sizeof *l);
+  if (!l) return tt_fail(tuttiSystemError, "out of memory for the shm link to rank %d", rank);
+  int us = t->local[t->spec->rank], them = t->local[rank];
+  uint8_t *ours = t->box->map, *theirs = peer->box->map;
+  l->link = (struct tt_link){.ops = &tt_shm_link_ops, .transport = &t->base, .peer = rank, .lane = lane};
+  l->ring = (struct tt_shm_line *)(void *)(ours + tt_shm_ring_at(&t->shape, them, lane));
+  l->acknowledged = (const struct tt_shm_ack *)(void *)(theirs + tt_shm_ack_at(shape, us, lane));
+  l->pool = &t->pool;
+  for (int i = 0; i < TT_SHM_DEPTH; i++) l->slot_of[i] = TT_SHM_NO_SLOT;
+  l->lines = (const struct tt_shm_line *)(void *)(theirs + tt_shm_ring_at(shape, us, lane));
+  l->slots = theirs + tt_shm_pool_at(shape);
+  l->nslots = shape->slots;
+  l->slot_bytes = shape->slot_bytes;
+  l->ack = (struct tt_shm_ack *)(void *)(ours + tt_shm_ack_at(&t->shape, them, lane));
+  l->next = 1;
+  l->sibling = t->links;
+  l->siblings = &t->links;
+  t->links = l;
+  peer->links[lane] = l;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lane, struct tt_link **link)
+{
+  struct shm *t = (struct shm *)transport;
+  struct peer *peer = &t->peers[t->local[rank]];
+  tuttiResult_t result = tuttiSuccess;
+  if (!peer->links[lane]) {
+    struct card card;
+    struct tt_shm_shape shape;
+    read_card(t, rank, &card);
+    result = peer_shape(t, rank, &card, &shape);
+    if (result == tuttiSuccess && !peer->box) result = box_fetch(t, peer, rank, &shape, &card);
+    if (result == tuttiSuccess) result = link_make(t, peer, rank, lane, &shape);
+  }
+  if (result == tuttiSuccess) *link = &peer->links[lane]->link;
+  return result;
+}
+
+/* The outbox's memfd: peers' are closed once mapped, links have none. */
+static int descriptors(const struct tt_transport *transport)
+{
+  (void)transport;
+  return 1;
+}
+
+static const char *path(const struct tt_transport *transport, int rank, char *text, size_t size)
+{
+  const struct shm *t = (const struct shm *)transport;
+  struct card card;
+  read_card(t, rank, &card);
+  snprintf(text, size, "shm, outbox of %u slots of %u bytes%s", card.slots, card.slot_bytes,
+           t->spec->pids && t->spec->pids[rank] == t->spec->pids[t->spec->rank] ? ", same process" : "");
+  return text;
+}
+
+static void peer_free(struct peer *peer)
+{
+  for (int lane = 0; lane < TT_MAX_LANES; lane++) tt_free(peer->links[lane]);
+  tt_dial_destroy(peer->dial);
+  if (peer->socket >= 0) close(peer->socket);
+  tt_shm_box_release(peer->box, 0);
+}
+
+static void destroy(struct tt_transport *transport)
+{
+  struct shm *t = (struct shm *)transport;
+  if (!t) return;
+  tt_door_dismiss(t->spec->local_door, t);
+  for (int rank = 0; t->waiting && rank < t->spec->nranks; rank++)
+    if (t->waiting[rank] >= 0) close(t->waiting[rank]);
+  for (uint32_t i = 0; t->peers && i < t->shape.nlocal; i++) peer_free(&t->peers[i]);
+  tt_shm_box_release(t->box, 1);
+  tt_free(t->peers);
+  tt_free(t->waiting);
+  tt_free(t->local);
+  tt_free(t->pool.free);
+  tt_free(t);
+}
+
+const struct tt_transport_ops tt_transport_shm = {
+    .name = "shm",
+    .unusable = unusable,
+    .create = create,
+    .connect = cards_take,
+    .reaches = reaches,
+    .open = link_open,
+    .descriptors = descriptors,
+    .path = path,
+    .destroy = destroy,
+};

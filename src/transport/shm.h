@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the shm transport; shm.c holds the specification. Only shm*.c and
+ * white-box tests include this. */
+#ifndef TT_TRANSPORT_SHM_H
+#define TT_TRANSPORT_SHM_H
+
+#include <stdatomic.h>
+
+#include "transport/transport.h"
+
+#define TT_SHM_DEPTH 16     /* lines of a ring */
+#define TT_SHM_INLINE 40    /* payload bytes in a line */
+#define TT_SHM_LAST 0x80000000u
+#define TT_SHM_NO_SLOT 0xffffu
+#define TT_SHM_PAGE 4096u
+
+/* One fragment. `shape` is payload length | place << 32, where place is TT_SHM_LAST in the message's
+ * last fragment | slot number + 1, or 0 for inline. */
+struct tt_shm_line {
+  _Atomic uint64_t sequence; /* 1 + number of lines before it in this ring; written last */
+  _Atomic uint64_t word;
+  _Atomic uint64_t shape;
+  uint8_t bytes[TT_SHM_INLINE];
+};
+
+/* Lines that the outbox's owner has consumed from one source's ring for it. */
+struct tt_shm_ack {
+  _Alignas(64) _Atomic uint64_t consumed;
+};
+
+#define TT_SHM_MAGIC 0x31786f62747475u /* "uttbox1" */
+
+struct tt_shm_header {
+  uint64_t magic;
+  uint64_t nonce; /* the one in the card */
+};
+
+/* What decides where things lie in an outbox. */
+struct tt_shm_shape {
+  uint32_t nlocal, lanes; /* ranks on this host */
+  uint32_t slots, slot_bytes;
+};
+
+/* Offsets from the start. */
+size_t tt_shm_ack_at(const struct tt_shm_shape *shape, int source, int lane);
+size_t tt_shm_ring_at(const struct tt_shm_shape *shape, int destination, int lane);
+size_t tt_shm_pool_at(const struct tt_shm_shape *shape);
+size_t tt_shm_outbox_bytes(const struct tt_shm_shape *shape);
+
+/* A mapped outbox. Those made in this process are listed in tt_process, so that ranks of one process
+ * share one mapping; it lives until the last of them lets go. */
+struct tt_shm_box {
+  struct tt_shm_box *next;
+  uint64_t nonce;
+  int references; /* under tt_process.mutex */
+  int fd;         /* the owner's, until it closes; -1 in a box of another process */
+  size_t len;
+  uint8_t *map;
+};
+
+tuttiResult_t tt_shm_box_create(struct tt_shm_box **box, uint64_t nonce, size_t len);
+/* Takes over fd, also on error. */
+tuttiResult_t tt_shm_box_map(struct tt_shm_box **box, uint64_t nonce, size_t len, int fd);
+/* The box of that nonce if this process made it, with a reference more, or NULL. */
+struct tt_shm_box *tt_shm_box_find(uint64_t nonce);
+void tt_shm_box_release(struct tt_shm_box *box, int is_owner); /* NULL is allowed */
+
+/* Free slots of this rank's pool, the last freed on top: it is the one still in cache. */
+struct tt_shm_pool {
+  uint8_t *base;
+  uint32_t slots, slot_bytes;
+  uint32_t nfree;
+  uint16_t *free;
+};
+
+struct tt_shm_link {
+  struct tt_link link;
+
+  /* Sending. `ring` lies in our outbox, `acknowledged` in the peer's. */
+  struct tt_shm_line *ring;
+  const struct tt_shm_ack *acknowledged;
+  struct tt_shm_pool *pool;
+  uint64_t sent;      /* lines published */
+  uint64_t reclaimed; /* lines known to be consumed */
+  uint64_t send_word;
+  uint64_t send_left; /* bytes of the message not yet taken */
+  uint32_t held;      /* slots that published lines occupy */
+  uint32_t piece;     /* bytes of the next fragment at most */
+  uint16_t slot_of[TT_SHM_DEPTH];
+
+  /* Receiving. `lines` and `slots` lie in the peer's outbox, `ack` in ours. */
+  const struct tt_shm_line *lines;
+  const uint8_t *slots;
+  uint32_t nslots, slot_bytes;
+  uint32_t shown;    /* bytes of the current fragment not yet consumed; 0: no fragment is current */
+  const uint8_t *at; /* of those */
+  struct tt_shm_ack *ack;
+  uint64_t next;      /* sequence of the line wanted next */
+  uint64_t recv_word;
+  uint64_t recv_left; /* bytes of the message not yet in a fragment seen */
+
+  struct tt_shm_link *sibling; /* all links of the transport: whose slots may be reclaimed */
+  struct tt_shm_link **siblings;
+};
+
+extern const struct tt_link_ops tt_shm_link_ops;
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The data path of shm: lines, slots and acknowledgements as shm.c specifies them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "transport/shm.h"
+
+/* With more slots out than this, freed ones are collected before the next is taken, so that
+ * few slots, still in cache, do the work; with fewer the acknowledgement's cache line, which the
+ * peer writes, is left alone. */
+#define LAZY_SLOTS 2
+
+/* Bytes that one send or recv moves at most before it returns: both directions of an exchange then take
+ * turns, and what is in flight stays in the second-level cache. */
+#define TURN_BYTES 131072
+
+/* A long message begins with short fragments, so that the reader starts early. */
+#define FIRST_PIECE 8192
+
+static ssize_t send_broken(struct tt_link *link, const void *data, size_t len)
+{
+  (void)link, (void)data, (void)len;
+  return TT_LINK_BROKEN;
+}
+
+static ssize_t peek_broken(struct tt_link *link, const void **data, size_t grain)
+{
+  (void)link, (void)data, (void)grain;
+  return TT_LINK_BROKEN;
+}
+
+static ssize_t recv_broken(struct tt_link *link, void *data, size_t len)
+{
+  (void)link, (void)data, (void)len;
+  return TT_LINK_BROKEN;
+}
+
+static void begin_broken(struct tt_link *link, const struct tt_head *head)
+{
+  (void)link, (void)head;
+}
+
+static void consume_broken(struct tt_link *link, size_t len)
+{
+  (void)link, (void)len;
+}
+
+/* There is nothing to sleep on: the waiter looks again by itself. */
+static int descriptor(struct tt_link *link, uint32_t *events)
+{
+  (void)link;
+  *events = 0;
+  return -1;
+}
+
+static const struct tt_link_ops broken_ops = {
+    .send_begin = begin_broken,
+    .send = send_broken,
+    .recv_begin = begin_broken,
+    .peek = peek_broken,
+    .consume = consume_broken,
+    .recv = recv_broken,
+    .descriptor = descriptor,
+};
+
+/* For good: whoever wrote that is not to be trusted with anything that follows. */
+static ssize_t break_link(struct tt_shm_link *l, const char *what, uint64_t value)
+{
+  snprintf(l->link.why, sizeof l->link.why, "rank %d wrote %s (%#llx) to its shared outbox on lane %d",
+           l->link.peer, what, (unsigned long long)value, l->link.lane);
+  l->link.ops = &broken_ops;
+  return TT_LINK_BROKEN;
+}
+
+/* ---- sending ---------------------------------------------------------------------- */
+
+static void send_begin(struct tt_link *link, const struct tt_head *head)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)link;
+  l->send_word = head->word;
+  l->send_left = head->len;
+  l->piece = l->pool->slot_bytes;
+  if (head->len > 2 * FIRST_PIECE && l->piece > FIRST_PIECE) l->piece = FIRST_PIECE;
+}
+
+/* Takes back the slots of the lines that the reader has consumed. Lines freed, or TT_LINK_BROKEN. */
+static ssize_t reclaim(struct tt_shm_link *l)
+{
+  uint64_t consumed = atomic_load_explicit(&l->acknowledged->consumed, memory_order_acquire);
+  uint64_t freed = consumed - l->reclaimed;
+  if (freed == 0) return 0;
+  if (freed > l->sent - l->reclaimed)
+    return break_link(l, "an acknowledgement of lines never sent", consumed);
+  for (; l->reclaimed != consumed; l->reclaimed++) {
+    uint16_t *slot = &l->slot_of[l->reclaimed % TT_SHM_DEPTH];
+    if (*slot == TT_SHM_NO_SLOT) continue;
+    l->pool->free[l->pool->nfree++] = *slot;
+    l->held--;
+    *slot = TT_SHM_NO_SLOT;
+  }
+  return (ssize_t)freed;
+}
+
+/* 1 if the ring has room for a line, 0, or TT_LINK_BROKEN. */
+static inline ssize_t room(struct tt_shm_link *l)
+{
+  if (l->sent - l->reclaimed < TT_SHM_DEPTH) return 1;
+  return reclaim(l);
+}
+
+/* 1 if this link may take a slot now, 0, or TT_LINK_BROKEN. A link may hold as many as are left free:
+ * see "Shares" in shm.c. */
+static ssize_t may_take(struct tt_shm_link *l)
+{
+  if (l->held >= LAZY_SLOTS && reclaim(l) < 0) return TT_LINK_BROKEN;
+  if (l->held < l->pool->nfree) return 1;
+  if (reclaim(l) < 0) return TT_LINK_BROKEN;
+  for (struct tt_shm_link *s = *l->siblings; s && l->held >= l->pool->nfree; s = s->sibling)
+    if (s->held && s->link.ops == &tt_shm_link_ops) reclaim(s); /* if that breaks s, its next call says so */
+  return l->held < l->pool->nfree;
+}
+
+static inline void publish(struct tt_shm_link *l, size_t len, uint32_t place)
+{
+  struct tt_shm_line *line = &l->ring[l->sent % TT_SHM_DEPTH];
+  l->send_left -= len;
+  if (l->send_left == 0) place |= TT_SHM_LAST;
+  atomic_store_explicit(&line->word, l->send_word, memory_order_relaxed);
+  atomic_store_explicit(&line->shape, len | (uint64_t)place << 32, memory_order_relaxed);
+  l->sent++;
+  atomic_store_explicit(&line->sequence, l->sent, memory_order_release);
+}
+
+/* len <= TT_SHM_INLINE, in few instructions. */
+static inline void copy_short(uint8_t *to, const uint8_t *from, size_t len)
+{
+  if (len < 8) {
+    for (size_t i = 0; i < len; i++) to[i] = from[i];
+    return;
+  }
+  for (size_t i = 0; i + 8 < len; i += 8) memcpy(to + i, from + i, 8);
+  memcpy(to + len - 8, from + len - 8, 8);
+}
+
+static inline size_t send_inline(struct tt_shm_link *l, const uint8_t *from, size_t len)
+{
+  copy_short(l->ring[l->sent % TT_SHM_DEPTH].bytes, from, len);
+  publish(l, len, 0);
+  return len;
+}
+
+static size_t send_slot(struct tt_shm_link *l, const uint8_t *from, size_t len)
+{
+  struct tt_shm_pool *pool = l->pool;
+  uint16_t slot = pool->free[--pool->nfree];
+  l->slot_of[l->sent % TT_SHM_DEPTH] = slot;
+  l->held++;
+  if (len > l->piece) {
+    len = l->piece;
+    l->piece = pool->slot_bytes;
+  }
+  memcpy(pool->base + (size_t)slot * pool->slot_bytes, from, len);
+  publish(l, len, slot + 1u);
+  return len;
+}
+
+/* One fragment of [from, from + len); its length, 0 if there is no room, or TT_LINK_BROKEN. Fragments
+ * other than a message's last are cut to 16 bytes, so that elements arrive whole. */
+static ssize_t send_fragment(struct tt_shm_link *l, const uint8_t *from, size_t len)
+{
+  ssize_t can = room(l);
+  if (can <= 0) return can;
+  int ends = len == l->send_left;
+  if (ends && len <= TT_SHM_INLINE) return (ssize_t)send_inline(l, from, len);
+  if (!ends) len &= ~(size_t)15;
+  if (len == 0) return 0;
+  can = may_take(l);
+  if (can < 0) return can;
+  if (can) return (ssize_t)send_slot(l, from, len);
+  /* The link's own slots will come back; without any, inline fragments get on. */
+  if (l->held) return 0;
+  return (ssize_t)send_inline(l, from, len < 32 ? len : 32);
+}
+
+static ssize_t send_bytes(struct tt_link *link, const void *data, size_t len)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)link;
+  size_t taken = 0;
+  if (len > l->send_left) len = l->send_left;
+  while (taken < len && taken < TURN_BYTES) {
+    ssize_t n = send_fragment(l, (const uint8_t *)data + taken, len - taken);
+    if (n < 0) return n;
+    if (n == 0) break;
+    taken += (size_t)n;
+  }
+  return (ssize_t)taken;
+}
+
+/* ---- receiving -------------------------------------------------------------------- */
+
+static void recv_begin(struct tt_link *link, const struct tt_head *head)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)link;
+  l->recv_word = head->word;
+  l->recv_left = head->len;
+}
+
+/* Makes the next line current: its length, 0 if it is not there, or an error. Each field is read once
+ * and then checked: the writer may be mad, and may still be writing. */
+static inline ssize_t next_fragment(struct tt_shm_link *l)
+{
+  const struct tt_shm_line *line = &l->lines[(l->next - 1) % TT_SHM_DEPTH];
+  if (atomic_load_explicit(&line->sequence, memory_order_acquire) != l->next) return 0;
+  uint64_t word = atomic_load_explicit(&line->word, memory_order_relaxed);
+  uint64_t shape = atomic_load_explicit(&line->shape, memory_order_relaxed);
+  uint32_t len = (uint32_t)shape, place = (uint32_t)(shape >> 32), slot = place & ~TT_SHM_LAST;
+  int ends = (place & TT_SHM_LAST) != 0;
+  if (slot > l->nslots) return break_link(l, "a slot number that does not exist", slot);
+  if (len == 0 || len > (slot ? l->slot_bytes : TT_SHM_INLINE) || (!ends && len % 16))
+    return break_link(l, "an impossible fragment length", len);
+  if (word != l->recv_word || len > l->recv_left || ends != (len == l->recv_left)) {
+    l->link.seen_word = word;
+    return TT_LINK_MISMATCH;
+  }
+  l->recv_left -= len;
+  l->shown = len;
+  l->at = slot ? l->slots + (size_t)(slot - 1) * l->slot_bytes : line->bytes;
+  return len;
+}
+
+static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)link;
+  (void)grain; /* fragments are cut to 16 bytes and consumed in whole grains */
+  if (!l->shown) {
+    ssize_t n = next_fragment(l);
+    if (n <= 0) return n;
+  }
+  *data = l->at;
+  return l->shown;
+}
+
+static inline void consume_bytes(struct tt_shm_link *l, size_t len)
+{
+  l->at += len;
+  l->shown -= (uint32_t)len;
+  if (l->shown) return;
+  atomic_store_explicit(&l->ack->consumed, l->next, memory_order_release);
+  l->next++;
+}
+
+static void consume(struct tt_link *link, size_t len)
+{
+  consume_bytes((struct tt_shm_link *)link, len);
+}
+
+static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)link;
+  size_t got = 0;
+  while (got < len && got < TURN_BYTES) {
+    if (!l->shown) {
+      ssize_t n = l->recv_left ? next_fragment(l) : 0;
+      if (n < 0 && got == 0) return n;
+      if (n <= 0) break;
+    }
+    size_t n = l->shown < len - got ? l->shown : len - got;
+    if (n <= TT_SHM_INLINE)
+      copy_short((uint8_t *)data + got, l->at, n);
+    else
+      memcpy((uint8_t *)data + got, l->at, n);
+    consume_bytes(l, n);
+    got += n;
+  }
+  return (ssize_t)got;
+}
+
+const struct tt_link_ops tt_shm_link_ops = {
+    .send_begin = send_begin,
+    .send = send_bytes,
+    .recv_begin = recv_begin,
+    .peek = peek,
+    .consume = consume,
+    .recv = recv_bytes,
+    .descriptor = descriptor,
+};
