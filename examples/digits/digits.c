@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data-parallel training with Tutti, whole: every rank has a copy of the network and
+ * of the images, takes its share of each batch, and tuttiAllReduce adds the gradients
+ * of all ranks up. All ranks then take the same step, so their copies stay equal to
+ * the last bit; this program checks that after every step.
+ *
+ *   digits                              one rank
+ *   tutti run -n 4 -- digits            four processes
+ *   digits --threads 4                  four threads of one process
+ *   mpirun -n 4 digits, torchrun ...    whatever tuttiGetLaunch knows */
+#include <getopt.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "images.h"
+#include "network.h"
+#include "tutti.h"
+
+#ifndef DIGITS_CSV
+#define DIGITS_CSV "digits.csv"
+#endif
+
+struct options {
+  int threads;
+  int epochs;
+  int spoil;
+  const char *data;
+};
+
+/* One rank: a thread of this process. Only the thread writes to it. */
+struct rank {
+  int rank, nranks;
+  const struct options *options;
+  const struct images *images;
+  tuttiUniqueId id;
+  tuttiComm_t comm;
+  pthread_t thread;
+  struct network network;
+  float sum[WEIGHTS + 1]; /* gradient of this batch, then its loss */
+  int order[IMAGES_MAX];  /* the images to train on, in this epoch's order */
+  int train_count;
+  int step;
+};
+
+/* Every fifth image is held out: the network never learns from it. */
+static int held_out(int image)
+{
+  return image % 5 == 4;
+}
+
+/* An error of Tutti ends this rank; the library tells the other ranks. */
+static void must(const struct rank *r, tuttiResult_t result, const char *call)
+{
+  if (result == tuttiSuccess) return;
+  fprintf(stderr, "digits: rank %d: %s: %s: %s\n", r->rank, call, tuttiGetErrorString(result),
+          tuttiGetLastError(r->comm));
+  exit(1);
+}
+
+/* All ranks shuffle alike: same seed, same order. */
+static void shuffle(struct rank *r, uint64_t seed)
+{
+  for (int i = r->train_count - 1; i > 0; i--) {
+    int j = (int)(random_next(&seed) % (uint64_t)(i + 1));
+    int image = r->order[i];
+    r->order[i] = r->order[j];
+    r->order[j] = image;
+  }
+}
+
+/* Highest and lowest hash of all ranks are equal, or some rank differs. Two calls in
+ * one group run together. */
+static uint64_t same_bits(struct rank *r)
+{
+  uint64_t hash = network_hash(&r->network), high, low;
+  must(r, tuttiGroupStart(), "tuttiGroupStart");
+  must(r, tuttiAllReduce(&hash, &high, 1, tuttiUint64, tuttiMax, r->comm, NULL), "tuttiAllReduce max");
+  must(r, tuttiAllReduce(&hash, &low, 1, tuttiUint64, tuttiMin, r->comm, NULL), "tuttiAllReduce min");
+  must(r, tuttiGroupEnd(), "tuttiGroupEnd");
+  if (high == low) return hash;
+  fprintf(stderr, "digits: the weights differ between ranks after step %d: rank %d has hash %016llx, others "
+          "%016llx\n", r->step, r->rank, (unsigned long long)hash, (unsigned long long)(hash == low ? high : low));
+  exit(1);
+}
+
+/* One batch: this rank takes every nranks-th image of it. Returns the batch's loss. */
+static float train_batch(struct rank *r, int first, int batch)
+{
+  memset(r->sum, 0, sizeof r->sum);
+  for (int i = r->rank; i < batch; i += r->nranks) {
+    int image = r->order[first + i];
+    network_gradient(&r->network, r->images->pixel[image], r->images->digit[image], r->sum);
+  }
+  must(r, tuttiAllReduce(r->sum, r->sum, WEIGHTS + 1, tuttiFloat32, tuttiSum, r->comm, NULL), "tuttiAllReduce sum");
+  network_learn(&r->network, r->sum, batch);
+  r->step++;
+  if (r->step == r->options->spoil && r->rank == r->nranks - 1) r->network.weight[0] += 1;
+  same_bits(r);
+  return r->sum[WEIGHTS];
+}
+
+/* Each rank looks at its share of the held-out images. Returns the percentage seen right. */
+static double accuracy(struct rank *r)
+{
+  int64_t tally[2] = {0, 0}; /* right, all */
+  for (int image = r->rank; image < r->images->count; image += r->nranks) {
+    if (!held_out(image)) continue;
+    tally[0] += network_classify(&r->network, r->images->pixel[image]) == r->images->digit[image];
+    tally[1]++;
+  }
+  must(r, tuttiAllReduce(tally, tally, 2, tuttiInt64, tuttiSum, r->comm, NULL), "tuttiAllReduce tally");
+  return tally[1] ? 100.0 * (double)tally[0] / (double)tally[1] : 0;
+}
+
+/* The bar grows with the root of the loss, so that its end is still seen to fall. */
+static void print_epoch(int epoch, double loss, double percent)
+{
+  static const char bar[] = "########################################";
+  int length = (int)(sqrt(loss) * 30 + 0.5);
+  if (length >= (int)sizeof bar) length = sizeof bar - 1;
+  printf("epoch %2d   loss %.4f   held-out %5.1f %%   %.*s\n", epoch, loss, percent, length, bar);
+  fflush(stdout);
+}
+
+static void train(struct rank *r)
+{
+  double percent = 0;
+  for (int epoch = 1; epoch <= r->options->epochs; epoch++) {
+    double loss = 0;
+    shuffle(r, (uint64_t)epoch);
+    for (int first = 0; first < r->train_count; first += BATCH_MAX) {
+      int left = r->train_count - first;
+      loss += train_batch(r, first, left < BATCH_MAX ? left : BATCH_MAX);
+    }
+    percent = accuracy(r);
+    if (r->rank == 0) print_epoch(epoch, loss / r->train_count, percent);
+  }
+  uint64_t hash = same_bits(r);
+  if (r->rank) return;
+  printf("all %d rank%s the same bits: yes (hash %016llx, compared after each of %d steps)\n", r->nranks,
+         r->nranks > 1 ? "s hold" : " holds", (unsigned long long)hash, r->step);
+  printf("held-out accuracy %.1f %%\n", percent);
+}
+
+static void *run_rank(void *argument)
+{
+  struct rank *r = argument;
+  must(r, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
+  network_init(&r->network, 1);
+  for (int image = 0; image < r->images->count; image++)
+    if (!held_out(image)) r->order[r->train_count++] = image;
+  if (r->rank == 0)
+    printf("digits: %d rank%s, %d images to train on, %d held out\n", r->nranks, r->nranks > 1 ? "s" : "",
+           r->train_count, r->images->count - r->train_count);
+  train(r);
+  must(r, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
+  return NULL;
+}
+
+static const char help[] =
+  "digits: data-parallel training on handwritten digits, an example of Tutti\n"
+  "\n"
+  "usage: digits [OPTION...]   alone, or under tutti run, mpirun or torchrun\n"
+  "  --threads N   ranks of each process, as threads (default 1)\n"
+  "  --epochs N    times that all images are seen (default 25)\n"
+  "  --data FILE   the images (default " DIGITS_CSV ")\n"
+  "  --spoil N     change one weight of the last rank after step N, to see the check fail\n"
+  "  --help        this text\n"
+  "\n"
+  "Any number of ranks gives the same weights to the last bit. The exit status is 0 if\n"
+  "they were equal on all ranks after every step, else 1.\n";
+
+static int number(const char *text, int lowest)
+{
+  char *end;
+  long value = strtol(text, &end, 10);
+  if (*text && !*end && value >= lowest && value <= 100000) return (int)value;
+  fprintf(stderr, "digits: '%s' is not a number from %d to 100000\n", text, lowest);
+  exit(2);
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+  static const struct option names[] = {
+    {"threads", required_argument, NULL, 't'}, {"epochs", required_argument, NULL, 'e'},
+    {"data", required_argument, NULL, 'd'},    {"spoil", required_argument, NULL, 's'},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+  for (int c; (c = getopt_long(argc, argv, "t:e:d:s:h", names, NULL)) != -1;) {
+    switch (c) {
+    case 't': o->threads = number(optarg, 1); break;
+    case 'e': o->epochs = number(optarg, 1); break;
+    case 'd': o->data = optarg; break;
+    case 's': o->spoil = number(optarg, 1); break;
+    case 'h': fputs(help, stdout); exit(0);
+    default: fputs("try digits --help\n", stderr); exit(2);
+    }
+  }
+  if (optind < argc) {
+    fprintf(stderr, "digits: unexpected '%s'; try digits --help\n", argv[optind]);
+    exit(2);
+  }
+}
+
+int main(int argc, char **argv)
+{
+  struct options options = {.threads = 1, .epochs = 25, .data = DIGITS_CSV};
+  parse(&options, argc, argv);
+  struct images *images = images_read(options.data);
+  if (!images) return 1;
+
+  /* Which job is this process part of? Alone it is a job of one process. */
+  tuttiLaunch_t launch;
+  if (tuttiGetLaunch(&launch) != tuttiSuccess) {
+    fprintf(stderr, "digits: tuttiGetLaunch: %s\n", tuttiGetLastError(NULL));
+    return 1;
+  }
+  struct rank *ranks = calloc((size_t)options.threads, sizeof *ranks);
+  if (!ranks) return 1;
+  for (int t = 0; t < options.threads; t++) {
+    ranks[t].rank = launch.proc * options.threads + t;
+    ranks[t].nranks = launch.nprocs * options.threads;
+    ranks[t].options = &options;
+    ranks[t].images = images;
+    ranks[t].id = launch.id;
+    if (pthread_create(&ranks[t].thread, NULL, run_rank, &ranks[t]) != 0) {
+      fprintf(stderr, "digits: no thread for rank %d\n", ranks[t].rank);
+      return 1;
+    }
+  }
+  for (int t = 0; t < options.threads; t++) pthread_join(ranks[t].thread, NULL);
+  free(ranks);
+  free(images);
+  return 0;
+}
