@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tcp transport: one connection per peer and lane. The lower rank dials, the higher
+ * one's door lets it in; both lazily. Framing and data are in tcp_link.h. */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transport/tcp_link.h"
+
+/* A way to one peer on one lane. */
+struct slot {
+  struct tcp_link *link;
+  struct tt_dial *dial;
+  int guest;            /* came in and waits for open; -1: none. Under the service lock. */
+  uint64_t deadline_ns; /* of open; 0: not asked for yet */
+  tuttiResult_t failed;
+};
+
+struct tcp {
+  struct tt_transport base;
+  const struct tt_transport_spec *spec;
+  struct tt_address here;     /* len 0: no door */
+  struct tt_address *peers;   /* [nranks], from connect on */
+  struct slot *slots;         /* [nranks * lanes] */
+};
+
+static struct slot *slot_at(const struct tcp *tcp, int peer, int lane)
+{
+  return &tcp->slots[(size_t)peer * (size_t)tcp->spec->lanes + (size_t)lane];
+}
+
+static const char *unusable(const struct tt_settings *settings, char *why, size_t size)
+{
+  struct tt_address address;
+  char name[16];
+  if (tt_interface_choose(settings, &address, name) == tuttiSuccess) return NULL;
+  snprintf(why, size, "%s", tt_last_sentence());
+  return why;
+}
+
+/* ---- guests: in the service thread, under its lock ------------------------------------------- */
+
+static void guest_arrives(void *owner, const struct tt_hello *hello, int fd)
+{
+  struct tcp *tcp = owner;
+  if (hello->src >= (uint32_t)tcp->spec->rank || hello->lane >= tcp->spec->lanes) {
+    close(fd);
+    return;
+  }
+  struct slot *slot = slot_at(tcp, (int)hello->src, hello->lane);
+  /* A second one: its dialer has given up the first, whose welcome was lost. */
+  if (slot->guest >= 0) close(slot->guest);
+  slot->guest = fd;
+}
+
+static int guest_take(struct slot *slot)
+{
+  tt_service_lock();
+  int fd = slot->guest;
+  slot->guest = -1;
+  tt_service_unlock();
+  return fd;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static void slot_close(struct slot *slot)
+{
+  tt_tcp_link_destroy(slot->link);
+  tt_dial_destroy(slot->dial);
+  if (slot->guest >= 0) close(slot->guest);
+}
+
+static void destroy(struct tt_transport *transport)
+{
+  struct tcp *tcp = (struct tcp *)transport;
+  if (!tcp) return;
+  if (tcp->spec->ip_door) tt_door_dismiss(tcp->spec->ip_door, tcp);
+  size_t count = tcp->slots ? (size_t)tcp->spec->nranks * (size_t)tcp->spec->lanes : 0;
+  for (size_t i = 0; i < count; i++) slot_close(&tcp->slots[i]);
+  tt_free(tcp->slots);
+  tt_free(tcp->peers);
+  tt_free(tcp);
+}
+
+/* Guests are admitted before the peers can know the address, so that no dial comes too early. */
+static tuttiResult_t door_use(struct tcp *tcp, void *card)
+{
+  const struct tt_transport_spec *spec = tcp->spec;
+  if (!spec->ip_door) return tuttiSuccess;
+  tcp->here = *tt_door_address(spec->ip_door);
+  tt_address_pack(&tcp->here, card);
+  return tt_door_admit(spec->ip_door, spec->pass, TT_HELLO_LINK, (uint32_t)spec->rank, guest_arrives, tcp);
+}
+
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+{
+  size_t count = (size_t)spec->nranks * (size_t)spec->lanes;
+  struct tcp *tcp = tt_alloc(1, sizeof *tcp);
+  if (!tcp) return tt_fail(tuttiSystemError, "no memory for the TCP transport");
+  tcp->base.ops = &tt_transport_tcp;
+  tcp->spec = spec;
+  tcp->slots = tt_alloc(count, sizeof *tcp->slots);
+  tcp->peers = tt_alloc((size_t)spec->nranks, sizeof *tcp->peers);
+  for (size_t i = 0; tcp->slots && i < count; i++) tcp->slots[i].guest = -1;
+  tuttiResult_t result = tuttiSuccess;
+  if (!tcp->slots || !tcp->peers)
+    result = tt_fail(tuttiSystemError, "no memory for the TCP transport of %d ranks", spec->nranks);
+  memset(card, 0, TT_TRANSPORT_CARD_BYTES);
+  if (result == tuttiSuccess) result = door_use(tcp, card);
+  if (result != tuttiSuccess) {
+    destroy(&tcp->base);
+    return result;
+  }
+  *transport = &tcp->base;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t connect_all(struct tt_transport *transport, const void *cards, size_t stride)
+{
+  static const uint8_t none[TT_ADDRESS_PACKED_BYTES];
+  struct tcp *tcp = (struct tcp *)transport;
+  for (int peer = 0; peer < tcp->spec->nranks; peer++) {
+    const uint8_t *card = (const uint8_t *)cards + (size_t)peer * stride;
+    if (memcmp(card, none, sizeof none) == 0) continue;
+    tuttiResult_t result = tt_address_unpack(&tcp->peers[peer], card);
+    if (result != tuttiSuccess) return result;
+  }
+  return tuttiSuccess;
+}
+
+static int reaches(const struct tt_transport *transport, int peer)
+{
+  const struct tcp *tcp = (const struct tcp *)transport;
+  return peer != tcp->spec->rank && tcp->here.len > 0 && tcp->peers[peer].len > 0;
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static int same_ip(const struct tt_address *a, const struct tt_address *b)
+{
+  if (a->any.sa_family != b->any.sa_family) return 0;
+  if (a->any.sa_family == AF_INET) return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+  return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0;
+}
+
+/* Both sides must decide alike, so only settings that are the same everywhere and the two cards count. */
+static int wants_crc(const struct tcp *tcp, int peer)
+{
+  enum { AUTO, ON, OFF };
+  const struct tt_address *here = &tcp->here, *there = &tcp->peers[peer];
+  if (tcp->spec->settings->tcp_crc != AUTO) return tcp->spec->settings->tcp_crc == ON;
+  return !same_ip(here, there) && !(tt_address_is_loopback(here) && tt_address_is_loopback(there));
+}
+
+static void option_set(int fd, int level, int name, int value)
+{
+  /* An option that a kernel does not know only costs speed or an earlier notice. */
+  (void)setsockopt(fd, level, name, &value, sizeof value);
+}
+
+/* Buffers are left to the kernel, whose autotuning was as fast as any fixed size on loopback and knows the
+ * network's. TCP_QUICKACK would only add packets: answers carry the acknowledgements.
+ *
+ * TCP_USER_TIMEOUT is not for links: it also ends connections to a healthy peer that does not read for
+ * so long, and a rank may be late by `timeout_ms`. Hosts that vanish while data is under way are seen by the
+ * control links of watch; keepalive sees those that vanish from idle links. */
+static tuttiResult_t options_set(const struct tt_settings *settings, int fd)
+{
+  const char *congestion = settings->tcp_congestion;
+  int seconds = (int)((settings->unreachable_ms + 999) / 1000), probes = seconds > 1 ? seconds - 1 : 1;
+  option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, probes < 127 ? probes : 127);
+  option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  if (!*congestion || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) == 0)
+    return tuttiSuccess;
+  return tt_fail(tuttiSystemError,
+                 "TUTTI_TCP_CONGESTION is \"%s\": %m; take one that "
+                 "/proc/sys/net/ipv4/tcp_allowed_congestion_control lists",
+                 congestion);
+}
+
+/* Makes the link over a connected socket, which it closes on failure. */
+static tuttiResult_t link_make(struct tcp *tcp, int peer, int lane, int fd)
+{
+  struct slot *slot = slot_at(tcp, peer, lane);
+  tuttiResult_t result = options_set(tcp->spec->settings, fd);
+  if (result == tuttiSuccess) result = tt_tcp_link_create(&slot->link, fd, wants_crc(tcp, peer));
+  if (result != tuttiSuccess) {
+    close(fd);
+    return result;
+  }
+  slot->link->base.transport = &tcp->base;
+  slot->link->base.peer = peer;
+  slot->link->base.lane = lane;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t dial_go(struct tcp *tcp, int peer, int lane, int *fd)
+{
+  const struct tt_transport_spec *spec = tcp->spec;
+  struct slot *slot = slot_at(tcp, peer, lane);
+  if (!slot->dial) {
+    struct tt_hello hello = {TT_HELLO_LINK, (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
+    tuttiResult_t result = tt_dial_start(&slot->dial, &tcp->peers[peer], spec->pass, &hello, slot->deadline_ns);
+    if (result != tuttiSuccess) return result;
+  }
+  tuttiResult_t result = tt_dial_poll(slot->dial, fd);
+  if (result == tuttiInProgress) return result;
+  tt_dial_destroy(slot->dial);
+  slot->dial = NULL;
+  return result;
+}
+
+static tuttiResult_t guest_await(struct tcp *tcp, int peer, int lane, int *fd)
+{
+  struct slot *slot = slot_at(tcp, peer, lane);
+  char here[TT_ADDRESS_TEXT_BYTES], there[TT_ADDRESS_TEXT_BYTES];
+  int came = guest_take(slot);
+  if (came >= 0) {
+    *fd = came;
+    return tuttiSuccess;
+  }
+  if (tt_now_ns() < slot->deadline_ns) return tuttiInProgress;
+  return tt_fail(tuttiRemoteError,
+                 "rank %d (%s) did not connect to rank %d (%s) on lane %d within %lld ms: see whether it lives, whether "
+                 "a firewall is between them, or raise TUTTI_INIT_TIMEOUT_MS",
+                 peer, tt_address_text(&tcp->peers[peer], there, sizeof there), tcp->spec->rank,
+                 tt_address_text(&tcp->here, here, sizeof here), lane,
+                 (long long)tcp->spec->settings->init_timeout_ms);
+}
+
+static tuttiResult_t open_step(struct tcp *tcp, int peer, int lane)
+{
+  int fd;
+  tuttiResult_t result =
+      peer > tcp->spec->rank ? dial_go(tcp, peer, lane, &fd) : guest_await(tcp, peer, lane, &fd);
+  return result == tuttiSuccess ? link_make(tcp, peer, lane, fd) : result;
+}
+
+static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lane, struct tt_link **link)
+{
+  struct tcp *tcp = (struct tcp *)transport;
+  if (peer < 0 || peer >= tcp->spec->nranks || lane < 0 || lane >= tcp->spec->lanes || !reaches(transport, peer))
+    return tt_fail(tuttiInternalError, "TCP link from rank %d to rank %d on lane %d: there is none", tcp->spec->rank,
+                   peer, lane);
+  struct slot *slot = slot_at(tcp, peer, lane);
+  if (slot->failed != tuttiSuccess) return slot->failed;
+  if (slot->deadline_ns == 0)
+    slot->deadline_ns = tt_now_ns() + (uint64_t)tcp->spec->settings->init_timeout_ms * 1000000u;
+  if (!slot->link) {
+    tuttiResult_t result = open_step(tcp, peer, lane);
+    if (result == tuttiInProgress) return result;
+    slot->failed = result;
+    if (result != tuttiSuccess) return result;
+  }
+  *link = &slot->link->base;
+  return tuttiSuccess;
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static int descriptors(const struct tt_transport *transport)
+{
+  const struct tcp *tcp = (const struct tcp *)transport;
+  size_t count = (size_t)tcp->spec->nranks * (size_t)tcp->spec->lanes;
+  int used = 0;
+  tt_service_lock();
+  for (size_t i = 0; i < count; i++) {
+    const struct slot *slot = &tcp->slots[i];
+    used += (slot->link != NULL) + (slot->dial != NULL) + (slot->guest >= 0);
+  }
+  tt_service_unlock();
+  return used;
+}
+
+/* Name of the interface that has the address; "?" if there is none. */
+static void interface_name(const struct tt_address *address, char name[16])
+{
+  struct ifaddrs *list = NULL;
+  strcpy(name, "?");
+  if (getifaddrs(&list) != 0) return;
+  for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
+    struct tt_address one = {0};
+    if (!at->ifa_addr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6)) continue;
+    memcpy(&one.any, at->ifa_addr, at->ifa_addr->sa_family == AF_INET ? sizeof one.v4 : sizeof one.v6);
+    if (!same_ip(&one, address)) continue;
+    snprintf(name, 16, "%.15s", at->ifa_name);
+    break;
+  }
+  freeifaddrs(list);
+}
+
+static const char *path(const struct tt_transport *transport, int peer, char *text, size_t size)
+{
+  const struct tcp *tcp = (const struct tcp *)transport;
+  char name[16], here[TT_ADDRESS_TEXT_BYTES], there[TT_ADDRESS_TEXT_BYTES];
+  interface_name(&tcp->here, name);
+  snprintf(text, size, "tcp %s %s -> %s%s", name, tt_address_text(&tcp->here, here, sizeof here),
+           tt_address_text(&tcp->peers[peer], there, sizeof there), wants_crc(tcp, peer) ? ", CRC32C" : "");
+  return text;
+}
+
+const struct tt_transport_ops tt_transport_tcp = {
+    .name = "tcp",
+    .unusable = unusable,
+    .create = create,
+    .connect = connect_all,
+    .reaches = reaches,
+    .open = open_link,
+    .descriptors = descriptors,
+    .path = path,
+    .destroy = destroy,
+};

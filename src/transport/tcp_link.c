@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/tcp_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "transport/crc32c.h"
+
+_Static_assert(sizeof(struct tcp_head) == 64, "the head is a wire format");
+_Static_assert(sizeof(struct tt_call) == 32, "the call is a wire format");
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "heads are sent as they lie in memory, which has to be little endian"
+#endif
+
+static int descriptor(struct tt_link *base, uint32_t *events)
+{
+  struct tcp_link *link = (struct tcp_link *)base;
+  *events = EPOLLIN | (link->out.is_full ? EPOLLOUT : 0u);
+  return link->fd;
+}
+
+static const struct tt_link_ops ops = {
+    .send_begin = tt_tcp_send_begin,
+    .send = tt_tcp_send,
+    .recv_begin = tt_tcp_recv_begin,
+    .peek = tt_tcp_peek,
+    .consume = tt_tcp_consume,
+    .recv = tt_tcp_recv,
+    .descriptor = descriptor,
+};
+
+tuttiResult_t tt_tcp_link_create(struct tcp_link **out, int fd, int has_crc)
+{
+  struct tcp_link *link = tt_alloc(1, sizeof *link);
+  uint8_t *stage = tt_alloc(1, TCP_STAGE_BYTES);
+  if (!link || !stage) {
+    tt_free(link);
+    tt_free(stage);
+    return tt_fail(tuttiSystemError, "no memory for the %zu bytes of a TCP link", TCP_STAGE_BYTES);
+  }
+  int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    tt_free(link);
+    tt_free(stage);
+    return tt_fail(tuttiSystemError, "cannot make socket %d non-blocking: %m", fd);
+  }
+  link->base.ops = &ops;
+  link->fd = fd;
+  link->has_crc = has_crc;
+  link->in.stage = stage;
+  *out = link;
+  return tuttiSuccess;
+}
+
+void tt_tcp_link_destroy(struct tcp_link *link)
+{
+  if (!link) return;
+  close(link->fd);
+  tt_free(link->in.stage);
+  tt_free(link);
+}
+
+ssize_t tt_tcp_break(struct tcp_link *link, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(link->base.why, sizeof link->base.why, format, arguments);
+  va_end(arguments);
+  link->lost = TT_LINK_BROKEN;
+  return TT_LINK_BROKEN;
+}
+
+uint32_t tt_tcp_head_crc(const struct tcp_head *head, size_t len)
+{
+  return tt_crc32c(0, head, len);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One TCP connection as a link: framing, checks, and the two directions. Private to
+ * the tcp transport and its tests.
+ *
+ * A message travels as frames of at most TCP_FRAME_BYTES of payload. The first frame's
+ * head carries the whole call, so that a receiver who expects another one can name both:
+ *
+ *   0  magic 2 | flags 2 | len 4     len: payload of this frame, never 0
+ *   8  word 8                        the message's
+ *  16  at 8                          first frame: length of the message; later: place in it
+ *  24  payload_crc 4 | head_crc 4    CRC32C, 0 without TCP_FLAG_CRC; head_crc counts as 0 in itself
+ *  32  call 32                       first frames only
+ *
+ * Integers are little endian. Nothing from the wire sizes or places anything: every field
+ * is compared with what the receiver itself expects. */
+#ifndef TT_TRANSPORT_TCP_LINK_H
+#define TT_TRANSPORT_TCP_LINK_H
+
+#include <stdalign.h>
+
+#include "transport/transport.h"
+
+#define TCP_MAGIC 0x5454u    /* "TT" */
+#define TCP_FLAG_FIRST 0x01u /* of a message */
+#define TCP_FLAG_CRC 0x02u   /* both CRC fields are set */
+
+struct tcp_head {
+  uint16_t magic, flags;
+  uint32_t len;
+  uint64_t word;
+  uint64_t at;
+  uint32_t payload_crc, head_crc;
+  struct tt_call call;
+};
+
+#define TCP_FIRST_BYTES sizeof(struct tcp_head)
+#define TCP_LATER_BYTES offsetof(struct tcp_head, call)
+
+/* Largest payload of a frame. Loopback throughput, 64 MiB messages, is the same from 128 KiB to
+ * 1 MiB and falls below; with CRC the receiver keeps a frame in cache until it is proven. */
+#define TCP_FRAME_BYTES ((size_t)256 * 1024)
+
+/* Payload up to this is copied behind its head and leaves with a plain send(2), which
+ * costs less than gathering two pieces. */
+#define TCP_INLINE_BYTES ((size_t)2048)
+
+/* Read ahead where it is not known what comes: a small message with its head in one recv(2). */
+#define TCP_AHEAD_BYTES (TCP_FIRST_BYTES + (size_t)8192)
+
+/* Longest element that peek keeps whole. */
+#define TCP_GRAIN_MAX ((size_t)256)
+
+#define TCP_STAGE_BYTES (TCP_FRAME_BYTES + TCP_AHEAD_BYTES + TCP_FIRST_BYTES + TCP_GRAIN_MAX)
+
+struct tcp_sender {
+  struct tt_head message;
+  uint64_t unframed;  /* bytes of the message that are in no frame yet */
+  size_t frame_left;  /* payload of the open frame that the kernel has not taken */
+  size_t head_len;    /* of the open frame */
+  size_t head_left;   /* of that, not taken yet */
+  int is_full;        /* the last send took less than offered */
+  alignas(64) union {
+    struct tcp_head head;
+    uint8_t bytes[TCP_FIRST_BYTES + TCP_INLINE_BYTES];
+  } wire;
+};
+
+/* stage[begin .. end) has been read and not yet been used: first `ready` bytes of payload of the
+ * open frame (or whole frames' leftovers of less than an element), then what follows on the wire. While
+ * `unread` > 0, nothing follows. */
+struct tcp_receiver {
+  struct tt_head message;
+  uint64_t unframed; /* bytes of the message whose frame's head has not been read */
+  uint64_t left;     /* bytes of the message that the caller has not got */
+  size_t begin, end;
+  size_t ready;
+  size_t unread;     /* payload of the open frame still in the socket */
+  size_t shown;      /* what peek returned since the last consume */
+  uint32_t crc;      /* of the frame's payload so far */
+  uint32_t crc_sent; /* what its head says */
+  int is_drained;    /* the socket had less than asked for, in this call */
+  uint8_t *stage;    /* TCP_STAGE_BYTES */
+};
+
+struct tcp_link {
+  struct tt_link base;
+  int fd;
+  int has_crc;
+  ssize_t lost; /* TT_LINK_BROKEN or TT_LINK_MISMATCH once that happened, else 0 */
+  struct tcp_sender out;
+  struct tcp_receiver in;
+};
+
+/* Makes a link over a connected stream socket, which it owns from then on and makes
+ * non-blocking. Errors: tuttiSystemError; the socket is still the caller's then. */
+tuttiResult_t tt_tcp_link_create(struct tcp_link **link, int fd, int has_crc);
+void tt_tcp_link_destroy(struct tcp_link *link); /* NULL is allowed */
+
+/* Marks the link as lost for good, with its reason; returns TT_LINK_BROKEN. */
+ssize_t tt_tcp_break(struct tcp_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* CRC over a head whose head_crc is 0. */
+uint32_t tt_tcp_head_crc(const struct tcp_head *head, size_t len);
+
+/* The directions (tcp_send.c, tcp_recv.c): see struct tt_link_ops. */
+void tt_tcp_send_begin(struct tt_link *link, const struct tt_head *head);
+ssize_t tt_tcp_send(struct tt_link *link, const void *data, size_t len);
+void tt_tcp_recv_begin(struct tt_link *link, const struct tt_head *head);
+ssize_t tt_tcp_peek(struct tt_link *link, const void **data, size_t grain);
+void tt_tcp_consume(struct tt_link *link, size_t len);
+ssize_t tt_tcp_recv(struct tt_link *link, void *data, size_t len);
+
+#endif

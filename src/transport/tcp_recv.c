@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The incoming direction of a TCP link. */
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "transport/crc32c.h"
+#include "transport/tcp_link.h"
+
+static size_t smaller(uint64_t a, uint64_t b)
+{
+  return (size_t)(a < b ? a : b);
+}
+
+void tt_tcp_recv_begin(struct tt_link *base, const struct tt_head *head)
+{
+  struct tcp_receiver *in = &((struct tcp_link *)base)->in;
+  in->message = *head;
+  in->unframed = in->left = head->len;
+  in->shown = 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
+
+/* Reads into the pieces, `wanted` bytes in all. Returns how many came, 0 if none are there now. */
+static ssize_t pull(struct tcp_link *link, struct iovec *pieces, int count, size_t wanted)
+{
+  ssize_t n;
+  do n = count == 1 ? recv(link->fd, pieces->iov_base, pieces->iov_len, 0) : readv(link->fd, pieces, count);
+  while (n < 0 && errno == EINTR);
+  link->in.is_drained = n < (ssize_t)wanted;
+  if (n > 0) return n;
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+  if (n < 0) return tt_tcp_break(link, "receiving failed: %m");
+  return tt_tcp_break(link, "the peer closed the connection");
+}
+
+/* How far to read beyond the open frame: to the next head, and over a small message if that is its first. */
+static size_t ahead(const struct tcp_receiver *in)
+{
+  return in->unframed ? TCP_LATER_BYTES : TCP_AHEAD_BYTES;
+}
+
+/* Makes room for `len` bytes from `begin` on. Never while bytes are shown. */
+static void room_make(struct tcp_receiver *in, size_t len)
+{
+  if (TCP_STAGE_BYTES - in->begin >= len) return;
+  memmove(in->stage, in->stage + in->begin, in->end - in->begin);
+  in->end -= in->begin;
+  in->begin = 0;
+}
+
+/* Appends up to `len` bytes to the stage. */
+static ssize_t stage_fill(struct tcp_link *link, size_t len)
+{
+  struct tcp_receiver *in = &link->in;
+  struct iovec piece = {in->stage + in->end, len};
+  ssize_t n = pull(link, &piece, 1, len);
+  if (n > 0) in->end += (size_t)n;
+  return n;
+}
+
+/* `len` bytes of the open frame's payload have come, at `data`. 1, or TT_LINK_BROKEN. */
+static ssize_t payload_land(struct tcp_link *link, const void *data, size_t len)
+{
+  struct tcp_receiver *in = &link->in;
+  in->unread -= len;
+  if (!link->has_crc) return 1;
+  in->crc = tt_crc32c(in->crc, data, len);
+  if (in->unread > 0 || in->crc == in->crc_sent) return 1;
+  return tt_tcp_break(link, "payload was corrupted on the way: its CRC32C is %08x, sent was %08x", in->crc,
+                      in->crc_sent);
+}
+
+/* ---- heads ------------------------------------------------------------------------------ */
+
+static ssize_t mismatch(struct tcp_link *link, const struct tcp_head *head)
+{
+  link->base.seen_word = head->word;
+  link->base.seen_call = head->call;
+  link->base.seen_call.reserved = 0;
+  link->lost = TT_LINK_MISMATCH;
+  return TT_LINK_MISMATCH;
+}
+
+/* Compares a head's kind with the one expected; *len is how long such a head is. */
+static ssize_t kind_check(struct tcp_link *link, const struct tcp_head *head, size_t *len)
+{
+  int is_first = link->in.unframed == link->in.message.len;
+  unsigned flags = (is_first ? TCP_FLAG_FIRST : 0u) | (link->has_crc ? TCP_FLAG_CRC : 0u);
+  if (head->magic != TCP_MAGIC || head->flags != flags)
+    return tt_tcp_break(link, "a frame head was corrupted: it begins with %04x %04x instead of %04x %04x",
+                        head->magic, head->flags, TCP_MAGIC, flags);
+  *len = is_first ? TCP_FIRST_BYTES : TCP_LATER_BYTES;
+  return 1;
+}
+
+/* Compares a whole head with what is expected. 1, TT_LINK_BROKEN or TT_LINK_MISMATCH. */
+static ssize_t head_check(struct tcp_link *link, struct tcp_head *head, size_t head_len)
+{
+  const struct tcp_receiver *in = &link->in;
+  uint32_t crc = head->head_crc;
+  head->head_crc = 0;
+  if (link->has_crc && tt_tcp_head_crc(head, head_len) != crc)
+    return tt_tcp_break(link, "a frame head was corrupted on the way: its CRC32C is %08x, sent was %08x",
+                        tt_tcp_head_crc(head, head_len), crc);
+  int is_first = head_len == TCP_FIRST_BYTES;
+  if (is_first && head->word != in->message.word) return mismatch(link, head);
+  uint64_t at = is_first ? in->message.len : in->message.len - in->unframed;
+  if (head->word != in->message.word || head->at != at)
+    return tt_tcp_break(link, "a frame head was corrupted: word %016llx at %llu instead of %016llx at %llu",
+                        (unsigned long long)head->word, (unsigned long long)head->at,
+                        (unsigned long long)in->message.word, (unsigned long long)at);
+  if (head->len == 0 || head->len > TCP_FRAME_BYTES || head->len > in->unframed)
+    return tt_tcp_break(link, "a frame head was corrupted: %u bytes in a frame where at most %zu can be",
+                        head->len, smaller(TCP_FRAME_BYTES, in->unframed));
+  return 1;
+}
+
+/* Opens the frame whose head follows the `ready` leftovers, if it is in the stage as a whole; the leftovers move
+ * up to its payload. 1 if done, 0 if bytes are missing, else the error. */
+static ssize_t frame_open(struct tcp_link *link)
+{
+  struct tcp_receiver *in = &link->in;
+  struct tcp_head head;
+  uint8_t *at = in->stage + in->begin;
+  size_t held = in->end - in->begin - in->ready, head_len = 0;
+  if (held < TCP_LATER_BYTES) return 0;
+  memcpy(&head, at + in->ready, TCP_LATER_BYTES);
+  ssize_t result = kind_check(link, &head, &head_len);
+  if (result < 0) return result;
+  if (held < head_len) return 0;
+  memcpy(&head, at + in->ready, head_len);
+  result = head_check(link, &head, head_len);
+  if (result < 0) return result;
+
+  if (in->ready) memmove(at + head_len, at, in->ready);
+  in->begin += head_len;
+  if (in->begin == in->end) in->begin = in->end = 0;
+  size_t came = smaller(held - head_len, head.len);
+  in->unframed -= head.len;
+  in->unread = head.len;
+  in->crc = 0;
+  in->crc_sent = head.payload_crc;
+  room_make(in, in->ready + head.len + ahead(in));
+  result = payload_land(link, in->stage + in->begin + in->ready, came);
+  in->ready += came;
+  return result;
+}
+
+/* Opens the message's next frame, reading if need be. As frame_open. */
+static ssize_t frame_next(struct tcp_link *link)
+{
+  struct tcp_receiver *in = &link->in;
+  ssize_t result = frame_open(link);
+  if (result != 0 || in->is_drained) return result;
+  size_t held = in->end - in->begin;
+  size_t wanted = in->ready + TCP_AHEAD_BYTES;
+  room_make(in, wanted);
+  result = stage_fill(link, wanted - held);
+  return result > 0 ? frame_open(link) : result;
+}
+
+/* The caller has got the first `len` ready bytes. */
+static void ready_drop(struct tcp_receiver *in, size_t len)
+{
+  in->begin += len;
+  in->ready -= len;
+  in->left -= len;
+  if (in->begin == in->end) in->begin = in->end = 0;
+}
+
+/* ---- into the caller's memory ------------------------------------------------------------ */
+
+/* Reads payload straight to where it belongs, and what follows the frame into the stage, which is empty. */
+static ssize_t direct_read(struct tcp_link *link, void *data, size_t len)
+{
+  struct tcp_receiver *in = &link->in;
+  size_t payload = smaller(len, in->unread);
+  size_t beyond = payload == in->unread ? ahead(in) : 0;
+  struct iovec pieces[2] = {{data, payload}, {in->stage, beyond}};
+  ssize_t n = pull(link, pieces, beyond ? 2 : 1, payload + beyond);
+  if (n <= 0) return n;
+  size_t came = smaller((uint64_t)n, payload);
+  in->end = (size_t)n - came;
+  in->left -= came;
+  ssize_t result = payload_land(link, data, came);
+  return result < 0 ? result : (ssize_t)came;
+}
+
+/* The next piece of at most `len` bytes, from the stage or the socket. */
+static ssize_t piece_recv(struct tcp_link *link, void *data, size_t len)
+{
+  struct tcp_receiver *in = &link->in;
+  if (in->ready == 0 && in->unread == 0) {
+    ssize_t result = frame_next(link);
+    if (result <= 0) return result;
+  }
+  if (in->ready == 0) return in->is_drained ? 0 : direct_read(link, data, len);
+  size_t piece = smaller(len, in->ready);
+  memcpy(data, in->stage + in->begin, piece);
+  ready_drop(in, piece);
+  return (ssize_t)piece;
+}
+
+/* At most about one frame a call, so that the caller can turn to its other links. */
+ssize_t tt_tcp_recv(struct tt_link *base, void *data, size_t len)
+{
+  struct tcp_link *link = (struct tcp_link *)base;
+  struct tcp_receiver *in = &link->in;
+  if (link->lost) return link->lost;
+  size_t got = 0;
+  len = smaller(len, in->left);
+  in->is_drained = 0;
+  while (got < len && got < TCP_FRAME_BYTES) {
+    ssize_t n = piece_recv(link, (uint8_t *)data + got, len - got);
+    if (n < 0) return n;
+    if (n == 0) break;
+    got += (size_t)n;
+  }
+  return (ssize_t)got;
+}
+
+/* ---- where it lies -------------------------------------------------------------------------- */
+
+/* Ready bytes that may be shown: proven ones, and whole elements or the message's end. */
+static size_t showable(const struct tcp_link *link, size_t grain)
+{
+  const struct tcp_receiver *in = &link->in;
+  if (link->has_crc && in->unread > 0) return 0;
+  if (in->ready == in->left || grain <= 1) return in->ready;
+  return in->ready - in->ready % grain;
+}
+
+/* Gets more payload next to what is ready. 1 if something came, 0 if not, else the error. */
+static ssize_t stage_more(struct tcp_link *link)
+{
+  struct tcp_receiver *in = &link->in;
+  if (in->unread == 0) return in->unframed ? frame_next(link) : 0;
+  if (in->is_drained) return 0;
+  size_t start = in->end;
+  ssize_t n = stage_fill(link, in->unread + ahead(in));
+  if (n <= 0) return n;
+  size_t came = smaller((uint64_t)n, in->unread);
+  in->ready += came;
+  return payload_land(link, in->stage + start, came);
+}
+
+ssize_t tt_tcp_peek(struct tt_link *base, const void **data, size_t grain)
+{
+  struct tcp_link *link = (struct tcp_link *)base;
+  struct tcp_receiver *in = &link->in;
+  if (link->lost) return link->lost;
+  in->is_drained = 0;
+  size_t show = showable(link, grain);
+  while (show == 0 || show == in->shown) {
+    if (show > 0 && in->unread == 0) break; /* the next frame is joined only to what is not shown */
+    ssize_t result = stage_more(link);
+    if (result < 0) return result;
+    if (result == 0) break;
+    show = showable(link, grain);
+  }
+  in->shown = show;
+  *data = in->stage + in->begin;
+  return (ssize_t)show;
+}
+
+void tt_tcp_consume(struct tt_link *base, size_t len)
+{
+  struct tcp_receiver *in = &((struct tcp_link *)base)->in;
+  in->shown = 0;
+  ready_drop(in, len);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The outgoing direction of a TCP link. */
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "transport/crc32c.h"
+#include "transport/tcp_link.h"
+
+void tt_tcp_send_begin(struct tt_link *base, const struct tt_head *head)
+{
+  struct tcp_sender *out = &((struct tcp_link *)base)->out;
+  out->message = *head;
+  out->unframed = head->len;
+}
+
+static size_t smaller(uint64_t a, uint64_t b)
+{
+  return (size_t)(a < b ? a : b);
+}
+
+/* Fixes the next frame over the first bytes offered. */
+static void frame_open(struct tcp_link *link, const void *data, size_t offered)
+{
+  struct tcp_sender *out = &link->out;
+  struct tcp_head *head = &out->wire.head;
+  uint64_t at = out->message.len - out->unframed;
+  size_t len = smaller(smaller(offered, TCP_FRAME_BYTES), out->unframed);
+  head->magic = TCP_MAGIC;
+  head->flags = (uint16_t)((at == 0 ? TCP_FLAG_FIRST : 0) | (link->has_crc ? TCP_FLAG_CRC : 0));
+  head->len = (uint32_t)len;
+  head->word = out->message.word;
+  head->at = at == 0 ? out->message.len : at;
+  head->payload_crc = head->head_crc = 0;
+  out->head_len = at == 0 ? TCP_FIRST_BYTES : TCP_LATER_BYTES;
+  if (at == 0 && out->message.call) head->call = *out->message.call;
+  if (at == 0 && !out->message.call) memset(&head->call, 0, sizeof head->call);
+  if (link->has_crc) {
+    head->payload_crc = tt_crc32c(0, data, len);
+    head->head_crc = tt_tcp_head_crc(head, out->head_len);
+  }
+  out->head_left = out->head_len;
+  out->frame_left = len;
+  out->unframed -= len;
+}
+
+/* One system call with what is left of the head and `len` bytes of payload. */
+static ssize_t push(struct tcp_link *link, const void *data, size_t len)
+{
+  struct tcp_sender *out = &link->out;
+  if (out->head_left == 0) return send(link->fd, data, len, MSG_NOSIGNAL);
+  uint8_t *head = out->wire.bytes + out->head_len - out->head_left;
+  if (len <= TCP_INLINE_BYTES) {
+    memcpy(out->wire.bytes + out->head_len, data, len);
+    return send(link->fd, head, out->head_left + len, MSG_NOSIGNAL);
+  }
+  struct iovec pieces[2] = {{head, out->head_left}, {(void *)(uintptr_t)data, len}};
+  struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+  return sendmsg(link->fd, &message, MSG_NOSIGNAL);
+}
+
+/* Sends what it can of the open frame; *taken is how much of data went. 1 if the kernel took
+ * everything, 0 if not, else TT_LINK_BROKEN. */
+static ssize_t frame_push(struct tcp_link *link, const void *data, size_t len, size_t *taken)
+{
+  struct tcp_sender *out = &link->out;
+  size_t wanted = out->head_left + len;
+  *taken = 0;
+  ssize_t n;
+  do n = push(link, data, len);
+  while (n < 0 && errno == EINTR);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+  if (n < 0) return tt_tcp_break(link, "sending failed: %m");
+  size_t head = smaller((uint64_t)n, out->head_left);
+  out->head_left -= head;
+  *taken = (size_t)n - head;
+  out->frame_left -= *taken;
+  return (size_t)n == wanted;
+}
+
+/* At most about one frame a call, so that the caller can turn to its other links. */
+ssize_t tt_tcp_send(struct tt_link *base, const void *data, size_t len)
+{
+  struct tcp_link *link = (struct tcp_link *)base;
+  struct tcp_sender *out = &link->out;
+  if (link->lost == TT_LINK_BROKEN) return TT_LINK_BROKEN;
+  size_t sent = 0, taken;
+  ssize_t more = 1;
+  while (more > 0 && sent < len && sent < TCP_FRAME_BYTES) {
+    const uint8_t *at = (const uint8_t *)data + sent;
+    if (out->frame_left == 0) {
+      if (out->unframed == 0) break;
+      frame_open(link, at, len - sent);
+    }
+    more = frame_push(link, at, smaller(len - sent, out->frame_left), &taken);
+    sent += taken;
+  }
+  if (more < 0) return more;
+  out->is_full = sent < len;
+  return (ssize_t)sent;
+}
