@@ -29,16 +29,18 @@ struct tt_address {
 /* "192.0.2.1:4711", "[fe80::1%eth0]:4711", "@tutti-1a2b"; returns text. */
 const char *tt_address_text(const struct tt_address *address, char *text, size_t size);
 
-/* Fixed 32-byte form for cards and ids: family 2 | port 2 | scope 4 | ip 16 | zero 8.
- * Only IPv4 and IPv6. A local scope id is replaced by 0 and set again by unpack from the
- * interface in use. */
+/* Fixed 32-byte form for cards and ids: family 2 (4 or 6, 0: no address) | port 2 | scope 4 |
+ * ip 16 | zero 8, little endian. Only IPv4 and IPv6; any other address packs as none, and none
+ * unpacks to len 0. The scope id of a link-local address means nothing on another host: it is 0
+ * here and set again by unpack from the interface that TUTTI_SOCKET_IFNAME chooses there.
+ * Errors of unpack: tuttiInvalidArgument: unknown family. */
 #define TT_ADDRESS_PACKED_BYTES 32
 void tt_address_pack(const struct tt_address *address, uint8_t out[TT_ADDRESS_PACKED_BYTES]);
 tuttiResult_t tt_address_unpack(struct tt_address *address,
                                 const uint8_t in[TT_ADDRESS_PACKED_BYTES]);
 
-/* "host:port", "[v6]:port": a name is resolved. Errors: tuttiInvalidArgument with the text
- * and the form wanted. */
+/* "host:port", "[v6]:port": a name is resolved (this may block). Port 0 passes: any port, for a
+ * door. Errors: tuttiInvalidArgument with the text and the form wanted. */
 tuttiResult_t tt_address_parse(struct tt_address *address, const char *text);
 
 int tt_address_is_loopback(const struct tt_address *address);
@@ -59,8 +61,11 @@ tuttiResult_t tt_interface_choose(const struct tt_settings *settings, struct tt_
 struct tt_watcher {
   int fd;
   void (*ready)(struct tt_watcher *watcher, uint32_t events); /* EPOLLIN ... */
+  uint64_t id;             /* the service's; 0: not added. Zero it before the first add. */
+  struct tt_watcher *next; /* the service's */
 };
 
+/* Fires every period_ns (late ones are skipped, not caught up) until it is removed. */
 struct tt_timer {
   uint64_t period_ns; /* > 0 */
   void (*fire)(struct tt_timer *timer);
@@ -69,7 +74,9 @@ struct tt_timer {
 };
 
 /* Starts the thread if it is not there; every hold needs one release. The last release
- * stops and joins it (a release inside a callback only lets it end soon). */
+ * stops and joins it; a release by someone who holds the lock (so also one inside a callback) only
+ * lets it end soon. All the rest here needs somebody's hold. In a forked child hold fails
+ * (tuttiInvalidUsage) and everything else does nothing: the sockets are the parent's. */
 tuttiResult_t tt_service_hold(void);
 void tt_service_release(void);
 
@@ -78,19 +85,26 @@ void tt_service_release(void);
 void tt_service_lock(void);
 void tt_service_unlock(void);
 
-/* Watches watcher->fd for `events`; changes them; stops. After remove returns no
- * callback of it runs or will run. Any thread. */
+/* Watches watcher->fd for `events` (level-triggered); changes them; stops. After remove returns
+ * no callback of it runs or will run; call it before closing the fd. Removing what was not added does
+ * nothing. Any thread; neither allocates. A callback may remove and free its own or any other. */
 tuttiResult_t tt_watcher_add(struct tt_watcher *watcher, uint32_t events);
 tuttiResult_t tt_watcher_change(struct tt_watcher *watcher, uint32_t events);
 void tt_watcher_remove(struct tt_watcher *watcher);
 
+/* First fires one period from now. Adding one that is there starts its period anew. As above. */
 void tt_timer_add(struct tt_timer *timer);
 void tt_timer_remove(struct tt_timer *timer);
 
 /* ---- doors (door.c) ------------------------------------------------------------------- */
 
 /* A listening socket with the handshake of auth.h in front. Strangers cost a bounded
- * number of slots and 2 s at most, never memory or a log line each. */
+ * number of slots and 2 s at most, never memory or a log line each. What a client sees:
+ *   job and epoch not known here, not our protocol, too slow, evicted: the connection ends;
+ *   they are known, but the MAC is wrong: tt_verdict_refuse;
+ *   authentic, but nobody was admitted for this (kind, dst): TT_STATUS_UNKNOWN;
+ *   else TT_WELCOME, and the connection belongs to the guest function: not one byte behind the
+ *   reply has been read. */
 struct tt_door;
 
 /* Called in the service thread, under its lock, with an authenticated connection. The
@@ -98,17 +112,20 @@ struct tt_door;
 typedef void (*tt_guest_fn)(void *owner, const struct tt_hello *hello, int fd);
 
 /* Opens a door at `where`: an IP address (port 0: any port), or where->len == 0 for an abstract
- * local socket of random name. Doors at the same IP interface with port 0 are one door, shared and
- * counted; so are local ones. Holds the service. Errors: tuttiSystemError. */
+ * local socket of random name. Doors at the same IP address with port 0 are one door, shared and
+ * counted; so are local ones. Holds the service. Errors: tuttiSystemError. Close frees
+ * it with the last user, and ends what is still in the handshake then; dismiss first. */
 tuttiResult_t tt_door_open(struct tt_door **door, const struct tt_address *where);
 void tt_door_close(struct tt_door *door); /* NULL is allowed */
 
 /* Where others reach it (the port is known now). */
 const struct tt_address *tt_door_address(const struct tt_door *door);
 
-/* Lets in who proves to hold `pass` and says kind and dst; others with a right key but an unknown
- * (kind, dst) get TT_STATUS_UNKNOWN and may try again later. One (pass, kind, dst) has one
- * owner at a time. A local door also requires the peer's uid to be ours (or root's). */
+/* Lets in who proves to hold `pass` (copied) and says kind and dst; others with a right key but an
+ * unknown (kind, dst) get TT_STATUS_UNKNOWN and may try again later. One (pass, kind, dst) has one
+ * owner at a time: a second is tuttiInvalidUsage. Any number of guests may come with one admission:
+ * (src, lane) twice is the guest function's to refuse, by closing. A local door also requires the
+ * peer's uid to be ours (or root's). */
 tuttiResult_t tt_door_admit(struct tt_door *door, const struct tt_pass *pass,
                             enum tt_hello_kind kind, uint32_t dst, tt_guest_fn guest, void *owner);
 
@@ -121,33 +138,42 @@ uint64_t tt_door_refused(const struct tt_door *door);
 /* ---- dials (dial.c) --------------------------------------------------------------------- */
 
 /* An outgoing connection: connect, handshake, and both again after a pause (10 ms, doubling
- * to 500 ms, with jitter) if refused, reset or TT_STATUS_UNKNOWN, until the deadline. Driven by
- * the caller's polls; it needs no service thread. */
+ * to 500 ms, with jitter) until the deadline. Driven by the caller's polls; it needs no service
+ * thread. What is tried again and what is not:
+ *   - Nobody listens, unreachable, reset, end of connection at any point, no answer for 10 s, no challenge
+ *     of ours, TT_STATUS_UNKNOWN, TT_STATUS_FULL: again. The other side may not be ready
+ *     yet, or may have evicted us for a stranger, and does not know our job before it is.
+ *   - A whole verdict with a wrong MAC: tuttiInvalidUsage at once. The server knows our job and
+ *     epoch and says that our key is wrong, or it does not hold the key itself.
+ *   - TT_STATUS_TAKEN, authentic: tuttiInvalidUsage at once. */
 struct tt_dial;
 
 tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
                             const struct tt_pass *pass, const struct tt_hello *hello,
                             uint64_t deadline_ns);
 
-/* tuttiInProgress; tuttiSuccess: *fd is the caller's; else the error with both addresses
- * in its sentence: tuttiRemoteError (deadline, nobody there), tuttiInvalidUsage (the other
- * side does not hold the key, or refuses ours), tuttiSystemError. */
+/* tuttiInProgress; tuttiSuccess: *fd is the caller's, not one byte behind the verdict has been read;
+ * else the error with both addresses in its sentence: tuttiRemoteError (deadline, nobody there),
+ * tuttiInvalidUsage (the other side does not hold the key, or refuses ours), tuttiSystemError.
+ * After anything but tuttiInProgress only destroy is of use (a failed dial repeats its code). */
 tuttiResult_t tt_dial_poll(struct tt_dial *dial, int *fd);
 void tt_dial_destroy(struct tt_dial *dial); /* at any time; NULL is allowed */
 
 /* ---- descriptors over local sockets (pass.c) ---------------------------------------------- */
 
-/* Sends one descriptor (with 8 bytes of length beside it). Receiving: tuttiInProgress until it is there.
- * A received descriptor is close-on-exec. */
+/* Sends one descriptor with 8 bytes of length beside it over a connected local socket;
+ * tuttiInProgress while the socket is full. Receiving: tuttiInProgress until it is there, then exactly one
+ * message is read; tuttiRemoteError if the other side closed or sent anything else. The received
+ * descriptor is close-on-exec and the caller's. `len` is the sender's word: tt_memory_map checks it. */
 tuttiResult_t tt_fd_send(int socket, int fd, uint64_t len);
 tuttiResult_t tt_fd_recv(int socket, int *fd, uint64_t *len);
 
-/* A sealed memfd (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) of `len` bytes, really
+/* A sealed, close-on-exec memfd (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) of `len` bytes, really
  * allocated (so that no touch can fail), mapped read-write at *map with MADV_DONTFORK and
  * MADV_DONTDUMP. Errors: tuttiSystemError with size and errno. */
 tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map);
 /* Maps a received descriptor after checking that it is a memfd of exactly len bytes with those
- * seals. */
+ * seals (tuttiRemoteError if not). Undo either with munmap(map, len). The fd may be closed then. */
 tuttiResult_t tt_memory_map(int fd, size_t len, void **map);
 
 #endif

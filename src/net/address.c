@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth/wire.h"
+#include "net/net.h"
+
+static const char *local_text(const struct tt_address *address, char *text, size_t size)
+{
+  size_t len = address->len - offsetof(struct sockaddr_un, sun_path);
+  const char *path = address->local.sun_path;
+  if (len == 0) snprintf(text, size, "local");
+  else if (*path == 0) snprintf(text, size, "@%.*s", (int)len - 1, path + 1);
+  else snprintf(text, size, "%.*s", (int)len, path);
+  return text;
+}
+
+static const char *v6_text(const struct tt_address *address, char *text, size_t size)
+{
+  char ip[INET6_ADDRSTRLEN] = "?", name[IF_NAMESIZE], scope[IF_NAMESIZE + 16] = "";
+  uint32_t index = address->v6.sin6_scope_id;
+  inet_ntop(AF_INET6, &address->v6.sin6_addr, ip, sizeof ip);
+  if (index && if_indextoname(index, name)) snprintf(scope, sizeof scope, "%%%s", name);
+  else if (index) snprintf(scope, sizeof scope, "%%%u", index);
+  snprintf(text, size, "[%s%s]:%u", ip, scope, ntohs(address->v6.sin6_port));
+  return text;
+}
+
+const char *tt_address_text(const struct tt_address *address, char *text, size_t size)
+{
+  char ip[INET_ADDRSTRLEN] = "?";
+  if (address->len == 0) {
+    snprintf(text, size, "no address");
+    return text;
+  }
+  switch (address->any.sa_family) {
+  case AF_INET:
+    inet_ntop(AF_INET, &address->v4.sin_addr, ip, sizeof ip);
+    snprintf(text, size, "%s:%u", ip, ntohs(address->v4.sin_port));
+    return text;
+  case AF_INET6: return v6_text(address, text, size);
+  case AF_UNIX: return local_text(address, text, size);
+  default: snprintf(text, size, "family %u", address->any.sa_family); return text;
+  }
+}
+
+enum { AT_FAMILY = 0, AT_PORT = 2, AT_SCOPE = 4, AT_IP = 8 };
+
+/* Where a scope id has a meaning beyond this host, e.g. none; link-local ones have not. */
+static int is_link_local(const struct in6_addr *ip)
+{
+  return IN6_IS_ADDR_LINKLOCAL(ip) || IN6_IS_ADDR_MC_LINKLOCAL(ip);
+}
+
+void tt_address_pack(const struct tt_address *address, uint8_t out[TT_ADDRESS_PACKED_BYTES])
+{
+  memset(out, 0, TT_ADDRESS_PACKED_BYTES);
+  if (address->len == 0) return;
+  if (address->any.sa_family == AF_INET) {
+    tt_wire_put(out + AT_FAMILY, 2, 4);
+    tt_wire_put(out + AT_PORT, 2, ntohs(address->v4.sin_port));
+    memcpy(out + AT_IP, &address->v4.sin_addr, 4);
+  } else if (address->any.sa_family == AF_INET6) {
+    tt_wire_put(out + AT_FAMILY, 2, 6);
+    tt_wire_put(out + AT_PORT, 2, ntohs(address->v6.sin6_port));
+    if (!is_link_local(&address->v6.sin6_addr))
+      tt_wire_put(out + AT_SCOPE, 4, address->v6.sin6_scope_id);
+    memcpy(out + AT_IP, &address->v6.sin6_addr, 16);
+  }
+}
+
+/* The interface over which this process reaches link-local peers. */
+static tuttiResult_t scope_find(uint32_t *scope)
+{
+  struct tt_settings settings;
+  struct tt_address address;
+  char name[16];
+  tuttiResult_t result = tt_settings_load(&settings);
+  if (result == tuttiSuccess) result = tt_interface_choose(&settings, &address, name);
+  if (result == tuttiSuccess) *scope = if_nametoindex(name);
+  return result;
+}
+
+tuttiResult_t tt_address_unpack(struct tt_address *address,
+                                const uint8_t in[TT_ADDRESS_PACKED_BYTES])
+{
+  struct tt_address made;
+  memset(&made, 0, sizeof made);
+  uint16_t port = htons((uint16_t)tt_wire_get(in + AT_PORT, 2));
+  unsigned family = (unsigned)tt_wire_get(in + AT_FAMILY, 2);
+  if (family == 4) {
+    made.len = sizeof made.v4;
+    made.v4.sin_family = AF_INET;
+    made.v4.sin_port = port;
+    memcpy(&made.v4.sin_addr, in + AT_IP, 4);
+  } else if (family == 6) {
+    made.len = sizeof made.v6;
+    made.v6.sin6_family = AF_INET6;
+    made.v6.sin6_port = port;
+    made.v6.sin6_scope_id = (uint32_t)tt_wire_get(in + AT_SCOPE, 4);
+    memcpy(&made.v6.sin6_addr, in + AT_IP, 16);
+    if (is_link_local(&made.v6.sin6_addr)) {
+      tuttiResult_t result = scope_find(&made.v6.sin6_scope_id);
+      if (result != tuttiSuccess) return result;
+    }
+  } else if (family != 0) {
+    return tt_fail(tuttiInvalidArgument,
+                   "an address of family %u: only IPv4 (4) and IPv6 (6) are known", family);
+  }
+  *address = made;
+  return tuttiSuccess;
+}
+
+/* Takes "host:port" or "[host]:port" apart; 0 if it is neither. */
+static int split(const char *text, char *host, size_t size, const char **port)
+{
+  const char *end, *colon;
+  if (*text == '[') {
+    end = strchr(++text, ']');
+    if (!end || end[1] != ':') return 0;
+    colon = end + 1;
+  } else {
+    end = colon = strchr(text, ':');
+    if (!colon || strchr(colon + 1, ':')) return 0; /* a bare IPv6 address is ambiguous */
+  }
+  size_t len = (size_t)(end - text);
+  if (len == 0 || len >= size) return 0;
+  memcpy(host, text, len);
+  host[len] = 0;
+  *port = colon + 1;
+  return 1;
+}
+
+static int port_parse(const char *text)
+{
+  char *end;
+  if (*text < '0' || *text > '9') return -1;
+  long port = strtol(text, &end, 10);
+  return *end || port > 65535 ? -1 : (int)port;
+}
+
+tuttiResult_t tt_address_parse(struct tt_address *address, const char *text)
+{
+  char host[256];
+  const char *port_text = "";
+  int port = -1;
+  if (split(text, host, sizeof host, &port_text)) port = port_parse(port_text);
+  if (port < 0)
+    return tt_fail(tuttiInvalidArgument,
+                   "\"%.200s\" is no address: host:port or [v6]:port with a port up to 65535 is wanted",
+                   text);
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
+  int error = getaddrinfo(host, NULL, &hints, &found);
+  if (error)
+    return tt_fail(tuttiInvalidArgument, "host \"%.200s\" of \"%.200s\" is not known: %s", host, text,
+                   error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+  struct tt_address made;
+  memset(&made, 0, sizeof made);
+  made.len = found->ai_addrlen;
+  memcpy(&made.any, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  if (made.any.sa_family == AF_INET) made.v4.sin_port = htons((uint16_t)port);
+  else made.v6.sin6_port = htons((uint16_t)port);
+  *address = made;
+  return tuttiSuccess;
+}
+
+int tt_address_is_loopback(const struct tt_address *address)
+{
+  if (address->len == 0) return 0;
+  switch (address->any.sa_family) {
+  case AF_UNIX: return 1;
+  case AF_INET: return ntohl(address->v4.sin_addr.s_addr) >> 24 == 127;
+  case AF_INET6:
+    if (IN6_IS_ADDR_V4MAPPED(&address->v6.sin6_addr))
+      return address->v6.sin6_addr.s6_addr[12] == 127;
+    return IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
+  default: return 0;
+  }
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Doors: listening sockets, shared within the process, and who is admitted at them. The
+ * strangers in front of them are in gate.c. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/inside.h"
+
+static int is_local(const struct tt_address *address)
+{
+  return address->len == 0;
+}
+
+static int port_of(const struct tt_address *address)
+{
+  return address->any.sa_family == AF_INET ? ntohs(address->v4.sin_port)
+                                           : ntohs(address->v6.sin6_port);
+}
+
+/* "@tutti-<16 hex digits>": abstract, so nothing is left behind in a file system. */
+static void local_name(struct tt_address *address)
+{
+  uint64_t number;
+  tt_random(&number, sizeof number);
+  memset(address, 0, sizeof *address);
+  address->local.sun_family = AF_UNIX;
+  int n = snprintf(address->local.sun_path + 1, sizeof address->local.sun_path - 1, "tutti-%016llx",
+                   (unsigned long long)number);
+  address->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static tuttiResult_t listen_at(struct tt_door *door)
+{
+  struct tt_address *at = &door->address;
+  char text[TT_ADDRESS_TEXT_BYTES];
+  int one = 1;
+  *at = door->asked;
+  if (is_local(at)) local_name(at);
+  int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0)
+    return tt_fail(tuttiSystemError, "socket for %s: %s (see `ulimit -n`)",
+                   tt_address_text(at, text, sizeof text), strerror(errno));
+  door->watcher.fd = fd;
+  /* A fixed port must be free again at once when the job before has ended. */
+  if (!door->shared) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  socklen_t size = sizeof *at - offsetof(struct tt_address, any);
+  if (bind(fd, &at->any, at->len) != 0 || listen(fd, INT_MAX) != 0 || /* cut to somaxconn */
+      getsockname(fd, &at->any, &size) != 0)
+    return tt_fail(tuttiSystemError, "listening at %s: %s%s", tt_address_text(at, text, sizeof text),
+                   strerror(errno),
+                   errno == EADDRINUSE       ? ": another process has this port, choose another one"
+                   : errno == EADDRNOTAVAIL ? ": this host has no such address"
+                                            : "");
+  at->len = size;
+  return tuttiSuccess;
+}
+
+static void door_free(struct tt_door *door)
+{
+  tt_gate_close(door);
+  if (door->watcher.fd >= 0) close(door->watcher.fd);
+  if (door->reserve >= 0) close(door->reserve);
+  while (door->admissions) {
+    struct tt_admission *gone = door->admissions;
+    door->admissions = gone->next;
+    tt_wipe(gone, sizeof *gone);
+    tt_free(gone);
+  }
+  tt_free(door);
+}
+
+static tuttiResult_t door_make(struct tt_door **out, const struct tt_address *where)
+{
+  struct tt_door *door = tt_alloc(1, sizeof *door);
+  if (!door) return tt_fail(tuttiSystemError, "out of memory for a door of %zu bytes", sizeof *door);
+  door->asked = *where;
+  door->shared = is_local(where) || port_of(where) == 0;
+  door->users = 1;
+  door->watcher.fd = -1;
+  for (int i = 0; i < TT_DOOR_SLOTS; i++) door->slots[i].watcher.fd = -1;
+  door->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  tuttiResult_t result = listen_at(door);
+  if (result == tuttiSuccess) result = tt_gate_open(door);
+  if (result != tuttiSuccess) {
+    door_free(door);
+    return result;
+  }
+  *out = door;
+  return tuttiSuccess;
+}
+
+static int same_place(const struct tt_address *a, const struct tt_address *b)
+{
+  if (is_local(a) || is_local(b)) return is_local(a) && is_local(b);
+  if (a->any.sa_family != b->any.sa_family) return 0;
+  if (a->any.sa_family == AF_INET) return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+  return IN6_ARE_ADDR_EQUAL(&a->v6.sin6_addr, &b->v6.sin6_addr) &&
+         a->v6.sin6_scope_id == b->v6.sin6_scope_id;
+}
+
+/* The shared door that is there already, or a new one. Under the lock. */
+static tuttiResult_t find_or_make(struct tt_door **out, const struct tt_address *where)
+{
+  struct tt_door **doors = tt_service_doors();
+  int shared = is_local(where) || port_of(where) == 0;
+  for (struct tt_door *door = *doors; shared && door; door = door->next) {
+    if (!door->shared || !same_place(&door->asked, where)) continue;
+    door->users++;
+    *out = door;
+    return tuttiSuccess;
+  }
+  tuttiResult_t result = door_make(out, where);
+  if (result != tuttiSuccess) return result;
+  (*out)->next = *doors;
+  *doors = *out;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_door_open(struct tt_door **door, const struct tt_address *where)
+{
+  tuttiResult_t result = tt_auth_init();
+  if (result != tuttiSuccess) return result;
+  if (!is_local(where) && where->any.sa_family != AF_INET && where->any.sa_family != AF_INET6)
+    return tt_fail(tuttiInternalError, "a door at an address of family %u", where->any.sa_family);
+  result = tt_service_hold();
+  if (result != tuttiSuccess) return result;
+  tt_service_lock();
+  result = find_or_make(door, where);
+  tt_service_unlock();
+  if (result != tuttiSuccess) tt_service_release();
+  return result;
+}
+
+void tt_door_close(struct tt_door *door)
+{
+  if (!door || atomic_load(&tt_process.forked)) return;
+  tt_service_lock();
+  if (--door->users == 0) {
+    struct tt_door **at = tt_service_doors();
+    while (*at && *at != door) at = &(*at)->next;
+    if (*at) *at = door->next;
+    door_free(door);
+  }
+  tt_service_unlock();
+  tt_service_release();
+}
+
+const struct tt_address *tt_door_address(const struct tt_door *door)
+{
+  return &door->address;
+}
+
+uint64_t tt_door_refused(const struct tt_door *door)
+{
+  return atomic_load(&door->refused);
+}
+
+static int same_pass(const struct tt_pass *a, const struct tt_pass *b)
+{
+  return a->epoch == b->epoch && memcmp(a->job, b->job, TT_JOB_BYTES) == 0 &&
+         memcmp(a->key, b->key, TT_KEY_BYTES) == 0;
+}
+
+static int is_admitted(const struct tt_door *door, const struct tt_pass *pass,
+                       enum tt_hello_kind kind, uint32_t dst)
+{
+  for (const struct tt_admission *at = door->admissions; at; at = at->next)
+    if (at->kind == kind && at->dst == dst && same_pass(&at->pass, pass)) return 1;
+  return 0;
+}
+
+tuttiResult_t tt_door_admit(struct tt_door *door, const struct tt_pass *pass,
+                            enum tt_hello_kind kind, uint32_t dst, tt_guest_fn guest, void *owner)
+{
+  struct tt_admission *made = tt_alloc(1, sizeof *made);
+  if (!made) return tt_fail(tuttiSystemError, "out of memory for an admission");
+  *made = (struct tt_admission){
+      .pass = *pass, .kind = kind, .dst = dst, .guest = guest, .owner = owner};
+  tt_service_lock();
+  int taken = is_admitted(door, pass, kind, dst);
+  if (!taken) {
+    made->next = door->admissions;
+    door->admissions = made;
+  }
+  tt_service_unlock();
+  if (!taken) return tuttiSuccess;
+  tt_wipe(made, sizeof *made);
+  tt_free(made);
+  return tt_fail(tuttiInvalidUsage,
+                 "rank %u of this communicator exists twice in this process: one unique id makes "
+                 "one communicator, and each rank joins once",
+                 dst);
+}
+
+void tt_door_dismiss(struct tt_door *door, const void *owner)
+{
+  tt_service_lock();
+  for (struct tt_admission **at = &door->admissions; *at;) {
+    struct tt_admission *one = *at;
+    if (one->owner != owner) {
+      at = &one->next;
+      continue;
+    }
+    *at = one->next;
+    tt_wipe(one, sizeof *one);
+    tt_free(one);
+  }
+  tt_service_unlock();
+}
