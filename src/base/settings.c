@@ -139,7 +139,7 @@ void tt_settings_warn_unknown(void)
   }
 }
 
-static void row_print(const struct row *row, const char *at)
+static void row_print(FILE *out, const struct row *row, const char *at)
 {
   char value[TT_SETTING_TEXT_BYTES + 2], range[96] = "";
   size_t len = 0;
@@ -154,15 +154,15 @@ static void row_print(const struct row *row, const char *at)
   } else {
     snprintf(value, sizeof value, "\"%s\"", at);
   }
-  printf("%-22s = %-12s %-11s %s%s%s%s\n", row->name, value,
+  fprintf(out, "  %-22s = %-12s %-11s %s%s%s%s\n", row->name, value,
          tt_env(row->name) ? "environment" : "default", row->help + (row->help[0] == '='),
          *range ? " [" : "", range, *range ? "]" : "");
 }
 
-void tt_settings_print(const struct tt_settings *settings)
+void tt_settings_print(FILE *out, const struct tt_settings *settings)
 {
   for (size_t i = 0; i < ROWS; i++)
-    row_print(&rows[i], (const char *)settings + rows[i].offset);
+    row_print(out, &rows[i], (const char *)settings + rows[i].offset);
 }
 
 uint64_t tt_settings_wire_hash(const struct tt_settings *settings)

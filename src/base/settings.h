@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "tutti.h"
 
@@ -27,9 +28,9 @@ tuttiResult_t tt_settings_load(struct tt_settings *settings);
 /* Warns once per process about TUTTI_* variables that are not in the table. */
 void tt_settings_warn_unknown(void);
 
-/* Prints the table to stdout: name, value, source (default or environment), range,
+/* Prints the table: name, value, source (default or environment), range,
  * unit and help, one setting a line. For `tutti info`. */
-void tt_settings_print(const struct tt_settings *settings);
+void tt_settings_print(FILE *out, const struct tt_settings *settings);
 
 /* A hash of the settings that must be the same on all ranks (those whose help
  * begins with '='). */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The public functions: check arguments, then one call into comm or bootstrap. Contracts: tutti.h. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/check.h"
+#include "bootstrap/bootstrap.h"
+#include "comm/comm.h"
+
+tuttiResult_t tuttiGetVersion(int *version)
+{
+  if (!version) return tt_null("version");
+  *version = TUTTI_VERSION_CODE;
+  return tuttiSuccess;
+}
+
+const char *tuttiGetErrorString(tuttiResult_t result)
+{
+  switch (result) {
+  case tuttiSuccess: return "no error";
+  case tuttiUnhandledCudaError: return "unhandled cuda error";
+  case tuttiSystemError: return "unhandled system error";
+  case tuttiInternalError: return "internal error";
+  case tuttiInvalidArgument: return "invalid argument";
+  case tuttiInvalidUsage: return "invalid usage";
+  case tuttiRemoteError: return "remote process exited, left or is unreachable";
+  case tuttiInProgress: return "operation in progress";
+  default: return "unknown result code";
+  }
+}
+
+const char *tuttiGetLastError(tuttiComm_t comm)
+{
+  /* The health of a communicator brings its sentence to this thread. */
+  if (comm && comm->magic == TT_COMM_MAGIC) tt_comm_health(comm);
+  return tt_last_sentence();
+}
+
+tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id)
+{
+  if (!id) return tt_null("id");
+  struct tt_settings settings;
+  struct tt_id made;
+  tuttiResult_t result = tt_process_check();
+  if (result == tuttiSuccess) result = tt_settings_load(&settings);
+  if (result == tuttiSuccess) result = tt_id_create(&made, &settings);
+  if (result == tuttiSuccess) tt_id_pack(&made, id);
+  return result;
+}
+
+tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch)
+{
+  if (!launch) return tt_null("launch");
+  tuttiResult_t result = tt_process_check();
+  return result == tuttiSuccess ? tt_launch_get(launch) : result;
+}
+
+tuttiResult_t tuttiCommCount(const tuttiComm_t comm, int *count)
+{
+  if (!count) return tt_null("count");
+  tuttiResult_t result = tt_comm_check(comm);
+  if (result == tuttiSuccess) *count = comm->nranks;
+  return result;
+}
+
+tuttiResult_t tuttiCommUserRank(const tuttiComm_t comm, int *rank)
+{
+  if (!rank) return tt_null("rank");
+  tuttiResult_t result = tt_comm_check(comm);
+  if (result == tuttiSuccess) *rank = comm->rank;
+  return result;
+}
+
+tuttiResult_t tuttiCommDevice(const tuttiComm_t comm, int *device)
+{
+  if (!device) return tt_null("device");
+  tuttiResult_t result = tt_comm_check(comm);
+  if (result == tuttiSuccess) *device = comm->device;
+  return result;
+}
+
+tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result)
+{
+  if (!result) return tt_null("result");
+  tuttiResult_t checked = tt_comm_check(comm);
+  if (checked == tuttiSuccess) *result = tt_comm_health(comm);
+  return checked;
+}
+
+tuttiResult_t tuttiCommFinalize(tuttiComm_t comm)
+{
+  tuttiResult_t result = tt_comm_check(comm);
+  return result == tuttiSuccess ? tt_comm_finalize(comm) : result;
+}
+
+tuttiResult_t tuttiCommDestroy(tuttiComm_t comm)
+{
+  if (!comm) return tuttiSuccess;
+  tuttiResult_t result = tt_comm_check(comm);
+  return result == tuttiSuccess ? tt_comm_destroy(comm) : result;
+}
+
+tuttiResult_t tuttiCommAbort(tuttiComm_t comm)
+{
+  if (!comm) return tuttiSuccess;
+  tuttiResult_t result = tt_comm_check(comm);
+  return result == tuttiSuccess ? tt_comm_abort(comm) : result;
+}
+
+tuttiResult_t tuttiMemAlloc(void **ptr, size_t size)
+{
+  if (!ptr) return tt_null("ptr");
+  return tt_memory_alloc(ptr, size);
+}
+
+tuttiResult_t tuttiMemFree(void *ptr)
+{
+  return tt_memory_free(ptr);
+}
+
+tuttiResult_t tuttiStreamCreate(tuttiStream_t *stream)
+{
+  if (!stream) return tt_null("stream");
+  tuttiResult_t result = tt_process_check();
+  return result == tuttiSuccess ? tt_stream_create(stream) : result;
+}
+
+tuttiResult_t tuttiStreamQuery(tuttiStream_t stream)
+{
+  tuttiResult_t result = tt_stream_check(stream);
+  return result == tuttiSuccess ? tt_stream_query(stream) : result;
+}
+
+tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream)
+{
+  tuttiResult_t result = tt_stream_check(stream);
+  return result == tuttiSuccess ? tt_stream_synchronize(stream) : result;
+}
+
+tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream)
+{
+  if (!stream) return tuttiSuccess;
+  tuttiResult_t result = tt_stream_check(stream);
+  return result == tuttiSuccess ? tt_stream_destroy(stream) : result;
+}
+
+tuttiResult_t tuttiGroupStart(void)
+{
+  tt_group_start();
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiGroupEnd(void)
+{
+  return tt_group_end();
+}

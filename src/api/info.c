@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What tutti_tools.h offers to the `tutti` command. */
+#include "tutti_tools.h"
+
+#include <string.h>
+
+#include "algos/algos.h"
+#include "api/check.h"
+#include "bootstrap/bootstrap.h"
+#include "transport/transport.h"
+
+#ifndef TT_BUILD_TEXT
+#define TT_BUILD_TEXT "unknown"
+#endif
+
+static void cpu_name(char *name, size_t size)
+{
+  snprintf(name, size, "unknown");
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  char line[256];
+  while (file && fgets(line, sizeof line, file)) {
+    char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+    colon[strcspn(colon, "\n")] = 0;
+    snprintf(name, size, "%s", colon + 2);
+    break;
+  }
+  if (file) fclose(file);
+}
+
+static void print_hardware(FILE *out, const struct tt_settings *settings)
+{
+  char cpu[128], host[TT_HOST_NAME_BYTES], text[TT_ADDRESS_TEXT_BYTES], name[16];
+  struct tt_address address;
+  cpu_name(cpu, sizeof cpu);
+  tt_host_name(host);
+  fprintf(out, "\nhardware\n  host       %s (id %016llx)\n  processor  %s\n  cores      %d usable by this process\n",
+          host, (unsigned long long)tt_host_id(settings->host_id), cpu, tt_host_cores());
+  if (tt_interface_choose(settings, &address, name) == tuttiSuccess)
+    fprintf(out, "  interface  %s %s\n", name, tt_address_text(&address, text, sizeof text));
+  else
+    fprintf(out, "  interface  none: %s\n", tt_last_sentence());
+}
+
+static void print_transports(FILE *out, const struct tt_settings *settings)
+{
+  fprintf(out, "\ntransports\n");
+  for (int t = 0; tt_transports[t]; t++) {
+    char why[256];
+    const char *reason = tt_transports[t]->unusable(settings, why, sizeof why);
+    fprintf(out, "  %-10s %s%s\n", tt_transports[t]->name, reason ? "unusable: " : "usable", reason ? reason : "");
+  }
+}
+
+static void print_algorithms(FILE *out)
+{
+  fprintf(out, "\nall-reduce algorithms\n ");
+  for (int a = 0; a < tt_algo_count; a++)
+    if (tt_algos[a].collective == TT_ALL_REDUCE) fprintf(out, " %s", tt_algos[a].name);
+  fprintf(out, "\n");
+}
+
+tuttiResult_t tuttiInfo(FILE *out)
+{
+  if (!out) return tt_null("out");
+  struct tt_settings settings;
+  tuttiResult_t result = tt_settings_load(&settings);
+  if (result != tuttiSuccess) return result;
+  fprintf(out, "Tutti %d.%d.%d\nbuilt with %s\n\nsettings\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH, TT_BUILD_TEXT);
+  tt_settings_print(out, &settings);
+  print_hardware(out, &settings);
+  print_transports(out, &settings);
+  print_algorithms(out);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd)
+{
+  if (!id) return tt_null("id");
+  if (!fd) return tt_null("fd");
+  return tt_launch_id_fd(id, fd);
+}
+
+tuttiResult_t tuttiAlgorithmName(int index, const char **name)
+{
+  if (!name) return tt_null("name");
+  for (int a = 0; a < tt_algo_count; a++)
+    if (tt_algos[a].collective == TT_ALL_REDUCE && index-- == 0) {
+      *name = tt_algos[a].name;
+      return tuttiSuccess;
+    }
+  return tt_fail(tuttiInvalidArgument, "index is too high: there is no such algorithm");
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tuttiCommInit*: check, then create now, in the group, or on the progress thread. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/check.h"
+#include "bootstrap/bootstrap.h"
+
+static tuttiResult_t config_check(const tuttiConfig_t *config)
+{
+  if (!config) return tuttiSuccess;
+  if (config->magic != TUTTI_CONFIG_MAGIC || config->size < offsetof(tuttiConfig_t, blocking))
+    return tt_fail(tuttiInvalidArgument, "config was not initialised: begin with tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER");
+  if (config->blocking != TUTTI_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
+    return tt_fail(tuttiInvalidArgument, "config.blocking is %d: set it to 0 or 1", config->blocking);
+  if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && config->timeout_ms < 0)
+    return tt_fail(tuttiInvalidArgument, "config.timeout_ms is %d: set it to 0 (never) or more", config->timeout_ms);
+  if (config->name && strlen(config->name) > 63)
+    return tt_fail(tuttiInvalidArgument, "config.name has %zu bytes: at most 63 are allowed", strlen(config->name));
+  return tuttiSuccess;
+}
+
+/* A copy that has all fields of this version, whatever size the program knew. */
+static tuttiResult_t config_take(tuttiConfig_t *copy, const tuttiConfig_t *config)
+{
+  *copy = (tuttiConfig_t)TUTTI_CONFIG_INITIALIZER;
+  if (!config) return tuttiSuccess;
+  size_t size = config->size < sizeof *copy ? config->size : sizeof *copy;
+  if (config->magic != TUTTI_CONFIG_MAGIC || size < offsetof(tuttiConfig_t, blocking)) return config_check(config);
+  memcpy(copy, config, size);
+  return config_check(copy);
+}
+
+static tuttiResult_t spec_check(const tuttiComm_t *comm, int nranks, int rank)
+{
+  tuttiResult_t result = tt_process_check();
+  if (result != tuttiSuccess) return result;
+  if (!comm) return tt_null("comm");
+  if (nranks < 1) return tt_fail(tuttiInvalidArgument, "nranks is %d: at least 1 rank is needed", nranks);
+  if (rank < 0 || rank >= nranks)
+    return tt_fail(tuttiInvalidArgument, "rank is %d: it must be from 0 to nranks - 1 = %d", rank, nranks - 1);
+  return tuttiSuccess;
+}
+
+static int is_blocking(const struct tt_settings *settings, const tuttiConfig_t *config)
+{
+  if (settings->blocking) return settings->blocking == 2; /* choices: config, 0, 1 */
+  return config->blocking != 0;
+}
+
+static tuttiResult_t create_wait(struct tuttiComm *comm)
+{
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, 1);
+  tuttiResult_t result;
+  while ((result = tt_comm_create_poll(comm)) == tuttiInProgress) tt_waiter_pause(&waiter, 0);
+  return result;
+}
+
+/* Leaves creation to the progress thread. */
+static tuttiResult_t create_later(struct tuttiComm *comm)
+{
+  tuttiResult_t result = tt_progress_hold();
+  if (result != tuttiSuccess) return result;
+  comm->holds_progress = 1;
+  pthread_mutex_lock(&tt_process.mutex);
+  tt_progress_add_locked(comm);
+  pthread_mutex_unlock(&tt_process.mutex);
+  return tuttiInProgress;
+}
+
+static tuttiResult_t init(tuttiComm_t *out, const struct tt_comm_spec *spec)
+{
+  struct tuttiComm *comm = NULL;
+  tuttiResult_t result = tt_comm_create(&comm, spec);
+  if (result == tuttiSuccess) {
+    int blocking = is_blocking(spec->settings, spec->config);
+    if (blocking && tt_group_active()) return tt_group_add_creation(comm, out);
+    result = blocking ? create_wait(comm) : create_later(comm);
+  }
+  if (result == tuttiSuccess || result == tuttiInProgress) {
+    *out = comm;
+    return result;
+  }
+  if (comm) tt_comm_destroy(comm);
+  return result;
+}
+
+static tuttiResult_t init_checked(tuttiComm_t *out, struct tt_comm_spec *spec, const tuttiConfig_t *config)
+{
+  struct tt_settings settings;
+  tuttiConfig_t copy;
+  tuttiResult_t result = spec_check(out, spec->nranks, spec->rank);
+  if (result == tuttiSuccess) result = config_take(&copy, config);
+  if (result == tuttiSuccess) result = tt_settings_load(&settings);
+  if (result != tuttiSuccess) return result;
+  spec->config = &copy;
+  spec->settings = &settings;
+  return init(out, spec);
+}
+
+tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, tuttiUniqueId id, int rank,
+                                      tuttiConfig_t *config)
+{
+  struct tt_comm_spec spec = {.id = &id, .nranks = nranks, .rank = rank, .device = -1};
+  tuttiResult_t result = init_checked(comm, &spec, config);
+  return result == tuttiSuccess || result == tuttiInProgress ? result : tt_group_refuse(result);
+}
+
+tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUniqueId id, int rank)
+{
+  return tuttiCommInitRankConfig(comm, nranks, id, rank, NULL);
+}
+
+static tuttiResult_t init_all(tuttiComm_t *comms, int ndev, const int *devlist)
+{
+  tuttiUniqueId id;
+  tuttiResult_t result = tuttiGetUniqueId(&id);
+  tt_group_start();
+  for (int d = 0; d < ndev && result == tuttiSuccess; d++) {
+    struct tt_comm_spec spec = {.id = &id, .nranks = ndev, .rank = d, .device = devlist ? devlist[d] : -1};
+    result = init_checked(&comms[d], &spec, NULL);
+  }
+  if (result != tuttiSuccess && result != tuttiInProgress) tt_group_refuse(result);
+  tuttiResult_t ended = tt_group_end();
+  return result == tuttiSuccess ? ended : result;
+}
+
+tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist)
+{
+  tuttiResult_t result = tt_process_check();
+  if (result != tuttiSuccess) return result;
+  if (!comms) return tt_null("comms");
+  if (ndev < 1) return tt_fail(tuttiInvalidArgument, "ndev is %d: at least 1 rank is needed", ndev);
+  return init_all(comms, ndev, devlist);
+}

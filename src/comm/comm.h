@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The communicator: created by a resumable state machine, then a queue of operations that one thread
+ * at a time moves, whoever holds its owner word: the caller, or the progress thread of streams.
+ * Arguments are checked by api before they come here. */
+#ifndef TT_COMM_H
+#define TT_COMM_H
+
+#include "exec/exec.h"
+#include "tuner/tuner.h"
+
+enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_FINALIZED, TT_COMM_STILLBORN };
+
+#define TT_COMM_MAGIC 0x54757474u
+#define TT_COMM_TRANSPORTS 8
+#define TT_COMM_PLANS 32
+
+struct tt_creation; /* create.c */
+
+/* A queued operation. */
+struct tt_op {
+  struct tt_op *next_of_comm, *next_of_stream, *next_of_group;
+  struct tuttiComm *comm;
+  struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
+  struct tt_binding binding;
+  int started;
+  uint64_t since_ns;          /* nothing moved since; 0: not known */
+  tuttiResult_t result;
+  _Atomic int done;           /* set last, with release */
+};
+
+struct tt_plan_entry {
+  int32_t collective, algo, root;
+  struct tt_plan *plan;
+};
+
+struct tuttiComm {
+  uint32_t magic;
+  int nranks, rank, device;
+  struct tt_settings settings;
+  char name[64];
+  int crowded;              /* more ranks than cores on this host */
+
+  _Atomic int state;        /* enum tt_comm_state */
+  _Atomic int inside;       /* calls that may block are inside; tuttiCommAbort waits for them */
+  _Atomic int aborting;
+  _Atomic int owner;        /* 1: somebody moves this communicator now */
+  _Atomic int queued;       /* operations in the queue */
+
+  struct tt_creation *creation; /* until ready */
+  tuttiResult_t stillborn;      /* why creation failed */
+  char stillborn_sentence[TT_SENTENCE_BYTES];
+
+  struct tt_pass pass;
+  struct tt_door *ip_door, *local_door;
+  uint64_t *hosts;
+  int32_t *pids;
+  char *cards;
+  struct tt_transport_spec spec; /* what the transports were made from */
+  struct tt_transport *transports[TT_COMM_TRANSPORTS];
+  int ntransports;
+  struct tt_watch *watch;
+  struct tt_exec *exec;
+  struct tt_run *run;
+  struct tt_table table;
+  struct tt_plan_entry plans[TT_COMM_PLANS];
+  int nplans;
+
+  uint64_t last_op;             /* number of the newest collective */
+  struct tt_op *first, *last;   /* the queue; guarded by tt_process.mutex */
+  struct tt_op *spare;          /* ops to use again; same guard */
+  struct tuttiComm *next_busy;  /* in the progress thread's list; same guard */
+  int busy, holds_progress;
+};
+
+/* ---- create.c ---- */
+
+struct tt_comm_spec {
+  const tuttiUniqueId *id;
+  int nranks, rank, device;
+  const tuttiConfig_t *config; /* checked; NULL: defaults */
+  const struct tt_settings *settings;
+};
+
+/* Makes a communicator that is being created; poll until it is not tuttiInProgress. On an error it stays
+ * as a stillborn one, to be destroyed. */
+tuttiResult_t tt_comm_create(struct tuttiComm **comm, const struct tt_comm_spec *spec);
+tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm);
+void tt_creation_destroy(struct tt_creation *creation);
+
+/* ---- op.c ---- */
+
+/* Runs an all-reduce now, on the calling thread, after what is queued. */
+tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding);
+
+/* A fresh op for the communicator, from its spares; NULL if out of memory. */
+struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream,
+                         const struct tt_binding *binding);
+void tt_op_give(struct tt_op *op);
+
+/* Puts ops (linked by next_of_group) in the queues of their communicators and streams, all at once. */
+void tt_ops_submit(struct tt_op *first);
+
+/* Moves the oldest op of the queue if nobody else does. Returns 1 if something moved. `look`: a millisecond
+ * has passed: compare calls. */
+int tt_comm_drive(struct tuttiComm *comm, int look);
+
+/* Ends all queued operations as aborted, whatever their streams wait for. */
+void tt_comm_flush(struct tuttiComm *comm);
+
+/* What the communicator says of itself: tuttiSuccess, tuttiInProgress, or its first error, whose sentence
+ * becomes the calling thread's. */
+tuttiResult_t tt_comm_health(const struct tuttiComm *comm);
+
+/* Waits until the queue is empty; the first error of the communicator. */
+tuttiResult_t tt_comm_drain(struct tuttiComm *comm);
+
+/* ---- group.c ---- */
+
+int tt_group_active(void);
+void tt_group_start(void);
+tuttiResult_t tt_group_end(void);
+/* A call inside the group was refused: the group will not run. Returns code. */
+tuttiResult_t tt_group_refuse(tuttiResult_t code);
+tuttiResult_t tt_group_add_op(struct tt_op *op);
+/* The communicator is being created; *slot gets it when the group ends. */
+tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot);
+
+/* ---- stream.c ---- */
+
+struct tuttiStream {
+  uint32_t magic;
+  _Atomic int pending;        /* operations not done */
+  _Atomic int error;          /* first error, a tuttiResult_t */
+  struct tt_op *first, *last; /* guarded by tt_process.mutex */
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+#define TT_STREAM_MAGIC 0x53747265u
+
+/* The progress thread exists while it is held. */
+tuttiResult_t tt_progress_hold(void);
+void tt_progress_release(void);
+/* The communicator has work for the progress thread (queued operations, or its creation). Caller holds tt_process.mutex. */
+void tt_progress_add_locked(struct tuttiComm *comm);
+void tt_progress_remove(struct tuttiComm *comm);
+
+tuttiResult_t tt_stream_create(struct tuttiStream **stream);
+tuttiResult_t tt_stream_query(struct tuttiStream *stream);
+tuttiResult_t tt_stream_synchronize(struct tuttiStream *stream);
+tuttiResult_t tt_stream_destroy(struct tuttiStream *stream);
+
+/* ---- end.c ---- */
+
+tuttiResult_t tt_comm_finalize(struct tuttiComm *comm);
+tuttiResult_t tt_comm_destroy(struct tuttiComm *comm);
+tuttiResult_t tt_comm_abort(struct tuttiComm *comm);
+
+/* Entry and exit of calls that may block, so that an abort can wait for them. tt_comm_enter
+ * returns 0 if the communicator is being aborted. */
+static inline int tt_comm_enter(struct tuttiComm *comm)
+{
+  atomic_fetch_add(&comm->inside, 1);
+  if (!atomic_load(&comm->aborting)) return 1;
+  atomic_fetch_sub(&comm->inside, 1);
+  return 0;
+}
+static inline void tt_comm_exit(struct tuttiComm *comm)
+{
+  atomic_fetch_sub_explicit(&comm->inside, 1, memory_order_release);
+}
+tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm);
+
+/* ---- memory.c ---- */
+
+tuttiResult_t tt_memory_alloc(void **pointer, size_t size);
+tuttiResult_t tt_memory_free(void *pointer);
+
+#endif

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Creation, as a state machine that never blocks. Three rounds of the rendezvous:
+ *   1. who is there (pid, host, doors, rank 0's salt): gives hosts and the communicator's own key;
+ *   2. the transports' cards, once every rank has made its ends: then they connect;
+ *   3. rank 0's decision table, once every rank has its watch: nobody uses what a peer lacks. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap/bootstrap.h"
+#include "comm/comm.h"
+
+struct member_card {
+  int32_t pid, cores;
+  uint64_t start, pid_namespace, host;
+  char host_name[TT_HOST_NAME_BYTES];
+  uint8_t ip[TT_ADDRESS_PACKED_BYTES]; /* zero: no IP door */
+  char local[TT_HOST_NAME_BYTES];      /* abstract name of the local door, without the leading NUL */
+  uint8_t salt[TT_JOB_BYTES];
+};
+
+struct transport_card {
+  uint8_t usable;
+  uint8_t pad[7];
+  uint8_t blob[TT_TRANSPORT_CARD_BYTES];
+};
+
+enum stage { MEETING, CARDING, WATCHING, AGREEING };
+
+struct tt_creation {
+  enum stage stage;
+  struct tt_id id;
+  struct tt_rendezvous *rendezvous;
+  struct member_card *members;
+  struct tt_table *tables;
+  uint64_t deadline_ns, began_ns;
+  const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
+  int nwanted;
+  int nhosts;
+};
+
+void tt_creation_destroy(struct tt_creation *creation)
+{
+  if (!creation) return;
+  tt_rendezvous_destroy(creation->rendezvous);
+  tt_free(creation->members);
+  tt_free(creation->tables);
+  tt_wipe(&creation->id, sizeof creation->id);
+  tt_free(creation);
+}
+
+/* ---- round 1: who is there ---- */
+
+static void doors_open(struct tuttiComm *comm)
+{
+  struct tt_address address;
+  char name[16];
+  if (tt_interface_choose(&comm->settings, &address, name) != tuttiSuccess ||
+      tt_door_open(&comm->ip_door, &address) != tuttiSuccess)
+    tt_log(TT_LOG_INFO, "no IP door: ranks on other hosts and tcp cannot be reached");
+}
+
+static void member_fill(const struct tuttiComm *comm, struct member_card *card)
+{
+  memset(card, 0, sizeof *card);
+  card->pid = getpid();
+  card->cores = tt_host_cores();
+  card->start = tt_process_start(getpid());
+  card->pid_namespace = tt_pid_namespace();
+  card->host = tt_host_id(comm->settings.host_id);
+  tt_host_name(card->host_name);
+  if (comm->ip_door) tt_address_pack(tt_door_address(comm->ip_door), card->ip);
+  const struct tt_address *local = tt_door_address(comm->local_door);
+  size_t len = local->len - offsetof(struct sockaddr_un, sun_path) - 1;
+  if (len < sizeof card->local) memcpy(card->local, local->local.sun_path + 1, len);
+  tt_random(card->salt, sizeof card->salt);
+}
+
+/* ---- which transports ---- */
+
+static const struct tt_transport_ops *transport_find(const char *name, size_t len)
+{
+  for (int t = 0; tt_transports[t]; t++)
+    if (strlen(tt_transports[t]->name) == len && memcmp(tt_transports[t]->name, name, len) == 0)
+      return tt_transports[t];
+  return NULL;
+}
+
+static tuttiResult_t wanted_parse(struct tt_creation *creation, const char *list)
+{
+  creation->wanted[creation->nwanted++] = &tt_transport_self;
+  for (const char *at = list; *at;) {
+    size_t len = strcspn(at, ",");
+    const struct tt_transport_ops *ops = transport_find(at, len);
+    if (!ops || creation->nwanted == TT_COMM_TRANSPORTS) {
+      char names[128] = "";
+      for (int t = 0; tt_transports[t]; t++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", t ? "," : "", tt_transports[t]->name);
+      return tt_fail(tuttiInvalidArgument, "TUTTI_TRANSPORTS (or config.transports) is \"%s\": set it to some of %s",
+                     list, names);
+    }
+    creation->wanted[creation->nwanted++] = ops;
+    at += len;
+    if (*at == ',') at++;
+  }
+  return tuttiSuccess;
+}
+
+/* ---- start ---- */
+
+static tuttiResult_t config_apply(struct tuttiComm *comm, const tuttiConfig_t *config)
+{
+  if (!config) return tuttiSuccess;
+  if (config->name) snprintf(comm->name, sizeof comm->name, "%s", config->name);
+  if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))
+    comm->settings.timeout_ms = config->timeout_ms;
+  if (config->transports && !tt_env("TUTTI_TRANSPORTS")) {
+    if (strlen(config->transports) >= TT_SETTING_TEXT_BYTES)
+      return tt_fail(tuttiInvalidArgument, "config.transports has %zu bytes: at most %d are allowed",
+                     strlen(config->transports), TT_SETTING_TEXT_BYTES - 1);
+    strcpy(comm->settings.transports, config->transports);
+  }
+  return tuttiSuccess;
+}
+
+static tuttiResult_t creation_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
+{
+  struct tt_creation *creation = comm->creation;
+  size_t n = (size_t)comm->nranks;
+  tuttiResult_t result = tt_auth_init();
+  if (result == tuttiSuccess) result = config_apply(comm, spec->config);
+  if (result == tuttiSuccess) result = wanted_parse(creation, comm->settings.transports);
+  if (result == tuttiSuccess) result = tt_id_unpack(&creation->id, spec->id);
+  if (result != tuttiSuccess) return result;
+  creation->members = tt_alloc(n, sizeof *creation->members);
+  creation->tables = tt_alloc(n, sizeof *creation->tables);
+  comm->hosts = tt_alloc(n, sizeof *comm->hosts);
+  comm->pids = tt_alloc(n, sizeof *comm->pids);
+  comm->cards = tt_alloc(n * TT_COMM_TRANSPORTS, sizeof(struct transport_card));
+  if (!creation->members || !creation->tables || !comm->hosts || !comm->pids || !comm->cards)
+    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
+  doors_open(comm);
+  struct tt_address local = {.len = 0};
+  result = tt_door_open(&comm->local_door, &local);
+  if (result != tuttiSuccess) return result;
+
+  creation->began_ns = tt_now_ns();
+  creation->deadline_ns = creation->began_ns + (uint64_t)comm->settings.init_timeout_ms * 1000000u;
+  struct tt_rendezvous_spec rendezvous = {.id = &creation->id, .nranks = comm->nranks, .rank = comm->rank,
+                                          .agreement = tt_settings_wire_hash(&comm->settings),
+                                          .host = tt_host_id(comm->settings.host_id),
+                                          .deadline_ns = creation->deadline_ns, .settings = &comm->settings};
+  result = tt_rendezvous_start(&creation->rendezvous, &rendezvous);
+  if (result != tuttiSuccess) return result;
+  struct member_card card;
+  member_fill(comm, &card);
+  creation->stage = MEETING;
+  return tt_rendezvous_gather(creation->rendezvous, &card, sizeof card, creation->members);
+}
+
+static tuttiResult_t stillborn(struct tuttiComm *comm, tuttiResult_t code)
+{
+  snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
+  comm->stillborn = code;
+  if (comm->creation && comm->creation->rendezvous)
+    tt_rendezvous_fail(comm->creation->rendezvous, code, comm->stillborn_sentence);
+  atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
+  return code;
+}
+
+tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *spec)
+{
+  struct tuttiComm *comm = tt_alloc(1, sizeof *comm);
+  struct tt_creation *creation = comm ? tt_alloc(1, sizeof *creation) : NULL;
+  if (!creation) {
+    tt_free(comm);
+    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", spec->nranks);
+  }
+  comm->magic = TT_COMM_MAGIC;
+  comm->nranks = spec->nranks;
+  comm->rank = spec->rank;
+  comm->device = spec->device;
+  comm->settings = *spec->settings;
+  comm->creation = creation;
+  *out = comm;
+  tuttiResult_t result = creation_start(comm, spec);
+  return result == tuttiSuccess ? result : stillborn(comm, result);
+}
+
+/* ---- after round 1 ---- */
+
+static void hosts_take(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  const struct member_card *mine = &creation->members[comm->rank];
+  int beside = 0;
+  creation->nhosts = 0;
+  for (int r = 0; r < comm->nranks; r++) {
+    const struct member_card *card = &creation->members[r];
+    comm->hosts[r] = card->host;
+    comm->pids[r] = card->pid;
+    beside += card->host == mine->host;
+    int first = 0;
+    while (creation->members[first].host != card->host) first++;
+    creation->nhosts += first == r;
+  }
+  comm->crowded = beside > mine->cores;
+}
+
+/* Keys of this communicator only: the id's key may serve several, one after the other. */
+static void pass_make(struct tuttiComm *comm)
+{
+  const struct tt_creation *creation = comm->creation;
+  const uint8_t *salt = creation->members[0].salt;
+  uint8_t job[TT_KEY_BYTES];
+  tt_key_derive(comm->pass.key, creation->id.pass.key, "tutti-comm", salt, TT_JOB_BYTES);
+  tt_key_derive(job, comm->pass.key, "tutti-job", salt, TT_JOB_BYTES);
+  memcpy(comm->pass.job, job, sizeof comm->pass.job);
+  comm->pass.epoch = 0;
+}
+
+static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_card *cards)
+{
+  struct tt_creation *creation = comm->creation;
+  comm->spec = (struct tt_transport_spec){
+      .nranks = comm->nranks, .rank = comm->rank, .lanes = (int)comm->settings.lanes,
+      .settings = &comm->settings, .pass = &comm->pass, .ip_door = comm->ip_door,
+      .local_door = comm->local_door, .hosts = comm->hosts, .pids = comm->pids};
+  for (int t = 0; t < creation->nwanted; t++) {
+    char why[256];
+    const char *reason = creation->wanted[t]->unusable(&comm->settings, why, sizeof why);
+    struct tt_transport *made = NULL;
+    if (reason) {
+      tt_log(TT_LOG_INFO, "transport %s is not usable: %s", creation->wanted[t]->name, reason);
+      continue;
+    }
+    tuttiResult_t result = creation->wanted[t]->create(&made, &comm->spec, cards[t].blob);
+    if (result != tuttiSuccess) return result;
+    cards[t].usable = 1;
+    comm->transports[t] = made;
+  }
+  comm->ntransports = creation->nwanted;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t after_meeting(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  struct transport_card cards[TT_COMM_TRANSPORTS];
+  memset(cards, 0, sizeof cards);
+  hosts_take(comm);
+  pass_make(comm);
+  tuttiResult_t result = transports_create(comm, cards);
+  if (result != tuttiSuccess) return result;
+  creation->stage = CARDING;
+  return tt_rendezvous_gather(creation->rendezvous, cards, sizeof cards, comm->cards);
+}
+
+/* ---- after round 2 ---- */
+
+/* A transport counts only if every rank has it: both ends of a pair must choose alike. */
+static int usable_everywhere(const struct tuttiComm *comm, int t)
+{
+  for (int r = 0; r < comm->nranks; r++) {
+    const struct transport_card *card =
+        (const struct transport_card *)(const void *)comm->cards + (size_t)r * TT_COMM_TRANSPORTS + (size_t)t;
+    if (card->usable) continue;
+    tt_log(TT_LOG_WARN, "transport %s is not used: rank %d cannot (TUTTI_DEBUG=INFO there says why)",
+           comm->creation->wanted[t]->name, r);
+    return 0;
+  }
+  return 1;
+}
+
+static tuttiResult_t decorate(struct tuttiComm *comm, struct tt_transport **transport)
+{
+  const struct tt_settings *settings = &comm->settings;
+  tuttiResult_t result = tuttiSuccess;
+  if (settings->fault[0]) result = tt_fault_wrap(transport, *transport, &comm->spec, settings->fault);
+  if (result == tuttiSuccess && settings->trace[0])
+    result = tt_trace_wrap(transport, *transport, &comm->spec, settings->trace);
+  return result;
+}
+
+static tuttiResult_t transports_connect(struct tuttiComm *comm)
+{
+  size_t stride = TT_COMM_TRANSPORTS * sizeof(struct transport_card);
+  int kept = 0;
+  tuttiResult_t result = tuttiSuccess;
+  for (int t = 0; t < comm->ntransports; t++) {
+    struct tt_transport *transport = comm->transports[t];
+    comm->transports[t] = NULL;
+    if (!usable_everywhere(comm, t)) {
+      if (transport) transport->ops->destroy(transport);
+      continue;
+    }
+    comm->transports[kept] = transport;
+    const char *blobs = comm->cards + (size_t)t * sizeof(struct transport_card) +
+                        offsetof(struct transport_card, blob);
+    if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, stride);
+    if (result == tuttiSuccess && t > 0) result = decorate(comm, &comm->transports[kept]);
+    kept++;
+  }
+  comm->ntransports = kept;
+  return result;
+}
+
+static void member_unpack(const struct tt_creation *creation, int rank, struct tt_member *member)
+{
+  const struct member_card *card = &creation->members[rank];
+  member->pid = card->pid;
+  member->start = card->start;
+  member->pid_namespace = card->pid_namespace;
+  memcpy(member->host_name, card->host_name, sizeof member->host_name);
+  member->host_name[TT_HOST_NAME_BYTES - 1] = 0;
+  int first = 0;
+  while (creation->members[first].host != card->host) first++;
+  member->host_index = first;
+  if (creation->nhosts > 1) tt_address_unpack(&member->control, card->ip);
+  size_t len = strnlen(card->local, sizeof card->local - 1);
+  member->local.local.sun_family = AF_UNIX;
+  memcpy(member->local.local.sun_path + 1, card->local, len);
+  member->local.len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+}
+
+static tuttiResult_t watch_start(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  if (creation->nhosts > 1 && !comm->ip_door)
+    return tt_fail(tuttiInvalidUsage, "the ranks are on %d hosts, but rank %d has no usable interface: set TUTTI_SOCKET_IFNAME",
+                   creation->nhosts, comm->rank);
+  struct tt_member *members = tt_alloc((size_t)comm->nranks, sizeof *members);
+  if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->nranks);
+  for (int r = 0; r < comm->nranks; r++) member_unpack(creation, r, &members[r]);
+  struct tt_watch_spec spec = {.nranks = comm->nranks, .rank = comm->rank, .members = members, .pass = &comm->pass,
+                               .settings = &comm->settings, .local_door = comm->local_door, .name = comm->name,
+                               .ip_door = creation->nhosts > 1 ? comm->ip_door : NULL,
+                               .timeout_ms = comm->settings.timeout_ms, .deadline_ns = creation->deadline_ns};
+  tuttiResult_t result = tt_watch_create(&comm->watch, &spec);
+  tt_free(members);
+  return result;
+}
+
+static tuttiResult_t after_carding(struct tuttiComm *comm)
+{
+  tuttiResult_t result = transports_connect(comm);
+  if (result == tuttiSuccess) result = watch_start(comm);
+  comm->creation->stage = WATCHING;
+  return result;
+}
+
+/* ---- round 3 ---- */
+
+/* The slowest transport in use sets the prices. */
+static const struct tt_price *price_find(const struct tuttiComm *comm)
+{
+  const struct tt_price *slowest = NULL;
+  for (int r = 0; r < comm->nranks; r++) {
+    if (r == comm->rank) continue;
+    const struct tt_price *price = tt_price_shipped(tt_exec_route(comm->exec, r)->ops->name);
+    if (!slowest || price->alpha_us > slowest->alpha_us) slowest = price;
+  }
+  return slowest ? slowest : tt_price_shipped("shm");
+}
+
+static tuttiResult_t after_watching(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  struct tt_exec_spec spec = {.nranks = comm->nranks, .rank = comm->rank, .lanes = (int)comm->settings.lanes,
+                              .transports = comm->transports, .ntransports = comm->ntransports, .watch = comm->watch};
+  tuttiResult_t result = tt_exec_create(&comm->exec, &spec);
+  if (result == tuttiSuccess) result = tt_run_create(&comm->run, comm->exec);
+  struct tt_table table = {0};
+  if (result == tuttiSuccess) result = tt_table_make(&table, &comm->settings, price_find(comm), comm->nranks);
+  if (result != tuttiSuccess) return result;
+  creation->stage = AGREEING;
+  return tt_rendezvous_gather(creation->rendezvous, &table, sizeof table, creation->tables);
+}
+
+static void report(const struct tuttiComm *comm)
+{
+  if (!tt_log_wants(TT_LOG_INFO)) return;
+  int descriptors = 0;
+  for (int t = 0; t < comm->ntransports; t++)
+    descriptors += comm->transports[t]->ops->descriptors(comm->transports[t]);
+  for (int r = 0; r < comm->nranks; r++) {
+    char text[200];
+    const struct tt_transport *route = tt_exec_route(comm->exec, r);
+    tt_log(TT_LOG_INFO, "rank %d -> rank %d: %s", comm->rank, r, route->ops->path(route, r, text, sizeof text));
+  }
+  tt_log(TT_LOG_INFO, "communicator%s%s: rank %d of %d on %d host(s) ready after %.1f ms; %d descriptors in use so far",
+         comm->name[0] ? " " : "", comm->name, comm->rank, comm->nranks, comm->creation->nhosts,
+         (double)(tt_now_ns() - comm->creation->began_ns) / 1e6, descriptors);
+}
+
+static tuttiResult_t after_agreeing(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  comm->table = creation->tables[0];
+  if (!tt_table_valid(&comm->table))
+    return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
+  report(comm);
+  tt_creation_destroy(creation);
+  comm->creation = NULL;
+  atomic_store_explicit(&comm->state, TT_COMM_READY, memory_order_release);
+  return tuttiSuccess;
+}
+
+/* One stage on. A failure of a later stage may be known to watch before the rendezvous hears of it. */
+static tuttiResult_t advance(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  tuttiResult_t result = tt_rendezvous_poll(creation->rendezvous);
+  if (creation->stage == WATCHING) {
+    if (result != tuttiSuccess && result != tuttiInProgress) return result;
+    result = tt_watch_poll(comm->watch);
+  }
+  if (result != tuttiSuccess) return result;
+  switch (creation->stage) {
+  case MEETING: return after_meeting(comm);
+  case CARDING: return after_carding(comm);
+  case WATCHING: return after_watching(comm);
+  default: return after_agreeing(comm);
+  }
+}
+
+tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm)
+{
+  if (atomic_load(&comm->state) != TT_COMM_CREATING) return tt_comm_health(comm);
+  tuttiResult_t result = advance(comm);
+  if (atomic_load(&comm->state) == TT_COMM_READY) return tuttiSuccess;
+  if (result == tuttiSuccess || result == tuttiInProgress) return tuttiInProgress;
+  return stillborn(comm, result);
+}

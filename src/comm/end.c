@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of a communicator: finalize, destroy, abort. None waits for other ranks. */
+#include "comm/comm.h"
+
+/* Waits until no call is inside any more; all of them poll `aborting` or have finished. */
+static void wait_outside(struct tuttiComm *comm)
+{
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, 1);
+  while (atomic_load(&comm->inside)) tt_waiter_pause(&waiter, 0);
+}
+
+static void ops_free(struct tuttiComm *comm)
+{
+  for (struct tt_op *op = comm->spare, *next; op; op = next) {
+    next = op->next_of_comm;
+    tt_free(op);
+  }
+}
+
+/* Frees everything; nobody is inside. */
+static void comm_free(struct tuttiComm *comm)
+{
+  tt_progress_remove(comm);
+  wait_outside(comm); /* the progress thread may have been at it */
+  tt_creation_destroy(comm->creation);
+  tt_run_destroy(comm->run);
+  for (int i = 0; i < comm->nplans; i++) tt_plan_destroy(comm->plans[i].plan);
+  tt_exec_destroy(comm->exec);
+  for (int t = 0; t < comm->ntransports; t++) comm->transports[t]->ops->destroy(comm->transports[t]);
+  tt_watch_destroy(comm->watch);
+  tt_door_close(comm->ip_door);
+  tt_door_close(comm->local_door);
+  ops_free(comm);
+  tt_free(comm->hosts);
+  tt_free(comm->pids);
+  tt_free(comm->cards);
+  tt_wipe(&comm->pass, sizeof comm->pass);
+  if (comm->holds_progress) tt_progress_release();
+  comm->magic = 0;
+  tt_free(comm);
+}
+
+tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
+{
+  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
+  tuttiResult_t result = tt_comm_health(comm);
+  if (result == tuttiSuccess && atomic_load(&comm->state) == TT_COMM_FINALIZED)
+    result = tt_fail(tuttiInvalidArgument, "comm was finalized already: tuttiCommDestroy is the next step");
+  else if (result != tuttiInProgress && atomic_load(&comm->state) == TT_COMM_READY) {
+    result = tt_comm_drain(comm);
+    atomic_store(&comm->state, TT_COMM_FINALIZED);
+  }
+  tt_comm_exit(comm);
+  return result;
+}
+
+tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
+{
+  tuttiResult_t result = tuttiSuccess;
+  if (atomic_load(&comm->state) == TT_COMM_CREATING) return tt_comm_abort(comm);
+  if (atomic_load(&comm->state) == TT_COMM_READY) result = tt_comm_finalize(comm);
+  if (comm->watch) tt_watch_leave(comm->watch, 0);
+  comm_free(comm);
+  return result;
+}
+
+tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
+{
+  atomic_store(&comm->aborting, 1);
+  if (comm->watch) tt_watch_leave(comm->watch, 1);
+  tt_comm_flush(comm); /* streams, and callers that wait behind them, see the error */
+  wait_outside(comm);
+  comm_free(comm);
+  return tuttiSuccess;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups: calls are collected per thread and started together by the outermost end. */
+#include "comm/comm.h"
+
+#define MAX_INITS 1024 /* ranks that one thread may create in one group */
+
+struct created {
+  struct tuttiComm *comm;
+  tuttiComm_t *slot;
+  int done;
+};
+
+/* One per thread. */
+struct group {
+  int depth;
+  tuttiResult_t refused; /* first refusal inside */
+  struct tt_op *first, *last;
+  struct created *created;
+  int ncreated;
+};
+
+static _Thread_local struct group group;
+
+int tt_group_active(void)
+{
+  return group.depth > 0;
+}
+
+void tt_group_start(void)
+{
+  group.depth++;
+}
+
+tuttiResult_t tt_group_refuse(tuttiResult_t code)
+{
+  if (group.depth && group.refused == tuttiSuccess) group.refused = code;
+  return code;
+}
+
+tuttiResult_t tt_group_add_op(struct tt_op *op)
+{
+  op->next_of_group = NULL;
+  if (group.last) group.last->next_of_group = op;
+  else group.first = op;
+  group.last = op;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot)
+{
+  if (!group.created) group.created = tt_alloc(MAX_INITS, sizeof *group.created);
+  if (!group.created || group.ncreated == MAX_INITS) {
+    tt_comm_destroy(comm);
+    return tt_group_refuse(tt_fail(tuttiSystemError, "no room for more than %d inits in one group", group.ncreated));
+  }
+  group.created[group.ncreated++] = (struct created){comm, slot, 0};
+  return tuttiSuccess;
+}
+
+static void give_up(struct group *all)
+{
+  for (struct tt_op *op = all->first, *next; op; op = next) {
+    next = op->next_of_group;
+    tt_op_give(op);
+  }
+  for (int i = 0; i < all->ncreated; i++) tt_comm_destroy(all->created[i].comm);
+}
+
+/* One look at every creation that is not done; *left counts them. */
+static tuttiResult_t creations_poll(struct group *all, int *left)
+{
+  tuttiResult_t first = tuttiSuccess;
+  for (int i = 0; i < all->ncreated; i++) {
+    struct created *created = &all->created[i];
+    if (created->done) continue;
+    tuttiResult_t result = tt_comm_create_poll(created->comm);
+    if (result == tuttiInProgress) continue;
+    created->done = 1;
+    --*left;
+    if (result == tuttiSuccess) {
+      *created->slot = created->comm;
+      continue;
+    }
+    tt_comm_destroy(created->comm);
+    if (first == tuttiSuccess) first = result;
+  }
+  return first;
+}
+
+static tuttiResult_t creations_run(struct group *all)
+{
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, 1);
+  tuttiResult_t first = tuttiSuccess;
+  char sentence[TT_SENTENCE_BYTES] = "";
+  int left = all->ncreated;
+  while (left) {
+    tuttiResult_t result = creations_poll(all, &left);
+    if (result != tuttiSuccess && first == tuttiSuccess) {
+      first = result;
+      __builtin_memcpy(sentence, tt_last_sentence(), sizeof sentence);
+    }
+    tt_waiter_pause(&waiter, 0);
+  }
+  return first == tuttiSuccess ? first : tt_fail_quiet(first, sentence);
+}
+
+/* Drives all communicators of the group until the ops of NULL streams are done. Ops of streams may be done,
+ * and among the spares again, as soon as they are submitted; nobody takes one before this returns. */
+static void ops_drive(const struct group *all)
+{
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, all->first->comm->crowded);
+  for (int look = 0, left = 1; left;) {
+    int moved = 0;
+    left = 0;
+    for (struct tt_op *op = all->first; op; op = op->next_of_group) {
+      if (op->stream || atomic_load_explicit(&op->done, memory_order_acquire)) continue;
+      moved |= tt_comm_drive(op->comm, look);
+      left = 1;
+    }
+    if (left) look = tt_waiter_pause(&waiter, moved);
+  }
+}
+
+/* The first error of the waited ops; gives them back. */
+static tuttiResult_t ops_collect(const struct group *all)
+{
+  tuttiResult_t first = tuttiSuccess;
+  for (struct tt_op *op = all->first, *next; op; op = next) {
+    next = op->next_of_group;
+    if (op->stream) continue;
+    if (op->result != tuttiSuccess && first == tuttiSuccess) {
+      first = op->result;
+      tt_comm_health(op->comm); /* brings its sentence to this thread */
+    }
+    tt_comm_exit(op->comm);
+    tt_op_give(op);
+  }
+  return first;
+}
+
+static tuttiResult_t ops_run(struct group *all)
+{
+  for (struct tt_op *op = all->first; op; op = op->next_of_group) {
+    if (op->stream || tt_comm_enter(op->comm)) continue;
+    tuttiResult_t result = tt_comm_aborted(op->comm);
+    for (struct tt_op *entered = all->first; entered != op; entered = entered->next_of_group)
+      if (!entered->stream) tt_comm_exit(entered->comm);
+    give_up(all);
+    return result;
+  }
+  tt_ops_submit(all->first);
+  ops_drive(all);
+  return ops_collect(all);
+}
+
+tuttiResult_t tt_group_end(void)
+{
+  if (group.depth == 0)
+    return tt_fail(tuttiInvalidUsage, "tuttiGroupEnd without tuttiGroupStart in this thread");
+  if (--group.depth) return tuttiSuccess;
+  struct group all = group;
+  group = (struct group){0};
+  tuttiResult_t result = all.refused;
+  if (result == tuttiSuccess && all.ncreated && all.first)
+    result = tt_fail(tuttiInvalidUsage, "a group holds inits and collectives: end the inits' group first");
+  if (result != tuttiSuccess) give_up(&all);
+  else if (all.ncreated) result = creations_run(&all);
+  else if (all.first) result = ops_run(&all);
+  tt_free(all.created);
+  return result;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations: choice of algorithm, plan cache, the queue, and who moves it. */
+#include "comm/comm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "the communicator%s%s of rank %d was aborted", comm->name[0] ? " " : "",
+           comm->name, comm->rank);
+  return tt_fail_quiet(tuttiRemoteError, sentence);
+}
+
+tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
+{
+  switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
+  case TT_COMM_CREATING:
+    return tuttiInProgress;
+  case TT_COMM_STILLBORN:
+    return tt_fail_quiet(comm->stillborn, comm->stillborn_sentence);
+  default:
+    break;
+  }
+  if (!atomic_load_explicit(tt_watch_failed(comm->watch), memory_order_acquire)) return tuttiSuccess;
+  const struct tt_failure *failure = tt_watch_failure(comm->watch);
+  return tt_fail_quiet(failure->code, failure->sentence);
+}
+
+/* ---- plans ---- */
+
+static tuttiResult_t plan_make(struct tuttiComm *comm, int collective, int algo, int root,
+                               struct tt_plan **plan)
+{
+  struct tt_shape shape = {.nranks = comm->nranks, .rank = comm->rank, .nblocks = 1, .root = root};
+  shape.nblocks = tt_algos[algo].blocks(&shape);
+  struct tt_schedule schedule;
+  tt_schedule_init(&schedule, &shape);
+  tt_algos[algo].generate(&schedule, &shape);
+  tuttiResult_t result = tt_plan_create(plan, &schedule);
+  tt_schedule_destroy(&schedule);
+  if (result != tuttiSuccess) return result;
+  if (comm->nplans == TT_COMM_PLANS) { /* full: the oldest one goes */
+    tt_plan_destroy(comm->plans[0].plan);
+    memmove(&comm->plans[0], &comm->plans[1], sizeof comm->plans[0] * (TT_COMM_PLANS - 1));
+    comm->nplans--;
+  }
+  comm->plans[comm->nplans++] = (struct tt_plan_entry){collective, algo, root, *plan};
+  return tuttiSuccess;
+}
+
+/* The plan of a call and the block it is bound to; the newest plan is looked at first. */
+static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding, struct tt_plan **plan)
+{
+  uint64_t bytes = binding->call.count * tt_type_size(binding->call.type);
+  int row = tt_table_row(&comm->table, bytes);
+  int algo = (int)comm->table.rows[row].algo;
+  binding->call.algo = (uint8_t)algo;
+  binding->block_bytes = comm->table.rows[row].block_bytes;
+  for (int i = comm->nplans - 1; i >= 0; i--) {
+    const struct tt_plan_entry *entry = &comm->plans[i];
+    if (entry->algo != algo || entry->root != binding->call.root ||
+        entry->collective != binding->call.collective)
+      continue;
+    *plan = entry->plan;
+    return tuttiSuccess;
+  }
+  return plan_make(comm, binding->call.collective, algo, binding->call.root, plan);
+}
+
+/* Numbers the call and starts it on the communicator's run. The caller owns the communicator. */
+static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  struct tt_plan *plan;
+  binding->call.op = ++comm->last_op;
+  tuttiResult_t result = plan_get(comm, binding, &plan);
+  if (result == tuttiSuccess) result = tt_run_start(comm->run, plan, binding);
+  if (result == tuttiSuccess) return result;
+  /* This rank cannot take part: nobody may wait for it. */
+  return tt_watch_fail(comm->watch, result, comm->rank, binding->call.op, tt_last_sentence());
+}
+
+/* ---- the calling thread runs it ---- */
+
+static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  tuttiResult_t result = tt_comm_health(comm);
+  if (result == tuttiSuccess) result = start(comm, binding);
+  if (result != tuttiSuccess) return result;
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, comm->crowded);
+  for (;;) {
+    int moved = 0;
+    result = tt_run_poll(comm->run, &moved);
+    if (result != tuttiInProgress) return result;
+    if (atomic_load_explicit(&comm->aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
+    if (tt_waiter_pause(&waiter, moved))
+      tt_watch_compare(comm->watch, &binding->call, waiter.since_ns);
+  }
+}
+
+/* Behind queued operations: waits in the queue like them, and helps. */
+static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding *binding)
+{
+  struct tt_op *op = tt_op_take(comm, NULL, binding);
+  if (!op) return tt_fail(tuttiSystemError, "out of memory for an operation");
+  op->next_of_group = NULL;
+  tt_ops_submit(op);
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, comm->crowded);
+  int look = 0;
+  while (!atomic_load_explicit(&op->done, memory_order_acquire))
+    look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
+  tuttiResult_t result = op->result;
+  tt_op_give(op);
+  if (result == tuttiSuccess) return result;
+  tuttiResult_t health = tt_comm_health(comm); /* brings its sentence to this thread */
+  return health == tuttiSuccess ? result : health;
+}
+
+tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
+  tuttiResult_t result = atomic_load_explicit(&comm->queued, memory_order_acquire)
+                             ? run_queued(comm, binding)
+                             : run_now(comm, binding);
+  tt_comm_exit(comm);
+  return result;
+}
+
+/* ---- the queue ---- */
+
+struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream,
+                         const struct tt_binding *binding)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  struct tt_op *op = comm->spare;
+  if (op) comm->spare = op->next_of_comm;
+  pthread_mutex_unlock(&tt_process.mutex);
+  if (!op) op = tt_alloc(1, sizeof *op);
+  if (!op) return NULL;
+  memset(op, 0, sizeof *op);
+  op->comm = comm;
+  op->stream = stream;
+  op->binding = *binding;
+  return op;
+}
+
+static void give_locked(struct tt_op *op)
+{
+  op->next_of_comm = op->comm->spare;
+  op->comm->spare = op;
+}
+
+void tt_op_give(struct tt_op *op)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  give_locked(op);
+  pthread_mutex_unlock(&tt_process.mutex);
+}
+
+static void append_locked(struct tt_op *op)
+{
+  struct tuttiComm *comm = op->comm;
+  if (comm->last) comm->last->next_of_comm = op;
+  else comm->first = op;
+  comm->last = op;
+  atomic_fetch_add(&comm->queued, 1);
+  struct tuttiStream *stream = op->stream;
+  if (!stream) return;
+  if (stream->last) stream->last->next_of_stream = op;
+  else stream->first = op;
+  stream->last = op;
+  atomic_fetch_add(&stream->pending, 1);
+  tt_progress_add_locked(comm);
+}
+
+void tt_ops_submit(struct tt_op *first)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  for (struct tt_op *op = first, *next; op; op = next) {
+    next = op->next_of_group;
+    op->next_of_comm = op->next_of_stream = NULL;
+    append_locked(op);
+  }
+  pthread_mutex_unlock(&tt_process.mutex);
+}
+
+/* The oldest op, if its stream has come to it. Both queues are filled under one lock, so the oldest
+ * op of all is always at both heads: somebody can always go on. */
+static struct tt_op *next_op(struct tuttiComm *comm)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  struct tt_op *op = comm->first;
+  if (op && op->stream && op->stream->first != op) op = NULL;
+  pthread_mutex_unlock(&tt_process.mutex);
+  return op;
+}
+
+/* Takes op out of its stream; it is first there unless it is being flushed. */
+static void leave_stream_locked(struct tt_op *op)
+{
+  struct tt_op *before = NULL, *at = op->stream->first;
+  for (; at && at != op; at = at->next_of_stream) before = at;
+  if (!at) return;
+  if (before) before->next_of_stream = op->next_of_stream;
+  else op->stream->first = op->next_of_stream;
+  if (op->stream->last == op) op->stream->last = before;
+}
+
+/* The communicator's oldest op is over. */
+static void finish(struct tt_op *op, tuttiResult_t result)
+{
+  struct tuttiComm *comm = op->comm;
+  struct tuttiStream *stream = op->stream;
+  if (stream && result != tuttiSuccess && !atomic_load(&stream->error))
+    snprintf(stream->sentence, sizeof stream->sentence, "%s", tt_last_sentence());
+  pthread_mutex_lock(&tt_process.mutex);
+  comm->first = op->next_of_comm;
+  if (!comm->first) comm->last = NULL;
+  atomic_fetch_sub(&comm->queued, 1);
+  if (stream) {
+    leave_stream_locked(op);
+    give_locked(op);
+  }
+  pthread_mutex_unlock(&tt_process.mutex);
+  if (stream) {
+    int none = tuttiSuccess;
+    if (result != tuttiSuccess) atomic_compare_exchange_strong(&stream->error, &none, (int)result);
+    atomic_fetch_sub_explicit(&stream->pending, 1, memory_order_release);
+    return;
+  }
+  op->result = result;
+  atomic_store_explicit(&op->done, 1, memory_order_release);
+}
+
+/* Moves op; tuttiInProgress while it is not done. */
+static tuttiResult_t move(struct tt_op *op, int look, int *moved)
+{
+  struct tuttiComm *comm = op->comm;
+  if (atomic_load_explicit(&comm->aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
+  if (!op->started) {
+    tuttiResult_t result = tt_comm_health(comm);
+    if (result == tuttiSuccess) result = start(comm, &op->binding);
+    if (result != tuttiSuccess) return result;
+    op->started = 1;
+  }
+  tuttiResult_t result = tt_run_poll(comm->run, moved);
+  if (*moved) op->since_ns = 0;
+  if (result == tuttiInProgress && look) {
+    if (!op->since_ns) op->since_ns = tt_now_ns();
+    tt_watch_compare(comm->watch, &op->binding.call, op->since_ns);
+  }
+  return result;
+}
+
+int tt_comm_drive(struct tuttiComm *comm, int look)
+{
+  int moved = 0;
+  if (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) return 0;
+  struct tt_op *op = next_op(comm);
+  if (op) {
+    tuttiResult_t result = move(op, look, &moved);
+    if (result != tuttiInProgress) {
+      finish(op, result);
+      moved = 1;
+    }
+  }
+  atomic_store_explicit(&comm->owner, 0, memory_order_release);
+  return moved;
+}
+
+void tt_comm_flush(struct tuttiComm *comm)
+{
+  while (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) sched_yield();
+  while (atomic_load(&comm->queued)) {
+    pthread_mutex_lock(&tt_process.mutex);
+    struct tt_op *op = comm->first;
+    pthread_mutex_unlock(&tt_process.mutex);
+    finish(op, tt_comm_aborted(comm));
+  }
+  atomic_store_explicit(&comm->owner, 0, memory_order_release);
+}
+
+tuttiResult_t tt_comm_drain(struct tuttiComm *comm)
+{
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, comm->crowded);
+  int look = 0;
+  while (atomic_load_explicit(&comm->queued, memory_order_acquire))
+    look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
+  return tt_comm_health(comm);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Host streams, and the one progress thread that carries their operations out. */
+#include "comm/comm.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+struct progress {
+  pthread_t thread;
+  pthread_cond_t wake;      /* with tt_process.mutex */
+  int holds, stopping, running;
+  struct tuttiComm *first, *last; /* communicators with work */
+  int ncomms;
+};
+
+static void append_locked(struct progress *progress, struct tuttiComm *comm)
+{
+  comm->next_busy = NULL;
+  if (progress->last) progress->last->next_busy = comm;
+  else progress->first = comm;
+  progress->last = comm;
+}
+
+/* The next communicator, with its owner word taken; goes to the end of the list if it still has work, else
+ * leaves it. NULL if the list is empty. *others: how many more there are. */
+static struct tuttiComm *pick_locked(struct progress *progress)
+{
+  struct tuttiComm *comm = progress->first;
+  if (!comm) return NULL;
+  progress->first = comm->next_busy;
+  if (!progress->first) progress->last = NULL;
+  int creating = atomic_load(&comm->state) == TT_COMM_CREATING;
+  if (!creating && atomic_load(&comm->queued) == 0) {
+    comm->busy = 0;
+    progress->ncomms--;
+    return pick_locked(progress);
+  }
+  append_locked(progress, comm);
+  return comm;
+}
+
+/* One look at one communicator; caller holds the mutex, which is given away while it works. */
+static int serve_locked(struct tuttiComm *comm, int look)
+{
+  int moved = 0;
+  atomic_fetch_add(&comm->inside, 1); /* destroy and abort wait for this */
+  pthread_mutex_unlock(&tt_process.mutex);
+  if (atomic_load(&comm->state) == TT_COMM_CREATING) {
+    if (!atomic_load(&comm->aborting)) moved = tt_comm_create_poll(comm) != tuttiInProgress;
+  } else {
+    moved = tt_comm_drive(comm, look);
+  }
+  tt_comm_exit(comm);
+  pthread_mutex_lock(&tt_process.mutex);
+  return moved;
+}
+
+static void *progress_main(void *context)
+{
+  struct progress *progress = context;
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, 1);
+  int look = 0, vain = 0;
+  pthread_mutex_lock(&tt_process.mutex);
+  while (!progress->stopping) {
+    struct tuttiComm *comm = pick_locked(progress);
+    if (!comm) {
+      pthread_cond_wait(&progress->wake, &tt_process.mutex);
+      tt_waiter_init(&waiter, 1);
+      vain = 0;
+      continue;
+    }
+    vain = serve_locked(comm, look) ? 0 : vain + 1;
+    if (vain && vain < progress->ncomms) continue; /* the others first */
+    pthread_mutex_unlock(&tt_process.mutex);
+    look = tt_waiter_pause(&waiter, vain == 0);
+    pthread_mutex_lock(&tt_process.mutex);
+    vain = 0;
+  }
+  pthread_mutex_unlock(&tt_process.mutex);
+  return NULL;
+}
+
+static int thread_start(struct progress *progress)
+{
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* the application's handlers stay out of it */
+  int error = pthread_create(&progress->thread, NULL, progress_main, progress);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!error) pthread_setname_np(progress->thread, "tutti-progress");
+  return error;
+}
+
+tuttiResult_t tt_progress_hold(void)
+{
+  tuttiResult_t result = tuttiSuccess;
+  pthread_mutex_lock(&tt_process.mutex);
+  struct progress *progress = tt_process.progress;
+  if (!progress) {
+    progress = tt_alloc(1, sizeof *progress);
+    if (progress) {
+      pthread_cond_init(&progress->wake, NULL);
+      int error = thread_start(progress);
+      if (error) {
+        tt_free(progress);
+        progress = NULL;
+        result = tt_fail(tuttiSystemError, "no thread for streams: %s; raise the limit of processes (ulimit -u)",
+                         strerror(error));
+      }
+    } else {
+      result = tt_fail(tuttiSystemError, "out of memory for the progress thread");
+    }
+    tt_process.progress = progress;
+  }
+  if (progress) progress->holds++;
+  pthread_mutex_unlock(&tt_process.mutex);
+  return result;
+}
+
+void tt_progress_release(void)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  struct progress *progress = tt_process.progress;
+  int last = progress && --progress->holds == 0;
+  if (last) {
+    progress->stopping = 1;
+    tt_process.progress = NULL;
+    pthread_cond_signal(&progress->wake);
+  }
+  pthread_mutex_unlock(&tt_process.mutex);
+  if (!last) return;
+  pthread_join(progress->thread, NULL);
+  pthread_cond_destroy(&progress->wake);
+  tt_free(progress);
+}
+
+void tt_progress_add_locked(struct tuttiComm *comm)
+{
+  struct progress *progress = tt_process.progress;
+  if (comm->busy || !progress) return;
+  comm->busy = 1;
+  append_locked(progress, comm);
+  progress->ncomms++;
+  pthread_cond_signal(&progress->wake);
+}
+
+void tt_progress_remove(struct tuttiComm *comm)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  struct progress *progress = tt_process.progress;
+  if (progress && comm->busy) {
+    struct tuttiComm *old = progress->first, *next;
+    progress->first = progress->last = NULL;
+    for (; old; old = next) {
+      next = old->next_busy;
+      if (old != comm) append_locked(progress, old);
+    }
+    progress->ncomms--;
+    comm->busy = 0;
+  }
+  pthread_mutex_unlock(&tt_process.mutex);
+}
+
+/* ---- streams ---- */
+
+tuttiResult_t tt_stream_create(struct tuttiStream **out)
+{
+  struct tuttiStream *stream = tt_alloc(1, sizeof *stream);
+  if (!stream) return tt_fail(tuttiSystemError, "out of memory for a stream");
+  tuttiResult_t result = tt_progress_hold();
+  if (result != tuttiSuccess) {
+    tt_free(stream);
+    return result;
+  }
+  stream->magic = TT_STREAM_MAGIC;
+  *out = stream;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_stream_query(struct tuttiStream *stream)
+{
+  if (atomic_load_explicit(&stream->pending, memory_order_acquire)) return tuttiInProgress;
+  int error = atomic_load(&stream->error);
+  return error == tuttiSuccess ? tuttiSuccess : tt_fail_quiet((tuttiResult_t)error, stream->sentence);
+}
+
+tuttiResult_t tt_stream_synchronize(struct tuttiStream *stream)
+{
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, 1);
+  tuttiResult_t result;
+  while ((result = tt_stream_query(stream)) == tuttiInProgress) tt_waiter_pause(&waiter, 0);
+  return result;
+}
+
+tuttiResult_t tt_stream_destroy(struct tuttiStream *stream)
+{
+  tuttiResult_t result = tt_stream_synchronize(stream);
+  stream->magic = 0;
+  tt_free(stream);
+  tt_progress_release();
+  return result;
+}
