@@ -24,7 +24,8 @@ struct tt_process {
   void *launch;              /* bootstrap: answer of the launcher */
   void *roots;               /* bootstrap: roots at fixed addresses; guarded by the service lock */
   void *memory;              /* comm: list of tuttiMemAlloc blocks */
-  void *devices;             /* device: kinds of memory beside the host's */
+  _Atomic int device_count;  /* device: how many of `devices` are set; 0: all memory is the host's */
+  const void *_Atomic devices[4]; /* device: kinds of memory beside the host's, NULL where free */
   void *outboxes;            /* transport: shared outboxes of the ranks in this process */
 };
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a kind of memory can do. Work on memory is started and polled; host memory
  * finishes at once. The executor touches user memory only through here, unless
- * `host` says that the CPU may do it. */
+ * `host` says that the CPU may do it.
+ *
+ * Work that is in progress at the same time has no order: who needs one waits for the
+ * ticket before he starts what depends on it. A function that fails has set the error's
+ * sentence and started nothing. All functions may be called from any thread; one ticket
+ * is polled by one thread at a time. */
 #ifndef TT_DEVICE_H
 #define TT_DEVICE_H
 
@@ -18,32 +23,40 @@ struct tt_device {
   /* True if the pointer belongs to this device. Any thread. */
   int (*owns)(const struct tt_device *device, const void *pointer);
 
-  /* Memory of this device (staging, scratch); NULL if out of memory. */
+  /* Memory of this device (staging, scratch), aligned for any element, with undefined
+   * contents; NULL if out of memory. free: of NULL is allowed; no work may use it. */
   void *(*alloc)(const struct tt_device *device, size_t len);
   void (*free)(const struct tt_device *device, void *pointer);
 
-  /* Copies len bytes; either side may be host memory. Neither may be touched until the
-   * ticket is done. */
+  /* Copies len bytes; either side may be host memory. dst may be equal to src; any other
+   * overlap is illegal. Until the ticket is done src must not be written and dst not
+   * touched, by the CPU or by other work. *ticket is written only on success. */
   tuttiResult_t (*copy)(const struct tt_device *device, void *dst, const void *src, size_t len,
                         tt_ticket *ticket);
 
-  /* As a kernel of reduce.h; dst and any source may be host memory. The array of
-   * sources and *arg are copied before it returns. */
+  /* As a kernel of reduce.h; dst and any source may be host memory, under the same rules
+   * as in copy. The array of sources and *arg are copied before it returns. */
   tuttiResult_t (*reduce)(const struct tt_device *device, int redop, int type, void *dst,
                           const void *const *sources, int nsrc, size_t count,
                           const struct tt_reduce_arg *arg, tt_ticket *ticket);
 
-  /* tuttiInProgress, tuttiSuccess (the ticket is gone), or an error. */
+  /* tuttiInProgress, or the ticket is gone: tuttiSuccess, or an error. */
   tuttiResult_t (*poll)(const struct tt_device *device, tt_ticket ticket);
 };
 
 /* Host memory. */
 extern const struct tt_device tt_host_device;
 
-/* The device that owns the pointer; the host's if none of the registered ones does. */
+#define TT_DEVICES 4 /* most kinds of memory beside the host's */
+
+/* The device that owns the pointer; the host's if none of the registered ones does.
+ * Takes no lock; one load and one comparison while none is registered. Never NULL. */
 const struct tt_device *tt_device_of(const void *pointer);
 
-/* Adds a device to those that tt_device_of asks, or takes it away. At most 4. */
+/* Adds a device to those that tt_device_of asks, or takes it away (nothing happens if
+ * it is not there). *device must live until it is taken away and no thread is inside
+ * tt_device_of any more. Errors of register: tuttiInvalidArgument: NULL;
+ * tuttiInvalidUsage: registered already; tuttiInternalError: TT_DEVICES are. */
 tuttiResult_t tt_device_register(const struct tt_device *device);
 void tt_device_unregister(const struct tt_device *device);
 
