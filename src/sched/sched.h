@@ -25,8 +25,11 @@
  *  - no rank waits for ever, and every message sent is received, with equal blocks;
  *  - nothing is read that was not written; IN is never written, and IN block b is
  *    not read after OUT block b was written (it may be the same memory);
- *  - at the end every OUT block holds each rank's contribution exactly once;
- *  - operands stand in rank order: the part that holds the lowest rank is first;
+ *  - at the end every OUT block holds each rank's contribution exactly once, combined
+ *    in the same tree on all ranks, so that they get the same bits;
+ *  - operands stand in rank order, by the lowest rank that each holds;
+ *  - several messages of one step are taken together, so all must be able to come; a
+ *    step that takes messages and sends has a dst, and has taken them once they are there;
  *  - `raw` and `final` (below) are set where they are true and nowhere else. */
 #ifndef TT_SCHED_H
 #define TT_SCHED_H
@@ -113,9 +116,10 @@ static inline struct tt_operand tt_raw(struct tt_operand operand)
   return operand;
 }
 
-/* Appends a step. n == 0 blocks appends nothing. The general form; the ones below
- * are shorthands. Ranges are checked: an error is tuttiInternalError in
- * schedule->error with the step and the reason as last sentence. */
+/* Appends a step; its src and to are filled in. 0 blocks append nothing. The general
+ * form; the ones below are shorthands, on channel 0. The step is checked: an error is
+ * tuttiInternalError in schedule->error with the step and the reason as last sentence.
+ * A dst that overlaps a source without being equal to it is an error. */
 void tt_add(struct tt_schedule *schedule, const struct tt_step *step,
             const struct tt_operand *sources, const int32_t *peers);
 void tt_send(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_operand from,
@@ -147,26 +151,30 @@ static inline size_t tt_blocks_count(size_t count, int32_t nblocks, int32_t firs
 struct tt_order {
   uint64_t finished; /* these must have finished (same place, one writes) */
   uint64_t started;  /* these must have handed over / taken all their bytes: the order of messages
-                        on a (peer, channel), in each direction */
+                        on a (peer, channel), in each direction; to wait until they are finished
+                        is slower but right, and what the verifier does */
 };
 
 /* Fills order[0 .. nsteps - 1]. */
 void tt_order_derive(const struct tt_schedule *schedule, struct tt_order *order);
 
-/* ---- text (text.c) --------------------------------------------------------------- */
+/* ---- text (print.c, parse.c) ----------------------------------------------------- */
 
 /* Writes the schedule as text, one step a line after a header line, e.g.
- *   schedule ranks 4 rank 1 blocks 4 scratch 0 steps 6
- *   0  send    [1,2)  in:1 -> rank 2
- *   1  reduce  [0,1)  raw msg:0 + in:0 -> out:0
- *   2  recv    [3,4)  msg:0 -> out:3
- * (channel and final are shown where they are not 0). tt_schedule_parse reads the
- * same text back into an initialised schedule; a bad line is tuttiInvalidArgument
- * naming line and reason. Printing what was parsed gives the same text. */
+ *   schedule ranks 2 rank 1 blocks 2 scratch 0 steps 4
+ *     0  send    [0,1)  in:0 -> rank 0
+ *     1  reduce  [1,2)  raw msg:0 + in:1 -> out:1  final
+ *     2  send    [1,2)  out:1 -> rank 0
+ *     3  recv    [0,1)  msg:0 -> out:0
+ * IN is raw without saying so; root, radix, channel and final are shown where they are
+ * set. tt_schedule_parse reads the same text back; the initialised (or zeroed) schedule
+ * gets the shape of the header, and keeps what it has if the text is wrong, which is
+ * tuttiInvalidArgument naming line and reason. Printing what was parsed gives the same
+ * text. */
 tuttiResult_t tt_schedule_print(const struct tt_schedule *schedule, FILE *out);
 tuttiResult_t tt_schedule_parse(struct tt_schedule *schedule, FILE *in);
 
-/* ---- verify (verify.c) ----------------------------------------------------------- */
+/* ---- cost and proof (cost.c, verify.c) ------------------------------------------- */
 
 /* What one rank does, in blocks rather than elements; summed over its steps. */
 struct tt_cost {

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to this folder: what each file gives to its row in table.c. */
+#ifndef TT_ALGOS_TABLE_H
+#define TT_ALGOS_TABLE_H
+
+#include "algos/algos.h"
+
+void tt_ring_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_ring_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_ring_blocks(const struct tt_shape *shape);
+
+void tt_doubling_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_doubling_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_doubling_blocks(const struct tt_shape *shape);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sched/step.h"
+
+#include <stdarg.h>
+
+struct tt_range tt_step_range(const struct tt_schedule *schedule, const struct tt_step *step,
+                              struct tt_operand operand)
+{
+  int64_t start = operand.at;
+  if (operand.place == TT_NOWHERE || operand.place == TT_MESSAGE) return (struct tt_range){0, 0};
+  if (operand.place == TT_SCRATCH) start += schedule->shape.nblocks;
+  return (struct tt_range){start, start + step->nblocks};
+}
+
+__attribute__((format(printf, 2, 3))) static int refuse(char *reason, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(reason, TT_REASON_BYTES, format, arguments);
+  va_end(arguments);
+  return 0;
+}
+
+static int span_check(const struct tt_schedule *schedule, const struct tt_step *step,
+                      struct tt_operand operand, const char *what, char *reason)
+{
+  int64_t end = (int64_t)operand.at + step->nblocks;
+  int64_t limit = operand.place == TT_SCRATCH ? INT32_MAX : schedule->shape.nblocks;
+  if (operand.at < 0 || end > limit)
+    return refuse(reason, "%s lies at [%d,%lld), outside of [0,%lld)", what, (int)operand.at,
+                  (long long)end, (long long)limit);
+  return 1;
+}
+
+static int peer_check(const struct tt_schedule *schedule, int32_t peer, char *reason)
+{
+  if (peer < 0 || peer >= schedule->shape.nranks)
+    return refuse(reason, "rank %d is none of the %d ranks", (int)peer, (int)schedule->shape.nranks);
+  if (peer == schedule->shape.rank)
+    return refuse(reason, "a message to or from itself: use a copy");
+  return 1;
+}
+
+/* A source may be the destination, not merely overlap it: the step runs in pieces. */
+static int overlap_check(const struct tt_schedule *schedule, const struct tt_step *step,
+                         struct tt_operand source, char *reason)
+{
+  struct tt_range from = tt_step_range(schedule, step, source);
+  struct tt_range to = tt_step_range(schedule, step, step->dst);
+  if (tt_ranges_meet(from, to) && from.start != to.start)
+    return refuse(reason, "the destination overlaps a source without being equal to it");
+  return 1;
+}
+
+static int sources_check(const struct tt_schedule *schedule, const struct tt_step *step,
+                         const struct tt_operand *sources, char *reason)
+{
+  for (int k = 0; k < step->nsrc; k++) {
+    struct tt_operand source = sources[k];
+    if (source.raw > 1) return refuse(reason, "raw is neither 0 nor 1");
+    if (source.place == TT_IN && !source.raw) return refuse(reason, "IN is always raw");
+    if (source.place < TT_IN || source.place > TT_MESSAGE)
+      return refuse(reason, "source %d has no place", k);
+    if (source.place != TT_MESSAGE) {
+      if (!span_check(schedule, step, source, "a source", reason)) return 0;
+      if (!overlap_check(schedule, step, source, reason)) return 0;
+      continue;
+    }
+    if (!peer_check(schedule, source.at, reason)) return 0;
+    for (int j = 0; j < k; j++)
+      if (sources[j].place == TT_MESSAGE && sources[j].at == source.at)
+        return refuse(reason, "two messages from rank %d in one step", (int)source.at);
+  }
+  return 1;
+}
+
+static int destinations_check(const struct tt_schedule *schedule, const struct tt_step *step,
+                              const int32_t *peers, char *reason)
+{
+  struct tt_operand dst = step->dst;
+  if (dst.place == TT_NOWHERE && step->nto == 0) return refuse(reason, "the result goes nowhere");
+  if (dst.place == TT_IN || dst.place > TT_SCRATCH)
+    return refuse(reason, "the destination is neither OUT nor SCRATCH");
+  if (dst.raw) return refuse(reason, "raw is said of sources, not of the destination");
+  if (dst.place != TT_NOWHERE && !span_check(schedule, step, dst, "the destination", reason)) return 0;
+  for (int k = 0; k < step->nto; k++) {
+    if (!peer_check(schedule, peers[k], reason)) return 0;
+    for (int j = 0; j < k; j++)
+      if (peers[j] == peers[k]) return refuse(reason, "two messages to rank %d in one step", (int)peers[k]);
+  }
+  return 1;
+}
+
+int tt_step_check(const struct tt_schedule *schedule, const struct tt_step *step,
+                  const struct tt_operand *sources, const int32_t *peers, char *reason)
+{
+  int64_t end = (int64_t)step->first + step->nblocks;
+  if (step->first < 0 || step->nblocks <= 0 || end > schedule->shape.nblocks)
+    return refuse(reason, "blocks [%d,%lld) are not among the %d blocks", (int)step->first,
+                  (long long)end, (int)schedule->shape.nblocks);
+  if (step->nsrc < 1 || step->nsrc > TT_MAX_SOURCES)
+    return refuse(reason, "%d sources: a step has 1 to %d", (int)step->nsrc, TT_MAX_SOURCES);
+  if (step->is_final > 1 || (step->is_final && step->nsrc == 1))
+    return refuse(reason, "final on a step that combines nothing");
+  return sources_check(schedule, step, sources, reason) &&
+         destinations_check(schedule, step, peers, reason);
+}
+
+int32_t tt_step_slots(const struct tt_step *step, const struct tt_operand *sources)
+{
+  int32_t slots = step->dst.place == TT_SCRATCH ? step->dst.at + step->nblocks : 0;
+  for (int k = 0; k < step->nsrc; k++)
+    if (sources[k].place == TT_SCRATCH && sources[k].at + step->nblocks > slots)
+      slots = sources[k].at + step->nblocks;
+  return slots;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The proof that the schedules of all ranks together are an all-reduce.
+ *
+ * It runs them once, on symbolic values, on the least helpful machine that sched.h
+ * permits: no message has a buffer, a step takes all its messages together, a step in
+ * order.started is waited for until it is finished, and the window is as narrow as
+ * promised. One run is enough: which messages belong together is fixed by the programs,
+ * and no event ever disables another, so whatever a more helpful machine or another
+ * speed of the ranks does, it does these events in an order the waits allow, and the
+ * waits keep the order of reads and writes of each place. */
+#include <stdarg.h>
+
+#include "sched/step.h"
+#include "sched/world.h"
+
+tuttiResult_t tt_complain(struct tt_world *world, int32_t rank, int32_t step, const char *format, ...)
+{
+  va_list arguments;
+  int n = step < 0 ? snprintf(world->complaint, world->complaint_size, "rank %d: ", (int)rank)
+                   : snprintf(world->complaint, world->complaint_size, "rank %d, step %d: ", (int)rank,
+                              (int)step);
+  if (n < 0 || (size_t)n >= world->complaint_size) return tuttiInternalError;
+  va_start(arguments, format);
+  vsnprintf(world->complaint + n, world->complaint_size - (size_t)n, format, arguments);
+  va_end(arguments);
+  return tuttiInternalError;
+}
+
+/* ---- set up and tear down -------------------------------------------------------- */
+
+static tuttiResult_t no_memory(const struct tt_world *world)
+{
+  return tt_fail(tuttiSystemError, "no memory to prove %d ranks: give the process more",
+                 (int)world->shape.nranks);
+}
+
+static tuttiResult_t step_check(struct tt_world *world, int32_t rank, int32_t i)
+{
+  const struct tt_schedule *schedule = &world->actors[rank].schedule;
+  const struct tt_step *step = &schedule->steps[i];
+  const struct tt_operand *sources = schedule->operands + step->src;
+  char reason[TT_REASON_BYTES];
+  if (!tt_step_check(schedule, step, sources, schedule->peers + step->to, reason))
+    return tt_complain(world, rank, i, "%s", reason);
+  if (tt_step_slots(step, sources) > schedule->nslots)
+    return tt_complain(world, rank, i, "uses more than the %d scratch slots asked for", (int)schedule->nslots);
+  for (int k = 0; k < step->nsrc; k++)
+    if (sources[k].place == TT_MESSAGE && step->nto && step->dst.place == TT_NOWHERE)
+      return tt_complain(world, rank, i, "passes a message on without a place to keep it");
+  return tuttiSuccess;
+}
+
+static tuttiResult_t actor_make(struct tt_world *world, int32_t rank, tt_generate_fn generate, void *context)
+{
+  struct tt_actor *actor = &world->actors[rank];
+  struct tt_schedule *schedule = &actor->schedule;
+  struct tt_shape shape = world->shape;
+  shape.rank = rank;
+  tt_schedule_init(schedule, &shape);
+  generate(schedule, &shape, context);
+  if (schedule->error) return tt_complain(world, rank, -1, "%s", tt_last_sentence());
+  for (int32_t i = 0; i < schedule->nsteps; i++) {
+    tuttiResult_t code = step_check(world, rank, i);
+    if (code) return code;
+  }
+  actor->order = tt_alloc((size_t)schedule->nsteps, sizeof *actor->order);
+  actor->stand = tt_alloc((size_t)schedule->nsteps, sizeof *actor->stand);
+  actor->untaken = tt_alloc((size_t)schedule->nsteps, sizeof *actor->untaken);
+  actor->taker = tt_alloc((size_t)schedule->npeers, sizeof *actor->taker);
+  actor->giver = tt_alloc((size_t)schedule->noperands, sizeof *actor->giver);
+  actor->out = tt_alloc((size_t)shape.nblocks, sizeof *actor->out);
+  actor->slots = tt_alloc((size_t)schedule->nslots, sizeof *actor->slots);
+  if (!actor->order || !actor->stand || !actor->untaken || !actor->taker || !actor->giver || !actor->out ||
+      !actor->slots)
+    return no_memory(world);
+  tt_order_derive(schedule, actor->order);
+  for (int32_t i = 0; i < schedule->nsteps; i++) actor->untaken[i] = schedule->steps[i].nto;
+  return tuttiSuccess;
+}
+
+static void actor_free(struct tt_actor *actor)
+{
+  tt_schedule_destroy(&actor->schedule);
+  tt_free(actor->order);
+  tt_free(actor->stand);
+  tt_free(actor->untaken);
+  tt_free(actor->taker);
+  tt_free(actor->giver);
+  tt_free(actor->out);
+  tt_free(actor->slots);
+}
+
+static tuttiResult_t world_make(struct tt_world *world, tt_generate_fn generate, void *context)
+{
+  world->actors = tt_alloc((size_t)world->shape.nranks, sizeof *world->actors);
+  world->values = tt_values_create(world->shape.nranks);
+  world->result = tt_alloc((size_t)world->shape.nblocks, sizeof *world->result);
+  if (!world->actors || !world->values || !world->result) return no_memory(world);
+  for (int32_t rank = 0; rank < world->shape.nranks; rank++) {
+    tuttiResult_t code = actor_make(world, rank, generate, context);
+    if (code) return code;
+  }
+  return tt_world_match(world);
+}
+
+static void world_free(struct tt_world *world)
+{
+  for (int32_t rank = 0; world->actors && rank < world->shape.nranks; rank++) actor_free(&world->actors[rank]);
+  tt_free(world->actors);
+  tt_values_destroy(world->values);
+  tt_free(world->result);
+}
+
+/* ---- run ------------------------------------------------------------------------- */
+
+static void enqueue(struct tt_world *world, int32_t rank)
+{
+  struct tt_actor *actor = &world->actors[rank];
+  if (actor->is_queued) return;
+  actor->is_queued = 1;
+  actor->next = -1;
+  if (world->queue_first < 0)
+    world->queue_first = rank;
+  else
+    world->actors[world->queue_last].next = rank;
+  world->queue_last = rank;
+}
+
+static int32_t dequeue(struct tt_world *world)
+{
+  int32_t rank = world->queue_first;
+  world->queue_first = world->actors[rank].next;
+  world->actors[rank].is_queued = 0;
+  return rank;
+}
+
+static void step_finish(struct tt_world *world, int32_t rank, int32_t i)
+{
+  struct tt_actor *actor = &world->actors[rank];
+  actor->stand[i] = TT_FINISHED;
+  actor->finished |= 1ull << (63 - (i - actor->oldest));
+  while (actor->finished >> 63) {
+    actor->finished <<= 1;
+    actor->oldest++;
+  }
+  enqueue(world, rank);
+}
+
+/* All that step i, in the window, must wait for is finished. */
+static int may_start(const struct tt_actor *actor, int32_t i)
+{
+  int32_t behind = i - actor->oldest; /* steps of the window before i */
+  uint64_t past = behind ? actor->finished >> (64 - behind) | ~0ull << behind : ~0ull;
+  return ((actor->order[i].finished | actor->order[i].started) & ~past) == 0;
+}
+
+static int has_messages(const struct tt_world *world, const struct tt_actor *actor, const struct tt_step *step)
+{
+  for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
+    struct tt_operand source = actor->schedule.operands[k];
+    if (source.place == TT_MESSAGE && world->actors[source.at].stand[actor->giver[k]] != TT_OFFERING) return 0;
+  }
+  return 1;
+}
+
+/* The step takes its messages, and offers its own. */
+static tuttiResult_t step_go(struct tt_world *world, int32_t rank, int32_t i)
+{
+  struct tt_actor *actor = &world->actors[rank];
+  const struct tt_step *step = &actor->schedule.steps[i];
+  tuttiResult_t code = tt_step_evaluate(world, rank, i);
+  if (!code) code = tt_step_store(world, rank, i);
+  if (code) return code;
+  for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
+    struct tt_operand source = actor->schedule.operands[k];
+    if (source.place != TT_MESSAGE) continue;
+    struct tt_actor *giver = &world->actors[source.at];
+    if (--giver->untaken[actor->giver[k]] == 0) step_finish(world, source.at, actor->giver[k]);
+  }
+  actor->stand[i] = TT_OFFERING;
+  for (int32_t k = step->to; k < step->to + step->nto; k++) enqueue(world, actor->schedule.peers[k]);
+  if (step->nto == 0) step_finish(world, rank, i);
+  return tuttiSuccess;
+}
+
+/* What a rank can do until it must wait for another. Steps wait for earlier ones only,
+ * so one pass over the window, which may move under it, is enough. */
+static tuttiResult_t actor_go(struct tt_world *world, int32_t rank)
+{
+  struct tt_actor *actor = &world->actors[rank];
+  for (int32_t i = actor->oldest; i < actor->schedule.nsteps && i < actor->oldest + TT_WINDOW; i++) {
+    if (actor->stand[i] == TT_WAITING && may_start(actor, i)) actor->stand[i] = TT_STARTED;
+    if (actor->stand[i] != TT_STARTED || !has_messages(world, actor, &actor->schedule.steps[i])) continue;
+    tuttiResult_t code = step_go(world, rank, i);
+    if (code) return code;
+  }
+  return tuttiSuccess;
+}
+
+static tuttiResult_t world_run(struct tt_world *world)
+{
+  world->queue_first = -1;
+  for (int32_t rank = 0; rank < world->shape.nranks; rank++) enqueue(world, rank);
+  while (world->queue_first >= 0) {
+    tuttiResult_t code = actor_go(world, dequeue(world));
+    if (code) return code;
+  }
+  return tuttiSuccess;
+}
+
+/* ---- judge ----------------------------------------------------------------------- */
+
+/* Says what the oldest unfinished step of a rank waits for: a message, or that one is
+ * taken. It does not wait for a step of its own rank, being the oldest. */
+static tuttiResult_t stuck_complain(struct tt_world *world, int32_t rank)
+{
+  const struct tt_actor *actor = &world->actors[rank];
+  const struct tt_step *step = &actor->schedule.steps[actor->oldest];
+  int is_offering = actor->stand[actor->oldest] == TT_OFFERING;
+  const char *what = is_offering ? "to take its message in" : "for a message of";
+  int n = is_offering ? step->nto : step->nsrc;
+  for (int k = 0; k < n; k++) {
+    struct tt_operand source = is_offering ? (struct tt_operand){TT_MESSAGE, 0, actor->schedule.peers[step->to + k]}
+                                           : actor->schedule.operands[step->src + k];
+    if (source.place != TT_MESSAGE) continue;
+    const struct tt_actor *other = &world->actors[source.at];
+    int32_t theirs = is_offering ? actor->taker[step->to + k] : actor->giver[step->src + k];
+    if (other->stand[theirs] >= TT_OFFERING) continue; /* this one is not what is missing */
+    return tt_complain(world, rank, actor->oldest,
+                       "waits for ever, being its oldest unfinished step, on rank %d %s its step %d, which is at its "
+                       "step %d",
+                       (int)source.at, what, (int)theirs, (int)other->oldest);
+  }
+  return tt_complain(world, rank, actor->oldest, "waits for ever");
+}
+
+static tuttiResult_t block_judge(struct tt_world *world, int32_t rank, int32_t block)
+{
+  int32_t value = world->actors[rank].out[block], model = world->actors[0].out[block];
+  if (!value) return tt_complain(world, rank, -1, "OUT block %d is never written", (int)block);
+  if (tt_value_count(world->values, value) != world->shape.nranks)
+    return tt_complain(world, rank, -1, "OUT block %d lacks rank %d's contribution at the end", (int)block,
+                       (int)tt_value_lacks(world->values, value));
+  if (value != model)
+    return tt_complain(world, rank, -1, "OUT block %d was combined in another order than on rank 0, so the bits differ",
+                       (int)block);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t world_judge(struct tt_world *world)
+{
+  for (int32_t rank = 0; rank < world->shape.nranks; rank++)
+    if (world->actors[rank].oldest < world->actors[rank].schedule.nsteps) return stuck_complain(world, rank);
+  for (int32_t rank = 0; rank < world->shape.nranks; rank++)
+    for (int32_t block = 0; block < world->shape.nblocks; block++) {
+      tuttiResult_t code = block_judge(world, rank, block);
+      if (code) return code;
+    }
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_verify_all_reduce(const struct tt_shape *shape, tt_generate_fn generate, void *context,
+                                   char *complaint, size_t complaint_size)
+{
+  struct tt_world world = {.shape = *shape, .complaint = complaint, .complaint_size = complaint_size};
+  if (complaint_size) complaint[0] = 0;
+  if (shape->nranks < 1 || shape->nblocks < 1)
+    return tt_complain(&world, 0, -1, "nothing to prove for %d ranks and %d blocks", (int)shape->nranks,
+                       (int)shape->nblocks);
+  tuttiResult_t code = world_make(&world, generate, context);
+  if (!code) code = world_run(&world);
+  if (!code) code = world_judge(&world);
+  if (code == tuttiSystemError) snprintf(complaint, complaint_size, "%s", tt_last_sentence());
+  world_free(&world);
+  return code;
+}
