@@ -6,25 +6,40 @@
 #include "net/net.h"
 
 /* The 128 bytes of tuttiUniqueId, taken apart:
- * magic 4 | version 2 | flags 2 | job 16 | key 32 | address 32 | root's pid 4 | root's host id 8 |
- * root's start time 8 | zero ... */
+ * magic 4 | version 2 | flags 2 | job 16 | key 32 | address 32 | root's host id 8 |
+ * root's sight 8 | root's start time 8 | root's pid 4 | zero 12 */
 struct tt_id {
   uint16_t flags; /* TT_ID_* */
   struct tt_pass pass;
   struct tt_address root; /* where the rendezvous is */
   int32_t root_pid;       /* 0: not known (fixed address) */
   uint64_t root_host, root_start;
+  uint64_t root_sight; /* processes of equal sight see each other's pids; 0: not known */
 };
-enum { TT_ID_FIXED = 1 }; /* the address was given by the user: rank 0 opens it */
+enum {
+  TT_ID_FIXED = 1,    /* the address was given by the user: rank 0 opens it */
+  TT_ID_MIXED = 0x100 /* the key file is in pass.key; in memory only, never packed */
+};
 
 /* Errors of unpack: tuttiInvalidArgument: not made by this library, or by another version. */
 void tt_id_pack(const struct tt_id *id, tuttiUniqueId *out);
 tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in);
 
+/* Every rank calls this once after unpack and before anything uses id->pass: mixes TUTTI_KEY_FILE
+ * into the key, so that the 128 bytes alone do not admit. Without the setting it only marks the id.
+ * Errors: tuttiInvalidUsage about the key file. */
+tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings);
+
 /* A fresh id whose root (a door and a state machine on the service thread) runs in this process until
- * one communicator has been made, or with TUTTI_COMM_ID the fixed one without a root. Mixes in
- * TUTTI_KEY_FILE. Errors as tuttiGetUniqueId. */
+ * one communicator has been made, or with TUTTI_COMM_ID the fixed one without a root. The id is
+ * not mixed yet and can be packed. A root that no rank ever calls lives until the process
+ * ends. Errors as tuttiGetUniqueId. */
 tuttiResult_t tt_id_create(struct tt_id *id, const struct tt_settings *settings);
+
+/* The fixed id of "host:port" (TUTTI_COMM_ID, torchrun): job and key come from the text, so
+ * that all processes make the same one. Errors: tuttiInvalidArgument: no such address;
+ * tuttiInvalidUsage: not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none. */
+tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings);
 
 /* One rank's side of the rendezvous. Resumable: start, then poll. Ranks meet in rounds; in each
  * all ranks give `len` bytes (equal on all, at most TT_CARD_BYTES) and get those of all, in rank order.
@@ -36,27 +51,33 @@ tuttiResult_t tt_id_create(struct tt_id *id, const struct tt_settings *settings)
 struct tt_rendezvous;
 
 struct tt_rendezvous_spec {
-  const struct tt_id *id; /* copied */
+  const struct tt_id *id; /* copied; after tt_id_mix */
   int nranks, rank;
   uint64_t agreement;     /* settings and nothing else */
-  uint64_t host;          /* tt_host_id of this rank */
+  uint64_t host;          /* tt_host_id of this rank: root and rank of one host look at each other's process */
   uint64_t deadline_ns;   /* CLOCK_MONOTONIC */
   const struct tt_settings *settings; /* must live as long as the rendezvous */
 };
 
-/* With TT_ID_FIXED rank 0 also opens the root here. */
+/* With TT_ID_FIXED rank 0 also opens the root here or in its first polls (when an earlier
+ * communicator with the same id is not yet complete on all ranks, it waits for that). */
 tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
                                   const struct tt_rendezvous_spec *spec);
 /* Starts a round; the bytes of `mine` are copied; `all` (nranks * len bytes) must live until poll
  * says tuttiSuccess. */
 tuttiResult_t tt_rendezvous_gather(struct tt_rendezvous *rendezvous, const void *mine, size_t len,
                                    void *all);
-/* Drives connection and round: tuttiInProgress, tuttiSuccess (round done), or an error. */
+/* Drives connection and round: tuttiInProgress, tuttiSuccess (round done; before the first: this
+ * rank is in), or an error, which stays. Never blocks. */
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);
-/* Tells the root why this rank gives up, so that all others hear it (before destroy). */
+/* Tells the root why this rank gives up, so that all others hear it (before destroy). They get
+ * `code` and the sentence with this rank's name in front. Nothing happens if this rank is not in
+ * yet or the start-up has failed already. */
 void tt_rendezvous_fail(struct tt_rendezvous *rendezvous, tuttiResult_t code,
                         const char *sentence);
-void tt_rendezvous_destroy(struct tt_rendezvous *rendezvous); /* NULL is allowed */
+/* Leaves: in good order if at least one round is done, none is under way and nothing failed; else
+ * all others hear that this rank has left. NULL is allowed. */
+void tt_rendezvous_destroy(struct tt_rendezvous *rendezvous);
 
 /* The answer of tuttiGetLaunch; asks once per process. */
 tuttiResult_t tt_launch_get(tuttiLaunch_t *launch);

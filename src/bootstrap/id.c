@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The unique id: what it holds, and how a new one is made. */
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap/root.h"
+
+#define MAGIC 0x69747475u /* "utti" */
+#define LAYOUT 1
+#define PACKED_FLAGS TT_ID_FIXED
+
+/* The 128 bytes; little endian. */
+struct packed_id {
+  uint32_t magic;
+  uint16_t layout, flags;
+  uint8_t job[TT_JOB_BYTES], key[TT_KEY_BYTES], address[TT_ADDRESS_PACKED_BYTES];
+  uint64_t host, sight, start;
+  int32_t pid;
+  uint8_t zero[12];
+};
+_Static_assert(sizeof(struct packed_id) == TUTTI_UNIQUE_ID_BYTES, "fixed");
+
+void tt_id_pack(const struct tt_id *id, tuttiUniqueId *out)
+{
+  struct packed_id packed = {.magic = MAGIC, .layout = LAYOUT};
+  packed.flags = id->flags & PACKED_FLAGS;
+  memcpy(packed.job, id->pass.job, sizeof packed.job);
+  memcpy(packed.key, id->pass.key, sizeof packed.key);
+  tt_address_pack(&id->root, packed.address);
+  packed.host = id->root_host;
+  packed.sight = id->root_sight;
+  packed.start = id->root_start;
+  packed.pid = id->root_pid;
+  memcpy(out, &packed, sizeof packed);
+  tt_wipe(&packed, sizeof packed);
+}
+
+tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in)
+{
+  static const uint8_t zero[12];
+  struct packed_id packed;
+  struct tt_id made = {0};
+  memcpy(&packed, in, sizeof packed);
+  if (packed.magic != MAGIC)
+    return tt_fail(tuttiInvalidArgument,
+                   "the unique id was not made by tuttiGetUniqueId, or not all of its %d bytes were copied",
+                   TUTTI_UNIQUE_ID_BYTES);
+  if (packed.layout != LAYOUT || (packed.flags & ~PACKED_FLAGS) ||
+      memcmp(packed.zero, zero, sizeof zero) != 0)
+    return tt_fail(tuttiInvalidArgument,
+                   "the unique id is of layout %u, or damaged: this library reads layout %u",
+                   packed.layout, LAYOUT);
+  tuttiResult_t result = tt_address_unpack(&made.root, packed.address);
+  if (result != tuttiSuccess) return result;
+  if (!made.root.len)
+    return tt_fail(tuttiInvalidArgument, "the unique id has no address: it is damaged");
+  made.flags = packed.flags;
+  memcpy(made.pass.job, packed.job, sizeof packed.job);
+  memcpy(made.pass.key, packed.key, sizeof packed.key);
+  made.root_host = packed.host;
+  made.root_sight = packed.sight;
+  made.root_start = packed.start;
+  made.root_pid = packed.pid;
+  *id = made;
+  tt_wipe(&packed, sizeof packed);
+  tt_wipe(&made, sizeof made);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings)
+{
+  if (id->flags & TT_ID_MIXED) return tuttiSuccess;
+  tuttiResult_t result = tt_auth_init();
+  if (result != tuttiSuccess) return result;
+  if (settings->key_file[0]) {
+    uint8_t secret[TT_KEY_BYTES], open[TT_JOB_BYTES + TT_KEY_BYTES];
+    result = tt_key_file_read(settings->key_file, secret);
+    if (result != tuttiSuccess) return result;
+    memcpy(open, id->pass.job, TT_JOB_BYTES);
+    memcpy(open + TT_JOB_BYTES, id->pass.key, TT_KEY_BYTES);
+    tt_key_derive(id->pass.key, secret, "tutti-root", open, sizeof open);
+    tt_wipe(secret, sizeof secret);
+    tt_wipe(open, sizeof open);
+  }
+  id->flags |= TT_ID_MIXED;
+  return tuttiSuccess;
+}
+
+/* An address text is no secret, so something else has to be: the key file, or that only this
+ * host's users reach a loopback address, or the user's word that the risk is known. */
+static tuttiResult_t secret_check(const struct tt_id *id, const char *text,
+                                  const struct tt_settings *settings)
+{
+  enum { AUTH_NONE = 1 }; /* of "key|none" in settings.def */
+  if (settings->key_file[0] || tt_address_is_loopback(&id->root)) return tuttiSuccess;
+  if (settings->auth != AUTH_NONE)
+    return tt_fail(tuttiInvalidUsage,
+                   "a start-up at the fixed address %s has no secret: set TUTTI_KEY_FILE to a file with "
+                   "the same secret on all hosts (mode 0600), or TUTTI_AUTH=none if everybody on this "
+                   "network may join and read the job",
+                   text);
+  if (!atomic_exchange(&tt_process.auth_warned, 1))
+    tt_log(TT_LOG_WARN,
+           "TUTTI_AUTH=none: whoever reaches %s can join this job and read or falsify its data", text);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings)
+{
+  static const uint8_t public_key[TT_KEY_BYTES];
+  uint8_t job[TT_KEY_BYTES];
+  struct tt_id made = {.flags = TT_ID_FIXED};
+  tuttiResult_t result = tt_auth_init();
+  if (result == tuttiSuccess) result = tt_address_parse(&made.root, text);
+  if (result == tuttiSuccess) result = secret_check(&made, text, settings);
+  if (result != tuttiSuccess) return result;
+  tt_key_derive(job, public_key, "tutti-fixed-job", text, strlen(text));
+  memcpy(made.pass.job, job, TT_JOB_BYTES);
+  tt_key_derive(made.pass.key, public_key, "tutti-fixed-key", text, strlen(text));
+  *id = made;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *settings)
+{
+  struct tt_address where;
+  struct tt_record self;
+  char name[16];
+  tuttiResult_t result = tt_interface_choose(settings, &where, name);
+  if (result != tuttiSuccess) return result;
+  tt_random(id->pass.job, sizeof id->pass.job);
+  tt_random(id->pass.key, sizeof id->pass.key);
+  struct tt_id mixed = *id;
+  result = tt_id_mix(&mixed, settings);
+  if (result == tuttiSuccess) result = tt_root_open(&mixed, &where, settings, &id->root);
+  tt_wipe(&mixed, sizeof mixed);
+  tt_record_fill(&self);
+  id->root_pid = self.pid;
+  id->root_start = self.start;
+  id->root_sight = self.sight;
+  id->root_host = tt_host_id(settings->host_id);
+  return result;
+}
+
+tuttiResult_t tt_id_create(struct tt_id *id, const struct tt_settings *settings)
+{
+  if (settings->comm_id[0]) return tt_id_fixed(id, settings->comm_id, settings);
+  struct tt_id made = {0};
+  tuttiResult_t result = tt_auth_init();
+  if (result == tuttiSuccess) result = id_open(&made, settings);
+  if (result == tuttiSuccess) *id = made;
+  tt_wipe(&made, sizeof made);
+  return result;
+}

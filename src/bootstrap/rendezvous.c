@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One rank's side of the rendezvous: a connection to the root, driven by the caller's polls. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap/root.h"
+
+#define GRACE_NS 2000000000u /* past our deadline the root's sentence, which knows more, may still come */
+#define AGAIN_NS 5000000u    /* before another try at a place that is still taken */
+
+enum stage { OPENING, DIALING, CONNECTED, READY };
+enum expect { RECORD, HEAD, CARDS, REASON };
+
+struct tt_rendezvous {
+  struct tt_id id;
+  const struct tt_settings *settings;
+  struct tt_record mine, root; /* root.pid 0: not known */
+  uint64_t deadline_ns, look_ns, again_ns;
+  enum stage stage;
+  enum expect expect;
+  struct tt_dial *dial;
+  int fd;
+  struct tt_intake in;
+  struct tt_outlet out;
+  struct tt_frame head_in, head_out, card_head;
+  uint32_t rounds;
+  int in_round, card_waits; /* a round is under way; its card is not on its way yet */
+  size_t len;
+  void *all;
+  tuttiResult_t code;
+  char sentence[TT_SENTENCE_BYTES]; /* why it failed; also what comes in or goes out as a reason */
+  uint8_t card[TT_CARD_BYTES];
+};
+
+/* Our own finding; it stays. */
+static tuttiResult_t give_up(struct tt_rendezvous *r, tuttiResult_t code)
+{
+  r->code = code;
+  snprintf(r->sentence, sizeof r->sentence, "%s", tt_last_sentence());
+  return code;
+}
+
+static const char *root_name(const struct tt_rendezvous *r, char *text, size_t size)
+{
+  char address[TT_ADDRESS_TEXT_BYTES];
+  tt_address_text(&r->id.root, address, sizeof address);
+  if (r->root.pid > 0 && r->root.host_name[0])
+    snprintf(text, size, "the start-up's root (pid %d on %s, %s)", (int)r->root.pid,
+             r->root.host_name, address);
+  else if (r->root.pid > 0)
+    snprintf(text, size, "the start-up's root (pid %d, %s)", (int)r->root.pid, address);
+  else
+    snprintf(text, size, "the start-up's root (%s)", address);
+  return text;
+}
+
+static tuttiResult_t root_died(struct tt_rendezvous *r, int error)
+{
+  char name[TT_RANK_NAME_BYTES + TT_ADDRESS_TEXT_BYTES];
+  root_name(r, name, sizeof name);
+  if (tt_record_is_dead(&r->root, &r->mine))
+    return give_up(r, tt_fail(tuttiRemoteError, "%s died during start-up", name));
+  return give_up(r, tt_fail(tuttiRemoteError, "%s ended the connection during start-up (%s)", name,
+                            error ? strerror(error) : "closed"));
+}
+
+/* ---- getting in ----------------------------------------------------------------------------- */
+
+static tuttiResult_t dial(struct tt_rendezvous *r)
+{
+  struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = r->mine.rank};
+  tuttiResult_t result =
+      tt_dial_start(&r->dial, &r->id.root, &r->id.pass, &hello, r->deadline_ns);
+  if (result != tuttiSuccess) return give_up(r, result);
+  r->stage = DIALING;
+  return tuttiInProgress;
+}
+
+static tuttiResult_t root_open(struct tt_rendezvous *r)
+{
+  struct tt_address at;
+  uint64_t now = tt_now_ns();
+  if (now < r->again_ns) return tuttiInProgress;
+  r->again_ns = now + AGAIN_NS;
+  tuttiResult_t result = tt_root_open(&r->id, &r->id.root, r->settings, &at);
+  if (result == tuttiInProgress && now > r->deadline_ns) {
+    char text[TT_ADDRESS_TEXT_BYTES];
+    tt_address_text(&r->id.root, text, sizeof text);
+    result = tt_fail(tuttiRemoteError,
+                     "the start-up of an earlier communicator at %s is still under way in this process: "
+                     "with a fixed address communicators are made one after the other",
+                     text);
+  }
+  if (result == tuttiInProgress) return result;
+  return result == tuttiSuccess ? dial(r) : give_up(r, result);
+}
+
+static void connected(struct tt_rendezvous *r)
+{
+  tt_dial_destroy(r->dial);
+  r->dial = NULL;
+  r->stage = CONNECTED;
+  r->expect = RECORD;
+  tt_socket_guard(r->fd, r->settings->unreachable_ms);
+  tt_intake_set(&r->in, &r->root, sizeof r->root);
+  tt_outlet_set(&r->out, &r->mine, sizeof r->mine, NULL, 0);
+}
+
+static tuttiResult_t dial_drive(struct tt_rendezvous *r)
+{
+  if (!r->dial) return tt_now_ns() < r->again_ns ? tuttiInProgress : dial(r);
+  int fd;
+  tuttiResult_t result = tt_dial_poll(r->dial, &fd);
+  if (result == tuttiInProgress) return result;
+  if (result != tuttiSuccess) return give_up(r, result);
+  r->fd = fd;
+  connected(r);
+  return tuttiSuccess;
+}
+
+/* The root serves the communicator before ours: leave, and come again. */
+static tuttiResult_t come_again(struct tt_rendezvous *r)
+{
+  close(r->fd);
+  r->fd = -1;
+  r->stage = DIALING;
+  r->again_ns = tt_now_ns() + AGAIN_NS;
+  r->card_waits = r->in_round;
+  return tuttiInProgress;
+}
+
+/* ---- in and out --------------------------------------------------------------------------------- */
+
+/* Broken connections are found by reading: there may be a last sentence. */
+static int output_drive(struct tt_rendezvous *r)
+{
+  int state = tt_outlet_write(&r->out, r->fd);
+  if (state != 1 || !r->card_waits) return state;
+  r->card_waits = 0;
+  r->card_head = (struct tt_frame){.kind = TT_FRAME_CARD, .len = r->len};
+  tt_outlet_set(&r->out, &r->card_head, sizeof r->card_head, r->card, r->len);
+  return tt_outlet_write(&r->out, r->fd);
+}
+
+static void expect_head(struct tt_rendezvous *r)
+{
+  r->expect = HEAD;
+  tt_intake_set(&r->in, &r->head_in, sizeof r->head_in);
+}
+
+static tuttiResult_t broken_protocol(struct tt_rendezvous *r)
+{
+  char name[TT_RANK_NAME_BYTES + TT_ADDRESS_TEXT_BYTES];
+  return give_up(r, tt_fail(tuttiInternalError, "%s broke the protocol (frame %u of %llu bytes)",
+                            root_name(r, name, sizeof name), r->head_in.kind,
+                            (unsigned long long)r->head_in.len));
+}
+
+static tuttiResult_t head_arrived(struct tt_rendezvous *r)
+{
+  const struct tt_frame *head = &r->head_in;
+  size_t all_len = r->len * r->mine.nranks;
+  if (head->kind == TT_FRAME_CARDS && r->in_round && head->len == all_len) {
+    r->expect = CARDS;
+    tt_intake_set(&r->in, r->all, all_len);
+    return tuttiSuccess;
+  }
+  if (head->kind == TT_FRAME_FAILURE && head->len == sizeof r->sentence) {
+    r->expect = REASON;
+    tt_intake_set(&r->in, r->sentence, sizeof r->sentence);
+    return tuttiSuccess;
+  }
+  if (head->kind == TT_FRAME_LATER && !head->len && !r->rounds) return come_again(r);
+  return broken_protocol(r);
+}
+
+static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
+{
+  uint32_t code = r->head_in.code;
+  int is_error = code > tuttiSuccess && code < tuttiInProgress;
+  tt_text_clean(r->sentence, sizeof r->sentence);
+  r->code = is_error ? (tuttiResult_t)code : tuttiRemoteError;
+  return tt_fail(r->code, "%s", r->sentence);
+}
+
+/* tuttiSuccess: go on reading; tuttiInProgress: not now; else an error. */
+static tuttiResult_t item_arrived(struct tt_rendezvous *r)
+{
+  enum expect what = r->expect;
+  switch (what) {
+  case HEAD: return head_arrived(r);
+  case REASON: return reason_arrived(r);
+  case RECORD: tt_record_clean(&r->root); r->stage = READY; break;
+  case CARDS: r->in_round = 0; r->rounds++; break;
+  }
+  expect_head(r);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t input_drive(struct tt_rendezvous *r)
+{
+  for (;;) {
+    int state = tt_intake_read(&r->in, r->fd);
+    if (state == 0) return tuttiSuccess;
+    if (state < 0) return root_died(r, errno);
+    tuttiResult_t result = item_arrived(r);
+    if (result != tuttiSuccess) return result;
+  }
+}
+
+/* ---- waiting -------------------------------------------------------------------------------------- */
+
+static tuttiResult_t wait_check(struct tt_rendezvous *r)
+{
+  uint64_t now = tt_now_ns();
+  if (now >= r->look_ns) {
+    r->look_ns = now + TT_LOOK_NS;
+    if (tt_record_is_dead(&r->root, &r->mine)) {
+      /* Its last words first. */
+      tuttiResult_t result = r->fd >= 0 ? input_drive(r) : tuttiSuccess;
+      return result == tuttiSuccess || result == tuttiInProgress ? root_died(r, 0) : result;
+    }
+  }
+  if (now < r->deadline_ns + GRACE_NS) return tuttiInProgress;
+  char name[TT_RANK_NAME_BYTES + TT_ADDRESS_TEXT_BYTES];
+  return give_up(r, tt_fail(tuttiRemoteError,
+                            "%s did not answer before the start-up's deadline: its process hangs or is stopped",
+                            root_name(r, name, sizeof name)));
+}
+
+tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *r)
+{
+  if (r->code) return tt_fail_quiet(r->code, r->sentence);
+  if (r->stage == OPENING) root_open(r);
+  if (r->stage == DIALING && !r->code) dial_drive(r);
+  if (r->stage >= CONNECTED) {
+    output_drive(r);
+    input_drive(r);
+  }
+  if (r->code) return r->code;
+  if (r->stage == READY && !r->in_round && !tt_outlet_busy(&r->out)) return tuttiSuccess;
+  return wait_check(r);
+}
+
+/* ---- the outside ---------------------------------------------------------------------------------- */
+
+static tuttiResult_t spec_check(const struct tt_rendezvous_spec *spec)
+{
+  if (spec->nranks < 1 || spec->nranks > TT_RANKS_MAX)
+    return tt_fail(tuttiInvalidArgument, "nranks is %d: 1 to %d are possible", spec->nranks,
+                   TT_RANKS_MAX);
+  if (spec->rank < 0 || spec->rank >= spec->nranks)
+    return tt_fail(tuttiInvalidArgument, "rank is %d: 0 to %d are possible with %d ranks", spec->rank,
+                   spec->nranks - 1, spec->nranks);
+  if (spec->settings->key_file[0] && !(spec->id->flags & TT_ID_MIXED))
+    return tt_fail(tuttiInternalError, "tt_id_mix was not called before the rendezvous");
+  return tuttiSuccess;
+}
+
+static void records_fill(struct tt_rendezvous *r, const struct tt_rendezvous_spec *spec)
+{
+  tt_record_fill(&r->mine);
+  r->mine.nranks = (uint32_t)spec->nranks;
+  r->mine.rank = (uint32_t)spec->rank;
+  r->mine.agreement = spec->agreement;
+  r->mine.host = spec->host;
+  r->root.pid = spec->id->root_pid;
+  r->root.host = spec->id->root_host;
+  r->root.sight = spec->id->root_sight;
+  r->root.start = spec->id->root_start;
+}
+
+tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
+                                  const struct tt_rendezvous_spec *spec)
+{
+  tuttiResult_t result = spec_check(spec);
+  if (result != tuttiSuccess) return result;
+  struct tt_rendezvous *r = tt_alloc(1, sizeof *r);
+  if (!r) return tt_fail(tuttiSystemError, "no memory for a rendezvous");
+  r->id = *spec->id;
+  r->settings = spec->settings;
+  r->deadline_ns = spec->deadline_ns;
+  r->fd = -1;
+  records_fill(r, spec);
+  int opens = (r->id.flags & TT_ID_FIXED) && spec->rank == 0;
+  r->stage = opens ? OPENING : DIALING;
+  result = opens ? root_open(r) : dial(r);
+  if (result != tuttiInProgress) {
+    tt_rendezvous_destroy(r);
+    return result;
+  }
+  *rendezvous = r;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_rendezvous_gather(struct tt_rendezvous *r, const void *mine, size_t len, void *all)
+{
+  if (r->code) return tt_fail_quiet(r->code, r->sentence);
+  if (r->in_round || len < 1 || len > TT_CARD_BYTES)
+    return tt_fail(tuttiInternalError, "a rendezvous round of %zu bytes%s", len,
+                   r->in_round ? " while another is under way" : "");
+  memcpy(r->card, mine, len);
+  r->len = len;
+  r->all = all;
+  r->in_round = r->card_waits = 1;
+  return tuttiSuccess;
+}
+
+/* Best effort: a last frame finds room in the socket unless the root hangs. */
+static void last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiResult_t code)
+{
+  if (r->stage < CONNECTED || tt_outlet_write(&r->out, r->fd) != 1) return;
+  size_t len = kind == TT_FRAME_FAILURE ? sizeof r->sentence : 0;
+  r->head_out = (struct tt_frame){.kind = kind, .code = (uint32_t)code, .len = len};
+  tt_outlet_set(&r->out, &r->head_out, sizeof r->head_out, r->sentence, len);
+  tt_outlet_write(&r->out, r->fd);
+}
+
+void tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char *sentence)
+{
+  if (r->code) return;
+  memset(r->sentence, 0, sizeof r->sentence);
+  snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
+  r->code = code;
+  last_frame(r, TT_FRAME_FAILURE, code);
+}
+
+/* Reads what has come: closing with unread bytes would reset the connection, and the last
+ * frame could be lost with it. */
+static void throw_away(int fd)
+{
+  char bytes[4096];
+  while (recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0) continue;
+}
+
+void tt_rendezvous_destroy(struct tt_rendezvous *r)
+{
+  if (!r) return;
+  if (!r->code && r->rounds && !r->in_round) last_frame(r, TT_FRAME_BYE, tuttiSuccess);
+  tt_dial_destroy(r->dial);
+  if (r->fd >= 0) {
+    throw_away(r->fd);
+    close(r->fd);
+  }
+  tt_wipe(&r->id.pass, sizeof r->id.pass);
+  tt_free(r);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The root's life. It opens a door and waits; time runs from its first guest. It ends, and frees
+ * itself, when all ranks have said bye; after a failure when all ranks have heard of it, or when
+ * those that never came have had one more start-up time to come and hear it. A root that no rank ever
+ * calls has no timer, costs a few hundred bytes, and lives until the process ends. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap/root.h"
+
+#define LOOKS_PER_TICK 16 /* reads of /proc in 20 ms: a bounded share of one core */
+#define FIRST_LOG_NS 5000000000u
+#define NEXT_LOG_NS 30000000000u
+
+static void root_free(struct tt_root *root)
+{
+  if (root->ticking) tt_timer_remove(&root->timer);
+  if (root->door) tt_door_dismiss(root->door, root);
+  for (struct guest *guest = root->guests; guest; guest = guest->next) tt_guest_close(guest);
+  tt_guests_sweep(root);
+  for (struct tt_root **at = (struct tt_root **)&tt_process.roots; *at; at = &(*at)->next) {
+    if (*at != root) continue;
+    *at = root->next;
+    break;
+  }
+  struct tt_door *door = root->door;
+  tt_free(root->cards[0]);
+  tt_free(root->cards[1]);
+  tt_free(root->seats);
+  tt_free(root);
+  tt_door_close(door); /* last: it may let the service go */
+}
+
+void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, ...)
+{
+  if (root->code) return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(root->sentence, sizeof root->sentence, format, arguments);
+  va_end(arguments);
+  root->code = code;
+  root->over_ns = tt_now_ns() + root->timeout_ns;
+  tt_log(TT_LOG_INFO, "start-up failed: %s", root->sentence); /* the ranks log it as an error */
+  for (struct guest *guest = root->guests; guest; guest = guest->next)
+    if (guest->seated || guest->stage != GUEST_RECORD) tt_guest_tell(guest, TT_FRAME_FAILURE);
+}
+
+static int is_over(const struct tt_root *root)
+{
+  if (root->code)
+    return (root->nranks && root->left + root->lost == root->nranks) || tt_now_ns() > root->over_ns;
+  return root->nranks && root->left == root->nranks;
+}
+
+void tt_root_settle(struct tt_root *root)
+{
+  tt_guests_sweep(root);
+  if (is_over(root)) root_free(root);
+}
+
+static void missing_fail(struct tt_root *root)
+{
+  char ranks[256];
+  unsigned long long seconds = root->timeout_ns / 1000000000u;
+  if (!root->nranks) {
+    tt_root_fail(root, tuttiRemoteError, "no rank introduced itself within %llu s", seconds);
+    return;
+  }
+  tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
+  if (root->came < root->nranks)
+    tt_root_fail(root, tuttiRemoteError,
+                 "%s did not come within %llu s%s: start them, or raise TUTTI_INIT_TIMEOUT_MS", ranks,
+                 seconds, root->twice);
+  else
+    tt_root_fail(root, tuttiRemoteError, "%s came but did not finish the start-up within %llu s", ranks,
+                 seconds);
+}
+
+static void missing_log(struct tt_root *root, uint64_t now)
+{
+  char ranks[256];
+  root->log_ns = now + NEXT_LOG_NS;
+  if (!root->nranks || !tt_log_wants(TT_LOG_INFO)) return;
+  tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
+  tt_log(TT_LOG_INFO, "start-up waits for %s since %llu s%s", ranks,
+         (unsigned long long)((now - root->first_ns) / 1000000000u), root->twice);
+}
+
+static void processes_look(struct tt_root *root)
+{
+  uint32_t looks = root->nranks < LOOKS_PER_TICK ? root->nranks : LOOKS_PER_TICK;
+  for (uint32_t i = 0; i < looks && !root->code; i++) {
+    struct guest *guest = root->seats[root->look].guest;
+    root->look = (root->look + 1) % root->nranks;
+    if (guest && tt_record_is_dead(&guest->record, &root->self)) tt_seat_lose(guest, "died");
+  }
+}
+
+static void tick(struct tt_timer *timer)
+{
+  struct tt_root *root = (struct tt_root *)(void *)timer;
+  uint64_t now = tt_now_ns();
+  if (!root->code && root->nranks) processes_look(root);
+  int wanted = root->came < root->nranks || root->arrived || !root->nranks;
+  if (!root->code && wanted && now > root->first_ns + root->timeout_ns) missing_fail(root);
+  if (!root->code && wanted && now > root->log_ns) missing_log(root, now);
+  tt_root_settle(root);
+}
+
+void tt_root_first(struct tt_root *root)
+{
+  if (root->ticking) return;
+  root->ticking = 1;
+  root->first_ns = tt_now_ns();
+  root->log_ns = root->first_ns + FIRST_LOG_NS;
+  tt_timer_add(&root->timer);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------ */
+
+static int same_address(const struct tt_address *a, const struct tt_address *b)
+{
+  return a->len == b->len && memcmp(&a->any, &b->any, a->len) == 0;
+}
+
+/* Makes room at a fixed address: a failed start-up gives way, a living one is waited for. */
+static int place_is_free(const struct tt_address *where)
+{
+  for (struct tt_root *root = tt_process.roots; root; root = root->next) {
+    if (!same_address(&root->where, where)) continue;
+    if (!root->code) return 0;
+    root_free(root);
+    return 1;
+  }
+  return 1;
+}
+
+static struct tt_root *root_make(const struct tt_id *id, const struct tt_address *where,
+                                 const struct tt_settings *settings)
+{
+  struct tt_root *root = tt_alloc(1, sizeof *root);
+  if (!root) return NULL;
+  root->timer = (struct tt_timer){.period_ns = TT_LOOK_NS, .fire = tick};
+  root->where = *where;
+  root->fixed = (id->flags & TT_ID_FIXED) != 0;
+  root->timeout_ns = (uint64_t)settings->init_timeout_ms * 1000000u;
+  root->unreachable_ms = settings->unreachable_ms;
+  tt_record_fill(&root->self);
+  root->self.host = tt_host_id(settings->host_id);
+  return root;
+}
+
+static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_address *where,
+                                      const struct tt_settings *settings, struct tt_address *at)
+{
+  if ((id->flags & TT_ID_FIXED) && !place_is_free(where)) return tuttiInProgress;
+  struct tt_root *root = root_make(id, where, settings);
+  if (!root) return tt_fail(tuttiSystemError, "no memory for the start-up's root");
+  tuttiResult_t result = tt_door_open(&root->door, where);
+  if (result == tuttiSuccess)
+    result = tt_door_admit(root->door, &id->pass, TT_HELLO_RENDEZVOUS, 0, tt_guest_come, root);
+  if (result != tuttiSuccess) {
+    root_free(root);
+    return result;
+  }
+  if (root->fixed) {
+    root->next = tt_process.roots;
+    tt_process.roots = root;
+  }
+  *at = *tt_door_address(root->door);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *where,
+                           const struct tt_settings *settings, struct tt_address *at)
+{
+  tuttiResult_t result = tt_service_hold(); /* the lock needs somebody's hold */
+  if (result != tuttiSuccess) return result;
+  tt_service_lock();
+  result = root_open_locked(id, where, settings, at);
+  tt_service_unlock();
+  tt_service_release();
+  return result;
+}

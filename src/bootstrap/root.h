@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The root: where all ranks of one communicator meet. It lives on the service thread, and
+ * frees itself: see root.c. guest.c moves its bytes, seat.c decides what they mean. Everything
+ * here runs under the service lock. Private to this folder. */
+#ifndef TT_BOOTSTRAP_ROOT_H
+#define TT_BOOTSTRAP_ROOT_H
+
+#include "bootstrap/wire.h"
+
+enum seat_state {
+  SEAT_EMPTY, /* this rank has not come */
+  SEAT_TAKEN, /* it is here */
+  SEAT_LEFT,  /* it said bye */
+  SEAT_LOST   /* its connection ended without a bye */
+};
+
+struct seat {
+  enum seat_state state;
+  uint32_t rounds;     /* cards it gave */
+  struct guest *guest; /* while TAKEN */
+  struct tt_record record;
+};
+
+enum guest_stage { GUEST_RECORD, GUEST_HEAD, GUEST_CARD, GUEST_REASON };
+
+/* One connection. Closed ones (fd -1) stay in the list until the callback ends. */
+struct guest {
+  struct tt_watcher watcher; /* first: callbacks get this */
+  struct tt_root *root;
+  struct guest *next;
+  uint32_t rank; /* what the handshake proved */
+  int seated;    /* it owns seats[rank] */
+  int told;      /* the last frame is on its way: what still comes in is thrown away */
+  int told_next; /* enum tt_frame_kind that follows what is going out now, or 0 */
+  enum guest_stage stage;
+  struct tt_intake in;
+  struct tt_record record;
+  struct tt_frame head_in, head_out;
+  struct tt_outlet out;
+  int full; /* the socket takes no more: EPOLLOUT is awaited */
+  char *reason;   /* TT_SENTENCE_BYTES, made when one is announced */
+  char *sentence; /* for this guest alone (a refused one), else NULL: the root's */
+  uint32_t code;  /* goes with sentence */
+};
+
+struct tt_root {
+  struct tt_timer timer;
+  struct tt_door *door;
+  struct tt_root *next; /* in tt_process.roots, if fixed */
+  struct tt_address where;
+  int fixed;
+  int ticking;
+  struct tt_record self;
+  uint64_t timeout_ns;
+  int64_t unreachable_ms;
+  uint64_t first_ns, log_ns, over_ns; /* first guest; next log line; when a failed root gives up */
+  struct guest *guests;
+  uint32_t guest_count;
+  uint32_t nranks; /* 0: nobody has said yet */
+  uint32_t reference; /* the rank that said it */
+  struct seat *seats;
+  uint32_t came, left, lost;
+  uint32_t rounds, arrived; /* complete rounds; cards of the one under way */
+  size_t len;               /* bytes of a card in the round under way */
+  uint8_t *cards[2];        /* by the round's last bit: one is going out while the other fills */
+  size_t room[2];
+  uint32_t look; /* the next rank whose process is looked at */
+  char twice[96];         /* note about a rank that was claimed twice, "" if none */
+  tuttiResult_t code;     /* tuttiSuccess until the start-up has failed */
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+/* Opens the root of `id` (mixed) at `where`; its real address goes to *at. With TT_ID_FIXED:
+ * tuttiInProgress while an earlier root of this process at the same address is needed.
+ * Errors: tuttiSystemError. */
+tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *where,
+                           const struct tt_settings *settings, struct tt_address *at);
+
+/* ---- root.c ---- */
+/* The start-up has failed: every guest is told, and so are those that come later. */
+void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A guest is here: time runs from the first one. */
+void tt_root_first(struct tt_root *root);
+/* Call at the end of every callback: frees closed guests, and the root when it is over. */
+void tt_root_settle(struct tt_root *root);
+
+/* ---- guest.c ---- */
+void tt_guest_come(void *root, const struct tt_hello *hello, int fd);
+void tt_guest_close(struct guest *guest);
+/* Frees the closed ones. */
+void tt_guests_sweep(struct tt_root *root);
+/* The last frame for this guest: FAILURE or LATER. */
+void tt_guest_tell(struct guest *guest, enum tt_frame_kind kind);
+/* Reads and handles what is there already. */
+void tt_guest_drain(struct guest *guest);
+void tt_guest_send_cards(struct guest *guest, const uint8_t *cards, size_t len);
+
+/* ---- seat.c ---- */
+/* The guest's record is complete; its frame head; its card; its reason. */
+void tt_seat_claim(struct guest *guest);
+void tt_seat_head(struct guest *guest);
+void tt_seat_card(struct guest *guest);
+void tt_seat_reason(struct guest *guest);
+/* The guest's connection ended, or its process died. */
+void tt_seat_lose(struct guest *guest, const char *how);
+/* 1 if the rank has done its part of what all wait for. */
+int tt_seat_is_in(const void *root, uint32_t rank);
+
+/* "rank 3 (pid 123 on host)" */
+#define TT_RANK_NAME_BYTES 128
+const char *tt_rank_name(uint32_t rank, const struct tt_record *record, char *text);
+
+#endif

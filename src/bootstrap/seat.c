@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the root makes of its guests' words: who sits where, rounds, and refusals. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap/root.h"
+
+const char *tt_rank_name(uint32_t rank, const struct tt_record *record, char *text)
+{
+  snprintf(text, TT_RANK_NAME_BYTES, "rank %u (pid %d on %s)", rank, (int)record->pid,
+           record->host_name);
+  return text;
+}
+
+int tt_seat_is_in(const void *owner, uint32_t rank)
+{
+  const struct tt_root *root = owner;
+  const struct seat *seat = &root->seats[rank];
+  if (root->came < root->nranks) return seat->state != SEAT_EMPTY;
+  return seat->rounds > root->rounds;
+}
+
+/* ---- who sits where ---------------------------------------------------------------------- */
+
+static int table_make(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  struct seat *seats = tt_alloc(guest->record.nranks, sizeof *seats);
+  if (!seats) {
+    tt_root_fail(root, tuttiSystemError, "no memory for the table of %u ranks", guest->record.nranks);
+    return 0;
+  }
+  root->seats = seats;
+  root->nranks = guest->record.nranks;
+  root->reference = guest->rank;
+  return 1;
+}
+
+/* 1 if this guest's record agrees with the root and with the first rank that came. */
+static int claim_agrees(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  const struct tt_record *mine = &guest->record;
+  const struct tt_record *first = root->seats ? &root->seats[root->reference].record : &root->self;
+  char name[TT_RANK_NAME_BYTES], other[TT_RANK_NAME_BYTES] = "the root";
+  tt_rank_name(guest->rank, mine, name);
+  if (root->seats) tt_rank_name(root->reference, first, other);
+  if (mine->version != root->self.version) {
+    tt_root_fail(root, tuttiInvalidUsage,
+                 "%s uses version %u of Tutti, %s version %u: install the same one everywhere", name,
+                 mine->version, other, root->self.version);
+    return 0;
+  }
+  if (!root->seats) return 1;
+  if (mine->nranks != root->nranks) {
+    tt_root_fail(root, tuttiInvalidUsage,
+                 "%s asks for %u ranks, %s for %u: nranks must be the same on all", name, mine->nranks,
+                 other, root->nranks);
+    return 0;
+  }
+  if (mine->agreement != first->agreement) {
+    tt_root_fail(root, tuttiInvalidUsage,
+                 "%s and %s have unlike settings (hash %016llx and %016llx): those that `tutti info` "
+                 "marks for the wire must be the same on all ranks",
+                 name, other, (unsigned long long)mine->agreement,
+                 (unsigned long long)first->agreement);
+    return 0;
+  }
+  return 1;
+}
+
+/* The first claimant keeps the seat: a healthy start-up is not ended by a stray second one. */
+static void claim_refuse(struct guest *guest, const struct seat *seat)
+{
+  struct tt_root *root = guest->root;
+  char name[TT_RANK_NAME_BYTES];
+  tt_rank_name(guest->rank, &seat->record, name);
+  guest->sentence = tt_alloc(1, TT_SENTENCE_BYTES);
+  if (!guest->sentence) {
+    tt_guest_close(guest);
+    return;
+  }
+  guest->code = tuttiInvalidUsage;
+  snprintf(guest->sentence, TT_SENTENCE_BYTES,
+           "rank %u is claimed twice with one id: by pid %d on %s, but %s came first: give every process "
+           "its own rank, and every communicator its own id",
+           guest->rank, (int)guest->record.pid, guest->record.host_name, name);
+  snprintf(root->twice, sizeof root->twice, "; rank %u was claimed twice, again by pid %d",
+           guest->rank, (int)guest->record.pid);
+  tt_log(TT_LOG_INFO, "%s", guest->sentence);
+  tt_guest_tell(guest, TT_FRAME_FAILURE);
+}
+
+/* The rank has come before. With a fixed id it may be on its way to the next communicator; what its
+ * first connection still has to say is heard before that is decided. */
+static void claim_again(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  struct seat *seat = &root->seats[guest->rank];
+  if (seat->guest) tt_guest_drain(seat->guest);
+  int gone = seat->state == SEAT_LEFT || (root->code && !seat->guest);
+  if (root->fixed && gone) tt_guest_tell(guest, TT_FRAME_LATER);
+  else if (root->code && seat->state != SEAT_LEFT) tt_guest_tell(guest, TT_FRAME_FAILURE);
+  else claim_refuse(guest, seat);
+}
+
+static void seat_take(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  struct seat *seat = &root->seats[guest->rank];
+  seat->state = SEAT_TAKEN;
+  seat->guest = guest;
+  seat->record = guest->record;
+  guest->seated = 1;
+  root->came++;
+}
+
+void tt_seat_claim(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  struct tt_record *record = &guest->record;
+  tt_record_clean(record);
+  int garbage = record->rank != guest->rank || record->nranks < 1 ||
+                record->nranks > TT_RANKS_MAX || guest->rank >= record->nranks;
+  if (garbage) {
+    tt_guest_close(guest);
+    return;
+  }
+  int agrees = root->code || claim_agrees(guest);
+  if (!root->seats && !table_make(guest)) agrees = 0;
+  int known = root->seats && guest->rank < root->nranks;
+  if (known && root->seats[guest->rank].state != SEAT_EMPTY) {
+    claim_again(guest);
+    return;
+  }
+  if (known) seat_take(guest); /* also after a failure: the root ends when all have heard of it */
+  if (root->code || !agrees) tt_guest_tell(guest, TT_FRAME_FAILURE);
+}
+
+/* ---- rounds --------------------------------------------------------------------------------- */
+
+/* A rank that said bye gives no more cards: whoever begins another round would wait for ever. */
+static int round_is_possible(struct tt_root *root)
+{
+  char left[TT_RANK_NAME_BYTES], name[TT_RANK_NAME_BYTES];
+  uint32_t gone = root->nranks, waits = root->nranks;
+  if (!root->left || !root->arrived) return 1;
+  for (uint32_t r = 0; r < root->nranks; r++) {
+    if (root->seats[r].state == SEAT_LEFT) gone = r;
+    if (root->seats[r].rounds > root->rounds) waits = r;
+  }
+  tt_root_fail(root, tuttiInternalError, "%s left the start-up after %u rounds, %s waits for another",
+               tt_rank_name(gone, &root->seats[gone].record, left), root->rounds,
+               tt_rank_name(waits, &root->seats[waits].record, name));
+  return 0;
+}
+
+/* The first card of a round decides its length. */
+static int round_open(struct guest *guest, size_t len)
+{
+  struct tt_root *root = guest->root;
+  unsigned half = root->rounds & 1;
+  size_t need = len * root->nranks;
+  if (root->room[half] < need) {
+    uint8_t *cards = tt_alloc(1, need);
+    if (!cards) {
+      tt_root_fail(root, tuttiSystemError, "no memory for %zu bytes of %u ranks' cards", need,
+                   root->nranks);
+      return 0;
+    }
+    tt_free(root->cards[half]);
+    root->cards[half] = cards;
+    root->room[half] = need;
+  }
+  root->len = len;
+  root->reference = guest->rank;
+  return 1;
+}
+
+static void head_of_card(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  struct seat *seat = &root->seats[guest->rank];
+  uint64_t len = guest->head_in.len;
+  int early = seat->rounds != root->rounds || tt_outlet_busy(&guest->out);
+  if (early || len < 1 || len > TT_CARD_BYTES) {
+    tt_seat_lose(guest, "broke the protocol of the start-up");
+    return;
+  }
+  if (!root->len && !round_open(guest, (size_t)len)) return;
+  if (len != root->len) {
+    char name[TT_RANK_NAME_BYTES], other[TT_RANK_NAME_BYTES];
+    tt_root_fail(root, tuttiInvalidUsage, "in round %u %s gives %llu bytes, %s %zu", root->rounds,
+                 tt_rank_name(guest->rank, &guest->record, name), (unsigned long long)len,
+                 tt_rank_name(root->reference, &root->seats[root->reference].record, other),
+                 root->len);
+    return;
+  }
+  guest->stage = GUEST_CARD;
+  tt_intake_set(&guest->in, root->cards[root->rounds & 1] + guest->rank * root->len, root->len);
+}
+
+void tt_seat_card(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  root->seats[guest->rank].rounds++;
+  root->arrived++;
+  if (!round_is_possible(root) || root->arrived < root->nranks) return;
+  const uint8_t *cards = root->cards[root->rounds & 1];
+  size_t len = root->len * root->nranks;
+  root->rounds++;
+  root->arrived = 0;
+  root->len = 0;
+  for (uint32_t r = 0; r < root->nranks; r++)
+    if (root->seats[r].guest) tt_guest_send_cards(root->seats[r].guest, cards, len);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------- */
+
+static void seat_leave(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  struct seat *seat = &root->seats[guest->rank];
+  if (!root->rounds || seat->rounds != root->rounds) {
+    tt_seat_lose(guest, "left before the start-up was complete");
+    return;
+  }
+  seat->state = SEAT_LEFT;
+  seat->guest = NULL;
+  root->left++;
+  tt_guest_close(guest);
+  round_is_possible(root);
+}
+
+void tt_seat_head(struct guest *guest)
+{
+  const struct tt_frame *head = &guest->head_in;
+  switch (head->kind) {
+  case TT_FRAME_CARD:
+    head_of_card(guest);
+    return;
+  case TT_FRAME_BYE:
+    seat_leave(guest);
+    return;
+  case TT_FRAME_FAILURE:
+    if (!guest->reason) guest->reason = tt_alloc(1, TT_SENTENCE_BYTES);
+    if (!guest->reason || head->len != TT_SENTENCE_BYTES) break;
+    guest->stage = GUEST_REASON;
+    tt_intake_set(&guest->in, guest->reason, TT_SENTENCE_BYTES);
+    return;
+  default:
+    break;
+  }
+  tt_seat_lose(guest, "broke the protocol of the start-up");
+}
+
+void tt_seat_reason(struct guest *guest)
+{
+  struct tt_root *root = guest->root;
+  char name[TT_RANK_NAME_BYTES];
+  uint32_t code = guest->head_in.code;
+  int is_error = code > tuttiSuccess && code < tuttiInProgress;
+  tt_text_clean(guest->reason, TT_SENTENCE_BYTES);
+  guest->told = 1; /* it knows */
+  tt_root_fail(root, is_error ? (tuttiResult_t)code : tuttiRemoteError, "%s gave up: %s",
+               tt_rank_name(guest->rank, &guest->record, name), guest->reason);
+}
+
+void tt_seat_lose(struct guest *guest, const char *how)
+{
+  struct tt_root *root = guest->root;
+  int error = errno;
+  tt_guest_close(guest);
+  if (!guest->seated) return;
+  struct seat *seat = &root->seats[guest->rank];
+  seat->state = SEAT_LOST;
+  seat->guest = NULL;
+  root->lost++;
+  if (root->code) return;
+  char name[TT_RANK_NAME_BYTES];
+  tt_rank_name(guest->rank, &guest->record, name);
+  if (!how && tt_record_is_dead(&guest->record, &root->self)) how = "died";
+  if (how)
+    tt_root_fail(root, tuttiRemoteError, "%s %s during start-up", name, how);
+  else
+    tt_root_fail(root, tuttiRemoteError, "%s ended its connection during start-up (%s): it died or gave up",
+                 name, error ? strerror(error) : "closed");
+}

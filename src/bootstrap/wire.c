@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "bootstrap/wire.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void tt_intake_set(struct tt_intake *intake, void *at, size_t want)
+{
+  *intake = (struct tt_intake){.at = at, .want = want};
+}
+
+int tt_intake_read(struct tt_intake *intake, int fd)
+{
+  while (intake->got < intake->want) {
+    ssize_t n = recv(fd, (char *)intake->at + intake->got, intake->want - intake->got, MSG_DONTWAIT);
+    if (n > 0) {
+      intake->got += (size_t)n;
+    } else if (n == 0) {
+      errno = 0;
+      return -1;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return 0;
+    } else if (errno != EINTR) {
+      return -1;
+    }
+  }
+  return 1;
+}
+
+void tt_outlet_set(struct tt_outlet *outlet, const void *head, size_t head_len, const void *body,
+                   size_t body_len)
+{
+  *outlet = (struct tt_outlet){.part = {head, body}, .len = {head_len, body_len}};
+}
+
+int tt_outlet_busy(const struct tt_outlet *outlet)
+{
+  return outlet->sent < outlet->len[0] + outlet->len[1];
+}
+
+/* What is left of both parts, for one sendmsg; returns the number of pieces. */
+static size_t outlet_pieces(const struct tt_outlet *outlet, struct iovec pieces[2])
+{
+  size_t count = 0, skip = outlet->sent;
+  for (int i = 0; i < 2; i++) {
+    size_t done = skip < outlet->len[i] ? skip : outlet->len[i];
+    skip -= done;
+    if (done == outlet->len[i]) continue;
+    pieces[count].iov_base = (void *)(uintptr_t)((const char *)outlet->part[i] + done);
+    pieces[count++].iov_len = outlet->len[i] - done;
+  }
+  return count;
+}
+
+int tt_outlet_write(struct tt_outlet *outlet, int fd)
+{
+  while (tt_outlet_busy(outlet)) {
+    struct iovec pieces[2];
+    struct msghdr message = {.msg_iov = pieces};
+    message.msg_iovlen = outlet_pieces(outlet, pieces);
+    ssize_t n = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0) outlet->sent += (size_t)n;
+    else if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+    else if (errno != EINTR) return -1;
+  }
+  return 1;
+}
+
+void tt_socket_guard(int fd, int64_t unreachable_ms)
+{
+  int on = 1, tries = 3;
+  int seconds = (int)((unreachable_ms + 2999) / 3000);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+uint64_t tt_sight(void)
+{
+  uint64_t names = tt_pid_namespace();
+  if (!names || access("/proc/self/stat", R_OK) != 0) return 0;
+  uint64_t sight = (tt_host_id(NULL) ^ names) * 0x9e3779b97f4a7c15u;
+  return sight ? sight : 1;
+}
+
+void tt_record_fill(struct tt_record *record)
+{
+  *record = (struct tt_record){.version = TUTTI_VERSION_CODE, .pid = (int32_t)getpid()};
+  record->sight = tt_sight();
+  record->start = tt_process_start(getpid());
+  tt_host_name(record->host_name);
+}
+
+void tt_text_clean(char *text, size_t size)
+{
+  text[size - 1] = 0;
+  for (; *text; text++)
+    if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+}
+
+void tt_record_clean(struct tt_record *record)
+{
+  tt_text_clean(record->host_name, sizeof record->host_name);
+}
+
+int tt_record_is_dead(const struct tt_record *other, const struct tt_record *self)
+{
+  if (other->pid <= 0 || other->pid == self->pid) return 0;
+  if (!self->sight || other->sight != self->sight || other->host != self->host) return 0;
+  return tt_process_life(other->pid, other->start) == TT_LIFE_DEAD;
+}
+
+const char *tt_ranks_text(int (*is_in)(const void *owner, uint32_t rank), const void *owner,
+                          uint32_t nranks, char *text, size_t size)
+{
+  char list[200] = "";
+  size_t used = 0;
+  uint32_t count = 0;
+  for (uint32_t first = 0; first < nranks; first++) {
+    if (is_in(owner, first)) continue;
+    uint32_t last = first;
+    while (last + 1 < nranks && !is_in(owner, last + 1)) last++;
+    count += last - first + 1;
+    if (used + 32 > sizeof list) {
+      strcpy(list + used, ", ...");
+      break;
+    }
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", first);
+    if (last > first) used += (size_t)snprintf(list + used, sizeof list - used, "-%u", last);
+    first = last;
+  }
+  snprintf(text, size, "rank%s %s of %u", count == 1 ? "" : "s", list, nranks);
+  return text;
+}
