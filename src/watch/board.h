@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shared board of one host: what its ranks show each other in memory. Nobody here ever waits, not
+ * even for a writer that died half-way, and nothing that others wrote is believed: it is copied once
+ * and checked then.
+ *
+ * Layout: the head, nranks words that tell who left, a seat per rank of the host in ascending order
+ * of ranks. */
+#ifndef TT_WATCH_BOARD_H
+#define TT_WATCH_BOARD_H
+
+#include <stdalign.h>
+
+#include "watch/watch.h"
+
+#define TT_LINE 64
+
+/* One published call. `op` is cleared first and written last; numbers never come back, so a reader
+ * that finds the wanted number before and after copying has a whole call. */
+struct tt_call_line {
+  alignas(TT_LINE) _Atomic uint64_t op;
+  _Atomic uint64_t count, kind, reserved;
+};
+
+/* A failure as one rank wrote it: once, before the head named that rank the winner. */
+struct tt_slip {
+  int32_t code, culprit, detector, zero;
+  uint64_t op;
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+/* What one rank shows. beat belongs to its service thread; entered, finished and calls to the thread
+ * inside a call; the slip to whoever holds the service lock of that rank's process. */
+struct tt_seat {
+  alignas(TT_LINE) _Atomic uint64_t beat; /* 0: not attached yet */
+  alignas(TT_LINE) _Atomic uint64_t entered;
+  _Atomic uint64_t finished;
+  struct tt_call_line calls[TT_CALLS];
+  alignas(TT_LINE) struct tt_slip slip;
+};
+
+struct tt_board_head {
+  uint64_t magic;
+  uint32_t nranks, nseats;
+  alignas(TT_LINE) _Atomic uint32_t winner; /* 1 + seat whose slip is the record; 0: no failure */
+  _Atomic uint64_t warned_op;               /* newest operation that a rank of this host warned about */
+};
+
+/* A process's view of the memory; the sizes are its own, never those in the head. */
+struct tt_board {
+  struct tt_board_head *head; /* NULL: no board yet */
+  _Atomic uint64_t *gone;     /* nranks words, see tt_gone_make */
+  struct tt_seat *seats;
+  int nranks, nseats;
+};
+
+size_t tt_board_len(int nranks, int nseats);
+
+/* Writes the head into zeroed memory. */
+void tt_board_format(void *memory, int nranks, int nseats);
+
+/* Views memory of tt_board_len bytes; 0 if its head is not what format writes. */
+int tt_board_view(struct tt_board *board, void *memory, int nranks, int nseats);
+
+/* ---- who left: 0 while a rank is in, else its last finished operation, whether it was inside the next
+ * one, and how it left ---- */
+
+static inline uint64_t tt_gone_make(uint64_t finished, int inside, int aborted)
+{
+  return finished << 3 | (inside ? 4u : 0u) | (aborted ? 2u : 0u) | 1u;
+}
+static inline uint64_t tt_gone_finished(uint64_t gone) { return gone >> 3; }
+static inline int tt_gone_inside(uint64_t gone) { return (gone & 4u) != 0; }
+static inline int tt_gone_aborted(uint64_t gone) { return (gone & 2u) != 0; }
+
+static inline uint64_t tt_board_gone(const struct tt_board *board, int rank)
+{
+  return atomic_load_explicit(&board->gone[rank], memory_order_acquire);
+}
+
+/* The first word about a rank counts. */
+void tt_board_leave(struct tt_board *board, int rank, uint64_t gone);
+
+/* ---- published calls ---- */
+
+void tt_seat_publish(struct tt_seat *seat, const struct tt_call *call);
+
+static inline void tt_seat_finish(struct tt_seat *seat, uint64_t op)
+{
+  atomic_store_explicit(&seat->finished, op, memory_order_release);
+}
+static inline uint64_t tt_seat_entered(const struct tt_seat *seat)
+{
+  return atomic_load_explicit(&seat->entered, memory_order_acquire);
+}
+static inline uint64_t tt_seat_finished(const struct tt_seat *seat)
+{
+  return atomic_load_explicit(&seat->finished, memory_order_acquire);
+}
+
+/* Copies call number `op` into *call; 0 if it is not there, or not any more. */
+int tt_seat_call(const struct tt_seat *seat, uint64_t op, struct tt_call *call);
+
+/* The same for the newest call; 0 if there is none. */
+int tt_seat_latest(const struct tt_seat *seat, struct tt_call *call);
+
+/* ---- the failure record ---- */
+
+/* Makes *failure the board's record if it has none. `seat` is the writer's own and has not recorded
+ * before. The decision is one compare-and-swap after the slip is written, so a writer that dies before
+ * it has not won and holds up nobody. */
+void tt_board_record(struct tt_board *board, int seat, const struct tt_failure *failure);
+
+/* The seat whose slip is the record, -1 if there is none, nseats if the word makes no sense. */
+int tt_board_winner(const struct tt_board *board);
+
+/* Copies the slip of `seat`; 0 if there is no such seat or the slip fails the check below. */
+int tt_board_slip(const struct tt_board *board, int seat, struct tt_failure *failure);
+
+/* What every record written by others must pass: code and ranks in range. The sentence is ended, and
+ * bytes that would disturb a terminal become '?'. */
+int tt_failure_check(struct tt_failure *failure, int nranks);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the ranks called: published, compared, and missed. These run in the thread inside the call. */
+#include <stdio.h>
+#include <string.h>
+
+#include "watch/private.h"
+
+#define SHOW_NS 20000000u     /* waiting for longer, our call is shown to neighbours on other hosts */
+#define PASSED_NS 1000000000u /* a rank this long past our call, beyond its ring, cannot have matched it */
+#define NAMES_MAX 4           /* late ranks named in a sentence */
+
+void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call)
+{
+  if (watch->own) tt_seat_publish(watch->own, call);
+}
+
+void tt_watch_finish(struct tt_watch *watch, uint64_t op)
+{
+  if (watch->own) tt_seat_finish(watch->own, op);
+}
+
+int tt_calls_differ(const struct tt_call *a, const struct tt_call *b)
+{
+  return a->count != b->count || a->collective != b->collective || a->type != b->type ||
+         a->redop != b->redop || a->algo != b->algo || a->root != b->root ||
+         a->reserved != b->reserved;
+}
+
+/* ---- compare ---- */
+
+static tuttiResult_t record_differ(struct tt_watch *watch, const struct tt_call *mine, int peer,
+                                   const struct tt_call *theirs)
+{
+  char text[TT_SENTENCE_BYTES];
+  tt_differ_text(watch, mine, peer, theirs, text);
+  return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
+}
+
+/* The peer's ring no longer has our call. For a moment that can be right: we may be the last to notice that the call
+ * is complete. */
+static void passed(struct tt_watch *watch, const struct tt_call *call, int peer, uint64_t now)
+{
+  char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
+  if (watch->wait.passed_ns == 0) watch->wait.passed_ns = now;
+  if (now - watch->wait.passed_ns < PASSED_NS) return;
+  snprintf(text, sizeof text, "calls differ between ranks: %s is gone from %s, in which this rank waits: it is at #%llu",
+           tt_watch_rank_text(watch, peer, name, sizeof name), tt_call_text(call, what, sizeof what),
+           (unsigned long long)tt_seat_entered(watch->peers[peer].seat));
+  tt_watch_fail(watch, tuttiInvalidUsage, peer, call->op, text);
+}
+
+static void compare_with(struct tt_watch *watch, const struct tt_call *call, int peer, uint64_t now)
+{
+  const struct tt_seat *seat = watch->peers[peer].seat;
+  uint64_t entered = tt_seat_entered(seat);
+  struct tt_call theirs;
+  if (entered < call->op) return;
+  if (tt_seat_call(seat, call->op, &theirs)) {
+    if (tt_calls_differ(call, &theirs)) record_differ(watch, call, peer, &theirs);
+  } else if (entered - call->op >= TT_CALLS) {
+    passed(watch, call, peer, now);
+  }
+}
+
+/* A rank that left without finishing the call never will. */
+static void check_left(struct tt_watch *watch, const struct tt_call *call, int peer)
+{
+  char text[TT_SENTENCE_BYTES];
+  uint64_t gone = tt_board_gone(&watch->board, peer);
+  if (!gone || peer == watch->rank || tt_gone_finished(gone) >= call->op) return;
+  tt_left_text(watch, peer, call, text);
+  tt_watch_fail(watch, tuttiRemoteError, peer, call->op, text);
+}
+
+/* ---- late ranks ---- */
+
+/* Names the ranks that have not entered `op` into text; returns how many there are, and the lowest in *first. */
+static int late_names(const struct tt_watch *watch, uint64_t op, int *first, char text[TT_SENTENCE_BYTES / 2])
+{
+  char name[TT_RANK_TEXT_BYTES];
+  size_t used = 0, size = TT_SENTENCE_BYTES / 2;
+  int late = 0;
+  *first = -1;
+  text[0] = 0;
+  for (int i = 0; i < watch->nseen; i++) {
+    int rank = watch->seen[i];
+    if (tt_seat_entered(watch->peers[rank].seat) >= op) continue;
+    if (late == 0) *first = rank;
+    if (late++ >= NAMES_MAX || used + 1 >= size) continue;
+    int n = snprintf(text + used, size - used, "%s%.*s", late > 1 ? ", " : "", 58,
+                     tt_watch_rank_text(watch, rank, name, sizeof name));
+    used += n > 0 ? (size_t)n : 0;
+  }
+  if (late > NAMES_MAX && used < size)
+    snprintf(text + used, size - used, " and %d more", late - NAMES_MAX);
+  return late;
+}
+
+static void show_all(const struct tt_watch *watch)
+{
+  char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES];
+  struct tt_call call;
+  for (int i = 0; i < watch->nseen; i++) {
+    int rank = watch->seen[i];
+    const struct tt_seat *seat = watch->peers[rank].seat;
+    int known = tt_seat_latest(seat, &call);
+    tt_log(TT_LOG_INFO, "%s %s %s", tt_watch_rank_text(watch, rank, name, sizeof name),
+           !known ? "has called" : call.op > tt_seat_finished(seat) ? "is inside" : "has finished",
+           known ? tt_call_text(&call, what, sizeof what) : "nothing yet");
+  }
+}
+
+/* True for the first rank of the host that comes to warn about `op`. */
+static int first_to_warn(struct tt_watch *watch, uint64_t op)
+{
+  _Atomic uint64_t *warned = &watch->board.head->warned_op;
+  uint64_t before = atomic_load_explicit(warned, memory_order_relaxed);
+  return before < op && atomic_compare_exchange_strong(warned, &before, op);
+}
+
+static void warn_late(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
+{
+  char names[TT_SENTENCE_BYTES / 2], what[TT_CALL_TEXT_BYTES];
+  int first;
+  watch->wait.warned = 1;
+  if (!late_names(watch, call->op, &first, names) || !first_to_warn(watch, call->op)) return;
+  tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s to enter it",
+         tt_call_text(call, what, sizeof what), (unsigned long long)(waited_ns / 1000000u), names);
+  if (tt_log_wants(TT_LOG_INFO)) show_all(watch);
+}
+
+static void time_out(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
+{
+  char names[TT_SENTENCE_BYTES / 2], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
+  int first, late = late_names(watch, call->op, &first, names);
+  unsigned long long limit_ms = watch->timeout_ns / 1000000u;
+  tt_call_text(call, what, sizeof what);
+  if (late)
+    snprintf(text, sizeof text, "%s did not enter %s within the timeout of %llu ms", names, what, limit_ms);
+  else if (waited_ns < watch->timeout_ns + TT_GRACE_NS)
+    return; /* the late rank is one that others can see: let them name it */
+  else
+    snprintf(text, sizeof text, "%s made no progress for the timeout of %llu ms, though every rank that can be seen "
+             "from %s has entered it", what, limit_ms, tt_watch_rank_text(watch, watch->rank, names, sizeof names));
+  tt_watch_fail(watch, tuttiRemoteError, first, call->op, text);
+}
+
+static void check_board(struct tt_watch *watch)
+{
+  if (tt_board_winner(&watch->board) < 0) return;
+  tt_service_lock();
+  tt_record_adopt(watch);
+  tt_service_unlock();
+}
+
+void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns)
+{
+  if (!watch->own || atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
+  if (watch->wait.op != call->op) watch->wait = (struct tt_wait){.op = call->op};
+  uint64_t now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
+  check_board(watch);
+  for (int i = 0; i < watch->nseen; i++) compare_with(watch, call, watch->seen[i], now);
+  for (int rank = 0; rank < watch->nranks; rank++) check_left(watch, call, rank);
+  if (waited >= SHOW_NS && !watch->wait.shown) {
+    watch->wait.shown = 1;
+    atomic_store_explicit(&watch->control.show, 1, memory_order_relaxed);
+  }
+  if (waited >= watch->late_warn_ns && !watch->wait.warned) warn_late(watch, call, waited);
+  if (watch->timeout_ns && waited >= watch->timeout_ns) time_out(watch, call, waited);
+}
+
+/* ---- mismatch seen by a transport ---- */
+
+/* Both ranks' calls of number `op`, if they are known and differ. */
+static int known_to_differ(const struct tt_watch *watch, int peer, uint64_t op, struct tt_call pair[2])
+{
+  const struct tt_seat *seat = watch->peers[peer].seat;
+  return seat && tt_seat_call(watch->own, op, &pair[0]) && tt_seat_call(seat, op, &pair[1]) &&
+         tt_calls_differ(&pair[0], &pair[1]);
+}
+
+/* The operation number whose low 32 bits travelled, next to `near`. */
+static uint64_t widen(uint32_t op, uint64_t near)
+{
+  return near + (uint64_t)(int64_t)(int32_t)(op - (uint32_t)near);
+}
+
+tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer,
+                                uint64_t word, const struct tt_call *theirs)
+{
+  char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], seen[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
+  struct tt_call pair[2];
+  uint64_t op = widen(tt_word_op(word), mine->op);
+  if (theirs && theirs->op == mine->op && tt_calls_differ(mine, theirs))
+    return record_differ(watch, mine, peer, theirs);
+  if (known_to_differ(watch, peer, mine->op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
+  if (theirs && theirs->op != mine->op && tt_seat_call(watch->own, theirs->op, &pair[0]) &&
+      tt_calls_differ(&pair[0], theirs))
+    return record_differ(watch, &pair[0], peer, theirs);
+  if (known_to_differ(watch, peer, op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
+  if (theirs && theirs->op)
+    tt_call_text(theirs, seen, sizeof seen);
+  else
+    snprintf(seen, sizeof seen, "%s #%llu", op == mine->op ? "another call as operation" : "operation",
+             (unsigned long long)op);
+  char own[TT_RANK_TEXT_BYTES];
+  snprintf(text, sizeof text, "calls differ between ranks: %s called %s, but %s sent a message of %s",
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(mine, what, sizeof what),
+           tt_watch_rank_text(watch, peer, name, sizeof name), seen);
+  return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
+}

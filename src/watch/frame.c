@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "watch/frame.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "watch/board.h"
+
+#define FRAME_MAGIC 0x31637474u /* "ttc1" */
+
+/* Cursor over the 64 bytes; all fields lie at fixed places, so nothing can run over. */
+static uint8_t *put4(uint8_t *at, uint32_t value)
+{
+  value = htole32(value);
+  memcpy(at, &value, 4);
+  return at + 4;
+}
+
+static uint8_t *put8(uint8_t *at, uint64_t value)
+{
+  value = htole64(value);
+  memcpy(at, &value, 8);
+  return at + 8;
+}
+
+static uint32_t get4(const uint8_t *at)
+{
+  uint32_t value;
+  memcpy(&value, at, 4);
+  return le32toh(value);
+}
+
+static uint64_t get8(const uint8_t *at)
+{
+  uint64_t value;
+  memcpy(&value, at, 8);
+  return le64toh(value);
+}
+
+static void put_call(uint8_t *at, const struct tt_call *call)
+{
+  at = put8(at, call->op);
+  at = put8(at, call->count);
+  *at++ = call->collective;
+  *at++ = call->type;
+  *at++ = call->redop;
+  *at++ = call->algo;
+  at = put4(at, (uint32_t)call->root);
+  put8(at, call->reserved);
+}
+
+static void get_call(const uint8_t *at, struct tt_call *call)
+{
+  call->op = get8(at);
+  call->count = get8(at + 8);
+  call->collective = at[16];
+  call->type = at[17];
+  call->redop = at[18];
+  call->algo = at[19];
+  call->root = (int32_t)get4(at + 20);
+  call->reserved = get8(at + 24);
+}
+
+size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_BYTES])
+{
+  memset(bytes, 0, TT_FRAME_BYTES);
+  uint8_t *at = put4(bytes, FRAME_MAGIC);
+  at = put4(at, frame->type);
+  put4(at, (uint32_t)frame->rank);
+  uint8_t *body = bytes + 16;
+  switch (frame->type) {
+  case TT_FRAME_BEAT:
+    put_call(body, &frame->beat.call);
+    put8(body + 32, frame->beat.finished);
+    break;
+  case TT_FRAME_GONE: put8(body, frame->gone); break;
+  case TT_FRAME_VOUCH: put8(body, frame->stamp); break;
+  case TT_FRAME_RECORD:
+    body = put4(body, (uint32_t)frame->record.code);
+    body = put4(body, (uint32_t)frame->record.culprit);
+    put8(body, frame->record.op);
+    memcpy(bytes + TT_FRAME_BYTES, frame->record.sentence, TT_SENTENCE_BYTES);
+    return TT_FRAME_MAX_BYTES;
+  }
+  return TT_FRAME_BYTES;
+}
+
+static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
+{
+  const uint8_t *body = bytes + 16;
+  switch (frame->type) {
+  case TT_FRAME_BEAT:
+    get_call(body, &frame->beat.call);
+    frame->beat.finished = get8(body + 32);
+    return 1;
+  case TT_FRAME_GONE:
+    frame->gone = get8(body);
+    return frame->gone != 0;
+  case TT_FRAME_VOUCH:
+    frame->stamp = get8(body);
+    return 1;
+  }
+  frame->record.code = (tuttiResult_t)get4(body);
+  frame->record.culprit = (int32_t)get4(body + 4);
+  frame->record.op = get8(body + 8);
+  frame->record.detector = frame->rank;
+  memcpy(frame->record.sentence, bytes + TT_FRAME_BYTES, TT_SENTENCE_BYTES);
+  return tt_failure_check(&frame->record, nranks);
+}
+
+/* Length of the frame whose first 16 bytes are there; 0 if they are wrong. */
+static size_t frame_len(const uint8_t *bytes, int nranks)
+{
+  uint32_t type = get4(bytes + 4), rank = get4(bytes + 8);
+  if (get4(bytes) != FRAME_MAGIC || get4(bytes + 12) != 0 || rank >= (uint32_t)nranks) return 0;
+  if (type < TT_FRAME_BEAT || type > TT_FRAME_RECORD) return 0;
+  return type == TT_FRAME_RECORD ? TT_FRAME_MAX_BYTES : TT_FRAME_BYTES;
+}
+
+static int fill(struct tt_frame_reader *reader, const uint8_t **data, size_t *len, size_t want)
+{
+  size_t missing = want - reader->have, n = *len < missing ? *len : missing;
+  memcpy(reader->bytes + reader->have, *data, n);
+  reader->have += n;
+  *data += n;
+  *len -= n;
+  return reader->have == want;
+}
+
+int tt_frame_step(struct tt_frame_reader *reader, const uint8_t **data, size_t *len, int nranks,
+                  struct tt_frame *frame)
+{
+  if (reader->have < TT_FRAME_BYTES && !fill(reader, data, len, TT_FRAME_BYTES)) return 0;
+  size_t want = frame_len(reader->bytes, nranks);
+  if (want == 0) return -1;
+  if (!fill(reader, data, len, want)) return 0;
+  reader->have = 0;
+  memset(frame, 0, sizeof *frame);
+  frame->type = get4(reader->bytes + 4);
+  frame->rank = (int32_t)get4(reader->bytes + 8);
+  return decode(reader->bytes, nranks, frame) ? 1 : -1;
+}

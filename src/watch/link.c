@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One control link: frames out, frames in, and its two ends. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "watch/private.h"
+
+/* ---- sending ---- */
+
+void tt_link_flush(struct tt_control_link *link)
+{
+  while (link->watcher.fd >= 0 && link->out_begin < link->out_end) {
+    ssize_t n = send(link->watcher.fd, link->out + link->out_begin, link->out_end - link->out_begin,
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      link->out_begin += (size_t)n;
+      continue;
+    }
+    if (errno == EINTR) continue;
+    /* A broken connection is noticed by reading, after what the peer still said. */
+    return;
+  }
+  link->out_begin = link->out_end = 0;
+}
+
+/* Returns 0 if there is no room. */
+int tt_link_send(struct tt_control_link *link, const struct tt_frame *frame)
+{
+  if (link->state != TT_CONTROL_UP) return 0;
+  if (link->out_size - link->out_end < TT_FRAME_MAX_BYTES) {
+    memmove(link->out, link->out + link->out_begin, link->out_end - link->out_begin);
+    link->out_end -= link->out_begin;
+    link->out_begin = 0;
+  }
+  if (link->out_size - link->out_end < TT_FRAME_MAX_BYTES) return 0;
+  link->out_end += tt_frame_encode(frame, link->out + link->out_end);
+  tt_link_flush(link);
+  return 1;
+}
+
+void tt_link_beat(struct tt_control_link *link)
+{
+  struct tt_watch *watch = link->watch;
+  struct tt_frame frame = {.type = TT_FRAME_BEAT, .rank = watch->rank};
+  if (link->out_begin < link->out_end) return; /* the socket is full: no beat is better than a queue of them */
+  frame.beat.finished = tt_seat_finished(watch->own);
+  if (!tt_seat_latest(watch->own, &frame.beat.call)) frame.beat.call.op = 0;
+  link->beat_ns = watch->now_ns;
+  tt_link_send(link, &frame);
+}
+
+/* ---- its end ---- */
+
+void tt_link_close(struct tt_control_link *link)
+{
+  if (link->watcher.fd < 0) return;
+  if (link->state == TT_CONTROL_UP) tt_watcher_remove(&link->watcher);
+  close(link->watcher.fd);
+  link->watcher.fd = -1;
+}
+
+static void link_end(struct tt_control_link *link, const char *how)
+{
+  struct tt_watch *watch = link->watch;
+  tt_link_close(link);
+  link->ended_ns = watch->clock_ns;
+  snprintf(link->how, sizeof link->how, "%s", how);
+  /* A dialler that gave up on an answer of ours that was lost on the way will dial again. */
+  int again = !watch->ready && !link->spoke && watch->rank > link->peer;
+  link->state = again ? TT_CONTROL_AWAITED : TT_CONTROL_ENDED;
+}
+
+/* ---- receiving ---- */
+
+static void take_beat(struct tt_control_link *link, const struct tt_frame *frame)
+{
+  struct tt_watch *watch = link->watch;
+  const struct tt_call *theirs = &frame->beat.call;
+  struct tt_call ours;
+  if (theirs->op > tt_seat_entered(&link->seat)) tt_seat_publish(&link->seat, theirs);
+  tt_seat_finish(&link->seat, frame->beat.finished);
+  /* We may have left that call long ago, without noticing that it differed. */
+  if (tt_seat_call(watch->own, theirs->op, &ours) && tt_calls_differ(&ours, theirs)) {
+    char text[TT_SENTENCE_BYTES];
+    tt_differ_text(watch, &ours, link->peer, theirs, text);
+    tt_record_found(watch, tuttiInvalidUsage, link->peer, text);
+  }
+}
+
+static void take_record(struct tt_control_link *link, const struct tt_frame *frame)
+{
+  link->record_told = 1; /* it need not get it back */
+  if (tt_record_set(link->watch, &frame->record))
+    tt_log(TT_LOG_INFO, "learned of a failure from rank %d: %s", frame->record.detector,
+           frame->record.sentence);
+}
+
+/* Returns 0 if the frame makes no sense. */
+static int take(struct tt_control_link *link, const struct tt_frame *frame)
+{
+  struct tt_watch *watch = link->watch;
+  link->spoke = 1;
+  link->heard_ns = watch->clock_ns;
+  switch (frame->type) {
+  case TT_FRAME_BEAT:
+    if (frame->rank != link->peer) return 0;
+    take_beat(link, frame);
+    return 1;
+  case TT_FRAME_GONE:
+    if (frame->rank == watch->rank) return 1; /* our own farewell came round */
+    tt_board_leave(&watch->board, frame->rank, frame->gone);
+    tt_control_tell(watch);
+    return 1;
+  case TT_FRAME_VOUCH:
+    tt_control_pass(watch, frame->rank, frame->stamp);
+    return 1;
+  }
+  take_record(link, frame);
+  return 1;
+}
+
+/* Returns 0 if the bytes are no frames of ours. */
+static int digest(struct tt_control_link *link, const uint8_t *data, size_t len)
+{
+  struct tt_frame frame;
+  int step;
+  while ((step = tt_frame_step(&link->reader, &data, &len, link->watch->nranks, &frame)) == 1)
+    if (!take(link, &frame)) return 0;
+  return step == 0;
+}
+
+static void link_ready(struct tt_watcher *watcher, uint32_t events)
+{
+  struct tt_control_link *link = (struct tt_control_link *)watcher;
+  uint8_t bytes[4096];
+  (void)events;
+  for (int round = 0; round < 8; round++) {
+    ssize_t n = recv(watcher->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (n <= 0) {
+      link_end(link, n == 0 ? "its control connection was closed without a farewell" : strerror(errno));
+      return;
+    }
+    if (!digest(link, bytes, (size_t)n)) {
+      link_end(link, "it sent control frames that make no sense");
+      return;
+    }
+  }
+}
+
+/* ---- its begin ---- */
+
+tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *link, int peer)
+{
+  link->watch = watch;
+  link->peer = peer;
+  link->watcher.fd = -1;
+  link->watcher.ready = link_ready;
+  link->out_size = (size_t)(watch->nranks + 4) * TT_FRAME_BYTES + 4 * TT_FRAME_MAX_BYTES;
+  link->out = tt_alloc(link->out_size, 1);
+  if (!link->out) return tt_fail(tuttiSystemError, "no memory for a control link (%zu bytes)", link->out_size);
+  if (!watch->peers[peer].local) watch->peers[peer].seat = &link->seat;
+  if (peer < watch->rank) return tuttiSuccess;
+  struct tt_hello hello = {
+      .kind = TT_HELLO_CONTROL, .src = (uint32_t)watch->rank, .dst = (uint32_t)peer};
+  return tt_dial_start(&link->dial, &watch->members[peer].control, &watch->pass, &hello,
+                       watch->deadline_ns);
+}
+
+tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd)
+{
+  struct tt_watch *watch = link->watch;
+  int on = 1, limit_ms = (int)(watch->limits.unreachable_ns / 1000000u);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
+  link->watcher.fd = fd;
+  link->heard_ns = watch->clock_ns;
+  link->reader.have = link->out_begin = link->out_end = 0;
+  tuttiResult_t result = tt_watcher_add(&link->watcher, EPOLLIN);
+  if (result != tuttiSuccess) return result;
+  link->state = TT_CONTROL_UP;
+  for (int rank = 0; rank < watch->nranks; rank++) {
+    uint64_t gone = tt_board_gone(&watch->board, rank);
+    struct tt_frame frame = {.type = TT_FRAME_GONE, .rank = rank, .gone = gone};
+    if (gone && rank != link->peer) tt_link_send(link, &frame);
+  }
+  tt_link_beat(link);
+  tt_control_tell(watch);
+  return tuttiSuccess;
+}
+
+
+void tt_link_destroy(struct tt_control_link *link)
+{
+  uint8_t bytes[1024];
+  int fd = link->watcher.fd;
+  if (fd >= 0 && link->state == TT_CONTROL_UP) {
+    tt_link_flush(link);
+    /* Closing a socket with unread bytes would reset the connection, and the farewell could be lost. */
+    shutdown(fd, SHUT_WR);
+    for (int i = 0; i < 64 && recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0; i++) continue;
+  }
+  tt_link_close(link);
+  tt_free(link->out);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The parts of a watch. Unless a comment says otherwise, functions here are called with the service lock
+ * held, and fields are guarded by it. */
+#ifndef TT_WATCH_PRIVATE_H
+#define TT_WATCH_PRIVATE_H
+
+#include "watch/board.h"
+#include "watch/control.h"
+#include "watch/life.h"
+#include "watch/watch.h"
+
+#define TT_TICK_NS 10000000u   /* period of the beat */
+#define TT_GRACE_NS 500000000u /* how long a cause may take to become known */
+#define TT_RANK_TEXT_BYTES 128
+
+/* What this rank knows of another one. */
+struct tt_peer {
+  struct tt_seat *seat;    /* on the board, or of a control link; NULL: cannot be seen from here */
+  uint64_t beat, beat_ns;  /* last value, and when it was new on the watch's clock */
+  uint64_t probed_ns;      /* last look at /proc */
+  uint64_t stopped_ns;     /* since when /proc says stopped; 0: it does not */
+  uint64_t vouched;        /* newest stamp of a VOUCH frame about it */
+  _Atomic uint64_t suspected_ns; /* first tt_watch_suspect; any thread */
+  uint8_t local;           /* it has a seat on our board */
+  uint8_t served;          /* leader: it was sent the board */
+  uint8_t trusted;         /* /proc was seen to know it while it was beating */
+  uint8_t lies;            /* how often /proc called it dead while it was beating */
+  uint8_t traced_warned;
+  uint8_t gone_told;       /* its leaving was sent to all control links */
+};
+
+/* State of the thread that waits in a call (tt_watch_compare); nobody else's. */
+struct tt_wait {
+  uint64_t op;        /* the call it is about; the rest is reset when it changes */
+  uint64_t passed_ns; /* since when a peer's call of this number is out of its ring; 0: none is */
+  int shown;          /* control links were asked to show our call */
+  int warned;
+};
+
+struct tt_watch {
+  struct tt_timer timer; /* first member */
+  int nranks, rank;
+  int nlocal, leader;    /* ranks of this host; the lowest of them */
+  int seat_index;        /* ours on the board */
+  int *local;            /* nlocal ranks, ascending */
+  int *seen;             /* ranks with a seat, without our own; nseen */
+  int nseen;
+  struct tt_member *members;
+  struct tt_peer *peers; /* nranks */
+  struct tt_pass pass, board_pass;
+  struct tt_door *ip_door, *local_door;
+  char name[64];
+  struct tt_life_limits limits;
+  uint64_t late_warn_ns, timeout_ns, deadline_ns;
+
+  struct tt_board board;
+  struct tt_seat *own;   /* our seat; NULL until the board is there */
+  void *map;             /* the board's memory, board_len bytes */
+  size_t board_len;
+  int board_fd;          /* leader, until all have it; else -1 */
+  struct tt_dial *dial;  /* member, to the leader */
+  int socket;            /* member, the board is about to arrive here; else -1 */
+
+  uint64_t now_ns;       /* of this tick */
+  uint64_t clock_ns;     /* does not run while this process does not: ages are measured on it */
+  int ready, left, held;
+  struct tt_control control;
+  struct tt_wait wait;
+
+  _Atomic int failed;
+  struct tt_failure failure;
+};
+
+static inline struct tt_watch *tt_watch_of_timer(struct tt_timer *timer)
+{
+  return (struct tt_watch *)timer;
+}
+
+/* ---- record.c ---- */
+
+/* Makes *failure the record unless there is one, tells everybody. Returns 1 if it is now the one that
+ * counts here. Does not log. */
+int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure);
+
+/* The same for what this rank itself found out, with its sentence logged if it counts. */
+void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
+
+/* Takes over the record of the board if there is one. */
+void tt_record_adopt(struct tt_watch *watch);
+
+/* ---- share.c: the board's memory gets to all ranks of the host ---- */
+
+tuttiResult_t tt_share_create(struct tt_watch *watch);
+tuttiResult_t tt_share_poll(struct tt_watch *watch);
+void tt_share_destroy(struct tt_watch *watch);
+
+/* ---- pulse.c ---- */
+
+/* Beats, and looks after the ranks of this host. */
+void tt_pulse_tick(struct tt_watch *watch);
+
+/* ---- sentence.c: any thread, no lock ---- */
+
+/* "during AllReduce #3 (...)" or "before operation #4": what this rank was about, else `rank`. */
+const char *tt_when_text(const struct tt_watch *watch, int rank, char *text, size_t size);
+
+/* Number of the call this rank is inside, 0 if none. */
+uint64_t tt_current_op(const struct tt_watch *watch);
+
+void tt_died_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
+void tt_frozen_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
+void tt_unreachable_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
+void tt_lost_text(const struct tt_watch *watch, int rank, const char *how, char text[TT_SENTENCE_BYTES]);
+void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *call,
+                  char text[TT_SENTENCE_BYTES]);
+/* `theirs` is what `peer` called under the number of `mine`. */
+void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, int peer,
+                    const struct tt_call *theirs, char text[TT_SENTENCE_BYTES]);
+
+/* ---- calls.c ---- */
+
+/* True if the calls do not match. */
+int tt_calls_differ(const struct tt_call *a, const struct tt_call *b);
+
+#endif

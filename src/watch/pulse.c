@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Beats, and what becomes of a rank of this host whose beat stands still. */
+#include <string.h>
+
+#include "watch/private.h"
+
+#define PROBE_NS 20000000u  /* /proc is read this often for a rank that does not beat */
+#define EARLY_NS 50000000u  /* the same before the board is there */
+#define VOUCH_NS 400000000u /* silent for so long, the other hosts are told that it lives */
+#define LIES 3              /* so often wrong about a beating rank, /proc is not asked any more */
+
+static enum tt_life life_of(const struct tt_watch *watch, int rank)
+{
+  const struct tt_member *member = &watch->members[rank];
+  const struct tt_member *self = &watch->members[watch->rank];
+  if (member->pid_namespace == 0 || member->pid_namespace != self->pid_namespace) return TT_LIFE_UNKNOWN;
+  if (watch->peers[rank].lies >= LIES) return TT_LIFE_UNKNOWN;
+  return tt_process_life(member->pid, member->start);
+}
+
+/* The rank beats, so /proc must know it; where it does not (hidden, or another clock of start times), it cannot be
+ * trusted about the rank's end either. */
+static void prove(struct tt_watch *watch, int rank)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  if (peer->trusted || peer->lies >= LIES) return;
+  enum tt_life life = life_of(watch, rank);
+  if (life != TT_LIFE_DEAD)
+    peer->trusted = 1;
+  else if (++peer->lies == LIES)
+    tt_log(TT_LOG_INFO, "/proc does not show rank %d (pid %d), which is alive: its end will be noticed after %llu ms",
+           rank, (int)watch->members[rank].pid,
+           (unsigned long long)(watch->limits.unreachable_ns / 1000000u));
+}
+
+static void warn_traced(struct tt_watch *watch, int rank)
+{
+  char name[TT_RANK_TEXT_BYTES];
+  struct tt_peer *peer = &watch->peers[rank];
+  if (!peer->traced_warned)
+    tt_log(TT_LOG_WARN, "%s is held by a debugger: waiting for it",
+           tt_watch_rank_text(watch, rank, name, sizeof name));
+  peer->traced_warned = 1;
+}
+
+static void act(struct tt_watch *watch, int rank, enum tt_verdict verdict)
+{
+  char text[TT_SENTENCE_BYTES];
+  switch (verdict) {
+  case TT_VERDICT_FINE: return;
+  case TT_VERDICT_TRACED: warn_traced(watch, rank); return;
+  case TT_VERDICT_DEAD:
+    /* It may have said farewell between our look at the board and our look at /proc. */
+    if (watch->own && tt_board_gone(&watch->board, rank)) return;
+    tt_died_text(watch, rank, text);
+    break;
+  case TT_VERDICT_FROZEN: tt_frozen_text(watch, rank, text); break;
+  case TT_VERDICT_UNREACHABLE: tt_unreachable_text(watch, rank, text); break;
+  }
+  tt_record_found(watch, tuttiRemoteError, rank, text);
+}
+
+/* The beat of `rank` has stood still for age_ns. */
+static void probe(struct tt_watch *watch, int rank, uint64_t age_ns)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  uint64_t clock = watch->clock_ns;
+  struct tt_life_facts facts = {
+      .age_ns = age_ns, .attached = peer->beat != 0, .life = life_of(watch, rank)};
+  peer->probed_ns = clock;
+  if (facts.life != TT_LIFE_FROZEN)
+    peer->stopped_ns = 0;
+  else if (peer->stopped_ns == 0)
+    peer->stopped_ns = clock;
+  if (peer->stopped_ns) facts.stopped_ns = clock - peer->stopped_ns;
+  enum tt_verdict verdict = tt_life_judge(&facts, &watch->limits);
+  act(watch, rank, verdict);
+  int lives = facts.life != TT_LIFE_DEAD && facts.life != TT_LIFE_UNKNOWN;
+  if (lives && age_ns >= VOUCH_NS) tt_control_vouch(watch, rank);
+}
+
+static void look_at(struct tt_watch *watch, int rank)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  if (tt_board_gone(&watch->board, rank)) return;
+  uint64_t beat = atomic_load_explicit(&peer->seat->beat, memory_order_acquire);
+  if (beat != peer->beat) {
+    peer->beat = beat;
+    peer->beat_ns = watch->clock_ns;
+    peer->stopped_ns = 0;
+    peer->traced_warned = 0;
+    prove(watch, rank);
+    return;
+  }
+  uint64_t age = watch->clock_ns - peer->beat_ns;
+  if (tt_life_fresh(age) || watch->clock_ns - peer->probed_ns < PROBE_NS) return;
+  probe(watch, rank, age);
+}
+
+/* Without the board a death is all that can be seen. */
+static void look_early(struct tt_watch *watch, int rank)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  if (watch->clock_ns - peer->probed_ns < EARLY_NS) return;
+  peer->probed_ns = watch->clock_ns;
+  if (life_of(watch, rank) == TT_LIFE_DEAD) act(watch, rank, TT_VERDICT_DEAD);
+}
+
+void tt_pulse_tick(struct tt_watch *watch)
+{
+  if (watch->own) atomic_fetch_add_explicit(&watch->own->beat, 1, memory_order_release);
+  for (int i = 0; i < watch->nlocal; i++) {
+    int rank = watch->local[i];
+    if (rank == watch->rank || atomic_load_explicit(&watch->failed, memory_order_relaxed)) continue;
+    if (watch->own)
+      look_at(watch, rank);
+    else
+      look_early(watch, rank);
+  }
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one failure record: of this process, of its host's board, and of all others by way of control links. */
+#include <stdio.h>
+#include <string.h>
+
+#include "watch/private.h"
+
+/* The record that counts is known: shows it to this process, passes it on. */
+static void settle(struct tt_watch *watch, const struct tt_failure *failure)
+{
+  watch->failure = *failure;
+  atomic_store_explicit(&watch->failed, 1, memory_order_release);
+  tt_control_tell(watch);
+}
+
+static int has_failed(const struct tt_watch *watch)
+{
+  return atomic_load_explicit(&watch->failed, memory_order_acquire);
+}
+
+/* Reads the board's record. A slip that makes no sense still means that somebody gave up. */
+static void board_read(struct tt_watch *watch, int seat, struct tt_failure *failure)
+{
+  if (tt_board_slip(&watch->board, seat, failure)) return;
+  *failure = (struct tt_failure){
+      .code = tuttiInternalError, .culprit = -1, .detector = watch->rank, .op = tt_current_op(watch)};
+  snprintf(failure->sentence, sizeof failure->sentence,
+           "the failure record shared by the ranks of this host is damaged");
+}
+
+int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure)
+{
+  if (has_failed(watch)) return 0;
+  struct tt_failure counts = *failure;
+  int own = 1;
+  if (watch->own) {
+    tt_board_record(&watch->board, watch->seat_index, failure);
+    int winner = tt_board_winner(&watch->board);
+    own = winner == watch->seat_index;
+    if (!own) board_read(watch, winner, &counts);
+  }
+  settle(watch, &counts);
+  return own;
+}
+
+void tt_record_adopt(struct tt_watch *watch)
+{
+  int winner = watch->own ? tt_board_winner(&watch->board) : -1;
+  if (winner < 0 || has_failed(watch)) return;
+  struct tt_failure failure;
+  board_read(watch, winner, &failure);
+  settle(watch, &failure);
+  tt_log(TT_LOG_INFO, "learned of a failure from rank %d: %s", failure.detector, failure.sentence);
+}
+
+void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence)
+{
+  tt_watch_fail(watch, code, culprit, tt_current_op(watch), sentence);
+}
+
+tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
+                            const char *sentence)
+{
+  struct tt_failure failure = {.code = code, .culprit = culprit, .detector = watch->rank, .op = op};
+  size_t size = sizeof failure.sentence;
+  if (watch->name[0])
+    snprintf(failure.sentence, size, "%.400s (communicator \"%s\")", sentence, watch->name);
+  else
+    snprintf(failure.sentence, size, "%s", sentence);
+  tt_service_lock();
+  int own = tt_record_set(watch, &failure);
+  tt_service_unlock();
+  /* The record never changes from here on. */
+  if (own) return tt_fail(watch->failure.code, "%s", watch->failure.sentence);
+  return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
+}
+
+const _Atomic int *tt_watch_failed(const struct tt_watch *watch)
+{
+  return &watch->failed;
+}
+
+const struct tt_failure *tt_watch_failure(const struct tt_watch *watch)
+{
+  /* Callers saw the word by a relaxed load: this one makes the record visible. */
+  (void)has_failed(watch);
+  return &watch->failure;
+}
+
+tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how)
+{
+  if (has_failed(watch)) return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
+  uint64_t now = tt_now_ns(), since = 0;
+  _Atomic uint64_t *first = &watch->peers[peer].suspected_ns;
+  if (atomic_compare_exchange_strong(first, &since, now)) since = now;
+  if (now - since < TT_GRACE_NS) return tuttiInProgress;
+  char text[TT_SENTENCE_BYTES];
+  tt_lost_text(watch, peer, how, text);
+  return tt_watch_fail(watch, tuttiRemoteError, peer, op, text);
+}
+
+void tt_watch_leave(struct tt_watch *watch, int aborted)
+{
+  tt_service_lock();
+  if (!watch->left && watch->own) {
+    uint64_t finished = tt_seat_finished(watch->own);
+    int inside = tt_seat_entered(watch->own) > finished;
+    tt_board_leave(&watch->board, watch->rank, tt_gone_make(finished, inside, aborted));
+    tt_control_tell(watch);
+  }
+  watch->left = 1;
+  tt_service_unlock();
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sentences that users get to read: who, where, in which operation, and what to do. */
+#include <stdio.h>
+#include <string.h>
+
+#include "watch/private.h"
+
+const char *tt_watch_rank_text(const struct tt_watch *watch, int rank, char *text, size_t size)
+{
+  if (rank < 0 || rank >= watch->nranks) {
+    snprintf(text, size, "rank %d", rank);
+    return text;
+  }
+  const struct tt_member *member = &watch->members[rank];
+  snprintf(text, size, "rank %d (pid %d on %s)", rank, (int)member->pid, member->host_name);
+  return text;
+}
+
+/* 1 and the call if the rank of `seat` is inside one. */
+static int inside(const struct tt_seat *seat, struct tt_call *call)
+{
+  return seat && tt_seat_latest(seat, call) && call->op > tt_seat_finished(seat);
+}
+
+uint64_t tt_current_op(const struct tt_watch *watch)
+{
+  struct tt_call call;
+  return inside(watch->own, &call) ? call.op : 0;
+}
+
+const char *tt_when_text(const struct tt_watch *watch, int rank, char *text, size_t size)
+{
+  char name[TT_CALL_TEXT_BYTES];
+  struct tt_call call;
+  const struct tt_seat *theirs = watch->peers[rank].seat;
+  if (inside(watch->own, &call) || inside(theirs, &call)) {
+    snprintf(text, size, "during %s", tt_call_text(&call, name, sizeof name));
+    return text;
+  }
+  uint64_t mine = watch->own ? tt_seat_entered(watch->own) : 0;
+  uint64_t their = theirs ? tt_seat_entered(theirs) : 0;
+  snprintf(text, size, "before operation #%llu", (unsigned long long)(mine > their ? mine : their) + 1);
+  return text;
+}
+
+struct names {
+  char rank[TT_RANK_TEXT_BYTES], when[TT_CALL_TEXT_BYTES + 16];
+};
+
+static void names_fill(const struct tt_watch *watch, int rank, struct names *names)
+{
+  tt_watch_rank_text(watch, rank, names->rank, sizeof names->rank);
+  tt_when_text(watch, rank, names->when, sizeof names->when);
+}
+
+void tt_died_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES])
+{
+  struct names names;
+  names_fill(watch, rank, &names);
+  snprintf(text, TT_SENTENCE_BYTES, "%s died %s", names.rank, names.when);
+}
+
+void tt_frozen_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES])
+{
+  struct names names;
+  names_fill(watch, rank, &names);
+  snprintf(text, TT_SENTENCE_BYTES,
+           "%s is frozen: stopped by a signal (state T) for more than %llu ms %s; kill -CONT %d would have "
+           "continued it, TUTTI_FROZEN_MS allows longer stops",
+           names.rank, (unsigned long long)(watch->limits.frozen_ns / 1000000u), names.when,
+           (int)watch->members[rank].pid);
+}
+
+void tt_unreachable_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES])
+{
+  struct names names;
+  names_fill(watch, rank, &names);
+  snprintf(text, TT_SENTENCE_BYTES,
+           "%s is unreachable: no sign of life for more than %llu ms %s; check its host and the network, or "
+           "raise TUTTI_UNREACHABLE_MS",
+           names.rank, (unsigned long long)(watch->limits.unreachable_ns / 1000000u), names.when);
+}
+
+void tt_lost_text(const struct tt_watch *watch, int rank, const char *how, char text[TT_SENTENCE_BYTES])
+{
+  struct names names;
+  names_fill(watch, rank, &names);
+  snprintf(text, TT_SENTENCE_BYTES, "lost connection to %s %s: %.160s; look for its end in its own output",
+           names.rank, names.when, how);
+}
+
+void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *call,
+                  char text[TT_SENTENCE_BYTES])
+{
+  char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES];
+  uint64_t gone = tt_board_gone(&watch->board, rank);
+  int amid = tt_gone_inside(gone) && tt_gone_finished(gone) + 1 == call->op;
+  snprintf(text, TT_SENTENCE_BYTES, "%s left the communicator (%s) %s %s",
+           tt_watch_rank_text(watch, rank, name, sizeof name),
+           tt_gone_aborted(gone) ? "aborted" : "destroyed", amid ? "during" : "before",
+           tt_call_text(call, what, sizeof what));
+}
+
+void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, int peer,
+                    const struct tt_call *theirs, char text[TT_SENTENCE_BYTES])
+{
+  char rank[2][TT_RANK_TEXT_BYTES], call[2][TT_CALL_TEXT_BYTES];
+  tt_watch_rank_text(watch, watch->rank, rank[0], sizeof rank[0]);
+  tt_watch_rank_text(watch, peer, rank[1], sizeof rank[1]);
+  tt_call_text(mine, call[0], sizeof call[0]);
+  tt_call_text(theirs, call[1], sizeof call[1]);
+  const char *hidden = strcmp(call[0], call[1]) == 0 ? " with another algorithm" : "";
+  int first = watch->rank < peer ? 0 : 1; /* both sides write the same sentence */
+  snprintf(text, TT_SENTENCE_BYTES, "calls differ between ranks: %s called %s, but %s called %s%s",
+           rank[first], call[first], rank[1 - first], call[1 - first], hidden);
+}

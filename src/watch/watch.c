@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A watch from its start to its end, and the tick that drives it in the service thread. */
+#include <stdio.h>
+#include <string.h>
+
+#include "watch/private.h"
+
+#define PAUSE_MAX_NS 50000000u /* a longer gap between ticks is our own pause, not the others' silence */
+#define BOARD_EPOCH (1ull << 63) /* passes of boards: beside those of the transports at the same doors */
+
+/* ---- set-up ---- */
+
+/* Names the ranks the set-up still waits for. */
+static void missing_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES])
+{
+  char name[TT_RANK_TEXT_BYTES];
+  int used = snprintf(text, TT_SENTENCE_BYTES, "start-up timed out waiting for");
+  int left = 4;
+  for (int rank = 0; rank < watch->nranks && left > 0; rank++) {
+    const struct tt_peer *peer = &watch->peers[rank];
+    int wanted = watch->own ? peer->local && !peer->served && watch->rank == watch->leader
+                            : rank == watch->leader;
+    for (int i = 0; watch->own && i < watch->control.nlinks; i++)
+      wanted |= watch->control.links[i].peer == rank && watch->control.links[i].state == TT_CONTROL_AWAITED;
+    if (!wanted) continue;
+    used += snprintf(text + used, TT_SENTENCE_BYTES - (size_t)used, " %s",
+                     tt_watch_rank_text(watch, rank, name, sizeof name));
+    left--;
+  }
+}
+
+static void set_up(struct tt_watch *watch)
+{
+  if (watch->ready || atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
+  tuttiResult_t result = tt_share_poll(watch);
+  if (watch->own && (result == tuttiSuccess || result == tuttiInProgress)) {
+    tuttiResult_t links = tt_control_poll(watch);
+    if (links != tuttiSuccess) result = links;
+  }
+  if (result == tuttiSuccess) {
+    watch->ready = 1;
+  } else if (result != tuttiInProgress) {
+    struct tt_failure failure = {.code = result, .culprit = -1, .detector = watch->rank};
+    snprintf(failure.sentence, sizeof failure.sentence, "%s", tt_last_sentence());
+    tt_record_set(watch, &failure);
+  } else if (watch->now_ns >= watch->deadline_ns) {
+    char text[TT_SENTENCE_BYTES];
+    missing_text(watch, text);
+    tt_record_found(watch, tuttiRemoteError, -1, text);
+  }
+}
+
+static void advance_clock(struct tt_watch *watch)
+{
+  uint64_t now = tt_now_ns(), step = now - watch->now_ns;
+  watch->now_ns = now;
+  watch->clock_ns += step < PAUSE_MAX_NS ? step : PAUSE_MAX_NS;
+}
+
+static void tick(struct tt_timer *timer)
+{
+  struct tt_watch *watch = tt_watch_of_timer(timer);
+  advance_clock(watch);
+  set_up(watch);
+  tt_record_adopt(watch);
+  tt_pulse_tick(watch);
+  tt_control_tick(watch);
+}
+
+tuttiResult_t tt_watch_poll(struct tt_watch *watch)
+{
+  tt_service_lock();
+  set_up(watch);
+  int ready = watch->ready;
+  tt_service_unlock();
+  if (atomic_load_explicit(&watch->failed, memory_order_acquire))
+    return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
+  return ready ? tuttiSuccess : tuttiInProgress;
+}
+
+/* ---- create ---- */
+
+/* Ranks of this host, and ranks that can be seen from here. */
+static tuttiResult_t survey(struct tt_watch *watch)
+{
+  int linked[TT_CONTROL_LINKS], nlinked = 0;
+  for (int rank = 0; rank < watch->nranks; rank++) {
+    if (watch->members[rank].host_index != watch->members[watch->rank].host_index) continue;
+    if (rank == watch->rank) watch->seat_index = watch->nlocal;
+    watch->peers[rank].local = 1;
+    watch->local[watch->nlocal++] = rank;
+  }
+  watch->leader = watch->local[0];
+  if (watch->nlocal < watch->nranks) nlinked = tt_control_peers(watch->rank, watch->nranks, linked);
+  for (int rank = 0; rank < watch->nranks; rank++) {
+    int seen = watch->peers[rank].local && rank != watch->rank;
+    for (int i = 0; i < nlinked; i++) seen |= linked[i] == rank;
+    if (seen) watch->seen[watch->nseen++] = rank;
+  }
+  if (nlinked && (!watch->ip_door || !watch->members[watch->rank].control.len))
+    return tt_fail(tuttiInternalError, "ranks of several hosts need an IP door for their control links");
+  if (watch->nlocal > 1 && !watch->local_door)
+    return tt_fail(tuttiInternalError, "several ranks of one host need a local door for their board");
+  return tuttiSuccess;
+}
+
+static tuttiResult_t copy_members(struct tt_watch *watch, const struct tt_member *members)
+{
+  size_t n = (size_t)watch->nranks;
+  watch->members = tt_alloc(n, sizeof *watch->members);
+  watch->peers = tt_alloc(n, sizeof *watch->peers);
+  watch->local = tt_alloc(n, sizeof *watch->local);
+  watch->seen = tt_alloc(n, sizeof *watch->seen);
+  if (!watch->members || !watch->peers || !watch->local || !watch->seen)
+    return tt_fail(tuttiSystemError, "no memory to watch %zu ranks", n);
+  memcpy(watch->members, members, n * sizeof *members);
+  for (size_t i = 0; i < n; i++) watch->members[i].host_name[TT_HOST_NAME_BYTES - 1] = 0;
+  return tuttiSuccess;
+}
+
+static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
+{
+  const uint64_t ms = 1000000u;
+  watch->nranks = spec->nranks;
+  watch->rank = spec->rank;
+  watch->pass = *spec->pass;
+  watch->board_pass = *spec->pass;
+  watch->board_pass.epoch |= BOARD_EPOCH;
+  tt_key_derive(watch->board_pass.key, spec->pass->key, "board", NULL, 0);
+  watch->ip_door = spec->ip_door;
+  watch->local_door = spec->local_door;
+  snprintf(watch->name, sizeof watch->name, "%s", spec->name ? spec->name : "");
+  watch->limits.frozen_ns = (uint64_t)spec->settings->frozen_ms * ms;
+  watch->limits.unreachable_ns = (uint64_t)spec->settings->unreachable_ms * ms;
+  watch->late_warn_ns = (uint64_t)spec->settings->late_warn_ms * ms;
+  watch->timeout_ns = (uint64_t)spec->timeout_ms * ms;
+  watch->deadline_ns = spec->deadline_ns;
+  watch->board_fd = watch->socket = -1;
+  watch->timer.period_ns = TT_TICK_NS;
+  watch->timer.fire = tick;
+  /* Not 0, which means "never" in places. */
+  watch->clock_ns = 1;
+  watch->now_ns = tt_now_ns();
+}
+
+static tuttiResult_t start(struct tt_watch *watch, const struct tt_watch_spec *spec)
+{
+  tuttiResult_t result = copy_members(watch, spec->members);
+  if (result != tuttiSuccess) return result;
+  result = survey(watch);
+  if (result != tuttiSuccess) return result;
+  result = tt_service_hold();
+  if (result != tuttiSuccess) return result;
+  watch->held = 1;
+  tt_service_lock();
+  result = tt_share_create(watch);
+  if (result == tuttiSuccess) result = tt_control_create(watch);
+  if (result == tuttiSuccess) tt_timer_add(&watch->timer);
+  tt_service_unlock();
+  return result;
+}
+
+tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spec *spec)
+{
+  struct tt_watch *made = tt_alloc(1, sizeof *made);
+  if (!made) return tt_fail(tuttiSystemError, "no memory for a watch (%zu bytes)", sizeof *made);
+  copy_spec(made, spec);
+  tuttiResult_t result = start(made, spec);
+  if (result == tuttiSuccess)
+    *watch = made;
+  else
+    tt_watch_destroy(made);
+  return result;
+}
+
+void tt_watch_destroy(struct tt_watch *watch)
+{
+  if (!watch) return;
+  if (watch->held) {
+    tt_watch_leave(watch, 1); /* nothing new if it was said before */
+    tt_service_lock();
+    tt_timer_remove(&watch->timer);
+    tt_control_destroy(watch);
+    tt_share_destroy(watch);
+    tt_service_unlock();
+    tt_service_release();
+  }
+  tt_wipe(&watch->pass, sizeof watch->pass);
+  tt_wipe(&watch->board_pass, sizeof watch->board_pass);
+  tt_free(watch->members);
+  tt_free(watch->peers);
+  tt_free(watch->local);
+  tt_free(watch->seen);
+  tt_free(watch);
+}
