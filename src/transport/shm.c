@@ -10,8 +10,8 @@
  *   ring              16 lines of 64 bytes for each (destination, lane).
  *   pool              `shm_slots` slots of `shm_slot_bytes`, for all destinations.
  *
- * With L ranks on the host and n lanes an outbox takes 1088 L n bytes beside its pool: with the defaults (2 lanes, 2 MiB
- * of slots) 17 KiB for 8 ranks, 550 KiB for 256. Ranks of other hosts cost nothing.
+ * With L ranks on the host and n lanes an outbox takes 1088 L n bytes beside its pool: with the defaults (2 lanes,
+ * 2 MiB of slots) 17 KiB for 8 ranks, 550 KiB for 256. Ranks of other hosts cost nothing.
  *
  * A message is a sequence of fragments, each one line: sequence, call word, length, place, 40 bytes. At most 40
  * bytes at the end of a message lie in the line itself, everything else in a slot. All fragments but the last of
@@ -238,8 +238,8 @@ static tuttiResult_t box_receive(struct peer *peer, int rank, const struct card 
   if (result != tuttiSuccess) return result;
   if (len != wanted) {
     close(fd);
-    return tt_fail(tuttiRemoteError, "the shared outbox of rank %d has %llu bytes instead of %zu: do the ranks agree on "
-                   "who shares a host (TUTTI_HOSTID)?", rank, (unsigned long long)len, wanted);
+    return tt_fail(tuttiRemoteError, "the shared outbox of rank %d has %llu bytes instead of %zu: do the ranks agree "
+                   "on who shares a host (TUTTI_HOSTID)?", rank, (unsigned long long)len, wanted);
   }
   return tt_shm_box_map(&peer->box, card->nonce, wanted, fd);
 }
@@ -269,7 +269,8 @@ static tuttiResult_t box_fetch(struct shm *t, struct peer *peer, int rank, const
   return tuttiInProgress;
 }
 
-static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int lane, const struct tt_shm_shape *shape)
+static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int lane,
+                               const struct tt_shm_shape *shape)
 {
   struct tt_shm_link *l = tt_alloc(1, sizeof *l);
   if (!l) return tt_fail(tuttiSystemError, "out of memory for the shm link to rank %d", rank);

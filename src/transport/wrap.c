@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/wrap.h"
+
+#include <string.h>
+
+tuttiResult_t tt_wrap_connect(struct tt_transport *transport, const void *cards, size_t stride)
+{
+  struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
+  return inner->ops->connect(inner, cards, stride);
+}
+
+int tt_wrap_reaches(const struct tt_transport *transport, int peer)
+{
+  const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
+  return inner->ops->reaches(inner, peer);
+}
+
+int tt_wrap_descriptors(const struct tt_transport *transport)
+{
+  const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
+  return inner->ops->descriptors(inner);
+}
+
+const char *tt_wrap_path(const struct tt_transport *transport, int peer, char *text, size_t size)
+{
+  const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
+  return inner->ops->path(inner, peer, text, size);
+}
+
+tuttiResult_t tt_wrap_open(struct tt_transport *transport, int peer, int lane, struct tt_link **link)
+{
+  struct tt_wrap *wrap = (struct tt_wrap *)transport;
+  struct tt_wrap_link *l = wrap->links;
+  while (l && (l->link.peer != peer || l->link.lane != lane)) l = l->next;
+  if (!l) {
+    struct tt_link *inner;
+    tuttiResult_t result = wrap->inner->ops->open(wrap->inner, peer, lane, &inner);
+    if (result != tuttiSuccess) return result;
+    l = tt_alloc(1, wrap->link_bytes);
+    if (!l) return tt_fail(tuttiSystemError, "out of memory for the %s link to rank %d", wrap->base.ops->name, peer);
+    l->link = (struct tt_link){.ops = wrap->link_ops, .transport = transport, .peer = peer, .lane = lane};
+    l->inner = inner;
+    l->next = wrap->links;
+    wrap->links = l;
+  }
+  *link = &l->link;
+  return tuttiSuccess;
+}
+
+void tt_wrap_clear(struct tt_wrap *wrap)
+{
+  while (wrap->links) {
+    struct tt_wrap_link *l = wrap->links;
+    wrap->links = l->next;
+    tt_free(l);
+  }
+  if (wrap->inner) wrap->inner->ops->destroy(wrap->inner);
+}
+
+ssize_t tt_wrap_result(struct tt_wrap_link *l, ssize_t result)
+{
+  if (result >= 0) return result;
+  l->link.seen_word = l->inner->seen_word;
+  l->link.seen_call = l->inner->seen_call;
+  memcpy(l->link.why, l->inner->why, sizeof l->link.why);
+  return result;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport_pair.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORLD_SECONDS 30
+
+struct world_shared {
+  _Atomic int complaints;
+  _Atomic int arrived;
+  uint64_t deadline_ns;
+  char complaint[400];
+  uint64_t hosts[WORLD_RANKS];
+  int32_t pids[WORLD_RANKS];
+  char cards[WORLD_RANKS][TT_TRANSPORT_CARD_BYTES];
+};
+
+void world_complain(struct world_rank *me, const char *format, ...)
+{
+  if (atomic_fetch_add(&me->shared->complaints, 1) > 0) return;
+  char text[360];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  snprintf(me->shared->complaint, sizeof me->shared->complaint, "rank %d: %s", me->rank, text);
+}
+
+int world_is_over(struct world_rank *me)
+{
+  if (atomic_load(&me->shared->complaints)) return 1;
+  if (tt_now_ns() < me->shared->deadline_ns) return 0;
+  world_complain(me, "still waiting after %d s", WORLD_SECONDS);
+  return 1;
+}
+
+void world_barrier(struct world_rank *me)
+{
+  int ticket = atomic_fetch_add(&me->shared->arrived, 1);
+  int wanted = (ticket / me->world->nranks + 1) * me->world->nranks;
+  while (atomic_load(&me->shared->arrived) < wanted && !world_is_over(me)) sched_yield();
+}
+
+uint64_t world_random(struct world_rank *me, uint64_t below)
+{
+  me->random ^= me->random << 13;
+  me->random ^= me->random >> 7;
+  me->random ^= me->random << 17;
+  return me->random % below;
+}
+
+struct tt_link *world_open(struct world_rank *me, int peer, int lane)
+{
+  struct tt_link *link = NULL;
+  tuttiResult_t result;
+  do {
+    result = me->transport->ops->open(me->transport, peer, lane, &link);
+    if (result == tuttiInProgress) sched_yield();
+  } while (result == tuttiInProgress && !world_is_over(me));
+  if (result == tuttiSuccess) return link;
+  world_complain(me, "open(%d, %d): %s", peer, lane, tt_last_sentence());
+  return NULL;
+}
+
+static int decorate(struct world_rank *me)
+{
+  struct tt_transport *outer = me->transport;
+  if (me->world->trace && tt_trace_wrap(&outer, me->transport, &me->spec, me->world->trace) != tuttiSuccess) return -1;
+  me->transport = outer;
+  if (me->world->fault && tt_fault_wrap(&outer, me->transport, &me->spec, me->world->fault) != tuttiSuccess) return -1;
+  me->transport = outer;
+  return 0;
+}
+
+static int rank_start(struct world_rank *me)
+{
+  struct world_shared *shared = me->shared;
+  const struct world *world = me->world;
+  struct tt_address loopback, local = {.len = 0};
+  if (tt_auth_init() != tuttiSuccess || tt_settings_load(&me->settings) != tuttiSuccess) return -1;
+  if (world->slots) me->settings.shm_slots = world->slots;
+  if (world->slot_bytes) me->settings.shm_slot_bytes = world->slot_bytes;
+  me->settings.init_timeout_ms = 20000;
+  if (tt_address_parse(&loopback, "127.0.0.1:0") != tuttiSuccess) return -1;
+  if (tt_door_open(&me->spec.ip_door, &loopback) != tuttiSuccess) return -1;
+  if (tt_door_open(&me->spec.local_door, &local) != tuttiSuccess) return -1;
+  me->spec.nranks = world->nranks;
+  me->spec.rank = me->rank;
+  me->spec.lanes = world->lanes;
+  me->spec.settings = &me->settings;
+  me->spec.pass = &me->pass;
+  me->spec.hosts = shared->hosts;
+  me->spec.pids = shared->pids;
+  if (world->ops->create(&me->transport, &me->spec, shared->cards[me->rank]) != tuttiSuccess) return -1;
+  shared->hosts[me->rank] = 1;
+  shared->pids[me->rank] = (int32_t)getpid();
+  world_barrier(me);
+  if (world_is_over(me)) return 0;
+  if (me->transport->ops->connect(me->transport, shared->cards, TT_TRANSPORT_CARD_BYTES) != tuttiSuccess) return -1;
+  return decorate(me);
+}
+
+static void *rank_main(void *argument)
+{
+  struct world_rank *me = argument;
+  me->random = 88172645463325252u + (uint64_t)me->rank * 1000003u;
+  if (rank_start(me) != 0)
+    world_complain(me, "start: %s", tt_last_sentence());
+  else if (!world_is_over(me))
+    me->world->body(me);
+  if (me->transport) me->transport->ops->destroy(me->transport);
+  tt_door_close(me->spec.local_door);
+  tt_door_close(me->spec.ip_door);
+  return NULL;
+}
+
+static void run_threads(struct world_rank *ranks, int n)
+{
+  pthread_t threads[WORLD_RANKS];
+  for (int i = 0; i < n; i++)
+    if (pthread_create(&threads[i], NULL, rank_main, &ranks[i]) != 0) abort();
+  for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+}
+
+static void run_processes(struct world_rank *ranks, int n)
+{
+  pid_t pids[WORLD_RANKS];
+  fflush(NULL);
+  for (int i = 0; i < n; i++) {
+    pids[i] = fork();
+    if (pids[i] < 0) abort();
+    if (pids[i] == 0) {
+      alarm(2 * WORLD_SECONDS);
+      atomic_store(&tt_process.forked, 0); /* the parent uses nothing while it forks: this is a fresh process */
+      rank_main(&ranks[i]);
+      _exit(0);
+    }
+  }
+  for (int i = 0; i < n; i++) {
+    int status = 0;
+    while (waitpid(pids[i], &status, 0) < 0 && errno == EINTR) {}
+    int may_die = ranks[i].world->may_die >> i & 1;
+    if (status != 0 && !(may_die && WIFSIGNALED(status))) world_complain(&ranks[i], "wait status %#x", status);
+  }
+}
+
+const char *world_run(const struct world *world)
+{
+  static char complaint[400];
+  static struct world_rank ranks[WORLD_RANKS];
+  struct world_shared *shared =
+      mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED || world->nranks > WORLD_RANKS) abort();
+  shared->deadline_ns = tt_now_ns() + WORLD_SECONDS * 1000000000ull;
+  struct tt_pass pass = {.epoch = 7};
+  if (tt_auth_init() != tuttiSuccess) abort();
+  tt_random(pass.key, sizeof pass.key);
+  tt_random(pass.job, sizeof pass.job);
+  for (int i = 0; i < world->nranks; i++)
+    ranks[i] = (struct world_rank){.world = world, .shared = shared, .rank = i, .pass = pass};
+  if (world->is_forked) run_processes(ranks, world->nranks);
+  else run_threads(ranks, world->nranks);
+  int failed = atomic_load(&shared->complaints);
+  memcpy(complaint, shared->complaint, sizeof complaint);
+  munmap(shared, sizeof *shared);
+  return failed ? complaint : NULL;
+}
