@@ -24,7 +24,7 @@ const char *tuttiGetErrorString(tuttiResult_t result)
   case tuttiInternalError: return "internal error";
   case tuttiInvalidArgument: return "invalid argument";
   case tuttiInvalidUsage: return "invalid usage";
-  case tuttiRemoteError: return "remote process exited, left or is unreachable";
+  case tuttiRemoteError: return "remote process exited or there was a network error";
   case tuttiInProgress: return "operation in progress";
   default: return "unknown result code";
   }

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ranks.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Where rank 0 leaves the id. */
+struct board {
+  _Atomic int ready; /* 1: id is there; 2: rank 0 could not make one */
+  tuttiUniqueId id;
+};
+
+void *ranks_shared(unsigned long len)
+{
+  void *map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return map == MAP_FAILED ? NULL : map;
+}
+
+void ranks_complain(const struct ranks *self, const char *file, int line, const char *condition)
+{
+  fprintf(stderr, "rank %d of %d: %s:%d: not true: %s (last error: %s)\n", self->rank, self->nranks, file,
+          line, condition, tuttiGetLastError(NULL));
+}
+
+static void pause_ms(long ms)
+{
+  struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&time, NULL);
+}
+
+static int id_get(struct board *board, struct ranks *self)
+{
+  if (self->rank == 0) {
+    int made = tuttiGetUniqueId(&board->id) == tuttiSuccess;
+    atomic_store(&board->ready, made ? 1 : 2);
+  }
+  while (!atomic_load(&board->ready)) pause_ms(1);
+  self->id = board->id;
+  return atomic_load(&board->ready) == 1;
+}
+
+static int run(struct board *board, int rank, int nranks, ranks_body body, void *argument)
+{
+  struct ranks self = {.rank = rank, .nranks = nranks, .argument = argument};
+  if (!id_get(board, &self)) {
+    fprintf(stderr, "rank %d: no unique id: %s\n", rank, tuttiGetLastError(NULL));
+    return 1;
+  }
+  return body(&self);
+}
+
+int ranks_start(int nranks, ranks_body body, void *argument, int *pids)
+{
+  struct board *board = ranks_shared(sizeof *board);
+  fflush(NULL);
+  for (int rank = 0; rank < nranks; rank++) {
+    pids[rank] = fork();
+    if (pids[rank] < 0) return -1;
+    if (pids[rank]) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    exit(run(board, rank, nranks, body, argument));
+  }
+  return 0;
+}
+
+int ranks_wait(int pid, int limit_s)
+{
+  int status;
+  for (long waited = 0; waited < limit_s * 1000L; waited += 2) {
+    int got = waitpid(pid, &status, WNOHANG);
+    if (got == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    pause_ms(2);
+  }
+  kill(pid, SIGKILL);
+  waitpid(pid, &status, 0);
+  return -1;
+}
+
+int ranks_run_processes(int nranks, ranks_body body, void *argument, int limit_s)
+{
+  int *pids = calloc((size_t)nranks, sizeof *pids), bad = 0;
+  if (!pids || ranks_start(nranks, body, argument, pids) != 0) return nranks;
+  for (int rank = 0; rank < nranks; rank++) {
+    int status = ranks_wait(pids[rank], limit_s);
+    if (status == 0) continue;
+    fprintf(stderr, "rank %d of %d ended with %d\n", rank, nranks, status);
+    bad++;
+  }
+  free(pids);
+  return bad;
+}
+
+struct thread {
+  pthread_t handle;
+  struct board *board;
+  int rank, nranks, result;
+  ranks_body body;
+  void *argument;
+};
+
+static void *thread_main(void *context)
+{
+  struct thread *thread = context;
+  thread->result = run(thread->board, thread->rank, thread->nranks, thread->body, thread->argument);
+  return NULL;
+}
+
+int ranks_run_threads(int nranks, ranks_body body, void *argument, int limit_s)
+{
+  struct board board = {.ready = 0};
+  struct thread *threads = calloc((size_t)nranks, sizeof *threads);
+  int bad = 0;
+  alarm((unsigned)limit_s);
+  for (int rank = 0; rank < nranks; rank++) {
+    threads[rank] = (struct thread){.board = &board, .rank = rank, .nranks = nranks, .body = body, .argument = argument};
+    pthread_create(&threads[rank].handle, NULL, thread_main, &threads[rank]);
+  }
+  for (int rank = 0; rank < nranks; rank++) {
+    pthread_join(threads[rank].handle, NULL);
+    bad += threads[rank].result != 0;
+  }
+  alarm(0);
+  free(threads);
+  return bad;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starts ranks for a test: as forked processes or as threads of this one. */
+#ifndef RANKS_H
+#define RANKS_H
+
+#include "tutti.h"
+
+struct ranks {
+  int rank, nranks;
+  tuttiUniqueId id; /* made by rank 0, copied to all */
+  void *argument;
+};
+
+/* What a rank does; 0 is success. */
+typedef int (*ranks_body)(const struct ranks *self);
+
+/* Runs body on nranks forked processes; returns how many of them did not return 0. After limit_s seconds
+ * all are killed, which counts as failed. The calling process must not have used Tutti before. */
+int ranks_run_processes(int nranks, ranks_body body, void *argument, int limit_s);
+
+/* The same as threads of this process. alarm(2) ends the process after limit_s. */
+int ranks_run_threads(int nranks, ranks_body body, void *argument, int limit_s);
+
+/* For tests that kill: starts the processes and returns at once; pids[rank] are theirs. */
+int ranks_start(int nranks, ranks_body body, void *argument, int *pids);
+/* Waits for one of them: its exit status, 128 + signal if it was killed, -1 after limit_s (and kills it). */
+int ranks_wait(int pid, int limit_s);
+
+/* Memory shared by all processes started later; zeroed. */
+void *ranks_shared(unsigned long len);
+
+#define RANKS_CHECK(condition)                                                              \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      ranks_complain(self, __FILE__, __LINE__, #condition);                                 \
+      return 1;                                                                             \
+    }                                                                                       \
+  } while (0)
+void ranks_complain(const struct ranks *self, const char *file, int line, const char *condition);
+
+#endif

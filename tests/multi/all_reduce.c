@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Real ranks, real transports: every rank gets the exact result, whatever the algorithm. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks.h"
+#include "base/base.h"
+#include "reduce/reduce.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+/* Contribution of a rank to element i, recognisable and exact in any order of summation for every type: small
+ * integers for sums; powers of two for products; anything for max and min. */
+static double contribution(int rank, size_t i, int op)
+{
+  if (op == tuttiProd) return (i + (size_t)rank) % 3 == 0 ? 2 : 1;
+  if (op == tuttiAvg) return (double)((i % 4) * 8); /* the same on all ranks: the average is exact */
+  return (double)((i * 7 + (size_t)rank * 3) % 5);
+}
+
+static double expected(int nranks, size_t i, int op)
+{
+  double result = contribution(0, i, op);
+  for (int r = 1; r < nranks; r++) {
+    double next = contribution(r, i, op);
+    if (op == tuttiSum) result += next;
+    if (op == tuttiProd) result *= next;
+    if (op == tuttiMax && next > result) result = next;
+    if (op == tuttiMin && next < result) result = next;
+  }
+  return result;
+}
+
+static void put(void *buffer, size_t i, int type, double value)
+{
+  char *at = (char *)buffer + i * tt_type_size(type);
+  uint32_t bits = 0;
+  int64_t integer = (int64_t)value;
+  float single = (float)value;
+  switch (type) {
+  case tuttiFloat32: memcpy(at, &single, 4); return;
+  case tuttiFloat64: memcpy(at, &value, 8); return;
+  case tuttiFloat16: case tuttiBfloat16: case tuttiFloat8e4m3: case tuttiFloat8e5m2:
+    bits = tt_float_from_fp32(type, single);
+    memcpy(at, &bits, tt_type_size(type));
+    return;
+  default: memcpy(at, &integer, tt_type_size(type)); return;
+  }
+}
+
+struct trial {
+  size_t count;
+  int type, op, in_place, shift;
+};
+
+#define GUARD 64
+
+static int check_one(const struct ranks *self, tuttiComm_t comm, const struct trial *trial)
+{
+  size_t element = tt_type_size(trial->type), len = trial->count * element;
+  char *in = malloc(len + 2 * GUARD + 8), *out = malloc(len + 2 * GUARD + 8), *want = malloc(len + 1);
+  char *from = in + GUARD + trial->shift, *to = trial->in_place ? from : out + GUARD + trial->shift;
+  memset(in, 0x5a, len + 2 * GUARD + 8);
+  memset(out, 0x5a, len + 2 * GUARD + 8);
+  for (size_t i = 0; i < trial->count; i++) {
+    put(from, i, trial->type, contribution(self->rank, i, trial->op));
+    put(want, i, trial->type, expected(self->nranks, i, trial->op));
+  }
+  RANKS_CHECK(tuttiAllReduce(from, to, trial->count, (tuttiDataType_t)trial->type, (tuttiRedOp_t)trial->op, comm,
+                             NULL) == tuttiSuccess);
+  RANKS_CHECK(memcmp(to, want, len) == 0);
+  for (int g = 0; g < GUARD; g++) RANKS_CHECK(to[-1 - g] == 0x5a && to[len + (size_t)g] == 0x5a);
+  if (!trial->in_place)
+    for (size_t i = 0; i < trial->count; i++) {
+      put(want, i, trial->type, contribution(self->rank, i, trial->op));
+      RANKS_CHECK(memcmp(from + i * element, want + i * element, element) == 0);
+    }
+  free(in);
+  free(out);
+  free(want);
+  return 0;
+}
+
+static int all_kinds(const struct ranks *self)
+{
+  static const size_t counts[] = {0, 1, 2, 3, 7, 8, 64, 1000, 4099, 65537};
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
+    for (int type = 0; type < tuttiNumTypes; type++)
+      for (int op = 0; op < tuttiNumOps; op++) {
+        int fp8 = type == tuttiFloat8e4m3 || type == tuttiFloat8e5m2;
+        int shift = (int)(c % 3) * (int)tt_type_size(type);
+        struct trial trial = {counts[c], type, op, (int)(c + (size_t)op) % 2, shift + (int)(c % 2)};
+        if (fp8 && self->nranks > 2 && (op == tuttiSum || op == tuttiProd)) continue; /* not exact */
+        if ((type == tuttiInt8 || type == tuttiUint8) && op == tuttiAvg && self->nranks > 4) continue; /* wraps */
+        if (counts[c] > 5000 && (type + op) % 3) continue;
+        if (check_one(self, comm, &trial)) return 1;
+      }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static int large(const struct ranks *self)
+{
+  static const size_t counts[] = {300000, 1048576, 5000011};
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (size_t c = 0; c < 3; c++)
+    for (int in_place = 0; in_place < 2; in_place++) {
+      struct trial trial = {counts[c], tuttiFloat32, tuttiSum, in_place, 4};
+      if (check_one(self, comm, &trial)) return 1;
+    }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void run_all(const char *transport, ranks_body body, int largest)
+{
+  static const char *const algos[] = {"", "ring", "recursive_doubling"};
+  setenv("TUTTI_TRANSPORTS", transport, 1);
+  for (int a = 0; a < 3; a++) {
+    setenv("TUTTI_ALGO", algos[a], 1);
+    for (int nranks = 1; nranks <= largest; nranks++)
+      assert_int_equal(ranks_run_processes(nranks, body, NULL, 120), 0);
+  }
+  unsetenv("TUTTI_ALGO");
+}
+
+static void every_rank_gets_the_exact_result_over_shm(void **state)
+{
+  (void)state;
+  run_all("shm", all_kinds, 8);
+}
+
+static void every_rank_gets_the_exact_result_over_tcp(void **state)
+{
+  (void)state;
+  run_all("tcp", all_kinds, 8);
+}
+
+static void large_vectors_are_exact_over_shm(void **state)
+{
+  (void)state;
+  run_all("shm", large, 3);
+}
+
+static void large_vectors_are_exact_over_tcp(void **state)
+{
+  (void)state;
+  run_all("tcp", large, 3);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_rank_gets_the_exact_result_over_shm),
+      cmocka_unit_test(every_rank_gets_the_exact_result_over_tcp),
+      cmocka_unit_test(large_vectors_are_exact_over_shm),
+      cmocka_unit_test(large_vectors_are_exact_over_tcp),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

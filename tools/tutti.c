@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The `tutti` command: dispatches to its subcommands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "tutti_tools.h"
+
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+  const char *help;
+} commands[] = {
+    {"run", command_run, "start ranks on this host: tutti run -n 4 -- PROGRAM [ARGUMENT...]"},
+    {"info", command_info, "version, settings, hardware, and which transports are usable"},
+};
+
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static void print_help(FILE *out)
+{
+  fprintf(out, "usage: tutti COMMAND [OPTION...]\n\n"
+               "The tool of Tutti, a collective communication library.\n\ncommands:\n");
+  for (size_t c = 0; c < COMMANDS; c++) fprintf(out, "  %-8s %s\n", commands[c].name, commands[c].help);
+  fprintf(out, "\n`tutti COMMAND --help` tells more.\n");
+}
+
+int command_info(int argc, char **argv)
+{
+  if (argc > 1) {
+    int help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+    fprintf(help ? stdout : stderr,
+            "usage: tutti info\n\n"
+            "Prints version, build, every setting with value, source, meaning and range, the\n"
+            "hardware, and each transport with the reason if it is unusable.\n");
+    return help ? 0 : 2;
+  }
+  return tuttiInfo(stdout) == tuttiSuccess ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+  const char *name = argc > 1 ? argv[1] : "";
+  for (size_t c = 0; c < COMMANDS; c++)
+    if (strcmp(commands[c].name, name) == 0) return commands[c].run(argc - 1, argv + 1);
+  if (strcmp(name, "--version") == 0) {
+    printf("tutti %d.%d.%d\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
+    return 0;
+  }
+  int help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0;
+  if (!help && *name) fprintf(stderr, "tutti: there is no command \"%s\"\n\n", name);
+  print_help(help ? stdout : stderr);
+  return help ? 0 : 2;
+}
