@@ -14,7 +14,8 @@
 struct slot {
   struct tcp_link *link;
   struct tt_dial *dial;
-  int guest;            /* came in and waits for open; -1: none. Under the service lock. */
+  int guest;            /* came in and waits for open; -1: none. Under the service lock, as is: */
+  int is_taken;         /* open has taken its guest */
   uint64_t deadline_ns; /* of open; 0: not asked for yet */
   tuttiResult_t failed;
 };
@@ -51,9 +52,10 @@ static void guest_arrives(void *owner, const struct tt_hello *hello, int fd)
     return;
   }
   struct slot *slot = slot_at(tcp, (int)hello->src, hello->lane);
-  /* A second one: its dialer has given up the first, whose welcome was lost. */
-  if (slot->guest >= 0) close(slot->guest);
-  slot->guest = fd;
+  /* Of two that wait the second counts: its dialer has given up the first, whose welcome was lost. */
+  int unwanted = slot->is_taken ? fd : slot->guest;
+  if (!slot->is_taken) slot->guest = fd;
+  if (unwanted >= 0) close(unwanted);
 }
 
 static int guest_take(struct slot *slot)
@@ -61,6 +63,7 @@ static int guest_take(struct slot *slot)
   tt_service_lock();
   int fd = slot->guest;
   slot->guest = -1;
+  slot->is_taken = fd >= 0;
   tt_service_unlock();
   return fd;
 }
