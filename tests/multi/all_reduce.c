@@ -55,24 +55,39 @@ static void put(void *buffer, size_t i, int type, double value)
 struct trial {
   size_t count;
   int type, op, in_place, shift;
+  int ulps; /* allowed distance: 2 for averages of floats over a number of ranks that is no power of two */
 };
 
-#define GUARD 64
+#define GUARD 64 /* bytes around each buffer that nobody may touch */
+#define SHIFT 32 /* room to begin at any alignment */
+
+/* fp32 and fp64 as integers: the distance in units of the last place. */
+static int close_enough(const char *got, const char *want, const struct trial *trial)
+{
+  for (size_t i = 0; i < trial->count; i++) {
+    int64_t a = 0, b = 0;
+    size_t element = tt_type_size(trial->type);
+    memcpy(&a, got + i * element, element);
+    memcpy(&b, want + i * element, element);
+    if (a - b > trial->ulps || b - a > trial->ulps) return 0;
+  }
+  return 1;
+}
 
 static int check_one(const struct ranks *self, tuttiComm_t comm, const struct trial *trial)
 {
   size_t element = tt_type_size(trial->type), len = trial->count * element;
-  char *in = malloc(len + 2 * GUARD + 8), *out = malloc(len + 2 * GUARD + 8), *want = malloc(len + 1);
+  char *in = malloc(len + 2 * GUARD + SHIFT), *out = malloc(len + 2 * GUARD + SHIFT), *want = malloc(len + 1);
   char *from = in + GUARD + trial->shift, *to = trial->in_place ? from : out + GUARD + trial->shift;
-  memset(in, 0x5a, len + 2 * GUARD + 8);
-  memset(out, 0x5a, len + 2 * GUARD + 8);
+  memset(in, 0x5a, len + 2 * GUARD + SHIFT);
+  memset(out, 0x5a, len + 2 * GUARD + SHIFT);
   for (size_t i = 0; i < trial->count; i++) {
     put(from, i, trial->type, contribution(self->rank, i, trial->op));
     put(want, i, trial->type, expected(self->nranks, i, trial->op));
   }
   RANKS_CHECK(tuttiAllReduce(from, to, trial->count, (tuttiDataType_t)trial->type, (tuttiRedOp_t)trial->op, comm,
                              NULL) == tuttiSuccess);
-  RANKS_CHECK(memcmp(to, want, len) == 0);
+  RANKS_CHECK(trial->ulps ? close_enough(to, want, trial) : memcmp(to, want, len) == 0);
   for (int g = 0; g < GUARD; g++) RANKS_CHECK(to[-1 - g] == 0x5a && to[len + (size_t)g] == 0x5a);
   if (!trial->in_place)
     for (size_t i = 0; i < trial->count; i++) {
@@ -95,8 +110,12 @@ static int all_kinds(const struct ranks *self)
       for (int op = 0; op < tuttiNumOps; op++) {
         int fp8 = type == tuttiFloat8e4m3 || type == tuttiFloat8e5m2;
         int shift = (int)(c % 3) * (int)tt_type_size(type);
-        struct trial trial = {counts[c], type, op, (int)(c + (size_t)op) % 2, shift + (int)(c % 2)};
-        if (fp8 && self->nranks > 2 && (op == tuttiSum || op == tuttiProd)) continue; /* not exact */
+        struct trial trial = {counts[c], type, op, (int)(c + (size_t)op) % 2, shift + (int)(c % 2), 0};
+        int is_small_float = fp8 || type == tuttiFloat16 || type == tuttiBfloat16;
+        int thirds = op == tuttiAvg && (self->nranks & (self->nranks - 1));
+        if (thirds && is_small_float) continue; /* rounds at every hop */
+        if (thirds && (type == tuttiFloat32 || type == tuttiFloat64)) trial.ulps = 2;
+        if (fp8 && self->nranks > 2 && op != tuttiMax && op != tuttiMin) continue; /* not exact */
         if ((type == tuttiInt8 || type == tuttiUint8) && op == tuttiAvg && self->nranks > 4) continue; /* wraps */
         if (counts[c] > 5000 && (type + op) % 3) continue;
         if (check_one(self, comm, &trial)) return 1;
@@ -112,7 +131,7 @@ static int large(const struct ranks *self)
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   for (size_t c = 0; c < 3; c++)
     for (int in_place = 0; in_place < 2; in_place++) {
-      struct trial trial = {counts[c], tuttiFloat32, tuttiSum, in_place, 4};
+      struct trial trial = {counts[c], tuttiFloat32, tuttiSum, in_place, 4, 0};
       if (check_one(self, comm, &trial)) return 1;
     }
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
