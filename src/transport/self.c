@@ -43,9 +43,10 @@ static void send_begin(struct tt_link *link, const struct tt_head *head)
   l->is_marked = 0;
 }
 
+/* In whole grains, so that there is always room for the padding too. */
 static uint64_t room(const struct self_link *l)
 {
-  return RING_BYTES - (l->written - l->released);
+  return RING_BYTES - (l->written - l->released / GRAIN * GRAIN);
 }
 
 static ssize_t send_bytes(struct tt_link *link, const void *data, size_t len)

@@ -67,7 +67,8 @@ struct shm {
   size_t stride;
   uint64_t nonce;
   struct tt_shm_shape shape;
-  struct tt_shm_box *box; /* ours; guests look at it under the service lock */
+  struct tt_shm_box *box; /* ours */
+  int is_filled;          /* it can be given to guests; under the service lock */
   struct tt_shm_pool pool;
   struct tt_shm_link *links;
   int32_t *local;     /* rank -> index among the host's ranks, -1: elsewhere */
@@ -101,7 +102,7 @@ static void guest(void *owner, const struct tt_hello *hello, int fd)
   struct shm *t = owner;
   if (hello->src >= (uint32_t)t->spec->nranks) {
     close(fd);
-  } else if (t->box) {
+  } else if (t->is_filled) {
     give_outbox(t, fd);
   } else {
     if (t->waiting[hello->src] >= 0) close(t->waiting[hello->src]);
@@ -144,6 +145,8 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
   result = tt_auth_init();
   if (result != tuttiSuccess) goto fail;
   tt_random(&t->nonce, sizeof t->nonce);
+  result = tt_shm_box_create(&t->box, t->nonce);
+  if (result != tuttiSuccess) goto fail;
   result = tt_door_admit(spec->local_door, spec->pass, TT_HELLO_OUTBOX, (uint32_t)spec->rank, guest, t);
   if (result != tuttiSuccess) goto fail;
   write_card(t, card);
@@ -176,10 +179,9 @@ static tuttiResult_t cards_take(struct tt_transport *transport, const void *card
   if (!t->peers || !t->pool.free)
     return tt_fail(tuttiSystemError, "out of memory for the shm peers of rank %d", t->spec->rank);
 
-  struct tt_shm_box *box;
-  tuttiResult_t result = tt_shm_box_create(&box, t->nonce, tt_shm_outbox_bytes(&t->shape));
+  tuttiResult_t result = tt_shm_box_fill(t->box, tt_shm_outbox_bytes(&t->shape));
   if (result != tuttiSuccess) return result;
-  t->pool.base = box->map + tt_shm_pool_at(&t->shape);
+  t->pool.base = t->box->map + tt_shm_pool_at(&t->shape);
   t->pool.slots = t->shape.slots;
   t->pool.slot_bytes = t->shape.slot_bytes;
   while (t->pool.nfree < t->pool.slots) {
@@ -187,7 +189,7 @@ static tuttiResult_t cards_take(struct tt_transport *transport, const void *card
     t->pool.nfree++;
   }
   tt_service_lock();
-  t->box = box;
+  t->is_filled = 1;
   for (int rank = 0; rank < t->spec->nranks; rank++) {
     if (t->waiting[rank] >= 0) give_outbox(t, t->waiting[rank]);
     t->waiting[rank] = -1;
@@ -226,6 +228,13 @@ static tuttiResult_t dial_start(struct shm *t, struct peer *peer, int rank, cons
   return tt_dial_start(&peer->dial, &door, t->spec->pass, &hello, deadline);
 }
 
+static tuttiResult_t len_check(int rank, uint64_t len, size_t wanted)
+{
+  if (len == wanted) return tuttiSuccess;
+  return tt_fail(tuttiRemoteError, "the shared outbox of rank %d has %llu bytes instead of %zu: do the ranks agree "
+                 "on who shares a host (TUTTI_HOSTID)?", rank, (unsigned long long)len, wanted);
+}
+
 /* Maps the memfd that the peer sent, once it is there. */
 static tuttiResult_t box_receive(struct peer *peer, int rank, const struct card *card, size_t wanted)
 {
@@ -236,28 +245,33 @@ static tuttiResult_t box_receive(struct peer *peer, int rank, const struct card 
   close(peer->socket);
   peer->socket = -1;
   if (result != tuttiSuccess) return result;
-  if (len != wanted) {
-    close(fd);
-    return tt_fail(tuttiRemoteError, "the shared outbox of rank %d has %llu bytes instead of %zu: do the ranks agree "
-                   "on who shares a host (TUTTI_HOSTID)?", rank, (unsigned long long)len, wanted);
-  }
-  return tt_shm_box_map(&peer->box, card->nonce, wanted, fd);
+  result = len_check(rank, len, wanted);
+  if (result == tuttiSuccess) return tt_shm_box_map(&peer->box, card->nonce, wanted, fd);
+  close(fd);
+  return result;
+}
+
+/* Another rank of this process: its box is there, or will be. */
+static tuttiResult_t box_share(struct peer *peer, int rank, const struct card *card, size_t wanted)
+{
+  struct tt_shm_box *box;
+  tuttiResult_t result = tt_shm_box_find(&box, card->nonce);
+  if (result != tuttiSuccess || !box) return result;
+  result = len_check(rank, box->len, wanted);
+  if (result == tuttiSuccess) peer->box = box;
+  else tt_shm_box_release(box, 0);
+  return result;
 }
 
 /* Gets the peer's outbox; resumable. */
-static tuttiResult_t box_fetch(struct shm *t, struct peer *peer, int rank, const struct tt_shm_shape *shape,
-                               const struct card *card)
+static tuttiResult_t box_fetch(struct shm *t, struct peer *peer, int rank, const struct card *card, size_t wanted)
 {
-  if (peer->socket >= 0) return box_receive(peer, rank, card, tt_shm_outbox_bytes(shape));
+  if (peer->socket >= 0) return box_receive(peer, rank, card, wanted);
   if (!peer->dial) {
-    struct tt_shm_box *box = tt_shm_box_find(card->nonce);
-    if (box && box->len == tt_shm_outbox_bytes(shape)) {
-      peer->box = box;
-      return tuttiSuccess;
-    }
-    tt_shm_box_release(box, 0);
-    tuttiResult_t started = dial_start(t, peer, rank, card);
-    return started == tuttiSuccess ? tuttiInProgress : started;
+    tuttiResult_t result = box_share(peer, rank, card, wanted);
+    if (result != tuttiSuccess || peer->box) return result;
+    result = dial_start(t, peer, rank, card);
+    return result == tuttiSuccess ? tuttiInProgress : result;
   }
   int socket;
   tuttiResult_t result = tt_dial_poll(peer->dial, &socket);
@@ -304,7 +318,7 @@ static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lan
     struct tt_shm_shape shape;
     read_card(t, rank, &card);
     result = peer_shape(t, rank, &card, &shape);
-    if (result == tuttiSuccess && !peer->box) result = box_fetch(t, peer, rank, &shape, &card);
+    if (result == tuttiSuccess && !peer->box) result = box_fetch(t, peer, rank, &card, tt_shm_outbox_bytes(&shape));
     if (result == tuttiSuccess) result = link_make(t, peer, rank, lane, &shape);
   }
   if (result == tuttiSuccess) *link = &peer->links[lane]->link;

@@ -47,22 +47,25 @@ size_t tt_shm_ring_at(const struct tt_shm_shape *shape, int destination, int lan
 size_t tt_shm_pool_at(const struct tt_shm_shape *shape);
 size_t tt_shm_outbox_bytes(const struct tt_shm_shape *shape);
 
-/* A mapped outbox. Those made in this process are listed in tt_process, so that ranks of one process
- * share one mapping; it lives until the last of them lets go. */
+/* An outbox. Those of this process are listed in tt_process from create on, so that its ranks share one mapping;
+ * a box lives until the last of them lets go. */
 struct tt_shm_box {
   struct tt_shm_box *next;
   uint64_t nonce;
   int references; /* under tt_process.mutex */
-  int fd;         /* the owner's, until it closes; -1 in a box of another process */
+  int fd;         /* the owner's, until it closes; -1: none */
   size_t len;
-  uint8_t *map;
+  uint8_t *map;   /* NULL until it is filled, under tt_process.mutex */
 };
 
-tuttiResult_t tt_shm_box_create(struct tt_shm_box **box, uint64_t nonce, size_t len);
-/* Takes over fd, also on error. */
+/* The owner: lists a box without memory; gives it memory. */
+tuttiResult_t tt_shm_box_create(struct tt_shm_box **box, uint64_t nonce);
+tuttiResult_t tt_shm_box_fill(struct tt_shm_box *box, size_t len);
+/* A peer of another process. Takes over fd, also on error. */
 tuttiResult_t tt_shm_box_map(struct tt_shm_box **box, uint64_t nonce, size_t len, int fd);
-/* The box of that nonce if this process made it, with a reference more, or NULL. */
-struct tt_shm_box *tt_shm_box_find(uint64_t nonce);
+/* A peer of this process: *box with a reference more, or NULL if no rank of this process has that nonce;
+ * tuttiInProgress if its owner has not filled it yet. */
+tuttiResult_t tt_shm_box_find(struct tt_shm_box **box, uint64_t nonce);
 void tt_shm_box_release(struct tt_shm_box *box, int is_owner); /* NULL is allowed */
 
 /* Free slots of this rank's pool, the last freed on top: it is the one still in cache. */

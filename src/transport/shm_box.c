@@ -36,27 +36,34 @@ size_t tt_shm_outbox_bytes(const struct tt_shm_shape *shape)
   return tt_shm_pool_at(shape) + (size_t)shape->slots * shape->slot_bytes;
 }
 
-tuttiResult_t tt_shm_box_create(struct tt_shm_box **out, uint64_t nonce, size_t len)
+tuttiResult_t tt_shm_box_create(struct tt_shm_box **out, uint64_t nonce)
 {
   struct tt_shm_box *box = tt_alloc(1, sizeof *box);
   if (!box) return tt_fail(tuttiSystemError, "out of memory for the record of a shared outbox");
-  void *map;
-  tuttiResult_t result = tt_memory_create("tutti-outbox", len, &box->fd, &map);
-  if (result != tuttiSuccess) {
-    tt_free(box);
-    return result;
-  }
-  struct tt_shm_header header = {.magic = TT_SHM_MAGIC, .nonce = nonce};
-  memcpy(map, &header, sizeof header);
   box->nonce = nonce;
-  box->len = len;
-  box->map = map;
+  box->fd = -1;
   box->references = 1;
   pthread_mutex_lock(&tt_process.mutex);
   box->next = tt_process.outboxes;
   tt_process.outboxes = box;
   pthread_mutex_unlock(&tt_process.mutex);
   *out = box;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_shm_box_fill(struct tt_shm_box *box, size_t len)
+{
+  int fd;
+  void *map;
+  tuttiResult_t result = tt_memory_create("tutti-outbox", len, &fd, &map);
+  if (result != tuttiSuccess) return result;
+  struct tt_shm_header header = {.magic = TT_SHM_MAGIC, .nonce = box->nonce};
+  memcpy(map, &header, sizeof header);
+  pthread_mutex_lock(&tt_process.mutex);
+  box->fd = fd;
+  box->len = len;
+  box->map = map;
+  pthread_mutex_unlock(&tt_process.mutex);
   return tuttiSuccess;
 }
 
@@ -91,14 +98,17 @@ fail:
   return result;
 }
 
-struct tt_shm_box *tt_shm_box_find(uint64_t nonce)
+tuttiResult_t tt_shm_box_find(struct tt_shm_box **out, uint64_t nonce)
 {
   pthread_mutex_lock(&tt_process.mutex);
   struct tt_shm_box *box = tt_process.outboxes;
   while (box && box->nonce != nonce) box = box->next;
-  if (box) box->references++;
+  int is_early = box && !box->map;
+  if (box && !is_early) box->references++;
   pthread_mutex_unlock(&tt_process.mutex);
-  return box;
+  if (is_early) return tuttiInProgress;
+  *out = box;
+  return tuttiSuccess;
 }
 
 static void unlist(struct tt_shm_box *box)
@@ -113,14 +123,12 @@ void tt_shm_box_release(struct tt_shm_box *box, int is_owner)
 {
   if (!box) return;
   pthread_mutex_lock(&tt_process.mutex);
-  if (is_owner) {
-    close(box->fd);
-    box->fd = -1;
-  }
+  if (is_owner && box->fd >= 0) close(box->fd);
+  if (is_owner) box->fd = -1;
   int is_last = --box->references == 0;
   if (is_last) unlist(box);
   pthread_mutex_unlock(&tt_process.mutex);
   if (!is_last) return;
-  munmap(box->map, box->len);
+  if (box->map) munmap(box->map, box->len);
   tt_free(box);
 }
