@@ -131,6 +131,7 @@ static tuttiResult_t creation_start(struct tuttiComm *comm, const struct tt_comm
   if (result == tuttiSuccess) result = config_apply(comm, spec->config);
   if (result == tuttiSuccess) result = wanted_parse(creation, comm->settings.transports);
   if (result == tuttiSuccess) result = tt_id_unpack(&creation->id, spec->id);
+  if (result == tuttiSuccess) result = tt_id_mix(&creation->id, &comm->settings);
   if (result != tuttiSuccess) return result;
   creation->members = tt_alloc(n, sizeof *creation->members);
   creation->tables = tt_alloc(n, sizeof *creation->tables);
