@@ -53,7 +53,7 @@ tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
   made->deadline_ns = deadline_ns;
   made->pause_ns = PAUSE_FIRST_NS;
   snprintf(made->from, sizeof made->from, "here");
-  snprintf(made->cause, sizeof made->cause, "not tried yet");
+  snprintf(made->cause, sizeof made->cause, "no answer");
   *dial = made;
   return tuttiSuccess;
 }
@@ -143,8 +143,7 @@ static enum step begin(struct tt_dial *dial)
   if (error == 0) return connected(dial);
   if (error != EINPROGRESS && error != EINTR) return connect_failed(dial, error);
   from_set(dial);
-  snprintf(dial->cause, sizeof dial->cause, "no answer");
-  dial->state = CONNECTING;
+  dial->state = CONNECTING; /* what the attempt before ended with stays the cause for now */
   return ON;
 }
 
@@ -242,7 +241,8 @@ static enum step step_waiting(struct tt_dial *dial, uint64_t now)
 {
   if (now >= dial->deadline_ns) return fail_late(dial, now);
   if (dial->state == PAUSED || now < dial->attempt_ns + ATTEMPT_NS) return WAIT;
-  if (dial->state != CONNECTING) snprintf(dial->cause, sizeof dial->cause, "connected, but no word");
+  snprintf(dial->cause, sizeof dial->cause,
+           dial->state == CONNECTING ? "no answer" : "connected, but no word came");
   attempt_end(dial, now);
   return WAIT;
 }

@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Doors and dials over IPv4, IPv6 and local sockets, with real processes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "net/net.h"
+
+#define MS 1000000u
+#define SECOND (1000u * (uint64_t)MS)
+
+static int descriptors(void)
+{
+  int count = 0;
+  DIR *directory = opendir("/proc/self/fd");
+  assert_non_null(directory);
+  while (readdir(directory)) count++;
+  closedir(directory);
+  return count;
+}
+
+/* Remembers who came. */
+struct host {
+  _Atomic int count;
+  struct tt_hello hello[64];
+  int fd[64];
+};
+
+static void welcome(void *owner, const struct tt_hello *hello, int fd)
+{
+  struct host *host = owner;
+  int at = atomic_load(&host->count);
+  host->hello[at] = *hello;
+  host->fd[at] = fd;
+  atomic_store(&host->count, at + 1);
+}
+
+static void wait_for(_Atomic int *word, int wanted)
+{
+  while (atomic_load(word) < wanted) tt_sleep_ns(MS / 5);
+}
+
+static struct tt_pass pass_make(void)
+{
+  struct tt_pass pass = {.epoch = 1};
+  assert_int_equal(tt_auth_init(), tuttiSuccess);
+  tt_random(pass.job, sizeof pass.job);
+  tt_random(pass.key, sizeof pass.key);
+  return pass;
+}
+
+/* The places a door can be at; NULL is local. */
+static const char *const places[] = {"127.0.0.1:0", "[::1]:0", NULL};
+
+static struct tt_door *door_at(const char *place)
+{
+  struct tt_address where;
+  struct tt_door *door = NULL;
+  memset(&where, 0, sizeof where);
+  if (place) assert_int_equal(tt_address_parse(&where, place), tuttiSuccess);
+  assert_int_equal(tt_door_open(&door, &where), tuttiSuccess);
+  return door;
+}
+
+static tuttiResult_t dial(const struct tt_address *to, const struct tt_pass *pass,
+                          const struct tt_hello *hello, uint64_t patience_ns, int *fd)
+{
+  struct tt_dial *made;
+  tuttiResult_t result = tt_dial_start(&made, to, pass, hello, tt_now_ns() + patience_ns);
+  if (result != tuttiSuccess) return result;
+  while ((result = tt_dial_poll(made, fd)) == tuttiInProgress) tt_sleep_ns(MS / 10);
+  tt_dial_destroy(made);
+  return result;
+}
+
+static void guests_come_in_and_can_talk(void **state)
+{
+  (void)state;
+  int before = descriptors();
+  for (int i = 0; i < 3; i++) {
+    struct tt_pass pass = pass_make();
+    struct tt_hello hello = {TT_HELLO_LINK, 7, 3, 2};
+    struct host host = {.count = 0};
+    struct tt_door *door = door_at(places[i]);
+    int fd = -1, on = 0;
+    char word[8] = "";
+    socklen_t size = sizeof on;
+    assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 2, welcome, &host), tuttiSuccess);
+    assert_int_equal(dial(tt_door_address(door), &pass, &hello, 60 * SECOND, &fd), tuttiSuccess);
+    wait_for(&host.count, 1);
+    assert_memory_equal(&host.hello[0], &hello, sizeof hello);
+    assert_int_equal(send(fd, "hello", 6, MSG_NOSIGNAL), 6);
+    struct pollfd one = {.fd = host.fd[0], .events = POLLIN};
+    assert_int_equal(poll(&one, 1, 60000), 1);
+    assert_int_equal(recv(host.fd[0], word, sizeof word, 0), 6);
+    assert_string_equal(word, "hello");
+    int ends[2] = {fd, host.fd[0]};
+    for (int k = 0; k < 2; k++) {
+      assert_true(fcntl(ends[k], F_GETFL) & O_NONBLOCK);
+      assert_true(fcntl(ends[k], F_GETFD) & FD_CLOEXEC);
+      if (!places[i]) continue;
+      assert_int_equal(getsockopt(ends[k], IPPROTO_TCP, TCP_NODELAY, &on, &size), 0);
+      assert_int_not_equal(on, 0);
+    }
+    close(fd);
+    close(host.fd[0]);
+    tt_door_dismiss(door, &host);
+    tt_door_close(door);
+  }
+  assert_int_equal(descriptors(), before);
+}
+
+/* A process of its own, forked before this one used the library: dials and says its rank. */
+static void child_run(int road, uint32_t rank)
+{
+  struct {
+    struct tt_address to;
+    struct tt_pass pass;
+  } task;
+  struct tt_hello hello = {TT_HELLO_CONTROL, 0, rank, 0};
+  int fd = -1;
+  alarm(120);
+  if (read(road, &task, sizeof task) != sizeof task) _exit(2);
+  struct tt_dial *made;
+  if (tt_dial_start(&made, &task.to, &task.pass, &hello, tt_now_ns() + 60 * SECOND)) _exit(3);
+  tuttiResult_t result;
+  while ((result = tt_dial_poll(made, &fd)) == tuttiInProgress) tt_sleep_ns(MS / 10);
+  if (result != tuttiSuccess) _exit(4);
+  char byte;
+  struct pollfd one = {.fd = fd, .events = POLLIN};
+  if (poll(&one, 1, 60000) != 1 || recv(fd, &byte, 1, 0) != 1) _exit(5);
+  _exit(byte == (char)rank ? 0 : 6);
+}
+
+#define CHILDREN 6
+
+/* Runs in a child, so that its own children are forked before it uses the library. */
+static int family_run(const char *place)
+{
+  struct {
+    struct tt_address to;
+    struct tt_pass pass;
+  } task;
+  int road[2];
+  struct host host = {.count = 0};
+  if (pipe(road) != 0) return 1;
+  for (uint32_t i = 0; i < CHILDREN; i++)
+    if (fork() == 0) child_run(road[0], i);
+  memset(&task, 0, sizeof task);
+  task.pass = pass_make();
+  struct tt_door *door = door_at(place);
+  task.to = *tt_door_address(door);
+  if (tt_door_admit(door, &task.pass, TT_HELLO_CONTROL, 0, welcome, &host)) return 2;
+  for (int i = 0; i < CHILDREN; i++)
+    if (write(road[1], &task, sizeof task) != sizeof task) return 3;
+  wait_for(&host.count, CHILDREN);
+  for (int i = 0; i < CHILDREN; i++) {
+    char byte = (char)host.hello[i].src;
+    if (send(host.fd[i], &byte, 1, MSG_NOSIGNAL) != 1) return 4;
+  }
+  int status, bad = 0;
+  for (int i = 0; i < CHILDREN; i++)
+    if (wait(&status) < 0 || status != 0) bad = 5;
+  for (int i = 0; i < CHILDREN; i++) close(host.fd[i]);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+  return bad;
+}
+
+static void processes_come_in_at_once(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(120);
+      _exit(family_run(places[i]));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+  }
+}
+
+/* Connects and answers the challenge by hand; blocking. */
+static int reply_by_hand(const struct tt_address *to, const struct tt_pass *pass,
+                         const struct tt_hello *hello, const char *more)
+{
+  uint8_t challenge[TT_CHALLENGE_BYTES], message[TT_REPLY_BYTES + 64], nc[TT_NONCE_BYTES];
+  int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(connect(fd, &to->any, to->len), 0);
+  assert_int_equal(recv(fd, challenge, sizeof challenge, MSG_WAITALL), sizeof challenge);
+  assert_int_equal(tt_reply_make(message, challenge, pass, hello, nc), tuttiSuccess);
+  strcpy((char *)message + TT_REPLY_BYTES, more);
+  size_t len = TT_REPLY_BYTES + strlen(more);
+  assert_int_equal(send(fd, message, len, MSG_NOSIGNAL), len);
+  return fd;
+}
+
+static void bytes_behind_the_reply_are_the_guests(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    struct tt_pass pass = pass_make();
+    struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+    struct host host = {.count = 0};
+    struct tt_door *door = door_at(places[i]);
+    char word[16] = "";
+    assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, welcome, &host), tuttiSuccess);
+    int fd = reply_by_hand(tt_door_address(door), &pass, &hello, "early words");
+    wait_for(&host.count, 1);
+    assert_int_equal(recv(host.fd[0], word, sizeof word, 0), 11);
+    assert_string_equal(word, "early words");
+    close(fd);
+    close(host.fd[0]);
+    tt_door_dismiss(door, &host);
+    tt_door_close(door);
+  }
+}
+
+/* Sends at once what comes behind the verdict. */
+static void greet(void *owner, const struct tt_hello *hello, int fd)
+{
+  if (send(fd, "greeting", 8, MSG_NOSIGNAL) == 8) welcome(owner, hello, fd);
+}
+
+static void bytes_behind_the_verdict_are_the_callers(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct host host = {.count = 0};
+  struct tt_door *door = door_at(places[0]);
+  struct tt_dial *made;
+  int fd = -1;
+  char word[16] = "";
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, greet, &host), tuttiSuccess);
+  assert_int_equal(
+      tt_dial_start(&made, tt_door_address(door), &pass, &hello, tt_now_ns() + 60 * SECOND),
+      tuttiSuccess);
+  for (int came = 0; !came; tt_sleep_ns(MS)) {
+    tt_service_lock(); /* no verdict before this poll, so that both words lie in one buffer then */
+    came = atomic_load(&host.count);
+    tuttiResult_t result = came ? tuttiInProgress : tt_dial_poll(made, &fd);
+    tt_service_unlock();
+    assert_int_equal(result, tuttiInProgress);
+  }
+  assert_int_equal(tt_dial_poll(made, &fd), tuttiSuccess);
+  tt_dial_destroy(made);
+  assert_int_equal(recv(fd, word, sizeof word, 0), 8);
+  assert_string_equal(word, "greeting");
+  close(fd);
+  close(host.fd[0]);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+}
+
+static void a_wrong_key_is_told_at_once_and_never_comes_in(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    struct tt_pass pass = pass_make(), wrong = pass;
+    struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+    struct host host = {.count = 0};
+    struct tt_door *door = door_at(places[i]);
+    int fd = -7;
+    char text[TT_ADDRESS_TEXT_BYTES];
+    wrong.key[31] ^= 0x80;
+    assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, welcome, &host), tuttiSuccess);
+    assert_int_equal(dial(tt_door_address(door), &wrong, &hello, 200 * SECOND, &fd), tuttiInvalidUsage);
+    assert_int_equal(fd, -7);
+    assert_non_null(strstr(tt_last_sentence(), "another key"));
+    assert_non_null(
+        strstr(tt_last_sentence(), tt_address_text(tt_door_address(door), text, sizeof text)));
+    assert_int_equal(tt_door_refused(door), 1);
+    assert_int_equal(atomic_load(&host.count), 0);
+    tt_door_dismiss(door, &host);
+    tt_door_close(door);
+  }
+}
+
+static void another_job_is_not_answered_until_the_deadline(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make(), other = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct host host = {.count = 0};
+  struct tt_door *door = door_at(places[0]);
+  int fd = -7;
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, welcome, &host), tuttiSuccess);
+  assert_int_equal(dial(tt_door_address(door), &other, &hello, SECOND / 5, &fd), tuttiRemoteError);
+  assert_int_equal(fd, -7);
+  assert_non_null(strstr(tt_last_sentence(), "another job"));
+  assert_non_null(strstr(tt_last_sentence(), "127.0.0.1:"));
+  assert_true(tt_door_refused(door) >= 2);
+  other = pass;
+  other.epoch++;
+  assert_int_equal(dial(tt_door_address(door), &other, &hello, SECOND / 5, &fd), tuttiRemoteError);
+  assert_int_equal(atomic_load(&host.count), 0);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+}
+
+static void early_guests_come_in_once_they_are_admitted(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 4};
+  struct host host = {.count = 0};
+  struct tt_door *door = door_at(places[2]);
+  struct tt_dial *made;
+  int fd = -1;
+  tuttiResult_t result;
+  assert_int_equal(
+      tt_dial_start(&made, tt_door_address(door), &pass, &hello, tt_now_ns() + 60 * SECOND),
+      tuttiSuccess);
+  for (int i = 0; i < 100; i++) {
+    assert_int_equal(tt_dial_poll(made, &fd), tuttiInProgress);
+    tt_sleep_ns(MS);
+    if (i == 50) /* the pass is known, this kind and this rank are not */
+      assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 3, welcome, &host), tuttiSuccess);
+    if (i == 51)
+      assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_SHARE, 4, welcome, &host), tuttiSuccess);
+  }
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 4, welcome, &host), tuttiSuccess);
+  while ((result = tt_dial_poll(made, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
+  assert_int_equal(result, tuttiSuccess);
+  wait_for(&host.count, 1);
+  assert_int_equal(host.hello[0].dst, 4);
+  tt_dial_destroy(made);
+  close(fd);
+  close(host.fd[0]);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+}
+
+static void several_keys_of_one_job_are_told_apart(void **state)
+{
+  (void)state;
+  struct tt_pass passes[3];
+  struct host hosts[3] = {{.count = 0}, {.count = 0}, {.count = 0}};
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_door *door = door_at(places[2]);
+  passes[0] = pass_make();
+  for (int i = 0; i < 3; i++) {
+    passes[i] = passes[0];
+    passes[i].key[0] ^= (uint8_t)i;
+    assert_int_equal(tt_door_admit(door, &passes[i], TT_HELLO_LINK, 0, welcome, &hosts[i]),
+                     tuttiSuccess);
+  }
+  for (int i = 0; i < 3; i++) {
+    int fd = -1;
+    assert_int_equal(dial(tt_door_address(door), &passes[i], &hello, 60 * SECOND, &fd), tuttiSuccess);
+    wait_for(&hosts[i].count, 1);
+    close(fd);
+    close(hosts[i].fd[0]);
+  }
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(atomic_load(&hosts[i].count), 1);
+    tt_door_dismiss(door, &hosts[i]);
+  }
+  tt_door_close(door);
+}
+
+static void a_second_owner_of_one_admission_is_refused(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct host host = {.count = 0}, other = {.count = 0};
+  struct tt_door *door = door_at(places[2]);
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 9, welcome, &host), tuttiSuccess);
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 9, welcome, &other), tuttiInvalidUsage);
+  assert_non_null(strstr(tt_last_sentence(), "rank 9"));
+  tt_door_dismiss(door, &host);
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 9, welcome, &other), tuttiSuccess);
+  tt_door_dismiss(door, &other);
+  tt_door_close(door);
+}
+
+static void the_dismissed_get_no_guests(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_door *door = door_at(places[2]);
+  for (int i = 0; i < 100; i++) {
+    struct host *host = calloc(1, sizeof *host);
+    struct tt_dial *made;
+    int fd = -1;
+    assert_non_null(host);
+    assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, welcome, host), tuttiSuccess);
+    assert_int_equal(
+        tt_dial_start(&made, tt_door_address(door), &pass, &hello, tt_now_ns() + 60 * SECOND),
+        tuttiSuccess);
+    for (int k = 0; k < i; k++) tt_dial_poll(made, &fd); /* anywhere in the handshake */
+    tt_door_dismiss(door, host);
+    int count = atomic_load(&host->count);
+    for (int k = 0; k < count; k++) close(host->fd[k]);
+    memset(host, 0xee, sizeof *host);
+    free(host);
+    tt_dial_destroy(made);
+    if (fd >= 0) close(fd);
+  }
+  tt_door_close(door);
+}
+
+static void one_place_is_one_door(void **state)
+{
+  (void)state;
+  int before = descriptors();
+  for (int i = 0; i < 3; i++) {
+    struct tt_door *a = door_at(places[i]), *b = door_at(places[i]);
+    assert_ptr_equal(a, b);
+    assert_ptr_not_equal(door_at(places[(i + 1) % 3]), a);
+    tt_door_close(a);
+    struct tt_door *c = door_at(places[i]);
+    assert_ptr_equal(c, b);
+    tt_door_close(b);
+    tt_door_close(c);
+    struct tt_door *other = door_at(places[(i + 1) % 3]);
+    tt_door_close(other);
+    tt_door_close(other);
+  }
+  tt_door_close(NULL);
+  assert_int_equal(descriptors(), before);
+}
+
+static void a_fixed_port_is_a_door_of_its_own(void **state)
+{
+  (void)state;
+  struct tt_door *shared = door_at("127.0.0.1:0"), *fixed, *third;
+  struct tt_address where = *tt_door_address(shared);
+  char text[TT_ADDRESS_TEXT_BYTES];
+  assert_int_equal(tt_door_open(&third, &where), tuttiSystemError);
+  assert_non_null(strstr(tt_last_sentence(), tt_address_text(&where, text, sizeof text)));
+  assert_non_null(strstr(tt_last_sentence(), "another process has this port"));
+  tt_door_close(shared);
+  assert_int_equal(tt_door_open(&fixed, &where), tuttiSuccess);
+  assert_string_equal(tt_address_text(tt_door_address(fixed), text, sizeof text),
+                      tt_address_text(&where, (char[TT_ADDRESS_TEXT_BYTES]){0}, sizeof text));
+  assert_int_equal(tt_door_open(&third, &where), tuttiSystemError);
+  shared = door_at("127.0.0.1:0");
+  assert_ptr_not_equal(shared, fixed);
+  tt_door_close(shared);
+  tt_door_close(fixed);
+}
+
+static void a_fixed_port_is_free_again_at_once(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_RENDEZVOUS, 0, 1, 0};
+  struct tt_door *door = door_at("127.0.0.1:0");
+  struct tt_address where = *tt_door_address(door);
+  tt_door_close(door);
+  for (int i = 0; i < 3; i++) {
+    struct host host = {.count = 0};
+    int fd = -1;
+    assert_int_equal(tt_door_open(&door, &where), tuttiSuccess);
+    assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_RENDEZVOUS, 0, welcome, &host), tuttiSuccess);
+    assert_int_equal(dial(&where, &pass, &hello, 60 * SECOND, &fd), tuttiSuccess);
+    wait_for(&host.count, 1);
+    close(host.fd[0]); /* first, so that this end has to wait in TIME_WAIT */
+    close(fd);
+    tt_door_dismiss(door, &host);
+    tt_door_close(door);
+  }
+}
+
+static void an_address_of_another_host_is_no_place_for_a_door(void **state)
+{
+  (void)state;
+  struct tt_address where;
+  struct tt_door *door = NULL;
+  int before = descriptors();
+  assert_int_equal(tt_address_parse(&where, "198.51.100.77:0"), tuttiSuccess);
+  assert_int_equal(tt_door_open(&door, &where), tuttiSystemError);
+  assert_null(door);
+  assert_non_null(strstr(tt_last_sentence(), "no such address"));
+  assert_int_equal(descriptors(), before);
+}
+
+static void a_dial_waits_for_its_door(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_RENDEZVOUS, 0, 1, 0};
+  struct host host = {.count = 0};
+  struct tt_door *door = door_at("127.0.0.1:0");
+  struct tt_address where = *tt_door_address(door);
+  struct tt_dial *made;
+  int fd = -7;
+  tt_door_close(door);
+  assert_int_equal(dial(&where, &pass, &hello, SECOND / 10, &fd), tuttiRemoteError);
+  assert_non_null(strstr(tt_last_sentence(), "refused"));
+  assert_int_equal(tt_dial_start(&made, &where, &pass, &hello, tt_now_ns() + 60 * SECOND),
+                   tuttiSuccess);
+  for (int i = 0; i < 50; i++, tt_sleep_ns(MS))
+    assert_int_equal(tt_dial_poll(made, &fd), tuttiInProgress);
+  assert_int_equal(tt_door_open(&door, &where), tuttiSuccess);
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_RENDEZVOUS, 0, welcome, &host), tuttiSuccess);
+  tuttiResult_t result;
+  while ((result = tt_dial_poll(made, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
+  assert_int_equal(result, tuttiSuccess);
+  assert_int_equal(tt_dial_poll(made, &fd), tuttiInternalError);
+  tt_dial_destroy(made);
+  wait_for(&host.count, 1);
+  close(fd);
+  close(host.fd[0]);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+}
+
+/* What a server may say instead of the handshake. */
+static void server_says(const void *words, size_t len, size_t wait_for_bytes, tuttiResult_t wanted,
+                        const char *sentence)
+{
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_address at;
+  socklen_t size = sizeof at.v4;
+  struct tt_dial *made;
+  int fd = -7, before = descriptors(), listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  uint8_t got[TT_REPLY_BYTES], challenge[TT_CHALLENGE_BYTES], ns[TT_NONCE_BYTES];
+  assert_int_equal(tt_address_parse(&at, "127.0.0.1:0"), tuttiSuccess);
+  assert_int_equal(bind(listener, &at.any, at.len), 0);
+  assert_int_equal(listen(listener, 5), 0);
+  assert_int_equal(getsockname(listener, &at.any, &size), 0);
+  assert_int_equal(tt_dial_start(&made, &at, &pass, &hello, tt_now_ns() + SECOND), tuttiSuccess);
+  tuttiResult_t result;
+  while ((result = tt_dial_poll(made, &fd)) == tuttiInProgress) {
+    int peer = accept(listener, NULL, NULL);
+    tt_sleep_ns(MS);
+    if (peer < 0) continue;
+    tt_challenge_make(challenge, ns);
+    if (wait_for_bytes) {
+      send(peer, challenge, sizeof challenge, MSG_NOSIGNAL);
+      for (int i = 0; i < 20; i++, tt_sleep_ns(MS)) tt_dial_poll(made, &fd);
+      recv(peer, got, sizeof got, MSG_DONTWAIT);
+    }
+    send(peer, words, len, MSG_NOSIGNAL);
+    close(peer);
+  }
+  assert_int_equal(result, wanted);
+  assert_int_equal(tt_dial_poll(made, &fd), wanted);
+  assert_int_equal(fd, -7);
+  assert_non_null(strstr(tt_last_sentence(), sentence));
+  tt_dial_destroy(made);
+  close(listener);
+  assert_int_equal(descriptors(), before);
+}
+
+static void servers_of_another_kind_are_no_peers(void **state)
+{
+  (void)state;
+  uint8_t verdict[TT_VERDICT_BYTES] = {0};
+  server_says("SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n", 40, 0, tuttiRemoteError,
+              "not this library");
+  server_says("", 0, 0, tuttiRemoteError, "before it said anything");
+  server_says("", 0, 1, tuttiRemoteError, "on our reply");
+  server_says(verdict, 39, 1, tuttiRemoteError, "on our reply");
+  server_says(verdict, sizeof verdict, 1, tuttiInvalidUsage, "another key");
+}
+
+static void a_dial_can_be_destroyed_at_any_time(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct host host = {.count = 0};
+  struct tt_door *door = door_at("127.0.0.1:0");
+  int before = descriptors();
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, welcome, &host), tuttiSuccess);
+  for (int polls = 0; polls < 30; polls++) {
+    struct tt_dial *made;
+    int fd = -1;
+    assert_int_equal(
+        tt_dial_start(&made, tt_door_address(door), &pass, &hello, tt_now_ns() + SECOND), tuttiSuccess);
+    tuttiResult_t result = tuttiInProgress;
+    for (int i = 0; i < polls && result == tuttiInProgress; i++) result = tt_dial_poll(made, &fd);
+    tt_dial_destroy(made);
+    if (result == tuttiSuccess) close(fd);
+  }
+  tt_dial_destroy(NULL);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+  for (int i = 0; i < atomic_load(&host.count); i++) close(host.fd[i]);
+  assert_true(descriptors() < before);
+}
+
+/* Opens, admits and dials with the n-th allocation failing. */
+static tuttiResult_t all_steps(struct host *host, struct tt_door **door, struct tt_dial **made)
+{
+  struct tt_address where;
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_pass pass = pass_make();
+  memset(&where, 0, sizeof where);
+  tuttiResult_t result = tt_door_open(door, &where);
+  if (result == tuttiSuccess)
+    result = tt_door_admit(*door, &pass, TT_HELLO_LINK, 0, welcome, host);
+  if (result == tuttiSuccess)
+    result = tt_dial_start(made, tt_door_address(*door), &pass, &hello, tt_now_ns() + SECOND);
+  return result;
+}
+
+static void failed_allocations_are_errors_without_a_leak(void **state)
+{
+  (void)state;
+  int before = descriptors(), n = 1;
+  for (tuttiResult_t result = tuttiSystemError; result != tuttiSuccess; n++) {
+    struct host host = {.count = 0};
+    struct tt_door *door = NULL;
+    struct tt_dial *made = NULL;
+    tt_alloc_fail_at(n);
+    result = all_steps(&host, &door, &made);
+    tt_alloc_fail_at(0);
+    assert_true(result == tuttiSuccess || result == tuttiSystemError);
+    tt_dial_destroy(made);
+    if (door) tt_door_dismiss(door, &host);
+    tt_door_close(door);
+    assert_int_equal(descriptors(), before);
+  }
+  assert_true(n > 4);
+}
+
+static void the_door_may_be_closed_by_its_guest(void *owner, const struct tt_hello *hello, int fd)
+{
+  struct {
+    struct tt_door *door;
+    _Atomic int done;
+  } *both = owner;
+  (void)hello;
+  close(fd);
+  tt_door_dismiss(both->door, both);
+  tt_door_close(both->door);
+  atomic_store(&both->done, 1);
+}
+
+static void a_guest_function_may_close_the_last_door(void **state)
+{
+  (void)state;
+  int before = descriptors();
+  for (int i = 0; i < 50; i++) {
+    struct {
+      struct tt_door *door;
+      _Atomic int done;
+    } both = {.done = 0};
+    struct tt_pass pass = pass_make();
+    struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+    both.door = door_at(places[i % 3]);
+    struct tt_address where = *tt_door_address(both.door);
+    int fd = -1;
+    assert_int_equal(tt_door_admit(both.door, &pass, TT_HELLO_LINK, 0,
+                                   the_door_may_be_closed_by_its_guest, &both),
+                     tuttiSuccess);
+    assert_int_equal(dial(&where, &pass, &hello, 60 * SECOND, &fd), tuttiSuccess);
+    wait_for(&both.done, 1);
+    close(fd);
+  }
+  while (descriptors() > before) tt_sleep_ns(MS);
+}
+
+int main(void)
+{
+  alarm(280);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(processes_come_in_at_once), /* first: forks before the library is in use */
+      cmocka_unit_test(guests_come_in_and_can_talk),
+      cmocka_unit_test(bytes_behind_the_reply_are_the_guests),
+      cmocka_unit_test(bytes_behind_the_verdict_are_the_callers),
+      cmocka_unit_test(a_wrong_key_is_told_at_once_and_never_comes_in),
+      cmocka_unit_test(another_job_is_not_answered_until_the_deadline),
+      cmocka_unit_test(early_guests_come_in_once_they_are_admitted),
+      cmocka_unit_test(several_keys_of_one_job_are_told_apart),
+      cmocka_unit_test(a_second_owner_of_one_admission_is_refused),
+      cmocka_unit_test(the_dismissed_get_no_guests),
+      cmocka_unit_test(one_place_is_one_door),
+      cmocka_unit_test(a_fixed_port_is_a_door_of_its_own),
+      cmocka_unit_test(a_fixed_port_is_free_again_at_once),
+      cmocka_unit_test(an_address_of_another_host_is_no_place_for_a_door),
+      cmocka_unit_test(a_dial_waits_for_its_door),
+      cmocka_unit_test(servers_of_another_kind_are_no_peers),
+      cmocka_unit_test(a_dial_can_be_destroyed_at_any_time),
+      cmocka_unit_test(failed_allocations_are_errors_without_a_leak),
+      cmocka_unit_test(a_guest_function_may_close_the_last_door),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
