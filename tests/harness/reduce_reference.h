@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the reduce kernels must compute, written another way: small floats from their
+ * definition with ldexp and a binary search over all values, rounding by exact
+ * comparison, arithmetic one format wider than needed (fp64 for fp32, 128 bits for fp64
+ * and integers). Slow, one element at a time, and only correct in the default
+ * floating-point environment. */
+#ifndef REDUCE_REFERENCE_H
+#define REDUCE_REFERENCE_H
+
+#include "reduce/reduce.h"
+
+/* Value of a float of at most 32 bits, exactly. */
+double reference_decode(int type, uint32_t bits);
+
+/* Nearest value of the type, ties to even; x is exact in fp32. */
+uint32_t reference_encode(int type, double x);
+
+/* count elements; factor (avg of floats) is 1 / nranks where raw says so; integer avg is
+ * divided by nranks if is_final. */
+void reference_reduce(int redop, int type, void *dst, const void *const *sources, int nsrc,
+                      size_t count, const struct tt_reduce_arg *arg);
+
+/* True if the elements have the same bits, or are both NaN. */
+int reference_same(int type, const void *a, const void *b);
+
+/* Writes the elements that are most likely to go wrong (limits, ties, subnormals, zeros,
+ * infinities, NaN, each with both signs), at most REFERENCE_HARD; returns how many. */
+#define REFERENCE_HARD 48
+size_t reference_hard(int type, void *out);
+
+int reference_is_float(int type);
+int reference_is_nan(int type, const void *element);
+
+/* xorshift; *state is not 0. */
+uint64_t reference_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the kernels compute, element by element. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "reduce_reference.h"
+
+/* Runs one kernel on `count` elements and compares with the reference; sources apart. */
+static void check(int redop, int type, const void *const *sources, int nsrc, size_t count,
+                  const struct tt_reduce_arg *arg)
+{
+  static char got[65536], wanted[65536];
+  size_t size = tt_type_size(type);
+  assert_true(count * size <= sizeof got);
+  tt_reduce_kernel(redop, type)(got, sources, nsrc, count, arg);
+  reference_reduce(redop, type, wanted, sources, nsrc, count, arg);
+  for (size_t i = 0; i < count; i++) {
+    if (reference_same(type, got + i * size, wanted + i * size)) continue;
+    uint64_t bits[3] = {0};
+    memcpy(&bits[0], (const char *)sources[0] + i * size, size);
+    memcpy(&bits[1], got + i * size, size);
+    memcpy(&bits[2], wanted + i * size, size);
+    fail_msg("%s of %d %s, element %zu: source 0 is %llx, result %llx, should be %llx",
+             tt_redop_name(redop), nsrc, tt_type_name(type), i, (unsigned long long)bits[0],
+             (unsigned long long)bits[1], (unsigned long long)bits[2]);
+  }
+}
+
+static void every_operation_and_type_has_a_kernel(void **state)
+{
+  (void)state;
+  for (int redop = 0; redop < tuttiNumOps; redop++)
+    for (int type = 0; type < tuttiNumTypes; type++)
+      assert_non_null(tt_reduce_kernel(redop, type));
+}
+
+static void unknown_operations_and_types_have_no_kernel(void **state)
+{
+  (void)state;
+  assert_null(tt_reduce_kernel(-1, 0));
+  assert_null(tt_reduce_kernel(tuttiNumOps, 0));
+  assert_null(tt_reduce_kernel(tuttiMaxRedOp, 0));
+  assert_null(tt_reduce_kernel(0, -1));
+  assert_null(tt_reduce_kernel(0, tuttiNumTypes));
+}
+
+static void hard_pairs_equal_the_reference(void **state)
+{
+  (void)state;
+  static char hard[REFERENCE_HARD * 8], left[REFERENCE_HARD * REFERENCE_HARD * 8];
+  static char right[sizeof left];
+  const void *sources[2] = {left, right};
+  for (int type = 0; type < tuttiNumTypes; type++) {
+    size_t size = tt_type_size(type), n = reference_hard(type, hard);
+    assert_in_range(n, 8, REFERENCE_HARD);
+    for (size_t i = 0; i < n * n; i++) {
+      memcpy(left + i * size, hard + i / n * size, size);
+      memcpy(right + i * size, hard + i % n * size, size);
+    }
+    for (int redop = 0; redop < tuttiNumOps; redop++) {
+      struct tt_reduce_arg arg;
+      tt_reduce_arg_make(&arg, redop, 3, 1, 1);
+      check(redop, type, sources, 2, n * n, &arg);
+    }
+  }
+}
+
+static void many_sources_are_combined_left_to_right(void **state)
+{
+  (void)state;
+  static uint64_t words[16][40];
+  uint64_t seed = 7;
+  for (int nsrc = 1; nsrc <= 16; nsrc++)
+    for (int type = 0; type < tuttiNumTypes; type++) {
+      const void *sources[16];
+      for (int k = 0; k < nsrc; k++) {
+        for (int w = 0; w < 40; w++) words[k][w] = reference_random(&seed);
+        sources[k] = words[k];
+      }
+      for (int redop = 0; redop < tuttiNumOps; redop++) {
+        struct tt_reduce_arg arg;
+        tt_reduce_arg_make(&arg, redop, 5, (uint32_t)reference_random(&seed), nsrc % 2);
+        check(redop, type, sources, nsrc, 40 * 8 / tt_type_size(type), &arg);
+      }
+    }
+}
+
+/* Longer than a block of the kernels, so that the second block takes part. */
+static void long_vectors_equal_the_reference(void **state)
+{
+  (void)state;
+  static uint64_t words[3][2600];
+  const void *sources[3] = {words[0], words[1], words[2]};
+  uint64_t seed = 99;
+  for (int k = 0; k < 3; k++)
+    for (int w = 0; w < 2600; w++) words[k][w] = reference_random(&seed);
+  for (int type = 0; type < tuttiNumTypes; type++)
+    for (int nsrc = 1; nsrc <= 3; nsrc++) {
+      struct tt_reduce_arg arg;
+      tt_reduce_arg_make(&arg, tuttiAvg, 6, 5, 1);
+      check(tuttiAvg, type, sources, nsrc, 2600, &arg);
+    }
+}
+
+static uint32_t small(int redop, int type, int nsrc, const double *values)
+{
+  uint16_t elements[8], result = 0;
+  const void *sources[8];
+  struct tt_reduce_arg arg = {.divisor = 1, .scale = 1};
+  for (int k = 0; k < nsrc; k++) {
+    uint32_t bits = tt_float_from_fp32(type, (float)values[k]);
+    memcpy(&elements[k], &bits, 2);
+    sources[k] = &elements[k];
+  }
+  tt_reduce_kernel(redop, type)(&result, sources, nsrc, 1, &arg);
+  return result;
+}
+
+static float sum_of(int type, int nsrc, const double *values)
+{
+  return tt_float_to_fp32(type, small(tuttiSum, type, nsrc, values));
+}
+
+static void small_floats_round_once_over_all_sources(void **state)
+{
+  (void)state;
+  const double fp16[] = {2048, 1, 1, 1}, bf16[] = {256, 1, 1, 1}, e4m3[] = {16, 1, 1, 1};
+  const double e5m2[] = {8, 1, 1, 1};
+  assert_true(sum_of(tuttiFloat16, 4, fp16) == 2052);   /* 2051, a tie; one by one 2048 */
+  assert_true(sum_of(tuttiBfloat16, 4, bf16) == 260);   /* 259; one by one 256 */
+  assert_true(sum_of(tuttiFloat8e4m3, 4, e4m3) == 20);  /* 19; one by one 16 */
+  assert_true(sum_of(tuttiFloat8e5m2, 4, e5m2) == 12);  /* 11; one by one 8 */
+}
+
+static void overflow_is_infinity_but_saturates_in_e4m3(void **state)
+{
+  (void)state;
+  const double fp16[] = {65504, 16}, fp16_less[] = {65504, 15.984375}, fp16_down[] = {-65504, -16};
+  const double e5m2[] = {57344, 4096}, e5m2_less[] = {57344, 3584}, e4m3[] = {448, 448};
+  const double e4m3_down[] = {-448, -32}, huge[] = {3e38, 3e38};
+  assert_int_equal(small(tuttiSum, tuttiFloat16, 2, fp16), 0x7c00);
+  assert_int_equal(small(tuttiSum, tuttiFloat16, 2, fp16_less), 0x7bff);
+  assert_int_equal(small(tuttiSum, tuttiFloat16, 2, fp16_down), 0xfc00);
+  assert_int_equal(small(tuttiSum, tuttiFloat8e5m2, 2, e5m2), 0x7c);
+  assert_int_equal(small(tuttiSum, tuttiFloat8e5m2, 2, e5m2_less), 0x7b);
+  assert_int_equal(small(tuttiSum, tuttiFloat8e4m3, 2, e4m3), 0x7e);
+  assert_int_equal(small(tuttiSum, tuttiFloat8e4m3, 2, e4m3_down), 0xfe);
+  assert_int_equal(small(tuttiSum, tuttiBfloat16, 2, huge), 0x7f80);
+  assert_int_equal(tt_float_from_fp32(tuttiFloat8e4m3, INFINITY), 0x7e);
+  assert_int_equal(tt_float_from_fp32(tuttiFloat8e4m3, -INFINITY), 0xfe);
+  assert_int_equal(tt_float_from_fp32(tuttiFloat8e4m3, NAN) & 0x7f, 0x7f);
+}
+
+static void an_infinity_of_one_rank_survives_the_sum(void **state)
+{
+  (void)state;
+  const double values[] = {1, INFINITY, -3};
+  assert_true(isinf(sum_of(tuttiFloat16, 3, values)));
+  assert_true(isinf(sum_of(tuttiBfloat16, 3, values)));
+  assert_true(isinf(sum_of(tuttiFloat8e5m2, 3, values)));
+}
+
+static void nan_passes_sums_and_products_but_loses_to_numbers(void **state)
+{
+  (void)state;
+  const double values[2][2] = {{NAN, 2}, {2, NAN}}, both[] = {NAN, NAN};
+  const int types[] = {tuttiFloat16, tuttiBfloat16, tuttiFloat8e4m3, tuttiFloat8e5m2};
+  for (int t = 0; t < 4; t++)
+    for (int redop = 0; redop < tuttiNumOps; redop++) {
+      int ordered = redop == tuttiMax || redop == tuttiMin;
+      for (int order = 0; order < 2; order++) {
+        float result = tt_float_to_fp32(types[t], small(redop, types[t], 2, values[order]));
+        assert_true(ordered ? result == 2 : isnan(result));
+      }
+      assert_true(isnan(tt_float_to_fp32(types[t], small(redop, types[t], 2, both))));
+    }
+}
+
+static void zeros_are_ordered_in_max_and_min(void **state)
+{
+  (void)state;
+  const double zeros[2][2] = {{0.0, -0.0}, {-0.0, 0.0}};
+  for (int order = 0; order < 2; order++) {
+    assert_int_equal(small(tuttiMax, tuttiFloat16, 2, zeros[order]), 0);
+    assert_int_equal(small(tuttiMin, tuttiFloat16, 2, zeros[order]), 0x8000);
+  }
+  for (int order = 0; order < 2; order++) {
+    double result;
+    const void *sources[2] = {&zeros[order][0], &zeros[order][1]};
+    tt_reduce_kernel(tuttiMax, tuttiFloat64)(&result, sources, 2, 1, NULL);
+    assert_false(signbit(result));
+    tt_reduce_kernel(tuttiMin, tuttiFloat64)(&result, sources, 2, 1, NULL);
+    assert_true(signbit(result));
+  }
+}
+
+static void avg_of_integers_wraps_and_truncates_toward_zero(void **state)
+{
+  (void)state;
+  const int8_t a[] = {-7, 7, 127, -128, 1}, b[] = {0, 0, 1, -1, -2};
+  const int8_t wanted[] = {-3, 3, -64, 63, 0}; /* 127 + 1 wraps to -128, -129 to 127 */
+  int8_t result[5];
+  const void *sources[2] = {a, b};
+  struct tt_reduce_arg arg;
+  tt_reduce_arg_make(&arg, tuttiAvg, 2, 3, 1);
+  tt_reduce_kernel(tuttiAvg, tuttiInt8)(result, sources, 2, 5, &arg);
+  assert_memory_equal(result, wanted, 5);
+  const uint64_t large[] = {UINT64_MAX - 1}, one[] = {1};
+  uint64_t quotient;
+  const void *pair[2] = {large, one};
+  tt_reduce_kernel(tuttiAvg, tuttiUint64)(&quotient, pair, 2, 1, &arg);
+  assert_true(quotient == UINT64_MAX / 2);
+}
+
+static void avg_divides_integers_in_the_last_reduction_only(void **state)
+{
+  (void)state;
+  const int32_t a = 10, b = 11;
+  int32_t result;
+  const void *sources[2] = {&a, &b};
+  struct tt_reduce_arg arg;
+  tt_reduce_arg_make(&arg, tuttiAvg, 3, 3, 0);
+  tt_reduce_kernel(tuttiAvg, tuttiInt32)(&result, sources, 2, 1, &arg);
+  assert_int_equal(result, 21);
+  tt_reduce_arg_make(&arg, tuttiAvg, 3, 3, 1);
+  tt_reduce_kernel(tuttiAvg, tuttiInt32)(&result, sources, 2, 1, &arg);
+  assert_int_equal(result, 7);
+  tt_reduce_kernel(tuttiAvg, tuttiInt32)(&result, sources, 1, 1, &arg);
+  assert_int_equal(result, 3);
+}
+
+static void avg_scales_the_raw_sources_of_floats_only(void **state)
+{
+  (void)state;
+  const float values[3] = {8, 12, 40};
+  const void *sources[3] = {&values[0], &values[1], &values[2]};
+  float result;
+  struct tt_reduce_arg arg;
+  for (uint32_t raw = 0; raw < 8; raw++) {
+    float wanted = 0;
+    for (int k = 0; k < 3; k++) wanted += raw >> k & 1 ? values[k] / 4 : values[k];
+    tt_reduce_arg_make(&arg, tuttiAvg, 4, raw, 1);
+    tt_reduce_kernel(tuttiAvg, tuttiFloat32)(&result, sources, 3, 1, &arg);
+    assert_true(result == wanted);
+    tt_reduce_kernel(tuttiAvg, tuttiFloat32)(&result, sources, 1, 1, &arg);
+    assert_true(result == (raw & 1 ? 2 : 8));
+  }
+}
+
+static void only_avg_has_an_argument(void **state)
+{
+  (void)state;
+  struct tt_reduce_arg arg;
+  for (int redop = 0; redop < tuttiAvg; redop++) {
+    tt_reduce_arg_make(&arg, redop, 9, 7, 1);
+    assert_int_equal(arg.raw, 0);
+    assert_int_equal(arg.divisor, 1);
+    assert_true(arg.scale == 1);
+  }
+  tt_reduce_arg_make(&arg, tuttiAvg, 3, 5, 0);
+  assert_int_equal(arg.raw, 5);
+  assert_int_equal(arg.divisor, 1);
+  assert_true(arg.scale == 1.0 / 3);
+}
+
+int main(void)
+{
+  alarm(60);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_operation_and_type_has_a_kernel),
+      cmocka_unit_test(unknown_operations_and_types_have_no_kernel),
+      cmocka_unit_test(hard_pairs_equal_the_reference),
+      cmocka_unit_test(many_sources_are_combined_left_to_right),
+      cmocka_unit_test(long_vectors_equal_the_reference),
+      cmocka_unit_test(small_floats_round_once_over_all_sources),
+      cmocka_unit_test(overflow_is_infinity_but_saturates_in_e4m3),
+      cmocka_unit_test(an_infinity_of_one_rank_survives_the_sum),
+      cmocka_unit_test(nan_passes_sums_and_products_but_loses_to_numbers),
+      cmocka_unit_test(zeros_are_ordered_in_max_and_min),
+      cmocka_unit_test(avg_of_integers_wraps_and_truncates_toward_zero),
+      cmocka_unit_test(avg_divides_integers_in_the_last_reduction_only),
+      cmocka_unit_test(avg_scales_the_raw_sources_of_floats_only),
+      cmocka_unit_test(only_avg_has_an_argument),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
