@@ -58,7 +58,10 @@ static tuttiResult_t actor_make(struct tt_world *world, int32_t rank, tt_generat
   shape.rank = rank;
   tt_schedule_init(schedule, &shape);
   generate(schedule, &shape, context);
-  if (schedule->error) return tt_complain(world, rank, -1, "%s", tt_last_sentence());
+  if (schedule->error) {
+    tt_complain(world, rank, -1, "%s", tt_last_sentence());
+    return schedule->error;
+  }
   for (int32_t i = 0; i < schedule->nsteps; i++) {
     tuttiResult_t code = step_check(world, rank, i);
     if (code) return code;
@@ -270,7 +273,8 @@ tuttiResult_t tt_verify_all_reduce(const struct tt_shape *shape, tt_generate_fn 
   tuttiResult_t code = world_make(&world, generate, context);
   if (!code) code = world_run(&world);
   if (!code) code = world_judge(&world);
-  if (code == tuttiSystemError) snprintf(complaint, complaint_size, "%s", tt_last_sentence());
+  if (code == tuttiSystemError && complaint_size && !complaint[0])
+    snprintf(complaint, complaint_size, "%s", tt_last_sentence());
   world_free(&world);
   return code;
 }

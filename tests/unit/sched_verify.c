@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verifier on programs written by hand, each right or with one fault. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "sched/sched.h"
+
+#define MAX_RANKS 4
+
+/* Steps as in the text form, without numbers, of each rank. */
+struct program {
+  int32_t nranks, nblocks;
+  const char *complaint; /* part of it; NULL: it is an all-reduce */
+  const char *steps[MAX_RANKS];
+};
+
+/* Makes the text form: the numbers and the counts of the header are filled in. */
+static void program_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
+{
+  const struct program *program = context;
+  char text[4096], body[3500], lines[3000], *rest = lines;
+  int n = 0, slots = 0;
+  size_t used = 0;
+  snprintf(lines, sizeof lines, "%s", program->steps[shape->rank]);
+  for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+    if (line[0] == '#')
+      slots = atoi(line + 1);
+    else
+      used += (size_t)snprintf(body + used, sizeof body - used, "%d %s\n", n++, line);
+  body[used] = 0;
+  snprintf(text, sizeof text, "schedule ranks %d rank %d blocks %d scratch %d steps %d\n%s", (int)shape->nranks,
+           (int)shape->rank, (int)shape->nblocks, slots, n, body);
+  FILE *in = fmemopen(text, strlen(text), "r");
+  if (tt_schedule_parse(schedule, in) != tuttiSuccess) fail_msg("%s in\n%s", tt_last_sentence(), text);
+  fclose(in);
+}
+
+static void is_judged(struct program program)
+{
+  char complaint[512];
+  struct tt_shape shape = {.nranks = program.nranks, .nblocks = program.nblocks, .root = -1};
+  tuttiResult_t code = tt_verify_all_reduce(&shape, program_generate, &program, complaint, sizeof complaint);
+  if (!program.complaint) {
+    assert_string_equal(complaint, "");
+    assert_int_equal(code, tuttiSuccess);
+    return;
+  }
+  assert_int_equal(code, tuttiInternalError);
+  if (!strstr(complaint, program.complaint)) fail_msg("wanted \"%s\" in \"%s\"", program.complaint, complaint);
+}
+
+/* Rank 1 of a right exchange of two ranks; the faults below are planted in rank 0. */
+#define EXCHANGE_1 \
+  "#1\nsend [0,1) in:0 -> rank 0\nrecv [0,1) raw msg:0 -> scratch:0\n" \
+  "reduce [0,1) raw scratch:0 + in:0 -> out:0 final"
+
+static void exchange_is_judged(const char *complaint, const char *rank0)
+{
+  is_judged((struct program){2, 1, complaint, {rank0, EXCHANGE_1}});
+}
+
+static void right_programs_pass(void **state)
+{
+  (void)state;
+  exchange_is_judged(NULL, "#1\nsend [0,1) in:0 -> rank 1\nrecv [0,1) raw msg:1 -> scratch:0\n"
+                           "reduce [0,1) in:0 + raw scratch:0 -> out:0 final");
+  is_judged((struct program){1, 3, NULL, {"copy [0,2) in:0 -> out:0\ncopy [2,3) in:2 -> out:2"}});
+  /* rank 0 collects three messages in one step and gives the result to all in one */
+  is_judged((struct program){4, 2, NULL,
+    {"reduce [0,2) in:0 + raw msg:1 + raw msg:2 + raw msg:3 -> out:0, rank 1, rank 2, rank 3 channel 1 final",
+     "send [0,2) in:0 -> rank 0 channel 1\nrecv [0,2) msg:0 -> out:0 channel 1",
+     "send [0,2) in:0 -> rank 0 channel 1\nrecv [0,2) msg:0 -> out:0 channel 1",
+     "send [0,2) in:0 -> rank 0 channel 1\nrecv [0,2) msg:0 -> out:0 channel 1"}});
+  /* a result that is only sent; a message that is kept and passed on */
+  is_judged((struct program){3, 1, NULL,
+    {"send [0,1) in:0 -> rank 1\nrecv [0,1) msg:1 -> out:0",
+     "#1\nrecv [0,1) raw msg:0 -> scratch:0\nreduce [0,1) raw scratch:0 + in:0 -> rank 2\n"
+     "pass [0,1) msg:2 -> out:0, rank 0",
+     "reduce [0,1) msg:1 + in:0 -> out:0 final\nsend [0,1) out:0 -> rank 1"}});
+}
+
+static void an_exchange_in_place_without_scratch_waits_for_ever(void **state)
+{
+  (void)state;
+  is_judged((struct program){2, 1,
+    "rank 0, step 0: waits for ever, being its oldest unfinished step, on rank 1 to take its message in its step 1, "
+    "which is at its step 0",
+    {"send [0,1) in:0 -> rank 1\nreduce [0,1) in:0 + raw msg:1 -> out:0 final",
+     "send [0,1) in:0 -> rank 0\nreduce [0,1) raw msg:0 + in:0 -> out:0 final"}});
+}
+
+static void two_who_both_receive_first_wait_for_ever(void **state)
+{
+  (void)state;
+  is_judged((struct program){2, 1,
+    "rank 0, step 0: waits for ever, being its oldest unfinished step, on rank 1 for a message of its step 1, "
+    "which is at its step 0",
+    {"#1\nrecv [0,1) raw msg:1 -> scratch:0\nreduce [0,1) in:0 + raw scratch:0 -> out:0 final\n"
+     "send [0,1) out:0 -> rank 1",
+     "recv [0,1) msg:0 -> out:0\nsend [0,1) out:0 -> rank 0"}});
+}
+
+static void messages_of_one_step_come_together(void **state)
+{
+  (void)state;
+  /* rank 2 has nothing for rank 0 before rank 0 took from rank 1 */
+  is_judged((struct program){3, 1, "rank 0, step 0: waits for ever",
+    {"reduce [0,1) in:0 + raw msg:1 + raw msg:2 -> out:0 final\nsend [0,1) out:0 -> rank 1",
+     "send [0,1) in:0 -> rank 0\nrecv [0,1) msg:0 -> out:0\nsend [0,1) out:0 -> rank 2",
+     "recv [0,1) msg:1 -> out:0\nsend [0,1) out:0 -> rank 0"}});
+}
+
+static void both_ends_of_a_message_must_exist_and_agree(void **state)
+{
+  (void)state;
+  exchange_is_judged("rank 1, step 1: waits for a message from rank 0 on channel 0 that is never sent",
+                     "#1\nrecv [0,1) raw msg:1 -> scratch:0\nreduce [0,1) in:0 + raw scratch:0 -> out:0 final");
+  exchange_is_judged("rank 1, step 0: sends to rank 0 on channel 0 what it never receives",
+                     "send [0,1) in:0 -> rank 1");
+  exchange_is_judged("rank 1, step 1: waits for a message from rank 0 on channel 0 that is never sent",
+                     "#1\nsend [0,1) in:0 -> rank 1 channel 3\nrecv [0,1) raw msg:1 -> scratch:0\n"
+                     "reduce [0,1) in:0 + raw scratch:0 -> out:0 final");
+  is_judged((struct program){2, 2, "rank 1, step 0: sends blocks [0,2) to rank 0, whose step 0 takes them as [0,1)",
+    {"reduce [0,1) in:0 + raw msg:1 -> out:0 final", "send [0,2) in:0 -> rank 0"}});
+}
+
+static void wrong_reads_are_named(void **state)
+{
+  (void)state;
+  exchange_is_judged("rank 0, step 0: reads OUT block 0, which nobody wrote",
+                     "#1\nsend [0,1) out:0 -> rank 1\nrecv [0,1) raw msg:1 -> scratch:0");
+  exchange_is_judged("rank 0, step 2: reads scratch slot 1, which holds nothing",
+                     "#2\nsend [0,1) in:0 -> rank 1\nrecv [0,1) raw msg:1 -> scratch:0\n"
+                     "reduce [0,1) in:0 + raw scratch:1 -> out:0 final");
+  exchange_is_judged("rank 0, step 2: reads IN block 0 after OUT block 0 was written",
+                     "send [0,1) in:0 -> rank 1\nrecv [0,1) raw msg:1 -> out:0\n"
+                     "reduce [0,1) in:0 + raw out:0 -> out:0 final");
+  is_judged((struct program){1, 2, "rank 0, step 0: reads IN block 1 as block 0",
+    {"#1\ncopy [0,1) in:1 -> scratch:0\ncopy [0,2) in:0 -> out:0"}});
+  is_judged((struct program){1, 2, "rank 0, step 1: reads OUT block 0 as block 1",
+    {"#1\ncopy [0,2) in:0 -> out:0\ncopy [1,2) raw out:0 -> scratch:0"}});
+  is_judged((struct program){1, 2, "rank 0, step 1: writes block 0 into OUT block 1",
+    {"#1\ncopy [0,1) in:0 -> scratch:0\ncopy [0,1) raw scratch:0 -> out:1"}});
+}
+
+static void a_packed_span_is_read_from_its_start(void **state)
+{
+  (void)state;
+  is_judged((struct program){1, 3, NULL, /* its first blocks may be read alone */
+    {"#3\ncopy [0,3) in:0 -> scratch:0\ncopy [0,2) raw scratch:0 -> out:0\ncopy [2,3) in:2 -> out:2"}});
+  is_judged((struct program){1, 3,
+    "step 1: reads block 1 from the span at scratch slot 1, but block 1 of the span at slot 0 was written there",
+    {"#3\ncopy [0,3) in:0 -> scratch:0\ncopy [1,3) raw scratch:1 -> out:1"}});
+  is_judged((struct program){1, 2,
+    "step 2: reads block 1 from the span at scratch slot 0, but block 1 of the span at slot 1 was written there",
+    {"#2\ncopy [0,1) in:0 -> scratch:0\ncopy [1,2) in:1 -> scratch:1\ncopy [0,2) raw scratch:0 -> out:0"}});
+  is_judged((struct program){1, 2,
+    "step 1: reads block 1 from the span at scratch slot 0, but block 0 of the span at slot 0 was written there",
+    {"#1\ncopy [0,1) in:0 -> scratch:0\ncopy [1,2) raw scratch:0 -> out:1"}});
+  /* slot 1 also held the start of block 2, which is packed behind block 1 */
+  is_judged((struct program){1, 3, "step 2: reads scratch slot 2, which holds nothing",
+    {"#3\ncopy [0,3) in:0 -> scratch:0\ncopy [1,2) in:1 -> scratch:1\ncopy [2,3) raw scratch:2 -> out:2"}});
+  is_judged((struct program){1, 3, NULL, /* but what lies before the new span stays */
+    {"#3\ncopy [0,3) in:0 -> scratch:0\ncopy [1,2) in:1 -> scratch:1\ncopy [0,1) raw scratch:0 -> out:0\n"
+     "copy [1,2) raw scratch:1 -> out:1\ncopy [2,3) in:2 -> out:2"}});
+}
+
+#define SEND "send [0,1) in:0 -> rank 1\n"
+#define PARK "recv [0,1) raw msg:1 -> scratch:0\n"
+
+static void wrong_flags_and_operands_are_named(void **state)
+{
+  (void)state;
+  exchange_is_judged("rank 0, step 2: source 1 holds rank 0 and stands behind rank 1's",
+                     "#1\n" SEND PARK "reduce [0,1) raw scratch:0 + in:0 -> out:0 final");
+  exchange_is_judged("rank 0, step 1: source 0 is one rank's raw input but not marked raw",
+                     "#1\n" SEND "recv [0,1) msg:1 -> scratch:0\n"
+                     "reduce [0,1) in:0 + raw scratch:0 -> out:0 final");
+  exchange_is_judged("rank 0, step 2: source 1 is one rank's raw input but not marked raw",
+                     "#1\n" SEND PARK "reduce [0,1) in:0 + scratch:0 -> out:0 final");
+  exchange_is_judged("rank 0, step 3: source 0 is a combination but marked raw",
+                     "#1\n" SEND PARK "reduce [0,1) in:0 + raw scratch:0 -> scratch:0 final\n"
+                     "copy [0,1) raw scratch:0 -> out:0");
+  exchange_is_judged("rank 0, step 2: the last reduction is not marked final",
+                     "#1\n" SEND PARK "reduce [0,1) in:0 + raw scratch:0 -> out:0");
+  exchange_is_judged("rank 0, step 2: adds rank 0's contribution twice",
+                     "#1\n" SEND PARK "reduce [0,1) in:0 + in:0 -> out:0 final");
+  is_judged((struct program){3, 1, "rank 1, step 0: marked final, but contributions are missing",
+    {"send [0,1) in:0 -> rank 1", "reduce [0,1) raw msg:0 + in:0 -> out:0 final", "copy [0,1) in:0 -> out:0"}});
+}
+
+static void the_end_is_judged(void **state)
+{
+  (void)state;
+  is_judged((struct program){2, 1, "rank 0: OUT block 0 lacks rank 1's contribution at the end",
+    {"copy [0,1) in:0 -> out:0", "copy [0,1) in:0 -> out:0"}});
+  is_judged((struct program){1, 2, "rank 0: OUT block 1 is never written", {"copy [0,1) in:0 -> out:0"}});
+  is_judged((struct program){1, 1, "rank 0: OUT block 0 is never written", {""}});
+}
+
+#define GATHER(a, b) \
+  "#2\nsend [0,1) in:0 -> rank " #a ", rank " #b "\nrecv [0,1) raw msg:" #a " -> scratch:0\n" \
+  "recv [0,1) raw msg:" #b " -> scratch:1\n"
+
+static void all_ranks_must_add_in_the_same_order(void **state)
+{
+  (void)state;
+  struct program program = {3, 1, NULL,
+    {GATHER(1, 2) "reduce [0,1) in:0 + raw scratch:0 -> out:0\nreduce [0,1) out:0 + raw scratch:1 -> out:0 final",
+     GATHER(0, 2) "reduce [0,1) raw scratch:0 + in:0 -> out:0\nreduce [0,1) out:0 + raw scratch:1 -> out:0 final",
+     GATHER(0, 1) "reduce [0,1) raw scratch:0 + raw scratch:1 -> scratch:0\n"
+                  "reduce [0,1) scratch:0 + in:0 -> out:0 final"}};
+  is_judged(program);
+  program.complaint = "rank 2: OUT block 0 was combined in another order than on rank 0, so the bits differ";
+  program.steps[2] = GATHER(0, 1) "reduce [0,1) raw scratch:1 + in:0 -> scratch:1\n"
+                                  "reduce [0,1) raw scratch:0 + scratch:1 -> out:0 final";
+  is_judged(program);
+  /* one step with three sources rounds once, two steps round twice */
+  program.steps[2] = GATHER(0, 1) "reduce [0,1) raw scratch:0 + raw scratch:1 + in:0 -> out:0 final";
+  is_judged(program);
+}
+
+static void a_message_passed_on_needs_a_place(void **state)
+{
+  (void)state;
+  is_judged((struct program){3, 1, "rank 1, step 0: passes a message on without a place to keep it",
+    {"send [0,1) in:0 -> rank 1", "pass [0,1) raw msg:0 -> rank 2", "#1\nrecv [0,1) raw msg:1 -> scratch:0"}});
+}
+
+/* ---- programs that are made, not written ------------------------------------------- */
+
+/* Rank 1 sends block 0 last, on its own channel, and rank 0 takes it first. */
+static void window_generate(struct tt_schedule *s, const struct tt_shape *shape, void *context)
+{
+  (void)context;
+  for (int32_t k = 0; k < shape->nblocks; k++) {
+    int32_t b = shape->rank ? (k + 1) % shape->nblocks : k, to = 0;
+    struct tt_operand sources[2] = {tt_in(b), tt_raw(tt_message(1))};
+    struct tt_step step = {.first = b, .nblocks = 1, .channel = b == 0, .nsrc = 1, .nto = 1};
+    if (shape->rank == 0)
+      step = (struct tt_step){.first = b, .nblocks = 1, .channel = b == 0, .is_final = 1, .nsrc = 2, .dst = tt_out(b)};
+    tt_add(s, &step, sources, &to);
+  }
+  for (int32_t b = 0; b < shape->nblocks; b++)
+    if (shape->rank)
+      tt_recv(s, (struct tt_blocks){b, 1}, 0, tt_out(b));
+    else
+      tt_send(s, (struct tt_blocks){b, 1}, tt_out(b), 1);
+}
+
+static void the_window_is_exactly_64_steps_on_both_sides(void **state)
+{
+  (void)state;
+  char complaint[512];
+  struct tt_shape shape = {.nranks = 2, .root = -1, .nblocks = 127};
+  /* 63 messages pass while rank 0 waits for block 0; then rank 1 may start 64 more steps */
+  assert_int_equal(tt_verify_all_reduce(&shape, window_generate, NULL, complaint, sizeof complaint), tuttiSuccess);
+  shape.nblocks = 128;
+  assert_int_equal(tt_verify_all_reduce(&shape, window_generate, NULL, complaint, sizeof complaint),
+                   tuttiInternalError);
+  assert_string_equal(complaint, "rank 0, step 0: waits for ever, being its oldest unfinished step, on rank 1 for a "
+                                 "message of its step 127, which is at its step 63");
+}
+
+static void sticky_generate(struct tt_schedule *s, const struct tt_shape *shape, void *context)
+{
+  (void)context;
+  tt_copy(s, (struct tt_blocks){0, 1}, tt_in(0), tt_out(shape->rank));
+}
+
+static void an_error_of_the_builder_is_the_complaint(void **state)
+{
+  (void)state;
+  char complaint[512];
+  struct tt_shape shape = {.nranks = 2, .root = -1, .nblocks = 1};
+  assert_int_equal(tt_verify_all_reduce(&shape, sticky_generate, NULL, complaint, sizeof complaint),
+                   tuttiInternalError);
+  assert_non_null(strstr(complaint, "rank 1: schedule of rank 1 of 2, step 0: the destination lies at [1,2)"));
+  shape.nblocks = 0;
+  assert_int_equal(tt_verify_all_reduce(&shape, sticky_generate, NULL, complaint, sizeof complaint),
+                   tuttiInternalError);
+}
+
+static void no_memory_is_a_system_error_and_leaks_nothing(void **state)
+{
+  (void)state;
+  char complaint[512];
+  struct tt_shape shape = {.nranks = 2, .root = -1, .nblocks = 5};
+  tuttiResult_t code = tuttiSystemError;
+  long n = 0;
+  while (code != tuttiSuccess && n < 1000) {
+    tt_alloc_fail_at(++n);
+    code = tt_verify_all_reduce(&shape, window_generate, NULL, complaint, sizeof complaint);
+    assert_true(code == tuttiSuccess || strstr(complaint, "no memory"));
+  }
+  tt_alloc_fail_at(0);
+  assert_in_range(n, 20, 999);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(right_programs_pass),
+    cmocka_unit_test(an_exchange_in_place_without_scratch_waits_for_ever),
+    cmocka_unit_test(two_who_both_receive_first_wait_for_ever),
+    cmocka_unit_test(messages_of_one_step_come_together),
+    cmocka_unit_test(both_ends_of_a_message_must_exist_and_agree),
+    cmocka_unit_test(wrong_reads_are_named),
+    cmocka_unit_test(a_packed_span_is_read_from_its_start),
+    cmocka_unit_test(wrong_flags_and_operands_are_named),
+    cmocka_unit_test(the_end_is_judged),
+    cmocka_unit_test(all_ranks_must_add_in_the_same_order),
+    cmocka_unit_test(a_message_passed_on_needs_a_place),
+    cmocka_unit_test(the_window_is_exactly_64_steps_on_both_sides),
+    cmocka_unit_test(an_error_of_the_builder_is_the_complaint),
+    cmocka_unit_test(no_memory_is_a_system_error_and_leaks_nothing),
+  };
+  alarm(60);
+  setenv("TUTTI_DEBUG", "NONE", 1); /* most errors here are wanted */
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
