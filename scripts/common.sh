@@ -21,9 +21,10 @@ missing_packages() { # PACKAGE... -> those that are not installed
   done
 }
 
-# Installs what is missing; needs no network and no rights if nothing is.
-# install_packages PACKAGE...; fails if one cannot be installed.
+# Installs what is missing; needs no network and no rights if nothing is, and does
+# nothing with INSTALL=no. install_packages PACKAGE...; fails if one cannot be installed.
 install_packages() {
+  [ "${INSTALL:-yes}" != no ] || return 0
   command -v dpkg-query > /dev/null ||
     { echo "not a Debian system: please see that these are there: $*"; return 0; }
   local missing sudo=()
@@ -34,7 +35,7 @@ install_packages() {
     sudo=(sudo)
   fi
   say "Installing" $missing "(about a minute, needs the network)"
-  local quiet=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+  local quiet=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o Acquire::http::Timeout=20)
   "${sudo[@]}" "${quiet[@]}" update &&
     "${sudo[@]}" "${quiet[@]}" install -y --no-install-recommends $missing > /dev/null < /dev/null
 }
