@@ -40,11 +40,12 @@ static tuttiResult_t record_differ(struct tt_watch *watch, const struct tt_call 
  * is complete. */
 static void passed(struct tt_watch *watch, const struct tt_call *call, int peer, uint64_t now)
 {
-  char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
+  char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
   if (watch->wait.passed_ns == 0) watch->wait.passed_ns = now;
   if (now - watch->wait.passed_ns < PASSED_NS) return;
-  snprintf(text, sizeof text, "calls differ between ranks: %s is gone from %s, in which this rank waits: it is at #%llu",
-           tt_watch_rank_text(watch, peer, name, sizeof name), tt_call_text(call, what, sizeof what),
+  snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s is gone from it, and is at #%llu",
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(call, what, sizeof what),
+           tt_watch_rank_text(watch, peer, name, sizeof name),
            (unsigned long long)tt_seat_entered(watch->peers[peer].seat));
   tt_watch_fail(watch, tuttiInvalidUsage, peer, call->op, text);
 }

@@ -101,6 +101,7 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
 
 void tt_watch_leave(struct tt_watch *watch, int aborted)
 {
+  if (atomic_load(&tt_process.forked)) return;
   tt_service_lock();
   if (!watch->left && watch->own) {
     uint64_t finished = tt_seat_finished(watch->own);

@@ -175,7 +175,8 @@ tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spe
 
 void tt_watch_destroy(struct tt_watch *watch)
 {
-  if (!watch) return;
+  /* In a forked child the board is not mapped, and the connections are the parent's. */
+  if (!watch || atomic_load(&tt_process.forked)) return;
   if (watch->held) {
     tt_watch_leave(watch, 1); /* nothing new if it was said before */
     tt_service_lock();

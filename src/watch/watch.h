@@ -10,14 +10,17 @@
  * TUTTI_UNREACHABLE_MS is unreachable.
  *
  * Communicators over several hosts also have control links between ranks r and r+1, r+2 (mod
- * nranks): beats every 100 ms with the sender's latest call, the failure record, and a farewell. TCP_USER_TIMEOUT and
- * missing beats make a neighbour unreachable after TUTTI_UNREACHABLE_MS. A record is flooded: whoever
- * learns it writes it to its board and sends it on, once. End of a control connection without farewell
- * or record: the neighbour's own host is given 500 ms to say what happened, then it is
- * reported as lost.
+ * nranks): beats every 100 ms with the sender's latest call, the failure record, and farewells. TCP_USER_TIMEOUT and
+ * missing beats make a neighbour unreachable after TUTTI_UNREACHABLE_MS, unless a rank of its host vouches that it
+ * lives (stopped, or in a debugger). Records, farewells and vouchers are flooded: whoever learns one writes it to
+ * its board and sends it on, once. End of a control connection without farewell or record: the neighbour's own host
+ * is given 500 ms to say what happened, then it is reported as lost.
  *
- * Everything here but tt_watch_failed, tt_watch_publish and tt_watch_compare runs in the
- * service thread. */
+ * Ages are measured on a clock that stands still while this process does not run: a rank that was stopped and
+ * wakes up takes nobody else for dead.
+ *
+ * The watching is done by the service thread, under its lock. The functions below may be called by any thread;
+ * tt_watch_failed, tt_watch_publish, tt_watch_finish and, while nothing is wrong, tt_watch_compare take no lock. */
 #ifndef TT_WATCH_H
 #define TT_WATCH_H
 
@@ -52,8 +55,8 @@ struct tt_watch_spec {
   const struct tt_member *members;   /* nranks, copied */
   const struct tt_pass *pass;        /* copied */
   const struct tt_settings *settings; /* copied */
-  struct tt_door *ip_door;           /* NULL if there is one host only */
-  struct tt_door *local_door;
+  struct tt_door *ip_door;           /* NULL if there is one host only; both doors outlive the watch */
+  struct tt_door *local_door;        /* may be NULL where every host has one rank */
   const char *name;                  /* of the communicator, in sentences; "" if none */
   int64_t timeout_ms;                /* 0: never */
   uint64_t deadline_ns;              /* for setting up */
@@ -67,9 +70,9 @@ tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spe
 tuttiResult_t tt_watch_poll(struct tt_watch *watch);
 void tt_watch_destroy(struct tt_watch *watch);
 
-/* Says farewell: from here on this rank's end is no death. Other ranks that still wait for it in an
- * operation get tuttiRemoteError "left". Call before destroy in an orderly end; aborted != 0 says so in the
- * others' sentence. */
+/* Says farewell: from here on this rank's end is no death. Other ranks that still wait for it in an operation get
+ * tuttiRemoteError "left". Call before destroy in an orderly end; aborted != 0 says so in the others' sentence. A
+ * destroy without farewell says "aborted". */
 void tt_watch_leave(struct tt_watch *watch, int aborted);
 
 /* The word that every wait polls: non-zero once the communicator has failed. The pointer is valid for
@@ -95,10 +98,11 @@ void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call);
 /* Publishes that this rank finished operation `op` (it waits for nobody). */
 void tt_watch_finish(struct tt_watch *watch, uint64_t op);
 
-/* To be called about every millisecond by a thread that waits in `call` since `since_ns`: compares the published
- * calls of all ranks it can see with its own and records a mismatch (tuttiInvalidUsage, naming both ranks and both
- * calls); warns once, by name, about ranks that have not entered after late_warn_ms; records
- * tuttiRemoteError after timeout_ms, and for a rank that left. Cheap otherwise. */
+/* To be called about every millisecond by a thread that waits in `call` and has moved nothing since `since_ns`:
+ * compares the published calls of all ranks it can see with its own and records a mismatch (tuttiInvalidUsage,
+ * naming both ranks and both calls); warns once a host, by name, about ranks that have not entered after
+ * late_warn_ms; records tuttiRemoteError after timeout_ms, and for a rank that left. Cheap otherwise. One thread at
+ * a time. */
 void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns);
 
 /* A message from `peer` carried another word than expected: records the mismatch with both calls as

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deaths and stops on one host, seen on the board. Promised: 1 s; asserted: 5 s. */
+#include "../multi/watch_world.h"
+
+#define PROMISED_MS 1000
+#define ASSERTED_MS (5 * PROMISED_MS)
+
+static void told(const char *what, double ms)
+{
+  print_message("             %s: last survivor knew after %.0f ms\n", what, ms);
+}
+
+/* Kills the ranks of the mask at once, and asserts that all others name one of them. */
+static void kill_all(struct world *world, unsigned victims, const char *what, const char *when)
+{
+  uint64_t since = tt_now_ns();
+  for (int rank = 0; rank < world->nranks; rank++)
+    if (victims >> rank & 1) world_signal(world, rank, SIGKILL);
+  double ms = world_failed(world, victims, since);
+  told(what, ms);
+  assert_true(ms < ASSERTED_MS);
+  int survivor = 0;
+  while (victims >> survivor & 1) survivor++;
+  int culprit = world->reports[survivor].failure.culprit;
+  assert_true(culprit >= 0 && (victims >> culprit & 1));
+  char part[256];
+  snprintf(part, sizeof part, "rank %d (pid %d on node-%c) died %s", culprit, (int)world->reports[culprit].pid,
+           'a' + world->members[culprit].host_index, when);
+  world_says(world, victims, tuttiRemoteError, culprit, part);
+}
+
+static void a_rank_killed_while_all_are_idle_is_named_by_all(void **state)
+{
+  (void)state;
+  struct world *world = world_new(4, 1, party_idle);
+  world_ready(world);
+  kill_all(world, 1u << 2, "idle", "before operation #1");
+  world_end(world);
+}
+
+static void in_a_call(struct party *party)
+{
+  struct tt_call call = party_call(12, 1024);
+  party_wait(party, &call);
+}
+
+static void a_rank_killed_in_a_call_is_named_with_the_call(void **state)
+{
+  (void)state;
+  for (int victim = 0; victim < 3; victim += 2) {
+    struct world *world = world_new(3, 1, in_a_call);
+    world_ready(world);
+    tt_sleep_ns(50 * MS);
+    kill_all(world, 1u << victim, "in a call", "during AllReduce #12 (count 1024, float, sum)");
+    world_end(world);
+  }
+}
+
+static void two_ranks_killed_at_once_leave_one_record(void **state)
+{
+  (void)state;
+  struct world *world = world_new(6, 1, party_idle);
+  world_ready(world);
+  kill_all(world, 1u << 0 | 1u << 3, "two at once", "before operation #1");
+  for (int rank = 1; rank < 6; rank++)
+    if (rank != 3) assert_string_equal(world->reports[rank].failure.sentence, world->reports[1].failure.sentence);
+  world_end(world);
+}
+
+static void holding_memory(struct party *party)
+{
+  size_t len = (size_t)1 << 30;
+  if (party->rank == 1) {
+    char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) _exit(20);
+    for (size_t at = 0; at < len; at += 4096) memory[at] = 1;
+    atomic_store(&party->world->reports[1].step, 1);
+  }
+  party_idle(party);
+}
+
+static void a_rank_killed_with_a_gigabyte_to_free_is_named_as_fast(void **state)
+{
+  (void)state;
+  long pages = sysconf(_SC_AVPHYS_PAGES);
+  if (pages > 0 && (double)pages * 4096 < 1.5 * (1 << 30)) {
+    print_message("             less than 1.5 GB of free memory\n");
+    skip();
+  }
+  struct world *world = world_new(3, 1, holding_memory);
+  world_ready(world);
+  assert_true(world_await(&world->reports[1].step, 1));
+  kill_all(world, 1u << 1, "1 GB touched", "before operation #1");
+  world_end(world);
+}
+
+/* The child keeps every descriptor of the victim, so that no connection ends with it. */
+static void with_a_child(struct party *party)
+{
+  if (party->rank == 1) {
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, 0);
+      for (int i = 0; i < 100 && !party_over(party); i++) tt_sleep_ns(100 * MS);
+      _exit(0);
+    }
+    atomic_store(&party->world->reports[1].step, 1);
+  }
+  party_idle(party);
+}
+
+static void a_child_that_keeps_all_descriptors_hides_no_death(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 1, with_a_child);
+  world_ready(world);
+  assert_true(world_await(&world->reports[1].step, 1));
+  kill_all(world, 1u << 1, "child holds the descriptors", "before operation #1");
+  world_end(world);
+}
+
+/* ---- stops ---- */
+
+static void a_rank_stopped_for_too_long_is_frozen(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 1, party_idle);
+  world->settings.frozen_ms = 1000;
+  world_ready(world);
+  uint64_t since = tt_now_ns();
+  world_signal(world, 2, SIGSTOP);
+  double ms = world_failed(world, 1u << 2, since);
+  told("stopped, limit 1000 ms", ms);
+  assert_true(ms >= 1000 && ms < 5 * 1000);
+  world_says(world, 1u << 2, tuttiRemoteError, 2, "on node-a) is frozen: stopped by a signal (state T)");
+  /* and once it runs again it learns its fate, and that alone */
+  world_signal(world, 2, SIGCONT);
+  world_failed(world, 0, since);
+  world_says(world, 0, tuttiRemoteError, 2, "is frozen");
+  world_end(world);
+}
+
+static void a_short_stop_is_no_alarm_on_either_side(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 1, in_a_call);
+  world->settings.frozen_ms = 2000;
+  world->settings.unreachable_ms = 500;
+  world_ready(world);
+  for (int round = 0; round < 2; round++) {
+    world_signal(world, 1, SIGSTOP);
+    tt_sleep_ns(700 * MS);
+    world_signal(world, 1, SIGCONT);
+    tt_sleep_ns(200 * MS);
+  }
+  world_healthy(world);
+  world_end(world);
+}
+
+/* ---- leaving ---- */
+
+static void first_leaves(struct party *party)
+{
+  struct report *report = &party->world->reports[party->rank];
+  if (party->rank == 1) {
+    struct tt_call call = party_call(1, 8);
+    tt_watch_publish(party->watch, &call);
+    tt_watch_finish(party->watch, 1);
+    return;
+  }
+  while (!atomic_load(&party->world->go) && !party_over(party)) {
+    if (atomic_load(tt_watch_failed(party->watch))) party_note(party);
+    tt_sleep_ns(MS);
+  }
+  atomic_store(&report->step, 1);
+  struct tt_call call = party_call(2, 8);
+  party_wait(party, &call);
+}
+
+static void a_rank_that_left_in_order_is_missed_only_when_it_is_awaited(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 1, first_leaves);
+  world_ready(world);
+  int status;
+  assert_int_equal(waitpid(world->reports[1].pid, &status, 0), world->reports[1].pid);
+  assert_int_equal(status, 0);
+  tt_sleep_ns(500 * MS);
+  world_healthy(world);
+  atomic_store(&world->go, 1);
+  world_failed(world, 1u << 1, tt_now_ns());
+  world_says(world, 1u << 1, tuttiRemoteError, 1, "left the communicator (destroyed) before AllReduce #2");
+  world->reports[1].pid = 0; /* waited for above */
+  world_end(world);
+}
+
+/* ---- start-up ---- */
+
+static void killed_in_start_up(int victim)
+{
+  struct world *world = world_new(3, 1, party_idle);
+  atomic_store(&world->stays_out[victim], 1);
+  world_start(world);
+  assert_true(world_await(&world->joined, 3));
+  tt_sleep_ns(200 * MS);
+  kill_all(world, 1u << victim, victim ? "in start-up" : "in start-up, the leader", "before operation #1");
+  world_end(world);
+}
+
+static void a_rank_killed_in_start_up_ends_it_for_all(void **state)
+{
+  (void)state;
+  killed_in_start_up(2);
+  killed_in_start_up(0);
+}
+
+static void a_rank_that_does_not_come_ends_the_start_up_at_the_deadline(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 1, party_idle);
+  world->setup_ms = 600;
+  atomic_store(&world->stays_out[1], 1);
+  world_start(world);
+  world_failed(world, 1u << 1, tt_now_ns());
+  world_says(world, 1u << 1, tuttiRemoteError, -1, "rank 1 (pid ");
+  world_end(world);
+}
+
+int main(void)
+{
+  alarm(200);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_rank_killed_while_all_are_idle_is_named_by_all),
+      cmocka_unit_test(a_rank_killed_in_a_call_is_named_with_the_call),
+      cmocka_unit_test(two_ranks_killed_at_once_leave_one_record),
+      cmocka_unit_test(a_rank_killed_with_a_gigabyte_to_free_is_named_as_fast),
+      cmocka_unit_test(a_child_that_keeps_all_descriptors_hides_no_death),
+      cmocka_unit_test(a_rank_stopped_for_too_long_is_frozen),
+      cmocka_unit_test(a_short_stop_is_no_alarm_on_either_side),
+      cmocka_unit_test(a_rank_that_left_in_order_is_missed_only_when_it_is_awaited),
+      cmocka_unit_test(a_rank_killed_in_start_up_ends_it_for_all),
+      cmocka_unit_test(a_rank_that_does_not_come_ends_the_start_up_at_the_deadline),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shared board: the first failure wins, calls are read whole or not at all, and nothing that stands on it is
+ * believed. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "watch/board.h"
+
+#define NRANKS 6
+#define NSEATS 4
+#define BOARD_BYTES 32768
+
+struct fixture {
+  alignas(TT_LINE) char memory[BOARD_BYTES];
+  struct tt_board board;
+};
+
+static void fixture_make(struct fixture *fixture)
+{
+  assert_in_range(tt_board_len(NRANKS, NSEATS), 1, BOARD_BYTES);
+  memset(fixture->memory, 0, BOARD_BYTES);
+  tt_board_format(fixture->memory, NRANKS, NSEATS);
+  assert_true(tt_board_view(&fixture->board, fixture->memory, NRANKS, NSEATS));
+}
+
+static struct tt_failure failure_of(int detector)
+{
+  struct tt_failure failure = {
+      .code = tuttiRemoteError, .culprit = 1, .detector = detector, .op = (uint64_t)detector + 10};
+  snprintf(failure.sentence, sizeof failure.sentence, "found by rank %d", detector);
+  return failure;
+}
+
+/* ---- the record ---- */
+
+static void the_first_failure_wins(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  fixture_make(&fixture);
+  struct tt_failure first = failure_of(2), second = failure_of(3), got = {0};
+  assert_int_equal(tt_board_winner(&fixture.board), -1);
+  tt_board_record(&fixture.board, 2, &first);
+  tt_board_record(&fixture.board, 3, &second);
+  assert_int_equal(tt_board_winner(&fixture.board), 2);
+  assert_true(tt_board_slip(&fixture.board, 2, &got));
+  assert_memory_equal(&got, &first, sizeof got);
+}
+
+struct racer {
+  pthread_t thread;
+  struct fixture *fixture;
+  pthread_barrier_t *start;
+  int seat;
+  int winner;
+  struct tt_failure seen;
+};
+
+static void *race(void *argument)
+{
+  struct racer *racer = argument;
+  struct tt_failure failure = failure_of(racer->seat);
+  pthread_barrier_wait(racer->start);
+  tt_board_record(&racer->fixture->board, racer->seat, &failure);
+  racer->winner = tt_board_winner(&racer->fixture->board);
+  tt_board_slip(&racer->fixture->board, racer->winner, &racer->seen);
+  return NULL;
+}
+
+static void of_failures_at_the_same_time_all_see_the_same_one_whole(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  for (int round = 0; round < 100; round++) {
+    struct racer racers[NSEATS] = {0};
+    pthread_barrier_t start;
+    fixture_make(&fixture);
+    pthread_barrier_init(&start, NULL, NSEATS);
+    for (int i = 0; i < NSEATS; i++) {
+      racers[i] = (struct racer){.fixture = &fixture, .start = &start, .seat = i};
+      assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+    }
+    for (int i = 0; i < NSEATS; i++) pthread_join(racers[i].thread, NULL);
+    struct tt_failure wanted = failure_of(racers[0].winner);
+    for (int i = 0; i < NSEATS; i++) {
+      assert_int_equal(racers[i].winner, racers[0].winner);
+      assert_memory_equal(&racers[i].seen, &wanted, sizeof wanted);
+    }
+    pthread_barrier_destroy(&start);
+  }
+}
+
+/* A writer that dies before its compare-and-swap leaves a slip that nobody named. */
+static void a_writer_that_dies_half_way_holds_up_nobody(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  fixture_make(&fixture);
+  strcpy(fixture.board.seats[0].slip.sentence, "half a sen");
+  assert_int_equal(tt_board_winner(&fixture.board), -1);
+  struct tt_failure failure = failure_of(1), got = {0};
+  tt_board_record(&fixture.board, 1, &failure);
+  assert_int_equal(tt_board_winner(&fixture.board), 1);
+  assert_true(tt_board_slip(&fixture.board, 1, &got));
+  assert_string_equal(got.sentence, failure.sentence);
+}
+
+static void a_damaged_record_is_refused(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  struct tt_failure failure = failure_of(1), got = {0};
+  fixture_make(&fixture);
+  tt_board_record(&fixture.board, 1, &failure);
+  struct tt_slip *slip = &fixture.board.seats[1].slip, good = *slip;
+  slip->code = tuttiInProgress;
+  assert_false(tt_board_slip(&fixture.board, 1, &got));
+  *slip = good;
+  slip->culprit = NRANKS;
+  assert_false(tt_board_slip(&fixture.board, 1, &got));
+  *slip = good;
+  slip->detector = -1;
+  assert_false(tt_board_slip(&fixture.board, 1, &got));
+  *slip = good;
+  memset(slip->sentence, 'y', sizeof slip->sentence);
+  assert_true(tt_board_slip(&fixture.board, 1, &got));
+  assert_int_equal(strnlen(got.sentence, sizeof got.sentence), sizeof got.sentence - 1);
+  atomic_store(&fixture.board.head->winner, 0xffffffffu);
+  assert_int_equal(tt_board_winner(&fixture.board), NSEATS);
+  assert_false(tt_board_slip(&fixture.board, NSEATS, &got));
+}
+
+static void a_board_of_another_shape_is_refused(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  struct tt_board board;
+  fixture_make(&fixture);
+  assert_false(tt_board_view(&board, fixture.memory, NRANKS + 1, NSEATS));
+  assert_false(tt_board_view(&board, fixture.memory, NRANKS, NSEATS - 1));
+  fixture.memory[0] ^= 1;
+  assert_false(tt_board_view(&board, fixture.memory, NRANKS, NSEATS));
+}
+
+/* ---- calls ---- */
+
+/* All fields follow from the number, so that a mix of two calls shows. */
+static struct tt_call call_of(uint64_t op)
+{
+  return (struct tt_call){.op = op,
+                          .count = op * 3,
+                          .collective = TT_ALL_REDUCE,
+                          .type = (uint8_t)(op % 12),
+                          .redop = (uint8_t)(op % 5),
+                          .algo = (uint8_t)(op >> 3),
+                          .root = (int32_t)(op % 7) - 1,
+                          .reserved = ~op};
+}
+
+static void the_last_calls_can_be_read_and_older_ones_are_gone(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  fixture_make(&fixture);
+  struct tt_seat *seat = &fixture.board.seats[1];
+  struct tt_call got;
+  assert_false(tt_seat_latest(seat, &got));
+  for (uint64_t op = 1; op <= 40; op++) {
+    struct tt_call call = call_of(op);
+    tt_seat_publish(seat, &call);
+    assert_int_equal(tt_seat_entered(seat), op);
+    assert_true(tt_seat_latest(seat, &got));
+    assert_memory_equal(&got, &call, sizeof got);
+  }
+  for (uint64_t op = 0; op <= 60; op++) {
+    int there = tt_seat_call(seat, op, &got);
+    assert_int_equal(there, op > 40 - TT_CALLS && op <= 40);
+    struct tt_call call = call_of(op);
+    if (there) assert_memory_equal(&got, &call, sizeof got);
+  }
+}
+
+#define PUBLISHED 200000
+
+static void *publish_all(void *argument)
+{
+  struct tt_seat *seat = argument;
+  for (uint64_t op = 1; op <= PUBLISHED; op++) {
+    struct tt_call call = call_of(op);
+    tt_seat_publish(seat, &call);
+    tt_seat_finish(seat, op);
+  }
+  return NULL;
+}
+
+static void calls_read_while_they_are_written_are_whole(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  fixture_make(&fixture);
+  struct tt_seat *seat = &fixture.board.seats[2];
+  pthread_t writer;
+  assert_int_equal(pthread_create(&writer, NULL, publish_all, seat), 0);
+  uint64_t entered, seen = 0, torn = 0;
+  do {
+    entered = tt_seat_entered(seat);
+    /* The oldest lines are the ones being overwritten. */
+    for (uint64_t back = 0; back < TT_CALLS + 2 && back < entered; back++) {
+      struct tt_call got, wanted = call_of(entered - back);
+      if (!tt_seat_call(seat, entered - back, &got)) continue;
+      seen++;
+      torn += memcmp(&got, &wanted, sizeof got) != 0;
+    }
+  } while (entered < PUBLISHED);
+  pthread_join(writer, NULL);
+  assert_int_equal(torn, 0);
+  assert_true(seen > 0);
+}
+
+/* ---- who left ---- */
+
+static void the_first_word_about_leaving_counts(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  fixture_make(&fixture);
+  assert_int_equal(tt_board_gone(&fixture.board, 5), 0);
+  tt_board_leave(&fixture.board, 5, tt_gone_make(11, 1, 0));
+  tt_board_leave(&fixture.board, 5, tt_gone_make(99, 0, 1));
+  uint64_t gone = tt_board_gone(&fixture.board, 5);
+  assert_int_equal(tt_gone_finished(gone), 11);
+  assert_true(tt_gone_inside(gone));
+  assert_false(tt_gone_aborted(gone));
+  assert_int_not_equal(tt_gone_make(0, 0, 0), 0);
+  assert_int_equal(tt_board_gone(&fixture.board, 4), 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_first_failure_wins),
+      cmocka_unit_test(of_failures_at_the_same_time_all_see_the_same_one_whole),
+      cmocka_unit_test(a_writer_that_dies_half_way_holds_up_nobody),
+      cmocka_unit_test(a_damaged_record_is_refused),
+      cmocka_unit_test(a_board_of_another_shape_is_refused),
+      cmocka_unit_test(the_last_calls_can_be_read_and_older_ones_are_gone),
+      cmocka_unit_test(calls_read_while_they_are_written_are_whole),
+      cmocka_unit_test(the_first_word_about_leaving_counts),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
