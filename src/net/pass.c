@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors over local sockets, and the shared memory that travels that way. */
+/* One descriptor over a local socket. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "auth/wire.h"
 #include "net/net.h"
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
-
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* Room for exactly one descriptor: CMSG_LEN, because CMSG_SPACE has room for two. */
 union control {
@@ -83,69 +74,4 @@ tuttiResult_t tt_fd_recv(int socket, int *fd, uint64_t *len)
   return tt_fail(tuttiRemoteError,
                  "a message of %zd bytes without exactly one descriptor came where one was due "
                  "(out of descriptors here? see `ulimit -n`)", n);
-}
-
-static tuttiResult_t memory_fail(const char *what, size_t len)
-{
-  return tt_fail(tuttiSystemError, "%s of %zu bytes of shared memory: %s%s", what, len,
-                 strerror(errno),
-                 errno == ENOSPC || errno == ENOMEM
-                     ? ": TUTTI_SHM_SLOTS and TUTTI_SHM_SLOT_BYTES make it smaller, the memory "
-                       "limit of the container larger"
-                     : "");
-}
-
-static tuttiResult_t map_shared(int fd, size_t len, void **map)
-{
-  void *made = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (made == MAP_FAILED) return memory_fail("mmap", len);
-  /* A forked child must not keep it alive, a core file not hold everybody's data. */
-  madvise(made, len, MADV_DONTFORK);
-  madvise(made, len, MADV_DONTDUMP);
-  *map = made;
-  return tuttiSuccess;
-}
-
-static int allocate(int fd, size_t len)
-{
-  int error;
-  do error = fallocate(fd, 0, 0, (off_t)len) != 0 ? errno : 0;
-  while (error == EINTR);
-  errno = error;
-  return error;
-}
-
-tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map)
-{
-  if (len == 0) return tt_fail(tuttiInternalError, "shared memory \"%s\" of 0 bytes", name);
-  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  int made = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-  if (made < 0 && errno == EINVAL) made = memfd_create(name, flags); /* before Linux 6.3 */
-  if (made < 0) return memory_fail("memfd_create", len);
-  void *at = NULL;
-  tuttiResult_t result = tuttiSuccess;
-  if (allocate(made, len) != 0) result = memory_fail("fallocate", len);
-  else if (fcntl(made, F_ADD_SEALS, SEALS) != 0) result = memory_fail("sealing", len);
-  else result = map_shared(made, len, &at);
-  if (result != tuttiSuccess) {
-    close(made);
-    return result;
-  }
-  *fd = made;
-  *map = at;
-  return tuttiSuccess;
-}
-
-tuttiResult_t tt_memory_map(int fd, size_t len, void **map)
-{
-  struct stat status;
-  int seals = fcntl(fd, F_GET_SEALS);
-  if (fstat(fd, &status) != 0) return memory_fail("fstat", len);
-  if (!S_ISREG(status.st_mode) || len == 0 || (uint64_t)status.st_size != len)
-    return tt_fail(tuttiRemoteError, "shared memory of %lld bytes came where %zu bytes were due",
-                   (long long)status.st_size, len);
-  if (seals < 0 || (seals & SEALS) != SEALS)
-    return tt_fail(tuttiRemoteError, "shared memory came without its seals (%#x, due %#x)", seals,
-                   SEALS);
-  return map_shared(fd, len, map);
 }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared memory that travels as a descriptor. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/net.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static tuttiResult_t memory_fail(const char *what, size_t len)
+{
+  return tt_fail(tuttiSystemError, "%s of %zu bytes of shared memory: %s%s", what, len,
+                 strerror(errno),
+                 errno == ENOSPC || errno == ENOMEM
+                     ? ": TUTTI_SHM_SLOTS and TUTTI_SHM_SLOT_BYTES make it smaller, the memory "
+                       "limit of the container larger"
+                     : "");
+}
+
+/* The number behind `key` in a file of lines, or the first number with key ""; UINT64_MAX if the file or
+ * the number is not there ("max" in a control group). */
+static uint64_t number_in(const char *path, const char *key)
+{
+  char line[128];
+  unsigned long long number = 0;
+  uint64_t found = UINT64_MAX;
+  FILE *file = fopen(path, "re");
+  if (!file) return found;
+  while (found == UINT64_MAX && fgets(line, sizeof line, file))
+    if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &number) == 1)
+      found = number;
+  fclose(file);
+  return found;
+}
+
+/* Bytes that can be had: of the machine, or of the container if that is less. The kernel would
+ * rather kill somebody than refuse to allocate. */
+static uint64_t available_bytes(void)
+{
+  uint64_t machine = number_in("/proc/meminfo", "MemAvailable:");
+  uint64_t limit = number_in("/sys/fs/cgroup/memory.max", "");
+  uint64_t used = number_in("/sys/fs/cgroup/memory.current", "");
+  uint64_t cold = number_in("/sys/fs/cgroup/memory.stat", "inactive_file ");
+  uint64_t warm = number_in("/sys/fs/cgroup/memory.stat", "active_file ");
+  if (machine != UINT64_MAX) machine *= 1024;
+  if (limit == UINT64_MAX || used == UINT64_MAX || cold == UINT64_MAX || warm == UINT64_MAX)
+    return machine;
+  /* The container's page cache counts as used, but goes when it is needed. */
+  used = used > cold + warm ? used - cold - warm : 0;
+  uint64_t container = used < limit ? limit - used : 0;
+  return container < machine ? container : machine;
+}
+
+static tuttiResult_t map_shared(int fd, size_t len, void **map)
+{
+  void *made = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (made == MAP_FAILED) return memory_fail("mmap", len);
+  /* A forked child must not keep it alive, a core file not hold everybody's data. */
+  madvise(made, len, MADV_DONTFORK);
+  madvise(made, len, MADV_DONTDUMP);
+  *map = made;
+  return tuttiSuccess;
+}
+
+static int allocate(int fd, size_t len)
+{
+  int error;
+  do error = fallocate(fd, 0, 0, (off_t)len) != 0 ? errno : 0;
+  while (error == EINTR);
+  errno = error;
+  return error;
+}
+
+tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map)
+{
+  if (len == 0) return tt_fail(tuttiInternalError, "shared memory \"%s\" of 0 bytes", name);
+  uint64_t available = available_bytes();
+  if (len > available)
+    return tt_fail(tuttiSystemError,
+                   "%zu bytes of shared memory do not fit into the %llu available: "
+                   "TUTTI_SHM_SLOTS and TUTTI_SHM_SLOT_BYTES make it smaller",
+                   len, (unsigned long long)available);
+  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int made = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+  if (made < 0 && errno == EINVAL) made = memfd_create(name, flags); /* before Linux 6.3 */
+  if (made < 0) return memory_fail("memfd_create", len);
+  void *at = NULL;
+  tuttiResult_t result = tuttiSuccess;
+  if (allocate(made, len) != 0) result = memory_fail("fallocate", len);
+  else if (fcntl(made, F_ADD_SEALS, SEALS) != 0) result = memory_fail("sealing", len);
+  else result = map_shared(made, len, &at);
+  if (result != tuttiSuccess) {
+    close(made);
+    return result;
+  }
+  *fd = made;
+  *map = at;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_memory_map(int fd, size_t len, void **map)
+{
+  struct stat status;
+  int seals = fcntl(fd, F_GET_SEALS);
+  if (fstat(fd, &status) != 0) return memory_fail("fstat", len);
+  if (!S_ISREG(status.st_mode) || len == 0 || (uint64_t)status.st_size != len)
+    return tt_fail(tuttiRemoteError, "shared memory of %lld bytes came where %zu bytes were due",
+                   (long long)status.st_size, len);
+  if (seals < 0 || (seals & SEALS) != SEALS)
+    return tt_fail(tuttiRemoteError, "shared memory came without its seals (%#x, due %#x)", seals,
+                   SEALS);
+  return map_shared(fd, len, map);
+}
