@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The root's life. It opens a door and waits; time runs from its first guest. It ends, and frees
- * itself, when all ranks have said bye; after a failure when all ranks have heard of it, or when
- * those that never came have had one more start-up time to come and hear it. A root that no rank ever
- * calls has no timer, costs a few hundred bytes, and lives until the process ends. */
+/* The root's life. It opens a door and waits; time runs from its first guest. It shuts the door when
+ * all ranks have said bye; after a failure when all ranks have heard of it, or when those that never
+ * came have had one more start-up time to come and hear it. Guests that are in by mistake or for
+ * the next communicator get their answer; then it frees itself. A root that no rank ever calls has
+ * no timer, costs a few hundred bytes, and lives until the process ends. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,24 +14,35 @@
 #define LOOKS_PER_TICK 16 /* reads of /proc in 20 ms: a bounded share of one core */
 #define FIRST_LOG_NS 5000000000u
 #define NEXT_LOG_NS 30000000000u
+#define SHUT_NS 1000000000u /* for the last guests to hear why and leave */
 
-static void root_free(struct tt_root *root)
+/* Nobody else gets in; the place is free for the next root. */
+static void root_shut(struct tt_root *root)
 {
-  if (root->ticking) tt_timer_remove(&root->timer);
-  if (root->door) tt_door_dismiss(root->door, root);
-  for (struct guest *guest = root->guests; guest; guest = guest->next) tt_guest_close(guest);
-  tt_guests_sweep(root);
+  if (root->shut) return;
+  root->shut = 1;
+  root->over_ns = tt_now_ns() + SHUT_NS;
   for (struct tt_root **at = (struct tt_root **)&tt_process.roots; *at; at = &(*at)->next) {
     if (*at != root) continue;
     *at = root->next;
     break;
   }
-  struct tt_door *door = root->door;
+  if (root->door) tt_door_dismiss(root->door, root);
+  tt_door_close(root->door);
+  root->door = NULL;
+}
+
+static void root_free(struct tt_root *root)
+{
+  root_shut(root);
+  if (root->ticking) tt_timer_remove(&root->timer);
+  for (struct guest *guest = root->guests; guest; guest = guest->next) tt_guest_close(guest);
+  tt_guests_sweep(root);
   tt_free(root->cards[0]);
   tt_free(root->cards[1]);
   tt_free(root->seats);
   tt_free(root);
-  tt_door_close(door); /* last: it may let the service go */
+  tt_service_release();
 }
 
 void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, ...)
@@ -47,7 +59,7 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
     if (guest->seated || guest->stage != GUEST_RECORD) tt_guest_tell(guest, TT_FRAME_FAILURE);
 }
 
-static int is_over(const struct tt_root *root)
+static int is_complete(const struct tt_root *root)
 {
   if (root->code)
     return (root->nranks && root->left + root->lost == root->nranks) || tt_now_ns() > root->over_ns;
@@ -57,24 +69,25 @@ static int is_over(const struct tt_root *root)
 void tt_root_settle(struct tt_root *root)
 {
   tt_guests_sweep(root);
-  if (is_over(root)) root_free(root);
+  if (!root->shut && is_complete(root)) root_shut(root);
+  if (root->shut && (!root->guests || tt_now_ns() > root->over_ns)) root_free(root);
 }
 
 static void missing_fail(struct tt_root *root)
 {
   char ranks[256];
-  unsigned long long seconds = root->timeout_ns / 1000000000u;
+  double seconds = (double)root->timeout_ns / 1e9;
   if (!root->nranks) {
-    tt_root_fail(root, tuttiRemoteError, "no rank introduced itself within %llu s", seconds);
+    tt_root_fail(root, tuttiRemoteError, "no rank introduced itself within %g s", seconds);
     return;
   }
   tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
   if (root->came < root->nranks)
     tt_root_fail(root, tuttiRemoteError,
-                 "%s did not come within %llu s%s: start them, or raise TUTTI_INIT_TIMEOUT_MS", ranks,
+                 "%s did not come within %g s%s: start them, or raise TUTTI_INIT_TIMEOUT_MS", ranks,
                  seconds, root->twice);
   else
-    tt_root_fail(root, tuttiRemoteError, "%s came but did not finish the start-up within %llu s", ranks,
+    tt_root_fail(root, tuttiRemoteError, "%s came but did not finish the start-up within %g s", ranks,
                  seconds);
 }
 
@@ -131,7 +144,8 @@ static int place_is_free(const struct tt_address *where)
   for (struct tt_root *root = tt_process.roots; root; root = root->next) {
     if (!same_address(&root->where, where)) continue;
     if (!root->code) return 0;
-    root_free(root);
+    root_shut(root);
+    tt_root_settle(root);
     return 1;
   }
   return 1;
@@ -142,6 +156,10 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
 {
   struct tt_root *root = tt_alloc(1, sizeof *root);
   if (!root) return NULL;
+  if (tt_service_hold() != tuttiSuccess) {
+    tt_free(root);
+    return NULL;
+  }
   root->timer = (struct tt_timer){.period_ns = TT_LOOK_NS, .fire = tick};
   root->where = *where;
   root->fixed = (id->flags & TT_ID_FIXED) != 0;
@@ -157,7 +175,7 @@ static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_ad
 {
   if ((id->flags & TT_ID_FIXED) && !place_is_free(where)) return tuttiInProgress;
   struct tt_root *root = root_make(id, where, settings);
-  if (!root) return tt_fail(tuttiSystemError, "no memory for the start-up's root");
+  if (!root) return tt_fail(tuttiSystemError, "no memory or service thread for the start-up's root");
   tuttiResult_t result = tt_door_open(&root->door, where);
   if (result == tuttiSuccess)
     result = tt_door_admit(root->door, &id->pass, TT_HELLO_RENDEZVOUS, 0, tt_guest_come, root);

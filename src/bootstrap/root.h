@@ -45,15 +45,17 @@ struct guest {
 
 struct tt_root {
   struct tt_timer timer;
-  struct tt_door *door;
+  struct tt_door *door; /* NULL once shut */
   struct tt_root *next; /* in tt_process.roots, if fixed */
   struct tt_address where;
   int fixed;
   int ticking;
+  int shut; /* over: the door is closed, the last guests are leaving */
   struct tt_record self;
   uint64_t timeout_ns;
   int64_t unreachable_ms;
-  uint64_t first_ns, log_ns, over_ns; /* first guest; next log line; when a failed root gives up */
+  uint64_t first_ns, log_ns; /* first guest; next log line */
+  uint64_t over_ns;          /* when a failed root shuts; when a shut one ends */
   struct guest *guests;
   uint32_t guest_count;
   uint32_t nranks; /* 0: nobody has said yet */

@@ -38,8 +38,8 @@ static int table_make(struct guest *guest)
   return 1;
 }
 
-/* 1 if this guest's record agrees with the root and with the first rank that came. */
-static int claim_agrees(struct guest *guest)
+/* Fails the start-up if this guest's record is unlike the root's or the first rank's. */
+static void agreement_check(struct guest *guest)
 {
   struct tt_root *root = guest->root;
   const struct tt_record *mine = &guest->record;
@@ -47,28 +47,20 @@ static int claim_agrees(struct guest *guest)
   char name[TT_RANK_NAME_BYTES], other[TT_RANK_NAME_BYTES] = "the root";
   tt_rank_name(guest->rank, mine, name);
   if (root->seats) tt_rank_name(root->reference, first, other);
-  if (mine->version != root->self.version) {
+  if (mine->version != root->self.version)
     tt_root_fail(root, tuttiInvalidUsage,
                  "%s uses version %u of Tutti, %s version %u: install the same one everywhere", name,
                  mine->version, other, root->self.version);
-    return 0;
-  }
-  if (!root->seats) return 1;
-  if (mine->nranks != root->nranks) {
+  else if (root->seats && mine->nranks != root->nranks)
     tt_root_fail(root, tuttiInvalidUsage,
                  "%s asks for %u ranks, %s for %u: nranks must be the same on all", name, mine->nranks,
                  other, root->nranks);
-    return 0;
-  }
-  if (mine->agreement != first->agreement) {
+  else if (root->seats && mine->agreement != first->agreement)
     tt_root_fail(root, tuttiInvalidUsage,
                  "%s and %s have unlike settings (hash %016llx and %016llx): those that `tutti info` "
                  "marks for the wire must be the same on all ranks",
                  name, other, (unsigned long long)mine->agreement,
                  (unsigned long long)first->agreement);
-    return 0;
-  }
-  return 1;
 }
 
 /* The first claimant keeps the seat: a healthy start-up is not ended by a stray second one. */
@@ -117,26 +109,40 @@ static void seat_take(struct guest *guest)
   root->came++;
 }
 
+/* With a fixed address the next communicator's ranks may knock while this one is being left. */
+static int is_for_the_next(const struct tt_root *root)
+{
+  return root->fixed && (root->shut || (!root->code && root->nranks && root->came == root->nranks));
+}
+
+static int is_garbage(const struct guest *guest)
+{
+  const struct tt_record *record = &guest->record;
+  return record->rank != guest->rank || record->nranks < 1 || record->nranks > TT_RANKS_MAX ||
+         record->rank >= record->nranks;
+}
+
 void tt_seat_claim(struct guest *guest)
 {
   struct tt_root *root = guest->root;
-  struct tt_record *record = &guest->record;
-  tt_record_clean(record);
-  int garbage = record->rank != guest->rank || record->nranks < 1 ||
-                record->nranks > TT_RANKS_MAX || guest->rank >= record->nranks;
-  if (garbage) {
+  tt_record_clean(&guest->record);
+  if (is_garbage(guest)) {
     tt_guest_close(guest);
     return;
   }
-  int agrees = root->code || claim_agrees(guest);
-  if (!root->seats && !table_make(guest)) agrees = 0;
   int known = root->seats && guest->rank < root->nranks;
   if (known && root->seats[guest->rank].state != SEAT_EMPTY) {
     claim_again(guest);
     return;
   }
+  if (is_for_the_next(root)) {
+    tt_guest_tell(guest, TT_FRAME_LATER);
+    return;
+  }
+  if (!root->code) agreement_check(guest);
+  if (!root->seats) known = table_make(guest);
   if (known) seat_take(guest); /* also after a failure: the root ends when all have heard of it */
-  if (root->code || !agrees) tt_guest_tell(guest, TT_FRAME_FAILURE);
+  if (root->code) tt_guest_tell(guest, TT_FRAME_FAILURE);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rank processes that meet through src/bootstrap, and what became of each. The test process itself
+ * never touches the library, so that its children may: a forked child of a user may not. */
+#ifndef BOOTSTRAP_RANKS_H
+#define BOOTSTRAP_RANKS_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bootstrap/bootstrap.h"
+
+#define MS 1000000u
+#define RANKS_MOST 64
+#ifdef __SANITIZE_THREAD__
+#define THREADS_OF_SANITIZER 1
+#else
+#define THREADS_OF_SANITIZER 0
+#endif
+
+struct outcome {
+  _Atomic int done;
+  int code;
+  uint64_t at_ns;
+  pid_t pid;
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+/* In memory that all processes of a test share. */
+struct job {
+  int nranks;
+  int rounds;
+  _Atomic int id_ready, id_taken, signal, in;
+  uint64_t killed_ns;
+  tuttiUniqueId id;
+  struct outcome outcomes[RANKS_MOST];
+};
+
+static inline struct job *job_make(int nranks)
+{
+  struct job *job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(job != MAP_FAILED);
+  job->nranks = nranks;
+  job->rounds = 3;
+  return job;
+}
+
+static inline void await(_Atomic int *word, int value)
+{
+  while (atomic_load(word) < value) usleep(1000);
+}
+
+static inline void settings_get(struct tt_settings *settings)
+{
+  if (tt_settings_load(settings) != tuttiSuccess) _exit(90);
+}
+
+/* In the process that makes the id. */
+static inline void id_publish(struct job *job)
+{
+  struct tt_settings settings;
+  struct tt_id id;
+  settings_get(&settings);
+  if (tt_id_create(&id, &settings) != tuttiSuccess) _exit(91);
+  tt_id_pack(&id, &job->id);
+  atomic_store(&job->id_ready, 1);
+}
+
+static inline void id_get(struct job *job, struct tt_id *id, const struct tt_settings *settings)
+{
+  await(&job->id_ready, 1);
+  if (tt_id_unpack(id, &job->id) != tuttiSuccess || tt_id_mix(id, settings) != tuttiSuccess) _exit(92);
+}
+
+struct member {
+  struct job *job;
+  struct tt_settings settings;
+  struct tt_id id;
+  struct tt_rendezvous_spec spec;
+  struct tt_rendezvous *rendezvous;
+};
+
+static inline void member_prepare(struct member *m, struct job *job, int rank)
+{
+  memset(m, 0, sizeof *m);
+  m->job = job;
+  settings_get(&m->settings);
+  id_get(job, &m->id, &m->settings);
+  m->spec = (struct tt_rendezvous_spec){.id = &m->id, .nranks = job->nranks, .rank = rank, .agreement = 7};
+  m->spec.host = tt_host_id(m->settings.host_id);
+  m->spec.settings = &m->settings;
+}
+
+static inline tuttiResult_t member_start(struct member *m)
+{
+  m->spec.deadline_ns = tt_now_ns() + (uint64_t)m->settings.init_timeout_ms * MS;
+  return tt_rendezvous_start(&m->rendezvous, &m->spec);
+}
+
+static inline tuttiResult_t member_wait(struct member *m)
+{
+  tuttiResult_t result;
+  while ((result = tt_rendezvous_poll(m->rendezvous)) == tuttiInProgress) usleep(200);
+  return result;
+}
+
+static inline uint8_t card_byte(int rank, int round, size_t i)
+{
+  return (uint8_t)(rank * 31 + round * 7 + (int)i);
+}
+
+/* Lengths that differ from round to round, the largest one among them. */
+static inline size_t round_len(int round)
+{
+  static const size_t lens[] = {16, TT_CARD_BYTES, 1, 333};
+  return lens[round % 4];
+}
+
+/* One round; exits with 95 if a byte is wrong. */
+static inline tuttiResult_t member_round(struct member *m, int round)
+{
+  size_t len = round_len(round), n = (size_t)m->spec.nranks;
+  uint8_t mine[TT_CARD_BYTES], *all = malloc(n * len);
+  for (size_t i = 0; i < len; i++) mine[i] = card_byte(m->spec.rank, round, i);
+  tuttiResult_t result = tt_rendezvous_gather(m->rendezvous, mine, len, all);
+  if (result == tuttiSuccess) result = member_wait(m);
+  for (size_t k = 0; result == tuttiSuccess && k < n * len; k++)
+    if (all[k] != card_byte((int)(k / len), round, k % len)) _exit(95);
+  free(all);
+  return result;
+}
+
+static inline tuttiResult_t member_meet(struct member *m)
+{
+  tuttiResult_t result = member_start(m);
+  for (int round = 0; result == tuttiSuccess && round < m->job->rounds; round++)
+    result = member_round(m, round);
+  return result;
+}
+
+static inline void outcome_set(struct job *job, int slot, tuttiResult_t code)
+{
+  struct outcome *outcome = &job->outcomes[slot];
+  outcome->code = code;
+  outcome->at_ns = tt_now_ns();
+  outcome->pid = getpid();
+  snprintf(outcome->sentence, sizeof outcome->sentence, "%s", tt_last_sentence());
+  atomic_store(&outcome->done, 1);
+}
+
+static inline int folder_count(const char *path)
+{
+  int n = 0;
+  DIR *folder = opendir(path);
+  while (folder && readdir(folder)) n++;
+  closedir(folder);
+  return n - 2; /* . and .. */
+}
+
+/* The root lives in the service thread of the process that made the id: it must not end before the
+ * others have left. That thread ends when every root has freed itself. */
+static inline void root_linger(void)
+{
+  for (int i = 0; i < 5000; i++) {
+    if (folder_count("/proc/self/task") == 1 + THREADS_OF_SANITIZER) return;
+    usleep(1000);
+  }
+  _exit(96);
+}
+
+/* The usual rank: id from rank 0, all rounds, in good order. */
+static inline void rank_usual(struct job *job, int rank)
+{
+  struct member m;
+  if (rank == 0 && !atomic_load(&job->id_ready)) id_publish(job);
+  member_prepare(&m, job, rank);
+  tuttiResult_t result = member_meet(&m);
+  outcome_set(job, rank, result);
+  tt_rendezvous_destroy(m.rendezvous);
+}
+
+typedef void (*rank_fn)(struct job *job, int rank);
+
+static inline pid_t rank_spawn(struct job *job, int rank, rank_fn run)
+{
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid) return pid;
+  alarm(120);
+  run(job, rank);
+  exit(0);
+}
+
+/* Waits for a child and checks that it ended with exit status 0. */
+static inline void rank_reap(pid_t pid)
+{
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    fail_msg("rank process %d ended with status 0x%x", (int)pid, status);
+}
+
+static inline void job_expect(const struct job *job, int rank, tuttiResult_t code, const char *part)
+{
+  const struct outcome *outcome = &job->outcomes[rank];
+  if (!outcome->done) fail_msg("rank %d has no outcome", rank);
+  if (outcome->code != (int)code || (part && !strstr(outcome->sentence, part)))
+    fail_msg("rank %d: code %d, \"%s\"; expected %d and \"%s\"", rank, outcome->code, outcome->sentence,
+             (int)code, part ? part : "");
+}
+
+/* A port that was free a moment ago. */
+static inline int port_free(void)
+{
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t len = sizeof at;
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+  close(fd);
+  return ntohs(at.sin_port);
+}
+
+#endif
