@@ -34,12 +34,22 @@ static tuttiResult_t no_memory(const struct tt_world *world)
                  (int)world->shape.nranks);
 }
 
+/* Each step has its own operands and peers, in the order of the steps. */
+static int is_in_order(const struct tt_schedule *schedule, int32_t i)
+{
+  const struct tt_step *step = &schedule->steps[i], *before = i ? step - 1 : NULL;
+  return step->src >= (before ? before->src + before->nsrc : 0) &&
+         step->to >= (before ? before->to + before->nto : 0) &&
+         (int64_t)step->src + step->nsrc <= schedule->noperands && (int64_t)step->to + step->nto <= schedule->npeers;
+}
+
 static tuttiResult_t step_check(struct tt_world *world, int32_t rank, int32_t i)
 {
   const struct tt_schedule *schedule = &world->actors[rank].schedule;
   const struct tt_step *step = &schedule->steps[i];
   const struct tt_operand *sources = schedule->operands + step->src;
   char reason[TT_REASON_BYTES];
+  if (!is_in_order(schedule, i)) return tt_complain(world, rank, i, "its operands are not its own");
   if (!tt_step_check(schedule, step, sources, schedule->peers + step->to, reason))
     return tt_complain(world, rank, i, "%s", reason);
   if (tt_step_slots(step, sources) > schedule->nslots)
