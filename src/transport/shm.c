@@ -136,12 +136,12 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
   t->shape.slot_bytes = ((uint32_t)spec->settings->shm_slot_bytes + TT_SHM_PAGE - 1) & ~(TT_SHM_PAGE - 1);
   t->local = tt_alloc(nranks, sizeof *t->local);
   t->waiting = tt_alloc(nranks, sizeof *t->waiting);
+  for (size_t i = 0; t->waiting && i < nranks; i++) t->waiting[i] = -1;
   tuttiResult_t result = tuttiSystemError;
   if (!t->local || !t->waiting) {
     tt_fail(result, "out of memory for the shm transport of %zu ranks", nranks);
     goto fail;
   }
-  for (size_t i = 0; i < nranks; i++) t->waiting[i] = -1;
   result = tt_auth_init();
   if (result != tuttiSuccess) goto fail;
   tt_random(&t->nonce, sizeof t->nonce);

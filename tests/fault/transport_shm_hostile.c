@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A peer that writes nonsense to its own outbox: it is refused and named, and nothing outside of the
+ * outbox is ever touched. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "transport/shm.h"
+#include "transport_pair.h"
+
+#define WORD 0x500000001u
+#define WANTED 100000u /* bytes of the message that the victim expects */
+
+static const struct tt_head head = {.word = WORD, .len = WANTED, .call = NULL};
+
+struct nonsense {
+  uint64_t word;
+  uint32_t len, place;
+  ssize_t answer;
+};
+
+/* What the writer of `l` would do for a line of that shape; at the ring's place `sequence`. */
+static void forge(struct tt_shm_link *l, uint64_t sequence, uint64_t word, uint64_t shape)
+{
+  struct tt_shm_line *line = &l->ring[(sequence - 1) % TT_SHM_DEPTH];
+  atomic_store(&line->word, word);
+  atomic_store(&line->shape, shape);
+  atomic_store_explicit(&line->sequence, sequence, memory_order_release);
+}
+
+static void line_body(struct world_rank *me)
+{
+  const struct nonsense *nonsense = me->world->argument;
+  struct tt_link *link = world_open(me, !me->rank, 0);
+  WORLD_CHECK(me, link);
+  if (me->rank == 1)
+    forge((struct tt_shm_link *)link, 1, nonsense->word, nonsense->len | (uint64_t)nonsense->place << 32);
+  world_barrier(me);
+  if (me->rank == 0) {
+    const void *data;
+    link->ops->recv_begin(link, &head);
+    ssize_t answer = link->ops->peek(link, &data, 8);
+    if (answer != nonsense->answer)
+      world_complain(me, "length %u place %#x: %zd instead of %zd", nonsense->len, nonsense->place, answer,
+                     nonsense->answer);
+    WORLD_CHECK(me, answer != TT_LINK_BROKEN || strstr(link->why, "rank 1"));
+    WORLD_CHECK(me, answer != TT_LINK_MISMATCH || link->seen_word == nonsense->word);
+    WORLD_CHECK(me, link->ops->peek(link, &data, 8) == answer);
+    if (answer == TT_LINK_BROKEN) {
+      link->ops->send_begin(link, &head);
+      WORLD_CHECK(me, link->ops->send(link, &head, 16) == TT_LINK_BROKEN);
+      WORLD_CHECK(me, link->ops->recv(link, &(char){0}, 1) == TT_LINK_BROKEN);
+    }
+  }
+  world_barrier(me);
+}
+
+static void run(world_body body, const void *argument)
+{
+  struct world world = {
+      .ops = &tt_transport_shm, .nranks = 2, .lanes = 1, .slots = 8, .slot_bytes = 4096, .body = body};
+  world.argument = argument;
+  for (world.is_forked = 0; world.is_forked < 2; world.is_forked++) {
+    const char *complaint = world_run(&world);
+    if (complaint) fail_msg("%s", complaint);
+  }
+}
+
+static void impossible_lines_break_the_link(void **state)
+{
+  (void)state;
+  static const struct nonsense all[] = {
+      {WORD, 16, 9, TT_LINK_BROKEN},                      /* slot 8 of 8 */
+      {WORD, 16, 0x7fffffff, TT_LINK_BROKEN},
+      {WORD, 16, TT_SHM_LAST | 0x7fffffff, TT_LINK_BROKEN},
+      {WORD, 0, 1, TT_LINK_BROKEN},
+      {WORD, 0, TT_SHM_LAST, TT_LINK_BROKEN},
+      {WORD, 48, 0, TT_LINK_BROKEN},                      /* inline, but longer than a line */
+      {WORD, 4112, 8, TT_LINK_BROKEN},                    /* longer than a slot: beyond the outbox */
+      {WORD, 0xfffffff0u, 1, TT_LINK_BROKEN},
+      {WORD, 40, 0, TT_LINK_BROKEN},                      /* would cut an element */
+      {WORD, 4095, 1, TT_LINK_BROKEN},
+      {WORD, 16, TT_SHM_LAST | 1, TT_LINK_MISMATCH},      /* ends too early */
+      {WORD + 1, 16, 1, TT_LINK_MISMATCH},
+      {WORD, 4096, 8, 4096},                              /* right, the last slot */
+      {WORD, 32, 0, 32},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) run(line_body, &all[i]);
+}
+
+/* Rank 0 reads whatever rank 1 forges, and touches all that it is shown. */
+static void fuzz_body(struct world_rank *me)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)world_open(me, !me->rank, 0);
+  WORLD_CHECK(me, l);
+  struct tt_link *link = &l->link;
+  static _Thread_local volatile unsigned char sum;
+  for (uint64_t i = 1; i <= 3000 && !world_is_over(me); i++) {
+    uint64_t shape = world_random(me, UINT64_MAX);
+    if (i % 2) shape = world_random(me, 5000) | (world_random(me, 12) | world_random(me, 2) << 31) << 32;
+    if (me->rank == 1) {
+      forge(l, i, WORD, shape);
+      while (atomic_load(&l->acknowledged->consumed) < i && !world_is_over(me)) sched_yield();
+      continue;
+    }
+    const void *data;
+    ssize_t n;
+    link->ops = &tt_shm_link_ops;
+    link->ops->recv_begin(link, &head);
+    while ((n = link->ops->peek(link, &data, 1)) == 0 && !world_is_over(me)) sched_yield();
+    WORLD_CHECK(me, n <= 4096);
+    for (ssize_t k = 0; k < n; k++) sum += ((const unsigned char *)data)[k];
+    l->shown = 0;
+    l->next = i + 1;
+    atomic_store_explicit(&l->ack->consumed, i, memory_order_release);
+  }
+  world_barrier(me);
+}
+
+static void random_lines_never_reach_outside(void **state)
+{
+  (void)state;
+  run(fuzz_body, NULL);
+}
+
+static void ack_body(struct world_rank *me)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)world_open(me, !me->rank, 0);
+  const uint64_t *forged = me->world->argument;
+  WORLD_CHECK(me, l);
+  if (me->rank == 1) atomic_store_explicit(&l->ack->consumed, *forged, memory_order_release);
+  world_barrier(me);
+  if (me->rank == 0) {
+    ssize_t n = 1;
+    struct tt_link *link = &l->link;
+    static const char data[8];
+    struct tt_head small = {.word = WORD, .len = 8, .call = NULL};
+    for (int i = 0; i < 40 && n > 0; i++) {
+      link->ops->send_begin(link, &small);
+      n = link->ops->send(link, data, 8);
+    }
+    WORLD_CHECK(me, n == TT_LINK_BROKEN && strstr(link->why, "rank 1") && strstr(link->why, "acknowledgement"));
+  }
+  world_barrier(me);
+}
+
+static void impossible_acknowledgements_break_the_link(void **state)
+{
+  (void)state;
+  static const uint64_t forged[] = {17, 1000, UINT64_MAX, 1ull << 63};
+  for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) run(ack_body, &forged[i]);
+}
+
+int main(void)
+{
+  alarm(200);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(impossible_lines_break_the_link),
+      cmocka_unit_test(random_lines_never_reach_outside),
+      cmocka_unit_test(impossible_acknowledgements_break_the_link),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
