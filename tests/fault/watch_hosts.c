@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deaths, stops and farewells across hosts: ranks pretend to be on several ones, so that control links over
+ * loopback join them. */
+#include "../multi/watch_world.h"
+
+static void told(int nranks, int nhosts, const char *what, double ms)
+{
+  print_message("             %d ranks on %d hosts, %s: last survivor knew after %.0f ms\n", nranks, nhosts, what, ms);
+}
+
+/* Kills one rank; all survivors name it with `how` in front of the operation. */
+static void kill_one(int nranks, int nhosts, int victim, const char *how, double limit_ms)
+{
+  char part[128];
+  struct world *world = world_new(nranks, nhosts, party_idle);
+  world_ready(world);
+  uint64_t since = tt_now_ns();
+  world_signal(world, victim, SIGKILL);
+  double ms = world_failed(world, 1u << victim, since);
+  told(nranks, nhosts, how, ms);
+  assert_true(ms < limit_ms);
+  const char *lost = strcmp(how, "died") == 0 ? "" : "lost connection to ";
+  snprintf(part, sizeof part, "%srank %d (pid %d on node-%c)%s", lost, victim, (int)world->reports[victim].pid,
+           'a' + world->members[victim].host_index, *lost ? "" : " died");
+  world_says(world, 1u << victim, tuttiRemoteError, victim, part);
+  world_end(world);
+}
+
+static void a_death_reaches_all_hosts_from_a_witness(void **state)
+{
+  (void)state;
+  kill_one(3, 2, 0, "died", 5000);
+  kill_one(4, 2, 3, "died", 5000);
+  kill_one(6, 3, 2, "died", 5000);
+  kill_one(8, 4, 0, "died", 5000);
+  kill_one(8, 2, 7, "died", 5000);
+}
+
+/* 500 ms of grace are in these. */
+static void a_death_without_a_witness_is_a_lost_connection(void **state)
+{
+  (void)state;
+  kill_one(2, 2, 1, "lost", 5 * 1000);
+  kill_one(3, 3, 0, "lost", 5 * 1000);
+  kill_one(8, 8, 3, "lost", 5 * 1000);
+}
+
+static void a_whole_host_that_dies_is_reported_by_the_others(void **state)
+{
+  (void)state;
+  struct world *world = world_new(6, 3, party_idle);
+  world_ready(world);
+  uint64_t since = tt_now_ns();
+  world_signal(world, 2, SIGKILL);
+  world_signal(world, 3, SIGKILL);
+  double ms = world_failed(world, 1u << 2 | 1u << 3, since);
+  told(6, 3, "whole host killed", ms);
+  assert_true(ms < 5000);
+  for (int rank = 0; rank < 6; rank++)
+    if (rank / 2 != 1) assert_int_equal(world->reports[rank].failure.culprit / 2, 1);
+  world_end(world);
+}
+
+/* A host that says nothing, with all its connections open. */
+static void a_silent_host_is_unreachable_after_the_limit(void **state)
+{
+  (void)state;
+  struct world *world = world_new(4, 4, party_idle);
+  world->settings.unreachable_ms = 1000;
+  world_ready(world);
+  uint64_t since = tt_now_ns();
+  world_signal(world, 2, SIGSTOP);
+  double ms = world_failed(world, 1u << 2, since);
+  told(4, 4, "silent, limit 1000 ms", ms);
+  assert_true(ms >= 900 && ms < 5 * 1000);
+  world_says(world, 1u << 2, tuttiRemoteError, 2, "is unreachable: no sign of life for more than 1000 ms");
+  /* When it wakes it gets the record, and takes nobody for dead. */
+  world_signal(world, 2, SIGCONT);
+  world_failed(world, 0, since);
+  world_says(world, 0, tuttiRemoteError, 2, "is unreachable");
+  world_end(world);
+}
+
+static void a_stopped_rank_is_vouched_for_by_its_host(void **state)
+{
+  (void)state;
+  struct world *world = world_new(6, 3, party_idle);
+  world->settings.unreachable_ms = 600;
+  world_ready(world);
+  world_signal(world, 3, SIGSTOP);
+  tt_sleep_ns(2500 * MS);
+  world_healthy(world);
+  world_signal(world, 3, SIGCONT);
+  tt_sleep_ns(300 * MS);
+  world_healthy(world);
+  world_end(world);
+}
+
+static void with_a_child(struct party *party)
+{
+  if (party->rank == 1) {
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, 0);
+      for (int i = 0; i < 100 && !party_over(party); i++) tt_sleep_ns(100 * MS);
+      _exit(0);
+    }
+    atomic_store(&party->world->reports[1].step, 1);
+  }
+  party_idle(party);
+}
+
+static void a_child_that_keeps_the_connections_delays_the_news_to_the_limit_only(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 3, with_a_child);
+  world->settings.unreachable_ms = 1000;
+  world_ready(world);
+  assert_true(world_await(&world->reports[1].step, 1));
+  uint64_t since = tt_now_ns();
+  world_signal(world, 1, SIGKILL);
+  double ms = world_failed(world, 1u << 1, since);
+  told(3, 3, "child holds the connections, limit 1000 ms", ms);
+  assert_true(ms < 5 * 1000);
+  world_says(world, 1u << 1, tuttiRemoteError, 1, "is unreachable");
+  world_end(world);
+}
+
+/* Rank 3 leaves; the others enter what it never will, after a word from the parent. */
+static void third_leaves(struct party *party)
+{
+  struct tt_call call = party_call(1, 8);
+  if (party->rank == 3) return;
+  while (!atomic_load(&party->world->go) && !party_over(party)) {
+    if (atomic_load(tt_watch_failed(party->watch))) party_note(party);
+    tt_sleep_ns(MS);
+  }
+  party_wait(party, &call);
+}
+
+static void a_farewell_reaches_all_hosts_and_is_no_failure_by_itself(void **state)
+{
+  (void)state;
+  int status;
+  struct world *world = world_new(8, 8, third_leaves);
+  world_ready(world);
+  assert_int_equal(waitpid(world->reports[3].pid, &status, 0), world->reports[3].pid);
+  world->reports[3].pid = 0;
+  tt_sleep_ns(900 * MS);
+  world_healthy(world);
+  atomic_store(&world->go, 1);
+  world_failed(world, 1u << 3, tt_now_ns());
+  world_says(world, 1u << 3, tuttiRemoteError, 3, "left the communicator (destroyed) before AllReduce #1");
+  world_end(world);
+}
+
+int main(void)
+{
+  alarm(200);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_death_reaches_all_hosts_from_a_witness),
+      cmocka_unit_test(a_death_without_a_witness_is_a_lost_connection),
+      cmocka_unit_test(a_whole_host_that_dies_is_reported_by_the_others),
+      cmocka_unit_test(a_silent_host_is_unreachable_after_the_limit),
+      cmocka_unit_test(a_stopped_rank_is_vouched_for_by_its_host),
+      cmocka_unit_test(a_child_that_keeps_the_connections_delays_the_news_to_the_limit_only),
+      cmocka_unit_test(a_farewell_reaches_all_hosts_and_is_no_failure_by_itself),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

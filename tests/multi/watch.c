@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Watches of several processes on one board and across (pretended) hosts: set-up, mismatched calls, late ranks. */
+#include "watch_world.h"
+
+static void any_number_of_ranks_on_any_number_of_hosts_sets_up(void **state)
+{
+  (void)state;
+  for (int nranks = 1; nranks <= WORLD_RANKS; nranks++)
+    for (int nhosts = 1; nhosts <= nranks; nhosts += nhosts < 3 ? 1 : 3) {
+      struct world *world = world_new(nranks, nhosts, party_idle);
+      uint64_t since = tt_now_ns();
+      world_ready(world);
+      if (nranks == WORLD_RANKS)
+        print_message("             %d ranks on %d hosts: %.0f ms from fork to ready\n", nranks, nhosts,
+                      (double)(tt_now_ns() - since) / 1e6);
+      tt_sleep_ns(30 * MS);
+      world_healthy(world);
+      world_end(world);
+    }
+}
+
+/* ---- mismatch ---- */
+
+/* Rank 1 calls with another count. */
+static void second_differs(struct party *party)
+{
+  struct tt_call call = party_call(4, party->rank == 1 ? 1000 : 1024);
+  party_wait(party, &call);
+}
+
+static void differ(int nranks, int nhosts, party_script script, const char *theirs)
+{
+  char part[128];
+  struct world *world = world_new(nranks, nhosts, script);
+  world_ready(world);
+  double ms = world_failed(world, 0, tt_now_ns());
+  print_message("             %d ranks on %d hosts: all knew after %.0f ms\n", nranks, nhosts, ms);
+  snprintf(part, sizeof part, "rank 1 (pid %d on node-%c) called %s", (int)world->reports[1].pid,
+           'a' + world->members[1].host_index, theirs);
+  world_says(world, 0, tuttiInvalidUsage, -2, part);
+  world_says(world, 0, tuttiInvalidUsage, -2, "(count 1024, float, sum)");
+  world_end(world);
+}
+
+static void a_different_call_on_one_host_is_named_by_all(void **state)
+{
+  (void)state;
+  differ(2, 1, second_differs, "AllReduce #4 (count 1000, float, sum)");
+  differ(5, 1, second_differs, "AllReduce #4 (count 1000, float, sum)");
+}
+
+static void a_different_call_on_another_host_is_named_by_all(void **state)
+{
+  (void)state;
+  differ(2, 2, second_differs, "AllReduce #4 (count 1000, float, sum)");
+  differ(8, 8, second_differs, "AllReduce #4 (count 1000, float, sum)");
+  differ(8, 3, second_differs, "AllReduce #4 (count 1000, float, sum)");
+}
+
+/* Rank 1 moved nothing in #4 and #5 and waits for nobody: only the others' frames tell it. */
+static void second_is_past(struct party *party)
+{
+  struct tt_call call = party_call(4, party->rank == 1 ? 0 : 1024);
+  if (party->rank != 1) {
+    party_wait(party, &call);
+    return;
+  }
+  for (call.op = 4; call.op < 6; call.op++) {
+    tt_watch_publish(party->watch, &call);
+    tt_watch_finish(party->watch, call.op);
+  }
+  party_idle(party);
+}
+
+static void a_rank_that_is_past_the_call_is_found_by_the_calls_of_those_who_wait(void **state)
+{
+  (void)state;
+  differ(2, 2, second_is_past, "AllReduce #4 (count 0, float, sum)");
+  differ(4, 4, second_is_past, "AllReduce #4 (count 0, float, sum)");
+  differ(3, 1, second_is_past, "AllReduce #4 (count 0, float, sum)");
+}
+
+/* ---- late ---- */
+
+static void last_is_late(struct party *party)
+{
+  struct tt_call call = party_call(7, 8);
+  if (party->rank == party->world->nranks - 1)
+    party_idle(party);
+  else
+    party_wait(party, &call);
+}
+
+static void late(int nranks, int nhosts)
+{
+  char part[128];
+  struct world *world = world_new(nranks, nhosts, last_is_late);
+  world->timeout_ms = 600;
+  world->settings.late_warn_ms = 300;
+  world_ready(world);
+  world_failed(world, 0, tt_now_ns());
+  int culprit = nranks - 1;
+  snprintf(part, sizeof part, "rank %d (pid %d on node-%c) did not enter AllReduce #7 (count 8, float, sum) within",
+           culprit, (int)world->reports[culprit].pid, 'a' + world->members[culprit].host_index);
+  world_says(world, 0, tuttiRemoteError, culprit, part);
+  world_end(world);
+}
+
+static void a_late_rank_is_named_by_all_after_the_timeout(void **state)
+{
+  (void)state;
+  late(3, 1);
+  late(2, 2);
+  late(8, 4); /* ranks 3 and 4 cannot see rank 7: those who can tell them */
+}
+
+static void without_a_timeout_a_late_rank_is_no_error(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 1, last_is_late);
+  world->settings.late_warn_ms = 100;
+  world_ready(world);
+  tt_sleep_ns(500 * MS);
+  world_healthy(world);
+  world_end(world);
+}
+
+/* ---- failures recorded by ranks ---- */
+
+static void all_fail(struct party *party)
+{
+  char text[64];
+  while (!atomic_load(&party->world->go)) tt_sleep_ns(MS / 10);
+  snprintf(text, sizeof text, "no memory on rank %d", party->rank);
+  tt_watch_fail(party->watch, tuttiSystemError, party->rank, 3, text);
+  party_note(party);
+  party_idle(party);
+}
+
+static void failures_recorded_at_once_leave_one_record_on_a_host(void **state)
+{
+  (void)state;
+  for (int round = 0; round < 5; round++) {
+    struct world *world = world_new(6, 1, all_fail);
+    world_ready(world);
+    atomic_store(&world->go, 1);
+    world_failed(world, 0, tt_now_ns());
+    const struct tt_failure *first = &world->reports[0].failure;
+    for (int rank = 0; rank < 6; rank++) {
+      assert_string_equal(world->reports[rank].failure.sentence, first->sentence);
+      assert_int_equal(world->reports[rank].failure.detector, first->culprit);
+    }
+    world_end(world);
+  }
+}
+
+int main(void)
+{
+  alarm(200);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(any_number_of_ranks_on_any_number_of_hosts_sets_up),
+      cmocka_unit_test(a_different_call_on_one_host_is_named_by_all),
+      cmocka_unit_test(a_different_call_on_another_host_is_named_by_all),
+      cmocka_unit_test(a_rank_that_is_past_the_call_is_found_by_the_calls_of_those_who_wait),
+      cmocka_unit_test(a_late_rank_is_named_by_all_after_the_timeout),
+      cmocka_unit_test(without_a_timeout_a_late_rank_is_no_error),
+      cmocka_unit_test(failures_recorded_at_once_leave_one_record_on_a_host),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
