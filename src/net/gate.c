@@ -43,9 +43,9 @@ static void refused_count(struct tt_door *door)
 static void slot_refuse(struct tt_slot *slot)
 {
   int fd = slot->watcher.fd;
+  refused_count(slot->door); /* before the peer can see it */
   slot_free(slot);
   close(fd);
-  refused_count(slot->door);
 }
 
 /* ---- the reply ---- */
