@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perf.h"
+
+static const char *const help =
+    "usage: " PERF_NAME " [OPTION...]\n\n"
+    "Times all-reduce on host memory and checks the results exactly. Flags, table and exit status are\n"
+    "those of nccl-tests. Ranks: every process brings THREADS x GPUS ranks as threads; start several\n"
+    "processes with `tutti run -n N -- " PERF_NAME "`, mpirun or torchrun.\n\n"
+    "  -t, --nthreads N       ranks as threads of each process (default 1)\n"
+    "  -g, --ngpus N          the same, multiplied with -t (default 1)\n"
+    "  -b, --minbytes SIZE    smallest size (default 32M); sizes take K, M, G and fractions\n"
+    "  -e, --maxbytes SIZE    largest size (default 32M)\n"
+    "  -i, --stepbytes SIZE   step between sizes (default 1M)\n"
+    "  -f, --stepfactor F     factor between sizes instead (default off)\n"
+    "  -n, --iters N          timed iterations (default 20)\n"
+    "  -m, --agg_iters N      operations per group in each iteration (default 1)\n"
+    "  -w, --warmup_iters N   (default 1)\n"
+    "  -N, --run_cycles N     repeat the sweep, 0: for ever (default 1)\n"
+    "  -c, --check N          checked iterations per row, 0: none (default 1)\n"
+    "  -o, --op OP            sum, prod, max, min, avg or all (default sum)\n"
+    "  -d, --datatype TYPE    int8 uint8 int32 uint32 int64 uint64 half float double bfloat16\n"
+    "                         f8e4m3 f8e5m2 or all (default float)\n"
+    "  -a, --average N        time of 0: rank 0, 1: mean, 2: min, 3: max over ranks (default 1)\n"
+    "  -T, --timeout S        a rank this late is an error (default: the library's)\n"
+    "  -u, --unalign N        shift buffers by N elements\n"
+    "  -I, --per_iter_timing 1  also p50 and p99: columns at the end of each half (all five in -J)\n"
+    "  -K, --per_iter_skip N  leave the first N iterations out of these\n"
+    "  -J, --output_file F    JSON file; .0, .1 ... is appended if it exists\n"
+    "      --algo NAME        algorithm for every size (see `tutti info`)\n"
+    "      --transport LIST   allowed transports, e.g. tcp or shm,tcp\n"
+    "      --stream 1         queue on a host stream instead of running on the calling thread\n"
+    "  -h, --help             this text\n\n"
+    "Accepted without meaning on host memory: -p -r -z -y -G -C -S -R -x -D -V -M.\n"
+    "Exit status: 0 if every element was right, and NCCL_TESTS_MIN_BW (GB/s) was reached if set.\n";
+
+static const struct option long_options[] = {
+    {"nthreads", 1, 0, 't'}, {"ngpus", 1, 0, 'g'}, {"minbytes", 1, 0, 'b'}, {"maxbytes", 1, 0, 'e'},
+    {"stepbytes", 1, 0, 'i'}, {"stepfactor", 1, 0, 'f'}, {"iters", 1, 0, 'n'}, {"agg_iters", 1, 0, 'm'},
+    {"warmup_iters", 1, 0, 'w'}, {"run_cycles", 1, 0, 'N'}, {"check", 1, 0, 'c'}, {"op", 1, 0, 'o'},
+    {"datatype", 1, 0, 'd'}, {"average", 1, 0, 'a'}, {"timeout", 1, 0, 'T'}, {"unalign", 1, 0, 'u'},
+    {"per_iter_timing", 1, 0, 'I'}, {"per_iter_skip", 1, 0, 'K'}, {"output_file", 1, 0, 'J'},
+    {"parallel_init", 1, 0, 'p'}, {"root", 1, 0, 'r'}, {"blocking", 1, 0, 'z'}, {"stream_null", 1, 0, 'y'},
+    {"cudagraph", 1, 0, 'G'}, {"report_cputime", 1, 0, 'C'}, {"report_timestamps", 1, 0, 'S'},
+    {"local_register", 1, 0, 'R'}, {"cta_policy", 1, 0, 'x'}, {"device_implementation", 1, 0, 'D'},
+    {"device_cta_count", 1, 0, 'V'}, {"memory", 1, 0, 'M'}, {"algo", 1, 0, 1}, {"transport", 1, 0, 2},
+    {"stream", 1, 0, 3}, {"help", 0, 0, 'h'}, {0}};
+
+/* "1.5M" to bytes; 0 with a message if it is none. */
+static int size_parse(const char *flag, const char *text, size_t *bytes)
+{
+  char *end;
+  errno = 0;
+  double value = strtod(text, &end);
+  double unit = 1;
+  if (*end == 'K' || *end == 'k') unit = 1024;
+  if (*end == 'M' || *end == 'm') unit = 1024.0 * 1024;
+  if (*end == 'G' || *end == 'g') unit = 1024.0 * 1024 * 1024;
+  if (errno || end == text || end[unit > 1] || value < 0 || value * unit > 1e15) {
+    fprintf(stderr, PERF_NAME ": %s is \"%s\": give a size like 8, 64K, 1.5M or 1G\n", flag, text);
+    return 0;
+  }
+  *bytes = (size_t)(value * unit);
+  return 1;
+}
+
+static int int_parse(const char *flag, const char *text, int low, int *out)
+{
+  char *end;
+  errno = 0;
+  long value = strtol(text, &end, 10);
+  if (errno || end == text || *end || value < low || value > 1000000000) {
+    fprintf(stderr, PERF_NAME ": %s is \"%s\": give a whole number of at least %d\n", flag, text, low);
+    return 0;
+  }
+  *out = (int)value;
+  return 1;
+}
+
+static int name_parse(const char *flag, const char *text, const char *const *names, int n, int *out)
+{
+  if (strcmp(text, "all") == 0) {
+    *out = -1;
+    return 1;
+  }
+  for (int i = 0; i < n; i++)
+    if (strcmp(names[i], text) == 0) {
+      *out = i;
+      return 1;
+    }
+  fprintf(stderr, PERF_NAME ": %s is \"%s\": give all or one of", flag, text);
+  for (int i = 0; i < n; i++) fprintf(stderr, " %s", names[i]);
+  fprintf(stderr, "\n");
+  return 0;
+}
+
+static int factor_parse(const char *text, double *factor)
+{
+  char *end;
+  *factor = strtod(text, &end);
+  if (end != text && !*end && *factor > 1) return 1;
+  fprintf(stderr, PERF_NAME ": -f is \"%s\": give a factor greater than 1\n", text);
+  return 0;
+}
+
+/* 1: understood; 0: bad value, told already; -1: not one of these. */
+static int size_option(struct options *o, int letter)
+{
+  switch (letter) {
+  case 'b': return size_parse("-b", optarg, &o->min_bytes);
+  case 'e': return size_parse("-e", optarg, &o->max_bytes);
+  case 'i': return size_parse("-i", optarg, &o->step_bytes);
+  case 'f': return factor_parse(optarg, &o->step_factor);
+  case 'o': return name_parse("-o", optarg, op_names, tuttiNumOps, &o->op);
+  case 'd': return name_parse("-d", optarg, type_names, tuttiNumTypes, &o->type);
+  case 'J': o->json_file = optarg; return 1;
+  case 1: o->algo = optarg; return 1;
+  case 2: o->transport = optarg; return 1;
+  default: return -1;
+  }
+}
+
+static int number_option(struct options *o, int letter)
+{
+  switch (letter) {
+  case 't': return int_parse("-t", optarg, 1, &o->threads);
+  case 'g': return int_parse("-g", optarg, 1, &o->gpus);
+  case 'n': return int_parse("-n", optarg, 1, &o->iters);
+  case 'm': return int_parse("-m", optarg, 1, &o->agg_iters);
+  case 'w': return int_parse("-w", optarg, 0, &o->warmup_iters);
+  case 'N': return int_parse("-N", optarg, 0, &o->cycles);
+  case 'c': return int_parse("-c", optarg, 0, &o->check);
+  case 'a': return int_parse("-a", optarg, 0, &o->average);
+  case 'T': return int_parse("-T", optarg, 0, &o->timeout_s);
+  case 'u': return int_parse("-u", optarg, 0, &o->unalign);
+  case 'I': return int_parse("-I", optarg, 0, &o->per_iteration);
+  case 'K': return int_parse("-K", optarg, 0, &o->skip_iterations);
+  case 3: return int_parse("--stream", optarg, 0, &o->stream);
+  default: return -1;
+  }
+}
+
+static int consistent(const struct options *o)
+{
+  if (o->min_bytes > o->max_bytes)
+    fprintf(stderr, PERF_NAME ": -b %zu is more than -e %zu\n", o->min_bytes, o->max_bytes);
+  else if (o->step_factor == 0 && o->step_bytes == 0 && o->min_bytes != o->max_bytes)
+    fprintf(stderr, PERF_NAME ": -i is 0: give a step, or a factor with -f\n");
+  else if (o->average > AVERAGE_MAX)
+    fprintf(stderr, PERF_NAME ": -a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
+  else
+    return 1;
+  return 0;
+}
+
+int options_parse(struct options *o, int argc, char **argv)
+{
+  *o = (struct options){.threads = 1, .gpus = 1, .min_bytes = 32 << 20, .max_bytes = 32 << 20, .step_bytes = 1 << 20,
+                        .iters = 20, .agg_iters = 1, .warmup_iters = 1, .cycles = 1, .check = 1, .op = tuttiSum,
+                        .type = tuttiFloat, .average = AVERAGE_MEAN};
+  int letter;
+  while ((letter = getopt_long(argc, argv, "t:g:b:e:i:f:n:m:w:N:c:o:d:a:T:u:I:K:J:p:r:z:y:G:C:S:R:x:D:V:M:h",
+                               long_options, NULL)) != -1) {
+    if (letter == 'h') {
+      fputs(help, stdout);
+      return 0;
+    }
+    if (letter == '?') {
+      fputs("Try --help.\n", stderr);
+      return 2;
+    }
+    int understood = size_option(o, letter);
+    if (understood < 0) understood = number_option(o, letter);
+    if (understood == 0) return 2;
+    size_t n = strlen(o->ignored);
+    if (understood < 0 && n + 1 < sizeof o->ignored && !strchr(o->ignored, letter)) o->ignored[n] = (char)letter;
+  }
+  if (optind < argc) {
+    fprintf(stderr, PERF_NAME ": \"%s\" is no option. Try --help.\n", argv[optind]);
+    return 2;
+  }
+  return consistent(o) ? -1 : 2;
+}
