@@ -128,6 +128,7 @@ static tuttiResult_t connect_all(struct tt_transport *transport, const void *car
   struct tcp *tcp = (struct tcp *)transport;
   for (int peer = 0; peer < tcp->spec->nranks; peer++) {
     const uint8_t *card = (const uint8_t *)cards + (size_t)peer * stride;
+    tcp->peers[peer].len = 0;
     if (memcmp(card, none, sizeof none) == 0) continue;
     tuttiResult_t result = tt_address_unpack(&tcp->peers[peer], card);
     if (result != tuttiSuccess) return result;

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tcp transport over real sockets, both ends in this thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tcp_pair.h"
+
+static struct tt_call a_call = {1, 256, TT_ALL_REDUCE, tuttiInt32, tuttiSum, 0, -1, 0};
+
+static void pair_start(struct tcp_pair *pair, const char *where)
+{
+  assert_int_equal(tcp_pair_prepare(pair, where), 0);
+  assert_int_equal(tcp_pair_start(pair), 0);
+}
+
+static uint8_t value_at(int from, size_t i)
+{
+  return (uint8_t)(i * 3 + (i >> 9) * 5 + (i >> 18) * 11 + (size_t)from * 77);
+}
+
+/* Each end sends as long as the kernel takes anything before it looks at what came. */
+static void both_send_and_receive(struct tt_link *links[2], size_t len)
+{
+  uint8_t *out[2], *in[2];
+  size_t sent[2] = {0, 0}, got[2] = {0, 0};
+  struct tt_head head = {tt_call_word(&a_call), len, &a_call};
+  for (int i = 0; i < 2; i++) {
+    out[i] = malloc(len);
+    in[i] = calloc(1, len);
+    for (size_t k = 0; k < len; k++) out[i][k] = value_at(i, k);
+    links[i]->ops->send_begin(links[i], &head);
+    links[i]->ops->recv_begin(links[i], &head);
+  }
+  while (got[0] < len || got[1] < len) {
+    for (int i = 0; i < 2; i++) {
+      ssize_t n = 1;
+      while (n > 0 && sent[i] < len) {
+        n = links[i]->ops->send(links[i], out[i] + sent[i], len - sent[i]);
+        assert_true(n >= 0);
+        sent[i] += (size_t)n;
+      }
+      n = got[i] < len ? links[i]->ops->recv(links[i], in[i] + got[i], len - got[i]) : 0;
+      assert_true(n >= 0);
+      got[i] += (size_t)n;
+    }
+  }
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(sent[i], len);
+    assert_memory_equal(in[i], out[1 - i], len);
+  }
+  for (int i = 0; i < 2; i++) {
+    free(out[i]);
+    free(in[i]);
+  }
+}
+
+static void carries(const char *where)
+{
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  pair_start(&pair, where);
+  for (int lane = 0; lane < TCP_PAIR_LANES; lane++) {
+    assert_int_equal(tcp_pair_open(&pair, lane, links), 0);
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(links[i]->peer, 1 - i);
+      assert_int_equal(links[i]->lane, lane);
+      assert_ptr_equal(links[i]->transport, pair.end[i].transport);
+    }
+    both_send_and_receive(links, 8);
+    both_send_and_receive(links, 100000);
+  }
+  assert_int_equal(tt_transport_tcp.descriptors(pair.end[0].transport), TCP_PAIR_LANES);
+  tcp_pair_destroy(&pair);
+}
+
+static void links_carry_over_ipv4(void **state)
+{
+  (void)state;
+  carries("127.0.0.1:0");
+}
+
+static void both_may_send_many_megabytes_at_once(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  pair_start(&pair, "127.0.0.1:0");
+  assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+  both_send_and_receive(links, (size_t)24 << 20);
+  tcp_pair_destroy(&pair);
+}
+
+static void a_kernel_that_takes_little_at_a_time_loses_nothing(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  uint32_t events;
+  int tiny = 4096;
+  assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
+  for (int i = 0; i < 2; i++) pair.end[i].settings.tcp_crc = 1;
+  assert_int_equal(tcp_pair_start(&pair), 0);
+  assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+  for (int i = 0; i < 2; i++) {
+    int fd = links[i]->ops->descriptor(links[i], &events);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &tiny, sizeof tiny), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &tiny, sizeof tiny), 0);
+  }
+  both_send_and_receive(links, 600000);
+  for (size_t len = 1; len < 3000; len += 501) both_send_and_receive(links, len);
+  tcp_pair_destroy(&pair);
+}
+
+static void crc_can_be_forced_on_loopback(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  char text[256];
+  assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
+  for (int i = 0; i < 2; i++) pair.end[i].settings.tcp_crc = 1;
+  assert_int_equal(tcp_pair_start(&pair), 0);
+  assert_non_null(strstr(tt_transport_tcp.path(pair.end[0].transport, 1, text, sizeof text), "CRC32C"));
+  assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+  both_send_and_receive(links, 3000000);
+  tcp_pair_destroy(&pair);
+}
+
+/* Two addresses that are not both loopback: checked, by both ends alike. */
+static void crc_is_on_between_different_addresses(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  char text[256], name[16];
+  assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
+  assert_int_equal(tt_interface_choose(&pair.end[0].settings, &pair.end[1].where, name), tuttiSuccess);
+  if (tt_address_is_loopback(&pair.end[1].where)) {
+    print_message("only loopback interfaces here\n");
+    skip();
+  }
+  assert_int_equal(tcp_pair_start(&pair), 0);
+  for (int i = 0; i < 2; i++)
+    assert_non_null(strstr(tt_transport_tcp.path(pair.end[i].transport, 1 - i, text, sizeof text), "CRC32C"));
+  if (pair.end[1].where.any.sa_family == AF_INET) {
+    assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+    both_send_and_receive(links, 100000);
+  }
+  tcp_pair_destroy(&pair);
+}
+
+static void path_names_interface_and_addresses(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  char text[256], *colon;
+  pair_start(&pair, "127.0.0.1:0");
+  tt_transport_tcp.path(pair.end[1].transport, 0, text, sizeof text);
+  assert_memory_equal(text, "tcp lo 127.0.0.1:", 17);
+  assert_non_null(strstr(text, " -> 127.0.0.1:"));
+  assert_null(strstr(text, "CRC32C"));
+  assert_non_null(colon = strrchr(text, ':'));
+  assert_true(atoi(colon + 1) > 0);
+  tcp_pair_destroy(&pair);
+}
+
+static void a_guest_may_come_before_it_is_expected(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2], *again;
+  pair_start(&pair, "127.0.0.1:0");
+  while (tt_transport_tcp.open(pair.end[0].transport, 1, 1, &links[0]) == tuttiInProgress) sched_yield();
+  /* The welcome leaves before the guest is handed over. */
+  tuttiResult_t result;
+  do result = tt_transport_tcp.open(pair.end[1].transport, 0, 1, &links[1]);
+  while (result == tuttiInProgress);
+  assert_int_equal(result, tuttiSuccess);
+  assert_int_equal(tt_transport_tcp.open(pair.end[1].transport, 0, 1, &again), tuttiSuccess);
+  assert_ptr_equal(again, links[1]);
+  both_send_and_receive(links, 5000);
+  tcp_pair_destroy(&pair);
+}
+
+static void a_peer_that_never_comes_is_an_error_after_the_timeout(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *link = NULL;
+  assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
+  for (int i = 0; i < 2; i++) pair.end[i].settings.init_timeout_ms = 200;
+  assert_int_equal(tcp_pair_start(&pair), 0);
+  /* The higher rank waits for a dial, the lower one dials somebody who has gone. */
+  uint64_t start = tt_now_ns();
+  tuttiResult_t result;
+  while ((result = tt_transport_tcp.open(pair.end[1].transport, 0, 0, &link)) == tuttiInProgress) usleep(1000);
+  assert_int_equal(result, tuttiRemoteError);
+  assert_non_null(strstr(tt_last_sentence(), "rank 0"));
+  assert_int_equal(tt_transport_tcp.open(pair.end[1].transport, 0, 0, &link), tuttiRemoteError);
+  tt_transport_tcp.destroy(pair.end[1].transport);
+  pair.end[1].transport = NULL;
+  while ((result = tt_transport_tcp.open(pair.end[0].transport, 1, 0, &link)) == tuttiInProgress) usleep(1000);
+  assert_int_equal(result, tuttiRemoteError);
+  assert_null(link);
+  assert_true(tt_now_ns() - start < 5 * 400 * 1000000ull);
+  tcp_pair_destroy(&pair);
+}
+
+static void without_a_door_nobody_is_reached(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  pair_start(&pair, "127.0.0.1:0");
+  assert_true(tt_transport_tcp.reaches(pair.end[0].transport, 1));
+  assert_true(tt_transport_tcp.reaches(pair.end[1].transport, 0));
+  assert_false(tt_transport_tcp.reaches(pair.end[0].transport, 0));
+  struct tcp_end closed = pair.end[0];
+  uint8_t cards[2][TT_TRANSPORT_CARD_BYTES];
+  memcpy(cards, pair.cards, sizeof cards);
+  closed.spec.ip_door = NULL;
+  closed.spec.settings = &closed.settings;
+  assert_int_equal(tt_transport_tcp.create(&closed.transport, &closed.spec, cards[0]), tuttiSuccess);
+  assert_int_equal(tt_transport_tcp.connect(closed.transport, cards, sizeof cards[0]), tuttiSuccess);
+  assert_false(tt_transport_tcp.reaches(closed.transport, 1));
+  assert_int_equal(tt_transport_tcp.connect(pair.end[1].transport, cards, sizeof cards[0]), tuttiSuccess);
+  assert_false(tt_transport_tcp.reaches(pair.end[1].transport, 0));
+  tt_transport_tcp.destroy(closed.transport);
+  tcp_pair_destroy(&pair);
+}
+
+/* A rank may be busy elsewhere for much longer than a host may be silent. */
+static void a_late_reader_loses_nothing(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  size_t len = (size_t)64 << 20, sent = 0, got = 0;
+  assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
+  for (int i = 0; i < 2; i++) pair.end[i].settings.unreachable_ms = 200;
+  assert_int_equal(tcp_pair_start(&pair), 0);
+  assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+  uint8_t *bytes = calloc(1, len), *sink = malloc(len);
+  struct tt_head head = {tt_call_word(&a_call), len, &a_call};
+  links[0]->ops->send_begin(links[0], &head);
+  links[1]->ops->recv_begin(links[1], &head);
+  for (int i = 0; i < 20; i++) {
+    ssize_t n;
+    while ((n = links[0]->ops->send(links[0], bytes + sent, len - sent)) > 0) sent += (size_t)n;
+    if (n < 0) fail_msg("after %d ms: %s", i * 100, links[0]->why);
+    usleep(100000);
+  }
+  assert_true(sent < len);
+  while (got < len) {
+    ssize_t n = sent < len ? links[0]->ops->send(links[0], bytes + sent, len - sent) : 0;
+    assert_true(n >= 0);
+    sent += (size_t)n;
+    n = links[1]->ops->recv(links[1], sink + got, len - got);
+    assert_true(n >= 0);
+    got += (size_t)n;
+  }
+  assert_memory_equal(bytes, sink, len);
+  free(bytes);
+  free(sink);
+  tcp_pair_destroy(&pair);
+}
+
+static int wait_ms(struct tt_link *link, int ms, uint32_t *events)
+{
+  struct epoll_event event = {0};
+  int fd = link->ops->descriptor(link, events);
+  event.events = *events;
+  int epoll = epoll_create1(EPOLL_CLOEXEC);
+  assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
+  int n = epoll_wait(epoll, &event, 1, ms);
+  close(epoll);
+  return n;
+}
+
+static void the_descriptor_wakes_a_reader_and_a_full_sender(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  uint32_t events;
+  size_t len = (size_t)64 << 20, sent = 0, got = 0;
+  pair_start(&pair, "127.0.0.1:0");
+  assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+  uint8_t *bytes = calloc(1, len);
+  struct tt_head head = {tt_call_word(&a_call), len, &a_call};
+  assert_int_equal(wait_ms(links[1], 10, &events), 0);
+  assert_int_equal(events, EPOLLIN);
+  links[0]->ops->send_begin(links[0], &head);
+  links[1]->ops->recv_begin(links[1], &head);
+  ssize_t n;
+  while ((n = links[0]->ops->send(links[0], bytes + sent, len - sent)) > 0) sent += (size_t)n;
+  assert_int_equal(wait_ms(links[1], 5000, &events), 1);
+  assert_int_equal(wait_ms(links[0], 10, &events), 0);
+  assert_int_equal(events, EPOLLIN | EPOLLOUT);
+  while (got < sent && (n = links[1]->ops->recv(links[1], bytes + got, sent - got)) >= 0) got += (size_t)n;
+  assert_int_equal(wait_ms(links[0], 5000, &events), 1);
+  free(bytes);
+  tcp_pair_destroy(&pair);
+}
+
+/* Destroyed at every stage: new, with a dial half way, with a guest nobody wanted, open, with data under way. */
+static void nothing_is_left_after_200_rounds(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  int before = 0;
+  for (int round = 0; round < 201; round++) {
+    pair_start(&pair, "127.0.0.1:0");
+    if (round % 5 >= 1) (void)tt_transport_tcp.open(pair.end[0].transport, 1, 0, &links[0]);
+    if (round % 5 == 2)
+      while (tt_transport_tcp.open(pair.end[0].transport, 1, 1, &links[0]) == tuttiInProgress) sched_yield();
+    if (round % 5 >= 3) assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+    if (round % 5 == 4) {
+      struct tt_head head = {tt_call_word(&a_call), 1000, &a_call};
+      uint8_t bytes[1000] = {0};
+      links[0]->ops->send_begin(links[0], &head);
+      assert_int_equal(links[0]->ops->send(links[0], bytes, 1000), 1000);
+    }
+    tcp_pair_destroy(&pair);
+    if (round == 0) before = descriptors_open();
+  }
+  assert_int_equal(descriptors_open(), before);
+}
+
+static void every_failed_allocation_is_an_error_and_no_leak(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  int n = 1, failed = 1;
+  for (; failed && n < 100; n++) {
+    assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
+    tt_alloc_fail_at(n);
+    failed = tcp_pair_start(&pair) != 0 || tcp_pair_open(&pair, 0, links) != 0;
+    tt_alloc_fail_at(0);
+    tcp_pair_destroy(&pair);
+  }
+  assert_in_range(n, 8, 99);
+}
+
+static void every_interface_of_this_host_makes_it_usable(void **state)
+{
+  (void)state;
+  struct tt_settings settings;
+  char why[256] = "";
+  assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+  strcpy(settings.socket_ifname, "=lo");
+  assert_null(tt_transport_tcp.unusable(&settings, why, sizeof why));
+  strcpy(settings.socket_ifname, "=no-such-one");
+  assert_ptr_equal(tt_transport_tcp.unusable(&settings, why, sizeof why), why);
+  assert_non_null(strstr(why, "TUTTI_SOCKET_IFNAME"));
+}
+
+int main(void)
+{
+  alarm(120);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(links_carry_over_ipv4),
+      cmocka_unit_test(both_may_send_many_megabytes_at_once),
+      cmocka_unit_test(a_kernel_that_takes_little_at_a_time_loses_nothing),
+      cmocka_unit_test(crc_can_be_forced_on_loopback),
+      cmocka_unit_test(crc_is_on_between_different_addresses),
+      cmocka_unit_test(path_names_interface_and_addresses),
+      cmocka_unit_test(a_guest_may_come_before_it_is_expected),
+      cmocka_unit_test(a_peer_that_never_comes_is_an_error_after_the_timeout),
+      cmocka_unit_test(without_a_door_nobody_is_reached),
+      cmocka_unit_test(a_late_reader_loses_nothing),
+      cmocka_unit_test(the_descriptor_wakes_a_reader_and_a_full_sender),
+      cmocka_unit_test(nothing_is_left_after_200_rounds),
+      cmocka_unit_test(every_failed_allocation_is_an_error_and_no_leak),
+      cmocka_unit_test(every_interface_of_this_host_makes_it_usable),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
