@@ -47,7 +47,8 @@ struct tt_link_ops {
 
   /* Takes up to `len` of the message's next bytes from `data`; returns how many were taken, 0 if
    * there is no room now, or TT_LINK_BROKEN. Bytes taken may be overwritten at once. Bytes not taken are
-   * offered again, unchanged, and possibly more behind them. */
+   * offered again, unchanged, and possibly more behind them. Fewer than 16 bytes may be left lying as long as they
+   * do not end the message, and a call may stop early to let others have a turn. */
   ssize_t (*send)(struct tt_link *link, const void *data, size_t len);
 
   /* Begins to expect the next incoming message. The previous one must have been consumed. */
@@ -59,7 +60,7 @@ struct tt_link_ops {
    * possibly more. *data may have any alignment. */
   ssize_t (*peek)(struct tt_link *link, const void **data, size_t grain);
 
-  /* Releases the first `len` bytes that peek showed. */
+  /* Releases the first `len` bytes that peek showed: whole grains (grain is 1, 2, 4, 8 or 16), or all. */
   void (*consume)(struct tt_link *link, size_t len);
 
   /* Reads up to `len` of the message's next bytes into `data`; as peek + copy + consume, but may avoid the copy.
@@ -71,7 +72,7 @@ struct tt_link_ops {
   int (*descriptor)(struct tt_link *link, uint32_t *events);
 };
 
-/* What a transport must know. Pointers live as long as the transport. */
+/* What a transport must know. It and what it points to live as long as the transport. */
 struct tt_transport_spec {
   int nranks, rank;
   int lanes;                          /* 1 .. TT_MAX_LANES */
@@ -98,7 +99,8 @@ struct tt_transport_ops {
    * spec->hosts and pids are known from here on. */
   tuttiResult_t (*connect)(struct tt_transport *transport, const void *cards, size_t stride);
 
-  /* True if `peer` can be reached; both sides must answer alike. After connect. */
+  /* True if `peer` can be reached; both sides must answer alike. After connect. A card of zeros is that of a rank
+   * that does not have this transport. */
   int (*reaches)(const struct tt_transport *transport, int peer);
 
   /* Opens the link to `peer` on `lane`; resumable: tuttiInProgress until done, tuttiSuccess with *link.

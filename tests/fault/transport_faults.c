@@ -30,7 +30,8 @@ static ssize_t send_all(struct world_rank *me, struct tt_link *link, uint64_t op
   return (ssize_t)len;
 }
 
-static ssize_t recv_all(struct world_rank *me, struct tt_link *link, uint64_t op, char *data, size_t len, int is_peeking)
+static ssize_t recv_all(struct world_rank *me, struct tt_link *link, uint64_t op, char *data, size_t len,
+                        int is_peeking)
 {
   struct tt_call call = {.op = op, .count = len, .collective = TT_ALL_REDUCE};
   struct tt_head head = {.word = tt_call_word(&call), .len = len, .call = &call};

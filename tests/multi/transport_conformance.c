@@ -22,7 +22,8 @@ static const struct {
 } decorations[] = {
     {"", NULL, NULL},
     {" + trace", "/dev/null", NULL},
-    {" + fault", NULL, "nth=5,action=delay:2ms;action=short:4096;side=recv,nth=7,action=delay:1ms;side=recv,action=short:48"},
+    {" + fault", NULL,
+     "nth=5,action=delay:2ms;action=short:4096;side=recv,nth=7,action=delay:1ms;side=recv,action=short:48"},
 };
 
 /* Runs `world` on every transport, both ways of making ranks, and the first `ndecorations` decorations. */
@@ -118,7 +119,8 @@ static void few_slots_are_enough(void **state)
 {
   (void)state;
   static const struct load load = {60, 100000};
-  on_all((struct world){.nranks = 4, .lanes = 3, .slots = 4, .slot_bytes = 4096, .body = exchange, .argument = &load}, 1);
+  struct world world = {.nranks = 4, .lanes = 3, .slots = 4, .slot_bytes = 4096, .body = exchange, .argument = &load};
+  on_all(world, 1);
 }
 
 /* ---- a rank to itself ------------------------------------------------------------------ */
