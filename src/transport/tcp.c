@@ -232,8 +232,8 @@ static tuttiResult_t guest_await(struct tcp *tcp, int peer, int lane, int *fd)
   }
   if (tt_now_ns() < slot->deadline_ns) return tuttiInProgress;
   return tt_fail(tuttiRemoteError,
-                 "rank %d (%s) did not connect to rank %d (%s) on lane %d within %lld ms: see whether it lives, whether "
-                 "a firewall is between them, or raise TUTTI_INIT_TIMEOUT_MS",
+                 "rank %d (%s) did not connect to rank %d (%s) on lane %d within %lld ms: see whether it lives, "
+                 "whether a firewall is between them, or raise TUTTI_INIT_TIMEOUT_MS",
                  peer, tt_address_text(&tcp->peers[peer], there, sizeof there), tcp->spec->rank,
                  tt_address_text(&tcp->here, here, sizeof here), lane,
                  (long long)tcp->spec->settings->init_timeout_ms);
