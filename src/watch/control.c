@@ -105,7 +105,8 @@ static tuttiResult_t advance(struct tt_control_link *link)
   if (link->state != TT_CONTROL_AWAITED) return tuttiSuccess;
   if (link->dial) {
     tuttiResult_t result = tt_dial_poll(link->dial, &fd);
-    if (result != tuttiSuccess) return result;
+    if (result == tuttiInProgress) return result;
+    if (result != tuttiSuccess) return tt_setup_fail(link->watch, result, link->peer, "no control link to");
     tt_dial_destroy(link->dial);
     link->dial = NULL;
   }

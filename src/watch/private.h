@@ -88,6 +88,11 @@ void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, co
 /* Takes over the record of the board if there is one. */
 void tt_record_adopt(struct tt_watch *watch);
 
+/* ---- watch.c ---- */
+
+/* Puts "what rank N (...): " in front of the thread's last sentence, which was logged already. Returns code. */
+tuttiResult_t tt_setup_fail(const struct tt_watch *watch, tuttiResult_t code, int peer, const char *what);
+
 /* ---- share.c: the board's memory gets to all ranks of the host ---- */
 
 tuttiResult_t tt_share_create(struct tt_watch *watch);

@@ -17,7 +17,7 @@ static void attach(struct tt_watch *watch)
   }
 }
 
-/* A rank of this host asks for the board. It may ask again if the descriptor got lost. */
+/* A rank of this host asks for the board. */
 static void serve(void *owner, const struct tt_hello *hello, int fd)
 {
   struct tt_watch *watch = owner;
@@ -47,8 +47,6 @@ static tuttiResult_t ask(struct tt_watch *watch)
                            .lane = BOARD_LANE,
                            .src = (uint32_t)watch->rank,
                            .dst = (uint32_t)watch->leader};
-  tt_dial_destroy(watch->dial);
-  watch->dial = NULL;
   return tt_dial_start(&watch->dial, &watch->members[watch->leader].local, &watch->board_pass, &hello,
                        watch->deadline_ns);
 }
@@ -78,20 +76,17 @@ static tuttiResult_t map(struct tt_watch *watch, int fd, uint64_t len)
 /* Member: waits for the connection, then for the descriptor. */
 static tuttiResult_t fetch(struct tt_watch *watch)
 {
-  if (watch->socket < 0) {
-    tuttiResult_t result = tt_dial_poll(watch->dial, &watch->socket);
-    if (result != tuttiSuccess) return result;
-  }
+  tuttiResult_t result = tuttiSuccess;
+  if (watch->socket < 0) result = tt_dial_poll(watch->dial, &watch->socket);
+  if (result != tuttiSuccess)
+    return result == tuttiInProgress ? result : tt_setup_fail(watch, result, watch->leader, "no board from");
   int fd = -1;
   uint64_t len = 0;
-  tuttiResult_t result = tt_fd_recv(watch->socket, &fd, &len);
+  result = tt_fd_recv(watch->socket, &fd, &len);
   if (result == tuttiInProgress) return result;
   close(watch->socket);
   watch->socket = -1;
-  if (result != tuttiSuccess) {
-    result = ask(watch); /* the connection broke before the descriptor came */
-    return result == tuttiSuccess ? tuttiInProgress : result;
-  }
+  if (result != tuttiSuccess) return tt_setup_fail(watch, result, watch->leader, "no board from");
   result = map(watch, fd, len);
   close(fd);
   return result;

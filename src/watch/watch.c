@@ -29,6 +29,14 @@ static void missing_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYT
   }
 }
 
+tuttiResult_t tt_setup_fail(const struct tt_watch *watch, tuttiResult_t code, int peer, const char *what)
+{
+  char name[TT_RANK_TEXT_BYTES], text[TT_SENTENCE_BYTES];
+  snprintf(text, sizeof text, "%s %s: %.350s", what, tt_watch_rank_text(watch, peer, name, sizeof name),
+           tt_last_sentence());
+  return tt_fail_quiet(code, text);
+}
+
 static void set_up(struct tt_watch *watch)
 {
   if (watch->ready || atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;

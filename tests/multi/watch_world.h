@@ -160,6 +160,16 @@ static inline void party_part(struct party *party)
   tt_door_close(party->local_door);
 }
 
+/* A rank that is quicker than the others must not fail the communicator before they are ready. */
+static inline void party_gather(struct party *party)
+{
+  for (int rank = 0; rank < party->world->nranks; rank++)
+    while (!atomic_load(&party->world->reports[rank].ready) && !party_over(party)) {
+      if (atomic_load(tt_watch_failed(party->watch))) party_note(party);
+      tt_sleep_ns(MS);
+    }
+}
+
 static inline void party_run(struct world *world, int rank)
 {
   struct party party = {.world = world, .rank = rank};
@@ -174,6 +184,7 @@ static inline void party_run(struct world *world, int rank)
     party_note(&party);
   } else {
     atomic_store(&world->reports[rank].ready, 1);
+    party_gather(&party);
     world->script(&party);
     tt_watch_leave(party.watch, 0);
   }
