@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/host.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -76,11 +77,10 @@ struct stat_fields {
   uint64_t start;
 };
 
-/* Fields 3, 9 and 22 of /proc/<pid>/stat; the name in field 2 may hold anything. */
-static int stat_read(pid_t pid, struct stat_fields *fields)
+/* Fields 3, 9 and 22 of a stat file; the name in field 2 may hold anything. */
+static int stat_read_at(const char *path, struct stat_fields *fields)
 {
-  char path[64], text[1024];
-  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  char text[1024];
   if (slurp(path, text, sizeof text) <= 0) return -1;
   char *at = strrchr(text, ')');
   unsigned long long start = 0;
@@ -92,6 +92,35 @@ static int stat_read(pid_t pid, struct stat_fields *fields)
   }
   fields->start = start;
   return 0;
+}
+
+static int stat_read(pid_t pid, struct stat_fields *fields)
+{
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  return stat_read_at(path, fields);
+}
+
+static int is_ending(const struct stat_fields *fields)
+{
+  return fields->flags & PF_EXITING || fields->state == 'Z' || fields->state == 'X';
+}
+
+/* The first thread has ended (main may call pthread_exit): does another one live on? */
+static int others_live(pid_t pid)
+{
+  char path[320];
+  struct stat_fields fields;
+  int live = 0;
+  snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+  DIR *tasks = opendir(path);
+  if (!tasks) return 0;
+  for (const struct dirent *task; !live && (task = readdir(tasks));) {
+    snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)pid, task->d_name);
+    live = task->d_name[0] != '.' && stat_read_at(path, &fields) == 0 && !is_ending(&fields);
+  }
+  closedir(tasks);
+  return live;
 }
 
 uint64_t tt_process_start(pid_t pid)
@@ -109,9 +138,8 @@ enum tt_life tt_process_life(pid_t pid, uint64_t start)
     return access("/proc/self/stat", R_OK) == 0 ? TT_LIFE_DEAD : TT_LIFE_UNKNOWN;
   }
   if (start && fields.start != start) return TT_LIFE_DEAD;
-  if (fields.flags & PF_EXITING) return TT_LIFE_DEAD;
+  if (is_ending(&fields)) return others_live(pid) ? TT_LIFE_ALIVE : TT_LIFE_DEAD;
   switch (fields.state) {
-  case 'Z': case 'X': return TT_LIFE_DEAD;
   case 'T': return TT_LIFE_FROZEN;
   case 't': return TT_LIFE_TRACED;
   default: return TT_LIFE_ALIVE;

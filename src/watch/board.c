@@ -101,7 +101,6 @@ int tt_seat_latest(const struct tt_seat *seat, struct tt_call *call)
 void tt_board_record(struct tt_board *board, int seat, const struct tt_failure *failure)
 {
   struct tt_slip *slip = &board->seats[seat].slip;
-  if (atomic_load_explicit(&board->head->winner, memory_order_acquire) != 0) return;
   slip->code = (int32_t)failure->code;
   slip->culprit = failure->culprit;
   slip->detector = failure->detector;

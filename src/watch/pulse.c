@@ -4,10 +4,9 @@
 
 #include "watch/private.h"
 
-#define PROBE_NS 20000000u  /* /proc is read this often for a rank that does not beat */
-#define EARLY_NS 50000000u  /* the same before the board is there */
-#define VOUCH_NS 400000000u /* silent for so long, the other hosts are told that it lives */
-#define LIES 3              /* so often wrong about a beating rank, /proc is not asked any more */
+#define PROBE_NS 20000000u /* /proc is read this often for a rank that does not beat */
+#define EARLY_NS 50000000u /* the same before the board is there */
+#define LIES 3             /* so often wrong about a beating rank, /proc is not asked any more */
 
 static enum tt_life life_of(const struct tt_watch *watch, int rank)
 {
@@ -76,7 +75,8 @@ static void probe(struct tt_watch *watch, int rank, uint64_t age_ns)
   enum tt_verdict verdict = tt_life_judge(&facts, &watch->limits);
   act(watch, rank, verdict);
   int lives = facts.life != TT_LIFE_DEAD && facts.life != TT_LIFE_UNKNOWN;
-  if (lives && age_ns >= VOUCH_NS) tt_control_vouch(watch, rank);
+  /* Long before the other hosts lose patience they are told that it lives. */
+  if (lives && age_ns >= watch->limits.unreachable_ns / 4) tt_control_vouch(watch, rank);
 }
 
 static void look_at(struct tt_watch *watch, int rank)

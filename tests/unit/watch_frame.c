@@ -121,6 +121,20 @@ static void values_out_of_range_are_refused(void **state)
   assert_true(refused(frame));
 }
 
+static void unknown_types_are_refused(void **state)
+{
+  (void)state;
+  uint8_t bytes[TT_FRAME_MAX_BYTES] = {0};
+  struct tt_frame frame = frame_of(TT_FRAME_GONE), got;
+  frame.gone = tuttiRemoteError; /* would do as a record, too */
+  size_t len = tt_frame_encode(&frame, bytes);
+  for (int type = 0; type < 256; type++) {
+    bytes[4] = (uint8_t)type;
+    int known = type >= TT_FRAME_BEAT && type <= TT_FRAME_RECORD;
+    if (!known) assert_int_equal(feed(bytes, len, len, &got), -1);
+  }
+}
+
 static void a_hostile_sentence_is_ended_and_made_printable(void **state)
 {
   (void)state;
@@ -169,6 +183,7 @@ int main(void)
       cmocka_unit_test(frames_come_back_as_they_were_however_they_are_cut),
       cmocka_unit_test(many_frames_in_one_piece_all_come_out),
       cmocka_unit_test(values_out_of_range_are_refused),
+      cmocka_unit_test(unknown_types_are_refused),
       cmocka_unit_test(a_hostile_sentence_is_ended_and_made_printable),
       cmocka_unit_test(random_bytes_never_make_a_frame),
       cmocka_unit_test(damaged_frames_are_refused_or_harmless),
