@@ -77,7 +77,7 @@ void tt_add(struct tt_schedule *schedule, const struct tt_step *step,
   added->src = schedule->noperands;
   added->to = schedule->npeers;
   memcpy(schedule->operands + added->src, sources, step->nsrc * sizeof *sources);
-  if (step->nto) memcpy(schedule->peers + added->to, peers, step->nto * sizeof *peers);
+  if (peers && step->nto) memcpy(schedule->peers + added->to, peers, step->nto * sizeof *peers);
   schedule->noperands += step->nsrc;
   schedule->npeers += step->nto;
   int32_t slots = tt_step_slots(step, sources);
