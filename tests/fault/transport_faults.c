@@ -156,6 +156,7 @@ static void kill_body(struct world_rank *me)
   char data[64] = "";
   struct tt_link *link = world_open(me, !me->rank, 0);
   WORLD_CHECK(me, link);
+  world_barrier(me);
   if (me->rank == 0) {
     for (int m = 1; m <= 3; m++) WORLD_CHECK(me, recv_all(me, link, (uint64_t)m, data, sizeof data, 0) == sizeof data);
     return;

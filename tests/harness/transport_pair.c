@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORLD_SECONDS 30
+#define WORLD_SECONDS 60
 
 struct world_shared {
   _Atomic int complaints;

@@ -79,7 +79,7 @@ static void a_rule_that_cannot_be_read_is_named(void **state)
                                     "action=drop,",
                                     ",action=drop",
                                     "rank=99999999999,action=drop",
-                                    "rank=0000000000000000000000000000000000000000000000000000000000000001,action=drop"};
+                                    "rank=000000000000000000000000000000000000000000000000000000000001,action=drop"};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
     struct tt_fault_rules rules = {.n = -7};
     char text[300] = "action=corrupt;";
