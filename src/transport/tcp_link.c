@@ -67,10 +67,12 @@ void tt_tcp_link_destroy(struct tcp_link *link)
 
 ssize_t tt_tcp_break(struct tcp_link *link, const char *format, ...)
 {
+  char what[128];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(link->base.why, sizeof link->base.why, format, arguments);
+  vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
+  snprintf(link->base.why, sizeof link->base.why, "TCP link to rank %d: %s", link->base.peer, what);
   link->lost = TT_LINK_BROKEN;
   return TT_LINK_BROKEN;
 }

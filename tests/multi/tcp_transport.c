@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The tcp transport over real sockets, both ends in this thread. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -188,6 +189,69 @@ static void a_guest_may_come_before_it_is_expected(void **state)
   tcp_pair_destroy(&pair);
 }
 
+static void an_unknown_congestion_control_is_named(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
+  for (int i = 0; i < 2; i++) strcpy(pair.end[i].settings.tcp_congestion, "no-such-one");
+  assert_int_equal(tcp_pair_start(&pair), 0);
+  assert_int_equal(tcp_pair_open(&pair, 0, links), -1);
+  assert_non_null(strstr(tt_last_sentence(), "no-such-one"));
+  tcp_pair_destroy(&pair);
+}
+
+/* Dials rank 1 by hand until the handshake is over; *fd is ours. */
+static void dial_by_hand(struct tcp_pair *pair, uint32_t src, uint16_t lane, int *fd)
+{
+  struct tt_hello hello = {TT_HELLO_LINK, lane, src, 1};
+  struct tt_dial *dial;
+  tuttiResult_t result;
+  const struct tt_address *to = tt_door_address(pair->end[1].spec.ip_door);
+  assert_int_equal(tt_dial_start(&dial, to, &pair->end[0].pass, &hello, tt_now_ns() + 10000000000u), tuttiSuccess);
+  while ((result = tt_dial_poll(dial, fd)) == tuttiInProgress) sched_yield();
+  assert_int_equal(result, tuttiSuccess);
+  tt_dial_destroy(dial);
+}
+
+/* 1 if the other side has closed; waits for that at most 5 s. */
+static int is_closed(int fd)
+{
+  char byte;
+  struct timeval limit = {5, 0};
+  assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+  assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
+  return recv(fd, &byte, 1, 0) == 0;
+}
+
+static void only_the_last_guest_that_makes_sense_is_kept(void **state)
+{
+  (void)state;
+  struct tcp_pair pair;
+  struct tt_link *link;
+  int odd[4], first, second, third;
+  pair_start(&pair, "127.0.0.1:0");
+  dial_by_hand(&pair, 1, 0, &odd[0]); /* itself */
+  dial_by_hand(&pair, 5, 0, &odd[1]); /* no such rank */
+  dial_by_hand(&pair, 0, TCP_PAIR_LANES, &odd[2]);
+  dial_by_hand(&pair, UINT32_MAX, UINT16_MAX, &odd[3]);
+  for (int i = 0; i < 4; i++) assert_true(is_closed(odd[i]));
+  dial_by_hand(&pair, 0, 0, &first);
+  dial_by_hand(&pair, 0, 0, &second);
+  assert_true(is_closed(first));
+  assert_int_equal(tt_transport_tcp.open(pair.end[1].transport, 0, 0, &link), tuttiSuccess);
+  dial_by_hand(&pair, 0, 0, &third);
+  assert_true(is_closed(third));
+  assert_int_equal(tt_transport_tcp.descriptors(pair.end[1].transport), 1);
+  tcp_pair_destroy(&pair);
+  assert_true(is_closed(second));
+  for (int i = 0; i < 4; i++) close(odd[i]);
+  close(first);
+  close(second);
+  close(third);
+}
+
 static void a_peer_that_never_comes_is_an_error_after_the_timeout(void **state)
 {
   (void)state;
@@ -373,6 +437,8 @@ int main(void)
       cmocka_unit_test(crc_is_on_between_different_addresses),
       cmocka_unit_test(path_names_interface_and_addresses),
       cmocka_unit_test(a_guest_may_come_before_it_is_expected),
+      cmocka_unit_test(an_unknown_congestion_control_is_named),
+      cmocka_unit_test(only_the_last_guest_that_makes_sense_is_kept),
       cmocka_unit_test(a_peer_that_never_comes_is_an_error_after_the_timeout),
       cmocka_unit_test(without_a_door_nobody_is_reached),
       cmocka_unit_test(a_late_reader_loses_nothing),
