@@ -37,6 +37,35 @@ tuttiResult_t tt_setup_fail(const struct tt_watch *watch, tuttiResult_t code, in
   return tt_fail_quiet(code, text);
 }
 
+/* Nobody leaves in order before all are ready: waiting on would be in vain. */
+static void check_aborted(struct tt_watch *watch)
+{
+  char name[TT_RANK_TEXT_BYTES], text[TT_SENTENCE_BYTES];
+  for (int rank = 0; watch->own && rank < watch->nranks; rank++) {
+    if (rank == watch->rank || !tt_gone_aborted(tt_board_gone(&watch->board, rank))) continue;
+    snprintf(text, sizeof text, "%s left the communicator (aborted) during start-up",
+             tt_watch_rank_text(watch, rank, name, sizeof name));
+    tt_record_found(watch, tuttiRemoteError, rank, text);
+    return;
+  }
+}
+
+static void check_deadline(struct tt_watch *watch)
+{
+  char text[TT_SENTENCE_BYTES];
+  if (watch->now_ns < watch->deadline_ns) return;
+  missing_text(watch, text);
+  tt_record_found(watch, tuttiRemoteError, -1, text);
+}
+
+/* Its sentence was logged where it was made. */
+static void set_up_failed(struct tt_watch *watch, tuttiResult_t result)
+{
+  struct tt_failure failure = {.code = result, .culprit = -1, .detector = watch->rank};
+  snprintf(failure.sentence, sizeof failure.sentence, "%s", tt_last_sentence());
+  tt_record_set(watch, &failure);
+}
+
 static void set_up(struct tt_watch *watch)
 {
   if (watch->ready || atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
@@ -45,17 +74,14 @@ static void set_up(struct tt_watch *watch)
     tuttiResult_t links = tt_control_poll(watch);
     if (links != tuttiSuccess) result = links;
   }
-  if (result == tuttiSuccess) {
-    watch->ready = 1;
-  } else if (result != tuttiInProgress) {
-    struct tt_failure failure = {.code = result, .culprit = -1, .detector = watch->rank};
-    snprintf(failure.sentence, sizeof failure.sentence, "%s", tt_last_sentence());
-    tt_record_set(watch, &failure);
-  } else if (watch->now_ns >= watch->deadline_ns) {
-    char text[TT_SENTENCE_BYTES];
-    missing_text(watch, text);
-    tt_record_found(watch, tuttiRemoteError, -1, text);
+  watch->ready = result == tuttiSuccess;
+  if (watch->ready) return;
+  if (result != tuttiInProgress) {
+    set_up_failed(watch, result);
+    return;
   }
+  check_aborted(watch);
+  check_deadline(watch);
 }
 
 static void advance_clock(struct tt_watch *watch)

@@ -213,6 +213,18 @@ static void a_rank_killed_in_start_up_ends_it_for_all(void **state)
   killed_in_start_up(0);
 }
 
+static void a_rank_that_gives_up_in_start_up_ends_it_for_all(void **state)
+{
+  (void)state;
+  struct world *world = world_new(4, 1, party_idle);
+  atomic_store(&world->gives_up[1], 1);
+  atomic_store(&world->stays_out[3], 1);
+  world_start(world);
+  world_failed(world, 1u << 1 | 1u << 3, tt_now_ns());
+  world_says(world, 1u << 1 | 1u << 3, tuttiRemoteError, 1, "left the communicator (aborted) during start-up");
+  world_end(world);
+}
+
 static void a_rank_that_does_not_come_ends_the_start_up_at_the_deadline(void **state)
 {
   (void)state;
@@ -238,6 +250,7 @@ int main(void)
       cmocka_unit_test(a_short_stop_is_no_alarm_on_either_side),
       cmocka_unit_test(a_rank_that_left_in_order_is_missed_only_when_it_is_awaited),
       cmocka_unit_test(a_rank_killed_in_start_up_ends_it_for_all),
+      cmocka_unit_test(a_rank_that_gives_up_in_start_up_ends_it_for_all),
       cmocka_unit_test(a_rank_that_does_not_come_ends_the_start_up_at_the_deadline),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

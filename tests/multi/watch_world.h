@@ -39,6 +39,7 @@ struct world {
   _Atomic int joined;            /* ranks whose doors are open */
   _Atomic int go, finish;        /* said by the parent */
   _Atomic int stays_out[WORLD_RANKS]; /* joins and makes no watch */
+  _Atomic int gives_up[WORLD_RANKS];  /* makes its watch, and destroys it without farewell */
   struct report {
     pid_t pid;
     _Atomic int ready, step;     /* step: what the script wants the parent to know */
@@ -182,7 +183,7 @@ static inline void party_run(struct world *world, int rank)
   }
   if (party_watch(&party) != tuttiSuccess) {
     party_note(&party);
-  } else {
+  } else if (!atomic_load(&world->gives_up[rank])) {
     atomic_store(&world->reports[rank].ready, 1);
     party_gather(&party);
     world->script(&party);
