@@ -183,6 +183,21 @@ static void nan_passes_sums_and_products_but_loses_to_numbers(void **state)
     }
 }
 
+/* Also of a NaN whose only bits are those that a shorter format has not. */
+static void nan_stays_nan_whatever_its_payload(void **state)
+{
+  (void)state;
+  const int types[] = {tuttiFloat16, tuttiBfloat16, tuttiFloat8e4m3, tuttiFloat8e5m2};
+  const uint32_t payloads[] = {1, 0x1000, 0x7fffff, 0x400000};
+  for (int t = 0; t < 4; t++)
+    for (int i = 0; i < 8; i++) {
+      uint32_t bits = 0x7f800000u | payloads[i / 2] | (uint32_t)(i % 2) << 31;
+      float value;
+      memcpy(&value, &bits, 4);
+      assert_true(isnan(reference_decode(types[t], tt_float_from_fp32(types[t], value))));
+    }
+}
+
 static void zeros_are_ordered_in_max_and_min(void **state)
 {
   (void)state;
@@ -283,6 +298,7 @@ int main(void)
       cmocka_unit_test(overflow_is_infinity_but_saturates_in_e4m3),
       cmocka_unit_test(an_infinity_of_one_rank_survives_the_sum),
       cmocka_unit_test(nan_passes_sums_and_products_but_loses_to_numbers),
+      cmocka_unit_test(nan_stays_nan_whatever_its_payload),
       cmocka_unit_test(zeros_are_ordered_in_max_and_min),
       cmocka_unit_test(avg_of_integers_wraps_and_truncates_toward_zero),
       cmocka_unit_test(avg_divides_integers_in_the_last_reduction_only),
