@@ -40,7 +40,7 @@ static tuttiResult_t number_read(const struct reader *reader, const char *name, 
 static tuttiResult_t place_read(const struct reader *reader, const char *size_name,
                                 const char *place_name, int *size, int *place)
 {
-  int got_size, got_place;
+  int got_size = 0, got_place = 0;
   tuttiResult_t result = number_read(reader, size_name, 1, PROCS_MAX, &got_size);
   if (result == tuttiSuccess) result = number_read(reader, place_name, 0, PROCS_MAX, &got_place);
   if (result != tuttiSuccess) return result;
