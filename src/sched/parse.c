@@ -213,7 +213,7 @@ static void body_parse(struct reader *r)
 {
   r->peer_room = r->schedule->shape.nranks < UINT16_MAX ? r->schedule->shape.nranks : UINT16_MAX;
   r->peers = tt_alloc((size_t)r->peer_room, sizeof *r->peers);
-  if (!r->peers) r->failed = tt_fail(tuttiSystemError, "no memory for %d peers: give the process more", (int)r->peer_room);
+  if (!r->peers) r->failed = tt_fail(tuttiSystemError, "no memory to read a schedule: give the process more");
   while (!r->failed && r->token[0]) {
     while (took(r, "\n")) continue;
     if (r->token[0]) step_parse(r);
