@@ -42,7 +42,8 @@ static const struct expected *expect(const struct placement *place)
     sources[k] = e.sources[k];
   }
   tt_reduce_arg_make(&e.arg, e.redop, 3, 5, 1);
-  reference_reduce(e.redop, e.type, e.result, sources, e.nsrc, PLACED_COUNT, &e.arg);
+  const struct reference call = {e.redop, e.type, e.nsrc, sources, &e.arg};
+  reference_reduce(&call, e.result, PLACED_COUNT);
   return &e;
 }
 

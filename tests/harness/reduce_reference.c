@@ -106,29 +106,28 @@ static uint32_t bits_at(const void *source, size_t i, size_t size)
   return bits;
 }
 
-static void reduce_small(int redop, int type, void *dst, const void *const *sources, int nsrc,
-                         size_t i, const struct tt_reduce_arg *arg)
+static void reduce_small(const struct reference *call, void *dst, size_t i)
 {
-  size_t size = tt_type_size(type);
+  size_t size = tt_type_size(call->type);
   float acc = 0;
-  for (int k = 0; k < nsrc; k++) {
-    float value = (float)reference_decode(type, bits_at(sources[k], i, size));
-    if (redop == tuttiAvg && arg->raw >> k & 1)
-      value = (float)((double)value * (double)(float)arg->scale);
-    acc = k ? combine_fp32(redop, acc, value) : value;
+  for (int k = 0; k < call->nsrc; k++) {
+    float value = (float)reference_decode(call->type, bits_at(call->sources[k], i, size));
+    if (call->redop == tuttiAvg && call->arg->raw >> k & 1)
+      value = (float)((double)value * (double)(float)call->arg->scale);
+    acc = k ? combine_fp32(call->redop, acc, value) : value;
   }
-  uint32_t bits = reference_encode(type, acc);
+  uint32_t bits = reference_encode(call->type, acc);
   memcpy((char *)dst + i * size, &bits, size);
 }
 
-static void reduce_double(int redop, void *dst, const void *const *sources, int nsrc, size_t i,
-                          const struct tt_reduce_arg *arg)
+static void reduce_double(const struct reference *call, void *dst, size_t i)
 {
   double acc = 0, value;
-  for (int k = 0; k < nsrc; k++) {
-    memcpy(&value, (const char *)sources[k] + 8 * i, 8);
-    if (redop == tuttiAvg && arg->raw >> k & 1) value = (double)((wide)value * (wide)arg->scale);
-    acc = k ? combine_fp64(redop, acc, value) : value;
+  for (int k = 0; k < call->nsrc; k++) {
+    memcpy(&value, (const char *)call->sources[k] + 8 * i, 8);
+    if (call->redop == tuttiAvg && call->arg->raw >> k & 1)
+      value = (double)((wide)value * (wide)call->arg->scale);
+    acc = k ? combine_fp64(call->redop, acc, value) : value;
   }
   memcpy((char *)dst + 8 * i, &acc, 8);
 }
@@ -151,30 +150,30 @@ static __int128 combine_integer(int redop, __int128 a, __int128 b)
   }
 }
 
-static void reduce_integer(int redop, int type, void *dst, const void *const *sources, int nsrc,
-                           size_t i, const struct tt_reduce_arg *arg)
+static void reduce_integer(const struct reference *call, void *dst, size_t i)
 {
+  const int type = call->type;
+  const int is_signed = type == tuttiInt8 || type == tuttiInt32 || type == tuttiInt64;
   size_t size = tt_type_size(type);
-  int bits = (int)size * 8, is_signed = type == tuttiInt8 || type == tuttiInt32 || type == tuttiInt64;
+  int bits = (int)size * 8;
   __int128 acc = 0;
-  for (int k = 0; k < nsrc; k++) {
+  for (int k = 0; k < call->nsrc; k++) {
     uint64_t stored = 0;
-    memcpy(&stored, (const char *)sources[k] + i * size, size);
+    memcpy(&stored, (const char *)call->sources[k] + i * size, size);
     __int128 value = wrap((__int128)stored, bits, is_signed);
-    acc = wrap(k ? combine_integer(redop, acc, value) : value, bits, is_signed);
+    acc = wrap(k ? combine_integer(call->redop, acc, value) : value, bits, is_signed);
   }
-  if (redop == tuttiAvg && arg->divisor > 1) acc = acc / arg->divisor;
+  if (call->redop == tuttiAvg && call->arg->divisor > 1) acc = acc / call->arg->divisor;
   uint64_t result = (uint64_t)acc;
   memcpy((char *)dst + i * size, &result, size);
 }
 
-void reference_reduce(int redop, int type, void *dst, const void *const *sources, int nsrc,
-                      size_t count, const struct tt_reduce_arg *arg)
+void reference_reduce(const struct reference *call, void *dst, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
-    if (!reference_is_float(type)) reduce_integer(redop, type, dst, sources, nsrc, i, arg);
-    else if (type == tuttiFloat64) reduce_double(redop, dst, sources, nsrc, i, arg);
-    else reduce_small(redop, type, dst, sources, nsrc, i, arg);
+    if (!reference_is_float(call->type)) reduce_integer(call, dst, i);
+    else if (call->type == tuttiFloat64) reduce_double(call, dst, i);
+    else reduce_small(call, dst, i);
   }
 }
 

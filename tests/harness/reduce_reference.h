@@ -15,10 +15,15 @@ double reference_decode(int type, uint32_t bits);
 /* Nearest value of the type, ties to even; x is exact in fp32. */
 uint32_t reference_encode(int type, double x);
 
-/* count elements; factor (avg of floats) is 1 / nranks where raw says so; integer avg is
- * divided by nranks if is_final. */
-void reference_reduce(int redop, int type, void *dst, const void *const *sources, int nsrc,
-                      size_t count, const struct tt_reduce_arg *arg);
+struct reference {
+  int redop, type, nsrc;
+  const void *const *sources;
+  const struct tt_reduce_arg *arg;
+};
+
+/* What the kernel of call->redop and call->type must write to dst, which is apart from
+ * the sources. */
+void reference_reduce(const struct reference *call, void *dst, size_t count);
 
 /* True if the elements have the same bits, or are both NaN. */
 int reference_same(int type, const void *a, const void *b);

@@ -109,7 +109,8 @@ static void compare(const struct placement *place, const void *const *sources,
   size_t size = tt_type_size(place->type);
   assert_true(place->count * size <= sizeof got);
   tt_reduce_kernel(place->redop, place->type)(got, sources, place->nsrc, place->count, arg);
-  reference_reduce(place->redop, place->type, wanted, sources, place->nsrc, place->count, arg);
+  const struct reference call = {place->redop, place->type, place->nsrc, sources, arg};
+  reference_reduce(&call, wanted, place->count);
   for (size_t i = 0; i < place->count; i++)
     if (!reference_same(place->type, got + i * size, wanted + i * size))
       fail_msg("%s of %d %s: element %zu is wrong", tt_redop_name(place->redop), place->nsrc,

@@ -20,7 +20,7 @@ static void check(int redop, int type, const void *const *sources, int nsrc, siz
   size_t size = tt_type_size(type);
   assert_true(count * size <= sizeof got);
   tt_reduce_kernel(redop, type)(got, sources, nsrc, count, arg);
-  reference_reduce(redop, type, wanted, sources, nsrc, count, arg);
+  reference_reduce(&(struct reference){redop, type, nsrc, sources, arg}, wanted, count);
   for (size_t i = 0; i < count; i++) {
     if (reference_same(type, got + i * size, wanted + i * size)) continue;
     uint64_t bits[3] = {0};
