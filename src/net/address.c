@@ -125,8 +125,8 @@ static int split(const char *text, char *host, size_t size, const char **port)
     if (!end || end[1] != ':') return 0;
     colon = end + 1;
   } else {
-    end = colon = strchr(text, ':');
-    if (!colon || strchr(colon + 1, ':')) return 0; /* a bare IPv6 address is ambiguous */
+    end = colon = strchr(text, ':'); /* a bare IPv6 address is ambiguous: it gives no port */
+    if (!colon) return 0;
   }
   size_t len = (size_t)(end - text);
   if (len == 0 || len >= size) return 0;

@@ -193,6 +193,30 @@ static void removed_watchers_may_be_freed_at_once(void **state)
   tt_service_release();
 }
 
+static void never(struct tt_watcher *watcher, uint32_t events)
+{
+  (void)watcher, (void)events;
+  abort();
+}
+
+static void many_watchers_are_told_apart(void **state)
+{
+  (void)state;
+  enum { MANY = 300 };
+  struct bell *bells[MANY];
+  assert_int_equal(tt_service_hold(), tuttiSuccess);
+  for (int i = 0; i < MANY; i++) {
+    bells[i] = bell_make(i % 100 ? never : note);
+    assert_int_equal(tt_watcher_add(&bells[i]->watcher, EPOLLIN), tuttiSuccess);
+  }
+  for (int i = 0; i < MANY; i += 100) {
+    bell_ring(bells[i]);
+    wait_for(&bells[i]->rung, 1);
+  }
+  for (int i = 0; i < MANY; i++) bell_free(bells[i]);
+  tt_service_release();
+}
+
 static _Atomic int survivors;
 
 static void kill_other(struct tt_watcher *watcher, uint32_t events)
@@ -334,9 +358,14 @@ static void the_last_release_may_be_under_the_lock(void **state)
 {
   (void)state;
   int before = descriptors(), running = threads();
-  for (int i = 0; i < 200; i++) {
+  for (int i = 0; i < 100; i++) {
+    struct clock fast = {.timer = {.period_ns = MS, .fire = tick}};
     assert_int_equal(tt_service_hold(), tuttiSuccess);
+    tt_timer_add(&fast.timer);
+    if (i % 2) wait_for(&fast.ticks, 1);
     tt_service_lock();
+    if (i % 2) tt_sleep_ns(3 * MS); /* the thread waits for the lock now */
+    tt_timer_remove(&fast.timer);
     tt_service_release();
     tt_service_unlock();
   }
@@ -409,6 +438,7 @@ int main(void)
       cmocka_unit_test(callbacks_run_in_a_thread_that_takes_no_signals),
       cmocka_unit_test(watchers_can_be_changed_and_added_again),
       cmocka_unit_test(removed_watchers_may_be_freed_at_once),
+      cmocka_unit_test(many_watchers_are_told_apart),
       cmocka_unit_test(what_a_callback_frees_is_not_called_by_the_same_round),
       cmocka_unit_test(timers_fire_until_they_are_removed),
       cmocka_unit_test(a_timer_never_fires_before_its_time),
