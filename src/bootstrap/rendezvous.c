@@ -199,15 +199,23 @@ static tuttiResult_t item_arrived(struct tt_rendezvous *r)
   return tuttiSuccess;
 }
 
+/* Stops at a complete round: what happened to the root since then does not undo it. */
 static tuttiResult_t input_drive(struct tt_rendezvous *r)
 {
-  for (;;) {
+  uint32_t rounds = r->rounds;
+  while (r->rounds == rounds) {
     int state = tt_intake_read(&r->in, r->fd);
-    if (state == 0) return tuttiSuccess;
+    if (state == 0) break;
     if (state < 0) return root_died(r, errno);
     tuttiResult_t result = item_arrived(r);
     if (result != tuttiSuccess) return result;
   }
+  return tuttiSuccess;
+}
+
+static int is_idle(const struct tt_rendezvous *r)
+{
+  return r->stage == READY && !r->in_round && !tt_outlet_busy(&r->out);
 }
 
 /* ---- waiting -------------------------------------------------------------------------------------- */
@@ -220,7 +228,8 @@ static tuttiResult_t wait_check(struct tt_rendezvous *r)
     if (tt_record_is_dead(&r->root, &r->mine)) {
       /* Its last words first. */
       tuttiResult_t result = r->fd >= 0 ? input_drive(r) : tuttiSuccess;
-      return result == tuttiSuccess || result == tuttiInProgress ? root_died(r, 0) : result;
+      if (r->code) return result;
+      return is_idle(r) ? tuttiSuccess : root_died(r, 0);
     }
   }
   if (now < r->deadline_ns + GRACE_NS) return tuttiInProgress;
@@ -240,8 +249,7 @@ tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *r)
     input_drive(r);
   }
   if (r->code) return r->code;
-  if (r->stage == READY && !r->in_round && !tt_outlet_busy(&r->out)) return tuttiSuccess;
-  return wait_check(r);
+  return is_idle(r) ? tuttiSuccess : wait_check(r);
 }
 
 /* ---- the outside ---------------------------------------------------------------------------------- */

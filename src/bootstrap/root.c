@@ -62,7 +62,7 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
 static int is_complete(const struct tt_root *root)
 {
   if (root->code)
-    return (root->nranks && root->left + root->lost == root->nranks) || tt_now_ns() > root->over_ns;
+    return (root->nranks && root->left + root->lost >= root->least) || tt_now_ns() > root->over_ns;
   return root->nranks && root->left == root->nranks;
 }
 
@@ -105,9 +105,11 @@ static void processes_look(struct tt_root *root)
 {
   uint32_t looks = root->nranks < LOOKS_PER_TICK ? root->nranks : LOOKS_PER_TICK;
   for (uint32_t i = 0; i < looks && !root->code; i++) {
-    struct guest *guest = root->seats[root->look].guest;
+    struct seat *seat = &root->seats[root->look];
     root->look = (root->look + 1) % root->nranks;
-    if (guest && tt_record_is_dead(&guest->record, &root->self)) tt_seat_lose(guest, "died");
+    if (!seat->guest || !tt_record_is_dead(&seat->guest->record, &root->self)) continue;
+    tt_guest_drain(seat->guest); /* its last words first: it may have left in good order */
+    if (seat->guest) tt_seat_lose(seat->guest, "died");
   }
 }
 

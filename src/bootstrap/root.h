@@ -59,6 +59,7 @@ struct tt_root {
   struct guest *guests;
   uint32_t guest_count;
   uint32_t nranks; /* 0: nobody has said yet */
+  uint32_t least;  /* the smallest nranks anyone said: unlike ones are a failure */
   uint32_t reference; /* the rank that said it */
   struct seat *seats;
   uint32_t came, left, lost;

@@ -33,7 +33,7 @@ static int table_make(struct guest *guest)
     return 0;
   }
   root->seats = seats;
-  root->nranks = guest->record.nranks;
+  root->nranks = root->least = guest->record.nranks;
   root->reference = guest->rank;
   return 1;
 }
@@ -141,6 +141,7 @@ void tt_seat_claim(struct guest *guest)
   }
   if (!root->code) agreement_check(guest);
   if (!root->seats) known = table_make(guest);
+  if (guest->record.nranks < root->least) root->least = guest->record.nranks;
   if (known) seat_take(guest); /* also after a failure: the root ends when all have heard of it */
   if (root->code) tt_guest_tell(guest, TT_FRAME_FAILURE);
 }

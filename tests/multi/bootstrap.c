@@ -12,12 +12,6 @@ static void run_all(struct job *job, rank_fn run)
   for (int r = 0; r < job->nranks; r++) job_expect(job, r, tuttiSuccess, NULL);
 }
 
-static void rank_and_linger(struct job *job, int rank)
-{
-  rank_usual(job, rank);
-  if (rank == 0) root_linger();
-}
-
 static void processes_gather_exactly(void **state)
 {
   (void)state;

@@ -23,11 +23,6 @@
 
 #define MS 1000000u
 #define RANKS_MOST 64
-#ifdef __SANITIZE_THREAD__
-#define THREADS_OF_SANITIZER 1
-#else
-#define THREADS_OF_SANITIZER 0
-#endif
 
 struct outcome {
   _Atomic int done;
@@ -66,6 +61,48 @@ static inline void settings_get(struct tt_settings *settings)
   if (tt_settings_load(settings) != tuttiSuccess) _exit(90);
 }
 
+static inline int folder_count(const char *path)
+{
+  int n = 0;
+  DIR *folder = opendir(path);
+  while (folder && readdir(folder)) n++;
+  closedir(folder);
+  return n - 2; /* . and .. */
+}
+
+static inline int has_service_thread(void)
+{
+  int found = 0;
+  char path[300], name[32] = "";
+  DIR *folder = opendir("/proc/self/task");
+  for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+    FILE *file = fopen(path, "r");
+    if (!file) continue;
+    if (fgets(name, sizeof name, file) && strncmp(name, "tutti-service", 13) == 0) found = 1;
+    fclose(file);
+  }
+  closedir(folder);
+  return found;
+}
+
+/* Waits until there is a service thread (1) or none any more (0). */
+static inline void service_await(int wanted)
+{
+  for (int i = 0; i < 5000; i++) {
+    if (has_service_thread() == wanted) return;
+    usleep(1000);
+  }
+  _exit(96);
+}
+
+/* The root lives in the service thread of the process that made the id: it must not end before the
+ * others have left. That thread ends when every root has freed itself. */
+static inline void root_linger(void)
+{
+  service_await(0);
+}
+
 /* In the process that makes the id. */
 static inline void id_publish(struct job *job)
 {
@@ -74,6 +111,7 @@ static inline void id_publish(struct job *job)
   settings_get(&settings);
   if (tt_id_create(&id, &settings) != tuttiSuccess) _exit(91);
   tt_id_pack(&id, &job->id);
+  service_await(1);
   atomic_store(&job->id_ready, 1);
 }
 
@@ -159,26 +197,6 @@ static inline void outcome_set(struct job *job, int slot, tuttiResult_t code)
   atomic_store(&outcome->done, 1);
 }
 
-static inline int folder_count(const char *path)
-{
-  int n = 0;
-  DIR *folder = opendir(path);
-  while (folder && readdir(folder)) n++;
-  closedir(folder);
-  return n - 2; /* . and .. */
-}
-
-/* The root lives in the service thread of the process that made the id: it must not end before the
- * others have left. That thread ends when every root has freed itself. */
-static inline void root_linger(void)
-{
-  for (int i = 0; i < 5000; i++) {
-    if (folder_count("/proc/self/task") == 1 + THREADS_OF_SANITIZER) return;
-    usleep(1000);
-  }
-  _exit(96);
-}
-
 /* The usual rank: id from rank 0, all rounds, in good order. */
 static inline void rank_usual(struct job *job, int rank)
 {
@@ -188,6 +206,14 @@ static inline void rank_usual(struct job *job, int rank)
   tuttiResult_t result = member_meet(&m);
   outcome_set(job, rank, result);
   tt_rendezvous_destroy(m.rendezvous);
+}
+
+/* The same; rank 0 stays until its root has freed itself, that is until all have left or have heard
+ * of a failure. */
+static inline void rank_and_linger(struct job *job, int rank)
+{
+  rank_usual(job, rank);
+  if (rank == 0) root_linger();
 }
 
 typedef void (*rank_fn)(struct job *job, int rank);
