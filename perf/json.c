@@ -20,11 +20,13 @@ static void print_string(FILE *out, const char *text)
 static void print_config(FILE *out, const struct report *report)
 {
   const struct options *o = report->options;
-  fprintf(out, "  \"config\": {\"nthreads\": %d, \"ngpus\": %d, \"minimum_bytes\": %zu, \"maximum_bytes\": %zu, ", o->threads,
+  fprintf(out, "  \"config\": {\"nthreads\": %d, \"ngpus\": %d, \"minimum_bytes\": %zu, \"maximum_bytes\": %zu, ",
+          o->threads,
           o->gpus, o->min_bytes, o->max_bytes);
   if (o->step_factor > 0) fprintf(out, "\"step_factor\": %g, ", o->step_factor);
   else fprintf(out, "\"step_bytes\": %zu, ", o->step_bytes);
-  fprintf(out, "\"warmup_iters\": %d, \"iterations\": %d, \"aggregated_iterations\": %d, \"validation\": %d, \"graph\": 0, "
+  fprintf(out,
+          "\"warmup_iters\": %d, \"iterations\": %d, \"aggregated_iterations\": %d, \"validation\": %d, \"graph\": 0, "
                "\"blocking_collectives\": \"false\", \"per_iter_timing\": \"%s\", \"per_iter_skip\": %d, "
                "\"parallel_init\": \"false\", \"devices\": [",
           o->warmup_iters, o->iters, o->agg_iters, o->check, o->per_iteration ? "true" : "false", o->skip_iterations);
@@ -41,8 +43,8 @@ static void print_config(FILE *out, const struct report *report)
 static void print_timing(FILE *out, const struct report *report, const struct row *row, const char *name)
 {
   const struct timing *timing = strcmp(name, "in_place") == 0 ? &row->in_place : &row->out_of_place;
-  fprintf(out, ", \"%s\": {\"time\": %.9g, \"alg_bw\": %.9g, \"bus_bw\": %.9g, ", name, timing->us, algbw_of(row, timing),
-          busbw_of(report, row, timing));
+  fprintf(out, ", \"%s\": {\"time\": %.9g, \"alg_bw\": %.9g, \"bus_bw\": %.9g, ", name, timing->us,
+          algbw_of(row, timing), busbw_of(report, row, timing));
   if (timing->wrong < 0) fprintf(out, "\"nwrong\": \"N/A\"}");
   else fprintf(out, "\"nwrong\": %ld}", timing->wrong);
   const double *p = timing->per_iter;
@@ -68,7 +70,8 @@ static void print_all(FILE *out, const struct report *report, const char *error)
   fprintf(out, "  \"results\": [");
   for (size_t i = 0; i < report->nrows; i++) {
     const struct row *row = &report->rows[i];
-    fprintf(out, "%s\n    {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"redop\": \"%s\", \"root\": \"-1\"", i ? "," : "",
+    fprintf(out, "%s\n    {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"redop\": \"%s\", \"root\": \"-1\"",
+            i ? "," : "",
             row->bytes, row->count, type_names[row->type], op_names[row->op]);
     print_timing(out, report, row, "out_of_place");
     print_timing(out, report, row, "in_place");

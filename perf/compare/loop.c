@@ -49,7 +49,8 @@ static void all_reduce(float *data, size_t count)
 #ifdef USE_MPI
   MPI_Allreduce(MPI_IN_PLACE, data, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 #else
-  if (tuttiAllReduce(data, data, count, tuttiFloat, tuttiSum, comm, NULL) != tuttiSuccess) fail(tuttiGetLastError(comm));
+  if (tuttiAllReduce(data, data, count, tuttiFloat, tuttiSum, comm, NULL) != tuttiSuccess)
+    fail(tuttiGetLastError(comm));
 #endif
 }
 

@@ -18,7 +18,8 @@ tuttiResult_t tt_comm_check(const struct tuttiComm *comm)
 {
   if (!comm) return tt_null("comm");
   if (comm->magic != TT_COMM_MAGIC)
-    return tt_fail(tuttiInvalidArgument, "comm %p is no communicator: it was destroyed, or never created", (const void *)comm);
+    return tt_fail(tuttiInvalidArgument, "comm %p is no communicator: it was destroyed, or never created",
+                   (const void *)comm);
   return tt_process_check();
 }
 
@@ -26,7 +27,8 @@ tuttiResult_t tt_stream_check(const struct tuttiStream *stream)
 {
   if (!stream) return tt_null("stream");
   if (stream->magic != TT_STREAM_MAGIC)
-    return tt_fail(tuttiInvalidArgument, "stream %p is no stream: it was destroyed, or never created", (const void *)stream);
+    return tt_fail(tuttiInvalidArgument, "stream %p is no stream: it was destroyed, or never created",
+                   (const void *)stream);
   return tt_process_check();
 }
 
@@ -38,7 +40,8 @@ tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm)
   case TT_COMM_READY:
     return tuttiSuccess;
   case TT_COMM_CREATING:
-    return tt_fail(tuttiInvalidArgument, "comm is still being created: wait until tuttiCommGetAsyncError gives tuttiSuccess");
+    return tt_fail(tuttiInvalidArgument,
+                   "comm is still being created: wait until tuttiCommGetAsyncError gives tuttiSuccess");
   case TT_COMM_FINALIZED:
     return tt_fail(tuttiInvalidUsage, "comm was finalized: it takes no more operations");
   default:

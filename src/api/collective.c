@@ -10,11 +10,13 @@ static tuttiResult_t buffers_check(const void *sendbuff, const void *recvbuff, s
   if (!sendbuff) return tt_null("sendbuff");
   if (!recvbuff) return tt_null("recvbuff");
   if (count > SIZE_MAX / 2 / element)
-    return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", count, element);
+    return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", count,
+                   element);
   uintptr_t in = (uintptr_t)sendbuff, out = (uintptr_t)recvbuff, len = count * element;
   if (in != out && in < out + len && out < in + len)
     return tt_fail(tuttiInvalidArgument,
-                   "recvbuff %p overlaps sendbuff %p (%zu bytes each): pass the same pointer for in place, or separate buffers",
+                   "recvbuff %p overlaps sendbuff %p (%zu bytes each): pass the same pointer for in place, "
+                   "or separate buffers",
                    recvbuff, sendbuff, (size_t)len);
   return tuttiSuccess;
 }
@@ -22,7 +24,8 @@ static tuttiResult_t buffers_check(const void *sendbuff, const void *recvbuff, s
 static tuttiResult_t operation_check(int type, int op)
 {
   if (type < 0 || type >= tuttiNumTypes)
-    return tt_fail(tuttiInvalidArgument, "type is %d: it must be a tuttiDataType_t from 0 to %d", type, tuttiNumTypes - 1);
+    return tt_fail(tuttiInvalidArgument, "type is %d: it must be a tuttiDataType_t from 0 to %d", type,
+                   tuttiNumTypes - 1);
   if (op < 0 || op >= tuttiNumOps)
     return tt_fail(tuttiInvalidArgument, "op is %d: it must be a tuttiRedOp_t from 0 to %d", op, tuttiNumOps - 1);
   return tuttiSuccess;

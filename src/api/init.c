@@ -10,7 +10,8 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
 {
   if (!config) return tuttiSuccess;
   if (config->magic != TUTTI_CONFIG_MAGIC || config->size < offsetof(tuttiConfig_t, blocking))
-    return tt_fail(tuttiInvalidArgument, "config was not initialised: begin with tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER");
+    return tt_fail(tuttiInvalidArgument,
+                   "config was not initialised: begin with tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER");
   if (config->blocking != TUTTI_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
     return tt_fail(tuttiInvalidArgument, "config.blocking is %d: set it to 0 or 1", config->blocking);
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && config->timeout_ms < 0)

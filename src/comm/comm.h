@@ -140,7 +140,8 @@ struct tuttiStream {
 /* The progress thread exists while it is held. */
 tuttiResult_t tt_progress_hold(void);
 void tt_progress_release(void);
-/* The communicator has work for the progress thread (queued operations, or its creation). Caller holds tt_process.mutex. */
+/* The communicator has work for the progress thread (queued operations, or its creation).
+ * Caller holds tt_process.mutex. */
 void tt_progress_add_locked(struct tuttiComm *comm);
 void tt_progress_remove(struct tuttiComm *comm);
 

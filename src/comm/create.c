@@ -328,7 +328,8 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
   if (creation->nhosts > 1 && !comm->ip_door)
-    return tt_fail(tuttiInvalidUsage, "the ranks are on %d hosts, but rank %d has no usable interface: set TUTTI_SOCKET_IFNAME",
+    return tt_fail(tuttiInvalidUsage,
+                   "the ranks are on %d hosts, but rank %d has no usable interface: set TUTTI_SOCKET_IFNAME",
                    creation->nhosts, comm->rank);
   struct tt_member *members = tt_alloc((size_t)comm->nranks, sizeof *members);
   if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->nranks);

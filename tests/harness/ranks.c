@@ -120,7 +120,8 @@ int ranks_run_threads(int nranks, ranks_body body, void *argument, int limit_s)
   int bad = 0;
   alarm((unsigned)limit_s);
   for (int rank = 0; rank < nranks; rank++) {
-    threads[rank] = (struct thread){.board = &board, .rank = rank, .nranks = nranks, .body = body, .argument = argument};
+    threads[rank] = (struct thread){.board = &board, .rank = rank, .nranks = nranks, .body = body,
+                                    .argument = argument};
     pthread_create(&threads[rank].handle, NULL, thread_main, &threads[rank]);
   }
   for (int rank = 0; rank < nranks; rank++) {
