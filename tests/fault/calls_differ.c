@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks that call differently, come late, or give up: an error or a warning that says who and what, on every
+ * rank, and never a hang. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define ODD 2 /* the rank that differs */
+
+struct call {
+  size_t count;
+  tuttiDataType_t type;
+  tuttiRedOp_t op;
+  const char *words; /* what the sentence must say of it */
+};
+
+struct difference {
+  struct call usual, odd;
+};
+
+static long now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int differ(const struct ranks *self)
+{
+  const struct difference *difference = self->argument;
+  const struct call *call = self->rank == ODD ? &difference->odd : &difference->usual;
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  char *data = calloc(1000000, 8);
+  tuttiResult_t result = tuttiSuccess;
+  /* A rank may still be inside #3 when the others find that #4 differs: then #3 ends with that error. */
+  for (int k = 0; k < 3 && result == tuttiSuccess; k++)
+    result = tuttiAllReduce(data, data, 10, tuttiFloat, tuttiSum, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiAllReduce(data, data, call->count, call->type, call->op, comm, NULL);
+  /* Who called with count 0 waits for nobody: it learns at its next call. */
+  if (call->count == 0 && result == tuttiSuccess)
+    result = tuttiAllReduce(data, data, 10, tuttiFloat, tuttiSum, comm, NULL);
+  const char *sentence = tuttiGetLastError(comm);
+  RANKS_CHECK(result == tuttiInvalidUsage);
+  RANKS_CHECK(strstr(sentence, "rank 2") && strstr(sentence, "AllReduce #4"));
+  RANKS_CHECK(strstr(sentence, difference->usual.words) && strstr(sentence, difference->odd.words));
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
+  free(data);
+  return 0;
+}
+
+static void differing_calls_are_named_on_all_ranks(void **state)
+{
+  static const struct difference kinds[] = {
+      {{10, tuttiFloat, tuttiSum, "count 10,"}, {11, tuttiFloat, tuttiSum, "count 11,"}},
+      {{100000, tuttiFloat, tuttiSum, "count 100000,"}, {100001, tuttiFloat, tuttiSum, "count 100001,"}},
+      {{10, tuttiFloat, tuttiSum, "count 10,"}, {1000000, tuttiFloat, tuttiSum, "count 1000000,"}},
+      {{10, tuttiFloat, tuttiSum, "count 10,"}, {0, tuttiFloat, tuttiSum, "count 0,"}},
+      {{10, tuttiFloat, tuttiSum, "float"}, {10, tuttiInt32, tuttiSum, "int32"}},
+      {{10, tuttiFloat, tuttiSum, "sum"}, {10, tuttiFloat, tuttiMax, "max"}},
+  };
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+    for (int nranks = 3; nranks <= 5; nranks++) {
+      setenv("TUTTI_TRANSPORTS", "shm", 1);
+      assert_int_equal(ranks_run_processes(nranks, differ, (void *)(uintptr_t)&kinds[k], 30), 0);
+      setenv("TUTTI_TRANSPORTS", "tcp", 1);
+      assert_int_equal(ranks_run_processes(nranks, differ, (void *)(uintptr_t)&kinds[k], 30), 0);
+    }
+}
+
+/* ---- late ranks ---- */
+
+static int come_late(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  float x = 1;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == ODD) usleep(700000);
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_late_rank_is_warned_about_by_name(void **state)
+{
+  (void)state;
+  char name[] = "/tmp/tutti-late-XXXXXX", text[65536] = "";
+  int fd = mkstemp(name);
+  assert_true(fd >= 0);
+  setenv("TUTTI_DEBUG", "WARN", 1);
+  setenv("TUTTI_DEBUG_FILE", name, 1);
+  setenv("TUTTI_LATE_WARN_MS", "200", 1);
+  int bad = ranks_run_processes(3, come_late, NULL, 30);
+  assert_true(read(fd, text, sizeof text - 1) > 0);
+  close(fd);
+  unlink(name);
+  unsetenv("TUTTI_DEBUG_FILE");
+  unsetenv("TUTTI_LATE_WARN_MS");
+  assert_int_equal(bad, 0);
+  assert_non_null(strstr(text, "WARN"));
+  assert_non_null(strstr(text, "rank 2"));
+  assert_null(strstr(text, "rank 1 (")); /* it was in time */
+}
+
+static int never_come(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.timeout_ms = 400;
+  float x = 1;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  if (self->rank == ODD) sleep(2);
+  long begin = now_ms();
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiRemoteError);
+  RANKS_CHECK(now_ms() - begin < 5 * 400 + 1000);
+  RANKS_CHECK(strstr(tuttiGetLastError(comm), "rank 2"));
+  RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_rank_later_than_the_timeout_is_an_error(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(ranks_run_processes(3, never_come, NULL, 30), 0);
+}
+
+/* ---- abort ---- */
+
+struct abortion {
+  tuttiComm_t comm;
+  _Atomic long began_ms;
+};
+
+static void *abort_soon(void *context)
+{
+  struct abortion *abortion = context;
+  usleep(300000);
+  atomic_store(&abortion->began_ms, now_ms());
+  tuttiCommAbort(abortion->comm);
+  return NULL;
+}
+
+/* Rank ODD never enters. Rank 0 is aborted from another thread while it waits; the others see it leave. */
+static int be_aborted(const struct ranks *self)
+{
+  struct abortion abortion = {.began_ms = 0};
+  float *x = calloc(100000, sizeof *x);
+  pthread_t thread;
+  RANKS_CHECK(tuttiCommInitRank(&abortion.comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == ODD) {
+    sleep(2);
+    tuttiCommDestroy(abortion.comm); /* an error or not, whatever it has heard */
+    return 0;
+  }
+  if (self->rank == 0) pthread_create(&thread, NULL, abort_soon, &abortion);
+  tuttiResult_t result = tuttiAllReduce(x, x, 100000, tuttiFloat, tuttiSum, abortion.comm, NULL);
+  RANKS_CHECK(result == tuttiRemoteError);
+  if (self->rank == 0) {
+    RANKS_CHECK(now_ms() - atomic_load(&abortion.began_ms) < 5 * 100);
+    RANKS_CHECK(strstr(tuttiGetLastError(NULL), "aborted"));
+    pthread_join(thread, NULL);
+  } else {
+    RANKS_CHECK(strstr(tuttiGetLastError(abortion.comm), "rank 0"));
+    RANKS_CHECK(tuttiCommAbort(abortion.comm) == tuttiSuccess);
+  }
+  free(x);
+  return 0;
+}
+
+static void an_abort_releases_a_blocked_call(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int round = 0; round < 2; round++) {
+    setenv("TUTTI_TRANSPORTS", round ? "tcp" : "shm", 1);
+    assert_int_equal(ranks_run_processes(3, be_aborted, NULL, 30), 0);
+  }
+}
+
+static int abort_streams(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  float x[8] = {0};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
+  if (self->rank == 0) { /* the other never calls */
+    for (int k = 0; k < 8; k++)
+      RANKS_CHECK(tuttiAllReduce(&x[k], &x[k], 1, tuttiFloat, tuttiSum, comm, stream) == tuttiSuccess);
+    usleep(100000);
+    RANKS_CHECK(tuttiStreamQuery(stream) == tuttiInProgress);
+    RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+    RANKS_CHECK(tuttiStreamSynchronize(stream) == tuttiRemoteError);
+    RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiRemoteError);
+    return 0;
+  }
+  usleep(300000);
+  RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void an_abort_ends_queued_operations(void **state)
+{
+  (void)state;
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  assert_int_equal(ranks_run_processes(2, abort_streams, NULL, 30), 0);
+}
+
+static int leave_early(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  float x = 1;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == ODD) {
+    RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+    return 0;
+  }
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiRemoteError);
+  RANKS_CHECK(strstr(tuttiGetLastError(comm), "rank 2") && strstr(tuttiGetLastError(comm), "left"));
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+  return 0;
+}
+
+static void a_rank_that_left_is_an_error_for_who_waits(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  assert_int_equal(ranks_run_processes(3, leave_early, NULL, 30), 0);
+  setenv("TUTTI_TRANSPORTS", "tcp", 1);
+  assert_int_equal(ranks_run_processes(3, leave_early, NULL, 30), 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(differing_calls_are_named_on_all_ranks),
+      cmocka_unit_test(a_late_rank_is_warned_about_by_name),
+      cmocka_unit_test(a_rank_later_than_the_timeout_is_an_error),
+      cmocka_unit_test(an_abort_releases_a_blocked_call),
+      cmocka_unit_test(an_abort_ends_queued_operations),
+      cmocka_unit_test(a_rank_that_left_is_an_error_for_who_waits),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kill -9 of a rank in start-up, idle, or inside a collective, whatever memory it holds and whatever child it
+ * forked: every survivor's call returns tuttiRemoteError and names the dead rank. The promise is one second on one
+ * host; five are allowed here, the measured time is printed. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define VICTIM 1
+#define RANKS 4
+#define ABSENT 3 /* in trials of the start-up: never comes, so that the others wait */
+
+struct trial {
+  size_t count;       /* elements of each all-reduce; 0: the victim dies in start-up */
+  size_t touched;     /* bytes that the victim holds */
+  int forks, idle;
+  /* shared with the processes */
+  _Atomic int victim_in; /* the victim is inside its call, or about to be */
+  _Atomic long killed_ms;
+  _Atomic int pid;
+};
+
+static long now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void burden(const struct trial *trial)
+{
+  if (trial->touched) memset(malloc(trial->touched), 1, trial->touched);
+  if (trial->forks && fork() == 0) { /* keeps all descriptors open */
+    sleep(8);
+    _exit(0);
+  }
+}
+
+static int blames(const struct ranks *self, const struct trial *trial, tuttiResult_t result)
+{
+  char rank[16], pid[24];
+  const char *sentence = tuttiGetLastError(NULL);
+  snprintf(rank, sizeof rank, "rank %d", VICTIM);
+  snprintf(pid, sizeof pid, "pid %d", atomic_load(&((struct trial *)(uintptr_t)trial)->pid));
+  long took = now_ms() - atomic_load(&((struct trial *)(uintptr_t)trial)->killed_ms);
+  RANKS_CHECK(result == tuttiRemoteError);
+  RANKS_CHECK(strstr(sentence, rank) && strstr(sentence, pid));
+  RANKS_CHECK(took < 5000);
+  printf("rank %d knew after %ld ms: %s\n", self->rank, took, sentence);
+  fflush(stdout);
+  return 0;
+}
+
+static int body(const struct ranks *self)
+{
+  struct trial *trial = self->argument;
+  tuttiComm_t comm;
+  if (self->rank == VICTIM) {
+    burden(trial);
+    atomic_store(&trial->pid, getpid());
+  }
+  if (!trial->count) {
+    if (self->rank == ABSENT) return 0;
+    if (self->rank == VICTIM) atomic_store(&trial->victim_in, 1);
+    tuttiResult_t result = tuttiCommInitRank(&comm, self->nranks, self->id, self->rank);
+    return blames(self, trial, result);
+  }
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  float *data = calloc(trial->count, sizeof *data);
+  tuttiResult_t result = tuttiSuccess;
+  for (int k = 0; k < 5; k++)
+    RANKS_CHECK(tuttiAllReduce(data, data, trial->count, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  if (self->rank == VICTIM) atomic_store(&trial->victim_in, 1);
+  if (trial->idle) {
+    if (self->rank == VICTIM) pause();
+    while (!atomic_load(&trial->killed_ms)) usleep(1000);
+  }
+  while (result == tuttiSuccess) result = tuttiAllReduce(data, data, trial->count, tuttiFloat, tuttiSum, comm, NULL);
+  if (blames(self, trial, result)) return 1;
+  tuttiResult_t state;
+  RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiRemoteError);
+  RANKS_CHECK(tuttiAllReduce(data, data, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiRemoteError);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+  free(data);
+  return 0;
+}
+
+static void run(const struct trial *kind)
+{
+  int pids[RANKS];
+  struct trial *trial = ranks_shared(sizeof *trial);
+  memcpy(trial, kind, sizeof *trial);
+  assert_int_equal(ranks_start(RANKS, body, trial, pids), 0);
+  long limit = now_ms() + 60000;
+  while (!atomic_load(&trial->victim_in) && now_ms() < limit) usleep(500);
+  usleep(kind->count ? 20000 : 200000);
+  atomic_store(&trial->killed_ms, now_ms());
+  kill(pids[VICTIM], SIGKILL);
+  for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 30), r == VICTIM ? 128 + SIGKILL : 0);
+}
+
+static void on_both(const struct trial *kind)
+{
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  run(kind);
+  setenv("TUTTI_TRANSPORTS", "tcp", 1);
+  run(kind);
+}
+
+static void a_death_in_start_up_is_known_to_all(void **state)
+{
+  (void)state;
+  on_both(&(struct trial){.count = 0});
+}
+
+static void a_death_while_idle_is_known_to_all(void **state)
+{
+  (void)state;
+  on_both(&(struct trial){.count = 4, .idle = 1});
+}
+
+static void a_death_in_a_short_collective_is_known_to_all(void **state)
+{
+  (void)state;
+  on_both(&(struct trial){.count = 4});
+}
+
+static void a_death_in_a_long_collective_is_known_to_all(void **state)
+{
+  (void)state;
+  on_both(&(struct trial){.count = 3000000});
+}
+
+static void a_forked_child_does_not_hide_a_death(void **state)
+{
+  (void)state;
+  on_both(&(struct trial){.count = 1000, .forks = 1});
+  on_both(&(struct trial){.count = 0, .forks = 1});
+}
+
+static void held_memory_does_not_delay_the_news(void **state)
+{
+  (void)state;
+  on_both(&(struct trial){.count = 1000, .touched = (size_t)1 << 30});
+  on_both(&(struct trial){.count = 0, .touched = (size_t)1 << 30});
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_death_in_start_up_is_known_to_all),
+      cmocka_unit_test(a_death_while_idle_is_known_to_all),
+      cmocka_unit_test(a_death_in_a_short_collective_is_known_to_all),
+      cmocka_unit_test(a_death_in_a_long_collective_is_known_to_all),
+      cmocka_unit_test(a_forked_child_does_not_hide_a_death),
+      cmocka_unit_test(held_memory_does_not_delay_the_news),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
