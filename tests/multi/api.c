@@ -43,17 +43,26 @@ static int refusals_leave_the_communicator_usable_body(const struct ranks *self)
   tuttiComm_t comm;
   float in[COUNT], out[COUNT];
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  RANKS_CHECK(tuttiAllReduce(NULL, out, COUNT, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument && says("sendbuff"));
-  RANKS_CHECK(tuttiAllReduce(in, NULL, COUNT, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument && says("recvbuff"));
-  RANKS_CHECK(tuttiAllReduce(in, in + 1, COUNT - 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument && says("overlaps"));
-  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, (tuttiDataType_t)12, tuttiSum, comm, NULL) == tuttiInvalidArgument && says("type is 12"));
-  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, (tuttiDataType_t)-1, tuttiSum, comm, NULL) == tuttiInvalidArgument && says("type is -1"));
-  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, (tuttiRedOp_t)5, comm, NULL) == tuttiInvalidArgument && says("op is 5"));
-  RANKS_CHECK(tuttiAllReduce(in, out, SIZE_MAX / 2, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument && says("count is"));
+  RANKS_CHECK(tuttiAllReduce(NULL, out, COUNT, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
+              says("sendbuff"));
+  RANKS_CHECK(tuttiAllReduce(in, NULL, COUNT, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
+              says("recvbuff"));
+  RANKS_CHECK(tuttiAllReduce(in, in + 1, COUNT - 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
+              says("overlaps"));
+  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, (tuttiDataType_t)12, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
+              says("type is 12"));
+  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, (tuttiDataType_t)-1, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
+              says("type is -1"));
+  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, (tuttiRedOp_t)5, comm, NULL) == tuttiInvalidArgument &&
+              says("op is 5"));
+  RANKS_CHECK(tuttiAllReduce(in, out, SIZE_MAX / 2, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
+              says("count is"));
   RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, NULL, NULL) == tuttiInvalidArgument && says("comm"));
   char bytes[256] = {0};
-  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, (tuttiComm_t)(void *)bytes, NULL) == tuttiInvalidArgument);
-  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, comm, (tuttiStream_t)(void *)bytes) == tuttiInvalidArgument && says("stream"));
+  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, (tuttiComm_t)(void *)bytes, NULL) ==
+              tuttiInvalidArgument);
+  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, comm, (tuttiStream_t)(void *)bytes) == tuttiInvalidArgument &&
+              says("stream"));
   fill(in, COUNT, self->rank);
   RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
   RANKS_CHECK(is_sum(out, COUNT, self->nranks));
@@ -82,7 +91,8 @@ static int wrong_inits_are_refused_body(const struct ranks *self)
   RANKS_CHECK(tuttiCommInitRank(&comm, 1, garbage, 0) == tuttiInvalidArgument);
   tuttiConfig_t config;
   memset(&config, 0, sizeof config);
-  RANKS_CHECK(tuttiCommInitRankConfig(&comm, 1, self->id, 0, &config) == tuttiInvalidArgument && says("TUTTI_CONFIG_INITIALIZER"));
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, 1, self->id, 0, &config) == tuttiInvalidArgument &&
+              says("TUTTI_CONFIG_INITIALIZER"));
   config = (tuttiConfig_t)TUTTI_CONFIG_INITIALIZER;
   config.blocking = 7;
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, 1, self->id, 0, &config) == tuttiInvalidArgument && says("blocking is 7"));
@@ -277,7 +287,8 @@ static void *use_a_communicator(void *context)
   pair->wrong = tuttiCommInitRank(&comm, 2, pair->id, pair->rank) != tuttiSuccess;
   for (int k = 0; k < 100 && !pair->wrong; k++) {
     fill(data, COUNT, pair->rank);
-    pair->wrong = tuttiAllReduce(data, data, COUNT, tuttiFloat, tuttiSum, comm, NULL) != tuttiSuccess || !is_sum(data, COUNT, 2);
+    pair->wrong = tuttiAllReduce(data, data, COUNT, tuttiFloat, tuttiSum, comm, NULL) != tuttiSuccess ||
+                  !is_sum(data, COUNT, 2);
   }
   if (!pair->wrong) pair->wrong = tuttiCommDestroy(comm) != tuttiSuccess;
   return NULL;
