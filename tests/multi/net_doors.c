@@ -1,90 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Doors and dials over IPv4, IPv6 and local sockets, with real processes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+/* Doors over IPv4, IPv6 and local sockets, with real processes. */
+#include "net_host.h"
 
-#include <cmocka.h>
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include "net/net.h"
-
-#define MS 1000000u
-#define SECOND (1000u * (uint64_t)MS)
-
-static int descriptors(void)
-{
-  int count = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  assert_non_null(directory);
-  while (readdir(directory)) count++;
-  closedir(directory);
-  return count;
-}
-
-/* Remembers who came. */
-struct host {
-  _Atomic int count;
-  struct tt_hello hello[64];
-  int fd[64];
-};
-
-static void welcome(void *owner, const struct tt_hello *hello, int fd)
-{
-  struct host *host = owner;
-  int at = atomic_load(&host->count);
-  host->hello[at] = *hello;
-  host->fd[at] = fd;
-  atomic_store(&host->count, at + 1);
-}
-
-static void wait_for(_Atomic int *word, int wanted)
-{
-  while (atomic_load(word) < wanted) tt_sleep_ns(MS / 5);
-}
-
-static struct tt_pass pass_make(void)
-{
-  struct tt_pass pass = {.epoch = 1};
-  assert_int_equal(tt_auth_init(), tuttiSuccess);
-  tt_random(pass.job, sizeof pass.job);
-  tt_random(pass.key, sizeof pass.key);
-  return pass;
-}
-
-/* The places a door can be at; NULL is local. */
-static const char *const places[] = {"127.0.0.1:0", "[::1]:0", NULL};
-
-static struct tt_door *door_at(const char *place)
-{
-  struct tt_address where;
-  struct tt_door *door = NULL;
-  memset(&where, 0, sizeof where);
-  if (place) assert_int_equal(tt_address_parse(&where, place), tuttiSuccess);
-  assert_int_equal(tt_door_open(&door, &where), tuttiSuccess);
-  return door;
-}
-
-static tuttiResult_t dial(const struct tt_address *to, const struct tt_pass *pass,
-                          const struct tt_hello *hello, uint64_t patience_ns, int *fd)
-{
-  struct tt_dial *made;
-  tuttiResult_t result = tt_dial_start(&made, to, pass, hello, tt_now_ns() + patience_ns);
-  if (result != tuttiSuccess) return result;
-  while ((result = tt_dial_poll(made, fd)) == tuttiInProgress) tt_sleep_ns(MS / 10);
-  tt_dial_destroy(made);
-  return result;
-}
 
 static void guests_come_in_and_can_talk(void **state)
 {
@@ -230,43 +152,6 @@ static void bytes_behind_the_reply_are_the_guests(void **state)
     tt_door_dismiss(door, &host);
     tt_door_close(door);
   }
-}
-
-/* Sends at once what comes behind the verdict. */
-static void greet(void *owner, const struct tt_hello *hello, int fd)
-{
-  if (send(fd, "greeting", 8, MSG_NOSIGNAL) == 8) welcome(owner, hello, fd);
-}
-
-static void bytes_behind_the_verdict_are_the_callers(void **state)
-{
-  (void)state;
-  struct tt_pass pass = pass_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
-  struct host host = {.count = 0};
-  struct tt_door *door = door_at(places[0]);
-  struct tt_dial *made;
-  int fd = -1;
-  char word[16] = "";
-  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, greet, &host), tuttiSuccess);
-  assert_int_equal(
-      tt_dial_start(&made, tt_door_address(door), &pass, &hello, tt_now_ns() + 60 * SECOND),
-      tuttiSuccess);
-  for (int came = 0; !came; tt_sleep_ns(MS)) {
-    tt_service_lock(); /* no verdict before this poll, so that both words lie in one buffer then */
-    came = atomic_load(&host.count);
-    tuttiResult_t result = came ? tuttiInProgress : tt_dial_poll(made, &fd);
-    tt_service_unlock();
-    assert_int_equal(result, tuttiInProgress);
-  }
-  assert_int_equal(tt_dial_poll(made, &fd), tuttiSuccess);
-  tt_dial_destroy(made);
-  assert_int_equal(recv(fd, word, sizeof word, 0), 8);
-  assert_string_equal(word, "greeting");
-  close(fd);
-  close(host.fd[0]);
-  tt_door_dismiss(door, &host);
-  tt_door_close(door);
 }
 
 static void a_wrong_key_is_told_at_once_and_never_comes_in(void **state)
@@ -493,114 +378,6 @@ static void an_address_of_another_host_is_no_place_for_a_door(void **state)
   assert_int_equal(descriptors(), before);
 }
 
-static void a_dial_waits_for_its_door(void **state)
-{
-  (void)state;
-  struct tt_pass pass = pass_make();
-  struct tt_hello hello = {TT_HELLO_RENDEZVOUS, 0, 1, 0};
-  struct host host = {.count = 0};
-  struct tt_door *door = door_at("127.0.0.1:0");
-  struct tt_address where = *tt_door_address(door);
-  struct tt_dial *made;
-  int fd = -7;
-  tt_door_close(door);
-  assert_int_equal(dial(&where, &pass, &hello, SECOND / 10, &fd), tuttiRemoteError);
-  assert_non_null(strstr(tt_last_sentence(), "refused"));
-  assert_int_equal(tt_dial_start(&made, &where, &pass, &hello, tt_now_ns() + 60 * SECOND),
-                   tuttiSuccess);
-  for (int i = 0; i < 50; i++, tt_sleep_ns(MS))
-    assert_int_equal(tt_dial_poll(made, &fd), tuttiInProgress);
-  assert_int_equal(tt_door_open(&door, &where), tuttiSuccess);
-  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_RENDEZVOUS, 0, welcome, &host), tuttiSuccess);
-  tuttiResult_t result;
-  while ((result = tt_dial_poll(made, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
-  assert_int_equal(result, tuttiSuccess);
-  assert_int_equal(tt_dial_poll(made, &fd), tuttiInternalError);
-  tt_dial_destroy(made);
-  wait_for(&host.count, 1);
-  close(fd);
-  close(host.fd[0]);
-  tt_door_dismiss(door, &host);
-  tt_door_close(door);
-}
-
-/* What a server may say instead of the handshake. */
-static void server_says(const void *words, size_t len, size_t wait_for_bytes, tuttiResult_t wanted,
-                        const char *sentence)
-{
-  struct tt_pass pass = pass_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
-  struct tt_address at;
-  socklen_t size = sizeof at.v4;
-  struct tt_dial *made;
-  int fd = -7, before = descriptors(), listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-  uint8_t got[TT_REPLY_BYTES], challenge[TT_CHALLENGE_BYTES], ns[TT_NONCE_BYTES];
-  assert_int_equal(tt_address_parse(&at, "127.0.0.1:0"), tuttiSuccess);
-  assert_int_equal(bind(listener, &at.any, at.len), 0);
-  assert_int_equal(listen(listener, 5), 0);
-  assert_int_equal(getsockname(listener, &at.any, &size), 0);
-  assert_int_equal(tt_dial_start(&made, &at, &pass, &hello, tt_now_ns() + SECOND), tuttiSuccess);
-  tuttiResult_t result;
-  while ((result = tt_dial_poll(made, &fd)) == tuttiInProgress) {
-    int peer = accept(listener, NULL, NULL);
-    tt_sleep_ns(MS);
-    if (peer < 0) continue;
-    tt_challenge_make(challenge, ns);
-    if (wait_for_bytes) {
-      send(peer, challenge, sizeof challenge, MSG_NOSIGNAL);
-      for (int i = 0; i < 20; i++, tt_sleep_ns(MS)) tt_dial_poll(made, &fd);
-      recv(peer, got, sizeof got, MSG_DONTWAIT);
-    }
-    send(peer, words, len, MSG_NOSIGNAL);
-    close(peer);
-  }
-  assert_int_equal(result, wanted);
-  assert_int_equal(tt_dial_poll(made, &fd), wanted);
-  assert_int_equal(fd, -7);
-  assert_non_null(strstr(tt_last_sentence(), sentence));
-  tt_dial_destroy(made);
-  close(listener);
-  assert_int_equal(descriptors(), before);
-}
-
-static void servers_of_another_kind_are_no_peers(void **state)
-{
-  (void)state;
-  uint8_t verdict[TT_VERDICT_BYTES] = {0};
-  server_says("SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n", 40, 0, tuttiRemoteError,
-              "not this library");
-  server_says("", 0, 0, tuttiRemoteError, "before it said anything");
-  server_says("", 0, 1, tuttiRemoteError, "on our reply");
-  server_says(verdict, 39, 1, tuttiRemoteError, "on our reply");
-  server_says(verdict, sizeof verdict, 1, tuttiInvalidUsage, "another key");
-}
-
-static void a_dial_can_be_destroyed_at_any_time(void **state)
-{
-  (void)state;
-  struct tt_pass pass = pass_make();
-  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
-  struct host host = {.count = 0};
-  struct tt_door *door = door_at("127.0.0.1:0");
-  int before = descriptors();
-  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, welcome, &host), tuttiSuccess);
-  for (int polls = 0; polls < 30; polls++) {
-    struct tt_dial *made;
-    int fd = -1;
-    assert_int_equal(
-        tt_dial_start(&made, tt_door_address(door), &pass, &hello, tt_now_ns() + SECOND), tuttiSuccess);
-    tuttiResult_t result = tuttiInProgress;
-    for (int i = 0; i < polls && result == tuttiInProgress; i++) result = tt_dial_poll(made, &fd);
-    tt_dial_destroy(made);
-    if (result == tuttiSuccess) close(fd);
-  }
-  tt_dial_destroy(NULL);
-  tt_door_dismiss(door, &host);
-  tt_door_close(door);
-  for (int i = 0; i < atomic_load(&host.count); i++) close(host.fd[i]);
-  assert_true(descriptors() < before);
-}
-
 /* Opens, admits and dials with the n-th allocation failing. */
 static tuttiResult_t all_steps(struct host *host, struct tt_door **door, struct tt_dial **made)
 {
@@ -681,7 +458,6 @@ int main(void)
       cmocka_unit_test(processes_come_in_at_once), /* first: forks before the library is in use */
       cmocka_unit_test(guests_come_in_and_can_talk),
       cmocka_unit_test(bytes_behind_the_reply_are_the_guests),
-      cmocka_unit_test(bytes_behind_the_verdict_are_the_callers),
       cmocka_unit_test(a_wrong_key_is_told_at_once_and_never_comes_in),
       cmocka_unit_test(another_job_is_not_answered_until_the_deadline),
       cmocka_unit_test(early_guests_come_in_once_they_are_admitted),
@@ -692,9 +468,6 @@ int main(void)
       cmocka_unit_test(a_fixed_port_is_a_door_of_its_own),
       cmocka_unit_test(a_fixed_port_is_free_again_at_once),
       cmocka_unit_test(an_address_of_another_host_is_no_place_for_a_door),
-      cmocka_unit_test(a_dial_waits_for_its_door),
-      cmocka_unit_test(servers_of_another_kind_are_no_peers),
-      cmocka_unit_test(a_dial_can_be_destroyed_at_any_time),
       cmocka_unit_test(failed_allocations_are_errors_without_a_leak),
       cmocka_unit_test(a_guest_function_may_close_the_last_door),
   };

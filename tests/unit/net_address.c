@@ -44,7 +44,8 @@ static void wrong_addresses_are_refused_with_the_form_wanted(void **state)
 {
   (void)state;
   static const char *const texts[] = {"", "host", ":80", "host:", "host:x", "host:-1", "host:65536",
-                                      "host:1x", "::1:4711", "1:2:3", "fe80::1:80", "[::1]", "[::1]4711", "[]:1", "[::1:1",
+                                      "host:1x", "::1:4711", "1:2:3",
+                                      "fe80::1:80", "[::1]", "[::1]4711", "[]:1", "[::1:1",
                                       "host: 1", "host:99999999999999999999"};
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     struct tt_address address = {.len = 77};

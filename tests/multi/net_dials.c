@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Dials: patience, servers of other kinds, and an end at any time. */
+#include "net_host.h"
+
+#include <stdlib.h>
+
+/* Sends at once what comes behind the verdict. */
+static void greet(void *owner, const struct tt_hello *hello, int fd)
+{
+  if (send(fd, "greeting", 8, MSG_NOSIGNAL) == 8) welcome(owner, hello, fd);
+}
+
+static void bytes_behind_the_verdict_are_the_callers(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct host host = {.count = 0};
+  struct tt_door *door = door_at(places[0]);
+  struct tt_dial *made;
+  int fd = -1;
+  char word[16] = "";
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, greet, &host), tuttiSuccess);
+  assert_int_equal(
+      tt_dial_start(&made, tt_door_address(door), &pass, &hello, tt_now_ns() + 60 * SECOND),
+      tuttiSuccess);
+  for (int came = 0; !came; tt_sleep_ns(MS)) {
+    tt_service_lock(); /* no verdict before this poll, so that both words lie in one buffer then */
+    came = atomic_load(&host.count);
+    tuttiResult_t result = came ? tuttiInProgress : tt_dial_poll(made, &fd);
+    tt_service_unlock();
+    assert_int_equal(result, tuttiInProgress);
+  }
+  assert_int_equal(tt_dial_poll(made, &fd), tuttiSuccess);
+  tt_dial_destroy(made);
+  assert_int_equal(recv(fd, word, sizeof word, 0), 8);
+  assert_string_equal(word, "greeting");
+  close(fd);
+  close(host.fd[0]);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+}
+
+static void a_dial_waits_for_its_door(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_RENDEZVOUS, 0, 1, 0};
+  struct host host = {.count = 0};
+  struct tt_door *door = door_at("127.0.0.1:0");
+  struct tt_address where = *tt_door_address(door);
+  struct tt_dial *made;
+  int fd = -7;
+  tt_door_close(door);
+  assert_int_equal(dial(&where, &pass, &hello, SECOND / 10, &fd), tuttiRemoteError);
+  assert_non_null(strstr(tt_last_sentence(), "refused"));
+  assert_int_equal(tt_dial_start(&made, &where, &pass, &hello, tt_now_ns() + 60 * SECOND),
+                   tuttiSuccess);
+  for (int i = 0; i < 50; i++, tt_sleep_ns(MS))
+    assert_int_equal(tt_dial_poll(made, &fd), tuttiInProgress);
+  assert_int_equal(tt_door_open(&door, &where), tuttiSuccess);
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_RENDEZVOUS, 0, welcome, &host), tuttiSuccess);
+  tuttiResult_t result;
+  while ((result = tt_dial_poll(made, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
+  assert_int_equal(result, tuttiSuccess);
+  assert_int_equal(tt_dial_poll(made, &fd), tuttiInternalError);
+  tt_dial_destroy(made);
+  wait_for(&host.count, 1);
+  close(fd);
+  close(host.fd[0]);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+}
+
+/* What a server may say instead of the handshake. */
+static void server_says(const void *words, size_t len, size_t wait_for_bytes, tuttiResult_t wanted,
+                        const char *sentence)
+{
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_address at;
+  socklen_t size = sizeof at.v4;
+  struct tt_dial *made;
+  int fd = -7, before = descriptors(), listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  uint8_t got[TT_REPLY_BYTES], challenge[TT_CHALLENGE_BYTES], ns[TT_NONCE_BYTES];
+  assert_int_equal(tt_address_parse(&at, "127.0.0.1:0"), tuttiSuccess);
+  assert_int_equal(bind(listener, &at.any, at.len), 0);
+  assert_int_equal(listen(listener, 5), 0);
+  assert_int_equal(getsockname(listener, &at.any, &size), 0);
+  assert_int_equal(tt_dial_start(&made, &at, &pass, &hello, tt_now_ns() + SECOND), tuttiSuccess);
+  tuttiResult_t result;
+  while ((result = tt_dial_poll(made, &fd)) == tuttiInProgress) {
+    int peer = accept(listener, NULL, NULL);
+    tt_sleep_ns(MS);
+    if (peer < 0) continue;
+    tt_challenge_make(challenge, ns);
+    if (wait_for_bytes) {
+      send(peer, challenge, sizeof challenge, MSG_NOSIGNAL);
+      for (int i = 0; i < 20; i++, tt_sleep_ns(MS)) tt_dial_poll(made, &fd);
+      recv(peer, got, sizeof got, MSG_DONTWAIT);
+    }
+    send(peer, words, len, MSG_NOSIGNAL);
+    close(peer);
+  }
+  assert_int_equal(result, wanted);
+  assert_int_equal(tt_dial_poll(made, &fd), wanted);
+  assert_int_equal(fd, -7);
+  assert_non_null(strstr(tt_last_sentence(), sentence));
+  tt_dial_destroy(made);
+  close(listener);
+  assert_int_equal(descriptors(), before);
+}
+
+static void servers_of_another_kind_are_no_peers(void **state)
+{
+  (void)state;
+  uint8_t verdict[TT_VERDICT_BYTES] = {0};
+  server_says("SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n", 40, 0, tuttiRemoteError,
+              "not this library");
+  server_says("", 0, 0, tuttiRemoteError, "before it said anything");
+  server_says("", 0, 1, tuttiRemoteError, "on our reply");
+  server_says(verdict, 39, 1, tuttiRemoteError, "on our reply");
+  server_says(verdict, sizeof verdict, 1, tuttiInvalidUsage, "another key");
+}
+
+static void a_dial_can_be_destroyed_at_any_time(void **state)
+{
+  (void)state;
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct host host = {.count = 0};
+  struct tt_door *door = door_at("127.0.0.1:0");
+  int before = descriptors();
+  assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, welcome, &host), tuttiSuccess);
+  for (int polls = 0; polls < 30; polls++) {
+    struct tt_dial *made;
+    int fd = -1;
+    assert_int_equal(
+        tt_dial_start(&made, tt_door_address(door), &pass, &hello, tt_now_ns() + SECOND), tuttiSuccess);
+    tuttiResult_t result = tuttiInProgress;
+    for (int i = 0; i < polls && result == tuttiInProgress; i++) result = tt_dial_poll(made, &fd);
+    tt_dial_destroy(made);
+    if (result == tuttiSuccess) close(fd);
+  }
+  tt_dial_destroy(NULL);
+  tt_door_dismiss(door, &host);
+  tt_door_close(door);
+  for (int i = 0; i < atomic_load(&host.count); i++) close(host.fd[i]);
+  assert_true(descriptors() < before);
+}
+
+int main(void)
+{
+  alarm(280);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bytes_behind_the_verdict_are_the_callers),
+      cmocka_unit_test(a_dial_waits_for_its_door),
+      cmocka_unit_test(servers_of_another_kind_are_no_peers),
+      cmocka_unit_test(a_dial_can_be_destroyed_at_any_time),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

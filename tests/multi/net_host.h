@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* For the tests of doors and dials: doors at all kinds of place, a host who remembers who came,
+ * and a patient dial. */
+#ifndef TT_TEST_NET_HOST_H
+#define TT_TEST_NET_HOST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/net.h"
+
+#define MS 1000000u
+#define SECOND (1000u * (uint64_t)MS)
+
+static inline int descriptors(void)
+{
+  int count = 0;
+  DIR *directory = opendir("/proc/self/fd");
+  assert_non_null(directory);
+  while (readdir(directory)) count++;
+  closedir(directory);
+  return count;
+}
+
+/* Remembers who came. */
+struct host {
+  _Atomic int count;
+  struct tt_hello hello[64];
+  int fd[64];
+};
+
+static inline void welcome(void *owner, const struct tt_hello *hello, int fd)
+{
+  struct host *host = owner;
+  int at = atomic_load(&host->count);
+  host->hello[at] = *hello;
+  host->fd[at] = fd;
+  atomic_store(&host->count, at + 1);
+}
+
+static inline void wait_for(_Atomic int *word, int wanted)
+{
+  while (atomic_load(word) < wanted) tt_sleep_ns(MS / 5);
+}
+
+static inline struct tt_pass pass_make(void)
+{
+  struct tt_pass pass = {.epoch = 1};
+  assert_int_equal(tt_auth_init(), tuttiSuccess);
+  tt_random(pass.job, sizeof pass.job);
+  tt_random(pass.key, sizeof pass.key);
+  return pass;
+}
+
+/* The places a door can be at; NULL is local. */
+static const char *const places[] = {"127.0.0.1:0", "[::1]:0", NULL};
+
+static inline struct tt_door *door_at(const char *place)
+{
+  struct tt_address where;
+  struct tt_door *door = NULL;
+  memset(&where, 0, sizeof where);
+  if (place) assert_int_equal(tt_address_parse(&where, place), tuttiSuccess);
+  assert_int_equal(tt_door_open(&door, &where), tuttiSuccess);
+  return door;
+}
+
+static inline tuttiResult_t dial(const struct tt_address *to, const struct tt_pass *pass,
+                          const struct tt_hello *hello, uint64_t patience_ns, int *fd)
+{
+  struct tt_dial *made;
+  tuttiResult_t result = tt_dial_start(&made, to, pass, hello, tt_now_ns() + patience_ns);
+  if (result != tuttiSuccess) return result;
+  while ((result = tt_dial_poll(made, fd)) == tuttiInProgress) tt_sleep_ns(MS / 10);
+  tt_dial_destroy(made);
+  return result;
+}
+
+#endif
