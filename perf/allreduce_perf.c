@@ -14,12 +14,12 @@ struct rank {
   const tuttiLaunch_t *launch;
   struct report *report; /* filled by rank 0 */
   int rank, nranks;
-  int status;            /* exit status of this rank */
+  int status; /* exit status of this rank */
   char error[1024];
   tuttiComm_t comm;
   tuttiStream_t stream;
   char *send, *recv;
-  double *samples;       /* one per iteration, with -I */
+  double *samples; /* one per iteration, with -I */
 };
 
 static double now_us(void)
@@ -103,8 +103,8 @@ static void percentiles(struct rank *self, struct timing *timing)
 /* This rank's time to the one that is reported. */
 static int average(struct rank *self, double *us)
 {
-  static const tuttiRedOp_t ops[] = {[AVERAGE_RANK0] = tuttiSum, [AVERAGE_MEAN] = tuttiSum, [AVERAGE_MIN] = tuttiMin,
-                                     [AVERAGE_MAX] = tuttiMax};
+  static const tuttiRedOp_t ops[] = {
+      [AVERAGE_RANK0] = tuttiSum, [AVERAGE_MEAN] = tuttiSum, [AVERAGE_MIN] = tuttiMin, [AVERAGE_MAX] = tuttiMax};
   int how = self->options->average;
   if (how == AVERAGE_RANK0 && self->rank) *us = 0;
   if (!combine(self, us, 1, ops[how])) return 0;
@@ -253,8 +253,11 @@ static int ranks_run(const struct options *options, const tuttiLaunch_t *launch,
   pthread_t *threads = calloc((size_t)local, sizeof *threads);
   if (!ranks || !threads) return 1;
   for (int l = 0; l < local; l++) {
-    ranks[l] = (struct rank){.options = options, .launch = launch, .report = report,
-                             .rank = launch->proc * local + l, .nranks = launch->nprocs * local};
+    ranks[l] = (struct rank){.options = options,
+                             .launch = launch,
+                             .report = report,
+                             .rank = launch->proc * local + l,
+                             .nranks = launch->nprocs * local};
     if (l && pthread_create(&threads[l], NULL, rank_main, &ranks[l]) != 0) {
       fprintf(stderr, PERF_NAME ": no thread for rank %d (ulimit -u)\n", ranks[l].rank);
       exit(1);

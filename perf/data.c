@@ -9,7 +9,7 @@
 
 #include "perf.h"
 
-const char *const type_names[tuttiNumTypes] = {"int8",  "uint8",  "int32",    "uint32", "int64",  "uint64",
+const char *const type_names[tuttiNumTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
                                                "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
 const char *const op_names[tuttiNumOps] = {"sum", "prod", "max", "min", "avg"};
 const size_t type_sizes[tuttiNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
@@ -18,7 +18,7 @@ const size_t type_sizes[tuttiNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 static const struct {
   int mantissa, exponent;
 } layouts[tuttiNumTypes] = {
-    [tuttiFloat16] = {10, 5}, [tuttiFloat32] = {23, 8}, [tuttiFloat64] = {52, 11},
+    [tuttiFloat16] = {10, 5}, [tuttiFloat32] = {23, 8},   [tuttiFloat64] = {52, 11},
     [tuttiBfloat16] = {7, 8}, [tuttiFloat8e4m3] = {3, 4}, [tuttiFloat8e5m2] = {2, 5},
 };
 
@@ -54,12 +54,9 @@ static double float_value(const struct work *work, int rank, size_t i)
     if (each < 1) return place < (int)limit ? sign : 0;
     return sign * (double)((random >> 8) % (uint64_t)(each + 1));
   }
-  case tuttiProd:
-    return place < 4 ? sign * (random & 2 ? 2 : 0.5) : sign;
-  case tuttiAvg:
-    return place < 2 ? (double)(1 + (random >> 8) % (uint64_t)(limit / 2)) : 0;
-  default:
-    return sign * (double)((random >> 8) % (uint64_t)limit);
+  case tuttiProd: return place < 4 ? sign * (random & 2 ? 2 : 0.5) : sign;
+  case tuttiAvg: return place < 2 ? (double)(1 + (random >> 8) % (uint64_t)(limit / 2)) : 0;
+  default: return sign * (double)((random >> 8) % (uint64_t)limit);
   }
 }
 
@@ -164,8 +161,7 @@ size_t data_wrong(const struct work *work, const void *buffer)
     memcpy(&got, (const char *)buffer + i * size, size);
     if (is_float(work->type))
       wrong += distance(work->type, got, float_bits(work->type, float_result(work, i))) > allowed;
-    else
-      wrong += got != (int_result(work, i) & mask);
+    else wrong += got != (int_result(work, i) & mask);
   }
   return wrong;
 }

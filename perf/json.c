@@ -21,14 +21,13 @@ static void print_config(FILE *out, const struct report *report)
 {
   const struct options *o = report->options;
   fprintf(out, "  \"config\": {\"nthreads\": %d, \"ngpus\": %d, \"minimum_bytes\": %zu, \"maximum_bytes\": %zu, ",
-          o->threads,
-          o->gpus, o->min_bytes, o->max_bytes);
+          o->threads, o->gpus, o->min_bytes, o->max_bytes);
   if (o->step_factor > 0) fprintf(out, "\"step_factor\": %g, ", o->step_factor);
   else fprintf(out, "\"step_bytes\": %zu, ", o->step_bytes);
   fprintf(out,
           "\"warmup_iters\": %d, \"iterations\": %d, \"aggregated_iterations\": %d, \"validation\": %d, \"graph\": 0, "
-               "\"blocking_collectives\": \"false\", \"per_iter_timing\": \"%s\", \"per_iter_skip\": %d, "
-               "\"parallel_init\": \"false\", \"devices\": [",
+          "\"blocking_collectives\": \"false\", \"per_iter_timing\": \"%s\", \"per_iter_skip\": %d, "
+          "\"parallel_init\": \"false\", \"devices\": [",
           o->warmup_iters, o->iters, o->agg_iters, o->check, o->per_iteration ? "true" : "false", o->skip_iterations);
   for (int r = 0; r < report->nranks; r++) {
     const struct device_line *device = &report->devices[r];
@@ -71,8 +70,7 @@ static void print_all(FILE *out, const struct report *report, const char *error)
   for (size_t i = 0; i < report->nrows; i++) {
     const struct row *row = &report->rows[i];
     fprintf(out, "%s\n    {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"redop\": \"%s\", \"root\": \"-1\"",
-            i ? "," : "",
-            row->bytes, row->count, type_names[row->type], op_names[row->op]);
+            i ? "," : "", row->bytes, row->count, type_names[row->type], op_names[row->op]);
     print_timing(out, report, row, "out_of_place");
     print_timing(out, report, row, "in_place");
     fprintf(out, ", \"actual_iterations\": %d, \"experiment_name\": \"\"}", report->options->iters);

@@ -38,17 +38,42 @@ static const char *const help =
     "Accepted without meaning on host memory: -p -r -z -y -G -C -S -R -x -D -V -M.\n"
     "Exit status: 0 if every element was right, and NCCL_TESTS_MIN_BW (GB/s) was reached if set.\n";
 
-static const struct option long_options[] = {
-    {"nthreads", 1, 0, 't'}, {"ngpus", 1, 0, 'g'}, {"minbytes", 1, 0, 'b'}, {"maxbytes", 1, 0, 'e'},
-    {"stepbytes", 1, 0, 'i'}, {"stepfactor", 1, 0, 'f'}, {"iters", 1, 0, 'n'}, {"agg_iters", 1, 0, 'm'},
-    {"warmup_iters", 1, 0, 'w'}, {"run_cycles", 1, 0, 'N'}, {"check", 1, 0, 'c'}, {"op", 1, 0, 'o'},
-    {"datatype", 1, 0, 'd'}, {"average", 1, 0, 'a'}, {"timeout", 1, 0, 'T'}, {"unalign", 1, 0, 'u'},
-    {"per_iter_timing", 1, 0, 'I'}, {"per_iter_skip", 1, 0, 'K'}, {"output_file", 1, 0, 'J'},
-    {"parallel_init", 1, 0, 'p'}, {"root", 1, 0, 'r'}, {"blocking", 1, 0, 'z'}, {"stream_null", 1, 0, 'y'},
-    {"cudagraph", 1, 0, 'G'}, {"report_cputime", 1, 0, 'C'}, {"report_timestamps", 1, 0, 'S'},
-    {"local_register", 1, 0, 'R'}, {"cta_policy", 1, 0, 'x'}, {"device_implementation", 1, 0, 'D'},
-    {"device_cta_count", 1, 0, 'V'}, {"memory", 1, 0, 'M'}, {"algo", 1, 0, 1}, {"transport", 1, 0, 2},
-    {"stream", 1, 0, 3}, {"help", 0, 0, 'h'}, {0}};
+static const struct option long_options[] = {{"nthreads", 1, 0, 't'},
+                                             {"ngpus", 1, 0, 'g'},
+                                             {"minbytes", 1, 0, 'b'},
+                                             {"maxbytes", 1, 0, 'e'},
+                                             {"stepbytes", 1, 0, 'i'},
+                                             {"stepfactor", 1, 0, 'f'},
+                                             {"iters", 1, 0, 'n'},
+                                             {"agg_iters", 1, 0, 'm'},
+                                             {"warmup_iters", 1, 0, 'w'},
+                                             {"run_cycles", 1, 0, 'N'},
+                                             {"check", 1, 0, 'c'},
+                                             {"op", 1, 0, 'o'},
+                                             {"datatype", 1, 0, 'd'},
+                                             {"average", 1, 0, 'a'},
+                                             {"timeout", 1, 0, 'T'},
+                                             {"unalign", 1, 0, 'u'},
+                                             {"per_iter_timing", 1, 0, 'I'},
+                                             {"per_iter_skip", 1, 0, 'K'},
+                                             {"output_file", 1, 0, 'J'},
+                                             {"parallel_init", 1, 0, 'p'},
+                                             {"root", 1, 0, 'r'},
+                                             {"blocking", 1, 0, 'z'},
+                                             {"stream_null", 1, 0, 'y'},
+                                             {"cudagraph", 1, 0, 'G'},
+                                             {"report_cputime", 1, 0, 'C'},
+                                             {"report_timestamps", 1, 0, 'S'},
+                                             {"local_register", 1, 0, 'R'},
+                                             {"cta_policy", 1, 0, 'x'},
+                                             {"device_implementation", 1, 0, 'D'},
+                                             {"device_cta_count", 1, 0, 'V'},
+                                             {"memory", 1, 0, 'M'},
+                                             {"algo", 1, 0, 1},
+                                             {"transport", 1, 0, 2},
+                                             {"stream", 1, 0, 3},
+                                             {"help", 0, 0, 'h'},
+                                             {0}};
 
 /* "1.5M" to bytes; 0 with a message if it is none. */
 static int size_parse(const char *flag, const char *text, size_t *bytes)
@@ -152,16 +177,25 @@ static int consistent(const struct options *o)
     fprintf(stderr, PERF_NAME ": -i is 0: give a step, or a factor with -f\n");
   else if (o->average > AVERAGE_MAX)
     fprintf(stderr, PERF_NAME ": -a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
-  else
-    return 1;
+  else return 1;
   return 0;
 }
 
 int options_parse(struct options *o, int argc, char **argv)
 {
-  *o = (struct options){.threads = 1, .gpus = 1, .min_bytes = 32 << 20, .max_bytes = 32 << 20, .step_bytes = 1 << 20,
-                        .iters = 20, .agg_iters = 1, .warmup_iters = 1, .cycles = 1, .check = 1, .op = tuttiSum,
-                        .type = tuttiFloat, .average = AVERAGE_MEAN};
+  *o = (struct options){.threads = 1,
+                        .gpus = 1,
+                        .min_bytes = 32 << 20,
+                        .max_bytes = 32 << 20,
+                        .step_bytes = 1 << 20,
+                        .iters = 20,
+                        .agg_iters = 1,
+                        .warmup_iters = 1,
+                        .cycles = 1,
+                        .check = 1,
+                        .op = tuttiSum,
+                        .type = tuttiFloat,
+                        .average = AVERAGE_MEAN};
   int letter;
   while ((letter = getopt_long(argc, argv, "t:g:b:e:i:f:n:m:w:N:c:o:d:a:T:u:I:K:J:p:r:z:y:G:C:S:R:x:D:V:M:h",
                                long_options, NULL)) != -1) {

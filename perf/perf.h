@@ -17,17 +17,17 @@
 enum average { AVERAGE_RANK0, AVERAGE_MEAN, AVERAGE_MIN, AVERAGE_MAX };
 
 struct options {
-  int threads, gpus;            /* both are ranks as threads of each process */
+  int threads, gpus; /* both are ranks as threads of each process */
   size_t min_bytes, max_bytes, step_bytes;
-  double step_factor;           /* > 1; 0: step by bytes */
+  double step_factor;                         /* > 1; 0: step by bytes */
   int iters, agg_iters, warmup_iters, cycles; /* cycles 0: for ever */
-  int check;                    /* checked iterations per row */
-  int op, type;                 /* -1: all */
-  int average;                  /* enum average */
-  int timeout_s;                /* 0: the library's default */
-  int unalign;                  /* elements that buffers are shifted by */
-  int per_iteration, skip_iterations; /* -I, -K */
-  int stream;                   /* 1: on a host stream instead of the calling thread */
+  int check;                                  /* checked iterations per row */
+  int op, type;                               /* -1: all */
+  int average;                                /* enum average */
+  int timeout_s;                              /* 0: the library's default */
+  int unalign;                                /* elements that buffers are shifted by */
+  int per_iteration, skip_iterations;         /* -I, -K */
+  int stream;                                 /* 1: on a host stream instead of the calling thread */
   const char *json_file;
   const char *algo, *transport; /* NULL: chosen by the library */
   char ignored[64];             /* letters of given flags that mean nothing on host memory */
@@ -59,9 +59,9 @@ size_t data_wrong(const struct work *work, const void *buffer);
 /* ---- report.c and json.c ---- */
 
 struct timing {
-  double us;                 /* per operation */
-  double per_iter[5];        /* min, p50, p95, p99, max in us; with -I */
-  long wrong;                /* elements, over all ranks; -1: not checked */
+  double us;          /* per operation */
+  double per_iter[5]; /* min, p50, p95, p99, max in us; with -I */
+  long wrong;         /* elements, over all ranks; -1: not checked */
 };
 
 struct row {

@@ -65,11 +65,14 @@ void report_head(struct report *report)
   const char *more = o->per_iteration ? "     p50     p99" : "";
   const char *unit = o->per_iteration ? "    (us)    (us)" : "";
   printf("#\n#                                                              out-of-place%s"
-         "                       in-place\n", gap);
+         "                       in-place\n",
+         gap);
   printf("#       size         count      type   redop    root     time   algbw   busbw  #wrong%s"
-         "     time   algbw   busbw  #wrong%s\n", more, more);
+         "     time   algbw   busbw  #wrong%s\n",
+         more, more);
   printf("#        (B)    (elements)                               (us)  (GB/s)  (GB/s)        %s      (us)  (GB/s)"
-         "  (GB/s)        %s\n", unit, unit);
+         "  (GB/s)        %s\n",
+         unit, unit);
   fflush(stdout);
 }
 

@@ -34,7 +34,7 @@ struct job {
   long grace_ms;
   char **program;
   struct child *children;
-  int running, status;      /* status: of the first failure */
+  int running, status;       /* status: of the first failure */
   long failed_ms, killed_ms; /* when it failed, when SIGTERM went out; 0: not yet */
 };
 
@@ -175,8 +175,7 @@ static void note_end(struct job *job, pid_t pid, int status)
   if (WIFSIGNALED(status))
     fprintf(stderr, "tutti run: rank %d (pid %d) was killed by signal %d (%s)\n", p, (int)pid, WTERMSIG(status),
             strsignal(WTERMSIG(status)));
-  else
-    fprintf(stderr, "tutti run: rank %d (pid %d) ended with status %d\n", p, (int)pid, code);
+  else fprintf(stderr, "tutti run: rank %d (pid %d) ended with status %d\n", p, (int)pid, code);
 }
 
 static void reap(struct job *job)

@@ -29,10 +29,9 @@ int command_info(int argc, char **argv)
 {
   if (argc > 1) {
     int help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
-    fprintf(help ? stdout : stderr,
-            "usage: tutti info\n\n"
-            "Prints version, build, every setting with value, source, meaning and range, the\n"
-            "hardware, and each transport with the reason if it is unusable.\n");
+    fprintf(help ? stdout : stderr, "usage: tutti info\n\n"
+                                    "Prints version, build, every setting with value, source, meaning and range, the\n"
+                                    "hardware, and each transport with the reason if it is unusable.\n");
     return help ? 0 : 2;
   }
   return tuttiInfo(stdout) == tuttiSuccess ? 0 : 1;

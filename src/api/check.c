@@ -37,14 +37,11 @@ tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm)
   tuttiResult_t result = tt_comm_check(comm);
   if (result != tuttiSuccess) return result;
   switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
-  case TT_COMM_READY:
-    return tuttiSuccess;
+  case TT_COMM_READY: return tuttiSuccess;
   case TT_COMM_CREATING:
     return tt_fail(tuttiInvalidArgument,
                    "comm is still being created: wait until tuttiCommGetAsyncError gives tuttiSuccess");
-  case TT_COMM_FINALIZED:
-    return tt_fail(tuttiInvalidUsage, "comm was finalized: it takes no more operations");
-  default:
-    return tt_comm_health(comm);
+  case TT_COMM_FINALIZED: return tt_fail(tuttiInvalidUsage, "comm was finalized: it takes no more operations");
+  default: return tt_comm_health(comm);
   }
 }

@@ -50,17 +50,18 @@ static tuttiResult_t dispatch(struct tuttiComm *comm, struct tuttiStream *stream
   return queue(comm, stream, binding);
 }
 
-tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
-                             tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream)
+tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
+                             tuttiComm_t comm, tuttiStream_t stream)
 {
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess) result = operation_check((int)type, (int)op);
   if (result == tuttiSuccess) result = buffers_check(sendbuff, recvbuff, count, tt_type_size((int)type));
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess) return tt_group_refuse(result);
-  struct tt_binding binding = {.call = {.count = count, .collective = TT_ALL_REDUCE, .type = (uint8_t)type,
-                                        .redop = (uint8_t)op, .root = -1},
-                               .in = sendbuff, .out = recvbuff};
+  struct tt_binding binding = {
+      .call = {.count = count, .collective = TT_ALL_REDUCE, .type = (uint8_t)type, .redop = (uint8_t)op, .root = -1},
+      .in = sendbuff,
+      .out = recvbuff};
   result = dispatch(comm, stream, &binding);
   return result == tuttiSuccess ? result : tt_group_refuse(result);
 }

@@ -38,8 +38,7 @@ static void print_hardware(FILE *out, const struct tt_settings *settings)
           host, (unsigned long long)tt_host_id(settings->host_id), cpu, tt_host_cores());
   if (tt_interface_choose(settings, &address, name) == tuttiSuccess)
     fprintf(out, "  interface  %s %s\n", name, tt_address_text(&address, text, sizeof text));
-  else
-    fprintf(out, "  interface  none: %s\n", tt_last_sentence());
+  else fprintf(out, "  interface  none: %s\n", tt_last_sentence());
 }
 
 static void print_transports(FILE *out, const struct tt_settings *settings)

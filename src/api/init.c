@@ -100,8 +100,7 @@ static tuttiResult_t init_checked(tuttiComm_t *out, struct tt_comm_spec *spec, c
   return init(out, spec);
 }
 
-tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, tuttiUniqueId id, int rank,
-                                      tuttiConfig_t *config)
+tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, tuttiUniqueId id, int rank, tuttiConfig_t *config)
 {
   struct tt_comm_spec spec = {.id = &id, .nranks = nranks, .rank = rank, .device = -1};
   tuttiResult_t result = init_checked(comm, &spec, config);

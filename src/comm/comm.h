@@ -23,9 +23,9 @@ struct tt_op {
   struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
   struct tt_binding binding;
   int started;
-  uint64_t since_ns;          /* nothing moved since; 0: not known */
+  uint64_t since_ns; /* nothing moved since; 0: not known */
   tuttiResult_t result;
-  _Atomic int done;           /* set last, with release */
+  _Atomic int done; /* set last, with release */
 };
 
 struct tt_plan_entry {
@@ -38,13 +38,13 @@ struct tuttiComm {
   int nranks, rank, device;
   struct tt_settings settings;
   char name[64];
-  int crowded;              /* more ranks than cores on this host */
+  int crowded; /* more ranks than cores on this host */
 
-  _Atomic int state;        /* enum tt_comm_state */
-  _Atomic int inside;       /* calls that may block are inside; tuttiCommAbort waits for them */
+  _Atomic int state;  /* enum tt_comm_state */
+  _Atomic int inside; /* calls that may block are inside; tuttiCommAbort waits for them */
   _Atomic int aborting;
-  _Atomic int owner;        /* 1: somebody moves this communicator now */
-  _Atomic int queued;       /* operations in the queue */
+  _Atomic int owner;  /* 1: somebody moves this communicator now */
+  _Atomic int queued; /* operations in the queue */
 
   struct tt_creation *creation; /* until ready */
   tuttiResult_t stillborn;      /* why creation failed */
@@ -65,10 +65,10 @@ struct tuttiComm {
   struct tt_plan_entry plans[TT_COMM_PLANS];
   int nplans;
 
-  uint64_t last_op;             /* number of the newest collective */
-  struct tt_op *first, *last;   /* the queue; guarded by tt_process.mutex */
-  struct tt_op *spare;          /* ops to use again; same guard */
-  struct tuttiComm *next_busy;  /* in the progress thread's list; same guard */
+  uint64_t last_op;            /* number of the newest collective */
+  struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
+  struct tt_op *spare;         /* ops to use again; same guard */
+  struct tuttiComm *next_busy; /* in the progress thread's list; same guard */
   int busy, holds_progress;
 };
 
@@ -93,8 +93,7 @@ void tt_creation_destroy(struct tt_creation *creation);
 tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding);
 
 /* A fresh op for the communicator, from its spares; NULL if out of memory. */
-struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream,
-                         const struct tt_binding *binding);
+struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
 void tt_op_give(struct tt_op *op);
 
 /* Puts ops (linked by next_of_group) in the queues of their communicators and streams, all at once. */

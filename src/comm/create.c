@@ -147,10 +147,13 @@ static tuttiResult_t creation_start(struct tuttiComm *comm, const struct tt_comm
 
   creation->began_ns = tt_now_ns();
   creation->deadline_ns = creation->began_ns + (uint64_t)comm->settings.init_timeout_ms * 1000000u;
-  struct tt_rendezvous_spec rendezvous = {.id = &creation->id, .nranks = comm->nranks, .rank = comm->rank,
+  struct tt_rendezvous_spec rendezvous = {.id = &creation->id,
+                                          .nranks = comm->nranks,
+                                          .rank = comm->rank,
                                           .agreement = tt_settings_wire_hash(&comm->settings),
                                           .host = tt_host_id(comm->settings.host_id),
-                                          .deadline_ns = creation->deadline_ns, .settings = &comm->settings};
+                                          .deadline_ns = creation->deadline_ns,
+                                          .settings = &comm->settings};
   result = tt_rendezvous_start(&creation->rendezvous, &rendezvous);
   if (result != tuttiSuccess) return result;
   struct member_card card;
@@ -223,10 +226,15 @@ static void pass_make(struct tuttiComm *comm)
 static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_card *cards)
 {
   struct tt_creation *creation = comm->creation;
-  comm->spec = (struct tt_transport_spec){
-      .nranks = comm->nranks, .rank = comm->rank, .lanes = (int)comm->settings.lanes,
-      .settings = &comm->settings, .pass = &comm->pass, .ip_door = comm->ip_door,
-      .local_door = comm->local_door, .hosts = comm->hosts, .pids = comm->pids};
+  comm->spec = (struct tt_transport_spec){.nranks = comm->nranks,
+                                          .rank = comm->rank,
+                                          .lanes = (int)comm->settings.lanes,
+                                          .settings = &comm->settings,
+                                          .pass = &comm->pass,
+                                          .ip_door = comm->ip_door,
+                                          .local_door = comm->local_door,
+                                          .hosts = comm->hosts,
+                                          .pids = comm->pids};
   for (int t = 0; t < creation->nwanted; t++) {
     char why[256];
     const char *reason = creation->wanted[t]->unusable(&comm->settings, why, sizeof why);
@@ -296,8 +304,7 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
       continue;
     }
     comm->transports[kept] = transport;
-    const char *blobs = comm->cards + (size_t)t * sizeof(struct transport_card) +
-                        offsetof(struct transport_card, blob);
+    const char *blobs = comm->cards + (size_t)t * sizeof(struct transport_card) + offsetof(struct transport_card, blob);
     if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, stride);
     if (result == tuttiSuccess && t > 0) result = decorate(comm, &comm->transports[kept]);
     kept++;
@@ -334,10 +341,16 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
   struct tt_member *members = tt_alloc((size_t)comm->nranks, sizeof *members);
   if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->nranks);
   for (int r = 0; r < comm->nranks; r++) member_unpack(creation, r, &members[r]);
-  struct tt_watch_spec spec = {.nranks = comm->nranks, .rank = comm->rank, .members = members, .pass = &comm->pass,
-                               .settings = &comm->settings, .local_door = comm->local_door, .name = comm->name,
+  struct tt_watch_spec spec = {.nranks = comm->nranks,
+                               .rank = comm->rank,
+                               .members = members,
+                               .pass = &comm->pass,
+                               .settings = &comm->settings,
+                               .local_door = comm->local_door,
+                               .name = comm->name,
                                .ip_door = creation->nhosts > 1 ? comm->ip_door : NULL,
-                               .timeout_ms = comm->settings.timeout_ms, .deadline_ns = creation->deadline_ns};
+                               .timeout_ms = comm->settings.timeout_ms,
+                               .deadline_ns = creation->deadline_ns};
   tuttiResult_t result = tt_watch_create(&comm->watch, &spec);
   tt_free(members);
   return result;
@@ -368,8 +381,12 @@ static const struct tt_price *price_find(const struct tuttiComm *comm)
 static tuttiResult_t after_watching(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
-  struct tt_exec_spec spec = {.nranks = comm->nranks, .rank = comm->rank, .lanes = (int)comm->settings.lanes,
-                              .transports = comm->transports, .ntransports = comm->ntransports, .watch = comm->watch};
+  struct tt_exec_spec spec = {.nranks = comm->nranks,
+                              .rank = comm->rank,
+                              .lanes = (int)comm->settings.lanes,
+                              .transports = comm->transports,
+                              .ntransports = comm->ntransports,
+                              .watch = comm->watch};
   tuttiResult_t result = tt_exec_create(&comm->exec, &spec);
   if (result == tuttiSuccess) result = tt_run_create(&comm->run, comm->exec);
   struct tt_table table = {0};
@@ -383,8 +400,7 @@ static void report(const struct tuttiComm *comm)
 {
   if (!tt_log_wants(TT_LOG_INFO)) return;
   int descriptors = 0;
-  for (int t = 0; t < comm->ntransports; t++)
-    descriptors += comm->transports[t]->ops->descriptors(comm->transports[t]);
+  for (int t = 0; t < comm->ntransports; t++) descriptors += comm->transports[t]->ops->descriptors(comm->transports[t]);
   for (int r = 0; r < comm->nranks; r++) {
     char text[200];
     const struct tt_transport *route = tt_exec_route(comm->exec, r);

@@ -157,8 +157,7 @@ static tuttiResult_t ops_run(struct group *all)
 
 tuttiResult_t tt_group_end(void)
 {
-  if (group.depth == 0)
-    return tt_fail(tuttiInvalidUsage, "tuttiGroupEnd without tuttiGroupStart in this thread");
+  if (group.depth == 0) return tt_fail(tuttiInvalidUsage, "tuttiGroupEnd without tuttiGroupStart in this thread");
   if (--group.depth) return tuttiSuccess;
   struct group all = group;
   group = (struct group){0};

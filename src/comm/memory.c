@@ -15,16 +15,15 @@ struct block {
 tuttiResult_t tt_memory_alloc(void **pointer, size_t size)
 {
   size_t page = 4096, len = size ? size : 1;
-  if (len > SIZE_MAX - page)
-    return tt_fail(tuttiSystemError, "size is %zu bytes: more than there is memory", size);
+  if (len > SIZE_MAX - page) return tt_fail(tuttiSystemError, "size is %zu bytes: more than there is memory", size);
   len = (len + page - 1) / page * page;
   struct block *block = tt_alloc(1, sizeof *block);
-  void *map = block ? mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)
-                    : MAP_FAILED;
+  void *map =
+      block ? mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) : MAP_FAILED;
   if (map == MAP_FAILED) {
     tt_free(block);
-    return tt_fail(tuttiSystemError, "no memory of %zu bytes: %s; free some, or raise the limit (ulimit -v)",
-                   size, strerror(errno));
+    return tt_fail(tuttiSystemError, "no memory of %zu bytes: %s; free some, or raise the limit (ulimit -v)", size,
+                   strerror(errno));
   }
   block->pointer = map;
   block->len = len;

@@ -16,12 +16,9 @@ tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm)
 tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
 {
   switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
-  case TT_COMM_CREATING:
-    return tuttiInProgress;
-  case TT_COMM_STILLBORN:
-    return tt_fail_quiet(comm->stillborn, comm->stillborn_sentence);
-  default:
-    break;
+  case TT_COMM_CREATING: return tuttiInProgress;
+  case TT_COMM_STILLBORN: return tt_fail_quiet(comm->stillborn, comm->stillborn_sentence);
+  default: break;
   }
   if (!atomic_load_explicit(tt_watch_failed(comm->watch), memory_order_acquire)) return tuttiSuccess;
   const struct tt_failure *failure = tt_watch_failure(comm->watch);
@@ -30,8 +27,7 @@ tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
 
 /* ---- plans ---- */
 
-static tuttiResult_t plan_make(struct tuttiComm *comm, int collective, int algo, int root,
-                               struct tt_plan **plan)
+static tuttiResult_t plan_make(struct tuttiComm *comm, int collective, int algo, int root, struct tt_plan **plan)
 {
   struct tt_shape shape = {.nranks = comm->nranks, .rank = comm->rank, .nblocks = 1, .root = root};
   shape.nblocks = tt_algos[algo].blocks(&shape);
@@ -60,8 +56,7 @@ static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding
   binding->block_bytes = comm->table.rows[row].block_bytes;
   for (int i = comm->nplans - 1; i >= 0; i--) {
     const struct tt_plan_entry *entry = &comm->plans[i];
-    if (entry->algo != algo || entry->root != binding->call.root ||
-        entry->collective != binding->call.collective)
+    if (entry->algo != algo || entry->root != binding->call.root || entry->collective != binding->call.collective)
       continue;
     *plan = entry->plan;
     return tuttiSuccess;
@@ -95,8 +90,7 @@ static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
     result = tt_run_poll(comm->run, &moved);
     if (result != tuttiInProgress) return result;
     if (atomic_load_explicit(&comm->aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
-    if (tt_waiter_pause(&waiter, moved))
-      tt_watch_compare(comm->watch, &binding->call, waiter.since_ns);
+    if (tt_waiter_pause(&waiter, moved)) tt_watch_compare(comm->watch, &binding->call, waiter.since_ns);
   }
 }
 
@@ -122,17 +116,15 @@ static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding 
 tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
-  tuttiResult_t result = atomic_load_explicit(&comm->queued, memory_order_acquire)
-                             ? run_queued(comm, binding)
-                             : run_now(comm, binding);
+  tuttiResult_t result =
+      atomic_load_explicit(&comm->queued, memory_order_acquire) ? run_queued(comm, binding) : run_now(comm, binding);
   tt_comm_exit(comm);
   return result;
 }
 
 /* ---- the queue ---- */
 
-struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream,
-                         const struct tt_binding *binding)
+struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
 {
   pthread_mutex_lock(&tt_process.mutex);
   struct tt_op *op = comm->spare;

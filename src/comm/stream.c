@@ -8,7 +8,7 @@
 
 struct progress {
   pthread_t thread;
-  pthread_cond_t wake;      /* with tt_process.mutex */
+  pthread_cond_t wake; /* with tt_process.mutex */
   int holds, stopping, running;
   struct tuttiComm *first, *last; /* communicators with work */
   int ncomms;

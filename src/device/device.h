@@ -16,6 +16,16 @@
 /* 0: finished already. Otherwise poll it until it is done, exactly once to success. */
 typedef uint64_t tt_ticket;
 
+/* One reduction, as the arguments of a kernel of reduce.h. */
+struct tt_reduction {
+  int redop, type;
+  void *dst;
+  const void *const *sources;
+  int nsrc;
+  size_t count;
+  const struct tt_reduce_arg *arg;
+};
+
 struct tt_device {
   const char *name;
   int host; /* 1: the CPU may read and write this memory itself, and work ends at once */
@@ -35,10 +45,9 @@ struct tt_device {
                         tt_ticket *ticket);
 
   /* As a kernel of reduce.h; dst and any source may be host memory, under the same rules
-   * as in copy. The array of sources and *arg are copied before it returns. */
-  tuttiResult_t (*reduce)(const struct tt_device *device, int redop, int type, void *dst,
-                          const void *const *sources, int nsrc, size_t count,
-                          const struct tt_reduce_arg *arg, tt_ticket *ticket);
+   * as in copy. All that `what` points to is copied before it returns. */
+  tuttiResult_t (*reduce)(const struct tt_device *device, const struct tt_reduction *what,
+                          tt_ticket *ticket);
 
   /* tuttiInProgress, or the ticket is gone: tuttiSuccess, or an error. */
   tuttiResult_t (*poll)(const struct tt_device *device, tt_ticket ticket);

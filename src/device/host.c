@@ -32,16 +32,15 @@ static tuttiResult_t host_copy(const struct tt_device *device, void *dst, const 
   return tuttiSuccess;
 }
 
-static tuttiResult_t host_reduce(const struct tt_device *device, int redop, int type, void *dst,
-                                 const void *const *sources, int nsrc, size_t count,
-                                 const struct tt_reduce_arg *arg, tt_ticket *ticket)
+static tuttiResult_t host_reduce(const struct tt_device *device, const struct tt_reduction *what,
+                                 tt_ticket *ticket)
 {
   (void)device;
-  tt_reduce_fn kernel = tt_reduce_kernel(redop, type);
+  tt_reduce_fn kernel = tt_reduce_kernel(what->redop, what->type);
   if (!kernel)
     return tt_fail(tuttiInternalError, "no kernel reduces %s (type %d) with %s (op %d)",
-                   tt_type_name(type), type, tt_redop_name(redop), redop);
-  kernel(dst, sources, nsrc, count, arg);
+                   tt_type_name(what->type), what->type, tt_redop_name(what->redop), what->redop);
+  kernel(what->dst, what->sources, what->nsrc, what->count, what->arg);
   *ticket = 0;
   return tuttiSuccess;
 }

@@ -28,8 +28,7 @@ tuttiResult_t tt_exec_create(struct tt_exec **out, const struct tt_exec_spec *sp
   tuttiResult_t result = tuttiSuccess;
   if (!exec->routes || !exec->open)
     result = tt_fail(tuttiSystemError, "out of memory for the routes to %d ranks", spec->nranks);
-  for (int peer = 0; result == tuttiSuccess && peer < spec->nranks; peer++)
-    result = route_find(exec, spec, peer);
+  for (int peer = 0; result == tuttiSuccess && peer < spec->nranks; peer++) result = route_find(exec, spec, peer);
   if (result != tuttiSuccess) {
     tt_exec_destroy(exec);
     return result;

@@ -23,7 +23,7 @@ struct tt_exec_spec {
   int nranks, rank, lanes;
   struct tt_transport **transports; /* in order of preference; borrowed; all connected */
   int ntransports;
-  struct tt_watch *watch;           /* borrowed */
+  struct tt_watch *watch; /* borrowed */
 };
 
 /* Errors: tuttiSystemError; tuttiInvalidUsage if no transport reaches some rank (named). */
@@ -44,10 +44,10 @@ int32_t tt_plan_blocks(const struct tt_plan *plan);
 
 /* What a run is bound to. */
 struct tt_binding {
-  struct tt_call call;   /* call.op is set */
+  struct tt_call call; /* call.op is set */
   const void *in;
-  void *out;             /* equal to in: in place */
-  size_t block_bytes;    /* longest block of a segment, agreed by all ranks, > 0 */
+  void *out;          /* equal to in: in place */
+  size_t block_bytes; /* longest block of a segment, agreed by all ranks, > 0 */
 };
 
 struct tt_run; /* state of one operation; reusable: starting it again allocates nothing */
@@ -58,8 +58,7 @@ void tt_run_destroy(struct tt_run *run); /* NULL is allowed */
 
 /* Binds the run. Publishes the call. The plan and the buffers must live until poll is not
  * tuttiInProgress. Errors: tuttiSystemError if scratch has to grow and cannot. */
-tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan,
-                           const struct tt_binding *binding);
+tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding);
 
 /* Moves what can be moved: tuttiInProgress; tuttiSuccess: done; else the communicator's failure,
  * which is recorded in watch. *moved is set to 1 if anything went on (else left alone). */
@@ -70,10 +69,10 @@ const struct tt_call *tt_run_call(const struct tt_run *run);
 /* How a thread waits: spins, yields if ranks outnumber cores, then sleeps, longer and
  * longer; looks at the clock only after about 2 us. */
 struct tt_waiter {
-  uint32_t idle;       /* looks in vain since something moved */
-  int crowded;         /* more ranks than cores on this host */
-  uint64_t since_ns;   /* 0: clock not read yet */
-  uint64_t look_ns;    /* next time to compare calls */
+  uint32_t idle;     /* looks in vain since something moved */
+  int crowded;       /* more ranks than cores on this host */
+  uint64_t since_ns; /* 0: clock not read yet */
+  uint64_t look_ns;  /* next time to compare calls */
 };
 
 void tt_waiter_init(struct tt_waiter *waiter, int crowded);

@@ -15,9 +15,9 @@ struct plan_link {
 
 struct tt_plan {
   struct tt_schedule schedule;
-  uint64_t *wait;           /* per step: bit k: step i - 1 - k must have finished */
-  int32_t *source_link;     /* per operand: index into links if it is a MESSAGE, else -1 */
-  int32_t *peer_link;       /* per entry of schedule.peers: index into links */
+  uint64_t *wait;       /* per step: bit k: step i - 1 - k must have finished */
+  int32_t *source_link; /* per operand: index into links if it is a MESSAGE, else -1 */
+  int32_t *peer_link;   /* per entry of schedule.peers: index into links */
   struct plan_link *links;
   int32_t nlinks, nchannels;
 };
@@ -31,15 +31,15 @@ struct cursor {
 
 /* One segment under way on one lane. */
 struct strand {
-  int32_t head;               /* oldest unfinished step */
-  uint64_t active, finished;  /* bit k: step head + k */
-  size_t segment;             /* number of the segment; next one is segment + lanes */
-  size_t start, count;        /* its elements */
-  size_t base, more;          /* its blocks: base elements each, the first `more` one more */
+  int32_t head;              /* oldest unfinished step */
+  uint64_t active, finished; /* bit k: step head + k */
+  size_t segment;            /* number of the segment; next one is segment + lanes */
+  size_t start, count;       /* its elements */
+  size_t base, more;         /* its blocks: base elements each, the first `more` one more */
   char *scratch;
-  char *bounce;               /* TT_WINDOW pieces of BOUNCE_BYTES; NULL for host memory */
-  struct tt_link **links;     /* per plan link, on this lane */
-  size_t *sent;               /* per entry of schedule.peers: bytes handed over */
+  char *bounce;                     /* TT_WINDOW pieces of BOUNCE_BYTES; NULL for host memory */
+  struct tt_link **links;           /* per plan link, on this lane */
+  size_t *sent;                     /* per entry of schedule.peers: bytes handed over */
   struct cursor cursors[TT_WINDOW]; /* of step i at i mod TT_WINDOW */
 };
 
@@ -52,16 +52,16 @@ struct tt_run {
   enum run_state state;
   struct tt_binding binding;
   struct tt_head head;
-  size_t element;             /* bytes */
-  size_t segment_count;       /* elements of a full segment */
+  size_t element;       /* bytes */
+  size_t segment_count; /* elements of a full segment */
   size_t nsegments;
-  size_t slot_bytes;          /* of scratch */
-  int nstrands;               /* lanes this run uses */
-  int busy;                   /* strands not done yet */
-  int opened;                 /* links opened so far, lane by lane */
+  size_t slot_bytes; /* of scratch */
+  int nstrands;      /* lanes this run uses */
+  int busy;          /* strands not done yet */
+  int opened;        /* links opened so far, lane by lane */
   struct tt_link *broken;
   int32_t link_room, peer_room; /* of each strand */
-  size_t scratch_room;        /* bytes of each strand, on scratch_device */
+  size_t scratch_room;          /* bytes of each strand, on scratch_device */
   const struct tt_device *scratch_device;
   struct strand strands[TT_MAX_LANES];
 };
@@ -84,8 +84,7 @@ enum tried { TRIED_NOTHING, TRIED_MOVED, TRIED_FINISHED, TRIED_ERROR };
 void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index);
 
 /* Moves a step; on TRIED_ERROR *result is the code, or tuttiInProgress with run->broken set. */
-enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index,
-                        tuttiResult_t *result);
+enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result);
 
 /* Bytes the step is about, in this segment. */
 static inline size_t step_start(const struct strand *strand, int32_t block)
@@ -93,11 +92,9 @@ static inline size_t step_start(const struct strand *strand, int32_t block)
   size_t b = (size_t)block;
   return strand->base * b + (b < strand->more ? b : strand->more);
 }
-static inline size_t step_bytes(const struct tt_run *run, const struct strand *strand,
-                                const struct tt_step *step)
+static inline size_t step_bytes(const struct tt_run *run, const struct strand *strand, const struct tt_step *step)
 {
-  return (step_start(strand, step->first + step->nblocks) - step_start(strand, step->first)) *
-         run->element;
+  return (step_start(strand, step->first + step->nblocks) - step_start(strand, step->first)) * run->element;
 }
 
 #endif

@@ -40,8 +40,7 @@ static tuttiResult_t order_steps(struct tt_plan *plan)
   if (!order) return tt_fail(tuttiSystemError, "out of memory for a plan");
   tt_order_derive(&plan->schedule, order);
   /* Links take bytes for good, so "handed over" and "finished" are the same moment. */
-  for (int32_t i = 0; i < plan->schedule.nsteps; i++)
-    plan->wait[i] = order[i].finished | order[i].started;
+  for (int32_t i = 0; i < plan->schedule.nsteps; i++) plan->wait[i] = order[i].finished | order[i].started;
   tt_free(order);
   return tuttiSuccess;
 }

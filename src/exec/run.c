@@ -102,8 +102,7 @@ static const struct tt_device *device_of_call(const struct tt_binding *binding)
   return device->host ? tt_device_of(binding->out) : device;
 }
 
-tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan,
-                           const struct tt_binding *binding)
+tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding)
 {
   size_t nblocks = (size_t)plan->schedule.shape.nblocks, count = binding->call.count;
   run->plan = plan;
@@ -126,8 +125,7 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan,
   size_t lanes = (size_t)(run->exec->lanes / plan->nchannels);
   run->nstrands = (int)(run->nsegments < lanes ? run->nsegments : lanes);
   tuttiResult_t result = strands_ensure(run);
-  if (result == tuttiSuccess)
-    result = scratch_ensure(run, (size_t)plan->schedule.nslots * run->slot_bytes);
+  if (result == tuttiSuccess) result = scratch_ensure(run, (size_t)plan->schedule.nslots * run->slot_bytes);
   if (result != tuttiSuccess) return result;
 
   for (int s = 0; s < run->nstrands; s++) {
@@ -257,12 +255,9 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
     *moved = 1;
     return strands_move(run, moved);
   }
-  case RUN_MOVING:
-    return strands_move(run, moved);
-  case RUN_SUSPECT:
-    return tt_watch_suspect(exec->watch, run->broken->peer, run->binding.call.op, run->broken->why);
-  default:
-    return tt_fail(tuttiInternalError, "an operation was polled that was not started");
+  case RUN_MOVING: return strands_move(run, moved);
+  case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->binding.call.op, run->broken->why);
+  default: return tt_fail(tuttiInternalError, "an operation was polled that was not started");
   }
 }
 

@@ -5,19 +5,14 @@
 
 #include "exec/internal.h"
 
-static char *place(const struct tt_run *run, const struct strand *strand,
-                   const struct tt_operand *operand)
+static char *place(const struct tt_run *run, const struct strand *strand, const struct tt_operand *operand)
 {
   size_t block = (size_t)operand->at;
   switch (operand->place) {
-  case TT_IN:
-    return (char *)run->binding.in + (strand->start + step_start(strand, operand->at)) * run->element;
-  case TT_OUT:
-    return (char *)run->binding.out + (strand->start + step_start(strand, operand->at)) * run->element;
-  case TT_SCRATCH:
-    return strand->scratch + block * run->slot_bytes;
-  default:
-    return NULL;
+  case TT_IN: return (char *)run->binding.in + (strand->start + step_start(strand, operand->at)) * run->element;
+  case TT_OUT: return (char *)run->binding.out + (strand->start + step_start(strand, operand->at)) * run->element;
+  case TT_SCRATCH: return strand->scratch + block * run->slot_bytes;
+  default: return NULL;
   }
 }
 
@@ -40,8 +35,7 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index)
 }
 
 /* A link function failed: a mismatch is recorded at once, a broken link is looked into by run.c. */
-static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t code,
-                              tuttiResult_t *result)
+static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t code, tuttiResult_t *result)
 {
   if (code == TT_LINK_MISMATCH) {
     const struct tt_call *theirs = link->seen_call.op ? &link->seen_call : NULL;
@@ -53,16 +47,22 @@ static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t 
   return TRIED_ERROR;
 }
 
-/* Offers bytes [sent, ready) of `from` to every peer of the step; *all: everyone has `len`. */
-static enum tried offer(struct tt_run *run, struct strand *strand, const struct tt_step *step,
-                        const char *from, size_t base, size_t ready, tuttiResult_t *result)
+/* What lies ready to be sent: bytes [base, ready) of the message, at `data`. */
+struct piece {
+  const char *data;
+  size_t base, ready;
+};
+
+/* Offers the piece to every peer of the step that has not got it. */
+static enum tried offer(struct tt_run *run, struct strand *strand, const struct tt_step *step, struct piece piece,
+                        tuttiResult_t *result)
 {
   enum tried tried = TRIED_NOTHING;
   for (int32_t k = step->to; k < step->to + step->nto; k++) {
     size_t *sent = &strand->sent[k];
-    if (*sent >= ready) continue;
+    if (*sent >= piece.ready) continue;
     struct tt_link *link = strand->links[run->plan->peer_link[k]];
-    ssize_t n = link->ops->send(link, from + (*sent - base), ready - *sent);
+    ssize_t n = link->ops->send(link, piece.data + (*sent - piece.base), piece.ready - *sent);
     if (n < 0) return link_failed(run, link, n, result);
     if (n > 0) tried = TRIED_MOVED;
     *sent += (size_t)n;
@@ -91,8 +91,7 @@ static int ticket_done(struct tt_run *run, struct cursor *cursor, tuttiResult_t 
 }
 
 /* A plain send from memory the CPU cannot touch: piece by piece through the bounce buffer. */
-static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t index,
-                              tuttiResult_t *result)
+static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
@@ -111,26 +110,25 @@ static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t
     cursor->done += cursor->pending;
     cursor->pending = 0;
   }
-  size_t base = cursor->done - ((cursor->done - 1) % BOUNCE_BYTES + 1);
-  enum tried tried = offer(run, strand, step, bounce, base, cursor->done, result);
+  struct piece piece = {bounce, (cursor->done - 1) / BOUNCE_BYTES * BOUNCE_BYTES, cursor->done};
+  enum tried tried = offer(run, strand, step, piece, result);
   if (tried != TRIED_ERROR && sent_to_all(strand, step, len) == len) return TRIED_FINISHED;
   return tried;
 }
 
-static enum tried send_plain(struct tt_run *run, struct strand *strand, int32_t index,
-                             tuttiResult_t *result)
+static enum tried send_plain(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   const char *from = place(run, strand, &run->plan->schedule.operands[step->src]);
   size_t len = step_bytes(run, strand, step);
-  enum tried tried = offer(run, strand, step, from, 0, len, result);
+  enum tried tried = offer(run, strand, step, (struct piece){from, 0, len}, result);
   if (tried != TRIED_ERROR && sent_to_all(strand, step, len) == len) return TRIED_FINISHED;
   return tried;
 }
 
 /* Where the sources of a step lie at byte `done`, and how many bytes all of them have. */
-static ssize_t sources_look(struct tt_run *run, struct strand *strand, const struct tt_step *step,
-                            size_t done, const void **sources)
+static ssize_t sources_look(struct tt_run *run, struct strand *strand, const struct tt_step *step, size_t done,
+                            const void **sources)
 {
   size_t n = step_bytes(run, strand, step) - done;
   for (int k = 0; k < step->nsrc; k++) {
@@ -150,8 +148,7 @@ static ssize_t sources_look(struct tt_run *run, struct strand *strand, const str
   return (ssize_t)n;
 }
 
-static void sources_consume(struct tt_run *run, struct strand *strand, const struct tt_step *step,
-                            size_t len)
+static void sources_consume(struct tt_run *run, struct strand *strand, const struct tt_step *step, size_t len)
 {
   for (int k = 0; k < step->nsrc; k++) {
     int32_t l = run->plan->source_link[step->src + k];
@@ -162,21 +159,20 @@ static void sources_consume(struct tt_run *run, struct strand *strand, const str
 }
 
 /* Starts combining the next n bytes. */
-static tuttiResult_t combine(struct tt_run *run, const struct tt_step *step, char *dst,
-                             const void **sources, struct cursor *cursor)
+static tuttiResult_t combine(struct tt_run *run, const struct tt_step *step, char *dst, const void **sources,
+                             struct cursor *cursor)
 {
   const struct tt_device *device = run->device;
   size_t n = cursor->pending;
   if (step->nsrc == 1)
     return dst == sources[0] ? tuttiSuccess : device->copy(device, dst, sources[0], n, &cursor->ticket);
   uint32_t raw = 0;
-  for (int k = 0; k < step->nsrc; k++)
-    raw |= (uint32_t)run->plan->schedule.operands[step->src + k].raw << k;
+  for (int k = 0; k < step->nsrc; k++) raw |= (uint32_t)run->plan->schedule.operands[step->src + k].raw << k;
   struct tt_reduce_arg arg;
   int redop = run->binding.call.redop, type = run->binding.call.type;
   tt_reduce_arg_make(&arg, redop, run->exec->nranks, raw, step->is_final);
-  return device->reduce(device, redop, type, dst, sources, step->nsrc, n / run->element, &arg,
-                        &cursor->ticket);
+  const struct tt_reduction what = {redop, type, dst, sources, step->nsrc, n / run->element, &arg};
+  return device->reduce(device, &what, &cursor->ticket);
 }
 
 /* One piece of a step with a dst: sources -> dst. */
@@ -210,13 +206,11 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
   return TRIED_MOVED;
 }
 
-enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index,
-                        tuttiResult_t *result)
+enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   if (step->dst.place == TT_NOWHERE)
-    return run->device->host ? send_plain(run, strand, index, result)
-                             : send_staged(run, strand, index, result);
+    return run->device->host ? send_plain(run, strand, index, result) : send_staged(run, strand, index, result);
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
   size_t len = step_bytes(run, strand, step);
   enum tried tried = TRIED_NOTHING;
@@ -225,7 +219,8 @@ enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index
     if (tried == TRIED_ERROR) return tried;
   }
   if (step->nto) {
-    enum tried offered = offer(run, strand, step, place(run, strand, &step->dst), 0, cursor->done, result);
+    struct piece piece = {place(run, strand, &step->dst), 0, cursor->done};
+    enum tried offered = offer(run, strand, step, piece, result);
     if (offered > tried) tried = offered;
     if (tried == TRIED_ERROR) return tried;
   }

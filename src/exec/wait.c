@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "exec/exec.h"
 
-#define SPIN_LOOKS 64          /* about 2 us of looking before the clock is read */
-#define YIELD_AFTER_NS 100000  /* ranks fit on the cores: spin this long before yielding */
+#define SPIN_LOOKS 64         /* about 2 us of looking before the clock is read */
+#define YIELD_AFTER_NS 100000 /* ranks fit on the cores: spin this long before yielding */
 #define SLEEP_AFTER_NS 20000000
 #define SLEEP_LONGEST_NS 1000000
 #define LOOK_EVERY_NS 1000000
@@ -16,12 +16,9 @@ void tt_waiter_init(struct tt_waiter *waiter, int crowded)
  * 16 to 25 us where a yield costs 1.2 us, so sleep late. */
 static void rest(const struct tt_waiter *waiter, uint64_t waited_ns)
 {
-  if (waited_ns > SLEEP_AFTER_NS)
-    tt_sleep_ns(waited_ns / 64 < SLEEP_LONGEST_NS ? waited_ns / 64 : SLEEP_LONGEST_NS);
-  else if (waiter->crowded || waited_ns > YIELD_AFTER_NS)
-    sched_yield();
-  else
-    tt_cpu_relax();
+  if (waited_ns > SLEEP_AFTER_NS) tt_sleep_ns(waited_ns / 64 < SLEEP_LONGEST_NS ? waited_ns / 64 : SLEEP_LONGEST_NS);
+  else if (waiter->crowded || waited_ns > YIELD_AFTER_NS) sched_yield();
+  else tt_cpu_relax();
 }
 
 int tt_waiter_pause(struct tt_waiter *waiter, int moved)
@@ -33,10 +30,8 @@ int tt_waiter_pause(struct tt_waiter *waiter, int moved)
   }
   if (++waiter->idle < SPIN_LOOKS) {
     /* With more ranks than cores the peer may need this very core: look a few times, then yield. */
-    if (waiter->crowded && waiter->idle % 8 == 0)
-      sched_yield();
-    else
-      tt_cpu_relax();
+    if (waiter->crowded && waiter->idle % 8 == 0) sched_yield();
+    else tt_cpu_relax();
     return 0;
   }
   uint64_t now = tt_now_ns();

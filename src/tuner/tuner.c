@@ -22,19 +22,17 @@ const struct tt_price *tt_price_shipped(const char *transport)
   return &shipped[n - 1].price;
 }
 
-static double price_of_rank(const struct tt_algo *algo, const struct tt_price *price,
-                            const struct tt_shape *shape, double mib)
+static double price_of_rank(const struct tt_algo *algo, const struct tt_price *price, const struct tt_shape *shape,
+                            double mib)
 {
   struct tt_cost cost;
   algo->claim(shape, &cost);
   double block = mib / shape->nblocks;
-  return (double)cost.messages * price->alpha_us +
-         (double)cost.blocks * block * price->beta_us_per_mib +
+  return (double)cost.messages * price->alpha_us + (double)cost.blocks * block * price->beta_us_per_mib +
          (double)(cost.reductions + (cost.slots ? cost.blocks : 0)) * block * price->gamma_us_per_mib;
 }
 
-double tt_price_all_reduce(const struct tt_algo *algo, const struct tt_price *price, int nranks,
-                           uint64_t bytes)
+double tt_price_all_reduce(const struct tt_algo *algo, const struct tt_price *price, int nranks, uint64_t bytes)
 {
   struct tt_shape shape = {.nranks = nranks, .rank = 0, .nblocks = 1, .root = -1};
   shape.nblocks = algo->blocks(&shape);
@@ -63,8 +61,7 @@ static tuttiResult_t forced_find(const char *name, int nranks, int *index)
       continue;
     }
     const char *why = why_illegal(&tt_algos[a], nranks);
-    if (why)
-      return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO=%s is not legal for %d ranks: %s", name, nranks, why);
+    if (why) return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO=%s is not legal for %d ranks: %s", name, nranks, why);
     *index = a;
     return tuttiSuccess;
   }
@@ -86,8 +83,8 @@ static int cheapest(const struct tt_price *price, int nranks, uint64_t bytes)
   return best;
 }
 
-tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
-                            const struct tt_price *price, int nranks)
+tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_price *price,
+                            int nranks)
 {
   int forced = -1;
   if (settings->algo[0]) {

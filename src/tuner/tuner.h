@@ -34,14 +34,13 @@ struct tt_table {
 };
 
 /* Predicted time of one all-reduce of `bytes` by `algo`: the slower of the first and the last rank. */
-double tt_price_all_reduce(const struct tt_algo *algo, const struct tt_price *price, int nranks,
-                           uint64_t bytes);
+double tt_price_all_reduce(const struct tt_algo *algo, const struct tt_price *price, int nranks, uint64_t bytes);
 
 /* Fills the table for all-reduce. settings->algo forces one algorithm, settings->segment_bytes the block.
  * Errors: tuttiInvalidArgument: TUTTI_ALGO names no algorithm (the sentence lists them), or one that is not
  * legal for this number of ranks (the sentence says why). */
-tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
-                            const struct tt_price *price, int nranks);
+tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_price *price,
+                            int nranks);
 
 /* Checks a table that came from another rank. 1 if it can be used. */
 int tt_table_valid(const struct tt_table *table);

@@ -22,8 +22,8 @@
 #define ABSENT 3 /* in trials of the start-up: never comes, so that the others wait */
 
 struct trial {
-  size_t count;       /* elements of each all-reduce; 0: the victim dies in start-up */
-  size_t touched;     /* bytes that the victim holds */
+  size_t count;   /* elements of each all-reduce; 0: the victim dies in start-up */
+  size_t touched; /* bytes that the victim holds */
   int forks, idle;
   /* shared with the processes */
   _Atomic int victim_in; /* the victim is inside its call, or about to be */

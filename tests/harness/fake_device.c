@@ -237,15 +237,14 @@ static tuttiResult_t fake_copy(const struct tt_device *device, void *dst, const 
   return start(fake_of(device), &work, ticket);
 }
 
-static tuttiResult_t fake_reduce(const struct tt_device *device, int redop, int type, void *dst,
-                                 const void *const *sources, int nsrc, size_t count,
-                                 const struct tt_reduce_arg *arg, tt_ticket *ticket)
+static tuttiResult_t fake_reduce(const struct tt_device *device, const struct tt_reduction *what,
+                                 tt_ticket *ticket)
 {
-  struct work work = {.is_reduce = 1, .redop = redop, .type = type, .dst = dst,
-                      .count = count, .len = count * tt_type_size(type)};
-  if (nsrc >= 1 && nsrc <= TT_REDUCE_SOURCES) work.nsrc = nsrc;
-  for (int k = 0; k < work.nsrc; k++) work.sources[k] = sources[k];
-  if (arg) work.arg = *arg;
+  struct work work = {.is_reduce = 1, .redop = what->redop, .type = what->type, .dst = what->dst,
+                      .count = what->count, .len = what->count * tt_type_size(what->type)};
+  if (what->nsrc >= 1 && what->nsrc <= TT_REDUCE_SOURCES) work.nsrc = what->nsrc;
+  for (int k = 0; k < work.nsrc; k++) work.sources[k] = what->sources[k];
+  if (what->arg) work.arg = *what->arg;
   return start(fake_of(device), &work, ticket);
 }
 

@@ -26,8 +26,8 @@ void *ranks_shared(unsigned long len)
 
 void ranks_complain(const struct ranks *self, const char *file, int line, const char *condition)
 {
-  fprintf(stderr, "rank %d of %d: %s:%d: not true: %s (last error: %s)\n", self->rank, self->nranks, file,
-          line, condition, tuttiGetLastError(NULL));
+  fprintf(stderr, "rank %d of %d: %s:%d: not true: %s (last error: %s)\n", self->rank, self->nranks, file, line,
+          condition, tuttiGetLastError(NULL));
 }
 
 static void pause_ms(long ms)
@@ -120,8 +120,8 @@ int ranks_run_threads(int nranks, ranks_body body, void *argument, int limit_s)
   int bad = 0;
   alarm((unsigned)limit_s);
   for (int rank = 0; rank < nranks; rank++) {
-    threads[rank] = (struct thread){.board = &board, .rank = rank, .nranks = nranks, .body = body,
-                                    .argument = argument};
+    threads[rank] =
+        (struct thread){.board = &board, .rank = rank, .nranks = nranks, .body = body, .argument = argument};
     pthread_create(&threads[rank].handle, NULL, thread_main, &threads[rank]);
   }
   for (int rank = 0; rank < nranks; rank++) {

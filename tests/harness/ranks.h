@@ -29,12 +29,12 @@ int ranks_wait(int pid, int limit_s);
 /* Memory shared by all processes started later; zeroed. */
 void *ranks_shared(unsigned long len);
 
-#define RANKS_CHECK(condition)                                                              \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      ranks_complain(self, __FILE__, __LINE__, #condition);                                 \
-      return 1;                                                                             \
-    }                                                                                       \
+#define RANKS_CHECK(condition)                              \
+  do {                                                      \
+    if (!(condition)) {                                     \
+      ranks_complain(self, __FILE__, __LINE__, #condition); \
+      return 1;                                             \
+    }                                                       \
   } while (0)
 void ranks_complain(const struct ranks *self, const char *file, int line, const char *condition);
 

@@ -44,7 +44,10 @@ static void put(void *buffer, size_t i, int type, double value)
   switch (type) {
   case tuttiFloat32: memcpy(at, &single, 4); return;
   case tuttiFloat64: memcpy(at, &value, 8); return;
-  case tuttiFloat16: case tuttiBfloat16: case tuttiFloat8e4m3: case tuttiFloat8e5m2:
+  case tuttiFloat16:
+  case tuttiBfloat16:
+  case tuttiFloat8e4m3:
+  case tuttiFloat8e5m2:
     bits = tt_float_from_fp32(type, single);
     memcpy(at, &bits, tt_type_size(type));
     return;
@@ -115,7 +118,7 @@ static int all_kinds(const struct ranks *self)
         int thirds = op == tuttiAvg && (self->nranks & (self->nranks - 1));
         if (thirds && is_small_float) continue; /* rounds at every hop */
         if (thirds && (type == tuttiFloat32 || type == tuttiFloat64)) trial.ulps = 2;
-        if (fp8 && self->nranks > 2 && op != tuttiMax && op != tuttiMin) continue; /* not exact */
+        if (fp8 && self->nranks > 2 && op != tuttiMax && op != tuttiMin) continue;                     /* not exact */
         if ((type == tuttiInt8 || type == tuttiUint8) && op == tuttiAvg && self->nranks > 4) continue; /* wraps */
         if (counts[c] > 5000 && (type + op) % 3) continue;
         if (check_one(self, comm, &trial)) return 1;
@@ -144,8 +147,7 @@ static void run_all(const char *transport, ranks_body body, int largest)
   setenv("TUTTI_TRANSPORTS", transport, 1);
   for (int a = 0; a < 3; a++) {
     setenv("TUTTI_ALGO", algos[a], 1);
-    for (int nranks = 1; nranks <= largest; nranks++)
-      assert_int_equal(ranks_run_processes(nranks, body, NULL, 120), 0);
+    for (int nranks = 1; nranks <= largest; nranks++) assert_int_equal(ranks_run_processes(nranks, body, NULL, 120), 0);
   }
   unsetenv("TUTTI_ALGO");
 }

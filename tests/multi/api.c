@@ -61,12 +61,14 @@ static int refusals_leave_the_communicator_usable_body(const struct ranks *self)
   char bytes[256] = {0};
   RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, (tuttiComm_t)(void *)bytes, NULL) ==
               tuttiInvalidArgument);
-  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, comm, (tuttiStream_t)(void *)bytes) == tuttiInvalidArgument &&
+  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, comm, (tuttiStream_t)(void *)bytes) ==
+                  tuttiInvalidArgument &&
               says("stream"));
   fill(in, COUNT, self->rank);
   RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
   RANKS_CHECK(is_sum(out, COUNT, self->nranks));
-  RANKS_CHECK(tuttiAllReduce(NULL, NULL, 0, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess); /* count 0 reads nothing */
+  RANKS_CHECK(tuttiAllReduce(NULL, NULL, 0, tuttiFloat, tuttiSum, comm, NULL) ==
+              tuttiSuccess); /* count 0 reads nothing */
   tuttiResult_t state;
   RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiSuccess);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
@@ -287,8 +289,8 @@ static void *use_a_communicator(void *context)
   pair->wrong = tuttiCommInitRank(&comm, 2, pair->id, pair->rank) != tuttiSuccess;
   for (int k = 0; k < 100 && !pair->wrong; k++) {
     fill(data, COUNT, pair->rank);
-    pair->wrong = tuttiAllReduce(data, data, COUNT, tuttiFloat, tuttiSum, comm, NULL) != tuttiSuccess ||
-                  !is_sum(data, COUNT, 2);
+    pair->wrong =
+        tuttiAllReduce(data, data, COUNT, tuttiFloat, tuttiSum, comm, NULL) != tuttiSuccess || !is_sum(data, COUNT, 2);
   }
   if (!pair->wrong) pair->wrong = tuttiCommDestroy(comm) != tuttiSuccess;
   return NULL;

@@ -136,8 +136,8 @@ static void reduce_gives_what_the_host_gives(void **state)
     const void *sources[2] = {memory, b}; /* dst is a source; the other is host memory */
     tt_reduce_arg_make(&arg, tuttiAvg, 4, 1, 1);
     fake_device_write(device, memory, a, sizeof a);
-    assert_int_equal(device->reduce(device, tuttiAvg, tuttiFloat32, memory, sources, 2, 16, &arg,
-                                    &ticket), tuttiSuccess);
+    const struct tt_reduction what = {tuttiAvg, tuttiFloat32, memory, sources, 2, 16, &arg};
+    assert_int_equal(device->reduce(device, &what, &ticket), tuttiSuccess);
     sources[0] = sources[1] = NULL; /* copied before it returned */
     memset(&arg, 0, sizeof arg);
     wait_for(device, ticket);

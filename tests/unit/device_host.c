@@ -46,8 +46,8 @@ static void reduce_runs_the_kernel_at_once(void **state)
   struct tt_reduce_arg arg;
   tt_ticket ticket = 77;
   tt_reduce_arg_make(&arg, tuttiSum, 3, 7, 1);
-  assert_int_equal(host->reduce(host, tuttiSum, tuttiInt32, result, sources, 3, 2, &arg, &ticket),
-                   tuttiSuccess);
+  const struct tt_reduction what = {tuttiSum, tuttiInt32, result, sources, 3, 2, &arg};
+  assert_int_equal(host->reduce(host, &what, &ticket), tuttiSuccess);
   assert_true(ticket == 0);
   assert_int_equal(result[0], 111);
   assert_int_equal(result[1], 215);
@@ -60,8 +60,8 @@ static void unknown_reductions_and_tickets_are_errors(void **state)
   int32_t value = 3;
   const void *sources[1] = {&value};
   tt_ticket ticket = 77;
-  assert_int_equal(host->reduce(host, 99, tuttiInt32, &value, sources, 1, 1, &arg, &ticket),
-                   tuttiInternalError);
+  const struct tt_reduction what = {99, tuttiInt32, &value, sources, 1, 1, &arg};
+  assert_int_equal(host->reduce(host, &what, &ticket), tuttiInternalError);
   assert_non_null(strstr(tt_last_sentence(), "op 99"));
   assert_true(ticket == 77);
   assert_int_equal(host->poll(host, 1), tuttiInternalError);
