@@ -73,7 +73,7 @@ ssize_t tt_tcp_break(struct tcp_link *link, const char *format, ...)
   vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
   snprintf(link->base.why, sizeof link->base.why, "TCP link to rank %d: %s", link->base.peer, what);
-  link->lost = TT_LINK_BROKEN;
+  link->is_broken = 1;
   return TT_LINK_BROKEN;
 }
 

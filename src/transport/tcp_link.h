@@ -86,7 +86,7 @@ struct tcp_link {
   struct tt_link base;
   int fd;
   int has_crc;
-  ssize_t lost; /* TT_LINK_BROKEN or TT_LINK_MISMATCH once that happened, else 0 */
+  int is_broken; /* for good; base.why says how */
   struct tcp_sender out;
   struct tcp_receiver in;
 };

@@ -74,12 +74,12 @@ static ssize_t payload_land(struct tcp_link *link, const void *data, size_t len)
 
 /* ---- heads ------------------------------------------------------------------------------ */
 
+/* The head stays where it is: asked again, the answer is the same. */
 static ssize_t mismatch(struct tcp_link *link, const struct tcp_head *head)
 {
   link->base.seen_word = head->word;
   link->base.seen_call = head->call;
   link->base.seen_call.reserved = 0;
-  link->lost = TT_LINK_MISMATCH;
   return TT_LINK_MISMATCH;
 }
 
@@ -208,7 +208,7 @@ ssize_t tt_tcp_recv(struct tt_link *base, void *data, size_t len)
 {
   struct tcp_link *link = (struct tcp_link *)base;
   struct tcp_receiver *in = &link->in;
-  if (link->lost) return link->lost;
+  if (link->is_broken) return TT_LINK_BROKEN;
   size_t got = 0;
   len = smaller(len, in->left);
   in->is_drained = 0;
@@ -250,7 +250,7 @@ ssize_t tt_tcp_peek(struct tt_link *base, const void **data, size_t grain)
 {
   struct tcp_link *link = (struct tcp_link *)base;
   struct tcp_receiver *in = &link->in;
-  if (link->lost) return link->lost;
+  if (link->is_broken) return TT_LINK_BROKEN;
   in->is_drained = 0;
   size_t show = showable(link, grain);
   while (show == 0 || show == in->shown) {

@@ -83,7 +83,7 @@ ssize_t tt_tcp_send(struct tt_link *base, const void *data, size_t len)
 {
   struct tcp_link *link = (struct tcp_link *)base;
   struct tcp_sender *out = &link->out;
-  if (link->lost == TT_LINK_BROKEN) return TT_LINK_BROKEN;
+  if (link->is_broken) return TT_LINK_BROKEN;
   size_t sent = 0, taken;
   ssize_t more = 1;
   while (more > 0 && sent < len && sent < TCP_FRAME_BYTES) {

@@ -387,6 +387,26 @@ static void every_flipped_bit_breaks_the_link_when_crc_is_on(void **state)
   }
 }
 
+static void peek_shows_nothing_that_is_not_proven(void **state)
+{
+  (void)state;
+  struct wire wire;
+  struct tt_head head = head_of(20000);
+  const void *data;
+  wire_make(&wire, 1);
+  source_fill(0, head.len);
+  tt_tcp_send_begin(&wire.from->base, &head);
+  tt_tcp_recv_begin(&wire.to->base, &head);
+  assert_int_equal(tt_tcp_send(&wire.from->base, source, head.len), head.len);
+  for (size_t left = TCP_FIRST_BYTES + head.len; left > 0;) {
+    assert_int_equal(tt_tcp_peek(&wire.to->base, &data, 4), 0);
+    left -= wire_move(&wire, 1999);
+  }
+  assert_int_equal(tt_tcp_peek(&wire.to->base, &data, 4), head.len);
+  assert_memory_equal(data, source, head.len);
+  wire_free(&wire);
+}
+
 /* Only payload, the call and unused CRC fields may change unseen. */
 static void without_crc_each_field_of_a_head_is_still_compared(void **state)
 {
@@ -504,6 +524,7 @@ int main(void)
       cmocka_unit_test(noise_never_does_more_than_end_the_link),
       cmocka_unit_test(queued_small_messages_keep_their_borders),
       cmocka_unit_test(every_flipped_bit_breaks_the_link_when_crc_is_on),
+      cmocka_unit_test(peek_shows_nothing_that_is_not_proven),
       cmocka_unit_test(without_crc_each_field_of_a_head_is_still_compared),
       cmocka_unit_test(another_call_is_a_mismatch_that_shows_it),
       cmocka_unit_test(a_message_without_call_carries_an_empty_one),
