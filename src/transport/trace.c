@@ -53,7 +53,7 @@ static void begin(struct trace_link *l, struct flow *flow, const struct tt_head 
 static void moved(struct trace_link *l, struct flow *flow, size_t len)
 {
   flow->left -= len;
-  if (len && flow->left == 0) line(l, flow, "end");
+  if (flow->left == 0) line(l, flow, "end");
 }
 
 static void send_begin(struct tt_link *link, const struct tt_head *head)

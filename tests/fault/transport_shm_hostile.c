@@ -157,6 +157,32 @@ static void impossible_acknowledgements_break_the_link(void **state)
   for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) run(ack_body, &forged[i]);
 }
 
+/* Rank 1 never reads what rank 0 sends; of eight slots one is left for the first message to rank 2. */
+static void greedy_body(struct world_rank *me)
+{
+  static const char data[20000];
+  struct tt_link *deaf = world_open(me, me->rank == 0 ? 1 : 0, 0), *other = world_open(me, me->rank == 2 ? 1 : 2, 0);
+  WORLD_CHECK(me, deaf && other);
+  if (me->rank == 0) {
+    struct tt_head endless = {.word = WORD, .len = 1 << 30, .call = NULL};
+    deaf->ops->send_begin(deaf, &endless);
+    for (int i = 0; i < 100; i++) WORLD_CHECK(me, deaf->ops->send(deaf, data, sizeof data) >= 0);
+    other->ops->send_begin(other, &head);
+    WORLD_CHECK(me, other->ops->send(other, data, 4096) == 4096);
+    WORLD_CHECK(me, (uint32_t)atomic_load(&((struct tt_shm_link *)other)->ring[0].shape) == 4096);
+  }
+  world_barrier(me);
+}
+
+static void a_deaf_reader_leaves_slots_to_others(void **state)
+{
+  (void)state;
+  struct world world = {
+      .ops = &tt_transport_shm, .nranks = 3, .lanes = 1, .slots = 8, .slot_bytes = 4096, .body = greedy_body};
+  const char *complaint = world_run(&world);
+  if (complaint) fail_msg("%s", complaint);
+}
+
 int main(void)
 {
   alarm(200);
@@ -164,6 +190,7 @@ int main(void)
       cmocka_unit_test(impossible_lines_break_the_link),
       cmocka_unit_test(random_lines_never_reach_outside),
       cmocka_unit_test(impossible_acknowledgements_break_the_link),
+      cmocka_unit_test(a_deaf_reader_leaves_slots_to_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
