@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct child {
 };
 
 struct job {
-  int nprocs, prefix, keep_going, id_fd;
+  int nprocs, prefix, keep_going, bind, id_fd;
   long grace_ms;
   char **program;
   struct child *children;
@@ -72,10 +73,13 @@ static long number(const char *option, const char *text, long low, long high)
 /* -1: go on; else the exit status. */
 static int options_parse(struct job *job, int argc, char **argv)
 {
-  static const struct option options[] = {
-      {"ranks", required_argument, NULL, 'n'}, {"no-prefix", no_argument, NULL, 'p'},
-      {"grace", required_argument, NULL, 'g'}, {"keep-going", no_argument, NULL, 'k'},
-      {"help", no_argument, NULL, 'h'},        {0}};
+  static const struct option options[] = {{"ranks", required_argument, NULL, 'n'},
+                                          {"no-prefix", no_argument, NULL, 'p'},
+                                          {"grace", required_argument, NULL, 'g'},
+                                          {"keep-going", no_argument, NULL, 'k'},
+                                          {"bind", no_argument, NULL, 'b'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   int option;
   optind = 1;
   while ((option = getopt_long(argc, argv, "+n:h", options, NULL)) != -1) {
@@ -86,6 +90,7 @@ static int options_parse(struct job *job, int argc, char **argv)
       break;
     case 'p': job->prefix = 0; break;
     case 'k': job->keep_going = 1; break;
+    case 'b': job->bind = 1; break;
     case 'g':
       job->grace_ms = number("--grace", optarg, 0, 1000000);
       if (job->grace_ms < 0) return 2;
@@ -118,6 +123,20 @@ static void environment_set(const struct job *job, int proc)
   }
 }
 
+/* Rank proc on the proc-th of the cores in use, if there is one for each rank. */
+static void bind_rank(const struct job *job, int proc)
+{
+  cpu_set_t all, one;
+  if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < job->nprocs) return;
+  for (int core = 0; core < CPU_SETSIZE; core++) {
+    if (!CPU_ISSET(core, &all) || proc-- > 0) continue;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
 /* In the child; does not return. */
 static void become_rank(const struct job *job, int proc, int out, int err)
 {
@@ -129,6 +148,7 @@ static void become_rank(const struct job *job, int proc, int out, int err)
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   environment_set(job, proc);
+  if (job->bind) bind_rank(job, proc);
   execvp(job->program[0], job->program);
   fprintf(stderr, "tutti run: cannot start %s: %s\n", job->program[0], strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);

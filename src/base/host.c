@@ -66,6 +66,15 @@ int tt_host_cores(void)
   return online > 0 ? (int)online : 1;
 }
 
+void tt_host_core_mask(uint8_t mask[TT_CORE_MASK_BYTES])
+{
+  cpu_set_t set;
+  memset(mask, 0, TT_CORE_MASK_BYTES);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return;
+  for (int core = 0; core < CPU_SETSIZE && core < 8 * TT_CORE_MASK_BYTES; core++)
+    if (CPU_ISSET(core, &set)) mask[core / 8] |= (uint8_t)(1 << core % 8);
+}
+
 uint64_t tt_pid_namespace(void)
 {
   return namespace_inode("/proc/self/ns/pid");

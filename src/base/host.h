@@ -19,6 +19,10 @@ void tt_host_name(char name[TT_HOST_NAME_BYTES]);
 /* Cores this process may run on; at least 1. */
 int tt_host_cores(void);
 
+/* Those cores as a bit mask: core c is bit c % 8 of byte c / 8. Cores beyond it are left out. */
+#define TT_CORE_MASK_BYTES 128
+void tt_host_core_mask(uint8_t mask[TT_CORE_MASK_BYTES]);
+
 /* The inode of this process's PID namespace, 0 if unknown. */
 uint64_t tt_pid_namespace(void);
 

@@ -11,7 +11,8 @@
 #include "comm/comm.h"
 
 struct member_card {
-  int32_t pid, cores;
+  int32_t pid, pad;
+  uint8_t core_mask[TT_CORE_MASK_BYTES];
   uint64_t start, pid_namespace, host;
   char host_name[TT_HOST_NAME_BYTES];
   uint8_t ip[TT_ADDRESS_PACKED_BYTES]; /* zero: no IP door */
@@ -64,7 +65,7 @@ static void member_fill(const struct tuttiComm *comm, struct member_card *card)
 {
   memset(card, 0, sizeof *card);
   card->pid = getpid();
-  card->cores = tt_host_cores();
+  tt_host_core_mask(card->core_mask);
   card->start = tt_process_start(getpid());
   card->pid_namespace = tt_pid_namespace();
   card->host = tt_host_id(comm->settings.host_id);
@@ -197,18 +198,21 @@ static void hosts_take(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
   const struct member_card *mine = &creation->members[comm->rank];
-  int beside = 0;
+  uint8_t mask[TT_CORE_MASK_BYTES] = {0}; /* cores that the ranks of this host may use, together */
+  int beside = 0, cores = 0;
   creation->nhosts = 0;
   for (int r = 0; r < comm->nranks; r++) {
     const struct member_card *card = &creation->members[r];
     comm->hosts[r] = card->host;
     comm->pids[r] = card->pid;
     beside += card->host == mine->host;
+    for (int b = 0; b < TT_CORE_MASK_BYTES && card->host == mine->host; b++) mask[b] |= card->core_mask[b];
     int first = 0;
     while (creation->members[first].host != card->host) first++;
     creation->nhosts += first == r;
   }
-  comm->crowded = beside > mine->cores;
+  for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
+  comm->crowded = beside > cores;
 }
 
 /* Keys of this communicator only: the id's key may serve several, one after the other. */
