@@ -184,10 +184,7 @@ static tuttiResult_t cards_take(struct tt_transport *transport, const void *card
   t->pool.base = t->box->map + tt_shm_pool_at(&t->shape);
   t->pool.slots = t->shape.slots;
   t->pool.slot_bytes = t->shape.slot_bytes;
-  while (t->pool.nfree < t->pool.slots) {
-    t->pool.free[t->pool.nfree] = (uint16_t)(t->pool.slots - 1 - t->pool.nfree);
-    t->pool.nfree++;
-  }
+  for (; t->pool.nfree < t->pool.slots; t->pool.nfree++) t->pool.free[t->pool.nfree] = (uint16_t)t->pool.nfree;
   tt_service_lock();
   t->is_filled = 1;
   for (int rank = 0; rank < t->spec->nranks; rank++) {

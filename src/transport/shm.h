@@ -68,12 +68,15 @@ tuttiResult_t tt_shm_box_map(struct tt_shm_box **box, uint64_t nonce, size_t len
 tuttiResult_t tt_shm_box_find(struct tt_shm_box **box, uint64_t nonce);
 void tt_shm_box_release(struct tt_shm_box *box, int is_owner); /* NULL is allowed */
 
-/* Free slots of this rank's pool, the last freed on top: it is the one still in cache. */
+/* Free slots of this rank's pool, a queue: the one that was free for longest goes first. The last one freed
+ * still lies in the cache of the peer that read it, and writing there waits for that core; until its turn comes
+ * it has gone to the cache that cores share. Measured on an AMD EPYC with 2 MiB of slots: 34 GB/s at 1 MiB against 13
+ * with the last freed first. */
 struct tt_shm_pool {
   uint8_t *base;
   uint32_t slots, slot_bytes;
-  uint32_t nfree;
-  uint16_t *free;
+  uint32_t first, nfree; /* free[first] and behind it, round the end */
+  uint16_t *free;        /* `slots` of them */
 };
 
 struct tt_shm_link {

@@ -7,8 +7,10 @@
 
 /* With more slots out than this, freed ones are collected before the next is taken, so that
  * few slots, still in cache, do the work; with fewer the acknowledgement's cache line, which the
- * peer writes, is left alone. */
+ * peer writes, is left alone. Short messages fill little of a slot, so more of them stay in cache. */
 #define LAZY_SLOTS 2
+#define LAZY_SLOTS_SHORT 12
+#define SHORT_BYTES 4096
 
 /* Bytes that one send or recv moves at most before it returns: both directions of an exchange then take
  * turns, and what is in flight stays in the second-level cache. */
@@ -83,6 +85,20 @@ static void send_begin(struct tt_link *link, const struct tt_head *head)
   if (head->len > 2 * FIRST_PIECE && l->piece > FIRST_PIECE) l->piece = FIRST_PIECE;
 }
 
+static void give_back(struct tt_shm_pool *pool, uint16_t slot)
+{
+  uint32_t at = pool->first + pool->nfree++;
+  pool->free[at < pool->slots ? at : at - pool->slots] = slot;
+}
+
+static uint16_t take(struct tt_shm_pool *pool)
+{
+  uint16_t slot = pool->free[pool->first++];
+  if (pool->first == pool->slots) pool->first = 0;
+  pool->nfree--;
+  return slot;
+}
+
 /* Takes back the slots of the lines that the reader has consumed. Lines freed, or TT_LINK_BROKEN. */
 static ssize_t reclaim(struct tt_shm_link *l)
 {
@@ -94,7 +110,7 @@ static ssize_t reclaim(struct tt_shm_link *l)
   for (; l->reclaimed != consumed; l->reclaimed++) {
     uint16_t *slot = &l->slot_of[l->reclaimed % TT_SHM_DEPTH];
     if (*slot == TT_SHM_NO_SLOT) continue;
-    l->pool->free[l->pool->nfree++] = *slot;
+    give_back(l->pool, *slot);
     l->held--;
     *slot = TT_SHM_NO_SLOT;
   }
@@ -112,7 +128,6 @@ static inline ssize_t room(struct tt_shm_link *l)
  * see "Shares" in shm.c. */
 static ssize_t may_take(struct tt_shm_link *l)
 {
-  if (l->held >= LAZY_SLOTS && reclaim(l) < 0) return TT_LINK_BROKEN;
   if (l->held < l->pool->nfree) return 1;
   if (reclaim(l) < 0) return TT_LINK_BROKEN;
   for (struct tt_shm_link *s = *l->siblings; s && l->held >= l->pool->nfree; s = s->sibling)
@@ -152,7 +167,7 @@ static inline size_t send_inline(struct tt_shm_link *l, const uint8_t *from, siz
 static size_t send_slot(struct tt_shm_link *l, const uint8_t *from, size_t len)
 {
   struct tt_shm_pool *pool = l->pool;
-  uint16_t slot = pool->free[--pool->nfree];
+  uint16_t slot = take(pool);
   l->slot_of[l->sent % TT_SHM_DEPTH] = slot;
   l->held++;
   if (len > l->piece) {
