@@ -149,7 +149,7 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
  * fills *launch. Without a launcher it succeeds with launcher "none", nprocs 1
  * and a fresh id. Collective over the job's processes; later calls in the same
  * process return the same answer. A process may bring several ranks under the
- * same id.
+ * same id. A program that uses MPI besides calls MPI_Init first.
  *
  * Errors: tuttiInvalidArgument: launch is NULL, or the environment contradicts
  * itself (the sentence names the variable). tuttiSystemError: the launcher did

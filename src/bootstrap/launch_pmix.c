@@ -2,7 +2,8 @@
 /* PMIx launchers: Open MPI's mpirun, srun --mpi=pmix, prterun. libpmix is loaded when it is needed, so
  * that one binary serves every host; its symbols stay out of the program's (RTLD_LOCAL). It is
  * finalized right after the exchange: a process that ends later, in whatever way, owes the launcher nothing,
- * and the library's threads are gone. A program that uses MPI besides is counted by PMIx itself. */
+ * and the library's threads are gone. PMIx counts its users, so this is harmless after MPI_Init; but Open
+ * MPI 4.1 cannot start PMIx again after the last one has left, so MPI_Init must come first. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
