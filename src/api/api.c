@@ -33,8 +33,10 @@ const char *tuttiGetErrorString(tuttiResult_t result)
 const char *tuttiGetLastError(tuttiComm_t comm)
 {
   /* The health of a communicator brings its sentence to this thread. */
+  static _Thread_local char told[TT_SENTENCE_BYTES]; /* errors that come later leave it alone */
   if (comm && comm->magic == TT_COMM_MAGIC) tt_comm_health(comm);
-  return tt_last_sentence();
+  snprintf(told, sizeof told, "%s", tt_last_sentence());
+  return told;
 }
 
 tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id)
@@ -111,12 +113,15 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm)
 tuttiResult_t tuttiMemAlloc(void **ptr, size_t size)
 {
   if (!ptr) return tt_null("ptr");
-  return tt_memory_alloc(ptr, size);
+  tuttiResult_t result = tt_process_check();
+  return result == tuttiSuccess ? tt_memory_alloc(ptr, size) : result;
 }
 
 tuttiResult_t tuttiMemFree(void *ptr)
 {
-  return tt_memory_free(ptr);
+  if (!ptr) return tuttiSuccess;
+  tuttiResult_t result = tt_process_check();
+  return result == tuttiSuccess ? tt_memory_free(ptr) : result;
 }
 
 tuttiResult_t tuttiStreamCreate(tuttiStream_t *stream)

@@ -31,17 +31,25 @@ static tuttiResult_t operation_check(int type, int op)
   return tuttiSuccess;
 }
 
-/* Behind a group or a stream. */
-static tuttiResult_t queue(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
+static tuttiResult_t queue_inside(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
 {
   tuttiResult_t result = tt_comm_health(comm);
   if (result != tuttiSuccess) return result;
   struct tt_op *op = tt_op_take(comm, stream, binding);
-  if (!op) return tt_fail(tuttiSystemError, "out of memory for an operation");
+  if (!op) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
   if (tt_group_active()) return tt_group_add_op(op);
   op->next_of_group = NULL;
   tt_ops_submit(op);
   return tuttiSuccess;
+}
+
+/* Behind a group or a stream. */
+static tuttiResult_t queue(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
+{
+  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
+  tuttiResult_t result = queue_inside(comm, stream, binding);
+  tt_comm_exit(comm);
+  return result;
 }
 
 static tuttiResult_t dispatch(struct tuttiComm *comm, struct tuttiStream *stream, struct tt_binding *binding)

@@ -58,26 +58,14 @@ static tuttiResult_t create_wait(struct tuttiComm *comm)
   return result;
 }
 
-/* Leaves creation to the progress thread. */
-static tuttiResult_t create_later(struct tuttiComm *comm)
-{
-  tuttiResult_t result = tt_progress_hold();
-  if (result != tuttiSuccess) return result;
-  comm->holds_progress = 1;
-  pthread_mutex_lock(&tt_process.mutex);
-  tt_progress_add_locked(comm);
-  pthread_mutex_unlock(&tt_process.mutex);
-  return tuttiInProgress;
-}
-
 static tuttiResult_t init(tuttiComm_t *out, const struct tt_comm_spec *spec)
 {
   struct tuttiComm *comm = NULL;
   tuttiResult_t result = tt_comm_create(&comm, spec);
   if (result == tuttiSuccess) {
     int blocking = is_blocking(spec->settings, spec->config);
-    if (blocking && tt_group_active()) return tt_group_add_creation(comm, out);
-    result = blocking ? create_wait(comm) : create_later(comm);
+    if (tt_group_active()) return tt_group_add_creation(comm, out, !blocking);
+    result = blocking ? create_wait(comm) : tt_comm_create_later(comm);
   }
   if (result == tuttiSuccess || result == tuttiInProgress) {
     *out = comm;
@@ -121,7 +109,7 @@ static tuttiResult_t init_all(tuttiComm_t *comms, int ndev, const int *devlist)
     struct tt_comm_spec spec = {.id = &id, .nranks = ndev, .rank = d, .device = devlist ? devlist[d] : -1};
     result = init_checked(&comms[d], &spec, NULL);
   }
-  if (result != tuttiSuccess && result != tuttiInProgress) tt_group_refuse(result);
+  if (result != tuttiSuccess) tt_group_refuse(result);
   tuttiResult_t ended = tt_group_end();
   return result == tuttiSuccess ? ended : result;
 }
@@ -129,8 +117,8 @@ static tuttiResult_t init_all(tuttiComm_t *comms, int ndev, const int *devlist)
 tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist)
 {
   tuttiResult_t result = tt_process_check();
-  if (result != tuttiSuccess) return result;
-  if (!comms) return tt_null("comms");
-  if (ndev < 1) return tt_fail(tuttiInvalidArgument, "ndev is %d: at least 1 rank is needed", ndev);
-  return init_all(comms, ndev, devlist);
+  if (result == tuttiSuccess && !comms) result = tt_null("comms");
+  if (result == tuttiSuccess && ndev < 1)
+    result = tt_fail(tuttiInvalidArgument, "ndev is %d: at least 1 rank is needed", ndev);
+  return result == tuttiSuccess ? init_all(comms, ndev, devlist) : tt_group_refuse(result);
 }

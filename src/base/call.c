@@ -50,7 +50,7 @@ uint64_t tt_call_word(const struct tt_call *call)
   uint64_t kind = (uint64_t)call->collective | (uint64_t)call->type << 8 |
                   (uint64_t)call->redop << 16 | (uint64_t)call->algo << 24 |
                   (uint64_t)(uint32_t)call->root << 32;
-  uint64_t hash = mix(mix(mix(1, kind), call->count), call->reserved);
+  uint64_t hash = mix(mix(1, kind), call->count);
   return call->op << 32 | (uint32_t)(hash >> 32) | 1u;
 }
 

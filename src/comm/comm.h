@@ -45,6 +45,7 @@ struct tuttiComm {
   _Atomic int aborting;
   _Atomic int owner;  /* 1: somebody moves this communicator now */
   _Atomic int queued; /* operations in the queue */
+  _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
 
   struct tt_creation *creation; /* until ready */
   tuttiResult_t stillborn;      /* why creation failed */
@@ -95,6 +96,8 @@ tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding);
 /* A fresh op for the communicator, from its spares; NULL if out of memory. */
 struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
 void tt_op_give(struct tt_op *op);
+/* Frees the struct itself with its last reference; all it had is freed already. */
+void tt_comm_drop(struct tuttiComm *comm);
 
 /* Puts ops (linked by next_of_group) in the queues of their communicators and streams, all at once. */
 void tt_ops_submit(struct tt_op *first);
@@ -110,6 +113,9 @@ void tt_comm_flush(struct tuttiComm *comm);
  * becomes the calling thread's. */
 tuttiResult_t tt_comm_health(const struct tuttiComm *comm);
 
+/* Why an operation of it failed: its first error, or that it was aborted; as above. */
+tuttiResult_t tt_comm_why(const struct tuttiComm *comm);
+
 /* Waits until the queue is empty; the first error of the communicator. */
 tuttiResult_t tt_comm_drain(struct tuttiComm *comm);
 
@@ -118,11 +124,11 @@ tuttiResult_t tt_comm_drain(struct tuttiComm *comm);
 int tt_group_active(void);
 void tt_group_start(void);
 tuttiResult_t tt_group_end(void);
-/* A call inside the group was refused: the group will not run. Returns code. */
+/* A call inside the group was refused: the group will not run, and its end says why. Returns code. */
 tuttiResult_t tt_group_refuse(tuttiResult_t code);
 tuttiResult_t tt_group_add_op(struct tt_op *op);
-/* The communicator is being created; *slot gets it when the group ends. */
-tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot);
+/* The communicator is being created; *slot gets it when the group ends. later: that does not wait for it. */
+tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot, int later);
 
 /* ---- stream.c ---- */
 
@@ -143,6 +149,8 @@ void tt_progress_release(void);
  * Caller holds tt_process.mutex. */
 void tt_progress_add_locked(struct tuttiComm *comm);
 void tt_progress_remove(struct tuttiComm *comm);
+/* Leaves the creation to the progress thread: tuttiInProgress. */
+tuttiResult_t tt_comm_create_later(struct tuttiComm *comm);
 
 tuttiResult_t tt_stream_create(struct tuttiStream **stream);
 tuttiResult_t tt_stream_query(struct tuttiStream *stream);
@@ -169,6 +177,10 @@ static inline void tt_comm_exit(struct tuttiComm *comm)
   atomic_fetch_sub_explicit(&comm->inside, 1, memory_order_release);
 }
 tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm);
+
+/* This rank cannot do its part, for the reason of the calling thread's last sentence: ends the communicator for all
+ * ranks, so that nobody waits for it. op: number of the call, 0: none yet. Returns the code that counts. */
+tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64_t op);
 
 /* ---- memory.c ---- */
 

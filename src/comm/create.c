@@ -87,17 +87,24 @@ static const struct tt_transport_ops *transport_find(const char *name, size_t le
   return NULL;
 }
 
+static int is_wanted(const struct tt_creation *creation, const struct tt_transport_ops *ops)
+{
+  for (int t = 0; t < creation->nwanted; t++)
+    if (creation->wanted[t] == ops) return 1;
+  return 0;
+}
+
 static tuttiResult_t wanted_parse(struct tt_creation *creation, const char *list)
 {
   creation->wanted[creation->nwanted++] = &tt_transport_self;
   for (const char *at = list; *at;) {
     size_t len = strcspn(at, ",");
     const struct tt_transport_ops *ops = transport_find(at, len);
-    if (!ops || creation->nwanted == TT_COMM_TRANSPORTS) {
+    if (!ops || is_wanted(creation, ops) || creation->nwanted == TT_COMM_TRANSPORTS) {
       char names[128] = "";
       for (int t = 0; tt_transports[t]; t++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", t ? "," : "", tt_transports[t]->name);
-      return tt_fail(tuttiInvalidArgument, "TUTTI_TRANSPORTS (or config.transports) is \"%s\": set it to some of %s",
+      return tt_fail(tuttiInvalidArgument, "TUTTI_TRANSPORTS (or config.transports) is \"%s\": set it to some of %s, each once",
                      list, names);
     }
     creation->wanted[creation->nwanted++] = ops;
@@ -182,6 +189,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
     return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", spec->nranks);
   }
   comm->magic = TT_COMM_MAGIC;
+  atomic_store(&comm->refs, 1);
   comm->nranks = spec->nranks;
   comm->rank = spec->rank;
   comm->device = spec->device;
@@ -239,6 +247,7 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
                                           .local_door = comm->local_door,
                                           .hosts = comm->hosts,
                                           .pids = comm->pids};
+  comm->ntransports = creation->nwanted; /* those that are not made stay NULL */
   for (int t = 0; t < creation->nwanted; t++) {
     char why[256];
     const char *reason = creation->wanted[t]->unusable(&comm->settings, why, sizeof why);
@@ -252,7 +261,6 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
     cards[t].usable = 1;
     comm->transports[t] = made;
   }
-  comm->ntransports = creation->nwanted;
   return tuttiSuccess;
 }
 

@@ -2,6 +2,16 @@
 /* The end of a communicator: finalize, destroy, abort. None waits for other ranks. */
 #include "comm/comm.h"
 
+#include <stdio.h>
+
+tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64_t op)
+{
+  char sentence[TT_SENTENCE_BYTES], rank[128];
+  snprintf(sentence, sizeof sentence, "%s gives up: %.360s",
+           tt_watch_rank_text(comm->watch, comm->rank, rank, sizeof rank), tt_last_sentence());
+  return tt_watch_fail(comm->watch, code, comm->rank, op, sentence);
+}
+
 /* Waits until no call is inside any more; all of them poll `aborting` or have finished. */
 static void wait_outside(struct tuttiComm *comm)
 {
@@ -10,35 +20,40 @@ static void wait_outside(struct tuttiComm *comm)
   while (atomic_load(&comm->inside)) tt_waiter_pause(&waiter, 0);
 }
 
-static void ops_free(struct tuttiComm *comm)
+/* From here on an op that is given back is freed, and with the last one the struct. */
+static void shell_leave(struct tuttiComm *comm)
 {
+  pthread_mutex_lock(&tt_process.mutex);
+  comm->magic = 0;
+  pthread_mutex_unlock(&tt_process.mutex);
   for (struct tt_op *op = comm->spare, *next; op; op = next) {
     next = op->next_of_comm;
     tt_free(op);
   }
+  tt_comm_drop(comm);
 }
 
 /* Frees everything; nobody is inside. */
 static void comm_free(struct tuttiComm *comm)
 {
+  atomic_store(&comm->aborting, 1); /* for groups that still hold operations of it */
   tt_progress_remove(comm);
   wait_outside(comm); /* the progress thread may have been at it */
   tt_creation_destroy(comm->creation);
   tt_run_destroy(comm->run);
   for (int i = 0; i < comm->nplans; i++) tt_plan_destroy(comm->plans[i].plan);
   tt_exec_destroy(comm->exec);
-  for (int t = 0; t < comm->ntransports; t++) comm->transports[t]->ops->destroy(comm->transports[t]);
+  for (int t = 0; t < comm->ntransports; t++)
+    if (comm->transports[t]) comm->transports[t]->ops->destroy(comm->transports[t]);
   tt_watch_destroy(comm->watch);
   tt_door_close(comm->ip_door);
   tt_door_close(comm->local_door);
-  ops_free(comm);
   tt_free(comm->hosts);
   tt_free(comm->pids);
   tt_free(comm->cards);
   tt_wipe(&comm->pass, sizeof comm->pass);
   if (comm->holds_progress) tt_progress_release();
-  comm->magic = 0;
-  tt_free(comm);
+  shell_leave(comm);
 }
 
 tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
@@ -57,9 +72,9 @@ tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
 
 tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
 {
-  tuttiResult_t result = tuttiSuccess;
   if (atomic_load(&comm->state) == TT_COMM_CREATING) return tt_comm_abort(comm);
-  if (atomic_load(&comm->state) == TT_COMM_READY) result = tt_comm_finalize(comm);
+  tuttiResult_t result =
+      atomic_load(&comm->state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_health(comm);
   if (comm->watch) tt_watch_leave(comm->watch, 0);
   comm_free(comm);
   return result;
@@ -68,9 +83,10 @@ tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
 tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
 {
   atomic_store(&comm->aborting, 1);
-  if (comm->watch) tt_watch_leave(comm->watch, 1);
   tt_comm_flush(comm); /* streams, and callers that wait behind them, see the error */
   wait_outside(comm);
+  tt_comm_flush(comm); /* what a call that was inside has queued after that */
+  if (comm->watch) tt_watch_leave(comm->watch, 1);
   comm_free(comm);
   return tuttiSuccess;
 }

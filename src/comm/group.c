@@ -2,24 +2,27 @@
 /* Groups: calls are collected per thread and started together by the outermost end. */
 #include "comm/comm.h"
 
+#include <stdio.h>
+
 #define MAX_INITS 1024 /* ranks that one thread may create in one group */
 
 struct created {
   struct tuttiComm *comm;
   tuttiComm_t *slot;
-  int done;
+  int later, done; /* later: the progress thread goes on with it */
 };
 
 /* One per thread. */
 struct group {
   int depth;
-  tuttiResult_t refused; /* first refusal inside */
+  tuttiResult_t refused; /* first refusal inside, or failed creation; refused_sentence belongs to it */
   struct tt_op *first, *last;
   struct created *created;
   int ncreated;
 };
 
 static _Thread_local struct group group;
+static _Thread_local char refused_sentence[TT_SENTENCE_BYTES];
 
 int tt_group_active(void)
 {
@@ -31,9 +34,17 @@ void tt_group_start(void)
   group.depth++;
 }
 
+/* The first one counts. */
+static void note_refusal(struct group *all, tuttiResult_t code)
+{
+  if (all->refused != tuttiSuccess) return;
+  all->refused = code;
+  snprintf(refused_sentence, sizeof refused_sentence, "%s", tt_last_sentence());
+}
+
 tuttiResult_t tt_group_refuse(tuttiResult_t code)
 {
-  if (group.depth && group.refused == tuttiSuccess) group.refused = code;
+  if (group.depth) note_refusal(&group, code);
   return code;
 }
 
@@ -46,14 +57,14 @@ tuttiResult_t tt_group_add_op(struct tt_op *op)
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot)
+tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot, int later)
 {
   if (!group.created) group.created = tt_alloc(MAX_INITS, sizeof *group.created);
   if (!group.created || group.ncreated == MAX_INITS) {
     tt_comm_destroy(comm);
     return tt_group_refuse(tt_fail(tuttiSystemError, "no room for more than %d inits in one group", group.ncreated));
   }
-  group.created[group.ncreated++] = (struct created){comm, slot, 0};
+  group.created[group.ncreated++] = (struct created){comm, slot, later, 0};
   return tuttiSuccess;
 }
 
@@ -66,10 +77,26 @@ static void give_up(struct group *all)
   for (int i = 0; i < all->ncreated; i++) tt_comm_destroy(all->created[i].comm);
 }
 
-/* One look at every creation that is not done; *left counts them. */
-static tuttiResult_t creations_poll(struct group *all, int *left)
+/* Hands those that nobody waits for to the progress thread; *left counts the others. */
+static tuttiResult_t creations_start(struct group *all, int *left)
 {
-  tuttiResult_t first = tuttiSuccess;
+  tuttiResult_t result = tuttiSuccess;
+  for (int i = 0; i < all->ncreated; i++) {
+    struct created *created = &all->created[i];
+    created->done = created->later;
+    if (!created->later) {
+      ++*left;
+      continue;
+    }
+    result = tt_comm_create_later(created->comm);
+    if (result != tuttiInProgress) note_refusal(all, result);
+  }
+  return result;
+}
+
+/* One look at every creation that is not done; *left counts them. */
+static void creations_poll(struct group *all, int *left)
+{
   for (int i = 0; i < all->ncreated; i++) {
     struct created *created = &all->created[i];
     if (created->done) continue;
@@ -77,32 +104,27 @@ static tuttiResult_t creations_poll(struct group *all, int *left)
     if (result == tuttiInProgress) continue;
     created->done = 1;
     --*left;
-    if (result == tuttiSuccess) {
-      *created->slot = created->comm;
-      continue;
-    }
-    tt_comm_destroy(created->comm);
-    if (first == tuttiSuccess) first = result;
+    if (result != tuttiSuccess) note_refusal(all, result);
   }
-  return first;
 }
 
+/* All are made, or none: who has not got a handle cannot destroy it. */
 static tuttiResult_t creations_run(struct group *all)
 {
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  tuttiResult_t first = tuttiSuccess;
-  char sentence[TT_SENTENCE_BYTES] = "";
-  int left = all->ncreated;
-  while (left) {
-    tuttiResult_t result = creations_poll(all, &left);
-    if (result != tuttiSuccess && first == tuttiSuccess) {
-      first = result;
-      __builtin_memcpy(sentence, tt_last_sentence(), sizeof sentence);
-    }
+  int left = 0;
+  tuttiResult_t result = creations_start(all, &left);
+  while (left && all->refused == tuttiSuccess) {
+    creations_poll(all, &left);
     tt_waiter_pause(&waiter, 0);
   }
-  return first == tuttiSuccess ? first : tt_fail_quiet(first, sentence);
+  if (all->refused != tuttiSuccess) {
+    give_up(all);
+    return tt_fail_quiet(all->refused, refused_sentence);
+  }
+  for (int i = 0; i < all->ncreated; i++) *all->created[i].slot = all->created[i].comm;
+  return result;
 }
 
 /* Drives all communicators of the group until the ops of NULL streams are done. Ops of streams may be done,
@@ -123,19 +145,18 @@ static void ops_drive(const struct group *all)
   }
 }
 
-/* The first error of the waited ops; gives them back. */
+/* The first error of the waited ops; gives them back, and leaves all communicators. */
 static tuttiResult_t ops_collect(const struct group *all)
 {
   tuttiResult_t first = tuttiSuccess;
   for (struct tt_op *op = all->first, *next; op; op = next) {
     next = op->next_of_group;
-    if (op->stream) continue;
-    if (op->result != tuttiSuccess && first == tuttiSuccess) {
-      first = op->result;
-      tt_comm_health(op->comm); /* brings its sentence to this thread */
+    struct tuttiComm *comm = op->comm;
+    if (!op->stream) {
+      if (op->result != tuttiSuccess && first == tuttiSuccess) first = tt_comm_why(comm);
+      tt_op_give(op);
     }
-    tt_comm_exit(op->comm);
-    tt_op_give(op);
+    tt_comm_exit(comm); /* last: an abort may free it now */
   }
   return first;
 }
@@ -143,10 +164,10 @@ static tuttiResult_t ops_collect(const struct group *all)
 static tuttiResult_t ops_run(struct group *all)
 {
   for (struct tt_op *op = all->first; op; op = op->next_of_group) {
-    if (op->stream || tt_comm_enter(op->comm)) continue;
+    if (tt_comm_enter(op->comm)) continue;
     tuttiResult_t result = tt_comm_aborted(op->comm);
     for (struct tt_op *entered = all->first; entered != op; entered = entered->next_of_group)
-      if (!entered->stream) tt_comm_exit(entered->comm);
+      tt_comm_exit(entered->comm);
     give_up(all);
     return result;
   }
@@ -164,8 +185,11 @@ tuttiResult_t tt_group_end(void)
   tuttiResult_t result = all.refused;
   if (result == tuttiSuccess && all.ncreated && all.first)
     result = tt_fail(tuttiInvalidUsage, "a group holds inits and collectives: end the inits' group first");
-  if (result != tuttiSuccess) give_up(&all);
-  else if (all.ncreated) result = creations_run(&all);
+  if (result != tuttiSuccess) {
+    note_refusal(&all, result);
+    give_up(&all);
+    tt_fail_quiet(result, refused_sentence);
+  } else if (all.ncreated) result = creations_run(&all);
   else if (all.first) result = ops_run(&all);
   tt_free(all.created);
   return result;

@@ -25,6 +25,12 @@ tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
   return tt_fail_quiet(failure->code, failure->sentence);
 }
 
+tuttiResult_t tt_comm_why(const struct tuttiComm *comm)
+{
+  tuttiResult_t health = tt_comm_health(comm);
+  return health == tuttiSuccess ? tt_comm_aborted(comm) : health;
+}
+
 /* ---- plans ---- */
 
 static tuttiResult_t plan_make(struct tuttiComm *comm, int collective, int algo, int root, struct tt_plan **plan)
@@ -38,6 +44,7 @@ static tuttiResult_t plan_make(struct tuttiComm *comm, int collective, int algo,
   tt_schedule_destroy(&schedule);
   if (result != tuttiSuccess) return result;
   if (comm->nplans == TT_COMM_PLANS) { /* full: the oldest one goes */
+    tt_run_forget(comm->run, comm->plans[0].plan);
     tt_plan_destroy(comm->plans[0].plan);
     memmove(&comm->plans[0], &comm->plans[1], sizeof comm->plans[0] * (TT_COMM_PLANS - 1));
     comm->nplans--;
@@ -72,8 +79,7 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding)
   tuttiResult_t result = plan_get(comm, binding, &plan);
   if (result == tuttiSuccess) result = tt_run_start(comm->run, plan, binding);
   if (result == tuttiSuccess) return result;
-  /* This rank cannot take part: nobody may wait for it. */
-  return tt_watch_fail(comm->watch, result, comm->rank, binding->call.op, tt_last_sentence());
+  return tt_comm_give_up(comm, result, binding->call.op);
 }
 
 /* ---- the calling thread runs it ---- */
@@ -98,7 +104,7 @@ static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
 static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding *binding)
 {
   struct tt_op *op = tt_op_take(comm, NULL, binding);
-  if (!op) return tt_fail(tuttiSystemError, "out of memory for an operation");
+  if (!op) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
   op->next_of_group = NULL;
   tt_ops_submit(op);
   struct tt_waiter waiter;
@@ -108,9 +114,7 @@ static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding 
     look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
   tuttiResult_t result = op->result;
   tt_op_give(op);
-  if (result == tuttiSuccess) return result;
-  tuttiResult_t health = tt_comm_health(comm); /* brings its sentence to this thread */
-  return health == tuttiSuccess ? result : health;
+  return result == tuttiSuccess ? result : tt_comm_why(comm);
 }
 
 tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
@@ -132,6 +136,7 @@ struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, con
   pthread_mutex_unlock(&tt_process.mutex);
   if (!op) op = tt_alloc(1, sizeof *op);
   if (!op) return NULL;
+  atomic_fetch_add(&comm->refs, 1);
   memset(op, 0, sizeof *op);
   op->comm = comm;
   op->stream = stream;
@@ -139,17 +144,29 @@ struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, con
   return op;
 }
 
+void tt_comm_drop(struct tuttiComm *comm)
+{
+  if (atomic_fetch_sub(&comm->refs, 1) == 1) tt_free(comm);
+}
+
+/* The communicator lives. */
 static void give_locked(struct tt_op *op)
 {
+  atomic_fetch_sub(&op->comm->refs, 1);
   op->next_of_comm = op->comm->spare;
   op->comm->spare = op;
 }
 
 void tt_op_give(struct tt_op *op)
 {
+  struct tuttiComm *comm = op->comm;
   pthread_mutex_lock(&tt_process.mutex);
-  give_locked(op);
+  int lives = comm->magic == TT_COMM_MAGIC;
+  if (lives) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
+  if (lives) return;
+  tt_free(op);
+  tt_comm_drop(comm);
 }
 
 static void append_locked(struct tt_op *op)

@@ -125,6 +125,9 @@ void tt_progress_release(void)
   struct progress *progress = tt_process.progress;
   int last = progress && --progress->holds == 0;
   if (last) {
+    for (struct tuttiComm *comm = progress->first; comm; comm = comm->next_busy) comm->busy = 0;
+    progress->first = progress->last = NULL; /* nothing is left to do for those that stand here */
+    progress->ncomms = 0;
     progress->stopping = 1;
     tt_process.progress = NULL;
     pthread_cond_signal(&progress->wake);
@@ -161,6 +164,17 @@ void tt_progress_remove(struct tuttiComm *comm)
     comm->busy = 0;
   }
   pthread_mutex_unlock(&tt_process.mutex);
+}
+
+tuttiResult_t tt_comm_create_later(struct tuttiComm *comm)
+{
+  tuttiResult_t result = tt_progress_hold();
+  if (result != tuttiSuccess) return result;
+  comm->holds_progress = 1;
+  pthread_mutex_lock(&tt_process.mutex);
+  tt_progress_add_locked(comm);
+  pthread_mutex_unlock(&tt_process.mutex);
+  return tuttiInProgress;
 }
 
 /* ---- streams ---- */

@@ -56,13 +56,16 @@ struct tt_run; /* state of one operation; reusable: starting it again allocates 
 tuttiResult_t tt_run_create(struct tt_run **run, struct tt_exec *exec);
 void tt_run_destroy(struct tt_run *run); /* NULL is allowed */
 
-/* Binds the run. Publishes the call. The plan and the buffers must live until poll is not
+/* Binds the run. Publishes the call. The plan, the binding and the buffers must live until poll is not
  * tuttiInProgress. Errors: tuttiSystemError if scratch has to grow and cannot. */
 tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding);
 
 /* Moves what can be moved: tuttiInProgress; tuttiSuccess: done; else the communicator's failure,
  * which is recorded in watch. *moved is set to 1 if anything went on (else left alone). */
 tuttiResult_t tt_run_poll(struct tt_run *run, int *moved);
+
+/* The plan is about to be destroyed: an idle run keeps links of its last one. */
+void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);
 
 const struct tt_call *tt_run_call(const struct tt_run *run);
 

@@ -50,7 +50,7 @@ struct tt_run {
   const struct tt_plan *plan;
   const struct tt_device *device;
   enum run_state state;
-  struct tt_binding binding;
+  const struct tt_binding *binding;
   struct tt_head head;
   size_t element;       /* bytes */
   size_t segment_count; /* elements of a full segment */
@@ -58,7 +58,7 @@ struct tt_run {
   size_t slot_bytes; /* of scratch */
   int nstrands;      /* lanes this run uses */
   int busy;          /* strands not done yet */
-  int opened;        /* links opened so far, lane by lane */
+  int opened;           /* strands whose links are open */
   struct tt_link *broken;
   int32_t link_room, peer_room; /* of each strand */
   size_t scratch_room;          /* bytes of each strand, on scratch_device */

@@ -42,14 +42,15 @@ static tuttiResult_t scratch_ensure(struct tt_run *run, size_t len)
   const struct tt_device *device = run->device;
   if (run->scratch_device != device || run->scratch_room < len) scratch_free(run);
   run->scratch_device = device;
+  size_t room = len > run->scratch_room ? len : run->scratch_room; /* all strands have as much as any */
   for (int s = 0; s < run->nstrands; s++) {
     struct strand *strand = &run->strands[s];
-    if (len && !strand->scratch) strand->scratch = device->alloc(device, len);
+    if (len && !strand->scratch) strand->scratch = device->alloc(device, room);
     if (!device->host && !strand->bounce) strand->bounce = tt_alloc(TT_WINDOW, BOUNCE_BYTES);
     if ((len && !strand->scratch) || (!device->host && !strand->bounce))
       return tt_fail(tuttiSystemError, "out of memory: %zu bytes of scratch on %s memory", len, device->name);
   }
-  if (run->scratch_room < len) run->scratch_room = len;
+  run->scratch_room = room;
   return tuttiSuccess;
 }
 
@@ -63,12 +64,13 @@ static tuttiResult_t strands_ensure(struct tt_run *run)
   for (int s = 0; s < run->nstrands; s++) {
     struct strand *strand = &run->strands[s];
     if (!grow && strand->links) continue;
+    if (run->opened > s) run->opened = s; /* its links are to be asked for again */
     tt_free(strand->links);
     tt_free(strand->sent);
     strand->links = tt_alloc((size_t)run->link_room, sizeof *strand->links);
     strand->sent = tt_alloc((size_t)run->peer_room, sizeof *strand->sent);
     if (!strand->links || !strand->sent) {
-      run->link_room = run->peer_room = 0;
+      run->link_room = run->peer_room = run->opened = 0;
       return tt_fail(tuttiSystemError, "out of memory for an operation over %d links", plan->nlinks);
     }
   }
@@ -86,11 +88,11 @@ static tuttiResult_t strands_ensure(struct tt_run *run)
 static int strand_bind(struct tt_run *run, struct strand *strand)
 {
   if (strand->segment >= run->nsegments) return 0;
-  size_t total = run->binding.call.count, nblocks = (size_t)run->plan->schedule.shape.nblocks;
+  size_t total = run->binding->call.count, nblocks = (size_t)run->plan->schedule.shape.nblocks;
   strand->start = strand->segment * run->segment_count;
   strand->count = total - strand->start < run->segment_count ? total - strand->start : run->segment_count;
-  strand->base = strand->count / nblocks;
-  strand->more = strand->count % nblocks;
+  strand->base = nblocks == 1 ? strand->count : strand->count / nblocks; /* short messages feel a division */
+  strand->more = strand->count - strand->base * nblocks;
   strand->head = 0;
   strand->active = strand->finished = 0;
   return 1;
@@ -102,28 +104,37 @@ static const struct tt_device *device_of_call(const struct tt_binding *binding)
   return device->host ? tt_device_of(binding->out) : device;
 }
 
+/* Length and number of segments, and of a scratch slot. Short vectors, which are one segment, get by without
+ * divisions. */
+static void cut_segments(struct tt_run *run)
+{
+  size_t nblocks = (size_t)run->plan->schedule.shape.nblocks, count = run->binding->call.count;
+  size_t block_count = run->binding->block_bytes >> __builtin_ctzll(run->element); /* a power of two */
+  run->segment_count = (block_count ? block_count : 1) * nblocks;
+  run->nsegments = count != 0;
+  if (count > run->segment_count) run->nsegments = (count + run->segment_count - 1) / run->segment_count;
+  size_t longest = count < run->segment_count ? count : run->segment_count;
+  size_t slot = nblocks == 1 ? longest : (longest + nblocks - 1) / nblocks;
+  run->slot_bytes = (slot * run->element + 63) & ~(size_t)63;
+}
+
 tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding)
 {
-  size_t nblocks = (size_t)plan->schedule.shape.nblocks, count = binding->call.count;
+  int known = run->plan == plan; /* then its links are open, on as many lanes as were in use */
   run->plan = plan;
-  run->binding = *binding;
-  run->head.word = tt_call_word(&run->binding.call);
-  run->head.call = &run->binding.call;
+  run->binding = binding;
+  run->head.word = tt_call_word(&run->binding->call);
+  run->head.call = &run->binding->call;
   run->element = tt_type_size(binding->call.type);
   run->device = device_of_call(binding);
   run->broken = NULL;
-
-  size_t block_count = binding->block_bytes / run->element;
-  run->segment_count = (block_count ? block_count : 1) * nblocks;
-  run->nsegments = (count + run->segment_count - 1) / run->segment_count;
-  size_t longest = count < run->segment_count ? count : run->segment_count;
-  run->slot_bytes = (((longest + nblocks - 1) / nblocks) * run->element + 63) & ~(size_t)63;
+  cut_segments(run);
 
   if (plan->nchannels > run->exec->lanes)
     return tt_fail(tuttiInvalidUsage, "the plan needs %d channels: set TUTTI_LANES to at least that (it is %d)",
                    plan->nchannels, run->exec->lanes);
-  size_t lanes = (size_t)(run->exec->lanes / plan->nchannels);
-  run->nstrands = (int)(run->nsegments < lanes ? run->nsegments : lanes);
+  int lanes = run->exec->lanes / plan->nchannels;
+  run->nstrands = run->nsegments < (size_t)lanes ? (int)run->nsegments : lanes;
   tuttiResult_t result = strands_ensure(run);
   if (result == tuttiSuccess) result = scratch_ensure(run, (size_t)plan->schedule.nslots * run->slot_bytes);
   if (result != tuttiSuccess) return result;
@@ -133,9 +144,9 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
     strand_bind(run, &run->strands[s]);
   }
   run->busy = run->nstrands;
-  run->opened = 0;
-  run->state = RUN_OPENING;
-  tt_watch_publish(run->exec->watch, &run->binding.call);
+  if (!known) run->opened = 0;
+  run->state = run->nstrands <= run->opened ? RUN_MOVING : RUN_OPENING;
+  tt_watch_publish(run->exec->watch, &run->binding->call);
   return tuttiSuccess;
 }
 
@@ -151,9 +162,10 @@ static tuttiResult_t links_open(struct tt_run *run)
       if (result == tuttiInProgress) worst = result; /* go on: all of them open side by side */
       if (result != tuttiSuccess && result != tuttiInProgress) {
         int peer = plan->links[l].peer;
-        return tt_watch_fail(run->exec->watch, result, peer, run->binding.call.op, tt_last_sentence());
+        return tt_watch_fail(run->exec->watch, result, peer, run->binding->call.op, tt_last_sentence());
       }
     }
+  if (worst == tuttiSuccess) run->opened = run->nstrands;
   return worst;
 }
 
@@ -232,11 +244,11 @@ static tuttiResult_t strands_move(struct tt_run *run, int *moved)
       run->state = RUN_SUSPECT;
       return tuttiInProgress;
     }
-    return tt_watch_fail(run->exec->watch, result, -1, run->binding.call.op, tt_last_sentence());
+    return tt_watch_fail(run->exec->watch, result, -1, run->binding->call.op, tt_last_sentence());
   }
   if (run->busy) return tuttiInProgress;
   run->state = RUN_IDLE;
-  tt_watch_finish(run->exec->watch, run->binding.call.op);
+  tt_watch_finish(run->exec->watch, run->binding->call.op);
   return tuttiSuccess;
 }
 
@@ -256,12 +268,17 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
     return strands_move(run, moved);
   }
   case RUN_MOVING: return strands_move(run, moved);
-  case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->binding.call.op, run->broken->why);
+  case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->binding->call.op, run->broken->why);
   default: return tt_fail(tuttiInternalError, "an operation was polled that was not started");
   }
 }
 
+void tt_run_forget(struct tt_run *run, const struct tt_plan *plan)
+{
+  if (run->plan == plan) run->plan = NULL;
+}
+
 const struct tt_call *tt_run_call(const struct tt_run *run)
 {
-  return &run->binding.call;
+  return &run->binding->call;
 }

@@ -9,8 +9,8 @@ static char *place(const struct tt_run *run, const struct strand *strand, const 
 {
   size_t block = (size_t)operand->at;
   switch (operand->place) {
-  case TT_IN: return (char *)run->binding.in + (strand->start + step_start(strand, operand->at)) * run->element;
-  case TT_OUT: return (char *)run->binding.out + (strand->start + step_start(strand, operand->at)) * run->element;
+  case TT_IN: return (char *)run->binding->in + (strand->start + step_start(strand, operand->at)) * run->element;
+  case TT_OUT: return (char *)run->binding->out + (strand->start + step_start(strand, operand->at)) * run->element;
   case TT_SCRATCH: return strand->scratch + block * run->slot_bytes;
   default: return NULL;
   }
@@ -39,7 +39,7 @@ static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t 
 {
   if (code == TT_LINK_MISMATCH) {
     const struct tt_call *theirs = link->seen_call.op ? &link->seen_call : NULL;
-    *result = tt_watch_mismatch(run->exec->watch, &run->binding.call, link->peer, link->seen_word, theirs);
+    *result = tt_watch_mismatch(run->exec->watch, &run->binding->call, link->peer, link->seen_word, theirs);
     return TRIED_ERROR;
   }
   run->broken = link;
@@ -169,7 +169,7 @@ static tuttiResult_t combine(struct tt_run *run, const struct tt_step *step, cha
   uint32_t raw = 0;
   for (int k = 0; k < step->nsrc; k++) raw |= (uint32_t)run->plan->schedule.operands[step->src + k].raw << k;
   struct tt_reduce_arg arg;
-  int redop = run->binding.call.redop, type = run->binding.call.type;
+  int redop = run->binding->call.redop, type = run->binding->call.type;
   tt_reduce_arg_make(&arg, redop, run->exec->nranks, raw, step->is_final);
   const struct tt_reduction what = {redop, type, dst, sources, step->nsrc, n / run->element, &arg};
   return device->reduce(device, &what, &cursor->ticket);

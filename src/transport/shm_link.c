@@ -5,13 +5,6 @@
 
 #include "transport/shm.h"
 
-/* With more slots out than this, freed ones are collected before the next is taken, so that
- * few slots, still in cache, do the work; with fewer the acknowledgement's cache line, which the
- * peer writes, is left alone. Short messages fill little of a slot, so more of them stay in cache. */
-#define LAZY_SLOTS 2
-#define LAZY_SLOTS_SHORT 12
-#define SHORT_BYTES 4096
-
 /* Bytes that one send or recv moves at most before it returns: both directions of an exchange then take
  * turns, and what is in flight stays in the second-level cache. */
 #define TURN_BYTES 131072

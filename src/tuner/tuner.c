@@ -10,7 +10,7 @@ static const struct {
   const char *transport;
   struct tt_price price;
 } shipped[] = {
-    {"shm", {0.4, 100, 60, 256 << 10}},
+    {"shm", {0.4, 100, 60, 128 << 10}},
     {"tcp", {12, 250, 60, 512 << 10}},
 };
 
