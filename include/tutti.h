@@ -175,7 +175,8 @@ TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUn
 
 /* tuttiCommInitRank with options; config may be NULL. With blocking = 0 it
  * returns tuttiInProgress with a valid *comm; poll tuttiCommGetAsyncError until
- * that is tuttiSuccess, and call nothing else but tuttiCommAbort until then.
+ * that is tuttiSuccess, and call nothing else but tuttiCommAbort until then. Inside a
+ * group it succeeds, and the outermost tuttiGroupEnd writes *comm and returns tuttiInProgress.
  *
  * Errors: as tuttiCommInitRank, and tuttiInvalidArgument for a config that was
  * not initialised or has a field out of range (the sentence names it). */
@@ -262,7 +263,10 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
  * them together, on all their communicators, and returns when those on a NULL
  * stream and all inits are done. If a call inside was refused, it says so at
  * once, none of the group's calls starts, and tuttiGroupEnd returns the first
- * refusal. Groups nest. Inits and collectives must not be mixed in one group.
+ * refusal. If one init fails, none of the group's communicators is made. If a
+ * communicator is destroyed or aborted with calls in an open group, none of that
+ * group's calls starts. Groups nest. Inits and collectives must not be mixed in one
+ * group.
  *
  * Errors of tuttiGroupEnd: tuttiInvalidUsage: without tuttiGroupStart, or inits
  * mixed with collectives; else the first error of a call of the group. */

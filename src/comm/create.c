@@ -104,8 +104,8 @@ static tuttiResult_t wanted_parse(struct tt_creation *creation, const char *list
       char names[128] = "";
       for (int t = 0; tt_transports[t]; t++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", t ? "," : "", tt_transports[t]->name);
-      return tt_fail(tuttiInvalidArgument, "TUTTI_TRANSPORTS (or config.transports) is \"%s\": set it to some of %s, each once",
-                     list, names);
+      return tt_fail(tuttiInvalidArgument,
+                     "TUTTI_TRANSPORTS (or config.transports) is \"%s\": set it to some of %s, each once", list, names);
     }
     creation->wanted[creation->nwanted++] = ops;
     at += len;
