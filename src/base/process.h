@@ -13,6 +13,8 @@
 struct tt_process {
   pthread_mutex_t mutex;     /* guards the slots below while they are made or freed */
   pthread_once_t once;
+  _Atomic int installed;     /* the fork handler is */
+  _Atomic int membarrier;    /* the kernel can fence all threads of the process at once */
   _Atomic int forked;        /* set in a forked child: every call there is an error */
   _Atomic int log_level;     /* enum tt_log_level + 1; 0: not read yet */
   _Atomic int log_file;      /* descriptor + 1; 0: not opened yet */
@@ -31,7 +33,23 @@ struct tt_process {
 
 extern struct tt_process tt_process;
 
-/* Installs the fork handler; cheap after the first time. Every public entry calls it. */
-void tt_process_enter(void);
+/* Installs the fork handler and asks for cheap fences, once. Every public entry calls it. */
+void tt_process_install(void);
+static inline void tt_process_enter(void)
+{
+  if (!atomic_load_explicit(&tt_process.installed, memory_order_acquire)) tt_process_install();
+}
+
+/* Two threads that each store a word and then load the other's must not both miss it. The frequent side stores with
+ * tt_light_store, the rare side calls tt_heavy_fence between its store and its load. Where the kernel can interrupt
+ * all threads for the rare side (membarrier), the frequent side needs no fence. */
+static inline void tt_light_store(_Atomic int *word, int value)
+{
+  if (atomic_load_explicit(&tt_process.membarrier, memory_order_relaxed))
+    atomic_store_explicit(word, value, memory_order_relaxed);
+  else
+    atomic_store(word, value);
+}
+void tt_heavy_fence(void);
 
 #endif

@@ -41,7 +41,8 @@ struct tuttiComm {
   int crowded; /* more ranks than cores on this host */
 
   _Atomic int state;  /* enum tt_comm_state */
-  _Atomic int inside; /* calls that may block are inside; tuttiCommAbort waits for them */
+  _Atomic int inside; /* calls of the user's thread that may block; tuttiCommAbort waits for them */
+  _Atomic int served; /* the progress thread is at it; likewise */
   _Atomic int aborting;
   _Atomic int owner;  /* 1: somebody moves this communicator now */
   _Atomic int queued; /* operations in the queue */
@@ -167,14 +168,17 @@ tuttiResult_t tt_comm_abort(struct tuttiComm *comm);
  * returns 0 if the communicator is being aborted. */
 static inline int tt_comm_enter(struct tuttiComm *comm)
 {
-  atomic_fetch_add(&comm->inside, 1);
-  if (!atomic_load(&comm->aborting)) return 1;
-  atomic_fetch_sub(&comm->inside, 1);
+  /* Only one thread at a time counts here: a load and a store, and the fence is the aborting thread's. */
+  int before = atomic_load_explicit(&comm->inside, memory_order_relaxed);
+  tt_light_store(&comm->inside, before + 1);
+  if (!atomic_load_explicit(&comm->aborting, memory_order_acquire)) return 1;
+  atomic_store_explicit(&comm->inside, before, memory_order_release);
   return 0;
 }
 static inline void tt_comm_exit(struct tuttiComm *comm)
 {
-  atomic_fetch_sub_explicit(&comm->inside, 1, memory_order_release);
+  int before = atomic_load_explicit(&comm->inside, memory_order_relaxed);
+  atomic_store_explicit(&comm->inside, before - 1, memory_order_release);
 }
 tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm);
 

@@ -12,12 +12,14 @@ tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64
   return tt_watch_fail(comm->watch, code, comm->rank, op, sentence);
 }
 
-/* Waits until no call is inside any more; all of them poll `aborting` or have finished. */
+/* Waits until no call is inside any more; all of them poll `aborting` or have finished. The caller has set
+ * `aborting`. */
 static void wait_outside(struct tuttiComm *comm)
 {
+  tt_heavy_fence();
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  while (atomic_load(&comm->inside)) tt_waiter_pause(&waiter, 0);
+  while (atomic_load(&comm->inside) || atomic_load(&comm->served)) tt_waiter_pause(&waiter, 0);
 }
 
 /* From here on an op that is given back is freed, and with the last one the struct. */

@@ -44,14 +44,14 @@ static struct tuttiComm *pick_locked(struct progress *progress)
 static int serve_locked(struct tuttiComm *comm, int look)
 {
   int moved = 0;
-  atomic_fetch_add(&comm->inside, 1); /* destroy and abort wait for this */
+  atomic_store(&comm->served, 1); /* destroy and abort wait for this */
   pthread_mutex_unlock(&tt_process.mutex);
   if (atomic_load(&comm->state) == TT_COMM_CREATING) {
     if (!atomic_load(&comm->aborting)) moved = tt_comm_create_poll(comm) != tuttiInProgress;
   } else {
     moved = tt_comm_drive(comm, look);
   }
-  tt_comm_exit(comm);
+  atomic_store_explicit(&comm->served, 0, memory_order_release);
   pthread_mutex_lock(&tt_process.mutex);
   return moved;
 }
