@@ -13,8 +13,13 @@ struct plan_link {
   int32_t channel;
 };
 
+/* Kinds of steps that host memory has a short way for. */
+enum action { ACTION_GENERAL, ACTION_SEND, ACTION_RECV };
+
 struct tt_plan {
   struct tt_schedule schedule;
+  uint8_t *actions;     /* per step: enum action */
+  int32_t *action_link; /* per step with a short way: its one link */
   uint64_t *wait;       /* per step: bit k: step i - 1 - k must have finished */
   int32_t *source_link; /* per operand: index into links if it is a MESSAGE, else -1 */
   int32_t *peer_link;   /* per entry of schedule.peers: index into links */
@@ -24,7 +29,9 @@ struct tt_plan {
 
 /* Progress of one step. */
 struct cursor {
-  size_t done;      /* bytes of the result that are in dst (or, for a plain send, staged) */
+  char *at;         /* dst, or what is sent */
+  size_t len;       /* bytes of the step in this segment */
+  size_t done;      /* of these: in dst; of a send that is staged: staged; of a send to one peer: handed over */
   tt_ticket ticket; /* device work under way, for the next `pending` bytes */
   size_t pending;
 };
@@ -58,7 +65,7 @@ struct tt_run {
   size_t slot_bytes; /* of scratch */
   int nstrands;      /* lanes this run uses */
   int busy;          /* strands not done yet */
-  int opened;           /* strands whose links are open */
+  int opened;        /* strands whose links are open */
   struct tt_link *broken;
   int32_t link_room, peer_room; /* of each strand */
   size_t scratch_room;          /* bytes of each strand, on scratch_device */
@@ -80,8 +87,8 @@ tuttiResult_t tt_exec_link(struct tt_exec *exec, int peer, int lane, struct tt_l
 /* step.c: what came of trying to move a step. */
 enum tried { TRIED_NOTHING, TRIED_MOVED, TRIED_FINISHED, TRIED_ERROR };
 
-/* Starts the messages of a step that is now allowed to run. */
-void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index);
+/* Starts the messages of a step of `bytes` > 0 that is now allowed to run. */
+void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, size_t bytes);
 
 /* Moves a step; on TRIED_ERROR *result is the code, or tuttiInProgress with run->broken set. */
 enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result);

@@ -34,6 +34,23 @@ static tuttiResult_t number_links(struct tt_plan *plan)
   return tuttiSuccess;
 }
 
+/* One span to one peer, or one message to a span. */
+static void choose_actions(struct tt_plan *plan)
+{
+  const struct tt_schedule *schedule = &plan->schedule;
+  for (int32_t i = 0; i < schedule->nsteps; i++) {
+    const struct tt_step *step = &schedule->steps[i];
+    int takes = step->nsrc == 1 && plan->source_link[step->src] >= 0;
+    if (takes && step->nto == 0) {
+      plan->actions[i] = ACTION_RECV;
+      plan->action_link[i] = plan->source_link[step->src];
+    } else if (!takes && step->nto == 1 && step->dst.place == TT_NOWHERE) {
+      plan->actions[i] = ACTION_SEND;
+      plan->action_link[i] = plan->peer_link[step->to];
+    }
+  }
+}
+
 static tuttiResult_t order_steps(struct tt_plan *plan)
 {
   struct tt_order *order = tt_alloc((size_t)plan->schedule.nsteps, sizeof *order);
@@ -56,14 +73,17 @@ tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
   size_t noperands = (size_t)plan->schedule.noperands, npeers = (size_t)plan->schedule.npeers;
   plan->nchannels = 1;
   plan->wait = tt_alloc((size_t)plan->schedule.nsteps, sizeof *plan->wait);
+  plan->actions = tt_alloc((size_t)plan->schedule.nsteps, sizeof *plan->actions);
+  plan->action_link = tt_alloc((size_t)plan->schedule.nsteps, sizeof *plan->action_link);
   plan->source_link = tt_alloc(noperands, sizeof *plan->source_link);
   plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
   plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
   tuttiResult_t result = tuttiSystemError;
-  if (plan->wait && plan->source_link && plan->peer_link && plan->links) {
+  if (plan->wait && plan->actions && plan->action_link && plan->source_link && plan->peer_link && plan->links) {
     for (size_t k = 0; k < noperands; k++) plan->source_link[k] = -1;
     result = number_links(plan);
     if (result == tuttiSuccess) result = order_steps(plan);
+    if (result == tuttiSuccess) choose_actions(plan);
   } else {
     tt_fail(result, "out of memory for a plan of %d steps", plan->schedule.nsteps);
   }
@@ -80,6 +100,8 @@ void tt_plan_destroy(struct tt_plan *plan)
   if (!plan) return;
   tt_schedule_destroy(&plan->schedule);
   tt_free(plan->wait);
+  tt_free(plan->actions);
+  tt_free(plan->action_link);
   tt_free(plan->source_link);
   tt_free(plan->peer_link);
   tt_free(plan->links);

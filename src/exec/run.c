@@ -180,12 +180,10 @@ static int steps_start(struct tt_run *run, struct strand *strand)
   for (int32_t i = strand->head; i < end; i++) {
     uint64_t bit = (uint64_t)1 << (i - strand->head);
     if (!((strand->active | strand->finished) & bit) && (plan->wait[i] & past) == 0) {
-      if (step_bytes(run, strand, &schedule->steps[i]) == 0) {
-        strand->finished |= bit;
-      } else {
-        tt_step_begin(run, strand, i);
-        strand->active |= bit;
-      }
+      size_t bytes = step_bytes(run, strand, &schedule->steps[i]);
+      if (bytes) tt_step_begin(run, strand, i, bytes);
+      strand->active |= bytes ? bit : 0;
+      strand->finished |= bytes ? 0 : bit;
       started++;
     }
     past = past << 1 | !(strand->finished & bit);

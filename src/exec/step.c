@@ -16,12 +16,16 @@ static char *place(const struct tt_run *run, const struct strand *strand, const 
   }
 }
 
-void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index)
+void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, size_t bytes)
 {
   const struct tt_plan *plan = run->plan;
   const struct tt_step *step = &plan->schedule.steps[index];
-  run->head.len = step_bytes(run, strand, step);
-  strand->cursors[index % TT_WINDOW] = (struct cursor){0};
+  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  int keeps = step->dst.place != TT_NOWHERE;
+  cursor->at = place(run, strand, keeps ? &step->dst : &plan->schedule.operands[step->src]);
+  cursor->len = run->head.len = bytes;
+  cursor->done = cursor->pending = 0;
+  cursor->ticket = 0;
   for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
     if (plan->source_link[k] < 0) continue;
     struct tt_link *link = strand->links[plan->source_link[k]];
@@ -96,12 +100,11 @@ static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t
   const struct tt_step *step = &run->plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
   char *bounce = strand->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
-  size_t len = step_bytes(run, strand, step), sent = sent_to_all(strand, step, len);
+  size_t len = cursor->len, sent = sent_to_all(strand, step, len);
   if (sent == len) return TRIED_FINISHED;
   if (sent == cursor->done && !cursor->pending) { /* all that was staged is away: next piece */
     cursor->pending = len - sent < BOUNCE_BYTES ? len - sent : BOUNCE_BYTES;
-    const char *from = place(run, strand, &run->plan->schedule.operands[step->src]);
-    *result = run->device->copy(run->device, bounce, from + sent, cursor->pending, &cursor->ticket);
+    *result = run->device->copy(run->device, bounce, cursor->at + sent, cursor->pending, &cursor->ticket);
     if (*result != tuttiSuccess) return TRIED_ERROR;
   }
   if (cursor->pending) {
@@ -119,18 +122,31 @@ static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t
 static enum tried send_plain(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
-  const char *from = place(run, strand, &run->plan->schedule.operands[step->src]);
-  size_t len = step_bytes(run, strand, step);
-  enum tried tried = offer(run, strand, step, (struct piece){from, 0, len}, result);
-  if (tried != TRIED_ERROR && sent_to_all(strand, step, len) == len) return TRIED_FINISHED;
+  const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  enum tried tried = offer(run, strand, step, (struct piece){cursor->at, 0, cursor->len}, result);
+  if (tried != TRIED_ERROR && sent_to_all(strand, step, cursor->len) == cursor->len) return TRIED_FINISHED;
   return tried;
 }
 
-/* Where the sources of a step lie at byte `done`, and how many bytes all of them have. */
-static ssize_t sources_look(struct tt_run *run, struct strand *strand, const struct tt_step *step, size_t done,
-                            const void **sources)
+/* The short ways: one link, host memory. */
+static enum tried move_bytes(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
-  size_t n = step_bytes(run, strand, step) - done;
+  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  struct tt_link *link = strand->links[run->plan->action_link[index]];
+  size_t left = cursor->len - cursor->done;
+  ssize_t n = run->plan->actions[index] == ACTION_SEND ? link->ops->send(link, cursor->at + cursor->done, left)
+                                                       : link->ops->recv(link, cursor->at + cursor->done, left);
+  if (n < 0) return link_failed(run, link, n, result);
+  cursor->done += (size_t)n;
+  if (cursor->done == cursor->len) return TRIED_FINISHED;
+  return n ? TRIED_MOVED : TRIED_NOTHING;
+}
+
+/* Where the sources of a step lie at byte `done`, and how many bytes all of them have. */
+static ssize_t sources_look(struct tt_run *run, struct strand *strand, const struct tt_step *step,
+                            const struct cursor *cursor, const void **sources)
+{
+  size_t done = cursor->done, n = cursor->len - done;
   for (int k = 0; k < step->nsrc; k++) {
     int32_t l = run->plan->source_link[step->src + k];
     if (l < 0) {
@@ -180,18 +196,10 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  char *dst = place(run, strand, &step->dst) + cursor->done;
+  char *dst = cursor->at + cursor->done;
   if (!cursor->pending) {
-    int32_t l = run->plan->source_link[step->src];
-    if (step->nsrc == 1 && l >= 0 && run->device->host) {
-      struct tt_link *link = strand->links[l];
-      ssize_t n = link->ops->recv(link, dst, step_bytes(run, strand, step) - cursor->done);
-      if (n < 0) return link_failed(run, link, n, result);
-      cursor->done += (size_t)n;
-      return n > 0 ? TRIED_MOVED : TRIED_NOTHING;
-    }
     const void *sources[TT_MAX_SOURCES];
-    ssize_t n = sources_look(run, strand, step, cursor->done, sources);
+    ssize_t n = sources_look(run, strand, step, cursor, sources);
     if (n < 0) return link_failed(run, run->broken, n, result);
     if (n == 0) return TRIED_NOTHING;
     cursor->pending = (size_t)n;
@@ -208,18 +216,19 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
 
 enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
+  if (run->plan->actions[index] != ACTION_GENERAL && run->device->host) return move_bytes(run, strand, index, result);
   const struct tt_step *step = &run->plan->schedule.steps[index];
   if (step->dst.place == TT_NOWHERE)
     return run->device->host ? send_plain(run, strand, index, result) : send_staged(run, strand, index, result);
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  size_t len = step_bytes(run, strand, step);
+  size_t len = cursor->len;
   enum tried tried = TRIED_NOTHING;
   if (cursor->done < len) {
     tried = fill(run, strand, index, result);
     if (tried == TRIED_ERROR) return tried;
   }
   if (step->nto) {
-    struct piece piece = {place(run, strand, &step->dst), 0, cursor->done};
+    struct piece piece = {cursor->at, 0, cursor->done};
     enum tried offered = offer(run, strand, step, piece, result);
     if (offered > tried) tried = offered;
     if (tried == TRIED_ERROR) return tried;
