@@ -67,7 +67,7 @@ static int iterate(struct rank *self, const struct plan *plan, int iteration)
   size_t places = plan->bytes ? plan->room / plan->bytes : 1;
   tuttiResult_t result = o->agg_iters > 1 ? tuttiGroupStart() : tuttiSuccess;
   for (int a = 0; a < o->agg_iters && result == tuttiSuccess; a++) {
-    size_t place = (size_t)(iteration * o->agg_iters + a) % (places ? places : 1) * plan->bytes + shift;
+    size_t place = ((size_t)iteration * (size_t)o->agg_iters + (size_t)a) % (places ? places : 1) * plan->bytes + shift;
     char *out = self->recv + place, *in = plan->in_place ? out : self->send + place;
     result = tuttiAllReduce(in, out, plan->count, (tuttiDataType_t)plan->type, (tuttiRedOp_t)plan->op, self->comm,
                             self->stream);
@@ -222,7 +222,8 @@ static int prepare(struct rank *self)
   size_t len = o->max_bytes + (size_t)o->unalign * 8 + 8;
   if (o->stream && !check(self, tuttiStreamCreate(&self->stream))) return 0;
   self->samples = calloc((size_t)o->iters, sizeof(double));
-  return self->samples && check(self, tuttiMemAlloc((void **)&self->send, len)) &&
+  return check(self, self->samples ? tuttiSuccess : tuttiSystemError) &&
+         check(self, tuttiMemAlloc((void **)&self->send, len)) &&
          check(self, tuttiMemAlloc((void **)&self->recv, len)) && introduce(self);
 }
 
@@ -237,12 +238,12 @@ static void *rank_main(void *context)
   } else if (self->status) {
     fprintf(stderr, PERF_NAME ": %s\n", self->error);
   }
+  if (self->status) tuttiCommAbort(self->comm); /* also ends what is queued on the stream */
+  else tuttiCommDestroy(self->comm);
   tuttiStreamDestroy(self->stream);
   tuttiMemFree(self->send);
   tuttiMemFree(self->recv);
   free(self->samples);
-  if (self->status) tuttiCommAbort(self->comm);
-  else tuttiCommDestroy(self->comm);
   return NULL;
 }
 

@@ -177,6 +177,9 @@ static int consistent(const struct options *o)
     fprintf(stderr, PERF_NAME ": -i is 0: give a step, or a factor with -f\n");
   else if (o->average > AVERAGE_MAX)
     fprintf(stderr, PERF_NAME ": -a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
+  else if (o->timeout_s > 2000000)
+    fprintf(stderr, PERF_NAME ": -T is %d: give at most 2000000 seconds, or 0 for the library's default\n",
+            o->timeout_s);
   else return 1;
   return 0;
 }

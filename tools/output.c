@@ -16,27 +16,30 @@ static void write_all(int fd, const char *data, size_t len)
   }
 }
 
-static void line_write(const struct output *output, const char *text, size_t len)
+/* With a prefix what is written ends its line, so that the next rank begins another one; without one not a byte is
+ * added. */
+static void line_write(const struct output *output, const char *text, size_t len, int newline)
 {
   char whole[OUTPUT_LINE + sizeof output->prefix + 1];
   size_t prefix = strlen(output->prefix);
   memcpy(whole, output->prefix, prefix);
   memcpy(whole + prefix, text, len);
+  newline |= prefix > 0;
   whole[prefix + len] = '\n';
-  write_all(output->to, whole, prefix + len + 1);
+  write_all(output->to, whole, prefix + len + (size_t)newline);
 }
 
 static void lines_write(struct output *output)
 {
   char *start = output->line, *end = output->line + output->used, *newline;
   while ((newline = memchr(start, '\n', (size_t)(end - start)))) {
-    line_write(output, start, (size_t)(newline - start));
+    line_write(output, start, (size_t)(newline - start), 1);
     start = newline + 1;
   }
   output->used = (size_t)(end - start);
   memmove(output->line, start, output->used);
   if (output->used < sizeof output->line) return;
-  line_write(output, output->line, output->used);
+  line_write(output, output->line, output->used, 0);
   output->used = 0;
 }
 
@@ -49,7 +52,7 @@ void output_pump(struct output *output)
     lines_write(output);
     return;
   }
-  if (output->used) line_write(output, output->line, output->used);
+  if (output->used) line_write(output, output->line, output->used, 0);
   output->used = 0;
   close(output->from);
   output->from = -1;

@@ -24,6 +24,7 @@
 
 #define MAX_RANKS 4096
 #define KILL_AFTER_MS 3000 /* between SIGTERM and SIGKILL */
+#define LAST_WORDS_MS 1000 /* what grandchildren still write is passed on for this long after the last rank */
 
 struct child {
   pid_t pid; /* 0: has ended */
@@ -32,6 +33,7 @@ struct child {
 
 struct job {
   int nprocs, prefix, keep_going, bind, id_fd;
+  pid_t pid; /* of the launcher */
   long grace_ms;
   char **program;
   struct child *children;
@@ -50,6 +52,7 @@ static const char *const help =
     "      --grace S     after the first failure the others get S seconds to end by\n"
     "                    themselves before they are terminated (default: 10)\n"
     "      --keep-going  never terminate the others\n"
+    "      --bind        each rank on a core of its own, if there are enough\n"
     "  -h, --help        this text\n";
 
 static long now_ms(void)
@@ -143,7 +146,9 @@ static void become_rank(const struct job *job, int proc, int out, int err)
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
+  signal(SIGPIPE, SIG_DFL);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != job->pid) _exit(126); /* died before the line above */
   if (proc > 0 && !freopen("/dev/null", "r", stdin)) _exit(126);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -220,18 +225,20 @@ static void escalate(struct job *job)
   }
 }
 
+/* Ctrl-C at a terminal (SI_KERNEL) has reached the ranks, which are in our process group, already. */
 static void signals_take(struct job *job, int fd)
 {
   struct signalfd_siginfo info;
   while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
     if (info.ssi_signo == SIGCHLD) reap(job);
-    else signal_all(job, (int)info.ssi_signo);
+    else if (info.ssi_signo != SIGINT || info.ssi_code != SI_KERNEL) signal_all(job, (int)info.ssi_signo);
 }
 
-/* Until all ranks have ended and all their output is written. */
+/* Until all ranks have ended and all their output is written. A grandchild may hold a pipe open: once the ranks are
+ * gone only what is there counts, and not for long. */
 static void serve(struct job *job, int signal_fd, struct pollfd *polls, struct output **outputs)
 {
-  for (;;) {
+  for (long gone_ms = 0;;) {
     nfds_t n = 0;
     polls[n++] = (struct pollfd){signal_fd, POLLIN, 0};
     for (int p = 0; p < job->nprocs; p++) {
@@ -243,9 +250,9 @@ static void serve(struct job *job, int signal_fd, struct pollfd *polls, struct o
       }
     }
     if (n == 1 && !job->running) return;
-    /* A grandchild may hold a pipe open: once the ranks are gone only what is there counts. */
     int ready = poll(polls, n, job->running ? 100 : 20);
-    if (ready == 0 && !job->running) return;
+    if (!job->running && !gone_ms) gone_ms = now_ms();
+    if (!job->running && (ready == 0 || now_ms() - gone_ms > LAST_WORDS_MS)) return;
     if (polls[0].revents) signals_take(job, signal_fd);
     for (nfds_t i = 1; i < n; i++)
       if (polls[i].revents) output_pump(outputs[i]);
@@ -261,6 +268,8 @@ static int job_run(struct job *job)
   for (size_t s = 0; s < sizeof passed / sizeof passed[0]; s++) sigaddset(&set, passed[s]);
   sigprocmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_DFL); /* whoever ignores it may have started us; then no child could be waited for */
+  job->pid = getpid();
   int signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   size_t outputs = 2 * (size_t)job->nprocs + 1;
   struct pollfd *polls = calloc(outputs, sizeof *polls);
