@@ -37,7 +37,8 @@ static tuttiResult_t spec_check(const tuttiComm_t *comm, int nranks, int rank)
   tuttiResult_t result = tt_process_check();
   if (result != tuttiSuccess) return result;
   if (!comm) return tt_null("comm");
-  if (nranks < 1) return tt_fail(tuttiInvalidArgument, "nranks is %d: at least 1 rank is needed", nranks);
+  if (nranks < 1 || nranks > TT_RANKS_MAX)
+    return tt_fail(tuttiInvalidArgument, "nranks is %d: it must be from 1 to %d", nranks, TT_RANKS_MAX);
   if (rank < 0 || rank >= nranks)
     return tt_fail(tuttiInvalidArgument, "rank is %d: it must be from 0 to nranks - 1 = %d", rank, nranks - 1);
   return tuttiSuccess;

@@ -5,6 +5,8 @@
 
 #include "net/net.h"
 
+#define TT_RANKS_MAX 65536 /* of one communicator */
+
 /* The 128 bytes of tuttiUniqueId, taken apart:
  * magic 4 | version 2 | flags 2 | job 16 | key 32 | address 32 | root's host id 8 |
  * root's sight 8 | root's start time 8 | root's pid 4 | zero 12 */

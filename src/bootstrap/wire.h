@@ -15,7 +15,6 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are sent as they lie in memory");
 
-#define TT_RANKS_MAX 65536
 #define TT_LOOK_NS 20000000u /* between two looks at another process of this host */
 
 struct tt_record {

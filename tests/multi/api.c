@@ -88,6 +88,7 @@ static int wrong_inits_are_refused_body(const struct ranks *self)
   memset(&garbage, 0x5a, sizeof garbage);
   RANKS_CHECK(tuttiCommInitRank(NULL, 1, self->id, 0) == tuttiInvalidArgument && says("comm"));
   RANKS_CHECK(tuttiCommInitRank(&comm, 0, self->id, 0) == tuttiInvalidArgument && says("nranks is 0"));
+  RANKS_CHECK(tuttiCommInitRank(&comm, INT32_MAX, self->id, 0) == tuttiInvalidArgument && says("nranks is 2147483647"));
   RANKS_CHECK(tuttiCommInitRank(&comm, 2, self->id, 2) == tuttiInvalidArgument && says("rank is 2"));
   RANKS_CHECK(tuttiCommInitRank(&comm, 2, self->id, -1) == tuttiInvalidArgument && says("rank is -1"));
   RANKS_CHECK(tuttiCommInitRank(&comm, 1, garbage, 0) == tuttiInvalidArgument);
