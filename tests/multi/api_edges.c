@@ -231,10 +231,17 @@ static void a_group_outlives_its_communicators(void **state)
   assert_int_equal(ranks_run_processes(1, a_group_outlives_its_communicators_body, NULL, 60), 0);
 }
 
-static void *abort_soon(void *comm)
+struct victim {
+  tuttiComm_t comm;
+  _Atomic int queued; /* its calls are in the group; after that the handle may go */
+};
+
+static void *abort_soon(void *context)
 {
+  struct victim *victim = context;
+  while (!atomic_load(&victim->queued)) usleep(100);
   usleep(3000);
-  tuttiCommAbort(comm);
+  tuttiCommAbort(victim->comm);
   return NULL;
 }
 
@@ -248,10 +255,12 @@ static int an_abort_ends_a_waiting_group_body(const struct ranks *self)
     pthread_t thread;
     static float x[3][COUNT];
     RANKS_CHECK(tuttiCommInitAll(comms, 2, NULL) == tuttiSuccess && tuttiStreamCreate(&stream) == tuttiSuccess);
-    RANKS_CHECK(pthread_create(&thread, NULL, abort_soon, comms[0]) == 0 && tuttiGroupStart() == tuttiSuccess);
+    struct victim victim = {.comm = comms[0]};
+    RANKS_CHECK(pthread_create(&thread, NULL, abort_soon, &victim) == 0 && tuttiGroupStart() == tuttiSuccess);
     for (int n = 0; n < 3; n++)
       RANKS_CHECK(tuttiAllReduce(x[n], x[n], COUNT, tuttiFloat, tuttiSum, comms[0], n == 1 ? stream : NULL) ==
                   tuttiSuccess);
+    atomic_store(&victim.queued, 1);
     RANKS_CHECK(tuttiGroupEnd() == tuttiRemoteError);
     RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiRemoteError);
     pthread_join(thread, NULL);

@@ -183,6 +183,7 @@ static inline void party_run(struct world *world, int rank)
   }
   if (party_watch(&party) != tuttiSuccess) {
     party_note(&party);
+    while (!party_over(&party)) tt_sleep_ns(MS); /* a leader that ends takes its board along */
   } else if (!atomic_load(&world->gives_up[rank])) {
     atomic_store(&world->reports[rank].ready, 1);
     party_gather(&party);
