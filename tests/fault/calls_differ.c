@@ -163,7 +163,6 @@ static int be_aborted(const struct ranks *self)
   RANKS_CHECK(tuttiCommInitRank(&abortion.comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   if (self->rank == ODD) {
     sleep(2);
-    free(x);
     tuttiCommDestroy(abortion.comm); /* an error or not, whatever it has heard */
     free(x);
     return 0;
