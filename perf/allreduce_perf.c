@@ -286,6 +286,7 @@ int main(int argc, char **argv)
     fprintf(stderr, PERF_NAME ": %s\n", tuttiGetLastError(NULL));
     return 1;
   }
+  if (options.json_file && launch.proc == 0 && !json_possible(options.json_file)) return 1;
   struct report report = {.options = &options, .argc = argc, .argv = argv};
   return ranks_run(&options, &launch, &report);
 }

@@ -2,6 +2,7 @@
 /* The -J file: nccl-tests' keys, without its dump of the environment, which holds secrets. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "perf.h"
 
@@ -93,6 +94,17 @@ static FILE *open_new(const char *name)
     file = fopen(numbered, "wxe");
   }
   return file;
+}
+
+/* Said before hours of measuring, not after them. */
+int json_possible(const char *name)
+{
+  char folder[4096] = ".";
+  const char *slash = strrchr(name, '/');
+  if (slash) snprintf(folder, sizeof folder, "%.*s", slash == name ? 1 : (int)(slash - name), name);
+  if (access(folder, W_OK | X_OK) == 0) return 1;
+  fprintf(stderr, PERF_NAME ": -J is \"%s\": cannot create files in %s: %s\n", name, folder, strerror(errno));
+  return 0;
 }
 
 int json_write(const struct report *report, const char *error)

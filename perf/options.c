@@ -6,6 +6,8 @@
 
 #include "perf.h"
 
+#define RANKS_MAX 65536
+
 static const char *const help =
     "usage: " PERF_NAME " [OPTION...]\n\n"
     "Times all-reduce on host memory and checks the results exactly. Flags, table and exit status are\n"
@@ -16,7 +18,7 @@ static const char *const help =
     "  -b, --minbytes SIZE    smallest size (default 32M); sizes take K, M, G and fractions\n"
     "  -e, --maxbytes SIZE    largest size (default 32M)\n"
     "  -i, --stepbytes SIZE   step between sizes (default 1M)\n"
-    "  -f, --stepfactor F     factor between sizes instead (default off)\n"
+    "  -f, --stepfactor F     factor between sizes instead (default 1: none)\n"
     "  -n, --iters N          timed iterations (default 20)\n"
     "  -m, --agg_iters N      operations per group in each iteration (default 1)\n"
     "  -w, --warmup_iters N   (default 1)\n"
@@ -127,9 +129,13 @@ static int factor_parse(const char *text, double *factor)
 {
   char *end;
   *factor = strtod(text, &end);
-  if (end != text && !*end && *factor > 1) return 1;
-  fprintf(stderr, PERF_NAME ": -f is \"%s\": give a factor greater than 1\n", text);
-  return 0;
+  int read = end != text && !*end;
+  if (read && *factor == 1) *factor = 0;
+  else if (!read || !(*factor > 1)) {
+    fprintf(stderr, PERF_NAME ": -f is \"%s\": give a factor greater than 1, or 1 to step by -i\n", text);
+    return 0;
+  }
+  return 1;
 }
 
 /* 1: understood; 0: bad value, told already; -1: not one of these. */
@@ -175,6 +181,9 @@ static int consistent(const struct options *o)
     fprintf(stderr, PERF_NAME ": -b %zu is more than -e %zu\n", o->min_bytes, o->max_bytes);
   else if (o->step_factor == 0 && o->step_bytes == 0 && o->min_bytes != o->max_bytes)
     fprintf(stderr, PERF_NAME ": -i is 0: give a step, or a factor with -f\n");
+  else if (o->gpus > RANKS_MAX / o->threads)
+    fprintf(stderr, PERF_NAME ": -t %d times -g %d: at most %d ranks in a process are possible\n", o->threads,
+            o->gpus, RANKS_MAX);
   else if (o->average > AVERAGE_MAX)
     fprintf(stderr, PERF_NAME ": -a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
   else if (o->timeout_s > 2000000)

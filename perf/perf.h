@@ -101,6 +101,7 @@ int report_end(struct report *report, const char *error);
 int bandwidth_okay(const struct report *report, double *wanted);
 
 /* 0 on success. */
+int json_possible(const char *name);
 int json_write(const struct report *report, const char *error);
 void time_text(char text[32]);
 

@@ -97,6 +97,7 @@ void report_row(struct report *report, const struct row *row)
   print_half(report, row, &row->in_place);
   printf("\n");
   fflush(stdout);
+  if (!report->options->json_file) return; /* only that file needs them; with -N 0 they would never end */
   if (report->nrows == report->room) {
     size_t room = report->room ? 2 * report->room : 64;
     struct row *rows = realloc(report->rows, room * sizeof *rows);

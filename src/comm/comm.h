@@ -70,6 +70,7 @@ struct tuttiComm {
   uint64_t last_op;            /* number of the newest collective */
   struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
   struct tt_op *spare;         /* ops to use again; same guard */
+  uint64_t look_ns;             /* the progress thread's next look at what others called */
   struct tuttiComm *next_busy; /* in the progress thread's list; same guard */
   int busy, holds_progress;
 };

@@ -40,10 +40,14 @@ static struct tuttiComm *pick_locked(struct progress *progress)
   return comm;
 }
 
+#define LOOK_EVERY_NS 1000000 /* a waiting operation compares calls this often, whatever the others do */
+
 /* One look at one communicator; caller holds the mutex, which is given away while it works. */
-static int serve_locked(struct tuttiComm *comm, int look)
+static int serve_locked(struct tuttiComm *comm)
 {
-  int moved = 0;
+  uint64_t now = tt_now_ns();
+  int moved = 0, look = now >= comm->look_ns;
+  if (look) comm->look_ns = now + LOOK_EVERY_NS;
   atomic_store(&comm->served, 1); /* destroy and abort wait for this */
   pthread_mutex_unlock(&tt_process.mutex);
   if (atomic_load(&comm->state) == TT_COMM_CREATING) {
@@ -61,7 +65,7 @@ static void *progress_main(void *context)
   struct progress *progress = context;
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  int look = 0, vain = 0;
+  int vain = 0;
   pthread_mutex_lock(&tt_process.mutex);
   while (!progress->stopping) {
     struct tuttiComm *comm = pick_locked(progress);
@@ -71,10 +75,10 @@ static void *progress_main(void *context)
       vain = 0;
       continue;
     }
-    vain = serve_locked(comm, look) ? 0 : vain + 1;
+    vain = serve_locked(comm) ? 0 : vain + 1;
     if (vain && vain < progress->ncomms) continue; /* the others first */
     pthread_mutex_unlock(&tt_process.mutex);
-    look = tt_waiter_pause(&waiter, vain == 0);
+    tt_waiter_pause(&waiter, vain == 0);
     pthread_mutex_lock(&tt_process.mutex);
     vain = 0;
   }

@@ -111,6 +111,7 @@ int tt_table_valid(const struct tt_table *table)
 {
   if (table->nrows < 1 || table->nrows > TT_TABLE_ROWS) return 0;
   for (uint64_t r = 0; r < table->nrows; r++)
-    if (table->rows[r].algo >= (uint32_t)tt_algo_count || table->rows[r].block_bytes == 0) return 0;
+    if (table->rows[r].algo >= (uint32_t)tt_algo_count || table->rows[r].block_bytes - 1 >= (uint64_t)1 << 30)
+      return 0;
   return table->rows[table->nrows - 1].up_to_bytes == UINT64_MAX;
 }
