@@ -33,6 +33,7 @@ struct child {
 
 struct job {
   int nprocs, prefix, keep_going, bind, id_fd;
+  pid_t launcher;
   pid_t pid; /* of the launcher */
   long grace_ms;
   char **program;
@@ -148,6 +149,7 @@ static void become_rank(const struct job *job, int proc, int out, int err)
   sigprocmask(SIG_SETMASK, &none, NULL);
   signal(SIGPIPE, SIG_DFL);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != job->launcher) _exit(128 + SIGTERM); /* it was killed before this line */
   if (getppid() != job->pid) _exit(126); /* died before the line above */
   if (proc > 0 && !freopen("/dev/null", "r", stdin)) _exit(126);
   dup2(out, STDOUT_FILENO);
@@ -216,7 +218,8 @@ static void escalate(struct job *job)
   long now = now_ms();
   if (!job->failed_ms || job->keep_going || !job->running) return;
   if (!job->killed_ms && now - job->failed_ms >= job->grace_ms) {
-    fprintf(stderr, "tutti run: terminating the %d ranks that still run\n", job->running);
+    fprintf(stderr, "tutti run: terminating %d %s still running\n", job->running,
+            job->running == 1 ? "rank" : "ranks");
     job->killed_ms = now;
     signal_all(job, SIGTERM);
     signal_all(job, SIGCONT);
@@ -297,7 +300,7 @@ static int job_run(struct job *job)
 
 int command_run(int argc, char **argv)
 {
-  struct job job = {.nprocs = 1, .prefix = 1, .grace_ms = 10000};
+  struct job job = {.nprocs = 1, .prefix = 1, .grace_ms = 10000, .launcher = getpid()};
   int parsed = options_parse(&job, argc, argv);
   if (parsed >= 0) return parsed;
   tuttiUniqueId id;

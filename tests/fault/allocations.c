@@ -162,7 +162,7 @@ static int fail_one(const struct ranks *self)
   struct trial *trial = self->argument;
   tuttiUniqueId id;
   tuttiComm_t comm = NULL;
-  if (patience(self, "150")) return 1;
+  if (patience(self, trial->run == init || trial->run == later ? "150" : "20000")) return 1;
   RANKS_CHECK(meeting_id(trial->meeting, self->rank == 0, &id));
   long began_ms = meeting_now_ms();
   tuttiResult_t result = trial->run(self, id, &comm);

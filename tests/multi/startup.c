@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How ranks find each other, as a user sees it: fixed addresses, key files, one id one communicator, many ranks,
+ * and `tutti run`, which is looked for beside this program. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/host.h"
+#include "meeting.h"
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static int says(const char *words)
+{
+  int found = strstr(tuttiGetLastError(NULL), words) != NULL;
+  if (!found) fprintf(stderr, "last error is \"%s\", wanted \"%s\"\n", tuttiGetLastError(NULL), words);
+  return found;
+}
+
+static int join(const struct ranks *self, tuttiUniqueId id)
+{
+  tuttiComm_t comm;
+  float x = (float)(self->rank + 1);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(x == (float)(self->nranks * (self->nranks + 1) / 2));
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+/* ---- fixed addresses ---- */
+
+static int free_port(const char *address)
+{
+  struct sockaddr_in at = {.sin_family = AF_INET};
+  socklen_t len = sizeof at;
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  inet_pton(AF_INET, address, &at.sin_addr);
+  int failed = bind(fd, (struct sockaddr *)&at, sizeof at) || getsockname(fd, (struct sockaddr *)&at, &len);
+  close(fd);
+  return failed ? -1 : ntohs(at.sin_port);
+}
+
+static void comm_id_set(const char *address)
+{
+  char text[64];
+  snprintf(text, sizeof text, "%s:%d", address, free_port(address));
+  setenv("TUTTI_COMM_ID", text, 1);
+}
+
+static int several_at_one_address(const struct ranks *self)
+{
+  for (int k = 0; k < 10; k++) { /* nobody waits for the others in between */
+    tuttiUniqueId id;
+    RANKS_CHECK(tuttiGetUniqueId(&id) == tuttiSuccess);
+    if (join(self, id)) return 1;
+  }
+  return 0;
+}
+
+static void a_fixed_address_serves_several_communicators(void **state)
+{
+  (void)state;
+  comm_id_set("127.0.0.1");
+  assert_int_equal(ranks_run_processes(4, several_at_one_address, NULL, 60), 0);
+  unsetenv("TUTTI_COMM_ID");
+}
+
+/* ---- secrets ---- */
+
+/* A file in /tmp with this text and mode; its name into path. */
+static void key_file(char path[32], const char *text, mode_t mode)
+{
+  strcpy(path, "/tmp/tutti-key-XXXXXX");
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+  assert_int_equal(fchmod(fd, mode), 0);
+  close(fd);
+}
+
+static int be_refused_without_a_secret(const struct ranks *self)
+{
+  tuttiUniqueId id;
+  setenv("TUTTI_COMM_ID", "192.0.2.1:2345", 1);
+  RANKS_CHECK(tuttiGetUniqueId(&id) == tuttiInvalidUsage);
+  RANKS_CHECK(says("192.0.2.1:2345") && says("TUTTI_KEY_FILE") && says("0600") && says("TUTTI_AUTH=none"));
+  return 0;
+}
+
+static void an_address_that_others_reach_needs_a_secret(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(1, be_refused_without_a_secret, NULL, 30), 0);
+}
+
+/* An address of this host that is not loopback; 0 if there is none. */
+static int own_address(char text[INET_ADDRSTRLEN])
+{
+  struct ifaddrs *all = NULL;
+  int found = 0;
+  if (getifaddrs(&all) != 0) return 0;
+  for (struct ifaddrs *at = all; at && !found; at = at->ifa_next) {
+    if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || !(at->ifa_flags & IFF_UP)) continue;
+    if (at->ifa_flags & IFF_LOOPBACK) continue;
+    const struct sockaddr_in *address = (const struct sockaddr_in *)(const void *)at->ifa_addr;
+    found = inet_ntop(AF_INET, &address->sin_addr, text, INET_ADDRSTRLEN) != NULL;
+  }
+  freeifaddrs(all);
+  return found;
+}
+
+static int join_fixed(const struct ranks *self)
+{
+  return join(self, self->id);
+}
+
+static void a_key_file_is_secret_enough(void **state)
+{
+  (void)state;
+  char path[32], address[INET_ADDRSTRLEN];
+  if (!own_address(address)) {
+    printf("not tried: this host has loopback only\n");
+    return;
+  }
+  key_file(path, "0123456789abcdef0123456789abcdef\n", 0600);
+  setenv("TUTTI_KEY_FILE", path, 1);
+  comm_id_set(address);
+  assert_int_equal(ranks_run_processes(3, join_fixed, NULL, 60), 0);
+  unsetenv("TUTTI_KEY_FILE");
+  unlink(path);
+  unsetenv("TUTTI_COMM_ID");
+}
+
+static void auth_none_is_warned_about(void **state)
+{
+  (void)state;
+  char address[INET_ADDRSTRLEN], log[] = "/tmp/tutti-log-XXXXXX", text[8192] = "";
+  if (!own_address(address)) {
+    printf("not tried: this host has loopback only\n");
+    return;
+  }
+  int fd = mkstemp(log);
+  assert_true(fd >= 0);
+  setenv("TUTTI_DEBUG", "WARN", 1);
+  setenv("TUTTI_DEBUG_FILE", log, 1);
+  setenv("TUTTI_AUTH", "none", 1);
+  comm_id_set(address);
+  int bad = ranks_run_processes(2, join_fixed, NULL, 60);
+  assert_true(read(fd, text, sizeof text - 1) >= 0);
+  close(fd);
+  unlink(log);
+  unsetenv("TUTTI_DEBUG_FILE");
+  unsetenv("TUTTI_AUTH");
+  unsetenv("TUTTI_COMM_ID");
+  assert_int_equal(bad, 0);
+  assert_non_null(strstr(text, "WARN"));
+  assert_non_null(strstr(text, "TUTTI_AUTH=none"));
+}
+
+static int be_refused_for_an_open_file(const struct ranks *self)
+{
+  tuttiComm_t comm = NULL;
+  setenv("TUTTI_KEY_FILE", self->argument, 1);
+  RANKS_CHECK(tuttiCommInitRank(&comm, 1, self->id, 0) == tuttiInvalidUsage && comm == NULL);
+  RANKS_CHECK(says("0644") && says("chmod 600") && says(self->argument));
+  tuttiUniqueId id;
+  RANKS_CHECK(tuttiGetUniqueId(&id) == tuttiInvalidUsage && says("0644"));
+  return 0;
+}
+
+static void a_key_file_that_others_may_read_is_refused(void **state)
+{
+  (void)state;
+  char path[32];
+  key_file(path, "0123456789abcdef0123456789abcdef\n", 0644);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  int bad = ranks_run_processes(1, be_refused_for_an_open_file, path, 30);
+  unlink(path);
+  assert_int_equal(bad, 0);
+}
+
+/* Rank 2 has another secret at first. */
+struct secrets {
+  char right[32], wrong[32];
+  struct meeting *meeting;
+};
+
+static int differ_in_secrets(const struct ranks *self)
+{
+  struct secrets *secrets = self->argument;
+  tuttiUniqueId id;
+  tuttiComm_t comm = NULL;
+  if (self->rank == 2) setenv("TUTTI_KEY_FILE", secrets->wrong, 1);
+  long began_ms = meeting_now_ms();
+  tuttiResult_t result = tuttiCommInitRank(&comm, self->nranks, self->id, self->rank);
+  RANKS_CHECK(comm == NULL && meeting_now_ms() - began_ms < 5 * 600);
+  if (self->rank == 2) RANKS_CHECK(result == tuttiInvalidUsage && says("TUTTI_KEY_FILE"));
+  else RANKS_CHECK(result == tuttiRemoteError && says("rank 2 of 3 did not come"));
+  printf("rank %d: %s\n", self->rank, tuttiGetLastError(NULL));
+  fflush(stdout);
+  setenv("TUTTI_KEY_FILE", secrets->right, 1);
+  setenv("TUTTI_INIT_TIMEOUT_MS", "20000", 1);
+  RANKS_CHECK(meeting_id(secrets->meeting, self->rank == 0, &id));
+  return join(self, id);
+}
+
+static void a_rank_with_another_secret_does_not_come_in(void **state)
+{
+  (void)state;
+  struct secrets secrets = {.meeting = meeting_make(3)};
+  key_file(secrets.right, "0123456789abcdef0123456789abcdef\n", 0600);
+  key_file(secrets.wrong, "0123456789abcdef0123456789abcdeX\n", 0600);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_KEY_FILE", secrets.right, 1);
+  setenv("TUTTI_INIT_TIMEOUT_MS", "600", 1);
+  int bad = ranks_run_processes(3, differ_in_secrets, &secrets, 60);
+  unsetenv("TUTTI_KEY_FILE");
+  unsetenv("TUTTI_INIT_TIMEOUT_MS");
+  unlink(secrets.right);
+  unlink(secrets.wrong);
+  assert_int_equal(bad, 0);
+}
+
+/* ---- one id, one communicator ---- */
+
+static int use_twice(const struct ranks *self)
+{
+  tuttiComm_t comm = NULL;
+  if (join(self, self->id)) return 1;
+  setenv("TUTTI_INIT_TIMEOUT_MS", "500", 1);
+  long began_ms = meeting_now_ms();
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiRemoteError && comm == NULL);
+  RANKS_CHECK(meeting_now_ms() - began_ms < 5 * 500);
+  if (self->rank == 0) printf("%s\n", tuttiGetLastError(NULL));
+  fflush(stdout);
+  return 0;
+}
+
+static void an_id_serves_one_communicator(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(ranks_run_processes(3, use_twice, NULL, 60), 0);
+  unsetenv("TUTTI_DEBUG");
+}
+
+/* ---- many ranks ---- */
+
+static int time_init(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  long began_ms = meeting_now_ms();
+  struct meeting *meeting = self->argument;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == 0) printf("%d ranks: ready after %ld ms\n", self->nranks, meeting_now_ms() - began_ms);
+  fflush(stdout);
+  RANKS_CHECK(meeting_wait(meeting));
+  float x = 1;
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(x == (float)self->nranks);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static int many_threads(const struct ranks *self)
+{
+  const int *nranks = self->argument;
+  return ranks_run_threads(*nranks, time_init, meeting_make(*nranks), 100);
+}
+
+static void many_ranks_start(void **state)
+{
+  static const int sizes[] = {2, 16, 64};
+  (void)state;
+  for (int s = 0; s < 3; s++) {
+    printf("threads, ");
+    assert_int_equal(ranks_run_processes(1, many_threads, (void *)(uintptr_t)&sizes[s], 100), 0);
+    printf("processes, ");
+    assert_int_equal(ranks_run_processes(sizes[s], time_init, meeting_make(sizes[s]), 100), 0);
+  }
+}
+
+/* ---- tutti run ---- */
+
+static char self_path[4096], tutti_path[4096 + 8];
+
+/* Runs `tutti run ...` in a shell; its output into text. The exit status, as the shell's. */
+static int tutti_run(const char *arguments, char *text, size_t size)
+{
+  char command[16384];
+  snprintf(command, sizeof command, "'%s' run %s 2>&1", tutti_path, arguments);
+  FILE *output = popen(command, "r");
+  assert_non_null(output);
+  size_t got = fread(text, 1, size - 1, output);
+  text[got] = 0;
+  int status = pclose(output);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int count_of(const char *text, const char *words)
+{
+  int found = 0;
+  for (const char *at = text; (at = strstr(at, words)); at++) found++;
+  return found;
+}
+
+static void run_tells_the_first_failure(void **state)
+{
+  (void)state;
+  char text[8192];
+  assert_int_equal(tutti_run("-n 3 -- true", text, sizeof text), 0);
+  assert_string_equal(text, "");
+  assert_int_equal(tutti_run("-n 3 -- sh -c 'test $TUTTI_LAUNCH_PROC != 1 || exit 7'", text, sizeof text), 7);
+  assert_non_null(strstr(text, "rank 1"));
+  assert_int_equal(tutti_run("-n 3 -- sh -c 'test $TUTTI_LAUNCH_PROC != 2 || kill -9 $$'", text, sizeof text), 137);
+  assert_non_null(strstr(text, "rank 2"));
+  assert_int_equal(tutti_run("-n 2 -- sh -c 'test $TUTTI_LAUNCH_PROC = 0 && exit 3; sleep 0.4; exit 5'", text,
+                             sizeof text),
+                   3);
+  assert_int_equal(tutti_run("-n 2 --grace 0 -- sh -c 'test $TUTTI_LAUNCH_PROC = 1 && exit 4; exec sleep 60'", text,
+                             sizeof text),
+                   4);
+}
+
+static void run_tells_what_cannot_be_started(void **state)
+{
+  (void)state;
+  char text[8192];
+  assert_int_equal(tutti_run("-n 2 -- /nowhere/program", text, sizeof text), 127);
+  assert_non_null(strstr(text, "/nowhere/program"));
+  assert_int_equal(tutti_run("-n 2 -- /etc/passwd", text, sizeof text), 126);
+  assert_int_equal(tutti_run("-n 0 -- true", text, sizeof text), 2);
+  assert_int_equal(tutti_run("-n 2", text, sizeof text), 2);
+}
+
+static void run_prefixes_every_line(void **state)
+{
+  (void)state;
+  char text[65536], line[64];
+  assert_int_equal(tutti_run("-n 3 -- sh -c 'for i in 1 2 3 4 5; do echo \"line $i\"; echo \"more $i\" >&2; done; "
+                             "printf end'",
+                             text, sizeof text),
+                   0);
+  for (int r = 0; r < 3; r++)
+    for (int i = 1; i <= 5; i++) {
+      snprintf(line, sizeof line, "[%d] line %d\n", r, i);
+      assert_int_equal(count_of(text, line), 1);
+      snprintf(line, sizeof line, "[%d] more %d\n", r, i);
+      assert_int_equal(count_of(text, line), 1);
+    }
+  assert_int_equal(count_of(text, "] end"), 3);
+  assert_int_equal(tutti_run("-n 2 --no-prefix -- echo bare", text, sizeof text), 0);
+  assert_string_equal(text, "bare\nbare\n");
+}
+
+static void run_makes_ranks_of_a_program(void **state)
+{
+  (void)state;
+  char text[8192], arguments[5000];
+  snprintf(arguments, sizeof arguments, "-n 4 -- '%s' --rank", self_path);
+  assert_int_equal(tutti_run(arguments, text, sizeof text), 0);
+  for (int r = 0; r < 4; r++) {
+    char line[32];
+    snprintf(line, sizeof line, "[%d] sum 10\n", r);
+    assert_non_null(strstr(text, line));
+  }
+}
+
+/* Starts the launcher with these ranks; *output is what they say. */
+static pid_t launcher_start(const char *script, FILE **output)
+{
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    execl(tutti_path, "tutti", "run", "-n", "3", "--no-prefix", "--", "sh", "-c", script, (char *)NULL);
+    _exit(99);
+  }
+  close(ends[1]);
+  *output = fdopen(ends[0], "r");
+  assert_non_null(*output);
+  return pid;
+}
+
+static void run_passes_signals_on(void **state)
+{
+  (void)state;
+  static const int signals[] = {SIGTERM, SIGINT, SIGUSR1};
+  for (int s = 0; s < 3; s++) {
+    FILE *output;
+    char line[128];
+    int got = 0;
+    pid_t pid = launcher_start("trap 'echo got; exit 0' TERM INT USR1; echo up; while :; do sleep 0.05; done", &output);
+    for (int k = 0; k < 3; k++) assert_true(fgets(line, sizeof line, output) && strcmp(line, "up\n") == 0);
+    kill(pid, signals[s]);
+    while (fgets(line, sizeof line, output)) got += strcmp(line, "got\n") == 0;
+    fclose(output);
+    assert_int_equal(ranks_wait(pid, 20), 0);
+    assert_int_equal(got, 3);
+  }
+}
+
+static void run_leaves_no_orphans(void **state)
+{
+  (void)state;
+  FILE *output;
+  int ranks[3];
+  pid_t pid = launcher_start("echo $$; exec sleep 100", &output);
+  for (int k = 0; k < 3; k++) assert_int_equal(fscanf(output, "%d", &ranks[k]), 1);
+  kill(pid, SIGKILL);
+  assert_int_equal(ranks_wait(pid, 20), 128 + SIGKILL);
+  for (int k = 0; k < 3; k++) {
+    int tries = 0;
+    while (tt_process_life(ranks[k], tt_process_start(ranks[k])) != TT_LIFE_DEAD && ++tries < 500) usleep(10000);
+    assert_true(tries < 500);
+  }
+  fclose(output);
+}
+
+/* What `tutti run` starts. */
+static int rank_main(void)
+{
+  tuttiLaunch_t launch;
+  tuttiComm_t comm;
+  int x;
+  if (tuttiGetLaunch(&launch) != tuttiSuccess || strcmp(launch.launcher, "tutti") != 0) return 1;
+  if (tuttiCommInitRank(&comm, launch.nprocs, launch.id, launch.proc) != tuttiSuccess) return 2;
+  x = launch.local_proc + 1;
+  if (tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) != tuttiSuccess) return 3;
+  printf("sum %d\n", x);
+  return tuttiCommDestroy(comm) != tuttiSuccess;
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_fixed_address_serves_several_communicators),
+      cmocka_unit_test(an_address_that_others_reach_needs_a_secret),
+      cmocka_unit_test(a_key_file_is_secret_enough),
+      cmocka_unit_test(auth_none_is_warned_about),
+      cmocka_unit_test(a_key_file_that_others_may_read_is_refused),
+      cmocka_unit_test(a_rank_with_another_secret_does_not_come_in),
+      cmocka_unit_test(an_id_serves_one_communicator),
+      cmocka_unit_test(many_ranks_start),
+      cmocka_unit_test(run_tells_the_first_failure),
+      cmocka_unit_test(run_tells_what_cannot_be_started),
+      cmocka_unit_test(run_prefixes_every_line),
+      cmocka_unit_test(run_makes_ranks_of_a_program),
+      cmocka_unit_test(run_passes_signals_on),
+      cmocka_unit_test(run_leaves_no_orphans),
+  };
+  if (argc > 1 && strcmp(argv[1], "--rank") == 0) return rank_main();
+  alarm(250);
+  if (readlink("/proc/self/exe", self_path, sizeof self_path - 1) < 0) return 1;
+  char *slash = strrchr(self_path, '/');
+  snprintf(tutti_path, sizeof tutti_path, "%.*s/tutti", (int)(slash - self_path), self_path);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
