@@ -33,7 +33,6 @@ struct child {
 
 struct job {
   int nprocs, prefix, keep_going, bind, id_fd;
-  pid_t launcher;
   pid_t pid; /* of the launcher */
   long grace_ms;
   char **program;
@@ -149,7 +148,6 @@ static void become_rank(const struct job *job, int proc, int out, int err)
   sigprocmask(SIG_SETMASK, &none, NULL);
   signal(SIGPIPE, SIG_DFL);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != job->launcher) _exit(128 + SIGTERM); /* it was killed before this line */
   if (getppid() != job->pid) _exit(126); /* died before the line above */
   if (proc > 0 && !freopen("/dev/null", "r", stdin)) _exit(126);
   dup2(out, STDOUT_FILENO);
@@ -300,7 +298,7 @@ static int job_run(struct job *job)
 
 int command_run(int argc, char **argv)
 {
-  struct job job = {.nprocs = 1, .prefix = 1, .grace_ms = 10000, .launcher = getpid()};
+  struct job job = {.nprocs = 1, .prefix = 1, .grace_ms = 10000};
   int parsed = options_parse(&job, argc, argv);
   if (parsed >= 0) return parsed;
   tuttiUniqueId id;
