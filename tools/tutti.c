@@ -29,6 +29,7 @@ int command_info(int argc, char **argv)
 {
   if (argc > 1) {
     int help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+    if (!help) fprintf(stderr, "tutti info: \"%s\" is no option, and nothing else is taken\n\n", argv[1]);
     fprintf(help ? stdout : stderr, "usage: tutti info\n\n"
                                     "Prints version, build, every setting with value, source, meaning and range, the\n"
                                     "hardware, and each transport with the reason if it is unusable.\n");

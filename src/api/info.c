@@ -36,9 +36,11 @@ static void print_hardware(FILE *out, const struct tt_settings *settings)
   tt_host_name(host);
   fprintf(out, "\nhardware\n  host       %s (id %016llx)\n  processor  %s\n  cores      %d usable by this process\n",
           host, (unsigned long long)tt_host_id(settings->host_id), cpu, tt_host_cores());
-  if (tt_interface_choose(settings, &address, name) == tuttiSuccess)
-    fprintf(out, "  interface  %s %s\n", name, tt_address_text(&address, text, sizeof text));
-  else fprintf(out, "  interface  none: %s\n", tt_last_sentence());
+  if (tt_interface_choose(settings, &address, name) == tuttiSuccess) {
+    tt_address_text(&address, text, sizeof text);
+    *strrchr(text, ':') = 0; /* it has no port yet */
+    fprintf(out, "  interface  %s %s\n", name, text);
+  } else fprintf(out, "  interface  none: %s\n", tt_last_sentence());
 }
 
 static void print_transports(FILE *out, const struct tt_settings *settings)

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ static int level_read(void)
   static const char *const names[] = {"NONE", "VERSION", "WARN", "INFO", "TRACE"};
   const char *text = tt_env("TUTTI_DEBUG");
   for (int level = 0; text && level < 5; level++)
-    if (strcmp(text, names[level]) == 0) return level;
+    if (strcasecmp(text, names[level]) == 0) return level;
   return TT_LOG_WARN;
 }
 
@@ -64,6 +65,9 @@ static int file_descriptor(void)
     file_name(name, sizeof name, pattern);
     int opened = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (opened >= 0) fd = opened;
+    else
+      dprintf(fd, "TUTTI WARN TUTTI_DEBUG_FILE %s cannot be opened: %s; the log stays on stderr\n", name,
+              strerror(errno));
   }
   int expected = 0;
   if (!atomic_compare_exchange_strong(&tt_process.log_file, &expected, fd + 1)) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/log.h"
 #include "base/process.h"
@@ -61,7 +62,7 @@ static tuttiResult_t choice_parse(const struct row *row, const char *text, int *
   for (int i = 0;; i++) {
     const char *choice = choice_at(row->text, i, &len);
     if (!choice) break;
-    if (strlen(text) == len && memcmp(choice, text, len) == 0) {
+    if (strlen(text) == len && strncasecmp(choice, text, len) == 0) {
       *out = i;
       return tuttiSuccess;
     }

@@ -152,12 +152,14 @@ tuttiResult_t tt_address_parse(struct tt_address *address, const char *text)
   if (split(text, host, sizeof host, &port_text)) port = port_parse(port_text);
   if (port < 0)
     return tt_fail(tuttiInvalidArgument,
-                   "\"%.200s\" is no address: host:port or [v6]:port with a port up to 65535 is wanted",
+                   "\"%.200s\" (TUTTI_COMM_ID, or MASTER_ADDR and its port) is no address: host:port or [v6]:port "
+                   "with a port up to 65535 is wanted",
                    text);
   struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
   int error = getaddrinfo(host, NULL, &hints, &found);
   if (error)
-    return tt_fail(tuttiInvalidArgument, "host \"%.200s\" of \"%.200s\" is not known: %s", host, text,
+    return tt_fail(tuttiInvalidArgument,
+                   "host \"%.200s\" of \"%.200s\" (TUTTI_COMM_ID or MASTER_ADDR) is not known: %s", host, text,
                    error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
   struct tt_address made;
   memset(&made, 0, sizeof made);

@@ -52,7 +52,8 @@ static tuttiResult_t listen_at(struct tt_door *door)
       getsockname(fd, &at->any, &size) != 0)
     return tt_fail(tuttiSystemError, "listening at %s: %s%s", tt_address_text(at, text, sizeof text),
                    strerror(errno),
-                   errno == EADDRINUSE       ? ": another process has this port, choose another one"
+                   errno == EADDRINUSE ? ": another process has this port; TUTTI_PORT, MASTER_PORT or "
+                                         "TUTTI_COMM_ID chooses another one"
                    : errno == EADDRNOTAVAIL ? ": this host has no such address"
                                             : "");
   at->len = size;
