@@ -40,7 +40,6 @@ struct tt_plan;
  * sources, or from another message, without a dst to keep it in. */
 tuttiResult_t tt_plan_create(struct tt_plan **plan, struct tt_schedule *schedule);
 void tt_plan_destroy(struct tt_plan *plan);
-int32_t tt_plan_blocks(const struct tt_plan *plan);
 
 /* What a run is bound to. */
 struct tt_binding {
@@ -66,8 +65,6 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved);
 
 /* The plan is about to be destroyed: an idle run keeps links of its last one. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);
-
-const struct tt_call *tt_run_call(const struct tt_run *run);
 
 /* How a thread waits: spins, yields if ranks outnumber cores, then sleeps, longer and
  * longer; looks at the clock only after about 2 us. */

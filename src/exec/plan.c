@@ -107,8 +107,3 @@ void tt_plan_destroy(struct tt_plan *plan)
   tt_free(plan->links);
   tt_free(plan);
 }
-
-int32_t tt_plan_blocks(const struct tt_plan *plan)
-{
-  return plan->schedule.shape.nblocks;
-}

@@ -275,8 +275,3 @@ void tt_run_forget(struct tt_run *run, const struct tt_plan *plan)
 {
   if (run->plan == plan) run->plan = NULL;
 }
-
-const struct tt_call *tt_run_call(const struct tt_run *run)
-{
-  return &run->binding->call;
-}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Settings, call words and texts, the life of processes. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static int says(const char *words)
+{
+  return strstr(tt_last_sentence(), words) != NULL;
+}
+
+/* ---- settings ---- */
+
+static void unset_settings_take_their_defaults(void **state)
+{
+  (void)state;
+  struct tt_settings settings;
+  setenv("TUTTI_TIMEOUT_MS", "", 1); /* empty counts as unset */
+  assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+  assert_int_equal(settings.timeout_ms, 1800000);
+  assert_string_equal(settings.transports, "shm,tcp");
+  assert_int_equal(settings.auth, 0);
+  unsetenv("TUTTI_TIMEOUT_MS");
+}
+
+static void a_wrong_setting_is_named_with_value_and_range(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name, *value, *wanted;
+  } wrong[] = {
+      {"TUTTI_TIMEOUT_MS", "-1", "from 0 to"},
+      {"TUTTI_TIMEOUT_MS", "10s", "number of ms"},
+      {"TUTTI_LANES", "0", "from 1 to"},
+      {"TUTTI_LANES", "9999999999999999999999", "from 1 to"},
+      {"TUTTI_TCP_CRC", "maybe", "auto|on|off"},
+      {"TUTTI_SOCKET_FAMILY", "AF_INET7", "AF_INET6"},
+      {"TUTTI_DEBUG", "LOUD", "NONE|VERSION|WARN"},
+  };
+  for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {
+    struct tt_settings settings = {.lanes = 77};
+    setenv(wrong[w].name, wrong[w].value, 1);
+    assert_int_equal(tt_settings_load(&settings), tuttiInvalidArgument);
+    assert_true(says(wrong[w].name) && says(wrong[w].value) && says(wrong[w].wanted));
+    assert_int_equal(settings.lanes, 77);
+    unsetenv(wrong[w].name);
+    setenv("TUTTI_DEBUG", "NONE", 1);
+  }
+  char text[TT_SETTING_TEXT_BYTES + 8];
+  struct tt_settings settings;
+  memset(text, 'x', sizeof text);
+  text[sizeof text - 1] = 0;
+  setenv("TUTTI_KEY_FILE", text, 1);
+  assert_int_equal(tt_settings_load(&settings), tuttiInvalidArgument);
+  unsetenv("TUTTI_KEY_FILE");
+}
+
+static void the_wire_hash_covers_what_must_agree_and_nothing_else(void **state)
+{
+  (void)state;
+  struct tt_settings settings;
+  assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+  uint64_t hash = tt_settings_wire_hash(&settings);
+  settings.timeout_ms++; /* each rank may have its own */
+  assert_int_equal(tt_settings_wire_hash(&settings), hash);
+  settings.lanes++;
+  assert_int_not_equal(tt_settings_wire_hash(&settings), hash);
+  settings.lanes--;
+  strcpy(settings.algo, "ring");
+  assert_int_not_equal(tt_settings_wire_hash(&settings), hash);
+}
+
+/* ---- calls ---- */
+
+static void words_are_equal_for_equal_calls_only(void **state)
+{
+  (void)state;
+  const struct tt_call call = {.op = 5, .count = 1000, .collective = TT_ALL_REDUCE, .type = 7, .redop = 0, .root = -1};
+  struct tt_call others[6];
+  for (int i = 0; i < 6; i++) others[i] = call;
+  others[0].op++;
+  others[1].count++;
+  others[2].type++;
+  others[3].redop++;
+  others[4].algo++;
+  others[5].root++;
+  struct tt_call same = call;
+  assert_int_equal(tt_call_word(&same), tt_call_word(&call));
+  assert_int_equal(tt_word_op(tt_call_word(&call)), 5);
+  for (int i = 0; i < 6; i++) assert_int_not_equal(tt_call_word(&others[i]), tt_call_word(&call));
+}
+
+static void counts_that_are_near_have_different_words(void **state)
+{
+  (void)state;
+  struct tt_call a = {.op = 1, .collective = TT_ALL_REDUCE, .type = 7, .root = -1}, b = a;
+  for (uint64_t count = 0; count < 100000; count++) {
+    a.count = count;
+    b.count = count + 1;
+    assert_int_not_equal(tt_call_word(&a), tt_call_word(&b));
+  }
+}
+
+static void a_call_reads_as_it_was_written(void **state)
+{
+  (void)state;
+  char text[TT_CALL_TEXT_BYTES], tiny[8];
+  struct tt_call call = {.op = 12, .count = 1024, .collective = TT_ALL_REDUCE, .type = tuttiFloat, .root = -1};
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "AllReduce #12 (count 1024, float, sum)");
+  call.collective = 250; /* from a hostile peer */
+  call.type = call.redop = 255;
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "unknown call #12 (count 1024, ?, ?)");
+  tt_call_text(&call, tiny, sizeof tiny);
+  assert_int_equal(strlen(tiny), sizeof tiny - 1);
+}
+
+/* ---- processes ---- */
+
+static void a_process_is_told_alive_stopped_dead_and_replaced(void **state)
+{
+  (void)state;
+  int status;
+  pid_t child = fork();
+  if (child == 0)
+    for (;;) pause();
+  uint64_t start = tt_process_start(child);
+  assert_int_not_equal(start, 0);
+  assert_int_equal(tt_process_life(child, start), TT_LIFE_ALIVE);
+  assert_int_equal(tt_process_life(child, start + 1), TT_LIFE_DEAD); /* another process with that pid */
+  kill(child, SIGSTOP);
+  waitpid(child, &status, WUNTRACED);
+  assert_int_equal(tt_process_life(child, start), TT_LIFE_FROZEN);
+  kill(child, SIGKILL);
+  siginfo_t info;
+  waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT);
+  assert_int_equal(tt_process_life(child, start), TT_LIFE_DEAD); /* a zombie */
+  waitpid(child, &status, 0);
+  assert_int_equal(tt_process_life(child, start), TT_LIFE_DEAD);
+}
+
+static void allocation_fails_where_it_is_told_to(void **state)
+{
+  (void)state;
+  tt_alloc_fail_at(2);
+  void *first = tt_alloc(1, 8), *second = tt_alloc(1, 8), *third = tt_alloc(1, 8);
+  assert_non_null(first);
+  assert_null(second);
+  assert_non_null(third);
+  assert_null(tt_alloc(SIZE_MAX / 2, 4));
+  tt_free(first);
+  tt_free(third);
+  tt_free(NULL);
+}
+
+int main(void)
+{
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(unset_settings_take_their_defaults),
+      cmocka_unit_test(a_wrong_setting_is_named_with_value_and_range),
+      cmocka_unit_test(the_wire_hash_covers_what_must_agree_and_nothing_else),
+      cmocka_unit_test(words_are_equal_for_equal_calls_only),
+      cmocka_unit_test(counts_that_are_near_have_different_words),
+      cmocka_unit_test(a_call_reads_as_it_was_written),
+      cmocka_unit_test(a_process_is_told_alive_stopped_dead_and_replaced),
+      cmocka_unit_test(allocation_fails_where_it_is_told_to),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
