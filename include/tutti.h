@@ -122,7 +122,7 @@ typedef struct {
   int proc;          /* this process, 0 .. nprocs - 1 */
   int local_nprocs;  /* processes on this host; 1 if the launcher does not tell */
   int local_proc;    /* this process on this host */
-  tuttiUniqueId id;  /* for one communicator over all processes of the job */
+  tuttiUniqueId id;  /* for one communicator over all processes, once in the life of the job */
 } tuttiLaunch_t;
 
 /* Writes the version of the library, MAJOR * 10000 + MINOR * 100 + PATCH, to

@@ -44,7 +44,8 @@ struct job {
 static const char *const help =
     "usage: tutti run [-n RANKS] [OPTION...] -- PROGRAM [ARGUMENT...]\n\n"
     "Starts PROGRAM RANKS times on this host as the ranks of one job; programs find the\n"
-    "job through tuttiGetLaunch. Every output line is prefixed with its rank. Signals (INT, TERM,\n"
+    "job through tuttiGetLaunch. A job is for one program: a script that starts a second\n"
+    "one needs another `tutti run`. Every output line is prefixed with its rank. Signals (INT, TERM,\n"
     "HUP, USR1, USR2) are passed on. The exit status is that of the first rank that fails\n"
     "(128 + signal if it was killed), else 0.\n\n"
     "  -n, --ranks N     number of ranks (default: 1)\n"

@@ -173,8 +173,8 @@ static enum step read_exactly(struct tt_dial *dial, uint8_t *buffer, uint32_t le
   if (n == 0 && dial->state == CHALLENGED)
     return again(dial, "closed by the other side before it said anything");
   if (n == 0)
-    return again(dial, "closed by the other side on our reply: it may be of another job, or not "
-                       "ready for this one");
+    return again(dial, "closed by the other side on our reply: the id was used before (each serves one "
+                       "communicator), or is of another job");
   dial->got += (uint32_t)n;
   return dial->got == len ? DONE : ON;
 }
