@@ -187,12 +187,23 @@ static void signal_all(const struct job *job, int signal)
     if (job->children[p].pid > 0) kill(job->children[p].pid, signal);
 }
 
+/* What a rank has said so far goes out before the line about its end. */
+static void output_flush(struct child *child)
+{
+  struct output *both[2] = {&child->out, &child->err};
+  for (int k = 0; k < 2; k++) {
+    struct pollfd one = {both[k]->from, POLLIN, 0};
+    for (int n = 0; n < 64 && both[k]->from >= 0 && poll(&one, 1, 0) > 0; n++) output_pump(both[k]);
+  }
+}
+
 static void note_end(struct job *job, pid_t pid, int status)
 {
   int p = 0;
   while (p < job->nprocs && job->children[p].pid != pid) p++;
   if (p == job->nprocs) return;
   job->children[p].pid = 0;
+  output_flush(&job->children[p]);
   job->running--;
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == 0 || job->status) return;
@@ -217,8 +228,7 @@ static void escalate(struct job *job)
   long now = now_ms();
   if (!job->failed_ms || job->keep_going || !job->running) return;
   if (!job->killed_ms && now - job->failed_ms >= job->grace_ms) {
-    fprintf(stderr, "tutti run: terminating %d %s still running\n", job->running,
-            job->running == 1 ? "rank" : "ranks");
+    fprintf(stderr, "tutti run: terminating %d %s still running\n", job->running, job->running == 1 ? "rank" : "ranks");
     job->killed_ms = now;
     signal_all(job, SIGTERM);
     signal_all(job, SIGCONT);

@@ -18,6 +18,9 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
     return tt_fail(tuttiInvalidArgument, "config.timeout_ms is %d: set it to 0 (never) or more", config->timeout_ms);
   if (config->name && strlen(config->name) > 63)
     return tt_fail(tuttiInvalidArgument, "config.name has %zu bytes: at most 63 are allowed", strlen(config->name));
+  for (const char *at = config->name; at && *at; at++)
+    if ((unsigned char)*at < ' ')
+      return tt_fail(tuttiInvalidArgument, "config.name has the control character %#x: it would break log lines", *at);
   return tuttiSuccess;
 }
 

@@ -8,6 +8,7 @@
 #include "bootstrap/root.h"
 
 #define GRACE_NS 2000000000u /* past our deadline the root's sentence, which knows more, may still come */
+#define GONE_NS 10000000000u /* a root that was there before the id: turned away for so long, it is gone */
 #define AGAIN_NS 5000000u    /* before another try at a place that is still taken */
 
 enum stage { OPENING, DIALING, CONNECTED, READY };
@@ -74,6 +75,7 @@ static tuttiResult_t dial(struct tt_rendezvous *r)
   tuttiResult_t result =
       tt_dial_start(&r->dial, &r->id.root, &r->id.pass, &hello, r->deadline_ns);
   if (result != tuttiSuccess) return give_up(r, result);
+  if (!(r->id.flags & TT_ID_FIXED)) tt_dial_limit(r->dial, GONE_NS);
   r->stage = DIALING;
   return tuttiInProgress;
 }

@@ -29,6 +29,9 @@ struct tt_dial {
   uint64_t attempt_ns; /* start of this attempt; while PAUSED: of the next */
   uint64_t pause_ns;
   unsigned attempts;
+  uint64_t patience_ns;     /* see tt_dial_limit; 0: until the deadline */
+  uint64_t turned_away_ns;  /* since then every attempt met nobody, or somebody else; 0: the last one did not */
+  int is_turned_away;       /* the last one did */
   uint32_t got; /* bytes of the challenge or verdict */
   uint8_t challenge[TT_CHALLENGE_BYTES], verdict[TT_VERDICT_BYTES], nc[TT_NONCE_BYTES];
   tuttiResult_t code; /* once OVER */
@@ -58,10 +61,22 @@ tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
   return tuttiSuccess;
 }
 
+void tt_dial_limit(struct tt_dial *dial, uint64_t patience_ns)
+{
+  dial->patience_ns = patience_ns;
+}
+
 static enum step again(struct tt_dial *dial, const char *cause)
 {
   snprintf(dial->cause, sizeof dial->cause, "%s", cause);
   return AGAIN;
+}
+
+/* Nobody listens there, or not for us. */
+static enum step turned_away(struct tt_dial *dial, const char *cause)
+{
+  dial->is_turned_away = 1;
+  return again(dial, cause);
 }
 
 static enum step fail(struct tt_dial *dial, tuttiResult_t code, const char *why)
@@ -115,7 +130,10 @@ static enum step connect_failed(struct tt_dial *dial, int error)
 {
   if (error == EAFNOSUPPORT || error == EINVAL || error == EPROTOTYPE)
     return fail(dial, tuttiSystemError, strerror(error));
-  return again(dial, strerror(error));
+  if (error != ECONNREFUSED) return again(dial, strerror(error));
+  return turned_away(dial, dial->patience_ns ? "Connection refused: its process is gone, or the id was used before "
+                                               "(each serves one communicator)"
+                                             : strerror(error));
 }
 
 static enum step connected(struct tt_dial *dial)
@@ -173,7 +191,7 @@ static enum step read_exactly(struct tt_dial *dial, uint8_t *buffer, uint32_t le
   if (n == 0 && dial->state == CHALLENGED)
     return again(dial, "closed by the other side before it said anything");
   if (n == 0)
-    return again(dial, "closed by the other side on our reply: the id was used before (each serves one "
+    return turned_away(dial, "closed by the other side on our reply: the id was used before (each serves one "
                        "communicator), or is of another job");
   dial->got += (uint32_t)n;
   return dial->got == len ? DONE : ON;
@@ -229,6 +247,9 @@ static void attempt_end(struct tt_dial *dial, uint64_t now)
 {
   uint64_t random;
   tt_random(&random, sizeof random);
+  if (!dial->is_turned_away) dial->turned_away_ns = 0;
+  else if (!dial->turned_away_ns) dial->turned_away_ns = now;
+  dial->is_turned_away = 0;
   close(dial->fd);
   dial->fd = -1;
   dial->attempt_ns = now + dial->pause_ns / 2 + random % (dial->pause_ns / 2);
@@ -239,7 +260,8 @@ static void attempt_end(struct tt_dial *dial, uint64_t now)
 
 static enum step step_waiting(struct tt_dial *dial, uint64_t now)
 {
-  if (now >= dial->deadline_ns) return fail_late(dial, now);
+  int in_vain = dial->patience_ns && dial->turned_away_ns && now - dial->turned_away_ns >= dial->patience_ns;
+  if (now >= dial->deadline_ns || in_vain) return fail_late(dial, now);
   if (dial->state == PAUSED || now < dial->attempt_ns + ATTEMPT_NS) return WAIT;
   snprintf(dial->cause, sizeof dial->cause,
            dial->state == CONNECTING ? "no answer" : "connected, but no word came");

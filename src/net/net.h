@@ -152,6 +152,10 @@ tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
                             const struct tt_pass *pass, const struct tt_hello *hello,
                             uint64_t deadline_ns);
 
+/* Who listened before we knew the address, and listens no more, will not come back: gives up, with tuttiRemoteError,
+ * once every attempt for patience_ns was refused or closed on our reply. Without it only the deadline counts. */
+void tt_dial_limit(struct tt_dial *dial, uint64_t patience_ns);
+
 /* tuttiInProgress; tuttiSuccess: *fd is the caller's, not one byte behind the verdict has been read;
  * else the error with both addresses in its sentence: tuttiRemoteError (deadline, nobody there),
  * tuttiInvalidUsage (the other side does not hold the key, or refuses ours), tuttiSystemError.

@@ -100,6 +100,9 @@ static int wrong_inits_are_refused_body(const struct ranks *self)
   config.blocking = 7;
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, 1, self->id, 0, &config) == tuttiInvalidArgument && says("blocking is 7"));
   config = (tuttiConfig_t)TUTTI_CONFIG_INITIALIZER;
+  config.name = "two\nlines";
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, 1, self->id, 0, &config) == tuttiInvalidArgument && says("config.name"));
+  config = (tuttiConfig_t)TUTTI_CONFIG_INITIALIZER;
   config.transports = "pigeon";
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, 1, self->id, 0, &config) == tuttiInvalidArgument && says("pigeon"));
   RANKS_CHECK(tuttiGetUniqueId(NULL) == tuttiInvalidArgument && tuttiGetVersion(NULL) == tuttiInvalidArgument);
@@ -227,6 +230,38 @@ static void streams_keep_order(void **state)
   (void)state;
   assert_int_equal(ranks_run_processes(2, streams_keep_order_body, NULL, 60), 0);
   assert_int_equal(ranks_run_threads(4, streams_keep_order_body, NULL, 100), 0);
+}
+
+/* Two communicators in one stream: the second operation reads what the first one makes. */
+static int a_stream_orders_several_communicators_body(const struct ranks *self)
+{
+  tuttiUniqueId *second = self->argument;
+  tuttiComm_t a, b;
+  tuttiStream_t stream;
+  static _Thread_local float x[COUNT];
+  RANKS_CHECK(tuttiCommInitRank(&a, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == 0) RANKS_CHECK(tuttiGetUniqueId(second) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(x, x, 1, tuttiFloat, tuttiSum, a, NULL) == tuttiSuccess); /* the id is there */
+  RANKS_CHECK(tuttiCommInitRank(&b, self->nranks, *second, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
+  for (int round = 0; round < 5; round++) {
+    for (size_t i = 0; i < COUNT; i++) x[i] = 1;
+    if (self->rank == 1) usleep(20000); /* rank 0 has to wait with its second one */
+    RANKS_CHECK(tuttiAllReduce(x, x, COUNT, tuttiFloat, tuttiSum, a, stream) == tuttiSuccess);
+    RANKS_CHECK(tuttiAllReduce(x, x, COUNT, tuttiFloat, tuttiSum, b, stream) == tuttiSuccess);
+    RANKS_CHECK(tuttiStreamSynchronize(stream) == tuttiSuccess);
+    for (size_t i = 0; i < COUNT; i++) RANKS_CHECK(x[i] == (float)(self->nranks * self->nranks));
+  }
+  RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(a) == tuttiSuccess && tuttiCommDestroy(b) == tuttiSuccess);
+  return 0;
+}
+
+static void a_stream_orders_several_communicators(void **state)
+{
+  (void)state;
+  assert_int_equal(
+      ranks_run_processes(2, a_stream_orders_several_communicators_body, ranks_shared(sizeof(tuttiUniqueId)), 60), 0);
 }
 
 /* ---- non-blocking init ---- */
@@ -374,7 +409,8 @@ int main(void)
       cmocka_unit_test(a_nonblocking_init_becomes_ready),
       cmocka_unit_test(a_nonblocking_init_can_be_aborted),
       cmocka_unit_test(a_forked_child_is_refused),
-      cmocka_unit_test(streams_keep_order),
+      cmocka_unit_test(a_stream_orders_several_communicators),
+      cmocka_unit_test(streams_keep_order), /* from here on this process itself uses the library */
       cmocka_unit_test(threads_use_communicators_of_their_own),
       cmocka_unit_test(memory_is_page_aligned_and_freed_once),
   };
