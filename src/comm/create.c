@@ -188,7 +188,8 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
     tt_free(comm);
     return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", spec->nranks);
   }
-  if (spec->rank == 0) tt_log(TT_LOG_VERSION, "Tutti %d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
+  int asked = tt_log_wants(TT_LOG_INFO) || !tt_log_wants(TT_LOG_WARN); /* the default, WARN, has no news to tell */
+  if (spec->rank == 0 && asked) tt_log(TT_LOG_VERSION, "Tutti %d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
   comm->magic = TT_COMM_MAGIC;
   atomic_store(&comm->refs, 1);
   comm->nranks = spec->nranks;
