@@ -10,7 +10,9 @@ void *tt_alloc(size_t count, size_t size)
   if (atomic_load_explicit(&tt_process.alloc_countdown, memory_order_relaxed) > 0 &&
       atomic_fetch_sub(&tt_process.alloc_countdown, 1) == 1)
     return NULL;
-  return calloc(count ? count : 1, size ? size : 1);
+  size_t len;
+  if (__builtin_mul_overflow(count, size, &len)) return NULL;
+  return calloc(1, len ? len : 1);
 }
 
 void tt_free(void *pointer)
