@@ -127,8 +127,3 @@ const char *tt_last_sentence(void)
 {
   return last_sentence;
 }
-
-void tt_log_reset(void)
-{
-  atomic_store(&tt_process.log_level, 0);
-}

@@ -31,7 +31,4 @@ tuttiResult_t tt_fail_quiet(tuttiResult_t code, const char *sentence);
 /* The calling thread's last sentence, "" if none. */
 const char *tt_last_sentence(void);
 
-/* Forgets the parsed log settings, so that the next line reads them again. */
-void tt_log_reset(void);
-
 #endif
