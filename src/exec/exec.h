@@ -36,8 +36,8 @@ const struct tt_transport *tt_exec_route(const struct tt_exec *exec, int peer);
 struct tt_plan;
 
 /* Makes a plan; takes the schedule over (it is zeroed). Errors: the schedule's own; tuttiSystemError;
- * tuttiInternalError for a step that this executor cannot run: a message to a peer from several
- * sources, or from another message, without a dst to keep it in. */
+ * tuttiInternalError for a step that this executor cannot run: one that sends anything but one span, or sends and
+ * keeps at once. */
 tuttiResult_t tt_plan_create(struct tt_plan **plan, struct tt_schedule *schedule);
 void tt_plan_destroy(struct tt_plan *plan);
 
@@ -66,7 +66,7 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved);
 /* The plan is about to be destroyed: an idle run keeps links of its last one. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);
 
-/* How a thread waits: spins, yields if ranks outnumber cores, then sleeps, longer and
+/* How a thread waits: spins, yields (early if ranks outnumber cores), then sleeps, longer and
  * longer; looks at the clock only after about 2 us. */
 struct tt_waiter {
   uint32_t idle;     /* looks in vain since something moved */

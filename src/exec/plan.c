@@ -12,10 +12,11 @@ static int32_t link_find(struct tt_plan *plan, int32_t peer, int32_t channel)
   return plan->nlinks++;
 }
 
+/* Either keeps what it makes, or sends one span. */
 static int can_run(const struct tt_schedule *schedule, const struct tt_step *step)
 {
-  if (step->nto == 0 || step->dst.place != TT_NOWHERE) return 1;
-  return step->nsrc == 1 && schedule->operands[step->src].place != TT_MESSAGE;
+  if (step->nto == 0) return 1;
+  return step->dst.place == TT_NOWHERE && step->nsrc == 1 && schedule->operands[step->src].place != TT_MESSAGE;
 }
 
 static tuttiResult_t number_links(struct tt_plan *plan)
@@ -24,7 +25,8 @@ static tuttiResult_t number_links(struct tt_plan *plan)
   for (int32_t i = 0; i < schedule->nsteps; i++) {
     const struct tt_step *step = &schedule->steps[i];
     if (!can_run(schedule, step))
-      return tt_fail(tuttiInternalError, "step %d sends what it computes but keeps it nowhere", i);
+      return tt_fail(tuttiInternalError, "step %d sends what it makes: this executor sends only what lies in one place",
+                     i);
     for (int32_t k = step->src; k < step->src + step->nsrc; k++)
       if (schedule->operands[k].place == TT_MESSAGE)
         plan->source_link[k] = link_find(plan, schedule->operands[k].at, step->channel);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moving one step: sources from spans and arriving messages, combined into a span,
- * and from there into outgoing messages. */
+/* Moving one step: sources from spans and arriving messages combined into a span, or a span sent to
+ * one or several peers. */
 #include <string.h>
 
 #include "exec/internal.h"
@@ -220,19 +220,7 @@ enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index
   const struct tt_step *step = &run->plan->schedule.steps[index];
   if (step->dst.place == TT_NOWHERE)
     return run->device->host ? send_plain(run, strand, index, result) : send_staged(run, strand, index, result);
-  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  size_t len = cursor->len;
-  enum tried tried = TRIED_NOTHING;
-  if (cursor->done < len) {
-    tried = fill(run, strand, index, result);
-    if (tried == TRIED_ERROR) return tried;
-  }
-  if (step->nto) {
-    struct piece piece = {cursor->at, 0, cursor->done};
-    enum tried offered = offer(run, strand, step, piece, result);
-    if (offered > tried) tried = offered;
-    if (tried == TRIED_ERROR) return tried;
-  }
-  if (cursor->done == len && sent_to_all(strand, step, len) == len) return TRIED_FINISHED;
-  return tried;
+  enum tried tried = fill(run, strand, index, result);
+  const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  return tried != TRIED_ERROR && cursor->done == cursor->len ? TRIED_FINISHED : tried;
 }
