@@ -70,17 +70,23 @@ typedef enum {
 /* The values are NCCL's. Integers wrap. NaN passes through sum, prod and avg;
  * max and min prefer the number (as fmax, fmin), and max(-0, +0) is +0,
  * min(-0, +0) is -0. Avg multiplies each contribution by 1/nranks in fp32 (fp64
- * for fp64) before adding, and divides the sum of integers by nranks, truncating
- * toward zero. */
+ * for fp64), rounds it to the type and adds them; it divides the sum of integers by nranks,
+ * truncating toward zero. */
 typedef enum {
   tuttiSum = 0,
   tuttiProd = 1,
   tuttiMax = 2,
   tuttiMin = 3,
   tuttiAvg = 4,
-  tuttiNumOps = 5,
+  tuttiNumOps = 5, /* from here on: made by tuttiRedOpCreatePreMulSum */
   tuttiMaxRedOp = 0x7fffffff
 } tuttiRedOp_t;
+
+/* Where the scalar of tuttiRedOpCreatePreMulSum lies, and when it is read. The values are NCCL's. */
+typedef enum {
+  tuttiScalarDevice = 0,       /* in memory (host or device) that stays valid; read by each operation when it starts */
+  tuttiScalarHostImmediate = 1 /* in host memory; read before the call returns */
+} tuttiScalarResidence_t;
 
 typedef struct tuttiComm *tuttiComm_t;     /* one rank's membership in a group of ranks */
 typedef struct tuttiStream *tuttiStream_t; /* an ordered queue of operations; NULL: see below */
@@ -108,12 +114,20 @@ typedef struct {
   int timeout_ms;         /* a rank this late is an error; 0: never; default 1,800,000 (TUTTI_TIMEOUT_MS) */
   const char *name;       /* of the communicator, in logs and errors; at most 63 bytes */
   const char *transports; /* allowed ones in order of preference, "shm,tcp" (TUTTI_TRANSPORTS) */
+  int deterministic;      /* 1: the bits of a reduction depend on nothing but the ranks' values and their number:
+                             not on size, place in the buffer, or machine (TUTTI_DETERMINISTIC); default 0 */
 } tuttiConfig_t;
+
+#define TUTTI_SPLIT_NOCOLOR (-1)
+
+/* Flags of tuttiCommShrink; the values are NCCL's. */
+#define TUTTI_SHRINK_DEFAULT 0 /* the parent is healthy and has nothing under way */
+#define TUTTI_SHRINK_ABORT 1   /* the parent's operations are ended first, with tuttiRemoteError */
 
 #define TUTTI_CONFIG_MAGIC 0x7477696eu
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
-    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL }
+    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT }
 
 /* What a launcher told this process. See tuttiGetLaunch. */
 typedef struct {
@@ -190,6 +204,47 @@ TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, t
  *
  * Errors: as tuttiCommInitRank; tuttiInvalidArgument: comms NULL, ndev < 1. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist);
+
+/* Makes new communicators from the ranks of comm: one for each color >= 0, of the ranks that
+ * gave it, in the order of their keys (equal keys: of their ranks in comm). *newcomm is the one this
+ * rank is in, NULL with TUTTI_SPLIT_NOCOLOR. Collective over comm; comm stays as it is and may be
+ * used and destroyed independently. config: NULL takes comm's options; config->blocking = 0
+ * returns tuttiInProgress as tuttiCommInitRankConfig does, and then comm must not be used until *newcomm is ready.
+ * Inside a group *newcomm is written by the outermost tuttiGroupEnd.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, color < 0 and not
+ * TUTTI_SPLIT_NOCOLOR, config wrong. tuttiInvalidUsage: the ranks' calls differ. Else as
+ * tuttiCommInitRank. */
+TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t *newcomm,
+                                       tuttiConfig_t *config);
+
+/* Makes a communicator of the ranks of comm that are not in exclude[0 .. nexclude-1], in the same
+ * order. Only those call it, all with the same list; the excluded ranks may be dead. With
+ * TUTTI_SHRINK_ABORT comm may have failed already: its operations are ended, on this rank, with
+ * tuttiRemoteError, and all that can be done with it afterwards is to shrink or destroy it. Without it comm must be
+ * healthy, and stays as it is. config as in tuttiCommSplit. The new communicator shares nothing with the old one: a
+ * rank that wakes up late reaches nobody.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, exclude NULL with nexclude > 0,
+ * nexclude outside 0 .. nranks-1, an excluded rank outside 0 .. nranks-1, twice or this rank itself, flags
+ * unknown, config wrong. tuttiInvalidUsage: the lists differ (told when the ranks meet). tuttiRemoteError: a
+ * survivor did not come within TUTTI_INIT_TIMEOUT_MS, or comm has failed and flags is TUTTI_SHRINK_DEFAULT. */
+TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm,
+                                        tuttiConfig_t *config, int flags);
+
+/* Makes an operation of comm for reductions: each rank's elements are multiplied by its own *scalar
+ * (one element of `type`; integers wrap; floats are rounded to the type) and summed. Local: no communication.
+ * *op may be used with this comm and type only. The ranks may give different scalars.
+ *
+ * Errors: tuttiInvalidArgument: an argument is NULL, type or residence unknown, comm not ready.
+ * tuttiSystemError: out of memory. */
+TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t *op, void *scalar, tuttiDataType_t type,
+                                                  tuttiScalarResidence_t residence, tuttiComm_t comm);
+
+/* Ends the life of such an operation; calls already made with it, also in an open group, are not affected.
+ *
+ * Errors: tuttiInvalidArgument: op was not made on comm, or ended already. */
+TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 
 /* Completes all operations queued on comm. No further operation is accepted
  * afterwards. Does not wait for other ranks beyond what the operations need.
@@ -280,7 +335,8 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
  * error. Out of place sendbuff is not written. With count 0 nothing is read,
  * written or waited for, but the call counts in the order of calls.
  *
- * Must match across ranks: the order of calls on comm, count, type and op. A
+ * Must match across ranks: the order of calls on comm, count, type and op (for tuttiRedOpCreatePreMulSum: that it
+ * is one). A
  * difference is tuttiInvalidUsage on all ranks that took part, naming two ranks
  * and both calls. All ranks get the same bits.
  *
@@ -294,6 +350,69 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 TUTTI_API tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                                        tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
                                        tuttiStream_t stream);
+
+/* ---- the other collectives ----
+ *
+ * What tuttiAllReduce says of alignment, count 0, order, matching, streams, groups and errors holds for each of them.
+ * Below, n is the number of ranks and `own` this rank; counts are in elements. All but
+ * tuttiAlltoAll may be in place as stated; any other overlap of the buffers is tuttiInvalidArgument. Out of place
+ * sendbuff is not written. root must match across ranks; a root outside 0 .. n-1 is tuttiInvalidArgument. Where there
+ * is no op, elements are copied bit by bit. */
+
+/* On root: recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1. Other ranks'
+ * recvbuff is never written and may be NULL. In place on root: sendbuff == recvbuff. */
+TUTTI_API tuttiResult_t tuttiReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
+                                    tuttiRedOp_t op, int root, tuttiComm_t comm, tuttiStream_t stream);
+
+/* recvbuff[i] = root's sendbuff[i], for i in 0 .. count-1. Other ranks' sendbuff is not read and may be
+ * NULL. In place on root: sendbuff == recvbuff. */
+TUTTI_API tuttiResult_t tuttiBroadcast(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
+                                       int root, tuttiComm_t comm, tuttiStream_t stream);
+
+/* tuttiBroadcast in place on every rank. */
+TUTTI_API tuttiResult_t tuttiBcast(void *buff, size_t count, tuttiDataType_t type, int root, tuttiComm_t comm,
+                                   tuttiStream_t stream);
+
+/* recvbuff[i] = op over all ranks r of sendbuff_r[own * recvcount + i], for i in 0 .. recvcount-1.
+ * sendbuff has n * recvcount elements. In place: recvbuff == sendbuff + own * recvcount; then the other elements of
+ * sendbuff are undefined afterwards. */
+TUTTI_API tuttiResult_t tuttiReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                                           tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
+                                           tuttiStream_t stream);
+
+/* recvbuff[r * sendcount + i] = sendbuff_r[i], for all ranks r and i in 0 .. sendcount-1. recvbuff has
+ * n * sendcount elements. In place: sendbuff == recvbuff + own * sendcount. */
+TUTTI_API tuttiResult_t tuttiAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, tuttiDataType_t type,
+                                       tuttiComm_t comm, tuttiStream_t stream);
+
+/* recvbuff[r * count + i] = sendbuff_r[own * count + i], for all ranks r and i in 0 .. count-1. Both buffers
+ * have n * count elements. In place: sendbuff == recvbuff (a copy of the buffer is kept meanwhile). */
+TUTTI_API tuttiResult_t tuttiAlltoAll(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
+                                      tuttiComm_t comm, tuttiStream_t stream);
+
+/* On root: recvbuff[r * count + i] = sendbuff_r[i], for all ranks r and i in 0 .. count-1; recvbuff has
+ * n * count elements. Other ranks' recvbuff is never written and may be NULL. In place on root: sendbuff ==
+ * recvbuff + root * count. */
+TUTTI_API tuttiResult_t tuttiGather(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
+                                    int root, tuttiComm_t comm, tuttiStream_t stream);
+
+/* recvbuff[i] = root's sendbuff[own * count + i], for i in 0 .. count-1; root's sendbuff has n * count
+ * elements. Other ranks' sendbuff is not read and may be NULL. In place on root: recvbuff == sendbuff + root * count. */
+TUTTI_API tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
+                                     int root, tuttiComm_t comm, tuttiStream_t stream);
+
+/* Sends count elements to rank `peer`, which must call tuttiRecv for this rank with as many bytes; receives them.
+ * Sends from one rank to another are taken in the order of the calls; different pairs and directions do not wait for
+ * each other inside one group. peer may be this rank itself if both calls are in one group. A message
+ * of 0 elements is a message too: each end waits for the other. The calls of one group on one communicator run after
+ * the group's collectives on it. Ranks that exchange messages both ways must do so inside groups.
+ *
+ * Errors: as tuttiAllReduce; tuttiInvalidArgument: peer outside 0 .. n-1; tuttiInvalidUsage: the bytes
+ * differ between the two ends, the other end is in a collective, or this rank sends to itself and never receives. */
+TUTTI_API tuttiResult_t tuttiSend(const void *sendbuff, size_t count, tuttiDataType_t type, int peer,
+                                  tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiRecv(void *recvbuff, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
+                                  tuttiStream_t stream);
 
 #ifdef __cplusplus
 }
