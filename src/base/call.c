@@ -8,6 +8,14 @@
 static const char *const collective_names[TT_COLLECTIVES] = {
     [TT_NO_COLLECTIVE] = "nothing",
     [TT_ALL_REDUCE] = "AllReduce",
+    [TT_REDUCE] = "Reduce",
+    [TT_BROADCAST] = "Broadcast",
+    [TT_REDUCE_SCATTER] = "ReduceScatter",
+    [TT_ALL_GATHER] = "AllGather",
+    [TT_ALL_TO_ALL] = "AlltoAll",
+    [TT_GATHER] = "Gather",
+    [TT_SCATTER] = "Scatter",
+    [TT_PAIRS] = "Send/Recv",
 };
 
 static const struct {

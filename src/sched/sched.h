@@ -1,19 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A collective as data: the schedule of one rank.
  *
- * A schedule is a straight-line program over numbered *blocks*, the cuts of the
- * vector. Block lengths, element type and addresses are bound when it runs, so its
+ * A schedule is a straight-line program over numbered *blocks*. The data of a collective are
+ * one *share* (all-reduce, reduce, broadcast) or one for each rank (the others), all of the same
+ * length, in the order of the ranks; each share is cut into `nblocks` blocks, so share s is blocks
+ * [s nblocks, (s + 1) nblocks). Block lengths, element type and addresses are bound when it runs, so its
  * size depends on ranks and blocks, never on bytes. An algorithm only writes it;
  * one executor runs it, one verifier proves it. Pure: no clock, no I/O.
  *
- * Places. IN and OUT hold all blocks in order. SCRATCH holds numbered slots, each
- * as large as the largest block; a span of several blocks lies in consecutive slots,
- * packed without gaps, from the start of its first slot. MESSAGE is what arrives next
- * from a rank.
+ * Places. IN and OUT are numbered by block. What of them is there (tt_kinds):
+ *                    IN                    OUT                   IN b and OUT b
+ *   all-reduce       all                   all                   may be the same memory
+ *   reduce           all                   all, on root          may be
+ *   broadcast        all, on root          all                   may be
+ *   reduce-scatter   all                   own share             may be
+ *   all-gather       own share             all                   may be
+ *   gather           own share             all, on root          may be
+ *   scatter          all, on root          own share             may be
+ *   all-to-all       all: share r is       all: share r comes    never are
+ *                    for rank r            from rank r
+ * SCRATCH holds numbered slots, each as large as the largest block; a span of several blocks
+ * lies in consecutive slots, packed without gaps, from the start of its first slot. MESSAGE is
+ * what arrives next from a rank.
+ *
+ * A span of blocks [first, first + nblocks) may go over the end: it goes on at block 0. Where a
+ * step names another block than `first` in IN or OUT, or another one at the two ends of a
+ * message, the two must differ by whole shares: then the lengths are the same.
  *
  * Order is derived, never stated. A step may start when every earlier step that
  * touches the same place has finished, if one of the two writes there; IN block b
- * and OUT block b count as the same place, so one schedule serves in-place calls.
+ * and OUT block b count as the same place where they may be the same memory, so one schedule
+ * serves in-place calls.
  * A message leaves in program order per (peer, channel), and is received in program
  * order per (peer, channel). A send is finished when its source may be overwritten.
  * At most TT_WINDOW consecutive steps, from the oldest unfinished one on, are under
@@ -24,13 +41,16 @@
  * that receives it is started) and the window above:
  *  - no rank waits for ever, and every message sent is received, with equal blocks;
  *  - nothing is read that was not written; IN is never written, and IN block b is
- *    not read after OUT block b was written (it may be the same memory);
- *  - at the end every OUT block holds each rank's contribution exactly once, combined
- *    in the same tree on all ranks, so that they get the same bits;
+ *    not read after OUT block b was written where that may be the same memory;
+ *  - at the end every OUT block that is there holds what the collective says: of a reducing one each
+ *    rank's contribution exactly once, combined in the same tree on all ranks, so that they get the same
+ *    bits; of the others the block of the right rank;
  *  - operands stand in rank order, by the lowest rank that each holds;
  *  - several messages of one step are taken together, so all must be able to come; a
- *    step that takes messages and sends has a dst, and has taken them once they are there;
- *  - `raw` and `final` (below) are set where they are true and nowhere else. */
+ *    step that takes messages and sends has a dst, and has taken them once they are there.
+ *
+ * What one rank contributes to a sum may be scaled (avg, pre-multiplied sums): the executor does that
+ * whenever IN is read. So a step has at most one IN source. */
 #ifndef TT_SCHED_H
 #define TT_SCHED_H
 
@@ -39,44 +59,80 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "base/call.h"
 
 #define TT_WINDOW 64          /* steps under way at once */
-#define TT_MAX_SOURCES 16     /* operands of a step */
+#define TT_MAX_SOURCES 1024   /* operands of a step */
+#define TT_MAX_LEVELS 4
 
 enum tt_place { TT_NOWHERE, TT_IN, TT_OUT, TT_SCRATCH, TT_MESSAGE };
 
 struct tt_operand {
   uint8_t place; /* enum tt_place */
-  uint8_t raw;   /* sources: one rank's unreduced input, which avg still has to scale */
   int32_t at;    /* IN, OUT: first block; SCRATCH: first slot; MESSAGE: the rank it comes from */
 };
 
-/* Combines `nsrc` sources, first to last (((s0 + s1) + s2) + ...), over blocks
+/* Combines `nsrc` sources, first to last (((s0 + s1) + s2) + ..., rounded once), over blocks
  * [first, first + nblocks) and puts the result into `dst` and / or into one message
  * to each of `nto` peers. One source: a send, a receive or a copy. At least one of
  * dst and to. At most one source is a MESSAGE from any one (peer, channel). */
 struct tt_step {
   int32_t first, nblocks; /* the blocks the step is about: they give its length */
   uint8_t channel;
-  uint8_t is_final;       /* a reduction after which every rank's contribution is in */
   uint16_t nsrc, nto;
   int32_t src;            /* index of the first source in schedule.operands */
   int32_t to;             /* index of the first peer in schedule.peers */
   struct tt_operand dst;  /* IN and MESSAGE are illegal; NOWHERE: none */
 };
 
+/* ---- collectives (kinds.c) ------------------------------------------------------- */
+
+enum tt_cover { TT_COVER_NONE, TT_COVER_ALL, TT_COVER_OWN, TT_COVER_ROOT }; /* of IN or OUT; ROOT: all, on root only */
+
+struct tt_kind {
+  const char *name;   /* as in the command line: "all_reduce" */
+  uint8_t in, out;    /* enum tt_cover */
+  uint8_t is_shared;  /* one share for each rank */
+  uint8_t reduces;
+  uint8_t has_root;
+  uint8_t is_apart;   /* IN and OUT never are the same memory */
+};
+
+extern const struct tt_kind tt_kinds[TT_COLLECTIVES]; /* by enum tt_collective; name NULL: has no schedules */
+
+/* The collective of that name ("all_reduce", also "allreduce"), or TT_NO_COLLECTIVE. */
+int tt_kind_find(const char *name);
+
+/* Which ranks are near each other. group[l][rank]: number of the rank's group at level l, from 0 by first
+ * appearance; level 0 is the innermost; groups are nested. */
+struct tt_groups {
+  int32_t nlevels;
+  const int32_t *group[TT_MAX_LEVELS];
+};
+
 /* What an algorithm is asked for. */
 struct tt_shape {
+  int collective;   /* enum tt_collective */
   int32_t nranks, rank;
-  int32_t nblocks;  /* cuts of the vector, >= 1; any number must work, the natural one is best */
+  int32_t nblocks;  /* cuts of a share, >= 1; any number must work, the natural one is best */
   int32_t root;     /* -1: none */
-  int32_t radix;    /* 0: the algorithm's default */
+  int32_t radix;    /* 0: the algorithm's default; more than nranks: nranks */
+  int32_t middle;   /* of hierarchical ones: what runs among the leaders, index into tt_algos; -1: the default */
+  const struct tt_groups *groups; /* NULL: the algorithm makes groups near the square root of nranks */
 };
+
+/* Blocks of all shares together. */
+static inline int32_t tt_shape_blocks(const struct tt_shape *shape)
+{
+  return tt_kinds[shape->collective].is_shared ? shape->nranks * shape->nblocks : shape->nblocks;
+}
 
 struct tt_schedule {
   struct tt_shape shape;
   int32_t nsteps, noperands, npeers;
   int32_t nslots; /* scratch slots used: highest used + 1 */
+  int32_t keep_from, keep; /* keep > 0: only steps keep_from .. keep_from + keep - 1 are kept, the others are counted */
+  int32_t total;  /* steps appended, kept or not */
   struct tt_step *steps;
   struct tt_operand *operands;
   int32_t *peers;
@@ -96,24 +152,19 @@ struct tt_blocks {
 
 static inline struct tt_operand tt_in(int32_t block)
 {
-  return (struct tt_operand){TT_IN, 1, block};
+  return (struct tt_operand){TT_IN, block};
 }
 static inline struct tt_operand tt_out(int32_t block)
 {
-  return (struct tt_operand){TT_OUT, 0, block};
+  return (struct tt_operand){TT_OUT, block};
 }
 static inline struct tt_operand tt_scratch(int32_t slot)
 {
-  return (struct tt_operand){TT_SCRATCH, 0, slot};
+  return (struct tt_operand){TT_SCRATCH, slot};
 }
 static inline struct tt_operand tt_message(int32_t peer)
 {
-  return (struct tt_operand){TT_MESSAGE, 0, peer};
-}
-static inline struct tt_operand tt_raw(struct tt_operand operand)
-{
-  operand.raw = 1;
-  return operand;
+  return (struct tt_operand){TT_MESSAGE, peer};
 }
 
 /* Appends a step; its src and to are filled in. 0 blocks append nothing. The general
@@ -130,9 +181,9 @@ void tt_copy(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_op
              struct tt_operand dst);
 /* dst = a + b, in this order. */
 void tt_reduce2(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_operand a,
-                struct tt_operand b, struct tt_operand dst, int is_final);
+                struct tt_operand b, struct tt_operand dst);
 
-/* Elements of `count` in block `block` of nblocks, and where it starts: the first
+/* Elements of a share of `count` in its block `block` of nblocks, and where it starts: the first
  * count % nblocks blocks have one element more than the others. */
 static inline size_t tt_block_start(size_t count, int32_t nblocks, int32_t block)
 {
@@ -158,16 +209,54 @@ struct tt_order {
 /* Fills order[0 .. nsteps - 1]. */
 void tt_order_derive(const struct tt_schedule *schedule, struct tt_order *order);
 
+/* ---- one schedule inside another (embed.c) ---------------------------------------- */
+
+/* Where the parts of a smaller schedule lie in a larger one. */
+struct tt_embedding {
+  const int32_t *ranks;  /* rank of the smaller -> rank of the larger; NULL: the same */
+  int32_t first;         /* block 0 of the smaller is this one of the larger */
+  enum tt_place in;      /* what its IN is: TT_IN, TT_OUT or TT_SCRATCH */
+  enum tt_place out;     /* what its OUT is: TT_OUT or TT_SCRATCH */
+  int32_t in_slot, out_slot; /* where that is scratch: the slot of its block 0 */
+  int32_t slot;          /* its slot 0 */
+  int32_t channel;       /* its channel 0 */
+};
+
+/* Appends the steps of `inner`. Its blocks are consecutive ones of the larger schedule; a step that goes over the end
+ * of inner's blocks becomes two (messages too, at both ends alike). */
+void tt_embed(struct tt_schedule *schedule, const struct tt_schedule *inner, const struct tt_embedding *map);
+
+/* ---- passes (pass_*.c): the same collective, written better ------------------------
+ *
+ * Each rewrites a whole schedule of one rank in place, knowing nothing of the others', and is applied on all ranks
+ * alike. Errors: schedule->error. */
+
+/* Several sources at once: a chain of reductions whose middle results nobody else needs becomes one step
+ * with more sources (rounded once instead of each time); neighbouring sends of one span become one step to
+ * several peers. */
+void tt_pass_merge(struct tt_schedule *schedule);
+
+/* Receive-and-reduce as one step: a message that is received into scratch only to be a source of one later step is
+ * taken by that step, if no other message is waited for in between but those the step takes too. */
+void tt_pass_fuse(struct tt_schedule *schedule);
+
+/* The same on `nchannels` channels side by side, each on every nchannels-th block of the result, which has nchannels
+ * times as many blocks: step i of channel c follows step i of channel c - 1. Schedules of channel 0 only. */
+void tt_pass_channels(struct tt_schedule *schedule, int32_t nchannels);
+
+/* Ranks are renumbered: rank p is called order[p] from now on; order is a permutation. Only for collectives of one
+ * share. */
+void tt_pass_order(struct tt_schedule *schedule, const int32_t *order);
+
 /* ---- text (print.c, parse.c) ----------------------------------------------------- */
 
 /* Writes the schedule as text, one step a line after a header line, e.g.
- *   schedule ranks 2 rank 1 blocks 2 scratch 0 steps 4
+ *   schedule all_reduce ranks 2 rank 1 blocks 2 scratch 0 steps 4
  *     0  send    [0,1)  in:0 -> rank 0
- *     1  reduce  [1,2)  raw msg:0 + in:1 -> out:1  final
+ *     1  reduce  [1,2)  msg:0 + in:1 -> out:1
  *     2  send    [1,2)  out:1 -> rank 0
  *     3  recv    [0,1)  msg:0 -> out:0
- * IN is raw without saying so; root, radix, channel and final are shown where they are
- * set. tt_schedule_parse reads the same text back; the initialised (or zeroed) schedule
+ * root, radix and channel are shown where they are set. tt_schedule_parse reads the same text back; the initialised (or zeroed) schedule
  * gets the shape of the header, and keeps what it has if the text is wrong, which is
  * tuttiInvalidArgument naming line and reason. Printing what was parsed gives the same
  * text. */
@@ -182,8 +271,10 @@ struct tt_cost {
   int64_t blocks;     /* sent, over all messages */
   int64_t reductions; /* blocks combined with one more source */
   int64_t slots;      /* scratch */
+  int64_t rounds;     /* of all ranks together: the longest chain of messages of which each needs the one before */
 };
 
+/* All but rounds, which one rank's schedule does not show: it is left 0. */
 void tt_schedule_cost(const struct tt_schedule *schedule, struct tt_cost *cost);
 
 /* Makes the schedule of one rank on demand; the verifier calls it for every rank and
@@ -191,11 +282,20 @@ void tt_schedule_cost(const struct tt_schedule *schedule, struct tt_cost *cost);
 typedef void (*tt_generate_fn)(struct tt_schedule *schedule, const struct tt_shape *shape,
                                void *context);
 
-/* Proves the properties in the head of this file for an all-reduce of shape->nranks
+#define TT_COMPLAINT_BYTES 512
+
+struct tt_proof {
+  const int32_t *order; /* in: order[p] is the p-th rank; operands stand in this order. NULL: 0, 1, ... */
+  int64_t steps;        /* of all ranks */
+  int64_t rounds;       /* as in tt_cost */
+  uint64_t tree;        /* reducing ones: a hash of the tree by which the blocks of OUT are made, the same in any proof;
+                           0: not all blocks have the same one */
+  char complaint[TT_COMPLAINT_BYTES]; /* rank, step, reason; "" if there is none */
+};
+
+/* Proves the properties in the head of this file for the collective of shape->nranks
  * ranks (shape->rank is ignored), blocks all of one element. Returns tuttiSuccess, or
- * tuttiInternalError with the complaint (rank, step, reason) in `complaint`. Time and
- * memory: ring, 1,024 ranks: a few seconds, under 2 GiB. */
-tuttiResult_t tt_verify_all_reduce(const struct tt_shape *shape, tt_generate_fn generate,
-                                   void *context, char *complaint, size_t complaint_size);
+ * tuttiInternalError with the complaint. Time and memory: ring, 1,024 ranks: a few seconds, under 2 GiB. */
+tuttiResult_t tt_verify(const struct tt_shape *shape, tt_generate_fn generate, void *context, struct tt_proof *proof);
 
 #endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the collectives are: the table in the head of sched.h. */
+#include <string.h>
+
+#include "sched/sched.h"
+
+const struct tt_kind tt_kinds[TT_COLLECTIVES] = {
+    [TT_ALL_REDUCE] = {.name = "all_reduce", .in = TT_COVER_ALL, .out = TT_COVER_ALL, .reduces = 1},
+    [TT_REDUCE] = {.name = "reduce", .in = TT_COVER_ALL, .out = TT_COVER_ROOT, .reduces = 1, .has_root = 1},
+    [TT_BROADCAST] = {.name = "broadcast", .in = TT_COVER_ROOT, .out = TT_COVER_ALL, .has_root = 1},
+    [TT_REDUCE_SCATTER] =
+        {.name = "reduce_scatter", .in = TT_COVER_ALL, .out = TT_COVER_OWN, .is_shared = 1, .reduces = 1},
+    [TT_ALL_GATHER] = {.name = "all_gather", .in = TT_COVER_OWN, .out = TT_COVER_ALL, .is_shared = 1},
+    [TT_ALL_TO_ALL] =
+        {.name = "all_to_all", .in = TT_COVER_ALL, .out = TT_COVER_ALL, .is_shared = 1, .is_apart = 1},
+    [TT_GATHER] = {.name = "gather", .in = TT_COVER_OWN, .out = TT_COVER_ROOT, .is_shared = 1, .has_root = 1},
+    [TT_SCATTER] = {.name = "scatter", .in = TT_COVER_ROOT, .out = TT_COVER_OWN, .is_shared = 1, .has_root = 1},
+};
+
+/* Equal but for underscores. */
+static int same_name(const char *a, const char *b)
+{
+  for (;;) {
+    while (*a == '_') a++;
+    while (*b == '_') b++;
+    if (*a != *b) return 0;
+    if (!*a) return 1;
+    a++;
+    b++;
+  }
+}
+
+int tt_kind_find(const char *name)
+{
+  for (int kind = 0; kind < TT_COLLECTIVES; kind++)
+    if (tt_kinds[kind].name && same_name(tt_kinds[kind].name, name)) return kind;
+  return TT_NO_COLLECTIVE;
+}
