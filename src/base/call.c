@@ -30,7 +30,7 @@ static const struct {
     [tuttiFloat8e4m3] = {"f8e4m3", 1}, [tuttiFloat8e5m2] = {"f8e5m2", 1},
 };
 
-static const char *const redop_names[tuttiNumOps] = {"sum", "prod", "max", "min", "avg"};
+static const char *const redop_names[TT_REDOPS] = {"sum", "prod", "max", "min", "avg", "mulsum"};
 
 const char *tt_type_name(int type)
 {
@@ -39,7 +39,7 @@ const char *tt_type_name(int type)
 
 const char *tt_redop_name(int redop)
 {
-  return redop >= 0 && redop < tuttiNumOps ? redop_names[redop] : "?";
+  return redop >= 0 && redop < TT_REDOPS ? redop_names[redop] : "?";
 }
 
 size_t tt_type_size(int type)

@@ -21,13 +21,18 @@ enum tt_collective {
   TT_COLLECTIVES
 };
 
+/* Inside the library a reduction is a tuttiRedOp_t below tuttiNumOps, or this: pre-multiplied sum, whose scalar
+ * is the communicator's to know. */
+#define TT_PREMUL_SUM tuttiNumOps
+#define TT_REDOPS (tuttiNumOps + 1)
+
 /* 32 bytes, the same layout in memory and on the wire (little endian). */
 struct tt_call {
   uint64_t op;        /* 1, 2, ...: number of the call on its communicator; 0: none yet */
   uint64_t count;     /* elements */
   uint8_t collective; /* enum tt_collective */
   uint8_t type;       /* tuttiDataType_t */
-  uint8_t redop;      /* tuttiRedOp_t */
+  uint8_t redop;      /* below TT_REDOPS */
   uint8_t algo;       /* index into tt_algos; chosen from the rest, so it matches if they do */
   int32_t root;       /* -1 where the collective has none */
   uint64_t reserved;  /* 0 */
