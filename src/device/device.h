@@ -16,7 +16,7 @@
 /* 0: finished already. Otherwise poll it until it is done, exactly once to success. */
 typedef uint64_t tt_ticket;
 
-/* One reduction, as the arguments of a kernel of reduce.h. */
+/* One reduction, as the arguments of a kernel of reduce.h; redop < TT_REDOPS. */
 struct tt_reduction {
   int redop, type;
   void *dst;
@@ -44,8 +44,9 @@ struct tt_device {
   tuttiResult_t (*copy)(const struct tt_device *device, void *dst, const void *src, size_t len,
                         tt_ticket *ticket);
 
-  /* As a kernel of reduce.h; dst and any source may be host memory, under the same rules
-   * as in copy. All that `what` points to is copied before it returns. */
+  /* As a kernel of reduce.h, with any number of sources; dst and any source may be host
+   * memory, under the same rules as in copy. All that `what` points to is copied before it
+   * returns: also the list of sources. */
   tuttiResult_t (*reduce)(const struct tt_device *device, const struct tt_reduction *what,
                           tt_ticket *ticket);
 

@@ -182,11 +182,11 @@ static tuttiResult_t combine(struct tt_run *run, const struct tt_step *step, cha
   size_t n = cursor->pending;
   if (step->nsrc == 1)
     return dst == sources[0] ? tuttiSuccess : device->copy(device, dst, sources[0], n, &cursor->ticket);
-  uint32_t raw = 0;
-  for (int k = 0; k < step->nsrc; k++) raw |= (uint32_t)run->plan->schedule.operands[step->src + k].raw << k;
+  int scaled = step->nsrc - 1;
+  while (scaled >= 0 && run->plan->schedule.operands[step->src + scaled].place != TT_IN) scaled--;
   struct tt_reduce_arg arg;
   int redop = run->binding->call.redop, type = run->binding->call.type;
-  tt_reduce_arg_make(&arg, redop, run->exec->nranks, raw, step->is_final);
+  tt_reduce_arg_make(&arg, redop, type, run->exec->nranks, 0, scaled);
   const struct tt_reduction what = {redop, type, dst, sources, step->nsrc, n / run->element, &arg};
   return device->reduce(device, &what, &cursor->ticket);
 }

@@ -12,6 +12,7 @@
 #define PAGE 4096u
 #define REGIONS 256
 #define TICKETS 256
+#define SOURCES 1024 /* most of one reduction */
 #define LONGEST_WAIT 9 /* polls of the device */
 #define JUNK 0xdb
 
@@ -30,7 +31,7 @@ struct work {
   uint64_t due;     /* the device's poll at which it ends */
   int is_reduce, redop, type, nsrc;
   void *dst;
-  const void *sources[TT_REDUCE_SOURCES];
+  const void *sources[SOURCES];
   size_t len, count;
   struct tt_reduce_arg arg;
 };
@@ -167,6 +168,7 @@ static const char *fault_of(const struct fake *fake, const struct work *work)
   struct span dst = {work->dst, work->len};
   if (work->nsrc < 1) return "no or too many sources";
   if (work->is_reduce && !tt_reduce_kernel(work->redop, work->type)) return "no such reduction";
+  if (work->arg.scaled < -1 || work->arg.scaled >= work->nsrc) return "no such source to scale";
   if (!is_valid(fake, dst)) return "dst is outside of what was allocated";
   for (int k = 0; k < work->nsrc; k++) {
     struct span source = {work->sources[k], work->len};
@@ -181,7 +183,7 @@ static const char *fault_of(const struct fake *fake, const struct work *work)
 
 static void perform(const struct fake *fake, const struct work *work)
 {
-  const void *sources[TT_REDUCE_SOURCES];
+  const void *sources[SOURCES];
   void *dst = reach(fake, work->dst);
   for (int k = 0; k < work->nsrc; k++) sources[k] = reach(fake, work->sources[k]);
   if (work->is_reduce)
@@ -233,7 +235,7 @@ static tuttiResult_t start(struct fake *fake, const struct work *work, tt_ticket
 static tuttiResult_t fake_copy(const struct tt_device *device, void *dst, const void *src,
                                size_t len, tt_ticket *ticket)
 {
-  const struct work work = {.dst = dst, .sources = {src}, .nsrc = 1, .len = len};
+  const struct work work = {.dst = dst, .sources = {src}, .nsrc = 1, .len = len, .arg.scaled = -1};
   return start(fake_of(device), &work, ticket);
 }
 
@@ -242,8 +244,9 @@ static tuttiResult_t fake_reduce(const struct tt_device *device, const struct tt
 {
   struct work work = {.is_reduce = 1, .redop = what->redop, .type = what->type, .dst = what->dst,
                       .count = what->count, .len = what->count * tt_type_size(what->type)};
-  if (what->nsrc >= 1 && what->nsrc <= TT_REDUCE_SOURCES) work.nsrc = what->nsrc;
+  if (what->nsrc >= 1 && what->nsrc <= SOURCES) work.nsrc = what->nsrc;
   for (int k = 0; k < work.nsrc; k++) work.sources[k] = what->sources[k];
+  work.arg.scaled = -1;
   if (what->arg) work.arg = *what->arg;
   return start(fake_of(device), &work, ticket);
 }
