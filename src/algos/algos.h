@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The algorithms: one file each, one row each in table.c. Pure generators. */
+/* The algorithms: one file each, one row for each collective and name in table.c. Pure generators.
+ *
+ * Generators write plainly: one reduction or one message a step, a message received where it is needed or taken by the
+ * reduction that needs it. Merging, fusing, channels and the order of the ranks on the wire are passes (sched.h). */
 #ifndef TT_ALGOS_H
 #define TT_ALGOS_H
 
 #include "sched/sched.h"
 
+#define TT_RADIX_RANKS INT32_MAX /* radix: as many as there are ranks */
+
 struct tt_algo {
-  const char *name;   /* for --algo and TUTTI_ALGO */
-  int collective;     /* enum tt_collective */
+  const char *name;     /* for --algo and TUTTI_ALGO */
+  int collective;       /* enum tt_collective */
+  int32_t radix;        /* what this name fixes shape->radix to; 0: nothing */
+  uint8_t has_radix;    /* shape->radix means something to it */
+  uint8_t has_middle;   /* shape->middle does */
+  uint8_t is_butterfly; /* every element is combined by the one tree of binary blocks: legal where the bits must not
+                           depend on size or place */
   /* Appends the steps of shape->rank to the empty schedule. */
   void (*generate)(struct tt_schedule *schedule, const struct tt_shape *shape);
-  /* What the file's head claims for shape->rank; a test checks it exactly. */
+  /* What the file's head claims for shape->rank; a test checks it exactly, without passes. */
   void (*claim)(const struct tt_shape *shape, struct tt_cost *cost);
-  /* The number of blocks it is made for, for this many ranks. */
+  /* The number of blocks of a share it is made for, for this many ranks. */
   int32_t (*blocks)(const struct tt_shape *shape);
   /* NULL if legal, else why not. NULL function: always legal. */
   const char *(*illegal)(const struct tt_shape *shape);
@@ -23,5 +33,9 @@ extern const int tt_algo_count;
 
 /* The row of that name and collective, or NULL. */
 const struct tt_algo *tt_algo_find(int collective, const char *name);
+
+/* Sets what the row fixes: collective, radix, nblocks. shape->nranks, rank, root, radix, middle and groups are set
+ * already. */
+void tt_algo_shape(const struct tt_algo *algo, struct tt_shape *shape);
 
 #endif
