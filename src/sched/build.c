@@ -6,7 +6,16 @@
 void tt_schedule_init(struct tt_schedule *schedule, const struct tt_shape *shape)
 {
   *schedule = (struct tt_schedule){.shape = *shape};
-  if (shape->nranks < 1 || shape->rank < 0 || shape->rank >= shape->nranks || shape->nblocks < 1)
+  int kind = shape->collective;
+  if (kind < 0 || kind >= TT_COLLECTIVES || !tt_kinds[kind].name)
+    schedule->error = tt_fail(tuttiInternalError, "no schedule for a collective of number %d", kind);
+  else if (tt_kinds[kind].has_root && (shape->root < 0 || shape->root >= shape->nranks))
+    schedule->error = tt_fail(tuttiInternalError, "no schedule for root %d of %d ranks", (int)shape->root,
+                              (int)shape->nranks);
+  else if (tt_kinds[kind].is_shared && (int64_t)shape->nranks * shape->nblocks > INT32_MAX)
+    schedule->error = tt_fail(tuttiInternalError, "no schedule for %d ranks of %d blocks each: too many",
+                              (int)shape->nranks, (int)shape->nblocks);
+  else if (shape->nranks < 1 || shape->rank < 0 || shape->rank >= shape->nranks || shape->nblocks < 1)
     schedule->error = tt_fail(tuttiInternalError, "no schedule for rank %d of %d ranks and %d blocks",
                               (int)shape->rank, (int)shape->nranks, (int)shape->nblocks);
 }
@@ -56,17 +65,9 @@ static int make_room(struct tt_schedule *s, int32_t nsrc, int32_t nto)
   return made;
 }
 
-void tt_add(struct tt_schedule *schedule, const struct tt_step *step,
-            const struct tt_operand *sources, const int32_t *peers)
+static void step_keep(struct tt_schedule *schedule, const struct tt_step *step,
+                      const struct tt_operand *sources, const int32_t *peers)
 {
-  char reason[TT_REASON_BYTES];
-  if (schedule->error || step->nblocks == 0) return;
-  if (!tt_step_check(schedule, step, sources, peers, reason)) {
-    schedule->error = tt_fail(tuttiInternalError, "schedule of rank %d of %d, step %d: %s",
-                              (int)schedule->shape.rank, (int)schedule->shape.nranks,
-                              (int)schedule->nsteps, reason);
-    return;
-  }
   if (!make_room(schedule, step->nsrc, step->nto)) {
     schedule->error = tt_fail(tuttiSystemError, "no memory for step %d of a schedule: give the process more",
                               (int)schedule->nsteps);
@@ -80,8 +81,25 @@ void tt_add(struct tt_schedule *schedule, const struct tt_step *step,
   if (peers && step->nto) memcpy(schedule->peers + added->to, peers, step->nto * sizeof *peers);
   schedule->noperands += step->nsrc;
   schedule->npeers += step->nto;
+}
+
+void tt_add(struct tt_schedule *schedule, const struct tt_step *step,
+            const struct tt_operand *sources, const int32_t *peers)
+{
+  char reason[TT_REASON_BYTES];
+  if (schedule->error || step->nblocks == 0) return;
+  if (!tt_step_check(schedule, step, sources, peers, reason)) {
+    schedule->error = tt_fail(tuttiInternalError, "schedule of rank %d of %d, step %d: %s",
+                              (int)schedule->shape.rank, (int)schedule->shape.nranks,
+                              (int)schedule->total, reason);
+    return;
+  }
+  int is_kept = !schedule->keep || (schedule->total >= schedule->keep_from &&
+                                    schedule->total - schedule->keep_from < schedule->keep);
+  schedule->total++;
   int32_t slots = tt_step_slots(step, sources);
   if (slots > schedule->nslots) schedule->nslots = slots;
+  if (is_kept) step_keep(schedule, step, sources, peers);
 }
 
 void tt_send(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_operand from, int32_t to)
@@ -103,10 +121,9 @@ void tt_copy(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_op
 }
 
 void tt_reduce2(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_operand a,
-                struct tt_operand b, struct tt_operand dst, int is_final)
+                struct tt_operand b, struct tt_operand dst)
 {
   struct tt_operand sources[2] = {a, b};
-  struct tt_step step = {.first = blocks.first, .nblocks = blocks.n, .is_final = is_final != 0,
-                         .nsrc = 2, .dst = dst};
+  struct tt_step step = {.first = blocks.first, .nblocks = blocks.n, .nsrc = 2, .dst = dst};
   tt_add(schedule, &step, sources, NULL);
 }

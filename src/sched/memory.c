@@ -18,115 +18,133 @@ static struct view view_of(struct tt_world *world, int32_t rank, int32_t index)
   return (struct view){world, actor, step, actor->schedule.operands + step->src, rank, index};
 }
 
-static tuttiResult_t in_read(const struct view *v, int32_t at, int32_t block, int32_t *value)
+/* What block `at` of OUT holds; NULL if that block is not there. */
+static struct tt_cell *out_cell(const struct tt_actor *actor, int32_t at)
 {
-  if (at != block)
-    return tt_complain(v->world, v->rank, v->index, "reads IN block %d as block %d", (int)at, (int)block);
-  if (v->actor->out[at])
+  if (at < actor->out_start || at >= actor->out_end) return NULL;
+  return &actor->out[at - actor->out_start];
+}
+
+static tuttiResult_t in_read(const struct view *v, int32_t at, struct tt_cell *cell)
+{
+  const struct tt_cell *same = v->world->kind->is_apart ? NULL : out_cell(v->actor, at);
+  if (same && same->value)
     return tt_complain(v->world, v->rank, v->index, "reads IN block %d after OUT block %d was written", (int)at,
                        (int)at);
-  *value = tt_value_of_rank(v->rank);
+  int32_t share = v->world->kind->is_shared ? at / v->world->shape.nblocks : 0;
+  *cell = (struct tt_cell){tt_value_of_rank(v->world->position[v->rank]), share, 0};
   return tuttiSuccess;
 }
 
-static tuttiResult_t out_read(const struct view *v, int32_t at, int32_t block, int32_t *value)
+static tuttiResult_t out_read(const struct view *v, int32_t at, struct tt_cell *cell)
 {
-  if (at != block)
-    return tt_complain(v->world, v->rank, v->index, "reads OUT block %d as block %d", (int)at, (int)block);
-  if (!v->actor->out[at])
+  const struct tt_cell *held = out_cell(v->actor, at);
+  if (!held || !held->value)
     return tt_complain(v->world, v->rank, v->index, "reads OUT block %d, which nobody wrote", (int)at);
-  *value = v->actor->out[at];
+  *cell = *held;
   return tuttiSuccess;
 }
 
-static tuttiResult_t slot_read(const struct view *v, int32_t begin, int32_t x, int32_t *value)
+/* Blocks of equal length may stand in for each other. */
+static int same_length(const struct tt_world *world, int32_t a, int32_t b)
+{
+  return (a - b) % world->shape.nblocks == 0;
+}
+
+static tuttiResult_t slot_read(const struct view *v, int32_t begin, int32_t x, struct tt_cell *cell)
 {
   const struct tt_slot *slot = &v->actor->slots[begin + x];
-  int32_t block = v->step->first + x;
-  if (!slot->value)
+  int32_t block = (int32_t)(((int64_t)v->step->first + x) % v->world->nblocks);
+  if (!slot->cell.value)
     return tt_complain(v->world, v->rank, v->index, "reads scratch slot %d, which holds nothing",
                        (int)(begin + x));
-  if (slot->begin != begin || slot->block != block)
+  if (slot->begin != begin || !same_length(v->world, slot->block, block))
     return tt_complain(v->world, v->rank, v->index,
                        "reads block %d from the span at scratch slot %d, but block %d of the span at slot %d "
                        "was written there",
                        (int)block, (int)begin, (int)slot->block, (int)slot->begin);
-  *value = slot->value;
+  *cell = slot->cell;
   return tuttiSuccess;
 }
 
 /* Block x of the step's span at a place in memory. */
-static tuttiResult_t place_read(const struct view *v, struct tt_operand operand, int32_t x, int32_t *value)
+static tuttiResult_t place_read(const struct view *v, struct tt_operand operand, int32_t x, struct tt_cell *cell)
 {
-  int32_t block = v->step->first + x;
-  if (operand.place == TT_IN) return in_read(v, operand.at + x, block, value);
-  if (operand.place == TT_OUT) return out_read(v, operand.at + x, block, value);
-  return slot_read(v, operand.at, x, value);
+  if (operand.place == TT_SCRATCH) return slot_read(v, operand.at, x, cell);
+  int32_t at = (int32_t)(((int64_t)operand.at + x) % v->world->nblocks);
+  return operand.place == TT_IN ? in_read(v, at, cell) : out_read(v, at, cell);
 }
 
-static tuttiResult_t flags_check(const struct view *v, const int32_t *parts, int32_t result)
+/* The rank whose number in values is `position`. */
+static int32_t rank_at(const struct tt_world *world, int32_t position)
+{
+  return world->proof->order ? world->proof->order[position] : position;
+}
+
+static tuttiResult_t order_check(const struct view *v, const struct tt_cell *parts)
 {
   const struct tt_values *values = v->world->values;
-  for (int k = 0; k < v->step->nsrc; k++) {
-    int is_raw = tt_value_count(values, parts[k]) == 1;
-    if (is_raw != v->sources[k].raw)
-      return tt_complain(v->world, v->rank, v->index, "source %d is %s but %s", k,
-                         is_raw ? "one rank's raw input" : "a combination",
-                         is_raw ? "not marked raw" : "marked raw");
-    if (k && tt_value_lowest(values, parts[k]) < tt_value_lowest(values, parts[k - 1]))
+  for (int k = 1; k < v->step->nsrc; k++) {
+    int32_t before = tt_value_lowest(values, parts[k - 1].value), lowest = tt_value_lowest(values, parts[k].value);
+    if (lowest < before)
       return tt_complain(v->world, v->rank, v->index, "source %d holds rank %d and stands behind rank %d's", k,
-                         (int)tt_value_lowest(values, parts[k]), (int)tt_value_lowest(values, parts[k - 1]));
+                         (int)rank_at(v->world, lowest), (int)rank_at(v->world, before));
   }
-  int is_final = v->step->nsrc > 1 && tt_value_count(values, result) == v->world->shape.nranks;
-  if (is_final != v->step->is_final)
-    return tt_complain(v->world, v->rank, v->index, is_final ? "the last reduction is not marked final"
-                                                             : "marked final, but contributions are missing");
   return tuttiSuccess;
 }
 
-static tuttiResult_t combine(const struct view *v, const int32_t *parts, int32_t *value)
+static tuttiResult_t combine(const struct view *v, const struct tt_cell *parts, struct tt_cell *result)
 {
-  int32_t twice = 0;
-  if (v->step->nsrc == 1) {
-    *value = parts[0];
-    return tuttiSuccess;
+  int32_t values[TT_MAX_SOURCES], twice = 0;
+  *result = parts[0];
+  if (v->step->nsrc == 1) return tuttiSuccess;
+  for (int k = 0; k < v->step->nsrc; k++) {
+    values[k] = parts[k].value;
+    if (parts[k].depth > result->depth) result->depth = parts[k].depth;
+    if (parts[k].share != parts[0].share)
+      return tt_complain(v->world, v->rank, v->index, "adds a block of share %d to one of share %d",
+                         (int)parts[k].share, (int)parts[0].share);
   }
-  tuttiResult_t code = tt_value_combine(v->world->values, parts, v->step->nsrc, value, &twice);
+  tuttiResult_t code = tt_value_combine(v->world->values, values, v->step->nsrc, &result->value, &twice);
   if (code == tuttiInternalError)
-    return tt_complain(v->world, v->rank, v->index, "adds rank %d's contribution twice", (int)twice);
+    return tt_complain(v->world, v->rank, v->index, "adds rank %d's contribution twice",
+                       (int)rank_at(v->world, twice));
   return code;
 }
 
 /* What a step that is offering sends as block x: from dst if it has one, else made
  * again from its sources, none of which is a message then. */
-static tuttiResult_t offered(const struct view *v, int32_t x, int32_t *value)
+static tuttiResult_t offered(const struct view *v, int32_t x, struct tt_cell *cell)
 {
-  int32_t parts[TT_MAX_SOURCES];
-  if (v->step->dst.place != TT_NOWHERE) return place_read(v, v->step->dst, x, value);
+  struct tt_cell parts[TT_MAX_SOURCES];
+  if (v->step->dst.place != TT_NOWHERE) return place_read(v, v->step->dst, x, cell);
   for (int k = 0; k < v->step->nsrc; k++) {
     tuttiResult_t code = place_read(v, v->sources[k], x, &parts[k]);
     if (code) return code;
   }
-  return combine(v, parts, value);
+  return combine(v, parts, cell);
+}
+
+static tuttiResult_t message_read(const struct view *v, int k, int32_t x, struct tt_cell *cell)
+{
+  struct view giver = view_of(v->world, v->sources[k].at, v->actor->giver[v->step->src + k]);
+  tuttiResult_t code = offered(&giver, x, cell);
+  cell->depth++;
+  if (!code && cell->depth > v->world->proof->rounds) v->world->proof->rounds = cell->depth;
+  return code;
 }
 
 static tuttiResult_t block_evaluate(const struct view *v, int32_t x)
 {
-  int32_t parts[TT_MAX_SOURCES];
-  int32_t *result = &v->world->result[x];
+  struct tt_cell parts[TT_MAX_SOURCES];
   for (int k = 0; k < v->step->nsrc; k++) {
     struct tt_operand source = v->sources[k];
-    tuttiResult_t code;
-    if (source.place == TT_MESSAGE) {
-      struct view giver = view_of(v->world, source.at, v->actor->giver[v->step->src + k]);
-      code = offered(&giver, x, &parts[k]);
-    } else {
-      code = place_read(v, source, x, &parts[k]);
-    }
+    tuttiResult_t code = source.place == TT_MESSAGE ? message_read(v, k, x, &parts[k])
+                                                    : place_read(v, source, x, &parts[k]);
     if (code) return code;
   }
-  tuttiResult_t code = combine(v, parts, result);
-  return code ? code : flags_check(v, parts, *result);
+  tuttiResult_t code = combine(v, parts, &v->world->result[x]);
+  return code ? code : order_check(v, parts);
 }
 
 tuttiResult_t tt_step_evaluate(struct tt_world *world, int32_t rank, int32_t step)
@@ -141,26 +159,25 @@ tuttiResult_t tt_step_evaluate(struct tt_world *world, int32_t rank, int32_t ste
 
 /* Writing a span spoils what an older span that begins before its end holds behind it:
  * that span is packed, so its later blocks reach down into these slots. */
-static void slots_write(struct tt_actor *actor, const struct tt_step *step, const int32_t *values)
+static void slots_write(struct tt_actor *actor, const struct tt_step *step, const struct tt_cell *cells,
+                        int32_t nblocks)
 {
   int32_t begin = step->dst.at, end = begin + step->nblocks;
   for (int32_t x = 0; x < step->nblocks; x++)
-    actor->slots[begin + x] = (struct tt_slot){values[x], step->first + x, begin};
+    actor->slots[begin + x] =
+        (struct tt_slot){cells[x], (int32_t)(((int64_t)step->first + x) % nblocks), begin};
   for (int32_t s = end; s < actor->schedule.nslots; s++) {
-    if (!actor->slots[s].value || actor->slots[s].begin >= end) break;
-    actor->slots[s].value = 0;
+    if (!actor->slots[s].cell.value || actor->slots[s].begin >= end) break;
+    actor->slots[s].cell.value = 0;
   }
 }
 
-tuttiResult_t tt_step_store(struct tt_world *world, int32_t rank, int32_t index)
+void tt_step_store(struct tt_world *world, int32_t rank, int32_t index)
 {
   struct tt_actor *actor = &world->actors[rank];
   const struct tt_step *step = &actor->schedule.steps[index];
-  if (step->dst.place == TT_SCRATCH) slots_write(actor, step, world->result);
-  if (step->dst.place != TT_OUT) return tuttiSuccess;
-  if (step->dst.at != step->first)
-    return tt_complain(world, rank, index, "writes block %d into OUT block %d", (int)step->first,
-                       (int)step->dst.at);
-  for (int32_t x = 0; x < step->nblocks; x++) actor->out[step->first + x] = world->result[x];
-  return tuttiSuccess;
+  if (step->dst.place == TT_SCRATCH) slots_write(actor, step, world->result, world->nblocks);
+  if (step->dst.place != TT_OUT) return;
+  for (int32_t x = 0; x < step->nblocks; x++)
+    *out_cell(actor, (int32_t)(((int64_t)step->dst.at + x) % world->nblocks)) = world->result[x];
 }

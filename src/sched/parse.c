@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The grammar, where {} repeats and | chooses:
- *   schedule ranks N rank N blocks N {root N | radix N} scratch N steps N
- *   INDEX WORD [FIRST,END) SOURCE {+ SOURCE} -> TARGET {, TARGET} {channel N | final}
- * SOURCE: [raw] PLACE:N, TARGET: PLACE:N or rank N. Blanks are free within a line. */
+ *   schedule COLLECTIVE ranks N rank N blocks N {root N | radix N} scratch N steps N
+ *   INDEX WORD [FIRST,END) SOURCE {+ SOURCE} -> TARGET {, TARGET} {channel N}
+ * SOURCE: PLACE:N, TARGET: PLACE:N or rank N. Blanks are free within a line. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,9 +91,12 @@ static int32_t named(struct reader *r, const char *name, const char *wanted)
 
 static void header_parse(struct reader *r)
 {
-  struct tt_shape shape = {.root = -1};
+  struct tt_shape shape = {.root = -1, .middle = -1};
   next(r);
   expect(r, "schedule", "wanted 'schedule'");
+  shape.collective = r->failed ? TT_NO_COLLECTIVE : tt_kind_find(r->token);
+  if (shape.collective == TT_NO_COLLECTIVE) wrong(r, "wanted a collective");
+  if (!r->failed) next(r);
   shape.nranks = named(r, "ranks", "wanted 'ranks N'");
   shape.rank = named(r, "rank", "wanted 'rank N'");
   shape.nblocks = named(r, "blocks", "wanted 'blocks N'");
@@ -113,13 +116,12 @@ static void header_parse(struct reader *r)
 static struct tt_operand operand(struct reader *r)
 {
   static const char *const names[] = {"in:", "out:", "scratch:", "msg:"};
-  struct tt_operand found = {TT_NOWHERE, 0, 0};
+  struct tt_operand found = {TT_NOWHERE, 0};
   for (int k = 0; k < 4 && !r->failed; k++) {
     size_t length = strlen(names[k]);
     if (strncmp(r->token, names[k], length) != 0) continue;
     const char *text = r->token + length;
     found.place = (uint8_t)(TT_IN + k);
-    found.raw = found.place == TT_IN;
     found.at = digits(r, &text, 0);
     next(r);
     break;
@@ -131,13 +133,11 @@ static void sources_parse(struct reader *r, struct tt_step *step, struct tt_oper
 {
   do {
     if (step->nsrc == TT_MAX_SOURCES) {
-      wrong(r, "wanted at most 16 sources");
+      wrong(r, "wanted fewer sources");
       return;
     }
-    int raw = took(r, "raw");
     sources[step->nsrc] = operand(r);
     if (sources[step->nsrc].place == TT_NOWHERE) wrong(r, "wanted in:N, out:N, scratch:N or msg:N");
-    if (raw) sources[step->nsrc].raw = 1;
     step->nsrc++;
   } while (took(r, "+"));
 }
@@ -202,7 +202,6 @@ static void step_parse(struct reader *r)
     if (channel < 1 || channel > UINT8_MAX) wrong(r, "wanted a channel from 1 to 255 in front of this");
     step.channel = (uint8_t)channel;
   }
-  step.is_final = (uint8_t)took(r, "final");
   if (r->failed) return;
   if (strcmp(r->token, "\n") != 0 && r->token[0]) wrong(r, "wanted the end of the line");
   if (strcmp(word, tt_step_word(&step, sources)) != 0) wrong(r, "the step's first word does not fit the rest");

@@ -15,7 +15,6 @@ const char *tt_step_word(const struct tt_step *step, const struct tt_operand *so
 
 static void operand_print(struct tt_operand operand, FILE *out)
 {
-  if (operand.raw && operand.place != TT_IN) fprintf(out, "raw ");
   fprintf(out, "%s:%d", place_names[operand.place], (int)operand.at);
 }
 
@@ -38,14 +37,14 @@ static void step_print(const struct tt_schedule *schedule, int32_t i, FILE *out)
   for (int k = 0; k < step->nto; k++, before = ", ")
     fprintf(out, "%srank %d", before, (int)schedule->peers[step->to + k]);
   if (step->channel) fprintf(out, "  channel %d", (int)step->channel);
-  fprintf(out, "%s\n", step->is_final ? "  final" : "");
+  fprintf(out, "\n");
 }
 
 tuttiResult_t tt_schedule_print(const struct tt_schedule *schedule, FILE *out)
 {
   const struct tt_shape *shape = &schedule->shape;
-  fprintf(out, "schedule ranks %d rank %d blocks %d", (int)shape->nranks, (int)shape->rank,
-          (int)shape->nblocks);
+  fprintf(out, "schedule %s ranks %d rank %d blocks %d", tt_kinds[shape->collective].name, (int)shape->nranks,
+          (int)shape->rank, (int)shape->nblocks);
   if (shape->root != -1) fprintf(out, " root %d", (int)shape->root);
   if (shape->radix) fprintf(out, " radix %d", (int)shape->radix);
   fprintf(out, " scratch %d steps %d\n", (int)schedule->nslots, (int)schedule->nsteps);

@@ -6,10 +6,20 @@
 struct tt_range tt_step_range(const struct tt_schedule *schedule, const struct tt_step *step,
                               struct tt_operand operand)
 {
-  int64_t start = operand.at;
-  if (operand.place == TT_NOWHERE || operand.place == TT_MESSAGE) return (struct tt_range){0, 0};
-  if (operand.place == TT_SCRATCH) start += schedule->shape.nblocks;
-  return (struct tt_range){start, start + step->nblocks};
+  enum tt_place place = operand.place;
+  if (place == TT_NOWHERE || place == TT_MESSAGE) return (struct tt_range){TT_NOWHERE, 0, 0};
+  if (place == TT_OUT && !tt_kinds[schedule->shape.collective].is_apart) place = TT_IN;
+  return (struct tt_range){place, operand.at, step->nblocks};
+}
+
+void tt_cover_range(const struct tt_shape *shape, int cover, int32_t *start, int32_t *end)
+{
+  int is_there = cover == TT_COVER_ALL || (cover == TT_COVER_ROOT && shape->rank == shape->root);
+  *start = 0;
+  *end = is_there ? tt_shape_blocks(shape) : 0;
+  if (cover != TT_COVER_OWN) return;
+  *start = shape->rank * shape->nblocks;
+  *end = *start + shape->nblocks;
 }
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *reason, const char *format, ...)
@@ -21,14 +31,30 @@ __attribute__((format(printf, 2, 3))) static int refuse(char *reason, const char
   return 0;
 }
 
+static int scratch_check(const struct tt_step *step, struct tt_operand operand, const char *what, char *reason)
+{
+  int64_t end = (int64_t)operand.at + step->nblocks;
+  if (operand.at < 0 || end > INT32_MAX)
+    return refuse(reason, "%s lies at slots [%d,%lld)", what, (int)operand.at, (long long)end);
+  return 1;
+}
+
 static int span_check(const struct tt_schedule *schedule, const struct tt_step *step,
                       struct tt_operand operand, const char *what, char *reason)
 {
-  int64_t end = (int64_t)operand.at + step->nblocks;
-  int64_t limit = operand.place == TT_SCRATCH ? INT32_MAX : schedule->shape.nblocks;
-  if (operand.at < 0 || end > limit)
-    return refuse(reason, "%s lies at [%d,%lld), outside of [0,%lld)", what, (int)operand.at,
-                  (long long)end, (long long)limit);
+  const struct tt_shape *shape = &schedule->shape;
+  const struct tt_kind *kind = &tt_kinds[shape->collective];
+  int32_t start, end, blocks = tt_shape_blocks(shape);
+  if (operand.place == TT_SCRATCH) return scratch_check(step, operand, what, reason);
+  tt_cover_range(shape, operand.place == TT_IN ? kind->in : kind->out, &start, &end);
+  int64_t last = (int64_t)operand.at + step->nblocks;
+  int is_whole = start == 0 && end == blocks;
+  if (operand.at < start || operand.at >= end || (!is_whole && last > end))
+    return refuse(reason, "%s lies at [%d,%lld), outside of [%d,%d)", what, (int)operand.at, (long long)last,
+                  (int)start, (int)end);
+  if ((operand.at - step->first) % shape->nblocks)
+    return refuse(reason, "%s is block %d, where the step is about block %d", what, (int)operand.at,
+                  (int)step->first);
   return 1;
 }
 
@@ -47,7 +73,7 @@ static int overlap_check(const struct tt_schedule *schedule, const struct tt_ste
 {
   struct tt_range from = tt_step_range(schedule, step, source);
   struct tt_range to = tt_step_range(schedule, step, step->dst);
-  if (tt_ranges_meet(from, to) && from.start != to.start)
+  if (tt_ranges_meet(from, to, tt_shape_blocks(&schedule->shape)) && from.start != to.start)
     return refuse(reason, "the destination overlaps a source without being equal to it");
   return 1;
 }
@@ -55,10 +81,10 @@ static int overlap_check(const struct tt_schedule *schedule, const struct tt_ste
 static int sources_check(const struct tt_schedule *schedule, const struct tt_step *step,
                          const struct tt_operand *sources, char *reason)
 {
+  int ins = 0;
   for (int k = 0; k < step->nsrc; k++) {
     struct tt_operand source = sources[k];
-    if (source.raw > 1) return refuse(reason, "raw is neither 0 nor 1");
-    if (source.place == TT_IN && !source.raw) return refuse(reason, "IN is always raw");
+    if (source.place == TT_IN && ins++) return refuse(reason, "two sources are IN");
     if (source.place < TT_IN || source.place > TT_MESSAGE)
       return refuse(reason, "source %d has no place", k);
     if (source.place != TT_MESSAGE) {
@@ -81,7 +107,6 @@ static int destinations_check(const struct tt_schedule *schedule, const struct t
   if (dst.place == TT_NOWHERE && step->nto == 0) return refuse(reason, "the result goes nowhere");
   if (dst.place == TT_IN || dst.place > TT_SCRATCH)
     return refuse(reason, "the destination is neither OUT nor SCRATCH");
-  if (dst.raw) return refuse(reason, "raw is said of sources, not of the destination");
   if (dst.place != TT_NOWHERE && !span_check(schedule, step, dst, "the destination", reason)) return 0;
   for (int k = 0; k < step->nto; k++) {
     if (!peer_check(schedule, peers[k], reason)) return 0;
@@ -94,14 +119,14 @@ static int destinations_check(const struct tt_schedule *schedule, const struct t
 int tt_step_check(const struct tt_schedule *schedule, const struct tt_step *step,
                   const struct tt_operand *sources, const int32_t *peers, char *reason)
 {
-  int64_t end = (int64_t)step->first + step->nblocks;
-  if (step->first < 0 || step->nblocks <= 0 || end > schedule->shape.nblocks)
+  int32_t blocks = tt_shape_blocks(&schedule->shape);
+  if (step->first < 0 || step->first >= blocks || step->nblocks <= 0 || step->nblocks > blocks)
     return refuse(reason, "blocks [%d,%lld) are not among the %d blocks", (int)step->first,
-                  (long long)end, (int)schedule->shape.nblocks);
+                  (long long)step->first + step->nblocks, (int)blocks);
   if (step->nsrc < 1 || step->nsrc > TT_MAX_SOURCES)
     return refuse(reason, "%d sources: a step has 1 to %d", (int)step->nsrc, TT_MAX_SOURCES);
-  if (step->is_final > 1 || (step->is_final && step->nsrc == 1))
-    return refuse(reason, "final on a step that combines nothing");
+  if (step->nsrc > 1 && !tt_kinds[schedule->shape.collective].reduces)
+    return refuse(reason, "combines %d sources in a collective that reduces nothing", (int)step->nsrc);
   return sources_check(schedule, step, sources, reason) &&
          destinations_check(schedule, step, peers, reason);
 }

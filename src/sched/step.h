@@ -7,19 +7,26 @@
 
 #define TT_REASON_BYTES 256
 
-/* A range of blocks or slots on one line: IN and OUT (one place, since a call may be
- * in place) are 0 .. nblocks - 1, SCRATCH follows. Empty where there is no memory. */
+/* A range of blocks or slots. IN and OUT are one place where they may be the same memory. len 0: no memory. */
 struct tt_range {
-  int64_t start, end;
+  enum tt_place place;
+  int32_t start, len; /* IN, OUT: goes on at 0 behind the last block */
 };
 
 struct tt_range tt_step_range(const struct tt_schedule *schedule, const struct tt_step *step,
                               struct tt_operand operand);
 
-static inline int tt_ranges_meet(struct tt_range a, struct tt_range b)
+static inline int tt_ranges_meet(struct tt_range a, struct tt_range b, int32_t blocks)
 {
-  return a.start < b.end && b.start < a.end;
+  if (a.place != b.place || !a.len || !b.len) return 0;
+  int64_t behind = (int64_t)b.start - a.start;
+  if (a.place == TT_SCRATCH) return behind < a.len && -behind < b.len;
+  if (behind < 0) behind += blocks;
+  return behind < a.len || (behind && blocks - behind < b.len);
 }
+
+/* Blocks [*start, *end) of IN or OUT (`cover`) are there for the rank of the shape. */
+void tt_cover_range(const struct tt_shape *shape, int cover, int32_t *start, int32_t *end);
 
 /* What can be said about a step alone: 1 if it is well formed, else 0 and the reason
  * (TT_REASON_BYTES). */

@@ -14,6 +14,7 @@ struct value {
   int32_t parts, nparts; /* index into values->parts */
   int32_t spans, nspans; /* index into values->spans */
   int32_t count;
+  uint64_t hash;
 };
 
 /* Everything is referred to by index, since the arrays move when they grow. */
@@ -68,7 +69,8 @@ struct tt_values *tt_values_create(int32_t nranks)
   }
   for (int32_t rank = 0; rank < nranks; rank++) {
     v->spans[rank] = (struct span){rank, rank + 1};
-    v->values[tt_value_of_rank(rank)] = (struct value){.spans = rank, .nspans = 1, .count = 1};
+    v->values[tt_value_of_rank(rank)] = (struct value){
+        .spans = rank, .nspans = 1, .count = 1, .hash = ((uint64_t)rank + 1) * 0x9e3779b97f4a7c15u};
   }
   v->nvalues = v->value_room = v->span_room = room;
   v->nspans = (size_t)nranks;
@@ -98,6 +100,11 @@ int32_t tt_value_count(const struct tt_values *values, int32_t value)
 int32_t tt_value_lowest(const struct tt_values *values, int32_t value)
 {
   return values->spans[values->values[value].spans].start;
+}
+
+uint64_t tt_value_hash(const struct tt_values *values, int32_t value)
+{
+  return values->values[value].hash;
 }
 
 int32_t tt_value_lacks(const struct tt_values *values, int32_t value)
@@ -201,6 +208,11 @@ tuttiResult_t tt_value_combine(struct tt_values *values, const int32_t *parts, i
   tuttiResult_t code = unite(values, parts, nparts, &made, twice);
   if (code) return code;
   memcpy(values->parts + values->nparts, parts, (size_t)nparts * sizeof *parts);
+  made.hash = (uint64_t)nparts;
+  for (int32_t k = 0; k < nparts; k++) {
+    made.hash = (made.hash ^ values->values[parts[k]].hash) * 0xbf58476d1ce4e5b9u;
+    made.hash ^= made.hash >> 31;
+  }
   values->values[values->nvalues] = made;
   *bucket(values, parts, nparts) = (int32_t)values->nvalues;
   *combined = (int32_t)values->nvalues++;

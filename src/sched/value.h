@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to this folder: what a block may hold during a proof.
  *
- * A value is one rank's contribution, or an ordered combination of values. Equal values
+ * Ranks are numbered here in the order in which operands stand. A value is one rank's contribution, or an ordered combination of values. Equal values
  * have equal numbers, so two ranks with the same number hold the same expression tree
  * and therefore the same bits. 0 is "nothing was written here". */
 #ifndef TT_SCHED_VALUE_H
@@ -23,6 +23,9 @@ int32_t tt_value_of_rank(int32_t rank);
 /* How many contributions it holds, and the lowest rank among them. */
 int32_t tt_value_count(const struct tt_values *values, int32_t value);
 int32_t tt_value_lowest(const struct tt_values *values, int32_t value);
+
+/* Of its expression tree: equal trees have equal hashes, in any proof. */
+uint64_t tt_value_hash(const struct tt_values *values, int32_t value);
 
 /* The lowest rank whose contribution it lacks. */
 int32_t tt_value_lacks(const struct tt_values *values, int32_t value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The proof that the schedules of all ranks together are an all-reduce.
+/* The proof that the schedules of all ranks together are the collective.
  *
  * It runs them once, on symbolic values, on the least helpful machine that sched.h
  * permits: no message has a buffer, a step takes all its messages together, a step in
@@ -16,12 +16,12 @@
 tuttiResult_t tt_complain(struct tt_world *world, int32_t rank, int32_t step, const char *format, ...)
 {
   va_list arguments;
-  int n = step < 0 ? snprintf(world->complaint, world->complaint_size, "rank %d: ", (int)rank)
-                   : snprintf(world->complaint, world->complaint_size, "rank %d, step %d: ", (int)rank,
-                              (int)step);
-  if (n < 0 || (size_t)n >= world->complaint_size) return tuttiInternalError;
+  char *text = world->proof->complaint;
+  int n = step < 0 ? snprintf(text, TT_COMPLAINT_BYTES, "rank %d: ", (int)rank)
+                   : snprintf(text, TT_COMPLAINT_BYTES, "rank %d, step %d: ", (int)rank, (int)step);
+  if (n < 0 || n >= TT_COMPLAINT_BYTES) return tuttiInternalError;
   va_start(arguments, format);
-  vsnprintf(world->complaint + n, world->complaint_size - (size_t)n, format, arguments);
+  vsnprintf(text + n, TT_COMPLAINT_BYTES - (size_t)n, format, arguments);
   va_end(arguments);
   return tuttiInternalError;
 }
@@ -81,13 +81,15 @@ static tuttiResult_t actor_make(struct tt_world *world, int32_t rank, tt_generat
   actor->untaken = tt_alloc((size_t)schedule->nsteps, sizeof *actor->untaken);
   actor->taker = tt_alloc((size_t)schedule->npeers, sizeof *actor->taker);
   actor->giver = tt_alloc((size_t)schedule->noperands, sizeof *actor->giver);
-  actor->out = tt_alloc((size_t)shape.nblocks, sizeof *actor->out);
+  tt_cover_range(&shape, world->kind->out, &actor->out_start, &actor->out_end);
+  actor->out = tt_alloc((size_t)(actor->out_end - actor->out_start), sizeof *actor->out);
   actor->slots = tt_alloc((size_t)schedule->nslots, sizeof *actor->slots);
   if (!actor->order || !actor->stand || !actor->untaken || !actor->taker || !actor->giver || !actor->out ||
       !actor->slots)
     return no_memory(world);
   tt_order_derive(schedule, actor->order);
   for (int32_t i = 0; i < schedule->nsteps; i++) actor->untaken[i] = schedule->steps[i].nto;
+  world->proof->steps += schedule->nsteps;
   return tuttiSuccess;
 }
 
@@ -107,8 +109,10 @@ static tuttiResult_t world_make(struct tt_world *world, tt_generate_fn generate,
 {
   world->actors = tt_alloc((size_t)world->shape.nranks, sizeof *world->actors);
   world->values = tt_values_create(world->shape.nranks);
-  world->result = tt_alloc((size_t)world->shape.nblocks, sizeof *world->result);
-  if (!world->actors || !world->values || !world->result) return no_memory(world);
+  world->result = tt_alloc((size_t)world->nblocks, sizeof *world->result);
+  world->position = tt_alloc((size_t)world->shape.nranks, sizeof *world->position);
+  if (!world->actors || !world->values || !world->result || !world->position) return no_memory(world);
+  for (int32_t p = 0; p < world->shape.nranks; p++) world->position[world->proof->order ? world->proof->order[p] : p] = p;
   for (int32_t rank = 0; rank < world->shape.nranks; rank++) {
     tuttiResult_t code = actor_make(world, rank, generate, context);
     if (code) return code;
@@ -122,6 +126,7 @@ static void world_free(struct tt_world *world)
   tt_free(world->actors);
   tt_values_destroy(world->values);
   tt_free(world->result);
+  tt_free(world->position);
 }
 
 /* ---- run ------------------------------------------------------------------------- */
@@ -182,8 +187,8 @@ static tuttiResult_t step_go(struct tt_world *world, int32_t rank, int32_t i)
   struct tt_actor *actor = &world->actors[rank];
   const struct tt_step *step = &actor->schedule.steps[i];
   tuttiResult_t code = tt_step_evaluate(world, rank, i);
-  if (!code) code = tt_step_store(world, rank, i);
   if (code) return code;
+  tt_step_store(world, rank, i);
   for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
     struct tt_operand source = actor->schedule.operands[k];
     if (source.place != TT_MESSAGE) continue;
@@ -233,7 +238,7 @@ static tuttiResult_t stuck_complain(struct tt_world *world, int32_t rank)
   const char *what = is_offering ? "to take its message in" : "for a message of";
   int n = is_offering ? step->nto : step->nsrc;
   for (int k = 0; k < n; k++) {
-    struct tt_operand source = is_offering ? (struct tt_operand){TT_MESSAGE, 0, actor->schedule.peers[step->to + k]}
+    struct tt_operand source = is_offering ? (struct tt_operand){TT_MESSAGE, actor->schedule.peers[step->to + k]}
                                            : actor->schedule.operands[step->src + k];
     if (source.place != TT_MESSAGE) continue;
     const struct tt_actor *other = &world->actors[source.at];
@@ -247,44 +252,80 @@ static tuttiResult_t stuck_complain(struct tt_world *world, int32_t rank)
   return tt_complain(world, rank, actor->oldest, "waits for ever");
 }
 
-static tuttiResult_t block_judge(struct tt_world *world, int32_t rank, int32_t block)
+/* Of a collective that reduces: everything is in, in the same tree on all ranks. */
+static tuttiResult_t sum_judge(struct tt_world *world, int32_t rank, int32_t block)
 {
-  int32_t value = world->actors[rank].out[block], model = world->actors[0].out[block];
-  if (!value) return tt_complain(world, rank, -1, "OUT block %d is never written", (int)block);
-  if (tt_value_count(world->values, value) != world->shape.nranks)
+  const struct tt_actor *actor = &world->actors[rank], *first = &world->actors[0];
+  int32_t value = actor->out[block - actor->out_start].value;
+  if (tt_value_count(world->values, value) != world->shape.nranks) {
+    int32_t lacking = tt_value_lacks(world->values, value);
     return tt_complain(world, rank, -1, "OUT block %d lacks rank %d's contribution at the end", (int)block,
-                       (int)tt_value_lacks(world->values, value));
-  if (value != model)
+                       (int)(world->proof->order ? world->proof->order[lacking] : lacking));
+  }
+  if (world->kind->out == TT_COVER_ALL && value != first->out[block].value)
     return tt_complain(world, rank, -1, "OUT block %d was combined in another order than on rank 0, so the bits differ",
                        (int)block);
+  uint64_t tree = tt_value_hash(world->values, value);
+  if (world->proof->tree == 1) world->proof->tree = tree;
+  else if (world->proof->tree != tree) world->proof->tree = 0;
+  return tuttiSuccess;
+}
+
+/* Of the others: the block of `source`, of the right share. */
+static tuttiResult_t block_judge(struct tt_world *world, int32_t rank, int32_t block)
+{
+  const struct tt_shape *shape = &world->shape;
+  const struct tt_actor *actor = &world->actors[rank];
+  struct tt_cell cell = actor->out[block - actor->out_start];
+  int32_t share = world->kind->is_shared ? block / shape->nblocks : 0, source = share;
+  if (!cell.value) return tt_complain(world, rank, -1, "OUT block %d is never written", (int)block);
+  if (world->kind->is_apart) share = rank; /* all-to-all: what its sender has for this rank */
+  if (cell.share != share)
+    return tt_complain(world, rank, -1, "OUT block %d is of share %d at the end, not of share %d", (int)block,
+                       (int)cell.share, (int)share);
+  if (world->kind->reduces) return sum_judge(world, rank, block);
+  if (world->kind->has_root && world->kind->in == TT_COVER_ROOT) source = shape->root;
+  if (cell.value != tt_value_of_rank(world->position[source]))
+    return tt_complain(world, rank, -1, "OUT block %d is not rank %d's at the end", (int)block, (int)source);
   return tuttiSuccess;
 }
 
 static tuttiResult_t world_judge(struct tt_world *world)
 {
+  world->proof->tree = world->kind->reduces; /* 1: not known yet */
   for (int32_t rank = 0; rank < world->shape.nranks; rank++)
     if (world->actors[rank].oldest < world->actors[rank].schedule.nsteps) return stuck_complain(world, rank);
   for (int32_t rank = 0; rank < world->shape.nranks; rank++)
-    for (int32_t block = 0; block < world->shape.nblocks; block++) {
+    for (int32_t block = world->actors[rank].out_start; block < world->actors[rank].out_end; block++) {
       tuttiResult_t code = block_judge(world, rank, block);
       if (code) return code;
     }
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_verify_all_reduce(const struct tt_shape *shape, tt_generate_fn generate, void *context,
-                                   char *complaint, size_t complaint_size)
+static tuttiResult_t shape_check(struct tt_world *world)
 {
-  struct tt_world world = {.shape = *shape, .complaint = complaint, .complaint_size = complaint_size};
-  if (complaint_size) complaint[0] = 0;
-  if (shape->nranks < 1 || shape->nblocks < 1)
-    return tt_complain(&world, 0, -1, "nothing to prove for %d ranks and %d blocks", (int)shape->nranks,
-                       (int)shape->nblocks);
-  tuttiResult_t code = world_make(&world, generate, context);
+  struct tt_schedule empty;
+  world->shape.rank = 0;
+  tt_schedule_init(&empty, &world->shape);
+  if (empty.error) return tt_complain(world, 0, -1, "nothing to prove: %s", tt_last_sentence());
+  world->kind = &tt_kinds[world->shape.collective];
+  world->nblocks = tt_shape_blocks(&world->shape);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_verify(const struct tt_shape *shape, tt_generate_fn generate, void *context, struct tt_proof *proof)
+{
+  struct tt_world world = {.shape = *shape, .proof = proof};
+  proof->complaint[0] = 0;
+  proof->steps = proof->rounds = 0;
+  proof->tree = 0;
+  tuttiResult_t code = shape_check(&world);
+  if (!code) code = world_make(&world, generate, context);
   if (!code) code = world_run(&world);
   if (!code) code = world_judge(&world);
-  if (code == tuttiSystemError && complaint_size && !complaint[0])
-    snprintf(complaint, complaint_size, "%s", tt_last_sentence());
-  world_free(&world);
+  if (code == tuttiSystemError && !proof->complaint[0])
+    snprintf(proof->complaint, TT_COMPLAINT_BYTES, "%s", tt_last_sentence());
+  if (world.shape.nranks >= 1) world_free(&world);
   return code;
 }

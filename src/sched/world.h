@@ -6,11 +6,18 @@
 #include "sched/sched.h"
 #include "sched/value.h"
 
+/* What a block of memory, or of a message, holds. */
+struct tt_cell {
+  int32_t value; /* 0: nothing */
+  int32_t share; /* of which share of its ranks' IN it is made */
+  int32_t depth; /* messages that one after the other were needed for it */
+};
+
 /* A scratch slot. A span is packed from the start of its first slot, so only a span
  * that begins at the same slot, with the same block, finds what was written. */
 struct tt_slot {
-  int32_t value; /* 0: nothing */
-  int32_t block;
+  struct tt_cell cell;
+  int32_t block; /* as the writing step called it; another share's is as good */
   int32_t begin; /* first slot of the span it was written with */
 };
 
@@ -29,7 +36,8 @@ struct tt_actor {
   int32_t *untaken;  /* by step: its messages that nobody took yet */
   int32_t *taker;    /* by schedule.peers: the step of that peer that takes it */
   int32_t *giver;    /* by schedule.operands: for a MESSAGE, the step of that rank that sends it */
-  int32_t *out;      /* by block: the value, 0: nothing */
+  struct tt_cell *out; /* blocks out_start .. out_end - 1 of OUT */
+  int32_t out_start, out_end;
   struct tt_slot *slots;
   int32_t oldest;    /* first unfinished step */
   uint64_t finished; /* bit 63 - j: step oldest + j */
@@ -39,12 +47,14 @@ struct tt_actor {
 
 struct tt_world {
   struct tt_shape shape;
+  const struct tt_kind *kind;
+  int32_t nblocks;         /* of all shares */
   struct tt_actor *actors; /* by rank */
   struct tt_values *values;
-  int32_t *result;         /* by block: of the step at hand */
+  int32_t *position;       /* by rank: its number in values */
+  struct tt_cell *result;  /* by block: of the step at hand */
+  struct tt_proof *proof;
   int32_t queue_first, queue_last; /* -1: empty */
-  char *complaint;
-  size_t complaint_size;
 };
 
 /* Writes "rank R, step S: ..." (no step if it is -1) and returns tuttiInternalError. */
@@ -56,10 +66,10 @@ tuttiResult_t tt_complain(struct tt_world *world, int32_t rank, int32_t step, co
 tuttiResult_t tt_world_match(struct tt_world *world);
 
 /* Fills world->result with what the step gives for each of its blocks, and checks what
- * it reads, its flags and the order of its sources (memory.c). */
+ * it reads and the order of its sources (memory.c). */
 tuttiResult_t tt_step_evaluate(struct tt_world *world, int32_t rank, int32_t step);
 
 /* Puts world->result into dst of the step (memory.c). */
-tuttiResult_t tt_step_store(struct tt_world *world, int32_t rank, int32_t step);
+void tt_step_store(struct tt_world *world, int32_t rank, int32_t step);
 
 #endif
