@@ -38,30 +38,29 @@ static int32_t rank_of(const struct fold *f, int32_t id)
 }
 
 static void combine(struct tt_schedule *schedule, struct tt_operand own, struct tt_operand other,
-                    int other_is_lower, struct tt_operand dst, int is_final)
+                    int other_is_lower, struct tt_operand dst)
 {
   struct tt_blocks all = {0, schedule->shape.nblocks};
   if (other_is_lower)
-    tt_reduce2(schedule, all, other, own, dst, is_final);
+    tt_reduce2(schedule, all, other, own, dst);
   else
-    tt_reduce2(schedule, all, own, other, dst, is_final);
+    tt_reduce2(schedule, all, own, other, dst);
 }
 
 /* One exchange; returns where the value is now. */
 static struct tt_operand exchange(struct tt_schedule *schedule, struct tt_operand own, int32_t peer,
-                                  int peer_is_raw, int is_last)
+                                  int is_last)
 {
   struct tt_blocks all = {0, schedule->shape.nblocks};
   struct tt_operand other = tt_message(peer);
   struct tt_operand dst = own.place == TT_SCRATCH || is_last ? tt_out(0) : tt_scratch(0);
-  if (peer_is_raw) other = tt_raw(other);
   tt_send(schedule, all, own, peer);
   if (is_last && own.place != TT_SCRATCH) {
     struct tt_operand parked = tt_scratch(0);
     tt_copy(schedule, all, other, parked);
-    other = peer_is_raw ? tt_raw(parked) : parked;
+    other = parked;
   }
-  combine(schedule, own, other, peer < schedule->shape.rank, dst, is_last);
+  combine(schedule, own, other, peer < schedule->shape.rank, dst);
   return dst;
 }
 
@@ -77,13 +76,12 @@ void tt_doubling_generate(struct tt_schedule *schedule, const struct tt_shape *s
     return;
   }
   if (f.id < f.pairs) {
-    combine(schedule, value, tt_raw(tt_message(shape->rank + 1)), 0, tt_out(0), 0);
+    combine(schedule, value, tt_message(shape->rank + 1), 0, tt_out(0));
     value = tt_out(0);
   }
   for (int32_t round = 0; round < f.rounds; round++) {
     int32_t other = f.id ^ (1 << round);
-    value = exchange(schedule, value, rank_of(&f, other), round == 0 && other >= f.pairs,
-                     round == f.rounds - 1);
+    value = exchange(schedule, value, rank_of(&f, other), round == f.rounds - 1);
   }
   if (f.id < f.pairs) tt_send(schedule, all, tt_out(0), shape->rank + 1);
 }
@@ -92,7 +90,8 @@ void tt_doubling_claim(const struct tt_shape *shape, struct tt_cost *cost)
 {
   struct fold f = fold(shape);
   int64_t sends = f.id < 0 ? 1 : f.rounds + (f.id < f.pairs), blocks = shape->nblocks;
-  *cost = (struct tt_cost){.messages = sends, .blocks = sends * blocks};
+  *cost = (struct tt_cost){.messages = sends, .blocks = sends * blocks,
+                           .rounds = f.rounds + 2 * (f.pairs > 0)};
   if (f.id < 0) return;
   cost->reductions = sends * blocks;
   cost->slots = f.rounds ? blocks : 0;

@@ -21,16 +21,13 @@ static struct tt_blocks part(const struct tt_shape *shape, int32_t p)
 
 /* Takes one part from the left and adds our own. What comes passed rank 0, and so holds
  * the lowest rank, or comes from lower ranks, unless we are rank 0 ourselves. */
-static void take(struct tt_schedule *schedule, struct tt_blocks blocks, int32_t left, int32_t round)
+static void take(struct tt_schedule *schedule, struct tt_blocks blocks, int32_t left)
 {
-  const struct tt_shape *shape = &schedule->shape;
   struct tt_operand own = tt_in(blocks.first), message = tt_message(left);
-  int is_final = round == shape->nranks - 2;
-  if (round == 0) message = tt_raw(message);
-  if (shape->rank == 0)
-    tt_reduce2(schedule, blocks, own, message, tt_out(blocks.first), is_final);
+  if (schedule->shape.rank == 0)
+    tt_reduce2(schedule, blocks, own, message, tt_out(blocks.first));
   else
-    tt_reduce2(schedule, blocks, message, own, tt_out(blocks.first), is_final);
+    tt_reduce2(schedule, blocks, message, own, tt_out(blocks.first));
 }
 
 void tt_ring_generate(struct tt_schedule *schedule, const struct tt_shape *shape)
@@ -40,7 +37,7 @@ void tt_ring_generate(struct tt_schedule *schedule, const struct tt_shape *shape
   for (int32_t round = 0; round < n - 1; round++) {
     struct tt_blocks out = part(shape, me - 1 - round);
     tt_send(schedule, out, round == 0 ? tt_in(out.first) : tt_out(out.first), right);
-    take(schedule, part(shape, left - 1 - round), left, round);
+    take(schedule, part(shape, left - 1 - round), left);
   }
   for (int32_t round = 0; round < n - 1; round++) {
     struct tt_blocks out = part(shape, me - round), in = part(shape, left - round);
@@ -53,7 +50,7 @@ void tt_ring_claim(const struct tt_shape *shape, struct tt_cost *cost)
 {
   int32_t n = shape->nranks, parts = shape->nblocks < n ? shape->nblocks : n;
   int32_t own = part(shape, shape->rank).n, next = part(shape, shape->rank + 1).n;
-  *cost = (struct tt_cost){0, 0, 0, 0};
+  *cost = (struct tt_cost){.rounds = 2 * (n - 1)};
   if (n == 1) return;
   cost->messages = 2 * (int64_t)parts - (own > 0) - (next > 0);
   cost->blocks = 2 * (int64_t)shape->nblocks - own - next;
