@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the `tutti` command and other launchers need beyond tutti.h. */
+/* What the `tutti` command, other launchers and bindings need beyond tutti.h. */
 #ifndef TUTTI_TOOLS_H
 #define TUTTI_TOOLS_H
 
@@ -30,6 +30,13 @@ TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
  *
  * Errors: tuttiInvalidArgument: name NULL or no such index. */
 TUTTI_API tuttiResult_t tuttiAlgorithmName(int index, const char **name);
+
+/* Refuses a call on behalf of a layer above this library that checks arguments of its own, as this library refuses
+ * one: logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the calling thread has a
+ * group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal. Returns code.
+ *
+ * Errors: code; tuttiInvalidArgument: sentence is NULL, or code is no error. */
+TUTTI_API tuttiResult_t tuttiRefuse(tuttiResult_t code, const char *sentence);
 
 #ifdef __cplusplus
 }

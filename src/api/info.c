@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti_tools.h offers to the `tutti` command. */
+/* What tutti_tools.h offers to the `tutti` command and to bindings. */
 #include "tutti_tools.h"
 
 #include <string.h>
@@ -91,4 +91,13 @@ tuttiResult_t tuttiAlgorithmName(int index, const char **name)
       return tuttiSuccess;
     }
   return tt_fail(tuttiInvalidArgument, "index is too high: there is no such algorithm");
+}
+
+tuttiResult_t tuttiRefuse(tuttiResult_t code, const char *sentence)
+{
+  if (!sentence) return tt_null("sentence");
+  if (code <= tuttiSuccess || code >= tuttiInProgress)
+    return tt_fail(tuttiInvalidArgument, "code is %d: a refusal needs an error, from 1 to %d", (int)code,
+                   tuttiInProgress - 1);
+  return tt_group_refuse(tt_fail(code, "%s", sentence));
 }
