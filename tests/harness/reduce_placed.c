@@ -8,10 +8,10 @@
 #define CANARY 0xa5
 #define ROOM (64 + 64 + PLACED_COUNT * 8 + 64) /* canaries, shift, elements, canaries */
 
-/* What is right for all placements of one (redop, type, nsrc): elements do not depend on
+/* What is right for all placements of one (redop, type, nsrc, scaled): elements do not depend on
  * their neighbours, so a shorter vector is the beginning of the longest. */
 struct expected {
-  int redop, type, nsrc, valid;
+  int redop, type, nsrc, scaled, valid;
   char sources[PLACED_SOURCES][PLACED_COUNT * 8];
   char result[PLACED_COUNT * 8];
   struct tt_reduce_arg arg;
@@ -27,21 +27,30 @@ static void random_elements(int type, char *out, uint64_t *seed)
     } while (reference_is_nan(type, out + i * size));
 }
 
+static int is_of(const struct expected *e, const struct placement *place)
+{
+  return e->valid && e->redop == place->redop && e->type == place->type && e->nsrc == place->nsrc &&
+         e->scaled == place->scaled;
+}
+
 static const struct expected *expect(const struct placement *place)
 {
   static struct expected e;
   const void *sources[PLACED_SOURCES];
-  uint64_t seed = 4711;
-  if (e.valid && e.redop == place->redop && e.type == place->type && e.nsrc == place->nsrc) return &e;
+  uint64_t seed = 4711, scalar = 0;
+  if (is_of(&e, place)) return &e;
   e.redop = place->redop;
   e.type = place->type;
   e.nsrc = place->nsrc;
+  e.scaled = place->scaled;
   e.valid = 1;
   for (int k = 0; k < e.nsrc; k++) {
     random_elements(e.type, e.sources[k], &seed);
     sources[k] = e.sources[k];
   }
-  tt_reduce_arg_make(&e.arg, e.redop, 3, 5, 1);
+  reference_tame(e.type, &scalar, &seed);
+  tt_reduce_arg_make(&e.arg, e.redop, e.type, 3, scalar, e.scaled);
+  if (tt_reduce_finishes(e.redop, e.type)) tt_reduce_arg_finish(&e.arg, 3);
   const struct reference call = {e.redop, e.type, e.nsrc, sources, &e.arg};
   reference_reduce(&call, e.result, PLACED_COUNT);
   return &e;

@@ -9,9 +9,10 @@
 #define PLACED_SOURCES 4
 
 /* Where a kernel's buffers lie: dst at `align` bytes behind a multiple of 64, source k at
- * align * (2 k + 3) + k behind one. in_place: the source that is dst, or -1. */
+ * align * (2 k + 3) + k behind one. scaled: the source that is scaled, or -1.
+ * in_place: the source that is dst, or -1. */
 struct placement {
-  int redop, type, nsrc, in_place;
+  int redop, type, nsrc, scaled, in_place;
   size_t align, count;
 };
 

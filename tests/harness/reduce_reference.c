@@ -106,14 +106,21 @@ static uint32_t bits_at(const void *source, size_t i, size_t size)
   return bits;
 }
 
+static int is_scaled(const struct reference *call, int k)
+{
+  return call->redop >= tuttiAvg && call->arg->scaled == k;
+}
+
 static void reduce_small(const struct reference *call, void *dst, size_t i)
 {
   size_t size = tt_type_size(call->type);
   float acc = 0;
   for (int k = 0; k < call->nsrc; k++) {
     float value = (float)reference_decode(call->type, bits_at(call->sources[k], i, size));
-    if (call->redop == tuttiAvg && call->arg->raw >> k & 1)
+    if (is_scaled(call, k)) {
       value = (float)((double)value * (double)(float)call->arg->scale);
+      value = (float)reference_decode(call->type, reference_encode(call->type, value));
+    }
     acc = k ? combine_fp32(call->redop, acc, value) : value;
   }
   uint32_t bits = reference_encode(call->type, acc);
@@ -125,8 +132,7 @@ static void reduce_double(const struct reference *call, void *dst, size_t i)
   double acc = 0, value;
   for (int k = 0; k < call->nsrc; k++) {
     memcpy(&value, (const char *)call->sources[k] + 8 * i, 8);
-    if (call->redop == tuttiAvg && call->arg->raw >> k & 1)
-      value = (double)((wide)value * (wide)call->arg->scale);
+    if (is_scaled(call, k)) value = (double)((wide)value * (wide)call->arg->scale);
     acc = k ? combine_fp64(call->redop, acc, value) : value;
   }
   memcpy((char *)dst + 8 * i, &acc, 8);
@@ -161,9 +167,11 @@ static void reduce_integer(const struct reference *call, void *dst, size_t i)
     uint64_t stored = 0;
     memcpy(&stored, (const char *)call->sources[k] + i * size, size);
     __int128 value = wrap((__int128)stored, bits, is_signed);
+    if (is_scaled(call, k))
+      value = wrap((__int128)((unsigned __int128)value * call->arg->multiplier), bits, is_signed);
     acc = wrap(k ? combine_integer(call->redop, acc, value) : value, bits, is_signed);
   }
-  if (call->redop == tuttiAvg && call->arg->divisor > 1) acc = acc / call->arg->divisor;
+  if (call->redop >= tuttiAvg && call->arg->divisor > 1) acc = acc / call->arg->divisor;
   uint64_t result = (uint64_t)acc;
   memcpy((char *)dst + i * size, &result, size);
 }
@@ -232,6 +240,27 @@ size_t reference_hard(int type, void *out)
     n = put(out, n, size, codes[i] | (top + 1));
   }
   return n;
+}
+
+void reference_tame(int type, void *element, uint64_t *seed)
+{
+  uint64_t bits = reference_random(seed);
+  double value = ldexp((double)(int64_t)bits, -62);
+  uint32_t code = reference_is_float(type) ? reference_encode(type, (float)value) : 0;
+  if (type == tuttiFloat64) memcpy(element, &value, 8);
+  else if (reference_is_float(type)) memcpy(element, &code, tt_type_size(type));
+  else memcpy(element, &bits, tt_type_size(type));
+}
+
+void reference_arg(struct tt_reduce_arg *arg, int redop, int type, int scaled, uint64_t *seed)
+{
+  uint64_t hard[REFERENCE_HARD] = {0}, scalar = 0;
+  int nranks = 2 + (int)(reference_random(seed) % 30);
+  size_t n = reference_hard(type, hard), size = tt_type_size(type);
+  if (reference_random(seed) % 2) reference_tame(type, &scalar, seed);
+  else memcpy(&scalar, (const char *)hard + reference_random(seed) % n * size, size);
+  tt_reduce_arg_make(arg, redop, type, nranks, scalar, scaled);
+  if (tt_reduce_finishes(redop, type) && reference_random(seed) % 2) tt_reduce_arg_finish(arg, nranks);
 }
 
 uint64_t reference_random(uint64_t *state)

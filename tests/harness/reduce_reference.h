@@ -36,6 +36,13 @@ size_t reference_hard(int type, void *out);
 int reference_is_float(int type);
 int reference_is_nan(int type, const void *element);
 
+/* One element: of floats a number between -2 and 2, of integers any. */
+void reference_tame(int type, void *element, uint64_t *seed);
+
+/* An argument as a step of a run may have it, of 2 to 31 ranks: pre-multiplied sum with a tame or a hard scalar, avg
+ * of integers with the last division or without. */
+void reference_arg(struct tt_reduce_arg *arg, int redop, int type, int scaled, uint64_t *seed);
+
 /* xorshift; *state is not 0. */
 uint64_t reference_random(uint64_t *state);
 

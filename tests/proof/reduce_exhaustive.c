@@ -128,12 +128,45 @@ static void all_pairs_of_8_bit_elements_are_combined_right(void **state)
     right[i] = (unsigned char)i;
   }
   for (int t = 0; t < 4; t++)
-    for (int redop = 0; redop < tuttiNumOps; redop++) {
-      struct placement place = {redop, types[t], 2, -1, 0, 65536};
+    for (int redop = 0; redop < TT_REDOPS; redop++) {
+      struct placement place = {redop, types[t], 2, 0, -1, 0, 65536};
       struct tt_reduce_arg arg;
-      tt_reduce_arg_make(&arg, redop, 3, 2, 1);
+      uint64_t seed = 6;
+      for (place.scaled = -1; place.scaled < 2; place.scaled++) {
+        reference_arg(&arg, redop, types[t], place.scaled, &seed);
+        compare(&place, sources, &arg);
+      }
+    }
+}
+
+/* Of the 8-bit types by each scalar; of the 16-bit ones by the scalars that are hard. */
+static void every_element_is_scaled_right(void **state)
+{
+  (void)state;
+  static const int types[] = {tuttiInt8, tuttiUint8, tuttiFloat8e4m3, tuttiFloat8e5m2, tuttiFloat16, tuttiBfloat16};
+  static uint16_t codes[65536];
+  static unsigned char bytes[256], hard[REFERENCE_HARD * 2];
+  for (int i = 0; i < 65536; i++) codes[i] = (uint16_t)i;
+  for (int i = 0; i < 256; i++) bytes[i] = (unsigned char)i;
+  for (int t = 0; t < 6; t++) {
+    size_t size = tt_type_size(types[t]), scalars = size == 1 ? 256 : reference_hard(types[t], hard);
+    const void *sources[1] = {size == 1 ? (void *)bytes : (void *)codes};
+    struct placement place = {TT_PREMUL_SUM, types[t], 1, 0, -1, 0, codes_of(types[t])};
+    for (size_t i = 0; i < scalars; i++) {
+      struct tt_reduce_arg arg;
+      uint64_t scalar = i;
+      if (size > 1) memcpy(&scalar, hard + i * size, size);
+      tt_reduce_arg_make(&arg, TT_PREMUL_SUM, types[t], 3, scalar, 0);
       compare(&place, sources, &arg);
     }
+    for (int nranks = 1; nranks < 24; nranks++) {
+      struct tt_reduce_arg arg;
+      place.redop = tuttiAvg;
+      tt_reduce_arg_make(&arg, tuttiAvg, types[t], nranks, 0, 0);
+      if (tt_reduce_finishes(tuttiAvg, types[t])) tt_reduce_arg_finish(&arg, nranks);
+      compare(&place, sources, &arg);
+    }
+  }
 }
 
 /* Random bits are mostly far apart in value. With `exponent` all elements share the high
@@ -162,13 +195,42 @@ static void random_elements_are_combined_right(void **state)
       int nsrc = round < 16 ? 2 : 1 + (int)(reference_random(&seed) % 16);
       uint64_t exponent = reference_random(&seed);
       for (int k = 0; k < nsrc; k++) fill(type, round % 2 ? &exponent : NULL, words[k], &seed);
-      for (int redop = 0; redop < tuttiNumOps; redop++) {
-        struct placement place = {redop, type, nsrc, -1, 0, RANDOM_WORDS * 8 / tt_type_size(type)};
+      for (int redop = 0; redop < TT_REDOPS; redop++) {
+        int scaled = (int)(reference_random(&seed) % (unsigned)(nsrc + 1)) - 1;
+        struct placement place = {redop, type, nsrc, scaled, -1, 0, RANDOM_WORDS * 8 / tt_type_size(type)};
         struct tt_reduce_arg arg;
-        tt_reduce_arg_make(&arg, redop, 2 + round, (uint32_t)seed, round % 3 != 0);
+        reference_arg(&arg, redop, type, scaled, &seed);
         compare(&place, sources, &arg);
       }
     }
+}
+
+/* With every source scaled once, and in lengths that end within a block and behind one. */
+static void many_sources_are_combined_right(void **state)
+{
+  (void)state;
+  static uint64_t words[700][160];
+  static const size_t counts[] = {1, 33, 1025, 1280};
+  static const int sizes[] = {40, 700};
+  const void *sources[700];
+  uint64_t seed = 21;
+  for (int type = 0; type < tuttiNumTypes; type++) {
+    for (int k = 0; k < 700; k++) {
+      sources[k] = words[k];
+      for (size_t i = 0; i < sizeof words[k] / tt_type_size(type); i++)
+        reference_tame(type, (char *)words[k] + i * tt_type_size(type), &seed);
+    }
+    for (int redop = 0; redop < TT_REDOPS; redop++)
+      for (int s = 0; s < 2; s++)
+        for (int i = 0; i < (redop < tuttiAvg ? 4 : 40); i++) {
+          int scaled = sizes[s] == 40 ? i : (int)(reference_random(&seed) % 700);
+          struct placement place = {redop, type, sizes[s], scaled, -1, 0, i < 4 ? counts[i] : 1};
+          struct tt_reduce_arg arg;
+          if (place.count > sizeof *words / tt_type_size(type)) place.count = sizeof *words / tt_type_size(type);
+          reference_arg(&arg, redop, type, scaled, &seed);
+          compare(&place, sources, &arg);
+        }
+  }
 }
 
 static void sum_prod_max_and_min_commute(void **state)
@@ -192,12 +254,13 @@ static void sum_prod_max_and_min_commute(void **state)
 static void every_place_in_memory_gives_the_result(void **state)
 {
   (void)state;
-  for (int redop = 0; redop < tuttiNumOps; redop++)
+  for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
       for (size_t align = 0; align < 64; align++)
         for (size_t count = 0; count <= PLACED_COUNT; count++) {
           int in_place = (int)((align + count) % 3) - 1;
-          struct placement place = {redop, type, 2, in_place, align, count};
+          int scaled = tt_reduce_scales(redop, type) ? (int)(align % 2) : -1;
+          struct placement place = {redop, type, 2, scaled, in_place, align, count};
           const char *fault = placed_fault(&place);
           if (fault)
             fail_msg("%s: %s of %s, count %zu, alignment %zu, in place %d", fault,
@@ -217,6 +280,8 @@ int main(void)
 #endif
       cmocka_unit_test(all_pairs_of_8_bit_elements_are_combined_right),
       cmocka_unit_test(random_elements_are_combined_right),
+      cmocka_unit_test(every_element_is_scaled_right),
+      cmocka_unit_test(many_sources_are_combined_right),
       cmocka_unit_test(sum_prod_max_and_min_commute),
       cmocka_unit_test(every_place_in_memory_gives_the_result),
   };

@@ -134,7 +134,7 @@ static void reduce_gives_what_the_host_gives(void **state)
   }
   for (int round = 0; round < 20; round++) {
     const void *sources[2] = {memory, b}; /* dst is a source; the other is host memory */
-    tt_reduce_arg_make(&arg, tuttiAvg, 4, 1, 1);
+    tt_reduce_arg_make(&arg, tuttiAvg, tuttiFloat32, 4, 0, 0);
     fake_device_write(device, memory, a, sizeof a);
     const struct tt_reduction what = {tuttiAvg, tuttiFloat32, memory, sources, 2, 16, &arg};
     assert_int_equal(device->reduce(device, &what, &ticket), tuttiSuccess);

@@ -45,7 +45,7 @@ static void reduce_runs_the_kernel_at_once(void **state)
   const void *sources[3] = {a, b, c};
   struct tt_reduce_arg arg;
   tt_ticket ticket = 77;
-  tt_reduce_arg_make(&arg, tuttiSum, 3, 7, 1);
+  tt_reduce_arg_make(&arg, tuttiSum, tuttiInt32, 3, 0, -1);
   const struct tt_reduction what = {tuttiSum, tuttiInt32, result, sources, 3, 2, &arg};
   assert_int_equal(host->reduce(host, &what, &ticket), tuttiSuccess);
   assert_true(ticket == 0);
@@ -56,7 +56,7 @@ static void reduce_runs_the_kernel_at_once(void **state)
 static void unknown_reductions_and_tickets_are_errors(void **state)
 {
   (void)state;
-  struct tt_reduce_arg arg = {.divisor = 1};
+  struct tt_reduce_arg arg = {.scaled = -1, .divisor = 1};
   int32_t value = 3;
   const void *sources[1] = {&value};
   tt_ticket ticket = 77;

@@ -22,23 +22,25 @@ static void check(const struct placement *place)
 {
   const char *fault = placed_fault(place);
   if (fault)
-    fail_msg("%s: %s of %d %s, count %zu, alignment %zu, in place %d", fault,
+    fail_msg("%s: %s of %d %s, count %zu, alignment %zu, scaled %d, in place %d", fault,
              tt_redop_name(place->redop), place->nsrc, tt_type_name(place->type), place->count,
-             place->align, place->in_place);
+             place->align, place->scaled, place->in_place);
 }
 
+/* With each source scaled and none, if the operation scales at all. */
 static void check_counts(int redop, int type, int nsrc, int in_place, size_t align)
 {
-  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-    struct placement place = {redop, type, nsrc, in_place, align, counts[c]};
-    check(&place);
-  }
+  for (int scaled = -1; scaled < (tt_reduce_scales(redop, type) ? nsrc : 0); scaled++)
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+      struct placement place = {redop, type, nsrc, scaled, in_place, align, counts[c]};
+      check(&place);
+    }
 }
 
 static void any_alignment_gives_the_result_and_touches_nothing_else(void **state)
 {
   (void)state;
-  for (int redop = 0; redop < tuttiNumOps; redop++)
+  for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
       for (size_t align = 0; align < 64; align += align < 9 ? 1 : 11)
         check_counts(redop, type, 2, -1, align);
@@ -47,7 +49,7 @@ static void any_alignment_gives_the_result_and_touches_nothing_else(void **state
 static void any_number_of_sources_touches_nothing_else(void **state)
 {
   (void)state;
-  for (int redop = 0; redop < tuttiNumOps; redop++)
+  for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
       for (int nsrc = 1; nsrc <= PLACED_SOURCES; nsrc++) check_counts(redop, type, nsrc, -1, 3);
 }
@@ -55,22 +57,45 @@ static void any_number_of_sources_touches_nothing_else(void **state)
 static void dst_may_be_any_one_of_the_sources(void **state)
 {
   (void)state;
-  for (int redop = 0; redop < tuttiNumOps; redop++)
+  for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
       for (int nsrc = 1; nsrc <= PLACED_SOURCES; nsrc++)
         for (int k = 0; k < nsrc; k++) check_counts(redop, type, nsrc, k, (size_t)(5 * k));
 }
 
+#define MANY 40
+#define LONG 1100 /* words: longer than a block of any type */
+
 /* Longer than a block, where a kernel that wrote dst too early would read its own result. */
-static void dst_may_be_the_last_source_of_a_long_vector(void **state)
+static void check_many_in_place(int redop, int type, int scaled, int in_place)
+{
+  static uint64_t words[MANY][LONG];
+  static uint64_t wanted[LONG];
+  const void *sources[MANY];
+  uint64_t seed = 3, scalar = 0;
+  struct tt_reduce_arg arg;
+  size_t size = tt_type_size(type), count = sizeof wanted / size;
+  for (int k = 0; k < MANY; k++) {
+    for (size_t i = 0; i < LONG; i++) words[k][i] = reference_random(&seed);
+    sources[k] = words[k];
+  }
+  reference_tame(type, &scalar, &seed);
+  tt_reduce_arg_make(&arg, redop, type, 3, scalar, scaled);
+  tt_reduce_kernel(redop, type)(wanted, sources, MANY, count, &arg);
+  tt_reduce_kernel(redop, type)(words[in_place], sources, MANY, count, &arg);
+  for (size_t i = 0; i < count; i++)
+    assert_true(reference_same(type, (char *)words[in_place] + i * size, (char *)wanted + i * size));
+}
+
+static void dst_may_be_any_one_of_many_long_sources(void **state)
 {
   (void)state;
-  static float values[4][5000];
-  const void *sources[4] = {values[0], values[1], values[2], values[3]};
-  for (int k = 0; k < 4; k++)
-    for (int i = 0; i < 5000; i++) values[k][i] = (float)(i * 4 + k);
-  tt_reduce_kernel(tuttiSum, tuttiFloat32)(values[3], sources, 4, 5000, NULL);
-  for (int i = 0; i < 5000; i++) assert_true(values[3][i] == (float)(i * 16 + 6));
+  const int types[] = {tuttiFloat16, tuttiFloat32, tuttiInt64, tuttiUint8}, places[] = {0, 1, 7, MANY - 1};
+  for (int t = 0; t < 4; t++)
+    for (int p = 0; p < 4; p++) {
+      check_many_in_place(tuttiSum, types[t], -1, places[p]);
+      check_many_in_place(TT_PREMUL_SUM, types[t], places[t], places[p]);
+    }
 }
 
 static void all_sources_may_be_one_buffer(void **state)
@@ -84,39 +109,56 @@ static void all_sources_may_be_one_buffer(void **state)
   assert_int_equal(values[2], 27);
 }
 
-static const struct tt_reduce_arg third = {.raw = 3, .divisor = 1, .scale = 1.0 / 3};
+#define RUNS 4
+typedef unsigned char floats[RUNS][tuttiNumTypes][64];
 
-/* One sum and one average of every float type, of values that round and of subnormals. */
-static void run_floats(unsigned char out[2][tuttiNumTypes][64])
+/* Of every float type a sum, an average, a scaling alone and a pre-multiplied sum, of values that round and
+ * of subnormals. The scalar is a subnormal. */
+static void run_floats(floats out)
 {
   unsigned char hard[REFERENCE_HARD * 8] = {0};
+  struct tt_reduce_arg third, scalar;
   for (int type = tuttiFloat16; type < tuttiNumTypes; type++) {
-    size_t size = tt_type_size(type);
+    size_t size = tt_type_size(type), count = 64 / size;
+    uint64_t bits = 0;
     reference_hard(type, hard);
+    memcpy(&bits, hard + 4 * size, size); /* a subnormal */
     const void *sources[2] = {hard, hard + 6 * size};
-    tt_reduce_kernel(tuttiSum, type)(out[0][type], sources, 2, 64 / size, NULL);
-    tt_reduce_kernel(tuttiAvg, type)(out[1][type], sources, 2, 64 / size, &third);
+    tt_reduce_arg_make(&third, tuttiAvg, type, 3, 0, 1);
+    tt_reduce_arg_make(&scalar, TT_PREMUL_SUM, type, 3, bits, 0);
+    tt_reduce_kernel(tuttiSum, type)(out[0][type], sources, 2, count, NULL);
+    tt_reduce_kernel(tuttiAvg, type)(out[1][type], sources, 2, count, &third);
+    tt_reduce_kernel(TT_PREMUL_SUM, type)(out[2][type], sources, 2, count, &scalar);
+    third.scaled = 0;
+    tt_reduce_kernel(tuttiAvg, type)(out[3][type], sources, 1, count, &third);
   }
+}
+
+static void args_make(struct tt_reduce_arg args[3])
+{
+  tt_reduce_arg_make(&args[0], tuttiAvg, tuttiFloat32, 3, 0, 1);
+  tt_reduce_arg_make(&args[1], tuttiAvg, tuttiFloat64, 3, 0, 1);
+  tt_reduce_arg_make(&args[2], TT_PREMUL_SUM, tuttiBfloat16, 3, 1, 1); /* the least subnormal, also of fp32 */
 }
 
 static void the_callers_rounding_mode_changes_nothing(void **state)
 {
   (void)state;
-  static unsigned char wanted[2][tuttiNumTypes][64], got[2][tuttiNumTypes][64];
-  struct tt_reduce_arg before, after;
+  static floats wanted, got;
+  struct tt_reduce_arg before[3], after[3];
   run_floats(wanted);
-  tt_reduce_arg_make(&before, tuttiAvg, 3, 3, 1);
+  args_make(before);
   const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
   for (int m = 0; m < 3; m++) {
     fesetround(modes[m]);
     run_floats(got);
-    tt_reduce_arg_make(&after, tuttiAvg, 3, 3, 1);
+    args_make(after);
     uint32_t tie = tt_float_from_fp32(tuttiFloat16, 0x1.5p-24f);
     int kept = fegetround();
     fesetround(FE_TONEAREST);
     assert_int_equal(kept, modes[m]);
     assert_memory_equal(got, wanted, sizeof got);
-    assert_memory_equal(&after, &before, sizeof after);
+    assert_memory_equal(after, before, sizeof after);
     assert_int_equal(tie, 1);
   }
 }
@@ -125,16 +167,21 @@ static void subnormals_are_kept_though_the_caller_flushes_them(void **state)
 {
   (void)state;
 #if defined(__x86_64__)
-  static unsigned char wanted[2][tuttiNumTypes][64], got[2][tuttiNumTypes][64];
+  static floats wanted, got;
   const unsigned int flush = 0x8040; /* FTZ and DAZ */
+  struct tt_reduce_arg before[3], after[3];
   run_floats(wanted);
+  args_make(before);
   unsigned int saved = _mm_getcsr();
   _mm_setcsr(saved | flush);
   run_floats(got);
+  args_make(after);
   unsigned int kept = _mm_getcsr();
   _mm_setcsr(saved);
   assert_int_equal(kept & flush, flush);
   assert_memory_equal(got, wanted, sizeof got);
+  assert_memory_equal(after, before, sizeof after);
+  assert_true(before[2].scale > 0);
 #else
   print_message("skipped: the control word for subnormals is known here for x86-64 only\n");
   skip();
@@ -148,7 +195,7 @@ int main(void)
       cmocka_unit_test(any_alignment_gives_the_result_and_touches_nothing_else),
       cmocka_unit_test(any_number_of_sources_touches_nothing_else),
       cmocka_unit_test(dst_may_be_any_one_of_the_sources),
-      cmocka_unit_test(dst_may_be_the_last_source_of_a_long_vector),
+      cmocka_unit_test(dst_may_be_any_one_of_many_long_sources),
       cmocka_unit_test(all_sources_may_be_one_buffer),
       cmocka_unit_test(the_callers_rounding_mode_changes_nothing),
       cmocka_unit_test(subnormals_are_kept_though_the_caller_flushes_them),
