@@ -95,6 +95,25 @@ static inline uint32_t narrow_ieee(uint32_t bits, int mantissa, uint32_t bias)
   return pick((int32_t)bits > (int32_t)FP32_INFINITY, infinity | 1u << (mantissa - 1), small);
 }
 
+/* round_ is widen_ of narrow_, without the way there and back: |value| rounded to a value of
+ * the format that has a larger exponent than the format's largest where it overflows. */
+static inline uint32_t round_finite(uint32_t bits, int mantissa, uint32_t bias)
+{
+  const uint32_t step = (128u - bias + 23u - (uint32_t)mantissa) << 23;
+  const int dropped = 23 - mantissa;
+  uint32_t subnormal = fp32_bits(fp32_of(bits) + fp32_of(step) - fp32_of(step));
+  uint32_t normal = bits + (1u << (dropped - 1)) - 1u + (bits >> dropped & 1u);
+  normal &= ~((1u << dropped) - 1u);
+  return pick((int32_t)bits < (int32_t)((128u - bias) << 23), subnormal, normal);
+}
+
+static inline uint32_t round_ieee(uint32_t bits, int mantissa, uint32_t bias)
+{
+  uint32_t small = round_finite(bits, mantissa, bias);
+  small = pick((int32_t)small < (int32_t)((128u + bias) << 23), small, FP32_INFINITY);
+  return pick((int32_t)bits > (int32_t)FP32_INFINITY, FP32_QUIET_NAN, small);
+}
+
 static inline float widen_fp16(uint16_t value)
 {
   return fp32_of(widen_ieee(value & 0x7fffu, 10, 15) | (value & 0x8000u) << 16);
@@ -104,6 +123,12 @@ static inline uint16_t narrow_fp16(float value)
 {
   uint32_t bits = fp32_bits(value);
   return (uint16_t)(narrow_ieee(bits & 0x7fffffffu, 10, 15) | (bits >> 16 & 0x8000u));
+}
+
+static inline float round_fp16(float value)
+{
+  uint32_t bits = fp32_bits(value);
+  return fp32_of(round_ieee(bits & 0x7fffffffu, 10, 15) | (bits & 0x80000000u));
 }
 
 static inline float widen_bf16(uint16_t value)
@@ -119,6 +144,11 @@ static inline uint16_t narrow_bf16(float value)
   return (uint16_t)pick((int32_t)(bits & 0x7fffffffu) > (int32_t)FP32_INFINITY, nan, rounded);
 }
 
+static inline float round_bf16(float value)
+{
+  return widen_bf16(narrow_bf16(value));
+}
+
 static inline float widen_e5m2(uint8_t value)
 {
   return fp32_of(widen_ieee(value & 0x7fu, 2, 15) | (value & 0x80u) << 24);
@@ -130,6 +160,12 @@ static inline uint8_t narrow_e5m2(float value)
   return (uint8_t)(narrow_ieee(bits & 0x7fffffffu, 2, 15) | (bits >> 24 & 0x80u));
 }
 
+static inline float round_e5m2(float value)
+{
+  uint32_t bits = fp32_bits(value);
+  return fp32_of(round_ieee(bits & 0x7fffffffu, 2, 15) | (bits & 0x80000000u));
+}
+
 static inline float widen_e4m3(uint8_t value)
 {
   uint32_t magnitude = value & 0x7fu;
@@ -138,14 +174,24 @@ static inline float widen_e4m3(uint8_t value)
   return fp32_of(bits | (value & 0x80u) << 24);
 }
 
+#define E4M3_LARGEST 0x43e00000u /* 448 in fp32 */
+
 static inline uint8_t narrow_e4m3(float value)
 {
-  const uint32_t largest = 0x43e00000u; /* 448 */
   uint32_t bits = fp32_bits(value), magnitude = bits & 0x7fffffffu;
   uint32_t small = narrow_finite(magnitude, 3, 7);
-  small = pick((int32_t)magnitude < (int32_t)largest, small, 0x7eu);
+  small = pick((int32_t)magnitude < (int32_t)E4M3_LARGEST, small, 0x7eu);
   small = pick((int32_t)magnitude > (int32_t)FP32_INFINITY, 0x7fu, small);
   return (uint8_t)(small | (bits >> 24 & 0x80u));
+}
+
+static inline float round_e4m3(float value)
+{
+  uint32_t bits = fp32_bits(value), magnitude = bits & 0x7fffffffu;
+  uint32_t small = round_finite(magnitude, 3, 7);
+  small = pick((int32_t)magnitude < (int32_t)E4M3_LARGEST, small, E4M3_LARGEST);
+  small = pick((int32_t)magnitude > (int32_t)FP32_INFINITY, FP32_QUIET_NAN, small);
+  return fp32_of(small | (bits & 0x80000000u));
 }
 
 /* Equal numbers have equal bits, but for zeros of different sign: of those, `and` is +0

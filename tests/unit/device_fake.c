@@ -148,6 +148,30 @@ static void reduce_gives_what_the_host_gives(void **state)
   assert_int_equal(fake_device_destroy(device).breaches, 0);
 }
 
+static void reduce_takes_many_sources_and_scales_the_one_that_is_named(void **state)
+{
+  (void)state;
+  const struct tt_device *device = fake_device_create(12);
+  int64_t *memory = device->alloc(device, LEN), seen[8];
+  int64_t values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  const void *sources[1025];
+  struct tt_reduce_arg arg;
+  tt_ticket ticket;
+  for (int k = 0; k < 1025; k++) sources[k] = values;
+  tt_reduce_arg_make(&arg, TT_PREMUL_SUM, tuttiInt64, 4, 77, 1023);
+  struct tt_reduction what = {TT_PREMUL_SUM, tuttiInt64, memory, sources, 1024, 8, &arg};
+  assert_int_equal(device->reduce(device, &what, &ticket), tuttiSuccess);
+  wait_for(device, ticket);
+  fake_device_read(device, seen, memory, sizeof seen);
+  for (int i = 0; i < 8; i++) assert_int_equal(seen[i], 1100 * values[i]);
+  what.nsrc = 1025;
+  assert_int_equal(device->reduce(device, &what, &ticket), tuttiInternalError);
+  what.nsrc = 1023; /* there is no source 1023 then */
+  assert_int_equal(device->reduce(device, &what, &ticket), tuttiInternalError);
+  device->free(device, memory);
+  assert_int_equal(fake_device_destroy(device).breaches, 2);
+}
+
 static void breaches_of_the_contract_are_refused_and_counted(void **state)
 {
   (void)state;
@@ -239,6 +263,7 @@ int main(void)
       cmocka_unit_test(tickets_end_late_and_in_another_order),
       cmocka_unit_test(the_same_seed_gives_the_same_order),
       cmocka_unit_test(reduce_gives_what_the_host_gives),
+      cmocka_unit_test(reduce_takes_many_sources_and_scales_the_one_that_is_named),
       cmocka_unit_test(breaches_of_the_contract_are_refused_and_counted),
       cmocka_unit_test(what_is_not_waited_for_is_counted),
       cmocka_unit_test(allocations_do_not_overlap_and_are_used_again),

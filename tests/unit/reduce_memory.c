@@ -27,14 +27,18 @@ static void check(const struct placement *place)
              place->align, place->scaled, place->in_place);
 }
 
-/* With each source scaled and none, if the operation scales at all. */
-static void check_counts(int redop, int type, int nsrc, int in_place, size_t align)
+static void check_counts(struct placement place)
 {
-  for (int scaled = -1; scaled < (tt_reduce_scales(redop, type) ? nsrc : 0); scaled++)
-    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-      struct placement place = {redop, type, nsrc, scaled, in_place, align, counts[c]};
-      check(&place);
-    }
+  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+    place.count = counts[c];
+    check(&place);
+  }
+}
+
+/* The first that need not be tried as the scaled source. */
+static int scaled_end(int redop, int type, int nsrc)
+{
+  return tt_reduce_scales(redop, type) ? nsrc : 0;
 }
 
 static void any_alignment_gives_the_result_and_touches_nothing_else(void **state)
@@ -43,7 +47,7 @@ static void any_alignment_gives_the_result_and_touches_nothing_else(void **state
   for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
       for (size_t align = 0; align < 64; align += align < 9 ? 1 : 11)
-        check_counts(redop, type, 2, -1, align);
+        check_counts((struct placement){redop, type, 2, scaled_end(redop, type, 2) - 1, -1, align, 0});
 }
 
 static void any_number_of_sources_touches_nothing_else(void **state)
@@ -51,7 +55,15 @@ static void any_number_of_sources_touches_nothing_else(void **state)
   (void)state;
   for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
-      for (int nsrc = 1; nsrc <= PLACED_SOURCES; nsrc++) check_counts(redop, type, nsrc, -1, 3);
+      for (int nsrc = 1; nsrc <= PLACED_SOURCES; nsrc++)
+        check_counts((struct placement){redop, type, nsrc, scaled_end(redop, type, nsrc) - 1, -1, 3, 0});
+}
+
+static void check_in_place(int redop, int type, int nsrc)
+{
+  for (int scaled = -1; scaled < scaled_end(redop, type, nsrc); scaled++)
+    for (int k = 0; k < nsrc; k++)
+      check_counts((struct placement){redop, type, nsrc, scaled, k, (size_t)(5 * k), 0});
 }
 
 static void dst_may_be_any_one_of_the_sources(void **state)
@@ -59,8 +71,7 @@ static void dst_may_be_any_one_of_the_sources(void **state)
   (void)state;
   for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
-      for (int nsrc = 1; nsrc <= PLACED_SOURCES; nsrc++)
-        for (int k = 0; k < nsrc; k++) check_counts(redop, type, nsrc, k, (size_t)(5 * k));
+      for (int nsrc = 1; nsrc <= PLACED_SOURCES; nsrc++) check_in_place(redop, type, nsrc);
 }
 
 #define MANY 40
