@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The operations.
+ *
+ * A call is complete when it returns (in a group: when the group's end returns), whatever its stream: then everything
+ * that is queued on the stream afterwards comes later, as NCCL promises. A stream of the CUDA driver is waited
+ * for first; without the driver there is nothing that a stream could hold. */
+#include "nccl/shim.h"
+
+ncclResult_t pncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                            ncclComm_t comm, cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiAllReduce(sendbuff, recvbuff, count, type, op, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclAllReduce);
+
+ncclResult_t pncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                         int root, ncclComm_t comm, cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiReduce(sendbuff, recvbuff, count, type, op, root, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclReduce);
+
+ncclResult_t pncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, int root,
+                            ncclComm_t comm, cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiBroadcast(sendbuff, recvbuff, count, type, root, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclBroadcast);
+
+ncclResult_t pncclBcast(void *buff, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(buff, NULL, stream);
+  if (result == tuttiSuccess) result = tuttiBcast(buff, count, type, root, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclBcast);
+
+ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t type,
+                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiReduceScatter(sendbuff, recvbuff, recvcount, type, op, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclReduceScatter);
+
+ncclResult_t pncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t type,
+                            ncclComm_t comm, cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiAllGather(sendbuff, recvbuff, sendcount, type, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclAllGather);
+
+ncclResult_t pncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiAlltoAll(sendbuff, recvbuff, count, type, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclAlltoAll);
+
+ncclResult_t pncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, int root,
+                         ncclComm_t comm, cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiGather(sendbuff, recvbuff, count, type, root, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclGather);
+
+ncclResult_t pncclScatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, int root,
+                          ncclComm_t comm, cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiScatter(sendbuff, recvbuff, count, type, root, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclScatter);
+
+ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                       cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(sendbuff, NULL, stream);
+  if (result == tuttiSuccess) result = tuttiSend(sendbuff, count, type, peer, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclSend);
+
+ncclResult_t pncclRecv(void *recvbuff, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                       cudaStream_t stream)
+{
+  ncclResult_t result = tt_nccl_buffers(NULL, recvbuff, stream);
+  if (result == tuttiSuccess) result = tuttiRecv(recvbuff, count, type, peer, comm, NULL);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclRecv);
+
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+                                       ncclScalarResidence_t residence, ncclComm_t comm)
+{
+  ncclResult_t result = tt_nccl_buffers(scalar, NULL, NULL);
+  if (result == tuttiSuccess) result = tuttiRedOpCreatePreMulSum(op, scalar, type, residence, comm);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclRedOpCreatePreMulSum);
+
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
+{
+  return tt_nccl_result(tuttiRedOpDestroy(op, comm));
+}
+NCCL_WEAK_NAME(ncclRedOpDestroy);
+
+ncclResult_t pncclGroupStart(void)
+{
+  return tt_nccl_result(tuttiGroupStart());
+}
+NCCL_WEAK_NAME(ncclGroupStart);
+
+ncclResult_t pncclGroupEnd(void)
+{
+  return tt_nccl_result(tuttiGroupEnd());
+}
+NCCL_WEAK_NAME(ncclGroupEnd);
+
+/* The group is over and none of its calls starts: that much a caller may rely on. */
+ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
+{
+  (void)info;
+  ncclResult_t result = tt_nccl_refuse(
+      tuttiInvalidUsage, "ncclGroupSimulateEnd: there is no estimate of times yet; end the group with ncclGroupEnd");
+  tuttiGroupEnd();
+  return result;
+}
+NCCL_WEAK_NAME(ncclGroupSimulateEnd);

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators: made, divided, asked and ended. */
+#include <string.h>
+
+#include "nccl/shim.h"
+
+#define RANKS_OF_PROCESS 1024 /* that one group can make */
+
+ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
+{
+  return tt_nccl_result(tuttiGetUniqueId(id));
+}
+NCCL_WEAK_NAME(ncclGetUniqueId);
+
+ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+  struct tt_nccl_config storage;
+  tuttiConfig_t *options;
+  tt_nccl_cuda_look();
+  ncclResult_t result = tt_nccl_config(&storage, &options, config);
+  if (result == tuttiSuccess) result = tuttiCommInitRankConfig(comm, nranks, id, rank, options);
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclCommInitRankConfig);
+
+ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
+{
+  return pncclCommInitRankConfig(comm, nranks, id, rank, NULL);
+}
+NCCL_WEAK_NAME(ncclCommInitRank);
+
+/* Several ids only share the load of NCCL's start-up: one rendezvous is enough here, that of the first id. */
+ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids,
+                                       ncclConfig_t *config)
+{
+  ncclUniqueId first;
+  if (!ids) return tt_nccl_refuse(tuttiInvalidArgument, "ids is NULL: pass nId unique ids");
+  if (nids < 1 || nids > nranks)
+    return tt_nccl_refuse(tuttiInvalidArgument, "nId is %d: it must be from 1 to nranks = %d", nids, nranks);
+  memcpy(&first, ids, sizeof first);
+  return pncclCommInitRankConfig(comm, nranks, first, rank, config);
+}
+NCCL_WEAK_NAME(ncclCommInitRankScalable);
+
+/* The devices are numbers to be told again by ncclCommCuDevice; several ranks may have the same. */
+ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist)
+{
+  int devices[RANKS_OF_PROCESS];
+  tt_nccl_cuda_look();
+  for (int d = 0; d < ndev && d < RANKS_OF_PROCESS; d++) {
+    devices[d] = devlist ? devlist[d] : d;
+    if (devices[d] < 0) return tt_nccl_refuse(tuttiInvalidArgument, "devlist[%d] is %d: no device", d, devices[d]);
+  }
+  return tt_nccl_result(tuttiCommInitAll(comms, ndev, ndev > RANKS_OF_PROCESS ? devlist : devices));
+}
+NCCL_WEAK_NAME(ncclCommInitAll);
+
+/* Both ways to make communicators from one return the new one at once when they do not block. */
+static ncclResult_t made(tuttiResult_t result, ncclComm_t parent, const ncclComm_t *child)
+{
+  if (result == tuttiInProgress && *child) tt_nccl_pending_add(parent, *child);
+  return tt_nccl_result(result);
+}
+
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)
+{
+  struct tt_nccl_config storage;
+  tuttiConfig_t *options;
+  ncclResult_t result = tt_nccl_config(&storage, &options, config);
+  if (result == tuttiSuccess) result = tuttiCommSplit(comm, color, key, newcomm, options);
+  return made(result, comm, newcomm);
+}
+NCCL_WEAK_NAME(ncclCommSplit);
+
+ncclResult_t pncclCommShrink(ncclComm_t comm, int *exclude, int nexclude, ncclComm_t *newcomm, ncclConfig_t *config,
+                             int flags)
+{
+  struct tt_nccl_config storage;
+  tuttiConfig_t *options;
+  ncclResult_t result = tt_nccl_config(&storage, &options, config);
+  if (result == tuttiSuccess) result = tuttiCommShrink(comm, exclude, nexclude, newcomm, options, flags);
+  return made(result, comm, newcomm);
+}
+NCCL_WEAK_NAME(ncclCommShrink);
+
+ncclResult_t pncclCommCount(const ncclComm_t comm, int *count)
+{
+  return tt_nccl_result(tuttiCommCount(comm, count));
+}
+NCCL_WEAK_NAME(ncclCommCount);
+
+ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+  return tt_nccl_result(tuttiCommUserRank(comm, rank));
+}
+NCCL_WEAK_NAME(ncclCommUserRank);
+
+/* Host memory has no device; a program that hands the number to CUDA needs one, and a thread's first is 0. */
+ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device)
+{
+  tuttiResult_t result = tuttiCommDevice(comm, device);
+  if (result == tuttiSuccess && *device < 0) *device = 0;
+  return tt_nccl_result(result);
+}
+NCCL_WEAK_NAME(ncclCommCuDevice);
+
+ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
+{
+  tuttiResult_t result = tuttiCommGetAsyncError(comm, state);
+  if (result != tuttiSuccess) return tt_nccl_remember(result);
+  if (*state == tuttiSuccess) *state = tt_nccl_pending_state(comm);
+  else tt_nccl_result(*state);
+  return tuttiSuccess;
+}
+NCCL_WEAK_NAME(ncclCommGetAsyncError);
+
+ncclResult_t pncclCommFinalize(ncclComm_t comm)
+{
+  return comm ? tt_nccl_result(tuttiCommFinalize(comm)) : tuttiSuccess;
+}
+NCCL_WEAK_NAME(ncclCommFinalize);
+
+ncclResult_t pncclCommDestroy(ncclComm_t comm)
+{
+  tt_nccl_pending_remove(comm);
+  return tt_nccl_result(tuttiCommDestroy(comm));
+}
+NCCL_WEAK_NAME(ncclCommDestroy);
+
+ncclResult_t pncclCommAbort(ncclComm_t comm)
+{
+  tt_nccl_pending_remove(comm);
+  return tt_nccl_result(tuttiCommAbort(comm));
+}
+NCCL_WEAK_NAME(ncclCommAbort);
+
+ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
+{
+  (void)comm;
+  (void)flags;
+  return tt_nccl_refuse(tuttiInvalidUsage, "ncclCommRevoke is not supported: ncclCommShrink with NCCL_SHRINK_ABORT "
+                                           "ends what is under way and goes on, ncclCommAbort ends it");
+}
+NCCL_WEAK_NAME(ncclCommRevoke);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The host's side of the device interface, in which kernels of the program move the data themselves.
+ *
+ * Kernels read NCCL's own structures, which nobody else can make, so whatever makes one is refused. Teams are
+ * arithmetic and work: no rank can load and store in another's memory, so the team of those that can (lsa) is the
+ * rank alone, and the team across them (rail) is everybody. */
+#include "nccl/shim.h"
+
+static ncclResult_t refuse(const char *function)
+{
+  return tt_nccl_refuse(tuttiInvalidUsage, "%s: communication from within CUDA kernels is not supported; "
+                                           "call the operations from the host", function);
+}
+
+ncclResult_t pncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *wanted,
+                                struct ncclDevComm *devcomm)
+{
+  (void)comm;
+  (void)wanted;
+  (void)devcomm;
+  return refuse("ncclDevCommCreate");
+}
+NCCL_WEAK_NAME(ncclDevCommCreate);
+
+ncclResult_t pncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *devcomm)
+{
+  (void)comm;
+  (void)devcomm;
+  return refuse("ncclDevCommDestroy");
+}
+NCCL_WEAK_NAME(ncclDevCommDestroy);
+
+ncclResult_t pncclLsaBarrierCreateRequirement(ncclTeam_t team, int nbarriers, struct ncclLsaBarrierHandle *handle,
+                                              struct ncclDevResourceRequirements *needed)
+{
+  (void)team;
+  (void)nbarriers;
+  (void)handle;
+  (void)needed;
+  return refuse("ncclLsaBarrierCreateRequirement");
+}
+NCCL_WEAK_NAME(ncclLsaBarrierCreateRequirement);
+
+ncclResult_t pncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, int nbarriers,
+                                              struct ncclGinBarrierHandle *handle,
+                                              struct ncclDevResourceRequirements *needed)
+{
+  (void)comm;
+  (void)team;
+  (void)nbarriers;
+  (void)handle;
+  (void)needed;
+  return refuse("ncclGinBarrierCreateRequirement");
+}
+NCCL_WEAK_NAME(ncclGinBarrierCreateRequirement);
+
+ncclResult_t pncclLLA2ACreateRequirement(int nblocks, int nslots, struct ncclLLA2AHandle *handle,
+                                         struct ncclDevResourceRequirements *needed)
+{
+  (void)nblocks;
+  (void)nslots;
+  (void)handle;
+  (void)needed;
+  return refuse("ncclLLA2ACreateRequirement");
+}
+NCCL_WEAK_NAME(ncclLLA2ACreateRequirement);
+
+/* A slot has 8 bytes of data. */
+int pncclLLA2ACalcSlots(int max_elements, int max_element_size)
+{
+  return max_elements * ((max_element_size + 7) / 8);
+}
+NCCL_WEAK_NAME(ncclLLA2ACalcSlots);
+
+/* These functions cannot return an error: an unknown communicator has no ranks, and the last error says so. */
+ncclTeam_t pncclTeamWorld(ncclComm_t comm)
+{
+  ncclTeam_t team = {0, 0, 1};
+  tuttiResult_t result = tuttiCommCount(comm, &team.nRanks);
+  if (result == tuttiSuccess) result = tuttiCommUserRank(comm, &team.rank);
+  tt_nccl_result(result);
+  return team;
+}
+NCCL_WEAK_NAME(ncclTeamWorld);
+
+ncclTeam_t pncclTeamLsa(ncclComm_t comm)
+{
+  (void)comm;
+  return (ncclTeam_t){1, 0, 1};
+}
+NCCL_WEAK_NAME(ncclTeamLsa);
+
+ncclTeam_t pncclTeamRail(ncclComm_t comm)
+{
+  return pncclTeamWorld(comm);
+}
+NCCL_WEAK_NAME(ncclTeamRail);
+
+int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank)
+{
+  return pncclTeamWorld(comm).rank + (rank - team.rank) * team.stride;
+}
+NCCL_WEAK_NAME(ncclTeamRankToWorld);
+
+int pncclTeamRankToLsa(ncclComm_t comm, ncclTeam_t team, int rank)
+{
+  return pncclTeamLsa(comm).rank + (rank - team.rank) * team.stride;
+}
+NCCL_WEAK_NAME(ncclTeamRankToLsa);

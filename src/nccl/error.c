@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Results and their sentences, and the version. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nccl/shim.h"
+
+#define SENTENCE_BYTES 512
+
+/* NCCL's last error belongs to the process: a watchdog thread asks for what another thread met. */
+static struct {
+  pthread_mutex_t mutex;
+  char sentence[SENTENCE_BYTES];
+} last = {PTHREAD_MUTEX_INITIALIZER, ""};
+
+/* The sentence with the names that the program knows: tuttiCommSplit is its ncclCommSplit. */
+static void rename_functions(char *out, size_t size, const char *in)
+{
+  size_t used = 0;
+  while (*in && used + 1 < size) {
+    if (strncmp(in, "tutti", 5) == 0 && in[5] >= 'A' && in[5] <= 'Z' && used + 4 < size) {
+      memcpy(out + used, "nccl", 4);
+      used += 4;
+      in += 5;
+    } else {
+      out[used++] = *in++;
+    }
+  }
+  out[used] = 0;
+}
+
+ncclResult_t tt_nccl_remember(ncclResult_t code)
+{
+  const char *sentence = tuttiGetLastError(NULL);
+  pthread_mutex_lock(&last.mutex);
+  rename_functions(last.sentence, sizeof last.sentence, sentence);
+  pthread_mutex_unlock(&last.mutex);
+  return code;
+}
+
+ncclResult_t tt_nccl_refuse(ncclResult_t code, const char *format, ...)
+{
+  char sentence[SENTENCE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
+  return tt_nccl_remember(tuttiRefuse(code, sentence));
+}
+
+/* Like NCCL this looks at no communicator, so one that is gone does no harm. The text is the calling thread's until it
+ * asks again. */
+const char *pncclGetLastError(ncclComm_t comm)
+{
+  static _Thread_local char told[SENTENCE_BYTES];
+  (void)comm;
+  pthread_mutex_lock(&last.mutex);
+  memcpy(told, last.sentence, sizeof told);
+  pthread_mutex_unlock(&last.mutex);
+  return told;
+}
+NCCL_WEAK_NAME(ncclGetLastError);
+
+/* Programs and people look for NCCL's words, so they come first. */
+const char *pncclGetErrorString(ncclResult_t result)
+{
+  switch (result) {
+  case tuttiSuccess: return "no error";
+  case tuttiUnhandledCudaError: return "unhandled cuda error (ncclGetLastError says more)";
+  case tuttiSystemError: return "unhandled system error (ncclGetLastError says more)";
+  case tuttiInternalError: return "internal error - please report what ncclGetLastError says to the Tutti developers";
+  case tuttiInvalidArgument: return "invalid argument (ncclGetLastError says more)";
+  case tuttiInvalidUsage: return "invalid usage (ncclGetLastError says more)";
+  case tuttiRemoteError: return "remote process exited or there was a network error";
+  case tuttiInProgress: return "NCCL operation in progress";
+  default: return "unknown result code";
+  }
+}
+NCCL_WEAK_NAME(ncclGetErrorString);
+
+/* The version whose interface this is, not Tutti's: programs choose their calls by it. */
+ncclResult_t pncclGetVersion(int *version)
+{
+  if (!version) return tt_nccl_refuse(tuttiInvalidArgument, "version is NULL: pass a valid pointer");
+  *version = NCCL_VERSION_CODE;
+  return tuttiSuccess;
+}
+NCCL_WEAK_NAME(ncclGetVersion);
+
+/* NCCL reads NCCL_DEBUG again here; Tutti has its log level from TUTTI_DEBUG and keeps it. */
+void ncclResetDebugInitInternal(void)
+{
+}
+
+void pncclResetDebugInit(void)
+{
+  ncclResetDebugInitInternal();
+}
+NCCL_WEAK_NAME(ncclResetDebugInit);

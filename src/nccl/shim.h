@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of libnccl.so.2 share: the last error, the look at CUDA, the config. */
+#ifndef TT_NCCL_SHIM_H
+#define TT_NCCL_SHIM_H
+
+#include <stdatomic.h>
+
+#include "nccl/abi.h"
+#include "tutti_tools.h"
+
+/* ---- error.c ---- */
+
+/* Keeps the calling thread's last sentence for ncclGetLastError of every thread; returns code. */
+ncclResult_t tt_nccl_remember(ncclResult_t code);
+
+/* Refuses a call with a sentence of its own; inside a group none of the group's calls starts. Returns code. */
+ncclResult_t tt_nccl_refuse(ncclResult_t code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What a forwarding function returns. */
+static inline ncclResult_t tt_nccl_result(tuttiResult_t result)
+{
+  return result == tuttiSuccess || result == tuttiInProgress ? result : tt_nccl_remember(result);
+}
+
+/* ---- cuda.c ---- */
+
+extern _Atomic int tt_nccl_cuda; /* 1: this process has loaded the CUDA driver */
+
+/* Looks whether the process has loaded the CUDA driver; every creation of a communicator does, because a buffer of
+ * a device cannot be older than that. */
+void tt_nccl_cuda_look(void);
+
+/* Waits for what the stream holds; refuses device memory. Only where the driver is loaded. */
+ncclResult_t tt_nccl_cuda_check(const void *sendbuff, const void *recvbuff, cudaStream_t stream);
+
+/* A buffer may be NULL. */
+static inline ncclResult_t tt_nccl_buffers(const void *sendbuff, const void *recvbuff, cudaStream_t stream)
+{
+  if (!atomic_load_explicit(&tt_nccl_cuda, memory_order_acquire)) return tuttiSuccess;
+  return tt_nccl_cuda_check(sendbuff, recvbuff, stream);
+}
+
+/* ---- config.c ---- */
+
+struct tt_nccl_config {
+  tuttiConfig_t config;
+  char name[64];
+};
+
+/* Checks the program's config and makes Tutti's from it: *out points into *storage, or is NULL if config is. */
+ncclResult_t tt_nccl_config(struct tt_nccl_config *storage, tuttiConfig_t **out, const ncclConfig_t *config);
+
+/* ---- pending.c ---- */
+
+/* child is being made from parent: parent is in progress until it is ready. */
+void tt_nccl_pending_add(ncclComm_t parent, ncclComm_t child);
+
+/* comm is about to be freed. */
+void tt_nccl_pending_remove(ncclComm_t comm);
+
+/* tuttiInProgress while a child of comm is being made. Any thread. */
+ncclResult_t tt_nccl_pending_state(ncclComm_t comm);
+
+#endif
