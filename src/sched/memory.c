@@ -51,6 +51,12 @@ static int same_length(const struct tt_world *world, int32_t a, int32_t b)
   return (a - b) % world->shape.nblocks == 0;
 }
 
+/* Where a share is one block all slots are full, so spans of them can be put together and taken apart. */
+static int slots_are_full(const struct tt_world *world)
+{
+  return world->shape.nblocks == 1;
+}
+
 static tuttiResult_t slot_read(const struct view *v, int32_t begin, int32_t x, struct tt_cell *cell)
 {
   const struct tt_slot *slot = &v->actor->slots[begin + x];
@@ -58,7 +64,7 @@ static tuttiResult_t slot_read(const struct view *v, int32_t begin, int32_t x, s
   if (!slot->cell.value)
     return tt_complain(v->world, v->rank, v->index, "reads scratch slot %d, which holds nothing",
                        (int)(begin + x));
-  if (slot->begin != begin || !same_length(v->world, slot->block, block))
+  if ((slot->begin != begin && !slots_are_full(v->world)) || !same_length(v->world, slot->block, block))
     return tt_complain(v->world, v->rank, v->index,
                        "reads block %d from the span at scratch slot %d, but block %d of the span at slot %d "
                        "was written there",
@@ -159,13 +165,13 @@ tuttiResult_t tt_step_evaluate(struct tt_world *world, int32_t rank, int32_t ste
 
 /* Writing a span spoils what an older span that begins before its end holds behind it:
  * that span is packed, so its later blocks reach down into these slots. */
-static void slots_write(struct tt_actor *actor, const struct tt_step *step, const struct tt_cell *cells,
-                        int32_t nblocks)
+static void slots_write(const struct tt_world *world, struct tt_actor *actor, const struct tt_step *step)
 {
   int32_t begin = step->dst.at, end = begin + step->nblocks;
   for (int32_t x = 0; x < step->nblocks; x++)
     actor->slots[begin + x] =
-        (struct tt_slot){cells[x], (int32_t)(((int64_t)step->first + x) % nblocks), begin};
+        (struct tt_slot){world->result[x], (int32_t)(((int64_t)step->first + x) % world->nblocks), begin};
+  if (slots_are_full(world)) return;
   for (int32_t s = end; s < actor->schedule.nslots; s++) {
     if (!actor->slots[s].cell.value || actor->slots[s].begin >= end) break;
     actor->slots[s].cell.value = 0;
@@ -176,7 +182,7 @@ void tt_step_store(struct tt_world *world, int32_t rank, int32_t index)
 {
   struct tt_actor *actor = &world->actors[rank];
   const struct tt_step *step = &actor->schedule.steps[index];
-  if (step->dst.place == TT_SCRATCH) slots_write(actor, step, world->result, world->nblocks);
+  if (step->dst.place == TT_SCRATCH) slots_write(world, actor, step);
   if (step->dst.place != TT_OUT) return;
   for (int32_t x = 0; x < step->nblocks; x++)
     *out_cell(actor, (int32_t)(((int64_t)step->dst.at + x) % world->nblocks)) = world->result[x];
