@@ -4,8 +4,8 @@ set -euo pipefail
 
 # Without these nothing is built. libsodium is linked in, so users do not need it.
 needed_packages=(build-essential cmake ninja-build pkg-config libsodium-dev libcmocka-dev)
-# With these more is built and tried: PMIx start-up, network namespaces, the manual.
-optional_packages=(libpmix-dev openmpi-bin iproute2 groff-base)
+# With these more is built and tried: PMIx start-up, hwloc, network namespaces, the manual.
+optional_packages=(libpmix-dev libhwloc-dev openmpi-bin iproute2 groff-base)
 clang_packages=(clang)
 
 say() { printf '\n== %s\n' "$*"; }

@@ -7,6 +7,7 @@
 #include "algos/algos.h"
 #include "api/check.h"
 #include "bootstrap/bootstrap.h"
+#include "topo/topo.h"
 #include "transport/transport.h"
 
 #ifndef TT_BUILD_TEXT
@@ -36,6 +37,7 @@ static void print_hardware(FILE *out, const struct tt_settings *settings)
   tt_host_name(host);
   fprintf(out, "\nhardware\n  host       %s (id %016llx)\n  processor  %s\n  cores      %d usable by this process\n",
           host, (unsigned long long)tt_host_id(settings->host_id), cpu, tt_host_cores());
+  tt_topo_print_here(out);
   if (tt_interface_choose(settings, &address, name) == tuttiSuccess) {
     tt_address_text(&address, text, sizeof text);
     *strrchr(text, ':') = 0; /* it has no port yet */
