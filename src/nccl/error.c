@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Results and their sentences, and the version. */
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "nccl/shim.h"
-
-#define SENTENCE_BYTES 512
-
-/* NCCL's last error belongs to the process: a watchdog thread asks for what another thread met. */
-static struct {
-  pthread_mutex_t mutex;
-  char sentence[SENTENCE_BYTES];
-} last = {PTHREAD_MUTEX_INITIALIZER, ""};
 
 /* The sentence with the names that the program knows: tuttiCommSplit is its ncclCommSplit. */
 static void rename_functions(char *out, size_t size, const char *in)
@@ -34,15 +25,15 @@ static void rename_functions(char *out, size_t size, const char *in)
 ncclResult_t tt_nccl_remember(ncclResult_t code)
 {
   const char *sentence = tuttiGetLastError(NULL);
-  pthread_mutex_lock(&last.mutex);
-  rename_functions(last.sentence, sizeof last.sentence, sentence);
-  pthread_mutex_unlock(&last.mutex);
+  pthread_mutex_lock(&tt_nccl_process.error_mutex);
+  rename_functions(tt_nccl_process.sentence, sizeof tt_nccl_process.sentence, sentence);
+  pthread_mutex_unlock(&tt_nccl_process.error_mutex);
   return code;
 }
 
 ncclResult_t tt_nccl_refuse(ncclResult_t code, const char *format, ...)
 {
-  char sentence[SENTENCE_BYTES];
+  char sentence[TT_NCCL_SENTENCE_BYTES];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -54,11 +45,11 @@ ncclResult_t tt_nccl_refuse(ncclResult_t code, const char *format, ...)
  * asks again. */
 const char *pncclGetLastError(ncclComm_t comm)
 {
-  static _Thread_local char told[SENTENCE_BYTES];
+  static _Thread_local char told[TT_NCCL_SENTENCE_BYTES];
   (void)comm;
-  pthread_mutex_lock(&last.mutex);
-  memcpy(told, last.sentence, sizeof told);
-  pthread_mutex_unlock(&last.mutex);
+  pthread_mutex_lock(&tt_nccl_process.error_mutex);
+  memcpy(told, tt_nccl_process.sentence, sizeof told);
+  pthread_mutex_unlock(&tt_nccl_process.error_mutex);
   return told;
 }
 NCCL_WEAK_NAME(ncclGetLastError);

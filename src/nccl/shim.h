@@ -3,10 +3,39 @@
 #ifndef TT_NCCL_SHIM_H
 #define TT_NCCL_SHIM_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "nccl/abi.h"
 #include "tutti_tools.h"
+
+#define TT_NCCL_SENTENCE_BYTES 512
+#define TT_NCCL_PENDING_MAX 64 /* more at once are not covered: their programs must ask the child */
+
+typedef int tt_pointer_attribute_fn(void *value, int attribute, uint64_t pointer);
+typedef int tt_stream_synchronize_fn(cudaStream_t stream);
+
+/* The library's only writable global. */
+struct tt_nccl_process {
+  /* NCCL's last error belongs to the process: a watchdog thread asks for what another thread met. */
+  pthread_mutex_t error_mutex;
+  char sentence[TT_NCCL_SENTENCE_BYTES];
+
+  /* Communicators that are being made from others. The mutex is held while a child is asked, so that it is not freed
+   * meanwhile. */
+  pthread_mutex_t pending_mutex;
+  struct tt_nccl_pair {
+    ncclComm_t parent, child;
+  } pairs[TT_NCCL_PENDING_MAX];
+  _Atomic int npairs;
+
+  /* 1: this process has loaded the CUDA driver, and the two functions of it are there. */
+  _Atomic int cuda;
+  _Atomic(tt_pointer_attribute_fn *) pointer_attribute;
+  _Atomic(tt_stream_synchronize_fn *) stream_synchronize;
+};
+
+extern struct tt_nccl_process tt_nccl_process;
 
 /* ---- error.c ---- */
 
@@ -24,8 +53,6 @@ static inline ncclResult_t tt_nccl_result(tuttiResult_t result)
 
 /* ---- cuda.c ---- */
 
-extern _Atomic int tt_nccl_cuda; /* 1: this process has loaded the CUDA driver */
-
 /* Looks whether the process has loaded the CUDA driver; every creation of a communicator does, because a buffer of
  * a device cannot be older than that. */
 void tt_nccl_cuda_look(void);
@@ -36,7 +63,7 @@ ncclResult_t tt_nccl_cuda_check(const void *sendbuff, const void *recvbuff, cuda
 /* A buffer may be NULL. */
 static inline ncclResult_t tt_nccl_buffers(const void *sendbuff, const void *recvbuff, cudaStream_t stream)
 {
-  if (!atomic_load_explicit(&tt_nccl_cuda, memory_order_acquire)) return tuttiSuccess;
+  if (!atomic_load_explicit(&tt_nccl_process.cuda, memory_order_acquire)) return tuttiSuccess;
   return tt_nccl_cuda_check(sendbuff, recvbuff, stream);
 }
 
