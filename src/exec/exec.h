@@ -4,8 +4,11 @@
  * A *plan* is a schedule made ready: order derived, peers numbered. It depends on ranks and blocks
  * only and is made once. A *run* binds a plan to one call. A long vector is cut into segments, which
  * run the same plan one after the other on each of a few lanes: segment s runs on lane s mod lanes, on
- * the links of that lane. Lanes are independent of each other, so the verifier's proof of one
- * segment holds for all.
+ * the links of that lane. A segment is a range of elements of every share. Lanes are independent of each other, so the
+ * verifier's proof of one segment holds for all.
+ *
+ * Contributions to an average or a pre-multiplied sum are scaled whenever IN is read: by the reduction that reads it, or
+ * on the way into a message. Averages of integers are divided once, segment by segment, at the end.
  *
  * tt_run_poll never blocks. Everything of one `tt_exec` is called by one thread at a time. */
 #ifndef TT_EXEC_H
@@ -43,10 +46,11 @@ void tt_plan_destroy(struct tt_plan *plan);
 
 /* What a run is bound to. */
 struct tt_binding {
-  struct tt_call call; /* call.op is set */
-  const void *in;
-  void *out;          /* equal to in: in place */
-  size_t block_bytes; /* longest block of a segment, agreed by all ranks, > 0 */
+  struct tt_call call; /* call.op is set; call.count: elements of a share */
+  const void *in;      /* the shares of IN that are there, one behind the other; NULL if none is */
+  void *out;           /* likewise */
+  uint64_t scalar;     /* of TT_PREMUL_SUM: bits of one element, this rank's own */
+  size_t block_bytes;  /* longest block of a segment, agreed by all ranks, > 0 */
 };
 
 struct tt_run; /* state of one operation; reusable: starting it again allocates nothing */
@@ -62,6 +66,23 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
 /* Moves what can be moved: tuttiInProgress; tuttiSuccess: done; else the communicator's failure,
  * which is recorded in watch. *moved is set to 1 if anything went on (else left alone). */
 tuttiResult_t tt_run_poll(struct tt_run *run, int *moved);
+
+/* ---- messages between pairs of ranks (pairs.c) ---- */
+
+/* One call of send or receive. */
+struct tt_transfer {
+  int32_t peer; /* may be this rank itself */
+  int32_t sends;
+  uint64_t number; /* 1, 2, ...: of the message among those from the one to the other on this communicator */
+  void *data;
+  size_t bytes; /* 0: a message all the same */
+};
+
+/* Starts `n` transfers at once; those of one peer and direction go in the order of the array, others do not wait for
+ * each other. Uses the run in place of a plan; the array and the buffers must live until tt_run_poll is not
+ * tuttiInProgress. call: what is published and compared while it waits. Errors: tuttiSystemError. */
+tuttiResult_t tt_run_start_pairs(struct tt_run *run, const struct tt_transfer *transfers, int n,
+                                 const struct tt_call *call);
 
 /* The plan is about to be destroyed: an idle run keeps links of its last one. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);

@@ -20,18 +20,23 @@ struct tt_plan {
   struct tt_schedule schedule;
   uint8_t *actions;     /* per step: enum action */
   int32_t *action_link; /* per step with a short way: its one link */
+  int32_t *in_source;   /* per step: which of its sources is IN; -1: none */
   uint64_t *wait;       /* per step: bit k: step i - 1 - k must have finished */
   int32_t *source_link; /* per operand: index into links if it is a MESSAGE, else -1 */
   int32_t *peer_link;   /* per entry of schedule.peers: index into links */
   struct plan_link *links;
   int32_t nlinks, nchannels;
+  int32_t nblocks;      /* of all shares */
+  int32_t nshares;
+  int32_t in_share, out_share; /* the first one that is there */
+  int out_is_there;
 };
 
 /* Progress of one step. */
 struct cursor {
-  char *at;         /* dst, or what is sent */
+  char *at;         /* dst, or what is sent, if it lies in one piece; else NULL */
   size_t len;       /* bytes of the step in this segment */
-  size_t done;      /* of these: in dst; of a send that is staged: staged; of a send to one peer: handed over */
+  size_t done;      /* of these: in dst; of a send that is staged: staged before; of a send to one peer: handed over */
   tt_ticket ticket; /* device work under way, for the next `pending` bytes */
   size_t pending;
 };
@@ -42,7 +47,9 @@ struct strand {
   uint64_t active, finished; /* bit k: step head + k */
   size_t segment;            /* number of the segment; next one is segment + lanes */
   size_t start, count;       /* its elements */
-  size_t base, more;         /* its blocks: base elements each, the first `more` one more */
+  size_t base, more;         /* its blocks: base elements each, the first `more` of a share one more */
+  int dividing;              /* all steps are done, the last division has begun */
+  tt_ticket division;
   char *scratch;
   char *bounce;                     /* TT_WINDOW pieces of BOUNCE_BYTES; NULL for host memory */
   struct tt_link **links;           /* per plan link, on this lane */
@@ -50,7 +57,9 @@ struct strand {
   struct cursor cursors[TT_WINDOW]; /* of step i at i mod TT_WINDOW */
 };
 
-enum run_state { RUN_IDLE, RUN_OPENING, RUN_MOVING, RUN_SUSPECT };
+enum run_state { RUN_IDLE, RUN_COPYING, RUN_OPENING, RUN_MOVING, RUN_PAIRS, RUN_SUSPECT };
+
+struct pairs; /* pairs.c */
 
 struct tt_run {
   struct tt_exec *exec;
@@ -59,7 +68,11 @@ struct tt_run {
   enum run_state state;
   const struct tt_binding *binding;
   struct tt_head head;
+  const char *in;
   size_t element;       /* bytes */
+  size_t share_bytes;   /* of the whole call */
+  int scales, divides;  /* contributions are scaled; the end is divided */
+  struct tt_reduce_arg arg;
   size_t segment_count; /* elements of a full segment */
   size_t nsegments;
   size_t slot_bytes; /* of scratch */
@@ -67,6 +80,13 @@ struct tt_run {
   int busy;          /* strands not done yet */
   int opened;        /* strands whose links are open */
   struct tt_link *broken;
+  char *aside;          /* copy of IN, where in place would spoil it */
+  size_t aside_room;
+  const struct tt_device *aside_device;
+  tt_ticket aside_ticket;
+  struct pairs *pairs;
+  struct tt_call pairs_call;
+  uint64_t suspect_op; /* the operation that met the broken link */
   int32_t link_room, peer_room; /* of each strand */
   size_t scratch_room;          /* bytes of each strand, on scratch_device */
   const struct tt_device *scratch_device;
@@ -93,15 +113,33 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, siz
 /* Moves a step; on TRIED_ERROR *result is the code, or tuttiInProgress with run->broken set. */
 enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result);
 
-/* Bytes the step is about, in this segment. */
-static inline size_t step_start(const struct strand *strand, int32_t block)
+/* Element of the segment, all shares of it one behind the other, where a block begins. */
+static inline size_t block_start(const struct tt_run *run, const struct strand *strand, int32_t block)
 {
-  size_t b = (size_t)block;
-  return strand->base * b + (b < strand->more ? b : strand->more);
+  size_t b = (size_t)block, shares = 0;
+  if (run->plan->nshares > 1) {
+    size_t each = (size_t)run->plan->schedule.shape.nblocks;
+    shares = b / each;
+    b -= shares * each;
+  }
+  return shares * strand->count + strand->base * b + (b < strand->more ? b : strand->more);
 }
+
+/* Bytes the step is about, in this segment. */
 static inline size_t step_bytes(const struct tt_run *run, const struct strand *strand, const struct tt_step *step)
 {
-  return (step_start(strand, step->first + step->nblocks) - step_start(strand, step->first)) * run->element;
+  int32_t end = step->first + step->nblocks, total = run->plan->nblocks;
+  size_t start = block_start(run, strand, step->first);
+  if (end <= total) return (block_start(run, strand, end) - start) * run->element;
+  return (block_start(run, strand, total) - start + block_start(run, strand, end - total)) * run->element;
 }
+
+/* Where byte `done` of a span lies in memory; *n is lowered to what follows there in one piece. */
+char *tt_span_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand, size_t done,
+                   size_t *n);
+
+/* pairs.c */
+tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved);
+void tt_pairs_destroy(struct pairs *pairs);
 
 #endif

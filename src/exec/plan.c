@@ -36,6 +36,32 @@ static tuttiResult_t number_links(struct tt_plan *plan)
   return tuttiSuccess;
 }
 
+static void find_sources(struct tt_plan *plan)
+{
+  const struct tt_schedule *schedule = &plan->schedule;
+  for (int32_t i = 0; i < schedule->nsteps; i++) {
+    const struct tt_step *step = &schedule->steps[i];
+    plan->in_source[i] = -1;
+    for (int k = 0; k < step->nsrc; k++)
+      if (schedule->operands[step->src + k].place == TT_IN) plan->in_source[i] = k;
+  }
+}
+
+/* What of IN and OUT is there. */
+static void find_shares(struct tt_plan *plan)
+{
+  const struct tt_shape *shape = &plan->schedule.shape;
+  const struct tt_kind *kind = &tt_kinds[shape->collective];
+  int32_t start, end;
+  plan->nblocks = tt_shape_blocks(shape);
+  plan->nshares = plan->nblocks / shape->nblocks;
+  tt_cover_range(shape, kind->in, &start, &end);
+  plan->in_share = start / shape->nblocks;
+  tt_cover_range(shape, kind->out, &start, &end);
+  plan->out_share = start / shape->nblocks;
+  plan->out_is_there = end > start;
+}
+
 /* One span to one peer, or one message to a span. */
 static void choose_actions(struct tt_plan *plan)
 {
@@ -64,6 +90,22 @@ static tuttiResult_t order_steps(struct tt_plan *plan)
   return tuttiSuccess;
 }
 
+static int arrays_make(struct tt_plan *plan)
+{
+  size_t nsteps = (size_t)plan->schedule.nsteps, noperands = (size_t)plan->schedule.noperands;
+  size_t npeers = (size_t)plan->schedule.npeers;
+  plan->wait = tt_alloc(nsteps, sizeof *plan->wait);
+  plan->actions = tt_alloc(nsteps, sizeof *plan->actions);
+  plan->action_link = tt_alloc(nsteps, sizeof *plan->action_link);
+  plan->in_source = tt_alloc(nsteps, sizeof *plan->in_source);
+  plan->source_link = tt_alloc(noperands, sizeof *plan->source_link);
+  plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
+  plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
+  for (size_t k = 0; plan->source_link && k < noperands; k++) plan->source_link[k] = -1;
+  return plan->wait && plan->actions && plan->action_link && plan->in_source && plan->source_link &&
+         plan->peer_link && plan->links;
+}
+
 tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
 {
   if (schedule->error != tuttiSuccess) return schedule->error;
@@ -71,28 +113,19 @@ tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
   if (!plan) return tt_fail(tuttiSystemError, "out of memory for a plan");
   plan->schedule = *schedule;
   memset(schedule, 0, sizeof *schedule);
-
-  size_t noperands = (size_t)plan->schedule.noperands, npeers = (size_t)plan->schedule.npeers;
   plan->nchannels = 1;
-  plan->wait = tt_alloc((size_t)plan->schedule.nsteps, sizeof *plan->wait);
-  plan->actions = tt_alloc((size_t)plan->schedule.nsteps, sizeof *plan->actions);
-  plan->action_link = tt_alloc((size_t)plan->schedule.nsteps, sizeof *plan->action_link);
-  plan->source_link = tt_alloc(noperands, sizeof *plan->source_link);
-  plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
-  plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
-  tuttiResult_t result = tuttiSystemError;
-  if (plan->wait && plan->actions && plan->action_link && plan->source_link && plan->peer_link && plan->links) {
-    for (size_t k = 0; k < noperands; k++) plan->source_link[k] = -1;
-    result = number_links(plan);
-    if (result == tuttiSuccess) result = order_steps(plan);
-    if (result == tuttiSuccess) choose_actions(plan);
-  } else {
-    tt_fail(result, "out of memory for a plan of %d steps", plan->schedule.nsteps);
-  }
+  tuttiResult_t result = tuttiSuccess;
+  if (!arrays_make(plan))
+    result = tt_fail(tuttiSystemError, "out of memory for a plan of %d steps", plan->schedule.nsteps);
+  if (result == tuttiSuccess) result = number_links(plan);
+  if (result == tuttiSuccess) result = order_steps(plan);
   if (result != tuttiSuccess) {
     tt_plan_destroy(plan);
     return result;
   }
+  find_sources(plan);
+  find_shares(plan);
+  choose_actions(plan);
   *out = plan;
   return tuttiSuccess;
 }
@@ -104,6 +137,7 @@ void tt_plan_destroy(struct tt_plan *plan)
   tt_free(plan->wait);
   tt_free(plan->actions);
   tt_free(plan->action_link);
+  tt_free(plan->in_source);
   tt_free(plan->source_link);
   tt_free(plan->peer_link);
   tt_free(plan->links);

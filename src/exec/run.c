@@ -29,6 +29,8 @@ void tt_run_destroy(struct tt_run *run)
 {
   if (!run) return;
   scratch_free(run);
+  if (run->aside) run->aside_device->free(run->aside_device, run->aside);
+  tt_pairs_destroy(run->pairs);
   for (int s = 0; s < TT_MAX_LANES; s++) {
     tt_free(run->strands[s].links);
     tt_free(run->strands[s].sent);
@@ -46,8 +48,9 @@ static tuttiResult_t scratch_ensure(struct tt_run *run, size_t len)
   for (int s = 0; s < run->nstrands; s++) {
     struct strand *strand = &run->strands[s];
     if (len && !strand->scratch) strand->scratch = device->alloc(device, room);
-    if (!device->host && !strand->bounce) strand->bounce = tt_alloc(TT_WINDOW, BOUNCE_BYTES);
-    if ((len && !strand->scratch) || (!device->host && !strand->bounce))
+    int stages = !device->host || run->scales;
+    if (stages && !strand->bounce) strand->bounce = tt_alloc(TT_WINDOW, BOUNCE_BYTES);
+    if ((len && !strand->scratch) || (stages && !strand->bounce))
       return tt_fail(tuttiSystemError, "out of memory: %zu bytes of scratch on %s memory", len, device->name);
   }
   run->scratch_room = room;
@@ -95,13 +98,35 @@ static int strand_bind(struct tt_run *run, struct strand *strand)
   strand->more = strand->count - strand->base * nblocks;
   strand->head = 0;
   strand->active = strand->finished = 0;
+  strand->dividing = 0;
   return 1;
 }
 
 static const struct tt_device *device_of_call(const struct tt_binding *binding)
 {
+  if (!binding->in) return tt_device_of(binding->out);
   const struct tt_device *device = tt_device_of(binding->in);
-  return device->host ? tt_device_of(binding->out) : device;
+  return device->host && binding->out ? tt_device_of(binding->out) : device;
+}
+
+/* All-to-all in place would overwrite what is still to be sent: IN is copied aside first. */
+static tuttiResult_t aside_start(struct tt_run *run)
+{
+  const struct tt_device *device = run->device;
+  size_t len = run->share_bytes * (size_t)run->plan->nshares;
+  if (run->aside && (run->aside_device != device || run->aside_room < len)) {
+    run->aside_device->free(run->aside_device, run->aside);
+    run->aside = NULL;
+  }
+  if (!run->aside) run->aside = device->alloc(device, len);
+  run->aside_device = device;
+  run->aside_room = len;
+  if (!run->aside)
+    return tt_fail(tuttiSystemError, "out of memory: %zu bytes of %s memory for an all-to-all in place: pass another "
+                   "recvbuff", len, device->name);
+  run->in = run->aside;
+  run->state = RUN_COPYING;
+  return device->copy(device, run->aside, run->binding->in, len, &run->aside_ticket);
 }
 
 /* Length and number of segments, and of a scratch slot. Short vectors, which are one segment, get by without
@@ -118,6 +143,18 @@ static void cut_segments(struct tt_run *run)
   run->slot_bytes = (slot * run->element + 63) & ~(size_t)63;
 }
 
+/* What the operation does besides combining. */
+static void numbers_bind(struct tt_run *run)
+{
+  const struct tt_call *call = &run->binding->call;
+  run->scales = run->divides = 0;
+  if (call->redop != tuttiAvg && call->redop != TT_PREMUL_SUM) return;
+  if (!tt_kinds[call->collective].reduces) return;
+  run->scales = tt_reduce_scales(call->redop, call->type);
+  run->divides = run->plan->out_is_there && tt_reduce_finishes(call->redop, call->type);
+  tt_reduce_arg_make(&run->arg, call->redop, call->type, run->exec->nranks, run->binding->scalar, -1);
+}
+
 tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding)
 {
   int known = run->plan == plan; /* then its links are open, on as many lanes as were in use */
@@ -126,7 +163,10 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   run->head.word = tt_call_word(&run->binding->call);
   run->head.call = &run->binding->call;
   run->element = tt_type_size(binding->call.type);
+  run->share_bytes = (size_t)binding->call.count * run->element;
+  run->in = binding->in;
   run->device = device_of_call(binding);
+  numbers_bind(run);
   run->broken = NULL;
   cut_segments(run);
 
@@ -146,6 +186,9 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   run->busy = run->nstrands;
   if (!known) run->opened = 0;
   run->state = run->nstrands <= run->opened ? RUN_MOVING : RUN_OPENING;
+  int spoils = tt_kinds[binding->call.collective].is_apart && binding->in == binding->out && run->nsegments;
+  if (spoils) result = aside_start(run);
+  if (result != tuttiSuccess) return result;
   tt_watch_publish(run->exec->watch, &run->binding->call);
   return tuttiSuccess;
 }
@@ -202,6 +245,28 @@ static int head_advance(struct tt_run *run, struct strand *strand)
   return strand->head == run->plan->schedule.nsteps;
 }
 
+/* All steps of the segment are done: divides OUT if that is still to be done. TRIED_FINISHED: over. */
+static enum tried divide(struct tt_run *run, struct strand *strand, tuttiResult_t *result)
+{
+  if (!run->divides || !strand->count) return TRIED_FINISHED;
+  if (!strand->dividing) {
+    int redop = run->binding->call.redop, type = run->binding->call.type;
+    char *out = (char *)run->binding->out + strand->start * run->element;
+    const void *sources[1] = {out};
+    struct tt_reduce_arg arg = run->arg;
+    tt_reduce_arg_finish(&arg, run->exec->nranks);
+    const struct tt_reduction what = {redop, type, out, sources, 1, strand->count, &arg};
+    strand->dividing = 1;
+    *result = run->device->reduce(run->device, &what, &strand->division);
+    if (*result != tuttiSuccess) return TRIED_ERROR;
+  }
+  if (!strand->division) return TRIED_FINISHED;
+  *result = run->device->poll(run->device, strand->division);
+  if (*result == tuttiInProgress) return TRIED_NOTHING;
+  strand->division = 0;
+  return *result == tuttiSuccess ? TRIED_FINISHED : TRIED_ERROR;
+}
+
 /* Moves one lane; TRIED_FINISHED: no segment is left for it. */
 static enum tried strand_move(struct tt_run *run, struct strand *strand, tuttiResult_t *result)
 {
@@ -221,6 +286,9 @@ static enum tried strand_move(struct tt_run *run, struct strand *strand, tuttiRe
     }
     if (strand->finished == before && strand->active) return all;
     if (head_advance(run, strand)) {
+      enum tried divided = divide(run, strand, result);
+      if (divided == TRIED_NOTHING) return all;
+      if (divided == TRIED_ERROR) return divided;
       strand->segment += (size_t)run->nstrands;
       if (!strand_bind(run, strand)) return TRIED_FINISHED;
     }
@@ -240,6 +308,7 @@ static tuttiResult_t strands_move(struct tt_run *run, int *moved)
     if (tried != TRIED_ERROR) continue;
     if (result == tuttiInProgress) {
       run->state = RUN_SUSPECT;
+      run->suspect_op = run->binding->call.op;
       return tuttiInProgress;
     }
     return tt_watch_fail(run->exec->watch, result, -1, run->binding->call.op, tt_last_sentence());
@@ -250,6 +319,19 @@ static tuttiResult_t strands_move(struct tt_run *run, int *moved)
   return tuttiSuccess;
 }
 
+static tuttiResult_t aside_poll(struct tt_run *run, int *moved)
+{
+  tuttiResult_t result = tuttiSuccess;
+  if (run->aside_ticket) result = run->device->poll(run->device, run->aside_ticket);
+  if (result == tuttiInProgress) return result;
+  run->aside_ticket = 0;
+  if (result != tuttiSuccess)
+    return tt_watch_fail(run->exec->watch, result, -1, run->binding->call.op, tt_last_sentence());
+  run->state = run->nstrands <= run->opened ? RUN_MOVING : RUN_OPENING;
+  *moved = 1;
+  return tuttiInProgress;
+}
+
 tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
 {
   struct tt_exec *exec = run->exec;
@@ -258,6 +340,8 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
     return tt_fail_quiet(failure->code, failure->sentence);
   }
   switch (run->state) {
+  case RUN_PAIRS: return tt_pairs_poll(run, moved);
+  case RUN_COPYING: return aside_poll(run, moved);
   case RUN_OPENING: {
     tuttiResult_t result = links_open(run);
     if (result != tuttiSuccess) return result;
@@ -266,7 +350,7 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
     return strands_move(run, moved);
   }
   case RUN_MOVING: return strands_move(run, moved);
-  case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->binding->call.op, run->broken->why);
+  case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->suspect_op, run->broken->why);
   default: return tt_fail(tuttiInternalError, "an operation was polled that was not started");
   }
 }

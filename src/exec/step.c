@@ -5,15 +5,44 @@
 
 #include "exec/internal.h"
 
-static char *place(const struct tt_run *run, const struct strand *strand, const struct tt_operand *operand)
+/* IN and OUT: the segment's parts of all shares are one line, which may go on at its beginning. */
+static char *share_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand, size_t done,
+                        size_t *n)
 {
-  size_t block = (size_t)operand->at;
-  switch (operand->place) {
-  case TT_IN: return (char *)run->binding->in + (strand->start + step_start(strand, operand->at)) * run->element;
-  case TT_OUT: return (char *)run->binding->out + (strand->start + step_start(strand, operand->at)) * run->element;
-  case TT_SCRATCH: return strand->scratch + block * run->slot_bytes;
-  default: return NULL;
+  const struct tt_plan *plan = run->plan;
+  size_t part = strand->count * run->element, total = part * (size_t)plan->nshares;
+  size_t at = block_start(run, strand, operand.at) * run->element + done, share = 0;
+  int is_in = operand.place == TT_IN;
+  if (at >= total) at -= total;
+  size_t left = total - at;
+  if (plan->nshares > 1) {
+    share = at / part;
+    at -= share * part;
+    if (run->nsegments > 1) left = part - at;
+    share -= (size_t)(is_in ? plan->in_share : plan->out_share);
   }
+  if (left < *n) *n = left;
+  char *base = is_in ? (char *)(uintptr_t)run->in : run->binding->out;
+  return base + share * run->share_bytes + strand->start * run->element + at;
+}
+
+char *tt_span_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand, size_t done,
+                   size_t *n)
+{
+  if (operand.place == TT_SCRATCH) return strand->scratch + (size_t)operand.at * run->slot_bytes + done;
+  return share_look(run, strand, operand, done, n);
+}
+
+/* The span that a step writes or, if it keeps nothing, sends. */
+static struct tt_operand span_of(const struct tt_run *run, const struct tt_step *step)
+{
+  return step->dst.place != TT_NOWHERE ? step->dst : run->plan->schedule.operands[step->src];
+}
+
+/* What IN contributes is scaled by this step. */
+static int scales_here(const struct tt_run *run, int32_t index)
+{
+  return run->scales && run->plan->in_source[index] >= 0;
 }
 
 void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, size_t bytes)
@@ -21,8 +50,9 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, siz
   const struct tt_plan *plan = run->plan;
   const struct tt_step *step = &plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  int keeps = step->dst.place != TT_NOWHERE;
-  cursor->at = place(run, strand, keeps ? &step->dst : &plan->schedule.operands[step->src]);
+  size_t whole = bytes;
+  cursor->at = tt_span_look(run, strand, span_of(run, step), 0, &whole);
+  if (whole < bytes) cursor->at = NULL;
   cursor->len = run->head.len = bytes;
   cursor->done = cursor->pending = 0;
   cursor->ticket = 0;
@@ -51,27 +81,15 @@ static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t 
   return TRIED_ERROR;
 }
 
-/* What lies ready to be sent: bytes [base, ready) of the message, at `data`. */
-struct piece {
-  const char *data;
-  size_t base, ready;
-};
-
-/* Offers the piece to every peer of the step that has not got it. */
-static enum tried offer(struct tt_run *run, struct strand *strand, const struct tt_step *step, struct piece piece,
-                        tuttiResult_t *result)
+/* Hands the k-th peer of the step what follows of `data`; *sent counts. */
+static enum tried hand_over(struct tt_run *run, struct strand *strand, int32_t k, const char *data, size_t n,
+                            tuttiResult_t *result)
 {
-  enum tried tried = TRIED_NOTHING;
-  for (int32_t k = step->to; k < step->to + step->nto; k++) {
-    size_t *sent = &strand->sent[k];
-    if (*sent >= piece.ready) continue;
-    struct tt_link *link = strand->links[run->plan->peer_link[k]];
-    ssize_t n = link->ops->send(link, piece.data + (*sent - piece.base), piece.ready - *sent);
-    if (n < 0) return link_failed(run, link, n, result);
-    if (n > 0) tried = TRIED_MOVED;
-    *sent += (size_t)n;
-  }
-  return tried;
+  struct tt_link *link = strand->links[run->plan->peer_link[k]];
+  ssize_t taken = link->ops->send(link, data, n);
+  if (taken < 0) return link_failed(run, link, taken, result);
+  strand->sent[k] += (size_t)taken;
+  return taken ? TRIED_MOVED : TRIED_NOTHING;
 }
 
 /* Bytes that every peer of the step has got. */
@@ -94,38 +112,98 @@ static int ticket_done(struct tt_run *run, struct cursor *cursor, tuttiResult_t 
   return -1;
 }
 
-/* A plain send from memory the CPU cannot touch: piece by piece through the bounce buffer. */
+/* Puts the next piece of what is sent behind what the bounce buffer has, scaled if it is to be. */
+static tuttiResult_t stage(struct tt_run *run, struct strand *strand, int32_t index, char *bounce)
+{
+  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  size_t staged = cursor->done + cursor->pending, n = cursor->len - staged;
+  if (n > BOUNCE_BYTES - cursor->pending) n = BOUNCE_BYTES - cursor->pending;
+  const struct tt_operand from = run->plan->schedule.operands[run->plan->schedule.steps[index].src];
+  const void *data = tt_span_look(run, strand, from, staged, &n);
+  char *to = bounce + cursor->pending;
+  cursor->pending += n;
+  if (!scales_here(run, index)) return run->device->copy(run->device, to, data, n, &cursor->ticket);
+  struct tt_reduce_arg arg = run->arg;
+  arg.scaled = 0;
+  int redop = run->binding->call.redop, type = run->binding->call.type;
+  const struct tt_reduction what = {redop, type, to, &data, 1, n / run->element, &arg};
+  return run->device->reduce(run->device, &what, &cursor->ticket);
+}
+
+/* Fills the bounce buffer, piece by piece: links may want more than a small piece before they take any. As ticket_done. */
+static int stage_all(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
+{
+  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  char *bounce = strand->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
+  for (;;) {
+    int done = ticket_done(run, cursor, result);
+    if (done <= 0) return done;
+    if (cursor->pending == BOUNCE_BYTES || cursor->done + cursor->pending == cursor->len) return 1;
+    *result = stage(run, strand, index, bounce);
+    if (*result != tuttiSuccess) return -1;
+  }
+}
+
+/* A send of what must not be sent as it lies: through the bounce buffer. done: staged and sent before; pending: what the
+ * buffer has, staged or on the way. */
 static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  char *bounce = strand->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
-  size_t len = cursor->len, sent = sent_to_all(strand, step, len);
-  if (sent == len) return TRIED_FINISHED;
-  if (sent == cursor->done && !cursor->pending) { /* all that was staged is away: next piece */
-    cursor->pending = len - sent < BOUNCE_BYTES ? len - sent : BOUNCE_BYTES;
-    *result = run->device->copy(run->device, bounce, cursor->at + sent, cursor->pending, &cursor->ticket);
-    if (*result != tuttiSuccess) return TRIED_ERROR;
-  }
-  if (cursor->pending) {
-    int done = ticket_done(run, cursor, result);
-    if (done <= 0) return done < 0 ? TRIED_ERROR : TRIED_NOTHING;
+  const char *bounce = strand->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
+  enum tried tried = TRIED_NOTHING;
+  if (sent_to_all(strand, step, cursor->len) == cursor->done + cursor->pending) { /* room for the next */
     cursor->done += cursor->pending;
     cursor->pending = 0;
   }
-  struct piece piece = {bounce, (cursor->done - 1) / BOUNCE_BYTES * BOUNCE_BYTES, cursor->done};
-  enum tried tried = offer(run, strand, step, piece, result);
-  if (tried != TRIED_ERROR && sent_to_all(strand, step, len) == len) return TRIED_FINISHED;
-  return tried;
+  int ready = stage_all(run, strand, index, result);
+  if (ready <= 0) return ready < 0 ? TRIED_ERROR : TRIED_NOTHING;
+  for (int32_t k = step->to; k < step->to + step->nto; k++) {
+    size_t at = strand->sent[k] - cursor->done;
+    if (at == cursor->pending) continue;
+    enum tried one = hand_over(run, strand, k, bounce + at, cursor->pending - at, result);
+    if (one == TRIED_ERROR) return one;
+    if (one == TRIED_MOVED) tried = one;
+  }
+  return sent_to_all(strand, step, cursor->len) == cursor->len ? TRIED_FINISHED : tried;
+}
+
+#define GATHER_BYTES 512
+
+/* What follows byte `sent` of the span, *n bytes of it: where it lies, or, where only a little does so in one piece,
+ * gathered in `buffer` of GATHER_BYTES. */
+static const char *send_look(const struct tt_run *run, const struct strand *strand, struct tt_operand from, size_t sent,
+                             size_t *n, char *buffer)
+{
+  size_t left = *n, filled = 0;
+  const char *data = tt_span_look(run, strand, from, sent, n);
+  if (*n == left || *n >= GATHER_BYTES) return data;
+  size_t wanted = left < GATHER_BYTES ? left : GATHER_BYTES;
+  while (filled < wanted) {
+    size_t piece = wanted - filled;
+    data = tt_span_look(run, strand, from, sent + filled, &piece);
+    memcpy(buffer + filled, data, piece);
+    filled += piece;
+  }
+  *n = filled;
+  return buffer;
 }
 
 static enum tried send_plain(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  enum tried tried = offer(run, strand, step, (struct piece){cursor->at, 0, cursor->len}, result);
-  if (tried != TRIED_ERROR && sent_to_all(strand, step, cursor->len) == cursor->len) return TRIED_FINISHED;
-  return tried;
+  enum tried tried = TRIED_NOTHING;
+  for (int32_t k = step->to; k < step->to + step->nto; k++) {
+    char buffer[GATHER_BYTES];
+    size_t sent = strand->sent[k], n = cursor->len - sent;
+    if (!n) continue;
+    const char *data = send_look(run, strand, run->plan->schedule.operands[step->src], sent, &n, buffer);
+    enum tried one = hand_over(run, strand, k, data, n, result);
+    if (one == TRIED_ERROR) return one;
+    if (one == TRIED_MOVED) tried = one;
+  }
+  return sent_to_all(strand, step, cursor->len) == cursor->len ? TRIED_FINISHED : tried;
 }
 
 /* The short ways: one link, host memory. */
@@ -142,15 +220,16 @@ static enum tried move_bytes(struct tt_run *run, struct strand *strand, int32_t 
   return n ? TRIED_MOVED : TRIED_NOTHING;
 }
 
-/* Where the sources of a step lie at byte `done`, and how many bytes all of them have. */
+/* Where dst and the sources of a step lie at byte `done`, and how many bytes of all of them lie there in one piece. */
 static ssize_t sources_look(struct tt_run *run, struct strand *strand, const struct tt_step *step,
-                            const struct cursor *cursor, const void **sources)
+                            const struct cursor *cursor, const void **sources, char **dst)
 {
   size_t done = cursor->done, n = cursor->len - done;
+  *dst = cursor->at ? cursor->at + done : tt_span_look(run, strand, step->dst, done, &n);
   for (int k = 0; k < step->nsrc; k++) {
     int32_t l = run->plan->source_link[step->src + k];
     if (l < 0) {
-      sources[k] = place(run, strand, &run->plan->schedule.operands[step->src + k]) + done;
+      sources[k] = tt_span_look(run, strand, run->plan->schedule.operands[step->src + k], done, &n);
       continue;
     }
     struct tt_link *link = strand->links[l];
@@ -174,19 +253,17 @@ static void sources_consume(struct tt_run *run, struct strand *strand, const str
   }
 }
 
-/* Starts combining the next n bytes. */
-static tuttiResult_t combine(struct tt_run *run, const struct tt_step *step, char *dst, const void **sources,
-                             struct cursor *cursor)
+/* Starts combining the next pending bytes. */
+static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const void **sources, struct cursor *cursor)
 {
   const struct tt_device *device = run->device;
+  const struct tt_step *step = &run->plan->schedule.steps[index];
   size_t n = cursor->pending;
-  if (step->nsrc == 1)
+  if (step->nsrc == 1 && !scales_here(run, index))
     return dst == sources[0] ? tuttiSuccess : device->copy(device, dst, sources[0], n, &cursor->ticket);
-  int scaled = step->nsrc - 1;
-  while (scaled >= 0 && run->plan->schedule.operands[step->src + scaled].place != TT_IN) scaled--;
-  struct tt_reduce_arg arg;
+  struct tt_reduce_arg arg = run->arg;
+  if (run->scales) arg.scaled = run->plan->in_source[index];
   int redop = run->binding->call.redop, type = run->binding->call.type;
-  tt_reduce_arg_make(&arg, redop, type, run->exec->nranks, 0, scaled);
   const struct tt_reduction what = {redop, type, dst, sources, step->nsrc, n / run->element, &arg};
   return device->reduce(device, &what, &cursor->ticket);
 }
@@ -196,14 +273,14 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  char *dst = cursor->at + cursor->done;
   if (!cursor->pending) {
     const void *sources[TT_MAX_SOURCES];
-    ssize_t n = sources_look(run, strand, step, cursor, sources);
+    char *dst;
+    ssize_t n = sources_look(run, strand, step, cursor, sources, &dst);
     if (n < 0) return link_failed(run, run->broken, n, result);
     if (n == 0) return TRIED_NOTHING;
     cursor->pending = (size_t)n;
-    *result = combine(run, step, dst, sources, cursor);
+    *result = combine(run, index, dst, sources, cursor);
     if (*result != tuttiSuccess) return TRIED_ERROR;
   }
   int done = ticket_done(run, cursor, result);
@@ -216,11 +293,13 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
 
 enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
-  if (run->plan->actions[index] != ACTION_GENERAL && run->device->host) return move_bytes(run, strand, index, result);
+  const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  int as_it_lies = run->device->host && !scales_here(run, index);
+  if (as_it_lies && cursor->at && run->plan->actions[index] != ACTION_GENERAL)
+    return move_bytes(run, strand, index, result);
   const struct tt_step *step = &run->plan->schedule.steps[index];
   if (step->dst.place == TT_NOWHERE)
-    return run->device->host ? send_plain(run, strand, index, result) : send_staged(run, strand, index, result);
+    return as_it_lies ? send_plain(run, strand, index, result) : send_staged(run, strand, index, result);
   enum tried tried = fill(run, strand, index, result);
-  const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
   return tried != TRIED_ERROR && cursor->done == cursor->len ? TRIED_FINISHED : tried;
 }

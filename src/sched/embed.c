@@ -20,6 +20,11 @@ static void refuse(const struct embed *e, const char *reason)
                                (int)e->map->first, reason);
 }
 
+static int32_t rank_of(const struct embed *e, int32_t rank)
+{
+  return e->map->ranks ? e->map->ranks[rank] : rank;
+}
+
 static int is_legal(const struct embed *e)
 {
   const struct tt_embedding *map = e->map;
@@ -30,12 +35,9 @@ static int is_legal(const struct embed *e)
     refuse(e, "not all of its steps were kept");
   else if (map->in < TT_IN || map->in > TT_SCRATCH || map->out < TT_OUT || map->out > TT_SCRATCH)
     refuse(e, "its IN is none of IN, OUT and SCRATCH, or its OUT none of OUT and SCRATCH");
+  else if (rank_of(e, e->inner->shape.rank) != e->schedule->shape.rank)
+    refuse(e, "it is another rank's");
   return e->schedule->error == 0;
-}
-
-static int32_t rank_of(const struct embed *e, int32_t rank)
-{
-  return e->map->ranks ? e->map->ranks[rank] : rank;
 }
 
 /* The operand of inner, for the piece of its step that begins `skip` blocks behind the step's own first one; `block` is

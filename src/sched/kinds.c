@@ -36,3 +36,13 @@ int tt_kind_find(const char *name)
     if (tt_kinds[kind].name && same_name(tt_kinds[kind].name, name)) return kind;
   return TT_NO_COLLECTIVE;
 }
+
+void tt_cover_range(const struct tt_shape *shape, int cover, int32_t *start, int32_t *end)
+{
+  int is_there = cover == TT_COVER_ALL || (cover == TT_COVER_ROOT && shape->rank == shape->root);
+  *start = 0;
+  *end = is_there ? tt_shape_blocks(shape) : 0;
+  if (cover != TT_COVER_OWN) return;
+  *start = shape->rank * shape->nblocks;
+  *end = *start + shape->nblocks;
+}

@@ -127,6 +127,9 @@ static inline int32_t tt_shape_blocks(const struct tt_shape *shape)
   return tt_kinds[shape->collective].is_shared ? shape->nranks * shape->nblocks : shape->nblocks;
 }
 
+/* Blocks [*start, *end) of IN or OUT (cover: tt_kinds[].in or out) are there for shape->rank. */
+void tt_cover_range(const struct tt_shape *shape, int cover, int32_t *start, int32_t *end);
+
 struct tt_schedule {
   struct tt_shape shape;
   int32_t nsteps, noperands, npeers;

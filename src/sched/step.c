@@ -12,16 +12,6 @@ struct tt_range tt_step_range(const struct tt_schedule *schedule, const struct t
   return (struct tt_range){place, operand.at, step->nblocks};
 }
 
-void tt_cover_range(const struct tt_shape *shape, int cover, int32_t *start, int32_t *end)
-{
-  int is_there = cover == TT_COVER_ALL || (cover == TT_COVER_ROOT && shape->rank == shape->root);
-  *start = 0;
-  *end = is_there ? tt_shape_blocks(shape) : 0;
-  if (cover != TT_COVER_OWN) return;
-  *start = shape->rank * shape->nblocks;
-  *end = *start + shape->nblocks;
-}
-
 __attribute__((format(printf, 2, 3))) static int refuse(char *reason, const char *format, ...)
 {
   va_list arguments;

@@ -25,9 +25,6 @@ static inline int tt_ranges_meet(struct tt_range a, struct tt_range b, int32_t b
   return behind < a.len || (behind && blocks - behind < b.len);
 }
 
-/* Blocks [*start, *end) of IN or OUT (`cover`) are there for the rank of the shape. */
-void tt_cover_range(const struct tt_shape *shape, int cover, int32_t *start, int32_t *end);
-
 /* What can be said about a step alone: 1 if it is well formed, else 0 and the reason
  * (TT_REASON_BYTES). */
 int tt_step_check(const struct tt_schedule *schedule, const struct tt_step *step,

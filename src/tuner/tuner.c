@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tuner/tuner.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Rough values that put the break points in the right decade on a current x86-64 server;
@@ -14,6 +13,9 @@ static const struct {
     {"tcp", {12, 250, 60, 512 << 10}},
 };
 
+/* Part of alpha that a rank pays for each message beyond those of the longest chain. */
+#define OVERHEAD 0.3
+
 const struct tt_price *tt_price_shipped(const char *transport)
 {
   size_t n = sizeof shipped / sizeof shipped[0];
@@ -22,96 +24,106 @@ const struct tt_price *tt_price_shipped(const char *transport)
   return &shipped[n - 1].price;
 }
 
+struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank,
+                                int32_t root)
+{
+  struct tt_shape shape = {.nranks = tuning->nranks,
+                           .rank = rank,
+                           .root = root,
+                           .radix = choice->radix,
+                           .middle = choice->middle,
+                           .groups = tuning->groups};
+  tt_algo_shape(&tt_algos[choice->algo], &shape);
+  return shape;
+}
+
+/* The chain of messages that must follow one another, or all that a rank must send, whichever takes longer. */
 static double price_of_rank(const struct tt_algo *algo, const struct tt_price *price, const struct tt_shape *shape,
                             double mib)
 {
   struct tt_cost cost;
   algo->claim(shape, &cost);
-  double block = mib / shape->nblocks;
-  return (double)cost.messages * price->alpha_us + (double)cost.blocks * block * price->beta_us_per_mib +
+  double block = mib / shape->nblocks, sent = (double)cost.blocks;
+  double more = (double)(cost.messages - cost.rounds), chain = 0;
+  if (cost.messages) chain = (double)cost.rounds * (double)cost.blocks / (double)cost.messages;
+  if (chain > sent) sent = chain;
+  return ((double)cost.rounds + (more > 0 ? OVERHEAD * more : 0)) * price->alpha_us +
+         sent * block * price->beta_us_per_mib +
          (double)(cost.reductions + (cost.slots ? cost.blocks : 0)) * block * price->gamma_us_per_mib;
 }
 
-double tt_price_all_reduce(const struct tt_algo *algo, const struct tt_price *price, int nranks, uint64_t bytes)
+double tt_price_choice(const struct tt_choice *choice, const struct tt_tuning *tuning, uint64_t bytes)
 {
-  struct tt_shape shape = {.nranks = nranks, .rank = 0, .nblocks = 1, .root = -1};
-  shape.nblocks = algo->blocks(&shape);
-  double mib = (double)bytes / (1 << 20), first = price_of_rank(algo, price, &shape, mib);
-  shape.rank = nranks - 1;
-  double last = price_of_rank(algo, price, &shape, mib);
-  return first > last ? first : last;
-}
-
-static const char *why_illegal(const struct tt_algo *algo, int nranks)
-{
-  struct tt_shape shape = {.nranks = nranks, .nblocks = 1, .root = -1};
-  return algo->illegal ? algo->illegal(&shape) : NULL;
-}
-
-/* The forced algorithm's index, or an error that lists what there is. */
-static tuttiResult_t forced_find(const char *name, int nranks, int *index)
-{
-  char list[256] = "";
-  size_t used = 0;
-  for (int a = 0; a < tt_algo_count; a++) {
-    if (tt_algos[a].collective != TT_ALL_REDUCE) continue;
-    if (strcmp(tt_algos[a].name, name) != 0) {
-      int n = snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", tt_algos[a].name);
-      if (n > 0 && used + (size_t)n < sizeof list) used += (size_t)n;
-      continue;
-    }
-    const char *why = why_illegal(&tt_algos[a], nranks);
-    if (why) return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO=%s is not legal for %d ranks: %s", name, nranks, why);
-    *index = a;
-    return tuttiSuccess;
+  const struct tt_algo *algo = &tt_algos[choice->algo];
+  int32_t root = tt_kinds[algo->collective].has_root ? 0 : -1, n = tuning->nranks;
+  const int32_t ranks[] = {0, n > 1, n / 2, n - 1};
+  double slowest = 0;
+  for (int k = 0; k < 4; k++) {
+    struct tt_shape shape = tt_choice_shape(choice, tuning, ranks[k], root);
+    double time = price_of_rank(algo, tuning->price, &shape, (double)bytes / (1 << 20));
+    if (time > slowest) slowest = time;
   }
-  return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO is \"%s\": set it to one of %s, or leave it empty", name, list);
+  return slowest;
 }
 
-static int cheapest(const struct tt_price *price, int nranks, uint64_t bytes)
+static int cheapest(const struct tt_choice *choices, int n, const struct tt_tuning *tuning, uint64_t bytes)
 {
-  int best = -1;
+  int best = 0;
   double least = 0;
-  for (int a = 0; a < tt_algo_count; a++) {
-    if (tt_algos[a].collective != TT_ALL_REDUCE || why_illegal(&tt_algos[a], nranks)) continue;
-    double time = tt_price_all_reduce(&tt_algos[a], price, nranks, bytes);
-    if (best < 0 || time < least) {
-      best = a;
-      least = time;
-    }
+  for (int c = 0; c < n; c++) {
+    double time = tt_price_choice(&choices[c], tuning, bytes);
+    if (c && time >= least) continue;
+    best = c;
+    least = time;
   }
   return best;
 }
 
-tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_price *price,
-                            int nranks)
+static void rows_make(struct tt_table_row *rows, const struct tt_choice *choices, int n,
+                      const struct tt_tuning *tuning)
 {
-  int forced = -1;
-  if (settings->algo[0]) {
-    tuttiResult_t result = forced_find(settings->algo, nranks, &forced);
-    if (result != tuttiSuccess) return result;
-  }
-  uint64_t block = settings->segment_bytes ? (uint64_t)settings->segment_bytes : price->block_bytes;
-  memset(table, 0, sizeof *table);
+  int nrows = 0, last = -1;
   /* Half powers of two from 8 bytes to 1 GiB; a row for each change. */
   for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes += (bytes & (bytes - 1)) ? bytes / 3 : bytes / 2) {
-    int algo = forced >= 0 ? forced : cheapest(price, nranks, bytes);
-    if (table->nrows == 0 || (table->rows[table->nrows - 1].algo != (uint32_t)algo && table->nrows < TT_TABLE_ROWS)) {
-      table->rows[table->nrows].algo = (uint32_t)algo;
-      table->rows[table->nrows].block_bytes = block;
-      table->nrows++;
+    int c = n == 1 ? 0 : cheapest(choices, n, tuning, bytes);
+    if (c != last && nrows < TT_TABLE_ROWS) {
+      rows[nrows++].choice = choices[c];
+      last = c;
     }
-    table->rows[table->nrows - 1].up_to_bytes = bytes;
+    rows[nrows - 1].up_to_bytes = bytes;
   }
-  table->rows[table->nrows - 1].up_to_bytes = UINT64_MAX;
+  rows[nrows - 1].up_to_bytes = UINT64_MAX;
+}
+
+tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
+                            const struct tt_tuning *tuning)
+{
+  memset(table, 0, sizeof *table);
+  for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
+    struct tt_choice choices[TT_CHOICES];
+    int n = 0;
+    if (!tt_kinds[collective].name) continue;
+    tuttiResult_t result = tt_choices_find(choices, &n, collective, settings, tuning);
+    if (result != tuttiSuccess) return result;
+    rows_make(table->rows[collective], choices, n, tuning);
+  }
   return tuttiSuccess;
+}
+
+static int choice_valid(const struct tt_choice *choice, int collective)
+{
+  return choice->algo < tt_algo_count && tt_algos[choice->algo].collective == collective &&
+         choice->middle < tt_algo_count && choice->block_bytes - 1 < (uint32_t)1 << 30;
 }
 
 int tt_table_valid(const struct tt_table *table)
 {
-  if (table->nrows < 1 || table->nrows > TT_TABLE_ROWS) return 0;
-  for (uint64_t r = 0; r < table->nrows; r++)
-    if (table->rows[r].algo >= (uint32_t)tt_algo_count || table->rows[r].block_bytes - 1 >= (uint64_t)1 << 30)
-      return 0;
-  return table->rows[table->nrows - 1].up_to_bytes == UINT64_MAX;
+  for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
+    if (!tt_kinds[collective].name) continue;
+    for (int r = 0;; r++) {
+      if (r == TT_TABLE_ROWS || !choice_valid(&table->rows[collective][r].choice, collective)) return 0;
+      if (table->rows[collective][r].up_to_bytes == UINT64_MAX) break;
+    }
+  }
+  return 1;
 }

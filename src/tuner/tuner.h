@@ -13,44 +13,70 @@ struct tt_price {
   double alpha_us;         /* start-up of one message */
   double beta_us_per_mib;  /* per MiB sent */
   double gamma_us_per_mib; /* per MiB of each source reduced */
-  uint64_t block_bytes;    /* longest block sent at once: a long vector is cut into segments of such blocks */
+  uint32_t block_bytes;    /* longest block sent at once: a long vector is cut into segments of such blocks */
 };
 
 /* Shipped values for a transport by name; those of tcp for an unknown one. */
 const struct tt_price *tt_price_shipped(const char *transport);
 
-#define TT_TABLE_ROWS 16
+#define TT_TABLE_ROWS 8 /* of a collective */
 
-/* First row whose up_to_bytes is not exceeded counts; the last row has UINT64_MAX. The same
- * layout on all ranks: it is sent as it is. */
-struct tt_table {
-  uint64_t nrows;
-  struct {
-    uint64_t up_to_bytes;
-    uint32_t algo; /* index into tt_algos */
-    uint32_t reserved;
-    uint64_t block_bytes;
-  } rows[TT_TABLE_ROWS];
+/* An algorithm with its parameters. */
+struct tt_choice {
+  uint8_t algo;         /* index into tt_algos */
+  int8_t middle;        /* as tt_shape.middle */
+  uint16_t radix;       /* as tt_shape.radix; 0: the default */
+  uint32_t block_bytes;
 };
 
-/* Predicted time of one all-reduce of `bytes` by `algo`: the slower of the first and the last rank. */
-double tt_price_all_reduce(const struct tt_algo *algo, const struct tt_price *price, int nranks, uint64_t bytes);
+struct tt_table_row {
+  uint64_t up_to_bytes;
+  struct tt_choice choice;
+};
 
-/* Fills the table for all-reduce. settings->algo forces one algorithm, settings->segment_bytes the block.
- * Errors: tuttiInvalidArgument: TUTTI_ALGO names no algorithm (the sentence lists them), or one that is not
- * legal for this number of ranks (the sentence says why). */
-tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_price *price,
-                            int nranks);
+/* By collective: the first row whose up_to_bytes is not exceeded by the bytes of a share counts; the last row has
+ * UINT64_MAX. The same layout on all ranks: it is sent as it is. */
+struct tt_table {
+  struct tt_table_row rows[TT_COLLECTIVES][TT_TABLE_ROWS];
+};
+
+/* What is agreed of a communicator: it decides, with the call, what goes on the wire. */
+struct tt_tuning {
+  int32_t nranks;
+  const struct tt_groups *groups; /* may be NULL */
+  const struct tt_price *price;
+};
+
+/* The shape of a choice for rank `rank` (in the order of the wire), complete but for collective NO_COLLECTIVE rows. */
+struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank,
+                                int32_t root);
+
+/* Predicted time of one operation with `bytes` in a share: the slowest of a few ranks. */
+double tt_price_choice(const struct tt_choice *choice, const struct tt_tuning *tuning, uint64_t bytes);
+
+#define TT_CHOICES 32
+
+/* All legal choices for a collective, or the forced one (choice.c). Errors: as tt_table_make. */
+tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
+                              const struct tt_tuning *tuning);
+
+/* Fills the table for all collectives. settings->algo forces algorithms: a list, separated by ';', of
+ * [COLLECTIVE:]NAME[+MIDDLE], all_reduce where no collective is named; settings->radix the radix of those that
+ * have one, settings->segment_bytes the block; settings->deterministic leaves only the tree of binary blocks. Errors:
+ * tuttiInvalidArgument: TUTTI_ALGO names no collective or algorithm (the sentence lists them), or one that is not legal
+ * for this number of ranks or where the bits are to be deterministic (the sentence says why). */
+tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
+                            const struct tt_tuning *tuning);
 
 /* Checks a table that came from another rank. 1 if it can be used. */
 int tt_table_valid(const struct tt_table *table);
 
-/* The row for a vector of `bytes`. */
-static inline int tt_table_row(const struct tt_table *table, uint64_t bytes)
+/* The choice for a share of `bytes`. */
+static inline const struct tt_choice *tt_table_choice(const struct tt_table *table, int collective, uint64_t bytes)
 {
-  int row = 0;
-  while (bytes > table->rows[row].up_to_bytes) row++;
-  return row;
+  const struct tt_table_row *row = table->rows[collective];
+  while (bytes > row->up_to_bytes) row++;
+  return &row->choice;
 }
 
 #endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages between pairs of ranks: sends and receives that do not wait for each other, but for those of one peer and
+ * direction, which go in order. A long message is cut into one stripe for each lane; both ends compute the same cuts. */
+#include <string.h>
+
+#include "exec/internal.h"
+
+#define STRIPE_BYTES 262144 /* longer messages use more lanes */
+
+/* A part of a message, on one lane. */
+struct stripe {
+  struct stripe *next; /* on the same link, in the same direction */
+  struct tt_link *link;
+  char *data;
+  size_t len, done;
+  int sends, begun;
+  int32_t peer, lane;
+  struct tt_call call; /* of the message; travels with it */
+  struct tt_head head;
+};
+
+struct pairs {
+  struct stripe *stripes;
+  int room, n, left, opening;
+  struct stripe **first, **last; /* queues by (lane, peer, direction); `first` is what is under way */
+  int32_t *used;                 /* numbers of the queues that are not empty */
+  int nused;
+  size_t nqueues;
+  char empty[2];                 /* what a message of 0 bytes carries */
+};
+
+void tt_pairs_destroy(struct pairs *pairs)
+{
+  if (!pairs) return;
+  tt_free(pairs->stripes);
+  tt_free(pairs->first);
+  tt_free(pairs->last);
+  tt_free(pairs->used);
+  tt_free(pairs);
+}
+
+static tuttiResult_t no_memory(int n)
+{
+  return tt_fail(tuttiSystemError, "out of memory for %d messages", n);
+}
+
+/* The arrays that depend on ranks and lanes only. */
+static struct pairs *pairs_get(struct tt_run *run)
+{
+  if (run->pairs) return run->pairs;
+  struct pairs *pairs = tt_alloc(1, sizeof *pairs);
+  if (!pairs) return NULL;
+  pairs->nqueues = (size_t)run->exec->nranks * (size_t)run->exec->lanes * 2;
+  pairs->first = tt_alloc(pairs->nqueues, sizeof *pairs->first);
+  pairs->last = tt_alloc(pairs->nqueues, sizeof *pairs->last);
+  pairs->used = tt_alloc(pairs->nqueues, sizeof *pairs->used);
+  if (!pairs->first || !pairs->last || !pairs->used) {
+    tt_pairs_destroy(pairs);
+    return NULL;
+  }
+  run->pairs = pairs;
+  return pairs;
+}
+
+/* Lanes of a message, the same at both ends. */
+static int lanes_of(const struct tt_run *run, size_t bytes)
+{
+  size_t lanes = bytes / STRIPE_BYTES + 1;
+  return lanes < (size_t)run->exec->lanes ? (int)lanes : run->exec->lanes;
+}
+
+static void queue_add(struct tt_run *run, struct stripe *stripe)
+{
+  struct pairs *pairs = run->pairs;
+  size_t q = ((size_t)stripe->lane * (size_t)run->exec->nranks + (size_t)stripe->peer) * 2 + (size_t)stripe->sends;
+  if (pairs->first[q]) pairs->last[q]->next = stripe;
+  else {
+    pairs->first[q] = stripe;
+    pairs->used[pairs->nused++] = (int32_t)q;
+  }
+  pairs->last[q] = stripe;
+}
+
+static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
+{
+  struct pairs *pairs = run->pairs;
+  int lanes = lanes_of(run, transfer->bytes);
+  size_t each = (transfer->bytes / (size_t)lanes + 63) & ~(size_t)63;
+  struct tt_call call = {
+      .op = transfer->number, .count = transfer->bytes, .collective = TT_PAIRS, .type = tuttiUint8, .root = -1};
+  for (int lane = 0; lane < lanes; lane++) {
+    size_t start = each * (size_t)lane, len = transfer->bytes - start;
+    struct stripe *stripe = &pairs->stripes[pairs->n++];
+    if (lane < lanes - 1) len = each;
+    *stripe = (struct stripe){.data = (char *)transfer->data + start, .len = len, .call = call, .lane = lane,
+                              .sends = transfer->sends, .peer = transfer->peer};
+    if (!transfer->bytes) {
+      stripe->data = &pairs->empty[transfer->sends];
+      stripe->len = 1;
+    }
+    stripe->head = (struct tt_head){tt_call_word(&stripe->call), stripe->len, &stripe->call};
+    queue_add(run, stripe);
+  }
+}
+
+tuttiResult_t tt_run_start_pairs(struct tt_run *run, const struct tt_transfer *transfers, int n,
+                                 const struct tt_call *call)
+{
+  struct pairs *pairs = pairs_get(run);
+  int stripes = 0;
+  if (!pairs) return no_memory(n);
+  for (int i = 0; i < n; i++) stripes += lanes_of(run, transfers[i].bytes);
+  if (stripes > pairs->room) {
+    tt_free(pairs->stripes);
+    pairs->room = 0;
+    pairs->stripes = tt_alloc((size_t)stripes, sizeof *pairs->stripes);
+    if (!pairs->stripes) return no_memory(n);
+    pairs->room = stripes;
+  }
+  memset(pairs->first, 0, pairs->nqueues * sizeof *pairs->first);
+  pairs->n = pairs->nused = 0;
+  for (int i = 0; i < n; i++) transfer_cut(run, &transfers[i]);
+  pairs->left = pairs->n;
+  pairs->opening = 1;
+  run->pairs_call = *call;
+  run->broken = NULL;
+  run->state = RUN_PAIRS;
+  return tuttiSuccess;
+}
+
+/* Every stripe has its link; a rank's link to itself is open at once. */
+static tuttiResult_t pairs_open(struct tt_run *run)
+{
+  struct pairs *pairs = run->pairs;
+  tuttiResult_t worst = tuttiSuccess;
+  for (int i = 0; i < pairs->n; i++) {
+    struct stripe *stripe = &pairs->stripes[i];
+    if (stripe->link) continue;
+    tuttiResult_t result = tt_exec_link(run->exec, stripe->peer, stripe->lane, &stripe->link);
+    if (result == tuttiInProgress) worst = result;
+    else if (result != tuttiSuccess)
+      return tt_watch_fail(run->exec->watch, result, stripe->peer, run->pairs_call.op, tt_last_sentence());
+  }
+  return worst;
+}
+
+/* Bytes moved, or as a link function. Memory that the CPU cannot touch is refused by the caller. */
+static ssize_t stripe_move(struct stripe *stripe)
+{
+  const struct tt_link_ops *ops = stripe->link->ops;
+  if (!stripe->begun) {
+    if (stripe->sends) ops->send_begin(stripe->link, &stripe->head);
+    else ops->recv_begin(stripe->link, &stripe->head);
+    stripe->begun = 1;
+  }
+  char *at = stripe->data + stripe->done;
+  size_t left = stripe->len - stripe->done;
+  return stripe->sends ? ops->send(stripe->link, at, left) : ops->recv(stripe->link, at, left);
+}
+
+static tuttiResult_t stripe_failed(struct tt_run *run, struct stripe *stripe, ssize_t code)
+{
+  struct tt_link *link = stripe->link;
+  if (code == TT_LINK_MISMATCH) {
+    const struct tt_call *theirs = link->seen_call.op ? &link->seen_call : NULL;
+    return tt_watch_mismatch(run->exec->watch, &stripe->call, link->peer, link->seen_word, theirs);
+  }
+  run->broken = link;
+  run->suspect_op = run->pairs_call.op;
+  run->state = RUN_SUSPECT;
+  return tuttiInProgress;
+}
+
+/* Moves what is first in a queue. 1: the queue is empty now. */
+static int queue_move(struct tt_run *run, int32_t q, int *moved, tuttiResult_t *result)
+{
+  struct pairs *pairs = run->pairs;
+  while (pairs->first[q]) {
+    struct stripe *stripe = pairs->first[q];
+    ssize_t n = stripe_move(stripe);
+    if (n < 0) {
+      *result = stripe_failed(run, stripe, n);
+      return 0;
+    }
+    if (n == 0) return 0;
+    *moved = 1;
+    stripe->done += (size_t)n;
+    if (stripe->done < stripe->len) return 0;
+    pairs->first[q] = stripe->next;
+    pairs->left--;
+  }
+  return 1;
+}
+
+tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
+{
+  struct pairs *pairs = run->pairs;
+  if (pairs->opening) {
+    tuttiResult_t result = pairs_open(run);
+    if (result != tuttiSuccess) return result;
+    pairs->opening = 0;
+    *moved = 1;
+  }
+  for (int i = 0; i < pairs->nused;) {
+    tuttiResult_t result = tuttiSuccess;
+    if (queue_move(run, pairs->used[i], moved, &result)) {
+      pairs->used[i] = pairs->used[--pairs->nused];
+      continue;
+    }
+    if (result != tuttiSuccess) return result;
+    i++;
+  }
+  if (pairs->nused) return tuttiInProgress;
+  run->state = RUN_IDLE;
+  return tuttiSuccess;
+}
