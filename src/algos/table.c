@@ -8,7 +8,13 @@
 
 const struct tt_algo tt_algos[] = {
     {"ring", TT_ALL_REDUCE, FAMILY(ring)},
-    {"recursive_doubling", TT_ALL_REDUCE, FAMILY(doubling), .radix = 2},
+    {"recursive_doubling", TT_ALL_REDUCE, FAMILY(multiplying), .radix = 2},
+    {"recursive_multiplying", TT_ALL_REDUCE, FAMILY(multiplying), .has_radix = 1},
+    {"one_shot", TT_ALL_REDUCE, FAMILY(multiplying), .radix = TT_RADIX_RANKS},
+    {"halving_doubling", TT_ALL_REDUCE, FAMILY(halving)},
+    {"binary_blocks", TT_ALL_REDUCE, FAMILY(binary), .is_butterfly = 1},
+    {"binary_blocks_whole", TT_ALL_REDUCE, .generate = tt_binary_whole_generate, .claim = tt_binary_whole_claim,
+     .blocks = tt_multiplying_blocks, .is_butterfly = 1},
 };
 
 const int tt_algo_count = sizeof tt_algos / sizeof tt_algos[0];
