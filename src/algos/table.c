@@ -6,6 +6,10 @@
 /* What the functions of a family are called. */
 #define FAMILY(name) .generate = tt_##name##_generate, .claim = tt_##name##_claim, .blocks = tt_##name##_blocks
 
+/* Of several members of a family, made for the same number of blocks. */
+#define MEMBER(name, family) \
+  .generate = tt_##name##_generate, .claim = tt_##name##_claim, .blocks = tt_##family##_blocks
+
 const struct tt_algo tt_algos[] = {
     {"ring", TT_ALL_REDUCE, FAMILY(ring)},
     {"recursive_doubling", TT_ALL_REDUCE, FAMILY(multiplying), .radix = 2},
@@ -15,6 +19,18 @@ const struct tt_algo tt_algos[] = {
     {"binary_blocks", TT_ALL_REDUCE, FAMILY(binary), .is_butterfly = 1},
     {"binary_blocks_whole", TT_ALL_REDUCE, .generate = tt_binary_whole_generate, .claim = tt_binary_whole_claim,
      .blocks = tt_multiplying_blocks, .is_butterfly = 1},
+    {"ring", TT_REDUCE_SCATTER, MEMBER(ring_scatter, ring)},
+    {"ring", TT_ALL_GATHER, MEMBER(ring_gather, ring)},
+    {"chain", TT_BROADCAST, MEMBER(chain_broadcast, chain)},
+    {"chain", TT_REDUCE, MEMBER(chain_reduce, chain)},
+    {"scatter_allgather", TT_BROADCAST, FAMILY(scatter_allgather)},
+    {"reduce_scatter_gather", TT_REDUCE, MEMBER(ring_reduce, ring)},
+    {"binomial", TT_SCATTER, MEMBER(binomial_scatter, scatter_gather)},
+    {"direct", TT_SCATTER, MEMBER(direct_scatter, scatter_gather)},
+    {"binomial", TT_GATHER, MEMBER(binomial_gather, scatter_gather)},
+    {"direct", TT_GATHER, MEMBER(direct_gather, scatter_gather)},
+    {"direct", TT_ALL_TO_ALL, MEMBER(direct_all_to_all, all_to_all)},
+    {"bruck", TT_ALL_TO_ALL, MEMBER(bruck, all_to_all)},
 };
 
 const int tt_algo_count = sizeof tt_algos / sizeof tt_algos[0];

@@ -24,4 +24,37 @@ int32_t tt_binary_blocks(const struct tt_shape *shape);
 void tt_binary_whole_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
 void tt_binary_whole_claim(const struct tt_shape *shape, struct tt_cost *cost);
 
+void tt_ring_scatter_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_ring_scatter_claim(const struct tt_shape *shape, struct tt_cost *cost);
+void tt_ring_gather_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_ring_gather_claim(const struct tt_shape *shape, struct tt_cost *cost);
+void tt_ring_reduce_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_ring_reduce_claim(const struct tt_shape *shape, struct tt_cost *cost);
+
+void tt_chain_broadcast_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_chain_broadcast_claim(const struct tt_shape *shape, struct tt_cost *cost);
+void tt_chain_reduce_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_chain_reduce_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_chain_blocks(const struct tt_shape *shape);
+
+void tt_scatter_allgather_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_scatter_allgather_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_scatter_allgather_blocks(const struct tt_shape *shape);
+
+void tt_binomial_scatter_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_binomial_scatter_claim(const struct tt_shape *shape, struct tt_cost *cost);
+void tt_direct_scatter_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_direct_scatter_claim(const struct tt_shape *shape, struct tt_cost *cost);
+void tt_binomial_gather_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_binomial_gather_claim(const struct tt_shape *shape, struct tt_cost *cost);
+void tt_direct_gather_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_direct_gather_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_scatter_gather_blocks(const struct tt_shape *shape);
+
+void tt_direct_all_to_all_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_direct_all_to_all_claim(const struct tt_shape *shape, struct tt_cost *cost);
+void tt_bruck_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_bruck_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_all_to_all_blocks(const struct tt_shape *shape);
+
 #endif
