@@ -26,10 +26,17 @@ static char *share_look(const struct tt_run *run, const struct strand *strand, s
   return base + share * run->share_bytes + strand->start * run->element + at;
 }
 
+/* Where shares are one block, what travels in one message is put together and taken apart in scratch: no gaps then. */
+static size_t slot_stride(const struct tt_run *run, const struct strand *strand)
+{
+  int is_full = run->plan->nshares > 1 && run->plan->schedule.shape.nblocks == 1;
+  return is_full ? strand->count * run->element : run->slot_bytes;
+}
+
 char *tt_span_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand, size_t done,
                    size_t *n)
 {
-  if (operand.place == TT_SCRATCH) return strand->scratch + (size_t)operand.at * run->slot_bytes + done;
+  if (operand.place == TT_SCRATCH) return strand->scratch + (size_t)operand.at * slot_stride(run, strand) + done;
   return share_look(run, strand, operand, done, n);
 }
 

@@ -20,8 +20,9 @@
  *   all-to-all       all: share r is       all: share r comes    never are
  *                    for rank r            from rank r
  * SCRATCH holds numbered slots, each as large as the largest block; a span of several blocks
- * lies in consecutive slots, packed without gaps, from the start of its first slot. MESSAGE is
- * what arrives next from a rank.
+ * lies in consecutive slots, packed without gaps, from the start of its first slot: what was written as one span is
+ * read from there only. Where each rank has a share and that is one block, slots follow one another without gaps, so
+ * spans may be put together from others and taken apart. MESSAGE is what arrives next from a rank.
  *
  * A span of blocks [first, first + nblocks) may go over the end: it goes on at block 0. Where a
  * step names another block than `first` in IN or OUT, or another one at the two ends of a
