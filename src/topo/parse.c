@@ -74,8 +74,9 @@ static void next(struct reader *r)
     r->failed = tt_fail(tuttiInvalidArgument, "%.*s cannot be read: %s", NAME_SHOWN, r->name, strerror(errno));
   int stands_alone = c == '\n' || c == ',';
   while (c != EOF && n + 1 < TOKEN_BYTES) {
-    is_text &= stands_alone || (c >= ' ' && c != 0x7f);
-    r->token[n++] = stands_alone || is_text ? (char)c : '?';
+    int is_fine = stands_alone || (c >= ' ' && c != 0x7f);
+    r->token[n++] = is_fine ? (char)c : '?';
+    is_text &= is_fine;
     if (stands_alone) break;
     c = character(r);
     if (c == EOF || isspace(c) || c == ',') break;
