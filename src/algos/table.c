@@ -31,6 +31,9 @@ const struct tt_algo tt_algos[] = {
     {"direct", TT_GATHER, MEMBER(direct_gather, scatter_gather)},
     {"direct", TT_ALL_TO_ALL, MEMBER(direct_all_to_all, all_to_all)},
     {"bruck", TT_ALL_TO_ALL, MEMBER(bruck, all_to_all)},
+    {"hierarchical", TT_ALL_REDUCE, FAMILY(hierarchical), .has_radix = 1, .has_middle = 1,
+     .illegal = tt_hierarchical_illegal},
+    {"hierarchical_shards", TT_ALL_REDUCE, FAMILY(shards), .has_middle = 1, .illegal = tt_hierarchical_illegal},
 };
 
 const int tt_algo_count = sizeof tt_algos / sizeof tt_algos[0];

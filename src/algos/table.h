@@ -57,4 +57,12 @@ void tt_bruck_generate(struct tt_schedule *schedule, const struct tt_shape *shap
 void tt_bruck_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_all_to_all_blocks(const struct tt_shape *shape);
 
+void tt_hierarchical_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_hierarchical_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_hierarchical_blocks(const struct tt_shape *shape);
+const char *tt_hierarchical_illegal(const struct tt_shape *shape);
+void tt_shards_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_shards_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_shards_blocks(const struct tt_shape *shape);
+
 #endif
