@@ -65,4 +65,21 @@ void tt_shards_generate(struct tt_schedule *schedule, const struct tt_shape *sha
 void tt_shards_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_shards_blocks(const struct tt_shape *shape);
 
+void tt_knomial_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_knomial_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_knomial_blocks(const struct tt_shape *shape);
+const char *tt_knomial_illegal(const struct tt_shape *shape);
+
+void tt_double_tree_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_double_tree_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_double_tree_blocks(const struct tt_shape *shape);
+
+void tt_circulant_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_circulant_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_circulant_blocks(const struct tt_shape *shape);
+
+void tt_direct_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
+void tt_direct_claim(const struct tt_shape *shape, struct tt_cost *cost);
+int32_t tt_direct_blocks(const struct tt_shape *shape);
+
 #endif
