@@ -8,8 +8,8 @@
  *   bruck   the share for the rank j behind goes there by way of the ranks at the sums of the bits of j, from the
  *           lowest one on: in round k = 1, 2, 4, .. all shares with bit k in j go k ranks on in one message. That is
  *           ceil(log2 P) messages, m(k) n elements each, m(k) of 1 .. P - 1 having bit k (P / 2 for powers of two);
- *           scratch 2 max m(k) n, less where rounds need no packing or unpacking; ceil(log2 P) rounds, one less if
- *           no share has the two highest bits (P <= 3/2 2^floor(log2 (P - 1))).
+ *           scratch 2 max m(k) n, less where rounds need no packing or unpacking; no share goes more than
+ *           floor(log2 P) ways, which is the number of rounds.
  * A share on its way waits in OUT, where the share will be that ends there: from the rank j before. A message is packed
  * in scratch, shares with higher j first: then those that follow one another do so in OUT as well. Bruck is made for
  * shares of one block; with more each share is a message of its own. Any P, any n; IN and OUT are apart. */
