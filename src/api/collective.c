@@ -1,33 +1,92 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The collectives: arguments checked, then run now, collected in the group, or queued on the stream. */
 #include <stdint.h>
+#include <string.h>
 
 #include "api/check.h"
 
-static tuttiResult_t buffers_check(const void *sendbuff, const void *recvbuff, size_t count, size_t element)
+/* What a public function was called with. */
+struct asked {
+  const void *send;
+  void *recv;
+  size_t count;
+  int collective, type, op, root; /* op -1: none; root -1: none */
+};
+
+/* Shares that a buffer of this rank has: 0: it is not looked at. */
+static size_t shares_of(const struct tuttiComm *comm, const struct asked *asked, int cover)
 {
-  if (count == 0) return tuttiSuccess;
-  if (!sendbuff) return tt_null("sendbuff");
-  if (!recvbuff) return tt_null("recvbuff");
-  if (count > SIZE_MAX / 2 / element)
-    return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", count,
-                   element);
-  uintptr_t in = (uintptr_t)sendbuff, out = (uintptr_t)recvbuff, len = count * element;
-  if (in != out && in < out + len && out < in + len)
-    return tt_fail(tuttiInvalidArgument,
-                   "recvbuff %p overlaps sendbuff %p (%zu bytes each): pass the same pointer for in place, "
-                   "or separate buffers",
-                   recvbuff, sendbuff, (size_t)len);
-  return tuttiSuccess;
+  const struct tt_kind *kind = &tt_kinds[asked->collective];
+  int is_there = cover == TT_COVER_ALL || cover == TT_COVER_OWN || comm->rank == asked->root;
+  if (!is_there) return 0;
+  return kind->is_shared && cover != TT_COVER_OWN ? (size_t)comm->nranks : 1;
 }
 
-static tuttiResult_t operation_check(int type, int op)
+/* Where in place begins, in a buffer of all shares next to one of the own share. */
+static uintptr_t own_share(const struct tuttiComm *comm, const struct asked *asked, uintptr_t buffer, size_t shares,
+                           size_t len)
 {
-  if (type < 0 || type >= tuttiNumTypes)
-    return tt_fail(tuttiInvalidArgument, "type is %d: it must be a tuttiDataType_t from 0 to %d", type,
-                   tuttiNumTypes - 1);
-  if (op < 0 || op >= tuttiNumOps)
-    return tt_fail(tuttiInvalidArgument, "op is %d: it must be a tuttiRedOp_t from 0 to %d", op, tuttiNumOps - 1);
+  int moves = tt_kinds[asked->collective].is_shared && shares > 1;
+  return buffer + (moves ? (size_t)comm->rank * len : 0);
+}
+
+static tuttiResult_t overlap_check(const struct tuttiComm *comm, const struct asked *asked, size_t len)
+{
+  const struct tt_kind *kind = &tt_kinds[asked->collective];
+  size_t ins = shares_of(comm, asked, kind->in), outs = shares_of(comm, asked, kind->out);
+  uintptr_t in = (uintptr_t)asked->send, out = (uintptr_t)asked->recv;
+  if (!ins || !outs || in >= out + outs * len || out >= in + ins * len) return tuttiSuccess;
+  int whole = ins == outs; /* both are whole, or both are one share */
+  if (whole ? in == out : own_share(comm, asked, in, ins, len) == own_share(comm, asked, out, outs, len))
+    return tuttiSuccess;
+  const char *where = whole ? "the same pointer"
+                      : ins > 1 ? "recvbuff = sendbuff + rank * count" : "sendbuff = recvbuff + rank * count";
+  return tt_fail(tuttiInvalidArgument,
+                 "recvbuff %p (%zu bytes) overlaps sendbuff %p (%zu bytes): pass %s for in place, or separate buffers",
+                 asked->recv, outs * len, asked->send, ins * len, where);
+}
+
+static tuttiResult_t buffers_check(const struct tuttiComm *comm, const struct asked *asked)
+{
+  const struct tt_kind *kind = &tt_kinds[asked->collective];
+  size_t element = tt_type_size(asked->type), shares = kind->is_shared ? (size_t)comm->nranks : 1;
+  if (asked->count == 0) return tuttiSuccess;
+  if (asked->count > SIZE_MAX / 2 / element / shares)
+    return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", asked->count,
+                   element);
+  if (shares_of(comm, asked, kind->in) && !asked->send) return tt_null("sendbuff");
+  if (shares_of(comm, asked, kind->out) && !asked->recv) return tt_null("recvbuff");
+  return overlap_check(comm, asked, asked->count * element);
+}
+
+static tuttiResult_t type_check(int type)
+{
+  if (type >= 0 && type < tuttiNumTypes) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "type is %d: it must be a tuttiDataType_t from 0 to %d", type,
+                 tuttiNumTypes - 1);
+}
+
+static tuttiResult_t root_check(const struct tuttiComm *comm, const struct asked *asked)
+{
+  if (!tt_kinds[asked->collective].has_root || (asked->root >= 0 && asked->root < comm->nranks)) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "root is %d: it must be from 0 to nranks - 1 = %d", asked->root,
+                 comm->nranks - 1);
+}
+
+/* Sets what the operation is to the binding. */
+static tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked *asked, struct tt_binding *binding)
+{
+  if (!tt_kinds[asked->collective].reduces) return tuttiSuccess;
+  binding->call.redop = (uint8_t)asked->op;
+  if (asked->op >= 0 && asked->op < tuttiNumOps) return tuttiSuccess;
+  const struct tt_redop *redop = tt_redop_get(comm, (tuttiRedOp_t)asked->op);
+  if (!redop) return tuttiInvalidArgument;
+  if (redop->type != asked->type)
+    return tt_fail(tuttiInvalidArgument, "op %d was made for %s, but type is %s: make one for that", asked->op,
+                   tt_type_name(redop->type), tt_type_name(asked->type));
+  binding->call.redop = TT_PREMUL_SUM;
+  binding->scalar = redop->scalar;
+  binding->scalar_at = redop->at;
   return tuttiSuccess;
 }
 
@@ -52,24 +111,176 @@ static tuttiResult_t queue(struct tuttiComm *comm, struct tuttiStream *stream, c
   return result;
 }
 
-static tuttiResult_t dispatch(struct tuttiComm *comm, struct tuttiStream *stream, struct tt_binding *binding)
+static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, const struct asked *asked)
 {
-  if (!stream && !tt_group_active()) return tt_comm_run(comm, binding);
-  return queue(comm, stream, binding);
+  struct tt_binding binding = {.call = {.count = asked->count,
+                                        .collective = (uint8_t)asked->collective,
+                                        .type = (uint8_t)asked->type,
+                                        .root = asked->root},
+                               .in = asked->send,
+                               .out = asked->recv};
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess) result = type_check(asked->type);
+  if (result == tuttiSuccess) result = root_check(comm, asked);
+  if (result == tuttiSuccess) result = redop_bind(comm, asked, &binding);
+  if (result == tuttiSuccess) result = buffers_check(comm, asked);
+  if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
+  if (result != tuttiSuccess) return tt_group_refuse(result);
+  if (!shares_of(comm, asked, tt_kinds[asked->collective].in)) binding.in = NULL;
+  if (!shares_of(comm, asked, tt_kinds[asked->collective].out)) binding.out = NULL;
+  result = !stream && !tt_group_active() ? tt_comm_run(comm, &binding) : queue(comm, stream, &binding);
+  return result == tuttiSuccess ? result : tt_group_refuse(result);
 }
 
 tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
                              tuttiComm_t comm, tuttiStream_t stream)
 {
+  const struct asked asked = {sendbuff, recvbuff, count, TT_ALL_REDUCE, (int)type, (int)op, -1};
+  return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
+                          int root, tuttiComm_t comm, tuttiStream_t stream)
+{
+  const struct asked asked = {sendbuff, recvbuff, count, TT_REDUCE, (int)type, (int)op, root};
+  return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiBroadcast(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
+                             tuttiComm_t comm, tuttiStream_t stream)
+{
+  const struct asked asked = {sendbuff, recvbuff, count, TT_BROADCAST, (int)type, -1, root};
+  return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiBcast(void *buff, size_t count, tuttiDataType_t type, int root, tuttiComm_t comm,
+                         tuttiStream_t stream)
+{
+  return tuttiBroadcast(buff, buff, count, type, root, comm, stream);
+}
+
+tuttiResult_t tuttiReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, tuttiDataType_t type,
+                                 tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream)
+{
+  const struct asked asked = {sendbuff, recvbuff, recvcount, TT_REDUCE_SCATTER, (int)type, (int)op, -1};
+  return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, tuttiDataType_t type,
+                             tuttiComm_t comm, tuttiStream_t stream)
+{
+  const struct asked asked = {sendbuff, recvbuff, sendcount, TT_ALL_GATHER, (int)type, -1, -1};
+  return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiAlltoAll(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiComm_t comm,
+                            tuttiStream_t stream)
+{
+  const struct asked asked = {sendbuff, recvbuff, count, TT_ALL_TO_ALL, (int)type, -1, -1};
+  return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiGather(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
+                          tuttiComm_t comm, tuttiStream_t stream)
+{
+  const struct asked asked = {sendbuff, recvbuff, count, TT_GATHER, (int)type, -1, root};
+  return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
+                           tuttiComm_t comm, tuttiStream_t stream)
+{
+  const struct asked asked = {sendbuff, recvbuff, count, TT_SCATTER, (int)type, -1, root};
+  return call(comm, stream, &asked);
+}
+
+/* ---- messages between pairs ---- */
+
+static tuttiResult_t transfer_check(const struct tuttiComm *comm, const void *buffer, const char *name, size_t count,
+                                    int type)
+{
   tuttiResult_t result = tt_comm_ready_check(comm);
-  if (result == tuttiSuccess) result = operation_check((int)type, (int)op);
-  if (result == tuttiSuccess) result = buffers_check(sendbuff, recvbuff, count, tt_type_size((int)type));
+  if (result == tuttiSuccess) result = type_check(type);
+  if (result != tuttiSuccess || !count) return result;
+  if (!buffer) return tt_null(name);
+  if (count > SIZE_MAX / 2 / tt_type_size(type))
+    return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", count,
+                   tt_type_size(type));
+  return tuttiSuccess;
+}
+
+static tuttiResult_t transfer_add(struct tuttiComm *comm, struct tuttiStream *stream,
+                                  const struct tt_transfer *transfer)
+{
+  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
+  tuttiResult_t result = tt_comm_health(comm);
+  if (result == tuttiSuccess) result = tt_group_add_transfer(comm, stream, transfer);
+  tt_comm_exit(comm);
+  return result;
+}
+
+/* A call outside of groups is a group of its own. */
+static tuttiResult_t transfer_call(struct tuttiComm *comm, struct tuttiStream *stream,
+                                   const struct tt_transfer *transfer)
+{
+  tuttiResult_t result = tuttiSuccess;
+  if (transfer->peer < 0 || transfer->peer >= comm->nranks)
+    result = tt_fail(tuttiInvalidArgument, "peer is %d: it must be from 0 to nranks - 1 = %d", transfer->peer,
+                     comm->nranks - 1);
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
-  if (result != tuttiSuccess) return tt_group_refuse(result);
-  struct tt_binding binding = {
-      .call = {.count = count, .collective = TT_ALL_REDUCE, .type = (uint8_t)type, .redop = (uint8_t)op, .root = -1},
-      .in = sendbuff,
-      .out = recvbuff};
-  result = dispatch(comm, stream, &binding);
+  if (result != tuttiSuccess) return result;
+  tt_group_start();
+  result = transfer_add(comm, stream, transfer);
+  if (result != tuttiSuccess) tt_group_refuse(result);
+  tuttiResult_t ended = tt_group_end();
+  return result == tuttiSuccess ? ended : result;
+}
+
+tuttiResult_t tuttiSend(const void *sendbuff, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
+                        tuttiStream_t stream)
+{
+  tuttiResult_t result = transfer_check(comm, sendbuff, "sendbuff", count, (int)type);
+  if (result == tuttiSuccess) {
+    const struct tt_transfer transfer = {
+        .peer = peer, .sends = 1, .data = (void *)(uintptr_t)sendbuff, .bytes = count * tt_type_size((int)type)};
+    result = transfer_call(comm, stream, &transfer);
+  }
   return result == tuttiSuccess ? result : tt_group_refuse(result);
+}
+
+tuttiResult_t tuttiRecv(void *recvbuff, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
+                        tuttiStream_t stream)
+{
+  tuttiResult_t result = transfer_check(comm, recvbuff, "recvbuff", count, (int)type);
+  if (result == tuttiSuccess) {
+    const struct tt_transfer transfer = {
+        .peer = peer, .sends = 0, .data = recvbuff, .bytes = count * tt_type_size((int)type)};
+    result = transfer_call(comm, stream, &transfer);
+  }
+  return result == tuttiSuccess ? result : tt_group_refuse(result);
+}
+
+/* ---- operations with a scalar ---- */
+
+tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t *op, void *scalar, tuttiDataType_t type,
+                                        tuttiScalarResidence_t residence, tuttiComm_t comm)
+{
+  if (!op) return tt_null("op");
+  if (!scalar) return tt_null("scalar");
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess) result = type_check((int)type);
+  if (result != tuttiSuccess) return result;
+  struct tt_redop redop = {.type = (int)type};
+  if (residence == tuttiScalarHostImmediate) memcpy(&redop.scalar, scalar, tt_type_size((int)type));
+  else if (residence == tuttiScalarDevice) redop.at = scalar;
+  else
+    return tt_fail(tuttiInvalidArgument, "residence is %d: it must be tuttiScalarDevice (0) or "
+                   "tuttiScalarHostImmediate (1)", (int)residence);
+  return tt_redop_create(comm, &redop, op);
+}
+
+tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm)
+{
+  tuttiResult_t result = tt_comm_check(comm);
+  return result == tuttiSuccess ? tt_redop_destroy(comm, op) : result;
 }

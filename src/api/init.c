@@ -16,6 +16,8 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
     return tt_fail(tuttiInvalidArgument, "config.blocking is %d: set it to 0 or 1", config->blocking);
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && config->timeout_ms < 0)
     return tt_fail(tuttiInvalidArgument, "config.timeout_ms is %d: set it to 0 (never) or more", config->timeout_ms);
+  if (config->deterministic != TUTTI_CONFIG_UNDEF_INT && config->deterministic != 0 && config->deterministic != 1)
+    return tt_fail(tuttiInvalidArgument, "config.deterministic is %d: set it to 0 or 1", config->deterministic);
   if (config->name && strlen(config->name) > 63)
     return tt_fail(tuttiInvalidArgument, "config.name has %zu bytes: at most 63 are allowed", strlen(config->name));
   for (const char *at = config->name; at && *at; at++)

@@ -64,11 +64,21 @@ uint64_t tt_call_word(const struct tt_call *call)
 
 const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
 {
+  if (call->collective == TT_PAIRS) {
+    int n = snprintf(text, size, "Send/Recv #%llu (%llu bytes", (unsigned long long)call->op,
+                     (unsigned long long)call->count);
+    if (n > 0 && (size_t)n < size && call->root >= 0)
+      n += snprintf(text + n, size - (size_t)n, ", with rank %d", (int)call->root);
+    if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ")");
+    return text;
+  }
   const char *name =
       call->collective < TT_COLLECTIVES ? collective_names[call->collective] : "unknown call";
-  int n = snprintf(text, size, "%s #%llu (count %llu, %s, %s", name, (unsigned long long)call->op,
-                   (unsigned long long)call->count, tt_type_name(call->type),
-                   tt_redop_name(call->redop));
+  int reduces = call->collective == TT_ALL_REDUCE || call->collective == TT_REDUCE ||
+                call->collective == TT_REDUCE_SCATTER;
+  int n = snprintf(text, size, "%s #%llu (count %llu, %s%s%s", name, (unsigned long long)call->op,
+                   (unsigned long long)call->count, tt_type_name(call->type), reduces ? ", " : "",
+                   reduces ? tt_redop_name(call->redop) : "");
   if (n > 0 && (size_t)n < size && call->root >= 0)
     n += snprintf(text + n, size - (size_t)n, ", root %d", (int)call->root);
   if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ")");

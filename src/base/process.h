@@ -11,6 +11,7 @@
 #include "tutti.h"
 
 struct tt_process {
+  _Atomic uint32_t communicators; /* made so far */
   pthread_mutex_t mutex;     /* guards the slots below while they are made or freed */
   pthread_once_t once;
   _Atomic int installed;     /* the fork handler is */

@@ -6,6 +6,7 @@
 #define TT_COMM_H
 
 #include "exec/exec.h"
+#include "topo/topo.h"
 #include "tuner/tuner.h"
 
 enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_FINALIZED, TT_COMM_STILLBORN };
@@ -21,7 +22,8 @@ struct tt_op {
   struct tt_op *next_of_comm, *next_of_stream, *next_of_group;
   struct tuttiComm *comm;
   struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
-  struct tt_binding binding;
+  struct tt_binding binding;  /* TT_NO_COLLECTIVE: nothing is done, its turn is all that is waited for */
+  int transfer_room;          /* of binding.transfers, which belong to the op */
   int started;
   uint64_t since_ns; /* nothing moved since; 0: not known */
   tuttiResult_t result;
@@ -29,8 +31,18 @@ struct tt_op {
 };
 
 struct tt_plan_entry {
-  int32_t collective, algo, root;
+  int32_t root;
+  struct tt_choice choice; /* its algorithm is one of the collective */
   struct tt_plan *plan;
+};
+
+#define TT_COMM_REDOPS 4096 /* operations with a scalar that live at once */
+
+/* An operation made by tuttiRedOpCreatePreMulSum. */
+struct tt_redop {
+  int used, type;
+  uint64_t scalar;  /* bits of one element */
+  const void *at;   /* where it is read each time; NULL: scalar */
 };
 
 struct tuttiComm {
@@ -64,8 +76,15 @@ struct tuttiComm {
   struct tt_exec *exec;
   struct tt_run *run;
   struct tt_table table;
+  struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
+  int32_t position;                  /* of this rank in that order */
   struct tt_plan_entry plans[TT_COMM_PLANS];
   int nplans;
+
+  uint32_t serial;        /* of the process's communicators; part of its operations' numbers */
+  struct tt_redop *redops;
+  int nredops;            /* used ones are below */
+  uint64_t *sent, *received; /* messages to and from each rank */
 
   uint64_t last_op;            /* number of the newest collective */
   struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
@@ -92,12 +111,13 @@ void tt_creation_destroy(struct tt_creation *creation);
 
 /* ---- op.c ---- */
 
-/* Runs an all-reduce now, on the calling thread, after what is queued. */
+/* Runs a collective now, on the calling thread, after what is queued. */
 tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding);
 
 /* A fresh op for the communicator, from its spares; NULL if out of memory. */
 struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
 void tt_op_give(struct tt_op *op);
+void tt_op_free(struct tt_op *op);
 /* Frees the struct itself with its last reference; all it had is freed already. */
 void tt_comm_drop(struct tuttiComm *comm);
 
@@ -129,6 +149,10 @@ tuttiResult_t tt_group_end(void);
 /* A call inside the group was refused: the group will not run, and its end says why. Returns code. */
 tuttiResult_t tt_group_refuse(tuttiResult_t code);
 tuttiResult_t tt_group_add_op(struct tt_op *op);
+/* A send or receive; its number is set later. All of one communicator are carried out together after the group's collectives. Caller is inside
+ * the communicator and inside a group. */
+tuttiResult_t tt_group_add_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
+                                    const struct tt_transfer *transfer);
 /* The communicator is being created; *slot gets it when the group ends. later: that does not wait for it. */
 tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot, int later);
 
@@ -186,6 +210,13 @@ tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm);
 /* This rank cannot do its part, for the reason of the calling thread's last sentence: ends the communicator for all
  * ranks, so that nobody waits for it. op: number of the call, 0: none yet. Returns the code that counts. */
 tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64_t op);
+
+/* ---- redop.c ---- */
+
+/* Operations with a scalar; tuttiInvalidArgument if `op` is none of comm's. */
+tuttiResult_t tt_redop_create(struct tuttiComm *comm, const struct tt_redop *redop, tuttiRedOp_t *op);
+tuttiResult_t tt_redop_destroy(struct tuttiComm *comm, tuttiRedOp_t op);
+const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t op);
 
 /* ---- memory.c ---- */
 

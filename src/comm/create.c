@@ -12,6 +12,7 @@
 
 struct member_card {
   int32_t pid, pad;
+  struct tt_locality locality;
   uint8_t core_mask[TT_CORE_MASK_BYTES];
   uint64_t start, pid_namespace, host;
   char host_name[TT_HOST_NAME_BYTES];
@@ -66,6 +67,7 @@ static void member_fill(const struct tuttiComm *comm, struct member_card *card)
   memset(card, 0, sizeof *card);
   card->pid = getpid();
   tt_host_core_mask(card->core_mask);
+  if (tt_topo_here(&card->locality) != tuttiSuccess) card->locality = (struct tt_locality){-1, -1};
   card->start = tt_process_start(getpid());
   card->pid_namespace = tt_pid_namespace();
   card->host = tt_host_id(comm->settings.host_id);
@@ -118,6 +120,8 @@ static tuttiResult_t wanted_parse(struct tt_creation *creation, const char *list
 
 static tuttiResult_t config_apply(struct tuttiComm *comm, const tuttiConfig_t *config)
 {
+  int deterministic = comm->settings.deterministic; /* choices: config, 0, 1 */
+  comm->settings.deterministic = deterministic ? deterministic == 2 : config && config->deterministic == 1;
   if (!config) return tuttiSuccess;
   if (config->name) snprintf(comm->name, sizeof comm->name, "%s", config->name);
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))
@@ -145,8 +149,11 @@ static tuttiResult_t creation_start(struct tuttiComm *comm, const struct tt_comm
   creation->tables = tt_alloc(n, sizeof *creation->tables);
   comm->hosts = tt_alloc(n, sizeof *comm->hosts);
   comm->pids = tt_alloc(n, sizeof *comm->pids);
+  comm->sent = tt_alloc(n, sizeof *comm->sent);
+  comm->received = tt_alloc(n, sizeof *comm->received);
   comm->cards = tt_alloc(n * TT_COMM_TRANSPORTS, sizeof(struct transport_card));
-  if (!creation->members || !creation->tables || !comm->hosts || !comm->pids || !comm->cards)
+  if (!creation->members || !creation->tables || !comm->hosts || !comm->pids || !comm->cards ||
+      !comm->sent || !comm->received)
     return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
   doors_open(comm);
   struct tt_address local = {.len = 0};
@@ -191,6 +198,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   int asked = tt_log_wants(TT_LOG_INFO) || !tt_log_wants(TT_LOG_WARN); /* the default, WARN, has no news to tell */
   if (spec->rank == 0 && asked) tt_log(TT_LOG_VERSION, "Tutti %d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
   comm->magic = TT_COMM_MAGIC;
+  comm->serial = atomic_fetch_add(&tt_process.communicators, 1);
   atomic_store(&comm->refs, 1);
   comm->nranks = spec->nranks;
   comm->rank = spec->rank;
@@ -223,6 +231,24 @@ static void hosts_take(struct tuttiComm *comm)
   }
   for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
   comm->crowded = beside > cores;
+}
+
+/* Where the ranks are, and in which order they stand on the wire. */
+static tuttiResult_t arrange(struct tuttiComm *comm)
+{
+  struct tt_topology topology = {.nranks = 0};
+  struct tt_locality *localities = tt_alloc((size_t)comm->nranks, sizeof *localities);
+  if (!localities) return tt_fail(tuttiSystemError, "out of memory for the topology of %d ranks", comm->nranks);
+  for (int r = 0; r < comm->nranks; r++) localities[r] = comm->creation->members[r].locality;
+  tuttiResult_t result = comm->settings.topology[0]
+                             ? tt_topology_load(&topology, comm->settings.topology, comm->nranks)
+                             : tt_topology_make(&topology, comm->nranks, comm->hosts, localities);
+  tt_free(localities);
+  if (result == tuttiSuccess) result = tt_topology_arrange(&comm->arrangement, &topology, comm->settings.group_size);
+  tt_topology_destroy(&topology);
+  if (result != tuttiSuccess) return result;
+  while (comm->arrangement.order[comm->position] != comm->rank) comm->position++;
+  return tuttiSuccess;
 }
 
 /* Keys of this communicator only: the id's key may serve several, one after the other. */
@@ -273,7 +299,8 @@ static tuttiResult_t after_meeting(struct tuttiComm *comm)
   memset(cards, 0, sizeof cards);
   hosts_take(comm);
   pass_make(comm);
-  tuttiResult_t result = transports_create(comm, cards);
+  tuttiResult_t result = arrange(comm);
+  if (result == tuttiSuccess) result = transports_create(comm, cards);
   if (result != tuttiSuccess) return result;
   creation->stage = CARDING;
   return tt_rendezvous_gather(creation->rendezvous, cards, sizeof cards, comm->cards);
@@ -404,7 +431,8 @@ static tuttiResult_t after_watching(struct tuttiComm *comm)
   tuttiResult_t result = tt_exec_create(&comm->exec, &spec);
   if (result == tuttiSuccess) result = tt_run_create(&comm->run, comm->exec);
   struct tt_table table = {0};
-  if (result == tuttiSuccess) result = tt_table_make(&table, &comm->settings, price_find(comm), comm->nranks);
+  struct tt_tuning tuning = {comm->nranks, &comm->arrangement.groups, price_find(comm)};
+  if (result == tuttiSuccess) result = tt_table_make(&table, &comm->settings, &tuning);
   if (result != tuttiSuccess) return result;
   creation->stage = AGREEING;
   return tt_rendezvous_gather(creation->rendezvous, &table, sizeof table, creation->tables);

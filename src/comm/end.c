@@ -30,7 +30,7 @@ static void shell_leave(struct tuttiComm *comm)
   pthread_mutex_unlock(&tt_process.mutex);
   for (struct tt_op *op = comm->spare, *next; op; op = next) {
     next = op->next_of_comm;
-    tt_free(op);
+    tt_op_free(op);
   }
   tt_comm_drop(comm);
 }
@@ -50,6 +50,10 @@ static void comm_free(struct tuttiComm *comm)
   tt_watch_destroy(comm->watch);
   tt_door_close(comm->ip_door);
   tt_door_close(comm->local_door);
+  tt_arrangement_destroy(&comm->arrangement);
+  tt_free(comm->redops);
+  tt_free(comm->sent);
+  tt_free(comm->received);
   tt_free(comm->hosts);
   tt_free(comm->pids);
   tt_free(comm->cards);

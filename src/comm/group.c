@@ -3,6 +3,7 @@
 #include "comm/comm.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define MAX_INITS 1024 /* ranks that one thread may create in one group */
 
@@ -16,7 +17,9 @@ struct created {
 struct group {
   int depth;
   tuttiResult_t refused; /* first refusal inside, or failed creation; refused_sentence belongs to it */
-  struct tt_op *first, *last;
+  struct tt_op *first, *last;       /* collectives */
+  struct tt_op *before, *pairs, *after; /* messages, one op for each communicator; the turns of further streams before
+                                           and after them */
   struct created *created;
   int ncreated;
 };
@@ -55,6 +58,100 @@ tuttiResult_t tt_group_add_op(struct tt_op *op)
   else group.first = op;
   group.last = op;
   return tuttiSuccess;
+}
+
+/* ---- messages ---- */
+
+static struct tt_op *find_op(struct tt_op *first, const struct tuttiComm *comm)
+{
+  while (first && first->comm != comm) first = first->next_of_group;
+  return first;
+}
+
+static struct tt_op *add_op(struct tt_op **first, struct tuttiComm *comm, struct tuttiStream *stream, int collective)
+{
+  struct tt_binding binding = {.call = {.collective = (uint8_t)collective, .root = -1}};
+  struct tt_op *op = tt_op_take(comm, stream, &binding);
+  if (!op) return NULL;
+  op->next_of_group = *first;
+  *first = op;
+  return op;
+}
+
+/* Messages of several streams are one operation in the first one's; the others only wait for their turn and for it. */
+static int join_stream(struct tuttiComm *comm, struct tuttiStream *stream)
+{
+  struct tt_op *op = group.after;
+  while (op && (op->comm != comm || op->stream != stream)) op = op->next_of_group;
+  if (op) return 1;
+  return add_op(&group.before, comm, stream, TT_NO_COLLECTIVE) && add_op(&group.after, comm, stream, TT_NO_COLLECTIVE);
+}
+
+static int room_for_transfer(struct tt_op *op)
+{
+  struct tt_binding *binding = &op->binding;
+  if (binding->ntransfers < op->transfer_room) return 1;
+  int room = op->transfer_room ? 2 * op->transfer_room : 16;
+  struct tt_transfer *larger = tt_alloc((size_t)room, sizeof *larger);
+  if (!larger) return 0;
+  if (binding->ntransfers) memcpy(larger, binding->transfers, (size_t)binding->ntransfers * sizeof *larger);
+  tt_free(binding->transfers);
+  binding->transfers = larger;
+  op->transfer_room = room;
+  return 1;
+}
+
+tuttiResult_t tt_group_add_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
+                                    const struct tt_transfer *transfer)
+{
+  struct tt_op *op = find_op(group.pairs, comm);
+  if (!op) op = add_op(&group.pairs, comm, stream, TT_PAIRS);
+  if (!op || (op->stream != stream && !join_stream(comm, stream)) || !room_for_transfer(op))
+    return tt_fail(tuttiSystemError, "out of memory for a message");
+  op->binding.transfers[op->binding.ntransfers++] = *transfer;
+  return tuttiSuccess;
+}
+
+/* The n-th message of this rank to itself (sends: or from itself); NULL: there are fewer. */
+static const struct tt_transfer *own_transfer(const struct tt_op *op, int sends, int n)
+{
+  for (int i = 0; i < op->binding.ntransfers; i++) {
+    const struct tt_transfer *transfer = &op->binding.transfers[i];
+    if (transfer->peer == op->comm->rank && transfer->sends == sends && n-- == 0) return transfer;
+  }
+  return NULL;
+}
+
+/* What a rank sends to itself it must receive in the same group. */
+static tuttiResult_t own_check(const struct tt_op *op)
+{
+  for (int n = 0;; n++) {
+    const struct tt_transfer *send = own_transfer(op, 1, n), *recv = own_transfer(op, 0, n);
+    if (!send && !recv) return tuttiSuccess;
+    if (send && recv && send->bytes == recv->bytes) continue;
+    return tt_fail(tuttiInvalidUsage, "rank %d sends to itself %s message %d of the group: %s", op->comm->rank,
+                   send ? "in" : "nothing for", n + 1,
+                   send && recv ? "its receive has another size" : "call tuttiSend and tuttiRecv in one group");
+  }
+}
+
+static void chain(struct group *all, struct tt_op *first)
+{
+  for (struct tt_op *op = first, *next; op; op = next) {
+    next = op->next_of_group;
+    op->next_of_group = NULL;
+    if (all->last) all->last->next_of_group = op;
+    else all->first = op;
+    all->last = op;
+  }
+}
+
+/* All of the group's operations in one list. */
+static void ops_join(struct group *all)
+{
+  chain(all, all->before);
+  chain(all, all->pairs);
+  chain(all, all->after);
 }
 
 tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot, int later)
@@ -183,6 +280,8 @@ tuttiResult_t tt_group_end(void)
   struct group all = group;
   group = (struct group){0};
   tuttiResult_t result = all.refused;
+  for (struct tt_op *op = all.pairs; op && result == tuttiSuccess; op = op->next_of_group) result = own_check(op);
+  ops_join(&all);
   if (result == tuttiSuccess && all.ncreated && all.first)
     result = tt_fail(tuttiInvalidUsage, "a group holds inits and collectives: end the inits' group first");
   if (result != tuttiSuccess) {

@@ -33,14 +33,31 @@ tuttiResult_t tt_comm_why(const struct tuttiComm *comm)
 
 /* ---- plans ---- */
 
-static tuttiResult_t plan_make(struct tuttiComm *comm, int collective, int algo, int root, struct tt_plan **plan)
+/* The schedule of this rank: written for places on the wire, then rewritten by the passes. */
+static tuttiResult_t schedule_make(struct tuttiComm *comm, const struct tt_choice *choice, int root,
+                                   struct tt_schedule *schedule)
 {
-  struct tt_shape shape = {.nranks = comm->nranks, .rank = comm->rank, .nblocks = 1, .root = root};
-  shape.nblocks = tt_algos[algo].blocks(&shape);
+  const struct tt_arrangement *wire = &comm->arrangement;
+  const struct tt_tuning tuning = {comm->nranks, &wire->groups, NULL};
+  const struct tt_algo *algo = &tt_algos[choice->algo];
+  int is_ordered = !tt_kinds[algo->collective].is_shared && !comm->settings.deterministic;
+  int32_t rank = is_ordered ? comm->position : comm->rank, on_wire = root;
+  for (int32_t p = 0; is_ordered && root >= 0 && p < comm->nranks; p++)
+    if (wire->order[p] == root) on_wire = p;
+  struct tt_shape shape = tt_choice_shape(choice, &tuning, rank, on_wire);
+  tt_schedule_init(schedule, &shape);
+  algo->generate(schedule, &shape);
+  if (!comm->settings.deterministic) tt_pass_merge(schedule); /* rounds at other places */
+  tt_pass_fuse(schedule);
+  if (is_ordered) tt_pass_order(schedule, wire->order);
+  return schedule->error;
+}
+
+static tuttiResult_t plan_make(struct tuttiComm *comm, const struct tt_choice *choice, int root, struct tt_plan **plan)
+{
   struct tt_schedule schedule;
-  tt_schedule_init(&schedule, &shape);
-  tt_algos[algo].generate(&schedule, &shape);
-  tuttiResult_t result = tt_plan_create(plan, &schedule);
+  tuttiResult_t result = schedule_make(comm, choice, root, &schedule);
+  if (result == tuttiSuccess) result = tt_plan_create(plan, &schedule);
   tt_schedule_destroy(&schedule);
   if (result != tuttiSuccess) return result;
   if (comm->nplans == TT_COMM_PLANS) { /* full: the oldest one goes */
@@ -49,35 +66,72 @@ static tuttiResult_t plan_make(struct tuttiComm *comm, int collective, int algo,
     memmove(&comm->plans[0], &comm->plans[1], sizeof comm->plans[0] * (TT_COMM_PLANS - 1));
     comm->nplans--;
   }
-  comm->plans[comm->nplans++] = (struct tt_plan_entry){collective, algo, root, *plan};
+  comm->plans[comm->nplans++] = (struct tt_plan_entry){root, *choice, *plan};
   return tuttiSuccess;
+}
+
+static int same_plan(const struct tt_plan_entry *entry, const struct tt_choice *choice, int root)
+{
+  const struct tt_choice *has = &entry->choice;
+  return has->algo == choice->algo && entry->root == root && has->radix == choice->radix &&
+         has->middle == choice->middle;
 }
 
 /* The plan of a call and the block it is bound to; the newest plan is looked at first. */
 static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding, struct tt_plan **plan)
 {
   uint64_t bytes = binding->call.count * tt_type_size(binding->call.type);
-  int row = tt_table_row(&comm->table, bytes);
-  int algo = (int)comm->table.rows[row].algo;
-  binding->call.algo = (uint8_t)algo;
-  binding->block_bytes = comm->table.rows[row].block_bytes;
-  for (int i = comm->nplans - 1; i >= 0; i--) {
-    const struct tt_plan_entry *entry = &comm->plans[i];
-    if (entry->algo != algo || entry->root != binding->call.root || entry->collective != binding->call.collective)
-      continue;
-    *plan = entry->plan;
-    return tuttiSuccess;
+  const struct tt_choice *choice = tt_table_choice(&comm->table, binding->call.collective, bytes);
+  int root = binding->call.root;
+  binding->call.algo = choice->algo;
+  binding->block_bytes = choice->block_bytes;
+  for (int i = comm->nplans - 1; i >= 0; i--)
+    if (same_plan(&comm->plans[i], choice, root)) {
+      *plan = comm->plans[i].plan;
+      return tuttiSuccess;
+    }
+  return plan_make(comm, choice, root, plan);
+}
+
+/* Numbers the messages, each among those of its peer and direction. */
+static void transfers_number(struct tuttiComm *comm, struct tt_binding *binding)
+{
+  for (int i = 0; i < binding->ntransfers; i++) {
+    struct tt_transfer *transfer = &binding->transfers[i];
+    transfer->number = ++(transfer->sends ? comm->sent : comm->received)[transfer->peer];
   }
-  return plan_make(comm, binding->call.collective, algo, binding->call.root, plan);
+}
+
+/* The scalar of a pre-multiplied sum that is read when it starts. */
+static tuttiResult_t scalar_read(struct tt_binding *binding)
+{
+  const struct tt_device *device = tt_device_of(binding->scalar_at);
+  tt_ticket ticket = 0;
+  binding->scalar = 0;
+  tuttiResult_t result =
+      device->copy(device, &binding->scalar, binding->scalar_at, tt_type_size(binding->call.type), &ticket);
+  while (result == tuttiSuccess && ticket) {
+    result = device->poll(device, ticket);
+    if (result != tuttiInProgress) break;
+    result = tuttiSuccess;
+  }
+  return result;
 }
 
 /* Numbers the call and starts it on the communicator's run. The caller owns the communicator. */
 static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding)
 {
   struct tt_plan *plan;
-  binding->call.op = ++comm->last_op;
-  tuttiResult_t result = plan_get(comm, binding, &plan);
-  if (result == tuttiSuccess) result = tt_run_start(comm->run, plan, binding);
+  tuttiResult_t result = tuttiSuccess;
+  if (binding->call.collective == TT_PAIRS) {
+    transfers_number(comm, binding);
+    result = tt_run_start_pairs(comm->run, binding);
+  } else {
+    binding->call.op = ++comm->last_op;
+    if (binding->scalar_at) result = scalar_read(binding);
+    if (result == tuttiSuccess) result = plan_get(comm, binding, &plan);
+    if (result == tuttiSuccess) result = tt_run_start(comm->run, plan, binding);
+  }
   if (result == tuttiSuccess) return result;
   return tt_comm_give_up(comm, result, binding->call.op);
 }
@@ -137,11 +191,21 @@ struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, con
   if (!op) op = tt_alloc(1, sizeof *op);
   if (!op) return NULL;
   atomic_fetch_add(&comm->refs, 1);
+  struct tt_transfer *transfers = op->binding.transfers; /* kept from its last life */
+  int room = op->transfer_room;
   memset(op, 0, sizeof *op);
   op->comm = comm;
   op->stream = stream;
   op->binding = *binding;
+  op->binding.transfers = transfers;
+  op->transfer_room = room;
   return op;
+}
+
+void tt_op_free(struct tt_op *op)
+{
+  tt_free(op->binding.transfers);
+  tt_free(op);
 }
 
 void tt_comm_drop(struct tuttiComm *comm)
@@ -165,7 +229,7 @@ void tt_op_give(struct tt_op *op)
   if (lives) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
   if (lives) return;
-  tt_free(op);
+  tt_op_free(op);
   tt_comm_drop(comm);
 }
 
@@ -249,6 +313,7 @@ static tuttiResult_t move(struct tt_op *op, int look, int *moved)
 {
   struct tuttiComm *comm = op->comm;
   if (atomic_load_explicit(&comm->aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
+  if (op->binding.call.collective == TT_NO_COLLECTIVE) return tt_comm_health(comm);
   if (!op->started) {
     tuttiResult_t result = tt_comm_health(comm);
     if (result == tuttiSuccess) result = start(comm, &op->binding);

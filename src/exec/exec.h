@@ -44,13 +44,25 @@ struct tt_plan;
 tuttiResult_t tt_plan_create(struct tt_plan **plan, struct tt_schedule *schedule);
 void tt_plan_destroy(struct tt_plan *plan);
 
+/* One call of send or receive. */
+struct tt_transfer {
+  int32_t peer; /* may be this rank itself */
+  int32_t sends;
+  uint64_t number; /* 1, 2, ...: of the message among those from the one to the other on this communicator */
+  void *data;
+  size_t bytes; /* 0: a message all the same */
+};
+
 /* What a run is bound to. */
 struct tt_binding {
   struct tt_call call; /* call.op is set; call.count: elements of a share */
   const void *in;      /* the shares of IN that are there, one behind the other; NULL if none is */
   void *out;           /* likewise */
   uint64_t scalar;     /* of TT_PREMUL_SUM: bits of one element, this rank's own */
+  const void *scalar_at; /* comm's: where it is read from before the start; NULL: it is there */
   size_t block_bytes;  /* longest block of a segment, agreed by all ranks, > 0 */
+  struct tt_transfer *transfers; /* collective TT_PAIRS: these, and of the rest nothing */
+  int ntransfers;
 };
 
 struct tt_run; /* state of one operation; reusable: starting it again allocates nothing */
@@ -69,20 +81,11 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved);
 
 /* ---- messages between pairs of ranks (pairs.c) ---- */
 
-/* One call of send or receive. */
-struct tt_transfer {
-  int32_t peer; /* may be this rank itself */
-  int32_t sends;
-  uint64_t number; /* 1, 2, ...: of the message among those from the one to the other on this communicator */
-  void *data;
-  size_t bytes; /* 0: a message all the same */
-};
-
-/* Starts `n` transfers at once; those of one peer and direction go in the order of the array, others do not wait for
- * each other. Uses the run in place of a plan; the array and the buffers must live until tt_run_poll is not
- * tuttiInProgress. call: what is published and compared while it waits. Errors: tuttiSystemError. */
-tuttiResult_t tt_run_start_pairs(struct tt_run *run, const struct tt_transfer *transfers, int n,
-                                 const struct tt_call *call);
+/* Starts the binding's transfers at once; those of one peer and direction go in the order of the array, others do not
+ * wait for each other. Uses the run in place of a plan; binding and buffers must live until tt_run_poll is not
+ * tuttiInProgress. Nothing is published: binding->call becomes that of a transfer that is not done, with its peer as
+ * root, for tt_watch_compare. Memory that the CPU cannot touch is tuttiInvalidUsage. Errors: tuttiSystemError. */
+tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding);
 
 /* The plan is about to be destroyed: an idle run keeps links of its last one. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);

@@ -85,7 +85,7 @@ struct tt_run {
   const struct tt_device *aside_device;
   tt_ticket aside_ticket;
   struct pairs *pairs;
-  struct tt_call pairs_call;
+  struct tt_call *pairs_call; /* of the binding */
   uint64_t suspect_op; /* the operation that met the broken link */
   int32_t link_room, peer_room; /* of each strand */
   size_t scratch_room;          /* bytes of each strand, on scratch_device */

@@ -21,7 +21,7 @@ struct stripe {
 
 struct pairs {
   struct stripe *stripes;
-  int room, n, left, opening;
+  int room, n, opening;
   struct stripe **first, **last; /* queues by (lane, peer, direction); `first` is what is under way */
   int32_t *used;                 /* numbers of the queues that are not empty */
   int nused;
@@ -103,26 +103,35 @@ static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
   }
 }
 
-tuttiResult_t tt_run_start_pairs(struct tt_run *run, const struct tt_transfer *transfers, int n,
-                                 const struct tt_call *call)
+/* Room for the stripes of all transfers. */
+static int stripes_ensure(struct tt_run *run, const struct tt_binding *binding)
+{
+  struct pairs *pairs = run->pairs;
+  int stripes = 0;
+  for (int i = 0; i < binding->ntransfers; i++) stripes += lanes_of(run, binding->transfers[i].bytes);
+  if (stripes <= pairs->room) return 1;
+  tt_free(pairs->stripes);
+  pairs->room = 0;
+  pairs->stripes = tt_alloc((size_t)stripes, sizeof *pairs->stripes);
+  if (pairs->stripes) pairs->room = stripes;
+  return pairs->room;
+}
+
+tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
 {
   struct pairs *pairs = pairs_get(run);
-  int stripes = 0;
-  if (!pairs) return no_memory(n);
-  for (int i = 0; i < n; i++) stripes += lanes_of(run, transfers[i].bytes);
-  if (stripes > pairs->room) {
-    tt_free(pairs->stripes);
-    pairs->room = 0;
-    pairs->stripes = tt_alloc((size_t)stripes, sizeof *pairs->stripes);
-    if (!pairs->stripes) return no_memory(n);
-    pairs->room = stripes;
+  if (!pairs || !stripes_ensure(run, binding)) return no_memory(binding->ntransfers);
+  for (int i = 0; i < binding->ntransfers; i++) {
+    const struct tt_device *device = tt_device_of(binding->transfers[i].data);
+    if (!device->host)
+      return tt_fail(tuttiInvalidUsage, "send and receive do not take %s memory yet: copy it to host memory first",
+                     device->name);
   }
   memset(pairs->first, 0, pairs->nqueues * sizeof *pairs->first);
   pairs->n = pairs->nused = 0;
-  for (int i = 0; i < n; i++) transfer_cut(run, &transfers[i]);
-  pairs->left = pairs->n;
+  for (int i = 0; i < binding->ntransfers; i++) transfer_cut(run, &binding->transfers[i]);
   pairs->opening = 1;
-  run->pairs_call = *call;
+  run->pairs_call = &binding->call;
   run->broken = NULL;
   run->state = RUN_PAIRS;
   return tuttiSuccess;
@@ -139,7 +148,7 @@ static tuttiResult_t pairs_open(struct tt_run *run)
     tuttiResult_t result = tt_exec_link(run->exec, stripe->peer, stripe->lane, &stripe->link);
     if (result == tuttiInProgress) worst = result;
     else if (result != tuttiSuccess)
-      return tt_watch_fail(run->exec->watch, result, stripe->peer, run->pairs_call.op, tt_last_sentence());
+      return tt_watch_fail(run->exec->watch, result, stripe->peer, run->pairs_call->op, tt_last_sentence());
   }
   return worst;
 }
@@ -166,7 +175,7 @@ static tuttiResult_t stripe_failed(struct tt_run *run, struct stripe *stripe, ss
     return tt_watch_mismatch(run->exec->watch, &stripe->call, link->peer, link->seen_word, theirs);
   }
   run->broken = link;
-  run->suspect_op = run->pairs_call.op;
+  run->suspect_op = run->pairs_call->op;
   run->state = RUN_SUSPECT;
   return tuttiInProgress;
 }
@@ -187,7 +196,6 @@ static int queue_move(struct tt_run *run, int32_t q, int *moved, tuttiResult_t *
     stripe->done += (size_t)n;
     if (stripe->done < stripe->len) return 0;
     pairs->first[q] = stripe->next;
-    pairs->left--;
   }
   return 1;
 }
@@ -210,7 +218,12 @@ tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
     if (result != tuttiSuccess) return result;
     i++;
   }
-  if (pairs->nused) return tuttiInProgress;
+  if (pairs->nused) {
+    const struct stripe *waits = pairs->first[pairs->used[0]];
+    *run->pairs_call = waits->call;
+    run->pairs_call->root = waits->peer;
+    return tuttiInProgress;
+  }
   run->state = RUN_IDLE;
   return tuttiSuccess;
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations with a scalar. Their numbers hold the communicator's, so that those of another one are refused. */
+#include <string.h>
+
+#include "comm/comm.h"
+
+#define SERIALS 0x10000u
+
+static int number_of(const struct tuttiComm *comm, int index)
+{
+  return tuttiNumOps + (int)((comm->serial % SERIALS) * TT_COMM_REDOPS) + index;
+}
+
+const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t op)
+{
+  int index = (int)op - number_of(comm, 0);
+  if (index < 0 || index >= comm->nredops || !comm->redops[index].used) {
+    tt_fail(tuttiInvalidArgument, "op is %d: it must be a tuttiRedOp_t from 0 to %d, or one made by "
+            "tuttiRedOpCreatePreMulSum on this communicator and not destroyed yet", (int)op, tuttiNumOps - 1);
+    return NULL;
+  }
+  return &comm->redops[index];
+}
+
+/* The first free one; -1: none, and none can be made. */
+static int index_take(struct tuttiComm *comm)
+{
+  for (int i = 0; i < comm->nredops; i++)
+    if (!comm->redops[i].used) return i;
+  int room = comm->nredops ? comm->nredops * 2 : 8;
+  if (room > TT_COMM_REDOPS) return -1;
+  struct tt_redop *larger = tt_alloc((size_t)room, sizeof *larger);
+  if (!larger) return -1;
+  if (comm->nredops) memcpy(larger, comm->redops, (size_t)comm->nredops * sizeof *larger);
+  tt_free(comm->redops);
+  comm->redops = larger;
+  int index = comm->nredops;
+  comm->nredops = room;
+  return index;
+}
+
+tuttiResult_t tt_redop_create(struct tuttiComm *comm, const struct tt_redop *redop, tuttiRedOp_t *op)
+{
+  int index = index_take(comm);
+  if (index < 0)
+    return tt_fail(tuttiSystemError, "no room for another operation beside %d: destroy some with tuttiRedOpDestroy",
+                   comm->nredops);
+  comm->redops[index] = *redop;
+  comm->redops[index].used = 1;
+  *op = (tuttiRedOp_t)number_of(comm, index);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_redop_destroy(struct tuttiComm *comm, tuttiRedOp_t op)
+{
+  if (!tt_redop_get(comm, op)) return tuttiInvalidArgument;
+  comm->redops[(int)op - number_of(comm, 0)].used = 0;
+  return tuttiSuccess;
+}
