@@ -133,10 +133,17 @@ static void numa_read(struct reader *r)
     else if (!has_nodes) r->machine->processor[p].numa = 0;
 }
 
-static int machine_read(struct reader *r)
+/* The highest processor that is online and 1; 0: the file does not say. */
+static int32_t online_read(struct reader *r)
 {
   int32_t n = TT_MAX_PROCESSORS;
+  if (!file_read(r, "cpu/online") || !list_parse(r->text, &r->online)) return 0;
   while (n > 0 && !tt_processor_is_in(&r->online, n - 1)) n--;
+  return n;
+}
+
+static int machine_read(struct reader *r, int32_t n)
+{
   r->machine = tt_machine_create("sysfs", n);
   if (!r->machine) return 0;
   for (int32_t p = 0; p < n; p++) r->machine->processor[p].is_online = tt_processor_is_in(&r->online, p);
@@ -154,11 +161,11 @@ tuttiResult_t tt_machine_sysfs(struct tt_machine **machine, const char *root, ch
   struct reader *r = tt_alloc(1, sizeof *r);
   if (!r) return tt_fail(tuttiSystemError, "no memory to read sysfs: give the process more");
   r->root = root;
-  int is_ok = 1;
-  if (!file_read(r, "cpu/online") || !list_parse(r->text, &r->online) || !r->text[0])
-    snprintf(why, TT_WHY_BYTES, "%s/devices/system/cpu/online is not a list of processors", root);
-  else is_ok = machine_read(r);
-  if (is_ok) *machine = r->machine;
+  int32_t n = online_read(r);
+  int is_whole = n == 0 || machine_read(r, n);
+  if (n == 0) snprintf(why, TT_WHY_BYTES, "%s/devices/system/cpu/online is not a list of processors", root);
+  if (is_whole) *machine = r->machine;
   tt_free(r);
-  return is_ok ? tuttiSuccess : tt_fail(tuttiSystemError, "no memory to describe this machine: give the process more");
+  if (!is_whole) return tt_fail(tuttiSystemError, "no memory to describe this machine: give the process more");
+  return tuttiSuccess;
 }
