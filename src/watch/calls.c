@@ -7,6 +7,7 @@
 
 #define SHOW_NS 20000000u     /* waiting for longer, our call is shown to neighbours on other hosts */
 #define PASSED_NS 1000000000u /* a rank this long past our call, beyond its ring, cannot have matched it */
+#define PAIR_GRACE_NS 500000000u /* what a rank sent before it left may take so long to come */
 #define NAMES_MAX 4           /* late ranks named in a sentence */
 
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call)
@@ -154,9 +155,79 @@ static void check_board(struct tt_watch *watch)
   tt_service_unlock();
 }
 
+/* ---- messages between pairs ---- */
+
+/* The peer left before it sent or took the message: what it handed over before may still be on its way for a while. */
+static void pair_left(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
+{
+  char text[TT_SENTENCE_BYTES];
+  if (call->root == watch->rank || waited_ns < PAIR_GRACE_NS || !tt_board_gone(&watch->board, call->root)) return;
+  tt_left_text(watch, call->root, call, text);
+  tt_watch_fail(watch, tuttiRemoteError, call->root, call->op, text);
+}
+
+/* True if the collective cannot end without our part. */
+static int needs_all(const struct tt_call *call, int peer)
+{
+  switch (call->collective) {
+  case TT_ALL_REDUCE:
+  case TT_REDUCE_SCATTER:
+  case TT_ALL_GATHER:
+  case TT_ALL_TO_ALL: return 1;
+  case TT_REDUCE:
+  case TT_GATHER: return call->root == peer;
+  default: return 0;
+  }
+}
+
+/* The peer waits in a collective that we have not entered, so its message never comes. */
+static void pair_crossed(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
+{
+  char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], other[TT_CALL_TEXT_BYTES];
+  char text[TT_SENTENCE_BYTES];
+  const struct tt_seat *seat = watch->peers[call->root].seat;
+  struct tt_call theirs;
+  if (!seat || waited_ns < PASSED_NS || !tt_seat_latest(seat, &theirs)) return;
+  if (theirs.op <= tt_seat_finished(seat) || theirs.op <= tt_seat_entered(watch->own)) return;
+  if (!needs_all(&theirs, call->root)) return;
+  snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s waits in %s",
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(call, what, sizeof what),
+           tt_watch_rank_text(watch, call->root, name, sizeof name), tt_call_text(&theirs, other, sizeof other));
+  tt_watch_fail(watch, tuttiInvalidUsage, call->root, call->op, text);
+}
+
+static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
+{
+  char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
+  tt_call_text(call, what, sizeof what);
+  tt_watch_rank_text(watch, call->root, name, sizeof name);
+  if (waited_ns >= watch->late_warn_ns && !watch->wait.warned) {
+    watch->wait.warned = 1;
+    tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s", what, (unsigned long long)(waited_ns / 1000000u), name);
+  }
+  if (!watch->timeout_ns || waited_ns < watch->timeout_ns) return;
+  snprintf(text, sizeof text, "%s did not do its part of %s within the timeout of %llu ms", name, what,
+           (unsigned long long)(watch->timeout_ns / 1000000u));
+  tt_watch_fail(watch, tuttiRemoteError, call->root, call->op, text);
+}
+
+static void pair_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns)
+{
+  uint64_t key = ~call->op, now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
+  if (watch->wait.op != key) watch->wait = (struct tt_wait){.op = key};
+  check_board(watch);
+  pair_left(watch, call, waited);
+  pair_crossed(watch, call, waited);
+  pair_late(watch, call, waited);
+}
+
 void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns)
 {
   if (!watch->own || atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
+  if (call->collective == TT_PAIRS) {
+    pair_compare(watch, call, since_ns);
+    return;
+  }
   if (watch->wait.op != call->op) watch->wait = (struct tt_wait){.op = call->op};
   uint64_t now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
   check_board(watch);
@@ -186,12 +257,27 @@ static uint64_t widen(uint32_t op, uint64_t near)
   return near + (uint64_t)(int64_t)(int32_t)(op - (uint32_t)near);
 }
 
+static tuttiResult_t pair_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer,
+                                   const struct tt_call *theirs)
+{
+  char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], seen[TT_CALL_TEXT_BYTES];
+  char text[TT_SENTENCE_BYTES];
+  if (theirs) tt_call_text(theirs, seen, sizeof seen);
+  else snprintf(seen, sizeof seen, "another call, or of another size");
+  snprintf(text, sizeof text, "calls differ between ranks: %s is in %s, but %s sent a message of %s",
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(mine, what, sizeof what),
+           tt_watch_rank_text(watch, peer, name, sizeof name), seen);
+  return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
+}
+
 tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer,
                                 uint64_t word, const struct tt_call *theirs)
 {
   char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], seen[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
   struct tt_call pair[2];
   uint64_t op = widen(tt_word_op(word), mine->op);
+  int is_pair = mine->collective == TT_PAIRS || (theirs && theirs->collective == TT_PAIRS); /* numbered otherwise */
+  if (is_pair) return pair_mismatch(watch, mine, peer, theirs);
   if (theirs && theirs->op == mine->op && tt_calls_differ(mine, theirs))
     return record_differ(watch, mine, peer, theirs);
   if (known_to_differ(watch, peer, mine->op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
