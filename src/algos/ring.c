@@ -14,21 +14,14 @@
  *                   neighbour's part, needs two parts of scratch; P rounds.
  * Parts are runs of whole blocks; with fewer blocks than ranks some are empty and cost nothing. Any P, any N, any
  * root, in place or not. */
+#include "algos/parts.h"
 #include "algos/shares.h"
 #include "algos/table.h"
 
-static int32_t part_end(const struct tt_shape *shape, int32_t p)
-{
-  return (int32_t)((int64_t)(p + 1) * shape->nblocks / shape->nranks);
-}
-
-/* The blocks of part or share p, for any p >= -nranks. */
+/* The blocks of part or share p, for -nranks <= p < nranks. */
 static struct tt_blocks part(const struct tt_shape *shape, int32_t p)
 {
-  int32_t owner = (p + shape->nranks) % shape->nranks, first;
-  if (tt_kinds[shape->collective].is_shared) return (struct tt_blocks){owner * shape->nblocks, shape->nblocks};
-  first = part_end(shape, owner - 1);
-  return (struct tt_blocks){first, part_end(shape, owner) - first};
+  return tt_parts(shape, p + shape->nranks, 1);
 }
 
 /* Where a sum lies that was made in `round`. Where OUT is not there two places in scratch take turns: in the one lies
@@ -109,7 +102,7 @@ void tt_ring_reduce_generate(struct tt_schedule *schedule, const struct tt_shape
     return;
   }
   for (int32_t distance = 1; distance < shape->nranks; distance++) {
-    struct tt_blocks theirs = part(shape, shape->rank + distance);
+    struct tt_blocks theirs = part(shape, tt_rank_at(shape, distance));
     tt_recv(schedule, theirs, tt_rank_at(shape, distance), tt_out(theirs.first));
   }
 }
@@ -117,7 +110,7 @@ void tt_ring_reduce_generate(struct tt_schedule *schedule, const struct tt_shape
 void tt_ring_claim(const struct tt_shape *shape, struct tt_cost *cost)
 {
   int32_t n = shape->nranks, parts = shape->nblocks < n ? shape->nblocks : n;
-  int32_t own = part(shape, shape->rank).n, next = part(shape, shape->rank + 1).n;
+  int32_t own = part(shape, shape->rank).n, next = part(shape, tt_rank_at(shape, 1)).n;
   *cost = (struct tt_cost){.rounds = 2 * (n - 1)};
   if (n == 1) return;
   cost->messages = 2 * (int64_t)parts - (own > 0) - (next > 0);

@@ -11,29 +11,16 @@
  * most 2 ceil(log2 P) messages and 2 N (P - 1) / P elements where P divides N. No scratch; at most
  * 2 floor(log2 P) rounds, 2 log2 P - 1 for powers of two. Parts are runs of whole blocks; with fewer blocks than ranks
  * some are empty and cost nothing. Any P, any N, any root, in place or not. */
+#include "algos/parts.h"
 #include "algos/shares.h"
 #include "algos/table.h"
-
-/* The blocks before part p, for p < 2 nranks. */
-static int32_t part_start(const struct tt_shape *shape, int32_t p)
-{
-  if (p >= shape->nranks) return shape->nblocks + part_start(shape, p - shape->nranks);
-  return (int32_t)((int64_t)p * shape->nblocks / shape->nranks);
-}
-
-/* The blocks of n parts from p on, p < 2 nranks. */
-static struct tt_blocks parts(const struct tt_shape *shape, int32_t p, int32_t n)
-{
-  int32_t from = p % shape->nranks, first = part_start(shape, from);
-  return (struct tt_blocks){first, part_start(shape, from + n) - first};
-}
 
 /* What rank v gets in round k of the all-gather. */
 static struct tt_blocks missing(const struct tt_shape *shape, int32_t v, int32_t k)
 {
   int32_t has = tt_node_of(v, shape->nranks).n, from = k > has ? k : has;
   int32_t end = 2 * k < shape->nranks ? 2 * k : shape->nranks;
-  return parts(shape, v + from, from < end ? end - from : 0);
+  return tt_parts(shape, v + from, from < end ? end - from : 0);
 }
 
 /* The rank of which we are the k-th one behind gets this from us. */
@@ -58,9 +45,9 @@ void tt_scatter_allgather_generate(struct tt_schedule *schedule, const struct tt
 {
   int32_t v = tt_rank_from_root(shape);
   struct tt_node me = tt_node_of(v, shape->nranks);
-  if (v > 0) recv(schedule, parts(shape, v, me.n), -me.reach);
+  if (v > 0) recv(schedule, tt_parts(shape, v, me.n), -me.reach);
   for (int32_t k = me.reach / 2; k >= 1; k /= 2)
-    if (k < me.n) send(schedule, parts(shape, v + k, tt_node_child(&me, k)), k);
+    if (k < me.n) send(schedule, tt_parts(shape, v + k, tt_node_child(&me, k)), k);
   for (int32_t k = 1; k < shape->nranks; k *= 2) {
     send(schedule, wanted(shape, k), -k);
     recv(schedule, missing(shape, v, k), k);
@@ -78,7 +65,7 @@ static void count(struct tt_cost *cost, struct tt_blocks blocks)
  * p differ in their lowest bit, and by fewer where they do not: so the best d is odd for even p, even for odd p. */
 static int64_t rounds_of_part(const struct tt_shape *shape, int32_t p)
 {
-  if (parts(shape, p, 1).n == 0) return 0;
+  if (tt_parts(shape, p, 1).n == 0) return 0;
   return __builtin_popcount((unsigned)p) + tt_log2(p % 2 ? (shape->nranks + 1) / 2 : shape->nranks);
 }
 
@@ -87,7 +74,7 @@ void tt_scatter_allgather_claim(const struct tt_shape *shape, struct tt_cost *co
   int32_t v = tt_rank_from_root(shape);
   struct tt_node me = tt_node_of(v, shape->nranks);
   *cost = (struct tt_cost){0};
-  for (int32_t k = 1; k < me.n; k *= 2) count(cost, parts(shape, v + k, tt_node_child(&me, k)));
+  for (int32_t k = 1; k < me.n; k *= 2) count(cost, tt_parts(shape, v + k, tt_node_child(&me, k)));
   for (int32_t k = 1; k < shape->nranks; k *= 2) count(cost, wanted(shape, k));
   for (int32_t p = 0; p < shape->nranks; p++)
     if (rounds_of_part(shape, p) > cost->rounds) cost->rounds = rounds_of_part(shape, p);
