@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hardware as hwloc sees it. libhwloc is loaded when it is needed, so that one binary serves every host; its symbols
- * stay out of the program's (RTLD_LOCAL). Its x86 backend is left out: it would bind the calling thread to one
+/* The hardware as hwloc sees it. libhwloc is loaded when it is needed, so that one binary serves every host; its
+ * symbols stay out of the program's (RTLD_LOCAL). Its x86 backend is left out: it would bind the calling thread to one
  * processor after the other, and tells nothing that is asked here. */
 #include <dlfcn.h>
 #include <string.h>

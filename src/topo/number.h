@@ -11,8 +11,8 @@ struct tt_place_key {
   int32_t rank;
 };
 
-/* number[rank] = dense number of its place, by first appearance in rank order, for the ranks that have a key; -1 for the
- * other ranks of 0 .. nranks - 1. Keys are sorted in place. Returns how many places there are. */
+/* number[rank] = dense number of its place, by first appearance in rank order, for the ranks that have a key; -1 for
+ * the other ranks of 0 .. nranks - 1. Keys are sorted in place. Returns how many places there are. */
 int32_t tt_places_number(struct tt_place_key *keys, int32_t nkeys, int32_t nranks, int32_t *number);
 
 /* Where a rank is, by any names; 0: unknown. Equal numa in different nodes, and equal caches in different numa, are
