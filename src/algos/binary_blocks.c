@@ -14,9 +14,9 @@
  * `binary_blocks_whole`, for short vectors: every block exchanges whole vectors by recursive doubling. What the smaller
  * blocks have is there before a block is done itself, since they are smaller; each rank of the smaller block gives it
  * to 2^(k' - k) ranks of the larger one, along a binomial tree in which these help. The ranks of the largest block then
- * have the result and give it to the others, one each. A rank sends, N elements each,
+ * have the result and the last of them give it to the others, one each. A rank sends, N elements each,
  *   messages k, + at most k' - k + 1 to a larger block, + less than the same for handing on what came from a smaller
- *   one, + 1 if it is one of the first P - 2^k0; reductions k N, + N if there is a smaller block;
+ *   one, + 1 if it gives the result to another; reductions k N, + N if there is a smaller block;
  *   scratch N unless it is alone in its block, 2 N if it hands on or (one block, odd k > 1) values alternate so.
  *   Rounds k0, + 1 if there is more than one block.
  * Both combine every element by one tree, whatever N, the blocks of the vector, and the place of the element are:
@@ -193,6 +193,7 @@ void tt_binary_whole_generate(struct tt_schedule *schedule, const struct tt_shap
 {
   struct around a = around(shape);
   struct tt_blocks all = {0, shape->nblocks};
+  int32_t others = shape->nranks - a.largest;
   struct tt_operand value = exchange(schedule, &a);
   if (a.smaller.size) {
     smaller_take(schedule, &a, value);
@@ -201,9 +202,9 @@ void tt_binary_whole_generate(struct tt_schedule *schedule, const struct tt_shap
   if (a.larger.size) {
     struct tree tree = tree_between(&a.own, &a.larger, shape->rank);
     tree_tell(schedule, &tree, value);
-    tt_recv(schedule, all, shape->rank - a.largest, tt_out(0));
-  } else if (shape->rank + a.largest < shape->nranks) {
-    tt_send(schedule, all, tt_out(0), shape->rank + a.largest);
+    tt_recv(schedule, all, shape->rank - others, tt_out(0));
+  } else if (shape->rank + others >= a.largest) {
+    tt_send(schedule, all, tt_out(0), shape->rank + others);
   }
 }
 
@@ -211,7 +212,8 @@ void tt_binary_whole_claim(const struct tt_shape *shape, struct tt_cost *cost)
 {
   struct around a = around(shape);
   int64_t sends = 0, reduces = 0, nblocks = shape->nblocks, slots = a.own.size > 1;
-  *cost = (struct tt_cost){.rounds = a.largest < shape->nranks};
+  int32_t others = shape->nranks - a.largest;
+  *cost = (struct tt_cost){.rounds = others > 0};
   for (int32_t size = a.largest; size > 1; size /= 2) cost->rounds++;
   for (int32_t size = a.own.size; size > 1; size /= 2) sends++, reduces++;
   if (a.own.size == shape->nranks && sends > 1 && sends % 2) slots = 2;
@@ -226,7 +228,7 @@ void tt_binary_whole_claim(const struct tt_shape *shape, struct tt_cost *cost)
     struct tree tree = tree_between(&a.own, &a.larger, shape->rank);
     sends += tree_children(&tree);
   }
-  sends += shape->rank < shape->nranks - a.largest;
+  sends += shape->rank < a.largest && shape->rank + others >= a.largest;
   cost->messages = sends;
   cost->blocks = sends * nblocks;
   cost->reductions = reduces * nblocks;
