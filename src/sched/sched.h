@@ -226,30 +226,39 @@ struct tt_embedding {
   int32_t channel;       /* its channel 0 */
 };
 
-/* Appends the steps of `inner`. Its blocks are consecutive ones of the larger schedule; a step that goes over the end
- * of inner's blocks becomes two (messages too, at both ends alike). */
+/* Appends the steps of `inner`, all of them kept, of the rank that map->ranks makes schedule's. Its blocks are
+ * consecutive ones of the larger schedule, which knows no shares of inner, so each step of inner must be about the same
+ * blocks in all its operands and at both ends of its messages (all collectives but all-to-all, gather and scatter by
+ * way of scratch). Unless there are as many blocks in both, a step that goes over the end of inner's becomes two
+ * (messages too, at both ends alike). Where IN and OUT of inner become one place, it copies nothing from one to the
+ * other. Where IN or OUT becomes scratch, spans of several blocks are packed there, so inner must read what it or its
+ * caller wrote in the same spans. Errors: schedule->error. */
 void tt_embed(struct tt_schedule *schedule, const struct tt_schedule *inner, const struct tt_embedding *map);
 
 /* ---- passes (pass_*.c): the same collective, written better ------------------------
  *
  * Each rewrites a whole schedule of one rank in place, knowing nothing of the others', and is applied on all ranks
- * alike. Errors: schedule->error. */
+ * alike. Errors: schedule->error. Slots that no step uses any more are numbered away. What they ask of a generator:
+ * its schedules stay alive, too, where each rank takes its messages in the order of its program, in half the window
+ * (pass.h says where that is needed). Every row of tt_algos is proved after them. */
 
 /* Several sources at once: a chain of reductions whose middle results nobody else needs becomes one step
  * with more sources (rounded once instead of each time); neighbouring sends of one span become one step to
  * several peers. */
 void tt_pass_merge(struct tt_schedule *schedule);
 
-/* Receive-and-reduce as one step: a message that is received into scratch only to be a source of one later step is
- * taken by that step, if no other message is waited for in between but those the step takes too. */
+/* Receive-and-reduce (or receive-and-copy) as one step: a message that is received into scratch only to be a source of
+ * one later step is taken by that step, if no other message is waited for in between but those the step takes too, and
+ * the step waits for no send that the receive did not wait for. After tt_pass_merge it finds more. */
 void tt_pass_fuse(struct tt_schedule *schedule);
 
-/* The same on `nchannels` channels side by side, each on every nchannels-th block of the result, which has nchannels
- * times as many blocks: step i of channel c follows step i of channel c - 1. Schedules of channel 0 only. */
+/* The same on `nchannels` channels side by side: each block is cut into that many blocks, and each step into that many
+ * steps, of which the one on channel c has the c-th run of the blocks of its span. Schedules of channel 0 only, which
+ * stay alive in a window of TT_WINDOW / nchannels, and which read spans of scratch as they were written. */
 void tt_pass_channels(struct tt_schedule *schedule, int32_t nchannels);
 
 /* Ranks are renumbered: rank p is called order[p] from now on; order is a permutation. Only for collectives of one
- * share. */
+ * share. shape.groups becomes NULL. */
 void tt_pass_order(struct tt_schedule *schedule, const int32_t *order);
 
 /* ---- text (print.c, parse.c) ----------------------------------------------------- */

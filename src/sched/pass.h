@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to this folder: what a pass knows of a schedule before it rewrites it.
+ *
+ * Delaying a message may stop other ranks, whose schedules a pass does not see. So what step i takes is taken by a
+ * later step j instead only if
+ *  - no step between them takes a message, unless it goes into j too: messages are taken in the order of the program;
+ *  - j waits, directly or not, for no send that i did not wait for: two ranks that exchange, each sending before it
+ *    takes, would otherwise wait for each other. (The same for what waits until i has read its sources.)
+ * What is left to wait for then are messages that stand earlier in the program, and sends that are far back. A schedule
+ * that stays alive when each rank takes its messages strictly in the order of its program, in half the window, stays
+ * alive when single messages are moved so; where one step takes several, all must be able to come, which the proofs of
+ * the rows of tt_algos show. */
+#ifndef TT_SCHED_PASS_H
+#define TT_SCHED_PASS_H
+
+#include "sched/step.h"
+
+/* A place is a block of IN, a block of OUT (the same where they may be the same memory) or a slot, all numbered on one
+ * line. Steps that write or read are told by number; -1: none. */
+struct tt_insight {
+  const struct tt_schedule *schedule;
+  int32_t blocks;
+  size_t nplaces;
+  int32_t *maker;    /* by operand: the step that wrote just the span that it reads, all that lies there; else -1 */
+  int32_t *nreads;   /* by step: operands that read some of what it wrote */
+  int32_t *reader;   /* by step: the last step with such an operand */
+  uint8_t *is_exact; /* by step: they all read just the span that it wrote */
+  uint64_t *waits;   /* by step: as in tt_order, but of all that it waits for, directly or not */
+  int32_t *takes;    /* by step, and one: how many steps before it take messages */
+  int32_t *sends;    /* by step, and one: how many steps before it send */
+};
+
+/* Looks through the schedule; frees what it has got on errors, which are in schedule->error then. 0: error. */
+int tt_insight_make(struct tt_insight *insight, struct tt_schedule *schedule);
+void tt_insight_free(struct tt_insight *insight);
+
+/* The x-th place of a range. */
+static inline size_t tt_insight_place(const struct tt_insight *insight, struct tt_range range, int32_t x)
+{
+  size_t blocks = (size_t)insight->blocks, at = (size_t)range.start + (size_t)x;
+  if (range.place == TT_SCRATCH) return 2 * blocks + at;
+  if (at >= blocks) at -= blocks;
+  return range.place == TT_OUT ? blocks + at : at;
+}
+
+static inline int tt_same_operand(struct tt_operand a, struct tt_operand b)
+{
+  return a.place == b.place && a.at == b.at;
+}
+
+/* True if step j > i waits for a send for which i does not wait, were the window half as large. */
+int tt_insight_waits_more(const struct tt_insight *insight, int32_t i, int32_t j);
+
+/* Puts `made`, without slots that no step uses, in the place of the schedule; made's error is passed on. */
+void tt_pass_replace(struct tt_schedule *schedule, struct tt_schedule *made);
+
+#endif
