@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What hierarchical algorithms cost: the sum of what their steps claim, and the most of their scratch, which is used
- * again and again.
+ * again and again; a message of the middle step over the end of a shard's blocks counts as two.
  *
  * Rounds. The longest way from the ranks below a unit up to the rank that acts for it is, over the units of its group,
  * the way of that unit and its hops to the acting one; the way down is as long. A direct exchange takes one hop, a
@@ -37,6 +37,7 @@ static void middle_add(struct tally *t, int32_t top, int32_t nblocks)
 {
   struct tt_shape middle = tt_middle_shape(t->shape, t->h.ntops, top, nblocks);
   run_add(t->cost, tt_middle_algo(t->shape), &middle);
+  if (nblocks != t->shape->nblocks) t->cost->messages += tt_middle_splits(tt_middle_algo(t->shape), &middle);
 }
 
 static void leaders_add(struct tally *t)
@@ -85,10 +86,11 @@ static void shards_add(struct tally *t, int32_t l, int32_t unit, struct tt_block
 
 /* ---- rounds ---------------------------------------------------------------------- */
 
-static int32_t hops(const struct tally *t, int32_t index, int32_t owner)
+/* From the unit of this index in a group to the owner. */
+static int32_t hops(const struct tally *t, int32_t size, int32_t index, int32_t owner)
 {
-  if (index == owner) return 0;
-  return t->has_shards ? 1 : tt_tree_hops(t->shape, index);
+  struct tt_shape tree = tt_tree_shape(t->shape, TT_REDUCE, size, index);
+  return t->has_shards ? index != owner : tt_knomial_hops(&tree);
 }
 
 /* Messages from the ranks below a unit of level l to the one that acts for it on the shard at hand. */
@@ -99,7 +101,7 @@ static int32_t way_up(const struct tally *t, int32_t l, int32_t unit)
   const struct tt_level *level = &t->h.level[l - 1];
   int32_t size = tt_group_size(level, unit), owner = tt_shard_owner(level, size, t->shard[l - 1]);
   for (int32_t k = 0; k < size; k++) {
-    int32_t way = way_up(t, l - 1, level->unit[level->start[unit] + k]) + hops(t, k, owner);
+    int32_t way = way_up(t, l - 1, level->unit[level->start[unit] + k]) + hops(t, size, k, owner);
     if (way > longest) longest = way;
   }
   return longest;
@@ -190,7 +192,7 @@ int32_t tt_shards_blocks(const struct tt_shape *shape)
   return (int32_t)blocks;
 }
 
-const char *tt_hierarchical_illegal(const struct tt_shape *shape)
+const char *tt_shards_illegal(const struct tt_shape *shape)
 {
   if (shape->middle < -1 || shape->middle >= tt_algo_count) return "its middle step is no algorithm";
   const struct tt_algo *algo = tt_middle_algo(shape);
@@ -198,4 +200,10 @@ const char *tt_hierarchical_illegal(const struct tt_shape *shape)
   if (algo->has_middle) return "its middle step must not be hierarchical itself";
   struct tt_shape middle = tt_middle_shape(shape, tt_hierarchy_tops(shape), 0, 0);
   return algo->illegal ? algo->illegal(&middle) : NULL;
+}
+
+const char *tt_hierarchical_illegal(const struct tt_shape *shape)
+{
+  const char *reason = tt_shards_illegal(shape);
+  return reason ? reason : tt_knomial_illegal(shape);
 }

@@ -81,3 +81,14 @@ int32_t tt_hierarchy_actor(const struct tt_hierarchy *h, int32_t l, int32_t unit
   }
   return unit;
 }
+
+const struct tt_algo *tt_tree_algo(int collective)
+{
+  return tt_algo_find(collective, "knomial");
+}
+
+struct tt_shape tt_tree_shape(const struct tt_shape *shape, int collective, int32_t size, int32_t index)
+{
+  return (struct tt_shape){.collective = collective, .nranks = size, .rank = index, .nblocks = shape->nblocks,
+                           .radix = shape->radix, .middle = -1};
+}

@@ -68,14 +68,16 @@ int32_t tt_hierarchy_actor(const struct tt_hierarchy *h, int32_t l, int32_t unit
 const struct tt_algo *tt_middle_algo(const struct tt_shape *shape);
 struct tt_shape tt_middle_shape(const struct tt_shape *shape, int32_t ntops, int32_t top, int32_t nblocks);
 
+/* Messages of a rank of the middle step that go over the end of its blocks, and so become two where these are not the
+ * whole vector. -1: no memory. */
+int64_t tt_middle_splits(const struct tt_algo *algo, const struct tt_shape *middle);
+
 /* The longest chain of messages through the middle step, if rank i of it starts behind a chain of before[i] messages
  * and goes on with one of as many. -1: no memory. */
 int64_t tt_middle_rounds(const struct tt_algo *algo, const struct tt_shape *middle, const int32_t *before);
 
-/* What runs in a group of the leader form: TT_REDUCE or TT_BROADCAST; its shape for one of `size` units; and how many
- * messages are between the unit of that index and the first one. */
+/* What runs in a group of the leader form: reduce or broadcast; its shape for the unit of an index among `size`. */
 const struct tt_algo *tt_tree_algo(int collective);
 struct tt_shape tt_tree_shape(const struct tt_shape *shape, int collective, int32_t size, int32_t index);
-int32_t tt_tree_hops(const struct tt_shape *shape, int32_t index);
 
 #endif

@@ -106,6 +106,14 @@ void tt_knomial_claim(const struct tt_shape *shape, struct tt_cost *cost)
   for (int64_t ones = 1; ones < s.nranks; ones = ones * s.radix + 1) cost->rounds += reduces + spreads;
 }
 
+int32_t tt_knomial_hops(const struct tt_shape *shape)
+{
+  struct seat s = seat_of(shape);
+  int32_t hops = 0;
+  for (int32_t rest = s.me; rest; rest /= s.radix) hops += rest % s.radix != 0;
+  return hops;
+}
+
 int32_t tt_knomial_blocks(const struct tt_shape *shape)
 {
   (void)shape;

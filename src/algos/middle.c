@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The middle step of hierarchical algorithms: which row, and its longest chain of messages where ranks start unequally
- * late, which no claim says. It is counted on the schedules of all its ranks: each block carries the length of the
- * longest chain behind it, as in the proof, but without its machine: messages are never waited for twice. */
+/* The middle step of hierarchical algorithms: which row it is, and what of it no claim says: how many of its messages go
+ * over the end, and its longest chain of messages where its ranks start unequally late. This is counted on the
+ * schedules of all its ranks: each block carries the length of the longest chain behind it, as in the proof, but
+ * messages have buffers. */
 #include "algos/hierarchy.h"
 
 const struct tt_algo *tt_middle_algo(const struct tt_shape *shape)
@@ -15,6 +16,19 @@ struct tt_shape tt_middle_shape(const struct tt_shape *shape, int32_t ntops, int
   tt_algo_shape(tt_middle_algo(shape), &middle);
   if (nblocks > 0) middle.nblocks = nblocks;
   return middle;
+}
+
+int64_t tt_middle_splits(const struct tt_algo *algo, const struct tt_shape *middle)
+{
+  struct tt_schedule schedule;
+  int64_t splits = 0;
+  tt_schedule_init(&schedule, middle);
+  algo->generate(&schedule, middle);
+  for (int32_t i = 0; i < schedule.nsteps; i++)
+    if (schedule.steps[i].nblocks > middle->nblocks - schedule.steps[i].first) splits += schedule.steps[i].nto;
+  if (schedule.error) splits = -1;
+  tt_schedule_destroy(&schedule);
+  return splits;
 }
 
 /* One rank of the middle step. Depths: messages in the longest chain behind a block. */

@@ -33,7 +33,7 @@ const struct tt_algo tt_algos[] = {
     {"bruck", TT_ALL_TO_ALL, MEMBER(bruck, all_to_all)},
     {"hierarchical", TT_ALL_REDUCE, FAMILY(hierarchical), .has_radix = 1, .has_middle = 1,
      .illegal = tt_hierarchical_illegal},
-    {"hierarchical_shards", TT_ALL_REDUCE, FAMILY(shards), .has_middle = 1, .illegal = tt_hierarchical_illegal},
+    {"hierarchical_shards", TT_ALL_REDUCE, FAMILY(shards), .has_middle = 1, .illegal = tt_shards_illegal},
     {"knomial", TT_ALL_REDUCE, FAMILY(knomial), .illegal = tt_knomial_illegal, .has_radix = 1},
     {"binary_tree", TT_ALL_REDUCE, FAMILY(knomial), .radix = 2},
     {"star", TT_ALL_REDUCE, FAMILY(knomial), .radix = TT_RADIX_RANKS},

@@ -61,6 +61,7 @@ void tt_hierarchical_generate(struct tt_schedule *schedule, const struct tt_shap
 void tt_hierarchical_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_hierarchical_blocks(const struct tt_shape *shape);
 const char *tt_hierarchical_illegal(const struct tt_shape *shape);
+const char *tt_shards_illegal(const struct tt_shape *shape);
 void tt_shards_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
 void tt_shards_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_shards_blocks(const struct tt_shape *shape);
@@ -69,6 +70,7 @@ void tt_knomial_generate(struct tt_schedule *schedule, const struct tt_shape *sh
 void tt_knomial_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_knomial_blocks(const struct tt_shape *shape);
 const char *tt_knomial_illegal(const struct tt_shape *shape);
+int32_t tt_knomial_hops(const struct tt_shape *shape); /* messages between this rank and the root */
 
 void tt_double_tree_generate(struct tt_schedule *schedule, const struct tt_shape *shape);
 void tt_double_tree_claim(const struct tt_shape *shape, struct tt_cost *cost);

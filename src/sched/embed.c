@@ -7,6 +7,7 @@ struct embed {
   const struct tt_schedule *inner;
   const struct tt_embedding *map;
   int32_t blocks;       /* of inner, all shares together */
+  int is_whole;         /* as many as of the larger: both end where they end */
   const int32_t *peers; /* inner's, as ranks of the larger */
 };
 
@@ -86,7 +87,8 @@ static int names_one_block(const struct tt_step *step, struct tt_operand operand
 static void step_add(const struct embed *e, const struct tt_step *step)
 {
   int names_one = names_one_block(step, step->dst);
-  int32_t before = e->blocks - step->first, head = step->nblocks < before ? step->nblocks : before;
+  int32_t before = e->blocks - step->first;
+  int32_t head = e->is_whole || step->nblocks < before ? step->nblocks : before;
   for (int32_t k = 0; k < step->nsrc; k++)
     names_one = names_one && names_one_block(step, e->inner->operands[step->src + k]);
   if (!names_one) {
@@ -107,6 +109,7 @@ void tt_embed(struct tt_schedule *schedule, const struct tt_schedule *inner, con
   int32_t *peers = NULL;
   if (schedule->error) return;
   schedule->error = inner->error;
+  e.is_whole = e.blocks == tt_shape_blocks(&schedule->shape);
   if (inner->error || !is_legal(&e)) return;
   if (inner->npeers) {
     peers = tt_alloc((size_t)inner->npeers, sizeof *peers);

@@ -227,9 +227,9 @@ struct tt_embedding {
 };
 
 /* Appends the steps of `inner`, all of them kept, of the rank that map->ranks makes schedule's. Its blocks are
- * consecutive ones of the larger schedule, which knows no shares of inner, so each step of inner must be about the same
- * blocks in all its operands and at both ends of its messages (all collectives but all-to-all, gather and scatter by
- * way of scratch). Unless there are as many blocks in both, a step that goes over the end of inner's becomes two
+ * consecutive ones of the larger schedule, which knows no shares of inner: each step of inner must be about the same
+ * blocks in all its operands and at both ends of its messages (so not all-to-all), and put no spans of scratch
+ * together. Unless there are as many blocks in both, a step that goes over the end of inner's becomes two
  * (messages too, at both ends alike). Where IN and OUT of inner become one place, it copies nothing from one to the
  * other. Where IN or OUT becomes scratch, spans of several blocks are packed there, so inner must read what it or its
  * caller wrote in the same spans. Errors: schedule->error. */
