@@ -90,11 +90,12 @@ static int32_t rank_at(const struct tt_world *world, int32_t position)
 static tuttiResult_t order_check(const struct view *v, const struct tt_cell *parts)
 {
   const struct tt_values *values = v->world->values;
+  int32_t first = tt_value_lowest(values, parts[0].value);
   for (int k = 1; k < v->step->nsrc; k++) {
-    int32_t before = tt_value_lowest(values, parts[k - 1].value), lowest = tt_value_lowest(values, parts[k].value);
-    if (lowest < before)
+    int32_t lowest = tt_value_lowest(values, parts[k].value);
+    if (lowest < first)
       return tt_complain(v->world, v->rank, v->index, "source %d holds rank %d and stands behind rank %d's", k,
-                         (int)rank_at(v->world, lowest), (int)rank_at(v->world, before));
+                         (int)rank_at(v->world, lowest), (int)rank_at(v->world, first));
   }
   return tuttiSuccess;
 }

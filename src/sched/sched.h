@@ -46,7 +46,8 @@
  *  - at the end every OUT block that is there holds what the collective says: of a reducing one each
  *    rank's contribution exactly once, combined in the same tree on all ranks, so that they get the same
  *    bits; of the others the block of the right rank;
- *  - operands stand in rank order, by the lowest rank that each holds;
+ *  - operands stand in rank order: the first one of a step holds the lowest rank that any of them holds (so a
+ *    chain of sums in rank order is still one when a pass makes it one step);
  *  - several messages of one step are taken together, so all must be able to come; a
  *    step that takes messages and sends has a dst, and has taken them once they are there.
  *
