@@ -40,11 +40,11 @@ static tuttiResult_t channels_check(const struct tt_schedule *s, const struct tt
     return tt_fail(tuttiInternalError, "too many blocks for %d channels", (int)nchannels);
   for (int32_t i = 0; i < s->nsteps; i++) {
     if (s->steps[i].channel)
-      return tt_fail(tuttiInternalError, "step %d is on channel %d: cannot spread it over channels", (int)i,
+      return tt_fail(tuttiInternalError, "step %d is on channel %d: it cannot be spread over channels", (int)i,
                      (int)s->steps[i].channel);
     if (s->steps[i].dst.place == TT_SCRATCH && !insight->is_exact[i])
-      return tt_fail(tuttiInternalError, "what step %d keeps in scratch is read in part: cannot spread it over channels",
-                     (int)i);
+      return tt_fail(tuttiInternalError, "what step %d keeps in scratch is read in part: it cannot be spread over "
+                     "channels", (int)i);
   }
   return tuttiSuccess;
 }

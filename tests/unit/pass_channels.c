@@ -96,7 +96,8 @@ static void what_cannot_be_cut_is_refused(void **state)
                 "copy [1,3) scratch:0 -> out:1\n", "step 0 keeps in scratch is read in part");
   is_refused(0, plain, "0 channels");
   is_refused(257, plain, "257 channels");
-  is_refused(2, "all_reduce ranks 2 rank 0 blocks 1073741824 scratch 0\nsend [0,1) in:0 -> rank 1\n", "too many blocks");
+  is_refused(2, "all_reduce ranks 2 rank 0 blocks 1073741824 scratch 0\n"
+                "send [0,1) in:0 -> rank 1\n", "too many blocks");
 }
 
 int main(void)
