@@ -69,15 +69,14 @@ static tuttiResult_t init(tuttiComm_t *out, const struct tt_comm_spec *spec)
   struct tuttiComm *comm = NULL;
   tuttiResult_t result = tt_comm_create(&comm, spec);
   if (result == tuttiSuccess) {
-    int blocking = is_blocking(spec->settings, spec->config);
+    int has_none = spec->parent && !spec->exclude && spec->color == TUTTI_SPLIT_NOCOLOR; /* no handle to poll */
+    int blocking = has_none || is_blocking(spec->settings, spec->config);
     if (tt_group_active()) return tt_group_add_creation(comm, out, !blocking);
     result = blocking ? create_wait(comm) : tt_comm_create_later(comm);
   }
-  if (result == tuttiSuccess || result == tuttiInProgress) {
-    *out = comm;
-    return result;
-  }
-  if (comm) tt_comm_destroy(comm);
+  int is_made = result == tuttiSuccess || result == tuttiInProgress;
+  if (is_made) *out = comm->is_none ? NULL : comm;
+  if (comm && (!is_made || comm->is_none)) tt_comm_destroy(comm);
   return result;
 }
 
@@ -127,4 +126,79 @@ tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist)
   if (result == tuttiSuccess && ndev < 1)
     result = tt_fail(tuttiInvalidArgument, "ndev is %d: at least 1 rank is needed", ndev);
   return result == tuttiSuccess ? init_all(comms, ndev, devlist) : tt_group_refuse(result);
+}
+
+/* ---- from another communicator ---- */
+
+static tuttiResult_t child_make(tuttiComm_t *out, struct tt_comm_spec *spec, const tuttiConfig_t *config)
+{
+  tuttiConfig_t copy;
+  tuttiResult_t result = config_take(&copy, config);
+  if (result != tuttiSuccess) return result;
+  spec->config = &copy;
+  spec->settings = &spec->parent->settings;
+  spec->device = spec->parent->device;
+  return init(out, spec);
+}
+
+tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t *newcomm, tuttiConfig_t *config)
+{
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess && !newcomm) result = tt_null("newcomm");
+  if (result == tuttiSuccess && color < 0 && color != TUTTI_SPLIT_NOCOLOR)
+    result = tt_fail(tuttiInvalidArgument, "color is %d: it must be at least 0, or TUTTI_SPLIT_NOCOLOR (%d)", color,
+                     TUTTI_SPLIT_NOCOLOR);
+  if (result == tuttiSuccess) {
+    struct tt_comm_spec spec = {.parent = comm, .color = color, .key = key};
+    result = child_make(newcomm, &spec, config);
+  }
+  return result == tuttiSuccess || result == tuttiInProgress ? result : tt_group_refuse(result);
+}
+
+static tuttiResult_t exclude_check(const struct tuttiComm *comm, const int *exclude, int nexclude)
+{
+  if (nexclude < 0 || nexclude >= comm->nranks)
+    return tt_fail(tuttiInvalidArgument, "nexclude is %d: it must be from 0 to nranks - 1 = %d", nexclude,
+                   comm->nranks - 1);
+  if (nexclude && !exclude) return tt_null("exclude");
+  for (int i = 0; i < nexclude; i++) {
+    if (exclude[i] < 0 || exclude[i] >= comm->nranks || exclude[i] == comm->rank)
+      return tt_fail(tuttiInvalidArgument, "exclude[%d] is %d: it must be from 0 to nranks - 1 = %d, and not this rank", i,
+                     exclude[i], comm->nranks - 1);
+    for (int j = 0; j < i; j++)
+      if (exclude[j] == exclude[i])
+        return tt_fail(tuttiInvalidArgument, "exclude[%d] and exclude[%d] are both %d: name each rank once", j, i,
+                       exclude[i]);
+  }
+  return tuttiSuccess;
+}
+
+/* The state of the parent that the flags want; with TUTTI_SHRINK_ABORT its operations end here. */
+static tuttiResult_t parent_check(struct tuttiComm *comm, int flags)
+{
+  if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT)
+    return tt_fail(tuttiInvalidArgument, "flags is %d: it must be TUTTI_SHRINK_DEFAULT or TUTTI_SHRINK_ABORT", flags);
+  if (flags == TUTTI_SHRINK_DEFAULT) {
+    tuttiResult_t result = tt_comm_ready_check(comm);
+    return result == tuttiSuccess ? tt_comm_health(comm) : result;
+  }
+  int state = atomic_load(&comm->state);
+  if (state != TT_COMM_READY && state != TT_COMM_FINALIZED) return tt_comm_ready_check(comm);
+  tt_watch_fail(comm->watch, tuttiRemoteError, comm->rank, 0, "the communicator is being shrunk");
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm,
+                              tuttiConfig_t *config, int flags)
+{
+  static const int nobody;
+  tuttiResult_t result = tt_comm_check(comm);
+  if (result == tuttiSuccess && !newcomm) result = tt_null("newcomm");
+  if (result == tuttiSuccess) result = exclude_check(comm, exclude, nexclude);
+  if (result == tuttiSuccess) result = parent_check(comm, flags);
+  if (result == tuttiSuccess) {
+    struct tt_comm_spec spec = {.parent = comm, .exclude = nexclude ? exclude : &nobody, .nexclude = nexclude};
+    result = child_make(newcomm, &spec, config);
+  }
+  return result == tuttiSuccess || result == tuttiInProgress ? result : tt_group_refuse(result);
 }

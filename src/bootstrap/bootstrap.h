@@ -20,7 +20,8 @@ struct tt_id {
 };
 enum {
   TT_ID_FIXED = 1,    /* the address was given by the user: rank 0 opens it */
-  TT_ID_MIXED = 0x100 /* the key file is in pass.key; in memory only, never packed */
+  TT_ID_MIXED = 0x100,  /* the key file is in pass.key; in memory only, never packed */
+  TT_ID_DERIVED = 0x200 /* made by every rank alone: its root may open later than the ranks knock; in memory only */
 };
 
 /* Errors of unpack: tuttiInvalidArgument: not made by this library, or by another version. */
@@ -37,6 +38,10 @@ tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings);
  * not mixed yet and can be packed. A root that no rank ever calls lives until the process
  * ends. Errors as tuttiGetUniqueId. */
 tuttiResult_t tt_id_create(struct tt_id *id, const struct tt_settings *settings);
+
+/* Opens the root of a derived id in this process, at the door that id->root names. Errors: tuttiSystemError;
+ * tuttiInternalError: this process has no door there. */
+tuttiResult_t tt_id_open_root(const struct tt_id *id, const struct tt_settings *settings);
 
 /* The fixed id of "host:port" (TUTTI_COMM_ID, torchrun): job and key come from the text, so
  * that all processes make the same one. Errors: tuttiInvalidArgument: no such address;

@@ -24,6 +24,8 @@ struct tt_op {
   struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
   struct tt_binding binding;  /* TT_NO_COLLECTIVE: nothing is done, its turn is all that is waited for */
   int transfer_room;          /* of binding.transfers, which belong to the op */
+  void *owned;                /* memory of the binding that goes with the op; may be NULL */
+  int is_queued, is_abandoned; /* nobody waits for it; both guarded by tt_process.mutex */
   int started;
   uint64_t since_ns; /* nothing moved since; 0: not known */
   tuttiResult_t result;
@@ -66,6 +68,9 @@ struct tuttiComm {
 
   struct tt_pass pass;
   struct tt_door *ip_door, *local_door;
+  uint8_t *ips;    /* of each rank: where its IP door is, packed */
+  int is_none;     /* a split without color: there is no communicator; state is STILLBORN */
+  uint32_t splits, shrinks; /* made of it so far */
   uint64_t *hosts;
   int32_t *pids;
   char *cards;
@@ -97,7 +102,11 @@ struct tuttiComm {
 /* ---- create.c ---- */
 
 struct tt_comm_spec {
-  const tuttiUniqueId *id;
+  const tuttiUniqueId *id;      /* NULL: made from `parent` */
+  struct tuttiComm *parent;
+  int color, key;               /* of a split */
+  const int *exclude;           /* of a shrink: checked; NULL: it is a split */
+  int nexclude;
   int nranks, rank, device;
   const tuttiConfig_t *config; /* checked; NULL: defaults */
   const struct tt_settings *settings;
@@ -118,6 +127,8 @@ tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding);
 struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
 void tt_op_give(struct tt_op *op);
 void tt_op_free(struct tt_op *op);
+/* Nobody waits for this submitted op of no stream any more: it gives itself back. */
+void tt_op_abandon(struct tt_op *op);
 /* Frees the struct itself with its last reference; all it had is freed already. */
 void tt_comm_drop(struct tuttiComm *comm);
 

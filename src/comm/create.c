@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bootstrap/bootstrap.h"
-#include "comm/comm.h"
+#include "comm/creation.h"
 
 struct member_card {
   int32_t pid, pad;
@@ -27,25 +26,12 @@ struct transport_card {
   uint8_t blob[TT_TRANSPORT_CARD_BYTES];
 };
 
-enum stage { MEETING, CARDING, WATCHING, AGREEING };
-
-struct tt_creation {
-  enum stage stage;
-  struct tt_id id;
-  struct tt_rendezvous *rendezvous;
-  struct member_card *members;
-  struct tt_table *tables;
-  uint64_t deadline_ns, began_ns;
-  const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
-  int nwanted;
-  int nhosts;
-};
-
 void tt_creation_destroy(struct tt_creation *creation)
 {
   if (!creation) return;
   tt_rendezvous_destroy(creation->rendezvous);
   tt_free(creation->members);
+  if (creation->op) tt_op_abandon(creation->op);
   tt_free(creation->tables);
   tt_wipe(&creation->id, sizeof creation->id);
   tt_free(creation);
@@ -118,10 +104,19 @@ static tuttiResult_t wanted_parse(struct tt_creation *creation, const char *list
 
 /* ---- start ---- */
 
-static tuttiResult_t config_apply(struct tuttiComm *comm, const tuttiConfig_t *config)
+/* settings are this communicator's own, or already its parent's. */
+static void deterministic_apply(struct tt_settings *settings, const tuttiConfig_t *config, int is_child)
 {
-  int deterministic = comm->settings.deterministic; /* choices: config, 0, 1 */
-  comm->settings.deterministic = deterministic ? deterministic == 2 : config && config->deterministic == 1;
+  int said = config ? config->deterministic : TUTTI_CONFIG_UNDEF_INT;
+  if (!is_child) { /* choices: config, 0, 1 */
+    int choice = settings->deterministic;
+    settings->deterministic = choice ? choice == 2 : said == 1;
+  } else if (said != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_DETERMINISTIC")) settings->deterministic = said;
+}
+
+static tuttiResult_t config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
+{
+  deterministic_apply(&comm->settings, config, is_child);
   if (!config) return tuttiSuccess;
   if (config->name) snprintf(comm->name, sizeof comm->name, "%s", config->name);
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))
@@ -135,37 +130,36 @@ static tuttiResult_t config_apply(struct tuttiComm *comm, const tuttiConfig_t *c
   return tuttiSuccess;
 }
 
-static tuttiResult_t creation_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
+static int tables_make(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
   size_t n = (size_t)comm->nranks;
-  tuttiResult_t result = tt_auth_init();
-  if (result == tuttiSuccess) result = config_apply(comm, spec->config);
-  if (result == tuttiSuccess) result = wanted_parse(creation, comm->settings.transports);
-  if (result == tuttiSuccess) result = tt_id_unpack(&creation->id, spec->id);
-  if (result == tuttiSuccess) result = tt_id_mix(&creation->id, &comm->settings);
-  if (result != tuttiSuccess) return result;
   creation->members = tt_alloc(n, sizeof *creation->members);
   creation->tables = tt_alloc(n, sizeof *creation->tables);
   comm->hosts = tt_alloc(n, sizeof *comm->hosts);
   comm->pids = tt_alloc(n, sizeof *comm->pids);
+  comm->ips = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
   comm->sent = tt_alloc(n, sizeof *comm->sent);
   comm->received = tt_alloc(n, sizeof *comm->received);
   comm->cards = tt_alloc(n * TT_COMM_TRANSPORTS, sizeof(struct transport_card));
-  if (!creation->members || !creation->tables || !comm->hosts || !comm->pids || !comm->cards ||
-      !comm->sent || !comm->received)
-    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
+  return creation->members && creation->tables && comm->hosts && comm->pids && comm->ips && comm->sent &&
+         comm->received && comm->cards;
+}
+
+tuttiResult_t tt_creation_start(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  if (!tables_make(comm)) return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
   doors_open(comm);
   struct tt_address local = {.len = 0};
-  result = tt_door_open(&comm->local_door, &local);
+  tuttiResult_t result = tt_door_open(&comm->local_door, &local);
   if (result != tuttiSuccess) return result;
 
-  creation->began_ns = tt_now_ns();
-  creation->deadline_ns = creation->began_ns + (uint64_t)comm->settings.init_timeout_ms * 1000000u;
+  creation->deadline_ns = tt_now_ns() + (uint64_t)comm->settings.init_timeout_ms * 1000000u;
   struct tt_rendezvous_spec rendezvous = {.id = &creation->id,
                                           .nranks = comm->nranks,
                                           .rank = comm->rank,
-                                          .agreement = tt_settings_wire_hash(&comm->settings),
+                                          .agreement = tt_settings_wire_hash(&comm->settings) ^ creation->agreement,
                                           .host = tt_host_id(comm->settings.host_id),
                                           .deadline_ns = creation->deadline_ns,
                                           .settings = &comm->settings};
@@ -175,6 +169,20 @@ static tuttiResult_t creation_start(struct tuttiComm *comm, const struct tt_comm
   member_fill(comm, &card);
   creation->stage = MEETING;
   return tt_rendezvous_gather(creation->rendezvous, &card, sizeof card, creation->members);
+}
+
+static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *spec)
+{
+  struct tt_creation *creation = comm->creation;
+  creation->began_ns = tt_now_ns();
+  tuttiResult_t result = tt_auth_init();
+  if (result == tuttiSuccess) result = config_apply(comm, spec->config, spec->parent != NULL);
+  if (result == tuttiSuccess) result = wanted_parse(creation, comm->settings.transports);
+  if (result != tuttiSuccess) return result;
+  if (spec->parent) return spec->exclude ? tt_shrink_start(comm, spec) : tt_split_start(comm, spec);
+  result = tt_id_unpack(&creation->id, spec->id);
+  if (result == tuttiSuccess) result = tt_id_mix(&creation->id, &comm->settings);
+  return result == tuttiSuccess ? tt_creation_start(comm) : result;
 }
 
 static tuttiResult_t stillborn(struct tuttiComm *comm, tuttiResult_t code)
@@ -206,7 +214,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   comm->settings = *spec->settings;
   comm->creation = creation;
   *out = comm;
-  tuttiResult_t result = creation_start(comm, spec);
+  tuttiResult_t result = begin(comm, spec);
   return result == tuttiSuccess ? result : stillborn(comm, result);
 }
 
@@ -223,6 +231,7 @@ static void hosts_take(struct tuttiComm *comm)
     const struct member_card *card = &creation->members[r];
     comm->hosts[r] = card->host;
     comm->pids[r] = card->pid;
+    memcpy(comm->ips + (size_t)r * TT_ADDRESS_PACKED_BYTES, card->ip, TT_ADDRESS_PACKED_BYTES);
     beside += card->host == mine->host;
     for (int b = 0; b < TT_CORE_MASK_BYTES && card->host == mine->host; b++) mask[b] |= card->core_mask[b];
     int first = 0;
@@ -470,6 +479,7 @@ static tuttiResult_t after_agreeing(struct tuttiComm *comm)
 static tuttiResult_t advance(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
+  if (creation->stage == SPLITTING) return tt_split_poll(comm);
   tuttiResult_t result = tt_rendezvous_poll(creation->rendezvous);
   if (creation->stage == WATCHING) {
     if (result != tuttiSuccess && result != tuttiInProgress) return result;
@@ -488,7 +498,7 @@ tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm)
 {
   if (atomic_load(&comm->state) != TT_COMM_CREATING) return tt_comm_health(comm);
   tuttiResult_t result = advance(comm);
-  if (atomic_load(&comm->state) == TT_COMM_READY) return tuttiSuccess;
+  if (atomic_load(&comm->state) == TT_COMM_READY || comm->is_none) return tuttiSuccess;
   if (result == tuttiSuccess || result == tuttiInProgress) return tuttiInProgress;
   return stillborn(comm, result);
 }

@@ -52,6 +52,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_door_close(comm->local_door);
   tt_arrangement_destroy(&comm->arrangement);
   tt_free(comm->redops);
+  tt_free(comm->ips);
   tt_free(comm->sent);
   tt_free(comm->received);
   tt_free(comm->hosts);

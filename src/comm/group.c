@@ -220,7 +220,11 @@ static tuttiResult_t creations_run(struct group *all)
     give_up(all);
     return tt_fail_quiet(all->refused, refused_sentence);
   }
-  for (int i = 0; i < all->ncreated; i++) *all->created[i].slot = all->created[i].comm;
+  for (int i = 0; i < all->ncreated; i++) {
+    struct tuttiComm *comm = all->created[i].comm;
+    *all->created[i].slot = comm->is_none ? NULL : comm;
+    if (comm->is_none) tt_comm_destroy(comm);
+  }
   return result;
 }
 

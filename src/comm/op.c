@@ -202,8 +202,20 @@ struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, con
   return op;
 }
 
+void tt_op_abandon(struct tt_op *op)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  int waits = op->is_queued;
+  op->is_abandoned = waits;
+  pthread_mutex_unlock(&tt_process.mutex);
+  if (waits) return;
+  while (!atomic_load_explicit(&op->done, memory_order_acquire)) sched_yield(); /* a few instructions */
+  tt_op_give(op);
+}
+
 void tt_op_free(struct tt_op *op)
 {
+  tt_free(op->owned);
   tt_free(op->binding.transfers);
   tt_free(op);
 }
@@ -216,6 +228,8 @@ void tt_comm_drop(struct tuttiComm *comm)
 /* The communicator lives. */
 static void give_locked(struct tt_op *op)
 {
+  tt_free(op->owned);
+  op->owned = NULL;
   atomic_fetch_sub(&op->comm->refs, 1);
   op->next_of_comm = op->comm->spare;
   op->comm->spare = op;
@@ -240,6 +254,7 @@ static void append_locked(struct tt_op *op)
   else comm->first = op;
   comm->last = op;
   atomic_fetch_add(&comm->queued, 1);
+  op->is_queued = 1;
   struct tuttiStream *stream = op->stream;
   if (!stream) return;
   if (stream->last) stream->last->next_of_stream = op;
@@ -293,11 +308,12 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   comm->first = op->next_of_comm;
   if (!comm->first) comm->last = NULL;
   atomic_fetch_sub(&comm->queued, 1);
-  if (stream) {
-    leave_stream_locked(op);
-    give_locked(op);
-  }
+  op->is_queued = 0;
+  int is_abandoned = op->is_abandoned;
+  if (stream) leave_stream_locked(op);
+  if (stream || is_abandoned) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
+  if (is_abandoned) return;
   if (stream) {
     int none = tuttiSuccess;
     if (result != tuttiSuccess) atomic_compare_exchange_strong(&stream->error, &none, (int)result);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communicators made from others: split and shrink.
+ *
+ * Who belongs to the child is known on each of its ranks: after an all-gather of colors and keys over the parent, or
+ * from the list of excluded ranks. From there on it is made like any other, but for its id, which nobody has to send:
+ * its key is derived from the parent's, and its root stands at the door that the child's first rank has had since
+ * the parent was made. So a shrink needs nothing of a parent that has failed. */
+#include <string.h>
+
+#include "bootstrap/bootstrap.h"
+#include "comm/creation.h"
+
+enum { SPLIT = 1, SHRINK = 2 };
+
+/* What makes one child's key differ from another's. */
+struct context {
+  uint32_t how, number;
+  int32_t color, pad;
+};
+
+static void id_derive(const struct tuttiComm *parent, const struct context *context, int root, struct tt_id *id)
+{
+  uint8_t job[TT_KEY_BYTES];
+  *id = (struct tt_id){.flags = TT_ID_MIXED | TT_ID_DERIVED};
+  tt_key_derive(id->pass.key, parent->pass.key, "tutti-child", context, sizeof *context);
+  tt_key_derive(job, id->pass.key, "tutti-child-job", context, sizeof *context);
+  memcpy(id->pass.job, job, sizeof id->pass.job);
+  id->pass.epoch = parent->pass.epoch + 1;
+  tt_address_unpack(&id->root, parent->ips + (size_t)root * TT_ADDRESS_PACKED_BYTES);
+}
+
+/* Goes on with ranks known: `members` are the parent's ranks in the child's order. */
+static tuttiResult_t child_begin(struct tuttiComm *comm, const struct tuttiComm *parent, const int32_t *members,
+                                 const struct context *context)
+{
+  struct tt_creation *creation = comm->creation;
+  id_derive(parent, context, members[0], &creation->id);
+  if (!creation->id.root.len)
+    return tt_fail(tuttiInvalidUsage, "rank %d has no usable interface, so its new communicator cannot meet there: set "
+                   "TUTTI_SOCKET_IFNAME", (int)members[0]);
+  tuttiResult_t result = tuttiSuccess;
+  if (comm->rank == 0) result = tt_id_open_root(&creation->id, &comm->settings);
+  return result == tuttiSuccess ? tt_creation_start(comm) : result;
+}
+
+/* ---- split ---- */
+
+struct wish {
+  int32_t color, key;
+};
+
+/* Appends what the ranks said to the parent's queue; the caller drives it. */
+static tuttiResult_t wishes_gather(struct tuttiComm *comm, struct tuttiComm *parent, const struct wish *mine)
+{
+  struct tt_creation *creation = comm->creation;
+  size_t n = (size_t)parent->nranks;
+  struct wish *wishes = tt_alloc(n + 1, sizeof *mine);
+  if (!wishes) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->nranks);
+  wishes[n] = *mine;
+  struct tt_binding binding = {
+      .call = {.count = sizeof *mine, .collective = TT_ALL_GATHER, .type = tuttiUint8, .root = -1},
+      .in = &wishes[n],
+      .out = wishes};
+  creation->op = tt_op_take(parent, NULL, &binding);
+  if (!creation->op) {
+    tt_free(wishes);
+    return tt_comm_give_up(parent, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
+  }
+  creation->op->owned = wishes;
+  creation->op->next_of_group = NULL;
+  creation->stage = SPLITTING;
+  tt_ops_submit(creation->op);
+  return tuttiSuccess;
+}
+
+/* Ranks of one color, by key, then by rank; -1 behind them. */
+static int members_sort(const struct wish *wishes, int nranks, int32_t color, int32_t *members)
+{
+  int n = 0;
+  for (int32_t r = 0; r < nranks; r++) {
+    int at = n;
+    if (wishes[r].color != color) continue;
+    while (at && wishes[members[at - 1]].key > wishes[r].key) at--;
+    memmove(&members[at + 1], &members[at], (size_t)(n - at) * sizeof *members);
+    members[at] = r;
+    n++;
+  }
+  return n;
+}
+
+static tuttiResult_t wishes_take(struct tuttiComm *comm, const struct wish *wishes)
+{
+  struct tt_creation *creation = comm->creation;
+  struct tuttiComm *parent = creation->parent;
+  struct context context = {SPLIT, creation->number, wishes[parent->rank].color, 0};
+  if (context.color == TUTTI_SPLIT_NOCOLOR) {
+    comm->is_none = 1;
+    atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
+    return tuttiSuccess;
+  }
+  int32_t *members = tt_alloc((size_t)parent->nranks + 1, sizeof *members);
+  if (!members) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
+  comm->nranks = members_sort(wishes, parent->nranks, context.color, members);
+  while (members[comm->rank] != parent->rank) comm->rank++;
+  tuttiResult_t result = child_begin(comm, parent, members, &context);
+  tt_free(members);
+  return result;
+}
+
+tuttiResult_t tt_split_poll(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  struct tuttiComm *parent = creation->parent;
+  struct tt_op *op = creation->op;
+  if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
+  if (!atomic_load_explicit(&op->done, memory_order_acquire)) tt_comm_drive(parent, 1);
+  int done = atomic_load_explicit(&op->done, memory_order_acquire);
+  tuttiResult_t result = tuttiInProgress;
+  if (done) {
+    result = op->result == tuttiSuccess ? wishes_take(comm, op->owned) : tt_comm_why(parent);
+    creation->op = NULL;
+    tt_op_give(op);
+  }
+  tt_comm_exit(parent);
+  return result;
+}
+
+tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
+{
+  struct tuttiComm *parent = spec->parent;
+  const struct wish mine = {spec->color, spec->key};
+  if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
+  comm->creation->parent = parent;
+  comm->creation->number = ++parent->splits;
+  tuttiResult_t result = tt_comm_health(parent);
+  if (result == tuttiSuccess) result = wishes_gather(comm, parent, &mine);
+  tt_comm_exit(parent);
+  return result;
+}
+
+/* ---- shrink ---- */
+
+tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
+{
+  struct tuttiComm *parent = spec->parent;
+  struct context context = {SHRINK, ++parent->shrinks, 0, 0};
+  int32_t *members = tt_alloc((size_t)parent->nranks, sizeof *members);
+  uint8_t *excluded = tt_alloc((size_t)parent->nranks, 1);
+  tuttiResult_t result = tuttiSuccess;
+  if (!members || !excluded) result = tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
+  for (int i = 0; result == tuttiSuccess && i < spec->nexclude; i++) excluded[spec->exclude[i]] = 1;
+  for (int32_t r = 0; result == tuttiSuccess && r < parent->nranks; r++) {
+    comm->creation->agreement = comm->creation->agreement * 31 + excluded[r];
+    if (r == parent->rank) comm->rank = comm->nranks;
+    if (!excluded[r]) members[comm->nranks++] = r;
+  }
+  if (result == tuttiSuccess) result = child_begin(comm, parent, members, &context);
+  tt_free(members);
+  tt_free(excluded);
+  return result;
+}
