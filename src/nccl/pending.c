@@ -39,9 +39,10 @@ ncclResult_t tt_nccl_pending_state(ncclComm_t comm)
   ncclResult_t state = tuttiSuccess;
   pthread_mutex_lock(&tt_nccl_process.pending_mutex);
   for (int p = atomic_load(&tt_nccl_process.npairs) - 1; p >= 0; p--) {
-    if (tt_nccl_process.pairs[p].parent != comm) continue;
-    ncclResult_t child = tuttiSuccess;
-    tuttiCommGetAsyncError(tt_nccl_process.pairs[p].child, &child);
+    struct tt_nccl_pair *pair = &tt_nccl_process.pairs[p];
+    ncclResult_t child = tuttiSuccess; /* and so it is if comm is the child: the caller has asked it */
+    if (pair->parent == comm) tuttiCommGetAsyncError(pair->child, &child);
+    else if (pair->child != comm) continue;
     if (child == tuttiInProgress) state = tuttiInProgress;
     else drop_locked(p);
   }

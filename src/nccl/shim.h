@@ -85,7 +85,7 @@ void tt_nccl_pending_add(ncclComm_t parent, ncclComm_t child);
 /* comm is about to be freed. */
 void tt_nccl_pending_remove(ncclComm_t comm);
 
-/* tuttiInProgress while a child of comm is being made. Any thread. */
+/* For a communicator that is ready: tuttiInProgress while a child of it is being made. Any thread. */
 ncclResult_t tt_nccl_pending_state(ncclComm_t comm);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "nccl/abi.h"
+#include "tutti_tools.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,6 +117,16 @@ static void a_config_field_out_of_range_is_named(void **state)
 }
 
 /* ---- errors ---- */
+
+static void only_an_error_with_a_sentence_is_a_refusal(void **state)
+{
+  (void)state;
+  assert_int_equal(tuttiRefuse(tuttiSystemError, "no more 100%"), tuttiSystemError);
+  assert_string_equal(tuttiGetLastError(NULL), "no more 100%");
+  assert_int_equal(tuttiRefuse(tuttiSystemError, NULL), tuttiInvalidArgument);
+  assert_int_equal(tuttiRefuse(tuttiSuccess, "words"), tuttiInvalidArgument);
+  assert_int_equal(tuttiRefuse(tuttiInProgress, "words"), tuttiInvalidArgument);
+}
 
 static void *fail_elsewhere(void *context)
 {
@@ -232,6 +243,27 @@ static void after_a_refusal_nothing_of_the_group_starts(void **state)
   comms_end(1);
 }
 
+/* One thread brings both ranks without a group: that works only if the first call does not wait. */
+static void without_blocking_init_does_not_wait(void **state)
+{
+  (void)state;
+  ncclUniqueId id;
+  ncclResult_t now = tuttiInProgress;
+  ncclConfig_t config = {.size = 24, .magic = NCCL_CONFIG_MAGIC, .version = 21400, .blocking = 0};
+  assert_int_equal(pncclGetUniqueId(&id), tuttiSuccess);
+  for (int c = 0; c < 2; c++)
+    assert_int_equal(pncclCommInitRankConfig(&comms[c], 2, id, c, &config), tuttiInProgress);
+  for (int c = 0; c < 2; c++, now = tuttiInProgress) {
+    while (now == tuttiInProgress) {
+      usleep(500);
+      assert_int_equal(pncclCommGetAsyncError(comms[c], &now), tuttiSuccess);
+    }
+    assert_int_equal(now, tuttiSuccess);
+  }
+  sum_is_right(2);
+  comms_end(2);
+}
+
 static void a_parent_is_in_progress_until_its_child_is_ready(void **state)
 {
   (void)state;
@@ -340,11 +372,13 @@ int main(void)
       cmocka_unit_test(a_config_of_any_age_is_read_by_its_size_and_version),
       cmocka_unit_test(a_config_that_was_not_initialised_is_refused),
       cmocka_unit_test(a_config_field_out_of_range_is_named),
+      cmocka_unit_test(only_an_error_with_a_sentence_is_a_refusal),
       cmocka_unit_test(the_last_error_belongs_to_the_process),
       cmocka_unit_test(results_have_the_words_of_nccl),
       cmocka_unit_test(what_cannot_work_says_so),
       cmocka_unit_test(ranks_of_one_process_have_devices),
       cmocka_unit_test(after_a_refusal_nothing_of_the_group_starts),
+      cmocka_unit_test(without_blocking_init_does_not_wait),
       cmocka_unit_test(a_parent_is_in_progress_until_its_child_is_ready),
       cmocka_unit_test(a_child_that_is_aborted_frees_its_parent),
       cmocka_unit_test(a_registration_succeeds_with_a_null_handle),
