@@ -16,8 +16,8 @@ struct tt_algo {
   int32_t radix;        /* what this name fixes shape->radix to; 0: nothing */
   uint8_t has_radix;    /* shape->radix means something to it */
   uint8_t has_middle;   /* shape->middle does */
-  uint8_t is_butterfly; /* every element is combined by the one tree of binary blocks: legal where the bits must not
-                           depend on size or place */
+  uint8_t has_one_tree; /* every element is combined by one tree, the same for all rows of the collective that say so:
+                           legal where the bits must not depend on size or place */
   /* Appends the steps of shape->rank to the empty schedule. */
   void (*generate)(struct tt_schedule *schedule, const struct tt_shape *shape);
   /* What the file's head claims for shape->rank; a test checks it exactly, without passes. */

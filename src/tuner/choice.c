@@ -19,7 +19,7 @@ static const char *why_illegal(const struct tt_choice *choice, const struct tt_s
   struct tt_shape shape = tt_choice_shape(choice, tuning, 0, root);
   const char *why = algo->illegal ? algo->illegal(&shape) : NULL;
   if (!why && settings->deterministic && tt_kinds[algo->collective].reduces && tuning->nranks > 2 &&
-      !algo->is_butterfly)
+      !algo->has_one_tree)
     why = "its bits depend on the size of the vector or on the place in it (TUTTI_DETERMINISTIC)";
   return why;
 }

@@ -94,7 +94,7 @@ static void expect_tree(const struct tt_algo *algo, int32_t nranks, uint64_t wan
 
 static int is_in_family(const struct tt_algo *algo)
 {
-  return algo->is_butterfly && tt_kinds[algo->collective].reduces;
+  return algo->has_one_tree && tt_kinds[algo->collective].reduces;
 }
 
 static void all_of_the_family_combine_every_element_by_the_tree_of_binary_blocks(void **state)

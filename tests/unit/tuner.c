@@ -17,52 +17,76 @@ static struct tt_settings settings_with(const char *algo, int64_t segment_bytes)
   return settings;
 }
 
+static struct tt_tuning tuning_of(const char *transport, int nranks)
+{
+  return (struct tt_tuning){.nranks = nranks, .price = tt_price_shipped(transport)};
+}
+
 static const char *const transports[] = {"shm", "tcp"};
 
-static void every_size_has_a_row_and_rows_rise(void **state)
+static int rows_of(const struct tt_table_row *rows)
+{
+  int n = 0;
+  while (rows[n].up_to_bytes != UINT64_MAX) n++;
+  return n + 1;
+}
+
+static void every_size_of_every_collective_has_a_row_and_rows_rise(void **state)
 {
   (void)state;
   struct tt_settings settings = settings_with("", 0);
-  for (int t = 0; t < 2; t++)
-    for (int nranks = 1; nranks <= 130; nranks++) {
-      struct tt_table table;
-      assert_int_equal(tt_table_make(&table, &settings, tt_price_shipped(transports[t]), nranks), tuttiSuccess);
-      assert_true(tt_table_valid(&table));
-      for (uint64_t r = 1; r < table.nrows; r++) {
-        assert_true(table.rows[r].up_to_bytes > table.rows[r - 1].up_to_bytes);
-        assert_int_not_equal(table.rows[r].algo, table.rows[r - 1].algo);
-      }
-      assert_int_equal(table.rows[table.nrows - 1].up_to_bytes, UINT64_MAX);
-      assert_int_equal(tt_table_row(&table, 0), 0);
-      assert_int_equal(tt_table_row(&table, UINT64_MAX), table.nrows - 1);
+  for (int c = 0; c < 2 * 130 * TT_COLLECTIVES; c++) {
+    int collective = c % TT_COLLECTIVES, nranks = c / TT_COLLECTIVES / 2 + 1;
+    struct tt_tuning tuning = tuning_of(transports[c / TT_COLLECTIVES % 2], nranks);
+    struct tt_table table;
+    if (!tt_kinds[collective].name || (nranks > 20 && nranks % 7)) continue;
+    assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiSuccess);
+    assert_true(tt_table_valid(&table));
+    const struct tt_table_row *rows = table.rows[collective];
+    int n = rows_of(rows);
+    assert_in_range(n, 1, TT_TABLE_ROWS);
+    for (int r = 1; r < n; r++) {
+      assert_true(rows[r].up_to_bytes > rows[r - 1].up_to_bytes);
+      assert_memory_not_equal(&rows[r].choice, &rows[r - 1].choice, sizeof rows[r].choice);
     }
+    assert_ptr_equal(tt_table_choice(&table, collective, 0), &rows[0].choice);
+    assert_ptr_equal(tt_table_choice(&table, collective, UINT64_MAX), &rows[n - 1].choice);
+  }
 }
 
 static void the_choice_is_the_cheapest_at_sampled_sizes(void **state)
 {
   (void)state;
   struct tt_settings settings = settings_with("", 0);
-  for (int nranks = 2; nranks <= 64; nranks++)
+  for (int nranks = 2; nranks <= 64; nranks += 1 + nranks / 8) {
+    struct tt_tuning tuning = tuning_of("tcp", nranks);
+    struct tt_table table;
+    assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiSuccess);
+    if (rows_of(table.rows[TT_ALL_REDUCE]) == TT_TABLE_ROWS) continue; /* it had to leave out some */
     for (uint64_t bytes = 8; bytes <= 1u << 28; bytes *= 2) {
-      const struct tt_price *price = tt_price_shipped("tcp");
-      struct tt_table table;
-      assert_int_equal(tt_table_make(&table, &settings, price, nranks), tuttiSuccess);
-      uint32_t chosen = table.rows[tt_table_row(&table, bytes)].algo;
-      double time = tt_price_all_reduce(&tt_algos[chosen], price, nranks, bytes);
-      for (int a = 0; a < tt_algo_count; a++)
-        assert_true(time <= tt_price_all_reduce(&tt_algos[a], price, nranks, bytes));
+      double time = tt_price_choice(tt_table_choice(&table, TT_ALL_REDUCE, bytes), &tuning, bytes);
+      struct tt_choice choices[TT_CHOICES];
+      int n;
+      assert_int_equal(tt_choices_find(choices, &n, TT_ALL_REDUCE, &settings, &tuning), tuttiSuccess);
+      assert_true(n > 1);
+      for (int c = 0; c < n; c++) assert_true(time <= tt_price_choice(&choices[c], &tuning, bytes));
     }
+  }
 }
 
-static void short_vectors_double_and_long_ones_go_round(void **state)
+static void long_vectors_travel_once_each_way(void **state)
 {
   (void)state;
   struct tt_settings settings = settings_with("", 0);
-  for (int t = 0; t < 2; t++) {
+  for (int c = 0; c < 2 * 15; c++) {
+    struct tt_tuning tuning = tuning_of(transports[c % 2], c / 2 + 2);
     struct tt_table table;
-    assert_int_equal(tt_table_make(&table, &settings, tt_price_shipped(transports[t]), 8), tuttiSuccess);
-    assert_string_equal(tt_algos[table.rows[tt_table_row(&table, 8)].algo].name, "recursive_doubling");
-    assert_string_equal(tt_algos[table.rows[tt_table_row(&table, 1 << 28)].algo].name, "ring");
+    assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiSuccess);
+    const struct tt_choice *choice = tt_table_choice(&table, TT_ALL_REDUCE, 1 << 28);
+    struct tt_shape shape = tt_choice_shape(choice, &tuning, 0, -1);
+    struct tt_cost cost;
+    tt_algos[choice->algo].claim(&shape, &cost);
+    assert_true(cost.blocks <= 2 * shape.nblocks); /* in blocks: at most twice the vector */
   }
 }
 
@@ -70,46 +94,100 @@ static void a_forced_algorithm_is_taken_at_every_size(void **state)
 {
   (void)state;
   for (int a = 0; a < tt_algo_count; a++) {
-    struct tt_settings settings = settings_with(tt_algos[a].name, 4096);
+    char wish[TT_SETTING_TEXT_BYTES];
+    snprintf(wish, sizeof wish, "%s:%s", tt_kinds[tt_algos[a].collective].name, tt_algos[a].name);
+    struct tt_settings settings = settings_with(wish, 4096);
+    struct tt_tuning tuning = tuning_of("shm", 7);
     struct tt_table table;
-    assert_int_equal(tt_table_make(&table, &settings, tt_price_shipped("shm"), 7), tuttiSuccess);
-    assert_int_equal(table.nrows, 1);
-    assert_int_equal(table.rows[0].algo, a);
-    assert_int_equal(table.rows[0].block_bytes, 4096);
+    tuttiResult_t result = tt_table_make(&table, &settings, &tuning);
+    if (result == tuttiInvalidArgument && strstr(tt_last_sentence(), "not legal for")) continue;
+    assert_int_equal(result, tuttiSuccess);
+    const struct tt_table_row *rows = table.rows[tt_algos[a].collective];
+    assert_int_equal(rows_of(rows), 1);
+    assert_int_equal(rows[0].choice.algo, a);
+    assert_int_equal(rows[0].choice.block_bytes, 4096);
   }
 }
 
-static void an_unknown_algorithm_is_refused_with_the_list(void **state)
+static void several_algorithms_and_a_middle_can_be_forced(void **state)
 {
   (void)state;
-  struct tt_settings settings = settings_with("rings", 0);
-  struct tt_table table = {.nrows = 77};
-  assert_int_equal(tt_table_make(&table, &settings, tt_price_shipped("shm"), 4), tuttiInvalidArgument);
-  assert_non_null(strstr(tt_last_sentence(), "\"rings\""));
-  for (int a = 0; a < tt_algo_count; a++) assert_non_null(strstr(tt_last_sentence(), tt_algos[a].name));
-  assert_int_equal(table.nrows, 77);
+  struct tt_settings settings = settings_with("hierarchical+recursive_doubling;broadcast:star", 0);
+  struct tt_tuning tuning = tuning_of("shm", 9);
+  struct tt_table table;
+  assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiSuccess);
+  struct tt_choice choice = table.rows[TT_ALL_REDUCE][0].choice;
+  assert_string_equal(tt_algos[choice.algo].name, "hierarchical");
+  assert_string_equal(tt_algos[choice.middle].name, "recursive_doubling");
+  assert_string_equal(tt_algos[table.rows[TT_BROADCAST][0].choice.algo].name, "star");
+}
+
+static void deterministic_leaves_the_one_tree(void **state)
+{
+  (void)state;
+  for (int nranks = 3; nranks <= 70; nranks++) {
+    struct tt_settings settings = settings_with("", 0);
+    settings.deterministic = 1;
+    struct tt_tuning tuning = tuning_of("tcp", nranks);
+    struct tt_table table;
+    assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiSuccess);
+    for (int r = 0; r < rows_of(table.rows[TT_ALL_REDUCE]); r++)
+      assert_true(tt_algos[table.rows[TT_ALL_REDUCE][r].choice.algo].has_one_tree);
+    strcpy(settings.algo, "ring");
+    assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiInvalidArgument);
+    assert_non_null(strstr(tt_last_sentence(), "TUTTI_DETERMINISTIC"));
+  }
+}
+
+static void what_cannot_be_is_refused_with_the_reason(void **state)
+{
+  static const struct {
+    const char *wish, *reason;
+  } wrong[] = {{"rings", "\"rings\": set it to one of"},
+               {"rings", "binary_blocks"},
+               {"broadcasts:ring", "[COLLECTIVE:]NAME"},
+               {"broadcast:binary_blocks", "double_tree"},
+               {"ring;broadcast:no", "\"no\""},
+               {"ring+star", "hierarchical algorithms only"},
+               {"hierarchical+none", "ring"},
+               {":", "[COLLECTIVE:]NAME"},
+               {"+", "has no algorithm"},
+               {";", "has no algorithm"}};
+  (void)state;
+  for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {
+    struct tt_settings settings = settings_with(wrong[w].wish, 0);
+    struct tt_tuning tuning = tuning_of("shm", 4);
+    struct tt_table table;
+    assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiInvalidArgument);
+    if (!strstr(tt_last_sentence(), wrong[w].reason)) fail_msg("%s: %s", wrong[w].wish, tt_last_sentence());
+  }
 }
 
 static void a_table_that_makes_no_sense_is_refused(void **state)
 {
   (void)state;
   struct tt_settings settings = settings_with("", 0);
+  struct tt_tuning tuning = tuning_of("shm", 4);
   struct tt_table good, bad;
-  assert_int_equal(tt_table_make(&good, &settings, tt_price_shipped("shm"), 4), tuttiSuccess);
+  assert_int_equal(tt_table_make(&good, &settings, &tuning), tuttiSuccess);
+  struct tt_table_row *first = &bad.rows[TT_ALL_REDUCE][0];
   bad = good;
-  bad.nrows = 0;
+  first->choice.algo = (uint8_t)tt_algo_count;
   assert_false(tt_table_valid(&bad));
   bad = good;
-  bad.nrows = TT_TABLE_ROWS + 1;
+  first->choice.algo = good.rows[TT_BROADCAST][0].choice.algo;
   assert_false(tt_table_valid(&bad));
   bad = good;
-  bad.rows[0].algo = (uint32_t)tt_algo_count;
+  first->choice.middle = (int8_t)tt_algo_count;
   assert_false(tt_table_valid(&bad));
   bad = good;
-  bad.rows[0].block_bytes = 0;
+  first->choice.block_bytes = 0;
   assert_false(tt_table_valid(&bad));
   bad = good;
-  bad.rows[good.nrows - 1].up_to_bytes = 1 << 20;
+  for (int r = 0; r < TT_TABLE_ROWS; r++) {
+    first[r] = *first;
+    first[r].up_to_bytes = 1 << 20;
+  }
   assert_false(tt_table_valid(&bad));
 }
 
@@ -117,11 +195,13 @@ int main(void)
 {
   setenv("TUTTI_DEBUG", "NONE", 1);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_size_has_a_row_and_rows_rise),
+      cmocka_unit_test(every_size_of_every_collective_has_a_row_and_rows_rise),
       cmocka_unit_test(the_choice_is_the_cheapest_at_sampled_sizes),
-      cmocka_unit_test(short_vectors_double_and_long_ones_go_round),
+      cmocka_unit_test(long_vectors_travel_once_each_way),
       cmocka_unit_test(a_forced_algorithm_is_taken_at_every_size),
-      cmocka_unit_test(an_unknown_algorithm_is_refused_with_the_list),
+      cmocka_unit_test(several_algorithms_and_a_middle_can_be_forced),
+      cmocka_unit_test(deterministic_leaves_the_one_tree),
+      cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
       cmocka_unit_test(a_table_that_makes_no_sense_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
