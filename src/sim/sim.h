@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plays the schedules of all ranks of one collective against prices of links: what it would take on a machine,
+ * also on one that does not exist.
+ *
+ * The model. Ranks are one-ported: each has one port out and one port in, which work at the same time, and one
+ * processor. A message of m bytes over a link of kind k:
+ *  - becomes ready when its step may start, by the derived order and the window of TT_WINDOW steps, as in the
+ *    executor, and what it sends has been made;
+ *  - starts when the sender's port is free; of several ready ones the oldest goes first (segment, then step), and all
+ *    messages of one step go in the order of its peers. It occupies that port for beta_k m. When the last message of a
+ *    step has left the port the step is finished: its source may be overwritten;
+ *  - can be had alpha_k after it started. The receiver's port draws it from then on, once the step that takes it has
+ *    started and the port is free, first come first served, and is occupied for beta_k m. So a message that nobody
+ *    keeps waiting arrives alpha_k + beta_k m after it started; one that comes early waits in the network.
+ *  - A step that takes messages goes on when all have arrived. Combining takes the processor gamma for each byte of
+ *    each source beyond the first, copying from memory to memory what a message over the link "self" would take; the
+ *    processor does one at a time, first come first served. What costs nothing does not wait for it.
+ * At most TT_SIM_FLIGHT messages of a rank are on their way at once; more wait at its port, as for the buffers of a real
+ * network. What happens at one time happens in the order in which it was caused, so a play has one outcome.
+ *
+ * On uniform links this gives the textbook formulas to rounding: a ring takes 2 (P - 1) (alpha + beta n / P) +
+ * (P - 1) gamma n / P, and so on (tests/unit/sim.c has them all).
+ *
+ * Memory: of a long schedule only a stretch is kept, at least TT_SIM_KEEP steps and 128 MiB for all ranks; the
+ * generator is run again when a window leaves it. What is waited for and what is on its way is bounded by the windows, not by the number of steps. Pure:
+ * no clock, no I/O but the picture. */
+#ifndef TT_SIM_H
+#define TT_SIM_H
+
+#include "sched/sched.h"
+#include "topo/topo.h"
+
+#define TT_SIM_FLIGHT 1024
+#define TT_SIM_KEEP 256
+#define TT_SIM_MAX_LANES 256
+
+/* A message that has just started. */
+struct tt_sim_message {
+  int32_t from, to;
+  double start_us;
+  double end_us; /* when it is there, if nothing keeps it waiting */
+  size_t bytes;
+};
+
+/* A step that has just finished. Pointers are good during the call. */
+struct tt_sim_step {
+  const struct tt_schedule *schedule; /* of its rank */
+  const struct tt_step *step;
+  size_t segment;
+  double finish_us;
+  size_t bytes;
+};
+
+struct tt_sim_progress {
+  int64_t steps, total; /* played, and to be played, by all ranks in all segments */
+  double time_us;       /* of the play */
+  int32_t ended;        /* ranks */
+};
+
+/* What is told while it plays; any may be NULL. */
+struct tt_sim_watcher {
+  void (*message)(void *context, const struct tt_sim_message *message);
+  void (*step)(void *context, const struct tt_sim_step *step);
+  void (*progress)(void *context, const struct tt_sim_progress *progress); /* every 65,536 steps, and at the end */
+  void *context;
+};
+
+struct tt_sim_play {
+  struct tt_shape shape; /* rank is ignored */
+  tt_generate_fn generate;
+  void *context;
+  int is_whole;          /* generate needs whole schedules (passes do), so all are kept */
+  int32_t keep;          /* steps of a rank to keep at once, at least TT_WINDOW; 0: what memory allows */
+  size_t count;          /* elements of a share */
+  size_t element_bytes;
+  size_t block_bytes;    /* a vector longer than blocks of so many bytes is cut into segments of them; 0: never */
+  int32_t lanes;         /* segment s is played on lane s mod lanes; 0: 1 */
+  const struct tt_link_prices *prices;
+  const struct tt_topology *topology; /* NULL: all links are those of the network. Its own prices do not count */
+  const int32_t *order;  /* rank p of the schedules is rank order[p] of the topology; NULL: the same */
+  struct tt_sim_watcher watcher;
+};
+
+struct tt_sim_result {
+  double time_us;      /* when the last rank ended */
+  double first_us;     /* when the first did */
+  int64_t steps, messages, bytes; /* of all ranks; bytes sent */
+  int64_t reduced;     /* bytes combined with one more source */
+  double busiest_us;   /* how long the busiest port was occupied */
+  int32_t busiest_rank;
+  int busiest_is_out;
+  int64_t peak_events; /* that were pending at once */
+};
+
+/* Plays it. *result is written on success only.
+ * Errors: tuttiInvalidArgument: lanes. tuttiSystemError: no memory. tuttiInternalError: a schedule is wrong, or a rank
+ * waits for ever (the sentence says which; the verifier tells more). What generate says. */
+tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *result);
+
+/* ---- picture (draw.c) ------------------------------------------------------------ */
+
+struct tt_sim_picture {
+  const char *title; /* shown above it */
+  const char *note;  /* below the title; NULL: none */
+};
+
+/* Draws the play as SVG: ranks from top to bottom, rounds from left to right, as every message takes one round and
+ * all else no time; count, lanes, prices and watcher of the play do not matter but for the numbers of elements.
+ * Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
+tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_picture *picture, FILE *out);
+
+#endif
