@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Circulant reduce-scatter and all-gather, and the two after each other as an all-reduce: ceil(log2 P) rounds, any P.
  *
- * Traeff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv 2410.14234, 2024, with skips that are
- * powers of two. Each rank counts the parts from its own on: part i is that of rank r + i. Of the q = ceil(log2 P)
- * rounds, with the skips s = 2^(q-1), ..., 2, 1, each sends the parts [s, 2 s) that are there to rank r + s, which adds them to its
- * parts [0, s); after the last one part 0 is complete. The all-gather goes the same way back, without sums. A
- * range of parts is one span, which may go over the end.
- *   Reduce-scatter: (P - 1) / P N elements sent and as many added, all parts but the own; q messages, and
- * one more where a range must be cut: before round s part i of a rank is the sum of the ranks r - t,
- * t = 0, 2 s, 4 s, ... < P - i, so with P = a s + b the parts i < b have a term more, own or received. This cuts the second round
- * on all ranks (the parts i >= b are still IN, or their messages are), and a later one at the receivers r >= a s: there, the
- * lowest rank is in the own sum for the ones and in the message for the others. N / P elements are not in scratch but in
- * OUT at the end; scratch is max(P - 2^(q-1), 2^(q-2)) / P N, for the others as far as they were added to. With several
- * blocks a share all parts travel alone (spans of slots can be taken apart only if they are full): P - 1 messages.
- *   All-gather: q messages, (P - 1) / P N elements.
- *   All-reduce: both, without scratch. Parts are runs of whole blocks; empty ranges cost nothing.
- * A block comes through at most floor(log2 P) ranks each way. Any P, any N, in place or not. */
+ * Traeff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv 2410.14234, 2024, with powers of two
+ * as skips. Each rank counts the parts from its own on: its part i is that of rank r + i. With q = ceil(log2 P) rounds
+ * and skips s = 2^(q-1), ..., 2, 1, a rank sends its parts [s, min(2 s, P)) to rank r + s, which adds them to its
+ * parts from 0 on; after the last round part 0 is complete. The all-gather goes the same way back, without sums. A
+ * range of parts is one span, which may go over the end. With P ranks and N elements, per rank
+ *   reduce-scatter: N (P - 1) / P sent and as many added, q messages and one more for each cut; scratch
+ *                   max(P - 2^(q-1), 2^(q-2)) / P N, none for 2 ranks;
+ *   all-gather:     N (P - 1) / P sent, q messages;
+ *   all-reduce:     both, without scratch; parts are runs of whole blocks, messages of empty ones are not sent.
+ * A block goes through a chain of at most floor(log2 P) messages each way.
+ *   Cuts: before the round with skip s, part i is the sum of the ranks r - t, t = 0, 2 s, 4 s, ... < P - i. With
+ * P = a s + b, 0 <= b < s, of the own sum and the one that comes one has a term more for i < b than for i >= b. For
+ * the ranks r >= a s this decides which one has the lowest rank, so what they get comes in two messages. In the second
+ * round all ranks do: from b on the parts sent, or those of the receiver, are still in IN, before they are not.
+ *   Where a share has several blocks, reduce-scatter sends every part alone, P - 1 messages: spans of slots can only be
+ * taken apart where all slots are full. Any P, any N, in place or not. */
 #include "algos/parts.h"
 #include "algos/table.h"
 
@@ -70,14 +71,17 @@ static struct tt_operand held(const struct tt_shape *shape, const struct round *
   return shape->collective == TT_ALL_REDUCE ? tt_out(first) : tt_scratch(i * shape->nblocks);
 }
 
+/* The sums hold the ranks me - t skip, for t <= last: even t the own one, odd t the one that comes. The lowest is that
+ * of the largest t that does not go below rank 0. */
 static void take(struct tt_schedule *schedule, const struct round *round, int32_t i, int32_t end)
 {
   const struct tt_shape *shape = &schedule->shape;
   int32_t n = shape->nranks, me = shape->rank;
-  int32_t terms = n / round->skip - (i >= round->cut), around = me / round->skip; /* t up to those that go below rank 0 */
+  int32_t last = n / round->skip - (i >= round->cut), lowest = me / round->skip;
   struct tt_blocks blocks = tt_parts(shape, me + i, end - i);
   struct tt_operand own = held(shape, round, i), message = tt_message((me - round->skip + n) % n);
-  if ((around < terms ? around : terms) % 2)
+  if (lowest > last) lowest = last;
+  if (lowest % 2)
     tt_reduce2(schedule, blocks, message, own, made(shape, round, i));
   else
     tt_reduce2(schedule, blocks, own, message, made(shape, round, i));

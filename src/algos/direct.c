@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Direct: every rank gets its part from all others and adds it up in one go; then sends it to all others.
  *
- * The "linear" or "pairwise" algorithms of MPI libraries; Rabenseifner, "Optimization of collective reduction
- * operations", ICCS 2004, compares them. Part p belongs to rank p, which adds all P contributions in the order of
- * the ranks: a chain that the passes make one step with P sources, rounded once. With P ranks and N elements, per rank
- *   reduce-scatter: P - 1 messages, (P - 1) / P N elements sent, as many added, and as many of scratch; 1 round;
- *   all-gather: P - 1 messages, (P - 1) / P N elements; 1 round;
- *   all-reduce: both: 2 (P - 1) messages, 2 (P - 1) / P N elements, (P - 1) / P N added and of scratch; 2 rounds.
- * Parts are runs of whole blocks; empty ones cost nothing. Rank r begins with rank r + 1, so that not all send to the same one,
- * and takes what comes for each half window of sends, so that no window is full of sends that wait for each other.
- * Any P, any N, in place or not. */
+ * The linear exchange of MPI libraries; Rabenseifner, "Optimization of collective reduction operations", ICCS 2004,
+ * compares it. Part p belongs to rank p, which adds all P contributions in the order of the ranks: a chain that the
+ * passes make one step with P sources, rounded once. With P ranks and N elements, per rank
+ *   reduce-scatter: P - 1 messages, N (P - 1) / P sent and as many added, N of scratch; 1 round;
+ *   all-gather:     P - 1 messages, N (P - 1) / P sent; 1 round;
+ *   all-reduce:     both, 2 rounds. Parts are runs of whole blocks; empty ones cost nothing.
+ * Rank r begins with rank r + 1, so that not all send to the same one. A few sends are followed by as many receives,
+ * for a window full of sends that wait for each other would stand still. Any P, any N, in place or not. */
 #include "algos/parts.h"
 #include "algos/table.h"
 
-#define TOGETHER (TT_WINDOW / 2) /* sends that are followed by as many receives */
+#define TOGETHER (TT_WINDOW / 4) /* sends that are followed by as many receives */
 
-/* The slot of what rank p contributes to the own part. */
+/* Where rank p's contribution to the own part is kept; our own place is for the sum. */
 static struct tt_operand kept(const struct tt_shape *shape, int32_t p)
 {
-  return tt_scratch((p - (p > shape->rank)) * tt_parts(shape, shape->rank, 1).n);
+  return tt_scratch(p * tt_parts(shape, shape->rank, 1).n);
 }
 
 /* Sends to each rank its part, and keeps what comes for the own one. */
@@ -36,7 +35,7 @@ static void scatter(struct tt_schedule *schedule, int32_t begin, int32_t end)
   }
 }
 
-/* IN may be where the sum is at the end, so until the own contribution is in, the sum is kept with rank 0's. */
+/* IN may be where the sum is at the end, so until our own contribution is in, the sum is in scratch. */
 static void reduce(struct tt_schedule *schedule)
 {
   const struct tt_shape *shape = &schedule->shape;
@@ -44,7 +43,7 @@ static void reduce(struct tt_schedule *schedule)
   struct tt_operand sum = shape->rank == 0 ? tt_in(own.first) : kept(shape, 0);
   for (int32_t p = 1; p < shape->nranks; p++) {
     struct tt_operand next = p == shape->rank ? tt_in(own.first) : kept(shape, p);
-    struct tt_operand dst = p < shape->rank ? sum : tt_out(own.first);
+    struct tt_operand dst = p < shape->rank ? kept(shape, shape->rank) : tt_out(own.first);
     tt_reduce2(schedule, own, sum, next, dst);
     sum = dst;
   }
@@ -90,7 +89,8 @@ void tt_direct_claim(const struct tt_shape *shape, struct tt_cost *cost)
   if (scatters) {
     cost->messages = (all < n ? all : n) - (own > 0);
     cost->blocks = all - own;
-    cost->reductions = cost->slots = (n - 1) * (int64_t)own;
+    cost->reductions = (n - 1) * (int64_t)own;
+    cost->slots = (n == 2 ? 2 - shape->rank : n) * (int64_t)own;
   }
   if (gathers) {
     cost->messages += own > 0 ? n - 1 : 0;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Double tree: two binary trees over the same ranks, each for half of the vector, both ways at full speed.
+/* Double tree: two binary trees over the same ranks, each for half of the vector: a reduce, a broadcast, an all-reduce.
  *
  * Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
- * 35(12), 2009. Ranks are counted from the root on; m = P - 1 follow it. The first tree stands over their numbers 1 .. m
- * such that odd ones are leaves: a number's children are its neighbours at half the distance of its lowest bit (at a
- * quarter, an eighth, ... where there is none). The second is the first one mirrored or, for odd m, moved by one number, which
- * makes leaves of all inner ranks of the first. The root is the parent of both tops. So a rank hands on whole vectors: as an inner
- * rank two halves a half, as a leaf one; no rank but the root moves more than N each way, the root N.
- * Each half is cut into c = ceil(log2 P) runs of whole blocks that follow each other, empty ones do not. With P ranks and
- * N elements, up to
- *   up: 2 c messages, N elements sent, N reductions (an inner rank with two children), none sent by the root;
- *   down: 2 c messages of N elements together; the root as much.
- * Rounds, each way: c. Scratch: N / 2 on the inner ranks of a reduce, whose OUT is not there, else none.
- * Reduce and broadcast are made for 2 blocks: a rank is done with a segment once its own messages are taken, so the segments
- * of a long vector already follow each other through the trees. In an all-reduce it waits for the way back, through
- * 2 c ranks, so there are 2 c blocks: the segments of two lanes fill both ways. Any P, N, root, in place or not. */
+ * 35(12), 2009. Ranks are counted from the root on, m = P - 1 follow it. In the first tree these are in the order of
+ * their numbers 1 .. m, odd ones being leaves: the children of a number are half its lowest bit away from it, the right
+ * one a quarter, an eighth, ... where the numbers end before. The second tree is the first one mirrored or, for odd m,
+ * moved by one number, so that inner ranks of the one are leaves of the other. The root is the parent of both tops.
+ * So with N elements each way a rank takes and sends N at most: two halves to add and one to send as an inner rank,
+ * and one half to send as a leaf; the root takes both, and sends both. With P ranks, c = ceil(log2 P), a half
+ * being cut into min(c, its blocks) runs of whole blocks that follow each other, and a rank with d children, in both
+ * trees together
+ *   up:   sends N, one message a run, but for the root, and reduces d N / 2;
+ *   down: sends d N / 2, one message a run and child; d <= 2.
+ * Rounds, each way: c. Scratch: N / 2 on the inner ranks of a reduce, where OUT is not there, else none.
+ *   Reduce and broadcast are made for 2 blocks: a rank is done with a segment once its own messages are taken, so the
+ * segments of a long vector follow each other through the trees. In an all-reduce it waits for what comes back through
+ * 2 c ranks, so a schedule has c runs of each tree, and two lanes fill the way. Any P, N and root, in place or not. */
 #include "algos/table.h"
 
 /* One of the trees. Ranks are counted from the root on; the others have positions 1 .. m in the order of the tree. */
@@ -116,8 +117,8 @@ static int32_t lowest_in(const struct tree *t, struct branch branch)
 
 static struct tt_blocks run_of(const struct tree *t, int32_t run)
 {
-  int32_t first = (int32_t)((int64_t)t->half.n * run / t->runs), end = (int32_t)((int64_t)t->half.n * (run + 1) / t->runs);
-  return (struct tt_blocks){t->half.first + first, end - first};
+  int64_t n = t->half.n, first = n * run / t->runs, end = n * (run + 1) / t->runs;
+  return (struct tt_blocks){t->half.first + (int32_t)first, (int32_t)(end - first)};
 }
 
 /* Adds the children's sums to our own contribution, and hands the result to the parent. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* K-nomial trees: a reduce to a root, a broadcast from it, and the two after each other as an all-reduce.
  *
- * Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005, for
- * radix 2; Wilkins et al., "Generalized collective algorithms for the exascale era", CLUSTER 2023, for radix k. Ranks
- * are counted from the root on; the parent of a rank is the one with the lowest digit that is not 0, to base k, made 0.
- * So a rank with c children leads c + 1 neighbouring ranks' subtrees, itself first. Radix 2 is the binomial tree, the number
- * of ranks the star. With P ranks and N elements, for each way that is gone,
- *   up: one message of N from all but the root, c N reductions; down: c messages of N, none reduced.
- * Rounds, each way: the number of 1s in the longest 1, 11, 111, ... to base k below P, at most ceil(log_k P).
- * Scratch: N on the inner ranks of a reduce, whose OUT is not there, else none. Small subtrees are taken first, for they
- * are ready first; large ones are served first. Any P, N, root, in place or not. */
+ * Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005,
+ * for radix 2; Wilkins et al., "Generalized collective algorithms for the exascale era", CLUSTER 2023, for radix k.
+ * Ranks are counted from the root on; the parent of a rank is the one with its lowest digit that is not 0, to base k,
+ * made 0. So a subtree is a run of ranks, its top first. Radix 2 is the binomial tree, the number of ranks the star.
+ * With P ranks and N elements, a rank with c children
+ *   up:   sends one message of N, but for the root, and reduces c N;
+ *   down: sends c messages of N.
+ * Rounds, each way: how many of the numbers 1, 11, 111, ... to base k are below P; at most ceil(log_k P).
+ * Scratch: N on the inner ranks of a reduce, where OUT is not there, else none. Small subtrees are taken first, being
+ * ready first; large ones are served first. Any P, N and root, in place or not. */
 #include "algos/table.h"
 
 #define DEFAULT_RADIX 4
@@ -54,8 +55,8 @@ static int32_t child_of(const struct seat *s, int32_t i, int32_t *size)
   return s->me + (i % (s->radix - 1) + 1) * *size;
 }
 
-/* Adds up the children's sums and our own contribution; returns where the result is. What is there already are the ranks
- * just before the child's; only the ranks from rank 0 on, where the count goes over the end, stand before them. */
+/* Adds up the children's sums and our own contribution; returns where the result is. The sum at hand is of the ranks
+ * just before the child's, so it stands first, unless the count reaches rank 0 among the child's. */
 static struct tt_operand up(struct tt_schedule *schedule, const struct seat *s)
 {
   struct tt_blocks all = {0, schedule->shape.nblocks};
