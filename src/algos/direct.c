@@ -14,80 +14,102 @@
 
 #define TOGETHER (TT_WINDOW / 4) /* sends that are followed by as many receives */
 
-/* Where rank p's contribution to the own part is kept; our own place is for the sum. */
-static struct tt_operand kept(const struct tt_shape *shape, int32_t p)
+/* The two halves of the all-reduce, for parts of any lengths. */
+struct exchange {
+  struct tt_schedule *schedule;
+  const int32_t *start; /* part p is blocks [start[p], start[p + 1]); NULL: parts as equal as can be */
+};
+
+static struct tt_blocks part(const struct tt_shape *shape, const int32_t *start, int32_t p)
 {
-  return tt_scratch(p * tt_parts(shape, shape->rank, 1).n);
+  p %= shape->nranks;
+  return start ? (struct tt_blocks){start[p], start[p + 1] - start[p]} : tt_parts(shape, p, 1);
+}
+
+/* Where rank p's contribution to the own part is kept; our own place is for the sum. */
+static struct tt_operand kept(struct tt_blocks own, int32_t p)
+{
+  return tt_scratch(p * own.n);
 }
 
 /* Sends to each rank its part, and keeps what comes for the own one. */
-static void scatter(struct tt_schedule *schedule, int32_t begin, int32_t end)
+static void scatter(const struct exchange *e, int32_t begin, int32_t end)
 {
-  const struct tt_shape *shape = &schedule->shape;
+  const struct tt_shape *shape = &e->schedule->shape;
   int32_t n = shape->nranks, me = shape->rank;
+  struct tt_blocks own = part(shape, e->start, me);
   for (int32_t d = begin; d < end; d++) {
-    struct tt_blocks theirs = tt_parts(shape, me + d, 1);
-    tt_send(schedule, theirs, tt_in(theirs.first), (me + d) % n);
+    struct tt_blocks theirs = part(shape, e->start, me + d);
+    tt_send(e->schedule, theirs, tt_in(theirs.first), (me + d) % n);
   }
   for (int32_t d = begin; d < end; d++) {
     int32_t from = (me - d + n) % n;
-    tt_recv(schedule, tt_parts(shape, me, 1), from, kept(shape, from));
+    tt_recv(e->schedule, own, from, kept(own, from));
   }
 }
 
 /* IN may be where the sum is at the end, so until our own contribution is in, the sum is in scratch. */
-static void reduce(struct tt_schedule *schedule)
+static void reduce(const struct exchange *e)
 {
-  const struct tt_shape *shape = &schedule->shape;
-  struct tt_blocks own = tt_parts(shape, shape->rank, 1);
-  struct tt_operand sum = shape->rank == 0 ? tt_in(own.first) : kept(shape, 0);
+  const struct tt_shape *shape = &e->schedule->shape;
+  struct tt_blocks own = part(shape, e->start, shape->rank);
+  struct tt_operand sum = shape->rank == 0 ? tt_in(own.first) : kept(own, 0);
   for (int32_t p = 1; p < shape->nranks; p++) {
-    struct tt_operand next = p == shape->rank ? tt_in(own.first) : kept(shape, p);
-    struct tt_operand dst = p < shape->rank ? kept(shape, shape->rank) : tt_out(own.first);
-    tt_reduce2(schedule, own, sum, next, dst);
+    struct tt_operand next = p == shape->rank ? tt_in(own.first) : kept(own, p);
+    struct tt_operand dst = p < shape->rank ? kept(own, shape->rank) : tt_out(own.first);
+    tt_reduce2(e->schedule, own, sum, next, dst);
     sum = dst;
   }
 }
 
-static void gather(struct tt_schedule *schedule, int32_t begin, int32_t end)
+static void gather(const struct exchange *e, int32_t begin, int32_t end)
 {
-  const struct tt_shape *shape = &schedule->shape;
+  const struct tt_shape *shape = &e->schedule->shape;
   int32_t n = shape->nranks, me = shape->rank;
-  struct tt_blocks own = tt_parts(shape, me, 1);
-  for (int32_t d = begin; d < end; d++) tt_send(schedule, own, tt_out(own.first), (me + d) % n);
+  struct tt_blocks own = part(shape, e->start, me);
+  for (int32_t d = begin; d < end; d++) tt_send(e->schedule, own, tt_out(own.first), (me + d) % n);
   for (int32_t d = begin; d < end; d++) {
-    struct tt_blocks theirs = tt_parts(shape, me - d + n, 1);
-    tt_recv(schedule, theirs, (me - d + n) % n, tt_out(theirs.first));
+    struct tt_blocks theirs = part(shape, e->start, me - d + n);
+    tt_recv(e->schedule, theirs, (me - d + n) % n, tt_out(theirs.first));
   }
 }
 
-static void in_turns(struct tt_schedule *schedule, void (*part)(struct tt_schedule *, int32_t, int32_t))
+static void in_turns(const struct exchange *e, void (*some)(const struct exchange *, int32_t, int32_t))
 {
-  int32_t n = schedule->shape.nranks;
+  int32_t n = e->schedule->shape.nranks;
   for (int32_t begin = 1; begin < n; begin += TOGETHER)
-    part(schedule, begin, n - begin < TOGETHER ? n : begin + TOGETHER);
+    some(e, begin, n - begin < TOGETHER ? n : begin + TOGETHER);
+}
+
+void tt_direct_reduce_parts(struct tt_schedule *schedule, const int32_t *start)
+{
+  struct exchange e = {schedule, start};
+  in_turns(&e, scatter);
+  reduce(&e);
+}
+
+void tt_direct_gather_parts(struct tt_schedule *schedule, const int32_t *start)
+{
+  in_turns(&(struct exchange){schedule, start}, gather);
 }
 
 void tt_direct_generate(struct tt_schedule *schedule, const struct tt_shape *shape)
 {
-  struct tt_blocks own = tt_parts(shape, shape->rank, 1);
+  struct tt_blocks own = part(shape, NULL, shape->rank);
   if (shape->nranks == 1 || shape->collective == TT_ALL_GATHER)
     tt_copy(schedule, own, tt_in(own.first), tt_out(own.first));
-  if (shape->collective != TT_ALL_GATHER) {
-    in_turns(schedule, scatter);
-    reduce(schedule);
-  }
-  if (shape->collective != TT_REDUCE_SCATTER) in_turns(schedule, gather);
+  if (shape->collective != TT_ALL_GATHER) tt_direct_reduce_parts(schedule, NULL);
+  if (shape->collective != TT_REDUCE_SCATTER) tt_direct_gather_parts(schedule, NULL);
 }
 
-void tt_direct_claim(const struct tt_shape *shape, struct tt_cost *cost)
+void tt_direct_parts_claim(const struct tt_shape *shape, const int32_t *start, struct tt_cost *cost)
 {
-  int32_t n = shape->nranks, own = tt_parts(shape, shape->rank, 1).n, all = tt_shape_blocks(shape);
+  int32_t n = shape->nranks, all = tt_shape_blocks(shape), own = part(shape, start, shape->rank).n;
   int scatters = shape->collective != TT_ALL_GATHER, gathers = shape->collective != TT_REDUCE_SCATTER;
   *cost = (struct tt_cost){0};
   if (n == 1) return;
   if (scatters) {
-    cost->messages = (all < n ? all : n) - (own > 0);
+    for (int32_t p = 0; p < n; p++) cost->messages += p != shape->rank && part(shape, start, p).n > 0;
     cost->blocks = all - own;
     cost->reductions = (n - 1) * (int64_t)own;
     cost->slots = (n == 2 ? 2 - shape->rank : n) * (int64_t)own;
@@ -97,6 +119,11 @@ void tt_direct_claim(const struct tt_shape *shape, struct tt_cost *cost)
     cost->blocks += (n - 1) * (int64_t)own;
   }
   cost->rounds = scatters + gathers;
+}
+
+void tt_direct_claim(const struct tt_shape *shape, struct tt_cost *cost)
+{
+  tt_direct_parts_claim(shape, NULL, cost);
 }
 
 int32_t tt_direct_blocks(const struct tt_shape *shape)

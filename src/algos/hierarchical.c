@@ -15,9 +15,9 @@
  * for each shard the same over the next level among its owners, one in each group; the middle step for each shard that
  * is left; all-gathers back. Every rank works at every level, so all links of a node are used: with P = k G
  * ranks in equal groups a rank sends 2 (k - 1) N / k elements inside and what the middle step sends for N / k. Shards
- * and owners where groups differ in size: see hierarchy.h. Inside a group each rank exchanges directly with each other:
- * in a group of k units with S shards, 2 (k - 1) messages, N less its own shards and k - 1 times those; k - 1
- * reductions of its own shards; no scratch.
+ * and owners where groups differ in size: see hierarchy.h. Inside a group ranks exchange directly (direct.c): in one of
+ * k units 2 (k - 1) messages of N less its own shards and k - 1 times those, k - 1 reductions of its own shards, and
+ * k times those of scratch.
  *
  * Rounds: the longest way up, through the middle step and down; see hierarchical_claim.c. */
 #include "algos/hierarchy.h"
@@ -29,7 +29,15 @@ struct build {
   int32_t shard[TT_MAX_LEVELS]; /* the shard at hand, as tt_hierarchy_actor wants it; all 0 where there are none */
 };
 
-/* Runs `algo` on `blocks`, one of the ranks of h.ranks, in OUT; what this rank puts in lies in `value`. */
+/* Puts a schedule of some of the ranks, h.ranks, on `blocks` into OUT, and destroys it; what this rank puts in lies in
+ * `value`. */
+static void embed(struct build *b, struct tt_schedule *inner, struct tt_blocks blocks, enum tt_place value)
+{
+  tt_embed(b->schedule, inner,
+           &(struct tt_embedding){.ranks = b->h.ranks, .first = blocks.first, .in = value, .out = TT_OUT});
+  tt_schedule_destroy(inner);
+}
+
 static void run(struct build *b, const struct tt_algo *algo, const struct tt_shape *shape, struct tt_blocks blocks,
                 enum tt_place value)
 {
@@ -37,9 +45,7 @@ static void run(struct build *b, const struct tt_algo *algo, const struct tt_sha
   if (shape->nranks == 1 || blocks.n == 0) return;
   tt_schedule_init(&inner, shape);
   algo->generate(&inner, shape);
-  tt_embed(b->schedule, &inner,
-           &(struct tt_embedding){.ranks = b->h.ranks, .first = blocks.first, .in = value, .out = TT_OUT});
-  tt_schedule_destroy(&inner);
+  embed(b, &inner, blocks, value);
 }
 
 static void middle_run(struct build *b, int32_t top, struct tt_blocks blocks, enum tt_place value)
@@ -81,53 +87,19 @@ static void leaders_run(struct build *b)
 
 /* ---- in shards ------------------------------------------------------------------- */
 
-/* The group in which this rank acts for one of the units. */
-struct circle {
-  const struct tt_level *level;
-  int32_t l, group, size, me; /* me: index of its unit */
-  struct tt_blocks blocks;    /* what the group cuts into shards */
-};
-
-static int32_t peer_of(const struct build *b, const struct circle *c, int32_t index)
+/* The direct exchange of a group in which this rank acts for a unit: what all act for goes to the owners, or back. */
+static void circle_run(struct build *b, int32_t l, int32_t unit, struct tt_blocks blocks, enum tt_place value,
+                       void (*half)(struct tt_schedule *, const int32_t *))
 {
-  return tt_hierarchy_actor(&b->h, c->l, c->level->unit[c->level->start[c->group] + index], b->shard);
-}
-
-/* The shards that the unit of this index owns. */
-static struct tt_blocks owned_by(const struct circle *c, int32_t index)
-{
-  return tt_shard_blocks(c->level, c->blocks, tt_shard_first(c->level, c->size, index),
-                         tt_shard_first(c->level, c->size, index + 1));
-}
-
-/* Everybody's shards go to their owners. What has come so far is from the indices down from ours, then from the last
- * one down: only these stand behind it. */
-static void circle_scatter(struct build *b, const struct circle *c, enum tt_place value)
-{
-  struct tt_blocks own = owned_by(c, c->me);
-  struct tt_operand sum = {value, own.first}, out = tt_out(own.first);
-  for (int32_t distance = 1; distance < c->size; distance++) {
-    int32_t to = (c->me + distance) % c->size, from = (c->me - distance + c->size) % c->size;
-    struct tt_blocks theirs = owned_by(c, to);
-    struct tt_operand message = tt_message(peer_of(b, c, from));
-    tt_send(b->schedule, theirs, (struct tt_operand){value, theirs.first}, peer_of(b, c, to));
-    if (from < c->me)
-      tt_reduce2(b->schedule, own, message, sum, out);
-    else
-      tt_reduce2(b->schedule, own, sum, message, out);
-    sum = out;
-  }
-}
-
-static void circle_gather(struct build *b, const struct circle *c)
-{
-  struct tt_blocks own = owned_by(c, c->me);
-  for (int32_t distance = 1; distance < c->size; distance++) {
-    int32_t to = (c->me + distance) % c->size, from = (c->me - distance + c->size) % c->size;
-    struct tt_blocks theirs = owned_by(c, from);
-    tt_send(b->schedule, own, tt_out(own.first), peer_of(b, c, to));
-    tt_recv(b->schedule, theirs, peer_of(b, c, from), tt_out(theirs.first));
-  }
+  const struct tt_level *level = &b->h.level[l];
+  int32_t group = level->group[unit], size = tt_group_size(level, group);
+  struct tt_shape circle = tt_circle_shape(size, level->index[unit], blocks.n);
+  struct tt_schedule inner;
+  for (int32_t k = 0; k < size; k++)
+    b->h.ranks[k] = tt_hierarchy_actor(&b->h, l, level->unit[level->start[group] + k], b->shard);
+  tt_schedule_init(&inner, &circle);
+  half(&inner, tt_circle_parts(&b->h, l, size, blocks.n));
+  embed(b, &inner, blocks, value);
 }
 
 /* All-reduces `blocks` over the levels from l on, where this rank acts for `unit`. */
@@ -139,14 +111,13 @@ static void shards_run(struct build *b, int32_t l, int32_t unit, struct tt_block
     return;
   }
   const struct tt_level *level = &b->h.level[l];
-  struct circle c = {level, l, level->group[unit], tt_group_size(level, level->group[unit]), level->index[unit], blocks};
-  circle_scatter(b, &c, value);
-  int32_t end = tt_shard_first(level, c.size, c.me + 1);
-  for (int32_t s = tt_shard_first(level, c.size, c.me); s < end; s++) {
+  int32_t group = level->group[unit], size = tt_group_size(level, group), index = level->index[unit];
+  circle_run(b, l, unit, blocks, value, tt_direct_reduce_parts);
+  for (int32_t s = tt_shard_first(level, size, index); s < tt_shard_first(level, size, index + 1); s++) {
     b->shard[l] = s;
-    shards_run(b, l + 1, c.group, tt_shard_blocks(level, blocks, s, s + 1), c.size > 1 ? TT_OUT : value);
+    shards_run(b, l + 1, group, tt_shard_blocks(level, blocks, s, s + 1), size > 1 ? TT_OUT : value);
   }
-  circle_gather(b, &c);
+  circle_run(b, l, unit, blocks, TT_OUT, tt_direct_gather_parts);
 }
 
 /* ---- rows ------------------------------------------------------------------------ */

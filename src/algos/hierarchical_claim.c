@@ -56,20 +56,6 @@ static void leaders_add(struct tally *t)
   middle_add(t, unit, t->shape->nblocks);
 }
 
-static void exchange_add(struct tally *t, const struct tt_level *level, int32_t unit, struct tt_blocks blocks)
-{
-  int32_t size = tt_group_size(level, level->group[unit]);
-  for (int32_t k = 0; k < size; k++) {
-    struct tt_blocks part = tt_shard_blocks(level, blocks, tt_shard_first(level, size, k),
-                                            tt_shard_first(level, size, k + 1));
-    int is_own = k == level->index[unit];
-    int64_t copies = is_own ? size - 1 : 1;
-    add(t->cost, &(struct tt_cost){.messages = part.n ? copies : 0,
-                                   .blocks = copies * part.n,
-                                   .reductions = is_own ? copies * part.n : 0});
-  }
-}
-
 static void shards_add(struct tally *t, int32_t l, int32_t unit, struct tt_blocks blocks)
 {
   if (blocks.n == 0) return;
@@ -79,7 +65,10 @@ static void shards_add(struct tally *t, int32_t l, int32_t unit, struct tt_block
   }
   const struct tt_level *level = &t->h.level[l];
   int32_t group = level->group[unit], size = tt_group_size(level, group), index = level->index[unit];
-  exchange_add(t, level, unit, blocks);
+  struct tt_shape circle = tt_circle_shape(size, index, blocks.n);
+  struct tt_cost exchange;
+  tt_direct_parts_claim(&circle, tt_circle_parts(&t->h, l, size, blocks.n), &exchange);
+  add(t->cost, &exchange);
   for (int32_t s = tt_shard_first(level, size, index); s < tt_shard_first(level, size, index + 1); s++)
     shards_add(t, l + 1, group, tt_shard_blocks(level, blocks, s, s + 1));
 }

@@ -56,12 +56,13 @@ tuttiResult_t tt_hierarchy_create(struct tt_hierarchy *h, const struct tt_shape 
 {
   int32_t nlevels = shape->groups ? shape->groups->nlevels : 1;
   *h = (struct tt_hierarchy){.nlevels = nlevels, .ntops = shape->nranks};
-  h->storage = tt_alloc((size_t)shape->nranks * (size_t)(4 * nlevels + 1) + (size_t)nlevels, sizeof *h->storage);
+  h->storage = tt_alloc((size_t)shape->nranks * (size_t)(4 * nlevels + 2) + (size_t)nlevels + 1, sizeof *h->storage);
   if (!h->storage)
     return tt_fail(tuttiSystemError, "no memory for the groups of %d ranks: give the process more",
                    (int)shape->nranks);
-  int32_t *room = h->storage + shape->nranks;
   h->ranks = h->storage;
+  h->starts = h->ranks + shape->nranks;
+  int32_t *room = h->starts + shape->nranks + 1;
   for (int32_t rank = 0; rank < shape->nranks; rank++) h->ranks[rank] = rank;
   for (int32_t l = 0; l < nlevels; l++) room = level_make(h, shape, l, room);
   return tuttiSuccess;
@@ -80,6 +81,21 @@ int32_t tt_hierarchy_actor(const struct tt_hierarchy *h, int32_t l, int32_t unit
     unit = level->unit[level->start[unit] + tt_shard_owner(level, tt_group_size(level, unit), shard[l])];
   }
   return unit;
+}
+
+struct tt_shape tt_circle_shape(int32_t size, int32_t index, int32_t nblocks)
+{
+  return (struct tt_shape){.collective = TT_ALL_REDUCE, .nranks = size, .rank = index, .nblocks = nblocks,
+                           .root = -1, .middle = -1};
+}
+
+const int32_t *tt_circle_parts(struct tt_hierarchy *h, int32_t l, int32_t size, int32_t nblocks)
+{
+  const struct tt_level *level = &h->level[l];
+  struct tt_blocks all = {0, nblocks};
+  for (int32_t k = 0; k <= size; k++)
+    h->starts[k] = tt_shard_blocks(level, all, 0, tt_shard_first(level, size, k)).n;
+  return h->starts;
 }
 
 const struct tt_algo *tt_tree_algo(int collective)

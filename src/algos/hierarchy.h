@@ -24,6 +24,7 @@ struct tt_hierarchy {
   int32_t nlevels, ntops; /* ntops: groups of the outermost level; with no level the ranks themselves */
   struct tt_level level[TT_MAX_LEVELS];
   int32_t *ranks;         /* [nranks]: for the caller, e.g. to map the ranks of an embedded schedule */
+  int32_t *starts;        /* [nranks + 1]: for tt_circle_parts */
   int32_t *storage;
 };
 
@@ -62,6 +63,11 @@ static inline struct tt_blocks tt_shard_blocks(const struct tt_level *level, str
 /* The rank that acts for a unit of level `l` (nlevels: for an outermost group) on the shard that is number shard[0] of
  * level 0, therein number shard[1] of level 1, and so on. All 0: the unit's lowest rank. */
 int32_t tt_hierarchy_actor(const struct tt_hierarchy *h, int32_t l, int32_t unit, const int32_t *shard);
+
+/* The direct exchange of the shard form in a group of `size` units of level l: its shape, and the parts of the owners of
+ * `nblocks` blocks, as direct.c wants them, which stand until the next call. */
+struct tt_shape tt_circle_shape(int32_t size, int32_t index, int32_t nblocks);
+const int32_t *tt_circle_parts(struct tt_hierarchy *h, int32_t l, int32_t size, int32_t nblocks);
 
 /* What runs among the outermost groups: shape->middle or the default; its shape for one of h->ntops ranks, `nblocks`
  * blocks. */

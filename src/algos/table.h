@@ -84,4 +84,10 @@ void tt_direct_generate(struct tt_schedule *schedule, const struct tt_shape *sha
 void tt_direct_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_direct_blocks(const struct tt_shape *shape);
 
+/* The two halves of the direct all-reduce, and what both cost, for parts of any lengths: part p is blocks
+ * [start[p], start[p + 1]); NULL: as equal as can be. */
+void tt_direct_reduce_parts(struct tt_schedule *schedule, const int32_t *start);
+void tt_direct_gather_parts(struct tt_schedule *schedule, const int32_t *start);
+void tt_direct_parts_claim(const struct tt_shape *shape, const int32_t *start, struct tt_cost *cost);
+
 #endif
