@@ -49,7 +49,7 @@ static int32_t common(const struct tt_machine *machine, const struct tt_processo
   int32_t found = -1;
   for (int32_t p = 0; p < TT_MAX_PROCESSORS; p++) {
     if (!tt_processor_is_in(set, p)) continue;
-    if (p >= machine->nprocessors || !machine->processor[p].is_online) return -1;
+    if (p >= machine->nprocessors) return -1;
     int32_t number = *(const int32_t *)((const char *)&machine->processor[p] + offset);
     if (number < 0 || (found >= 0 && number != found)) return -1;
     found = number;

@@ -95,6 +95,30 @@ static void an_unbound_process_is_where_all_processors_are(void **state)
   if (n == 1) assert_memory_equal(&here, &one, sizeof here);
 }
 
+/* On a machine where every processor is a place of its own. */
+static void the_calling_threads_affinity_decides(void **state)
+{
+  (void)state;
+  static int list[CPU_SETSIZE];
+  int n = processors(list);
+  cpu_set_t before;
+  struct tt_machine *apart = tt_machine_create("test", list[n - 1] + 1);
+  for (int32_t p = 0; p < apart->nprocessors; p++) apart->processor[p] = (struct tt_processor){1, p, p, p, p};
+  const void *real = atomic_exchange(&tt_process.machine, apart);
+  struct tt_locality here;
+  assert_int_equal(tt_topo_here(&here), tuttiSuccess);
+  assert_int_equal(here.cache, n == 1 ? list[0] : -1);
+  assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+  for (int i = 0; i < n; i++) {
+    here = ask_on(list[i]);
+    assert_int_equal(here.numa, list[i]);
+    assert_int_equal(here.cache, list[i]);
+  }
+  assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+  atomic_store(&tt_process.machine, real);
+  tt_free(apart);
+}
+
 static void the_machine_is_told_in_two_lines(void **state)
 {
   (void)state;
@@ -120,6 +144,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(threads_bound_apart_each_see_their_own_place),
       cmocka_unit_test(an_unbound_process_is_where_all_processors_are),
+      cmocka_unit_test(the_calling_threads_affinity_decides),
       cmocka_unit_test(the_machine_is_told_in_two_lines),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static struct tt_topology random_make(uint64_t *seed, int32_t n)
 static void places_are_numbered_by_first_appearance(void **state)
 {
   (void)state;
-  static const uint64_t host[] = {~0ull, 0, 7, ~0ull, 0, 7};
+  static const uint64_t host[] = {7ull << 32, 0, 7, 7ull << 32, 0, 7};
   static const struct tt_locality where[] = {{1, 8}, {1, 8}, {-1, -1}, {0, 0}, {1, 8}, {2000000000, -1}};
   struct tt_topology t = make(6, host, where);
   assert_int_equal(t.nnodes, 3);
@@ -89,6 +89,7 @@ static void the_kind_of_link_is_the_nearest_thing_shared(void **state)
     assert_int_equal(tt_topology_kind(&t, r, 0), wanted[r]);
   }
   assert_int_equal(tt_topology_kind(&t, 6, 7), TT_LINK_NODE);
+  assert_int_equal(tt_topology_kind(&t, 4, 5), TT_LINK_NODE);
   assert_int_equal(tt_topology_kind(&t, 5, 5), TT_LINK_SELF);
   tt_topology_destroy(&t);
 }

@@ -100,6 +100,24 @@ static void offline_processors_are_left_out(void **state)
   tt_free(m);
 }
 
+static void lists_may_name_offline_processors(void **state)
+{
+  (void)state;
+  char root[FAKE_ROOT_BYTES];
+  fake_sysfs_create(root, &(struct fake_machine){1, 1, 1, 4, 1, .offline = 1 << 0});
+  fake_sysfs_write(root, "cpu/cpu1/cache/index2/shared_cpu_list", "0-3\n");
+  fake_sysfs_write(root, "cpu/cpu1/topology/package_cpus_list", "0-3\n");
+  fake_sysfs_write(root, "cpu/cpu1/topology/core_cpus_list", "0-1\n");
+  fake_sysfs_write(root, "node/node0/cpulist", "0-3\n");
+  struct tt_machine *m = read_at(root);
+  assert_int_equal(m->processor[0].is_online, 0);
+  assert_int_equal(m->processor[0].cache, -1);
+  assert_int_equal(m->processor[0].numa, -1);
+  for (int p = 1; p < 4; p++) row_is(m, p, 1, 0, 1, p);
+  tt_free(m);
+  fake_sysfs_destroy(root);
+}
+
 static void what_files_do_not_tell_is_unknown(void **state)
 {
   (void)state;
@@ -117,6 +135,8 @@ static void what_files_do_not_tell_is_unknown(void **state)
     snprintf(path, sizeof path, "cpu/cpu%d/cache/index2/type", p);
     if (p == 3) fake_sysfs_write(root, path, NULL); /* so the level below is its last */
   }
+  fake_sysfs_write(root, "cpu/cpu3/cache/index1/level", "4\n"); /* of instructions: that is no matter */
+  fake_sysfs_write(root, "cpu/cpu3/cache/index1/shared_cpu_list", "2-3\n");
   struct tt_machine *m = read_at(root);
   row_is(m, 0, -1, 0, 0, 0); /* a kernel without NUMA has one node */
   row_is(m, 1, -1, 0, 0, 1);
@@ -234,6 +254,7 @@ int main(void)
       cmocka_unit_test(sockets_caches_and_cores_are_seen),
       cmocka_unit_test(threads_of_a_core_and_several_numa_nodes_of_a_socket_are_seen),
       cmocka_unit_test(offline_processors_are_left_out),
+      cmocka_unit_test(lists_may_name_offline_processors),
       cmocka_unit_test(what_files_do_not_tell_is_unknown),
       cmocka_unit_test(numa_nodes_may_have_no_processor_or_share_one),
       cmocka_unit_test(without_a_list_of_processors_nothing_is_said),
