@@ -17,7 +17,7 @@
  * have the result and the last of them give it to the others, one each. A rank sends, N elements each,
  *   messages k, + at most k' - k + 1 to a larger block, + less than the same for handing on what came from a smaller
  *   one, + 1 if it gives the result to another; reductions k N, + N if there is a smaller block;
- *   scratch N unless it is alone in its block, 2 N if it hands on or (one block, odd k > 1) values alternate so.
+ *   scratch 2 N if there is a smaller block or (one block, odd k > 1) values alternate so, else N, none if k = 0.
  *   Rounds k0, + 1 if there is more than one block.
  * Both combine every element by one tree, whatever N, the blocks of the vector, and the place of the element are:
  * T0 + (T1 + (T2 + ...)), where Ti is the butterfly ((0 + 1) + (2 + 3)) + ... of the ranks of block i.
@@ -157,18 +157,15 @@ static void tree_tell(struct tt_schedule *schedule, const struct tree *tree, str
             tree->above + (tree->node + bit - 1) * tree->step);
 }
 
-/* Adds what the smaller blocks have, and hands it on. The result is in OUT. */
+/* Adds what the smaller blocks have, and hands it on. The result is in OUT. All ranks take it into scratch, also those
+ * that do not hand it on: what is combined in one step after passes is then the same on all. */
 static void smaller_take(struct tt_schedule *schedule, const struct around *a, struct tt_operand value)
 {
   struct tree tree = tree_between(&a->smaller, &a->own, schedule->shape.rank);
   struct tt_blocks all = {0, schedule->shape.nblocks};
-  struct tt_operand other = tt_message(tree_parent(&tree));
-  if (tree_children(&tree)) {
-    struct tt_operand parked = tt_scratch(all.n);
-    tt_copy(schedule, all, other, parked);
-    tree_tell(schedule, &tree, parked);
-    other = parked;
-  }
+  struct tt_operand other = tt_scratch(all.n);
+  tt_recv(schedule, all, tree_parent(&tree), other);
+  tree_tell(schedule, &tree, other);
   tt_reduce2(schedule, all, value, other, tt_out(0));
 }
 
@@ -219,10 +216,9 @@ void tt_binary_whole_claim(const struct tt_shape *shape, struct tt_cost *cost)
   if (a.own.size == shape->nranks && sends > 1 && sends % 2) slots = 2;
   if (a.smaller.size) {
     struct tree tree = tree_between(&a.smaller, &a.own, shape->rank);
-    int32_t children = tree_children(&tree);
     reduces++;
-    sends += children;
-    if (children) slots = 2;
+    sends += tree_children(&tree);
+    slots = 2;
   }
   if (a.larger.size) {
     struct tree tree = tree_between(&a.own, &a.larger, shape->rank);

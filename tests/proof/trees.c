@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tree by which elements are combined: bits that do not depend on size or place need one for all. It is compared
- * with that of a schedule written here from the definition alone. */
+/* The trees by which elements are combined: bits that do not depend on size or place need one for all. That of
+ * all-reduce is compared with a schedule written here from the definition alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +12,16 @@
 
 #include "algos/algos.h"
 
+struct subject {
+  const struct tt_algo *algo;
+  void (*pass)(struct tt_schedule *schedule); /* NULL: none */
+};
+
 static void generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
 {
-  ((const struct tt_algo *)context)->generate(schedule, shape);
+  const struct subject *subject = context;
+  subject->algo->generate(schedule, shape);
+  if (subject->pass) subject->pass(schedule);
 }
 
 /* Rank 0: the butterfly of ranks first .. first + size - 1, whose vectors lie in slots first ..; made in slot first. */
@@ -63,12 +70,18 @@ static uint64_t tree_by_definition(int32_t nranks)
   return proof.tree;
 }
 
-static uint64_t tree_of(const struct tt_algo *algo, struct tt_shape shape)
+static uint64_t tree_after(struct subject subject, struct tt_shape shape)
 {
   struct tt_proof proof = {0};
-  if (tt_verify(&shape, generate, (void *)(uintptr_t)algo, &proof))
-    fail_msg("%s, %d ranks, %d blocks: %s", algo->name, (int)shape.nranks, (int)shape.nblocks, proof.complaint);
+  if (tt_verify(&shape, generate, &subject, &proof))
+    fail_msg("%s, %d ranks, %d blocks: %s", subject.algo->name, (int)shape.nranks, (int)shape.nblocks,
+             proof.complaint);
   return proof.tree;
+}
+
+static uint64_t tree_of(const struct tt_algo *algo, struct tt_shape shape)
+{
+  return tree_after((struct subject){algo, NULL}, shape);
 }
 
 static struct tt_shape shape_of(const struct tt_algo *algo, int32_t nranks)
@@ -79,25 +92,29 @@ static struct tt_shape shape_of(const struct tt_algo *algo, int32_t nranks)
   return shape;
 }
 
-/* The row combines every element by that tree: in its own blocks, in one, and in an awkward number of them. */
-static void expect_tree(const struct tt_algo *algo, int32_t nranks, uint64_t wanted)
+/* The row combines every element by that tree: in its own blocks, in one, and in an awkward number of them.
+ * wanted 0: any that is the same for all. Returns it. */
+static uint64_t expect_tree(const struct tt_algo *algo, int32_t nranks, uint64_t wanted)
 {
   struct tt_shape shape = shape_of(algo, nranks);
   const int32_t nblocks[] = {shape.nblocks, 1, 7, nranks + 1};
   for (size_t k = 0; k < sizeof nblocks / sizeof nblocks[0]; k++) {
     shape.nblocks = nblocks[k];
-    if (tree_of(algo, shape) != wanted)
+    uint64_t tree = tree_of(algo, shape);
+    if (!wanted) wanted = tree;
+    if (tree == 0 || tree != wanted)
       fail_msg("%s, %d ranks, %d blocks: another tree", algo->name, (int)nranks, (int)shape.nblocks);
     if (nranks > 130) break;
   }
+  return wanted;
 }
 
 static int is_in_family(const struct tt_algo *algo)
 {
-  return algo->has_one_tree && tt_kinds[algo->collective].reduces;
+  return algo->has_one_tree && algo->collective == TT_ALL_REDUCE;
 }
 
-static void all_of_the_family_combine_every_element_by_the_tree_of_binary_blocks(void **state)
+static void all_reduces_with_one_tree_have_that_of_binary_blocks(void **state)
 {
   static const int32_t larger[] = {600, 1000, 1023};
   int rows = 0;
@@ -112,6 +129,18 @@ static void all_of_the_family_combine_every_element_by_the_tree_of_binary_blocks
   }
 }
 
+static void all_rows_of_a_collective_that_claim_one_tree_have_the_same(void **state)
+{
+  (void)state;
+  for (int32_t nranks = 1; nranks <= 40; nranks++) {
+    uint64_t tree[TT_COLLECTIVES] = {0};
+    for (int a = 0; a < tt_algo_count; a++) {
+      uint64_t *wanted = &tree[tt_algos[a].collective];
+      if (tt_algos[a].has_one_tree) *wanted = expect_tree(&tt_algos[a], nranks, *wanted);
+    }
+  }
+}
+
 static void for_powers_of_two_doubling_and_halving_have_that_tree_too(void **state)
 {
   (void)state;
@@ -119,6 +148,21 @@ static void for_powers_of_two_doubling_and_halving_have_that_tree_too(void **sta
     uint64_t wanted = tree_by_definition(nranks);
     expect_tree(tt_algo_find(TT_ALL_REDUCE, "recursive_doubling"), nranks, wanted);
     expect_tree(tt_algo_find(TT_ALL_REDUCE, "halving_doubling"), nranks, wanted);
+  }
+}
+
+/* Fused steps combine as before. Merged ones do not, but alike on all ranks, though some hand values on. */
+static void passes_keep_the_bits_the_same_on_all_ranks(void **state)
+{
+  (void)state;
+  for (int32_t nranks = 1; nranks <= 130; nranks++) {
+    uint64_t wanted = tree_by_definition(nranks);
+    for (int a = 0; a < tt_algo_count; a++) {
+      struct tt_shape shape = shape_of(&tt_algos[a], nranks);
+      if (!is_in_family(&tt_algos[a])) continue;
+      assert_true(tree_after((struct subject){&tt_algos[a], tt_pass_fuse}, shape) == wanted);
+      tree_after((struct subject){&tt_algos[a], tt_pass_merge}, shape);
+    }
   }
 }
 
@@ -139,8 +183,10 @@ static void others_have_other_trees(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(all_of_the_family_combine_every_element_by_the_tree_of_binary_blocks),
+    cmocka_unit_test(all_reduces_with_one_tree_have_that_of_binary_blocks),
+    cmocka_unit_test(all_rows_of_a_collective_that_claim_one_tree_have_the_same),
     cmocka_unit_test(for_powers_of_two_doubling_and_halving_have_that_tree_too),
+    cmocka_unit_test(passes_keep_the_bits_the_same_on_all_ranks),
     cmocka_unit_test(others_have_other_trees),
   };
   alarm(300);
