@@ -114,7 +114,8 @@ void fake_sysfs_create(char root[FAKE_ROOT_BYTES], const struct fake_machine *m)
   int in_numa = m->threads * m->cores * m->caches, nnumas = m->sockets * m->numas, n = nnumas * in_numa;
   uint64_t online = range(0, n) & ~m->offline;
   char path[128], other[128];
-  snprintf(root, FAKE_ROOT_BYTES, "/tmp/tutti_sysfs_XXXXXX");
+  /* Thousands of files: in memory where that can be. */
+  snprintf(root, FAKE_ROOT_BYTES, "%s/tutti_sysfs_XXXXXX", access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp");
   must(mkdtemp(root) != NULL, root);
   set_write(root, NULL, "cpu/online", online);
   set_write(root, NULL, "cpu/possible", range(0, n));

@@ -170,7 +170,7 @@ static void without_a_list_of_processors_nothing_is_said(void **state)
   (void)state;
   static const char *const lists[] = {"", "\n", "x", "-1", "0-", "0-x", "0;1", "0,,1", "99999"};
   char root[FAKE_ROOT_BYTES], sys[FAKE_ROOT_BYTES + 8], why[TT_WHY_BYTES], *large = calloc(1, 70000);
-  fake_sysfs_create(root, &server);
+  fake_sysfs_create(root, &(struct fake_machine){1, 1, 1, 1, 1, .offline = 0});
   snprintf(sys, sizeof sys, "%s/sys", root);
   for (size_t i = 0; i <= sizeof lists / sizeof lists[0] + 1; i++) {
     struct tt_machine *m = NULL;
@@ -190,7 +190,7 @@ static void every_failed_allocation_is_told(void **state)
 {
   (void)state;
   char root[FAKE_ROOT_BYTES], sys[FAKE_ROOT_BYTES + 8], why[TT_WHY_BYTES];
-  fake_sysfs_create(root, &server);
+  fake_sysfs_create(root, &(struct fake_machine){1, 1, 1, 1, 1, .offline = 0});
   snprintf(sys, sizeof sys, "%s/sys", root);
   for (long n = 1; n <= 2; n++) {
     struct tt_machine *m = NULL;
