@@ -1,26 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sched/step.h"
 
-/* What one step writes, kept for the last TT_WINDOW steps; what it reads is looked up. */
+/* Sources in memory that are remembered; those of a step with more are looked up. */
+enum { FEW = 3 };
+
+/* What one step touches, kept for the last TT_WINDOW steps. */
 struct touch {
   const struct tt_step *step;
   struct tt_range write;
+  struct tt_range reads[FEW];
+  int nreads; /* of the sources in memory */
+  int takes;  /* of the sources that are messages */
+  int32_t from; /* the rank of the first of these */
 };
 
-static int reads_meet(const struct tt_schedule *schedule, const struct tt_step *step, struct tt_range write)
+static struct touch touch_of(const struct tt_schedule *schedule, int32_t i)
 {
-  int32_t blocks = tt_shape_blocks(&schedule->shape);
-  for (int k = 0; write.len && k < step->nsrc; k++) {
+  const struct tt_step *step = &schedule->steps[i];
+  struct touch touch = {.step = step, .write = tt_step_range(schedule, step, step->dst)};
+  for (int k = 0; k < step->nsrc; k++) {
     struct tt_operand source = schedule->operands[step->src + k];
-    if (source.place != TT_MESSAGE && tt_ranges_meet(tt_step_range(schedule, step, source), write, blocks)) return 1;
+    if (source.place == TT_MESSAGE) {
+      if (touch.takes++ == 0) touch.from = source.at;
+    } else {
+      if (touch.nreads < FEW) touch.reads[touch.nreads] = tt_step_range(schedule, step, source);
+      touch.nreads++;
+    }
   }
+  return touch;
+}
+
+/* All sources, one by one. */
+static int sources_meet(const struct tt_schedule *schedule, const struct tt_step *step, struct tt_range write,
+                        int32_t blocks)
+{
+  for (int k = 0; k < step->nsrc; k++)
+    if (tt_ranges_meet(tt_step_range(schedule, step, schedule->operands[step->src + k]), write, blocks)) return 1;
   return 0;
 }
 
-static int same_place(const struct tt_schedule *schedule, const struct touch *a, const struct touch *b)
+static int reads_meet(const struct tt_schedule *schedule, const struct touch *touch, struct tt_range write,
+                      int32_t blocks)
 {
-  return tt_ranges_meet(a->write, b->write, tt_shape_blocks(&schedule->shape)) ||
-         reads_meet(schedule, a->step, b->write) || reads_meet(schedule, b->step, a->write);
+  if (!write.len) return 0;
+  if (touch->nreads > FEW) return sources_meet(schedule, touch->step, write, blocks);
+  for (int k = 0; k < touch->nreads; k++)
+    if (tt_ranges_meet(touch->reads[k], write, blocks)) return 1;
+  return 0;
 }
 
 static int sends_to(const struct tt_schedule *schedule, const struct tt_step *step, int32_t peer)
@@ -30,22 +56,25 @@ static int sends_to(const struct tt_schedule *schedule, const struct tt_step *st
   return 0;
 }
 
-static int takes_from(const struct tt_schedule *schedule, const struct tt_step *step, int32_t peer)
+static int takes_from(const struct tt_schedule *schedule, const struct touch *touch, int32_t peer)
 {
-  for (int k = 0; k < step->nsrc; k++) {
-    const struct tt_operand *source = &schedule->operands[step->src + k];
+  if (touch->takes <= 1) return touch->takes && touch->from == peer;
+  for (int k = 0; k < touch->step->nsrc; k++) {
+    const struct tt_operand *source = &schedule->operands[touch->step->src + k];
     if (source->place == TT_MESSAGE && source->at == peer) return 1;
   }
   return 0;
 }
 
-static int same_channel(const struct tt_schedule *schedule, const struct tt_step *a, const struct tt_step *b)
+static int same_channel(const struct tt_schedule *schedule, const struct touch *a, const struct touch *b)
 {
-  if (a->channel != b->channel) return 0;
-  for (int k = 0; k < b->nto; k++)
-    if (sends_to(schedule, a, schedule->peers[b->to + k])) return 1;
-  for (int k = 0; k < b->nsrc; k++) {
-    const struct tt_operand *source = &schedule->operands[b->src + k];
+  if (a->step->channel != b->step->channel) return 0;
+  for (int k = 0; a->step->nto && k < b->step->nto; k++)
+    if (sends_to(schedule, a->step, schedule->peers[b->step->to + k])) return 1;
+  if (!a->takes || !b->takes) return 0;
+  if (b->takes == 1) return takes_from(schedule, a, b->from);
+  for (int k = 0; k < b->step->nsrc; k++) {
+    const struct tt_operand *source = &schedule->operands[b->step->src + k];
     if (source->place == TT_MESSAGE && takes_from(schedule, a, source->at)) return 1;
   }
   return 0;
@@ -54,15 +83,17 @@ static int same_channel(const struct tt_schedule *schedule, const struct tt_step
 void tt_order_derive(const struct tt_schedule *schedule, struct tt_order *order)
 {
   struct touch recent[TT_WINDOW];
+  int32_t blocks = tt_shape_blocks(&schedule->shape);
   for (int32_t i = 0; i < schedule->nsteps; i++) {
     struct touch *now = &recent[i % TT_WINDOW];
-    now->step = &schedule->steps[i];
-    now->write = tt_step_range(schedule, now->step, now->step->dst);
+    *now = touch_of(schedule, i);
     order[i] = (struct tt_order){0, 0};
     for (int32_t k = 0; k < TT_WINDOW - 1 && k < i; k++) {
       const struct touch *before = &recent[(i - 1 - k) % TT_WINDOW];
-      if (same_place(schedule, before, now)) order[i].finished |= 1ull << k;
-      if (same_channel(schedule, before->step, now->step)) order[i].started |= 1ull << k;
+      if (tt_ranges_meet(before->write, now->write, blocks) || reads_meet(schedule, before, now->write, blocks) ||
+          reads_meet(schedule, now, before->write, blocks))
+        order[i].finished |= 1ull << k;
+      if (same_channel(schedule, before, now)) order[i].started |= 1ull << k;
     }
   }
 }

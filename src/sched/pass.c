@@ -71,13 +71,12 @@ static int walk_all(struct tt_insight *insight)
 
 /* ---- who waits for whom ------------------------------------------------------------ */
 
-static int waits_all(struct tt_insight *insight)
+/* Only when somebody asks: it takes longer than all the rest. */
+static void waits_fill(struct tt_insight *insight)
 {
-  int32_t nsteps = insight->schedule->nsteps;
-  struct tt_order *order = tt_alloc((size_t)nsteps, sizeof *order);
-  if (!order) return 0;
+  struct tt_order *order = insight->order;
   tt_order_derive(insight->schedule, order);
-  for (int32_t i = 0; i < nsteps; i++) {
+  for (int32_t i = 0; i < insight->schedule->nsteps; i++) {
     uint64_t direct = order[i].finished | order[i].started, all = direct;
     for (uint64_t left = direct; left; left &= left - 1) {
       int k = __builtin_ctzll(left);
@@ -85,8 +84,7 @@ static int waits_all(struct tt_insight *insight)
     }
     insight->waits[i] = all;
   }
-  tt_free(order);
-  return 1;
+  insight->has_waits = 1;
 }
 
 /* Step i starts only when step q is finished: the waits, or a window of that size. */
@@ -96,8 +94,9 @@ static int is_behind(const struct tt_insight *insight, int32_t q, int32_t i, int
   return i - q >= window || (insight->waits[i] >> (i - 1 - q) & 1);
 }
 
-int tt_insight_waits_more(const struct tt_insight *insight, int32_t i, int32_t j)
+int tt_insight_waits_more(struct tt_insight *insight, int32_t i, int32_t j)
 {
+  if (!insight->has_waits) waits_fill(insight);
   int32_t past = j - TT_WINDOW; /* for all up to this one j waits by the rule of the window */
   if (past > i && insight->sends[past + 1] > insight->sends[i + 1]) return 1;
   for (int32_t q = i > TT_WINDOW ? i - TT_WINDOW : 0; q < j; q++) {
@@ -126,10 +125,11 @@ int tt_insight_make(struct tt_insight *insight, struct tt_schedule *schedule)
   insight->reader = tt_alloc(n, sizeof *insight->reader);
   insight->is_exact = tt_alloc(n, sizeof *insight->is_exact);
   insight->waits = tt_alloc(n, sizeof *insight->waits);
+  insight->order = tt_alloc(n, sizeof *insight->order);
   insight->takes = tt_alloc(n + 1, sizeof *insight->takes);
   insight->sends = tt_alloc(n + 1, sizeof *insight->sends);
-  if (insight->maker && insight->nreads && insight->reader && insight->is_exact && insight->waits && insight->takes &&
-      insight->sends && walk_all(insight) && waits_all(insight))
+  if (insight->maker && insight->nreads && insight->reader && insight->is_exact && insight->waits && insight->order &&
+      insight->takes && insight->sends && walk_all(insight))
     return 1;
   schedule->error = tt_fail(tuttiSystemError, "no memory for a pass over a schedule of %d steps: give the process more",
                             (int)schedule->nsteps);
@@ -144,6 +144,7 @@ void tt_insight_free(struct tt_insight *insight)
   tt_free(insight->reader);
   tt_free(insight->is_exact);
   tt_free(insight->waits);
+  tt_free(insight->order);
   tt_free(insight->takes);
   tt_free(insight->sends);
   *insight = (struct tt_insight){.schedule = NULL};

@@ -25,6 +25,8 @@ struct tt_insight {
   int32_t *nreads;   /* by step: operands that read some of what it wrote */
   int32_t *reader;   /* by step: the last step with such an operand */
   uint8_t *is_exact; /* by step: they all read just the span that it wrote */
+  int has_waits;     /* the next two are filled when first asked for */
+  struct tt_order *order;
   uint64_t *waits;   /* by step: as in tt_order, but of all that it waits for, directly or not */
   int32_t *takes;    /* by step, and one: how many steps before it take messages */
   int32_t *sends;    /* by step, and one: how many steps before it send */
@@ -49,7 +51,7 @@ static inline int tt_same_operand(struct tt_operand a, struct tt_operand b)
 }
 
 /* True if step j > i waits for a send for which i does not wait, were the window half as large. */
-int tt_insight_waits_more(const struct tt_insight *insight, int32_t i, int32_t j);
+int tt_insight_waits_more(struct tt_insight *insight, int32_t i, int32_t j);
 
 /* Puts `made`, without slots that no step uses, in the place of the schedule; made's error is passed on. */
 void tt_pass_replace(struct tt_schedule *schedule, struct tt_schedule *made);

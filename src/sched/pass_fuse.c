@@ -32,7 +32,7 @@ static int can_take(const struct tt_schedule *s, const struct tt_step *reader, i
 }
 
 /* From the last step to the first, so that what is taken between a receive and its reader is decided before. */
-static void steps_fuse(struct tt_schedule *s, const struct tt_insight *insight, uint8_t *is_gone)
+static void steps_fuse(struct tt_schedule *s, struct tt_insight *insight, uint8_t *is_gone)
 {
   int32_t next = s->nsteps; /* the first step behind i that takes a message, as things stand */
   for (int32_t i = s->nsteps - 1; i >= 0; i--) {

@@ -90,7 +90,7 @@ static int writes_just_over(const struct merge *m, int32_t i, int32_t j)
 }
 
 /* What the chain that ends at i takes may be taken by step j, and who writes over its sources may wait for step j. */
-static int may_wait(const struct merge *m, int32_t i, int32_t j)
+static int may_wait(struct merge *m, int32_t i, int32_t j)
 {
   const struct chain *x = &m->chains[i], *y = &m->chains[j];
   const struct tt_step *step = &m->schedule->steps[j];
@@ -105,7 +105,7 @@ static int may_wait(const struct merge *m, int32_t i, int32_t j)
 }
 
 /* The chain that ends at i may become part of step j, whose first source is its result. */
-static int may_join(const struct merge *m, int32_t i, int32_t j)
+static int may_join(struct merge *m, int32_t i, int32_t j)
 {
   const struct tt_step *first = &m->schedule->steps[i], *step = &m->schedule->steps[j];
   const struct chain *x = &m->chains[i], *y = &m->chains[j];
