@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The simulator: textbook formulas on uniform links, one message at a time in a port, memory that does not grow. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "algos/algos.h"
+#include "sim/sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define MIB 1048576.0
+
+/* Per message, per byte, per byte combined; in us. */
+struct prices {
+  double alpha, beta, gamma;
+};
+
+static struct tt_link_prices uniform(const struct prices *p)
+{
+  struct tt_link_prices prices = {.gamma_us_per_mib = p->gamma * MIB};
+  prices.link[TT_LINK_NET].alpha_us = p->alpha;
+  prices.link[TT_LINK_NET].beta_us_per_mib = p->beta * MIB;
+  return prices;
+}
+
+static void row_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
+{
+  const struct tt_algo *algo = context;
+  algo->generate(schedule, shape);
+}
+
+/* A row of the table for P ranks and a share of `count` bytes. */
+static struct tt_sim_play play_of(const char *collective, const char *name, int32_t nranks, size_t count,
+                                  const struct tt_link_prices *prices)
+{
+  int kind = tt_kind_find(collective);
+  const struct tt_algo *algo = tt_algo_find(kind, name);
+  assert_non_null(algo);
+  struct tt_sim_play play = {.generate = row_generate, .context = (void *)(uintptr_t)algo, .count = count,
+                             .element_bytes = 1, .prices = prices};
+  play.shape = (struct tt_shape){.nranks = nranks, .root = tt_kinds[kind].has_root ? nranks / 3 : -1, .middle = -1};
+  tt_algo_shape(algo, &play.shape);
+  return play;
+}
+
+static struct tt_sim_result run(const struct tt_sim_play *play)
+{
+  struct tt_sim_result result;
+  assert_int_equal(tt_simulate(play, &result), tuttiSuccess);
+  return result;
+}
+
+/* ---- closed forms ------------------------------------------------------------------ */
+
+static double lg(int32_t n)
+{
+  double rounds = 0;
+  for (int32_t p = 1; p < n; p *= 2) rounds++;
+  return rounds;
+}
+
+static int is_power(int32_t n)
+{
+  return (n & (n - 1)) == 0;
+}
+
+static int32_t below(int32_t n)
+{
+  int32_t p = 1;
+  while (2 * p <= n) p *= 2;
+  return p;
+}
+
+static double ring(int32_t P, double n, const struct prices *p)
+{
+  return 2 * (P - 1) * p->alpha + (2.0 * (P - 1) / P * p->beta + (double)(P - 1) / P * p->gamma) * n;
+}
+
+/* papers.md's second line, and its fold of whole vectors. */
+static double halving(int32_t P, double n, const struct prices *p)
+{
+  double q = below(P), fold = is_power(P) ? 0 : 2 * p->alpha + (2 * p->beta + p->gamma) * n;
+  return fold + 2 * lg(below(P)) * p->alpha + (2 * p->beta + p->gamma - (2 * p->beta + p->gamma) / q) * n;
+}
+
+static double tree(int32_t P, double n, const struct prices *p)
+{
+  return lg(P) * (2 * p->alpha + (2 * p->beta + p->gamma) * n);
+}
+
+static double doubling(int32_t P, double n, const struct prices *p)
+{
+  return lg(P) * (p->alpha + (p->beta + p->gamma) * n);
+}
+
+/* Bandwidth of the ring in the rounds of a tree. (Between powers of two some rounds do not wait for the last one, and
+ * then the play takes less.) */
+static double circulant(int32_t P, double n, const struct prices *p)
+{
+  return ring(P, n, p) + 2 * (lg(P) - (P - 1)) * p->alpha;
+}
+
+/* Every rank sends its parts one after the other, and combines its own in one go. */
+static double direct(int32_t P, double n, const struct prices *p)
+{
+  return P > 1 ? ring(P, n, p) - 2 * (P - 2) * p->alpha : 0;
+}
+
+static double half_ring(int32_t P, double n, const struct prices *p)
+{
+  return (P - 1) * (p->alpha + p->beta * n);
+}
+
+static double half_ring_summing(int32_t P, double n, const struct prices *p)
+{
+  return (P - 1) * (p->alpha + (p->beta + p->gamma) * n);
+}
+
+/* The port of the root is what all wait for. */
+static double star(int32_t P, double n, const struct prices *p)
+{
+  return P > 1 ? p->alpha + (P - 1) * p->beta * n : 0;
+}
+
+static double tree_down(int32_t P, double n, const struct prices *p)
+{
+  return lg(P) * (p->alpha + p->beta * n);
+}
+
+static double tree_up(int32_t P, double n, const struct prices *p)
+{
+  return lg(P) * (p->alpha + (p->beta + p->gamma) * n);
+}
+
+static const struct form {
+  const char *collective, *name;
+  double (*time)(int32_t P, double n, const struct prices *prices);
+  int powers_only;
+} forms[] = {
+    {"all_reduce", "ring", ring, 0},
+    {"all_reduce", "halving_doubling", halving, 0},
+    {"all_reduce", "binary_blocks", halving, 1},
+    {"all_reduce", "binary_tree", tree, 1},
+    {"all_reduce", "recursive_doubling", doubling, 1},
+    {"all_reduce", "circulant", circulant, 1},
+    {"all_reduce", "direct", direct, 0},
+    {"all_gather", "ring", half_ring, 0},
+    {"all_gather", "direct", star, 0},
+    {"reduce_scatter", "ring", half_ring_summing, 0},
+    {"all_to_all", "direct", star, 0},
+    {"broadcast", "star", star, 0},
+    {"scatter", "direct", star, 0},
+    {"gather", "direct", star, 0},
+    {"broadcast", "binary_tree", tree_down, 1},
+    {"reduce", "binary_tree", tree_up, 1},
+};
+
+static const struct prices price_list[] = {{12, 8e-4, 6e-5}, {0.3, 7.6e-5, 5.7e-5}, {1, 0, 0}, {0, 1, 0}, {0, 0.5, 3}};
+#define PRICES (int)(sizeof price_list / sizeof price_list[0])
+
+static void assert_equal_to_rounding(const char *what, int32_t nranks, double wanted, double got)
+{
+  if (fabs(got - wanted) <= 1e-12 * fabs(wanted)) return;
+  fail_msg("%s of %d ranks: wanted %.17g us, got %.17g", what, (int)nranks, wanted, got);
+}
+
+static void uniform_links_give_the_closed_forms(void **state)
+{
+  (void)state;
+  const int32_t ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 21, 25, 32, 33};
+  for (size_t c = 0; c < sizeof ranks / sizeof ranks[0] * PRICES; c++) {
+    int32_t P = ranks[c / PRICES];
+    const struct prices *p = &price_list[c % PRICES];
+    struct tt_link_prices prices = uniform(p);
+    if (P > 9 && (int)c % PRICES != P % PRICES) continue;
+    for (const struct form *f = forms; f < forms + sizeof forms / sizeof forms[0]; f++) {
+      if (f->powers_only && !is_power(P)) continue;
+      size_t count = (size_t)P * (size_t)below(P) * 96;
+      struct tt_sim_play play = play_of(f->collective, f->name, P, count, &prices);
+      char what[64];
+      snprintf(what, sizeof what, "%s %s", f->collective, f->name);
+      assert_equal_to_rounding(what, P, f->time(P, (double)count, p), run(&play).time_us);
+    }
+  }
+}
+
+/* T_reduce(k) + ring of g leaders + T_bcast(k). */
+static void hierarchical_takes_its_three_steps(void **state)
+{
+  (void)state;
+  for (int32_t k = 2; k <= 8; k *= 2)
+    for (int32_t g = 2; g <= 9; g++) {
+      const struct prices *p = &price_list[(k + g) % PRICES];
+      struct tt_link_prices prices = uniform(p);
+      int32_t group[72];
+      for (int32_t r = 0; r < k * g; r++) group[r] = r / k;
+      struct tt_groups groups = {.nlevels = 1, .group = {group}};
+      struct tt_sim_play play = play_of("all_reduce", "hierarchical", k * g, (size_t)g * 1000, &prices);
+      play.shape.groups = &groups;
+      play.shape.radix = 2;
+      play.shape.middle = (int32_t)(tt_algo_find(TT_ALL_REDUCE, "ring") - tt_algos);
+      tt_algo_shape(play.context, &play.shape);
+      double n = (double)play.count;
+      assert_equal_to_rounding("hierarchical", k * g, tree_up(k, n, p) + ring(g, n, p) + tree_down(k, n, p),
+                               run(&play).time_us);
+    }
+}
+
+/* ---- segments and windows ------------------------------------------------------------ */
+
+static void segments_on_one_lane_follow_one_another(void **state)
+{
+  (void)state;
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  struct tt_sim_play play = play_of("all_reduce", "ring", 6, 6 * 1000, &prices);
+  play.block_bytes = 100;
+  struct tt_sim_result ten = run(&play);
+  assert_equal_to_rounding("ten segments", 6, 10 * ring(6, 600, &price_list[0]), ten.time_us);
+  play.lanes = 2;
+  struct tt_sim_result lanes = run(&play);
+  assert_int_equal(lanes.messages, ten.messages);
+  assert_int_equal(lanes.bytes, ten.bytes);
+  assert_int_equal(lanes.steps, ten.steps);
+  assert_true(lanes.time_us < 0.6 * ten.time_us); /* latency is what counts, and half of it is hidden */
+  play.lanes = 40;
+  assert_true(run(&play).time_us >= ring(6, 6000, &(struct prices){0, 8e-4, 0}));
+}
+
+static void a_last_segment_may_be_short_and_blocks_empty(void **state)
+{
+  (void)state;
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  for (size_t count = 0; count < 80; count++) {
+    struct tt_sim_play play = play_of("all_reduce", "ring", 5, count, &prices);
+    play.block_bytes = 3;
+    play.lanes = 3;
+    assert_int_equal(run(&play).bytes, count * 2 * 4); /* all parts of all segments, each 2 (P - 1) times */
+    play = play_of("all_to_all", "bruck", 5, count, &prices);
+    play.block_bytes = 3;
+    assert_true(count == 0 || run(&play).time_us > 0);
+  }
+}
+
+static void assert_same_result(const struct tt_sim_result *a, const struct tt_sim_result *b)
+{
+  assert_true(a->time_us == b->time_us && a->first_us == b->first_us && a->busiest_us == b->busiest_us);
+  assert_int_equal(a->steps, b->steps);
+  assert_int_equal(a->messages, b->messages);
+  assert_int_equal(a->bytes, b->bytes);
+  assert_int_equal(a->reduced, b->reduced);
+}
+
+static void a_stretch_of_the_schedule_plays_as_the_whole(void **state)
+{
+  (void)state;
+  const struct {
+    const char *collective, *name;
+  } rows[] = {{"all_reduce", "ring"}, {"all_to_all", "direct"}, {"all_reduce", "direct"}, {"all_gather", "ring"},
+              {"all_reduce", "hierarchical"}, {"broadcast", "scatter_allgather"}};
+  struct tt_link_prices prices = uniform(&price_list[1]);
+  for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    struct tt_sim_play play = play_of(rows[r].collective, rows[r].name, 37, 37 * 9, &prices);
+    play.block_bytes = 3;
+    play.lanes = 2;
+    play.is_whole = 1;
+    struct tt_sim_result whole = run(&play);
+    play.is_whole = 0;
+    for (play.keep = 80; play.keep < 130; play.keep += 23) {
+      struct tt_sim_result stretch = run(&play);
+      assert_same_result(&whole, &stretch);
+    }
+  }
+}
+
+/* ---- links of several kinds ------------------------------------------------------------ */
+
+static void a_message_pays_for_the_link_between_its_ranks(void **state)
+{
+  (void)state;
+  static const char text[] = "tutti topology 1\nnode a ranks 0,1\nnode b ranks 2\n"
+                             "link node alpha_us 1 beta_us_per_mib 10\nlink net alpha_us 100 beta_us_per_mib 1000\n";
+  struct tt_topology topology;
+  FILE *in = fmemopen((void *)(uintptr_t)text, sizeof text - 1, "r");
+  assert_int_equal(tt_topology_parse(&topology, in, "text", 3), tuttiSuccess);
+  fclose(in);
+  struct tt_sim_play play = play_of("broadcast", "star", 3, 1 << 20, &topology.prices);
+  play.shape.root = 0;
+  play.topology = &topology;
+  assert_true(run(&play).time_us == 100 + 1000); /* the star serves rank 2 first; rank 1 has it at 1000 + 1 + 10 */
+  const int32_t order[] = {1, 2, 0};
+  play.order = order;
+  assert_true(run(&play).time_us == 10 + 100 + 1000); /* and now the near one */
+  tt_topology_destroy(&topology);
+}
+
+static void copies_cost_what_the_link_to_itself_does(void **state)
+{
+  (void)state;
+  struct tt_link_prices prices = {.gamma_us_per_mib = 7};
+  prices.link[TT_LINK_SELF].alpha_us = 3;
+  prices.link[TT_LINK_SELF].beta_us_per_mib = 5;
+  struct tt_sim_play play = play_of("all_reduce", "ring", 1, 2 << 20, &prices);
+  assert_true(run(&play).time_us == 3 + 2 * 5);
+}
+
+/* ---- what is told ------------------------------------------------------------------------ */
+
+struct told {
+  int64_t messages, bytes, steps, progress, last_steps, total;
+  int32_t ended;
+  double last_us;
+};
+
+static void message_told(void *context, const struct tt_sim_message *message)
+{
+  struct told *told = context;
+  told->messages++;
+  told->bytes += (int64_t)message->bytes;
+  assert_true(message->end_us > message->start_us && message->start_us >= told->last_us);
+  told->last_us = message->start_us;
+}
+
+static void step_told(void *context, const struct tt_sim_step *step)
+{
+  struct told *told = context;
+  told->steps++;
+  assert_true(step->finish_us >= 0 && step->schedule->shape.nranks == 40);
+}
+
+static void progress_told(void *context, const struct tt_sim_progress *progress)
+{
+  struct told *told = context;
+  told->progress++;
+  assert_true(progress->steps >= told->last_steps && progress->steps <= progress->total);
+  told->last_steps = progress->steps;
+  told->total = progress->total;
+  told->ended = progress->ended;
+}
+
+static void a_watcher_is_told_everything(void **state)
+{
+  (void)state;
+  struct told told = {0};
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  struct tt_sim_play play = play_of("all_reduce", "ring", 40, 40 * 800, &prices);
+  play.block_bytes = 40;
+  play.watcher = (struct tt_sim_watcher){message_told, step_told, progress_told, &told};
+  struct tt_sim_result result = run(&play);
+  assert_int_equal(told.messages, result.messages);
+  assert_int_equal(told.bytes, result.bytes);
+  assert_int_equal(told.steps, result.steps);
+  assert_int_equal(told.last_steps, result.steps);
+  assert_int_equal(told.total, result.steps);
+  assert_int_equal(told.ended, 40);
+  assert_true(told.progress >= result.steps / 65536 && told.progress >= 2);
+}
+
+/* Rank 1 waits for a message that nobody sends. */
+static void lonely_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
+{
+  (void)context;
+  if (shape->rank) tt_recv(schedule, (struct tt_blocks){0, 1}, 0, tt_out(0));
+}
+
+static void a_rank_that_waits_for_ever_is_named(void **state)
+{
+  (void)state;
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  struct tt_sim_play play = play_of("all_reduce", "ring", 2, 100, &prices);
+  struct tt_sim_result result = {.steps = 77};
+  play.generate = lonely_generate;
+  assert_int_equal(tt_simulate(&play, &result), tuttiInternalError);
+  assert_non_null(strstr(tt_last_sentence(), "rank 1 waits for ever at step 0"));
+  assert_int_equal(result.steps, 77);
+  play.lanes = 1000;
+  assert_int_equal(tt_simulate(&play, &result), tuttiInvalidArgument);
+}
+
+static void every_failed_allocation_is_an_error(void **state)
+{
+  (void)state;
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  struct tt_sim_play play = play_of("all_reduce", "ring", 5, 500, &prices);
+  struct tt_sim_result result;
+  tuttiResult_t code = tuttiSystemError;
+  long n = 0;
+  while (code != tuttiSuccess) {
+    tt_alloc_fail_at(++n);
+    code = tt_simulate(&play, &result);
+    tt_alloc_fail_at(0);
+    assert_true(code == tuttiSuccess || code == tuttiSystemError);
+  }
+  assert_true(n > 20);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(uniform_links_give_the_closed_forms),
+      cmocka_unit_test(hierarchical_takes_its_three_steps),
+      cmocka_unit_test(segments_on_one_lane_follow_one_another),
+      cmocka_unit_test(a_last_segment_may_be_short_and_blocks_empty),
+      cmocka_unit_test(a_stretch_of_the_schedule_plays_as_the_whole),
+      cmocka_unit_test(a_message_pays_for_the_link_between_its_ranks),
+      cmocka_unit_test(copies_cost_what_the_link_to_itself_does),
+      cmocka_unit_test(a_watcher_is_told_everything),
+      cmocka_unit_test(a_rank_that_waits_for_ever_is_named),
+      cmocka_unit_test(every_failed_allocation_is_an_error),
+  };
+  alarm(60);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
