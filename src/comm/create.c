@@ -32,7 +32,7 @@ void tt_creation_destroy(struct tt_creation *creation)
   tt_rendezvous_destroy(creation->rendezvous);
   tt_free(creation->members);
   if (creation->op) tt_op_abandon(creation->op);
-  tt_free(creation->tables);
+  tt_free(creation->agreed);
   tt_wipe(&creation->id, sizeof creation->id);
   tt_free(creation);
 }
@@ -135,14 +135,14 @@ static int tables_make(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   size_t n = (size_t)comm->nranks;
   creation->members = tt_alloc(n, sizeof *creation->members);
-  creation->tables = tt_alloc(n, sizeof *creation->tables);
+  creation->agreed = tt_alloc(n, sizeof *creation->agreed);
   comm->hosts = tt_alloc(n, sizeof *comm->hosts);
   comm->pids = tt_alloc(n, sizeof *comm->pids);
   comm->ips = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
   comm->sent = tt_alloc(n, sizeof *comm->sent);
   comm->received = tt_alloc(n, sizeof *comm->received);
   comm->cards = tt_alloc(n * TT_COMM_TRANSPORTS, sizeof(struct transport_card));
-  return creation->members && creation->tables && comm->hosts && comm->pids && comm->ips && comm->sent &&
+  return creation->members && creation->agreed && comm->hosts && comm->pids && comm->ips && comm->sent &&
          comm->received && comm->cards;
 }
 
@@ -428,6 +428,17 @@ static const struct tt_price *price_find(const struct tuttiComm *comm)
   return slowest ? slowest : tt_price_shipped("shm");
 }
 
+static uint64_t arrangement_hash(const struct tt_arrangement *arrangement)
+{
+  uint64_t hash = (uint64_t)arrangement->groups.nlevels;
+  for (int32_t p = 0; p < arrangement->nranks; p++) {
+    hash = hash * 31 + (uint64_t)arrangement->order[p];
+    for (int32_t l = 0; l < arrangement->groups.nlevels; l++)
+      hash = hash * 31 + (uint64_t)arrangement->groups.group[l][p];
+  }
+  return hash;
+}
+
 static tuttiResult_t after_watching(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
@@ -439,12 +450,14 @@ static tuttiResult_t after_watching(struct tuttiComm *comm)
                               .watch = comm->watch};
   tuttiResult_t result = tt_exec_create(&comm->exec, &spec);
   if (result == tuttiSuccess) result = tt_run_create(&comm->run, comm->exec);
-  struct tt_table table = {0};
+  struct agreed mine;
+  memset(&mine, 0, sizeof mine);
+  mine.arrangement = arrangement_hash(&comm->arrangement);
   struct tt_tuning tuning = {comm->nranks, &comm->arrangement.groups, price_find(comm)};
-  if (result == tuttiSuccess) result = tt_table_make(&table, &comm->settings, &tuning);
+  if (result == tuttiSuccess) result = tt_table_make(&mine.table, &comm->settings, &tuning);
   if (result != tuttiSuccess) return result;
   creation->stage = AGREEING;
-  return tt_rendezvous_gather(creation->rendezvous, &table, sizeof table, creation->tables);
+  return tt_rendezvous_gather(creation->rendezvous, &mine, sizeof mine, creation->agreed);
 }
 
 static void report(const struct tuttiComm *comm)
@@ -465,7 +478,11 @@ static void report(const struct tuttiComm *comm)
 static tuttiResult_t after_agreeing(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
-  comm->table = creation->tables[0];
+  comm->table = creation->agreed[0].table;
+  for (int r = 1; r < comm->nranks; r++)
+    if (creation->agreed[r].arrangement != creation->agreed[0].arrangement)
+      return tt_fail(tuttiInvalidUsage, "rank %d and rank 0 see different topologies: give all ranks the same "
+                     "TUTTI_TOPOLOGY file", r);
   if (!tt_table_valid(&comm->table))
     return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
   report(comm);

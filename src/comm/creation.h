@@ -6,6 +6,12 @@
 #include "bootstrap/bootstrap.h"
 #include "comm/comm.h"
 
+/* What every rank says last; rank 0's table counts. */
+struct agreed {
+  struct tt_table table;
+  uint64_t arrangement; /* a hash: topology files may differ */
+};
+
 enum stage { SPLITTING, MEETING, CARDING, WATCHING, AGREEING };
 
 struct tt_creation {
@@ -14,7 +20,7 @@ struct tt_creation {
   uint64_t agreement; /* what must be the same beside the settings */
   struct tt_rendezvous *rendezvous;
   struct member_card *members;
-  struct tt_table *tables;
+  struct agreed *agreed;
   uint64_t deadline_ns, began_ns;
   const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
   int nwanted;
