@@ -82,6 +82,48 @@ static struct tt_cost claim_of(const char *name, struct tt_shape shape, int32_t 
   return cost;
 }
 
+/* ---- texts ----------------------------------------------------------------------- */
+
+/* The schedule of one rank is the text of that name in tests/golden. */
+static void is_golden(const char *file, const char *name, struct tt_shape shape)
+{
+  char path[1024], wanted[4096] = "", *is = NULL;
+  size_t size = 0;
+  const char *slash = strrchr(__FILE__, '/');
+  snprintf(path, sizeof path, "%.*s/../golden/%s", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", file);
+  FILE *in = fopen(path, "r"), *out = open_memstream(&is, &size);
+  if (!in) fail_msg("cannot open %s", path);
+  assert_true(fread(wanted, 1, sizeof wanted - 1, in) > 0);
+  fclose(in);
+  struct tt_schedule s;
+  generated(&s, name, &shape);
+  assert_int_equal(tt_schedule_print(&s, out), tuttiSuccess);
+  fclose(out);
+  tt_schedule_destroy(&s);
+  assert_string_equal(is, wanted);
+  free(is);
+}
+
+static struct tt_shape shape_at(int collective, const char *name, int32_t nranks, int32_t root, int32_t rank)
+{
+  struct tt_shape shape = shape_of(collective, name, nranks, root);
+  shape.rank = rank;
+  return shape;
+}
+
+static void schedules_are_as_in_the_golden_files(void **state)
+{
+  (void)state;
+  is_golden("reduce_scatter_ring_4_rank1.txt", "ring", shape_at(TT_REDUCE_SCATTER, "ring", 4, -1, 1));
+  is_golden("all_gather_ring_4_rank1.txt", "ring", shape_at(TT_ALL_GATHER, "ring", 4, -1, 1));
+  is_golden("reduce_chain_3_root1_rank2.txt", "chain", shape_at(TT_REDUCE, "chain", 3, 1, 2));
+  is_golden("gather_binomial_6_root1_rank3.txt", "binomial", shape_at(TT_GATHER, "binomial", 6, 1, 3));
+  is_golden("scatter_binomial_6_root1_rank3.txt", "binomial", shape_at(TT_SCATTER, "binomial", 6, 1, 3));
+  is_golden("broadcast_scatter_allgather_6_root1_rank3.txt", "scatter_allgather",
+            shape_at(TT_BROADCAST, "scatter_allgather", 6, 1, 3));
+  is_golden("all_to_all_bruck_7_rank0.txt", "bruck", shape_at(TT_ALL_TO_ALL, "bruck", 7, -1, 0));
+}
+
 /* ---- ring ------------------------------------------------------------------------ */
 
 static void ring_sends_one_share_a_round_to_the_right(void **state)
@@ -211,7 +253,7 @@ static void gather_is_scatter_backwards(void **state)
     }
 }
 
-/* Ranks 4 5 | 6 0 .. with root 3 of 7: v = 0 .. 6 is rank 3 4 5 6 0 1 2. */
+/* Root 3 of 7: v = 0 .. 6 is rank 3 4 5 6 0 1 2. */
 static void binomial_gather_of_seven_ranks_goes_round_over_rank_0(void **state)
 {
   (void)state;
@@ -350,6 +392,7 @@ static void one_rank_copies_what_there_is(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(schedules_are_as_in_the_golden_files),
     cmocka_unit_test(ring_sends_one_share_a_round_to_the_right),
     cmocka_unit_test(ring_reduce_scatter_writes_its_own_share_only_and_keeps_two_sums),
     cmocka_unit_test(reduce_by_parts_sends_every_element_once_from_each_rank),
