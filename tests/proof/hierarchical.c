@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -265,6 +266,78 @@ static void many_ranks_in_nodes_and_racks_give_an_all_reduce_at_the_claimed_cost
   }
 }
 
+static void assert_same(const struct tt_algo *algo, const struct tt_shape *a, const struct tt_shape *b)
+{
+  struct tt_schedule one, other;
+  tt_schedule_init(&one, a);
+  tt_schedule_init(&other, b);
+  algo->generate(&one, a);
+  algo->generate(&other, b);
+  assert_int_equal(one.nsteps, other.nsteps);
+  assert_int_equal(one.npeers, other.npeers);
+  for (int32_t i = 0; i < one.nsteps; i++) {
+    assert_int_equal(one.steps[i].first, other.steps[i].first);
+    assert_int_equal(one.steps[i].nblocks, other.steps[i].nblocks);
+  }
+  for (int32_t i = 0; i < one.npeers; i++) assert_int_equal(one.peers[i], other.peers[i]);
+  tt_schedule_destroy(&one);
+  tt_schedule_destroy(&other);
+}
+
+/* The integer whose square is nearest. */
+static int32_t near_root(int32_t nranks)
+{
+  int32_t best = 1;
+  for (int32_t s = 1; s <= nranks; s++)
+    if (abs(s * s - nranks) < abs(best * best - nranks)) best = s;
+  return best;
+}
+
+static void without_groups_they_are_runs_near_the_square_root(void **state)
+{
+  (void)state;
+  struct grouping g;
+  for (int32_t nranks = 1; nranks <= 130; nranks++) {
+    grouping_runs(&g, nranks, near_root(nranks), near_root(nranks));
+    for (int a = 0; a < tt_algo_count; a++) {
+      struct tt_shape shape = {.nranks = nranks, .rank = nranks - 1, .root = -1, .middle = -1}, same;
+      if (!is_hierarchical(&tt_algos[a])) continue;
+      tt_algo_shape(&tt_algos[a], &shape);
+      same = shape;
+      same.groups = &g.groups;
+      assert_same(&tt_algos[a], &shape, &same);
+      shape.rank = same.rank = nranks / 2;
+      assert_same(&tt_algos[a], &shape, &same);
+    }
+  }
+}
+
+static void no_memory_is_an_error(void **state)
+{
+  (void)state;
+  struct grouping g;
+  grouping_runs(&g, 12, 3, 1);
+  for (int a = 0; a < tt_algo_count; a++) {
+    struct tt_shape shape = {.nranks = 12, .root = -1, .middle = -1, .groups = &g.groups};
+    int fails = 1;
+    if (!is_hierarchical(&tt_algos[a])) continue;
+    tt_algo_shape(&tt_algos[a], &shape);
+    for (long n = 1; fails; n++) {
+      struct tt_schedule schedule;
+      struct tt_cost cost;
+      tt_schedule_init(&schedule, &shape);
+      tt_alloc_fail_at(n);
+      tt_algos[a].generate(&schedule, &shape);
+      tt_alloc_fail_at(n);
+      tt_algos[a].claim(&shape, &cost);
+      tt_alloc_fail_at(0);
+      fails = schedule.error != 0;
+      if (fails) assert_int_equal(schedule.error, tuttiSystemError);
+      tt_schedule_destroy(&schedule);
+    }
+  }
+}
+
 static void a_wrong_middle_step_is_refused(void **state)
 {
   (void)state;
@@ -295,6 +368,8 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(any_nested_groups_give_an_all_reduce_at_the_claimed_cost, &extent),
       cmocka_unit_test_prestate(many_ranks_in_nodes_and_racks_give_an_all_reduce_at_the_claimed_cost, &extent),
+      cmocka_unit_test(without_groups_they_are_runs_near_the_square_root),
+      cmocka_unit_test(no_memory_is_an_error),
       cmocka_unit_test(a_wrong_middle_step_is_refused),
   };
   alarm(extent.everything ? 3600 : 600);
