@@ -118,7 +118,16 @@ static void a_call_reads_as_it_was_written(void **state)
   assert_string_equal(tt_call_text(&call, text, sizeof text), "AllReduce #12 (count 1024, float, sum)");
   call.collective = 250; /* from a hostile peer */
   call.type = call.redop = 255;
-  assert_string_equal(tt_call_text(&call, text, sizeof text), "unknown call #12 (count 1024, ?, ?)");
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "unknown call #12 (count 1024, ?)");
+  call = (struct tt_call){.op = 3, .count = 8, .collective = TT_GATHER, .type = tuttiInt8, .root = 2};
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "Gather #3 (count 8, int8, root 2)");
+  call = (struct tt_call){.op = 3, .count = 4096, .collective = TT_PAIRS, .root = 2};
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "Send/Recv #3 (4096 bytes, with rank 2)");
+  call.root = -1;
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "Send/Recv #3 (4096 bytes)");
+  call = (struct tt_call){.collective = TT_ALL_REDUCE, .redop = TT_PREMUL_SUM, .root = -1};
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "AllReduce #0 (count 0, int8, mulsum)");
+  memset(&call, 250, sizeof call);
   tt_call_text(&call, tiny, sizeof tiny);
   assert_int_equal(strlen(tiny), sizeof tiny - 1);
 }
