@@ -2,24 +2,26 @@
 /* Hierarchical all-reduce over nested groups of ranks: near ranks combine before far ones talk.
  *
  * Two forms. Both end on their way up with an all-reduce among one rank of each of the G outermost groups, by any other
- * row of the table (ring if not told), and come back down the way they went up. Any groups of any sizes, any P, any N,
- * in place or not; without groups, ranks in runs of about the square root of P.
+ * row of the table (the middle step; ring if not told), and come back down the way they went up. Any number of levels,
+ * groups of any sizes, any P, any N, in place or not; without groups, ranks in runs of about the square root of P.
  *
  * hierarchical: Jia et al., "Highly scalable deep learning training system with mixed-precision: training ImageNet in
- * four minutes", 2018. At each level the ranks that lead the units of a group reduce to the first of them by a k-nomial
- * tree, and at the end it broadcasts to them. With groups of k, k2, ... units a rank that leads up to level l sends what
- * the trees of k .. k_l units and, if it leads an outermost group, the middle step send: whole vectors of N in the
- * trees, 2 log(k) a round at most for radix 2. Scratch: the most of any of its steps.
+ * four minutes", 2018. In each group the leaders of its units (innermost: the ranks) reduce to the first one by a
+ * k-nomial tree, which leads the group on the next level; on the way back it broadcasts to them. A rank sends N elements
+ * up once, unless it leads an outermost group; down, N to each child it has in the trees of the groups it was in; and,
+ * leading an outermost group, what the middle step sends. Reductions: N for each of those children, and the middle
+ * step's. Scratch: N for inner ranks of the trees, or the middle step's if that is more.
  *
- * hierarchical_shards: reduce-scatter in each innermost group, so that each of its ranks owns a shard; then
- * for each shard the same over the next level among its owners, one in each group; the middle step for each shard that
- * is left; all-gathers back. Every rank works at every level, so all links of a node are used: with P = k G
- * ranks in equal groups a rank sends 2 (k - 1) N / k elements inside and what the middle step sends for N / k. Shards
- * and owners where groups differ in size: see hierarchy.h. Inside a group ranks exchange directly (direct.c): in one of
- * k units 2 (k - 1) messages of N less its own shards and k - 1 times those, k - 1 reductions of its own shards, and
- * k times those of scratch.
+ * hierarchical_shards: a reduce-scatter in each innermost group, so that each of its ranks owns a shard; then the same
+ * for each shard on the next level, among its owners, one in each group; the middle step for each shard that is left;
+ * and all-gathers back. All ranks work on all levels, so all links of a node are used. Inside a group ranks exchange
+ * directly (direct.c): a rank that acts in one of k units on n elements and owns m of them sends at most 2 (k - 1)
+ * messages, n - m + (k - 1) m elements, reduces (k - 1) m, with k m of scratch. With one level of equal groups, so
+ * P = k G, that is 2 (k - 1) messages and 2 (k - 1) / k N elements, and then what the middle step sends for N / k.
+ * Shards and their owners where groups differ in size: see hierarchy.h.
  *
- * Rounds: the longest way up, through the middle step and down; see hierarchical_claim.c. */
+ * Rounds: the longest way up, through the middle step, and down; with one level of equal groups those of the trees, or
+ * 2, and of the middle step. See hierarchical_claim.c. */
 #include "algos/hierarchy.h"
 
 struct build {
@@ -48,6 +50,14 @@ static void run(struct build *b, const struct tt_algo *algo, const struct tt_sha
   embed(b, &inner, blocks, value);
 }
 
+/* Sets h.ranks to those that act for the units of a group of level l. */
+static void group_map(struct build *b, int32_t l, int32_t group)
+{
+  const struct tt_level *level = &b->h.level[l];
+  for (int32_t k = level->start[group]; k < level->start[group + 1]; k++)
+    b->h.ranks[k - level->start[group]] = tt_hierarchy_actor(&b->h, l, level->unit[k], b->shard);
+}
+
 static void middle_run(struct build *b, int32_t top, struct tt_blocks blocks, enum tt_place value)
 {
   struct tt_shape middle = tt_middle_shape(b->shape, b->h.ntops, top, blocks.n);
@@ -61,11 +71,9 @@ static void middle_run(struct build *b, int32_t top, struct tt_blocks blocks, en
 static void tree_run(struct build *b, int collective, int32_t l, int32_t unit, enum tt_place value)
 {
   const struct tt_level *level = &b->h.level[l];
-  int32_t start = level->start[level->group[unit]];
-  struct tt_shape tree = tt_tree_shape(b->shape, collective, tt_group_size(level, level->group[unit]),
-                                       level->index[unit]);
-  for (int32_t k = 0; k < tree.nranks; k++)
-    b->h.ranks[k] = tt_hierarchy_actor(&b->h, l, level->unit[start + k], b->shard);
+  int32_t group = level->group[unit];
+  struct tt_shape tree = tt_tree_shape(b->shape, collective, tt_group_size(level, group), level->index[unit]);
+  group_map(b, l, group);
   run(b, tt_tree_algo(collective), &tree, (struct tt_blocks){0, b->shape->nblocks}, value);
 }
 
@@ -95,8 +103,7 @@ static void circle_run(struct build *b, int32_t l, int32_t unit, struct tt_block
   int32_t group = level->group[unit], size = tt_group_size(level, group);
   struct tt_shape circle = tt_circle_shape(size, level->index[unit], blocks.n);
   struct tt_schedule inner;
-  for (int32_t k = 0; k < size; k++)
-    b->h.ranks[k] = tt_hierarchy_actor(&b->h, l, level->unit[level->start[group] + k], b->shard);
+  group_map(b, l, group);
   tt_schedule_init(&inner, &circle);
   half(&inner, tt_circle_parts(&b->h, l, size, blocks.n));
   embed(b, &inner, blocks, value);

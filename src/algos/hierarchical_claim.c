@@ -5,7 +5,7 @@
  * Rounds. The longest way from the ranks below a unit up to the rank that acts for it is, over the units of its group,
  * the way of that unit and its hops to the acting one; the way down is as long. A direct exchange takes one hop, a
  * k-nomial tree as many as the unit's index has digits other than 0. So all is known of a shard but what the middle
- * step adds where its ranks are unequally late (tt_middle_rounds). Shards of which the same is true are counted once. */
+ * step adds where its ranks are unequally late (tt_middle_rounds). Neighbouring shards alike are counted once. */
 #include "algos/hierarchy.h"
 
 struct tally {

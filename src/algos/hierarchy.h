@@ -64,8 +64,8 @@ static inline struct tt_blocks tt_shard_blocks(const struct tt_level *level, str
  * level 0, therein number shard[1] of level 1, and so on. All 0: the unit's lowest rank. */
 int32_t tt_hierarchy_actor(const struct tt_hierarchy *h, int32_t l, int32_t unit, const int32_t *shard);
 
-/* The direct exchange of the shard form in a group of `size` units of level l: its shape, and the parts of the owners of
- * `nblocks` blocks, as direct.c wants them, which stand until the next call. */
+/* The direct exchange of the shard form in a group of `size` units of level l: its shape, and the owners' parts of
+ * `nblocks` blocks, as direct.c wants them; they stand until the next call. */
 struct tt_shape tt_circle_shape(int32_t size, int32_t index, int32_t nblocks);
 const int32_t *tt_circle_parts(struct tt_hierarchy *h, int32_t l, int32_t size, int32_t nblocks);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The middle step of hierarchical algorithms: which row it is, and what of it no claim says: how many of its messages go
- * over the end, and its longest chain of messages where its ranks start unequally late. This is counted on the
+/* The middle step of hierarchical algorithms: which row it is, and what of it no claim says: how many of its messages
+ * go over the end, and its longest chain of messages where its ranks start unequally late. That is counted on the
  * schedules of all its ranks: each block carries the length of the longest chain behind it, as in the proof, but
  * messages have buffers. */
 #include "algos/hierarchy.h"
 
 const struct tt_algo *tt_middle_algo(const struct tt_shape *shape)
 {
-  return shape->middle >= 0 ? &tt_algos[shape->middle] : tt_algo_find(TT_ALL_REDUCE, "ring");
+  int is_told = shape->middle >= 0 && shape->middle < tt_algo_count; /* another number is illegal, but asked about */
+  return is_told ? &tt_algos[shape->middle] : tt_algo_find(TT_ALL_REDUCE, "ring");
 }
 
 struct tt_shape tt_middle_shape(const struct tt_shape *shape, int32_t ntops, int32_t top, int32_t nblocks)
