@@ -7,7 +7,7 @@
  *
  * hierarchical: Jia et al., "Highly scalable deep learning training system with mixed-precision: training ImageNet in
  * four minutes", 2018. In each group the leaders of its units (innermost: the ranks) reduce to the first one by a
- * k-nomial tree, which leads the group on the next level; on the way back it broadcasts to them. A rank sends N elements
+ * k-nomial tree, which leads the group on the next level; on the way back it broadcasts. A rank sends N elements
  * up once, unless it leads an outermost group; down, N to each child it has in the trees of the groups it was in; and,
  * leading an outermost group, what the middle step sends. Reductions: N for each of those children, and the middle
  * step's. Scratch: N for inner ranks of the trees, or the middle step's if that is more.
