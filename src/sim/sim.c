@@ -127,7 +127,8 @@ static void port_go(struct world *world, int32_t rank)
   push(world, head_us, TT_HEAD, to, rank, lane_channel);
   push(world, world->now_us + busy_us, TT_LEFT, rank, actor->sending, lane_channel);
   if (!world->play->watcher.message) return;
-  const struct tt_sim_message message = {rank, to, world->now_us, head_us + busy_us, bytes};
+  const struct tt_sim_message message = {rank, to, &strand->program->schedule, step, world->now_us,
+                                         head_us + busy_us, bytes};
   world->play->watcher.message(world->play->watcher.context, &message);
 }
 

@@ -34,9 +34,11 @@
 #define TT_SIM_KEEP 256
 #define TT_SIM_MAX_LANES 256
 
-/* A message that has just started. */
+/* A message that has just started. Pointers are good during the call. */
 struct tt_sim_message {
   int32_t from, to;
+  const struct tt_schedule *schedule; /* of its sender */
+  const struct tt_step *step;
   double start_us;
   double end_us; /* when it is there, if nothing keeps it waiting */
   size_t bytes;
@@ -99,14 +101,15 @@ tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *
 
 /* ---- picture (draw.c) ------------------------------------------------------------ */
 
-struct tt_sim_picture {
-  const char *title; /* shown above it */
-  const char *note;  /* below the title; NULL: none */
+struct tt_sim_caption {
+  const char *title;
+  const char *note; /* below it; NULL: none */
 };
 
-/* Draws the play as SVG: ranks from top to bottom, rounds from left to right, as every message takes one round and
- * all else no time; count, lanes, prices and watcher of the play do not matter but for the numbers of elements.
+/* Draws the play as SVG: ranks from top to bottom, rounds from left to right, when every message takes one round and
+ * all else no time. Of the play, prices, segments and watcher do not matter, and count only for the numbers of elements.
+ * What is too much for an eye is left out, and said: rounds behind the 64th, messages of ranks between every k-th.
  * Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
-tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_picture *picture, FILE *out);
+tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_caption *caption, FILE *out);
 
 #endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sim/picture.h"
+
+#include <string.h>
+
+/* A play that is watched. */
+struct look {
+  struct tt_picture *picture;
+  int64_t *last; /* by rank: its last mark, and one; NULL: only counted so far */
+  size_t element_bytes;
+  int is_broke; /* no memory */
+};
+
+/* Times are whole numbers: every message takes 1. */
+static int32_t round_of(double us)
+{
+  return us < INT32_MAX ? (int32_t)(us + 0.5) : INT32_MAX;
+}
+
+static void message_count(void *context, const struct tt_sim_message *message)
+{
+  struct look *look = context;
+  struct tt_picture *picture = look->picture;
+  int32_t round = round_of(message->start_us);
+  int64_t elements = (int64_t)(message->bytes / look->element_bytes);
+  if (round >= picture->rounds) picture->rounds = round + 1;
+  if (round >= TT_PICTURE_ROUNDS) return;
+  struct tt_span *span = &picture->span[round];
+  if (!span->messages || elements < span->fewest) span->fewest = elements;
+  if (elements > span->most) span->most = elements;
+  if (elements > picture->most) picture->most = elements;
+  span->messages++;
+  picture->messages++;
+  picture->shape = message->schedule->shape;
+}
+
+/* Room for one more. */
+static int grow(void **array, int64_t n, int64_t *room, size_t size)
+{
+  if (n < *room) return 1;
+  void *larger = tt_alloc((size_t)*room * 2 + 256, size);
+  if (!larger) return 0;
+  if (n) memcpy(larger, *array, (size_t)n * size);
+  tt_free(*array);
+  *array = larger;
+  *room = *room * 2 + 256;
+  return 1;
+}
+
+static void message_keep(void *context, const struct tt_sim_message *message)
+{
+  struct look *look = context;
+  struct tt_picture *picture = look->picture;
+  void *arrows = picture->arrows;
+  int32_t round = round_of(message->start_us);
+  if (look->is_broke || round >= picture->shown || message->from % picture->every) return;
+  look->is_broke = !grow(&arrows, picture->narrows, &picture->arrow_room, sizeof *picture->arrows);
+  picture->arrows = arrows;
+  if (look->is_broke) return;
+  picture->arrows[picture->narrows++] =
+      (struct tt_arrow){message->from, message->to, round, message->step->first, message->step->nblocks,
+                        (int64_t)(message->bytes / look->element_bytes)};
+}
+
+static enum tt_mark_kind kind_of(const struct tt_sim_step *told)
+{
+  if (told->step->nsrc > 1) return TT_MARK_REDUCE;
+  return told->schedule->operands[told->step->src].place == TT_MESSAGE ? TT_MARK_TAKE : TT_MARK_COPY;
+}
+
+/* What a rank does at one time is one mark, of what is most worth telling. */
+static void step_keep(void *context, const struct tt_sim_step *told)
+{
+  struct look *look = context;
+  struct tt_picture *picture = look->picture;
+  int32_t rank = told->schedule->shape.rank, round = round_of(told->finish_us), sources = told->step->nsrc - 1;
+  void *marks = picture->marks;
+  if (look->is_broke || told->step->dst.place == TT_NOWHERE || !told->bytes || round > picture->shown) return;
+  struct tt_mark *last = look->last[rank] ? &picture->marks[look->last[rank] - 1] : NULL;
+  if (last && last->round == round) {
+    last->sources += sources;
+    if (kind_of(told) > last->kind) last->kind = kind_of(told);
+    return;
+  }
+  look->is_broke = !grow(&marks, picture->nmarks, &picture->mark_room, sizeof *picture->marks);
+  picture->marks = marks;
+  if (look->is_broke) return;
+  picture->marks[picture->nmarks++] = (struct tt_mark){rank, round, sources, kind_of(told)};
+  look->last[rank] = picture->nmarks;
+}
+
+tuttiResult_t tt_picture_make(struct tt_picture *picture, const struct tt_sim_play *play)
+{
+  struct tt_link_prices unit = {.gamma_us_per_mib = 0};
+  struct tt_sim_play both = *play;
+  struct tt_sim_result result;
+  struct look look = {.picture = picture, .element_bytes = play->element_bytes};
+  *picture = (struct tt_picture){.shape = play->shape, .every = 1};
+  for (int k = 0; k < TT_LINK_KINDS; k++) unit.link[k].alpha_us = k != TT_LINK_SELF;
+  both.prices = &unit;
+  both.lanes = 1;
+  both.block_bytes = 0;
+  both.watcher = (struct tt_sim_watcher){.message = message_count, .context = &look};
+  tuttiResult_t code = tt_simulate(&both, &result);
+  if (code) return code;
+  picture->nblocks = tt_shape_blocks(&picture->shape);
+  picture->shown = picture->rounds < TT_PICTURE_ROUNDS ? picture->rounds : TT_PICTURE_ROUNDS;
+  picture->every = (int32_t)((picture->messages + TT_PICTURE_ARROWS - 1) / TT_PICTURE_ARROWS);
+  if (picture->every < 1) picture->every = 1;
+  look.last = tt_alloc((size_t)play->shape.nranks, sizeof *look.last);
+  both.watcher.message = message_keep;
+  both.watcher.step = step_keep;
+  look.is_broke = !look.last;
+  if (!look.is_broke) code = tt_simulate(&both, &result);
+  tt_free(look.last);
+  if (look.is_broke) code = tt_fail(tuttiSystemError, "no memory to draw %d ranks: give the process more",
+                                    (int)play->shape.nranks);
+  return code;
+}
+
+void tt_picture_destroy(struct tt_picture *picture)
+{
+  tt_free(picture->arrows);
+  tt_free(picture->marks);
+  *picture = (struct tt_picture){.every = 1};
+}

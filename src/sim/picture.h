@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to this folder: what is in a picture. */
+#ifndef TT_SIM_PICTURE_H
+#define TT_SIM_PICTURE_H
+
+#include "sim/sim.h"
+
+#define TT_PICTURE_ROUNDS 64
+#define TT_PICTURE_ARROWS 20000 /* more are thinned */
+
+/* A message, from one round to the next. */
+struct tt_arrow {
+  int32_t from, to, round;
+  int32_t first, nblocks; /* blocks */
+  int64_t elements;
+};
+
+enum tt_mark_kind { TT_MARK_COPY, TT_MARK_TAKE, TT_MARK_REDUCE };
+
+/* What a rank does between two rounds. */
+struct tt_mark {
+  int32_t rank, round;
+  int32_t sources; /* combined with what was there */
+  enum tt_mark_kind kind;
+};
+
+/* What the messages of a round are like. */
+struct tt_span {
+  int64_t messages, fewest, most; /* elements of one */
+};
+
+struct tt_picture {
+  struct tt_shape shape; /* after passes */
+  int32_t nblocks;       /* of all shares */
+  struct tt_arrow *arrows;
+  struct tt_mark *marks;
+  int64_t narrows, nmarks, arrow_room, mark_room;
+  int32_t rounds, shown; /* of them all; in the picture */
+  int32_t every;         /* only messages of every so many-th rank are in it */
+  int64_t messages, most; /* of all shown rounds; elements of one */
+  struct tt_span span[TT_PICTURE_ROUNDS];
+};
+
+/* Plays twice: to count, and to keep what is to be seen. destroy accepts a zeroed one. */
+tuttiResult_t tt_picture_make(struct tt_picture *picture, const struct tt_sim_play *play);
+void tt_picture_destroy(struct tt_picture *picture);
+
+#endif
