@@ -57,10 +57,14 @@ static void print_transports(FILE *out, const struct tt_settings *settings)
 
 static void print_algorithms(FILE *out)
 {
-  fprintf(out, "\nall-reduce algorithms\n ");
-  for (int a = 0; a < tt_algo_count; a++)
-    if (tt_algos[a].collective == TT_ALL_REDUCE) fprintf(out, " %s", tt_algos[a].name);
-  fprintf(out, "\n");
+  fprintf(out, "\nalgorithms (TUTTI_ALGO)\n");
+  for (int kind = 0; kind < TT_COLLECTIVES; kind++) {
+    if (!tt_kinds[kind].name) continue;
+    fprintf(out, "  %-14s", tt_kinds[kind].name);
+    for (int a = 0; a < tt_algo_count; a++)
+      if (tt_algos[a].collective == kind) fprintf(out, " %s", tt_algos[a].name);
+    fprintf(out, "\n");
+  }
 }
 
 tuttiResult_t tuttiInfo(FILE *out)
