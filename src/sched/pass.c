@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sched/pass.h"
 
+enum { REACH = TT_WINDOW / 16 }; /* other steps by which a message is delayed at most */
+
 /* ---- who reads what ---------------------------------------------------------------- */
 
 /* State of the walk over the steps. */
@@ -94,9 +96,9 @@ static int is_behind(const struct tt_insight *insight, int32_t q, int32_t i, int
   return i - q >= window || (insight->waits[i] >> (i - 1 - q) & 1);
 }
 
-int tt_insight_waits_more(struct tt_insight *insight, int32_t i, int32_t j)
+/* Step j > i waits for a send for which i does not wait, were the window half as large. */
+static int waits_more(const struct tt_insight *insight, int32_t i, int32_t j)
 {
-  if (!insight->has_waits) waits_fill(insight);
   int32_t past = j - TT_WINDOW; /* for all up to this one j waits by the rule of the window */
   if (past > i && insight->sends[past + 1] > insight->sends[i + 1]) return 1;
   for (int32_t q = i > TT_WINDOW ? i - TT_WINDOW : 0; q < j; q++) {
@@ -105,6 +107,13 @@ int tt_insight_waits_more(struct tt_insight *insight, int32_t i, int32_t j)
     if (q == i && past > i) q = past;
   }
   return 0;
+}
+
+int tt_insight_may_wait(struct tt_insight *insight, int32_t i, int32_t j, int32_t others)
+{
+  if (others > REACH) return 0;
+  if (!insight->has_waits) waits_fill(insight);
+  return !waits_more(insight, i, j);
 }
 
 /* ---- make and destroy -------------------------------------------------------------- */

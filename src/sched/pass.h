@@ -4,12 +4,13 @@
  * Delaying a message may stop other ranks, whose schedules a pass does not see. So what step i takes is taken by a
  * later step j instead only if
  *  - no step between them takes a message, unless it goes into j too: messages are taken in the order of the program;
+ *  - few other steps lie between them;
  *  - j waits, directly or not, for no send that i did not wait for: two ranks that exchange, each sending before it
  *    takes, would otherwise wait for each other. (The same for what waits until i has read its sources.)
  * What is left to wait for then are messages that stand earlier in the program, and sends that are far back. A schedule
  * that stays alive when each rank takes its messages strictly in the order of its program, in half the window, stays
- * alive when single messages are moved so; where one step takes several, all must be able to come, which the proofs of
- * the rows of tt_algos show. */
+ * alive when single messages are moved so, in a window that is larger by those few; where one step takes several, all
+ * must be able to come, which the proofs of the rows of tt_algos show. */
 #ifndef TT_SCHED_PASS_H
 #define TT_SCHED_PASS_H
 
@@ -50,8 +51,9 @@ static inline int tt_same_operand(struct tt_operand a, struct tt_operand b)
   return a.place == b.place && a.at == b.at;
 }
 
-/* True if step j > i waits for a send for which i does not wait, were the window half as large. */
-int tt_insight_waits_more(struct tt_insight *insight, int32_t i, int32_t j);
+/* True if what step i waits for, or what waits for it, may wait for step j > i: by the last two rules above. `others`:
+ * steps between them that do not go into j. */
+int tt_insight_may_wait(struct tt_insight *insight, int32_t i, int32_t j, int32_t others);
 
 /* Puts `made`, without slots that no step uses, in the place of the schedule; made's error is passed on. */
 void tt_pass_replace(struct tt_schedule *schedule, struct tt_schedule *made);

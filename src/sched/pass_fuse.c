@@ -31,25 +31,30 @@ static int can_take(const struct tt_schedule *s, const struct tt_step *reader, i
   return 1;
 }
 
-/* From the last step to the first, so that what is taken between a receive and its reader is decided before. */
-static void steps_fuse(struct tt_schedule *s, struct tt_insight *insight, uint8_t *is_gone)
+/* Receive i becomes part of its reader if it can; `next` is the first step behind it that takes a message. */
+static int is_fused(struct tt_schedule *s, struct tt_insight *insight, int32_t i, int32_t next, int32_t *parts)
 {
-  int32_t next = s->nsteps; /* the first step behind i that takes a message, as things stand */
+  if (!is_candidate(insight, i)) return 0;
+  const struct tt_step *step = &s->steps[i];
+  int32_t reader = insight->reader[i], operand = operand_of(insight, i), from = s->operands[step->src].at;
+  if (operand < 0 || next < reader || !can_take(s, &s->steps[reader], from, step->channel)) return 0;
+  if (!tt_insight_may_wait(insight, i, reader, reader - i - 1 - parts[reader])) return 0;
+  s->operands[operand] = tt_message(from);
+  s->steps[reader].channel = step->channel;
+  parts[reader]++;
+  return 1;
+}
+
+/* From the last step to the first, so that what is taken between a receive and its reader is decided before. parts:
+ * by step, the receives that became part of it; -1: is one of them. */
+static void steps_fuse(struct tt_schedule *s, struct tt_insight *insight, int32_t *parts)
+{
+  int32_t next = s->nsteps;
   for (int32_t i = s->nsteps - 1; i >= 0; i--) {
-    const struct tt_step *step = &s->steps[i];
-    int takes = insight->takes[i + 1] > insight->takes[i];
-    if (takes && is_candidate(insight, i)) {
-      int32_t reader = insight->reader[i], operand = operand_of(insight, i), from = s->operands[step->src].at;
-      if (operand >= 0 && next >= reader && can_take(s, &s->steps[reader], from, step->channel) &&
-          !tt_insight_waits_more(insight, i, reader)) {
-        s->operands[operand] = tt_message(from);
-        s->steps[reader].channel = step->channel;
-        is_gone[i] = 1;
-        takes = 0;
-        next = reader;
-      }
-    }
-    if (takes) next = i;
+    if (insight->takes[i + 1] == insight->takes[i]) continue;
+    int is_part = is_fused(s, insight, i, next, parts);
+    next = is_part ? insight->reader[i] : i;
+    if (is_part) parts[i] = -1;
   }
 }
 
@@ -59,14 +64,14 @@ void tt_pass_fuse(struct tt_schedule *schedule)
   struct tt_schedule made;
   if (!tt_insight_make(&insight, schedule)) return;
   tt_schedule_init(&made, &schedule->shape);
-  uint8_t *is_gone = tt_alloc((size_t)schedule->nsteps, 1);
-  if (!is_gone) made.error = tt_fail(tuttiSystemError, "no memory for a pass: give the process more");
-  if (is_gone) steps_fuse(schedule, &insight, is_gone);
-  for (int32_t i = 0; is_gone && i < schedule->nsteps; i++) {
+  int32_t *parts = tt_alloc((size_t)schedule->nsteps, sizeof *parts);
+  if (!parts) made.error = tt_fail(tuttiSystemError, "no memory for a pass: give the process more");
+  if (parts) steps_fuse(schedule, &insight, parts);
+  for (int32_t i = 0; parts && i < schedule->nsteps; i++) {
     const struct tt_step *step = &schedule->steps[i];
-    if (!is_gone[i]) tt_add(&made, step, schedule->operands + step->src, schedule->peers + step->to);
+    if (parts[i] >= 0) tt_add(&made, step, schedule->operands + step->src, schedule->peers + step->to);
   }
-  tt_free(is_gone);
+  tt_free(parts);
   tt_insight_free(&insight);
   tt_pass_replace(schedule, &made);
 }

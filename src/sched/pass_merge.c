@@ -8,7 +8,7 @@
 struct chain {
   int32_t before;  /* the step that makes the first source and is part of this one; -1: none */
   int32_t head;    /* the first step of the chain */
-  int32_t nsrc;    /* of all together */
+  int32_t nsteps, nsrc; /* of all together */
   int32_t until;   /* the first later step that writes over a source */
   int32_t rest;    /* the same of all sources of this step but the first */
   uint8_t is_part; /* of a later step */
@@ -55,8 +55,8 @@ static void chain_make(struct merge *m, int32_t i)
 {
   const struct tt_step *step = &m->schedule->steps[i];
   struct tt_range dst = range_of(m, i, step->dst);
-  struct chain chain = {.before = -1, .head = i, .nsrc = step->nsrc, .until = INT32_MAX, .rest = INT32_MAX,
-                        .channel = step->channel};
+  struct chain chain = {.before = -1, .head = i, .nsteps = 1, .nsrc = step->nsrc, .until = INT32_MAX,
+                        .rest = INT32_MAX, .channel = step->channel};
   for (int k = step->nsrc - 1; k >= 0; k--) {
     struct tt_operand source = m->schedule->operands[step->src + k];
     struct tt_range range = range_of(m, i, source);
@@ -94,7 +94,8 @@ static int may_wait(struct merge *m, int32_t i, int32_t j)
 {
   const struct chain *x = &m->chains[i], *y = &m->chains[j];
   const struct tt_step *step = &m->schedule->steps[j];
-  if ((x->takes || x->until != INT32_MAX) && tt_insight_waits_more(&m->insight, x->head, j)) return 0;
+  int32_t others = j - x->head - x->nsteps;
+  if ((x->takes || x->until != INT32_MAX) && !tt_insight_may_wait(&m->insight, x->head, j, others)) return 0;
   if (!x->takes) return 1;
   if (y->takes && y->channel != x->channel) return 0;
   for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
@@ -123,6 +124,7 @@ static void join(struct merge *m, int32_t i, int32_t j)
   x->is_part = 1;
   y->before = i;
   y->head = x->head;
+  y->nsteps += x->nsteps;
   y->nsrc += x->nsrc - 1;
   y->until = x->until < y->rest ? x->until : y->rest;
   if (x->is_kept && !in_place) y->until = j; /* what lies there is read here for the last time */
