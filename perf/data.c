@@ -2,8 +2,9 @@
 /* Inputs whose exact result does not depend on the order of summation, and the exact comparison.
  *
  * Integers wrap, so any values do. Floats: for sum, whole numbers so small that no partial sum needs more bits than the
- * type has; for prod, plus or minus powers of two of few ranks; for avg, two ranks that are not zero, within 2 units
- * of the last place; for max and min anything finite. */
+ * type has (also not where odd ranks multiply theirs by 2); for prod, plus or minus powers of two of few ranks; for
+ * avg, two ranks that are not zero, within 2 units of the last place; for max and min anything finite. What is only
+ * copied may be any bits. */
 #include <math.h>
 #include <string.h>
 
@@ -11,8 +12,10 @@
 
 const char *const type_names[tuttiNumTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
                                                "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
-const char *const op_names[tuttiNumOps] = {"sum", "prod", "max", "min", "avg"};
+const char *const op_names[OPS] = {"sum", "prod", "max", "min", "avg", "mulsum", "none"};
 const size_t type_sizes[tuttiNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+#define PATTERN 0xa5 /* in memory that nobody may write */
 
 /* Layout of the float types: bits of the significand without the hidden one, and of the exponent. */
 static const struct {
@@ -40,6 +43,12 @@ static int turn(const struct work *work, int rank, size_t i)
   return (int)((i + (size_t)rank) % (size_t)work->nranks);
 }
 
+/* What a rank multiplies its elements with. */
+static int factor_of(int op, int rank)
+{
+  return op == OP_MULSUM && rank % 2 ? 2 : 1;
+}
+
 /* The float contribution, exact in the type. */
 static double float_value(const struct work *work, int rank, size_t i)
 {
@@ -49,9 +58,10 @@ static double float_value(const struct work *work, int rank, size_t i)
   if (digits > 24) digits = 24;
   double limit = (double)(1 << digits);
   switch (work->op) {
-  case tuttiSum: {
-    double each = floor(limit / work->nranks);
-    if (each < 1) return place < (int)limit ? sign : 0;
+  case tuttiSum:
+  case OP_MULSUM: {
+    double share = limit / factor_of(work->op, 1), each = floor(share / work->nranks);
+    if (each < 1) return place < (int)share ? sign : 0;
     return sign * (double)((random >> 8) % (uint64_t)(each + 1));
   }
   case tuttiProd: return place < 4 ? sign * (random & 2 ? 2 : 0.5) : sign;
@@ -74,22 +84,28 @@ static uint64_t float_bits(int type, double value)
   return sign | (((uint64_t)(biased - 1) << mantissa) + scaled); /* a carry moves into the exponent */
 }
 
-static void store(void *buffer, size_t i, size_t size, uint64_t bits)
-{
-  memcpy((char *)buffer + i * size, &bits, size); /* little endian */
-}
-
 static int is_float(int type)
 {
   return layouts[type].mantissa > 0;
 }
 
-void data_fill(const struct work *work, int rank, void *buffer)
+uint64_t data_scalar(int type, int rank)
 {
-  size_t size = type_sizes[work->type];
-  for (size_t i = 0; i < work->count; i++)
-    store(buffer, i, size,
-          is_float(work->type) ? float_bits(work->type, float_value(work, rank, i)) : random_of(work, rank, i));
+  int factor = factor_of(OP_MULSUM, rank);
+  return is_float(type) ? float_bits(type, factor) : (uint64_t)factor;
+}
+
+static uint64_t mask_of(int type)
+{
+  return ~(uint64_t)0 >> (64 - 8 * type_sizes[type]);
+}
+
+/* Element i of what `rank` contributes. */
+static uint64_t input_bits(const struct work *work, int rank, size_t i)
+{
+  if (is_float(work->type) && collective_reduces(work->collective))
+    return float_bits(work->type, float_value(work, rank, i));
+  return random_of(work, rank, i) & mask_of(work->type);
 }
 
 static int is_signed(int type)
@@ -115,7 +131,7 @@ static uint64_t int_result(const struct work *work, size_t i)
   int type = work->type;
   uint64_t all = widen(type, random_of(work, 0, i));
   for (int r = 1; r < work->nranks; r++) {
-    uint64_t next = widen(type, random_of(work, r, i));
+    uint64_t next = widen(type, random_of(work, r, i)) * (uint64_t)factor_of(work->op, r);
     switch (work->op) {
     case tuttiProd: all *= next; break;
     case tuttiMax: all = less(type, all, next) ? next : all; break;
@@ -132,7 +148,7 @@ static double float_result(const struct work *work, size_t i)
 {
   double all = float_value(work, 0, i);
   for (int r = 1; r < work->nranks; r++) {
-    double next = float_value(work, r, i);
+    double next = float_value(work, r, i) * factor_of(work->op, r);
     switch (work->op) {
     case tuttiProd: all *= next; break;
     case tuttiMax: all = next > all ? next : all; break;
@@ -151,17 +167,90 @@ static uint64_t distance(int type, uint64_t a, uint64_t b)
   return a > b ? a - b : b - a;
 }
 
-size_t data_wrong(const struct work *work, const void *buffer)
+/* Whether `got` is the reduction of all ranks' elements i. */
+static int is_result(const struct work *work, size_t i, uint64_t got)
 {
-  size_t size = type_sizes[work->type], wrong = 0;
-  uint64_t mask = size == 8 ? ~(uint64_t)0 : ((uint64_t)1 << (8 * size)) - 1;
-  uint64_t allowed = work->op == tuttiAvg ? 2 : 0;
-  for (size_t i = 0; i < work->count; i++) {
+  if (!is_float(work->type)) return got == (int_result(work, i) & mask_of(work->type));
+  return distance(work->type, got, float_bits(work->type, float_result(work, i))) <= (work->op == tuttiAvg ? 2 : 0);
+}
+
+/* Whether `got` is element i of this rank's output. */
+static int is_output(const struct work *work, size_t i, uint64_t got)
+{
+  const struct collective *collective = work->collective;
+  size_t share = collective->out & PER_RANK ? i / work->count : 0;
+  size_t from = collective->in & PER_RANK ? (size_t)work->rank * work->count : 0;
+  int rank = work->root;
+  i = from + i - share * work->count;
+  if (collective->source == ALL_RANKS) return is_result(work, i, got);
+  if (collective->source == RANK_OF_SHARE) rank = (int)share;
+  if (collective->source == RANK_BEFORE) rank = (work->rank + work->nranks - 1) % work->nranks;
+  return got == input_bits(work, rank, i);
+}
+
+/* Elements that a buffer has of what is `sides`: in or out. */
+static size_t side_count(const struct work *work, int side)
+{
+  if (side & ROOT_ONLY && work->rank != work->root) return 0;
+  return side & PER_RANK ? work->count * (size_t)work->nranks : work->count;
+}
+
+/* What a buffer holds: a contribution, a result or both, the result on top; the rest is the pattern. */
+struct image {
+  size_t in_first, in_count, out_first, out_count;
+  int has_remains; /* the rest of the contribution is undefined */
+};
+
+static void images_of(const struct work *work, struct image *send, struct image *recv)
+{
+  const struct collective *collective = work->collective;
+  size_t in, out, in_count = side_count(work, collective->in);
+  work_offsets(work, &in, &out);
+  *send = (struct image){.in_first = in, .in_count = work->in_place ? 0 : in_count};
+  *recv = (struct image){.in_first = in, .in_count = work->in_place ? in_count : 0, .out_first = out,
+                         .out_count = side_count(work, collective->out)};
+  recv->has_remains = work->in_place && collective_reduces(collective) && collective->in & PER_RANK;
+}
+
+static void image_fill(const struct work *work, const struct image *image, void *buffer)
+{
+  size_t size = type_sizes[work->type];
+  memset(buffer, PATTERN, work_elements(work) * size);
+  for (size_t i = 0; i < image->in_count; i++) {
+    uint64_t bits = input_bits(work, work->rank, i);
+    memcpy((char *)buffer + (image->in_first + i) * size, &bits, size); /* little endian */
+  }
+}
+
+static int is_right(const struct work *work, const struct image *image, size_t i, uint64_t got)
+{
+  if (i - image->out_first < image->out_count) return is_output(work, i - image->out_first, got); /* or wrapped */
+  if (i - image->in_first >= image->in_count) return got == (PATTERN * 0x0101010101010101u & mask_of(work->type));
+  return image->has_remains || got == input_bits(work, work->rank, i - image->in_first);
+}
+
+static size_t image_wrong(const struct work *work, const struct image *image, const void *buffer)
+{
+  size_t n = work_elements(work), size = type_sizes[work->type], wrong = 0;
+  for (size_t i = 0; i < n; i++) {
     uint64_t got = 0;
     memcpy(&got, (const char *)buffer + i * size, size);
-    if (is_float(work->type))
-      wrong += distance(work->type, got, float_bits(work->type, float_result(work, i))) > allowed;
-    else wrong += got != (int_result(work, i) & mask);
+    wrong += !is_right(work, image, i, got);
   }
   return wrong;
+}
+
+void data_fill(const struct work *work, void *send, void *recv)
+{
+  struct image in, out;
+  images_of(work, &in, &out);
+  image_fill(work, &in, send);
+  image_fill(work, &out, recv);
+}
+
+size_t data_wrong(const struct work *work, const void *send, const void *recv)
+{
+  struct image in, out;
+  images_of(work, &in, &out);
+  return image_wrong(work, &in, send) + image_wrong(work, &out, recv);
 }

@@ -70,8 +70,8 @@ static void print_all(FILE *out, const struct report *report, const char *error)
   fprintf(out, "  \"results\": [");
   for (size_t i = 0; i < report->nrows; i++) {
     const struct row *row = &report->rows[i];
-    fprintf(out, "%s\n    {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"redop\": \"%s\", \"root\": \"-1\"",
-            i ? "," : "", row->bytes, row->count, type_names[row->type], op_names[row->op]);
+    fprintf(out, "%s\n    {\"size\": %zu, \"count\": %zu, \"type\": \"%s\", \"redop\": \"%s\", \"root\": \"%d\"",
+            i ? "," : "", row->bytes, row->count, type_names[row->type], op_names[row->op], row->root);
     print_timing(out, report, row, "out_of_place");
     print_timing(out, report, row, "in_place");
     fprintf(out, ", \"actual_iterations\": %d, \"experiment_name\": \"\"}", report->options->iters);
@@ -103,21 +103,23 @@ int json_possible(const char *name)
   const char *slash = strrchr(name, '/');
   if (slash) snprintf(folder, sizeof folder, "%.*s", slash == name ? 1 : (int)(slash - name), name);
   if (access(folder, W_OK | X_OK) == 0) return 1;
-  fprintf(stderr, PERF_NAME ": -J is \"%s\": cannot create files in %s: %s\n", name, folder, strerror(errno));
+  fprintf(stderr, "%s: -J is \"%s\": cannot create files in %s: %s\n", program_invocation_short_name, name, folder,
+          strerror(errno));
   return 0;
 }
 
 int json_write(const struct report *report, const char *error)
 {
-  FILE *file = open_new(report->options->json_file);
+  const char *program = program_invocation_short_name, *name = report->options->json_file;
+  FILE *file = open_new(name);
   if (!file) {
-    fprintf(stderr, PERF_NAME ": cannot create %s: %s\n", report->options->json_file, strerror(errno));
+    fprintf(stderr, "%s: cannot create %s: %s\n", program, name, strerror(errno));
     return -1;
   }
   print_all(file, report, error);
   int bad = ferror(file);
   if (fclose(file) != 0 || bad) {
-    fprintf(stderr, PERF_NAME ": cannot write %s: %s\n", report->options->json_file, strerror(errno));
+    fprintf(stderr, "%s: cannot write %s: %s\n", program, name, strerror(errno));
     return -1;
   }
   return 0;

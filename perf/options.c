@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +9,11 @@
 
 #define RANKS_MAX 65536
 
-static const char *const help =
-    "usage: " PERF_NAME " [OPTION...]\n\n"
-    "Times all-reduce on host memory and checks the results exactly. Flags, table and exit status are\n"
-    "those of nccl-tests. Ranks: every process brings THREADS x GPUS ranks as threads; start several\n"
-    "processes with `tutti run -n N -- " PERF_NAME "`, mpirun or torchrun.\n\n"
+static const char *const help_ranks =
+    "Flags, table and exit status are those of nccl-tests. Ranks: every process brings THREADS x GPUS ranks\n"
+    "as threads; start several processes with `tutti run -n N -- %s`, mpirun or torchrun.\n";
+
+static const char *const help_flags =
     "  -t, --nthreads N       ranks as threads of each process (default 1)\n"
     "  -g, --ngpus N          the same, multiplied with -t (default 1)\n"
     "  -b, --minbytes SIZE    smallest size (default 32M); sizes take K, M, G and fractions\n"
@@ -24,7 +25,6 @@ static const char *const help =
     "  -w, --warmup_iters N   (default 1)\n"
     "  -N, --run_cycles N     repeat the sweep, 0: for ever (default 1)\n"
     "  -c, --check N          checked iterations per row, 0: none (default 1)\n"
-    "  -o, --op OP            sum, prod, max, min, avg or all (default sum)\n"
     "  -d, --datatype TYPE    int8 uint8 int32 uint32 int64 uint64 half float double bfloat16\n"
     "                         f8e4m3 f8e5m2 or all (default float)\n"
     "  -a, --average N        time of 0: rank 0, 1: mean, 2: min, 3: max over ranks (default 1)\n"
@@ -33,12 +33,38 @@ static const char *const help =
     "  -I, --per_iter_timing 1  also p50 and p99: columns at the end of each half (all five in -J)\n"
     "  -K, --per_iter_skip N  leave the first N iterations out of these\n"
     "  -J, --output_file F    JSON file; .0, .1 ... is appended if it exists\n"
-    "      --algo NAME        algorithm for every size (see `tutti info`)\n"
     "      --transport LIST   allowed transports, e.g. tcp or shm,tcp\n"
-    "      --stream 1         queue on a host stream instead of running on the calling thread\n"
-    "  -h, --help             this text\n\n"
-    "Accepted without meaning on host memory: -p -r -z -y -G -C -S -R -x -D -V -M.\n"
-    "Exit status: 0 if every element was right, and NCCL_TESTS_MIN_BW (GB/s) was reached if set.\n";
+    "      --stream 1         queue on a host stream instead of running on the calling thread\n";
+
+static const char *const help_op =
+    "  -o, --op OP            sum, prod, max, min, avg, mulsum (odd ranks multiply theirs by 2 before the sum)\n"
+    "                         or all (default sum)\n"
+    "      --deterministic    the same bits for every size\n";
+
+static const char *const help_root =
+    "  -r, --root RANK        root, or all: one after another (default 0)\n";
+
+static const char *const help_algo =
+    "      --algo NAME        algorithm for every size (see `tutti info`)\n"
+    "      --radix K          radix of algorithms that have one\n";
+
+static void help_print(const struct collective *collective)
+{
+  int is_shared = (collective->in | collective->out) & PER_RANK;
+  int reduces = collective_reduces(collective), has_root = collective_has_root(collective);
+  printf("usage: %s [OPTION...]\n\nTimes %s on host memory and checks the results exactly.\n", collective->program,
+         collective->title);
+  if (is_shared)
+    printf("A size is that of all ranks' shares together; a share is a whole multiple of 16 bytes.\n");
+  if (collective->never_in_place) printf("It cannot be done in place: that half of a row is the same once more.\n");
+  printf(help_ranks, collective->program);
+  printf("\n%s%s%s%s", help_flags, reduces ? help_op : "", has_root ? help_root : "",
+         collective->algo_name ? help_algo : "");
+  printf("  -h, --help             this text\n\n"
+         "Accepted without meaning here: %s%s-p -z -y -G -C -S -R -x -D -V -M.\n"
+         "Exit status: 0 if every element was right, and NCCL_TESTS_MIN_BW (GB/s) was reached if set.\n",
+         reduces ? "" : "-o ", has_root ? "" : "-r ");
+}
 
 static const struct option long_options[] = {{"nthreads", 1, 0, 't'},
                                              {"ngpus", 1, 0, 'g'},
@@ -74,8 +100,19 @@ static const struct option long_options[] = {{"nthreads", 1, 0, 't'},
                                              {"algo", 1, 0, 1},
                                              {"transport", 1, 0, 2},
                                              {"stream", 1, 0, 3},
+                                             {"radix", 1, 0, 4},
+                                             {"deterministic", 0, 0, 5},
                                              {"help", 0, 0, 'h'},
                                              {0}};
+
+static __attribute__((format(printf, 1, 2))) void complain(const char *format, ...)
+{
+  va_list args;
+  fprintf(stderr, "%s: ", program_invocation_short_name);
+  va_start(args, format);
+  vfprintf(stderr, format, args);
+  va_end(args);
+}
 
 /* "1.5M" to bytes; 0 with a message if it is none. */
 static int size_parse(const char *flag, const char *text, size_t *bytes)
@@ -88,7 +125,7 @@ static int size_parse(const char *flag, const char *text, size_t *bytes)
   if (*end == 'M' || *end == 'm') unit = 1024.0 * 1024;
   if (*end == 'G' || *end == 'g') unit = 1024.0 * 1024 * 1024;
   if (errno || end == text || end[unit > 1] || value < 0 || value * unit > 1e15) {
-    fprintf(stderr, PERF_NAME ": %s is \"%s\": give a size like 8, 64K, 1.5M or 1G\n", flag, text);
+    complain("%s is \"%s\": give a size like 8, 64K, 1.5M or 1G\n", flag, text);
     return 0;
   }
   *bytes = (size_t)(value * unit);
@@ -101,7 +138,7 @@ static int int_parse(const char *flag, const char *text, int low, int *out)
   errno = 0;
   long value = strtol(text, &end, 10);
   if (errno || end == text || *end || value < low || value > 1000000000) {
-    fprintf(stderr, PERF_NAME ": %s is \"%s\": give a whole number of at least %d\n", flag, text, low);
+    complain("%s is \"%s\": give a whole number of at least %d\n", flag, text, low);
     return 0;
   }
   *out = (int)value;
@@ -119,7 +156,7 @@ static int name_parse(const char *flag, const char *text, const char *const *nam
       *out = i;
       return 1;
     }
-  fprintf(stderr, PERF_NAME ": %s is \"%s\": give all or one of", flag, text);
+  complain("%s is \"%s\": give all or one of", flag, text);
   for (int i = 0; i < n; i++) fprintf(stderr, " %s", names[i]);
   fprintf(stderr, "\n");
   return 0;
@@ -132,10 +169,16 @@ static int factor_parse(const char *text, double *factor)
   int read = end != text && !*end;
   if (read && *factor == 1) *factor = 0;
   else if (!read || !(*factor > 1)) {
-    fprintf(stderr, PERF_NAME ": -f is \"%s\": give a factor greater than 1, or 1 to step by -i\n", text);
+    complain("-f is \"%s\": give a factor greater than 1, or 1 to step by -i\n", text);
     return 0;
   }
   return 1;
+}
+
+static int root_parse(const char *text, int *root)
+{
+  *root = -1;
+  return strcmp(text, "all") == 0 || int_parse("-r", text, -1, root);
 }
 
 /* 1: understood; 0: bad value, told already; -1: not one of these. */
@@ -146,11 +189,14 @@ static int size_option(struct options *o, int letter)
   case 'e': return size_parse("-e", optarg, &o->max_bytes);
   case 'i': return size_parse("-i", optarg, &o->step_bytes);
   case 'f': return factor_parse(optarg, &o->step_factor);
-  case 'o': return name_parse("-o", optarg, op_names, tuttiNumOps, &o->op);
+  case 'o': return name_parse("-o", optarg, op_names, OP_NONE, &o->op);
   case 'd': return name_parse("-d", optarg, type_names, tuttiNumTypes, &o->type);
   case 'J': o->json_file = optarg; return 1;
+  case 'r': return root_parse(optarg, &o->root);
   case 1: o->algo = optarg; return 1;
   case 2: o->transport = optarg; return 1;
+  case 4: o->radix = optarg; return 1;
+  case 5: o->deterministic = 1; return 1;
   default: return -1;
   }
 }
@@ -177,25 +223,42 @@ static int number_option(struct options *o, int letter)
 
 static int consistent(const struct options *o)
 {
-  if (o->min_bytes > o->max_bytes)
-    fprintf(stderr, PERF_NAME ": -b %zu is more than -e %zu\n", o->min_bytes, o->max_bytes);
+  if (o->min_bytes > o->max_bytes) complain("-b %zu is more than -e %zu\n", o->min_bytes, o->max_bytes);
   else if (o->step_factor == 0 && o->step_bytes == 0 && o->min_bytes != o->max_bytes)
-    fprintf(stderr, PERF_NAME ": -i is 0: give a step, or a factor with -f\n");
+    complain("-i is 0: give a step, or a factor with -f\n");
   else if (o->gpus > RANKS_MAX / o->threads)
-    fprintf(stderr, PERF_NAME ": -t %d times -g %d: at most %d ranks in a process are possible\n", o->threads,
-            o->gpus, RANKS_MAX);
+    complain("-t %d times -g %d: at most %d ranks in a process are possible\n", o->threads, o->gpus, RANKS_MAX);
   else if (o->average > AVERAGE_MAX)
-    fprintf(stderr, PERF_NAME ": -a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
+    complain("-a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
   else if (o->timeout_s > 2000000)
-    fprintf(stderr, PERF_NAME ": -T is %d: give at most 2000000 seconds, or 0 for the library's default\n",
-            o->timeout_s);
+    complain("-T is %d: give at most 2000000 seconds, or 0 for the library's default\n", o->timeout_s);
+  else if (o->algo && !o->collective->algo_name)
+    complain("--algo is \"%s\": messages between two ranks have no algorithm\n", o->algo);
   else return 1;
   return 0;
 }
 
-int options_parse(struct options *o, int argc, char **argv)
+static void ignore(struct options *o, int letter)
 {
-  *o = (struct options){.threads = 1,
+  size_t n = strlen(o->ignored);
+  if (n + 1 < sizeof o->ignored && !strchr(o->ignored, letter)) o->ignored[n] = (char)letter;
+}
+
+/* Sets what `letter` stands for; 0 after a bad value. */
+static int option_take(struct options *o, int letter)
+{
+  int understood = size_option(o, letter);
+  if (understood < 0) understood = number_option(o, letter);
+  int has_no_meaning = understood < 0 || (letter == 'o' && !collective_reduces(o->collective)) ||
+                       (letter == 'r' && !collective_has_root(o->collective));
+  if (has_no_meaning) ignore(o, letter);
+  return understood != 0;
+}
+
+int options_parse(struct options *o, const struct collective *collective, int argc, char **argv)
+{
+  *o = (struct options){.collective = collective,
+                        .threads = 1,
                         .gpus = 1,
                         .min_bytes = 32 << 20,
                         .max_bytes = 32 << 20,
@@ -212,21 +275,17 @@ int options_parse(struct options *o, int argc, char **argv)
   while ((letter = getopt_long(argc, argv, "t:g:b:e:i:f:n:m:w:N:c:o:d:a:T:u:I:K:J:p:r:z:y:G:C:S:R:x:D:V:M:h",
                                long_options, NULL)) != -1) {
     if (letter == 'h') {
-      fputs(help, stdout);
+      help_print(collective);
       return 0;
     }
     if (letter == '?') {
       fputs("Try --help.\n", stderr);
       return 2;
     }
-    int understood = size_option(o, letter);
-    if (understood < 0) understood = number_option(o, letter);
-    if (understood == 0) return 2;
-    size_t n = strlen(o->ignored);
-    if (understood < 0 && n + 1 < sizeof o->ignored && !strchr(o->ignored, letter)) o->ignored[n] = (char)letter;
+    if (!option_take(o, letter)) return 2;
   }
   if (optind < argc) {
-    fprintf(stderr, PERF_NAME ": \"%s\" is no option. Try --help.\n", argv[optind]);
+    complain("\"%s\" is no option. Try --help.\n", argv[optind]);
     return 2;
   }
   return consistent(o) ? -1 : 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by the files of the benchmark. It keeps the flags, the table and the check of
- * nccl-tests, so that its users and their scripts feel at home. */
+/* Shared by the files of the benchmarks: one source, a program for each collective. They keep the flags, the
+ * table and the check of nccl-tests, so that its users and their scripts feel at home. */
 #ifndef PERF_H
 #define PERF_H
 
@@ -10,51 +10,108 @@
 
 #include "tutti.h"
 
-#define PERF_NAME "allreduce_perf"
+/* Operations beside tuttiRedOp_t: a sum of what each rank multiplied by a number of its own, and no operation. */
+enum { OP_MULSUM = tuttiNumOps, OP_NONE, OPS };
+
+/* ---- collectives.c ---- */
+
+/* Arguments of one operation. */
+struct call {
+  const void *in;
+  void *out;
+  size_t count;
+  tuttiDataType_t type;
+  tuttiRedOp_t op;
+  int rank, nranks, root;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+};
+
+/* A buffer of a collective has `count` elements on every rank, unless: */
+enum { PER_RANK = 1 /* it has nranks * count of them */, ROOT_ONLY = 2 /* others have none */ };
+
+/* Whose elements a result is made of. */
+enum source { ALL_RANKS /* reduced */, ROOT, RANK_OF_SHARE /* share r has those of rank r */, RANK_BEFORE };
+
+struct collective {
+  const char *program;
+  const char *title;     /* in sentences */
+  const char *algo_name; /* in TUTTI_ALGO; NULL: it has no algorithms */
+  tuttiResult_t (*call)(const struct call *call);
+  int in, out; /* PER_RANK, ROOT_ONLY */
+  enum source source;
+  int never_in_place;
+  int bus_share; /* bus bandwidth is that many times (n - 1) / n of the algorithm's; 0: it is the same */
+};
+
+/* NULL if there is none. */
+const struct collective *collective_find(const char *program);
+
+int collective_reduces(const struct collective *collective);
+int collective_has_root(const struct collective *collective);
+
+/* One operation as one rank sees it. */
+struct work {
+  const struct collective *collective;
+  int rank, nranks, root;
+  int type, op, in_place;
+  size_t count;
+  uint64_t seed; /* of the data */
+};
+
+/* Elements that the larger of the two buffers has. */
+size_t work_elements(const struct work *work);
+
+/* Elements per rank that are moved where all have at most `elements`, as nccl-tests rounds. */
+size_t collective_count(const struct collective *collective, size_t elements, size_t type_size, int nranks);
+
+/* First element of the input in its buffer (in place: in the receive buffer), and of the output. */
+void work_offsets(const struct work *work, size_t *in, size_t *out);
+
+double bus_factor(const struct collective *collective, int nranks);
 
 /* ---- options.c ---- */
 
 enum average { AVERAGE_RANK0, AVERAGE_MEAN, AVERAGE_MIN, AVERAGE_MAX };
 
 struct options {
+  const struct collective *collective;
   int threads, gpus; /* both are ranks as threads of each process */
   size_t min_bytes, max_bytes, step_bytes;
   double step_factor;                         /* > 1; 0: step by bytes */
   int iters, agg_iters, warmup_iters, cycles; /* cycles 0: for ever */
   int check;                                  /* checked iterations per row */
-  int op, type;                               /* -1: all */
+  int op, type, root;                         /* -1: all */
   int average;                                /* enum average */
   int timeout_s;                              /* 0: the library's default */
   int unalign;                                /* elements that buffers are shifted by */
   int per_iteration, skip_iterations;         /* -I, -K */
   int stream;                                 /* 1: on a host stream instead of the calling thread */
+  int deterministic;
   const char *json_file;
-  const char *algo, *transport; /* NULL: chosen by the library */
-  char ignored[64];             /* letters of given flags that mean nothing on host memory */
+  const char *algo, *radix, *transport; /* NULL: chosen by the library */
+  char ignored[64];                     /* letters of given flags that mean nothing here */
 };
 
 /* -1: go on; else the exit status. */
-int options_parse(struct options *options, int argc, char **argv);
+int options_parse(struct options *options, const struct collective *collective, int argc, char **argv);
 
 /* ---- data.c ---- */
 
 extern const char *const type_names[tuttiNumTypes];
-extern const char *const op_names[tuttiNumOps];
+extern const char *const op_names[OPS];
 extern const size_t type_sizes[tuttiNumTypes];
 
-/* What is reduced: `count` elements of each of `nranks` ranks. */
-struct work {
-  int nranks, type, op;
-  size_t count;
-  uint64_t seed;
-};
+/* Writes this rank's contribution, chosen so that the result is exact whatever the order of summation (for avg:
+ * within 2 units of the last place), and a pattern into all else that the two buffers have. */
+void data_fill(const struct work *work, void *send, void *recv);
 
-/* The contribution of `rank`: chosen so that the result is exact whatever the order of summation (for avg: within
- * 2 units of the last place). */
-void data_fill(const struct work *work, int rank, void *buffer);
+/* How many elements of the two buffers are not what they have to be once the operation is done: the result, what a
+ * rank has to leave as it was, and what is beyond its share. */
+size_t data_wrong(const struct work *work, const void *send, const void *recv);
 
-/* How many elements of `buffer` are not the result. */
-size_t data_wrong(const struct work *work, const void *buffer);
+/* The number this rank multiplies with for OP_MULSUM, an element of `type`. */
+uint64_t data_scalar(int type, int rank);
 
 /* ---- report.c and json.c ---- */
 
@@ -66,7 +123,7 @@ struct timing {
 
 struct row {
   size_t bytes, count;
-  int type, op;
+  int type, op, root;
   struct timing out_of_place, in_place;
 };
 
@@ -100,9 +157,15 @@ int report_end(struct report *report, const char *error);
 /* NCCL_TESTS_MIN_BW: 1 unless the average is below 0.9 of it. */
 int bandwidth_okay(const struct report *report, double *wanted);
 
-/* 0 on success. */
+/* Whether a file of that name, or of one like it, can be created. */
 int json_possible(const char *name);
+/* 0 on success. */
 int json_write(const struct report *report, const char *error);
 void time_text(char text[32]);
+
+/* ---- rank.c ---- */
+
+/* Runs this process's ranks, the first on the calling thread; returns the exit status. */
+int ranks_run(const struct options *options, const tuttiLaunch_t *launch, struct report *report);
 
 #endif

@@ -30,7 +30,7 @@ double algbw_of(const struct row *row, const struct timing *timing)
 
 double busbw_of(const struct report *report, const struct row *row, const struct timing *timing)
 {
-  return algbw_of(row, timing) * 2 * (report->nranks - 1) / report->nranks;
+  return algbw_of(row, timing) * bus_factor(report->options->collective, report->nranks);
 }
 
 static void print_step(const struct options *o)
@@ -47,13 +47,13 @@ void report_head(struct report *report)
   time_text(report->start_time);
   printf("# tutti-tests version %d.%d.%d tutti-headers=%d tutti-library=%d\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH,
          TUTTI_VERSION_CODE, library);
-  printf("# Collective test starting: " PERF_NAME "\n");
+  printf("# Collective test starting: %s\n", o->collective->program);
   printf("# nThread %d nGpus %d minBytes %zu maxBytes %zu step: ", o->threads, o->gpus, o->min_bytes, o->max_bytes);
   print_step(o);
   printf(" warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0 unalign: %d\n", o->warmup_iters, o->iters,
          o->agg_iters, o->check, o->unalign);
   if (o->ignored[0]) {
-    printf("# without meaning on host memory:");
+    printf("# without meaning here:");
     for (const char *letter = o->ignored; *letter; letter++) printf(" -%c", *letter);
     printf("\n");
   }
@@ -92,7 +92,7 @@ static void print_half(struct report *report, const struct row *row, const struc
 
 void report_row(struct report *report, const struct row *row)
 {
-  printf("%12zu  %12zu  %8s  %6s  %6s", row->bytes, row->count, type_names[row->type], op_names[row->op], "-1");
+  printf("%12zu  %12zu  %8s  %6s  %6d", row->bytes, row->count, type_names[row->type], op_names[row->op], row->root);
   print_half(report, row, &row->out_of_place);
   print_half(report, row, &row->in_place);
   printf("\n");
@@ -122,7 +122,7 @@ int report_end(struct report *report, const char *error)
   int okay = bandwidth_okay(report, &wanted);
   printf("# %-20s : %ld %s\n", "Out of bounds values", report->wrong, report->wrong ? "FAILED" : "OK");
   printf("# %-20s : %g %s\n", "Avg bus bandwidth", average, wanted < 0 ? "" : okay ? "OK" : "FAILED");
-  printf("#\n# Collective test concluded: " PERF_NAME "\n#\n");
+  printf("#\n# Collective test concluded: %s\n#\n", report->options->collective->program);
   if (error) printf("# error: %s\n", error);
   else printf("\n");
   fflush(stdout);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Times tuttiAllReduce. Every process brings a few ranks as threads; rank 0 prints. What ranks tell each
+/* What one rank does. Every process brings a few ranks as threads; rank 0 prints. What ranks tell each
  * other (times, wrong elements, who they are) goes through all-reduces of the same communicator. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,23 +55,43 @@ static int barrier(struct rank *self)
 /* ---- one row ---- */
 
 struct plan {
-  size_t bytes, count;
-  int type, op, in_place;
-  size_t room; /* bytes of the buffers: operations move through them */
+  struct work work;
+  struct call call;      /* but for the buffers */
+  size_t bytes;          /* of the larger buffer */
+  size_t room;           /* bytes of the buffers: operations move through them */
+  size_t shift;          /* bytes at their beginning that are left out */
+  size_t in_at, out_at;  /* bytes behind the beginning of an operation's place */
 };
 
+/* With an operation made and destroyed for this call alone, as nccl-tests does. */
+static tuttiResult_t operate_scaled(struct plan *plan)
+{
+  struct call *call = &plan->call;
+  uint64_t scalar = data_scalar(call->type, call->rank);
+  tuttiResult_t result =
+      tuttiRedOpCreatePreMulSum(&call->op, &scalar, call->type, tuttiScalarHostImmediate, call->comm);
+  if (result != tuttiSuccess) return result;
+  result = plan->work.collective->call(call);
+  tuttiResult_t ended = tuttiRedOpDestroy(call->op, call->comm);
+  return result != tuttiSuccess ? result : ended;
+}
+
+static tuttiResult_t operate(const struct rank *self, struct plan *plan, size_t place)
+{
+  plan->call.in = (plan->work.in_place ? self->recv : self->send) + place + plan->in_at;
+  plan->call.out = self->recv + place + plan->out_at;
+  return plan->work.op == OP_MULSUM ? operate_scaled(plan) : plan->work.collective->call(&plan->call);
+}
+
 /* One iteration: agg_iters operations, in one group if there are several. */
-static int iterate(struct rank *self, const struct plan *plan, int iteration)
+static int iterate(struct rank *self, struct plan *plan, int iteration)
 {
   const struct options *o = self->options;
-  size_t shift = (size_t)o->unalign * type_sizes[plan->type];
   size_t places = plan->bytes ? plan->room / plan->bytes : 1;
   tuttiResult_t result = o->agg_iters > 1 ? tuttiGroupStart() : tuttiSuccess;
   for (int a = 0; a < o->agg_iters && result == tuttiSuccess; a++) {
-    size_t place = ((size_t)iteration * (size_t)o->agg_iters + (size_t)a) % (places ? places : 1) * plan->bytes + shift;
-    char *out = self->recv + place, *in = plan->in_place ? out : self->send + place;
-    result = tuttiAllReduce(in, out, plan->count, (tuttiDataType_t)plan->type, (tuttiRedOp_t)plan->op, self->comm,
-                            self->stream);
+    size_t turn = (size_t)iteration * (size_t)o->agg_iters + (size_t)a;
+    result = operate(self, plan, turn % (places ? places : 1) * plan->bytes + plan->shift);
   }
   if (o->agg_iters > 1) {
     tuttiResult_t ended = tuttiGroupEnd();
@@ -112,7 +133,7 @@ static int average(struct rank *self, double *us)
   return 1;
 }
 
-static int measure(struct rank *self, const struct plan *plan, struct timing *timing)
+static int measure(struct rank *self, struct plan *plan, struct timing *timing)
 {
   const struct options *o = self->options;
   if (!barrier(self)) return 0;
@@ -131,36 +152,63 @@ static int measure(struct rank *self, const struct plan *plan, struct timing *ti
   return average(self, &timing->us);
 }
 
-static int verify(struct rank *self, const struct plan *plan, struct timing *timing)
+/* -1 wrong elements: not checked. */
+static int verify(struct rank *self, struct plan *plan, struct timing *timing)
 {
-  size_t shift = (size_t)self->options->unalign * type_sizes[plan->type];
   double wrong = 0;
+  char *send = self->send + plan->shift, *recv = self->recv + plan->shift;
   for (int c = 0; c < self->options->check; c++) {
-    struct work work = {self->nranks, plan->type, plan->op, plan->count, (uint64_t)plan->bytes * 31 + (uint64_t)c};
-    char *out = self->recv + shift, *in = plan->in_place ? out : self->send + shift;
-    memset(out, 0xa5, plan->bytes);
-    data_fill(&work, self->rank, in);
-    tuttiResult_t result = tuttiAllReduce(in, out, plan->count, (tuttiDataType_t)plan->type, (tuttiRedOp_t)plan->op,
-                                          self->comm, self->stream);
-    if (!check(self, result) || !settle(self)) return 0;
-    wrong += (double)data_wrong(&work, out);
+    plan->work.seed = (uint64_t)plan->bytes * 31 + (uint64_t)c;
+    data_fill(&plan->work, send, recv);
+    if (!check(self, operate(self, plan, plan->shift)) || !settle(self)) return 0;
+    wrong += (double)data_wrong(&plan->work, send, recv);
   }
   if (!combine(self, &wrong, 1, tuttiSum)) return 0;
   timing->wrong = self->options->check ? (long)wrong : -1;
   return 1;
 }
 
-static int run_row(struct rank *self, size_t bytes, int type, int op)
+static void plan_make(const struct rank *self, struct plan *plan, const struct work *work)
 {
-  struct plan plan = {.type = type, .op = op, .count = bytes / type_sizes[type], .room = self->options->max_bytes};
-  plan.bytes = plan.count * type_sizes[type];
-  struct row row = {.bytes = plan.bytes, .count = plan.count, .type = type, .op = op};
-  for (plan.in_place = 0; plan.in_place < 2; plan.in_place++) {
-    struct timing *timing = plan.in_place ? &row.in_place : &row.out_of_place;
-    for (int w = 0; w < self->options->warmup_iters; w++)
-      if (!iterate(self, &plan, w)) return 0;
-    if (!settle(self) || !measure(self, &plan, timing) || !verify(self, &plan, timing)) return 0;
-  }
+  const struct options *o = self->options;
+  size_t size = type_sizes[work->type];
+  *plan = (struct plan){.work = *work, .room = o->max_bytes, .shift = (size_t)o->unalign * size};
+  if (work->collective->never_in_place) plan->work.in_place = 0; /* the buffers stay apart; see row_run */
+  work_offsets(&plan->work, &plan->in_at, &plan->out_at);
+  plan->in_at *= size;
+  plan->out_at *= size;
+  plan->bytes = work_elements(work) * size;
+  plan->call = (struct call){.count = work->count,
+                             .type = (tuttiDataType_t)work->type,
+                             .op = (tuttiRedOp_t)work->op,
+                             .rank = work->rank,
+                             .nranks = work->nranks,
+                             .root = work->root,
+                             .comm = self->comm,
+                             .stream = self->stream};
+}
+
+/* Half a row: one of the two places. */
+static int half_run(struct rank *self, const struct work *work, struct timing *timing)
+{
+  struct plan plan;
+  plan_make(self, &plan, work);
+  for (int w = 0; w < self->options->warmup_iters; w++)
+    if (!iterate(self, &plan, w)) return 0;
+  if (!settle(self) || !measure(self, &plan, timing)) return 0;
+  timing->wrong = -1;
+  return plan.work.in_place != work->in_place || verify(self, &plan, timing);
+}
+
+static int row_run(struct rank *self, struct work work, size_t bytes)
+{
+  size_t size = type_sizes[work.type];
+  work.count = collective_count(work.collective, bytes / size, size, work.nranks);
+  struct row row = {.bytes = work_elements(&work) * size, .count = work.count, .type = work.type, .op = work.op,
+                    .root = work.root};
+  if (!half_run(self, &work, &row.out_of_place)) return 0;
+  work.in_place = 1;
+  if (!half_run(self, &work, &row.in_place)) return 0;
   if (self->rank == 0) report_row(self->report, &row);
   return 1;
 }
@@ -173,21 +221,45 @@ static size_t next_size(const struct options *o, size_t bytes)
   return next > bytes ? next : bytes + 1;
 }
 
-static int sweep(struct rank *self, int type, int op)
+static int sweep(struct rank *self, const struct work *work)
 {
   const struct options *o = self->options;
   for (size_t bytes = o->min_bytes; bytes <= o->max_bytes; bytes = next_size(o, bytes))
-    if (!run_row(self, bytes, type, op)) return 0;
+    if (!row_run(self, *work, bytes)) return 0;
+  return 1;
+}
+
+/* One value that was asked for, or all of 0 .. n - 1. */
+struct range {
+  int first, last;
+};
+
+static struct range range_of(int asked, int n)
+{
+  return asked < 0 ? (struct range){0, n - 1} : (struct range){asked, asked};
+}
+
+static int sweep_type(struct rank *self, int type)
+{
+  const struct options *o = self->options;
+  const struct collective *collective = o->collective;
+  struct range op = {OP_NONE, OP_NONE}, root = {-1, -1};
+  if (collective_reduces(collective)) op = range_of(o->op, OP_NONE);
+  if (collective_has_root(collective)) root = range_of(o->root, self->nranks);
+  struct work work = {.collective = collective, .rank = self->rank, .nranks = self->nranks, .type = type};
+  for (work.op = op.first; work.op <= op.last; work.op++)
+    for (work.root = root.first; work.root <= root.last; work.root++)
+      if (!sweep(self, &work)) return 0;
   return 1;
 }
 
 static int sweep_all(struct rank *self)
 {
   const struct options *o = self->options;
+  struct range type = range_of(o->type, tuttiNumTypes);
   for (int cycle = 0; o->cycles == 0 || cycle < o->cycles; cycle++)
-    for (int type = o->type < 0 ? 0 : o->type; type <= (o->type < 0 ? tuttiNumTypes - 1 : o->type); type++)
-      for (int op = o->op < 0 ? 0 : o->op; op <= (o->op < 0 ? tuttiNumOps - 1 : o->op); op++)
-        if (!sweep(self, type, op)) return 0;
+    for (int t = type.first; t <= type.last; t++)
+      if (!sweep_type(self, t)) return 0;
   return 1;
 }
 
@@ -236,7 +308,7 @@ static void *rank_main(void *context)
     if (status) self->status = status;
     free(self->report->devices);
   } else if (self->status) {
-    fprintf(stderr, PERF_NAME ": %s\n", self->error);
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, self->error);
   }
   if (self->status) tuttiCommAbort(self->comm); /* also ends what is queued on the stream */
   else tuttiCommDestroy(self->comm);
@@ -247,7 +319,7 @@ static void *rank_main(void *context)
   return NULL;
 }
 
-static int ranks_run(const struct options *options, const tuttiLaunch_t *launch, struct report *report)
+int ranks_run(const struct options *options, const tuttiLaunch_t *launch, struct report *report)
 {
   int local = options->threads * options->gpus, status = 0;
   struct rank *ranks = calloc((size_t)local, sizeof *ranks);
@@ -260,7 +332,7 @@ static int ranks_run(const struct options *options, const tuttiLaunch_t *launch,
                              .rank = launch->proc * local + l,
                              .nranks = launch->nprocs * local};
     if (l && pthread_create(&threads[l], NULL, rank_main, &ranks[l]) != 0) {
-      fprintf(stderr, PERF_NAME ": no thread for rank %d (ulimit -u)\n", ranks[l].rank);
+      fprintf(stderr, "%s: no thread for rank %d (ulimit -u)\n", program_invocation_short_name, ranks[l].rank);
       exit(1);
     }
   }
@@ -272,21 +344,4 @@ static int ranks_run(const struct options *options, const tuttiLaunch_t *launch,
   free(ranks);
   free(threads);
   return status;
-}
-
-int main(int argc, char **argv)
-{
-  struct options options;
-  int parsed = options_parse(&options, argc, argv);
-  if (parsed >= 0) return parsed;
-  if (options.algo) setenv("TUTTI_ALGO", options.algo, 1);
-  if (options.transport) setenv("TUTTI_TRANSPORTS", options.transport, 1);
-  tuttiLaunch_t launch;
-  if (tuttiGetLaunch(&launch) != tuttiSuccess) {
-    fprintf(stderr, PERF_NAME ": %s\n", tuttiGetLastError(NULL));
-    return 1;
-  }
-  if (options.json_file && launch.proc == 0 && !json_possible(options.json_file)) return 1;
-  struct report report = {.options = &options, .argc = argc, .argv = argv};
-  return ranks_run(&options, &launch, &report);
 }

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the programs differ in. To add one: a row here, its name in CMakeLists.txt. */
+#include <string.h>
+
+#include "perf.h"
+
+static tuttiResult_t all_reduce(const struct call *c)
+{
+  return tuttiAllReduce(c->in, c->out, c->count, c->type, c->op, c->comm, c->stream);
+}
+
+static tuttiResult_t reduce(const struct call *c)
+{
+  return tuttiReduce(c->in, c->out, c->count, c->type, c->op, c->root, c->comm, c->stream);
+}
+
+static tuttiResult_t broadcast(const struct call *c)
+{
+  return tuttiBroadcast(c->in, c->out, c->count, c->type, c->root, c->comm, c->stream);
+}
+
+static tuttiResult_t reduce_scatter(const struct call *c)
+{
+  return tuttiReduceScatter(c->in, c->out, c->count, c->type, c->op, c->comm, c->stream);
+}
+
+static tuttiResult_t all_gather(const struct call *c)
+{
+  return tuttiAllGather(c->in, c->out, c->count, c->type, c->comm, c->stream);
+}
+
+static tuttiResult_t all_to_all(const struct call *c)
+{
+  return tuttiAlltoAll(c->in, c->out, c->count, c->type, c->comm, c->stream);
+}
+
+static tuttiResult_t gather(const struct call *c)
+{
+  return tuttiGather(c->in, c->out, c->count, c->type, c->root, c->comm, c->stream);
+}
+
+static tuttiResult_t scatter(const struct call *c)
+{
+  return tuttiScatter(c->in, c->out, c->count, c->type, c->root, c->comm, c->stream);
+}
+
+/* Round a ring: to the next rank, from the one before. */
+static tuttiResult_t send_receive(const struct call *c)
+{
+  tuttiResult_t result = tuttiGroupStart(), ended;
+  if (result != tuttiSuccess) return result;
+  result = tuttiSend(c->in, c->count, c->type, (c->rank + 1) % c->nranks, c->comm, c->stream);
+  if (result == tuttiSuccess)
+    result = tuttiRecv(c->out, c->count, c->type, (c->rank + c->nranks - 1) % c->nranks, c->comm, c->stream);
+  ended = tuttiGroupEnd();
+  return result != tuttiSuccess ? result : ended;
+}
+
+static const struct collective collectives[] = {
+    {.program = "allreduce_perf", .title = "all-reduce", .algo_name = "all_reduce", .call = all_reduce,
+     .source = ALL_RANKS, .bus_share = 2},
+    {.program = "reduce_perf", .title = "reduce", .algo_name = "reduce", .call = reduce,
+     .out = ROOT_ONLY, .source = ALL_RANKS},
+    {.program = "broadcast_perf", .title = "broadcast", .algo_name = "broadcast", .call = broadcast,
+     .in = ROOT_ONLY, .source = ROOT},
+    {.program = "reduce_scatter_perf", .title = "reduce-scatter", .algo_name = "reduce_scatter", .call = reduce_scatter,
+     .in = PER_RANK, .source = ALL_RANKS, .bus_share = 1},
+    {.program = "all_gather_perf", .title = "all-gather", .algo_name = "all_gather", .call = all_gather,
+     .out = PER_RANK, .source = RANK_OF_SHARE, .bus_share = 1},
+    {.program = "alltoall_perf", .title = "all-to-all", .algo_name = "all_to_all", .call = all_to_all,
+     .in = PER_RANK, .out = PER_RANK, .source = RANK_OF_SHARE, .bus_share = 1},
+    {.program = "gather_perf", .title = "gather", .algo_name = "gather", .call = gather,
+     .out = PER_RANK | ROOT_ONLY, .source = RANK_OF_SHARE, .bus_share = 1},
+    {.program = "scatter_perf", .title = "scatter", .algo_name = "scatter", .call = scatter,
+     .in = PER_RANK | ROOT_ONLY, .source = ROOT, .bus_share = 1},
+    {.program = "sendrecv_perf", .title = "send and receive round a ring of the ranks", .call = send_receive,
+     .source = RANK_BEFORE, .never_in_place = 1},
+};
+
+const struct collective *collective_find(const char *program)
+{
+  for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
+    if (strcmp(collectives[i].program, program) == 0) return &collectives[i];
+  return NULL;
+}
+
+int collective_reduces(const struct collective *collective)
+{
+  return collective->source == ALL_RANKS;
+}
+
+int collective_has_root(const struct collective *collective)
+{
+  return ((collective->in | collective->out) & ROOT_ONLY) != 0;
+}
+
+static int is_shared(const struct collective *collective)
+{
+  return (collective->in | collective->out) & PER_RANK;
+}
+
+size_t work_elements(const struct work *work)
+{
+  return is_shared(work->collective) ? work->count * (size_t)work->nranks : work->count;
+}
+
+/* Shares are whole multiples of 16 bytes. */
+size_t collective_count(const struct collective *collective, size_t elements, size_t type_size, int nranks)
+{
+  return is_shared(collective) ? elements / (size_t)nranks & ~(16 / type_size - 1) : elements;
+}
+
+/* In place one of the buffers is this rank's share of the other. */
+void work_offsets(const struct work *work, size_t *in, size_t *out)
+{
+  size_t own = work->in_place ? (size_t)work->rank * work->count : 0;
+  int in_is_whole = work->collective->in & PER_RANK, out_is_whole = work->collective->out & PER_RANK;
+  *in = out_is_whole && !in_is_whole ? own : 0;
+  *out = in_is_whole && !out_is_whole ? own : 0;
+}
+
+double bus_factor(const struct collective *collective, int nranks)
+{
+  return collective->bus_share ? (double)collective->bus_share * (nranks - 1) / nranks : 1;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Times one of Tutti's collectives: PERF_PROGRAM, a row of the table in collectives.c. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "perf.h"
+
+/* What the library is told through its settings; it refuses what it does not know. */
+static void settings_apply(const struct options *options)
+{
+  char algo[4096];
+  if (options->algo) {
+    snprintf(algo, sizeof algo, "%s:%s", options->collective->algo_name, options->algo);
+    setenv("TUTTI_ALGO", algo, 1);
+  }
+  if (options->radix) setenv("TUTTI_RADIX", options->radix, 1);
+  if (options->deterministic) setenv("TUTTI_DETERMINISTIC", "1", 1);
+  if (options->transport) setenv("TUTTI_TRANSPORTS", options->transport, 1);
+}
+
+static int root_check(const struct options *options, const tuttiLaunch_t *launch)
+{
+  int nranks = launch->nprocs * options->threads * options->gpus;
+  if (!collective_has_root(options->collective) || options->root < nranks) return 1;
+  if (launch->proc == 0)
+    fprintf(stderr, "%s: -r is %d: give a rank from 0 to %d, or all\n", program_invocation_short_name,
+            options->root, nranks - 1);
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct options options;
+  int parsed = options_parse(&options, collective_find(PERF_PROGRAM), argc, argv);
+  if (parsed >= 0) return parsed;
+  settings_apply(&options);
+  tuttiLaunch_t launch;
+  if (tuttiGetLaunch(&launch) != tuttiSuccess) {
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, tuttiGetLastError(NULL));
+    return 1;
+  }
+  if (!root_check(&options, &launch)) return 2;
+  if (options.json_file && launch.proc == 0 && !json_possible(options.json_file)) return 1;
+  struct report report = {.options = &options, .argc = argc, .argv = argv};
+  return ranks_run(&options, &launch, &report);
+}
