@@ -31,6 +31,74 @@ TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
  * Errors: tuttiInvalidArgument: name NULL or no such index. */
 TUTTI_API tuttiResult_t tuttiAlgorithmName(int index, const char **name);
 
+/* Which schedules are meant. Set all to 0, then what matters; nothing is kept of it. Ranks are numbered as the user does,
+ * also where a topology lets them stand in another order on the wire. */
+typedef struct {
+  const char *collective; /* "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "all_to_all", "gather",
+                             "scatter"; underscores may be left out */
+  const char *algorithm;  /* its name */
+  const char *middle;     /* what a hierarchical one runs among the leaders: an all-reduce; NULL: its default */
+  const char *passes;     /* rewrites, in this order, separated by commas: merge, fuse, channels=N; NULL: none */
+  const char *topology;   /* file with who is near whom and the prices of links; NULL: all ranks are equally far */
+  int nranks;             /* 0: those of the topology */
+  int root;               /* where the collective has one */
+  int radix;              /* where the algorithm has one; 0: its default */
+  int blocks;             /* cuts of a share; 0: the number the algorithm is made for */
+  int group_size;         /* ranks in a group, where the topology tells of no groups; 0: about the root of nranks */
+  size_t count;           /* elements of a share, as in the call; 0: one for each block */
+  size_t element_bytes;   /* 0: 4 */
+} tuttiScheduleRequest_t;
+
+/* Writes the name of the index-th algorithm of a collective to *name; it lives for ever.
+ *
+ * Errors: tuttiInvalidArgument: collective or name NULL, no such collective or no such index. */
+TUTTI_API tuttiResult_t tuttiCollectiveAlgorithm(const char *collective, int index, const char **name);
+
+/* Prints the schedule of one rank, or of all if rank is -1: a head that says what it takes, then a step a line.
+ *
+ * Errors: tuttiInvalidArgument: the request or rank is wrong; the sentence says what there is. tuttiInvalidUsage: the
+ * algorithm is not legal there; the sentence says why. tuttiSystemError: no memory, or out cannot be written. */
+TUTTI_API tuttiResult_t tuttiSchedulePrint(const tuttiScheduleRequest_t *request, int rank, FILE *out);
+
+/* Draws the schedules of all ranks as SVG: ranks from top to bottom, rounds from left to right.
+ *
+ * Errors: as tuttiSchedulePrint. */
+TUTTI_API tuttiResult_t tuttiScheduleDraw(const tuttiScheduleRequest_t *request, FILE *out);
+
+/* How it is simulated. Set all to 0, then what matters. */
+typedef struct {
+  int uniform;         /* 1: the prices below hold for all links; 0: those of the topology, or of a 10 Gbit/s network */
+  double alpha_us;     /* of a message */
+  double beta_us_per_mib;  /* of what is sent */
+  double gamma_us_per_mib; /* of what is combined with one more source */
+  size_t block_bytes;  /* a vector longer than blocks of this size goes in segments of them; 0: in one piece */
+  int lanes;           /* segments under way at once; 0: 1 */
+  void (*progress)(void *context, int64_t steps, int64_t total, double time_us); /* every 65,536 steps; NULL: not told */
+  void *context;
+} tuttiSimulation_t;
+
+/* What came out. Of all ranks together but for times. */
+typedef struct {
+  double time_us;    /* when the last rank has its result */
+  double first_us;   /* when the first has */
+  double bound_us;   /* the larger of alpha for each doubling of what has spread, and beta for the bytes that have to
+                        pass one rank: max(ceil(log2 P) alpha, 2 (P - 1) / P M beta) of an all-reduce; with several kinds
+                        of links, of the cheapest in use */
+  double busiest_us; /* how long the busiest port was occupied */
+  int busiest_rank;
+  int64_t steps, messages, bytes, reduced_bytes;
+} tuttiSimulated_t;
+
+/* Plays the schedules of all ranks against prices of links and writes what that takes to *result.
+ *
+ * Each rank sends one message at a time and takes one at a time; a message of M MiB arrives alpha + M beta after it
+ * started if nothing keeps it waiting, and occupies the two ports for M beta. Combining takes gamma a MiB and source,
+ * one at a time. Steps start when the executor would start them.
+ *
+ * Errors: as tuttiSchedulePrint; also tuttiInvalidArgument: prices below 0, or lanes. */
+TUTTI_API tuttiResult_t tuttiSimulate(const tuttiScheduleRequest_t *request, const tuttiSimulation_t *how,
+                                      tuttiSimulated_t *result);
+
 /* Refuses a call on behalf of a layer above this library that checks arguments of its own, as this library refuses
  * one: logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the calling thread has a
  * group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal. Returns code.

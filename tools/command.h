@@ -3,10 +3,36 @@
 #ifndef TUTTI_COMMAND_H
 #define TUTTI_COMMAND_H
 
+#include <getopt.h>
 #include <sys/types.h>
+
+#include "tutti_tools.h"
 
 int command_run(int argc, char **argv);
 int command_info(int argc, char **argv);
+int command_schedule(int argc, char **argv);
+int command_simulate(int argc, char **argv);
+
+/* ---- request.c: options that say which schedules are meant ---- */
+
+/* For getopt_long: what REQUEST_LETTERS and these long options take is given to request_option. */
+#define REQUEST_LETTERS "n:"
+#define REQUEST_OPTIONS                                                                                       \
+  {"ranks", required_argument, NULL, 'n'}, {"algo", required_argument, NULL, 'a'},                            \
+      {"root", required_argument, NULL, 'r'}, {"radix", required_argument, NULL, 'k'},                        \
+      {"middle", required_argument, NULL, 'm'}, {"blocks", required_argument, NULL, 'B'},                     \
+      {"group-size", required_argument, NULL, 'g'}, {"topology", required_argument, NULL, 't'},               \
+      {"passes", required_argument, NULL, 'p'}
+extern const char *const request_help; /* their lines in --help */
+
+/* 1: it was one of these and is taken; 0: it is none; -1: its value is wrong, as was said. */
+int request_option(tuttiScheduleRequest_t *request, const char *command, int option);
+
+/* The collective is the only argument: 0 if it is there; else 2, with a message. */
+int request_collective(tuttiScheduleRequest_t *request, const char *command, int argc, char **argv);
+
+/* A number of at least `low`, with K, M or G (powers of 1,024) where suffixes are allowed; 0 and a message if not. */
+int number_read(const char *command, const char *option, long long low, int has_suffix, long long *value);
 
 /* ---- output.c: lines of several ranks on one terminal ---- */
 

@@ -13,6 +13,8 @@ static const struct {
 } commands[] = {
     {"run", command_run, "start ranks on this host: tutti run -n 4 -- PROGRAM [ARGUMENT...]"},
     {"info", command_info, "version, settings, hardware, and which transports are usable"},
+    {"schedule", command_schedule, "print or draw what an algorithm does: tutti schedule allreduce --algo ring -n 4"},
+    {"simulate", command_simulate, "what it takes on a machine that need not exist: tutti simulate allreduce -n 1024"},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])

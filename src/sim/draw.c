@@ -62,18 +62,16 @@ static struct canvas canvas_of(const struct tt_picture *picture, FILE *out)
 
 /* ---- background ---------------------------------------------------------------------- */
 
-/* Innermost groups as bands, where ranks of a group are neighbours. */
-static void bands_draw(const struct canvas *c)
+/* Every other run of ranks of one group is a band. */
+static void bands_draw(const struct canvas *c, const int32_t *group)
 {
-  const struct tt_groups *groups = c->picture->shape.groups;
   int32_t ranks = c->picture->shape.nranks;
-  if (!groups || groups->nlevels < 1) return;
-  const int32_t *group = groups->group[0];
-  for (int32_t first = 0, end; first < ranks; first = end) {
+  int is_dark = 1;
+  for (int32_t first = 0, end; group && first < ranks; first = end, is_dark = !is_dark) {
     for (end = first + 1; end < ranks && group[end] == group[first]; end++) continue;
-    if (group[first] % 2) continue;
-    fprintf(c->out, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#eef3f7\"/>\n", LEFT - 64,
-            y_of(c, first - 0.5), x_of(c, c->picture->shown) - LEFT + 78, (end - first) * c->row);
+    if (!is_dark) continue;
+    fprintf(c->out, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#edf2f7\"/>\n", LEFT - 66,
+            y_of(c, first - 0.5), x_of(c, c->picture->shown) - LEFT + 80, (end - first) * c->row);
   }
 }
 
@@ -303,7 +301,7 @@ tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_ca
     fprintf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
                  "height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n"
                  "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n", c.width, c.height, c.width, c.height);
-    bands_draw(&c);
+    bands_draw(&c, caption->group);
     ranks_draw(&c);
     rounds_draw(&c);
     arrows_draw(&c);

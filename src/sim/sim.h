@@ -103,7 +103,8 @@ tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *
 
 struct tt_sim_caption {
   const char *title;
-  const char *note; /* below it; NULL: none */
+  const char *note;     /* below it; NULL: none */
+  const int32_t *group; /* by rank: neighbours of one group get a common background; NULL: none */
 };
 
 /* Draws the play as SVG: ranks from top to bottom, rounds from left to right, when every message takes one round and

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti schedule`: prints or draws what an algorithm does. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+static const char *const help =
+    "usage: tutti schedule COLLECTIVE --algo NAME -n RANKS [OPTION...]\n\n"
+    "Prints the steps that the ranks take: a line that says what it takes, then a step a\n"
+    "line: what it does, blocks of the vector, from where -> to where. Or draws all ranks.\n";
+static const char *const own_help =
+    "      --count N         elements of a share: the whole vector of all-reduce, reduce and\n"
+    "                        broadcast, one rank's part of the others (default: one a block)\n"
+    "      --rank R          only this rank (default: all)\n"
+    "      --svg FILE        draw ranks against rounds instead\n"
+    "  -h, --help            this text\n";
+
+struct asked {
+  tuttiScheduleRequest_t request;
+  int rank; /* -1: all */
+  const char *svg;
+};
+
+/* -1: go on; else the exit status. */
+static int options_parse(struct asked *asked, int argc, char **argv)
+{
+  static const struct option options[] = {REQUEST_OPTIONS,
+                                          {"count", required_argument, NULL, 'c'},
+                                          {"rank", required_argument, NULL, 'R'},
+                                          {"svg", required_argument, NULL, 's'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  int option;
+  long long number;
+  optind = 1;
+  while ((option = getopt_long(argc, argv, REQUEST_LETTERS "h", options, NULL)) != -1) {
+    int taken = request_option(&asked->request, "schedule", option);
+    if (taken < 0) return 2;
+    if (taken) continue;
+    switch (option) {
+    case 'c':
+      if (!number_read("schedule", "--count", 1, 1, &number)) return 2;
+      asked->request.count = (size_t)number;
+      break;
+    case 'R':
+      if (!number_read("schedule", "--rank", 0, 0, &number)) return 2;
+      asked->rank = number < 0x7fffffff ? (int)number : 0x7fffffff;
+      break;
+    case 's': asked->svg = optarg; break;
+    case 'h': printf("%s%s%s", help, request_help, own_help); return 0;
+    default: fprintf(stderr, "\n%s%s%s", help, request_help, own_help); return 2;
+    }
+  }
+  return request_collective(&asked->request, "schedule", argc, argv) ? 2 : -1;
+}
+
+/* The file is left alone if there is nothing to draw. */
+static tuttiResult_t draw(const struct asked *asked)
+{
+  char *text = NULL;
+  size_t len = 0;
+  FILE *memory = open_memstream(&text, &len);
+  if (!memory) return tuttiRefuse(tuttiSystemError, strerror(errno));
+  tuttiResult_t result = tuttiScheduleDraw(&asked->request, memory);
+  int broken = fclose(memory);
+  FILE *file = result == tuttiSuccess && !broken ? fopen(asked->svg, "we") : NULL;
+  if (file) {
+    broken = fwrite(text, 1, len, file) != len;
+    broken |= fclose(file) != 0;
+  }
+  free(text);
+  if (result == tuttiSuccess && (!file || broken)) {
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "cannot write %s: %s", asked->svg, strerror(errno));
+    result = tuttiRefuse(tuttiSystemError, sentence);
+  }
+  return result;
+}
+
+int command_schedule(int argc, char **argv)
+{
+  struct asked asked = {.rank = -1};
+  int parsed = options_parse(&asked, argc, argv);
+  if (parsed >= 0) return parsed;
+  if (!asked.request.algorithm) asked.request.algorithm = "";
+  setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
+  tuttiResult_t result = asked.svg ? draw(&asked) : tuttiSchedulePrint(&asked.request, asked.rank, stdout);
+  if (result == tuttiSuccess) return fflush(stdout) ? 1 : 0;
+  fflush(stdout);
+  fprintf(stderr, "tutti schedule: %s\n", tuttiGetLastError(NULL));
+  return 1;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti simulate`: what algorithms take on a machine that need not exist. */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+
+#define MAX_ROWS 64
+#define SENTENCE_BYTES 512
+
+static const char *const help =
+    "usage: tutti simulate COLLECTIVE --algo NAME[,NAME...]|all -n RANKS --bytes B [OPTION...]\n\n"
+    "Plays the schedules of all ranks against prices: a rank sends one message and takes one at a\n"
+    "time; a message takes alpha and beta for each MiB, combining gamma for each MiB.\n"
+    "Prints what that takes, the fastest first, beside a bound: the larger of alpha for each\n"
+    "doubling and of beta for the bytes that have to pass a rank, max(ceil(log2 P) alpha,\n"
+    "2 (P - 1) / P M beta) for an all-reduce. (Short vectors may beat the former: messages sent one\n"
+    "after the other are under way at once.)\n";
+static const char *const own_help =
+    "      --bytes B         of a share, in elements of 4: the whole vector of all-reduce, reduce\n"
+    "                        and broadcast, one rank's part of the others (default: 1M)\n"
+    "      --alpha US        of a message; with one of these three all links are alike, and\n"
+    "      --beta US         a MiB sent          what is not given is 0; with none of them the\n"
+    "      --gamma US        a MiB combined      topology tells, or it is a network of 10 Gbit/s\n"
+    "      --block-bytes B   longer vectors go in segments of such blocks (default: never)\n"
+    "      --lanes L         segments under way at once (default: 1)\n"
+    "  -h, --help            this text\n";
+
+/* One algorithm. */
+struct row {
+  char name[64];
+  tuttiResult_t result;
+  char why[SENTENCE_BYTES]; /* it was not simulated */
+  tuttiSimulated_t got;
+  double seconds;
+  long memory_kib;
+};
+
+struct asked {
+  tuttiScheduleRequest_t request;
+  tuttiSimulation_t how;
+  size_t bytes;
+  const char *name; /* of the row that is running */
+  double start, said; /* seconds; when it began, when it was last said how far it is */
+};
+
+static double now(void)
+{
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- options ---- */
+
+static int price_read(const char *option, double *price, int *uniform)
+{
+  char *end;
+  *price = strtod(optarg, &end);
+  *uniform = 1;
+  if (end > optarg && !*end && *price >= 0 && *price <= 1e12) return 1;
+  fprintf(stderr, "tutti simulate: %s is \"%s\": give microseconds from 0 on\n", option, optarg);
+  return 0;
+}
+
+/* 1: taken, 0: wrong, -1: is none of these. */
+static int option_take(struct asked *asked, int option)
+{
+  tuttiSimulation_t *how = &asked->how;
+  long long number;
+  switch (option) {
+  case 'A': return price_read("--alpha", &how->alpha_us, &how->uniform);
+  case 'E': return price_read("--beta", &how->beta_us_per_mib, &how->uniform);
+  case 'G': return price_read("--gamma", &how->gamma_us_per_mib, &how->uniform);
+  case 'b':
+    if (!number_read("simulate", "--bytes", 1, 1, &number)) return 0;
+    asked->bytes = (size_t)number;
+    return 1;
+  case 'L':
+    if (!number_read("simulate", "--block-bytes", 1, 1, &number)) return 0;
+    how->block_bytes = (size_t)number;
+    return 1;
+  case 'l':
+    if (!number_read("simulate", "--lanes", 1, 0, &number)) return 0;
+    how->lanes = number < 0x7fffffff ? (int)number : 0x7fffffff;
+    return 1;
+  default: return -1;
+  }
+}
+
+/* -1: go on; else the exit status. */
+static int options_parse(struct asked *asked, int argc, char **argv)
+{
+  static const struct option options[] = {REQUEST_OPTIONS,
+                                          {"bytes", required_argument, NULL, 'b'},
+                                          {"alpha", required_argument, NULL, 'A'},
+                                          {"beta", required_argument, NULL, 'E'},
+                                          {"gamma", required_argument, NULL, 'G'},
+                                          {"block-bytes", required_argument, NULL, 'L'},
+                                          {"lanes", required_argument, NULL, 'l'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  int option;
+  optind = 1;
+  while ((option = getopt_long(argc, argv, REQUEST_LETTERS "h", options, NULL)) != -1) {
+    int taken = request_option(&asked->request, "simulate", option);
+    if (taken < 0) return 2;
+    if (taken) continue;
+    taken = option_take(asked, option);
+    if (taken == 0) return 2;
+    if (taken > 0) continue;
+    fprintf(option == 'h' ? stdout : stderr, "%s%s%s", help, request_help, own_help);
+    return option == 'h' ? 0 : 2;
+  }
+  return request_collective(&asked->request, "simulate", argc, argv) ? 2 : -1;
+}
+
+/* ---- runs ---- */
+
+/* On a terminal every half second, elsewhere a line every five. */
+static void progress_say(void *context, int64_t steps, int64_t total, double time_us)
+{
+  struct asked *asked = context;
+  int is_terminal = isatty(STDERR_FILENO);
+  double at = now(), seconds = at - asked->start;
+  if (at - asked->said < (is_terminal ? 0.5 : 5)) return;
+  asked->said = at;
+  fprintf(stderr, "%s%s: %.1f %% of %.3g million steps, %.2f million/s; %.6g ms played%s", is_terminal ? "\r" : "",
+          asked->name, total ? 100.0 * (double)steps / (double)total : 100, (double)total / 1e6,
+          (double)steps / seconds / 1e6, time_us / 1000, is_terminal ? "\033[K" : "\n");
+}
+
+/* The most memory this process had since the last call; -1: unknown. */
+static long memory_peak(void)
+{
+  char line[128];
+  long kib = -1;
+  FILE *file = fopen("/proc/self/status", "re");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "VmHWM: %ld", &kib) == 1) break;
+  if (file) fclose(file);
+  malloc_trim(0);
+  file = fopen("/proc/self/clear_refs", "we");
+  if (file) {
+    fputs("5", file);
+    fclose(file);
+  }
+  return kib;
+}
+
+static void row_run(struct asked *asked, struct row *row)
+{
+  asked->request.algorithm = asked->name = row->name;
+  asked->how.progress = progress_say;
+  asked->how.context = asked;
+  memory_peak();
+  asked->start = asked->said = now();
+  row->result = tuttiSimulate(&asked->request, &asked->how, &row->got);
+  row->seconds = now() - asked->start;
+  row->memory_kib = memory_peak();
+  if (row->result != tuttiSuccess) snprintf(row->why, sizeof row->why, "%s", tuttiGetLastError(NULL));
+  if (isatty(STDERR_FILENO) && asked->said > asked->start) fprintf(stderr, "\r\033[K");
+}
+
+/* The names of --algo, or of all algorithms; how many. */
+static int rows_make(const struct asked *asked, struct row *rows)
+{
+  const char *name, *at = asked->request.algorithm;
+  int n = 0;
+  if (at && strcmp(at, "all") == 0) {
+    while (n < MAX_ROWS && tuttiCollectiveAlgorithm(asked->request.collective, n, &name) == tuttiSuccess)
+      snprintf(rows[n++].name, sizeof rows[0].name, "%s", name);
+    if (n) return n;
+  }
+  do {
+    size_t len = at ? strcspn(at, ",") : 0;
+    snprintf(rows[n++].name, sizeof rows[0].name, "%.*s", (int)len, at ? at : "");
+    at = at && at[len] ? at + len + 1 : NULL;
+  } while (at && n < MAX_ROWS);
+  return n;
+}
+
+static int is_slower(const void *a, const void *b)
+{
+  const struct row *one = a, *other = b;
+  if (one->result != other->result) return one->result < other->result ? -1 : 1;
+  if (one->got.time_us != other->got.time_us) return one->got.time_us < other->got.time_us ? -1 : 1;
+  return strcmp(one->name, other->name);
+}
+
+static void rows_print(const struct row *rows, int n)
+{
+  printf("%-22s %14s %14s %7s %12s %12s %8s %10s\n", "# algorithm", "time us", "bound us", "ratio", "messages", "steps",
+         "Msteps/s", "peak MiB");
+  for (int r = 0; r < n; r++) {
+    const tuttiSimulated_t *got = &rows[r].got;
+    if (rows[r].result != tuttiSuccess) {
+      printf("# %s\n", rows[r].why);
+      continue;
+    }
+    printf("%-22s %14.3f %14.3f %7.3f %12lld %12lld %8.2f %10.1f\n", rows[r].name, got->time_us, got->bound_us,
+           got->bound_us > 0 ? got->time_us / got->bound_us : 1, (long long)got->messages, (long long)got->steps,
+           (double)got->steps / rows[r].seconds / 1e6, (double)rows[r].memory_kib / 1024);
+  }
+}
+
+int command_simulate(int argc, char **argv)
+{
+  struct asked asked = {.bytes = 1 << 20};
+  int parsed = options_parse(&asked, argc, argv), failed = 0;
+  if (parsed >= 0) return parsed;
+  struct row *rows = calloc(MAX_ROWS, sizeof *rows);
+  if (!rows) return 1;
+  setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
+  asked.request.element_bytes = 4;
+  asked.request.count = (asked.bytes + 3) / 4;
+  int n = rows_make(&asked, rows), is_all = asked.request.algorithm && strcmp(asked.request.algorithm, "all") == 0;
+  for (int r = 0; r < n && !failed; r++) {
+    row_run(&asked, &rows[r]);
+    int is_left_out = is_all && rows[r].result == tuttiInvalidUsage;
+    failed = rows[r].result != tuttiSuccess && !is_left_out;
+    if (failed) fprintf(stderr, "tutti simulate: %s\n", rows[r].why);
+  }
+  qsort(rows, (size_t)n, sizeof rows[0], is_slower);
+  if (!failed) rows_print(rows, n);
+  free(rows);
+  return failed;
+}
