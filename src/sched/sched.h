@@ -270,10 +270,9 @@ void tt_pass_order(struct tt_schedule *schedule, const int32_t *order);
  *     1  reduce  [1,2)  msg:0 + in:1 -> out:1
  *     2  send    [1,2)  out:1 -> rank 0
  *     3  recv    [0,1)  msg:0 -> out:0
- * root, radix and channel are shown where they are set. tt_schedule_parse reads the same text back; the initialised (or zeroed) schedule
- * gets the shape of the header, and keeps what it has if the text is wrong, which is
- * tuttiInvalidArgument naming line and reason. Printing what was parsed gives the same
- * text. */
+ * root, radix and channel are shown where they are set. tt_schedule_parse reads the same text back; the initialised
+ * (or zeroed) schedule gets the shape of the header, and keeps what it has if the text is wrong, which is
+ * tuttiInvalidArgument naming line and reason. Printing what was parsed gives the same text. */
 tuttiResult_t tt_schedule_print(const struct tt_schedule *schedule, FILE *out);
 tuttiResult_t tt_schedule_parse(struct tt_schedule *schedule, FILE *in);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to this folder: what a block may hold during a proof.
  *
- * Ranks are numbered here in the order in which operands stand. A value is one rank's contribution, or an ordered combination of values. Equal values
- * have equal numbers, so two ranks with the same number hold the same expression tree
- * and therefore the same bits. 0 is "nothing was written here". */
+ * Ranks are numbered here in the order in which operands stand. A value is one rank's contribution, or an ordered
+ * combination of values. Equal values have equal numbers, so two ranks with the same number hold the same expression
+ * tree and therefore the same bits. 0 is "nothing was written here". */
 #ifndef TT_SCHED_VALUE_H
 #define TT_SCHED_VALUE_H
 

@@ -112,7 +112,8 @@ static tuttiResult_t world_make(struct tt_world *world, tt_generate_fn generate,
   world->result = tt_alloc((size_t)world->nblocks, sizeof *world->result);
   world->position = tt_alloc((size_t)world->shape.nranks, sizeof *world->position);
   if (!world->actors || !world->values || !world->result || !world->position) return no_memory(world);
-  for (int32_t p = 0; p < world->shape.nranks; p++) world->position[world->proof->order ? world->proof->order[p] : p] = p;
+  const int32_t *order = world->proof->order;
+  for (int32_t p = 0; p < world->shape.nranks; p++) world->position[order ? order[p] : p] = p;
   for (int32_t rank = 0; rank < world->shape.nranks; rank++) {
     tuttiResult_t code = actor_make(world, rank, generate, context);
     if (code) return code;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How fast the verifier is and what memory it needs: one row of the table for one number of ranks.
  *
- *   bench_prove all_reduce ring 1024 [PASSES]     Seconds of the processor. PASSES: letters m (merge), f (fuse), 2 (two channels) */
+ *   bench_prove all_reduce ring 1024 [PASSES]
+ *
+ * PASSES: letters m (merge), f (fuse), 2 (two channels). Seconds are the processor's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
