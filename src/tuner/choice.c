@@ -114,11 +114,23 @@ static tuttiResult_t forced_find(struct tt_choice *choice, int collective, const
   return tuttiSuccess;
 }
 
+#define SEGMENT_BYTES (4u << 20) /* of all shares together: scratch is a part of it */
+#define SHORTEST_BYTES (8u << 10)
+
+static uint32_t block_find(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  uint32_t block = tuning->price->block_bytes;
+  if (settings->segment_bytes) return (uint32_t)settings->segment_bytes;
+  if (!tt_kinds[collective].is_shared) return block;
+  while (block > SHORTEST_BYTES && (uint64_t)block * (uint64_t)tuning->nranks > SEGMENT_BYTES) block /= 2;
+  return block;
+}
+
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
                               const struct tt_tuning *tuning)
 {
-  uint32_t block = settings->segment_bytes ? (uint32_t)settings->segment_bytes : tuning->price->block_bytes;
-  struct tt_choice plain = {.middle = -1, .radix = (uint16_t)settings->radix, .block_bytes = block};
+  struct tt_choice plain = {
+      .middle = -1, .radix = (uint16_t)settings->radix, .block_bytes = block_find(collective, settings, tuning)};
   int found;
   choices[0] = plain;
   *n = 1;
