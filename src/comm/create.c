@@ -470,6 +470,12 @@ static void report(const struct tuttiComm *comm)
     const struct tt_transport *route = tt_exec_route(comm->exec, r);
     tt_log(TT_LOG_INFO, "rank %d -> rank %d: %s", comm->rank, r, route->ops->path(route, r, text, sizeof text));
   }
+  for (int c = 0; c < TT_COLLECTIVES && comm->rank == 0; c++) {
+    char text[512];
+    if (!tt_kinds[c].name) continue;
+    tt_table_text(&comm->table, c, text, sizeof text);
+    tt_log(TT_LOG_INFO, "%s: %s", tt_kinds[c].name, text);
+  }
   tt_log(TT_LOG_INFO, "communicator%s%s: rank %d of %d on %d host(s) ready after %.1f ms; %d descriptors in use so far",
          comm->name[0] ? " " : "", comm->name, comm->rank, comm->nranks, comm->creation->nhosts,
          (double)(tt_now_ns() - comm->creation->began_ns) / 1e6, descriptors);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tuner/tuner.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Rough values that put the break points in the right decade on a current x86-64 server;
@@ -126,4 +127,21 @@ int tt_table_valid(const struct tt_table *table)
     }
   }
   return 1;
+}
+
+void tt_table_text(const struct tt_table *table, int collective, char *text, size_t size)
+{
+  const struct tt_table_row *row = table->rows[collective];
+  size_t used = 0;
+  if (size) text[0] = 0;
+  for (int is_last = 0; !is_last && used < size; row++) {
+    int middle = row->choice.middle, n;
+    is_last = row->up_to_bytes == UINT64_MAX;
+    n = snprintf(text + used, size - used, "%s%s%s%s", used ? is_last ? ", then " : ", " : "",
+                 tt_algos[row->choice.algo].name, middle < 0 ? "" : "+", middle < 0 ? "" : tt_algos[middle].name);
+    used += n > 0 ? (size_t)n : 0;
+    if (is_last || used >= size) continue;
+    n = snprintf(text + used, size - used, " up to %llu B", (unsigned long long)row->up_to_bytes);
+    used += n > 0 ? (size_t)n : 0;
+  }
 }

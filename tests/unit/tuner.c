@@ -54,6 +54,25 @@ static void every_size_of_every_collective_has_a_row_and_rows_rise(void **state)
   }
 }
 
+static void a_table_tells_its_choices_in_words(void **state)
+{
+  (void)state;
+  struct tt_table table;
+  char text[100], cut[20];
+  memset(&table, 0, sizeof table);
+  struct tt_table_row *rows = table.rows[TT_ALL_REDUCE];
+  const struct tt_algo *ring = tt_algo_find(TT_ALL_REDUCE, "ring");
+  const struct tt_algo *shards = tt_algo_find(TT_ALL_REDUCE, "hierarchical_shards");
+  rows[0].up_to_bytes = 4096;
+  rows[0].choice = (struct tt_choice){.algo = (uint8_t)(shards - tt_algos), .middle = (int8_t)(ring - tt_algos)};
+  rows[1].up_to_bytes = UINT64_MAX;
+  rows[1].choice = (struct tt_choice){.algo = (uint8_t)(ring - tt_algos), .middle = -1};
+  tt_table_text(&table, TT_ALL_REDUCE, text, sizeof text);
+  assert_string_equal(text, "hierarchical_shards+ring up to 4096 B, then ring");
+  tt_table_text(&table, TT_ALL_REDUCE, cut, sizeof cut);
+  assert_string_equal(cut, "hierarchical_shards");
+}
+
 static void the_choice_is_the_cheapest_at_sampled_sizes(void **state)
 {
   (void)state;
@@ -196,6 +215,7 @@ int main(void)
   setenv("TUTTI_DEBUG", "NONE", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_size_of_every_collective_has_a_row_and_rows_rise),
+      cmocka_unit_test(a_table_tells_its_choices_in_words),
       cmocka_unit_test(the_choice_is_the_cheapest_at_sampled_sizes),
       cmocka_unit_test(long_vectors_travel_once_each_way),
       cmocka_unit_test(a_forced_algorithm_is_taken_at_every_size),
