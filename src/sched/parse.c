@@ -106,10 +106,12 @@ static void header_parse(struct reader *r)
   r->steps = named(r, "steps", "wanted 'steps N'");
   if (!r->failed && strcmp(r->token, "\n") != 0) wrong(r, "wanted the end of the line");
   if (r->failed) return;
-  if (shape.nranks < 1 || shape.rank < 0 || shape.rank >= shape.nranks || shape.nblocks < 1)
+  if (shape.nranks < 1 || shape.rank < 0 || shape.rank >= shape.nranks || shape.nblocks < 1) {
     wrong(r, "wanted ranks > rank >= 0 and blocks >= 1");
-  else
-    tt_schedule_init(r->schedule, &shape);
+    return;
+  }
+  tt_schedule_init(r->schedule, &shape);
+  if (r->schedule->error) r->failed = tt_fail(tuttiInvalidArgument, "schedule text, line 1: %s", tt_last_sentence());
 }
 
 /* PLACE:N; NOWHERE if the token is something else. */

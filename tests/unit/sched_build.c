@@ -11,7 +11,7 @@
 
 #include "sched/sched.h"
 
-static const struct tt_shape shape = {.nranks = 4, .rank = 1, .nblocks = 8, .root = -1};
+static const struct tt_shape shape = {.collective = TT_ALL_REDUCE, .nranks = 4, .rank = 1, .nblocks = 8, .root = -1};
 static const struct tt_blocks all = {0, 8};
 
 /* One step that must be refused with this reason. */
@@ -23,33 +23,33 @@ struct refusal {
 };
 
 #define ONE .nsrc = 1, .nblocks = 1
-#define TO_OUT .dst = {TT_OUT, 0, 0}
+#define TO_OUT .dst = {TT_OUT, 0}
 
 static const struct refusal refusals[] = {
-  {"blocks [7,9) are not among the 8", {.first = 7, .nsrc = 1, .nblocks = 2, TO_OUT}, {{TT_IN, 1, 0}}, {0}},
-  {"blocks [-1,0) are not among the 8", {.first = -1, ONE, TO_OUT}, {{TT_IN, 1, 0}}, {0}},
-  {"are not among the 8", {.nsrc = 1, .nblocks = -1, TO_OUT}, {{TT_IN, 1, 0}}, {0}},
-  {"0 sources: a step has 1 to 16", {.nblocks = 1, TO_OUT}, {{TT_IN, 1, 0}}, {0}},
-  {"17 sources: a step has 1 to 16", {.nblocks = 1, .nsrc = 17, TO_OUT}, {{TT_IN, 1, 0}}, {0}},
-  {"a source lies at [8,9), outside of [0,8)", {ONE, TO_OUT}, {{TT_IN, 1, 8}}, {0}},
-  {"a source lies at [-1,0)", {ONE, TO_OUT}, {{TT_SCRATCH, 0, -1}}, {0}},
-  {"the destination lies at [9,10)", {ONE, .dst = {TT_OUT, 0, 9}}, {{TT_IN, 1, 0}}, {0}},
-  {"the result goes nowhere", {ONE}, {{TT_IN, 1, 0}}, {0}},
-  {"neither OUT nor SCRATCH", {ONE, .dst = {TT_IN, 0, 0}}, {{TT_OUT, 0, 0}}, {0}},
-  {"neither OUT nor SCRATCH", {ONE, .dst = {TT_MESSAGE, 0, 0}}, {{TT_OUT, 0, 0}}, {0}},
-  {"raw is said of sources", {ONE, .dst = {TT_OUT, 1, 0}}, {{TT_IN, 1, 0}}, {0}},
-  {"IN is always raw", {ONE, TO_OUT}, {{TT_IN, 0, 0}}, {0}},
-  {"raw is neither 0 nor 1", {ONE, TO_OUT}, {{TT_OUT, 2, 0}}, {0}},
-  {"source 0 has no place", {ONE, TO_OUT}, {{TT_NOWHERE, 0, 0}}, {0}},
-  {"rank 4 is none of the 4", {ONE, TO_OUT}, {{TT_MESSAGE, 0, 4}}, {0}},
-  {"a message to or from itself", {ONE, TO_OUT}, {{TT_MESSAGE, 0, 1}}, {0}},
-  {"rank -1 is none of the 4", {ONE, .nto = 1}, {{TT_IN, 1, 0}}, {-1}},
-  {"a message to or from itself", {ONE, .nto = 2}, {{TT_IN, 1, 0}}, {0, 1}},
-  {"two messages to rank 2", {ONE, .nto = 3}, {{TT_IN, 1, 0}}, {2, 0, 2}},
-  {"two messages from rank 2", {.nblocks = 1, .nsrc = 2, TO_OUT}, {{TT_MESSAGE, 1, 2}, {TT_MESSAGE, 1, 2}}, {0}},
-  {"final on a step that combines nothing", {ONE, .is_final = 1, TO_OUT}, {{TT_IN, 1, 0}}, {0}},
-  {"overlaps a source", {.nblocks = 2, .nsrc = 1, TO_OUT}, {{TT_OUT, 0, 1}}, {0}},
-  {"overlaps a source", {.nblocks = 2, .nsrc = 1, TO_OUT}, {{TT_IN, 1, 1}}, {0}},
+  {"blocks [8,9) are not among the 8", {.first = 8, ONE, TO_OUT}, {{TT_IN, 0}}, {0}},
+  {"blocks [0,9) are not among the 8", {.nsrc = 1, .nblocks = 9, TO_OUT}, {{TT_IN, 0}}, {0}},
+  {"blocks [-1,0) are not among the 8", {.first = -1, ONE, TO_OUT}, {{TT_IN, 0}}, {0}},
+  {"are not among the 8", {.nsrc = 1, .nblocks = -1, TO_OUT}, {{TT_IN, 0}}, {0}},
+  {"0 sources: a step has 1 to 1024", {.nblocks = 1, TO_OUT}, {{TT_IN, 0}}, {0}},
+  {"1025 sources: a step has 1 to 1024", {.nblocks = 1, .nsrc = 1025, TO_OUT}, {{TT_IN, 0}}, {0}},
+  {"a source lies at [8,9), outside of [0,8)", {ONE, TO_OUT}, {{TT_IN, 8}}, {0}},
+  {"a source lies at slots [-1,0)", {ONE, TO_OUT}, {{TT_SCRATCH, -1}}, {0}},
+  {"a source is block 1, where the step is about block 0", {ONE, TO_OUT}, {{TT_IN, 1}}, {0}},
+  {"the destination lies at [9,10)", {ONE, .dst = {TT_OUT, 9}}, {{TT_MESSAGE, 0}}, {0}},
+  {"the destination is block 3, where the step is about block 2", {.first = 2, ONE, .dst = {TT_OUT, 3}},
+   {{TT_IN, 2}}, {0}},
+  {"the result goes nowhere", {ONE}, {{TT_IN, 0}}, {0}},
+  {"neither OUT nor SCRATCH", {ONE, .dst = {TT_IN, 0}}, {{TT_OUT, 0}}, {0}},
+  {"neither OUT nor SCRATCH", {ONE, .dst = {TT_MESSAGE, 0}}, {{TT_OUT, 0}}, {0}},
+  {"two sources are IN", {.nblocks = 1, .nsrc = 2, TO_OUT}, {{TT_IN, 0}, {TT_IN, 0}}, {0}},
+  {"source 0 has no place", {ONE, TO_OUT}, {{TT_NOWHERE, 0}}, {0}},
+  {"rank 4 is none of the 4", {ONE, TO_OUT}, {{TT_MESSAGE, 4}}, {0}},
+  {"a message to or from itself", {ONE, TO_OUT}, {{TT_MESSAGE, 1}}, {0}},
+  {"rank -1 is none of the 4", {ONE, .nto = 1}, {{TT_IN, 0}}, {-1}},
+  {"a message to or from itself", {ONE, .nto = 2}, {{TT_IN, 0}}, {0, 1}},
+  {"two messages to rank 2", {ONE, .nto = 3}, {{TT_IN, 0}}, {2, 0, 2}},
+  {"two messages from rank 2", {.nblocks = 1, .nsrc = 2, TO_OUT}, {{TT_MESSAGE, 2}, {TT_MESSAGE, 2}}, {0}},
+  {"overlaps a source", {.nblocks = 2, .nsrc = 1, .dst = {TT_SCRATCH, 0}}, {{TT_SCRATCH, 1}}, {0}},
 };
 
 static void a_wrong_step_is_refused_with_its_reason(void **state)
@@ -86,11 +86,19 @@ static void the_first_error_stays_and_nothing_is_appended_after_it(void **state)
 static void a_wrong_shape_is_an_error_from_the_start(void **state)
 {
   (void)state;
-  static const struct tt_shape wrong[] = {{.nranks = 0, .rank = 0, .nblocks = 1},
-                                          {.nranks = 2, .rank = 2, .nblocks = 1},
-                                          {.nranks = 2, .rank = -1, .nblocks = 1},
-                                          {.nranks = 2, .rank = 0, .nblocks = 0}};
-  for (int k = 0; k < 4; k++) {
+  static const struct tt_shape wrong[] = {
+    {.collective = TT_ALL_REDUCE, .nranks = 0, .rank = 0, .nblocks = 1},
+    {.collective = TT_ALL_REDUCE, .nranks = 2, .rank = 2, .nblocks = 1},
+    {.collective = TT_ALL_REDUCE, .nranks = 2, .rank = -1, .nblocks = 1},
+    {.collective = TT_ALL_REDUCE, .nranks = 2, .rank = 0, .nblocks = 0},
+    {.collective = TT_NO_COLLECTIVE, .nranks = 2, .rank = 0, .nblocks = 1},
+    {.collective = TT_PAIRS, .nranks = 2, .rank = 0, .nblocks = 1},
+    {.collective = TT_COLLECTIVES, .nranks = 2, .rank = 0, .nblocks = 1},
+    {.collective = TT_BROADCAST, .nranks = 2, .rank = 0, .nblocks = 1, .root = 2},
+    {.collective = TT_BROADCAST, .nranks = 2, .rank = 0, .nblocks = 1, .root = -1},
+    {.collective = TT_ALL_GATHER, .nranks = 65536, .rank = 0, .nblocks = 32768},
+  };
+  for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
     struct tt_schedule s;
     tt_schedule_init(&s, &wrong[k]);
     assert_int_equal(s.error, tuttiInternalError);
@@ -100,13 +108,88 @@ static void a_wrong_shape_is_an_error_from_the_start(void **state)
   }
 }
 
+/* What of IN and OUT is not there cannot be named; what is there can, also over the end. */
+static void a_step_names_only_what_is_there(void **state)
+{
+  (void)state;
+  static const struct {
+    int collective;
+    struct tt_step step;
+    struct tt_operand source;
+    int is_right;
+  } cases[] = {
+    {TT_ALL_REDUCE, {.first = 7, .nblocks = 3, .nsrc = 1, .dst = {TT_OUT, 7}}, {TT_IN, 7}, 1},
+    {TT_ALL_GATHER, {.first = 3, .nblocks = 1, .nsrc = 1, .dst = {TT_OUT, 3}}, {TT_IN, 3}, 1},
+    {TT_ALL_GATHER, {.first = 3, .nblocks = 2, .nsrc = 1, .dst = {TT_OUT, 3}}, {TT_IN, 3}, 0},
+    {TT_ALL_GATHER, {.first = 1, .nblocks = 1, .nsrc = 1, .dst = {TT_OUT, 1}}, {TT_IN, 1}, 0},
+    {TT_ALL_GATHER, {.first = 7, .nblocks = 2, .nsrc = 1, .dst = {TT_OUT, 7}}, {TT_MESSAGE, 0}, 1},
+    {TT_REDUCE_SCATTER, {.first = 2, .nblocks = 2, .nsrc = 1, .dst = {TT_OUT, 2}}, {TT_IN, 2}, 1},
+    {TT_REDUCE_SCATTER, {.first = 4, .nblocks = 1, .nsrc = 1, .dst = {TT_OUT, 4}}, {TT_IN, 4}, 0},
+    {TT_ALL_TO_ALL, {.first = 2, .nblocks = 2, .nsrc = 1, .dst = {TT_OUT, 6}}, {TT_IN, 2}, 1},
+    {TT_ALL_TO_ALL, {.first = 2, .nblocks = 2, .nsrc = 1, .dst = {TT_OUT, 5}}, {TT_IN, 2}, 0},
+    {TT_BROADCAST, {.nblocks = 2, .nsrc = 1, .dst = {TT_OUT, 0}}, {TT_IN, 0}, 0},
+    {TT_SCATTER, {.first = 2, .nblocks = 2, .nsrc = 1, .dst = {TT_OUT, 2}}, {TT_MESSAGE, 0}, 1},
+    {TT_GATHER, {.first = 2, .nblocks = 2, .nsrc = 1, .dst = {TT_OUT, 2}}, {TT_IN, 2}, 0},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+    struct tt_schedule s;
+    struct tt_shape of = {.collective = cases[k].collective, .nranks = 4, .rank = 1, .root = 0};
+    of.nblocks = tt_kinds[of.collective].is_shared ? 2 : 8;
+    tt_schedule_init(&s, &of);
+    tt_add(&s, &cases[k].step, &cases[k].source, NULL);
+    if ((s.error == tuttiSuccess) != cases[k].is_right) fail_msg("case %zu: %s", k, tt_last_sentence());
+    tt_schedule_destroy(&s);
+  }
+}
+
+static void only_sums_have_several_sources(void **state)
+{
+  (void)state;
+  struct tt_schedule s;
+  struct tt_shape of = {.collective = TT_BROADCAST, .nranks = 4, .rank = 1, .nblocks = 1, .root = 0};
+  tt_schedule_init(&s, &of);
+  tt_reduce2(&s, (struct tt_blocks){0, 1}, tt_message(0), tt_message(2), tt_out(0));
+  assert_int_equal(s.error, tuttiInternalError);
+  assert_non_null(strstr(tt_last_sentence(), "combines 2 sources in a collective that reduces nothing"));
+  tt_schedule_destroy(&s);
+}
+
+/* For plays of very many ranks: a part of the steps is kept, all are counted. */
+static void steps_that_are_not_kept_are_counted(void **state)
+{
+  (void)state;
+  struct tt_schedule s;
+  tt_schedule_init(&s, &shape);
+  s.keep_from = 3;
+  s.keep = 2;
+  for (int32_t k = 0; k < 8; k++) tt_recv(&s, (struct tt_blocks){k, 1}, 0, tt_scratch(k));
+  assert_int_equal(s.total, 8);
+  assert_int_equal(s.nsteps, 2);
+  assert_int_equal(s.steps[0].first, 3);
+  assert_int_equal(s.steps[1].first, 4);
+  assert_int_equal(s.nslots, 8);
+  tt_schedule_destroy(&s);
+}
+
+static void collectives_are_found_by_name(void **state)
+{
+  (void)state;
+  assert_int_equal(tt_kind_find("all_reduce"), TT_ALL_REDUCE);
+  assert_int_equal(tt_kind_find("allreduce"), TT_ALL_REDUCE);
+  assert_int_equal(tt_kind_find("reduce_scatter"), TT_REDUCE_SCATTER);
+  assert_int_equal(tt_kind_find("alltoall"), TT_ALL_TO_ALL);
+  assert_int_equal(tt_kind_find("all"), TT_NO_COLLECTIVE);
+  assert_int_equal(tt_kind_find("gathers"), TT_NO_COLLECTIVE);
+  assert_int_equal(tt_kind_find(""), TT_NO_COLLECTIVE);
+}
+
 static void no_blocks_append_nothing(void **state)
 {
   (void)state;
   struct tt_schedule s;
   tt_schedule_init(&s, &shape);
   tt_send(&s, (struct tt_blocks){3, 0}, tt_in(3), 0);
-  tt_reduce2(&s, (struct tt_blocks){0, 0}, tt_in(0), tt_message(2), tt_out(0), 1);
+  tt_reduce2(&s, (struct tt_blocks){0, 0}, tt_in(0), tt_message(2), tt_out(0));
   assert_int_equal(s.error, tuttiSuccess);
   assert_int_equal(s.nsteps, 0);
   tt_schedule_destroy(&s);
@@ -122,7 +205,7 @@ static void the_builder_keeps_steps_and_counts_their_cost(void **state)
   struct tt_step many = {.first = 2, .nblocks = 3, .channel = 5, .nsrc = 1, .nto = 3, .src = 99, .to = 99};
   tt_schedule_init(&s, &shape);
   for (int k = 0; k < 100; k++) tt_add(&s, &many, &from, peers);
-  tt_reduce2(&s, (struct tt_blocks){4, 2}, tt_raw(tt_message(0)), tt_in(4), tt_scratch(7), 1);
+  tt_reduce2(&s, (struct tt_blocks){4, 2}, tt_message(0), tt_in(4), tt_scratch(7));
   assert_int_equal(s.error, tuttiSuccess);
   assert_int_equal(s.nsteps, 101);
   assert_int_equal(s.nslots, 9);
@@ -131,7 +214,6 @@ static void the_builder_keeps_steps_and_counts_their_cost(void **state)
   assert_int_equal(s.steps[57].channel, 5);
   assert_int_equal(s.peers[3 * 57 + 2], 3);
   assert_int_equal(s.operands[100].place, TT_MESSAGE);
-  assert_int_equal(s.operands[100].raw, 1);
   assert_int_equal(s.operands[101].at, 4);
   tt_schedule_cost(&s, &cost);
   assert_int_equal(cost.messages, 300);
@@ -183,6 +265,10 @@ int main(void)
     cmocka_unit_test(a_wrong_step_is_refused_with_its_reason),
     cmocka_unit_test(the_first_error_stays_and_nothing_is_appended_after_it),
     cmocka_unit_test(a_wrong_shape_is_an_error_from_the_start),
+    cmocka_unit_test(a_step_names_only_what_is_there),
+    cmocka_unit_test(only_sums_have_several_sources),
+    cmocka_unit_test(steps_that_are_not_kept_are_counted),
+    cmocka_unit_test(collectives_are_found_by_name),
     cmocka_unit_test(no_blocks_append_nothing),
     cmocka_unit_test(the_builder_keeps_steps_and_counts_their_cost),
     cmocka_unit_test(a_failed_allocation_is_a_sticky_system_error),

@@ -13,7 +13,7 @@
 
 #define MAX_STEPS 200
 
-static const struct tt_shape shape = {.nranks = 4, .rank = 1, .nblocks = 8, .root = -1};
+static const struct tt_shape shape = {.collective = TT_ALL_REDUCE, .nranks = 4, .rank = 1, .nblocks = 8, .root = -1};
 static const struct tt_blocks one = {0, 1};
 
 static void step_waits(const struct tt_schedule *s, int32_t i, uint64_t finished, uint64_t started)
@@ -56,6 +56,33 @@ static void in_and_out_are_one_place_since_a_call_may_be_in_place(void **state)
   tt_schedule_destroy(&s);
 }
 
+static void in_and_out_of_all_to_all_are_two_places(void **state)
+{
+  (void)state;
+  struct tt_schedule s;
+  struct tt_shape apart = {.collective = TT_ALL_TO_ALL, .nranks = 4, .rank = 1, .nblocks = 1, .root = -1};
+  tt_schedule_init(&s, &apart);
+  tt_send(&s, (struct tt_blocks){2, 1}, tt_in(2), 2);
+  tt_recv(&s, (struct tt_blocks){2, 1}, 2, tt_out(2));
+  step_waits(&s, 1, 0, 0);
+  tt_schedule_destroy(&s);
+}
+
+static void a_span_over_the_end_touches_the_start(void **state)
+{
+  (void)state;
+  struct tt_schedule s;
+  tt_schedule_init(&s, &shape);
+  tt_recv(&s, (struct tt_blocks){6, 3}, 0, tt_out(6));
+  tt_send(&s, (struct tt_blocks){0, 1}, tt_out(0), 2);
+  tt_send(&s, (struct tt_blocks){1, 5}, tt_in(1), 3);
+  tt_recv(&s, (struct tt_blocks){7, 2}, 2, tt_out(7));
+  step_waits(&s, 1, 1, 0);
+  step_waits(&s, 2, 0, 0);
+  step_waits(&s, 3, 2 | 4, 0);
+  tt_schedule_destroy(&s);
+}
+
 static void scratch_slots_are_other_places_than_blocks(void **state)
 {
   (void)state;
@@ -85,7 +112,7 @@ static void messages_keep_their_order_per_peer_channel_and_direction(void **stat
   tt_send(&s, (struct tt_blocks){2, 1}, tt_in(2), 2);
   tt_add(&s, &multi, &from, both);
   tt_add(&s, &other, &from, both);
-  tt_reduce2(&s, (struct tt_blocks){5, 1}, tt_message(0), tt_message(2), tt_out(5), 0);
+  tt_reduce2(&s, (struct tt_blocks){5, 1}, tt_message(0), tt_message(2), tt_out(5));
   step_waits(&s, 1, 0, 0); /* other direction */
   step_waits(&s, 2, 0, 0); /* other peer */
   step_waits(&s, 3, 0, 1 | 4);
@@ -114,13 +141,13 @@ static uint32_t random_below(uint64_t *seed, uint32_t limit)
   return (uint32_t)(*seed >> 33) % limit;
 }
 
-static struct tt_operand random_operand(uint64_t *seed, int32_t nblocks)
+/* Blocks from `first` on, or any slots. */
+static struct tt_operand random_operand(uint64_t *seed, int32_t first, int is_source)
 {
-  int32_t at = (int32_t)random_below(seed, (uint32_t)(8 - nblocks + 1));
   switch (random_below(seed, 3)) {
-  case 0: return tt_in(at);
-  case 1: return tt_out(at);
-  default: return tt_scratch(at);
+  case 0: return is_source ? tt_in(first) : tt_out(first);
+  case 1: return tt_out(first);
+  default: return tt_scratch((int32_t)random_below(seed, 6));
   }
 }
 
@@ -128,15 +155,14 @@ static struct tt_operand random_operand(uint64_t *seed, int32_t nblocks)
 static void random_step(struct tt_schedule *s, uint64_t *seed)
 {
   static const int32_t others[3] = {0, 2, 3};
-  struct tt_operand sources[3];
+  struct tt_operand sources[6];
   int32_t peers[3];
-  struct tt_step step = {.nblocks = 1 + (int32_t)random_below(seed, 3)};
+  struct tt_step step = {.first = (int32_t)random_below(seed, 8), .nblocks = 1 + (int32_t)random_below(seed, 3)};
   step.channel = (uint8_t)random_below(seed, 2);
-  step.nsrc = (uint16_t)(1 + random_below(seed, 3));
+  step.nsrc = (uint16_t)(1 + random_below(seed, random_below(seed, 4) ? 3 : 6));
   for (int k = 0; k < step.nsrc; k++)
-    sources[k] = random_below(seed, 2) ? tt_message(others[k]) : random_operand(seed, step.nblocks);
-  do step.dst = random_operand(seed, step.nblocks);
-  while (step.dst.place == TT_IN);
+    sources[k] = k < 3 && random_below(seed, 2) ? tt_message(others[k]) : random_operand(seed, step.first, 1);
+  step.dst = random_operand(seed, step.first, 0);
   uint32_t first = random_below(seed, 3);
   step.nto = (uint16_t)random_below(seed, 3);
   for (uint32_t k = 0; k < step.nto; k++) peers[k] = others[(first + k) % 3];
@@ -157,7 +183,7 @@ static void note(struct deeds *deeds, uint8_t *what, const struct tt_step *step,
     return;
   }
   for (int32_t x = 0; x < step->nblocks; x++)
-    what[operand.at + x + (operand.place == TT_SCRATCH ? 8 : 0)] = 1;
+    what[operand.place == TT_SCRATCH ? 8 + operand.at + x : (operand.at + x) % 8] = 1;
 }
 
 static struct deeds deeds_of(const struct tt_schedule *s, int32_t i)
@@ -206,6 +232,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_reader_waits_for_the_writer_and_a_writer_for_readers),
     cmocka_unit_test(in_and_out_are_one_place_since_a_call_may_be_in_place),
+    cmocka_unit_test(in_and_out_of_all_to_all_are_two_places),
+    cmocka_unit_test(a_span_over_the_end_touches_the_start),
     cmocka_unit_test(scratch_slots_are_other_places_than_blocks),
     cmocka_unit_test(messages_keep_their_order_per_peer_channel_and_direction),
     cmocka_unit_test(nothing_reaches_back_further_than_the_window),
