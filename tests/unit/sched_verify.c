@@ -280,8 +280,10 @@ static void every_collective_is_judged_by_its_own_rule(void **state)
                "send [0,1) in:0 -> rank 0\nreduce [1,2) msg:0 + in:1 -> out:1"}},
     {.collective = TT_REDUCE_SCATTER, .nranks = 2, .nblocks = 1,
      .complaint = "adds a block of share 1 to one of share 0",
-     .steps = {"send [0,1) in:0 -> rank 1\nreduce [0,1) in:0 + msg:1 -> out:0",
-               "send [1,2) in:1 -> rank 0\nreduce [1,2) msg:0 + in:1 -> out:1"}},
+     .steps = {"#1\nsend [0,1) in:0 -> rank 1\nreduce [0,1) in:0 + msg:1 -> scratch:0\n"
+               "copy [0,1) scratch:0 -> out:0",
+               "#1\nsend [1,2) in:1 -> rank 0\nreduce [1,2) msg:0 + in:1 -> scratch:0\n"
+               "copy [1,2) scratch:0 -> out:1"}},
     {.collective = TT_ALL_TO_ALL, .nranks = 2, .nblocks = 1, .complaint = NULL,
      .steps = {"copy [0,1) in:0 -> out:0\nsend [1,2) in:1 -> rank 1\nrecv [0,1) msg:1 -> out:1",
                "copy [1,2) in:1 -> out:1\nsend [0,1) in:0 -> rank 0\nrecv [1,2) msg:0 -> out:0"}},
@@ -378,8 +380,8 @@ static void the_window_is_exactly_64_steps_on_both_sides(void **state)
   assert_int_equal(tt_verify(&shape, window_generate, NULL, &proof),
                    tuttiInternalError);
   assert_string_equal(proof.complaint,
-                      "rank 0, step 0: waits for ever, being its oldest unfinished step, on rank 1 for a message of its "
-                      "step 127, which is at its step 63");
+                      "rank 0, step 0: waits for ever, being its oldest unfinished step, on rank 1 for a message of "
+                      "its step 127, which is at its step 63");
 }
 
 static void sticky_generate(struct tt_schedule *s, const struct tt_shape *shape, void *context)
