@@ -113,7 +113,7 @@ static void circle_run(struct build *b, int32_t l, int32_t unit, struct tt_block
 static void shards_run(struct build *b, int32_t l, int32_t unit, struct tt_blocks blocks, enum tt_place value)
 {
   if (blocks.n == 0) return;
-  if (l == b->h.nlevels) {
+  if (l >= b->h.nlevels || l >= TT_MAX_LEVELS) {
     middle_run(b, unit, blocks, value);
     return;
   }

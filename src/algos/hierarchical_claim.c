@@ -59,7 +59,7 @@ static void leaders_add(struct tally *t)
 static void shards_add(struct tally *t, int32_t l, int32_t unit, struct tt_blocks blocks)
 {
   if (blocks.n == 0) return;
-  if (l == t->h.nlevels) {
+  if (l >= t->h.nlevels || l >= TT_MAX_LEVELS) {
     middle_add(t, unit, blocks.n);
     return;
   }
@@ -120,7 +120,7 @@ static void middle_rounds(struct tally *t, int32_t nblocks)
 static void shards_rounds(struct tally *t, int32_t l, struct tt_blocks blocks)
 {
   if (blocks.n == 0) return;
-  if (l == t->h.nlevels) {
+  if (l >= t->h.nlevels || l >= TT_MAX_LEVELS) {
     middle_rounds(t, blocks.n);
     return;
   }
