@@ -31,11 +31,11 @@ TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
  * Errors: tuttiInvalidArgument: name NULL or no such index. */
 TUTTI_API tuttiResult_t tuttiAlgorithmName(int index, const char **name);
 
-/* Which schedules are meant. Set all to 0, then what matters; nothing is kept of it. Ranks are numbered as the user does,
- * also where a topology lets them stand in another order on the wire. */
+/* Which schedules are meant. Set all to 0, then what matters; nothing is kept of it. Ranks are numbered as the user
+ * does, also where a topology lets them stand in another order on the wire. */
 typedef struct {
-  const char *collective; /* "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "all_to_all", "gather",
-                             "scatter"; underscores may be left out */
+  const char *collective; /* "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "all_to_all",
+                             "gather", "scatter"; underscores may be left out */
   const char *algorithm;  /* its name */
   const char *middle;     /* what a hierarchical one runs among the leaders: an all-reduce; NULL: its default */
   const char *passes;     /* rewrites, in this order, separated by commas: merge, fuse, channels=N; NULL: none */
@@ -73,7 +73,7 @@ typedef struct {
   double gamma_us_per_mib; /* of what is combined with one more source */
   size_t block_bytes;  /* a vector longer than blocks of this size goes in segments of them; 0: in one piece */
   int lanes;           /* segments under way at once; 0: 1 */
-  void (*progress)(void *context, int64_t steps, int64_t total, double time_us); /* every 65,536 steps; NULL: not told */
+  void (*progress)(void *context, int64_t steps, int64_t total, double time_us); /* every 65,536 steps; may be NULL */
   void *context;
 } tuttiSimulation_t;
 
@@ -82,8 +82,8 @@ typedef struct {
   double time_us;    /* when the last rank has its result */
   double first_us;   /* when the first has */
   double bound_us;   /* the larger of alpha for each doubling of what has spread, and beta for the bytes that have to
-                        pass one rank: max(ceil(log2 P) alpha, 2 (P - 1) / P M beta) of an all-reduce; with several kinds
-                        of links, of the cheapest in use */
+                        pass one rank: max(ceil(log2 P) alpha, 2 (P - 1) / P M beta) of an all-reduce; with several
+                        kinds of links, of the cheapest in use */
   double busiest_us; /* how long the busiest port was occupied */
   int busiest_rank;
   int64_t steps, messages, bytes, reduced_bytes;
@@ -95,7 +95,7 @@ typedef struct {
  * started if nothing keeps it waiting, and occupies the two ports for M beta. Combining takes gamma a MiB and source,
  * one at a time. Steps start when the executor would start them.
  *
- * Errors: as tuttiSchedulePrint; also tuttiInvalidArgument: prices below 0, or lanes. */
+ * Errors: as tuttiSchedulePrint; also tuttiInvalidArgument: prices below 0, or too many lanes. */
 TUTTI_API tuttiResult_t tuttiSimulate(const tuttiScheduleRequest_t *request, const tuttiSimulation_t *how,
                                       tuttiSimulated_t *result);
 

@@ -68,8 +68,8 @@ static tuttiResult_t passes_read(struct tt_request *made, const char *text)
   for (const char *at = text; at && *at;) {
     size_t len = strcspn(at, ",");
     if (made->npasses == TT_REQUEST_PASSES || !pass_read(made, at, len))
-      return tt_fail(tuttiInvalidArgument, "passes are \"%.80s\": wanted at most %d of merge, fuse and channels=N (once, N "
-                     "from 1 to 64), separated by commas", text, TT_REQUEST_PASSES);
+      return tt_fail(tuttiInvalidArgument, "passes are \"%.80s\": wanted at most %d of merge, fuse and channels=N "
+                     "(once, N from 1 to 64), separated by commas", text, TT_REQUEST_PASSES);
     at += len + (at[len] == ',');
   }
   return tuttiSuccess;
@@ -149,7 +149,8 @@ static tuttiResult_t shape_make(struct tt_request *made, const tuttiScheduleRequ
   tt_algo_shape(made->algo, shape);
   if (request->blocks) shape->nblocks = request->blocks;
   made->element_bytes = request->element_bytes ? request->element_bytes : 4;
-  made->count = request->count ? request->count : (size_t)shape->nblocks * (made->nchannels ? (size_t)made->nchannels : 1);
+  made->count = request->count;
+  if (!made->count) made->count = (size_t)shape->nblocks * (size_t)(made->nchannels ? made->nchannels : 1);
   return tuttiSuccess;
 }
 

@@ -158,9 +158,11 @@ static void progress_pass(void *context, const struct tt_sim_progress *progress)
 
 static tuttiResult_t how_check(const tuttiSimulation_t *how)
 {
-  if (how->uniform && !(how->alpha_us >= 0 && how->beta_us_per_mib >= 0 && how->gamma_us_per_mib >= 0))
-    return tt_fail(tuttiInvalidArgument, "prices are alpha %g, beta %g, gamma %g: none may be below 0", how->alpha_us,
-                   how->beta_us_per_mib, how->gamma_us_per_mib);
+  const double prices[] = {how->alpha_us, how->beta_us_per_mib, how->gamma_us_per_mib};
+  for (int k = 0; how->uniform && k < 3; k++)
+    if (!(prices[k] >= 0 && prices[k] <= 1e12))
+      return tt_fail(tuttiInvalidArgument, "prices are alpha %g, beta %g, gamma %g: each must be from 0 to 1e12",
+                     prices[0], prices[1], prices[2]);
   return tuttiSuccess;
 }
 
@@ -181,7 +183,8 @@ static tuttiResult_t play_run(struct tt_request *made, const tuttiSimulation_t *
                              .element_bytes = made->element_bytes, .block_bytes = how->block_bytes,
                              .lanes = how->lanes, .prices = &prices, .order = made->order};
   if (made->has_topology) play.topology = &made->topology;
-  if (how->progress) play.watcher = (struct tt_sim_watcher){.progress = progress_pass, .context = (void *)(uintptr_t)how};
+  if (how->progress) play.watcher.progress = progress_pass;
+  play.watcher.context = (void *)(uintptr_t)how;
   tuttiResult_t code = tt_simulate(&play, &got);
   if (code) return code;
   *result = (tuttiSimulated_t){.time_us = got.time_us, .first_us = got.first_us, .bound_us = bound_find(&play),

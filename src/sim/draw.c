@@ -10,6 +10,7 @@
 #define TOP 108
 #define RIGHT 30
 #define BOTTOM 74
+#define ROOMY 20    /* ranks that far apart have full marks and labels */
 #define HEADS 4000  /* arrows more than that get neither heads nor tips */
 #define LABELS 260  /* and more than that no numbers */
 #define INK "#22313f"
@@ -52,7 +53,7 @@ static struct canvas canvas_of(const struct tt_picture *picture, FILE *out)
   if (ranks > 100 && c.row < 1.5) c.row = 1.5;
   if (ranks > 8 && ranks <= 32) c.row = ranks <= 16 ? 40 : 26;
   c.column = 1040.0 / rounds;
-  if (c.column > 240) c.column = 240;
+  if (c.column > 340) c.column = 340;
   if (c.column < 46) c.column = 46;
   c.width = LEFT + rounds * c.column + RIGHT;
   if (c.width < 810) c.width = 810;
@@ -83,7 +84,7 @@ static void ranks_draw(const struct canvas *c)
   fprintf(c->out, "<g stroke=\"#dfe5ea\" stroke-width=\"1\">\n");
   for (int32_t r = 0; r < ranks; r += c->row < 6 ? every : 1)
     fprintf(c->out, "<path d=\"M%d %.1fH%.1f\"/>\n", LEFT, y_of(c, r), x_of(c, c->picture->shown));
-  fprintf(c->out, "</g>\n<g text-anchor=\"end\" font-size=\"%d\" fill=\"" INK "\">\n", c->row < 20 ? 10 : 13);
+  fprintf(c->out, "</g>\n<g text-anchor=\"end\" font-size=\"%d\" fill=\"" INK "\">\n", c->row < ROOMY ? 10 : 13);
   for (int32_t r = 0; r < ranks; r += every)
     fprintf(c->out, "<text x=\"%d\" y=\"%.1f\">%s%d</text>\n", LEFT - 14, y_of(c, r) + 4, every == 1 ? "rank " : "",
             (int)r);
@@ -117,18 +118,20 @@ static void rounds_draw(const struct canvas *c)
 
 /* ---- messages ------------------------------------------------------------------------- */
 
-/* The middle of the message's blocks on the circle of colours; whole vectors are grey. */
-static void colour_print(const struct canvas *c, const struct tt_arrow *arrow)
+/* Of a place in the vector, 0 to 1, on the circle of colours. */
+static void colour_print(const struct canvas *c, double at)
 {
   const double pi = 3.14159265358979;
-  if (arrow->nblocks == c->picture->nblocks) {
-    fputs(WHOLE, c->out);
-    return;
-  }
-  double at = fmod((arrow->first + 0.5 * arrow->nblocks) / c->picture->nblocks, 1);
   fputc('#', c->out);
   for (int k = 0; k < 3; k++)
     fprintf(c->out, "%02x", (int)(125 + 88 * cos(2 * pi * (at - k / 3.0)) - (k == 1 ? 22 : 0)));
+}
+
+/* That of the middle of its blocks; whole vectors are grey. */
+static void arrow_colour(const struct canvas *c, const struct tt_arrow *arrow)
+{
+  if (arrow->nblocks == c->picture->nblocks) fputs(WHOLE, c->out);
+  else colour_print(c, fmod((arrow->first + 0.5 * arrow->nblocks) / c->picture->nblocks, 1));
 }
 
 static double width_of(const struct canvas *c, const struct tt_arrow *arrow)
@@ -141,7 +144,7 @@ static double width_of(const struct canvas *c, const struct tt_arrow *arrow)
 /* A triangle at (x, y) that points along (dx, dy), of length 1. */
 static void head_draw(const struct canvas *c, double x, double y, double dx, double dy)
 {
-  double len = c->row < 20 ? 5 : 9, half = len * 0.38;
+  double len = c->row < ROOMY ? 5 : 9, half = len * 0.38;
   fprintf(c->out, "M%.1f %.1fL%.1f %.1fL%.1f %.1fZ", x, y, x - len * dx - half * dy, y - len * dy + half * dx,
           x - len * dx + half * dy, y - len * dy - half * dx);
 }
@@ -158,14 +161,14 @@ static void arrow_draw(const struct canvas *c, const struct tt_arrow *arrow)
 {
   double x = x_of(c, arrow->round), y = y_of(c, arrow->from);
   double dx = c->column, dy = y_of(c, arrow->to) - y, length = sqrt(dx * dx + dy * dy);
-  double gap = c->row < 20 ? 3 : 9; /* room for marks */
+  double gap = c->row < ROOMY ? 3 : 9; /* room for marks */
   dx /= length;
   dy /= length;
   double x1 = x + gap * dx, y1 = y + gap * dy, x2 = x + (length - gap) * dx, y2 = y + (length - gap) * dy;
   fprintf(c->out, "<g stroke=\"");
-  colour_print(c, arrow);
+  arrow_colour(c, arrow);
   fprintf(c->out, "\" fill=\"");
-  colour_print(c, arrow);
+  arrow_colour(c, arrow);
   fprintf(c->out, "\">");
   tip_draw(c, arrow);
   fprintf(c->out, "<path stroke-width=\"%.1f\" d=\"M%.1f %.1fL%.1f %.1f\"/><path stroke=\"none\" d=\"",
@@ -177,7 +180,7 @@ static void arrow_draw(const struct canvas *c, const struct tt_arrow *arrow)
 static void line_draw(const struct canvas *c, const struct tt_arrow *arrow)
 {
   fprintf(c->out, "<path stroke=\"");
-  colour_print(c, arrow);
+  arrow_colour(c, arrow);
   fprintf(c->out, "\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x_of(c, arrow->round), y_of(c, arrow->from),
           x_of(c, arrow->round + 1), y_of(c, arrow->to));
 }
@@ -203,7 +206,7 @@ static void arrows_draw(const struct canvas *c)
     if (is_many) line_draw(c, &picture->arrows[k]);
     else arrow_draw(c, &picture->arrows[k]);
   fprintf(c->out, "</g>\n");
-  if (picture->narrows > LABELS || c->row < 20) return;
+  if (picture->narrows > LABELS || c->row < ROOMY) return;
   fprintf(c->out, "<g text-anchor=\"middle\" font-size=\"11\" fill=\"" INK "\" stroke=\"#ffffff\" stroke-width=\"4\" "
                   "stroke-linejoin=\"round\" paint-order=\"stroke\">\n");
   for (int64_t k = 0; k < picture->narrows; k++) label_draw(c, &picture->arrows[k]);
@@ -214,17 +217,17 @@ static void arrows_draw(const struct canvas *c)
 
 static void mark_draw(const struct canvas *c, double x, double y, const struct tt_mark *mark)
 {
-  double r = c->row < 20 ? 2.5 : 7;
+  double r = c->row < ROOMY ? 2.5 : 7;
   if (mark->kind == TT_MARK_COPY) {
-    fprintf(c->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#ffffff\"/>\n", x - r / 2, y - r / 2,
-            r, r);
+    fprintf(c->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#ffffff\"/>\n", x - r / 2,
+            y - r / 2, r, r);
   } else if (mark->kind == TT_MARK_TAKE) {
     fprintf(c->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"#ffffff\"/>\n", x, y, r / 2);
   } else if (r < 7) {
     fprintf(c->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"" INK "\"/>\n", x, y, r);
   } else {
-    fprintf(c->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"#ffd766\"/><path d=\"M%.1f %.1fh8m-4 -4v8\"/>", x, y,
-            r, x - 4, y);
+    fprintf(c->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"#ffd766\"/>", x, y, r);
+    fprintf(c->out, "<path d=\"M%.1f %.1fh8m-4 -4v8\"/>", x - 4, y);
     if (mark->sources > 1)
       fprintf(c->out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"10\" stroke=\"none\" fill=\"" INK "\">%d</text>", x + 9,
               y - 6, (int)mark->sources);
@@ -234,7 +237,7 @@ static void mark_draw(const struct canvas *c, double x, double y, const struct t
 
 static void marks_draw(const struct canvas *c)
 {
-  fprintf(c->out, "<g stroke=\"" INK "\" stroke-width=\"%s\">\n", c->row < 20 ? "0.7" : "1.3");
+  fprintf(c->out, "<g stroke=\"" INK "\" stroke-width=\"%s\">\n", c->row < ROOMY ? "0.7" : "1.3");
   for (int64_t k = 0; c->row >= 6 && k < c->picture->nmarks; k++) {
     const struct tt_mark *mark = &c->picture->marks[k];
     mark_draw(c, x_of(c, mark->round), y_of(c, mark->rank), mark);
@@ -247,22 +250,20 @@ static void marks_draw(const struct canvas *c)
 static void legend_draw(const struct canvas *c)
 {
   const struct tt_mark marks[] = {{0, 0, 1, TT_MARK_REDUCE}, {0, 0, 0, TT_MARK_TAKE}, {0, 0, 0, TT_MARK_COPY}};
-  const char *const words[] = {"combines, with how many if several", "receives", "copies"};
+  const char *const combines = c->row < ROOMY ? "combines" : "combines, with how many if several";
+  const char *const words[] = {combines, "receives", "copies"};
   const double at[] = {12, 274, 360};
-  struct canvas plain = *c;
   double y = c->height - 40;
-  plain.row = 40;
   for (int k = 0; k < 3; k++) {
     fprintf(c->out, "<g stroke=\"" INK "\" stroke-width=\"1.3\">");
-    mark_draw(&plain, at[k] + 8, y - 4, &marks[k]);
+    mark_draw(c, at[k] + 8, y - 4, &marks[k]);
     fprintf(c->out, "</g><text x=\"%.0f\" y=\"%.1f\" font-size=\"12\">%s</text>\n", at[k] + 22, y, words[k]);
   }
   fprintf(c->out, "<path d=\"M440 %.1fh26\" stroke=\"" WHOLE "\" stroke-width=\"2.6\"/><text x=\"472\" y=\"%.1f\" "
                   "font-size=\"12\">all blocks</text>\n", y - 4, y);
   for (int k = 0; k < 24; k++) {
-    const struct tt_arrow part = {.first = k * c->picture->nblocks / 24};
     fprintf(c->out, "<rect x=\"%d\" y=\"%.1f\" width=\"4.3\" height=\"5\" fill=\"", 556 + 4 * k, y - 7);
-    colour_print(c, &part);
+    colour_print(c, (k + 0.5) / 24);
     fprintf(c->out, "\"/>");
   }
   fprintf(c->out, "\n<text x=\"660\" y=\"%.1f\" font-size=\"12\">some, by their place</text>\n", y);
@@ -299,7 +300,7 @@ tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_ca
   if (!code) {
     struct canvas c = canvas_of(&picture, out);
     fprintf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
-                 "height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n"
+                 "height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Helvetica, sans-serif\">\n"
                  "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n", c.width, c.height, c.width, c.height);
     bands_draw(&c, caption->group);
     ranks_draw(&c);

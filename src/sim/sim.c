@@ -117,7 +117,8 @@ static void port_go(struct world *world, int32_t rank)
   int32_t to = strand->program->schedule.peers[step->to + actor->sending_peer];
   size_t bytes = step_bytes(world, strand, step);
   enum tt_link_kind kind = kind_of(world, rank, to);
-  double head_us = world->now_us + world->play->prices->link[kind].alpha_us, busy_us = (double)bytes * world->beta_us[kind];
+  double head_us = world->now_us + world->play->prices->link[kind].alpha_us;
+  double busy_us = (double)bytes * world->beta_us[kind];
   uint32_t lane_channel = (uint32_t)actor->sending_lane << 8 | step->channel;
   actor->is_busy = 1;
   actor->in_flight++;

@@ -15,15 +15,15 @@
  *  - A step that takes messages goes on when all have arrived. Combining takes the processor gamma for each byte of
  *    each source beyond the first, copying from memory to memory what a message over the link "self" would take; the
  *    processor does one at a time, first come first served. What costs nothing does not wait for it.
- * At most TT_SIM_FLIGHT messages of a rank are on their way at once; more wait at its port, as for the buffers of a real
- * network. What happens at one time happens in the order in which it was caused, so a play has one outcome.
+ * At most TT_SIM_FLIGHT messages of a rank are on their way at once; more wait at its port, as for the buffers of a
+ * real network. What happens at one time happens in the order in which it was caused, so a play has one outcome.
  *
  * On uniform links this gives the textbook formulas to rounding: a ring takes 2 (P - 1) (alpha + beta n / P) +
  * (P - 1) gamma n / P, and so on (tests/unit/sim.c has them all).
  *
- * Memory: of a long schedule only a stretch is kept, at least TT_SIM_KEEP steps and 128 MiB for all ranks; the
- * generator is run again when a window leaves it. What is waited for and what is on its way is bounded by the windows, not by the number of steps. Pure:
- * no clock, no I/O but the picture. */
+ * Memory: of long schedules only stretches are kept, of about 128 MiB for all ranks, but at least TT_SIM_KEEP steps of
+ * each; the generator is run again when a window leaves its stretch. What is on its way is bounded by TT_SIM_FLIGHT,
+ * what is waited for by the windows, and neither by the number of steps. Pure: no clock, no I/O but the picture. */
 #ifndef TT_SIM_H
 #define TT_SIM_H
 
@@ -108,8 +108,8 @@ struct tt_sim_caption {
 };
 
 /* Draws the play as SVG: ranks from top to bottom, rounds from left to right, when every message takes one round and
- * all else no time. Of the play, prices, segments and watcher do not matter, and count only for the numbers of elements.
- * What is too much for an eye is left out, and said: rounds behind the 64th, messages of ranks between every k-th.
+ * all else no time. Of the play, prices, segments and watcher do not matter, and count only for the numbers of
+ * elements. What is too much for an eye is left out, and said: rounds behind the 64th, messages of some ranks.
  * Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
 tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_caption *caption, FILE *out);
 

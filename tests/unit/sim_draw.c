@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The picture of a play: every message an arrow, rounds as claimed, too much left out and said. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "algos/algos.h"
+#include "sim/picture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static void row_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
+{
+  const struct tt_algo *algo = context;
+  algo->generate(schedule, shape);
+}
+
+/* Row a of the table; 0: it is not legal there. */
+static int play_make(struct tt_sim_play *play, int a, int32_t nranks)
+{
+  const struct tt_algo *algo = &tt_algos[a];
+  *play = (struct tt_sim_play){.generate = row_generate, .context = (void *)(uintptr_t)algo, .element_bytes = 2};
+  play->shape = (struct tt_shape){.nranks = nranks, .collective = algo->collective, .middle = -1};
+  play->shape.root = tt_kinds[algo->collective].has_root ? nranks / 2 : -1;
+  if (algo->illegal && algo->illegal(&play->shape)) return 0;
+  tt_algo_shape(algo, &play->shape);
+  play->count = (size_t)play->shape.nblocks * 10;
+  return 1;
+}
+
+static void play_named(struct tt_sim_play *play, const char *name, int32_t nranks)
+{
+  const struct tt_algo *algo = tt_algo_find(TT_ALL_REDUCE, name);
+  assert_non_null(algo);
+  assert_true(play_make(play, (int)(algo - tt_algos), nranks));
+}
+
+/* To be given to free(). */
+static char *drawn(const struct tt_sim_play *play, const struct tt_sim_caption *caption)
+{
+  char *text;
+  size_t len;
+  FILE *out = open_memstream(&text, &len);
+  assert_non_null(out);
+  assert_int_equal(tt_sim_draw(play, caption, out), tuttiSuccess);
+  fclose(out);
+  return text;
+}
+
+static int occurrences(const char *text, const char *what)
+{
+  int n = 0;
+  for (const char *at = text; (at = strstr(at, what)); at += strlen(what)) n++;
+  return n;
+}
+
+/* A play may take more, where the window or the order of messages holds something up; never less. */
+static void every_row_takes_the_rounds_that_it_claims_or_more(void **state)
+{
+  (void)state;
+  int exact = 0, all = 0;
+  for (int a = 0; a < tt_algo_count; a++)
+    for (int32_t nranks = 1; nranks <= 12; nranks++) {
+      struct tt_sim_play play;
+      struct tt_picture picture;
+      struct tt_cost cost;
+      if (!play_make(&play, a, nranks)) continue;
+      tt_algos[a].claim(&play.shape, &cost);
+      assert_int_equal(tt_picture_make(&picture, &play), tuttiSuccess);
+      if (picture.rounds < cost.rounds)
+        fail_msg("%s of %d ranks claims %d rounds and takes %d", tt_algos[a].name, (int)nranks, (int)cost.rounds,
+                 (int)picture.rounds);
+      exact += picture.rounds == cost.rounds;
+      all++;
+      tt_picture_destroy(&picture);
+    }
+  assert_true(exact > all * 9 / 10);
+}
+
+static void every_message_is_an_arrow_and_every_reduction_a_mark(void **state)
+{
+  (void)state;
+  for (int a = 0; a < tt_algo_count; a++)
+    for (int32_t nranks = 1; nranks <= 7; nranks += 3) {
+      struct tt_sim_play play;
+      struct tt_picture picture;
+      int64_t messages = 0, combined = 0, marked = 0;
+      if (!play_make(&play, a, nranks)) continue;
+      assert_int_equal(tt_picture_make(&picture, &play), tuttiSuccess);
+      for (play.shape.rank = 0; play.shape.rank < nranks; play.shape.rank++) {
+        struct tt_schedule schedule;
+        tt_schedule_init(&schedule, &play.shape);
+        tt_algos[a].generate(&schedule, &play.shape);
+        for (int32_t i = 0; i < schedule.nsteps; i++) {
+          messages += schedule.steps[i].nto;
+          combined += schedule.steps[i].nsrc - 1;
+        }
+        tt_schedule_destroy(&schedule);
+      }
+      for (int64_t m = 0; m < picture.nmarks; m++) marked += picture.marks[m].sources;
+      assert_int_equal(picture.narrows, messages);
+      assert_int_equal(marked, combined);
+      tt_picture_destroy(&picture);
+    }
+}
+
+static void a_ring_of_three_is_drawn(void **state)
+{
+  (void)state;
+  struct tt_sim_play play;
+  const int32_t group[] = {0, 0, 1};
+  const struct tt_sim_caption caption = {"a < b & \"c\"", "note", group};
+  play_named(&play, "ring", 3);
+  char *text = drawn(&play, &caption);
+  assert_ptr_equal(strstr(text, "<?xml"), text);
+  assert_string_equal(text + strlen(text) - 7, "</svg>\n");
+  assert_non_null(strstr(text, "a &lt; b &amp; \"c\""));
+  assert_int_equal(occurrences(text, "<title>round"), 12);
+  assert_non_null(strstr(text, "<title>round 1: rank 0 to rank 1, blocks [2,3), 10 elements</title>"));
+  assert_int_equal(occurrences(text, ">rank "), 3);
+  assert_int_equal(occurrences(text, ">round "), 4 + 12); /* heads of rounds, and titles */
+  assert_int_equal(occurrences(text, "#edf2f7"), 1);       /* a band for ranks 0 and 1 */
+  assert_int_equal(occurrences(text, "<g"), occurrences(text, "</g>"));
+  assert_int_equal(occurrences(text, "<text"), occurrences(text, "</text>"));
+  free(text);
+}
+
+static void what_is_too_much_is_left_out_and_said(void **state)
+{
+  (void)state;
+  struct tt_sim_play play;
+  const struct tt_sim_caption caption = {.title = "large"};
+  play_named(&play, "one_shot", 160);
+  char *text = drawn(&play, &caption);
+  assert_non_null(strstr(text, "Of 25440 messages those of one rank in 2 are shown."));
+  assert_int_equal(occurrences(text, "<path stroke=\"#4a5763\""), 80 * 159);
+  free(text);
+  play_named(&play, "ring", 40);
+  text = drawn(&play, &caption);
+  assert_non_null(strstr(text, "The first 64 of 78 rounds are shown."));
+  free(text);
+  play_named(&play, "ring", 1);
+  text = drawn(&play, &caption);
+  assert_non_null(strstr(text, "There are no messages."));
+  free(text);
+}
+
+static void failures_are_errors(void **state)
+{
+  (void)state;
+  struct tt_sim_play play;
+  const struct tt_sim_caption caption = {.title = "ring"};
+  play_named(&play, "ring", 4);
+  FILE *full = fopen("/dev/full", "w");
+  assert_non_null(full);
+  setvbuf(full, NULL, _IONBF, 0);
+  assert_int_equal(tt_sim_draw(&play, &caption, full), tuttiSystemError);
+  fclose(full);
+  tuttiResult_t code = tuttiSystemError;
+  for (long n = 1; code != tuttiSuccess; n++) {
+    struct tt_picture picture;
+    tt_alloc_fail_at(n);
+    code = tt_picture_make(&picture, &play);
+    tt_alloc_fail_at(0);
+    assert_true(code == tuttiSuccess || code == tuttiSystemError);
+    tt_picture_destroy(&picture);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_row_takes_the_rounds_that_it_claims_or_more),
+      cmocka_unit_test(every_message_is_an_arrow_and_every_reduction_a_mark),
+      cmocka_unit_test(a_ring_of_three_is_drawn),
+      cmocka_unit_test(what_is_too_much_is_left_out_and_said),
+      cmocka_unit_test(failures_are_errors),
+  };
+  alarm(60);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
