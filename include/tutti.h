@@ -397,7 +397,8 @@ TUTTI_API tuttiResult_t tuttiGather(const void *sendbuff, void *recvbuff, size_t
                                     int root, tuttiComm_t comm, tuttiStream_t stream);
 
 /* recvbuff[i] = root's sendbuff[own * count + i], for i in 0 .. count-1; root's sendbuff has n * count
- * elements. Other ranks' sendbuff is not read and may be NULL. In place on root: recvbuff == sendbuff + root * count. */
+ * elements. Other ranks' sendbuff is not read and may be NULL. In place on root:
+ * recvbuff == sendbuff + root * count. */
 TUTTI_API tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                      int root, tuttiComm_t comm, tuttiStream_t stream);
 

@@ -39,8 +39,9 @@ static tuttiResult_t overlap_check(const struct tuttiComm *comm, const struct as
   int whole = ins == outs; /* both are whole, or both are one share */
   if (whole ? in == out : own_share(comm, asked, in, ins, len) == own_share(comm, asked, out, outs, len))
     return tuttiSuccess;
-  const char *where = whole ? "the same pointer"
-                      : ins > 1 ? "recvbuff = sendbuff + rank * count" : "sendbuff = recvbuff + rank * count";
+  const char *where = whole     ? "the same pointer"
+                      : ins > 1 ? "recvbuff = sendbuff + rank * count"
+                                : "sendbuff = recvbuff + rank * count";
   return tt_fail(tuttiInvalidArgument,
                  "recvbuff %p (%zu bytes) overlaps sendbuff %p (%zu bytes): pass %s for in place, or separate buffers",
                  asked->recv, outs * len, asked->send, ins * len, where);
@@ -274,8 +275,10 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t *op, void *scalar, tuttiDat
   if (residence == tuttiScalarHostImmediate) memcpy(&redop.scalar, scalar, tt_type_size((int)type));
   else if (residence == tuttiScalarDevice) redop.at = scalar;
   else
-    return tt_fail(tuttiInvalidArgument, "residence is %d: it must be tuttiScalarDevice (0) or "
-                   "tuttiScalarHostImmediate (1)", (int)residence);
+    return tt_fail(tuttiInvalidArgument,
+                   "residence is %d: it must be tuttiScalarDevice (0) or "
+                   "tuttiScalarHostImmediate (1)",
+                   (int)residence);
   return tt_redop_create(comm, &redop, op);
 }
 

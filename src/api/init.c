@@ -163,8 +163,8 @@ static tuttiResult_t exclude_check(const struct tuttiComm *comm, const int *excl
   if (nexclude && !exclude) return tt_null("exclude");
   for (int i = 0; i < nexclude; i++) {
     if (exclude[i] < 0 || exclude[i] >= comm->nranks || exclude[i] == comm->rank)
-      return tt_fail(tuttiInvalidArgument, "exclude[%d] is %d: it must be from 0 to nranks - 1 = %d, and not this rank", i,
-                     exclude[i], comm->nranks - 1);
+      return tt_fail(tuttiInvalidArgument, "exclude[%d] is %d: it must be from 0 to nranks - 1 = %d, and not this rank",
+                     i, exclude[i], comm->nranks - 1);
     for (int j = 0; j < i; j++)
       if (exclude[j] == exclude[i])
         return tt_fail(tuttiInvalidArgument, "exclude[%d] and exclude[%d] are both %d: name each rank once", j, i,
@@ -188,8 +188,8 @@ static tuttiResult_t parent_check(struct tuttiComm *comm, int flags)
   return tuttiSuccess;
 }
 
-tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm,
-                              tuttiConfig_t *config, int flags)
+tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm, tuttiConfig_t *config,
+                              int flags)
 {
   static const int nobody;
   tuttiResult_t result = tt_comm_check(comm);

@@ -149,7 +149,8 @@ tuttiResult_t tt_id_open_root(const struct tt_id *id, const struct tt_settings *
   tuttiResult_t result = tt_interface_choose(settings, &where, name);
   if (result == tuttiSuccess) result = tt_root_open(id, &where, settings, &at);
   if (result == tuttiSuccess && (at.len != id->root.len || memcmp(&at.any, &id->root.any, at.len) != 0))
-    return tt_fail(tuttiInternalError, "the door of a new communicator is not the one that its ranks know: do not change "
+    return tt_fail(tuttiInternalError,
+                   "the door of a new communicator is not the one that its ranks know: do not change "
                    "TUTTI_SOCKET_IFNAME between communicators");
   return result;
 }

@@ -36,8 +36,10 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct tuttiComm 
   struct tt_creation *creation = comm->creation;
   id_derive(parent, context, members[0], &creation->id);
   if (!creation->id.root.len)
-    return tt_fail(tuttiInvalidUsage, "rank %d has no usable interface, so its new communicator cannot meet there: set "
-                   "TUTTI_SOCKET_IFNAME", (int)members[0]);
+    return tt_fail(tuttiInvalidUsage,
+                   "rank %d has no usable interface, so its new communicator cannot meet there: set "
+                   "TUTTI_SOCKET_IFNAME",
+                   (int)members[0]);
   tuttiResult_t result = tuttiSuccess;
   if (comm->rank == 0) result = tt_id_open_root(&creation->id, &comm->settings);
   return result == tuttiSuccess ? tt_creation_start(comm) : result;

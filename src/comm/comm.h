@@ -160,8 +160,8 @@ tuttiResult_t tt_group_end(void);
 /* A call inside the group was refused: the group will not run, and its end says why. Returns code. */
 tuttiResult_t tt_group_refuse(tuttiResult_t code);
 tuttiResult_t tt_group_add_op(struct tt_op *op);
-/* A send or receive; its number is set later. All of one communicator are carried out together after the group's collectives. Caller is inside
- * the communicator and inside a group. */
+/* A send or receive; its number is set later. All of one communicator are carried out together after the group's
+ * collectives. Caller is inside the communicator and inside a group. */
 tuttiResult_t tt_group_add_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
                                     const struct tt_transfer *transfer);
 /* The communicator is being created; *slot gets it when the group ends. later: that does not wait for it. */

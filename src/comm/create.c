@@ -149,7 +149,8 @@ static int tables_make(struct tuttiComm *comm)
 tuttiResult_t tt_creation_start(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
-  if (!tables_make(comm)) return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
+  if (!tables_make(comm))
+    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
   doors_open(comm);
   struct tt_address local = {.len = 0};
   tuttiResult_t result = tt_door_open(&comm->local_door, &local);
@@ -487,8 +488,10 @@ static tuttiResult_t after_agreeing(struct tuttiComm *comm)
   comm->table = creation->agreed[0].table;
   for (int r = 1; r < comm->nranks; r++)
     if (creation->agreed[r].arrangement != creation->agreed[0].arrangement)
-      return tt_fail(tuttiInvalidUsage, "rank %d and rank 0 see different topologies: give all ranks the same "
-                     "TUTTI_TOPOLOGY file", r);
+      return tt_fail(tuttiInvalidUsage,
+                     "rank %d and rank 0 see different topologies: give all ranks the same "
+                     "TUTTI_TOPOLOGY file",
+                     r);
   if (!tt_table_valid(&comm->table))
     return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
   report(comm);

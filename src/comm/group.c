@@ -16,8 +16,8 @@ struct created {
 /* One per thread. */
 struct group {
   int depth;
-  tuttiResult_t refused; /* first refusal inside, or failed creation; refused_sentence belongs to it */
-  struct tt_op *first, *last;       /* collectives */
+  tuttiResult_t refused;                /* first refusal inside, or failed creation; refused_sentence belongs to it */
+  struct tt_op *first, *last;           /* collectives */
   struct tt_op *before, *pairs, *after; /* messages, one op for each communicator; the turns of further streams before
                                            and after them */
   struct created *created;

@@ -15,8 +15,10 @@ const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t o
 {
   int index = (int)op - number_of(comm, 0);
   if (index < 0 || index >= comm->nredops || !comm->redops[index].used) {
-    tt_fail(tuttiInvalidArgument, "op is %d: it must be a tuttiRedOp_t from 0 to %d, or one made by "
-            "tuttiRedOpCreatePreMulSum on this communicator and not destroyed yet", (int)op, tuttiNumOps - 1);
+    tt_fail(tuttiInvalidArgument,
+            "op is %d: it must be a tuttiRedOp_t from 0 to %d, or one made by "
+            "tuttiRedOpCreatePreMulSum on this communicator and not destroyed yet",
+            (int)op, tuttiNumOps - 1);
     return NULL;
   }
   return &comm->redops[index];

@@ -7,8 +7,8 @@
  * the links of that lane. A segment is a range of elements of every share. Lanes are independent of each other, so the
  * verifier's proof of one segment holds for all.
  *
- * Contributions to an average or a pre-multiplied sum are scaled whenever IN is read: by the reduction that reads it, or
- * on the way into a message. Averages of integers are divided once, segment by segment, at the end.
+ * Contributions to an average or a pre-multiplied sum are scaled whenever IN is read: by the reduction that reads it,
+ * or on the way into a message. Averages of integers are divided once, segment by segment, at the end.
  *
  * tt_run_poll never blocks. Everything of one `tt_exec` is called by one thread at a time. */
 #ifndef TT_EXEC_H

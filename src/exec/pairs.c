@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages between pairs of ranks: sends and receives that do not wait for each other, but for those of one peer and
- * direction, which go in order. A long message is cut into one stripe for each lane; both ends compute the same cuts. */
+ * direction, which go in order. A long message is cut into one stripe for each lane, by both ends alike. */
 #include <string.h>
 
 #include "exec/internal.h"
@@ -26,7 +26,7 @@ struct pairs {
   int32_t *used;                 /* numbers of the queues that are not empty */
   int nused;
   size_t nqueues;
-  char empty[2];                 /* what a message of 0 bytes carries */
+  char empty[2]; /* what a message of 0 bytes carries */
 };
 
 void tt_pairs_destroy(struct pairs *pairs)
@@ -92,8 +92,12 @@ static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
     size_t start = each * (size_t)lane, len = transfer->bytes - start;
     struct stripe *stripe = &pairs->stripes[pairs->n++];
     if (lane < lanes - 1) len = each;
-    *stripe = (struct stripe){.data = (char *)transfer->data + start, .len = len, .call = call, .lane = lane,
-                              .sends = transfer->sends, .peer = transfer->peer};
+    *stripe = (struct stripe){.data = (char *)transfer->data + start,
+                              .len = len,
+                              .call = call,
+                              .lane = lane,
+                              .sends = transfer->sends,
+                              .peer = transfer->peer};
     if (!transfer->bytes) {
       stripe->data = &pairs->empty[transfer->sends];
       stripe->len = 1;

@@ -102,8 +102,8 @@ static int arrays_make(struct tt_plan *plan)
   plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
   plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
   for (size_t k = 0; plan->source_link && k < noperands; k++) plan->source_link[k] = -1;
-  return plan->wait && plan->actions && plan->action_link && plan->in_source && plan->source_link &&
-         plan->peer_link && plan->links;
+  return plan->wait && plan->actions && plan->action_link && plan->in_source && plan->source_link && plan->peer_link &&
+         plan->links;
 }
 
 tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)

@@ -122,8 +122,10 @@ static tuttiResult_t aside_start(struct tt_run *run)
   run->aside_device = device;
   run->aside_room = len;
   if (!run->aside)
-    return tt_fail(tuttiSystemError, "out of memory: %zu bytes of %s memory for an all-to-all in place: pass another "
-                   "recvbuff", len, device->name);
+    return tt_fail(tuttiSystemError,
+                   "out of memory: %zu bytes of %s memory for an all-to-all in place: pass another "
+                   "recvbuff",
+                   len, device->name);
   run->in = run->aside;
   run->state = RUN_COPYING;
   return device->copy(device, run->aside, run->binding->in, len, &run->aside_ticket);

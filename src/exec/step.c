@@ -137,7 +137,8 @@ static tuttiResult_t stage(struct tt_run *run, struct strand *strand, int32_t in
   return run->device->reduce(run->device, &what, &cursor->ticket);
 }
 
-/* Fills the bounce buffer, piece by piece: links may want more than a small piece before they take any. As ticket_done. */
+/* Fills the bounce buffer, piece by piece: links may want more than a small piece before they take any. Returns as
+ * ticket_done. */
 static int stage_all(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
@@ -151,8 +152,8 @@ static int stage_all(struct tt_run *run, struct strand *strand, int32_t index, t
   }
 }
 
-/* A send of what must not be sent as it lies: through the bounce buffer. done: staged and sent before; pending: what the
- * buffer has, staged or on the way. */
+/* A send of what must not be sent as it lies: through the bounce buffer. done: staged and sent before; pending: what
+ * the buffer has, staged or on the way. */
 static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];

@@ -74,8 +74,10 @@ static tuttiResult_t wish_find(const struct wish *wish, const struct tt_settings
   const struct tt_algo *algo = tt_algo_find(wish->collective, wish->name), *middle = NULL;
   if (!algo) {
     names_list(wish->collective, list, sizeof list);
-    return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO is \"%s\", but %s has no algorithm \"%s\": set it to one of %s, or "
-                   "leave it empty", settings->algo, collective, wish->name, list);
+    return tt_fail(tuttiInvalidArgument,
+                   "TUTTI_ALGO is \"%s\", but %s has no algorithm \"%s\": set it to one of %s, or "
+                   "leave it empty",
+                   settings->algo, collective, wish->name, list);
   }
   if (wish->middle[0]) {
     middle = tt_algo_find(TT_ALL_REDUCE, wish->middle);
@@ -89,8 +91,8 @@ static tuttiResult_t wish_find(const struct wish *wish, const struct tt_settings
   choice->middle = middle ? (int8_t)(middle - tt_algos) : -1;
   const char *why = why_illegal(choice, settings, tuning);
   if (!why) return tuttiSuccess;
-  return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO=%s: %s is not legal for %s of %d ranks: %s", settings->algo, wish->name,
-                 collective, (int)tuning->nranks, why);
+  return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO=%s: %s is not legal for %s of %d ranks: %s", settings->algo,
+                 wish->name, collective, (int)tuning->nranks, why);
 }
 
 /* The forced algorithm, if the list has one for this collective; *found says so. The whole list is checked. */
@@ -103,8 +105,10 @@ static tuttiResult_t forced_find(struct tt_choice *choice, int collective, const
     struct wish wish;
     struct tt_choice wished = *choice;
     if (!wish_read(&at, &wish))
-      return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO is \"%s\": wanted [COLLECTIVE:]NAME[+MIDDLE], more behind ';', "
-                     "with collectives such as all_reduce, broadcast, all_gather", settings->algo);
+      return tt_fail(tuttiInvalidArgument,
+                     "TUTTI_ALGO is \"%s\": wanted [COLLECTIVE:]NAME[+MIDDLE], more behind ';', "
+                     "with collectives such as all_reduce, broadcast, all_gather",
+                     settings->algo);
     tuttiResult_t result = wish_find(&wish, settings, tuning, &wished);
     if (result != tuttiSuccess) return result;
     if (wish.collective != collective) continue;

@@ -80,8 +80,7 @@ static int cheapest(const struct tt_choice *choices, int n, const struct tt_tuni
   return best;
 }
 
-static void rows_make(struct tt_table_row *rows, const struct tt_choice *choices, int n,
-                      const struct tt_tuning *tuning)
+static void rows_make(struct tt_table_row *rows, const struct tt_choice *choices, int n, const struct tt_tuning *tuning)
 {
   int nrows = 0, last = -1;
   /* Half powers of two from 8 bytes to 1 GiB; a row for each change. */
@@ -96,8 +95,7 @@ static void rows_make(struct tt_table_row *rows, const struct tt_choice *choices
   rows[nrows - 1].up_to_bytes = UINT64_MAX;
 }
 
-tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
-                            const struct tt_tuning *tuning)
+tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
   memset(table, 0, sizeof *table);
   for (int collective = 0; collective < TT_COLLECTIVES; collective++) {

@@ -5,10 +5,10 @@
 
 #include "watch/private.h"
 
-#define SHOW_NS 20000000u     /* waiting for longer, our call is shown to neighbours on other hosts */
-#define PASSED_NS 1000000000u /* a rank this long past our call, beyond its ring, cannot have matched it */
+#define SHOW_NS 20000000u        /* waiting for longer, our call is shown to neighbours on other hosts */
+#define PASSED_NS 1000000000u    /* a rank this long past our call, beyond its ring, cannot have matched it */
 #define PAIR_GRACE_NS 500000000u /* what a rank sent before it left may take so long to come */
-#define NAMES_MAX 4           /* late ranks named in a sentence */
+#define NAMES_MAX 4              /* late ranks named in a sentence */
 
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call)
 {
@@ -22,9 +22,8 @@ void tt_watch_finish(struct tt_watch *watch, uint64_t op)
 
 int tt_calls_differ(const struct tt_call *a, const struct tt_call *b)
 {
-  return a->count != b->count || a->collective != b->collective || a->type != b->type ||
-         a->redop != b->redop || a->algo != b->algo || a->root != b->root ||
-         a->reserved != b->reserved;
+  return a->count != b->count || a->collective != b->collective || a->type != b->type || a->redop != b->redop ||
+         a->algo != b->algo || a->root != b->root || a->reserved != b->reserved;
 }
 
 /* ---- compare ---- */
@@ -93,8 +92,7 @@ static int late_names(const struct tt_watch *watch, uint64_t op, int *first, cha
                      tt_watch_rank_text(watch, rank, name, sizeof name));
     used += n > 0 ? (size_t)n : 0;
   }
-  if (late > NAMES_MAX && used < size)
-    snprintf(text + used, size - used, " and %d more", late - NAMES_MAX);
+  if (late > NAMES_MAX && used < size) snprintf(text + used, size - used, " and %d more", late - NAMES_MAX);
   return late;
 }
 
@@ -107,7 +105,9 @@ static void show_all(const struct tt_watch *watch)
     const struct tt_seat *seat = watch->peers[rank].seat;
     int known = tt_seat_latest(seat, &call);
     tt_log(TT_LOG_INFO, "%s %s %s", tt_watch_rank_text(watch, rank, name, sizeof name),
-           !known ? "has called" : call.op > tt_seat_finished(seat) ? "is inside" : "has finished",
+           !known                             ? "has called"
+           : call.op > tt_seat_finished(seat) ? "is inside"
+                                              : "has finished",
            known ? tt_call_text(&call, what, sizeof what) : "nothing yet");
   }
 }
@@ -126,8 +126,8 @@ static void warn_late(struct tt_watch *watch, const struct tt_call *call, uint64
   int first;
   watch->wait.warned = 1;
   if (!late_names(watch, call->op, &first, names) || !first_to_warn(watch, call->op)) return;
-  tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s to enter it",
-         tt_call_text(call, what, sizeof what), (unsigned long long)(waited_ns / 1000000u), names);
+  tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s to enter it", tt_call_text(call, what, sizeof what),
+         (unsigned long long)(waited_ns / 1000000u), names);
   if (tt_log_wants(TT_LOG_INFO)) show_all(watch);
 }
 
@@ -137,13 +137,14 @@ static void time_out(struct tt_watch *watch, const struct tt_call *call, uint64_
   int first, late = late_names(watch, call->op, &first, names);
   unsigned long long limit_ms = watch->timeout_ns / 1000000u;
   tt_call_text(call, what, sizeof what);
-  if (late)
-    snprintf(text, sizeof text, "%s did not enter %s within the timeout of %llu ms", names, what, limit_ms);
+  if (late) snprintf(text, sizeof text, "%s did not enter %s within the timeout of %llu ms", names, what, limit_ms);
   else if (waited_ns < watch->timeout_ns + TT_GRACE_NS)
     return; /* the late rank is one that others can see: let them name it */
   else
-    snprintf(text, sizeof text, "%s made no progress for the timeout of %llu ms, though every rank that can be seen "
-             "from %s has entered it", what, limit_ms, tt_watch_rank_text(watch, watch->rank, names, sizeof names));
+    snprintf(text, sizeof text,
+             "%s made no progress for the timeout of %llu ms, though every rank that can be seen "
+             "from %s has entered it",
+             what, limit_ms, tt_watch_rank_text(watch, watch->rank, names, sizeof names));
   tt_watch_fail(watch, tuttiRemoteError, first, call->op, text);
 }
 
@@ -203,7 +204,8 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
   tt_watch_rank_text(watch, call->root, name, sizeof name);
   if (waited_ns >= watch->late_warn_ns && !watch->wait.warned) {
     watch->wait.warned = 1;
-    tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s", what, (unsigned long long)(waited_ns / 1000000u), name);
+    tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s", what, (unsigned long long)(waited_ns / 1000000u),
+           name);
   }
   if (!watch->timeout_ns || waited_ns < watch->timeout_ns) return;
   snprintf(text, sizeof text, "%s did not do its part of %s within the timeout of %llu ms", name, what,
@@ -270,8 +272,8 @@ static tuttiResult_t pair_mismatch(struct tt_watch *watch, const struct tt_call 
   return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
 }
 
-tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer,
-                                uint64_t word, const struct tt_call *theirs)
+tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer, uint64_t word,
+                                const struct tt_call *theirs)
 {
   char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], seen[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
   struct tt_call pair[2];
@@ -285,8 +287,7 @@ tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mi
       tt_calls_differ(&pair[0], theirs))
     return record_differ(watch, &pair[0], peer, theirs);
   if (known_to_differ(watch, peer, op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
-  if (theirs && theirs->op)
-    tt_call_text(theirs, seen, sizeof seen);
+  if (theirs && theirs->op) tt_call_text(theirs, seen, sizeof seen);
   else
     snprintf(seen, sizeof seen, "%s #%llu", op == mine->op ? "another call as operation" : "operation",
              (unsigned long long)op);

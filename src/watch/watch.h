@@ -102,8 +102,8 @@ void tt_watch_finish(struct tt_watch *watch, uint64_t op);
  * compares the published calls of all ranks it can see with its own and records a mismatch (tuttiInvalidUsage,
  * naming both ranks and both calls); warns once a host, by name, about ranks that have not entered after
  * late_warn_ms; records tuttiRemoteError after timeout_ms, and for a rank that left. Cheap otherwise. One thread at
- * a time. A call of collective TT_PAIRS is a message to or from rank `root`: then only that rank is looked at, and it is
- * a mismatch if that waits in a collective that needs us and that we have not entered. */
+ * a time. A call of collective TT_PAIRS is a message to or from rank `root`: then only that rank is looked at, and it
+ * is a mismatch if that waits in a collective that needs us and that we have not entered. */
 void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns);
 
 /* A message from `peer` carried another word than expected: records the mismatch with both calls as
