@@ -230,6 +230,66 @@ static void segments_on_one_lane_follow_one_another(void **state)
   assert_true(run(&play).time_us >= ring(6, 6000, &(struct prices){0, 8e-4, 0}));
 }
 
+/* Also when several lanes would like to. */
+static void ports_and_processors_do_one_thing_at_a_time(void **state)
+{
+  (void)state;
+  struct tt_link_prices combining = uniform(&(struct prices){0, 0, 3}), sending = uniform(&(struct prices){0, 2, 0});
+  struct tt_sim_play play = play_of("all_reduce", "ring", 6, 6 * 1000, &combining);
+  play.block_bytes = 100;
+  play.lanes = 5;
+  assert_equal_to_rounding("combining", 6, 5.0 / 6 * 6000 * 3, run(&play).time_us);
+  play = play_of("scatter", "direct", 6, 1000, &sending);
+  play.block_bytes = 100;
+  play.lanes = 5;
+  assert_equal_to_rounding("sending", 6, 5 * 1000 * 2, run(&play).time_us);
+  play = play_of("gather", "direct", 6, 1000, &sending);
+  play.block_bytes = 100;
+  play.lanes = 5;
+  assert_equal_to_rounding("taking", 6, 5 * 1000 * 2, run(&play).time_us);
+}
+
+struct sequence {
+  int32_t from[64];
+  size_t bytes[64];
+  int n;
+};
+
+static void sequence_note(void *context, const struct tt_sim_message *message)
+{
+  struct sequence *sequence = context;
+  assert_true(sequence->n < 64);
+  sequence->from[sequence->n] = message->from;
+  sequence->bytes[sequence->n++] = message->bytes;
+}
+
+static void an_older_segment_goes_first(void **state)
+{
+  (void)state;
+  struct sequence sequence = {.n = 0};
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  struct tt_sim_play play = play_of("broadcast", "star", 5, 18, &prices);
+  play.block_bytes = 10;
+  play.lanes = 2;
+  play.watcher = (struct tt_sim_watcher){.message = sequence_note, .context = &sequence};
+  run(&play);
+  assert_int_equal(sequence.n, 8);
+  for (int k = 0; k < 8; k++) assert_int_equal(sequence.bytes[k], k < 4 ? 10 : 8);
+}
+
+/* In a ring all ranks send at once; who took a message first goes on first. */
+static void at_one_time_what_was_caused_first_happens_first(void **state)
+{
+  (void)state;
+  struct sequence sequence = {.n = 0};
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  struct tt_sim_play play = play_of("all_reduce", "ring", 4, 400, &prices);
+  play.watcher = (struct tt_sim_watcher){.message = sequence_note, .context = &sequence};
+  run(&play);
+  assert_int_equal(sequence.n, 24);
+  for (int k = 0; k < 24; k++) assert_int_equal(sequence.from[k], (k % 4 + k / 4) % 4);
+}
+
 static void a_last_segment_may_be_short_and_blocks_empty(void **state)
 {
   (void)state;
@@ -403,6 +463,9 @@ int main(void)
       cmocka_unit_test(uniform_links_give_the_closed_forms),
       cmocka_unit_test(hierarchical_takes_its_three_steps),
       cmocka_unit_test(segments_on_one_lane_follow_one_another),
+      cmocka_unit_test(ports_and_processors_do_one_thing_at_a_time),
+      cmocka_unit_test(an_older_segment_goes_first),
+      cmocka_unit_test(at_one_time_what_was_caused_first_happens_first),
       cmocka_unit_test(a_last_segment_may_be_short_and_blocks_empty),
       cmocka_unit_test(a_stretch_of_the_schedule_plays_as_the_whole),
       cmocka_unit_test(a_message_pays_for_the_link_between_its_ranks),
