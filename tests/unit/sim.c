@@ -323,7 +323,8 @@ static void a_stretch_of_the_schedule_plays_as_the_whole(void **state)
               {"all_reduce", "hierarchical"}, {"broadcast", "scatter_allgather"}};
   struct tt_link_prices prices = uniform(&price_list[1]);
   for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-    struct tt_sim_play play = play_of(rows[r].collective, rows[r].name, 37, 37 * 9, &prices);
+    struct tt_sim_play play = play_of(rows[r].collective, rows[r].name, 37, 1, &prices);
+    play.count = (size_t)play.shape.nblocks * 7; /* three segments */
     play.block_bytes = 3;
     play.lanes = 2;
     play.is_whole = 1;
@@ -407,7 +408,7 @@ static void a_watcher_is_told_everything(void **state)
   struct told told = {0};
   struct tt_link_prices prices = uniform(&price_list[0]);
   struct tt_sim_play play = play_of("all_reduce", "ring", 40, 40 * 800, &prices);
-  play.block_bytes = 40;
+  play.block_bytes = 60;
   play.watcher = (struct tt_sim_watcher){message_told, step_told, progress_told, &told};
   struct tt_sim_result result = run(&play);
   assert_int_equal(told.messages, result.messages);
