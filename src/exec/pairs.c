@@ -21,7 +21,7 @@ struct stripe {
 
 struct pairs {
   struct stripe *stripes;
-  int room, n, opening;
+  int room, n;
   struct stripe **first, **last; /* queues by (lane, peer, direction); `first` is what is under way */
   int32_t *used;                 /* numbers of the queues that are not empty */
   int nused;
@@ -134,27 +134,19 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
   memset(pairs->first, 0, pairs->nqueues * sizeof *pairs->first);
   pairs->n = pairs->nused = 0;
   for (int i = 0; i < binding->ntransfers; i++) transfer_cut(run, &binding->transfers[i]);
-  pairs->opening = 1;
   run->pairs_call = &binding->call;
   run->broken = NULL;
   run->state = RUN_PAIRS;
   return tuttiSuccess;
 }
 
-/* Every stripe has its link; a rank's link to itself is open at once. */
-static tuttiResult_t pairs_open(struct tt_run *run)
+/* Each message opens its own link: that of another peer may wait until that one comes. */
+static tuttiResult_t stripe_open(struct tt_run *run, struct stripe *stripe)
 {
-  struct pairs *pairs = run->pairs;
-  tuttiResult_t worst = tuttiSuccess;
-  for (int i = 0; i < pairs->n; i++) {
-    struct stripe *stripe = &pairs->stripes[i];
-    if (stripe->link) continue;
-    tuttiResult_t result = tt_exec_link(run->exec, stripe->peer, stripe->lane, &stripe->link);
-    if (result == tuttiInProgress) worst = result;
-    else if (result != tuttiSuccess)
-      return tt_watch_fail(run->exec->watch, result, stripe->peer, run->pairs_call->op, tt_last_sentence());
-  }
-  return worst;
+  if (stripe->link) return tuttiSuccess;
+  tuttiResult_t result = tt_exec_link(run->exec, stripe->peer, stripe->lane, &stripe->link);
+  if (result == tuttiSuccess || result == tuttiInProgress) return result;
+  return tt_watch_fail(run->exec->watch, result, stripe->peer, stripe->call.op, tt_last_sentence());
 }
 
 /* Bytes moved, or as a link function. Memory that the CPU cannot touch is refused by the caller. */
@@ -190,6 +182,11 @@ static int queue_move(struct tt_run *run, int32_t q, int *moved, tuttiResult_t *
   struct pairs *pairs = run->pairs;
   while (pairs->first[q]) {
     struct stripe *stripe = pairs->first[q];
+    tuttiResult_t opened = stripe_open(run, stripe);
+    if (opened != tuttiSuccess) {
+      *result = opened == tuttiInProgress ? tuttiSuccess : opened;
+      return 0;
+    }
     ssize_t n = stripe_move(stripe);
     if (n < 0) {
       *result = stripe_failed(run, stripe, n);
@@ -207,12 +204,6 @@ static int queue_move(struct tt_run *run, int32_t q, int *moved, tuttiResult_t *
 tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
 {
   struct pairs *pairs = run->pairs;
-  if (pairs->opening) {
-    tuttiResult_t result = pairs_open(run);
-    if (result != tuttiSuccess) return result;
-    pairs->opening = 0;
-    *moved = 1;
-  }
   for (int i = 0; i < pairs->nused;) {
     tuttiResult_t result = tuttiSuccess;
     if (queue_move(run, pairs->used[i], moved, &result)) {

@@ -5,8 +5,9 @@
  *
  *   header | acknowledgements | rings | pool
  *
- *   acknowledgement   64 bytes for each (source, lane): how many lines this rank has consumed from
- *                     that source's ring for it. Its reader looks when it needs lines or slots back.
+ *   acknowledgement   64 bytes for each (source, lane): whether this rank has opened the lane, and how many lines it
+ *                     has consumed from that source's ring for it. Its reader looks when it opens, and when it needs
+ *                     lines or slots back.
  *   ring              16 lines of 64 bytes for each (destination, lane).
  *   pool              `shm_slots` slots of `shm_slot_bytes`, for all destinations.
  *
@@ -28,7 +29,9 @@
  * Getting there. The card holds a random nonce, the pool's size and the local door. The outbox is made in connect, when
  * it is known who shares the host. A peer dials the door (TT_HELLO_OUTBOX) when it opens its first link and gets the
  * memfd; earlier guests are kept waiting. If the peer's nonce belongs to an outbox of this same process, its
- * mapping is shared instead: no dial, and thread sanitizers see both sides.
+ * mapping is shared instead: no dial, and thread sanitizers see both sides. A link is open when both ranks have
+ * opened it: from then on each has the other's outbox, so what one sent stays there for the other whatever becomes of
+ * the one, which may be done and leave.
  *
  * Whatever is read from a peer's outbox is checked before use. A line that no correct peer writes breaks the
  * link; a word or length other than expected is a mismatch. The transport does not notice a peer's death:
@@ -302,6 +305,7 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   l->siblings = &t->links;
   t->links = l;
   peer->links[lane] = l;
+  atomic_store_explicit(&l->ack->opened, 1, memory_order_release);
   return tuttiSuccess;
 }
 
@@ -318,8 +322,11 @@ static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lan
     if (result == tuttiSuccess && !peer->box) result = box_fetch(t, peer, rank, &card, tt_shm_outbox_bytes(&shape));
     if (result == tuttiSuccess) result = link_make(t, peer, rank, lane, &shape);
   }
-  if (result == tuttiSuccess) *link = &peer->links[lane]->link;
-  return result;
+  if (result != tuttiSuccess) return result;
+  struct tt_shm_link *l = peer->links[lane];
+  if (!atomic_load_explicit(&l->acknowledged->opened, memory_order_acquire)) return tuttiInProgress;
+  *link = &l->link;
+  return tuttiSuccess;
 }
 
 /* The outbox's memfd: peers' are closed once mapped, links have none. */

@@ -23,9 +23,10 @@ struct tt_shm_line {
   uint8_t bytes[TT_SHM_INLINE];
 };
 
-/* Lines that the outbox's owner has consumed from one source's ring for it. */
+/* What the outbox's owner says to one source. */
 struct tt_shm_ack {
-  _Alignas(64) _Atomic uint64_t consumed;
+  _Alignas(64) _Atomic uint64_t consumed; /* lines of the source's ring for it */
+  _Atomic uint32_t opened;                /* 1: it has opened this lane, so it has mapped the source's outbox */
 };
 
 #define TT_SHM_MAGIC 0x31786f62747475u /* "uttbox1" */
