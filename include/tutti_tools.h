@@ -93,7 +93,8 @@ typedef struct {
  *
  * Each rank sends one message at a time and takes one at a time; a message of M MiB arrives alpha + M beta after it
  * started if nothing keeps it waiting, and occupies the two ports for M beta. Combining takes gamma a MiB and source,
- * one at a time. Steps start when the executor would start them.
+ * one at a time. Steps start when the executor would start them. Memory does not grow with the number of steps, unless
+ * there are passes, which need whole schedules.
  *
  * Errors: as tuttiSchedulePrint; also tuttiInvalidArgument: prices below 0, or too many lanes. */
 TUTTI_API tuttiResult_t tuttiSimulate(const tuttiScheduleRequest_t *request, const tuttiSimulation_t *how,
