@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "trial.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "fake_device.h"
+#include "reduce/reduce.h"
+#include "sched/sched.h"
+
+#define PERIOD 251 /* elements after which contributions repeat: a prime, so that no block looks like another */
+#define GUARD 64
+#define PAINT 0x5a
+
+static uint64_t mixed(uint64_t x)
+{
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+static int is_float(int type)
+{
+  return type >= tuttiFloat16;
+}
+
+static int is_signed(int type)
+{
+  return type == tuttiInt8 || type == tuttiInt32 || type == tuttiInt64;
+}
+
+static int reduces(const struct trial *trial)
+{
+  return tt_kinds[trial->collective].reduces;
+}
+
+/* ---- integers: any bits are exact, sums and products wrap ---- */
+
+static int64_t extended(int type, uint64_t bits)
+{
+  int unused = 64 - 8 * (int)tt_type_size(type);
+  return is_signed(type) ? (int64_t)(bits << unused) >> unused : (int64_t)(bits << unused >> unused);
+}
+
+static uint64_t integer_scalar(int rank)
+{
+  return (uint64_t)(2 * rank - 5);
+}
+
+static uint64_t integer_of(const struct trial *trial, int rank, size_t i)
+{
+  uint64_t bits = mixed((uint64_t)rank * PERIOD + i + 1);
+  if (reduces(trial) && trial->op == TT_PREMUL_SUM) bits *= integer_scalar(rank);
+  return bits;
+}
+
+static int is_greater(int type, uint64_t a, uint64_t b)
+{
+  int64_t x = extended(type, a), y = extended(type, b);
+  return is_signed(type) ? x > y : (uint64_t)x > (uint64_t)y;
+}
+
+static uint64_t integer_reduced(const struct trial *trial, size_t i)
+{
+  uint64_t result = integer_of(trial, 0, i);
+  for (int r = 1; r < trial->nranks; r++) {
+    uint64_t x = integer_of(trial, r, i);
+    if (trial->op == tuttiProd) result *= x;
+    else if (trial->op == tuttiMax) result = is_greater(trial->type, x, result) ? x : result;
+    else if (trial->op == tuttiMin) result = is_greater(trial->type, result, x) ? x : result;
+    else result += x;
+  }
+  if (trial->op != tuttiAvg) return result;
+  int64_t sum = extended(trial->type, result);
+  return is_signed(trial->type) ? (uint64_t)(sum / trial->nranks) : (uint64_t)sum / (uint64_t)trial->nranks;
+}
+
+/* ---- floats: numbers so small that no sum rounds ---- */
+
+static double float_scalar(int rank)
+{
+  static const double scalars[] = {1, 2, -1, 0.5, -2};
+  return scalars[rank % 5];
+}
+
+/* What the rank gives; scaled: what the operation makes of it before it is summed. */
+static double float_of(const struct trial *trial, int rank, size_t i, int scaled)
+{
+  double pick = (double)((i * 7 + (size_t)rank * 3 + (i * i) % 5) % 11);
+  int is_byte = tt_type_size(trial->type) == 1;
+  switch (trial->op) {
+  case tuttiSum: return is_byte ? (i + (size_t)rank) % 3 == 0 : pick - 5;
+  case tuttiProd: return (i + (size_t)rank) % 3 == 0 ? 2 : 1;
+  case tuttiMax:
+  case tuttiMin: return is_byte ? (int)pick % 8 - 4 : pick - 5;
+  case tuttiAvg: return (double)((int)pick % 5) * (scaled ? 1 : trial->nranks);
+  default: return (double)((int)pick % 5) * (scaled ? float_scalar(rank) : 1);
+  }
+}
+
+static double float_reduced(const struct trial *trial, size_t i)
+{
+  double result = float_of(trial, 0, i, 1);
+  for (int r = 1; r < trial->nranks; r++) {
+    double x = float_of(trial, r, i, 1);
+    if (trial->op == tuttiProd) result *= x;
+    else if (trial->op == tuttiMax) result = x > result ? x : result;
+    else if (trial->op == tuttiMin) result = x < result ? x : result;
+    else result += x;
+  }
+  return result;
+}
+
+static uint64_t float_bits(int type, double value)
+{
+  float single = (float)value;
+  uint64_t bits = 0;
+  if (type == tuttiFloat32) memcpy(&bits, &single, 4);
+  else if (type == tuttiFloat64) memcpy(&bits, &value, 8);
+  else bits = tt_float_from_fp32(type, single);
+  return bits;
+}
+
+/* 12 ranks: sums of fp16 and bf16 stay below 256. One byte holds less. */
+int trial_is_exact(int collective, int type, int op, int nranks)
+{
+  if (!tt_kinds[collective].reduces || !is_float(type) || op == tuttiMax || op == tuttiMin) return 1;
+  if (op == tuttiProd) return nranks <= (type == tuttiFloat8e4m3 ? 8 : 12);
+  if (tt_type_size(type) == 1) return op == tuttiSum && nranks <= 8;
+  return nranks <= 12;
+}
+
+/* ---- periods ---- */
+
+#define REDUCED (-1) /* as rank: the result */
+
+static uint64_t bits_of(const struct trial *trial, int rank, size_t i)
+{
+  if (!reduces(trial)) return mixed((uint64_t)rank * PERIOD + i + 1);
+  if (is_float(trial->type))
+    return float_bits(trial->type, rank == REDUCED ? float_reduced(trial, i) : float_of(trial, rank, i, 0));
+  if (rank == REDUCED) return integer_reduced(trial, i);
+  return mixed((uint64_t)rank * PERIOD + i + 1);
+}
+
+/* Elements `first` .. of what the rank gives, repeated with the period. */
+static void spread(const struct trial *trial, char *to, int rank, size_t first, size_t n)
+{
+  size_t size = tt_type_size(trial->type), known = n < PERIOD ? n : PERIOD;
+  for (size_t i = 0; i < known; i++) {
+    uint64_t bits = bits_of(trial, rank, (first + i) % PERIOD);
+    memcpy(to + i * size, &bits, size);
+  }
+  for (size_t i = known; i < n; i += known) {
+    size_t more = n - i < known ? n - i : known;
+    memcpy(to + i * size, to, more * size);
+  }
+}
+
+tuttiResult_t trial_redop(struct trial *trial, tuttiComm_t comm)
+{
+  uint64_t bits = is_float(trial->type) ? float_bits(trial->type, float_scalar(trial->rank))
+                                        : integer_scalar(trial->rank);
+  return tuttiRedOpCreatePreMulSum(&trial->handle, &bits, (tuttiDataType_t)trial->type, tuttiScalarHostImmediate,
+                                   comm);
+}
+
+/* ---- buffers ---- */
+
+static size_t shares(const struct trial *trial, int cover)
+{
+  const struct tt_kind *kind = &tt_kinds[trial->collective];
+  return kind->is_shared && cover != TT_COVER_OWN ? (size_t)trial->nranks : 1;
+}
+
+static int is_there(const struct trial *trial, int cover)
+{
+  return cover != TT_COVER_ROOT || trial->rank == trial->root;
+}
+
+static void buffers_measure(struct trial *trial)
+{
+  const struct tt_kind *kind = &tt_kinds[trial->collective];
+  size_t share = trial->count * tt_type_size(trial->type), ins = shares(trial, kind->in),
+         outs = shares(trial, kind->out);
+  trial->len[0] = (trial->in_place && outs > ins ? outs : ins) * share + 2 * GUARD + TRIAL_SHIFT;
+  trial->len[1] = outs * share + 2 * GUARD + TRIAL_SHIFT;
+}
+
+/* Both buffers are taken from memory[0] in place; there the one of several shares is the whole. */
+static void buffers_place(struct trial *trial)
+{
+  const struct tt_kind *kind = &tt_kinds[trial->collective];
+  size_t share = trial->count * tt_type_size(trial->type), ins = shares(trial, kind->in),
+         outs = shares(trial, kind->out), own = (size_t)trial->rank * share;
+  int in_there = is_there(trial, kind->in), out_there = is_there(trial, kind->out), both = in_there && out_there;
+  trial->in = trial->memory[0] + GUARD + trial->shift;
+  trial->out = trial->memory[1] + GUARD + trial->shift / 2;
+  if (trial->in_place && (both || ins == outs)) {
+    trial->out = ins > outs ? trial->in + own : trial->in;
+    if (ins < outs) trial->in += own;
+  }
+  if (!in_there && trial->bare) trial->in = NULL;
+  if (!out_there && trial->bare) trial->out = NULL;
+}
+
+static char *memory_take(const struct trial *trial, size_t len)
+{
+  return trial->device ? trial->device->alloc(trial->device, len) : malloc(len);
+}
+
+/* Where a pointer into a buffer lies in its image. */
+static char *in_image(const struct trial *trial, const char *at)
+{
+  int second = !(at >= trial->memory[0] && at < trial->memory[0] + trial->len[0]);
+  return trial->image[second] + (at - trial->memory[second]);
+}
+
+int trial_prepare(struct trial *trial)
+{
+  const struct tt_kind *kind = &tt_kinds[trial->collective];
+  buffers_measure(trial);
+  for (int b = 0; b < 2; b++) {
+    trial->memory[b] = memory_take(trial, trial->len[b]);
+    trial->image[b] = malloc(trial->len[b]);
+    if (!trial->memory[b] || !trial->image[b]) return 0;
+    memset(trial->image[b], PAINT, trial->len[b]);
+  }
+  buffers_place(trial);
+  if (trial->in && (is_there(trial, kind->in) || trial->in == trial->out))
+    spread(trial, in_image(trial, trial->in), trial->rank, 0, shares(trial, kind->in) * trial->count);
+  for (int b = 0; b < 2; b++) {
+    if (trial->device) fake_device_write(trial->device, trial->memory[b], trial->image[b], trial->len[b]);
+    else memcpy(trial->memory[b], trial->image[b], trial->len[b]);
+  }
+  return 1;
+}
+
+void trial_free(struct trial *trial)
+{
+  for (int b = 0; b < 2; b++) {
+    if (!trial->device) free(trial->memory[b]);
+    else if (trial->memory[b]) trial->device->free(trial->device, trial->memory[b]);
+    free(trial->image[b]);
+    trial->memory[b] = trial->image[b] = NULL;
+  }
+}
+
+tuttiResult_t trial_call(const struct trial *trial, tuttiComm_t comm, tuttiStream_t stream)
+{
+  tuttiDataType_t type = (tuttiDataType_t)trial->type;
+  tuttiRedOp_t op = trial->op == TT_PREMUL_SUM ? trial->handle : (tuttiRedOp_t)trial->op;
+  const char *in = trial->in;
+  char *out = trial->out;
+  size_t n = trial->count;
+  int root = trial->root;
+  switch (trial->collective) {
+  case TT_ALL_REDUCE: return tuttiAllReduce(in, out, n, type, op, comm, stream);
+  case TT_REDUCE: return tuttiReduce(in, out, n, type, op, root, comm, stream);
+  case TT_BROADCAST:
+    if (in == out) return tuttiBcast(out, n, type, root, comm, stream);
+    return tuttiBroadcast(in, out, n, type, root, comm, stream);
+  case TT_REDUCE_SCATTER: return tuttiReduceScatter(in, out, n, type, op, comm, stream);
+  case TT_ALL_GATHER: return tuttiAllGather(in, out, n, type, comm, stream);
+  case TT_ALL_TO_ALL: return tuttiAlltoAll(in, out, n, type, comm, stream);
+  case TT_GATHER: return tuttiGather(in, out, n, type, root, comm, stream);
+  case TT_SCATTER: return tuttiScatter(in, out, n, type, root, comm, stream);
+  default: return tuttiInternalError;
+  }
+}
+
+/* ---- what must be there afterwards ---- */
+
+static void result_spread(const struct trial *trial, char *to)
+{
+  size_t n = trial->count, size = tt_type_size(trial->type), own = (size_t)trial->rank * n;
+  switch (trial->collective) {
+  case TT_ALL_REDUCE:
+  case TT_REDUCE: spread(trial, to, REDUCED, 0, n); return;
+  case TT_BROADCAST: spread(trial, to, trial->root, 0, n); return;
+  case TT_REDUCE_SCATTER: spread(trial, to, REDUCED, own, n); return;
+  case TT_SCATTER: spread(trial, to, trial->root, own, n); return;
+  case TT_ALL_TO_ALL:
+    for (int r = 0; r < trial->nranks; r++) spread(trial, to + (size_t)r * n * size, r, own, n);
+    return;
+  default: /* gather and all-gather */
+    for (int r = 0; r < trial->nranks; r++) spread(trial, to + (size_t)r * n * size, r, 0, n);
+  }
+}
+
+static void name_print(const struct trial *trial)
+{
+  fprintf(stderr, "rank %d of %d: %s count %zu %s%s%s root %d%s%s shift %zu: ", trial->rank, trial->nranks,
+          tt_kinds[trial->collective].name, trial->count, tt_type_name(trial->type), reduces(trial) ? " " : "",
+          reduces(trial) ? tt_redop_name(trial->op) : "", trial->root, trial->in_place ? " in place" : "",
+          trial->bare ? " bare" : "", trial->shift);
+}
+
+static int same(const struct trial *trial, int b, const char *got)
+{
+  if (memcmp(got, trial->image[b], trial->len[b]) == 0) return 1;
+  size_t at = 0;
+  while (got[at] == trial->image[b][at]) at++;
+  const char *place = trial->memory[b] + at;
+  name_print(trial);
+  fprintf(stderr, "byte %zu of memory %d is %02x, not %02x (sendbuff%+td, recvbuff%+td)\n", at, b, (uint8_t)got[at],
+          (uint8_t)trial->image[b][at], trial->in ? place - trial->in : 0, trial->out ? place - trial->out : 0);
+  return 0;
+}
+
+int trial_check(struct trial *trial)
+{
+  const struct tt_kind *kind = &tt_kinds[trial->collective];
+  size_t share = trial->count * tt_type_size(trial->type);
+  int writes = is_there(trial, kind->out), fine = 1;
+  int forgets = trial->collective == TT_REDUCE_SCATTER && trial->in_place; /* what the other shares held */
+  if (writes) result_spread(trial, in_image(trial, trial->out));
+  for (int b = 0; b < 2; b++) {
+    char *copy = malloc(trial->len[b]);
+    if (!copy) return 0;
+    if (trial->device) fake_device_read(trial->device, copy, trial->memory[b], trial->len[b]);
+    else memcpy(copy, trial->memory[b], trial->len[b]);
+    for (size_t r = 0; forgets && b == 0 && r < (size_t)trial->nranks; r++) {
+      size_t at = GUARD + trial->shift + r * share;
+      if (r != (size_t)trial->rank) memcpy(copy + at, trial->image[0] + at, share);
+    }
+    fine &= same(trial, b, copy);
+    free(copy);
+  }
+  return fine;
+}
+
+int trial_run(struct trial *trial, tuttiComm_t comm)
+{
+  int fine = trial_prepare(trial);
+  if (fine && trial_call(trial, comm, NULL) != tuttiSuccess) {
+    name_print(trial);
+    fprintf(stderr, "%s\n", tuttiGetLastError(comm));
+    fine = 0;
+  }
+  fine = fine && trial_check(trial);
+  trial_free(trial);
+  return fine;
+}
