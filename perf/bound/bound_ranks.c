@@ -20,7 +20,7 @@
 
 #define ALGORITHMS_MAX 64
 #define SIZES_MAX 64
-#define STREAM_BYTES (4u << 20) /* messages that show what a link carries */
+#define STREAM_BYTES (1u << 20) /* messages that show what a link carries */
 #define LIMIT_US 150000.0       /* time for each of the four limits, in each round */
 #define BATCH_US 20000.0        /* a shorter batch says little */
 #define ITERATIONS_MAX 20000
@@ -98,7 +98,7 @@ static double repeat(const struct bound *b, void (*move)(const struct bound *, s
 
 static double time_of(const struct bound *b, void (*move)(const struct bound *, size_t), size_t bytes)
 {
-  repeat(b, move, bytes, 2); /* opens links */
+  repeat(b, move, bytes, 1); /* opens links */
   double once = repeat(b, move, bytes, 2);
   int times = (int)(LIMIT_US / once);
   return repeat(b, move, bytes, times < 2 ? 2 : times);
@@ -262,7 +262,7 @@ static int arguments_take(struct bound *b, int argc, char **argv)
   for (char *name = strtok(argv[3], ","); name && b->nalgorithms < ALGORITHMS_MAX; name = strtok(NULL, ","))
     b->algorithms[b->nalgorithms++] = name;
   for (int a = 4; a < argc; a++) b->bytes[b->nsizes++] = strtoull(argv[a], NULL, 10) / sizeof(float) * sizeof(float);
-  return b->rounds > 0 && b->nalgorithms > 0;
+  return b->rounds >= 0 && b->nalgorithms > 0;
 }
 
 int main(int argc, char **argv)

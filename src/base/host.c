@@ -13,6 +13,8 @@
 
 #define PF_EXITING 0x4 /* include/linux/sched.h: the kernel is taking the process down */
 
+#define HASH_START 0xcbf29ce484222325u
+
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
 {
   const unsigned char *bytes = data;
@@ -39,9 +41,16 @@ static uint64_t namespace_inode(const char *path)
   return stat(path, &status) == 0 ? (uint64_t)status.st_ino : 0;
 }
 
+uint64_t tt_kernel_id(void)
+{
+  char boot[64];
+  ssize_t n = slurp("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+  return n > 0 ? hash_bytes(HASH_START, boot, (size_t)n) : 0;
+}
+
 uint64_t tt_host_id(const char *override)
 {
-  uint64_t hash = 0xcbf29ce484222325u;
+  uint64_t hash = HASH_START;
   if (override && *override) return hash_bytes(hash, override, strlen(override));
   char boot[64], name[TT_HOST_NAME_BYTES];
   ssize_t n = slurp("/proc/sys/kernel/random/boot_id", boot, sizeof boot);

@@ -13,6 +13,10 @@
  * network namespace, or of `override` (TUTTI_HOSTID) if that is not NULL or "". */
 uint64_t tt_host_id(const char *override);
 
+/* Processes with equal ids run under one kernel, on the same cores, whatever hosts they take themselves for
+ * (containers, network namespaces): a hash of the boot id; 0 if unknown. */
+uint64_t tt_kernel_id(void);
+
 /* Host name, cut to TT_HOST_NAME_BYTES. */
 void tt_host_name(char name[TT_HOST_NAME_BYTES]);
 

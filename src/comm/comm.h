@@ -52,7 +52,7 @@ struct tuttiComm {
   int nranks, rank, device;
   struct tt_settings settings;
   char name[64];
-  int crowded; /* more ranks than cores on this host */
+  int crowded; /* more ranks than cores on this machine */
 
   _Atomic int state;  /* enum tt_comm_state */
   _Atomic int inside; /* calls of the user's thread that may block; tuttiCommAbort waits for them */

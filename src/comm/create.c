@@ -13,7 +13,7 @@ struct member_card {
   int32_t pid, pad;
   struct tt_locality locality;
   uint8_t core_mask[TT_CORE_MASK_BYTES];
-  uint64_t start, pid_namespace, host;
+  uint64_t start, pid_namespace, host, kernel;
   char host_name[TT_HOST_NAME_BYTES];
   uint8_t ip[TT_ADDRESS_PACKED_BYTES]; /* zero: no IP door */
   char local[TT_HOST_NAME_BYTES];      /* abstract name of the local door, without the leading NUL */
@@ -57,6 +57,7 @@ static void member_fill(const struct tuttiComm *comm, struct member_card *card)
   card->start = tt_process_start(getpid());
   card->pid_namespace = tt_pid_namespace();
   card->host = tt_host_id(comm->settings.host_id);
+  card->kernel = tt_kernel_id();
   tt_host_name(card->host_name);
   if (comm->ip_door) tt_address_pack(tt_door_address(comm->ip_door), card->ip);
   const struct tt_address *local = tt_door_address(comm->local_door);
@@ -221,11 +222,17 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
 
 /* ---- after round 1 ---- */
 
+/* Containers of one machine are hosts of their own, but compete for its cores. */
+static int same_cores(const struct member_card *a, const struct member_card *b)
+{
+  return a->kernel && b->kernel ? a->kernel == b->kernel : a->host == b->host;
+}
+
 static void hosts_take(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
   const struct member_card *mine = &creation->members[comm->rank];
-  uint8_t mask[TT_CORE_MASK_BYTES] = {0}; /* cores that the ranks of this host may use, together */
+  uint8_t mask[TT_CORE_MASK_BYTES] = {0}; /* cores that the ranks of this machine may use, together */
   int beside = 0, cores = 0;
   creation->nhosts = 0;
   for (int r = 0; r < comm->nranks; r++) {
@@ -233,8 +240,9 @@ static void hosts_take(struct tuttiComm *comm)
     comm->hosts[r] = card->host;
     comm->pids[r] = card->pid;
     memcpy(comm->ips + (size_t)r * TT_ADDRESS_PACKED_BYTES, card->ip, TT_ADDRESS_PACKED_BYTES);
-    beside += card->host == mine->host;
-    for (int b = 0; b < TT_CORE_MASK_BYTES && card->host == mine->host; b++) mask[b] |= card->core_mask[b];
+    int is_beside = same_cores(card, mine);
+    beside += is_beside;
+    for (int b = 0; b < TT_CORE_MASK_BYTES && is_beside; b++) mask[b] |= card->core_mask[b];
     int first = 0;
     while (creation->members[first].host != card->host) first++;
     creation->nhosts += first == r;

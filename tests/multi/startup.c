@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/host.h"
+#include "comm/comm.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -294,6 +296,36 @@ static void many_ranks_start(void **state)
   }
 }
 
+/* ---- hosts of one machine ---- */
+
+/* Argument: whether each rank has a core of its own. */
+static int wait_politely(const struct ranks *self)
+{
+  int apart = *(const int *)self->argument, n = 0;
+  tuttiComm_t comm;
+  cpu_set_t cores, mine;
+  char host[32];
+  snprintf(host, sizeof host, "host%d", self->rank);
+  setenv("TUTTI_HOSTID", host, 1);
+  CPU_ZERO(&mine);
+  RANKS_CHECK(sched_getaffinity(0, sizeof cores, &cores) == 0);
+  for (int core = 0; core < CPU_SETSIZE; core++)
+    if (CPU_ISSET(core, &cores) && n++ == (apart ? self->rank : 0)) CPU_SET(core, &mine);
+  RANKS_CHECK(sched_setaffinity(0, sizeof mine, &mine) == 0);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(comm->crowded == !apart);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void hosts_on_one_core_let_each_other_run(void **state)
+{
+  (void)state;
+  int together = 0, apart = 1;
+  assert_int_equal(ranks_run_processes(2, wait_politely, &together, 60), 0);
+  if (tt_host_cores() > 1) assert_int_equal(ranks_run_processes(2, wait_politely, &apart, 60), 0);
+}
+
 /* ---- tutti run ---- */
 
 static char self_path[4096], tutti_path[4096 + 8];
@@ -460,6 +492,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(a_rank_with_another_secret_does_not_come_in),
       cmocka_unit_test(an_id_serves_one_communicator),
       cmocka_unit_test(many_ranks_start),
+      cmocka_unit_test(hosts_on_one_core_let_each_other_run),
       cmocka_unit_test(run_tells_the_first_failure),
       cmocka_unit_test(run_tells_what_cannot_be_started),
       cmocka_unit_test(run_prefixes_every_line),
