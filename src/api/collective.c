@@ -11,6 +11,7 @@ struct asked {
   void *recv;
   size_t count;
   int collective, type, op, root; /* op -1: none; root -1: none */
+  size_t ins, outs;               /* shares that this rank's buffers have; 0: that one is not looked at */
 };
 
 /* Shares that a buffer of this rank has: 0: it is not looked at. */
@@ -32,8 +33,7 @@ static uintptr_t own_share(const struct tuttiComm *comm, const struct asked *ask
 
 static tuttiResult_t overlap_check(const struct tuttiComm *comm, const struct asked *asked, size_t len)
 {
-  const struct tt_kind *kind = &tt_kinds[asked->collective];
-  size_t ins = shares_of(comm, asked, kind->in), outs = shares_of(comm, asked, kind->out);
+  size_t ins = asked->ins, outs = asked->outs;
   uintptr_t in = (uintptr_t)asked->send, out = (uintptr_t)asked->recv;
   if (!ins || !outs || in >= out + outs * len || out >= in + ins * len) return tuttiSuccess;
   int whole = ins == outs; /* both are whole, or both are one share */
@@ -50,13 +50,13 @@ static tuttiResult_t overlap_check(const struct tuttiComm *comm, const struct as
 static tuttiResult_t buffers_check(const struct tuttiComm *comm, const struct asked *asked)
 {
   const struct tt_kind *kind = &tt_kinds[asked->collective];
-  size_t element = tt_type_size(asked->type), shares = kind->is_shared ? (size_t)comm->nranks : 1;
+  size_t element = tt_type_size(asked->type), shares = kind->is_shared ? (size_t)comm->nranks : 1, bytes;
   if (asked->count == 0) return tuttiSuccess;
-  if (asked->count > SIZE_MAX / 2 / element / shares)
+  if (__builtin_mul_overflow(asked->count, element * shares, &bytes) || bytes > SIZE_MAX / 2)
     return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", asked->count,
                    element);
-  if (shares_of(comm, asked, kind->in) && !asked->send) return tt_null("sendbuff");
-  if (shares_of(comm, asked, kind->out) && !asked->recv) return tt_null("recvbuff");
+  if (asked->ins && !asked->send) return tt_null("sendbuff");
+  if (asked->outs && !asked->recv) return tt_null("recvbuff");
   return overlap_check(comm, asked, asked->count * element);
 }
 
@@ -112,23 +112,37 @@ static tuttiResult_t queue(struct tuttiComm *comm, struct tuttiStream *stream, c
   return result;
 }
 
-static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, const struct asked *asked)
+static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, struct asked *asked)
 {
-  struct tt_binding binding = {.call = {.count = asked->count,
-                                        .collective = (uint8_t)asked->collective,
-                                        .type = (uint8_t)asked->type,
-                                        .root = asked->root},
-                               .in = asked->send,
-                               .out = asked->recv};
+  struct tt_binding binding; /* all of it is set, so that nothing is zeroed first: short messages feel that */
+  binding.call = (struct tt_call){.op = 0,
+                                  .count = asked->count,
+                                  .collective = (uint8_t)asked->collective,
+                                  .type = (uint8_t)asked->type,
+                                  .redop = 0,
+                                  .algo = 0,
+                                  .root = asked->root,
+                                  .reserved = 0};
+  binding.in = asked->send;
+  binding.out = asked->recv;
+  binding.scalar = 0;
+  binding.scalar_at = NULL;
+  binding.block_bytes = 0;
+  binding.transfers = NULL;
+  binding.ntransfers = 0;
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess) result = type_check(asked->type);
   if (result == tuttiSuccess) result = root_check(comm, asked);
   if (result == tuttiSuccess) result = redop_bind(comm, asked, &binding);
-  if (result == tuttiSuccess) result = buffers_check(comm, asked);
+  if (result == tuttiSuccess) {
+    asked->ins = shares_of(comm, asked, tt_kinds[asked->collective].in);
+    asked->outs = shares_of(comm, asked, tt_kinds[asked->collective].out);
+    result = buffers_check(comm, asked);
+  }
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess) return tt_group_refuse(result);
-  if (!shares_of(comm, asked, tt_kinds[asked->collective].in)) binding.in = NULL;
-  if (!shares_of(comm, asked, tt_kinds[asked->collective].out)) binding.out = NULL;
+  if (!asked->ins) binding.in = NULL;
+  if (!asked->outs) binding.out = NULL;
   result = !stream && !tt_group_active() ? tt_comm_run(comm, &binding) : queue(comm, stream, &binding);
   return result == tuttiSuccess ? result : tt_group_refuse(result);
 }
@@ -136,21 +150,21 @@ static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, co
 tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
                              tuttiComm_t comm, tuttiStream_t stream)
 {
-  const struct asked asked = {sendbuff, recvbuff, count, TT_ALL_REDUCE, (int)type, (int)op, -1};
+  struct asked asked = {sendbuff, recvbuff, count, TT_ALL_REDUCE, (int)type, (int)op, -1, 0, 0};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
                           int root, tuttiComm_t comm, tuttiStream_t stream)
 {
-  const struct asked asked = {sendbuff, recvbuff, count, TT_REDUCE, (int)type, (int)op, root};
+  struct asked asked = {sendbuff, recvbuff, count, TT_REDUCE, (int)type, (int)op, root, 0, 0};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiBroadcast(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
                              tuttiComm_t comm, tuttiStream_t stream)
 {
-  const struct asked asked = {sendbuff, recvbuff, count, TT_BROADCAST, (int)type, -1, root};
+  struct asked asked = {sendbuff, recvbuff, count, TT_BROADCAST, (int)type, -1, root, 0, 0};
   return call(comm, stream, &asked);
 }
 
@@ -163,35 +177,35 @@ tuttiResult_t tuttiBcast(void *buff, size_t count, tuttiDataType_t type, int roo
 tuttiResult_t tuttiReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, tuttiDataType_t type,
                                  tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream)
 {
-  const struct asked asked = {sendbuff, recvbuff, recvcount, TT_REDUCE_SCATTER, (int)type, (int)op, -1};
+  struct asked asked = {sendbuff, recvbuff, recvcount, TT_REDUCE_SCATTER, (int)type, (int)op, -1, 0, 0};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, tuttiDataType_t type,
                              tuttiComm_t comm, tuttiStream_t stream)
 {
-  const struct asked asked = {sendbuff, recvbuff, sendcount, TT_ALL_GATHER, (int)type, -1, -1};
+  struct asked asked = {sendbuff, recvbuff, sendcount, TT_ALL_GATHER, (int)type, -1, -1, 0, 0};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiAlltoAll(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiComm_t comm,
                             tuttiStream_t stream)
 {
-  const struct asked asked = {sendbuff, recvbuff, count, TT_ALL_TO_ALL, (int)type, -1, -1};
+  struct asked asked = {sendbuff, recvbuff, count, TT_ALL_TO_ALL, (int)type, -1, -1, 0, 0};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiGather(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
                           tuttiComm_t comm, tuttiStream_t stream)
 {
-  const struct asked asked = {sendbuff, recvbuff, count, TT_GATHER, (int)type, -1, root};
+  struct asked asked = {sendbuff, recvbuff, count, TT_GATHER, (int)type, -1, root, 0, 0};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
                            tuttiComm_t comm, tuttiStream_t stream)
 {
-  const struct asked asked = {sendbuff, recvbuff, count, TT_SCATTER, (int)type, -1, root};
+  struct asked asked = {sendbuff, recvbuff, count, TT_SCATTER, (int)type, -1, root, 0, 0};
   return call(comm, stream, &asked);
 }
 

@@ -21,6 +21,7 @@ struct tt_plan {
   uint8_t *actions;     /* per step: enum action */
   int32_t *action_link; /* per step with a short way: its one link */
   int32_t *in_source;   /* per step: which of its sources is IN; -1: none */
+  uint8_t *plain;       /* per step: every span of it is one piece of memory */
   uint64_t *wait;       /* per step: bit k: step i - 1 - k must have finished */
   int32_t *source_link; /* per operand: index into links if it is a MESSAGE, else -1 */
   int32_t *peer_link;   /* per entry of schedule.peers: index into links */
@@ -132,6 +133,15 @@ static inline size_t step_bytes(const struct tt_run *run, const struct strand *s
   size_t start = block_start(run, strand, step->first);
   if (end <= total) return (block_start(run, strand, end) - start) * run->element;
   return (block_start(run, strand, total) - start + block_start(run, strand, end - total)) * run->element;
+}
+
+/* Where a span of a plain step begins in memory. */
+static inline char *plain_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand)
+{
+  size_t at = (size_t)operand.at;
+  if (operand.place == TT_SCRATCH) return strand->scratch + at * run->slot_bytes;
+  char *base = operand.place == TT_IN ? (char *)(uintptr_t)run->in : run->binding->out;
+  return base + (strand->start + strand->base * at + (at < strand->more ? at : strand->more)) * run->element;
 }
 
 /* Where byte `done` of a span lies in memory; *n is lowered to what follows there in one piece. */

@@ -36,6 +36,23 @@ static tuttiResult_t number_links(struct tt_plan *plan)
   return tuttiSuccess;
 }
 
+static int goes_over(const struct tt_plan *plan, const struct tt_step *step, struct tt_operand operand)
+{
+  return (operand.place == TT_IN || operand.place == TT_OUT) && operand.at > plan->nblocks - step->nblocks;
+}
+
+/* Of one share, and no span goes over the end. */
+static void find_plain(struct tt_plan *plan)
+{
+  const struct tt_schedule *schedule = &plan->schedule;
+  for (int32_t i = 0; i < schedule->nsteps && plan->nshares == 1; i++) {
+    const struct tt_step *step = &schedule->steps[i];
+    plan->plain[i] = !goes_over(plan, step, step->dst);
+    for (int k = 0; k < step->nsrc; k++)
+      if (goes_over(plan, step, schedule->operands[step->src + k])) plan->plain[i] = 0;
+  }
+}
+
 static void find_sources(struct tt_plan *plan)
 {
   const struct tt_schedule *schedule = &plan->schedule;
@@ -98,12 +115,13 @@ static int arrays_make(struct tt_plan *plan)
   plan->actions = tt_alloc(nsteps, sizeof *plan->actions);
   plan->action_link = tt_alloc(nsteps, sizeof *plan->action_link);
   plan->in_source = tt_alloc(nsteps, sizeof *plan->in_source);
+  plan->plain = tt_alloc(nsteps, sizeof *plan->plain);
   plan->source_link = tt_alloc(noperands, sizeof *plan->source_link);
   plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
   plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
   for (size_t k = 0; plan->source_link && k < noperands; k++) plan->source_link[k] = -1;
-  return plan->wait && plan->actions && plan->action_link && plan->in_source && plan->source_link && plan->peer_link &&
-         plan->links;
+  return plan->wait && plan->actions && plan->action_link && plan->in_source && plan->plain && plan->source_link &&
+         plan->peer_link && plan->links;
 }
 
 tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
@@ -125,6 +143,7 @@ tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
   }
   find_sources(plan);
   find_shares(plan);
+  find_plain(plan);
   choose_actions(plan);
   *out = plan;
   return tuttiSuccess;
@@ -138,6 +157,7 @@ void tt_plan_destroy(struct tt_plan *plan)
   tt_free(plan->actions);
   tt_free(plan->action_link);
   tt_free(plan->in_source);
+  tt_free(plan->plain);
   tt_free(plan->source_link);
   tt_free(plan->peer_link);
   tt_free(plan->links);

@@ -57,9 +57,12 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, siz
   const struct tt_plan *plan = run->plan;
   const struct tt_step *step = &plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  size_t whole = bytes;
-  cursor->at = tt_span_look(run, strand, span_of(run, step), 0, &whole);
-  if (whole < bytes) cursor->at = NULL;
+  if (plan->plain[index]) cursor->at = plain_look(run, strand, span_of(run, step));
+  else {
+    size_t whole = bytes;
+    cursor->at = tt_span_look(run, strand, span_of(run, step), 0, &whole);
+    if (whole < bytes) cursor->at = NULL;
+  }
   cursor->len = run->head.len = bytes;
   cursor->done = cursor->pending = 0;
   cursor->ticket = 0;
@@ -229,15 +232,18 @@ static enum tried move_bytes(struct tt_run *run, struct strand *strand, int32_t 
 }
 
 /* Where dst and the sources of a step lie at byte `done`, and how many bytes of all of them lie there in one piece. */
-static ssize_t sources_look(struct tt_run *run, struct strand *strand, const struct tt_step *step,
-                            const struct cursor *cursor, const void **sources, char **dst)
+static ssize_t sources_look(struct tt_run *run, struct strand *strand, int32_t index, const void **sources, char **dst)
 {
+  const struct tt_step *step = &run->plan->schedule.steps[index];
+  const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  int plain = run->plan->plain[index];
   size_t done = cursor->done, n = cursor->len - done;
   *dst = cursor->at ? cursor->at + done : tt_span_look(run, strand, step->dst, done, &n);
   for (int k = 0; k < step->nsrc; k++) {
     int32_t l = run->plan->source_link[step->src + k];
     if (l < 0) {
-      sources[k] = tt_span_look(run, strand, run->plan->schedule.operands[step->src + k], done, &n);
+      struct tt_operand operand = run->plan->schedule.operands[step->src + k];
+      sources[k] = plain ? plain_look(run, strand, operand) + done : tt_span_look(run, strand, operand, done, &n);
       continue;
     }
     struct tt_link *link = strand->links[l];
@@ -284,7 +290,7 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
   if (!cursor->pending) {
     const void *sources[TT_MAX_SOURCES];
     char *dst;
-    ssize_t n = sources_look(run, strand, step, cursor, sources, &dst);
+    ssize_t n = sources_look(run, strand, index, sources, &dst);
     if (n < 0) return link_failed(run, run->broken, n, result);
     if (n == 0) return TRIED_NOTHING;
     cursor->pending = (size_t)n;
