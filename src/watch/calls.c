@@ -36,6 +36,20 @@ static tuttiResult_t record_differ(struct tt_watch *watch, const struct tt_call 
   return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
 }
 
+/* True if the collective cannot end at `peer` without our part: not where ranks only give, or only take of others. */
+static int needs_all(const struct tt_call *call, int peer)
+{
+  switch (call->collective) {
+  case TT_ALL_REDUCE:
+  case TT_REDUCE_SCATTER:
+  case TT_ALL_GATHER:
+  case TT_ALL_TO_ALL: return 1;
+  case TT_REDUCE:
+  case TT_GATHER: return call->root == peer;
+  default: return 0;
+  }
+}
+
 /* The peer's ring no longer has our call. For a moment that can be right: we may be the last to notice that the call
  * is complete. */
 static void passed(struct tt_watch *watch, const struct tt_call *call, int peer, uint64_t now)
@@ -58,7 +72,7 @@ static void compare_with(struct tt_watch *watch, const struct tt_call *call, int
   if (entered < call->op) return;
   if (tt_seat_call(seat, call->op, &theirs)) {
     if (tt_calls_differ(call, &theirs)) record_differ(watch, call, peer, &theirs);
-  } else if (entered - call->op >= TT_CALLS) {
+  } else if (entered - call->op >= TT_CALLS && needs_all(call, peer)) {
     passed(watch, call, peer, now);
   }
 }
@@ -165,20 +179,6 @@ static void pair_left(struct tt_watch *watch, const struct tt_call *call, uint64
   if (call->root == watch->rank || waited_ns < PAIR_GRACE_NS || !tt_board_gone(&watch->board, call->root)) return;
   tt_left_text(watch, call->root, call, text);
   tt_watch_fail(watch, tuttiRemoteError, call->root, call->op, text);
-}
-
-/* True if the collective cannot end without our part. */
-static int needs_all(const struct tt_call *call, int peer)
-{
-  switch (call->collective) {
-  case TT_ALL_REDUCE:
-  case TT_REDUCE_SCATTER:
-  case TT_ALL_GATHER:
-  case TT_ALL_TO_ALL: return 1;
-  case TT_REDUCE:
-  case TT_GATHER: return call->root == peer;
-  default: return 0;
-  }
 }
 
 /* The peer waits in a collective that we have not entered, so its message never comes. */

@@ -152,6 +152,28 @@ static void a_rank_far_past_our_call_is_a_mismatch_but_not_at_once(void **state)
   assert_non_null(strstr(sentence(0), "but rank 1 (pid 101 on node-a) is gone from it, and is at #17"));
 }
 
+/* Its part is given, or ours is not for it: it need not wait for anybody. */
+static void a_rank_may_be_far_past_a_call_that_needs_nothing_of_us(void **state)
+{
+  static const struct {
+    uint8_t collective;
+    int root, is_wrong;
+  } cases[] = {{TT_REDUCE, 0, 0},   {TT_REDUCE, 1, 1}, {TT_GATHER, 0, 0},     {TT_GATHER, 1, 1},    {TT_BROADCAST, 1, 0},
+               {TT_BROADCAST, 0, 0}, {TT_SCATTER, 1, 0}, {TT_ALL_GATHER, -1, 1}, {TT_ALL_TO_ALL, -1, 1}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    world_make();
+    struct tt_call mine = call_of(1, 8);
+    mine.collective = cases[i].collective;
+    mine.root = cases[i].root;
+    tt_watch_publish(&world.watches[0], &mine);
+    for (uint64_t op = 1; op <= 1 + TT_CALLS; op++) enter(1, op, 8);
+    assert_int_equal(wait_in(&mine, 1), tuttiSuccess);
+    world.watches[0].wait.passed_ns -= world.watches[0].wait.passed_ns ? 1100 * MS : 0;
+    assert_int_equal(wait_in(&mine, 1200), cases[i].is_wrong ? tuttiInvalidUsage : tuttiSuccess);
+  }
+}
+
 static void all_ranks_of_the_host_learn_the_same_record(void **state)
 {
   (void)state;
@@ -402,6 +424,7 @@ int main(void)
       cmocka_unit_test(a_mismatch_names_both_ranks_and_both_calls_in_the_same_words),
       cmocka_unit_test(a_difference_that_the_words_hide_is_told),
       cmocka_unit_test(a_rank_far_past_our_call_is_a_mismatch_but_not_at_once),
+      cmocka_unit_test(a_rank_may_be_far_past_a_call_that_needs_nothing_of_us),
       cmocka_unit_test(all_ranks_of_the_host_learn_the_same_record),
       cmocka_unit_test(a_foreign_word_of_the_same_operation_names_the_published_call),
       cmocka_unit_test(a_call_that_came_with_the_message_is_named_though_the_rank_cannot_be_seen),
