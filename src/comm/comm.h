@@ -22,6 +22,7 @@ struct tt_op {
   struct tt_op *next_of_comm, *next_of_stream, *next_of_group;
   struct tuttiComm *comm;
   struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
+  uint64_t batch;             /* of the stream: ops of one group have the same, and do not wait for each other there */
   struct tt_binding binding;  /* TT_NO_COLLECTIVE: nothing is done, its turn is all that is waited for */
   int transfer_room;          /* of binding.transfers, which belong to the op */
   void *owned;                /* memory of the binding that goes with the op; may be NULL */
@@ -174,6 +175,7 @@ struct tuttiStream {
   _Atomic int pending;        /* operations not done */
   _Atomic int error;          /* first error, a tuttiResult_t */
   struct tt_op *first, *last; /* guarded by tt_process.mutex */
+  uint64_t batch;             /* the newest; same guard */
   char sentence[TT_SENTENCE_BYTES];
 };
 

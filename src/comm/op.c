@@ -260,6 +260,7 @@ static void append_locked(struct tt_op *op)
   if (stream->last) stream->last->next_of_stream = op;
   else stream->first = op;
   stream->last = op;
+  op->batch = stream->batch;
   atomic_fetch_add(&stream->pending, 1);
   tt_progress_add_locked(comm);
 }
@@ -267,6 +268,8 @@ static void append_locked(struct tt_op *op)
 void tt_ops_submit(struct tt_op *first)
 {
   pthread_mutex_lock(&tt_process.mutex);
+  for (struct tt_op *op = first; op; op = op->next_of_group)
+    if (op->stream) op->stream->batch++;
   for (struct tt_op *op = first, *next; op; op = next) {
     next = op->next_of_group;
     op->next_of_comm = op->next_of_stream = NULL;
@@ -275,18 +278,19 @@ void tt_ops_submit(struct tt_op *first)
   pthread_mutex_unlock(&tt_process.mutex);
 }
 
-/* The oldest op, if its stream has come to it. Both queues are filled under one lock, so the oldest
- * op of all is always at both heads: somebody can always go on. */
+/* The oldest op, if its stream has come to its batch: a group on one stream may hold the ranks of one communicator,
+ * which need each other. Both queues are filled under one lock, so the oldest op of all is always at both heads:
+ * somebody can always go on. */
 static struct tt_op *next_op(struct tuttiComm *comm)
 {
   pthread_mutex_lock(&tt_process.mutex);
   struct tt_op *op = comm->first;
-  if (op && op->stream && op->stream->first != op) op = NULL;
+  if (op && op->stream && op->stream->first->batch != op->batch) op = NULL;
   pthread_mutex_unlock(&tt_process.mutex);
   return op;
 }
 
-/* Takes op out of its stream; it is first there unless it is being flushed. */
+/* Takes op out of its stream; it is of the first batch there unless it is being flushed. */
 static void leave_stream_locked(struct tt_op *op)
 {
   struct tt_op *before = NULL, *at = op->stream->first;
