@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages between pairs of ranks: sends and receives that do not wait for each other, but for those of one peer and
  * direction, which go in order. A long message is cut into one stripe for each lane, by both ends alike. */
-#include <string.h>
-
 #include "exec/internal.h"
 
 #define STRIPE_BYTES 262144 /* longer messages use more lanes */
@@ -24,7 +22,7 @@ struct pairs {
   int room, n;
   struct stripe **first, **last; /* queues by (lane, peer, direction); `first` is what is under way */
   int32_t *used;                 /* numbers of the queues that are not empty */
-  int nused;
+  int nused, turn;
   size_t nqueues;
   char empty[2]; /* what a message of 0 bytes carries */
 };
@@ -131,8 +129,7 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
       return tt_fail(tuttiInvalidUsage, "send and receive do not take %s memory yet: copy it to host memory first",
                      device->name);
   }
-  memset(pairs->first, 0, pairs->nqueues * sizeof *pairs->first);
-  pairs->n = pairs->nused = 0;
+  pairs->n = pairs->nused = 0; /* the queues are empty: after a failure nothing is started any more */
   for (int i = 0; i < binding->ntransfers; i++) transfer_cut(run, &binding->transfers[i]);
   run->pairs_call = &binding->call;
   run->broken = NULL;
@@ -214,7 +211,8 @@ tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
     i++;
   }
   if (pairs->nused) {
-    const struct stripe *waits = pairs->first[pairs->used[0]];
+    if (++pairs->turn >= pairs->nused) pairs->turn = 0; /* each of them is looked into in its turn */
+    const struct stripe *waits = pairs->first[pairs->used[pairs->turn]];
     *run->pairs_call = waits->call;
     run->pairs_call->root = waits->peer;
     return tuttiInProgress;

@@ -215,7 +215,8 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
 
 static void pair_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns)
 {
-  uint64_t key = ~call->op, now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
+  /* One wait may be for several messages, which `call` names in turn. */
+  uint64_t key = ~since_ns, now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
   if (watch->wait.op != key) watch->wait = (struct tt_wait){.op = key};
   check_board(watch);
   pair_left(watch, call, waited);
