@@ -58,7 +58,7 @@ uint64_t tt_call_word(const struct tt_call *call)
   uint64_t kind = (uint64_t)call->collective | (uint64_t)call->type << 8 |
                   (uint64_t)call->redop << 16 | (uint64_t)call->algo << 24 |
                   (uint64_t)(uint32_t)call->root << 32;
-  uint64_t hash = mix(mix(1, kind), call->count);
+  uint64_t hash = mix(mix(1 + call->reserved, kind), call->count);
   return call->op << 32 | (uint32_t)(hash >> 32) | 1u;
 }
 
@@ -70,6 +70,10 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     if (n > 0 && (size_t)n < size && call->root >= 0)
       n += snprintf(text + n, size - (size_t)n, ", with rank %d", (int)call->root);
     if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ")");
+    return text;
+  }
+  if (call->reserved == TT_CALL_OF_SPLIT) {
+    snprintf(text, size, "CommSplit #%llu", (unsigned long long)call->op);
     return text;
   }
   const char *name =

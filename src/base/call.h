@@ -35,8 +35,10 @@ struct tt_call {
   uint8_t redop;      /* below TT_REDOPS */
   uint8_t algo;       /* index into tt_algos; chosen from the rest, so it matches if they do */
   int32_t root;       /* -1 where the collective has none */
-  uint64_t reserved;  /* 0 */
+  uint64_t reserved;  /* TT_CALL_OF_SPLIT: the all-gather that a split begins with; else 0 */
 };
+
+#define TT_CALL_OF_SPLIT 1
 
 /* The word in front of every message: low 32 bits of op in its upper half, a hash
  * of everything else in its lower half. Equal calls give equal words. Never 0. */

@@ -29,6 +29,25 @@ static void id_derive(const struct tuttiComm *parent, const struct context *cont
   tt_address_unpack(&id->root, parent->ips + (size_t)root * TT_ADDRESS_PACKED_BYTES);
 }
 
+/* A topology file is about the ranks of the first parent: a child takes its part of that. */
+static tuttiResult_t topology_take(struct tuttiComm *comm, const struct tuttiComm *parent, const int32_t *members)
+{
+  const struct tt_topology *whole = &parent->topology;
+  if (!comm->settings.topology[0]) return tuttiSuccess;
+  uint64_t *nodes = tt_alloc((size_t)comm->nranks, sizeof *nodes);
+  struct tt_locality *localities = tt_alloc((size_t)comm->nranks, sizeof *localities);
+  tuttiResult_t result = tuttiSystemError;
+  for (int r = 0; nodes && localities && r < comm->nranks; r++) {
+    nodes[r] = (uint64_t)whole->node[members[r]];
+    localities[r] = (struct tt_locality){whole->numa[members[r]], whole->cache[members[r]]};
+  }
+  if (nodes && localities) result = tt_topology_make(&comm->topology, comm->nranks, nodes, localities);
+  else tt_fail(result, "out of memory for the topology of %d ranks", comm->nranks);
+  tt_free(nodes);
+  tt_free(localities);
+  return result;
+}
+
 /* Goes on with ranks known: `members` are the parent's ranks in the child's order. */
 static tuttiResult_t child_begin(struct tuttiComm *comm, const struct tuttiComm *parent, const int32_t *members,
                                  const struct context *context)
@@ -40,8 +59,8 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct tuttiComm 
                    "rank %d has no usable interface, so its new communicator cannot meet there: set "
                    "TUTTI_SOCKET_IFNAME",
                    (int)members[0]);
-  tuttiResult_t result = tuttiSuccess;
-  if (comm->rank == 0) result = tt_id_open_root(&creation->id, &comm->settings);
+  tuttiResult_t result = topology_take(comm, parent, members);
+  if (comm->rank == 0 && result == tuttiSuccess) result = tt_id_open_root(&creation->id, &comm->settings);
   return result == tuttiSuccess ? tt_creation_start(comm) : result;
 }
 
@@ -60,7 +79,11 @@ static tuttiResult_t wishes_gather(struct tuttiComm *comm, struct tuttiComm *par
   if (!wishes) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->nranks);
   wishes[n] = *mine;
   struct tt_binding binding = {
-      .call = {.count = sizeof *mine, .collective = TT_ALL_GATHER, .type = tuttiUint8, .root = -1},
+      .call = {.count = sizeof *mine,
+               .collective = TT_ALL_GATHER,
+               .type = tuttiUint8,
+               .root = -1,
+               .reserved = TT_CALL_OF_SPLIT},
       .in = &wishes[n],
       .out = wishes};
   creation->op = tt_op_take(parent, NULL, &binding);

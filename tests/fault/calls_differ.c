@@ -81,6 +81,30 @@ static void differing_calls_are_named_on_all_ranks(void **state)
     }
 }
 
+/* A split begins with an all-gather of 8 bytes, which nobody else's is. */
+static int split_or_gather(const struct ranks *self)
+{
+  char mine[8] = "", all[8 * 8];
+  tuttiComm_t comm, child = NULL;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  tuttiResult_t result = self->rank == ODD ? tuttiCommSplit(comm, 0, 0, &child, NULL)
+                                           : tuttiAllGather(mine, all, sizeof mine, tuttiUint8, comm, NULL);
+  RANKS_CHECK(result == tuttiInvalidUsage && !child);
+  RANKS_CHECK(strstr(tuttiGetLastError(comm), "AllGather #1") && strstr(tuttiGetLastError(comm), "CommSplit #1"));
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
+  return 0;
+}
+
+static void a_split_is_not_taken_for_an_all_gather(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  assert_int_equal(ranks_run_processes(4, split_or_gather, NULL, 30), 0);
+  setenv("TUTTI_TRANSPORTS", "tcp", 1);
+  assert_int_equal(ranks_run_processes(4, split_or_gather, NULL, 30), 0);
+}
+
 /* ---- late ranks ---- */
 
 static int come_late(const struct ranks *self)
@@ -251,6 +275,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(differing_calls_are_named_on_all_ranks),
+      cmocka_unit_test(a_split_is_not_taken_for_an_all_gather),
       cmocka_unit_test(a_late_rank_is_warned_about_by_name),
       cmocka_unit_test(a_rank_later_than_the_timeout_is_an_error),
       cmocka_unit_test(an_abort_releases_a_blocked_call),

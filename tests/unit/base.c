@@ -127,6 +127,11 @@ static void a_call_reads_as_it_was_written(void **state)
   assert_string_equal(tt_call_text(&call, text, sizeof text), "Send/Recv #3 (4096 bytes)");
   call = (struct tt_call){.collective = TT_ALL_REDUCE, .redop = TT_PREMUL_SUM, .root = -1};
   assert_string_equal(tt_call_text(&call, text, sizeof text), "AllReduce #0 (count 0, int8, mulsum)");
+  struct tt_call gather = {.op = 2, .count = 8, .collective = TT_ALL_GATHER, .type = tuttiUint8, .root = -1};
+  call = gather;
+  call.reserved = TT_CALL_OF_SPLIT;
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "CommSplit #2");
+  assert_int_not_equal(tt_call_word(&call), tt_call_word(&gather));
   memset(&call, 250, sizeof call);
   tt_call_text(&call, tiny, sizeof tiny);
   assert_int_equal(strlen(tiny), sizeof tiny - 1);
