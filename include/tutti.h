@@ -122,7 +122,7 @@ typedef struct {
 
 /* Flags of tuttiCommShrink; the values are NCCL's. */
 #define TUTTI_SHRINK_DEFAULT 0 /* the parent is healthy and has nothing under way */
-#define TUTTI_SHRINK_ABORT 1   /* the parent's operations are ended first, with tuttiRemoteError */
+#define TUTTI_SHRINK_ABORT 1   /* the parent's operations are ended first, on all ranks, with tuttiRemoteError */
 
 #define TUTTI_CONFIG_MAGIC 0x7477696eu
 #define TUTTI_CONFIG_INITIALIZER \
@@ -220,10 +220,10 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 
 /* Makes a communicator of the ranks of comm that are not in exclude[0 .. nexclude-1], in the same
  * order. Only those call it, all with the same list; the excluded ranks may be dead. With
- * TUTTI_SHRINK_ABORT comm may have failed already: its operations are ended, on this rank, with
+ * TUTTI_SHRINK_ABORT comm may have failed already: its operations are ended, on all ranks, with
  * tuttiRemoteError, and all that can be done with it afterwards is to shrink or destroy it. Without it comm must be
  * healthy, and stays as it is. config as in tuttiCommSplit. The new communicator shares nothing with the old one: a
- * rank that wakes up late reaches nobody.
+ * rank that wakes up late reaches nobody. comm may fall into several parts, each of which excludes the others.
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, exclude NULL with nexclude > 0,
  * nexclude outside 0 .. nranks-1, an excluded rank outside 0 .. nranks-1, twice or this rank itself, flags

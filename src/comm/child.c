@@ -15,7 +15,7 @@ enum { SPLIT = 1, SHRINK = 2 };
 /* What makes one child's key differ from another's. */
 struct context {
   uint32_t how, number;
-  int32_t color, pad;
+  int32_t which, pad; /* color of a split; first rank of a shrink: a parent may fall into several parts */
 };
 
 static void id_derive(const struct tuttiComm *parent, const struct context *context, int root, struct tt_id *id)
@@ -118,18 +118,27 @@ static tuttiResult_t wishes_take(struct tuttiComm *comm, const struct wish *wish
   struct tt_creation *creation = comm->creation;
   struct tuttiComm *parent = creation->parent;
   struct context context = {SPLIT, creation->number, wishes[parent->rank].color, 0};
-  if (context.color == TUTTI_SPLIT_NOCOLOR) {
+  if (context.which == TUTTI_SPLIT_NOCOLOR) {
     comm->is_none = 1;
     atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
     return tuttiSuccess;
   }
   int32_t *members = tt_alloc((size_t)parent->nranks + 1, sizeof *members);
   if (!members) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
-  comm->nranks = members_sort(wishes, parent->nranks, context.color, members);
+  comm->nranks = members_sort(wishes, parent->nranks, context.which, members);
   while (members[comm->rank] != parent->rank) comm->rank++;
   tuttiResult_t result = child_begin(comm, parent, members, &context);
   tt_free(members);
   return result;
+}
+
+/* As tt_comm_enter; several children of one parent may be polled by the caller and by the progress thread at once. */
+static int parent_enter(struct tuttiComm *parent)
+{
+  atomic_fetch_add(&parent->inside, 1);
+  if (!atomic_load(&parent->aborting)) return 1;
+  atomic_fetch_sub(&parent->inside, 1);
+  return 0;
 }
 
 tuttiResult_t tt_split_poll(struct tuttiComm *comm)
@@ -137,7 +146,7 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   struct tuttiComm *parent = creation->parent;
   struct tt_op *op = creation->op;
-  if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
+  if (!parent_enter(parent)) return tt_comm_aborted(parent);
   if (!atomic_load_explicit(&op->done, memory_order_acquire)) tt_comm_drive(parent, 1);
   int done = atomic_load_explicit(&op->done, memory_order_acquire);
   tuttiResult_t result = tuttiInProgress;
@@ -146,7 +155,7 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
     creation->op = NULL;
     tt_op_give(op);
   }
-  tt_comm_exit(parent);
+  atomic_fetch_sub(&parent->inside, 1);
   return result;
 }
 
@@ -179,7 +188,10 @@ tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec 
     if (r == parent->rank) comm->rank = comm->nranks;
     if (!excluded[r]) members[comm->nranks++] = r;
   }
-  if (result == tuttiSuccess) result = child_begin(comm, parent, members, &context);
+  if (result == tuttiSuccess) {
+    context.which = members[0];
+    result = child_begin(comm, parent, members, &context);
+  }
   tt_free(members);
   tt_free(excluded);
   return result;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A communicator falls into parts, each of which shrinks it to itself; and several children of one parent are made at
+ * once, some by the calling thread and some by the progress thread. Ranks are threads of one process. */
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+enum { NRANKS = 5, LIMIT_S = 60 };
+
+static int has(const struct ranks *self, tuttiComm_t comm, int nranks)
+{
+  int count, x = 1;
+  RANKS_CHECK(tuttiCommCount(comm, &count) == tuttiSuccess && count == nranks);
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(x == nranks);
+  return 0;
+}
+
+static int in_two_parts(const struct ranks *self)
+{
+  static int first[2] = {0, 1}, second[3] = {2, 3, 4};
+  int is_first = self->rank < 2;
+  tuttiComm_t comm, part;
+  RANKS_CHECK(tuttiCommInitRank(&comm, NRANKS, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommShrink(comm, is_first ? second : first, is_first ? 3 : 2, &part, NULL, TUTTI_SHRINK_ABORT) ==
+              tuttiSuccess);
+  tuttiCommDestroy(comm);
+  if (has(self, part, is_first ? 2 : 3)) return 1;
+  RANKS_CHECK(tuttiCommDestroy(part) == tuttiSuccess);
+  return 0;
+}
+
+static void a_parent_may_fall_into_several_parts(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_threads(NRANKS, in_two_parts, NULL, LIMIT_S), 0);
+}
+
+static int ready(const struct ranks *self, tuttiComm_t comm)
+{
+  tuttiResult_t result;
+  do RANKS_CHECK(tuttiCommGetAsyncError(comm, &result) == tuttiSuccess);
+  while (result == tuttiInProgress);
+  RANKS_CHECK(result == tuttiSuccess);
+  return 0;
+}
+
+static int many_children(const struct ranks *self)
+{
+  tuttiConfig_t later = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm, children[4];
+  later.blocking = 0;
+  RANKS_CHECK(tuttiCommInitRank(&comm, NRANKS, self->id, self->rank) == tuttiSuccess);
+  for (int round = 0; round < 5; round++) {
+    RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+    for (int c = 0; c < 4; c++)
+      RANKS_CHECK(tuttiCommSplit(comm, 0, 0, &children[c], c % 2 ? &later : NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiGroupEnd() == tuttiInProgress);
+    for (int c = 0; c < 4; c++) {
+      if (ready(self, children[c]) || has(self, children[c], NRANKS)) return 1;
+      RANKS_CHECK(tuttiCommDestroy(children[c]) == tuttiSuccess);
+    }
+  }
+  if (has(self, comm, NRANKS)) return 1;
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void children_are_made_side_by_side_by_two_threads(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_threads(NRANKS, many_children, NULL, LIMIT_S), 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_parent_may_fall_into_several_parts),
+      cmocka_unit_test(children_are_made_side_by_side_by_two_threads),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
