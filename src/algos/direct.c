@@ -12,7 +12,7 @@
 #include "algos/parts.h"
 #include "algos/table.h"
 
-#define TOGETHER (TT_WINDOW / 4) /* sends that are followed by as many receives */
+#define TOGETHER (TT_WINDOW / 8) /* sends that are followed by as many receives: on 4 channels half a window */
 
 /* The two halves of the all-reduce, for parts of any lengths. */
 struct exchange {

@@ -130,6 +130,13 @@ static uint32_t block_find(int collective, const struct tt_settings *settings, c
   return block;
 }
 
+/* Where groups differ in size, what a hierarchical row costs is found by playing its middle step: seconds for so many
+ * ranks, while all wait for rank 0's table. */
+static int is_priced_slowly(const struct tt_algo *algo, const struct tt_tuning *tuning)
+{
+  return algo->has_middle && tuning->nranks > TT_PLAYED_RANKS;
+}
+
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
                               const struct tt_tuning *tuning)
 {
@@ -142,7 +149,7 @@ tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective,
   if (result != tuttiSuccess || found) return result;
   *n = 0;
   for (int a = 0; a < tt_algo_count && *n < TT_CHOICES; a++) {
-    if (tt_algos[a].collective != collective) continue;
+    if (tt_algos[a].collective != collective || is_priced_slowly(&tt_algos[a], tuning)) continue;
     plain.algo = (uint8_t)a;
     if (!why_illegal(&plain, settings, tuning)) choices[(*n)++] = plain;
   }

@@ -38,41 +38,61 @@ struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_
   return shape;
 }
 
-/* The chain of messages that must follow one another, or all that a rank must send, whichever takes longer. */
-static double price_of_rank(const struct tt_algo *algo, const struct tt_price *price, const struct tt_shape *shape,
-                            double mib)
-{
-  struct tt_cost cost;
-  algo->claim(shape, &cost);
-  double block = mib / shape->nblocks, sent = (double)cost.blocks;
-  double more = (double)(cost.messages - cost.rounds), chain = 0;
-  if (cost.messages) chain = (double)cost.rounds * (double)cost.blocks / (double)cost.messages;
-  if (chain > sent) sent = chain;
-  return ((double)cost.rounds + (more > 0 ? OVERHEAD * more : 0)) * price->alpha_us +
-         sent * block * price->beta_us_per_mib +
-         (double)(cost.reductions + (cost.slots ? cost.blocks : 0)) * block * price->gamma_us_per_mib;
-}
+#define PRICED_RANKS 4 /* of which the slowest counts */
 
-double tt_price_choice(const struct tt_choice *choice, const struct tt_tuning *tuning, uint64_t bytes)
+/* What a choice costs a few ranks, whatever the bytes. Some claims take long, so they are asked for once. */
+struct costs {
+  int32_t nblocks;
+  struct tt_cost of[PRICED_RANKS];
+};
+
+static void costs_find(struct costs *costs, const struct tt_choice *choice, const struct tt_tuning *tuning)
 {
   const struct tt_algo *algo = &tt_algos[choice->algo];
   int32_t root = tt_kinds[algo->collective].has_root ? 0 : -1, n = tuning->nranks;
-  const int32_t ranks[] = {0, n > 1, n / 2, n - 1};
-  double slowest = 0;
-  for (int k = 0; k < 4; k++) {
+  const int32_t ranks[PRICED_RANKS] = {0, n > 1, n / 2, n - 1};
+  for (int k = 0; k < PRICED_RANKS; k++) {
     struct tt_shape shape = tt_choice_shape(choice, tuning, ranks[k], root);
-    double time = price_of_rank(algo, tuning->price, &shape, (double)bytes / (1 << 20));
+    costs->nblocks = shape.nblocks;
+    algo->claim(&shape, &costs->of[k]);
+  }
+}
+
+/* The chain of messages that must follow one another, or all that a rank must send, whichever takes longer. */
+static double time_of_rank(const struct tt_cost *cost, int32_t nblocks, const struct tt_price *price, double mib)
+{
+  double block = mib / nblocks, sent = (double)cost->blocks;
+  double more = (double)(cost->messages - cost->rounds), chain = 0;
+  if (cost->messages) chain = (double)cost->rounds * (double)cost->blocks / (double)cost->messages;
+  if (chain > sent) sent = chain;
+  return ((double)cost->rounds + (more > 0 ? OVERHEAD * more : 0)) * price->alpha_us +
+         sent * block * price->beta_us_per_mib +
+         (double)(cost->reductions + (cost->slots ? cost->blocks : 0)) * block * price->gamma_us_per_mib;
+}
+
+static double time_of(const struct costs *costs, const struct tt_price *price, uint64_t bytes)
+{
+  double slowest = 0;
+  for (int k = 0; k < PRICED_RANKS; k++) {
+    double time = time_of_rank(&costs->of[k], costs->nblocks, price, (double)bytes / (1 << 20));
     if (time > slowest) slowest = time;
   }
   return slowest;
 }
 
-static int cheapest(const struct tt_choice *choices, int n, const struct tt_tuning *tuning, uint64_t bytes)
+double tt_price_choice(const struct tt_choice *choice, const struct tt_tuning *tuning, uint64_t bytes)
+{
+  struct costs costs;
+  costs_find(&costs, choice, tuning);
+  return time_of(&costs, tuning->price, bytes);
+}
+
+static int cheapest(const struct costs *costs, int n, const struct tt_price *price, uint64_t bytes)
 {
   int best = 0;
   double least = 0;
   for (int c = 0; c < n; c++) {
-    double time = tt_price_choice(&choices[c], tuning, bytes);
+    double time = time_of(&costs[c], price, bytes);
     if (c && time >= least) continue;
     best = c;
     least = time;
@@ -82,10 +102,12 @@ static int cheapest(const struct tt_choice *choices, int n, const struct tt_tuni
 
 static void rows_make(struct tt_table_row *rows, const struct tt_choice *choices, int n, const struct tt_tuning *tuning)
 {
+  struct costs costs[TT_CHOICES];
   int nrows = 0, last = -1;
+  for (int c = 0; n > 1 && c < n; c++) costs_find(&costs[c], &choices[c], tuning);
   /* Half powers of two from 8 bytes to 1 GiB; a row for each change. */
   for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes += (bytes & (bytes - 1)) ? bytes / 3 : bytes / 2) {
-    int c = n == 1 ? 0 : cheapest(choices, n, tuning, bytes);
+    int c = n == 1 ? 0 : cheapest(costs, n, tuning->price, bytes);
     if (c != last && nrows < TT_TABLE_ROWS) {
       rows[nrows++].choice = choices[c];
       last = c;

@@ -55,6 +55,7 @@ struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_
 double tt_price_choice(const struct tt_choice *choice, const struct tt_tuning *tuning, uint64_t bytes);
 
 #define TT_CHOICES 32
+#define TT_PLAYED_RANKS 2048 /* for more, hierarchical rows are chosen only if they are forced */
 
 /* All legal choices for a collective, or the forced one (choice.c). Errors: as tt_table_make. */
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,

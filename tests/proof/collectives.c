@@ -55,7 +55,7 @@ static const struct passes all_passes[] = {
     {"merge and fuse", 1, 1, 0, 1},
     {"merge, fuse and 2 channels", 1, 1, 0, 2},
     {"merge, fuse and 3 channels", 1, 1, 0, 3},
-    {"2 channels", 0, 0, 0, 2},
+    {"4 channels", 0, 0, 0, 4},
     {"order", 0, 0, 1, 1},
     {"order, merge and fuse", 1, 1, 1, 1},
 };

@@ -158,6 +158,23 @@ static void deterministic_leaves_the_one_tree(void **state)
   }
 }
 
+/* Their claims take long where groups differ in size, and all ranks wait for the table. */
+static void with_very_many_ranks_hierarchical_rows_are_only_forced(void **state)
+{
+  (void)state;
+  for (int is_more = 0; is_more < 2; is_more++) {
+    struct tt_settings settings = settings_with("", 0), forced = settings_with("hierarchical", 0);
+    struct tt_tuning tuning = tuning_of("tcp", TT_PLAYED_RANKS + is_more);
+    struct tt_choice choices[TT_CHOICES];
+    int n, hierarchical = 0;
+    assert_int_equal(tt_choices_find(choices, &n, TT_ALL_REDUCE, &settings, &tuning), tuttiSuccess);
+    for (int c = 0; c < n; c++) hierarchical += tt_algos[choices[c].algo].has_middle;
+    assert_int_equal(hierarchical, is_more ? 0 : 2);
+    assert_int_equal(tt_choices_find(choices, &n, TT_ALL_REDUCE, &forced, &tuning), tuttiSuccess);
+    assert_true(n == 1 && tt_algos[choices[0].algo].has_middle);
+  }
+}
+
 static void what_cannot_be_is_refused_with_the_reason(void **state)
 {
   static const struct {
@@ -221,6 +238,7 @@ int main(void)
       cmocka_unit_test(a_forced_algorithm_is_taken_at_every_size),
       cmocka_unit_test(several_algorithms_and_a_middle_can_be_forced),
       cmocka_unit_test(deterministic_leaves_the_one_tree),
+      cmocka_unit_test(with_very_many_ranks_hierarchical_rows_are_only_forced),
       cmocka_unit_test(what_cannot_be_is_refused_with_the_reason),
       cmocka_unit_test(a_table_that_makes_no_sense_is_refused),
   };
