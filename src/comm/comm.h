@@ -82,6 +82,7 @@ struct tuttiComm {
   struct tt_exec *exec;
   struct tt_run *run;
   struct tt_table table;
+  struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
   int32_t position;                  /* of this rank in that order */
   struct tt_plan_entry plans[TT_COMM_PLANS];

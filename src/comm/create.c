@@ -254,16 +254,17 @@ static void hosts_take(struct tuttiComm *comm)
 /* Where the ranks are, and in which order they stand on the wire. */
 static tuttiResult_t arrange(struct tuttiComm *comm)
 {
-  struct tt_topology topology = {.nranks = 0};
   struct tt_locality *localities = tt_alloc((size_t)comm->nranks, sizeof *localities);
   if (!localities) return tt_fail(tuttiSystemError, "out of memory for the topology of %d ranks", comm->nranks);
   for (int r = 0; r < comm->nranks; r++) localities[r] = comm->creation->members[r].locality;
-  tuttiResult_t result = comm->settings.topology[0]
-                             ? tt_topology_load(&topology, comm->settings.topology, comm->nranks)
-                             : tt_topology_make(&topology, comm->nranks, comm->hosts, localities);
+  tuttiResult_t result = tuttiSuccess;
+  if (!comm->settings.topology[0])
+    result = tt_topology_make(&comm->topology, comm->nranks, comm->hosts, localities);
+  else if (!comm->topology.nranks) /* a child has its part of the parent's */
+    result = tt_topology_load(&comm->topology, comm->settings.topology, comm->nranks);
   tt_free(localities);
-  if (result == tuttiSuccess) result = tt_topology_arrange(&comm->arrangement, &topology, comm->settings.group_size);
-  tt_topology_destroy(&topology);
+  if (result == tuttiSuccess)
+    result = tt_topology_arrange(&comm->arrangement, &comm->topology, comm->settings.group_size);
   if (result != tuttiSuccess) return result;
   while (comm->arrangement.order[comm->position] != comm->rank) comm->position++;
   return tuttiSuccess;
