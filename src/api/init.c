@@ -49,10 +49,15 @@ static tuttiResult_t spec_check(const tuttiComm_t *comm, int nranks, int rank)
   return tuttiSuccess;
 }
 
-static int is_blocking(const struct tt_settings *settings, const tuttiConfig_t *config)
+enum { BLOCKING_CONFIG, BLOCKING_0, BLOCKING_1 }; /* choices of TUTTI_COMM_BLOCKING */
+
+/* What config says goes into the communicator's settings, which its children inherit. */
+static void blocking_apply(struct tt_settings *settings, const tuttiConfig_t *config)
 {
-  if (settings->blocking) return settings->blocking == 2; /* choices: config, 0, 1 */
-  return config->blocking != 0;
+  const char *said = tt_env("TUTTI_COMM_BLOCKING");
+  int is_forced = said && strcmp(said, "config") != 0;
+  if (!is_forced && config->blocking != TUTTI_CONFIG_UNDEF_INT)
+    settings->blocking = config->blocking ? BLOCKING_1 : BLOCKING_0;
 }
 
 static tuttiResult_t create_wait(struct tuttiComm *comm)
@@ -70,7 +75,7 @@ static tuttiResult_t init(tuttiComm_t *out, const struct tt_comm_spec *spec)
   tuttiResult_t result = tt_comm_create(&comm, spec);
   if (result == tuttiSuccess) {
     int has_none = spec->parent && !spec->exclude && spec->color == TUTTI_SPLIT_NOCOLOR; /* no handle to poll */
-    int blocking = has_none || is_blocking(spec->settings, spec->config);
+    int blocking = has_none || spec->settings->blocking != BLOCKING_0;
     if (tt_group_active()) return tt_group_add_creation(comm, out, !blocking);
     result = blocking ? create_wait(comm) : tt_comm_create_later(comm);
   }
@@ -88,6 +93,7 @@ static tuttiResult_t init_checked(tuttiComm_t *out, struct tt_comm_spec *spec, c
   if (result == tuttiSuccess) result = config_take(&copy, config);
   if (result == tuttiSuccess) result = tt_settings_load(&settings);
   if (result != tuttiSuccess) return result;
+  blocking_apply(&settings, &copy);
   spec->config = &copy;
   spec->settings = &settings;
   return init(out, spec);
@@ -135,8 +141,10 @@ static tuttiResult_t child_make(tuttiComm_t *out, struct tt_comm_spec *spec, con
   tuttiConfig_t copy;
   tuttiResult_t result = config_take(&copy, config);
   if (result != tuttiSuccess) return result;
+  struct tt_settings settings = spec->parent->settings;
+  blocking_apply(&settings, &copy);
   spec->config = &copy;
-  spec->settings = &spec->parent->settings;
+  spec->settings = &settings;
   spec->device = spec->parent->device;
   return init(out, spec);
 }

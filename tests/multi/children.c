@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A communicator falls into parts, each of which shrinks it to itself; and several children of one parent are made at
- * once, some by the calling thread and some by the progress thread. Ranks are threads of one process. */
+/* A communicator falls into parts, each of which shrinks it to itself; several children of one parent are made at once,
+ * some by the calling thread and some by the progress thread; options are inherited. Ranks are threads of one process. */
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -75,11 +75,40 @@ static void children_are_made_side_by_side_by_two_threads(void **state)
   assert_int_equal(ranks_run_threads(NRANKS, many_children, NULL, LIMIT_S), 0);
 }
 
+/* Children and grandchildren without a config of their own. */
+static int as_the_parent(const struct ranks *self)
+{
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t comm, child, grandchild;
+  config.blocking = 0;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, NRANKS, self->id, self->rank, &config) == tuttiInProgress);
+  if (ready(self, comm)) return 1;
+  RANKS_CHECK(tuttiCommSplit(comm, 0, 0, &child, NULL) == tuttiInProgress);
+  if (ready(self, child)) return 1;
+  RANKS_CHECK(tuttiCommSplit(child, 0, 0, &grandchild, NULL) == tuttiInProgress);
+  if (ready(self, grandchild) || has(self, grandchild, NRANKS)) return 1;
+  RANKS_CHECK(tuttiCommDestroy(grandchild) == tuttiSuccess);
+  config.blocking = 1;
+  RANKS_CHECK(tuttiCommSplit(child, 0, 0, &grandchild, &config) == tuttiSuccess);
+  if (has(self, grandchild, NRANKS)) return 1;
+  RANKS_CHECK(tuttiCommDestroy(grandchild) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(child) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_child_without_options_waits_as_its_parent_does(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_threads(NRANKS, as_the_parent, NULL, LIMIT_S), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_parent_may_fall_into_several_parts),
       cmocka_unit_test(children_are_made_side_by_side_by_two_threads),
+      cmocka_unit_test(a_child_without_options_waits_as_its_parent_does),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
