@@ -190,7 +190,8 @@ static void pair_crossed(struct tt_watch *watch, const struct tt_call *call, uin
   struct tt_call theirs;
   if (!seat || waited_ns < PASSED_NS || !tt_seat_latest(seat, &theirs)) return;
   if (theirs.op <= tt_seat_finished(seat) || theirs.op <= tt_seat_entered(watch->own)) return;
-  if (!needs_all(&theirs, call->root)) return;
+  int needs_root = theirs.collective == TT_BROADCAST || theirs.collective == TT_SCATTER;
+  if (!needs_all(&theirs, call->root) && !(needs_root && theirs.root == watch->rank)) return;
   snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s waits in %s",
            tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(call, what, sizeof what),
            tt_watch_rank_text(watch, call->root, name, sizeof name), tt_call_text(&theirs, other, sizeof other));
