@@ -460,11 +460,12 @@ static tuttiResult_t after_watching(struct tuttiComm *comm)
                               .watch = comm->watch};
   tuttiResult_t result = tt_exec_create(&comm->exec, &spec);
   if (result == tuttiSuccess) result = tt_run_create(&comm->run, comm->exec);
+  if (result != tuttiSuccess) return result;
   struct agreed mine;
   memset(&mine, 0, sizeof mine);
   mine.arrangement = arrangement_hash(&comm->arrangement);
-  struct tt_tuning tuning = {comm->nranks, &comm->arrangement.groups, price_find(comm)};
-  if (result == tuttiSuccess && comm->rank == 0) result = tt_table_make(&mine.table, &comm->settings, &tuning);
+  const struct tt_tuning tuning = {comm->nranks, &comm->arrangement.groups, price_find(comm)};
+  if (comm->rank == 0) result = tt_table_make(&mine.table, &comm->settings, &tuning);
   if (result != tuttiSuccess) return result;
   creation->stage = AGREEING;
   return tt_rendezvous_gather(creation->rendezvous, &mine, sizeof mine, creation->agreed);
