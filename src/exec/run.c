@@ -4,6 +4,8 @@
 
 #include "exec/internal.h"
 
+#define ASIDE_KEPT_BYTES ((size_t)64 << 20) /* a larger copy of IN is not kept for the next call */
+
 tuttiResult_t tt_run_create(struct tt_run **out, struct tt_exec *exec)
 {
   struct tt_run *run = tt_alloc(1, sizeof *run);
@@ -25,11 +27,18 @@ static void scratch_free(struct tt_run *run)
   run->scratch_room = 0;
 }
 
+static void aside_free(struct tt_run *run)
+{
+  if (run->aside) run->aside_device->free(run->aside_device, run->aside);
+  run->aside = NULL;
+  run->aside_room = 0;
+}
+
 void tt_run_destroy(struct tt_run *run)
 {
   if (!run) return;
   scratch_free(run);
-  if (run->aside) run->aside_device->free(run->aside_device, run->aside);
+  aside_free(run);
   tt_pairs_destroy(run->pairs);
   for (int s = 0; s < TT_MAX_LANES; s++) {
     tt_free(run->strands[s].links);
@@ -114,13 +123,12 @@ static tuttiResult_t aside_start(struct tt_run *run)
 {
   const struct tt_device *device = run->device;
   size_t len = run->share_bytes * (size_t)run->plan->nshares;
-  if (run->aside && (run->aside_device != device || run->aside_room < len)) {
-    run->aside_device->free(run->aside_device, run->aside);
-    run->aside = NULL;
+  if (run->aside_device != device || run->aside_room < len) aside_free(run);
+  if (!run->aside) {
+    run->aside = device->alloc(device, len);
+    run->aside_device = device;
+    run->aside_room = run->aside ? len : 0;
   }
-  if (!run->aside) run->aside = device->alloc(device, len);
-  run->aside_device = device;
-  run->aside_room = len;
   if (!run->aside)
     return tt_fail(tuttiSystemError,
                    "out of memory: %zu bytes of %s memory for an all-to-all in place: pass another "
@@ -317,6 +325,7 @@ static tuttiResult_t strands_move(struct tt_run *run, int *moved)
   }
   if (run->busy) return tuttiInProgress;
   run->state = RUN_IDLE;
+  if (run->aside_room > ASIDE_KEPT_BYTES) aside_free(run);
   tt_watch_finish(run->exec->watch, run->binding->call.op);
   return tuttiSuccess;
 }
