@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All-reduce on memory that the CPU cannot touch, with work that ends late and out of order: the core goes
+/* Collectives on memory that the CPU cannot touch, with work that ends late and out of order: the core goes
  * through the device for every byte, and uses nothing before it is done. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "algos/algos.h"
 #include "fake_device.h"
 #include "ranks.h"
+#include "trial.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,11 +96,121 @@ static void kinds_of_memory_may_differ_between_ranks(void **state)
   run_all(1);
 }
 
+/* ---- every collective ---- */
+
+struct tour {
+  const struct tt_device *device;
+  int mixed;
+  int row; /* of each collective */
+};
+
+static const struct tt_algo *row_of(int collective, int n)
+{
+  int rows = 0;
+  for (int a = 0; a < tt_algo_count; a++) rows += tt_algos[a].collective == collective;
+  n %= rows;
+  for (int a = 0; a < tt_algo_count; a++)
+    if (tt_algos[a].collective == collective && n-- == 0) return &tt_algos[a];
+  return NULL;
+}
+
+static int call_on(tuttiComm_t comm, struct trial trial, size_t k)
+{
+  static const int types[] = {tuttiInt32, tuttiFloat16, tuttiInt8, tuttiDouble, tuttiFloat, tuttiBfloat16};
+  static const int ops[] = {tuttiSum, tuttiAvg, TT_PREMUL_SUM, tuttiMax};
+  trial.type = types[k % 6];
+  trial.op = ops[(k / 2 + (size_t)trial.collective) % 4];
+  trial.in_place = (int)(k / 3 % 2);
+  trial.bare = (int)(k % 2);
+  trial.root = (int)(k % (size_t)trial.nranks);
+  if (!trial_is_exact(trial.collective, trial.type, trial.op, trial.nranks)) trial.type = tuttiInt32;
+  int premul = tt_kinds[trial.collective].reduces && trial.op == TT_PREMUL_SUM;
+  if (premul && trial_redop(&trial, comm) != tuttiSuccess) return 0;
+  return trial_run(&trial, comm) && (!premul || tuttiRedOpDestroy(trial.handle, comm) == tuttiSuccess);
+}
+
+static int tour_body(const struct ranks *self)
+{
+  const struct tour *tour = self->argument;
+  static const size_t counts[] = {1, 3, 1000, 20001, 0, 70003};
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (int c = TT_ALL_REDUCE; c < TT_PAIRS; c++)
+    for (size_t k = 0; k < 6; k++) {
+      struct trial trial = {.nranks = self->nranks, .rank = self->rank, .collective = c};
+      trial.count = counts[k] / (k == 5 && tt_kinds[c].is_shared ? (size_t)self->nranks : 1);
+      trial.device = tour->mixed && self->rank % 2 ? NULL : tour->device;
+      RANKS_CHECK(call_on(comm, trial, k + (size_t)tour->row));
+    }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+/* Segments so short that spans wrap and cross shares in several of them. */
+static void tour_run(int row, int nranks)
+{
+  char algos[1024] = "";
+  size_t used = 0;
+  for (int c = TT_ALL_REDUCE; c < TT_PAIRS; c++)
+    used += (size_t)snprintf(algos + used, sizeof algos - used, "%s%s:%s", used ? ";" : "", tt_kinds[c].name,
+                             row_of(c, row)->name);
+  setenv("TUTTI_ALGO", algos, 1);
+  setenv("TUTTI_SEGMENT_BYTES", row % 2 ? "1000" : "9000", 1);
+  setenv("TUTTI_TRANSPORTS", row % 3 ? "shm" : "tcp", 1);
+  struct tour tour = {fake_device_create((uint64_t)(row * 100 + nranks)), (row + nranks) % 3 == 0, row};
+  assert_non_null(tour.device);
+  assert_int_equal(ranks_run_threads(nranks, tour_body, &tour, 100), 0);
+  struct fake_device_counts counts = fake_device_destroy(tour.device);
+  assert_int_equal(counts.breaches, 0);
+  assert_int_equal(counts.outstanding, 0);
+  assert_int_equal(counts.allocated, 0);
+  assert_true(counts.started > 0);
+}
+
+static void every_collective_works_on_device_memory(void **state)
+{
+  int most = 0;
+  (void)state;
+  for (int a = 0; a < tt_algo_count; a++) most += tt_algos[a].collective == TT_ALL_REDUCE;
+  for (int row = 0; row < most; row++) {
+    tour_run(row, 2 + row % 4);
+    tour_run(row, 5 - row % 4);
+  }
+  unsetenv("TUTTI_ALGO");
+  unsetenv("TUTTI_SEGMENT_BYTES");
+}
+
+static int messages_body(const struct ranks *self)
+{
+  const struct job *job = self->argument;
+  tuttiComm_t comm;
+  float *data = job->device->alloc(job->device, 100);
+  RANKS_CHECK(data && tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  tuttiResult_t result = self->rank ? tuttiRecv(data, 10, tuttiFloat, 0, comm, NULL)
+                                    : tuttiSend(data, 10, tuttiFloat, 1, comm, NULL);
+  RANKS_CHECK(result == tuttiInvalidUsage && strstr(tuttiGetLastError(comm), "host memory"));
+  job->device->free(job->device, data);
+  tuttiCommDestroy(comm);
+  return 0;
+}
+
+static void messages_of_device_memory_are_refused(void **state)
+{
+  (void)state;
+  struct job job = {fake_device_create(7), 0};
+  assert_non_null(job.device);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(ranks_run_threads(2, messages_body, &job, 100), 0);
+  fake_device_destroy(job.device);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(device_memory_is_reduced_through_the_device),
       cmocka_unit_test(kinds_of_memory_may_differ_between_ranks),
+      cmocka_unit_test(every_collective_works_on_device_memory),
+      cmocka_unit_test(messages_of_device_memory_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
