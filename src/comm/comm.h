@@ -13,7 +13,7 @@ enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_FINALIZED, TT_COMM
 
 #define TT_COMM_MAGIC 0x54757474u
 #define TT_COMM_TRANSPORTS 8
-#define TT_COMM_PLANS 32
+#define TT_COMM_PLANS 256 /* programs do call rooted collectives for one root after the other */
 
 struct tt_creation; /* create.c */
 

@@ -60,7 +60,7 @@ static tuttiResult_t plan_make(struct tuttiComm *comm, const struct tt_choice *c
   if (result == tuttiSuccess) result = tt_plan_create(plan, &schedule);
   tt_schedule_destroy(&schedule);
   if (result != tuttiSuccess) return result;
-  if (comm->nplans == TT_COMM_PLANS) { /* full: the oldest one goes */
+  if (comm->nplans == TT_COMM_PLANS) { /* full: the first one goes */
     tt_run_forget(comm->run, comm->plans[0].plan);
     tt_plan_destroy(comm->plans[0].plan);
     memmove(&comm->plans[0], &comm->plans[1], sizeof comm->plans[0] * (TT_COMM_PLANS - 1));
@@ -77,7 +77,16 @@ static int same_plan(const struct tt_plan_entry *entry, const struct tt_choice *
          has->middle == choice->middle;
 }
 
-/* The plan of a call and the block it is bound to; the newest plan is looked at first. */
+/* What is used often comes to stand where it is looked for first, and is not the one that goes. */
+static void plan_raise(struct tuttiComm *comm, int i)
+{
+  if (i + 1 == comm->nplans) return;
+  struct tt_plan_entry raised = comm->plans[i];
+  comm->plans[i] = comm->plans[i + 1];
+  comm->plans[i + 1] = raised;
+}
+
+/* The plan of a call and the block it is bound to; the last plan is looked at first. */
 static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding, struct tt_plan **plan)
 {
   uint64_t bytes = binding->call.count * tt_type_size(binding->call.type);
@@ -88,6 +97,7 @@ static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding
   for (int i = comm->nplans - 1; i >= 0; i--)
     if (same_plan(&comm->plans[i], choice, root)) {
       *plan = comm->plans[i].plan;
+      plan_raise(comm, i);
       return tuttiSuccess;
     }
   return plan_make(comm, choice, root, plan);
