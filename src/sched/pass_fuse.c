@@ -20,7 +20,7 @@ static int is_candidate(const struct tt_insight *insight, int32_t i)
   const struct tt_step *step = &s->steps[i];
   if (step->nsrc != 1 || step->nto || s->operands[step->src].place != TT_MESSAGE || step->dst.place != TT_SCRATCH)
     return 0;
-  return insight->nreads[i] == 1 && insight->is_exact[i] && s->steps[insight->reader[i]].nto == 0;
+  return insight->nreads[i] == 1 && s->steps[insight->reader[i]].nto == 0;
 }
 
 /* The reader takes no other message from that rank, and none on another channel. */

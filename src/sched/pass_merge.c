@@ -110,7 +110,7 @@ static int may_join(struct merge *m, int32_t i, int32_t j)
 {
   const struct tt_step *first = &m->schedule->steps[i], *step = &m->schedule->steps[j];
   const struct chain *x = &m->chains[i], *y = &m->chains[j];
-  if (first->nsrc < 2 || first->nto || m->insight.nreads[i] != 1 || !m->insight.is_exact[i]) return 0;
+  if (first->nsrc < 2 || first->nto || m->insight.nreads[i] != 1) return 0;
   if (first->dst.place == TT_OUT && !tt_same_operand(first->dst, step->dst)) return 0; /* it may be wanted there */
   if (x->nsrc + y->nsrc - 1 > TT_MAX_SOURCES || (x->has_in && y->has_in)) return 0;
   if (x->until < j || (x->until == j && !writes_just_over(m, i, j))) return 0;
@@ -167,7 +167,7 @@ static int goes_along(const struct merge *m, const struct tt_step *step)
 {
   const struct tt_schedule *s = m->schedule;
   if (!m->send.nto || !tt_same_operand(s->operands[step->src], m->source)) return 0;
-  if (step->first != m->send.first || step->nblocks != m->send.nblocks || step->channel != m->send.channel) return 0;
+  if (step->nblocks != m->send.nblocks || step->channel != m->send.channel) return 0;
   if (m->send.nto + step->nto > UINT16_MAX) return 0;
   for (int k = 0; k < step->nto; k++)
     if (m->sent[s->peers[step->to + k]] == m->nsends) return 0;

@@ -421,6 +421,7 @@ static void every_row_is_its_collective_at_the_claimed_cost(void **state)
     prove_row(algo, extent, &tally);
     print_message("%7ld proofs of %s %s, %ld of more than 512 ranks, %lld steps; not to be cut: %ld\n", tally.proofs,
                   tt_kinds[algo->collective].name, algo->name, tally.big, tally.steps, tally.refused);
+    fflush(stdout);
     if (!extent->nranks) assert_true(tally.proofs >= 60 && (tally.big || IS_SLOW));
     all.proofs += tally.proofs;
     all.steps += tally.steps;
