@@ -155,9 +155,10 @@ static void row_print(FILE *out, const struct row *row, const char *at)
   } else {
     snprintf(value, sizeof value, "\"%s\"", at);
   }
-  fprintf(out, "  %-22s = %-12s %-11s %s%s%s%s\n", row->name, value,
-         tt_env(row->name) ? "environment" : "default", row->help + (row->help[0] == '='),
-         *range ? " [" : "", range, *range ? "]" : "");
+  int same = row->help[0] == '=';
+  fprintf(out, "  %-22s = %-12s %-11s %s%s%s%s%s\n", row->name, value,
+         tt_env(row->name) ? "environment" : "default", row->help + same,
+         *range ? " [" : "", range, *range ? "]" : "", same ? "; on all ranks" : "");
 }
 
 void tt_settings_print(FILE *out, const struct tt_settings *settings)

@@ -58,7 +58,7 @@ static void agreement_check(struct guest *guest)
   else if (root->seats && mine->agreement != first->agreement)
     tt_root_fail(root, tuttiInvalidUsage,
                  "%s and %s have unlike settings (hash %016llx and %016llx): those that `tutti info` "
-                 "marks for the wire must be the same on all ranks, and so must the list given to tuttiCommShrink",
+                 "marks \"on all ranks\" must be the same there, and so must the list given to tuttiCommShrink",
                  name, other, (unsigned long long)mine->agreement,
                  (unsigned long long)first->agreement);
 }

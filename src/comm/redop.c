@@ -14,6 +14,11 @@ static int number_of(const struct tuttiComm *comm, int index)
 const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t op)
 {
   int64_t index = (int64_t)(int)op - number_of(comm, 0); /* op may be anything */
+  if ((int)op >= 0 && (int)op < tuttiNumOps) {
+    tt_fail(tuttiInvalidArgument, "op is %d, which was not made by tuttiRedOpCreatePreMulSum: it lives for ever",
+            (int)op);
+    return NULL;
+  }
   if (index < 0 || index >= comm->nredops || !comm->redops[index].used) {
     tt_fail(tuttiInvalidArgument,
             "op is %d: it must be a tuttiRedOp_t from 0 to %d, or one made by "

@@ -81,10 +81,15 @@ static tuttiResult_t wish_find(const struct wish *wish, const struct tt_settings
   }
   if (wish->middle[0]) {
     middle = tt_algo_find(TT_ALL_REDUCE, wish->middle);
-    if (!middle || !algo->has_middle) {
+    if (!algo->has_middle)
+      return tt_fail(tuttiInvalidArgument,
+                     "TUTTI_ALGO is \"%s\": %s %s runs no other algorithm among leaders: leave \"+%s\" out",
+                     settings->algo, collective, wish->name, wish->middle);
+    if (!middle) {
       names_list(TT_ALL_REDUCE, list, sizeof list);
-      return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO is \"%s\": +%s %s", settings->algo, wish->middle,
-                     middle ? "is for hierarchical algorithms only" : list);
+      return tt_fail(tuttiInvalidArgument,
+                     "TUTTI_ALGO is \"%s\", but there is no all_reduce \"%s\" to run among the leaders: take one of %s",
+                     settings->algo, wish->middle, list);
     }
   }
   choice->algo = (uint8_t)(algo - tt_algos);
@@ -107,7 +112,8 @@ static tuttiResult_t forced_find(struct tt_choice *choice, int collective, const
     if (!wish_read(&at, &wish))
       return tt_fail(tuttiInvalidArgument,
                      "TUTTI_ALGO is \"%s\": wanted [COLLECTIVE:]NAME[+MIDDLE], more behind ';', "
-                     "with collectives such as all_reduce, broadcast, all_gather",
+                     "with COLLECTIVE one of all_reduce, reduce, broadcast, reduce_scatter, all_gather, all_to_all, "
+                     "gather, scatter",
                      settings->algo);
     tuttiResult_t result = wish_find(&wish, settings, tuning, &wished);
     if (result != tuttiSuccess) return result;
