@@ -354,8 +354,8 @@ TUTTI_API tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, siz
 /* ---- the other collectives ----
  *
  * What tuttiAllReduce says of alignment, count 0, order, matching, streams, groups and errors holds for each of them.
- * Below, n is the number of ranks and `own` this rank; counts are in elements. All but
- * tuttiAlltoAll may be in place as stated; any other overlap of the buffers is tuttiInvalidArgument. Out of place
+ * Below, n is the number of ranks and `own` this rank; counts are in elements. All may
+ * be in place as stated; any other overlap of the buffers is tuttiInvalidArgument. Out of place
  * sendbuff is not written. root must match across ranks; a root outside 0 .. n-1 is tuttiInvalidArgument. Where there
  * is no op, elements are copied bit by bit. */
 

@@ -52,7 +52,8 @@ static const char *const help =
     "      --no-prefix   do not prefix lines with the rank\n"
     "      --grace S     after the first failure the others get S seconds to end by\n"
     "                    themselves before they are terminated (default: 10)\n"
-    "      --keep-going  never terminate the others\n"
+    "      --keep-going  never terminate the others: for programs that go on without a dead\n"
+    "                    rank (tuttiCommShrink)\n"
     "      --bind        each rank on a core of its own, if there are enough\n"
     "  -h, --help        this text\n";
 
