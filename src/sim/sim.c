@@ -82,6 +82,13 @@ static uint64_t bit_of(const struct strand *strand, int32_t i)
   return 1ull << (63 - (i - strand->oldest));
 }
 
+/* A total that is too large to be told stays at the largest number. */
+static void add(int64_t *total, size_t bytes, int times)
+{
+  int64_t more;
+  if (__builtin_mul_overflow(bytes, times, &more) || __builtin_add_overflow(*total, more, total)) *total = INT64_MAX;
+}
+
 /* ---- ports --------------------------------------------------------------------------- */
 
 static void push(struct world *world, double at_us, enum tt_sim_event_kind kind, int32_t rank, int32_t what,
@@ -124,7 +131,7 @@ static void port_go(struct world *world, int32_t rank)
   actor->in_flight++;
   actor->out_us += busy_us;
   world->result.messages++;
-  world->result.bytes += (int64_t)bytes;
+  add(&world->result.bytes, bytes, 1);
   push(world, head_us, TT_HEAD, to, rank, lane_channel);
   push(world, world->now_us + busy_us, TT_LEFT, rank, actor->sending, lane_channel);
   if (!world->play->watcher.message) return;
@@ -152,7 +159,7 @@ static void step_finish(struct world *world, struct strand *strand, int32_t i, s
   const struct tt_step *step = step_at(strand, i);
   strand->finished |= bit_of(strand, i);
   world->result.steps++;
-  world->result.reduced += (int64_t)bytes * (step->nsrc - 1);
+  add(&world->result.reduced, bytes, step->nsrc - 1);
   if (world->play->watcher.step) {
     const struct tt_sim_step told = {&strand->program->schedule, step, strand->segment, world->now_us, bytes};
     world->play->watcher.step(world->play->watcher.context, &told);
@@ -459,12 +466,24 @@ static tuttiResult_t world_judge(struct world *world)
   return tuttiSuccess;
 }
 
+static tuttiResult_t play_check(const struct tt_sim_play *play)
+{
+  size_t shares = tt_kinds[play->shape.collective].is_shared ? (size_t)play->shape.nranks : 1, bytes;
+  if (play->lanes < 0 || play->lanes > TT_SIM_MAX_LANES)
+    return tt_fail(tuttiInvalidArgument, "lanes is %d: give 1 to %d", (int)play->lanes, TT_SIM_MAX_LANES);
+  if (__builtin_mul_overflow(play->count, play->element_bytes, &bytes) ||
+      __builtin_mul_overflow(bytes, shares, &bytes) || bytes > TT_SIM_MAX_BYTES)
+    return tt_fail(tuttiInvalidArgument, "%zu elements of %zu bytes, %zu times, are too many: at most 2^60 bytes",
+                   play->count, play->element_bytes, shares);
+  return tuttiSuccess;
+}
+
 tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *result)
 {
   struct world world = {.play = play, .lanes = play->lanes ? play->lanes : 1};
-  if (world.lanes < 1 || world.lanes > TT_SIM_MAX_LANES)
-    return tt_fail(tuttiInvalidArgument, "lanes is %d: give 1 to %d", (int)play->lanes, TT_SIM_MAX_LANES);
-  tuttiResult_t code = world_make(&world);
+  tuttiResult_t code = play_check(play);
+  if (code) return code;
+  code = world_make(&world);
   if (!code) code = world_play(&world);
   if (!code) code = world_judge(&world);
   if (!code && play->watcher.progress) {

@@ -33,6 +33,7 @@
 #define TT_SIM_FLIGHT 1024
 #define TT_SIM_KEEP 256
 #define TT_SIM_MAX_LANES 256
+#define TT_SIM_MAX_BYTES ((size_t)1 << 60) /* of all shares together */
 
 /* A message that has just started. Pointers are good during the call. */
 struct tt_sim_message {
@@ -95,8 +96,8 @@ struct tt_sim_result {
 };
 
 /* Plays it. *result is written on success only.
- * Errors: tuttiInvalidArgument: lanes. tuttiSystemError: no memory. tuttiInternalError: a schedule is wrong, or a rank
- * waits for ever (the sentence says which; the verifier tells more). What generate says. */
+ * Errors: tuttiInvalidArgument: lanes, or too many bytes. tuttiSystemError: no memory. tuttiInternalError: a schedule is
+ * wrong, or a rank waits for ever (the sentence says which; the verifier tells more). What generate says. */
 tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *result);
 
 /* ---- picture (draw.c) ------------------------------------------------------------ */

@@ -441,6 +441,21 @@ static void a_rank_that_waits_for_ever_is_named(void **state)
   assert_int_equal(tt_simulate(&play, &result), tuttiInvalidArgument);
 }
 
+static void vectors_as_long_as_can_be_are_played_and_longer_ones_refused(void **state)
+{
+  (void)state;
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  struct tt_sim_play play = play_of("all_reduce", "ring", 9, TT_SIM_MAX_BYTES / 4, &prices);
+  struct tt_sim_result result;
+  play.element_bytes = 4;
+  assert_int_equal(tt_simulate(&play, &result), tuttiSuccess);
+  assert_true(result.bytes == INT64_MAX && result.reduced > 0); /* 16 times 2^60 */
+  play.count++;
+  assert_int_equal(tt_simulate(&play, &result), tuttiInvalidArgument);
+  play.count = SIZE_MAX / 2;
+  assert_int_equal(tt_simulate(&play, &result), tuttiInvalidArgument);
+}
+
 static void every_failed_allocation_is_an_error(void **state)
 {
   (void)state;
@@ -473,6 +488,7 @@ int main(void)
       cmocka_unit_test(copies_cost_what_the_link_to_itself_does),
       cmocka_unit_test(a_watcher_is_told_everything),
       cmocka_unit_test(a_rank_that_waits_for_ever_is_named),
+      cmocka_unit_test(vectors_as_long_as_can_be_are_played_and_longer_ones_refused),
       cmocka_unit_test(every_failed_allocation_is_an_error),
   };
   alarm(60);
