@@ -96,8 +96,8 @@ struct tt_sim_result {
 };
 
 /* Plays it. *result is written on success only.
- * Errors: tuttiInvalidArgument: lanes, or too many bytes. tuttiSystemError: no memory. tuttiInternalError: a schedule is
- * wrong, or a rank waits for ever (the sentence says which; the verifier tells more). What generate says. */
+ * Errors: tuttiInvalidArgument: lanes, or too many bytes. tuttiSystemError: no memory. tuttiInternalError: a schedule
+ * is wrong, or a rank waits for ever (the sentence says which; the verifier tells more). What generate says. */
 tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *result);
 
 /* ---- picture (draw.c) ------------------------------------------------------------ */
