@@ -210,6 +210,7 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int
  * rank is in, NULL with TUTTI_SPLIT_NOCOLOR. Collective over comm; comm stays as it is and may be
  * used and destroyed independently. config: NULL takes comm's options; config->blocking = 0
  * returns tuttiInProgress as tuttiCommInitRankConfig does, and then comm must not be used until *newcomm is ready.
+ * (With TUTTI_SPLIT_NOCOLOR there is nothing to poll: the call waits for the other ranks' colors.)
  * Inside a group *newcomm is written by the outermost tuttiGroupEnd.
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, color < 0 and not
