@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Makes tutti-settings(7) from src/base/settings.def (any POSIX awk).
+# Makes tutti-settings(7) from src/base/settings.def and the section on topology files of src/topo/README.md (any POSIX
+# awk).
 #
-#   awk -v out=FILE -v version="Tutti 0.1.0" -f settings_to_man.awk settings.def
+#   awk -v out=FILE -v version="Tutti 0.1.0" -f settings_to_man.awk settings.def README.md
 function quote(text)
 {
   gsub(/\\/, "\\e", text)
   gsub(/-/, "\\-", text)
+  gsub(/1 ?<< ?30/, "1073741824", text)
   return text
 }
 
@@ -46,6 +48,19 @@ BEGIN {
   }
   print ".TP\n.B " part[2] "\n" quote(help) "." > out
   print quote("(" range (same ? "; on all ranks" : "") ")") > out
+}
+
+/^## / {
+  is_topology = /topology file/
+  if (is_topology) print ".SH TOPOLOGY FILE" > out
+}
+
+is_topology && !/^## / {
+  is_example = sub(/^    /, "")
+  if (is_example != was_example) print (is_example ? ".EX" : ".EE") > out
+  was_example = is_example
+  gsub(/`/, "")
+  print quote($0) > out
 }
 
 END { print ".SH SEE ALSO\n.BR tutti (1),\n.BR tutti (3)" > out }
