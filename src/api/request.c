@@ -33,6 +33,9 @@ static tuttiResult_t algo_find(struct tt_request *made, const tuttiScheduleReque
     return tt_fail(tuttiInvalidArgument, "there is no collective \"%.40s\": take one of %s", request->collective,
                    names_list(TT_NO_COLLECTIVE, list));
   made->algo = tt_algo_find(kind, request->algorithm);
+  if (!made->algo && !(request->algorithm && request->algorithm[0]))
+    return tt_fail(tuttiInvalidArgument, "no algorithm is named (--algo): %s has %s", tt_kinds[kind].name,
+                   names_list(kind, list));
   if (!made->algo)
     return tt_fail(tuttiInvalidArgument, "%s has no algorithm \"%.40s\": take one of %s", tt_kinds[kind].name,
                    request->algorithm, names_list(kind, list));
@@ -94,7 +97,7 @@ static tuttiResult_t topology_invent(struct tt_request *made, int nranks)
 static tuttiResult_t machine_make(struct tt_request *made, const tuttiScheduleRequest_t *request)
 {
   if (request->nranks < 0 || request->nranks > TT_TOPOLOGY_MAX_RANKS || (!request->nranks && !request->topology))
-    return tt_fail(tuttiInvalidArgument, "the number of ranks is %d: give 1 to %d, or a topology", request->nranks,
+    return tt_fail(tuttiInvalidArgument, "the number of ranks is %d: give 1 to %d (-n), or a topology", request->nranks,
                    TT_TOPOLOGY_MAX_RANKS);
   made->has_topology = request->topology != NULL;
   tuttiResult_t code = made->has_topology ? tt_topology_load(&made->topology, request->topology, request->nranks)
