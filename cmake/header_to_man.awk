@@ -5,7 +5,8 @@
 #
 # A comment that ends on the line before a TUTTI_API declaration becomes one page,
 # named after the first function that follows; the others link to it. Its first
-# sentence is the NAME line, its "Errors" paragraph the ERRORS section. The first
+# sentence is the NAME line, its "Errors" paragraph the ERRORS section. What a comment
+# that begins with "---- TITLE ----" says stands on all pages after it. The first
 # comment of the header after the licence becomes the page of the header itself.
 
 # Text that troff prints as it stands.
@@ -109,14 +110,16 @@ function print_page(   file, names, i, errors)
   for (i = 1; i <= functions; i++) print quote(declaration[i]) > file
   print ".fi" > file
   print_texts(file)
+  if (sections) print ".SH COMMON TO " toupper(section_title) > file
+  for (i = 1; i <= sections; i++) print_paragraph(file, section[i])
   print ".SH ERRORS" > file
   for (i = 1; i <= paragraphs; i++)
     if (paragraph[i] ~ /^Errors/) errors = errors print_errors(file, paragraph[i]) "x"
-  if (errors == "") print "None of its own." > file
+  if (errors == "") print (section_base ? "Those of\n.BR " section_base " (3)." : "None of its own.") > file
   print ".PP\nThe codes are explained in\n.BR tutti (3)." > file
   if (name[1] != "tuttiGetLastError")
     print "The sentence that belongs to an error is had from\n.BR tuttiGetLastError (3)." > file
-  print ".SH SEE ALSO\n.BR tutti (3)" > file
+  print ".SH SEE ALSO\n" (section_base ? ".BR " section_base " (3),\n" : "") ".BR tutti (3)" > file
   close(file)
   for (i = 2; i <= functions; i++) {
     print ".so man3/" name[1] ".3" > (out "/" name[i] ".3")
@@ -139,6 +142,18 @@ function print_overview(   file, title)
   print ".SH SYNOPSIS\n.nf\n.B #include <" header ">\n.fi" > file
   print ".PP\ncc program.c $(pkg\\-config \\-\\-cflags \\-\\-libs tutti)" > file
   print_texts(file)
+}
+
+# Keeps a comment for all pages that follow. The first function it names is the one they are like.
+function keep_section(   i)
+{
+  section_title = comment[1]
+  gsub(/^---- | ----$/, "", section_title)
+  comment[1] = ""
+  cut_paragraphs()
+  sections = paragraphs
+  for (i = 1; i <= paragraphs; i++) section[i] = paragraph[i]
+  section_base = match(section[1], /tutti[A-Z][A-Za-z]*/) ? substr(section[1], RSTART, RLENGTH) : ""
 }
 
 function flush_page()
@@ -183,6 +198,7 @@ open {
   if (ends) {
     open = 0
     if (!overview) print_overview()
+    else if (comment[1] ~ /^---- .* ----$/) keep_section()
   }
   next
 }
@@ -190,7 +206,7 @@ open {
 # A type is shown on the header's page under the comment that stands before it.
 /^$/ { flush_page(); next }
 
-/^(typedef|#define TUTTI_[A-Z_]+(BYTES|INT|INITIALIZER))/ {
+/^(typedef|#define TUTTI_([A-Z_]+(BYTES|INT|INITIALIZER)|SPLIT_|SHRINK_))/ {
   listing = 1
   if (overview && lines && type_of != comment[1]) {
     type_of = comment[1]
