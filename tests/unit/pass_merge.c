@@ -110,6 +110,18 @@ static void what_was_summed_in_place_is_read_before_it_is_overwritten(void **sta
                     "reduce [0,1) scratch:1 + scratch:4 -> out:0\n");
 }
 
+static void every_source_of_a_chain_is_read_before_it_is_overwritten(void **state)
+{
+  (void)state;
+  becomes(HEAD("5") "reduce [0,1) scratch:1 + scratch:2 -> scratch:0\n"
+                    "reduce [0,1) scratch:0 + scratch:3 -> scratch:0\n"
+                    "copy [0,1) in:0 -> scratch:2\n"
+                    "reduce [0,1) scratch:0 + scratch:4 -> out:0\n",
+          HEAD("5") "reduce [0,1) scratch:1 + scratch:2 + scratch:3 -> scratch:0\n"
+                    "copy [0,1) in:0 -> scratch:2\n"
+                    "reduce [0,1) scratch:0 + scratch:4 -> out:0\n");
+}
+
 static void a_result_may_lie_just_on_a_source(void **state)
 {
   (void)state;
@@ -277,6 +289,7 @@ int main(void)
       cmocka_unit_test(what_is_left_in_out_stays),
       cmocka_unit_test(a_source_that_is_overwritten_is_read_before),
       cmocka_unit_test(what_was_summed_in_place_is_read_before_it_is_overwritten),
+      cmocka_unit_test(every_source_of_a_chain_is_read_before_it_is_overwritten),
       cmocka_unit_test(a_result_may_lie_just_on_a_source),
       cmocka_unit_test(takes_stay_in_the_order_of_the_program),
       cmocka_unit_test(a_step_takes_one_message_of_a_rank_on_one_channel),
