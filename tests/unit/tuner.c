@@ -184,8 +184,8 @@ static void what_cannot_be_is_refused_with_the_reason(void **state)
                {"broadcasts:ring", "[COLLECTIVE:]NAME"},
                {"broadcast:binary_blocks", "double_tree"},
                {"ring;broadcast:no", "\"no\""},
-               {"ring+star", "hierarchical algorithms only"},
-               {"hierarchical+none", "ring"},
+               {"ring+star", "leave \"+star\" out"},
+               {"hierarchical+none", "there is no all_reduce \"none\""},
                {":", "[COLLECTIVE:]NAME"},
                {"+", "has no algorithm"},
                {";", "has no algorithm"}};
