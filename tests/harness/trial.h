@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One call of any collective, with data whose exact result is known whatever the order of summation, and with every byte
- * around it watched: buffers in place or not, NULL where that is allowed, memory of a device. */
+/* One call of any collective, with data whose exact result is known whatever the order of summation, and with every
+ * byte around it watched: buffers in place or not, NULL where that is allowed, memory of a device. */
 #ifndef TRIAL_H
 #define TRIAL_H
 

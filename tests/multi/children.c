@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator falls into parts, each of which shrinks it to itself; several children of one parent are made at once,
- * some by the calling thread and some by the progress thread; options are inherited. Ranks are threads of one process. */
+ * some by the calling thread and some by the progress thread; options are inherited. Ranks are threads of one
+ * process. */
 #include "ranks.h"
 
 #include <setjmp.h>
