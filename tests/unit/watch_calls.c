@@ -159,7 +159,8 @@ static void a_rank_may_be_far_past_a_call_that_needs_nothing_of_us(void **state)
     uint8_t collective;
     int root, is_wrong;
   } cases[] = {{TT_REDUCE, 0, 0},    {TT_REDUCE, 1, 1},    {TT_GATHER, 0, 0},  {TT_GATHER, 1, 1},
-               {TT_BROADCAST, 1, 0}, {TT_BROADCAST, 0, 0}, {TT_SCATTER, 1, 0}, {TT_ALL_GATHER, -1, 1}, {TT_ALL_TO_ALL, -1, 1}};
+               {TT_BROADCAST, 1, 0}, {TT_BROADCAST, 0, 0}, {TT_SCATTER, 1, 0},
+               {TT_ALL_GATHER, -1, 1}, {TT_ALL_TO_ALL, -1, 1}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     world_make();
