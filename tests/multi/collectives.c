@@ -111,18 +111,22 @@ static const struct setting extras[] = {
     {.algo = "hierarchical_shards+circulant"},
 };
 
+/* 7 + 5 ranks in their order; node after node in turns; few on the first node, with NUMA nodes. */
 static const char *topology_text(int nranks, int n)
 {
   static char text[256];
+  int last = nranks - 1, half = (nranks + 2) / 2, used;
   if (nranks < 3) return "";
-  int half = (nranks + 2) / 2; /* 7 + 5 */
-  switch (n) {
-  case 0: snprintf(text, sizeof text, "node a ranks 0-%d\nnode b ranks %d-%d\n", half - 1, half, nranks - 1); break;
-  case 1: snprintf(text, sizeof text, "nodes 3 ranks %d each cyclic\n", nranks / 3); break;
-  default: snprintf(text, sizeof text, "node a ranks 1-%d\nnode b ranks 0\nnuma a/0 ranks 2-%d\n", nranks - 1,
-                    nranks - 1);
-  }
-  return n == 1 && nranks % 3 ? "" : text;
+  if (n == 0) snprintf(text, sizeof text, "node a ranks 0-%d\nnode b ranks %d-%d\n", half - 1, half, last);
+  else if (n == 1 && nranks % 3 == 0) snprintf(text, sizeof text, "nodes 3 ranks %d each cyclic\n", nranks / 3);
+  else if (n == 1) {
+    used = snprintf(text, sizeof text, "node a ranks 0");
+    for (int r = 2; r <= last; r += 2) used += snprintf(text + used, sizeof text - (size_t)used, ",%d", r);
+    used += snprintf(text + used, sizeof text - (size_t)used, "\nnode b ranks 1");
+    for (int r = 3; r <= last; r += 2) used += snprintf(text + used, sizeof text - (size_t)used, ",%d", r);
+  } else
+    snprintf(text, sizeof text, "node a ranks 0,%d\nnode b ranks 1-%d\nnuma b/0 ranks %d\n", last, last - 1, last - 1);
+  return text;
 }
 
 /* Setting number k of nranks ranks; 0: there are no more. */

@@ -252,6 +252,36 @@ static void what_a_rank_sent_before_it_left_arrives(void **state)
   run_on_all_transports(2, late_body);
 }
 
+/* One end in a group, the other call by call, of sizes that use more and fewer lanes. */
+static int unlike_groups_body(const struct ranks *self)
+{
+  static const size_t counts[] = {1, 300000, 0, 5, 700000, 17, 90000, 2};
+  enum { MANY = sizeof counts / sizeof counts[0] };
+  static int data[MANY][700000];
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, 2, self->id, self->rank) == tuttiSuccess);
+  for (int grouped = 0; grouped < 2; grouped++) { /* whose calls are grouped */
+    if (self->rank == grouped) RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+    for (int m = 0; m < MANY; m++) {
+      for (size_t i = 0; i < counts[m]; i++) data[m][i] = self->rank ? -1 : m * 1000000 + (int)i;
+      tuttiResult_t result = self->rank ? tuttiRecv(data[m], counts[m], tuttiInt32, 0, comm, NULL)
+                                        : tuttiSend(data[m], counts[m], tuttiInt32, 1, comm, NULL);
+      RANKS_CHECK(result == tuttiSuccess);
+    }
+    if (self->rank == grouped) RANKS_CHECK(tuttiGroupEnd() == tuttiSuccess);
+    for (int m = 0; m < MANY; m++)
+      for (size_t i = 0; i < counts[m]; i++) RANKS_CHECK(data[m][i] == m * 1000000 + (int)i);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void the_ends_of_messages_may_be_grouped_unlike(void **state)
+{
+  (void)state;
+  run_on_all_transports(2, unlike_groups_body);
+}
+
 /* Rank 0 sends to 1 and 2 at once; 2 waits for 1 first, which waits for rank 0's message. */
 static int no_third_rank_body(const struct ranks *self)
 {
@@ -389,6 +419,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(random_messages_in_groups_arrive),
       cmocka_unit_test(messages_outside_of_groups_go_to_and_fro),
       cmocka_unit_test(what_a_rank_sent_before_it_left_arrives),
+      cmocka_unit_test(the_ends_of_messages_may_be_grouped_unlike),
       cmocka_unit_test(a_message_waits_for_no_third_rank),
       cmocka_unit_test(a_ring_of_twelve_turns_once),
       cmocka_unit_test(messages_of_several_communicators_share_a_group),
