@@ -137,6 +137,10 @@ static void no_message_waits_for_a_send(void **state)
                   "send [0,1) out:0 -> rank 0\n"
                   "recv [0,1) msg:0 -> scratch:0\n"
                   "reduce [0,1) scratch:0 + out:0 -> out:0\n");
+  stays(HEAD("2") "send [0,1) scratch:0 -> rank 0\n"
+                  "recv [0,1) msg:0 -> scratch:1\n"
+                  "copy [0,1) in:0 -> scratch:0\n"
+                  "reduce [0,1) scratch:1 + scratch:0 -> out:0\n");
   becomes(HEAD("2") "copy [0,1) in:0 -> scratch:0\n"
                     "send [0,1) scratch:0 -> rank 0\n"
                     "recv [0,1) msg:0 -> scratch:1\n"
@@ -183,6 +187,10 @@ static void what_somebody_else_reads_stays(void **state)
                   "reduce [0,1) in:0 + scratch:0 + scratch:0 -> out:0\n");
   stays(HEAD("2") "recv [0,2) msg:2 -> scratch:0\n"
                   "reduce [0,1) in:0 + scratch:0 -> out:0\n");
+  stays("reduce_scatter ranks 4 rank 1 blocks 1 scratch 6\n"
+        "recv [0,2) msg:2 -> scratch:0\n"
+        "copy [0,1) in:0 -> scratch:0\n"
+        "reduce [0,2) scratch:0 + scratch:2 -> scratch:4\n");
   stays("gather ranks 8 rank 0 blocks 1 root 0 scratch 2\n"
         "recv [0,1) msg:2 -> scratch:0\n"
         "recv [1,2) msg:3 -> scratch:1\n"
