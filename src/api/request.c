@@ -60,7 +60,7 @@ static int pass_read(struct tt_request *made, const char *at, size_t len)
   else if (len > 9 && memcmp(at, "channels=", 9) == 0 && !made->nchannels) {
     long n = strtol(at + 9, &end, 10);
     *pass = TT_PASS_CHANNELS;
-    made->nchannels = end == at + len && n >= 1 && n <= 64 ? (int)n : 0;
+    made->nchannels = end == at + len && n >= 1 && n <= 4 ? (int)n : 0;
     return made->nchannels;
   } else return 0;
   return 1;
@@ -72,7 +72,7 @@ static tuttiResult_t passes_read(struct tt_request *made, const char *text)
     size_t len = strcspn(at, ",");
     if (made->npasses == TT_REQUEST_PASSES || !pass_read(made, at, len))
       return tt_fail(tuttiInvalidArgument, "passes are \"%.80s\": wanted at most %d of merge, fuse and channels=N "
-                     "(once, N from 1 to 64), separated by commas", text, TT_REQUEST_PASSES);
+                     "(once, N from 1 to 4), separated by commas", text, TT_REQUEST_PASSES);
     at += len + (at[len] == ',');
   }
   return tuttiSuccess;
@@ -134,6 +134,26 @@ static tuttiResult_t numbers_check(const struct tt_request *made, const tuttiSch
   return tuttiSuccess;
 }
 
+#define MOST_BLOCKS ((int64_t)1 << 29)
+#define MOST_BYTES ((size_t)1 << 60)
+
+/* Numbers that can still be multiplied with each other. */
+static tuttiResult_t size_check(const struct tt_request *made)
+{
+  const struct tt_shape *shape = &made->shape;
+  int64_t shares = tt_kinds[shape->collective].is_shared ? shape->nranks : 1;
+  int64_t channels = made->nchannels ? made->nchannels : 1;
+  size_t bytes;
+  if ((int64_t)shape->nblocks > MOST_BLOCKS / shares / channels)
+    return tt_fail(tuttiInvalidArgument, "blocks is %d: with %lld shares and %lld channels at most %lld are possible",
+                   (int)shape->nblocks, (long long)shares, (long long)channels,
+                   (long long)(MOST_BLOCKS / shares / channels));
+  if (__builtin_mul_overflow(made->count, made->element_bytes, &bytes) || bytes > MOST_BYTES / (size_t)shares)
+    return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than this can reckon with",
+                   made->count, (size_t)made->element_bytes);
+  return tuttiSuccess;
+}
+
 static tuttiResult_t shape_make(struct tt_request *made, const tuttiScheduleRequest_t *request)
 {
   struct tt_shape *shape = &made->shape;
@@ -154,7 +174,7 @@ static tuttiResult_t shape_make(struct tt_request *made, const tuttiScheduleRequ
   made->element_bytes = request->element_bytes ? request->element_bytes : 4;
   made->count = request->count;
   if (!made->count) made->count = (size_t)shape->nblocks * (size_t)(made->nchannels ? made->nchannels : 1);
-  return tuttiSuccess;
+  return size_check(made);
 }
 
 tuttiResult_t tt_request_make(struct tt_request *made, const tuttiScheduleRequest_t *request)
