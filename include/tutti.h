@@ -250,8 +250,8 @@ TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 /* Completes all operations queued on comm. No further operation is accepted
  * afterwards. Does not wait for other ranks beyond what the operations need.
  *
- * Errors: tuttiInvalidArgument: comm NULL or finalized already; the
- * communicator's first error. */
+ * Errors: tuttiInvalidArgument: comm NULL or finalized already; tuttiInvalidUsage: this thread has calls on comm in
+ * an open group; the communicator's first error. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 
 /* Finalizes comm if needed and frees it. Never waits for other ranks to destroy
@@ -321,7 +321,7 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
  * once, none of the group's calls starts, and tuttiGroupEnd returns the first
  * refusal. If one init fails, none of the group's communicators is made. If a
  * communicator is destroyed or aborted with calls in an open group, none of that
- * group's calls starts. Groups nest. Inits and collectives must not be mixed in one
+ * group's calls starts (the destroy says so: tuttiInvalidUsage; a finalize is refused). Groups nest. Inits and collectives must not be mixed in one
  * group.
  *
  * Errors of tuttiGroupEnd: tuttiInvalidUsage: without tuttiGroupStart, or inits

@@ -90,9 +90,17 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result)
   return checked;
 }
 
+static tuttiResult_t group_open(int calls, const char *what)
+{
+  return tt_fail(tuttiInvalidUsage, "%d call(s) on comm wait in a group that this thread has not ended%s: call "
+                 "tuttiGroupEnd first", calls, what);
+}
+
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm)
 {
   tuttiResult_t result = tt_comm_check(comm);
+  int calls = result == tuttiSuccess ? tt_group_holds(comm) : 0;
+  if (calls) return group_open(calls, "");
   return result == tuttiSuccess ? tt_comm_finalize(comm) : result;
 }
 
@@ -100,7 +108,9 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm)
 {
   if (!comm) return tuttiSuccess;
   tuttiResult_t result = tt_comm_check(comm);
-  return result == tuttiSuccess ? tt_comm_destroy(comm) : result;
+  int calls = result == tuttiSuccess ? tt_group_holds(comm) : 0;
+  if (result == tuttiSuccess) result = tt_comm_destroy(comm);
+  return calls && result == tuttiSuccess ? group_open(calls, ", and will never run") : result;
 }
 
 tuttiResult_t tuttiCommAbort(tuttiComm_t comm)

@@ -157,6 +157,8 @@ tuttiResult_t tt_comm_drain(struct tuttiComm *comm);
 /* ---- group.c ---- */
 
 int tt_group_active(void);
+/* Calls on the communicator that wait in this thread's open group. */
+int tt_group_holds(const struct tuttiComm *comm);
 void tt_group_start(void);
 tuttiResult_t tt_group_end(void);
 /* A call inside the group was refused: the group will not run, and its end says why. Returns code. */

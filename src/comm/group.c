@@ -32,6 +32,15 @@ int tt_group_active(void)
   return group.depth > 0;
 }
 
+int tt_group_holds(const struct tuttiComm *comm)
+{
+  int n = 0;
+  for (const struct tt_op *op = group.first; op; op = op->next_of_group) n += op->comm == comm;
+  for (const struct tt_op *op = group.pairs; op; op = op->next_of_group)
+    n += op->comm == comm ? op->binding.ntransfers : 0;
+  return n;
+}
+
 void tt_group_start(void)
 {
   group.depth++;

@@ -213,7 +213,9 @@ static int open_group_body(const struct ranks *self)
     RANKS_CHECK(tuttiAllReduce(x, y, 100, tuttiInt32, tuttiSum, comm, NULL) == tuttiSuccess);
     RANKS_CHECK(tuttiSend(x, 100, tuttiInt32, 0, comm, NULL) == tuttiSuccess);
     RANKS_CHECK(tuttiRecv(y, 100, tuttiInt32, 0, comm, NULL) == tuttiSuccess);
-    RANKS_CHECK((aborts ? tuttiCommAbort : tuttiCommDestroy)(comm) == tuttiSuccess); /* the end was forgotten */
+    RANKS_CHECK(tuttiCommFinalize(comm) == tuttiInvalidUsage && says(NULL, "tuttiGroupEnd")); /* it was forgotten */
+    if (aborts) RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+    else RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage && says(NULL, "3 call(s)"));
     x[0] = 5;
     RANKS_CHECK(tuttiAllReduce(x, y, 100, tuttiInt32, tuttiSum, other, NULL) == tuttiSuccess); /* still inside */
     RANKS_CHECK(y[0] == 0);
