@@ -314,7 +314,8 @@ static void prove(const struct tt_algo *algo, int32_t nranks, const int32_t *at,
   static struct trial trial;
   static struct topology topology;
   trial.algo = algo;
-  trial.claim_each = algo->has_middle && !tally->is_long ? 1 + nranks / 16 : 1; /* their claims play the middle step */
+  trial.claim_each = 1;
+  if (algo->has_middle && (!tally->is_long || nranks > MEDIUM)) trial.claim_each += nranks / 16; /* these take long */
   trial.passes = all_passes[at[PASS]];
   trial.shape = (struct tt_shape){.nranks = nranks,
                                   .root = root_of(algo, nranks, at[ROOT]),
