@@ -426,13 +426,15 @@ static tuttiResult_t after_carding(struct tuttiComm *comm)
 
 /* ---- round 3 ---- */
 
-/* The slowest transport in use sets the prices. */
+/* The slowest kind of link in use sets the prices. */
 static const struct tt_price *price_find(const struct tuttiComm *comm)
 {
   const struct tt_price *slowest = NULL;
   for (int r = 0; r < comm->nranks; r++) {
     if (r == comm->rank) continue;
-    const struct tt_price *price = tt_price_shipped(tt_exec_route(comm->exec, r)->ops->name);
+    const char *name = tt_exec_route(comm->exec, r)->ops->name;
+    int is_far = strcmp(name, "tcp") == 0 && comm->hosts[r] != comm->hosts[comm->rank];
+    const struct tt_price *price = tt_price_shipped(is_far ? "network" : name);
     if (!slowest || price->alpha_us > slowest->alpha_us) slowest = price;
   }
   return slowest ? slowest : tt_price_shipped("shm");

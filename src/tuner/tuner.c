@@ -11,6 +11,7 @@ static const struct {
   struct tt_price price;
 } shipped[] = {
     {"shm", {0.4, 100, 60, 128 << 10}},
+    {"network", {25, 1000, 60, 512 << 10}},
     {"tcp", {12, 250, 60, 512 << 10}},
 };
 

@@ -16,7 +16,7 @@ struct tt_price {
   uint32_t block_bytes;    /* longest block sent at once: a long vector is cut into segments of such blocks */
 };
 
-/* Shipped values for a transport by name; those of tcp for an unknown one. */
+/* Shipped values for a transport by name, "network" for tcp between hosts; those of tcp for an unknown one. */
 const struct tt_price *tt_price_shipped(const char *transport);
 
 #define TT_TABLE_ROWS 8 /* of a collective */
