@@ -321,8 +321,8 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
  * once, none of the group's calls starts, and tuttiGroupEnd returns the first
  * refusal. If one init fails, none of the group's communicators is made. If a
  * communicator is destroyed or aborted with calls in an open group, none of that
- * group's calls starts (the destroy says so: tuttiInvalidUsage; a finalize is refused). Groups nest. Inits and collectives must not be mixed in one
- * group.
+ * group's calls starts (the destroy says so: tuttiInvalidUsage; a finalize is refused).
+ * Groups nest. Inits and collectives must not be mixed in one group.
  *
  * Errors of tuttiGroupEnd: tuttiInvalidUsage: without tuttiGroupStart, or inits
  * mixed with collectives; else the first error of a call of the group. */
