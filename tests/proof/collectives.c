@@ -386,12 +386,12 @@ static void prove_sample(const struct tt_algo *algo, int32_t nranks, int32_t dra
 static void prove_row(const struct tt_algo *algo, const struct extent *extent, struct tally *tally)
 {
   static const int32_t many[] = {600, 1000, 1023, 1024};
-  int32_t most = extent->everything ? MEDIUM : IS_SLOW ? 24 : 32;
+  int32_t most = extent->everything ? MEDIUM : IS_SLOW ? 20 : 26;
   for (int32_t nranks = 1; nranks <= MEDIUM; nranks++) {
     if (extent->nranks && extent->nranks != nranks) continue;
     if (extent->everything)
       prove_everything(algo, nranks, tally);
-    else if (nranks <= most || nranks % 16 <= (IS_SLOW ? 0 : 2))
+    else if (nranks <= most || nranks % 16 <= (IS_SLOW ? 0 : 1))
       prove_sample(algo, nranks, nranks <= SMALL ? (IS_SLOW ? 3 : 12) : 1, tally);
   }
   for (int k = 0; k < 4; k++) {
@@ -400,7 +400,7 @@ static void prove_row(const struct tt_algo *algo, const struct extent *extent, s
     if (extent->everything)
       prove_everything(algo, many[k], tally);
     else if (!is_long || (!IS_SLOW && k == 0))
-      prove_sample(algo, many[k], is_long || IS_SLOW ? 0 : 2, tally);
+      prove_sample(algo, many[k], is_long || IS_SLOW ? 0 : 1, tally);
   }
 }
 
