@@ -32,12 +32,17 @@ static void run_add(struct tt_schedule *made, const struct tt_schedule *s, int32
   tt_add(made, &step, sources, s->peers + old->to);
 }
 
-static tuttiResult_t channels_check(const struct tt_schedule *s, const struct tt_insight *insight, int32_t nchannels)
+static tuttiResult_t numbers_check(const struct tt_schedule *s, int32_t nchannels)
 {
   if (nchannels < 1 || nchannels > CHANNELS_MAX)
     return tt_fail(tuttiInternalError, "no schedule on %d channels: 1 to %d", (int)nchannels, CHANNELS_MAX);
   if ((int64_t)nchannels * tt_shape_blocks(&s->shape) > INT32_MAX || (int64_t)nchannels * s->nslots > INT32_MAX)
     return tt_fail(tuttiInternalError, "too many blocks for %d channels", (int)nchannels);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t steps_check(const struct tt_schedule *s, const struct tt_insight *insight)
+{
   for (int32_t i = 0; i < s->nsteps; i++) {
     if (s->steps[i].channel)
       return tt_fail(tuttiInternalError, "step %d is on channel %d: it cannot be spread over channels", (int)i,
@@ -53,8 +58,10 @@ void tt_pass_channels(struct tt_schedule *schedule, int32_t nchannels)
 {
   struct tt_insight insight;
   struct tt_schedule made;
-  if (nchannels == 1 || !tt_insight_make(&insight, schedule)) return;
-  schedule->error = channels_check(schedule, &insight, nchannels);
+  if (nchannels == 1 || schedule->error) return;
+  schedule->error = numbers_check(schedule, nchannels); /* first: the insight has memory for every block */
+  if (schedule->error || !tt_insight_make(&insight, schedule)) return;
+  schedule->error = steps_check(schedule, &insight);
   tt_insight_free(&insight);
   if (schedule->error) return;
   struct tt_shape shape = schedule->shape;
