@@ -127,12 +127,21 @@ static int all_kinds(const struct ranks *self)
   return 0;
 }
 
+/* The thread sanitizer sees nothing between processes: there a few are enough, and threads do the rest. */
+#if defined(__SANITIZE_THREAD__)
+#define MOST_PROCESSES 3
+#define LARGE_COUNTS 2
+#else
+#define MOST_PROCESSES 8
+#define LARGE_COUNTS 3
+#endif
+
 static int large(const struct ranks *self)
 {
   static const size_t counts[] = {300000, 1048576, 5000011};
   tuttiComm_t comm;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  for (size_t c = 0; c < 3; c++)
+  for (size_t c = 0; c < LARGE_COUNTS; c++)
     for (int in_place = 0; in_place < 2; in_place++) {
       struct trial trial = {counts[c], tuttiFloat32, tuttiSum, in_place, 4, 0};
       if (check_one(self, comm, &trial)) return 1;
@@ -167,13 +176,6 @@ static void run_all(const char *transport, ranks_body body, int largest)
   }
   unsetenv("TUTTI_ALGO");
 }
-
-/* The thread sanitizer sees nothing between processes: there a few are enough, and threads do the rest. */
-#if defined(__SANITIZE_THREAD__)
-#define MOST_PROCESSES 3
-#else
-#define MOST_PROCESSES 8
-#endif
 
 static void every_rank_gets_the_exact_result_over_shm(void **state)
 {
