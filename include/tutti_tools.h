@@ -26,11 +26,6 @@ TUTTI_API tuttiResult_t tuttiInfo(FILE *out);
  * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: no descriptor. */
 TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
 
-/* Writes the name of the index-th all-reduce algorithm to *name; it lives for ever.
- *
- * Errors: tuttiInvalidArgument: name NULL or no such index. */
-TUTTI_API tuttiResult_t tuttiAlgorithmName(int index, const char **name);
-
 /* Which schedules are meant. Set all to 0, then what matters; nothing is kept of it. Ranks are numbered as the user
  * does, also where a topology lets them stand in another order on the wire. */
 typedef struct {

@@ -88,17 +88,6 @@ tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd)
   return tt_launch_id_fd(id, fd);
 }
 
-tuttiResult_t tuttiAlgorithmName(int index, const char **name)
-{
-  if (!name) return tt_null("name");
-  for (int a = 0; a < tt_algo_count; a++)
-    if (tt_algos[a].collective == TT_ALL_REDUCE && index-- == 0) {
-      *name = tt_algos[a].name;
-      return tuttiSuccess;
-    }
-  return tt_fail(tuttiInvalidArgument, "index is too high: there is no such algorithm");
-}
-
 tuttiResult_t tuttiRefuse(tuttiResult_t code, const char *sentence)
 {
   if (!sentence) return tt_null("sentence");

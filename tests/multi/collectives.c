@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "chance.h"
 #include "algos/algos.h"
 #include "base/base.h"
 #include "meeting.h"
@@ -41,22 +42,6 @@ struct job {
   struct meeting *meeting;
   uint64_t seed;
 };
-
-/* ---- chance, alike on all ranks ---- */
-
-static uint64_t next(uint64_t *state)
-{
-  *state += 0x9e3779b97f4a7c15u;
-  uint64_t x = *state;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-static size_t below(uint64_t *state, size_t n)
-{
-  return (size_t)(next(state) % n);
-}
 
 /* ---- communicators: one algorithm forced for each collective ---- */
 

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "chance.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -24,20 +25,6 @@
 #define LIMIT_S 120
 
 static uint64_t seed;
-
-static uint64_t next(uint64_t *state)
-{
-  *state += 0x9e3779b97f4a7c15u;
-  uint64_t x = *state;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-static size_t below(uint64_t *state, size_t n)
-{
-  return (size_t)(next(state) % n);
-}
 
 /* ---- random traffic, drawn alike on all ranks ---- */
 

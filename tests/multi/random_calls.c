@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "chance.h"
 #include "base/base.h"
 #include "meeting.h"
 #include "ranks.h"
@@ -33,22 +34,6 @@
 static int seconds = 14;
 static int is_long;
 static uint64_t seed;
-
-/* ---- chance ---- */
-
-static uint64_t next(uint64_t *state)
-{
-  *state += 0x9e3779b97f4a7c15u;
-  uint64_t x = *state;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-static size_t below(uint64_t *state, size_t n)
-{
-  return (size_t)(next(state) % n);
-}
 
 /* ---- one call ---- */
 

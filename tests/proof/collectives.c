@@ -18,18 +18,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SLOW 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SLOW 1
-#endif
-#ifndef IS_SLOW
-#define IS_SLOW 0
-#endif
+#include "slow.h"
 
 enum { SMALL = 12, MEDIUM = 130, RANKS_MAX = 1024 };
 
