@@ -116,6 +116,9 @@ typedef struct {
   const char *transports; /* allowed ones in order of preference, "shm,tcp" (TUTTI_TRANSPORTS) */
   int deterministic;      /* 1: the bits of a reduction depend on nothing but the ranks' values and their number:
                              not on size, place in the buffer, or machine (TUTTI_DETERMINISTIC); default 0 */
+  int wire_type;          /* tuttiFloat16 or tuttiBfloat16: reductions of tuttiFloat32 are combined and travel in that
+                             type, see tuttiAllReduceWith; tuttiFloat32: as they are, the default (TUTTI_WIRE_TYPE).
+                             The same on all ranks */
 } tuttiConfig_t;
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -127,7 +130,7 @@ typedef struct {
 #define TUTTI_CONFIG_MAGIC 0x7477696eu
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
-    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT }
+    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT }
 
 /* What a launcher told this process. See tuttiGetLaunch. */
 typedef struct {
@@ -351,6 +354,51 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 TUTTI_API tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                                        tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
                                        tuttiStream_t stream);
+
+/* Options of one all-reduce. Always start from TUTTI_REDUCE_OPTIONS_INITIALIZER; a field left as that sets it
+ * takes its default. The struct is read before the call returns. */
+typedef struct {
+  size_t size;
+  uint32_t magic;
+  uint32_t version;
+  int wire_type;      /* as in tuttiConfig_t; undefined: the communicator's. The same on all ranks */
+  float scale_before; /* each contribution of this rank is multiplied by it; default 1. Ranks may differ */
+  float scale_after;  /* each result is multiplied by it; default 1. The same on all ranks */
+  int *overflow;      /* host memory, or NULL: no report; becomes 1 if an element on any rank was or became infinite or
+                         NaN, else 0, on all ranks alike, when the result is there. The same on all ranks: NULL or
+                         not */
+} tuttiReduceOptions_t;
+
+#define TUTTI_REDUCE_OPTIONS_MAGIC 0x74756f70u
+#define TUTTI_REDUCE_OPTIONS_INITIALIZER \
+  { sizeof(tuttiReduceOptions_t), TUTTI_REDUCE_OPTIONS_MAGIC, TUTTI_VERSION_CODE, TUTTI_CONFIG_UNDEF_INT, 1, 1, NULL }
+
+/* tuttiAllReduce with options; options NULL: none.
+ *
+ * Wire type. With type tuttiFloat32 and a wire type W of tuttiFloat16 or tuttiBfloat16 half the bytes travel. Each
+ * contribution is multiplied (by scale_before, and by what op asks) in fp32 and rounded to W; sums are made in fp32
+ * and rounded to W once per step, that is at most once for each rank whose contribution is added; the result, a
+ * value of W, is written as fp32 and then multiplied by scale_after in fp32. So all ranks get the same bits: those
+ * of an all-reduce in W of contributions that were converted before. Other types travel as they are.
+ *
+ * Error. Of a sum or average over n ranks, where nothing overflows, each element is within
+ *     (((1 + u) (1 + 2^-24))^n - 1) S  +  n ((1 + u) (1 + 2^-24))^n e,     about n u S,
+ * of the exact one, where S is the sum of the magnitudes of the scaled contributions; u = 2^-11, e = 2^-25 for
+ * tuttiFloat16 (which overflows from 65520 on, to infinity) and u = 2^-8, e = 2^-134 for tuttiBfloat16.
+ *
+ * Scales are for floats; with another type than a float they must be 1. Averages are multiplied by scale_before / n at
+ * once.
+ *
+ * Overflow report. For tuttiSum, tuttiAvg and pre-multiplied sums of floats: one bit that travels with the data;
+ * nothing is read or sent once more for it. Infinite or NaN is what an element is as a contribution, after
+ * scale_before, as a sum of some contributions, or at the end. (tuttiFloat8e4m3 saturates, so only NaN is reported
+ * there.) With integers it is 0. So all ranks can skip a step together.
+ *
+ * Errors: as tuttiAllReduce; tuttiInvalidArgument: options not initialised, wire_type none of the three, a scale
+ * that is not finite or 0, a scale other than 1 for integers, overflow with tuttiProd, tuttiMax or tuttiMin. */
+TUTTI_API tuttiResult_t tuttiAllReduceWith(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
+                                           tuttiRedOp_t op, const tuttiReduceOptions_t *options, tuttiComm_t comm,
+                                           tuttiStream_t stream);
 
 /* ---- the other collectives ----
  *

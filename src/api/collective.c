@@ -122,11 +122,13 @@ static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, st
                                   .redop = 0,
                                   .algo = 0,
                                   .root = asked->root,
-                                  .reserved = 0};
+                                  .form = 0};
   binding.in = asked->send;
   binding.out = asked->recv;
   binding.scalar = 0;
   binding.scalar_at = NULL;
+  binding.before = 1;
+  binding.overflow = NULL;
   binding.block_bytes = 0;
   binding.transfers = NULL;
   binding.ntransfers = 0;

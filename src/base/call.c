@@ -58,8 +58,8 @@ uint64_t tt_call_word(const struct tt_call *call)
   uint64_t kind = (uint64_t)call->collective | (uint64_t)call->type << 8 |
                   (uint64_t)call->redop << 16 | (uint64_t)call->algo << 24 |
                   (uint64_t)(uint32_t)call->root << 32;
-  uint64_t hash = mix(mix(1 + call->reserved, kind), call->count);
-  return call->op << 32 | (uint32_t)(hash >> 32) | 1u;
+  uint64_t hash = mix(mix(1 + call->form, kind), call->count);
+  return call->op << 32 | ((uint32_t)(hash >> 32) & ~(uint32_t)TT_WORD_OVERFLOW) | 1u;
 }
 
 const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
@@ -72,7 +72,7 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ")");
     return text;
   }
-  if (call->reserved == TT_CALL_OF_SPLIT) {
+  if (call->form == TT_FORM_SPLIT) {
     snprintf(text, size, "CommSplit #%llu", (unsigned long long)call->op);
     return text;
   }

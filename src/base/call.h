@@ -35,14 +35,27 @@ struct tt_call {
   uint8_t redop;      /* below TT_REDOPS */
   uint8_t algo;       /* index into tt_algos; chosen from the rest, so it matches if they do */
   int32_t root;       /* -1 where the collective has none */
-  uint64_t reserved;  /* TT_CALL_OF_SPLIT: the all-gather that a split begins with; else 0 */
+  uint64_t form;      /* how it is carried out, see below; 0: as ever */
 };
 
-#define TT_CALL_OF_SPLIT 1
+/* Bits of form. */
+#define TT_FORM_SPLIT 1u         /* the all-gather that a split begins with */
+#define TT_FORM_REPORT 2u        /* ranks tell each other of infinities and NaN */
+#define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */
+#define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 by which results are multiplied at the end; 0: not */
+
+/* The type of elements in messages and scratch. */
+static inline int tt_call_wire_type(const struct tt_call *call)
+{
+  int wire = (int)(call->form >> TT_FORM_WIRE_SHIFT & 0xff);
+  return wire ? wire - 1 : call->type;
+}
 
 /* The word in front of every message: low 32 bits of op in its upper half, a hash
- * of everything else in its lower half. Equal calls give equal words. Never 0. */
+ * of everything else in its lower half. Equal calls give equal words. Never 0. Bit TT_WORD_OVERFLOW is 0: a message
+ * may set it, to say that its sender has seen an infinity or NaN; whoever compares words leaves it out. */
 uint64_t tt_call_word(const struct tt_call *call);
+#define TT_WORD_OVERFLOW ((uint64_t)2)
 static inline uint32_t tt_word_op(uint64_t word) { return (uint32_t)(word >> 32); }
 
 /* "AllReduce #12 (count 1024, float, sum)" into text; returns text. */

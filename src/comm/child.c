@@ -83,7 +83,7 @@ static tuttiResult_t wishes_gather(struct tuttiComm *comm, struct tuttiComm *par
                .collective = TT_ALL_GATHER,
                .type = tuttiUint8,
                .root = -1,
-               .reserved = TT_CALL_OF_SPLIT},
+               .form = TT_FORM_SPLIT},
       .in = &wishes[n],
       .out = wishes};
   creation->op = tt_op_take(parent, NULL, &binding);

@@ -24,6 +24,8 @@ struct tt_reduction {
   int nsrc;
   size_t count;
   const struct tt_reduce_arg *arg;
+  int *overflow; /* NULL, or host memory that lives until the ticket is done: becomes 1 if an element that is written is
+                    infinite or NaN, else it is left alone */
 };
 
 struct tt_device {
@@ -41,14 +43,12 @@ struct tt_device {
   /* Copies len bytes; either side may be host memory. dst may be equal to src; any other
    * overlap is illegal. Until the ticket is done src must not be written and dst not
    * touched, by the CPU or by other work. *ticket is written only on success. */
-  tuttiResult_t (*copy)(const struct tt_device *device, void *dst, const void *src, size_t len,
-                        tt_ticket *ticket);
+  tuttiResult_t (*copy)(const struct tt_device *device, void *dst, const void *src, size_t len, tt_ticket *ticket);
 
   /* As a kernel of reduce.h, with any number of sources; dst and any source may be host
    * memory, under the same rules as in copy. All that `what` points to is copied before it
    * returns: also the list of sources. */
-  tuttiResult_t (*reduce)(const struct tt_device *device, const struct tt_reduction *what,
-                          tt_ticket *ticket);
+  tuttiResult_t (*reduce)(const struct tt_device *device, const struct tt_reduction *what, tt_ticket *ticket);
 
   /* tuttiInProgress, or the ticket is gone: tuttiSuccess, or an error. */
   tuttiResult_t (*poll)(const struct tt_device *device, tt_ticket ticket);

@@ -23,8 +23,8 @@ static void host_free(const struct tt_device *device, void *pointer)
   tt_free(pointer);
 }
 
-static tuttiResult_t host_copy(const struct tt_device *device, void *dst, const void *src,
-                               size_t len, tt_ticket *ticket)
+static tuttiResult_t host_copy(const struct tt_device *device, void *dst, const void *src, size_t len,
+                               tt_ticket *ticket)
 {
   (void)device;
   if (len && dst != src) memcpy(dst, src, len);
@@ -32,15 +32,41 @@ static tuttiResult_t host_copy(const struct tt_device *device, void *dst, const 
   return tuttiSuccess;
 }
 
-static tuttiResult_t host_reduce(const struct tt_device *device, const struct tt_reduction *what,
-                                 tt_ticket *ticket)
+#define LOOK_COUNT 2048 /* elements: what a kernel wrote is looked at while it is in the first cache */
+#define LOOK_SOURCES 64 /* with more, reading dst again is little beside reading them */
+
+/* A piece at a time, so that nothing is read from memory a second time. */
+static void reduce_and_look(const struct tt_reduction *what, tt_reduce_fn kernel)
+{
+  struct tt_reduce_arg arg = what->arg ? *what->arg : tt_reduce_plainly;
+  const size_t size = tt_type_size(what->type), dst_size = arg.dst_wide ? sizeof(float) : size;
+  const tt_finite_fn finite = tt_reduce_table()->finite[arg.dst_wide ? tuttiFloat32 : what->type];
+  const void *sources[LOOK_SOURCES];
+  char *dst = what->dst, *also = arg.also;
+  if (what->nsrc > LOOK_SOURCES) {
+    kernel(dst, what->sources, what->nsrc, what->count, &arg);
+    if (!finite(dst, what->count)) *what->overflow = 1;
+    return;
+  }
+  for (size_t at = 0; at < what->count; at += LOOK_COUNT) {
+    size_t n = what->count - at < LOOK_COUNT ? what->count - at : LOOK_COUNT;
+    for (int k = 0; k < what->nsrc; k++)
+      sources[k] = (const char *)what->sources[k] + at * (k == arg.wide ? sizeof(float) : size);
+    if (also) arg.also = also + at * size;
+    kernel(dst + at * dst_size, sources, what->nsrc, n, &arg);
+    if (!finite(dst + at * dst_size, n)) *what->overflow = 1;
+  }
+}
+
+static tuttiResult_t host_reduce(const struct tt_device *device, const struct tt_reduction *what, tt_ticket *ticket)
 {
   (void)device;
   tt_reduce_fn kernel = tt_reduce_kernel(what->redop, what->type);
   if (!kernel)
-    return tt_fail(tuttiInternalError, "no kernel reduces %s (type %d) with %s (op %d)",
-                   tt_type_name(what->type), what->type, tt_redop_name(what->redop), what->redop);
-  kernel(what->dst, what->sources, what->nsrc, what->count, what->arg);
+    return tt_fail(tuttiInternalError, "no kernel reduces %s (type %d) with %s (op %d)", tt_type_name(what->type),
+                   what->type, tt_redop_name(what->redop), what->redop);
+  if (what->overflow) reduce_and_look(what, kernel);
+  else kernel(what->dst, what->sources, what->nsrc, what->count, what->arg);
   *ticket = 0;
   return tuttiSuccess;
 }
@@ -49,8 +75,7 @@ static tuttiResult_t host_poll(const struct tt_device *device, tt_ticket ticket)
 {
   (void)device;
   if (ticket == 0) return tuttiSuccess;
-  return tt_fail(tuttiInternalError, "ticket %llu is not of host memory",
-                 (unsigned long long)ticket);
+  return tt_fail(tuttiInternalError, "ticket %llu is not of host memory", (unsigned long long)ticket);
 }
 
 const struct tt_device tt_host_device = {

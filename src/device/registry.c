@@ -5,8 +5,7 @@
  * sees the count. */
 #include "device/device.h"
 
-_Static_assert(sizeof tt_process.devices / sizeof *tt_process.devices == TT_DEVICES,
-               "slots of the process object");
+_Static_assert(sizeof tt_process.devices / sizeof *tt_process.devices == TT_DEVICES, "slots of the process object");
 
 static const struct tt_device *slot_get(int slot)
 {
@@ -30,8 +29,7 @@ static __attribute__((noinline)) const struct tt_device *owner_of(const void *po
 
 const struct tt_device *tt_device_of(const void *pointer)
 {
-  if (atomic_load_explicit(&tt_process.device_count, memory_order_relaxed) == 0)
-    return &tt_host_device;
+  if (atomic_load_explicit(&tt_process.device_count, memory_order_relaxed) == 0) return &tt_host_device;
   return owner_of(pointer);
 }
 
@@ -49,13 +47,11 @@ tuttiResult_t tt_device_register(const struct tt_device *device)
   tuttiResult_t result = tuttiSuccess;
   pthread_mutex_lock(&tt_process.mutex);
   int slot = slot_find(NULL);
-  if (slot_find(device) >= 0)
-    result = tt_fail(tuttiInvalidUsage, "device %s is registered already", device->name);
+  if (slot_find(device) >= 0) result = tt_fail(tuttiInvalidUsage, "device %s is registered already", device->name);
   else if (slot < 0)
-    result = tt_fail(tuttiInternalError, "device %s is one too many: at most %d can be registered",
-                     device->name, TT_DEVICES);
-  else
-    slot_set(slot, device, 1);
+    result = tt_fail(tuttiInternalError, "device %s is one too many: at most %d can be registered", device->name,
+                     TT_DEVICES);
+  else slot_set(slot, device, 1);
   pthread_mutex_unlock(&tt_process.mutex);
   return result;
 }

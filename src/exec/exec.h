@@ -8,7 +8,18 @@
  * verifier's proof of one segment holds for all.
  *
  * Contributions to an average or a pre-multiplied sum are scaled whenever IN is read: by the reduction that reads it,
- * or on the way into a message. Averages of integers are divided once, segment by segment, at the end.
+ * or on the way into a message. Averages of integers are divided once, segment by segment, at the end; likewise
+ * results are multiplied at the end where the form of the call says so.
+ *
+ * A call may have a wire type other than its type (tt_call_wire_type): fp32 that is combined and travels as fp16 or
+ * bf16. Scratch and messages then hold elements of the wire type, IN and OUT fp32: IN is scaled and rounded whenever it
+ * is read, and what is written to OUT is a value of the wire type, so that nothing is rounded when it is read from
+ * there. Lengths of steps and blocks are those of the wire type. So the bits are those of the same schedule on
+ * data that was converted before.
+ *
+ * Overflow report: a rank whose kernels wrote an infinity or NaN sets TT_WORD_OVERFLOW in the words of the messages it
+ * begins from then on, and takes it over from messages. A message is begun after what it sends was computed, so
+ * the word knows of all it brings.
  *
  * tt_run_poll never blocks. Everything of one `tt_exec` is called by one thread at a time. */
 #ifndef TT_EXEC_H
@@ -60,6 +71,8 @@ struct tt_binding {
   void *out;           /* likewise */
   uint64_t scalar;     /* of TT_PREMUL_SUM: bits of one element, this rank's own */
   const void *scalar_at; /* comm's: where it is read from before the start; NULL: it is there */
+  float before;        /* contributions of this rank, of floats, are multiplied by it; 1: as ever */
+  int *overflow;       /* of call.form & TT_FORM_REPORT: set to 0 or 1 when the run is done */
   size_t block_bytes;  /* longest block of a segment, agreed by all ranks, > 0 */
   struct tt_transfer *transfers; /* collective TT_PAIRS: these, and of the rest nothing */
   int ntransfers;

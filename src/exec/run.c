@@ -265,7 +265,7 @@ static enum tried divide(struct tt_run *run, struct strand *strand, tuttiResult_
     const void *sources[1] = {out};
     struct tt_reduce_arg arg = run->arg;
     tt_reduce_arg_finish(&arg, run->exec->nranks);
-    const struct tt_reduction what = {redop, type, out, sources, 1, strand->count, &arg};
+    const struct tt_reduction what = {redop, type, out, sources, 1, strand->count, &arg, NULL};
     strand->dividing = 1;
     *result = run->device->reduce(run->device, &what, &strand->division);
     if (*result != tuttiSuccess) return TRIED_ERROR;

@@ -136,7 +136,7 @@ static tuttiResult_t stage(struct tt_run *run, struct strand *strand, int32_t in
   struct tt_reduce_arg arg = run->arg;
   arg.scaled = 0;
   int redop = run->binding->call.redop, type = run->binding->call.type;
-  const struct tt_reduction what = {redop, type, to, &data, 1, n / run->element, &arg};
+  const struct tt_reduction what = {redop, type, to, &data, 1, n / run->element, &arg, NULL};
   return run->device->reduce(run->device, &what, &cursor->ticket);
 }
 
@@ -278,7 +278,7 @@ static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const
   struct tt_reduce_arg arg = run->arg;
   if (run->scales) arg.scaled = run->plan->in_source[index];
   int redop = run->binding->call.redop, type = run->binding->call.type;
-  const struct tt_reduction what = {redop, type, dst, sources, step->nsrc, n / run->element, &arg};
+  const struct tt_reduction what = {redop, type, dst, sources, step->nsrc, n / run->element, &arg, NULL};
   return device->reduce(device, &what, &cursor->ticket);
 }
 

@@ -15,6 +15,7 @@
 
 #define FP32_INFINITY 0x7f800000u
 #define FP32_QUIET_NAN 0x7fc00000u
+#define FP64_QUIET_NAN 0x7ff8000000000000u
 
 static inline uint32_t fp32_bits(float value)
 {
@@ -50,6 +51,25 @@ static inline uint32_t pick(int yes, uint32_t a, uint32_t b)
 {
   uint32_t mask = -(uint32_t)yes;
   return (a & mask) | (b & ~mask);
+}
+
+/* The sign bit of an fp32, 0 for a NaN: all NaN that are written are the same one. */
+static inline uint32_t sign_of(uint32_t bits)
+{
+  return pick((int32_t)(bits & 0x7fffffffu) > (int32_t)FP32_INFINITY, 0, bits & 0x80000000u);
+}
+
+/* The value; of all NaN the one that is written. */
+static inline float one_nan_fp32(float value)
+{
+  uint32_t bits = fp32_bits(value);
+  return fp32_of(pick((int32_t)(bits & 0x7fffffffu) > (int32_t)FP32_INFINITY, FP32_QUIET_NAN, bits));
+}
+
+static inline double one_nan_fp64(double value)
+{
+  uint64_t bits = fp64_bits(value), nan = -(uint64_t)(value != value);
+  return fp64_of((FP64_QUIET_NAN & nan) | (bits & ~nan));
 }
 
 /* Bits of |value| in fp32 where the largest exponent is an ordinary one. A subnormal
@@ -122,13 +142,13 @@ static inline float widen_fp16(uint16_t value)
 static inline uint16_t narrow_fp16(float value)
 {
   uint32_t bits = fp32_bits(value);
-  return (uint16_t)(narrow_ieee(bits & 0x7fffffffu, 10, 15) | (bits >> 16 & 0x8000u));
+  return (uint16_t)(narrow_ieee(bits & 0x7fffffffu, 10, 15) | (sign_of(bits) >> 16));
 }
 
 static inline float round_fp16(float value)
 {
   uint32_t bits = fp32_bits(value);
-  return fp32_of(round_ieee(bits & 0x7fffffffu, 10, 15) | (bits & 0x80000000u));
+  return fp32_of(round_ieee(bits & 0x7fffffffu, 10, 15) | sign_of(bits));
 }
 
 static inline float widen_bf16(uint16_t value)
@@ -140,8 +160,7 @@ static inline uint16_t narrow_bf16(float value)
 {
   uint32_t bits = fp32_bits(value);
   uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-  uint32_t nan = bits >> 16 | 0x40u;
-  return (uint16_t)pick((int32_t)(bits & 0x7fffffffu) > (int32_t)FP32_INFINITY, nan, rounded);
+  return (uint16_t)pick((int32_t)(bits & 0x7fffffffu) > (int32_t)FP32_INFINITY, 0x7fc0u, rounded);
 }
 
 static inline float round_bf16(float value)
@@ -157,13 +176,13 @@ static inline float widen_e5m2(uint8_t value)
 static inline uint8_t narrow_e5m2(float value)
 {
   uint32_t bits = fp32_bits(value);
-  return (uint8_t)(narrow_ieee(bits & 0x7fffffffu, 2, 15) | (bits >> 24 & 0x80u));
+  return (uint8_t)(narrow_ieee(bits & 0x7fffffffu, 2, 15) | (sign_of(bits) >> 24));
 }
 
 static inline float round_e5m2(float value)
 {
   uint32_t bits = fp32_bits(value);
-  return fp32_of(round_ieee(bits & 0x7fffffffu, 2, 15) | (bits & 0x80000000u));
+  return fp32_of(round_ieee(bits & 0x7fffffffu, 2, 15) | sign_of(bits));
 }
 
 static inline float widen_e4m3(uint8_t value)
@@ -182,7 +201,7 @@ static inline uint8_t narrow_e4m3(float value)
   uint32_t small = narrow_finite(magnitude, 3, 7);
   small = pick((int32_t)magnitude < (int32_t)E4M3_LARGEST, small, 0x7eu);
   small = pick((int32_t)magnitude > (int32_t)FP32_INFINITY, 0x7fu, small);
-  return (uint8_t)(small | (bits >> 24 & 0x80u));
+  return (uint8_t)(small | (sign_of(bits) >> 24));
 }
 
 static inline float round_e4m3(float value)
@@ -191,7 +210,7 @@ static inline float round_e4m3(float value)
   uint32_t small = round_finite(magnitude, 3, 7);
   small = pick((int32_t)magnitude < (int32_t)E4M3_LARGEST, small, E4M3_LARGEST);
   small = pick((int32_t)magnitude > (int32_t)FP32_INFINITY, FP32_QUIET_NAN, small);
-  return fp32_of(small | (bits & 0x80000000u));
+  return fp32_of(small | sign_of(bits));
 }
 
 /* Equal numbers have equal bits, but for zeros of different sign: of those, `and` is +0

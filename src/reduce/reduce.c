@@ -5,16 +5,50 @@
 #include "reduce/fpenv.h"
 #include "reduce/table.h"
 
-/* Fastest first. */
-static const struct tt_reduce_table *const tables[] = {&tt_reduce_generic};
+#include <stdio.h>
+#include <string.h>
+
+const struct tt_reduce_table *const tt_reduce_tables[] = {&tt_reduce_plain, NULL};
+
+static const struct tt_reduce_table *fastest(void)
+{
+  int i = 0;
+  while (!tt_reduce_tables[i]->usable()) i++;
+  return tt_reduce_tables[i];
+}
+
+const struct tt_reduce_table *tt_reduce_table(void)
+{
+  const struct tt_reduce_table *table = atomic_load_explicit(&tt_process.kernels, memory_order_acquire);
+  if (table) return table;
+  table = fastest();
+  atomic_store_explicit(&tt_process.kernels, table, memory_order_release);
+  return table;
+}
+
+static tuttiResult_t refuse(const char *name)
+{
+  char usable[128] = "";
+  for (int i = 0; tt_reduce_tables[i]; i++)
+    if (tt_reduce_tables[i]->usable())
+      snprintf(usable + strlen(usable), sizeof usable - strlen(usable), ", %s", tt_reduce_tables[i]->name);
+  return tt_fail(tuttiInvalidArgument, "TUTTI_KERNELS is %s: this library on this CPU has auto%s", name, usable);
+}
+
+tuttiResult_t tt_reduce_choose(const char *name)
+{
+  const struct tt_reduce_table *table = strcmp(name, "auto") ? NULL : fastest();
+  for (int i = 0; !table && tt_reduce_tables[i]; i++)
+    if (!strcmp(tt_reduce_tables[i]->name, name) && tt_reduce_tables[i]->usable()) table = tt_reduce_tables[i];
+  if (!table) return refuse(name);
+  atomic_store_explicit(&tt_process.kernels, table, memory_order_release);
+  return tuttiSuccess;
+}
 
 tt_reduce_fn tt_reduce_kernel(int redop, int type)
 {
   if (redop < 0 || redop >= TT_REDOPS || type < 0 || type >= tuttiNumTypes) return NULL;
-  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-    if (tables[i]->kernels[redop][type] && tables[i]->usable())
-      return tables[i]->kernels[redop][type];
-  return NULL;
+  return tt_reduce_table()->kernels[redop][type];
 }
 
 static int is_float(int type)
@@ -55,12 +89,12 @@ static double value_of(int type, uint64_t bits)
   return wide;
 }
 
-static const struct tt_reduce_arg identity = {.scaled = -1, .divisor = 1, .scale = 1, .multiplier = 1};
+const struct tt_reduce_arg tt_reduce_plainly = {
+    .also = NULL, .wide = -1, .dst_wide = 0, .scaled = -1, .divisor = 1, .scale = 1, .multiplier = 1};
 
-void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar,
-                        int scaled)
+void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, int scaled)
 {
-  *arg = identity;
+  *arg = tt_reduce_plainly;
   if (!tt_reduce_scales(redop, type)) return;
   arg->scaled = scaled;
   if (!is_float(type)) arg->multiplier = scalar;
@@ -69,7 +103,7 @@ void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nran
 
 void tt_reduce_arg_finish(struct tt_reduce_arg *arg, int nranks)
 {
-  *arg = identity;
+  *arg = tt_reduce_plainly;
   arg->divisor = nranks;
 }
 

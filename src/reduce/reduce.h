@@ -5,7 +5,9 @@
  *     dst = round( ((g(s0) op s1) op s2) op ... ) / divisor
  * in the accumulation type: the type itself for integers, fp32 and fp64; fp32 for
  * 16- and 8-bit floats, rounded once to nearest even at the end. Semantics of each
- * operation: tuttiRedOp_t in tutti.h. NaN stays NaN; which NaN is not defined.
+ * operation: tuttiRedOp_t in tutti.h. A NaN that is written is always the same one: positive, quiet, without
+ * payload (0x7fc00000 in fp32, 0x7e00 in fp16, 0x7fc0 in bf16, 0x7f in e4m3, 0x7e in e5m2), but in copies, which
+ * keep all bits. So bits do not depend on the table, whatever the processor makes of two NaN.
  *
  * avg and TT_PREMUL_SUM, whose op is a sum, scale at most one source, number arg->scaled, written as
  * g(s0) above: it is multiplied and rounded to the type before it is combined. So a rank's
@@ -15,7 +17,13 @@
  *     fp32, fp64               scale * s in the type
  *     integers                 multiplier * s, wrapping
  * Integers are divided by arg->divisor, truncating toward zero; floats never. With one source
- * that is not scaled and a divisor of 1 a kernel is a copy, and nothing at all onto itself.
+ * that is not scaled, not wide, a dst that is not wide, and a divisor of 1 a kernel is a copy, and nothing at all onto
+ * itself.
+ *
+ * fp32 data that travel as fp16 or bf16 are combined in that type. One source may be wide: its elements are fp32,
+ * scaled (in fp32) if it is the scaled one, and rounded to the type before they are combined. dst may be wide: its
+ * elements are fp32 and hold the result after it was rounded to the type. So the bits are those of kernels on data
+ * that had been converted before, but for the format.
  *
  * Overflow. fp16, bf16 and e5m2 round to infinity as IEEE 754 does. e4m3 has no
  * infinity and saturates to +-448, as NCCL's conversions do. NCCL's also saturate
@@ -27,21 +35,49 @@
 #include "base/base.h"
 
 struct tt_reduce_arg {
-  int32_t scaled;      /* number of the source that is scaled, below nsrc; -1: none */
+  void *also;          /* a second destination, of `type` (never wide), same values; NULL: none */
+  int32_t wide;        /* fp16, bf16: number of the source of fp32 elements; -1: none. Other types: -1 */
+  int32_t dst_wide;    /* fp16, bf16: 1: dst has fp32 elements. Other types: 0 */
+  int32_t scaled;      /* number of the source that is scaled, below nsrc; -1: none. With any redop but avg and
+                          TT_PREMUL_SUM: -1 */
   int32_t divisor;     /* >= 1; 1: not divided */
   double scale;        /* floats: the factor; exact in fp32 for types below fp64 */
   uint64_t multiplier; /* integers: the factor, in the low bits of the type */
 };
 
-/* nsrc >= 1 sources of `count` elements each. dst may be equal to some of the sources, which
- * may be equal to each other; any other overlap is illegal. Any alignment. *arg is read
- * for avg and TT_PREMUL_SUM only, else it may be NULL. Thread-safe. The result does not
+extern const struct tt_reduce_arg tt_reduce_plainly; /* nothing wide, scaled, divided; one destination */
+
+/* nsrc >= 1 sources of `count` elements each. dst may be equal to some of the sources (of elements as
+ * wide), and so may arg->also, but dst and arg->also never overlap; sources may be equal to each other; any other
+ * overlap is illegal. Any alignment. arg NULL: tt_reduce_plainly. Thread-safe. The result does not
  * depend on the floating-point environment of the calling thread, nor is that changed,
  * but for its sticky flags. */
 typedef void (*tt_reduce_fn)(void *dst, const void *const *sources, int nsrc, size_t count,
                              const struct tt_reduce_arg *arg);
 
-/* The kernel of redop < TT_REDOPS, or NULL where the pair is not supported (none in this version). */
+/* 1 if no element is infinite or NaN; always 1 for integers. Any alignment. */
+typedef int (*tt_finite_fn)(const void *data, size_t count);
+
+/* The kernels of one instruction set: all of them. */
+struct tt_reduce_table {
+  const char *name;    /* as TUTTI_KERNELS has it */
+  int (*usable)(void); /* 1 if this CPU has it; the same answer each time */
+  tt_reduce_fn kernels[TT_REDOPS][tuttiNumTypes];
+  tt_finite_fn finite[tuttiNumTypes];
+};
+
+/* What this library was built with, fastest first, ended by NULL; the last one, "plain", is usable everywhere. */
+extern const struct tt_reduce_table *const tt_reduce_tables[];
+
+/* The table in use: the fastest usable one until another is chosen. */
+const struct tt_reduce_table *tt_reduce_table(void);
+
+/* Chooses the table for the whole process; name "auto": the fastest usable one. All give the same bits, so it may
+ * change at any time. Errors: tuttiInvalidArgument: this library or this CPU does not have it (the sentence says
+ * which, and what there is). */
+tuttiResult_t tt_reduce_choose(const char *name);
+
+/* The kernel of the table in use; NULL if redop or type is unknown. */
 tt_reduce_fn tt_reduce_kernel(int redop, int type);
 
 /* 1 if the ranks' contributions are scaled: avg of floats, TT_PREMUL_SUM of anything. */
@@ -52,10 +88,9 @@ int tt_reduce_finishes(int redop, int type);
 
 /* Fills *arg for sources of which number `scaled` (-1: none) is a contribution not scaled yet.
  * scalar: the bits of one element of `type`, for TT_PREMUL_SUM; else ignored. Where contributions are
- * not scaled, *arg is the identity whatever `scaled` is. The divisor is 1. Of the rest only
+ * not scaled, *arg is tt_reduce_plainly whatever `scaled` is. The divisor is 1, nothing is wide. Of the rest only
  * arg->scaled depends on `scaled`: a caller may make *arg once and set that for each step. */
-void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar,
-                        int scaled);
+void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, int scaled);
 
 /* Fills *arg for the last division of avg of integers, of a sum that is one source. */
 void tt_reduce_arg_finish(struct tt_reduce_arg *arg, int nranks);

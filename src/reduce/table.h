@@ -5,13 +5,7 @@
 
 #include "reduce/reduce.h"
 
-struct tt_reduce_table {
-  const char *name;    /* of the instruction set */
-  int (*usable)(void); /* true if this CPU has it; the same answer each time; a few ns */
-  tt_reduce_fn kernels[TT_REDOPS][tuttiNumTypes]; /* NULL: this table has none */
-};
-
-/* What the compiler makes of C for the base architecture; has every kernel. */
-extern const struct tt_reduce_table tt_reduce_generic;
+/* Every table has every kernel. */
+extern const struct tt_reduce_table tt_reduce_plain;
 
 #endif

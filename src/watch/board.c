@@ -70,7 +70,7 @@ void tt_seat_publish(struct tt_seat *seat, const struct tt_call *call)
   atomic_store_explicit(&line->op, 0, memory_order_relaxed);
   atomic_store_explicit(&line->count, call->count, memory_order_release);
   atomic_store_explicit(&line->kind, kind_pack(call), memory_order_release);
-  atomic_store_explicit(&line->reserved, call->reserved, memory_order_release);
+  atomic_store_explicit(&line->form, call->form, memory_order_release);
   atomic_store_explicit(&line->op, call->op, memory_order_release);
   atomic_store_explicit(&seat->entered, call->op, memory_order_release);
 }
@@ -82,7 +82,7 @@ int tt_seat_call(const struct tt_seat *seat, uint64_t op, struct tt_call *call)
   struct tt_call copy = {.op = op};
   copy.count = atomic_load_explicit(&line->count, memory_order_acquire);
   kind_unpack(&copy, atomic_load_explicit(&line->kind, memory_order_acquire));
-  copy.reserved = atomic_load_explicit(&line->reserved, memory_order_acquire);
+  copy.form = atomic_load_explicit(&line->form, memory_order_acquire);
   if (atomic_load_explicit(&line->op, memory_order_relaxed) != op) return 0;
   *call = copy;
   return 1;

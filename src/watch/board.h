@@ -18,7 +18,7 @@
  * that finds the wanted number before and after copying has a whole call. */
 struct tt_call_line {
   alignas(TT_LINE) _Atomic uint64_t op;
-  _Atomic uint64_t count, kind, reserved;
+  _Atomic uint64_t count, kind, form;
 };
 
 /* A failure as one rank wrote it: once, before the head named that rank the winner. */

@@ -23,7 +23,7 @@ void tt_watch_finish(struct tt_watch *watch, uint64_t op)
 int tt_calls_differ(const struct tt_call *a, const struct tt_call *b)
 {
   return a->count != b->count || a->collective != b->collective || a->type != b->type || a->redop != b->redop ||
-         a->algo != b->algo || a->root != b->root || a->reserved != b->reserved;
+         a->algo != b->algo || a->root != b->root || a->form != b->form;
 }
 
 /* ---- compare ---- */

@@ -46,7 +46,7 @@ static void put_call(uint8_t *at, const struct tt_call *call)
   *at++ = call->redop;
   *at++ = call->algo;
   at = put4(at, (uint32_t)call->root);
-  put8(at, call->reserved);
+  put8(at, call->form);
 }
 
 static void get_call(const uint8_t *at, struct tt_call *call)
@@ -58,7 +58,7 @@ static void get_call(const uint8_t *at, struct tt_call *call)
   call->redop = at[18];
   call->algo = at[19];
   call->root = (int32_t)get4(at + 20);
-  call->reserved = get8(at + 24);
+  call->form = get8(at + 24);
 }
 
 size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_BYTES])

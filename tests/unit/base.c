@@ -129,7 +129,7 @@ static void a_call_reads_as_it_was_written(void **state)
   assert_string_equal(tt_call_text(&call, text, sizeof text), "AllReduce #0 (count 0, int8, mulsum)");
   struct tt_call gather = {.op = 2, .count = 8, .collective = TT_ALL_GATHER, .type = tuttiUint8, .root = -1};
   call = gather;
-  call.reserved = TT_CALL_OF_SPLIT;
+  call.form = TT_FORM_SPLIT;
   assert_string_equal(tt_call_text(&call, text, sizeof text), "CommSplit #2");
   assert_int_not_equal(tt_call_word(&call), tt_call_word(&gather));
   memset(&call, 250, sizeof call);

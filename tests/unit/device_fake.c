@@ -136,7 +136,7 @@ static void reduce_gives_what_the_host_gives(void **state)
     const void *sources[2] = {memory, b}; /* dst is a source; the other is host memory */
     tt_reduce_arg_make(&arg, tuttiAvg, tuttiFloat32, 4, 0, 0);
     fake_device_write(device, memory, a, sizeof a);
-    const struct tt_reduction what = {tuttiAvg, tuttiFloat32, memory, sources, 2, 16, &arg};
+    const struct tt_reduction what = {tuttiAvg, tuttiFloat32, memory, sources, 2, 16, &arg, NULL};
     assert_int_equal(device->reduce(device, &what, &ticket), tuttiSuccess);
     sources[0] = sources[1] = NULL; /* copied before it returned */
     memset(&arg, 0, sizeof arg);
@@ -159,7 +159,7 @@ static void reduce_takes_many_sources_and_scales_the_one_that_is_named(void **st
   tt_ticket ticket;
   for (int k = 0; k < 1025; k++) sources[k] = values;
   tt_reduce_arg_make(&arg, TT_PREMUL_SUM, tuttiInt64, 4, 77, 1023);
-  struct tt_reduction what = {TT_PREMUL_SUM, tuttiInt64, memory, sources, 1024, 8, &arg};
+  struct tt_reduction what = {TT_PREMUL_SUM, tuttiInt64, memory, sources, 1024, 8, &arg, NULL};
   assert_int_equal(device->reduce(device, &what, &ticket), tuttiSuccess);
   wait_for(device, ticket);
   fake_device_read(device, seen, memory, sizeof seen);

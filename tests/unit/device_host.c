@@ -46,7 +46,7 @@ static void reduce_runs_the_kernel_at_once(void **state)
   struct tt_reduce_arg arg;
   tt_ticket ticket = 77;
   tt_reduce_arg_make(&arg, tuttiSum, tuttiInt32, 3, 0, -1);
-  const struct tt_reduction what = {tuttiSum, tuttiInt32, result, sources, 3, 2, &arg};
+  const struct tt_reduction what = {tuttiSum, tuttiInt32, result, sources, 3, 2, &arg, NULL};
   assert_int_equal(host->reduce(host, &what, &ticket), tuttiSuccess);
   assert_true(ticket == 0);
   assert_int_equal(result[0], 111);
@@ -56,11 +56,11 @@ static void reduce_runs_the_kernel_at_once(void **state)
 static void unknown_reductions_and_tickets_are_errors(void **state)
 {
   (void)state;
-  struct tt_reduce_arg arg = {.scaled = -1, .divisor = 1};
+  struct tt_reduce_arg arg = tt_reduce_plainly;
   int32_t value = 3;
   const void *sources[1] = {&value};
   tt_ticket ticket = 77;
-  const struct tt_reduction what = {99, tuttiInt32, &value, sources, 1, 1, &arg};
+  const struct tt_reduction what = {99, tuttiInt32, &value, sources, 1, 1, &arg, NULL};
   assert_int_equal(host->reduce(host, &what, &ticket), tuttiInternalError);
   assert_non_null(strstr(tt_last_sentence(), "op 99"));
   assert_true(ticket == 77);

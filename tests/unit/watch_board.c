@@ -162,7 +162,7 @@ static struct tt_call call_of(uint64_t op)
                           .redop = (uint8_t)(op % 5),
                           .algo = (uint8_t)(op >> 3),
                           .root = (int32_t)(op % 7) - 1,
-                          .reserved = ~op};
+                          .form = ~op};
 }
 
 static void the_last_calls_can_be_read_and_older_ones_are_gone(void **state)

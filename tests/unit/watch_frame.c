@@ -26,7 +26,7 @@ static struct tt_frame frame_of(uint32_t type)
 {
   struct tt_frame frame = {.type = type, .rank = 3};
   const struct tt_call call = {.op = 1ull << 40, .count = 77, .collective = TT_ALL_REDUCE, .type = 7,
-                               .redop = 4, .algo = 2, .root = -1, .reserved = 9};
+                               .redop = 4, .algo = 2, .root = -1, .form = 9};
   switch (type) {
   case TT_FRAME_BEAT:
     frame.beat.call = call;
