@@ -66,13 +66,13 @@ int tt_reduce_finishes(int redop, int type)
   return redop == tuttiAvg && !is_float(type);
 }
 
-/* Volatile here and below: computed here, not before the environment is set. Rounding 1 / nranks to fp64
+/* Volatile here and below: computed here, not before the environment is set. Rounding the quotient to fp64
  * first changes no bit of it in fp32. */
-static double reciprocal(int type, int nranks)
+static double quotient(int type, double value, int divisor)
 {
   fpenv env = fpenv_enter();
-  volatile double one = 1;
-  volatile double wide = one / nranks;
+  volatile double dividend = value;
+  volatile double wide = dividend / divisor;
   volatile float narrow = (float)wide;
   volatile double result = type == tuttiFloat64 ? wide : (double)narrow;
   fpenv_leave(env);
@@ -98,7 +98,18 @@ void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nran
   if (!tt_reduce_scales(redop, type)) return;
   arg->scaled = scaled;
   if (!is_float(type)) arg->multiplier = scalar;
-  else arg->scale = redop == tuttiAvg ? reciprocal(type, nranks) : value_of(type, scalar);
+  else arg->scale = redop == tuttiAvg ? quotient(type, 1, nranks) : value_of(type, scalar);
+}
+
+void tt_reduce_arg_before(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, float before)
+{
+  double own = redop == TT_PREMUL_SUM ? value_of(type, scalar) : 1;
+  fpenv env = fpenv_enter();
+  volatile double factor = before;
+  volatile double product = factor * own;
+  fpenv_leave(env);
+  *arg = tt_reduce_plainly;
+  arg->scale = quotient(type, product, redop == tuttiAvg ? nranks : 1);
 }
 
 void tt_reduce_arg_finish(struct tt_reduce_arg *arg, int nranks)

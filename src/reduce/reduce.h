@@ -92,6 +92,11 @@ int tt_reduce_finishes(int redop, int type);
  * arg->scaled depends on `scaled`: a caller may make *arg once and set that for each step. */
 void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, int scaled);
 
+/* The same for sums, averages and pre-multiplied sums of floats whose contributions are multiplied by `before` as
+ * well: by before, before / nranks or before * scalar, rounded once to fp32 (or, for fp64, to that). For a plain sum
+ * take the kernel of TT_PREMUL_SUM. No source is scaled yet. */
+void tt_reduce_arg_before(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, float before);
+
 /* Fills *arg for the last division of avg of integers, of a sum that is one source. */
 void tt_reduce_arg_finish(struct tt_reduce_arg *arg, int nranks);
 
