@@ -79,7 +79,6 @@ static ssize_t mismatch(struct tcp_link *link, const struct tcp_head *head)
 {
   link->base.seen_word = head->word;
   link->base.seen_call = head->call;
-  link->base.seen_call.form = 0;
   return TT_LINK_MISMATCH;
 }
 
