@@ -103,8 +103,8 @@ typedef struct {
 #define TUTTI_CONFIG_UNDEF_INT INT32_MIN
 
 /* Options of a communicator. Always start from TUTTI_CONFIG_INITIALIZER: `size`
- * and `version` tell the library which fields the program knows. A field left
- * undefined (TUTTI_CONFIG_UNDEF_INT, NULL) takes its default. The environment
+ * tells the library which fields the program knows, so it may be older or newer than
+ * the library. A field left undefined (TUTTI_CONFIG_UNDEF_INT, NULL) takes its default. The environment
  * overrides the program. Strings are copied. */
 typedef struct {
   size_t size;
@@ -116,9 +116,10 @@ typedef struct {
   const char *transports; /* allowed ones in order of preference, "shm,tcp" (TUTTI_TRANSPORTS) */
   int deterministic;      /* 1: the bits of a reduction depend on nothing but the ranks' values and their number:
                              not on size, place in the buffer, or machine (TUTTI_DETERMINISTIC); default 0 */
+  int unused;             /* not looked at: in programs that are older than the next field this was padding */
   int wire_type;          /* tuttiFloat16 or tuttiBfloat16: reductions of tuttiFloat32 are combined and travel in that
                              type, see tuttiAllReduceWith; tuttiFloat32: as they are, the default (TUTTI_WIRE_TYPE).
-                             The same on all ranks */
+                             Of all-reduce, reduce and reduce-scatter. The same on all ranks */
 } tuttiConfig_t;
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -130,7 +131,8 @@ typedef struct {
 #define TUTTI_CONFIG_MAGIC 0x7477696eu
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
-    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT }
+    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
+    TUTTI_CONFIG_UNDEF_INT }
 
 /* What a launcher told this process. See tuttiGetLaunch. */
 typedef struct {
@@ -365,8 +367,8 @@ typedef struct {
   float scale_before; /* each contribution of this rank is multiplied by it; default 1. Ranks may differ */
   float scale_after;  /* each result is multiplied by it; default 1. The same on all ranks */
   int *overflow;      /* host memory, or NULL: no report; becomes 1 if an element on any rank was or became infinite or
-                         NaN, else 0, on all ranks alike, when the result is there. The same on all ranks: NULL or
-                         not */
+                         NaN, else 0, on all ranks alike, when the result is there: it must live until then, as
+                         recvbuff. The same on all ranks: NULL or not */
 } tuttiReduceOptions_t;
 
 #define TUTTI_REDUCE_OPTIONS_MAGIC 0x74756f70u
@@ -381,21 +383,27 @@ typedef struct {
  * value of W, is written as fp32 and then multiplied by scale_after in fp32. So all ranks get the same bits: those
  * of an all-reduce in W of contributions that were converted before. Other types travel as they are.
  *
- * Error. Of a sum or average over n ranks, where nothing overflows, each element is within
+ * Error. Of a sum or average over n ranks, where nothing overflows, each element is, before scale_after, within
  *     (((1 + u) (1 + 2^-24))^n - 1) S  +  n ((1 + u) (1 + 2^-24))^n e,     about n u S,
  * of the exact one, where S is the sum of the magnitudes of the scaled contributions; u = 2^-11, e = 2^-25 for
  * tuttiFloat16 (which overflows from 65520 on, to infinity) and u = 2^-8, e = 2^-134 for tuttiBfloat16.
  *
- * Scales are for floats; with another type than a float they must be 1. Averages are multiplied by scale_before / n at
- * once.
+ * Scales are for floats; with another type they must be 1. scale_before is for sums and averages: the product is
+ * rounded to the type (or W). Of an average the one factor is scale_before / n, of a pre-multiplied sum scale_before
+ * times the scalar, rounded to fp32 (fp64 for fp64). scale_after may come with any op; what it makes infinite counts
+ * as overflow, too.
  *
  * Overflow report. For tuttiSum, tuttiAvg and pre-multiplied sums of floats: one bit that travels with the data;
  * nothing is read or sent once more for it. Infinite or NaN is what an element is as a contribution, after
  * scale_before, as a sum of some contributions, or at the end. (tuttiFloat8e4m3 saturates, so only NaN is reported
- * there.) With integers it is 0. So all ranks can skip a step together.
+ * there.) With integers it is 0. So all ranks can skip a step together. On an error *overflow is undefined.
+ *
+ * Must match across ranks, beside what must of tuttiAllReduce: the wire type (of tuttiFloat32), scale_after, and
+ * whether overflow is NULL.
  *
  * Errors: as tuttiAllReduce; tuttiInvalidArgument: options not initialised, wire_type none of the three, a scale
- * that is not finite or 0, a scale other than 1 for integers, overflow with tuttiProd, tuttiMax or tuttiMin. */
+ * that is not finite or 0, a scale other than 1 for integers, scale_before other than 1 or overflow with tuttiProd,
+ * tuttiMax or tuttiMin, overflow that lies in a buffer or is no host memory. */
 TUTTI_API tuttiResult_t tuttiAllReduceWith(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                            tuttiRedOp_t op, const tuttiReduceOptions_t *options, tuttiComm_t comm,
                                            tuttiStream_t stream);

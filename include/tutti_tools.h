@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /* Prints version, build options, every setting with value, source and range, the
- * hardware, the chosen interface, and each transport with the reason if it is
+ * hardware, the chosen interface, the reduce kernels, and each transport with the reason if it is
  * unusable, to `out`.
  *
  * Errors: tuttiInvalidArgument: out is NULL, or a setting is out of range. */

@@ -15,6 +15,13 @@ tuttiResult_t tt_process_check(void);
 tuttiResult_t tt_comm_check(const struct tuttiComm *comm);
 tuttiResult_t tt_stream_check(const struct tuttiStream *stream);
 
+/* tuttiFloat32, tuttiFloat16, tuttiBfloat16, or undefined. */
+static inline int tt_is_wire_type(int type)
+{
+  return type == TUTTI_CONFIG_UNDEF_INT || type == tuttiFloat32 || type == tuttiFloat16 || type == tuttiBfloat16;
+}
+#define TT_WIRE_TYPES_TEXT "tuttiFloat32 (7), tuttiFloat16 (6) or tuttiBfloat16 (9)"
+
 /* The communicator accepts operations. */
 tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm);
 

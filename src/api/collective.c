@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/check.h"
+#include "api/form.h"
 
 /* What a public function was called with. */
 struct asked {
@@ -12,6 +13,7 @@ struct asked {
   size_t count;
   int collective, type, op, root; /* op -1: none; root -1: none */
   size_t ins, outs;               /* shares that this rank's buffers have; 0: that one is not looked at */
+  const tuttiReduceOptions_t *options; /* taken, not checked; NULL: none */
 };
 
 /* Shares that a buffer of this rank has: 0: it is not looked at. */
@@ -77,7 +79,6 @@ static tuttiResult_t root_check(const struct tuttiComm *comm, const struct asked
 /* Sets what the operation is to the binding. */
 static tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked *asked, struct tt_binding *binding)
 {
-  if (!tt_kinds[asked->collective].reduces) return tuttiSuccess;
   binding->call.redop = (uint8_t)asked->op;
   if (asked->op >= 0 && asked->op < tuttiNumOps) return tuttiSuccess;
   const struct tt_redop *redop = tt_redop_get(comm, (tuttiRedOp_t)asked->op);
@@ -135,12 +136,14 @@ static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, st
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess) result = type_check(asked->type);
   if (result == tuttiSuccess) result = root_check(comm, asked);
-  if (result == tuttiSuccess) result = redop_bind(comm, asked, &binding);
+  int reduces = tt_kinds[asked->collective].reduces;
+  if (result == tuttiSuccess && reduces) result = redop_bind(comm, asked, &binding);
   if (result == tuttiSuccess) {
     asked->ins = shares_of(comm, asked, tt_kinds[asked->collective].in);
     asked->outs = shares_of(comm, asked, tt_kinds[asked->collective].out);
     result = buffers_check(comm, asked);
   }
+  if (result == tuttiSuccess && reduces) result = tt_form_bind(comm, asked->options, &binding);
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess) return tt_group_refuse(result);
   if (!asked->ins) binding.in = NULL;
@@ -152,21 +155,35 @@ static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, st
 tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
                              tuttiComm_t comm, tuttiStream_t stream)
 {
-  struct asked asked = {sendbuff, recvbuff, count, TT_ALL_REDUCE, (int)type, (int)op, -1, 0, 0};
+  struct asked asked = {sendbuff, recvbuff, count, TT_ALL_REDUCE, (int)type, (int)op, -1, 0, 0, NULL};
+  return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiAllReduceWith(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
+                                 tuttiRedOp_t op, const tuttiReduceOptions_t *options, tuttiComm_t comm,
+                                 tuttiStream_t stream)
+{
+  tuttiReduceOptions_t copy;
+  struct asked asked = {sendbuff, recvbuff, count, TT_ALL_REDUCE, (int)type, (int)op, -1, 0, 0, NULL};
+  if (options) {
+    tuttiResult_t result = tt_options_take(&copy, options);
+    if (result != tuttiSuccess) return tt_group_refuse(result);
+    asked.options = &copy;
+  }
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
                           int root, tuttiComm_t comm, tuttiStream_t stream)
 {
-  struct asked asked = {sendbuff, recvbuff, count, TT_REDUCE, (int)type, (int)op, root, 0, 0};
+  struct asked asked = {sendbuff, recvbuff, count, TT_REDUCE, (int)type, (int)op, root, 0, 0, NULL};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiBroadcast(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
                              tuttiComm_t comm, tuttiStream_t stream)
 {
-  struct asked asked = {sendbuff, recvbuff, count, TT_BROADCAST, (int)type, -1, root, 0, 0};
+  struct asked asked = {sendbuff, recvbuff, count, TT_BROADCAST, (int)type, -1, root, 0, 0, NULL};
   return call(comm, stream, &asked);
 }
 
@@ -179,35 +196,35 @@ tuttiResult_t tuttiBcast(void *buff, size_t count, tuttiDataType_t type, int roo
 tuttiResult_t tuttiReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, tuttiDataType_t type,
                                  tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream)
 {
-  struct asked asked = {sendbuff, recvbuff, recvcount, TT_REDUCE_SCATTER, (int)type, (int)op, -1, 0, 0};
+  struct asked asked = {sendbuff, recvbuff, recvcount, TT_REDUCE_SCATTER, (int)type, (int)op, -1, 0, 0, NULL};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, tuttiDataType_t type,
                              tuttiComm_t comm, tuttiStream_t stream)
 {
-  struct asked asked = {sendbuff, recvbuff, sendcount, TT_ALL_GATHER, (int)type, -1, -1, 0, 0};
+  struct asked asked = {sendbuff, recvbuff, sendcount, TT_ALL_GATHER, (int)type, -1, -1, 0, 0, NULL};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiAlltoAll(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiComm_t comm,
                             tuttiStream_t stream)
 {
-  struct asked asked = {sendbuff, recvbuff, count, TT_ALL_TO_ALL, (int)type, -1, -1, 0, 0};
+  struct asked asked = {sendbuff, recvbuff, count, TT_ALL_TO_ALL, (int)type, -1, -1, 0, 0, NULL};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiGather(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
                           tuttiComm_t comm, tuttiStream_t stream)
 {
-  struct asked asked = {sendbuff, recvbuff, count, TT_GATHER, (int)type, -1, root, 0, 0};
+  struct asked asked = {sendbuff, recvbuff, count, TT_GATHER, (int)type, -1, root, 0, 0, NULL};
   return call(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, int root,
                            tuttiComm_t comm, tuttiStream_t stream)
 {
-  struct asked asked = {sendbuff, recvbuff, count, TT_SCATTER, (int)type, -1, root, 0, 0};
+  struct asked asked = {sendbuff, recvbuff, count, TT_SCATTER, (int)type, -1, root, 0, 0, NULL};
   return call(comm, stream, &asked);
 }
 

@@ -7,6 +7,7 @@
 #include "algos/algos.h"
 #include "api/check.h"
 #include "bootstrap/bootstrap.h"
+#include "reduce/reduce.h"
 #include "topo/topo.h"
 #include "transport/transport.h"
 
@@ -55,6 +56,14 @@ static void print_transports(FILE *out, const struct tt_settings *settings)
   }
 }
 
+static void print_kernels(FILE *out)
+{
+  fprintf(out, "\nreduce kernels (TUTTI_KERNELS)\n  in use     %s\n  usable    ", tt_reduce_table()->name);
+  for (int t = 0; tt_reduce_tables[t]; t++)
+    if (tt_reduce_tables[t]->usable()) fprintf(out, " %s", tt_reduce_tables[t]->name);
+  fprintf(out, "\n");
+}
+
 static void print_algorithms(FILE *out)
 {
   fprintf(out, "\nalgorithms (TUTTI_ALGO)\n");
@@ -72,10 +81,12 @@ tuttiResult_t tuttiInfo(FILE *out)
   if (!out) return tt_null("out");
   struct tt_settings settings;
   tuttiResult_t result = tt_settings_load(&settings);
+  if (result == tuttiSuccess) result = tt_reduce_choose(settings.kernels);
   if (result != tuttiSuccess) return result;
   fprintf(out, "Tutti %d.%d.%d\nbuilt with %s\n\nsettings\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH, TT_BUILD_TEXT);
   tt_settings_print(out, &settings);
   print_hardware(out, &settings);
+  print_kernels(out);
   print_transports(out, &settings);
   print_algorithms(out);
   return tuttiSuccess;

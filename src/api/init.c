@@ -18,6 +18,8 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
     return tt_fail(tuttiInvalidArgument, "config.timeout_ms is %d: set it to 0 (never) or more", config->timeout_ms);
   if (config->deterministic != TUTTI_CONFIG_UNDEF_INT && config->deterministic != 0 && config->deterministic != 1)
     return tt_fail(tuttiInvalidArgument, "config.deterministic is %d: set it to 0 or 1", config->deterministic);
+  if (!tt_is_wire_type(config->wire_type))
+    return tt_fail(tuttiInvalidArgument, "config.wire_type is %d: set it to " TT_WIRE_TYPES_TEXT, config->wire_type);
   if (config->name && strlen(config->name) > 63)
     return tt_fail(tuttiInvalidArgument, "config.name has %zu bytes: at most 63 are allowed", strlen(config->name));
   for (const char *at = config->name; at && *at; at++)
@@ -25,6 +27,11 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
       return tt_fail(tuttiInvalidArgument, "config.name has the control character %#x: it would break log lines", *at);
   return tuttiSuccess;
 }
+
+/* In what a program gives that was compiled without a field, the field is not there: it begins where those of then
+ * ended, padding included. */
+_Static_assert(offsetof(tuttiConfig_t, deterministic) == 40 && offsetof(tuttiConfig_t, wire_type) == 48,
+               "sizes of the struct as it was before each field");
 
 /* A copy that has all fields of this version, whatever size the program knew. */
 static tuttiResult_t config_take(tuttiConfig_t *copy, const tuttiConfig_t *config)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/call.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tutti.h"
 
@@ -62,29 +64,60 @@ uint64_t tt_call_word(const struct tt_call *call)
   return call->op << 32 | ((uint32_t)(hash >> 32) & ~(uint32_t)TT_WORD_OVERFLOW) | 1u;
 }
 
+float tt_call_after(const struct tt_call *call)
+{
+  uint32_t bits = (uint32_t)(call->form >> TT_FORM_AFTER_SHIFT);
+  float after;
+  memcpy(&after, &bits, sizeof after);
+  return bits ? after : 1;
+}
+
+/* A text that grows until it is full. */
+struct line {
+  char *text;
+  size_t size, used;
+};
+
+static __attribute__((format(printf, 2, 3))) void add(struct line *line, const char *format, ...)
+{
+  va_list args;
+  if (line->used >= line->size) return;
+  va_start(args, format);
+  int n = vsnprintf(line->text + line->used, line->size - line->used, format, args);
+  va_end(args);
+  line->used += n > 0 ? (size_t)n : 0;
+}
+
+static void add_reduction(struct line *line, const struct tt_call *call)
+{
+  int wire = tt_call_wire_type(call);
+  if (wire != call->type) add(line, " as %s", tt_type_name(wire));
+  add(line, ", %s", tt_redop_name(call->redop));
+  if (call->form & TT_FORM_REPORT) add(line, ", overflow report");
+  if (call->form >> TT_FORM_AFTER_SHIFT) add(line, ", scale_after %.9g", (double)tt_call_after(call));
+}
+
 const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
 {
+  struct line line = {text, size, 0};
+  unsigned long long op = call->op, count = call->count;
   if (call->collective == TT_PAIRS) {
-    int n = snprintf(text, size, "Send/Recv #%llu (%llu bytes", (unsigned long long)call->op,
-                     (unsigned long long)call->count);
-    if (n > 0 && (size_t)n < size && call->root >= 0)
-      n += snprintf(text + n, size - (size_t)n, ", with rank %d", (int)call->root);
-    if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ")");
+    add(&line, "Send/Recv #%llu (%llu bytes", op, count);
+    if (call->root >= 0) add(&line, ", with rank %d", (int)call->root);
+    add(&line, ")");
     return text;
   }
   if (call->form == TT_FORM_SPLIT) {
-    snprintf(text, size, "CommSplit #%llu", (unsigned long long)call->op);
+    add(&line, "CommSplit #%llu", op);
     return text;
   }
-  const char *name =
-      call->collective < TT_COLLECTIVES ? collective_names[call->collective] : "unknown call";
   int reduces = call->collective == TT_ALL_REDUCE || call->collective == TT_REDUCE ||
                 call->collective == TT_REDUCE_SCATTER;
-  int n = snprintf(text, size, "%s #%llu (count %llu, %s%s%s", name, (unsigned long long)call->op,
-                   (unsigned long long)call->count, tt_type_name(call->type), reduces ? ", " : "",
-                   reduces ? tt_redop_name(call->redop) : "");
-  if (n > 0 && (size_t)n < size && call->root >= 0)
-    n += snprintf(text + n, size - (size_t)n, ", root %d", (int)call->root);
-  if (n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ")");
+  add(&line, "%s #%llu (count %llu, %s",
+      call->collective < TT_COLLECTIVES ? collective_names[call->collective] : "unknown call", op, count,
+      tt_type_name(call->type));
+  if (reduces) add_reduction(&line, call);
+  if (call->root >= 0) add(&line, ", root %d", (int)call->root);
+  add(&line, ")");
   return text;
 }

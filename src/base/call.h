@@ -51,6 +51,9 @@ static inline int tt_call_wire_type(const struct tt_call *call)
   return wire ? wire - 1 : call->type;
 }
 
+/* What results are multiplied by at the end; 1: nothing. */
+float tt_call_after(const struct tt_call *call);
+
 /* The word in front of every message: low 32 bits of op in its upper half, a hash
  * of everything else in its lower half. Equal calls give equal words. Never 0. Bit TT_WORD_OVERFLOW is 0: a message
  * may set it, to say that its sender has seen an infinity or NaN; whoever compares words leaves it out. */
@@ -58,7 +61,8 @@ uint64_t tt_call_word(const struct tt_call *call);
 #define TT_WORD_OVERFLOW ((uint64_t)2)
 static inline uint32_t tt_word_op(uint64_t word) { return (uint32_t)(word >> 32); }
 
-/* "AllReduce #12 (count 1024, float, sum)" into text; returns text. */
+/* "AllReduce #12 (count 1024, float, sum)" into text, what the form says where it says anything: "AllReduce #12 (count
+ * 1024, float as half, sum, overflow report, scale_after 0.5)"; returns text. */
 const char *tt_call_text(const struct tt_call *call, char *text, size_t size);
 #define TT_CALL_TEXT_BYTES 128
 

@@ -167,15 +167,46 @@ void tt_settings_print(FILE *out, const struct tt_settings *settings)
     row_print(out, &rows[i], (const char *)settings + rows[i].offset);
 }
 
-uint64_t tt_settings_wire_hash(const struct tt_settings *settings)
+/* The hash goes on with the value of a row. */
+static uint64_t row_hash(uint64_t hash, const struct row *row, const struct tt_settings *settings)
 {
   static const size_t sizes[] = {[INT] = sizeof(int64_t), [CHOICE] = sizeof(int)};
-  uint64_t hash = 0xcbf29ce484222325u;
+  const unsigned char *at = (const unsigned char *)settings + row->offset;
+  size_t len = row->kind == TEXT ? strlen((const char *)at) + 1 : sizes[row->kind];
+  for (size_t k = 0; k < len; k++) hash = (hash ^ at[k]) * 0x100000001b3u;
+  return hash;
+}
+
+#define HASH_BEGIN 0xcbf29ce484222325u
+
+uint64_t tt_settings_wire_hash(const struct tt_settings *settings)
+{
+  uint64_t hash = HASH_BEGIN;
+  for (size_t i = 0; i < ROWS; i++)
+    if (rows[i].help[0] == '=') hash = row_hash(hash, &rows[i], settings);
+  return hash;
+}
+
+void tt_settings_wire_marks(const struct tt_settings *settings, uint8_t marks[TT_SETTINGS_MARKS])
+{
+  int place = 0;
+  memset(marks, 0, TT_SETTINGS_MARKS);
+  for (size_t i = 0; i < ROWS; i++)
+    if (rows[i].help[0] == '=')
+      marks[place++ % TT_SETTINGS_MARKS] ^= (uint8_t)(row_hash(HASH_BEGIN, &rows[i], settings) >> 56);
+}
+
+const char *tt_settings_unlike_text(const uint8_t a[TT_SETTINGS_MARKS], const uint8_t b[TT_SETTINGS_MARKS], char *text,
+                                    size_t size)
+{
+  int place = 0;
+  size_t used = 0;
+  text[0] = 0;
   for (size_t i = 0; i < ROWS; i++) {
     if (rows[i].help[0] != '=') continue;
-    const unsigned char *at = (const unsigned char *)settings + rows[i].offset;
-    size_t len = rows[i].kind == TEXT ? strlen((const char *)at) + 1 : sizes[rows[i].kind];
-    for (size_t k = 0; k < len; k++) hash = (hash ^ at[k]) * 0x100000001b3u;
+    int mark = place++ % TT_SETTINGS_MARKS;
+    if (a[mark] == b[mark] || used >= size) continue;
+    used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", rows[i].name);
   }
-  return hash;
+  return text;
 }

@@ -36,6 +36,13 @@ void tt_settings_print(FILE *out, const struct tt_settings *settings);
  * begins with '='). */
 uint64_t tt_settings_wire_hash(const struct tt_settings *settings);
 
+/* A byte of hash for each of these: where the bytes of two ranks differ, so do their settings. (Settings beyond the
+ * last byte share those of others.) Names of these, ", " between them, into text; returns text. */
+#define TT_SETTINGS_MARKS 16
+void tt_settings_wire_marks(const struct tt_settings *settings, uint8_t marks[TT_SETTINGS_MARKS]);
+const char *tt_settings_unlike_text(const uint8_t a[TT_SETTINGS_MARKS], const uint8_t b[TT_SETTINGS_MARKS], char *text,
+                                    size_t size);
+
 /* A variable that belongs to somebody else (a launcher), or NULL if unset or empty. */
 const char *tt_env(const char *name);
 

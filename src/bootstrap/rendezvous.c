@@ -275,6 +275,7 @@ static void records_fill(struct tt_rendezvous *r, const struct tt_rendezvous_spe
   r->mine.nranks = (uint32_t)spec->nranks;
   r->mine.rank = (uint32_t)spec->rank;
   r->mine.agreement = spec->agreement;
+  tt_settings_wire_marks(spec->settings, r->mine.marks);
   r->mine.host = spec->host;
   r->root.pid = spec->id->root_pid;
   r->root.host = spec->id->root_host;

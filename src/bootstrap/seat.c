@@ -38,6 +38,22 @@ static int table_make(struct guest *guest)
   return 1;
 }
 
+/* Two ranks that do not agree, by name. */
+static void unlike_settings(struct tt_root *root, const struct tt_record *mine, const char *name,
+                            const struct tt_record *first, const char *other)
+{
+  char settings[192];
+  if (*tt_settings_unlike_text(mine->marks, first->marks, settings, sizeof settings))
+    tt_root_fail(root, tuttiInvalidUsage,
+                 "%s and %s have unlike settings: %s must be the same there (or what it overrides in tuttiConfig_t)",
+                 name, other, settings);
+  else
+    tt_root_fail(root, tuttiInvalidUsage,
+                 "%s and %s have unlike settings (hash %016llx and %016llx): those that `tutti info` "
+                 "marks \"on all ranks\" must be the same there, and so must the list given to tuttiCommShrink",
+                 name, other, (unsigned long long)mine->agreement, (unsigned long long)first->agreement);
+}
+
 /* Fails the start-up if this guest's record is unlike the root's or the first rank's. */
 static void agreement_check(struct guest *guest)
 {
@@ -55,12 +71,7 @@ static void agreement_check(struct guest *guest)
     tt_root_fail(root, tuttiInvalidUsage,
                  "%s asks for %u ranks, %s for %u: nranks must be the same on all", name, mine->nranks,
                  other, root->nranks);
-  else if (root->seats && mine->agreement != first->agreement)
-    tt_root_fail(root, tuttiInvalidUsage,
-                 "%s and %s have unlike settings (hash %016llx and %016llx): those that `tutti info` "
-                 "marks \"on all ranks\" must be the same there, and so must the list given to tuttiCommShrink",
-                 name, other, (unsigned long long)mine->agreement,
-                 (unsigned long long)first->agreement);
+  else if (root->seats && mine->agreement != first->agreement) unlike_settings(root, mine, name, first, other);
 }
 
 /* The first claimant keeps the seat: a healthy start-up is not ended by a stray second one. */

@@ -23,7 +23,7 @@ struct tt_record {
   uint32_t rank;    /* 0 from the root */
   int32_t pid;
   uint64_t agreement, host, sight, start;
-  uint8_t reserved[16];
+  uint8_t marks[TT_SETTINGS_MARKS]; /* of the settings: to name those that differ */
   char host_name[TT_HOST_NAME_BYTES];
 };
 _Static_assert(sizeof(struct tt_record) == 128, "fixed on the wire");

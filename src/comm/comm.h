@@ -54,6 +54,7 @@ struct tuttiComm {
   struct tt_settings settings;
   char name[64];
   int crowded; /* more ranks than cores on this machine */
+  int wire_type; /* tuttiDataType_t: in which reductions of tuttiFloat32 are combined and travel */
 
   _Atomic int state;  /* enum tt_comm_state */
   _Atomic int inside; /* calls of the user's thread that may block; tuttiCommAbort waits for them */

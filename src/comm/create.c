@@ -5,9 +5,11 @@
  *   3. rank 0's decision table, once every rank has its watch: nobody uses what a peer lacks. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "comm/creation.h"
+#include "reduce/reduce.h"
 
 struct member_card {
   int32_t pid, pad;
@@ -115,9 +117,24 @@ static void deterministic_apply(struct tt_settings *settings, const tuttiConfig_
   } else if (said != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_DETERMINISTIC")) settings->deterministic = said;
 }
 
+/* Likewise. What counts stays in the settings, as one of their choices: all ranks must have the same. */
+static void wire_type_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
+{
+  static const int choices[] = {TUTTI_CONFIG_UNDEF_INT, tuttiFloat32, tuttiFloat16, tuttiBfloat16};
+  const char *forced = tt_env("TUTTI_WIRE_TYPE");
+  int said = config ? config->wire_type : TUTTI_CONFIG_UNDEF_INT;
+  int *choice = &comm->settings.wire_type;
+  int takes = is_child ? !forced || !strcasecmp(forced, "config") : !*choice;
+  for (int c = 1; takes && c < 4; c++)
+    if (choices[c] == said) *choice = c;
+  if (!*choice) *choice = 1;
+  comm->wire_type = choices[*choice];
+}
+
 static tuttiResult_t config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
 {
   deterministic_apply(&comm->settings, config, is_child);
+  wire_type_apply(comm, config, is_child);
   if (!config) return tuttiSuccess;
   if (config->name) snprintf(comm->name, sizeof comm->name, "%s", config->name);
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))
@@ -178,6 +195,7 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
   struct tt_creation *creation = comm->creation;
   creation->began_ns = tt_now_ns();
   tuttiResult_t result = tt_auth_init();
+  if (result == tuttiSuccess) result = tt_reduce_choose(comm->settings.kernels);
   if (result == tuttiSuccess) result = config_apply(comm, spec->config, spec->parent != NULL);
   if (result == tuttiSuccess) result = wanted_parse(creation, comm->settings.transports);
   if (result != tuttiSuccess) return result;
@@ -483,6 +501,8 @@ static void report(const struct tuttiComm *comm)
     const struct tt_transport *route = tt_exec_route(comm->exec, r);
     tt_log(TT_LOG_INFO, "rank %d -> rank %d: %s", comm->rank, r, route->ops->path(route, r, text, sizeof text));
   }
+  tt_log(TT_LOG_INFO, "rank %d: reduce kernels %s; wire type of float: %s", comm->rank, tt_reduce_table()->name,
+         tt_type_name(comm->wire_type));
   for (int c = 0; c < TT_COLLECTIVES && comm->rank == 0; c++) {
     char text[512];
     if (!tt_kinds[c].name) continue;
