@@ -44,6 +44,7 @@ static void a_wrong_setting_is_named_with_value_and_range(void **state)
       {"TUTTI_LANES", "9999999999999999999999", "from 1 to"},
       {"TUTTI_TCP_CRC", "maybe", "auto|on|off"},
       {"TUTTI_SOCKET_FAMILY", "AF_INET7", "AF_INET6"},
+      {"TUTTI_WIRE_TYPE", "float16", "config|float|half|bfloat16"},
       {"TUTTI_DEBUG", "LOUD", "NONE|VERSION|WARN"},
   };
   for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {
@@ -79,24 +80,52 @@ static void the_wire_hash_covers_what_must_agree_and_nothing_else(void **state)
   assert_int_not_equal(tt_settings_wire_hash(&settings), hash);
 }
 
+static void ranks_with_unlike_settings_are_told_which(void **state)
+{
+  (void)state;
+  struct tt_settings one, other;
+  uint8_t a[TT_SETTINGS_MARKS], b[TT_SETTINGS_MARKS];
+  char text[64], tiny[8];
+  assert_int_equal(tt_settings_load(&one), tuttiSuccess);
+  other = one;
+  other.timeout_ms++; /* each rank may have its own */
+  tt_settings_wire_marks(&one, a);
+  tt_settings_wire_marks(&other, b);
+  assert_string_equal(tt_settings_unlike_text(a, b, text, sizeof text), "");
+  other.wire_type = 2;
+  tt_settings_wire_marks(&other, b);
+  assert_string_equal(tt_settings_unlike_text(a, b, text, sizeof text), "TUTTI_WIRE_TYPE");
+  strcpy(other.algo, "ring");
+  other.lanes++;
+  tt_settings_wire_marks(&other, b);
+  assert_string_equal(tt_settings_unlike_text(a, b, text, sizeof text), "TUTTI_ALGO, TUTTI_WIRE_TYPE, TUTTI_LANES");
+  assert_string_equal(tt_settings_unlike_text(b, a, tiny, sizeof tiny), "TUTTI_A");
+}
+
 /* ---- calls ---- */
 
 static void words_are_equal_for_equal_calls_only(void **state)
 {
   (void)state;
   const struct tt_call call = {.op = 5, .count = 1000, .collective = TT_ALL_REDUCE, .type = 7, .redop = 0, .root = -1};
-  struct tt_call others[6];
-  for (int i = 0; i < 6; i++) others[i] = call;
+  struct tt_call others[9];
+  for (int i = 0; i < 9; i++) others[i] = call;
   others[0].op++;
   others[1].count++;
   others[2].type++;
   others[3].redop++;
   others[4].algo++;
   others[5].root++;
+  others[6].form = TT_FORM_REPORT;
+  others[7].form = (uint64_t)(1 + tuttiFloat16) << TT_FORM_WIRE_SHIFT;
+  others[8].form = (uint64_t)1 << TT_FORM_AFTER_SHIFT;
   struct tt_call same = call;
   assert_int_equal(tt_call_word(&same), tt_call_word(&call));
   assert_int_equal(tt_word_op(tt_call_word(&call)), 5);
-  for (int i = 0; i < 6; i++) assert_int_not_equal(tt_call_word(&others[i]), tt_call_word(&call));
+  for (int i = 0; i < 9; i++) {
+    assert_int_not_equal(tt_call_word(&others[i]), tt_call_word(&call));
+    assert_int_equal(tt_call_word(&others[i]) & TT_WORD_OVERFLOW, 0);
+  }
 }
 
 static void counts_that_are_near_have_different_words(void **state)
@@ -135,6 +164,42 @@ static void a_call_reads_as_it_was_written(void **state)
   memset(&call, 250, sizeof call);
   tt_call_text(&call, tiny, sizeof tiny);
   assert_int_equal(strlen(tiny), sizeof tiny - 1);
+}
+
+static uint64_t form_of(int wire, int reports, float after)
+{
+  uint32_t bits;
+  memcpy(&bits, &after, sizeof bits);
+  return (wire < 0 ? 0 : (uint64_t)(1 + wire) << TT_FORM_WIRE_SHIFT) | (reports ? TT_FORM_REPORT : 0) |
+         (after != 1 ? (uint64_t)bits << TT_FORM_AFTER_SHIFT : 0);
+}
+
+static void a_call_tells_how_it_is_carried_out(void **state)
+{
+  (void)state;
+  char text[TT_CALL_TEXT_BYTES];
+  struct tt_call call = {.op = 3, .count = 8, .collective = TT_ALL_REDUCE, .type = tuttiFloat, .root = -1};
+  assert_true(tt_call_wire_type(&call) == tuttiFloat && tt_call_after(&call) == 1);
+  call.form = form_of(tuttiFloat16, 1, 1);
+  assert_true(tt_call_wire_type(&call) == tuttiFloat16 && tt_call_after(&call) == 1);
+  assert_string_equal(tt_call_text(&call, text, sizeof text),
+                      "AllReduce #3 (count 8, float as half, sum, overflow report)");
+  call.form = form_of(tuttiBfloat16, 0, -0.5f);
+  assert_true(tt_call_wire_type(&call) == tuttiBfloat16 && tt_call_after(&call) == -0.5f);
+  assert_string_equal(tt_call_text(&call, text, sizeof text),
+                      "AllReduce #3 (count 8, float as bfloat16, sum, scale_after -0.5)");
+  call.form = form_of(-1, 1, 3);
+  assert_true(tt_call_wire_type(&call) == tuttiFloat && tt_call_after(&call) == 3);
+  assert_string_equal(tt_call_text(&call, text, sizeof text),
+                      "AllReduce #3 (count 8, float, sum, overflow report, scale_after 3)");
+  call = (struct tt_call){.op = 9, .count = 1, .collective = TT_REDUCE, .type = tuttiFloat, .redop = tuttiMax,
+                          .root = 4, .form = form_of(tuttiFloat16, 0, 1)};
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "Reduce #9 (count 1, float as half, max, root 4)");
+  /* The longest of a machine that exists is told whole. */
+  call = (struct tt_call){.op = 4294967295u, .count = 100000000000000u, .collective = TT_REDUCE_SCATTER,
+                          .type = tuttiFloat, .redop = TT_PREMUL_SUM, .root = -1,
+                          .form = form_of(tuttiBfloat16, 1, -0.000123456789f)};
+  assert_int_equal(tt_call_text(&call, text, sizeof text)[strlen(text) - 1], ')');
 }
 
 /* ---- processes ---- */
@@ -182,9 +247,11 @@ int main(void)
       cmocka_unit_test(unset_settings_take_their_defaults),
       cmocka_unit_test(a_wrong_setting_is_named_with_value_and_range),
       cmocka_unit_test(the_wire_hash_covers_what_must_agree_and_nothing_else),
+      cmocka_unit_test(ranks_with_unlike_settings_are_told_which),
       cmocka_unit_test(words_are_equal_for_equal_calls_only),
       cmocka_unit_test(counts_that_are_near_have_different_words),
       cmocka_unit_test(a_call_reads_as_it_was_written),
+      cmocka_unit_test(a_call_tells_how_it_is_carried_out),
       cmocka_unit_test(a_process_is_told_alive_stopped_dead_and_replaced),
       cmocka_unit_test(allocation_fails_where_it_is_told_to),
   };
