@@ -41,7 +41,7 @@ static void play_named(struct tt_sim_play *play, const char *name, int32_t nrank
 /* To be given to free(). */
 static char *drawn(const struct tt_sim_play *play, const struct tt_sim_caption *caption)
 {
-  char *text;
+  static char *text; /* static: the stream keeps its address, of which gcc may warn */
   size_t len;
   FILE *out = open_memstream(&text, &len);
   assert_non_null(out);
