@@ -37,6 +37,27 @@ static inline void fpenv_leave(fpenv saved)
   if (!fpenv_is_default(saved)) __asm__ volatile("ldmxcsr %0" : : "m"(saved));
 }
 
+#elif defined(__aarch64__)
+#include <stdint.h>
+
+typedef uint64_t fpenv;
+#define FPENV_DEFAULT 0u /* FPCR: nearest, no FZ, FZ16, DN or AHP, nothing trapped. Sticky flags are in FPSR */
+
+static inline fpenv fpenv_enter(void)
+{
+  fpenv saved;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
+  if (saved != FPENV_DEFAULT) __asm__ volatile("msr fpcr, %0" : : "r"((fpenv)FPENV_DEFAULT));
+  __asm__ volatile("" : : : "memory");
+  return saved;
+}
+
+static inline void fpenv_leave(fpenv saved)
+{
+  __asm__ volatile("" : : : "memory");
+  if (saved != FPENV_DEFAULT) __asm__ volatile("msr fpcr, %0" : : "r"(saved));
+}
+
 #else
 #include <fenv.h>
 
