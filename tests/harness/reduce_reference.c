@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "chance.h"
+
 #if defined(__SIZEOF_FLOAT128__)
 typedef __float128 wide; /* 113 bits: rounding a sum or product of fp64 twice is harmless */
 #else
@@ -48,11 +50,37 @@ static uint32_t special_of(struct format f)
   return f.has_infinity ? top - ((1u << f.mantissa) - 1) : top;
 }
 
+/* value_of of every code of a format of at most 16 bits, made once: they are looked up all the time. */
+static const double *values_of(int type)
+{
+  static double values[tuttiNumTypes][1 << 15];
+  struct format f = format_of(type);
+  if (values[type][1] == 0)
+    for (uint32_t code = 0; code < 1u << (f.exponent + f.mantissa); code++) values[type][code] = value_of(f, code);
+  return values[type];
+}
+
+static double decode_fp32(uint32_t bits)
+{
+  float value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
+
+static uint32_t encode_fp32(double x)
+{
+  float value = (float)x;
+  uint32_t bits;
+  memcpy(&bits, &value, 4);
+  return isnan(x) ? 0x7fc00000u : bits;
+}
+
 double reference_decode(int type, uint32_t bits)
 {
   struct format f = format_of(type);
   uint32_t sign = 1u << (f.exponent + f.mantissa), code = bits & (sign - 1);
-  double value = value_of(f, code);
+  if (type == tuttiFloat32) return decode_fp32(bits);
+  double value = values_of(type)[code];
   if (code >= special_of(f)) value = f.has_infinity && code == special_of(f) ? INFINITY : NAN;
   return bits & sign ? -value : value;
 }
@@ -62,16 +90,18 @@ uint32_t reference_encode(int type, double x)
   struct format f = format_of(type);
   uint32_t sign = signbit(x) ? 1u << (f.exponent + f.mantissa) : 0;
   uint32_t low = 0, high = special_of(f);
+  if (type == tuttiFloat32) return encode_fp32(x);
+  const double *values = values_of(type);
   x = fabs(x);
-  if (isnan(x)) return sign | (high + (f.has_infinity ? 1u : 0u));
-  if (!f.has_infinity && x >= value_of(f, high - 1)) return sign | (high - 1);
-  if (x >= value_of(f, high)) return sign | high;
+  if (isnan(x)) return high | (f.has_infinity ? 1u << (f.mantissa - 1) : 0);
+  if (!f.has_infinity && x >= values[high - 1]) return sign | (high - 1);
+  if (x >= values[high]) return sign | high;
   while (high - low > 1) { /* value(low) <= x < value(high) */
     uint32_t middle = low + (high - low) / 2;
-    if (x >= value_of(f, middle)) low = middle;
+    if (x >= values[middle]) low = middle;
     else high = middle;
   }
-  double twice = value_of(f, low) + value_of(f, high);
+  double twice = values[low] + values[high];
   if (2 * x != twice) return sign | (2 * x > twice ? high : low);
   return sign | (low % 2 ? high : low);
 }
@@ -111,31 +141,51 @@ static int is_scaled(const struct reference *call, int k)
   return call->redop >= tuttiAvg && call->arg->scaled == k;
 }
 
+/* One source, of which every bit is kept. */
+static int is_copy(const struct reference *call)
+{
+  return call->nsrc == 1 && !is_scaled(call, 0) && call->arg->wide < 0 && !call->arg->dst_wide;
+}
+
+/* Element i of source k as it is combined. */
+static float operand(const struct reference *call, int k, size_t i)
+{
+  const int type = call->type, from = k == call->arg->wide ? tuttiFloat32 : type;
+  float value = (float)reference_decode(from, bits_at(call->sources[k], i, tt_type_size(from)));
+  if (is_scaled(call, k)) value = (float)((double)value * (double)(float)call->arg->scale);
+  else if (from == type) return value;
+  return (float)reference_decode(type, reference_encode(type, value));
+}
+
+static void put(void *out, size_t i, size_t size, uint64_t bits)
+{
+  memcpy((char *)out + i * size, &bits, size);
+}
+
+/* A float of at most 32 bits. */
 static void reduce_small(const struct reference *call, void *dst, size_t i)
 {
   size_t size = tt_type_size(call->type);
-  float acc = 0;
-  for (int k = 0; k < call->nsrc; k++) {
-    float value = (float)reference_decode(call->type, bits_at(call->sources[k], i, size));
-    if (is_scaled(call, k)) {
-      value = (float)((double)value * (double)(float)call->arg->scale);
-      value = (float)reference_decode(call->type, reference_encode(call->type, value));
-    }
-    acc = k ? combine_fp32(call->redop, acc, value) : value;
-  }
-  uint32_t bits = reference_encode(call->type, acc);
-  memcpy((char *)dst + i * size, &bits, size);
+  float acc = operand(call, 0, i);
+  for (int k = 1; k < call->nsrc; k++) acc = combine_fp32(call->redop, acc, operand(call, k, i));
+  uint32_t bits = is_copy(call) ? bits_at(call->sources[0], i, size) : reference_encode(call->type, acc);
+  if (call->arg->also) put(call->arg->also, i, size, bits);
+  if (call->arg->dst_wide) put(dst, i, 4, encode_fp32(reference_decode(call->type, bits)));
+  else put(dst, i, size, bits);
 }
 
 static void reduce_double(const struct reference *call, void *dst, size_t i)
 {
+  const uint64_t nan = 0x7ff8000000000000u;
   double acc = 0, value;
   for (int k = 0; k < call->nsrc; k++) {
     memcpy(&value, (const char *)call->sources[k] + 8 * i, 8);
     if (is_scaled(call, k)) value = (double)((wide)value * (wide)call->arg->scale);
     acc = k ? combine_fp64(call->redop, acc, value) : value;
   }
+  if (isnan(acc) && !is_copy(call)) memcpy(&acc, &nan, 8);
   memcpy((char *)dst + 8 * i, &acc, 8);
+  if (call->arg->also) memcpy((char *)call->arg->also + 8 * i, &acc, 8);
 }
 
 /* The value modulo 2^bits, in the type's range. */
@@ -172,8 +222,8 @@ static void reduce_integer(const struct reference *call, void *dst, size_t i)
     acc = wrap(k ? combine_integer(call->redop, acc, value) : value, bits, is_signed);
   }
   if (call->redop >= tuttiAvg && call->arg->divisor > 1) acc = acc / call->arg->divisor;
-  uint64_t result = (uint64_t)acc;
-  memcpy((char *)dst + i * size, &result, size);
+  put(dst, i, size, (uint64_t)acc);
+  if (call->arg->also) put(call->arg->also, i, size, (uint64_t)acc);
 }
 
 void reference_reduce(const struct reference *call, void *dst, size_t count)
@@ -185,25 +235,17 @@ void reference_reduce(const struct reference *call, void *dst, size_t count)
   }
 }
 
-int reference_is_nan(int type, const void *element)
+int reference_finite(int type, const void *data, size_t count)
 {
-  double value;
-  if (!reference_is_float(type)) return 0;
-  if (type != tuttiFloat64) return isnan(reference_decode(type, bits_at(element, 0, tt_type_size(type))));
-  memcpy(&value, element, 8);
-  return isnan(value);
-}
-
-int reference_same(int type, const void *a, const void *b)
-{
-  if (memcmp(a, b, tt_type_size(type)) == 0) return 1;
-  return reference_is_nan(type, a) && reference_is_nan(type, b);
-}
-
-static size_t put(void *out, size_t at, size_t size, uint64_t bits)
-{
-  memcpy((char *)out + at * size, &bits, size);
-  return at + 1;
+  size_t size = tt_type_size(type), i = 0;
+  int finite = 1;
+  for (; reference_is_float(type) && i < count && finite; i++) {
+    double value;
+    if (type == tuttiFloat64) memcpy(&value, (const char *)data + 8 * i, 8);
+    else value = reference_decode(type, bits_at(data, i, size));
+    finite = isfinite(value);
+  }
+  return finite;
 }
 
 static size_t hard_integers(int type, void *out)
@@ -211,11 +253,11 @@ static size_t hard_integers(int type, void *out)
   size_t n = 0, size = tt_type_size(type);
   uint64_t top = (uint64_t)1 << (8 * size - 1);
   for (uint64_t near = 0; near < 4; near++) {
-    n = put(out, n, size, near);
-    n = put(out, n, size, ~near);
-    n = put(out, n, size, top + near);
-    n = put(out, n, size, top - 1 - near);
-    n = put(out, n, size, (top >> (4 * size - 1)) + near); /* its square just wraps */
+    put(out, n++, size, near);
+    put(out, n++, size, ~near);
+    put(out, n++, size, top + near);
+    put(out, n++, size, top - 1 - near);
+    put(out, n++, size, (top >> (4 * size - 1)) + near); /* its square just wraps */
   }
   return n;
 }
@@ -227,47 +269,52 @@ size_t reference_hard(int type, void *out)
   const uint64_t one = (uint64_t)1 << f.mantissa, bias = (1u << (f.exponent - 1)) - 1;
   const uint64_t top = ((uint64_t)1 << (f.exponent + f.mantissa)) - 1;
   const uint64_t special = f.has_infinity ? top - (one - 1) : top;
-  const uint64_t ulps = (uint64_t)f.mantissa + 1;
+  const uint64_t ulps = (uint64_t)f.mantissa + 1, over = (special - 1) / one - ulps;
   const uint64_t codes[] = {
       0, 1, 2, 3, one - 1, one, one + 1,                      /* subnormals and the least normal */
       bias * one, bias * one + 1, bias * one + 2, bias * one + 3, (bias + 1) * one, /* 1 .. 2 */
       (bias - ulps) * one, (bias - ulps) * one + 1,           /* half a step of 1: ties */
       (bias + ulps) * one, (bias + ulps) * one + 1,           /* half a step of it is 1 */
-      special / 2, special - 2, special - 1, special, top - 1, top};
+      special / 2, special - 2, special - 1, special, top - 1, top,
+      over * one - 1, over * one,                             /* half a step of the largest number: overflows */
+      special + 1, (special | one / 2) + 1};                  /* more NaN: signalling, quiet with a payload */
   size_t n = 0, size = tt_type_size(type);
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-    n = put(out, n, size, codes[i]);
-    n = put(out, n, size, codes[i] | (top + 1));
+    put(out, n++, size, codes[i]);
+    put(out, n++, size, codes[i] | (top + 1));
   }
   return n;
 }
 
 void reference_tame(int type, void *element, uint64_t *seed)
 {
-  uint64_t bits = reference_random(seed);
+  uint64_t bits = next(seed);
   double value = ldexp((double)(int64_t)bits, -62);
-  uint32_t code = reference_is_float(type) ? reference_encode(type, (float)value) : 0;
-  if (type == tuttiFloat64) memcpy(element, &value, 8);
-  else if (reference_is_float(type)) memcpy(element, &code, tt_type_size(type));
-  else memcpy(element, &bits, tt_type_size(type));
+  if (type == tuttiFloat64) memcpy(&bits, &value, 8);
+  else if (reference_is_float(type)) bits = reference_encode(type, (float)value);
+  put(element, 0, tt_type_size(type), bits);
+}
+
+uint32_t reference_border(int type, uint64_t *seed)
+{
+  struct format f = format_of(type);
+  uint32_t code = (uint32_t)below(seed, special_of(f));
+  double here = values_of(type)[code], next_one = values_of(type)[code + 1];
+  uint32_t bits = encode_fp32(next(seed) % 4 ? (here + next_one) / 2 : here) + (uint32_t)below(seed, 3);
+  return (bits ? bits - 1 : 0) | (uint32_t)below(seed, 2) << 31;
 }
 
 void reference_arg(struct tt_reduce_arg *arg, int redop, int type, int scaled, uint64_t *seed)
 {
   uint64_t hard[REFERENCE_HARD] = {0}, scalar = 0;
-  int nranks = 2 + (int)(reference_random(seed) % 30);
+  int nranks = next(seed) % 4 ? 2 + (int)below(seed, 30) : 1 + (int)below(seed, INT32_MAX);
   size_t n = reference_hard(type, hard), size = tt_type_size(type);
-  if (reference_random(seed) % 2) reference_tame(type, &scalar, seed);
-  else memcpy(&scalar, (const char *)hard + reference_random(seed) % n * size, size);
+  if (next(seed) % 2) reference_tame(type, &scalar, seed);
+  else memcpy(&scalar, (const char *)hard + below(seed, n) * size, size);
   tt_reduce_arg_make(arg, redop, type, nranks, scalar, scaled);
-  if (tt_reduce_finishes(redop, type) && reference_random(seed) % 2) tt_reduce_arg_finish(arg, nranks);
-}
-
-uint64_t reference_random(uint64_t *state)
-{
-  uint64_t x = *state;
-  x ^= x << 13;
-  x ^= x >> 7;
-  x ^= x << 17;
-  return *state = x;
+  if (tt_reduce_finishes(redop, type) && next(seed) % 2) tt_reduce_arg_finish(arg, nranks);
+  if (!tt_reduce_scales(redop, type)) return;
+  if (!reference_is_float(type) && size < 8) arg->multiplier |= next(seed) << 8 * size;
+  if (reference_is_float(type) && type != tuttiFloat64 && next(seed) % 4 == 0)
+    arg->scale = decode_fp32((uint32_t)next(seed));
 }

@@ -1,112 +1,80 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which bytes the kernels touch, and what state of the thread they depend on. */
-#include <fenv.h>
+/* Which bytes the kernels of each table touch, and what state of the thread they depend on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "reduce_placed.h"
-#include "reduce_reference.h"
+#include "chance.h"
+#include "reduce_call.h"
+#include "reduce_tables.h"
+#include "slow.h"
+#include "strange.h"
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
-static const size_t counts[] = {0, 1, 2, 3, 5, 8, 15, 17, 33, 64, 127, 257};
-
-static void check(const struct placement *place)
+static void check(const struct call *call)
 {
-  const char *fault = placed_fault(place);
-  if (fault)
-    fail_msg("%s: %s of %d %s, count %zu, alignment %zu, scaled %d, in place %d", fault,
-             tt_redop_name(place->redop), place->nsrc, tt_type_name(place->type), place->count,
-             place->align, place->scaled, place->in_place);
+  const char *fault = call_fault(call);
+  if (fault) fail_msg("%s", fault);
 }
 
-static void check_counts(struct placement place)
+static void random_calls_write_what_they_must_and_nothing_else(void **state)
 {
-  for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-    place.count = counts[c];
-    check(&place);
+  (void)state;
+  uint64_t seed = 4711;
+  for (int i = 0; i < (IS_SLOW ? 500 : 4000); i++) {
+    struct call call;
+    call_draw(&call, 4097, &seed);
+    check(&call);
   }
 }
 
-/* The first that need not be tried as the scaled source. */
-static int scaled_end(int redop, int type, int nsrc)
-{
-  return tt_reduce_scales(redop, type) ? nsrc : 0;
-}
-
-static void any_alignment_gives_the_result_and_touches_nothing_else(void **state)
+static void any_count_and_alignment_will_do(void **state)
 {
   (void)state;
+  uint64_t seed = 4712;
   for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
-      for (size_t align = 0; align < 64; align += align < 9 ? 1 : 11)
-        check_counts((struct placement){redop, type, 2, scaled_end(redop, type, 2) - 1, -1, align, 0});
+      for (size_t count = 0; count <= 200; count += IS_SLOW ? 7 : 1) {
+        struct call call = call_plain(redop, type, 1 + (int)below(&seed, 3), count);
+        call.align = below(&seed, 64);
+        call.seed = next(&seed);
+        reference_arg(&call.arg, redop, type, (int)below(&seed, 3) % call.nsrc, &seed);
+        check(&call);
+      }
 }
 
-static void any_number_of_sources_touches_nothing_else(void **state)
+/* Every choice of the sources that are dst, the second destination, wide and scaled. */
+static void check_roles(struct call call, uint64_t *seed)
+{
+  const int is_wide = call.type == tuttiFloat16 || call.type == tuttiBfloat16, n = call.nsrc;
+  for (call.arg.dst_wide = 0; call.arg.dst_wide <= is_wide; call.arg.dst_wide++)
+    for (call.arg.wide = -1; call.arg.wide < (is_wide ? n : 0); call.arg.wide++)
+      for (int roles = 0; roles < (n + 1) * (n + 2); roles++) {
+        call.in_place = roles / (n + 2) - 1;
+        call.also = roles % (n + 2) - 2;
+        call.count = below(seed, 70);
+        call.align = below(seed, 64);
+        call.seed = next(seed) | 1;
+        if (call_is_legal(&call)) check(&call);
+      }
+}
+
+static void every_source_may_have_every_role(void **state)
 {
   (void)state;
+  uint64_t seed = 4713;
   for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
-      for (int nsrc = 1; nsrc <= PLACED_SOURCES; nsrc++)
-        check_counts((struct placement){redop, type, nsrc, scaled_end(redop, type, nsrc) - 1, -1, 3, 0});
-}
-
-static void check_in_place(int redop, int type, int nsrc)
-{
-  for (int scaled = -1; scaled < scaled_end(redop, type, nsrc); scaled++)
-    for (int k = 0; k < nsrc; k++)
-      check_counts((struct placement){redop, type, nsrc, scaled, k, (size_t)(5 * k), 0});
-}
-
-static void dst_may_be_any_one_of_the_sources(void **state)
-{
-  (void)state;
-  for (int redop = 0; redop < TT_REDOPS; redop++)
-    for (int type = 0; type < tuttiNumTypes; type++)
-      for (int nsrc = 1; nsrc <= PLACED_SOURCES; nsrc++) check_in_place(redop, type, nsrc);
-}
-
-#define MANY 40
-#define LONG 1100 /* words: longer than a block of any type */
-
-/* Longer than a block, where a kernel that wrote dst too early would read its own result. */
-static void check_many_in_place(int redop, int type, int scaled, int in_place)
-{
-  static uint64_t words[MANY][LONG];
-  static uint64_t wanted[LONG];
-  const void *sources[MANY];
-  uint64_t seed = 3, scalar = 0;
-  struct tt_reduce_arg arg;
-  size_t size = tt_type_size(type), count = sizeof wanted / size;
-  for (int k = 0; k < MANY; k++) {
-    for (size_t i = 0; i < LONG; i++) words[k][i] = reference_random(&seed);
-    sources[k] = words[k];
-  }
-  reference_tame(type, &scalar, &seed);
-  tt_reduce_arg_make(&arg, redop, type, 3, scalar, scaled);
-  tt_reduce_kernel(redop, type)(wanted, sources, MANY, count, &arg);
-  tt_reduce_kernel(redop, type)(words[in_place], sources, MANY, count, &arg);
-  for (size_t i = 0; i < count; i++)
-    assert_true(reference_same(type, (char *)words[in_place] + i * size, (char *)wanted + i * size));
-}
-
-static void dst_may_be_any_one_of_many_long_sources(void **state)
-{
-  (void)state;
-  const int types[] = {tuttiFloat16, tuttiFloat32, tuttiInt64, tuttiUint8}, places[] = {0, 1, 7, MANY - 1};
-  for (int t = 0; t < 4; t++)
-    for (int p = 0; p < 4; p++) {
-      check_many_in_place(tuttiSum, types[t], -1, places[p]);
-      check_many_in_place(TT_PREMUL_SUM, types[t], places[t], places[p]);
-    }
+      for (int nsrc = 1; nsrc <= (IS_SLOW ? 2 : 3); nsrc++)
+        for (int scaled = -1; scaled < (tt_reduce_scales(redop, type) ? nsrc : 0); scaled++) {
+          struct call call = call_plain(redop, type, nsrc, 0);
+          reference_arg(&call.arg, redop, type, scaled, &seed);
+          check_roles(call, &seed);
+        }
 }
 
 static void all_sources_may_be_one_buffer(void **state)
@@ -120,29 +88,73 @@ static void all_sources_may_be_one_buffer(void **state)
   assert_int_equal(values[2], 27);
 }
 
-#define RUNS 4
-typedef unsigned char floats[RUNS][tuttiNumTypes][64];
+#define BUFFERS 5
+#define PAGE 65536
 
-/* Of every float type a sum, an average, a scaling alone and a pre-multiplied sum, of values that round and
- * of subnormals. The scalar is a subnormal. */
-static void run_floats(floats out)
+/* Pages that may not be touched stand before and behind each buffer: one byte too many ends the test. */
+static unsigned char *fenced(void)
 {
-  unsigned char hard[REFERENCE_HARD * 8] = {0};
-  struct tt_reduce_arg third, scalar;
-  for (int type = tuttiFloat16; type < tuttiNumTypes; type++) {
-    size_t size = tt_type_size(type), count = 64 / size;
-    uint64_t bits = 0;
-    reference_hard(type, hard);
-    memcpy(&bits, hard + 4 * size, size); /* a subnormal */
-    const void *sources[2] = {hard, hard + 6 * size};
-    tt_reduce_arg_make(&third, tuttiAvg, type, 3, 0, 1);
-    tt_reduce_arg_make(&scalar, TT_PREMUL_SUM, type, 3, bits, 0);
-    tt_reduce_kernel(tuttiSum, type)(out[0][type], sources, 2, count, NULL);
-    tt_reduce_kernel(tuttiAvg, type)(out[1][type], sources, 2, count, &third);
-    tt_reduce_kernel(TT_PREMUL_SUM, type)(out[2][type], sources, 2, count, &scalar);
-    third.scaled = 0;
-    tt_reduce_kernel(tuttiAvg, type)(out[3][type], sources, 1, count, &third);
+  unsigned char *memory = mmap(NULL, (2 * BUFFERS + 1) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  for (size_t b = 0; b < BUFFERS; b++) {
+    assert_int_equal(mprotect(memory + (2 * b + 1) * PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+    memset(memory + (2 * b + 1) * PAGE, 0x3c, PAGE);
   }
+  return memory;
+}
+
+/* Buffer b of `len` bytes, at the end of its page or at its beginning. */
+static void *beside_fence(unsigned char *memory, size_t b, size_t len, int at_end)
+{
+  return memory + (2 * b + 1) * PAGE + (at_end ? PAGE - len : 0);
+}
+
+static void run_fenced(unsigned char *memory, const struct call *call, int at_end)
+{
+  size_t len = call->count * tt_type_size(call->type), wide_len = call->count * sizeof(float);
+  struct tt_reduce_arg arg = call->arg;
+  const void *sources[3];
+  for (int k = 0; k < call->nsrc; k++)
+    sources[k] = beside_fence(memory, (size_t)k, k == arg.wide ? wide_len : len, at_end);
+  arg.also = beside_fence(memory, 3, len, at_end);
+  void *dst = beside_fence(memory, 4, arg.dst_wide ? wide_len : len, at_end);
+  tt_reduce_kernel(call->redop, call->type)(dst, sources, call->nsrc, call->count, &arg);
+  tt_reduce_table()->finite[call->type](sources[0], call->count);
+}
+
+static void not_even_a_byte_beside_a_buffer_is_read(void **state)
+{
+  (void)state;
+  unsigned char *memory = fenced();
+  uint64_t seed = 4714;
+  for (int redop = 0; redop < TT_REDOPS; redop++)
+    for (int type = 0; type < tuttiNumTypes; type++)
+      for (size_t count = 0; count < 300; count += 1 + count / 100) {
+        struct call call = call_plain(redop, type, 1 + (int)below(&seed, 3), count);
+        reference_arg(&call.arg, redop, type, (int)below(&seed, 4) % (call.nsrc + 1) - 1, &seed);
+        if (type == tuttiFloat16 || type == tuttiBfloat16) {
+          call.arg.wide = (int)below(&seed, (size_t)call.nsrc + 1) - 1;
+          call.arg.dst_wide = (int)below(&seed, 2);
+        }
+        run_fenced(memory, &call, 1);
+        run_fenced(memory, &call, 0);
+      }
+  munmap(memory, (2 * BUFFERS + 1) * PAGE);
+}
+
+static void the_callers_floating_point_environment_changes_nothing(void **state)
+{
+  (void)state;
+  uint64_t seed = 4715;
+  for (int type = tuttiFloat16; type < tuttiNumTypes; type++)
+    for (int redop = 0; redop < TT_REDOPS; redop++)
+      for (int i = 0; i < 8 * STRANGE; i++) {
+        struct call call;
+        do call_draw(&call, 60, &seed);
+        while (call.type != type || call.redop != redop);
+        call.strange = i % STRANGE;
+        check(&call);
+      }
 }
 
 static void args_make(struct tt_reduce_arg args[3])
@@ -152,64 +164,40 @@ static void args_make(struct tt_reduce_arg args[3])
   tt_reduce_arg_make(&args[2], TT_PREMUL_SUM, tuttiBfloat16, 3, 1, 1); /* the least subnormal, also of fp32 */
 }
 
-static void the_callers_rounding_mode_changes_nothing(void **state)
+static void nor_does_it_change_arguments_and_conversions(void **state)
 {
   (void)state;
-  static floats wanted, got;
-  struct tt_reduce_arg before[3], after[3];
-  run_floats(wanted);
-  args_make(before);
-  const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
-  for (int m = 0; m < 3; m++) {
-    fesetround(modes[m]);
-    run_floats(got);
-    args_make(after);
-    uint32_t tie = tt_float_from_fp32(tuttiFloat16, 0x1.5p-24f);
-    int kept = fegetround();
-    fesetround(FE_TONEAREST);
-    assert_int_equal(kept, modes[m]);
+  struct tt_reduce_arg wanted[3], got[3];
+  args_make(wanted);
+  assert_true(wanted[2].scale > 0);
+  for (int which = 0; which < STRANGE; which++) {
+    strange_enter(which);
+    args_make(got);
+    uint32_t tie = tt_float_from_fp32(tuttiFloat16, 0x1.5p-24f), least = tt_float_from_fp32(tuttiBfloat16, 0x1p-133f);
+    int kept = strange_leave(which);
+    assert_true(kept);
     assert_memory_equal(got, wanted, sizeof got);
-    assert_memory_equal(after, before, sizeof after);
     assert_int_equal(tie, 1);
+    assert_int_equal(least, 1);
   }
 }
 
-static void subnormals_are_kept_though_the_caller_flushes_them(void **state)
+static int run(const char *table)
 {
-  (void)state;
-#if defined(__x86_64__)
-  static floats wanted, got;
-  const unsigned int flush = 0x8040; /* FTZ and DAZ */
-  struct tt_reduce_arg before[3], after[3];
-  run_floats(wanted);
-  args_make(before);
-  unsigned int saved = _mm_getcsr();
-  _mm_setcsr(saved | flush);
-  run_floats(got);
-  args_make(after);
-  unsigned int kept = _mm_getcsr();
-  _mm_setcsr(saved);
-  assert_int_equal(kept & flush, flush);
-  assert_memory_equal(got, wanted, sizeof got);
-  assert_memory_equal(after, before, sizeof after);
-  assert_true(before[2].scale > 0);
-#else
-  print_message("skipped: the control word for subnormals is known here for x86-64 only\n");
-  skip();
-#endif
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_calls_write_what_they_must_and_nothing_else),
+      cmocka_unit_test(any_count_and_alignment_will_do),
+      cmocka_unit_test(every_source_may_have_every_role),
+      cmocka_unit_test(all_sources_may_be_one_buffer),
+      cmocka_unit_test(not_even_a_byte_beside_a_buffer_is_read),
+      cmocka_unit_test(the_callers_floating_point_environment_changes_nothing),
+      cmocka_unit_test(nor_does_it_change_arguments_and_conversions),
+  };
+  return cmocka_run_group_tests_name(table, tests, NULL, NULL);
 }
 
 int main(void)
 {
   alarm(60);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_alignment_gives_the_result_and_touches_nothing_else),
-      cmocka_unit_test(any_number_of_sources_touches_nothing_else),
-      cmocka_unit_test(dst_may_be_any_one_of_the_sources),
-      cmocka_unit_test(dst_may_be_any_one_of_many_long_sources),
-      cmocka_unit_test(all_sources_may_be_one_buffer),
-      cmocka_unit_test(the_callers_rounding_mode_changes_nothing),
-      cmocka_unit_test(subnormals_are_kept_though_the_caller_flushes_them),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return tables_each(run);
 }

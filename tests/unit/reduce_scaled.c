@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What becomes of the ranks' contributions in avg and in a pre-multiplied sum. */
+/* What the kernels of each table make of the ranks' contributions in avg and in a pre-multiplied sum. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "reduce_reference.h"
+#include "chance.h"
+#include "reduce_tables.h"
 
 #define WORDS 20
 #define SOURCES 5
@@ -18,7 +19,7 @@ static void compare(int type, const void *got, const void *wanted, size_t count)
 {
   size_t size = tt_type_size(type);
   for (size_t i = 0; i < count; i++)
-    if (!reference_same(type, (const char *)got + i * size, (const char *)wanted + i * size))
+    if (memcmp((const char *)got + i * size, (const char *)wanted + i * size, size))
       fail_msg("element %zu of %s is wrong", i, tt_type_name(type));
 }
 
@@ -34,7 +35,7 @@ static void check_before_or_while(int redop, int type, int nsrc, int k, uint64_t
   scaling.scaled = 0;
   adding.scaled = -1;
   for (int j = 0; j < nsrc; j++) {
-    for (int w = 0; w < WORDS; w++) words[j][w] = reference_random(seed);
+    for (int w = 0; w < WORDS; w++) words[j][w] = next(seed);
     sources[j] = words[j];
   }
   tt_reduce_kernel(redop, type)(together, sources, nsrc, count, &both);
@@ -65,8 +66,8 @@ static void scaling_either_of_two_gives_the_same_bits(void **state)
     size_t count = sizeof a / tt_type_size(type);
     struct tt_reduce_arg arg;
     for (int w = 0; w < WORDS; w++) {
-      a[w] = reference_random(&seed);
-      b[w] = reference_random(&seed);
+      a[w] = next(&seed);
+      b[w] = next(&seed);
     }
     reference_arg(&arg, TT_PREMUL_SUM, type, 0, &seed);
     tt_reduce_kernel(TT_PREMUL_SUM, type)(first, ab, 2, count, &arg);
@@ -252,9 +253,8 @@ static void a_scalar_is_the_value_of_its_bits(void **state)
   }
 }
 
-int main(void)
+static int run(const char *table)
 {
-  alarm(60);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_contribution_has_the_same_bits_scaled_before_or_while_it_is_added),
       cmocka_unit_test(scaling_either_of_two_gives_the_same_bits),
@@ -268,5 +268,11 @@ int main(void)
       cmocka_unit_test(avg_scales_by_the_reciprocal_in_the_precision_of_its_arithmetic),
       cmocka_unit_test(a_scalar_is_the_value_of_its_bits),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests_name(table, tests, NULL, NULL);
+}
+
+int main(void)
+{
+  alarm(60);
+  return tables_each(run);
 }
