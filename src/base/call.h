@@ -59,6 +59,7 @@ float tt_call_after(const struct tt_call *call);
  * may set it, to say that its sender has seen an infinity or NaN; whoever compares words leaves it out. */
 uint64_t tt_call_word(const struct tt_call *call);
 #define TT_WORD_OVERFLOW ((uint64_t)2)
+static inline int tt_word_matches(uint64_t a, uint64_t b) { return !((a ^ b) & ~TT_WORD_OVERFLOW); }
 static inline uint32_t tt_word_op(uint64_t word) { return (uint32_t)(word >> 32); }
 
 /* "AllReduce #12 (count 1024, float, sum)" into text, what the form says where it says anything: "AllReduce #12 (count

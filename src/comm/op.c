@@ -89,7 +89,7 @@ static void plan_raise(struct tuttiComm *comm, int i)
 /* The plan of a call and the block it is bound to; the last plan is looked at first. */
 static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding, struct tt_plan **plan)
 {
-  uint64_t bytes = binding->call.count * tt_type_size(binding->call.type);
+  uint64_t bytes = binding->call.count * tt_type_size(tt_call_wire_type(&binding->call));
   const struct tt_choice *choice = tt_table_choice(&comm->table, binding->call.collective, bytes);
   int root = binding->call.root;
   binding->call.algo = choice->algo;

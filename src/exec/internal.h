@@ -5,13 +5,16 @@
 
 #include "exec/exec.h"
 
-#define BOUNCE_BYTES 65536 /* staging of one step for memory that the CPU cannot touch */
+#define BOUNCE_BYTES 65536 /* staging of one step, for what must not be sent as it lies */
 
 /* A (peer, channel) that the plan uses. */
 struct plan_link {
   int32_t peer;
   int32_t channel;
 };
+
+/* What of the caller's memory a step touches: as source, or also as dst. Bits. */
+enum touch { TOUCHES_IN = 1, TOUCHES_OUT = 2 };
 
 /* Kinds of steps that host memory has a short way for. */
 enum action { ACTION_GENERAL, ACTION_SEND, ACTION_RECV };
@@ -20,7 +23,8 @@ struct tt_plan {
   struct tt_schedule schedule;
   uint8_t *actions;     /* per step: enum action */
   int32_t *action_link; /* per step with a short way: its one link */
-  int32_t *in_source;   /* per step: which of its sources is IN; -1: none */
+  uint8_t *touches;     /* per step: bits of enum touch */
+  int32_t *own_source;  /* per step: which of its sources is IN or OUT; -1: none */
   uint8_t *plain;       /* per step: every span of it is one piece of memory */
   uint64_t *wait;       /* per step: bit k: step i - 1 - k must have finished */
   int32_t *source_link; /* per operand: index into links if it is a MESSAGE, else -1 */
@@ -49,13 +53,24 @@ struct strand {
   size_t segment;            /* number of the segment; next one is segment + lanes */
   size_t start, count;       /* its elements */
   size_t base, more;         /* its blocks: base elements each, the first `more` of a share one more */
-  int dividing;              /* all steps are done, the last division has begun */
-  tt_ticket division;
+  int ending;                /* all steps are done, what is left to do to results has begun */
+  tt_ticket end_ticket;
   char *scratch;
-  char *bounce;                     /* TT_WINDOW pieces of BOUNCE_BYTES; NULL for host memory */
+  char *bounce;                     /* TT_WINDOW pieces of BOUNCE_BYTES; NULL: not needed yet */
   struct tt_link **links;           /* per plan link, on this lane */
   size_t *sent;                     /* per entry of schedule.peers: bytes handed over */
   struct cursor cursors[TT_WINDOW]; /* of step i at i mod TT_WINDOW */
+};
+
+/* What a run does to elements beside moving and combining them (numbers.c). */
+struct numbers {
+  uint8_t type, redop; /* of kernels, messages and scratch */
+  uint8_t converts;    /* enum touch: steps that touch these do not move bytes as they lie */
+  uint8_t computes;    /* enum touch: steps that touch these, even copies, are a kernel's work */
+  uint8_t scales;      /* 1: contributions are scaled */
+  uint8_t is_wide;     /* 1: elements of IN and OUT are twice as long as those of messages and scratch */
+  uint8_t divides;     /* 1: results are divided at the end */
+  uint8_t multiplies;  /* 1: results are multiplied at the end */
 };
 
 enum run_state { RUN_IDLE, RUN_COPYING, RUN_OPENING, RUN_MOVING, RUN_PAIRS, RUN_SUSPECT };
@@ -70,10 +85,12 @@ struct tt_run {
   const struct tt_binding *binding;
   struct tt_head head;
   const char *in;
-  size_t element;       /* bytes */
-  size_t share_bytes;   /* of the whole call */
-  int scales, divides;  /* contributions are scaled; the end is divided */
-  struct tt_reduce_arg arg;
+  size_t element;       /* bytes, in messages and scratch */
+  size_t share_bytes;   /* of the whole call, in IN or OUT */
+  struct numbers numbers;
+  struct tt_reduce_arg arg; /* where elements are converted or only looked at */
+  int overflow;         /* an infinity or NaN was seen */
+  int *looks;           /* &overflow, or NULL: nobody asked */
   size_t segment_count; /* elements of a full segment */
   size_t nsegments;
   size_t slot_bytes; /* of scratch */
@@ -135,7 +152,7 @@ static inline size_t step_bytes(const struct tt_run *run, const struct strand *s
   return (block_start(run, strand, total) - start + block_start(run, strand, end - total)) * run->element;
 }
 
-/* Where a span of a plain step begins in memory. */
+/* Where a span of a plain step begins in memory, unless run->numbers.is_wide. */
 static inline char *plain_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand)
 {
   size_t at = (size_t)operand.at;
@@ -144,9 +161,24 @@ static inline char *plain_look(const struct tt_run *run, const struct strand *st
   return base + (strand->start + strand->base * at + (at < strand->more ? at : strand->more)) * run->element;
 }
 
-/* Where byte `done` of a span lies in memory; *n is lowered to what follows there in one piece. */
+/* Where byte `done` of a span lies in memory; *n is lowered to what follows there in one piece. Both count bytes of
+ * messages: in IN and OUT of a wide run these are twice as many. */
 char *tt_span_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand, size_t done,
                    size_t *n);
+
+/* numbers.c */
+
+/* Sets run->numbers from the binding. */
+tuttiResult_t tt_numbers_bind(struct tt_run *run);
+
+/* The argument of a kernel that carries out a step. */
+void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_arg *arg);
+
+/* All steps of the segment are done: does what is left to do to its results. TRIED_FINISHED: over. */
+enum tried tt_numbers_end(struct tt_run *run, struct strand *strand, tuttiResult_t *result);
+
+/* Of a run that looks: a step is finished; what was seen is said in all messages that begin from now on. */
+void tt_numbers_report(struct tt_run *run, const struct strand *strand, int32_t index);
 
 /* pairs.c */
 tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved);

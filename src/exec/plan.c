@@ -53,15 +53,24 @@ static void find_plain(struct tt_plan *plan)
   }
 }
 
-static void find_sources(struct tt_plan *plan)
+static tuttiResult_t find_sources(struct tt_plan *plan)
 {
   const struct tt_schedule *schedule = &plan->schedule;
   for (int32_t i = 0; i < schedule->nsteps; i++) {
     const struct tt_step *step = &schedule->steps[i];
-    plan->in_source[i] = -1;
-    for (int k = 0; k < step->nsrc; k++)
-      if (schedule->operands[step->src + k].place == TT_IN) plan->in_source[i] = k;
+    plan->own_source[i] = -1;
+    plan->touches[i] = step->dst.place == TT_OUT ? TOUCHES_OUT : 0;
+    for (int k = 0; k < step->nsrc; k++) {
+      uint8_t place = schedule->operands[step->src + k].place;
+      if (place != TT_IN && place != TT_OUT) continue;
+      if (plan->own_source[i] >= 0)
+        return tt_fail(tuttiInternalError,
+                       "step %d reads IN or OUT twice: this executor converts one source of a step at most", i);
+      plan->own_source[i] = k;
+      plan->touches[i] |= place == TT_IN ? TOUCHES_IN : TOUCHES_OUT;
+    }
   }
+  return tuttiSuccess;
 }
 
 /* What of IN and OUT is there. */
@@ -114,14 +123,15 @@ static int arrays_make(struct tt_plan *plan)
   plan->wait = tt_alloc(nsteps, sizeof *plan->wait);
   plan->actions = tt_alloc(nsteps, sizeof *plan->actions);
   plan->action_link = tt_alloc(nsteps, sizeof *plan->action_link);
-  plan->in_source = tt_alloc(nsteps, sizeof *plan->in_source);
+  plan->touches = tt_alloc(nsteps, sizeof *plan->touches);
+  plan->own_source = tt_alloc(nsteps, sizeof *plan->own_source);
   plan->plain = tt_alloc(nsteps, sizeof *plan->plain);
   plan->source_link = tt_alloc(noperands, sizeof *plan->source_link);
   plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
   plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
   for (size_t k = 0; plan->source_link && k < noperands; k++) plan->source_link[k] = -1;
-  return plan->wait && plan->actions && plan->action_link && plan->in_source && plan->plain && plan->source_link &&
-         plan->peer_link && plan->links;
+  return plan->wait && plan->actions && plan->action_link && plan->touches && plan->own_source && plan->plain &&
+         plan->source_link && plan->peer_link && plan->links;
 }
 
 tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
@@ -136,12 +146,12 @@ tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
   if (!arrays_make(plan))
     result = tt_fail(tuttiSystemError, "out of memory for a plan of %d steps", plan->schedule.nsteps);
   if (result == tuttiSuccess) result = number_links(plan);
+  if (result == tuttiSuccess) result = find_sources(plan);
   if (result == tuttiSuccess) result = order_steps(plan);
   if (result != tuttiSuccess) {
     tt_plan_destroy(plan);
     return result;
   }
-  find_sources(plan);
   find_shares(plan);
   find_plain(plan);
   choose_actions(plan);
@@ -156,7 +166,8 @@ void tt_plan_destroy(struct tt_plan *plan)
   tt_free(plan->wait);
   tt_free(plan->actions);
   tt_free(plan->action_link);
-  tt_free(plan->in_source);
+  tt_free(plan->touches);
+  tt_free(plan->own_source);
   tt_free(plan->plain);
   tt_free(plan->source_link);
   tt_free(plan->peer_link);

@@ -57,7 +57,7 @@ static tuttiResult_t scratch_ensure(struct tt_run *run, size_t len)
   for (int s = 0; s < run->nstrands; s++) {
     struct strand *strand = &run->strands[s];
     if (len && !strand->scratch) strand->scratch = device->alloc(device, room);
-    int stages = !device->host || run->scales;
+    int stages = !device->host || run->numbers.converts;
     if (stages && !strand->bounce) strand->bounce = tt_alloc(TT_WINDOW, BOUNCE_BYTES);
     if ((len && !strand->scratch) || (stages && !strand->bounce))
       return tt_fail(tuttiSystemError, "out of memory: %zu bytes of scratch on %s memory", len, device->name);
@@ -107,7 +107,7 @@ static int strand_bind(struct tt_run *run, struct strand *strand)
   strand->more = strand->count - strand->base * nblocks;
   strand->head = 0;
   strand->active = strand->finished = 0;
-  strand->dividing = 0;
+  strand->ending = 0;
   return 1;
 }
 
@@ -153,18 +153,6 @@ static void cut_segments(struct tt_run *run)
   run->slot_bytes = (slot * run->element + 63) & ~(size_t)63;
 }
 
-/* What the operation does besides combining. */
-static void numbers_bind(struct tt_run *run)
-{
-  const struct tt_call *call = &run->binding->call;
-  run->scales = run->divides = 0;
-  if (call->redop != tuttiAvg && call->redop != TT_PREMUL_SUM) return;
-  if (!tt_kinds[call->collective].reduces) return;
-  run->scales = tt_reduce_scales(call->redop, call->type);
-  run->divides = run->plan->out_is_there && tt_reduce_finishes(call->redop, call->type);
-  tt_reduce_arg_make(&run->arg, call->redop, call->type, run->exec->nranks, run->binding->scalar, -1);
-}
-
 tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding)
 {
   int known = run->plan == plan; /* then its links are open, on as many lanes as were in use */
@@ -172,11 +160,12 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   run->binding = binding;
   run->head.word = tt_call_word(&run->binding->call);
   run->head.call = &run->binding->call;
-  run->element = tt_type_size(binding->call.type);
-  run->share_bytes = (size_t)binding->call.count * run->element;
+  tuttiResult_t result = tt_numbers_bind(run);
+  if (result != tuttiSuccess) return result;
+  run->element = tt_type_size(run->numbers.type);
+  run->share_bytes = (size_t)binding->call.count * run->element << run->numbers.is_wide;
   run->in = binding->in;
   run->device = device_of_call(binding);
-  numbers_bind(run);
   run->broken = NULL;
   cut_segments(run);
 
@@ -185,7 +174,7 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
                    plan->nchannels, run->exec->lanes);
   int lanes = run->exec->lanes / plan->nchannels;
   run->nstrands = run->nsegments < (size_t)lanes ? (int)run->nsegments : lanes;
-  tuttiResult_t result = strands_ensure(run);
+  result = strands_ensure(run);
   if (result == tuttiSuccess) result = scratch_ensure(run, (size_t)plan->schedule.nslots * run->slot_bytes);
   if (result != tuttiSuccess) return result;
 
@@ -255,28 +244,6 @@ static int head_advance(struct tt_run *run, struct strand *strand)
   return strand->head == run->plan->schedule.nsteps;
 }
 
-/* All steps of the segment are done: divides OUT if that is still to be done. TRIED_FINISHED: over. */
-static enum tried divide(struct tt_run *run, struct strand *strand, tuttiResult_t *result)
-{
-  if (!run->divides || !strand->count) return TRIED_FINISHED;
-  if (!strand->dividing) {
-    int redop = run->binding->call.redop, type = run->binding->call.type;
-    char *out = (char *)run->binding->out + strand->start * run->element;
-    const void *sources[1] = {out};
-    struct tt_reduce_arg arg = run->arg;
-    tt_reduce_arg_finish(&arg, run->exec->nranks);
-    const struct tt_reduction what = {redop, type, out, sources, 1, strand->count, &arg, NULL};
-    strand->dividing = 1;
-    *result = run->device->reduce(run->device, &what, &strand->division);
-    if (*result != tuttiSuccess) return TRIED_ERROR;
-  }
-  if (!strand->division) return TRIED_FINISHED;
-  *result = run->device->poll(run->device, strand->division);
-  if (*result == tuttiInProgress) return TRIED_NOTHING;
-  strand->division = 0;
-  return *result == tuttiSuccess ? TRIED_FINISHED : TRIED_ERROR;
-}
-
 /* Moves one lane; TRIED_FINISHED: no segment is left for it. */
 static enum tried strand_move(struct tt_run *run, struct strand *strand, tuttiResult_t *result)
 {
@@ -293,12 +260,13 @@ static enum tried strand_move(struct tt_run *run, struct strand *strand, tuttiRe
       if (tried == TRIED_MOVED) continue;
       strand->finished |= (uint64_t)1 << k;
       strand->active &= ~((uint64_t)1 << k);
+      if (run->looks) tt_numbers_report(run, strand, strand->head + k);
     }
     if (strand->finished == before && strand->active) return all;
     if (head_advance(run, strand)) {
-      enum tried divided = divide(run, strand, result);
-      if (divided == TRIED_NOTHING) return all;
-      if (divided == TRIED_ERROR) return divided;
+      enum tried ended = tt_numbers_end(run, strand, result);
+      if (ended == TRIED_NOTHING) return all;
+      if (ended == TRIED_ERROR) return ended;
       strand->segment += (size_t)run->nstrands;
       if (!strand_bind(run, strand)) return TRIED_FINISHED;
     }
@@ -325,6 +293,7 @@ static tuttiResult_t strands_move(struct tt_run *run, int *moved)
   }
   if (run->busy) return tuttiInProgress;
   run->state = RUN_IDLE;
+  if (run->looks && run->binding->overflow) *run->binding->overflow = run->overflow;
   if (run->aside_room > ASIDE_KEPT_BYTES) aside_free(run);
   tt_watch_finish(run->exec->watch, run->binding->call.op);
   return tuttiSuccess;

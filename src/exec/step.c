@@ -23,7 +23,7 @@ static char *share_look(const struct tt_run *run, const struct strand *strand, s
   }
   if (left < *n) *n = left;
   char *base = is_in ? (char *)(uintptr_t)run->in : run->binding->out;
-  return base + share * run->share_bytes + strand->start * run->element + at;
+  return base + share * run->share_bytes + ((strand->start * run->element + at) << run->numbers.is_wide);
 }
 
 /* Where shares are one block, what travels in one message is put together and taken apart in scratch: no gaps then. */
@@ -46,10 +46,16 @@ static struct tt_operand span_of(const struct tt_run *run, const struct tt_step 
   return step->dst.place != TT_NOWHERE ? step->dst : run->plan->schedule.operands[step->src];
 }
 
-/* What IN contributes is scaled by this step. */
-static int scales_here(const struct tt_run *run, int32_t index)
+/* Its spans in IN and OUT, and all others, are one piece each, of elements as long as those of messages. */
+static int is_plain(const struct tt_run *run, int32_t index)
 {
-  return run->scales && run->plan->in_source[index] >= 0;
+  return run->plan->plain[index] && !run->numbers.is_wide;
+}
+
+/* It moves bytes as they lie: nothing of what it touches is converted. */
+static int moves_bytes(const struct tt_run *run, int32_t index)
+{
+  return !(run->numbers.converts & run->plan->touches[index]);
 }
 
 void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, size_t bytes)
@@ -57,11 +63,12 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, siz
   const struct tt_plan *plan = run->plan;
   const struct tt_step *step = &plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  if (plan->plain[index]) cursor->at = plain_look(run, strand, span_of(run, step));
+  if (is_plain(run, index)) cursor->at = plain_look(run, strand, span_of(run, step));
   else {
     size_t whole = bytes;
-    cursor->at = tt_span_look(run, strand, span_of(run, step), 0, &whole);
-    if (whole < bytes) cursor->at = NULL;
+    struct tt_operand span = span_of(run, step);
+    cursor->at = tt_span_look(run, strand, span, 0, &whole);
+    if (whole < bytes || (run->numbers.is_wide && span.place != TT_SCRATCH)) cursor->at = NULL;
   }
   cursor->len = run->head.len = bytes;
   cursor->done = cursor->pending = 0;
@@ -122,7 +129,7 @@ static int ticket_done(struct tt_run *run, struct cursor *cursor, tuttiResult_t 
   return -1;
 }
 
-/* Puts the next piece of what is sent behind what the bounce buffer has, scaled if it is to be. */
+/* Puts the next piece of what is sent behind what the bounce buffer has, converted if it is to be. */
 static tuttiResult_t stage(struct tt_run *run, struct strand *strand, int32_t index, char *bounce)
 {
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
@@ -132,11 +139,11 @@ static tuttiResult_t stage(struct tt_run *run, struct strand *strand, int32_t in
   const void *data = tt_span_look(run, strand, from, staged, &n);
   char *to = bounce + cursor->pending;
   cursor->pending += n;
-  if (!scales_here(run, index)) return run->device->copy(run->device, to, data, n, &cursor->ticket);
-  struct tt_reduce_arg arg = run->arg;
-  arg.scaled = 0;
-  int redop = run->binding->call.redop, type = run->binding->call.type;
-  const struct tt_reduction what = {redop, type, to, &data, 1, n / run->element, &arg, NULL};
+  if (moves_bytes(run, index)) return run->device->copy(run->device, to, data, n, &cursor->ticket);
+  struct tt_reduce_arg arg;
+  tt_numbers_arg(run, index, &arg);
+  const struct tt_reduction what = {run->numbers.redop, run->numbers.type, to,  &data, 1,
+                                    n / run->element,   &arg,              run->looks};
   return run->device->reduce(run->device, &what, &cursor->ticket);
 }
 
@@ -236,7 +243,7 @@ static ssize_t sources_look(struct tt_run *run, struct strand *strand, int32_t i
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  int plain = run->plan->plain[index];
+  int plain = is_plain(run, index);
   size_t done = cursor->done, n = cursor->len - done;
   *dst = cursor->at ? cursor->at + done : tt_span_look(run, strand, step->dst, done, &n);
   for (int k = 0; k < step->nsrc; k++) {
@@ -273,12 +280,15 @@ static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const
   const struct tt_device *device = run->device;
   const struct tt_step *step = &run->plan->schedule.steps[index];
   size_t n = cursor->pending;
-  if (step->nsrc == 1 && !scales_here(run, index))
+  if (step->nsrc == 1 && !(run->numbers.computes & run->plan->touches[index]))
     return dst == sources[0] ? tuttiSuccess : device->copy(device, dst, sources[0], n, &cursor->ticket);
-  struct tt_reduce_arg arg = run->arg;
-  if (run->scales) arg.scaled = run->plan->in_source[index];
-  int redop = run->binding->call.redop, type = run->binding->call.type;
-  const struct tt_reduction what = {redop, type, dst, sources, step->nsrc, n / run->element, &arg, NULL};
+  struct tt_reduction what = {run->numbers.redop, run->numbers.type, dst, sources, step->nsrc,
+                              n / run->element,   NULL,              run->looks};
+  struct tt_reduce_arg arg;
+  if (run->numbers.computes) {
+    tt_numbers_arg(run, index, &arg);
+    what.arg = &arg;
+  }
   return device->reduce(device, &what, &cursor->ticket);
 }
 
@@ -308,7 +318,7 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
 enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  int as_it_lies = run->device->host && !scales_here(run, index);
+  int as_it_lies = run->device->host && moves_bytes(run, index);
   if (as_it_lies && cursor->at && run->plan->actions[index] != ACTION_GENERAL)
     return move_bytes(run, strand, index, result);
   const struct tt_step *step = &run->plan->schedule.steps[index];

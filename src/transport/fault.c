@@ -133,8 +133,8 @@ static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
   struct fault_link *l = (struct fault_link *)link;
   ssize_t may = may_move(l, &l->in);
   if (may <= 0) return may;
-  ssize_t n = l->wrap.inner->ops->peek(l->wrap.inner, data, grain);
-  if (n <= 0) return tt_wrap_result(&l->wrap, n);
+  ssize_t n = tt_wrap_result(&l->wrap, l->wrap.inner->ops->peek(l->wrap.inner, data, grain));
+  if (n <= 0) return n;
   n = (ssize_t)cut(&l->in, (size_t)n);
   if (l->in.is_corrupted) *data = corrupted(&l->in, *data, (size_t)n);
   return n;

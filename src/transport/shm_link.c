@@ -226,10 +226,9 @@ static inline ssize_t next_fragment(struct tt_shm_link *l)
   if (slot > l->nslots) return break_link(l, "a slot number that does not exist", slot);
   if (len == 0 || len > (slot ? l->slot_bytes : TT_SHM_INLINE) || (!ends && len % 16))
     return break_link(l, "an impossible fragment length", len);
-  if (word != l->recv_word || len > l->recv_left || ends != (len == l->recv_left)) {
-    l->link.seen_word = word;
+  l->link.seen_word = word;
+  if (!tt_word_matches(word, l->recv_word) || len > l->recv_left || ends != (len == l->recv_left))
     return TT_LINK_MISMATCH;
-  }
   l->recv_left -= len;
   l->shown = len;
   l->at = slot ? l->slots + (size_t)(slot - 1) * l->slot_bytes : line->bytes;

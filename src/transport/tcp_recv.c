@@ -97,14 +97,15 @@ static ssize_t kind_check(struct tcp_link *link, const struct tcp_head *head, si
 /* Compares a whole head with what is expected. 1, TT_LINK_BROKEN or TT_LINK_MISMATCH. */
 static ssize_t head_check(struct tcp_link *link, struct tcp_head *head, size_t head_len)
 {
-  const struct tcp_receiver *in = &link->in;
+  struct tcp_receiver *in = &link->in;
   uint32_t crc = head->head_crc;
   head->head_crc = 0;
   if (link->has_crc && tt_tcp_head_crc(head, head_len) != crc)
     return tt_tcp_break(link, "a frame head was corrupted on the way: its CRC32C is %08x, sent was %08x",
                         tt_tcp_head_crc(head, head_len), crc);
   int is_first = head_len == TCP_FIRST_BYTES;
-  if (is_first && head->word != in->message.word) return mismatch(link, head);
+  if (is_first && !tt_word_matches(head->word, in->message.word)) return mismatch(link, head);
+  if (is_first) in->message.word = link->base.seen_word = head->word; /* all its frames have the same */
   uint64_t at = is_first ? in->message.len : in->message.len - in->unframed;
   if (head->word != in->message.word || head->at != at)
     return tt_tcp_break(link, "a frame head was corrupted: word %016llx at %llu instead of %016llx at %llu",

@@ -39,7 +39,7 @@ static void line(struct trace_link *l, const struct flow *flow, const char *even
   int n = snprintf(text, sizeof text, "%llu.%09llu rank %d peer %d lane %d %s %s %016llx %llu %s\n",
                    (unsigned long long)(now / 1000000000u), (unsigned long long)(now % 1000000000u),
                    t->wrap.spec->rank, l->wrap.link.peer, l->wrap.link.lane, flow == &l->out ? "send" : "recv", event,
-                   (unsigned long long)flow->head.word, (unsigned long long)flow->head.len, call);
+                   (unsigned long long)(flow->head.word & ~TT_WORD_OVERFLOW), (unsigned long long)flow->head.len, call);
   if (n > 0 && write(t->fd, text, (size_t)n) < 0) return;
 }
 

@@ -22,7 +22,7 @@
 
 /* Head of every message. */
 struct tt_head {
-  uint64_t word;              /* tt_call_word(call) */
+  uint64_t word;              /* tt_call_word(call); TT_WORD_OVERFLOW may be set, and does not count in comparisons */
   uint64_t len;               /* bytes of payload, > 0 */
   const struct tt_call *call; /* lives as long as the message is under way */
 };
@@ -35,7 +35,8 @@ struct tt_link {
   const struct tt_link_ops *ops;
   struct tt_transport *transport;
   int peer, lane;
-  uint64_t seen_word;       /* after TT_LINK_MISMATCH: what arrived instead */
+  uint64_t seen_word;       /* of the newest message of which something arrived; with TT_WORD_OVERFLOW if its sender set
+                               that, whatever was expected. After TT_LINK_MISMATCH: what arrived instead */
   struct tt_call seen_call; /* op 0 if the transport does not carry it */
   char why[160];            /* after TT_LINK_BROKEN */
 };

@@ -59,8 +59,8 @@ void tt_wrap_clear(struct tt_wrap *wrap)
 
 ssize_t tt_wrap_result(struct tt_wrap_link *l, ssize_t result)
 {
-  if (result >= 0) return result;
   l->link.seen_word = l->inner->seen_word;
+  if (result >= 0) return result;
   l->link.seen_call = l->inner->seen_call;
   memcpy(l->link.why, l->inner->why, sizeof l->link.why);
   return result;

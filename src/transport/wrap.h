@@ -32,7 +32,7 @@ const char *tt_wrap_path(const struct tt_transport *transport, int peer, char *t
 /* Frees links and inner transport, not the struct itself. */
 void tt_wrap_clear(struct tt_wrap *wrap);
 
-/* A result of the inner link as the outer one's: an error brings its reasons along. */
+/* A result of the inner link as the outer one's: it brings what was seen along, an error its reasons. */
 ssize_t tt_wrap_result(struct tt_wrap_link *l, ssize_t result);
 
 #endif

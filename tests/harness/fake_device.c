@@ -32,8 +32,9 @@ struct work {
   int is_reduce, redop, type, nsrc;
   void *dst;
   const void *sources[SOURCES];
-  size_t len, count;
+  size_t len, count; /* len: bytes of each source, and of what is written */
   struct tt_reduce_arg arg;
+  int *overflow;
 };
 
 struct fake {
@@ -153,27 +154,68 @@ static int overlap(struct span a, struct span b)
   return a.len && b.len && x < y + b.len && y < x + a.len;
 }
 
+/* What the work reads and writes. Wide elements are fp32, twice as long as the others. */
+static struct span source_of(const struct work *work, int k)
+{
+  return (struct span){work->sources[k], work->len << (k == work->arg.wide)};
+}
+
+static struct span dst_of(const struct work *work)
+{
+  return (struct span){work->dst, work->len << work->arg.dst_wide};
+}
+
+static struct span also_of(const struct work *work)
+{
+  return (struct span){work->arg.also, work->arg.also ? work->len : 0};
+}
+
+static int writes(const struct work *work, struct span span)
+{
+  return overlap(dst_of(work), span) || overlap(also_of(work), span);
+}
+
 /* True if one of the two writes what the other reads or writes. */
 static int in_conflict(const struct work *a, const struct work *b)
 {
-  struct span a_dst = {a->dst, a->len}, b_dst = {b->dst, b->len};
-  int found = overlap(a_dst, b_dst);
-  for (int k = 0; k < a->nsrc; k++) found |= overlap(b_dst, (struct span){a->sources[k], a->len});
-  for (int k = 0; k < b->nsrc; k++) found |= overlap(a_dst, (struct span){b->sources[k], b->len});
+  int found = writes(a, dst_of(b)) || writes(a, also_of(b));
+  for (int k = 0; k < a->nsrc; k++) found |= writes(b, source_of(a, k));
+  for (int k = 0; k < b->nsrc; k++) found |= writes(a, source_of(b, k));
   return found;
+}
+
+/* dst or the second one, and a source: the same elements as wide, or nothing in common. */
+static int spoils(struct span to, struct span source)
+{
+  return overlap(to, source) && (to.at != source.at || to.len != source.len);
+}
+
+static const char *arg_fault_of(const struct work *work)
+{
+  const struct tt_reduce_arg *arg = &work->arg;
+  int may_be_wide = work->type == tuttiFloat16 || work->type == tuttiBfloat16;
+  if (arg->scaled < -1 || arg->scaled >= work->nsrc) return "no such source to scale";
+  if (arg->scaled >= 0 && work->redop != tuttiAvg && work->redop != TT_PREMUL_SUM) return "an operation that cannot scale";
+  if (arg->wide < -1 || arg->wide >= work->nsrc) return "no such source to be wide";
+  if ((arg->wide >= 0 || arg->dst_wide) && !may_be_wide) return "wide elements of a type that has none";
+  if (arg->dst_wide != 0 && arg->dst_wide != 1) return "dst_wide is neither 0 nor 1";
+  return NULL;
 }
 
 static const char *fault_of(const struct fake *fake, const struct work *work)
 {
-  struct span dst = {work->dst, work->len};
+  struct span dst = dst_of(work), also = also_of(work);
   if (work->nsrc < 1) return "no or too many sources";
   if (work->is_reduce && !tt_reduce_kernel(work->redop, work->type)) return "no such reduction";
-  if (work->arg.scaled < -1 || work->arg.scaled >= work->nsrc) return "no such source to scale";
-  if (!is_valid(fake, dst)) return "dst is outside of what was allocated";
+  const char *fault = work->is_reduce ? arg_fault_of(work) : NULL;
+  if (fault) return fault;
+  if (!is_valid(fake, dst) || !is_valid(fake, also)) return "dst is outside of what was allocated";
+  if (overlap(dst, also)) return "the two destinations overlap";
+  if (inside(fake, work->overflow)) return "overflow is not host memory";
   for (int k = 0; k < work->nsrc; k++) {
-    struct span source = {work->sources[k], work->len};
+    struct span source = source_of(work, k);
     if (!is_valid(fake, source)) return "a source is outside of what was allocated";
-    if (source.at != dst.at && overlap(source, dst)) return "dst overlaps a source";
+    if (spoils(dst, source) || spoils(also, source)) return "dst overlaps a source";
   }
   for (int i = 0; i < TICKETS; i++)
     if (fake->work[i].ticket && in_conflict(&fake->work[i], work))
@@ -186,18 +228,25 @@ static void perform(const struct fake *fake, const struct work *work)
   const void *sources[SOURCES];
   void *dst = reach(fake, work->dst);
   for (int k = 0; k < work->nsrc; k++) sources[k] = reach(fake, work->sources[k]);
-  if (work->is_reduce)
-    tt_reduce_kernel(work->redop, work->type)(dst, sources, work->nsrc, work->count, &work->arg);
-  else if (dst != sources[0] && work->len)
+  if (work->is_reduce) {
+    struct tt_reduce_arg arg = work->arg;
+    if (arg.also) arg.also = reach(fake, arg.also);
+    tt_reduce_kernel(work->redop, work->type)(dst, sources, work->nsrc, work->count, &arg);
+    int type = arg.dst_wide ? tuttiFloat32 : work->type;
+    if (work->overflow && !tt_reduce_table()->finite[type](dst, work->count)) *work->overflow = 1;
+  } else if (dst != sources[0] && work->len)
     memcpy(dst, sources[0], work->len);
 }
 
 /* Junk in dst, unless the work reads it: a result of before must not look like one. */
 static void spoil(const struct fake *fake, const struct work *work)
 {
-  for (int k = 0; k < work->nsrc; k++)
-    if (work->sources[k] == work->dst) return;
-  if (work->len) memset(reach(fake, work->dst), JUNK, work->len);
+  const struct span written[2] = {dst_of(work), also_of(work)};
+  for (int w = 0; w < 2; w++) {
+    int reads = 0;
+    for (int k = 0; k < work->nsrc; k++) reads |= work->sources[k] == written[w].at;
+    if (!reads && written[w].len) memset(reach(fake, written[w].at), JUNK, written[w].len);
+  }
 }
 
 static void enqueue(struct fake *fake, struct work *slot, const struct work *work)
@@ -235,7 +284,7 @@ static tuttiResult_t start(struct fake *fake, const struct work *work, tt_ticket
 static tuttiResult_t fake_copy(const struct tt_device *device, void *dst, const void *src,
                                size_t len, tt_ticket *ticket)
 {
-  const struct work work = {.dst = dst, .sources = {src}, .nsrc = 1, .len = len, .arg.scaled = -1};
+  const struct work work = {.dst = dst, .sources = {src}, .nsrc = 1, .len = len, .arg = tt_reduce_plainly};
   return start(fake_of(device), &work, ticket);
 }
 
@@ -243,11 +292,10 @@ static tuttiResult_t fake_reduce(const struct tt_device *device, const struct tt
                                  tt_ticket *ticket)
 {
   struct work work = {.is_reduce = 1, .redop = what->redop, .type = what->type, .dst = what->dst,
-                      .count = what->count, .len = what->count * tt_type_size(what->type)};
+                      .count = what->count, .len = what->count * tt_type_size(what->type),
+                      .arg = what->arg ? *what->arg : tt_reduce_plainly, .overflow = what->overflow};
   if (what->nsrc >= 1 && what->nsrc <= SOURCES) work.nsrc = what->nsrc;
   for (int k = 0; k < work.nsrc; k++) work.sources[k] = what->sources[k];
-  work.arg.scaled = -1;
-  if (what->arg) work.arg = *what->arg;
   return start(fake_of(device), &work, ticket);
 }
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run does to elements beside moving and combining them: scaling, wire types, the end, the overflow report. */
+#include "exec/internal.h"
+
+/* fp32 that is combined and travels in two bytes. */
+static tuttiResult_t wire_bind(struct tt_run *run)
+{
+  const struct tt_call *call = &run->binding->call;
+  int wire = tt_call_wire_type(call);
+  if (wire == call->type) return tuttiSuccess;
+  if (call->type != tuttiFloat32 || (wire != tuttiFloat16 && wire != tuttiBfloat16))
+    return tt_fail(tuttiInternalError, "%s cannot travel as %s (type %d)", tt_type_name(call->type),
+                   tt_type_name(wire), wire);
+  run->numbers.type = (uint8_t)wire;
+  run->numbers.is_wide = 1;
+  run->numbers.converts |= TOUCHES_IN | TOUCHES_OUT;
+  return tuttiSuccess;
+}
+
+static void scale_bind(struct tt_run *run)
+{
+  const struct tt_binding *binding = run->binding;
+  int redop = binding->call.redop, type = binding->call.type, nranks = run->exec->nranks;
+  int weighs = binding->before != 1; /* only sums and averages of floats come with that */
+  run->numbers.scales = (uint8_t)(weighs || tt_reduce_scales(redop, type));
+  if (weighs) tt_reduce_arg_before(&run->arg, redop, type, nranks, binding->scalar, binding->before);
+  else tt_reduce_arg_make(&run->arg, redop, type, nranks, binding->scalar, -1);
+  if (weighs && redop == tuttiSum) run->numbers.redop = TT_PREMUL_SUM;
+  if (run->numbers.scales) run->numbers.converts |= TOUCHES_IN;
+}
+
+static tuttiResult_t bind_more(struct tt_run *run)
+{
+  const struct tt_call *call = &run->binding->call;
+  if (!tt_kinds[call->collective].reduces) return tuttiSuccess;
+  scale_bind(run);
+  tuttiResult_t result = wire_bind(run);
+  if (result != tuttiSuccess) return result;
+  run->numbers.divides = run->plan->out_is_there && tt_reduce_finishes(call->redop, call->type);
+  run->numbers.multiplies = run->plan->out_is_there && call->form >> TT_FORM_AFTER_SHIFT;
+  run->numbers.computes = run->numbers.converts;
+  if (call->form & TT_FORM_REPORT) {
+    run->overflow = 0;
+    run->looks = &run->overflow;
+    run->numbers.computes |= TOUCHES_IN; /* what is only copied is looked at as well */
+  }
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_numbers_bind(struct tt_run *run)
+{
+  const struct tt_call *call = &run->binding->call;
+  run->numbers = (struct numbers){.type = call->type, .redop = call->redop};
+  run->looks = NULL;
+  if (call->redop <= tuttiMin && call->form == 0 && run->binding->before == 1) return tuttiSuccess;
+  return bind_more(run);
+}
+
+void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_arg *arg)
+{
+  const struct tt_plan *plan = run->plan;
+  *arg = run->arg;
+  if (run->numbers.scales && plan->touches[index] & TOUCHES_IN) arg->scaled = plan->own_source[index];
+  if (!run->numbers.is_wide) return;
+  arg->wide = plan->own_source[index];
+  arg->dst_wide = plan->schedule.steps[index].dst.place == TT_OUT;
+}
+
+/* Divides the segment's results, or multiplies them, in the type of the call. */
+static tuttiResult_t end_begin(struct tt_run *run, struct strand *strand)
+{
+  const struct tt_call *call = &run->binding->call;
+  char *out = (char *)run->binding->out + strand->start * tt_type_size(call->type);
+  const void *sources[1] = {out};
+  struct tt_reduce_arg arg;
+  struct tt_reduction what = {call->redop, call->type, out, sources, 1, strand->count, &arg, run->looks};
+  if (run->numbers.divides) tt_reduce_arg_finish(&arg, run->exec->nranks);
+  else {
+    what.redop = TT_PREMUL_SUM;
+    tt_reduce_arg_make(&arg, what.redop, tuttiFloat32, 1, call->form >> TT_FORM_AFTER_SHIFT, 0);
+  }
+  return run->device->reduce(run->device, &what, &strand->end_ticket);
+}
+
+enum tried tt_numbers_end(struct tt_run *run, struct strand *strand, tuttiResult_t *result)
+{
+  if (!(run->numbers.divides | run->numbers.multiplies) || !strand->count) return TRIED_FINISHED;
+  if (!strand->ending) {
+    strand->ending = 1;
+    *result = end_begin(run, strand);
+    if (*result != tuttiSuccess) return TRIED_ERROR;
+  }
+  if (!strand->end_ticket) return TRIED_FINISHED;
+  *result = run->device->poll(run->device, strand->end_ticket);
+  if (*result == tuttiInProgress) return TRIED_NOTHING;
+  strand->end_ticket = 0;
+  return *result == tuttiSuccess ? TRIED_FINISHED : TRIED_ERROR;
+}
+
+/* What a message brought was computed before it was begun, and its sender had been told likewise: so its word knows. */
+void tt_numbers_report(struct tt_run *run, const struct strand *strand, int32_t index)
+{
+  const struct tt_plan *plan = run->plan;
+  const struct tt_step *step = &plan->schedule.steps[index];
+  for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
+    if (plan->source_link[k] < 0) continue;
+    if (strand->links[plan->source_link[k]]->seen_word & TT_WORD_OVERFLOW) run->overflow = 1;
+  }
+  if (run->overflow) run->head.word |= TT_WORD_OVERFLOW;
+}
