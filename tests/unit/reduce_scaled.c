@@ -233,6 +233,30 @@ static void avg_scales_by_the_reciprocal_in_the_precision_of_its_arithmetic(void
   }
 }
 
+static double factor_before(int redop, int type, int nranks, uint64_t scalar, float before)
+{
+  struct tt_reduce_arg arg;
+  tt_reduce_arg_before(&arg, redop, type, nranks, scalar, before);
+  check_arg(&arg, -1, arg.scale, 1);
+  return arg.scale;
+}
+
+static void what_is_multiplied_before_is_one_factor_with_what_the_operation_asks(void **state)
+{
+  (void)state;
+  uint64_t seed = 14, third16 = 0x3555; /* 0x1.554p-2 */
+  for (int nranks = 1; nranks < 1000; nranks++) {
+    uint32_t bits = (uint32_t)next(&seed) & 0xbfffffff;
+    float before;
+    memcpy(&before, &bits, 4);
+    assert_true(factor_before(tuttiSum, tuttiBfloat16, nranks, 7, before) == before);
+    assert_true(factor_before(tuttiAvg, tuttiFloat16, nranks, 7, before) == before / (float)nranks);
+    assert_true(factor_before(tuttiAvg, tuttiFloat64, nranks, 7, before) == (double)before / nranks);
+    float product = before * 0x1.554p-2f;
+    assert_true(factor_before(TT_PREMUL_SUM, tuttiFloat16, nranks, third16, before) == product);
+  }
+}
+
 static void a_scalar_is_the_value_of_its_bits(void **state)
 {
   (void)state;
@@ -266,6 +290,7 @@ static int run(const char *table)
       cmocka_unit_test(avg_of_integers_is_a_sum_until_it_is_finished),
       cmocka_unit_test(only_what_is_scaled_has_an_argument),
       cmocka_unit_test(avg_scales_by_the_reciprocal_in_the_precision_of_its_arithmetic),
+      cmocka_unit_test(what_is_multiplied_before_is_one_factor_with_what_the_operation_asks),
       cmocka_unit_test(a_scalar_is_the_value_of_its_bits),
   };
   return cmocka_run_group_tests_name(table, tests, NULL, NULL);
