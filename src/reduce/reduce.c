@@ -14,6 +14,8 @@
 const struct tt_reduce_table *const tt_reduce_tables[] = {
 #if defined(__x86_64__)
     &tt_reduce_avx512, &tt_reduce_avx2, &tt_reduce_sse2,
+#elif defined(__aarch64__)
+    &tt_reduce_neon,
 #endif
     &tt_reduce_plain,  NULL};
 

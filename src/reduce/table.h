@@ -6,7 +6,9 @@
 #include "reduce/reduce.h"
 
 /* Every table has every kernel. Those of another architecture are not there. */
-extern const struct tt_reduce_table tt_reduce_plain, tt_reduce_sse2, tt_reduce_avx2, tt_reduce_avx512;
+extern const struct tt_reduce_table tt_reduce_plain;
+extern const struct tt_reduce_table tt_reduce_sse2, tt_reduce_avx2, tt_reduce_avx512; /* x86-64 */
+extern const struct tt_reduce_table tt_reduce_neon;                                   /* AArch64 */
 
 /* Bytes from which on a destination that was not just read is stored past the caches: what would not stay in the
  * last of them anyway. */
