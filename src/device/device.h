@@ -52,6 +52,10 @@ struct tt_device {
 
   /* tuttiInProgress, or the ticket is gone: tuttiSuccess, or an error. */
   tuttiResult_t (*poll)(const struct tt_device *device, tt_ticket ticket);
+
+  /* NULL; or asked instead of owns: the device for this very pointer, NULL if it is not of this kind. So one
+   * registration stands for several GPUs. What it returns lives as long as *device. Any thread. */
+  const struct tt_device *(*member)(const struct tt_device *device, const void *pointer);
 };
 
 /* Host memory. */

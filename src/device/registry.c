@@ -22,7 +22,10 @@ static __attribute__((noinline)) const struct tt_device *owner_of(const void *po
 {
   for (int slot = 0; slot < TT_DEVICES; slot++) {
     const struct tt_device *device = slot_get(slot);
-    if (device && device->owns(device, pointer)) return device;
+    if (!device) continue;
+    if (!device->member && device->owns(device, pointer)) return device;
+    const struct tt_device *member = device->member ? device->member(device, pointer) : NULL;
+    if (member) return member;
   }
   return &tt_host_device;
 }
