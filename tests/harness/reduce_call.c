@@ -10,7 +10,8 @@
 #include "strange.h"
 
 #define GUARD 0xa5
-#define BESIDE 64 /* bytes of guard before and after each buffer, at least */
+#define BESIDE 64      /* bytes of guard before and after each buffer, at least */
+#define STREAM_LEN 256 /* bytes of a result that goes past the caches, if it may; longer than any vector */
 
 /* Pieces of memory: those of the sources, of the wide source, of dst and of the second destination. */
 enum { NARROW = 8, WIDE = NARROW, APART, ALSO, ROOMS, NOWHERE };
@@ -171,10 +172,10 @@ static const char *text_of(const struct call *call, const char *what)
   static char text[512];
   snprintf(text, sizeof text,
            "%s: %s: %s of %d %s, count %zu, dst at %zu, in place %d, also %d, wide %d, dst wide %d, scaled %d, "
-           "scale %a, multiplier %llx, divisor %d, environment %d, seed %#llx",
+           "scale %a, multiplier %llx, divisor %d, environment %d, streams %d, seed %#llx",
            tt_reduce_table()->name, what, tt_redop_name(call->redop), call->nsrc, tt_type_name(call->type),
            call->count, call->align, call->in_place, call->also, call->arg.wide, call->arg.dst_wide, call->arg.scaled,
-           call->arg.scale, (unsigned long long)call->arg.multiplier, call->arg.divisor, call->strange,
+           call->arg.scale, (unsigned long long)call->arg.multiplier, call->arg.divisor, call->strange, call->streams,
            (unsigned long long)call->seed);
   return text;
 }
@@ -212,6 +213,19 @@ static void bind(const struct call *call, const struct layout *layout, const uns
   for (int k = 0; k < call->nsrc; k++) sources[k] = memory + layout->at[room_of(call, k)];
 }
 
+/* 1 if the caller's environment was kept. */
+static int carry_out(const struct call *call, void *dst, const void *const *sources, const struct tt_reduce_arg *arg)
+{
+  tt_reduce_fn kernel = tt_reduce_kernel(call->redop, call->type);
+  size_t stream_len = atomic_load_explicit(&tt_process.stream_len, memory_order_relaxed);
+  if (call->streams) atomic_store_explicit(&tt_process.stream_len, STREAM_LEN, memory_order_relaxed);
+  strange_enter(call->strange);
+  kernel(dst, sources, call->nsrc, call->count, arg);
+  int kept = strange_leave(call->strange);
+  atomic_store_explicit(&tt_process.stream_len, stream_len, memory_order_relaxed);
+  return kept;
+}
+
 #define MOST_SOURCES 256
 
 const char *call_fault(const struct call *call)
@@ -236,11 +250,8 @@ const char *call_fault(const struct call *call)
 
   bind(call, &layout, arenas.got, sources);
   if (also != NOWHERE) arg.also = arenas.got + layout.at[also];
-  tt_reduce_fn kernel = tt_reduce_kernel(call->redop, call->type);
-  strange_enter(call->strange);
-  kernel(arenas.got + layout.at[dst], sources, call->nsrc, call->count, &arg);
-  int kept = strange_leave(call->strange);
-  if (!kept) return text_of(call, "the caller's floating-point environment was changed");
+  if (!carry_out(call, arenas.got + layout.at[dst], sources, &arg))
+    return text_of(call, "the caller's floating-point environment was changed");
   if (memcmp(arenas.got, arenas.wanted, layout.total) == 0) return NULL;
   return first_fault(call, &layout, &arenas);
 }
@@ -267,16 +278,23 @@ static void draw_places(struct call *call, uint64_t *seed)
   call->also = (int)below(seed, n + 2) - 2;
 }
 
-void call_draw(struct call *call, size_t most, uint64_t *seed)
+struct call call_draw_of(int redop, int type, size_t most, uint64_t *seed)
 {
   static const int numbers[] = {1, 2, 2, 3, 4, 5, 6, 8, 17, 200};
   int nsrc = numbers[below(seed, 10)];
-  size_t limit = nsrc == 200 && most > 300 ? 300 : most;
-  *call = call_plain((int)below(seed, TT_REDOPS), (int)below(seed, tuttiNumTypes), nsrc, draw_count(limit, seed));
-  call->strange = next(seed) % 4 ? 0 : (int)below(seed, STRANGE);
-  call->align = below(seed, 64);
-  call->seed = next(seed);
-  reference_arg(&call->arg, call->redop, call->type, (int)below(seed, (size_t)nsrc + 1) - 1, seed);
-  do draw_places(call, seed);
-  while (!call_is_legal(call));
+  struct call call = call_plain(redop, type, nsrc, draw_count(nsrc == 200 && most > 200 ? 200 : most, seed));
+  call.strange = next(seed) % 4 ? 0 : (int)below(seed, STRANGE);
+  call.streams = next(seed) % 4 == 0;
+  call.align = below(seed, 64);
+  call.seed = next(seed);
+  reference_arg(&call.arg, redop, type, (int)below(seed, (size_t)nsrc + 1) - 1, seed);
+  do draw_places(&call, seed);
+  while (!call_is_legal(&call));
+  return call;
+}
+
+struct call call_draw(size_t most, uint64_t *seed)
+{
+  int redop = (int)below(seed, TT_REDOPS);
+  return call_draw_of(redop, (int)below(seed, tuttiNumTypes), most, seed);
 }

@@ -25,9 +25,8 @@ static void random_calls_write_what_they_must_and_nothing_else(void **state)
 {
   (void)state;
   uint64_t seed = 4711;
-  for (int i = 0; i < (IS_SLOW ? 500 : 4000); i++) {
-    struct call call;
-    call_draw(&call, 4097, &seed);
+  for (int i = 0; i < (IS_SLOW ? 500 : 3000); i++) {
+    struct call call = call_draw(4097, &seed);
     check(&call);
   }
 }
@@ -42,6 +41,7 @@ static void any_count_and_alignment_will_do(void **state)
         struct call call = call_plain(redop, type, 1 + (int)below(&seed, 3), count);
         call.align = below(&seed, 64);
         call.seed = next(&seed);
+        call.streams = (int)below(&seed, 2);
         reference_arg(&call.arg, redop, type, (int)below(&seed, 3) % call.nsrc, &seed);
         check(&call);
       }
@@ -148,10 +148,8 @@ static void the_callers_floating_point_environment_changes_nothing(void **state)
   uint64_t seed = 4715;
   for (int type = tuttiFloat16; type < tuttiNumTypes; type++)
     for (int redop = 0; redop < TT_REDOPS; redop++)
-      for (int i = 0; i < 8 * STRANGE; i++) {
-        struct call call;
-        do call_draw(&call, 60, &seed);
-        while (call.type != type || call.redop != redop);
+      for (int i = 0; i < 6 * STRANGE; i++) {
+        struct call call = call_draw_of(redop, type, 60, &seed);
         call.strange = i % STRANGE;
         check(&call);
       }
