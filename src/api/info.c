@@ -7,6 +7,7 @@
 #include "algos/algos.h"
 #include "api/check.h"
 #include "bootstrap/bootstrap.h"
+#include "cuda/cuda.h"
 #include "reduce/reduce.h"
 #include "topo/topo.h"
 #include "transport/transport.h"
@@ -56,6 +57,14 @@ static void print_transports(FILE *out, const struct tt_settings *settings)
   }
 }
 
+static void print_memory(FILE *out, const struct tt_settings *settings)
+{
+  char text[256];
+  const char *reason = tt_cuda_unusable(settings, text, sizeof text);
+  fprintf(out, "\nmemory\n  %-10s usable\n  %-10s %s%s\n", "host", "CUDA", reason ? "unusable: " : "usable: ",
+          reason ? reason : text);
+}
+
 static void print_kernels(FILE *out)
 {
   fprintf(out, "\nreduce kernels (TUTTI_KERNELS)\n  in use     %s\n  usable    ", tt_reduce_table()->name);
@@ -88,6 +97,7 @@ tuttiResult_t tuttiInfo(FILE *out)
   print_hardware(out, &settings);
   print_kernels(out);
   print_transports(out, &settings);
+  print_memory(out, &settings);
   print_algorithms(out);
   return tuttiSuccess;
 }

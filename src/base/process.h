@@ -29,8 +29,9 @@ struct tt_process {
   void *memory;              /* comm: list of tuttiMemAlloc blocks */
   _Atomic int device_count;  /* device: how many of `devices` are set; 0: all memory is the host's */
   const void *_Atomic devices[4]; /* device: kinds of memory beside the host's, NULL where free */
-  pthread_mutex_t cuda_mutex; /* cuda: guards the next while it is made or freed */
-  void *cuda;                 /* cuda: the driver and what was made per context, while communicators use them */
+  pthread_mutex_t cuda_mutex; /* cuda: guards the next two while they are made or freed */
+  int cuda_users;             /* cuda: communicators; with the last one goes what is kept there */
+  void *cuda;                 /* cuda: the driver and what was made per context, NULL: not met yet */
   const void *_Atomic kernels; /* reduce: the table in use; NULL: not chosen yet */
   _Atomic size_t stream_len; /* reduce: bytes from which on results go past the caches; 0: not known yet */
   const void *_Atomic machine; /* topo: the hardware, read once and kept */

@@ -53,6 +53,7 @@ struct tuttiComm {
   int nranks, rank, device;
   struct tt_settings settings;
   char name[64];
+  int joined_cuda; /* it is counted there */
   int crowded; /* more ranks than cores on this machine */
   int wire_type; /* tuttiDataType_t: in which reductions of tuttiFloat32 are combined and travel */
 

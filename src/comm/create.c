@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "comm/creation.h"
+#include "cuda/cuda.h"
 #include "reduce/reduce.h"
 
 struct member_card {
@@ -196,6 +197,7 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
   creation->began_ns = tt_now_ns();
   tuttiResult_t result = tt_auth_init();
   if (result == tuttiSuccess) result = tt_reduce_choose(comm->settings.kernels);
+  if (result == tuttiSuccess) result = tt_cuda_join(&comm->settings, &comm->joined_cuda);
   if (result == tuttiSuccess) result = config_apply(comm, spec->config, spec->parent != NULL);
   if (result == tuttiSuccess) result = wanted_parse(creation, comm->settings.transports);
   if (result != tuttiSuccess) return result;

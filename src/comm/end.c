@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a communicator: finalize, destroy, abort. None waits for other ranks. */
 #include "comm/comm.h"
+#include "cuda/cuda.h"
 
 #include <stdio.h>
 
@@ -45,6 +46,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_run_destroy(comm->run);
   for (int i = 0; i < comm->nplans; i++) tt_plan_destroy(comm->plans[i].plan);
   tt_exec_destroy(comm->exec);
+  if (comm->joined_cuda) tt_cuda_leave();
   for (int t = 0; t < comm->ntransports; t++)
     if (comm->transports[t]) comm->transports[t]->ops->destroy(comm->transports[t]);
   tt_watch_destroy(comm->watch);

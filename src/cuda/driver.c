@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cuda/driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY "libcuda.so.1"
+
+/* Names with the version whose parameters driver.h has. */
+static const struct {
+  const char *name;
+  size_t offset;
+} functions[] = {
+    {"cuInit", offsetof(struct cuda_driver, init)},
+    {"cuGetErrorName", offsetof(struct cuda_driver, error_name)},
+    {"cuGetErrorString", offsetof(struct cuda_driver, error_string)},
+    {"cuDriverGetVersion", offsetof(struct cuda_driver, version)},
+    {"cuDeviceGetCount", offsetof(struct cuda_driver, device_count)},
+    {"cuDeviceGetAttribute", offsetof(struct cuda_driver, device_attribute)},
+    {"cuPointerGetAttributes", offsetof(struct cuda_driver, pointer_attributes)},
+    {"cuDevicePrimaryCtxRetain", offsetof(struct cuda_driver, primary_retain)},
+    {"cuDevicePrimaryCtxRelease_v2", offsetof(struct cuda_driver, primary_release)},
+    {"cuCtxPushCurrent_v2", offsetof(struct cuda_driver, context_push)},
+    {"cuCtxPopCurrent_v2", offsetof(struct cuda_driver, context_pop)},
+    {"cuCtxGetDevice", offsetof(struct cuda_driver, context_device)},
+    {"cuMemAlloc_v2", offsetof(struct cuda_driver, memory_alloc)},
+    {"cuMemFree_v2", offsetof(struct cuda_driver, memory_free)},
+    {"cuMemHostAlloc", offsetof(struct cuda_driver, pinned_alloc)},
+    {"cuMemFreeHost", offsetof(struct cuda_driver, pinned_free)},
+    {"cuMemcpyAsync", offsetof(struct cuda_driver, copy)},
+    {"cuStreamCreate", offsetof(struct cuda_driver, stream_create)},
+    {"cuStreamDestroy_v2", offsetof(struct cuda_driver, stream_destroy)},
+    {"cuStreamSynchronize", offsetof(struct cuda_driver, stream_wait)},
+    {"cuEventCreate", offsetof(struct cuda_driver, event_create)},
+    {"cuEventDestroy_v2", offsetof(struct cuda_driver, event_destroy)},
+    {"cuEventRecord", offsetof(struct cuda_driver, event_record)},
+    {"cuEventQuery", offsetof(struct cuda_driver, event_query)},
+    {"cuModuleLoadData", offsetof(struct cuda_driver, module_load)},
+    {"cuModuleUnload", offsetof(struct cuda_driver, module_unload)},
+    {"cuModuleGetFunction", offsetof(struct cuda_driver, module_function)},
+    {"cuLaunchKernel", offsetof(struct cuda_driver, launch)},
+};
+
+void tt_cuda_driver_close(struct cuda_driver *driver)
+{
+  if (driver->library) dlclose(driver->library);
+  driver->library = NULL;
+}
+
+int tt_cuda_driver_open(struct cuda_driver *driver, int load, char *text, size_t size)
+{
+  *driver = (struct cuda_driver){.library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL | (load ? 0 : RTLD_NOLOAD))};
+  if (!driver->library) {
+    const char *why = load ? dlerror() : NULL;
+    snprintf(text, size, "%s", why ? why : LIBRARY " is not loaded in this process");
+    return 0;
+  }
+  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    void *function = dlsym(driver->library, functions[i].name);
+    if (!function) {
+      snprintf(text, size, LIBRARY " has no %s: it is older than CUDA 11", functions[i].name);
+      tt_cuda_driver_close(driver);
+      return 0;
+    }
+    memcpy((char *)driver + functions[i].offset, &function, sizeof function);
+  }
+  return 1;
+}
+
+const char *tt_cuda_text(const struct cuda_driver *driver, int code)
+{
+  const char *text = NULL;
+  return driver->error_string(code, &text) == CU_SUCCESS && text ? text : "";
+}
+
+static const char *remedy(int code)
+{
+  switch (code) {
+  case CU_OUT_OF_MEMORY: return ": free some memory of the GPU, or make the segments shorter (TUTTI_SEGMENT_BYTES)";
+  case CU_UNSUPPORTED_PTX_VERSION:
+  case CU_NO_BINARY_FOR_GPU:
+    return ": the kernels of this library want a newer driver or another GPU; build it with the CUDA of this host";
+  case CU_NOT_READY:
+  case CU_INVALID_VALUE: return "";
+  default: return ": if earlier work on this GPU failed, all that follows fails too";
+  }
+}
+
+tuttiResult_t tt_cuda_fail(const struct cuda_driver *driver, const char *call, int ordinal, int code)
+{
+  const char *name = NULL;
+  char gpu[32] = "";
+  if (driver->error_name(code, &name) != CU_SUCCESS || !name) name = "unknown";
+  if (ordinal >= 0) snprintf(gpu, sizeof gpu, " on GPU %d", ordinal);
+  return tt_fail(tuttiUnhandledCudaError, "%s failed%s: %s (%s, CUDA error %d)%s", call, gpu,
+                 tt_cuda_text(driver, code), name, code, remedy(code));
+}

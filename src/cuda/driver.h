@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The driver's functions that are used here, found by name at run time. Names and numbers are those of the documented
+ * driver interface; where its header is at hand tests/unit/cuda_driver.c compares them. Private to cuda.
+ *
+ * Handles are pointers, CUdeviceptr is uint64_t, CUdevice and the enums are int. */
+#ifndef TT_CUDA_DRIVER_H
+#define TT_CUDA_DRIVER_H
+
+#include "base/base.h"
+
+enum {
+  CU_SUCCESS = 0,
+  CU_INVALID_VALUE = 1,
+  CU_OUT_OF_MEMORY = 2,
+  CU_NOT_INITIALIZED = 3,
+  CU_DEINITIALIZED = 4,
+  CU_NO_DEVICE = 100,
+  CU_INVALID_CONTEXT = 201,
+  CU_NO_BINARY_FOR_GPU = 209,
+  CU_UNSUPPORTED_PTX_VERSION = 222,
+  CU_NOT_FOUND = 500,
+  CU_NOT_READY = 600,
+
+  CU_POINTER_CONTEXT = 1, /* attributes of a pointer */
+  CU_POINTER_MEMORY_TYPE = 2,
+  CU_POINTER_DEVICE_POINTER = 3,
+  CU_POINTER_IS_MANAGED = 8,
+  CU_POINTER_DEVICE_ORDINAL = 9,
+  CU_MEMORY_HOST = 1, /* types of memory; 0: the driver does not know the pointer */
+  CU_MEMORY_DEVICE = 2,
+
+  CU_MULTIPROCESSORS = 16, /* attribute of a device */
+  CU_STREAM_NON_BLOCKING_FLAG = 1,
+  CU_EVENT_DISABLE_TIMING_FLAG = 2,
+  CU_HOST_PORTABLE_AND_MAPPED = 3
+};
+
+struct cuda_driver {
+  void *library;
+  int (*init)(unsigned flags);
+  int (*error_name)(int code, const char **text);
+  int (*error_string)(int code, const char **text);
+  int (*version)(int *version);
+  int (*device_count)(int *count);
+  int (*device_attribute)(int *value, int attribute, int device);
+  int (*pointer_attributes)(unsigned count, int *attributes, void **values, uint64_t pointer);
+  int (*primary_retain)(void **context, int device);
+  int (*primary_release)(int device);
+  int (*context_push)(void *context);
+  int (*context_pop)(void **context);
+  int (*context_device)(int *device);
+  int (*memory_alloc)(uint64_t *pointer, size_t len);
+  int (*memory_free)(uint64_t pointer);
+  int (*pinned_alloc)(void **pointer, size_t len, unsigned flags);
+  int (*pinned_free)(void *pointer);
+  int (*copy)(uint64_t dst, uint64_t src, size_t len, void *stream);
+  int (*stream_create)(void **stream, unsigned flags);
+  int (*stream_destroy)(void *stream);
+  int (*stream_wait)(void *stream);
+  int (*event_create)(void **event, unsigned flags);
+  int (*event_destroy)(void *event);
+  int (*event_record)(void *event, void *stream);
+  int (*event_query)(void *event);
+  int (*module_load)(void **module, const void *image);
+  int (*module_unload)(void *module);
+  int (*module_function)(void **function, void *module, const char *name);
+  int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                unsigned block_z, unsigned shared_bytes, void *stream, void **params, void **extra);
+};
+
+/* Finds the driver: the one the process has loaded, or, with `load`, loads it. 1 if it is complete; else why not is
+ * written to text. */
+int tt_cuda_driver_open(struct cuda_driver *driver, int load, char *text, size_t size);
+void tt_cuda_driver_close(struct cuda_driver *driver);
+
+/* tt_fail: "<call> failed on GPU <ordinal>: <what the driver says>"; ordinal -1: not of one GPU. */
+tuttiResult_t tt_cuda_fail(const struct cuda_driver *driver, const char *call, int ordinal, int code);
+
+/* What the driver calls a code, "" if nothing. */
+const char *tt_cuda_text(const struct cuda_driver *driver, int code);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The GPU's kernels, compiled for the CPU and carried out one thread after the other. */
+#include "kernels.h"
+
+#define __global__
+#define __launch_bounds__(threads)
+#define TT_DEVICE inline
+#define TT_PARAMS const tt_cuda_params &p
+#define TT_UNROLL
+
+struct quad {
+  unsigned word[4];
+} __attribute__((aligned(16), may_alias));
+
+struct place {
+  unsigned x;
+};
+static thread_local place gridDim, blockIdx, threadIdx;
+
+#include "cuda/kernels.cu"
+
+struct kernel {
+  const char *name;
+  void (*run)(const tt_cuda_params &p);
+};
+
+#define KERNEL(op, type) {"tt_" #op "_" #type, tt_##op##_##type},
+#define KERNELS(type) KERNEL(sum, type) KERNEL(prod, type) KERNEL(max, type) KERNEL(min, type)
+static const kernel kernels[] = {
+    KERNELS(int8) KERNELS(uint8) KERNELS(int32) KERNELS(uint32) KERNELS(int64) KERNELS(uint64)
+    KERNELS(half) KERNELS(float) KERNELS(double) KERNELS(bfloat16) KERNELS(f8e4m3) KERNELS(f8e5m2)};
+
+int cpu_kernel_find(const char *name)
+{
+  for (int k = 0; k < (int)(sizeof kernels / sizeof kernels[0]); k++)
+    if (strcmp(kernels[k].name, name) == 0) return k;
+  return -1;
+}
+
+void cpu_kernel_run(int kernel, unsigned blocks, const struct tt_cuda_params *params)
+{
+  gridDim.x = blocks;
+  for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+    for (threadIdx.x = 0; threadIdx.x < TT_CUDA_THREADS; threadIdx.x++) kernels[kernel].run(*params);
+}
