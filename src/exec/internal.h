@@ -26,6 +26,7 @@ struct tt_plan {
   uint8_t *touches;     /* per step: bits of enum touch */
   int32_t *own_source;  /* per step: which of its sources is IN or OUT; -1: none */
   uint8_t *plain;       /* per step: every span of it is one piece of memory */
+  uint8_t *none;        /* per step: 0 */
   uint64_t *wait;       /* per step: bit k: step i - 1 - k must have finished */
   int32_t *source_link; /* per operand: index into links if it is a MESSAGE, else -1 */
   int32_t *peer_link;   /* per entry of schedule.peers: index into links */
@@ -88,6 +89,7 @@ struct tt_run {
   size_t element;       /* bytes, in messages and scratch */
   size_t share_bytes;   /* of the whole call, in IN or OUT */
   struct numbers numbers;
+  const uint8_t *plain; /* per step: every span of it is one piece of memory, of elements as long as those of messages */
   struct tt_reduce_arg arg; /* where elements are converted or only looked at */
   int overflow;         /* an infinity or NaN was seen */
   int *looks;           /* &overflow, or NULL: nobody asked */
@@ -143,16 +145,22 @@ static inline size_t block_start(const struct tt_run *run, const struct strand *
   return shares * strand->count + strand->base * b + (b < strand->more ? b : strand->more);
 }
 
-/* Bytes the step is about, in this segment. */
+/* Bytes the step is about, in this segment. Short messages feel what is done here, so there are short ways. */
 static inline size_t step_bytes(const struct tt_run *run, const struct strand *strand, const struct tt_step *step)
 {
   int32_t end = step->first + step->nblocks, total = run->plan->nblocks;
+  if (total == 1) return strand->count * run->element;
+  if (run->plan->nshares == 1 && end <= total) {
+    size_t a = (size_t)step->first, b = (size_t)end;
+    size_t more = (b < strand->more ? b : strand->more) - (a < strand->more ? a : strand->more);
+    return (strand->base * (b - a) + more) * run->element;
+  }
   size_t start = block_start(run, strand, step->first);
   if (end <= total) return (block_start(run, strand, end) - start) * run->element;
   return (block_start(run, strand, total) - start + block_start(run, strand, end - total)) * run->element;
 }
 
-/* Where a span of a plain step begins in memory, unless run->numbers.is_wide. */
+/* Where a span of a plain step (run->plain) begins in memory. */
 static inline char *plain_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand)
 {
   size_t at = (size_t)operand.at;
@@ -168,8 +176,21 @@ char *tt_span_look(const struct tt_run *run, const struct strand *strand, struct
 
 /* numbers.c */
 
-/* Sets run->numbers from the binding. */
-tuttiResult_t tt_numbers_bind(struct tt_run *run);
+/* Of a call that does more than combine: the rest of run->numbers. */
+tuttiResult_t tt_numbers_bind_more(struct tt_run *run);
+
+/* Sets run->numbers, and what follows from them, from plan and binding. */
+static inline tuttiResult_t tt_numbers_bind(struct tt_run *run)
+{
+  const struct tt_call *call = &run->binding->call;
+  run->numbers = (struct numbers){.type = call->type, .redop = call->redop};
+  run->element = tt_type_size(call->type);
+  run->share_bytes = (size_t)call->count * run->element;
+  run->plain = run->plan->plain;
+  run->looks = NULL;
+  if (call->redop <= tuttiMin && call->form == 0 && run->binding->before == 1) return tuttiSuccess;
+  return tt_numbers_bind_more(run);
+}
 
 /* The argument of a kernel that carries out a step. */
 void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_arg *arg);
@@ -177,8 +198,9 @@ void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_ar
 /* All steps of the segment are done: does what is left to do to its results. TRIED_FINISHED: over. */
 enum tried tt_numbers_end(struct tt_run *run, struct strand *strand, tuttiResult_t *result);
 
-/* Of a run that looks: a step is finished; what was seen is said in all messages that begin from now on. */
-void tt_numbers_report(struct tt_run *run, const struct strand *strand, int32_t index);
+/* Of a run that looks: the steps head + k, for the bits k of `steps`, are finished; what was seen is said in all messages
+ * that begin from now on. */
+void tt_numbers_report(struct tt_run *run, const struct strand *strand, uint64_t steps);
 
 /* pairs.c */
 tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved);

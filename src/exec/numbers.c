@@ -13,7 +13,9 @@ static tuttiResult_t wire_bind(struct tt_run *run)
                    tt_type_name(wire), wire);
   run->numbers.type = (uint8_t)wire;
   run->numbers.is_wide = 1;
-  run->numbers.converts |= TOUCHES_IN | TOUCHES_OUT;
+  run->element = tt_type_size(wire);
+  run->plain = run->plan->none;
+  run->numbers.converts = run->numbers.computes = TOUCHES_IN | TOUCHES_OUT;
   return tuttiSuccess;
 }
 
@@ -21,39 +23,33 @@ static void scale_bind(struct tt_run *run)
 {
   const struct tt_binding *binding = run->binding;
   int redop = binding->call.redop, type = binding->call.type, nranks = run->exec->nranks;
-  int weighs = binding->before != 1; /* only sums and averages of floats come with that */
-  run->numbers.scales = (uint8_t)(weighs || tt_reduce_scales(redop, type));
-  if (weighs) tt_reduce_arg_before(&run->arg, redop, type, nranks, binding->scalar, binding->before);
-  else tt_reduce_arg_make(&run->arg, redop, type, nranks, binding->scalar, -1);
-  if (weighs && redop == tuttiSum) run->numbers.redop = TT_PREMUL_SUM;
-  if (run->numbers.scales) run->numbers.converts |= TOUCHES_IN;
+  if (binding->before == 1) tt_reduce_arg_make(&run->arg, redop, type, nranks, binding->scalar, -1);
+  else tt_reduce_arg_before(&run->arg, redop, type, nranks, binding->scalar, binding->before);
+  run->numbers.scales = binding->before != 1 || tt_reduce_scales(redop, type);
+  if (run->numbers.scales) run->numbers.converts = TOUCHES_IN;
+  else run->numbers.divides = run->plan->out_is_there && tt_reduce_finishes(redop, type);
+  if (redop == tuttiSum && run->numbers.scales) run->numbers.redop = TT_PREMUL_SUM;
 }
 
-static tuttiResult_t bind_more(struct tt_run *run)
+static tuttiResult_t form_bind(struct tt_run *run)
 {
-  const struct tt_call *call = &run->binding->call;
-  if (!tt_kinds[call->collective].reduces) return tuttiSuccess;
-  scale_bind(run);
-  tuttiResult_t result = wire_bind(run);
-  if (result != tuttiSuccess) return result;
-  run->numbers.divides = run->plan->out_is_there && tt_reduce_finishes(call->redop, call->type);
-  run->numbers.multiplies = run->plan->out_is_there && call->form >> TT_FORM_AFTER_SHIFT;
-  run->numbers.computes = run->numbers.converts;
-  if (call->form & TT_FORM_REPORT) {
+  uint64_t form = run->binding->call.form;
+  run->numbers.multiplies = run->plan->out_is_there && form >> TT_FORM_AFTER_SHIFT;
+  if (form & TT_FORM_REPORT) {
     run->overflow = 0;
     run->looks = &run->overflow;
     run->numbers.computes |= TOUCHES_IN; /* what is only copied is looked at as well */
   }
-  return tuttiSuccess;
+  return wire_bind(run);
 }
 
-tuttiResult_t tt_numbers_bind(struct tt_run *run)
+tuttiResult_t tt_numbers_bind_more(struct tt_run *run)
 {
   const struct tt_call *call = &run->binding->call;
-  run->numbers = (struct numbers){.type = call->type, .redop = call->redop};
-  run->looks = NULL;
-  if (call->redop <= tuttiMin && call->form == 0 && run->binding->before == 1) return tuttiSuccess;
-  return bind_more(run);
+  if (!tt_kinds[call->collective].reduces) return tuttiSuccess;
+  scale_bind(run);
+  run->numbers.computes = run->numbers.converts;
+  return call->form ? form_bind(run) : tuttiSuccess;
 }
 
 void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_arg *arg)
@@ -98,13 +94,15 @@ enum tried tt_numbers_end(struct tt_run *run, struct strand *strand, tuttiResult
 }
 
 /* What a message brought was computed before it was begun, and its sender had been told likewise: so its word knows. */
-void tt_numbers_report(struct tt_run *run, const struct strand *strand, int32_t index)
+void tt_numbers_report(struct tt_run *run, const struct strand *strand, uint64_t steps)
 {
   const struct tt_plan *plan = run->plan;
-  const struct tt_step *step = &plan->schedule.steps[index];
-  for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
-    if (plan->source_link[k] < 0) continue;
-    if (strand->links[plan->source_link[k]]->seen_word & TT_WORD_OVERFLOW) run->overflow = 1;
+  for (; steps; steps &= steps - 1) {
+    const struct tt_step *step = &plan->schedule.steps[strand->head + __builtin_ctzll(steps)];
+    for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
+      if (plan->source_link[k] < 0) continue;
+      if (strand->links[plan->source_link[k]]->seen_word & TT_WORD_OVERFLOW) run->overflow = 1;
+    }
   }
   if (run->overflow) run->head.word |= TT_WORD_OVERFLOW;
 }

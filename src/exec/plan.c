@@ -126,12 +126,13 @@ static int arrays_make(struct tt_plan *plan)
   plan->touches = tt_alloc(nsteps, sizeof *plan->touches);
   plan->own_source = tt_alloc(nsteps, sizeof *plan->own_source);
   plan->plain = tt_alloc(nsteps, sizeof *plan->plain);
+  plan->none = tt_alloc(nsteps, sizeof *plan->none);
   plan->source_link = tt_alloc(noperands, sizeof *plan->source_link);
   plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
   plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
   for (size_t k = 0; plan->source_link && k < noperands; k++) plan->source_link[k] = -1;
   return plan->wait && plan->actions && plan->action_link && plan->touches && plan->own_source && plan->plain &&
-         plan->source_link && plan->peer_link && plan->links;
+         plan->none && plan->source_link && plan->peer_link && plan->links;
 }
 
 tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
@@ -169,6 +170,7 @@ void tt_plan_destroy(struct tt_plan *plan)
   tt_free(plan->touches);
   tt_free(plan->own_source);
   tt_free(plan->plain);
+  tt_free(plan->none);
   tt_free(plan->source_link);
   tt_free(plan->peer_link);
   tt_free(plan->links);

@@ -162,8 +162,6 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   run->head.call = &run->binding->call;
   tuttiResult_t result = tt_numbers_bind(run);
   if (result != tuttiSuccess) return result;
-  run->element = tt_type_size(run->numbers.type);
-  run->share_bytes = (size_t)binding->call.count * run->element << run->numbers.is_wide;
   run->in = binding->in;
   run->device = device_of_call(binding);
   run->broken = NULL;
@@ -260,9 +258,9 @@ static enum tried strand_move(struct tt_run *run, struct strand *strand, tuttiRe
       if (tried == TRIED_MOVED) continue;
       strand->finished |= (uint64_t)1 << k;
       strand->active &= ~((uint64_t)1 << k);
-      if (run->looks) tt_numbers_report(run, strand, strand->head + k);
     }
     if (strand->finished == before && strand->active) return all;
+    if (run->looks) tt_numbers_report(run, strand, strand->finished & ~before);
     if (head_advance(run, strand)) {
       enum tried ended = tt_numbers_end(run, strand, result);
       if (ended == TRIED_NOTHING) return all;

@@ -46,16 +46,10 @@ static struct tt_operand span_of(const struct tt_run *run, const struct tt_step 
   return step->dst.place != TT_NOWHERE ? step->dst : run->plan->schedule.operands[step->src];
 }
 
-/* Its spans in IN and OUT, and all others, are one piece each, of elements as long as those of messages. */
-static int is_plain(const struct tt_run *run, int32_t index)
-{
-  return run->plan->plain[index] && !run->numbers.is_wide;
-}
-
 /* It moves bytes as they lie: nothing of what it touches is converted. */
 static int moves_bytes(const struct tt_run *run, int32_t index)
 {
-  return !(run->numbers.converts & run->plan->touches[index]);
+  return !run->numbers.converts || !(run->numbers.converts & run->plan->touches[index]);
 }
 
 void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, size_t bytes)
@@ -63,7 +57,7 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, siz
   const struct tt_plan *plan = run->plan;
   const struct tt_step *step = &plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  if (is_plain(run, index)) cursor->at = plain_look(run, strand, span_of(run, step));
+  if (run->plain[index]) cursor->at = plain_look(run, strand, span_of(run, step));
   else {
     size_t whole = bytes;
     struct tt_operand span = span_of(run, step);
@@ -243,7 +237,7 @@ static ssize_t sources_look(struct tt_run *run, struct strand *strand, int32_t i
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  int plain = is_plain(run, index);
+  int plain = run->plain[index];
   size_t done = cursor->done, n = cursor->len - done;
   *dst = cursor->at ? cursor->at + done : tt_span_look(run, strand, step->dst, done, &n);
   for (int k = 0; k < step->nsrc; k++) {
@@ -280,12 +274,13 @@ static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const
   const struct tt_device *device = run->device;
   const struct tt_step *step = &run->plan->schedule.steps[index];
   size_t n = cursor->pending;
-  if (step->nsrc == 1 && !(run->numbers.computes & run->plan->touches[index]))
+  const int computes = run->numbers.computes;
+  if (step->nsrc == 1 && !(computes && computes & run->plan->touches[index]))
     return dst == sources[0] ? tuttiSuccess : device->copy(device, dst, sources[0], n, &cursor->ticket);
   struct tt_reduction what = {run->numbers.redop, run->numbers.type, dst, sources, step->nsrc,
                               n / run->element,   NULL,              run->looks};
   struct tt_reduce_arg arg;
-  if (run->numbers.computes) {
+  if (computes) {
     tt_numbers_arg(run, index, &arg);
     what.arg = &arg;
   }
