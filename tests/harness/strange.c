@@ -24,8 +24,9 @@ static uint32_t get(void)
 
 #elif defined(__aarch64__)
 
-/* FPCR: ordinary; rounding up, down, toward zero; subnormals flushed, that and rounding up; the default NaN. */
-static const uint32_t words[STRANGE] = {0, 1u << 22, 2u << 22, 3u << 22, 0x1080000, 0x1480000, 1u << 25};
+/* FPCR: ordinary; rounding up, down, toward zero; subnormals flushed, that and rounding up; the default NaN and fp16
+ * without infinities. */
+static const uint32_t words[STRANGE] = {0, 1u << 22, 2u << 22, 3u << 22, 0x1080000, 0x1480000, 3u << 25};
 
 static void set(uint32_t word)
 {
