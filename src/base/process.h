@@ -33,7 +33,7 @@ struct tt_process {
   int cuda_users;             /* cuda: communicators; with the last one goes what is kept there */
   void *cuda;                 /* cuda: the driver and what was made per context, NULL: not met yet */
   const void *_Atomic kernels; /* reduce: the table in use; NULL: not chosen yet */
-  _Atomic size_t stream_len; /* reduce: bytes from which on results go past the caches; 0: not known yet */
+  _Atomic size_t cache_len;  /* reduce: bytes of the last cache; 0: not read yet */
   const void *_Atomic machine; /* topo: the hardware, read once and kept */
   void *outboxes;            /* transport: shared outboxes of the ranks in this process */
 };

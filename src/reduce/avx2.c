@@ -65,6 +65,40 @@ TT_INLINE uint32s max32(uint32s a, uint32s b)
   return (uint32s)_mm256_max_epi32((__m256i)a, (__m256i)b);
 }
 
+#define TT_OWN_WORDS
+TT_INLINE uint32s words_of_halves(halves value)
+{
+  return (uint32s)_mm256_cvtepu16_epi32((__m128i)value);
+}
+
+TT_INLINE halves halves_of_words(uint32s value)
+{
+  __m256i bits = (__m256i)value;
+  return (halves)_mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+}
+
+#define TT_OWN_QUARTERS
+TT_INLINE halves halves_of_quarters(quarters value)
+{
+  long long low;
+  memcpy(&low, &value, sizeof low);
+  return (halves)_mm_cvtepu8_epi16(_mm_cvtsi64_si128(low));
+}
+
+TT_INLINE quarters quarters_of_halves(halves value)
+{
+  __m128i bits = (__m128i)value;
+  quarters result;
+  long long low = _mm_cvtsi128_si64(_mm_packus_epi16(bits, bits));
+  memcpy(&result, &low, sizeof result);
+  return result;
+}
+
+TT_INLINE quarters quarters_of_words(uint32s value)
+{
+  return quarters_of_halves(halves_of_words(value));
+}
+
 #define TT_OWN_FP16
 TT_INLINE fp32s widen_fp16s(halves value)
 {

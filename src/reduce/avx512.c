@@ -84,6 +84,33 @@ TT_INLINE uint32s max32(uint32s a, uint32s b)
   return (uint32s)_mm512_max_epi32((__m512i)a, (__m512i)b);
 }
 
+#define TT_OWN_WORDS
+TT_INLINE uint32s words_of_halves(halves value)
+{
+  return (uint32s)_mm512_cvtepu16_epi32((__m256i)value);
+}
+
+TT_INLINE halves halves_of_words(uint32s value)
+{
+  return (halves)_mm512_cvtepi32_epi16((__m512i)value);
+}
+
+#define TT_OWN_QUARTERS
+TT_INLINE halves halves_of_quarters(quarters value)
+{
+  return (halves)_mm256_cvtepu8_epi16((__m128i)value);
+}
+
+TT_INLINE quarters quarters_of_halves(halves value)
+{
+  return (quarters)_mm256_cvtepi16_epi8((__m256i)value);
+}
+
+TT_INLINE quarters quarters_of_words(uint32s value)
+{
+  return (quarters)_mm512_cvtepi32_epi8((__m512i)value);
+}
+
 #define TT_OWN_FP16
 TT_INLINE fp32s widen_fp16s(halves value)
 {

@@ -89,13 +89,17 @@ TT_INLINE halves halves_of_quarters(quarters value)
   return vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(word))));
 }
 
-TT_INLINE quarters quarters_of_words(uint32s value)
+TT_INLINE quarters quarters_of_halves(halves value)
 {
-  uint16x4_t low = vmovn_u32(value);
-  uint32_t word = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(low, low))), 0);
+  uint32_t word = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(value, value))), 0);
   quarters result;
   memcpy(&result, &word, sizeof result);
   return result;
+}
+
+TT_INLINE quarters quarters_of_words(uint32s value)
+{
+  return quarters_of_halves(vmovn_u32(value));
 }
 
 #include "reduce/own.inc"

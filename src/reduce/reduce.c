@@ -7,9 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-#define STREAM_LEN_UNKNOWN ((size_t)32 << 20) /* bytes, where the system does not tell the size of the cache */
 
 const struct tt_reduce_table *const tt_reduce_tables[] = {
 #if defined(__x86_64__)
@@ -52,20 +49,6 @@ tuttiResult_t tt_reduce_choose(const char *name)
   if (!table) return refuse(name);
   atomic_store_explicit(&tt_process.kernels, table, memory_order_release);
   return tuttiSuccess;
-}
-
-/* Asked once: on x86-64 it is the answer of an instruction that virtual machines are slow to give. */
-size_t tt_reduce_stream_len(void)
-{
-  size_t len = atomic_load_explicit(&tt_process.stream_len, memory_order_relaxed);
-  if (len) return len;
-  long cache = 0;
-#ifdef _SC_LEVEL3_CACHE_SIZE
-  cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-  len = cache > 0 ? (size_t)cache : STREAM_LEN_UNKNOWN;
-  atomic_store_explicit(&tt_process.stream_len, len, memory_order_relaxed);
-  return len;
 }
 
 tt_reduce_fn tt_reduce_kernel(int redop, int type)

@@ -10,9 +10,8 @@ extern const struct tt_reduce_table tt_reduce_plain;
 extern const struct tt_reduce_table tt_reduce_sse2, tt_reduce_avx2, tt_reduce_avx512; /* x86-64 */
 extern const struct tt_reduce_table tt_reduce_neon;                                   /* AArch64 */
 
-/* Bytes from which on a destination that was not just read is stored past the caches: what would not stay in the
- * last of them anyway. */
-size_t tt_reduce_stream_len(void);
+/* Bytes of the processor's last cache. */
+size_t tt_reduce_cache_len(void);
 
 static inline int finite_always(const void *data, size_t count)
 {
