@@ -5,7 +5,7 @@ set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
-set(CMAKE_C_FLAGS_INIT "-march=armv8-a+crc -isystem ${TUTTI_SYSROOT}/usr/include/aarch64-linux-gnu")
+set(CMAKE_C_FLAGS_INIT "-isystem ${TUTTI_SYSROOT}/usr/include/aarch64-linux-gnu")
 
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TUTTI_SYSROOT)
 set(CMAKE_FIND_ROOT_PATH ${TUTTI_SYSROOT} /usr/aarch64-linux-gnu)

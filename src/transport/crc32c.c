@@ -11,8 +11,9 @@
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #include <wmmintrin.h>
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
-#include <arm_acle.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 /* CRC of each byte value: bit i of the index stands for x^(7 - i). */
@@ -59,7 +60,7 @@ uint32_t tt_crc32c_portable(uint32_t crc, const void *data, size_t len)
   return ~crc;
 }
 
-static inline uint64_t load64(const uint8_t *at)
+static inline __attribute__((unused)) uint64_t load64(const uint8_t *at)
 {
   uint64_t value;
   memcpy(&value, at, sizeof value);
@@ -106,20 +107,22 @@ static inline int is_accelerated(void)
   return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#elif defined(__aarch64__)
 
+/* In assembler, since compilers differ in what they ask for before they know the intrinsics. */
 static uint32_t accelerated(uint32_t crc, const void *data, size_t len)
 {
   const uint8_t *at = data;
   crc = ~crc;
-  for (; len >= 8; at += 8, len -= 8) crc = __crc32cd(crc, load64(at));
-  for (; len; at++, len--) crc = __crc32cb(crc, *at);
+  for (; len >= 8; at += 8, len -= 8)
+    __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(load64(at)));
+  for (; len; at++, len--) __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"((uint32_t)*at));
   return ~crc;
 }
 
 static inline int is_accelerated(void)
 {
-  return 1;
+  return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
 }
 
 #else
