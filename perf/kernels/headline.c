@@ -82,7 +82,7 @@ static void against_print(const struct item *against, double gbs)
 void headlines_print(const struct headlines *headlines, const struct results *results)
 {
   printf("# GB/s of passes: the bytes of the kernel beside them, in the time they take\n\n");
-  printf("%7s  %-7s %-7s %-22s %8s   %-14s %8s  %s\n", "ratio", "level", "table", "kernel", "GB/s", "against", "GB/s",
+  printf("%9s  %-7s %-7s %-22s %8s   %-14s %8s  %s\n", "ratio", "level", "table", "kernel", "GB/s", "against", "GB/s",
          "by");
   for (int h = 0; h < headlines->n; h++) {
     const struct headline *headline = &headlines->list[h];
@@ -91,7 +91,7 @@ void headlines_print(const struct headlines *headlines, const struct results *re
     int against = headline->against < 0 ? limit_best(results, row->level, item->own) : headline->against;
     double gbs = point_gbs(results, row->level, headline->item), other = point_gbs(results, row->level, against);
     if (gbs <= 0 || other <= 0) continue;
-    printf("%7.3f  %-7s %-7s %-22s %8.2f   ", gbs / other, level_names[row->level], item->table, row->what, gbs);
+    printf("%9.3f  %-7s %-7s %-22s %8.2f   ", gbs / other, level_names[row->level], item->table, row->what, gbs);
     against_print(&results->items->list[against], other);
   }
 }
