@@ -152,6 +152,7 @@ static void progress(struct run *run, int level, const struct item *item)
   if (!run->is_terminal || now - run->told_us < 2e5) return;
   run->told_us = now;
   if (run->done_us > 0) left = spent / run->done_us * (run->total_us - run->done_us) / 1e6;
+  if (left < 0) left = 0;
   if (run->round < 0) fprintf(stderr, "\rtrying out: %-60s", level_names[level]);
   else fprintf(stderr, "\rround %d of %d, %s: %s %s %s %s; about %.0f s left%20s", run->round + 1,
                run->results->rounds, level_names[level], item->table, tt_type_name(item->type), item->op, item->shape,

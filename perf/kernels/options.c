@@ -26,7 +26,7 @@ static const char *const help =
     "      --sources LIST   numbers of sources from 1 to 16 (default 1,2,4)\n"
     "      --table NAME     kernels of this instruction set, as TUTTI_KERNELS has it, or all (default the fastest)\n"
     "      --headline       only what is worth a headline, each figure as a ratio\n"
-    "      --quick          under 20 s: sums of half, float, bfloat16 and f8e4m3 unless told otherwise\n"
+    "      --quick          under 20 s on a quiet machine: sums of half, float, bfloat16 and f8e4m3 unless told otherwise\n"
     "      --minutes M      about how long all may take (default 5; with --quick 0.2)\n"
     "      --csv FILE       every measurement, with smallest and largest time\n"
     "      --svg FILE       draw the ratios (needs gnuplot)\n"

@@ -34,8 +34,8 @@ void head_print(const struct results *results, const struct options *options)
       printf(" %s %s of %s%s;", level_names[i], size_text(set, level->set_bytes), size_text(cache, level->cache_bytes),
              level->is_assumed ? " (assumed)" : "");
   }
-  printf("# medians of %d rounds; GB/s: 10^9 bytes read and written by a call, a second; what a store fetches before\n"
-         "# it writes is not counted\n", results->rounds);
+  printf("# medians of %d round%s; GB/s: 10^9 bytes read and written by a call, a second; what a store fetches before\n"
+         "# it writes is not counted\n", results->rounds, results->rounds == 1 ? "" : "s");
 }
 
 static void limits_print(const struct results *results)
