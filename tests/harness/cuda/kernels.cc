@@ -2,6 +2,8 @@
 /* The GPU's kernels, compiled for the CPU and carried out one thread after the other. */
 #include "kernels.h"
 
+#include "tutti.h"
+
 #define __global__
 #define __launch_bounds__(threads)
 #define TT_DEVICE inline
@@ -21,20 +23,29 @@ static thread_local place gridDim, blockIdx, threadIdx;
 
 struct kernel {
   const char *name;
+  int type;
   void (*run)(const tt_cuda_params &p);
 };
 
-#define KERNEL(op, type) {"tt_" #op "_" #type, tt_##op##_##type},
-#define KERNELS(type) KERNEL(sum, type) KERNEL(prod, type) KERNEL(max, type) KERNEL(min, type)
+#define KERNEL(op, type, number) {"tt_" #op "_" #type, number, tt_##op##_##type},
+#define KERNELS(type, number) \
+  KERNEL(sum, type, number) KERNEL(prod, type, number) KERNEL(max, type, number) KERNEL(min, type, number)
 static const kernel kernels[] = {
-    KERNELS(int8) KERNELS(uint8) KERNELS(int32) KERNELS(uint32) KERNELS(int64) KERNELS(uint64)
-    KERNELS(half) KERNELS(float) KERNELS(double) KERNELS(bfloat16) KERNELS(f8e4m3) KERNELS(f8e5m2)};
+    KERNELS(int8, tuttiInt8) KERNELS(uint8, tuttiUint8) KERNELS(int32, tuttiInt32) KERNELS(uint32, tuttiUint32)
+    KERNELS(int64, tuttiInt64) KERNELS(uint64, tuttiUint64) KERNELS(half, tuttiFloat16) KERNELS(float, tuttiFloat32)
+    KERNELS(double, tuttiFloat64) KERNELS(bfloat16, tuttiBfloat16) KERNELS(f8e4m3, tuttiFloat8e4m3)
+    KERNELS(f8e5m2, tuttiFloat8e5m2)};
 
 int cpu_kernel_find(const char *name)
 {
   for (int k = 0; k < (int)(sizeof kernels / sizeof kernels[0]); k++)
     if (strcmp(kernels[k].name, name) == 0) return k;
   return -1;
+}
+
+int cpu_kernel_type(int kernel)
+{
+  return kernels[kernel].type;
 }
 
 void cpu_kernel_run(int kernel, unsigned blocks, const struct tt_cuda_params *params)

@@ -12,6 +12,9 @@ extern "C" {
 /* The number of a kernel by its name, as tt_sum_float; -1 if there is none. */
 int cpu_kernel_find(const char *name);
 
+/* Its tuttiDataType_t. */
+int cpu_kernel_type(int kernel);
+
 /* Carries out the whole grid. Pointers are the CPU's. */
 void cpu_kernel_run(int kernel, unsigned blocks, const struct tt_cuda_params *params);
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fake_driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+
+const struct fake_cuda *fake_driver_load(void)
+{
+  fake_cuda_fn *function;
+  void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  void *symbol = library ? dlsym(library, FAKE_CUDA_SYMBOL) : NULL;
+  if (!symbol) {
+    fprintf(stderr, "%s\n", dlerror());
+    return NULL;
+  }
+  memcpy(&function, &symbol, sizeof function);
+  return function();
+}
+
+const struct tt_device *fake_driver_begin(void)
+{
+  const struct fake_cuda *fake = fake_driver_load();
+  struct tt_settings settings;
+  int joined;
+  if (!fake || tt_settings_load(&settings) != tuttiSuccess || tt_cuda_join(&settings, &joined) != tuttiSuccess)
+    return NULL;
+  void *memory = fake->alloc(0, FAKE_DEVICE, 1);
+  const struct tt_device *device = tt_device_of(memory);
+  fake->free(memory);
+  return device->host ? NULL : device;
+}
+
+int fake_driver_is_clean(void)
+{
+  struct fake_cuda_counts n = fake_driver_load()->count();
+  if (!n.breaches && !n.memory && !n.pinned && !n.streams && !n.events && !n.modules && !n.retained && !n.pending &&
+      !n.contexts)
+    return 1;
+  fprintf(stderr,
+          "left behind: %ld breaches, %ld pieces of memory, %ld pinned, %ld streams, %ld events, %ld modules, %ld "
+          "contexts retained, %ld pieces of work, %ld contexts pushed\n",
+          n.breaches, n.memory, n.pinned, n.streams, n.events, n.modules, n.retained, n.pending, n.contexts);
+  return 0;
+}
+
+int fake_driver_end(void)
+{
+  tt_cuda_leave();
+  return fake_driver_is_clean();
+}

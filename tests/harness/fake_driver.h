@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Loads the CUDA driver without a GPU (cuda/fake_cuda.h) into a test, and joins it. */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include "cuda/fake_cuda.h"
+#include "device/device.h"
+
+/* Loads the driver, so that whoever looks for one finds it; NULL if that fails. It stays loaded. */
+const struct fake_cuda *fake_driver_load(void);
+
+/* Loads it, joins as a communicator does, and gives the device of its first context; NULL if that fails. */
+const struct tt_device *fake_driver_begin(void);
+
+/* Leaves. 1 if nothing was left behind: no memory, pinned memory, streams, events, modules, contexts or work, and
+ * there was no breach; else tells what. */
+int fake_driver_end(void);
+
+/* The same for who has joined and left by himself. */
+int fake_driver_is_clean(void);
+
+#endif
