@@ -10,8 +10,7 @@
 #include "strange.h"
 
 #define GUARD 0xa5
-#define BESIDE 64      /* bytes of guard before and after each buffer, at least */
-#define STREAM_LEN 256 /* bytes of a result that goes past the caches, if it may; longer than any vector */
+#define BESIDE 64 /* bytes of guard before and after each buffer, at least */
 
 /* Pieces of memory: those of the sources, of the wide source, of dst and of the second destination. */
 enum { NARROW = 8, WIDE = NARROW, APART, ALSO, ROOMS, NOWHERE };
@@ -217,12 +216,12 @@ static void bind(const struct call *call, const struct layout *layout, const uns
 static int carry_out(const struct call *call, void *dst, const void *const *sources, const struct tt_reduce_arg *arg)
 {
   tt_reduce_fn kernel = tt_reduce_kernel(call->redop, call->type);
-  size_t stream_len = atomic_load_explicit(&tt_process.stream_len, memory_order_relaxed);
-  if (call->streams) atomic_store_explicit(&tt_process.stream_len, STREAM_LEN, memory_order_relaxed);
+  size_t cache_len = atomic_load_explicit(&tt_process.cache_len, memory_order_relaxed);
+  if (call->streams) atomic_store_explicit(&tt_process.cache_len, 1, memory_order_relaxed);
   strange_enter(call->strange);
   kernel(dst, sources, call->nsrc, call->count, arg);
   int kept = strange_leave(call->strange);
-  atomic_store_explicit(&tt_process.stream_len, stream_len, memory_order_relaxed);
+  atomic_store_explicit(&tt_process.cache_len, cache_len, memory_order_relaxed);
   return kept;
 }
 

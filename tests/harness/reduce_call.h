@@ -15,7 +15,7 @@ struct call {
   int in_place; /* number of the source that is dst; -1: apart */
   int also;     /* number of the source that is the second destination, or one of the two above */
   int strange;  /* floating-point environment of the caller, of strange.h */
-  int streams;  /* 1: results may go past the caches though they are short */
+  int streams;  /* 1: results may go past the caches, however short they are */
   size_t count, align; /* align: of dst, bytes behind a multiple of 64; those of the other buffers come from seed */
   uint64_t seed;       /* of values and places */
   struct tt_reduce_arg arg; /* but for `also` */
