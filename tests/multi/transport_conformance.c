@@ -222,6 +222,92 @@ static void another_calls_message_is_a_mismatch(void **state)
     on_all((struct world){.nranks = 2, .lanes = 1, .body = mismatch_body, .argument = &differences[i]}, 2);
 }
 
+/* ---- what a sender says of itself ----------------------------------------------------------- */
+
+enum { REPORTS = 24 };
+
+/* Message k: of this length, with the bit in its word, expected with it. */
+static size_t report_len(int k)
+{
+  static const size_t lens[] = {1, 8, 41, 5000, 70001, 600001};
+  return lens[k / 4 % 6];
+}
+
+static struct tt_head report_head(const struct tt_call *call, int k, int has_bit)
+{
+  return (struct tt_head){.word = tt_call_word(call) | (has_bit ? TT_WORD_OVERFLOW : 0),
+                          .len = report_len(k),
+                          .call = call};
+}
+
+static void report_send(struct world_rank *me, struct tt_link *link, const struct tt_head *head, size_t *done)
+{
+  static const char data[600001];
+  if (!*done) link->ops->send_begin(link, head);
+  ssize_t n = link->ops->send(link, data + *done, head->len - *done);
+  WORLD_CHECK(me, n >= 0);
+  *done += (size_t)n;
+}
+
+static void report_recv(struct world_rank *me, struct tt_link *link, const struct tt_head *head, size_t *done, int k)
+{
+  static _Thread_local char buffer[100000];
+  const void *data;
+  size_t left = head->len - *done;
+  if (!*done) link->ops->recv_begin(link, head);
+  ssize_t n = k % 3 ? link->ops->recv(link, buffer, left < sizeof buffer ? left : sizeof buffer)
+                    : link->ops->peek(link, &data, 1);
+  WORLD_CHECK(me, n >= 0);
+  if (k % 3 == 0 && n > 0) link->ops->consume(link, (size_t)n);
+  *done += (size_t)n;
+}
+
+/* What arrives is no mismatch whatever bit was expected, and the link shows the bit that was sent. */
+static void report_body(struct world_rank *me)
+{
+  int is_alone = me->world->nranks == 1;
+  struct tt_call call = {.op = 5, .count = 77, .collective = TT_ALL_REDUCE};
+  struct tt_link *link = world_open(me, is_alone ? 0 : !me->rank, 0);
+  WORLD_CHECK(me, link);
+  int sends = me->rank == 0 ? 0 : REPORTS, receives = is_alone || me->rank == 1 ? 0 : REPORTS;
+  size_t sent = 0, received = 0;
+  while ((sends < REPORTS || receives < REPORTS) && !world_is_over(me)) {
+    size_t before = sent + received;
+    if (sends < REPORTS) {
+      struct tt_head head = report_head(&call, sends, sends & 1);
+      report_send(me, link, &head, &sent);
+      if (sent == head.len) {
+        sent = 0;
+        sends++;
+      }
+    }
+    if (receives < REPORTS) {
+      struct tt_head head = report_head(&call, receives, receives & 2);
+      report_recv(me, link, &head, &received, receives);
+      if (received == head.len) {
+        WORLD_CHECK(me, link->seen_word == report_head(&call, receives, receives & 1).word);
+        received = 0;
+        receives++;
+      }
+    }
+    if (sent + received == before) sched_yield();
+  }
+  world_barrier(me);
+}
+
+static void a_bit_of_the_word_is_the_senders_to_set(void **state)
+{
+  (void)state;
+  on_all((struct world){.nranks = 2, .lanes = 1, .body = report_body}, 3);
+  for (int d = 0; d < 3; d++) {
+    struct world world = {.ops = &tt_transport_self, .nranks = 1, .lanes = 1, .body = report_body};
+    world.trace = decorations[d].trace;
+    world.fault = decorations[d].fault;
+    const char *complaint = world_run(&world);
+    if (complaint) fail_msg("self%s: %s", decorations[d].name, complaint);
+  }
+}
+
 /* ---- opening ------------------------------------------------------------------------------ */
 
 static void open_body(struct world_rank *me)
@@ -361,6 +447,7 @@ int main(void)
       cmocka_unit_test(few_slots_are_enough),
       cmocka_unit_test(a_rank_can_send_to_itself),
       cmocka_unit_test(another_calls_message_is_a_mismatch),
+      cmocka_unit_test(a_bit_of_the_word_is_the_senders_to_set),
       cmocka_unit_test(links_are_opened_once_and_know_their_peer),
       cmocka_unit_test(who_does_not_read_stops_nobody_else),
       cmocka_unit_test(a_killed_peer_leaves_no_wrong_bytes),
