@@ -4,7 +4,7 @@
  * Integers wrap, so any values do. Floats: for sum, whole numbers so small that no partial sum needs more bits than the
  * type has (also not where odd ranks multiply theirs by 2); for prod, plus or minus powers of two of few ranks; for
  * avg, two ranks that are not zero, within 2 units of the last place; for max and min anything finite. What is only
- * copied may be any bits. */
+ * copied may be any bits. Floats that travel in a shorter type have values of that. */
 #include <math.h>
 #include <string.h>
 
@@ -24,6 +24,13 @@ static const struct {
     [tuttiFloat16] = {10, 5}, [tuttiFloat32] = {23, 8},   [tuttiFloat64] = {52, 11},
     [tuttiBfloat16] = {7, 8}, [tuttiFloat8e4m3] = {3, 4}, [tuttiFloat8e5m2] = {2, 5},
 };
+
+/* The type in which elements are combined. */
+static int carrier_of(const struct work *work)
+{
+  int shortens = work->wire == tuttiFloat16 || work->wire == tuttiBfloat16;
+  return work->type == tuttiFloat32 && shortens ? work->wire : work->type;
+}
 
 static uint64_t mix(uint64_t x)
 {
@@ -49,11 +56,11 @@ static int factor_of(int op, int rank)
   return op == OP_MULSUM && rank % 2 ? 2 : 1;
 }
 
-/* The float contribution, exact in the type. */
+/* The float contribution, exact in the type, and in that in which it travels. */
 static double float_value(const struct work *work, int rank, size_t i)
 {
   uint64_t random = random_of(work, rank, i);
-  int place = turn(work, rank, i), digits = layouts[work->type].mantissa + 1;
+  int place = turn(work, rank, i), digits = layouts[carrier_of(work)].mantissa + 1;
   double sign = random & 1 ? -1 : 1;
   if (digits > 24) digits = 24;
   double limit = (double)(1 << digits);
@@ -167,11 +174,24 @@ static uint64_t distance(int type, uint64_t a, uint64_t b)
   return a > b ? a - b : b - a;
 }
 
+/* Whether an average, fp32, is one of the shorter type and near enough to what it has to be. */
+static int is_average(const struct work *work, uint64_t got, double wanted)
+{
+  int carrier = carrier_of(work);
+  uint32_t bits = (uint32_t)got, behind = ((uint32_t)1 << (23 - layouts[carrier].mantissa)) - 1;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  if (bits & behind || !(value > 0) || (double)value > 2 * wanted) return 0;
+  return distance(carrier, float_bits(carrier, (double)value), float_bits(carrier, wanted)) <= 2;
+}
+
 /* Whether `got` is the reduction of all ranks' elements i. */
 static int is_result(const struct work *work, size_t i, uint64_t got)
 {
   if (!is_float(work->type)) return got == (int_result(work, i) & mask_of(work->type));
-  return distance(work->type, got, float_bits(work->type, float_result(work, i))) <= (work->op == tuttiAvg ? 2 : 0);
+  double wanted = float_result(work, i);
+  if (work->op == tuttiAvg && carrier_of(work) != work->type) return is_average(work, got, wanted);
+  return distance(work->type, got, float_bits(work->type, wanted)) <= (work->op == tuttiAvg ? 2 : 0);
 }
 
 /* Whether `got` is element i of this rank's output. */

@@ -27,9 +27,10 @@ static void print_config(FILE *out, const struct report *report)
   else fprintf(out, "\"step_bytes\": %zu, ", o->step_bytes);
   fprintf(out,
           "\"warmup_iters\": %d, \"iterations\": %d, \"aggregated_iterations\": %d, \"validation\": %d, \"graph\": 0, "
-          "\"blocking_collectives\": \"false\", \"per_iter_timing\": \"%s\", \"per_iter_skip\": %d, "
-          "\"parallel_init\": \"false\", \"devices\": [",
-          o->warmup_iters, o->iters, o->agg_iters, o->check, o->per_iteration ? "true" : "false", o->skip_iterations);
+          "\"wire_type\": \"%s\", \"blocking_collectives\": \"false\", \"per_iter_timing\": \"%s\", "
+          "\"per_iter_skip\": %d, \"parallel_init\": \"false\", \"devices\": [",
+          o->warmup_iters, o->iters, o->agg_iters, o->check, type_names[o->wire_type],
+          o->per_iteration ? "true" : "false", o->skip_iterations);
   for (int r = 0; r < report->nranks; r++) {
     const struct device_line *device = &report->devices[r];
     fprintf(out, "%s\n    {\"rank\": %d, \"group\": %d, \"pid\": %d, \"hostname\": ", r ? "," : "", device->rank,

@@ -14,6 +14,7 @@ static void settings_apply(const struct options *options)
     setenv("TUTTI_ALGO", algo, 1);
   }
   if (options->radix) setenv("TUTTI_RADIX", options->radix, 1);
+  if (options->wire) setenv("TUTTI_WIRE_TYPE", options->wire, 1);
   if (options->deterministic) setenv("TUTTI_DETERMINISTIC", "1", 1);
   if (options->transport) setenv("TUTTI_TRANSPORTS", options->transport, 1);
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "perf.h"
 
@@ -39,7 +40,8 @@ static const char *const help_flags =
 static const char *const help_op =
     "  -o, --op OP            sum, prod, max, min, avg, mulsum (odd ranks multiply theirs by 2 before the sum)\n"
     "                         or all (default sum)\n"
-    "      --deterministic    the same bits for every size\n";
+    "      --deterministic    the same bits for every size\n"
+    "      --wire TYPE        type in which floats (-d float) travel: float, half or bfloat16 (default float)\n";
 
 static const char *const help_root =
     "  -r, --root RANK        root, or all: one after another (default 0)\n";
@@ -102,6 +104,7 @@ static const struct option long_options[] = {{"nthreads", 1, 0, 't'},
                                              {"stream", 1, 0, 3},
                                              {"radix", 1, 0, 4},
                                              {"deterministic", 0, 0, 5},
+                                             {"wire", 1, 0, 6},
                                              {"help", 0, 0, 'h'},
                                              {0}};
 
@@ -181,6 +184,32 @@ static int root_parse(const char *text, int *root)
   return strcmp(text, "all") == 0 || int_parse("-r", text, -1, root);
 }
 
+static int wire_parse(const char *text, int *type)
+{
+  static const int types[] = {tuttiFloat32, tuttiFloat16, tuttiBfloat16};
+  for (int i = 0; i < 3; i++)
+    if (strcasecmp(text, type_names[types[i]]) == 0) {
+      *type = types[i];
+      return 1;
+    }
+  return 0;
+}
+
+static int wire_option(struct options *o)
+{
+  o->wire = optarg;
+  if (wire_parse(optarg, &o->wire_type)) return 1;
+  complain("--wire is \"%s\": give float, half or bfloat16\n", optarg);
+  return 0;
+}
+
+/* What else the setting may be leaves floats as they are, or is refused by the library. */
+static void setting_take(struct options *o)
+{
+  const char *setting = getenv("TUTTI_WIRE_TYPE");
+  if (setting && !o->wire) wire_parse(setting, &o->wire_type);
+}
+
 /* 1: understood; 0: bad value, told already; -1: not one of these. */
 static int size_option(struct options *o, int letter)
 {
@@ -197,6 +226,7 @@ static int size_option(struct options *o, int letter)
   case 2: o->transport = optarg; return 1;
   case 4: o->radix = optarg; return 1;
   case 5: o->deterministic = 1; return 1;
+  case 6: return wire_option(o);
   default: return -1;
   }
 }
@@ -232,6 +262,8 @@ static int consistent(const struct options *o)
     complain("-a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
   else if (o->timeout_s > 2000000)
     complain("-T is %d: give at most 2000000 seconds, or 0 for the library's default\n", o->timeout_s);
+  else if (o->wire && !collective_reduces(o->collective))
+    complain("--wire is \"%s\": what is not reduced travels as it is\n", o->wire);
   else if (o->algo && !o->collective->algo_name)
     complain("--algo is \"%s\": messages between two ranks have no algorithm\n", o->algo);
   else return 1;
@@ -270,6 +302,7 @@ int options_parse(struct options *o, const struct collective *collective, int ar
                         .check = 1,
                         .op = tuttiSum,
                         .type = tuttiFloat,
+                        .wire_type = tuttiFloat32,
                         .average = AVERAGE_MEAN};
   int letter;
   while ((letter = getopt_long(argc, argv, "t:g:b:e:i:f:n:m:w:N:c:o:d:a:T:u:I:K:J:p:r:z:y:G:C:S:R:x:D:V:M:h",
@@ -288,5 +321,6 @@ int options_parse(struct options *o, const struct collective *collective, int ar
     complain("\"%s\" is no option. Try --help.\n", argv[optind]);
     return 2;
   }
+  setting_take(o);
   return consistent(o) ? -1 : 2;
 }

@@ -55,6 +55,7 @@ struct work {
   const struct collective *collective;
   int rank, nranks, root;
   int type, op, in_place;
+  int wire; /* type in which floats are combined and travel; any other type, or tuttiFloat32: as they are */
   size_t count;
   uint64_t seed; /* of the data */
 };
@@ -90,6 +91,8 @@ struct options {
   int deterministic;
   const char *json_file;
   const char *algo, *radix, *transport; /* NULL: chosen by the library */
+  const char *wire;                     /* NULL: not said, TUTTI_WIRE_TYPE counts */
+  int wire_type;                        /* what that means: a tuttiDataType_t */
   char ignored[64];                     /* letters of given flags that mean nothing here */
 };
 

@@ -246,7 +246,8 @@ static int sweep_type(struct rank *self, int type)
   struct range op = {OP_NONE, OP_NONE}, root = {-1, -1};
   if (collective_reduces(collective)) op = range_of(o->op, OP_NONE);
   if (collective_has_root(collective)) root = range_of(o->root, self->nranks);
-  struct work work = {.collective = collective, .rank = self->rank, .nranks = self->nranks, .type = type};
+  struct work work = {.collective = collective, .rank = self->rank, .nranks = self->nranks, .type = type,
+                      .wire = o->wire_type};
   for (work.op = op.first; work.op <= op.last; work.op++)
     for (work.root = root.first; work.root <= root.last; work.root++)
       if (!sweep(self, &work)) return 0;

@@ -52,6 +52,8 @@ void report_head(struct report *report)
   print_step(o);
   printf(" warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0 unalign: %d\n", o->warmup_iters, o->iters,
          o->agg_iters, o->check, o->unalign);
+  if (o->wire_type != tuttiFloat32 && collective_reduces(o->collective))
+    printf("# float travels as %s; sizes and bandwidths count the caller's bytes\n", type_names[o->wire_type]);
   if (o->ignored[0]) {
     printf("# without meaning here:");
     for (const char *letter = o->ignored; *letter; letter++) printf(" -%c", *letter);

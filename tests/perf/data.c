@@ -102,15 +102,18 @@ static double combine_floats(int op, double a, double b)
   return a + b;
 }
 
+/* Floats may travel in a shorter type: then they are rounded to that. */
 static uint64_t reduce_floats(const struct world *world, size_t i)
 {
   int type = world->work.type, op = world->work.op, n = world->work.nranks;
+  int wire = world->work.wire ? world->work.wire : type;
   double all = 0;
   for (int r = n - 1; r >= 0; r--) {
     double value = decode(type, element(world, r, i));
     if (op == OP_MULSUM) value *= r % 2 ? 2 : 1;
-    if (op == tuttiAvg) value = decode(type, encode(type, type == tuttiFloat64 ? value / n : (float)value / (float)n));
-    all = r == n - 1 ? value : decode(type, encode(type, combine_floats(op, all, value)));
+    if (op == tuttiAvg) value = type == tuttiFloat64 ? value / n : (double)((float)value / (float)n);
+    value = decode(wire, encode(wire, value));
+    all = r == n - 1 ? value : decode(wire, encode(wire, combine_floats(op, all, value)));
   }
   return encode(type, all);
 }
@@ -191,12 +194,13 @@ static void play(struct world *world)
 }
 
 /* Calls `try` for each program, place and root of n ranks, after the collective was done. */
-static void for_all(int n, int type, int op, void (*try)(struct world *world))
+static void for_all_with(int n, int type, int op, int wire, void (*try)(struct world *world))
 {
   for (int p = 0; p < PROGRAMS; p++) {
     const struct collective *collective = collective_find(programs[p]);
     assert_non_null(collective);
     struct world world = {{.collective = collective, .nranks = n, .type = type, .count = 9, .seed = 3}, {0}, {0}, {0}};
+    world.work.wire = wire;
     world.work.op = collective_reduces(collective) ? op : OP_NONE;
     for (world.work.root = 0; world.work.root < (collective_has_root(collective) ? n : 1); world.work.root++)
       for (world.work.in_place = 0; world.work.in_place < (collective->never_in_place ? 1 : 2); world.work.in_place++) {
@@ -206,6 +210,11 @@ static void for_all(int n, int type, int op, void (*try)(struct world *world))
         world_close(&world);
       }
   }
+}
+
+static void for_all(int n, int type, int op, void (*try)(struct world *world))
+{
+  for_all_with(n, type, op, 0, try);
 }
 
 static void expect_nothing_wrong(struct world *world)
@@ -223,6 +232,15 @@ static void what_is_right_is_found_right(void **state)
   for (int n = 1; n <= RANKS; n += n < 4 ? 1 : 3)
     for (int type = 0; type < tuttiNumTypes; type++)
       for (int op = 0; op < OP_NONE; op++) for_all(n, type, op, expect_nothing_wrong);
+}
+
+static void what_travels_in_a_shorter_type_is_found_right(void **state)
+{
+  static const int wires[2] = {tuttiFloat16, tuttiBfloat16};
+  (void)state;
+  for (int n = 1; n <= RANKS; n += n < 4 ? 1 : 3)
+    for (int op = 0; op < OP_NONE; op++)
+      for (int w = 0; w < 2; w++) for_all_with(n, tuttiFloat32, op, wires[w], expect_nothing_wrong);
 }
 
 /* Reduce-scatter in place may leave anything in the other ranks' shares. */
@@ -254,6 +272,27 @@ static void a_changed_element_is_found(void **state)
   for_all(3, tuttiInt8, tuttiAvg, expect_one_wrong);
   for_all(2, tuttiFloat64, OP_MULSUM, expect_one_wrong);
   for_all(1, tuttiFloat8e5m2, tuttiMax, expect_one_wrong);
+  for_all_with(3, tuttiFloat32, tuttiSum, tuttiFloat16, expect_one_wrong);
+  for_all_with(3, tuttiFloat32, tuttiAvg, tuttiBfloat16, expect_one_wrong);
+}
+
+/* An average that no value of the shorter type is. */
+static void expect_last_bits_seen(struct world *world)
+{
+  if (world->work.op != tuttiAvg || world->work.in_place) return;
+  for (int r = 0; r < world->work.nranks; r++)
+    for (size_t i = 0; i < received(world, r); i++) {
+      world->recv[r][4 * i] ^= 1;
+      assert_int_equal(world_wrong(world), 1);
+      world->recv[r][4 * i] ^= 1;
+    }
+}
+
+static void an_average_that_did_not_travel_in_the_shorter_type_is_found(void **state)
+{
+  (void)state;
+  for_all_with(3, tuttiFloat32, tuttiAvg, tuttiFloat16, expect_last_bits_seen);
+  for_all_with(2, tuttiFloat32, tuttiAvg, tuttiBfloat16, expect_last_bits_seen);
 }
 
 /* Had a rank done nothing, or the collective not been called, no result would be right. */
@@ -324,7 +363,9 @@ int main(void)
   alarm(60);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_right_is_found_right),
+      cmocka_unit_test(what_travels_in_a_shorter_type_is_found_right),
       cmocka_unit_test(a_changed_element_is_found),
+      cmocka_unit_test(an_average_that_did_not_travel_in_the_shorter_type_is_found),
       cmocka_unit_test(what_was_not_done_is_found),
       cmocka_unit_test(sizes_are_cut_as_nccl_tests_does),
       cmocka_unit_test(in_place_lies_where_nccl_has_it),
