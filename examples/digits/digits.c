@@ -7,6 +7,7 @@
  *   digits                              one rank
  *   tutti run -n 4 -- digits            four processes
  *   digits --threads 4                  four threads of one process
+ *   digits --threads 4 --wire half      gradients travel as fp16, at half the bytes
  *   mpirun -n 4 digits, torchrun ...    whatever tuttiGetLaunch knows */
 #include <getopt.h>
 #include <math.h>
@@ -27,6 +28,7 @@ struct options {
   int threads;
   int epochs;
   int spoil;
+  int wire; /* tuttiDataType_t in which gradients travel */
   const char *data;
 };
 
@@ -43,6 +45,8 @@ struct rank {
   int order[IMAGES_MAX];  /* the images to train on, in this epoch's order */
   int train_count;
   int step;
+  float scale; /* of gradients that travel as fp16 or bf16 */
+  int well, skipped; /* steps since the scale was changed; steps not taken */
 };
 
 /* Every fifth image is held out: the network never learns from it. */
@@ -86,6 +90,35 @@ static uint64_t same_bits(struct rank *r)
   exit(1);
 }
 
+/* Adds the gradients of all ranks up in a shorter type. They are multiplied on the way, so that small ones are not lost
+ * to fp16, by as much as it takes: too much is seen by an infinity, of which Tutti tells all ranks. Then none of them
+ * takes the step. The loss is short and travels as it is. */
+static int add_scaled(struct rank *r)
+{
+  int overflow;
+  tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
+  options.wire_type = r->options->wire;
+  options.scale_before = r->scale;
+  options.scale_after = 1 / r->scale;
+  options.overflow = &overflow;
+  must(r, tuttiAllReduceWith(r->sum, r->sum, WEIGHTS, tuttiFloat32, tuttiSum, &options, r->comm, NULL),
+       "tuttiAllReduceWith");
+  float *loss = r->sum + WEIGHTS;
+  must(r, tuttiAllReduce(loss, loss, 1, tuttiFloat32, tuttiSum, r->comm, NULL), "tuttiAllReduce loss");
+  r->well = overflow ? 0 : r->well + 1;
+  r->skipped += overflow;
+  if (overflow) r->scale /= 2;
+  else if (r->well % 200 == 0) r->scale *= 2;
+  return !overflow;
+}
+
+static int add_gradients(struct rank *r)
+{
+  if (r->options->wire != tuttiFloat32) return add_scaled(r);
+  must(r, tuttiAllReduce(r->sum, r->sum, WEIGHTS + 1, tuttiFloat32, tuttiSum, r->comm, NULL), "tuttiAllReduce sum");
+  return 1;
+}
+
 /* One batch: this rank takes every nranks-th image of it. Returns the batch's loss. */
 static float train_batch(struct rank *r, int first, int batch)
 {
@@ -94,8 +127,7 @@ static float train_batch(struct rank *r, int first, int batch)
     int image = r->order[first + i];
     network_gradient(&r->network, r->images->pixel[image], r->images->digit[image], r->sum);
   }
-  must(r, tuttiAllReduce(r->sum, r->sum, WEIGHTS + 1, tuttiFloat32, tuttiSum, r->comm, NULL), "tuttiAllReduce sum");
-  network_learn(&r->network, r->sum, batch);
+  if (add_gradients(r)) network_learn(&r->network, r->sum, batch);
   r->step++;
   if (r->step == r->options->spoil && r->rank == r->nranks - 1) r->network.weight[0] += 1;
   same_bits(r);
@@ -142,6 +174,8 @@ static void train(struct rank *r)
   if (r->rank) return;
   printf("all %d rank%s the same bits: yes (hash %016llx, compared after each of %d steps)\n", r->nranks,
          r->nranks > 1 ? "s hold" : " holds", (unsigned long long)hash, r->step);
+  if (r->options->wire != tuttiFloat32)
+    printf("%d steps were skipped until gradients times %g fit\n", r->skipped, (double)r->scale);
   printf("held-out accuracy %.1f %%\n", percent);
 }
 
@@ -166,11 +200,13 @@ static const char help[] =
   "usage: digits [OPTION...]   alone, or under tutti run, mpirun or torchrun\n"
   "  --threads N   ranks of each process, as threads (default 1)\n"
   "  --epochs N    times that all images are seen (default 25)\n"
+  "  --wire TYPE   in which gradients travel: float, half or bfloat16 (default float)\n"
   "  --data FILE   the images (default " DIGITS_CSV ")\n"
   "  --spoil N     change one weight of the last rank after step N, to see the check fail\n"
   "  --help        this text\n"
   "\n"
-  "Any number of ranks gives the same weights to the last bit. The exit status is 0 if\n"
+  "Any number of ranks gives the same weights to the last bit, but with --wire half or\n"
+  "bfloat16, where sums are rounded. The exit status is 0 if\n"
   "they were equal on all ranks after every step, else 1.\n";
 
 static int number(const char *text, int lowest)
@@ -182,17 +218,28 @@ static int number(const char *text, int lowest)
   exit(2);
 }
 
+static int wire_type(const char *text)
+{
+  if (strcmp(text, "float") == 0) return tuttiFloat32;
+  if (strcmp(text, "half") == 0) return tuttiFloat16;
+  if (strcmp(text, "bfloat16") == 0) return tuttiBfloat16;
+  fprintf(stderr, "digits: '%s' is not float, half or bfloat16\n", text);
+  exit(2);
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
   static const struct option names[] = {
     {"threads", required_argument, NULL, 't'}, {"epochs", required_argument, NULL, 'e'},
     {"data", required_argument, NULL, 'd'},    {"spoil", required_argument, NULL, 's'},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-  for (int c; (c = getopt_long(argc, argv, "t:e:d:s:h", names, NULL)) != -1;) {
+    {"wire", required_argument, NULL, 'w'},    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0}};
+  for (int c; (c = getopt_long(argc, argv, "t:e:d:s:w:h", names, NULL)) != -1;) {
     switch (c) {
     case 't': o->threads = number(optarg, 1); break;
     case 'e': o->epochs = number(optarg, 1); break;
     case 'd': o->data = optarg; break;
+    case 'w': o->wire = wire_type(optarg); break;
     case 's': o->spoil = number(optarg, 1); break;
     case 'h': fputs(help, stdout); exit(0);
     default: fputs("try digits --help\n", stderr); exit(2);
@@ -206,7 +253,7 @@ static void parse(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-  struct options options = {.threads = 1, .epochs = 25, .data = DIGITS_CSV};
+  struct options options = {.threads = 1, .epochs = 25, .wire = tuttiFloat32, .data = DIGITS_CSV};
   parse(&options, argc, argv);
   struct images *images = images_read(options.data);
   if (!images) return 1;
@@ -225,6 +272,7 @@ int main(int argc, char **argv)
     ranks[t].options = &options;
     ranks[t].images = images;
     ranks[t].id = launch.id;
+    ranks[t].scale = 65536;
     if (pthread_create(&ranks[t].thread, NULL, run_rank, &ranks[t]) != 0) {
       fprintf(stderr, "digits: no thread for rank %d\n", ranks[t].rank);
       return 1;
