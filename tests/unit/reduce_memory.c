@@ -25,7 +25,7 @@ static void random_calls_write_what_they_must_and_nothing_else(void **state)
 {
   (void)state;
   uint64_t seed = 4711;
-  for (int i = 0; i < (IS_SLOW ? 500 : 3000); i++) {
+  for (int i = 0; i < (IS_SLOW ? 500 : 2000); i++) {
     struct call call = call_draw(4097, &seed);
     check(&call);
   }
@@ -148,7 +148,7 @@ static void the_callers_floating_point_environment_changes_nothing(void **state)
   uint64_t seed = 4715;
   for (int type = tuttiFloat16; type < tuttiNumTypes; type++)
     for (int redop = 0; redop < TT_REDOPS; redop++)
-      for (int i = 0; i < 6 * STRANGE; i++) {
+      for (int i = 0; i < 4 * STRANGE; i++) {
         struct call call = call_draw_of(redop, type, 60, &seed);
         call.strange = i % STRANGE;
         check(&call);
