@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* IS_SLOW: 1 under a sanitizer, where a sample of what is tested has to do. */
+/* IS_SLOW: 1 under a sanitizer, where a sample of what is tested has to do; the build sets it for an emulator. */
 #ifndef SLOW_H
 #define SLOW_H
 
