@@ -227,6 +227,25 @@ static int is_judged_by_the_reference(void)
   return !strcmp(tt_reduce_table()->name, "plain");
 }
 
+static void counts_around_blocks_and_many_sources(void **state)
+{
+  (void)state;
+  static const int numbers[] = {1, 2, 3, 4, 5, 8, 9, 17};
+  uint64_t seed = 4720;
+  for (int type = 0; type < tuttiNumTypes; type++)
+    for (int redop = 0; redop < TT_REDOPS; redop++)
+      for (size_t block = 256; block <= 4096; block *= 2)
+        for (size_t near = 0; near < 3; near++) {
+          struct call call = call_plain(redop, type, numbers[below(&seed, 8)], block - 1 + near);
+          reference_arg(&call.arg, redop, type, (int)below(&seed, (size_t)call.nsrc + 1) - 1, &seed);
+          call.in_place = (int)below(&seed, (size_t)call.nsrc + 1) - 1;
+          call.also = call.in_place < 0 ? CALL_NO_ALSO : CALL_ALSO_APART;
+          call.align = below(&seed, 64);
+          call.seed = next(&seed) | 1;
+          check(&call);
+        }
+}
+
 static void vectors_of_megabytes(void **state)
 {
   (void)state;
@@ -302,6 +321,7 @@ static int run(const char *table)
       cmocka_unit_test(every_fp32_next_to_where_rounding_changes_is_converted_right),
       cmocka_unit_test(every_8_bit_float_by_every_factor_next_to_where_rounding_changes),
       cmocka_unit_test(all_triples_of_hard_values),
+      cmocka_unit_test(counts_around_blocks_and_many_sources),
       cmocka_unit_test(vectors_of_megabytes),
       cmocka_unit_test(calls_drawn_by_chance),
   };
