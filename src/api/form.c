@@ -51,7 +51,7 @@ static tuttiResult_t scale_check(const struct tt_call *call, const char *name, f
 static int touches(const int *overflow, const void *buffer, size_t len)
 {
   uintptr_t at = (uintptr_t)overflow, begin = (uintptr_t)buffer;
-  return buffer && at < begin + len && begin < at + sizeof *overflow;
+  return buffer && len && at < begin + len && begin < at + sizeof *overflow;
 }
 
 static tuttiResult_t overflow_check(const int *overflow, const struct tt_binding *binding)
@@ -84,8 +84,8 @@ static tuttiResult_t options_check(const tuttiReduceOptions_t *options, const st
   return result == tuttiSuccess ? overflow_check(options->overflow, binding) : result;
 }
 
-tuttiResult_t tt_form_bind(const struct tuttiComm *comm, const tuttiReduceOptions_t *options,
-                           struct tt_binding *binding)
+tuttiResult_t tt_form_bind_more(const struct tuttiComm *comm, const tuttiReduceOptions_t *options,
+                                struct tt_binding *binding)
 {
   struct tt_call *call = &binding->call;
   int wire = comm->wire_type;
