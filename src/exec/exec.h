@@ -15,11 +15,14 @@
  * bf16. Scratch and messages then hold elements of the wire type, IN and OUT fp32: IN is scaled and rounded whenever it
  * is read, and what is written to OUT is a value of the wire type, so that nothing is rounded when it is read from
  * there. Lengths of steps and blocks are those of the wire type. So the bits are those of the same schedule on
- * data that was converted before.
+ * data that was converted before. Only collectives that reduce convert. A kernel converts one source, so a step
+ * reads IN or OUT once at most.
  *
  * Overflow report: a rank whose kernels wrote an infinity or NaN sets TT_WORD_OVERFLOW in the words of the messages it
- * begins from then on, and takes it over from messages. A message is begun after what it sends was computed, so
- * the word knows of all it brings.
+ * begins from then on, and takes it over from messages (seen_word of their links). A message is begun after what it
+ * sends was computed, so the word knows of all it brings; of a contribution that is sent as it was given it need not
+ * know, for who receives it combines it, and looks. A sum keeps infinities and NaN, so whoever has a result was told:
+ * in an all-reduce every rank. Copies of IN are looked at too.
  *
  * tt_run_poll never blocks. Everything of one `tt_exec` is called by one thread at a time. */
 #ifndef TT_EXEC_H
@@ -50,8 +53,8 @@ const struct tt_transport *tt_exec_route(const struct tt_exec *exec, int peer);
 struct tt_plan;
 
 /* Makes a plan; takes the schedule over (it is zeroed). Errors: the schedule's own; tuttiSystemError;
- * tuttiInternalError for a step that this executor cannot run: one that sends anything but one span, or sends and
- * keeps at once. */
+ * tuttiInternalError for a step that this executor cannot run: one that sends anything but one span, sends and
+ * keeps at once, or reads IN or OUT twice. */
 tuttiResult_t tt_plan_create(struct tt_plan **plan, struct tt_schedule *schedule);
 void tt_plan_destroy(struct tt_plan *plan);
 
@@ -71,8 +74,8 @@ struct tt_binding {
   void *out;           /* likewise */
   uint64_t scalar;     /* of TT_PREMUL_SUM: bits of one element, this rank's own */
   const void *scalar_at; /* comm's: where it is read from before the start; NULL: it is there */
-  float before;        /* contributions of this rank, of floats, are multiplied by it; 1: as ever */
-  int *overflow;       /* of call.form & TT_FORM_REPORT: set to 0 or 1 when the run is done */
+  float before;        /* sum, avg, TT_PREMUL_SUM of floats: this rank's contributions are multiplied by it; else 1 */
+  int *overflow;       /* of call.form & TT_FORM_REPORT: set to 0 or 1 when the run has succeeded */
   size_t block_bytes;  /* longest block of a segment, agreed by all ranks, > 0 */
   struct tt_transfer *transfers; /* collective TT_PAIRS: these, and of the rest nothing */
   int ntransfers;
@@ -85,7 +88,8 @@ tuttiResult_t tt_run_create(struct tt_run **run, struct tt_exec *exec);
 void tt_run_destroy(struct tt_run *run); /* NULL is allowed */
 
 /* Binds the run. Publishes the call. The plan, the binding and the buffers must live until poll is not
- * tuttiInProgress. Errors: tuttiSystemError if scratch has to grow and cannot. */
+ * tuttiInProgress. Errors: tuttiSystemError if scratch has to grow and cannot; tuttiInvalidUsage: fewer lanes than the
+ * plan has channels; tuttiInternalError: a type that cannot travel as the other. */
 tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding);
 
 /* Moves what can be moved: tuttiInProgress; tuttiSuccess: done; else the communicator's failure,

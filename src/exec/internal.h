@@ -89,7 +89,7 @@ struct tt_run {
   size_t element;       /* bytes, in messages and scratch */
   size_t share_bytes;   /* of the whole call, in IN or OUT */
   struct numbers numbers;
-  const uint8_t *plain; /* per step: every span of it is one piece of memory, of elements as long as those of messages */
+  const uint8_t *plain; /* per step: every span is one piece of memory, of elements as long as those of messages */
   struct tt_reduce_arg arg; /* where elements are converted or only looked at */
   int overflow;         /* an infinity or NaN was seen */
   int *looks;           /* &overflow, or NULL: nobody asked */
@@ -198,8 +198,8 @@ void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_ar
 /* All steps of the segment are done: does what is left to do to its results. TRIED_FINISHED: over. */
 enum tried tt_numbers_end(struct tt_run *run, struct strand *strand, tuttiResult_t *result);
 
-/* Of a run that looks: the steps head + k, for the bits k of `steps`, are finished; what was seen is said in all messages
- * that begin from now on. */
+/* Of a run that looks: the steps head + k, for the bits k of `steps`, are finished; what was seen is said in all
+ * messages that begin from now on. */
 void tt_numbers_report(struct tt_run *run, const struct strand *strand, uint64_t steps);
 
 /* pairs.c */

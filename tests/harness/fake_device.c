@@ -195,7 +195,8 @@ static const char *arg_fault_of(const struct work *work)
   const struct tt_reduce_arg *arg = &work->arg;
   int may_be_wide = work->type == tuttiFloat16 || work->type == tuttiBfloat16;
   if (arg->scaled < -1 || arg->scaled >= work->nsrc) return "no such source to scale";
-  if (arg->scaled >= 0 && work->redop != tuttiAvg && work->redop != TT_PREMUL_SUM) return "an operation that cannot scale";
+  if (arg->scaled >= 0 && work->redop != tuttiAvg && work->redop != TT_PREMUL_SUM)
+    return "an operation that cannot scale";
   if (arg->wide < -1 || arg->wide >= work->nsrc) return "no such source to be wide";
   if ((arg->wide >= 0 || arg->dst_wide) && !may_be_wide) return "wide elements of a type that has none";
   if (arg->dst_wide != 0 && arg->dst_wide != 1) return "dst_wide is neither 0 nor 1";
