@@ -34,6 +34,12 @@ static int look(const struct cuda_driver *driver, const void *pointer, struct fa
   return is_unknown ? CU_SUCCESS : code;
 }
 
+static void lookup_failed(struct cuda *cuda, const char *call, int code)
+{
+  atomic_store_explicit(&cuda->lookup_error, code, memory_order_relaxed);
+  atomic_store_explicit(&cuda->lookup_call, call, memory_order_release);
+}
+
 /* The primary context of a GPU, retained once for all memory that has no context of its own. */
 static void *primary_context(struct cuda *cuda, int ordinal)
 {
@@ -42,8 +48,9 @@ static void *primary_context(struct cuda *cuda, int ordinal)
   if (context) return context;
   pthread_mutex_lock(&tt_process.cuda_mutex);
   context = atomic_load(&cuda->primary[ordinal]);
-  if (!context && cuda->driver.primary_retain(&context, ordinal) == CU_SUCCESS)
-    atomic_store_explicit(&cuda->primary[ordinal], context, memory_order_release);
+  int code = context ? CU_SUCCESS : cuda->driver.primary_retain(&context, ordinal);
+  if (code == CU_SUCCESS) atomic_store_explicit(&cuda->primary[ordinal], context, memory_order_release);
+  else lookup_failed(cuda, "cuDevicePrimaryCtxRetain", code);
   pthread_mutex_unlock(&tt_process.cuda_mutex);
   return context;
 }
@@ -73,7 +80,7 @@ const struct tt_device *tt_cuda_member(const struct tt_device *device, const voi
   struct facts facts;
   int code = look(&cuda->driver, pointer, &facts);
   if (code != CU_SUCCESS) {
-    atomic_store_explicit(&cuda->lookup_error, code, memory_order_relaxed);
+    lookup_failed(cuda, "cuPointerGetAttributes", code);
     return &cuda->gpus[CUDA_GPUS].device;
   }
   return is_gpu_memory(&facts) ? &gpu_of(cuda, &facts)->device : NULL;
@@ -142,11 +149,11 @@ static tuttiResult_t gpu_ready(struct cuda_gpu *gpu)
 /* Of the entry that stands for what cannot be used. */
 static tuttiResult_t refuse(const struct cuda *cuda)
 {
+  const char *call = atomic_load_explicit(&cuda->lookup_call, memory_order_acquire);
   int code = atomic_load_explicit(&cuda->lookup_error, memory_order_relaxed);
-  if (code) return tt_cuda_fail(&cuda->driver, "cuPointerGetAttributes", -1, code);
+  if (call) return tt_cuda_fail(&cuda->driver, call, -1, code);
   return tt_fail(tuttiUnhandledCudaError,
-                 "this memory is of one CUDA context more than the %d that can be used in one process, or the primary "
-                 "context of its GPU cannot be retained", CUDA_GPUS);
+                 "this memory is of one CUDA context more than the %d that can be used in one process", CUDA_GPUS);
 }
 
 tuttiResult_t tt_cuda_enter(struct cuda_gpu *gpu)

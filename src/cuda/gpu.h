@@ -66,7 +66,8 @@ struct cuda_gpu {
 struct cuda {
   struct tt_device device; /* registered; stands for all contexts */
   struct cuda_driver driver;
-  _Atomic int lookup_error; /* why pointers cannot be told apart */
+  _Atomic int lookup_error; /* why it could not be told whose a pointer is: the code, and of which call */
+  const char *_Atomic lookup_call;
   void *_Atomic primary[CUDA_GPUS]; /* contexts that were retained, by ordinal */
   struct cuda_gpu gpus[CUDA_GPUS + 1]; /* the last one stands for what cannot be used, and says why */
 };

@@ -1,69 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fake_cuda.h"
 #include "kernels.h"
 #include "queue.h"
+#include "state.h"
 
 /* Its names are the driver's, whose header need not be there. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
-#define EXPORT __attribute__((visibility("default")))
 #define ARENA ((size_t)1 << 30) /* address space of all GPUs; pages come when they are written */
 #define PAGE 4096u
-#define REGIONS 1024
 #define GPUS 2
 #define JUNK 0xdb
 
 enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600 };
 
-struct region {
-  char *at;
-  size_t len, room; /* room 0: not in use */
-  enum fake_memory kind;
-  int context;
-};
-
-struct stream {
-  int alive, context;
-};
-
-struct event {
-  int alive, context, pending;
-};
-
-#define STREAMS 256
-#define EVENTS 65536
-
-static struct {
-  pthread_mutex_t mutex;
-  char *shown, *hidden; /* the same memory: no access, and as the GPUs see it */
-  struct region regions[REGIONS];
-  struct stream streams[STREAMS];
-  struct event events[EVENTS];
-  struct fake_cuda_counts counts;
-  uint64_t random;
-  long fail_at;
-  int fail_code, has_no_kernels;
-  const char *failed;
-  char contexts[FAKE_CONTEXTS]; /* their addresses are the handles */
-} fake = {.mutex = PTHREAD_MUTEX_INITIALIZER, .random = 1};
+struct fake_state fake_state = {.mutex = PTHREAD_MUTEX_INITIALIZER, .random = 1};
 
 static _Thread_local int context_stack[16], context_depth;
 
 static uint64_t draw(uint64_t below)
 {
-  fake.random = fake.random * 6364136223846793005u + 1442695040888963407u;
-  return (fake.random >> 33) % below;
+  fake_state.random = fake_state.random * 6364136223846793005u + 1442695040888963407u;
+  return (fake_state.random >> 33) % below;
 }
 
 static int breach(const char *what)
 {
-  fake.counts.breaches++;
+  fake_state.counts.breaches++;
   fprintf(stderr, "fake CUDA: %s\n", what);
   return INVALID_VALUE;
 }
@@ -71,19 +38,26 @@ static int breach(const char *what)
 /* Begins every function that can fail: takes the mutex; 1 if this call is the one that does. */
 static int enter(const char *name, int *code)
 {
-  pthread_mutex_lock(&fake.mutex);
-  fake.counts.calls++;
+  pthread_mutex_lock(&fake_state.mutex);
+  fake_state.counts.calls++;
   *code = SUCCESS;
-  if (!fake.fail_at || --fake.fail_at) return 0;
-  fake.failed = name;
-  *code = fake.fail_code;
+  if (!fake_state.fail_at || --fake_state.fail_at) return 0;
+  fake_state.failed = name;
+  *code = fake_state.fail_code;
   return 1;
 }
 
 static int leave(int code)
 {
-  pthread_mutex_unlock(&fake.mutex);
+  pthread_mutex_unlock(&fake_state.mutex);
   return code;
+}
+
+static void perform(const struct work *work)
+{
+  fake_state.counts.pending--;
+  const char *fault = work_do(work);
+  if (fault) breach(fault);
 }
 
 /* ---- memory ---- */
@@ -91,17 +65,17 @@ static int leave(int code)
 static void arena_map(void)
 {
   int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
-  if (fake.shown || fd < 0 || ftruncate(fd, (off_t)ARENA) != 0) return;
-  fake.shown = mmap(NULL, ARENA, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  fake.hidden = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (fake_state.shown || fd < 0 || ftruncate(fd, (off_t)ARENA) != 0) return;
+  fake_state.shown = mmap(NULL, ARENA, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  fake_state.hidden = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   close(fd);
-  if (fake.shown == MAP_FAILED || fake.hidden == MAP_FAILED) abort();
+  if (fake_state.shown == MAP_FAILED || fake_state.hidden == MAP_FAILED) abort();
 }
 
-static struct region *region_of(const void *pointer)
+struct region *fake_region_of(const void *pointer)
 {
   for (int r = 0; r < REGIONS; r++) {
-    struct region *region = &fake.regions[r];
+    struct region *region = &fake_state.regions[r];
     if (region->room && (const char *)pointer >= region->at && (const char *)pointer < region->at + region->room)
       return region;
   }
@@ -111,10 +85,10 @@ static struct region *region_of(const void *pointer)
 /* Where the CPU of this double reaches what a GPU is to read or write; NULL if it may not. */
 void *fake_reach(const void *pointer, size_t len)
 {
-  const struct region *region = region_of(pointer);
+  const struct region *region = fake_region_of(pointer);
   if (!region || (const char *)pointer + len > region->at + region->len) return NULL;
   if (region->kind == FAKE_PINNED) return (void *)(uintptr_t)pointer;
-  return fake.hidden + ((const char *)pointer - fake.shown);
+  return fake_state.hidden + ((const char *)pointer - fake_state.shown);
 }
 
 /* The first free place of the arena; NULL if there is none. */
@@ -122,49 +96,63 @@ static char *place_find(size_t room)
 {
   size_t at = 0;
   for (int r = 0; r < REGIONS; r++) {
-    const struct region *region = &fake.regions[r];
-    size_t begin = (size_t)(region->at - fake.shown);
+    const struct region *region = &fake_state.regions[r];
+    size_t begin = (size_t)(region->at - fake_state.shown);
     if (!region->room || region->kind == FAKE_PINNED || begin >= at + room || begin + region->room <= at) continue;
     at = begin + region->room;
     r = -1;
   }
-  return at + room <= ARENA ? fake.shown + at : NULL;
+  return at + room <= ARENA ? fake_state.shown + at : NULL;
 }
 
-static void *memory_make(int context, enum fake_memory kind, size_t len)
+void *fake_memory_make(int context, enum fake_memory kind, size_t len)
 {
   int r = 0;
   arena_map();
-  while (r < REGIONS && fake.regions[r].room) r++;
+  while (r < REGIONS && fake_state.regions[r].room) r++;
   if (r == REGIONS) return NULL;
   size_t room = (len + PAGE) / PAGE * PAGE;
   char *at = kind == FAKE_PINNED ? aligned_alloc(PAGE, room) : place_find(room);
   if (!at) return NULL;
-  fake.regions[r] = (struct region){at, len, room, kind, context};
+  fake_state.regions[r] = (struct region){at, len, room, kind, context};
   memset(fake_reach(at, len), JUNK, len);
-  *(kind == FAKE_PINNED ? &fake.counts.pinned : &fake.counts.memory) += 1;
+  *(kind == FAKE_PINNED ? &fake_state.counts.pinned : &fake_state.counts.memory) += 1;
   return at;
 }
 
-static int memory_end(void *pointer, int pinned)
+/* After a failure nobody may be left to wait for the work: the driver then does it first, as the real one. */
+static void end_of_used(void)
 {
-  struct region *region = region_of(pointer);
+  struct work work;
+  int unused;
+  if (!fake_state.failed) breach("free of memory that work under way uses");
+  while (queue_take(0, &work, &unused)) perform(&work);
+}
+
+int fake_memory_end(void *pointer, int pinned)
+{
+  struct region *region = fake_region_of(pointer);
   if (!region || region->at != pointer || (region->kind == FAKE_PINNED) != pinned)
     return breach("free of what is not allocated");
-  if (queue_uses(region->at, region->len)) breach("free of memory that work under way uses");
+  if (queue_uses(region->at, region->len)) end_of_used();
   memset(fake_reach(pointer, region->len), JUNK, region->len);
   if (pinned) free(region->at);
   region->room = 0;
-  *(pinned ? &fake.counts.pinned : &fake.counts.memory) -= 1;
+  *(pinned ? &fake_state.counts.pinned : &fake_state.counts.memory) -= 1;
   return SUCCESS;
 }
 
 /* ---- contexts ---- */
 
+int fake_context_depth(void)
+{
+  return context_depth;
+}
+
 static int context_number(const void *handle)
 {
   const char *at = handle;
-  return at >= fake.contexts && at < fake.contexts + FAKE_CONTEXTS ? (int)(at - fake.contexts) : -1;
+  return at >= fake_state.contexts && at < fake_state.contexts + FAKE_CONTEXTS ? (int)(at - fake_state.contexts) : -1;
 }
 
 static int gpu_of_context(int context)
@@ -193,7 +181,7 @@ EXPORT int cuCtxPopCurrent_v2(void **context)
   int code;
   int fails = enter("cuCtxPopCurrent", &code);
   if (!context_depth) return leave(breach("pop of no context"));
-  *context = &fake.contexts[context_stack[--context_depth]];
+  *context = &fake_state.contexts[context_stack[--context_depth]];
   return leave(fails ? code : SUCCESS);
 }
 
@@ -210,8 +198,8 @@ EXPORT int cuDevicePrimaryCtxRetain(void **context, int device)
   int code;
   if (enter("cuDevicePrimaryCtxRetain", &code)) return leave(code);
   if (device < 0 || device >= GPUS) return leave(breach("retain of no GPU"));
-  fake.counts.retained++;
-  *context = &fake.contexts[device];
+  fake_state.counts.retained++;
+  *context = &fake_state.contexts[device];
   return leave(SUCCESS);
 }
 
@@ -219,7 +207,7 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
 {
   int code, fails = enter("cuDevicePrimaryCtxRelease", &code);
   (void)device;
-  fake.counts.retained--;
+  fake_state.counts.retained--;
   return leave(fails ? code : SUCCESS);
 }
 
@@ -271,9 +259,11 @@ EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **values
 {
   int code;
   if (enter("cuPointerGetAttributes", &code)) return leave(code);
-  const struct region *region = region_of((const void *)(uintptr_t)pointer);
+  const struct region *region = fake_region_of((const void *)(uintptr_t)pointer);
   for (unsigned k = 0; k < count; k++) switch (attributes[k]) {
-    case 1: *(void **)values[k] = region && region->kind != FAKE_POOLED ? &fake.contexts[region->context] : NULL; break;
+    case 1:
+      *(void **)values[k] = region && region->kind != FAKE_POOLED ? &fake_state.contexts[region->context] : NULL;
+      break;
     case 2: *(unsigned *)values[k] = !region ? 0 : region->kind == FAKE_PINNED ? 1 : 2; break;
     case 3: *(uint64_t *)values[k] = region ? pointer : 0; break;
     case 8: *(unsigned *)values[k] = region && region->kind == FAKE_MANAGED; break;
@@ -290,14 +280,14 @@ EXPORT int cuMemAlloc_v2(uint64_t *pointer, size_t len)
   int code;
   if (enter("cuMemAlloc", &code)) return leave(code);
   if (current() < 0 || !len) return leave(INVALID_VALUE);
-  void *memory = memory_make(current(), FAKE_DEVICE, len);
+  void *memory = fake_memory_make(current(), FAKE_DEVICE, len);
   if (memory) *pointer = (uintptr_t)memory;
   return leave(memory ? SUCCESS : OUT_OF_MEMORY);
 }
 
 EXPORT int cuMemFree_v2(uint64_t pointer)
 {
-  int code, fails = enter("cuMemFree", &code), done = memory_end((void *)(uintptr_t)pointer, 0);
+  int code, fails = enter("cuMemFree", &code), done = fake_memory_end((void *)(uintptr_t)pointer, 0);
   return leave(fails ? code : done);
 }
 
@@ -306,14 +296,14 @@ EXPORT int cuMemHostAlloc(void **pointer, size_t len, unsigned flags)
   int code;
   if (enter("cuMemHostAlloc", &code)) return leave(code);
   if (current() < 0 || flags != 3) return leave(breach("pinned memory that not every GPU reaches"));
-  void *memory = memory_make(current(), FAKE_PINNED, len);
+  void *memory = fake_memory_make(current(), FAKE_PINNED, len);
   if (memory) *pointer = memory;
   return leave(memory ? SUCCESS : OUT_OF_MEMORY);
 }
 
 EXPORT int cuMemFreeHost(void *pointer)
 {
-  int code, fails = enter("cuMemFreeHost", &code), done = memory_end(pointer, 1);
+  int code, fails = enter("cuMemFreeHost", &code), done = fake_memory_end(pointer, 1);
   return leave(fails ? code : done);
 }
 
@@ -322,16 +312,9 @@ EXPORT int cuMemFreeHost(void *pointer)
 static struct stream *stream_of(void *handle)
 {
   struct stream *stream = handle;
-  if (stream >= fake.streams && stream < fake.streams + STREAMS && stream->alive) return stream;
+  if (stream >= fake_state.streams && stream < fake_state.streams + STREAMS && stream->alive) return stream;
   breach("no such stream");
   return NULL;
-}
-
-static void perform(const struct work *work)
-{
-  fake.counts.pending--;
-  const char *fault = work_do(work);
-  if (fault) breach(fault);
 }
 
 /* Does up to `most` pieces of work, of streams by chance. */
@@ -341,7 +324,7 @@ static void progress(uint64_t most)
   int overtakes;
   for (uint64_t i = draw(most + 1); i > 0; i--) {
     if (!queue_take((unsigned)draw(1u << 20), &work, &overtakes)) return;
-    fake.counts.overtaken += overtakes;
+    fake_state.counts.overtaken += overtakes;
     perform(&work);
   }
 }
@@ -352,9 +335,9 @@ static int submit(void *handle, struct work *work)
   struct stream *stream = stream_of(handle);
   if (!stream) return INVALID_HANDLE;
   if (stream->context != current()) return breach("a stream of another context");
-  work->stream = (int)(stream - fake.streams);
+  work->stream = (int)(stream - fake_state.streams);
   if (!queue_put(work)) return OUT_OF_MEMORY;
-  fake.counts.pending++;
+  fake_state.counts.pending++;
   return SUCCESS;
 }
 
@@ -362,11 +345,11 @@ EXPORT int cuStreamCreate(void **stream, unsigned flags)
 {
   int code, s = 0;
   if (enter("cuStreamCreate", &code)) return leave(code);
-  while (s < STREAMS && fake.streams[s].alive) s++;
+  while (s < STREAMS && fake_state.streams[s].alive) s++;
   if (s == STREAMS || current() < 0 || flags != 1) return leave(breach("a stream that waits for others"));
-  fake.streams[s] = (struct stream){1, current()};
-  fake.counts.streams++;
-  *stream = &fake.streams[s];
+  fake_state.streams[s] = (struct stream){1, current()};
+  fake_state.counts.streams++;
+  *stream = &fake_state.streams[s];
   return leave(SUCCESS);
 }
 
@@ -375,7 +358,7 @@ EXPORT int cuStreamSynchronize(void *handle)
   int code, fails = enter("cuStreamSynchronize", &code);
   struct stream *stream = stream_of(handle);
   struct work work;
-  while (stream && queue_take_of((int)(stream - fake.streams), &work)) perform(&work);
+  while (stream && queue_take_of((int)(stream - fake_state.streams), &work)) perform(&work);
   return leave(fails ? code : stream ? SUCCESS : INVALID_HANDLE);
 }
 
@@ -385,14 +368,14 @@ EXPORT int cuStreamDestroy_v2(void *handle)
   struct stream *stream = stream_of(handle);
   if (!stream) return leave(INVALID_HANDLE);
   stream->alive = 0;
-  fake.counts.streams--;
+  fake_state.counts.streams--;
   return leave(fails ? code : SUCCESS);
 }
 
 static struct event *event_of(void *handle)
 {
   struct event *event = handle;
-  if (event >= fake.events && event < fake.events + EVENTS && event->alive) return event;
+  if (event >= fake_state.events && event < fake_state.events + EVENTS && event->alive) return event;
   breach("no such event");
   return NULL;
 }
@@ -401,11 +384,11 @@ EXPORT int cuEventCreate(void **event, unsigned flags)
 {
   int code, e = 0;
   if (enter("cuEventCreate", &code)) return leave(code);
-  while (e < EVENTS && fake.events[e].alive) e++;
+  while (e < EVENTS && fake_state.events[e].alive) e++;
   if (e == EVENTS || current() < 0 || flags != 2) return leave(breach("an event that takes the time"));
-  fake.events[e] = (struct event){1, current(), 0};
-  fake.counts.events++;
-  *event = &fake.events[e];
+  fake_state.events[e] = (struct event){1, current(), 0};
+  fake_state.counts.events++;
+  *event = &fake_state.events[e];
   return leave(SUCCESS);
 }
 
@@ -416,7 +399,7 @@ EXPORT int cuEventDestroy_v2(void *handle)
   if (!event) return leave(INVALID_HANDLE);
   if (event->pending) breach("end of an event that is waited for");
   event->alive = 0;
-  fake.counts.events--;
+  fake_state.counts.events--;
   return leave(fails ? code : SUCCESS);
 }
 
@@ -442,7 +425,7 @@ EXPORT int cuEventQuery(void *handle)
   if (!event) return leave(INVALID_HANDLE);
   current();
   progress(4);
-  fake.counts.queries++;
+  fake_state.counts.queries++;
   return leave(event->pending ? NOT_READY : SUCCESS);
 }
 
@@ -455,7 +438,7 @@ EXPORT int cuMemcpyAsync(uint64_t dst, uint64_t src, size_t len, void *stream)
   struct work work = {.kind = WORK_COPY, .dst = (void *)(uintptr_t)dst, .len = len};
   work.src = (const void *)(uintptr_t)src;
   if (!fake_reach(work.dst, len) || !fake_reach(work.src, len)) breach("a copy of pageable memory, or of none");
-  fake.counts.copies++;
+  fake_state.counts.copies++;
   return leave(submit(stream, &work));
 }
 
@@ -464,16 +447,16 @@ EXPORT int cuModuleLoadData(void **module, const void *image)
   int code;
   if (enter("cuModuleLoadData", &code)) return leave(code);
   if (current() < 0 || !image) return leave(INVALID_VALUE);
-  fake.counts.modules++;
-  *module = fake.contexts;
+  fake_state.counts.modules++;
+  *module = fake_state.contexts;
   return leave(SUCCESS);
 }
 
 EXPORT int cuModuleUnload(void *module)
 {
   int code, fails = enter("cuModuleUnload", &code);
-  if (module != fake.contexts) breach("no such module");
-  fake.counts.modules--;
+  if (module != fake_state.contexts) breach("no such module");
+  fake_state.counts.modules--;
   return leave(fails ? code : SUCCESS);
 }
 
@@ -482,8 +465,8 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
   int code, kernel = cpu_kernel_find(name);
   (void)module;
   if (enter("cuModuleGetFunction", &code)) return leave(code);
-  if (kernel < 0 || fake.has_no_kernels) return leave(NOT_FOUND);
-  *function = fake.contexts + kernel;
+  if (kernel < 0 || fake_state.has_no_kernels) return leave(NOT_FOUND);
+  *function = (void *)(intptr_t)(kernel + 1);
   return leave(SUCCESS);
 }
 
@@ -497,81 +480,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
       shared_bytes || extra)
     return leave(breach("a grid that no kernel is made for"));
   struct work work = {.kind = WORK_KERNEL, .blocks = grid_x, .params = *(const struct tt_cuda_params *)params[0]};
-  work.kernel = (int)((char *)function - fake.contexts);
-  fake.counts.launches++;
+  work.kernel = (int)(intptr_t)function - 1;
+  fake_state.counts.launches++;
   return leave(submit(stream, &work));
-}
-
-/* ---- for tests ---- */
-
-static void seed(uint64_t value)
-{
-  pthread_mutex_lock(&fake.mutex);
-  fake.random = value;
-  pthread_mutex_unlock(&fake.mutex);
-}
-
-static struct fake_cuda_counts count(void)
-{
-  pthread_mutex_lock(&fake.mutex);
-  struct fake_cuda_counts counts = fake.counts;
-  pthread_mutex_unlock(&fake.mutex);
-  counts.contexts = context_depth;
-  return counts;
-}
-
-static void fail(long n, int code)
-{
-  pthread_mutex_lock(&fake.mutex);
-  fake.fail_at = n;
-  fake.fail_code = code;
-  fake.failed = NULL;
-  pthread_mutex_unlock(&fake.mutex);
-}
-
-static const char *failed(void)
-{
-  return fake.failed;
-}
-
-static void have_kernels(int there)
-{
-  fake.has_no_kernels = !there;
-}
-
-static void *user_alloc(int context, enum fake_memory kind, size_t len)
-{
-  pthread_mutex_lock(&fake.mutex);
-  void *memory = memory_make(context, kind, len);
-  pthread_mutex_unlock(&fake.mutex);
-  return memory;
-}
-
-static void user_free(void *pointer)
-{
-  pthread_mutex_lock(&fake.mutex);
-  const struct region *region = pointer ? region_of(pointer) : NULL;
-  if (region) memory_end(pointer, region->kind == FAKE_PINNED);
-  pthread_mutex_unlock(&fake.mutex);
-}
-
-static void user_write(void *dst, const void *host, size_t len)
-{
-  pthread_mutex_lock(&fake.mutex);
-  memcpy(fake_reach(dst, len), host, len);
-  pthread_mutex_unlock(&fake.mutex);
-}
-
-static void user_read(void *host, const void *src, size_t len)
-{
-  pthread_mutex_lock(&fake.mutex);
-  memcpy(host, fake_reach(src, len), len);
-  pthread_mutex_unlock(&fake.mutex);
-}
-
-EXPORT const struct fake_cuda *fake_cuda(void)
-{
-  static const struct fake_cuda functions = {seed,       count,     fail,       failed,   have_kernels,
-                                             user_alloc, user_free, user_write, user_read};
-  return &functions;
 }

@@ -32,9 +32,10 @@ struct fake_cuda {
   void (*seed)(uint64_t seed); /* of what is done when */
   struct fake_cuda_counts (*count)(void);
   /* The n-th call from now on returns `code`, and does nothing but for those that free; 0: none. */
-  void (*fail)(long n, int code);
+  void (*fail_at)(long n, int code);
   const char *(*failed)(void); /* the function that did so, NULL: none yet */
   void (*kernels)(int there);  /* 0: modules have none */
+  void (*forget)(void);        /* all that is alive or under way, and all counts */
   /* What a program does by itself; at once. */
   void *(*alloc)(int context, enum fake_memory kind, size_t len);
   void (*free)(void *pointer);
