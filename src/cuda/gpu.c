@@ -107,7 +107,7 @@ static void gpu_clear(struct cuda_gpu *gpu)
   const struct cuda_driver *driver = &gpu->cuda->driver;
   for (int s = 0; s < CUDA_STREAMS; s++)
     if (gpu->streams[s]) driver->stream_wait(gpu->streams[s]);
-  tt_cuda_shelves_close(gpu);
+  tt_cuda_shelves_close(gpu, 1);
   for (int s = 0; s < CUDA_STREAMS; s++) {
     if (gpu->streams[s]) driver->stream_destroy(gpu->streams[s]);
     gpu->streams[s] = NULL;
@@ -241,6 +241,7 @@ void tt_cuda_gpus_close(struct cuda *cuda)
       gpu_clear(gpu);
       tt_cuda_leave_context(gpu);
     }
+    tt_cuda_shelves_close(gpu, 0);
     pthread_mutex_destroy(&gpu->mutex);
   }
   for (int ordinal = 0; ordinal < CUDA_GPUS; ordinal++)

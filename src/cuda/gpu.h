@@ -94,10 +94,10 @@ void tt_cuda_leave_context(struct cuda_gpu *gpu);
 /* Loads the kernels. The context is current. */
 tuttiResult_t tt_cuda_kernels(struct cuda_gpu *gpu);
 
-/* ---- work.c; the context is current in all of these ---- */
+/* ---- work.c; the context is current in all of these, but where they are told that it is not ---- */
 
 tuttiResult_t tt_cuda_shelf_add(struct cuda_gpu *gpu); /* the mutex is held */
-void tt_cuda_shelves_close(struct cuda_gpu *gpu);
+void tt_cuda_shelves_close(struct cuda_gpu *gpu, int is_current);
 
 /* A piece of work that is not in use; with `stages` it has a stage. */
 tuttiResult_t tt_cuda_work_take(struct cuda_gpu *gpu, int stages, struct cuda_work **work);

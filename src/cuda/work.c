@@ -6,8 +6,8 @@
 
 /* ---- shelves ---- */
 
-/* What a shelf of the driver's is made of; its work has no stages yet, or they are freed. */
-static void shelf_free(struct cuda_gpu *gpu, struct cuda_work *shelf, int32_t *flags)
+/* What the driver made for a shelf. */
+static void shelf_clear(struct cuda_gpu *gpu, struct cuda_work *shelf, int32_t *flags)
 {
   const struct cuda_driver *driver = &gpu->cuda->driver;
   for (int i = 0; shelf && i < CUDA_SHELF; i++) {
@@ -15,7 +15,6 @@ static void shelf_free(struct cuda_gpu *gpu, struct cuda_work *shelf, int32_t *f
     if (shelf[i].stage) driver->pinned_free(shelf[i].stage);
   }
   if (flags) driver->pinned_free(flags);
-  tt_free(shelf);
 }
 
 /* Flags of different pieces of work lie in different cache lines. */
@@ -48,7 +47,8 @@ tuttiResult_t tt_cuda_shelf_add(struct cuda_gpu *gpu)
                    CUDA_SHELVES * CUDA_SHELF, gpu->ordinal);
   tuttiResult_t result = shelf_make(gpu, &shelf, &flags);
   if (result != tuttiSuccess) {
-    shelf_free(gpu, shelf, flags);
+    shelf_clear(gpu, shelf, flags);
+    tt_free(shelf);
     return result;
   }
   gpu->flags[gpu->nshelves] = flags;
@@ -57,10 +57,12 @@ tuttiResult_t tt_cuda_shelf_add(struct cuda_gpu *gpu)
   return tuttiSuccess;
 }
 
-void tt_cuda_shelves_close(struct cuda_gpu *gpu)
+void tt_cuda_shelves_close(struct cuda_gpu *gpu, int is_current)
 {
   for (int s = 0; s < gpu->nshelves; s++) {
-    shelf_free(gpu, atomic_load(&gpu->shelves[s]), gpu->flags[s]);
+    struct cuda_work *shelf = atomic_load(&gpu->shelves[s]);
+    if (is_current) shelf_clear(gpu, shelf, gpu->flags[s]);
+    tt_free(shelf);
     atomic_store(&gpu->shelves[s], NULL);
   }
   gpu->nshelves = 0;
