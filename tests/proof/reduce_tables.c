@@ -216,6 +216,28 @@ static void all_triples_of_hard_values(void **state)
   }
 }
 
+/* Of all sizes, and next to multiples of the divisor. */
+static void integers_are_divided_toward_zero(void **state)
+{
+  (void)state;
+  static uint64_t values[512];
+  const void *sources[1] = {values};
+  uint64_t seed = 4721;
+  for (int type = tuttiInt8; type <= tuttiUint64; type++)
+    for (int i = 0; i < 400; i++) {
+      struct call call = call_plain(tuttiAvg, type, 1, 512);
+      size_t size = tt_type_size(type), n = reference_hard(type, values);
+      int power = (int)below(&seed, 31), near = (int)below(&seed, 3) - 1;
+      tt_reduce_arg_finish(&call.arg, i < 300 ? i + 1 : power ? (int)(1u << power) + near : INT32_MAX);
+      for (; n < 512; n++) {
+        uint64_t multiple = (uint64_t)call.arg.divisor * (next(&seed) >> below(&seed, 64));
+        uint64_t bits = (next(&seed) % 2 ? multiple : -multiple) + below(&seed, 3) - 1;
+        memcpy((char *)values + n * size, &bits, size);
+      }
+      compare(&call, sources);
+    }
+}
+
 static void check(const struct call *call)
 {
   const char *fault = call_fault(call);
@@ -321,6 +343,7 @@ static int run(const char *table)
       cmocka_unit_test(every_fp32_next_to_where_rounding_changes_is_converted_right),
       cmocka_unit_test(every_8_bit_float_by_every_factor_next_to_where_rounding_changes),
       cmocka_unit_test(all_triples_of_hard_values),
+      cmocka_unit_test(integers_are_divided_toward_zero),
       cmocka_unit_test(counts_around_blocks_and_many_sources),
       cmocka_unit_test(vectors_of_megabytes),
       cmocka_unit_test(calls_drawn_by_chance),
