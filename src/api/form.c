@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "api/form.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -18,30 +17,26 @@ tuttiResult_t tt_options_take(tuttiReduceOptions_t *copy, const tuttiReduceOptio
   return tuttiSuccess;
 }
 
-static int is_float(int type)
-{
-  switch (type) {
-  case tuttiFloat16:
-  case tuttiBfloat16:
-  case tuttiFloat32:
-  case tuttiFloat64:
-  case tuttiFloat8e4m3:
-  case tuttiFloat8e5m2: return 1;
-  default: return 0;
-  }
-}
-
 static int is_sum(int redop)
 {
   return redop == tuttiSum || redop == tuttiAvg || redop == TT_PREMUL_SUM;
 }
 
+/* By its bits: the caller's floating-point environment may take subnormals for 0. */
+static int is_factor(float scale)
+{
+  uint32_t bits;
+  memcpy(&bits, &scale, sizeof bits);
+  bits &= 0x7fffffff;
+  return bits && bits < 0x7f800000;
+}
+
 static tuttiResult_t scale_check(const struct tt_call *call, const char *name, float scale)
 {
-  if (!isfinite(scale) || scale == 0)
+  if (!is_factor(scale))
     return tt_fail(tuttiInvalidArgument, "options.%s is %g: set it to a finite number other than 0", name,
                    (double)scale);
-  if (scale != 1 && !is_float(call->type))
+  if (scale != 1 && !tt_type_is_float(call->type))
     return tt_fail(tuttiInvalidArgument, "options.%s is %.9g, but type is %s: only floats are scaled, leave it 1", name,
                    (double)scale, tt_type_name(call->type));
   return tuttiSuccess;

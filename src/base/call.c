@@ -49,6 +49,11 @@ size_t tt_type_size(int type)
   return type >= 0 && type < tuttiNumTypes ? types[type].size : 0;
 }
 
+int tt_type_is_float(int type)
+{
+  return type >= tuttiFloat16 && type < tuttiNumTypes;
+}
+
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;

@@ -70,5 +70,6 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size);
 const char *tt_type_name(int type);   /* "int8" .. as nccl-tests prints them; "?" if unknown */
 const char *tt_redop_name(int redop); /* "sum" ..; "?" if unknown */
 size_t tt_type_size(int type);        /* bytes of an element; 0 if unknown */
+int tt_type_is_float(int type);       /* of 8 to 64 bits */
 
 #endif

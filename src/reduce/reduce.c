@@ -57,19 +57,14 @@ tt_reduce_fn tt_reduce_kernel(int redop, int type)
   return tt_reduce_table()->kernels[redop][type];
 }
 
-static int is_float(int type)
-{
-  return type >= tuttiFloat16;
-}
-
 int tt_reduce_scales(int redop, int type)
 {
-  return redop == TT_PREMUL_SUM || (redop == tuttiAvg && is_float(type));
+  return redop == TT_PREMUL_SUM || (redop == tuttiAvg && tt_type_is_float(type));
 }
 
 int tt_reduce_finishes(int redop, int type)
 {
-  return redop == tuttiAvg && !is_float(type);
+  return redop == tuttiAvg && !tt_type_is_float(type);
 }
 
 /* Volatile here and below: computed here, not before the environment is set. Rounding the quotient to fp64
@@ -103,15 +98,16 @@ void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nran
   *arg = tt_reduce_plainly;
   if (!tt_reduce_scales(redop, type)) return;
   arg->scaled = scaled;
-  if (!is_float(type)) arg->multiplier = scalar;
+  if (!tt_type_is_float(type)) arg->multiplier = scalar;
   else arg->scale = redop == tuttiAvg ? quotient(type, 1, nranks) : value_of(type, scalar);
 }
 
 void tt_reduce_arg_before(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, float before)
 {
   double own = redop == TT_PREMUL_SUM ? value_of(type, scalar) : 1;
+  volatile float narrow = before;
   fpenv env = fpenv_enter();
-  volatile double factor = before;
+  volatile double factor = narrow;
   volatile double product = factor * own;
   fpenv_leave(env);
   *arg = tt_reduce_plainly;

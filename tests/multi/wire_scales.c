@@ -2,6 +2,7 @@
 /* What tutti.h promises of numbers: the error of sums that travel as fp16 or bf16, and scales before and after. */
 #include <math.h>
 
+#include "strange.h"
 #include "wire_ranks.h"
 
 #include <setjmp.h>
@@ -255,12 +256,47 @@ static void scales_go_with_other_factors_and_operations(void **state)
   }
 }
 
+/* Also a factor that the caller's environment takes for 0: the same bits in each. */
+static int strange_body(const struct ranks *self)
+{
+  static float plainly[COUNT], strangely[COUNT];
+  tuttiComm_t comm;
+  tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
+  if (wire_comm(self, self->argument, "", 0, tuttiBfloat16, &comm)) return 1;
+  for (int which = 0; which < STRANGE * 3; which++) {
+    options.scale_before = which % 3 == 1 ? 1e-40f : 0.3f;
+    options.scale_after = which % 3 == 2 ? 1e-40f : 1.7f;
+    if (which % 3 && which / 3 == STRANGE - 1) continue; /* it traps where such a factor is only looked at */
+    for (size_t i = 0; i < COUNT; i++) plainly[i] = strangely[i] = 100 * mixed_value(self->rank, i);
+    RANKS_CHECK(tuttiAllReduceWith(plainly, plainly, COUNT, tuttiFloat, tuttiAvg, &options, comm, NULL) ==
+                tuttiSuccess);
+    strange_enter(which / 3);
+    tuttiResult_t result =
+        tuttiAllReduceWith(strangely, strangely, COUNT, tuttiFloat, tuttiAvg, &options, comm, NULL);
+    int kept = strange_leave(which / 3);
+    RANKS_CHECK(result == tuttiSuccess && kept && memcmp(plainly, strangely, sizeof plainly) == 0);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void the_callers_environment_changes_no_bit(void **state)
+{
+  (void)state;
+  for (int nranks = 1; nranks <= 3; nranks++) {
+    struct meeting *meeting = meeting_make(nranks);
+    assert_int_equal(run_wire("shm", nranks, strange_body, meeting), 0);
+    meeting_free(meeting);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(errors_are_within_the_bound_and_come_near_it),
       cmocka_unit_test(scales_are_applied_once_before_and_after),
       cmocka_unit_test(scales_go_with_other_factors_and_operations),
+      cmocka_unit_test(the_callers_environment_changes_no_bit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
