@@ -383,7 +383,8 @@ typedef struct {
  * value of W, is written as fp32 and then multiplied by scale_after in fp32. So all ranks get the same bits: those
  * of an all-reduce in W of contributions that were converted before. Other types travel as they are.
  *
- * Error. Of a sum or average over n ranks, where nothing overflows, each element is, before scale_after, within
+ * Error. Of a sum or average over n ranks, where nothing overflows and the factors of contributions are no subnormal
+ * numbers, each element is, before scale_after, within
  *     (((1 + u) (1 + 2^-24))^n - 1) S  +  n ((1 + u) (1 + 2^-24))^n e,     about n u S,
  * of the exact one, where S is the sum of the magnitudes of the scaled contributions; u = 2^-11, e = 2^-25 for
  * tuttiFloat16 (which overflows from 65520 on, to infinity) and u = 2^-8, e = 2^-134 for tuttiBfloat16.

@@ -85,7 +85,8 @@ static tuttiResult_t wishes_gather(struct tuttiComm *comm, struct tuttiComm *par
                .root = -1,
                .form = TT_FORM_SPLIT},
       .in = &wishes[n],
-      .out = wishes};
+      .out = wishes,
+      .before = 1};
   creation->op = tt_op_take(parent, NULL, &binding);
   if (!creation->op) {
     tt_free(wishes);
