@@ -64,8 +64,9 @@ static void perform(const struct work *work)
 
 static void arena_map(void)
 {
+  if (fake_state.shown) return;
   int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
-  if (fake_state.shown || fd < 0 || ftruncate(fd, (off_t)ARENA) != 0) return;
+  if (fd < 0 || ftruncate(fd, (off_t)ARENA) != 0) abort();
   fake_state.shown = mmap(NULL, ARENA, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   fake_state.hidden = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   close(fd);
