@@ -34,7 +34,7 @@ int command_info(int argc, char **argv)
     if (!help) fprintf(stderr, "tutti info: \"%s\" is no option, and nothing else is taken\n\n", argv[1]);
     fprintf(help ? stdout : stderr, "usage: tutti info\n\n"
                                     "Prints version, build, every setting with value, source, meaning and range, the\n"
-                                    "hardware, and each transport and kind of memory with the reason if it is unusable.\n");
+                                    "hardware, each transport and kind of memory with the reason if it is unusable.\n");
     return help ? 0 : 2;
   }
   return tuttiInfo(stdout) == tuttiSuccess ? 0 : 1;

@@ -11,8 +11,8 @@
  * it is forgotten again, and all that was made in the GPUs' contexts is freed. TUTTI_CUDA: 0 makes nothing known; auto
  * does where the process has loaded the driver; 1 loads it. Any thread, but not in a forked child.
  *
- * Errors, of TUTTI_CUDA=1 only: tuttiInvalidUsage: there is no driver, or it is too old; tuttiUnhandledCudaError: it does
- * not start (no GPU). Of all: tuttiSystemError: out of memory. */
+ * Errors, of TUTTI_CUDA=1 only: tuttiInvalidUsage: there is no driver, or it is too old; tuttiUnhandledCudaError: it
+ * does not start (no GPU). Of all: tuttiSystemError: out of memory. */
 tuttiResult_t tt_cuda_join(const struct tt_settings *settings, int *joined);
 void tt_cuda_leave(void);
 

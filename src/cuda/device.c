@@ -201,7 +201,8 @@ static tuttiResult_t poll(const struct tt_device *device, tt_ticket ticket)
   if (ticket == 0) return tuttiSuccess;
   struct cuda_work *work = tt_cuda_work_find(gpu, ticket);
   if (!work)
-    return tt_fail(tuttiInternalError, "ticket %llx is not of work on GPU %d", (unsigned long long)ticket, gpu->ordinal);
+    return tt_fail(tuttiInternalError, "ticket %llx is not of work on GPU %d", (unsigned long long)ticket,
+                   gpu->ordinal);
   tuttiResult_t result = tt_cuda_enter(gpu);
   if (result != tuttiSuccess) {
     work->generation++; /* the ticket is gone, but the stage may still be in use */

@@ -163,7 +163,8 @@ template <class E, int op> TT_DEVICE void plain_pair(const tt_cuda_params &p, ui
 template <class E, int op> TT_DEVICE void combine(const tt_cuda_params &p)
 {
   const int n = TT_CUDA_VECTOR / sizeof(typename E::bits);
-  const uint64_t stride = (uint64_t)gridDim.x * TT_CUDA_THREADS, me = (uint64_t)blockIdx.x * TT_CUDA_THREADS + threadIdx.x;
+  const uint64_t stride = (uint64_t)gridDim.x * TT_CUDA_THREADS;
+  const uint64_t me = (uint64_t)blockIdx.x * TT_CUDA_THREADS + threadIdx.x;
   if (p.is_plain_pair) {
     for (uint64_t v = me; v < p.vectors; v += 2 * stride) plain_pair<E, op>(p, v, stride);
   } else {

@@ -359,7 +359,8 @@ static void live_on(struct life *life, const struct tt_device *on, float *memory
            went_well(life, on_device_wait(on, first));
   const struct tt_reduction what = {tuttiSum, tuttiFloat, scratch, sources, 2, LIFE_COUNT, NULL, &overflow};
   ok = ok && went_well(life, on->reduce(on, &what, &first));
-  if (ok && went_well(life, on->copy(on, back, memory, 1000, &second))) ok &= went_well(life, on_device_wait(on, second));
+  ok = ok && went_well(life, on->copy(on, back, memory, 1000, &second)) &&
+       went_well(life, on_device_wait(on, second));
   if (ok) went_well(life, on_device_wait(on, first));
   else if (first) on_device_wait(on, first);
   if (life->first == tuttiSuccess && went_well(life, on->copy(on, back, scratch, sizeof back, &first)) &&
@@ -444,7 +445,8 @@ static void no_failure_of_the_driver_goes_unnoticed(void **state)
     struct life life = live(FAKE_POOLED);
     const char *call = fake->failed();
     int releases_only = !call;
-    for (size_t k = 0; call && k < sizeof releases / sizeof *releases; k++) releases_only |= strcmp(call, releases[k]) == 0;
+    for (size_t k = 0; call && k < sizeof releases / sizeof *releases; k++)
+      releases_only |= strcmp(call, releases[k]) == 0;
     fake->fail_at(0, 0);
     if (!releases_only && life.first == tuttiSuccess && !may_leave_something(call))
       fail_msg("call %ld, %s, failed and nobody said so", n, call);
