@@ -279,8 +279,8 @@ static void draw_places(struct call *call, uint64_t *seed)
 
 struct call call_draw_of(int redop, int type, size_t most, uint64_t *seed)
 {
-  static const int numbers[] = {1, 2, 2, 3, 4, 5, 6, 8, 17, 200};
-  int nsrc = numbers[below(seed, 10)];
+  static const int numbers[] = {1, 2, 2, 3, 4, 5, 6, 8, 13, 16, 17, 200};
+  int nsrc = numbers[below(seed, 12)];
   struct call call = call_plain(redop, type, nsrc, draw_count(nsrc == 200 && most > 200 ? 200 : most, seed));
   call.strange = next(seed) % 4 ? 0 : (int)below(seed, STRANGE);
   call.streams = next(seed) % 4 == 0;
