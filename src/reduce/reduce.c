@@ -25,11 +25,11 @@ static const struct tt_reduce_table *fastest(void)
 
 const struct tt_reduce_table *tt_reduce_table(void)
 {
-  const struct tt_reduce_table *table = atomic_load_explicit(&tt_process.kernels, memory_order_acquire);
-  if (table) return table;
-  table = fastest();
-  atomic_store_explicit(&tt_process.kernels, table, memory_order_release);
-  return table;
+  const void *chosen = atomic_load_explicit(&tt_process.kernels, memory_order_acquire);
+  if (chosen) return chosen;
+  const struct tt_reduce_table *table = fastest();
+  /* Another thread may just have chosen: that stays. */
+  return atomic_compare_exchange_strong(&tt_process.kernels, &chosen, table) ? table : chosen;
 }
 
 static tuttiResult_t refuse(const char *name)
