@@ -12,7 +12,6 @@ int gpu_open(struct gpu *gpu, int ordinal, char *text, size_t size)
   if (code == CU_SUCCESS && !gpu->count) code = CU_NO_DEVICE;
   if (code == CU_SUCCESS) gpu->ordinal = ordinal % gpu->count;
   if (code == CU_SUCCESS) code = gpu->driver.primary_retain(&gpu->context, gpu->ordinal);
-  if (code == CU_SUCCESS) code = gpu->driver.context_push(gpu->context);
   if (code == CU_SUCCESS) return 1;
   snprintf(text, size, "the driver does not start: %s (CUDA error %d)", tt_cuda_text(&gpu->driver, code), code);
   tt_cuda_driver_close(&gpu->driver);
@@ -21,8 +20,6 @@ int gpu_open(struct gpu *gpu, int ordinal, char *text, size_t size)
 
 void gpu_close(struct gpu *gpu)
 {
-  void *context;
-  gpu->driver.context_pop(&context);
   gpu->driver.primary_release(gpu->ordinal);
   tt_cuda_driver_close(&gpu->driver);
 }
@@ -30,10 +27,17 @@ void gpu_close(struct gpu *gpu)
 void *gpu_alloc(struct gpu *gpu, size_t len)
 {
   uint64_t pointer = 0;
-  return gpu->driver.memory_alloc(&pointer, len ? len : 1) == CU_SUCCESS ? (void *)(uintptr_t)pointer : NULL;
+  void *context;
+  if (gpu->driver.context_push(gpu->context) != CU_SUCCESS) return NULL;
+  int code = gpu->driver.memory_alloc(&pointer, len ? len : 1);
+  gpu->driver.context_pop(&context);
+  return code == CU_SUCCESS ? (void *)(uintptr_t)pointer : NULL;
 }
 
 void gpu_free(struct gpu *gpu, void *memory)
 {
-  if (memory) gpu->driver.memory_free((uintptr_t)memory);
+  void *context;
+  if (!memory || gpu->driver.context_push(gpu->context) != CU_SUCCESS) return;
+  gpu->driver.memory_free((uintptr_t)memory);
+  gpu->driver.context_pop(&context);
 }

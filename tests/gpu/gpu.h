@@ -10,10 +10,10 @@ struct gpu {
   struct cuda_driver driver;
   int count; /* GPUs */
   int ordinal;
-  void *context; /* its primary one, current on the thread that opened it */
+  void *context; /* its primary one; current on no thread, as in a program's other threads */
 };
 
-/* Starts the driver and makes a GPU current; 0 and why not in text. */
+/* Starts the driver; 0 and why not in text. */
 int gpu_open(struct gpu *gpu, int ordinal, char *text, size_t size);
 void gpu_close(struct gpu *gpu);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "device/device.h"
 #include "fake_driver.h"
 #include "ranks.h"
@@ -125,6 +126,45 @@ static int broadcast(const struct ranks *self, tuttiComm_t comm, size_t count)
   return 0;
 }
 
+/* A reduction with options, once on GPU memory and once on the host's: the same bits, the same report. */
+static int reduce_with(const struct ranks *self, tuttiComm_t comm, size_t count, int wire, int wants_report)
+{
+  struct buffers buffers;
+  tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
+  int reports[2] = {7, 7};
+  uint64_t seed = (uint64_t)self->rank * 1000 + count;
+  float *host = malloc(count * sizeof *host + 1), *by_host = malloc(count * sizeof *host + 1);
+  RANKS_CHECK(host && by_host && buffers_make(&buffers, self, count * sizeof *host + 1, (int)(count % 2)));
+  for (size_t i = 0; i < count; i++) host[i] = (float)(int64_t)next(&seed) * 1e-15f;
+  if (wants_report && self->rank == 0 && count > 1000) host[count / 2] = 1e30f; /* too large for half */
+  put(&buffers, host, count * sizeof *host);
+  options.wire_type = wire;
+  options.scale_before = 0.5f;
+  options.scale_after = 4.0f;
+  for (int k = 0; k < 2; k++) {
+    options.overflow = wants_report ? &reports[k] : NULL;
+    const void *in = k ? host : buffers.in;
+    void *out = k ? by_host : buffers.out;
+    RANKS_CHECK(tuttiAllReduceWith(in, out, count, tuttiFloat, tuttiSum, &options, comm, NULL) == tuttiSuccess);
+  }
+  get(&buffers, host, count * sizeof *host);
+  RANKS_CHECK(memcmp(host, by_host, count * sizeof *host) == 0);
+  RANKS_CHECK(reports[0] == reports[1] && reports[0] == (wants_report ? wire == tuttiFloat16 && count > 1000 : 7));
+  buffers_end(&buffers);
+  free(host);
+  free(by_host);
+  return 0;
+}
+
+static int reduce_with_all_options(const struct ranks *self, tuttiComm_t comm)
+{
+  static const int wires[] = {tuttiFloat16, tuttiBfloat16, tuttiFloat32};
+  for (int k = 0; k < 6; k++)
+    for (size_t count = 1; count < 100000; count = count * 17 + 1)
+      if (reduce_with(self, comm, count, wires[k % 3], k / 3)) return 1;
+  return 0;
+}
+
 static int body(const struct ranks *self)
 {
   static const size_t counts[] = {1, 2, 5, 1000, 70001, 300000};
@@ -134,7 +174,7 @@ static int body(const struct ranks *self)
   for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
     for (int in_place = 0; in_place < 2; in_place++)
       if (reduce_floats(self, comm, counts[c], in_place)) return 1;
-  if (reduce_bytes(self, comm, 30001) || broadcast(self, comm, 30001)) return 1;
+  if (reduce_bytes(self, comm, 30001) || broadcast(self, comm, 30001) || reduce_with_all_options(self, comm)) return 1;
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }
