@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random calls in random worlds: ranks, transports, hosts, settings, types, operations, counts, alignments, streams,
- * groups, two communicators. Every result is compared exactly, with every byte around it, and all ranks must hold
+ * groups, two communicators, wire types, last factors and overflow reports. Every result is compared exactly, with every byte around it, and all ranks must hold
  * the same bits. The seed is printed; a world that fails is run again by it.
  *
  *   test_multi_random_calls [--long] [--seconds S] [--seed N]
  *
  * --long: one hour if not told otherwise, up to 256 MiB a buffer, and one vector of more than 2^31 elements. */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +43,13 @@ struct call {
   size_t count;
   int noise;   /* arbitrary bits: only compared between ranks */
   int of_comm; /* which communicator */
+  int wire, reports;
+  int bad_rank; /* whose element bad_at is NaN; -1: nobody's */
+  size_t bad_at;
+  float after;
   /* of this rank alone */
   int in_place, shift[2], stream; /* stream: 0 is NULL */
+  int overflow;
   char *memory[2], *in, *out;
 };
 
@@ -83,7 +89,7 @@ static double expected(const struct call *call, int nranks, size_t i)
     if (call->op == tuttiMax && x > result) result = x;
     if (call->op == tuttiMin && x < result) result = x;
   }
-  return result;
+  return result * (double)call->after;
 }
 
 static void put(char *at, int type, double value)
@@ -140,15 +146,27 @@ static int is_guarded(const char *data, size_t len)
 /* What all ranks share of it, drawn alike on all. */
 static void call_pick(struct call *call, uint64_t *chance, int nranks, size_t most)
 {
+  static const int wires[] = {TUTTI_CONFIG_UNDEF_INT, tuttiFloat16, tuttiBfloat16, tuttiFloat32};
   memset(call, 0, sizeof *call);
   call->type = (int)below(chance, tuttiNumTypes);
   call->op = (int)below(chance, tuttiNumOps);
   call->count = count_pick(chance, tt_type_size(call->type), most);
   call->noise = below(chance, 4) == 0;
   call->of_comm = (int)below(chance, 2);
-  int is_float = call->type >= tuttiFloat16;
+  call->wire = wires[below(chance, 4)];
+  int is_float = call->type >= tuttiFloat16, is_sum = call->op == tuttiSum || call->op == tuttiAvg;
+  call->after = is_float && below(chance, 3) == 0 ? 0.5f : 1;
+  call->reports = is_sum && below(chance, 2);
   /* Averages of floats over thirds round at every step: then only the ranks are compared. */
   if (call->op == tuttiAvg && is_float && (nranks & (nranks - 1))) call->noise = 1;
+  int is_bad = is_float && is_sum && !call->noise && call->count && below(chance, 2);
+  call->bad_rank = is_bad ? (int)below(chance, (size_t)nranks) : -1;
+  call->bad_at = is_bad ? below(chance, call->count) : 0;
+}
+
+static void bad_put(const struct call *call, char *data, double value)
+{
+  put(data + call->bad_at * tt_type_size(call->type), call->type, value);
 }
 
 static int call_prepare(const struct ranks *self, struct call *call, uint64_t *own)
@@ -157,6 +175,7 @@ static int call_prepare(const struct ranks *self, struct call *call, uint64_t *o
   size_t len = call->count * tt_type_size(call->type);
   call->in_place = (int)below(own, 2);
   call->stream = (int)below(own, 3);
+  call->overflow = 77;
   for (int b = 0; b < 2; b++) {
     call->shift[b] = (int)below(own, 3) ? (int)below(own, 64) : 0;
     call->memory[b] = malloc(len + 2 * GUARD + 64);
@@ -166,6 +185,7 @@ static int call_prepare(const struct ranks *self, struct call *call, uint64_t *o
   call->in = call->memory[0] + GUARD + call->shift[0];
   call->out = call->in_place ? call->in : call->memory[1] + GUARD + call->shift[1];
   spread(call->in, len, period, input_period(call, self->rank, period));
+  if (call->bad_rank == self->rank) bad_put(call, call->in, (double)NAN);
   return 0;
 }
 
@@ -186,7 +206,14 @@ static int call_check(const struct ranks *self, struct call *call, _Atomic uint6
 {
   static _Thread_local char period[PERIOD * 8];
   size_t size = tt_type_size(call->type), len = call->count * size;
+  int is_finite = tt_reduce_table()->finite[call->type](call->out, call->count);
   RANKS_CHECK(is_guarded(call->in, len) && is_guarded(call->out, len));
+  RANKS_CHECK(!call->reports || call->overflow == !is_finite);
+  if (call->bad_rank >= 0) { /* told; all else is as ever */
+    RANKS_CHECK(!is_finite);
+    bad_put(call, call->in, contribution(call, self->rank, call->bad_at % PERIOD));
+    bad_put(call, call->out, expected(call, self->nranks, call->bad_at % PERIOD));
+  }
   if (!call->in_place) RANKS_CHECK(is_spread(call->in, len, period, input_period(call, self->rank, period)));
   for (size_t i = 0; i < PERIOD; i++) put(period + i * size, call->type, expected(call, self->nranks, i));
   if (!call->noise && !is_spread(call->out, len, period, PERIOD * size)) {
@@ -221,9 +248,14 @@ static int round_run(const struct ranks *self, struct place *place, struct call 
 {
   if (grouped) RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
   for (int k = 0; k < n; k++) {
-    const struct call *call = &calls[k];
-    RANKS_CHECK(tuttiAllReduce(call->in, call->out, call->count, (tuttiDataType_t)call->type, (tuttiRedOp_t)call->op,
-                               place->comms[call->of_comm], place->streams[call->stream]) == tuttiSuccess);
+    struct call *call = &calls[k];
+    tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
+    options.wire_type = call->wire;
+    options.scale_after = call->after;
+    if (call->reports) options.overflow = &call->overflow;
+    RANKS_CHECK(tuttiAllReduceWith(call->in, call->out, call->count, (tuttiDataType_t)call->type,
+                                   (tuttiRedOp_t)call->op, &options, place->comms[call->of_comm],
+                                   place->streams[call->stream]) == tuttiSuccess);
   }
   if (grouped) RANKS_CHECK(tuttiGroupEnd() == tuttiSuccess);
   RANKS_CHECK(tuttiStreamSynchronize(place->streams[1]) == tuttiSuccess);
@@ -304,7 +336,8 @@ static int world_run(uint64_t of)
   if (!as_threads && below(&chance, 3) == 0) world->hosts = 2 + (int)below(&chance, 2);
   if (world->hosts) printf(" on %d hosts", world->hosts);
   SETTING("TUTTI_TRANSPORTS", &chance, "shm,tcp", "shm,tcp", "tcp,shm", "tcp");
-  SETTING("TUTTI_ALGO", &chance, "", "", "ring", "recursive_doubling");
+  SETTING("TUTTI_ALGO", &chance, "", "", "ring", "recursive_doubling", "direct", "hierarchical");
+  SETTING("TUTTI_WIRE_TYPE", &chance, "", "", "half", "bfloat16");
   SETTING("TUTTI_LANES", &chance, "", "1", "3", "4");
   const char *segment = SETTING("TUTTI_SEGMENT_BYTES", &chance, "", "", "64", "1000", "70000");
   world->most = *segment ? (size_t)atoi(segment) * 600 : (size_t)2 << 20; /* else there are too many messages */
@@ -312,6 +345,9 @@ static int world_run(uint64_t of)
   SETTING("TUTTI_SHM_SLOTS", &chance, "", "", "4", "9");
   SETTING("TUTTI_SHM_SLOT_BYTES", &chance, "", "4096", "5000");
   SETTING("TUTTI_TCP_CRC", &chance, "", "on");
+  SETTING("TUTTI_TRACE", &chance, "", "", "/dev/null");
+  const char *fault = SETTING("TUTTI_FAULT", &chance, "", "", "action=short:1008", "side=recv,action=short:496");
+  if (*fault && world->most > (size_t)256 << 10) world->most = (size_t)256 << 10; /* likewise */
   fflush(stdout);
   long began_ms = meeting_now_ms();
   world->threads = nranks;
