@@ -156,7 +156,7 @@ static int all_reduces_check(const struct ranks *self, tuttiComm_t comm, int a, 
 static int every_algorithm_body(const struct ranks *self)
 {
   const char *algo;
-  for (int a = 0; (algo = wire_algo(a)); a++) {
+  for (int a = 0; (algo = wire_algo(a, self->nranks)); a++) {
     int wire = wires[(a + self->nranks) % 2];
     tuttiComm_t comm;
     if (wire_comm(self, self->argument, algo, 4096, a % 2 ? -1 : wire, &comm)) return 1;

@@ -99,7 +99,7 @@ static int try(const struct ranks *self, tuttiComm_t comm, const struct trial *t
 static int every_algorithm_body(const struct ranks *self)
 {
   const char *algo;
-  for (int a = 0; (algo = wire_algo(a)); a++) {
+  for (int a = 0; (algo = wire_algo(a, self->nranks)); a++) {
     tuttiComm_t comm;
     if (wire_comm(self, self->argument, algo, 4096, -1, &comm)) return 1;
     for (int k = (a + self->nranks) % 2; k < KINDS; k += 2)
@@ -165,7 +165,7 @@ static void every_rank_learns_of_it_at_every_place(void **state)
 static int ranks_agree_body(const struct ranks *self)
 {
   const char *algo;
-  for (int a = 0; (algo = wire_algo(a)); a++) {
+  for (int a = 0; (algo = wire_algo(a, self->nranks)); a++) {
     tuttiComm_t comm;
     if (wire_comm(self, self->argument, algo, 4096, tuttiFloat16, &comm)) return 1;
     for (int turn = 0; turn < 8; turn++) {
@@ -297,6 +297,50 @@ static void calls_at_once_have_reports_of_their_own(void **state)
   }
 }
 
+/* ---- ranks as threads: who writes which report ---- */
+
+static int threads_body(const struct ranks *self)
+{
+  enum { N = 9000, CALLS = 6 };
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  int overflow[CALLS];
+  float *x = malloc(CALLS * N * sizeof *x);
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.wire_type = tuttiFloat16;
+  RANKS_CHECK(x && tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
+  for (int c = 0; c < CALLS; c++) {
+    tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
+    options.overflow = &overflow[c];
+    for (int i = 0; i < N; i++) x[c * N + i] = i % 7 == 0 && c == 3 && self->rank == 1 ? 70000 : 2;
+    RANKS_CHECK(tuttiAllReduceWith(x + c * N, x + c * N, N, tuttiFloat, tuttiSum, &options, comm,
+                                   c % 2 ? stream : NULL) == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiStreamSynchronize(stream) == tuttiSuccess);
+  for (int c = 0; c < CALLS; c++) {
+    RANKS_CHECK(overflow[c] == (c == 3 && self->nranks > 1));
+    RANKS_CHECK(x[c * N + 1] == (float)(2 * self->nranks));
+  }
+  RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  free(x);
+  return 0;
+}
+
+/* From here on this process itself uses the library, so nothing can be forked any more. */
+static void ranks_may_be_threads(void **state)
+{
+  static const char *const algos[] = {"", "ring", "recursive_doubling", "binary_blocks"};
+  (void)state;
+  setenv("TUTTI_SEGMENT_BYTES", "0", 1);
+  for (int k = 0; k < 8; k++) {
+    setenv("TUTTI_TRANSPORTS", k / 4 ? "tcp" : "shm", 1);
+    setenv("TUTTI_ALGO", algos[k % 4], 1);
+    for (int nranks = 1; nranks <= 5; nranks += 2)
+      assert_int_equal(ranks_run_threads(nranks, threads_body, NULL, 100), 0);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -305,6 +349,7 @@ int main(void)
       cmocka_unit_test(ranks_agree_on_what_leaves_the_range_on_the_way),
       cmocka_unit_test(edges_are_told_right),
       cmocka_unit_test(calls_at_once_have_reports_of_their_own),
+      cmocka_unit_test(ranks_may_be_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

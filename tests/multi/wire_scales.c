@@ -81,7 +81,7 @@ static int errors_body(const struct ranks *self)
 {
   const char *algo;
   double lost = 0; /* in whichever algorithm it is most */
-  for (int a = 0; (algo = wire_algo(a)); a++) {
+  for (int a = 0; (algo = wire_algo(a, self->nranks)); a++) {
     tuttiComm_t comm;
     int wire = wires[(a + self->nranks) % 2];
     if (wire_comm(self, self->argument, algo, 4096, wire, &comm)) return 1;
@@ -190,7 +190,7 @@ static int any_factors(const struct ranks *self, tuttiComm_t comm, const struct 
 static int scales_body(const struct ranks *self)
 {
   const char *algo;
-  for (int a = 0; (algo = wire_algo(a)); a++) {
+  for (int a = 0; (algo = wire_algo(a, self->nranks)); a++) {
     tuttiComm_t comm;
     if (wire_comm(self, self->argument, algo, 4096, -1, &comm)) return 1;
     for (int k = 0; k < KINDS; k++) {
