@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random calls in random worlds: ranks, transports, hosts, settings, types, operations, counts, alignments, streams,
- * groups, two communicators, wire types, last factors and overflow reports. Every result is compared exactly, with every byte around it, and all ranks must hold
- * the same bits. The seed is printed; a world that fails is run again by it.
+ * groups, two communicators, wire types, last factors and overflow reports. Every result is compared exactly, with
+ * every byte around it, and all ranks must hold the same bits. The seed is printed; a world that fails is run again
+ * by it.
  *
  *   test_multi_random_calls [--long] [--seconds S] [--seed N]
  *
