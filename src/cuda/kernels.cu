@@ -11,9 +11,14 @@
 #define TT_DEVICE __device__ __forceinline__
 #define TT_PARAMS const __grid_constant__ tt_cuda_params p
 #define TT_UNROLL _Pragma("unroll")
-struct __align__(16) quad {
-  uint32_t word[4];
-};
+typedef uint4 quad; /* 16 bytes that are loaded and stored at once */
+
+/* By hand: the compiler makes several stores of what was put together of smaller elements. */
+TT_DEVICE void quad_store(void *to, quad q)
+{
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+               : : "l"(to), "r"(q.x), "r"(q.y), "r"(q.z), "r"(q.w) : "memory");
+}
 #endif
 
 namespace {
@@ -50,9 +55,10 @@ template <class T, int n> TT_DEVICE void store(void *to, uint64_t at, const T *f
   if (n > 1) {
     TT_UNROLL
     for (int v = 0; v < (int)(n * sizeof(T) / 16); v++) {
-      quad bytes;
-      memcpy(&bytes, (const char *)from + 16 * v, 16);
-      ((quad *)first)[v] = bytes;
+      uint32_t word[4];
+      memcpy(word, (const char *)from + 16 * v, 16);
+      const quad bytes = {word[0], word[1], word[2], word[3]};
+      quad_store((quad *)first + v, bytes);
     }
   } else if (is_aligned) {
     *first = *from;

@@ -11,8 +11,13 @@
 #define TT_UNROLL
 
 struct quad {
-  unsigned word[4];
+  unsigned x, y, z, w;
 } __attribute__((aligned(16), may_alias));
+
+static inline void quad_store(void *to, quad q)
+{
+  *(quad *)to = q;
+}
 
 struct place {
   unsigned x;
