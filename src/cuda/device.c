@@ -147,7 +147,6 @@ static tuttiResult_t reduce_work(struct cuda_gpu *gpu, const struct tt_reduction
   work->count = what->count;
   work->done = 0;
   work->arg = *arg;
-  if (what->redop < CUDA_OPERATIONS) work->arg.divisor = 1;
   work->overflow = what->overflow;
   work->nsrc = what->nsrc;
   work->dst = all->dst;

@@ -223,6 +223,31 @@ static void reductions_longer_than_the_stage_are_cut(void **state)
     }
 }
 
+/* One infinite element, first in the first source, then in the second. */
+static void overflow_is_seen_wherever_it_is_and_nowhere_else(void **state)
+{
+  (void)state;
+  enum { COUNT = 100 };
+  static float host[2][COUNT + 3];
+  float *memory[2] = {fake->alloc(0, FAKE_DEVICE, sizeof host[0]), fake->alloc(0, FAKE_DEVICE, sizeof host[0])};
+  for (int nsrc = 1; nsrc <= 2; nsrc++)
+    for (int at = -1; at < COUNT * nsrc; at++) {
+      const void *sources[] = {memory[0] + 3, memory[1] + 3};
+      int overflow = 0;
+      tt_ticket ticket;
+      memset(host, 0, sizeof host);
+      if (at >= 0) host[at / COUNT][3 + at % COUNT] = -1e30f * 1e30f;
+      for (int k = 0; k < 2; k++) fake->write(memory[k], host[k], sizeof host[k]);
+      const struct tt_reduction what = {tuttiSum, tuttiFloat, memory[0] + 3, sources, nsrc, COUNT, NULL, &overflow};
+      assert_int_equal(device->reduce(device, &what, &ticket), tuttiSuccess);
+      assert_int_equal(overflow, 0);
+      wait_for(ticket);
+      assert_int_equal(overflow, at >= 0);
+    }
+  fake->free(memory[0]);
+  fake->free(memory[1]);
+}
+
 /* Every one of the sources of the most there may be is pageable. */
 static void a_thousand_sources_in_host_memory_are_reduced(void **state)
 {
@@ -323,6 +348,51 @@ static void threads_share_gpus(void **state)
 }
 
 /* ---- failures ---- */
+
+/* Whatever call fails, when the error is there the work is not: its memory may go. */
+static void nothing_is_under_way_after_an_error(void **state)
+{
+  (void)state;
+  static float host[100];
+  float *memory = fake->alloc(0, FAKE_DEVICE, sizeof host);
+  const void *sources[] = {memory, host};
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int n = 1; n < 400; n++) {
+    const struct tt_reduction what = {tuttiSum, tuttiFloat, memory, sources, 2, 100, NULL, NULL};
+    tt_ticket ticket = 0;
+    fake->fail_at(1 + n % 13, 700);
+    tuttiResult_t result = device->reduce(device, &what, &ticket);
+    if (result == tuttiSuccess) result = on_device_wait(device, ticket);
+    const char *call = fake->failed();
+    fake->fail_at(0, 0);
+    if (!call || strcmp(call, "cuCtxPushCurrent") != 0) assert_int_equal(fake->count().pending, 0);
+    while (fake->count().pending) /* without its context nobody could wait for it */
+      assert_true(on_device_move(device, memory + 50, memory, 4));
+    if (result == tuttiSuccess) continue;
+    assert_int_equal(result, tuttiUnhandledCudaError);
+    if (ticket) assert_int_equal(device->poll(device, ticket), tuttiInternalError);
+  }
+  fake->free(memory);
+}
+
+static void work_that_cannot_start_is_used_again(void **state)
+{
+  (void)state;
+  float *memory = fake->alloc(0, FAKE_DEVICE, 400);
+  long events = fake->count().events, failed = 0;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int n = 0; n < 3000; n++) {
+    tt_ticket ticket = 0;
+    fake->fail_at(1 + n % 6, 700);
+    tuttiResult_t result = device->copy(device, memory, memory + 50, 200, &ticket);
+    fake->fail_at(0, 0);
+    if (result == tuttiSuccess) wait_for(ticket);
+    failed += result != tuttiSuccess;
+  }
+  assert_int_equal(failed, 2500); /* all but those whose context was not left, and none because there is no more work */
+  assert_int_equal(fake->count().events, events);
+  fake->free(memory);
+}
 
 /* What a communicator does with a device. `first`: the first error. */
 struct life {
@@ -501,11 +571,14 @@ int main(void)
       cmocka_unit_test(tickets_end_late_out_of_order_and_once),
       cmocka_unit_test(what_was_given_may_go_once_work_has_begun),
       cmocka_unit_test(reductions_longer_than_the_stage_are_cut),
+      cmocka_unit_test(overflow_is_seen_wherever_it_is_and_nowhere_else),
       cmocka_unit_test(a_thousand_sources_in_host_memory_are_reduced),
       cmocka_unit_test(memory_of_two_gpus_is_copied_but_not_reduced),
       cmocka_unit_test(host_memory_alone_is_reduced_by_the_host),
       cmocka_unit_test(threads_share_gpus),
       cmocka_unit_test(without_kernels_memory_is_copied_and_a_reduction_says_why_not),
+      cmocka_unit_test(nothing_is_under_way_after_an_error),
+      cmocka_unit_test(work_that_cannot_start_is_used_again),
       cmocka_unit_test(every_failure_of_the_driver_is_an_error_that_names_it_and_leaves_nothing),
       cmocka_unit_test(no_failure_of_the_driver_goes_unnoticed),
       cmocka_unit_test(no_memory_is_an_error_that_leaves_nothing),
