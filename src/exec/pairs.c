@@ -119,6 +119,13 @@ static int stripes_ensure(struct tt_run *run, const struct tt_binding *binding)
   return pairs->room;
 }
 
+/* What the operation waits for, for tt_watch_compare. */
+static void waits_for(struct tt_run *run, const struct stripe *stripe)
+{
+  *run->pairs_call = stripe->call;
+  run->pairs_call->root = stripe->peer;
+}
+
 tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
 {
   struct pairs *pairs = pairs_get(run);
@@ -132,6 +139,7 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
   pairs->n = pairs->nused = 0; /* the queues are empty: after a failure nothing is started any more */
   for (int i = 0; i < binding->ntransfers; i++) transfer_cut(run, &binding->transfers[i]);
   run->pairs_call = &binding->call;
+  if (pairs->nused) waits_for(run, pairs->first[pairs->used[0]]);
   run->broken = NULL;
   run->state = RUN_PAIRS;
   return tuttiSuccess;
@@ -168,6 +176,7 @@ static tuttiResult_t stripe_failed(struct tt_run *run, struct stripe *stripe, ss
     return tt_watch_mismatch(run->exec->watch, &stripe->call, link->peer, link->seen_word, theirs);
   }
   run->broken = link;
+  waits_for(run, stripe);
   run->suspect_op = run->pairs_call->op;
   run->state = RUN_SUSPECT;
   return tuttiInProgress;
@@ -212,9 +221,7 @@ tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
   }
   if (pairs->nused) {
     if (++pairs->turn >= pairs->nused) pairs->turn = 0; /* each of them is looked into in its turn */
-    const struct stripe *waits = pairs->first[pairs->used[pairs->turn]];
-    *run->pairs_call = waits->call;
-    run->pairs_call->root = waits->peer;
+    waits_for(run, pairs->first[pairs->used[pairs->turn]]);
     return tuttiInProgress;
   }
   run->state = RUN_IDLE;
