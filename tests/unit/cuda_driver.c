@@ -60,7 +60,8 @@ static void names_and_numbers_are_those_of_the_drivers_header(void **state)
 }
 
 /* Never called: it compiles if the header's functions take what driver.h gives them. */
-static __attribute__((unused)) void functions_take_what_they_are_given(void *any, int *number, uint64_t *pointer, size_t len)
+static __attribute__((unused)) void functions_take_what_they_are_given(void *any, int *number, uint64_t *pointer,
+                                                                       size_t len)
 {
   CUdeviceptr *deviceptr = (CUdeviceptr *)(void *)pointer;
   (void)sizeof(cuDevicePrimaryCtxRetain((CUcontext *)any, *number));
