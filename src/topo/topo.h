@@ -39,6 +39,25 @@ enum tt_link_kind { TT_LINK_SELF, TT_LINK_CACHE, TT_LINK_NUMA, TT_LINK_NODE, TT_
 /* "self", "cache", "numa", "node", "net". */
 extern const char *const tt_link_names[TT_LINK_KINDS];
 
+#define TT_CURVE_PARTS 4
+
+/* What a message takes, by its length: alpha_us + M beta_us_per_mib for one of M MiB, of the first part whose up_to_bytes
+ * is not exceeded; the last part has UINT64_MAX. Times do not fall where a part ends. */
+struct tt_curve {
+  int32_t nparts;
+  struct tt_curve_part {
+    uint64_t up_to_bytes;
+    double alpha_us, beta_us_per_mib;
+  } part[TT_CURVE_PARTS];
+};
+
+static inline double tt_curve_us(const struct tt_curve *curve, uint64_t bytes)
+{
+  const struct tt_curve_part *part = curve->part;
+  while (bytes > part->up_to_bytes) part++;
+  return part->alpha_us + (double)bytes / (1 << 20) * part->beta_us_per_mib;
+}
+
 /* A message of M MiB takes alpha_us + M beta_us_per_mib; combining with one more source of M MiB takes
  * M gamma_us_per_mib. */
 struct tt_link_prices {

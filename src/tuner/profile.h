@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A profile: what was measured on a machine, as a text file that people read, compare and edit. Pure.
+ *
+ * The first line is `tutti profile 1`. Every other line is a word that says what it is, and then pairs of a key and a
+ * value, in any order; what follows a '#' is a comment, and so is an empty line. A value with blanks stands in double
+ * quotes. Sizes are bytes, as whole numbers or with K, M or G (powers of 1,024); `inf` is no limit. Times are in us,
+ * slopes in us per MiB (2^20 bytes). Nothing is optional unless it says so:
+ *
+ *   machine   host NAME cpu "MODEL" cores N memory "TEXT" kernel "LINUX RELEASE"     who was measured; once
+ *   measured  date 2026-11-20T18:40:00Z command "tutti tune -n 4" version 0.1.0      when and how; once
+ *   link      kind cache transport shm flows 1 ways 2 from 0 to 2048 alpha_us 0.21 beta_us_per_mib 81
+ *             overhead_us 0.08 points 9 error_percent 3.1
+ *             A message of m bytes, from <= m <= to, takes alpha + m beta. kind: what lies between the two ranks
+ *             (tt_link_names); flows: pairs of ranks of this kind on one host that talk at once; ways 1: one rank sends
+ *             and the other one answers; 2: both send at once. overhead_us: how long a sender is occupied by a
+ *             short message. points: measured sizes behind the line; error_percent: of nine in ten of them the
+ *             distance from the line is at most this.
+ *             Lines of one (kind, transport, flows, ways) follow one another without gaps, from 0 to inf.
+ *   point     kind cache transport shm flows 1 ways 2 bytes 4096 us 0.52 low_us 0.50 high_us 0.60
+ *             What a line was fitted to: median, and the quarter of the samples below and above. Only drawn.
+ *   reduce    type float32 op sum sources 2 level L2 bytes 524288 gamma_us_per_mib 14.2 error_percent 2
+ *             A combination of `sources` vectors takes gamma for each MiB of each source beyond the first, where all
+ *             that it touches takes up `bytes`. level: L1, L2, L3 or memory.
+ *   anchor    collective all_reduce algo hierarchical+ring radix 0 block 131072 ranks 8 nodes 1 cores 2
+ *             transport shm bytes 65536 us 44.1
+ *             One operation as it was measured, from the moment when all began to the last rank's end. cores: that the
+ *             ranks of a node may use; transport: the one between most ranks. radix and block as in tt_choice.
+ *
+ * What another word or key means nobody knows, so it is an error, like a line that is broken, twice, or out of
+ * its range: it says the file, the line, what stands there and what was wanted. */
+#ifndef TT_PROFILE_H
+#define TT_PROFILE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "topo/topo.h"
+
+#define TT_PROFILE_VERSION 1
+#define TT_PROFILE_TEXT 96  /* longest text, with its end */
+#define TT_PROFILE_NAME 48  /* of an algorithm with its middle, or a transport */
+#define TT_PROFILE_LINES 65536
+#define TT_PROFILE_MAX_FLOWS 1024
+
+enum tt_level { TT_LEVEL_L1, TT_LEVEL_L2, TT_LEVEL_L3, TT_LEVEL_MEMORY, TT_LEVELS };
+
+extern const char *const tt_level_names[TT_LEVELS]; /* "L1", "L2", "L3", "memory" */
+
+/* Which messages are meant. */
+struct tt_flow {
+  enum tt_link_kind kind;
+  char transport[TT_PROFILE_NAME];
+  int32_t flows, ways;
+};
+
+struct tt_profile_link {
+  struct tt_flow flow;
+  uint64_t from, to; /* to: UINT64_MAX for inf */
+  double alpha_us, beta_us_per_mib, overhead_us, error_percent;
+  int32_t points;
+  int32_t line; /* in the file; 0: in none */
+};
+
+struct tt_profile_point {
+  struct tt_flow flow;
+  uint64_t bytes;
+  double us, low_us, high_us;
+  int32_t line;
+};
+
+struct tt_profile_reduce {
+  int32_t type, op, nsrc; /* tuttiDataType_t, tuttiRedOp_t */
+  enum tt_level level;
+  uint64_t bytes;
+  double gamma_us_per_mib, error_percent;
+  int32_t line;
+};
+
+struct tt_profile_anchor {
+  int32_t collective; /* enum tt_collective */
+  char algo[TT_PROFILE_NAME]; /* NAME or NAME+MIDDLE, not looked up: a profile may be older or newer than the library */
+  int32_t radix;
+  uint32_t block_bytes;
+  int32_t nranks, nnodes, cores;
+  char transport[TT_PROFILE_NAME];
+  uint64_t bytes;
+  double us;
+  int32_t line;
+};
+
+struct tt_profile {
+  char host[TT_PROFILE_TEXT], cpu[TT_PROFILE_TEXT], memory[TT_PROFILE_TEXT], kernel[TT_PROFILE_TEXT];
+  char date[TT_PROFILE_TEXT], command[TT_PROFILE_TEXT], version[TT_PROFILE_TEXT];
+  int32_t cores;
+  char name[TT_PROFILE_TEXT]; /* of the file, for messages; "built in" for the shipped one */
+  int32_t nlinks, npoints, nreduces, nanchors;
+  struct tt_profile_link *links;
+  struct tt_profile_point *points;
+  struct tt_profile_reduce *reduces;
+  struct tt_profile_anchor *anchors;
+};
+
+/* Reads one; *profile is written on success only. name: what errors call it.
+ * Errors: tuttiInvalidArgument naming the file, the line and what was wanted. tuttiSystemError: no memory. */
+tuttiResult_t tt_profile_parse(struct tt_profile *profile, FILE *in, const char *name);
+
+/* The same from a file. Also tuttiInvalidArgument: it cannot be read. */
+tuttiResult_t tt_profile_load(struct tt_profile *profile, const char *path);
+
+/* The one that is built in (shipped.profile): what holds where nothing was measured. It lives for ever. */
+const struct tt_profile *tt_profile_shipped(void);
+
+/* Writes it in one form, sorted, with comments that explain the lines: reading that gives an equal profile, and
+ * printing that the same text. Errors: tuttiSystemError: it cannot be written. */
+tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out);
+
+/* Append a line; the profile starts zeroed. Errors: tuttiSystemError: no memory or TT_PROFILE_LINES. */
+tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link);
+tuttiResult_t tt_profile_add_point(struct tt_profile *profile, const struct tt_profile_point *point);
+tuttiResult_t tt_profile_add_reduce(struct tt_profile *profile, const struct tt_profile_reduce *reduce);
+tuttiResult_t tt_profile_add_anchor(struct tt_profile *profile, const struct tt_profile_anchor *anchor);
+
+/* NULL and a zeroed one are allowed. */
+void tt_profile_destroy(struct tt_profile *profile);
+
+int tt_flow_same(const struct tt_flow *a, const struct tt_flow *b);
+
+/* ---- fit (fit.c) ----------------------------------------------------------------- */
+
+/* Fits 1 to TT_CURVE_PARTS lines to the n points, all of one flow and in ascending order of their sizes, and writes
+ * them as links (flow, from, to, alpha, beta, points, error; overhead 0, line 0) to links[TT_CURVE_PARTS]. *nlinks
+ * says how many. Errors count relative to the time, so that short messages weigh as much as long ones; a few points
+ * that are far off do not matter (Theil-Sen in each part); parts are as few as the data justify (break points by
+ * dynamic programming, number by BIC). alpha and beta are not negative, and times do not fall from one part to the next.
+ * n >= 1. Pure and without randomness. */
+void tt_fit(struct tt_profile_link *links, int32_t *nlinks, const struct tt_profile_point *points, int32_t n);
+
+#endif
