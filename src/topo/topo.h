@@ -41,8 +41,8 @@ extern const char *const tt_link_names[TT_LINK_KINDS];
 
 #define TT_CURVE_PARTS 4
 
-/* What a message takes, by its length: alpha_us + M beta_us_per_mib for one of M MiB, of the first part whose up_to_bytes
- * is not exceeded; the last part has UINT64_MAX. Times do not fall where a part ends. */
+/* What a message takes, by its length: alpha_us + M beta_us_per_mib for one of M MiB, of the first part whose
+ * up_to_bytes is not exceeded; the last part has UINT64_MAX. Times do not fall where a part ends. */
 struct tt_curve {
   int32_t nparts;
   struct tt_curve_part {

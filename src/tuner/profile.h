@@ -132,8 +132,8 @@ int tt_flow_same(const struct tt_flow *a, const struct tt_flow *b);
  * them as links (flow, from, to, alpha, beta, points, error; overhead 0, line 0) to links[TT_CURVE_PARTS]. *nlinks
  * says how many. Errors count relative to the time, so that short messages weigh as much as long ones; a few points
  * that are far off do not matter (Theil-Sen in each part); parts are as few as the data justify (break points by
- * dynamic programming, number by BIC). alpha and beta are not negative, and times do not fall from one part to the next.
- * n >= 1. Pure and without randomness. */
+ * dynamic programming, number by BIC). alpha and beta are not negative, and times do not fall from one part to the
+ * next. n >= 1. Pure and without randomness. */
 void tt_fit(struct tt_profile_link *links, int32_t *nlinks, const struct tt_profile_point *points, int32_t n);
 
 #endif
