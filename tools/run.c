@@ -54,7 +54,7 @@ static const char *const help =
     "                    themselves before they are terminated (default: 10)\n"
     "      --keep-going  never terminate the others: for programs that go on without a dead\n"
     "                    rank (tuttiCommShrink)\n"
-    "      --bind        each rank on a core of its own, if there are enough\n"
+    "      --no-bind     ranks may run on any core; else each has its share of the cores\n"
     "  -h, --help        this text\n";
 
 static long now_ms(void)
@@ -82,7 +82,7 @@ static int options_parse(struct job *job, int argc, char **argv)
                                           {"no-prefix", no_argument, NULL, 'p'},
                                           {"grace", required_argument, NULL, 'g'},
                                           {"keep-going", no_argument, NULL, 'k'},
-                                          {"bind", no_argument, NULL, 'b'},
+                                          {"no-bind", no_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   int option;
@@ -95,7 +95,7 @@ static int options_parse(struct job *job, int argc, char **argv)
       break;
     case 'p': job->prefix = 0; break;
     case 'k': job->keep_going = 1; break;
-    case 'b': job->bind = 1; break;
+    case 'b': job->bind = 0; break;
     case 'g':
       job->grace_ms = number("--grace", optarg, 0, 1000000);
       if (job->grace_ms < 0) return 2;
@@ -128,18 +128,21 @@ static void environment_set(const struct job *job, int proc)
   }
 }
 
-/* Rank proc on the proc-th of the cores in use, if there is one for each rank. */
+/* Each rank on its share of the cores in use: neighbours on neighbouring cores, several ranks on one core where ranks
+ * outnumber them. The kernel moves unbound ranks that yield to each other about, which costs more than it gains. */
 static void bind_rank(const struct job *job, int proc)
 {
-  cpu_set_t all, one;
-  if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < job->nprocs) return;
+  cpu_set_t all, mine;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  long n = CPU_COUNT(&all), nth = 0, first = proc * n / job->nprocs, end = (proc + 1) * n / job->nprocs;
+  if (end == first) end++;
+  CPU_ZERO(&mine);
   for (int core = 0; core < CPU_SETSIZE; core++) {
-    if (!CPU_ISSET(core, &all) || proc-- > 0) continue;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
+    if (!CPU_ISSET(core, &all)) continue;
+    if (nth >= first && nth < end) CPU_SET(core, &mine);
+    nth++;
   }
+  sched_setaffinity(0, sizeof mine, &mine);
 }
 
 /* In the child; does not return. */
@@ -310,7 +313,7 @@ static int job_run(struct job *job)
 
 int command_run(int argc, char **argv)
 {
-  struct job job = {.nprocs = 1, .prefix = 1, .grace_ms = 10000};
+  struct job job = {.nprocs = 1, .prefix = 1, .bind = 1, .grace_ms = 10000};
   int parsed = options_parse(&job, argc, argv);
   if (parsed >= 0) return parsed;
   tuttiUniqueId id;

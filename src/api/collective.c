@@ -113,7 +113,8 @@ static tuttiResult_t queue(struct tuttiComm *comm, struct tuttiStream *stream, c
   return result;
 }
 
-static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, struct asked *asked)
+static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tuttiComm *comm, struct tuttiStream *stream,
+                                                                     struct asked *asked)
 {
   struct tt_binding binding; /* all of it is set, so that nothing is zeroed first: short messages feel that */
   binding.call = (struct tt_call){.op = 0,
@@ -152,11 +153,17 @@ static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, st
   return result == tuttiSuccess ? result : tt_group_refuse(result);
 }
 
+static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, struct asked *asked)
+{
+  return call_here(comm, stream, asked);
+}
+
+/* With a copy of its own, in which the collective is a constant: short messages feel that. */
 tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
                              tuttiComm_t comm, tuttiStream_t stream)
 {
   struct asked asked = {sendbuff, recvbuff, count, TT_ALL_REDUCE, (int)type, (int)op, -1, 0, 0, NULL};
-  return call(comm, stream, &asked);
+  return call_here(comm, stream, &asked);
 }
 
 tuttiResult_t tuttiAllReduceWith(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,

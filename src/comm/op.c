@@ -128,8 +128,9 @@ static tuttiResult_t scalar_read(struct tt_binding *binding)
   return result;
 }
 
-/* Numbers the call and starts it on the communicator's run. The caller owns the communicator. */
-static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding)
+/* Numbers the call and starts it on the communicator's run. The caller owns the communicator. Who has a waiter may be
+ * kept waiting: *done is set to 1 if it is over then. */
+static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, struct tt_waiter *waiter, int *done)
 {
   struct tt_plan *plan;
   tuttiResult_t result = tuttiSuccess;
@@ -140,6 +141,10 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding)
     binding->call.op = ++comm->last_op;
     if (binding->scalar_at) result = scalar_read(binding);
     if (result == tuttiSuccess) result = plan_get(comm, binding, &plan);
+    if (result == tuttiSuccess && waiter && tt_run_at_once(comm->run, plan, binding, waiter)) {
+      *done = 1;
+      return result;
+    }
     if (result == tuttiSuccess) result = tt_run_start(comm->run, plan, binding);
   }
   if (result == tuttiSuccess) return result;
@@ -150,11 +155,12 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding)
 
 static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
 {
-  tuttiResult_t result = tt_comm_health(comm);
-  if (result == tuttiSuccess) result = start(comm, binding);
-  if (result != tuttiSuccess) return result;
   struct tt_waiter waiter;
+  int done = 0;
+  tuttiResult_t result = tt_comm_health(comm);
   tt_waiter_init(&waiter, comm->crowded);
+  if (result == tuttiSuccess) result = start(comm, binding, &waiter, &done);
+  if (result != tuttiSuccess || done) return result;
   for (;;) {
     int moved = 0;
     result = tt_run_poll(comm->run, &moved);
@@ -346,7 +352,7 @@ static tuttiResult_t move(struct tt_op *op, int look, int *moved)
   if (op->binding.call.collective == TT_NO_COLLECTIVE) return tt_comm_health(comm);
   if (!op->started) {
     tuttiResult_t result = tt_comm_health(comm);
-    if (result == tuttiSuccess) result = start(comm, &op->binding);
+    if (result == tuttiSuccess) result = start(comm, &op->binding, NULL, NULL);
     if (result != tuttiSuccess) return result;
     op->started = 1;
   }

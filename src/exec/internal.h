@@ -19,8 +19,16 @@ enum touch { TOUCHES_IN = 1, TOUCHES_OUT = 2 };
 /* Kinds of steps that host memory has a short way for. */
 enum action { ACTION_GENERAL, ACTION_SEND, ACTION_RECV };
 
+/* What running a plan at once takes (quick.c); of the plan's communicator. */
+struct quick {
+  uint8_t order[TT_WINDOW]; /* steps, sends as early as they may go */
+  struct tt_link **links;   /* per plan link, on lane 0 */
+  size_t longest;           /* message that all of them take at once; 0: they are not open */
+};
+
 struct tt_plan {
   struct tt_schedule schedule;
+  struct quick *quick;  /* NULL: not for this plan */
   uint8_t *actions;     /* per step: enum action */
   int32_t *action_link; /* per step with a short way: its one link */
   uint8_t *touches;     /* per step: bits of enum touch */
@@ -76,7 +84,19 @@ struct numbers {
 
 enum run_state { RUN_IDLE, RUN_COPYING, RUN_OPENING, RUN_MOVING, RUN_PAIRS, RUN_SUSPECT };
 
-struct pairs; /* pairs.c */
+struct pairs; /* quick.c */
+
+/* Makes plan->quick if the plan can be run at once. 0: no memory. */
+int tt_quick_make(struct tt_plan *plan);
+void tt_quick_destroy(struct quick *quick); /* NULL is allowed */
+
+/* The links of lane 0 are open. */
+void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links);
+
+/* Takes up in the run's first strand, which is bound and has its links, what tt_run_at_once left. */
+void tt_quick_resume(struct tt_run *run);
+
+/* pairs.c */
 
 struct tt_run {
   struct tt_exec *exec;
@@ -106,6 +126,10 @@ struct tt_run {
   tt_ticket aside_ticket;
   struct pairs *pairs;
   struct tt_call *pairs_call; /* of the binding */
+  int was_quick;        /* tt_run_at_once has begun the operation that is started next: */
+  uint64_t quick_done;  /* steps that it has done */
+  int32_t quick_half;   /* a step of which quick_sent peers have their message; -1: none */
+  int32_t quick_sent;
   uint64_t suspect_op; /* the operation that met the broken link */
   int32_t link_room, peer_room; /* of each strand */
   size_t scratch_room;          /* bytes of each strand, on scratch_device */
@@ -201,6 +225,18 @@ enum tried tt_numbers_end(struct tt_run *run, struct strand *strand, tuttiResult
 /* Of a run that looks: the steps head + k, for the bits k of `steps`, are finished; what was seen is said in all
  * messages that begin from now on. */
 void tt_numbers_report(struct tt_run *run, const struct strand *strand, uint64_t steps);
+
+/* quick.c */
+
+/* Makes plan->quick if the plan can be run at once. 0: no memory. */
+int tt_quick_make(struct tt_plan *plan);
+void tt_quick_destroy(struct quick *quick); /* NULL is allowed */
+
+/* The links of lane 0 are open. */
+void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links);
+
+/* Takes up in the run's first strand, which is bound and has its links, what tt_run_at_once left. */
+void tt_quick_resume(struct tt_run *run);
 
 /* pairs.c */
 tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved);

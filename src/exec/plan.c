@@ -156,6 +156,10 @@ tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
   find_shares(plan);
   find_plain(plan);
   choose_actions(plan);
+  if (!tt_quick_make(plan)) {
+    tt_plan_destroy(plan);
+    return tt_fail(tuttiSystemError, "out of memory for a plan");
+  }
   *out = plan;
   return tuttiSuccess;
 }
@@ -164,6 +168,7 @@ void tt_plan_destroy(struct tt_plan *plan)
 {
   if (!plan) return;
   tt_schedule_destroy(&plan->schedule);
+  tt_quick_destroy(plan->quick);
   tt_free(plan->wait);
   tt_free(plan->actions);
   tt_free(plan->action_link);

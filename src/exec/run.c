@@ -205,8 +205,10 @@ static tuttiResult_t links_open(struct tt_run *run)
         return tt_watch_fail(run->exec->watch, result, peer, run->binding->call.op, tt_last_sentence());
       }
     }
-  if (worst == tuttiSuccess) run->opened = run->nstrands;
-  return worst;
+  if (worst != tuttiSuccess) return worst;
+  run->opened = run->nstrands;
+  if (run->nstrands) tt_quick_links(plan, run->strands[0].links);
+  return tuttiSuccess;
 }
 
 /* Lets all steps start that may now; returns how many. */
@@ -229,6 +231,13 @@ static int steps_start(struct tt_run *run, struct strand *strand)
     past = past << 1 | !(strand->finished & bit);
   }
   return started;
+}
+
+/* What was begun at once goes on with the other steps beside it: a send may wait for what they receive. */
+static void quick_resume(struct tt_run *run)
+{
+  tt_quick_resume(run);
+  steps_start(run, &run->strands[0]);
 }
 
 /* Moves the window over finished steps; 1 if all steps are done. */
@@ -325,9 +334,12 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
     if (result != tuttiSuccess) return result;
     run->state = RUN_MOVING;
     *moved = 1;
+    if (run->was_quick) quick_resume(run);
     return strands_move(run, moved);
   }
-  case RUN_MOVING: return strands_move(run, moved);
+  case RUN_MOVING:
+    if (run->was_quick) quick_resume(run);
+    return strands_move(run, moved);
   case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->suspect_op, run->broken->why);
   default: return tt_fail(tuttiInternalError, "an operation was polled that was not started");
   }

@@ -299,6 +299,8 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   l->slots = theirs + tt_shm_pool_at(shape);
   l->nslots = shape->slots;
   l->slot_bytes = shape->slot_bytes;
+  l->link.quick_bytes = l->slot_bytes < l->pool->slot_bytes ? l->slot_bytes : l->pool->slot_bytes;
+  if (l->link.quick_bytes > TT_QUICK_BYTES) l->link.quick_bytes = TT_QUICK_BYTES;
   l->ack = (struct tt_shm_ack *)(void *)(ours + tt_shm_ack_at(&t->shape, them, lane));
   l->next = 1;
   l->sibling = t->links;

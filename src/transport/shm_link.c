@@ -40,6 +40,23 @@ static void consume_broken(struct tt_link *link, size_t len)
   (void)link, (void)len;
 }
 
+static int put_broken(struct tt_link *link, uint64_t word, const void *data, size_t len)
+{
+  (void)link, (void)word, (void)data, (void)len;
+  return 0;
+}
+
+static const void *look_broken(struct tt_link *link, uint64_t word, size_t len)
+{
+  (void)link, (void)word, (void)len;
+  return NULL;
+}
+
+static void take_broken(struct tt_link *link)
+{
+  (void)link;
+}
+
 /* There is nothing to sleep on: the waiter looks again by itself. */
 static int descriptor(struct tt_link *link, uint32_t *events)
 {
@@ -55,6 +72,9 @@ static const struct tt_link_ops broken_ops = {
     .peek = peek_broken,
     .consume = consume_broken,
     .recv = recv_broken,
+    .put = put_broken,
+    .look = look_broken,
+    .take = take_broken,
     .descriptor = descriptor,
 };
 
@@ -204,6 +224,20 @@ static ssize_t send_bytes(struct tt_link *link, const void *data, size_t len)
   return (ssize_t)taken;
 }
 
+static int put(struct tt_link *link, uint64_t word, const void *data, size_t len)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)link;
+  if (room(l) <= 0) return 0;
+  int is_inline = len <= TT_SHM_INLINE;
+  if (!is_inline && (len > l->pool->slot_bytes || may_take(l) <= 0)) return 0;
+  l->send_word = word;
+  l->send_left = len;
+  l->piece = l->pool->slot_bytes;
+  if (is_inline) send_inline(l, data, len);
+  else send_slot(l, data, len);
+  return 1;
+}
+
 /* ---- receiving -------------------------------------------------------------------- */
 
 static void recv_begin(struct tt_link *link, const struct tt_head *head)
@@ -282,6 +316,27 @@ static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
   return (ssize_t)got;
 }
 
+/* As next_fragment, but what is wrong is left to that. */
+static const void *look(struct tt_link *link, uint64_t word, size_t len)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)link;
+  const struct tt_shm_line *line = &l->lines[(l->next - 1) % TT_SHM_DEPTH];
+  if (atomic_load_explicit(&line->sequence, memory_order_acquire) != l->next) return NULL;
+  uint64_t theirs = atomic_load_explicit(&line->word, memory_order_relaxed);
+  uint64_t shape = atomic_load_explicit(&line->shape, memory_order_relaxed);
+  uint32_t place = (uint32_t)(shape >> 32), slot = place & ~TT_SHM_LAST;
+  if ((uint32_t)shape != len || !(place & TT_SHM_LAST) || !tt_word_matches(theirs, word)) return NULL;
+  if (slot > l->nslots || len > (slot ? l->slot_bytes : TT_SHM_INLINE)) return NULL;
+  l->link.seen_word = theirs;
+  return slot ? l->slots + (size_t)(slot - 1) * l->slot_bytes : line->bytes;
+}
+
+static void take_message(struct tt_link *link)
+{
+  struct tt_shm_link *l = (struct tt_shm_link *)link;
+  atomic_store_explicit(&l->ack->consumed, l->next++, memory_order_release);
+}
+
 const struct tt_link_ops tt_shm_link_ops = {
     .send_begin = send_begin,
     .send = send_bytes,
@@ -289,5 +344,8 @@ const struct tt_link_ops tt_shm_link_ops = {
     .peek = peek,
     .consume = consume,
     .recv = recv_bytes,
+    .put = put,
+    .look = look,
+    .take = take_message,
     .descriptor = descriptor,
 };

@@ -15,6 +15,7 @@
 
 #define TT_MAX_LANES 8
 #define TT_TRANSPORT_CARD_BYTES 160
+#define TT_QUICK_BYTES 8192 /* the longest quick_bytes */
 
 /* Results of the link functions that are not a number of bytes. */
 #define TT_LINK_BROKEN ((ssize_t)-1)   /* the connection is lost for good: link->why says how */
@@ -38,6 +39,7 @@ struct tt_link {
   uint64_t seen_word;       /* of the newest message of which something arrived; with TT_WORD_OVERFLOW if its sender set
                                that, whatever was expected. After TT_LINK_MISMATCH: what arrived instead */
   struct tt_call seen_call; /* op 0 if the transport does not carry it */
+  size_t quick_bytes;       /* longest message that put takes and look shows; 0: the link has no quick way */
   char why[160];            /* after TT_LINK_BROKEN */
 };
 
@@ -67,6 +69,20 @@ struct tt_link_ops {
   /* Reads up to `len` of the message's next bytes into `data`; as peek + copy + consume, but may avoid the copy.
    * Not mixed with peek inside one message. `data` may hold garbage until the last byte of the message is in. */
   ssize_t (*recv)(struct tt_link *link, void *data, size_t len);
+
+  /* ---- whole messages at once: NULL where quick_bytes is 0 ----
+   * They are used between messages, never inside one. On the wire a message is the same however it was sent or taken;
+   * one that was begun with send_begin and of which nothing was sent is forgotten. */
+
+  /* Sends a message of 0 < len <= quick_bytes: 1. 0: not now, and nothing has changed. */
+  int (*put)(struct tt_link *link, uint64_t word, const void *data, size_t len);
+
+  /* The next message, if all of it is there in one piece, `len` bytes long and with this word: valid until take. NULL:
+   * nothing has changed, look again, or receive it piece by piece, which also tells what is wrong. */
+  const void *(*look)(struct tt_link *link, uint64_t word, size_t len);
+
+  /* Releases what look has shown. */
+  void (*take)(struct tt_link *link);
 
   /* A descriptor that becomes readable (or, where the last send took less than offered, writable) when the link can
    * go on; -1 if there is none and the waiter must look again by itself. *events gets EPOLLIN | EPOLLOUT. */

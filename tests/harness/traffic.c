@@ -72,9 +72,29 @@ static void message_begin(struct flow *flow)
   if (flow->from == flow->me->rank && !flow->is_peeking) flow->offered = flow->head.len;
 }
 
+/* The message at once; 0 if that is not possible now. A wrong one is left to be found piece by piece. */
+static int at_once(struct flow *flow, int is_sender)
+{
+  struct tt_link *link = flow->link;
+  size_t len = flow->head.len;
+  if (is_sender) {
+    traffic_fill(flow, 0, flow->buffer, len);
+    if (world_random(flow->me, 4) == 0) link->ops->send_begin(link, &flow->head); /* is forgotten */
+    return link->ops->put(link, flow->head.word, flow->buffer, len);
+  }
+  const void *data = link->ops->look(link, flow->head.word, len);
+  if (!data || !traffic_check(flow, 0, data, len)) return 0;
+  link->ops->take(link);
+  return 1;
+}
+
 static void begin(struct flow *flow, int is_sender)
 {
   message_begin(flow);
+  if (flow->head.len <= flow->link->quick_bytes && world_random(flow->me, 2) && at_once(flow, is_sender)) {
+    flow->done = flow->offered = flow->head.len;
+    return;
+  }
   if (is_sender) flow->link->ops->send_begin(flow->link, &flow->head);
   else flow->link->ops->recv_begin(flow->link, &flow->head);
 }
@@ -111,6 +131,7 @@ static int go_on(struct flow *flow, int is_sender)
 ssize_t flow_send(struct flow *flow)
 {
   if (!go_on(flow, 1)) return 0;
+  if (flow->done == flow->head.len) return (ssize_t)flow->done;
   size_t left = flow->head.len - flow->offered;
   if (left) flow->offered += 1 + world_random(flow->me, left < 9000 ? left : 9000);
   size_t n = flow->offered - flow->done;
@@ -144,6 +165,7 @@ static ssize_t recv_peek(struct flow *flow)
 ssize_t flow_recv(struct flow *flow)
 {
   if (!go_on(flow, 0)) return 0;
+  if (flow->done == flow->head.len) return (ssize_t)flow->done;
   if (flow->is_peeking) return recv_peek(flow);
   size_t n = flow->head.len - flow->done;
   if (world_random(flow->me, 2)) n = 1 + world_random(flow->me, n);

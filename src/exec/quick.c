@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Short calls at once: one step after the other, whole messages, no windows and no lanes. What makes a call short is
+ * its own time: beside the exchange of two cache lines every branch counts.
+ *
+ * A step that waits for a message holds up those behind it. So sends go as early as the order of steps allows; and
+ * where ranks wait for each other nevertheless, or something is wrong, the general way takes over, which knows what to
+ * do: nothing here fails. */
+#include <string.h>
+
+#include "exec/internal.h"
+
+#define QUICK_SOURCES 64 /* of a step */
+
+/* A call that is under way. */
+struct task {
+  const struct tt_plan *plan;
+  char *in, *out, *scratch;
+  size_t element, slot_bytes;
+  size_t base, more; /* blocks: base elements each, the first `more` one more */
+  uint64_t word;
+  tt_reduce_fn kernel;
+  int32_t sent; /* peers of the step under way that have their message */
+};
+
+/* ---- made with the plan ---- */
+
+static int is_send(const struct tt_schedule *schedule, int32_t i)
+{
+  return schedule->steps[i].nto > 0;
+}
+
+/* Steps that must be over before step i are: bits of `done`. */
+static int may_start(const struct tt_plan *plan, int32_t i, uint64_t done)
+{
+  for (uint64_t wait = plan->wait[i]; wait; wait &= wait - 1) {
+    int32_t before = i - 1 - __builtin_ctzll(wait);
+    if (before >= 0 && !(done >> before & 1)) return 0;
+  }
+  return 1;
+}
+
+/* The first send that may start, else the first step. */
+static int32_t step_next(const struct tt_plan *plan, uint64_t done)
+{
+  int32_t first = -1;
+  for (int32_t i = 0; i < plan->schedule.nsteps; i++) {
+    if (done >> i & 1) continue;
+    if (first < 0) first = i;
+    if (is_send(&plan->schedule, i) && may_start(plan, i, done)) return i;
+  }
+  return first;
+}
+
+static int can_be_quick(const struct tt_plan *plan)
+{
+  const struct tt_schedule *schedule = &plan->schedule;
+  if (schedule->nsteps > TT_WINDOW || plan->nshares != 1 || plan->nchannels != 1) return 0;
+  if (tt_kinds[schedule->shape.collective].is_apart) return 0;
+  for (int32_t i = 0; i < schedule->nsteps; i++)
+    if (!plan->plain[i] || schedule->steps[i].nsrc > QUICK_SOURCES) return 0;
+  return 1;
+}
+
+int tt_quick_make(struct tt_plan *plan)
+{
+  if (!can_be_quick(plan)) return 1;
+  struct quick *quick = plan->quick = tt_alloc(1, sizeof *quick);
+  if (!quick) return 0;
+  quick->links = tt_alloc((size_t)plan->nlinks + 1, sizeof *quick->links);
+  if (!quick->links) return 0;
+  quick->longest = plan->nlinks ? 0 : TT_QUICK_BYTES;
+  uint64_t done = 0;
+  for (int32_t k = 0; k < plan->schedule.nsteps; k++) {
+    quick->order[k] = (uint8_t)step_next(plan, done);
+    done |= (uint64_t)1 << quick->order[k];
+  }
+  return 1;
+}
+
+void tt_quick_destroy(struct quick *quick)
+{
+  if (!quick) return;
+  tt_free(quick->links);
+  tt_free(quick);
+}
+
+void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links)
+{
+  struct quick *quick = plan->quick;
+  if (!quick || quick->longest || !plan->nlinks) return;
+  size_t longest = TT_QUICK_BYTES;
+  for (int32_t l = 0; l < plan->nlinks; l++) {
+    quick->links[l] = links[l];
+    if (links[l]->quick_bytes < longest) longest = links[l]->quick_bytes;
+  }
+  quick->longest = longest;
+}
+
+/* ---- a call ---- */
+
+/* Elements before a block. */
+static inline size_t before(const struct task *task, int32_t block)
+{
+  size_t b = (size_t)block;
+  return task->base * b + (b < task->more ? b : task->more);
+}
+
+static inline char *place(const struct task *task, struct tt_operand operand)
+{
+  if (operand.place == TT_SCRATCH) return task->scratch + (size_t)operand.at * task->slot_bytes;
+  return (operand.place == TT_IN ? task->in : task->out) + before(task, operand.at) * task->element;
+}
+
+static void combine(const struct task *task, char *dst, const void *const *sources, int nsrc, size_t n)
+{
+  if (nsrc > 1) task->kernel(dst, sources, nsrc, n, NULL);
+  else if (dst != sources[0]) memcpy(dst, sources[0], n * task->element);
+}
+
+/* A step that keeps what it makes of n elements; 0 if a message is missing. */
+static int keep(const struct task *task, const struct tt_step *step, size_t n)
+{
+  const struct tt_plan *plan = task->plan;
+  const void *sources[QUICK_SOURCES];
+  const int32_t *message = plan->source_link + step->src;
+  for (int k = 0; k < step->nsrc; k++) {
+    struct tt_link *link = message[k] < 0 ? NULL : plan->quick->links[message[k]];
+    sources[k] = link ? link->ops->look(link, task->word, n * task->element)
+                      : place(task, plan->schedule.operands[step->src + k]);
+    if (!sources[k]) return 0;
+  }
+  combine(task, place(task, step->dst), sources, step->nsrc, n);
+  for (int k = 0; k < step->nsrc; k++) {
+    if (message[k] < 0) continue;
+    struct tt_link *link = plan->quick->links[message[k]];
+    link->ops->take(link);
+  }
+  return 1;
+}
+
+/* A step that sends one span to some peers; 0 if one of them has no room for it. */
+static int give(struct task *task, const struct tt_step *step, size_t n)
+{
+  const struct tt_plan *plan = task->plan;
+  const char *data = place(task, plan->schedule.operands[step->src]);
+  for (; task->sent < step->nto; task->sent++) {
+    struct tt_link *link = plan->quick->links[plan->peer_link[step->to + task->sent]];
+    if (!link->ops->put(link, task->word, data, n * task->element)) return 0;
+  }
+  task->sent = 0;
+  return 1;
+}
+
+/* Does all steps; 0 if it waited too long, and run->quick_ says where. */
+static int steps_do(struct tt_run *run, struct task *task, struct tt_waiter *waiter)
+{
+  const struct tt_plan *plan = task->plan;
+  uint64_t done = 0;
+  for (int32_t k = 0; k < plan->schedule.nsteps; k++) {
+    int32_t i = plan->quick->order[k];
+    const struct tt_step *step = &plan->schedule.steps[i];
+    size_t n = before(task, step->first + step->nblocks) - before(task, step->first);
+    while (n && !(step->dst.place == TT_NOWHERE ? give(task, step, n) : keep(task, step, n))) {
+      if (!tt_waiter_pause(waiter, 0)) continue;
+      run->was_quick = 1;
+      run->quick_done = done;
+      run->quick_half = task->sent ? i : -1;
+      run->quick_sent = task->sent;
+      return 0;
+    }
+    if (waiter->idle) tt_waiter_pause(waiter, 1);
+    done |= (uint64_t)1 << i;
+  }
+  return 1;
+}
+
+static int is_plain_call(const struct tt_binding *binding)
+{
+  const struct tt_call *call = &binding->call;
+  return call->redop <= tuttiMin && !call->form && binding->before == 1 && tt_device_of(binding->in)->host &&
+         tt_device_of(binding->out)->host;
+}
+
+int tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
+                   struct tt_waiter *waiter)
+{
+  const struct tt_call *call = &binding->call;
+  size_t element = tt_type_size(call->type), nblocks = (size_t)plan->schedule.shape.nblocks;
+  if (!plan->quick || call->count == 0 || call->count > TT_QUICK_BYTES) return 0;
+  size_t bytes = call->count * element;
+  if (bytes > plan->quick->longest || bytes > binding->block_bytes || !is_plain_call(binding)) return 0;
+  struct task task = {.plan = plan, .in = (char *)(uintptr_t)binding->in, .out = binding->out, .element = element};
+  task.base = nblocks == 1 ? call->count : call->count / nblocks;
+  task.more = call->count - task.base * nblocks;
+  task.slot_bytes = ((task.base + (task.more != 0)) * element + 63) & ~(size_t)63;
+  if (plan->schedule.nslots) {
+    size_t len = (size_t)plan->schedule.nslots * task.slot_bytes;
+    if (run->scratch_room < len || !run->scratch_device->host || !run->strands[0].scratch) return 0;
+    task.scratch = run->strands[0].scratch;
+  }
+  task.word = tt_call_word(call);
+  task.kernel = tt_kinds[call->collective].reduces ? tt_reduce_kernel(call->redop, call->type) : NULL;
+  tt_watch_publish(run->exec->watch, call);
+  if (!steps_do(run, &task, waiter)) return 0;
+  tt_watch_finish(run->exec->watch, call->op);
+  return 1;
+}
+
+void tt_quick_resume(struct tt_run *run)
+{
+  struct strand *strand = &run->strands[0];
+  strand->finished = run->quick_done;
+  if (run->quick_half >= 0) {
+    const struct tt_step *step = &run->plan->schedule.steps[run->quick_half];
+    size_t bytes = step_bytes(run, strand, step);
+    tt_step_begin(run, strand, run->quick_half, bytes);
+    for (int32_t k = 0; k < run->quick_sent; k++) strand->sent[step->to + k] = bytes;
+    strand->active |= (uint64_t)1 << run->quick_half;
+  }
+  run->was_quick = 0;
+}
