@@ -29,8 +29,8 @@ int tt_waiter_pause(struct tt_waiter *waiter, int moved)
     return 0;
   }
   if (++waiter->idle < SPIN_LOOKS) {
-    /* With more ranks than cores the peer may need this very core: look a few times, then yield. */
-    if (waiter->crowded && waiter->idle % 8 == 0) sched_yield();
+    /* With more ranks than cores the peer may need this very core, and a look at a socket costs as much as a yield. */
+    if (waiter->crowded) sched_yield();
     else tt_cpu_relax();
     return 0;
   }
