@@ -35,6 +35,7 @@ struct tt_process {
   const void *_Atomic kernels; /* reduce: the table in use; NULL: not chosen yet */
   _Atomic size_t cache_len;  /* reduce: bytes of the last cache; 0: not read yet */
   const void *_Atomic machine; /* topo: the hardware, read once and kept */
+  const void *_Atomic profile; /* tuner: the profile that is built in, read once and kept */
   void *outboxes;            /* transport: shared outboxes of the ranks in this process */
 };
 

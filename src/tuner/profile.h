@@ -3,31 +3,35 @@
  *
  * The first line is `tutti profile 1`. Every other line is a word that says what it is, and then pairs of a key and a
  * value, in any order; what follows a '#' is a comment, and so is an empty line. A value with blanks stands in double
- * quotes. Sizes are bytes, as whole numbers or with K, M or G (powers of 1,024); `inf` is no limit. Times are in us,
- * slopes in us per MiB (2^20 bytes). Nothing is optional unless it says so:
+ * quotes, and has none in it. Sizes are bytes up to 2^60, as whole numbers or with K, M or G (powers of 1,024); `inf`
+ * is no limit. Times are in us, slopes in us per MiB (2^20 bytes). No key is optional; lines stand in any order;
+ * machine and measured are there once, with "" and cores 0 where nobody knows:
  *
- *   machine   host NAME cpu "MODEL" cores N memory "TEXT" kernel "LINUX RELEASE"     who was measured; once
- *   measured  date 2026-11-20T18:40:00Z command "tutti tune -n 4" version 0.1.0      when and how; once
- *   link      kind cache transport shm flows 1 ways 2 from 0 to 2048 alpha_us 0.21 beta_us_per_mib 81
+ *   machine   host NAME cpu "MODEL" cores N memory "TEXT" kernel "LINUX RELEASE"     who was measured
+ *   measured  date 2026-11-20T18:40:00Z command "tutti tune -n 4" version 0.1.0      when and how
+ *   link      kind cache transport shm flows 1 ways 2 from 0 to 2K alpha_us 0.21 beta_us_per_mib 81
  *             overhead_us 0.08 points 9 error_percent 3.1
- *             A message of m bytes, from <= m <= to, takes alpha + m beta. kind: what lies between the two ranks
- *             (tt_link_names); flows: pairs of ranks of this kind on one host that talk at once; ways 1: one rank sends
- *             and the other one answers; 2: both send at once. overhead_us: how long a sender is occupied by a
- *             short message. points: measured sizes behind the line; error_percent: of nine in ten of them the
- *             distance from the line is at most this.
- *             Lines of one (kind, transport, flows, ways) follow one another without gaps, from 0 to inf.
- *   point     kind cache transport shm flows 1 ways 2 bytes 4096 us 0.52 low_us 0.50 high_us 0.60
+ *             A message of m bytes, from < m <= to (or none, by the first line), takes alpha + m beta. kind: what lies
+ *             between the two ranks (tt_link_names); flows: pairs of ranks of this kind on a host that talk at once;
+ *             ways 1: one rank sends and the other one answers; 2: both send at once. overhead_us: how long a sender
+ *             is occupied by a short message. points: measured sizes behind the line, 0 if it was
+ *             not measured; error_percent: of nine in ten of them the distance from the line is at most this.
+ *             Of one (kind, transport, flows, ways) there are 1 to TT_CURVE_PARTS lines, the first from 0, each other
+ *             one from where that below ends, the last to inf; times do not fall from one to the next by more than
+ *             a thousandth.
+ *   point     kind cache transport shm flows 1 ways 2 bytes 4K us 0.52 low_us 0.50 high_us 0.60
  *             What a line was fitted to: median, and the quarter of the samples below and above. Only drawn.
- *   reduce    type float32 op sum sources 2 level L2 bytes 524288 gamma_us_per_mib 14.2 error_percent 2
+ *   reduce    type float op sum sources 2 level L2 bytes 512K gamma_us_per_mib 14.2 error_percent 2
  *             A combination of `sources` vectors takes gamma for each MiB of each source beyond the first, where all
- *             that it touches takes up `bytes`. level: L1, L2, L3 or memory.
- *   anchor    collective all_reduce algo hierarchical+ring radix 0 block 131072 ranks 8 nodes 1 cores 2
- *             transport shm bytes 65536 us 44.1
+ *             that it touches takes up `bytes`. level: L1, L2, L3 or memory; type and op as tt_type_name and
+ *             tt_redop_name.
+ *   anchor    collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2
+ *             transport shm bytes 64K us 44.1
  *             One operation as it was measured, from the moment when all began to the last rank's end. cores: that the
  *             ranks of a node may use; transport: the one between most ranks. radix and block as in tt_choice.
  *
- * What another word or key means nobody knows, so it is an error, like a line that is broken, twice, or out of
- * its range: it says the file, the line, what stands there and what was wanted. */
+ * What another word or key means nobody knows, so it is an error, like a line that is broken, out of its range, or
+ * about what another line is about: it says the file, the line, what stands there and what was wanted. */
 #ifndef TT_PROFILE_H
 #define TT_PROFILE_H
 
@@ -59,7 +63,7 @@ struct tt_profile_link {
   uint64_t from, to; /* to: UINT64_MAX for inf */
   double alpha_us, beta_us_per_mib, overhead_us, error_percent;
   int32_t points;
-  int32_t line; /* in the file; 0: in none */
+  int32_t line; /* in the file that was read; 0: in none */
 };
 
 struct tt_profile_point {
@@ -94,28 +98,31 @@ struct tt_profile {
   char date[TT_PROFILE_TEXT], command[TT_PROFILE_TEXT], version[TT_PROFILE_TEXT];
   int32_t cores;
   char name[TT_PROFILE_TEXT]; /* of the file, for messages; "built in" for the shipped one */
-  int32_t nlinks, npoints, nreduces, nanchors;
+  int32_t nlinks, npoints, nreduces, nanchors; /* a caller may take lines out, and set these lower */
   struct tt_profile_link *links;
   struct tt_profile_point *points;
   struct tt_profile_reduce *reduces;
   struct tt_profile_anchor *anchors;
 };
 
-/* Reads one; *profile is written on success only. name: what errors call it.
+/* Reads one; *profile is written on success only, its lines sorted as they are printed: those of one flow together, by
+ * ascending sizes. name: what errors call it.
  * Errors: tuttiInvalidArgument naming the file, the line and what was wanted. tuttiSystemError: no memory. */
 tuttiResult_t tt_profile_parse(struct tt_profile *profile, FILE *in, const char *name);
 
 /* The same from a file. Also tuttiInvalidArgument: it cannot be read. */
 tuttiResult_t tt_profile_load(struct tt_profile *profile, const char *path);
 
-/* The one that is built in (shipped.profile): what holds where nothing was measured. It lives for ever. */
+/* The one that is built in (shipped.profile): what holds where nothing was measured. Read once; it
+ * lives for ever. NULL: no memory, as was said. */
 const struct tt_profile *tt_profile_shipped(void);
 
 /* Writes it in one form, sorted, with comments that explain the lines: reading that gives an equal profile, and
- * printing that the same text. Errors: tuttiSystemError: it cannot be written. */
+ * printing that the same text. (Of texts, double quotes become single ones, and control characters '?'.)
+ * Errors: tuttiSystemError: it cannot be written, or no memory. */
 tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out);
 
-/* Append a line; the profile starts zeroed. Errors: tuttiSystemError: no memory or TT_PROFILE_LINES. */
+/* Append a line, in any order; the profile starts zeroed. Errors: tuttiSystemError: no memory or TT_PROFILE_LINES. */
 tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link);
 tuttiResult_t tt_profile_add_point(struct tt_profile *profile, const struct tt_profile_point *point);
 tuttiResult_t tt_profile_add_reduce(struct tt_profile *profile, const struct tt_profile_reduce *reduce);
