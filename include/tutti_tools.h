@@ -95,6 +95,33 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiSimulate(const tuttiScheduleRequest_t *request, const tuttiSimulation_t *how,
                                       tuttiSimulated_t *result);
 
+/* ---- profiles: what was measured on a machine (tutti tune, tutti profile) -------- */
+
+/* A profile that is being measured or was read. One thread at a time. */
+typedef struct tuttiProfile *tuttiProfile_t;
+
+/* An empty profile, or, if path is not NULL, that of a file.
+ *
+ * Errors: tuttiInvalidArgument: profile is NULL; the file cannot be read or is no profile (the sentence names the line
+ * and what was wanted). tuttiSystemError: no memory. */
+TUTTI_API tuttiResult_t tuttiProfileOpen(tuttiProfile_t *profile, const char *path);
+
+/* Writes it as text; src/tuner/profile.h describes the format. Errors: tuttiInvalidArgument: an argument is NULL.
+ * tuttiSystemError: it cannot be written, or no memory. */
+TUTTI_API tuttiResult_t tuttiProfileWrite(tuttiProfile_t profile, FILE *out);
+
+/* Writes tables in which a person finds the numbers: latency, GB/s and error of messages, GB/s of reductions, how many
+ * whole operations of each algorithm were measured. Errors: as tuttiProfileWrite. */
+TUTTI_API tuttiResult_t tuttiProfileShow(tuttiProfile_t profile, FILE *out);
+
+/* Writes a gnuplot script with its data that draws the measured points and the fitted lines as SVG to `svg`, the name
+ * of a file. Errors: as tuttiProfileWrite; tuttiInvalidArgument: svg has control characters; tuttiInvalidUsage: the
+ * profile has no points. */
+TUTTI_API tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg, FILE *out);
+
+/* NULL is allowed. */
+TUTTI_API tuttiResult_t tuttiProfileClose(tuttiProfile_t profile);
+
 /* Refuses a call on behalf of a layer above this library that checks arguments of its own, as this library refuses
  * one: logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the calling thread has a
  * group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal. Returns code.

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines through measured times.
  *
- * Within a part: Theil and Sen's slope, the median of the slopes of all pairs of points, then the median of what is
- * left. Both medians are weighted by 1 / the deviation that equal relative noise gives to the value (of a slope:
- * distance of the sizes / root of the sum of the squared times), so that points at both ends of a logarithmic scale
- * count for what they can tell.
+ * Within a part: Theil and Sen's slope, the median of the slopes of all pairs of points; then the median of what is
+ * left, weighted by 1 / time, so that equal relative errors count alike.
  *
  * Break points: of all ways to cut the points into K parts, so that times do not fall, the one of least sum of
  * 2 bad(|ln(line / time)| / s): twice the negative logarithm of a double exponential density with a flatter tail. s is
  * the noise: the median distance of points from the line through their two neighbours, so neither steps nor outliers
- * raise it. K is that of least sum + 3 K ln n (BIC: a part is two numbers and a place). A part has so many points that
- * one of them that is far off does not bend it. */
+ * raise it. K is that of least sum + 4 K ln n (BIC: a part is two numbers and a place, which counts twice because it
+ * is the best of about n). A part has so many points that one of them that is far off does not bend it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,9 +78,7 @@ static double slope_of(struct fit *fit, int32_t first, int32_t last)
   for (int32_t j = first + 1; j <= last; j++)
     for (int32_t i = first; i < j; i++) {
       double distance = fit->bytes[j] - fit->bytes[i];
-      if (distance > 0)
-        fit->list[n++] = (struct weighted){(fit->us[j] - fit->us[i]) / distance,
-                                           distance / hypot(fit->us[i], fit->us[j])};
+      if (distance > 0) fit->list[n++] = (struct weighted){(fit->us[j] - fit->us[i]) / distance, 1};
     }
   return median_of(fit->list, n);
 }
@@ -197,7 +193,7 @@ static int parts_choose(const struct fit *fit, int32_t *first)
   int32_t begin = 0, end = fit->n - 1;
   for (int k = 0; k < TT_CURVE_PARTS; k++)
     for (int32_t i = 0; i <= end; i++) {
-      double value = fit->total[k][segment_at(i, end)] + 3 * k * log(fit->n);
+      double value = fit->total[k][segment_at(i, end)] + 4 * k * log(fit->n);
       if (value >= least) continue;
       least = value;
       parts = k + 1;

@@ -122,6 +122,15 @@ const struct tt_profile *tt_profile_shipped(void);
  * Errors: tuttiSystemError: it cannot be written, or no memory. */
 tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out);
 
+/* Writes tables in which a person finds the numbers: latency, GB/s and error of each flow, GB/s of the kernels, how
+ * many anchors each algorithm has. Errors: as tt_profile_print. */
+tuttiResult_t tt_profile_show(const struct tt_profile *profile, FILE *out);
+
+/* Writes a script with data for gnuplot that draws points and lines as SVG to `svg`, the name of a file.
+ * Errors: as tt_profile_print; tuttiInvalidUsage: no flow has points of at least a byte; tuttiInvalidArgument: there
+ * are control characters in svg. */
+tuttiResult_t tt_profile_draw(const struct tt_profile *profile, const char *svg, FILE *out);
+
 /* Append a line, in any order; the profile starts zeroed. Errors: tuttiSystemError: no memory or TT_PROFILE_LINES. */
 tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link);
 tuttiResult_t tt_profile_add_point(struct tt_profile *profile, const struct tt_profile_point *point);

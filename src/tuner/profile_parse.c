@@ -2,7 +2,6 @@
 /* Reads the lines that profile_lines.c describes. */
 #include <ctype.h>
 #include <errno.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -362,15 +361,10 @@ tuttiResult_t tt_profile_parse(struct tt_profile *profile, FILE *in, const char 
 {
   struct reader r = {.in = in, .name = name, .line = 1};
   snprintf(r.profile.name, sizeof r.profile.name, "%s", name);
-  /* A program may have set a locale whose decimal point is a comma; this is about the calling thread alone. */
-  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = (locale_t)0;
-  if (plain) before = uselocale(plain);
-  else r.failed = tt_fail(tuttiSystemError, "no memory to read a profile: give the process more");
+  struct tt_plain plain;
+  if (!tt_plain_begin(&plain)) return tuttiSystemError;
   lines_parse(&r);
-  if (plain) {
-    uselocale(before);
-    freelocale(plain);
-  }
+  tt_plain_end(&plain);
   if (!r.failed) tt_profile_sort(&r.profile);
   for (int w = TT_WORD_LINK; w < TT_PROFILE_WORDS && !r.failed; w++) doubles_check(&r, w);
   links_check(&r);

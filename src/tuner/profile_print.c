@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +14,6 @@ static void number_print(double value, FILE *out)
     if (strtod(text, NULL) == value) break;
   }
   fprintf(out, "%s", text);
-}
-
-static void size_print(uint64_t bytes, FILE *out)
-{
-  static const char suffixes[] = " KMG";
-  int s = 0;
-  for (; bytes && bytes % 1024 == 0 && s < 3; s++) bytes /= 1024;
-  fprintf(out, "%llu", (unsigned long long)bytes);
-  if (s) putc(suffixes[s], out);
 }
 
 /* What a text cannot hold becomes something like it. */
@@ -44,6 +34,7 @@ static void value_print(const struct tt_profile_key *key, const char *item, FILE
   uint32_t block;
   int32_t count;
   double number;
+  char text[TT_SIZE_TEXT];
   switch (key->value) {
     case TT_VALUE_TEXT:
     case TT_VALUE_NAME:
@@ -52,12 +43,11 @@ static void value_print(const struct tt_profile_key *key, const char *item, FILE
     case TT_VALUE_SIZE:
     case TT_VALUE_LIMIT:
       memcpy(&size, at, sizeof size);
-      if (size == UINT64_MAX) fprintf(out, "inf");
-      else size_print(size, out);
+      fprintf(out, "%s", tt_size_text(size, text));
       return;
     case TT_VALUE_BLOCK:
       memcpy(&block, at, sizeof block);
-      size_print(block, out);
+      fprintf(out, "%s", tt_size_text(block, text));
       return;
     case TT_VALUE_NUMBER:
       memcpy(&number, at, sizeof number);
@@ -80,47 +70,29 @@ static void line_print(const struct tt_profile_line *line, const void *item, FIL
   putc('\n', out);
 }
 
-static int pointers_compare(const void *a, const void *b, void *context)
-{
-  const void *const *left = a, *const *right = b;
-  const enum tt_profile_word *word = context;
-  return tt_profile_compare(*left, *right, *word);
-}
-
-/* Sorted; `order` has room for all lines of one word. */
-static void lines_print(const struct tt_profile *profile, enum tt_profile_word word, const void **order, FILE *out)
+static tuttiResult_t lines_print(const struct tt_profile *profile, enum tt_profile_word word, FILE *out)
 {
   const struct tt_profile_line *line = &tt_profile_lines[word];
   int32_t n;
-  const char *items = tt_profile_items(profile, word, &n);
-  for (int32_t i = 0; i < n; i++) order[i] = items + (size_t)i * line->size;
-  if (n) qsort_r(order, (size_t)n, sizeof *order, pointers_compare, &word);
+  const void **order = tt_profile_order(profile, word, &n);
+  if (!order) return tuttiSystemError;
   if (n || !line->size) fprintf(out, "\n# %s\n", line->comment);
   if (!line->size) line_print(line, profile, out);
   for (int32_t i = 0; i < n; i++) line_print(line, order[i], out);
+  tt_free(order);
+  return tuttiSuccess;
 }
 
 tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out)
 {
-  int32_t most = 0, n;
-  for (int w = 0; w < TT_PROFILE_WORDS; w++) {
-    tt_profile_items(profile, w, &n);
-    if (n > most) most = n;
-  }
-  const void **order = tt_alloc((size_t)most, sizeof *order);
-  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* decimal points, see profile_parse.c */
-  int has_all = order && plain;
-  if (has_all) {
-    locale_t before = uselocale(plain);
-    fprintf(out, "tutti profile %d\n"
-                 "# What was measured on a machine: times in us, slopes in us per MiB, sizes in bytes (K, M, G: powers "
-                 "of 1,024).\n", TT_PROFILE_VERSION);
-    for (int w = 0; w < TT_PROFILE_WORDS; w++) lines_print(profile, w, order, out);
-    uselocale(before);
-  }
-  if (plain) freelocale(plain);
-  tt_free(order);
-  if (!has_all) return tt_fail(tuttiSystemError, "no memory to print a profile: give the process more");
-  if (ferror(out)) return tt_fail(tuttiSystemError, "cannot write a profile: %s", strerror(errno));
-  return tuttiSuccess;
+  struct tt_plain plain;
+  tuttiResult_t result = tuttiSuccess;
+  if (!tt_plain_begin(&plain)) return tuttiSystemError;
+  fprintf(out, "tutti profile %d\n"
+               "# What was measured on a machine: times in us, slopes in us per MiB, sizes in bytes (K, M, G: powers "
+               "of 1,024).\n", TT_PROFILE_VERSION);
+  for (int w = 0; w < TT_PROFILE_WORDS && !result; w++) result = lines_print(profile, w, out);
+  tt_plain_end(&plain);
+  if (!result && ferror(out)) result = tt_fail(tuttiSystemError, "cannot write a profile: %s", strerror(errno));
+  return result;
 }

@@ -97,6 +97,7 @@ static const char canonical[] =
     "point kind cache transport shm flows 1 ways 2 bytes 0 us 0.52 low_us 0.5 high_us 0.6\n"
     "point kind cache transport shm flows 1 ways 2 bytes 1000 us 0.52 low_us 0.5 high_us 0.6\n"
     "point kind cache transport shm flows 1 ways 2 bytes 1G us 7 low_us 7 high_us 7\n"
+    "point kind cache transport shm flows 1 ways 2 bytes 2048G us 7 low_us 7 high_us 7\n"
     "reduce type half op max sources 3 level memory bytes 1M gamma_us_per_mib 20 error_percent 0\n"
     "reduce type float op sum sources 2 level L1 bytes 1536 gamma_us_per_mib 14.2 error_percent 2\n"
     "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
@@ -121,7 +122,7 @@ static void the_canonical_text_prints_as_it_was_read(void **state)
   assert_true(p.links[3].to == UINT64_MAX);
   assert_true(p.links[2].error_percent == 0.1234567890123);
   assert_int_equal(p.links[5].flow.kind, TT_LINK_NET);
-  assert_int_equal(p.npoints, 3);
+  assert_int_equal(p.npoints, 4);
   assert_int_equal(p.points[2].bytes, 1 << 30);
   assert_int_equal(p.nreduces, 2);
   assert_int_equal(p.reduces[0].type, tuttiFloat16);
@@ -498,8 +499,10 @@ static void every_failed_allocation_is_told(void **state)
   }
   assert_int_equal(n, 5);
   FILE *out = fopen("/dev/null", "w");
-  tt_alloc_fail_at(1);
-  assert_int_equal(tt_profile_print(&p, out), tuttiSystemError);
+  for (long k = 1; k <= 4; k++) {
+    tt_alloc_fail_at(k);
+    assert_int_equal(tt_profile_print(&p, out), tuttiSystemError);
+  }
   tt_alloc_fail_at(0);
   fclose(out);
   tt_profile_destroy(&p);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Profiles, for a person and for tutti tune. */
+#include "api/profile.h"
+
+#include "api/check.h"
+
+tuttiResult_t tuttiProfileOpen(tuttiProfile_t *profile, const char *path)
+{
+  if (!profile) return tt_null("profile");
+  struct tuttiProfile *made = tt_alloc(1, sizeof *made);
+  if (!made) return tt_fail(tuttiSystemError, "no memory for a profile: give the process more");
+  tuttiResult_t result = path ? tt_profile_load(&made->profile, path) : tuttiSuccess;
+  if (result == tuttiSuccess) *profile = made;
+  else tt_free(made);
+  return result;
+}
+
+tuttiResult_t tuttiProfileWrite(tuttiProfile_t profile, FILE *out)
+{
+  if (!profile) return tt_null("profile");
+  if (!out) return tt_null("out");
+  return tt_profile_print(&profile->profile, out);
+}
+
+tuttiResult_t tuttiProfileShow(tuttiProfile_t profile, FILE *out)
+{
+  if (!profile) return tt_null("profile");
+  if (!out) return tt_null("out");
+  return tt_profile_show(&profile->profile, out);
+}
+
+tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg, FILE *out)
+{
+  if (!profile) return tt_null("profile");
+  if (!svg) return tt_null("svg");
+  if (!out) return tt_null("out");
+  return tt_profile_draw(&profile->profile, svg, out);
+}
+
+tuttiResult_t tuttiProfileClose(tuttiProfile_t profile)
+{
+  if (profile) tt_profile_destroy(&profile->profile);
+  tt_free(profile);
+  return tuttiSuccess;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Profiles for a person to look at: tables and plots. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tuner/profile.h"
+
+#define REST "alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 points 9 error_percent 3.1\n"
+#define SAMPLE "us 0.52 low_us 0.5 high_us 0.6\n"
+static const char sample[] =
+    "tutti profile 1\nmachine host h cpu \"Some CPU #3 @ 2 GHz\" cores 64 memory m kernel \"\"\n"
+    "measured date d command c version v\n"
+    "link kind cache transport shm flows 1 ways 1 from 0 to inf " REST
+    "link kind cache transport shm flows 1 ways 2 from 0 to 2K " REST
+    "link kind cache transport shm flows 1 ways 2 from 2K to inf alpha_us 0.5 beta_us_per_mib 70 overhead_us 0 "
+    "points 0 error_percent 0\n"
+    "link kind cache transport shm flows 16 ways 2 from 0 to inf alpha_us 0 beta_us_per_mib 0 overhead_us 0 points 0 "
+    "error_percent 0\n"
+    "point kind cache transport shm flows 1 ways 2 bytes 0 " SAMPLE
+    "point kind cache transport shm flows 1 ways 2 bytes 1000 " SAMPLE
+    "point kind cache transport shm flows 1 ways 2 bytes 1G us 7 low_us 7 high_us 7\n"
+    "reduce type float op sum sources 2 level L1 bytes 1536 gamma_us_per_mib 14.2 error_percent 2\n"
+    "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
+    "bytes 64K us 44.1\n";
+
+static struct tt_profile parsed(void)
+{
+  struct tt_profile p;
+  FILE *in = fmemopen((void *)(uintptr_t)sample, strlen(sample), "r");
+  if (tt_profile_parse(&p, in, "sample") != tuttiSuccess) fail_msg("%s", tt_last_sentence());
+  fclose(in);
+  return p;
+}
+
+static char *shown(const struct tt_profile *p)
+{
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  assert_int_equal(tt_profile_show(p, out), tuttiSuccess);
+  fclose(out);
+  return text;
+}
+
+static void has(const char *text, const char *part)
+{
+  if (!strstr(text, part)) fail_msg("no \"%s\" in\n%s", part, text);
+}
+
+static void tables_say_what_was_measured(void **state)
+{
+  (void)state;
+  struct tt_profile p = parsed(), none = {0};
+  char *text = shown(&p), *nothing = shown(&none);
+  has(text, "cpu       Some CPU #3 @ 2 GHz, 64 cores\n");
+  has(text, "  cache  shm           1     2       2K        0.2    12.95        0.08      3.1       9\n");
+  has(text, "  cache  shm          16     2      inf          0        -           0        0       0\n");
+  has(text, "  float     sum           2 L1          1536    73.84        2\n");
+  has(text, "  all_reduce     hierarchical+ring                     1   64K to 64K\n");
+  has(nothing, "measured  - by -, version -\n");
+  assert_null(strstr(nothing, "messages"));
+  free(text);
+  free(nothing);
+  tt_profile_destroy(&p);
+}
+
+static tuttiResult_t drawn(const struct tt_profile *p, const char *svg, char **text)
+{
+  size_t size = 0;
+  FILE *out = open_memstream(text, &size);
+  tuttiResult_t result = tt_profile_draw(p, svg, out);
+  fclose(out);
+  return result;
+}
+
+static void a_plot_has_each_flow_and_ends_with_its_points(void **state)
+{
+  (void)state;
+  struct tt_profile p = parsed();
+  struct tt_profile_point point = {.flow = {TT_LINK_NODE, "it's", 2, 1}, .bytes = 64, .us = 1, .low_us = 1,
+                                   .high_us = 1};
+  char *text;
+  assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);
+  point.flow.kind = TT_LINK_SELF;
+  point.bytes = 0;
+  assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);
+  assert_int_equal(drawn(&p, "it's.svg", &text), tuttiSuccess);
+  has(text, "set output 'it''s.svg'\n");
+  has(text, "title 'cache over shm, 1 pair, both ways', '-' with lines");
+  has(text, "title 'node over it''s, 2 pairs, one way', '-' with lines");
+  has(text, "\n1000 0.52 0.5 0.6\n1073741824 7 7 7\ne\n1000 0.277248\n");
+  has(text, "\n2048 0.358203\n\n2048 0.636719\n"); /* a step where two lines meet */
+  has(text, "\n64 1 1 1\ne\ne\n");                  /* no line */
+  assert_null(strstr(text, "self"));                /* nothing but 0 bytes */
+  free(text);
+  assert_int_equal(drawn(&p, "a\nb", &text), tuttiInvalidArgument);
+  free(text);
+  tt_profile_destroy(&p);
+  assert_int_equal(drawn(tt_profile_shipped(), "x", &text), tuttiInvalidUsage);
+  has(tt_last_sentence(), "no measured points");
+  free(text);
+}
+
+static void every_failed_allocation_is_told(void **state)
+{
+  (void)state;
+  struct tt_profile p = parsed();
+  FILE *out = fopen("/dev/null", "w");
+  for (long k = 1; k <= 4; k++) {
+    tt_alloc_fail_at(k);
+    assert_int_equal(tt_profile_show(&p, out), k <= 3 ? tuttiSystemError : tuttiSuccess);
+    tt_alloc_fail_at(k);
+    assert_int_equal(tt_profile_draw(&p, "x", out), k <= 2 ? tuttiSystemError : tuttiSuccess);
+  }
+  tt_alloc_fail_at(0);
+  fclose(out);
+  tt_profile_destroy(&p);
+}
+
+int main(void)
+{
+  alarm(60);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tables_say_what_was_measured),
+      cmocka_unit_test(a_plot_has_each_flow_and_ends_with_its_points),
+      cmocka_unit_test(every_failed_allocation_is_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti profile`: what was measured on a machine, for a person. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+static const char *const help =
+    "usage: tutti profile show FILE [--plot SVG]\n"
+    "       tutti profile check FILE\n\n"
+    "Prints what a profile says as tables: latency, GB/s and error of messages, GB/s of\n"
+    "reductions, how many whole operations of each algorithm were measured. Or checks that every\n"
+    "line can be read; the first that cannot is named. `tutti tune` makes profiles.\n"
+    "      --plot SVG        also draw the measured points and the fitted lines (needs gnuplot)\n"
+    "  -h, --help            this text\n";
+
+static tuttiResult_t refuse(const char *what, const char *path, const char *why)
+{
+  char sentence[512];
+  snprintf(sentence, sizeof sentence, "%s%.300s%s%s", what, path, why ? ": " : "", why ? why : "");
+  return tuttiRefuse(tuttiSystemError, sentence);
+}
+
+/* gnuplot is started only if there is something to draw. */
+static tuttiResult_t plot(tuttiProfile_t profile, const char *svg)
+{
+  char *text = NULL;
+  size_t len = 0;
+  FILE *memory = open_memstream(&text, &len), *gnuplot = NULL;
+  if (!memory) return refuse("no memory for a plot", "", strerror(errno));
+  tuttiResult_t result = tuttiProfileDraw(profile, svg, memory);
+  if (fclose(memory) && !result) result = refuse("no memory for a plot", "", strerror(errno));
+  if (!result && system("command -v gnuplot >/dev/null 2>&1"))
+    result = tuttiRefuse(tuttiSystemError, "gnuplot is not found: install it (gnuplot-nox), or leave out --plot");
+  if (!result) {
+    signal(SIGPIPE, SIG_IGN); /* it may end early; then its status says so */
+    gnuplot = popen("gnuplot", "we");
+    if (!gnuplot) result = refuse("gnuplot does not start", "", strerror(errno));
+  }
+  if (gnuplot) {
+    int is_broken = fwrite(text, 1, len, gnuplot) != len;
+    if (pclose(gnuplot) || is_broken) result = refuse("gnuplot cannot draw ", svg, NULL);
+  }
+  free(text);
+  return result;
+}
+
+static tuttiResult_t show(const char *path, const char *svg)
+{
+  tuttiProfile_t profile = NULL;
+  tuttiResult_t result = tuttiProfileOpen(&profile, path);
+  if (!result) result = tuttiProfileShow(profile, stdout);
+  if (!result && fflush(stdout)) result = refuse("cannot write the tables of ", path, strerror(errno));
+  if (!result && svg) result = plot(profile, svg);
+  tuttiProfileClose(profile);
+  return result;
+}
+
+static tuttiResult_t check(const char *path)
+{
+  tuttiProfile_t profile = NULL;
+  tuttiResult_t result = tuttiProfileOpen(&profile, path);
+  if (!result) printf("%s is a profile\n", path);
+  tuttiProfileClose(profile);
+  return result;
+}
+
+static int wrong_usage(void)
+{
+  fprintf(stderr, "\n%s", help);
+  return 2;
+}
+
+int command_profile(int argc, char **argv)
+{
+  static const struct option options[] = {{"plot", required_argument, NULL, 'p'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  const char *svg = NULL;
+  int option;
+  optind = 1;
+  while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1)
+    if (option == 'p') svg = optarg;
+    else if (option != 'h') return wrong_usage();
+    else return fputs(help, stdout) < 0;
+  const char *action = optind < argc ? argv[optind] : "";
+  int is_show = strcmp(action, "show") == 0, is_check = strcmp(action, "check") == 0;
+  if (!is_show && !is_check) fprintf(stderr, "tutti profile: say show or check, not \"%s\"\n", action);
+  else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
+  else if (is_check && svg) fprintf(stderr, "tutti profile check: has no --plot\n");
+  else return (is_show ? show(argv[optind + 1], svg) : check(argv[optind + 1])) != tuttiSuccess;
+  return wrong_usage();
+}
