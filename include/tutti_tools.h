@@ -106,20 +106,25 @@ typedef struct tuttiProfile *tuttiProfile_t;
  * and what was wanted). tuttiSystemError: no memory. */
 TUTTI_API tuttiResult_t tuttiProfileOpen(tuttiProfile_t *profile, const char *path);
 
-/* Writes it as text; src/tuner/profile.h describes the format. Errors: tuttiInvalidArgument: an argument is NULL.
- * tuttiSystemError: it cannot be written, or no memory. */
+/* Writes it as text; src/tuner/profile.h describes the format.
+ *
+ * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: it cannot be written, or no memory. */
 TUTTI_API tuttiResult_t tuttiProfileWrite(tuttiProfile_t profile, FILE *out);
 
 /* Writes tables in which a person finds the numbers: latency, GB/s and error of messages, GB/s of reductions, how many
- * whole operations of each algorithm were measured. Errors: as tuttiProfileWrite. */
+ * whole operations of each algorithm were measured.
+ *
+ * Errors: as tuttiProfileWrite. */
 TUTTI_API tuttiResult_t tuttiProfileShow(tuttiProfile_t profile, FILE *out);
 
 /* Writes a gnuplot script with its data that draws the measured points and the fitted lines as SVG to `svg`, the name
- * of a file. Errors: as tuttiProfileWrite; tuttiInvalidArgument: svg has control characters; tuttiInvalidUsage: the
- * profile has no points. */
+ * of a file.
+ *
+ * Errors: as tuttiProfileWrite; also tuttiInvalidArgument: svg has control characters; tuttiInvalidUsage: the profile
+ * has no points. */
 TUTTI_API tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg, FILE *out);
 
-/* NULL is allowed. */
+/* Frees it. NULL is allowed. */
 TUTTI_API tuttiResult_t tuttiProfileClose(tuttiProfile_t profile);
 
 /* Refuses a call on behalf of a layer above this library that checks arguments of its own, as this library refuses

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tuner/profile.h"
+#include "tutti_tools.h"
 
 #define REST "alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 points 9 error_percent 3.1\n"
 #define SAMPLE "us 0.52 low_us 0.5 high_us 0.6\n"
@@ -108,6 +109,37 @@ static void a_plot_has_each_flow_and_ends_with_its_points(void **state)
   free(text);
 }
 
+static void the_public_functions_refuse_null_and_keep_what_is_there(void **state)
+{
+  (void)state;
+  tuttiProfile_t profile = NULL;
+  FILE *out = tmpfile();
+  char text[128];
+  assert_non_null(out);
+  assert_int_equal(tuttiProfileOpen(NULL, NULL), tuttiInvalidArgument);
+  assert_int_equal(tuttiProfileOpen(&profile, "/none/of/it"), tuttiInvalidArgument);
+  assert_null(profile);
+  assert_int_equal(tuttiProfileOpen(&profile, NULL), tuttiSuccess);
+  assert_int_equal(tuttiProfileWrite(NULL, out), tuttiInvalidArgument);
+  assert_int_equal(tuttiProfileWrite(profile, NULL), tuttiInvalidArgument);
+  assert_int_equal(tuttiProfileShow(NULL, out), tuttiInvalidArgument);
+  assert_int_equal(tuttiProfileShow(profile, NULL), tuttiInvalidArgument);
+  assert_int_equal(tuttiProfileDraw(NULL, "x", out), tuttiInvalidArgument);
+  assert_int_equal(tuttiProfileDraw(profile, NULL, out), tuttiInvalidArgument);
+  assert_int_equal(tuttiProfileDraw(profile, "x", NULL), tuttiInvalidArgument);
+  assert_int_equal(tuttiProfileDraw(profile, "x", out), tuttiInvalidUsage);
+  assert_int_equal(ftell(out), 0);
+  assert_int_equal(tuttiProfileWrite(profile, out), tuttiSuccess);
+  assert_int_equal(tuttiProfileClose(profile), tuttiSuccess);
+  assert_int_equal(tuttiProfileClose(NULL), tuttiSuccess);
+  snprintf(text, sizeof text, "/proc/self/fd/%d", fileno(out));
+  fflush(out);
+  assert_int_equal(tuttiProfileOpen(&profile, text), tuttiSuccess);
+  assert_int_equal(tuttiProfileShow(profile, out), tuttiSuccess);
+  tuttiProfileClose(profile);
+  fclose(out);
+}
+
 static void every_failed_allocation_is_told(void **state)
 {
   (void)state;
@@ -131,6 +163,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tables_say_what_was_measured),
       cmocka_unit_test(a_plot_has_each_flow_and_ends_with_its_points),
+      cmocka_unit_test(the_public_functions_refuse_null_and_keep_what_is_there),
       cmocka_unit_test(every_failed_allocation_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
