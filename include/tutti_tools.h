@@ -127,6 +127,25 @@ TUTTI_API tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg
 /* Frees it. NULL is allowed. */
 TUTTI_API tuttiResult_t tuttiProfileClose(tuttiProfile_t profile);
 
+/* How it is measured. Set all to 0, then what matters. */
+typedef struct {
+  double seconds;  /* about how long one call of tuttiTune may take; 0: 10 */
+  int no_links, no_kernels, no_anchors; /* 1: leave these out */
+  const char *command; /* that is noted in the profile; NULL: none */
+  void (*progress)(void *context, double done, const char *what); /* on rank 0; done: 0 to 1; may be NULL */
+  void *context;
+} tuttiTuneOptions_t;
+
+/* Measures the links between the ranks of a communicator, each kind by itself, by one pair and by several at once; the
+ * reduce kernels and copies of rank 0's core; and each algorithm at a few sizes. Adds all that to rank 0's profile, in
+ * place of what that says of the same flows, kernels and anchors; other ranks may pass NULL. Collective: all ranks of
+ * comm call it with equal options (seconds, command, progress and context are rank 0's), and nothing else on comm
+ * meanwhile. What comm chooses is the same before and after.
+ *
+ * Errors: tuttiInvalidArgument: an argument is wrong. tuttiInvalidUsage: ranks leave out different parts, comm has more
+ * than 4,096 ranks, or a group is open. tuttiSystemError: no memory. What a collective returns. */
+TUTTI_API tuttiResult_t tuttiTune(tuttiComm_t comm, const tuttiTuneOptions_t *options, tuttiProfile_t profile);
+
 /* Refuses a call on behalf of a layer above this library that checks arguments of its own, as this library refuses
  * one: logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the calling thread has a
  * group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal. Returns code.

@@ -146,6 +146,10 @@ int tt_comm_drive(struct tuttiComm *comm, int look);
 /* Ends all queued operations as aborted, whatever their streams wait for. */
 void tt_comm_flush(struct tuttiComm *comm);
 
+/* Sets the table by which algorithms are chosen. All ranks set the same one between the same two operations, and
+ * nothing is queued: a call must be carried out alike everywhere. */
+void tt_comm_table_set(struct tuttiComm *comm, const struct tt_table *table);
+
 /* What the communicator says of itself: tuttiSuccess, tuttiInProgress, or its first error, whose sentence
  * becomes the calling thread's. */
 tuttiResult_t tt_comm_health(const struct tuttiComm *comm);

@@ -86,6 +86,11 @@ static void plan_raise(struct tuttiComm *comm, int i)
   comm->plans[i + 1] = raised;
 }
 
+void tt_comm_table_set(struct tuttiComm *comm, const struct tt_table *table)
+{
+  comm->table = *table;
+}
+
 /* The plan of a call and the block it is bound to; the last plan is looked at first. */
 static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding, struct tt_plan **plan)
 {

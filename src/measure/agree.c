@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How ranks agree, and what they move while they are timed. */
+#include "measure/inside.h"
+
+void give_up(struct measure *m, tuttiResult_t code)
+{
+  if (code != tuttiSuccess && !m->result) m->result = tt_comm_give_up(m->comm, code, 0);
+}
+
+static struct tt_binding binding_of(int collective, int type, size_t count)
+{
+  return (struct tt_binding){.call = {.collective = (uint8_t)collective,
+                                      .type = (uint8_t)type,
+                                      .count = count,
+                                      .redop = (uint8_t)(collective == TT_ALL_REDUCE ? tuttiMax : tuttiSum),
+                                      .root = -1},
+                             .before = 1};
+}
+
+void agree_all(struct measure *m, double *values, size_t n)
+{
+  struct tt_binding binding = binding_of(TT_ALL_REDUCE, tuttiFloat64, n);
+  binding.in = binding.out = values;
+  if (!m->result) m->result = tt_comm_run(m->comm, &binding);
+  for (size_t i = 0; m->result && i < n; i++) values[i] = 0;
+}
+
+double agree(struct measure *m, double value)
+{
+  agree_all(m, &value, 1);
+  return value;
+}
+
+double agree_timed(struct measure *m, double value, double end_us)
+{
+  double left = m->comm->rank == 0 ? end_us - now_us() : 0, values[2] = {value, left > 0 ? left : 0};
+  agree_all(m, values, 2);
+  m->left_us = values[1];
+  return values[0];
+}
+
+void messages_run(struct measure *m, struct tt_transfer *transfers, int n)
+{
+  struct tt_binding binding = {.call = {.collective = TT_PAIRS, .root = -1}, .transfers = transfers, .ntransfers = n};
+  if (!m->result) m->result = tt_comm_run(m->comm, &binding);
+}
+
+/* Which part of the data is IN, which OUT: in place, where that is shares of several ranks in the own one. */
+static void buffers_bind(const struct measure *m, struct tt_binding *binding)
+{
+  char *own = m->data + (size_t)m->comm->rank * binding->call.count * sizeof(float);
+  int collective = binding->call.collective;
+  binding->in = collective == TT_ALL_GATHER ? own : m->data;
+  binding->out = collective == TT_REDUCE_SCATTER ? own : m->data;
+  if (!tt_kinds[collective].has_root) return;
+  binding->call.root = 0;
+  if (m->comm->rank != 0) binding->in = NULL;
+}
+
+void collective_run(struct measure *m, int collective, size_t count)
+{
+  struct tt_binding binding = binding_of(collective, tuttiFloat32, count);
+  binding.call.redop = tuttiSum;
+  buffers_bind(m, &binding);
+  if (!m->result) m->result = tt_comm_run(m->comm, &binding);
+}
+
+void gather_all(struct measure *m, const void *own, void *all, size_t len)
+{
+  struct tt_binding binding = binding_of(TT_ALL_GATHER, tuttiUint8, len);
+  binding.in = own;
+  binding.out = all;
+  if (!m->result) m->result = tt_comm_run(m->comm, &binding);
+}
+
+void progress_tell(const struct measure *m, double done, const char *what)
+{
+  if (m->comm->rank || !m->options->progress || m->result) return;
+  if (done > 1) done = 1;
+  m->options->progress(m->options->context, m->progress_from + done * m->progress_part, what);
+}

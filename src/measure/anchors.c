@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Anchors: what each algorithm really takes, at a few sizes. The communicator's table is set to one choice by all ranks
+ * at the same point of their program, and to its own again for what they agree by. */
+#include <stdio.h>
+#include <string.h>
+
+#include "measure/inside.h"
+
+#define SIZES_MOST 6
+#define SAMPLES 9
+#define CHOICES_MOST 64
+#define BATCH_US 20000.0    /* a longer batch says no more */
+#define TIMES_MOST 2000     /* in a batch */
+#define QUICK_US 4000.0
+#define HOPELESS 4.0        /* times slower than the best of its size, */
+#define HOPELESS_US 2000.0  /* and this slow: seen once is enough */
+
+/* What is measured, with its part of the time. */
+static const struct course {
+  int collective;
+  double part;
+  int nsizes;
+  size_t bytes[SIZES_MOST]; /* of a share */
+} courses[] = {
+    {TT_ALL_REDUCE, 0.55, 6, {8, 1 << 10, 16 << 10, 128 << 10, 1 << 20, 8 << 20}},
+    {TT_ALL_GATHER, 0.15, 3, {8, 4 << 10, 128 << 10}},
+    {TT_REDUCE_SCATTER, 0.15, 3, {8, 4 << 10, 128 << 10}},
+    {TT_BROADCAST, 0.15, 3, {8, 16 << 10, 1 << 20}},
+};
+#define COURSES ((int)(sizeof courses / sizeof *courses))
+
+struct point {
+  double once, us[SAMPLES];
+  int n;
+};
+
+struct trial {
+  const struct course *course;
+  double end_us; /* by rank 0's clock */
+  int nsizes, nchoices;
+  struct tt_choice choices[CHOICES_MOST];
+  struct point points[CHOICES_MOST][SIZES_MOST];
+};
+
+/* ---- what is legal ---- */
+
+static int is_legal(const struct measure *m, const struct tt_choice *choice)
+{
+  const struct tuttiComm *comm = m->comm;
+  const struct tt_algo *algo = &tt_algos[choice->algo];
+  const struct tt_tuning tuning = {.nranks = comm->nranks, .groups = &comm->arrangement.groups};
+  const struct tt_kind *kind = &tt_kinds[algo->collective];
+  struct tt_shape shape = tt_choice_shape(choice, &tuning, 0, kind->has_root ? 0 : -1);
+  if (algo->illegal && algo->illegal(&shape)) return 0;
+  if (algo->has_middle && comm->nranks > TT_PLAYED_RANKS) return 0;
+  return !comm->settings.deterministic || !kind->reduces || comm->nranks <= 2 || algo->has_one_tree;
+}
+
+/* All algorithms with their own radix, in blocks as the communicator's longest vectors have them. */
+static void choices_find(const struct measure *m, struct trial *trial)
+{
+  int collective = trial->course->collective;
+  const struct tt_choice *last = tt_table_choice(&m->table, collective, UINT64_MAX);
+  for (int a = 0; a < tt_algo_count && trial->nchoices < CHOICES_MOST; a++) {
+    struct tt_choice choice = {.algo = (uint8_t)a, .middle = -1, .block_bytes = last->block_bytes};
+    if (tt_algos[a].collective == collective && is_legal(m, &choice)) trial->choices[trial->nchoices++] = choice;
+  }
+}
+
+/* Sizes whose shares fit into the data. */
+static int sizes_count(const struct measure *m, const struct course *course)
+{
+  size_t shares = tt_kinds[course->collective].is_shared ? (size_t)m->comm->nranks : 1;
+  int n = course->nsizes;
+  while (n > 0 && course->bytes[n - 1] * shares > 2 * DATA_BYTES) n--;
+  return n;
+}
+
+/* ---- one batch ---- */
+
+/* Between the two calls nothing is called but what is timed. */
+static void force(struct measure *m, int collective, const struct tt_choice *choice)
+{
+  struct tt_table forced = m->table;
+  forced.rows[collective][0] = (struct tt_table_row){.up_to_bytes = UINT64_MAX, .choice = *choice};
+  tt_comm_table_set(m->comm, &forced);
+}
+
+static void unforce(struct measure *m)
+{
+  tt_comm_table_set(m->comm, &m->table);
+}
+
+/* Of an operation, on the last rank to have it. Where no rank waits for all others, the next operation would begin
+ * before this one has ended everywhere, so each begins behind a barrier of its own. */
+static double batch(struct measure *m, const struct trial *trial, int choice, int size, int times)
+{
+  int collective = trial->course->collective, is_apart = tt_kinds[collective].has_root;
+  size_t count = trial->course->bytes[size] / sizeof(float);
+  double us = 0;
+  for (int done = 0, n = is_apart ? 1 : times; done < times && !m->result; done += n) {
+    agree(m, 0);
+    force(m, collective, &trial->choices[choice]);
+    double begin = now_us();
+    for (int i = 0; i < n; i++) collective_run(m, collective, count);
+    us += now_us() - begin;
+    unforce(m);
+  }
+  return agree_timed(m, us / times, trial->end_us);
+}
+
+/* ---- rounds ---- */
+
+static double best_of_size(const struct trial *trial, int size)
+{
+  double best = 0;
+  for (int c = 0; c < trial->nchoices; c++) {
+    double us = trial->points[c][size].once;
+    if (us > 0 && (best == 0 || us < best)) best = us;
+  }
+  return best;
+}
+
+static int is_hopeless(const struct trial *trial, int choice, int size)
+{
+  double once = trial->points[choice][size].once;
+  return once > HOPELESS_US && once > HOPELESS * best_of_size(trial, size);
+}
+
+/* Every point once: that opens links and makes plans. Then what is not hopeless once more, if there is time. */
+static void points_try(struct measure *m, struct trial *trial)
+{
+  for (int size = 0; size < trial->nsizes; size++)
+    for (int c = 0; c < trial->nchoices && !m->result; c++) {
+      struct point *point = &trial->points[c][size];
+      point->once = batch(m, trial, c, size, 1);
+      if (m->left_us > 0 && !is_hopeless(trial, c, size))
+        point->once = batch(m, trial, c, size, point->once < QUICK_US ? 2 : 1);
+    }
+}
+
+static void round_measure(struct measure *m, struct trial *trial, int round)
+{
+  int32_t order[CHOICES_MOST * SIZES_MOST];
+  int npoints = trial->nchoices * trial->nsizes;
+  double point_us = m->left_us / (npoints * (SAMPLES - round));
+  if (point_us > BATCH_US) point_us = BATCH_US;
+  order_mix(order, npoints, (uint32_t)round);
+  for (int i = 0; i < npoints && !m->result; i++) {
+    int c = order[i] / trial->nsizes, size = order[i] % trial->nsizes;
+    struct point *point = &trial->points[c][size];
+    if (is_hopeless(trial, c, size)) continue;
+    double times = point->once > 0 ? point_us / point->once : 1;
+    if (times < 1 && m->left_us <= 0) continue;
+    times = times < 1 ? 1 : times > TIMES_MOST ? TIMES_MOST : times;
+    point->us[point->n++] = batch(m, trial, c, size, (int)times);
+  }
+}
+
+/* ---- results ---- */
+
+static void anchor_store(struct measure *m, struct trial *trial, int choice, int size)
+{
+  struct point *point = &trial->points[choice][size];
+  const struct tt_choice *with = &trial->choices[choice];
+  const struct tuttiComm *comm = m->comm;
+  if (!point->n) point->us[point->n++] = point->once;
+  double us = samples_summarise(point->us, point->n).median;
+  if (point->n < 3) us = point->us[0]; /* too few for a median: what disturbs only makes them longer */
+  struct tt_profile_anchor anchor = {.collective = trial->course->collective,
+                                     .radix = with->radix,
+                                     .block_bytes = with->block_bytes,
+                                     .nranks = comm->nranks,
+                                     .nnodes = comm->topology.nnodes,
+                                     .cores = m->cores,
+                                     .bytes = trial->course->bytes[size],
+                                     .us = us};
+  snprintf(anchor.algo, sizeof anchor.algo, "%s", tt_algos[with->algo].name);
+  snprintf(anchor.transport, sizeof anchor.transport, "%s", m->transport);
+  store_anchor(m, &anchor);
+}
+
+static void course_measure(struct measure *m, struct trial *trial, double seconds, double from)
+{
+  char what[64];
+  snprintf(what, sizeof what, "algorithms of %s", tt_kinds[trial->course->collective].name);
+  progress_tell(m, from, what);
+  trial->end_us = now_us() + seconds * 1e6;
+  choices_find(m, trial);
+  trial->nsizes = sizes_count(m, trial->course);
+  points_try(m, trial);
+  for (int round = 0; round < SAMPLES && m->left_us > 0; round++) {
+    progress_tell(m, from + trial->course->part * round / SAMPLES, what);
+    round_measure(m, trial, round);
+  }
+  for (int c = 0; c < trial->nchoices && !m->result; c++)
+    for (int size = 0; size < trial->nsizes; size++) anchor_store(m, trial, c, size);
+}
+
+void anchors_measure(struct measure *m, double seconds)
+{
+  struct trial *trial = tt_alloc(1, sizeof *trial);
+  double from = 0;
+  if (!trial) give_up(m, tt_fail(tuttiSystemError, "tune: out of memory for its points"));
+  if (!m->result) memset(m->data, 0, 2 * DATA_BYTES); /* zeros, however often they are summed up */
+  for (int c = 0; c < COURSES && !m->result; c++) {
+    *trial = (struct trial){.course = &courses[c]};
+    course_measure(m, trial, seconds * courses[c].part, from);
+    from += courses[c].part;
+  }
+  tt_free(trial);
+}

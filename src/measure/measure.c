@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "measure/inside.h"
+
+#define SECONDS 10.0         /* if the caller says nothing */
+#define KERNELS_MOST_S 3.0
+#define KERNELS_PART 0.15
+#define LINKS_PART 0.45      /* of what kernels leave, if there are anchors too */
+
+/* All ranks must leave out the same; seconds are rank 0's. */
+static double options_agree(struct measure *m)
+{
+  const tuttiTuneOptions_t *options = m->options;
+  int leaves = !!options->no_links + 2 * !!options->no_kernels + 4 * !!options->no_anchors;
+  double values[3] = {leaves, -leaves, m->comm->rank == 0 ? options->seconds : 0};
+  agree_all(m, values, 3);
+  if (!m->result && values[0] + values[1] != 0)
+    m->result = tt_fail(tuttiInvalidUsage,
+                        "tune: ranks were called with different options: give all the same no_links, no_kernels and "
+                        "no_anchors");
+  return values[2] > 0 ? values[2] : SECONDS;
+}
+
+static void part_run(struct measure *m, void (*part)(struct measure *, double), double seconds, double total)
+{
+  m->progress_part = seconds / total;
+  if (!m->result) part(m, seconds);
+  m->progress_from += m->progress_part;
+}
+
+static void parts_run(struct measure *m, double total)
+{
+  const tuttiTuneOptions_t *options = m->options;
+  int links = !options->no_links && m->comm->nranks > 1, anchors = !options->no_anchors && m->comm->nranks > 1;
+  double kernels = options->no_kernels ? 0 : total * (links || anchors ? KERNELS_PART : 1);
+  if (kernels > KERNELS_MOST_S) kernels = KERNELS_MOST_S;
+  double links_s = !links ? 0 : (total - kernels) * (anchors ? LINKS_PART : 1);
+  if (kernels > 0) part_run(m, kernels_measure, kernels, total);
+  if (links) part_run(m, links_measure, links_s, total);
+  if (anchors) part_run(m, anchors_measure, total - kernels - links_s, total);
+}
+
+tuttiResult_t tt_measure(struct tuttiComm *comm, const tuttiTuneOptions_t *options, struct tt_profile *profile)
+{
+  struct measure m = {.comm = comm, .options = options, .profile = comm->rank == 0 ? profile : NULL};
+  m.result = tt_comm_drain(comm);
+  m.table = comm->table;
+  double seconds = options_agree(&m);
+  if (!m.result && comm->nranks > TT_MEASURE_RANKS)
+    m.result = tt_fail(tuttiInvalidUsage, "tune: the communicator has %d ranks: measure on at most %d of them",
+                       comm->nranks, TT_MEASURE_RANKS);
+  world_find(&m);
+  store_machine(&m);
+  if (!m.result) parts_run(&m, seconds);
+  tt_comm_table_set(comm, &m.table);
+  agree(&m, 0);
+  if (!m.result) progress_tell(&m, 1, "done");
+  tt_free(m.route);
+  tt_free(m.data);
+  return m.result;
+}

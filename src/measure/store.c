@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Results into rank 0's profile, in place of what it says of the same. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "measure/inside.h"
+
+/* ---- machine and measured ---- */
+
+/* In a profile texts stand between double quotes in one line. */
+static void text_set(char text[TT_PROFILE_TEXT], const char *value)
+{
+  snprintf(text, TT_PROFILE_TEXT, "%s", value);
+  for (char *at = text; *at; at++)
+    if (*at == '"' || *at == '#' || (unsigned char)*at < ' ') *at = ' ';
+}
+
+/* What stands behind the colon of the first line that begins with `key`; "unknown" if there is none. */
+static void line_read(const char *path, const char *key, char value[TT_PROFILE_TEXT])
+{
+  char line[512];
+  FILE *file = fopen(path, "r");
+  snprintf(value, TT_PROFILE_TEXT, "unknown");
+  while (file && fgets(line, sizeof line, file)) {
+    char *colon = strchr(line, ':');
+    if (strncmp(line, key, strlen(key)) || !colon) continue;
+    colon += 1 + strspn(colon + 1, " \t");
+    colon[strcspn(colon, "\n")] = 0;
+    text_set(value, colon);
+    break;
+  }
+  if (file) fclose(file);
+}
+
+static void machine_set(struct tt_profile *profile)
+{
+  char host[TT_HOST_NAME_BYTES], text[TT_PROFILE_TEXT];
+  struct utsname names;
+  tt_host_name(host);
+  text_set(profile->host, host);
+  line_read("/proc/cpuinfo", "model name", profile->cpu);
+  long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  profile->cores = cores > 0 ? (int32_t)cores : 1;
+  snprintf(text, sizeof text, "%.1f GiB", (double)pages * (double)page / (1 << 30));
+  text_set(profile->memory, text);
+  int is_known = uname(&names) == 0;
+  snprintf(text, sizeof text, "%.40s %.50s", is_known ? names.sysname : "unknown", is_known ? names.release : "");
+  text_set(profile->kernel, text);
+}
+
+void store_machine(struct measure *m)
+{
+  struct tt_profile *profile = m->profile;
+  const char *command = m->options->command;
+  char text[TT_PROFILE_TEXT];
+  struct tm date;
+  time_t now = time(NULL);
+  if (!profile) return;
+  machine_set(profile);
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &date));
+  text_set(profile->date, text);
+  text_set(profile->command, command ? command : "tuttiTune");
+  snprintf(text, sizeof text, "%d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
+  text_set(profile->version, text);
+}
+
+/* Four digits: people read and compare them, and more is noise. */
+static double rounded(double value)
+{
+  char text[32];
+  snprintf(text, sizeof text, "%.4g", value);
+  return strtod(text, NULL);
+}
+
+/* ---- links ---- */
+
+static void flow_forget(struct tt_profile *profile, const struct tt_flow *flow)
+{
+  int32_t links = 0, points = 0;
+  for (int32_t i = 0; i < profile->nlinks; i++)
+    if (!tt_flow_same(&profile->links[i].flow, flow)) profile->links[links++] = profile->links[i];
+  for (int32_t i = 0; i < profile->npoints; i++)
+    if (!tt_flow_same(&profile->points[i].flow, flow)) profile->points[points++] = profile->points[i];
+  profile->nlinks = links;
+  profile->npoints = points;
+}
+
+void store_flow(struct measure *m, const struct tt_profile_point *points, int n, double overhead_us)
+{
+  struct tt_profile_link links[TT_CURVE_PARTS];
+  int32_t nlinks = 0;
+  if (!m->profile || m->result) return;
+  flow_forget(m->profile, &points[0].flow);
+  tt_fit(links, &nlinks, points, n);
+  for (int32_t i = 0; i < nlinks; i++) {
+    links[i].overhead_us = rounded(overhead_us);
+    give_up(m, tt_profile_add_link(m->profile, &links[i]));
+  }
+  for (int i = 0; i < n; i++) {
+    struct tt_profile_point point = points[i];
+    point.us = rounded(point.us);
+    point.low_us = rounded(point.low_us);
+    point.high_us = rounded(point.high_us);
+    give_up(m, tt_profile_add_point(m->profile, &point));
+  }
+}
+
+/* ---- reduce and anchor ---- */
+
+void store_reduce(struct measure *m, const struct tt_profile_reduce *reduce)
+{
+  struct tt_profile *profile = m->profile;
+  struct tt_profile_reduce made = *reduce;
+  if (!profile || m->result) return;
+  made.gamma_us_per_mib = rounded(made.gamma_us_per_mib);
+  made.error_percent = rounded(made.error_percent);
+  for (int32_t i = 0; i < profile->nreduces; i++) {
+    struct tt_profile_reduce *has = &profile->reduces[i];
+    if (has->type != made.type || has->op != made.op || has->nsrc != made.nsrc || has->level != made.level) continue;
+    *has = made;
+    return;
+  }
+  give_up(m, tt_profile_add_reduce(profile, &made));
+}
+
+static int anchor_same(const struct tt_profile_anchor *a, const struct tt_profile_anchor *b)
+{
+  return a->collective == b->collective && !strcmp(a->algo, b->algo) && a->radix == b->radix &&
+         a->block_bytes == b->block_bytes && a->nranks == b->nranks && a->nnodes == b->nnodes &&
+         a->cores == b->cores && !strcmp(a->transport, b->transport) && a->bytes == b->bytes;
+}
+
+void store_anchor(struct measure *m, const struct tt_profile_anchor *anchor)
+{
+  struct tt_profile *profile = m->profile;
+  struct tt_profile_anchor made = *anchor;
+  if (!profile || m->result) return;
+  made.us = rounded(made.us);
+  for (int32_t i = 0; i < profile->nanchors; i++)
+    if (anchor_same(&profile->anchors[i], &made)) {
+      profile->anchors[i] = made;
+      return;
+    }
+  give_up(m, tt_profile_add_anchor(profile, &made));
+}

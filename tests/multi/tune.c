@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tuttiTune: what is in the profile afterwards, that the communicator is as before, and that no failure makes it
+ * hang. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+#include "ranks.h"
+#include "tuner/profile.h"
+#include "tutti_tools.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define LIMIT_S 120
+#define SECONDS 0.3 /* as short as can be: nothing here looks at how right the times are */
+#define SIZES 6     /* of all_reduce */
+
+/* ---- what a profile must say ---- */
+
+/* As a user would have it: written, and read again, which refuses what is broken or there twice. */
+static int profile_read(const struct ranks *self, tuttiProfile_t profile, struct tt_profile *read)
+{
+  FILE *file = tmpfile();
+  RANKS_CHECK(file && tuttiProfileWrite(profile, file) == tuttiSuccess);
+  rewind(file);
+  RANKS_CHECK(tt_profile_parse(read, file, "tuned") == tuttiSuccess);
+  fclose(file);
+  return 0;
+}
+
+/* Lines of a flow reach from 0 to the longest message, without gaps; 0: there is none. */
+static int lines_of(const struct ranks *self, const struct tt_profile *read, const struct tt_flow *flow, int *n)
+{
+  uint64_t from = 0;
+  *n = 0;
+  for (int32_t i = 0; i < read->nlinks; i++) {
+    const struct tt_profile_link *link = &read->links[i];
+    if (!tt_flow_same(&link->flow, flow)) continue;
+    RANKS_CHECK(link->from == from && link->overhead_us >= 0 && link->points > 0);
+    RANKS_CHECK(link->alpha_us > 0 || link->beta_us_per_mib > 0);
+    from = link->to;
+    ++*n;
+  }
+  RANKS_CHECK(!*n || from == UINT64_MAX);
+  return 0;
+}
+
+static int points_of(const struct ranks *self, const struct tt_profile *read, const struct tt_flow *flow, int *n)
+{
+  *n = 0;
+  for (int32_t i = 0; i < read->npoints; i++) {
+    const struct tt_profile_point *point = &read->points[i];
+    if (!tt_flow_same(&point->flow, flow)) continue;
+    RANKS_CHECK(point->us > 0 && point->low_us > 0 && point->low_us <= point->us && point->us <= point->high_us);
+    ++*n;
+  }
+  return 0;
+}
+
+/* Copies go with the kernels. */
+static int copies_check(const struct ranks *self, const struct tt_profile *read)
+{
+  const struct tt_flow flow = {.kind = TT_LINK_SELF, .transport = "self", .flows = 1, .ways = 2};
+  int lines, points;
+  if (lines_of(self, read, &flow, &lines) || points_of(self, read, &flow, &points)) return 1;
+  RANKS_CHECK(lines > 0 && points == 22);
+  return 0;
+}
+
+/* Each kind of link between any two ranks was measured, by one pair; `most` is the largest number of pairs of it. */
+static int kind_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read, int kind, int most)
+{
+  for (int ways = 1; ways <= 2; ways++)
+    for (int flows = 1; flows <= self->nranks; flows++) {
+      struct tt_flow flow = {.kind = (enum tt_link_kind)kind, .flows = flows, .ways = ways};
+      int lines, points, wanted = flows <= most && (!(flows & (flows - 1)) || flows == most);
+      strcpy(flow.transport, comm->settings.transports);
+      if (lines_of(self, read, &flow, &lines) || points_of(self, read, &flow, &points)) return 1;
+      RANKS_CHECK((lines > 0) == wanted);
+      RANKS_CHECK((points >= 4) == wanted && (points > 0) == wanted);
+    }
+  return 0;
+}
+
+static int reduces_check(const struct ranks *self, const struct tt_profile *read)
+{
+  static const int subjects[][2] = {{tuttiFloat32, tuttiSum},  {tuttiFloat64, tuttiSum}, {tuttiFloat16, tuttiSum},
+                                    {tuttiBfloat16, tuttiSum}, {tuttiInt32, tuttiSum},   {tuttiFloat32, tuttiMax}};
+  for (int s = 0; s < 6; s++)
+    for (int nsrc = 2; nsrc <= 4; nsrc += 2) {
+      int levels = 0;
+      for (int32_t i = 0; i < read->nreduces; i++) {
+        const struct tt_profile_reduce *reduce = &read->reduces[i];
+        if (reduce->type != subjects[s][0] || reduce->op != subjects[s][1] || reduce->nsrc != nsrc) continue;
+        RANKS_CHECK(reduce->gamma_us_per_mib > 0 && reduce->bytes > 0);
+        levels |= 1 << reduce->level;
+      }
+      RANKS_CHECK(levels >> TT_LEVEL_L1 & 1 && levels >> TT_LEVEL_MEMORY & 1);
+    }
+  return copies_check(self, read);
+}
+
+static int is_legal(const struct ranks *self, tuttiComm_t comm, int a)
+{
+  struct tt_shape shape = {.nranks = self->nranks,
+                           .root = tt_kinds[tt_algos[a].collective].has_root ? 0 : -1,
+                           .middle = -1,
+                           .groups = &comm->arrangement.groups};
+  tt_algo_shape(&tt_algos[a], &shape);
+  return !tt_algos[a].illegal || !tt_algos[a].illegal(&shape);
+}
+
+/* Every legal algorithm at every size, no other one, and what they ran on. */
+static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
+{
+  for (int a = 0; a < tt_algo_count; a++) {
+    int n = 0, collective = tt_algos[a].collective;
+    for (int32_t i = 0; i < read->nanchors; i++) {
+      const struct tt_profile_anchor *anchor = &read->anchors[i];
+      if (anchor->collective != collective || strcmp(anchor->algo, tt_algos[a].name)) continue;
+      RANKS_CHECK(anchor->us > 0 && anchor->nranks == self->nranks && anchor->nnodes == comm->topology.nnodes);
+      RANKS_CHECK(anchor->cores == tt_host_cores() && !strcmp(anchor->transport, comm->settings.transports));
+      n++;
+    }
+    if (collective == TT_ALL_REDUCE) RANKS_CHECK(n == (is_legal(self, comm, a) ? SIZES : 0));
+    int is_short = collective == TT_ALL_GATHER || collective == TT_REDUCE_SCATTER || collective == TT_BROADCAST;
+    if (is_short) RANKS_CHECK(n == (is_legal(self, comm, a) ? 3 : 0));
+  }
+  return 0;
+}
+
+/* Pairs of ranks without a rank twice, all of this kind, greedily: here all ranks are alike. */
+static int kinds_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
+{
+  int kind = tt_topology_kind(&comm->topology, 0, 1);
+  for (int k = TT_LINK_CACHE; k < TT_LINK_KINDS; k++)
+    if (kind_check(self, comm, read, k, k == kind ? self->nranks / 2 : 0)) return 1;
+  return 0;
+}
+
+/* ---- all of it ---- */
+
+static int sum_check(const struct ranks *self, tuttiComm_t comm)
+{
+  int sum[3] = {self->rank, 1, -self->rank};
+  RANKS_CHECK(tuttiAllReduce(sum, sum, 3, tuttiInt32, tuttiSum, comm, NULL) == tuttiSuccess);
+  int wanted = self->nranks * (self->nranks - 1) / 2;
+  RANKS_CHECK(sum[0] == wanted && sum[1] == self->nranks && sum[2] == -wanted);
+  return 0;
+}
+
+static int whole_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiProfile_t profile = NULL;
+  struct tt_profile read;
+  const tuttiTuneOptions_t options = {.seconds = SECONDS, .command = "a \"test\"\n# of it"};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  struct tt_table before = comm->table;
+  if (self->rank == 0) RANKS_CHECK(tuttiProfileOpen(&profile, NULL) == tuttiSuccess);
+  for (int k = 0; k < (self->nranks == 3 ? 2 : 1); k++) { /* the second time it takes the place of the first */
+    RANKS_CHECK(tuttiTune(comm, &options, profile) == tuttiSuccess);
+    RANKS_CHECK(memcmp(&before, &comm->table, sizeof before) == 0);
+    if (sum_check(self, comm)) return 1;
+    if (self->rank) continue;
+    if (profile_read(self, profile, &read)) return 1;
+    if (kinds_check(self, comm, &read) || reduces_check(self, &read) || anchors_check(self, comm, &read)) return 1;
+    RANKS_CHECK(read.cpu[0] && read.host[0] && read.cores > 0 && strstr(read.command, "test"));
+    tt_profile_destroy(&read);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  RANKS_CHECK(tuttiProfileClose(profile) == tuttiSuccess);
+  return 0;
+}
+
+static void run_on_all_transports(int nranks, ranks_body body)
+{
+  static const char *const transports[] = {"shm", "tcp"};
+  for (int t = 0; t < 2; t++) {
+    setenv("TUTTI_TRANSPORTS", transports[t], 1);
+    assert_int_equal(ranks_run_processes(nranks, body, NULL, LIMIT_S), 0);
+  }
+}
+
+static void a_profile_has_every_flow_kernel_and_algorithm(void **state)
+{
+  (void)state;
+  run_on_all_transports(2, whole_body);
+  run_on_all_transports(3, whole_body);
+  run_on_all_transports(5, whole_body);
+}
+
+/* ---- kinds of links ---- */
+
+/* Two hosts of four: 0 and 1 share a cache, 2 the NUMA node with them, 3 is in the other one; 4 to 7 alike. */
+static const char *const topology_text = "tutti topology 1\n"
+                                         "node a ranks 0-3\n"
+                                         "node b ranks 4-7\n"
+                                         "numa a/0 ranks 0-2\n"
+                                         "numa a/1 ranks 3\n"
+                                         "numa b/0 ranks 4-6\n"
+                                         "numa b/1 ranks 7\n"
+                                         "cache a/0/x ranks 0-1\n"
+                                         "cache b/0/x ranks 4-5\n";
+
+static int kinds_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiProfile_t profile = NULL;
+  struct tt_profile read;
+  const tuttiTuneOptions_t options = {.seconds = SECONDS, .no_kernels = 1, .no_anchors = 1};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == 0) RANKS_CHECK(tuttiProfileOpen(&profile, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiTune(comm, &options, profile) == tuttiSuccess);
+  if (self->rank == 0) {
+    static const int most[TT_LINK_KINDS] = {[TT_LINK_CACHE] = 1, [TT_LINK_NUMA] = 1, [TT_LINK_NODE] = 1,
+                                            [TT_LINK_NET] = 4};
+    if (profile_read(self, profile, &read)) return 1;
+    RANKS_CHECK(!read.nreduces && !read.nanchors);
+    for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++)
+      if (kind_check(self, comm, &read, kind, most[kind])) return 1;
+    tt_profile_destroy(&read);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  RANKS_CHECK(tuttiProfileClose(profile) == tuttiSuccess);
+  return 0;
+}
+
+static void each_kind_of_link_is_measured_by_itself(void **state)
+{
+  (void)state;
+  char path[] = "/tmp/tutti-tune-XXXXXX";
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, topology_text, strlen(topology_text)), (ssize_t)strlen(topology_text));
+  close(fd);
+  setenv("TUTTI_TOPOLOGY", path, 1);
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  assert_int_equal(ranks_run_processes(8, kinds_body, NULL, LIMIT_S), 0);
+  unsetenv("TUTTI_TOPOLOGY");
+  unlink(path);
+}
+
+/* ---- one rank, refusals, failures ---- */
+
+static int alone_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiProfile_t profile;
+  struct tt_profile read;
+  tuttiTuneOptions_t options = {.seconds = SECONDS};
+  RANKS_CHECK(tuttiCommInitRank(&comm, 1, self->id, 0) == tuttiSuccess);
+  RANKS_CHECK(tuttiProfileOpen(&profile, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiTune(comm, &options, profile) == tuttiSuccess);
+  if (profile_read(self, profile, &read)) return 1;
+  RANKS_CHECK(!read.nanchors);
+  for (int32_t i = 0; i < read.nlinks; i++) RANKS_CHECK(read.links[i].flow.kind == TT_LINK_SELF);
+  if (reduces_check(self, &read)) return 1;
+  tt_profile_destroy(&read);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  RANKS_CHECK(tuttiTune(NULL, &options, profile) == tuttiInvalidArgument);
+  RANKS_CHECK(tuttiTune(comm, NULL, profile) == tuttiInvalidArgument);
+  RANKS_CHECK(tuttiTune(comm, &options, NULL) == tuttiInvalidArgument);
+  options.seconds = -1;
+  RANKS_CHECK(tuttiTune(comm, &options, profile) == tuttiInvalidArgument);
+  RANKS_CHECK(strstr(tuttiGetLastError(NULL), "seconds"));
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  RANKS_CHECK(tuttiProfileClose(profile) == tuttiSuccess);
+  return 0;
+}
+
+static void one_rank_measures_its_kernels_and_wrong_arguments_are_refused(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(1, alone_body, NULL, LIMIT_S), 0);
+}
+
+static int unlike_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiProfile_t profile = NULL;
+  const tuttiTuneOptions_t options = {.seconds = SECONDS, .no_links = self->rank == 2};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == 0) RANKS_CHECK(tuttiProfileOpen(&profile, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiTune(comm, &options, profile) == tuttiInvalidUsage);
+  if (sum_check(self, comm)) return 1;
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  RANKS_CHECK(tuttiProfileClose(profile) == tuttiSuccess);
+  return 0;
+}
+
+static void different_options_are_an_error_that_costs_nothing_else(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(ranks_run_processes(3, unlike_body, NULL, LIMIT_S), 0);
+  unsetenv("TUTTI_DEBUG");
+}
+
+/* Shared by the processes of a trial. */
+struct death {
+  int victim;
+  const char *part;    /* of which rank 0 tells when the victim is to die */
+  _Atomic int is_time;
+};
+
+static struct death *death; /* of this process */
+
+static void look(int signal)
+{
+  if (atomic_load(&death->is_time)) kill(getpid(), SIGKILL);
+  (void)signal;
+}
+
+static void tell(void *context, double done, const char *what)
+{
+  (void)done;
+  if (strncmp(what, death->part, strlen(death->part)) == 0) atomic_store(&death->is_time, 1);
+  (void)context;
+}
+
+static int death_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiProfile_t profile = NULL;
+  const tuttiTuneOptions_t options = {.seconds = 2, .progress = tell};
+  death = self->argument;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == 0) RANKS_CHECK(tuttiProfileOpen(&profile, NULL) == tuttiSuccess);
+  if (self->rank == death->victim) {
+    const struct itimerval timer = {{0, 20000}, {0, 20000}};
+    signal(SIGALRM, look);
+    setitimer(ITIMER_REAL, &timer, NULL);
+  }
+  RANKS_CHECK(tuttiTune(comm, &options, profile) == tuttiRemoteError);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+  RANKS_CHECK(tuttiProfileClose(profile) == tuttiSuccess);
+  return 0;
+}
+
+static void a_death_is_an_error_for_all_others_in_every_part(void **state)
+{
+  (void)state;
+  static const struct death deaths[] = {
+      {1, "reduce kernels", 0}, {0, "reduce kernels", 0}, {2, "links", 0}, {1, "links", 0}, {1, "algorithms", 0}};
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  for (size_t d = 0; d < sizeof deaths / sizeof *deaths; d++) {
+    int pids[3];
+    struct death *trial = ranks_shared(sizeof *trial);
+    memcpy(trial, &deaths[d], sizeof *trial);
+    assert_int_equal(ranks_start(3, death_body, trial, pids), 0);
+    for (int r = 0; r < 3; r++) assert_int_equal(ranks_wait(pids[r], 30), r == trial->victim ? 128 + SIGKILL : 0);
+  }
+  unsetenv("TUTTI_DEBUG");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_profile_has_every_flow_kernel_and_algorithm),
+      cmocka_unit_test(each_kind_of_link_is_measured_by_itself),
+      cmocka_unit_test(one_rank_measures_its_kernels_and_wrong_arguments_are_refused),
+      cmocka_unit_test(different_options_are_an_error_that_costs_nothing_else),
+      cmocka_unit_test(a_death_is_an_error_for_all_others_in_every_part),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
