@@ -16,6 +16,7 @@ static const struct {
     {"schedule", command_schedule, "print or draw what an algorithm does: tutti schedule allreduce --algo ring -n 4"},
     {"simulate", command_simulate, "what it takes on a machine that need not exist: tutti simulate allreduce -n 1024"},
     {"profile", command_profile, "print, draw or check what was measured on a machine: tutti profile show FILE"},
+    {"tune", command_tune, "measure this machine, or a job's, into a profile to choose by"},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti tune`: measures this machine, or the machines of a job, into a profile.
+ *
+ * Alone it starts one world of ranks after the other through `tutti run`, each with one transport; these tell of their
+ * progress through a pipe and add what they measured to the same file. Inside of a job it measures just that one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+
+#define MAX_WORLDS 64
+#define RANKS_LEAST 8       /* so many are tried even where there are fewer cores */
+#define RANKS_MOST 1024
+#define SECONDS 40.0        /* of all measuring together; starting the ranks comes on top */
+#define SECONDS_JOB 20.0
+#define TELL_EVERY_MS 100
+
+struct tune {
+  const char *out, *transports;
+  int ranks, append, no_kernels;
+  double seconds;
+  int inner_fd;             /* of a world's rank 0: where it tells of its progress; -1: it is none */
+  char command[256];        /* as it is noted */
+};
+
+struct world {
+  int ranks;
+  char transport[32];
+};
+
+struct screen {
+  int is_terminal, world, nworlds;
+  const struct world *of; /* NULL: a job that somebody else started */
+  long told_ms;
+};
+
+static const char *const help =
+    "usage: tutti tune [-o FILE] [OPTION...]\n\n"
+    "Measures links, reduce kernels and algorithms, and writes what it finds as a profile, a\n"
+    "text file. Communicators choose by it if TUTTI_PROFILE names it. Alone it measures this\n"
+    "host, in worlds of 2, 4, 8 ranks and more where there are more cores, over each transport.\n"
+    "As the program of a job it measures that: tutti run, mpirun or torchrun -n 8 tutti tune.\n\n"
+    "  -o, --output FILE      the profile (default: tutti.profile)\n"
+    "  -n, --ranks N          worlds of up to N ranks (default: the cores, at least 8)\n"
+    "      --seconds S        about how long all of it may take (default: 40; a job: 20)\n"
+    "      --transports LIST  over these (default: shm,tcp; a job: its own)\n"
+    "      --append           keep what FILE says of anything else\n"
+    "  -h, --help             this text\n";
+
+/* ---- options ---- */
+
+static void command_note(struct tune *tune, int argc, char **argv)
+{
+  size_t used = (size_t)snprintf(tune->command, sizeof tune->command, "tutti");
+  for (int a = 0; a < argc && used < sizeof tune->command; a++)
+    used += (size_t)snprintf(tune->command + used, sizeof tune->command - used, " %s", argv[a]);
+}
+
+static int seconds_read(struct tune *tune)
+{
+  char *end;
+  tune->seconds = strtod(optarg, &end);
+  if (end != optarg && !*end && tune->seconds > 0 && tune->seconds <= 86400) return 1;
+  fprintf(stderr, "tutti tune: --seconds is \"%s\": give a number above 0, of a day at most\n", optarg);
+  return 0;
+}
+
+static int int_read(const char *name, int low, int *value)
+{
+  long long number;
+  if (!number_read("tune", name, low, 0, &number)) return 0;
+  *value = number > RANKS_MOST ? RANKS_MOST : (int)number;
+  return 1;
+}
+
+static int option_take(struct tune *tune, int option)
+{
+  switch (option) {
+  case 'o': tune->out = optarg; return 1;
+  case 'n': return int_read("-n", 2, &tune->ranks);
+  case 's': return seconds_read(tune);
+  case 't': tune->transports = optarg; return 1;
+  case 'a': tune->append = 1; return 1;
+  case 'k': tune->no_kernels = 1; return 1;
+  case 'i': return int_read("--inner", 0, &tune->inner_fd);
+  case 'c': snprintf(tune->command, sizeof tune->command, "%s", optarg); return 1;
+  default: fputs(help, stderr); return 0;
+  }
+}
+
+/* -1: go on; else the exit status. */
+static int options_parse(struct tune *tune, int argc, char **argv)
+{
+  static const struct option options[] = {
+      {"output", required_argument, NULL, 'o'},     {"ranks", required_argument, NULL, 'n'},
+      {"seconds", required_argument, NULL, 's'},    {"transports", required_argument, NULL, 't'},
+      {"append", no_argument, NULL, 'a'},           {"help", no_argument, NULL, 'h'},
+      {"inner", required_argument, NULL, 'i'},      {"command", required_argument, NULL, 'c'}, /* these: of a world */
+      {"no-kernels", no_argument, NULL, 'k'},       {0}};
+  int option;
+  optind = 1;
+  command_note(tune, argc, argv);
+  while ((option = getopt_long(argc, argv, "o:n:h", options, NULL)) != -1) {
+    if (option == 'h') {
+      fputs(help, stdout);
+      return 0;
+    }
+    if (!option_take(tune, option)) return 2;
+  }
+  if (optind == argc) return -1;
+  fprintf(stderr, "tutti tune: \"%s\" is no option, and nothing else is taken\n", argv[optind]);
+  return 2;
+}
+
+/* ---- progress ---- */
+
+static long now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* On a terminal one line that is written again and again; else a line for each world. done: of this world. */
+static void progress_show(struct screen *screen, double done, const char *what)
+{
+  long now = now_ms();
+  char line[160], world[64] = "";
+  int is_first = !screen->told_ms;
+  if (screen->of) snprintf(world, sizeof world, "%d ranks over %s", screen->of->ranks, screen->of->transport);
+  if (!screen->is_terminal) {
+    if (is_first && screen->of)
+      fprintf(stderr, "tutti tune: %d of %d: %s\n", screen->world + 1, screen->nworlds, world);
+    else if (is_first) fprintf(stderr, "tutti tune: measuring this job\n");
+  } else if (is_first || now - screen->told_ms >= TELL_EVERY_MS) {
+    snprintf(line, sizeof line, "%3.0f %%  %s%s%s", 100 * (screen->world + done) / screen->nworlds, world,
+             *world ? ": " : "", what);
+    fprintf(stderr, "\r%-78.78s", line);
+  } else return;
+  screen->told_ms = now;
+}
+
+static void progress_end(const struct screen *screen)
+{
+  if (screen->is_terminal) fprintf(stderr, "\r%78s\r", "");
+}
+
+static void progress_take(void *context, double done, const char *what)
+{
+  progress_show(context, done, what);
+}
+
+static void progress_send(void *context, double done, const char *what)
+{
+  const struct tune *tune = context;
+  dprintf(tune->inner_fd, "%.4f %s\n", done, what);
+}
+
+static int last_words(const char *out)
+{
+  printf("%s is written. To choose by it: TUTTI_PROFILE=%s\n", out, out);
+  return 0;
+}
+
+/* ---- one job: this process is one of its ranks ---- */
+
+static int complain(tuttiComm_t comm)
+{
+  fprintf(stderr, "tutti tune: %s\n", tuttiGetLastError(comm));
+  return 1;
+}
+
+/* Written beside it and then put in its place, so that there never is half a profile. */
+static int profile_write(tuttiProfile_t profile, const char *path)
+{
+  char beside[PATH_MAX];
+  snprintf(beside, sizeof beside, "%s.new", path);
+  FILE *file = fopen(beside, "w");
+  if (!file) {
+    fprintf(stderr, "tutti tune: cannot write %s: %s\n", beside, strerror(errno));
+    return 0;
+  }
+  int written = tuttiProfileWrite(profile, file) == tuttiSuccess;
+  if (!written) complain(NULL);
+  fclose(file);
+  if (!written) unlink(beside);
+  else if (rename(beside, path) != 0) {
+    fprintf(stderr, "tutti tune: cannot write %s: %s\n", path, strerror(errno));
+    written = 0;
+  }
+  return written;
+}
+
+static int comm_measure(const struct tune *tune, tuttiComm_t comm, tuttiProfile_t profile)
+{
+  struct screen screen = {.is_terminal = isatty(STDERR_FILENO), .nworlds = 1};
+  int is_inner = tune->inner_fd >= 0;
+  const tuttiTuneOptions_t options = {.seconds = tune->seconds > 0 ? tune->seconds : SECONDS_JOB,
+                                      .no_kernels = tune->no_kernels,
+                                      .command = tune->command,
+                                      .progress = is_inner ? progress_send : progress_take,
+                                      .context = is_inner ? (void *)(uintptr_t)tune : &screen};
+  tuttiResult_t result = tuttiTune(comm, &options, profile);
+  if (profile && !is_inner) progress_end(&screen);
+  if (result != tuttiSuccess) return complain(comm);
+  if (profile && !profile_write(profile, tune->out)) return 1;
+  return profile && !is_inner ? last_words(tune->out) : 0;
+}
+
+static int job_measure(const struct tune *tune, const tuttiLaunch_t *launch)
+{
+  tuttiProfile_t profile = NULL;
+  tuttiComm_t comm = NULL;
+  const char *from = tune->append && access(tune->out, F_OK) == 0 ? tune->out : NULL;
+  if (tune->transports) setenv("TUTTI_TRANSPORTS", tune->transports, 1);
+  if (launch->proc == 0 && tuttiProfileOpen(&profile, from) != tuttiSuccess) return complain(NULL);
+  int status = 1;
+  if (tuttiCommInitRank(&comm, launch->nprocs, launch->id, launch->proc) == tuttiSuccess)
+    status = comm_measure(tune, comm, profile);
+  else complain(comm);
+  if (tuttiCommDestroy(comm) != tuttiSuccess) status = 1;
+  tuttiProfileClose(profile);
+  return status;
+}
+
+/* ---- alone: worlds one after the other ---- */
+
+static int cores_count(void)
+{
+  cpu_set_t all;
+  return sched_getaffinity(0, sizeof all, &all) == 0 ? CPU_COUNT(&all) : 1;
+}
+
+/* For each transport the largest world first: of what several measure the smallest one's counts, where least else
+ * happens. */
+static int worlds_list(const struct tune *tune, struct world *worlds)
+{
+  int n = 0, cores = cores_count(), most = tune->ranks ? tune->ranks : cores > RANKS_LEAST ? cores : RANKS_LEAST;
+  char list[256], *rest = NULL;
+  snprintf(list, sizeof list, "%s", tune->transports ? tune->transports : "tcp,shm");
+  for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+    int ranks = 2;
+    while (ranks * 2 < most) ranks *= 2;
+    if (most > 2 && n < MAX_WORLDS) {
+      worlds[n].ranks = most;
+      snprintf(worlds[n++].transport, sizeof worlds->transport, "%s", name);
+    }
+    for (; ranks >= 2 && n < MAX_WORLDS; ranks /= 2) {
+      worlds[n].ranks = ranks;
+      snprintf(worlds[n++].transport, sizeof worlds->transport, "%s", name);
+    }
+  }
+  return n;
+}
+
+/* In the child; does not return. */
+static void become_world(const struct tune *tune, const struct screen *screen, const char *part, int fd)
+{
+  static const char *const settings[] = {"TUTTI_ALGO", "TUTTI_RADIX", "TUTTI_SEGMENT_BYTES", "TUTTI_DETERMINISTIC",
+                                         "TUTTI_TOPOLOGY", "TUTTI_TABLE", "TUTTI_PROFILE"};
+  char self[PATH_MAX], ranks[16], seconds[32], inner[16];
+  const struct world *world = screen->of;
+  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[len > 0 ? len : 0] = 0;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  fcntl(fd, F_SETFD, 0);
+  setenv("TUTTI_TRANSPORTS", world->transport, 1);
+  for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) unsetenv(settings[s]); /* what it is by itself */
+  snprintf(ranks, sizeof ranks, "%d", world->ranks);
+  snprintf(seconds, sizeof seconds, "%g", tune->seconds / screen->nworlds);
+  snprintf(inner, sizeof inner, "%d", fd);
+  const char *const args[] = {"tutti", "run", "-n", ranks, "--no-prefix", "--grace", "2", "--", self,
+                              "tune", "--inner", inner, "--append", "-o", part, "--seconds", seconds, "--command",
+                              tune->command, screen->world + 1 < screen->nworlds ? "--no-kernels" : NULL, NULL};
+  execv(self, (char *const *)(uintptr_t)args);
+  fprintf(stderr, "tutti tune: cannot start %s: %s\n", self, strerror(errno));
+  _exit(127);
+}
+
+/* Its exit status. */
+static int world_run(const struct tune *tune, struct screen *screen, const char *part)
+{
+  char line[256];
+  int fds[2], status;
+  if (pipe2(fds, O_CLOEXEC) != 0) {
+    fprintf(stderr, "tutti tune: %s\n", strerror(errno));
+    return 1;
+  }
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) become_world(tune, screen, part, fds[1]);
+  close(fds[1]);
+  FILE *told = fdopen(fds[0], "r");
+  screen->told_ms = 0;
+  while (told && fgets(line, sizeof line, told)) {
+    char *what;
+    double done = strtod(line, &what);
+    line[strcspn(line, "\n")] = 0;
+    progress_show(screen, done, *what ? what + 1 : what);
+  }
+  if (told) fclose(told);
+  if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+    fprintf(stderr, "tutti tune: cannot start ranks: %s\n", strerror(errno));
+    return 1;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/* What the worlds add to: a file beside the profile, which has that one's lines if they are kept. */
+static int part_begin(const struct tune *tune, const char *part)
+{
+  tuttiProfile_t profile = NULL;
+  unlink(part);
+  if (!tune->append || access(tune->out, F_OK) != 0) return 1;
+  if (tuttiProfileOpen(&profile, tune->out) != tuttiSuccess) return !complain(NULL);
+  int written = profile_write(profile, part);
+  tuttiProfileClose(profile);
+  return written;
+}
+
+static int host_measure(struct tune *tune)
+{
+  struct world worlds[MAX_WORLDS];
+  struct screen screen = {.is_terminal = isatty(STDERR_FILENO), .nworlds = worlds_list(tune, worlds)};
+  char part[PATH_MAX];
+  int status = 0;
+  if (!tune->seconds) tune->seconds = SECONDS;
+  snprintf(part, sizeof part, "%s.part", tune->out);
+  if (!part_begin(tune, part)) return 1;
+  for (; screen.world < screen.nworlds && !status; screen.world++) {
+    screen.of = &worlds[screen.world];
+    status = world_run(tune, &screen, part);
+  }
+  progress_end(&screen);
+  if (status) {
+    unlink(part);
+    return status;
+  }
+  if (rename(part, tune->out) == 0) return last_words(tune->out);
+  fprintf(stderr, "tutti tune: cannot write %s: %s\n", tune->out, strerror(errno));
+  return 1;
+}
+
+int command_tune(int argc, char **argv)
+{
+  struct tune tune = {.out = "tutti.profile", .inner_fd = -1};
+  tuttiLaunch_t launch;
+  int parsed = options_parse(&tune, argc, argv);
+  if (parsed >= 0) return parsed;
+  if (tuttiGetLaunch(&launch) != tuttiSuccess) return complain(NULL);
+  if (launch.nprocs == 1) return host_measure(&tune);
+  if (!tune.ranks) return job_measure(&tune, &launch);
+  fprintf(stderr, "tutti tune: -n is %d, but this is a job of %d ranks: leave -n out\n", tune.ranks, launch.nprocs);
+  return 2;
+}
