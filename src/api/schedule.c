@@ -128,14 +128,14 @@ static double larger(double a, double b)
 /* The cheapest of the kinds of links between ranks that stand next to each other, which are the nearest there are. */
 static void cheapest_find(const struct tt_sim_play *play, double *alpha_us, double *beta_us_per_mib)
 {
-  *alpha_us = play->prices->link[TT_LINK_NET].alpha_us;
-  *beta_us_per_mib = play->prices->link[TT_LINK_NET].beta_us_per_mib;
+  const struct tt_curve_part *part = &play->prices->link[TT_LINK_NET].part[0];
+  *alpha_us = part->alpha_us;
+  *beta_us_per_mib = part->beta_us_per_mib;
   for (int32_t p = 0; play->topology && p + 1 < play->shape.nranks; p++) {
     int32_t a = play->order ? play->order[p] : p, b = play->order ? play->order[p + 1] : p + 1;
-    enum tt_link_kind kind = tt_topology_kind(play->topology, a, b);
-    if (play->prices->link[kind].alpha_us < *alpha_us) *alpha_us = play->prices->link[kind].alpha_us;
-    if (play->prices->link[kind].beta_us_per_mib < *beta_us_per_mib)
-      *beta_us_per_mib = play->prices->link[kind].beta_us_per_mib;
+    part = &play->prices->link[tt_topology_kind(play->topology, a, b)].part[0];
+    if (part->alpha_us < *alpha_us) *alpha_us = part->alpha_us;
+    if (part->beta_us_per_mib < *beta_us_per_mib) *beta_us_per_mib = part->beta_us_per_mib;
   }
 }
 
@@ -170,12 +170,10 @@ static tuttiResult_t play_run(struct tt_request *made, const tuttiSimulation_t *
 {
   struct tt_link_prices prices = made->topology.prices;
   struct tt_sim_result got;
-  for (int k = TT_LINK_SELF + 1; how->uniform && k < TT_LINK_KINDS; k++) {
-    prices.link[k].alpha_us = how->alpha_us;
-    prices.link[k].beta_us_per_mib = how->beta_us_per_mib;
-  }
+  for (int k = TT_LINK_SELF + 1; how->uniform && k < TT_LINK_KINDS; k++)
+    prices.link[k] = tt_curve_line(how->alpha_us, how->beta_us_per_mib);
   if (how->uniform) {
-    prices.link[TT_LINK_SELF].alpha_us = prices.link[TT_LINK_SELF].beta_us_per_mib = 0;
+    prices.link[TT_LINK_SELF] = tt_curve_line(0, 0);
     prices.gamma_us_per_mib = how->gamma_us_per_mib;
   }
   struct tt_sim_play play = {.shape = made->shape, .generate = tt_request_generate, .context = made,

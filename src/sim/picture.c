@@ -96,7 +96,7 @@ tuttiResult_t tt_picture_make(struct tt_picture *picture, const struct tt_sim_pl
   struct tt_sim_result result;
   struct look look = {.picture = picture, .element_bytes = play->element_bytes};
   *picture = (struct tt_picture){.shape = play->shape, .every = 1};
-  for (int k = 0; k < TT_LINK_KINDS; k++) unit.link[k].alpha_us = k != TT_LINK_SELF;
+  for (int k = 0; k < TT_LINK_KINDS; k++) unit.link[k] = tt_curve_line(k != TT_LINK_SELF, 0);
   both.prices = &unit;
   both.lanes = 1;
   both.block_bytes = 0;

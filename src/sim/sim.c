@@ -9,6 +9,8 @@
 #define KEPT_BYTES ((int64_t)128 << 20) /* of the programs of all ranks together, while TT_SIM_KEEP allows */
 #define STEP_BYTES 64                   /* of a step with its operands, about */
 
+enum way { NEAR, FAR, WAYS }; /* through the port of the rank, or of its node */
+
 /* One lane of one rank. Bit 63 - j of the masks stands for step oldest + j. */
 struct strand {
   struct tt_sim_program *program;
@@ -17,8 +19,28 @@ struct strand {
   size_t base, more; /* elements of a block; the first `more` blocks of a share have one more */
   int32_t oldest;
   uint64_t started, finished;
-  uint64_t offering; /* made; messages have not left yet */
-  int16_t missing[TT_WINDOW]; /* by step mod TT_WINDOW: messages that the port has not drawn */
+  uint64_t offering[WAYS]; /* made; messages that go this way have not left yet */
+  int16_t missing[TT_WINDOW]; /* by step mod TT_WINDOW: messages that no port has drawn */
+  double arrived_us[TT_WINDOW]; /* likewise: when the last one that was drawn is there */
+};
+
+/* What a rank sends one way. */
+struct outlet {
+  int32_t step, peer; /* whose messages go now, -1: none; index of its peer */
+  uint16_t lane;
+  uint8_t is_busy;    /* with a message of this rank */
+  uint8_t is_waiting; /* for the node's port */
+};
+
+/* A pair of ports: when the one in is free again; how long both were occupied. */
+struct port {
+  double in_free_us, out_us, in_us;
+};
+
+struct node {
+  struct port port;
+  int32_t first, last; /* ranks that wait for the port out; first -1: none */
+  uint8_t is_busy;     /* the port out */
 };
 
 struct actor {
@@ -26,20 +48,22 @@ struct actor {
   struct strand *strands;
   int32_t lanes; /* with segments left */
   int32_t in_flight;
-  int32_t sending, sending_peer; /* step whose messages the port is busy with, -1: none; index of its peer */
-  uint16_t sending_lane;
-  uint8_t is_busy; /* the port out */
-  double in_free_us, cpu_free_us, out_us, in_us; /* when free again; how long occupied so far */
+  struct outlet out[WAYS];
+  struct port port;
+  struct node *node;
+  int32_t next_waiting;        /* rank; -1: none */
+  double cpu_free_us, cpu_us; /* the processor, likewise */
 };
 
 struct world {
   const struct tt_sim_play *play;
   struct actor *actors;
+  struct node *nodes;
   struct strand *strands; /* of all actors */
   struct tt_sim_maker maker;
   struct tt_sim_events events;
   struct tt_sim_mail mail;
-  double now_us, beta_us[TT_LINK_KINDS], gamma_us; /* per byte */
+  double now_us, gamma_us; /* gamma: per byte */
   size_t nblocks, segment_count, nsegments; /* blocks of a share, after passes */
   int32_t lanes;
   int is_broke; /* no memory */
@@ -62,14 +86,6 @@ static size_t step_bytes(const struct world *world, const struct strand *strand,
   size_t first = (size_t)step->first, end = first + (size_t)step->nblocks;
   return (elements_before(strand, world->nblocks, end) - elements_before(strand, world->nblocks, first)) *
          world->play->element_bytes;
-}
-
-static enum tt_link_kind kind_of(const struct world *world, int32_t a, int32_t b)
-{
-  const struct tt_sim_play *play = world->play;
-  if (!play->topology) return TT_LINK_NET;
-  return play->order ? tt_topology_kind(play->topology, play->order[a], play->order[b])
-                     : tt_topology_kind(play->topology, a, b);
 }
 
 static const struct tt_step *step_at(const struct strand *strand, int32_t i)
@@ -99,45 +115,97 @@ static void push(struct world *world, double at_us, enum tt_sim_event_kind kind,
   if (!tt_sim_push(&world->events, &event)) world->is_broke = 1;
 }
 
-/* What the port sends next: the oldest step that has messages to give. 0: nothing. */
-static int sending_choose(struct world *world, struct actor *actor)
+/* The index of the step's next peer from `k` on whose message goes this way; nto: none. */
+static int peer_next(const struct world *world, int32_t rank, const struct tt_schedule *schedule,
+                     const struct tt_step *step, int k, enum way way)
 {
+  while (k < step->nto && (tt_sim_kind(world->play, rank, schedule->peers[step->to + k]) == TT_LINK_NET) != (way == FAR)) k++;
+  return k;
+}
+
+/* What goes next this way: the oldest step that has messages to give. 0: nothing. */
+static int sending_choose(struct world *world, int32_t rank, enum way way)
+{
+  struct actor *actor = &world->actors[rank];
+  struct outlet *out = &actor->out[way];
   const struct strand *best = NULL;
-  if (actor->sending >= 0) return 1;
+  if (out->step >= 0) return 1;
   for (int32_t lane = 0; lane < world->lanes; lane++) {
     const struct strand *strand = &actor->strands[lane];
-    if (strand->offering && (!best || strand->segment < best->segment)) best = strand;
+    if (strand->offering[way] && (!best || strand->segment < best->segment)) best = strand;
   }
   if (!best) return 0;
-  actor->sending = best->oldest + __builtin_clzll(best->offering);
-  actor->sending_lane = (uint16_t)(best - actor->strands);
-  actor->sending_peer = 0;
+  out->step = best->oldest + __builtin_clzll(best->offering[way]);
+  out->lane = (uint16_t)(best - actor->strands);
+  out->peer = peer_next(world, rank, &best->program->schedule, step_at(best, out->step), 0, way);
   return 1;
 }
 
-static void port_go(struct world *world, int32_t rank)
+static void message_start(struct world *world, int32_t rank, enum way way)
 {
   struct actor *actor = &world->actors[rank];
-  if (actor->is_busy || actor->in_flight >= TT_SIM_FLIGHT || !sending_choose(world, actor)) return;
-  const struct strand *strand = &actor->strands[actor->sending_lane];
-  const struct tt_step *step = step_at(strand, actor->sending);
-  int32_t to = strand->program->schedule.peers[step->to + actor->sending_peer];
+  struct outlet *out = &actor->out[way];
+  const struct strand *strand = &actor->strands[out->lane];
+  const struct tt_step *step = step_at(strand, out->step);
+  int32_t to = strand->program->schedule.peers[step->to + out->peer];
   size_t bytes = step_bytes(world, strand, step);
-  enum tt_link_kind kind = kind_of(world, rank, to);
-  double head_us = world->now_us + world->play->prices->link[kind].alpha_us;
-  double busy_us = (double)bytes * world->beta_us[kind];
-  uint32_t lane_channel = (uint32_t)actor->sending_lane << 8 | step->channel;
-  actor->is_busy = 1;
+  enum tt_link_kind kind = tt_sim_kind(world->play, rank, to);
+  const struct tt_curve *curve = &world->play->prices->link[kind];
+  double head_us = world->now_us + tt_curve_latency_us(curve), busy = tt_curve_busy_us(curve, bytes);
+  uint32_t lane_channel = (uint32_t)out->lane << 8 | step->channel;
+  out->is_busy = 1;
   actor->in_flight++;
-  actor->out_us += busy_us;
+  (way == FAR ? &actor->node->port : &actor->port)->out_us += busy;
   world->result.messages++;
   add(&world->result.bytes, bytes, 1);
   push(world, head_us, TT_HEAD, to, rank, lane_channel);
-  push(world, world->now_us + busy_us, TT_LEFT, rank, actor->sending, lane_channel);
+  push(world, world->now_us + busy, way == FAR ? TT_LEFT_NODE : TT_LEFT, rank, out->step, lane_channel);
   if (!world->play->watcher.message) return;
-  const struct tt_sim_message message = {rank, to, &strand->program->schedule, step, world->now_us,
-                                         head_us + busy_us, bytes};
+  const struct tt_sim_message message = {rank, to, &strand->program->schedule, step, world->now_us, head_us + busy,
+                                         bytes};
   world->play->watcher.message(world->play->watcher.context, &message);
+}
+
+/* Waits for the port of the node behind those who do already. */
+static void port_wait(struct world *world, int32_t rank)
+{
+  struct actor *actor = &world->actors[rank];
+  struct node *node = actor->node;
+  if (actor->out[FAR].is_waiting) return;
+  actor->out[FAR].is_waiting = 1;
+  actor->next_waiting = -1;
+  if (node->first < 0) node->first = rank;
+  else world->actors[node->last].next_waiting = rank;
+  node->last = rank;
+}
+
+/* 1 if a message has started. */
+static int port_go(struct world *world, int32_t rank, enum way way)
+{
+  struct actor *actor = &world->actors[rank];
+  if (actor->out[way].is_busy || actor->in_flight >= TT_SIM_FLIGHT || !sending_choose(world, rank, way)) return 0;
+  if (way == FAR && actor->node->is_busy) {
+    port_wait(world, rank);
+    return 0;
+  }
+  if (way == FAR) actor->node->is_busy = 1;
+  message_start(world, rank, way);
+  return 1;
+}
+
+/* A message of `rank` has left the port of its node: the next rank in turn has it, this one last. */
+static void port_pass(struct world *world, int32_t rank)
+{
+  struct node *node = world->actors[rank].node;
+  int has_started = 0;
+  port_go(world, rank, FAR);
+  node->is_busy = 0;
+  while (!has_started && node->first >= 0) {
+    int32_t first = node->first;
+    node->first = world->actors[first].next_waiting;
+    world->actors[first].out[FAR].is_waiting = 0;
+    has_started = port_go(world, first, FAR);
+  }
 }
 
 /* The port in takes a message for a step that has started; after the last one the step is ready when it has arrived. */
@@ -145,11 +213,15 @@ static void draw(struct world *world, int32_t rank, int32_t from, uint32_t lane_
 {
   struct actor *actor = &world->actors[rank];
   struct strand *strand = &actor->strands[lane_channel >> 8];
-  double busy_us = (double)step_bytes(world, strand, step_at(strand, i)) * world->beta_us[kind_of(world, from, rank)];
-  if (actor->in_free_us < world->now_us) actor->in_free_us = world->now_us;
-  actor->in_free_us += busy_us;
-  actor->in_us += busy_us;
-  if (--strand->missing[i % TT_WINDOW] == 0) push(world, actor->in_free_us, TT_READY, rank, i, lane_channel);
+  enum tt_link_kind kind = tt_sim_kind(world->play, from, rank);
+  struct port *port = kind == TT_LINK_NET ? &actor->node->port : &actor->port;
+  double busy = tt_curve_busy_us(&world->play->prices->link[kind], step_bytes(world, strand, step_at(strand, i)));
+  if (port->in_free_us < world->now_us) port->in_free_us = world->now_us;
+  port->in_free_us += busy;
+  port->in_us += busy;
+  if (strand->arrived_us[i % TT_WINDOW] < port->in_free_us) strand->arrived_us[i % TT_WINDOW] = port->in_free_us;
+  if (--strand->missing[i % TT_WINDOW] == 0)
+    push(world, strand->arrived_us[i % TT_WINDOW], TT_READY, rank, i, lane_channel);
 }
 
 /* ---- steps --------------------------------------------------------------------------- */
@@ -178,18 +250,21 @@ static int step_made(struct world *world, int32_t rank, struct strand *strand, i
     step_finish(world, strand, i, step_bytes(world, strand, step));
     return 1;
   }
-  strand->offering |= bit_of(strand, i);
-  port_go(world, rank);
+  for (int way = NEAR; way < WAYS; way++) {
+    if (peer_next(world, rank, &strand->program->schedule, step, 0, (enum way)way) == step->nto) continue;
+    strand->offering[way] |= bit_of(strand, i);
+  }
+  for (int way = NEAR; way < WAYS; way++) port_go(world, rank, (enum way)way);
   return 0;
 }
 
 static double work_us(const struct world *world, const struct strand *strand, const struct tt_step *step)
 {
-  double bytes = (double)step_bytes(world, strand, step);
-  if (step->nsrc > 1) return bytes * (step->nsrc - 1) * world->gamma_us;
+  size_t bytes = step_bytes(world, strand, step);
+  if (step->nsrc > 1) return (double)bytes * (step->nsrc - 1) * world->gamma_us;
   int is_copy = step->dst.place != TT_NOWHERE &&
                 strand->program->schedule.operands[step->src].place != TT_MESSAGE;
-  return is_copy ? world->play->prices->link[TT_LINK_SELF].alpha_us + bytes * world->beta_us[TT_LINK_SELF] : 0;
+  return is_copy ? tt_curve_us(&world->play->prices->link[TT_LINK_SELF], bytes) : 0;
 }
 
 /* All sources are there: 1 if the step is finished at once. */
@@ -200,6 +275,7 @@ static int step_combine(struct world *world, int32_t rank, struct strand *strand
   if (us <= 0) return step_made(world, rank, strand, i);
   if (actor->cpu_free_us < world->now_us) actor->cpu_free_us = world->now_us;
   actor->cpu_free_us += us;
+  actor->cpu_us += us;
   push(world, actor->cpu_free_us, TT_MADE, rank, i, (uint32_t)(strand - actor->strands) << 8);
   return 0;
 }
@@ -218,6 +294,7 @@ static int step_start(struct world *world, int32_t rank, struct strand *strand, 
   for (int k = 0; k < step->nsrc; k++) messages = (int16_t)(messages + (sources[k].place == TT_MESSAGE));
   if (!messages) return step_combine(world, rank, strand, i);
   strand->missing[i % TT_WINDOW] = messages;
+  strand->arrived_us[i % TT_WINDOW] = 0;
   for (int k = 0; k < step->nsrc; k++) {
     if (sources[k].place != TT_MESSAGE) continue;
     const struct tt_sim_box where = {.to = rank, .from = sources[k].at, .lane_channel = lane_channel};
@@ -241,7 +318,7 @@ static int segment_begin(struct world *world, struct strand *strand, size_t segm
   strand->base = count / nblocks;
   strand->more = count % nblocks;
   strand->oldest = 0;
-  strand->started = strand->finished = strand->offering = 0;
+  strand->started = strand->finished = strand->offering[NEAR] = strand->offering[FAR] = 0;
   return 1;
 }
 
@@ -259,7 +336,7 @@ static int strand_advance(struct world *world, int32_t rank, struct strand *stra
   strand->oldest += finished;
   strand->finished = all ? 0 : strand->finished << finished;
   strand->started = all ? 0 : strand->started << finished;
-  strand->offering = all ? 0 : strand->offering << finished;
+  for (int way = NEAR; way < WAYS; way++) strand->offering[way] = all ? 0 : strand->offering[way] << finished;
   while (strand->oldest == strand->program->schedule.total)
     if (!segment_begin(world, strand, strand->segment + (size_t)world->lanes)) {
       lane_end(world, rank);
@@ -309,23 +386,28 @@ static void head_arrives(struct world *world, const struct tt_sim_event *event)
   if (i == -2) world->is_broke = 1;
   if (i >= 0) draw(world, event->rank, event->what, lane_channel, i);
   world->actors[event->what].in_flight--;
-  port_go(world, event->what);
+  for (int way = NEAR; way < WAYS; way++) port_go(world, event->what, (enum way)way);
 }
 
 /* 1 if a step has finished. */
-static int message_leaves(struct world *world, const struct tt_sim_event *event)
+static int message_leaves(struct world *world, const struct tt_sim_event *event, enum way way)
 {
   struct actor *actor = &world->actors[event->rank];
+  struct outlet *out = &actor->out[way];
   struct strand *strand = &actor->strands[event->lane];
   const struct tt_step *step = step_at(strand, event->what);
-  int is_last = ++actor->sending_peer == step->nto;
-  actor->is_busy = 0;
-  if (is_last) {
-    actor->sending = -1;
-    strand->offering &= ~bit_of(strand, event->what);
-    step_finish(world, strand, event->what, step_bytes(world, strand, step));
+  uint64_t bit = bit_of(strand, event->what);
+  int is_last = 0;
+  out->is_busy = 0;
+  out->peer = peer_next(world, event->rank, &strand->program->schedule, step, out->peer + 1, way);
+  if (out->peer == step->nto) {
+    out->step = -1;
+    strand->offering[way] &= ~bit;
+    is_last = !((strand->offering[NEAR] | strand->offering[FAR]) & bit);
   }
-  port_go(world, event->rank);
+  if (is_last) step_finish(world, strand, event->what, step_bytes(world, strand, step));
+  if (way == FAR) port_pass(world, event->rank);
+  else port_go(world, event->rank, NEAR);
   return is_last;
 }
 
@@ -337,7 +419,8 @@ static tuttiResult_t event_play(struct world *world, const struct tt_sim_event *
   case TT_HEAD: head_arrives(world, event); break;
   case TT_READY: finished = step_combine(world, event->rank, strand, event->what); break;
   case TT_MADE: finished = step_made(world, event->rank, strand, event->what); break;
-  default: finished = message_leaves(world, event); break;
+  case TT_LEFT: finished = message_leaves(world, event, NEAR); break;
+  default: finished = message_leaves(world, event, FAR); break;
   }
   return finished ? strand_go(world, event->rank, strand) : tuttiSuccess;
 }
@@ -358,7 +441,8 @@ static tuttiResult_t actor_make(struct world *world, int32_t rank)
   int holds_all = actor->program.schedule.nsteps == actor->program.schedule.total;
   actor->strands = world->strands + (size_t)rank * (size_t)world->lanes;
   actor->lanes = world->lanes;
-  actor->sending = -1;
+  actor->out[NEAR].step = actor->out[FAR].step = -1;
+  actor->node = &world->nodes[tt_sim_node(world->play, rank)];
   for (int32_t lane = 0; lane < world->lanes; lane++)
     actor->strands[lane].program = holds_all ? &actor->program : &actor->strands[lane].own;
   world->progress.total += actor->program.schedule.total;
@@ -385,17 +469,18 @@ static void segments_cut(struct world *world)
 static tuttiResult_t world_make(struct world *world)
 {
   const struct tt_sim_play *play = world->play;
-  size_t nranks = (size_t)play->shape.nranks;
+  size_t nranks = (size_t)play->shape.nranks, nnodes = play->topology ? (size_t)play->topology->nnodes : nranks;
   int64_t keep = KEPT_BYTES / STEP_BYTES / ((int64_t)play->shape.nranks * world->lanes);
   if (play->keep) keep = play->keep < TT_WINDOW ? TT_WINDOW : play->keep;
   else if (keep < TT_SIM_KEEP) keep = TT_SIM_KEEP;
   if (!play->is_whole) world->maker.keep = keep < INT32_MAX ? (int32_t)keep : INT32_MAX;
   world->maker.play = play;
   world->gamma_us = play->prices->gamma_us_per_mib / MIB;
-  for (int k = 0; k < TT_LINK_KINDS; k++) world->beta_us[k] = play->prices->link[k].beta_us_per_mib / MIB;
   world->actors = tt_alloc(nranks, sizeof *world->actors);
+  world->nodes = tt_alloc(nnodes, sizeof *world->nodes);
   world->strands = tt_alloc(nranks * (size_t)world->lanes, sizeof *world->strands);
-  if (!world->actors || !world->strands) return no_memory(world);
+  if (!world->actors || !world->nodes || !world->strands) return no_memory(world);
+  for (size_t node = 0; node < nnodes; node++) world->nodes[node].first = -1;
   for (int32_t rank = 0; rank < play->shape.nranks; rank++) {
     tuttiResult_t code = actor_make(world, rank);
     if (code) return code;
@@ -411,6 +496,7 @@ static void world_free(struct world *world)
   for (int64_t s = 0; world->strands && s < (int64_t)world->play->shape.nranks * world->lanes; s++)
     tt_sim_program_free(&world->strands[s].own);
   tt_free(world->actors);
+  tt_free(world->nodes);
   tt_free(world->strands);
   tt_free(world->maker.order);
   tt_free(world->events.heap);
@@ -446,6 +532,15 @@ static tuttiResult_t world_play(struct world *world)
   return code ? code : world->is_broke ? no_memory(world) : tuttiSuccess;
 }
 
+static void busiest_note(struct tt_sim_result *result, int32_t rank, const struct port *port)
+{
+  double most = port->out_us > port->in_us ? port->out_us : port->in_us;
+  if (most <= result->busiest_us) return;
+  result->busiest_us = most;
+  result->busiest_rank = rank;
+  result->busiest_is_out = port->out_us >= port->in_us;
+}
+
 static tuttiResult_t world_judge(struct world *world)
 {
   struct tt_sim_result *result = &world->result;
@@ -455,11 +550,9 @@ static tuttiResult_t world_judge(struct world *world)
       if (actor->strands[lane].oldest < actor->strands[lane].program->schedule.total)
         return tt_fail(tuttiInternalError, "rank %d waits for ever at step %d of a %s", (int)rank,
                        (int)actor->strands[lane].oldest, tt_kinds[world->play->shape.collective].name);
-    double most = actor->out_us > actor->in_us ? actor->out_us : actor->in_us;
-    if (rank && most <= result->busiest_us) continue;
-    result->busiest_us = most;
-    result->busiest_rank = rank;
-    result->busiest_is_out = actor->out_us >= actor->in_us;
+    if (actor->cpu_us > result->processor_us) result->processor_us = actor->cpu_us;
+    busiest_note(result, rank, &actor->port);
+    busiest_note(result, rank, &actor->node->port);
   }
   result->time_us = world->now_us;
   result->peak_events = world->events.peak;

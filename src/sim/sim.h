@@ -3,15 +3,19 @@
  * also on one that does not exist.
  *
  * The model. Ranks are one-ported: each has one port out and one port in, which work at the same time, and one
- * processor. A message of m bytes over a link of kind k:
+ * processor. So are nodes: messages between two nodes pass the port out of the one and the port in of the other
+ * instead of those of the ranks, and all ranks of a node share them. Let a message of m bytes over a link of kind k
+ * take T_k(m) (tt_curve_us); of that lambda_k, which is alpha of the curve's first part less its overhead, is latency,
+ * and o_k(m) = T_k(m) - lambda_k occupies ports. On a straight line without overhead, o_k(m) is beta_k m. The message
  *  - becomes ready when its step may start, by the derived order and the window of TT_WINDOW steps, as in the
  *    executor, and what it sends has been made;
- *  - starts when the sender's port is free; of several ready ones the oldest goes first (segment, then step), and all
- *    messages of one step go in the order of its peers. It occupies that port for beta_k m. When the last message of a
- *    step has left the port the step is finished: its source may be overwritten;
- *  - can be had alpha_k after it started. The receiver's port draws it from then on, once the step that takes it has
- *    started and the port is free, first come first served, and is occupied for beta_k m. So a message that nobody
- *    keeps waiting arrives alpha_k + beta_k m after it started; one that comes early waits in the network.
+ *  - starts when the port is free; of several ready ones of a rank for that port the oldest goes first (segment, then
+ *    step), and the messages of one step go in the order of its peers. Ranks that wait for their node's port have it
+ *    in turn, for a message each. It occupies the port for o_k(m). When the last message of a step has left, the step
+ *    is finished: its source may be overwritten;
+ *  - can be had lambda_k after it started. The receiver's port draws it from then on, once the step that takes it has
+ *    started and the port is free, first come first served, and is occupied for o_k(m). So a message that nobody
+ *    keeps waiting arrives T_k(m) after it started; one that comes early waits in the network.
  *  - A step that takes messages goes on when all have arrived. Combining takes the processor gamma for each byte of
  *    each source beyond the first, copying from memory to memory what a message over the link "self" would take; the
  *    processor does one at a time, first come first served. What costs nothing does not wait for it.
@@ -79,7 +83,7 @@ struct tt_sim_play {
   size_t block_bytes;    /* a vector longer than blocks of so many bytes is cut into segments of them; 0: never */
   int32_t lanes;         /* segment s is played on lane s mod lanes; 0: 1 */
   const struct tt_link_prices *prices;
-  const struct tt_topology *topology; /* NULL: all links are those of the network. Its own prices do not count */
+  const struct tt_topology *topology; /* NULL: each rank is a node. Its own prices do not count */
   const int32_t *order;  /* rank p of the schedules is rank order[p] of the topology; NULL: the same */
   struct tt_sim_watcher watcher;
 };
@@ -90,8 +94,9 @@ struct tt_sim_result {
   int64_t steps, messages, bytes; /* of all ranks; bytes sent */
   int64_t reduced;     /* bytes combined with one more source */
   double busiest_us;   /* how long the busiest port was occupied */
-  int32_t busiest_rank;
+  int32_t busiest_rank; /* the lowest one of the node, if it is a node's */
   int busiest_is_out;
+  double processor_us; /* how long the busiest processor was occupied */
   int64_t peak_events; /* that were pending at once */
 };
 

@@ -5,13 +5,27 @@
 
 #include "sim/sim.h"
 
+/* What lies between two ranks of the schedules, and the number of a rank's node. */
+static inline enum tt_link_kind tt_sim_kind(const struct tt_sim_play *play, int32_t a, int32_t b)
+{
+  if (!play->topology) return TT_LINK_NET;
+  return play->order ? tt_topology_kind(play->topology, play->order[a], play->order[b])
+                     : tt_topology_kind(play->topology, a, b);
+}
+static inline int32_t tt_sim_node(const struct tt_sim_play *play, int32_t rank)
+{
+  if (!play->topology) return rank;
+  return play->topology->node[play->order ? play->order[rank] : rank];
+}
+
 /* ---- events.c: what is going to happen, soonest first ------------------------------ */
 
 enum tt_sim_event_kind {
   TT_HEAD,  /* the message of rank `what` can be had by `rank` */
   TT_READY, /* all messages of step `what` have arrived */
   TT_MADE,  /* step `what` is combined or copied */
-  TT_LEFT   /* the message in the port out of `rank` has left */
+  TT_LEFT,  /* the message in the port out of `rank` has left */
+  TT_LEFT_NODE /* the message of `rank` in the port out of its node has left */
 };
 
 struct tt_sim_event {

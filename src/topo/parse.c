@@ -280,8 +280,8 @@ static void link_parse(struct reader *r)
   }
   next(r);
   do {
-    if (took(r, "alpha_us")) price_set(r, &r->prices.link[kind].alpha_us, 2 * kind);
-    else if (took(r, "beta_us_per_mib")) price_set(r, &r->prices.link[kind].beta_us_per_mib, 2 * kind + 1);
+    if (took(r, "alpha_us")) price_set(r, &r->prices.link[kind].part[0].alpha_us, 2 * kind);
+    else if (took(r, "beta_us_per_mib")) price_set(r, &r->prices.link[kind].part[0].beta_us_per_mib, 2 * kind + 1);
     else wrong(r, "alpha_us or beta_us_per_mib");
   } while (!r->failed && r->token[0] != '\n' && r->token[0]);
 }

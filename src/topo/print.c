@@ -56,9 +56,9 @@ static void prices_print(const struct tt_link_prices *prices, FILE *out)
 {
   for (int kind = 0; kind < TT_LINK_KINDS; kind++) {
     fprintf(out, "link %s alpha_us ", tt_link_names[kind]);
-    number_print(prices->link[kind].alpha_us, out);
+    number_print(prices->link[kind].part[0].alpha_us, out);
     fprintf(out, " beta_us_per_mib ");
-    number_print(prices->link[kind].beta_us_per_mib, out);
+    number_print(prices->link[kind].part[0].beta_us_per_mib, out);
     fprintf(out, "\n");
   }
   fprintf(out, "gamma_us_per_mib ");

@@ -45,6 +45,7 @@ extern const char *const tt_link_names[TT_LINK_KINDS];
  * up_to_bytes is not exceeded; the last part has UINT64_MAX. Times do not fall where a part ends. */
 struct tt_curve {
   int32_t nparts;
+  double overhead_us; /* the part of the first alpha in which a message keeps its ends busy; not more than that */
   struct tt_curve_part {
     uint64_t up_to_bytes;
     double alpha_us, beta_us_per_mib;
@@ -58,12 +59,28 @@ static inline double tt_curve_us(const struct tt_curve *curve, uint64_t bytes)
   return part->alpha_us + (double)bytes / (1 << 20) * part->beta_us_per_mib;
 }
 
-/* A message of M MiB takes alpha_us + M beta_us_per_mib; combining with one more source of M MiB takes
- * M gamma_us_per_mib. */
+/* The time of a message, in two parts: before its first byte can be had, and while its ends are busy with it. */
+static inline double tt_curve_latency_us(const struct tt_curve *curve)
+{
+  return curve->part[0].alpha_us - curve->overhead_us;
+}
+static inline double tt_curve_busy_us(const struct tt_curve *curve, uint64_t bytes)
+{
+  const struct tt_curve_part *part = curve->part;
+  while (bytes > part->up_to_bytes) part++;
+  double more_us = part->alpha_us - curve->part[0].alpha_us + (double)bytes / (1 << 20) * part->beta_us_per_mib;
+  return more_us > 0 ? curve->overhead_us + more_us : curve->overhead_us;
+}
+
+/* A curve of one part. */
+static inline struct tt_curve tt_curve_line(double alpha_us, double beta_us_per_mib)
+{
+  return (struct tt_curve){.nparts = 1, .part = {{UINT64_MAX, alpha_us, beta_us_per_mib}}};
+}
+
+/* All kinds have a curve; combining with one more source of M MiB takes M gamma_us_per_mib. */
 struct tt_link_prices {
-  struct {
-    double alpha_us, beta_us_per_mib;
-  } link[TT_LINK_KINDS];
+  struct tt_curve link[TT_LINK_KINDS];
   double gamma_us_per_mib;
 };
 

@@ -82,7 +82,7 @@ static void the_canonical_text_prints_as_it_was_read(void **state)
   assert_int_equal(t.numa[3], -1);
   assert_int_equal(t.cache[2], -1);
   assert_int_equal(t.cache[10], 2);
-  assert_true(t.prices.link[TT_LINK_NODE].alpha_us == 0.1234567890123);
+  assert_true(t.prices.link[TT_LINK_NODE].part[0].alpha_us == 0.1234567890123);
   free(text);
   tt_topology_destroy(&t);
 }
