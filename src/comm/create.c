@@ -271,6 +271,31 @@ static void hosts_take(struct tuttiComm *comm)
   comm->crowded = beside > cores;
 }
 
+/* How many cores the ranks of a node may use, where they are fewest to a rank. */
+static void cores_count(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  int64_t least = 0, its_ranks = 1;
+  for (int first = 0; first < comm->nranks; first++) {
+    uint8_t mask[TT_CORE_MASK_BYTES] = {0};
+    int64_t ranks = 0, cores = 0;
+    int is_first = 1;
+    for (int r = 0; r < first && is_first; r++) is_first = !same_cores(&creation->members[r], &creation->members[first]);
+    for (int r = first; r < comm->nranks && is_first; r++) {
+      const struct member_card *card = &creation->members[r];
+      if (!same_cores(card, &creation->members[first])) continue;
+      ranks++;
+      for (int b = 0; b < TT_CORE_MASK_BYTES; b++) mask[b] |= card->core_mask[b];
+    }
+    if (!is_first) continue;
+    for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
+    if (least && cores * its_ranks >= least * ranks) continue;
+    least = cores;
+    its_ranks = ranks;
+  }
+  creation->cores = (int32_t)least;
+}
+
 /* Where the ranks are, and in which order they stand on the wire. */
 static tuttiResult_t arrange(struct tuttiComm *comm)
 {
@@ -337,6 +362,7 @@ static tuttiResult_t after_meeting(struct tuttiComm *comm)
   struct transport_card cards[TT_COMM_TRANSPORTS];
   memset(cards, 0, sizeof cards);
   hosts_take(comm);
+  if (comm->rank == 0) cores_count(comm);
   pass_make(comm);
   tuttiResult_t result = arrange(comm);
   if (result == tuttiSuccess) result = transports_create(comm, cards);
@@ -446,18 +472,11 @@ static tuttiResult_t after_carding(struct tuttiComm *comm)
 
 /* ---- round 3 ---- */
 
-/* The slowest kind of link in use sets the prices. */
-static const struct tt_price *price_find(const struct tuttiComm *comm)
+static uint64_t text_hash(const char *text)
 {
-  const struct tt_price *slowest = NULL;
-  for (int r = 0; r < comm->nranks; r++) {
-    if (r == comm->rank) continue;
-    const char *name = tt_exec_route(comm->exec, r)->ops->name;
-    int is_far = strcmp(name, "tcp") == 0 && comm->hosts[r] != comm->hosts[comm->rank];
-    const struct tt_price *price = tt_price_shipped(is_far ? "network" : name);
-    if (!slowest || price->alpha_us > slowest->alpha_us) slowest = price;
-  }
-  return slowest ? slowest : tt_price_shipped("shm");
+  uint64_t hash = 0;
+  while (*text) hash = hash * 31 + (unsigned char)*text++;
+  return hash;
 }
 
 static uint64_t arrangement_hash(const struct tt_arrangement *arrangement)
@@ -486,8 +505,8 @@ static tuttiResult_t after_watching(struct tuttiComm *comm)
   struct agreed mine;
   memset(&mine, 0, sizeof mine);
   mine.arrangement = arrangement_hash(&comm->arrangement);
-  const struct tt_tuning tuning = {comm->nranks, &comm->arrangement.groups, price_find(comm)};
-  if (comm->rank == 0) result = tt_table_make(&mine.table, &comm->settings, &tuning);
+  mine.profile = text_hash(comm->settings.profile);
+  if (comm->rank == 0) result = tt_creation_price(comm, &mine.table);
   if (result != tuttiSuccess) return result;
   creation->stage = AGREEING;
   return tt_rendezvous_gather(creation->rendezvous, &mine, sizeof mine, creation->agreed);
@@ -516,6 +535,16 @@ static void report(const struct tuttiComm *comm)
          (double)(tt_now_ns() - comm->creation->began_ns) / 1e6, descriptors);
 }
 
+/* Only rank 0 reads one. */
+static void profiles_compare(const struct tuttiComm *comm)
+{
+  const struct agreed *agreed = comm->creation->agreed;
+  int r = 1;
+  while (r < comm->nranks && agreed[r].profile == agreed[0].profile) r++;
+  if (comm->rank == 0 && r < comm->nranks)
+    tt_log(TT_LOG_INFO, "TUTTI_PROFILE of rank %d is another one than that of rank 0, and is ignored", r);
+}
+
 static tuttiResult_t after_agreeing(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
@@ -528,6 +557,7 @@ static tuttiResult_t after_agreeing(struct tuttiComm *comm)
                      r);
   if (!tt_table_valid(&comm->table))
     return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
+  profiles_compare(comm);
   report(comm);
   tt_creation_destroy(creation);
   comm->creation = NULL;

@@ -10,6 +10,7 @@
 struct agreed {
   struct tt_table table;
   uint64_t arrangement; /* a hash: topology files may differ */
+  uint64_t profile;     /* a hash of the file's name */
 };
 
 enum stage { SPLITTING, MEETING, CARDING, WATCHING, AGREEING };
@@ -25,6 +26,7 @@ struct tt_creation {
   const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
   int nwanted;
   int nhosts;
+  int32_t cores; /* that the ranks of a node may use, where they are fewest to a rank; on rank 0 */
 
   struct tuttiComm *parent; /* of a split, while SPLITTING */
   uint32_t number;          /* of the split among the parent's */
@@ -33,6 +35,10 @@ struct tt_creation {
 
 /* Goes on once the communicator's nranks, rank and creation->id are known. */
 tuttiResult_t tt_creation_start(struct tuttiComm *comm);
+
+/* ---- price.c ---- */
+/* Makes the table, on rank 0. Errors: those of the profile and of tt_table_make. */
+tuttiResult_t tt_creation_price(const struct tuttiComm *comm, struct tt_table *table);
 
 /* ---- child.c ---- */
 tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);

@@ -38,7 +38,7 @@ static tuttiResult_t schedule_make(struct tuttiComm *comm, const struct tt_choic
                                    struct tt_schedule *schedule)
 {
   const struct tt_arrangement *wire = &comm->arrangement;
-  const struct tt_tuning tuning = {comm->nranks, &wire->groups, NULL};
+  const struct tt_tuning tuning = {.nranks = comm->nranks, .groups = &wire->groups};
   const struct tt_algo *algo = &tt_algos[choice->algo];
   int is_ordered = !tt_kinds[algo->collective].is_shared && !comm->settings.deterministic;
   int32_t rank = is_ordered ? comm->position : comm->rank, on_wire = root;

@@ -129,7 +129,7 @@ static tuttiResult_t forced_find(struct tt_choice *choice, int collective, const
 
 static uint32_t block_find(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
-  uint32_t block = tuning->price->block_bytes;
+  uint32_t block = tuning->prices->block_bytes;
   if (settings->segment_bytes) return (uint32_t)settings->segment_bytes;
   if (!tt_kinds[collective].is_shared) return block;
   while (block > SHORTEST_BYTES && (uint64_t)block * (uint64_t)tuning->nranks > SEGMENT_BYTES) block /= 2;

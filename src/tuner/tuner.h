@@ -7,19 +7,9 @@
 #define TT_TUNER_H
 
 #include "algos/algos.h"
+#include "tuner/prices.h"
 
-/* What a message and its bytes cost on the slowest kind of link in use. */
-struct tt_price {
-  double alpha_us;         /* start-up of one message */
-  double beta_us_per_mib;  /* per MiB sent */
-  double gamma_us_per_mib; /* per MiB of each source reduced */
-  uint32_t block_bytes;    /* longest block sent at once: a long vector is cut into segments of such blocks */
-};
-
-/* Shipped values for a transport by name, "network" for tcp between hosts; those of tcp for an unknown one. */
-const struct tt_price *tt_price_shipped(const char *transport);
-
-#define TT_TABLE_ROWS 8 /* of a collective */
+#define TT_TABLE_ROWS 24 /* of a collective */
 
 /* An algorithm with its parameters. */
 struct tt_choice {
@@ -44,17 +34,33 @@ struct tt_table {
 struct tt_tuning {
   int32_t nranks;
   const struct tt_groups *groups; /* may be NULL */
-  const struct tt_price *price;
+  const int32_t *order;           /* rank of the topology at each place on the wire; NULL: the same */
+  const struct tt_world *world;   /* only pricing needs these two */
+  const struct tt_prices *prices;
+  int32_t lanes; /* segments under way at once; 0: as by default */
 };
 
 /* The shape of a choice for rank `rank` (in the order of the wire), complete but for collective NO_COLLECTIVE rows. */
 struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank,
                                 int32_t root);
 
-/* Predicted time of one operation with `bytes` in a share: the slowest of a few ranks. */
-double tt_price_choice(const struct tt_choice *choice, const struct tt_tuning *tuning, uint64_t bytes);
+/* What one operation takes, and of what it consists: us = factor (latency + bandwidth + reduction). */
+struct tt_predicted {
+  double us;
+  double latency_us;   /* if bytes cost nothing */
+  double bandwidth_us; /* what the bytes of messages add */
+  double reduction_us; /* what combining adds */
+  double factor;       /* measured / played, of the anchors next to it; 1: there is none */
+  int32_t anchor_line, anchor_line2; /* between which `factor` was interpolated; 0: none */
+  int is_played;       /* 1: by tt_simulate; 0: too much for that, by what the algorithm claims of its rounds and bytes */
+};
 
-#define TT_CHOICES 32
+/* Predicts the operation with `bytes` in a share for the type float and the operation sum.
+ * Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice *choice, const struct tt_tuning *tuning,
+                         uint64_t bytes);
+
+#define TT_CHOICES 96
 #define TT_PLAYED_RANKS 2048 /* for more, hierarchical rows are chosen only if they are forced */
 
 /* All legal choices for a collective, or the forced one (choice.c). Errors: as tt_table_make. */

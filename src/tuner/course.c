@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a choice takes at any size, from plays of one segment at a few sizes.
+ *
+ * Between two sizes a play is taken for straight: it is piecewise linear, and mostly straight. Of S segments as many
+ * are under way as there are lanes, L, and what is busiest of all ports and processors works for each of them: if one
+ * takes T and keeps that busy for B, all take max(T + (S - 1) B, T S / L). */
+#include <math.h>
+
+#include "sim/sim.h"
+#include "tuner/private.h"
+
+#define ELEMENT_BYTES 4    /* float */
+#define LEAST_US 1e-3      /* nothing is for nothing */
+#define SMALLEST_BYTES 8.0
+#define PLAYED_MESSAGES 2048 /* of all ranks; about a millisecond */
+#define PLAYED_STEPS 12288   /* of all ranks at all sizes */
+
+static void row_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
+{
+  const struct tt_algo *algo = context;
+  algo->generate(schedule, shape);
+}
+
+static tuttiResult_t moment_play(struct tt_course *course, const struct tt_choice *choice, double bytes,
+                                 int64_t *messages)
+{
+  const struct tt_tuning *tuning = course->tuning;
+  const struct tt_algo *algo = &tt_algos[choice->algo];
+  const struct tt_kind *kind = &tt_kinds[algo->collective];
+  struct tt_sim_play play = {.shape = tt_choice_shape(choice, tuning, 0, kind->has_root ? 0 : -1),
+                             .generate = row_generate,
+                             .context = (void *)(uintptr_t)algo,
+                             .count = (size_t)ceil(bytes / ELEMENT_BYTES),
+                             .element_bytes = ELEMENT_BYTES,
+                             .prices = &tuning->prices->links,
+                             .topology = tuning->world->topology,
+                             .order = kind->is_shared ? NULL : tuning->order};
+  struct tt_sim_result got;
+  tuttiResult_t result = tt_simulate(&play, &got);
+  if (result != tuttiSuccess) return result;
+  course->at[course->n++] = (struct tt_moment){
+      (double)play.count * ELEMENT_BYTES, got.time_us, fmax(got.busiest_us, got.processor_us)};
+  *messages = got.steps;
+  return tuttiSuccess;
+}
+
+/* So many messages that a play would take too long? Those of the ranks at both ends and in the middle say. */
+static int is_long(const struct tt_choice *choice, const struct tt_tuning *tuning)
+{
+  const struct tt_algo *algo = &tt_algos[choice->algo];
+  int64_t most = 0;
+  if (algo->has_middle && tuning->nranks > TT_PLAYED_RANKS) return 1;
+  for (int k = 0; k < 3; k++) {
+    int32_t rank = (int32_t)((int64_t)(tuning->nranks - 1) * k / 2);
+    struct tt_shape shape = tt_choice_shape(choice, tuning, rank, tt_kinds[algo->collective].has_root ? 0 : -1);
+    struct tt_cost cost = {0};
+    algo->claim(&shape, &cost);
+    if (cost.messages > most) most = cost.messages;
+  }
+  return most * tuning->nranks > PLAYED_MESSAGES;
+}
+
+static double segment_bytes(const struct tt_course *course, uint32_t block_bytes)
+{
+  return (double)course->nblocks * block_bytes;
+}
+
+/* Sizes from the smallest to the longest segment, in equal ratios; as many as may be played. */
+static tuttiResult_t moments_play(struct tt_course *course, const struct tt_choice *choice, uint32_t block_bytes)
+{
+  double longest = segment_bytes(course, block_bytes);
+  int64_t steps = 1;
+  tuttiResult_t result = moment_play(course, choice, SMALLEST_BYTES, &steps);
+  int n = (int)fmin(fmax((double)PLAYED_STEPS / (double)(steps + 1), 3), TT_COURSE_SIZES - 1);
+  for (int k = 1; k <= n && result == tuttiSuccess; k++)
+    result = moment_play(course, choice, SMALLEST_BYTES * pow(longest / SMALLEST_BYTES, (double)k / n), &steps);
+  return result;
+}
+
+tuttiResult_t tt_course_make(struct tt_course *course, const struct tt_choice *choice, const struct tt_tuning *tuning,
+                             uint32_t block_bytes, uint64_t bytes)
+{
+  const struct tt_kind *kind = &tt_kinds[tt_algos[choice->algo].collective];
+  struct tt_shape shape = tt_choice_shape(choice, tuning, 0, kind->has_root ? 0 : -1);
+  *course = (struct tt_course){.tuning = tuning, .nblocks = shape.nblocks};
+  if (is_long(choice, tuning)) return tt_outline_make(&course->outline, choice, tuning);
+  if (!bytes) return moments_play(course, choice, block_bytes);
+  int64_t steps;
+  return moment_play(course, choice, fmin((double)bytes, segment_bytes(course, block_bytes)), &steps);
+}
+
+void tt_course_destroy(struct tt_course *course)
+{
+  if (!course) return;
+  tt_outline_destroy(course->outline);
+  course->outline = NULL;
+}
+
+/* Between the two sizes around it, or as the nearest one. */
+static struct tt_moment moment_find(const struct tt_course *course, double bytes)
+{
+  const struct tt_moment *a = course->at, *b;
+  int32_t k = 1;
+  while (k < course->n && course->at[k].bytes < bytes) k++;
+  if (course->n == 1 || bytes <= a->bytes) return *a;
+  if (k == course->n) return course->at[k - 1];
+  a = &course->at[k - 1];
+  b = &course->at[k];
+  double part = (bytes - a->bytes) / (b->bytes - a->bytes);
+  return (struct tt_moment){bytes, a->us + part * (b->us - a->us), a->busy_us + part * (b->busy_us - a->busy_us)};
+}
+
+double tt_course_us(const struct tt_course *course, uint32_t block_bytes, uint64_t bytes)
+{
+  double longest = segment_bytes(course, block_bytes), all = (double)bytes;
+  double segments = all > longest ? all / longest : 1, lanes = course->tuning->lanes > 0 ? course->tuning->lanes : 4;
+  struct tt_moment one = {.bytes = all > longest ? longest : all};
+  if (course->n) one = moment_find(course, one.bytes);
+  else one.us = tt_outline_us(course->outline, course->tuning->prices, one.bytes, &one.busy_us);
+  return fmax(fmax(one.us + (segments - 1) * one.busy_us, one.us * segments / lanes), LEAST_US);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From the lines of a profile to the prices of the links that are in use. */
+#include "tuner/prices.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY_BLOCK_BYTES (128u << 10)
+#define SOCKET_BLOCK_BYTES (512u << 10)
+
+/* ---- which flow ------------------------------------------------------------------ */
+
+/* How far a measured flow is from the one that is wanted: its kind counts first, then its ways, then how many.
+ * Less than 0: it says nothing about that. */
+static double distance(const struct tt_flow *flow, const struct tt_flow *wanted)
+{
+  if (strcmp(flow->transport, wanted->transport) != 0) return -1;
+  if ((flow->kind == TT_LINK_NET) != (wanted->kind == TT_LINK_NET)) return -1;
+  return 1000 * abs((int)flow->kind - (int)wanted->kind) + 100 * (flow->ways != wanted->ways) +
+         fabs(log2((double)flow->flows / wanted->flows));
+}
+
+/* The nearest line of the profile; NULL: none. */
+static const struct tt_profile_link *flow_find(const struct tt_profile *profile, const struct tt_flow *wanted)
+{
+  const struct tt_profile_link *best = NULL;
+  double least = 0;
+  for (int32_t i = 0; profile && i < profile->nlinks; i++) {
+    double far = distance(&profile->links[i].flow, wanted);
+    if (far < 0 || (best && far >= least)) continue;
+    best = &profile->links[i];
+    least = far;
+  }
+  return best;
+}
+
+/* All lines of a flow, in ascending order; of more than a curve may have the first ones, of which the last goes on. */
+static void curve_make(struct tt_curve *curve, const struct tt_profile *profile, const struct tt_flow *flow)
+{
+  uint64_t from = 0;
+  *curve = (struct tt_curve){.nparts = 0};
+  while (curve->nparts < TT_CURVE_PARTS) {
+    const struct tt_profile_link *next = NULL;
+    for (int32_t i = 0; i < profile->nlinks; i++) {
+      const struct tt_profile_link *link = &profile->links[i];
+      if (tt_flow_same(&link->flow, flow) && link->to > from && (!next || link->to < next->to)) next = link;
+    }
+    if (!next) break;
+    if (!curve->nparts) curve->overhead_us = fmin(next->overhead_us, next->alpha_us);
+    curve->part[curve->nparts++] = (struct tt_curve_part){next->to, next->alpha_us, next->beta_us_per_mib};
+    from = next->to;
+  }
+  if (curve->nparts) curve->part[curve->nparts - 1].up_to_bytes = UINT64_MAX;
+}
+
+static void link_price(struct tt_prices *prices, enum tt_link_kind kind, const struct tt_profile *profile,
+                       const struct tt_flow *wanted)
+{
+  const struct tt_profile_link *link = flow_find(profile, wanted);
+  if (!link) {
+    profile = tt_profile_shipped();
+    link = flow_find(profile, wanted);
+  }
+  if (!link) return;
+  curve_make(&prices->links.link[kind], profile, &link->flow);
+  prices->origin[kind] = (struct tt_origin){
+      .profile = profile, .flow = link->flow, .line = link->line, .is_nearest = !tt_flow_same(&link->flow, wanted)};
+}
+
+/* ---- gamma ------------------------------------------------------------------------- */
+
+/* Sums of two vectors of float in the second cache, or in the level nearest to that. */
+static const struct tt_profile_reduce *reduce_find(const struct tt_profile *profile)
+{
+  const struct tt_profile_reduce *best = NULL;
+  for (int32_t i = 0; profile && i < profile->nreduces; i++) {
+    const struct tt_profile_reduce *reduce = &profile->reduces[i];
+    if (reduce->type != tuttiFloat32 || reduce->op != tuttiSum || reduce->nsrc != 2) continue;
+    if (!best || abs((int)reduce->level - TT_LEVEL_L2) < abs((int)best->level - TT_LEVEL_L2)) best = reduce;
+  }
+  return best;
+}
+
+static void gamma_price(struct tt_prices *prices, const struct tt_profile *profile)
+{
+  const struct tt_profile_reduce *reduce = reduce_find(profile);
+  if (!reduce) {
+    profile = tt_profile_shipped();
+    reduce = reduce_find(profile);
+  }
+  if (!reduce) return;
+  prices->links.gamma_us_per_mib = reduce->gamma_us_per_mib;
+  prices->gamma_origin =
+      (struct tt_origin){.profile = profile, .line = reduce->line, .is_nearest = reduce->level != TT_LEVEL_L2};
+}
+
+/* ---- all ----------------------------------------------------------------------------- */
+
+/* Pairs inside the fullest node that can talk at once. */
+static int32_t pairs_of(const struct tt_world *world)
+{
+  int32_t most = 0, nnodes = world->topology->nnodes, *ranks = tt_alloc((size_t)nnodes, sizeof *ranks);
+  for (int32_t r = 0; ranks && r < world->nranks; r++)
+    if (++ranks[world->topology->node[r]] > most) most = ranks[world->topology->node[r]];
+  tt_free(ranks);
+  return most > 3 ? most / 2 : 1;
+}
+
+void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_world *world)
+{
+  int32_t pairs = pairs_of(world);
+  *prices = (struct tt_prices){
+      .links = tt_link_prices_default, .block_bytes = MEMORY_BLOCK_BYTES, .profile = profile};
+  for (int kind = 0; kind < TT_LINK_KINDS; kind++) {
+    const char *transport = world->transport[kind];
+    struct tt_flow wanted = {.kind = (enum tt_link_kind)kind, .flows = kind == TT_LINK_NET ? 1 : pairs, .ways = 2};
+    if (!transport && kind == TT_LINK_SELF) transport = "self"; /* copies */
+    if (!transport) continue;
+    snprintf(wanted.transport, sizeof wanted.transport, "%s", transport);
+    link_price(prices, (enum tt_link_kind)kind, profile, &wanted);
+    if (kind != TT_LINK_SELF && strcmp(transport, "shm") != 0) prices->block_bytes = SOCKET_BLOCK_BYTES;
+  }
+  gamma_price(prices, profile);
+}
+
+/* The power of the root of 2 nearest to `factor`, within reason. */
+static double quantised(double factor)
+{
+  double halves = factor > 0 ? round(2 * log2(factor)) : -40;
+  return exp2(fmin(fmax(halves, -40), 40) / 2);
+}
+
+void tt_prices_adjust(struct tt_prices *prices, enum tt_link_kind kind, double short_us, uint64_t long_bytes,
+                      double long_us)
+{
+  struct tt_curve *curve = &prices->links.link[kind];
+  const struct tt_curve_part *last = curve->part;
+  while (long_bytes > last->up_to_bytes) last++;
+  double alpha = curve->part[0].alpha_us, beta_us = (double)long_bytes / (1 << 20) * last->beta_us_per_mib;
+  double slower = alpha > 0 ? quantised(short_us / alpha) : 1;
+  double steeper = beta_us > 0 ? quantised((long_us - slower * last->alpha_us) / beta_us) : 1;
+  curve->overhead_us *= slower;
+  for (int32_t p = 0; p < curve->nparts; p++) {
+    curve->part[p].alpha_us *= slower;
+    curve->part[p].beta_us_per_mib *= steeper;
+  }
+}
+
+void tt_origin_text(const struct tt_origin *origin, char *text, size_t size)
+{
+  const struct tt_flow *flow = &origin->flow;
+  char where[TT_PROFILE_TEXT + 32] = "a default: no profile has it", what[TT_PROFILE_NAME + 64], pairs[32];
+  int is_link = flow->transport[0] != 0;
+  if (origin->profile && origin->line && origin->profile != tt_profile_shipped())
+    snprintf(where, sizeof where, "%s line %d", origin->profile->name, (int)origin->line);
+  else if (origin->profile) snprintf(where, sizeof where, "%s", origin->profile->name);
+  snprintf(pairs, sizeof pairs, "%d pair%s", (int)flow->flows, flow->flows == 1 ? "" : "s");
+  if (is_link) snprintf(what, sizeof what, "%s over %s", tt_link_names[flow->kind], flow->transport);
+  else snprintf(what, sizeof what, "sum of two vectors of float");
+  if (is_link && origin->is_nearest)
+    snprintf(text, size, "%s: %s (%s, %d-way: the nearest that was measured)", what, where, pairs, (int)flow->ways);
+  else if (is_link) snprintf(text, size, "%s, %s at once: %s", what, pairs, where);
+  else snprintf(text, size, "%s: %s", what, where);
+}

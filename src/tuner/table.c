@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The break points: at half powers of two from 8 bytes to 1 GiB, and a change only where it is worth it. */
+#include <string.h>
+
+#include "tuner/private.h"
+
+#define WORTH 0.97 /* a new choice takes less than so much of what the one that stood would */
+
+/* The courses of all choices; those that differ only in the length of blocks share one. */
+struct field {
+  const struct tt_choice *choices;
+  int n, ncourses;
+  int course_of[TT_CHOICES];
+  struct tt_course courses[TT_CHOICES];
+};
+
+static int is_same_course(const struct tt_choice *a, const struct tt_choice *b)
+{
+  return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix;
+}
+
+static tuttiResult_t courses_make(struct field *field, const struct tt_tuning *tuning)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (int c = 0; c < field->n && result == tuttiSuccess; c++) {
+    uint32_t longest = field->choices[c].block_bytes;
+    int first = 0;
+    while (!is_same_course(&field->choices[first], &field->choices[c])) first++;
+    field->course_of[c] = first < c ? field->course_of[first] : field->ncourses;
+    if (first < c) continue;
+    for (int d = c; d < field->n; d++)
+      if (is_same_course(&field->choices[d], &field->choices[c]) && field->choices[d].block_bytes > longest)
+        longest = field->choices[d].block_bytes;
+    result = tt_course_make(&field->courses[field->ncourses++], &field->choices[c], tuning, longest, 0);
+  }
+  return result;
+}
+
+static double us_of(const struct field *field, int c, uint64_t bytes)
+{
+  return tt_course_us(&field->courses[field->course_of[c]], field->choices[c].block_bytes, bytes);
+}
+
+/* The cheapest; `last` if that is hardly worse. */
+static int choose(const struct field *field, int last, uint64_t bytes)
+{
+  int best = 0;
+  double least = us_of(field, 0, bytes);
+  for (int c = 1; c < field->n; c++) {
+    double us = us_of(field, c, bytes);
+    if (us >= least) continue;
+    best = c;
+    least = us;
+  }
+  return last >= 0 && least >= WORTH * us_of(field, last, bytes) ? last : best;
+}
+
+static void rows_make(struct tt_table_row *rows, const struct field *field)
+{
+  int nrows = 0, last = -1;
+  for (uint64_t bytes = 8; bytes <= (uint64_t)1 << 30; bytes += (bytes & (bytes - 1)) ? bytes / 3 : bytes / 2) {
+    int c = field->n == 1 ? 0 : choose(field, last, bytes);
+    if (c != last && nrows < TT_TABLE_ROWS) {
+      rows[nrows++].choice = field->choices[c];
+      last = c;
+    }
+    rows[nrows - 1].up_to_bytes = bytes;
+  }
+  rows[nrows - 1].up_to_bytes = UINT64_MAX;
+}
+
+static tuttiResult_t collective_make(struct tt_table_row *rows, const struct tt_choice *choices, int n,
+                                     const struct tt_tuning *tuning)
+{
+  struct field *field = tt_alloc(1, sizeof *field);
+  tuttiResult_t result = tuttiSuccess;
+  if (!field) return tt_fail(tuttiSystemError, "no memory for the prices of %d choices: give the process more", n);
+  field->choices = choices;
+  field->n = n;
+  if (n > 1) result = courses_make(field, tuning);
+  if (result == tuttiSuccess) rows_make(rows, field);
+  for (int c = 0; c < field->ncourses; c++) tt_course_destroy(&field->courses[c]);
+  tt_free(field);
+  return result;
+}
+
+tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  memset(table, 0, sizeof *table);
+  for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
+    struct tt_choice choices[TT_CHOICES];
+    int n = 0;
+    if (!tt_kinds[collective].name) continue;
+    tuttiResult_t result = tt_choices_find(choices, &n, collective, settings, tuning);
+    if (result == tuttiSuccess) result = collective_make(table->rows[collective], choices, n, tuning);
+    if (result != tuttiSuccess) return result;
+  }
+  return tuttiSuccess;
+}
