@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tuner/private.h"
+#include "tuner/wish.h"
 
 #define WORTH 0.97 /* a new choice takes less than so much of what the one that stood would */
 
@@ -86,6 +87,10 @@ static tuttiResult_t collective_make(struct tt_table_row *rows, const struct tt_
 
 tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
+  struct tt_wishes wishes;
+  tuttiResult_t parsed = tt_wishes_parse(&wishes, settings->algo);
+  if (parsed != tuttiSuccess) return parsed;
+  tt_wishes_warn(&wishes);
   memset(table, 0, sizeof *table);
   for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
     struct tt_choice choices[TT_CHOICES];

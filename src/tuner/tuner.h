@@ -63,15 +63,15 @@ tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice 
 #define TT_CHOICES 96
 #define TT_PLAYED_RANKS 2048 /* for more, hierarchical rows are chosen only if they are forced */
 
-/* All legal choices for a collective, or the forced one (choice.c). Errors: as tt_table_make. */
+/* All legal choices for a collective, of those that TUTTI_ALGO leaves (choice.c). Errors: as tt_table_make. */
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
                               const struct tt_tuning *tuning);
 
-/* Fills the table for all collectives. settings->algo forces algorithms: a list, separated by ';', of
- * [COLLECTIVE:]NAME[+MIDDLE], all_reduce where no collective is named; settings->radix the radix of those that
- * have one, settings->segment_bytes the block; settings->deterministic leaves only the tree of binary blocks. Errors:
- * tuttiInvalidArgument: TUTTI_ALGO names no collective or algorithm (the sentence lists them), or one that is not legal
- * for this number of ranks or where the bits are to be deterministic (the sentence says why). */
+/* Fills the table for all collectives. settings->algo says what may be chosen (wish.h); settings->radix the radix of
+ * algorithms that have one, settings->segment_bytes the block; settings->deterministic leaves only the tree of binary
+ * blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is malformed or names what there is not (the sentence says what
+ * there is), or leaves a collective nothing that is legal for this number of ranks and these settings (the sentence
+ * says why, for each). */
 tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
                             const struct tt_tuning *tuning);
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What TUTTI_ALGO asks for. Pure.
+ *
+ * NCCL_ALGO's grammar, and ours, are one:
+ *
+ *   PART {; PART}       PART: [COLLECTIVE:][^]NAME[+MIDDLE][/RADIX] {, NAME[+MIDDLE][/RADIX]}
+ *
+ * A part restricts a collective to the algorithms that it names, or, behind '^', to all others. One without a
+ * collective is about every collective that has an algorithm of one of these names, but for those that have a part of
+ * their own. MIDDLE is what a hierarchical algorithm runs among the leaders. Letters may be large or small, and
+ * underscores left out.
+ *
+ * Of NCCL's words `ring` is ours, too; `tree` means double_tree, binary_tree, knomial and binomial, those of them that
+ * the collective has; collnetdirect, collnetchain, nvls, nvlstree and pat are hardware that is not there: they are
+ * left out, with a warning. */
+#ifndef TT_WISH_H
+#define TT_WISH_H
+
+#include "algos/algos.h"
+
+#define TT_WISHES 32 /* of a collective */
+
+struct tt_wish {
+  uint8_t algo;   /* index into tt_algos */
+  int8_t middle;  /* -1: any */
+  uint16_t radix; /* 0: any */
+};
+
+struct tt_wish_list {
+  int32_t source;     /* 0: nothing is said about the collective; 1: by a part for all; 2: by a part of its own */
+  int32_t is_inverse; /* all but these */
+  int32_t n;
+  struct tt_wish wish[TT_WISHES];
+};
+
+struct tt_wishes {
+  struct tt_wish_list of[TT_COLLECTIVES];
+  uint32_t ignored; /* a bit for each of NCCL's words that was left out */
+};
+
+/* Reads the text of TUTTI_ALGO; empty: nothing is said. Errors: tuttiInvalidArgument: it is malformed, or names what
+ * there is not; the sentence says what there is. */
+tuttiResult_t tt_wishes_parse(struct tt_wishes *wishes, const char *text);
+
+/* Logs a warning for each word that was left out. */
+void tt_wishes_warn(const struct tt_wishes *wishes);
+
+/* 1 if the list does not forbid the algorithm with this middle and radix. */
+int tt_wish_allows(const struct tt_wish_list *list, const struct tt_wish *one);
+
+/* As TUTTI_ALGO and table files write them; NULL, or TT_NO_COLLECTIVE, if there is none. */
+const struct tt_algo *tt_wish_algo(int collective, const char *name);
+int tt_wish_collective(const char *name);
+
+/* "ring, binary_tree, ...", cut at size. */
+void tt_wish_names(int collective, char *list, size_t size);
+
+/* Reads [+MIDDLE][/RADIX], all of `text`, behind the name of wish->algo. NULL, or what is wrong with it, which may lie
+ * in sentence[size]. */
+const char *tt_wish_rest(struct tt_wish *wish, const char *text, char *sentence, size_t size);
+
+#endif
