@@ -21,7 +21,7 @@ const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_se
 #define SEGMENT_BYTES (4u << 20) /* of all shares together: scratch is a part of it */
 #define SHORTEST_BYTES (8u << 10)
 
-static uint32_t block_find(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning)
+uint32_t tt_choice_block(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
   uint32_t block = tuning->prices->block_bytes;
   if (settings->segment_bytes) return (uint32_t)settings->segment_bytes;
@@ -60,7 +60,7 @@ static void wish_add(struct finder *finder, const struct tt_wish *wish)
   struct tt_choice choice = {.algo = wish->algo,
                              .middle = wish->middle,
                              .radix = wish->radix ? wish->radix : (uint16_t)finder->settings->radix,
-                             .block_bytes = block_find(finder->collective, finder->settings, finder->tuning)};
+                             .block_bytes = tt_choice_block(finder->collective, finder->settings, finder->tuning)};
   const char *why = tt_choice_illegal(&choice, finder->settings, finder->tuning);
   if (why) why_add(finder, &choice, why);
   else if (finder->n < TT_CHOICES) finder->choices[finder->n++] = choice;

@@ -10,4 +10,7 @@
 const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_settings *settings,
                               const struct tt_tuning *tuning);
 
+/* The longest block sent at once, where nothing else is said. */
+uint32_t tt_choice_block(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning);
+
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tuner/private.h"
-#include "tuner/wish.h"
+#include "tuner/rules.h"
 
 #define WORTH 0.97 /* a new choice takes less than so much of what the one that stood would */
 
@@ -85,20 +85,32 @@ static tuttiResult_t collective_make(struct tt_table_row *rows, const struct tt_
   return result;
 }
 
-tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_tuning *tuning)
+/* The model's rows of all collectives, cut at the limits of the rules where TUTTI_ALGO says nothing. */
+static tuttiResult_t table_fill(struct tt_table *table, const struct tt_rules *rules, const struct tt_wishes *wishes,
+                                const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
-  struct tt_wishes wishes;
-  tuttiResult_t parsed = tt_wishes_parse(&wishes, settings->algo);
-  if (parsed != tuttiSuccess) return parsed;
-  tt_wishes_warn(&wishes);
-  memset(table, 0, sizeof *table);
-  for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
+  tuttiResult_t result = tuttiSuccess;
+  for (int collective = 0; collective < TT_COLLECTIVES && result == tuttiSuccess; collective++) {
     struct tt_choice choices[TT_CHOICES];
     int n = 0;
     if (!tt_kinds[collective].name) continue;
-    tuttiResult_t result = tt_choices_find(choices, &n, collective, settings, tuning);
+    result = tt_choices_find(choices, &n, collective, settings, tuning);
     if (result == tuttiSuccess) result = collective_make(table->rows[collective], choices, n, tuning);
-    if (result != tuttiSuccess) return result;
+    if (result == tuttiSuccess && !wishes->of[collective].source)
+      result = tt_rules_apply(rules, table->rows[collective], collective, settings, tuning);
   }
-  return tuttiSuccess;
+  return result;
+}
+
+tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  struct tt_rules rules = {.n = 0};
+  struct tt_wishes wishes;
+  memset(table, 0, sizeof *table);
+  tuttiResult_t result = tt_wishes_parse(&wishes, settings->algo);
+  if (result == tuttiSuccess) tt_wishes_warn(&wishes);
+  if (result == tuttiSuccess && settings->table[0]) result = tt_rules_load(&rules, settings->table);
+  if (result == tuttiSuccess) result = table_fill(table, &rules, &wishes, settings, tuning);
+  tt_rules_destroy(&rules);
+  return result;
 }
