@@ -146,6 +146,29 @@ typedef struct {
  * than 4,096 ranks, or a group is open. tuttiSystemError: no memory. What a collective returns. */
 TUTTI_API tuttiResult_t tuttiTune(tuttiComm_t comm, const tuttiTuneOptions_t *options, tuttiProfile_t profile);
 
+/* ---- why an algorithm is chosen (tutti explain) ------------------------------------ */
+
+/* What is asked. Set all to 0, then what matters. */
+typedef struct {
+  const char *collective; /* as in tuttiScheduleRequest_t */
+  int nranks;
+  int nnodes;             /* over which ranks are spread in blocks, as evenly as can be; 0: 1 */
+  int cores;              /* of a node; 0: as many as it has ranks */
+  size_t bytes;           /* of a share */
+  const char *transport;  /* between ranks of one node: "shm" (NULL) or "tcp" */
+  const char *topology;   /* file, instead of nnodes; NULL: none */
+  const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */
+  int deterministic;      /* as in tuttiConfig_t */
+} tuttiExplainRequest_t;
+
+/* Prints what would be chosen and why: every algorithm with its parameters, its predicted time split into latency,
+ * bandwidth and reduction, the factor by which measurements correct it, or why it is not legal; and where each price
+ * came from. Settings of the environment (TUTTI_ALGO, TUTTI_TABLE, TUTTI_RADIX, ...) count as in a job.
+ *
+ * Errors: tuttiInvalidArgument: the request, a setting or a file is wrong. tuttiSystemError: no memory, or out cannot
+ * be written. */
+TUTTI_API tuttiResult_t tuttiExplain(const tuttiExplainRequest_t *request, FILE *out);
+
 /* Refuses a call on behalf of a layer above this library that checks arguments of its own, as this library refuses
  * one: logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the calling thread has a
  * group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal. Returns code.

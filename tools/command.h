@@ -14,6 +14,7 @@ int command_schedule(int argc, char **argv);
 int command_simulate(int argc, char **argv);
 int command_profile(int argc, char **argv);
 int command_tune(int argc, char **argv);
+int command_explain(int argc, char **argv);
 
 /* ---- request.c: options that say which schedules are meant ---- */
 

@@ -17,6 +17,7 @@ static const struct {
     {"simulate", command_simulate, "what it takes on a machine that need not exist: tutti simulate allreduce -n 1024"},
     {"profile", command_profile, "print, draw or check what was measured on a machine: tutti profile show FILE"},
     {"tune", command_tune, "measure this machine, or a job's, into a profile to choose by"},
+    {"explain", command_explain, "which algorithm is chosen, and why: tutti explain allreduce 12 ranks 3 nodes 1MiB"},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])

@@ -276,17 +276,16 @@ struct tt_choice tt_rule_choice(const struct tt_rule *rule, const struct tt_sett
       .block_bytes = rule->block_bytes ? rule->block_bytes : tt_choice_block(rule->collective, settings, tuning)};
 }
 
-struct tt_rule_place tt_rule_place_of(const struct tt_tuning *tuning)
+tuttiResult_t tt_rule_place_find(struct tt_rule_place *place, const struct tt_tuning *tuning)
 {
-  const struct tt_topology *topology = tuning->world ? tuning->world->topology : NULL;
-  struct tt_rule_place place = {tuning->nranks, 1, tuning->nranks};
-  int32_t *ranks = topology ? tt_alloc((size_t)topology->nnodes, sizeof *ranks) : NULL;
-  if (!ranks) return place;
-  place = (struct tt_rule_place){tuning->nranks, topology->nnodes, 0};
+  const struct tt_topology *topology = tuning->world->topology;
+  int32_t most = 0, *ranks = tt_alloc((size_t)topology->nnodes, sizeof *ranks);
+  if (!ranks) return tt_fail(tuttiSystemError, "no memory to count the ranks of %d nodes", (int)topology->nnodes);
   for (int32_t r = 0; r < topology->nranks; r++)
-    if (++ranks[topology->node[r]] > place.ppn) place.ppn = ranks[topology->node[r]];
+    if (++ranks[topology->node[r]] > most) most = ranks[topology->node[r]];
   tt_free(ranks);
-  return place;
+  *place = (struct tt_rule_place){tuning->nranks, topology->nnodes, most};
+  return tuttiSuccess;
 }
 
 static tuttiResult_t legal_check(const struct tt_rules *rules, const struct tt_rule *rule,
@@ -335,20 +334,29 @@ static int row_add(struct cutter *cutter, uint64_t to, const struct tt_choice *c
   return 1;
 }
 
+/* The rules that are about the collective there; all of them must be legal. */
+static tuttiResult_t matching_find(const struct tt_rule **matching, int *n, const struct tt_rules *rules,
+                                   int collective, const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  struct tt_rule_place place;
+  tuttiResult_t result = tt_rule_place_find(&place, tuning);
+  for (int32_t k = 0; k < rules->n && result == tuttiSuccess; k++) {
+    if (!tt_rule_matches(&rules->rule[k], collective, &place)) continue;
+    result = legal_check(rules, &rules->rule[k], settings, tuning);
+    matching[(*n)++] = &rules->rule[k];
+  }
+  return result;
+}
+
 tuttiResult_t tt_rules_apply(const struct tt_rules *rules, struct tt_table_row *rows, int collective,
                              const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
-  struct tt_rule_place place = tt_rule_place_of(tuning);
   const struct tt_rule *matching[TT_RULES];
   struct cutter cutter = {.n = 0};
   int n = 0;
-  for (int32_t k = 0; k < rules->n; k++) {
-    if (!tt_rule_matches(&rules->rule[k], collective, &place)) continue;
-    tuttiResult_t result = legal_check(rules, &rules->rule[k], settings, tuning);
-    if (result != tuttiSuccess) return result;
-    matching[n++] = &rules->rule[k];
-  }
-  if (!n) return tuttiSuccess;
+  tuttiResult_t result = tuttiSuccess;
+  if (rules->n) result = matching_find(matching, &n, rules, collective, settings, tuning);
+  if (result != tuttiSuccess || !n) return result;
   const struct tt_table_row *row = rows;
   for (uint64_t at = 0, to = 0; to < UINT64_MAX; at = to + 1) {
     while (at > row->up_to_bytes) row++;

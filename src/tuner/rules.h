@@ -59,7 +59,8 @@ int tt_rule_matches(const struct tt_rule *rule, int collective, const struct tt_
 struct tt_choice tt_rule_choice(const struct tt_rule *rule, const struct tt_settings *settings,
                                 const struct tt_tuning *tuning);
 
-struct tt_rule_place tt_rule_place_of(const struct tt_tuning *tuning);
+/* Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_rule_place_find(struct tt_rule_place *place, const struct tt_tuning *tuning);
 
 /* Cuts the rows of a collective, of which the last has UINT64_MAX, at the limits of the rules that match. Errors:
  * tuttiInvalidArgument: such a rule's algorithm is not legal there, or there are more than TT_TABLE_ROWS rows then. */

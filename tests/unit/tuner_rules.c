@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tuned.h"
 #include "tuner/rules.h"
 
 #include <setjmp.h>
@@ -18,11 +19,6 @@ static tuttiResult_t parse(struct tt_rules *rules, const char *text)
   tuttiResult_t result = tt_rules_parse(rules, in, "table");
   fclose(in);
   return result;
-}
-
-static struct tt_tuning tuning_of(int nranks)
-{
-  return (struct tt_tuning){.nranks = nranks, .price = tt_price_shipped("shm")};
 }
 
 static void a_rule_says_what_it_says_in_any_order_of_keys(void **state)
@@ -82,15 +78,35 @@ static const char *cut_text(const char *rules_text)
   static struct tt_table table;
   struct tt_rules rules;
   struct tt_settings settings = {.segment_bytes = 4096};
-  struct tt_tuning tuning = tuning_of(6);
+  struct tuned tuned;
+  tuned_make(&tuned, 6, 1, "shm");
   memset(&table, 0, sizeof table);
   model_rows(table.rows[TT_ALL_REDUCE]);
   assert_int_equal(parse(&rules, rules_text), tuttiSuccess);
-  tuttiResult_t result = tt_rules_apply(&rules, table.rows[TT_ALL_REDUCE], TT_ALL_REDUCE, &settings, &tuning);
+  tuttiResult_t result = tt_rules_apply(&rules, table.rows[TT_ALL_REDUCE], TT_ALL_REDUCE, &settings, &tuned.tuning);
   tt_rules_destroy(&rules);
+  tuned_destroy(&tuned);
   if (result != tuttiSuccess) return "";
   tt_table_text(&table, TT_ALL_REDUCE, text, sizeof text);
   return text;
+}
+
+static void the_place_of_ranks_is_that_of_their_nodes(void **state)
+{
+  static const struct {
+    int nranks, nnodes, ppn;
+  } cases[] = {{1, 1, 1}, {6, 1, 6}, {6, 3, 2}, {7, 3, 3}, {5, 5, 1}};
+  (void)state;
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    struct tuned tuned;
+    struct tt_rule_place place;
+    tuned_make(&tuned, cases[c].nranks, cases[c].nnodes, "shm");
+    assert_int_equal(tt_rule_place_find(&place, &tuned.tuning), tuttiSuccess);
+    assert_int_equal(place.nranks, cases[c].nranks);
+    assert_int_equal(place.nnodes, cases[c].nnodes);
+    assert_int_equal(place.ppn, cases[c].ppn);
+    tuned_destroy(&tuned);
+  }
 }
 
 static void rows_are_cut_at_the_limits_of_rules(void **state)
@@ -189,14 +205,15 @@ static void a_table_follows_its_file_but_for_forced_algorithms(void **state)
   char path[] = "/tmp/tutti_rules_XXXXXX", text[256];
   const char *rules = "all_reduce bytes 100..199 -> direct\nbroadcast -> chain\n";
   struct tt_settings settings = {.algo = "broadcast:star"};
-  struct tt_tuning tuning = tuning_of(5);
   struct tt_table table;
+  struct tuned tuned;
   int fd = mkstemp(path);
   (void)state;
   assert_true(fd >= 0 && write(fd, rules, strlen(rules)) == (ssize_t)strlen(rules));
   close(fd);
+  tuned_make(&tuned, 5, 1, "shm");
   snprintf(settings.table, sizeof settings.table, "%s", path);
-  tuttiResult_t result = tt_table_make(&table, &settings, &tuning);
+  tuttiResult_t result = tt_table_make(&table, &settings, &tuned.tuning);
   unlink(path);
   assert_int_equal(result, tuttiSuccess);
   assert_true(tt_table_valid(&table));
@@ -206,7 +223,8 @@ static void a_table_follows_its_file_but_for_forced_algorithms(void **state)
   }
   tt_table_text(&table, TT_BROADCAST, text, sizeof text);
   assert_string_equal(text, "star");
-  assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiInvalidArgument); /* the file is gone */
+  assert_int_equal(tt_table_make(&table, &settings, &tuned.tuning), tuttiInvalidArgument); /* the file is gone */
+  tuned_destroy(&tuned);
 }
 
 static void a_failed_allocation_is_an_error(void **state)
@@ -230,6 +248,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_rule_says_what_it_says_in_any_order_of_keys),
       cmocka_unit_test(a_rule_matches_where_all_its_keys_do),
+      cmocka_unit_test(the_place_of_ranks_is_that_of_their_nodes),
       cmocka_unit_test(rows_are_cut_at_the_limits_of_rules),
       cmocka_unit_test(the_first_rule_that_matches_counts),
       cmocka_unit_test(a_rule_that_matches_must_be_legal),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tuned.h"
 #include "tuner/choice.h"
 
 #include <setjmp.h>
@@ -15,13 +16,16 @@ static const char *choices_text(const char *algo, int collective, int nranks, in
 {
   static char text[1024];
   struct tt_settings settings = {.deterministic = deterministic};
-  struct tt_tuning tuning = {.nranks = nranks, .price = tt_price_shipped("shm")};
+  struct tuned tuned;
   struct tt_choice choices[TT_CHOICES];
   size_t used = 0;
   int n;
+  tuned_make(&tuned, nranks, 1, "shm");
   strcpy(settings.algo, algo);
   text[0] = 0;
-  if (tt_choices_find(choices, &n, collective, &settings, &tuning) != tuttiSuccess) return text;
+  tuttiResult_t result = tt_choices_find(choices, &n, collective, &settings, &tuned.tuning);
+  tuned_destroy(&tuned);
+  if (result != tuttiSuccess) return text;
   for (int c = 0; c < n; c++) {
     const struct tt_choice *one = &choices[c];
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "", tt_algos[one->algo].name);

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tuner/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/rules.h"
+
+#define NAME_BYTES 64
+#define SIZE_BYTES 24
+#define SHORT_OTHERS 3
+
+/* ---- words ---- */
+
+/* "hierarchical+ring/3" */
+static const char *choice_text(const struct tt_choice *choice, char text[NAME_BYTES])
+{
+  char radix[8] = "";
+  int has_middle = choice->middle >= 0;
+  if (choice->radix && tt_algos[choice->algo].has_radix) snprintf(radix, sizeof radix, "/%d", choice->radix);
+  snprintf(text, NAME_BYTES, "%s%s%s%s", tt_algos[choice->algo].name, has_middle ? "+" : "",
+           has_middle ? tt_algos[choice->middle].name : "", radix);
+  return text;
+}
+
+/* "1 MiB", "1.41 KiB", "100 B" */
+static const char *size_text(uint64_t bytes, char text[SIZE_BYTES])
+{
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+  double value = (double)bytes;
+  int unit = 0;
+  while (unit < 3 && value >= 1024) {
+    value /= 1024;
+    unit++;
+  }
+  snprintf(text, SIZE_BYTES, "%.4g %s", value, units[unit]);
+  return text;
+}
+
+/* ---- candidates ---- */
+
+struct candidate {
+  struct tt_choice choice;
+  struct tt_predicted predicted;
+};
+
+struct explained {
+  FILE *out;
+  int collective;
+  uint64_t bytes;
+  const struct tt_settings *settings;
+  const struct tt_tuning *tuning;
+  struct tt_wishes wishes;
+  struct tt_rules rules;
+  const struct tt_rule *rule; /* that decides; NULL: none does */
+  struct tt_table table;
+  struct tt_choice choice;
+  struct candidate candidates[TT_CHOICES + 1]; /* the cheapest first; one may be a rule's */
+  int n;
+};
+
+static int is_dearer(const void *a, const void *b)
+{
+  const struct candidate *left = a, *right = b;
+  return (left->predicted.us > right->predicted.us) - (left->predicted.us < right->predicted.us);
+}
+
+static int choices_same(const struct tt_choice *a, const struct tt_choice *b)
+{
+  return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix && a->block_bytes == b->block_bytes;
+}
+
+/* Predicts all choices there are, and `choice` if it is none of these. */
+static tuttiResult_t candidates_find(struct candidate candidates[TT_CHOICES + 1], int *n,
+                                     const struct tt_choice *choice, uint64_t bytes,
+                                     const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  struct tt_choice choices[TT_CHOICES + 1];
+  int is_there = 0;
+  tuttiResult_t result = tt_choices_find(choices, n, tt_algos[choice->algo].collective, settings, tuning);
+  if (result != tuttiSuccess) return result;
+  for (int c = 0; c < *n; c++) is_there |= choices_same(&choices[c], choice);
+  if (!is_there) choices[(*n)++] = *choice;
+  for (int c = 0; c < *n && result == tuttiSuccess; c++) {
+    candidates[c].choice = choices[c];
+    result = tt_predict(&candidates[c].predicted, &choices[c], tuning, bytes);
+  }
+  if (result == tuttiSuccess) qsort(candidates, (size_t)*n, sizeof candidates[0], is_dearer);
+  return result;
+}
+
+static tuttiResult_t rule_find(struct explained *e)
+{
+  struct tt_rule_place place;
+  if (e->wishes.of[e->collective].source || !e->settings->table[0]) return tuttiSuccess;
+  tuttiResult_t result = tt_rules_load(&e->rules, e->settings->table);
+  if (result == tuttiSuccess) result = tt_rule_place_find(&place, e->tuning);
+  for (int32_t k = 0; k < e->rules.n && result == tuttiSuccess && !e->rule; k++) {
+    const struct tt_rule *rule = &e->rules.rule[k];
+    if (tt_rule_matches(rule, e->collective, &place) && rule->bytes.from <= e->bytes && e->bytes <= rule->bytes.to)
+      e->rule = rule;
+  }
+  return result;
+}
+
+static const struct candidate *candidate_of(const struct explained *e, const struct tt_choice *choice)
+{
+  int c = 0;
+  while (!choices_same(&e->candidates[c].choice, choice)) c++;
+  return &e->candidates[c];
+}
+
+/* ---- head and table ---- */
+
+static void head_print(const struct explained *e)
+{
+  char size[SIZE_BYTES], name[NAME_BYTES];
+  const struct tt_world *world = e->tuning->world;
+  const struct candidate *chosen = candidate_of(e, &e->choice);
+  int32_t nnodes = world->topology->nnodes;
+  fprintf(e->out, "%s of %s%s, float, sum, on %d rank%s of %d node%s with %d core%s for the ranks of each%s\n",
+          tt_kinds[e->collective].name, size_text(e->bytes, size),
+          tt_kinds[e->collective].is_shared ? " a rank" : "", (int)e->tuning->nranks,
+          e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)world->cores,
+          world->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
+  fprintf(e->out, "choice: %s in blocks of %s: %.4g us predicted", choice_text(&e->choice, name),
+          size_text(e->choice.block_bytes, size), chosen->predicted.us);
+  if (e->rule) fprintf(e->out, "; %s, line %d, says so\n", e->rules.name, (int)e->rule->line);
+  else if (e->wishes.of[e->collective].source) fprintf(e->out, "; TUTTI_ALGO=%s restricts it\n", e->settings->algo);
+  else if (chosen != e->candidates) fprintf(e->out, "; it stands until another one is clearly faster\n");
+  else fprintf(e->out, "; the cheapest\n");
+}
+
+static void candidates_print(const struct explained *e)
+{
+  char name[NAME_BYTES], size[SIZE_BYTES];
+  int width = 9;
+  for (int c = 0; c < e->n; c++) {
+    int len = (int)strlen(choice_text(&e->candidates[c].choice, name));
+    if (len > width) width = len;
+  }
+  fprintf(e->out, "\n  %-*s %10s %10s %6s %10s %10s %10s %7s\n", width, "algorithm", "block", "us", "ratio", "latency",
+          "bandwidth", "reduction", "factor");
+  for (int c = 0; c < e->n; c++) {
+    const struct tt_predicted *p = &e->candidates[c].predicted;
+    int is_chosen = choices_same(&e->candidates[c].choice, &e->choice);
+    fprintf(e->out, "%c %-*s %10s %10.1f %6.2f %10.1f %10.1f %10.1f %7.2f%s\n", is_chosen ? '*' : ' ', width,
+            choice_text(&e->candidates[c].choice, name), size_text(e->candidates[c].choice.block_bytes, size), p->us,
+            p->us / e->candidates[0].predicted.us, p->latency_us, p->bandwidth_us, p->reduction_us, p->factor,
+            p->is_played ? "" : " ~");
+  }
+  fprintf(e->out, "*: chosen. us = factor (latency + bandwidth + reduction), factor: measured / played, by anchors.\n");
+  for (int c = 0; c < e->n; c++)
+    if (!e->candidates[c].predicted.is_played) {
+      fprintf(e->out, "~: too much to be played; from the rounds and bytes that the algorithm claims.\n");
+      break;
+    }
+}
+
+/* ---- those that were not to be chosen ---- */
+
+static int is_candidate(const struct explained *e, int algo)
+{
+  for (int c = 0; c < e->n; c++)
+    if (e->candidates[c].choice.algo == algo) return 1;
+  return 0;
+}
+
+/* Why the algorithm is none. */
+static const char *why_not(const struct explained *e, int algo)
+{
+  struct tt_wish wish = {.algo = (uint8_t)algo, .middle = -1};
+  struct tt_choice plain = {.algo = (uint8_t)algo, .middle = -1, .radix = (uint16_t)e->settings->radix};
+  const char *why = tt_choice_illegal(&plain, e->settings, e->tuning);
+  if (why) return why;
+  if (!tt_wish_allows(&e->wishes.of[e->collective], &wish)) return "TUTTI_ALGO excludes it";
+  return "with so many ranks it is priced only where TUTTI_ALGO names it";
+}
+
+static void others_print(const struct explained *e)
+{
+  int n = 0;
+  for (int a = 0; a < tt_algo_count; a++) {
+    if (tt_algos[a].collective != e->collective || is_candidate(e, a)) continue;
+    if (!n++) fprintf(e->out, "\nnot to be chosen:\n");
+    fprintf(e->out, "  %-22s %s\n", tt_algos[a].name, why_not(e, a));
+  }
+  if (!e->rule) return;
+  char name[NAME_BYTES];
+  const struct candidate *best = e->candidates;
+  if (choices_same(&best->choice, &e->choice)) return;
+  fprintf(e->out, "\noverruled by %s, line %d: %s, %.4g us\n", e->rules.name, (int)e->rule->line,
+          choice_text(&best->choice, name), best->predicted.us);
+}
+
+/* ---- where numbers came from ---- */
+
+static void anchors_print(const struct explained *e)
+{
+  char name[NAME_BYTES];
+  const struct tt_profile *profile = e->tuning->prices->profile;
+  int n = 0;
+  for (int c = 0; profile && c < e->n; c++) {
+    const struct tt_predicted *p = &e->candidates[c].predicted;
+    if (!p->anchor_line) continue;
+    if (!n++) fprintf(e->out, "factors came from:\n");
+    fprintf(e->out, "  %-22s %s line %d", choice_text(&e->candidates[c].choice, name), profile->name,
+            (int)p->anchor_line);
+    if (p->anchor_line2 && p->anchor_line2 != p->anchor_line) fprintf(e->out, " and line %d", (int)p->anchor_line2);
+    fputc('\n', e->out);
+  }
+  if (!n) fprintf(e->out, "factors: nothing like this was measured, so they are 1\n");
+}
+
+static void origins_print(const struct explained *e)
+{
+  char text[256];
+  const struct tt_prices *prices = e->tuning->prices;
+  fprintf(e->out, "\nprices came from:\n");
+  for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
+    if (!e->tuning->world->transport[kind]) continue;
+    const struct tt_curve_part *part = prices->links.link[kind].part;
+    tt_origin_text(&prices->origin[kind], text, sizeof text);
+    fprintf(e->out, "  %s\n    a short message %.3g us, and %.4g us a MiB", text, part->alpha_us,
+            part->beta_us_per_mib);
+    for (int p = 1; p < prices->links.link[kind].nparts; p++)
+      fprintf(e->out, "; over %s %.4g us a MiB", size_text(part[p - 1].up_to_bytes, text), part[p].beta_us_per_mib);
+    fputc('\n', e->out);
+  }
+  tt_origin_text(&prices->gamma_origin, text, sizeof text);
+  fprintf(e->out, "  %s\n    %.4g us a MiB\n", text, prices->links.gamma_us_per_mib);
+  anchors_print(e);
+}
+
+static void sizes_print(const struct explained *e)
+{
+  char name[NAME_BYTES], size[SIZE_BYTES];
+  fprintf(e->out, "\nchoices by size:\n");
+  for (const struct tt_table_row *row = e->table.rows[e->collective];; row++) {
+    int is_last = row->up_to_bytes == UINT64_MAX;
+    fprintf(e->out, "  %-6s %-10s %s in blocks of ", is_last ? "beyond" : "up to",
+            is_last ? "" : size_text(row->up_to_bytes, size), choice_text(&row->choice, name));
+    fprintf(e->out, "%s\n", size_text(row->choice.block_bytes, size));
+    if (is_last) return;
+  }
+}
+
+/* ---- eta ---- */
+
+/* Time of ring less that of hierarchical; result is set on an error. */
+static double lead_us(const struct explained *e, const struct tt_choice *ring, const struct tt_choice *levels,
+                      uint64_t bytes, tuttiResult_t *result)
+{
+  struct tt_predicted one = {.us = 0}, other = {.us = 0};
+  if (*result == tuttiSuccess) *result = tt_predict(&one, ring, e->tuning, bytes);
+  if (*result == tuttiSuccess) *result = tt_predict(&other, levels, e->tuning, bytes);
+  return one.us - other.us;
+}
+
+/* Between two sizes at which it has not the same sign. */
+static uint64_t crossing_find(const struct explained *e, const struct tt_choice *ring, const struct tt_choice *levels,
+                              uint64_t low, tuttiResult_t *result)
+{
+  uint64_t high = 4 * low;
+  int sign = lead_us(e, ring, levels, low, result) > 0;
+  while (high - low > low / 32 + 1 && *result == tuttiSuccess) {
+    uint64_t middle = low + (high - low) / 2;
+    if ((lead_us(e, ring, levels, middle, result) > 0) == sign) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+#define ETA_FROM 8u
+#define ETA_TO (1u << 30)
+
+/* Jia et al. choose hierarchical below a size eta and ring above it: with a for what a message of no bytes takes and b
+ * for each byte, eta = (a_r - a_h) / (b_h - b_r), the size at which both take the same. Here times are no straight
+ * lines, so that size is searched for, and there may be several. */
+static tuttiResult_t eta_print(const struct explained *e)
+{
+  const struct tt_choice *ring = NULL, *levels = NULL;
+  char name[NAME_BYTES], size[SIZE_BYTES];
+  tuttiResult_t result = tuttiSuccess;
+  for (int c = e->n - 1; c >= 0; c--) {
+    const struct tt_algo *algo = &tt_algos[e->candidates[c].choice.algo];
+    if (algo == tt_algo_find(TT_ALL_REDUCE, "ring")) ring = &e->candidates[c].choice;
+    if (algo->has_middle) levels = &e->candidates[c].choice;
+  }
+  if (e->collective != TT_ALL_REDUCE) return result;
+  fprintf(e->out, "\neta (Jia et al.: hierarchical up to there, ring beyond): ");
+  if (!ring || !levels) {
+    fprintf(e->out, "none, as one of them is not to be chosen\n");
+    return result;
+  }
+  int n = 0, sign = lead_us(e, ring, levels, ETA_FROM, &result) > 0, was = sign;
+  for (uint64_t bytes = ETA_FROM; bytes < ETA_TO && result == tuttiSuccess; bytes *= 4) {
+    int is = lead_us(e, ring, levels, 4 * bytes, &result) > 0;
+    if (is == was || result != tuttiSuccess) continue;
+    fprintf(e->out, "%s%s", n++ ? ", " : "", size_text(crossing_find(e, ring, levels, bytes, &result), size));
+    was = is;
+  }
+  if (n) fprintf(e->out, "\n  there %s and ring take the same; below %s is faster\n", choice_text(levels, name),
+                 sign ? "the former" : "the latter");
+  else fprintf(e->out, "none\n  %s is faster from 8 B to 1 GiB\n", sign ? choice_text(levels, name) : "ring");
+  return result;
+}
+
+/* ---- all ---- */
+
+static tuttiResult_t explained_make(struct explained *e)
+{
+  tuttiResult_t result = tt_wishes_parse(&e->wishes, e->settings->algo);
+  if (result == tuttiSuccess) result = rule_find(e);
+  if (result == tuttiSuccess) result = tt_table_make(&e->table, e->settings, e->tuning);
+  if (result != tuttiSuccess) return result;
+  e->choice = *tt_table_choice(&e->table, e->collective, e->bytes);
+  return candidates_find(e->candidates, &e->n, &e->choice, e->bytes, e->settings, e->tuning);
+}
+
+tuttiResult_t tt_explain_print(FILE *out, int collective, uint64_t bytes, const struct tt_settings *settings,
+                               const struct tt_tuning *tuning)
+{
+  struct explained *e = tt_alloc(1, sizeof *e);
+  if (!e) return tt_fail(tuttiSystemError, "no memory to explain a choice: give the process more");
+  e->out = out;
+  e->collective = collective;
+  e->bytes = bytes;
+  e->settings = settings;
+  e->tuning = tuning;
+  tuttiResult_t result = explained_make(e);
+  if (result == tuttiSuccess) {
+    head_print(e);
+    candidates_print(e);
+    others_print(e);
+    origins_print(e);
+    sizes_print(e);
+    result = eta_print(e);
+  }
+  if (result == tuttiSuccess && ferror(out)) result = tt_fail(tuttiSystemError, "the explanation cannot be written");
+  tt_rules_destroy(&e->rules);
+  tt_free(e);
+  return result;
+}
+
+tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_choice *choice, uint64_t bytes,
+                               const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  struct candidate candidates[TT_CHOICES + 1];
+  char name[NAME_BYTES];
+  int n = 0, others = 0;
+  size_t used = 0;
+  tuttiResult_t result = candidates_find(candidates, &n, choice, bytes, settings, tuning);
+  if (result != tuttiSuccess) return result;
+  for (int c = 0; c < n; c++)
+    if (choices_same(&candidates[c].choice, choice))
+      used = (size_t)snprintf(text, size, "%s, predicted %.4g us", choice_text(choice, name),
+                              candidates[c].predicted.us);
+  for (int c = 0; c < n && others < SHORT_OTHERS && used < size; c++) {
+    if (choices_same(&candidates[c].choice, choice)) continue;
+    used += (size_t)snprintf(text + used, size - used, "%s%s %.4g us", others++ ? ", " : "; others: ",
+                             choice_text(&candidates[c].choice, name), candidates[c].predicted.us);
+  }
+  return tuttiSuccess;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tuned.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tuned_make(struct tuned *tuned, int nranks, int nnodes, const char *transport)
+{
+  uint64_t *host = calloc((size_t)nranks, sizeof *host);
+  struct tt_locality *here = calloc((size_t)nranks, sizeof *here);
+  if (!host || !here) abort();
+  for (int r = 0; r < nranks; r++) host[r] = (uint64_t)((int64_t)r * nnodes / nranks) + 1;
+  memset(tuned, 0, sizeof *tuned);
+  if (tt_topology_make(&tuned->topology, nranks, host, here) != tuttiSuccess) abort();
+  if (tt_topology_arrange(&tuned->arrangement, &tuned->topology, 0) != tuttiSuccess) abort();
+  free(host);
+  free(here);
+  tuned->world = (struct tt_world){.nranks = nranks, .cores = nranks, .topology = &tuned->topology};
+  if (nnodes < nranks) tuned->world.transport[TT_LINK_CACHE] = transport;
+  if (nnodes > 1) tuned->world.transport[TT_LINK_NET] = "tcp";
+  tt_prices_make(&tuned->prices, NULL, &tuned->world);
+  tuned->tuning = (struct tt_tuning){.nranks = nranks,
+                                     .groups = &tuned->arrangement.groups,
+                                     .order = tuned->arrangement.order,
+                                     .world = &tuned->world,
+                                     .prices = &tuned->prices};
+}
+
+void tuned_destroy(struct tuned *tuned)
+{
+  tt_arrangement_destroy(&tuned->arrangement);
+  tt_topology_destroy(&tuned->topology);
+}

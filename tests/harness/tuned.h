@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A world to tune for: ranks on nodes in blocks, at the prices that are built in. */
+#ifndef TUNED_H
+#define TUNED_H
+
+#include "tuner/tuner.h"
+
+struct tuned {
+  struct tt_topology topology;
+  struct tt_arrangement arrangement;
+  struct tt_world world;
+  struct tt_prices prices;
+  struct tt_tuning tuning; /* points into this object */
+};
+
+void tuned_make(struct tuned *tuned, int nranks, int nnodes, const char *transport);
+void tuned_destroy(struct tuned *tuned);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti explain`: which algorithm is chosen, and why. */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+static const char *const help =
+    "usage: tutti explain COLLECTIVE N ranks [N nodes] [N cores] SIZE [OPTION...]\n\n"
+    "Prints the algorithm that is chosen, every other one with its predicted time, split into latency,\n"
+    "bandwidth and reduction, or why it was not to be chosen; from where each price came; where the\n"
+    "choice changes; and for all-reduce the size at which ring and hierarchical cost the same.\n"
+    "Settings (TUTTI_ALGO, TUTTI_TABLE, TUTTI_PROFILE, ...) count as in a job.\n\n"
+    "COLLECTIVE is allreduce, reduce, broadcast, reducescatter, allgather, alltoall, gather or scatter.\n"
+    "Words come in any order. N nodes: ranks are spread over them in blocks (default: 1); N cores: of a\n"
+    "node (default: one a rank). SIZE: bytes of a share, the whole vector of all-reduce, reduce and\n"
+    "broadcast, one rank's part of the others; it may end in K, M or G, or KiB, MiB, GiB.\n\n"
+    "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
+    "      --transport NAME  inside a node: shm (default) or tcp\n"
+    "      --topology FILE   who is near whom, instead of nodes\n"
+    "      --deterministic   only algorithms whose bits depend on nothing but values and ranks\n"
+    "  -h, --help            this text\n";
+
+struct asked {
+  tuttiExplainRequest_t request;
+  int has_bytes;
+};
+
+static int refuse(const char *what, const char *word)
+{
+  fprintf(stderr, "tutti explain: %s%s%s%s; try `tutti explain --help`\n", word ? "\"" : "", word ? word : "",
+          word ? "\" " : "", what);
+  return 2;
+}
+
+/* A whole number with K, M, G, KiB, MiB, GiB or B; 0: it is none. *is_plain: it is digits alone. */
+static int size_read(const char *word, size_t *bytes, int *is_plain)
+{
+  static const char suffixes[] = "KMG";
+  char *end;
+  if (!isdigit((unsigned char)*word)) return 0;
+  errno = 0;
+  unsigned long long number = strtoull(word, &end, 10);
+  const char *suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
+  int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
+  *is_plain = !*end;
+  if (errno || number > (ULLONG_MAX >> 4 >> shift)) return 0;
+  end += shift > 0;
+  if (strcmp(end, "") != 0 && strcmp(end, shift ? "iB" : "B") != 0) return 0;
+  *bytes = (size_t)(number << shift);
+  return 1;
+}
+
+/* What a number is the number of; NULL: nothing. */
+static int *counted_by(tuttiExplainRequest_t *request, const char *word)
+{
+  static const char *const words[] = {"rank", "node", "core"};
+  int *const counts[] = {&request->nranks, &request->nnodes, &request->cores};
+  for (int w = 0; word && w < 3; w++) {
+    size_t len = strlen(words[w]);
+    if (strncmp(word, words[w], len) == 0 && (!word[len] || strcmp(word + len, "s") == 0)) return counts[w];
+  }
+  return NULL;
+}
+
+/* One word, or a number and what it counts; returns how many words, 0 after an error. */
+static int words_take(struct asked *asked, char **word)
+{
+  size_t number;
+  int is_plain, is_number = size_read(word[0], &number, &is_plain);
+  int *count = is_number && is_plain ? counted_by(&asked->request, word[1]) : NULL;
+  if (count) {
+    if (*count || number < 1 || number > INT_MAX) {
+      refuse(*count ? "is said twice" : "is not a number of them", word[*count ? 1 : 0]);
+      return 0;
+    }
+    *count = (int)number;
+    return 2;
+  }
+  if (is_number && !asked->has_bytes) {
+    asked->request.bytes = number;
+    asked->has_bytes = 1;
+    return 1;
+  }
+  if (!is_number && !asked->request.collective && isalpha((unsigned char)word[0][0])) {
+    asked->request.collective = word[0];
+    return 1;
+  }
+  refuse(is_number ? "is a second size: put ranks, nodes or cores behind a number of them" : "means nothing here",
+         word[0]);
+  return 0;
+}
+
+/* -1: go on; else the exit status. */
+static int arguments_parse(struct asked *asked, int argc, char **argv)
+{
+  static const struct option options[] = {{"profile", required_argument, NULL, 'p'},
+                                          {"transport", required_argument, NULL, 't'},
+                                          {"topology", required_argument, NULL, 'T'},
+                                          {"deterministic", no_argument, NULL, 'd'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  int option, taken = 0;
+  optind = 1;
+  while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) switch (option) {
+    case 'p': asked->request.profile = optarg; break;
+    case 't': asked->request.transport = optarg; break;
+    case 'T': asked->request.topology = optarg; break;
+    case 'd': asked->request.deterministic = 1; break;
+    case 'h': fputs(help, stdout); return 0;
+    default: fprintf(stderr, "\n%s", help); return 2;
+    }
+  for (int a = optind; a < argc; a += taken)
+    if (!(taken = words_take(asked, argv + a))) return 2;
+  if (!asked->request.collective) return refuse("which collective?", NULL);
+  if (!asked->request.nranks && !asked->request.topology) return refuse("how many ranks?", NULL);
+  if (!asked->has_bytes) return refuse("how many bytes?", NULL);
+  return -1;
+}
+
+int command_explain(int argc, char **argv)
+{
+  struct asked asked = {.has_bytes = 0};
+  int parsed = arguments_parse(&asked, argc, argv);
+  if (parsed >= 0) return parsed;
+  setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
+  tuttiResult_t result = tuttiExplain(&asked.request, stdout);
+  if (result == tuttiSuccess) return fflush(stdout) ? 1 : 0;
+  fflush(stdout);
+  fprintf(stderr, "tutti explain: %s\n", tuttiGetLastError(NULL));
+  return 1;
+}
