@@ -16,6 +16,7 @@ enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_FINALIZED, TT_COMM
 #define TT_COMM_PLANS 256 /* programs do call rooted collectives for one root after the other */
 
 struct tt_creation; /* create.c */
+struct tt_explainer; /* explain.c */
 
 /* A queued operation. */
 struct tt_op {
@@ -84,6 +85,7 @@ struct tuttiComm {
   struct tt_exec *exec;
   struct tt_run *run;
   struct tt_table table;
+  struct tt_explainer *explainer;    /* rank 0 with TUTTI_EXPLAIN; else NULL */
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
   int32_t position;                  /* of this rank in that order */
@@ -159,6 +161,19 @@ tuttiResult_t tt_comm_why(const struct tuttiComm *comm);
 
 /* Waits until the queue is empty; the first error of the communicator. */
 tuttiResult_t tt_comm_drain(struct tuttiComm *comm);
+
+/* ---- explain.c ---- */
+
+/* world and prices are copied; *profile is taken over if it is that of the prices, and is empty then.
+ * Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_world *world,
+                                  const struct tt_prices *prices, struct tt_profile *profile);
+void tt_explainer_destroy(struct tt_explainer *explainer);
+
+/* Around an operation, by the owner of a communicator that has an explainer: where the shape of the call is new (its
+ * collective, type, and bytes in half powers of two), logs what was chosen, predicted and measured. */
+void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call);
+void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result);
 
 /* ---- group.c ---- */
 

@@ -38,7 +38,7 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm);
 
 /* ---- price.c ---- */
 /* Makes the table, on rank 0. Errors: those of the profile and of tt_table_make. */
-tuttiResult_t tt_creation_price(const struct tuttiComm *comm, struct tt_table *table);
+tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table);
 
 /* ---- child.c ---- */
 tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);

@@ -52,6 +52,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_watch_destroy(comm->watch);
   tt_door_close(comm->ip_door);
   tt_door_close(comm->local_door);
+  tt_explainer_destroy(comm->explainer);
   tt_topology_destroy(&comm->topology);
   tt_arrangement_destroy(&comm->arrangement);
   tt_free(comm->redops);

@@ -36,7 +36,7 @@ static void origins_log(const struct tt_prices *prices, const struct tt_world *w
   tt_log(TT_LOG_INFO, "price of combining: %.4g us a MiB; %s", prices->links.gamma_us_per_mib, text);
 }
 
-static tuttiResult_t table_make(const struct tuttiComm *comm, const struct tt_profile *profile, struct tt_table *table)
+static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_profile *profile, struct tt_table *table)
 {
   uint64_t began_ns = tt_now_ns();
   struct tt_prices prices;
@@ -50,13 +50,16 @@ static tuttiResult_t table_make(const struct tuttiComm *comm, const struct tt_pr
                                    .prices = &prices,
                                    .lanes = (int32_t)comm->settings.lanes};
   tuttiResult_t result = tt_table_make(table, &comm->settings, &tuning);
-  if (result != tuttiSuccess || !tt_log_wants(TT_LOG_INFO)) return result;
-  origins_log(&prices, &world);
-  tt_log(TT_LOG_INFO, "the table of algorithms took %.1f ms", (double)(tt_now_ns() - began_ns) / 1e6);
+  if (result == tuttiSuccess && tt_log_wants(TT_LOG_INFO)) {
+    origins_log(&prices, &world);
+    tt_log(TT_LOG_INFO, "the table of algorithms took %.1f ms", (double)(tt_now_ns() - began_ns) / 1e6);
+  }
+  if (result == tuttiSuccess && comm->settings.explain)
+    result = tt_explainer_create(&comm->explainer, &world, &prices, profile);
   return result;
 }
 
-tuttiResult_t tt_creation_price(const struct tuttiComm *comm, struct tt_table *table)
+tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
 {
   struct tt_profile profile = {.nlinks = 0};
   const char *path = comm->settings.profile;

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TUTTI_EXPLAIN: rank 0 says of each new shape of a call what was chosen, what was predicted, and what it took. */
+#include "tuner/explain.h"
+
+#include <stdio.h>
+
+#include "comm/comm.h"
+
+#define HALF_POWERS 128 /* of two */
+#define TYPES 32
+
+struct tt_explainer {
+  struct tt_profile profile; /* of the prices; empty: built in */
+  struct tt_prices prices;
+  struct tt_world world;
+  uint8_t seen[TT_COLLECTIVES][TYPES][HALF_POWERS / 8]; /* a bit a shape */
+  uint64_t began_ns; /* of an operation of a new shape; 0: none is under way */
+  struct tt_call call;
+  uint64_t bytes;
+  char text[TT_SENTENCE_BYTES / 2];
+};
+
+tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_world *world,
+                                  const struct tt_prices *prices, struct tt_profile *profile)
+{
+  struct tt_explainer *made = tt_alloc(1, sizeof *made);
+  if (!made) return tt_fail(tuttiSystemError, "no memory to explain choices (TUTTI_EXPLAIN): give the process more");
+  made->world = *world;
+  made->prices = *prices;
+  if (profile && prices->profile == profile) {
+    made->profile = *profile;
+    made->prices.profile = &made->profile;
+    *profile = (struct tt_profile){.nlinks = 0};
+  }
+  *explainer = made;
+  return tuttiSuccess;
+}
+
+void tt_explainer_destroy(struct tt_explainer *explainer)
+{
+  if (!explainer) return;
+  tt_profile_destroy(&explainer->profile);
+  tt_free(explainer);
+}
+
+/* Numbers sizes by the half power of two that is at most as large. */
+static int half_power(uint64_t bytes)
+{
+  if (!bytes) return 0;
+  int power = 63 - __builtin_clzll(bytes);
+  return 2 * power + ((double)bytes * (double)bytes >= 2.0 * (double)(1ull << power) * (double)(1ull << power));
+}
+
+/* 1 the first time. */
+static int is_new(struct tt_explainer *explainer, const struct tt_call *call, uint64_t bytes)
+{
+  int half = half_power(bytes), bit = 1 << half % 8;
+  uint8_t *seen = &explainer->seen[call->collective][call->type % TYPES][half / 8];
+  if (*seen & bit) return 0;
+  *seen = (uint8_t)(*seen | bit);
+  return 1;
+}
+
+void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call)
+{
+  struct tt_explainer *explainer = comm->explainer;
+  explainer->began_ns = 0;
+  if (call->collective == TT_PAIRS || call->collective == TT_NO_COLLECTIVE) return;
+  explainer->bytes = call->count * tt_type_size(tt_call_wire_type(call));
+  if (!is_new(explainer, call, explainer->bytes)) return;
+  const struct tt_tuning tuning = {.nranks = comm->nranks,
+                                   .groups = &comm->arrangement.groups,
+                                   .order = comm->settings.deterministic ? NULL : comm->arrangement.order,
+                                   .world = &explainer->world,
+                                   .prices = &explainer->prices,
+                                   .lanes = (int32_t)comm->settings.lanes};
+  const struct tt_choice *choice = tt_table_choice(&comm->table, call->collective, explainer->bytes);
+  if (tt_explain_short(explainer->text, sizeof explainer->text, choice, explainer->bytes, &comm->settings, &tuning))
+    return; /* it was said why */
+  explainer->call = *call;
+  explainer->began_ns = tt_now_ns();
+}
+
+void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
+{
+  struct tt_explainer *explainer = comm->explainer;
+  const struct tt_call *call = &explainer->call;
+  if (!explainer->began_ns || result != tuttiSuccess) return;
+  double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
+  tt_log(TT_LOG_WARN, "TUTTI_EXPLAIN: %s of %llu B %s on %d ranks%s%s: %s; measured %.4g us, the first time",
+         tt_kinds[call->collective].name, (unsigned long long)explainer->bytes, tt_type_name(call->type), comm->nranks,
+         comm->name[0] ? " of " : "", comm->name, explainer->text, us);
+}
