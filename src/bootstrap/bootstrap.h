@@ -54,7 +54,7 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
  * (a hash of what must be equal; `version` is compared first). If a rank dies (end of its
  * connection, or its process gone on a host where one can look) all others get tuttiRemoteError
  * naming rank, pid and host; if ranks are missing at the deadline, tuttiRemoteError naming them. */
-#define TT_CARD_BYTES 2048
+#define TT_CARD_BYTES 4096
 struct tt_rendezvous;
 
 struct tt_rendezvous_spec {
