@@ -118,9 +118,10 @@ static void head_print(const struct explained *e)
   const struct tt_world *world = e->tuning->world;
   const struct candidate *chosen = candidate_of(e, &e->choice);
   int32_t nnodes = world->topology->nnodes;
-  fprintf(e->out, "%s of %s%s, float, sum, on %d rank%s of %d node%s with %d core%s for the ranks of each%s\n",
+  fprintf(e->out, "%s of %s%s, float%s, on %d rank%s of %d node%s with %d core%s for the ranks of each%s\n",
           tt_kinds[e->collective].name, size_text(e->bytes, size),
-          tt_kinds[e->collective].is_shared ? " a rank" : "", (int)e->tuning->nranks,
+          tt_kinds[e->collective].is_shared ? " a rank" : "", tt_kinds[e->collective].reduces ? ", sum" : "",
+          (int)e->tuning->nranks,
           e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)world->cores,
           world->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
   fprintf(e->out, "choice: %s in blocks of %s: %.4g us predicted", choice_text(&e->choice, name),
