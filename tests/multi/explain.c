@@ -37,7 +37,7 @@ static int log_count(const char *text)
 
 static int sum_is_right(tuttiComm_t comm, int rank, int nranks, size_t count)
 {
-  float *x = malloc((count + 1) * sizeof *x);
+  float *x = calloc(count + 1, sizeof *x);
   if (!x) return 0;
   for (size_t i = 0; i < count; i++) x[i] = (float)(rank + 1);
   int right = tuttiAllReduce(x, x, count, tuttiFloat32, tuttiSum, comm, NULL) == tuttiSuccess;
