@@ -105,8 +105,9 @@ static int explains_body(const struct ranks *self)
   tuttiStream_t stream;
   float x[64] = {0};
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  for (int k = 0; k < 3; k++) /* 400 and 404 bytes are one shape, 4,000 are another */
-    RANKS_CHECK(sum_is_right(comm, self->rank, self->nranks, 100) &&
+  for (int k = 0; k < 3; k++) /* 400 and 404 bytes are one shape; 300 and 4,000 are others */
+    RANKS_CHECK(sum_is_right(comm, self->rank, self->nranks, 75) &&
+                sum_is_right(comm, self->rank, self->nranks, 100) &&
                 sum_is_right(comm, self->rank, self->nranks, 101) &&
                 sum_is_right(comm, self->rank, self->nranks, 1000));
   RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
@@ -125,17 +126,18 @@ static void rank_0_explains_each_shape_once(void **state)
   assert_int_equal(log_count("TUTTI_EXPLAIN"), 0);
   setenv("TUTTI_EXPLAIN", "1", 1);
   assert_int_equal(ranks_run_processes(3, explains_body, NULL, 60), 0);
-  assert_int_equal(log_count("TUTTI_EXPLAIN: "), 3);
+  assert_int_equal(log_count("TUTTI_EXPLAIN: "), 4);
+  assert_int_equal(log_count("TUTTI_EXPLAIN: all_reduce of 300 B float on 3 ranks: "), 1);
   assert_int_equal(log_count("TUTTI_EXPLAIN: all_reduce of 400 B float on 3 ranks: "), 1);
   assert_int_equal(log_count("TUTTI_EXPLAIN: all_reduce of 4000 B float on 3 ranks: "), 1);
   assert_int_equal(log_count("TUTTI_EXPLAIN: broadcast of 256 B float on 3 ranks: "), 1);
-  assert_int_equal(log_count(", predicted "), 3);
-  assert_int_equal(log_count("; others: "), 3);
-  assert_int_equal(log_count("; measured "), 3);
+  assert_int_equal(log_count(", predicted "), 4);
+  assert_int_equal(log_count("; others: "), 4);
+  assert_int_equal(log_count("; measured "), 4);
   setenv("TUTTI_ALGO", "ring;broadcast:star", 1);
   assert_int_equal(truncate(log_path, 0), 0);
   assert_int_equal(ranks_run_processes(3, explains_body, NULL, 60), 0);
-  assert_int_equal(log_count(" ranks: ring, predicted "), 2);
+  assert_int_equal(log_count(" ranks: ring, predicted "), 3);
   assert_int_equal(log_count(" ranks: star, predicted "), 1);
   assert_int_equal(log_count("; others: "), 0);
   unsetenv("TUTTI_ALGO");
