@@ -9,7 +9,8 @@
  *
  * R is N, FROM..TO or FROM..inf, both ends included; a key that is left out matches anything. Keys come in any order.
  * nodes: on which ranks are; ppn: ranks on the node that has most; bytes: of a share. bytes and SIZE may end in K, M,
- * G, or KiB, MiB, GiB: powers of 1,024. Names are written as in TUTTI_ALGO (tuner/wish.h), NCCL's words but ring left out.
+ * G, or KiB, MiB, GiB: powers of 1,024. Names are written as in TUTTI_ALGO (tuner/wish.h), but NCCL's words other
+ * than ring mean nothing here.
  * What a rule does not say of radix and block is as without it. */
 #ifndef TT_RULES_H
 #define TT_RULES_H

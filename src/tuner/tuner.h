@@ -63,7 +63,7 @@ tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice 
 #define TT_CHOICES 96
 #define TT_PLAYED_RANKS 2048 /* for more, hierarchical rows are chosen only if they are forced */
 
-/* All legal choices for a collective, of those that TUTTI_ALGO leaves (choice.c). Errors: as tt_table_make. */
+/* All legal choices for a collective that TUTTI_ALGO leaves (choice.c). Errors: as tt_table_make. */
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
                               const struct tt_tuning *tuning);
 

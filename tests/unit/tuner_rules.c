@@ -27,7 +27,8 @@ static void a_rule_says_what_it_says_in_any_order_of_keys(void **state)
   (void)state;
   assert_int_equal(parse(&rules, "# by hand\n\n"
                                  "all_reduce ranks 2..8 nodes 1 bytes 0..16KiB -> recursive_doubling # short\n"
-                                 "\tAllReduce bytes 1M ppn 4..inf\tnodes 3..5 -> hierarchical+Ring block 64K radix 4\r\n"
+                                 "\tAllReduce bytes 1M ppn 4..inf\tnodes 3..5 -> "
+                                 "hierarchical+Ring block 64K radix 4\r\n"
                                  "broadcast -> knomial radix 65535"), tuttiSuccess);
   assert_int_equal(rules.n, 3);
   const struct tt_rule *rule = rules.rule;
@@ -168,7 +169,8 @@ static void what_is_wrong_is_told_with_its_line(void **state)
       {"all_reduce ppn -1 -> ring", "not '-1'"},
       {"all_reduce ppn 5..3 -> ring", "wanted a range whose end is not below its begin, not '5..3'"},
       {"all_reduce bytes 2M..1M -> ring", "not below its begin, not '2M..1M'"},
-      {"all_reduce bytes 1KB -> ring", "wanted bytes as N, FROM..TO or FROM..inf, with K, M or G if you like, not '1KB'"},
+      {"all_reduce bytes 1KB -> ring", "wanted bytes as N, FROM..TO or FROM..inf, with K, M or G if you like, not "
+                                       "'1KB'"},
       {"all_reduce bytes 99999999999999999999 -> ring", "wanted bytes"},
       {"all_reduce ->", "wanted an algorithm of all_reduce, one of ring, "},
       {"all_gather -> knomial", "wanted an algorithm of all_gather, one of ring, circulant, direct, not 'knomial'"},
