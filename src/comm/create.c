@@ -280,7 +280,8 @@ static void cores_count(struct tuttiComm *comm)
     uint8_t mask[TT_CORE_MASK_BYTES] = {0};
     int64_t ranks = 0, cores = 0;
     int is_first = 1;
-    for (int r = 0; r < first && is_first; r++) is_first = !same_cores(&creation->members[r], &creation->members[first]);
+    for (int r = 0; r < first && is_first; r++)
+      is_first = !same_cores(&creation->members[r], &creation->members[first]);
     for (int r = first; r < comm->nranks && is_first; r++) {
       const struct member_card *card = &creation->members[r];
       if (!same_cores(card, &creation->members[first])) continue;

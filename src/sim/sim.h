@@ -105,6 +105,11 @@ struct tt_sim_result {
  * is wrong, or a rank waits for ever (the sentence says which; the verifier tells more). What generate says. */
 tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *result);
 
+/* Plays it n times, with so many elements in a share each time instead of play->count; schedules are made once. After
+ * an error some results may be written. */
+tuttiResult_t tt_simulate_counts(const struct tt_sim_play *play, const size_t *counts, int n,
+                                 struct tt_sim_result *results);
+
 /* ---- picture (draw.c) ------------------------------------------------------------ */
 
 struct tt_sim_caption {

@@ -12,8 +12,10 @@
 #define ELEMENT_BYTES 4    /* float */
 #define LEAST_US 1e-3      /* nothing is for nothing */
 #define SMALLEST_BYTES 8.0
-#define PLAYED_MESSAGES 2048 /* of all ranks; about a millisecond */
-#define PLAYED_STEPS 12288   /* of all ranks at all sizes */
+/* Of all ranks; each takes about a microsecond. */
+#define PLAYED_MESSAGES 1024 /* in one play */
+#define ALL_MESSAGES 3072    /* at all sizes */
+#define LEAST_SIZES 4
 
 static void row_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
 {
@@ -21,8 +23,8 @@ static void row_generate(struct tt_schedule *schedule, const struct tt_shape *sh
   algo->generate(schedule, shape);
 }
 
-static tuttiResult_t moment_play(struct tt_course *course, const struct tt_choice *choice, double bytes,
-                                 int64_t *messages)
+/* Plays one segment at each of these sizes. */
+static tuttiResult_t moments_play(struct tt_course *course, const struct tt_choice *choice, const double *bytes, int n)
 {
   const struct tt_tuning *tuning = course->tuning;
   const struct tt_algo *algo = &tt_algos[choice->algo];
@@ -30,26 +32,28 @@ static tuttiResult_t moment_play(struct tt_course *course, const struct tt_choic
   struct tt_sim_play play = {.shape = tt_choice_shape(choice, tuning, 0, kind->has_root ? 0 : -1),
                              .generate = row_generate,
                              .context = (void *)(uintptr_t)algo,
-                             .count = (size_t)ceil(bytes / ELEMENT_BYTES),
                              .element_bytes = ELEMENT_BYTES,
                              .prices = &tuning->prices->links,
                              .topology = tuning->world->topology,
                              .order = kind->is_shared ? NULL : tuning->order};
-  struct tt_sim_result got;
-  tuttiResult_t result = tt_simulate(&play, &got);
+  struct tt_sim_result got[TT_COURSE_SIZES];
+  size_t counts[TT_COURSE_SIZES];
+  for (int k = 0; k < n; k++) counts[k] = (size_t)ceil(bytes[k] / ELEMENT_BYTES);
+  tuttiResult_t result = tt_simulate_counts(&play, counts, n, got);
   if (result != tuttiSuccess) return result;
-  course->at[course->n++] = (struct tt_moment){
-      (double)play.count * ELEMENT_BYTES, got.time_us, fmax(got.busiest_us, got.processor_us)};
-  *messages = got.steps;
-  return tuttiSuccess;
+  for (int k = 0; k < n; k++)
+    course->at[k] = (struct tt_moment){(double)counts[k] * ELEMENT_BYTES, got[k].time_us,
+                                       fmax(got[k].busiest_us, got[k].processor_us)};
+  course->n = n;
+  return result;
 }
 
-/* So many messages that a play would take too long? Those of the ranks at both ends and in the middle say. */
-static int is_long(const struct tt_choice *choice, const struct tt_tuning *tuning)
+/* How many messages all send, about: those of the ranks at both ends and in the middle say. */
+static int64_t messages_of(const struct tt_choice *choice, const struct tt_tuning *tuning)
 {
   const struct tt_algo *algo = &tt_algos[choice->algo];
   int64_t most = 0;
-  if (algo->has_middle && tuning->nranks > TT_PLAYED_RANKS) return 1;
+  if (algo->has_middle && tuning->nranks > TT_PLAYED_RANKS) return INT64_MAX; /* already its claim takes long */
   for (int k = 0; k < 3; k++) {
     int32_t rank = (int32_t)((int64_t)(tuning->nranks - 1) * k / 2);
     struct tt_shape shape = tt_choice_shape(choice, tuning, rank, tt_kinds[algo->collective].has_root ? 0 : -1);
@@ -57,24 +61,12 @@ static int is_long(const struct tt_choice *choice, const struct tt_tuning *tunin
     algo->claim(&shape, &cost);
     if (cost.messages > most) most = cost.messages;
   }
-  return most * tuning->nranks > PLAYED_MESSAGES;
+  return most * tuning->nranks;
 }
 
 static double segment_bytes(const struct tt_course *course, uint32_t block_bytes)
 {
   return (double)course->nblocks * block_bytes;
-}
-
-/* Sizes from the smallest to the longest segment, in equal ratios; as many as may be played. */
-static tuttiResult_t moments_play(struct tt_course *course, const struct tt_choice *choice, uint32_t block_bytes)
-{
-  double longest = segment_bytes(course, block_bytes);
-  int64_t steps = 1;
-  tuttiResult_t result = moment_play(course, choice, SMALLEST_BYTES, &steps);
-  int n = (int)fmin(fmax((double)PLAYED_STEPS / (double)(steps + 1), 3), TT_COURSE_SIZES - 1);
-  for (int k = 1; k <= n && result == tuttiSuccess; k++)
-    result = moment_play(course, choice, SMALLEST_BYTES * pow(longest / SMALLEST_BYTES, (double)k / n), &steps);
-  return result;
 }
 
 tuttiResult_t tt_course_make(struct tt_course *course, const struct tt_choice *choice, const struct tt_tuning *tuning,
@@ -83,10 +75,13 @@ tuttiResult_t tt_course_make(struct tt_course *course, const struct tt_choice *c
   const struct tt_kind *kind = &tt_kinds[tt_algos[choice->algo].collective];
   struct tt_shape shape = tt_choice_shape(choice, tuning, 0, kind->has_root ? 0 : -1);
   *course = (struct tt_course){.tuning = tuning, .nblocks = shape.nblocks};
-  if (is_long(choice, tuning)) return tt_outline_make(&course->outline, choice, tuning);
-  if (!bytes) return moments_play(course, choice, block_bytes);
-  int64_t steps;
-  return moment_play(course, choice, fmin((double)bytes, segment_bytes(course, block_bytes)), &steps);
+  int64_t messages = messages_of(choice, tuning);
+  if (messages > PLAYED_MESSAGES) return tt_outline_make(&course->outline, choice, tuning);
+  double longest = segment_bytes(course, block_bytes), sizes[TT_COURSE_SIZES] = {fmin((double)bytes, longest)};
+  int n = (int)fmin(fmax((double)ALL_MESSAGES / (double)(messages + 1), LEAST_SIZES), TT_COURSE_SIZES);
+  if (bytes) return moments_play(course, choice, sizes, 1);
+  for (int k = 0; k < n; k++) sizes[k] = SMALLEST_BYTES * pow(longest / SMALLEST_BYTES, (double)k / (n - 1));
+  return moments_play(course, choice, sizes, n);
 }
 
 void tt_course_destroy(struct tt_course *course)

@@ -49,7 +49,9 @@ struct explained {
   int collective;
   uint64_t bytes;
   const struct tt_settings *settings;
-  const struct tt_tuning *tuning;
+  const struct tt_tuning *tuning; /* `tuned`, once that is there */
+  struct tt_tuning tuned;
+  struct tt_factors *factors;
   struct tt_wishes wishes;
   struct tt_rules rules;
   const struct tt_rule *rule; /* that decides; NULL: none does */
@@ -68,6 +70,18 @@ static int is_dearer(const void *a, const void *b)
 static int choices_same(const struct tt_choice *a, const struct tt_choice *b)
 {
   return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix && a->block_bytes == b->block_bytes;
+}
+
+/* What corrects the predictions of all choices there are, and of `choice`. */
+static tuttiResult_t factors_find(struct tt_factors **factors, const struct tt_choice *choice,
+                                  const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  struct tt_choice choices[TT_CHOICES];
+  int n, collective = tt_algos[choice->algo].collective;
+  tuttiResult_t result = tt_choices_find(choices, &n, collective, settings, tuning);
+  if (result != tuttiSuccess) return result;
+  if (n < TT_CHOICES) choices[n++] = *choice;
+  return tt_factors_make(factors, collective, choices, n, tuning);
 }
 
 /* Predicts all choices there are, and `choice` if it is none of these. */
@@ -199,7 +213,7 @@ static void others_print(const struct explained *e)
 static void anchors_print(const struct explained *e)
 {
   char name[NAME_BYTES];
-  const struct tt_profile *profile = e->tuning->prices->profile;
+  const struct tt_profile *profile = e->tuning->prices->profile ? e->tuning->prices->profile : tt_profile_shipped();
   int n = 0;
   for (int c = 0; profile && c < e->n; c++) {
     const struct tt_predicted *p = &e->candidates[c].predicted;
@@ -316,6 +330,11 @@ static tuttiResult_t explained_make(struct explained *e)
   if (result == tuttiSuccess) result = tt_table_make(&e->table, e->settings, e->tuning);
   if (result != tuttiSuccess) return result;
   e->choice = *tt_table_choice(&e->table, e->collective, e->bytes);
+  result = factors_find(&e->factors, &e->choice, e->settings, e->tuning);
+  if (result != tuttiSuccess) return result;
+  e->tuned = *e->tuning;
+  e->tuned.factors = e->factors;
+  e->tuning = &e->tuned;
   return candidates_find(e->candidates, &e->n, &e->choice, e->bytes, e->settings, e->tuning);
 }
 
@@ -340,6 +359,7 @@ tuttiResult_t tt_explain_print(FILE *out, int collective, uint64_t bytes, const 
   }
   if (result == tuttiSuccess && ferror(out)) result = tt_fail(tuttiSystemError, "the explanation cannot be written");
   tt_rules_destroy(&e->rules);
+  tt_factors_destroy(e->factors);
   tt_free(e);
   return result;
 }
@@ -351,7 +371,12 @@ tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_choice *
   char name[NAME_BYTES];
   int n = 0, others = 0;
   size_t used = 0;
-  tuttiResult_t result = candidates_find(candidates, &n, choice, bytes, settings, tuning);
+  struct tt_tuning tuned = *tuning;
+  struct tt_factors *factors = NULL;
+  tuttiResult_t result = factors_find(&factors, choice, settings, tuning);
+  tuned.factors = factors;
+  if (result == tuttiSuccess) result = candidates_find(candidates, &n, choice, bytes, settings, &tuned);
+  tt_factors_destroy(factors);
   if (result != tuttiSuccess) return result;
   for (int c = 0; c < n; c++)
     if (choices_same(&candidates[c].choice, choice))

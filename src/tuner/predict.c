@@ -41,6 +41,10 @@ tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice 
   made.latency_us = fmin(begun, all);
   made.bandwidth_us = fmax(fmin(sent, all) - made.latency_us, 0);
   made.reduction_us = all - made.latency_us - made.bandwidth_us;
+  int32_t lines[2];
+  made.factor = tt_factor(tuning->factors, choice, bytes, lines);
+  made.anchor_line = lines[0];
+  made.anchor_line2 = lines[1];
   made.us = made.factor * all;
   *predicted = made;
   return tuttiSuccess;

@@ -27,7 +27,7 @@ struct tt_prices {
   struct tt_origin origin[TT_LINK_KINDS];
   struct tt_origin gamma_origin;
   uint32_t block_bytes;                  /* longest block by default */
-  const struct tt_profile *profile;      /* whose anchors correct; lives as long as this */
+  const struct tt_profile *profile;      /* whose anchors correct; lives as long as this; NULL: the shipped one */
 };
 
 /* Takes of each kind of link in use the lines of its transport with ways 2 and flows nearest to the pairs that talk at

@@ -13,6 +13,7 @@ struct field {
   int n, ncourses;
   int course_of[TT_CHOICES];
   struct tt_course courses[TT_CHOICES];
+  struct tt_factors *factors;
 };
 
 static int is_same_course(const struct tt_choice *a, const struct tt_choice *b)
@@ -39,7 +40,9 @@ static tuttiResult_t courses_make(struct field *field, const struct tt_tuning *t
 
 static double us_of(const struct field *field, int c, uint64_t bytes)
 {
-  return tt_course_us(&field->courses[field->course_of[c]], field->choices[c].block_bytes, bytes);
+  int32_t lines[2];
+  return tt_factor(field->factors, &field->choices[c], bytes, lines) *
+         tt_course_us(&field->courses[field->course_of[c]], field->choices[c].block_bytes, bytes);
 }
 
 /* The cheapest; `last` if that is hardly worse. */
@@ -79,8 +82,11 @@ static tuttiResult_t collective_make(struct tt_table_row *rows, const struct tt_
   field->choices = choices;
   field->n = n;
   if (n > 1) result = courses_make(field, tuning);
+  if (n > 1 && result == tuttiSuccess)
+    result = tt_factors_make(&field->factors, tt_algos[choices[0].algo].collective, choices, n, tuning);
   if (result == tuttiSuccess) rows_make(rows, field);
   for (int c = 0; c < field->ncourses; c++) tt_course_destroy(&field->courses[c]);
+  tt_factors_destroy(field->factors);
   tt_free(field);
   return result;
 }

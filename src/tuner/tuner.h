@@ -38,11 +38,33 @@ struct tt_tuning {
   const struct tt_world *world;   /* only pricing needs these two */
   const struct tt_prices *prices;
   int32_t lanes; /* segments under way at once; 0: as by default */
+  const struct tt_factors *factors; /* NULL: nothing corrects predictions */
 };
 
 /* The shape of a choice for rank `rank` (in the order of the wire), complete but for collective NO_COLLECTIVE rows. */
 struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank,
                                 int32_t root);
+
+/* ---- what was measured, over what is predicted (factors.c) ------------------------- */
+
+#define TT_CHOICES 96
+
+/* Of some choices of one collective, at the sizes of the anchors of the profile that the prices are of, or of the
+ * shipped one. An anchor counts where the transport is the same, and the ranks are on one node or on several, and
+ * crowded (more than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated,
+ * also between two sizes, both on logarithms. A choice of which nothing was measured has the median of the others'. */
+struct tt_factors;
+
+/* tuning->factors is ignored. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_factors_make(struct tt_factors **factors, int collective, const struct tt_choice *choices, int n,
+                              const struct tt_tuning *tuning);
+void tt_factors_destroy(struct tt_factors *factors); /* NULL is allowed */
+
+/* Of a choice whose algorithm, middle and radix are among those given (else 1), whatever its block; lines: of the
+ * anchors between whose sizes it lies, 0: none. factors may be NULL. */
+double tt_factor(const struct tt_factors *factors, const struct tt_choice *choice, uint64_t bytes, int32_t lines[2]);
+
+/* ---- predictions ------------------------------------------------------------------- */
 
 /* What one operation takes, and of what it consists: us = factor (latency + bandwidth + reduction). */
 struct tt_predicted {
@@ -52,7 +74,7 @@ struct tt_predicted {
   double reduction_us; /* what combining adds */
   double factor;       /* measured / played, of the anchors next to it; 1: there is none */
   int32_t anchor_line, anchor_line2; /* between which `factor` was interpolated; 0: none */
-  int is_played;       /* 1: by tt_simulate; 0: too much for that, by what the algorithm claims of its rounds and bytes */
+  int is_played;       /* 1: by tt_simulate; 0: too much for that, by what the algorithm claims */
 };
 
 /* Predicts the operation with `bytes` in a share for the type float and the operation sum.
@@ -60,7 +82,6 @@ struct tt_predicted {
 tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice *choice, const struct tt_tuning *tuning,
                          uint64_t bytes);
 
-#define TT_CHOICES 96
 #define TT_PLAYED_RANKS 2048 /* for more, hierarchical rows are chosen only if they are forced */
 
 /* All legal choices for a collective that TUTTI_ALGO leaves (choice.c). Errors: as tt_table_make. */

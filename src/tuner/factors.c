@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What was measured of choices, over what is predicted of them: the anchors of a profile, of the worlds nearest to the
+ * one that is priced. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/private.h"
+
+#define SIZES 12     /* of anchors; more do not count */
+#define FARTHEST 4.0 /* of a logarithm: more is a mistake */
+#define NONE 1e9
+
+struct tt_factors {
+  int collective;
+  int32_t nranks;
+  int n, nsizes; /* nsizes 0: nothing was measured that is like this world */
+  struct tt_choice choices[TT_CHOICES];
+  uint64_t bytes[SIZES]; /* ascending */
+  double log_factor[TT_CHOICES][SIZES];
+  int32_t line[TT_CHOICES][SIZES]; /* of the anchor; 0: there is none */
+};
+
+/* One place where anchors were measured, and, made up again, what is predicted there. */
+struct place {
+  const struct tt_profile *profile;
+  const char *transport;
+  int32_t nranks, nnodes, cores;
+  struct tt_topology topology;
+  struct tt_arrangement arrangement;
+  struct tt_world world;
+  struct tt_prices prices;
+  struct tt_tuning tuning;
+  double log_factor[TT_CHOICES][SIZES]; /* NONE: nothing was measured */
+  int32_t line[TT_CHOICES][SIZES];
+};
+
+/* ---- which places ---- */
+
+static const char *transport_of(const struct tt_world *world)
+{
+  const char *inside = NULL;
+  if (world->topology->nnodes > 1 && world->transport[TT_LINK_NET]) return world->transport[TT_LINK_NET];
+  for (int kind = TT_LINK_CACHE; kind <= TT_LINK_NODE && !inside; kind++) inside = world->transport[kind];
+  return inside ? inside : "";
+}
+
+static int is_crowded(int32_t nranks, int32_t nnodes, int32_t cores)
+{
+  return nranks > (int64_t)cores * nnodes;
+}
+
+/* It says something of this world: the same collective and transport, one node or several, crowded or not. */
+static int is_akin(const struct tt_profile_anchor *anchor, int collective, const struct tt_world *world)
+{
+  int32_t nnodes = world->topology->nnodes;
+  return anchor->collective == collective && strcmp(anchor->transport, transport_of(world)) == 0 &&
+         (anchor->nnodes > 1) == (nnodes > 1) &&
+         is_crowded(anchor->nranks, anchor->nnodes, anchor->cores) == is_crowded(world->nranks, nnodes, world->cores);
+}
+
+static int is_at(const struct tt_profile_anchor *anchor, const struct place *place)
+{
+  return anchor->nranks == place->nranks && anchor->nnodes == place->nnodes && anchor->cores == place->cores &&
+         strcmp(anchor->transport, place->transport) == 0;
+}
+
+/* How far from the wanted world, in ranks first. */
+static double distance(const struct tt_profile_anchor *anchor, const struct tt_world *world)
+{
+  return fabs(log2((double)anchor->nranks / world->nranks)) +
+         fabs(log2((double)anchor->nnodes / world->topology->nnodes)) / 16 +
+         fabs(log2((double)anchor->cores / world->cores)) / 64;
+}
+
+/* The nearest anchor with no more ranks (side < 0) or no fewer (side > 0). */
+static const struct tt_profile_anchor *nearest(const struct tt_profile *profile, int collective,
+                                               const struct tt_world *world, int side)
+{
+  const struct tt_profile_anchor *best = NULL;
+  for (int32_t i = 0; i < profile->nanchors; i++) {
+    const struct tt_profile_anchor *anchor = &profile->anchors[i];
+    if (!is_akin(anchor, collective, world) || (anchor->nranks - world->nranks) * side < 0) continue;
+    if (!best || distance(anchor, world) < distance(best, world)) best = anchor;
+  }
+  return best;
+}
+
+/* ---- a place ---- */
+
+/* Ranks in blocks over nodes, as near each other as the nearest of the wanted world. */
+static tuttiResult_t topology_make(struct place *place, const struct tt_world *wanted)
+{
+  size_t nranks = (size_t)place->nranks;
+  struct tt_locality near = {wanted->transport[TT_LINK_CACHE] || wanted->transport[TT_LINK_NUMA] ? 0 : -1,
+                             wanted->transport[TT_LINK_CACHE] ? 0 : -1};
+  uint64_t *host = tt_alloc(nranks, sizeof *host);
+  struct tt_locality *locality = tt_alloc(nranks, sizeof *locality);
+  tuttiResult_t result = tuttiSystemError;
+  for (size_t r = 0; host && locality && r < nranks; r++) {
+    host[r] = 1 + r * (size_t)place->nnodes / nranks;
+    locality[r] = near;
+  }
+  if (host && locality) result = tt_topology_make(&place->topology, place->nranks, host, locality);
+  else tt_fail(result, "no memory for the prices of %d ranks: give the process more", (int)place->nranks);
+  tt_free(host);
+  tt_free(locality);
+  return result;
+}
+
+static tuttiResult_t place_make(struct place *place, const struct tt_profile_anchor *anchor,
+                                const struct tt_profile *profile, const struct tt_tuning *tuning)
+{
+  const struct tt_world *wanted = tuning->world;
+  place->profile = profile;
+  place->transport = anchor->transport;
+  place->nranks = anchor->nranks;
+  place->nnodes = anchor->nnodes;
+  place->cores = anchor->cores;
+  tuttiResult_t result = topology_make(place, wanted);
+  if (result == tuttiSuccess) result = tt_topology_arrange(&place->arrangement, &place->topology, 0);
+  if (result != tuttiSuccess) return result;
+  place->world = (struct tt_world){.nranks = place->nranks, .cores = place->cores, .topology = &place->topology};
+  memcpy(place->world.transport, wanted->transport, sizeof place->world.transport);
+  tt_prices_make(&place->prices, profile, &place->world);
+  place->tuning = (struct tt_tuning){.nranks = place->nranks,
+                                     .groups = &place->arrangement.groups,
+                                     .order = place->arrangement.order,
+                                     .world = &place->world,
+                                     .prices = &place->prices,
+                                     .lanes = tuning->lanes};
+  return tuttiSuccess;
+}
+
+static void place_destroy(struct place *place)
+{
+  if (!place) return;
+  tt_arrangement_destroy(&place->arrangement);
+  tt_topology_destroy(&place->topology);
+  tt_free(place);
+}
+
+/* ---- what was measured there ---- */
+
+/* 2: this very choice; 1: the same algorithm with another middle or radix; 0: another one. */
+static int likeness(const struct tt_profile_anchor *anchor, const struct tt_choice *choice)
+{
+  const char *name = tt_algos[choice->algo].name;
+  char whole[TT_PROFILE_NAME];
+  size_t len = strlen(name);
+  snprintf(whole, sizeof whole, "%s%s%s", name, choice->middle >= 0 ? "+" : "",
+           choice->middle >= 0 ? tt_algos[choice->middle].name : "");
+  if (strcmp(anchor->algo, whole) == 0 && anchor->radix == choice->radix) return 2;
+  return strncmp(anchor->algo, name, len) == 0 && (anchor->algo[len] == 0 || anchor->algo[len] == '+');
+}
+
+/* The anchor of this size that is most like the choice; NULL: none. */
+static const struct tt_profile_anchor *anchor_find(const struct place *place, const struct tt_choice *choice,
+                                                   uint64_t bytes)
+{
+  const struct tt_profile_anchor *best = NULL;
+  int most = 0;
+  for (int32_t i = 0; i < place->profile->nanchors; i++) {
+    const struct tt_profile_anchor *anchor = &place->profile->anchors[i];
+    if (anchor->collective != tt_algos[choice->algo].collective || anchor->bytes != bytes || !is_at(anchor, place))
+      continue;
+    int like = likeness(anchor, choice);
+    if (like <= most) continue;
+    best = anchor;
+    most = like;
+  }
+  return best;
+}
+
+static int is_legal(const struct tt_choice *choice, const struct tt_tuning *tuning)
+{
+  const struct tt_algo *algo = &tt_algos[choice->algo];
+  struct tt_shape shape = tt_choice_shape(choice, tuning, 0, tt_kinds[algo->collective].has_root ? 0 : -1);
+  return !algo->illegal || !algo->illegal(&shape);
+}
+
+static tuttiResult_t choice_compare(struct place *place, int c, const struct tt_factors *factors)
+{
+  struct tt_choice choice = factors->choices[c];
+  if (choice.radix > place->nranks) choice.radix = (uint16_t)place->nranks;
+  for (int s = 0; s < factors->nsizes && is_legal(&choice, &place->tuning); s++) {
+    const struct tt_profile_anchor *anchor = anchor_find(place, &choice, factors->bytes[s]);
+    struct tt_course course;
+    if (!anchor) continue;
+    choice.block_bytes = anchor->block_bytes;
+    tuttiResult_t result = tt_course_make(&course, &choice, &place->tuning, choice.block_bytes, anchor->bytes);
+    if (result == tuttiSuccess) {
+      double apart = log(anchor->us / tt_course_us(&course, choice.block_bytes, anchor->bytes));
+      place->log_factor[c][s] = fmin(fmax(apart, -FARTHEST), FARTHEST);
+      place->line[c][s] = anchor->line;
+    }
+    tt_course_destroy(&course);
+    if (result != tuttiSuccess) return result;
+  }
+  return tuttiSuccess;
+}
+
+/* Where a size is missing, what lies between its neighbours; beyond them the nearest. */
+static void gaps_fill(double *at, const struct tt_factors *factors)
+{
+  for (int s = 0; s < factors->nsizes; s++) {
+    int before = s, after = s;
+    if (at[s] < NONE) continue;
+    while (before >= 0 && at[before] >= NONE) before--;
+    while (after < factors->nsizes && at[after] >= NONE) after++;
+    if (before < 0 && after == factors->nsizes) return;
+    if (before < 0) at[s] = at[after];
+    else if (after == factors->nsizes) at[s] = at[before];
+    else {
+      double a = log((double)factors->bytes[before]), b = log((double)factors->bytes[after]);
+      at[s] = at[before] + (at[after] - at[before]) * (log((double)factors->bytes[s]) - a) / (b - a);
+    }
+  }
+}
+
+static int by_value(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* A choice of which nothing is known is as far from its prediction as the others: else it would look too cheap. */
+static void unknown_fill(struct place *place, const struct tt_factors *factors)
+{
+  double known[TT_CHOICES], median[SIZES];
+  for (int s = 0; s < factors->nsizes; s++) {
+    size_t n = 0;
+    for (int c = 0; c < factors->n; c++)
+      if (place->log_factor[c][s] < NONE) known[n++] = place->log_factor[c][s];
+    qsort(known, n, sizeof *known, by_value);
+    median[s] = n ? known[n / 2] : 0;
+  }
+  for (int c = 0; c < factors->n; c++)
+    for (int s = 0; s < factors->nsizes; s++)
+      if (place->log_factor[c][s] >= NONE) place->log_factor[c][s] = median[s];
+}
+
+static tuttiResult_t place_compare(struct place *place, const struct tt_factors *factors)
+{
+  for (int c = 0; c < factors->n; c++) {
+    for (int s = 0; s < factors->nsizes; s++) place->log_factor[c][s] = NONE;
+    tuttiResult_t result = choice_compare(place, c, factors);
+    if (result != tuttiSuccess) return result;
+    gaps_fill(place->log_factor[c], factors);
+  }
+  unknown_fill(place, factors);
+  return tuttiSuccess;
+}
+
+/* ---- all ---- */
+
+/* The sizes of all anchors of the two places, ascending. */
+static void sizes_find(struct tt_factors *factors, const struct place *low, const struct place *high)
+{
+  uint64_t last = 0;
+  for (;;) {
+    uint64_t next = UINT64_MAX;
+    for (int32_t i = 0; i < low->profile->nanchors; i++) {
+      const struct tt_profile_anchor *anchor = &low->profile->anchors[i];
+      if (anchor->collective == factors->collective && (is_at(anchor, low) || is_at(anchor, high)) &&
+          anchor->bytes > last && anchor->bytes < next)
+        next = anchor->bytes;
+    }
+    if (next == UINT64_MAX || factors->nsizes == SIZES) return;
+    factors->bytes[factors->nsizes++] = last = next;
+  }
+}
+
+static void places_join(struct tt_factors *factors, const struct place *low, const struct place *high)
+{
+  double far = log((double)high->nranks / low->nranks);
+  double part = far > 0 ? log((double)factors->nranks / low->nranks) / far : 0;
+  const struct place *near = part > 0.5 ? high : low;
+  for (int c = 0; c < factors->n; c++)
+    for (int s = 0; s < factors->nsizes; s++) {
+      factors->log_factor[c][s] = (1 - part) * low->log_factor[c][s] + part * high->log_factor[c][s];
+      factors->line[c][s] = near->line[c][s];
+    }
+}
+
+static tuttiResult_t places_compare(struct tt_factors *factors, struct place *low, struct place *high)
+{
+  sizes_find(factors, low, high);
+  tuttiResult_t result = place_compare(low, factors);
+  if (result == tuttiSuccess && high != low) result = place_compare(high, factors);
+  if (result == tuttiSuccess) places_join(factors, low, high);
+  else factors->nsizes = 0;
+  return result;
+}
+
+/* Where the profile has anchors that count, at most two places: *low == *high if there is one. NULL: none. */
+static void anchors_find(const struct tt_profile *profile, int collective, const struct tt_tuning *tuning,
+                         const struct tt_profile_anchor **low, const struct tt_profile_anchor **high)
+{
+  *low = nearest(profile, collective, tuning->world, -1);
+  *high = nearest(profile, collective, tuning->world, 1);
+  if (!*low || (*high && (*high)->nranks == tuning->nranks)) *low = *high;
+  if (!*high || (*low)->nranks == tuning->nranks) *high = *low;
+}
+
+static tuttiResult_t factors_fill(struct tt_factors *factors, const struct tt_tuning *tuning)
+{
+  const struct tt_profile *profile = tuning->prices->profile ? tuning->prices->profile : tt_profile_shipped();
+  const struct tt_profile_anchor *below, *above;
+  if (!profile || tuning->nranks < 2) return tuttiSuccess;
+  anchors_find(profile, factors->collective, tuning, &below, &above);
+  if (!below) return tuttiSuccess;
+  struct place *low = tt_alloc(1, sizeof *low), *high = above == below ? low : tt_alloc(1, sizeof *high);
+  tuttiResult_t result = tuttiSystemError;
+  if (!low || !high) tt_fail(result, "no memory for the prices of %d choices: give the process more", factors->n);
+  else result = place_make(low, below, profile, tuning);
+  if (result == tuttiSuccess && high != low) result = place_make(high, above, profile, tuning);
+  if (result == tuttiSuccess) result = places_compare(factors, low, high);
+  if (high != low) place_destroy(high);
+  place_destroy(low);
+  return result;
+}
+
+tuttiResult_t tt_factors_make(struct tt_factors **out, int collective, const struct tt_choice *choices, int n,
+                              const struct tt_tuning *tuning)
+{
+  struct tt_factors *factors = tt_alloc(1, sizeof *factors);
+  if (!factors) return tt_fail(tuttiSystemError, "no memory for the prices of %d choices: give the process more", n);
+  factors->collective = collective;
+  factors->nranks = tuning->nranks;
+  factors->n = n;
+  memcpy(factors->choices, choices, (size_t)n * sizeof *choices);
+  tuttiResult_t result = factors_fill(factors, tuning);
+  if (result == tuttiSuccess) *out = factors;
+  else tt_free(factors);
+  return result;
+}
+
+void tt_factors_destroy(struct tt_factors *factors)
+{
+  tt_free(factors);
+}
+
+static int index_of(const struct tt_factors *factors, const struct tt_choice *choice)
+{
+  for (int c = 0; c < factors->n; c++) {
+    const struct tt_choice *has = &factors->choices[c];
+    if (has->algo == choice->algo && has->middle == choice->middle && has->radix == choice->radix) return c;
+  }
+  return -1;
+}
+
+double tt_factor(const struct tt_factors *factors, const struct tt_choice *choice, uint64_t bytes, int32_t lines[2])
+{
+  int c = factors ? index_of(factors, choice) : -1, s = 0;
+  lines[0] = lines[1] = 0;
+  if (c < 0 || !factors->nsizes) return 1;
+  const double *at = factors->log_factor[c];
+  while (s < factors->nsizes && factors->bytes[s] < bytes) s++;
+  int before = s ? s - 1 : 0, after = s < factors->nsizes ? s : factors->nsizes - 1;
+  lines[0] = factors->line[c][before];
+  lines[1] = factors->line[c][after];
+  if (before == after || bytes <= factors->bytes[0]) return exp(at[after]);
+  double a = log((double)factors->bytes[before]), b = log((double)factors->bytes[after]);
+  return exp(at[before] + (at[after] - at[before]) * (log((double)bytes) - a) / (b - a));
+}

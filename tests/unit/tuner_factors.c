@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Anchors: predictions go through what was measured, and only where it was measured in a world like this one. */
+#include <math.h>
+#include <string.h>
+
+#include "tuned.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+enum { SIZES = 3 };
+static const uint64_t sizes[SIZES] = {8, 65536, 1 << 20};
+
+static void anchor_add(struct tt_profile *profile, const char *algo, int nranks, int cores, int size, double us)
+{
+  struct tt_profile_anchor anchor = {.collective = TT_ALL_REDUCE,
+                                     .block_bytes = 131072,
+                                     .nranks = nranks,
+                                     .nnodes = 1,
+                                     .cores = cores,
+                                     .bytes = sizes[size],
+                                     .us = us,
+                                     .line = 100 * nranks + size};
+  snprintf(anchor.algo, sizeof anchor.algo, "%s", algo);
+  snprintf(anchor.transport, sizeof anchor.transport, "shm");
+  assert_int_equal(tt_profile_add_anchor(profile, &anchor), tuttiSuccess);
+}
+
+static struct tt_choice choice_of(const char *algo)
+{
+  return (struct tt_choice){.algo = (uint8_t)(tt_algo_find(TT_ALL_REDUCE, algo) - tt_algos),
+                            .middle = -1,
+                            .block_bytes = 131072};
+}
+
+/* The factor of one of three algorithms, in a world of ranks on a node of so many cores. */
+static double factor_of(const struct tt_profile *profile, int nranks, int cores, const char *algo, uint64_t bytes)
+{
+  struct tuned tuned;
+  struct tt_factors *factors;
+  int32_t lines[2];
+  const struct tt_choice choices[] = {choice_of("ring"), choice_of("direct"), choice_of("star")};
+  const struct tt_choice wanted = choice_of(algo);
+  tuned_make(&tuned, nranks, 1, "shm");
+  tuned.world.cores = cores;
+  tuned.prices.profile = profile;
+  assert_int_equal(tt_factors_make(&factors, TT_ALL_REDUCE, choices, 3, &tuned.tuning), tuttiSuccess);
+  double factor = tt_factor(factors, &wanted, bytes, lines);
+  tt_factors_destroy(factors);
+  tuned_destroy(&tuned);
+  return factor;
+}
+
+static int near(double a, double b)
+{
+  return fabs(a / b - 1) < 1e-6;
+}
+
+static void a_prediction_at_an_anchor_is_what_was_measured(void **state)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  struct tuned tuned;
+  struct tt_factors *factors;
+  const struct tt_choice ring = choice_of("ring");
+  (void)state;
+  for (int s = 0; s < SIZES; s++) anchor_add(&profile, "ring", 4, 4, s, 7.5 * (s + 1));
+  tuned_make(&tuned, 4, 1, "shm");
+  tuned.world.cores = 4;
+  tuned.prices.profile = &profile;
+  assert_int_equal(tt_factors_make(&factors, TT_ALL_REDUCE, &ring, 1, &tuned.tuning), tuttiSuccess);
+  tuned.tuning.factors = factors;
+  for (int s = 0; s < SIZES; s++) {
+    struct tt_predicted predicted;
+    assert_int_equal(tt_predict(&predicted, &ring, &tuned.tuning, sizes[s]), tuttiSuccess);
+    assert_true(near(predicted.us, 7.5 * (s + 1)));
+    assert_true(predicted.anchor_line == 400 + s || predicted.anchor_line2 == 400 + s);
+    assert_true(near(predicted.us, predicted.factor * (predicted.latency_us + predicted.bandwidth_us +
+                                                       predicted.reduction_us)));
+  }
+  tt_factors_destroy(factors);
+  tuned_destroy(&tuned);
+  tt_profile_destroy(&profile);
+}
+
+static void what_was_not_measured_is_as_far_off_as_the_others(void **state)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  (void)state;
+  for (int s = 0; s < SIZES; s++) {
+    anchor_add(&profile, "ring", 4, 4, s, 1000);
+    anchor_add(&profile, "direct", 4, 4, s, 1000);
+  }
+  for (int s = 0; s < SIZES; s++) {
+    double ring = factor_of(&profile, 4, 4, "ring", sizes[s]), direct = factor_of(&profile, 4, 4, "direct", sizes[s]);
+    double star = factor_of(&profile, 4, 4, "star", sizes[s]);
+    assert_true(near(star, ring) || near(star, direct));
+    assert_true(star > 1);
+  }
+  tt_profile_destroy(&profile);
+}
+
+static void another_kind_of_world_says_nothing(void **state)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  (void)state;
+  for (int s = 0; s < SIZES; s++) anchor_add(&profile, "ring", 4, 2, s, 1000);
+  assert_true(factor_of(&profile, 4, 2, "ring", 8) > 10);
+  assert_true(factor_of(&profile, 4, 4, "ring", 8) == 1); /* a core for each */
+  snprintf(profile.anchors[0].transport, sizeof profile.anchors[0].transport, "tcp");
+  snprintf(profile.anchors[1].transport, sizeof profile.anchors[1].transport, "tcp");
+  snprintf(profile.anchors[2].transport, sizeof profile.anchors[2].transport, "tcp");
+  assert_true(factor_of(&profile, 4, 2, "ring", 8) == 1);
+  tt_profile_destroy(&profile);
+}
+
+static void between_sizes_and_ranks_factors_lie_between(void **state)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  (void)state;
+  for (int s = 0; s < SIZES; s++) {
+    anchor_add(&profile, "ring", 4, 2, s, 30);
+    anchor_add(&profile, "ring", 8, 2, s, 400);
+  }
+  for (int s = 0; s < SIZES; s++) {
+    double few = factor_of(&profile, 4, 2, "ring", sizes[s]), many = factor_of(&profile, 8, 2, "ring", sizes[s]);
+    double between = factor_of(&profile, 6, 2, "ring", sizes[s]);
+    assert_true((few < between && between < many) || (few > between && between > many));
+    assert_true(near(factor_of(&profile, 16, 2, "ring", sizes[s]), many));
+    assert_true(near(factor_of(&profile, 3, 2, "ring", sizes[s]), few));
+  }
+  double low = factor_of(&profile, 4, 2, "ring", sizes[0]), high = factor_of(&profile, 4, 2, "ring", sizes[1]);
+  double at = factor_of(&profile, 4, 2, "ring", 700);
+  assert_true((low < at && at < high) || (low > at && at > high));
+  assert_true(near(factor_of(&profile, 4, 2, "ring", 4), low));
+  tt_profile_destroy(&profile);
+}
+
+static void the_table_takes_what_was_measured_as_fastest(void **state)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  struct tt_settings settings;
+  struct tt_table table;
+  struct tuned tuned;
+  (void)state;
+  for (int a = 0; a < tt_algo_count; a++)
+    if (tt_algos[a].collective == TT_ALL_REDUCE)
+      for (int s = 0; s < SIZES; s++)
+        anchor_add(&profile, tt_algos[a].name, 4, 4, s, strcmp(tt_algos[a].name, "double_tree") && s == 1 ? 500 : 250);
+  assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+  tuned_make(&tuned, 4, 1, "shm");
+  tuned.world.cores = 4;
+  tuned.prices.profile = &profile;
+  assert_int_equal(tt_table_make(&table, &settings, &tuned.tuning), tuttiSuccess);
+  assert_string_equal(tt_algos[tt_table_choice(&table, TT_ALL_REDUCE, sizes[1])->algo].name, "double_tree");
+  tuned_destroy(&tuned);
+  tt_profile_destroy(&profile);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_prediction_at_an_anchor_is_what_was_measured),
+      cmocka_unit_test(what_was_not_measured_is_as_far_off_as_the_others),
+      cmocka_unit_test(another_kind_of_world_says_nothing),
+      cmocka_unit_test(between_sizes_and_ranks_factors_lie_between),
+      cmocka_unit_test(the_table_takes_what_was_measured_as_fastest),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
