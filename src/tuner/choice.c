@@ -66,6 +66,21 @@ static void wish_add(struct finder *finder, const struct tt_wish *wish)
   else if (finder->n < TT_CHOICES) finder->choices[finder->n++] = choice;
 }
 
+/* The algorithm as it is by default, and, where it has a radix that nobody has set, with others: not 2, nor as many as
+ * there are ranks, which are rows of their own. */
+static void wish_add_all(struct finder *finder, const struct tt_wish *wish)
+{
+  static const uint16_t others[] = {3, 8};
+  const struct tt_algo *algo = &tt_algos[wish->algo];
+  wish_add(finder, wish);
+  if (!algo->has_radix || algo->has_middle || finder->settings->radix || finder->settings->deterministic) return;
+  for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+    struct tt_wish other = *wish;
+    other.radix = others[k];
+    if (others[k] < finder->tuning->nranks) wish_add(finder, &other);
+  }
+}
+
 static tuttiResult_t none_left(const struct finder *finder)
 {
   const char *collective = tt_kinds[finder->collective].name;
@@ -90,7 +105,7 @@ tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective,
   for (int a = 0; (!list->source || list->is_inverse) && a < tt_algo_count; a++) {
     struct tt_wish wish = {.algo = (uint8_t)a, .middle = -1};
     if (tt_algos[a].collective != collective || is_priced_slowly(&tt_algos[a], tuning)) continue;
-    if (tt_wish_allows(list, &wish)) wish_add(&finder, &wish);
+    if (tt_wish_allows(list, &wish)) wish_add_all(&finder, &wish);
   }
   *n = finder.n;
   return finder.n ? tuttiSuccess : none_left(&finder);
