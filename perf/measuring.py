@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the measuring programs of this folder share: sizes as text, the machine, progress, hosts that are namespaces."""
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+HOSTS = os.path.join(HERE, "hosts")
+MIB = 1024 * 1024
+
+
+def size_of(text):
+    units = {"K": 1024, "M": MIB, "G": 1024 * MIB}
+    try:
+        unit = units.get(text[-1:].upper(), 0)
+        size = int(float(text[:-1]) * unit) if unit else int(text)
+    except ValueError:
+        size = 0
+    if size < 4:
+        raise argparse.ArgumentTypeError(f'"{text}" is no size: give 4 bytes or more, as 1024, 64K or 16M')
+    return size
+
+
+def sizes_of(text):
+    return sorted({size_of(word) // 4 * 4 for word in text.replace(",", " ").split()})
+
+
+def text_of(size):
+    for unit, letter in ((1024 * MIB, "G"), (MIB, "M"), (1024, "K")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{letter}"
+    return str(size)
+
+
+def machine_tell():
+    """Date, machine, kernel, congestion control and load, as the heads of all tables have them."""
+    with open("/proc/cpuinfo") as info:
+        model = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "unknown")
+    with open("/proc/sys/net/ipv4/tcp_congestion_control") as file:
+        control = file.read().strip()
+    ours = os.environ.get("TUTTI_TCP_CONGESTION")
+    control += f" (Tutti: {ours})" if ours else ""
+    return f"{time.strftime('%Y-%m-%d')}, {model}, {len(os.sched_getaffinity(0))} cores, Linux {os.uname().release}, " \
+           f"{control}, load before: {os.getloadavg()[0]:.1f}"
+
+
+class Progress:
+    """One line on stderr, rewritten where that is a terminal."""
+
+    def __init__(self):
+        self.began, self.is_terminal, self.told = time.monotonic(), sys.stderr.isatty(), 0
+
+    def elapsed(self):
+        return time.monotonic() - self.began
+
+    def tell(self, text):
+        now = time.monotonic()
+        if now - self.told < (0.2 if self.is_terminal else 15):
+            return
+        self.told = now
+        print(f"\r{text:<100}" if self.is_terminal else text, end="" if self.is_terminal else "\n", file=sys.stderr,
+              flush=True)
+
+    def clear(self):
+        if self.is_terminal:
+            print("\r" + " " * 100 + "\r", end="", file=sys.stderr, flush=True)
+
+
+def hosts_up(name, count, rate):
+    """0, or the exit status of perf/hosts, which then said why."""
+    return subprocess.run([HOSTS, "up", str(count), "--name", name, "--rate", rate], check=False).returncode
+
+
+def hosts_down(name):
+    subprocess.run([HOSTS, "down", "--name", name], check=False)
