@@ -21,8 +21,8 @@ struct sight {
 struct tt_outline {
   int32_t nblocks, nranks, node_ranks; /* ranks that were looked at; the first ones are of one node */
   double node_share;                   /* of the ranks of that node */
-  int64_t rounds;
-  struct sight of[LOOKED_AT];
+  int64_t rounds, far_rounds;          /* messages that follow one another; of them between nodes */
+  struct sight of[LOOKED_AT], all;     /* all: their sum */
 };
 
 static void step_count(struct sight *sight, const struct tt_schedule *schedule, const struct tt_step *step,
@@ -44,6 +44,15 @@ static void step_count(struct sight *sight, const struct tt_schedule *schedule, 
   if (step->nsrc == 1 && !has_message && step->dst.place != TT_NOWHERE) sight->copies += step->nblocks;
 }
 
+static void sight_add(struct sight *sum, const struct sight *more)
+{
+  for (int way = OUT; way < WAYS; way++)
+    for (int kind = 0; kind < TT_LINK_KINDS; kind++) {
+      sum->messages[way][kind] += more->messages[way][kind];
+      sum->blocks[way][kind] += more->blocks[way][kind];
+    }
+}
+
 static tuttiResult_t rank_look(struct tt_outline *outline, const struct tt_choice *choice,
                                const struct tt_tuning *tuning, int32_t rank)
 {
@@ -58,7 +67,7 @@ static tuttiResult_t rank_look(struct tt_outline *outline, const struct tt_choic
     step_count(&outline->of[outline->nranks], &schedule, &schedule.steps[s], tuning,
                kind->is_shared ? NULL : tuning->order);
   tt_schedule_destroy(&schedule);
-  outline->nranks++;
+  sight_add(&outline->all, &outline->of[outline->nranks++]);
   return result;
 }
 
@@ -82,6 +91,30 @@ static tuttiResult_t ranks_look(struct tt_outline *outline, const struct tt_choi
   return result;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
+}
+
+/* How many of the rounds go between nodes. Where no rank has a message for each round, as in trees: as many as the rank
+ * with most of them sends and receives; where there is a hierarchy: sends or receives; else rounds go round all ranks,
+ * and it is what those of a node have on average. */
+static int64_t far_rounds_of(const struct tt_outline *outline, int has_middle)
+{
+  int64_t most = 0, both = 0, sum = 0, sent = 0;
+  for (int32_t k = 0; k < outline->node_ranks; k++) {
+    const struct sight *sight = &outline->of[k];
+    int64_t out = sight->messages[OUT][TT_LINK_NET], in = sight->messages[IN][TT_LINK_NET], all = 0;
+    for (int kind = 0; kind < TT_LINK_KINDS; kind++) all += sight->messages[OUT][kind];
+    sent = larger(sent, all);
+    both = larger(both, out + in);
+    most = larger(most, larger(out, in));
+    sum += out < outline->rounds ? out : outline->rounds;
+  }
+  if (has_middle) return most;
+  return sent < outline->rounds ? both : (sum + outline->node_ranks - 1) / outline->node_ranks;
+}
+
 tuttiResult_t tt_outline_make(struct tt_outline **outline, const struct tt_choice *choice,
                               const struct tt_tuning *tuning)
 {
@@ -96,6 +129,7 @@ tuttiResult_t tt_outline_make(struct tt_outline **outline, const struct tt_choic
   made->nblocks = shape.nblocks;
   made->rounds = cost.rounds;
   tuttiResult_t result = ranks_look(made, choice, tuning);
+  made->far_rounds = far_rounds_of(made, algo->has_middle);
   if (result == tuttiSuccess) *outline = made;
   else tt_outline_destroy(made);
   return result;
@@ -125,10 +159,12 @@ static void ports_add(const struct sight *sight, const struct tt_prices *prices,
             (double)sight->messages[way][kind] * message_us(sight, (enum way)way, kind, prices, block);
 }
 
-/* The messages that follow one another: as many as there are of the farthest kind, then of the next. */
-static double chain_us(const struct sight *sight, const struct tt_prices *prices, int64_t rounds, double block,
-                       double *latency_us)
+/* The messages that follow one another: those between nodes, then as many as there are of the farthest kind, then of
+ * the next. */
+static double chain_us(const struct tt_outline *outline, const struct sight *sight, const struct tt_prices *prices,
+                       double block, double *latency_us)
 {
+  int64_t rounds = outline->rounds;
   double busy = 0;
   *latency_us = 0;
   for (int kind = TT_LINK_KINDS - 1; kind >= 0 && rounds > 0; kind--) {
@@ -138,10 +174,11 @@ static double chain_us(const struct sight *sight, const struct tt_prices *prices
     for (int nearer = 0; nearer < kind; nearer++)
       is_nearest &= !sight->messages[OUT][nearer] && !sight->messages[IN][nearer];
     if (!n) continue;
+    if (kind == TT_LINK_NET && !is_nearest) n = outline->far_rounds;
     if (n > rounds || is_nearest) n = rounds;
     rounds -= n;
     *latency_us += (double)n * tt_curve_latency_us(&prices->links.link[kind]);
-    busy += (double)n * message_us(sight, way, kind, prices, block);
+    busy += (double)n * message_us(&outline->all, way, kind, prices, block);
   }
   return busy;
 }
@@ -155,7 +192,7 @@ double tt_outline_us(const struct tt_outline *outline, const struct tt_prices *p
     const struct sight *sight = &outline->of[k];
     double near[WAYS] = {0, 0}, far[WAYS] = {0, 0}, latency;
     ports_add(sight, prices, block, near, far);
-    double chain = chain_us(sight, prices, outline->rounds, block, &latency);
+    double chain = chain_us(outline, sight, prices, block, &latency);
     double port = fmax(fmax(near[OUT], near[IN]), fmax(far[OUT], far[IN]));
     if (k < outline->node_ranks) port = fmax(port, fmax(node[OUT], node[IN]) / outline->node_share);
     double work = (double)sight->reductions * block / MIB * prices->links.gamma_us_per_mib +

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Prices from a profile, where they come from, and what is predicted from them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+#include "tuner/private.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define HEAD \
+  "tutti profile 1\nmachine host h cpu \"\" cores 2 memory \"\" kernel \"\"\n" \
+  "measured date \"\" command \"\" version 0.1.0\n"
+#define LINK(kind, transport, flows, ways, from, to, alpha, beta, overhead) \
+  "link kind " kind " transport " transport " flows " flows " ways " ways " from " from " to " to " alpha_us " alpha \
+  " beta_us_per_mib " beta " overhead_us " overhead " points 9 error_percent 1\n"
+
+static const char measured[] =
+    HEAD LINK("cache", "shm", "1", "1", "0", "inf", "9", "90", "1")      /* line 4 */
+    LINK("cache", "shm", "1", "2", "0", "4K", "0.5", "100", "0.25")      /* 5 */
+    LINK("cache", "shm", "1", "2", "4K", "inf", "1", "50", "0.5")        /* 6 */
+    LINK("cache", "shm", "4", "2", "0", "inf", "2", "200", "0.5")        /* 7 */
+    LINK("net", "tcp", "1", "2", "0", "inf", "30", "8000", "5")          /* 8 */
+    "reduce type float op sum sources 2 level memory bytes 256M gamma_us_per_mib 90 error_percent 1\n"
+    "reduce type float op sum sources 2 level L2 bytes 512K gamma_us_per_mib 40 error_percent 1\n"
+    "reduce type float op sum sources 3 level L2 bytes 512K gamma_us_per_mib 10 error_percent 1\n";
+
+static void profile_read(struct tt_profile *profile, const char *text)
+{
+  FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+  assert_int_equal(tt_profile_parse(profile, in, "FILE"), tuttiSuccess);
+  fclose(in);
+}
+
+/* Nodes of equally many ranks that share a cache; freed by scene_free. */
+struct scene {
+  struct tt_topology topology;
+  struct tt_arrangement wire;
+  struct tt_world world;
+  struct tt_prices prices;
+  struct tt_tuning tuning;
+};
+
+static void scene_make(struct scene *s, int32_t nnodes, int32_t each, const struct tt_profile *profile)
+{
+  uint64_t host[256];
+  struct tt_locality locality[256];
+  int32_t n = nnodes * each;
+  memset(s, 0, sizeof *s);
+  for (int32_t r = 0; r < n; r++) {
+    host[r] = 1 + (uint64_t)(r / each);
+    locality[r] = (struct tt_locality){0, 0};
+  }
+  assert_int_equal(tt_topology_make(&s->topology, n, host, locality), tuttiSuccess);
+  assert_int_equal(tt_topology_arrange(&s->wire, &s->topology, 0), tuttiSuccess);
+  s->world = (struct tt_world){.nranks = n, .cores = each, .topology = &s->topology};
+  if (each > 1) s->world.transport[TT_LINK_CACHE] = "shm";
+  if (nnodes > 1) s->world.transport[TT_LINK_NET] = "tcp";
+  tt_prices_make(&s->prices, profile, &s->world);
+  s->tuning = (struct tt_tuning){.nranks = n, .groups = &s->wire.groups, .order = s->wire.order, .world = &s->world,
+                                 .prices = &s->prices};
+}
+
+static void scene_free(struct scene *s)
+{
+  tt_arrangement_destroy(&s->wire);
+  tt_topology_destroy(&s->topology);
+}
+
+static double us_of(const struct tt_choice *choice, const struct tt_tuning *tuning, uint64_t bytes)
+{
+  struct tt_predicted predicted;
+  assert_int_equal(tt_predict(&predicted, choice, tuning, bytes), tuttiSuccess);
+  assert_true(predicted.us > 0 && predicted.us < 1e12);
+  double sum = predicted.latency_us + predicted.bandwidth_us + predicted.reduction_us;
+  assert_true(fabs(predicted.us - predicted.factor * sum) <= 1e-9 * predicted.us);
+  assert_true(predicted.latency_us >= 0 && predicted.bandwidth_us >= 0 && predicted.reduction_us >= -1e-9);
+  return predicted.us;
+}
+
+/* ---- prices ---------------------------------------------------------------------- */
+
+static void the_nearest_flow_is_taken_whole(void **state)
+{
+  (void)state;
+  struct tt_profile profile;
+  struct scene s;
+  profile_read(&profile, measured);
+  scene_make(&s, 1, 2, &profile);
+  const struct tt_curve *curve = &s.prices.links.link[TT_LINK_CACHE];
+  assert_int_equal(curve->nparts, 2);
+  assert_true(curve->part[0].up_to_bytes == 4096 && curve->part[1].up_to_bytes == UINT64_MAX);
+  assert_true(curve->part[0].alpha_us == 0.5 && curve->part[1].beta_us_per_mib == 50 && curve->overhead_us == 0.25);
+  assert_true(s.prices.links.gamma_us_per_mib == 40 && s.prices.gamma_origin.line == 10);
+  assert_int_equal(s.prices.origin[TT_LINK_CACHE].line, 5);
+  assert_false(s.prices.origin[TT_LINK_CACHE].is_nearest);
+  scene_free(&s);
+  scene_make(&s, 2, 6, &profile); /* 3 pairs of a node: 4 were measured, which is nearer than 1 */
+  assert_int_equal(s.prices.origin[TT_LINK_CACHE].line, 7);
+  assert_true(s.prices.origin[TT_LINK_CACHE].is_nearest);
+  assert_int_equal(s.prices.origin[TT_LINK_NET].line, 8);
+  assert_true(s.prices.links.link[TT_LINK_NET].part[0].beta_us_per_mib == 8000);
+  scene_free(&s);
+  tt_profile_destroy(&profile);
+}
+
+static void what_a_profile_lacks_is_built_in(void **state)
+{
+  (void)state;
+  struct tt_profile profile;
+  struct scene s, built_in;
+  profile_read(&profile, HEAD LINK("cache", "tcp", "1", "2", "0", "inf", "7", "70", "1"));
+  scene_make(&s, 2, 2, &profile); /* a loopback says nothing of a network, nor of memory */
+  scene_make(&built_in, 2, 2, NULL);
+  for (int kind = TT_LINK_CACHE; kind <= TT_LINK_NET; kind += TT_LINK_NET - TT_LINK_CACHE) {
+    assert_ptr_equal(s.prices.origin[kind].profile, tt_profile_shipped());
+    assert_memory_equal(&s.prices.links.link[kind], &built_in.prices.links.link[kind], sizeof(struct tt_curve));
+  }
+  assert_ptr_equal(s.prices.profile, &profile);
+  scene_free(&s);
+  scene_free(&built_in);
+  tt_profile_destroy(&profile);
+}
+
+static void an_origin_says_file_and_line(void **state)
+{
+  (void)state;
+  struct tt_profile profile;
+  struct scene s;
+  char text[256];
+  profile_read(&profile, measured);
+  scene_make(&s, 2, 6, &profile);
+  tt_origin_text(&s.prices.origin[TT_LINK_NET], text, sizeof text);
+  assert_non_null(strstr(text, "net over tcp, 1 pair at once: FILE line 8"));
+  tt_origin_text(&s.prices.origin[TT_LINK_CACHE], text, sizeof text);
+  assert_non_null(strstr(text, "FILE line 7 (4 pairs"));
+  tt_origin_text(&s.prices.gamma_origin, text, sizeof text);
+  assert_non_null(strstr(text, "FILE line 10"));
+  scene_free(&s);
+  scene_make(&s, 1, 2, NULL);
+  tt_origin_text(&s.prices.origin[TT_LINK_CACHE], text, sizeof text);
+  assert_non_null(strstr(text, "built in"));
+  scene_free(&s);
+  tt_profile_destroy(&profile);
+}
+
+static void an_adjusted_curve_goes_through_the_pair_to_a_power_of_two(void **state)
+{
+  (void)state;
+  for (double slower = 0.25; slower <= 64; slower *= 2)
+    for (double steeper = 0.25; steeper <= 64; steeper *= 2) {
+      struct scene s, noisy;
+      scene_make(&s, 1, 2, NULL);
+      struct tt_curve *curve = &s.prices.links.link[TT_LINK_CACHE];
+      double alpha = slower * curve->part[0].alpha_us, beta = steeper * curve->part[0].beta_us_per_mib;
+      noisy = s;
+      tt_prices_adjust(&s.prices, TT_LINK_CACHE, alpha, 1 << 20, alpha + beta);
+      assert_true(fabs(tt_curve_us(curve, 1 << 20) / (alpha + beta) - 1) < 1e-9);
+      assert_true(fabs(curve->part[0].alpha_us / alpha - 1) < 1e-9 && curve->overhead_us <= curve->part[0].alpha_us);
+      tt_prices_adjust(&noisy.prices, TT_LINK_CACHE, alpha * 1.1, 1 << 20, alpha + beta * 0.93);
+      assert_memory_equal(&noisy.prices.links, &s.prices.links, sizeof s.prices.links);
+      scene_free(&s);
+    }
+}
+
+static void an_absurd_pair_leaves_sane_prices(void **state)
+{
+  (void)state;
+  const double times[] = {0, 1e-300, 1, 1e300};
+  for (int k = 0; k < 16; k++) {
+    struct scene s;
+    scene_make(&s, 1, 2, NULL);
+    tt_prices_adjust(&s.prices, TT_LINK_CACHE, times[k / 4], 1 << 20, times[k % 4]);
+    double us = tt_curve_us(&s.prices.links.link[TT_LINK_CACHE], 1 << 20);
+    assert_true(us > 0 && us < 1e12);
+    scene_free(&s);
+  }
+}
+
+/* ---- predictions ------------------------------------------------------------------ */
+
+/* Of a ring 2 (P - 1) alpha, 2 (P - 1) / P M beta and (P - 1) / P M gamma. */
+static void a_prediction_says_of_what_it_consists(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct tt_predicted predicted;
+  struct tt_choice ring = {.algo = (uint8_t)(tt_algo_find(TT_ALL_REDUCE, "ring") - tt_algos), .middle = -1,
+                           .block_bytes = 1 << 20};
+  scene_make(&s, 1, 4, NULL);
+  for (int kind = 0; kind < TT_LINK_KINDS; kind++) s.prices.links.link[kind] = tt_curve_line(10, 100);
+  s.prices.links.gamma_us_per_mib = 40;
+  assert_int_equal(tt_predict(&predicted, &ring, &s.tuning, 1 << 20), tuttiSuccess);
+  assert_true(fabs(predicted.latency_us - 60) < 1e-6 && fabs(predicted.bandwidth_us - 150) < 1e-6);
+  assert_true(fabs(predicted.reduction_us - 30) < 1e-6 && fabs(predicted.us - 240) < 1e-6);
+  assert_true(predicted.is_played && predicted.factor == 1);
+  scene_free(&s);
+}
+
+/* Calls check for each choice of each collective. */
+static void choices_walk(const struct scene *s, void (*check)(const struct scene *s, const struct tt_choice *choice))
+{
+  struct tt_settings settings = {.lanes = 4};
+  for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
+    struct tt_choice choices[TT_CHOICES];
+    int n;
+    if (!tt_kinds[collective].name) continue;
+    assert_int_equal(tt_choices_find(choices, &n, collective, &settings, &s->tuning), tuttiSuccess);
+    for (int c = 0; c < n; c++) check(s, &choices[c]);
+  }
+}
+
+static void check_cheaper(const struct scene *s, const struct tt_choice *choice)
+{
+  for (uint64_t bytes = 8; bytes <= 8 << 20; bytes *= 64) {
+    double dear = us_of(choice, &s->tuning, bytes);
+    for (int what = 0; what < 3 * TT_LINK_KINDS; what++) {
+      struct tt_prices prices = s->prices;
+      struct tt_tuning tuning = s->tuning;
+      struct tt_curve *curve = &prices.links.link[what / 3];
+      for (int32_t p = 0; p < curve->nparts && what % 3 == 0; p++) curve->part[p].beta_us_per_mib /= 3;
+      if (what % 3 == 1) curve->overhead_us /= 2;
+      if (what % 3 == 2) prices.links.gamma_us_per_mib /= 2;
+      tuning.prices = &prices;
+      double cheap = us_of(choice, &tuning, bytes);
+      if (cheap > dear * 1.02)
+        fail_msg("%s %s of %d ranks, %llu bytes: %g us at less for %s than %g us at more",
+                 tt_kinds[tt_algos[choice->algo].collective].name, tt_algos[choice->algo].name,
+                 (int)s->tuning.nranks, (unsigned long long)bytes, cheap, tt_link_names[what / 3], dear);
+    }
+  }
+}
+
+/* But for the order in which messages come to a port, which may turn out well or badly. */
+static void what_is_cheaper_takes_no_longer(void **state)
+{
+  (void)state;
+  const int32_t sizes[][2] = {{1, 2}, {1, 5}, {2, 3}};
+  for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+    struct scene s;
+    scene_make(&s, sizes[k][0], sizes[k][1], NULL);
+    choices_walk(&s, check_cheaper);
+    scene_free(&s);
+  }
+}
+
+static void check_outline(const struct scene *s, const struct tt_choice *choice)
+{
+  struct tt_course played;
+  struct tt_outline *outline;
+  assert_int_equal(tt_course_make(&played, choice, &s->tuning, choice->block_bytes, 0), tuttiSuccess);
+  assert_int_equal(tt_outline_make(&outline, choice, &s->tuning), tuttiSuccess);
+  for (int32_t k = 0; k < played.n; k++) {
+    double busy_us, us = tt_outline_us(outline, &s->prices, played.at[k].bytes, &busy_us), ratio = us / played.at[k].us;
+    int is_full = played.at[k].bytes >= 4.0 * played.nblocks; /* empty blocks are not sent */
+    if (is_full && !(ratio > 0.4 && ratio < 2.1))
+      fail_msg("%s %s of %d ranks, %g bytes: %g us, played %g us", tt_kinds[tt_algos[choice->algo].collective].name,
+               tt_algos[choice->algo].name, (int)s->tuning.nranks, played.at[k].bytes, us, played.at[k].us);
+  }
+  tt_outline_destroy(outline);
+  tt_course_destroy(&played);
+}
+
+static void outlines_are_near_the_plays(void **state)
+{
+  (void)state;
+  const int32_t sizes[][2] = {{1, 8}, {1, 13}, {8, 1}, {4, 4}};
+  for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+    struct scene s;
+    scene_make(&s, sizes[k][0], sizes[k][1], NULL);
+    choices_walk(&s, check_outline);
+    scene_free(&s);
+  }
+}
+
+static void row_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
+{
+  const struct tt_algo *algo = context;
+  algo->generate(schedule, shape);
+}
+
+static void check_segments(const struct scene *s, const struct tt_choice *choice)
+{
+  const struct tt_algo *algo = &tt_algos[choice->algo];
+  const struct tt_kind *kind = &tt_kinds[algo->collective];
+  struct tt_shape shape = tt_choice_shape(choice, &s->tuning, 0, kind->has_root ? 0 : -1);
+  for (size_t segments = 2; segments <= 18; segments += 4) {
+    struct tt_course course;
+    struct tt_sim_result got;
+    size_t bytes = segments * (size_t)shape.nblocks * 4096;
+    struct tt_sim_play play = {.shape = shape, .generate = row_generate, .context = (void *)(uintptr_t)algo,
+                               .count = bytes / 4, .element_bytes = 4, .block_bytes = 4096, .lanes = 4,
+                               .prices = &s->prices.links, .topology = &s->topology,
+                               .order = kind->is_shared ? NULL : s->wire.order};
+    assert_int_equal(tt_simulate(&play, &got), tuttiSuccess);
+    assert_int_equal(tt_course_make(&course, choice, &s->tuning, 4096, bytes), tuttiSuccess);
+    double ratio = tt_course_us(&course, 4096, bytes) / got.time_us;
+    if (!(ratio > 0.75 && ratio < 1.25))
+      fail_msg("%s %s of %d ranks, %zu segments: %g of what a play of them takes", kind->name, algo->name,
+               (int)s->tuning.nranks, segments, ratio);
+    tt_course_destroy(&course);
+  }
+}
+
+static void many_segments_follow_from_one(void **state)
+{
+  (void)state;
+  const int32_t sizes[][2] = {{1, 2}, {1, 6}, {2, 3}};
+  for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+    struct scene s;
+    scene_make(&s, sizes[k][0], sizes[k][1], NULL);
+    choices_walk(&s, check_segments);
+    scene_free(&s);
+  }
+}
+
+static void equal_inputs_give_equal_tables(void **state)
+{
+  (void)state;
+  struct tt_table tables[2];
+  for (int k = 0; k < 2; k++) {
+    struct tt_profile profile;
+    struct tt_settings settings = {.lanes = 4};
+    struct scene s;
+    profile_read(&profile, measured);
+    scene_make(&s, 2, 4, &profile);
+    memset(&tables[k], 0xff * k, sizeof tables[k]);
+    assert_int_equal(tt_table_make(&tables[k], &settings, &s.tuning), tuttiSuccess);
+    scene_free(&s);
+    tt_profile_destroy(&profile);
+  }
+  assert_memory_equal(&tables[0], &tables[1], sizeof tables[0]);
+}
+
+static void across_a_slow_network_the_hierarchy_is_chosen(void **state)
+{
+  (void)state;
+  struct tt_profile profile;
+  struct tt_settings settings = {.lanes = 4};
+  struct tt_table table;
+  struct scene s;
+  profile_read(&profile, measured);
+  scene_make(&s, 2, 4, &profile);
+  assert_int_equal(tt_table_make(&table, &settings, &s.tuning), tuttiSuccess);
+  for (uint64_t bytes = 64 << 10; bytes <= 64 << 20; bytes *= 4) {
+    const struct tt_choice *choice = tt_table_choice(&table, TT_ALL_REDUCE, bytes);
+    struct tt_choice ring = {.algo = (uint8_t)(tt_algo_find(TT_ALL_REDUCE, "ring") - tt_algos), .middle = -1,
+                             .block_bytes = choice->block_bytes};
+    assert_true(us_of(choice, &s.tuning, bytes) <= us_of(&ring, &s.tuning, bytes));
+    if (!tt_algos[choice->algo].has_middle)
+      fail_msg("%s at %llu bytes", tt_algos[choice->algo].name, (unsigned long long)bytes);
+  }
+  scene_free(&s);
+  tt_profile_destroy(&profile);
+}
+
+static void every_failed_allocation_is_an_error(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct tt_predicted predicted;
+  struct tt_choice choice = {.algo = (uint8_t)(tt_algo_find(TT_ALL_REDUCE, "ring") - tt_algos), .middle = -1,
+                             .block_bytes = 4096};
+  for (int32_t nranks = 4; nranks <= 64; nranks *= 16) { /* played, and not */
+    tuttiResult_t code = tuttiSystemError;
+    scene_make(&s, 1, nranks, NULL);
+    for (long n = 1; code != tuttiSuccess; n++) {
+      tt_alloc_fail_at(n);
+      code = tt_predict(&predicted, &choice, &s.tuning, 100);
+      tt_alloc_fail_at(0);
+      assert_true(code == tuttiSuccess || code == tuttiSystemError);
+    }
+    assert_int_equal(predicted.is_played, nranks == 4);
+    scene_free(&s);
+  }
+}
+
+int main(void)
+{
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_nearest_flow_is_taken_whole),
+      cmocka_unit_test(what_a_profile_lacks_is_built_in),
+      cmocka_unit_test(an_origin_says_file_and_line),
+      cmocka_unit_test(an_adjusted_curve_goes_through_the_pair_to_a_power_of_two),
+      cmocka_unit_test(an_absurd_pair_leaves_sane_prices),
+      cmocka_unit_test(a_prediction_says_of_what_it_consists),
+      cmocka_unit_test(what_is_cheaper_takes_no_longer),
+      cmocka_unit_test(outlines_are_near_the_plays),
+      cmocka_unit_test(many_segments_follow_from_one),
+      cmocka_unit_test(equal_inputs_give_equal_tables),
+      cmocka_unit_test(across_a_slow_network_the_hierarchy_is_chosen),
+      cmocka_unit_test(every_failed_allocation_is_an_error),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
