@@ -84,19 +84,7 @@ struct numbers {
 
 enum run_state { RUN_IDLE, RUN_COPYING, RUN_OPENING, RUN_MOVING, RUN_PAIRS, RUN_SUSPECT };
 
-struct pairs; /* quick.c */
-
-/* Makes plan->quick if the plan can be run at once. 0: no memory. */
-int tt_quick_make(struct tt_plan *plan);
-void tt_quick_destroy(struct quick *quick); /* NULL is allowed */
-
-/* The links of lane 0 are open. */
-void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links);
-
-/* Takes up in the run's first strand, which is bound and has its links, what tt_run_at_once left. */
-void tt_quick_resume(struct tt_run *run);
-
-/* pairs.c */
+struct pairs; /* pairs.c */
 
 struct tt_run {
   struct tt_exec *exec;

@@ -56,8 +56,11 @@ static int can_be_quick(const struct tt_plan *plan)
   const struct tt_schedule *schedule = &plan->schedule;
   if (schedule->nsteps > TT_WINDOW || plan->nshares != 1 || plan->nchannels != 1) return 0;
   if (tt_kinds[schedule->shape.collective].is_apart) return 0;
-  for (int32_t i = 0; i < schedule->nsteps; i++)
-    if (!plan->plain[i] || schedule->steps[i].nsrc > QUICK_SOURCES) return 0;
+  for (int32_t i = 0; i < schedule->nsteps; i++) {
+    const struct tt_step *step = &schedule->steps[i];
+    if (!plan->plain[i] || step->nsrc > QUICK_SOURCES) return 0;
+    if (step->first + step->nblocks > plan->nblocks) return 0; /* even if only in scratch: other lengths */
+  }
   return 1;
 }
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 static void plan_make(const struct tt_algo *algo, const struct tt_shape *shape, int merges)
 {
@@ -64,11 +64,30 @@ static void a_step_reads_in_and_out_once_at_most(void **state)
   }
 }
 
+/* Block 2 and block 0 of 3 may have other lengths than block 2 and the one behind it. */
+static void what_goes_over_the_end_is_not_run_at_once(void **state)
+{
+  (void)state;
+  const struct tt_shape shape = {
+      .collective = TT_ALL_REDUCE, .nranks = 2, .rank = 0, .nblocks = 3, .root = -1, .middle = -1};
+  for (int32_t first = 0; first < 3; first++) {
+    struct tt_schedule schedule;
+    struct tt_plan *plan = NULL;
+    tt_schedule_init(&schedule, &shape);
+    tt_recv(&schedule, (struct tt_blocks){first, 2}, 1, tt_scratch(0));
+    assert_int_equal(tt_plan_create(&plan, &schedule), tuttiSuccess);
+    assert_int_equal(plan->quick != NULL, first + 2 <= 3);
+    tt_plan_destroy(plan);
+    tt_schedule_destroy(&schedule);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_executor_runs_every_row),
       cmocka_unit_test(a_step_reads_in_and_out_once_at_most),
+      cmocka_unit_test(what_goes_over_the_end_is_not_run_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
