@@ -44,6 +44,7 @@ static void line_body(struct world_rank *me)
   world_barrier(me);
   if (me->rank == 0) {
     const void *data;
+    WORLD_CHECK(me, !nonsense->len || !link->ops->look(link, WORD, nonsense->len)); /* none is a whole message */
     link->ops->recv_begin(link, &head);
     ssize_t answer = link->ops->peek(link, &data, 8);
     if (answer != nonsense->answer)
@@ -56,6 +57,7 @@ static void line_body(struct world_rank *me)
       link->ops->send_begin(link, &head);
       WORLD_CHECK(me, link->ops->send(link, &head, 16) == TT_LINK_BROKEN);
       WORLD_CHECK(me, link->ops->recv(link, &(char){0}, 1) == TT_LINK_BROKEN);
+      WORLD_CHECK(me, !link->ops->put(link, WORD, &head, 8) && !link->ops->look(link, WORD, nonsense->len));
     }
   }
   world_barrier(me);
@@ -82,16 +84,25 @@ static void impossible_lines_break_the_link(void **state)
       {WORD, 0, 1, TT_LINK_BROKEN},
       {WORD, 0, TT_SHM_LAST, TT_LINK_BROKEN},
       {WORD, 48, 0, TT_LINK_BROKEN},                      /* inline, but longer than a line */
+      {WORD, 48, TT_SHM_LAST, TT_LINK_BROKEN},
       {WORD, 4112, 8, TT_LINK_BROKEN},                    /* longer than a slot: beyond the outbox */
+      {WORD, 4112, TT_SHM_LAST | 8, TT_LINK_BROKEN},
+      {WORD, 16, TT_SHM_LAST | 9, TT_LINK_BROKEN},
       {WORD, 0xfffffff0u, 1, TT_LINK_BROKEN},
       {WORD, 40, 0, TT_LINK_BROKEN},                      /* would cut an element */
       {WORD, 4095, 1, TT_LINK_BROKEN},
-      {WORD, 16, TT_SHM_LAST | 1, TT_LINK_MISMATCH},      /* ends too early */
       {WORD + 1, 16, 1, TT_LINK_MISMATCH},
+      {WORD + 4, 16, TT_SHM_LAST | 1, TT_LINK_MISMATCH},  /* ends too early, and is of another call */
       {WORD, 4096, 8, 4096},                              /* right, the last slot */
       {WORD, 32, 0, 32},
   };
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) run(line_body, &all[i]);
+}
+
+/* Of the line that comes next. */
+static uint64_t shape_there(const struct tt_shm_link *l)
+{
+  return atomic_load(&l->lines[(l->next - 1) % TT_SHM_DEPTH].shape);
 }
 
 /* Rank 0 reads whatever rank 1 forges, and touches all that it is shown. */
@@ -116,6 +127,11 @@ static void fuzz_body(struct world_rank *me)
     while ((n = link->ops->peek(link, &data, 1)) == 0 && !world_is_over(me)) sched_yield();
     WORLD_CHECK(me, n <= 4096);
     if (n > 0) memcpy(seen, data, (size_t)n);
+    link->ops = &tt_shm_link_ops;
+    uint32_t len = (uint32_t)shape_there(l);
+    data = len ? link->ops->look(link, WORD, len) : NULL;
+    WORLD_CHECK(me, !data || len <= 4096);
+    if (data) memcpy(seen, data, len);
     l->shown = 0;
     l->next = i + 1;
     atomic_store_explicit(&l->ack->consumed, i, memory_order_release);
@@ -129,18 +145,27 @@ static void random_lines_never_reach_outside(void **state)
   run(fuzz_body, NULL);
 }
 
+/* What rank 1 acknowledges; rank 0 sends piece by piece, or whole messages until that is refused. */
+struct ack {
+  uint64_t consumed;
+  int puts;
+};
+
 static void ack_body(struct world_rank *me)
 {
   struct tt_shm_link *l = (struct tt_shm_link *)world_open(me, !me->rank, 0);
-  const uint64_t *forged = me->world->argument;
+  const struct ack *forged = me->world->argument;
   WORLD_CHECK(me, l);
-  if (me->rank == 1) atomic_store_explicit(&l->ack->consumed, *forged, memory_order_release);
+  if (me->rank == 1) atomic_store_explicit(&l->ack->consumed, forged->consumed, memory_order_release);
   world_barrier(me);
   if (me->rank == 0) {
     ssize_t n = 1;
     struct tt_link *link = &l->link;
     static const char data[8];
     struct tt_head small = {.word = WORD, .len = 8, .call = NULL};
+    int put = 0;
+    while (forged->puts && put < 40 && link->ops->put(link, WORD, data, 8)) put++;
+    WORLD_CHECK(me, put == (forged->puts ? TT_SHM_DEPTH : 0));
     for (int i = 0; i < 40 && n > 0; i++) {
       link->ops->send_begin(link, &small);
       n = link->ops->send(link, data, 8);
@@ -154,7 +179,8 @@ static void impossible_acknowledgements_break_the_link(void **state)
 {
   (void)state;
   static const uint64_t forged[] = {17, 1000, UINT64_MAX, 1ull << 63};
-  for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) run(ack_body, &forged[i]);
+  for (size_t i = 0; i < 2 * sizeof forged / sizeof forged[0]; i++)
+    run(ack_body, &(struct ack){forged[i / 2], (int)(i % 2)});
 }
 
 /* Rank 1 never reads what rank 0 sends; of eight slots one is left for the first message to rank 2. */
