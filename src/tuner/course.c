@@ -69,19 +69,40 @@ static double segment_bytes(const struct tt_course *course, uint32_t block_bytes
   return (double)course->nblocks * block_bytes;
 }
 
-tuttiResult_t tt_course_make(struct tt_course *course, const struct tt_choice *choice, const struct tt_tuning *tuning,
-                             uint32_t block_bytes, uint64_t bytes)
+/* Returns how many messages a play has; too many: 0, and there is an outline instead. */
+static int64_t course_begin(struct tt_course *course, const struct tt_choice *choice, const struct tt_tuning *tuning,
+                            tuttiResult_t *result)
 {
   const struct tt_kind *kind = &tt_kinds[tt_algos[choice->algo].collective];
   struct tt_shape shape = tt_choice_shape(choice, tuning, 0, kind->has_root ? 0 : -1);
   *course = (struct tt_course){.tuning = tuning, .nblocks = shape.nblocks};
   int64_t messages = messages_of(choice, tuning);
-  if (messages > PLAYED_MESSAGES) return tt_outline_make(&course->outline, choice, tuning);
-  double longest = segment_bytes(course, block_bytes), sizes[TT_COURSE_SIZES] = {fmin((double)bytes, longest)};
-  int n = (int)fmin(fmax((double)ALL_MESSAGES / (double)(messages + 1), LEAST_SIZES), TT_COURSE_SIZES);
-  if (bytes) return moments_play(course, choice, sizes, 1);
+  *result = messages > PLAYED_MESSAGES ? tt_outline_make(&course->outline, choice, tuning) : tuttiSuccess;
+  return messages > PLAYED_MESSAGES ? 0 : messages + 1;
+}
+
+tuttiResult_t tt_course_make(struct tt_course *course, const struct tt_choice *choice, const struct tt_tuning *tuning,
+                             uint32_t block_bytes)
+{
+  tuttiResult_t result;
+  int64_t messages = course_begin(course, choice, tuning, &result);
+  if (!messages) return result;
+  double longest = segment_bytes(course, block_bytes), sizes[TT_COURSE_SIZES];
+  int n = (int)fmin(fmax((double)ALL_MESSAGES / (double)messages, LEAST_SIZES), TT_COURSE_SIZES);
   for (int k = 0; k < n; k++) sizes[k] = SMALLEST_BYTES * pow(longest / SMALLEST_BYTES, (double)k / (n - 1));
   return moments_play(course, choice, sizes, n);
+}
+
+tuttiResult_t tt_course_make_at(struct tt_course *course, const struct tt_choice *choice,
+                                const struct tt_tuning *tuning, uint32_t block_bytes, const uint64_t *bytes, int n)
+{
+  tuttiResult_t result;
+  if (!course_begin(course, choice, tuning, &result)) return result;
+  double longest = segment_bytes(course, block_bytes), sizes[TT_COURSE_SIZES];
+  int nsizes = 0;
+  for (int k = 0; k < n && (!nsizes || sizes[nsizes - 1] < longest); k++)
+    sizes[nsizes++] = fmin((double)bytes[k], longest);
+  return moments_play(course, choice, sizes, nsizes);
 }
 
 void tt_course_destroy(struct tt_course *course)

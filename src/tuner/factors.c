@@ -7,8 +7,8 @@
 
 #include "tuner/private.h"
 
-#define SIZES 12     /* of anchors; more do not count */
-#define FARTHEST 4.0 /* of a logarithm: more is a mistake */
+#define SIZES TT_COURSE_SIZES /* of anchors; more do not count */
+#define FARTHEST 4.0           /* of a logarithm: more is a mistake */
 #define NONE 1e9
 
 struct tt_factors {
@@ -179,25 +179,31 @@ static int is_legal(const struct tt_choice *choice, const struct tt_tuning *tuni
   return !algo->illegal || !algo->illegal(&shape);
 }
 
+/* Plays the choice at the sizes at which it was measured, with the block of the first of these. */
 static tuttiResult_t choice_compare(struct place *place, int c, const struct tt_factors *factors)
 {
   struct tt_choice choice = factors->choices[c];
+  const struct tt_profile_anchor *anchors[SIZES];
+  uint64_t bytes[SIZES];
+  struct tt_course course;
+  int at[SIZES], n = 0;
   if (choice.radix > place->nranks) choice.radix = (uint16_t)place->nranks;
   for (int s = 0; s < factors->nsizes && is_legal(&choice, &place->tuning); s++) {
-    const struct tt_profile_anchor *anchor = anchor_find(place, &choice, factors->bytes[s]);
-    struct tt_course course;
-    if (!anchor) continue;
-    choice.block_bytes = anchor->block_bytes;
-    tuttiResult_t result = tt_course_make(&course, &choice, &place->tuning, choice.block_bytes, anchor->bytes);
-    if (result == tuttiSuccess) {
-      double apart = log(anchor->us / tt_course_us(&course, choice.block_bytes, anchor->bytes));
-      place->log_factor[c][s] = fmin(fmax(apart, -FARTHEST), FARTHEST);
-      place->line[c][s] = anchor->line;
-    }
-    tt_course_destroy(&course);
-    if (result != tuttiSuccess) return result;
+    anchors[n] = anchor_find(place, &choice, factors->bytes[s]);
+    if (!anchors[n] || anchors[n]->block_bytes != anchors[0]->block_bytes) continue;
+    bytes[n] = factors->bytes[s];
+    at[n++] = s;
   }
-  return tuttiSuccess;
+  if (!n) return tuttiSuccess;
+  choice.block_bytes = anchors[0]->block_bytes;
+  tuttiResult_t result = tt_course_make_at(&course, &choice, &place->tuning, choice.block_bytes, bytes, n);
+  for (int k = 0; k < n && result == tuttiSuccess; k++) {
+    double apart = log(anchors[k]->us / tt_course_us(&course, choice.block_bytes, bytes[k]));
+    place->log_factor[c][at[k]] = fmin(fmax(apart, -FARTHEST), FARTHEST);
+    place->line[c][at[k]] = anchors[k]->line;
+  }
+  tt_course_destroy(&course);
+  return result;
 }
 
 /* Where a size is missing, what lies between its neighbours; beyond them the nearest. */

@@ -11,7 +11,7 @@ static tuttiResult_t us_find(double *us, int *is_played, const struct tt_choice 
   struct tt_tuning priced = *tuning;
   struct tt_course course;
   priced.prices = prices;
-  tuttiResult_t result = tt_course_make(&course, choice, &priced, choice->block_bytes, bytes);
+  tuttiResult_t result = tt_course_make_at(&course, choice, &priced, choice->block_bytes, &bytes, 1);
   if (result == tuttiSuccess) {
     *us = tt_course_us(&course, choice->block_bytes, bytes);
     *is_played = course.n > 0;

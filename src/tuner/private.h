@@ -33,10 +33,14 @@ struct tt_course {
   struct tt_outline *outline; /* n is 0 */
 };
 
-/* bytes 0: for all sizes of blocks up to block_bytes; else only for operations of so many bytes with that block.
- * tuning outlives the course; destroy it also after errors. Errors: tuttiSystemError: no memory. */
+/* For all sizes and all blocks up to block_bytes. tuning outlives the course; destroy it also after errors. Errors:
+ * tuttiSystemError: no memory. */
 tuttiResult_t tt_course_make(struct tt_course *course, const struct tt_choice *choice, const struct tt_tuning *tuning,
-                             uint32_t block_bytes, uint64_t bytes);
+                             uint32_t block_bytes);
+
+/* Only for operations of so many bytes in that block, but played exactly: 1 to TT_COURSE_SIZES ascending sizes. */
+tuttiResult_t tt_course_make_at(struct tt_course *course, const struct tt_choice *choice,
+                                const struct tt_tuning *tuning, uint32_t block_bytes, const uint64_t *bytes, int n);
 void tt_course_destroy(struct tt_course *course);
 
 /* An operation with `bytes` in a share and blocks of block_bytes. More than 0. */

@@ -33,7 +33,7 @@ static tuttiResult_t courses_make(struct field *field, const struct tt_tuning *t
     for (int d = c; d < field->n; d++)
       if (is_same_course(&field->choices[d], &field->choices[c]) && field->choices[d].block_bytes > longest)
         longest = field->choices[d].block_bytes;
-    result = tt_course_make(&field->courses[field->ncourses++], &field->choices[c], tuning, longest, 0);
+    result = tt_course_make(&field->courses[field->ncourses++], &field->choices[c], tuning, longest);
   }
   return result;
 }

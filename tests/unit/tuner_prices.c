@@ -252,7 +252,7 @@ static void check_outline(const struct scene *s, const struct tt_choice *choice)
 {
   struct tt_course played;
   struct tt_outline *outline;
-  assert_int_equal(tt_course_make(&played, choice, &s->tuning, choice->block_bytes, 0), tuttiSuccess);
+  assert_int_equal(tt_course_make(&played, choice, &s->tuning, choice->block_bytes), tuttiSuccess);
   assert_int_equal(tt_outline_make(&outline, choice, &s->tuning), tuttiSuccess);
   for (int32_t k = 0; k < played.n; k++) {
     double busy_us, us = tt_outline_us(outline, &s->prices, played.at[k].bytes, &busy_us), ratio = us / played.at[k].us;
@@ -297,7 +297,7 @@ static void check_segments(const struct scene *s, const struct tt_choice *choice
                                .prices = &s->prices.links, .topology = &s->topology,
                                .order = kind->is_shared ? NULL : s->wire.order};
     assert_int_equal(tt_simulate(&play, &got), tuttiSuccess);
-    assert_int_equal(tt_course_make(&course, choice, &s->tuning, 4096, bytes), tuttiSuccess);
+    assert_int_equal(tt_course_make_at(&course, choice, &s->tuning, 4096, &bytes, 1), tuttiSuccess);
     double ratio = tt_course_us(&course, 4096, bytes) / got.time_us;
     if (!(ratio > 0.75 && ratio < 1.25))
       fail_msg("%s %s of %d ranks, %zu segments: %g of what a play of them takes", kind->name, algo->name,
