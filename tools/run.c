@@ -132,17 +132,19 @@ static void environment_set(const struct job *job, int proc)
  * outnumber them. The kernel moves unbound ranks that yield to each other about, which costs more than it gains. */
 static void bind_rank(const struct job *job, int proc)
 {
-  cpu_set_t all, mine;
-  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
-  long n = CPU_COUNT(&all), nth = 0, first = proc * n / job->nprocs, end = (proc + 1) * n / job->nprocs;
+  cpu_set_t all[8], mine[8]; /* as large as any kernel's mask: smaller ones are refused */
+  memset(all, 0, sizeof all);
+  memset(mine, 0, sizeof mine);
+  if (sched_getaffinity(0, sizeof all, all) != 0) return;
+  long n = CPU_COUNT_S(sizeof all, all), nth = 0;
+  long first = proc * n / job->nprocs, end = (proc + 1) * n / job->nprocs;
   if (end == first) end++;
-  CPU_ZERO(&mine);
-  for (int core = 0; core < CPU_SETSIZE; core++) {
-    if (!CPU_ISSET(core, &all)) continue;
-    if (nth >= first && nth < end) CPU_SET(core, &mine);
+  for (size_t core = 0; core < 8 * sizeof all; core++) {
+    if (!CPU_ISSET_S(core, sizeof all, all)) continue;
+    if (nth >= first && nth < end) CPU_SET_S(core, sizeof mine, mine);
     nth++;
   }
-  sched_setaffinity(0, sizeof mine, &mine);
+  sched_setaffinity(0, sizeof mine, mine);
 }
 
 /* In the child; does not return. */

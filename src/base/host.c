@@ -67,21 +67,32 @@ void tt_host_name(char name[TT_HOST_NAME_BYTES])
   name[TT_HOST_NAME_BYTES - 1] = 0;
 }
 
+/* As large as any kernel's mask: a smaller one is refused where there are more than 1,024 processors. */
+struct cores {
+  cpu_set_t set[8];
+};
+
+static int cores_usable(struct cores *cores)
+{
+  memset(cores, 0, sizeof *cores);
+  return sched_getaffinity(0, sizeof cores->set, cores->set) == 0;
+}
+
 int tt_host_cores(void)
 {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  struct cores cores;
+  if (cores_usable(&cores)) return CPU_COUNT_S(sizeof cores.set, cores.set);
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (int)online : 1;
 }
 
 void tt_host_core_mask(uint8_t mask[TT_CORE_MASK_BYTES])
 {
-  cpu_set_t set;
+  struct cores cores;
   memset(mask, 0, TT_CORE_MASK_BYTES);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return;
-  for (int core = 0; core < CPU_SETSIZE && core < 8 * TT_CORE_MASK_BYTES; core++)
-    if (CPU_ISSET(core, &set)) mask[core / 8] |= (uint8_t)(1 << core % 8);
+  if (!cores_usable(&cores)) return;
+  for (size_t core = 0; core < 8 * sizeof cores.set; core++)
+    if (CPU_ISSET_S(core, sizeof cores.set, cores.set)) mask[core / 8 % TT_CORE_MASK_BYTES] |= (uint8_t)(1 << core % 8);
 }
 
 uint64_t tt_pid_namespace(void)

@@ -23,7 +23,7 @@ void tt_host_name(char name[TT_HOST_NAME_BYTES]);
 /* Cores this process may run on; at least 1. */
 int tt_host_cores(void);
 
-/* Those cores as a bit mask: core c is bit c % 8 of byte c / 8. Cores beyond it are left out. */
+/* Those cores as a bit mask: core c is bit c % 8 of byte c / 8. Cores beyond it begin again at bit 0. */
 #define TT_CORE_MASK_BYTES 128
 void tt_host_core_mask(uint8_t mask[TT_CORE_MASK_BYTES]);
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Settings, call words and texts, the life of processes. */
+#include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -240,6 +243,40 @@ static void allocation_fails_where_it_is_told_to(void **state)
   tt_free(NULL);
 }
 
+/* Set: the kernel's, which has 4,096 processors then, is this. */
+static const cpu_set_t *large_machine;
+
+int sched_getaffinity(pid_t pid, size_t len, cpu_set_t *set)
+{
+  memset(set, 0, len);
+  if (!large_machine) return syscall(SYS_sched_getaffinity, pid, len, set) < 0 ? -1 : 0;
+  if (len < 512) {
+    errno = EINVAL;
+    return -1;
+  }
+  memcpy(set, large_machine, 512);
+  return 0;
+}
+
+static void more_than_1024_processors_are_counted(void **state)
+{
+  (void)state;
+  cpu_set_t set[4];
+  uint8_t mask[TT_CORE_MASK_BYTES], wanted[TT_CORE_MASK_BYTES] = {0};
+  memset(set, 0, sizeof set);
+  CPU_SET_S(5, sizeof set, set);
+  CPU_SET_S(1500, sizeof set, set);
+  CPU_SET_S(4095, sizeof set, set);
+  large_machine = set;
+  wanted[0] = 1 << 5;
+  wanted[(1500 - 1024) / 8] = 1 << 1500 % 8;
+  wanted[TT_CORE_MASK_BYTES - 1] = 1 << 7;
+  tt_host_core_mask(mask);
+  assert_int_equal(tt_host_cores(), 3);
+  assert_memory_equal(mask, wanted, sizeof mask);
+  large_machine = NULL;
+}
+
 int main(void)
 {
   setenv("TUTTI_DEBUG", "NONE", 1);
@@ -254,6 +291,7 @@ int main(void)
       cmocka_unit_test(a_call_tells_how_it_is_carried_out),
       cmocka_unit_test(a_process_is_told_alive_stopped_dead_and_replaced),
       cmocka_unit_test(allocation_fails_where_it_is_told_to),
+      cmocka_unit_test(more_than_1024_processors_are_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
