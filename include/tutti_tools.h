@@ -153,7 +153,7 @@ typedef struct {
   const char *collective; /* as in tuttiScheduleRequest_t */
   int nranks;
   int nnodes;             /* over which ranks are spread in blocks, as evenly as can be; 0: 1 */
-  int cores;              /* of a node; 0: as many as it has ranks */
+  int cores;              /* of a node; 0: as many as it has ranks, but of one node at most those of this host */
   size_t bytes;           /* of a share */
   const char *transport;  /* between ranks of one node: "shm" (NULL) or "tcp" */
   const char *topology;   /* file, instead of nnodes; NULL: none */

@@ -23,6 +23,7 @@
 #define RANKS_MOST 1024
 #define SECONDS 40.0        /* of all measuring together; starting the ranks comes on top */
 #define SECONDS_JOB 20.0
+#define BUSY 1.0 /* load */
 #define TELL_EVERY_MS 100
 
 struct tune {
@@ -320,12 +321,26 @@ static int world_run(const struct tune *tune, struct screen *screen, const char 
 static int part_begin(const struct tune *tune, const char *part)
 {
   tuttiProfile_t profile = NULL;
+  int file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* better now than when all is measured */
+  if (file < 0) {
+    fprintf(stderr, "tutti tune: cannot write %s: %s\n", tune->out, strerror(errno));
+    return 0;
+  }
+  close(file);
   unlink(part);
   if (!tune->append || access(tune->out, F_OK) != 0) return 1;
   if (tuttiProfileOpen(&profile, tune->out) != tuttiSuccess) return !complain(NULL);
   int written = profile_write(profile, part);
   tuttiProfileClose(profile);
   return written;
+}
+
+/* Others' work on the cores makes everything slower than it is, and a profile worthless. */
+static void load_warn(void)
+{
+  double load;
+  if (getloadavg(&load, 1) == 1 && load > BUSY)
+    fprintf(stderr, "tutti tune: the machine was busy (load %.1f before): measure on an idle one\n", load);
 }
 
 static int host_measure(struct tune *tune)
@@ -337,6 +352,7 @@ static int host_measure(struct tune *tune)
   if (!tune->seconds) tune->seconds = SECONDS;
   snprintf(part, sizeof part, "%s.part", tune->out);
   if (!part_begin(tune, part)) return 1;
+  load_warn();
   for (; screen.world < screen.nworlds && !status; screen.world++) {
     screen.of = &worlds[screen.world];
     status = world_run(tune, &screen, part);

@@ -74,7 +74,8 @@ static void world_fill(struct asked *asked, const tuttiExplainRequest_t *request
     run = kind == TT_LINK_NET ? 1 : run + 1;
     if (run > most) most = run;
   }
-  if (!asked->world.cores) asked->world.cores = most;
+  int here = tt_host_cores();
+  if (!asked->world.cores) asked->world.cores = topology->nnodes == 1 && here < most ? here : most;
 }
 
 static tuttiResult_t tuning_make(struct asked *asked, const tuttiExplainRequest_t *request)

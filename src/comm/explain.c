@@ -87,7 +87,9 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
   const struct tt_call *call = &explainer->call;
   if (!explainer->began_ns || result != tuttiSuccess) return;
   double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
-  tt_log(TT_LOG_WARN, "TUTTI_EXPLAIN: %s of %llu B %s on %d ranks%s%s: %s; measured %.4g us, the first time",
-         tt_kinds[call->collective].name, (unsigned long long)explainer->bytes, tt_type_name(call->type), comm->nranks,
-         comm->name[0] ? " of " : "", comm->name, explainer->text, us);
+  int wire = tt_call_wire_type(call);
+  tt_log(TT_LOG_WARN, "TUTTI_EXPLAIN: %s of %llu B %s%s%s on %d ranks%s%s: %s; measured %.*f us, the first time",
+         tt_kinds[call->collective].name, (unsigned long long)(call->count * tt_type_size(call->type)),
+         tt_type_name(call->type), wire == call->type ? "" : " as ", wire == call->type ? "" : tt_type_name(wire),
+         comm->nranks, comm->name[0] ? " of " : "", comm->name, explainer->text, us < 100 ? 2 : 0, us);
 }

@@ -303,21 +303,20 @@ static tuttiResult_t eta_print(const struct explained *e)
     if (algo->has_middle) levels = &e->candidates[c].choice;
   }
   if (e->collective != TT_ALL_REDUCE) return result;
-  fprintf(e->out, "\neta (Jia et al.: hierarchical up to there, ring beyond): ");
+  fprintf(e->out, "\nring or hierarchical (eta of Jia et al. is the size at which both take the same):\n");
   if (!ring || !levels) {
-    fprintf(e->out, "none, as one of them is not to be chosen\n");
+    fprintf(e->out, "  one of them is not to be chosen\n");
     return result;
   }
-  int n = 0, sign = lead_us(e, ring, levels, ETA_FROM, &result) > 0, was = sign;
+  int leads = lead_us(e, ring, levels, ETA_FROM, &result) > 0;
   for (uint64_t bytes = ETA_FROM; bytes < ETA_TO && result == tuttiSuccess; bytes *= 4) {
     int is = lead_us(e, ring, levels, 4 * bytes, &result) > 0;
-    if (is == was || result != tuttiSuccess) continue;
-    fprintf(e->out, "%s%s", n++ ? ", " : "", size_text(crossing_find(e, ring, levels, bytes, &result), size));
-    was = is;
+    if (is == leads || result != tuttiSuccess) continue;
+    fprintf(e->out, "  %s is faster up to %s\n", leads ? choice_text(levels, name) : "ring",
+            size_text(crossing_find(e, ring, levels, bytes, &result), size));
+    leads = is;
   }
-  if (n) fprintf(e->out, "\n  there %s and ring take the same; below %s is faster\n", choice_text(levels, name),
-                 sign ? "the former" : "the latter");
-  else fprintf(e->out, "none\n  %s is faster from 8 B to 1 GiB\n", sign ? choice_text(levels, name) : "ring");
+  fprintf(e->out, "  %s is faster up to 1 GiB\n", leads ? choice_text(levels, name) : "ring");
   return result;
 }
 

@@ -143,9 +143,9 @@ static tuttiResult_t unknown(const struct reader *r, const char *name)
   char list[REASON_BYTES];
   int is_all = r->collective == TT_NO_COLLECTIVE;
   tt_wish_names(is_all ? TT_ALL_REDUCE : r->collective, list, sizeof list);
-  return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO is \"%s\", but %s has %s algorithm \"%s\": set it to one of %s, or "
-                 "leave it empty", r->text, is_all ? "no collective" : tt_kinds[r->collective].name,
-                 is_all ? "an" : "no", name, list);
+  return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO is \"%s\", but %s has %s algorithm \"%s\": set it to one of %s%s, "
+                 "or leave it empty", r->text, is_all ? "no collective" : tt_kinds[r->collective].name,
+                 is_all ? "an" : "no", name, list, is_all ? " or those of other collectives (`tutti info`)" : "");
 }
 
 /* Adds an algorithm of one collective. */
