@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the measuring programs of this folder share: sizes as text, the machine, progress, hosts that are namespaces."""
+"""What the measuring programs of this folder share: sizes as text, the machine, progress, hosts that are namespaces,
+and the measuring of all algorithms by bound_ranks."""
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -9,6 +11,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOSTS = os.path.join(HERE, "hosts")
 MIB = 1024 * 1024
+CHOSEN = "chosen"  # the library's own choice, among the algorithms
 
 
 def size_of(text):
@@ -75,3 +78,69 @@ def hosts_up(name, count, rate):
 
 def hosts_down(name):
     subprocess.run([HOSTS, "down", "--name", name], check=False)
+
+
+# ---- all algorithms ----
+
+def algorithms_find(program, folder, wanted):
+    """Of all-reduce, as TUTTI_ALGO names them: all, or those that are wanted."""
+    told = subprocess.run([os.path.join(folder, "tutti"), "info"], check=True, capture_output=True, text=True)
+    known = next((words[1:] for words in map(str.split, told.stdout.splitlines()) if words[:1] == ["all_reduce"]), [])
+    if wanted == "all":
+        return known
+    names = wanted.replace(",", " ").split()
+    for name in names:
+        unknown = set(name.split("/")[0].split("+")) - set(known)
+        if unknown:
+            sys.exit(f"{program}: all_reduce has no algorithm \"{unknown.pop()}\": give all or some of "
+                     f"{', '.join(known)}")
+    return names
+
+
+class Points:
+    """What bound_ranks saw with one number of ranks."""
+
+    def __init__(self, nranks):
+        self.nranks = nranks
+        self.limits = []  # [alpha us, beta us/MiB, the same with all links at once], one a round
+        self.times = {}   # (algorithm, bytes) -> us, one a round
+        self.idle = {}    # the same -> share of the cores' time
+        self.illegal = []
+
+    def take(self, line):
+        """Reads a line of bound_ranks; 1 if it was a measurement."""
+        words = line.split()
+        if words[0] == "limit":
+            self.limits.append([float(word) for word in words[2:]])
+        elif words[0] == "illegal":
+            self.illegal.append(words[1])
+        elif words[0] == "time":
+            point = (words[2], int(words[3]))
+            self.times.setdefault(point, []).append(float(words[5]))
+            self.idle.setdefault(point, []).append(float(words[6]))
+        return words[0] == "time"
+
+    def measure(self, command, step):
+        """Runs the ranks: step(line) is called for each measurement. False if they failed."""
+        environment = dict(os.environ)
+        environment.setdefault("TUTTI_TIMEOUT_MS", "60000")  # nobody waits half an hour for a rank here
+        ranks = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        try:
+            for line in ranks.stdout:
+                if self.take(line):
+                    step(line)
+            return ranks.wait() == 0
+        finally:
+            if ranks.poll() is None:
+                ranks.terminate()
+                ranks.wait()
+
+    def us(self, algorithm, size):
+        return statistics.median(self.times[algorithm, size])
+
+    def sizes(self, algorithm=None):
+        return sorted({size for name, size in self.times if algorithm in (None, name)})
+
+    def best(self, size):
+        return min((name for name, s in self.times if s == size and name != CHOSEN), default=None,
+                   key=lambda name: self.us(name, size))
