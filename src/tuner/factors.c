@@ -32,6 +32,7 @@ struct place {
   struct tt_prices prices;
   struct tt_tuning tuning;
   double log_factor[TT_CHOICES][SIZES]; /* NONE: nothing was measured */
+  double median[SIZES];
   int32_t line[TT_CHOICES][SIZES];
 };
 
@@ -233,17 +234,17 @@ static int by_value(const void *a, const void *b)
 /* A choice of which nothing is known is as far from its prediction as the others: else it would look too cheap. */
 static void unknown_fill(struct place *place, const struct tt_factors *factors)
 {
-  double known[TT_CHOICES], median[SIZES];
+  double known[TT_CHOICES];
   for (int s = 0; s < factors->nsizes; s++) {
     size_t n = 0;
     for (int c = 0; c < factors->n; c++)
       if (place->log_factor[c][s] < NONE) known[n++] = place->log_factor[c][s];
     qsort(known, n, sizeof *known, by_value);
-    median[s] = n ? known[n / 2] : 0;
+    place->median[s] = n ? known[n / 2] : 0;
   }
   for (int c = 0; c < factors->n; c++)
     for (int s = 0; s < factors->nsizes; s++)
-      if (place->log_factor[c][s] >= NONE) place->log_factor[c][s] = median[s];
+      if (place->log_factor[c][s] >= NONE) place->log_factor[c][s] = place->median[s];
 }
 
 static tuttiResult_t place_compare(struct place *place, const struct tt_factors *factors)
@@ -277,14 +278,25 @@ static void sizes_find(struct tt_factors *factors, const struct place *low, cons
   }
 }
 
+/* How much of what sets a choice apart from the others is believed of so many ranks: all where ranks lie between two
+ * places, and up to twice or half as many as in the only one; then half with each doubling. */
+static double belief(const struct tt_factors *factors, const struct place *low, const struct place *high)
+{
+  double far = fabs(log2((double)factors->nranks / low->nranks));
+  return low != high || far <= 1 ? 1 : exp2(1 - far);
+}
+
 static void places_join(struct tt_factors *factors, const struct place *low, const struct place *high)
 {
+  double believed = belief(factors, low, high);
   double far = log((double)high->nranks / low->nranks);
   double part = far > 0 ? log((double)factors->nranks / low->nranks) / far : 0;
   const struct place *near = part > 0.5 ? high : low;
   for (int c = 0; c < factors->n; c++)
     for (int s = 0; s < factors->nsizes; s++) {
-      factors->log_factor[c][s] = (1 - part) * low->log_factor[c][s] + part * high->log_factor[c][s];
+      double a = low->median[s] + believed * (low->log_factor[c][s] - low->median[s]);
+      double b = high->median[s] + believed * (high->log_factor[c][s] - high->median[s]);
+      factors->log_factor[c][s] = (1 - part) * a + part * b;
       factors->line[c][s] = near->line[c][s];
     }
 }

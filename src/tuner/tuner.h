@@ -52,7 +52,8 @@ struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_
 /* Of some choices of one collective, at the sizes of the anchors of the profile that the prices are of, or of the
  * shipped one. An anchor counts where the transport is the same, and the ranks are on one node or on several, and
  * crowded (more than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated,
- * also between two sizes, both on logarithms. A choice of which nothing was measured has the median of the others'. */
+ * also between two sizes, both on logarithms. A choice of which nothing was measured has the median of the others', and
+ * far beyond the numbers of ranks that were measured all come near it. */
 struct tt_factors;
 
 /* tuning->factors is ignored. Errors: tuttiSystemError: no memory. */

@@ -137,6 +137,26 @@ static void between_sizes_and_ranks_factors_lie_between(void **state)
   tt_profile_destroy(&profile);
 }
 
+/* What two ranks showed says less and less of what sets algorithms apart among many. */
+static void far_from_what_was_measured_choices_are_alike(void **state)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  double last = 1e9;
+  (void)state;
+  for (int s = 0; s < SIZES; s++) {
+    anchor_add(&profile, "ring", 2, 64, s, 40);
+    anchor_add(&profile, "direct", 2, 64, s, 20);
+    anchor_add(&profile, "star", 2, 64, s, 20);
+  }
+  for (int nranks = 4; nranks <= 64; nranks *= 2) {
+    double apart = factor_of(&profile, nranks, 64, "ring", 8) / factor_of(&profile, nranks, 64, "star", 8);
+    assert_true(apart > 1 && apart < last);
+    last = apart;
+  }
+  assert_true(last < 1.1);
+  tt_profile_destroy(&profile);
+}
+
 static void the_table_takes_what_was_measured_as_fastest(void **state)
 {
   struct tt_profile profile = {.nlinks = 0};
@@ -165,6 +185,7 @@ int main(void)
       cmocka_unit_test(what_was_not_measured_is_as_far_off_as_the_others),
       cmocka_unit_test(another_kind_of_world_says_nothing),
       cmocka_unit_test(between_sizes_and_ranks_factors_lie_between),
+      cmocka_unit_test(far_from_what_was_measured_choices_are_alike),
       cmocka_unit_test(the_table_takes_what_was_measured_as_fastest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
