@@ -42,9 +42,13 @@ void tt_table_text(const struct tt_table *table, int collective, char *text, siz
   if (size) text[0] = 0;
   for (int is_last = 0; !is_last && used < size; row++) {
     int middle = row->choice.middle, n;
+    char radix[8] = "";
     is_last = row->up_to_bytes == UINT64_MAX;
-    n = snprintf(text + used, size - used, "%s%s%s%s", used ? is_last ? ", then " : ", " : "",
-                 tt_algos[row->choice.algo].name, middle < 0 ? "" : "+", middle < 0 ? "" : tt_algos[middle].name);
+    if (row->choice.radix && tt_algos[row->choice.algo].has_radix)
+      snprintf(radix, sizeof radix, "/%d", row->choice.radix);
+    n = snprintf(text + used, size - used, "%s%s%s%s%s", used ? is_last ? ", then " : ", " : "",
+                 tt_algos[row->choice.algo].name, middle < 0 ? "" : "+", middle < 0 ? "" : tt_algos[middle].name,
+                 radix);
     used += n > 0 ? (size_t)n : 0;
     if (is_last || used >= size) continue;
     n = snprintf(text + used, size - used, " up to %llu B", (unsigned long long)row->up_to_bytes);

@@ -100,7 +100,7 @@ tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *se
 /* Checks a table that came from another rank. 1 if it can be used. */
 int tt_table_valid(const struct tt_table *table);
 
-/* Writes a collective's choices, "recursive_doubling up to 4096 B, hierarchical+ring up to 65536 B, then ring", cut at
+/* Writes a collective's choices, "knomial/8 up to 4096 B, hierarchical+ring up to 65536 B, then ring", cut at
  * size. */
 void tt_table_text(const struct tt_table *table, int collective, char *text, size_t size);
 
