@@ -168,7 +168,7 @@ static void several_algorithms_and_a_middle_can_be_forced(void **state)
 static void deterministic_leaves_the_one_tree(void **state)
 {
   (void)state;
-  for (int nranks = 3; nranks <= 70; nranks += 1 + nranks / 8) {
+  for (int nranks = 3; nranks <= 40; nranks += 1 + nranks / 4) {
     struct tt_settings settings = settings_with("", 0);
     settings.deterministic = 1;
     struct tt_tuning tuning = tuning_of("tcp", nranks);
