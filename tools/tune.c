@@ -50,7 +50,7 @@ static const char *const help =
     "Measures links, reduce kernels and algorithms, and writes what it finds as a profile, a\n"
     "text file. Communicators choose by it if TUTTI_PROFILE names it. Alone it measures this\n"
     "host, in worlds of 2, 4, 8 ranks and more where there are more cores, over each transport.\n"
-    "As the program of a job it measures that: tutti run, mpirun or torchrun -n 8 tutti tune.\n\n"
+    "As the program of a job it measures that: tutti run -n 8 -- tutti tune, or mpirun -n 8 tutti tune.\n\n"
     "  -o, --output FILE      the profile (default: tutti.profile)\n"
     "  -n, --ranks N          worlds of up to N ranks (default: the cores, at least 8)\n"
     "      --seconds S        about how long all of it may take (default: 40; a job: 20)\n"

@@ -6,8 +6,7 @@
 
 #include "topo/number.h"
 
-/* A short decimal number that reads back as `value`. */
-static void number_print(double value, FILE *out)
+void tt_number_print(double value, FILE *out)
 {
   char text[32];
   for (int precision = 6; precision <= 17; precision++) {
@@ -56,13 +55,13 @@ static void prices_print(const struct tt_link_prices *prices, FILE *out)
 {
   for (int kind = 0; kind < TT_LINK_KINDS; kind++) {
     fprintf(out, "link %s alpha_us ", tt_link_names[kind]);
-    number_print(prices->link[kind].part[0].alpha_us, out);
+    tt_number_print(prices->link[kind].part[0].alpha_us, out);
     fprintf(out, " beta_us_per_mib ");
-    number_print(prices->link[kind].part[0].beta_us_per_mib, out);
+    tt_number_print(prices->link[kind].part[0].beta_us_per_mib, out);
     fprintf(out, "\n");
   }
   fprintf(out, "gamma_us_per_mib ");
-  number_print(prices->gamma_us_per_mib, out);
+  tt_number_print(prices->gamma_us_per_mib, out);
   fprintf(out, "\n");
 }
 

@@ -122,6 +122,9 @@ tuttiResult_t tt_topology_load(struct tt_topology *topology, const char *path, i
  * same text. Errors: tuttiSystemError: it cannot be written, or no memory. */
 tuttiResult_t tt_topology_print(const struct tt_topology *topology, FILE *out);
 
+/* Writes a short decimal number that reads back as `value`. */
+void tt_number_print(double value, FILE *out);
+
 /* ---- order and groups for algorithms (arrange.c) --------------------------------- */
 
 /* Algorithms speak of positions on the wire, 0 .. nranks - 1. Ranks of one node, within it of one NUMA node, within

@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tuner/profile_lines.h"
-
-/* A short decimal number that reads back as `value`. */
-static void number_print(double value, FILE *out)
-{
-  char text[32];
-  for (int precision = 6; precision <= 17; precision++) {
-    snprintf(text, sizeof text, "%.*g", precision, value);
-    if (strtod(text, NULL) == value) break;
-  }
-  fprintf(out, "%s", text);
-}
 
 /* What a text cannot hold becomes something like it. */
 static void text_print(const char *text, FILE *out)
@@ -51,7 +39,7 @@ static void value_print(const struct tt_profile_key *key, const char *item, FILE
       return;
     case TT_VALUE_NUMBER:
       memcpy(&number, at, sizeof number);
-      number_print(number, out);
+      tt_number_print(number, out);
       return;
     default:
       memcpy(&count, at, sizeof count);
