@@ -5,13 +5,16 @@
 #include <string.h>
 
 #include "measure/inside.h"
+#include "tuner/choice.h"
 
-#define SIZES_MOST 6
+#define SIZES_MOST 8
 #define SAMPLES 9
 #define CHOICES_MOST 64
 #define BATCH_US 20000.0    /* a longer batch says no more */
 #define TIMES_MOST 2000     /* in a batch */
 #define QUICK_US 4000.0
+#define BLOCKS_BYTES (256u << 10) /* from that size on of all-reduce other blocks are tried, too, of the best */
+#define BLOCKS_BEST 2             /* so many at each size */
 #define HOPELESS 4.0        /* times slower than the best of its size, */
 #define HOPELESS_US 2000.0  /* and this slow: seen once is enough */
 
@@ -22,7 +25,7 @@ static const struct course {
   int nsizes;
   size_t bytes[SIZES_MOST]; /* of a share */
 } courses[] = {
-    {TT_ALL_REDUCE, 0.55, 6, {8, 1 << 10, 16 << 10, 128 << 10, 1 << 20, 8 << 20}},
+    {TT_ALL_REDUCE, 0.55, 8, {8, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20}},
     {TT_ALL_GATHER, 0.15, 3, {8, 4 << 10, 128 << 10}},
     {TT_REDUCE_SCATTER, 0.15, 3, {8, 4 << 10, 128 << 10}},
     {TT_BROADCAST, 0.15, 3, {8, 16 << 10, 1 << 20}},
@@ -30,7 +33,7 @@ static const struct course {
 #define COURSES ((int)(sizeof courses / sizeof *courses))
 
 struct point {
-  double once, us[SAMPLES];
+  double once, us[SAMPLES]; /* once is 0: not to be measured */
   int n;
 };
 
@@ -56,14 +59,27 @@ static int is_legal(const struct measure *m, const struct tt_choice *choice)
   return !comm->settings.deterministic || !kind->reduces || comm->nranks <= 2 || algo->has_one_tree;
 }
 
-/* All algorithms with their own radix, in blocks as the communicator's longest vectors have them. */
+static void choice_add(struct trial *trial, const struct tt_choice *choice)
+{
+  if (trial->nchoices < CHOICES_MOST) trial->choices[trial->nchoices++] = *choice;
+}
+
+/* All algorithms with their own radix, those of all-reduce with others, too, in blocks as by default. */
 static void choices_find(const struct measure *m, struct trial *trial)
 {
+  const struct tt_prices prices = {.block_bytes = m->block_bytes};
+  const struct tt_tuning tuning = {.nranks = m->comm->nranks, .prices = &prices};
   int collective = trial->course->collective;
-  const struct tt_choice *last = tt_table_choice(&m->table, collective, UINT64_MAX);
-  for (int a = 0; a < tt_algo_count && trial->nchoices < CHOICES_MOST; a++) {
-    struct tt_choice choice = {.algo = (uint8_t)a, .middle = -1, .block_bytes = last->block_bytes};
-    if (tt_algos[a].collective == collective && is_legal(m, &choice)) trial->choices[trial->nchoices++] = choice;
+  uint32_t block_bytes = tt_choice_block(collective, &m->comm->settings, &tuning);
+  for (int a = 0; a < tt_algo_count; a++) {
+    struct tt_choice choice = {.algo = (uint8_t)a, .middle = -1, .block_bytes = block_bytes};
+    if (tt_algos[a].collective != collective || !is_legal(m, &choice)) continue;
+    int nradices = collective == TT_ALL_REDUCE ? tt_choice_radices(&choice, m->comm->nranks) : 0;
+    choice_add(trial, &choice);
+    for (int k = 0; k < nradices; k++) {
+      choice.radix = tt_choice_radix[k];
+      choice_add(trial, &choice);
+    }
   }
 }
 
@@ -127,16 +143,69 @@ static int is_hopeless(const struct trial *trial, int choice, int size)
   return once > HOPELESS_US && once > HOPELESS * best_of_size(trial, size);
 }
 
-/* Every point once: that opens links and makes plans. Then what is not hopeless once more, if there is time. */
+/* Once: that opens links and makes plans. Then what is not hopeless once more, if there is time. */
+static void point_try(struct measure *m, struct trial *trial, int c, int size)
+{
+  struct point *point = &trial->points[c][size];
+  point->once = batch(m, trial, c, size, 1);
+  if (m->left_us > 0 && !is_hopeless(trial, c, size))
+    point->once = batch(m, trial, c, size, point->once < QUICK_US ? 2 : 1);
+}
+
 static void points_try(struct measure *m, struct trial *trial)
 {
   for (int size = 0; size < trial->nsizes; size++)
-    for (int c = 0; c < trial->nchoices && !m->result; c++) {
-      struct point *point = &trial->points[c][size];
-      point->once = batch(m, trial, c, size, 1);
-      if (m->left_us > 0 && !is_hopeless(trial, c, size))
-        point->once = batch(m, trial, c, size, point->once < QUICK_US ? 2 : 1);
-    }
+    for (int c = 0; c < trial->nchoices && !m->result; c++) point_try(m, trial, c, size);
+}
+
+/* ---- other blocks ---- */
+
+static int is_beyond(const struct trial *trial, int size)
+{
+  return trial->course->collective == TT_ALL_REDUCE && trial->course->bytes[size] >= BLOCKS_BYTES;
+}
+
+/* How many of the first n choices are faster there. */
+static int place_of(const struct trial *trial, int choice, int n, int size)
+{
+  int place = 0;
+  for (int c = 0; c < n; c++) place += trial->points[c][size].once < trial->points[choice][size].once;
+  return place;
+}
+
+/* Into how many segments a vector of so many bytes is cut. */
+static uint64_t segments_of(const struct measure *m, const struct tt_choice *choice, uint64_t bytes)
+{
+  const struct tt_tuning tuning = {.nranks = m->comm->nranks, .groups = &m->comm->arrangement.groups};
+  uint64_t segment = (uint64_t)tt_choice_shape(choice, &tuning, 0, -1).nblocks * choice->block_bytes;
+  return (bytes + segment - 1) / segment;
+}
+
+/* With this block it is not the same program as with that by default. */
+static int is_cut_otherwise(const struct measure *m, const struct tt_choice *choice, uint64_t bytes)
+{
+  struct tt_choice plain = *choice;
+  plain.block_bytes = m->block_bytes;
+  return segments_of(m, choice, bytes) != segments_of(m, &plain, bytes);
+}
+
+/* What is among the best of some long size: at all long sizes in half, twice and four times the block. */
+static void blocks_try(struct measure *m, struct trial *trial)
+{
+  int n = trial->nchoices;
+  for (int c = 0; c < n && !m->comm->settings.segment_bytes; c++) {
+    struct tt_choice choice = trial->choices[c];
+    uint32_t block_bytes = choice.block_bytes;
+    int is_good = 0;
+    for (int size = 0; size < trial->nsizes; size++)
+      is_good |= is_beyond(trial, size) && place_of(trial, c, n, size) < BLOCKS_BEST;
+    if (!is_good) continue;
+    for (choice.block_bytes = block_bytes / 2; choice.block_bytes <= 4 * block_bytes; choice.block_bytes *= 2)
+      if (choice.block_bytes != block_bytes) choice_add(trial, &choice);
+  }
+  for (int size = 0; size < trial->nsizes; size++)
+    for (int c = n; c < trial->nchoices && is_beyond(trial, size) && !m->result; c++)
+      if (is_cut_otherwise(m, &trial->choices[c], trial->course->bytes[size])) point_try(m, trial, c, size);
 }
 
 static void round_measure(struct measure *m, struct trial *trial, int round)
@@ -149,8 +218,8 @@ static void round_measure(struct measure *m, struct trial *trial, int round)
   for (int i = 0; i < npoints && !m->result; i++) {
     int c = order[i] / trial->nsizes, size = order[i] % trial->nsizes;
     struct point *point = &trial->points[c][size];
-    if (is_hopeless(trial, c, size)) continue;
-    double times = point->once > 0 ? point_us / point->once : 1;
+    if (point->once <= 0 || is_hopeless(trial, c, size)) continue;
+    double times = point_us / point->once;
     if (times < 1 && m->left_us <= 0) continue;
     times = times < 1 ? 1 : times > TIMES_MOST ? TIMES_MOST : times;
     point->us[point->n++] = batch(m, trial, c, size, (int)times);
@@ -164,6 +233,7 @@ static void anchor_store(struct measure *m, struct trial *trial, int choice, int
   struct point *point = &trial->points[choice][size];
   const struct tt_choice *with = &trial->choices[choice];
   const struct tuttiComm *comm = m->comm;
+  if (point->once <= 0) return;
   if (!point->n) point->us[point->n++] = point->once;
   double us = samples_summarise(point->us, point->n).median;
   if (point->n < 3) us = point->us[0]; /* too few for a median: what disturbs only makes them longer */
@@ -189,6 +259,7 @@ static void course_measure(struct measure *m, struct trial *trial, double second
   choices_find(m, trial);
   trial->nsizes = sizes_count(m, trial->course);
   points_try(m, trial);
+  blocks_try(m, trial);
   for (int round = 0; round < SAMPLES && m->left_us > 0; round++) {
     progress_tell(m, from + trial->course->part * round / SAMPLES, what);
     round_measure(m, trial, round);

@@ -15,6 +15,7 @@ struct measure {
   struct tt_table table;      /* the communicator's own */
   uint8_t *route;             /* [nranks * nranks]: number of the transport from one to the other */
   const char *transport;      /* between most pairs of ranks */
+  uint32_t block_bytes;       /* longest by default, with the transports in use */
   int32_t cores;              /* that the ranks of a machine may use, where these are fewest to a rank */
   double left_us;             /* as of the last agree_timed */
   char *data;                 /* 2 DATA_BYTES */
@@ -60,7 +61,7 @@ struct pairs_of_kind {
   int32_t (*pairs)[2];
 };
 
-/* Fills m->route, m->transport, m->cores and m->data. */
+/* Fills m->route, m->transport, m->block_bytes, m->cores and m->data. */
 void world_find(struct measure *m);
 
 /* Finds the largest set of pairs of this kind on one node, or between two; n is 0 if there is none. pairs has room for

@@ -60,6 +60,17 @@ static const char *transport_of_most(const struct measure *m)
   return comm->transports[most]->ops->name;
 }
 
+static uint32_t block_bytes_find(const struct measure *m)
+{
+  size_t n = (size_t)m->comm->nranks;
+  uint32_t longest = 0;
+  for (size_t at = 0; at < n * n; at++) {
+    uint32_t block = tt_prices_block(m->comm->transports[m->route[at]]->ops->name);
+    if (at % (n + 1) && block > longest) longest = block;
+  }
+  return longest;
+}
+
 void world_find(struct measure *m)
 {
   struct tuttiComm *comm = m->comm;
@@ -78,6 +89,7 @@ void world_find(struct measure *m)
   if (!m->result) {
     cores_count(m, seats);
     m->transport = transport_of_most(m);
+    m->block_bytes = block_bytes_find(m);
   }
   tt_free(own);
   tt_free(seats);

@@ -20,6 +20,7 @@ const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_se
 
 #define SEGMENT_BYTES (4u << 20) /* of all shares together: scratch is a part of it */
 #define SHORTEST_BYTES (8u << 10)
+#define BLOCKS_MOST 8
 
 uint32_t tt_choice_block(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
@@ -54,6 +55,18 @@ static void why_add(struct finder *finder, const struct tt_choice *choice, const
            why);
 }
 
+/* The same in other blocks: only those that were measured, for what blocks gain the model does not know. */
+static void blocks_add(struct finder *finder, const struct tt_choice *choice)
+{
+  uint32_t blocks[BLOCKS_MOST];
+  int n = 0;
+  if (!finder->settings->segment_bytes) n = tt_factors_blocks(blocks, BLOCKS_MOST, choice, finder->tuning);
+  for (int k = 0; k < n && finder->n < TT_CHOICES; k++) {
+    finder->choices[finder->n] = *choice;
+    finder->choices[finder->n++].block_bytes = blocks[k];
+  }
+}
+
 /* Adds the algorithm if it is legal. */
 static void wish_add(struct finder *finder, const struct tt_wish *wish)
 {
@@ -63,21 +76,32 @@ static void wish_add(struct finder *finder, const struct tt_wish *wish)
                              .block_bytes = tt_choice_block(finder->collective, finder->settings, finder->tuning)};
   const char *why = tt_choice_illegal(&choice, finder->settings, finder->tuning);
   if (why) why_add(finder, &choice, why);
-  else if (finder->n < TT_CHOICES) finder->choices[finder->n++] = choice;
+  if (why || finder->n == TT_CHOICES) return;
+  finder->choices[finder->n++] = choice;
+  blocks_add(finder, &choice);
 }
 
-/* The algorithm as it is by default, and, where it has a radix that nobody has set, with others: not 2, nor as many as
- * there are ranks, which are rows of their own. */
+const uint16_t tt_choice_radix[] = {3, 8};
+
+int tt_choice_radices(const struct tt_choice *choice, int32_t nranks)
+{
+  const struct tt_algo *algo = &tt_algos[choice->algo];
+  int n = 0, most = (int)(sizeof tt_choice_radix / sizeof *tt_choice_radix);
+  if (!algo->has_radix || algo->has_middle || choice->radix) return 0;
+  while (n < most && tt_choice_radix[n] < nranks) n++;
+  return n;
+}
+
+/* The algorithm as it is by default, and with other radices. */
 static void wish_add_all(struct finder *finder, const struct tt_wish *wish)
 {
-  static const uint16_t others[] = {3, 8};
-  const struct tt_algo *algo = &tt_algos[wish->algo];
+  const struct tt_choice choice = {.algo = wish->algo, .radix = (uint16_t)finder->settings->radix};
+  int n = finder->settings->deterministic ? 0 : tt_choice_radices(&choice, finder->tuning->nranks);
   wish_add(finder, wish);
-  if (!algo->has_radix || algo->has_middle || finder->settings->radix || finder->settings->deterministic) return;
-  for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+  for (int k = 0; k < n; k++) {
     struct tt_wish other = *wish;
-    other.radix = others[k];
-    if (others[k] < finder->tuning->nranks) wish_add(finder, &other);
+    other.radix = tt_choice_radix[k];
+    wish_add(finder, &other);
   }
 }
 

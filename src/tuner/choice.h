@@ -13,4 +13,9 @@ const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_se
 /* The longest block sent at once, where nothing else is said. */
 uint32_t tt_choice_block(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning);
 
+/* Radices beside an algorithm's own that are tried where nobody has set one, ascending; of these the first so many for
+ * this choice: not as many as there are ranks, nor 2, which are rows of their own. */
+extern const uint16_t tt_choice_radix[];
+int tt_choice_radices(const struct tt_choice *choice, int32_t nranks);
+
 #endif

@@ -66,6 +66,13 @@ static int is_at(const struct tt_profile_anchor *anchor, const struct place *pla
          strcmp(anchor->transport, place->transport) == 0;
 }
 
+/* Both were measured at one place. */
+static int is_beside(const struct tt_profile_anchor *a, const struct tt_profile_anchor *b)
+{
+  return a->nranks == b->nranks && a->nnodes == b->nnodes && a->cores == b->cores &&
+         strcmp(a->transport, b->transport) == 0;
+}
+
 /* How far from the wanted world, in ranks first. */
 static double distance(const struct tt_profile_anchor *anchor, const struct tt_world *world)
 {
@@ -143,7 +150,7 @@ static void place_destroy(struct place *place)
 
 /* ---- what was measured there ---- */
 
-/* 2: this very choice; 1: the same algorithm with another middle or radix; 0: another one. */
+/* 2: this very choice, whatever its block; 1: the same algorithm with another middle or radix; 0: another one. */
 static int likeness(const struct tt_profile_anchor *anchor, const struct tt_choice *choice)
 {
   const char *name = tt_algos[choice->algo].name;
@@ -155,15 +162,16 @@ static int likeness(const struct tt_profile_anchor *anchor, const struct tt_choi
   return strncmp(anchor->algo, name, len) == 0 && (anchor->algo[len] == 0 || anchor->algo[len] == '+');
 }
 
-/* The anchor of this size that is most like the choice; NULL: none. */
+/* The anchor of this size that is most like the choice, with that block (0: any); NULL: none. */
 static const struct tt_profile_anchor *anchor_find(const struct place *place, const struct tt_choice *choice,
-                                                   uint64_t bytes)
+                                                   uint64_t bytes, uint32_t block_bytes)
 {
   const struct tt_profile_anchor *best = NULL;
   int most = 0;
   for (int32_t i = 0; i < place->profile->nanchors; i++) {
     const struct tt_profile_anchor *anchor = &place->profile->anchors[i];
-    if (anchor->collective != tt_algos[choice->algo].collective || anchor->bytes != bytes || !is_at(anchor, place))
+    if (anchor->collective != tt_algos[choice->algo].collective || anchor->bytes != bytes || !is_at(anchor, place) ||
+        (block_bytes && anchor->block_bytes != block_bytes))
       continue;
     int like = likeness(anchor, choice);
     if (like <= most) continue;
@@ -180,26 +188,35 @@ static int is_legal(const struct tt_choice *choice, const struct tt_tuning *tuni
   return !algo->illegal || !algo->illegal(&shape);
 }
 
-/* Plays the choice at the sizes at which it was measured, with the block of the first of these. */
-static tuttiResult_t choice_compare(struct place *place, int c, const struct tt_factors *factors)
+/* The block with which the choice was measured from the smallest size on; 0: it was not. */
+static uint32_t block_find(const struct place *place, const struct tt_choice *choice, const struct tt_factors *factors)
 {
-  struct tt_choice choice = factors->choices[c];
+  const struct tt_profile_anchor *anchor = NULL;
+  for (int s = 0; s < factors->nsizes && !anchor; s++) {
+    anchor = anchor_find(place, choice, factors->bytes[s], choice->block_bytes);
+    if (!anchor) anchor = anchor_find(place, choice, factors->bytes[s], 0);
+  }
+  return anchor ? anchor->block_bytes : 0;
+}
+
+/* Plays the choice at the sizes at which it was measured with this block. */
+static tuttiResult_t choice_compare(struct place *place, int c, const struct tt_choice *choice,
+                                    const struct tt_factors *factors)
+{
   const struct tt_profile_anchor *anchors[SIZES];
   uint64_t bytes[SIZES];
   struct tt_course course;
   int at[SIZES], n = 0;
-  if (choice.radix > place->nranks) choice.radix = (uint16_t)place->nranks;
-  for (int s = 0; s < factors->nsizes && is_legal(&choice, &place->tuning); s++) {
-    anchors[n] = anchor_find(place, &choice, factors->bytes[s]);
-    if (!anchors[n] || anchors[n]->block_bytes != anchors[0]->block_bytes) continue;
+  for (int s = 0; s < factors->nsizes; s++) {
+    anchors[n] = anchor_find(place, choice, factors->bytes[s], choice->block_bytes);
+    if (!anchors[n]) continue;
     bytes[n] = factors->bytes[s];
     at[n++] = s;
   }
   if (!n) return tuttiSuccess;
-  choice.block_bytes = anchors[0]->block_bytes;
-  tuttiResult_t result = tt_course_make_at(&course, &choice, &place->tuning, choice.block_bytes, bytes, n);
+  tuttiResult_t result = tt_course_make_at(&course, choice, &place->tuning, choice->block_bytes, bytes, n);
   for (int k = 0; k < n && result == tuttiSuccess; k++) {
-    double apart = log(anchors[k]->us / tt_course_us(&course, choice.block_bytes, bytes[k]));
+    double apart = log(anchors[k]->us / tt_course_us(&course, choice->block_bytes, bytes[k]));
     place->log_factor[c][at[k]] = fmin(fmax(apart, -FARTHEST), FARTHEST);
     place->line[c][at[k]] = anchors[k]->line;
   }
@@ -247,11 +264,26 @@ static void unknown_fill(struct place *place, const struct tt_factors *factors)
       if (place->log_factor[c][s] >= NONE) place->log_factor[c][s] = place->median[s];
 }
 
+static int is_same_but_block(const struct tt_choice *a, const struct tt_choice *b)
+{
+  return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix;
+}
+
+/* A choice that differs from an earlier one only in its block has that one's factors, but where it was measured. */
 static tuttiResult_t place_compare(struct place *place, const struct tt_factors *factors)
 {
   for (int c = 0; c < factors->n; c++) {
-    for (int s = 0; s < factors->nsizes; s++) place->log_factor[c][s] = NONE;
-    tuttiResult_t result = choice_compare(place, c, factors);
+    struct tt_choice choice = factors->choices[c];
+    int first = 0;
+    while (!is_same_but_block(&factors->choices[first], &choice)) first++;
+    for (int s = 0; s < factors->nsizes; s++) {
+      place->log_factor[c][s] = first < c ? place->log_factor[first][s] : NONE;
+      place->line[c][s] = first < c ? place->line[first][s] : 0;
+    }
+    if (choice.radix > place->nranks) choice.radix = (uint16_t)place->nranks;
+    if (first == c) choice.block_bytes = block_find(place, &choice, factors);
+    if (!choice.block_bytes || !is_legal(&choice, &place->tuning)) continue;
+    tuttiResult_t result = choice_compare(place, c, &choice, factors);
     if (result != tuttiSuccess) return result;
     gaps_fill(place->log_factor[c], factors);
   }
@@ -321,9 +353,14 @@ static void anchors_find(const struct tt_profile *profile, int collective, const
   if (!*high || (*low)->nranks == tuning->nranks) *high = *low;
 }
 
+static const struct tt_profile *profile_of(const struct tt_tuning *tuning)
+{
+  return tuning->prices->profile ? tuning->prices->profile : tt_profile_shipped();
+}
+
 static tuttiResult_t factors_fill(struct tt_factors *factors, const struct tt_tuning *tuning)
 {
-  const struct tt_profile *profile = tuning->prices->profile ? tuning->prices->profile : tt_profile_shipped();
+  const struct tt_profile *profile = profile_of(tuning);
   const struct tt_profile_anchor *below, *above;
   if (!profile || tuning->nranks < 2) return tuttiSuccess;
   anchors_find(profile, factors->collective, tuning, &below, &above);
@@ -359,13 +396,41 @@ void tt_factors_destroy(struct tt_factors *factors)
   tt_free(factors);
 }
 
+/* Adds it to the n there are, each once. */
+static int block_add(uint32_t *blocks, int n, uint32_t block)
+{
+  for (int k = 0; k < n; k++)
+    if (blocks[k] == block) return n;
+  blocks[n] = block;
+  return n + 1;
+}
+
+int tt_factors_blocks(uint32_t *blocks, int most, const struct tt_choice *choice, const struct tt_tuning *tuning)
+{
+  const struct tt_profile *profile = profile_of(tuning);
+  const struct tt_profile_anchor *low, *high;
+  int n = 0;
+  if (!profile || !tuning->world || tuning->nranks < 2) return 0;
+  anchors_find(profile, tt_algos[choice->algo].collective, tuning, &low, &high);
+  for (int32_t i = 0; low && i < profile->nanchors && n < most; i++) {
+    const struct tt_profile_anchor *anchor = &profile->anchors[i];
+    if (anchor->collective == low->collective && anchor->block_bytes != choice->block_bytes &&
+        (is_beside(anchor, low) || is_beside(anchor, high)) && likeness(anchor, choice) == 2)
+      n = block_add(blocks, n, anchor->block_bytes);
+  }
+  return n;
+}
+
 static int index_of(const struct tt_factors *factors, const struct tt_choice *choice)
 {
+  int first = -1;
   for (int c = 0; c < factors->n; c++) {
     const struct tt_choice *has = &factors->choices[c];
-    if (has->algo == choice->algo && has->middle == choice->middle && has->radix == choice->radix) return c;
+    if (!is_same_but_block(has, choice)) continue;
+    if (has->block_bytes == choice->block_bytes) return c;
+    if (first < 0) first = c;
   }
-  return -1;
+  return first;
 }
 
 double tt_factor(const struct tt_factors *factors, const struct tt_choice *choice, uint64_t bytes, int32_t lines[2])

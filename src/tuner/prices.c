@@ -107,6 +107,11 @@ static int32_t pairs_of(const struct tt_world *world)
   return most > 3 ? most / 2 : 1;
 }
 
+uint32_t tt_prices_block(const char *transport)
+{
+  return strcmp(transport, "shm") == 0 ? MEMORY_BLOCK_BYTES : SOCKET_BLOCK_BYTES;
+}
+
 void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_world *world)
 {
   int32_t pairs = pairs_of(world);
@@ -119,7 +124,8 @@ void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, 
     if (!transport) continue;
     snprintf(wanted.transport, sizeof wanted.transport, "%s", transport);
     link_price(prices, (enum tt_link_kind)kind, profile, &wanted);
-    if (kind != TT_LINK_SELF && strcmp(transport, "shm") != 0) prices->block_bytes = SOCKET_BLOCK_BYTES;
+    if (kind != TT_LINK_SELF && tt_prices_block(transport) > prices->block_bytes)
+      prices->block_bytes = tt_prices_block(transport);
   }
   gamma_price(prices, profile);
 }

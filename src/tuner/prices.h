@@ -30,6 +30,9 @@ struct tt_prices {
   const struct tt_profile *profile;      /* whose anchors correct; lives as long as this; NULL: the shipped one */
 };
 
+/* The longest block by default where ranks are joined by this transport; of several the largest counts. */
+uint32_t tt_prices_block(const char *transport);
+
 /* Takes of each kind of link in use the lines of its transport with ways 2 and flows nearest to the pairs that talk at
  * once (half of the ranks of a node for links inside it, 1 between nodes: there the play shares the node's port),
  * from `profile`, or if that has none of this transport, from the shipped one. profile may be NULL: all shipped. */

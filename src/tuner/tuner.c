@@ -38,17 +38,21 @@ int tt_table_valid(const struct tt_table *table)
 void tt_table_text(const struct tt_table *table, int collective, char *text, size_t size)
 {
   const struct tt_table_row *row = table->rows[collective];
+  uint32_t block_bytes = row->choice.block_bytes;
   size_t used = 0;
   if (size) text[0] = 0;
   for (int is_last = 0; !is_last && used < size; row++) {
     int middle = row->choice.middle, n;
-    char radix[8] = "";
+    char radix[8] = "", block[32] = "";
     is_last = row->up_to_bytes == UINT64_MAX;
     if (row->choice.radix && tt_algos[row->choice.algo].has_radix)
       snprintf(radix, sizeof radix, "/%d", row->choice.radix);
-    n = snprintf(text + used, size - used, "%s%s%s%s%s", used ? is_last ? ", then " : ", " : "",
+    if (row->choice.block_bytes != block_bytes)
+      snprintf(block, sizeof block, " in blocks of %u KiB", (unsigned)(row->choice.block_bytes >> 10));
+    block_bytes = row->choice.block_bytes;
+    n = snprintf(text + used, size - used, "%s%s%s%s%s%s", used ? is_last ? ", then " : ", " : "",
                  tt_algos[row->choice.algo].name, middle < 0 ? "" : "+", middle < 0 ? "" : tt_algos[middle].name,
-                 radix);
+                 radix, block);
     used += n > 0 ? (size_t)n : 0;
     if (is_last || used >= size) continue;
     n = snprintf(text + used, size - used, " up to %llu B", (unsigned long long)row->up_to_bytes);

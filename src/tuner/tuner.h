@@ -61,6 +61,10 @@ tuttiResult_t tt_factors_make(struct tt_factors **factors, int collective, const
                               const struct tt_tuning *tuning);
 void tt_factors_destroy(struct tt_factors *factors); /* NULL is allowed */
 
+/* Blocks other than its own with which this choice was measured in the worlds whose anchors count, into blocks[most];
+ * how many. */
+int tt_factors_blocks(uint32_t *blocks, int most, const struct tt_choice *choice, const struct tt_tuning *tuning);
+
 /* Of a choice whose algorithm, middle and radix are among those given (else 1), whatever its block; lines: of the
  * anchors between whose sizes it lies, 0: none. factors may be NULL. */
 double tt_factor(const struct tt_factors *factors, const struct tt_choice *choice, uint64_t bytes, int32_t lines[2]);
@@ -100,8 +104,8 @@ tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *se
 /* Checks a table that came from another rank. 1 if it can be used. */
 int tt_table_valid(const struct tt_table *table);
 
-/* Writes a collective's choices, "knomial/8 up to 4096 B, hierarchical+ring up to 65536 B, then ring", cut at
- * size. */
+/* Writes a collective's choices, "knomial/8 up to 4096 B, ring up to 65536 B, then ring in blocks of 256 KiB", cut at
+ * size: of blocks those that change. */
 void tt_table_text(const struct tt_table *table, int collective, char *text, size_t size);
 
 /* The choice for a share of `bytes`. */

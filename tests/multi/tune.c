@@ -21,7 +21,7 @@
 
 #define LIMIT_S 120
 #define SECONDS 0.3 /* as short as can be: nothing here looks at how right the times are */
-#define SIZES 6     /* of all_reduce */
+#define SIZES 8     /* of all_reduce */
 
 /* ---- what a profile must say ---- */
 
@@ -118,9 +118,10 @@ static int is_legal(const struct ranks *self, tuttiComm_t comm, int a)
   return !tt_algos[a].illegal || !tt_algos[a].illegal(&shape);
 }
 
-/* Every legal algorithm at every size, no other one, and what they ran on. */
+/* Every legal algorithm at every size, no other one, and what they ran on; of all-reduce also other radices and blocks. */
 static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
 {
+  int nradices = 0, nblocks = 0;
   for (int a = 0; a < tt_algo_count; a++) {
     int n = 0, collective = tt_algos[a].collective;
     for (int32_t i = 0; i < read->nanchors; i++) {
@@ -128,12 +129,17 @@ static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struc
       if (anchor->collective != collective || strcmp(anchor->algo, tt_algos[a].name)) continue;
       RANKS_CHECK(anchor->us > 0 && anchor->nranks == self->nranks && anchor->nnodes == comm->topology.nnodes);
       RANKS_CHECK(anchor->cores == tt_host_cores() && !strcmp(anchor->transport, comm->settings.transports));
-      n++;
+      int is_other_block = collective == TT_ALL_REDUCE && anchor->block_bytes != tt_prices_block(anchor->transport);
+      nradices += anchor->radix != 0;
+      nblocks += is_other_block;
+      n += !anchor->radix && !is_other_block;
+      RANKS_CHECK(!is_other_block || anchor->bytes >= 256 << 10);
     }
     if (collective == TT_ALL_REDUCE) RANKS_CHECK(n == (is_legal(self, comm, a) ? SIZES : 0));
     int is_short = collective == TT_ALL_GATHER || collective == TT_REDUCE_SCATTER || collective == TT_BROADCAST;
     if (is_short) RANKS_CHECK(n == (is_legal(self, comm, a) ? 3 : 0));
   }
+  RANKS_CHECK(nblocks > 0 && (nradices > 0) == (self->nranks > 3));
   return 0;
 }
 
