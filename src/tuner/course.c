@@ -48,7 +48,8 @@ static tuttiResult_t moments_play(struct tt_course *course, const struct tt_choi
   return result;
 }
 
-/* How many messages all send, about: those of the ranks at both ends and in the middle say. */
+/* How many messages all send, about: those of the ranks at both ends and in the middle say. In an all-to-all blocks are
+ * also copied into messages and out of them, one by one, and a copy takes a play as long as a message. */
 static int64_t messages_of(const struct tt_choice *choice, const struct tt_tuning *tuning)
 {
   const struct tt_algo *algo = &tt_algos[choice->algo];
@@ -59,7 +60,9 @@ static int64_t messages_of(const struct tt_choice *choice, const struct tt_tunin
     struct tt_shape shape = tt_choice_shape(choice, tuning, rank, tt_kinds[algo->collective].has_root ? 0 : -1);
     struct tt_cost cost = {0};
     algo->claim(&shape, &cost);
+    int64_t copied = algo->collective == TT_ALL_TO_ALL ? cost.blocks : 0;
     if (cost.messages > most) most = cost.messages;
+    if (copied > most) most = copied;
   }
   return most * tuning->nranks;
 }
