@@ -131,6 +131,7 @@ struct tt_exec {
   const _Atomic int *failed;
   struct tt_transport **routes; /* per rank */
   struct tt_link **open;        /* [lane * nranks + peer] */
+  uint64_t same;                /* steps begun so far that send to several peers */
 };
 
 /* The link to `peer` on `lane`: tuttiInProgress until it is open. */

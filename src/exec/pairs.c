@@ -100,7 +100,7 @@ static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
       stripe->data = &pairs->empty[transfer->sends];
       stripe->len = 1;
     }
-    stripe->head = (struct tt_head){tt_call_word(&stripe->call), stripe->len, &stripe->call};
+    stripe->head = (struct tt_head){tt_call_word(&stripe->call), stripe->len, &stripe->call, 0};
     queue_add(run, stripe);
   }
 }

@@ -65,6 +65,7 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, siz
     if (whole < bytes || (run->numbers.is_wide && span.place != TT_SCRATCH)) cursor->at = NULL;
   }
   cursor->len = run->head.len = bytes;
+  run->head.same = step->nto > 1 ? ++run->exec->same : 0;
   cursor->done = cursor->pending = 0;
   cursor->ticket = 0;
   for (int32_t k = step->src; k < step->src + step->nsrc; k++) {

@@ -105,8 +105,10 @@ static const void *corrupted(struct flow *flow, const void *data, size_t len)
 static void send_begin(struct tt_link *link, const struct tt_head *head)
 {
   struct fault_link *l = (struct fault_link *)link;
+  struct tt_head inner = *head;
   begin(l, &l->out, TT_FAULT_SEND);
-  l->wrap.inner->ops->send_begin(l->wrap.inner, head);
+  if (l->out.is_corrupted) inner.same = 0;
+  l->wrap.inner->ops->send_begin(l->wrap.inner, &inner);
 }
 
 static ssize_t send_bytes(struct tt_link *link, const void *data, size_t len)

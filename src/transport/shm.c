@@ -26,6 +26,10 @@
  * fragment or more, and a schedule that cannot lock up without any buffering cannot lock up here. Slots are
  * taken back by the owner when it wants one: from the same link first, then from all.
  *
+ * Several peers. Messages that carry the same bytes (same of their heads) share slots: the first link to come fills
+ * one, the lines of the others name it, and it is free again when all of them have consumed theirs. Each link still
+ * counts it as its own, and where one comes so late that the slot is free, it fills another.
+ *
  * Getting there. The card holds a random nonce, the pool's size and the local door. The outbox is made in connect, when
  * it is known who shares the host. A peer dials the door (TT_HELLO_OUTBOX) when it opens its first link and gets the
  * memfd; earlier guests are kept waiting. If the peer's nonce belongs to an outbox of this same process, its
@@ -178,8 +182,9 @@ static tuttiResult_t cards_take(struct tt_transport *transport, const void *card
   }
   t->peers = tt_alloc(t->shape.nlocal, sizeof *t->peers);
   t->pool.free = tt_alloc(t->shape.slots, sizeof *t->pool.free);
+  t->pool.pieces = tt_alloc(t->shape.slots, sizeof *t->pool.pieces);
   for (uint32_t i = 0; t->peers && i < t->shape.nlocal; i++) t->peers[i].socket = -1;
-  if (!t->peers || !t->pool.free)
+  if (!t->peers || !t->pool.free || !t->pool.pieces)
     return tt_fail(tuttiSystemError, "out of memory for the shm peers of rank %d", t->spec->rank);
 
   tuttiResult_t result = tt_shm_box_fill(t->box, tt_shm_outbox_bytes(&t->shape));
@@ -369,6 +374,7 @@ static void destroy(struct tt_transport *transport)
   tt_free(t->waiting);
   tt_free(t->local);
   tt_free(t->pool.free);
+  tt_free(t->pool.pieces);
   tt_free(t);
 }
 

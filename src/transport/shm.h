@@ -13,6 +13,7 @@
 #define TT_SHM_LAST 0x80000000u
 #define TT_SHM_NO_SLOT 0xffffu
 #define TT_SHM_PAGE 4096u
+#define TT_SHM_RECENT 64
 
 /* One fragment. `shape` is payload length | place << 32, where place is TT_SHM_LAST in the message's
  * last fragment | slot number + 1, or 0 for inline. */
@@ -69,6 +70,14 @@ tuttiResult_t tt_shm_box_map(struct tt_shm_box **box, uint64_t nonce, size_t len
 tuttiResult_t tt_shm_box_find(struct tt_shm_box **box, uint64_t nonce);
 void tt_shm_box_release(struct tt_shm_box *box, int is_owner); /* NULL is allowed */
 
+/* What lies in a slot that is not free. */
+struct tt_shm_piece {
+  uint64_t same; /* of the message's head; 0: the message is its link's own */
+  uint64_t left; /* bytes of the message from here to its end */
+  uint32_t len;
+  uint32_t links; /* whose lines name the slot and are not known to be consumed */
+};
+
 /* Free slots of this rank's pool, a queue: the one that was free for longest goes first. The last one freed
  * still lies in the cache of the peer that read it, and writing there waits for that core; until its turn comes
  * it has gone to the cache that cores share. Measured on an AMD EPYC with 2 MiB of slots: 34 GB/s at 1 MiB against 13
@@ -78,6 +87,8 @@ struct tt_shm_pool {
   uint32_t slots, slot_bytes;
   uint32_t first, nfree; /* free[first] and behind it, round the end */
   uint16_t *free;        /* `slots` of them */
+  struct tt_shm_piece *pieces;    /* by slot */
+  uint16_t recent[TT_SHM_RECENT]; /* slots that were filled for several links, by what they hold; any value is safe */
 };
 
 struct tt_shm_link {
@@ -91,6 +102,7 @@ struct tt_shm_link {
   uint64_t reclaimed; /* lines known to be consumed */
   uint64_t send_word;
   uint64_t send_left; /* bytes of the message not yet taken */
+  uint64_t send_same; /* of the message's head */
   uint32_t held;      /* slots that published lines occupy */
   uint32_t piece;     /* bytes of the next fragment at most */
   uint16_t slot_of[TT_SHM_DEPTH];

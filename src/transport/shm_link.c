@@ -94,6 +94,7 @@ static void send_begin(struct tt_link *link, const struct tt_head *head)
   struct tt_shm_link *l = (struct tt_shm_link *)link;
   l->send_word = head->word;
   l->send_left = head->len;
+  l->send_same = head->same;
   l->piece = l->pool->slot_bytes;
   if (head->len > 2 * FIRST_PIECE && l->piece > FIRST_PIECE) l->piece = FIRST_PIECE;
 }
@@ -123,7 +124,7 @@ static ssize_t reclaim(struct tt_shm_link *l)
   for (; l->reclaimed != consumed; l->reclaimed++) {
     uint16_t *slot = &l->slot_of[l->reclaimed % TT_SHM_DEPTH];
     if (*slot == TT_SHM_NO_SLOT) continue;
-    give_back(l->pool, *slot);
+    if (--l->pool->pieces[*slot].links == 0) give_back(l->pool, *slot);
     l->held--;
     *slot = TT_SHM_NO_SLOT;
   }
@@ -177,17 +178,31 @@ static inline size_t send_inline(struct tt_shm_link *l, const uint8_t *from, siz
   return len;
 }
 
-static size_t send_slot(struct tt_shm_link *l, const uint8_t *from, size_t len)
+/* A slot with the message's next `len` bytes: one that another link has sent, or a free one. */
+static uint16_t fill(struct tt_shm_link *l, const uint8_t *from, size_t len)
 {
   struct tt_shm_pool *pool = l->pool;
+  uint16_t *recent = &pool->recent[(l->send_same * 8 + l->send_left / pool->slot_bytes) % TT_SHM_RECENT];
+  const struct tt_shm_piece *there = &pool->pieces[*recent];
+  if (l->send_same && there->links && there->same == l->send_same && there->left == l->send_left && there->len == len)
+    return *recent;
   uint16_t slot = take(pool);
-  l->slot_of[l->sent % TT_SHM_DEPTH] = slot;
-  l->held++;
+  pool->pieces[slot] = (struct tt_shm_piece){.same = l->send_same, .left = l->send_left, .len = (uint32_t)len};
+  if (l->send_same) *recent = slot;
+  memcpy(pool->base + (size_t)slot * pool->slot_bytes, from, len);
+  return slot;
+}
+
+static size_t send_slot(struct tt_shm_link *l, const uint8_t *from, size_t len)
+{
   if (len > l->piece) {
     len = l->piece;
-    l->piece = pool->slot_bytes;
+    l->piece = l->pool->slot_bytes;
   }
-  memcpy(pool->base + (size_t)slot * pool->slot_bytes, from, len);
+  uint16_t slot = fill(l, from, len);
+  l->pool->pieces[slot].links++;
+  l->slot_of[l->sent % TT_SHM_DEPTH] = slot;
+  l->held++;
   publish(l, len, slot + 1u);
   return len;
 }
@@ -232,6 +247,7 @@ static int put(struct tt_link *link, uint64_t word, const void *data, size_t len
   if (!is_inline && (len > l->pool->slot_bytes || may_take(l) <= 0)) return 0;
   l->send_word = word;
   l->send_left = len;
+  l->send_same = 0;
   l->piece = l->pool->slot_bytes;
   if (is_inline) send_inline(l, data, len);
   else send_slot(l, data, len);

@@ -39,7 +39,7 @@ static void body(struct world_rank *me)
   CPU_SET(me->rank, &core);
   sched_setaffinity(0, sizeof core, &core); /* fails harmlessly where there is one core */
   struct tt_call call = {.op = 1, .count = 2, .collective = TT_ALL_REDUCE, .type = tuttiFloat, .root = -1};
-  struct tt_head head = {tt_call_word(&call), 8, &call};
+  struct tt_head head = {tt_call_word(&call), 8, &call, 0};
   struct tt_link *link = world_open(me, !me->rank, 0);
   double times[BATCHES];
   WORLD_CHECK(me, link);

@@ -19,7 +19,7 @@ static uint8_t *bytes;
 
 static void pair_open(struct tcp_pair *pair, struct tt_link *links[2])
 {
-  struct tt_head head = {tt_call_word(&a_call), MESSAGE_BYTES, &a_call};
+  struct tt_head head = {tt_call_word(&a_call), MESSAGE_BYTES, &a_call, 0};
   assert_int_equal(tcp_pair_prepare(pair, "127.0.0.1:0"), 0);
   assert_int_equal(tcp_pair_start(pair), 0);
   assert_int_equal(tcp_pair_open(pair, 0, links), 0);
@@ -103,7 +103,7 @@ static void a_peer_that_closes_in_the_middle_breaks_the_link(void **state)
 static void child_main(struct tcp_pair *pair, int ready)
 {
   struct tt_link *link;
-  struct tt_head head = {tt_call_word(&a_call), MESSAGE_BYTES, &a_call};
+  struct tt_head head = {tt_call_word(&a_call), MESSAGE_BYTES, &a_call, 0};
   struct tcp_end *end = &pair->end[1];
   uint8_t *cards = pair->cards[0];
   tuttiResult_t result;
@@ -142,7 +142,7 @@ static void a_killed_process_breaks_its_links_at_once(void **state)
   (void)state;
   struct tcp_pair pair;
   struct tt_link *link = NULL;
-  struct tt_head head = {tt_call_word(&a_call), MESSAGE_BYTES, &a_call};
+  struct tt_head head = {tt_call_word(&a_call), MESSAGE_BYTES, &a_call, 0};
   int ready[2];
   assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ready), 0);

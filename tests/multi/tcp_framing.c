@@ -98,7 +98,7 @@ static struct tt_call a_call = {12, 1024, TT_ALL_REDUCE, tuttiFloat32, tuttiSum,
 
 static struct tt_head head_of(size_t len)
 {
-  return (struct tt_head){tt_call_word(&a_call), len, &a_call};
+  return (struct tt_head){tt_call_word(&a_call), len, &a_call, 0};
 }
 
 static void wire_make_ends(struct wire *wire, int from_crc, int to_crc)
@@ -436,7 +436,7 @@ static void another_call_is_a_mismatch_that_shows_it(void **state)
     struct wire wire;
     wire_make(&wire, mode == PEEK);
     struct tt_call other = {13, 2048, TT_ALL_REDUCE, tuttiFloat64, tuttiMax, 1, 3, 99};
-    struct tt_head sent = {tt_call_word(&other), 40, &other}, expected = head_of(24);
+    struct tt_head sent = {tt_call_word(&other), 40, &other, 0}, expected = head_of(24);
     tt_tcp_send_begin(&wire.from->base, &sent);
     tt_tcp_recv_begin(&wire.to->base, &expected);
     assert_int_equal(tt_tcp_send(&wire.from->base, source, 40), 40);
@@ -456,7 +456,7 @@ static void a_message_without_call_carries_an_empty_one(void **state)
   (void)state;
   struct wire wire;
   wire_make(&wire, 1);
-  struct tt_head sent = {5, 4, NULL}, expected = head_of(4);
+  struct tt_head sent = {5, 4, NULL, 0}, expected = head_of(4);
   tt_tcp_send_begin(&wire.from->base, &sent);
   tt_tcp_recv_begin(&wire.to->base, &expected);
   assert_int_equal(tt_tcp_send(&wire.from->base, source, 4), 4);

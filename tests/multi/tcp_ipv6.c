@@ -14,7 +14,7 @@ static void links_carry_over_ipv6(void **state)
 {
   (void)state;
   static struct tt_call call = {1, 25, TT_ALL_REDUCE, tuttiInt32, tuttiSum, 0, -1, 0};
-  struct tt_head head = {tt_call_word(&call), 100, &call};
+  struct tt_head head = {tt_call_word(&call), 100, &call, 0};
   struct tcp_pair pair;
   struct tt_link *links[2];
   char text[256];

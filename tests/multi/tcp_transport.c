@@ -30,7 +30,7 @@ static void both_send_and_receive(struct tt_link *links[2], size_t len)
 {
   uint8_t *out[2], *in[2];
   size_t sent[2] = {0, 0}, got[2] = {0, 0};
-  struct tt_head head = {tt_call_word(&a_call), len, &a_call};
+  struct tt_head head = {tt_call_word(&a_call), len, &a_call, 0};
   for (int i = 0; i < 2; i++) {
     out[i] = malloc(len);
     in[i] = calloc(1, len);
@@ -310,7 +310,7 @@ static void a_late_reader_loses_nothing(void **state)
   assert_int_equal(tcp_pair_start(&pair), 0);
   assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
   uint8_t *bytes = calloc(1, len), *sink = malloc(len);
-  struct tt_head head = {tt_call_word(&a_call), len, &a_call};
+  struct tt_head head = {tt_call_word(&a_call), len, &a_call, 0};
   links[0]->ops->send_begin(links[0], &head);
   links[1]->ops->recv_begin(links[1], &head);
   for (int i = 0; i < 20; i++) {
@@ -356,7 +356,7 @@ static void the_descriptor_wakes_a_reader_and_a_full_sender(void **state)
   pair_start(&pair, "127.0.0.1:0");
   assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
   uint8_t *bytes = calloc(1, len);
-  struct tt_head head = {tt_call_word(&a_call), len, &a_call};
+  struct tt_head head = {tt_call_word(&a_call), len, &a_call, 0};
   assert_int_equal(wait_ms(links[1], 10, &events), 0);
   assert_int_equal(events, EPOLLIN);
   links[0]->ops->send_begin(links[0], &head);
@@ -386,7 +386,7 @@ static void nothing_is_left_after_200_rounds(void **state)
       while (tt_transport_tcp.open(pair.end[0].transport, 1, 1, &links[0]) == tuttiInProgress) sched_yield();
     if (round % 5 >= 3) assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
     if (round % 5 == 4) {
-      struct tt_head head = {tt_call_word(&a_call), 1000, &a_call};
+      struct tt_head head = {tt_call_word(&a_call), 1000, &a_call, 0};
       uint8_t bytes[1000] = {0};
       links[0]->ops->send_begin(links[0], &head);
       assert_int_equal(links[0]->ops->send(links[0], bytes, 1000), 1000);

@@ -335,6 +335,109 @@ static void links_are_opened_once_and_know_their_peer(void **state)
   on_all((struct world){.nranks = 2, .lanes = 2, .body = open_body}, 3);
 }
 
+/* ---- the same bytes to several peers ---------------------------------------------------------- */
+
+#define SAME_MESSAGES 60
+#define SAME_BYTES 150000
+
+/* Byte i of message m to a peer: each third message is the link's own. */
+static uint8_t same_byte(int m, int peer, size_t i)
+{
+  return (uint8_t)(i * 7 + i / 4096 * 5 + (size_t)m * 31 + (m % 3 ? 0 : (size_t)peer * 101));
+}
+
+static size_t same_length(int m)
+{
+  return m % 5 == 0 ? SAME_BYTES : 1 + (size_t)m * 997 % (SAME_BYTES / 4);
+}
+
+/* Rank 0: message m to all others, each at a pace of its own; then its memory is used for the next one. */
+static void same_send(struct world_rank *me, int m)
+{
+  static uint8_t data[WORLD_RANKS][SAME_BYTES];
+  size_t len = same_length(m), done[WORLD_RANKS] = {0};
+  struct tt_head head = {.word = 9, .len = len, .call = &(struct tt_call){.op = 0}, .same = m % 3 ? (uint64_t)m : 0};
+  for (int peer = 1; peer < me->world->nranks; peer++) {
+    struct tt_link *link = world_open(me, peer, 0);
+    WORLD_CHECK(me, link);
+    for (size_t i = 0; i < len; i++) data[m % 3 ? 0 : peer][i] = same_byte(m, peer, i);
+    link->ops->send_begin(link, &head);
+  }
+  for (int left = me->world->nranks - 1; left && !world_is_over(me);) {
+    int peer = 1 + (int)world_random(me, (uint64_t)me->world->nranks - 1);
+    if (done[peer] == len) continue;
+    struct tt_link *link = world_open(me, peer, 0);
+    size_t offered = len - done[peer];
+    if (world_random(me, 4) == 0) offered = 1 + (size_t)world_random(me, offered);
+    ssize_t n = link->ops->send(link, data[m % 3 ? 0 : peer] + done[peer], offered);
+    WORLD_CHECK(me, n >= 0);
+    if (n == 0) sched_yield();
+    done[peer] += (size_t)n;
+    left -= done[peer] == len;
+  }
+}
+
+static void same_recv(struct world_rank *me, int m)
+{
+  static _Thread_local uint8_t data[SAME_BYTES];
+  size_t len = same_length(m), done = 0;
+  struct tt_head head = {.word = 9, .len = len, .call = &(struct tt_call){.op = 0}};
+  struct tt_link *link = world_open(me, 0, 0);
+  WORLD_CHECK(me, link);
+  link->ops->recv_begin(link, &head);
+  while (done < len && !world_is_over(me)) {
+    ssize_t n = link->ops->recv(link, data + done, len - done);
+    WORLD_CHECK(me, n >= 0);
+    if (n == 0) sched_yield();
+    done += (size_t)n;
+  }
+  for (size_t i = 0; i < done; i++)
+    if (data[i] != same_byte(m, me->rank, i)) {
+      world_complain(me, "byte %zu of message %d is %d instead of %d", i, m, data[i], same_byte(m, me->rank, i));
+      return;
+    }
+}
+
+static void same_body(struct world_rank *me)
+{
+  for (int m = 1; m <= SAME_MESSAGES && !world_is_over(me); m++)
+    if (me->rank == 0) same_send(me, m);
+    else same_recv(me, m);
+  world_barrier(me);
+}
+
+static void the_same_bytes_arrive_at_each_of_several_peers(void **state)
+{
+  (void)state;
+  on_all((struct world){.nranks = 4, .lanes = 1, .body = same_body}, 3);
+  on_all((struct world){.nranks = 4, .lanes = 1, .slots = 4, .slot_bytes = 4096, .body = same_body}, 1);
+}
+
+/* Nobody reads: where each peer took slots of its own, four would not do. */
+static void one_slot_body(struct world_rank *me)
+{
+  static uint8_t data[2 * 4096];
+  struct tt_head head = {.word = 9, .len = sizeof data, .call = &(struct tt_call){.op = 0}, .same = 1};
+  for (int peer = 1; me->rank == 0 && peer < me->world->nranks; peer++) {
+    struct tt_link *link = world_open(me, peer, 0);
+    WORLD_CHECK(me, link);
+    link->ops->send_begin(link, &head);
+    ssize_t n = link->ops->send(link, data, sizeof data);
+    if (n != (ssize_t)sizeof data) world_complain(me, "%zd bytes taken for rank %d", n, peer);
+  }
+  if (me->rank) WORLD_CHECK(me, world_open(me, 0, 0));
+  world_barrier(me);
+}
+
+static void shm_keeps_the_same_bytes_for_several_peers_once(void **state)
+{
+  (void)state;
+  struct world world = {.nranks = 4, .lanes = 1, .slots = 4, .slot_bytes = 4096, .ops = &tt_transport_shm,
+                        .body = one_slot_body};
+  const char *complaint = world_run(&world);
+  if (complaint) fail_msg("%s", complaint);
+}
+
 /* ---- a peer that does not read --------------------------------------------------------------- */
 
 /* Rank 0 fills its links to ranks 3 .. with what is never read; ranks 1 and 2 must not notice. */
@@ -449,6 +552,8 @@ int main(void)
       cmocka_unit_test(another_calls_message_is_a_mismatch),
       cmocka_unit_test(a_bit_of_the_word_is_the_senders_to_set),
       cmocka_unit_test(links_are_opened_once_and_know_their_peer),
+      cmocka_unit_test(the_same_bytes_arrive_at_each_of_several_peers),
+      cmocka_unit_test(shm_keeps_the_same_bytes_for_several_peers_once),
       cmocka_unit_test(who_does_not_read_stops_nobody_else),
       cmocka_unit_test(a_killed_peer_leaves_no_wrong_bytes),
   };
