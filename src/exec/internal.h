@@ -131,7 +131,7 @@ struct tt_exec {
   const _Atomic int *failed;
   struct tt_transport **routes; /* per rank */
   struct tt_link **open;        /* [lane * nranks + peer] */
-  uint64_t same;                /* steps begun so far that send to several peers */
+  uint64_t same;                /* steps so far that send to several peers: numbers for the heads of their messages */
 };
 
 /* The link to `peer` on `lane`: tuttiInProgress until it is open. */

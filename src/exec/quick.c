@@ -17,7 +17,7 @@ struct task {
   char *in, *out, *scratch;
   size_t element, slot_bytes;
   size_t base, more; /* blocks: base elements each, the first `more` one more */
-  uint64_t word;
+  struct tt_head head; /* of messages */
   tt_reduce_fn kernel;
   int32_t sent; /* peers of the step under way that have their message */
 };
@@ -128,7 +128,7 @@ static int keep(const struct task *task, const struct tt_step *step, size_t n)
   const int32_t *message = plan->source_link + step->src;
   for (int k = 0; k < step->nsrc; k++) {
     struct tt_link *link = message[k] < 0 ? NULL : plan->quick->links[message[k]];
-    sources[k] = link ? link->ops->look(link, task->word, n * task->element)
+    sources[k] = link ? link->ops->look(link, task->head.word, n * task->element)
                       : place(task, plan->schedule.operands[step->src + k]);
     if (!sources[k]) return 0;
   }
@@ -146,9 +146,10 @@ static int give(struct task *task, const struct tt_step *step, size_t n)
 {
   const struct tt_plan *plan = task->plan;
   const char *data = place(task, plan->schedule.operands[step->src]);
+  task->head.len = n * task->element;
   for (; task->sent < step->nto; task->sent++) {
     struct tt_link *link = plan->quick->links[plan->peer_link[step->to + task->sent]];
-    if (!link->ops->put(link, task->word, data, n * task->element)) return 0;
+    if (!link->ops->put(link, &task->head, data)) return 0;
   }
   task->sent = 0;
   return 1;
@@ -163,6 +164,7 @@ static int steps_do(struct tt_run *run, struct task *task, struct tt_waiter *wai
     int32_t i = plan->quick->order[k];
     const struct tt_step *step = &plan->schedule.steps[i];
     size_t n = before(task, step->first + step->nblocks) - before(task, step->first);
+    task->head.same = step->nto > 1 ? ++run->exec->same : 0;
     while (n && !(step->dst.place == TT_NOWHERE ? give(task, step, n) : keep(task, step, n))) {
       if (!tt_waiter_pause(waiter, 0)) continue;
       run->was_quick = 1;
@@ -201,7 +203,7 @@ int tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct 
     if (run->scratch_room < len || !run->scratch_device->host || !run->strands[0].scratch) return 0;
     task.scratch = run->strands[0].scratch;
   }
-  task.word = tt_call_word(call);
+  task.head = (struct tt_head){.word = tt_call_word(call), .call = call};
   task.kernel = tt_kinds[call->collective].reduces ? tt_reduce_kernel(call->redop, call->type) : NULL;
   tt_watch_publish(run->exec->watch, call);
   if (!steps_do(run, &task, waiter)) return 0;

@@ -40,9 +40,9 @@ static void consume_broken(struct tt_link *link, size_t len)
   (void)link, (void)len;
 }
 
-static int put_broken(struct tt_link *link, uint64_t word, const void *data, size_t len)
+static int put_broken(struct tt_link *link, const struct tt_head *head, const void *data)
 {
-  (void)link, (void)word, (void)data, (void)len;
+  (void)link, (void)head, (void)data;
   return 0;
 }
 
@@ -239,15 +239,16 @@ static ssize_t send_bytes(struct tt_link *link, const void *data, size_t len)
   return (ssize_t)taken;
 }
 
-static int put(struct tt_link *link, uint64_t word, const void *data, size_t len)
+static int put(struct tt_link *link, const struct tt_head *head, const void *data)
 {
   struct tt_shm_link *l = (struct tt_shm_link *)link;
+  size_t len = head->len;
   if (room(l) <= 0) return 0;
   int is_inline = len <= TT_SHM_INLINE;
   if (!is_inline && (len > l->pool->slot_bytes || may_take(l) <= 0)) return 0;
-  l->send_word = word;
+  l->send_word = head->word;
   l->send_left = len;
-  l->send_same = 0;
+  l->send_same = head->same;
   l->piece = l->pool->slot_bytes;
   if (is_inline) send_inline(l, data, len);
   else send_slot(l, data, len);

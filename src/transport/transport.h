@@ -76,8 +76,8 @@ struct tt_link_ops {
    * They are used between messages, never inside one. On the wire a message is the same however it was sent or taken;
    * one that was begun with send_begin and of which nothing was sent is forgotten. */
 
-  /* Sends a message of 0 < len <= quick_bytes: 1. 0: not now, and nothing has changed. */
-  int (*put)(struct tt_link *link, uint64_t word, const void *data, size_t len);
+  /* Sends a message of head->len <= quick_bytes: 1. 0: not now, and nothing has changed. */
+  int (*put)(struct tt_link *link, const struct tt_head *head, const void *data);
 
   /* The next message, if all of it is there in one piece, `len` bytes long and with this word: valid until take. NULL:
    * nothing has changed, look again, or receive it piece by piece, which also tells what is wrong. */

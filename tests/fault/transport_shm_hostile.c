@@ -57,7 +57,7 @@ static void line_body(struct world_rank *me)
       link->ops->send_begin(link, &head);
       WORLD_CHECK(me, link->ops->send(link, &head, 16) == TT_LINK_BROKEN);
       WORLD_CHECK(me, link->ops->recv(link, &(char){0}, 1) == TT_LINK_BROKEN);
-      WORLD_CHECK(me, !link->ops->put(link, WORD, &head, 8) && !link->ops->look(link, WORD, nonsense->len));
+      WORLD_CHECK(me, !link->ops->put(link, &head, &head) && !link->ops->look(link, WORD, nonsense->len));
     }
   }
   world_barrier(me);
@@ -164,7 +164,7 @@ static void ack_body(struct world_rank *me)
     static const char data[8];
     struct tt_head small = {.word = WORD, .len = 8, .call = NULL};
     int put = 0;
-    while (forged->puts && put < 40 && link->ops->put(link, WORD, data, 8)) put++;
+    while (forged->puts && put < 40 && link->ops->put(link, &small, data)) put++;
     WORLD_CHECK(me, put == (forged->puts ? TT_SHM_DEPTH : 0));
     for (int i = 0; i < 40 && n > 0; i++) {
       link->ops->send_begin(link, &small);

@@ -80,7 +80,7 @@ static int at_once(struct flow *flow, int is_sender)
   if (is_sender) {
     traffic_fill(flow, 0, flow->buffer, len);
     if (world_random(flow->me, 4) == 0) link->ops->send_begin(link, &flow->head); /* is forgotten */
-    return link->ops->put(link, flow->head.word, flow->buffer, len);
+    return link->ops->put(link, &flow->head, flow->buffer);
   }
   const void *data = link->ops->look(link, flow->head.word, len);
   if (!data || !traffic_check(flow, 0, data, len)) return 0;
