@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Why an algorithm would be chosen on a machine that need not be at hand. */
+#include "tuner/cache.h"
 #include "tuner/explain.h"
 
 #include <string.h>
@@ -78,6 +79,20 @@ static void world_fill(struct asked *asked, const tuttiExplainRequest_t *request
   if (!asked->world.cores) asked->world.cores = topology->nnodes == 1 && here < most ? here : most;
 }
 
+/* As a job would have them that starts here. */
+static void prices_make(struct asked *asked, const struct tt_profile *profile)
+{
+  struct tt_cache cache = {.n = 0};
+  tt_prices_make(&asked->prices, profile, &asked->world);
+  if (!profile) tt_cache_load(&cache, &asked->settings);
+  for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
+    const char *transport = asked->world.transport[kind];
+    if (transport)
+      tt_prices_correct(&asked->prices, (enum tt_link_kind)kind,
+                        tt_cache_get(&cache, (enum tt_link_kind)kind, transport));
+  }
+}
+
 static tuttiResult_t tuning_make(struct asked *asked, const tuttiExplainRequest_t *request)
 {
   struct tt_settings *settings = &asked->settings;
@@ -91,7 +106,7 @@ static tuttiResult_t tuning_make(struct asked *asked, const tuttiExplainRequest_
   if (!code && profile[0]) code = tt_profile_load(&asked->profile, profile);
   if (code) return code;
   world_fill(asked, request);
-  tt_prices_make(&asked->prices, profile[0] ? &asked->profile : NULL, &asked->world);
+  prices_make(asked, profile[0] ? &asked->profile : NULL);
   asked->tuning = (struct tt_tuning){.nranks = asked->topology.nranks,
                                      .groups = &asked->arrangement.groups,
                                      .order = settings->deterministic ? NULL : asked->arrangement.order,

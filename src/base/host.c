@@ -67,6 +67,37 @@ void tt_host_name(char name[TT_HOST_NAME_BYTES])
   name[TT_HOST_NAME_BYTES - 1] = 0;
 }
 
+/* From what stands behind the colon of the first such line. */
+void tt_host_cpu(char *name, size_t size)
+{
+  char line[512];
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  snprintf(name, size, "unknown");
+  while (file && fgets(line, sizeof line, file)) {
+    char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) || !colon) continue;
+    colon += 1 + strspn(colon + 1, " \t");
+    colon[strcspn(colon, "\n")] = 0;
+    snprintf(name, size, "%s", colon);
+    break;
+  }
+  if (file) fclose(file);
+  for (char *at = name; *at; at++)
+    if (*at == '"' || *at == '#' || (unsigned char)*at < ' ') *at = ' ';
+}
+
+uint64_t tt_text_hash(uint64_t hash, const char *text)
+{
+  return hash_bytes(hash ? hash : HASH_START, text, strlen(text));
+}
+
+uint64_t tt_machine_id(void)
+{
+  char id[64];
+  ssize_t n = slurp("/etc/machine-id", id, sizeof id);
+  return n > 0 ? hash_bytes(HASH_START, id, (size_t)n) : 0;
+}
+
 /* As large as any kernel's mask: a smaller one is refused where there are more than 1,024 processors. */
 struct cores {
   cpu_set_t set[8];

@@ -20,6 +20,15 @@ uint64_t tt_kernel_id(void);
 /* Host name, cut to TT_HOST_NAME_BYTES. */
 void tt_host_name(char name[TT_HOST_NAME_BYTES]);
 
+/* What the processors call themselves, without double quotes, '#' and control characters, cut to size; "unknown". */
+void tt_host_cpu(char *name, size_t size);
+
+/* The installation: a hash of /etc/machine-id, which no boot changes; 0 if unknown. */
+uint64_t tt_machine_id(void);
+
+/* A hash of a text, going on from another one (or from 0). */
+uint64_t tt_text_hash(uint64_t hash, const char *text);
+
 /* Cores this process may run on; at least 1. */
 int tt_host_cores(void);
 

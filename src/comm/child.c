@@ -54,6 +54,8 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct tuttiComm 
 {
   struct tt_creation *creation = comm->creation;
   id_derive(parent, context, members[0], &creation->id);
+  creation->is_child = 1;
+  memcpy(comm->corrected, parent->corrected, sizeof comm->corrected);
   if (!creation->id.root.len)
     return tt_fail(tuttiInvalidUsage,
                    "rank %d has no usable interface, so its new communicator cannot meet there: set "

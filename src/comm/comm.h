@@ -89,6 +89,10 @@ struct tuttiComm {
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
   int32_t position;                  /* of this rank in that order */
+  struct tt_corrected {
+    const char *transport;           /* NULL: nothing is known */
+    struct tt_correction by;
+  } corrected[TT_LINK_KINDS];        /* what pairs take; the same on all ranks */
   struct tt_plan_entry plans[TT_COMM_PLANS];
   int nplans;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation, as a state machine that never blocks. Three rounds of the rendezvous:
  *   1. who is there (pid, host, doors, rank 0's salt): gives hosts and the communicator's own key;
- *   2. the transports' cards, once every rank has made its ends: then they connect;
- *   3. rank 0's decision table, once every rank has its watch: nobody uses what a peer lacks. */
+ *   2. the transports' cards, once every rank has made its ends: then they connect; and what each rank knows of links;
+ *   3. rank 0's decision table, once every rank has its watch: nobody uses what a peer lacks.
+ * Before the last one some pairs of ranks measure their links if nobody knows those (correct.c): one more round. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -23,17 +24,14 @@ struct member_card {
   uint8_t salt[TT_JOB_BYTES];
 };
 
-struct transport_card {
-  uint8_t usable;
-  uint8_t pad[7];
-  uint8_t blob[TT_TRANSPORT_CARD_BYTES];
-};
-
 void tt_creation_destroy(struct tt_creation *creation)
 {
   if (!creation) return;
   tt_rendezvous_destroy(creation->rendezvous);
   tt_free(creation->members);
+  tt_free(creation->card);
+  tt_free(creation->findings);
+  tt_measuring_destroy(creation->measuring);
   if (creation->op) tt_op_abandon(creation->op);
   tt_free(creation->agreed);
   tt_wipe(&creation->id, sizeof creation->id);
@@ -160,9 +158,10 @@ static int tables_make(struct tuttiComm *comm)
   comm->ips = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
   comm->sent = tt_alloc(n, sizeof *comm->sent);
   comm->received = tt_alloc(n, sizeof *comm->received);
-  comm->cards = tt_alloc(n * TT_COMM_TRANSPORTS, sizeof(struct transport_card));
-  return creation->members && creation->agreed && comm->hosts && comm->pids && comm->ips && comm->sent &&
-         comm->received && comm->cards;
+  creation->card = tt_alloc(1, sizeof *creation->card);
+  comm->cards = tt_alloc(n, sizeof *creation->card);
+  return creation->members && creation->card && creation->agreed && comm->hosts && comm->pids && comm->ips &&
+         comm->sent && comm->received && comm->cards;
 }
 
 tuttiResult_t tt_creation_start(struct tuttiComm *comm)
@@ -360,27 +359,31 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
 static tuttiResult_t after_meeting(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
-  struct transport_card cards[TT_COMM_TRANSPORTS];
-  memset(cards, 0, sizeof cards);
   hosts_take(comm);
   if (comm->rank == 0) cores_count(comm);
   pass_make(comm);
   tuttiResult_t result = arrange(comm);
-  if (result == tuttiSuccess) result = transports_create(comm, cards);
+  if (result == tuttiSuccess) result = transports_create(comm, creation->card->transports);
   if (result != tuttiSuccess) return result;
+  creation->card->arrangement = tt_arrangement_hash(&comm->arrangement);
+  creation->card->profile = tt_text_hash(0, comm->settings.profile);
+  tt_correct_say(comm, creation->card);
   creation->stage = CARDING;
-  return tt_rendezvous_gather(creation->rendezvous, cards, sizeof cards, comm->cards);
+  return tt_rendezvous_gather(creation->rendezvous, creation->card, sizeof *creation->card, comm->cards);
 }
 
 /* ---- after round 2 ---- */
+
+const struct rank_card *tt_creation_card(const struct tuttiComm *comm, int rank)
+{
+  return (const struct rank_card *)(const void *)comm->cards + rank;
+}
 
 /* A transport counts only if every rank has it: both ends of a pair must choose alike. */
 static int usable_everywhere(const struct tuttiComm *comm, int t)
 {
   for (int r = 0; r < comm->nranks; r++) {
-    const struct transport_card *card =
-        (const struct transport_card *)(const void *)comm->cards + (size_t)r * TT_COMM_TRANSPORTS + (size_t)t;
-    if (card->usable) continue;
+    if (tt_creation_card(comm, r)->transports[t].usable) continue;
     tt_log(TT_LOG_WARN, "transport %s is not used: rank %d cannot (TUTTI_DEBUG=INFO there says why)",
            comm->creation->wanted[t]->name, r);
     return 0;
@@ -400,7 +403,6 @@ static tuttiResult_t decorate(struct tuttiComm *comm, struct tt_transport **tran
 
 static tuttiResult_t transports_connect(struct tuttiComm *comm)
 {
-  size_t stride = TT_COMM_TRANSPORTS * sizeof(struct transport_card);
   int kept = 0;
   tuttiResult_t result = tuttiSuccess;
   for (int t = 0; t < comm->ntransports; t++) {
@@ -411,8 +413,9 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
       continue;
     }
     comm->transports[kept] = transport;
-    const char *blobs = comm->cards + (size_t)t * sizeof(struct transport_card) + offsetof(struct transport_card, blob);
-    if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, stride);
+    comm->creation->kept[kept] = t;
+    const void *blobs = tt_creation_card(comm, 0)->transports[t].blob;
+    if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, sizeof(struct rank_card));
     if (result == tuttiSuccess && t > 0) result = decorate(comm, &comm->transports[kept]);
     kept++;
   }
@@ -465,35 +468,17 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
 
 static tuttiResult_t after_carding(struct tuttiComm *comm)
 {
-  tuttiResult_t result = transports_connect(comm);
+  tuttiResult_t result = tt_cards_compare(comm);
+  if (result == tuttiSuccess) result = transports_connect(comm);
   if (result == tuttiSuccess) result = watch_start(comm);
   comm->creation->stage = WATCHING;
   return result;
 }
 
-/* ---- round 3 ---- */
-
-static uint64_t text_hash(const char *text)
-{
-  uint64_t hash = 0;
-  while (*text) hash = hash * 31 + (unsigned char)*text++;
-  return hash;
-}
-
-static uint64_t arrangement_hash(const struct tt_arrangement *arrangement)
-{
-  uint64_t hash = (uint64_t)arrangement->groups.nlevels;
-  for (int32_t p = 0; p < arrangement->nranks; p++) {
-    hash = hash * 31 + (uint64_t)arrangement->order[p];
-    for (int32_t l = 0; l < arrangement->groups.nlevels; l++)
-      hash = hash * 31 + (uint64_t)arrangement->groups.group[l][p];
-  }
-  return hash;
-}
+/* ---- links can be opened ---- */
 
 static tuttiResult_t after_watching(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
   struct tt_exec_spec spec = {.nranks = comm->nranks,
                               .rank = comm->rank,
                               .lanes = (int)comm->settings.lanes,
@@ -503,67 +488,15 @@ static tuttiResult_t after_watching(struct tuttiComm *comm)
   tuttiResult_t result = tt_exec_create(&comm->exec, &spec);
   if (result == tuttiSuccess) result = tt_run_create(&comm->run, comm->exec);
   if (result != tuttiSuccess) return result;
-  struct agreed mine;
-  memset(&mine, 0, sizeof mine);
-  mine.arrangement = arrangement_hash(&comm->arrangement);
-  mine.profile = text_hash(comm->settings.profile);
-  if (comm->rank == 0) result = tt_creation_price(comm, &mine.table);
-  if (result != tuttiSuccess) return result;
-  creation->stage = AGREEING;
-  return tt_rendezvous_gather(creation->rendezvous, &mine, sizeof mine, creation->agreed);
-}
-
-static void report(const struct tuttiComm *comm)
-{
-  if (!tt_log_wants(TT_LOG_INFO)) return;
-  int descriptors = 0;
-  for (int t = 0; t < comm->ntransports; t++) descriptors += comm->transports[t]->ops->descriptors(comm->transports[t]);
-  for (int r = 0; r < comm->nranks; r++) {
-    char text[200];
-    const struct tt_transport *route = tt_exec_route(comm->exec, r);
-    tt_log(TT_LOG_INFO, "rank %d -> rank %d: %s", comm->rank, r, route->ops->path(route, r, text, sizeof text));
-  }
-  tt_log(TT_LOG_INFO, "rank %d: reduce kernels %s; wire type of float: %s", comm->rank, tt_reduce_table()->name,
-         tt_type_name(comm->wire_type));
-  for (int c = 0; c < TT_COLLECTIVES && comm->rank == 0; c++) {
-    char text[512];
-    if (!tt_kinds[c].name) continue;
-    tt_table_text(&comm->table, c, text, sizeof text);
-    tt_log(TT_LOG_INFO, "%s: %s", tt_kinds[c].name, text);
-  }
-  tt_log(TT_LOG_INFO, "communicator%s%s: rank %d of %d on %d host(s) ready after %.1f ms; %d descriptors in use so far",
-         comm->name[0] ? " " : "", comm->name, comm->rank, comm->nranks, comm->creation->nhosts,
-         (double)(tt_now_ns() - comm->creation->began_ns) / 1e6, descriptors);
-}
-
-/* Only rank 0 reads one. */
-static void profiles_compare(const struct tuttiComm *comm)
-{
-  const struct agreed *agreed = comm->creation->agreed;
-  int r = 1;
-  while (r < comm->nranks && agreed[r].profile == agreed[0].profile) r++;
-  if (comm->rank == 0 && r < comm->nranks)
-    tt_log(TT_LOG_INFO, "TUTTI_PROFILE of rank %d is another one than that of rank 0, and is ignored", r);
-}
-
-static tuttiResult_t after_agreeing(struct tuttiComm *comm)
-{
-  struct tt_creation *creation = comm->creation;
-  comm->table = creation->agreed[0].table;
-  for (int r = 1; r < comm->nranks; r++)
-    if (creation->agreed[r].arrangement != creation->agreed[0].arrangement)
-      return tt_fail(tuttiInvalidUsage,
-                     "rank %d and rank 0 see different topologies: give all ranks the same "
-                     "TUTTI_TOPOLOGY file",
-                     r);
-  if (!tt_table_valid(&comm->table))
-    return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
-  profiles_compare(comm);
-  report(comm);
-  tt_creation_destroy(creation);
-  comm->creation = NULL;
-  atomic_store_explicit(&comm->state, TT_COMM_READY, memory_order_release);
+  if (!tt_correct_start(comm)) return tt_agree_start(comm);
+  comm->creation->stage = MEASURING;
   return tuttiSuccess;
+}
+
+static tuttiResult_t after_finding(struct tuttiComm *comm)
+{
+  tt_correct_finish(comm);
+  return tt_agree_start(comm);
 }
 
 /* One stage on. A failure of a later stage may be known to watch before the rendezvous hears of it. */
@@ -572,16 +505,18 @@ static tuttiResult_t advance(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   if (creation->stage == SPLITTING) return tt_split_poll(comm);
   tuttiResult_t result = tt_rendezvous_poll(creation->rendezvous);
-  if (creation->stage == WATCHING) {
+  if (creation->stage == WATCHING || creation->stage == MEASURING) { /* between rounds */
     if (result != tuttiSuccess && result != tuttiInProgress) return result;
-    result = tt_watch_poll(comm->watch);
+    result = creation->stage == WATCHING ? tt_watch_poll(comm->watch) : tt_pair_poll(comm);
   }
   if (result != tuttiSuccess) return result;
   switch (creation->stage) {
   case MEETING: return after_meeting(comm);
   case CARDING: return after_carding(comm);
   case WATCHING: return after_watching(comm);
-  default: return after_agreeing(comm);
+  case MEASURING: return tt_correct_tell(comm);
+  case FINDING: return after_finding(comm);
+  default: return tt_agree_finish(comm);
   }
 }
 

@@ -1,19 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known while a communicator is being created. Private to create.c and child.c. */
+/* What is known while a communicator is being created. Private to the files that create it. */
 #ifndef TT_COMM_CREATION_H
 #define TT_COMM_CREATION_H
 
 #include "bootstrap/bootstrap.h"
 #include "comm/comm.h"
 
+struct transport_card {
+  uint8_t usable;
+  uint8_t pad[7];
+  uint8_t blob[TT_TRANSPORT_CARD_BYTES];
+};
+
+/* What every rank says in the second round. */
+struct rank_card {
+  struct transport_card transports[TT_COMM_TRANSPORTS]; /* as they are wanted */
+  uint64_t arrangement;          /* a hash: topology files may differ */
+  uint64_t profile;              /* a hash of the file's name */
+  uint8_t corrects;              /* on rank 0: prices are corrected by what pairs take */
+  uint8_t may_measure;           /* it has a core for itself, and nothing stands between it and its links */
+  struct tt_correction known[TT_COMM_TRANSPORTS][TT_LINK_KINDS]; /* what its cache says */
+};
+
+/* What the leaders of pairs found, if anything had to be measured. */
+struct finding {
+  struct tt_correction of[TT_LINK_KINDS];
+};
+
 /* What every rank says last; rank 0's table counts. */
 struct agreed {
   struct tt_table table;
-  uint64_t arrangement; /* a hash: topology files may differ */
-  uint64_t profile;     /* a hash of the file's name */
 };
 
-enum stage { SPLITTING, MEETING, CARDING, WATCHING, AGREEING };
+/* The first neighbours on the wire with this kind of link between them. The same on all ranks. */
+struct pair {
+  int32_t ranks[2];  /* the first one leads; equal: there is none */
+  int transport;     /* that joins them, among those wanted */
+  int is_measured;   /* now: nobody knew what it takes */
+};
+
+enum stage { SPLITTING, MEETING, CARDING, WATCHING, MEASURING, FINDING, AGREEING };
 
 struct tt_creation {
   enum stage stage;
@@ -21,12 +47,18 @@ struct tt_creation {
   uint64_t agreement; /* what must be the same beside the settings */
   struct tt_rendezvous *rendezvous;
   struct member_card *members;
+  struct rank_card *card;   /* this rank's */
+  struct finding *findings;
   struct agreed *agreed;
   uint64_t deadline_ns, began_ns;
   const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
   int nwanted;
+  int kept[TT_COMM_TRANSPORTS]; /* of comm->transports: which of those wanted */
   int nhosts;
   int32_t cores; /* that the ranks of a node may use, where they are fewest to a rank; on rank 0 */
+  struct pair pairs[TT_LINK_KINDS];
+  struct measuring *measuring; /* pair.c */
+  int is_child; /* it has from its parent what pairs take */
 
   struct tuttiComm *parent; /* of a split, while SPLITTING */
   uint32_t number;          /* of the split among the parent's */
@@ -35,6 +67,35 @@ struct tt_creation {
 
 /* Goes on once the communicator's nranks, rank and creation->id are known. */
 tuttiResult_t tt_creation_start(struct tuttiComm *comm);
+
+/* What rank `rank` said in the second round. */
+const struct rank_card *tt_creation_card(const struct tuttiComm *comm, int rank);
+
+/* ---- correct.c: what pairs take, known or to be measured ---- */
+/* Fills this rank's part of the second round. */
+void tt_correct_say(struct tuttiComm *comm, struct rank_card *card);
+/* Links can be opened: finds the pairs. 1: some are to be measured, and all ranks meet once more. */
+int tt_correct_start(struct tuttiComm *comm);
+/* All pairs of this rank are measured: tells the others. */
+tuttiResult_t tt_correct_tell(struct tuttiComm *comm);
+/* All have told. */
+void tt_correct_finish(struct tuttiComm *comm);
+
+/* ---- pair.c ---- */
+/* Measures the pairs of which this rank is one, in the order of their kinds: tuttiInProgress until they are done. Never
+ * waits, but takes the core for up to a millisecond while the partner answers. Errors: the communicator's failure;
+ * tuttiRemoteError: the partner does not answer before the creation's deadline; tuttiSystemError. */
+tuttiResult_t tt_pair_poll(struct tuttiComm *comm);
+void tt_measuring_destroy(struct measuring *measuring); /* NULL is allowed */
+
+/* ---- agree.c ---- */
+/* A hash of who is near whom. */
+uint64_t tt_arrangement_hash(const struct tt_arrangement *arrangement);
+/* What has to be alike is. Errors: tuttiInvalidUsage: ranks see different topologies. */
+tuttiResult_t tt_cards_compare(const struct tuttiComm *comm);
+/* The last round: rank 0 prices and sends its table. */
+tuttiResult_t tt_agree_start(struct tuttiComm *comm);
+tuttiResult_t tt_agree_finish(struct tuttiComm *comm);
 
 /* ---- price.c ---- */
 /* Makes the table, on rank 0. Errors: those of the profile and of tt_table_make. */

@@ -1,26 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rank 0's part of a creation: from where the ranks are to what messages cost, and the table made from that. */
 #include <stdio.h>
-#include <string.h>
 
 #include "comm/creation.h"
-
-/* What joins ranks of each kind: as rank 0 reaches them; where it is near none of the kind, what the ranks of a node
- * would take first. */
-static void transports_find(const struct tuttiComm *comm, const char *transport[TT_LINK_KINDS])
-{
-  const struct tt_topology *topology = &comm->topology;
-  int is_there[TT_LINK_KINDS] = {0};
-  const char *inside = comm->ntransports > 1 ? comm->transports[1]->ops->name : NULL; /* behind self: as preferred */
-  const char *between = comm->ntransports > 1 ? comm->transports[comm->ntransports - 1]->ops->name : NULL;
-  for (int p = 0; p < comm->nranks; p++) {
-    enum tt_link_kind kind = tt_topology_kind(topology, comm->rank, p);
-    if (p != comm->rank && !transport[kind]) transport[kind] = tt_exec_route(comm->exec, p)->ops->name;
-    if (p) is_there[tt_topology_kind(topology, comm->arrangement.order[p - 1], comm->arrangement.order[p])] = 1;
-  }
-  for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++)
-    if (is_there[kind] && !transport[kind]) transport[kind] = kind == TT_LINK_NET ? between : inside;
-}
 
 static void origins_log(const struct tt_prices *prices, const struct tt_world *world)
 {
@@ -41,8 +23,13 @@ static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_profile *profi
   uint64_t began_ns = tt_now_ns();
   struct tt_prices prices;
   struct tt_world world = {.nranks = comm->nranks, .cores = comm->creation->cores, .topology = &comm->topology};
-  transports_find(comm, world.transport);
+  for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
+    const struct pair *pair = &comm->creation->pairs[kind];
+    if (pair->ranks[0] != pair->ranks[1]) world.transport[kind] = comm->creation->wanted[pair->transport]->name;
+  }
   tt_prices_make(&prices, profile, &world);
+  for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++)
+    if (comm->corrected[kind].transport) tt_prices_correct(&prices, (enum tt_link_kind)kind, comm->corrected[kind].by);
   const struct tt_tuning tuning = {.nranks = comm->nranks,
                                    .groups = &comm->arrangement.groups,
                                    .order = comm->settings.deterministic ? NULL : comm->arrangement.order,

@@ -19,30 +19,13 @@ static void text_set(char text[TT_PROFILE_TEXT], const char *value)
     if (*at == '"' || *at == '#' || (unsigned char)*at < ' ') *at = ' ';
 }
 
-/* What stands behind the colon of the first line that begins with `key`; "unknown" if there is none. */
-static void line_read(const char *path, const char *key, char value[TT_PROFILE_TEXT])
-{
-  char line[512];
-  FILE *file = fopen(path, "r");
-  snprintf(value, TT_PROFILE_TEXT, "unknown");
-  while (file && fgets(line, sizeof line, file)) {
-    char *colon = strchr(line, ':');
-    if (strncmp(line, key, strlen(key)) || !colon) continue;
-    colon += 1 + strspn(colon + 1, " \t");
-    colon[strcspn(colon, "\n")] = 0;
-    text_set(value, colon);
-    break;
-  }
-  if (file) fclose(file);
-}
-
 static void machine_set(struct tt_profile *profile)
 {
   char host[TT_HOST_NAME_BYTES], text[TT_PROFILE_TEXT];
   struct utsname names;
   tt_host_name(host);
   text_set(profile->host, host);
-  line_read("/proc/cpuinfo", "model name", profile->cpu);
+  tt_host_cpu(profile->cpu, sizeof profile->cpu);
   long cores = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   profile->cores = cores > 0 ? (int32_t)cores : 1;
   snprintf(text, sizeof text, "%.1f GiB", (double)pages * (double)page / (1 << 30));

@@ -130,27 +130,57 @@ void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, 
   gamma_price(prices, profile);
 }
 
-/* The power of the root of 2 nearest to `factor`, within reason. */
-static double quantised(double factor)
+/* ---- corrections ---------------------------------------------------------------------- */
+
+/* The power of 2 between `factor` and 1, within reason. Twice as slow by an equal sum is twice as slow. */
+static int8_t power_of(double factor)
 {
-  double halves = factor > 0 ? round(2 * log2(factor)) : -40;
-  return exp2(fmin(fmax(halves, -40), 40) / 2);
+  double power = factor > 0 ? log2(factor) : -TT_CORRECTION_MOST;
+  power = trunc(power + copysign(1e-6, power));
+  return (int8_t)fmin(fmax(power, -TT_CORRECTION_MOST), TT_CORRECTION_MOST);
 }
 
-void tt_prices_adjust(struct tt_prices *prices, enum tt_link_kind kind, double short_us, uint64_t long_bytes,
-                      double long_us)
+struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *transport, double short_us,
+                                        uint64_t long_bytes, double long_us)
+{
+  struct tt_flow flow = {.kind = kind, .flows = 1, .ways = 2};
+  snprintf(flow.transport, sizeof flow.transport, "%s", transport);
+  const struct tt_profile *shipped = tt_profile_shipped();
+  const struct tt_profile_link *link = flow_find(shipped, &flow);
+  struct tt_curve curve;
+  if (!link || !tt_flow_same(&link->flow, &flow)) return TT_CORRECTION_NONE;
+  curve_make(&curve, shipped, &flow);
+  const struct tt_curve_part *last = curve.part;
+  while (long_bytes > last->up_to_bytes) last++;
+  double alpha = curve.part[0].alpha_us, beta_us = (double)long_bytes / (1 << 20) * last->beta_us_per_mib;
+  struct tt_correction correction = {.alpha = alpha > 0 ? power_of(short_us / alpha) : 0};
+  double begun_us = alpha > 0 ? short_us / alpha * last->alpha_us : last->alpha_us;
+  if (beta_us > 0) correction.beta = power_of((long_us - begun_us) / beta_us);
+  return correction;
+}
+
+void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct tt_correction correction)
 {
   struct tt_curve *curve = &prices->links.link[kind];
-  const struct tt_curve_part *last = curve->part;
-  while (long_bytes > last->up_to_bytes) last++;
-  double alpha = curve->part[0].alpha_us, beta_us = (double)long_bytes / (1 << 20) * last->beta_us_per_mib;
-  double slower = alpha > 0 ? quantised(short_us / alpha) : 1;
-  double steeper = beta_us > 0 ? quantised((long_us - slower * last->alpha_us) / beta_us) : 1;
+  struct tt_origin *origin = &prices->origin[kind];
+  if (!tt_correction_known(correction) || !origin->profile || origin->profile != tt_profile_shipped()) return;
+  double slower = exp2(correction.alpha), steeper = exp2(correction.beta);
+  origin->correction = correction;
   curve->overhead_us *= slower;
   for (int32_t p = 0; p < curve->nparts; p++) {
     curve->part[p].alpha_us *= slower;
     curve->part[p].beta_us_per_mib *= steeper;
   }
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+static void correction_append(struct tt_correction correction, char *text, size_t size)
+{
+  size_t len = strlen(text);
+  if (!correction.alpha && !correction.beta) return;
+  snprintf(text + len, size - len, "; as a pair was measured x%.3g latency, x%.3g time per byte",
+           exp2(correction.alpha), exp2(correction.beta));
 }
 
 void tt_origin_text(const struct tt_origin *origin, char *text, size_t size)
@@ -168,4 +198,5 @@ void tt_origin_text(const struct tt_origin *origin, char *text, size_t size)
     snprintf(text, size, "%s: %s (%s, %d-way: the nearest that was measured)", what, where, pairs, (int)flow->ways);
   else if (is_link) snprintf(text, size, "%s, %s at once: %s", what, pairs, where);
   else snprintf(text, size, "%s: %s", what, where);
+  correction_append(origin->correction, text, size);
 }

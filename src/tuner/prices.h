@@ -4,6 +4,8 @@
 #ifndef TT_PRICES_H
 #define TT_PRICES_H
 
+#include <stdlib.h>
+
 #include "tuner/profile.h"
 
 /* Where ranks are and how they talk: what a communicator knows at its creation, or a tool was told. */
@@ -14,12 +16,28 @@ struct tt_world {
   const char *transport[TT_LINK_KINDS]; /* that joins ranks with this between them; NULL: no two ranks have */
 };
 
+/* One measured pair of ranks over what the shipped profile says of one pair of that kind and transport, both ways at
+ * once: time of a short message, and time per byte of a long one; in powers of two, of the two between which it lies
+ * the one next to 1: what is less than twice and more than half of what is shipped is no correction. So noise does not
+ * change what is chosen: the times of one machine differ by half from run to run. */
+struct tt_correction {
+  int8_t alpha, beta; /* from -TT_CORRECTION_MOST to TT_CORRECTION_MOST */
+};
+#define TT_CORRECTION_MOST 20
+#define TT_CORRECTION_NONE ((struct tt_correction){INT8_MIN, INT8_MIN}) /* nothing was measured */
+
+static inline int tt_correction_known(struct tt_correction correction)
+{
+  return abs(correction.alpha) <= TT_CORRECTION_MOST && abs(correction.beta) <= TT_CORRECTION_MOST;
+}
+
 /* Where a number came from. */
 struct tt_origin {
   const struct tt_profile *profile;
   struct tt_flow flow; /* what was taken: perhaps not the flow that was wanted */
   int32_t line;        /* the first; 0: none */
   int is_nearest;      /* 1: this very flow was not measured, the nearest one was taken */
+  struct tt_correction correction; /* of what the profile says; alpha 0, beta 0: none */
 };
 
 struct tt_prices {
@@ -38,12 +56,17 @@ uint32_t tt_prices_block(const char *transport);
  * from `profile`, or if that has none of this transport, from the shipped one. profile may be NULL: all shipped. */
 void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_world *world);
 
-/* Corrects the prices of one kind of link by one measured pair: alpha and beta of all its parts are multiplied so that
- * the curve goes through these two times, by powers of 2^(1/2), so that noise does not change what is chosen. */
-void tt_prices_adjust(struct tt_prices *prices, enum tt_link_kind kind, double short_us, uint64_t long_bytes,
-                      double long_us);
+/* What a pair says that exchanges short messages in short_us and such of long_bytes in long_us. TT_CORRECTION_NONE: the
+ * shipped profile has nothing of this kind and transport. */
+struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *transport, double short_us,
+                                        uint64_t long_bytes, double long_us);
 
-/* "cache over shm, 4 pairs at once: FILE line 12" or "... built in (1 pair: the nearest that was measured)". */
+/* Multiplies all parts of a kind's curve, for however many flows it is. Nothing happens where the curve is none of the
+ * shipped profile, or where nothing was measured; once for each kind. */
+void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct tt_correction correction);
+
+/* "cache over shm, 4 pairs at once: FILE line 12" or "... built in (1 pair: the nearest that was measured)"; behind
+ * that, where a correction is in force, "; as a pair was measured x4 latency, x0.5 time per byte". */
 void tt_origin_text(const struct tt_origin *origin, char *text, size_t size);
 
 #endif

@@ -12,6 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Tests count messages, and leave nothing in home directories: who tests what pairs are measured to take says so. */
+__attribute__((constructor)) static void cache_leave(void)
+{
+  setenv("TUTTI_CACHE", "none", 0);
+}
+
 /* Where rank 0 leaves the id. */
 struct board {
   _Atomic int ready; /* 1: id is there; 2: rank 0 could not make one */

@@ -148,23 +148,100 @@ static void an_origin_says_file_and_line(void **state)
   tt_profile_destroy(&profile);
 }
 
-static void an_adjusted_curve_goes_through_the_pair_to_a_power_of_two(void **state)
+/* One pair of the shipped profile, slower by `slower` and steeper by `steeper`. */
+static struct tt_correction correct_by(double slower, double steeper)
+{
+  struct scene s;
+  scene_make(&s, 1, 2, NULL);
+  const struct tt_curve_part *part = s.prices.links.link[TT_LINK_CACHE].part;
+  double alpha = slower * part->alpha_us, beta = steeper * part->beta_us_per_mib;
+  scene_free(&s);
+  return tt_correction_make(TT_LINK_CACHE, "shm", alpha, 1 << 20, alpha + beta);
+}
+
+static void a_correction_is_a_power_of_two_and_never_too_much(void **state)
 {
   (void)state;
-  for (double slower = 0.25; slower <= 64; slower *= 2)
-    for (double steeper = 0.25; steeper <= 64; steeper *= 2) {
-      struct scene s, noisy;
-      scene_make(&s, 1, 2, NULL);
-      struct tt_curve *curve = &s.prices.links.link[TT_LINK_CACHE];
-      double alpha = slower * curve->part[0].alpha_us, beta = steeper * curve->part[0].beta_us_per_mib;
-      noisy = s;
-      tt_prices_adjust(&s.prices, TT_LINK_CACHE, alpha, 1 << 20, alpha + beta);
-      assert_true(fabs(tt_curve_us(curve, 1 << 20) / (alpha + beta) - 1) < 1e-9);
-      assert_true(fabs(curve->part[0].alpha_us / alpha - 1) < 1e-9 && curve->overhead_us <= curve->part[0].alpha_us);
-      tt_prices_adjust(&noisy.prices, TT_LINK_CACHE, alpha * 1.1, 1 << 20, alpha + beta * 0.93);
-      assert_memory_equal(&noisy.prices.links, &s.prices.links, sizeof s.prices.links);
-      scene_free(&s);
+  for (int a = -8; a <= 8; a++)
+    for (int b = -8; b <= 8; b++)
+      for (double more = 1; more < 2; more += 0.3) {
+        double slower = exp2(a) * (a < 0 ? 1 / more : more), steeper = exp2(b) * (b < 0 ? 1 / more : more);
+        struct tt_correction correction = correct_by(slower, steeper);
+        assert_int_equal(correction.alpha, a);
+        assert_int_equal(correction.beta, b);
+      }
+  assert_int_equal(correct_by(0.51, 1.99).alpha, 0);
+  assert_int_equal(correct_by(1.99, 0.51).beta, 0);
+}
+
+static void a_correction_multiplies_the_whole_curve_however_many_flows(void **state)
+{
+  (void)state;
+  for (int32_t each = 2; each <= 8; each += 6) {
+    struct scene s, shipped;
+    char text[256];
+    scene_make(&shipped, 1, each, NULL);
+    scene_make(&s, 1, each, NULL);
+    tt_prices_correct(&s.prices, TT_LINK_CACHE, (struct tt_correction){2, -1});
+    const struct tt_curve *curve = &s.prices.links.link[TT_LINK_CACHE];
+    const struct tt_curve *before = &shipped.prices.links.link[TT_LINK_CACHE];
+    assert_true(curve->overhead_us == 4 * before->overhead_us);
+    for (int32_t p = 0; p < curve->nparts; p++) {
+      assert_true(curve->part[p].alpha_us == 4 * before->part[p].alpha_us);
+      assert_true(curve->part[p].beta_us_per_mib == before->part[p].beta_us_per_mib / 2);
     }
+    tt_origin_text(&s.prices.origin[TT_LINK_CACHE], text, sizeof text);
+    assert_non_null(strstr(text, "built in; as a pair was measured x4 latency, x0.5 time per byte"));
+    scene_free(&s);
+    scene_free(&shipped);
+  }
+}
+
+static void what_a_profile_measured_is_not_corrected(void **state)
+{
+  (void)state;
+  struct tt_profile profile;
+  struct scene s;
+  profile_read(&profile, measured);
+  scene_make(&s, 2, 6, &profile);
+  struct tt_prices before = s.prices;
+  tt_prices_correct(&s.prices, TT_LINK_CACHE, (struct tt_correction){3, 3});
+  tt_prices_correct(&s.prices, TT_LINK_NODE, (struct tt_correction){3, 3}); /* of which there is no link */
+  assert_memory_equal(&s.prices, &before, sizeof before);
+  scene_free(&s);
+  scene_make(&s, 1, 2, NULL);
+  before = s.prices;
+  tt_prices_correct(&s.prices, TT_LINK_CACHE, TT_CORRECTION_NONE);
+  assert_memory_equal(&s.prices, &before, sizeof before);
+  scene_free(&s);
+  tt_profile_destroy(&profile);
+}
+
+/* Anchors say what sets algorithms apart at the shipped prices: a correction must not change their factors. */
+static void a_correction_leaves_factors_alone(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct tt_factors *shipped, *corrected;
+  const char *names[] = {"ring", "recursive_doubling", "binary_blocks"};
+  struct tt_choice choices[3];
+  int32_t lines[2];
+  for (int c = 0; c < 3; c++)
+    choices[c] = (struct tt_choice){.algo = (uint8_t)(tt_algo_find(TT_ALL_REDUCE, names[c]) - tt_algos), .middle = -1,
+                                    .block_bytes = 131072};
+  scene_make(&s, 1, 2, NULL);
+  assert_int_equal(tt_factors_make(&shipped, TT_ALL_REDUCE, choices, 3, &s.tuning), tuttiSuccess);
+  tt_prices_correct(&s.prices, TT_LINK_CACHE, (struct tt_correction){3, -3});
+  assert_int_equal(tt_factors_make(&corrected, TT_ALL_REDUCE, choices, 3, &s.tuning), tuttiSuccess);
+  for (int c = 0; c < 3; c++)
+    for (uint64_t bytes = 8; bytes <= 1 << 23; bytes *= 8) {
+      double factor = tt_factor(shipped, &choices[c], bytes, lines);
+      assert_true(lines[0] && factor != 1); /* there are anchors */
+      assert_true(tt_factor(corrected, &choices[c], bytes, lines) == factor);
+    }
+  tt_factors_destroy(shipped);
+  tt_factors_destroy(corrected);
+  scene_free(&s);
 }
 
 static void an_absurd_pair_leaves_sane_prices(void **state)
@@ -174,11 +251,15 @@ static void an_absurd_pair_leaves_sane_prices(void **state)
   for (int k = 0; k < 16; k++) {
     struct scene s;
     scene_make(&s, 1, 2, NULL);
-    tt_prices_adjust(&s.prices, TT_LINK_CACHE, times[k / 4], 1 << 20, times[k % 4]);
+    struct tt_correction absurd = tt_correction_make(TT_LINK_CACHE, "shm", times[k / 4], 1 << 20, times[k % 4]);
+    assert_true(tt_correction_known(absurd));
+    tt_prices_correct(&s.prices, TT_LINK_CACHE, absurd);
     double us = tt_curve_us(&s.prices.links.link[TT_LINK_CACHE], 1 << 20);
     assert_true(us > 0 && us < 1e12);
     scene_free(&s);
   }
+  assert_false(tt_correction_known(tt_correction_make(TT_LINK_NET, "pigeons", 1, 1 << 20, 2)));
+  assert_false(tt_correction_known(TT_CORRECTION_NONE));
 }
 
 /* ---- predictions ------------------------------------------------------------------ */
@@ -386,7 +467,10 @@ int main(void)
       cmocka_unit_test(the_nearest_flow_is_taken_whole),
       cmocka_unit_test(what_a_profile_lacks_is_built_in),
       cmocka_unit_test(an_origin_says_file_and_line),
-      cmocka_unit_test(an_adjusted_curve_goes_through_the_pair_to_a_power_of_two),
+      cmocka_unit_test(a_correction_is_a_power_of_two_and_never_too_much),
+      cmocka_unit_test(a_correction_multiplies_the_whole_curve_however_many_flows),
+      cmocka_unit_test(what_a_profile_measured_is_not_corrected),
+      cmocka_unit_test(a_correction_leaves_factors_alone),
       cmocka_unit_test(an_absurd_pair_leaves_sane_prices),
       cmocka_unit_test(a_prediction_says_of_what_it_consists),
       cmocka_unit_test(what_is_cheaper_takes_no_longer),

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of a creation: all ranks have the same topology, and take rank 0's decision table. */
+#include <string.h>
+
+#include "comm/creation.h"
+#include "reduce/reduce.h"
+
+/* ---- what has to be alike ---- */
+
+uint64_t tt_arrangement_hash(const struct tt_arrangement *arrangement)
+{
+  uint64_t hash = (uint64_t)arrangement->groups.nlevels;
+  for (int32_t p = 0; p < arrangement->nranks; p++) {
+    hash = hash * 31 + (uint64_t)arrangement->order[p];
+    for (int32_t l = 0; l < arrangement->groups.nlevels; l++)
+      hash = hash * 31 + (uint64_t)arrangement->groups.group[l][p];
+  }
+  return hash;
+}
+
+/* Only rank 0 reads one. */
+static void profiles_compare(const struct tuttiComm *comm)
+{
+  int r = 1;
+  while (r < comm->nranks && tt_creation_card(comm, r)->profile == tt_creation_card(comm, 0)->profile) r++;
+  if (comm->rank == 0 && r < comm->nranks)
+    tt_log(TT_LOG_INFO, "TUTTI_PROFILE of rank %d is another one than that of rank 0, and is ignored", r);
+}
+
+tuttiResult_t tt_cards_compare(const struct tuttiComm *comm)
+{
+  for (int r = 1; r < comm->nranks; r++)
+    if (tt_creation_card(comm, r)->arrangement != tt_creation_card(comm, 0)->arrangement)
+      return tt_fail(tuttiInvalidUsage,
+                     "rank %d and rank 0 see different topologies: give all ranks the same "
+                     "TUTTI_TOPOLOGY file",
+                     r);
+  profiles_compare(comm);
+  return tuttiSuccess;
+}
+
+/* ---- the last round ---- */
+
+tuttiResult_t tt_agree_start(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  struct agreed mine;
+  memset(&mine, 0, sizeof mine);
+  tuttiResult_t result = comm->rank == 0 ? tt_creation_price(comm, &mine.table) : tuttiSuccess;
+  if (result != tuttiSuccess) return result;
+  creation->stage = AGREEING;
+  return tt_rendezvous_gather(creation->rendezvous, &mine, sizeof mine, creation->agreed);
+}
+
+static void report(const struct tuttiComm *comm)
+{
+  if (!tt_log_wants(TT_LOG_INFO)) return;
+  int descriptors = 0;
+  for (int t = 0; t < comm->ntransports; t++) descriptors += comm->transports[t]->ops->descriptors(comm->transports[t]);
+  for (int r = 0; r < comm->nranks; r++) {
+    char text[200];
+    const struct tt_transport *route = tt_exec_route(comm->exec, r);
+    tt_log(TT_LOG_INFO, "rank %d -> rank %d: %s", comm->rank, r, route->ops->path(route, r, text, sizeof text));
+  }
+  tt_log(TT_LOG_INFO, "rank %d: reduce kernels %s; wire type of float: %s", comm->rank, tt_reduce_table()->name,
+         tt_type_name(comm->wire_type));
+  for (int c = 0; c < TT_COLLECTIVES && comm->rank == 0; c++) {
+    char text[512];
+    if (!tt_kinds[c].name) continue;
+    tt_table_text(&comm->table, c, text, sizeof text);
+    tt_log(TT_LOG_INFO, "%s: %s", tt_kinds[c].name, text);
+  }
+  tt_log(TT_LOG_INFO, "communicator%s%s: rank %d of %d on %d host(s) ready after %.1f ms; %d descriptors in use so far",
+         comm->name[0] ? " " : "", comm->name, comm->rank, comm->nranks, comm->creation->nhosts,
+         (double)(tt_now_ns() - comm->creation->began_ns) / 1e6, descriptors);
+}
+
+tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  comm->table = creation->agreed[0].table;
+  if (!tt_table_valid(&comm->table))
+    return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
+  report(comm);
+  tt_creation_destroy(creation);
+  comm->creation = NULL;
+  atomic_store_explicit(&comm->state, TT_COMM_READY, memory_order_release);
+  return tuttiSuccess;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tuner/cache.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 8192 /* longer than any such file */
+
+/* ---- lines ---- */
+
+struct tt_correction tt_cache_get(const struct tt_cache *cache, enum tt_link_kind kind, const char *transport)
+{
+  for (int i = 0; i < cache->n; i++)
+    if (cache->lines[i].kind == kind && strcmp(cache->lines[i].transport, transport) == 0)
+      return cache->lines[i].correction;
+  return TT_CORRECTION_NONE;
+}
+
+void tt_cache_put(struct tt_cache *cache, enum tt_link_kind kind, const char *transport,
+                  struct tt_correction correction)
+{
+  int i = 0;
+  if (!tt_correction_known(correction)) return;
+  while (i < cache->n && (cache->lines[i].kind != kind || strcmp(cache->lines[i].transport, transport) != 0)) i++;
+  if (i == TT_CACHE_LINES) return;
+  if (i == cache->n) cache->n++;
+  cache->lines[i].kind = kind;
+  snprintf(cache->lines[i].transport, sizeof cache->lines[i].transport, "%s", transport);
+  cache->lines[i].correction = correction;
+}
+
+/* ---- where ---- */
+
+int tt_cache_wanted(const struct tt_settings *settings)
+{
+  return strcmp(settings->cache, "none") != 0;
+}
+
+/* 0: there is none. */
+static int folder_find(char folder[TT_CACHE_PATH], const struct tt_settings *settings)
+{
+  const char *cache = tt_env("XDG_CACHE_HOME"), *home = tt_env("HOME");
+  int n = -1;
+  if (settings->cache[0]) n = snprintf(folder, TT_CACHE_PATH, "%s", settings->cache);
+  else if (cache && cache[0] == '/') n = snprintf(folder, TT_CACHE_PATH, "%s/tutti", cache);
+  else if (home && home[0] == '/') n = snprintf(folder, TT_CACHE_PATH, "%s/.cache/tutti", home);
+  return n > 0 && n < TT_CACHE_PATH;
+}
+
+int tt_cache_path(char path[TT_CACHE_PATH], const struct tt_settings *settings)
+{
+  char folder[TT_CACHE_PATH], host[TT_HOST_NAME_BYTES];
+  if (!tt_cache_wanted(settings) || !folder_find(folder, settings)) return 0;
+  tt_host_name(host);
+  for (char *at = host; *at; at++)
+    if (!isalnum((unsigned char)*at) && *at != '-' && *at != '_' && (*at != '.' || at == host)) *at = '_';
+  uint64_t hash = tt_text_hash(tt_machine_id(), settings->host_id);
+  hash = tt_text_hash(tt_text_hash(hash, "\n"), settings->socket_ifname);
+  hash = hash * 31 + (uint64_t)settings->socket_family;
+  int n = snprintf(path, TT_CACHE_PATH, "%s/%s-%016llx", folder, host, (unsigned long long)hash);
+  return n > 0 && n + 8 < TT_CACHE_PATH; /* and of the temporary file */
+}
+
+/* Makes what is missing of the folders above `path`. */
+static void folders_make(const char *path)
+{
+  char folder[TT_CACHE_PATH];
+  snprintf(folder, sizeof folder, "%s", path);
+  for (char *at = strchr(folder + 1, '/'); at; at = strchr(at + 1, '/')) {
+    *at = 0;
+    mkdir(folder, 0700); /* what is wrong is seen when the file is made */
+    *at = '/';
+  }
+}
+
+/* ---- text ---- */
+
+/* The lines that say for what it holds. */
+static int head_print(char *text, size_t size)
+{
+  char host[TT_HOST_NAME_BYTES], cpu[TT_PROFILE_TEXT];
+  tt_host_name(host);
+  tt_host_cpu(cpu, sizeof cpu);
+  return snprintf(text, size, "tutti cache %d\nmachine host %s cpu \"%s\" cores %ld version %d.%d.%d\n",
+                  TT_CACHE_VERSION, host, cpu, sysconf(_SC_NPROCESSORS_ONLN), TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
+}
+
+static int line_read(struct tt_cache *cache, const char *line)
+{
+  char kind[8], transport[TT_PROFILE_NAME];
+  int alpha, beta, len = -1, k = 0;
+  int n = sscanf(line, "link kind %7s transport %47s alpha %3d beta %3d%n", kind, transport, &alpha, &beta, &len);
+  if (n != 4 || len < 0 || line[len] || cache->n == TT_CACHE_LINES) return 0;
+  while (k < TT_LINK_KINDS && strcmp(kind, tt_link_names[k]) != 0) k++;
+  if (k == TT_LINK_KINDS || abs(alpha) > TT_CORRECTION_MOST || abs(beta) > TT_CORRECTION_MOST) return 0;
+  tt_cache_put(cache, (enum tt_link_kind)k, transport, (struct tt_correction){(int8_t)alpha, (int8_t)beta});
+  return 1;
+}
+
+/* NULL: it was read; else why it was not. */
+static const char *text_read(struct tt_cache *cache, char *text)
+{
+  char head[TEXT_BYTES];
+  int len = head_print(head, sizeof head);
+  if (strncmp(text, head, (size_t)len) != 0) return "it is of another machine or version";
+  for (char *line = text + len, *end; *line; line = end + 1) {
+    end = strchr(line, '\n');
+    if (!end) return "it is cut off";
+    *end = 0;
+    if (!line_read(cache, line)) return "a line of it is broken";
+  }
+  return NULL;
+}
+
+/* ---- the file ---- */
+
+/* Likewise; "" is no file at all. */
+static const char *file_read(char text[TEXT_BYTES], const char *path)
+{
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return errno == ENOENT ? "" : strerror(errno);
+  const char *why = NULL;
+  ssize_t len = 0;
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) why = "it is no file";
+  else if (status.st_uid != geteuid()) why = "it is another user's";
+  else if (status.st_mode & 022) why = "others may write to it";
+  else if ((len = read(fd, text, TEXT_BYTES - 1)) < 0) why = strerror(errno);
+  else if (len == TEXT_BYTES - 1 || memchr(text, 0, (size_t)len)) why = "it is no such text";
+  close(fd);
+  text[len > 0 ? len : 0] = 0;
+  return why;
+}
+
+void tt_cache_load(struct tt_cache *cache, const struct tt_settings *settings)
+{
+  char path[TT_CACHE_PATH], text[TEXT_BYTES];
+  *cache = (struct tt_cache){.n = 0};
+  if (!tt_cache_path(path, settings)) return;
+  const char *why = file_read(text, path);
+  if (!why) why = text_read(cache, text);
+  if (!why) return;
+  if (*why) tt_log(TT_LOG_INFO, "%s is not used: %s", path, why);
+  cache->n = 0;
+}
+
+static int text_print(const struct tt_cache *cache, char *text, size_t size)
+{
+  int len = head_print(text, size);
+  for (int i = 0; i < cache->n; i++) {
+    const struct tt_cache_line *line = &cache->lines[i];
+    len += snprintf(text + len, size - (size_t)len, "link kind %s transport %s alpha %d beta %d\n",
+                    tt_link_names[line->kind], line->transport, line->correction.alpha, line->correction.beta);
+  }
+  return len;
+}
+
+void tt_cache_store(const struct tt_cache *cache, const struct tt_settings *settings)
+{
+  char path[TT_CACHE_PATH], temporary[TT_CACHE_PATH], text[TEXT_BYTES];
+  if (!tt_cache_path(path, settings)) return;
+  snprintf(temporary, sizeof temporary, "%.*s.XXXXXX", TT_CACHE_PATH - 8, path);
+  folders_make(path);
+  int len = text_print(cache, text, sizeof text);
+  int fd = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
+  int is_written = fd >= 0 && write(fd, text, (size_t)len) == len;
+  if (fd >= 0 && close(fd) != 0) is_written = 0;
+  if (is_written && rename(temporary, path) == 0) {
+    tt_log(TT_LOG_INFO, "what pairs take is kept in %s", path);
+    return;
+  }
+  tt_log(TT_LOG_INFO, "%s is not written: %s (TUTTI_CACHE names another folder, or none)", path, strerror(errno));
+  if (fd >= 0) unlink(temporary);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The file that keeps what pairs of ranks take: it comes back as it was written, and whatever is wrong with it, it
+ * counts as no file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tuner/cache.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+/* A folder of its own for each test. */
+struct scene {
+  struct tt_settings settings;
+  char folder[64], path[TT_CACHE_PATH];
+};
+
+static void scene_make(struct scene *s)
+{
+  memset(s, 0, sizeof *s);
+  strcpy(s->folder, "/tmp/tutti-test-XXXXXX");
+  assert_non_null(mkdtemp(s->folder));
+  snprintf(s->settings.cache, sizeof s->settings.cache, "%s/a/b", s->folder);
+  assert_true(tt_cache_path(s->path, &s->settings));
+}
+
+static void scene_free(struct scene *s)
+{
+  char folder[TT_CACHE_PATH];
+  unlink(s->path);
+  snprintf(folder, sizeof folder, "%s/a/b", s->folder);
+  rmdir(folder);
+  snprintf(folder, sizeof folder, "%s/a", s->folder);
+  rmdir(folder);
+  assert_int_equal(rmdir(s->folder), 0); /* nothing else was left there */
+}
+
+static const struct tt_correction some = {3, -2};
+
+static void some_store(const struct scene *s)
+{
+  struct tt_cache cache = {.n = 0};
+  tt_cache_put(&cache, TT_LINK_CACHE, "shm", some);
+  tt_cache_store(&cache, &s->settings);
+}
+
+static int lines_of(const struct scene *s)
+{
+  struct tt_cache cache = {.n = 7};
+  tt_cache_load(&cache, &s->settings);
+  return cache.n;
+}
+
+static void file_read(const struct scene *s, char text[4096])
+{
+  FILE *file = fopen(s->path, "r");
+  assert_non_null(file);
+  text[fread(text, 1, 4095, file)] = 0;
+  fclose(file);
+}
+
+static void file_write(const struct scene *s, const char *text, size_t len)
+{
+  FILE *file = fopen(s->path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(text, 1, len, file), len);
+  fclose(file);
+}
+
+static void what_is_stored_is_loaded(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct tt_cache cache = {.n = 0}, loaded;
+  struct stat status;
+  scene_make(&s);
+  assert_int_equal(lines_of(&s), 0);
+  tt_cache_put(&cache, TT_LINK_CACHE, "shm", (struct tt_correction){1, 1});
+  tt_cache_put(&cache, TT_LINK_NET, "tcp", (struct tt_correction){-TT_CORRECTION_MOST, TT_CORRECTION_MOST});
+  tt_cache_put(&cache, TT_LINK_CACHE, "tcp", (struct tt_correction){0, 0});
+  tt_cache_put(&cache, TT_LINK_CACHE, "shm", some); /* instead */
+  tt_cache_put(&cache, TT_LINK_NODE, "shm", TT_CORRECTION_NONE);
+  assert_int_equal(cache.n, 3);
+  tt_cache_store(&cache, &s.settings);
+  tt_cache_load(&loaded, &s.settings);
+  assert_int_equal(loaded.n, 3);
+  for (int i = 0; i < 3; i++) {
+    struct tt_correction got = tt_cache_get(&loaded, cache.lines[i].kind, cache.lines[i].transport);
+    assert_int_equal(got.alpha, cache.lines[i].correction.alpha);
+    assert_int_equal(got.beta, cache.lines[i].correction.beta);
+  }
+  assert_false(tt_correction_known(tt_cache_get(&loaded, TT_LINK_NODE, "shm")));
+  assert_false(tt_correction_known(tt_cache_get(&loaded, TT_LINK_NET, "shm")));
+  assert_int_equal(stat(s.path, &status), 0);
+  assert_int_equal(status.st_mode & 0777, 0600);
+  assert_int_equal(stat(s.settings.cache, &status), 0);
+  assert_int_equal(status.st_mode & 0777, 0700);
+  scene_free(&s);
+}
+
+static void more_than_there_is_room_for_is_left_out(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct tt_cache cache = {.n = 0};
+  scene_make(&s);
+  for (int i = 0; i < 2 * TT_CACHE_LINES; i++) {
+    char name[TT_PROFILE_NAME];
+    snprintf(name, sizeof name, "%d-%s", i, "a-name-as-long-as-a-transport-may-have");
+    tt_cache_put(&cache, TT_LINK_CACHE, name, some);
+  }
+  assert_int_equal(cache.n, TT_CACHE_LINES);
+  tt_cache_store(&cache, &s.settings);
+  assert_int_equal(lines_of(&s), TT_CACHE_LINES);
+  scene_free(&s);
+}
+
+/* The first `was` of the file becomes `is`. */
+static void check_replaced(const struct scene *s, const char *was, const char *is)
+{
+  char text[4096], other[8192];
+  some_store(s);
+  file_read(s, text);
+  char *at = strstr(text, was);
+  assert_non_null(at);
+  snprintf(other, sizeof other, "%.*s%s%s", (int)(at - text), text, is, at + strlen(was));
+  file_write(s, other, strlen(other));
+  if (lines_of(s) != 0) fail_msg("with \"%s\" in place of \"%s\" the file is read", is, was);
+  some_store(s); /* instead */
+  assert_int_equal(lines_of(s), 1);
+}
+
+static void a_file_of_another_machine_or_version_is_ignored(void **state)
+{
+  (void)state;
+  struct scene s;
+  scene_make(&s);
+  check_replaced(&s, "tutti cache 1", "tutti cache 2");
+  check_replaced(&s, "machine host ", "machine host x");
+  check_replaced(&s, "cpu \"", "cpu \"x");
+  check_replaced(&s, "cores ", "cores 9");
+  check_replaced(&s, "version 0", "version 9");
+  scene_free(&s);
+}
+
+static void a_broken_file_is_ignored(void **state)
+{
+  (void)state;
+  struct scene s;
+  char text[4096];
+  scene_make(&s);
+  check_replaced(&s, "link", "lonk");
+  check_replaced(&s, "kind cache", "kind attic");
+  check_replaced(&s, "kind cache", "kind cachecachecache");
+  check_replaced(&s, "shm", "shmshmshmshmshmshmshmshmshmshmshmshmshmshmshmshmshmshm");
+  check_replaced(&s, "alpha 3", "alpha 21");
+  check_replaced(&s, "alpha 3", "alpha -99999999999");
+  check_replaced(&s, "beta -2", "beta -2 gamma 1");
+  check_replaced(&s, "beta -2", "beta");
+  check_replaced(&s, "beta -2\n", "beta -2"); /* cut off */
+  some_store(&s);
+  file_read(&s, text);
+  for (size_t len = 0; len + 1 < strlen(text); len++) {
+    file_write(&s, text, len);
+    assert_int_equal(lines_of(&s), 0);
+  }
+  memset(text, 'x', sizeof text);
+  file_write(&s, text, sizeof text);
+  assert_int_equal(lines_of(&s), 0);
+  memset(text, 0, sizeof text);
+  file_write(&s, text, sizeof text);
+  assert_int_equal(lines_of(&s), 0);
+  scene_free(&s);
+}
+
+static void a_file_that_others_may_have_written_is_ignored(void **state)
+{
+  (void)state;
+  struct scene s;
+  char aside[TT_CACHE_PATH + 8];
+  scene_make(&s);
+  some_store(&s);
+  assert_int_equal(lines_of(&s), 1);
+  assert_int_equal(chmod(s.path, 0620), 0);
+  assert_int_equal(lines_of(&s), 0);
+  assert_int_equal(chmod(s.path, 0644), 0);
+  assert_int_equal(lines_of(&s), 1);
+  snprintf(aside, sizeof aside, "%s.aside", s.path);
+  assert_int_equal(rename(s.path, aside), 0);
+  assert_int_equal(symlink(aside, s.path), 0);
+  assert_int_equal(lines_of(&s), 0);
+  some_store(&s); /* in place of the link */
+  assert_int_equal(lines_of(&s), 1);
+  unlink(aside);
+  if (geteuid() == 0) {
+    assert_int_equal(chown(s.path, 12345, 0), 0);
+    assert_int_equal(lines_of(&s), 0);
+  }
+  unlink(s.path);
+  assert_int_equal(mkdir(s.path, 0700), 0);
+  assert_int_equal(lines_of(&s), 0);
+  some_store(&s); /* it cannot: nothing happens, nothing is left */
+  assert_int_equal(rmdir(s.path), 0);
+  scene_free(&s);
+}
+
+static void the_settings_say_where(void **state)
+{
+  (void)state;
+  struct tt_settings settings = {.cache = "none"};
+  char path[TT_CACHE_PATH], other[TT_CACHE_PATH];
+  assert_false(tt_cache_wanted(&settings));
+  assert_false(tt_cache_path(path, &settings));
+  settings.cache[0] = 0;
+  assert_true(tt_cache_wanted(&settings));
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  assert_false(tt_cache_path(path, &settings));
+  setenv("HOME", "/home/me", 1);
+  assert_true(tt_cache_path(path, &settings));
+  assert_int_equal(strncmp(path, "/home/me/.cache/tutti/", 22), 0);
+  setenv("XDG_CACHE_HOME", "/elsewhere", 1);
+  assert_true(tt_cache_path(path, &settings));
+  assert_int_equal(strncmp(path, "/elsewhere/tutti/", 17), 0);
+  strcpy(settings.cache, "/named");
+  assert_true(tt_cache_path(path, &settings));
+  assert_int_equal(strncmp(path, "/named/", 7), 0);
+  assert_null(strchr(path + 7, '/'));
+  for (int what = 0; what < 3; what++) { /* what makes it another host, or another way */
+    struct tt_settings unlike = settings;
+    if (what == 0) strcpy(unlike.host_id, "x");
+    if (what == 1) strcpy(unlike.socket_ifname, "x");
+    if (what == 2) unlike.socket_family = 1;
+    assert_true(tt_cache_path(other, &unlike));
+    assert_string_not_equal(path, other);
+  }
+  memset(settings.cache, '/', sizeof settings.cache - 1);
+  settings.cache[sizeof settings.cache - 1] = 0;
+  assert_true(tt_cache_path(path, &settings)); /* longest that a setting can be */
+}
+
+int main(void)
+{
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_stored_is_loaded),
+      cmocka_unit_test(more_than_there_is_room_for_is_left_out),
+      cmocka_unit_test(a_file_of_another_machine_or_version_is_ignored),
+      cmocka_unit_test(a_broken_file_is_ignored),
+      cmocka_unit_test(a_file_that_others_may_have_written_is_ignored),
+      cmocka_unit_test(the_settings_say_where),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
