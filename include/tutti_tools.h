@@ -130,14 +130,15 @@ TUTTI_API tuttiResult_t tuttiProfileClose(tuttiProfile_t profile);
 /* How it is measured. Set all to 0, then what matters. */
 typedef struct {
   double seconds;  /* about how long one call of tuttiTune may take; 0: 10 */
-  int no_links, no_kernels, no_anchors; /* 1: leave these out */
+  int no_inside, no_between, no_kernels, no_anchors; /* 1: leave these out: links between ranks of one host, links
+                                                        between hosts, reduce kernels, algorithms */
   const char *command; /* that is noted in the profile; NULL: none */
   void (*progress)(void *context, double done, const char *what); /* on rank 0; done: 0 to 1; may be NULL */
   void *context;
 } tuttiTuneOptions_t;
 
-/* Measures the links between the ranks of a communicator, each kind by itself, by one pair and by several at once; the
- * reduce kernels and copies of rank 0's core; and each algorithm at a few sizes. Adds all that to rank 0's profile, in
+/* Measures the links between the ranks of a communicator, each kind by itself (between hosts those of the interface that
+ * comm uses), by one pair and by several at once; the reduce kernels and copies of rank 0's core; and each algorithm at a few sizes. Adds all that to rank 0's profile, in
  * place of what that says of the same flows, kernels and anchors; other ranks may pass NULL. Collective: all ranks of
  * comm call it with equal options (seconds, command, progress and context are rank 0's), and nothing else on comm
  * meanwhile. What comm chooses is the same before and after.
@@ -159,6 +160,7 @@ typedef struct {
   const char *topology;   /* file, instead of nnodes; NULL: none */
   const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */
   int deterministic;      /* as in tuttiConfig_t */
+  const char *interface;  /* between nodes; NULL: the one that this host would take */
 } tuttiExplainRequest_t;
 
 /* Prints what would be chosen and why: every algorithm with its parameters, its predicted time split into latency,

@@ -37,6 +37,23 @@ int request_collective(tuttiScheduleRequest_t *request, const char *command, int
 /* A number of at least `low`, with K, M or G (powers of 1,024) where suffixes are allowed; 0 and a message if not. */
 int number_read(const char *command, const char *option, long long low, int has_suffix, long long *value);
 
+/* ---- interfaces.c: networks to measure ---- */
+
+#define INTERFACES_MOST 16
+
+struct interfaces {
+  int n;
+  char names[INTERFACES_MOST][16];
+};
+
+/* Those of a list as rank 0 gives it, "eth0,eth1", each usable on all ranks, or for "all" those that are; collective.
+ * 0: there are none, or one is not usable on some rank, as was said. */
+int interfaces_agree(struct interfaces *found, const char *list, tuttiComm_t comm, int rank);
+
+/* A communicator of the same ranks as `first`, on this interface; what is created later is on it, too. Errors: as
+ * tuttiGetUniqueId, tuttiBroadcast and tuttiCommInitRank. */
+tuttiResult_t interface_take(tuttiComm_t *comm, const char *name, tuttiComm_t first, int rank, int nranks);
+
 /* ---- output.c: lines of several ranks on one terminal ---- */
 
 #define OUTPUT_LINE 8192

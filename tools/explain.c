@@ -22,6 +22,7 @@ static const char *const help =
     "may end in K, M or G, or KiB, MiB, GiB.\n\n"
     "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
     "      --transport NAME  inside a node: shm (default) or tcp\n"
+    "      --interface NAME  between nodes (default: the one this host would take)\n"
     "      --topology FILE   who is near whom, instead of nodes\n"
     "      --deterministic   only algorithms whose bits depend on nothing but values and ranks\n"
     "  -h, --help            this text\n";
@@ -101,6 +102,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
 {
   static const struct option options[] = {{"profile", required_argument, NULL, 'p'},
                                           {"transport", required_argument, NULL, 't'},
+                                          {"interface", required_argument, NULL, 'i'},
                                           {"topology", required_argument, NULL, 'T'},
                                           {"deterministic", no_argument, NULL, 'd'},
                                           {"help", no_argument, NULL, 'h'},
@@ -110,6 +112,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) switch (option) {
     case 'p': asked->request.profile = optarg; break;
     case 't': asked->request.transport = optarg; break;
+    case 'i': asked->request.interface = optarg; break;
     case 'T': asked->request.topology = optarg; break;
     case 'd': asked->request.deterministic = 1; break;
     case 'h': fputs(help, stdout); return 0;

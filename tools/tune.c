@@ -23,11 +23,12 @@
 #define RANKS_MOST 1024
 #define SECONDS 40.0        /* of all measuring together; starting the ranks comes on top */
 #define SECONDS_JOB 20.0
+#define INSIDE_PART 0.6 /* of the time of a job, if links between hosts are measured over several interfaces */
 #define BUSY 1.0 /* load */
 #define TELL_EVERY_MS 100
 
 struct tune {
-  const char *out, *transports;
+  const char *out, *transports, *interfaces;
   int ranks, append, no_kernels;
   double seconds;
   int inner_fd;             /* of a world's rank 0: where it tells of its progress; -1: it is none */
@@ -42,6 +43,7 @@ struct world {
 struct screen {
   int is_terminal, world, nworlds;
   const struct world *of; /* NULL: a job that somebody else started */
+  const char *interface;  /* of which the links between hosts are measured; NULL: all is */
   long told_ms;
 };
 
@@ -55,6 +57,8 @@ static const char *const help =
     "  -n, --ranks N          worlds of up to N ranks (default: the cores, at least 8)\n"
     "      --seconds S        about how long all of it may take (default: 40; a job: 20)\n"
     "      --transports LIST  over these (default: shm,tcp; a job: its own)\n"
+    "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
+    "                         all that are up on all hosts (default: the one in use)\n"
     "      --append           keep what FILE says of anything else\n"
     "  -h, --help             this text\n";
 
@@ -91,6 +95,7 @@ static int option_take(struct tune *tune, int option)
   case 'n': return int_read("-n", 2, &tune->ranks);
   case 's': return seconds_read(tune);
   case 't': tune->transports = optarg; return 1;
+  case 'I': tune->interfaces = optarg; return 1;
   case 'a': tune->append = 1; return 1;
   case 'k': tune->no_kernels = 1; return 1;
   case 'i': return int_read("--inner", 0, &tune->inner_fd);
@@ -105,7 +110,8 @@ static int options_parse(struct tune *tune, int argc, char **argv)
   static const struct option options[] = {
       {"output", required_argument, NULL, 'o'},     {"ranks", required_argument, NULL, 'n'},
       {"seconds", required_argument, NULL, 's'},    {"transports", required_argument, NULL, 't'},
-      {"append", no_argument, NULL, 'a'},           {"help", no_argument, NULL, 'h'},
+      {"interfaces", required_argument, NULL, 'I'}, {"append", no_argument, NULL, 'a'},
+      {"help", no_argument, NULL, 'h'},
       {"inner", required_argument, NULL, 'i'},      {"command", required_argument, NULL, 'c'}, /* these: of a world */
       {"no-kernels", no_argument, NULL, 'k'},       {0}};
   int option;
@@ -142,6 +148,8 @@ static void progress_show(struct screen *screen, double done, const char *what)
   if (!screen->is_terminal) {
     if (is_first && screen->of)
       fprintf(stderr, "tutti tune: %d of %d: %s\n", screen->world + 1, screen->nworlds, world);
+    else if (is_first && screen->interface)
+      fprintf(stderr, "tutti tune: links between hosts over %s\n", screen->interface);
     else if (is_first) fprintf(stderr, "tutti tune: measuring this job\n");
   } else if (is_first || now - screen->told_ms >= TELL_EVERY_MS) {
     snprintf(line, sizeof line, "%3.0f %%  %s%s%s", 100 * (screen->world + done) / screen->nworlds, world,
@@ -202,34 +210,65 @@ static int profile_write(tuttiProfile_t profile, const char *path)
   return written;
 }
 
-static int comm_measure(const struct tune *tune, tuttiComm_t comm, tuttiProfile_t profile)
+/* What of a job one communicator measures, and its part of the time. */
+struct share {
+  double part;
+  int no_between;
+  const char *interface; /* only links between hosts, over this one; NULL: all */
+};
+
+static tuttiResult_t comm_measure(const struct tune *tune, const struct share *share, tuttiComm_t comm,
+                                  tuttiProfile_t profile)
 {
-  struct screen screen = {.is_terminal = isatty(STDERR_FILENO), .nworlds = 1};
-  int is_inner = tune->inner_fd >= 0;
-  const tuttiTuneOptions_t options = {.seconds = tune->seconds > 0 ? tune->seconds : SECONDS_JOB,
-                                      .no_kernels = tune->no_kernels,
+  struct screen screen = {
+      .is_terminal = isatty(STDERR_FILENO), .nworlds = 1, .interface = share->interface};
+  int is_inner = tune->inner_fd >= 0, only_between = share->interface != NULL;
+  const tuttiTuneOptions_t options = {.seconds = share->part * (tune->seconds > 0 ? tune->seconds : SECONDS_JOB),
+                                      .no_inside = only_between,
+                                      .no_between = share->no_between,
+                                      .no_kernels = tune->no_kernels || only_between,
+                                      .no_anchors = only_between,
                                       .command = tune->command,
                                       .progress = is_inner ? progress_send : progress_take,
                                       .context = is_inner ? (void *)(uintptr_t)tune : &screen};
   tuttiResult_t result = tuttiTune(comm, &options, profile);
   if (profile && !is_inner) progress_end(&screen);
-  if (result != tuttiSuccess) return complain(comm);
-  if (profile && !profile_write(profile, tune->out)) return 1;
-  return profile && !is_inner ? last_words(tune->out) : 0;
+  return result;
+}
+
+/* Links between hosts, over each interface by a communicator of its own. */
+static int interfaces_measure(const struct tune *tune, const tuttiLaunch_t *launch, tuttiComm_t first,
+                              tuttiProfile_t profile)
+{
+  struct interfaces found;
+  int rank = launch->proc, nranks = launch->nprocs;
+  if (!interfaces_agree(&found, tune->interfaces, first, rank)) return 1;
+  for (int i = 0; i < found.n; i++) {
+    tuttiComm_t comm = NULL;
+    const struct share share = {.part = (1 - INSIDE_PART) / found.n, .interface = found.names[i]};
+    tuttiResult_t result = interface_take(&comm, found.names[i], first, rank, nranks);
+    if (result == tuttiSuccess) result = comm_measure(tune, &share, comm, profile);
+    if (result != tuttiSuccess) complain(comm);
+    if (tuttiCommDestroy(comm) != tuttiSuccess || result != tuttiSuccess) return 1;
+  }
+  return 0;
 }
 
 static int job_measure(const struct tune *tune, const tuttiLaunch_t *launch)
 {
   tuttiProfile_t profile = NULL;
   tuttiComm_t comm = NULL;
+  const struct share share = {.part = tune->interfaces ? INSIDE_PART : 1, .no_between = tune->interfaces != NULL};
   const char *from = tune->append && access(tune->out, F_OK) == 0 ? tune->out : NULL;
   if (tune->transports) setenv("TUTTI_TRANSPORTS", tune->transports, 1);
   if (launch->proc == 0 && tuttiProfileOpen(&profile, from) != tuttiSuccess) return complain(NULL);
-  int status = 1;
-  if (tuttiCommInitRank(&comm, launch->nprocs, launch->id, launch->proc) == tuttiSuccess)
-    status = comm_measure(tune, comm, profile);
-  else complain(comm);
+  tuttiResult_t result = tuttiCommInitRank(&comm, launch->nprocs, launch->id, launch->proc);
+  if (result == tuttiSuccess) result = comm_measure(tune, &share, comm, profile);
+  int status = result == tuttiSuccess ? 0 : complain(comm);
+  if (!status && tune->interfaces) status = interfaces_measure(tune, launch, comm, profile);
+  if (!status && profile && !profile_write(profile, tune->out)) status = 1;
   if (tuttiCommDestroy(comm) != tuttiSuccess) status = 1;
+  if (!status && profile && tune->inner_fd < 0) last_words(tune->out);
   tuttiProfileClose(profile);
   return status;
 }
@@ -374,7 +413,11 @@ int command_tune(int argc, char **argv)
   int parsed = options_parse(&tune, argc, argv);
   if (parsed >= 0) return parsed;
   if (tuttiGetLaunch(&launch) != tuttiSuccess) return complain(NULL);
-  if (launch.nprocs == 1) return host_measure(&tune);
+  if (launch.nprocs == 1 && !tune.interfaces) return host_measure(&tune);
+  if (launch.nprocs == 1) {
+    fprintf(stderr, "tutti tune: --interfaces is for jobs of several hosts: start one rank or more on each\n");
+    return 2;
+  }
   if (!tune.ranks) return job_measure(&tune, &launch);
   fprintf(stderr, "tutti tune: -n is %d, but this is a job of %d ranks: leave -n out\n", tune.ranks, launch.nprocs);
   return 2;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/check.h"
+#include "net/net.h"
 #include "tuner/wish.h"
 #include "tutti_tools.h"
 
@@ -17,6 +18,7 @@ struct asked {
   struct tt_world world;
   struct tt_prices prices;
   struct tt_tuning tuning;
+  char interface[16];
   int collective;
 };
 
@@ -61,6 +63,15 @@ static tuttiResult_t topology_invent(struct tt_topology *topology, int nranks, i
   return code;
 }
 
+/* Between nodes; "" if this host has none. */
+static const char *interface_of(struct asked *asked, const tuttiExplainRequest_t *request)
+{
+  struct tt_address address;
+  if (request->interface) return request->interface;
+  if (tt_interface_choose(&asked->settings, &address, asked->interface) != tuttiSuccess) return "";
+  return asked->interface;
+}
+
 /* What joins which ranks: the transport inside nodes, tcp between them. */
 static void world_fill(struct asked *asked, const tuttiExplainRequest_t *request)
 {
@@ -75,6 +86,7 @@ static void world_fill(struct asked *asked, const tuttiExplainRequest_t *request
     run = kind == TT_LINK_NET ? 1 : run + 1;
     if (run > most) most = run;
   }
+  if (asked->world.transport[TT_LINK_NET]) asked->world.interface = interface_of(asked, request);
   int here = tt_host_cores();
   if (!asked->world.cores) asked->world.cores = topology->nnodes == 1 && here < most ? here : most;
 }

@@ -72,6 +72,7 @@ struct tuttiComm {
 
   struct tt_pass pass;
   struct tt_door *ip_door, *local_door;
+  char interface[16]; /* on which ip_door is; "": there is none */
   uint8_t *ips;    /* of each rank: where its IP door is, packed */
   int is_none;     /* a split without color: there is no communicator; state is STILLBORN */
   uint32_t splits, shrinks; /* made of it so far */

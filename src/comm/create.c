@@ -43,8 +43,7 @@ void tt_creation_destroy(struct tt_creation *creation)
 static void doors_open(struct tuttiComm *comm)
 {
   struct tt_address address;
-  char name[16];
-  if (tt_interface_choose(&comm->settings, &address, name) != tuttiSuccess ||
+  if (tt_interface_choose(&comm->settings, &address, comm->interface) != tuttiSuccess ||
       tt_door_open(&comm->ip_door, &address) != tuttiSuccess)
     tt_log(TT_LOG_INFO, "no IP door: ranks on other hosts and tcp cannot be reached");
 }

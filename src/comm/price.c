@@ -22,7 +22,10 @@ static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_profile *profi
 {
   uint64_t began_ns = tt_now_ns();
   struct tt_prices prices;
-  struct tt_world world = {.nranks = comm->nranks, .cores = comm->creation->cores, .topology = &comm->topology};
+  struct tt_world world = {.nranks = comm->nranks,
+                           .cores = comm->creation->cores,
+                           .topology = &comm->topology,
+                           .interface = comm->interface};
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
     const struct pair *pair = &comm->creation->pairs[kind];
     if (pair->ranks[0] != pair->ranks[1]) world.transport[kind] = comm->creation->wanted[pair->transport]->name;

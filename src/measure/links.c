@@ -208,6 +208,8 @@ static void flow_store(struct measure *m, struct flow *flow)
       *point = (struct tt_profile_point){.bytes = bytes_of(size), .us = us[0], .low_us = us[1], .high_us = us[2]};
       point->flow = (struct tt_flow){.kind = flow->kind, .flows = flow->flows, .ways = w + 1};
       strncpy(point->flow.transport, flow->transport, TT_PROFILE_NAME - 1);
+      if (flow->kind == TT_LINK_NET && strcmp(flow->transport, "tcp") == 0)
+        snprintf(point->flow.interface, TT_PROFILE_NAME, "%s", m->comm->interface);
     }
     if (n) store_flow(m, points, n, told.overhead_us);
   }
@@ -250,7 +252,9 @@ static void flows_find(struct measure *m, struct flows *flows)
 {
   struct pairs_of_kind of = {.pairs = tt_alloc((size_t)m->comm->nranks / 2 + 1, sizeof *of.pairs)};
   if (!of.pairs) give_up(m, tt_fail(tuttiSystemError, "tune: out of memory for pairs"));
-  for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS && !m->result; kind++)
+  int least = m->options->no_inside ? TT_LINK_NET : TT_LINK_CACHE;
+  int most = m->options->no_between ? TT_LINK_NODE : TT_LINK_NET;
+  for (int kind = least; kind <= most && !m->result; kind++)
     for (of.transport = 0; of.transport < m->comm->ntransports && !m->result; of.transport++) {
       of.kind = (enum tt_link_kind)kind;
       pairs_find(m, &of);

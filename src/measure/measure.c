@@ -10,13 +10,13 @@
 static double options_agree(struct measure *m)
 {
   const tuttiTuneOptions_t *options = m->options;
-  int leaves = !!options->no_links + 2 * !!options->no_kernels + 4 * !!options->no_anchors;
+  int leaves = !!options->no_inside + 2 * !!options->no_kernels + 4 * !!options->no_anchors + 8 * !!options->no_between;
   double values[3] = {leaves, -leaves, m->comm->rank == 0 ? options->seconds : 0};
   agree_all(m, values, 3);
   if (!m->result && values[0] + values[1] != 0)
     m->result = tt_fail(tuttiInvalidUsage,
-                        "tune: ranks were called with different options: give all the same no_links, no_kernels and "
-                        "no_anchors");
+                        "tune: ranks were called with different options: give all the same no_inside, "
+                        "no_between, no_kernels and no_anchors");
   return values[2] > 0 ? values[2] : SECONDS;
 }
 
@@ -30,7 +30,8 @@ static void part_run(struct measure *m, void (*part)(struct measure *, double), 
 static void parts_run(struct measure *m, double total)
 {
   const tuttiTuneOptions_t *options = m->options;
-  int links = !options->no_links && m->comm->nranks > 1, anchors = !options->no_anchors && m->comm->nranks > 1;
+  int links = !(options->no_inside && options->no_between) && m->comm->nranks > 1;
+  int anchors = !options->no_anchors && m->comm->nranks > 1;
   double kernels = options->no_kernels ? 0 : total * (links || anchors ? KERNELS_PART : 1);
   if (kernels > KERNELS_MOST_S) kernels = KERNELS_MOST_S;
   double links_s = !links ? 0 : (total - kernels) * (anchors ? LINKS_PART : 1);

@@ -128,7 +128,10 @@ static tuttiResult_t place_make(struct place *place, const struct tt_profile_anc
   tuttiResult_t result = topology_make(place, wanted);
   if (result == tuttiSuccess) result = tt_topology_arrange(&place->arrangement, &place->topology, 0);
   if (result != tuttiSuccess) return result;
-  place->world = (struct tt_world){.nranks = place->nranks, .cores = place->cores, .topology = &place->topology};
+  place->world = (struct tt_world){.nranks = place->nranks,
+                                   .cores = place->cores,
+                                   .topology = &place->topology,
+                                   .interface = wanted->interface};
   memcpy(place->world.transport, wanted->transport, sizeof place->world.transport);
   tt_prices_make(&place->prices, profile, &place->world);
   place->tuning = (struct tt_tuning){.nranks = place->nranks,

@@ -11,13 +11,28 @@
 
 /* ---- which flow ------------------------------------------------------------------ */
 
-/* How far a measured flow is from the one that is wanted: its kind counts first, then its ways, then how many.
+/* 0: the same; 1: one of them is any; 2: two that differ. */
+static int interface_distance(const struct tt_flow *flow, const struct tt_flow *wanted)
+{
+  if (strcmp(flow->interface, wanted->interface) == 0) return 0;
+  return flow->interface[0] && wanted->interface[0] ? 2 : 1;
+}
+
+static int is_nearest(const struct tt_flow *flow, const struct tt_flow *wanted)
+{
+  return flow->kind != wanted->kind || flow->flows != wanted->flows || flow->ways != wanted->ways ||
+         interface_distance(flow, wanted) == 2;
+}
+
+/* How far a measured flow is from the one that is wanted: its kind counts first, then its interface, its ways, and
+ * how many there are.
  * Less than 0: it says nothing about that. */
 static double distance(const struct tt_flow *flow, const struct tt_flow *wanted)
 {
   if (strcmp(flow->transport, wanted->transport) != 0) return -1;
   if ((flow->kind == TT_LINK_NET) != (wanted->kind == TT_LINK_NET)) return -1;
-  return 1000 * abs((int)flow->kind - (int)wanted->kind) + 100 * (flow->ways != wanted->ways) +
+  return 1000 * abs((int)flow->kind - (int)wanted->kind) + 200 * interface_distance(flow, wanted) +
+         100 * (flow->ways != wanted->ways) +
          fabs(log2((double)flow->flows / wanted->flows));
 }
 
@@ -65,7 +80,7 @@ static void link_price(struct tt_prices *prices, enum tt_link_kind kind, const s
   if (!link) return;
   curve_make(&prices->links.link[kind], profile, &link->flow);
   prices->origin[kind] = (struct tt_origin){
-      .profile = profile, .flow = link->flow, .line = link->line, .is_nearest = !tt_flow_same(&link->flow, wanted)};
+      .profile = profile, .flow = link->flow, .line = link->line, .is_nearest = is_nearest(&link->flow, wanted)};
 }
 
 /* ---- gamma ------------------------------------------------------------------------- */
@@ -123,6 +138,8 @@ void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, 
     if (!transport && kind == TT_LINK_SELF) transport = "self"; /* copies */
     if (!transport) continue;
     snprintf(wanted.transport, sizeof wanted.transport, "%s", transport);
+    if (kind == TT_LINK_NET && world->interface)
+      snprintf(wanted.interface, sizeof wanted.interface, "%s", world->interface);
     link_price(prices, (enum tt_link_kind)kind, profile, &wanted);
     if (kind != TT_LINK_SELF && tt_prices_block(transport) > prices->block_bytes)
       prices->block_bytes = tt_prices_block(transport);
@@ -186,13 +203,13 @@ static void correction_append(struct tt_correction correction, char *text, size_
 void tt_origin_text(const struct tt_origin *origin, char *text, size_t size)
 {
   const struct tt_flow *flow = &origin->flow;
-  char where[TT_PROFILE_TEXT + 32] = "a default: no profile has it", what[TT_PROFILE_NAME + 64], pairs[32];
+  char where[TT_PROFILE_TEXT + 32] = "a default: no profile has it", what[TT_FLOW_TEXT], pairs[32];
   int is_link = flow->transport[0] != 0;
   if (origin->profile && origin->line && origin->profile != tt_profile_shipped())
     snprintf(where, sizeof where, "%s line %d", origin->profile->name, (int)origin->line);
   else if (origin->profile) snprintf(where, sizeof where, "%s", origin->profile->name);
   snprintf(pairs, sizeof pairs, "%d pair%s", (int)flow->flows, flow->flows == 1 ? "" : "s");
-  if (is_link) snprintf(what, sizeof what, "%s over %s", tt_link_names[flow->kind], flow->transport);
+  if (is_link) tt_flow_text(flow, what);
   else snprintf(what, sizeof what, "sum of two vectors of float");
   if (is_link && origin->is_nearest)
     snprintf(text, size, "%s: %s (%s, %d-way: the nearest that was measured)", what, where, pairs, (int)flow->ways);

@@ -14,6 +14,7 @@ struct tt_world {
   int32_t cores;                     /* that the ranks of a node may use, on the node where they are fewest to a rank */
   const struct tt_topology *topology; /* who is near whom; its prices do not count */
   const char *transport[TT_LINK_KINDS]; /* that joins ranks with this between them; NULL: no two ranks have */
+  const char *interface; /* over which rank 0 reaches other nodes; NULL or "": any */
 };
 
 /* One measured pair of ranks over what the shipped profile says of one pair of that kind and transport, both ways at
@@ -52,8 +53,9 @@ struct tt_prices {
 uint32_t tt_prices_block(const char *transport);
 
 /* Takes of each kind of link in use the lines of its transport with ways 2 and flows nearest to the pairs that talk at
- * once (half of the ranks of a node for links inside it, 1 between nodes: there the play shares the node's port),
- * from `profile`, or if that has none of this transport, from the shipped one. profile may be NULL: all shipped. */
+ * once (half of the ranks of a node for links inside it, 1 between nodes: there the play shares the node's port), and
+ * between nodes those of the interface in use, if it was measured: from `profile`, or if that has none of this
+ * transport, from the shipped one. profile may be NULL: all shipped. */
 void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_world *world);
 
 /* What a pair says that exchanges short messages in short_us and such of long_bytes in long_us. TT_CORRECTION_NONE: the

@@ -8,7 +8,15 @@ const char *const tt_level_names[TT_LEVELS] = {"L1", "L2", "L3", "memory"};
 
 int tt_flow_same(const struct tt_flow *a, const struct tt_flow *b)
 {
-  return a->kind == b->kind && a->flows == b->flows && a->ways == b->ways && strcmp(a->transport, b->transport) == 0;
+  return a->kind == b->kind && a->flows == b->flows && a->ways == b->ways && strcmp(a->transport, b->transport) == 0 &&
+         strcmp(a->interface, b->interface) == 0;
+}
+
+const char *tt_flow_text(const struct tt_flow *flow, char text[TT_FLOW_TEXT])
+{
+  snprintf(text, TT_FLOW_TEXT, "%s over %s%s%s", tt_link_names[flow->kind], flow->transport,
+           flow->interface[0] ? " on " : "", flow->interface);
+  return text;
 }
 
 #define FIRST_ROOM 8

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A profile: what was measured on a machine, as a text file that people read, compare and edit. Pure.
  *
- * The first line is `tutti profile 1`. Every other line is a word that says what it is, and then pairs of a key and a
+ * The first line is `tutti profile 2`. Every other line is a word that says what it is, and then pairs of a key and a
  * value, in any order; what follows a '#' is a comment, and so is an empty line. A value with blanks stands in double
  * quotes, and has none in it. Sizes are bytes up to 2^60, as whole numbers or with K, M or G (powers of 1,024); `inf`
  * is no limit. Times are in us, slopes in us per MiB (2^20 bytes). No key is optional; lines stand in any order;
@@ -9,17 +9,20 @@
  *
  *   machine   host NAME cpu "MODEL" cores N memory "TEXT" kernel "LINUX RELEASE"     who was measured
  *   measured  date 2026-11-20T18:40:00Z command "tutti tune -n 4" version 0.1.0      when and how
- *   link      kind cache transport shm flows 1 ways 2 from 0 to 2K alpha_us 0.21 beta_us_per_mib 81
- *             overhead_us 0.08 points 9 error_percent 3.1
+ *   link      kind net transport tcp interface eth0 flows 1 ways 2 from 0 to 2K alpha_us 21 beta_us_per_mib 910
+ *             overhead_us 2.8 points 9 error_percent 3.1
  *             A message of m bytes, from < m <= to (or none, by the first line), takes alpha + m beta. kind: what lies
- *             between the two ranks (tt_link_names); flows: pairs of ranks of this kind on a host that talk at once;
+ *             between the two ranks (tt_link_names; two ranks of one process have what their cores share between them,
+ *             like any two: nothing they send goes another way); interface: of the network, as the host of rank 0 calls
+ *             it; "" where the transport has none or both ranks are on one host, whose packets pass no interface, and
+ *             where it does not matter; flows: pairs of ranks of this kind on a host that talk at once;
  *             ways 1: one rank sends and the other one answers; 2: both send at once. overhead_us: how long a sender
  *             is occupied by a short message. points: measured sizes behind the line, 0 if it was
  *             not measured; error_percent: of nine in ten of them the distance from the line is at most this.
- *             Of one (kind, transport, flows, ways) there are 1 to TT_CURVE_PARTS lines, the first from 0, each other
- *             one from where that below ends, the last to inf; times do not fall from one to the next by more than
- *             a thousandth.
- *   point     kind cache transport shm flows 1 ways 2 bytes 4K us 0.52 low_us 0.50 high_us 0.60
+ *             Of one (kind, transport, interface, flows, ways) there are 1 to TT_CURVE_PARTS lines, the first from 0,
+ *             each other one from where that below ends, the last to inf; times do not fall from one to the next by
+ *             more than a thousandth.
+ *   point     kind cache transport shm interface "" flows 1 ways 2 bytes 4K us 0.52 low_us 0.50 high_us 0.60
  *             What a line was fitted to: median, and the quarter of the samples below and above. Only drawn.
  *   reduce    type float op sum sources 2 level L2 bytes 512K gamma_us_per_mib 14.2 error_percent 2
  *             A combination of `sources` vectors takes gamma for each MiB of each source beyond the first, where all
@@ -41,9 +44,9 @@
 #include "base/base.h"
 #include "topo/topo.h"
 
-#define TT_PROFILE_VERSION 1
+#define TT_PROFILE_VERSION 2
 #define TT_PROFILE_TEXT 96  /* longest text, with its end */
-#define TT_PROFILE_NAME 48  /* of an algorithm with its middle, or a transport */
+#define TT_PROFILE_NAME 48  /* of an algorithm with its middle, a transport, or an interface */
 #define TT_PROFILE_LINES 65536
 #define TT_PROFILE_MAX_FLOWS 1024
 
@@ -56,6 +59,7 @@ struct tt_flow {
   enum tt_link_kind kind;
   char transport[TT_PROFILE_NAME];
   int32_t flows, ways;
+  char interface[TT_PROFILE_NAME]; /* "": none, or whichever */
 };
 
 struct tt_profile_link {
@@ -141,6 +145,10 @@ tuttiResult_t tt_profile_add_anchor(struct tt_profile *profile, const struct tt_
 void tt_profile_destroy(struct tt_profile *profile);
 
 int tt_flow_same(const struct tt_flow *a, const struct tt_flow *b);
+
+/* "cache over shm", "net over tcp on eth0"; returns text. */
+#define TT_FLOW_TEXT (2 * TT_PROFILE_NAME + 32)
+const char *tt_flow_text(const struct tt_flow *flow, char text[TT_FLOW_TEXT]);
 
 /* ---- fit (fit.c) ----------------------------------------------------------------- */
 

@@ -43,6 +43,7 @@ static void titles_write(const struct drawing *d)
 {
   static const char *const colours[COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#56b4e9", "#e69f00", "#000000", "#8c564b"};
+  char text[TT_FLOW_TEXT];
   int nflows = 0;
   for (int32_t begin = 0, end; begin < d->npoints; begin = end) {
     end = flow_end(d, begin);
@@ -50,9 +51,9 @@ static void titles_write(const struct drawing *d)
     const struct tt_flow *flow = &d->points[begin]->flow;
     const char *colour = colours[nflows % COLOURS];
     int shape = 1 + nflows / COLOURS;
-    fprintf(d->out, "%s '-' using 1:2:3:4 with yerrorbars lc rgb '%s' pt %d ps 0.6 title '%s over ",
-            nflows ? ", \\\n " : "plot", colour, 3 + 2 * shape, tt_link_names[flow->kind]);
-    quoted_print(flow->transport, d->out);
+    fprintf(d->out, "%s '-' using 1:2:3:4 with yerrorbars lc rgb '%s' pt %d ps 0.6 title '",
+            nflows ? ", \\\n " : "plot", colour, 3 + 2 * shape);
+    quoted_print(tt_flow_text(flow, text), d->out);
     fprintf(d->out, ", %d %s, %s', '-' with lines lc rgb '%s' dt %d notitle", (int)flow->flows,
             flow->flows == 1 ? "pair" : "pairs", flow->ways == 1 ? "one way" : "both ways", colour, shape);
     nflows++;

@@ -11,12 +11,14 @@
 #define FIELD(type, member) offsetof(struct type, member)
 #define TEXT(name, type, member) {name, TT_VALUE_TEXT, 0, FIELD(type, member), 0, 0}
 #define NAME(name, type, member) {name, TT_VALUE_NAME, 1, FIELD(type, member), 0, 0}
+#define LABEL(name, type, member) {name, TT_VALUE_LABEL, 1, FIELD(type, member), 0, 0}
 #define NAMED(name, value, type, member) {name, value, 1, FIELD(type, member), 0, 0}
 #define COUNT(name, type, member, low, high) {name, TT_VALUE_COUNT, 1, FIELD(type, member), low, high}
 #define BYTES(name, type, member) {name, TT_VALUE_SIZE, 1, FIELD(type, member), 0, 0}
 #define NUMBER(name, type, member, low) {name, TT_VALUE_NUMBER, 0, FIELD(type, member), low, NUMBER_MAX}
 #define FLOW(type)                                                                                       \
   NAMED("kind", TT_VALUE_KIND, type, flow.kind), NAME("transport", type, flow.transport),                \
+      LABEL("interface", type, flow.interface),                                                          \
       COUNT("flows", type, flow.flows, 1, TT_PROFILE_MAX_FLOWS), COUNT("ways", type, flow.ways, 1, 2)
 
 #define SHORTEST 1e-6 /* times that others are divided by */
@@ -121,7 +123,7 @@ void *tt_profile_items(const struct tt_profile *profile, enum tt_profile_word wo
 
 static int value_compare(const char *a, const char *b, enum tt_profile_value value)
 {
-  if (value == TT_VALUE_NAME) return strcmp(a, b);
+  if (value == TT_VALUE_NAME || value == TT_VALUE_LABEL) return strcmp(a, b);
   if (value == TT_VALUE_SIZE) {
     uint64_t left, right;
     memcpy(&left, a, sizeof left);

@@ -11,6 +11,7 @@
 enum tt_profile_value {
   TT_VALUE_TEXT,       /* char [TT_PROFILE_TEXT] */
   TT_VALUE_NAME,       /* char [TT_PROFILE_NAME], not empty */
+  TT_VALUE_LABEL,      /* the same, but it may be empty */
   TT_VALUE_COUNT,      /* int32_t */
   TT_VALUE_SIZE,       /* uint64_t */
   TT_VALUE_LIMIT,      /* uint64_t or `inf` */

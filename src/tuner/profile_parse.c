@@ -9,6 +9,9 @@
 
 #define TOKEN_BYTES 128
 #define WANTED_BYTES 320
+#define DIGITS_OF(number) #number
+#define DIGITS(number) DIGITS_OF(number)
+#define VERSION DIGITS(TT_PROFILE_VERSION)
 #define NAME_SHOWN 120 /* of the text's name, so that the rest of a sentence has room */
 
 enum what { END_OF_TEXT, END_OF_LINE, WORD, QUOTED };
@@ -103,7 +106,7 @@ static void expect(struct reader *r, const char *text, const char *wanted)
 
 static void text_parse(struct reader *r, const struct tt_profile_key *key, char *at)
 {
-  size_t room = key->value == TT_VALUE_NAME ? TT_PROFILE_NAME : TT_PROFILE_TEXT, len = strlen(r->token);
+  size_t room = key->value == TT_VALUE_TEXT ? TT_PROFILE_TEXT : TT_PROFILE_NAME, len = strlen(r->token);
   char wanted[64];
   snprintf(wanted, sizeof wanted, "%s of at most %zu characters", room == TT_PROFILE_NAME ? "a name" : "a text",
            room - 1);
@@ -190,7 +193,8 @@ static void named_parse(struct reader *r, const struct tt_profile_key *key, char
 static void value_parse(struct reader *r, const struct tt_profile_key *key, char *item)
 {
   static void (*const parsers[])(struct reader *, const struct tt_profile_key *, char *) = {
-      [TT_VALUE_TEXT] = text_parse,   [TT_VALUE_NAME] = text_parse,   [TT_VALUE_COUNT] = count_parse,
+      [TT_VALUE_TEXT] = text_parse,   [TT_VALUE_NAME] = text_parse,   [TT_VALUE_LABEL] = text_parse,
+      [TT_VALUE_COUNT] = count_parse,
       [TT_VALUE_SIZE] = size_parse,   [TT_VALUE_LIMIT] = size_parse,  [TT_VALUE_BLOCK] = block_parse,
       [TT_VALUE_NUMBER] = number_parse, [TT_VALUE_KIND] = named_parse, [TT_VALUE_TYPE] = named_parse,
       [TT_VALUE_OP] = named_parse,    [TT_VALUE_LEVEL] = named_parse, [TT_VALUE_COLLECTIVE] = named_parse,
@@ -288,13 +292,13 @@ static void line_parse(struct reader *r)
 
 static void lines_parse(struct reader *r)
 {
-  static const char first[] = "'tutti profile 1' first";
+  static const char first[] = "'tutti profile " VERSION "' first";
   r->what = WORD;
   next(r);
   while (!r->failed && r->what == END_OF_LINE) next(r);
   expect(r, "tutti", first);
   expect(r, "profile", first);
-  expect(r, "1", "version 1");
+  expect(r, VERSION, "version " VERSION ": measure anew with tutti tune");
   if (r->what >= WORD) wrong(r, "the end of the line");
   while (!r->failed && r->what != END_OF_TEXT)
     if (r->what == END_OF_LINE) next(r);
@@ -334,8 +338,8 @@ static double time_at(const struct tt_profile_link *link, uint64_t bytes)
 
 static void wrong_link(struct reader *r, const struct tt_profile_link *link, const char *what)
 {
-  r->failed = tt_fail(tuttiInvalidArgument, "%.*s, line %d: %s: the lines of one kind, transport, flows and ways "
-                      "follow one another from 0 to inf", NAME_SHOWN, r->name, (int)link->line, what);
+  r->failed = tt_fail(tuttiInvalidArgument, "%.*s, line %d: %s: the lines of one kind, transport, interface, flows and "
+                      "ways follow one another from 0 to inf", NAME_SHOWN, r->name, (int)link->line, what);
 }
 
 /* Of sorted links: those of a flow are without gaps. */

@@ -26,6 +26,7 @@ static void value_print(const struct tt_profile_key *key, const char *item, FILE
   switch (key->value) {
     case TT_VALUE_TEXT:
     case TT_VALUE_NAME:
+    case TT_VALUE_LABEL:
       text_print(at, out);
       return;
     case TT_VALUE_SIZE:

@@ -16,14 +16,15 @@ static const char *rate_text(double us_per_mib, char *text)
 static void links_show(const void *const *order, int32_t n, FILE *out)
 {
   char size[TT_SIZE_TEXT], rate[TT_SIZE_TEXT];
-  fprintf(out, "\nmessages\n  %-6s %-9s %5s %5s %8s %10s %8s %11s %8s %7s\n", "kind", "transport", "pairs", "ways",
-          "up to", "latency us", "GB/s", "overhead us", "error %", "points");
+  fprintf(out, "\nmessages\n  %-6s %-9s %-9s %5s %5s %8s %10s %8s %11s %8s %7s\n", "kind", "transport", "interface",
+          "pairs", "ways", "up to", "latency us", "GB/s", "overhead us", "error %", "points");
   for (int32_t i = 0; i < n; i++) {
     const struct tt_profile_link *link = order[i];
     const struct tt_flow *flow = &link->flow;
-    fprintf(out, "  %-6s %-9s %5d %5d %8s %10.4g %8s %11.4g %8.3g %7d\n", tt_link_names[flow->kind], flow->transport,
-            (int)flow->flows, (int)flow->ways, tt_size_text(link->to, size), link->alpha_us,
-            rate_text(link->beta_us_per_mib, rate), link->overhead_us, link->error_percent, (int)link->points);
+    fprintf(out, "  %-6s %-9s %-9s %5d %5d %8s %10.4g %8s %11.4g %8.3g %7d\n", tt_link_names[flow->kind],
+            flow->transport, flow->interface[0] ? flow->interface : "-", (int)flow->flows, (int)flow->ways,
+            tt_size_text(link->to, size), link->alpha_us, rate_text(link->beta_us_per_mib, rate),
+            link->overhead_us, link->error_percent, (int)link->points);
   }
 }
 

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     struct tt_settings settings = {.lanes = 4};
     topology_make(&topology, sizes[s].nodes, sizes[s].each);
     if (tt_topology_arrange(&wire, &topology, 0) != tuttiSuccess) return 1;
-    struct tt_world world = {topology.nranks, sizes[s].each, &topology, {NULL}};
+    struct tt_world world = {topology.nranks, sizes[s].each, &topology, {NULL}, NULL};
     world.transport[TT_LINK_NODE] = sizes[s].each > 1 ? sizes[s].transport : NULL;
     world.transport[TT_LINK_NET] = sizes[s].nodes > 1 ? "tcp" : NULL;
     tt_prices_make(&prices, argc > 1 ? &profile : NULL, &world);

@@ -293,7 +293,7 @@ static int unlike_body(const struct ranks *self)
 {
   tuttiComm_t comm;
   tuttiProfile_t profile = NULL;
-  const tuttiTuneOptions_t options = {.seconds = SECONDS, .no_links = self->rank == 2};
+  const tuttiTuneOptions_t options = {.seconds = SECONDS, .no_between = self->rank == 2};
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   if (self->rank == 0) RANKS_CHECK(tuttiProfileOpen(&profile, NULL) == tuttiSuccess);
   RANKS_CHECK(tuttiTune(comm, &options, profile) == tuttiInvalidUsage);

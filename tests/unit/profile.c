@@ -12,11 +12,11 @@
 
 #include "tuner/profile.h"
 
-#define START "tutti profile 1\n"
+#define START "tutti profile 2\n"
 #define MACHINE "machine host h cpu c cores 2 memory m kernel k\n"
 #define MEASURED "measured date d command c version v\n"
 #define HEAD START MACHINE MEASURED
-#define FLOW "kind cache transport shm flows 1 ways 2 "
+#define FLOW "kind cache transport shm interface \"\" flows 1 ways 2 "
 #define REST "alpha_us 1 beta_us_per_mib 80 overhead_us 0 points 3 error_percent 0"
 #define LINK "link " FLOW "from 0 to inf " REST "\n"
 #define POINT "point " FLOW "bytes 8 us 2 low_us 1 high_us 3\n"
@@ -82,22 +82,30 @@ static void means(const char *text, const char *other)
 static const char canonical[] =
     START "machine host a.example cpu \"Some CPU #3 @ 2 GHz\" cores 64 memory \"512 GiB\" kernel \"\"\n"
     "measured date 2026-11-20T18:40:00Z command \"tutti tune -n 4\" version 0.1.0\n"
-    "link kind cache transport shm flows 1 ways 1 from 0 to inf alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 "
+    "link kind cache transport shm interface \"\" flows 1 ways 1 "
+    "from 0 to inf alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 "
     "points 9 error_percent 3.1\n"
-    "link kind cache transport shm flows 1 ways 2 from 0 to 2K alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 "
+    "link kind cache transport shm interface \"\" flows 1 ways 2 "
+    "from 0 to 2K alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 "
     "points 9 error_percent 3.1\n"
-    "link kind cache transport shm flows 1 ways 2 from 2K to 3M alpha_us 0.5 beta_us_per_mib 70 overhead_us 0 "
+    "link kind cache transport shm interface \"\" flows 1 ways 2 "
+    "from 2K to 3M alpha_us 0.5 beta_us_per_mib 70 overhead_us 0 "
     "points 0 error_percent 0.1234567890123\n"
-    "link kind cache transport shm flows 1 ways 2 from 3M to inf alpha_us 1e-07 beta_us_per_mib 1e+12 overhead_us 0 "
+    "link kind cache transport shm interface \"\" flows 1 ways 2 "
+    "from 3M to inf alpha_us 1e-07 beta_us_per_mib 1e+12 overhead_us 0 "
     "points 1 error_percent 0\n"
-    "link kind cache transport shm flows 16 ways 2 from 0 to inf alpha_us 0 beta_us_per_mib 0 overhead_us 0 points 0 "
+    "link kind cache transport shm interface \"\" flows 16 ways 2 "
+    "from 0 to inf alpha_us 0 beta_us_per_mib 0 overhead_us 0 points 0 "
     "error_percent 0\n"
-    "link kind net transport tcp flows 1 ways 2 from 0 to inf alpha_us 9 beta_us_per_mib 81 overhead_us 1 points 2 "
+    "link kind net transport tcp interface eth0 flows 1 ways 2 from 0 to inf alpha_us 9 beta_us_per_mib 81 "
+    "overhead_us 1 points 2 error_percent 0\n"
+    "link kind net transport tcp interface ib0.8 flows 1 ways 2 "
+    "from 0 to inf alpha_us 9 beta_us_per_mib 81 overhead_us 1 points 2 "
     "error_percent 0\n"
-    "point kind cache transport shm flows 1 ways 2 bytes 0 us 0.52 low_us 0.5 high_us 0.6\n"
-    "point kind cache transport shm flows 1 ways 2 bytes 1000 us 0.52 low_us 0.5 high_us 0.6\n"
-    "point kind cache transport shm flows 1 ways 2 bytes 1G us 7 low_us 7 high_us 7\n"
-    "point kind cache transport shm flows 1 ways 2 bytes 2048G us 7 low_us 7 high_us 7\n"
+    "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 0 us 0.52 low_us 0.5 high_us 0.6\n"
+    "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 1000 us 0.52 low_us 0.5 high_us 0.6\n"
+    "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 1G us 7 low_us 7 high_us 7\n"
+    "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 2048G us 7 low_us 7 high_us 7\n"
     "reduce type half op max sources 3 level memory bytes 1M gamma_us_per_mib 20 error_percent 0\n"
     "reduce type float op sum sources 2 level L1 bytes 1536 gamma_us_per_mib 14.2 error_percent 2\n"
     "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
@@ -116,12 +124,14 @@ static void the_canonical_text_prints_as_it_was_read(void **state)
   assert_string_equal(p.cpu, "Some CPU #3 @ 2 GHz");
   assert_string_equal(p.name, "here.txt");
   assert_int_equal(p.cores, 64);
-  assert_int_equal(p.nlinks, 6);
+  assert_int_equal(p.nlinks, 7);
   assert_int_equal(p.links[2].from, 2048);
   assert_int_equal(p.links[2].line, 6);
   assert_true(p.links[3].to == UINT64_MAX);
   assert_true(p.links[2].error_percent == 0.1234567890123);
   assert_int_equal(p.links[5].flow.kind, TT_LINK_NET);
+  assert_string_equal(p.links[5].flow.interface, "eth0");
+  assert_string_equal(p.links[6].flow.interface, "ib0.8");
   assert_int_equal(p.npoints, 4);
   assert_int_equal(p.points[2].bytes, 1 << 30);
   assert_int_equal(p.nreduces, 2);
@@ -144,7 +154,7 @@ static void what_a_person_writes_means_the_same(void **state)
   static const char parts[] = HEAD "link " FLOW "from 0 to 2K " REST "\nlink " FLOW "from 2K to inf " REST "\n" POINT;
   means("# mine\n\n \t" START MEASURED "\nmachine\tkernel k cores 2 memory m host h cpu c # two\r\n", HEAD);
   means(START MEASURED LINK "machine kernel \"k\" memory m host h cpu c cores 2#\n",
-        HEAD "link " REST " ways 2 flows 1 to inf from 0 transport \"shm\" kind cache");
+        HEAD "link " REST " ways 2 flows 1 to inf interface \"\" from 0 transport \"shm\" kind cache");
   means(START POINT "link " FLOW "from 2048 to inf " REST "\n" MACHINE "link " FLOW "from 0K to 2048 " REST "\n"
         MEASURED, parts);
   means(HEAD "link " FLOW "from 0 to inf alpha_us 1.0 beta_us_per_mib 8e1 overhead_us 0.0 points 03 error_percent .0",
@@ -154,13 +164,13 @@ static void what_a_person_writes_means_the_same(void **state)
 static const struct {
   const char *text, *said;
 } wrong[] = {
-    {"", "line 1: wanted 'tutti profile 1' first, not 'the end of the text'"},
-    {"\n# nothing\n", "line 3: wanted 'tutti profile 1' first, not 'the end of the text'"},
-    {"tutti\n", "line 1: wanted 'tutti profile 1' first, not 'the end of the line'"},
-    {"tutti topology 1\n", "line 1: wanted 'tutti profile 1' first, not 'topology'"},
-    {"\"tutti\" profile 1\n", "line 1: wanted 'tutti profile 1' first, not 'tutti'"},
-    {"tutti profile 2\n", "line 1: wanted version 1, not '2'"},
-    {"tutti profile 1 1\n", "line 1: wanted the end of the line, not '1'"},
+    {"", "line 1: wanted 'tutti profile 2' first, not 'the end of the text'"},
+    {"\n# nothing\n", "line 3: wanted 'tutti profile 2' first, not 'the end of the text'"},
+    {"tutti\n", "line 1: wanted 'tutti profile 2' first, not 'the end of the line'"},
+    {"tutti topology 1\n", "line 1: wanted 'tutti profile 2' first, not 'topology'"},
+    {"\"tutti\" profile 1\n", "line 1: wanted 'tutti profile 2' first, not 'tutti'"},
+    {"tutti profile 1\n", "line 1: wanted version 2: measure anew with tutti tune, not '1'"},
+    {"tutti profile 2 1\n", "line 1: wanted the end of the line, not '1'"},
     {START, "line 2: wanted a line 'machine', not 'the end of the text'"},
     {START MACHINE, "line 3: wanted a line 'measured', not 'the end of the text'"},
     {START MACHINE MACHINE, "line 3: wanted one such line only, not 'machine'"},
@@ -194,6 +204,7 @@ static const struct {
     {HEAD "link kind transport", "not 'transport'"},
     {HEAD "link transport \"\"", "line 4: wanted a name of at most 47 characters, not ''"},
     {HEAD "link transport a23456789012345678901234567890123456789012345678", "wanted a name of at most 47 characters"},
+    {HEAD "link interface a23456789012345678901234567890123456789012345678", "of at most 47 characters, not 'a2"},
     {HEAD "link flows 0", "line 4: wanted a whole number from 1 to 1024, not '0'"},
     {HEAD "link flows 1025", "not '1025'"},
     {HEAD "link ways 3", "line 4: wanted a whole number from 1 to 2, not '3'"},
@@ -226,7 +237,8 @@ static const struct {
     {HEAD "link " FLOW "from 8 to 8 " REST, "line 4: from must be less than to"},
     {HEAD "link " FLOW "from 1 to inf " REST, "here.txt, line 4: it must begin at 0: the lines of one kind"},
     {HEAD "link " FLOW "from 0 to 1G " REST, "line 4: it is the last and must end at inf"},
-    {HEAD LINK "link kind cache transport tcp flows 1 ways 2 from 0 to 4 " REST, "line 5: it is the last"},
+    {HEAD LINK "link kind cache transport tcp interface \"\" flows 1 ways 2 "
+    "from 0 to 4 " REST, "line 5: it is the last"},
     {HEAD "link " FLOW "from 0 to 8 " REST "\nlink " FLOW "from 9 to inf " REST, "line 5: there is a gap below from"},
     {HEAD "link " FLOW "from 7 to inf " REST "\nlink " FLOW "from 0 to 8 " REST, "line 4: it overlaps the line below"},
     {HEAD LINK "link " FLOW "from 7 to inf " REST, "line 5: it overlaps the line below"},
@@ -332,7 +344,7 @@ static void lines_that_were_added_print_and_read_back(void **state)
   uint64_t seed = 5;
   struct tt_profile p = {.cores = 1};
   for (int i = 0; i < 600; i++) {
-    struct tt_flow flow = {i % TT_LINK_KINDS, "shm", 1 + (int)(random_next(&seed) % 3), 1 + i % 2};
+    struct tt_flow flow = {i % TT_LINK_KINDS, "shm", 1 + (int)(random_next(&seed) % 3), 1 + i % 2, ""};
     snprintf(flow.transport, sizeof flow.transport, "t%d", i);
     struct tt_profile_link link = {.flow = flow, .to = UINT64_MAX, .alpha_us = random_number(&seed),
                                    .beta_us_per_mib = random_number(&seed) * 1e-5, .line = 7};
@@ -365,7 +377,7 @@ static void lines_may_be_taken_out_before_more_are_added(void **state)
 {
   (void)state;
   struct tt_profile p = {0};
-  struct tt_profile_point point = {.flow = {TT_LINK_NET, "tcp", 1, 1}, .us = 1, .low_us = 1, .high_us = 1};
+  struct tt_profile_point point = {.flow = {TT_LINK_NET, "tcp", 1, 1, ""}, .us = 1, .low_us = 1, .high_us = 1};
   for (int round = 0; round < 40; round++) {
     for (int i = 0; i < 2 * round + 3; i++, point.bytes++)
       assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);
@@ -386,10 +398,10 @@ static void too_many_lines_are_refused(void **state)
   tt_profile_destroy(&p);
 }
 
-static void flows_are_the_same_in_all_four(void **state)
+static void flows_are_the_same_in_all_five(void **state)
 {
   (void)state;
-  struct tt_flow flow = {TT_LINK_NUMA, "shm", 2, 1}, other = flow;
+  struct tt_flow flow = {TT_LINK_NUMA, "shm", 2, 1, ""}, other = flow;
   assert_true(tt_flow_same(&flow, &other));
   other.kind = TT_LINK_NODE;
   assert_false(tt_flow_same(&flow, &other));
@@ -401,6 +413,9 @@ static void flows_are_the_same_in_all_four(void **state)
   assert_false(tt_flow_same(&flow, &other));
   other = flow;
   other.ways = 2;
+  assert_false(tt_flow_same(&flow, &other));
+  other = flow;
+  other.interface[0] = 'a';
   assert_false(tt_flow_same(&flow, &other));
 }
 
@@ -416,7 +431,7 @@ static void the_shipped_one_knows_every_link_and_prints_to_itself(void **state)
     for (int t = k == TT_LINK_NET; t < 2; t++)
       for (int flows = 1; flows <= 8; flows *= 2)
         for (int ways = 1; ways <= 2; ways++) {
-          struct tt_flow flow = {k, "", flows, ways};
+          struct tt_flow flow = {k, "", flows, ways, ""};
           int found = 0;
           snprintf(flow.transport, sizeof flow.transport, "%s", transports[t]);
           for (int32_t i = 0; i < p->nlinks; i++) found += tt_flow_same(&p->links[i].flow, &flow);
@@ -470,7 +485,7 @@ static void a_long_path_leaves_room_for_the_reason(void **state)
   FILE *in = fmemopen((void *)(uintptr_t) "tutti", 5, "r");
   assert_int_equal(tt_profile_parse(&p, in, name), tuttiInvalidArgument);
   fclose(in);
-  assert_non_null(strstr(tt_last_sentence(), "line 1: wanted 'tutti profile 1' first"));
+  assert_non_null(strstr(tt_last_sentence(), "line 1: wanted 'tutti profile 2' first"));
 }
 
 static void a_full_disk_is_told(void **state)
@@ -528,7 +543,7 @@ int main(void)
       cmocka_unit_test(lines_that_were_added_print_and_read_back),
       cmocka_unit_test(lines_may_be_taken_out_before_more_are_added),
       cmocka_unit_test(too_many_lines_are_refused),
-      cmocka_unit_test(flows_are_the_same_in_all_four),
+      cmocka_unit_test(flows_are_the_same_in_all_five),
       cmocka_unit_test(the_shipped_one_knows_every_link_and_prints_to_itself),
       cmocka_unit_test(a_file_is_read_and_a_wrong_one_named),
       cmocka_unit_test(a_long_path_leaves_room_for_the_reason),

@@ -50,7 +50,7 @@ static double truth_us(const struct truth *truth, uint64_t bytes)
 
 static void point_add(struct data *d, uint64_t bytes, double us)
 {
-  d->points[d->n++] = (struct tt_profile_point){.flow = {TT_LINK_NUMA, "shm", 2, 1}, .bytes = bytes, .us = us,
+  d->points[d->n++] = (struct tt_profile_point){.flow = {TT_LINK_NUMA, "shm", 2, 1, ""}, .bytes = bytes, .us = us,
                                                 .low_us = us, .high_us = us};
 }
 

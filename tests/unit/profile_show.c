@@ -16,17 +16,19 @@
 #define REST "alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 points 9 error_percent 3.1\n"
 #define SAMPLE "us 0.52 low_us 0.5 high_us 0.6\n"
 static const char sample[] =
-    "tutti profile 1\nmachine host h cpu \"Some CPU #3 @ 2 GHz\" cores 64 memory m kernel \"\"\n"
+    "tutti profile 2\nmachine host h cpu \"Some CPU #3 @ 2 GHz\" cores 64 memory m kernel \"\"\n"
     "measured date d command c version v\n"
-    "link kind cache transport shm flows 1 ways 1 from 0 to inf " REST
-    "link kind cache transport shm flows 1 ways 2 from 0 to 2K " REST
-    "link kind cache transport shm flows 1 ways 2 from 2K to inf alpha_us 0.5 beta_us_per_mib 70 overhead_us 0 "
+    "link kind cache transport shm interface \"\" flows 1 ways 1 from 0 to inf " REST
+    "link kind cache transport shm interface \"\" flows 1 ways 2 from 0 to 2K " REST
+    "link kind cache transport shm interface \"\" flows 1 ways 2 "
+    "from 2K to inf alpha_us 0.5 beta_us_per_mib 70 overhead_us 0 "
     "points 0 error_percent 0\n"
-    "link kind cache transport shm flows 16 ways 2 from 0 to inf alpha_us 0 beta_us_per_mib 0 overhead_us 0 points 0 "
+    "link kind cache transport shm interface \"\" flows 16 ways 2 "
+    "from 0 to inf alpha_us 0 beta_us_per_mib 0 overhead_us 0 points 0 "
     "error_percent 0\n"
-    "point kind cache transport shm flows 1 ways 2 bytes 0 " SAMPLE
-    "point kind cache transport shm flows 1 ways 2 bytes 1000 " SAMPLE
-    "point kind cache transport shm flows 1 ways 2 bytes 1G us 7 low_us 7 high_us 7\n"
+    "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 0 " SAMPLE
+    "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 1000 " SAMPLE
+    "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 1G us 7 low_us 7 high_us 7\n"
     "reduce type float op sum sources 2 level L1 bytes 1536 gamma_us_per_mib 14.2 error_percent 2\n"
     "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
     "bytes 64K us 44.1\n";
@@ -61,8 +63,8 @@ static void tables_say_what_was_measured(void **state)
   struct tt_profile p = parsed(), none = {0};
   char *text = shown(&p), *nothing = shown(&none);
   has(text, "cpu       Some CPU #3 @ 2 GHz, 64 cores\n");
-  has(text, "  cache  shm           1     2       2K        0.2    12.95        0.08      3.1       9\n");
-  has(text, "  cache  shm          16     2      inf          0        -           0        0       0\n");
+  has(text, "  cache  shm       -             1     2       2K        0.2    12.95        0.08      3.1       9\n");
+  has(text, "  cache  shm       -            16     2      inf          0        -           0        0       0\n");
   has(text, "  float     sum           2 L1          1536    73.84        2\n");
   has(text, "  all_reduce     hierarchical+ring                     1   64K to 64K\n");
   has(nothing, "measured  - by -, version -\n");
@@ -85,7 +87,7 @@ static void a_plot_has_each_flow_and_ends_with_its_points(void **state)
 {
   (void)state;
   struct tt_profile p = parsed();
-  struct tt_profile_point point = {.flow = {TT_LINK_NODE, "it's", 2, 1}, .bytes = 64, .us = 1, .low_us = 1,
+  struct tt_profile_point point = {.flow = {TT_LINK_NODE, "it's", 2, 1, ""}, .bytes = 64, .us = 1, .low_us = 1,
                                    .high_us = 1};
   char *text;
   assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);

@@ -13,11 +13,11 @@
 #include <cmocka.h>
 
 #define HEAD \
-  "tutti profile 1\nmachine host h cpu \"\" cores 2 memory \"\" kernel \"\"\n" \
+  "tutti profile 2\nmachine host h cpu \"\" cores 2 memory \"\" kernel \"\"\n" \
   "measured date \"\" command \"\" version 0.1.0\n"
 #define LINK(kind, transport, flows, ways, from, to, alpha, beta, overhead) \
-  "link kind " kind " transport " transport " flows " flows " ways " ways " from " from " to " to " alpha_us " alpha \
-  " beta_us_per_mib " beta " overhead_us " overhead " points 9 error_percent 1\n"
+  "link kind " kind " transport " transport " interface \"\" flows " flows " ways " ways " from " from \
+  " to " to " alpha_us " alpha " beta_us_per_mib " beta " overhead_us " overhead " points 9 error_percent 1\n"
 
 static const char measured[] =
     HEAD LINK("cache", "shm", "1", "1", "0", "inf", "9", "90", "1")      /* line 4 */
@@ -124,6 +124,54 @@ static void what_a_profile_lacks_is_built_in(void **state)
   scene_free(&s);
   scene_free(&built_in);
   tt_profile_destroy(&profile);
+}
+
+#define NET(interface, flows, ways, alpha)                                                                          \
+  "link kind net transport tcp interface " interface " flows " flows " ways " ways " from 0 to inf alpha_us " alpha \
+  " beta_us_per_mib 1 overhead_us 1 points 9 error_percent 1\n"
+
+/* The price of a link between nodes over `interface`; *is_nearest as its origin says. */
+static double net_alpha(const struct tt_profile *profile, const char *interface, int *is_nearest)
+{
+  struct scene s;
+  struct tt_prices prices;
+  scene_make(&s, 2, 1, NULL);
+  s.world.interface = interface;
+  tt_prices_make(&prices, profile, &s.world);
+  *is_nearest = prices.origin[TT_LINK_NET].is_nearest;
+  scene_free(&s);
+  return prices.links.link[TT_LINK_NET].part[0].alpha_us;
+}
+
+static void the_interface_in_use_comes_first(void **state)
+{
+  (void)state;
+  struct tt_profile profile;
+  int is_nearest;
+  profile_read(&profile, HEAD NET("eth0", "1", "2", "10") NET("eth1", "1", "1", "20") NET("eth1", "4", "2", "40")
+               NET("ib0", "8", "2", "50"));
+  assert_true(net_alpha(&profile, "eth0", &is_nearest) == 10 && !is_nearest);
+  assert_true(net_alpha(&profile, "eth1", &is_nearest) == 40 && is_nearest); /* before its ways and another interface */
+  assert_true(net_alpha(&profile, "ib0", &is_nearest) == 50 && is_nearest);
+  assert_true(net_alpha(&profile, "wlan0", &is_nearest) == 10 && is_nearest);
+  assert_true(net_alpha(&profile, "", &is_nearest) == 10 && !is_nearest); /* nobody knows: the nearest in the rest */
+  assert_true(net_alpha(&profile, NULL, &is_nearest) == 10 && !is_nearest);
+  net_alpha(NULL, "eth1", &is_nearest); /* what is built in holds for any */
+  assert_false(is_nearest);
+  tt_profile_destroy(&profile);
+  profile_read(&profile, HEAD NET("\"\"", "1", "2", "10") NET("eth1", "1", "2", "20"));
+  assert_true(net_alpha(&profile, "eth1", &is_nearest) == 20 && !is_nearest);
+  assert_true(net_alpha(&profile, "eth0", &is_nearest) == 10 && !is_nearest);
+  tt_profile_destroy(&profile);
+}
+
+static void an_origin_names_the_interface(void **state)
+{
+  (void)state;
+  char text[256];
+  struct tt_origin origin = {.flow = {TT_LINK_NET, "tcp", 1, 2, "eth1"}, .is_nearest = 1};
+  tt_origin_text(&origin, text, sizeof text);
+  assert_non_null(strstr(text, "net over tcp on eth1: "));
 }
 
 static void an_origin_says_file_and_line(void **state)
@@ -466,6 +514,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_nearest_flow_is_taken_whole),
       cmocka_unit_test(what_a_profile_lacks_is_built_in),
+      cmocka_unit_test(the_interface_in_use_comes_first),
+      cmocka_unit_test(an_origin_names_the_interface),
       cmocka_unit_test(an_origin_says_file_and_line),
       cmocka_unit_test(a_correction_is_a_power_of_two_and_never_too_much),
       cmocka_unit_test(a_correction_multiplies_the_whole_curve_however_many_flows),
