@@ -124,6 +124,13 @@ TUTTI_API tuttiResult_t tuttiProfileShow(tuttiProfile_t profile, FILE *out);
  * has no points. */
 TUTTI_API tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg, FILE *out);
 
+/* Writes a sentence, "FILE, line 12: ...", for each line that is about an algorithm or a transport that this library
+ * has not, and how many there were to *unknown. They are no error: a profile may be older or newer than the library,
+ * which passes such lines over.
+ *
+ * Errors: as tuttiProfileWrite. */
+TUTTI_API tuttiResult_t tuttiProfileCheck(tuttiProfile_t profile, FILE *out, int *unknown);
+
 /* Frees it. NULL is allowed. */
 TUTTI_API tuttiResult_t tuttiProfileClose(tuttiProfile_t profile);
 
@@ -137,10 +144,10 @@ typedef struct {
   void *context;
 } tuttiTuneOptions_t;
 
-/* Measures the links between the ranks of a communicator, each kind by itself (between hosts those of the interface that
- * comm uses), by one pair and by several at once; the reduce kernels and copies of rank 0's core; and each algorithm at a few sizes. Adds all that to rank 0's profile, in
- * place of what that says of the same flows, kernels and anchors; other ranks may pass NULL. Collective: all ranks of
- * comm call it with equal options (seconds, command, progress and context are rank 0's), and nothing else on comm
+/* Measures the links between the ranks of a communicator, each kind by itself (between hosts those of the interface
+ * that comm uses), by one pair and by several at once; the reduce kernels and copies of rank 0's core; and each
+ * algorithm at a few sizes. Adds all that to rank 0's profile, in place of what that says of the same flows, kernels
+ * and anchors; other ranks may pass NULL. Collective: all ranks of comm call it with equal options (seconds, command, progress and context are rank 0's), and nothing else on comm
  * meanwhile. What comm chooses is the same before and after.
  *
  * Errors: tuttiInvalidArgument: an argument is wrong. tuttiInvalidUsage: ranks leave out different parts, comm has more

@@ -13,7 +13,9 @@ static const char *const help =
     "       tutti profile check FILE\n\n"
     "Prints what a profile says as tables: latency, GB/s and error of messages, GB/s of\n"
     "reductions, how many whole operations of each algorithm were measured. Or checks that every\n"
-    "line can be read; the first that cannot is named. `tutti tune` makes profiles.\n"
+    "line can be read (the first that cannot is named) and is about what there is; lines about\n"
+    "algorithms or transports that are not there count for nothing, and are named, too. Its exit\n"
+    "status is 0 only if nothing was named. `tutti tune` makes profiles.\n"
     "      --plot SVG        also draw the measured points and the fitted lines (needs gnuplot)\n"
     "  -h, --help            this text\n";
 
@@ -59,13 +61,16 @@ static tuttiResult_t show(const char *path, const char *svg)
   return result;
 }
 
-static tuttiResult_t check(const char *path)
+/* The exit status. */
+static int check(const char *path)
 {
+  int unknown = 0;
   tuttiProfile_t profile = NULL;
   tuttiResult_t result = tuttiProfileOpen(&profile, path);
-  if (!result) printf("%s is a profile\n", path);
+  if (!result) result = tuttiProfileCheck(profile, stderr, &unknown);
   tuttiProfileClose(profile);
-  return result;
+  if (!result && !unknown) printf("%s is a profile\n", path);
+  return result || unknown;
 }
 
 static int wrong_usage(void)
@@ -91,6 +96,6 @@ int command_profile(int argc, char **argv)
   if (!is_show && !is_check) fprintf(stderr, "tutti profile: say show or check, not \"%s\"\n", action);
   else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
   else if (is_check && svg) fprintf(stderr, "tutti profile check: has no --plot\n");
-  else return (is_show ? show(argv[optind + 1], svg) : check(argv[optind + 1])) != tuttiSuccess;
+  else return is_show ? show(argv[optind + 1], svg) != tuttiSuccess : check(argv[optind + 1]);
   return wrong_usage();
 }

@@ -4,8 +4,9 @@
  * The first line is `tutti profile 2`. Every other line is a word that says what it is, and then pairs of a key and a
  * value, in any order; what follows a '#' is a comment, and so is an empty line. A value with blanks stands in double
  * quotes, and has none in it. Sizes are bytes up to 2^60, as whole numbers or with K, M or G (powers of 1,024); `inf`
- * is no limit. Times are in us, slopes in us per MiB (2^20 bytes). No key is optional; lines stand in any order;
- * machine and measured are there once, with "" and cores 0 where nobody knows:
+ * is no limit. Times are in us, slopes in us per MiB (2^20 bytes). No key is optional; lines stand in any order, but
+ * the last one is `end`, without which the text was cut off; machine is there once, with "" and cores 0 where nobody
+ * knows:
  *
  *   machine   host NAME cpu "MODEL" cores N memory "TEXT" kernel "LINUX RELEASE"     who was measured
  *   measured  date 2026-11-20T18:40:00Z command "tutti tune -n 4" version 0.1.0      when and how
@@ -134,6 +135,11 @@ tuttiResult_t tt_profile_show(const struct tt_profile *profile, FILE *out);
  * Errors: as tt_profile_print; tuttiInvalidUsage: no flow has points of at least a byte; tuttiInvalidArgument: there
  * are control characters in svg. */
 tuttiResult_t tt_profile_draw(const struct tt_profile *profile, const char *svg, FILE *out);
+
+/* Writes a sentence to `out`, "FILE, line 12: ...", for each line about an algorithm that is not there, or a transport
+ * that is not among these (NULL ends them), and how many there were to *n. Errors: tuttiSystemError: it cannot be
+ * written. */
+tuttiResult_t tt_profile_check(const struct tt_profile *profile, const char *const *transports, FILE *out, int *n);
 
 /* Append a line, in any order; the profile starts zeroed. Errors: tuttiSystemError: no memory or TT_PROFILE_LINES. */
 tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link);

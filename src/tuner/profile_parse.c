@@ -24,6 +24,7 @@ struct reader {
   enum what what;
   char token[TOKEN_BYTES];
   unsigned words_seen;
+  int has_ended;       /* there was a line `end` */
   struct tt_profile profile;
 };
 
@@ -276,9 +277,15 @@ static void item_parse(struct reader *r, enum tt_profile_word word)
 static void line_parse(struct reader *r)
 {
   int w = 0;
+  if (r->has_ended) wrong(r, "nothing behind 'end'");
+  if (took(r, "end")) {
+    r->has_ended = 1;
+    if (r->what >= WORD) wrong(r, "the end of the line");
+    return;
+  }
   while (w < TT_PROFILE_WORDS && (r->what != WORD || strcmp(r->token, tt_profile_lines[w].word) != 0)) w++;
   if (w == TT_PROFILE_WORDS) {
-    wrong(r, "machine, measured, link, point, reduce or anchor");
+    wrong(r, "machine, measured, link, point, reduce, anchor or end");
     return;
   }
   if (!tt_profile_lines[w].size && r->words_seen & 1u << w) wrong(r, "one such line only");
@@ -372,6 +379,7 @@ tuttiResult_t tt_profile_parse(struct tt_profile *profile, FILE *in, const char 
   if (!r.failed) tt_profile_sort(&r.profile);
   for (int w = TT_WORD_LINK; w < TT_PROFILE_WORDS && !r.failed; w++) doubles_check(&r, w);
   links_check(&r);
+  if (!r.has_ended) wrong(&r, "a line 'end': the text is cut off; measure anew, or write that line if nothing is lost");
   if (r.failed) tt_profile_destroy(&r.profile);
   else *profile = r.profile;
   return r.failed;

@@ -828,3 +828,5 @@ anchor collective all_gather algo ring radix 0 block 512K ranks 4 nodes 1 cores 
 anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 8 us 253.7
 anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 4K us 305.3
 anchor collective all_gather algo ring radix 0 block 512K ranks 8 nodes 1 cores 2 transport tcp bytes 128K us 1347
+
+end

@@ -34,10 +34,15 @@ static tuttiResult_t parse_bytes(struct tt_profile *p, const char *text, size_t 
   return result;
 }
 
+/* Of what stands before `end`. */
 static struct tt_profile parsed(const char *text)
 {
   struct tt_profile p;
-  if (parse_bytes(&p, text, strlen(text)) != tuttiSuccess) fail_msg("%s\n%s", tt_last_sentence(), text);
+  char *whole = NULL;
+  int len = asprintf(&whole, "%s%s", text, strstr(text, "\nend\n") ? "" : "\nend\n");
+  assert_true(len > 0);
+  if (parse_bytes(&p, whole, (size_t)len) != tuttiSuccess) fail_msg("%s\n%s", tt_last_sentence(), whole);
+  free(whole);
   return p;
 }
 
@@ -110,7 +115,8 @@ static const char canonical[] =
     "reduce type float op sum sources 2 level L1 bytes 1536 gamma_us_per_mib 14.2 error_percent 2\n"
     "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
     "bytes 64K us 44.1\n"
-    "anchor collective broadcast algo knomial radix 4 block 1000 ranks 8 nodes 8 cores 1 transport tcp bytes 8 us 1\n";
+    "anchor collective broadcast algo knomial radix 4 block 1000 ranks 8 nodes 8 cores 1 transport tcp bytes 8 us 1\n"
+    "end\n";
 
 static void the_canonical_text_prints_as_it_was_read(void **state)
 {
@@ -175,8 +181,8 @@ static const struct {
     {START MACHINE, "line 3: wanted a line 'measured', not 'the end of the text'"},
     {START MACHINE MACHINE, "line 3: wanted one such line only, not 'machine'"},
     {HEAD MEASURED, "line 4: wanted one such line only, not 'measured'"},
-    {HEAD "links", "line 4: wanted machine, measured, link, point, reduce or anchor, not 'links'"},
-    {HEAD "\"link\" " FLOW, "line 4: wanted machine, measured, link, point, reduce or anchor, not 'link'"},
+    {HEAD "links", "line 4: wanted machine, measured, link, point, reduce, anchor or end, not 'links'"},
+    {HEAD "\"link\" " FLOW, "line 4: wanted machine, measured, link, point, reduce, anchor or end, not 'link'"},
     {START "machine host h\n",
      "line 2: wanted the keys cpu, cores, memory, kernel, not 'the end of the line'"},
     {START "machine host", "line 2: wanted a value for 'host', not 'the end of the text'"},
@@ -268,8 +274,22 @@ static const struct {
     {HEAD "anchor block inf", "not 'inf'"},
     {HEAD "anchor radix 65536", "line 4: wanted a whole number from 0 to 65535, not '65536'"},
     {HEAD "anchor ranks 1048577", "line 4: wanted a whole number from 1 to 1048576, not '1048577'"},
+    {HEAD LINK, "line 5: wanted a line 'end': the text is cut off; measure anew, or write that line if nothing"},
+    {HEAD "en", "line 4: wanted machine, measured, link, point, reduce, anchor or end, not 'en'"},
+    {HEAD "end 3\n", "line 4: wanted the end of the line, not '3'"},
+    {HEAD "end\n\nend", "line 6: wanted nothing behind 'end', not 'end'"},
+    {HEAD "end\n" LINK, "line 5: wanted nothing behind 'end', not 'link'"},
     {HEAD ANCHOR("2", "3"), "line 4: there must not be more nodes than ranks"},
 };
+
+/* Every text that is cut off somewhere: also where a number only lost its last digits. */
+static void a_text_that_was_cut_off_is_refused(void **state)
+{
+  (void)state;
+  struct tt_profile p;
+  for (size_t len = 1; len < strlen(canonical) - 1; len++)
+    if (parse_bytes(&p, canonical, len) != tuttiInvalidArgument) fail_msg("%zu bytes pass", len);
+}
 
 static void a_wrong_text_is_refused_with_line_and_reason(void **state)
 {
@@ -289,9 +309,9 @@ static void a_wrong_text_is_refused_with_line_and_reason(void **state)
 /* A text of n letters as the host, with quotes around. */
 static tuttiResult_t host_parse(struct tt_profile *p, int n)
 {
-  char text[400], host[301];
+  char text[420], host[301];
   memset(host, 'x', sizeof host - 1);
-  snprintf(text, sizeof text, START MEASURED "machine host \"%.*s\" cpu c cores 2 memory m kernel k", n, host);
+  snprintf(text, sizeof text, START MEASURED "machine host \"%.*s\" cpu c cores 2 memory m kernel k\nend", n, host);
   return parse_bytes(p, text, strlen(text));
 }
 
@@ -538,6 +558,7 @@ int main(void)
       cmocka_unit_test(the_canonical_text_prints_as_it_was_read),
       cmocka_unit_test(what_a_person_writes_means_the_same),
       cmocka_unit_test(a_wrong_text_is_refused_with_line_and_reason),
+      cmocka_unit_test(a_text_that_was_cut_off_is_refused),
       cmocka_unit_test(texts_are_bounded),
       cmocka_unit_test(what_a_text_cannot_hold_is_replaced),
       cmocka_unit_test(lines_that_were_added_print_and_read_back),

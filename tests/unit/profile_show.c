@@ -31,7 +31,8 @@ static const char sample[] =
     "point kind cache transport shm interface \"\" flows 1 ways 2 bytes 1G us 7 low_us 7 high_us 7\n"
     "reduce type float op sum sources 2 level L1 bytes 1536 gamma_us_per_mib 14.2 error_percent 2\n"
     "anchor collective all_reduce algo hierarchical+ring radix 0 block 128K ranks 8 nodes 1 cores 2 transport shm "
-    "bytes 64K us 44.1\n";
+    "bytes 64K us 44.1\n"
+    "end\n";
 
 static struct tt_profile parsed(void)
 {
