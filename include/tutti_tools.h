@@ -139,7 +139,8 @@ typedef struct {
   double seconds;  /* about how long one call of tuttiTune may take; 0: 10 */
   int no_inside, no_between, no_kernels, no_anchors; /* 1: leave these out: links between ranks of one host, links
                                                         between hosts, reduce kernels, algorithms */
-  const char *command; /* that is noted in the profile; NULL: none */
+  const char *command; /* that is noted in the profile, with date, version and load; NULL: none */
+  int continues;       /* 1: this belongs to what the profile says was measured last; nothing more is noted */
   void (*progress)(void *context, double done, const char *what); /* on rank 0; done: 0 to 1; may be NULL */
   void *context;
 } tuttiTuneOptions_t;
@@ -147,11 +148,13 @@ typedef struct {
 /* Measures the links between the ranks of a communicator, each kind by itself (between hosts those of the interface
  * that comm uses), by one pair and by several at once; the reduce kernels and copies of rank 0's core; and each
  * algorithm at a few sizes. Adds all that to rank 0's profile, in place of what that says of the same flows, kernels
- * and anchors; other ranks may pass NULL. Collective: all ranks of comm call it with equal options (seconds, command, progress and context are rank 0's), and nothing else on comm
- * meanwhile. What comm chooses is the same before and after.
+ * and anchors; other ranks may pass NULL. Collective: all ranks of comm call it with equal options (seconds, command,
+ * continues, progress and context are rank 0's), and nothing else on comm meanwhile. What comm chooses is the same
+ * before and after.
  *
  * Errors: tuttiInvalidArgument: an argument is wrong. tuttiInvalidUsage: ranks leave out different parts, comm has more
- * than 4,096 ranks, or a group is open. tuttiSystemError: no memory. What a collective returns. */
+ * than 4,096 ranks, a group is open, or the profile is of another machine or kernel than rank 0's. tuttiSystemError:
+ * no memory. What a collective returns. */
 TUTTI_API tuttiResult_t tuttiTune(tuttiComm_t comm, const tuttiTuneOptions_t *options, tuttiProfile_t profile);
 
 /* ---- why an algorithm is chosen (tutti explain) ------------------------------------ */

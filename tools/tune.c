@@ -24,12 +24,11 @@
 #define SECONDS 40.0        /* of all measuring together; starting the ranks comes on top */
 #define SECONDS_JOB 20.0
 #define INSIDE_PART 0.6 /* of the time of a job, if links between hosts are measured over several interfaces */
-#define BUSY 1.0 /* load */
 #define TELL_EVERY_MS 100
 
 struct tune {
   const char *out, *transports, *interfaces;
-  int ranks, append, no_kernels;
+  int ranks, append, no_kernels, continues;
   double seconds;
   int inner_fd;             /* of a world's rank 0: where it tells of its progress; -1: it is none */
   char command[256];        /* as it is noted */
@@ -59,7 +58,7 @@ static const char *const help =
     "      --transports LIST  over these (default: shm,tcp; a job: its own)\n"
     "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
     "                         all that are up on all hosts (default: the one in use)\n"
-    "      --append           keep what FILE says of anything else\n"
+    "      --append           keep what FILE says of anything else; it must be of this machine and kernel\n"
     "  -h, --help             this text\n";
 
 /* ---- options ---- */
@@ -98,6 +97,7 @@ static int option_take(struct tune *tune, int option)
   case 'I': tune->interfaces = optarg; return 1;
   case 'a': tune->append = 1; return 1;
   case 'k': tune->no_kernels = 1; return 1;
+  case 'C': tune->continues = 1; return 1;
   case 'i': return int_read("--inner", 0, &tune->inner_fd);
   case 'c': snprintf(tune->command, sizeof tune->command, "%s", optarg); return 1;
   default: fputs(help, stderr); return 0;
@@ -113,7 +113,7 @@ static int options_parse(struct tune *tune, int argc, char **argv)
       {"interfaces", required_argument, NULL, 'I'}, {"append", no_argument, NULL, 'a'},
       {"help", no_argument, NULL, 'h'},
       {"inner", required_argument, NULL, 'i'},      {"command", required_argument, NULL, 'c'}, /* these: of a world */
-      {"no-kernels", no_argument, NULL, 'k'},       {0}};
+      {"no-kernels", no_argument, NULL, 'k'},       {"continues", no_argument, NULL, 'C'},         {0}};
   int option;
   optind = 1;
   command_note(tune, argc, argv);
@@ -229,6 +229,7 @@ static tuttiResult_t comm_measure(const struct tune *tune, const struct share *s
                                       .no_kernels = tune->no_kernels || only_between,
                                       .no_anchors = only_between,
                                       .command = tune->command,
+                                      .continues = tune->continues || only_between,
                                       .progress = is_inner ? progress_send : progress_take,
                                       .context = is_inner ? (void *)(uintptr_t)tune : &screen};
   tuttiResult_t result = tuttiTune(comm, &options, profile);
@@ -319,9 +320,11 @@ static void become_world(const struct tune *tune, const struct screen *screen, c
   snprintf(ranks, sizeof ranks, "%d", world->ranks);
   snprintf(seconds, sizeof seconds, "%g", tune->seconds / screen->nworlds);
   snprintf(inner, sizeof inner, "%d", fd);
+  const char *no_kernels = screen->world + 1 < screen->nworlds ? "--no-kernels" : NULL; /* once is enough */
   const char *const args[] = {"tutti", "run", "-n", ranks, "--no-prefix", "--grace", "2", "--", self,
                               "tune", "--inner", inner, "--append", "-o", part, "--seconds", seconds, "--command",
-                              tune->command, screen->world + 1 < screen->nworlds ? "--no-kernels" : NULL, NULL};
+                              tune->command, screen->world ? "--continues" : no_kernels,
+                              screen->world ? no_kernels : NULL, NULL};
   execv(self, (char *const *)(uintptr_t)args);
   fprintf(stderr, "tutti tune: cannot start %s: %s\n", self, strerror(errno));
   _exit(127);
@@ -374,14 +377,6 @@ static int part_begin(const struct tune *tune, const char *part)
   return written;
 }
 
-/* Others' work on the cores makes everything slower than it is, and a profile worthless. */
-static void load_warn(void)
-{
-  double load;
-  if (getloadavg(&load, 1) == 1 && load > BUSY)
-    fprintf(stderr, "tutti tune: the machine was busy (load %.1f before): measure on an idle one\n", load);
-}
-
 static int host_measure(struct tune *tune)
 {
   struct world worlds[MAX_WORLDS];
@@ -391,7 +386,6 @@ static int host_measure(struct tune *tune)
   if (!tune->seconds) tune->seconds = SECONDS;
   snprintf(part, sizeof part, "%s.part", tune->out);
   if (!part_begin(tune, part)) return 1;
-  load_warn();
   for (; screen.world < screen.nworlds && !status; screen.world++) {
     screen.of = &worlds[screen.world];
     status = world_run(tune, &screen, part);

@@ -89,8 +89,9 @@ void links_measure(struct measure *m, double seconds);
 void kernels_measure(struct measure *m, double seconds);
 void anchors_measure(struct measure *m, double seconds);
 
-/* ---- store.c; on rank 0 only, else nothing happens ---- */
+/* ---- store.c; but for the first on rank 0 only, else nothing happens ---- */
 
+/* Who is measured, when, how and at what load; m->result if the profile is of another machine. */
 void store_machine(struct measure *m);
 /* Instead of all lines and points of their flow. */
 void store_flow(struct measure *m, const struct tt_profile_point *points, int n, double overhead_us);

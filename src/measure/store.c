@@ -19,7 +19,16 @@ static void text_set(char text[TT_PROFILE_TEXT], const char *value)
     if (*at == '"' || *at == '#' || (unsigned char)*at < ' ') *at = ' ';
 }
 
-static void machine_set(struct tt_profile *profile)
+/* Four digits: people read and compare them, and more is noise. */
+static double rounded(double value)
+{
+  char text[32];
+  snprintf(text, sizeof text, "%.4g", value);
+  return strtod(text, NULL);
+}
+
+/* Of a zeroed profile; what measuring says of itself is noted apart. */
+static void machine_read(struct tt_profile *profile)
 {
   char host[TT_HOST_NAME_BYTES], text[TT_PROFILE_TEXT];
   struct utsname names;
@@ -35,28 +44,60 @@ static void machine_set(struct tt_profile *profile)
   text_set(profile->kernel, text);
 }
 
-void store_machine(struct measure *m)
+/* What is of another machine cannot be told from this one's lines. */
+static tuttiResult_t machine_set(struct tt_profile *profile)
+{
+  struct tt_profile here = {.cores = 0};
+  int is_empty = !profile->nmeasured && !profile->nlinks && !profile->nreduces && !profile->nanchors;
+  machine_read(&here);
+  if (!is_empty && (strcmp(here.host, profile->host) != 0 || strcmp(here.cpu, profile->cpu) != 0 ||
+                    here.cores != profile->cores || strcmp(here.kernel, profile->kernel) != 0))
+    return tt_fail(tuttiInvalidUsage,
+                   "the profile is of host \"%.40s\" (%.60s, %d cores, %.40s), this is \"%.40s\" (%.60s, %d cores, "
+                   "%.40s): measure into a profile of its own, without --append",
+                   profile->host, profile->cpu, (int)profile->cores, profile->kernel, here.host, here.cpu,
+                   (int)here.cores, here.kernel);
+  memcpy(profile->host, here.host, sizeof here.host);
+  memcpy(profile->cpu, here.cpu, sizeof here.cpu);
+  memcpy(profile->memory, here.memory, sizeof here.memory);
+  memcpy(profile->kernel, here.kernel, sizeof here.kernel);
+  profile->cores = here.cores;
+  return tuttiSuccess;
+}
+
+/* A line of this time, unless it continues the last one's. */
+static void measured_note(struct measure *m, double load)
 {
   struct tt_profile *profile = m->profile;
   const char *command = m->options->command;
+  struct tt_profile_measured now = {.load = rounded(load)};
   char text[TT_PROFILE_TEXT];
   struct tm date;
-  time_t now = time(NULL);
-  if (!profile) return;
-  machine_set(profile);
-  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &date));
-  text_set(profile->date, text);
-  text_set(profile->command, command ? command : "tuttiTune");
+  time_t seconds = time(NULL);
+  if (m->options->continues && profile->nmeasured) return;
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &date));
+  text_set(now.date, text);
+  text_set(now.command, command ? command : "tuttiTune");
   snprintf(text, sizeof text, "%d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
-  text_set(profile->version, text);
+  text_set(now.version, text);
+  if (load > TT_PROFILE_BUSY)
+    tt_log(TT_LOG_WARN, "tune: the machine was busy (load %.1f before): measure on an idle one", load);
+  for (int32_t i = 0; i < profile->nmeasured; i++)
+    if (!strcmp(profile->measured[i].date, now.date) && !strcmp(profile->measured[i].command, now.command)) return;
+  give_up(m, tt_profile_add_measured(profile, &now));
 }
 
-/* Four digits: people read and compare them, and more is noise. */
-static double rounded(double value)
+void store_machine(struct measure *m)
 {
-  char text[32];
-  snprintf(text, sizeof text, "%.4g", value);
-  return strtod(text, NULL);
+  double load = 0;
+  tuttiResult_t own = m->profile ? machine_set(m->profile) : tuttiSuccess;
+  if (getloadavg(&load, 1) != 1 || load < 0) load = 0;
+  double values[2] = {own != tuttiSuccess, load};
+  agree_all(m, values, 2);
+  if (m->result) return;
+  if (own != tuttiSuccess) m->result = own;
+  else if (values[0] > 0) m->result = tt_fail(tuttiInvalidUsage, "tune: rank 0's profile is of another machine");
+  else if (m->profile) measured_note(m, values[1]);
 }
 
 /* ---- links ---- */

@@ -240,6 +240,8 @@ static void origins_print(const struct explained *e)
             part->beta_us_per_mib);
     for (int p = 1; p < prices->links.link[kind].nparts; p++)
       fprintf(e->out, "; over %s %.4g us a MiB", size_text(part[p - 1].up_to_bytes, text), part[p].beta_us_per_mib);
+    if (prices->origin[kind].points)
+      fprintf(e->out, "; within %.3g %% of what was measured", prices->origin[kind].error_percent);
     fputc('\n', e->out);
   }
   tt_origin_text(&prices->gamma_origin, text, sizeof text);

@@ -81,6 +81,13 @@ static void link_price(struct tt_prices *prices, enum tt_link_kind kind, const s
   curve_make(&prices->links.link[kind], profile, &link->flow);
   prices->origin[kind] = (struct tt_origin){
       .profile = profile, .flow = link->flow, .line = link->line, .is_nearest = is_nearest(&link->flow, wanted)};
+  struct tt_origin *origin = &prices->origin[kind];
+  for (int32_t i = 0; i < profile->nlinks; i++) {
+    const struct tt_profile_link *part = &profile->links[i];
+    if (!tt_flow_same(&part->flow, &link->flow)) continue;
+    origin->points += part->points;
+    if (part->points) origin->error_percent = fmax(origin->error_percent, part->error_percent);
+  }
 }
 
 /* ---- gamma ------------------------------------------------------------------------- */

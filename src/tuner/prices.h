@@ -37,6 +37,8 @@ struct tt_origin {
   const struct tt_profile *profile;
   struct tt_flow flow; /* what was taken: perhaps not the flow that was wanted */
   int32_t line;        /* the first; 0: none */
+  int32_t points;      /* sizes that were measured; 0: none */
+  double error_percent; /* of the fit, where that is worst */
   int is_nearest;      /* 1: this very flow was not measured, the nearest one was taken */
   struct tt_correction correction; /* of what the profile says; alpha 0, beta 0: none */
 };

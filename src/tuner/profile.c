@@ -41,6 +41,15 @@ static void *room_make(void *items, int32_t n, size_t size)
   return larger;
 }
 
+tuttiResult_t tt_profile_add_measured(struct tt_profile *profile, const struct tt_profile_measured *measured)
+{
+  void *all = room_make(profile->measured, profile->nmeasured, sizeof *measured);
+  if (!all) return tuttiSystemError;
+  profile->measured = all;
+  profile->measured[profile->nmeasured++] = *measured;
+  return tuttiSuccess;
+}
+
 tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link)
 {
   void *links = room_make(profile->links, profile->nlinks, sizeof *link);
@@ -80,6 +89,7 @@ tuttiResult_t tt_profile_add_anchor(struct tt_profile *profile, const struct tt_
 void tt_profile_destroy(struct tt_profile *profile)
 {
   if (!profile) return;
+  tt_free(profile->measured);
   tt_free(profile->links);
   tt_free(profile->points);
   tt_free(profile->reduces);

@@ -9,7 +9,10 @@
  * knows:
  *
  *   machine   host NAME cpu "MODEL" cores N memory "TEXT" kernel "LINUX RELEASE"     who was measured
- *   measured  date 2026-11-20T18:40:00Z command "tutti tune -n 4" version 0.1.0      when and how
+ *   measured  date 2026-11-20T18:40:00Z command "tutti tune -n 4" version 0.1.0 load 0.3
+ *             When and how, a line for each time that something was added; other lines do not say which time they are
+ *             of, but all are of this machine. load: tasks that wanted to run on its busiest host just before, on
+ *             average over a minute; more than TT_PROFILE_BUSY spoils times.
  *   link      kind net transport tcp interface eth0 flows 1 ways 2 from 0 to 2K alpha_us 21 beta_us_per_mib 910
  *             overhead_us 2.8 points 9 error_percent 3.1
  *             A message of m bytes, from < m <= to (or none, by the first line), takes alpha + m beta. kind: what lies
@@ -50,6 +53,7 @@
 #define TT_PROFILE_NAME 48  /* of an algorithm with its middle, a transport, or an interface */
 #define TT_PROFILE_LINES 65536
 #define TT_PROFILE_MAX_FLOWS 1024
+#define TT_PROFILE_BUSY 1.0
 
 enum tt_level { TT_LEVEL_L1, TT_LEVEL_L2, TT_LEVEL_L3, TT_LEVEL_MEMORY, TT_LEVELS };
 
@@ -61,6 +65,12 @@ struct tt_flow {
   char transport[TT_PROFILE_NAME];
   int32_t flows, ways;
   char interface[TT_PROFILE_NAME]; /* "": none, or whichever */
+};
+
+struct tt_profile_measured {
+  char date[TT_PROFILE_TEXT], command[TT_PROFILE_TEXT], version[TT_PROFILE_TEXT];
+  double load;
+  int32_t line; /* in the file that was read; 0: in none */
 };
 
 struct tt_profile_link {
@@ -100,10 +110,10 @@ struct tt_profile_anchor {
 
 struct tt_profile {
   char host[TT_PROFILE_TEXT], cpu[TT_PROFILE_TEXT], memory[TT_PROFILE_TEXT], kernel[TT_PROFILE_TEXT];
-  char date[TT_PROFILE_TEXT], command[TT_PROFILE_TEXT], version[TT_PROFILE_TEXT];
   int32_t cores;
   char name[TT_PROFILE_TEXT]; /* of the file, for messages; "built in" for the shipped one */
-  int32_t nlinks, npoints, nreduces, nanchors; /* a caller may take lines out, and set these lower */
+  int32_t nmeasured, nlinks, npoints, nreduces, nanchors; /* a caller may take lines out, and set these lower */
+  struct tt_profile_measured *measured; /* when the profile was read: the oldest first */
   struct tt_profile_link *links;
   struct tt_profile_point *points;
   struct tt_profile_reduce *reduces;
@@ -142,6 +152,7 @@ tuttiResult_t tt_profile_draw(const struct tt_profile *profile, const char *svg,
 tuttiResult_t tt_profile_check(const struct tt_profile *profile, const char *const *transports, FILE *out, int *n);
 
 /* Append a line, in any order; the profile starts zeroed. Errors: tuttiSystemError: no memory or TT_PROFILE_LINES. */
+tuttiResult_t tt_profile_add_measured(struct tt_profile *profile, const struct tt_profile_measured *measured);
 tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link);
 tuttiResult_t tt_profile_add_point(struct tt_profile *profile, const struct tt_profile_point *point);
 tuttiResult_t tt_profile_add_reduce(struct tt_profile *profile, const struct tt_profile_reduce *reduce);

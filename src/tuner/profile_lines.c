@@ -32,9 +32,10 @@ static const struct tt_profile_key machine[] = {
 };
 
 static const struct tt_profile_key measured[] = {
-    TEXT("date", tt_profile, date),
-    TEXT("command", tt_profile, command),
-    TEXT("version", tt_profile, version),
+    {"date", TT_VALUE_TEXT, 1, FIELD(tt_profile_measured, date), 0, 0},
+    {"command", TT_VALUE_TEXT, 1, FIELD(tt_profile_measured, command), 0, 0},
+    TEXT("version", tt_profile_measured, version),
+    NUMBER("load", tt_profile_measured, load, 0),
 };
 
 static const struct tt_profile_key link_keys[] = {
@@ -84,7 +85,8 @@ static const struct tt_profile_key anchor_keys[] = {
 
 const struct tt_profile_line tt_profile_lines[TT_PROFILE_WORDS] = {
     [TT_WORD_MACHINE] = {"machine", "who was measured", 0, 0, machine, sizeof machine / sizeof machine[0]},
-    [TT_WORD_MEASURED] = {"measured", "when and how", 0, 0, measured, sizeof measured / sizeof measured[0]},
+    [TT_WORD_MEASURED] = LINE("measured", "When and how; load: tasks that wanted to run just before, beside these.",
+                              tt_profile_measured, measured),
     [TT_WORD_LINK] = LINE("link", "A message of more than `from` and up to `to` bytes takes alpha + bytes * beta.\n"
                                   "# flows: pairs of ranks of a host that talk at once; ways: 2 if both ranks send.",
                           tt_profile_link, link_keys),
@@ -114,6 +116,7 @@ const char *tt_profile_name(enum tt_profile_value value, int index)
 void *tt_profile_items(const struct tt_profile *profile, enum tt_profile_word word, int32_t *n)
 {
   *n = 0;
+  if (word == TT_WORD_MEASURED) return *n = profile->nmeasured, profile->measured;
   if (word == TT_WORD_LINK) return *n = profile->nlinks, profile->links;
   if (word == TT_WORD_POINT) return *n = profile->npoints, profile->points;
   if (word == TT_WORD_REDUCE) return *n = profile->nreduces, profile->reduces;
@@ -123,7 +126,7 @@ void *tt_profile_items(const struct tt_profile *profile, enum tt_profile_word wo
 
 static int value_compare(const char *a, const char *b, enum tt_profile_value value)
 {
-  if (value == TT_VALUE_NAME || value == TT_VALUE_LABEL) return strcmp(a, b);
+  if (value == TT_VALUE_TEXT || value == TT_VALUE_NAME || value == TT_VALUE_LABEL) return strcmp(a, b);
   if (value == TT_VALUE_SIZE) {
     uint64_t left, right;
     memcpy(&left, a, sizeof left);

@@ -257,6 +257,7 @@ static void item_parse(struct reader *r, enum tt_profile_word word)
 {
   const struct tt_profile_line *line = &tt_profile_lines[word];
   union {
+    struct tt_profile_measured measured;
     struct tt_profile_link link;
     struct tt_profile_point point;
     struct tt_profile_reduce reduce;
@@ -268,6 +269,7 @@ static void item_parse(struct reader *r, enum tt_profile_word word)
   memcpy((char *)&item + line->line, &number, sizeof number);
   item_check(r, word, &item, number);
   if (r->failed) return;
+  if (word == TT_WORD_MEASURED) r->failed = tt_profile_add_measured(&r->profile, &item.measured);
   if (word == TT_WORD_LINK) r->failed = tt_profile_add_link(&r->profile, &item.link);
   if (word == TT_WORD_POINT) r->failed = tt_profile_add_point(&r->profile, &item.point);
   if (word == TT_WORD_REDUCE) r->failed = tt_profile_add_reduce(&r->profile, &item.reduce);
@@ -311,7 +313,6 @@ static void lines_parse(struct reader *r)
     if (r->what == END_OF_LINE) next(r);
     else line_parse(r);
   if (!(r->words_seen & 1u << TT_WORD_MACHINE)) wrong(r, "a line 'machine'");
-  if (!(r->words_seen & 1u << TT_WORD_MEASURED)) wrong(r, "a line 'measured'");
 }
 
 static int32_t line_of(const struct tt_profile_line *line, const char *item)
@@ -377,7 +378,7 @@ tuttiResult_t tt_profile_parse(struct tt_profile *profile, FILE *in, const char 
   lines_parse(&r);
   tt_plain_end(&plain);
   if (!r.failed) tt_profile_sort(&r.profile);
-  for (int w = TT_WORD_LINK; w < TT_PROFILE_WORDS && !r.failed; w++) doubles_check(&r, w);
+  for (int w = TT_WORD_MEASURED; w < TT_PROFILE_WORDS && !r.failed; w++) doubles_check(&r, w);
   links_check(&r);
   if (!r.has_ended) wrong(&r, "a line 'end': the text is cut off; measure anew, or write that line if nothing is lost");
   if (r.failed) tt_profile_destroy(&r.profile);

@@ -13,6 +13,21 @@ static const char *rate_text(double us_per_mib, char *text)
   return text;
 }
 
+static const char *known(const char *text)
+{
+  return text[0] ? text : "-";
+}
+
+static void measured_show(const void *const *order, int32_t n, FILE *out)
+{
+  for (int32_t i = 0; i < n; i++) {
+    const struct tt_profile_measured *measured = order[i];
+    fprintf(out, "measured  %s by %s, version %s, load %.3g%s\n", known(measured->date), known(measured->command),
+            known(measured->version), measured->load,
+            measured->load > TT_PROFILE_BUSY ? ": the machine was busy, do not trust its times" : "");
+  }
+}
+
 static void links_show(const void *const *order, int32_t n, FILE *out)
 {
   char size[TT_SIZE_TEXT], rate[TT_SIZE_TEXT];
@@ -60,17 +75,15 @@ static void anchors_show(const void *const *order, int32_t n, FILE *out)
   }
 }
 
-static const char *known(const char *text)
-{
-  return text[0] ? text : "-";
-}
-
 static tuttiResult_t tables_show(const struct tt_profile *profile, FILE *out)
 {
   static const struct {
     enum tt_profile_word word;
     void (*show)(const void *const *order, int32_t n, FILE *out);
-  } tables[] = {{TT_WORD_LINK, links_show}, {TT_WORD_REDUCE, reduces_show}, {TT_WORD_ANCHOR, anchors_show}};
+  } tables[] = {{TT_WORD_MEASURED, measured_show},
+                {TT_WORD_LINK, links_show},
+                {TT_WORD_REDUCE, reduces_show},
+                {TT_WORD_ANCHOR, anchors_show}};
   for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
     int32_t n;
     const void **order = tt_profile_order(profile, tables[t].word, &n);
@@ -85,9 +98,9 @@ tuttiResult_t tt_profile_show(const struct tt_profile *profile, FILE *out)
 {
   struct tt_plain plain;
   if (!tt_plain_begin(&plain)) return tuttiSystemError;
-  fprintf(out, "host      %s\ncpu       %s, %d cores\nmemory    %s\nkernel    %s\nmeasured  %s by %s, version %s\n",
+  fprintf(out, "host      %s\ncpu       %s, %d cores\nmemory    %s\nkernel    %s\n",
           known(profile->host), known(profile->cpu), (int)profile->cores, known(profile->memory),
-          known(profile->kernel), known(profile->date), known(profile->command), known(profile->version));
+          known(profile->kernel));
   tuttiResult_t result = tables_show(profile, out);
   tt_plain_end(&plain);
   if (!result && ferror(out)) result = tt_fail(tuttiSystemError, "cannot write a profile: %s", strerror(errno));

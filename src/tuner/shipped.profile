@@ -8,8 +8,6 @@ tutti profile 2
 
 machine host "" cpu "" cores 0 memory "" kernel ""
 
-measured date "" command "" version 0.1.0
-
 link kind cache transport shm interface "" flows 1 ways 1 from 0 to inf alpha_us 0.4 beta_us_per_mib 100 overhead_us 0.12 points 0 error_percent 0
 link kind cache transport shm interface "" flows 1 ways 2 from 0 to inf alpha_us 0.4 beta_us_per_mib 100 overhead_us 0.12 points 0 error_percent 0
 link kind cache transport shm interface "" flows 2 ways 1 from 0 to inf alpha_us 0.4 beta_us_per_mib 200 overhead_us 0.12 points 0 error_percent 0

@@ -179,7 +179,8 @@ static int whole_body(const struct ranks *self)
     if (self->rank) continue;
     if (profile_read(self, profile, &read)) return 1;
     if (kinds_check(self, comm, &read) || reduces_check(self, &read) || anchors_check(self, comm, &read)) return 1;
-    RANKS_CHECK(read.cpu[0] && read.host[0] && read.cores > 0 && strstr(read.command, "test"));
+    RANKS_CHECK(read.cpu[0] && read.host[0] && read.cores > 0);
+    RANKS_CHECK(read.nmeasured > 0 && strstr(read.measured[0].command, "test"));
     tt_profile_destroy(&read);
   }
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);

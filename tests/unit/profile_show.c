@@ -17,7 +17,7 @@
 #define SAMPLE "us 0.52 low_us 0.5 high_us 0.6\n"
 static const char sample[] =
     "tutti profile 2\nmachine host h cpu \"Some CPU #3 @ 2 GHz\" cores 64 memory m kernel \"\"\n"
-    "measured date d command c version v\n"
+    "measured date d command c version v load 0.5\nmeasured date e command c version v load 1.2\n"
     "link kind cache transport shm interface \"\" flows 1 ways 1 from 0 to inf " REST
     "link kind cache transport shm interface \"\" flows 1 ways 2 from 0 to 2K " REST
     "link kind cache transport shm interface \"\" flows 1 ways 2 "
@@ -68,7 +68,8 @@ static void tables_say_what_was_measured(void **state)
   has(text, "  cache  shm       -            16     2      inf          0        -           0        0       0\n");
   has(text, "  float     sum           2 L1          1536    73.84        2\n");
   has(text, "  all_reduce     hierarchical+ring                     1   64K to 64K\n");
-  has(nothing, "measured  - by -, version -\n");
+  has(text, "measured  d by c, version v, load 0.5\nmeasured  e by c, version v, load 1.2: the machine was busy, ");
+  has(nothing, "kernel    -\n");
   assert_null(strstr(nothing, "messages"));
   free(text);
   free(nothing);
@@ -148,9 +149,9 @@ static void every_failed_allocation_is_told(void **state)
   (void)state;
   struct tt_profile p = parsed();
   FILE *out = fopen("/dev/null", "w");
-  for (long k = 1; k <= 4; k++) {
+  for (long k = 1; k <= 5; k++) {
     tt_alloc_fail_at(k);
-    assert_int_equal(tt_profile_show(&p, out), k <= 3 ? tuttiSystemError : tuttiSuccess);
+    assert_int_equal(tt_profile_show(&p, out), k <= 4 ? tuttiSystemError : tuttiSuccess);
     tt_alloc_fail_at(k);
     assert_int_equal(tt_profile_draw(&p, "x", out), k <= 2 ? tuttiSystemError : tuttiSuccess);
   }

@@ -14,7 +14,7 @@
 
 #define HEAD \
   "tutti profile 2\nmachine host h cpu \"\" cores 2 memory \"\" kernel \"\"\n" \
-  "measured date \"\" command \"\" version 0.1.0\n"
+  "measured date \"\" command \"\" version 0.1.0 load 0\n"
 #define LINK(kind, transport, flows, ways, from, to, alpha, beta, overhead) \
   "link kind " kind " transport " transport " interface \"\" flows " flows " ways " ways " from " from \
   " to " to " alpha_us " alpha " beta_us_per_mib " beta " overhead_us " overhead " points 9 error_percent 1\n"
