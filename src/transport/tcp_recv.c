@@ -111,9 +111,10 @@ static ssize_t head_check(struct tcp_link *link, struct tcp_head *head, size_t h
     return tt_tcp_break(link, "a frame head was corrupted: word %016llx at %llu instead of %016llx at %llu",
                         (unsigned long long)head->word, (unsigned long long)head->at,
                         (unsigned long long)in->message.word, (unsigned long long)at);
-  if (head->len == 0 || head->len > TCP_FRAME_BYTES || head->len > in->unframed)
-    return tt_tcp_break(link, "a frame head was corrupted: %u bytes in a frame where at most %zu can be",
-                        head->len, smaller(TCP_FRAME_BYTES, in->unframed));
+  size_t most = smaller(tt_tcp_frame_most(link), in->unframed);
+  if (head->len == 0 || head->len > most)
+    return tt_tcp_break(link, "a frame head was corrupted: %u bytes in a frame where at most %zu can be", head->len,
+                        most);
   return 1;
 }
 
@@ -142,7 +143,6 @@ static ssize_t frame_open(struct tcp_link *link)
   in->unread = head.len;
   in->crc = 0;
   in->crc_sent = head.payload_crc;
-  room_make(in, in->ready + head.len + ahead(in));
   result = payload_land(link, in->stage + in->begin + in->ready, came);
   in->ready += came;
   return result;
@@ -203,7 +203,6 @@ static ssize_t piece_recv(struct tcp_link *link, void *data, size_t len)
   return (ssize_t)piece;
 }
 
-/* At most about one frame a call, so that the caller can turn to its other links. */
 ssize_t tt_tcp_recv(struct tt_link *base, void *data, size_t len)
 {
   struct tcp_link *link = (struct tcp_link *)base;
@@ -212,7 +211,7 @@ ssize_t tt_tcp_recv(struct tt_link *base, void *data, size_t len)
   size_t got = 0;
   len = smaller(len, in->left);
   in->is_drained = 0;
-  while (got < len && got < TCP_FRAME_BYTES) {
+  while (got < len && got < TCP_TURN_BYTES) {
     ssize_t n = piece_recv(link, (uint8_t *)data + got, len - got);
     if (n < 0) return n;
     if (n == 0) break;
@@ -232,14 +231,19 @@ static size_t showable(const struct tcp_link *link, size_t grain)
   return in->ready - in->ready % grain;
 }
 
-/* Gets more payload next to what is ready. 1 if something came, 0 if not, else the error. */
+/* Gets more payload next to what is ready. 1 if something came, 0 if not, or if it must be consumed first, else the
+ * error. */
 static ssize_t stage_more(struct tcp_link *link)
 {
   struct tcp_receiver *in = &link->in;
   if (in->unread == 0) return in->unframed ? frame_next(link) : 0;
   if (in->is_drained) return 0;
+  size_t wanted = in->unread > TCP_FRAME_BYTES ? TCP_FRAME_BYTES : in->unread + ahead(in);
+  if (in->shown == 0) room_make(in, in->ready + wanted);
   size_t start = in->end;
-  ssize_t n = stage_fill(link, in->unread + ahead(in));
+  wanted = smaller(wanted, TCP_STAGE_BYTES - start);
+  if (wanted == 0) return 0;
+  ssize_t n = stage_fill(link, wanted);
   if (n <= 0) return n;
   size_t came = smaller((uint64_t)n, in->unread);
   in->ready += came;

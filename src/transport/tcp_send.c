@@ -25,7 +25,7 @@ static void frame_open(struct tcp_link *link, const void *data, size_t offered)
   struct tcp_sender *out = &link->out;
   struct tcp_head *head = &out->wire.head;
   uint64_t at = out->message.len - out->unframed;
-  size_t len = smaller(smaller(offered, TCP_FRAME_BYTES), out->unframed);
+  size_t len = smaller(smaller(offered, tt_tcp_frame_most(link)), out->unframed);
   head->magic = TCP_MAGIC;
   head->flags = (uint16_t)((at == 0 ? TCP_FLAG_FIRST : 0) | (link->has_crc ? TCP_FLAG_CRC : 0));
   head->len = (uint32_t)len;
@@ -78,7 +78,6 @@ static ssize_t frame_push(struct tcp_link *link, const void *data, size_t len, s
   return (size_t)n == wanted;
 }
 
-/* At most about one frame a call, so that the caller can turn to its other links. */
 ssize_t tt_tcp_send(struct tt_link *base, const void *data, size_t len)
 {
   struct tcp_link *link = (struct tcp_link *)base;
@@ -86,7 +85,7 @@ ssize_t tt_tcp_send(struct tt_link *base, const void *data, size_t len)
   if (link->is_broken) return TT_LINK_BROKEN;
   size_t sent = 0, taken;
   ssize_t more = 1;
-  while (more > 0 && sent < len && sent < TCP_FRAME_BYTES) {
+  while (more > 0 && sent < len && sent < TCP_TURN_BYTES) {
     const uint8_t *at = (const uint8_t *)data + sent;
     if (out->frame_left == 0) {
       if (out->unframed == 0) break;

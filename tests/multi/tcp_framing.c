@@ -407,6 +407,47 @@ static void peek_shows_nothing_that_is_not_proven(void **state)
   wire_free(&wire);
 }
 
+/* Who looks again without consuming is shown more, as long as there is room for it. */
+static void peek_shows_more_of_a_frame_until_it_has_no_room(void **state)
+{
+  (void)state;
+  struct wire wire;
+  struct tt_head head = head_of(LONGEST);
+  const void *data, *before = source;
+  size_t sent = 0, shown = 0;
+  wire_make(&wire, 0);
+  source_fill(0, LONGEST);
+  tt_tcp_send_begin(&wire.from->base, &head);
+  tt_tcp_recv_begin(&wire.to->base, &head);
+  for (int idle = 0; idle < 3; idle++) {
+    ssize_t n = sent < LONGEST ? tt_tcp_send(&wire.from->base, source + sent, LONGEST - sent) : 0;
+    assert_true(n >= 0);
+    sent += (size_t)n;
+    if (wire_move(&wire, 50000)) idle = 0;
+    ssize_t more = tt_tcp_peek(&wire.to->base, &data, 4);
+    assert_true(more >= (ssize_t)shown);
+    assert_memory_equal(before, source, shown); /* what was shown is still there */
+    if ((size_t)more > shown) idle = 0;
+    shown = (size_t)more;
+    before = data;
+    assert_memory_equal(data, source, shown);
+  }
+  assert_true(shown >= TCP_FRAME_BYTES && shown < LONGEST);
+  tt_tcp_consume(&wire.to->base, shown);
+  for (int idle = 0; shown < LONGEST && idle < 3; idle++) {
+    if (sent < LONGEST) sent += (size_t)tt_tcp_send(&wire.from->base, source + sent, LONGEST - sent);
+    if (wire_move(&wire, 50000)) idle = 0;
+    ssize_t n = tt_tcp_peek(&wire.to->base, &data, 4);
+    assert_true(n >= 0);
+    assert_memory_equal(data, source + shown, (size_t)n);
+    tt_tcp_consume(&wire.to->base, (size_t)n);
+    shown += (size_t)n;
+    if (n) idle = 0;
+  }
+  assert_int_equal(shown, LONGEST);
+  wire_free(&wire);
+}
+
 /* Only payload, the call and unused CRC fields may change unseen. */
 static void without_crc_each_field_of_a_head_is_still_compared(void **state)
 {
@@ -525,6 +566,7 @@ int main(void)
       cmocka_unit_test(queued_small_messages_keep_their_borders),
       cmocka_unit_test(every_flipped_bit_breaks_the_link_when_crc_is_on),
       cmocka_unit_test(peek_shows_nothing_that_is_not_proven),
+      cmocka_unit_test(peek_shows_more_of_a_frame_until_it_has_no_room),
       cmocka_unit_test(without_crc_each_field_of_a_head_is_still_compared),
       cmocka_unit_test(another_call_is_a_mismatch_that_shows_it),
       cmocka_unit_test(a_message_without_call_carries_an_empty_one),
