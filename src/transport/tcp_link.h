@@ -56,6 +56,10 @@ struct tcp_head {
 /* Read ahead where it is not known what comes: a small message with its head in one recv(2). */
 #define TCP_AHEAD_BYTES (TCP_FIRST_BYTES + (size_t)8192)
 
+/* A message that is shown where it lies, up to this, is read with its head in one recv(2), too. At 128 KiB and beyond
+ * two of them are faster: the first takes what is there while the rest comes. */
+#define TCP_WHOLE_BYTES ((size_t)48 * 1024)
+
 /* Longest element that peek keeps whole. */
 #define TCP_GRAIN_MAX ((size_t)256)
 

@@ -148,14 +148,16 @@ static ssize_t frame_open(struct tcp_link *link)
   return result;
 }
 
-/* Opens the message's next frame, reading if need be. As frame_open. */
-static ssize_t frame_next(struct tcp_link *link)
+/* Opens the message's next frame, reading if need be, with its head as much as goes in one piece if it is to be staged.
+ * As frame_open. */
+static ssize_t frame_next(struct tcp_link *link, int is_staged)
 {
   struct tcp_receiver *in = &link->in;
   ssize_t result = frame_open(link);
   if (result != 0 || in->is_drained) return result;
   size_t held = in->end - in->begin;
   size_t wanted = in->ready + TCP_AHEAD_BYTES;
+  if (is_staged && in->unframed <= TCP_WHOLE_BYTES) wanted += in->unframed;
   room_make(in, wanted);
   result = stage_fill(link, wanted - held);
   return result > 0 ? frame_open(link) : result;
@@ -193,7 +195,7 @@ static ssize_t piece_recv(struct tcp_link *link, void *data, size_t len)
 {
   struct tcp_receiver *in = &link->in;
   if (in->ready == 0 && in->unread == 0) {
-    ssize_t result = frame_next(link);
+    ssize_t result = frame_next(link, 0);
     if (result <= 0) return result;
   }
   if (in->ready == 0) return in->is_drained ? 0 : direct_read(link, data, len);
@@ -236,7 +238,7 @@ static size_t showable(const struct tcp_link *link, size_t grain)
 static ssize_t stage_more(struct tcp_link *link)
 {
   struct tcp_receiver *in = &link->in;
-  if (in->unread == 0) return in->unframed ? frame_next(link) : 0;
+  if (in->unread == 0) return in->unframed ? frame_next(link, 1) : 0;
   if (in->is_drained) return 0;
   size_t wanted = in->unread > TCP_FRAME_BYTES ? TCP_FRAME_BYTES : in->unread + ahead(in);
   if (in->shown == 0) room_make(in, in->ready + wanted);
