@@ -118,7 +118,7 @@ static int is_legal(const struct ranks *self, tuttiComm_t comm, int a)
   return !tt_algos[a].illegal || !tt_algos[a].illegal(&shape);
 }
 
-/* Every legal algorithm at every size, no other one, and what they ran on; of all-reduce other radices and blocks, too. */
+/* Every legal algorithm at every size, no other one, and what they ran on; of all-reduce more radices and blocks. */
 static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
 {
   int nradices = 0, nblocks = 0;
