@@ -7,13 +7,14 @@
 
 /* ---- what has to be alike ---- */
 
-uint64_t tt_arrangement_hash(const struct tt_arrangement *arrangement)
+uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement)
 {
   uint64_t hash = (uint64_t)arrangement->groups.nlevels;
   for (int32_t p = 0; p < arrangement->nranks; p++) {
     hash = hash * 31 + (uint64_t)arrangement->order[p];
     for (int32_t l = 0; l < arrangement->groups.nlevels; l++)
       hash = hash * 31 + (uint64_t)arrangement->groups.group[l][p];
+    if (p) hash = hash * 31 + tt_topology_kind(topology, arrangement->order[p - 1], arrangement->order[p]);
   }
   return hash;
 }
@@ -30,7 +31,7 @@ static void profiles_compare(const struct tuttiComm *comm)
 tuttiResult_t tt_cards_compare(const struct tuttiComm *comm)
 {
   for (int r = 1; r < comm->nranks; r++)
-    if (tt_creation_card(comm, r)->arrangement != tt_creation_card(comm, 0)->arrangement)
+    if (tt_creation_card(comm, r)->nearness != tt_creation_card(comm, 0)->nearness)
       return tt_fail(tuttiInvalidUsage,
                      "rank %d and rank 0 see different topologies: give all ranks the same "
                      "TUTTI_TOPOLOGY file",

@@ -364,7 +364,7 @@ static tuttiResult_t after_meeting(struct tuttiComm *comm)
   tuttiResult_t result = arrange(comm);
   if (result == tuttiSuccess) result = transports_create(comm, creation->card->transports);
   if (result != tuttiSuccess) return result;
-  creation->card->arrangement = tt_arrangement_hash(&comm->arrangement);
+  creation->card->nearness = tt_nearness_hash(&comm->topology, &comm->arrangement);
   creation->card->profile = tt_text_hash(0, comm->settings.profile);
   tt_correct_say(comm, creation->card);
   creation->stage = CARDING;

@@ -15,7 +15,7 @@ struct transport_card {
 /* What every rank says in the second round. */
 struct rank_card {
   struct transport_card transports[TT_COMM_TRANSPORTS]; /* as they are wanted */
-  uint64_t arrangement;          /* a hash: topology files may differ */
+  uint64_t nearness;             /* a hash: topology files may differ */
   uint64_t profile;              /* a hash of the file's name */
   uint8_t corrects;              /* on rank 0: prices are corrected by what pairs take */
   uint8_t may_measure;           /* it has a core for itself, and nothing stands between it and its links */
@@ -89,8 +89,8 @@ tuttiResult_t tt_pair_poll(struct tuttiComm *comm);
 void tt_measuring_destroy(struct measuring *measuring); /* NULL is allowed */
 
 /* ---- agree.c ---- */
-/* A hash of who is near whom. */
-uint64_t tt_arrangement_hash(const struct tt_arrangement *arrangement);
+/* A hash of what ranks must see alike: order, groups, and what lies between neighbours, by which pairs are found. */
+uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement);
 /* What has to be alike is. Errors: tuttiInvalidUsage: ranks see different topologies. */
 tuttiResult_t tt_cards_compare(const struct tuttiComm *comm);
 /* The last round: rank 0 prices and sends its table. */

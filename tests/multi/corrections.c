@@ -27,6 +27,7 @@ struct scene {
   char cache[2][96]; /* TUTTI_CACHE of each rank */
   const char *profile;
   int ends; /* rank 1 does, while it measures */
+  int differs; /* the topology file of rank 1 does */
 };
 
 static struct scene *scene;
@@ -272,6 +273,40 @@ static void a_child_has_what_its_parent_knows(void **state)
   scene_free();
 }
 
+/* The two files give the same order and the same groups. */
+static int sees_its_own(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  environment_set(self);
+  RANKS_CHECK(chdir(scene->folder) == 0);
+  RANKS_CHECK(mkdir(self->rank ? "1" : "0", 0700) == 0 && chdir(self->rank ? "1" : "0") == 0);
+  FILE *file = fopen("map", "w");
+  const char *what = self->rank && scene->differs ? "cache a/-/x" : "numa a/0";
+  RANKS_CHECK(file && fprintf(file, "tutti topology 1\nnode a ranks 0-1\n%s ranks 0-1\n", what) > 0);
+  RANKS_CHECK(fclose(file) == 0);
+  setenv("TUTTI_TOPOLOGY", "map", 1);
+  tuttiResult_t result = tuttiCommInitRank(&comm, 2, self->id, self->rank);
+  if (scene->differs) {
+    RANKS_CHECK(result == tuttiInvalidUsage && strstr(tuttiGetLastError(NULL), "different topologies"));
+    return 0;
+  }
+  RANKS_CHECK(result == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void ranks_that_see_other_kinds_of_links_are_told_so(void **state)
+{
+  (void)state;
+  setenv("TUTTI_INIT_TIMEOUT_MS", "5000", 1);
+  for (int differs = 0; differs < 2; differs++) {
+    scene_make();
+    scene->differs = differs;
+    assert_int_equal(ranks_run_processes(2, sees_its_own, NULL, LIMIT_S), 0);
+    scene_free();
+  }
+  unsetenv("TUTTI_INIT_TIMEOUT_MS");
+}
+
 /* Until it has begun to measure; then it ends, or does nothing any more. */
 static int leaves(const struct ranks *self)
 {
@@ -330,6 +365,7 @@ int main(void)
       cmocka_unit_test(nothing_is_measured_where_there_is_a_profile),
       cmocka_unit_test(a_folder_that_cannot_be_written_is_no_error),
       cmocka_unit_test(a_child_has_what_its_parent_knows),
+      cmocka_unit_test(ranks_that_see_other_kinds_of_links_are_told_so),
       cmocka_unit_test(a_partner_that_ends_or_does_not_answer_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
