@@ -65,9 +65,9 @@ static const char *const help =
 
 static void command_note(struct tune *tune, int argc, char **argv)
 {
-  size_t used = (size_t)snprintf(tune->command, sizeof tune->command, "tutti");
+  size_t used = 0;
   for (int a = 0; a < argc && used < sizeof tune->command; a++)
-    used += (size_t)snprintf(tune->command + used, sizeof tune->command - used, " %s", argv[a]);
+    used += (size_t)snprintf(tune->command + used, sizeof tune->command - used, "%s%s", a ? " " : "", argv[a]);
 }
 
 static int seconds_read(struct tune *tune)

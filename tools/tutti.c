@@ -47,7 +47,12 @@ int main(int argc, char **argv)
 {
   const char *name = argc > 1 ? argv[1] : "";
   for (size_t c = 0; c < COMMANDS; c++)
-    if (strcmp(commands[c].name, name) == 0) return commands[c].run(argc - 1, argv + 1);
+    if (strcmp(commands[c].name, name) == 0) {
+      char whole[32]; /* what getopt's sentences begin with */
+      snprintf(whole, sizeof whole, "tutti %s", name);
+      argv[1] = whole;
+      return commands[c].run(argc - 1, argv + 1);
+    }
   if (strcmp(name, "--version") == 0) {
     printf("tutti %d.%d.%d\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
     return 0;
