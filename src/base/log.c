@@ -81,9 +81,10 @@ static void write_line(enum tt_log_level level, const char *text)
 {
   static const char *const names[] = {"", "VERSION", "WARN", "INFO", "TRACE"};
   char line[TT_SENTENCE_BYTES + 160], host[TT_HOST_NAME_BYTES];
+  int is_asked = level == TT_LOG_ASKED;
   tt_host_name(host);
-  int n = snprintf(line, sizeof line, "%s:%d:%ld TUTTI %s %s\n", host, (int)getpid(),
-                   (long)syscall(SYS_gettid), names[level], text);
+  int n = snprintf(line, sizeof line, "%s:%d:%ld TUTTI %s%s%s\n", host, (int)getpid(),
+                   (long)syscall(SYS_gettid), is_asked ? "" : names[level], is_asked ? "" : " ", text);
   if (n >= (int)sizeof line) {
     n = (int)sizeof line - 1;
     line[n - 1] = '\n';

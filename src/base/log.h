@@ -11,7 +11,9 @@
 
 #define TT_SENTENCE_BYTES 512 /* longest error sentence with its NUL */
 
-enum tt_log_level { TT_LOG_NONE, TT_LOG_VERSION, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_TRACE };
+/* ASKED: another setting asked for it, so it is written whatever TUTTI_DEBUG is; its text begins with a word of its own
+ * where others have their level. */
+enum tt_log_level { TT_LOG_ASKED = -1, TT_LOG_NONE, TT_LOG_VERSION, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_TRACE };
 
 /* Writes "host:pid:tid TUTTI LEVEL text" to TUTTI_DEBUG_FILE or stderr in one
  * write(2), if TUTTI_DEBUG is at least `level`. Any thread. No newline in text. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TUTTI_EXPLAIN: rank 0 says of each new shape of a call what was chosen, what was predicted, and what it took. */
+/* TUTTI_EXPLAIN: rank 0 says of each shape of a call what was chosen, what was predicted, and what it took.
+ *
+ * The first call of a shape opens links and makes plans, so the second one is timed; what is predicted is worked out
+ * behind it, so that rank 0 is not late for it. */
 #include "tuner/explain.h"
 
 #include <stdio.h>
@@ -8,13 +11,14 @@
 
 #define HALF_POWERS 128 /* of two */
 #define TYPES 32
+#define TIMED 2 /* which call of a shape */
 
 struct tt_explainer {
   struct tt_profile profile; /* of the prices; empty: built in */
   struct tt_prices prices;
   struct tt_world world;
-  uint8_t seen[TT_COLLECTIVES][TYPES][HALF_POWERS / 8]; /* a bit a shape */
-  uint64_t began_ns; /* of an operation of a new shape; 0: none is under way */
+  uint8_t calls[TT_COLLECTIVES][TYPES][HALF_POWERS]; /* of a shape, up to TIMED */
+  uint64_t began_ns; /* of an operation that is timed; 0: none is under way */
   struct tt_call call;
   uint64_t bytes;
   char text[TT_SENTENCE_BYTES / 2];
@@ -51,14 +55,12 @@ static int half_power(uint64_t bytes)
   return 2 * power + ((double)bytes * (double)bytes >= 2.0 * (double)(1ull << power) * (double)(1ull << power));
 }
 
-/* 1 the first time. */
-static int is_new(struct tt_explainer *explainer, const struct tt_call *call, uint64_t bytes)
+/* 1 at the call that is timed. */
+static int is_timed(struct tt_explainer *explainer, const struct tt_call *call, uint64_t bytes)
 {
-  int half = half_power(bytes), bit = 1 << half % 8;
-  uint8_t *seen = &explainer->seen[call->collective][call->type % TYPES][half / 8];
-  if (*seen & bit) return 0;
-  *seen = (uint8_t)(*seen | bit);
-  return 1;
+  uint8_t *calls = &explainer->calls[call->collective][call->type % TYPES][half_power(bytes)];
+  if (*calls == TIMED) return 0;
+  return ++*calls == TIMED;
 }
 
 void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call)
@@ -67,18 +69,22 @@ void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call)
   explainer->began_ns = 0;
   if (call->collective == TT_PAIRS || call->collective == TT_NO_COLLECTIVE) return;
   explainer->bytes = call->count * tt_type_size(tt_call_wire_type(call));
-  if (!is_new(explainer, call, explainer->bytes)) return;
+  if (!is_timed(explainer, call, explainer->bytes)) return;
+  explainer->call = *call;
+  explainer->began_ns = tt_now_ns();
+}
+
+static tuttiResult_t prediction_write(struct tuttiComm *comm)
+{
+  struct tt_explainer *explainer = comm->explainer;
   const struct tt_tuning tuning = {.nranks = comm->nranks,
                                    .groups = &comm->arrangement.groups,
                                    .order = comm->settings.deterministic ? NULL : comm->arrangement.order,
                                    .world = &explainer->world,
                                    .prices = &explainer->prices,
                                    .lanes = (int32_t)comm->settings.lanes};
-  const struct tt_choice *choice = tt_table_choice(&comm->table, call->collective, explainer->bytes);
-  if (tt_explain_short(explainer->text, sizeof explainer->text, choice, explainer->bytes, &comm->settings, &tuning))
-    return; /* it was said why */
-  explainer->call = *call;
-  explainer->began_ns = tt_now_ns();
+  const struct tt_choice *choice = tt_table_choice(&comm->table, explainer->call.collective, explainer->bytes);
+  return tt_explain_short(explainer->text, sizeof explainer->text, choice, explainer->bytes, &comm->settings, &tuning);
 }
 
 void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
@@ -88,7 +94,9 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
   if (!explainer->began_ns || result != tuttiSuccess) return;
   double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
   int wire = tt_call_wire_type(call);
-  tt_log(TT_LOG_WARN, "TUTTI_EXPLAIN: %s of %llu B %s%s%s on %d ranks%s%s: %s; measured %.*f us, the first time",
+  explainer->began_ns = 0;
+  if (prediction_write(comm) != tuttiSuccess) return; /* it was said why */
+  tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s; measured %.*f us, the second time",
          tt_kinds[call->collective].name, (unsigned long long)(call->count * tt_type_size(call->type)),
          tt_type_name(call->type), wire == call->type ? "" : " as ", wire == call->type ? "" : tt_type_name(wire),
          comm->nranks, comm->name[0] ? " of " : "", comm->name, explainer->text, us < 100 ? 2 : 0, us);
