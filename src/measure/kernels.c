@@ -13,6 +13,7 @@
 #define BATCH_US 500.0
 #define CALLS_MOST 100000
 #define LINE 64
+#define PAGE 4096                   /* or more */
 #define GAP (17 * LINE)             /* between vectors, so that their addresses differ in the low bits */
 #define MEMORY_LEAST ((size_t)64 << 20)
 #define MEMORY_MOST ((size_t)256 << 20)
@@ -206,6 +207,13 @@ static void arena_measure(struct measure *m, struct kernel *kernels, int n, char
   copies_store(m, &copies);
 }
 
+/* Has every page there before the first call that is measured; volatile, as a compiler that knows that tt_alloc gives
+ * zeros leaves out to write more of them. They stay zeros, whatever is done to them. */
+static void pages_touch(volatile char *arena, size_t len)
+{
+  for (size_t at = 0; at < len; at += PAGE) arena[at] = 0;
+}
+
 void kernels_measure(struct measure *m, double seconds)
 {
   struct kernel kernels[KERNELS];
@@ -214,7 +222,7 @@ void kernels_measure(struct measure *m, double seconds)
     size_t len = kernels[n - 1].bytes * (size_t)kernels[n - 1].nsrc + 4 * GAP + LINE;
     char *arena = tt_alloc(1, len);
     if (arena) {
-      memset(arena, 0, len); /* zeros stay zeros, whatever is done to them, and every page is there */
+      pages_touch(arena, len);
       arena_measure(m, kernels, n, arena + (LINE - (uintptr_t)arena % LINE) % LINE, seconds);
     } else {
       tt_log(TT_LOG_WARN, "tune: no memory for %zu bytes: the reduce kernels are left out", len);
