@@ -264,6 +264,7 @@ static void course_measure(struct measure *m, struct trial *trial, double second
     progress_tell(m, from + trial->course->part * round / SAMPLES, what);
     round_measure(m, trial, round);
   }
+  store_anchors_forget(m, trial->course->collective);
   for (int c = 0; c < trial->nchoices && !m->result; c++)
     for (int size = 0; size < trial->nsizes; size++) anchor_store(m, trial, c, size);
 }

@@ -96,6 +96,8 @@ void store_machine(struct measure *m);
 /* Instead of all lines and points of their flow. */
 void store_flow(struct measure *m, const struct tt_profile_point *points, int n, double overhead_us);
 void store_reduce(struct measure *m, const struct tt_profile_reduce *reduce);
+/* All of the collective that were measured with so many ranks on so many nodes and cores over this transport. */
+void store_anchors_forget(struct measure *m, int collective);
 void store_anchor(struct measure *m, const struct tt_profile_anchor *anchor);
 
 #endif

@@ -212,15 +212,15 @@ static void others_print(const struct explained *e)
 
 static void anchors_print(const struct explained *e)
 {
-  char name[NAME_BYTES];
+  char name[NAME_BYTES], size[SIZE_BYTES];
   const struct tt_profile *profile = e->tuning->prices->profile ? e->tuning->prices->profile : tt_profile_shipped();
   int n = 0;
   for (int c = 0; profile && c < e->n; c++) {
     const struct tt_predicted *p = &e->candidates[c].predicted;
     if (!p->anchor_line) continue;
     if (!n++) fprintf(e->out, "factors came from:\n");
-    fprintf(e->out, "  %-22s %s line %d", choice_text(&e->candidates[c].choice, name), profile->name,
-            (int)p->anchor_line);
+    fprintf(e->out, "  %-22s %8s  %s line %d", choice_text(&e->candidates[c].choice, name),
+            size_text(e->candidates[c].choice.block_bytes, size), profile->name, (int)p->anchor_line);
     if (p->anchor_line2 && p->anchor_line2 != p->anchor_line) fprintf(e->out, " and line %d", (int)p->anchor_line2);
     fputc('\n', e->out);
   }
@@ -365,6 +365,15 @@ tuttiResult_t tt_explain_print(FILE *out, int collective, uint64_t bytes, const 
   return result;
 }
 
+/* It is the choice, or differs from that or from a cheaper candidate only in its block. */
+static int is_block_of_another(const struct candidate *candidates, int c, const struct tt_choice *choice)
+{
+  const struct tt_choice *one = &candidates[c].choice, *other = choice;
+  for (int k = -1; k < c; k++, other = &candidates[k].choice)
+    if (one->algo == other->algo && one->middle == other->middle && one->radix == other->radix) return 1;
+  return 0;
+}
+
 tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_choice *choice, uint64_t bytes,
                                const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
@@ -384,7 +393,7 @@ tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_choice *
       used = (size_t)snprintf(text, size, "%s, predicted %.4g us", choice_text(choice, name),
                               candidates[c].predicted.us);
   for (int c = 0; c < n && others < SHORT_OTHERS && used < size; c++) {
-    if (choices_same(&candidates[c].choice, choice)) continue;
+    if (is_block_of_another(candidates, c, choice)) continue;
     used += (size_t)snprintf(text + used, size - used, "%s%s %.4g us", others++ ? ", " : "; others: ",
                              choice_text(&candidates[c].choice, name), candidates[c].predicted.us);
   }
