@@ -21,8 +21,9 @@
 #define MAX_WORLDS 64
 #define RANKS_LEAST 8       /* so many are tried even where there are fewer cores */
 #define RANKS_MOST 1024
-#define SECONDS 40.0        /* of all measuring together; starting the ranks comes on top */
+#define SECONDS 40.0        /* of all together */
 #define SECONDS_JOB 20.0
+#define SECONDS_LEAST 0.2
 #define INSIDE_PART 0.6 /* of the time of a job, if links between hosts are measured over several interfaces */
 #define TELL_EVERY_MS 100
 
@@ -44,6 +45,7 @@ struct screen {
   const struct world *of; /* NULL: a job that somebody else started */
   const char *interface;  /* of which the links between hosts are measured; NULL: all is */
   long told_ms;
+  double seconds; /* for the world at hand */
 };
 
 static const char *const help =
@@ -318,7 +320,7 @@ static void become_world(const struct tune *tune, const struct screen *screen, c
   setenv("TUTTI_TRANSPORTS", world->transport, 1);
   for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) unsetenv(settings[s]); /* what it is by itself */
   snprintf(ranks, sizeof ranks, "%d", world->ranks);
-  snprintf(seconds, sizeof seconds, "%g", tune->seconds / screen->nworlds);
+  snprintf(seconds, sizeof seconds, "%g", screen->seconds);
   snprintf(inner, sizeof inner, "%d", fd);
   const char *no_kernels = screen->world + 1 < screen->nworlds ? "--no-kernels" : NULL; /* once is enough */
   const char *const args[] = {"tutti", "run", "-n", ranks, "--no-prefix", "--grace", "2", "--", self,
@@ -377,8 +379,16 @@ static int part_begin(const struct tune *tune, const char *part)
   return written;
 }
 
+/* Of those for all worlds, which take what there is as evenly as those before them let them. */
+static double seconds_left(double seconds, long began_ms)
+{
+  double left = seconds - (double)(now_ms() - began_ms) / 1e3;
+  return left > SECONDS_LEAST ? left : SECONDS_LEAST;
+}
+
 static int host_measure(struct tune *tune)
 {
+  long began_ms = now_ms();
   struct world worlds[MAX_WORLDS];
   struct screen screen = {.is_terminal = isatty(STDERR_FILENO), .nworlds = worlds_list(tune, worlds)};
   char part[PATH_MAX];
@@ -388,6 +398,7 @@ static int host_measure(struct tune *tune)
   if (!part_begin(tune, part)) return 1;
   for (; screen.world < screen.nworlds && !status; screen.world++) {
     screen.of = &worlds[screen.world];
+    screen.seconds = seconds_left(tune->seconds, began_ms) / (screen.nworlds - screen.world);
     status = world_run(tune, &screen, part);
   }
   progress_end(&screen);

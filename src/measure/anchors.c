@@ -15,6 +15,7 @@
 #define QUICK_US 4000.0
 #define BLOCKS_BYTES (256u << 10) /* from that size on of all-reduce other blocks are tried, too, of the best */
 #define BLOCKS_BEST 2             /* so many at each size */
+#define LATENCY_BYTES ((size_t)64 << 10) /* shorter ones take about as long as the shortest */
 #define HOPELESS 4.0        /* times slower than the best of its size, */
 #define HOPELESS_US 2000.0  /* and this slow: seen once is enough */
 
@@ -152,10 +153,28 @@ static void point_try(struct measure *m, struct trial *trial, int c, int size)
     point->once = batch(m, trial, c, size, point->once < QUICK_US ? 2 : 1);
 }
 
+/* There is time to try all choices at this size, where the one before took spent_us. */
+static int is_time(const struct measure *m, const struct trial *trial, int size, double spent_us)
+{
+  const size_t *bytes = trial->course->bytes;
+  double growth = bytes[size] < LATENCY_BYTES ? 1 : (double)bytes[size] / (double)bytes[size - 1] / 2;
+  return m->left_us > growth * spent_us;
+}
+
+/* The short sizes first; those for which there is no time are left out for all choices alike, so that they can be
+ * compared. */
 static void points_try(struct measure *m, struct trial *trial)
 {
-  for (int size = 0; size < trial->nsizes; size++)
+  double spent_us = 0;
+  for (int size = 0; size < trial->nsizes && !m->result; size++) {
+    double begin = now_us();
+    if (size && !is_time(m, trial, size, spent_us)) {
+      trial->nsizes = size;
+      return;
+    }
     for (int c = 0; c < trial->nchoices && !m->result; c++) point_try(m, trial, c, size);
+    spent_us = agree_timed(m, now_us() - begin, trial->end_us);
+  }
 }
 
 /* ---- other blocks ---- */
@@ -204,7 +223,7 @@ static void blocks_try(struct measure *m, struct trial *trial)
       if (choice.block_bytes != block_bytes) choice_add(trial, &choice);
   }
   for (int size = 0; size < trial->nsizes; size++)
-    for (int c = n; c < trial->nchoices && is_beyond(trial, size) && !m->result; c++)
+    for (int c = n; c < trial->nchoices && is_beyond(trial, size) && !m->result && m->left_us > 0; c++)
       if (is_cut_otherwise(m, &trial->choices[c], trial->course->bytes[size])) point_try(m, trial, c, size);
 }
 
@@ -264,7 +283,7 @@ static void course_measure(struct measure *m, struct trial *trial, double second
     progress_tell(m, from + trial->course->part * round / SAMPLES, what);
     round_measure(m, trial, round);
   }
-  store_anchors_forget(m, trial->course->collective);
+  if (trial->nsizes > 0) store_anchors_forget(m, trial->course->collective, trial->course->bytes[trial->nsizes - 1]);
   for (int c = 0; c < trial->nchoices && !m->result; c++)
     for (int size = 0; size < trial->nsizes; size++) anchor_store(m, trial, c, size);
 }

@@ -96,8 +96,8 @@ void store_machine(struct measure *m);
 /* Instead of all lines and points of their flow. */
 void store_flow(struct measure *m, const struct tt_profile_point *points, int n, double overhead_us);
 void store_reduce(struct measure *m, const struct tt_profile_reduce *reduce);
-/* All of the collective that were measured with so many ranks on so many nodes and cores over this transport. */
-void store_anchors_forget(struct measure *m, int collective);
+/* All of the collective up to this size that were measured with as many ranks, nodes and cores over this transport. */
+void store_anchors_forget(struct measure *m, int collective, uint64_t up_to_bytes);
 void store_anchor(struct measure *m, const struct tt_profile_anchor *anchor);
 
 #endif

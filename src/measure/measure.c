@@ -54,6 +54,7 @@ tuttiResult_t tt_measure(struct tuttiComm *comm, const tuttiTuneOptions_t *optio
   if (!m.result) parts_run(&m, seconds);
   tt_comm_table_set(comm, &m.table);
   agree(&m, 0);
+  m.progress_part = 0;
   if (!m.result) progress_tell(&m, 1, "done");
   tt_free(m.route);
   tt_free(m.data);

@@ -151,14 +151,14 @@ void store_reduce(struct measure *m, const struct tt_profile_reduce *reduce)
   give_up(m, tt_profile_add_reduce(profile, &made));
 }
 
-void store_anchors_forget(struct measure *m, int collective)
+void store_anchors_forget(struct measure *m, int collective, uint64_t up_to_bytes)
 {
   struct tt_profile *profile = m->profile;
   int32_t n = 0;
   if (!profile || m->result) return;
   for (int32_t i = 0; i < profile->nanchors; i++) {
     const struct tt_profile_anchor *a = &profile->anchors[i];
-    if (a->collective != collective || a->nranks != m->comm->nranks || a->nnodes != m->comm->topology.nnodes ||
+    if (a->collective != collective || a->bytes > up_to_bytes || a->nranks != m->comm->nranks || a->nnodes != m->comm->topology.nnodes ||
         a->cores != m->cores || strcmp(a->transport, m->transport) != 0)
       profile->anchors[n++] = *a;
   }

@@ -118,10 +118,11 @@ static int is_legal(const struct ranks *self, tuttiComm_t comm, int a)
   return !tt_algos[a].illegal || !tt_algos[a].illegal(&shape);
 }
 
-/* Every legal algorithm at every size, no other one, and what they ran on; of all-reduce more radices and blocks. */
+/* Every legal algorithm, all at the same sizes, as there was time for; no other one, and what they ran on; of
+ * all-reduce other radices and blocks, too. */
 static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
 {
-  int nradices = 0, nblocks = 0;
+  int nradices = 0, sizes[TT_COLLECTIVES] = {0};
   for (int a = 0; a < tt_algo_count; a++) {
     int n = 0, collective = tt_algos[a].collective;
     for (int32_t i = 0; i < read->nanchors; i++) {
@@ -131,15 +132,16 @@ static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struc
       RANKS_CHECK(anchor->cores == tt_host_cores() && !strcmp(anchor->transport, comm->settings.transports));
       int is_other_block = collective == TT_ALL_REDUCE && anchor->block_bytes != tt_prices_block(anchor->transport);
       nradices += anchor->radix != 0;
-      nblocks += is_other_block;
       n += !anchor->radix && !is_other_block;
       RANKS_CHECK(!is_other_block || anchor->bytes >= 256 << 10);
     }
-    if (collective == TT_ALL_REDUCE) RANKS_CHECK(n == (is_legal(self, comm, a) ? SIZES : 0));
     int is_short = collective == TT_ALL_GATHER || collective == TT_REDUCE_SCATTER || collective == TT_BROADCAST;
-    if (is_short) RANKS_CHECK(n == (is_legal(self, comm, a) ? 3 : 0));
+    if (!is_short && collective != TT_ALL_REDUCE) continue;
+    if (is_legal(self, comm, a) && !sizes[collective]) sizes[collective] = n;
+    RANKS_CHECK(n == (is_legal(self, comm, a) ? sizes[collective] : 0));
+    RANKS_CHECK(n <= (is_short ? 3 : SIZES) && sizes[collective] > 0);
   }
-  RANKS_CHECK(nblocks > 0 && (nradices > 0) == (self->nranks > 3));
+  RANKS_CHECK((nradices > 0) == (self->nranks > 3));
   return 0;
 }
 
