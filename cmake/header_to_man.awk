@@ -7,7 +7,8 @@
 # named after the first function that follows; the others link to it. Its first
 # sentence is the NAME line, its "Errors" paragraph the ERRORS section. What a comment
 # that begins with "---- TITLE ----" says stands on all pages after it. The first
-# comment of the header after the licence becomes the page of the header itself.
+# comment of the header after the licence becomes the page of the header itself, which shows all types; a struct stands
+# on the pages of the functions that take it, too.
 
 # Text that troff prints as it stands.
 function quote(text)
@@ -97,6 +98,24 @@ function print_texts(file,   i)
     if (paragraph[i] !~ /^Errors/) print_paragraph(file, paragraph[i])
 }
 
+# The structs that the declarations name, with what is said of them.
+function print_structs(file,   s, i, n, takes, part)
+{
+  for (s = 1; s <= structs; s++) {
+    takes = 0
+    for (i = 1; i <= functions; i++)
+      if (declaration[i] ~ "[^A-Za-z0-9_]" struct_name[s] "[^A-Za-z0-9_]") takes = 1
+    if (!takes) continue
+    print ".SH " struct_name[s] > file
+    n = split(struct_note[s], part, "\n")
+    for (i = 1; i <= n; i++) print_paragraph(file, part[i])
+    print ".PP\n.nf" > file
+    n = split(struct_text[s], part, "\n")
+    for (i = 1; i <= n; i++) print quote(part[i]) > file
+    print ".fi" > file
+  }
+}
+
 function print_page(   file, names, i, errors)
 {
   file = out "/" name[1] ".3"
@@ -110,6 +129,7 @@ function print_page(   file, names, i, errors)
   for (i = 1; i <= functions; i++) print quote(declaration[i]) > file
   print ".fi" > file
   print_texts(file)
+  print_structs(file)
   if (sections) print ".SH COMMON TO " toupper(section_title) > file
   for (i = 1; i <= sections; i++) print_paragraph(file, section[i])
   print ".SH ERRORS" > file
@@ -208,6 +228,10 @@ open {
 
 /^(typedef|#define TUTTI_([A-Z_]+(BYTES|INT|INITIALIZER)|SPLIT_|SHRINK_))/ {
   listing = 1
+  note = ""
+  if (lines) cut_paragraphs()
+  for (i = 1; i <= paragraphs && lines; i++) note = note (i > 1 ? "\n" : "") paragraph[i]
+  shown = ""
   if (overview && lines && type_of != comment[1]) {
     type_of = comment[1]
     cut_paragraphs()
@@ -219,6 +243,12 @@ open {
 listing {
   gsub(/ *\\$/, "")
   types[++type_lines] = $0
+  shown = shown (shown == "" ? "" : "\n") $0
+  if ($0 ~ /^} [A-Za-z_]+;/ && shown ~ /^typedef struct/) {
+    struct_name[++structs] = substr($2, 1, index($2, ";") - 1)
+    struct_text[structs] = shown
+    struct_note[structs] = note
+  }
   if ($0 ~ /^}/ || $0 ~ /^typedef.*;/ || $0 ~ /^#define/) listing = 0
 }
 
