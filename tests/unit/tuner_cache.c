@@ -111,7 +111,7 @@ static void more_than_there_is_room_for_is_left_out(void **state)
   scene_make(&s);
   for (int i = 0; i < 2 * TT_CACHE_LINES; i++) {
     char name[TT_PROFILE_NAME];
-    snprintf(name, sizeof name, "%d-%s", i, "a-name-as-long-as-a-transport-may-have");
+    snprintf(name, sizeof name, "%d-a-name-of-some-length", i);
     tt_cache_put(&cache, TT_LINK_CACHE, name, some);
   }
   assert_int_equal(cache.n, TT_CACHE_LINES);
