@@ -34,12 +34,13 @@ static struct scene *scene;
 
 static void scene_make(void)
 {
+  char folder[] = "/tmp/tutti-test-XXXXXX";
   memset(scene, 0, sizeof *scene);
-  strcpy(scene->folder, "/tmp/tutti-test-XXXXXX");
-  assert_non_null(mkdtemp(scene->folder));
+  assert_non_null(mkdtemp(folder));
+  strcpy(scene->folder, folder);
   for (int r = 0; r < 2; r++) {
-    snprintf(scene->log[r], sizeof scene->log[r], "%s/log.%d", scene->folder, r);
-    snprintf(scene->cache[r], sizeof scene->cache[r], "%s/cache", scene->folder);
+    snprintf(scene->log[r], sizeof scene->log[r], "%s/log.%d", folder, r);
+    snprintf(scene->cache[r], sizeof scene->cache[r], "%s/cache", folder);
   }
 }
 
