@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A profile as a plot: time against bytes, both logarithmic; a colour for each flow. */
+/* A profile as a plot: time against bytes, both logarithmic; a colour for what lies between the ranks and
+ * how they talk, dashes and marks for how many pairs there are. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #define WIDTH 1100
 #define HEIGHT 700
 #define COLOURS 8
+#define SHAPES 5
 #define STEP 1.09 /* between two drawn points of a line, which is no straight one on these scales */
 
 /* Points of one flow stand together, and so do its links. */
@@ -39,24 +41,57 @@ static int is_drawn(const struct drawing *d, int32_t begin, int32_t end)
   return end > begin && d->points[end - 1]->bytes > 0;
 }
 
+/* A colour for what lies between the ranks, and how they talk. */
+static int colours_same(const struct tt_flow *a, const struct tt_flow *b)
+{
+  struct tt_flow one = *a;
+  one.flows = b->flows;
+  return tt_flow_same(&one, b);
+}
+
+/* The flow that begins there is the shape-th of its colour. */
+struct style {
+  int colour, shape;
+};
+
+static struct style style_of(const struct drawing *d, int32_t begin)
+{
+  const struct tt_flow *flow = &d->points[begin]->flow;
+  struct style style = {0, 0};
+  int is_own_before = 0;
+  for (int32_t at = 0, end; at < begin; at = end) {
+    const struct tt_flow *other = &d->points[at]->flow;
+    int is_own = colours_same(other, flow);
+    int32_t first = 0;
+    end = flow_end(d, at);
+    while (!colours_same(&d->points[first]->flow, other)) first = flow_end(d, first);
+    style.colour += !is_own && !is_own_before && first == at; /* each colour that came before once */
+    style.shape += is_own && is_drawn(d, at, end);
+    is_own_before |= is_own;
+  }
+  return style;
+}
+
 static void titles_write(const struct drawing *d)
 {
   static const char *const colours[COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#56b4e9", "#e69f00", "#000000", "#8c564b"};
-  char text[TT_FLOW_TEXT];
+  static const int points[SHAPES] = {7, 5, 9, 13, 11}; /* filled ones */
+  char text[TT_FLOW_TEXT], look[32], mark[32];
   int nflows = 0;
   for (int32_t begin = 0, end; begin < d->npoints; begin = end) {
     end = flow_end(d, begin);
     if (!is_drawn(d, begin, end)) continue;
     const struct tt_flow *flow = &d->points[begin]->flow;
-    const char *colour = colours[nflows % COLOURS];
-    int shape = 1 + nflows / COLOURS;
-    fprintf(d->out, "%s '-' using 1:2:3:4 with yerrorbars lc rgb '%s' pt %d ps 0.6 title '",
-            nflows ? ", \\\n " : "plot", colour, 3 + 2 * shape);
+    struct style style = style_of(d, begin);
+    int shape = style.shape % SHAPES;
+    snprintf(look, sizeof look, "lc rgb '%s' dt %d", colours[style.colour % COLOURS], shape + 1);
+    snprintf(mark, sizeof mark, "pt %d ps 0.6", points[shape]);
+    fprintf(d->out, "%s NaN with linespoints %s %s title '", nflows++ ? ", \\\n" : "plot", look, mark);
     quoted_print(tt_flow_text(flow, text), d->out);
-    fprintf(d->out, ", %d %s, %s', '-' with lines lc rgb '%s' dt %d notitle", (int)flow->flows,
-            flow->flows == 1 ? "pair" : "pairs", flow->ways == 1 ? "one way" : "both ways", colour, shape);
-    nflows++;
+    fprintf(d->out, ", %d %s, %s', '-' using 1:2:3:4 with yerrorbars lc rgb '%s' %s notitle, '-' with lines %s notitle",
+            (int)flow->flows, flow->flows == 1 ? "pair" : "pairs", flow->ways == 1 ? "one way" : "both ways",
+            colours[style.colour % COLOURS], mark, look);
   }
   putc('\n', d->out);
 }
@@ -116,7 +151,7 @@ static void script_write(const struct drawing *d, const struct tt_profile *profi
   fprintf(d->out, "%s", profile->host[0] && profile->cpu[0] ? ", " : "");
   quoted_print(profile->cpu, d->out);
   fprintf(d->out, "'\nset logscale x 2\nset logscale y 10\nset format x '%%.0b%%B'\nset xlabel 'bytes of a message'\n"
-                  "set ylabel 'us'\nset grid\nset key outside right\n");
+                  "set ylabel 'us'\nset grid\nset key outside right Left reverse samplen 3 spacing 1.1 font ',11'\n");
   titles_write(d);
   data_write(d);
 }

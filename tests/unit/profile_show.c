@@ -98,8 +98,8 @@ static void a_plot_has_each_flow_and_ends_with_its_points(void **state)
   assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);
   assert_int_equal(drawn(&p, "it's.svg", &text), tuttiSuccess);
   has(text, "set output 'it''s.svg'\n");
-  has(text, "title 'cache over shm, 1 pair, both ways', '-' with lines");
-  has(text, "title 'node over it''s, 2 pairs, one way', '-' with lines");
+  has(text, "title 'cache over shm, 1 pair, both ways', '-' using");
+  has(text, "title 'node over it''s, 2 pairs, one way', '-' using");
   has(text, "\n1000 0.52 0.5 0.6\n1073741824 7 7 7\ne\n1000 0.277248\n");
   has(text, "\n2048 0.358203\n\n2048 0.636719\n"); /* a step where two lines meet */
   has(text, "\n64 1 1 1\ne\ne\n");                  /* no line */
@@ -111,6 +111,33 @@ static void a_plot_has_each_flow_and_ends_with_its_points(void **state)
   assert_int_equal(drawn(tt_profile_shipped(), "x", &text), tuttiInvalidUsage);
   has(tt_last_sentence(), "no measured points");
   free(text);
+}
+
+/* Of 2 transports, 5 numbers of pairs and 2 ways. */
+static void no_two_curves_look_alike(void **state)
+{
+  (void)state;
+  struct tt_profile p = {.cores = 1};
+  char *text, *looks[20];
+  int n = 0;
+  for (int k = 0; k < 20; k++) {
+    struct tt_profile_point point = {.flow = {TT_LINK_CACHE, "shm", 1 << k / 2 % 5, 1 + k % 2, ""}, .bytes = 64,
+                                     .us = 1, .low_us = 1, .high_us = 1};
+    if (k >= 10) strcpy(point.flow.transport, "tcp");
+    assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);
+  }
+  assert_int_equal(drawn(&p, "x", &text), tuttiSuccess);
+  for (char *at = text, *end; (at = strstr(at, "linespoints ")); at = end) {
+    end = strstr(at, " title");
+    assert_true(end && n < 20);
+    looks[n++] = strndup(at, (size_t)(end - at));
+  }
+  assert_int_equal(n, 20);
+  for (int a = 0; a < n; a++)
+    for (int b = 0; b < a; b++) assert_string_not_equal(looks[a], looks[b]);
+  for (int a = 0; a < n; a++) free(looks[a]);
+  free(text);
+  tt_profile_destroy(&p);
 }
 
 static void the_public_functions_refuse_null_and_keep_what_is_there(void **state)
@@ -167,6 +194,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tables_say_what_was_measured),
       cmocka_unit_test(a_plot_has_each_flow_and_ends_with_its_points),
+      cmocka_unit_test(no_two_curves_look_alike),
       cmocka_unit_test(the_public_functions_refuse_null_and_keep_what_is_there),
       cmocka_unit_test(every_failed_allocation_is_told),
   };
