@@ -124,14 +124,14 @@ tuttiResult_t tuttiMemAlloc(void **ptr, size_t size)
 {
   if (!ptr) return tt_null("ptr");
   tuttiResult_t result = tt_process_check();
-  return result == tuttiSuccess ? tt_memory_alloc(ptr, size) : result;
+  return result == tuttiSuccess ? tt_heap_alloc(ptr, size) : result;
 }
 
 tuttiResult_t tuttiMemFree(void *ptr)
 {
   if (!ptr) return tuttiSuccess;
   tuttiResult_t result = tt_process_check();
-  return result == tuttiSuccess ? tt_memory_free(ptr) : result;
+  return result == tuttiSuccess ? tt_heap_free(ptr) : result;
 }
 
 tuttiResult_t tuttiStreamCreate(tuttiStream_t *stream)

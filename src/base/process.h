@@ -26,7 +26,8 @@ struct tt_process {
   void *progress;            /* comm: the progress thread of streams */
   void *launch;              /* bootstrap: answer of the launcher */
   void *roots;               /* bootstrap: roots at fixed addresses; guarded by the service lock */
-  void *memory;              /* comm: list of tuttiMemAlloc blocks */
+  void *heap;                /* net: memory of tuttiMemAlloc; NULL: nobody needs it */
+  void *heap_views;          /* net: heaps of peers that are mapped */
   _Atomic int device_count;  /* device: how many of `devices` are set; 0: all memory is the host's */
   const void *_Atomic devices[4]; /* device: kinds of memory beside the host's, NULL where free */
   pthread_mutex_t cuda_mutex; /* cuda: guards the next two while they are made or freed */

@@ -260,9 +260,4 @@ tuttiResult_t tt_redop_create(struct tuttiComm *comm, const struct tt_redop *red
 tuttiResult_t tt_redop_destroy(struct tuttiComm *comm, tuttiRedOp_t op);
 const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t op);
 
-/* ---- memory.c ---- */
-
-tuttiResult_t tt_memory_alloc(void **pointer, size_t size);
-tuttiResult_t tt_memory_free(void *pointer);
-
 #endif

@@ -156,6 +156,14 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
   return tt_comm_give_up(comm, result, binding->call.op);
 }
 
+/* An operation has failed: before its caller hears of it, peers lose sight of the caller's memory. */
+static tuttiResult_t halted(struct tuttiComm *comm, tuttiResult_t result)
+{
+  for (int t = 0; t < comm->ntransports; t++)
+    if (comm->transports[t]->ops->halt) comm->transports[t]->ops->halt(comm->transports[t]);
+  return result;
+}
+
 /* ---- the calling thread runs it ---- */
 
 static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
@@ -165,12 +173,14 @@ static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
   tuttiResult_t result = tt_comm_health(comm);
   tt_waiter_init(&waiter, comm->crowded);
   if (result == tuttiSuccess) result = start(comm, binding, &waiter, &done);
-  if (result != tuttiSuccess || done) return result;
+  if (done) return result;
+  if (result != tuttiSuccess) return halted(comm, result);
   for (;;) {
     int moved = 0;
     result = tt_run_poll(comm->run, &moved);
-    if (result != tuttiInProgress) return result;
-    if (atomic_load_explicit(&comm->aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
+    if (result == tuttiSuccess) return result;
+    if (result != tuttiInProgress) return halted(comm, result);
+    if (atomic_load_explicit(&comm->aborting, memory_order_relaxed)) return halted(comm, tt_comm_aborted(comm));
     if (tt_waiter_pause(&waiter, moved)) tt_watch_compare(comm->watch, &binding->call, waiter.since_ns);
   }
 }
@@ -390,6 +400,7 @@ int tt_comm_drive(struct tuttiComm *comm, int look)
   if (op) {
     tuttiResult_t result = move(op, look, &moved);
     if (result != tuttiInProgress) {
+      if (result != tuttiSuccess) halted(comm, result);
       finish(op, result);
       moved = 1;
     }

@@ -259,14 +259,17 @@ static ssize_t sources_look(struct tt_run *run, struct strand *strand, int32_t i
   return (ssize_t)n;
 }
 
-static void sources_consume(struct tt_run *run, struct strand *strand, const struct tt_step *step, size_t len)
+/* The link that failed, or NULL. */
+static struct tt_link *sources_consume(struct tt_run *run, struct strand *strand, const struct tt_step *step,
+                                       size_t len)
 {
   for (int k = 0; k < step->nsrc; k++) {
     int32_t l = run->plan->source_link[step->src + k];
     if (l < 0) continue;
     struct tt_link *link = strand->links[l];
-    link->ops->consume(link, len);
+    if (link->ops->consume(link, len) < 0) return link;
   }
+  return NULL;
 }
 
 /* Starts combining the next pending bytes. */
@@ -305,7 +308,8 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
   }
   int done = ticket_done(run, cursor, result);
   if (done <= 0) return done < 0 ? TRIED_ERROR : TRIED_NOTHING;
-  sources_consume(run, strand, step, cursor->pending);
+  struct tt_link *broken = sources_consume(run, strand, step, cursor->pending);
+  if (broken) return link_failed(run, broken, TT_LINK_BROKEN, result);
   cursor->done += cursor->pending;
   cursor->pending = 0;
   return TRIED_MOVED;

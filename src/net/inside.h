@@ -19,6 +19,20 @@ struct tt_interface {
 /* Index of the one that `spec` (TUTTI_SOCKET_IFNAME) and family (0, AF_INET, AF_INET6) choose, or -1. */
 int tt_interface_select(const struct tt_interface *list, int count, const char *spec, int family);
 
+/* ---- shared memory (memory.c) ---- */
+
+#define TT_MEMORY_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* An empty, close-on-exec memfd that can be sealed; -1 with errno. */
+int tt_memory_descriptor(const char *name);
+
+/* Bytes that can be had: of the machine, or of the container if that is less. The kernel would
+ * rather kill somebody than refuse to allocate. */
+uint64_t tt_memory_available(void);
+
+/* Gives [at, at + len) of it pages: 0, or the errno. */
+int tt_memory_allocate(int fd, size_t at, size_t len);
+
 /* ---- doors (door.c, gate.c) ---- */
 
 #define TT_DOOR_SLOTS 64

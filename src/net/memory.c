@@ -8,13 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "net/net.h"
+#include "net/inside.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
-
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static tuttiResult_t memory_fail(const char *what, size_t len)
 {
@@ -42,9 +40,7 @@ static uint64_t number_in(const char *path, const char *key)
   return found;
 }
 
-/* Bytes that can be had: of the machine, or of the container if that is less. The kernel would
- * rather kill somebody than refuse to allocate. */
-static uint64_t available_bytes(void)
+uint64_t tt_memory_available(void)
 {
   uint64_t machine = number_in("/proc/meminfo", "MemAvailable:");
   uint64_t limit = number_in("/sys/fs/cgroup/memory.max", "");
@@ -71,32 +67,38 @@ static tuttiResult_t map_shared(int fd, size_t len, void **map)
   return tuttiSuccess;
 }
 
-static int allocate(int fd, size_t len)
+int tt_memory_descriptor(const char *name)
+{
+  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int made = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+  if (made < 0 && errno == EINVAL) made = memfd_create(name, flags); /* before Linux 6.3 */
+  return made;
+}
+
+int tt_memory_allocate(int fd, size_t at, size_t len)
 {
   int error;
-  do error = fallocate(fd, 0, 0, (off_t)len) != 0 ? errno : 0;
+  do error = fallocate(fd, 0, (off_t)at, (off_t)len) != 0 ? errno : 0;
   while (error == EINTR);
-  errno = error;
   return error;
 }
 
 tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map)
 {
   if (len == 0) return tt_fail(tuttiInternalError, "shared memory \"%s\" of 0 bytes", name);
-  uint64_t available = available_bytes();
+  uint64_t available = tt_memory_available();
   if (len > available)
     return tt_fail(tuttiSystemError,
                    "%zu bytes of shared memory do not fit into the %llu available: "
                    "TUTTI_SHM_SLOTS and TUTTI_SHM_SLOT_BYTES make it smaller",
                    len, (unsigned long long)available);
-  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  int made = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-  if (made < 0 && errno == EINVAL) made = memfd_create(name, flags); /* before Linux 6.3 */
+  int made = tt_memory_descriptor(name);
   if (made < 0) return memory_fail("memfd_create", len);
   void *at = NULL;
   tuttiResult_t result = tuttiSuccess;
-  if (allocate(made, len) != 0) result = memory_fail("fallocate", len);
-  else if (fcntl(made, F_ADD_SEALS, SEALS) != 0) result = memory_fail("sealing", len);
+  errno = tt_memory_allocate(made, 0, len);
+  if (errno) result = memory_fail("fallocate", len);
+  else if (fcntl(made, F_ADD_SEALS, TT_MEMORY_SEALS) != 0) result = memory_fail("sealing", len);
   else result = map_shared(made, len, &at);
   if (result != tuttiSuccess) {
     close(made);
@@ -115,8 +117,8 @@ tuttiResult_t tt_memory_map(int fd, size_t len, void **map)
   if (!S_ISREG(status.st_mode) || len == 0 || (uint64_t)status.st_size != len)
     return tt_fail(tuttiRemoteError, "shared memory of %lld bytes came where %zu bytes were due",
                    (long long)status.st_size, len);
-  if (seals < 0 || (seals & SEALS) != SEALS)
+  if (seals < 0 || (seals & TT_MEMORY_SEALS) != TT_MEMORY_SEALS)
     return tt_fail(tuttiRemoteError, "shared memory came without its seals (%#x, due %#x)", seals,
-                   SEALS);
+                   TT_MEMORY_SEALS);
   return map_shared(fd, len, map);
 }

@@ -180,4 +180,37 @@ tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map
  * seals (tuttiRemoteError if not). Undo either with munmap(map, len). The fd may be closed then. */
 tuttiResult_t tt_memory_map(int fd, size_t len, void **map);
 
+/* ---- the heap (heap.c): memory of tuttiMemAlloc, which the ranks of the host can read -------- */
+
+/* One a process, there while somebody holds it or a block of it exists; its addresses do not change then. All but
+ * the blocks is fixed. Any thread; not on the data path, but tt_heap_has. */
+struct tt_heap {
+  int fd;         /* a sealed memfd; -1: none can be had here, blocks are private memory */
+  uint8_t *base;
+  size_t len;     /* of addresses; 0 without fd */
+  uint64_t nonce; /* its name on this host */
+  int references;                       /* these three under tt_process.mutex */
+  struct tt_heap_block *blocks, *others;
+};
+
+/* Makes it if there is none. Every hold needs one release. Errors: tuttiSystemError. */
+tuttiResult_t tt_heap_hold(struct tt_heap **heap);
+void tt_heap_release(struct tt_heap *heap); /* NULL is allowed */
+
+/* As tuttiMemAlloc and tuttiMemFree: whole pages, zeroed, really allocated. */
+tuttiResult_t tt_heap_alloc(void **pointer, size_t size);
+tuttiResult_t tt_heap_free(void *pointer);
+
+/* 1 if all of [pointer, pointer + len) has a place in the heap: *offset from its base. */
+static inline int tt_heap_has(const struct tt_heap *heap, const void *pointer, size_t len, uint64_t *offset)
+{
+  *offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)heap->base);
+  return *offset < heap->len && len <= heap->len - *offset;
+}
+
+/* A peer's heap, for reading: all ranks of this process that open the same nonce share one mapping, at *base. NULL if
+ * it cannot be mapped or is not what it should be: the peer must then send copies. fd is still the caller's. */
+struct tt_heap_view *tt_heap_view_open(uint64_t nonce, int fd, size_t len, const uint8_t **base);
+void tt_heap_view_close(struct tt_heap_view *view); /* NULL is allowed */
+
 #endif

@@ -142,12 +142,12 @@ static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
   return n;
 }
 
-static void consume(struct tt_link *link, size_t len)
+static ssize_t consume(struct tt_link *link, size_t len)
 {
   struct fault_link *l = (struct fault_link *)link;
-  if (l->is_dropped) return;
+  if (l->is_dropped) return 0;
   if (len) l->in.is_corrupted = 0;
-  l->wrap.inner->ops->consume(l->wrap.inner, len);
+  return tt_wrap_result(&l->wrap, l->wrap.inner->ops->consume(l->wrap.inner, len));
 }
 
 static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
@@ -199,6 +199,7 @@ static const struct tt_transport_ops fault_ops = {
     .open = tt_wrap_open,
     .descriptors = tt_wrap_descriptors,
     .path = tt_wrap_path,
+    .halt = tt_wrap_halt,
     .destroy = destroy,
 };
 

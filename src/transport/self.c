@@ -104,12 +104,13 @@ static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
   return (ssize_t)len;
 }
 
-static void consume(struct tt_link *link, size_t len)
+static ssize_t consume(struct tt_link *link, size_t len)
 {
   struct self_link *l = (struct self_link *)link;
   l->released += len;
   l->in.len -= len;
   if (l->in.len == 0) l->released = padded(l->released);
+  return 0;
 }
 
 static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)

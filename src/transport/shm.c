@@ -5,6 +5,7 @@
  *
  *   header | acknowledgements | rings | pool
  *
+ *   header            magic, the card's nonce, and whether this rank has given up.
  *   acknowledgement   64 bytes for each (source, lane): whether this rank has opened the lane, and how many lines it
  *                     has consumed from that source's ring for it. Its reader looks when it opens, and when it needs
  *                     lines or slots back.
@@ -15,9 +16,9 @@
  * 2 MiB of slots) 17 KiB for 8 ranks, 550 KiB for 256. Ranks of other hosts cost nothing.
  *
  * A message is a sequence of fragments, each one line: sequence, call word, length, place, 40 bytes. At most 40
- * bytes at the end of a message lie in the line itself, everything else in a slot. All fragments but the last of
- * a message are multiples of 16 bytes. The sequence is stored last (release) and loaded first (acquire); the
- * acknowledgement likewise the other way. Nothing else orders anything.
+ * bytes at the end of a message lie in the line itself, everything else in a slot, or in the sender's heap (net/net.h:
+ * memory of tuttiMemAlloc). All fragments but the last of a message are multiples of 16 bytes. The sequence is stored
+ * last (release) and loaded first (acquire); the acknowledgement likewise the other way. Nothing else orders anything.
  *
  * Shares. A link may take a slot while it holds fewer than are free (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998,
  * with alpha = 1): k readers that do not read leave 1/(k+1) of the pool to others. A link that may not, but has slots
@@ -30,12 +31,17 @@
  * one, the lines of the others name it, and it is free again when all of them have consumed theirs. Each link still
  * counts it as its own, and where one comes so late that the slot is free, it fills another.
  *
+ * The heap. What lies there and is at least TUTTI_SHM_DIRECT_BYTES long is not copied: the line says where it lies, the
+ * peer reads it there, and it is taken when the peer has consumed it. If the sender gives up before that, its caller
+ * may change the bytes while they are read. So it says that first, in its header, and a reader looks there after it
+ * has read: what was read before the word was set is right, and the rest breaks the link.
+ *
  * Getting there. The card holds a random nonce, the pool's size and the local door. The outbox is made in connect, when
  * it is known who shares the host. A peer dials the door (TT_HELLO_OUTBOX) when it opens its first link and gets the
- * memfd; earlier guests are kept waiting. If the peer's nonce belongs to an outbox of this same process, its
- * mapping is shared instead: no dial, and thread sanitizers see both sides. A link is open when both ranks have
- * opened it: from then on each has the other's outbox, so what one sent stays there for the other whatever becomes of
- * the one, which may be done and leave.
+ * memfd and behind it that of the heap; earlier guests are kept waiting. If the peer's nonce belongs to an outbox of
+ * this same process, its mapping is shared instead: no dial, and thread sanitizers see both sides. A link is open when
+ * both ranks have opened it: from then on each has the other's outbox, so what one sent stays there for the other
+ * whatever becomes of the one, which may be done and leave.
  *
  * Whatever is read from a peer's outbox is checked before use. A line that no correct peer writes breaks the
  * link; a word or length other than expected is a mismatch. The transport does not notice a peer's death:
@@ -48,11 +54,12 @@
 
 #include "transport/shm.h"
 
-#define CARD_MAGIC 0x6d68732d74740001u /* last digits: version */
+#define CARD_MAGIC 0x6d68732d74740002u /* last digits: version */
 
 struct card {
   uint64_t magic; /* a zero card is that of a rank without shm */
   uint64_t nonce;
+  uint64_t heap, heap_len; /* its nonce; 0: none */
   uint32_t slots, slot_bytes;
   uint32_t door_len;
   uint8_t door[116]; /* struct sockaddr_un */
@@ -62,8 +69,11 @@ _Static_assert(sizeof(struct sockaddr_un) <= 116, "socket address too large");
 
 struct peer {
   struct tt_dial *dial;
-  int socket; /* on which the memfd will come; -1: none */
+  int socket; /* on which the memfds will come; -1: none */
   struct tt_shm_box *box;
+  int has_heap; /* it is known whether its heap can be seen */
+  struct tt_heap_view *view;
+  const uint8_t *heap; /* NULL: it cannot */
   struct tt_shm_link *links[TT_MAX_LANES];
 };
 
@@ -75,6 +85,7 @@ struct shm {
   uint64_t nonce;
   struct tt_shm_shape shape;
   struct tt_shm_box *box; /* ours */
+  struct tt_heap *heap;
   int is_filled;          /* it can be given to guests; under the service lock */
   struct tt_shm_pool pool;
   struct tt_shm_link *links;
@@ -99,7 +110,8 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
 static void give_outbox(const struct shm *t, int socket)
 {
   /* If it fails, the guest finds the connection closed and reports that. */
-  tt_fd_send(socket, t->box->fd, t->box->len);
+  if (tt_fd_send(socket, t->box->fd, t->box->len) == tuttiSuccess && t->heap->len)
+    tt_fd_send(socket, t->heap->fd, t->heap->len);
   close(socket);
 }
 
@@ -122,6 +134,8 @@ static void write_card(const struct shm *t, void *out)
   const struct tt_address *door = tt_door_address(t->spec->local_door);
   struct card card = {.magic = CARD_MAGIC,
                       .nonce = t->nonce,
+                      .heap = t->heap->len ? t->heap->nonce : 0,
+                      .heap_len = t->heap->len,
                       .slots = t->shape.slots,
                       .slot_bytes = t->shape.slot_bytes,
                       .door_len = door->len};
@@ -152,7 +166,8 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
   result = tt_auth_init();
   if (result != tuttiSuccess) goto fail;
   tt_random(&t->nonce, sizeof t->nonce);
-  result = tt_shm_box_create(&t->box, t->nonce);
+  result = tt_heap_hold(&t->heap);
+  if (result == tuttiSuccess) result = tt_shm_box_create(&t->box, t->nonce);
   if (result != tuttiSuccess) goto fail;
   result = tt_door_admit(spec->local_door, spec->pass, TT_HELLO_OUTBOX, (uint32_t)spec->rank, guest, t);
   if (result != tuttiSuccess) goto fail;
@@ -246,13 +261,35 @@ static tuttiResult_t box_receive(struct peer *peer, int rank, const struct card 
   int fd;
   uint64_t len;
   tuttiResult_t result = tt_fd_recv(peer->socket, &fd, &len);
-  if (result == tuttiInProgress) return result;
-  close(peer->socket);
-  peer->socket = -1;
   if (result != tuttiSuccess) return result;
   result = len_check(rank, len, wanted);
   if (result == tuttiSuccess) return tt_shm_box_map(&peer->box, card->nonce, wanted, fd);
   close(fd);
+  return result;
+}
+
+/* The same for its heap. That it cannot be mapped is no error: the peer is told by our acknowledgements. */
+static tuttiResult_t heap_receive(struct peer *peer, const struct card *card)
+{
+  int fd;
+  uint64_t len;
+  tuttiResult_t result = tt_fd_recv(peer->socket, &fd, &len);
+  if (result != tuttiSuccess) return result;
+  if (len == card->heap_len) peer->view = tt_heap_view_open(card->heap, fd, len, &peer->heap);
+  close(fd);
+  peer->has_heap = 1;
+  return tuttiSuccess;
+}
+
+/* What comes over the socket, which is closed behind it. */
+static tuttiResult_t memory_receive(struct peer *peer, int rank, const struct card *card, size_t wanted)
+{
+  tuttiResult_t result = peer->box ? tuttiSuccess : box_receive(peer, rank, card, wanted);
+  if (result == tuttiSuccess && !card->heap) peer->has_heap = 1;
+  if (result == tuttiSuccess && !peer->has_heap) result = heap_receive(peer, card);
+  if (result == tuttiInProgress) return result;
+  close(peer->socket);
+  peer->socket = -1;
   return result;
 }
 
@@ -268,12 +305,16 @@ static tuttiResult_t box_share(struct peer *peer, int rank, const struct card *c
   return result;
 }
 
-/* Gets the peer's outbox; resumable. */
-static tuttiResult_t box_fetch(struct shm *t, struct peer *peer, int rank, const struct card *card, size_t wanted)
+/* Gets the peer's outbox and heap; resumable. */
+static tuttiResult_t memory_fetch(struct shm *t, struct peer *peer, int rank, const struct card *card, size_t wanted)
 {
-  if (peer->socket >= 0) return box_receive(peer, rank, card, wanted);
+  if (peer->socket >= 0) return memory_receive(peer, rank, card, wanted);
   if (!peer->dial) {
     tuttiResult_t result = box_share(peer, rank, card, wanted);
+    if (peer->box) {
+      peer->heap = t->heap->base;
+      peer->has_heap = 1;
+    }
     if (result != tuttiSuccess || peer->box) return result;
     result = dial_start(t, peer, rank, card);
     return result == tuttiSuccess ? tuttiInProgress : result;
@@ -295,6 +336,8 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   if (!l) return tt_fail(tuttiSystemError, "out of memory for the shm link to rank %d", rank);
   int us = t->local[t->spec->rank], them = t->local[rank];
   uint8_t *ours = t->box->map, *theirs = peer->box->map;
+  struct card card;
+  read_card(t, rank, &card);
   l->link = (struct tt_link){.ops = &tt_shm_link_ops, .transport = &t->base, .peer = rank, .lane = lane};
   l->ring = (struct tt_shm_line *)(void *)(ours + tt_shm_ring_at(&t->shape, them, lane));
   l->acknowledged = (const struct tt_shm_ack *)(void *)(theirs + tt_shm_ack_at(shape, us, lane));
@@ -308,11 +351,16 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   if (l->link.quick_bytes > TT_QUICK_BYTES) l->link.quick_bytes = TT_QUICK_BYTES;
   l->ack = (struct tt_shm_ack *)(void *)(ours + tt_shm_ack_at(&t->shape, them, lane));
   l->next = 1;
+  l->heap = t->heap;
+  l->direct_bytes = SIZE_MAX; /* until it is known what the peer sees */
+  l->view = peer->heap;
+  l->view_len = peer->heap ? card.heap_len : 0;
+  l->gave_up = &((const struct tt_shm_header *)(const void *)theirs)->gave_up;
   l->sibling = t->links;
   l->siblings = &t->links;
   t->links = l;
   peer->links[lane] = l;
-  atomic_store_explicit(&l->ack->opened, 1, memory_order_release);
+  atomic_store_explicit(&l->ack->opened, TT_SHM_OPENED | (l->view ? TT_SHM_SEES_HEAP : 0), memory_order_release);
   return tuttiSuccess;
 }
 
@@ -326,12 +374,16 @@ static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lan
     struct tt_shm_shape shape;
     read_card(t, rank, &card);
     result = peer_shape(t, rank, &card, &shape);
-    if (result == tuttiSuccess && !peer->box) result = box_fetch(t, peer, rank, &card, tt_shm_outbox_bytes(&shape));
+    if (result == tuttiSuccess && !(peer->box && peer->has_heap))
+      result = memory_fetch(t, peer, rank, &card, tt_shm_outbox_bytes(&shape));
     if (result == tuttiSuccess) result = link_make(t, peer, rank, lane, &shape);
   }
   if (result != tuttiSuccess) return result;
   struct tt_shm_link *l = peer->links[lane];
-  if (!atomic_load_explicit(&l->acknowledged->opened, memory_order_acquire)) return tuttiInProgress;
+  uint32_t opened = atomic_load_explicit(&l->acknowledged->opened, memory_order_acquire);
+  if (!opened) return tuttiInProgress;
+  int64_t direct = t->spec->settings->shm_direct_bytes;
+  if (direct && opened & TT_SHM_SEES_HEAP) l->direct_bytes = (size_t)direct;
   *link = &l->link;
   return tuttiSuccess;
 }
@@ -358,18 +410,30 @@ static void peer_free(struct peer *peer)
   for (int lane = 0; lane < TT_MAX_LANES; lane++) tt_free(peer->links[lane]);
   tt_dial_destroy(peer->dial);
   if (peer->socket >= 0) close(peer->socket);
+  tt_heap_view_close(peer->view);
   tt_shm_box_release(peer->box, 0);
+}
+
+/* Readers of our heap see it before they see what the caller writes there from now on. */
+static void halt(struct tt_transport *transport)
+{
+  struct shm *t = (struct shm *)transport;
+  if (!t->box || !t->box->map) return;
+  struct tt_shm_header *header = (struct tt_shm_header *)(void *)t->box->map;
+  atomic_exchange(&header->gave_up, 1);
 }
 
 static void destroy(struct tt_transport *transport)
 {
   struct shm *t = (struct shm *)transport;
   if (!t) return;
+  halt(transport);
   tt_door_dismiss(t->spec->local_door, t);
   for (int rank = 0; t->waiting && rank < t->spec->nranks; rank++)
     if (t->waiting[rank] >= 0) close(t->waiting[rank]);
   for (uint32_t i = 0; t->peers && i < t->shape.nlocal; i++) peer_free(&t->peers[i]);
   tt_shm_box_release(t->box, 1);
+  tt_heap_release(t->heap);
   tt_free(t->peers);
   tt_free(t->waiting);
   tt_free(t->local);
@@ -387,5 +451,6 @@ const struct tt_transport_ops tt_transport_shm = {
     .open = link_open,
     .descriptors = descriptors,
     .path = path,
+    .halt = halt,
     .destroy = destroy,
 };

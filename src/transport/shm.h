@@ -11,12 +11,14 @@
 #define TT_SHM_DEPTH 16     /* lines of a ring */
 #define TT_SHM_INLINE 40    /* payload bytes in a line */
 #define TT_SHM_LAST 0x80000000u
+#define TT_SHM_HEAP 0x40000000u
 #define TT_SHM_NO_SLOT 0xffffu
 #define TT_SHM_PAGE 4096u
 #define TT_SHM_RECENT 64
 
 /* One fragment. `shape` is payload length | place << 32, where place is TT_SHM_LAST in the message's
- * last fragment | slot number + 1, or 0 for inline. */
+ * last fragment | slot number + 1, or 0 for inline, or TT_SHM_HEAP: then `bytes` begins with the place in the
+ * writer's heap. */
 struct tt_shm_line {
   _Atomic uint64_t sequence; /* 1 + number of lines before it in this ring; written last */
   _Atomic uint64_t word;
@@ -27,14 +29,18 @@ struct tt_shm_line {
 /* What the outbox's owner says to one source. */
 struct tt_shm_ack {
   _Alignas(64) _Atomic uint64_t consumed; /* lines of the source's ring for it */
-  _Atomic uint32_t opened;                /* 1: it has opened this lane, so it has mapped the source's outbox */
+  _Atomic uint32_t opened;                /* it has opened this lane, so it has mapped the source's outbox ... */
 };
+
+#define TT_SHM_OPENED 1u
+#define TT_SHM_SEES_HEAP 2u /* ... and the source's heap */
 
 #define TT_SHM_MAGIC 0x31786f62747475u /* "uttbox1" */
 
 struct tt_shm_header {
   uint64_t magic;
   uint64_t nonce; /* the one in the card */
+  _Atomic uint32_t gave_up; /* 1: what lies in the owner's heap may change any time */
 };
 
 /* What decides where things lie in an outbox. */
@@ -105,12 +111,19 @@ struct tt_shm_link {
   uint64_t send_same; /* of the message's head */
   uint32_t held;      /* slots that published lines occupy */
   uint32_t piece;     /* bytes of the next fragment at most */
+  size_t direct_bytes; /* what lies in the heap and is so long is shown there; SIZE_MAX: the peer does not see it */
+  const struct tt_heap *heap;
+  size_t lent;        /* bytes that the last line shows in the heap, until it is consumed; 0: none */
   uint16_t slot_of[TT_SHM_DEPTH];
 
   /* Receiving. `lines` and `slots` lie in the peer's outbox, `ack` in ours. */
   const struct tt_shm_line *lines;
   const uint8_t *slots;
   uint32_t nslots, slot_bytes;
+  const uint8_t *view; /* the peer's heap; NULL: we do not see it */
+  uint64_t view_len;
+  const _Atomic uint32_t *gave_up; /* the peer's */
+  int is_view;       /* the current fragment lies in the heap */
   uint32_t shown;    /* bytes of the current fragment not yet consumed; 0: no fragment is current */
   const uint8_t *at; /* of those */
   struct tt_shm_ack *ack;

@@ -57,8 +57,10 @@ tuttiResult_t tt_shm_box_fill(struct tt_shm_box *box, size_t len)
   void *map;
   tuttiResult_t result = tt_memory_create("tutti-outbox", len, &fd, &map);
   if (result != tuttiSuccess) return result;
-  struct tt_shm_header header = {.magic = TT_SHM_MAGIC, .nonce = box->nonce};
-  memcpy(map, &header, sizeof header);
+  struct tt_shm_header *header = map;
+  header->magic = TT_SHM_MAGIC;
+  header->nonce = box->nonce;
+  _Static_assert(sizeof *header <= HEADER_BYTES, "header too large");
   pthread_mutex_lock(&tt_process.mutex);
   box->fd = fd;
   box->len = len;
@@ -70,7 +72,7 @@ tuttiResult_t tt_shm_box_fill(struct tt_shm_box *box, size_t len)
 tuttiResult_t tt_shm_box_map(struct tt_shm_box **out, uint64_t nonce, size_t len, int fd)
 {
   void *map = NULL;
-  struct tt_shm_header header;
+  const struct tt_shm_header *header;
   struct tt_shm_box *box = tt_alloc(1, sizeof *box);
   tuttiResult_t result = box ? tt_memory_map(fd, len, &map)
                              : tt_fail(tuttiSystemError, "out of memory for the record of a shared outbox");
@@ -78,8 +80,8 @@ tuttiResult_t tt_shm_box_map(struct tt_shm_box **out, uint64_t nonce, size_t len
   if (result != tuttiSuccess) goto fail;
   /* A reader only reads: a stray store here must hit us and not the peer. */
   mprotect(map, len, PROT_READ);
-  memcpy(&header, map, sizeof header);
-  if (header.magic != TT_SHM_MAGIC || header.nonce != nonce) {
+  header = map;
+  if (header->magic != TT_SHM_MAGIC || header->nonce != nonce) {
     result = tt_fail(tuttiRemoteError, "the shared memory received is not the outbox its owner's card "
                      "announced: do all ranks run the same version?");
     goto fail;

@@ -12,6 +12,9 @@
 /* A long message begins with short fragments, so that the reader starts early. */
 #define FIRST_PIECE 8192
 
+/* Most that a line shows in the heap. */
+#define LENT_BYTES ((size_t)1 << 30)
+
 static ssize_t send_broken(struct tt_link *link, const void *data, size_t len)
 {
   (void)link, (void)data, (void)len;
@@ -35,9 +38,10 @@ static void begin_broken(struct tt_link *link, const struct tt_head *head)
   (void)link, (void)head;
 }
 
-static void consume_broken(struct tt_link *link, size_t len)
+static ssize_t consume_broken(struct tt_link *link, size_t len)
 {
   (void)link, (void)len;
+  return TT_LINK_BROKEN;
 }
 
 static int put_broken(struct tt_link *link, const struct tt_head *head, const void *data)
@@ -225,11 +229,40 @@ static ssize_t send_fragment(struct tt_shm_link *l, const uint8_t *from, size_t 
   return (ssize_t)send_inline(l, from, len < 32 ? len : 32);
 }
 
+/* ---- where it lies: see "The heap" in shm.c ---- */
+
+/* The peer has read what was lent to it: how much that was; 0: not yet; or TT_LINK_BROKEN. */
+static ssize_t lent_back(struct tt_shm_link *l)
+{
+  ssize_t taken = (ssize_t)l->lent;
+  if (reclaim(l) < 0) return TT_LINK_BROKEN;
+  if (l->reclaimed != l->sent) return 0;
+  l->lent = 0;
+  return taken;
+}
+
+/* Shows the peer the message's next `len` bytes at `offset` of the heap. */
+static ssize_t lend(struct tt_shm_link *l, uint64_t offset, size_t len)
+{
+  ssize_t can = room(l);
+  if (can <= 0) return can;
+  if (len > LENT_BYTES) len = LENT_BYTES;
+  if (len != l->send_left) len &= ~(size_t)15;
+  if (!len) return 0;
+  memcpy(l->ring[l->sent % TT_SHM_DEPTH].bytes, &offset, sizeof offset);
+  publish(l, len, TT_SHM_HEAP);
+  l->lent = len;
+  return 0;
+}
+
 static ssize_t send_bytes(struct tt_link *link, const void *data, size_t len)
 {
   struct tt_shm_link *l = (struct tt_shm_link *)link;
+  uint64_t offset;
   size_t taken = 0;
+  if (l->lent) return lent_back(l);
   if (len > l->send_left) len = l->send_left;
+  if (len >= l->direct_bytes && tt_heap_has(l->heap, data, len, &offset)) return lend(l, offset, len);
   while (taken < len && taken < TURN_BYTES) {
     ssize_t n = send_fragment(l, (const uint8_t *)data + taken, len - taken);
     if (n < 0) return n;
@@ -273,16 +306,23 @@ static inline ssize_t next_fragment(struct tt_shm_link *l)
   uint64_t word = atomic_load_explicit(&line->word, memory_order_relaxed);
   uint64_t shape = atomic_load_explicit(&line->shape, memory_order_relaxed);
   uint32_t len = (uint32_t)shape, place = (uint32_t)(shape >> 32), slot = place & ~TT_SHM_LAST;
-  int ends = (place & TT_SHM_LAST) != 0;
-  if (slot > l->nslots) return break_link(l, "a slot number that does not exist", slot);
-  if (len == 0 || len > (slot ? l->slot_bytes : TT_SHM_INLINE) || (!ends && len % 16))
+  int ends = (place & TT_SHM_LAST) != 0, is_view = slot == TT_SHM_HEAP;
+  uint64_t offset = 0;
+  if (is_view) {
+    memcpy(&offset, line->bytes, sizeof offset);
+    if (offset >= l->view_len || len > l->view_len - offset)
+      return break_link(l, "a place outside of its heap", offset);
+  } else if (slot > l->nslots) return break_link(l, "a slot number that does not exist", slot);
+  if (len == 0 || (!is_view && len > (slot ? l->slot_bytes : TT_SHM_INLINE)) || (!ends && len % 16))
     return break_link(l, "an impossible fragment length", len);
   l->link.seen_word = word;
   if (!tt_word_matches(word, l->recv_word) || len > l->recv_left || ends != (len == l->recv_left))
     return TT_LINK_MISMATCH;
   l->recv_left -= len;
   l->shown = len;
-  l->at = slot ? l->slots + (size_t)(slot - 1) * l->slot_bytes : line->bytes;
+  l->is_view = is_view;
+  if (is_view) l->at = l->view + offset;
+  else l->at = slot ? l->slots + (size_t)(slot - 1) * l->slot_bytes : line->bytes;
   return len;
 }
 
@@ -295,21 +335,38 @@ static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
     if (n <= 0) return n;
   }
   *data = l->at;
-  return l->shown;
+  return l->shown < TURN_BYTES ? l->shown : TURN_BYTES;
 }
 
-static inline void consume_bytes(struct tt_shm_link *l, size_t len)
+/* What was read of the sender's heap was right if it had not given up by now. */
+static ssize_t view_check(struct tt_shm_link *l)
 {
+#if defined(__x86_64__)
+  atomic_signal_fence(memory_order_acquire); /* loads are not reordered */
+#else
+  atomic_thread_fence(memory_order_acquire);
+#endif
+  if (!atomic_load_explicit(l->gave_up, memory_order_relaxed)) return 0;
+  snprintf(l->link.why, sizeof l->link.why, "rank %d gave up while its memory was read on lane %d", l->link.peer,
+           l->link.lane);
+  l->link.ops = &broken_ops;
+  return TT_LINK_BROKEN;
+}
+
+static inline ssize_t consume_bytes(struct tt_shm_link *l, size_t len)
+{
+  if (l->is_view && view_check(l) < 0) return TT_LINK_BROKEN;
   l->at += len;
   l->shown -= (uint32_t)len;
-  if (l->shown) return;
+  if (l->shown) return 0;
   atomic_store_explicit(&l->ack->consumed, l->next, memory_order_release);
   l->next++;
+  return 0;
 }
 
-static void consume(struct tt_link *link, size_t len)
+static ssize_t consume(struct tt_link *link, size_t len)
 {
-  consume_bytes((struct tt_shm_link *)link, len);
+  return consume_bytes((struct tt_shm_link *)link, len);
 }
 
 static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
@@ -323,11 +380,12 @@ static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
       if (n <= 0) break;
     }
     size_t n = l->shown < len - got ? l->shown : len - got;
+    if (n > TURN_BYTES) n = TURN_BYTES;
     if (n <= TT_SHM_INLINE)
       copy_short((uint8_t *)data + got, l->at, n);
     else
       memcpy((uint8_t *)data + got, l->at, n);
-    consume_bytes(l, n);
+    if (consume_bytes(l, n) < 0) return TT_LINK_BROKEN;
     got += n;
   }
   return (ssize_t)got;

@@ -126,7 +126,7 @@ void tt_tcp_send_begin(struct tt_link *link, const struct tt_head *head);
 ssize_t tt_tcp_send(struct tt_link *link, const void *data, size_t len);
 void tt_tcp_recv_begin(struct tt_link *link, const struct tt_head *head);
 ssize_t tt_tcp_peek(struct tt_link *link, const void **data, size_t grain);
-void tt_tcp_consume(struct tt_link *link, size_t len);
+ssize_t tt_tcp_consume(struct tt_link *link, size_t len);
 ssize_t tt_tcp_recv(struct tt_link *link, void *data, size_t len);
 
 #endif

@@ -271,9 +271,10 @@ ssize_t tt_tcp_peek(struct tt_link *base, const void **data, size_t grain)
   return (ssize_t)show;
 }
 
-void tt_tcp_consume(struct tt_link *base, size_t len)
+ssize_t tt_tcp_consume(struct tt_link *base, size_t len)
 {
   struct tcp_receiver *in = &((struct tcp_link *)base)->in;
   in->shown = 0;
   ready_drop(in, len);
+  return 0;
 }

@@ -84,11 +84,12 @@ static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
   return tt_wrap_result(&l->wrap, l->wrap.inner->ops->peek(l->wrap.inner, data, grain));
 }
 
-static void consume(struct tt_link *link, size_t len)
+static ssize_t consume(struct tt_link *link, size_t len)
 {
   struct trace_link *l = (struct trace_link *)link;
-  l->wrap.inner->ops->consume(l->wrap.inner, len);
-  moved(l, &l->in, len);
+  ssize_t result = tt_wrap_result(&l->wrap, l->wrap.inner->ops->consume(l->wrap.inner, len));
+  if (result == 0) moved(l, &l->in, len);
+  return result;
 }
 
 static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
@@ -137,6 +138,7 @@ static const struct tt_transport_ops trace_ops = {
     .open = tt_wrap_open,
     .descriptors = descriptors,
     .path = tt_wrap_path,
+    .halt = tt_wrap_halt,
     .destroy = destroy,
 };
 

@@ -51,8 +51,9 @@ struct tt_link_ops {
   void (*send_begin)(struct tt_link *link, const struct tt_head *head);
 
   /* Takes up to `len` of the message's next bytes from `data`; returns how many were taken, 0 if
-   * there is no room now, or TT_LINK_BROKEN. Bytes taken may be overwritten at once. Bytes not taken are
-   * offered again, unchanged, and possibly more behind them. Fewer than 16 bytes may be left lying as long as they
+   * there is no room now, or TT_LINK_BROKEN. Bytes taken may be overwritten at once. Bytes not taken stay as they are
+   * and where they are, for the peer may be reading them there, and are offered again, possibly with more behind
+   * them, until they are taken or the transport is halted. Fewer than 16 bytes may be left lying as long as they
    * do not end the message, and a call may stop early to let others have a turn. */
   ssize_t (*send)(struct tt_link *link, const void *data, size_t len);
 
@@ -65,8 +66,9 @@ struct tt_link_ops {
    * possibly more. *data may have any alignment. */
   ssize_t (*peek)(struct tt_link *link, const void **data, size_t grain);
 
-  /* Releases the first `len` bytes that peek showed: whole grains (grain is 1, 2, 4, 8 or 16), or all. */
-  void (*consume)(struct tt_link *link, size_t len);
+  /* Releases the first `len` bytes that peek showed: whole grains (grain is 1, 2, 4, 8 or 16), or all. Returns 0, or
+   * TT_LINK_BROKEN: the sender gave up meanwhile, and what was shown may have been anything. */
+  ssize_t (*consume)(struct tt_link *link, size_t len);
 
   /* Reads up to `len` of the message's next bytes into `data`; as peek + copy + consume, but may avoid the copy.
    * Not mixed with peek inside one message. `data` may hold garbage until the last byte of the message is in. */
@@ -133,6 +135,11 @@ struct tt_transport_ops {
 
   /* One line about the way to `peer` for the log at INFO, e.g. "tcp eth0 192.0.2.1:4711 -> 192.0.2.2:4712". */
   const char *(*path)(const struct tt_transport *transport, int peer, char *text, size_t size);
+
+  /* This rank's calls have failed: whatever is under way is given up, for good. When it returns, no peer writes memory
+   * of this rank's callers, and no peer's call can succeed with bytes that were offered and not taken, so that they may
+   * be changed. The links are of no use from then on. NULL: nothing to do. destroy does it too. */
+  void (*halt)(struct tt_transport *transport);
 
   /* Frees everything at once, whatever is under way; waits for nobody; half-built and NULL are allowed. */
   void (*destroy)(struct tt_transport *transport);

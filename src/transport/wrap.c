@@ -21,6 +21,12 @@ int tt_wrap_descriptors(const struct tt_transport *transport)
   return inner->ops->descriptors(inner);
 }
 
+void tt_wrap_halt(struct tt_transport *transport)
+{
+  struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
+  if (inner->ops->halt) inner->ops->halt(inner);
+}
+
 const char *tt_wrap_path(const struct tt_transport *transport, int peer, char *text, size_t size)
 {
   const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;

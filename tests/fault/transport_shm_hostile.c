@@ -23,6 +23,7 @@ struct nonsense {
   uint64_t word;
   uint32_t len, place;
   ssize_t answer;
+  uint64_t offset; /* the first bytes of the line */
 };
 
 /* What the writer of `l` would do for a line of that shape; at the ring's place `sequence`. */
@@ -39,6 +40,7 @@ static void line_body(struct world_rank *me)
   const struct nonsense *nonsense = me->world->argument;
   struct tt_link *link = world_open(me, !me->rank, 0);
   WORLD_CHECK(me, link);
+  if (me->rank == 1) memcpy(((struct tt_shm_link *)link)->ring[0].bytes, &nonsense->offset, sizeof nonsense->offset);
   if (me->rank == 1)
     forge((struct tt_shm_link *)link, 1, nonsense->word, nonsense->len | (uint64_t)nonsense->place << 32);
   world_barrier(me);
@@ -78,23 +80,30 @@ static void impossible_lines_break_the_link(void **state)
 {
   (void)state;
   static const struct nonsense all[] = {
-      {WORD, 16, 9, TT_LINK_BROKEN},                      /* slot 8 of 8 */
-      {WORD, 16, 0x7fffffff, TT_LINK_BROKEN},
-      {WORD, 16, TT_SHM_LAST | 0x7fffffff, TT_LINK_BROKEN},
-      {WORD, 0, 1, TT_LINK_BROKEN},
-      {WORD, 0, TT_SHM_LAST, TT_LINK_BROKEN},
-      {WORD, 48, 0, TT_LINK_BROKEN},                      /* inline, but longer than a line */
-      {WORD, 48, TT_SHM_LAST, TT_LINK_BROKEN},
-      {WORD, 4112, 8, TT_LINK_BROKEN},                    /* longer than a slot: beyond the outbox */
-      {WORD, 4112, TT_SHM_LAST | 8, TT_LINK_BROKEN},
-      {WORD, 16, TT_SHM_LAST | 9, TT_LINK_BROKEN},
-      {WORD, 0xfffffff0u, 1, TT_LINK_BROKEN},
-      {WORD, 40, 0, TT_LINK_BROKEN},                      /* would cut an element */
-      {WORD, 4095, 1, TT_LINK_BROKEN},
-      {WORD + 1, 16, 1, TT_LINK_MISMATCH},
-      {WORD + 4, 16, TT_SHM_LAST | 1, TT_LINK_MISMATCH},  /* ends too early, and is of another call */
-      {WORD, 4096, 8, 4096},                              /* right, the last slot */
-      {WORD, 32, 0, 32},
+      {WORD, 16, 9, TT_LINK_BROKEN, 0},                      /* slot 8 of 8 */
+      {WORD, 16, 0x7fffffff, TT_LINK_BROKEN, 0},
+      {WORD, 16, TT_SHM_LAST | 0x7fffffff, TT_LINK_BROKEN, 0},
+      {WORD, 0, 1, TT_LINK_BROKEN, 0},
+      {WORD, 0, TT_SHM_LAST, TT_LINK_BROKEN, 0},
+      {WORD, 48, 0, TT_LINK_BROKEN, 0},                      /* inline, but longer than a line */
+      {WORD, 48, TT_SHM_LAST, TT_LINK_BROKEN, 0},
+      {WORD, 4112, 8, TT_LINK_BROKEN, 0},                    /* longer than a slot: beyond the outbox */
+      {WORD, 4112, TT_SHM_LAST | 8, TT_LINK_BROKEN, 0},
+      {WORD, 16, TT_SHM_LAST | 9, TT_LINK_BROKEN, 0},
+      {WORD, 0xfffffff0u, 1, TT_LINK_BROKEN, 0},
+      {WORD, 40, 0, TT_LINK_BROKEN, 0},                      /* would cut an element */
+      {WORD, 4095, 1, TT_LINK_BROKEN, 0},
+      {WORD + 1, 16, 1, TT_LINK_MISMATCH, 0},
+      {WORD + 4, 16, TT_SHM_LAST | 1, TT_LINK_MISMATCH, 0},  /* ends too early, and is of another call */
+      {WORD, 4096, 8, 4096, 0},                              /* right, the last slot */
+      {WORD, 32, 0, 32, 0},
+      {WORD, 4096, TT_SHM_HEAP, TT_LINK_BROKEN, UINT64_MAX},
+      {WORD, 4096, TT_SHM_HEAP, TT_LINK_BROKEN, UINT64_MAX - 4095},
+      {WORD, 4096, TT_SHM_HEAP, TT_LINK_BROKEN, (uint64_t)1 << 62},
+      {WORD, 0, TT_SHM_HEAP, TT_LINK_BROKEN, 0},
+      {WORD, 40, TT_SHM_HEAP, TT_LINK_BROKEN, 0},
+      {WORD, 4096, TT_SHM_HEAP | 1, TT_LINK_BROKEN, 0},
+      {WORD, 4096, TT_SHM_HEAP, 4096, 0}, /* right: a place in the heap, though nothing was allocated there */
   };
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) run(line_body, &all[i]);
 }
@@ -125,8 +134,8 @@ static void fuzz_body(struct world_rank *me)
     link->ops = &tt_shm_link_ops;
     link->ops->recv_begin(link, &head);
     while ((n = link->ops->peek(link, &data, 1)) == 0 && !world_is_over(me)) sched_yield();
-    WORLD_CHECK(me, n <= 4096);
-    if (n > 0) memcpy(seen, data, (size_t)n);
+    WORLD_CHECK(me, n <= 4096 || shape_there(l) >> 32 & TT_SHM_HEAP);
+    if (n > 0) memcpy(seen, data, n < 4096 ? (size_t)n : 4096);
     link->ops = &tt_shm_link_ops;
     uint32_t len = (uint32_t)shape_there(l);
     data = len ? link->ops->look(link, WORD, len) : NULL;
@@ -209,6 +218,48 @@ static void a_deaf_reader_leaves_slots_to_others(void **state)
   if (complaint) fail_msg("%s", complaint);
 }
 
+/* Rank 1 lends memory and gives up while rank 0 reads it: what was consumed before is right, the rest is an error. */
+static void give_up_body(struct world_rank *me)
+{
+  struct tt_link *link = world_open(me, !me->rank, 0);
+  uint8_t *data = NULL, got[WANTED];
+  const void *shown;
+  WORLD_CHECK(me, link && tt_heap_alloc((void **)&data, WANTED) == tuttiSuccess);
+  if (me->rank == 1) {
+    memset(data, 7, WANTED);
+    link->ops->send_begin(link, &head);
+    WORLD_CHECK(me, link->ops->send(link, data, WANTED) == 0);
+  }
+  world_barrier(me);
+  int peeks = *(const int *)me->world->argument;
+  if (me->rank == 0) {
+    link->ops->recv_begin(link, &head);
+    if (peeks) WORLD_CHECK(me, link->ops->peek(link, &shown, 8) == WANTED && link->ops->consume(link, 4096) == 0);
+    else WORLD_CHECK(me, link->ops->recv(link, got, 4096) == 4096 && got[0] == 7 && got[4095] == 7);
+  }
+  world_barrier(me);
+  if (me->rank == 1) {
+    WORLD_CHECK(me, link->ops->send(link, data, WANTED) == 0);
+    me->transport->ops->halt(me->transport);
+    memset(data, 8, WANTED);
+  }
+  world_barrier(me);
+  if (me->rank == 0) {
+    ssize_t after = peeks ? link->ops->consume(link, 4096) : link->ops->recv(link, got, 4096);
+    WORLD_CHECK(me, after == TT_LINK_BROKEN && strstr(link->why, "rank 1 gave up"));
+    WORLD_CHECK(me, link->ops->peek(link, &shown, 8) == TT_LINK_BROKEN);
+  }
+  world_barrier(me);
+  tt_heap_free(data);
+}
+
+static void what_a_rank_that_gave_up_has_lent_is_not_believed(void **state)
+{
+  (void)state;
+  run(give_up_body, &(int){0});
+  run(give_up_body, &(int){1});
+}
+
 int main(void)
 {
   alarm(200);
@@ -217,6 +268,7 @@ int main(void)
       cmocka_unit_test(random_lines_never_reach_outside),
       cmocka_unit_test(impossible_acknowledgements_break_the_link),
       cmocka_unit_test(a_deaf_reader_leaves_slots_to_others),
+      cmocka_unit_test(what_a_rank_that_gave_up_has_lent_is_not_believed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,7 @@ static int at_once(struct flow *flow, int is_sender)
 static void begin(struct flow *flow, int is_sender)
 {
   message_begin(flow);
+  flow->base = flow->filled = 0;
   if (flow->head.len <= flow->link->quick_bytes && world_random(flow->me, 2) && at_once(flow, is_sender)) {
     flow->done = flow->offered = flow->head.len;
     return;
@@ -102,14 +103,19 @@ static void begin(struct flow *flow, int is_sender)
 void flow_start(struct flow *flow, struct world_rank *me, struct tt_link *link, int from, int to)
 {
   *flow = (struct flow){.me = me, .link = link, .from = from, .to = to, .lane = link->lane};
-  flow->buffer = malloc(PIECE);
+  flow->is_in_heap = tt_heap_alloc((void **)&flow->buffer, PIECE) == tuttiSuccess && world_random(me, 2);
+  if (!flow->is_in_heap) {
+    tt_heap_free(flow->buffer);
+    flow->buffer = malloc(PIECE);
+  }
   flow->index = -1;
   pthread_once(&table_once, table_make);
 }
 
 void flow_end(struct flow *flow)
 {
-  free(flow->buffer);
+  if (flow->is_in_heap) tt_heap_free(flow->buffer);
+  else free(flow->buffer);
 }
 
 int flow_is_done(const struct flow *flow)
@@ -134,11 +140,14 @@ ssize_t flow_send(struct flow *flow)
   if (flow->done == flow->head.len) return (ssize_t)flow->done;
   size_t left = flow->head.len - flow->offered;
   if (left) flow->offered += 1 + world_random(flow->me, left < 9000 ? left : 9000);
-  size_t n = flow->offered - flow->done;
-  if (n > PIECE) n = PIECE;
-  traffic_fill(flow, flow->done, flow->buffer, n);
-  ssize_t taken = flow->link->ops->send(flow->link, flow->buffer, n);
-  memset(flow->buffer, 0xEE, n); /* taken is taken */
+  if (flow->filled == flow->done) flow->base = flow->done; /* else what was not taken stays where it is */
+  size_t at = flow->done - flow->base, n = flow->offered - flow->done;
+  if (n > PIECE - at) n = PIECE - at;
+  if (flow->done + n > flow->filled)
+    traffic_fill(flow, flow->filled, flow->buffer + (flow->filled - flow->base), flow->done + n - flow->filled);
+  flow->filled = flow->done + n;
+  ssize_t taken = flow->link->ops->send(flow->link, flow->buffer + at, n);
+  if (taken > 0) memset(flow->buffer + at, 0xEE, (size_t)taken); /* taken is taken */
   if (taken > 0) flow->done += (size_t)taken;
   return taken;
 }

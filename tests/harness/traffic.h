@@ -18,8 +18,11 @@ struct flow {
   struct tt_call call;
   size_t done;     /* bytes of it that have passed */
   size_t offered;  /* sender: bytes of it that were offered */
+  size_t base;     /* sender: byte of the message that `buffer` begins with; */
+  size_t filled;   /* and the one behind the last that lies there */
   int is_peeking;  /* receiver: peek, not recv */
   size_t grain;
+  int is_in_heap;
   unsigned char *buffer;
 };
 
