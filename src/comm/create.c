@@ -330,6 +330,7 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
 {
   struct tt_creation *creation = comm->creation;
   comm->spec = (struct tt_transport_spec){.nranks = comm->nranks,
+                                          .crowded = comm->crowded,
                                           .rank = comm->rank,
                                           .lanes = (int)comm->settings.lanes,
                                           .settings = &comm->settings,

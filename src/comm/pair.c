@@ -53,7 +53,7 @@ struct measuring {
 
 void tt_measuring_destroy(struct measuring *measuring)
 {
-  tt_free(measuring);
+  tt_heap_free(measuring);
 }
 
 /* ---- one message each way ---- */
@@ -229,8 +229,12 @@ tuttiResult_t tt_pair_poll(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
   struct measuring *m = creation->measuring;
-  if (!m) m = creation->measuring = tt_alloc(1, sizeof *m);
-  if (!m) return tt_fail(tuttiSystemError, "out of memory for measuring a link");
+  if (!m) {
+    void *memory = NULL;
+    tuttiResult_t result = tt_heap_alloc(&memory, sizeof *m); /* as what is measured beforehand */
+    if (result != tuttiSuccess) return result;
+    m = creation->measuring = memory;
+  }
   for (; m->kind < TT_LINK_KINDS; m->kind++, m->is_open = 0) {
     const struct pair *pair = &creation->pairs[m->kind];
     if (!pair->is_measured || (pair->ranks[0] != comm->rank && pair->ranks[1] != comm->rank)) continue;

@@ -57,6 +57,6 @@ tuttiResult_t tt_measure(struct tuttiComm *comm, const tuttiTuneOptions_t *optio
   m.progress_part = 0;
   if (!m.result) progress_tell(&m, 1, "done");
   tt_free(m.route);
-  tt_free(m.data);
+  tt_heap_free(m.data);
   return m.result;
 }

@@ -31,7 +31,7 @@
  * one, the lines of the others name it, and it is free again when all of them have consumed theirs. Each link still
  * counts it as its own, and where one comes so late that the slot is free, it fills another.
  *
- * The heap. What lies there and is at least TUTTI_SHM_DIRECT_BYTES long is not copied: the line says where it lies, the
+ * The heap. What lies there and is long enough (TUTTI_SHM_DIRECT_BYTES) is not copied: the line says where it lies, the
  * peer reads it there, and it is taken when the peer has consumed it. If the sender gives up before that, its caller
  * may change the bytes while they are read. So it says that first, in its header, and a reader looks there after it
  * has read: what was read before the word was set is right, and the rest breaks the link.
@@ -364,6 +364,16 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   return tuttiSuccess;
 }
 
+/* A copy through a slot overlaps with the reader's work where each rank has a core of its own: there reading in place
+ * pays for longer messages only. Measured with 2 cores, us: 2 ranks that exchange 32 KiB 7.1 with a copy, 10.7 without,
+ * 128 KiB 46 and 34; 8 ranks, 16 KiB each 127 and 76. */
+static size_t direct_bytes(const struct shm *t)
+{
+  int64_t wanted = t->spec->settings->shm_direct_bytes;
+  if (wanted) return (size_t)wanted;
+  return t->spec->crowded ? (size_t)16 * 1024 : (size_t)128 * 1024;
+}
+
 static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lane, struct tt_link **link)
 {
   struct shm *t = (struct shm *)transport;
@@ -382,8 +392,7 @@ static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lan
   struct tt_shm_link *l = peer->links[lane];
   uint32_t opened = atomic_load_explicit(&l->acknowledged->opened, memory_order_acquire);
   if (!opened) return tuttiInProgress;
-  int64_t direct = t->spec->settings->shm_direct_bytes;
-  if (direct && opened & TT_SHM_SEES_HEAP) l->direct_bytes = (size_t)direct;
+  if (opened & TT_SHM_SEES_HEAP) l->direct_bytes = direct_bytes(t);
   *link = &l->link;
   return tuttiSuccess;
 }

@@ -103,6 +103,7 @@ struct tt_transport_spec {
   struct tt_door *local_door;
   const uint64_t *hosts;              /* host id of each rank */
   const int32_t *pids;                /* of each rank, for pointers within one process */
+  int crowded;                        /* the machine's ranks are more than its cores */
 };
 
 struct tt_transport_ops {
