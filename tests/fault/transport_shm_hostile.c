@@ -67,8 +67,10 @@ static void line_body(struct world_rank *me)
 
 static void run(world_body body, const void *argument)
 {
-  struct world world = {
-      .ops = &tt_transport_shm, .nranks = 2, .lanes = 1, .slots = 8, .slot_bytes = 4096, .direct_bytes = 16384, .body = body};
+  struct world world = {.ops = &tt_transport_shm, .nranks = 2, .lanes = 1, .body = body};
+  world.slots = 8;
+  world.slot_bytes = 4096;
+  world.direct_bytes = 16384;
   world.argument = argument;
   for (world.is_forked = 0; world.is_forked < 2; world.is_forked++) {
     const char *complaint = world_run(&world);
