@@ -116,7 +116,9 @@ static int batches_measure(double *times, double most_us)
 static void measure(size_t bytes, double most_us)
 {
   size_t count = bytes / sizeof(float);
-  float *data = malloc(bytes);
+  const char *memory = getenv("LOOP_MEMORY");
+  int is_plain = memory && strcmp(memory, "malloc") == 0;
+  float *data = is_plain ? malloc(bytes) : peer_memory_alloc(bytes);
   double times[BATCHES];
   if (!data) fail("no memory");
   peer_prepare(data, count);
@@ -133,7 +135,8 @@ static void measure(size_t bytes, double most_us)
   }
   peer_sum(0);
   peer_prepare(NULL, 0);
-  free(data);
+  if (is_plain) free(data);
+  else peer_memory_free(data);
 }
 
 int main(int argc, char **argv)

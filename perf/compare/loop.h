@@ -12,6 +12,10 @@ extern "C" {
 /* Makes this process a rank. */
 void peer_start(int *argc, char ***argv, int *rank, int *nranks);
 
+/* Memory of the library's own allocator, as MPI_Alloc_mem; NULL if there is none to be had. */
+void *peer_memory_alloc(size_t bytes);
+void peer_memory_free(void *memory);
+
 /* The vector of the all-reduces that follow. Not measured: what can be done once for many calls is done here. */
 void peer_prepare(float *data, size_t count);
 

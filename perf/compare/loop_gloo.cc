@@ -60,6 +60,17 @@ void peer_start(int *, char ***, int *rank, int *nranks)
   context->connectFullMesh(store, device);
 }
 
+/* Gloo has no allocator. */
+void *peer_memory_alloc(size_t bytes)
+{
+  return malloc(bytes);
+}
+
+void peer_memory_free(void *memory)
+{
+  free(memory);
+}
+
 void peer_prepare(float *data, size_t count)
 {
   algorithm.reset();

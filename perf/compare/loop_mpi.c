@@ -14,6 +14,17 @@ void peer_start(int *argc, char ***argv, int *rank, int *nranks)
   MPI_Comm_size(MPI_COMM_WORLD, nranks);
 }
 
+void *peer_memory_alloc(size_t bytes)
+{
+  void *memory = NULL;
+  return MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory) == MPI_SUCCESS ? memory : NULL;
+}
+
+void peer_memory_free(void *memory)
+{
+  MPI_Free_mem(memory);
+}
+
 void peer_prepare(float *data, size_t count)
 {
   vector = data;

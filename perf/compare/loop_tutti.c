@@ -18,6 +18,17 @@ void peer_start(int *argc, char ***argv, int *rank, int *nranks)
   if (tuttiCommInitRank(&comm, *nranks, launch.id, *rank) != tuttiSuccess) fail(tuttiGetLastError(NULL));
 }
 
+void *peer_memory_alloc(size_t bytes)
+{
+  void *memory = NULL;
+  return tuttiMemAlloc(&memory, bytes) == tuttiSuccess ? memory : NULL;
+}
+
+void peer_memory_free(void *memory)
+{
+  tuttiMemFree(memory);
+}
+
 void peer_prepare(float *data, size_t count)
 {
   vector = data;

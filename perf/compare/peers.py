@@ -18,7 +18,7 @@ class Place:
 
     def __init__(self, options, work):
         self.kind, self.ranks, self.bin, self.work = options.kind, options.ranks, options.bin, work
-        self.nhosts, self.per_host = options.hosts, options.per_host
+        self.nhosts, self.per_host, self.memory = options.hosts, options.per_host, options.memory
         self.namespaces = ""  # their name; none: the machine's own network
         self.fits = options.ranks <= len(os.sched_getaffinity(0))
 
