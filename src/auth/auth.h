@@ -36,7 +36,8 @@ enum tt_hello_kind {
   TT_HELLO_LINK,       /* data link of a transport; lane says which */
   TT_HELLO_CONTROL,    /* control link of watch */
   TT_HELLO_SHARE,      /* asks for a descriptor over a local socket; lane says which one */
-  TT_HELLO_OUTBOX      /* asks over a local socket for the outbox of the shm transport */
+  TT_HELLO_OUTBOX,     /* asks over a local socket for the outbox of the shm transport */
+  TT_HELLO_QUEUE_PAIR  /* to exchange what two queue pairs of the verbs transport must know; lane says which */
 };
 
 struct tt_hello {

@@ -154,6 +154,7 @@ struct tt_transport {
 extern const struct tt_transport_ops tt_transport_self; /* this rank to itself */
 extern const struct tt_transport_ops tt_transport_shm;
 extern const struct tt_transport_ops tt_transport_tcp;
+extern const struct tt_transport_ops tt_transport_verbs;
 
 /* All that TUTTI_TRANSPORTS may name, ended by NULL (not self, which is always there). */
 extern const struct tt_transport_ops *const tt_transports[];

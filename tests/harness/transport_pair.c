@@ -89,6 +89,8 @@ static int rank_start(struct world_rank *me)
   if (world->slots) me->settings.shm_slots = world->slots;
   if (world->direct_bytes) me->settings.shm_direct_bytes = world->direct_bytes;
   if (world->slot_bytes) me->settings.shm_slot_bytes = world->slot_bytes;
+  if (world->slots) me->settings.ib_slots = world->slots;
+  if (world->slot_bytes) me->settings.ib_slot_bytes = world->slot_bytes;
   me->settings.init_timeout_ms = 20000;
   if (tt_address_parse(&loopback, "127.0.0.1:0") != tuttiSuccess) return -1;
   if (tt_door_open(&me->spec.ip_door, &loopback) != tuttiSuccess) return -1;
@@ -151,6 +153,30 @@ static void run_processes(struct world_rank *ranks, int n)
     int may_die = ranks[i].world->may_die >> i & 1;
     if (status != 0 && !(may_die && WIFSIGNALED(status))) world_complain(&ranks[i], "wait status %#x", status);
   }
+}
+
+static int is_named(const char *list, const char *name)
+{
+  size_t len = strlen(name);
+  for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+    if (strcspn(at, ",") == len && memcmp(at, name, len) == 0) return 1;
+  return 0;
+}
+
+const struct tt_transport_ops *const *world_transports(void)
+{
+  static const struct tt_transport_ops *list[16];
+  struct tt_settings settings;
+  char why[256];
+  if (list[0]) return list;
+  if (tt_auth_init() != tuttiSuccess || tt_settings_load(&settings) != tuttiSuccess) abort();
+  for (int t = 0, n = 0; tt_transports[t] && n < 15; t++) {
+    if (getenv("TUTTI_TRANSPORTS") && !is_named(settings.transports, tt_transports[t]->name)) continue;
+    const char *reason = tt_transports[t]->unusable(&settings, why, sizeof why);
+    if (reason) printf("%s is not tested here: %s\n", tt_transports[t]->name, reason);
+    else list[n++] = tt_transports[t];
+  }
+  return list;
 }
 
 const char *world_run(const struct world *world)

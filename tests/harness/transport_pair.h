@@ -18,8 +18,8 @@ struct world {
   const char *trace;           /* file; NULL: none */
   const char *fault;           /* rules; NULL: none */
   uint32_t may_die;            /* ranks that may be killed, one bit each */
-  int64_t slots, slot_bytes;   /* of shm; 0: default */
-  int64_t direct_bytes;        /* the same */
+  int64_t slots, slot_bytes;   /* of shm and verbs; 0: default */
+  int64_t direct_bytes;        /* of shm; 0: default */
   world_body body;
   const void *argument;
 };
@@ -36,6 +36,10 @@ struct world_rank {
   struct tt_transport *transport;
   uint64_t random;
 };
+
+/* The transports that can be used on this machine, ended by NULL; if TUTTI_TRANSPORTS is set, those of them that it names.
+ * Says once why the others are not tested. */
+const struct tt_transport_ops *const *world_transports(void);
 
 /* Runs the world to its end: NULL, or the first complaint (static storage). `name` is for messages. */
 const char *world_run(const struct world *world);

@@ -28,10 +28,10 @@ static const struct {
 /* Runs `world` on every transport, both ways of making ranks, and the first `ndecorations` decorations. */
 static void on_all(struct world world, int ndecorations)
 {
-  for (int k = 0; tt_transports[k]; k++)
+  for (int k = 0; world_transports()[k]; k++)
     for (int is_forked = 0; is_forked < 2; is_forked++)
       for (int d = 0; d < ndecorations; d++) {
-        world.ops = tt_transports[k];
+        world.ops = world_transports()[k];
         world.is_forked = is_forked;
         world.trace = decorations[d].trace;
         world.fault = decorations[d].fault;
@@ -542,9 +542,9 @@ static void death_body(struct world_rank *me)
 static void a_killed_peer_leaves_no_wrong_bytes(void **state)
 {
   (void)state;
-  for (int k = 0; tt_transports[k]; k++)
+  for (int k = 0; world_transports()[k]; k++)
     for (int delay = 0; delay < 3; delay++) {
-      struct world world = {.ops = tt_transports[k],
+      struct world world = {.ops = world_transports()[k],
                             .nranks = 2,
                             .lanes = 1,
                             .is_forked = 1,

@@ -70,10 +70,10 @@ static void nothing_stays_after_destroy(void **state)
 {
   (void)state;
   struct holdings before = {0, 0};
-  for (int k = 0; tt_transports[k]; k++)
+  for (int k = 0; world_transports()[k]; k++)
     for (int round = 0; round < ROUNDS; round++) {
       struct world world = {
-          .ops = tt_transports[k], .nranks = 2, .lanes = 2, .body = round_body, .argument = &round};
+          .ops = world_transports()[k], .nranks = 2, .lanes = 2, .body = round_body, .argument = &round};
       if (round % 8 > 3) world.trace = "/dev/null";
       const char *complaint = world_run(&world);
       if (complaint) fail_msg("%s, round %d: %s", world.ops->name, round, complaint);
@@ -101,10 +101,10 @@ static void failed_allocations_leave_nothing(void **state)
       .nranks = 2, .lanes = 1, .settings = &settings, .pass = &pass, .hosts = hosts, .pids = pids};
   assert_int_equal(tt_door_open(&spec.ip_door, &loopback), tuttiSuccess);
   assert_int_equal(tt_door_open(&spec.local_door, &local), tuttiSuccess);
-  for (int k = 0; tt_transports[k]; k++)
+  for (int k = 0; world_transports()[k]; k++)
     for (long n = 1, is_failing = 1; is_failing; n++) {
       struct tt_transport *transport = NULL, *traced = NULL, *faulty = NULL;
-      const struct tt_transport_ops *ops = tt_transports[k];
+      const struct tt_transport_ops *ops = world_transports()[k];
       assert_true(n < 100);
       tt_alloc_fail_at(n);
       is_failing = ops->create(&transport, &spec, cards[0]) != tuttiSuccess;
@@ -116,6 +116,7 @@ static void failed_allocations_leave_nothing(void **state)
       if (transport) transport->ops->destroy(transport);
     }
   tt_transport_shm.destroy(NULL);
+  tt_transport_verbs.destroy(NULL);
   tt_transport_tcp.destroy(NULL);
   tt_transport_self.destroy(NULL);
   tt_door_close(spec.ip_door);

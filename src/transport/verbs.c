@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs transport: one device per rank, one queue pair per peer and lane, opened when first used. What travels is
+ * specified in verbs.h. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "transport/verbs.h"
+
+/* What peers are told before links are opened; zeros: this rank has no door. */
+struct card {
+  uint8_t door[TT_ADDRESS_PACKED_BYTES];
+  uint8_t gid[16];
+  uint8_t layer; /* IBV_LINK_LAYER_* */
+  uint8_t zero[7];
+};
+_Static_assert(sizeof(struct card) <= TT_TRANSPORT_CARD_BYTES, "a card is short");
+
+/* What one side writes over the socket, in order; what it reads is as long. */
+struct talk {
+  struct verbs_record record;
+  char ready;
+};
+#define TALK_BYTES (sizeof(struct verbs_record) + 1)
+
+/* A way to one peer on one lane. */
+struct slot {
+  struct verbs_link *link;
+  struct tt_dial *dial;
+  int guest;             /* came in and waits for open; -1: none. Under the service lock, as is: */
+  int is_taken;          /* open has taken its guest */
+  int fd;                /* of the talk; -1: none */
+  size_t said, heard;    /* bytes of the talk */
+  struct talk mine, theirs;
+  int is_joined;         /* the link is ready for what the peer writes */
+  int is_open;           /* and the peer for what this side writes */
+  uint64_t deadline_ns;  /* of open; 0: not asked for yet */
+  tuttiResult_t failed;
+};
+
+struct verbs {
+  struct tt_transport base;
+  const struct tt_transport_spec *spec;
+  struct verbs_device device;
+  struct tt_address here;     /* of the door; len 0: none */
+  struct tt_address *doors;   /* [nranks], from connect on; len 0: not reached */
+  union ibv_gid *gids;        /* [nranks] */
+  struct slot *slots;         /* [nranks * lanes] */
+  int is_halted;
+};
+
+static size_t slot_count(const struct verbs *verbs)
+{
+  return verbs->slots ? (size_t)verbs->spec->nranks * (size_t)verbs->spec->lanes : 0;
+}
+
+static struct slot *slot_at(const struct verbs *verbs, int peer, int lane)
+{
+  return &verbs->slots[(size_t)peer * (size_t)verbs->spec->lanes + (size_t)lane];
+}
+
+/* Everything that a link will need is tried once, so that too small a limit of locked memory is seen here. */
+static const char *unusable(const struct tt_settings *settings, char *why, size_t size)
+{
+  struct verbs_device device;
+  struct verbs_link *link = NULL;
+  struct verbs_record record;
+  if (!tt_verbs_device_open(&device, settings, why, size)) return why;
+  tuttiResult_t result = tt_verbs_link_create(&link, &device, settings, &record);
+  if (result != tuttiSuccess) snprintf(why, size, "%s", tt_last_sentence());
+  tt_verbs_link_destroy(link);
+  tt_verbs_device_close(&device);
+  return result == tuttiSuccess ? NULL : why;
+}
+
+/* ---- guests: in the service thread, under its lock ------------------------------------------- */
+
+static void guest_arrives(void *owner, const struct tt_hello *hello, int fd)
+{
+  struct verbs *verbs = owner;
+  if (hello->src >= (uint32_t)verbs->spec->rank || hello->lane >= verbs->spec->lanes) {
+    close(fd);
+    return;
+  }
+  struct slot *slot = slot_at(verbs, (int)hello->src, hello->lane);
+  /* Of two that wait the second counts: its dialer has given up the first, whose welcome was lost. */
+  int unwanted = slot->is_taken ? fd : slot->guest;
+  if (!slot->is_taken) slot->guest = fd;
+  if (unwanted >= 0) close(unwanted);
+}
+
+static int guest_take(struct slot *slot)
+{
+  tt_service_lock();
+  int fd = slot->guest;
+  slot->guest = -1;
+  slot->is_taken = fd >= 0;
+  tt_service_unlock();
+  return fd;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* What was sent in good order arrives: waits for the devices of the peers, never for their programs, and no longer than it
+ * takes to call a host unreachable. */
+static void linger(struct verbs *verbs)
+{
+  uint64_t deadline = tt_now_ns() + (uint64_t)verbs->spec->settings->unreachable_ms * 1000000u;
+  size_t left;
+  do {
+    left = 0;
+    for (size_t i = 0; i < slot_count(verbs); i++)
+      left += verbs->slots[i].is_open && !tt_verbs_link_is_sent(verbs->slots[i].link);
+    if (left) sched_yield();
+  } while (left > 0 && tt_now_ns() < deadline);
+}
+
+static void slot_close(struct slot *slot)
+{
+  tt_verbs_link_destroy(slot->link);
+  tt_dial_destroy(slot->dial);
+  if (slot->guest >= 0) close(slot->guest);
+  if (slot->fd >= 0) close(slot->fd);
+}
+
+static void destroy(struct tt_transport *transport)
+{
+  struct verbs *verbs = (struct verbs *)transport;
+  if (!verbs) return;
+  if (verbs->spec->ip_door) tt_door_dismiss(verbs->spec->ip_door, verbs);
+  if (!verbs->is_halted) linger(verbs);
+  for (size_t i = 0; i < slot_count(verbs); i++) slot_close(&verbs->slots[i]);
+  tt_verbs_device_close(&verbs->device);
+  tt_free(verbs->slots);
+  tt_free(verbs->gids);
+  tt_free(verbs->doors);
+  tt_free(verbs);
+}
+
+static void __attribute__((unused)) halt(struct tt_transport *transport)
+{
+  struct verbs *verbs = (struct verbs *)transport;
+  verbs->is_halted = 1;
+  for (size_t i = 0; i < slot_count(verbs); i++)
+    if (verbs->slots[i].link) tt_verbs_link_halt(verbs->slots[i].link);
+}
+
+/* Guests are admitted before the peers can know the address, so that no dial comes too early. */
+static tuttiResult_t door_use(struct verbs *verbs, void *card)
+{
+  const struct tt_transport_spec *spec = verbs->spec;
+  if (!spec->ip_door) return tuttiSuccess;
+  struct card mine = {.layer = verbs->device.attributes.link_layer};
+  verbs->here = *tt_door_address(spec->ip_door);
+  tt_address_pack(&verbs->here, mine.door);
+  memcpy(mine.gid, verbs->device.gid.raw, sizeof mine.gid);
+  memcpy(card, &mine, sizeof mine);
+  return tt_door_admit(spec->ip_door, spec->pass, TT_HELLO_QUEUE_PAIR, (uint32_t)spec->rank, guest_arrives, verbs);
+}
+
+static tuttiResult_t parts_make(struct verbs *verbs, void *card)
+{
+  const struct tt_transport_spec *spec = verbs->spec;
+  size_t count = (size_t)spec->nranks * (size_t)spec->lanes;
+  char why[256];
+  verbs->slots = tt_alloc(count, sizeof *verbs->slots);
+  verbs->doors = tt_alloc((size_t)spec->nranks, sizeof *verbs->doors);
+  verbs->gids = tt_alloc((size_t)spec->nranks, sizeof *verbs->gids);
+  for (size_t i = 0; i < slot_count(verbs); i++) verbs->slots[i].guest = verbs->slots[i].fd = -1;
+  if (!verbs->slots || !verbs->doors || !verbs->gids)
+    return tt_fail(tuttiSystemError, "no memory for the verbs transport of %d ranks", spec->nranks);
+  if (!tt_verbs_device_open(&verbs->device, spec->settings, why, sizeof why))
+    return tt_fail(tuttiSystemError, "verbs: %s", why);
+  return door_use(verbs, card);
+}
+
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+{
+  struct verbs *verbs = tt_alloc(1, sizeof *verbs);
+  if (!verbs) return tt_fail(tuttiSystemError, "no memory for the verbs transport");
+  verbs->base.ops = &tt_transport_verbs;
+  verbs->spec = spec;
+  memset(card, 0, TT_TRANSPORT_CARD_BYTES);
+  tuttiResult_t result = parts_make(verbs, card);
+  if (result != tuttiSuccess) {
+    destroy(&verbs->base);
+    return result;
+  }
+  *transport = &verbs->base;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t connect_all(struct tt_transport *transport, const void *cards, size_t stride)
+{
+  struct verbs *verbs = (struct verbs *)transport;
+  for (int peer = 0; peer < verbs->spec->nranks; peer++) {
+    static const struct card none;
+    struct card card;
+    memcpy(&card, (const uint8_t *)cards + (size_t)peer * stride, sizeof card);
+    verbs->doors[peer].len = 0;
+    /* Ethernet and InfiniBand have no way to each other; and both sides see both cards. */
+    if (memcmp(&card, &none, sizeof none) == 0 || card.layer != verbs->device.attributes.link_layer) continue;
+    memcpy(&verbs->gids[peer], card.gid, sizeof card.gid);
+    tuttiResult_t result = tt_address_unpack(&verbs->doors[peer], card.door);
+    if (result != tuttiSuccess) return result;
+  }
+  return tuttiSuccess;
+}
+
+static int reaches(const struct tt_transport *transport, int peer)
+{
+  const struct verbs *verbs = (const struct verbs *)transport;
+  return peer != verbs->spec->rank && verbs->here.len > 0 && verbs->doors[peer].len > 0;
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static tuttiResult_t dial_go(struct verbs *verbs, int peer, int lane)
+{
+  const struct tt_transport_spec *spec = verbs->spec;
+  struct slot *slot = slot_at(verbs, peer, lane);
+  if (!slot->dial) {
+    struct tt_hello hello = {TT_HELLO_QUEUE_PAIR, (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
+    tuttiResult_t result = tt_dial_start(&slot->dial, &verbs->doors[peer], spec->pass, &hello, slot->deadline_ns);
+    if (result != tuttiSuccess) return result;
+  }
+  tuttiResult_t result = tt_dial_poll(slot->dial, &slot->fd);
+  if (result == tuttiInProgress) return result;
+  tt_dial_destroy(slot->dial);
+  slot->dial = NULL;
+  return result;
+}
+
+/* A socket to the peer, in slot->fd. */
+static tuttiResult_t socket_get(struct verbs *verbs, int peer, int lane)
+{
+  struct slot *slot = slot_at(verbs, peer, lane);
+  if (slot->fd >= 0) return tuttiSuccess;
+  if (peer > verbs->spec->rank) return dial_go(verbs, peer, lane);
+  slot->fd = guest_take(slot);
+  return slot->fd >= 0 ? tuttiSuccess : tuttiInProgress;
+}
+
+/* Writes what the peer has not got yet of the first `len` bytes of the talk. */
+static tuttiResult_t say(struct slot *slot, int peer, size_t len)
+{
+  while (slot->said < len) {
+    ssize_t n = send(slot->fd, (const char *)&slot->mine + slot->said, len - slot->said, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return tuttiInProgress;
+    if (n < 0) return tt_fail(tuttiRemoteError, "rank %d gave up while a queue pair was made with it: %m", peer);
+    slot->said += (size_t)n;
+  }
+  return tuttiSuccess;
+}
+
+/* Reads on until the first `len` bytes of the peer's are there. */
+static tuttiResult_t hear(struct slot *slot, int peer, size_t len)
+{
+  while (slot->heard < len) {
+    ssize_t n = recv(slot->fd, (char *)&slot->theirs + slot->heard, len - slot->heard, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return tuttiInProgress;
+    if (n < 0) return tt_fail(tuttiRemoteError, "rank %d gave up while a queue pair was made with it: %m", peer);
+    if (n == 0)
+      return tt_fail(tuttiRemoteError, "rank %d gave up while a queue pair was made with it: its log says why", peer);
+    slot->heard += (size_t)n;
+  }
+  return tuttiSuccess;
+}
+
+static tuttiResult_t link_make(struct verbs *verbs, int peer, int lane)
+{
+  struct slot *slot = slot_at(verbs, peer, lane);
+  tuttiResult_t result = tt_verbs_link_create(&slot->link, &verbs->device, verbs->spec->settings, &slot->mine.record);
+  if (result != tuttiSuccess) return result;
+  slot->mine.ready = VERBS_READY;
+  slot->link->base.transport = &verbs->base;
+  slot->link->base.peer = peer;
+  slot->link->base.lane = lane;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t open_step(struct verbs *verbs, int peer, int lane)
+{
+  struct slot *slot = slot_at(verbs, peer, lane);
+  tuttiResult_t result = socket_get(verbs, peer, lane);
+  if (result == tuttiSuccess && !slot->link) result = link_make(verbs, peer, lane);
+  if (result == tuttiSuccess && !slot->is_joined) result = say(slot, peer, sizeof slot->mine.record);
+  if (result == tuttiSuccess && !slot->is_joined) result = hear(slot, peer, sizeof slot->theirs.record);
+  if (result == tuttiSuccess && !slot->is_joined) {
+    result = tt_verbs_link_join(slot->link, verbs->spec->settings, &slot->mine.record, &slot->theirs.record);
+    slot->is_joined = result == tuttiSuccess;
+  }
+  if (result == tuttiSuccess) result = say(slot, peer, TALK_BYTES);
+  if (result == tuttiSuccess) result = hear(slot, peer, TALK_BYTES);
+  if (result != tuttiSuccess) return result;
+  if (slot->theirs.ready != VERBS_READY)
+    return tt_fail(tuttiRemoteError, "rank %d wrote nonsense when its queue pair was ready", peer);
+  close(slot->fd);
+  slot->fd = -1;
+  slot->is_open = 1;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t late(const struct verbs *verbs, int peer, int lane)
+{
+  char here[TT_ADDRESS_TEXT_BYTES], there[TT_ADDRESS_TEXT_BYTES];
+  return tt_fail(tuttiRemoteError,
+                 "rank %d (%s) made no queue pair with rank %d (%s) on lane %d within %lld ms: see whether it lives, "
+                 "whether a firewall is between them, or raise TUTTI_INIT_TIMEOUT_MS",
+                 peer, tt_address_text(&verbs->doors[peer], there, sizeof there), verbs->spec->rank,
+                 tt_address_text(&verbs->here, here, sizeof here), lane,
+                 (long long)verbs->spec->settings->init_timeout_ms);
+}
+
+static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lane, struct tt_link **link)
+{
+  struct verbs *verbs = (struct verbs *)transport;
+  if (peer < 0 || peer >= verbs->spec->nranks || lane < 0 || lane >= verbs->spec->lanes || !reaches(transport, peer))
+    return tt_fail(tuttiInternalError, "verbs link from rank %d to rank %d on lane %d: there is none",
+                   verbs->spec->rank, peer, lane);
+  struct slot *slot = slot_at(verbs, peer, lane);
+  if (slot->failed != tuttiSuccess) return slot->failed;
+  if (slot->deadline_ns == 0)
+    slot->deadline_ns = tt_now_ns() + (uint64_t)verbs->spec->settings->init_timeout_ms * 1000000u;
+  if (!slot->is_open) {
+    tuttiResult_t result = open_step(verbs, peer, lane);
+    if (result == tuttiInProgress && tt_now_ns() > slot->deadline_ns) result = late(verbs, peer, lane);
+    if (result == tuttiInProgress) return result;
+    slot->failed = result;
+    if (result != tuttiSuccess) return result;
+  }
+  *link = &slot->link->base;
+  return tuttiSuccess;
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static int descriptors(const struct tt_transport *transport)
+{
+  const struct verbs *verbs = (const struct verbs *)transport;
+  int used = 2; /* the device's: for commands and for events */
+  tt_service_lock();
+  for (size_t i = 0; i < slot_count(verbs); i++) {
+    const struct slot *slot = &verbs->slots[i];
+    used += (slot->fd >= 0) + (slot->dial != NULL) + (slot->guest >= 0);
+  }
+  tt_service_unlock();
+  return used;
+}
+
+static const char *path(const struct tt_transport *transport, int peer, char *text, size_t size)
+{
+  const struct verbs *verbs = (const struct verbs *)transport;
+  const struct verbs_device *device = &verbs->device;
+  char here[INET6_ADDRSTRLEN] = "?", there[INET6_ADDRSTRLEN] = "?";
+  inet_ntop(AF_INET6, device->gid.raw, here, sizeof here);
+  inet_ntop(AF_INET6, verbs->gids[peer].raw, there, sizeof there);
+  snprintf(text, size, "verbs %s port %d, GID %u %s -> %s", device->name, device->port, device->gid_index, here, there);
+  return text;
+}
+
+const struct tt_transport_ops tt_transport_verbs = {
+    .name = "verbs",
+    .unusable = unusable,
+    .create = create,
+    .connect = connect_all,
+    .reaches = reaches,
+    .open = open_link,
+    .descriptors = descriptors,
+    .path = path,
+    .destroy = destroy,
+};

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs transport: a reliable-connected queue pair per peer and lane. Private to transport and its tests.
+ *
+ * Set-up. As with tcp the lower rank dials the higher one's door (TT_HELLO_QUEUE_PAIR, so the connection is
+ * authenticated both ways), and both write one struct verbs_record over it. Who has checked the other's record and moved
+ * its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that may post. Then the socket is closed.
+ *
+ * Ring. Each side registers `slots` slots of `slot_bytes` for the peer to write to, and as many to send from. A message
+ * travels as *fragments*, each written by one RDMA write with immediate into the slot that is next in turn:
+ *
+ *   first fragment   word 8 | len 8   of the message | call 32 | payload
+ *   later ones       word 8 | at 8    place in it    | payload
+ *
+ * The payload's length is what the completion says was written less the head; it is a multiple of 16 unless it ends the
+ * message, so that elements arrive whole. Immediate data, from the highest bit:
+ *
+ *   kind 2 | number 14: of the fragment on this queue pair, from 0, its low bits | freed 16: slots that this side
+ *   has emptied so far, its low bits
+ *
+ * Kinds: VERBS_FRAGMENT, and VERBS_CREDIT, an empty write that only says `freed` (its number is 0).
+ *
+ * Credits. A sender writes only into slots that the peer has emptied: fragments written - freed < slots. Who has emptied
+ * a quarter of the ring and had no fragment to say it in sends VERBS_CREDIT, which needs no credit: of those at most four
+ * can come on top of `slots` fragments before this side looks and posts new receives, and so many receives are kept.
+ * So a queue pair always finds a receive, and waits for nothing but the peer's device.
+ *
+ * A slot of the outgoing half is used again when the peer has emptied the same slot of its ring: what was in it has
+ * arrived then. Places in the queue of sends come back with completions, of which those of the last fragments of messages
+ * and every VERBS_SIGNAL_EVERY-th are asked for. Who destroys its transport in good order waits for the former.
+ *
+ * Integers are little endian, immediate data is in network order as verbs want it. What comes from the peer places nothing:
+ * every field is compared with what the receiver expects. */
+#ifndef TT_TRANSPORT_VERBS_H
+#define TT_TRANSPORT_VERBS_H
+
+#include "transport/transport.h"
+#include "transport/verbs_api.h"
+
+#ifdef TT_HAVE_VERBS
+
+#define VERBS_MAGIC 0x3150517474757474u /* "ttuttQP1" */
+#define VERBS_READY 'R'
+
+struct verbs_record {
+  uint64_t magic;
+  uint32_t qpn, psn; /* 24 bits each; psn is random */
+  uint8_t gid[16];
+  uint16_t lid;
+  uint8_t mtu; /* enum ibv_mtu */
+  uint8_t layer; /* IBV_LINK_LAYER_* */
+  uint32_t rkey;
+  uint64_t ring; /* address of the first slot */
+  uint32_t slots, slot_bytes;
+};
+
+enum verbs_kind { VERBS_FRAGMENT, VERBS_CREDIT };
+#define VERBS_KIND_SHIFT 30
+#define VERBS_NUMBER_SHIFT 16
+#define VERBS_NUMBER_MASK 0x3fffu
+#define VERBS_FREED_MASK 0xffffu
+
+struct verbs_head {
+  uint64_t word;
+  uint64_t at; /* first fragment: length of the message; later: place in it */
+  struct tt_call call;
+};
+#define VERBS_FIRST_BYTES sizeof(struct verbs_head)
+#define VERBS_LATER_BYTES offsetof(struct verbs_head, call)
+
+#define VERBS_SLOTS_MOST 1024
+#define VERBS_SIGNAL_EVERY 8
+#define VERBS_RECEIVES_AT_ONCE 8 /* new receives are posted in bunches of so many */
+#define VERBS_INLINE_BYTES 224u  /* asked for; small writes then need no second look at memory by the device */
+
+/* What card and record tell of a device. */
+struct verbs_device {
+  struct verbs_api api;
+  struct ibv_context *context;
+  struct ibv_pd *pd;
+  char name[64];
+  uint8_t port;
+  uint32_t gid_index;
+  union ibv_gid gid;
+  struct ibv_port_attr attributes; /* of the port */
+  struct ibv_device_attr limits;
+  char lost[64]; /* the event that made it useless; "": none */
+};
+
+/* Finds and opens the device (verbs_device.c): that of TUTTI_IB_HCA, else the one that has the address of the
+ * interface that TUTTI_SOCKET_IFNAME chooses; its port must be up and have a GID. 1, or 0 with the reason and the remedy in
+ * why; nothing is open then. */
+int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *settings, char *why, size_t size);
+void tt_verbs_device_close(struct verbs_device *device); /* also half-open or zero */
+
+/* 1 if `name`, port `port`, is one that the list in NCCL's form admits: "[^][=]name[:port],...", "" admits all. */
+int tt_verbs_hca_fits(const char *list, const char *name, int port);
+
+/* Looks for what the device has to tell (verbs_device.c), without waiting: NULL, or what made it useless. */
+const char *tt_verbs_device_lost(struct verbs_device *device);
+
+struct verbs_sender {
+  uint64_t word, len, left; /* of the message under way */
+  struct tt_call call;
+  uint64_t written;         /* fragments */
+  uint64_t freed;           /* of their slots, by the peer */
+  uint64_t posted, retired; /* work requests */
+  uint64_t ended;           /* posted, with the last message's last fragment */
+};
+
+struct verbs_receiver {
+  uint64_t word, len, left;
+  const uint8_t *data;   /* of the open fragment */
+  size_t shown;          /* bytes of it from data on; 0: none is open */
+  uint64_t arrived;      /* fragments */
+  uint64_t freed, told;  /* slots emptied; what the peer knows of that */
+  uint32_t owed;         /* receives used up and not posted anew */
+  uint32_t *lens;        /* [slots] of the fragments there */
+};
+
+struct verbs_link {
+  struct tt_link base;
+  struct verbs_device *device;
+  struct ibv_cq *cq;
+  struct ibv_qp *qp;
+  struct ibv_mr *mr;
+  uint8_t *memory;         /* first the ring that the peer writes to, then the slots to send from */
+  size_t slot_bytes;
+  uint32_t slots, inlined; /* inlined: bytes that the queue pair takes with the work request */
+  uint32_t sends;          /* places in the queue of sends */
+  uint64_t ring;           /* the peer's */
+  uint32_t rkey;
+  uint32_t idle;           /* looks in vain */
+  int is_broken;
+  struct verbs_sender out;
+  struct verbs_receiver in;
+};
+
+/* ---- a queue pair (verbs_pair.c) ---- */
+
+/* Makes a link with memory and a queue pair that is ready for nothing yet, and says what the peer must know of it. Errors:
+ * tuttiSystemError with the verb, the device, errno and the remedy. */
+tuttiResult_t tt_verbs_link_create(struct verbs_link **link, struct verbs_device *device,
+                                   const struct tt_settings *settings, struct verbs_record *record);
+
+/* Connects it with the queue pair that the peer's record names; what it says is checked. After that writes of the peer are
+ * taken. Errors: tuttiRemoteError (nonsense), tuttiSystemError. */
+tuttiResult_t tt_verbs_link_join(struct verbs_link *link, const struct tt_settings *settings,
+                                 const struct verbs_record *mine, const struct verbs_record *theirs);
+
+/* No more is written or read by either side when it returns. */
+void tt_verbs_link_halt(struct verbs_link *link);
+void tt_verbs_link_destroy(struct verbs_link *link); /* NULL and half-made are allowed */
+
+/* tt_fail with "<verb> on <device> port <n>: <what errno says>" and, where one is known, the remedy. */
+tuttiResult_t tt_verbs_fail(const struct verbs_device *device, const char *verb, int error);
+
+/* ---- data (verbs_link.c) ---- */
+
+extern const struct tt_link_ops tt_verbs_link_ops;
+
+/* Receives that are kept posted, so many at most at once. */
+static inline uint32_t tt_verbs_receives(uint32_t slots)
+{
+  return slots + 4 + 1 + VERBS_RECEIVES_AT_ONCE;
+}
+
+/* Posts the first receives. 0, or an errno. */
+int tt_verbs_receives_post(struct verbs_link *link, uint32_t count);
+
+/* 1 if all messages that were sent to their end have arrived in the peer's memory, or never will; else look again. */
+int tt_verbs_link_is_sent(struct verbs_link *link);
+
+/* Looks for completions. 1 if there were some, 0, or TT_LINK_BROKEN. */
+ssize_t tt_verbs_link_pull(struct verbs_link *link);
+
+#endif
+#endif

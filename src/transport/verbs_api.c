@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/verbs_api.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+struct function {
+  const char *name;
+  size_t offset;
+};
+
+static int library_load(struct verbs_api *api, const char *name, const struct function *functions, char *why,
+                        size_t size)
+{
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library) {
+    const char *said = dlerror();
+    snprintf(why, size, "%s: install rdma-core (libibverbs1, librdmacm1 and the device's provider)",
+             said ? said : name);
+    return 0;
+  }
+  for (const struct function *at = functions; at->name; at++) {
+    void *function = dlsym(library, at->name);
+    if (!function) {
+      snprintf(why, size, "%s has no %s: install rdma-core 33 or later", name, at->name);
+      dlclose(library);
+      return 0;
+    }
+    memcpy((char *)api + at->offset, &function, sizeof function);
+  }
+  dlclose(library); /* which leaves it where it is */
+  return 1;
+}
+
+int tt_verbs_api_load(struct verbs_api *api, char *why, size_t size)
+{
+#define VERBS_ROW(member, symbol) {#symbol, offsetof(struct verbs_api, member)},
+  static const struct function verbs[] = {VERBS_FUNCTIONS(VERBS_ROW){NULL, 0}};
+  static const struct function cm[] = {VERBS_CM_FUNCTIONS(VERBS_ROW){NULL, 0}};
+#undef VERBS_ROW
+  if (!library_load(api, "libibverbs.so.1", verbs, why, size)) return 0;
+  if (!library_load(api, "librdmacm.so.1", cm, why, size)) return 0;
+  /* Where kernels do not copy pinned pages at a fork by themselves, this keeps them the parent's. It fails if somebody
+   * else has registered memory before, which then is as safe as that one made it; our own regions are not inherited. */
+  (void)api->fork_init();
+  return 1;
+}

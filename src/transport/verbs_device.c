@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which RDMA device, port and GID this rank uses. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transport/verbs.h"
+
+static int refuse(char *why, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static int refuse(char *why, size_t size, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, size, format, arguments);
+  va_end(arguments);
+  return 0;
+}
+
+/* One entry "name[:port]" of the list. */
+static int entry_fits(const char *entry, size_t len, int is_exact, const char *name, int port)
+{
+  const char *colon = memchr(entry, ':', len);
+  size_t name_len = colon ? (size_t)(colon - entry) : len;
+  if (colon && atoi(colon + 1) != port) return 0;
+  return name_len > 0 && strncmp(entry, name, name_len) == 0 && (!is_exact || name[name_len] == 0);
+}
+
+int tt_verbs_hca_fits(const char *list, const char *name, int port)
+{
+  int is_excluding = *list == '^';
+  list += is_excluding;
+  int is_exact = *list == '=';
+  list += is_exact;
+  if (!*list) return 1;
+  for (const char *at = list; *at;) {
+    size_t len = strcspn(at, ",");
+    if (entry_fits(at, len, is_exact, name, port)) return !is_excluding;
+    at += len + (at[len] == ',');
+  }
+  return is_excluding;
+}
+
+/* ---- which device ---- */
+
+/* Name and port of the device that has the address. */
+static int device_at(struct verbs_device *device, struct tt_address *address, const char *interface, char *why,
+                     size_t size)
+{
+  const struct verbs_api *api = &device->api;
+  char text[TT_ADDRESS_TEXT_BYTES];
+  struct rdma_cm_id *id = NULL;
+  struct rdma_event_channel *channel = api->cm_create_event_channel();
+  if (!channel)
+    return refuse(why, size, "rdma_create_event_channel: %s: load the modules rdma_cm and rdma_ucm, and see that "
+                  "/dev/infiniband/rdma_cm may be opened", strerror(errno));
+  int found = 0;
+  if (api->cm_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0) {
+    refuse(why, size, "rdma_create_id: %s", strerror(errno));
+  } else if (api->cm_bind_addr(id, &address->any) != 0 || !id->verbs) {
+    tt_address_text(address, text, sizeof text);
+    *strrchr(text, ':') = 0;
+    refuse(why, size, "no RDMA device is at %s (%s): choose an interface with TUTTI_SOCKET_IFNAME, or a device with "
+           "TUTTI_IB_HCA (ibv_devinfo lists them)", text, interface);
+  } else {
+    snprintf(device->name, sizeof device->name, "%s", api->get_device_name(id->verbs->device));
+    device->port = id->port_num;
+    found = 1;
+  }
+  if (id) api->cm_destroy_id(id);
+  api->cm_destroy_event_channel(channel);
+  return found;
+}
+
+/* ---- its port and GID ---- */
+
+static int is_ipv4(const union ibv_gid *gid)
+{
+  static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+  return memcmp(gid->raw, prefix, sizeof prefix) == 0;
+}
+
+/* How good an entry is for RoCE: that of the address, routable (version 2), IPv4 rather than IPv6. */
+static int gid_rank(const struct ibv_gid_entry *entry, const struct tt_address *address)
+{
+  int is_ours = address->any.sa_family == AF_INET
+                    ? is_ipv4(&entry->gid) && memcmp(entry->gid.raw + 12, &address->v4.sin_addr, 4) == 0
+                    : memcmp(entry->gid.raw, &address->v6.sin6_addr, 16) == 0;
+  return 4 * (entry->gid_type == IBV_GID_TYPE_ROCE_V2) + 2 * is_ours + is_ipv4(&entry->gid);
+}
+
+static int gid_find(struct verbs_device *device, const struct tt_settings *settings, const struct tt_address *address)
+{
+  struct ibv_gid_entry entry;
+  int best = -1;
+  for (uint32_t i = 0; i < (uint32_t)device->attributes.gid_tbl_len; i++) {
+    static const union ibv_gid none;
+    if (settings->ib_gid_index >= 0 && i != (uint32_t)settings->ib_gid_index) continue;
+    if (device->api.query_gid_ex(device->context, device->port, i, &entry, 0, sizeof entry) != 0) continue;
+    if (memcmp(&entry.gid, &none, sizeof none) == 0) continue;
+    int rank = device->attributes.link_layer == IBV_LINK_LAYER_ETHERNET ? gid_rank(&entry, address) : 0;
+    if (rank <= best) continue;
+    best = rank;
+    device->gid = entry.gid;
+    device->gid_index = i;
+  }
+  return best >= 0;
+}
+
+static int port_query(struct verbs_device *device)
+{
+  memset(&device->attributes, 0, sizeof device->attributes);
+  return device->api.query_port(device->context, device->port, (struct _compat_ibv_port_attr *)&device->attributes);
+}
+
+static int port_check(struct verbs_device *device, const struct tt_settings *settings,
+                      const struct tt_address *address, char *why, size_t size)
+{
+  if (device->attributes.state != IBV_PORT_ACTIVE)
+    return refuse(why, size, "port %d of %s is not active: see ibv_devinfo, the cable and, on InfiniBand, the subnet "
+                  "manager", device->port, device->name);
+  if (gid_find(device, settings, address)) return 1;
+  return refuse(why, size, "port %d of %s has no GID%s: give its interface an address, or set TUTTI_IB_GID_INDEX to one "
+                "of `ibv_devinfo -v`", device->port, device->name, settings->ib_gid_index >= 0 ? " of this index" : "");
+}
+
+/* ---- opening ---- */
+
+/* The first port of the open device that TUTTI_IB_HCA admits and that is active. */
+static int port_choose(struct verbs_device *device, const struct tt_settings *settings, const char *name)
+{
+  struct ibv_device_attr limits;
+  if (device->api.query_device(device->context, &limits) != 0) return 0;
+  for (int port = 1; port <= limits.phys_port_cnt; port++) {
+    device->port = (uint8_t)port;
+    if (tt_verbs_hca_fits(settings->ib_hca, name, port) && port_query(device) == 0 &&
+        device->attributes.state == IBV_PORT_ACTIVE)
+      return 1;
+  }
+  return 0;
+}
+
+/* Opens the device whose name is known, else the first that TUTTI_IB_HCA admits. */
+static int context_open(struct verbs_device *device, const struct tt_settings *settings, char *why, size_t size)
+{
+  const struct verbs_api *api = &device->api;
+  int count = 0, error = 0;
+  struct ibv_device **list = api->get_device_list(&count);
+  for (int i = 0; list && i < count && !device->context; i++) {
+    const char *name = api->get_device_name(list[i]);
+    if (device->name[0] && strcmp(name, device->name) != 0) continue;
+    device->context = api->open_device(list[i]);
+    if (!device->context) {
+      error = errno;
+    } else if (device->name[0] || port_choose(device, settings, name)) {
+      snprintf(device->name, sizeof device->name, "%s", name);
+    } else {
+      api->close_device(device->context);
+      device->context = NULL;
+    }
+  }
+  if (list) api->free_device_list(list);
+  if (device->context) return 1;
+  if (error)
+    return refuse(why, size, "an RDMA device cannot be opened: %s: see that /dev/infiniband/uverbs* may be opened",
+                  strerror(error));
+  if (count == 0) return refuse(why, size, "there is no RDMA device: see ibv_devinfo, and whether its driver is loaded");
+  return refuse(why, size, "TUTTI_IB_HCA is \"%.60s\": none of the %d RDMA devices fits and has an active port",
+                settings->ib_hca, count);
+}
+
+int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *settings, char *why, size_t size)
+{
+  struct tt_address address;
+  char interface[16];
+  *device = (struct verbs_device){.context = NULL};
+  if (tt_interface_choose(settings, &address, interface) != tuttiSuccess)
+    return refuse(why, size, "%s", tt_last_sentence());
+  if (!tt_verbs_api_load(&device->api, why, size)) return 0;
+  if (!settings->ib_hca[0] && !device_at(device, &address, interface, why, size)) return 0;
+  if (!context_open(device, settings, why, size)) return 0;
+  int error = device->api.query_device(device->context, &device->limits);
+  if (!error) error = port_query(device);
+  if (error) refuse(why, size, "%s does not tell what it can: %s", device->name, strerror(error));
+  if (error || !port_check(device, settings, &address, why, size)) {
+    tt_verbs_device_close(device);
+    return 0;
+  }
+  device->pd = device->api.alloc_pd(device->context);
+  int flags = fcntl(device->context->async_fd, F_GETFL);
+  if (device->pd && flags >= 0 && fcntl(device->context->async_fd, F_SETFL, flags | O_NONBLOCK) == 0) return 1;
+  refuse(why, size, "%s gives no protection domain: %s", device->name, strerror(errno));
+  tt_verbs_device_close(device);
+  return 0;
+}
+
+void tt_verbs_device_close(struct verbs_device *device)
+{
+  if (device->pd) device->api.dealloc_pd(device->pd);
+  if (device->context) device->api.close_device(device->context);
+  device->pd = NULL;
+  device->context = NULL;
+}
+
+/* What ends all work of the device, or of a queue pair without a completion. */
+static int is_fatal(enum ibv_event_type type)
+{
+  return type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_QP_FATAL ||
+         type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_CQ_ERR;
+}
+
+const char *tt_verbs_device_lost(struct verbs_device *device)
+{
+  struct ibv_async_event event;
+  while (!device->lost[0] && device->api.get_async_event(device->context, &event) == 0) {
+    if (is_fatal(event.event_type))
+      snprintf(device->lost, sizeof device->lost, "%s", device->api.event_type_str(event.event_type));
+    device->api.ack_async_event(&event);
+  }
+  return device->lost[0] ? device->lost : NULL;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Stands for the verbs transport where the library was built without the headers of rdma-core. */
+#include <stdio.h>
+
+#include "transport/transport.h"
+
+static const char *unusable(const struct tt_settings *settings, char *why, size_t size)
+{
+  (void)settings;
+  snprintf(why, size, "built without it: install libibverbs-dev and librdmacm-dev (rdma-core-devel), and build again");
+  return why;
+}
+
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+{
+  (void)transport, (void)spec, (void)card;
+  return tt_fail(tuttiInvalidUsage, "the verbs transport is not part of this build");
+}
+
+static void destroy(struct tt_transport *transport)
+{
+  (void)transport;
+}
+
+const struct tt_transport_ops tt_transport_verbs = {
+    .name = "verbs",
+    .unusable = unusable,
+    .create = create,
+    .destroy = destroy,
+};
