@@ -104,8 +104,8 @@ static int guest_take(struct slot *slot)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* What was sent in good order arrives: waits for the devices of the peers, never for their programs, and no longer than it
- * takes to call a host unreachable. */
+/* What was sent in good order arrives: waits for the devices of the peers, never for their programs, and no longer
+ * than it takes to call a host unreachable. */
 static void linger(struct verbs *verbs)
 {
   uint64_t deadline = tt_now_ns() + (uint64_t)verbs->spec->settings->unreachable_ms * 1000000u;

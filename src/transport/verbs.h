@@ -2,8 +2,9 @@
 /* The verbs transport: a reliable-connected queue pair per peer and lane. Private to transport and its tests.
  *
  * Set-up. As with tcp the lower rank dials the higher one's door (TT_HELLO_QUEUE_PAIR, so the connection is
- * authenticated both ways), and both write one struct verbs_record over it. Who has checked the other's record and moved
- * its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that may post. Then the socket is closed.
+ * authenticated both ways), and both write one struct verbs_record over it. Who has checked the other's record and
+ * moved its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that may post. Then the socket
+ * is closed.
  *
  * Ring. Each side registers `slots` slots of `slot_bytes` for the peer to write to, and as many to send from. A message
  * travels as *fragments*, each written by one RDMA write with immediate into the slot that is next in turn:
@@ -19,17 +20,18 @@
  *
  * Kinds: VERBS_FRAGMENT, and VERBS_CREDIT, an empty write that only says `freed` (its number is 0).
  *
- * Credits. A sender writes only into slots that the peer has emptied: fragments written - freed < slots. Who has emptied
- * a quarter of the ring and had no fragment to say it in sends VERBS_CREDIT, which needs no credit: of those at most four
- * can come on top of `slots` fragments before this side looks and posts new receives, and so many receives are kept.
- * So a queue pair always finds a receive, and waits for nothing but the peer's device.
+ * Credits. A sender writes only into slots that the peer has emptied: fragments written - freed < slots. Who has
+ * emptied a quarter of the ring and had no fragment to say it in sends VERBS_CREDIT, which needs no credit: of those
+ * at most four can come on top of `slots` fragments before this side looks and posts new receives, and so many
+ * receives are kept. So a queue pair always finds a receive, and waits for nothing but the peer's device.
  *
  * A slot of the outgoing half is used again when the peer has emptied the same slot of its ring: what was in it has
- * arrived then. Places in the queue of sends come back with completions, of which those of the last fragments of messages
- * and every VERBS_SIGNAL_EVERY-th are asked for. Who destroys its transport in good order waits for the former.
+ * arrived then. Places in the queue of sends come back with completions, of which those of the last fragments of
+ * messages and every VERBS_SIGNAL_EVERY-th are asked for. Who destroys its transport in good order waits for the
+ * former.
  *
- * Integers are little endian, immediate data is in network order as verbs want it. What comes from the peer places nothing:
- * every field is compared with what the receiver expects. */
+ * Integers are little endian, immediate data is in network order as verbs want it. What comes from the peer places
+ * nothing: every field is compared with what the receiver expects. */
 #ifndef TT_TRANSPORT_VERBS_H
 #define TT_TRANSPORT_VERBS_H
 
@@ -87,8 +89,8 @@ struct verbs_device {
 };
 
 /* Finds and opens the device (verbs_device.c): that of TUTTI_IB_HCA, else the one that has the address of the
- * interface that TUTTI_SOCKET_IFNAME chooses; its port must be up and have a GID. 1, or 0 with the reason and the remedy in
- * why; nothing is open then. */
+ * interface that TUTTI_SOCKET_IFNAME chooses; its port must be up and have a GID. 1, or 0 with the reason and the
+ * remedy in why; nothing is open then. */
 int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *settings, char *why, size_t size);
 void tt_verbs_device_close(struct verbs_device *device); /* also half-open or zero */
 
@@ -137,13 +139,13 @@ struct verbs_link {
 
 /* ---- a queue pair (verbs_pair.c) ---- */
 
-/* Makes a link with memory and a queue pair that is ready for nothing yet, and says what the peer must know of it. Errors:
- * tuttiSystemError with the verb, the device, errno and the remedy. */
+/* Makes a link with memory and a queue pair that is ready for nothing yet, and says what the peer must know of it.
+ * Errors: tuttiSystemError with the verb, the device, errno and the remedy. */
 tuttiResult_t tt_verbs_link_create(struct verbs_link **link, struct verbs_device *device,
                                    const struct tt_settings *settings, struct verbs_record *record);
 
-/* Connects it with the queue pair that the peer's record names; what it says is checked. After that writes of the peer are
- * taken. Errors: tuttiRemoteError (nonsense), tuttiSystemError. */
+/* Connects it with the queue pair that the peer's record names; what it says is checked. After that writes of the
+ * peer are taken. Errors: tuttiRemoteError (nonsense), tuttiSystemError. */
 tuttiResult_t tt_verbs_link_join(struct verbs_link *link, const struct tt_settings *settings,
                                  const struct verbs_record *mine, const struct verbs_record *theirs);
 

@@ -124,7 +124,8 @@ static int port_check(struct verbs_device *device, const struct tt_settings *set
     return refuse(why, size, "port %d of %s is not active: see ibv_devinfo, the cable and, on InfiniBand, the subnet "
                   "manager", device->port, device->name);
   if (gid_find(device, settings, address)) return 1;
-  return refuse(why, size, "port %d of %s has no GID%s: give its interface an address, or set TUTTI_IB_GID_INDEX to one "
+  return refuse(why, size,
+                  "port %d of %s has no GID%s: give its interface an address, or set TUTTI_IB_GID_INDEX to one "
                 "of `ibv_devinfo -v`", device->port, device->name, settings->ib_gid_index >= 0 ? " of this index" : "");
 }
 
@@ -168,7 +169,8 @@ static int context_open(struct verbs_device *device, const struct tt_settings *s
   if (error)
     return refuse(why, size, "an RDMA device cannot be opened: %s: see that /dev/infiniband/uverbs* may be opened",
                   strerror(error));
-  if (count == 0) return refuse(why, size, "there is no RDMA device: see ibv_devinfo, and whether its driver is loaded");
+  if (count == 0)
+    return refuse(why, size, "there is no RDMA device: see ibv_devinfo, and whether its driver is loaded");
   return refuse(why, size, "TUTTI_IB_HCA is \"%.60s\": none of the %d RDMA devices fits and has an active port",
                 settings->ib_hca, count);
 }

@@ -120,8 +120,8 @@ static int has_place(const struct verbs_link *link, uint32_t reserve)
   return link->out.posted - link->out.retired + reserve < link->sends;
 }
 
-/* Posts a write of `len` bytes from this side's half of the slot to the peer's, with what the peer must know; is_last: of
- * a message. 1, or TT_LINK_BROKEN. There is a place for it. */
+/* Posts a write of `len` bytes from this side's half of the slot to the peer's, with what the peer must know;
+ * is_last: of a message. 1, or TT_LINK_BROKEN. There is a place for it. */
 static ssize_t post(struct verbs_link *link, enum verbs_kind kind, uint32_t len, int is_last)
 {
   struct verbs_sender *out = &link->out;
@@ -239,7 +239,8 @@ static void recv_begin(struct tt_link *base, const struct tt_head *head)
   in->len = in->left = head->len;
 }
 
-/* 1 if a fragment is there that has not been opened, 0, or TT_LINK_BROKEN. What came before the link broke still counts. */
+/* 1 if a fragment is there that has not been opened, 0, or TT_LINK_BROKEN. What came before the link broke still
+ * counts. */
 static inline ssize_t is_there(struct verbs_link *link)
 {
   if (link->in.arrived != link->in.freed) return 1;

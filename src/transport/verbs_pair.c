@@ -44,7 +44,8 @@ static tuttiResult_t memory_make(struct verbs_link *link)
   if (result != tuttiSuccess) return result;
   close(fd);
   link->memory = map;
-  link->mr = device->api.reg_mr(device->pd, map, 2 * half_bytes(link), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  link->mr = device->api.reg_mr(device->pd, map, 2 * half_bytes(link),
+                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   return link->mr ? tuttiSuccess : tt_verbs_fail(device, "ibv_reg_mr", errno);
 }
 
@@ -127,10 +128,10 @@ static tuttiResult_t record_check(const struct verbs_link *link, const struct ve
                                   const struct verbs_record *theirs)
 {
   int peer = link->base.peer;
-  if (theirs->magic != VERBS_MAGIC || theirs->qpn > 0xffffffu || theirs->psn > 0xffffffu || theirs->mtu < IBV_MTU_256 ||
-      theirs->mtu > IBV_MTU_4096 || theirs->layer != mine->layer)
-    return tt_fail(tuttiRemoteError, "rank %d wrote nonsense about its queue pair: does it run another version of Tutti?",
-                   peer);
+  if (theirs->magic != VERBS_MAGIC || theirs->qpn > 0xffffffu || theirs->psn > 0xffffffu ||
+      theirs->mtu < IBV_MTU_256 || theirs->mtu > IBV_MTU_4096 || theirs->layer != mine->layer)
+    return tt_fail(tuttiRemoteError,
+                   "rank %d wrote nonsense about its queue pair: does it run another version of Tutti?", peer);
   if (theirs->slots == mine->slots && theirs->slot_bytes == mine->slot_bytes) return tuttiSuccess;
   return tt_fail(tuttiRemoteError, "rank %d has a ring of %u slots of %u bytes, this rank one of %u slots of %u bytes: "
                  "TUTTI_IB_SLOTS and TUTTI_IB_SLOT_BYTES must be the same everywhere", peer, theirs->slots,

@@ -37,8 +37,8 @@ struct world_rank {
   uint64_t random;
 };
 
-/* The transports that can be used on this machine, ended by NULL; if TUTTI_TRANSPORTS is set, those of them that it names.
- * Says once why the others are not tested. */
+/* The transports that can be used on this machine, ended by NULL; if TUTTI_TRANSPORTS is set, those of them that it
+ * names. Says once why the others are not tested. */
 const struct tt_transport_ops *const *world_transports(void);
 
 /* Runs the world to its end: NULL, or the first complaint (static storage). `name` is for messages. */
