@@ -140,7 +140,7 @@ static void destroy(struct tt_transport *transport)
   tt_free(verbs);
 }
 
-static void __attribute__((unused)) halt(struct tt_transport *transport)
+static void halt(struct tt_transport *transport)
 {
   struct verbs *verbs = (struct verbs *)transport;
   verbs->is_halted = 1;
@@ -373,5 +373,6 @@ const struct tt_transport_ops tt_transport_verbs = {
     .open = open_link,
     .descriptors = descriptors,
     .path = path,
+    .halt = halt,
     .destroy = destroy,
 };
