@@ -25,10 +25,10 @@
  * at most four can come on top of `slots` fragments before this side looks and posts new receives, and so many
  * receives are kept. So a queue pair always finds a receive, and waits for nothing but the peer's device.
  *
- * A slot of the outgoing half is used again when the peer has emptied the same slot of its ring: what was in it has
- * arrived then. Places in the queue of sends come back with completions, of which those of the last fragments of
- * messages and every VERBS_SIGNAL_EVERY-th are asked for. Who destroys its transport in good order waits for the
- * former.
+ * A slot of the outgoing half is used again when its write has completed, and then only if the peer has emptied the
+ * same slot of its ring. Completions are asked for of the last fragments of messages and of every few work requests
+ * between (struct verbs_link: signal_every); they also give back places in the queue of sends. Who destroys its
+ * transport in good order waits for the former.
  *
  * Integers are little endian, immediate data is in network order as verbs want it. What comes from the peer places
  * nothing: every field is compared with what the receiver expects. */
@@ -70,7 +70,7 @@ struct verbs_head {
 #define VERBS_LATER_BYTES offsetof(struct verbs_head, call)
 
 #define VERBS_SLOTS_MOST 1024
-#define VERBS_SIGNAL_EVERY 8
+#define VERBS_SIGNAL_MOST 8 /* work requests without a completion in a row, at most one less */
 #define VERBS_RECEIVES_AT_ONCE 8 /* new receives are posted in bunches of so many */
 #define VERBS_INLINE_BYTES 224u  /* asked for; small writes then need no second look at memory by the device */
 
@@ -107,6 +107,7 @@ struct verbs_sender {
   uint64_t freed;           /* of their slots, by the peer */
   uint64_t posted, retired; /* work requests */
   uint64_t ended;           /* posted, with the last message's last fragment */
+  uint64_t *posted_as;      /* [slots]: posted, with the newest fragment from that slot */
 };
 
 struct verbs_receiver {
@@ -129,6 +130,7 @@ struct verbs_link {
   size_t slot_bytes;
   uint32_t slots, inlined; /* inlined: bytes that the queue pair takes with the work request */
   uint32_t sends;          /* places in the queue of sends */
+  uint32_t signal_every;   /* of so many one asks for a completion: often enough that slots come back in time */
   uint64_t ring;           /* the peer's */
   uint32_t rkey;
   uint32_t idle;           /* looks in vain */

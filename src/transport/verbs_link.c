@@ -134,7 +134,7 @@ static ssize_t post(struct verbs_link *link, enum verbs_kind kind, uint32_t len,
       .sg_list = &piece,
       .num_sge = len > 0,
       .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-      .send_flags = (out->posted % VERBS_SIGNAL_EVERY == 0 || is_last ? IBV_SEND_SIGNALED : 0u) |
+      .send_flags = (out->posted % link->signal_every == 0 || is_last ? IBV_SEND_SIGNALED : 0u) |
                     (len > 0 && len <= link->inlined ? IBV_SEND_INLINE : 0u),
       .imm_data = htonl((uint32_t)kind << VERBS_KIND_SHIFT | number << VERBS_NUMBER_SHIFT |
                         ((uint32_t)link->in.freed & VERBS_FREED_MASK)),
@@ -144,7 +144,7 @@ static ssize_t post(struct verbs_link *link, enum verbs_kind kind, uint32_t len,
   int error = ibv_post_send(link->qp, &request, &bad);
   if (error) return break_link(link, "ibv_post_send failed: %s", strerror(error));
   link->in.told = link->in.freed;
-  if (kind == VERBS_FRAGMENT) out->written++;
+  if (kind == VERBS_FRAGMENT) out->posted_as[out->written++ % link->slots] = out->posted;
   if (is_last) out->ended = out->posted;
   return 1;
 }
@@ -179,7 +179,9 @@ static void send_begin(struct tt_link *base, const struct tt_head *head)
 static ssize_t has_room(struct verbs_link *link)
 {
   for (int looked = 0;; looked = 1) {
-    if (link->out.written - link->out.freed < link->slots && has_place(link, VERBS_SIGNAL_EVERY)) return 1;
+    const struct verbs_sender *out = &link->out;
+    int is_free = out->written - out->freed < link->slots && out->retired >= out->posted_as[out->written % link->slots];
+    if (is_free && has_place(link, VERBS_SIGNAL_MOST)) return 1;
     if (looked) return 0;
     ssize_t n = tt_verbs_link_pull(link);
     if (n <= 0) return n;

@@ -53,7 +53,8 @@ static tuttiResult_t queues_make(struct verbs_link *link)
 {
   struct verbs_device *device = link->device;
   uint32_t receives = tt_verbs_receives(link->slots);
-  link->sends = 2 * link->slots + 2 * VERBS_SIGNAL_EVERY;
+  link->sends = 2 * link->slots + 2 * VERBS_SIGNAL_MOST;
+  link->signal_every = link->slots / 4 < VERBS_SIGNAL_MOST ? link->slots / 4 : VERBS_SIGNAL_MOST;
   link->cq = device->api.create_cq(device->context, (int)(link->sends + receives), NULL, NULL, 0);
   if (!link->cq) return tt_verbs_fail(device, "ibv_create_cq", errno);
   struct ibv_qp_init_attr wanted = {.send_cq = link->cq, .recv_cq = link->cq, .qp_type = IBV_QPT_RC};
@@ -99,9 +100,11 @@ tuttiResult_t tt_verbs_link_create(struct verbs_link **out, struct verbs_device 
 {
   struct verbs_link *link = tt_alloc(1, sizeof *link);
   uint32_t *lens = tt_alloc((size_t)settings->ib_slots, sizeof *lens);
-  if (!link || !lens) {
+  uint64_t *posted_as = tt_alloc((size_t)settings->ib_slots, sizeof *posted_as);
+  if (!link || !lens || !posted_as) {
     tt_free(link);
     tt_free(lens);
+    tt_free(posted_as);
     return tt_fail(tuttiSystemError, "no memory for a verbs link");
   }
   link->base.ops = &tt_verbs_link_ops;
@@ -109,6 +112,7 @@ tuttiResult_t tt_verbs_link_create(struct verbs_link **out, struct verbs_device 
   link->slots = (uint32_t)settings->ib_slots;
   link->slot_bytes = (size_t)settings->ib_slot_bytes / 64 * 64;
   link->in.lens = lens;
+  link->out.posted_as = posted_as;
   size_t quick = link->slot_bytes - VERBS_FIRST_BYTES;
   link->base.quick_bytes = quick < TT_QUICK_BYTES ? quick : TT_QUICK_BYTES;
   tuttiResult_t result = memory_make(link);
@@ -204,5 +208,6 @@ void tt_verbs_link_destroy(struct verbs_link *link)
   if (link->mr) api->dereg_mr(link->mr);
   if (link->memory) munmap(link->memory, 2 * half_bytes(link));
   tt_free(link->in.lens);
+  tt_free(link->out.posted_as);
   tt_free(link);
 }
