@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One end of a queue pair on the double of libibverbs, with everything it needs: for tests, which include cmocka before. */
+/* One end of a queue pair on the double of libibverbs, with all that it needs: for tests, which include cmocka before. */
 #ifndef VERBS_END_H
 #define VERBS_END_H
 
@@ -103,7 +103,8 @@ static inline void pair_close(struct end *a, struct end *b)
 }
 
 /* The same bytes of both memories. */
-static inline struct ibv_send_wr work(struct ibv_sge *sge, const struct end *from, const struct end *to, size_t at, size_t len)
+static inline struct ibv_send_wr work(struct ibv_sge *sge, const struct end *from, const struct end *to, size_t at,
+                                      size_t len)
 {
   *sge = (struct ibv_sge){(uintptr_t)from->memory + at, (uint32_t)len, from->mr->lkey};
   struct ibv_send_wr wr = {.wr_id = at, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM};

@@ -11,6 +11,7 @@
  * What the contract of verbs forbids and a device would not always notice is a breach, counted and told on stderr: a
  * source that changes before its completion, memory deregistered under a transfer, a full completion queue, objects
  * destroyed while others use them, events never acknowledged. Any thread.
+ * A file named by FAKE_VERBS_SEGMENT begins anew when no process is left that has opened it.
  * What it cannot do: pages do not stay with a registration whose memory is unmapped. */
 #ifndef FAKE_VERBS_H
 #define FAKE_VERBS_H
@@ -28,6 +29,8 @@
   X(port_down, 0)     /* see port() */                                                         \
   X(removed, 0)       /* see remove() */                                                       \
   X(memlock, 1L << 40) /* bytes that a process may register */                                 \
+  X(early, 0)         /* 1: a source may change once its data has arrived; else not before its completion */ \
+  X(fatal, 0)         /* 1: a breach ends the process */                                       \
   X(max_inline, 220)  /* at most 256 */                                                        \
   X(max_sge, 4)       /* at most 4 */                                                          \
   X(max_qp_wr, 1024)  /* at most 1024 */                                                       \

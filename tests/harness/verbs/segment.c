@@ -120,6 +120,7 @@ void fake_breach(const char *format, ...)
   vfprintf(stderr, format, args);
   fputc('\n', stderr);
   va_end(args);
+  if (SETTINGS.fatal) abort();
 }
 
 /* The call whose turn it is; locked. */
@@ -226,6 +227,22 @@ const struct fake_verbs *fake_verbs(void)
   return &functions;
 }
 
+static int has_users(void)
+{
+  for (int u = 0; u < USERS; u++)
+    if (fake_segment->users[u] && kill(fake_segment->users[u], 0) == 0) return 1;
+  return 0;
+}
+
+static void add_user(void)
+{
+  for (int u = 0; u < USERS; u++)
+    if (!fake_segment->users[u] || kill(fake_segment->users[u], 0) != 0) {
+      fake_segment->users[u] = getpid();
+      return;
+    }
+}
+
 /* Loaded before anybody forks, it is the same for all. */
 __attribute__((constructor)) static void map(void)
 {
@@ -235,7 +252,9 @@ __attribute__((constructor)) static void map(void)
   if (path && (fd < 0 || flock(fd, LOCK_EX) != 0 || ftruncate(fd, sizeof *fake_segment) != 0)) abort();
   fake_segment = mmap(NULL, sizeof *fake_segment, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
   if (fake_segment == MAP_FAILED) abort();
+  if (path && !has_users()) memset(fake_segment, 0, offsetof(struct segment, contexts));
   if (fake_segment->magic != MAGIC) begin();
+  if (path) add_user();
   if (fd >= 0) close(fd);
   functions = (struct fake_verbs){&SETTINGS, reset, count, fail, failed, port, remove_device, is_clean};
 }

@@ -12,7 +12,8 @@
 
 #include "fake_verbs.h"
 
-enum { QPS = 512, CQS = 128, MRS = 4096, CONTEXTS = 128, DEPTH = 1024, CQES = 8192, SGES = 4, INLINE = 256, EVENTS = 16 };
+enum { QPS = 512, CQS = 512, MRS = 4096, CONTEXTS = 128, USERS = 256 };
+enum { DEPTH = 1024, CQES = 8192, SGES = 4, INLINE = 256, EVENTS = 16 };
 
 /* Who has a slot: none if pid is 0, or if that process is gone. */
 struct owner {
@@ -84,6 +85,7 @@ struct context {
 
 struct segment {
   uint32_t magic;
+  int32_t users[USERS]; /* processes that have mapped it by its name */
   pthread_mutex_t mutex;
   _Atomic uint32_t ticks; /* a futex: something has changed that another process may wait for */
   struct fake_settings settings;
