@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One end of a queue pair on the double of libibverbs, with all that it needs: for tests, which include cmocka before. */
+/* One end of a queue pair on the double of libibverbs, with all it needs: for tests, which include cmocka before. */
 #ifndef VERBS_END_H
 #define VERBS_END_H
 
