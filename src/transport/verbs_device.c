@@ -149,8 +149,9 @@ static int port_choose(struct verbs_device *device, const struct tt_settings *se
 static int context_open(struct verbs_device *device, const struct tt_settings *settings, char *why, size_t size)
 {
   const struct verbs_api *api = &device->api;
-  int count = 0, error = 0;
+  int count = 0;
   struct ibv_device **list = api->get_device_list(&count);
+  int error = list ? 0 : errno;
   for (int i = 0; list && i < count && !device->context; i++) {
     const char *name = api->get_device_name(list[i]);
     if (device->name[0] && strcmp(name, device->name) != 0) continue;
