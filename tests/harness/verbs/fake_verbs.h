@@ -31,7 +31,7 @@
   X(memlock, 1L << 40) /* bytes that a process may register */                                 \
   X(early, 0)         /* 1: a source may change once its data has arrived; else not before its completion */ \
   X(fatal, 0)         /* 1: a breach ends the process */                                       \
-  X(max_inline, 220)  /* at most 256 */                                                        \
+  X(max_inline, 256)  /* at most 256 */                                                        \
   X(max_sge, 4)       /* at most 4 */                                                          \
   X(max_qp_wr, 1024)  /* at most 1024 */                                                       \
   X(max_cqe, 8192)    /* at most 8192 */                                                       \
@@ -61,7 +61,7 @@ struct fake_verbs_counts {
 
 struct fake_verbs {
   struct fake_settings *settings;
-  void (*reset)(void); /* settings as in the beginning, calls and breaches forgotten; what is alive stays */
+  void (*reset)(void); /* settings as in the beginning, calls and breaches forgotten, and what killed processes had */
   struct fake_verbs_counts (*count)(void); /* of all processes together */
   /* The n-th call of `verb` (NULL: of any) from now on fails with `code`, after doing its work if it frees something;
    * n 0: none. */

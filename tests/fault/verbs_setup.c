@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* On the double of libibverbs: each verb fails in turn, at its first call, its second and so on. Whoever needed it gets
+ * an error whose sentence tells what was wrong, or does without; nobody waits for ever; nothing is left behind; and what
+ * a host lacks is why the transport is not used. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "census.h"
+#include "fake_verbs.h"
+#include "traffic.h"
+
+#define CODE EL3RST /* an errno that nothing else gives: its words are the sentence's */
+#define MOST 40     /* calls of a verb that are tried */
+
+static const struct fake_verbs *fake;
+
+/* What the transport uses before data moves, and to end. */
+static const char *const setup[] = {
+    "ibv_get_device_list",       "ibv_open_device", "ibv_query_device", "ibv_query_port", "ibv_query_gid_ex",
+    "ibv_alloc_pd",              "ibv_reg_mr",      "ibv_create_cq",    "ibv_create_qp",  "ibv_modify_qp",
+    "rdma_create_event_channel", "rdma_create_id",  "rdma_bind_addr",   "ibv_post_recv",  "ibv_create_comp_channel"};
+static const char *const ending[] = {"ibv_destroy_qp", "ibv_destroy_cq",  "ibv_dereg_mr",
+                                     "ibv_dealloc_pd", "ibv_close_device", "ibv_destroy_comp_channel"};
+
+static void exchange(struct world_rank *me)
+{
+  struct flow out, in;
+  struct tt_link *link = world_open(me, !me->rank, 0);
+  if (!link) return;
+  flow_start(&out, me, link, me->rank, !me->rank);
+  flow_start(&in, me, link, !me->rank, me->rank);
+  out.messages = in.messages = 20;
+  out.largest = in.largest = *(const size_t *)me->world->argument;
+  while ((!flow_is_done(&out) || !flow_is_done(&in)) && !world_is_over(me)) {
+    ssize_t n = flow_is_done(&out) ? 0 : flow_send(&out), m = flow_is_done(&in) ? 0 : flow_recv(&in);
+    if (n < 0 || m < 0) world_complain(me, "%s%s", n == WRONG_BYTES || m == WRONG_BYTES ? "wrong bytes" : "", link->why);
+    if (n == 0 && m == 0) sched_yield();
+  }
+  flow_end(&out);
+  flow_end(&in);
+  world_barrier(me);
+}
+
+static const size_t ordinary = 100000, small = 100;
+static const struct world world = {
+    .ops = &tt_transport_verbs, .nranks = 2, .lanes = 1, .body = exchange, .argument = &ordinary};
+
+static int is_in_time(uint64_t began_ns)
+{
+  return tt_now_ns() - began_ns < 10000000000u;
+}
+
+/* Returns how often the verb was made to fail. */
+static long fail_in_turn(const char *verb, int is_ending)
+{
+  long n = 1, errors = 0;
+  for (int fired = 1; fired && n < MOST; n++) {
+    uint64_t began = tt_now_ns();
+    fake->reset();
+    fake->settings->seed = 7;
+    fake->settings->early = 1;
+    fake->break_at(verb, n, CODE);
+    const char *complaint = world_run(&world);
+    fired = fake->failed()[0] != 0;
+    fake->break_at(NULL, 0, 0);
+    if (complaint && (!fired || is_ending)) fail_msg("%s, call %ld: %s", verb, n, complaint);
+    if (complaint && !strstr(complaint, strerror(CODE)) && !strstr(complaint, "verbs link to rank"))
+      fail_msg("%s, call %ld: the sentence does not tell: %s", verb, n, complaint);
+    if (!is_in_time(began)) fail_msg("%s, call %ld: that took too long", verb, n);
+    if (!fake->is_clean()) fail_msg("%s, call %ld: something is left", verb, n);
+    errors += complaint != NULL;
+  }
+  printf("%s: %ld calls, %ld errors\n", verb, n - 2, errors);
+  return n - 2;
+}
+
+static void any_verb_that_fails_is_an_error_with_a_sentence(void **state)
+{
+  struct census before, after;
+  long calls = 0;
+  (void)state;
+  assert_null(world_run(&world));
+  census_take(&before);
+  for (size_t v = 0; v < sizeof setup / sizeof setup[0]; v++) calls += fail_in_turn(setup[v], 0);
+  assert_true(calls > 20);
+  assert_true(census_same(&before, &after, 300000));
+}
+
+static void a_verb_that_fails_at_the_end_keeps_nothing(void **state)
+{
+  long calls = 0;
+  (void)state;
+  for (size_t v = 0; v < sizeof ending / sizeof ending[0]; v++) calls += fail_in_turn(ending[v], 1);
+  assert_true(calls >= 10);
+}
+
+static void a_verb_that_fails_under_way_breaks_the_link(void **state)
+{
+  static const char *const verbs[] = {"ibv_post_send", "ibv_post_recv", "ibv_poll_cq"};
+  (void)state;
+  for (size_t v = 0; v < sizeof verbs / sizeof verbs[0]; v++)
+    for (long n = 5; n < 100; n = 2 * n + 1) {
+      fake->reset();
+      fake->break_at(verbs[v], n, CODE);
+      const char *complaint = world_run(&world);
+      int fired = fake->failed()[0] != 0;
+      if (n == 5) assert_true(fired);
+      if (fired && (!complaint || !strstr(complaint, "rank") || !strstr(complaint, "fake0")))
+        fail_msg("%s, call %ld: %s", verbs[v], n, complaint ? complaint : "no error");
+      fake->break_at(NULL, 0, 0);
+      assert_true(fake->is_clean());
+    }
+}
+
+/* ---- what a host lacks ---- */
+
+static void expect_unusable(const char *words)
+{
+  struct tt_settings settings;
+  char why[400] = "";
+  assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+  const char *reason = tt_transport_verbs.unusable(&settings, why, sizeof why);
+  if (!reason || !strstr(reason, words)) fail_msg("\"%s\" does not say \"%s\"", reason ? reason : "usable", words);
+  assert_true(strstr(reason, ": ") != NULL); /* and what to do */
+  assert_true(fake->is_clean());
+  fake->reset();
+}
+
+static void what_a_host_lacks_is_said_with_the_remedy(void **state)
+{
+  struct tt_settings settings;
+  char why[400];
+  (void)state;
+  fake->reset();
+  assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+  assert_null(tt_transport_verbs.unusable(&settings, why, sizeof why));
+  fake->settings->devices = 0;
+  expect_unusable("RDMA device");
+  fake->settings->port_down = 1;
+  expect_unusable("not active");
+  fake->settings->memlock = 65536;
+  expect_unusable("ulimit -l");
+  fake->settings->max_qp_wr = 8;
+  expect_unusable("TUTTI_IB_SLOTS");
+  setenv("TUTTI_IB_GID_INDEX", "17", 1);
+  expect_unusable("TUTTI_IB_GID_INDEX");
+  unsetenv("TUTTI_IB_GID_INDEX");
+  setenv("TUTTI_IB_HCA", "=other", 1);
+  expect_unusable("TUTTI_IB_HCA");
+  unsetenv("TUTTI_IB_HCA");
+}
+
+static void a_device_without_inline_bytes_is_good_enough(void **state)
+{
+  struct world little = world;
+  (void)state;
+  little.argument = &small;
+  fake->reset();
+  fake->settings->max_inline = 0;
+  const char *complaint = world_run(&little);
+  if (complaint) fail_msg("%s", complaint);
+  assert_int_equal(fake->count().inlines, 0);
+  fake->reset();
+  assert_null(world_run(&little));
+  assert_true(fake->count().inlines > 0);
+}
+
+int main(void)
+{
+  fake = fake_verbs();
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  if (tt_auth_init() != tuttiSuccess) return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_a_host_lacks_is_said_with_the_remedy),
+      cmocka_unit_test(a_device_without_inline_bytes_is_good_enough),
+      cmocka_unit_test(any_verb_that_fails_is_an_error_with_a_sentence),
+      cmocka_unit_test(a_verb_that_fails_at_the_end_keeps_nothing),
+      cmocka_unit_test(a_verb_that_fails_under_way_breaks_the_link),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
