@@ -62,10 +62,12 @@ static int device_at(struct verbs_device *device, struct tt_address *address, co
   if (api->cm_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0) {
     refuse(why, size, "rdma_create_id: %s", strerror(errno));
   } else if (api->cm_bind_addr(id, &address->any) != 0 || !id->verbs) {
+    int error = errno;
     tt_address_text(address, text, sizeof text);
     *strrchr(text, ':') = 0;
-    refuse(why, size, "no RDMA device is at %s (%s): choose an interface with TUTTI_SOCKET_IFNAME, or a device with "
-           "TUTTI_IB_HCA (ibv_devinfo lists them)", text, interface);
+    refuse(why, size, "no RDMA device is at %s (%s; rdma_bind_addr says: %s): choose an interface with "
+           "TUTTI_SOCKET_IFNAME, or a device with TUTTI_IB_HCA (ibv_devinfo lists them)", text, interface,
+           strerror(error));
   } else {
     snprintf(device->name, sizeof device->name, "%s", api->get_device_name(id->verbs->device));
     device->port = id->port_num;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* On the double of libibverbs: whatever a completion, a port or the device says has gone wrong, all ranks get an error
- * in time, and the sentence of the one who has seen it names peer, device and status in words, as it reaches the others.
- * A failed communicator leaves nothing behind, and the next one works. */
+ * in time, with a sentence that names peer, device and status in words. A failed communicator leaves nothing behind,
+ * and the next one works. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

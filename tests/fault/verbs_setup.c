@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* On the double of libibverbs: each verb fails in turn, at its first call, its second and so on. Whoever needed it gets
- * an error whose sentence tells what was wrong, or does without; nobody waits for ever; nothing is left behind; and what
+ * an error whose sentence tells what was wrong, or does without; nobody waits for ever; nothing is left. And what
  * a host lacks is why the transport is not used. */
 #include <errno.h>
 #include <setjmp.h>
@@ -40,7 +40,8 @@ static void exchange(struct world_rank *me)
   out.largest = in.largest = *(const size_t *)me->world->argument;
   while ((!flow_is_done(&out) || !flow_is_done(&in)) && !world_is_over(me)) {
     ssize_t n = flow_is_done(&out) ? 0 : flow_send(&out), m = flow_is_done(&in) ? 0 : flow_recv(&in);
-    if (n < 0 || m < 0) world_complain(me, "%s%s", n == WRONG_BYTES || m == WRONG_BYTES ? "wrong bytes" : "", link->why);
+    if (n == WRONG_BYTES || m == WRONG_BYTES) world_complain(me, "wrong bytes");
+    if (n < 0 || m < 0) world_complain(me, "%s", link->why);
     if (n == 0 && m == 0) sched_yield();
   }
   flow_end(&out);
@@ -65,7 +66,6 @@ static long fail_in_turn(const char *verb, int is_ending)
     uint64_t began = tt_now_ns();
     fake->reset();
     fake->settings->seed = 7;
-    fake->settings->early = 1;
     fake->break_at(verb, n, CODE);
     const char *complaint = world_run(&world);
     fired = fake->failed()[0] != 0;
@@ -111,9 +111,9 @@ static void a_verb_that_fails_under_way_breaks_the_link(void **state)
       fake->break_at(verbs[v], n, CODE);
       const char *complaint = world_run(&world);
       int fired = fake->failed()[0] != 0;
-      if (n == 5) assert_true(fired);
-      if (fired && (!complaint || !strstr(complaint, "rank") || !strstr(complaint, "fake0")))
-        fail_msg("%s, call %ld: %s", verbs[v], n, complaint ? complaint : "no error");
+      if (n == 5) assert_true(fired && complaint); /* a later one may be the last, which nobody misses */
+      if (complaint && (!fired || !strstr(complaint, "fake0")))
+        fail_msg("%s, call %ld: %s", verbs[v], n, complaint);
       fake->break_at(NULL, 0, 0);
       assert_true(fake->is_clean());
     }
