@@ -206,41 +206,41 @@ static void repeat(int nranks, int count, int (*round)(const struct ranks *, tut
   meeting_free(job->meeting);
 }
 
-static void on_both(int nranks, int count, int (*round)(const struct ranks *, tuttiUniqueId, int))
+static void on_all(int nranks, int count, int (*round)(const struct ranks *, tuttiUniqueId, int))
 {
   setenv("TUTTI_DEBUG", "NONE", 1);
-  setenv("TUTTI_TRANSPORTS", "shm", 1);
-  repeat(nranks, count, round);
-  setenv("TUTTI_TRANSPORTS", "tcp", 1);
-  repeat(nranks, count, round);
+  for (int t = 0; ranks_transports(t); t++) {
+    setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
+    repeat(nranks, count, round);
+  }
 }
 
 static void communicators_leave_nothing(void **state)
 {
   (void)state;
-  on_both(2, rounds, work);
-  on_both(4, rounds, work);
+  on_all(2, rounds, work);
+  on_all(4, rounds, work);
 }
 
 static void aborts_leave_nothing(void **state)
 {
   (void)state;
-  on_both(3, rounds / 2, be_aborted);
+  on_all(3, rounds / 2, be_aborted);
 }
 
 static void failed_inits_leave_nothing(void **state)
 {
   (void)state;
   setenv("TUTTI_INIT_TIMEOUT_MS", "200", 1);
-  on_both(2, rounds / 10, miss_one);
+  on_all(2, rounds / 10, miss_one);
   unsetenv("TUTTI_INIT_TIMEOUT_MS");
-  on_both(3, rounds / 2, differ);
+  on_all(3, rounds / 2, differ);
 }
 
 static void ranks_of_one_thread_leave_nothing(void **state)
 {
   (void)state;
-  on_both(1, rounds, init_all);
+  on_all(1, rounds, init_all);
 }
 
 /* ---- ranks as threads: fresh threads each time ---- */
@@ -268,8 +268,8 @@ static void ranks_as_threads_leave_nothing(void **state)
 {
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
-  for (int t = 0; t < 2; t++) {
-    setenv("TUTTI_TRANSPORTS", t ? "tcp" : "shm", 1);
+  for (int t = 0; ranks_transports(t); t++) {
+    setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
     assert_int_equal(ranks_run_processes(1, lives, job_make(1, rounds / 2), limit_s), 0);
   }
 }
@@ -366,8 +366,8 @@ static void survivors_of_a_kill_go_on_with_a_fresh_process(void **state)
 {
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
-  for (int t = 0; t < 2; t++) {
-    setenv("TUTTI_TRANSPORTS", t ? "tcp" : "shm", 1);
+  for (int t = 0; ranks_transports(t); t++) {
+    setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
     kill_and_recreate(1);
     kill_and_recreate(3);
   }

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <signal.h>
@@ -12,10 +13,41 @@
 #include <time.h>
 #include <unistd.h>
 
+static char transports_given[64];
+
 /* Tests count messages, and leave nothing in home directories: who tests what pairs are measured to take says so. */
-__attribute__((constructor)) static void cache_leave(void)
+__attribute__((constructor)) static void environment_take(void)
 {
   setenv("TUTTI_CACHE", "none", 0);
+  if (getenv("TUTTI_TRANSPORTS"))
+    snprintf(transports_given, sizeof transports_given, "%s", getenv("TUTTI_TRANSPORTS"));
+}
+
+const char *ranks_transports(int n)
+{
+  static const char *const all[] = {"shm", "tcp", NULL};
+  if (!transports_given[0]) return all[n];
+  return n ? NULL : transports_given;
+}
+
+static int limit_of(int limit_s)
+{
+  const char *patience = getenv("TEST_PATIENCE");
+  return patience && atoi(patience) > 0 ? limit_s * atoi(patience) : limit_s;
+}
+
+/* In the process of a rank. */
+static void interface_take(int rank)
+{
+  char text[256], exact[sizeof text + 1], *names[16], *rest = text;
+  int n = 0;
+  if (!getenv("TEST_INTERFACES")) return;
+  snprintf(text, sizeof text, "%s", getenv("TEST_INTERFACES"));
+  while (n < 16 && (names[n] = strtok_r(rest, ",", &rest))) n++;
+  if (!n) return;
+  snprintf(exact, sizeof exact, "=%s", names[rank % n]);
+  setenv("TUTTI_SOCKET_IFNAME", exact, 1);
+  setenv("TUTTI_HOSTID", names[rank % n], 1);
 }
 
 /* Where rank 0 leaves the id. */
@@ -72,6 +104,7 @@ int ranks_start(int nranks, ranks_body body, void *argument, int *pids)
     if (pids[rank] < 0) return -1;
     if (pids[rank]) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    interface_take(rank);
     exit(run(board, rank, nranks, body, argument));
   }
   return 0;
@@ -80,7 +113,7 @@ int ranks_start(int nranks, ranks_body body, void *argument, int *pids)
 int ranks_wait(int pid, int limit_s)
 {
   int status;
-  for (long waited = 0; waited < limit_s * 1000L; waited += 2) {
+  for (long waited = 0; waited < limit_of(limit_s) * 1000L; waited += 2) {
     int got = waitpid(pid, &status, WNOHANG);
     if (got == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     pause_ms(2);
@@ -124,7 +157,7 @@ int ranks_run_threads(int nranks, ranks_body body, void *argument, int limit_s)
   struct board board = {.ready = 0};
   struct thread *threads = calloc((size_t)nranks, sizeof *threads);
   int bad = 0;
-  alarm((unsigned)limit_s);
+  alarm((unsigned)limit_of(limit_s));
   for (int rank = 0; rank < nranks; rank++) {
     threads[rank] =
         (struct thread){.board = &board, .rank = rank, .nranks = nranks, .body = body, .argument = argument};

@@ -14,6 +14,13 @@ struct ranks {
 /* What a rank does; 0 is success. */
 typedef int (*ranks_body)(const struct ranks *self);
 
+/* The n-th of the transports that tests try, as text for TUTTI_TRANSPORTS, or NULL: shm, then tcp; if TUTTI_TRANSPORTS was
+ * set when the program was started, that alone. */
+const char *ranks_transports(int n);
+
+/* TEST_INTERFACES in the environment, e.g. "v0,v1": rank r of processes is on the interface r modulo their number,
+ * and ranks on different interfaces are on different hosts. TEST_PATIENCE: all limits here are so many times longer. */
+
 /* Runs body on nranks forked processes; returns how many of them did not return 0. After limit_s seconds
  * all are killed, which counts as failed. The calling process must not have used Tutti before. */
 int ranks_run_processes(int nranks, ranks_body body, void *argument, int limit_s);

@@ -2,7 +2,7 @@
 /* Every algorithm of every collective on real ranks: exact results for 1 to 12 of them, any count, root and radix, in
  * place or not, whatever the order of the ranks on the wire; and nobody touches what is not his.
  *
- *   test_multi_collectives [--long] [--seed N] [--ranks N] [--transport NAME]
+ *   test_multi_collectives [--long] [--seed N] [--ranks N]
  *
  * Without --long, which calls a communicator gets is drawn by the seed, which is printed. */
 #include <stdio.h>
@@ -36,7 +36,6 @@
 
 static int is_long, only_ranks;
 static uint64_t seed;
-static const char *only_transport;
 
 struct job {
   const char *transport;
@@ -255,7 +254,6 @@ static int body(const struct ranks *self)
 
 static void run_all(const char *transport)
 {
-  if (only_transport) transport = only_transport;
   setenv("TUTTI_TRANSPORTS", transport, 1);
   for (int nranks = 1; nranks <= MOST_RANKS; nranks++) {
     if (only_ranks && nranks != only_ranks) continue;
@@ -269,29 +267,21 @@ static void run_all(const char *transport)
   }
 }
 
-static void every_algorithm_of_every_collective_is_exact_over_shm(void **state)
+static void every_algorithm_of_every_collective_is_exact(void **state)
 {
   (void)state;
-  run_all("shm");
-}
-
-static void every_algorithm_of_every_collective_is_exact_over_tcp(void **state)
-{
-  (void)state;
-  if (!only_transport) run_all("tcp");
+  for (int t = 0; ranks_transports(t); t++) run_all(ranks_transports(t));
 }
 
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_algorithm_of_every_collective_is_exact_over_shm),
-      cmocka_unit_test(every_algorithm_of_every_collective_is_exact_over_tcp),
+      cmocka_unit_test(every_algorithm_of_every_collective_is_exact),
   };
   seed = (uint64_t)time(NULL) * 1000;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--long") == 0) is_long = 1;
     if (strcmp(argv[i], "--ranks") == 0 && i + 1 < argc) only_ranks = atoi(argv[++i]);
-    if (strcmp(argv[i], "--transport") == 0 && i + 1 < argc) only_transport = argv[++i];
     if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) seed = strtoull(argv[++i], NULL, 10);
   }
   printf("seed %llu\n", (unsigned long long)seed);
