@@ -5,7 +5,7 @@ set -euo pipefail
 # Without these nothing is built. libsodium is linked in, so users do not need it.
 needed_packages=(build-essential cmake ninja-build pkg-config libsodium-dev libcmocka-dev)
 # With these more is built and tried: PMIx start-up, hwloc, network namespaces, the manual.
-optional_packages=(libpmix-dev libhwloc-dev openmpi-bin iproute2 groff-base)
+optional_packages=(libpmix-dev libhwloc-dev openmpi-bin iproute2 groff-base libibverbs-dev librdmacm-dev)
 clang_packages=(clang)
 # For AArch64 on another machine: the compiler, what runs its programs, and libraries in packages of that architecture.
 aarch64_packages=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
@@ -76,6 +76,13 @@ aarch64_lacks() {
     command -v $program > /dev/null || { echo "there is no $program"; return; }
   done
   [ -d "$aarch64_sysroot" ] || echo "there are no libraries in $aarch64_sysroot"
+}
+
+# What the virtual machine with verbs devices needs: a kernel and an emulator among it.
+install_rdma() {
+  [ "${INSTALL:-yes}" != no ] || return 0
+  [ "$(id -u)" = 0 ] || { tests/rdma/run-in-vm --check; return; }
+  tests/rdma/run-in-vm --install --check
 }
 
 jobs=$(nproc)

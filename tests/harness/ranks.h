@@ -14,8 +14,8 @@ struct ranks {
 /* What a rank does; 0 is success. */
 typedef int (*ranks_body)(const struct ranks *self);
 
-/* The n-th of the transports that tests try, as text for TUTTI_TRANSPORTS, or NULL: shm, then tcp; if TUTTI_TRANSPORTS was
- * set when the program was started, that alone. */
+/* The n-th of the transports that tests try, as text for TUTTI_TRANSPORTS, or NULL: shm, then tcp; if TUTTI_TRANSPORTS
+ * was set when the program was started, that alone. */
 const char *ranks_transports(int n);
 
 /* TEST_INTERFACES in the environment, e.g. "v0,v1": rank r of processes is on the interface r modulo their number,
