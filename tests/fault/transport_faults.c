@@ -85,11 +85,11 @@ static void corrupt_flips_one_bit_of_one_message(void **state)
 {
   (void)state;
   static const char *const rules[] = {"rank=0,peer=1,nth=2,action=corrupt", "rank=1,side=recv,nth=2,action=corrupt"};
-  for (int k = 0; tt_transports[k]; k++)
+  for (int k = 0; world_transports()[k]; k++)
     for (int i = 0; i < 2; i++)
       for (int is_peeking = 0; is_peeking < 2; is_peeking++) {
-        const char *complaint = run(tt_transports[k], corrupt_body, rules[i], NULL, &is_peeking);
-        if (complaint) fail_msg("%s, %s: %s", tt_transports[k]->name, rules[i], complaint);
+        const char *complaint = run(world_transports()[k], corrupt_body, rules[i], NULL, &is_peeking);
+        if (complaint) fail_msg("%s, %s: %s", world_transports()[k]->name, rules[i], complaint);
       }
 }
 
@@ -116,9 +116,9 @@ static void drop_body(struct world_rank *me)
 static void drop_breaks_the_link_from_that_message_on(void **state)
 {
   (void)state;
-  for (int k = 0; tt_transports[k]; k++) {
-    const char *complaint = run(tt_transports[k], drop_body, "rank=0,nth=2,action=drop", NULL, NULL);
-    if (complaint) fail_msg("%s: %s", tt_transports[k]->name, complaint);
+  for (int k = 0; world_transports()[k]; k++) {
+    const char *complaint = run(world_transports()[k], drop_body, "rank=0,nth=2,action=drop", NULL, NULL);
+    if (complaint) fail_msg("%s: %s", world_transports()[k]->name, complaint);
   }
 }
 
@@ -143,9 +143,9 @@ static void delay_body(struct world_rank *me)
 static void delay_holds_the_bytes_back(void **state)
 {
   (void)state;
-  for (int k = 0; tt_transports[k]; k++) {
-    const char *complaint = run(tt_transports[k], delay_body, "side=send,action=delay:40ms", NULL, NULL);
-    if (complaint) fail_msg("%s: %s", tt_transports[k]->name, complaint);
+  for (int k = 0; world_transports()[k]; k++) {
+    const char *complaint = run(world_transports()[k], delay_body, "side=send,action=delay:40ms", NULL, NULL);
+    if (complaint) fail_msg("%s: %s", world_transports()[k]->name, complaint);
   }
 }
 
@@ -207,12 +207,12 @@ static int lines_with(const char *file, const char *text)
 static void the_trace_has_a_line_per_begin_and_end(void **state)
 {
   (void)state;
-  for (int k = 0; tt_transports[k]; k++) {
+  for (int k = 0; world_transports()[k]; k++) {
     char pattern[100], file[100];
     snprintf(pattern, sizeof pattern, "/tmp/tutti-trace-test-%%p-%d", k);
     snprintf(file, sizeof file, "/tmp/tutti-trace-test-%d-%d", (int)getpid(), k);
-    const char *complaint = run(tt_transports[k], trace_body, NULL, pattern, NULL);
-    if (complaint) fail_msg("%s: %s", tt_transports[k]->name, complaint);
+    const char *complaint = run(world_transports()[k], trace_body, NULL, pattern, NULL);
+    if (complaint) fail_msg("%s: %s", world_transports()[k]->name, complaint);
     assert_int_equal(lines_with(file, "rank 0 peer 1 lane 0 send begin "), 5);
     assert_int_equal(lines_with(file, "rank 0 peer 1 lane 0 send end "), 5);
     assert_int_equal(lines_with(file, "rank 1 peer 0 lane 0 recv begin "), 5);
