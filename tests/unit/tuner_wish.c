@@ -28,6 +28,9 @@ static const char *choices_text(const char *algo, int collective, int nranks, in
   if (result != tuttiSuccess) return text;
   for (int c = 0; c < n; c++) {
     const struct tt_choice *one = &choices[c];
+    int first = 0; /* others with the same names are other blocks and radices, which profiles may have measured */
+    while (choices[first].algo != one->algo || choices[first].middle != one->middle) first++;
+    if (first < c) continue;
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "", tt_algos[one->algo].name);
     if (one->middle >= 0) used += (size_t)snprintf(text + used, sizeof text - used, "+%s", tt_algos[one->middle].name);
     if (one->radix) used += (size_t)snprintf(text + used, sizeof text - used, "/%d", one->radix);
