@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 struct tt_process tt_process = {
-    .mutex = PTHREAD_MUTEX_INITIALIZER, .cuda_mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+    .mutex = PTHREAD_MUTEX_INITIALIZER, .cuda_mutex = PTHREAD_MUTEX_INITIALIZER,
+    .heap_mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static void mark_child(void)
 {

@@ -26,6 +26,7 @@ struct tt_process {
   void *progress;            /* comm: the progress thread of streams */
   void *launch;              /* bootstrap: answer of the launcher */
   void *roots;               /* bootstrap: roots at fixed addresses; guarded by the service lock */
+  pthread_mutex_t heap_mutex; /* net: guards the next two; long, while pages are made */
   void *heap;                /* net: memory of tuttiMemAlloc; NULL: nobody needs it */
   void *heap_views;          /* net: heaps of peers that are mapped */
   _Atomic int device_count;  /* device: how many of `devices` are set; 0: all memory is the host's */

@@ -160,7 +160,8 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
 static tuttiResult_t halted(struct tuttiComm *comm, tuttiResult_t result)
 {
   for (int t = 0; t < comm->ntransports; t++)
-    if (comm->transports[t]->ops->halt) comm->transports[t]->ops->halt(comm->transports[t]);
+    if (comm->transports[t] && comm->transports[t]->ops->halt)
+      comm->transports[t]->ops->halt(comm->transports[t]);
   return result;
 }
 
@@ -416,7 +417,7 @@ void tt_comm_flush(struct tuttiComm *comm)
     pthread_mutex_lock(&tt_process.mutex);
     struct tt_op *op = comm->first;
     pthread_mutex_unlock(&tt_process.mutex);
-    finish(op, tt_comm_aborted(comm));
+    finish(op, halted(comm, tt_comm_aborted(comm)));
   }
   atomic_store_explicit(&comm->owner, 0, memory_order_release);
 }

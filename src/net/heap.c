@@ -8,13 +8,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "net/inside.h"
 
-#define PAGE ((size_t)4096)
-#define LONGEST ((size_t)512 << 30) /* the addresses of a process have room for 256 such heaps */
+#define LONGEST ((size_t)256 << 30) /* a process with the heaps of 256 peers has half of its addresses left */
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -29,12 +29,22 @@ struct tt_heap_block {
 
 /* ---- this process's ---- */
 
+static size_t page_bytes(void)
+{
+  return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* As much as the machine has; 0 where limits would meet so long a file, or addresses are counted, which the program may
+ * need. */
 static size_t longest(void)
 {
+  struct rlimit file = {0, 0}, addresses = {0, 0};
   long pages = sysconf(_SC_PHYS_PAGES);
-  size_t len = pages > 0 ? (size_t)pages * PAGE : 0, step = (size_t)1 << 30;
-  if (len > LONGEST) len = LONGEST;
-  return (len + step - 1) & ~(step - 1);
+  size_t len = pages > 0 ? (size_t)pages * page_bytes() : 0, step = (size_t)1 << 30;
+  len = ((len > LONGEST ? LONGEST : len) + step - 1) & ~(step - 1);
+  getrlimit(RLIMIT_FSIZE, &file);
+  getrlimit(RLIMIT_AS, &addresses);
+  return file.rlim_cur < len || addresses.rlim_cur != RLIM_INFINITY ? 0 : len;
 }
 
 /* Fails quietly: then there is no memory that peers can read. */
@@ -42,6 +52,7 @@ static void reserve(struct tt_heap *heap)
 {
   size_t len = longest();
   void *map = MAP_FAILED;
+  if (!len) return; /* ulimit -f, ulimit -v */
   heap->fd = tt_memory_descriptor("tutti-heap");
   if (heap->fd >= 0 && ftruncate(heap->fd, (off_t)len) == 0 && fcntl(heap->fd, F_ADD_SEALS, TT_MEMORY_SEALS) == 0)
     map = mmap(NULL, len, PROT_NONE, MAP_SHARED | MAP_NORESERVE, heap->fd, 0);
@@ -58,7 +69,7 @@ static void reserve(struct tt_heap *heap)
   heap->len = len;
 }
 
-/* With a reference more, or NULL; under tt_process.mutex. */
+/* With a reference more, or NULL; under tt_process.heap_mutex. */
 static struct tt_heap *get(void)
 {
   struct tt_heap *heap = tt_process.heap;
@@ -73,7 +84,7 @@ static struct tt_heap *get(void)
   return heap;
 }
 
-/* Under tt_process.mutex. */
+/* Under tt_process.heap_mutex. */
 static void put(struct tt_heap *heap)
 {
   if (--heap->references) return;
@@ -89,26 +100,27 @@ tuttiResult_t tt_heap_hold(struct tt_heap **heap)
 {
   tuttiResult_t result = tt_auth_init();
   if (result != tuttiSuccess) return result;
-  pthread_mutex_lock(&tt_process.mutex);
+  pthread_mutex_lock(&tt_process.heap_mutex);
   *heap = get();
-  pthread_mutex_unlock(&tt_process.mutex);
+  pthread_mutex_unlock(&tt_process.heap_mutex);
   return *heap ? tuttiSuccess : tt_fail(tuttiSystemError, "out of memory for the record of the heap");
 }
 
 void tt_heap_release(struct tt_heap *heap)
 {
   if (!heap) return;
-  pthread_mutex_lock(&tt_process.mutex);
+  pthread_mutex_lock(&tt_process.heap_mutex);
   put(heap);
-  pthread_mutex_unlock(&tt_process.mutex);
+  pthread_mutex_unlock(&tt_process.heap_mutex);
 }
 
-/* ---- blocks; under tt_process.mutex ---- */
+/* ---- blocks; under tt_process.heap_mutex ---- */
 
 /* Where a block of len bytes and the page behind it fit; the link that will point to it, NULL if nowhere. */
 static struct tt_heap_block **gap_find(struct tt_heap *heap, size_t len, uint8_t **at)
 {
   struct tt_heap_block **link = &heap->blocks;
+  size_t page = page_bytes();
   uint8_t *from = heap->base, *end = heap->base + heap->len;
   for (;; link = &(*link)->next) {
     uint8_t *to = *link ? (*link)->at : end;
@@ -117,7 +129,7 @@ static struct tt_heap_block **gap_find(struct tt_heap *heap, size_t len, uint8_t
       return link;
     }
     if (!*link) return NULL;
-    from = (*link)->at + (*link)->len + PAGE;
+    from = (*link)->at + (*link)->len + page;
     if (from > end) return NULL;
   }
 }
@@ -130,7 +142,7 @@ static int pages_make(const struct tt_heap *heap, uint8_t *at, size_t len)
   madvise(at, len, MADV_DODUMP);
   /* The pages are there: this only fills the page table. */
   if (madvise(at, len, MADV_POPULATE_WRITE) != 0)
-    for (size_t i = 0; i < len; i += PAGE) at[i] = 0;
+    for (size_t i = 0; i < len; i += page_bytes()) at[i] = 0;
   return 0;
 }
 
@@ -168,17 +180,17 @@ static int block_place(struct tt_heap *heap, struct tt_heap_block *block)
 tuttiResult_t tt_heap_alloc(void **pointer, size_t size)
 {
   struct tt_heap *heap;
-  size_t len = size ? size : 1;
-  if (len > SIZE_MAX - PAGE) return tt_fail(tuttiSystemError, "size is %zu bytes: more than there is memory", size);
+  size_t len = size ? size : 1, page = page_bytes();
+  if (len > SIZE_MAX - page) return tt_fail(tuttiSystemError, "size is %zu bytes: more than there is memory", size);
   tuttiResult_t result = tt_heap_hold(&heap);
   if (result != tuttiSuccess) return result;
   struct tt_heap_block *block = tt_alloc(1, sizeof *block);
   int error = ENOMEM;
   if (block) {
-    block->len = (len + PAGE - 1) / PAGE * PAGE;
-    pthread_mutex_lock(&tt_process.mutex);
+    block->len = (len + page - 1) / page * page;
+    pthread_mutex_lock(&tt_process.heap_mutex);
     error = block_place(heap, block);
-    pthread_mutex_unlock(&tt_process.mutex);
+    pthread_mutex_unlock(&tt_process.heap_mutex);
   }
   tt_heap_release(heap);
   if (!error) {
@@ -202,14 +214,14 @@ static struct tt_heap_block *unlink_block(struct tt_heap_block **link, const voi
 tuttiResult_t tt_heap_free(void *pointer)
 {
   if (!pointer) return tuttiSuccess;
-  pthread_mutex_lock(&tt_process.mutex);
+  pthread_mutex_lock(&tt_process.heap_mutex);
   struct tt_heap *heap = tt_process.heap;
   struct tt_heap_block *block = heap ? unlink_block(&heap->blocks, pointer) : NULL;
   if (heap && !block) block = unlink_block(&heap->others, pointer);
   if (block && block->is_private) munmap(block->at, block->len);
   else if (block) pages_drop(heap, block->at, block->len);
   if (block) put(heap);
-  pthread_mutex_unlock(&tt_process.mutex);
+  pthread_mutex_unlock(&tt_process.heap_mutex);
   if (!block)
     return tt_fail(tuttiInvalidArgument, "ptr %p was not returned by tuttiMemAlloc, or was freed already", pointer);
   tt_free(block);
@@ -221,24 +233,26 @@ tuttiResult_t tt_heap_free(void *pointer)
 struct tt_heap_view {
   struct tt_heap_view *next;
   uint64_t nonce;
+  dev_t device; /* with `file`: of the memfd, which a nonce from a card does not vouch for */
+  ino_t file;
   const uint8_t *map;
   size_t len;
   int references;
 };
 
-/* Under tt_process.mutex. */
-static struct tt_heap_view *view_find(uint64_t nonce)
+/* Under tt_process.heap_mutex. */
+static struct tt_heap_view *view_find(uint64_t nonce, const struct stat *status)
 {
   struct tt_heap_view *view = tt_process.heap_views;
-  while (view && view->nonce != nonce) view = view->next;
+  while (view && (view->nonce != nonce || view->device != status->st_dev || view->file != status->st_ino))
+    view = view->next;
   return view;
 }
 
-static const uint8_t *map_read_only(int fd, size_t len)
+static const uint8_t *map_read_only(int fd, size_t len, const struct stat *status)
 {
-  struct stat status;
   int seals = fcntl(fd, F_GET_SEALS);
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || (uint64_t)status.st_size != len || len == 0) return NULL;
+  if (!S_ISREG(status->st_mode) || (uint64_t)status->st_size != len || len == 0 || len > LONGEST) return NULL;
   if (seals < 0 || (seals & TT_MEMORY_SEALS) != TT_MEMORY_SEALS) return NULL;
   void *map = mmap(NULL, len, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (map == MAP_FAILED) return NULL;
@@ -249,11 +263,14 @@ static const uint8_t *map_read_only(int fd, size_t len)
 
 struct tt_heap_view *tt_heap_view_open(uint64_t nonce, int fd, size_t len, const uint8_t **base)
 {
-  pthread_mutex_lock(&tt_process.mutex);
-  struct tt_heap_view *view = view_find(nonce);
+  struct stat status;
+  if (fstat(fd, &status) != 0) return NULL;
+  pthread_mutex_lock(&tt_process.heap_mutex);
+  struct tt_heap_view *view = view_find(nonce, &status);
   if (!view && (view = tt_alloc(1, sizeof *view))) {
-    *view = (struct tt_heap_view){.next = tt_process.heap_views, .nonce = nonce, .len = len};
-    view->map = map_read_only(fd, len);
+    *view = (struct tt_heap_view){
+        .next = tt_process.heap_views, .nonce = nonce, .device = status.st_dev, .file = status.st_ino, .len = len};
+    view->map = map_read_only(fd, len, &status);
     if (view->map) {
       tt_process.heap_views = view;
     } else {
@@ -266,20 +283,20 @@ struct tt_heap_view *tt_heap_view_open(uint64_t nonce, int fd, size_t len, const
     view->references++;
     *base = view->map;
   }
-  pthread_mutex_unlock(&tt_process.mutex);
+  pthread_mutex_unlock(&tt_process.heap_mutex);
   return view;
 }
 
 void tt_heap_view_close(struct tt_heap_view *view)
 {
   if (!view) return;
-  pthread_mutex_lock(&tt_process.mutex);
+  pthread_mutex_lock(&tt_process.heap_mutex);
   int is_last = --view->references == 0;
   struct tt_heap_view *before = tt_process.heap_views;
   if (is_last && before == view) tt_process.heap_views = view->next;
   while (is_last && before && before->next != view) before = before->next;
   if (is_last && before) before->next = view->next;
-  pthread_mutex_unlock(&tt_process.mutex);
+  pthread_mutex_unlock(&tt_process.heap_mutex);
   if (!is_last) return;
   munmap((void *)(uintptr_t)view->map, view->len);
   tt_free(view);

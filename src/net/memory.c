@@ -77,9 +77,14 @@ int tt_memory_descriptor(const char *name)
 
 int tt_memory_allocate(int fd, size_t at, size_t len)
 {
-  int error;
-  do error = fallocate(fd, 0, (off_t)at, (off_t)len) != 0 ? errno : 0;
-  while (error == EINTR);
+  const size_t most = (size_t)64 << 20; /* a signal may undo what a call has done so far */
+  int error = 0;
+  for (size_t done = 0; done < len && !error;) {
+    size_t n = len - done < most ? len - done : most;
+    error = fallocate(fd, 0, (off_t)(at + done), (off_t)n) != 0 ? errno : 0;
+    if (!error) done += n;
+    else if (error == EINTR) error = 0;
+  }
   return error;
 }
 

@@ -189,7 +189,7 @@ struct tt_heap {
   uint8_t *base;
   size_t len;     /* of addresses; 0 without fd */
   uint64_t nonce; /* its name on this host */
-  int references;                       /* these three under tt_process.mutex */
+  int references;                       /* these three under tt_process.heap_mutex */
   struct tt_heap_block *blocks, *others;
 };
 
@@ -208,7 +208,9 @@ static inline int tt_heap_has(const struct tt_heap *heap, const void *pointer, s
   return *offset < heap->len && len <= heap->len - *offset;
 }
 
-/* A peer's heap, for reading: all ranks of this process that open the same nonce share one mapping, at *base. NULL if
+/* Whoever is given the descriptor can write, too: only ranks of the same user that hold the job's key are.
+ *
+ * A peer's heap, for reading: all ranks of this process that open the same nonce share one mapping, at *base. NULL if
  * it cannot be mapped or is not what it should be: the peer must then send copies. fd is still the caller's. */
 struct tt_heap_view *tt_heap_view_open(uint64_t nonce, int fd, size_t len, const uint8_t **base);
 void tt_heap_view_close(struct tt_heap_view *view); /* NULL is allowed */

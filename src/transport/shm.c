@@ -274,10 +274,11 @@ static tuttiResult_t heap_receive(struct peer *peer, const struct card *card)
   int fd;
   uint64_t len;
   tuttiResult_t result = tt_fd_recv(peer->socket, &fd, &len);
-  if (result != tuttiSuccess) return result;
+  if (result == tuttiInProgress) return result;
+  peer->has_heap = 1;
+  if (result != tuttiSuccess) return tuttiSuccess;
   if (len == card->heap_len) peer->view = tt_heap_view_open(card->heap, fd, len, &peer->heap);
   close(fd);
-  peer->has_heap = 1;
   return tuttiSuccess;
 }
 
@@ -311,10 +312,9 @@ static tuttiResult_t memory_fetch(struct shm *t, struct peer *peer, int rank, co
   if (peer->socket >= 0) return memory_receive(peer, rank, card, wanted);
   if (!peer->dial) {
     tuttiResult_t result = box_share(peer, rank, card, wanted);
-    if (peer->box) {
-      peer->heap = t->heap->base;
-      peer->has_heap = 1;
-    }
+    if (peer->box && t->heap->len) /* not by our own mapping: what is freed there cannot be read any more */
+      peer->view = tt_heap_view_open(t->heap->nonce, t->heap->fd, t->heap->len, &peer->heap);
+    if (peer->box) peer->has_heap = 1;
     if (result != tuttiSuccess || peer->box) return result;
     result = dial_start(t, peer, rank, card);
     return result == tuttiSuccess ? tuttiInProgress : result;
@@ -430,6 +430,9 @@ static void halt(struct tt_transport *transport)
   if (!t->box || !t->box->map) return;
   struct tt_shm_header *header = (struct tt_shm_header *)(void *)t->box->map;
   atomic_exchange(&header->gave_up, 1);
+#if !defined(__x86_64__) /* where an exchange lets later stores pass */
+  atomic_thread_fence(memory_order_seq_cst);
+#endif
 }
 
 static void destroy(struct tt_transport *transport)

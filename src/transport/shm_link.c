@@ -250,6 +250,9 @@ static ssize_t lend(struct tt_shm_link *l, uint64_t offset, size_t len)
   if (len != l->send_left) len &= ~(size_t)15;
   if (!len) return 0;
   memcpy(l->ring[l->sent % TT_SHM_DEPTH].bytes, &offset, sizeof offset);
+#if defined(__x86_64__)
+  __builtin_ia32_sfence(); /* the caller may have written past the caches */
+#endif
   publish(l, len, TT_SHM_HEAP);
   l->lent = len;
   return 0;
@@ -309,7 +312,7 @@ static inline ssize_t next_fragment(struct tt_shm_link *l)
   int ends = (place & TT_SHM_LAST) != 0, is_view = slot == TT_SHM_HEAP;
   uint64_t offset = 0;
   if (is_view) {
-    memcpy(&offset, line->bytes, sizeof offset);
+    offset = atomic_load_explicit((const _Atomic uint64_t *)(const void *)line->bytes, memory_order_relaxed);
     if (offset >= l->view_len || len > l->view_len - offset)
       return break_link(l, "a place outside of its heap", offset);
   } else if (slot > l->nslots) return break_link(l, "a slot number that does not exist", slot);

@@ -231,7 +231,7 @@ static void aborts_leave_nothing(void **state)
 static void failed_inits_leave_nothing(void **state)
 {
   (void)state;
-  setenv("TUTTI_INIT_TIMEOUT_MS", "200", 1);
+  setenv("TUTTI_INIT_TIMEOUT_MS", "600", 1);
   on_all(2, rounds / 10, miss_one);
   unsetenv("TUTTI_INIT_TIMEOUT_MS");
   on_all(3, rounds / 2, differ);

@@ -207,9 +207,13 @@ static void buffers_place(struct trial *trial)
   if (!out_there && trial->bare) trial->out = NULL;
 }
 
-static char *memory_take(const struct trial *trial, size_t len)
+/* On the host the second buffer is one that peers can read. */
+static char *memory_take(const struct trial *trial, int b, size_t len)
 {
-  return trial->device ? trial->device->alloc(trial->device, len) : malloc(len);
+  void *memory = NULL;
+  if (trial->device) return trial->device->alloc(trial->device, len);
+  if (!b) return malloc(len);
+  return tuttiMemAlloc(&memory, len) == tuttiSuccess ? memory : NULL;
 }
 
 /* Where a pointer into a buffer lies in its image. */
@@ -224,7 +228,7 @@ int trial_prepare(struct trial *trial)
   const struct tt_kind *kind = &tt_kinds[trial->collective];
   buffers_measure(trial);
   for (int b = 0; b < 2; b++) {
-    trial->memory[b] = memory_take(trial, trial->len[b]);
+    trial->memory[b] = memory_take(trial, b, trial->len[b]);
     trial->image[b] = malloc(trial->len[b]);
     if (!trial->memory[b] || !trial->image[b]) return 0;
     memset(trial->image[b], PAINT, trial->len[b]);
@@ -242,7 +246,8 @@ int trial_prepare(struct trial *trial)
 void trial_free(struct trial *trial)
 {
   for (int b = 0; b < 2; b++) {
-    if (!trial->device) free(trial->memory[b]);
+    if (!trial->device && b) tuttiMemFree(trial->memory[b]);
+    else if (!trial->device) free(trial->memory[b]);
     else if (trial->memory[b]) trial->device->free(trial->device, trial->memory[b]);
     free(trial->image[b]);
     trial->memory[b] = trial->image[b] = NULL;

@@ -52,6 +52,7 @@ struct call {
   int in_place, shift[2], stream; /* stream: 0 is NULL */
   int overflow;
   char *memory[2], *in, *out;
+  int is_in_heap[2];
 };
 
 static size_t count_pick(uint64_t *chance, size_t element, size_t most_bytes)
@@ -179,7 +180,9 @@ static int call_prepare(const struct ranks *self, struct call *call, uint64_t *o
   call->overflow = 77;
   for (int b = 0; b < 2; b++) {
     call->shift[b] = (int)below(own, 3) ? (int)below(own, 64) : 0;
-    call->memory[b] = malloc(len + 2 * GUARD + 64);
+    call->is_in_heap[b] = (int)below(own, 2);
+    if (!call->is_in_heap[b]) call->memory[b] = malloc(len + 2 * GUARD + 64);
+    else RANKS_CHECK(tuttiMemAlloc((void **)&call->memory[b], len + 2 * GUARD + 64) == tuttiSuccess);
     RANKS_CHECK(call->memory[b]);
     memset(call->memory[b], PAINT, len + 2 * GUARD + 64);
   }
@@ -223,8 +226,10 @@ static int call_check(const struct ranks *self, struct call *call, _Atomic uint6
     return 1;
   }
   atomic_store(hashed, hash(call->out, len));
-  free(call->memory[0]);
-  free(call->memory[1]);
+  for (int b = 0; b < 2; b++) {
+    if (call->is_in_heap[b]) tuttiMemFree(call->memory[b]);
+    else free(call->memory[b]);
+  }
   return 0;
 }
 
