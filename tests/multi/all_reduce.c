@@ -172,7 +172,8 @@ static void run_all(const char *transport, ranks_body body, int largest)
   setenv("TUTTI_TRANSPORTS", transport, 1);
   for (int a = 0; a < 3; a++) {
     setenv("TUTTI_ALGO", algos[a], 1);
-    for (int nranks = 1; nranks <= largest; nranks++) assert_int_equal(ranks_run_processes(nranks, body, NULL, 120), 0);
+    for (int nranks = 1; nranks <= largest; nranks += 1 + (a > 0)) /* named ones: odd numbers */
+      assert_int_equal(ranks_run_processes(nranks, body, NULL, 120), 0);
   }
   unsetenv("TUTTI_ALGO");
 }

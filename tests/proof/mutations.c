@@ -338,7 +338,7 @@ static const struct mutation mutations[] = {
   {"change the place of a source", change_source_place, 0, 0},
 };
 
-enum { MUTATIONS = sizeof mutations / sizeof mutations[0], DRAWS = 20 /* of each in each row */ };
+enum { MUTATIONS = sizeof mutations / sizeof mutations[0], DRAWS = 12 /* of each in each row */ };
 
 /* ---- planting them ----------------------------------------------------------------- */
 
