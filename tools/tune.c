@@ -52,11 +52,11 @@ static const char *const help =
     "usage: tutti tune [-o FILE] [OPTION...]\n\n"
     "Measures links, reduce kernels and algorithms, and writes what it finds as a profile, a\n"
     "text file. Communicators choose by it if TUTTI_PROFILE names it. Alone it measures this\n"
-    "host, in worlds of 2, 4, 8 ranks and more where there are more cores, over each transport.\n"
+    "host, in worlds of 2, 3, 4, 6, 8 ranks and more where there are more cores, over each transport.\n"
     "As the program of a job it measures that: tutti run -n 8 -- tutti tune, or mpirun -n 8 tutti tune.\n\n"
     "  -o, --output FILE      the profile (default: tutti.profile)\n"
     "  -n, --ranks N          worlds of up to N ranks (default: the cores, at least 8)\n"
-    "      --seconds S        about how long all of it may take (default: 40; a job: 20)\n"
+    "      --seconds S        about how long all of it may take (default: 50; a job: 20)\n"
     "      --transports LIST  over these (default: shm,tcp; a job: its own)\n"
     "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
     "                         all that are up on all hosts (default: the one in use)\n"
@@ -284,6 +284,14 @@ static int cores_count(void)
   return sched_getaffinity(0, sizeof all, &all) == 0 ? CPU_COUNT(&all) : 1;
 }
 
+/* The next smaller world that is measured: of 2^k or 3 * 2^k ranks, for algorithms differ most between those. */
+static int world_below(int ranks)
+{
+  int power = 1;
+  while (power * 2 < ranks) power *= 2;
+  return power / 2 * 3 < ranks && power >= 2 ? power / 2 * 3 : power;
+}
+
 /* For each transport the largest world first: of what several measure the smallest one's counts, where least else
  * happens. */
 static int worlds_list(const struct tune *tune, struct world *worlds)
@@ -292,13 +300,7 @@ static int worlds_list(const struct tune *tune, struct world *worlds)
   char list[256], *rest = NULL;
   snprintf(list, sizeof list, "%s", tune->transports ? tune->transports : "tcp,shm");
   for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
-    int ranks = 2;
-    while (ranks * 2 < most) ranks *= 2;
-    if (most > 2 && n < MAX_WORLDS) {
-      worlds[n].ranks = most;
-      snprintf(worlds[n++].transport, sizeof worlds->transport, "%s", name);
-    }
-    for (; ranks >= 2 && n < MAX_WORLDS; ranks /= 2) {
+    for (int ranks = most > 2 ? most : 2; ranks >= 2 && n < MAX_WORLDS; ranks = world_below(ranks)) {
       worlds[n].ranks = ranks;
       snprintf(worlds[n++].transport, sizeof worlds->transport, "%s", name);
     }
