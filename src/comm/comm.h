@@ -150,6 +150,9 @@ void tt_ops_submit(struct tt_op *first);
  * has passed: compare calls. */
 int tt_comm_drive(struct tuttiComm *comm, int look);
 
+/* For waiters of one operation of a communicator (struct tt_waiter: sleep): sleeps until that may go on. */
+enum tt_slept tt_comm_sleep(void *comm, uint64_t ns);
+
 /* Ends all queued operations as aborted, whatever their streams wait for. */
 void tt_comm_flush(struct tuttiComm *comm);
 

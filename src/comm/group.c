@@ -243,6 +243,10 @@ static void ops_drive(const struct group *all)
 {
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, all->first->comm->crowded);
+  if (!all->first->next_of_group) {
+    waiter.sleep = tt_comm_sleep;
+    waiter.sleeper = all->first->comm;
+  }
   for (int look = 0, left = 1; left;) {
     int moved = 0;
     left = 0;

@@ -165,6 +165,24 @@ static tuttiResult_t halted(struct tuttiComm *comm, tuttiResult_t result)
   return result;
 }
 
+/* Nobody else moves the communicator's operations meanwhile. */
+enum tt_slept tt_comm_sleep(void *it, uint64_t ns)
+{
+  struct tuttiComm *comm = it;
+  if (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) return TT_SLEPT_NOT;
+  enum tt_slept slept = tt_run_sleep(comm->run, ns);
+  atomic_store_explicit(&comm->owner, 0, memory_order_release);
+  return slept;
+}
+
+/* How one operation of the communicator is waited for. */
+static void waiter_init(struct tt_waiter *waiter, struct tuttiComm *comm)
+{
+  tt_waiter_init(waiter, comm->crowded);
+  waiter->sleep = tt_comm_sleep;
+  waiter->sleeper = comm;
+}
+
 /* ---- the calling thread runs it ---- */
 
 static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
@@ -172,7 +190,7 @@ static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
   struct tt_waiter waiter;
   int done = 0;
   tuttiResult_t result = tt_comm_health(comm);
-  tt_waiter_init(&waiter, comm->crowded);
+  waiter_init(&waiter, comm);
   if (result == tuttiSuccess) result = start(comm, binding, &waiter, &done);
   if (done) return result;
   if (result != tuttiSuccess) return halted(comm, result);
@@ -202,7 +220,7 @@ static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding 
   op->next_of_group = NULL;
   tt_ops_submit(op);
   struct tt_waiter waiter;
-  tt_waiter_init(&waiter, comm->crowded);
+  waiter_init(&waiter, comm);
   int look = 0;
   while (!atomic_load_explicit(&op->done, memory_order_acquire))
     look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));

@@ -116,9 +116,22 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
 /* The plan is about to be destroyed: an idle run keeps links of its last one. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);
 
+enum tt_slept {
+  TT_SLEPT_NOT,   /* there is nothing to sleep on */
+  TT_SLEPT_LONG,  /* all the time that was asked for */
+  TT_SLEPT_WOKEN, /* something may go on */
+};
+
+/* Sleeps for `ns` at most, until one of the links that the run waits for may go on. Not at all where a link has no
+ * descriptor, or where the run waits for something else. */
+enum tt_slept tt_run_sleep(const struct tt_run *run, uint64_t ns);
+
 /* How a thread waits: spins, yields (early if ranks outnumber cores), then sleeps, longer and
- * longer; looks at the clock only after about 2 us. */
+ * longer, until woken if it has what wakes it; looks at the clock only after about 2 us. */
 struct tt_waiter {
+  enum tt_slept (*sleep)(void *sleeper, uint64_t ns); /* as tt_run_sleep; NULL: by the clock. Set after init */
+  void *sleeper;
+  int woken;         /* the last sleep was ended early */
   uint32_t idle;     /* looks in vain since something moved */
   int crowded;       /* more ranks than cores on this host */
   uint64_t since_ns; /* 0: clock not read yet */
@@ -127,7 +140,8 @@ struct tt_waiter {
 
 void tt_waiter_init(struct tt_waiter *waiter, int crowded);
 
-/* One pause. moved: something went on since the last one. Returns 1 about every millisecond after the first:
+/* One pause. moved: something went on since the last one. Returns 1 about every millisecond after the first, or as often
+ * as it wakes:
  * then the caller should tt_watch_compare (since_ns says since when it waits). */
 int tt_waiter_pause(struct tt_waiter *waiter, int moved);
 

@@ -231,4 +231,7 @@ void tt_quick_resume(struct tt_run *run);
 tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved);
 void tt_pairs_destroy(struct pairs *pairs);
 
+/* The i-th link that the transfers under way wait for, NULL: it is not open yet; 0: there are no more. */
+int tt_pairs_waits(const struct pairs *pairs, int i, struct tt_link **link);
+
 #endif

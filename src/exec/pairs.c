@@ -207,6 +207,13 @@ static int queue_move(struct tt_run *run, int32_t q, int *moved, tuttiResult_t *
   return 1;
 }
 
+int tt_pairs_waits(const struct pairs *pairs, int i, struct tt_link **link)
+{
+  if (i >= pairs->nused) return 0;
+  *link = pairs->first[pairs->used[i]]->link;
+  return 1;
+}
+
 tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
 {
   struct pairs *pairs = run->pairs;

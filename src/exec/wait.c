@@ -5,6 +5,7 @@
 #define YIELD_AFTER_NS 100000 /* ranks fit on the cores: spin this long before yielding */
 #define SLEEP_AFTER_NS 20000000
 #define SLEEP_LONGEST_NS 1000000
+#define SLEEP_WOKEN_NS 10000000 /* the same where something wakes: for what nothing tells of, as failures */
 #define LOOK_EVERY_NS 1000000
 
 void tt_waiter_init(struct tt_waiter *waiter, int crowded)
@@ -12,11 +13,21 @@ void tt_waiter_init(struct tt_waiter *waiter, int crowded)
   *waiter = (struct tt_waiter){.crowded = crowded};
 }
 
+/* What wakes may do so in vain, and again at once: a message that comes before its turn. So who was woken and still
+ * waits sleeps by the clock for once. */
+static void doze(struct tt_waiter *waiter, uint64_t ns)
+{
+  enum tt_slept slept = TT_SLEPT_NOT;
+  if (waiter->sleep && !waiter->woken) slept = waiter->sleep(waiter->sleeper, ns < SLEEP_WOKEN_NS ? ns : SLEEP_WOKEN_NS);
+  waiter->woken = slept == TT_SLEPT_WOKEN;
+  if (slept == TT_SLEPT_NOT) tt_sleep_ns(ns < SLEEP_LONGEST_NS ? ns : SLEEP_LONGEST_NS);
+}
+
 /* Waiting since `waited_ns`: the longer, the less of the core is used. Waking a sleeper costs
  * 16 to 25 us where a yield costs 1.2 us, so sleep late. */
-static void rest(const struct tt_waiter *waiter, uint64_t waited_ns)
+static void rest(struct tt_waiter *waiter, uint64_t waited_ns)
 {
-  if (waited_ns > SLEEP_AFTER_NS) tt_sleep_ns(waited_ns / 64 < SLEEP_LONGEST_NS ? waited_ns / 64 : SLEEP_LONGEST_NS);
+  if (waited_ns > SLEEP_AFTER_NS) doze(waiter, waited_ns / 64);
   else if (waiter->crowded || waited_ns > YIELD_AFTER_NS) sched_yield();
   else tt_cpu_relax();
 }
@@ -26,6 +37,7 @@ int tt_waiter_pause(struct tt_waiter *waiter, int moved)
   if (moved) {
     waiter->idle = 0;
     waiter->since_ns = 0;
+    waiter->woken = 0;
     return 0;
   }
   if (++waiter->idle < SPIN_LOOKS) {

@@ -89,7 +89,9 @@ struct tt_link_ops {
   void (*take)(struct tt_link *link);
 
   /* A descriptor that becomes readable (or, where the last send took less than offered, writable) when the link can
-   * go on; -1 if there is none and the waiter must look again by itself. *events gets EPOLLIN | EPOLLOUT. */
+   * go on from now; *events gets EPOLLIN | EPOLLOUT. It may be that of other links too, and may become readable in
+   * vain. -1 if there is none and the waiter must look again by itself (*events 0), or if the link may go on already
+   * (*events not 0). */
   int (*descriptor)(struct tt_link *link, uint32_t *events);
 };
 

@@ -32,7 +32,7 @@ struct slot {
   struct tt_dial *dial;
   int guest;             /* came in and waits for open; -1: none. Under the service lock, as is: */
   int is_taken;          /* open has taken its guest */
-  int fd;                /* of the talk; -1: none */
+  int fd;                /* of the talk; -1: none. Stays, and says when the peer is gone */
   size_t said, heard;    /* bytes of the talk */
   struct talk mine, theirs;
   int is_joined;         /* the link is ready for what the peer writes */
@@ -104,6 +104,19 @@ static int guest_take(struct slot *slot)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+/* The peer has ended, or given up the link: nothing more arrives there. */
+static int is_gone(const struct slot *slot)
+{
+  char byte;
+  ssize_t n = recv(slot->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+static int is_owing(const struct slot *slot)
+{
+  return slot->is_open && !tt_verbs_link_is_sent(slot->link) && !is_gone(slot);
+}
+
 /* What was sent in good order arrives: waits for the devices of the peers, never for their programs, and no longer
  * than it takes to call a host unreachable. */
 static void linger(struct verbs *verbs)
@@ -112,8 +125,7 @@ static void linger(struct verbs *verbs)
   size_t left;
   do {
     left = 0;
-    for (size_t i = 0; i < slot_count(verbs); i++)
-      left += verbs->slots[i].is_open && !tt_verbs_link_is_sent(verbs->slots[i].link);
+    for (size_t i = 0; i < slot_count(verbs); i++) left += (size_t)is_owing(&verbs->slots[i]);
     if (left) sched_yield();
   } while (left > 0 && tt_now_ns() < deadline);
 }
@@ -300,8 +312,6 @@ static tuttiResult_t open_step(struct verbs *verbs, int peer, int lane)
   if (result != tuttiSuccess) return result;
   if (slot->theirs.ready != VERBS_READY)
     return tt_fail(tuttiRemoteError, "rank %d wrote nonsense when its queue pair was ready", peer);
-  close(slot->fd);
-  slot->fd = -1;
   slot->is_open = 1;
   return tuttiSuccess;
 }
@@ -343,7 +353,7 @@ static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lan
 static int descriptors(const struct tt_transport *transport)
 {
   const struct verbs *verbs = (const struct verbs *)transport;
-  int used = 2; /* the device's: for commands and for events */
+  int used = 3; /* the device's: for commands, for events and for completions */
   tt_service_lock();
   for (size_t i = 0; i < slot_count(verbs); i++) {
     const struct slot *slot = &verbs->slots[i];

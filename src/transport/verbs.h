@@ -3,8 +3,8 @@
  *
  * Set-up. As with tcp the lower rank dials the higher one's door (TT_HELLO_QUEUE_PAIR, so the connection is
  * authenticated both ways), and both write one struct verbs_record over it. Who has checked the other's record and
- * moved its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that may post. Then the socket
- * is closed.
+ * moved its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that may post. The socket stays
+ * and says when the peer is gone: who ends in good order waits for its writes to arrive only as long as it is there.
  *
  * Ring. Each side registers `slots` slots of `slot_bytes` for the peer to write to, and as many to send from. A message
  * travels as *fragments*, each written by one RDMA write with immediate into the slot that is next in turn:
@@ -29,6 +29,10 @@
  * same slot of its ring. Completions are asked for of the last fragments of messages and of every few work requests
  * between (struct verbs_link: signal_every); they also give back places in the queue of sends. Who destroys its
  * transport in good order waits for the former.
+ *
+ * Failures. A queue pair of which a work request fails breaks its link; the device's events break the link whose queue
+ * pair they name, or all if the device is gone. A port that is down breaks nothing: it may come back before the retries
+ * are used up. Who only sees its work flushed waits FLUSH_PATIENCE_NS for the event that says why.
  *
  * Integers are little endian, immediate data is in network order as verbs want it. What comes from the peer places
  * nothing: every field is compared with what the receiver expects. */
@@ -85,7 +89,10 @@ struct verbs_device {
   union ibv_gid gid;
   struct ibv_port_attr attributes; /* of the port */
   struct ibv_device_attr limits;
-  char lost[64]; /* the event that made it useless; "": none */
+  struct ibv_comp_channel *channel; /* of all its links: who waits sleeps on it */
+  const char *lost;                 /* the event that made it useless; NULL: none */
+  int is_port_down;                 /* it may come back: what is under way is tried again, so long as the device tries */
+  unsigned port_downs;              /* how often it has gone down */
 };
 
 /* Finds and opens the device (verbs_device.c): that of TUTTI_IB_HCA, else the one that has the address of the
@@ -97,8 +104,9 @@ void tt_verbs_device_close(struct verbs_device *device); /* also half-open or ze
 /* 1 if `name`, port `port`, is one that the list in NCCL's form admits: "[^][=]name[:port],...", "" admits all. */
 int tt_verbs_hca_fits(const char *list, const char *name, int port);
 
-/* Looks for what the device has to tell (verbs_device.c), without waiting: NULL, or what made it useless. */
-const char *tt_verbs_device_lost(struct verbs_device *device);
+/* Takes what the device has to tell of itself, its port and its queue pairs (verbs_event.c), without waiting. Goes into
+ * the device and into those of its links that are meant. */
+void tt_verbs_device_look(struct verbs_device *device);
 
 struct verbs_sender {
   uint64_t word, len, left; /* of the message under way */
@@ -135,6 +143,10 @@ struct verbs_link {
   uint32_t rkey;
   uint32_t idle;           /* looks in vain */
   int is_broken;
+  uint64_t failing_ns;     /* since when its queue pair is known to have failed; 0: it has not */
+  const char *event;       /* by which the device said so; NULL: none has come yet */
+  int is_armed;            /* the next completion is an event of the device's channel */
+  unsigned unacknowledged; /* such events */
   struct verbs_sender out;
   struct verbs_receiver in;
 };
@@ -157,6 +169,11 @@ void tt_verbs_link_destroy(struct verbs_link *link); /* NULL and half-made are a
 
 /* tt_fail with "<verb> on <device> port <n>: <what errno says>" and, where one is known, the remedy. */
 tuttiResult_t tt_verbs_fail(const struct verbs_device *device, const char *verb, int error);
+
+/* ---- sleeping (verbs_event.c) ---- */
+
+int tt_verbs_link_descriptor(struct tt_link *link, uint32_t *events); /* see struct tt_link_ops */
+void tt_verbs_link_acknowledge(struct verbs_link *link); /* before its completion queue is destroyed */
 
 /* ---- data (verbs_link.c) ---- */
 

@@ -178,6 +178,12 @@ static int context_open(struct verbs_device *device, const struct tt_settings *s
                 settings->ib_hca, count);
 }
 
+static int never_waits(int fd)
+{
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
 int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *settings, char *why, size_t size)
 {
   struct tt_address address;
@@ -196,35 +202,20 @@ int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *
     return 0;
   }
   device->pd = device->api.alloc_pd(device->context);
-  int flags = fcntl(device->context->async_fd, F_GETFL);
-  if (device->pd && flags >= 0 && fcntl(device->context->async_fd, F_SETFL, flags | O_NONBLOCK) == 0) return 1;
-  refuse(why, size, "%s gives no protection domain: %s", device->name, strerror(errno));
+  if (device->pd) device->channel = device->api.create_comp_channel(device->context);
+  if (device->channel && never_waits(device->context->async_fd) && never_waits(device->channel->fd)) return 1;
+  refuse(why, size, "%s gives no %s: %s", device->name, device->pd ? "completion channel" : "protection domain",
+         strerror(errno));
   tt_verbs_device_close(device);
   return 0;
 }
 
 void tt_verbs_device_close(struct verbs_device *device)
 {
+  if (device->channel) device->api.destroy_comp_channel(device->channel);
   if (device->pd) device->api.dealloc_pd(device->pd);
   if (device->context) device->api.close_device(device->context);
+  device->channel = NULL;
   device->pd = NULL;
   device->context = NULL;
-}
-
-/* What ends all work of the device, or of a queue pair without a completion. */
-static int is_fatal(enum ibv_event_type type)
-{
-  return type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_QP_FATAL ||
-         type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_CQ_ERR;
-}
-
-const char *tt_verbs_device_lost(struct verbs_device *device)
-{
-  struct ibv_async_event event;
-  while (!device->lost[0] && device->api.get_async_event(device->context, &event) == 0) {
-    if (is_fatal(event.event_type))
-      snprintf(device->lost, sizeof device->lost, "%s", device->api.event_type_str(event.event_type));
-    device->api.ack_async_event(&event);
-  }
-  return device->lost[0] ? device->lost : NULL;
 }

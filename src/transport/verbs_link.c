@@ -9,6 +9,7 @@
 
 #define SENT_BIT ((uint64_t)1 << 63) /* in wr_id: a send, and below it how many were posted with it */
 #define LOOK_EVERY 1024              /* of so many looks in vain one asks the device for events */
+#define FLUSH_PATIENCE_NS 20000000   /* for the event that says why work was flushed */
 
 static ssize_t break_link(struct verbs_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -29,23 +30,52 @@ static ssize_t break_link(struct verbs_link *link, const char *format, ...)
 /* ---- completions ---------------------------------------------------------------------- */
 
 /* What may be done about a failed completion. */
-static const char *remedy(enum ibv_wc_status status)
+static const char *remedy(const struct verbs_device *device, enum ibv_wc_status status, int is_sent)
 {
   switch (status) {
-  case IBV_WC_RETRY_EXC_ERR: return ": the peer does not answer: has it ended? See TUTTI_IB_TIMEOUT";
+  case IBV_WC_RETRY_EXC_ERR:
+    if (device->is_port_down) return ": this port is down: see ibv_devinfo and the cable";
+    if (device->port_downs) return ": this port went down meanwhile: see the cable";
+    return ": the peer does not answer: has it ended? See TUTTI_IB_TIMEOUT";
   case IBV_WC_RNR_RETRY_EXC_ERR: return ": the peer takes nothing";
   case IBV_WC_REM_ACCESS_ERR:
   case IBV_WC_REM_INV_REQ_ERR:
-  case IBV_WC_REM_OP_ERR: return ": the peer's device refused it";
-  case IBV_WC_WR_FLUSH_ERR: return ": the queue pair had failed";
+  case IBV_WC_REM_OP_ERR: return is_sent ? ": the peer's device refused it" : ": this device refused what the peer wrote";
   default: return "";
   }
 }
 
+/* That work is flushed is not why: the device's event is, and may come later. */
 static ssize_t completion_failed(struct verbs_link *link, const struct ibv_wc *wc)
 {
-  return break_link(link, "%s (vendor error %u)%s", link->device->api.wc_status_str(wc->status), wc->vendor_err,
-                    remedy(wc->status));
+  struct verbs_device *device = link->device;
+  tt_verbs_device_look(device);
+  if (wc->status != IBV_WC_WR_FLUSH_ERR)
+    return break_link(link, "%s (vendor error %u)%s", device->api.wc_status_str(wc->status), wc->vendor_err,
+                      remedy(device, wc->status, (wc->wr_id & SENT_BIT) != 0));
+  if (!link->failing_ns) link->failing_ns = tt_now_ns();
+  return 0;
+}
+
+/* Something has failed, or nothing has come for long: looks whether the device says why. `otherwise` is said if it does
+ * not, NULL: nothing is wrong then. */
+static ssize_t look_why(struct verbs_link *link, const char *otherwise)
+{
+  struct verbs_device *device = link->device;
+  tt_verbs_device_look(device);
+  if (device->lost) return break_link(link, "%s: the device was removed, or has to be reset", device->lost);
+  if (link->event) return break_link(link, "%s: this device refused what the peer asked of it, or failed", link->event);
+  if (otherwise) return break_link(link, "%s", otherwise);
+  if (link->failing_ns && tt_now_ns() - link->failing_ns > FLUSH_PATIENCE_NS)
+    return break_link(link, "%s: the queue pair had failed", device->api.wc_status_str(IBV_WC_WR_FLUSH_ERR));
+  return 0;
+}
+
+static ssize_t verb_failed(struct verbs_link *link, const char *verb, int error)
+{
+  char text[96];
+  snprintf(text, sizeof text, "%s failed: %s", verb, strerror(error));
+  return look_why(link, text);
 }
 
 int tt_verbs_receives_post(struct verbs_link *link, uint32_t count)
@@ -100,17 +130,16 @@ ssize_t tt_verbs_link_pull(struct verbs_link *link)
   struct ibv_wc done[16];
   if (link->is_broken) return TT_LINK_BROKEN;
   int n = ibv_poll_cq(link->cq, 16, done);
-  if (n < 0) return break_link(link, "its completions cannot be read: the device may have been removed");
+  if (n < 0) return look_why(link, "its completions cannot be read: the device may have been removed");
   for (int i = 0; i < n; i++)
     if (completion_take(link, &done[i]) < 0) return TT_LINK_BROKEN;
   if (link->in.owed >= VERBS_RECEIVES_AT_ONCE) {
     int error = tt_verbs_receives_post(link, VERBS_RECEIVES_AT_ONCE);
-    if (error) return break_link(link, "ibv_post_recv failed: %s", strerror(error));
+    if (error) return verb_failed(link, "ibv_post_recv", error);
     link->in.owed -= VERBS_RECEIVES_AT_ONCE;
   }
-  if (n > 0 || ++link->idle % LOOK_EVERY) return n > 0;
-  const char *lost = tt_verbs_device_lost(link->device);
-  return lost ? break_link(link, "%s: the device or its port is lost", lost) : 0;
+  if (n > 0 || (!link->failing_ns && ++link->idle % LOOK_EVERY)) return n > 0;
+  return look_why(link, NULL);
 }
 
 /* ---- posting --------------------------------------------------------------------------- */
@@ -142,7 +171,7 @@ static ssize_t post(struct verbs_link *link, enum verbs_kind kind, uint32_t len,
   };
   struct ibv_send_wr *bad;
   int error = ibv_post_send(link->qp, &request, &bad);
-  if (error) return break_link(link, "ibv_post_send failed: %s", strerror(error));
+  if (error) return verb_failed(link, "ibv_post_send", error);
   link->in.told = link->in.freed;
   if (kind == VERBS_FRAGMENT) out->posted_as[out->written++ % link->slots] = out->posted;
   if (is_last) out->ended = out->posted;
@@ -352,14 +381,6 @@ static void take(struct tt_link *base)
   credit_give(link);
 }
 
-/* There is nothing to sleep on yet: the waiter looks again by itself. */
-static int descriptor(struct tt_link *base, uint32_t *events)
-{
-  (void)base;
-  *events = 0;
-  return -1;
-}
-
 const struct tt_link_ops tt_verbs_link_ops = {
     .send_begin = send_begin,
     .send = send_bytes,
@@ -370,5 +391,5 @@ const struct tt_link_ops tt_verbs_link_ops = {
     .put = put,
     .look = look,
     .take = take,
-    .descriptor = descriptor,
+    .descriptor = tt_verbs_link_descriptor,
 };

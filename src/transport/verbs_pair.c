@@ -49,16 +49,23 @@ static tuttiResult_t memory_make(struct verbs_link *link)
   return link->mr ? tuttiSuccess : tt_verbs_fail(device, "ibv_reg_mr", errno);
 }
 
+/* Devices take fewer bytes inline than others, or none; less than a head and an element is of no use. */
+static uint32_t fewer_inline(uint32_t bytes)
+{
+  return bytes / 2 > VERBS_FIRST_BYTES ? bytes / 2 : 0;
+}
+
 static tuttiResult_t queues_make(struct verbs_link *link)
 {
   struct verbs_device *device = link->device;
   uint32_t receives = tt_verbs_receives(link->slots);
   link->sends = 2 * link->slots + 2 * VERBS_SIGNAL_MOST;
   link->signal_every = link->slots / 4 < VERBS_SIGNAL_MOST ? link->slots / 4 : VERBS_SIGNAL_MOST;
-  link->cq = device->api.create_cq(device->context, (int)(link->sends + receives), NULL, NULL, 0);
+  link->cq = device->api.create_cq(device->context, (int)(link->sends + receives), link, device->channel, 0);
   if (!link->cq) return tt_verbs_fail(device, "ibv_create_cq", errno);
-  struct ibv_qp_init_attr wanted = {.send_cq = link->cq, .recv_cq = link->cq, .qp_type = IBV_QPT_RC};
-  for (uint32_t inlined = VERBS_INLINE_BYTES; !link->qp; inlined = 0) { /* not all devices take bytes inline */
+  struct ibv_qp_init_attr wanted = {
+      .qp_context = link, .send_cq = link->cq, .recv_cq = link->cq, .qp_type = IBV_QPT_RC};
+  for (uint32_t inlined = VERBS_INLINE_BYTES; !link->qp; inlined = fewer_inline(inlined)) {
     wanted.cap = (struct ibv_qp_cap){.max_send_wr = link->sends,
                                      .max_recv_wr = receives,
                                      .max_send_sge = 1,
@@ -204,7 +211,10 @@ void tt_verbs_link_destroy(struct verbs_link *link)
   if (!link) return;
   const struct verbs_api *api = &link->device->api;
   if (link->qp) api->destroy_qp(link->qp);
-  if (link->cq) api->destroy_cq(link->cq);
+  if (link->cq) {
+    tt_verbs_link_acknowledge(link);
+    api->destroy_cq(link->cq);
+  }
   if (link->mr) api->dereg_mr(link->mr);
   if (link->memory) munmap(link->memory, 2 * half_bytes(link));
   tt_free(link->in.lens);

@@ -15,6 +15,7 @@
 #undef ibv_get_device_list
 
 #define DEVICES 2
+#define FORGOTTEN UINT32_MAX
 #define ADDRESSES 8 /* of this host, with a GID */
 
 static struct ibv_device devices[DEVICES] = {
@@ -306,14 +307,29 @@ void fake_event(int slot, enum ibv_event_type type, int object)
   fake_tell();
 }
 
+/* Stays in its place, and is passed over: the descriptor has been told already. */
+void fake_event_forget(int slot, enum ibv_event_type type, int object)
+{
+  struct context *context = &fake_segment->contexts[slot];
+  for (unsigned e = context->out; e != context->in; e++) {
+    struct event *event = &context->events[e % EVENTS];
+    if (event->type == type && event->slot == (uint32_t)object) event->slot = FORGOTTEN;
+  }
+}
+
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
   uint64_t one;
+  struct event first;
   if (fake_fails_late("ibv_get_async_event")) return -1;
-  if (read(context->async_fd, &one, sizeof one) != sizeof one) return -1;
+  do {
+    if (read(context->async_fd, &one, sizeof one) != sizeof one) return -1;
+    fake_lock();
+    struct context *of_it = &fake_segment->contexts[of(context)->slot];
+    first = of_it->events[of_it->out++ % EVENTS];
+    fake_unlock();
+  } while (first.slot == FORGOTTEN);
   fake_lock();
-  struct context *of_it = &fake_segment->contexts[of(context)->slot];
-  struct event first = of_it->events[of_it->out++ % EVENTS];
   memset(event, 0, sizeof *event);
   event->event_type = first.type;
   if (first.type == IBV_EVENT_CQ_ERR) event->element.cq = fake_segment->cqs[first.slot].owner.object;

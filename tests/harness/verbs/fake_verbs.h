@@ -56,6 +56,8 @@ struct fake_verbs_counts {
   long copied;     /* bytes that have moved */
   long overtaken;  /* work that was done before older work of another queue pair */
   long not_ready;  /* found no receive posted */
+  long polls;      /* of completion queues */
+  long notified;   /* events of completion channels that were fetched */
   long breaches;
 };
 

@@ -87,6 +87,8 @@ int ibv_destroy_qp(struct ibv_qp *qp)
   fake_qp_remove(of_it);
   of(qp)->owner.pid = 0;
   of(qp)->state = IBV_QPS_RESET;
+  for (int type = IBV_EVENT_QP_FATAL; type <= IBV_EVENT_PATH_MIG_ERR; type++)
+    fake_event_forget(of(qp)->context, (enum ibv_event_type)type, of_it->slot);
   ((struct fake_pd *)qp->pd)->users--;
   fake_context_use(qp->context, -1);
   COUNTS.qps--;

@@ -121,6 +121,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     fake_breach("a completion queue is destroyed with %ld events not acknowledged: the library would wait for ever",
                 cq->fetched - cq->acked);
   cq->owner.pid = 0;
+  fake_event_forget(cq->context, IBV_EVENT_CQ_ERR, (int)ibv_cq->handle);
   if (ibv_cq->channel) ibv_cq->channel->refcnt--;
   COUNTS.cqs--;
   fake_context_use(ibv_cq->context, -1);
@@ -217,6 +218,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
     found = 1;
     of_it->told--;
     of_it->fetched++;
+    COUNTS.notified++;
     *cq = &((struct fake_cq *)of_it->owner.object)->cq;
     *cq_context = (*cq)->cq_context;
   }
@@ -242,6 +244,7 @@ int fake_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
   int got = 0;
   if (fake_fails_late("ibv_poll_cq")) return -1;
   fake_lock();
+  COUNTS.polls++;
   fake_work(SETTINGS.seed ? (int)fake_draw(4) : 64);
   if (cq->is_overrun) got = -1;
   while (got >= 0 && got < n && cq->out != cq->in) {

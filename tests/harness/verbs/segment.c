@@ -168,7 +168,7 @@ static void reset(void)
   defaults();
   forget_the_dead();
   COUNTS.calls = COUNTS.breaches = COUNTS.copied = COUNTS.overtaken = COUNTS.not_ready = 0;
-  COUNTS.sends = COUNTS.receives = COUNTS.inlines = 0;
+  COUNTS.sends = COUNTS.receives = COUNTS.inlines = COUNTS.polls = COUNTS.notified = 0;
   fake_unlock();
 }
 

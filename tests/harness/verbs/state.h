@@ -181,6 +181,8 @@ void fake_context_use(const struct ibv_context *context, long change);
 int fake_gid(int device, int port, int index, struct ibv_gid_entry *entry); /* 0, or ENODATA */
 /* Locked. */
 void fake_event(int context, enum ibv_event_type type, int slot);
+/* The object is gone: who has not fetched its events will not get them. */
+void fake_event_forget(int context, enum ibv_event_type type, int slot);
 
 /* ---- queue.c ---- */
 
