@@ -156,8 +156,10 @@ static void halt(struct tt_transport *transport)
 {
   struct verbs *verbs = (struct verbs *)transport;
   verbs->is_halted = 1;
-  for (size_t i = 0; i < slot_count(verbs); i++)
+  for (size_t i = 0; i < slot_count(verbs); i++) {
     if (verbs->slots[i].link) tt_verbs_link_halt(verbs->slots[i].link);
+    if (verbs->slots[i].fd >= 0) shutdown(verbs->slots[i].fd, SHUT_RDWR); /* the peer need not wait for this end */
+  }
 }
 
 /* Guests are admitted before the peers can know the address, so that no dial comes too early. */

@@ -2,8 +2,11 @@
 #include "transport/verbs_api.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/base.h"
 
 struct function {
   const char *name;
@@ -33,6 +36,16 @@ static int library_load(struct verbs_api *api, const char *name, const struct fu
   return 1;
 }
 
+/* Where kernels do not copy pinned pages at a fork by themselves, this keeps them the parent's. It fails there if
+ * somebody has registered memory before, and only then; our own rings are not inherited by children anyway. */
+static void fork_prepare(const struct verbs_api *api)
+{
+  static _Atomic int was_told;
+  if (api->fork_init() == 0 || atomic_exchange(&was_told, 1)) return;
+  tt_log(TT_LOG_WARN, "ibv_fork_init failed, for somebody has registered memory before: after a fork, buffers that are "
+         "registered may be disturbed: set RDMAV_FORK_SAFE=1, or take Linux 5.12 or later");
+}
+
 int tt_verbs_api_load(struct verbs_api *api, char *why, size_t size)
 {
 #define VERBS_ROW(member, symbol) {#symbol, offsetof(struct verbs_api, member)},
@@ -41,8 +54,6 @@ int tt_verbs_api_load(struct verbs_api *api, char *why, size_t size)
 #undef VERBS_ROW
   if (!library_load(api, "libibverbs.so.1", verbs, why, size)) return 0;
   if (!library_load(api, "librdmacm.so.1", cm, why, size)) return 0;
-  /* Where kernels do not copy pinned pages at a fork by themselves, this keeps them the parent's. It fails if somebody
-   * else has registered memory before, which then is as safe as that one made it; our own regions are not inherited. */
-  (void)api->fork_init();
+  fork_prepare(api);
   return 1;
 }

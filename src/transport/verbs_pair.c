@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "transport/verbs.h"
@@ -14,12 +15,24 @@ _Static_assert(sizeof(struct verbs_head) == 48, "the head is a wire format");
 #error "heads and records are sent as they lie in memory, which has to be little endian"
 #endif
 
+/* Registered memory counts as locked. */
+static const char *locked_remedy(char *text, size_t size)
+{
+  struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+  char most[48];
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  snprintf(most, sizeof most, "a limit of %llu KiB", (unsigned long long)(limit.rlim_cur >> 10));
+  snprintf(text, size, ": this process has %s for locked memory (ulimit -l): raise it (ulimit -l unlimited, or memlock in "
+           "/etc/security/limits.conf), or make TUTTI_IB_SLOTS or TUTTI_IB_SLOT_BYTES smaller",
+           limit.rlim_cur == RLIM_INFINITY ? "no limit" : most);
+  return text;
+}
+
 tuttiResult_t tt_verbs_fail(const struct verbs_device *device, const char *verb, int error)
 {
   const char *remedy = "";
-  if (error == ENOMEM)
-    remedy = ": the limit of locked memory may be too small: raise it (ulimit -l unlimited), or make TUTTI_IB_SLOTS or "
-             "TUTTI_IB_SLOT_BYTES smaller";
+  char locked[256];
+  if (error == ENOMEM) remedy = locked_remedy(locked, sizeof locked);
   if (error == EINVAL && strcmp(verb, "ibv_create_qp") == 0)
     remedy = ": the device may not have queues so long: make TUTTI_IB_SLOTS smaller";
   if (error == ETIMEDOUT || error == EHOSTUNREACH)

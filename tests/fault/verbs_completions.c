@@ -142,14 +142,15 @@ static void drop_device(const struct trial *trial)
 
 static void any_failed_send_is_an_error_on_all_ranks(void **state)
 {
-  const char *flushed = ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR);
   (void)state;
   for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; status++) {
     if (status == IBV_WC_WR_FLUSH_ERR) continue; /* never comes first */
     const char *words = ibv_wc_status_str((enum ibv_wc_status)status);
     struct trial trial = {.break_it = fail_send, .status = status, .nth = 1 + status % 5, .words = {words}};
     int is_refused = status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR;
-    if (is_refused) trial.words[1] = flushed; /* all that the peer's program sees, and it may be the first to tell */
+    int is_access = status == IBV_WC_REM_ACCESS_ERR;
+    if (is_refused) /* what the peer's program sees of it, and it may be the first to tell */
+      trial.words[1] = ibv_event_type_str(is_access ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
     if (try_it(&trial)) fail_msg("a send that ends with \"%s\"", words);
   }
 }
@@ -165,16 +166,16 @@ static void any_failed_receive_is_an_error_on_all_ranks(void **state)
   }
 }
 
-static void a_port_that_goes_down_is_an_error_on_all_ranks(void **state)
+static void a_port_that_stays_down_is_an_error_on_all_ranks(void **state)
 {
   (void)state;
-  assert_int_equal(try_it(&(struct trial){.break_it = drop_port, .words = {"port error", "retry counter"}}), 0);
+  assert_int_equal(try_it(&(struct trial){.break_it = drop_port, .words = {"port is down"}}), 0);
 }
 
 static void a_device_that_is_removed_is_an_error_on_all_ranks(void **state)
 {
   (void)state;
-  assert_int_equal(try_it(&(struct trial){.break_it = drop_device, .words = {"catastrophic", strerror(EIO)}}), 0);
+  assert_int_equal(try_it(&(struct trial){.break_it = drop_device, .words = {"was removed"}}), 0);
 }
 
 int main(void)
@@ -186,7 +187,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_failed_send_is_an_error_on_all_ranks),
       cmocka_unit_test(any_failed_receive_is_an_error_on_all_ranks),
-      cmocka_unit_test(a_port_that_goes_down_is_an_error_on_all_ranks),
+      cmocka_unit_test(a_port_that_stays_down_is_an_error_on_all_ranks),
       cmocka_unit_test(a_device_that_is_removed_is_an_error_on_all_ranks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

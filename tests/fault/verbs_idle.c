@@ -190,10 +190,10 @@ static int one_waits(const struct ranks *self)
     long most = (meeting_now_ms() - began) / 10 * 4 + 20, looked = fake->count().polls - polls;
     if (looked > most) fprintf(stderr, "%ld looks, at most %ld were to be\n", looked, most);
     RANKS_CHECK(looked <= most);
-    polls = fake->count().notified;
+    long notified = fake->count().notified;
     RANKS_CHECK(act(trial, self->rank, comm) == 0);
     RANKS_CHECK(meeting_wait(trial->meeting));
-    RANKS_CHECK(fake->count().notified > polls);
+    RANKS_CHECK(fake->count().notified > notified);
   } else {
     RANKS_CHECK(act(trial, self->rank, comm) == 0);
     RANKS_CHECK(meeting_wait(trial->meeting));

@@ -57,7 +57,7 @@ struct fake_verbs_counts {
   long overtaken;  /* work that was done before older work of another queue pair */
   long not_ready;  /* found no receive posted */
   long polls;      /* of completion queues */
-  long notified;   /* events of completion channels that were fetched */
+  long notified;   /* events that completions have sent to channels */
   long breaches;
 };
 

@@ -192,6 +192,7 @@ void fake_complete(int slot, const struct cqe *cqe, int is_solicited)
   if (cq->armed == 1 || (cq->armed == 2 && (is_solicited || cqe->wc.status != IBV_WC_SUCCESS))) {
     cq->armed = 0;
     cq->untold += cq->fd >= 0;
+    COUNTS.notified += cq->fd >= 0;
   }
 }
 
@@ -218,7 +219,6 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
     found = 1;
     of_it->told--;
     of_it->fetched++;
-    COUNTS.notified++;
     *cq = &((struct fake_cq *)of_it->owner.object)->cq;
     *cq_context = (*cq)->cq_context;
   }
