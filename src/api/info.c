@@ -51,7 +51,7 @@ static void print_transports(FILE *out, const struct tt_settings *settings)
 {
   fprintf(out, "\ntransports\n");
   for (int t = 0; tt_transports[t]; t++) {
-    char why[256];
+    char why[TT_SENTENCE_BYTES];
     const char *reason = tt_transports[t]->unusable(settings, why, sizeof why);
     fprintf(out, "  %-10s %s%s\n", tt_transports[t]->name, reason ? "unusable: " : "usable", reason ? reason : "");
   }

@@ -341,7 +341,7 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
                                           .pids = comm->pids};
   comm->ntransports = creation->nwanted; /* those that are not made stay NULL */
   for (int t = 0; t < creation->nwanted; t++) {
-    char why[256];
+    char why[TT_SENTENCE_BYTES];
     const char *reason = creation->wanted[t]->unusable(&comm->settings, why, sizeof why);
     struct tt_transport *made = NULL;
     if (reason) {

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two ranks of a launcher send to each other what perftest's programs send: usage: bench_pair latency|bandwidth BYTES
+ * COUNT [heap|malloc].
+ *
+ * latency: BYTES go there and back COUNT times; prints half the median time of that in us, as ib_send_lat does.
+ * bandwidth: COUNT messages of BYTES go one way, WINDOW of them in a group, and one answer comes back at the end; prints
+ * MB/s (10^6), as ib_write_bw --report_gbits does not: its MB are 2^20 bytes. heap (default): memory of tuttiMemAlloc. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tutti.h"
+
+#define WINDOW 16
+
+struct pair {
+  tuttiComm_t comm;
+  int rank;
+  char *data;
+  size_t len;
+  int count;
+};
+
+static void must(tuttiResult_t result)
+{
+  if (result == tuttiSuccess) return;
+  fprintf(stderr, "bench_pair: %s\n", tuttiGetLastError(NULL));
+  exit(1);
+}
+
+static double now_us(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static int by_value(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void send(const struct pair *pair, size_t len)
+{
+  must(tuttiSend(pair->data, len, tuttiUint8, !pair->rank, pair->comm, NULL));
+}
+
+static void receive(const struct pair *pair, size_t len)
+{
+  must(tuttiRecv(pair->data, len, tuttiUint8, !pair->rank, pair->comm, NULL));
+}
+
+static double latency_us(const struct pair *pair)
+{
+  double *times = malloc((size_t)pair->count * sizeof *times), half;
+  if (!times) exit(1);
+  for (int i = 0; i < pair->count; i++) {
+    double begin = now_us();
+    if (pair->rank == 0) send(pair, pair->len);
+    receive(pair, pair->len);
+    if (pair->rank == 1) send(pair, pair->len);
+    times[i] = now_us() - begin;
+  }
+  qsort(times, (size_t)pair->count, sizeof *times, by_value);
+  half = times[pair->count / 2] / 2;
+  free(times);
+  return half;
+}
+
+static double bandwidth_mb(const struct pair *pair)
+{
+  double begin = now_us();
+  for (int left = pair->count; left > 0; left -= WINDOW) {
+    must(tuttiGroupStart());
+    for (int i = 0; i < WINDOW && i < left; i++)
+      if (pair->rank == 0) send(pair, pair->len);
+      else receive(pair, pair->len);
+    must(tuttiGroupEnd());
+  }
+  if (pair->rank == 0) receive(pair, 1);
+  else send(pair, 1);
+  return (double)pair->len * pair->count / (now_us() - begin);
+}
+
+int main(int argc, char **argv)
+{
+  tuttiLaunch_t launch;
+  int is_latency = argc > 1 && strcmp(argv[1], "latency") == 0;
+  struct pair pair = {.len = argc > 2 ? strtoull(argv[2], NULL, 10) : 0, .count = argc > 3 ? atoi(argv[3]) : 0};
+  must(tuttiGetLaunch(&launch));
+  if (!pair.len || pair.count < 1 || launch.nprocs != 2 || (!is_latency && strcmp(argv[1], "bandwidth") != 0)) {
+    fprintf(stderr, "usage: tutti run -n 2 -- bench_pair latency|bandwidth BYTES COUNT [heap|malloc]\n");
+    return 2;
+  }
+  pair.rank = launch.proc;
+  must(tuttiCommInitRank(&pair.comm, 2, launch.id, pair.rank));
+  if (argc > 4 && strcmp(argv[4], "malloc") == 0) pair.data = malloc(pair.len);
+  else must(tuttiMemAlloc((void **)&pair.data, pair.len));
+  memset(pair.data, 1, pair.len);
+  double (*measure)(const struct pair *) = is_latency ? latency_us : bandwidth_mb;
+  struct pair warm = pair;
+  warm.count = WINDOW;
+  measure(&warm);
+  double figure = measure(&pair);
+  if (pair.rank == 0) printf("%.2f\n", figure);
+  must(tuttiCommDestroy(pair.comm));
+  return 0;
+}
