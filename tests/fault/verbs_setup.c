@@ -198,6 +198,38 @@ static void a_host_that_cannot_prepare_for_forks_is_good_enough(void **state)
   fake->break_at(NULL, 0, 0);
 }
 
+/* ---- what links take ---- */
+
+enum { LANES = 2, SLOTS = 8, SLOT_BYTES = 8192 };
+
+static void open_all(struct world_rank *me)
+{
+  int n = me->world->nranks;
+  for (int peer = 0; peer < n; peer++)
+    for (int lane = 0; lane < LANES && peer != me->rank; lane++)
+      if (!world_open(me, peer, lane)) return;
+  world_barrier(me);
+  struct fake_verbs_counts counts = fake->count();
+  long links = (long)n * (n - 1) * LANES;
+  WORLD_CHECK(me, counts.qps == links && counts.cqs == links);
+  WORLD_CHECK(me, counts.registered == links * 2 * SLOTS * SLOT_BYTES);
+  WORLD_CHECK(me, counts.contexts == n && counts.pds == n && counts.channels == n);
+  world_barrier(me);
+}
+
+static void a_link_takes_one_queue_pair_and_two_rings(void **state)
+{
+  (void)state;
+  for (int n = 2; n <= 5; n++) {
+    struct world all = {.ops = &tt_transport_verbs, .nranks = n, .lanes = LANES, .slots = SLOTS,
+                        .slot_bytes = SLOT_BYTES, .body = open_all};
+    fake->reset();
+    const char *complaint = world_run(&all);
+    if (complaint) fail_msg("%d ranks: %s", n, complaint);
+    assert_true(fake->is_clean());
+  }
+}
+
 int main(void)
 {
   fake = fake_verbs();
@@ -206,6 +238,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_a_host_lacks_is_said_with_the_remedy),
       cmocka_unit_test(a_device_takes_as_many_bytes_inline_as_it_can),
+      cmocka_unit_test(a_link_takes_one_queue_pair_and_two_rings),
       cmocka_unit_test(a_host_that_cannot_prepare_for_forks_is_good_enough),
       cmocka_unit_test(any_verb_that_fails_is_an_error_with_a_sentence),
       cmocka_unit_test(a_verb_that_fails_at_the_end_keeps_nothing),
