@@ -140,9 +140,8 @@ struct tt_waiter {
 
 void tt_waiter_init(struct tt_waiter *waiter, int crowded);
 
-/* One pause. moved: something went on since the last one. Returns 1 about every millisecond after the first, or as often
- * as it wakes:
- * then the caller should tt_watch_compare (since_ns says since when it waits). */
+/* One pause. moved: something went on since the last one. Returns 1 about every millisecond after the first, or as
+ * often as it wakes: then the caller should tt_watch_compare (since_ns says since when it waits). */
 int tt_waiter_pause(struct tt_waiter *waiter, int moved);
 
 #endif

@@ -18,7 +18,8 @@ void tt_waiter_init(struct tt_waiter *waiter, int crowded)
 static void doze(struct tt_waiter *waiter, uint64_t ns)
 {
   enum tt_slept slept = TT_SLEPT_NOT;
-  if (waiter->sleep && !waiter->woken) slept = waiter->sleep(waiter->sleeper, ns < SLEEP_WOKEN_NS ? ns : SLEEP_WOKEN_NS);
+  if (waiter->sleep && !waiter->woken)
+    slept = waiter->sleep(waiter->sleeper, ns < SLEEP_WOKEN_NS ? ns : SLEEP_WOKEN_NS);
   waiter->woken = slept == TT_SLEPT_WOKEN;
   if (slept == TT_SLEPT_NOT) tt_sleep_ns(ns < SLEEP_LONGEST_NS ? ns : SLEEP_LONGEST_NS);
 }

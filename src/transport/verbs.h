@@ -91,7 +91,7 @@ struct verbs_device {
   struct ibv_device_attr limits;
   struct ibv_comp_channel *channel; /* of all its links: who waits sleeps on it */
   const char *lost;                 /* the event that made it useless; NULL: none */
-  int is_port_down;                 /* it may come back: what is under way is tried again, so long as the device tries */
+  int is_port_down;                 /* it may come back while the device tries again */
   unsigned port_downs;              /* how often it has gone down */
 };
 

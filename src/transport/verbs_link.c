@@ -40,7 +40,8 @@ static const char *remedy(const struct verbs_device *device, enum ibv_wc_status 
   case IBV_WC_RNR_RETRY_EXC_ERR: return ": the peer takes nothing";
   case IBV_WC_REM_ACCESS_ERR:
   case IBV_WC_REM_INV_REQ_ERR:
-  case IBV_WC_REM_OP_ERR: return is_sent ? ": the peer's device refused it" : ": this device refused what the peer wrote";
+  case IBV_WC_REM_OP_ERR:
+    return is_sent ? ": the peer's device refused it" : ": this device refused what the peer wrote";
   default: return "";
   }
 }

@@ -22,8 +22,8 @@ static const char *locked_remedy(char *text, size_t size)
   char most[48];
   getrlimit(RLIMIT_MEMLOCK, &limit);
   snprintf(most, sizeof most, "a limit of %llu KiB", (unsigned long long)(limit.rlim_cur >> 10));
-  snprintf(text, size, ": this process has %s for locked memory (ulimit -l): raise it (ulimit -l unlimited, or memlock in "
-           "/etc/security/limits.conf), or make TUTTI_IB_SLOTS or TUTTI_IB_SLOT_BYTES smaller",
+  snprintf(text, size, ": this process has %s for locked memory (ulimit -l): raise it (ulimit -l unlimited, or memlock "
+           "in /etc/security/limits.conf), or make TUTTI_IB_SLOTS or TUTTI_IB_SLOT_BYTES smaller",
            limit.rlim_cur == RLIM_INFINITY ? "no limit" : most);
   return text;
 }

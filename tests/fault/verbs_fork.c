@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* On the double of libibverbs: children that ranks fork, however they behave and however long they live, disturb neither
- * calls nor the end of the communicator, nor the next one. */
+/* On the double of libibverbs: children that ranks fork, however they behave and however long they live, disturb
+ * neither calls nor the end of the communicator, nor the next one. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
