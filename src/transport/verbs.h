@@ -6,6 +6,11 @@
  * moved its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that may post. The socket stays
  * and says when the peer is gone: who ends in good order waits for its writes to arrive only as long as it is there.
  *
+ * How many. A link is a queue pair, so TUTTI_LANES (4) is how many a pair of ranks has; links are opened when first
+ * used. One takes two rings of TUTTI_IB_SLOTS x TUTTI_IB_SLOT_BYTES, so 2 MiB registered by default, and a socket. A
+ * rank that talks with 63 others on all lanes has 252 queue pairs and 504 MiB; in a ring 8 and 16 MiB; with the 6
+ * neighbours of recursive doubling 24 and 48 MiB.
+ *
  * Ring. Each side registers `slots` slots of `slot_bytes` for the peer to write to, and as many to send from. A message
  * travels as *fragments*, each written by one RDMA write with immediate into the slot that is next in turn:
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two ranks of a launcher send to each other what perftest's programs send: usage: bench_pair latency|bandwidth BYTES
- * COUNT [heap|malloc].
+/* Two ranks of a launcher send to each other what perftest's programs send:
+ * usage: bench_pair latency|bandwidth BYTES COUNT [heap|malloc].
  *
  * latency: BYTES go there and back COUNT times; prints half the median time of that in us, as ib_send_lat does.
- * bandwidth: COUNT messages of BYTES go one way, WINDOW of them in a group, and one answer comes back at the end; prints
- * MB/s (10^6), as ib_write_bw --report_gbits does not: its MB are 2^20 bytes. heap (default): memory of tuttiMemAlloc. */
+ * bandwidth: COUNT messages of BYTES go one way, WINDOW of them in a group, and one answer comes back at the end;
+ * prints MB/s of 10^6 bytes (those of ib_write_bw are of 2^20). heap (default): memory of tuttiMemAlloc. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
