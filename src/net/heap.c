@@ -218,6 +218,8 @@ tuttiResult_t tt_heap_free(void *pointer)
   struct tt_heap *heap = tt_process.heap;
   struct tt_heap_block *block = heap ? unlink_block(&heap->blocks, pointer) : NULL;
   if (heap && !block) block = unlink_block(&heap->others, pointer);
+  for (struct tt_heap_watcher *watcher = block ? heap->watchers : NULL; watcher; watcher = watcher->next)
+    watcher->freed(watcher, block->at, block->len);
   if (block && block->is_private) munmap(block->at, block->len);
   else if (block) pages_drop(heap, block->at, block->len);
   if (block) put(heap);
@@ -226,6 +228,34 @@ tuttiResult_t tt_heap_free(void *pointer)
     return tt_fail(tuttiInvalidArgument, "ptr %p was not returned by tuttiMemAlloc, or was freed already", pointer);
   tt_free(block);
   return tuttiSuccess;
+}
+
+void tt_heap_find(struct tt_heap *heap, const void *pointer, size_t len,
+                  void (*found)(void *owner, void *block, size_t block_len), void *owner)
+{
+  const uint8_t *at = pointer;
+  pthread_mutex_lock(&tt_process.heap_mutex);
+  const struct tt_heap_block *block = heap->blocks;
+  while (block && block->at + block->len <= at) block = block->next;
+  if (block && block->at <= at && len <= (size_t)(block->at + block->len - at)) found(owner, block->at, block->len);
+  pthread_mutex_unlock(&tt_process.heap_mutex);
+}
+
+void tt_heap_watch(struct tt_heap *heap, struct tt_heap_watcher *watcher)
+{
+  pthread_mutex_lock(&tt_process.heap_mutex);
+  watcher->next = heap->watchers;
+  heap->watchers = watcher;
+  pthread_mutex_unlock(&tt_process.heap_mutex);
+}
+
+void tt_heap_unwatch(struct tt_heap *heap, struct tt_heap_watcher *watcher)
+{
+  pthread_mutex_lock(&tt_process.heap_mutex);
+  struct tt_heap_watcher **at = &heap->watchers;
+  while (*at && *at != watcher) at = &(*at)->next;
+  if (*at) *at = watcher->next;
+  pthread_mutex_unlock(&tt_process.heap_mutex);
 }
 
 /* ---- a peer's ---- */

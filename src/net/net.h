@@ -189,8 +189,9 @@ struct tt_heap {
   uint8_t *base;
   size_t len;     /* of addresses; 0 without fd */
   uint64_t nonce; /* its name on this host */
-  int references;                       /* these three under tt_process.heap_mutex */
+  int references;                       /* these four under tt_process.heap_mutex */
   struct tt_heap_block *blocks, *others;
+  struct tt_heap_watcher *watchers;
 };
 
 /* Makes it if there is none. Every hold needs one release. Errors: tuttiSystemError. */
@@ -207,6 +208,21 @@ static inline int tt_heap_has(const struct tt_heap *heap, const void *pointer, s
   *offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)heap->base);
   return *offset < heap->len && len <= heap->len - *offset;
 }
+
+/* Somebody who keeps something for blocks, e.g. what a device knows of their pages. `freed` is called under the heap's
+ * lock, by the thread that frees a block, while its pages are still there; it must not call the heap. Whoever watches
+ * holds the heap. After unwatch returns it is not called any more; unwatching what does not watch does nothing. */
+struct tt_heap_watcher {
+  void (*freed)(struct tt_heap_watcher *watcher, void *block, size_t len);
+  struct tt_heap_watcher *next; /* the heap's */
+};
+void tt_heap_watch(struct tt_heap *heap, struct tt_heap_watcher *watcher);
+void tt_heap_unwatch(struct tt_heap *heap, struct tt_heap_watcher *watcher);
+
+/* Calls found(owner, block, its length) with the block that has all of [pointer, pointer + len), under the heap's lock:
+ * so it is not freed meanwhile. No block of the heap has: nothing happens. */
+void tt_heap_find(struct tt_heap *heap, const void *pointer, size_t len,
+                  void (*found)(void *owner, void *block, size_t block_len), void *owner);
 
 /* Whoever is given the descriptor can write, too: only ranks of the same user that hold the job's key are.
  *
