@@ -199,6 +199,8 @@ static const struct tt_transport_ops fault_ops = {
     .open = tt_wrap_open,
     .descriptors = tt_wrap_descriptors,
     .path = tt_wrap_path,
+    .enroll = tt_wrap_enroll,
+    .withdraw = tt_wrap_withdraw,
     .halt = tt_wrap_halt,
     .destroy = destroy,
 };

@@ -138,6 +138,8 @@ static const struct tt_transport_ops trace_ops = {
     .open = tt_wrap_open,
     .descriptors = descriptors,
     .path = tt_wrap_path,
+    .enroll = tt_wrap_enroll,
+    .withdraw = tt_wrap_withdraw,
     .halt = tt_wrap_halt,
     .destroy = destroy,
 };

@@ -71,7 +71,9 @@ struct tt_link_ops {
   ssize_t (*consume)(struct tt_link *link, size_t len);
 
   /* Reads up to `len` of the message's next bytes into `data`; as peek + copy + consume, but may avoid the copy.
-   * Not mixed with peek inside one message. `data` may hold garbage until the last byte of the message is in. */
+   * Not mixed with peek inside one message. `data` may hold garbage until the last byte of the message is in. Who
+   * offers room for the whole message in his first call leaves that room to the transport, for the peer may be writing
+   * there, and offers what is not filled of it again, until the message is in or the transport is halted. */
   ssize_t (*recv)(struct tt_link *link, void *data, size_t len);
 
   /* ---- whole messages at once: NULL where quick_bytes is 0 ----
@@ -108,6 +110,14 @@ struct tt_transport_spec {
   int crowded;                        /* the machine's ranks are more than its cores */
 };
 
+/* Memory that calls will use often. */
+struct tt_enrolled {
+  void *data;
+  size_t len;
+  int fd;          /* of a dma-buf, where only devices can reach it; -1: host memory */
+  uint64_t offset; /* of data in that */
+};
+
 struct tt_transport_ops {
   const char *name; /* for TUTTI_TRANSPORTS and logs */
 
@@ -138,6 +148,12 @@ struct tt_transport_ops {
 
   /* One line about the way to `peer` for the log at INFO, e.g. "tcp eth0 192.0.2.1:4711 -> 192.0.2.2:4712". */
   const char *(*path)(const struct tt_transport *transport, int peer, char *text, size_t size);
+
+  /* Makes such memory known to what moves bytes, so that it is not copied, and takes that back; what is not taken back
+   * goes with the transport. The memory stays until then, and no call uses it when it is taken back. *handle may be
+   * NULL, and is for withdraw alone. NULL: nothing to do, any memory is as good. Errors: tuttiSystemError. */
+  tuttiResult_t (*enroll)(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle);
+  void (*withdraw)(struct tt_transport *transport, void *handle);
 
   /* This rank's calls have failed: whatever is under way is given up, for good. When it returns, no peer writes memory
    * of this rank's callers, and no peer's call can succeed with bytes that were offered and not taken, so that they may

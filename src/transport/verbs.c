@@ -145,6 +145,7 @@ static void destroy(struct tt_transport *transport)
   if (verbs->spec->ip_door) tt_door_dismiss(verbs->spec->ip_door, verbs);
   if (!verbs->is_halted) linger(verbs);
   for (size_t i = 0; i < slot_count(verbs); i++) slot_close(&verbs->slots[i]);
+  tt_verbs_memory_destroy(verbs->device.memory);
   tt_verbs_device_close(&verbs->device);
   tt_free(verbs->slots);
   tt_free(verbs->gids);
@@ -160,6 +161,17 @@ static void halt(struct tt_transport *transport)
     if (verbs->slots[i].link) tt_verbs_link_halt(verbs->slots[i].link);
     if (verbs->slots[i].fd >= 0) shutdown(verbs->slots[i].fd, SHUT_RDWR); /* the peer need not wait for this end */
   }
+  tt_verbs_memory_halt(verbs->device.memory);
+}
+
+static tuttiResult_t enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle)
+{
+  return tt_verbs_memory_enroll(((struct verbs *)transport)->device.memory, memory, handle);
+}
+
+static void withdraw(struct tt_transport *transport, void *handle)
+{
+  tt_verbs_memory_withdraw(((struct verbs *)transport)->device.memory, handle);
 }
 
 /* Guests are admitted before the peers can know the address, so that no dial comes too early. */
@@ -188,6 +200,8 @@ static tuttiResult_t parts_make(struct verbs *verbs, void *card)
     return tt_fail(tuttiSystemError, "no memory for the verbs transport of %d ranks", spec->nranks);
   if (!tt_verbs_device_open(&verbs->device, spec->settings, why, sizeof why))
     return tt_fail(tuttiSystemError, "verbs: %s", why);
+  tuttiResult_t result = tt_verbs_memory_create(&verbs->device.memory, &verbs->device);
+  if (result != tuttiSuccess) return result;
   return door_use(verbs, card);
 }
 
@@ -385,6 +399,8 @@ const struct tt_transport_ops tt_transport_verbs = {
     .open = open_link,
     .descriptors = descriptors,
     .path = path,
+    .enroll = enroll,
+    .withdraw = withdraw,
     .halt = halt,
     .destroy = destroy,
 };

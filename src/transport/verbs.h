@@ -6,11 +6,6 @@
  * moved its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that may post. The socket stays
  * and says when the peer is gone: who ends in good order waits for its writes to arrive only as long as it is there.
  *
- * How many. A link is a queue pair, so TUTTI_LANES (4) is how many a pair of ranks has; links are opened when first
- * used. One takes two rings of TUTTI_IB_SLOTS x TUTTI_IB_SLOT_BYTES, so 2 MiB registered by default, and a socket. A
- * rank that talks with 63 others on all lanes has 252 queue pairs and 504 MiB; in a ring 8 and 16 MiB; with the 6
- * neighbours of recursive doubling 24 and 48 MiB.
- *
  * Ring. Each side registers `slots` slots of `slot_bytes` for the peer to write to, and as many to send from. A message
  * travels as *fragments*, each written by one RDMA write with immediate into the slot that is next in turn:
  *
@@ -20,20 +15,39 @@
  * The payload's length is what the completion says was written less the head; it is a multiple of 16 unless it ends the
  * message, so that elements arrive whole. Immediate data, from the highest bit:
  *
- *   kind 2 | number 14: of the fragment on this queue pair, from 0, its low bits | freed 16: slots that this side
- *   has emptied so far, its low bits
+ *   kind 3 | number 13: of the fragment on this queue pair, from 0, its low bits; 0 with what is none | freed 16: slots
+ *   that this side has emptied so far, its low bits
  *
- * Kinds: VERBS_FRAGMENT, and VERBS_CREDIT, an empty write that only says `freed` (its number is 0).
+ * Kinds: VERBS_FRAGMENT; VERBS_CREDIT, an empty write that only says `freed`; and those of the next but one paragraph.
  *
  * Credits. A sender writes only into slots that the peer has emptied: fragments written - freed < slots. Who has
  * emptied a quarter of the ring and had no fragment to say it in sends VERBS_CREDIT, which needs no credit: of those
- * at most four can come on top of `slots` fragments before this side looks and posts new receives, and so many
- * receives are kept. So a queue pair always finds a receive, and waits for nothing but the peer's device.
+ * at most four can come on top of `slots` fragments before this side looks and posts new receives, nor more than one
+ * answer and one VERBS_WRITTEN; so many receives are kept. So a queue pair always finds a receive, and waits for
+ * nothing but the peer's device.
+ *
+ * Straight into place. A message of TUTTI_IB_DIRECT_BYTES or more that is offered as a whole, in registered memory
+ * (verbs_memory.h), begins with a VERBS_ASK: a fragment with a short payload, whose sender sends nothing more of the
+ * message until it has the answer. The receiver gives that when it opens the fragment: VERBS_GRANT, if it does so in
+ * `recv` with room for the whole message in registered memory, else VERBS_REFUSAL. A grant brings a struct
+ * verbs_answer, written to a place behind the two halves of the memory: where the rest of the message goes, and the key
+ * to it. The sender writes the rest there, the last write with immediate, VERBS_WRITTEN; until that has come the
+ * receiver takes no further fragment. After a refusal the rest comes as fragments. Neither answer nor VERBS_WRITTEN
+ * needs a credit: of a queue pair and direction one message is under way, so one question, one answer, one end. The
+ * answer waits for nothing but a place in the queue of sends, which the device gives back: so no pattern of messages
+ * can lock.
+ *
+ * From where it lies. Payload of VERBS_LEND_BYTES or more in registered memory is not copied into the slot, whence only
+ * the head comes. What is sent from the caller's memory, this way or straight into place, is taken (tt_link_ops.send)
+ * when its write has completed: so who has got all of a message's bytes taken may change them, and who has not, has
+ * not succeeded. tt_verbs_link_halt destroys the queue pair, which ends all reading and writing by this device for it;
+ * then the transport gives up all regions, so that keys which peers were granted open nothing. A peer that was granted
+ * a key can write to all of its region until then: it has proved to hold the job's key.
  *
  * A slot of the outgoing half is used again when its write has completed, and then only if the peer has emptied the
- * same slot of its ring. Completions are asked for of the last fragments of messages and of every few work requests
- * between (struct verbs_link: signal_every); they also give back places in the queue of sends. Who destroys its
- * transport in good order waits for the former.
+ * same slot of its ring. Completions are asked for of the last fragments of messages, of whatever is sent from where
+ * it lies, of answers, and of every few work requests between (struct verbs_link: signal_every); they also give back
+ * places in the queue of sends. Who destroys its transport in good order waits for the first two.
  *
  * Failures. A queue pair of which a work request fails breaks its link; the device's events break the link whose queue
  * pair they name, or all if the device is gone. A port that is down breaks nothing: it may come back before the retries
@@ -46,10 +60,11 @@
 
 #include "transport/transport.h"
 #include "transport/verbs_api.h"
+#include "transport/verbs_memory.h"
 
 #ifdef TT_HAVE_VERBS
 
-#define VERBS_MAGIC 0x3150517474757474u /* "ttuttQP1" */
+#define VERBS_MAGIC 0x3250517474757474u /* "ttuttQP2" */
 #define VERBS_READY 'R'
 
 struct verbs_record {
@@ -64,10 +79,11 @@ struct verbs_record {
   uint32_t slots, slot_bytes;
 };
 
-enum verbs_kind { VERBS_FRAGMENT, VERBS_CREDIT };
-#define VERBS_KIND_SHIFT 30
+enum verbs_kind { VERBS_FRAGMENT, VERBS_CREDIT, VERBS_ASK, VERBS_GRANT, VERBS_REFUSAL, VERBS_WRITTEN };
+#define VERBS_SILENT ((enum verbs_kind)-1) /* of a write: without immediate */
+#define VERBS_KIND_SHIFT 29
 #define VERBS_NUMBER_SHIFT 16
-#define VERBS_NUMBER_MASK 0x3fffu
+#define VERBS_NUMBER_MASK 0x1fffu
 #define VERBS_FREED_MASK 0xffffu
 
 struct verbs_head {
@@ -75,12 +91,22 @@ struct verbs_head {
   uint64_t at; /* first fragment: length of the message; later: place in it */
   struct tt_call call;
 };
+
+struct verbs_answer {
+  uint64_t address, len; /* of the rest of the message */
+  uint32_t rkey, zero;
+};
+#define VERBS_ANSWER_BYTES 64 /* a place for one: behind the halves first that which the peer writes to */
+
 #define VERBS_FIRST_BYTES sizeof(struct verbs_head)
 #define VERBS_LATER_BYTES offsetof(struct verbs_head, call)
 
 #define VERBS_SLOTS_MOST 1024
 #define VERBS_SIGNAL_MOST 8 /* work requests without a completion in a row, at most one less */
 #define VERBS_RECEIVES_AT_ONCE 8 /* new receives are posted in bunches of so many */
+#define VERBS_LEND_BYTES 16384 /* copying less takes less time than waiting for its completion */
+#define VERBS_ASK_BYTES 8192   /* payload of a question: on the wire while it is answered */
+#define VERBS_WRITE_BYTES ((size_t)1 << 20) /* of one write straight into place */
 #define VERBS_INLINE_BYTES 224u  /* asked for; small writes then need no second look at memory by the device */
 
 /* What card and record tell of a device. */
@@ -94,6 +120,7 @@ struct verbs_device {
   union ibv_gid gid;
   struct ibv_port_attr attributes; /* of the port */
   struct ibv_device_attr limits;
+  struct verbs_memory *memory;      /* NULL: nothing is registered but rings */
   struct ibv_comp_channel *channel; /* of all its links: who waits sleeps on it */
   const char *lost;                 /* the event that made it useless; NULL: none */
   int is_port_down;                 /* it may come back while the device tries again */
@@ -113,12 +140,29 @@ int tt_verbs_hca_fits(const char *list, const char *name, int port);
  * the device and into those of its links that are meant. */
 void tt_verbs_device_look(struct verbs_device *device);
 
+/* How far the question has come that a message began with. */
+enum verbs_asked { VERBS_MAY_ASK, VERBS_ASKED, VERBS_GRANTED, VERBS_NO_MORE };
+
+/* Bytes that were posted and that the caller does not know to be taken. */
+struct verbs_piece {
+  uint64_t posted; /* with the work request of this number; 0: copied */
+  size_t len;
+};
+
 struct verbs_sender {
-  uint64_t word, len, left; /* of the message under way */
+  uint64_t word, len, left; /* of the message under way; left: not posted */
   struct tt_call call;
+  enum verbs_asked asked;   /* of the message under way */
+  uint64_t to;              /* granted: where the rest goes, */
+  uint32_t key;             /* and the key */
+  struct verbs_piece *pieces; /* [room]: a queue */
+  uint32_t room;            /* as many as there are places in the queue of sends */
+  uint64_t lent, taken;     /* pieces that were put in, and taken out */
+  size_t lent_bytes;        /* of those in it */
   uint64_t written;         /* fragments */
   uint64_t freed;           /* of their slots, by the peer */
   uint64_t posted, retired; /* work requests */
+  uint64_t directs;         /* messages that went straight into place */
   uint64_t ended;           /* posted, with the last message's last fragment */
   uint64_t *posted_as;      /* [slots]: posted, with the newest fragment from that slot */
 };
@@ -129,6 +173,12 @@ struct verbs_receiver {
   size_t shown;          /* bytes of it from data on; 0: none is open */
   uint64_t arrived;      /* fragments */
   uint64_t freed, told;  /* slots emptied; what the peer knows of that */
+  uint64_t asked;        /* number of the fragment that asks, + 1; 0: none does that has not been opened */
+  enum verbs_kind answer; /* to be posted; 0: none */
+  uint64_t answered;     /* posted, with the last one */
+  struct verbs_answer grant;
+  size_t granted;        /* bytes that the peer writes, or has written, into place; 0: none */
+  int is_written;        /* it has */
   uint32_t owed;         /* receives used up and not posted anew */
   uint32_t *lens;        /* [slots] of the fragments there */
 };
@@ -139,10 +189,11 @@ struct verbs_link {
   struct ibv_cq *cq;
   struct ibv_qp *qp;
   struct ibv_mr *mr;
-  uint8_t *memory;         /* first the ring that the peer writes to, then the slots to send from */
+  uint8_t *memory;         /* the ring that the peer writes to, the slots to send from, places of answers likewise */
   size_t slot_bytes;
   uint32_t slots, inlined; /* inlined: bytes that the queue pair takes with the work request */
   uint32_t sends;          /* places in the queue of sends */
+  size_t direct_bytes;     /* messages so long ask; 0: none does, and no question is granted */
   uint32_t signal_every;   /* of so many one asks for a completion: often enough that slots come back in time */
   uint64_t ring;           /* the peer's */
   uint32_t rkey;
@@ -168,7 +219,7 @@ tuttiResult_t tt_verbs_link_create(struct verbs_link **link, struct verbs_device
 tuttiResult_t tt_verbs_link_join(struct verbs_link *link, const struct tt_settings *settings,
                                  const struct verbs_record *mine, const struct verbs_record *theirs);
 
-/* No more is written or read by either side when it returns. */
+/* No more is written or read by either side's device when it returns. */
 void tt_verbs_link_halt(struct verbs_link *link);
 void tt_verbs_link_destroy(struct verbs_link *link); /* NULL and half-made are allowed */
 
@@ -187,7 +238,7 @@ extern const struct tt_link_ops tt_verbs_link_ops;
 /* Receives that are kept posted, so many at most at once. */
 static inline uint32_t tt_verbs_receives(uint32_t slots)
 {
-  return slots + 4 + 1 + VERBS_RECEIVES_AT_ONCE;
+  return slots + 4 + 2 + 1 + VERBS_RECEIVES_AT_ONCE;
 }
 
 /* Posts the first receives. 0, or an errno. */
@@ -198,6 +249,63 @@ int tt_verbs_link_is_sent(struct verbs_link *link);
 
 /* Looks for completions. 1 if there were some, 0, or TT_LINK_BROKEN. */
 ssize_t tt_verbs_link_pull(struct verbs_link *link);
+
+/* The link is broken from now on, and this is why: TT_LINK_BROKEN. */
+ssize_t tt_verbs_break(struct verbs_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* One write to the peer. */
+struct verbs_write {
+  struct ibv_sge pieces[2]; /* empty ones last */
+  uint64_t to;
+  uint32_t key;
+  int is_signaled; /* else only now and then */
+};
+
+/* 1 if `reserve` more places are left in the queue of sends than are needed for one. */
+static inline int tt_verbs_has_place(const struct verbs_link *link, uint32_t reserve)
+{
+  return link->out.posted - link->out.retired + reserve < link->sends;
+}
+
+/* Posts it; there is a place for it. 1, or TT_LINK_BROKEN. */
+ssize_t tt_verbs_post(struct verbs_link *link, enum verbs_kind kind, const struct verbs_write *write);
+
+/* ---- straight into place, from where it lies (verbs_direct.c) ---- */
+
+/* The next `len` bytes of the message under way were posted with work request `posted`, or, 0, copied. */
+static inline void tt_verbs_lend(struct verbs_sender *out, uint64_t posted, size_t len)
+{
+  out->pieces[out->lent++ % out->room] = (struct verbs_piece){posted, len};
+  out->lent_bytes += len;
+}
+
+/* How many bytes of those have become the caller's again since it was asked last. */
+static inline size_t tt_verbs_take_back(struct verbs_sender *out)
+{
+  size_t len = 0;
+  while (out->taken != out->lent && out->pieces[out->taken % out->room].posted <= out->retired)
+    len += out->pieces[out->taken++ % out->room].len;
+  out->lent_bytes -= len;
+  return len;
+}
+
+/* 1 if the message should begin with a question: all of its `len` bytes are offered, at `data`. */
+int tt_verbs_should_ask(const struct verbs_link *link, const void *data, size_t len);
+
+/* The answer has arrived. 1, or TT_LINK_BROKEN. */
+ssize_t tt_verbs_answer_take(struct verbs_link *link, enum verbs_kind kind);
+
+/* Writes up to `len` of the message's next bytes where the peer has granted it: as fragments are sent. */
+ssize_t tt_verbs_direct_write(struct verbs_link *link, const void *data, size_t len);
+
+/* The fragment that has been opened asks. It was opened by recv with `room` bytes at `to`, or by peek, NULL. */
+void tt_verbs_answer(struct verbs_link *link, void *to, size_t room);
+
+/* Posts the answer that is due, if it can be. */
+void tt_verbs_answer_post(struct verbs_link *link);
+
+/* VERBS_WRITTEN has arrived, after `len` bytes. 1, or TT_LINK_BROKEN. */
+ssize_t tt_verbs_written_take(struct verbs_link *link, size_t len);
 
 #endif
 #endif

@@ -32,6 +32,8 @@ static int library_load(struct verbs_api *api, const char *name, const struct fu
     }
     memcpy((char *)api + at->offset, &function, sizeof function);
   }
+  void *optional = api->reg_dmabuf_mr ? NULL : dlsym(library, "ibv_reg_dmabuf_mr");
+  if (optional) memcpy((char *)api + offsetof(struct verbs_api, reg_dmabuf_mr), &optional, sizeof optional);
   dlclose(library); /* which leaves it where it is */
   return 1;
 }

@@ -51,6 +51,8 @@ struct verbs_api {
   VERBS_FUNCTIONS(VERBS_MEMBER)
   VERBS_CM_FUNCTIONS(VERBS_MEMBER)
 #undef VERBS_MEMBER
+  /* ibv_reg_dmabuf_mr of rdma-core 34 and later, which headers may not have; NULL: the library has none. */
+  struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd, int access);
 };
 
 /* Loads what is not loaded yet; it stays in the process (libibverbs keeps drivers and locks of its own). 1 if all of it

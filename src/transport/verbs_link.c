@@ -11,9 +11,7 @@
 #define LOOK_EVERY 1024              /* of so many looks in vain one asks the device for events */
 #define FLUSH_PATIENCE_NS 20000000   /* for the event that says why work was flushed */
 
-static ssize_t break_link(struct verbs_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static ssize_t break_link(struct verbs_link *link, const char *format, ...)
+ssize_t tt_verbs_break(struct verbs_link *link, const char *format, ...)
 {
   if (link->is_broken) return TT_LINK_BROKEN;
   int n = snprintf(link->base.why, sizeof link->base.why, "verbs link to rank %d (%s port %d): ", link->base.peer,
@@ -52,8 +50,8 @@ static ssize_t completion_failed(struct verbs_link *link, const struct ibv_wc *w
   struct verbs_device *device = link->device;
   tt_verbs_device_look(device);
   if (wc->status != IBV_WC_WR_FLUSH_ERR)
-    return break_link(link, "%s (vendor error %u)%s", device->api.wc_status_str(wc->status), wc->vendor_err,
-                      remedy(device, wc->status, (wc->wr_id & SENT_BIT) != 0));
+    return tt_verbs_break(link, "%s (vendor error %u)%s", device->api.wc_status_str(wc->status), wc->vendor_err,
+                          remedy(device, wc->status, (wc->wr_id & SENT_BIT) != 0));
   if (!link->failing_ns) link->failing_ns = tt_now_ns();
   return 0;
 }
@@ -64,11 +62,12 @@ static ssize_t look_why(struct verbs_link *link, const char *otherwise)
 {
   struct verbs_device *device = link->device;
   tt_verbs_device_look(device);
-  if (device->lost) return break_link(link, "%s: the device was removed, or has to be reset", device->lost);
-  if (link->event) return break_link(link, "%s: this device refused what the peer asked of it, or failed", link->event);
-  if (otherwise) return break_link(link, "%s", otherwise);
+  if (device->lost) return tt_verbs_break(link, "%s: the device was removed, or has to be reset", device->lost);
+  if (link->event)
+    return tt_verbs_break(link, "%s: this device refused what the peer asked of it, or failed", link->event);
+  if (otherwise) return tt_verbs_break(link, "%s", otherwise);
   if (link->failing_ns && tt_now_ns() - link->failing_ns > FLUSH_PATIENCE_NS)
-    return break_link(link, "%s: the queue pair had failed", device->api.wc_status_str(IBV_WC_WR_FLUSH_ERR));
+    return tt_verbs_break(link, "%s: the queue pair had failed", device->api.wc_status_str(IBV_WC_WR_FLUSH_ERR));
   return 0;
 }
 
@@ -98,24 +97,40 @@ static ssize_t credit_take(struct verbs_link *link, uint32_t freed)
 {
   struct verbs_sender *out = &link->out;
   uint64_t more = (freed - out->freed) & VERBS_FREED_MASK;
-  if (more > out->written - out->freed) return break_link(link, "the peer emptied slots that were never filled");
+  if (more > out->written - out->freed) return tt_verbs_break(link, "the peer emptied slots that were never filled");
   out->freed += more;
+  return 1;
+}
+
+/* A fragment lies in the next slot. */
+static ssize_t fragment_take(struct verbs_link *link, enum verbs_kind kind, uint32_t number, uint32_t len)
+{
+  struct verbs_receiver *in = &link->in;
+  if (number != (in->arrived & VERBS_NUMBER_MASK) || in->arrived - in->freed >= link->slots || len > link->slot_bytes ||
+      (kind == VERBS_ASK && (in->asked || (in->granted && !in->is_written))))
+    return tt_verbs_break(link, "the peer wrote a fragment that could not come: %u (kind %d), %u bytes", number, kind,
+                          len);
+  in->lens[in->arrived++ % link->slots] = len;
+  if (kind == VERBS_ASK) in->asked = in->arrived;
   return 1;
 }
 
 static ssize_t arrival_take(struct verbs_link *link, const struct ibv_wc *wc)
 {
-  struct verbs_receiver *in = &link->in;
   uint32_t immediate = ntohl(wc->imm_data), number = immediate >> VERBS_NUMBER_SHIFT & VERBS_NUMBER_MASK;
+  enum verbs_kind kind = (enum verbs_kind)(immediate >> VERBS_KIND_SHIFT);
   link->in.owed++;
-  if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) return break_link(link, "the peer sent something unknown");
+  if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) return tt_verbs_break(link, "the peer sent something unknown");
   if (credit_take(link, immediate & VERBS_FREED_MASK) < 0) return TT_LINK_BROKEN;
-  if (immediate >> VERBS_KIND_SHIFT == VERBS_CREDIT) return 1;
-  if (immediate >> VERBS_KIND_SHIFT != VERBS_FRAGMENT || number != (in->arrived & VERBS_NUMBER_MASK) ||
-      in->arrived - in->freed >= link->slots || wc->byte_len > link->slot_bytes)
-    return break_link(link, "the peer wrote a fragment that could not come: %08x, %u bytes", immediate, wc->byte_len);
-  in->lens[in->arrived++ % link->slots] = wc->byte_len;
-  return 1;
+  switch (kind) {
+  case VERBS_CREDIT: return 1;
+  case VERBS_FRAGMENT:
+  case VERBS_ASK: return fragment_take(link, kind, number, wc->byte_len);
+  case VERBS_GRANT:
+  case VERBS_REFUSAL: return tt_verbs_answer_take(link, kind);
+  case VERBS_WRITTEN: return tt_verbs_written_take(link, wc->byte_len);
+  default: return tt_verbs_break(link, "the peer wrote something unknown: %08x", immediate);
+  }
 }
 
 static ssize_t completion_take(struct verbs_link *link, const struct ibv_wc *wc)
@@ -139,42 +154,59 @@ ssize_t tt_verbs_link_pull(struct verbs_link *link)
     if (error) return verb_failed(link, "ibv_post_recv", error);
     link->in.owed -= VERBS_RECEIVES_AT_ONCE;
   }
+  if (link->in.answer) tt_verbs_answer_post(link);
   if (n > 0 || (!link->failing_ns && ++link->idle % LOOK_EVERY)) return n > 0;
   return look_why(link, NULL);
 }
 
 /* ---- posting --------------------------------------------------------------------------- */
 
-static int has_place(const struct verbs_link *link, uint32_t reserve)
+static uint32_t immediate_of(const struct verbs_link *link, enum verbs_kind kind)
 {
-  return link->out.posted - link->out.retired + reserve < link->sends;
+  int is_fragment = kind == VERBS_FRAGMENT || kind == VERBS_ASK;
+  uint32_t number = is_fragment ? (uint32_t)link->out.written & VERBS_NUMBER_MASK : 0;
+  return htonl((uint32_t)kind << VERBS_KIND_SHIFT | number << VERBS_NUMBER_SHIFT |
+               ((uint32_t)link->in.freed & VERBS_FREED_MASK));
 }
 
-/* Posts a write of `len` bytes from this side's half of the slot to the peer's, with what the peer must know;
- * is_last: of a message. 1, or TT_LINK_BROKEN. There is a place for it. */
-static ssize_t post(struct verbs_link *link, enum verbs_kind kind, uint32_t len, int is_last)
+ssize_t tt_verbs_post(struct verbs_link *link, enum verbs_kind kind, const struct verbs_write *write)
 {
   struct verbs_sender *out = &link->out;
-  size_t at = out->written % link->slots * link->slot_bytes;
-  uint32_t number = kind == VERBS_FRAGMENT ? (uint32_t)out->written & VERBS_NUMBER_MASK : 0;
-  struct ibv_sge piece = {(uintptr_t)link->memory + link->slots * link->slot_bytes + at, len, link->mr->lkey};
+  struct ibv_sge pieces[2] = {write->pieces[0], write->pieces[1]};
+  size_t len = (size_t)pieces[0].length + pieces[1].length;
+  int is_silent = kind == VERBS_SILENT, is_signaled = write->is_signaled || (out->posted + 1) % link->signal_every == 0;
   out->posted++;
   struct ibv_send_wr request = {
       .wr_id = SENT_BIT | out->posted,
-      .sg_list = &piece,
-      .num_sge = len > 0,
-      .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-      .send_flags = (out->posted % link->signal_every == 0 || is_last ? IBV_SEND_SIGNALED : 0u) |
-                    (len > 0 && len <= link->inlined ? IBV_SEND_INLINE : 0u),
-      .imm_data = htonl((uint32_t)kind << VERBS_KIND_SHIFT | number << VERBS_NUMBER_SHIFT |
-                        ((uint32_t)link->in.freed & VERBS_FREED_MASK)),
-      .wr.rdma = {link->ring + at, link->rkey},
+      .sg_list = pieces,
+      .num_sge = (pieces[0].length > 0) + (pieces[1].length > 0),
+      .opcode = is_silent ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
+      .send_flags = (is_signaled ? IBV_SEND_SIGNALED : 0u) | (len > 0 && len <= link->inlined ? IBV_SEND_INLINE : 0u),
+      .imm_data = is_silent ? 0 : immediate_of(link, kind),
+      .wr.rdma = {write->to, write->key},
   };
   struct ibv_send_wr *bad;
   int error = ibv_post_send(link->qp, &request, &bad);
   if (error) return verb_failed(link, "ibv_post_send", error);
-  link->in.told = link->in.freed;
-  if (kind == VERBS_FRAGMENT) out->posted_as[out->written++ % link->slots] = out->posted;
+  if (!is_silent) link->in.told = link->in.freed;
+  return 1;
+}
+
+/* Posts the next slot's fragment: in_slot bytes that lie there, and after those what is lent. 1, or TT_LINK_BROKEN.
+ * There is a place for it. The caller waits for what he lends, and may offer no more before. */
+static ssize_t fragment_post(struct verbs_link *link, enum verbs_kind kind, size_t in_slot, const struct ibv_sge *lent)
+{
+  struct verbs_sender *out = &link->out;
+  size_t at = out->written % link->slots * link->slot_bytes;
+  int is_last = out->left == 0;
+  struct verbs_write write = {
+      .pieces = {{(uintptr_t)link->memory + link->slots * link->slot_bytes + at, (uint32_t)in_slot, link->mr->lkey},
+                 *lent},
+      .to = link->ring + at,
+      .key = link->rkey,
+      .is_signaled = is_last || lent->length > 0};
+  if (tt_verbs_post(link, kind, &write) < 0) return TT_LINK_BROKEN;
+  out->posted_as[out->written++ % link->slots] = out->posted;
   if (is_last) out->ended = out->posted;
   return 1;
 }
@@ -185,8 +217,9 @@ static void credit_give(struct verbs_link *link)
 {
   struct verbs_receiver *in = &link->in;
   if (in->freed - in->told < (link->slots + 3) / 4 || link->is_broken) return;
-  if (!has_place(link, 0)) tt_verbs_link_pull(link);
-  if (has_place(link, 0) && !link->is_broken) post(link, VERBS_CREDIT, 0, 0);
+  if (!tt_verbs_has_place(link, 0)) tt_verbs_link_pull(link);
+  static const struct verbs_write empty;
+  if (tt_verbs_has_place(link, 0) && !link->is_broken) tt_verbs_post(link, VERBS_CREDIT, &empty);
 }
 
 int tt_verbs_link_is_sent(struct verbs_link *link)
@@ -202,6 +235,7 @@ static void send_begin(struct tt_link *base, const struct tt_head *head)
   struct verbs_sender *out = &((struct verbs_link *)base)->out;
   out->word = head->word;
   out->len = out->left = head->len;
+  out->asked = VERBS_MAY_ASK;
   out->call = head->call ? *head->call : (struct tt_call){.op = 0};
 }
 
@@ -211,7 +245,7 @@ static ssize_t has_room(struct verbs_link *link)
   for (int looked = 0;; looked = 1) {
     const struct verbs_sender *out = &link->out;
     int is_free = out->written - out->freed < link->slots && out->retired >= out->posted_as[out->written % link->slots];
-    if (is_free && has_place(link, VERBS_SIGNAL_MOST)) return 1;
+    if (is_free && tt_verbs_has_place(link, VERBS_SIGNAL_MOST)) return 1;
     if (looked) return 0;
     ssize_t n = tt_verbs_link_pull(link);
     if (n <= 0) return n;
@@ -222,9 +256,11 @@ static ssize_t has_room(struct verbs_link *link)
 static ssize_t fragment_send(struct verbs_link *link, const void *data, size_t len)
 {
   struct verbs_sender *out = &link->out;
-  int is_first = out->left == out->len;
+  int is_first = out->left == out->len, asks = tt_verbs_should_ask(link, data, len);
   size_t head_len = is_first ? VERBS_FIRST_BYTES : VERBS_LATER_BYTES;
   size_t most = (link->slot_bytes - head_len) / 16 * 16;
+  if (asks && most > VERBS_ASK_BYTES) most = VERBS_ASK_BYTES;
+  if (asks && most > len / 2) most = len / 2;
   if (len > most) len = most;
   if (len < out->left) len &= ~(size_t)15;
   if (len == 0) return 0;
@@ -233,23 +269,42 @@ static ssize_t fragment_send(struct verbs_link *link, const void *data, size_t l
   uint8_t *slot = link->memory + (link->slots + out->written % link->slots) * link->slot_bytes;
   struct verbs_head head = {out->word, is_first ? out->len : out->len - out->left, out->call};
   memcpy(slot, &head, head_len);
-  memcpy(slot + head_len, data, len);
-  if (post(link, VERBS_FRAGMENT, (uint32_t)(head_len + len), len == out->left) < 0) return TT_LINK_BROKEN;
+  struct ibv_mr *mr = len < VERBS_LEND_BYTES ? NULL : tt_verbs_memory_find(link->device->memory, data, len);
+  struct ibv_sge lent = {mr ? (uintptr_t)data : 0, mr ? (uint32_t)len : 0, mr ? mr->lkey : 0};
+  if (!mr) memcpy(slot + head_len, data, len);
   out->left -= len;
+  out->asked = asks ? VERBS_ASKED : VERBS_NO_MORE;
+  if (fragment_post(link, asks ? VERBS_ASK : VERBS_FRAGMENT, head_len + (mr ? 0 : len), &lent) < 0)
+    return TT_LINK_BROKEN;
+  tt_verbs_lend(out, mr ? out->posted : 0, len);
   return (ssize_t)len;
 }
 
+static ssize_t piece_send(struct verbs_link *link, const void *data, size_t len)
+{
+  switch (link->out.asked) {
+  case VERBS_ASKED: return 0;
+  case VERBS_GRANTED: return tt_verbs_direct_write(link, data, len);
+  default: return fragment_send(link, data, len);
+  }
+}
+
+/* What was lent before is offered again: it comes first. */
 static ssize_t send_bytes(struct tt_link *base, const void *data, size_t len)
 {
   struct verbs_link *link = (struct verbs_link *)base;
-  size_t taken = 0;
+  struct verbs_sender *out = &link->out;
+  size_t at = out->lent_bytes, most = at + out->left;
   if (link->is_broken) return TT_LINK_BROKEN;
-  if (len > link->out.left) len = link->out.left;
-  while (taken < len) {
-    ssize_t n = fragment_send(link, (const uint8_t *)data + taken, len - taken);
+  if ((at || out->asked == VERBS_ASKED) && tt_verbs_link_pull(link) < 0) return TT_LINK_BROKEN;
+  if (len > most) len = most;
+  size_t taken = tt_verbs_take_back(out);
+  while (at < len) {
+    ssize_t n = piece_send(link, (const uint8_t *)data + at, len - at);
     if (n < 0) return n;
     if (n == 0) break;
-    taken += (size_t)n;
+    at += (size_t)n;
+    taken += tt_verbs_take_back(out);
   }
   return (ssize_t)taken;
 }
@@ -259,7 +314,10 @@ static int put(struct tt_link *base, const struct tt_head *head, const void *dat
   struct verbs_link *link = (struct verbs_link *)base;
   if (link->is_broken || has_room(link) <= 0) return 0;
   send_begin(base, head);
-  return fragment_send(link, data, head->len) > 0;
+  link->out.asked = VERBS_NO_MORE;
+  int is_sent = fragment_send(link, data, head->len) > 0;
+  tt_verbs_take_back(&link->out); /* it is short, and was copied */
+  return is_sent;
 }
 
 /* ---- incoming ----------------------------------------------------------------------------- */
@@ -285,8 +343,9 @@ static const uint8_t *next_slot(const struct verbs_link *link)
   return link->memory + link->in.freed % link->slots * link->slot_bytes;
 }
 
-/* Opens the message's next fragment: 1, 0 if it is not there, or an error. */
-static ssize_t fragment_open(struct verbs_link *link)
+/* Opens the message's next fragment: 1, 0 if it is not there, or an error. By recv with `room` bytes at `to`, or by
+ * peek: NULL. */
+static ssize_t fragment_open(struct verbs_link *link, void *to, size_t room)
 {
   struct verbs_receiver *in = &link->in;
   struct verbs_head head;
@@ -294,7 +353,7 @@ static ssize_t fragment_open(struct verbs_link *link)
   if (there <= 0) return there;
   int is_first = in->left == in->len;
   size_t head_len = is_first ? VERBS_FIRST_BYTES : VERBS_LATER_BYTES, len = in->lens[in->freed % link->slots];
-  if (len <= head_len) return break_link(link, "the peer wrote a fragment of %zu bytes, which is too short", len);
+  if (len <= head_len) return tt_verbs_break(link, "the peer wrote a fragment of %zu bytes, which is too short", len);
   memcpy(&head, next_slot(link), head_len);
   len -= head_len;
   if (is_first && (!tt_word_matches(head.word, in->word) || head.at != in->len)) {
@@ -304,12 +363,13 @@ static ssize_t fragment_open(struct verbs_link *link)
   }
   if (is_first) in->word = link->base.seen_word = head.word; /* all its fragments have the same */
   if (head.word != in->word || head.at != (is_first ? in->len : in->len - in->left) || len > in->left ||
-      (len < in->left && len % 16))
-    return break_link(link, "the peer wrote %zu bytes of %016llx at %llu where %016llx at %llu were due", len,
-                      (unsigned long long)head.word, (unsigned long long)head.at, (unsigned long long)in->word,
-                      (unsigned long long)(in->len - in->left));
+      (len < in->left && len % 16) || (in->asked == in->freed + 1 && (!is_first || len == in->left)))
+    return tt_verbs_break(link, "the peer wrote %zu bytes of %016llx at %llu where %016llx at %llu were due", len,
+                          (unsigned long long)head.word, (unsigned long long)head.at, (unsigned long long)in->word,
+                          (unsigned long long)(in->len - in->left));
   in->data = next_slot(link) + head_len;
   in->shown = len;
+  if (in->asked == in->freed + 1) tt_verbs_answer(link, to, room);
   return 1;
 }
 
@@ -330,7 +390,7 @@ static ssize_t peek(struct tt_link *base, const void **data, size_t grain)
   struct verbs_link *link = (struct verbs_link *)base;
   (void)grain; /* fragments are cut to 16 bytes and consumed in whole grains */
   if (!link->in.shown) {
-    ssize_t n = fragment_open(link);
+    ssize_t n = fragment_open(link, NULL, 0);
     if (n <= 0) return n;
   }
   *data = link->in.data;
@@ -344,20 +404,37 @@ static ssize_t consume(struct tt_link *base, size_t len)
   return 0;
 }
 
+/* The rest of the message, which the peer writes into place: how much of it is there, or TT_LINK_BROKEN. */
+static ssize_t written_recv(struct verbs_link *link)
+{
+  struct verbs_receiver *in = &link->in;
+  ssize_t pulled = in->is_written ? 1 : tt_verbs_link_pull(link);
+  if (!in->is_written) return pulled < 0 ? pulled : 0;
+  size_t n = in->granted;
+  in->left -= n;
+  in->granted = 0;
+  in->is_written = 0;
+  return (ssize_t)n;
+}
+
 static ssize_t recv_bytes(struct tt_link *base, void *data, size_t len)
 {
   struct verbs_link *link = (struct verbs_link *)base;
   struct verbs_receiver *in = &link->in;
   size_t got = 0;
-  while (got < len) {
-    if (!in->shown) {
-      ssize_t n = in->left ? fragment_open(link) : 0;
-      if (n < 0 && got == 0) return n;
-      if (n <= 0) break;
-    }
+  while (got < len && in->left) {
+    ssize_t there = in->shown    ? 1
+                    : in->granted ? written_recv(link)
+                                  : fragment_open(link, (uint8_t *)data + got, len - got);
+    if (there < 0 && got == 0) return there;
+    if (there <= 0) break;
     size_t n = in->shown < len - got ? in->shown : len - got;
-    memcpy((uint8_t *)data + got, in->data, n);
-    release(link, n);
+    if (n) {
+      memcpy((uint8_t *)data + got, in->data, n);
+      release(link, n);
+    } else {
+      n = (size_t)there;
+    }
     got += n;
   }
   return (ssize_t)got;

@@ -11,6 +11,7 @@
 
 _Static_assert(sizeof(struct verbs_record) == 56, "the record is a wire format");
 _Static_assert(sizeof(struct verbs_head) == 48, "the head is a wire format");
+_Static_assert(sizeof(struct verbs_answer) == 24, "the answer is a wire format");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "heads and records are sent as they lie in memory, which has to be little endian"
 #endif
@@ -41,23 +42,23 @@ tuttiResult_t tt_verbs_fail(const struct verbs_device *device, const char *verb,
                  remedy);
 }
 
-static size_t half_bytes(const struct verbs_link *link)
+static size_t memory_bytes(const struct verbs_link *link)
 {
-  return link->slots * link->slot_bytes;
+  return 2 * (link->slots * link->slot_bytes + VERBS_ANSWER_BYTES);
 }
 
-/* Both halves in one region. Outside of the heap, so that no page of it is anybody else's, and not inherited by forked
+/* All of it in one region. Outside of the heap, so that no page of it is anybody else's, and not inherited by forked
  * children. */
 static tuttiResult_t memory_make(struct verbs_link *link)
 {
   struct verbs_device *device = link->device;
   void *map = NULL;
   int fd;
-  tuttiResult_t result = tt_memory_create("tutti-verbs", 2 * half_bytes(link), &fd, &map);
+  tuttiResult_t result = tt_memory_create("tutti-verbs", memory_bytes(link), &fd, &map);
   if (result != tuttiSuccess) return result;
   close(fd);
   link->memory = map;
-  link->mr = device->api.reg_mr(device->pd, map, 2 * half_bytes(link),
+  link->mr = device->api.reg_mr(device->pd, map, memory_bytes(link),
                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   return link->mr ? tuttiSuccess : tt_verbs_fail(device, "ibv_reg_mr", errno);
 }
@@ -68,11 +69,17 @@ static uint32_t fewer_inline(uint32_t bytes)
   return bytes / 2 > VERBS_FIRST_BYTES ? bytes / 2 : 0;
 }
 
+/* Places in the queue of sends. */
+static uint32_t sends_of(uint32_t slots)
+{
+  return 2 * slots + 2 * VERBS_SIGNAL_MOST;
+}
+
 static tuttiResult_t queues_make(struct verbs_link *link)
 {
   struct verbs_device *device = link->device;
   uint32_t receives = tt_verbs_receives(link->slots);
-  link->sends = 2 * link->slots + 2 * VERBS_SIGNAL_MOST;
+  link->sends = sends_of(link->slots);
   link->signal_every = link->slots / 4 < VERBS_SIGNAL_MOST ? link->slots / 4 : VERBS_SIGNAL_MOST;
   link->cq = device->api.create_cq(device->context, (int)(link->sends + receives), link, device->channel, 0);
   if (!link->cq) return tt_verbs_fail(device, "ibv_create_cq", errno);
@@ -81,7 +88,7 @@ static tuttiResult_t queues_make(struct verbs_link *link)
   for (uint32_t inlined = VERBS_INLINE_BYTES; !link->qp; inlined = fewer_inline(inlined)) {
     wanted.cap = (struct ibv_qp_cap){.max_send_wr = link->sends,
                                      .max_recv_wr = receives,
-                                     .max_send_sge = 1,
+                                     .max_send_sge = 2,
                                      .max_recv_sge = 1,
                                      .max_inline_data = inlined};
     link->qp = device->api.create_qp(device->pd, &wanted);
@@ -121,10 +128,12 @@ tuttiResult_t tt_verbs_link_create(struct verbs_link **out, struct verbs_device 
   struct verbs_link *link = tt_alloc(1, sizeof *link);
   uint32_t *lens = tt_alloc((size_t)settings->ib_slots, sizeof *lens);
   uint64_t *posted_as = tt_alloc((size_t)settings->ib_slots, sizeof *posted_as);
-  if (!link || !lens || !posted_as) {
+  struct verbs_piece *pieces = tt_alloc(sends_of((uint32_t)settings->ib_slots), sizeof *pieces);
+  if (!link || !lens || !posted_as || !pieces) {
     tt_free(link);
     tt_free(lens);
     tt_free(posted_as);
+    tt_free(pieces);
     return tt_fail(tuttiSystemError, "no memory for a verbs link");
   }
   link->base.ops = &tt_verbs_link_ops;
@@ -133,6 +142,9 @@ tuttiResult_t tt_verbs_link_create(struct verbs_link **out, struct verbs_device 
   link->slot_bytes = (size_t)settings->ib_slot_bytes / 64 * 64;
   link->in.lens = lens;
   link->out.posted_as = posted_as;
+  link->out.pieces = pieces;
+  link->out.room = sends_of(link->slots);
+  link->direct_bytes = (size_t)settings->ib_direct_bytes;
   size_t quick = link->slot_bytes - VERBS_FIRST_BYTES;
   link->base.quick_bytes = quick < TT_QUICK_BYTES ? quick : TT_QUICK_BYTES;
   tuttiResult_t result = memory_make(link);
@@ -212,11 +224,13 @@ tuttiResult_t tt_verbs_link_join(struct verbs_link *link, const struct tt_settin
 
 /* ---- ending ---- */
 
+/* A queue pair that is destroyed has no work under way, neither its own nor the peer's: in the error state some devices
+ * still have. */
 void tt_verbs_link_halt(struct verbs_link *link)
 {
-  struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
-  if (link->qp) link->device->api.modify_qp(link->qp, &to, IBV_QP_STATE);
   link->is_broken = 1;
+  if (link->qp) link->device->api.destroy_qp(link->qp);
+  link->qp = NULL;
 }
 
 void tt_verbs_link_destroy(struct verbs_link *link)
@@ -229,8 +243,9 @@ void tt_verbs_link_destroy(struct verbs_link *link)
     api->destroy_cq(link->cq);
   }
   if (link->mr) api->dereg_mr(link->mr);
-  if (link->memory) munmap(link->memory, 2 * half_bytes(link));
+  if (link->memory) munmap(link->memory, memory_bytes(link));
   tt_free(link->in.lens);
   tt_free(link->out.posted_as);
+  tt_free(link->out.pieces);
   tt_free(link);
 }

@@ -21,6 +21,19 @@ int tt_wrap_descriptors(const struct tt_transport *transport)
   return inner->ops->descriptors(inner);
 }
 
+tuttiResult_t tt_wrap_enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle)
+{
+  struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
+  *handle = NULL;
+  return inner->ops->enroll ? inner->ops->enroll(inner, memory, handle) : tuttiSuccess;
+}
+
+void tt_wrap_withdraw(struct tt_transport *transport, void *handle)
+{
+  struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
+  if (inner->ops->withdraw) inner->ops->withdraw(inner, handle);
+}
+
 void tt_wrap_halt(struct tt_transport *transport)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;

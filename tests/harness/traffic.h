@@ -22,6 +22,8 @@ struct flow {
   size_t filled;   /* and the one behind the last that lies there */
   int is_peeking;  /* receiver: peek, not recv */
   size_t grain;
+  int is_whole;    /* receiver: room for all of the message is offered at once; */
+  int is_offered;  /* and has been */
   int is_in_heap;
   unsigned char *buffer;
 };

@@ -87,7 +87,7 @@ static int rank_start(struct world_rank *me)
   struct tt_address loopback, local = {.len = 0};
   if (tt_auth_init() != tuttiSuccess || tt_settings_load(&me->settings) != tuttiSuccess) return -1;
   if (world->slots) me->settings.shm_slots = world->slots;
-  if (world->direct_bytes) me->settings.shm_direct_bytes = world->direct_bytes;
+  if (world->direct_bytes) me->settings.shm_direct_bytes = me->settings.ib_direct_bytes = world->direct_bytes;
   if (world->slot_bytes) me->settings.shm_slot_bytes = world->slot_bytes;
   if (world->slots) me->settings.ib_slots = world->slots;
   if (world->slot_bytes) me->settings.ib_slot_bytes = world->slot_bytes;

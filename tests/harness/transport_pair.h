@@ -19,7 +19,7 @@ struct world {
   const char *fault;           /* rules; NULL: none */
   uint32_t may_die;            /* ranks that may be killed, one bit each */
   int64_t slots, slot_bytes;   /* of shm and verbs; 0: default */
-  int64_t direct_bytes;        /* of shm; 0: default */
+  int64_t direct_bytes;        /* of shm and verbs; 0: default */
   world_body body;
   const void *argument;
 };

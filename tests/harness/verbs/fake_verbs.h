@@ -54,6 +54,7 @@ struct fake_verbs_counts {
   long registered; /* bytes, now */
   long sends, receives, inlines; /* posted */
   long copied;     /* bytes that have moved */
+  long longest;    /* bytes of the longest write that has */
   long overtaken;  /* work that was done before older work of another queue pair */
   long not_ready;  /* found no receive posted */
   long polls;      /* of completion queues */

@@ -167,7 +167,7 @@ static void reset(void)
   fake_lock();
   defaults();
   forget_the_dead();
-  COUNTS.calls = COUNTS.breaches = COUNTS.copied = COUNTS.overtaken = COUNTS.not_ready = 0;
+  COUNTS.calls = COUNTS.breaches = COUNTS.copied = COUNTS.longest = COUNTS.overtaken = COUNTS.not_ready = 0;
   COUNTS.sends = COUNTS.receives = COUNTS.inlines = COUNTS.polls = COUNTS.notified = 0;
   fake_unlock();
 }

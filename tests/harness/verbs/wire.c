@@ -224,6 +224,7 @@ int fake_move(struct fake_qp *qp, struct send *send, uint64_t now)
   int is_send = send->opcode == IBV_WR_SEND || send->opcode == IBV_WR_SEND_WITH_IMM;
   if (!(is_send ? scatter(qp, send, peer) : write_or_read(qp, send, peer))) return 1;
   COUNTS.copied += (long)send->len;
+  if (COUNTS.longest < (long)send->len) COUNTS.longest = (long)send->len;
   if (!has_receive(send)) return 1;
   if (is_its_turn(&SETTINGS.recv_at)) {
     tell_receive(peer, send, (int)SETTINGS.recv_status);

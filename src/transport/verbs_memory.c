@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The regions that a device knows, as verbs_memory.h says. */
+#include "transport/verbs_memory.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "transport/verbs.h"
+
+#define ROOM 64 /* regions at first; then twice as many */
+
+struct region {
+  _Atomic uintptr_t start; /* 0: none is here */
+  size_t len;
+  struct ibv_mr *mr; /* NULL: it could not be registered */
+  int is_users;
+};
+
+struct verbs_memory {
+  struct tt_heap_watcher watcher;
+  struct verbs_device *device;
+  struct tt_heap *heap;
+  pthread_mutex_t mutex; /* of all changes. Who has the heap's lock takes it second */
+  struct region *regions;
+  size_t room, count; /* those from `count` on were never used */
+  size_t last;        /* found last, of all that are found the likeliest */
+  int is_halted, is_logged;
+};
+
+/* ---- changes; under memory->mutex ---- */
+
+static void drop(struct verbs_memory *memory, struct region *region)
+{
+  atomic_store_explicit(&region->start, 0, memory_order_relaxed);
+  if (region->mr) memory->device->api.dereg_mr(region->mr);
+  region->mr = NULL;
+}
+
+/* A place for a region; NULL: no memory. By the owner, who alone may look while they move. */
+static struct region *place(struct verbs_memory *memory)
+{
+  for (size_t i = 0; i < memory->count; i++)
+    if (!memory->regions[i].start) return &memory->regions[i];
+  if (memory->count == memory->room) {
+    size_t room = memory->room ? 2 * memory->room : ROOM;
+    struct region *grown = tt_alloc(room, sizeof *grown);
+    if (!grown) return NULL;
+    if (memory->room) memcpy((void *)grown, memory->regions, memory->room * sizeof *grown);
+    tt_free(memory->regions);
+    memory->regions = grown;
+    memory->room = room;
+  }
+  return &memory->regions[memory->count++];
+}
+
+static struct region *add(struct verbs_memory *memory, const void *start, size_t len, struct ibv_mr *mr)
+{
+  struct region *region = place(memory);
+  if (!region) return NULL;
+  region->len = len;
+  region->mr = mr;
+  region->is_users = 0;
+  atomic_store_explicit(&region->start, (uintptr_t)start, memory_order_relaxed);
+  return region;
+}
+
+static struct ibv_mr *reg(const struct verbs_memory *memory, void *start, size_t len)
+{
+  return memory->device->api.reg_mr(memory->device->pd, start, len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+}
+
+/* ---- blocks of the heap ---- */
+
+/* Under the heap's lock. */
+static void block_freed(struct tt_heap_watcher *watcher, void *block, size_t len)
+{
+  struct verbs_memory *memory = (struct verbs_memory *)watcher;
+  pthread_mutex_lock(&memory->mutex);
+  for (size_t i = 0; i < memory->count; i++) {
+    struct region *region = &memory->regions[i];
+    if (region->start == (uintptr_t)block && region->len == len && !region->is_users) drop(memory, region);
+  }
+  pthread_mutex_unlock(&memory->mutex);
+}
+
+/* Under the heap's lock. One that cannot be registered is kept, too, so that nobody tries again. */
+static void block_add(void *owner, void *block, size_t len)
+{
+  struct verbs_memory *memory = owner;
+  pthread_mutex_lock(&memory->mutex);
+  struct ibv_mr *mr = reg(memory, block, len);
+  int error = errno;
+  if (!add(memory, block, len, mr) && mr) memory->device->api.dereg_mr(mr);
+  pthread_mutex_unlock(&memory->mutex);
+  if (mr || memory->is_logged) return;
+  memory->is_logged = 1;
+  tt_log(TT_LOG_INFO, "%zu bytes of tuttiMemAlloc cannot be registered with %s (%s) and are copied: if that is the "
+         "limit of locked memory, raise it (ulimit -l unlimited)", len, memory->device->name, strerror(error));
+}
+
+/* ---- looking ---- */
+
+/* Without a lock: whatever others take away meanwhile is not what is looked for. */
+static struct region *look(struct verbs_memory *memory, const void *data, size_t len)
+{
+  uintptr_t at = (uintptr_t)data;
+  for (size_t k = 0; k < memory->count; k++) {
+    size_t i = memory->last + k < memory->count ? memory->last + k : memory->last + k - memory->count;
+    struct region *region = &memory->regions[i];
+    uintptr_t start = atomic_load_explicit(&region->start, memory_order_relaxed);
+    if (!start || at < start || at - start > region->len || len > region->len - (at - start)) continue;
+    memory->last = i;
+    return region;
+  }
+  return NULL;
+}
+
+struct ibv_mr *tt_verbs_memory_find(struct verbs_memory *memory, const void *data, size_t len)
+{
+  uint64_t offset;
+  if (!memory || memory->is_halted) return NULL;
+  struct region *region = look(memory, data, len);
+  if (!region && tt_heap_has(memory->heap, data, len, &offset)) {
+    tt_heap_find(memory->heap, data, len, block_add, memory);
+    region = look(memory, data, len);
+  }
+  return region ? region->mr : NULL;
+}
+
+/* ---- what users register ---- */
+
+static struct ibv_mr *reg_users(const struct verbs_memory *memory, const struct tt_enrolled *what)
+{
+  const struct verbs_api *api = &memory->device->api;
+  if (what->fd < 0) return reg(memory, what->data, what->len);
+  if (!api->reg_dmabuf_mr) {
+    errno = EOPNOTSUPP;
+    return NULL;
+  }
+  return api->reg_dmabuf_mr(memory->device->pd, what->offset, what->len, (uintptr_t)what->data, what->fd,
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+}
+
+tuttiResult_t tt_verbs_memory_enroll(struct verbs_memory *memory, const struct tt_enrolled *what, void **handle)
+{
+  uint64_t offset;
+  *handle = NULL;
+  if (memory->is_halted) return tuttiSuccess;
+  if (tt_heap_has(memory->heap, what->data, what->len, &offset))
+    return tt_verbs_memory_find(memory, what->data, what->len) ? tuttiSuccess
+                                                               : tt_verbs_fail(memory->device, "ibv_reg_mr", ENOMEM);
+  struct ibv_mr *mr = reg_users(memory, what);
+  if (!mr) return tt_verbs_fail(memory->device, what->fd < 0 ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr", errno);
+  pthread_mutex_lock(&memory->mutex);
+  struct region *region = add(memory, what->data, what->len, mr);
+  if (region) region->is_users = 1;
+  pthread_mutex_unlock(&memory->mutex);
+  if (region) {
+    *handle = mr;
+    return tuttiSuccess;
+  }
+  memory->device->api.dereg_mr(mr);
+  return tt_fail(tuttiSystemError, "out of memory for a registration");
+}
+
+void tt_verbs_memory_withdraw(struct verbs_memory *memory, void *handle)
+{
+  pthread_mutex_lock(&memory->mutex);
+  for (size_t i = 0; i < memory->count; i++)
+    if (handle && memory->regions[i].start && memory->regions[i].mr == handle) drop(memory, &memory->regions[i]);
+  pthread_mutex_unlock(&memory->mutex);
+}
+
+/* ---- life ---- */
+
+tuttiResult_t tt_verbs_memory_create(struct verbs_memory **out, struct verbs_device *device)
+{
+  struct verbs_memory *memory = tt_alloc(1, sizeof *memory);
+  if (!memory) return tt_fail(tuttiSystemError, "no memory for registrations");
+  tuttiResult_t result = tt_heap_hold(&memory->heap);
+  if (result != tuttiSuccess) {
+    tt_free(memory);
+    return result;
+  }
+  memory->watcher.freed = block_freed;
+  memory->device = device;
+  pthread_mutex_init(&memory->mutex, NULL);
+  tt_heap_watch(memory->heap, &memory->watcher);
+  *out = memory;
+  return tuttiSuccess;
+}
+
+void tt_verbs_memory_halt(struct verbs_memory *memory)
+{
+  memory->is_halted = 1;
+  pthread_mutex_lock(&memory->mutex);
+  for (size_t i = 0; i < memory->count; i++)
+    if (memory->regions[i].start) drop(memory, &memory->regions[i]);
+  pthread_mutex_unlock(&memory->mutex);
+}
+
+void tt_verbs_memory_destroy(struct verbs_memory *memory)
+{
+  if (!memory) return;
+  tt_heap_unwatch(memory->heap, &memory->watcher);
+  tt_verbs_memory_halt(memory);
+  tt_heap_release(memory->heap);
+  pthread_mutex_destroy(&memory->mutex);
+  tt_free(memory->regions);
+  tt_free(memory);
+}
