@@ -2,6 +2,7 @@
 /* The table of device.h for the memory of one CUDA context, and joining and leaving the process's use of CUDA. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda/cuda.h"
 #include "cuda/gpu.h"
@@ -36,6 +37,25 @@ static void memory_free(const struct tt_device *device, void *pointer)
   int code = gpu->cuda->driver.memory_free((uintptr_t)pointer);
   if (code != CU_SUCCESS) tt_cuda_fail(&gpu->cuda->driver, "cuMemFree", gpu->ordinal, code);
   tt_cuda_leave_context(gpu);
+}
+
+/* The driver takes whole pages of this host. */
+static tuttiResult_t expose(const struct tt_device *device, void *pointer, size_t len, int *fd, uint64_t *offset)
+{
+  struct cuda_gpu *gpu = gpu_of(device);
+  const struct cuda_driver *driver = &gpu->cuda->driver;
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)pointer, start = at / page * page;
+  if (!driver->memory_handle)
+    return tt_fail(tuttiSystemError, "memory of GPU %d cannot be shown to other devices: the driver is older than CUDA "
+                   "11.7", gpu->ordinal);
+  tuttiResult_t result = tt_cuda_enter(gpu);
+  if (result != tuttiSuccess) return result;
+  int code = driver->memory_handle(fd, start, (at + len - start + page - 1) / page * page, CU_DMA_BUF, 0);
+  if (code != CU_SUCCESS)
+    result = tt_cuda_fail(driver, "cuMemGetHandleForAddressRange", gpu->ordinal, code);
+  tt_cuda_leave_context(gpu);
+  *offset = at - start;
+  return result;
 }
 
 /* Starts work that is described; nothing is under way if that fails. */
@@ -236,7 +256,8 @@ static tuttiResult_t cuda_make(struct cuda **out, int asked)
     return result;
   }
   cuda->device = (struct tt_device){.name = "CUDA", .owns = owns, .alloc = memory_alloc, .free = memory_free,
-                                    .copy = copy, .reduce = reduce, .poll = poll, .member = tt_cuda_member};
+                                    .copy = copy, .reduce = reduce, .poll = poll, .expose = expose,
+                                    .member = tt_cuda_member};
   tt_cuda_gpus_init(cuda);
   *out = cuda;
   return tuttiSuccess;

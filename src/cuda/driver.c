@@ -65,6 +65,8 @@ int tt_cuda_driver_open(struct cuda_driver *driver, int load, char *text, size_t
     }
     memcpy((char *)driver + functions[i].offset, &function, sizeof function);
   }
+  void *optional = dlsym(driver->library, "cuMemGetHandleForAddressRange");
+  memcpy(&driver->memory_handle, &optional, sizeof optional);
   return 1;
 }
 

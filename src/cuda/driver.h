@@ -32,7 +32,8 @@ enum {
   CU_MULTIPROCESSORS = 16, /* attribute of a device */
   CU_STREAM_NON_BLOCKING_FLAG = 1,
   CU_EVENT_DISABLE_TIMING_FLAG = 2,
-  CU_HOST_PORTABLE_AND_MAPPED = 3
+  CU_HOST_PORTABLE_AND_MAPPED = 3,
+  CU_DMA_BUF = 1 /* type of a handle for a range of addresses */
 };
 
 struct cuda_driver {
@@ -51,6 +52,8 @@ struct cuda_driver {
   int (*context_device)(int *device);
   int (*memory_alloc)(uint64_t *pointer, size_t len);
   int (*memory_free)(uint64_t pointer);
+  int (*memory_handle)(void *handle, uint64_t pointer, size_t len, int type, unsigned long long flags); /* NULL: the
+                                                                                     driver is older than CUDA 11.7 */
   int (*pinned_alloc)(void **pointer, size_t len, unsigned flags);
   int (*pinned_free)(void *pointer);
   int (*copy)(uint64_t dst, uint64_t src, size_t len, void *stream);

@@ -53,6 +53,10 @@ struct tt_device {
   /* tuttiInProgress, or the ticket is gone: tuttiSuccess, or an error. */
   tuttiResult_t (*poll)(const struct tt_device *device, tt_ticket ticket);
 
+  /* NULL, or: a descriptor by which other devices reach [pointer, pointer + len) (a dma-buf), the caller's, and where
+   * in it that begins. Errors: tuttiSystemError, tuttiUnhandledCudaError. */
+  tuttiResult_t (*expose)(const struct tt_device *device, void *pointer, size_t len, int *fd, uint64_t *offset);
+
   /* NULL; or asked instead of owns: the device for this very pointer, NULL if it is not of this kind. So one
    * registration stands for several GPUs. What it returns lives as long as *device. Any thread. */
   const struct tt_device *(*member)(const struct tt_device *device, const void *pointer);

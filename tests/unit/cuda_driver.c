@@ -41,10 +41,12 @@ static void names_and_numbers_are_those_of_the_drivers_header(void **state)
       {CU_POINTER_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL}, {CU_MEMORY_HOST, CU_MEMORYTYPE_HOST},
       {CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE}, {CU_MULTIPROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
       {CU_STREAM_NON_BLOCKING_FLAG, CU_STREAM_NON_BLOCKING}, {CU_EVENT_DISABLE_TIMING_FLAG, CU_EVENT_DISABLE_TIMING},
+      {CU_DMA_BUF, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD},
       {CU_HOST_PORTABLE_AND_MAPPED, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP}};
   static const char *const names[][2] = {
       {NAME(cuDevicePrimaryCtxRelease), "cuDevicePrimaryCtxRelease_v2"},
       {NAME(cuCtxPushCurrent), "cuCtxPushCurrent_v2"}, {NAME(cuCtxPopCurrent), "cuCtxPopCurrent_v2"},
+      {NAME(cuMemGetHandleForAddressRange), "cuMemGetHandleForAddressRange"},
       {NAME(cuMemAlloc), "cuMemAlloc_v2"}, {NAME(cuMemFree), "cuMemFree_v2"},
       {NAME(cuMemHostAlloc), "cuMemHostAlloc"}, {NAME(cuMemFreeHost), "cuMemFreeHost"},
       {NAME(cuStreamDestroy), "cuStreamDestroy_v2"}, {NAME(cuEventDestroy), "cuEventDestroy_v2"},
@@ -67,6 +69,7 @@ static __attribute__((unused)) void functions_take_what_they_are_given(void *any
   (void)sizeof(cuDevicePrimaryCtxRetain((CUcontext *)any, *number));
   (void)sizeof(cuMemAlloc(deviceptr, len));
   (void)sizeof(cuMemHostAlloc((void **)any, len, 3u));
+  (void)sizeof(cuMemGetHandleForAddressRange(any, *deviceptr, len, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0ull));
   (void)sizeof(cuMemcpyAsync(*deviceptr, *deviceptr, len, (CUstream)any));
   (void)sizeof(cuStreamCreate((CUstream *)any, 1u));
   (void)sizeof(cuEventCreate((CUevent *)any, 2u));

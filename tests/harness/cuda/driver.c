@@ -292,6 +292,20 @@ EXPORT int cuMemFree_v2(uint64_t pointer)
   return leave(fails ? code : done);
 }
 
+/* A file of that length stands for the dma-buf; its bytes are others. */
+EXPORT int cuMemGetHandleForAddressRange(void *handle, uint64_t pointer, size_t len, int type, unsigned long long flags)
+{
+  int code, fd;
+  if (enter("cuMemGetHandleForAddressRange", &code)) return leave(code);
+  if (current() < 0 || type != 1 || flags || pointer % PAGE || len % PAGE || !len ||
+      !fake_region_of((void *)(uintptr_t)pointer))
+    return leave(INVALID_VALUE);
+  fd = memfd_create("fake_dma_buf", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, (off_t)len) != 0) return leave(OUT_OF_MEMORY);
+  memcpy(handle, &fd, sizeof fd);
+  return leave(SUCCESS);
+}
+
 EXPORT int cuMemHostAlloc(void **pointer, size_t len, unsigned flags)
 {
   int code;
