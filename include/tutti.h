@@ -295,7 +295,9 @@ TUTTI_API const char *tuttiGetLastError(tuttiComm_t comm);
 
 /* Allocates size bytes, zeroed, aligned to 4096 and prefaulted. Ranks on the same
  * host read such memory where it lies, without a copy (TUTTI_SHM_DIRECT_BYTES):
- * all-reduces of some MiB take half to two thirds of the time. Plain memory works everywhere too.
+ * all-reduces of some MiB take half to two thirds of the time. RDMA devices send
+ * it from where it lies and write into it (TUTTI_IB_DIRECT_BYTES); they keep
+ * to it what they know of it until it is freed. Plain memory works everywhere too.
  * After fork parent and child see the same bytes, as with MAP_SHARED. Ranks of
  * a job can see all such memory of a process on their host. It is private where
  * ulimit -v or -f is set, and a process that locks all of its memory (mlockall)
@@ -308,6 +310,24 @@ TUTTI_API tuttiResult_t tuttiMemAlloc(void **ptr, size_t size);
  *
  * Errors: tuttiInvalidArgument: ptr is not such a pointer. */
 TUTTI_API tuttiResult_t tuttiMemFree(void *ptr);
+
+/* Says that calls on comm will use the size bytes at buff again and again. Where
+ * a device moves bytes by itself (RDMA verbs) it is told once where they lie, then
+ * sends them from there and writes long messages (TUTTI_IB_DIRECT_BYTES) straight
+ * into them; memory of tuttiMemAlloc needs no such thing. It is a hint: results are
+ * the same without it. Each rank calls it for itself. buff may be memory of
+ * a CUDA GPU, which the device is then shown as a dma-buf. The same memory may be registered
+ * several times; it must be neither freed nor unmapped before
+ * tuttiCommDeregister, which no operation that uses it may overlap.
+ * *handle is what that takes, and may be NULL: there was nothing to do. What
+ * is still registered when comm is destroyed or aborted is deregistered then.
+ *
+ * Errors: tuttiInvalidArgument: comm, buff or handle NULL, size 0, comm not
+ * ready, a handle that is none of comm's. tuttiSystemError: the device cannot take so much
+ * (ulimit -l), or tuttiUnhandledCudaError: cannot be shown it: comm is as good
+ * as before, and the bytes are copied. Else comm's first error. */
+TUTTI_API tuttiResult_t tuttiCommRegister(const tuttiComm_t comm, void *buff, size_t size, void **handle);
+TUTTI_API tuttiResult_t tuttiCommDeregister(const tuttiComm_t comm, void *handle);
 
 /* Host streams: an operation queued on a stream starts after those queued on it
  * before, is carried out by the process's progress thread, and returns at once.

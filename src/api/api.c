@@ -134,6 +134,24 @@ tuttiResult_t tuttiMemFree(void *ptr)
   return result == tuttiSuccess ? tt_heap_free(ptr) : result;
 }
 
+tuttiResult_t tuttiCommRegister(const tuttiComm_t comm, void *buff, size_t size, void **handle)
+{
+  if (!buff) return tt_null("buff");
+  if (!handle) return tt_null("handle");
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result != tuttiSuccess) return result;
+  if (!size) return tt_fail(tuttiInvalidArgument, "size is 0: there is nothing to register");
+  if (size > UINTPTR_MAX - (uintptr_t)buff)
+    return tt_fail(tuttiInvalidArgument, "size is %zu bytes: more than there are addresses after buff %p", size, buff);
+  return tt_comm_register(comm, buff, size, handle);
+}
+
+tuttiResult_t tuttiCommDeregister(const tuttiComm_t comm, void *handle)
+{
+  tuttiResult_t result = tt_comm_check(comm);
+  return result == tuttiSuccess && handle ? tt_comm_deregister(comm, handle) : result;
+}
+
 tuttiResult_t tuttiStreamCreate(tuttiStream_t *stream)
 {
   if (!stream) return tt_null("stream");

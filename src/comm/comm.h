@@ -100,6 +100,7 @@ struct tuttiComm {
   uint32_t serial;        /* of the process's communicators; part of its operations' numbers */
   struct tt_redop *redops;
   int nredops;            /* used ones are below */
+  struct tt_registration *registrations; /* memory.c; the owner's */
   uint64_t *sent, *received; /* messages to and from each rank */
 
   uint64_t last_op;            /* number of the newest collective */
@@ -227,6 +228,15 @@ tuttiResult_t tt_stream_create(struct tuttiStream **stream);
 tuttiResult_t tt_stream_query(struct tuttiStream *stream);
 tuttiResult_t tt_stream_synchronize(struct tuttiStream *stream);
 tuttiResult_t tt_stream_destroy(struct tuttiStream *stream);
+
+/* ---- memory.c ---- */
+
+/* Makes memory known to all transports that have a use for it. *handle is NULL if none has. Errors: tuttiSystemError:
+ * one of them cannot; then none is told. */
+tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, void **handle);
+/* Errors: tuttiInvalidArgument: comm made no such handle, or it was given back already. */
+tuttiResult_t tt_comm_deregister(struct tuttiComm *comm, void *handle);
+void tt_registrations_free(struct tuttiComm *comm); /* the records; what transports made of them goes with those */
 
 /* ---- end.c ---- */
 

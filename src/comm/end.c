@@ -55,6 +55,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_explainer_destroy(comm->explainer);
   tt_topology_destroy(&comm->topology);
   tt_arrangement_destroy(&comm->arrangement);
+  tt_registrations_free(comm);
   tt_free(comm->redops);
   tt_free(comm->ips);
   tt_free(comm->sent);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory and its registration. A registration is a hint: here any memory is as good, so it is taken and comes to
- * nothing; its handle is NULL, which NCCL's programs know as "not needed". */
+/* Memory and its registration. A registration is a hint: one that is of no use here, or that the device cannot take,
+ * comes to nothing, and its handle is NULL, which NCCL's programs know as "not needed". A window is a registration. */
 #include "nccl/shim.h"
 
 ncclResult_t pncclMemAlloc(void **ptr, size_t size)
@@ -26,43 +26,44 @@ static ncclResult_t registration_check(ncclComm_t comm, const void *buff, size_t
   return tuttiSuccess;
 }
 
+/* Arguments are checked. */
+static ncclResult_t enroll(ncclComm_t comm, void *buff, size_t size, void **handle)
+{
+  tuttiResult_t state, result = tuttiCommGetAsyncError(comm, &state);
+  *handle = NULL;
+  if (result == tuttiSuccess && state == tuttiSuccess) result = tuttiCommRegister(comm, buff, size, handle);
+  if (result == tuttiSystemError || result == tuttiUnhandledCudaError) result = tuttiSuccess;
+  return tt_nccl_result(result);
+}
+
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
 {
   ncclResult_t result = registration_check(comm, buff, size, handle);
-  if (result == tuttiSuccess) *handle = NULL;
-  return result;
+  return result == tuttiSuccess ? enroll(comm, buff, size, handle) : result;
 }
 NCCL_WEAK_NAME(ncclCommRegister);
 
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *window, int flags)
 {
+  void *handle = NULL;
   ncclResult_t result = registration_check(comm, buff, size, window);
   if (result == tuttiSuccess && (flags & ~NCCL_WIN_COLL_SYMMETRIC))
     result = tt_nccl_refuse(tuttiInvalidArgument, "winFlags is %#x: NCCL_WIN_COLL_SYMMETRIC (1) is all there is",
                             (unsigned)flags);
-  if (result == tuttiSuccess) *window = NULL;
+  if (result == tuttiSuccess) result = enroll(comm, buff, size, &handle);
+  if (result == tuttiSuccess) *window = handle;
   return result;
 }
 NCCL_WEAK_NAME(ncclCommWindowRegister);
 
-/* No call made a handle that is not NULL. */
-static ncclResult_t deregister(ncclComm_t comm, const void *handle)
-{
-  int rank;
-  tuttiResult_t result = tuttiCommUserRank(comm, &rank);
-  if (result != tuttiSuccess) return tt_nccl_remember(result);
-  if (!handle) return tuttiSuccess;
-  return tt_nccl_refuse(tuttiInvalidArgument, "handle %p was not made by a registration", handle);
-}
-
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-  return deregister(comm, handle);
+  return tt_nccl_result(tuttiCommDeregister(comm, handle));
 }
 NCCL_WEAK_NAME(ncclCommDeregister);
 
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
-  return deregister(comm, window);
+  return tt_nccl_result(tuttiCommDeregister(comm, window));
 }
 NCCL_WEAK_NAME(ncclCommWindowDeregister);

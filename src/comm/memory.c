@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory that the user registers, in all transports that have a use for that. */
+#include <unistd.h>
+
+#include "comm/comm.h"
+
+struct tt_registration {
+  struct tt_registration *next;
+  void *handles[TT_COMM_TRANSPORTS]; /* one a transport */
+};
+
+/* Transports are called by one thread at a time: whoever moves the communicator. */
+static void own(struct tuttiComm *comm)
+{
+  while (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) sched_yield();
+}
+
+static void disown(struct tuttiComm *comm)
+{
+  atomic_store_explicit(&comm->owner, 0, memory_order_release);
+}
+
+static void withdraw(const struct tuttiComm *comm, const struct tt_registration *registration)
+{
+  for (int t = 0; t < comm->ntransports; t++)
+    if (registration->handles[t]) comm->transports[t]->ops->withdraw(comm->transports[t], registration->handles[t]);
+}
+
+/* *is_used: a transport has made something of it. */
+static tuttiResult_t enroll(const struct tuttiComm *comm, struct tt_registration *registration,
+                            const struct tt_enrolled *what, int *is_used)
+{
+  tuttiResult_t result = tuttiSuccess;
+  *is_used = 0;
+  for (int t = 0; t < comm->ntransports && result == tuttiSuccess; t++) {
+    struct tt_transport *transport = comm->transports[t];
+    if (transport && transport->ops->enroll)
+      result = transport->ops->enroll(transport, what, &registration->handles[t]);
+    *is_used |= registration->handles[t] != NULL;
+  }
+  if (result != tuttiSuccess) withdraw(comm, registration);
+  return result;
+}
+
+/* Only devices reach the memory of some: those are shown it by a descriptor, which is used at once. */
+static tuttiResult_t descriptor_get(struct tt_enrolled *what)
+{
+  const struct tt_device *device = tt_device_of(what->data);
+  return device->host ? tuttiSuccess : device->expose(device, what->data, what->len, &what->fd, &what->offset);
+}
+
+static tuttiResult_t enroll_all(struct tuttiComm *comm, struct tt_registration *registration, struct tt_enrolled *what,
+                                int *is_used)
+{
+  tuttiResult_t result = descriptor_get(what);
+  if (result != tuttiSuccess) return result;
+  own(comm);
+  result = enroll(comm, registration, what, is_used);
+  if (result == tuttiSuccess && *is_used) {
+    registration->next = comm->registrations;
+    comm->registrations = registration;
+  }
+  disown(comm);
+  if (what->fd >= 0) close(what->fd);
+  return result;
+}
+
+static int is_wanted(const struct tuttiComm *comm, const void *buff)
+{
+  const struct tt_device *device = tt_device_of(buff);
+  int wanted = 0;
+  for (int t = 0; t < comm->ntransports; t++)
+    wanted |= comm->transports[t] && comm->transports[t]->ops->enroll;
+  return wanted && (device->host || device->expose);
+}
+
+tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, void **handle)
+{
+  struct tt_enrolled what = {buff, size, -1, 0};
+  int is_used = 0;
+  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
+  tuttiResult_t result = tt_comm_health(comm);
+  struct tt_registration *registration = NULL;
+  if (result == tuttiSuccess && is_wanted(comm, buff)) {
+    registration = tt_alloc(1, sizeof *registration);
+    result = registration ? enroll_all(comm, registration, &what, &is_used)
+                          : tt_fail(tuttiSystemError, "out of memory for a registration");
+  }
+  tt_comm_exit(comm);
+  if (!is_used || result != tuttiSuccess) tt_free(registration);
+  if (result == tuttiSuccess) *handle = is_used ? registration : NULL;
+  return result;
+}
+
+static struct tt_registration *unlink_registration(struct tuttiComm *comm, const void *handle)
+{
+  struct tt_registration **at = &comm->registrations;
+  while (*at && *at != handle) at = &(*at)->next;
+  struct tt_registration *registration = *at;
+  if (registration) *at = registration->next;
+  return registration;
+}
+
+tuttiResult_t tt_comm_deregister(struct tuttiComm *comm, void *handle)
+{
+  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
+  own(comm);
+  struct tt_registration *registration = unlink_registration(comm, handle);
+  if (registration) withdraw(comm, registration);
+  disown(comm);
+  tt_comm_exit(comm);
+  tt_free(registration);
+  if (registration) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "handle %p was not made by tuttiCommRegister on this communicator, or was given "
+                 "back already", handle);
+}
+
+void tt_registrations_free(struct tuttiComm *comm)
+{
+  while (comm->registrations) {
+    struct tt_registration *registration = comm->registrations;
+    comm->registrations = registration->next;
+    tt_free(registration);
+  }
+}
