@@ -104,7 +104,7 @@ struct verbs_answer {
 #define VERBS_SLOTS_MOST 1024
 #define VERBS_SIGNAL_MOST 8 /* work requests without a completion in a row, at most one less */
 #define VERBS_RECEIVES_AT_ONCE 8 /* new receives are posted in bunches of so many */
-#define VERBS_LEND_BYTES 16384 /* copying less takes less time than waiting for its completion */
+#define VERBS_LEND_BYTES 16384 /* copied at 10 GB/s it takes 1.6 us, about as long as its completion; not tuned */
 #define VERBS_ASK_BYTES 8192   /* payload of a question: on the wire while it is answered */
 #define VERBS_WRITE_BYTES ((size_t)1 << 20) /* of one write straight into place */
 #define VERBS_INLINE_BYTES 224u  /* asked for; small writes then need no second look at memory by the device */
