@@ -16,6 +16,7 @@
 #include "census.h"
 #include "fake_verbs.h"
 #include "traffic.h"
+#include "transport/verbs.h"
 
 #define CODE EL3RST /* an errno that nothing else gives: its words are the sentence's */
 #define MOST 40     /* calls of a verb that are tried */
@@ -212,7 +213,7 @@ static void open_all(struct world_rank *me)
   struct fake_verbs_counts counts = fake->count();
   long links = (long)n * (n - 1) * LANES;
   WORLD_CHECK(me, counts.qps == links && counts.cqs == links);
-  WORLD_CHECK(me, counts.registered == links * 2 * SLOTS * SLOT_BYTES);
+  WORLD_CHECK(me, counts.registered == links * 2 * (SLOTS * SLOT_BYTES + VERBS_ANSWER_BYTES));
   WORLD_CHECK(me, counts.contexts == n && counts.pds == n && counts.channels == n);
   world_barrier(me);
 }
