@@ -18,6 +18,7 @@ static const struct {
     {"profile", command_profile, "print, draw or check what was measured on a machine: tutti profile show FILE"},
     {"tune", command_tune, "measure this machine, or a job's, into a profile to choose by"},
     {"explain", command_explain, "which algorithm is chosen, and why: tutti explain allreduce 12 ranks 3 nodes 1MiB"},
+    {"plan", command_plan, "which gradients go together, and when: tutti plan FILE.csv --policy all --ranks 8"},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])

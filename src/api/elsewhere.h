@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A machine that need not be at hand, as a request tells of it. */
+#ifndef TT_API_ELSEWHERE_H
+#define TT_API_ELSEWHERE_H
+
+#include "tuner/tuner.h"
+#include "tutti_tools.h"
+
+struct tt_elsewhere {
+  struct tt_settings settings;
+  struct tt_topology topology;
+  struct tt_arrangement arrangement;
+  struct tt_profile profile;
+  struct tt_world world;
+  struct tt_prices prices;
+  struct tt_tuning tuning; /* points into this object */
+  char interface[16];
+};
+
+/* Everything of the request counts but collective and bytes, and so do the settings of the environment, as for a job
+ * that starts here. Errors: tuttiInvalidArgument: the request, a setting or a file is wrong; tuttiSystemError: no memory. */
+tuttiResult_t tt_elsewhere_make(struct tt_elsewhere **place, const tuttiExplainRequest_t *request);
+void tt_elsewhere_destroy(struct tt_elsewhere *place); /* NULL is allowed */
+
+#endif

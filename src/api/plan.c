@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which messages a network's gradients would be sent in. */
+#include <math.h>
+#include <string.h>
+
+#include "api/check.h"
+#include "api/elsewhere.h"
+#include "fusion/layers.h"
+#include "fusion/price.h"
+#include "tutti_tools.h"
+
+#define POLICIES_MOST 16
+#define TEXT_BYTES 160
+
+/* Of "all". */
+static const char *const policies_all[] = {"wfbp",   "single",  "threshold:25M,1M", "horovod:128M",
+                                           "mgwfbp", "optimal", "p3",               "auto"};
+
+struct asked {
+  struct tt_layers layers;
+  struct tt_message_cost cost;
+  char cost_text[TEXT_BYTES];
+  struct tt_planned planned[POLICIES_MOST];
+  int n;
+};
+
+static tuttiResult_t request_check(const tuttiPlanRequest_t *request)
+{
+  double a = request->alpha_us, b = request->beta_us_per_byte;
+  if (!request->table) return tt_null("table");
+  if (!request->policy) return tt_null("policy");
+  if (request->has_cost && (!(a >= 0 && a <= 1e12) || !(b >= 0 && b <= 1e6)))
+    return tt_fail(tuttiInvalidArgument, "a message costs %g us and %g us for each byte: give times from 0 to 1e12 and "
+                   "from 0 to 1e6", a, b);
+  if (request->has_cost && request->nranks)
+    return tt_fail(tuttiInvalidArgument, "both a cost and a number of ranks, %d, are given: leave one out",
+                   request->nranks);
+  if (!request->has_cost && !request->nranks)
+    return tt_fail(tuttiInvalidArgument, "nothing says what a message costs: give a cost or a number of ranks");
+  return tuttiSuccess;
+}
+
+static tuttiResult_t cost_make(struct asked *asked, const tuttiPlanRequest_t *request)
+{
+  if (request->has_cost) {
+    asked->cost = tt_message_cost_line(request->alpha_us, request->beta_us_per_byte);
+    snprintf(asked->cost_text, TEXT_BYTES, "a message of m bytes takes %g + %g m us", request->alpha_us,
+             request->beta_us_per_byte);
+    return tuttiSuccess;
+  }
+  tuttiExplainRequest_t wanted = {.nranks = request->nranks,
+                                  .nnodes = request->nnodes ? request->nnodes : request->nranks,
+                                  .transport = request->transport,
+                                  .profile = request->profile,
+                                  .interface = request->interface};
+  struct tt_elsewhere *place;
+  tuttiResult_t result = tt_elsewhere_make(&place, &wanted);
+  if (result != tuttiSuccess) return result;
+  result = tt_message_cost_price(&asked->cost, &place->settings, &place->tuning);
+  snprintf(asked->cost_text, TEXT_BYTES, 
+           "all-reduces of %d ranks on %d node%s as predicted: 4 KiB %.4g us, 4 MiB %.4g us", wanted.nranks, wanted.nnodes, wanted.nnodes == 1 ? "" : "s", tt_message_us(&asked->cost, 4096),
+           tt_message_us(&asked->cost, 4 << 20));
+  tt_elsewhere_destroy(place);
+  return result;
+}
+
+/* Policies of the request, without plans. */
+static tuttiResult_t policies_find(struct asked *asked, const tuttiPlanRequest_t *request)
+{
+  const char *const *names = &request->policy;
+  int is_all = strcmp(request->policy, "all") == 0;
+  tuttiResult_t result = tuttiSuccess;
+  if (is_all) names = policies_all;
+  asked->n = is_all ? (int)(sizeof policies_all / sizeof policies_all[0]) : 1;
+  for (int k = 0; k < asked->n && result == tuttiSuccess; k++) {
+    struct tt_policy *policy = &asked->planned[k].policy;
+    result = tt_policy_parse(policy, names[k]);
+    /* Of all, those that send what is ready as it comes stay what they are named for. */
+    if (request->slice && (!is_all || policy->kind == TT_POLICY_P3 || policy->kind == TT_POLICY_AUTO))
+      policy->slice = request->slice;
+  }
+  return result;
+}
+
+static tuttiResult_t asked_fill(struct asked *asked, const tuttiPlanRequest_t *request)
+{
+  tuttiResult_t result = policies_find(asked, request);
+  if (result == tuttiSuccess) result = tt_layers_load(&asked->layers, request->table);
+  if (result == tuttiSuccess) result = tt_net_check(&asked->layers.net);
+  if (result == tuttiSuccess) result = cost_make(asked, request);
+  for (int k = 0; k < asked->n && result == tuttiSuccess; k++) {
+    struct tt_planned *planned = &asked->planned[k];
+    result = tt_fusion_plan_make(&planned->plan, &planned->policy, &asked->layers.net, &asked->cost);
+    if (result == tuttiSuccess)
+      result = tt_fusion_plan_play(&planned->played, &planned->plan, &asked->layers.net, &asked->cost);
+  }
+  return result;
+}
+
+static void json_print(FILE *out, const struct asked *asked)
+{
+  if (asked->n > 1) fputs("[\n", out);
+  for (int k = 0; k < asked->n; k++) {
+    tt_planned_json(out, &asked->planned[k]);
+    fputs(k + 1 < asked->n ? ",\n" : "\n", out);
+  }
+  if (asked->n > 1) fputs("]\n", out);
+}
+
+static tuttiResult_t all_print(const struct asked *asked, const tuttiPlanRequest_t *request, FILE *out, FILE *svg)
+{
+  if (request->json) json_print(out, asked);
+  else {
+    fprintf(out, "%s\n", asked->cost_text);
+    if (asked->n > 1) tt_planned_compare(out, asked->planned, asked->n, &asked->layers);
+    else tt_planned_print(out, &asked->planned[0], &asked->layers);
+  }
+  if (svg) tt_planned_draw(svg, &asked->planned[asked->n - 1], &asked->layers, asked->cost_text);
+  if (ferror(out) || (svg && ferror(svg))) return tt_fail(tuttiSystemError, "the plan cannot be written");
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiPlan(const tuttiPlanRequest_t *request, FILE *out, FILE *svg)
+{
+  if (!request) return tt_null("request");
+  if (!out) return tt_null("out");
+  tuttiResult_t result = request_check(request);
+  if (result != tuttiSuccess) return result;
+  struct asked *asked = tt_alloc(1, sizeof *asked);
+  if (!asked) return tt_fail(tuttiSystemError, "no memory for a plan: give the process more");
+  result = asked_fill(asked, request);
+  if (result == tuttiSuccess) result = all_print(asked, request, out, svg);
+  for (int k = 0; k < POLICIES_MOST; k++) {
+    tt_played_destroy(&asked->planned[k].played);
+    tt_fusion_plan_destroy(&asked->planned[k].plan);
+  }
+  tt_layers_destroy(&asked->layers);
+  tt_free(asked);
+  return result;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which tensors go together, in what pieces, and in what order: pure functions of what is agreed over all ranks.
+ *
+ * The model, as in MG-WFBP (Shi, Chu: INFOCOM 2019) and P3 (Jayarajan et al.: SysML 2019): an iteration is backward,
+ * from time 0 on, and the next forward. A tensor's gradient is ready at ready_us. One message is under way at a time;
+ * it is of one group of tensors, or of a slice of one, and takes what the cost function says of its bytes. Nothing of a
+ * group is sent before all its tensors are ready. Then
+ *
+ *   - as it comes (by_priority 0): messages are sent in the order in which groups are ready, and the next forward
+ *     begins when backward and all messages have ended: MG-WFBP's t_iter = t_f + max(t_b, end of the last message);
+ *   - by priority: whenever a message has ended (so slices are where one is overtaken) the next slice is sent of that
+ *     group, among those ready, which has the layer that comes first in forward, and forward of a layer waits for
+ *     nothing but backward, the layer before it, and its own tensor.
+ *
+ * Either way all messages have ended when forward has, so that one iteration is like the next, and its length is that
+ * of the steady state.
+ *
+ * In a message tensors lie the latest ready first: where backward goes from the last layer to the first, that is
+ * forward order, and the first slices are those that forward needs first.
+ *
+ * All ranks that call these functions with the same numbers get the same plan: there is no clock and no chance in them,
+ * and sums are taken in a fixed order. Memory is the only thing they ask of the system. */
+#ifndef TT_PLAN_H
+#define TT_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+/* ---- what is planned ------------------------------------------------------------------- */
+
+#define TT_PLAN_TENSORS 16384 /* of a net, at most */
+
+struct tt_tensor {
+  uint64_t count;    /* elements; may be 0, which is a message all the same */
+  uint64_t bytes;    /* as they travel: as many for each element */
+  int32_t type;      /* tensors of different types are in different groups */
+  double ready_us;   /* when its gradient is ready, at or after 0 */
+  double forward_us; /* what forward of its layer takes */
+};
+
+struct tt_net {
+  int32_t n;                      /* 1 to TT_PLAN_TENSORS */
+  const struct tt_tensor *tensors; /* in forward order */
+  double backward_us;             /* when backward has ended: not before the last tensor is ready */
+};
+
+/* Errors: tuttiInvalidArgument: a number is not as said above (the sentence names the tensor, from 1 on, and it). */
+tuttiResult_t tt_net_check(const struct tt_net *net);
+
+/* ---- what a message costs (cost.c) ------------------------------------------------------- */
+
+#define TT_COST_PIECES 64
+
+/* A message of m bytes takes a_us + b_us_per_byte m by the last piece with from <= m. Pieces ascend, the first is from
+ * 0; times are finite, none is below 0, and they may fall and jump. */
+struct tt_message_cost {
+  int32_t n;
+  struct tt_message_cost_piece {
+    uint64_t from;
+    double a_us, b_us_per_byte;
+  } pieces[TT_COST_PIECES];
+};
+
+struct tt_message_cost tt_message_cost_line(double a_us, double b_us_per_byte);
+
+/* Through n >= 1 points (at most TT_COST_PIECES - 1), bytes ascending, us not below 0: straight between them; below the
+ * first what that takes; beyond the last as steep as between the last two, but not falling. */
+struct tt_message_cost tt_message_cost_points(const uint64_t *bytes, const double *us, int32_t n);
+
+double tt_message_us(const struct tt_message_cost *cost, uint64_t bytes);
+
+/* ---- a plan --------------------------------------------------------------------------------- */
+
+struct tt_fusion_group {
+  int32_t first, n;     /* its tensors: plan->order[first] .. plan->order[first + n - 1] */
+  uint64_t bytes;       /* of all of them */
+  uint64_t slice_bytes; /* it is sent in pieces of so many bytes, the last one shorter; a multiple of an element */
+};
+
+struct tt_fusion_plan {
+  int32_t ntensors, ngroups;
+  int32_t *order;               /* tensors (from 0, in forward order) as they are ready; of several the last layer */
+  struct tt_fusion_group *groups; /* as they are ready */
+  int by_priority;
+};
+
+/* ---- policies (policy.c, merge.c, search.c) ------------------------------------------------ */
+
+enum tt_policy_kind {
+  TT_POLICY_WFBP,      /* each tensor alone */
+  TT_POLICY_SINGLE,    /* all together when backward has ended (SyncEASGD of the MG-WFBP paper) */
+  TT_POLICY_THRESHOLD, /* a group is closed once it has `bytes` or more, the first one at first_bytes; so does Jia et
+                          al. (2018), and PyTorch's DistributedDataParallel with first_bytes 1 MiB */
+  TT_POLICY_HOROVOD,   /* whenever no message is under way, what is ready, as long as it is at most `bytes` (a longer
+                          tensor goes alone); Horovod's cycle time is left out */
+  TT_POLICY_MGWFBP,    /* Algorithm 1 of the paper with corrected indices: merge.c says which */
+  TT_POLICY_OPTIMAL,   /* no other groups, sent as they come, end earlier */
+  TT_POLICY_P3,        /* each tensor alone, in slices, by priority */
+  TT_POLICY_AUTO,      /* groups, slices and priority with the shortest iteration found */
+  TT_POLICIES
+};
+
+struct tt_policy {
+  enum tt_policy_kind kind;
+  uint64_t bytes;       /* of threshold and horovod */
+  uint64_t first_bytes; /* of threshold; 0: bytes */
+  uint64_t slice;       /* elements: groups are cut into slices of at most so many and sent by priority; 0: neither.
+                           Auto tries these beside its own, p3 has 50,000 for 0 */
+};
+
+#define TT_POLICY_TEXT 64
+#define TT_P3_SLICE 50000 /* parameters: best of P3's Figure 12 */
+
+/* From "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal", "p3[:PARAMETERS]", "auto";
+ * bytes may end in K, M or G (powers of 1,024). Errors: tuttiInvalidArgument: it is none of these (the sentence says what was
+ * wanted). */
+tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
+
+/* The other way, into text, which is returned. */
+const char *tt_policy_text(const struct tt_policy *policy, char text[TT_POLICY_TEXT]);
+
+/* Makes the plan of this policy; tt_fusion_plan_destroy frees it. The net must be right (tt_net_check).
+ *
+ * Optimal's iteration, and so auto's, is never longer than that of other groups sent as they come; auto's is not
+ * longer, either, than p3's with policy->slice, 40,000, 50,000, or a power of two from 8,192 elements on to a slice.
+ *
+ * Work: optimal takes time with the square of the number of tensors, auto as much again and a bounded number of plays:
+ * 1,000 tensors take a few milliseconds. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_fusion_plan_make(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_net *net,
+                           const struct tt_message_cost *cost);
+
+/* NULL and a zeroed plan are allowed. */
+void tt_fusion_plan_destroy(struct tt_fusion_plan *plan);
+
+/* ---- an iteration as planned (play.c) -------------------------------------------------------- */
+
+struct tt_played_message {
+  int32_t group;
+  uint64_t offset, bytes; /* which bytes of the group */
+  double start_us, end_us;
+};
+
+struct tt_played {
+  double iteration_us;    /* from the begin of backward to the end of the next forward */
+  double messages_end_us; /* when the last message has ended */
+  double exposed_us;      /* communication that is not hidden: iteration less backward and forward */
+  int64_t nmessages;
+  struct tt_played_message *messages; /* in the order sent */
+  double *done_us;                    /* of each tensor, in forward order: its last message has ended */
+  double *forward_us;                 /* and forward of its layer begins */
+};
+
+/* Plays one iteration of the steady state; tt_played_destroy frees it. Errors: tuttiInvalidUsage: there are more than
+ * TT_PLAY_MESSAGES slices; tuttiSystemError: no memory. */
+#define TT_PLAY_MESSAGES (1 << 24)
+tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan, const struct tt_net *net,
+                           const struct tt_message_cost *cost);
+void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are allowed */
+
+#endif

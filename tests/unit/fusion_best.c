@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The best plans: by brute force, and beside all others. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chance.h"
+#include "nets.h"
+#include "slow.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+/* ---- optimal ---- */
+
+/* The shortest iteration of all 2^(n - 1) ways to cut the order of backward. */
+static double brute_us(const struct drawn *d)
+{
+  int32_t n = d->net.n;
+  double best_us = HUGE_VAL;
+  for (uint32_t cuts = 0; cuts < 1u << (n - 1); cuts++) {
+    double end_us = 0;
+    uint64_t bytes = 0;
+    for (int32_t l = n - 1; l >= 0; l--) {
+      bytes += d->tensors[l].bytes;
+      if (l && !(cuts >> (l - 1) & 1)) continue;
+      end_us = fmax(end_us, d->tensors[l].ready_us) + tt_message_us(&d->cost, bytes);
+      bytes = 0;
+    }
+    best_us = fmin(best_us, fmax(end_us, d->net.backward_us) + net_forward_us(d));
+  }
+  return best_us;
+}
+
+static void optimal_equals_brute_force(void **state)
+{
+  static struct drawn d;
+  uint64_t chance = 6;
+  int beats_mgwfbp = 0, has_pieces = 0, rounds = IS_SLOW ? 400 : 5000;
+  (void)state;
+  for (int round = 0; round < rounds; round++) {
+    net_draw(&d, &chance, 1 + (int32_t)below(&chance, 10));
+    cost_draw(&d, &chance);
+    double us = us_of("optimal", &d);
+    assert_true(us == brute_us(&d));
+    beats_mgwfbp += us < us_of("mgwfbp", &d);
+    has_pieces += d.cost.n > 1;
+  }
+  assert_true(beats_mgwfbp > rounds / 20 && has_pieces > rounds / 5); /* so the networks are such that it matters */
+}
+
+static void optimal_is_never_behind_other_merges_nor_auto_behind_anything(void **state)
+{
+  static const char *const others[] = {"p3:8192", "p3:16384", "p3:40000", "p3"};
+  static struct drawn d;
+  uint64_t chance = 7;
+  int beats = 0, rounds = IS_SLOW ? 10 : 150;
+  (void)state;
+  for (int round = 0; round < rounds; round++) {
+    net_draw(&d, &chance, 1 + (int32_t)below(&chance, 200));
+    cost_draw(&d, &chance);
+    for (int32_t l = 0; l < d.net.n && round % 2; l++) { /* so that slices of 8,192 elements matter */
+      d.tensors[l].count *= 1000;
+      d.tensors[l].bytes *= 1000;
+    }
+    for (int32_t k = 0; k < d.cost.n && round % 2; k++) d.cost.pieces[k].b_us_per_byte /= 1024;
+    double optimal = us_of("optimal", &d), best = us_of("auto", &d);
+    assert_true(best <= optimal);
+    beats += best < optimal;
+    for (size_t p = 0; p < MERGING; p++) assert_true(optimal <= us_of(merging[p], &d));
+    for (size_t p = 0; p < sizeof others / sizeof others[0]; p++) assert_true(best <= us_of(others[p], &d));
+    struct tt_policy given = {.kind = TT_POLICY_AUTO, .slice = 777};
+    struct tt_fusion_plan plan;
+    assert_int_equal(tt_fusion_plan_make(&plan, &given, &d.net, &d.cost), tuttiSuccess);
+    assert_true(played_us(&plan, &d) <= us_of("p3:777", &d));
+    tt_fusion_plan_destroy(&plan);
+  }
+  assert_true(beats > rounds / 4);
+}
+
+/* ---- speed and memory ---- */
+
+/* Whatever they are asked for, plans are made of the same numbers, so they are the same on all ranks. */
+static void plans_of_the_same_numbers_are_the_same(void **state)
+{
+  static struct drawn d;
+  char one[4096], other[4096];
+  uint64_t chance = 8;
+  (void)state;
+  for (int round = 0; round < 20; round++) {
+    net_draw(&d, &chance, 1 + (int32_t)below(&chance, 200));
+    cost_draw(&d, &chance);
+    struct tt_fusion_plan first = plan_of("auto", &d), second = plan_of("auto", &d);
+    groups_text(one, sizeof one, &first);
+    groups_text(other, sizeof other, &second);
+    assert_string_equal(one, other);
+    assert_int_equal(first.by_priority, second.by_priority);
+    for (int32_t g = 0; g < first.ngroups; g++)
+      assert_int_equal(first.groups[g].slice_bytes, second.groups[g].slice_bytes);
+    tt_fusion_plan_destroy(&first);
+    tt_fusion_plan_destroy(&second);
+  }
+}
+
+static void a_failed_allocation_is_an_error(void **state)
+{
+  const double backward[] = {2, 1, 1};
+  const uint64_t bytes[] = {1, 1, 1};
+  static struct drawn drawn, *d = &drawn;
+  const struct tt_policy policy = {.kind = TT_POLICY_AUTO};
+  struct tt_fusion_plan plan;
+  struct tt_played played;
+  long n = 1;
+  (void)state;
+  net_make(d, 3, backward, bytes, NULL);
+  d->cost = tt_message_cost_line(2, 1);
+  tuttiResult_t result = tuttiSystemError;
+  for (; result != tuttiSuccess; n++) {
+    tt_alloc_fail_at(n);
+    result = tt_fusion_plan_make(&plan, &policy, &d->net, &d->cost);
+    assert_true(result == tuttiSuccess || result == tuttiSystemError);
+  }
+  assert_true(n > 10);
+  for (result = tuttiSystemError, n = 1; result != tuttiSuccess; n++) {
+    tt_alloc_fail_at(n);
+    result = tt_fusion_plan_play(&played, &plan, &d->net, &d->cost);
+    assert_true(result == tuttiSuccess || result == tuttiSystemError);
+  }
+  assert_true(n > 10);
+  tt_alloc_fail_at(0);
+  tt_played_destroy(&played);
+  tt_fusion_plan_destroy(&plan);
+}
+
+int main(void)
+{
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(optimal_equals_brute_force),
+      cmocka_unit_test(optimal_is_never_behind_other_merges_nor_auto_behind_anything),
+      cmocka_unit_test(plans_of_the_same_numbers_are_the_same),
+      cmocka_unit_test(a_failed_allocation_is_an_error),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti plan`: which gradients go together, and when. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+static const char *const help =
+    "usage: tutti plan FILE.csv --policy POLICY --cost A_US,B_US_PER_BYTE [OPTION...]\n"
+    "       tutti plan FILE.csv --policy POLICY --ranks N [--profile FILE] [OPTION...]\n\n"
+    "Plans in which messages the gradients of a network are reduced: which layers go together, when each\n"
+    "message begins and ends, and how long an iteration is, backward and the next forward. One message\n"
+    "is under way at a time.\n\n"
+    "The first line of FILE.csv names columns, among them layer_index (1, 2, ... in forward order),\n"
+    "params (floats of 4 bytes), bwd_time_us and fwd_time_us; each other line is a layer.\n\n"
+    "policies; but for p3 and auto the next forward begins when all messages have ended:\n"
+    "  wfbp              each layer alone\n"
+    "  single            all together when backward has ended (SyncEASGD)\n"
+    "  threshold:BYTES[,FIRST]  a message is closed when it has BYTES, the first one when it has FIRST;\n"
+    "                    DistributedDataParallel has threshold:25M,1M\n"
+    "  horovod:BYTES     what is ready when no message is under way, up to BYTES; Horovod has horovod:128M\n"
+    "  mgwfbp            Algorithm 1 of Shi and Chu, with corrected indices\n"
+    "  optimal           no other messages in the order of backward end earlier\n"
+    "  p3[:PARAMETERS]   each layer alone, in slices (default: 50000), the one that forward needs first goes\n"
+    "                    first, and forward of a layer waits for its own gradient only\n"
+    "  auto              merging, slices and priority together, for the shortest iteration found\n"
+    "  all               a line for each of these\n\n"
+    "      --policy POLICY   one of these; BYTES may end in K, M or G\n"
+    "      --cost A,B        a message of m bytes takes A + B m us\n"
+    "  -n, --ranks N         a message is an all-reduce of N ranks, and takes what `tutti explain` predicts\n"
+    "      --nodes N         over which they are spread in blocks (default: each has its own)\n"
+    "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
+    "      --transport NAME  inside a node: shm (default) or tcp\n"
+    "      --interface NAME  between nodes (default: the one this host would take)\n"
+    "      --slice N         messages of any policy go in slices of N parameters and by priority; with\n"
+    "                        all only those of p3 and auto\n"
+    "      --json            policy, groups (layers from 1 on, in the order sent) and iteration_us\n"
+    "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto\n"
+    "  -h, --help            this text\n";
+
+struct asked {
+  tuttiPlanRequest_t request;
+  const char *svg;
+};
+
+/* "A,B"; 0 and a message if it is none. */
+static int cost_read(tuttiPlanRequest_t *request)
+{
+  char *comma, *end = NULL;
+  request->alpha_us = strtod(optarg, &comma);
+  if (comma > optarg && *comma == ',') request->beta_us_per_byte = strtod(comma + 1, &end);
+  request->has_cost = 1;
+  if (end && end > comma + 1 && !*end && request->alpha_us >= 0 && request->beta_us_per_byte >= 0) return 1;
+  fprintf(stderr, "tutti plan: --cost is \"%s\": give the us of a message and the us of a byte, from 0 on, with a "
+          "comma between them\n", optarg);
+  return 0;
+}
+
+static int count_read(const char *option, long long low, long long most, long long *number)
+{
+  if (!number_read("plan", option, low, 0, number)) return 0;
+  if (*number > most) *number = most;
+  return 1;
+}
+
+/* 1: taken; 0: wrong, as was said; -1: it is --help or no option. */
+static int option_take(struct asked *asked, int option)
+{
+  tuttiPlanRequest_t *request = &asked->request;
+  long long number = 0;
+  int is_fine = 1;
+  switch (option) {
+  case 'P': request->policy = optarg; break;
+  case 'c': return cost_read(request);
+  case 'n':
+    is_fine = count_read("--ranks", 1, INT_MAX, &number);
+    request->nranks = (int)number;
+    break;
+  case 'N':
+    is_fine = count_read("--nodes", 1, INT_MAX, &number);
+    request->nnodes = (int)number;
+    break;
+  case 's':
+    is_fine = count_read("--slice", 1, LLONG_MAX, &number);
+    request->slice = (size_t)number;
+    break;
+  case 'p': request->profile = optarg; break;
+  case 't': request->transport = optarg; break;
+  case 'i': request->interface = optarg; break;
+  case 'j': request->json = 1; break;
+  case 'S': asked->svg = optarg; break;
+  default: return -1;
+  }
+  return is_fine;
+}
+
+static int refuse(const char *what)
+{
+  fprintf(stderr, "tutti plan: %s; try `tutti plan --help`\n", what);
+  return 2;
+}
+
+/* -1: go on; else the exit status. */
+static int arguments_parse(struct asked *asked, int argc, char **argv)
+{
+  static const struct option options[] = {{"policy", required_argument, NULL, 'P'},
+                                          {"cost", required_argument, NULL, 'c'},
+                                          {"ranks", required_argument, NULL, 'n'},
+                                          {"nodes", required_argument, NULL, 'N'},
+                                          {"profile", required_argument, NULL, 'p'},
+                                          {"transport", required_argument, NULL, 't'},
+                                          {"interface", required_argument, NULL, 'i'},
+                                          {"slice", required_argument, NULL, 's'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"svg", required_argument, NULL, 'S'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  tuttiPlanRequest_t *request = &asked->request;
+  int option;
+  optind = 1;
+  while ((option = getopt_long(argc, argv, "n:h", options, NULL)) != -1) {
+    int taken = option_take(asked, option);
+    if (taken == 0) return 2;
+    if (taken > 0) continue;
+    fprintf(option == 'h' ? stdout : stderr, "%s", help);
+    return option == 'h' ? 0 : 2;
+  }
+  if (optind == argc) return refuse("which layer table?");
+  if (optind + 1 < argc) return refuse("one layer table at a time");
+  request->table = argv[optind];
+  if (!request->policy) return refuse("which policy?");
+  if (request->has_cost && request->nranks) return refuse("take --cost or --ranks, not both");
+  if (!request->has_cost && !request->nranks) return refuse("what does a message cost? take --cost or --ranks");
+  int has_place = request->nnodes || request->profile || request->transport || request->interface;
+  if (request->has_cost && has_place) return refuse("--cost leaves no room for nodes, links and profiles");
+  return -1;
+}
+
+int command_plan(int argc, char **argv)
+{
+  struct asked asked = {.svg = NULL};
+  FILE *svg = NULL;
+  int parsed = arguments_parse(&asked, argc, argv), failed = 0;
+  if (parsed >= 0) return parsed;
+  if (asked.svg && !(svg = fopen(asked.svg, "we"))) {
+    fprintf(stderr, "tutti plan: %s: %s\n", asked.svg, strerror(errno));
+    return 1;
+  }
+  setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
+  if (tuttiPlan(&asked.request, stdout, svg) != tuttiSuccess) {
+    fprintf(stderr, "tutti plan: %s\n", tuttiGetLastError(NULL));
+    failed = 1;
+  }
+  if (svg && fclose(svg) && !failed) {
+    fprintf(stderr, "tutti plan: %s: %s\n", asked.svg, strerror(errno));
+    failed = 1;
+  }
+  return fflush(stdout) || failed;
+}
