@@ -205,8 +205,9 @@ typedef struct {
 } tuttiPlanRequest_t;
 
 /* Prints which layers' gradients go together, when each message begins and ends, and how long an iteration is:
- * backward, in which gradients become ready, and the next forward. For "all" it prints a line for each policy. To `svg`,
- * unless it is NULL, a time line is drawn, of "all" that of auto. src/fusion/plan.h describes model and policies.
+ * backward, in which gradients become ready, and the next forward. For "all" it prints a line for each policy. To
+ * `svg`, unless it is NULL, a time line is drawn, of "all" that of auto. src/fusion/plan.h describes model and
+ * policies.
  *
  * Errors: tuttiInvalidArgument: the request, the table (the sentence names file and line), a setting or the profile is
  * wrong. tuttiInvalidUsage: slices are so short that there would be more than 16,777,216. tuttiSystemError: no memory,

@@ -18,7 +18,8 @@ struct tt_elsewhere {
 };
 
 /* Everything of the request counts but collective and bytes, and so do the settings of the environment, as for a job
- * that starts here. Errors: tuttiInvalidArgument: the request, a setting or a file is wrong; tuttiSystemError: no memory. */
+ * that starts here. Errors: tuttiInvalidArgument: the request, a setting or a file is wrong; tuttiSystemError: no
+ * memory. */
 tuttiResult_t tt_elsewhere_make(struct tt_elsewhere **place, const tuttiExplainRequest_t *request);
 void tt_elsewhere_destroy(struct tt_elsewhere *place); /* NULL is allowed */
 

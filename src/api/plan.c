@@ -57,8 +57,9 @@ static tuttiResult_t cost_make(struct asked *asked, const tuttiPlanRequest_t *re
   tuttiResult_t result = tt_elsewhere_make(&place, &wanted);
   if (result != tuttiSuccess) return result;
   result = tt_message_cost_price(&asked->cost, &place->settings, &place->tuning);
-  snprintf(asked->cost_text, TEXT_BYTES, 
-           "all-reduces of %d ranks on %d node%s as predicted: 4 KiB %.4g us, 4 MiB %.4g us", wanted.nranks, wanted.nnodes, wanted.nnodes == 1 ? "" : "s", tt_message_us(&asked->cost, 4096),
+  snprintf(asked->cost_text, TEXT_BYTES,
+           "all-reduces of %d ranks on %d node%s as predicted: 4 KiB %.4g us, 4 MiB %.4g us", wanted.nranks,
+           wanted.nnodes, wanted.nnodes == 1 ? "" : "s", tt_message_us(&asked->cost, 4096),
            tt_message_us(&asked->cost, 4 << 20));
   tt_elsewhere_destroy(place);
   return result;

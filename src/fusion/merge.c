@@ -109,8 +109,21 @@ static void mgwfbp(struct tt_fusion_plan *plan, const struct tt_queue *queue, co
   tt_fusion_plan_group_add(plan, queue, queue->n);
 }
 
-/* The earliest end of a last message of positions j .. i, over all j; *pick: the j. */
-static double end_find(const struct tt_queue *queue, const struct tt_message_cost *cost, int32_t i, int32_t *pick)
+/* No message takes less than a shorter one. */
+static int is_rising(const struct tt_message_cost *cost)
+{
+  for (int32_t k = 0; k < cost->n; k++) {
+    const struct tt_message_cost_piece *piece = &cost->pieces[k];
+    if (piece->b_us_per_byte < 0) return 0;
+    double before_us = k ? piece[-1].a_us + piece[-1].b_us_per_byte * (double)piece->from : 0;
+    if (before_us > tt_message_us(cost, piece->from)) return 0;
+  }
+  return 1;
+}
+
+/* The earliest end of a last message of positions j .. i, over all j; *pick: the j. rises: what is_rising says. */
+static double end_find(const struct tt_queue *queue, const struct tt_message_cost *cost, int rises, int32_t i,
+                       int32_t *pick)
 {
   const double *end_us = queue->scratch;
   const struct tt_message_cost_piece *piece = cost->pieces, *last = cost->pieces + cost->n - 1;
@@ -119,10 +132,12 @@ static double end_find(const struct tt_queue *queue, const struct tt_message_cos
     uint64_t bytes = queue->before[i + 1] - queue->before[j];
     while (piece < last && piece[1].from <= bytes) piece++;
     double start_us = j && end_us[j - 1] > ready_us ? end_us[j - 1] : ready_us;
-    double us = start_us + (piece->a_us + piece->b_us_per_byte * (double)(int64_t)bytes);
-    if (us <= best_us) {
-      best_us = us;
+    double message_us = piece->a_us + piece->b_us_per_byte * (double)(int64_t)bytes;
+    if (start_us + message_us <= best_us) {
+      best_us = start_us + message_us;
       *pick = j;
+    } else if (rises && ready_us + message_us > best_us) {
+      break; /* longer ones end later still */
     }
     if (j && is_other_type(queue, j)) break;
   }
@@ -133,8 +148,8 @@ static double end_find(const struct tt_queue *queue, const struct tt_message_cos
  * at the earliest. It holds for every T, as a message that starts later never ends earlier. */
 static void optimal(struct tt_fusion_plan *plan, const struct tt_queue *queue, const struct tt_message_cost *cost)
 {
-  int32_t *firsts = queue->picks, *behind = queue->picks;
-  for (int32_t i = 0; i < queue->n; i++) queue->scratch[i] = end_find(queue, cost, i, &firsts[i]);
+  int32_t *firsts = queue->picks, *behind = queue->picks, rises = is_rising(cost);
+  for (int32_t i = 0; i < queue->n; i++) queue->scratch[i] = end_find(queue, cost, rises, i, &firsts[i]);
   /* From the end to the front, turning "first of the group that ends here" into "end of the group that begins here". */
   for (int32_t end = queue->n; end > 0;) {
     int32_t first = firsts[end - 1];

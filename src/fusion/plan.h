@@ -114,8 +114,8 @@ struct tt_policy {
 #define TT_P3_SLICE 50000 /* parameters: best of P3's Figure 12 */
 
 /* From "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal", "p3[:PARAMETERS]", "auto";
- * bytes may end in K, M or G (powers of 1,024). Errors: tuttiInvalidArgument: it is none of these (the sentence says what was
- * wanted). */
+ * bytes may end in K, M or G (powers of 1,024). Errors: tuttiInvalidArgument: it is none of these (the sentence says
+ * what was wanted). */
 tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
 
 /* The other way, into text, which is returned. */

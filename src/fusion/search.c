@@ -2,18 +2,18 @@
 /* Auto: groups, slices and priority together.
  *
  * Sent as they come, the groups of `optimal` cannot be beaten. By priority the same question has no such recurrence:
- * what is sent depends on all that was sent before. So it is answered by plays: of the groups of all policies with slices of
- * many lengths, and from the best of these on by small changes as long as one helps. Plays are counted, not timed, so
- * that all ranks find the same. */
+ * what is sent depends on all that was sent before. So it is answered by plays: of the groups of all policies with
+ * slices of many lengths, and from the best of these and from those of `optimal` on by small changes as long as one
+ * helps. Plays are counted, not timed, so that all ranks find the same. */
 #include <math.h>
 #include <string.h>
 
 #include "fusion/private.h"
 
-#define SLICE_LEAST 8192u  /* elements */
-#define WORK_LADDER 250000 /* of the plays of other policies' groups, ... */
-#define WORK_CHANGES 250000 /* ... of changes to them; a unit is a few nanoseconds */
-#define WORK_GROUP 8       /* of a group; of a tensor 1 */
+#define SLICE_LEAST 8192u   /* elements */
+#define WORK_LADDER 180000  /* of the plays of other policies' groups, ... */
+#define WORK_CHANGES 180000 /* ... of changes to them; a unit is about 10 ns */
+#define WORK_GROUP 8        /* of a group; of a tensor 1 */
 
 struct search {
   const struct tt_queue *queue;
@@ -25,6 +25,7 @@ struct search {
   double urgent_us;
   uint64_t urgent_slice; /* elements; 0: whole groups */
   struct tt_fusion_plan trial;
+  struct tt_fusion_plan merged; /* groups of optimal */
   int64_t work_left;
 };
 
@@ -94,7 +95,7 @@ static void policies_try(struct search *s, const struct tt_policy *asked)
   static const struct tt_policy policies[] = {{.kind = TT_POLICY_SINGLE}, {.kind = TT_POLICY_MGWFBP}};
   struct tt_policy threshold = {.kind = TT_POLICY_THRESHOLD};
   const uint64_t total = s->queue->before[s->queue->n];
-  plan_copy(&s->trial, &s->best);
+  plan_copy(&s->trial, &s->merged);
   slices_try(s, asked->slice);
   for (int k = 0; k < 2; k++) {
     tt_fusion_plan_merge(&s->trial, &policies[k], s->queue, s->cost);
@@ -203,22 +204,37 @@ static tuttiResult_t search_start(struct search *s)
   tuttiResult_t result = tt_stage_make(&s->stage, s->queue->n);
   if (result == tuttiSuccess) result = tt_fusion_plan_start(&s->urgent, s->queue);
   if (result == tuttiSuccess) result = tt_fusion_plan_start(&s->trial, s->queue);
+  if (result == tuttiSuccess) result = tt_fusion_plan_start(&s->merged, s->queue);
   return result;
+}
+
+static void best_keep(struct search *s)
+{
+  if (s->urgent_us >= s->best_us) return;
+  plan_copy(&s->best, &s->urgent);
+  s->best_us = s->urgent_us;
 }
 
 static void search_run(struct search *s, const struct tt_policy *asked)
 {
   const struct tt_policy optimal = {.kind = TT_POLICY_OPTIMAL}, alone = {.kind = TT_POLICY_WFBP};
-  tt_fusion_plan_merge(&s->best, &optimal, s->queue, s->cost);
+  tt_fusion_plan_merge(&s->merged, &optimal, s->queue, s->cost);
+  plan_copy(&s->best, &s->merged);
   s->best_us = tt_stage_play(&s->stage, &s->best, s->queue, s->cost, NULL);
   s->urgent_us = HUGE_VAL;
   s->work_left = WORK_LADDER;
   tt_fusion_plan_merge(&s->trial, &alone, s->queue, s->cost); /* p3, whatever work that is */
   slices_try(s, asked->slice);
   policies_try(s, asked);
-  s->work_left = WORK_CHANGES;
+  s->work_left = WORK_CHANGES / 2;
   changes_try(s);
-  if (s->urgent_us < s->best_us) plan_copy(&s->best, &s->urgent);
+  best_keep(s);
+  s->urgent_us = HUGE_VAL; /* once more from optimal's groups: another hill */
+  s->work_left = WORK_CHANGES / 2;
+  plan_copy(&s->trial, &s->merged);
+  trial_play(s, 0);
+  changes_try(s);
+  best_keep(s);
 }
 
 tuttiResult_t tt_fusion_plan_search(struct tt_fusion_plan *plan, const struct tt_policy *policy,
@@ -233,5 +249,6 @@ tuttiResult_t tt_fusion_plan_search(struct tt_fusion_plan *plan, const struct tt
   tt_stage_destroy(&s.stage);
   tt_fusion_plan_destroy(&s.urgent);
   tt_fusion_plan_destroy(&s.trial);
+  tt_fusion_plan_destroy(&s.merged);
   return result;
 }

@@ -121,6 +121,26 @@ static struct drawn *net_here(int32_t n, const double *backward, const uint64_t 
 
 /* ---- what holds of every plan ---- */
 
+/* The group that begins at this place of the order; its tensors are counted in seen. Returns where the next begins. */
+static int32_t group_check(const struct tt_fusion_group *group, int32_t at, int *seen,
+                           const struct tt_fusion_plan *plan, const struct drawn *d)
+{
+  uint64_t bytes = 0;
+  assert_int_equal(group->first, at);
+  assert_true(group->n > 0);
+  for (; at < group->first + group->n; at++) {
+    const struct tt_tensor *tensor = &d->tensors[plan->order[at]];
+    seen[plan->order[at]]++;
+    bytes += tensor->bytes;
+    assert_int_equal(tensor->type, d->tensors[plan->order[group->first]].type);
+    if (at) assert_true(d->tensors[plan->order[at - 1]].ready_us <= tensor->ready_us);
+  }
+  assert_int_equal(group->bytes, bytes);
+  assert_true(group->slice_bytes <= bytes && (!bytes || group->slice_bytes));
+  assert_int_equal(group->slice_bytes % 4, 0);
+  return at;
+}
+
 static void every_tensor_is_in_one_group_and_groups_are_as_ready(void **state)
 {
   static struct drawn d;
@@ -132,27 +152,13 @@ static void every_tensor_is_in_one_group_and_groups_are_as_ready(void **state)
     for (int32_t l = 0; l < d.net.n && round % 2; l++) d.tensors[l].type = (int32_t)below(&chance, 2);
     for (size_t p = 0; p < MERGING + 2; p++) {
       struct tt_fusion_plan plan = plan_of(p < MERGING ? merging[p] : p == MERGING ? "p3:20" : "auto", &d);
-      int seen[NET_MOST] = {0}, at = 0;
-      for (int32_t g = 0; g < plan.ngroups; g++) {
-        uint64_t bytes = 0;
-        assert_int_equal(plan.groups[g].first, at);
-        assert_true(plan.groups[g].n > 0);
-        for (int32_t k = 0; k < plan.groups[g].n; k++, at++) {
-          const struct tt_tensor *tensor = &d.tensors[plan.order[at]];
-          seen[plan.order[at]]++;
-          bytes += tensor->bytes;
-          assert_int_equal(tensor->type, d.tensors[plan.order[plan.groups[g].first]].type);
-          if (at) assert_true(d.tensors[plan.order[at - 1]].ready_us <= tensor->ready_us);
-        }
-        assert_int_equal(plan.groups[g].bytes, bytes);
-        assert_true(plan.groups[g].slice_bytes <= bytes && (!bytes || plan.groups[g].slice_bytes));
-        assert_int_equal(plan.groups[g].slice_bytes % 4, 0);
-      }
+      int seen[NET_MOST] = {0};
+      int32_t at = 0;
+      for (int32_t g = 0; g < plan.ngroups; g++) at = group_check(&plan.groups[g], at, seen, &plan, &d);
       assert_int_equal(at, d.net.n);
       for (int32_t l = 0; l < d.net.n; l++) assert_int_equal(seen[l], 1);
       tt_fusion_plan_destroy(&plan);
     }
-    for (int32_t l = 0; l < d.net.n; l++) d.tensors[l].type = 0;
   }
 }
 
