@@ -75,6 +75,7 @@ static tuttiResult_t policies_find(struct asked *asked, const tuttiPlanRequest_t
   asked->n = is_all ? (int)(sizeof policies_all / sizeof policies_all[0]) : 1;
   for (int k = 0; k < asked->n && result == tuttiSuccess; k++) {
     struct tt_policy *policy = &asked->planned[k].policy;
+    asked->planned[k].name = names[k];
     result = tt_policy_parse(policy, names[k]);
     /* Of all, those that send what is ready as it comes stay what they are named for. */
     if (request->slice && (!is_all || policy->kind == TT_POLICY_P3 || policy->kind == TT_POLICY_AUTO))

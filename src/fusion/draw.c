@@ -128,9 +128,8 @@ static void head_draw(const struct canvas *c, const char *cost_text)
 {
   static const char *const names[ROWS] = {"backward", "messages", "next forward"};
   const struct tt_played *played = &c->planned->played;
-  char name[TT_POLICY_TEXT];
   fprintf(c->out, "<text x=\"%d\" y=\"26\" font-size=\"17\" fill=\"" INK "\">%s: %.6g ms an iteration, %.6g ms of "
-          "communication not hidden</text>\n", LEFT, tt_policy_text(&c->planned->policy, name),
+          "communication not hidden</text>\n", LEFT, c->planned->name,
           played->iteration_us / 1000, played->exposed_us / 1000);
   fprintf(c->out, "<text x=\"%d\" y=\"48\" font-size=\"12\" fill=\"" PALE "\">%d layers, numbered in forward order; %d "
           "groups in %lld messages, %s; %s</text>\n", LEFT, (int)c->layers->net.n, (int)c->planned->plan.ngroups,

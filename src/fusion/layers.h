@@ -29,6 +29,7 @@ void tt_layers_destroy(struct tt_layers *layers); /* NULL and a zeroed one are a
 /* ---- what a plan looks like (print.c, draw.c) ---- */
 
 struct tt_planned {
+  const char *name; /* of the policy, as it was asked for */
   struct tt_policy policy;
   struct tt_fusion_plan plan;
   struct tt_played played;

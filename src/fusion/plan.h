@@ -110,16 +110,12 @@ struct tt_policy {
                            Auto tries these beside its own, p3 has 50,000 for 0 */
 };
 
-#define TT_POLICY_TEXT 64
 #define TT_P3_SLICE 50000 /* parameters: best of P3's Figure 12 */
 
 /* From "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal", "p3[:PARAMETERS]", "auto";
  * bytes may end in K, M or G (powers of 1,024). Errors: tuttiInvalidArgument: it is none of these (the sentence says
  * what was wanted). */
 tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
-
-/* The other way, into text, which is returned. */
-const char *tt_policy_text(const struct tt_policy *policy, char text[TT_POLICY_TEXT]);
 
 /* Makes the plan of this policy; tt_fusion_plan_destroy frees it. The net must be right (tt_net_check).
  *

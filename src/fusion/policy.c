@@ -63,35 +63,6 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text)
   return tuttiSuccess;
 }
 
-/* With the largest suffix that fits. */
-static void bytes_print(char *text, size_t size, uint64_t bytes)
-{
-  static const char *const suffixes[] = {"", "K", "M", "G"};
-  int s = 0;
-  for (; s < 3 && bytes && bytes % 1024 == 0; s++) bytes /= 1024;
-  snprintf(text, size, "%llu%s", (unsigned long long)bytes, suffixes[s]);
-}
-
-const char *tt_policy_text(const struct tt_policy *policy, char text[TT_POLICY_TEXT])
-{
-  char bytes[24], first[24];
-  const char *name = policies[policy->kind].name;
-  bytes_print(bytes, sizeof bytes, policy->bytes);
-  bytes_print(first, sizeof first, policy->first_bytes);
-  switch (policies[policy->kind].argument) {
-  case BYTES: snprintf(text, TT_POLICY_TEXT, "%s:%s", name, bytes); break;
-  case BYTES_PAIR:
-    snprintf(text, TT_POLICY_TEXT, "%s:%s%s%s", name, bytes, policy->first_bytes ? "," : "",
-             policy->first_bytes ? first : "");
-    break;
-  case ELEMENTS:
-    snprintf(text, TT_POLICY_TEXT, "%s:%llu", name, (unsigned long long)(policy->slice ? policy->slice : TT_P3_SLICE));
-    break;
-  default: snprintf(text, TT_POLICY_TEXT, "%s", name);
-  }
-  return text;
-}
-
 tuttiResult_t tt_fusion_plan_make(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_net *net,
                            const struct tt_message_cost *cost)
 {

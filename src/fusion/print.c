@@ -31,8 +31,8 @@ void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct 
 {
   const struct tt_fusion_plan *plan = &planned->plan;
   const struct tt_played *played = &planned->played;
-  char name[TT_POLICY_TEXT], group_text[LAYERS_BYTES];
-  fprintf(out, "%s: %d group%s in %lld message%s, %s\n", tt_policy_text(&planned->policy, name), (int)plan->ngroups,
+  char group_text[LAYERS_BYTES];
+  fprintf(out, "%s: %d group%s in %lld message%s, %s\n", planned->name, (int)plan->ngroups,
           plan->ngroups == 1 ? "" : "s", (long long)played->nmessages, played->nmessages == 1 ? "" : "s",
           plan->by_priority ? "by priority" : "as they come");
   fprintf(out, "iteration %.3f us = backward %.3f + forward %.3f + communication that is not hidden %.3f\n\n",
@@ -57,9 +57,8 @@ void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct 
 void tt_planned_json(FILE *out, const struct tt_planned *planned)
 {
   const struct tt_fusion_plan *plan = &planned->plan;
-  char name[TT_POLICY_TEXT];
   int ngroups = 0;
-  fprintf(out, "{\"policy\": \"%s\", \"groups\": [", tt_policy_text(&planned->policy, name));
+  fprintf(out, "{\"policy\": \"%s\", \"groups\": [", planned->name);
   for (int64_t m = 0; m < planned->played.nmessages; m++) {
     const struct tt_fusion_group *group = &plan->groups[planned->played.messages[m].group];
     if (planned->played.messages[m].offset) continue; /* of a group sent before */
@@ -73,7 +72,6 @@ void tt_planned_json(FILE *out, const struct tt_planned *planned)
 
 void tt_planned_compare(FILE *out, const struct tt_planned *planned, int n, const struct tt_layers *layers)
 {
-  char name[TT_POLICY_TEXT];
   double best_us = planned[0].played.iteration_us;
   for (int k = 1; k < n; k++)
     if (planned[k].played.iteration_us < best_us) best_us = planned[k].played.iteration_us;
@@ -82,7 +80,7 @@ void tt_planned_compare(FILE *out, const struct tt_planned *planned, int n, cons
   fprintf(out, "%-22s %7s %9s %16s %8s %16s\n", "policy", "groups", "messages", "iteration us", "ratio",
           "not hidden us");
   for (int k = 0; k < n; k++)
-    fprintf(out, "%-22s %7d %9lld %16.3f %8.4f %16.3f\n", tt_policy_text(&planned[k].policy, name),
+    fprintf(out, "%-22s %7d %9lld %16.3f %8.4f %16.3f\n", planned[k].name,
             (int)planned[k].plan.ngroups, (long long)planned[k].played.nmessages, planned[k].played.iteration_us,
             best_us > 0 ? planned[k].played.iteration_us / best_us : 1, planned[k].played.exposed_us);
 }

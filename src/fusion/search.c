@@ -11,8 +11,8 @@
 #include "fusion/private.h"
 
 #define SLICE_LEAST 8192u   /* elements */
-#define WORK_LADDER 180000  /* of the plays of other policies' groups, ... */
-#define WORK_CHANGES 180000 /* ... of changes to them; a unit is about 10 ns */
+#define WORK_LADDER 100000  /* of the plays of other policies' groups, ... */
+#define WORK_CHANGES 100000 /* ... of changes to them; a unit is 10 to 20 ns */
 #define WORK_GROUP 8        /* of a group; of a tensor 1 */
 
 struct search {

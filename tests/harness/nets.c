@@ -30,9 +30,26 @@ void net_draw(struct drawn *d, uint64_t *state, int32_t n)
   d->net = (struct tt_net){n, d->tensors, now_us};
 }
 
+/* Up and down through points whose distances are powers of two, so that slopes are exact. */
+static void points_draw(struct drawn *d, uint64_t *state)
+{
+  uint64_t bytes[8];
+  double us[8];
+  int32_t n = 2 + (int32_t)below(state, 7);
+  for (int32_t k = 0; k < n; k++) {
+    bytes[k] = (uint64_t)8 << k;
+    us[k] = (double)below(state, 300);
+  }
+  d->cost = tt_message_cost_points(bytes, us, n);
+}
+
 void cost_draw(struct drawn *d, uint64_t *state)
 {
   uint64_t from = 0;
+  if (below(state, 3) == 0) {
+    points_draw(d, state);
+    return;
+  }
   d->cost = tt_message_cost_line((double)below(state, 60), (double)below(state, 4));
   for (size_t k = below(state, 2) ? below(state, 8) : 0; k; k--) {
     from += 1 + below(state, 200);

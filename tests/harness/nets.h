@@ -16,7 +16,7 @@ struct drawn {
 /* Layer after layer, from the last to the first; times and sizes of several scales, also 0. */
 void net_draw(struct drawn *d, uint64_t *state, int32_t n);
 
-/* A straight line, or pieces that jump up and down. */
+/* A straight line, pieces that jump up and down, or pieces that rise and fall. */
 void cost_draw(struct drawn *d, uint64_t *state);
 
 /* A network of these backward times and bytes, in forward order, and of forward times, where given; without a cost. */
