@@ -24,7 +24,6 @@ struct tt_heap_block {
   struct tt_heap_block *next; /* of heap blocks: by address */
   uint8_t *at;
   size_t len;                 /* whole pages */
-  int is_private;             /* not in the heap, because that could not be had */
 };
 
 /* ---- this process's ---- */
@@ -168,7 +167,6 @@ static int block_place(struct tt_heap *heap, struct tt_heap_block *block)
         mmap(NULL, block->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (map == MAP_FAILED) return errno;
     block->at = map;
-    block->is_private = 1;
     link = &heap->others;
   }
   block->next = *link;
@@ -217,11 +215,12 @@ tuttiResult_t tt_heap_free(void *pointer)
   pthread_mutex_lock(&tt_process.heap_mutex);
   struct tt_heap *heap = tt_process.heap;
   struct tt_heap_block *block = heap ? unlink_block(&heap->blocks, pointer) : NULL;
+  int is_in_heap = block != NULL;
   if (heap && !block) block = unlink_block(&heap->others, pointer);
   for (struct tt_heap_watcher *watcher = block ? heap->watchers : NULL; watcher; watcher = watcher->next)
     watcher->freed(watcher, block->at, block->len);
-  if (block && block->is_private) munmap(block->at, block->len);
-  else if (block) pages_drop(heap, block->at, block->len);
+  if (is_in_heap) pages_drop(heap, block->at, block->len);
+  else if (block) munmap(block->at, block->len);
   if (block) put(heap);
   pthread_mutex_unlock(&tt_process.heap_mutex);
   if (!block)
