@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,22 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "census.h"
 #include "net/net.h"
 
 #define MS 1000000u
 #define SECOND (1000u * (uint64_t)MS)
 #define GUESTS 20
 #define MANY 1000000000 /* more allocations than any test makes */
-
-static int descriptors(void)
-{
-  int count = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  assert_non_null(directory);
-  while (readdir(directory)) count++;
-  closedir(directory);
-  return count;
-}
 
 /* What all tests need: a door, who may come in, and who came. */
 struct scene {
@@ -241,7 +231,7 @@ static void *crowd_run(void *argument)
 /* Guests come while two such crowds are there; at least `least` strangers must have come. */
 static void guests_come_through(const char *place, stranger_fn act, int least, int keep)
 {
-  int before = descriptors();
+  int before = census_descriptors();
   struct scene scene;
   scene_open(&scene, place);
   struct crowd crowd = {.scene = &scene, .act = act, .most = 100000, .keep = keep};
@@ -258,7 +248,7 @@ static void guests_come_through(const char *place, stranger_fn act, int least, i
   tt_alloc_fail_at(0);
   assert_int_equal(atomic_load(&scene.count), GUESTS);
   scene_close(&scene);
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
 }
 
 static void silent_strangers_do_not_stop_guests(void **state)
@@ -310,7 +300,7 @@ static void resets_at_every_byte_do_not_stop_guests(void **state)
 static void five_hundred_silent_at_once_do_not_stop_guests(void **state)
 {
   (void)state;
-  int before = descriptors(), crowd[500];
+  int before = census_descriptors(), crowd[500];
   struct scene scene;
   scene_open(&scene, "127.0.0.1:0");
   for (int i = 0; i < 500; i++) crowd[i] = stranger_connect(&scene.at);
@@ -322,7 +312,7 @@ static void five_hundred_silent_at_once_do_not_stop_guests(void **state)
   for (int i = 0; i < 500; i++)
     if (crowd[i] >= 0) close(crowd[i]);
   scene_close(&scene);
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
 }
 
 static void the_silent_are_shown_out(void **state)

@@ -26,6 +26,16 @@ static int entries(const char *path, const char *with)
   return found;
 }
 
+int census_descriptors(void)
+{
+  return entries("/proc/self/fd", NULL) - 1;
+}
+
+int census_threads(void)
+{
+  return entries("/proc/self/task", NULL);
+}
+
 static int memfds(int show)
 {
   FILE *maps = fopen("/proc/self/maps", "r");
@@ -42,8 +52,8 @@ static int memfds(int show)
 
 void census_take(struct census *census)
 {
-  *census = (struct census){.descriptors = entries("/proc/self/fd", NULL) - 1,
-                            .threads = entries("/proc/self/task", NULL),
+  *census = (struct census){.descriptors = census_descriptors(),
+                            .threads = census_threads(),
                             .memfds = memfds(0)};
 #ifndef SANITIZED
   struct mallinfo2 heap = mallinfo2();

@@ -19,6 +19,12 @@ void census_take(struct census *census);
  * count. */
 int census_same(const struct census *before, struct census *after, size_t heap);
 
+/* Descriptors that this process has open. */
+int census_descriptors(void);
+
+/* Its threads. */
+int census_threads(void);
+
 /* Entries of /dev/shm whose name has "tutti" in it. */
 int census_dev_shm(void);
 

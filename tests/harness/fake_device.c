@@ -379,6 +379,15 @@ struct fake_device_counts fake_device_destroy(const struct tt_device *device)
   return counts;
 }
 
+int fake_device_end(const struct tt_device *device)
+{
+  struct fake_device_counts counts = fake_device_destroy(device);
+  if (counts.started > 0 && !counts.breaches && !counts.outstanding && !counts.allocated) return 1;
+  fprintf(stderr, "device: %ld started, %ld breaches, %ld outstanding, %ld allocated\n", (long)counts.started,
+          (long)counts.breaches, (long)counts.outstanding, (long)counts.allocated);
+  return 0;
+}
+
 struct fake_device_counts fake_device_count(const struct tt_device *device)
 {
   struct fake *fake = fake_of(device);

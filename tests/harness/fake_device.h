@@ -31,6 +31,10 @@ const struct tt_device *fake_device_create(uint64_t seed);
 /* Unregisters and frees it; returns its last counts. NULL is allowed. */
 struct fake_device_counts fake_device_destroy(const struct tt_device *device);
 
+/* The same of a device that collectives have used. 1 if they did, broke no rule, and have nothing left there; else 0
+ * and the counts on stderr. */
+int fake_device_end(const struct tt_device *device);
+
 struct fake_device_counts fake_device_count(const struct tt_device *device);
 
 /* What tests do with device memory, at once and without a ticket. */

@@ -81,7 +81,7 @@ static void server_says(const void *words, size_t len, size_t wait_for_bytes, tu
   struct tt_address at;
   socklen_t size = sizeof at.v4;
   struct tt_dial *made;
-  int fd = -7, before = descriptors(), listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  int fd = -7, before = census_descriptors(), listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
   uint8_t got[TT_REPLY_BYTES], challenge[TT_CHALLENGE_BYTES], ns[TT_NONCE_BYTES];
   assert_int_equal(tt_address_parse(&at, "127.0.0.1:0"), tuttiSuccess);
   assert_int_equal(bind(listener, &at.any, at.len), 0);
@@ -108,7 +108,7 @@ static void server_says(const void *words, size_t len, size_t wait_for_bytes, tu
   assert_non_null(strstr(tt_last_sentence(), sentence));
   tt_dial_destroy(made);
   close(listener);
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
 }
 
 static void servers_of_another_kind_are_no_peers(void **state)
@@ -130,7 +130,7 @@ static void a_dial_can_be_destroyed_at_any_time(void **state)
   struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
   struct host host = {.count = 0};
   struct tt_door *door = door_at("127.0.0.1:0");
-  int before = descriptors();
+  int before = census_descriptors();
   assert_int_equal(tt_door_admit(door, &pass, TT_HELLO_LINK, 0, welcome, &host), tuttiSuccess);
   for (int polls = 0; polls < 30; polls++) {
     struct tt_dial *made;
@@ -146,7 +146,7 @@ static void a_dial_can_be_destroyed_at_any_time(void **state)
   tt_door_dismiss(door, &host);
   tt_door_close(door);
   for (int i = 0; i < atomic_load(&host.count); i++) close(host.fd[i]);
-  assert_true(descriptors() < before);
+  assert_true(census_descriptors() < before);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 static void guests_come_in_and_can_talk(void **state)
 {
   (void)state;
-  int before = descriptors();
+  int before = census_descriptors();
   for (int i = 0; i < 3; i++) {
     struct tt_pass pass = pass_make();
     struct tt_hello hello = {TT_HELLO_LINK, 7, 3, 2};
@@ -42,7 +42,7 @@ static void guests_come_in_and_can_talk(void **state)
     tt_door_dismiss(door, &host);
     tt_door_close(door);
   }
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
 }
 
 /* A process of its own, forked before this one used the library: dials and says its rank. */
@@ -305,7 +305,7 @@ static void the_dismissed_get_no_guests(void **state)
 static void one_place_is_one_door(void **state)
 {
   (void)state;
-  int before = descriptors();
+  int before = census_descriptors();
   for (int i = 0; i < 3; i++) {
     struct tt_door *a = door_at(places[i]), *b = door_at(places[i]);
     assert_ptr_equal(a, b);
@@ -320,7 +320,7 @@ static void one_place_is_one_door(void **state)
     tt_door_close(other);
   }
   tt_door_close(NULL);
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
 }
 
 static void a_fixed_port_is_a_door_of_its_own(void **state)
@@ -370,12 +370,12 @@ static void an_address_of_another_host_is_no_place_for_a_door(void **state)
   (void)state;
   struct tt_address where;
   struct tt_door *door = NULL;
-  int before = descriptors();
+  int before = census_descriptors();
   assert_int_equal(tt_address_parse(&where, "198.51.100.77:0"), tuttiSuccess);
   assert_int_equal(tt_door_open(&door, &where), tuttiSystemError);
   assert_null(door);
   assert_non_null(strstr(tt_last_sentence(), "no such address"));
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
 }
 
 /* Opens, admits and dials with the n-th allocation failing. */
@@ -396,7 +396,7 @@ static tuttiResult_t all_steps(struct host *host, struct tt_door **door, struct 
 static void failed_allocations_are_errors_without_a_leak(void **state)
 {
   (void)state;
-  int before = descriptors(), n = 1;
+  int before = census_descriptors(), n = 1;
   for (tuttiResult_t result = tuttiSystemError; result != tuttiSuccess; n++) {
     struct host host = {.count = 0};
     struct tt_door *door = NULL;
@@ -408,7 +408,7 @@ static void failed_allocations_are_errors_without_a_leak(void **state)
     tt_dial_destroy(made);
     if (door) tt_door_dismiss(door, &host);
     tt_door_close(door);
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(census_descriptors(), before);
   }
   assert_true(n > 4);
 }
@@ -429,7 +429,7 @@ static void the_door_may_be_closed_by_its_guest(void *owner, const struct tt_hel
 static void a_guest_function_may_close_the_last_door(void **state)
 {
   (void)state;
-  int before = descriptors();
+  int before = census_descriptors();
   for (int i = 0; i < 50; i++) {
     struct {
       struct tt_door *door;
@@ -447,7 +447,7 @@ static void a_guest_function_may_close_the_last_door(void **state)
     wait_for(&both.done, 1);
     close(fd);
   }
-  while (descriptors() > before) tt_sleep_ns(MS);
+  while (census_descriptors() > before) tt_sleep_ns(MS);
 }
 
 int main(void)

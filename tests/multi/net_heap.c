@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "census.h"
 #include "net/net.h"
 
 #define PAGE 4096
 #define BLOCKS 40
-
-static int descriptors(void)
-{
-  int count = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  assert_non_null(directory);
-  while (readdir(directory)) count++;
-  closedir(directory);
-  return count;
-}
 
 static uint64_t random_below(uint64_t *state, uint64_t below)
 {
@@ -66,18 +56,18 @@ static void with_the_last_block_all_of_it_goes(void **state)
   (void)state;
   void *one, *other;
   struct tt_heap *heap;
-  int before = descriptors();
+  int before = census_descriptors();
   assert_int_equal(tt_heap_alloc(&one, 1), tuttiSuccess);
   assert_int_equal(tt_heap_alloc(&other, 100000), tuttiSuccess);
   assert_int_equal(tt_heap_hold(&heap), tuttiSuccess);
-  assert_int_equal(descriptors(), before + 1);
+  assert_int_equal(census_descriptors(), before + 1);
   assert_int_equal(tt_heap_free(one), tuttiSuccess);
   assert_int_equal(tt_heap_free(one), tuttiInvalidArgument);
   assert_int_equal(tt_heap_free(&heap), tuttiInvalidArgument);
   tt_heap_release(heap);
-  assert_int_equal(descriptors(), before + 1);
+  assert_int_equal(census_descriptors(), before + 1);
   assert_int_equal(tt_heap_free(other), tuttiSuccess);
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
   assert_int_equal(tt_heap_free(other), tuttiInvalidArgument);
 }
 

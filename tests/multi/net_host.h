@@ -10,25 +10,15 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "census.h"
 #include "net/net.h"
 
 #define MS 1000000u
 #define SECOND (1000u * (uint64_t)MS)
-
-static inline int descriptors(void)
-{
-  int count = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  assert_non_null(directory);
-  while (readdir(directory)) count++;
-  closedir(directory);
-  return count;
-}
 
 /* Remembers who came. */
 struct host {

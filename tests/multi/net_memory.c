@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,19 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "census.h"
 #include "net/net.h"
 
 #define LEN 100000
-
-static int descriptors(void)
-{
-  int count = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  assert_non_null(directory);
-  while (readdir(directory)) count++;
-  closedir(directory);
-  return count;
-}
 
 static void pair_make(int pair[2])
 {
@@ -64,7 +54,7 @@ static int child_run(int socket)
 static void two_processes_see_the_same_memory(void **state)
 {
   (void)state;
-  int before = descriptors(), pair[2], fd = -1, status;
+  int before = census_descriptors(), pair[2], fd = -1, status;
   void *map = NULL;
   pair_make(pair);
   pid_t child = fork();
@@ -82,7 +72,7 @@ static void two_processes_see_the_same_memory(void **state)
   assert_int_equal(munmap(map, LEN), 0);
   close(fd);
   pair_close(pair);
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
 }
 
 static void its_size_cannot_be_changed(void **state)
@@ -141,7 +131,7 @@ static void it_is_allocated_and_left_out_of_forks_and_dumps(void **state)
 static void too_much_is_an_error_with_the_size(void **state)
 {
   (void)state;
-  int before = descriptors(), fd = -7;
+  int before = census_descriptors(), fd = -7;
   void *map = NULL;
   struct rlimit old, low;
   /* A net: should the library ask the kernel for it, the kernel says no. */
@@ -159,7 +149,7 @@ static void too_much_is_an_error_with_the_size(void **state)
   assert_int_equal(fd, -7);
   assert_null(map);
   assert_int_equal(tt_memory_create("tutti-test", 0, &fd, &map), tuttiInternalError);
-  assert_int_equal(descriptors(), before);
+  assert_int_equal(census_descriptors(), before);
 }
 
 static void memory_of_another_size_is_refused(void **state)
@@ -241,7 +231,7 @@ static void odd_messages_are_refused_and_leave_no_descriptor(void **state)
     size_t bytes;
     int count;
   } rows[] = {{8, 0}, {8, 2}, {8, 8}, {3, 1}, {1, 0}};
-  int before = descriptors();
+  int before = census_descriptors();
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     int pair[2], fd = -7;
     uint64_t len = 77;
@@ -251,7 +241,7 @@ static void odd_messages_are_refused_and_leave_no_descriptor(void **state)
     assert_int_equal(fd, -7);
     assert_int_equal(len, 77);
     pair_close(pair);
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(census_descriptors(), before);
   }
 }
 

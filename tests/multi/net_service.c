@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,29 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "census.h"
 #include "net/net.h"
 
 #define MS 1000000u
-
-static int entries(const char *path)
-{
-  int count = 0;
-  DIR *directory = opendir(path);
-  assert_non_null(directory);
-  while (readdir(directory)) count++;
-  closedir(directory);
-  return count;
-}
-
-static int descriptors(void)
-{
-  return entries("/proc/self/fd");
-}
-
-static int threads(void)
-{
-  return entries("/proc/self/task");
-}
 
 /* Waits until *word is at least `wanted`; the process's alarm is the limit. */
 static void wait_for(_Atomic int *word, int wanted)
@@ -52,13 +32,13 @@ static void many_rounds_of_hold_and_release_leave_nothing(void **state)
   (void)state;
   assert_int_equal(tt_service_hold(), tuttiSuccess);
   tt_service_release();
-  int before = descriptors(), running = threads();
+  int before = census_descriptors(), running = census_threads();
   for (int i = 0; i < 10000; i++) {
     assert_int_equal(tt_service_hold(), tuttiSuccess);
     tt_service_release();
   }
-  assert_int_equal(descriptors(), before);
-  assert_int_equal(threads(), running);
+  assert_int_equal(census_descriptors(), before);
+  assert_int_equal(census_threads(), running);
 }
 
 static void *hold_often(void *argument)
@@ -76,12 +56,12 @@ static void *hold_often(void *argument)
 static void threads_may_hold_and_release_at_once(void **state)
 {
   (void)state;
-  int before = descriptors(), running = threads();
+  int before = census_descriptors(), running = census_threads();
   pthread_t others[4];
   for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&others[i], NULL, hold_often, NULL), 0);
   for (int i = 0; i < 4; i++) pthread_join(others[i], NULL);
-  assert_int_equal(descriptors(), before);
-  assert_int_equal(threads(), running);
+  assert_int_equal(census_descriptors(), before);
+  assert_int_equal(census_threads(), running);
 }
 
 /* A watched eventfd that counts its callbacks. */
@@ -342,7 +322,7 @@ static void let_go(struct tt_watcher *watcher, uint32_t events)
 static void the_last_release_may_be_in_a_callback(void **state)
 {
   (void)state;
-  int before = descriptors(), running = threads();
+  int before = census_descriptors(), running = census_threads();
   for (int i = 0; i < 200; i++) {
     struct bell *bell = bell_make(let_go);
     assert_int_equal(tt_service_hold(), tuttiSuccess);
@@ -351,13 +331,13 @@ static void the_last_release_may_be_in_a_callback(void **state)
     wait_for(&bell->rung, 1);
     bell_free(bell);
   }
-  while (threads() > running || descriptors() > before) tt_sleep_ns(MS);
+  while (census_threads() > running || census_descriptors() > before) tt_sleep_ns(MS);
 }
 
 static void the_last_release_may_be_under_the_lock(void **state)
 {
   (void)state;
-  int before = descriptors(), running = threads();
+  int before = census_descriptors(), running = census_threads();
   for (int i = 0; i < 100; i++) {
     struct clock fast = {.timer = {.period_ns = MS, .fire = tick}};
     assert_int_equal(tt_service_hold(), tuttiSuccess);
@@ -369,7 +349,7 @@ static void the_last_release_may_be_under_the_lock(void **state)
     tt_service_release();
     tt_service_unlock();
   }
-  while (threads() > running || descriptors() > before) tt_sleep_ns(MS);
+  while (census_threads() > running || census_descriptors() > before) tt_sleep_ns(MS);
 }
 
 /* Returns 0 if all that a forked child may call neither hangs nor works. */
@@ -414,7 +394,7 @@ static void a_forked_child_neither_hangs_nor_disturbs_its_parent(void **state)
 static void failed_allocations_are_errors_without_a_leak(void **state)
 {
   (void)state;
-  int before = descriptors(), running = threads(), n = 1;
+  int before = census_descriptors(), running = census_threads(), n = 1;
   for (;; n++) {
     tt_alloc_fail_at(n);
     tuttiResult_t result = tt_service_hold();
@@ -424,8 +404,8 @@ static void failed_allocations_are_errors_without_a_leak(void **state)
   }
   tt_service_release();
   assert_true(n > 1);
-  assert_int_equal(descriptors(), before);
-  assert_int_equal(threads(), running);
+  assert_int_equal(census_descriptors(), before);
+  assert_int_equal(census_threads(), running);
 }
 
 int main(void)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks as threads of one process: the same boards and links, seen by the thread sanitizer, and counted: what is
  * created and destroyed over and over, or in halves, leaves nothing behind. */
-#include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "census.h"
 #include "watch/watch.h"
 
 #define MS 1000000ull
@@ -105,19 +105,9 @@ struct count {
   size_t heap;
 };
 
-static int entries(const char *path)
-{
-  DIR *directory = opendir(path);
-  int n = 0;
-  assert_non_null(directory);
-  while (readdir(directory)) n++;
-  closedir(directory);
-  return n;
-}
-
 static struct count count_now(void)
 {
-  struct count count = {.descriptors = entries("/proc/self/fd"), .threads = entries("/proc/self/task")};
+  struct count count = {.descriptors = census_descriptors(), .threads = census_threads()};
   FILE *maps = fopen("/proc/self/maps", "r");
   char line[4096];
   assert_non_null(maps);
