@@ -65,16 +65,19 @@ int tt_cache_path(char path[TT_CACHE_PATH], const struct tt_settings *settings)
   return n > 0 && n + 8 < TT_CACHE_PATH; /* and of the temporary file */
 }
 
-/* Makes what is missing of the folders above `path`. */
+/* Makes the folder of `path` and the one above it, no more: a home directory that is missing stays so. */
 static void folders_make(const char *path)
 {
-  char folder[TT_CACHE_PATH];
+  char folder[TT_CACHE_PATH], above[TT_CACHE_PATH];
   snprintf(folder, sizeof folder, "%s", path);
-  for (char *at = strchr(folder + 1, '/'); at; at = strchr(at + 1, '/')) {
-    *at = 0;
-    mkdir(folder, 0700); /* what is wrong is seen when the file is made */
-    *at = '/';
+  *strrchr(folder, '/') = 0;
+  snprintf(above, sizeof above, "%s", folder);
+  char *last = strrchr(above, '/');
+  if (last) {
+    *last = 0;
+    mkdir(above, 0700); /* what is wrong is seen when the file is made */
   }
+  mkdir(folder, 0700);
 }
 
 /* ---- text ---- */

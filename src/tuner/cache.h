@@ -37,7 +37,8 @@ int tt_cache_path(char path[TT_CACHE_PATH], const struct tt_settings *settings);
  * of another user, or others may write to it. */
 void tt_cache_load(struct tt_cache *cache, const struct tt_settings *settings);
 
-/* Writes it, with its folder: the file is there as a whole or as before. That fails without an error. */
+/* Writes it, with its folder and the one above that: the file is there as a whole or as before. That fails without an
+ * error. */
 void tt_cache_store(const struct tt_cache *cache, const struct tt_settings *settings);
 
 /* TT_CORRECTION_NONE if nothing is known. */

@@ -244,6 +244,33 @@ static void the_settings_say_where(void **state)
   assert_true(tt_cache_path(path, &settings)); /* longest that a setting can be */
 }
 
+static void a_home_that_is_missing_stays_so(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct tt_cache cache = {.n = 0};
+  char home[96], folder[128];
+  scene_make(&s);
+  tt_cache_put(&cache, TT_LINK_CACHE, "shm", some);
+  snprintf(home, sizeof home, "%s/home", s.folder);
+  unsetenv("XDG_CACHE_HOME");
+  setenv("HOME", home, 1);
+  s.settings.cache[0] = 0;
+  tt_cache_store(&cache, &s.settings);
+  assert_int_equal(access(home, F_OK), -1);
+  assert_int_equal(mkdir(home, 0700), 0);
+  tt_cache_store(&cache, &s.settings);
+  assert_int_equal(lines_of(&s), 1);
+  assert_true(tt_cache_path(s.path, &s.settings));
+  assert_int_equal(unlink(s.path), 0);
+  snprintf(folder, sizeof folder, "%s/.cache/tutti", home);
+  assert_int_equal(rmdir(folder), 0);
+  snprintf(folder, sizeof folder, "%s/.cache", home);
+  assert_int_equal(rmdir(folder), 0);
+  assert_int_equal(rmdir(home), 0);
+  scene_free(&s);
+}
+
 int main(void)
 {
   setenv("TUTTI_DEBUG", "NONE", 1);
@@ -254,6 +281,7 @@ int main(void)
       cmocka_unit_test(a_broken_file_is_ignored),
       cmocka_unit_test(a_file_that_others_may_have_written_is_ignored),
       cmocka_unit_test(the_settings_say_where),
+      cmocka_unit_test(a_home_that_is_missing_stays_so),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
