@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Times one of Tutti's collectives: PERF_PROGRAM, a row of the table in collectives.c. */
 #include <errno.h>
+#include <getopt.h>
 #include <stdlib.h>
 
 #include "perf.h"
@@ -32,11 +33,13 @@ static int root_check(const struct options *options, const tuttiLaunch_t *launch
 int main(int argc, char **argv)
 {
   struct options options;
+  tuttiLaunch_t launch;
+  tuttiResult_t launched = tuttiGetLaunch(&launch);
+  opterr = launched != tuttiSuccess || launch.proc == 0; /* once is enough */
   int parsed = options_parse(&options, collective_find(PERF_PROGRAM), argc, argv);
   if (parsed >= 0) return parsed;
   settings_apply(&options);
-  tuttiLaunch_t launch;
-  if (tuttiGetLaunch(&launch) != tuttiSuccess) {
+  if (launched != tuttiSuccess) {
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, tuttiGetLastError(NULL));
     return 1;
   }

@@ -108,9 +108,11 @@ static const struct option long_options[] = {{"nthreads", 1, 0, 't'},
                                              {"help", 0, 0, 'h'},
                                              {0}};
 
+/* As getopt does: not where the caller has set opterr to 0. */
 static __attribute__((format(printf, 1, 2))) void complain(const char *format, ...)
 {
   va_list args;
+  if (!opterr) return;
   fprintf(stderr, "%s: ", program_invocation_short_name);
   va_start(args, format);
   vfprintf(stderr, format, args);
@@ -312,7 +314,7 @@ int options_parse(struct options *o, const struct collective *collective, int ar
       return 0;
     }
     if (letter == '?') {
-      fputs("Try --help.\n", stderr);
+      if (opterr) fputs("Try --help.\n", stderr);
       return 2;
     }
     if (!option_take(o, letter)) return 2;
