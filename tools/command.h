@@ -59,15 +59,29 @@ tuttiResult_t interface_take(tuttiComm_t *comm, const char *name, tuttiComm_t fi
 
 #define OUTPUT_LINE 8192
 
+/* What the ranks of a job had to say through the library's log, which tells the reason of a failure on all of them. */
+struct said {
+  int n, left_out; /* left_out: lines that ended with a sentence which was there */
+  struct sentence {
+    int rank; /* that said it first */
+    size_t len;
+    char text[512];
+  } sentences[16];
+};
+
 /* One stream of one rank: what was read and is not a whole line yet. */
 struct output {
   int from, to; /* from: pipe, -1 when at its end; to: our own stdout or stderr */
+  int rank;
+  struct said *said; /* what was said is not written again; NULL: all is written */
   char prefix[16];
   size_t used;
   char line[OUTPUT_LINE];
 };
 
-/* Reads what is there and writes whole lines with the prefix; at the end what is left, too. */
+/* Reads what is there and writes whole lines with the prefix, but for those that end with a warning of the library
+ * which another rank was the first to give, or which this one, having given it, says once more in its own words. At the
+ * end what is left, too. */
 void output_pump(struct output *output);
 
 #endif

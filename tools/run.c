@@ -37,6 +37,7 @@ struct job {
   long grace_ms;
   char **program;
   struct child *children;
+  struct said said;
   int running, status;       /* status: of the first failure */
   long failed_ms, killed_ms; /* when it failed, when SIGTERM went out; 0: not yet */
 };
@@ -45,11 +46,11 @@ static const char *const help =
     "usage: tutti run [-n RANKS] [OPTION...] -- PROGRAM [ARGUMENT...]\n\n"
     "Starts PROGRAM RANKS times on this host as the ranks of one job; programs find the\n"
     "job through tuttiGetLaunch. A job is for one program: a script that starts a second\n"
-    "one needs another `tutti run`. Every output line is prefixed with its rank. Signals (INT, TERM,\n"
-    "HUP, USR1, USR2) are passed on. The exit status is that of the first rank that fails\n"
-    "(128 + signal if it was killed), else 0.\n\n"
+    "one needs another `tutti run`. Every output line is prefixed with its rank; a warning of the\n"
+    "library that several ranks give is shown once. Signals (INT, TERM, HUP, USR1, USR2) are passed\n"
+    "on. The exit status is that of the first rank that fails (128 + signal if it was killed), else 0.\n\n"
     "  -n, --ranks N     number of ranks (default: 1)\n"
-    "      --no-prefix   do not prefix lines with the rank\n"
+    "      --no-prefix   do not prefix lines with the rank, and show all\n"
     "      --grace S     after the first failure the others get S seconds to end by\n"
     "                    themselves before they are terminated (default: 10)\n"
     "      --keep-going  never terminate the others: for programs that go on without a dead\n"
@@ -177,9 +178,10 @@ static int child_start(struct job *job, int proc)
   if (child->pid == 0) become_rank(job, proc, out[1], err[1]);
   close(out[1]);
   close(err[1]);
-  child->out = (struct output){.from = out[0], .to = STDOUT_FILENO};
-  child->err = (struct output){.from = err[0], .to = STDERR_FILENO};
+  child->out = (struct output){.from = out[0], .to = STDOUT_FILENO, .rank = proc};
+  child->err = (struct output){.from = err[0], .to = STDERR_FILENO, .rank = proc};
   if (job->prefix) {
+    child->err.said = &job->said;
     snprintf(child->out.prefix, sizeof child->out.prefix, "[%d] ", proc);
     snprintf(child->err.prefix, sizeof child->err.prefix, "[%d] ", proc);
   }
@@ -306,6 +308,9 @@ static int job_run(struct job *job)
       break;
     }
   serve(job, signal_fd, polls, pumps);
+  if (job->said.left_out)
+    fprintf(stderr, "tutti run: left out %d %s that said the same: --no-prefix shows all\n", job->said.left_out,
+            job->said.left_out == 1 ? "line" : "lines");
   free(polls);
   free(pumps);
   free(job->children);

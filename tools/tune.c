@@ -292,6 +292,19 @@ static int world_below(int ranks)
   return power / 2 * 3 < ranks && power >= 2 ? power / 2 * 3 : power;
 }
 
+/* One rank alone can tell whether there are such transports: better now than when others are measured. */
+static int transports_check(const char *list)
+{
+  tuttiUniqueId id;
+  tuttiComm_t comm = NULL;
+  setenv("TUTTI_TRANSPORTS", list, 1);
+  tuttiResult_t result = tuttiGetUniqueId(&id);
+  if (result == tuttiSuccess) result = tuttiCommInitRank(&comm, 1, id, 0);
+  if (result != tuttiSuccess) fprintf(stderr, "tutti tune: --transports: %s\n", tuttiGetLastError(comm));
+  tuttiCommDestroy(comm);
+  return result == tuttiSuccess;
+}
+
 /* For each transport the largest world first: of what several measure the smallest one's counts, where least else
  * happens. */
 static int worlds_list(const struct tune *tune, struct world *worlds)
@@ -396,6 +409,7 @@ static int host_measure(struct tune *tune)
   char part[PATH_MAX];
   int status = 0;
   if (!tune->seconds) tune->seconds = SECONDS;
+  if (tune->transports && !transports_check(tune->transports)) return 1;
   snprintf(part, sizeof part, "%s.part", tune->out);
   if (!part_begin(tune, part)) return 1;
   for (; screen.world < screen.nworlds && !status; screen.world++) {

@@ -28,7 +28,7 @@ static void print_help(FILE *out)
   fprintf(out, "usage: tutti COMMAND [OPTION...]\n\n"
                "The tool of Tutti, a collective communication library.\n\ncommands:\n");
   for (size_t c = 0; c < COMMANDS; c++) fprintf(out, "  %-8s %s\n", commands[c].name, commands[c].help);
-  fprintf(out, "\n`tutti COMMAND --help` tells more.\n");
+  fprintf(out, "\n`tutti COMMAND --help`, or `tutti help COMMAND`, tells more.\n");
 }
 
 int command_info(int argc, char **argv)
@@ -44,16 +44,30 @@ int command_info(int argc, char **argv)
   return tuttiInfo(stdout) == tuttiSuccess ? 0 : 1;
 }
 
-int main(int argc, char **argv)
+/* The exit status; -1: there is no such command. */
+static int command_start(const char *name, int argc, char **argv)
 {
-  const char *name = argc > 1 ? argv[1] : "";
   for (size_t c = 0; c < COMMANDS; c++)
     if (strcmp(commands[c].name, name) == 0) {
       char whole[32]; /* what getopt's sentences begin with */
       snprintf(whole, sizeof whole, "tutti %s", name);
-      argv[1] = whole;
-      return commands[c].run(argc - 1, argv + 1);
+      argv[0] = whole;
+      return commands[c].run(argc, argv);
     }
+  return -1;
+}
+
+int main(int argc, char **argv)
+{
+  const char *name = argc > 1 ? argv[1] : "";
+  int status = command_start(name, argc - 1, argv + 1);
+  if (status >= 0) return status;
+  if (argc == 3 && strcmp(name, "help") == 0) { /* tutti help tune: as tutti tune --help */
+    char help_option[] = "--help", *arguments[] = {NULL, help_option, NULL};
+    name = argv[2];
+    status = command_start(name, 2, arguments);
+    if (status >= 0) return status;
+  }
   if (strcmp(name, "--version") == 0) {
     printf("tutti %d.%d.%d\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
     return 0;

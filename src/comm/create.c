@@ -94,7 +94,8 @@ static tuttiResult_t wanted_parse(struct tt_creation *creation, const char *list
       for (int t = 0; tt_transports[t]; t++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", t ? "," : "", tt_transports[t]->name);
       return tt_fail(tuttiInvalidArgument,
-                     "TUTTI_TRANSPORTS (or config.transports) is \"%s\": set it to some of %s, each once", list, names);
+                     "the transports are \"%s\" (TUTTI_TRANSPORTS, config.transports, or an option of the program): "
+                     "give some of %s, each once", list, names);
     }
     creation->wanted[creation->nwanted++] = ops;
     at += len;
