@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Makes tutti-settings(7) from src/base/settings.def and the section on topology files of src/topo/README.md (any POSIX
-# awk).
+# Makes tutti-settings(7) from src/base/settings.def, the section on topology files of src/topo/README.md, and the heads
+# of src/tuner/wish.h and rules.h, which have the grammars of TUTTI_ALGO and of table files (any POSIX awk).
 #
-#   awk -v out=FILE -v version="Tutti 0.1.0" -f settings_to_man.awk settings.def README.md
+#   awk -v out=FILE -v version="Tutti 0.1.0" -f settings_to_man.awk settings.def README.md wish.h rules.h
 function quote(text)
 {
   gsub(/\\/, "\\e", text)
@@ -33,14 +33,20 @@ BEGIN {
   print "Settings marked \"on all ranks\" decide what goes on the wire and must be equal on all ranks." > out
 }
 
-/^TT_(INT|CHOICE|TEXT)\(/ {
+# A row may go on in the next line.
+/^TT_(INT|CHOICE|TEXT)\(/ || begun {
+  sub(/^ +/, "")
   sub(/[ \t]*$/, "")
-  cut_row($0)
+  row = begun ? row " " $0 : $0
+  begun = row !~ /\)$/
+  if (begun) next
+  cut_row(row)
   help = part[parts]
   same = sub(/^=/, "", help)
-  if ($0 ~ /^TT_INT/) {
+  gsub(/\(int64_t\)1<<40/, "1099511627776", part[5])
+  if (row ~ /^TT_INT/) {
     range = part[6] ", " part[4] " to " part[5] "; default " part[3]
-  } else if ($0 ~ /^TT_CHOICE/) {
+  } else if (row ~ /^TT_CHOICE/) {
     split(part[4], choice, "|")
     range = part[4] "; default " choice[part[3] + 1]
   } else {
@@ -55,12 +61,37 @@ BEGIN {
   if (is_topology) print ".SH TOPOLOGY FILE" > out
 }
 
-is_topology && !/^## / {
-  is_example = sub(/^    /, "")
+# A line of text; behind blanks one of an example.
+function print_text(text,   is_example)
+{
+  is_example = sub(/^    /, "", text)
   if (is_example != was_example) print (is_example ? ".EX" : ".EE") > out
   was_example = is_example
-  gsub(/`/, "")
-  print quote($0) > out
+  gsub(/`/, "", text)
+  print quote(text) > out
+}
+
+is_topology && !/^## / { print_text($0) }
+
+# The first comment of a header but for its licence: a section of its own.
+FILENAME ~ /\.h$/ && /^\/\* SPDX/ {
+  is_topology = is_told = 0
+  next
+}
+
+FILENAME ~ /\.h$/ && /^\/\*/ && !is_told {
+  is_told = 1
+  print ".SH " (FILENAME ~ /rules\.h$/ ? "TABLE FILE" : "ALGORITHMS") > out
+  sub(/^\/\*/, " *")
+}
+
+FILENAME ~ /\.h$/ && is_told == 1 {
+  if (sub(/ *\*\/ *$/, "")) is_told = 2
+  sub(/ Pure\.$/, "")
+  sub(/ \(tuner\/wish\.h\)/, "")
+  sub(/^ \* ?/, "")
+  sub(/^  /, "    ")
+  print_text($0)
 }
 
 END { print ".SH SEE ALSO\n.BR tutti (1),\n.BR tutti (3)" > out }
