@@ -124,12 +124,12 @@ TUTTI_API tuttiResult_t tuttiProfileShow(tuttiProfile_t profile, FILE *out);
  * has no points. */
 TUTTI_API tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg, FILE *out);
 
-/* Writes a sentence, "FILE, line 12: ...", for each line that is about an algorithm or a transport that this library
- * has not, and how many there were to *unknown. They are no error: a profile may be older or newer than the library,
- * which passes such lines over.
+/* Writes a sentence, "FILE, 9 lines from 12 to 20: ...", for each algorithm or transport of which there are lines and
+ * that this library has not (if verbose is not 0: for each such line), and how many such lines there were to *unknown.
+ * They are no error: a profile may be older or newer than the library, which passes such lines over.
  *
  * Errors: as tuttiProfileWrite. */
-TUTTI_API tuttiResult_t tuttiProfileCheck(tuttiProfile_t profile, FILE *out, int *unknown);
+TUTTI_API tuttiResult_t tuttiProfileCheck(tuttiProfile_t profile, int verbose, FILE *out, int *unknown);
 
 /* Frees it. NULL is allowed. */
 TUTTI_API tuttiResult_t tuttiProfileClose(tuttiProfile_t profile);

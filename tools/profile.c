@@ -10,13 +10,15 @@
 
 static const char *const help =
     "usage: tutti profile show FILE [--plot SVG]\n"
-    "       tutti profile check FILE\n\n"
+    "       tutti profile check FILE [--verbose]\n\n"
     "Prints what a profile says as tables: latency, GB/s and error of messages, GB/s of\n"
     "reductions, how many whole operations of each algorithm were measured. Or checks that every\n"
-    "line can be read (the first that cannot is named) and is about what there is; lines about\n"
-    "algorithms or transports that are not there count for nothing, and are named, too. Its exit\n"
-    "status is 0 only if nothing was named. `tutti tune` makes profiles.\n"
+    "line can be read (the first that cannot is named), that none is missing at the end, and that all\n"
+    "are about what there is; lines about algorithms or transports that are not there count for\n"
+    "nothing, and are told of, too. Its exit status is 0 only if nothing was told. `tutti tune` makes\n"
+    "profiles.\n"
     "      --plot SVG        also draw the measured points and the fitted lines (needs gnuplot)\n"
+    "      --verbose         name each line about what is not there, not only each such algorithm\n"
     "  -h, --help            this text\n";
 
 static tuttiResult_t refuse(const char *what, const char *path, const char *why)
@@ -62,12 +64,12 @@ static tuttiResult_t show(const char *path, const char *svg)
 }
 
 /* The exit status. */
-static int check(const char *path)
+static int check(const char *path, int is_verbose)
 {
   int unknown = 0;
   tuttiProfile_t profile = NULL;
   tuttiResult_t result = tuttiProfileOpen(&profile, path);
-  if (!result) result = tuttiProfileCheck(profile, stderr, &unknown);
+  if (!result) result = tuttiProfileCheck(profile, is_verbose, stderr, &unknown);
   tuttiProfileClose(profile);
   if (!result && !unknown) printf("%s is a profile\n", path);
   return result || unknown;
@@ -82,13 +84,15 @@ static int wrong_usage(void)
 int command_profile(int argc, char **argv)
 {
   static const struct option options[] = {{"plot", required_argument, NULL, 'p'},
+                                          {"verbose", no_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   const char *svg = NULL;
-  int option;
+  int option, is_verbose = 0;
   optind = 1;
   while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1)
     if (option == 'p') svg = optarg;
+    else if (option == 'v') is_verbose = 1;
     else if (option != 'h') return wrong_usage();
     else return fputs(help, stdout) < 0;
   const char *action = optind < argc ? argv[optind] : "";
@@ -96,6 +100,7 @@ int command_profile(int argc, char **argv)
   if (!is_show && !is_check) fprintf(stderr, "tutti profile: say show or check, not \"%s\"\n", action);
   else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
   else if (is_check && svg) fprintf(stderr, "tutti profile check: has no --plot\n");
-  else return is_show ? show(argv[optind + 1], svg) != tuttiSuccess : check(argv[optind + 1]);
+  else if (is_show && is_verbose) fprintf(stderr, "tutti profile show: has no --verbose\n");
+  else return is_show ? show(argv[optind + 1], svg) != tuttiSuccess : check(argv[optind + 1], is_verbose);
   return wrong_usage();
 }

@@ -38,14 +38,14 @@ tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg, FILE *ou
   return tt_profile_draw(&profile->profile, svg, out);
 }
 
-tuttiResult_t tuttiProfileCheck(tuttiProfile_t profile, FILE *out, int *unknown)
+tuttiResult_t tuttiProfileCheck(tuttiProfile_t profile, int verbose, FILE *out, int *unknown)
 {
   const char *names[16] = {"self"};
   if (!profile) return tt_null("profile");
   if (!out) return tt_null("out");
   if (!unknown) return tt_null("unknown");
   for (int t = 0; tt_transports[t] && t < 14; t++) names[t + 1] = tt_transports[t]->name;
-  return tt_profile_check(&profile->profile, names, out, unknown);
+  return tt_profile_check(&profile->profile, names, verbose, out, unknown);
 }
 
 tuttiResult_t tuttiProfileClose(tuttiProfile_t profile)

@@ -146,10 +146,11 @@ tuttiResult_t tt_profile_show(const struct tt_profile *profile, FILE *out);
  * are control characters in svg. */
 tuttiResult_t tt_profile_draw(const struct tt_profile *profile, const char *svg, FILE *out);
 
-/* Writes a sentence to `out`, "FILE, line 12: ...", for each line about an algorithm that is not there, or a transport
- * that is not among these (NULL ends them), and how many there were to *n. Errors: tuttiSystemError: it cannot be
- * written. */
-tuttiResult_t tt_profile_check(const struct tt_profile *profile, const char *const *transports, FILE *out, int *n);
+/* Writes a sentence to `out`, "FILE, 9 lines from 12 to 20: ...", or if is_verbose one for each line, about algorithms
+ * that are not there, and transports that are not among these (NULL ends them), and how many such lines there were to
+ * *n. Errors: tuttiSystemError: it cannot be written. */
+tuttiResult_t tt_profile_check(const struct tt_profile *profile, const char *const *transports, int is_verbose,
+                               FILE *out, int *n);
 
 /* Append a line, in any order; the profile starts zeroed. Errors: tuttiSystemError: no memory or TT_PROFILE_LINES. */
 tuttiResult_t tt_profile_add_measured(struct tt_profile *profile, const struct tt_profile_measured *measured);

@@ -245,9 +245,10 @@ static const struct {
      "line 4: wanted the keys overhead_us, points, error_percent, not 'the end of the line'"},
     {HEAD "link " FLOW "from 8 to 8 " REST, "line 4: from must be less than to"},
     {HEAD "link " FLOW "from 1 to inf " REST, "here.txt, line 4: it must begin at 0: the lines of one kind"},
-    {HEAD "link " FLOW "from 0 to 1G " REST, "line 4: it is the last and must end at inf"},
+    {HEAD "link " FLOW "from 0 to 1G " REST "\nend\n", "line 4: it is the last and must end at inf"},
+    {HEAD "link " FLOW "from 0 to 1G " REST, "line 4: wanted a line 'end': the text is cut off"},
     {HEAD LINK "link kind cache transport tcp interface \"\" flows 1 ways 2 "
-    "from 0 to 4 " REST, "line 5: it is the last"},
+    "from 0 to 4 " REST "\nend\n", "line 5: it is the last"},
     {HEAD "link " FLOW "from 0 to 8 " REST "\nlink " FLOW "from 9 to inf " REST, "line 5: there is a gap below from"},
     {HEAD "link " FLOW "from 7 to inf " REST "\nlink " FLOW "from 0 to 8 " REST, "line 4: it overlaps the line below"},
     {HEAD LINK "link " FLOW "from 7 to inf " REST, "line 5: it overlaps the line below"},
