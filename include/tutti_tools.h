@@ -165,7 +165,10 @@ typedef struct {
   int nranks;
   int nnodes;             /* over which ranks are spread in blocks, as evenly as can be; 0: 1 */
   int cores;              /* of a node; 0: as many as it has ranks, but of one node at most those of this host */
-  size_t bytes;           /* of a share */
+  size_t bytes;           /* of a share, in whole elements */
+  const char *type;       /* of elements, as in TUTTI's other tools: "half", "float", ...; NULL: "float" */
+  const char *wire_type;  /* in which floats that are reduced travel: "float", "half" or "bfloat16"; NULL:
+                             TUTTI_WIRE_TYPE */
   const char *transport;  /* between ranks of one node: "shm" (NULL) or "tcp" */
   const char *topology;   /* file, instead of nnodes; NULL: none */
   const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */

@@ -13,13 +13,18 @@ static const char *const help =
     "usage: tutti explain COLLECTIVE N ranks [N nodes] [N cores] SIZE [OPTION...]\n\n"
     "Prints the algorithm that is chosen, every other one with its predicted time, split into latency,\n"
     "bandwidth and reduction, or why it was not to be chosen; from where each price came; where the\n"
-    "choice changes; and for all-reduce the size at which ring and hierarchical cost the same.\n"
-    "Settings (TUTTI_ALGO, TUTTI_TABLE, TUTTI_PROFILE, ...) count as in a job.\n\n"
+    "choice changes; and for all-reduce between nodes the size at which ring and hierarchical cost the same.\n"
+    "Settings (TUTTI_ALGO, TUTTI_TABLE, TUTTI_PROFILE, ...) count as in a job; `man tutti-settings` has the\n"
+    "grammar of TUTTI_TABLE's file.\n\n"
     "COLLECTIVE is allreduce, reduce, broadcast, reducescatter, allgather, alltoall, gather or scatter.\n"
     "Words come in any order. N nodes: ranks are spread over them in blocks (default: 1); N cores: of a\n"
     "node (default: one a rank, on a single node at most those of this host). SIZE: bytes of a share as\n"
-    "they travel, the whole vector of all-reduce, reduce and broadcast, one rank's part of the others; it\n"
-    "may end in K, M or G, or KiB, MiB, GiB.\n\n"
+    "the program has them, the whole vector of all-reduce, reduce and broadcast, one rank's part of the\n"
+    "others; it may end in K, M or G, or KiB, MiB, GiB.\n\n"
+    "  -d, --datatype TYPE   int8 uint8 int32 uint32 int64 uint64 half float double bfloat16\n"
+    "                        f8e4m3 or f8e5m2 (default: float)\n"
+    "      --wire TYPE       type in which floats (-d float) that are reduced travel: float, half or\n"
+    "                        bfloat16 (default: TUTTI_WIRE_TYPE, or float)\n"
     "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
     "      --transport NAME  inside a node: shm (default) or tcp\n"
     "      --interface NAME  between nodes (default: the one this host would take)\n"
@@ -100,21 +105,25 @@ static int words_take(struct asked *asked, char **word)
 /* -1: go on; else the exit status. */
 static int arguments_parse(struct asked *asked, int argc, char **argv)
 {
-  static const struct option options[] = {{"profile", required_argument, NULL, 'p'},
+  static const struct option options[] = {{"datatype", required_argument, NULL, 'd'},
+                                          {"wire", required_argument, NULL, 'w'},
+                                          {"profile", required_argument, NULL, 'p'},
                                           {"transport", required_argument, NULL, 't'},
                                           {"interface", required_argument, NULL, 'i'},
                                           {"topology", required_argument, NULL, 'T'},
-                                          {"deterministic", no_argument, NULL, 'd'},
+                                          {"deterministic", no_argument, NULL, 'D'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   int option, taken = 0;
   optind = 1;
-  while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) switch (option) {
+  while ((option = getopt_long(argc, argv, "d:h", options, NULL)) != -1) switch (option) {
     case 'p': asked->request.profile = optarg; break;
     case 't': asked->request.transport = optarg; break;
     case 'i': asked->request.interface = optarg; break;
     case 'T': asked->request.topology = optarg; break;
-    case 'd': asked->request.deterministic = 1; break;
+    case 'd': asked->request.type = optarg; break;
+    case 'w': asked->request.wire_type = optarg; break;
+    case 'D': asked->request.deterministic = 1; break;
     case 'h': fputs(help, stdout); return 0;
     default: fprintf(stderr, "\n%s", help); return 2;
     }

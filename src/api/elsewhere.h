@@ -17,7 +17,7 @@ struct tt_elsewhere {
   char interface[16];
 };
 
-/* Everything of the request counts but collective and bytes, and so do the settings of the environment, as for a job
+/* Everything of the request that tells of the machine counts, and so do the settings of the environment, as for a job
  * that starts here. Errors: tuttiInvalidArgument: the request, a setting or a file is wrong; tuttiSystemError: no
  * memory. */
 tuttiResult_t tt_elsewhere_make(struct tt_elsewhere **place, const tuttiExplainRequest_t *request);

@@ -2,24 +2,66 @@
 /* Why an algorithm would be chosen on a machine that need not be at hand. */
 #include "tuner/explain.h"
 
+#include <string.h>
+
 #include "api/check.h"
 #include "api/elsewhere.h"
 #include "tuner/wish.h"
 #include "tutti_tools.h"
 
-tuttiResult_t tuttiExplain(const tuttiExplainRequest_t *request, FILE *out)
+/* tuttiNumTypes: none is called that. */
+static int type_find(const char *name)
 {
-  struct tt_elsewhere *place;
-  if (!request) return tt_null("request");
-  if (!out) return tt_null("out");
-  if (!request->collective) return tt_null("collective");
-  int collective = tt_wish_collective(request->collective);
+  int type = 0;
+  while (type < tuttiNumTypes && strcmp(name, tt_type_name(type)) != 0) type++;
+  return type;
+}
+
+/* The type in which a reduction travels, as asked for or else as the setting says. */
+static tuttiResult_t wire_make(struct tt_call *call, const struct tt_settings *settings, const char *asked)
+{
+  static const char *const choices[] = {"float", "float", "half", "bfloat16"}; /* of TUTTI_WIRE_TYPE */
+  int reduces = tt_kinds[call->collective].reduces;
+  int wire = type_find(asked ? asked : choices[settings->wire_type]);
+  if (wire != tuttiFloat32 && wire != tuttiFloat16 && wire != tuttiBfloat16)
+    return tt_fail(tuttiInvalidArgument, "the wire type is \"%.40s\": give float, half or bfloat16", asked);
+  if (asked && wire != tuttiFloat32 && (!reduces || call->type != tuttiFloat32))
+    return tt_fail(tuttiInvalidArgument, "the wire type is %s: only floats that are reduced travel so, %s", asked,
+                   reduces ? "leave it out or ask for float" : "leave it out");
+  if (reduces && call->type == tuttiFloat32 && wire != tuttiFloat32)
+    call->form = (uint64_t)(1 + wire) << TT_FORM_WIRE_SHIFT;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t call_make(struct tt_call *call, const tuttiExplainRequest_t *request)
+{
+  int collective = tt_wish_collective(request->collective), type = type_find(request->type ? request->type : "float");
   if (collective == TT_NO_COLLECTIVE)
     return tt_fail(tuttiInvalidArgument, "there is no collective \"%.40s\": take one of all_reduce, reduce, broadcast, "
                    "reduce_scatter, all_gather, all_to_all, gather, scatter", request->collective);
-  tuttiResult_t result = tt_elsewhere_make(&place, request);
+  if (type == tuttiNumTypes)
+    return tt_fail(tuttiInvalidArgument, "there is no type \"%.40s\": take one of int8, uint8, int32, uint32, int64, "
+                   "uint64, half, float, double, bfloat16, f8e4m3, f8e5m2", request->type);
+  size_t size = tt_type_size(type);
+  *call = (struct tt_call){.collective = (uint8_t)collective,
+                           .type = (uint8_t)type,
+                           .redop = tuttiSum,
+                           .count = request->bytes / size + (request->bytes % size > 0)};
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiExplain(const tuttiExplainRequest_t *request, FILE *out)
+{
+  struct tt_elsewhere *place;
+  struct tt_call call;
+  if (!request) return tt_null("request");
+  if (!out) return tt_null("out");
+  if (!request->collective) return tt_null("collective");
+  tuttiResult_t result = call_make(&call, request);
+  if (result == tuttiSuccess) result = tt_elsewhere_make(&place, request);
   if (result != tuttiSuccess) return result;
-  result = tt_explain_print(out, collective, request->bytes, &place->settings, &place->tuning);
+  result = wire_make(&call, &place->settings, request->wire_type);
+  if (result == tuttiSuccess) result = tt_explain_print(out, &call, &place->settings, &place->tuning);
   tt_elsewhere_destroy(place);
   return result;
 }

@@ -173,10 +173,11 @@ tuttiResult_t tt_comm_drain(struct tuttiComm *comm);
 
 /* ---- explain.c ---- */
 
-/* world and prices are copied; *profile is taken over if it is that of the prices, and is empty then.
- * Errors: tuttiSystemError: no memory. */
+/* world and prices are copied; *profile is taken over if it is that of the prices, and is empty then. table: the file
+ * of rules, "" if there is none.
+ * Errors: tuttiSystemError: no memory. As tt_rules_load. */
 tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_world *world,
-                                  const struct tt_prices *prices, struct tt_profile *profile);
+                                  const struct tt_prices *prices, struct tt_profile *profile, const char *table);
 void tt_explainer_destroy(struct tt_explainer *explainer);
 
 /* Around an operation, by the owner of a communicator that has an explainer: where the shape of the call is new (its

@@ -62,6 +62,7 @@ static int pair_look(struct tuttiComm *comm, enum tt_link_kind kind)
   *corrected = (struct tt_corrected){transport, first->known[pair->transport][kind]};
   if (tt_correction_known(corrected->by)) return 0;
   corrected->transport = NULL;
+  if (!tt_correction_possible(kind, transport)) return 0;
   return first->may_measure && second->may_measure && is_alone(comm, pair->ranks[0]) && is_alone(comm, pair->ranks[1]);
 }
 

@@ -16,6 +16,7 @@
 struct tt_explainer {
   struct tt_profile profile; /* of the prices; empty: built in */
   struct tt_prices prices;
+  struct tt_rules rules;
   struct tt_world world;
   uint8_t calls[TT_COLLECTIVES][TYPES][HALF_POWERS]; /* of a shape, up to TIMED */
   uint64_t began_ns; /* of an operation that is timed; 0: none is under way */
@@ -25,10 +26,15 @@ struct tt_explainer {
 };
 
 tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_world *world,
-                                  const struct tt_prices *prices, struct tt_profile *profile)
+                                  const struct tt_prices *prices, struct tt_profile *profile, const char *table)
 {
   struct tt_explainer *made = tt_alloc(1, sizeof *made);
   if (!made) return tt_fail(tuttiSystemError, "no memory to explain choices (TUTTI_EXPLAIN): give the process more");
+  tuttiResult_t result = table[0] ? tt_rules_load(&made->rules, table) : tuttiSuccess;
+  if (result != tuttiSuccess) {
+    tt_free(made);
+    return result;
+  }
   made->world = *world;
   made->prices = *prices;
   if (profile && prices->profile == profile) {
@@ -44,6 +50,7 @@ void tt_explainer_destroy(struct tt_explainer *explainer)
 {
   if (!explainer) return;
   tt_profile_destroy(&explainer->profile);
+  tt_rules_destroy(&explainer->rules);
   tt_free(explainer);
 }
 
@@ -83,8 +90,11 @@ static tuttiResult_t prediction_write(struct tuttiComm *comm)
                                    .world = &explainer->world,
                                    .prices = &explainer->prices,
                                    .lanes = (int32_t)comm->settings.lanes};
-  const struct tt_choice *choice = tt_table_choice(&comm->table, explainer->call.collective, explainer->bytes);
-  return tt_explain_short(explainer->text, sizeof explainer->text, choice, explainer->bytes, &comm->settings, &tuning);
+  const struct tt_decision decision = {
+      .call = &explainer->call,
+      .choice = tt_table_choice(&comm->table, explainer->call.collective, explainer->bytes),
+      .rules = &explainer->rules};
+  return tt_explain_short(explainer->text, sizeof explainer->text, &decision, &comm->settings, &tuning);
 }
 
 void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)

@@ -45,7 +45,7 @@ static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_profile *profi
     tt_log(TT_LOG_INFO, "the table of algorithms took %.1f ms", (double)(tt_now_ns() - began_ns) / 1e6);
   }
   if (result == tuttiSuccess && comm->settings.explain)
-    result = tt_explainer_create(&comm->explainer, &world, &prices, profile);
+    result = tt_explainer_create(&comm->explainer, &world, &prices, profile, comm->settings.table);
   return result;
 }
 

@@ -72,6 +72,7 @@ static int sources_check(const struct tt_schedule *schedule, const struct tt_ste
                          const struct tt_operand *sources, char *reason)
 {
   int ins = 0;
+  int32_t highest = -1; /* rank so far: mostly they ascend, and then none comes twice */
   for (int k = 0; k < step->nsrc; k++) {
     struct tt_operand source = sources[k];
     if (source.place == TT_IN && ins++) return refuse(reason, "two sources are IN");
@@ -83,9 +84,10 @@ static int sources_check(const struct tt_schedule *schedule, const struct tt_ste
       continue;
     }
     if (!peer_check(schedule, source.at, reason)) return 0;
-    for (int j = 0; j < k; j++)
+    for (int j = 0; j < k && source.at <= highest; j++)
       if (sources[j].place == TT_MESSAGE && sources[j].at == source.at)
         return refuse(reason, "two messages from rank %d in one step", (int)source.at);
+    if (source.at > highest) highest = source.at;
   }
   return 1;
 }
@@ -94,14 +96,16 @@ static int destinations_check(const struct tt_schedule *schedule, const struct t
                               const int32_t *peers, char *reason)
 {
   struct tt_operand dst = step->dst;
+  int32_t highest = -1;
   if (dst.place == TT_NOWHERE && step->nto == 0) return refuse(reason, "the result goes nowhere");
   if (dst.place == TT_IN || dst.place > TT_SCRATCH)
     return refuse(reason, "the destination is neither OUT nor SCRATCH");
   if (dst.place != TT_NOWHERE && !span_check(schedule, step, dst, "the destination", reason)) return 0;
   for (int k = 0; k < step->nto; k++) {
     if (!peer_check(schedule, peers[k], reason)) return 0;
-    for (int j = 0; j < k; j++)
+    for (int j = 0; j < k && peers[k] <= highest; j++)
       if (peers[j] == peers[k]) return refuse(reason, "two messages to rank %d in one step", (int)peers[k]);
+    if (peers[k] > highest) highest = peers[k];
   }
   return 1;
 }

@@ -18,6 +18,81 @@ const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_se
   return why;
 }
 
+/* ---- choices that are one ---- */
+
+struct look { /* what can be seen of a choice at once */
+  int32_t nblocks;
+  struct tt_cost cost; /* of rank 0 */
+};
+
+static struct tt_shape rank_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank)
+{
+  return tt_choice_shape(choice, tuning, rank, tt_kinds[tt_algos[choice->algo].collective].has_root ? 0 : -1);
+}
+
+static struct look look_at(const struct tt_choice *choice, const struct tt_tuning *tuning)
+{
+  struct tt_shape shape = rank_shape(choice, tuning, 0);
+  struct look look = {.nblocks = shape.nblocks};
+  tt_algos[choice->algo].claim(&shape, &look.cost);
+  return look;
+}
+
+static int is_alike(const struct look *a, const struct look *b)
+{
+  return a->nblocks == b->nblocks && a->cost.messages == b->cost.messages && a->cost.blocks == b->cost.blocks &&
+         a->cost.reductions == b->cost.reductions && a->cost.slots == b->cost.slots && a->cost.rounds == b->cost.rounds;
+}
+
+static int same_operand(const struct tt_operand *a, const struct tt_operand *b)
+{
+  return a->place == b->place && a->at == b->at;
+}
+
+static int same_steps(const struct tt_schedule *a, const struct tt_schedule *b)
+{
+  int same = !a->error && !b->error && a->nsteps == b->nsteps && a->noperands == b->noperands && a->npeers == b->npeers;
+  for (int32_t s = 0; same && s < a->nsteps; s++) {
+    const struct tt_step *one = &a->steps[s], *other = &b->steps[s];
+    same = one->first == other->first && one->nblocks == other->nblocks && one->channel == other->channel &&
+           one->nsrc == other->nsrc && one->nto == other->nto && same_operand(&one->dst, &other->dst);
+  }
+  for (int32_t k = 0; same && k < a->noperands; k++) same = same_operand(&a->operands[k], &b->operands[k]);
+  for (int32_t k = 0; same && k < a->npeers; k++) same = a->peers[k] == b->peers[k];
+  return same;
+}
+
+static int same_for_rank(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning,
+                         int32_t rank)
+{
+  const struct tt_choice *choices[2] = {a, b};
+  struct tt_schedule schedules[2];
+  for (int k = 0; k < 2; k++) {
+    struct tt_shape shape = rank_shape(choices[k], tuning, rank);
+    tt_schedule_init(&schedules[k], &shape);
+    tt_algos[choices[k]->algo].generate(&schedules[k], &shape);
+  }
+  int same = same_steps(&schedules[0], &schedules[1]);
+  for (int k = 0; k < 2; k++) tt_schedule_destroy(&schedules[k]);
+  return same;
+}
+
+static int same_schedules(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning)
+{
+  int64_t n = tuning->nranks, looks = n < TWIN_RANKS ? n : TWIN_RANKS;
+  for (int64_t k = 0; k < looks; k++)
+    if (!same_for_rank(a, b, tuning, (int32_t)(looks > 1 ? k * (n - 1) / (looks - 1) : 0))) return 0;
+  return 1;
+}
+
+int tt_choices_twins(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning)
+{
+  struct look one = look_at(a, tuning), other = look_at(b, tuning);
+  return is_alike(&one, &other) && same_schedules(a, b, tuning);
+}
+
+/* ---- candidates ---- */
+
 #define SEGMENT_BYTES (4u << 20) /* of all shares together: scratch is a part of it */
 #define SHORTEST_BYTES (8u << 10)
 #define BLOCKS_MOST 8
@@ -33,13 +108,14 @@ uint32_t tt_choice_block(int collective, const struct tt_settings *settings, con
 
 /* Where groups differ in size, what a hierarchical row costs is found by playing its middle step: seconds for so many
  * ranks, while all wait for rank 0's table. */
-static int is_priced_slowly(const struct tt_algo *algo, const struct tt_tuning *tuning)
+int tt_choice_slow(int algo, const struct tt_tuning *tuning)
 {
-  return algo->has_middle && tuning->nranks > TT_PLAYED_RANKS;
+  return tt_algos[algo].has_middle && tuning->nranks > TT_PLAYED_RANKS;
 }
 
 struct finder {
   struct tt_choice *choices;
+  struct look looks[TT_CHOICES]; /* of each */
   int n;
   int collective;
   const struct tt_wish_list *wishes;
@@ -62,12 +138,21 @@ static void blocks_add(struct finder *finder, const struct tt_choice *choice)
   int n = 0;
   if (!finder->settings->segment_bytes) n = tt_factors_blocks(blocks, BLOCKS_MOST, choice, finder->tuning);
   for (int k = 0; k < n && finder->n < TT_CHOICES; k++) {
+    finder->looks[finder->n] = finder->looks[finder->n - 1];
     finder->choices[finder->n] = *choice;
     finder->choices[finder->n++].block_bytes = blocks[k];
   }
 }
 
-/* Adds the algorithm if it is legal. */
+/* 1 if there is one already that is the same: only noise would set them apart. */
+static int has_twin(const struct finder *finder, const struct tt_choice *choice, const struct look *look)
+{
+  for (int c = 0; c < finder->n; c++)
+    if (is_alike(&finder->looks[c], look) && same_schedules(&finder->choices[c], choice, finder->tuning)) return 1;
+  return 0;
+}
+
+/* Adds the algorithm if it is legal, and not there under another name. */
 static void wish_add(struct finder *finder, const struct tt_wish *wish)
 {
   struct tt_choice choice = {.algo = wish->algo,
@@ -77,6 +162,9 @@ static void wish_add(struct finder *finder, const struct tt_wish *wish)
   const char *why = tt_choice_illegal(&choice, finder->settings, finder->tuning);
   if (why) why_add(finder, &choice, why);
   if (why || finder->n == TT_CHOICES) return;
+  struct look look = look_at(&choice, finder->tuning);
+  if (has_twin(finder, &choice, &look)) return;
+  finder->looks[finder->n] = look;
   finder->choices[finder->n++] = choice;
   blocks_add(finder, &choice);
 }
@@ -128,7 +216,7 @@ tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective,
   for (int w = 0; !list->is_inverse && w < list->n; w++) wish_add(&finder, &list->wish[w]);
   for (int a = 0; (!list->source || list->is_inverse) && a < tt_algo_count; a++) {
     struct tt_wish wish = {.algo = (uint8_t)a, .middle = -1};
-    if (tt_algos[a].collective != collective || is_priced_slowly(&tt_algos[a], tuning)) continue;
+    if (tt_algos[a].collective != collective || tt_choice_slow(a, tuning)) continue;
     if (tt_wish_allows(list, &wish)) wish_add_all(&finder, &wish);
   }
   *n = finder.n;

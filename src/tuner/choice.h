@@ -10,6 +10,14 @@
 const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_settings *settings,
                               const struct tt_tuning *tuning);
 
+/* 1: it costs too much to find out what it takes, so it is chosen only where TUTTI_ALGO names it. */
+int tt_choice_slow(int algo, const struct tt_tuning *tuning);
+
+/* 1 if both are the same schedule with so many ranks, as binary_blocks and halving_doubling are with a power of two:
+ * their steps are compared, of more than TWIN_RANKS ranks those of so many. 0 also where there is no memory for it. */
+int tt_choices_twins(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning);
+#define TWIN_RANKS 16
+
 /* The longest block sent at once, where nothing else is said. */
 uint32_t tt_choice_block(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning);
 

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/rules.h"
-
 #define NAME_BYTES 64
 #define SIZE_BYTES 24
 #define SHORT_OTHERS 3
@@ -37,6 +35,13 @@ static const char *size_text(uint64_t bytes, char text[SIZE_BYTES])
   return text;
 }
 
+/* Four digits: "0.525", "31.24", "1203". */
+static const char *us_text(double us, char text[SIZE_BYTES])
+{
+  snprintf(text, SIZE_BYTES, "%.*f", us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0, us);
+  return text;
+}
+
 /* ---- candidates ---- */
 
 struct candidate {
@@ -46,14 +51,16 @@ struct candidate {
 
 struct explained {
   FILE *out;
-  int collective;
-  uint64_t bytes;
+  const struct tt_call *call;
+  int collective, wire_type;
+  uint64_t bytes; /* of a share, as they travel */
   const struct tt_settings *settings;
-  const struct tt_tuning *tuning; /* `tuned`, once that is there */
-  struct tt_tuning tuned;
+  const struct tt_tuning *tuning; /* by which choices are made */
+  struct tt_tuning tuned;         /* of the type, with factors: for predictions */
+  struct tt_prices prices;
   struct tt_factors *factors;
   struct tt_wishes wishes;
-  struct tt_rules rules;
+  const struct tt_rules *rules;
   const struct tt_rule *rule; /* that decides; NULL: none does */
   struct tt_table table;
   struct tt_choice choice;
@@ -72,45 +79,32 @@ static int choices_same(const struct tt_choice *a, const struct tt_choice *b)
   return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix && a->block_bytes == b->block_bytes;
 }
 
-/* What corrects the predictions of all choices there are, and of `choice`. */
-static tuttiResult_t factors_find(struct tt_factors **factors, const struct tt_choice *choice,
-                                  const struct tt_settings *settings, const struct tt_tuning *tuning)
-{
-  struct tt_choice choices[TT_CHOICES];
-  int n, collective = tt_algos[choice->algo].collective;
-  tuttiResult_t result = tt_choices_find(choices, &n, collective, settings, tuning);
-  if (result != tuttiSuccess) return result;
-  if (n < TT_CHOICES) choices[n++] = *choice;
-  return tt_factors_make(factors, collective, choices, n, tuning);
-}
-
-/* Predicts all choices there are, and `choice` if it is none of these. */
-static tuttiResult_t candidates_find(struct candidate candidates[TT_CHOICES + 1], int *n,
-                                     const struct tt_choice *choice, uint64_t bytes,
-                                     const struct tt_settings *settings, const struct tt_tuning *tuning)
+/* Predicts all choices there are, and the one that was made if it is none of these. */
+static tuttiResult_t candidates_find(struct explained *e)
 {
   struct tt_choice choices[TT_CHOICES + 1];
   int is_there = 0;
-  tuttiResult_t result = tt_choices_find(choices, n, tt_algos[choice->algo].collective, settings, tuning);
+  tuttiResult_t result = tt_choices_find(choices, &e->n, e->collective, e->settings, e->tuning);
   if (result != tuttiSuccess) return result;
-  for (int c = 0; c < *n; c++) is_there |= choices_same(&choices[c], choice);
-  if (!is_there) choices[(*n)++] = *choice;
-  for (int c = 0; c < *n && result == tuttiSuccess; c++) {
-    candidates[c].choice = choices[c];
-    result = tt_predict(&candidates[c].predicted, &choices[c], tuning, bytes);
+  for (int c = 0; c < e->n; c++) is_there |= choices_same(&choices[c], &e->choice);
+  if (!is_there) choices[e->n++] = e->choice;
+  result = tt_factors_make(&e->factors, e->collective, choices, e->n < TT_CHOICES ? e->n : TT_CHOICES, e->tuning);
+  e->tuned.factors = e->factors;
+  for (int c = 0; c < e->n && result == tuttiSuccess; c++) {
+    e->candidates[c].choice = choices[c];
+    result = tt_predict(&e->candidates[c].predicted, &choices[c], &e->tuned, e->bytes);
   }
-  if (result == tuttiSuccess) qsort(candidates, (size_t)*n, sizeof candidates[0], is_dearer);
+  if (result == tuttiSuccess) qsort(e->candidates, (size_t)e->n, sizeof e->candidates[0], is_dearer);
   return result;
 }
 
 static tuttiResult_t rule_find(struct explained *e)
 {
   struct tt_rule_place place;
-  if (e->wishes.of[e->collective].source || !e->settings->table[0]) return tuttiSuccess;
-  tuttiResult_t result = tt_rules_load(&e->rules, e->settings->table);
-  if (result == tuttiSuccess) result = tt_rule_place_find(&place, e->tuning);
-  for (int32_t k = 0; k < e->rules.n && result == tuttiSuccess && !e->rule; k++) {
-    const struct tt_rule *rule = &e->rules.rule[k];
+  if (e->wishes.of[e->collective].source || !e->rules->n) return tuttiSuccess;
+  tuttiResult_t result = tt_rule_place_find(&place, e->tuning);
+  for (int32_t k = 0; k < e->rules->n && result == tuttiSuccess && !e->rule; k++) {
+    const struct tt_rule *rule = &e->rules->rule[k];
     if (tt_rule_matches(rule, e->collective, &place) && rule->bytes.from <= e->bytes && e->bytes <= rule->bytes.to)
       e->rule = rule;
   }
@@ -124,31 +118,93 @@ static const struct candidate *candidate_of(const struct explained *e, const str
   return &e->candidates[c];
 }
 
+/* Why it is the choice. */
+static void reason_text(const struct explained *e, char *text, size_t size)
+{
+  if (e->rule) snprintf(text, size, "%s, line %d, says so", e->rules->name, (int)e->rule->line);
+  else if (e->wishes.of[e->collective].source)
+    snprintf(text, size, "TUTTI_ALGO=%s restricts it", e->settings->algo);
+  else if (choices_same(&e->candidates[0].choice, &e->choice)) snprintf(text, size, "the cheapest");
+  else if (e->wire_type != tuttiFloat32) snprintf(text, size, "it is made as for float");
+  else snprintf(text, size, "it stands until another one is clearly faster");
+}
+
+/* All but what is printed. */
+static tuttiResult_t explained_make(struct explained *e, const struct tt_call *call,
+                                    const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  e->call = call;
+  e->collective = call->collective;
+  e->wire_type = tt_call_wire_type(call);
+  e->bytes = call->count * tt_type_size(e->wire_type);
+  e->settings = settings;
+  e->tuning = tuning;
+  e->prices = *tuning->prices;
+  if (tt_kinds[e->collective].reduces) tt_prices_combine(&e->prices, e->wire_type);
+  e->tuned = *tuning;
+  e->tuned.prices = &e->prices;
+  return tt_wishes_parse(&e->wishes, settings->algo);
+}
+
+static struct explained *explained_alloc(void)
+{
+  struct explained *e = tt_alloc(1, sizeof *e);
+  if (!e) tt_fail(tuttiSystemError, "no memory to explain a choice: give the process more");
+  return e;
+}
+
+static void explained_free(struct explained *e)
+{
+  tt_factors_destroy(e->factors);
+  tt_free(e);
+}
+
 /* ---- head and table ---- */
 
 static void head_print(const struct explained *e)
 {
-  char size[SIZE_BYTES], name[NAME_BYTES];
+  char size[SIZE_BYTES], name[NAME_BYTES], why[512];
   const struct tt_world *world = e->tuning->world;
   const struct candidate *chosen = candidate_of(e, &e->choice);
   int32_t nnodes = world->topology->nnodes;
-  fprintf(e->out, "%s of %s%s, float%s, on %d rank%s of %d node%s with %d core%s for the ranks of each%s\n",
-          tt_kinds[e->collective].name, size_text(e->bytes, size),
-          tt_kinds[e->collective].is_shared ? " a rank" : "", tt_kinds[e->collective].reduces ? ", sum" : "",
-          (int)e->tuning->nranks,
+  int is_narrowed = e->wire_type != e->call->type;
+  fprintf(e->out, "%s of %s%s, %s%s%s%s, on %d rank%s of %d node%s with %d core%s for the ranks of each%s\n",
+          tt_kinds[e->collective].name, size_text(e->call->count * tt_type_size(e->call->type), size),
+          tt_kinds[e->collective].is_shared ? " a rank" : "", tt_type_name(e->call->type),
+          is_narrowed ? " as " : "", is_narrowed ? tt_type_name(e->wire_type) : "",
+          tt_kinds[e->collective].reduces ? ", sum" : "", (int)e->tuning->nranks,
           e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)world->cores,
           world->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
-  fprintf(e->out, "choice: %s in blocks of %s: %.4g us predicted", choice_text(&e->choice, name),
-          size_text(e->choice.block_bytes, size), chosen->predicted.us);
-  if (e->rule) fprintf(e->out, "; %s, line %d, says so\n", e->rules.name, (int)e->rule->line);
-  else if (e->wishes.of[e->collective].source) fprintf(e->out, "; TUTTI_ALGO=%s restricts it\n", e->settings->algo);
-  else if (chosen != e->candidates) fprintf(e->out, "; it stands until another one is clearly faster\n");
-  else fprintf(e->out, "; the cheapest\n");
+  reason_text(e, why, sizeof why);
+  fprintf(e->out, "choice: %s in blocks of %s: %.4g us predicted; %s\n", choice_text(&e->choice, name),
+          size_text(e->choice.block_bytes, size), chosen->predicted.us, why);
+}
+
+static int is_same_but_block(const struct tt_choice *a, const struct tt_choice *b)
+{
+  return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix;
+}
+
+/* The whole vector goes in one segment: longer blocks are the same. */
+static int is_whole(const struct explained *e, const struct tt_choice *choice)
+{
+  int32_t root = tt_kinds[e->collective].has_root ? 0 : -1;
+  return (uint64_t)tt_choice_shape(choice, e->tuning, 0, root).nblocks * choice->block_bytes >= e->bytes;
+}
+
+/* The choice itself or a cheaper candidate is the same for so short a vector. */
+static int is_repeat(const struct explained *e, int c)
+{
+  const struct tt_choice *one = &e->candidates[c].choice, *other = &e->choice;
+  if (choices_same(one, other) || !is_whole(e, one)) return 0;
+  for (int k = -1; k < c; k++, other = &e->candidates[k].choice)
+    if (is_same_but_block(one, other) && is_whole(e, other)) return 1;
+  return 0;
 }
 
 static void candidates_print(const struct explained *e)
 {
-  char name[NAME_BYTES], size[SIZE_BYTES];
+  char name[NAME_BYTES], size[SIZE_BYTES], us[3][SIZE_BYTES];
   int width = 9;
   for (int c = 0; c < e->n; c++) {
     int len = (int)strlen(choice_text(&e->candidates[c].choice, name));
@@ -159,10 +215,12 @@ static void candidates_print(const struct explained *e)
   for (int c = 0; c < e->n; c++) {
     const struct tt_predicted *p = &e->candidates[c].predicted;
     int is_chosen = choices_same(&e->candidates[c].choice, &e->choice);
-    fprintf(e->out, "%c %-*s %10s %10.1f %6.2f %10.1f %10.1f %10.1f %7.2f%s\n", is_chosen ? '*' : ' ', width,
-            choice_text(&e->candidates[c].choice, name), size_text(e->candidates[c].choice.block_bytes, size), p->us,
-            p->us / e->candidates[0].predicted.us, p->latency_us, p->bandwidth_us, p->reduction_us, p->factor,
-            p->is_played ? "" : " ~");
+    if (is_repeat(e, c)) continue;
+    fprintf(e->out, "%c %-*s %10s %10s %6.2f", is_chosen ? '*' : ' ', width,
+            choice_text(&e->candidates[c].choice, name), size_text(e->candidates[c].choice.block_bytes, size),
+            us_text(p->us, us[0]), p->us / e->candidates[0].predicted.us);
+    fprintf(e->out, " %10s %10s %10s %7.2f%s\n", us_text(p->latency_us, us[0]), us_text(p->bandwidth_us, us[1]),
+            us_text(p->reduction_us, us[2]), p->factor, p->is_played ? "" : " ~");
   }
   fprintf(e->out, "*: chosen. us = factor (latency + bandwidth + reduction), factor: measured / played, by anchors.\n");
   for (int c = 0; c < e->n; c++)
@@ -181,30 +239,43 @@ static int is_candidate(const struct explained *e, int algo)
   return 0;
 }
 
-/* Why the algorithm is none. */
-static const char *why_not(const struct explained *e, int algo)
+/* The candidate that is the same schedule; NULL: there is none. */
+static const char *twin_of(const struct explained *e, const struct tt_choice *choice)
+{
+  for (int c = 0; c < e->n; c++)
+    if (tt_choices_twins(choice, &e->candidates[c].choice, e->tuning))
+      return tt_algos[e->candidates[c].choice.algo].name;
+  return NULL;
+}
+
+/* Why the algorithm is none; it may be written to text[size]. */
+static const char *why_not(const struct explained *e, int algo, char *text, size_t size)
 {
   struct tt_wish wish = {.algo = (uint8_t)algo, .middle = -1};
   struct tt_choice plain = {.algo = (uint8_t)algo, .middle = -1, .radix = (uint16_t)e->settings->radix};
   const char *why = tt_choice_illegal(&plain, e->settings, e->tuning);
   if (why) return why;
   if (!tt_wish_allows(&e->wishes.of[e->collective], &wish)) return "TUTTI_ALGO excludes it";
-  return "with so many ranks it is priced only where TUTTI_ALGO names it";
+  if (tt_choice_slow(algo, e->tuning)) return "with so many ranks it is priced only where TUTTI_ALGO names it";
+  const char *twin = twin_of(e, &plain);
+  snprintf(text, size, "with so many ranks it is the same schedule as %s", twin ? twin : "another one");
+  return text;
 }
 
 static void others_print(const struct explained *e)
 {
+  char why[128];
   int n = 0;
   for (int a = 0; a < tt_algo_count; a++) {
     if (tt_algos[a].collective != e->collective || is_candidate(e, a)) continue;
     if (!n++) fprintf(e->out, "\nnot to be chosen:\n");
-    fprintf(e->out, "  %-22s %s\n", tt_algos[a].name, why_not(e, a));
+    fprintf(e->out, "  %-22s %s\n", tt_algos[a].name, why_not(e, a, why, sizeof why));
   }
   if (!e->rule) return;
   char name[NAME_BYTES];
   const struct candidate *best = e->candidates;
   if (choices_same(&best->choice, &e->choice)) return;
-  fprintf(e->out, "\noverruled by %s, line %d: %s, %.4g us\n", e->rules.name, (int)e->rule->line,
+  fprintf(e->out, "\noverruled by %s, line %d: %s, %.4g us\n", e->rules->name, (int)e->rule->line,
           choice_text(&best->choice, name), best->predicted.us);
 }
 
@@ -217,7 +288,7 @@ static void anchors_print(const struct explained *e)
   int n = 0;
   for (int c = 0; profile && c < e->n; c++) {
     const struct tt_predicted *p = &e->candidates[c].predicted;
-    if (!p->anchor_line) continue;
+    if (!p->anchor_line || is_repeat(e, c)) continue;
     if (!n++) fprintf(e->out, "factors came from:\n");
     fprintf(e->out, "  %-22s %8s  %s line %d", choice_text(&e->candidates[c].choice, name),
             size_text(e->candidates[c].choice.block_bytes, size), profile->name, (int)p->anchor_line);
@@ -230,7 +301,7 @@ static void anchors_print(const struct explained *e)
 static void origins_print(const struct explained *e)
 {
   char text[256];
-  const struct tt_prices *prices = e->tuning->prices;
+  const struct tt_prices *prices = &e->prices;
   fprintf(e->out, "\nprices came from:\n");
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
     if (!e->tuning->world->transport[kind]) continue;
@@ -245,14 +316,15 @@ static void origins_print(const struct explained *e)
     fputc('\n', e->out);
   }
   tt_origin_text(&prices->gamma_origin, text, sizeof text);
-  fprintf(e->out, "  %s\n    %.4g us a MiB\n", text, prices->links.gamma_us_per_mib);
+  if (tt_kinds[e->collective].reduces)
+    fprintf(e->out, "  %s\n    %.4g us a MiB\n", text, prices->links.gamma_us_per_mib);
   anchors_print(e);
 }
 
 static void sizes_print(const struct explained *e)
 {
   char name[NAME_BYTES], size[SIZE_BYTES];
-  fprintf(e->out, "\nchoices by size:\n");
+  fprintf(e->out, "\nchoices by size%s:\n", e->wire_type == e->call->type ? "" : ", of what travels");
   for (const struct tt_table_row *row = e->table.rows[e->collective];; row++) {
     int is_last = row->up_to_bytes == UINT64_MAX;
     fprintf(e->out, "  %-6s %-10s %s in blocks of ", is_last ? "beyond" : "up to",
@@ -269,8 +341,8 @@ static double lead_us(const struct explained *e, const struct tt_choice *ring, c
                       uint64_t bytes, tuttiResult_t *result)
 {
   struct tt_predicted one = {.us = 0}, other = {.us = 0};
-  if (*result == tuttiSuccess) *result = tt_predict(&one, ring, e->tuning, bytes);
-  if (*result == tuttiSuccess) *result = tt_predict(&other, levels, e->tuning, bytes);
+  if (*result == tuttiSuccess) *result = tt_predict(&one, ring, &e->tuned, bytes);
+  if (*result == tuttiSuccess) *result = tt_predict(&other, levels, &e->tuned, bytes);
   return one.us - other.us;
 }
 
@@ -304,7 +376,7 @@ static tuttiResult_t eta_print(const struct explained *e)
     if (algo == tt_algo_find(TT_ALL_REDUCE, "ring")) ring = &e->candidates[c].choice;
     if (algo->has_middle) levels = &e->candidates[c].choice;
   }
-  if (e->collective != TT_ALL_REDUCE) return result;
+  if (e->collective != TT_ALL_REDUCE || e->tuning->world->topology->nnodes == 1) return result;
   fprintf(e->out, "\nring or hierarchical (eta of Jia et al. is the size at which both take the same):\n");
   if (!ring || !levels) {
     fprintf(e->out, "  one of them is not to be chosen\n");
@@ -324,32 +396,27 @@ static tuttiResult_t eta_print(const struct explained *e)
 
 /* ---- all ---- */
 
-static tuttiResult_t explained_make(struct explained *e)
+/* Makes the choice as a communicator would. */
+static tuttiResult_t choice_make(struct explained *e)
 {
-  tuttiResult_t result = tt_wishes_parse(&e->wishes, e->settings->algo);
-  if (result == tuttiSuccess) result = rule_find(e);
-  if (result == tuttiSuccess) result = tt_table_make(&e->table, e->settings, e->tuning);
+  tuttiResult_t result = tt_table_make(&e->table, e->settings, e->tuning);
   if (result != tuttiSuccess) return result;
   e->choice = *tt_table_choice(&e->table, e->collective, e->bytes);
-  result = factors_find(&e->factors, &e->choice, e->settings, e->tuning);
-  if (result != tuttiSuccess) return result;
-  e->tuned = *e->tuning;
-  e->tuned.factors = e->factors;
-  e->tuning = &e->tuned;
-  return candidates_find(e->candidates, &e->n, &e->choice, e->bytes, e->settings, e->tuning);
+  return candidates_find(e);
 }
 
-tuttiResult_t tt_explain_print(FILE *out, int collective, uint64_t bytes, const struct tt_settings *settings,
+tuttiResult_t tt_explain_print(FILE *out, const struct tt_call *call, const struct tt_settings *settings,
                                const struct tt_tuning *tuning)
 {
-  struct explained *e = tt_alloc(1, sizeof *e);
-  if (!e) return tt_fail(tuttiSystemError, "no memory to explain a choice: give the process more");
+  struct tt_rules rules = {.n = 0};
+  struct explained *e = explained_alloc();
+  if (!e) return tuttiSystemError;
   e->out = out;
-  e->collective = collective;
-  e->bytes = bytes;
-  e->settings = settings;
-  e->tuning = tuning;
-  tuttiResult_t result = explained_make(e);
+  e->rules = &rules;
+  tuttiResult_t result = explained_make(e, call, settings, tuning);
+  if (result == tuttiSuccess && settings->table[0]) result = tt_rules_load(&rules, settings->table);
+  if (result == tuttiSuccess) result = rule_find(e);
+  if (result == tuttiSuccess) result = choice_make(e);
   if (result == tuttiSuccess) {
     head_print(e);
     candidates_print(e);
@@ -359,43 +426,45 @@ tuttiResult_t tt_explain_print(FILE *out, int collective, uint64_t bytes, const 
     result = eta_print(e);
   }
   if (result == tuttiSuccess && ferror(out)) result = tt_fail(tuttiSystemError, "the explanation cannot be written");
-  tt_rules_destroy(&e->rules);
-  tt_factors_destroy(e->factors);
-  tt_free(e);
+  tt_rules_destroy(&rules);
+  explained_free(e);
   return result;
 }
 
 /* It is the choice, or differs from that or from a cheaper candidate only in its block. */
-static int is_block_of_another(const struct candidate *candidates, int c, const struct tt_choice *choice)
+static int is_block_of_another(const struct explained *e, int c)
 {
-  const struct tt_choice *one = &candidates[c].choice, *other = choice;
-  for (int k = -1; k < c; k++, other = &candidates[k].choice)
-    if (one->algo == other->algo && one->middle == other->middle && one->radix == other->radix) return 1;
+  const struct tt_choice *other = &e->choice;
+  for (int k = -1; k < c; k++, other = &e->candidates[k].choice)
+    if (is_same_but_block(&e->candidates[c].choice, other)) return 1;
   return 0;
 }
 
-tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_choice *choice, uint64_t bytes,
+static void short_write(const struct explained *e, char *text, size_t size)
+{
+  char name[NAME_BYTES], why[160];
+  int others = 0;
+  reason_text(e, why, sizeof why);
+  size_t used = (size_t)snprintf(text, size, "%s, predicted %.4g us, %s", choice_text(&e->choice, name),
+                                 candidate_of(e, &e->choice)->predicted.us, why);
+  for (int c = 0; c < e->n && others < SHORT_OTHERS && used < size; c++) {
+    if (is_block_of_another(e, c)) continue;
+    used += (size_t)snprintf(text + used, size - used, "%s%s %.4g us", others++ ? ", " : "; others: ",
+                             choice_text(&e->candidates[c].choice, name), e->candidates[c].predicted.us);
+  }
+}
+
+tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_decision *decision,
                                const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
-  struct candidate candidates[TT_CHOICES + 1];
-  char name[NAME_BYTES];
-  int n = 0, others = 0;
-  size_t used = 0;
-  struct tt_tuning tuned = *tuning;
-  struct tt_factors *factors = NULL;
-  tuttiResult_t result = factors_find(&factors, choice, settings, tuning);
-  tuned.factors = factors;
-  if (result == tuttiSuccess) result = candidates_find(candidates, &n, choice, bytes, settings, &tuned);
-  tt_factors_destroy(factors);
-  if (result != tuttiSuccess) return result;
-  for (int c = 0; c < n; c++)
-    if (choices_same(&candidates[c].choice, choice))
-      used = (size_t)snprintf(text, size, "%s, predicted %.4g us", choice_text(choice, name),
-                              candidates[c].predicted.us);
-  for (int c = 0; c < n && others < SHORT_OTHERS && used < size; c++) {
-    if (is_block_of_another(candidates, c, choice)) continue;
-    used += (size_t)snprintf(text + used, size - used, "%s%s %.4g us", others++ ? ", " : "; others: ",
-                             choice_text(&candidates[c].choice, name), candidates[c].predicted.us);
-  }
-  return tuttiSuccess;
+  struct explained *e = explained_alloc();
+  if (!e) return tuttiSystemError;
+  e->rules = decision->rules;
+  tuttiResult_t result = explained_make(e, decision->call, settings, tuning);
+  e->choice = *decision->choice;
+  if (result == tuttiSuccess) result = rule_find(e);
+  if (result == tuttiSuccess) result = candidates_find(e);
+  if (result == tuttiSuccess) short_write(e, text, size);
+  explained_free(e);
+  return result;
 }

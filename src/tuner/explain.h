@@ -5,17 +5,28 @@
 
 #include <stdio.h>
 
-#include "tuner/tuner.h"
+#include "base/call.h"
+#include "tuner/rules.h"
 
-/* Prints the choice for a share of `bytes`, every algorithm with its predicted time and of what that consists, or why
- * it was not to be chosen, from where prices came, where the choice changes, and for all-reduce where ring and
- * hierarchical cost the same. Errors: as tt_table_make; tuttiSystemError: it cannot be written. */
-tuttiResult_t tt_explain_print(FILE *out, int collective, uint64_t bytes, const struct tt_settings *settings,
+/* Prints the choice for a call (of which collective, type, count and the wire type of its form count), every algorithm
+ * with its predicted time and of what that consists, or why it was not to be chosen, from where prices came, where the
+ * choice changes, and for all-reduce between nodes where ring and hierarchical cost the same. The prices are those for
+ * float, by which choices are made; the times are of the call's type.
+ * Errors: as tt_table_make; tuttiSystemError: it cannot be written. */
+tuttiResult_t tt_explain_print(FILE *out, const struct tt_call *call, const struct tt_settings *settings,
                                const struct tt_tuning *tuning);
 
-/* Writes the time predicted for `choice` and those of a few others, the cheapest first: "ring, predicted 31.2 us;
- * others: circulant 33.1 us, direct 52 us", cut at size. Errors: tuttiSystemError: no memory. */
-tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_choice *choice, uint64_t bytes,
+/* What was decided at a communicator's creation about a call. */
+struct tt_decision {
+  const struct tt_call *call;
+  const struct tt_choice *choice;
+  const struct tt_rules *rules; /* of TUTTI_TABLE; n is 0 where there is none */
+};
+
+/* Writes the time predicted for the choice, why it was made, and the times of a few others, the cheapest first: "ring,
+ * predicted 31.2 us, the cheapest; others: circulant 33.1 us, direct 52 us", cut at size. Errors: tuttiSystemError: no
+ * memory. */
+tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_decision *decision,
                                const struct tt_settings *settings, const struct tt_tuning *tuning);
 
 #endif

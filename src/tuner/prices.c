@@ -92,29 +92,40 @@ static void link_price(struct tt_prices *prices, enum tt_link_kind kind, const s
 
 /* ---- gamma ------------------------------------------------------------------------- */
 
-/* Sums of two vectors of float in the second cache, or in the level nearest to that. */
-static const struct tt_profile_reduce *reduce_find(const struct tt_profile *profile)
+/* Sums of two vectors in the second cache, or in the level nearest to that. */
+static const struct tt_profile_reduce *reduce_find(const struct tt_profile *profile, int type)
 {
   const struct tt_profile_reduce *best = NULL;
   for (int32_t i = 0; profile && i < profile->nreduces; i++) {
     const struct tt_profile_reduce *reduce = &profile->reduces[i];
-    if (reduce->type != tuttiFloat32 || reduce->op != tuttiSum || reduce->nsrc != 2) continue;
+    if (reduce->type != type || reduce->op != tuttiSum || reduce->nsrc != 2) continue;
     if (!best || abs((int)reduce->level - TT_LEVEL_L2) < abs((int)best->level - TT_LEVEL_L2)) best = reduce;
   }
   return best;
 }
 
-static void gamma_price(struct tt_prices *prices, const struct tt_profile *profile)
+/* What is measured of those that are alike: integers are added, short floats are widened first. */
+static int type_like(int type)
 {
-  const struct tt_profile_reduce *reduce = reduce_find(profile);
-  if (!reduce) {
-    profile = tt_profile_shipped();
-    reduce = reduce_find(profile);
+  if (!tt_type_is_float(type)) return tuttiInt32;
+  return tt_type_size(type) < sizeof(float) ? tuttiFloat16 : tuttiFloat32;
+}
+
+void tt_prices_combine(struct tt_prices *prices, int type)
+{
+  const struct tt_profile *profiles[] = {prices->profile, tt_profile_shipped()}, *profile = NULL;
+  const int types[] = {type, type_like(type)};
+  const struct tt_profile_reduce *reduce = NULL;
+  for (int k = 0; k < 4 && !reduce; k++) {
+    profile = profiles[k % 2];
+    reduce = reduce_find(profile, types[k / 2]);
   }
   if (!reduce) return;
   prices->links.gamma_us_per_mib = reduce->gamma_us_per_mib;
-  prices->gamma_origin =
-      (struct tt_origin){.profile = profile, .line = reduce->line, .is_nearest = reduce->level != TT_LEVEL_L2};
+  prices->gamma_origin = (struct tt_origin){.profile = profile,
+                                            .line = reduce->line,
+                                            .type = reduce->type,
+                                            .is_nearest = reduce->type != type || reduce->level != TT_LEVEL_L2};
 }
 
 /* ---- all ----------------------------------------------------------------------------- */
@@ -151,7 +162,8 @@ void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, 
     if (kind != TT_LINK_SELF && tt_prices_block(transport) > prices->block_bytes)
       prices->block_bytes = tt_prices_block(transport);
   }
-  gamma_price(prices, profile);
+  prices->gamma_origin.type = tuttiFloat32;
+  tt_prices_combine(prices, tuttiFloat32);
 }
 
 /* ---- corrections ---------------------------------------------------------------------- */
@@ -164,16 +176,29 @@ static int8_t power_of(double factor)
   return (int8_t)fmin(fmax(power, -TT_CORRECTION_MOST), TT_CORRECTION_MOST);
 }
 
+/* Of one pair, both ways; no parts: the shipped profile has none. */
+static void shipped_curve(struct tt_curve *curve, enum tt_link_kind kind, const char *transport)
+{
+  struct tt_flow flow = {.kind = kind, .flows = 1, .ways = 2};
+  const struct tt_profile *shipped = tt_profile_shipped();
+  snprintf(flow.transport, sizeof flow.transport, "%s", transport);
+  *curve = (struct tt_curve){.nparts = 0};
+  if (shipped) curve_make(curve, shipped, &flow);
+}
+
+int tt_correction_possible(enum tt_link_kind kind, const char *transport)
+{
+  struct tt_curve curve;
+  shipped_curve(&curve, kind, transport);
+  return curve.nparts > 0;
+}
+
 struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *transport, double short_us,
                                         uint64_t long_bytes, double long_us)
 {
-  struct tt_flow flow = {.kind = kind, .flows = 1, .ways = 2};
-  snprintf(flow.transport, sizeof flow.transport, "%s", transport);
-  const struct tt_profile *shipped = tt_profile_shipped();
-  const struct tt_profile_link *link = flow_find(shipped, &flow);
   struct tt_curve curve;
-  if (!link || !tt_flow_same(&link->flow, &flow)) return TT_CORRECTION_NONE;
-  curve_make(&curve, shipped, &flow);
+  shipped_curve(&curve, kind, transport);
+  if (!curve.nparts) return TT_CORRECTION_NONE;
   const struct tt_curve_part *last = curve.part;
   while (long_bytes > last->up_to_bytes) last++;
   double alpha = curve.part[0].alpha_us, beta_us = (double)long_bytes / (1 << 20) * last->beta_us_per_mib;
@@ -217,10 +242,10 @@ void tt_origin_text(const struct tt_origin *origin, char *text, size_t size)
   else if (origin->profile) snprintf(where, sizeof where, "%s", origin->profile->name);
   snprintf(pairs, sizeof pairs, "%d pair%s", (int)flow->flows, flow->flows == 1 ? "" : "s");
   if (is_link) tt_flow_text(flow, what);
-  else snprintf(what, sizeof what, "sum of two vectors of float");
+  else snprintf(what, sizeof what, "sum of two vectors of %s", tt_type_name(origin->type));
   if (is_link && origin->is_nearest)
     snprintf(text, size, "%s: %s (%s, %d-way: the nearest that was measured)", what, where, pairs, (int)flow->ways);
   else if (is_link) snprintf(text, size, "%s, %s at once: %s", what, pairs, where);
-  else snprintf(text, size, "%s: %s", what, where);
+  else snprintf(text, size, "%s: %s%s", what, where, origin->is_nearest ? " (the nearest that was measured)" : "");
   correction_append(origin->correction, text, size);
 }

@@ -39,7 +39,8 @@ struct tt_origin {
   int32_t line;        /* the first; 0: none */
   int32_t points;      /* sizes that were measured; 0: none */
   double error_percent; /* of the fit, where that is worst */
-  int is_nearest;      /* 1: this very flow was not measured, the nearest one was taken */
+  int type;            /* of gamma: tuttiDataType_t */
+  int is_nearest;      /* 1: this very flow, or type, was not measured, the nearest one was taken */
   struct tt_correction correction; /* of what the profile says; alpha 0, beta 0: none */
 };
 
@@ -60,6 +61,13 @@ uint32_t tt_prices_block(const char *transport);
  * transport, from the shipped one. profile may be NULL: all shipped. */
 void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_world *world);
 
+/* What combining elements of this type takes, instead of float: from the profile of the prices, or the shipped one, or
+ * where both have nothing of it what a type takes that is like it. */
+void tt_prices_combine(struct tt_prices *prices, int type);
+
+/* 1 if the shipped profile has prices of a pair of this kind and transport: only such are corrected. */
+int tt_correction_possible(enum tt_link_kind kind, const char *transport);
+
 /* What a pair says that exchanges short messages in short_us and such of long_bytes in long_us. TT_CORRECTION_NONE: the
  * shipped profile has nothing of this kind and transport. */
 struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *transport, double short_us,
@@ -70,7 +78,8 @@ struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *tran
 void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct tt_correction correction);
 
 /* "cache over shm, 4 pairs at once: FILE line 12" or "... built in (1 pair: the nearest that was measured)"; behind
- * that, where a correction is in force, "; as a pair was measured x4 latency, x0.5 time per byte". */
+ * that, where a correction is in force, "; as a pair was measured x4 latency, x0.5 time per byte". Of gamma "sum of two
+ * vectors of half: built in (the nearest that was measured)". */
 void tt_origin_text(const struct tt_origin *origin, char *text, size_t size);
 
 #endif

@@ -47,9 +47,11 @@ void tt_table_text(const struct tt_table *table, int collective, char *text, siz
     is_last = row->up_to_bytes == UINT64_MAX;
     if (row->choice.radix && tt_algos[row->choice.algo].has_radix)
       snprintf(radix, sizeof radix, "/%d", row->choice.radix);
-    if (row->choice.block_bytes != block_bytes)
-      snprintf(block, sizeof block, " in blocks of %u KiB", (unsigned)(row->choice.block_bytes >> 10));
-    block_bytes = row->choice.block_bytes;
+    if (row->choice.block_bytes != block_bytes) {
+      block_bytes = row->choice.block_bytes;
+      if (block_bytes % 1024) snprintf(block, sizeof block, " in blocks of %u B", (unsigned)block_bytes);
+      else snprintf(block, sizeof block, " in blocks of %u KiB", (unsigned)(block_bytes / 1024));
+    }
     n = snprintf(text + used, size - used, "%s%s%s%s%s%s", used ? is_last ? ", then " : ", " : "",
                  tt_algos[row->choice.algo].name, middle < 0 ? "" : "+", middle < 0 ? "" : tt_algos[middle].name,
                  radix, block);

@@ -119,6 +119,35 @@ static int explains_body(const struct ranks *self)
   return 0;
 }
 
+static void it_says_what_made_the_choice(void **state)
+{
+  char rule[128];
+  (void)state;
+  setenv("TUTTI_DEBUG_FILE", log_path, 1);
+  setenv("TUTTI_EXPLAIN", "1", 1);
+  assert_int_equal(truncate(log_path, 0), 0);
+  file_write(table_path, "all_reduce bytes 0..350 -> star\n\nbroadcast -> chain\n");
+  setenv("TUTTI_TABLE", table_path, 1);
+  setenv("TUTTI_CACHE", "none", 1);
+  assert_int_equal(ranks_run_processes(3, explains_body, NULL, 60), 0);
+  snprintf(rule, sizeof rule, " us, %s, line 1, says so; others: ", table_path);
+  assert_int_equal(log_count(rule), 1);
+  snprintf(rule, sizeof rule, " us, %s, line 3, says so; others: ", table_path);
+  assert_int_equal(log_count(rule), 1);
+  assert_int_equal(log_count(" us, the cheapest; ") + log_count(" us, it stands until another one is clearly faster; "),
+                   2);
+  assert_int_equal(truncate(log_path, 0), 0);
+  setenv("TUTTI_ALGO", "all_reduce:ring,star", 1);
+  assert_int_equal(ranks_run_processes(3, explains_body, NULL, 60), 0);
+  assert_int_equal(log_count(" us, TUTTI_ALGO=all_reduce:ring,star restricts it; "), 3);
+  assert_int_equal(log_count(rule), 1); /* of broadcasts it says nothing */
+  unsetenv("TUTTI_ALGO");
+  unsetenv("TUTTI_CACHE");
+  unsetenv("TUTTI_TABLE");
+  unsetenv("TUTTI_EXPLAIN");
+  unsetenv("TUTTI_DEBUG_FILE");
+}
+
 static void rank_0_explains_each_shape_once(void **state)
 {
   (void)state;
@@ -156,6 +185,7 @@ int main(void)
       cmocka_unit_test(a_job_follows_the_table_of_rank_0),
       cmocka_unit_test(a_table_that_cannot_be_followed_is_refused),
       cmocka_unit_test(rank_0_explains_each_shape_once),
+      cmocka_unit_test(it_says_what_made_the_choice),
   };
   if (log_file < 0 || table_file < 0) return 1;
   close(log_file);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/tuner.h"
+#include "tuner/choice.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,6 +82,84 @@ static void a_table_tells_its_choices_in_words(void **state)
   assert_string_equal(text, "hierarchical_shards+ring up to 4096 B, then ring");
   tt_table_text(&table, TT_ALL_REDUCE, cut, sizeof cut);
   assert_string_equal(cut, "hierarchical_shards");
+  rows[1].choice.block_bytes = 3 << 10;
+  tt_table_text(&table, TT_ALL_REDUCE, text, sizeof text);
+  assert_string_equal(text, "hierarchical_shards+ring up to 4096 B, then ring in blocks of 3 KiB");
+  rows[1].choice.block_bytes = 5000;
+  tt_table_text(&table, TT_ALL_REDUCE, text, sizeof text);
+  assert_string_equal(text, "hierarchical_shards+ring up to 4096 B, then ring in blocks of 5000 B");
+}
+
+/* 1 if the algorithm is among what can be chosen. */
+static int is_choice(const char *name, const struct tt_settings *settings, const struct tt_tuning *tuning)
+{
+  struct tt_choice choices[TT_CHOICES];
+  int n, found = 0;
+  assert_int_equal(tt_choices_find(choices, &n, TT_ALL_REDUCE, settings, tuning), tuttiSuccess);
+  for (int c = 0; c < n; c++) found |= strcmp(tt_algos[choices[c].algo].name, name) == 0;
+  return found;
+}
+
+/* 1 if the steps of the rank read alike, but for the line that names the radix. */
+static int texts_same(const struct tt_choice *one, const struct tt_choice *two, const struct tt_tuning *tuning,
+                      int rank)
+{
+  const struct tt_choice *choices[2] = {one, two};
+  char *texts[2];
+  for (int k = 0; k < 2; k++) {
+    const struct tt_algo *algo = &tt_algos[choices[k]->algo];
+    struct tt_shape shape = tt_choice_shape(choices[k], tuning, rank, tt_kinds[algo->collective].has_root ? 0 : -1);
+    struct tt_schedule schedule;
+    size_t len;
+    FILE *out = open_memstream(&texts[k], &len);
+    tt_schedule_init(&schedule, &shape);
+    algo->generate(&schedule, &shape);
+    schedule.shape.radix = 0;
+    tt_schedule_print(&schedule, out);
+    tt_schedule_destroy(&schedule);
+    fclose(out);
+  }
+  int same = strcmp(texts[0], texts[1]) == 0;
+  free(texts[0]);
+  free(texts[1]);
+  return same;
+}
+
+static void one_schedule_with_two_names_is_one_choice(void **state)
+{
+  (void)state;
+  struct tt_settings all = settings_with("", 0), other = settings_with("binary_blocks", 0);
+  for (int nranks = 2; nranks <= 64; nranks = nranks < 8 ? nranks + 1 : 2 * nranks) {
+    struct tt_tuning tuning = tuning_of("shm", nranks);
+    int is_power = (nranks & (nranks - 1)) == 0;
+    assert_int_equal(is_choice("binary_blocks", &all, &tuning), !is_power);
+    assert_int_equal(is_choice("halving_doubling", &all, &tuning), nranks > 2); /* of 2 ring is the same */
+    assert_int_equal(is_choice("binary_blocks_whole", &all, &tuning), !is_power);
+    assert_true(is_choice("binary_blocks", &other, &tuning)); /* the only one that is left */
+    assert_true(is_choice("ring", &all, &tuning));
+  }
+}
+
+/* What is said to be one is so on every rank, not only on those that were looked at. */
+static void twins_are_the_same_on_all_ranks(void **state)
+{
+  (void)state;
+  for (int nranks = 2; nranks <= 40; nranks += nranks < 9 ? 1 : 23) {
+    struct tt_tuning tuning = tuning_of("shm", nranks);
+    for (int a = 0; a < tt_algo_count; a++)
+      for (int b = 0; b < a; b++) {
+        const struct tt_choice one = {.algo = (uint8_t)a, .middle = -1}, two = {.algo = (uint8_t)b, .middle = -1};
+        const struct tt_settings settings = settings_with("", 0);
+        if (tt_algos[a].collective != tt_algos[b].collective || tt_choice_illegal(&one, &settings, &tuning) ||
+            tt_choice_illegal(&two, &settings, &tuning))
+          continue;
+        int same = 1;
+        for (int r = 0; r < nranks && same; r++) same = texts_same(&one, &two, &tuning, r);
+        if (tt_choices_twins(&one, &two, &tuning) != same)
+          fail_msg("%s %s and %s of %d ranks", tt_kinds[tt_algos[a].collective].name, tt_algos[a].name,
+                   tt_algos[b].name, nranks);
+      }
+  }
 }
 
 /* Within what a change must be worth, and what a course may be off between the sizes that were played. */
@@ -258,6 +336,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_size_of_every_collective_has_a_row_and_rows_rise),
       cmocka_unit_test(a_table_tells_its_choices_in_words),
+      cmocka_unit_test(one_schedule_with_two_names_is_one_choice),
+      cmocka_unit_test(twins_are_the_same_on_all_ranks),
       cmocka_unit_test(the_choice_is_about_the_cheapest),
       cmocka_unit_test(long_vectors_travel_once_each_way),
       cmocka_unit_test(a_forced_algorithm_is_taken_at_every_size),

@@ -145,6 +145,46 @@ static double net_alpha(const struct tt_profile *profile, const char *interface,
   return prices.links.link[TT_LINK_NET].part[0].alpha_us;
 }
 
+static void combining_is_priced_by_type(void **state)
+{
+  (void)state;
+  struct tt_profile profile;
+  struct scene s;
+  char text[256];
+  profile_read(&profile, HEAD
+               "reduce type float op sum sources 2 level L2 bytes 512K gamma_us_per_mib 40 error_percent 1\n"
+               "reduce type half op sum sources 2 level L2 bytes 512K gamma_us_per_mib 60 error_percent 1\n");
+  scene_make(&s, 1, 2, &profile);
+  tt_prices_combine(&s.prices, tuttiFloat16);
+  assert_true(s.prices.links.gamma_us_per_mib == 60 && s.prices.gamma_origin.line == 5);
+  tt_origin_text(&s.prices.gamma_origin, text, sizeof text);
+  assert_string_equal(text, "sum of two vectors of half: FILE line 5");
+  tt_prices_combine(&s.prices, tuttiFloat8e4m3); /* nobody measured it: as half, here */
+  assert_true(s.prices.links.gamma_us_per_mib == 60);
+  tt_origin_text(&s.prices.gamma_origin, text, sizeof text);
+  assert_string_equal(text, "sum of two vectors of half: FILE line 5 (the nearest that was measured)");
+  tt_prices_combine(&s.prices, tuttiFloat64); /* it is built in */
+  assert_ptr_equal(s.prices.gamma_origin.profile, tt_profile_shipped());
+  assert_int_equal(s.prices.gamma_origin.type, tuttiFloat64);
+  tt_prices_combine(&s.prices, tuttiFloat32);
+  assert_true(s.prices.links.gamma_us_per_mib == 40);
+  scene_free(&s);
+  tt_profile_destroy(&profile);
+}
+
+static void what_is_not_built_in_cannot_be_corrected(void **state)
+{
+  (void)state;
+  static const char *const transports[] = {"shm", "verbs", "tcp"};
+  for (int kind = 0; kind < TT_LINK_KINDS; kind++)
+    for (size_t t = 0; t < sizeof transports / sizeof *transports; t++) {
+      struct tt_correction made = tt_correction_make((enum tt_link_kind)kind, transports[t], 1, 1 << 17, 100);
+      assert_int_equal(tt_correction_possible((enum tt_link_kind)kind, transports[t]), tt_correction_known(made));
+    }
+  assert_true(tt_correction_possible(TT_LINK_NET, "tcp"));
+  assert_false(tt_correction_possible(TT_LINK_NET, "verbs"));
+}
+
 static void the_interface_in_use_comes_first(void **state)
 {
   (void)state;
@@ -516,6 +556,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_nearest_flow_is_taken_whole),
       cmocka_unit_test(what_a_profile_lacks_is_built_in),
+      cmocka_unit_test(combining_is_priced_by_type),
+      cmocka_unit_test(what_is_not_built_in_cannot_be_corrected),
       cmocka_unit_test(the_interface_in_use_comes_first),
       cmocka_unit_test(an_origin_names_the_interface),
       cmocka_unit_test(an_origin_says_file_and_line),
