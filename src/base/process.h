@@ -21,6 +21,7 @@ struct tt_process {
   _Atomic int log_file;      /* descriptor + 1; 0: not opened yet */
   _Atomic int unknown_warned;
   _Atomic int auth_warned;   /* bootstrap: the risk of TUTTI_AUTH=none was told */
+  _Atomic int fork_warned;   /* transport: that ibv_fork_init failed was told */
   _Atomic long alloc_countdown;
   void *service;             /* net: the service thread and its doors */
   void *progress;            /* comm: the progress thread of streams */

@@ -42,8 +42,7 @@ static int library_load(struct verbs_api *api, const char *name, const struct fu
  * somebody has registered memory before, and only then; our own rings are not inherited by children anyway. */
 static void fork_prepare(const struct verbs_api *api)
 {
-  static _Atomic int was_told;
-  if (api->fork_init() == 0 || atomic_exchange(&was_told, 1)) return;
+  if (api->fork_init() == 0 || atomic_exchange(&tt_process.fork_warned, 1)) return;
   tt_log(TT_LOG_WARN, "ibv_fork_init failed, for somebody has registered memory before: after a fork, buffers that are "
          "registered may be disturbed: set RDMAV_FORK_SAFE=1, or take Linux 5.12 or later");
 }
