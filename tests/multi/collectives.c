@@ -257,7 +257,7 @@ static void run_all(const char *transport)
   setenv("TUTTI_TRANSPORTS", transport, 1);
   for (int nranks = 1; nranks <= MOST_RANKS; nranks++) {
     if (only_ranks && nranks != only_ranks) continue;
-    if (IS_SANITIZED && !is_long && nranks > 5 && nranks != 7 && nranks != 12) continue;
+    if (!is_long && nranks > (IS_SANITIZED ? 5 : 8) && nranks != 7 && nranks != 12) continue;
     struct job job = {transport, meeting_make(nranks), seed + (uint64_t)nranks};
     assert_non_null(job.meeting);
     int bad = ranks_run_processes(nranks, body, &job, is_long ? 1200 : 120);
