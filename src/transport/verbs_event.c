@@ -75,8 +75,7 @@ static int completions_told(struct verbs_device *device)
   return told;
 }
 
-/* What comes before the queue is armed brings no event: so it is looked at once more after that. What was found since
- * the last time may have been found by a look for something else, after the waiter's own. And an event that is
+/* What comes before the queue is armed brings no event: so it is looked at once more after that. And an event that is
  * taken here may be that of another link whose waiter has asked already, and would sleep through it: all look again. */
 int tt_verbs_link_descriptor(struct tt_link *base, uint32_t *events)
 {
@@ -90,7 +89,5 @@ int tt_verbs_link_descriptor(struct tt_link *base, uint32_t *events)
     return -1;
   }
   link->is_armed = 1;
-  int may_go_on = tt_verbs_link_pull(link) != 0 || link->has_news || told;
-  link->has_news = 0;
-  return may_go_on ? -1 : device->channel->fd;
+  return told || tt_verbs_link_pull(link) != 0 ? -1 : device->channel->fd;
 }

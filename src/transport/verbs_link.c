@@ -155,7 +155,6 @@ ssize_t tt_verbs_link_pull(struct verbs_link *link)
     link->in.owed -= VERBS_RECEIVES_AT_ONCE;
   }
   if (link->in.answer) tt_verbs_answer_post(link);
-  if (n > 0) link->has_news = 1;
   if (n > 0 || (!link->failing_ns && ++link->idle % LOOK_EVERY)) return n > 0;
   return look_why(link, NULL);
 }
