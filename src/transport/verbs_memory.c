@@ -13,6 +13,7 @@ struct region {
   _Atomic uintptr_t start; /* 0: none is here */
   size_t len;
   struct ibv_mr *mr; /* NULL: it could not be registered */
+  int error;         /* because of that */
   int is_users;
 };
 
@@ -53,12 +54,15 @@ static struct region *place(struct verbs_memory *memory)
   return &memory->regions[memory->count++];
 }
 
+/* Without mr errno says why. */
 static struct region *add(struct verbs_memory *memory, const void *start, size_t len, struct ibv_mr *mr)
 {
+  int error = errno;
   struct region *region = place(memory);
   if (!region) return NULL;
   region->len = len;
   region->mr = mr;
+  region->error = mr ? 0 : error;
   region->is_users = 0;
   atomic_store_explicit(&region->start, (uintptr_t)start, memory_order_relaxed);
   return region;
@@ -141,14 +145,20 @@ static struct ibv_mr *reg_users(const struct verbs_memory *memory, const struct 
                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 }
 
+/* A block has all of it, or it is no memory of the user's. */
+static tuttiResult_t enroll_of_heap(struct verbs_memory *memory, const struct tt_enrolled *what)
+{
+  if (tt_verbs_memory_find(memory, what->data, what->len)) return tuttiSuccess;
+  const struct region *region = look(memory, what->data, what->len);
+  return tt_verbs_fail(memory->device, "ibv_reg_mr", region ? region->error : EFAULT);
+}
+
 tuttiResult_t tt_verbs_memory_enroll(struct verbs_memory *memory, const struct tt_enrolled *what, void **handle)
 {
   uint64_t offset;
   *handle = NULL;
   if (memory->is_halted) return tuttiSuccess;
-  if (tt_heap_has(memory->heap, what->data, what->len, &offset))
-    return tt_verbs_memory_find(memory, what->data, what->len) ? tuttiSuccess
-                                                               : tt_verbs_fail(memory->device, "ibv_reg_mr", ENOMEM);
+  if (tt_heap_has(memory->heap, what->data, what->len, &offset)) return enroll_of_heap(memory, what);
   struct ibv_mr *mr = reg_users(memory, what);
   if (!mr) return tt_verbs_fail(memory->device, what->fd < 0 ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr", errno);
   pthread_mutex_lock(&memory->mutex);

@@ -234,6 +234,33 @@ static void what_users_register_goes_straight_into_place_until_they_take_it_back
   expect_ok(world_of(NULL, enroll_and_pass));
 }
 
+/* What could not be registered says why, also when it is asked again; and what ends behind its block is no memory. */
+static void enroll_in_vain(struct world_rank *me)
+{
+  unsigned char *data = get(1, LONG);
+  const struct tt_enrolled what = {data, LONG, -1, 0}, too_long = {data, (size_t)LONG + 65536, -1, 0};
+  void *handle = NULL;
+  world_barrier(me);
+  if (me->rank == 0) {
+    WORLD_CHECK(me, me->transport->ops->enroll(me->transport, &too_long, &handle) == tuttiSystemError);
+    WORLD_CHECK(me, strstr(tt_last_sentence(), strerror(EFAULT)) != NULL);
+    fake->break_at("ibv_reg_mr", 1, EPERM);
+    for (int k = 0; k < 2; k++) {
+      WORLD_CHECK(me, me->transport->ops->enroll(me->transport, &what, &handle) == tuttiSystemError);
+      WORLD_CHECK(me, strstr(tt_last_sentence(), strerror(EPERM)) && !strstr(tt_last_sentence(), "ulimit"));
+    }
+  }
+  world_barrier(me);
+  give(1, data);
+}
+
+static void what_users_register_in_vain_says_why(void **state)
+{
+  (void)state;
+  fake->reset();
+  expect_ok(world_of(NULL, enroll_in_vain));
+}
+
 /* The file stands for memory of a GPU: it is not mapped where `data` points. */
 static void enroll_descriptor(struct world_rank *me)
 {
@@ -384,6 +411,7 @@ int main(void)
       cmocka_unit_test(memory_is_registered_once_and_until_it_is_freed),
       cmocka_unit_test(what_cannot_be_registered_is_copied),
       cmocka_unit_test(what_users_register_goes_straight_into_place_until_they_take_it_back),
+      cmocka_unit_test(what_users_register_in_vain_says_why),
       cmocka_unit_test(memory_behind_a_descriptor_is_registered_as_a_dma_buf),
       cmocka_unit_test(who_is_halted_is_neither_written_to_nor_read),
       cmocka_unit_test(what_is_lent_is_not_taken_before_its_completion),
