@@ -202,6 +202,7 @@ struct verbs_link {
   uint64_t failing_ns;     /* since when its queue pair is known to have failed; 0: it has not */
   const char *event;       /* by which the device said so; NULL: none has come yet */
   int is_armed;            /* the next completion is an event of the device's channel */
+  int has_news;            /* completions were taken since a waiter asked what to sleep on */
   unsigned unacknowledged; /* such events */
   struct verbs_sender out;
   struct verbs_receiver in;

@@ -75,8 +75,10 @@ static int completions_told(struct verbs_device *device)
   return told;
 }
 
-/* What comes before the queue is armed brings no event: so it is looked at once more after that. And an event that is
- * taken here may be that of another link whose waiter has asked already, and would sleep through it: all look again. */
+/* What comes before the queue is armed brings no event: so it is looked at once more after that, and what was taken
+ * since the last time, perhaps by a send after the waiter had looked for what arrives, is looked at again. And an event
+ * that is taken here may be that of another link whose waiter has asked already, and would sleep through it: all look
+ * again. */
 int tt_verbs_link_descriptor(struct tt_link *base, uint32_t *events)
 {
   struct verbs_link *link = (struct verbs_link *)base;
@@ -89,5 +91,7 @@ int tt_verbs_link_descriptor(struct tt_link *base, uint32_t *events)
     return -1;
   }
   link->is_armed = 1;
-  return told || tt_verbs_link_pull(link) != 0 ? -1 : device->channel->fd;
+  int is_over = tt_verbs_link_pull(link) < 0, has_news = link->has_news;
+  link->has_news = 0;
+  return told || is_over || has_news ? -1 : device->channel->fd;
 }

@@ -11,6 +11,8 @@
 #define LOOK_EVERY 1024              /* of so many looks in vain one asks the device for events */
 #define FLUSH_PATIENCE_NS 20000000   /* for the event that says why work was flushed */
 
+static void credit_post(struct verbs_link *link);
+
 ssize_t tt_verbs_break(struct verbs_link *link, const char *format, ...)
 {
   if (link->is_broken) return TT_LINK_BROKEN;
@@ -141,20 +143,28 @@ static ssize_t completion_take(struct verbs_link *link, const struct ibv_wc *wc)
   return 1;
 }
 
+/* Posts anew what was used up, in bunches: all of them, for one look may take more than one. 1, or TT_LINK_BROKEN. */
+static ssize_t receives_renew(struct verbs_link *link)
+{
+  uint32_t count = link->in.owed / VERBS_RECEIVES_AT_ONCE * VERBS_RECEIVES_AT_ONCE;
+  int error = tt_verbs_receives_post(link, count);
+  if (error) return verb_failed(link, "ibv_post_recv", error);
+  link->in.owed -= count;
+  return 1;
+}
+
 ssize_t tt_verbs_link_pull(struct verbs_link *link)
 {
   struct ibv_wc done[16];
   if (link->is_broken) return TT_LINK_BROKEN;
   int n = ibv_poll_cq(link->cq, 16, done);
   if (n < 0) return look_why(link, "its completions cannot be read: the device may have been removed");
+  if (n > 0) link->has_news = 1;
   for (int i = 0; i < n; i++)
     if (completion_take(link, &done[i]) < 0) return TT_LINK_BROKEN;
-  if (link->in.owed >= VERBS_RECEIVES_AT_ONCE) {
-    int error = tt_verbs_receives_post(link, VERBS_RECEIVES_AT_ONCE);
-    if (error) return verb_failed(link, "ibv_post_recv", error);
-    link->in.owed -= VERBS_RECEIVES_AT_ONCE;
-  }
+  if (receives_renew(link) < 0) return TT_LINK_BROKEN;
   if (link->in.answer) tt_verbs_answer_post(link);
+  credit_post(link);
   if (n > 0 || (!link->failing_ns && ++link->idle % LOOK_EVERY)) return n > 0;
   return look_why(link, NULL);
 }
@@ -211,15 +221,23 @@ static ssize_t fragment_post(struct verbs_link *link, enum verbs_kind kind, size
   return 1;
 }
 
-/* Tells the peer of emptied slots if they are many. Sends are given places back only in bunches, and some are kept for
- * this, so that it does not have to wait. */
+static int is_credit_due(const struct verbs_link *link)
+{
+  return link->in.freed - link->in.told >= (link->slots + 3) / 4 && !link->is_broken;
+}
+
+/* Tells the peer of emptied slots if they are many. Without a place for it now: at a later look for completions. */
+static void credit_post(struct verbs_link *link)
+{
+  static const struct verbs_write empty;
+  if (is_credit_due(link) && tt_verbs_has_place(link, 0)) tt_verbs_post(link, VERBS_CREDIT, &empty);
+}
+
+/* Sends are given places back only in bunches, and some are kept for this, so that it does not have to wait. */
 static void credit_give(struct verbs_link *link)
 {
-  struct verbs_receiver *in = &link->in;
-  if (in->freed - in->told < (link->slots + 3) / 4 || link->is_broken) return;
-  if (!tt_verbs_has_place(link, 0)) tt_verbs_link_pull(link);
-  static const struct verbs_write empty;
-  if (tt_verbs_has_place(link, 0) && !link->is_broken) tt_verbs_post(link, VERBS_CREDIT, &empty);
+  if (is_credit_due(link) && !tt_verbs_has_place(link, 0)) tt_verbs_link_pull(link);
+  credit_post(link);
 }
 
 int tt_verbs_link_is_sent(struct verbs_link *link)
@@ -389,6 +407,7 @@ static ssize_t peek(struct tt_link *base, const void **data, size_t grain)
 {
   struct verbs_link *link = (struct verbs_link *)base;
   (void)grain; /* fragments are cut to 16 bytes and consumed in whole grains */
+  if (link->in.shown && link->in.answer) tt_verbs_link_pull(link); /* what is shown may wait for another link */
   if (!link->in.shown) {
     ssize_t n = fragment_open(link, NULL, 0);
     if (n <= 0) return n;
