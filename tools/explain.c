@@ -81,12 +81,13 @@ static int words_take(struct asked *asked, char **word)
   int is_plain, is_number = size_read(word[0], &number, &is_plain);
   int *count = is_number && is_plain ? counted_by(&asked->request, word[1]) : NULL;
   if (count) {
-    if (*count || number < 1 || number > INT_MAX) {
-      refuse(*count ? "is said twice" : "is not a number of them", word[*count ? 1 : 0]);
-      return 0;
+    if (!*count && number >= 1 && number <= INT_MAX) {
+      *count = (int)number;
+      return 2;
     }
-    *count = (int)number;
-    return 2;
+    if (*count) refuse("is said twice", word[1]);
+    else fprintf(stderr, "tutti explain: the number of %s is \"%s\": give one from 1 on\n", word[1], word[0]);
+    return 0;
   }
   if (is_number && !asked->has_bytes) {
     asked->request.bytes = number;
@@ -97,8 +98,10 @@ static int words_take(struct asked *asked, char **word)
     asked->request.collective = word[0];
     return 1;
   }
-  refuse(is_number ? "is a second size: put ranks, nodes or cores behind a number of them" : "means nothing here",
-         word[0]);
+  if (is_number) refuse("is a second size: put ranks, nodes or cores behind a number of them", word[0]);
+  else if (isdigit((unsigned char)word[0][0]))
+    refuse("is no size: give a whole number of bytes, with K, M, G, KiB, MiB or GiB if you like", word[0]);
+  else refuse("means nothing here", word[0]);
   return 0;
 }
 

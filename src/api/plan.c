@@ -7,6 +7,7 @@
 #include "api/elsewhere.h"
 #include "fusion/layers.h"
 #include "fusion/price.h"
+#include "tuner/explain.h"
 #include "tutti_tools.h"
 
 #define POLICIES_MOST 16
@@ -57,10 +58,12 @@ static tuttiResult_t cost_make(struct asked *asked, const tuttiPlanRequest_t *re
   tuttiResult_t result = tt_elsewhere_make(&place, &wanted);
   if (result != tuttiSuccess) return result;
   result = tt_message_cost_price(&asked->cost, &place->settings, &place->tuning);
+  char us[2][TT_US_BYTES];
   snprintf(asked->cost_text, TEXT_BYTES,
-           "all-reduces of %d ranks on %d node%s as predicted: 4 KiB %.4g us, 4 MiB %.4g us", wanted.nranks,
-           wanted.nnodes, wanted.nnodes == 1 ? "" : "s", tt_message_us(&asked->cost, 4096),
-           tt_message_us(&asked->cost, 4 << 20));
+           "all-reduces of %d rank%s on %d node%s as predicted: 4 KiB %s us, 4 MiB %s us", wanted.nranks,
+           wanted.nranks == 1 ? "" : "s", wanted.nnodes, wanted.nnodes == 1 ? "" : "s",
+           tt_us_text(tt_message_us(&asked->cost, 4096), us[0]),
+           tt_us_text(tt_message_us(&asked->cost, 4 << 20), us[1]));
   tt_elsewhere_destroy(place);
   return result;
 }

@@ -35,10 +35,9 @@ static const char *size_text(uint64_t bytes, char text[SIZE_BYTES])
   return text;
 }
 
-/* Four digits: "0.525", "31.24", "1203". */
-static const char *us_text(double us, char text[SIZE_BYTES])
+const char *tt_us_text(double us, char text[TT_US_BYTES])
 {
-  snprintf(text, SIZE_BYTES, "%.*f", us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0, us);
+  snprintf(text, TT_US_BYTES, "%.*f", us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0, us);
   return text;
 }
 
@@ -163,7 +162,7 @@ static void explained_free(struct explained *e)
 
 static void head_print(const struct explained *e)
 {
-  char size[SIZE_BYTES], name[NAME_BYTES], why[512];
+  char size[SIZE_BYTES], us[TT_US_BYTES], name[NAME_BYTES], why[512];
   const struct tt_world *world = e->tuning->world;
   const struct candidate *chosen = candidate_of(e, &e->choice);
   int32_t nnodes = world->topology->nnodes;
@@ -176,8 +175,8 @@ static void head_print(const struct explained *e)
           e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)world->cores,
           world->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
   reason_text(e, why, sizeof why);
-  fprintf(e->out, "choice: %s in blocks of %s: %.4g us predicted; %s\n", choice_text(&e->choice, name),
-          size_text(e->choice.block_bytes, size), chosen->predicted.us, why);
+  fprintf(e->out, "choice: %s in blocks of %s: %s us predicted; %s\n", choice_text(&e->choice, name),
+          size_text(e->choice.block_bytes, size), tt_us_text(chosen->predicted.us, us), why);
 }
 
 static int is_same_but_block(const struct tt_choice *a, const struct tt_choice *b)
@@ -202,14 +201,22 @@ static int is_repeat(const struct explained *e, int c)
   return 0;
 }
 
-static void candidates_print(const struct explained *e)
+/* Of the longest name. */
+static int names_width(const struct explained *e)
 {
-  char name[NAME_BYTES], size[SIZE_BYTES], us[3][SIZE_BYTES];
+  char name[NAME_BYTES];
   int width = 9;
   for (int c = 0; c < e->n; c++) {
     int len = (int)strlen(choice_text(&e->candidates[c].choice, name));
     if (len > width) width = len;
   }
+  return width;
+}
+
+static void candidates_print(const struct explained *e)
+{
+  char name[NAME_BYTES], size[SIZE_BYTES], us[3][TT_US_BYTES];
+  int width = names_width(e);
   fprintf(e->out, "\n  %-*s %10s %10s %6s %10s %10s %10s %7s\n", width, "algorithm", "block", "us", "ratio", "latency",
           "bandwidth", "reduction", "factor");
   for (int c = 0; c < e->n; c++) {
@@ -218,9 +225,9 @@ static void candidates_print(const struct explained *e)
     if (is_repeat(e, c)) continue;
     fprintf(e->out, "%c %-*s %10s %10s %6.2f", is_chosen ? '*' : ' ', width,
             choice_text(&e->candidates[c].choice, name), size_text(e->candidates[c].choice.block_bytes, size),
-            us_text(p->us, us[0]), p->us / e->candidates[0].predicted.us);
-    fprintf(e->out, " %10s %10s %10s %7.2f%s\n", us_text(p->latency_us, us[0]), us_text(p->bandwidth_us, us[1]),
-            us_text(p->reduction_us, us[2]), p->factor, p->is_played ? "" : " ~");
+            tt_us_text(p->us, us[0]), p->us / e->candidates[0].predicted.us);
+    fprintf(e->out, " %10s %10s %10s %7.2f%s\n", tt_us_text(p->latency_us, us[0]), tt_us_text(p->bandwidth_us, us[1]),
+            tt_us_text(p->reduction_us, us[2]), p->factor, p->is_played ? "" : " ~");
   }
   fprintf(e->out, "*: chosen. us = factor (latency + bandwidth + reduction), factor: measured / played, by anchors.\n");
   for (int c = 0; c < e->n; c++)
@@ -272,11 +279,11 @@ static void others_print(const struct explained *e)
     fprintf(e->out, "  %-22s %s\n", tt_algos[a].name, why_not(e, a, why, sizeof why));
   }
   if (!e->rule) return;
-  char name[NAME_BYTES];
+  char name[NAME_BYTES], us[TT_US_BYTES];
   const struct candidate *best = e->candidates;
   if (choices_same(&best->choice, &e->choice)) return;
-  fprintf(e->out, "\noverruled by %s, line %d: %s, %.4g us\n", e->rules->name, (int)e->rule->line,
-          choice_text(&best->choice, name), best->predicted.us);
+  fprintf(e->out, "\noverruled by %s, line %d: %s, %s us\n", e->rules->name, (int)e->rule->line,
+          choice_text(&best->choice, name), tt_us_text(best->predicted.us, us));
 }
 
 /* ---- where numbers came from ---- */
@@ -290,7 +297,7 @@ static void anchors_print(const struct explained *e)
     const struct tt_predicted *p = &e->candidates[c].predicted;
     if (!p->anchor_line || is_repeat(e, c)) continue;
     if (!n++) fprintf(e->out, "factors came from:\n");
-    fprintf(e->out, "  %-22s %8s  %s line %d", choice_text(&e->candidates[c].choice, name),
+    fprintf(e->out, "  %-*s %8s  %s line %d", names_width(e), choice_text(&e->candidates[c].choice, name),
             size_text(e->candidates[c].choice.block_bytes, size), profile->name, (int)p->anchor_line);
     if (p->anchor_line2 && p->anchor_line2 != p->anchor_line) fprintf(e->out, " and line %d", (int)p->anchor_line2);
     fputc('\n', e->out);
@@ -442,15 +449,16 @@ static int is_block_of_another(const struct explained *e, int c)
 
 static void short_write(const struct explained *e, char *text, size_t size)
 {
-  char name[NAME_BYTES], why[160];
+  char name[NAME_BYTES], us[TT_US_BYTES], why[160];
   int others = 0;
   reason_text(e, why, sizeof why);
-  size_t used = (size_t)snprintf(text, size, "%s, predicted %.4g us, %s", choice_text(&e->choice, name),
-                                 candidate_of(e, &e->choice)->predicted.us, why);
+  size_t used = (size_t)snprintf(text, size, "%s, predicted %s us, %s", choice_text(&e->choice, name),
+                                 tt_us_text(candidate_of(e, &e->choice)->predicted.us, us), why);
   for (int c = 0; c < e->n && others < SHORT_OTHERS && used < size; c++) {
     if (is_block_of_another(e, c)) continue;
-    used += (size_t)snprintf(text + used, size - used, "%s%s %.4g us", others++ ? ", " : "; others: ",
-                             choice_text(&e->candidates[c].choice, name), e->candidates[c].predicted.us);
+    used += (size_t)snprintf(text + used, size - used, "%s%s %s us", others++ ? ", " : "; others: ",
+                             choice_text(&e->candidates[c].choice, name),
+                             tt_us_text(e->candidates[c].predicted.us, us));
   }
 }
 

@@ -29,4 +29,9 @@ struct tt_decision {
 tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_decision *decision,
                                const struct tt_settings *settings, const struct tt_tuning *tuning);
 
+#define TT_US_BYTES 24
+
+/* A time for a person, in four digits: "0.525", "31.24", "1203"; returns text. */
+const char *tt_us_text(double us, char text[TT_US_BYTES]);
+
 #endif
