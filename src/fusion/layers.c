@@ -39,7 +39,8 @@ static tuttiResult_t line_read(struct reader *r)
   r->nfields = 0;
   do {
     r->line++;
-    if (!fgets(r->text, sizeof r->text, r->in)) return tuttiSuccess;
+    if (!fgets(r->text, sizeof r->text, r->in) && !ferror(r->in)) return tuttiSuccess;
+    if (ferror(r->in)) return tt_fail(tuttiInvalidArgument, "%.120s cannot be read: %s", r->name, strerror(errno));
     size_t len = strlen(r->text);
     if (len + 1 == sizeof r->text && r->text[len - 1] != '\n')
       return wrong(r, "a line of at most 1,022 characters", "a longer one");
@@ -56,6 +57,15 @@ static tuttiResult_t line_read(struct reader *r)
   return tuttiSuccess;
 }
 
+/* As they stand in the table, as far as they go. */
+static const char *fields_join(const struct reader *r, char *text, size_t size)
+{
+  size_t used = 0;
+  for (int f = 0; f < r->nfields && used < size; f++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", f ? "," : "", r->fields[f]);
+  return text;
+}
+
 static tuttiResult_t head_read(struct reader *r)
 {
   tuttiResult_t result = line_read(r);
@@ -64,9 +74,9 @@ static tuttiResult_t head_read(struct reader *r)
     while (at < r->nfields && strcmp(r->fields[at], columns[c]) != 0) at++;
     r->at[c] = at;
     if (at < r->nfields) continue;
-    char wanted[96];
+    char wanted[96], got[96];
     snprintf(wanted, sizeof wanted, "names of columns, among them %s", columns[c]);
-    return wrong(r, wanted, r->nfields ? r->fields[0] : "the end of the text");
+    return wrong(r, wanted, r->nfields ? fields_join(r, got, sizeof got) : "the end of the text");
   }
   r->nheads = r->nfields;
   return result;
@@ -135,8 +145,6 @@ static tuttiResult_t all_read(struct reader *r)
     if (result != tuttiSuccess || !r->nfields) break;
     result = layer_read(r);
   }
-  if (result == tuttiSuccess && ferror(r->in))
-    result = tt_fail(tuttiInvalidArgument, "%.120s cannot be read: %s", r->name, strerror(errno));
   if (result == tuttiSuccess && !r->layers.net.n) result = wrong(r, "a layer", "the end of the text");
   double now_us = 0;
   for (int32_t l = r->layers.net.n - 1; l >= 0 && result == tuttiSuccess; l--)

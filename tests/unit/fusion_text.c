@@ -90,7 +90,8 @@ static void a_line_that_is_wrong_is_told_with_its_number(void **state)
     const char *text, *wanted;
   } wrong[] = {
       {"", "table, line 1: wanted names of columns, among them layer_index, not 'the end of the text'"},
-      {"layer_index,name,bwd_time_us,fwd_time_us\n", "table, line 1: wanted names of columns, among them params"},
+      {"layer_index,name,bwd_time_us,fwd_time_us\n", "table, line 1: wanted names of columns, among them params, not "
+                                                     "'layer_index,name,bwd_time_us,fwd_time_us'"},
       {HEAD, "table, line 2: wanted a layer, not 'the end of the text'"},
       {HEAD "1,a,1,1,1\n", "table, line 2: wanted 6 fields, as in the first line, not '5'"},
       {HEAD "1,a,1,1,1,1\n2,a,b,1,1,1,1\n", "table, line 3: wanted 6 fields, as in the first line, not '7'"},
@@ -115,6 +116,8 @@ static void a_line_that_is_wrong_is_told_with_its_number(void **state)
   }
   assert_int_equal(tt_layers_load(&layers, "/nowhere/table.csv"), tuttiInvalidArgument);
   assert_non_null(strstr(tuttiGetLastError(NULL), "/nowhere/table.csv cannot be read"));
+  assert_int_equal(tt_layers_load(&layers, "/"), tuttiInvalidArgument);
+  assert_string_equal(tuttiGetLastError(NULL), "/ cannot be read: Is a directory");
 }
 
 static void a_network_that_is_wrong_is_told_by_its_tensor(void **state)
