@@ -28,6 +28,15 @@ static tuttiResult_t refuse(const char *what, const char *path, const char *why)
   return tuttiRefuse(tuttiSystemError, sentence);
 }
 
+/* Where gnuplot cannot write a file it writes to stdout. */
+static tuttiResult_t writable(const char *svg)
+{
+  FILE *file = fopen(svg, "ae");
+  if (!file) return refuse("cannot write ", svg, strerror(errno));
+  fclose(file);
+  return tuttiSuccess;
+}
+
 /* gnuplot is started only if there is something to draw. */
 static tuttiResult_t plot(tuttiProfile_t profile, const char *svg)
 {
@@ -39,6 +48,7 @@ static tuttiResult_t plot(tuttiProfile_t profile, const char *svg)
   if (fclose(memory) && !result) result = refuse("no memory for a plot", "", strerror(errno));
   if (!result && system("command -v gnuplot >/dev/null 2>&1"))
     result = tuttiRefuse(tuttiSystemError, "gnuplot is not found: install it (gnuplot-nox), or leave out --plot");
+  if (!result) result = writable(svg);
   if (!result) {
     signal(SIGPIPE, SIG_IGN); /* it may end early; then its status says so */
     gnuplot = popen("gnuplot", "we");
@@ -52,7 +62,16 @@ static tuttiResult_t plot(tuttiProfile_t profile, const char *svg)
   return result;
 }
 
-static tuttiResult_t show(const char *path, const char *svg)
+/* The exit status. */
+static int complain(const char *action)
+{
+  fflush(stdout);
+  fprintf(stderr, "tutti profile %s: %s\n", action, tuttiGetLastError(NULL));
+  return 1;
+}
+
+/* The exit status. */
+static int show(const char *path, const char *svg)
 {
   tuttiProfile_t profile = NULL;
   tuttiResult_t result = tuttiProfileOpen(&profile, path);
@@ -60,7 +79,7 @@ static tuttiResult_t show(const char *path, const char *svg)
   if (!result && fflush(stdout)) result = refuse("cannot write the tables of ", path, strerror(errno));
   if (!result && svg) result = plot(profile, svg);
   tuttiProfileClose(profile);
-  return result;
+  return result ? complain("show") : 0;
 }
 
 /* The exit status. */
@@ -72,7 +91,7 @@ static int check(const char *path, int is_verbose)
   if (!result) result = tuttiProfileCheck(profile, is_verbose, stderr, &unknown);
   tuttiProfileClose(profile);
   if (!result && !unknown) printf("%s is a profile\n", path);
-  return result || unknown;
+  return result ? complain("check") : unknown != 0;
 }
 
 static int wrong_usage(void)
@@ -101,6 +120,9 @@ int command_profile(int argc, char **argv)
   else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
   else if (is_check && svg) fprintf(stderr, "tutti profile check: has no --plot\n");
   else if (is_show && is_verbose) fprintf(stderr, "tutti profile show: has no --verbose\n");
-  else return is_show ? show(argv[optind + 1], svg) != tuttiSuccess : check(argv[optind + 1], is_verbose);
+  else {
+    setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
+    return is_show ? show(argv[optind + 1], svg) : check(argv[optind + 1], is_verbose);
+  }
   return wrong_usage();
 }
