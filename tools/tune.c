@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ static const char *const help =
     "host, in worlds of 2, 3, 4, 6, 8 ranks and more where there are more cores, over each transport.\n"
     "As the program of a job it measures that: tutti run -n 8 -- tutti tune, or mpirun -n 8 tutti tune.\n\n"
     "  -o, --output FILE      the profile (default: tutti.profile)\n"
-    "  -n, --ranks N          worlds of up to N ranks (default: the cores, at least 8)\n"
+    "  -n, --ranks N          worlds of up to N ranks, 1024 at most (default: the cores, at least 8)\n"
     "      --seconds S        about how long all of it may take (default: 50; a job: 20)\n"
     "      --transports LIST  over these (default: shm,tcp; a job: its own)\n"
     "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
@@ -81,26 +82,28 @@ static int seconds_read(struct tune *tune)
   return 0;
 }
 
-static int int_read(const char *name, int low, int *value)
+static int ranks_read(struct tune *tune)
 {
-  long long number;
-  if (!number_read("tune", name, low, 0, &number)) return 0;
-  *value = number > RANKS_MOST ? RANKS_MOST : (int)number;
-  return 1;
+  char *end;
+  long number = strtol(optarg, &end, 10);
+  tune->ranks = (int)number;
+  if (end != optarg && !*end && number >= 2 && number <= RANKS_MOST) return 1;
+  fprintf(stderr, "tutti tune: -n is \"%s\": give a number from 2 to %d\n", optarg, RANKS_MOST);
+  return 0;
 }
 
 static int option_take(struct tune *tune, int option)
 {
   switch (option) {
   case 'o': tune->out = optarg; return 1;
-  case 'n': return int_read("-n", 2, &tune->ranks);
+  case 'n': return ranks_read(tune);
   case 's': return seconds_read(tune);
   case 't': tune->transports = optarg; return 1;
   case 'I': tune->interfaces = optarg; return 1;
   case 'a': tune->append = 1; return 1;
   case 'k': tune->no_kernels = 1; return 1;
   case 'C': tune->continues = 1; return 1;
-  case 'i': return int_read("--inner", 0, &tune->inner_fd);
+  case 'i': tune->inner_fd = atoi(optarg); return 1;
   case 'c': snprintf(tune->command, sizeof tune->command, "%s", optarg); return 1;
   default: fputs(help, stderr); return 0;
   }
@@ -191,6 +194,23 @@ static int complain(tuttiComm_t comm)
   return 1;
 }
 
+/* Better now than when all is measured. */
+static int out_check(const char *path)
+{
+  char beside[PATH_MAX];
+  struct stat there;
+  int is_folder = stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+  snprintf(beside, sizeof beside, "%s.new", path);
+  int file = is_folder ? -1 : open(beside, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) {
+    fprintf(stderr, "tutti tune: cannot write %s: %s\n", path, strerror(is_folder ? EISDIR : errno));
+    return 0;
+  }
+  close(file);
+  unlink(beside);
+  return 1;
+}
+
 /* Written beside it and then put in its place, so that there never is half a profile. */
 static int profile_write(tuttiProfile_t profile, const char *path)
 {
@@ -264,6 +284,7 @@ static int job_measure(const struct tune *tune, const tuttiLaunch_t *launch)
   const struct share share = {.part = tune->interfaces ? INSIDE_PART : 1, .no_between = tune->interfaces != NULL};
   const char *from = tune->append && access(tune->out, F_OK) == 0 ? tune->out : NULL;
   if (tune->transports) setenv("TUTTI_TRANSPORTS", tune->transports, 1);
+  if (launch->proc == 0 && !out_check(tune->out)) return 1;
   if (launch->proc == 0 && tuttiProfileOpen(&profile, from) != tuttiSuccess) return complain(NULL);
   tuttiResult_t result = tuttiCommInitRank(&comm, launch->nprocs, launch->id, launch->proc);
   if (result == tuttiSuccess) result = comm_measure(tune, &share, comm, profile);
@@ -380,13 +401,7 @@ static int world_run(const struct tune *tune, struct screen *screen, const char 
 static int part_begin(const struct tune *tune, const char *part)
 {
   tuttiProfile_t profile = NULL;
-  int file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* better now than when all is measured */
-  if (file < 0) {
-    fprintf(stderr, "tutti tune: cannot write %s: %s\n", tune->out, strerror(errno));
-    return 0;
-  }
-  close(file);
-  unlink(part);
+  unlink(part); /* of one that was ended */
   if (!tune->append || access(tune->out, F_OK) != 0) return 1;
   if (tuttiProfileOpen(&profile, tune->out) != tuttiSuccess) return !complain(NULL);
   int written = profile_write(profile, part);
@@ -411,7 +426,7 @@ static int host_measure(struct tune *tune)
   if (!tune->seconds) tune->seconds = SECONDS;
   if (tune->transports && !transports_check(tune->transports)) return 1;
   snprintf(part, sizeof part, "%s.part", tune->out);
-  if (!part_begin(tune, part)) return 1;
+  if (!out_check(tune->out) || !part_begin(tune, part)) return 1;
   for (; screen.world < screen.nworlds && !status; screen.world++) {
     screen.of = &worlds[screen.world];
     screen.seconds = seconds_left(tune->seconds, began_ms) / (screen.nworlds - screen.world);
