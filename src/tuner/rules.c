@@ -26,8 +26,8 @@ static void wrong(struct reader *r, const char *wanted)
 {
   const char *quote = r->token[0] ? "'" : "";
   if (r->failed) return;
-  r->failed = tt_fail(tuttiInvalidArgument, "%s, line %d: wanted %s, not %s%s%s", r->made.name, (int)r->line, wanted,
-                      quote, r->token[0] ? r->token : "the end of the line", quote);
+  r->failed = tt_fail(tuttiInvalidArgument, "TUTTI_TABLE: %s, line %d: wanted %s, not %s%s%s", r->made.name,
+                      (int)r->line, wanted, quote, r->token[0] ? r->token : "the end of the line", quote);
 }
 
 static void next(struct reader *r)
@@ -229,7 +229,7 @@ tuttiResult_t tt_rules_parse(struct tt_rules *rules, FILE *in, const char *name)
   snprintf(r.made.name, sizeof r.made.name, "%s", name);
   while (line_read(&r)) line_parse(&r);
   if (ferror(in) && !r.failed)
-    r.failed = tt_fail(tuttiInvalidArgument, "%s cannot be read: %s", r.made.name, strerror(errno));
+    r.failed = tt_fail(tuttiInvalidArgument, "TUTTI_TABLE: %s cannot be read: %s", r.made.name, strerror(errno));
   if (r.failed) tt_free(r.made.rule);
   else *rules = r.made;
   return r.failed;
@@ -239,8 +239,8 @@ tuttiResult_t tt_rules_load(struct tt_rules *rules, const char *path)
 {
   FILE *in = fopen(path, "re");
   if (!in)
-    return tt_fail(tuttiInvalidArgument, "the table file %.*s cannot be opened: %s", TT_RULES_NAME, path,
-                   strerror(errno));
+    return tt_fail(tuttiInvalidArgument, "TUTTI_TABLE: the table file %.*s cannot be opened: %s", TT_RULES_NAME,
+                   path, strerror(errno));
   tuttiResult_t result = tt_rules_parse(rules, in, path);
   fclose(in);
   return result;
@@ -294,7 +294,7 @@ static tuttiResult_t legal_check(const struct tt_rules *rules, const struct tt_r
   struct tt_choice choice = tt_rule_choice(rule, settings, tuning);
   const char *why = tt_choice_illegal(&choice, settings, tuning);
   if (!why) return tuttiSuccess;
-  return tt_fail(tuttiInvalidArgument, "%s, line %d: %s is not legal for %s of %d ranks: %s", rules->name,
+  return tt_fail(tuttiInvalidArgument, "TUTTI_TABLE: %s, line %d: %s is not legal for %s of %d ranks: %s", rules->name,
                  (int)rule->line, tt_algos[choice.algo].name, tt_kinds[rule->collective].name, (int)tuning->nranks,
                  why);
 }
