@@ -37,6 +37,19 @@ def text_of(size):
     return str(size)
 
 
+def outputs_check(parser, options, *names):
+    """Files that are written when all is measured: better now than then."""
+    for name in names:
+        path = getattr(options, name)
+        place = path if path and os.path.exists(path) else os.path.dirname(path or "") or "."
+        if path and (os.path.isdir(path) or not os.access(place, os.W_OK)):
+            parser.error(f"--{name}: {path} cannot be written: give a file in a folder that is there")
+
+
+def rounds_text(number):
+    return f"{number} interleaved round{'s' * (number > 1)}"
+
+
 def machine_tell():
     """Date, machine, kernel, congestion control and load, as the heads of all tables have them."""
     with open("/proc/cpuinfo") as info:
