@@ -228,7 +228,7 @@ static void correction_append(struct tt_correction correction, char *text, size_
 {
   size_t len = strlen(text);
   if (!correction.alpha && !correction.beta) return;
-  snprintf(text + len, size - len, "; as a pair was measured x%.3g latency, x%.3g time per byte",
+  snprintf(text + len, size - len, "; corrected by a pair in TUTTI_CACHE: latency x%.3g, time per byte x%.3g",
            exp2(correction.alpha), exp2(correction.beta));
 }
 

@@ -78,8 +78,8 @@ struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *tran
 void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct tt_correction correction);
 
 /* "cache over shm, 4 pairs at once: FILE line 12" or "... built in (1 pair: the nearest that was measured)"; behind
- * that, where a correction is in force, "; as a pair was measured x4 latency, x0.5 time per byte". Of gamma "sum of two
- * vectors of half: built in (the nearest that was measured)". */
+ * that, where a correction is in force, "; corrected by a pair in TUTTI_CACHE: latency x4, time per byte x0.5". Of
+ * gamma "sum of two vectors of half: built in (the nearest that was measured)". */
 void tt_origin_text(const struct tt_origin *origin, char *text, size_t size);
 
 #endif

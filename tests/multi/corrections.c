@@ -188,7 +188,7 @@ static void check_first_rank(void)
   odd_keep(0);
   create_once(); /* the first rank of the pair knows */
   assert_false(was_measured());
-  assert_true(log_has(0, "as a pair was measured x"));
+  assert_true(log_has(0, "corrected by a pair in TUTTI_CACHE: latency x"));
   assert_false(is_kept(1));
   strcpy(scene->cache[1], "none");
   create_once();
@@ -210,7 +210,7 @@ static void check_none(void)
   odd_keep(1);
   create_once();
   assert_false(was_measured());
-  assert_false(log_has(0, "as a pair was measured x"));
+  assert_false(log_has(0, "corrected by a pair in TUTTI_CACHE: latency x"));
 }
 
 static void nothing_is_measured_nor_read_if_rank_0_wants_no_cache(void **state)
@@ -225,7 +225,7 @@ static void check_profile(void)
   scene->profile = TT_SHIPPED_PROFILE;
   create_once();
   assert_false(was_measured());
-  assert_false(log_has(0, "as a pair was measured x"));
+  assert_false(log_has(0, "corrected by a pair in TUTTI_CACHE: latency x"));
 }
 
 static void nothing_is_measured_where_there_is_a_profile(void **state)

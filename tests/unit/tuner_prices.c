@@ -281,7 +281,7 @@ static void a_correction_multiplies_the_whole_curve_however_many_flows(void **st
       assert_true(curve->part[p].beta_us_per_mib == before->part[p].beta_us_per_mib / 2);
     }
     tt_origin_text(&s.prices.origin[TT_LINK_CACHE], text, sizeof text);
-    assert_non_null(strstr(text, "built in; as a pair was measured x4 latency, x0.5 time per byte"));
+    assert_non_null(strstr(text, "built in; corrected by a pair in TUTTI_CACHE: latency x4, time per byte x0.5"));
     scene_free(&s);
     scene_free(&shipped);
   }
