@@ -4,6 +4,15 @@
 #define LEAST 64u
 #define MOST (1u << 30)
 
+/* Messages of gradients follow each other, and a train of short ones carries no more bytes a second than the longest
+ * message does: caches and buffers that make a single one look faster than that are full. */
+static void train_bound(const uint64_t *bytes, double *us, int32_t n)
+{
+  double us_per_byte = us[n - 1] / (double)bytes[n - 1];
+  for (int32_t i = 0; i < n; i++)
+    if (us[i] < us_per_byte * (double)bytes[i]) us[i] = us_per_byte * (double)bytes[i];
+}
+
 /* tuning->factors corrects as the table was made. */
 static tuttiResult_t points_find(struct tt_message_cost *cost, const struct tt_table *table,
                                  const struct tt_tuning *tuning)
@@ -18,6 +27,7 @@ static tuttiResult_t points_find(struct tt_message_cost *cost, const struct tt_t
     bytes[n] = size;
     us[n] = predicted.us;
   }
+  train_bound(bytes, us, n);
   *cost = tt_message_cost_points(bytes, us, n);
   return tuttiSuccess;
 }
