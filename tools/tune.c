@@ -57,7 +57,7 @@ static const char *const help =
     "As the program of a job it measures that: tutti run -n 8 -- tutti tune, or mpirun -n 8 tutti tune.\n\n"
     "  -o, --output FILE      the profile (default: tutti.profile)\n"
     "  -n, --ranks N          worlds of up to N ranks, 1024 at most (default: the cores, at least 8)\n"
-    "      --seconds S        about how long all of it may take (default: 50; a job: 20)\n"
+    "      --seconds S        about how long all of it may take (default: 40; a job: 20)\n"
     "      --transports LIST  over these (default: shm,tcp; a job: its own)\n"
     "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
     "                         all that are up on all hosts (default: the one in use)\n"
