@@ -7,7 +7,8 @@
 #include "tuner/tuner.h"
 
 /* All-reduces (float, sum) as they would be chosen and predicted, at powers of two from 64 bytes to 1 GiB, and straight
- * lines between them; none less per byte than that of 1 GiB, for messages follow each other. Errors: as tt_table_make. */
+ * lines between them; none costs less per byte than that of 1 GiB, for messages follow each other. Errors: as
+ * tt_table_make. */
 tuttiResult_t tt_message_cost_price(struct tt_message_cost *cost, const struct tt_settings *settings,
                                     const struct tt_tuning *tuning);
 
