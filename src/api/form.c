@@ -84,17 +84,15 @@ tuttiResult_t tt_form_bind_more(const struct tuttiComm *comm, const tuttiReduceO
 {
   struct tt_call *call = &binding->call;
   int wire = comm->wire_type;
+  float after = 1;
   if (options) {
-    uint32_t after;
     tuttiResult_t result = options_check(options, binding);
     if (result != tuttiSuccess) return result;
     if (options->wire_type != TUTTI_CONFIG_UNDEF_INT) wire = options->wire_type;
-    memcpy(&after, &options->scale_after, sizeof after);
-    if (options->scale_after != 1) call->form |= (uint64_t)after << TT_FORM_AFTER_SHIFT;
-    if (options->overflow) call->form |= TT_FORM_REPORT; /* of integers, too: ranks that differ are to be told */
+    after = options->scale_after;
     binding->before = options->scale_before;
-    binding->overflow = options->overflow;
+    binding->overflow = options->overflow; /* of integers, too: ranks that differ are to be told */
   }
-  if (call->type == tuttiFloat32 && wire != tuttiFloat32) call->form |= (uint64_t)(1 + wire) << TT_FORM_WIRE_SHIFT;
+  call->form |= tt_call_form(call->type, wire, after, binding->overflow != NULL);
   return tuttiSuccess;
 }

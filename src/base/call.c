@@ -69,6 +69,16 @@ uint64_t tt_call_word(const struct tt_call *call)
   return call->op << 32 | ((uint32_t)(hash >> 32) & ~(uint32_t)TT_WORD_OVERFLOW) | 1u;
 }
 
+uint64_t tt_call_form(int type, int wire, float after, int reports)
+{
+  uint64_t form = reports ? TT_FORM_REPORT : 0;
+  uint32_t bits;
+  memcpy(&bits, &after, sizeof bits);
+  if (after != 1) form |= (uint64_t)bits << TT_FORM_AFTER_SHIFT;
+  if (type == tuttiFloat32 && wire != tuttiFloat32) form |= (uint64_t)(1 + wire) << TT_FORM_WIRE_SHIFT;
+  return form;
+}
+
 float tt_call_after(const struct tt_call *call)
 {
   uint32_t bits = (uint32_t)(call->form >> TT_FORM_AFTER_SHIFT);

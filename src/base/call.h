@@ -54,6 +54,10 @@ static inline int tt_call_wire_type(const struct tt_call *call)
 /* What results are multiplied by at the end; 1: nothing. */
 float tt_call_after(const struct tt_call *call);
 
+/* The form of a reduction of `type` that travels as `wire` if that is a float, whose results are multiplied by `after`,
+ * and that reports overflow or not. */
+uint64_t tt_call_form(int type, int wire, float after, int reports);
+
 /* The word in front of every message: low 32 bits of op in its upper half, a hash
  * of everything else in its lower half. Equal calls give equal words. Never 0. Bit TT_WORD_OVERFLOW is 0: a message
  * may set it, to say that its sender has seen an infinity or NaN; whoever compares words leaves it out. */

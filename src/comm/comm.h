@@ -86,6 +86,7 @@ struct tuttiComm {
   struct tt_exec *exec;
   struct tt_run *run;
   struct tt_table table;
+  struct tt_world world;             /* rank 0: what prices depend on */
   struct tt_explainer *explainer;    /* rank 0 with TUTTI_EXPLAIN; else NULL */
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
@@ -150,6 +151,9 @@ void tt_ops_submit(struct tt_op *first);
 /* Moves the oldest op of the queue if nobody else does. Returns 1 if something moved. `look`: a millisecond
  * has passed: compare calls. */
 int tt_comm_drive(struct tuttiComm *comm, int look);
+
+/* By who alone drives it: the operation under way has begun all its segments. */
+int tt_comm_ending(const struct tuttiComm *comm);
 
 /* For waiters of one operation of a communicator (struct tt_waiter: sleep): sleeps until that may go on. */
 enum tt_slept tt_comm_sleep(void *comm, uint64_t ns);
@@ -229,6 +233,23 @@ tuttiResult_t tt_stream_create(struct tuttiStream **stream);
 tuttiResult_t tt_stream_query(struct tuttiStream *stream);
 tuttiResult_t tt_stream_synchronize(struct tuttiStream *stream);
 tuttiResult_t tt_stream_destroy(struct tuttiStream *stream);
+
+/* Where the stream's queue ends now, and whether all that was queued up to there has ended. */
+uint64_t tt_stream_mark(struct tuttiStream *stream);
+int tt_stream_passed(struct tuttiStream *stream, uint64_t mark);
+
+/* ---- price.c ---- */
+
+/* What rank 0's table is made from. Points into itself and into the communicator. */
+struct tt_pricing {
+  struct tt_profile profile; /* TUTTI_PROFILE; empty: there is none */
+  struct tt_prices prices;
+  struct tt_tuning tuning;
+};
+
+/* Rank 0's, from the time on at which ranks know who is where. Errors: those of the profile. */
+tuttiResult_t tt_pricing_make(struct tt_pricing *pricing, const struct tuttiComm *comm);
+void tt_pricing_destroy(struct tt_pricing *pricing); /* what it holds */
 
 /* ---- memory.c ---- */
 

@@ -428,6 +428,11 @@ int tt_comm_drive(struct tuttiComm *comm, int look)
   return moved;
 }
 
+int tt_comm_ending(const struct tuttiComm *comm)
+{
+  return comm->first && comm->first->started && tt_run_ending(comm->run);
+}
+
 void tt_comm_flush(struct tuttiComm *comm)
 {
   while (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) sched_yield();

@@ -18,44 +18,64 @@ static void origins_log(const struct tt_prices *prices, const struct tt_world *w
   tt_log(TT_LOG_INFO, "price of combining: %.4g us a MiB; %s", prices->links.gamma_us_per_mib, text);
 }
 
-static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_profile *profile, struct tt_table *table)
+static void world_find(struct tuttiComm *comm)
 {
-  uint64_t began_ns = tt_now_ns();
-  struct tt_prices prices;
-  struct tt_world world = {.nranks = comm->nranks,
-                           .cores = comm->creation->cores,
-                           .topology = &comm->topology,
-                           .interface = comm->interface};
+  comm->world = (struct tt_world){.nranks = comm->nranks,
+                                  .cores = comm->creation->cores,
+                                  .topology = &comm->topology,
+                                  .interface = comm->interface};
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
     const struct pair *pair = &comm->creation->pairs[kind];
-    if (pair->ranks[0] != pair->ranks[1]) world.transport[kind] = comm->creation->wanted[pair->transport]->name;
+    if (pair->ranks[0] != pair->ranks[1]) comm->world.transport[kind] = comm->creation->wanted[pair->transport]->name;
   }
-  tt_prices_make(&prices, profile, &world);
+}
+
+tuttiResult_t tt_pricing_make(struct tt_pricing *pricing, const struct tuttiComm *comm)
+{
+  const char *path = comm->settings.profile;
+  pricing->profile = (struct tt_profile){.nlinks = 0};
+  tuttiResult_t result = path[0] ? tt_profile_load(&pricing->profile, path) : tuttiSuccess;
+  if (result != tuttiSuccess) return result;
+  tt_prices_make(&pricing->prices, path[0] ? &pricing->profile : NULL, &comm->world);
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++)
-    if (comm->corrected[kind].transport) tt_prices_correct(&prices, (enum tt_link_kind)kind, comm->corrected[kind].by);
-  const struct tt_tuning tuning = {.nranks = comm->nranks,
-                                   .groups = &comm->arrangement.groups,
-                                   .order = comm->settings.deterministic ? NULL : comm->arrangement.order,
-                                   .world = &world,
-                                   .prices = &prices,
-                                   .lanes = (int32_t)comm->settings.lanes};
-  tuttiResult_t result = tt_table_make(table, &comm->settings, &tuning);
+    if (comm->corrected[kind].transport)
+      tt_prices_correct(&pricing->prices, (enum tt_link_kind)kind, comm->corrected[kind].by);
+  pricing->tuning = (struct tt_tuning){.nranks = comm->nranks,
+                                       .groups = &comm->arrangement.groups,
+                                       .order = comm->settings.deterministic ? NULL : comm->arrangement.order,
+                                       .world = &comm->world,
+                                       .prices = &pricing->prices,
+                                       .lanes = (int32_t)comm->settings.lanes};
+  return tuttiSuccess;
+}
+
+void tt_pricing_destroy(struct tt_pricing *pricing)
+{
+  tt_profile_destroy(&pricing->profile);
+}
+
+static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_pricing *pricing, struct tt_table *table)
+{
+  uint64_t began_ns = tt_now_ns();
+  tuttiResult_t result = tt_table_make(table, &comm->settings, &pricing->tuning);
   if (result == tuttiSuccess && tt_log_wants(TT_LOG_INFO)) {
-    origins_log(&prices, &world);
+    origins_log(&pricing->prices, &comm->world);
     tt_log(TT_LOG_INFO, "the table of algorithms took %.1f ms", (double)(tt_now_ns() - began_ns) / 1e6);
   }
   if (result == tuttiSuccess && comm->settings.explain)
-    result = tt_explainer_create(&comm->explainer, &world, &prices, profile, comm->settings.table);
+    result = tt_explainer_create(&comm->explainer, &comm->world, &pricing->prices, &pricing->profile,
+                                 comm->settings.table);
   return result;
 }
 
 tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
 {
-  struct tt_profile profile = {.nlinks = 0};
-  const char *path = comm->settings.profile;
-  tuttiResult_t result = path[0] ? tt_profile_load(&profile, path) : tuttiSuccess;
-  if (result != tuttiSuccess) return result;
-  result = table_make(comm, path[0] ? &profile : NULL, table);
-  tt_profile_destroy(&profile);
+  struct tt_pricing *pricing = tt_alloc(1, sizeof *pricing);
+  if (!pricing) return tt_fail(tuttiSystemError, "out of memory for prices");
+  world_find(comm);
+  tuttiResult_t result = tt_pricing_make(pricing, comm);
+  if (result == tuttiSuccess) result = table_make(comm, pricing, table);
+  tt_pricing_destroy(pricing);
+  tt_free(pricing);
   return result;
 }

@@ -221,3 +221,19 @@ tuttiResult_t tt_stream_destroy(struct tuttiStream *stream)
   tt_progress_release();
   return result;
 }
+
+uint64_t tt_stream_mark(struct tuttiStream *stream)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  uint64_t mark = stream->batch;
+  pthread_mutex_unlock(&tt_process.mutex);
+  return mark;
+}
+
+int tt_stream_passed(struct tuttiStream *stream, uint64_t mark)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  int passed = !stream->first || stream->first->batch > mark;
+  pthread_mutex_unlock(&tt_process.mutex);
+  return passed;
+}

@@ -345,6 +345,14 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
   }
 }
 
+int tt_run_ending(const struct tt_run *run)
+{
+  int ends = run->state == RUN_MOVING;
+  for (int s = 0; s < run->nstrands && ends; s++)
+    ends = run->strands[s].segment + (size_t)run->nstrands >= run->nsegments;
+  return ends;
+}
+
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan)
 {
   if (run->plan == plan) run->plan = NULL;

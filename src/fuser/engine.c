@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine: the thread that sends messages in the order of the plan, and copies meanwhile. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fuser/private.h"
+
+#define IDLE_NS 20000000 /* while a step is under way this often failures of other ranks are looked for */
+
+/* ---- failing ---- */
+
+/* Ends what is under way on all channels and ranks before anybody hears of it: then buffers are the caller's. */
+void tt_fuser_fail(struct tuttiFusion *fuser, tuttiResult_t result)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+  for (int c = 0; c < fuser->nchannels; c++)
+    tt_watch_fail(fuser->channel[c]->watch, result, fuser->rank, 0, sentence);
+  for (int32_t m = fuser->back; m < fuser->next; m++) {
+    struct message *message = &fuser->messages[m];
+    while (message->op && !atomic_load_explicit(&message->op->done, memory_order_acquire))
+      tt_comm_drive(message->op->comm, 0);
+    if (message->op) tt_op_give(message->op);
+    message->op = NULL;
+  }
+  while (fuser->copying.ticket && fuser->copying.device->poll(fuser->copying.device, fuser->copying.ticket) ==
+                                      tuttiInProgress)
+    sched_yield();
+  fuser->copying.ticket = 0;
+  pthread_mutex_lock(&fuser->mutex);
+  if (fuser->failed == tuttiSuccess) {
+    fuser->failed = result;
+    snprintf(fuser->sentence, sizeof fuser->sentence, "%s", sentence);
+  }
+  pthread_cond_broadcast(&fuser->done);
+  pthread_mutex_unlock(&fuser->mutex);
+}
+
+/* ---- messages ---- */
+
+static void binding_make(const struct tuttiFusion *fuser, struct message *message, const void *in, void *out,
+                         struct tt_binding *binding)
+{
+  int parity = (int)(fuser->engine_step % 2);
+  float after = fuser->step_after[parity];
+  memset(binding, 0, sizeof *binding);
+  binding->call = (struct tt_call){.count = message->count,
+                                   .collective = TT_ALL_REDUCE,
+                                   .type = (uint8_t)message->type,
+                                   .redop = (uint8_t)fuser->redop,
+                                   .root = -1,
+                                   .form = tt_call_form(message->type, fuser->wire, after, fuser->reports)};
+  binding->in = in;
+  binding->out = out;
+  binding->before = fuser->step_before[parity];
+  binding->overflow = fuser->reports ? &message->overflow : NULL;
+}
+
+/* Nothing is said to start before what was started earlier has begun its last segments: then links are its own. */
+static int may_begin(const struct tuttiFusion *fuser)
+{
+  for (int32_t m = fuser->back; m < fuser->next; m++) {
+    const struct message *message = &fuser->messages[m];
+    if (message->state == UNDER_WAY && m % fuser->nchannels == fuser->next % fuser->nchannels) return 0;
+    if (message->state == UNDER_WAY && !tt_comm_ending(message->op->comm)) return 0;
+  }
+  return 1;
+}
+
+/* Starts the next message if all of it is there. 1: it did. */
+static int message_begin(struct tuttiFusion *fuser, tuttiResult_t *result)
+{
+  const void *in = NULL;
+  void *out = NULL;
+  struct message *message = &fuser->messages[fuser->next];
+  if (fuser->next == fuser->nmessages || !fuser->is_next_pushed || !may_begin(fuser)) return 0;
+  if (!tt_fuser_place(fuser, message, &in, &out)) return 0;
+  struct tt_binding binding;
+  binding_make(fuser, message, in, out, &binding);
+  message->op = tt_op_take(fuser->channel[fuser->next % fuser->nchannels], NULL, &binding);
+  if (!message->op) {
+    *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", message->bytes);
+    return 0;
+  }
+  message->op->next_of_group = NULL;
+  message->begin_ns = tt_now_ns();
+  message->state = UNDER_WAY;
+  fuser->next++;
+  tt_ops_submit(message->op);
+  return 1;
+}
+
+/* A message has ended. It took the time since it had the links for itself. */
+static tuttiResult_t message_end(struct tuttiFusion *fuser, struct message *message)
+{
+  struct tuttiComm *comm = message->op->comm;
+  tuttiResult_t result = message->op->result;
+  tt_op_give(message->op);
+  message->op = NULL;
+  message->end_ns = tt_now_ns();
+  message->state = CAME;
+  if (result != tuttiSuccess) return tt_comm_why(comm);
+  uint64_t since_ns = message->begin_ns > fuser->last_end_ns ? message->begin_ns : fuser->last_end_ns;
+  pthread_mutex_lock(&fuser->mutex);
+  message->took_us[fuser->engine_step % HISTORY] = (float)(message->end_ns - since_ns) / 1000;
+  message->last_begin_ns = message->begin_ns;
+  message->last_end_ns = message->end_ns;
+  fuser->overflow[fuser->engine_step % 2] |= fuser->reports && message->overflow;
+  pthread_mutex_unlock(&fuser->mutex);
+  fuser->last_end_ns = message->end_ns;
+  return result;
+}
+
+/* Moves all that are under way, the oldest first. 1: something moved. */
+static int messages_move(struct tuttiFusion *fuser, int look, tuttiResult_t *result)
+{
+  int moved = 0;
+  for (int32_t m = fuser->back; m < fuser->next && *result == tuttiSuccess; m++) {
+    struct message *message = &fuser->messages[m];
+    if (message->state != UNDER_WAY) continue;
+    moved |= tt_comm_drive(message->op->comm, look);
+    if (!atomic_load_explicit(&message->op->done, memory_order_acquire)) continue;
+    *result = message_end(fuser, message);
+    moved = 1;
+  }
+  return moved;
+}
+
+/* ---- steps ---- */
+
+/* Nothing of engine_step was done yet. */
+static void step_start(struct tuttiFusion *fuser)
+{
+  for (int32_t m = 0; m < fuser->nmessages; m++) {
+    struct message *message = &fuser->messages[m];
+    message->state = TO_SEND;
+    message->has_room = message->parts_in = message->overflow = 0;
+    for (int p = 0; p < message->nparts; p++) fuser->parts[message->first_part + p].is_in = 0;
+  }
+  for (int i = 0; i < fuser->n; i++) {
+    fuser->tensors[i].parts_left = fuser->tensors[i].nparts;
+    memset(&fuser->tensors[i].norm_sum, 0, sizeof fuser->tensors[i].norm_sum);
+  }
+  fuser->next = fuser->back = fuser->copy = 0;
+  fuser->ring_first = fuser->in_ring = 0;
+  fuser->out_part = 0;
+  fuser->looks++;
+  fuser->copied_now = 0;
+}
+
+/* All messages are back: ranks agree if it is time for that, and the next step begins. */
+static tuttiResult_t step_finish(struct tuttiFusion *fuser)
+{
+  tuttiResult_t result = tuttiSuccess;
+  uint64_t over = fuser->engine_step;
+  if (tt_fuser_agrees(over)) result = tt_fuser_agree(fuser);
+  pthread_mutex_lock(&fuser->mutex);
+  fuser->ndone = 0;
+  fuser->overflow[(over + 1) % 2] = 0;
+  fuser->engine_step = over + 1;
+  tt_fuser_missing_count(fuser);
+  if (fuser->all_waiters) pthread_cond_broadcast(&fuser->done);
+  pthread_mutex_unlock(&fuser->mutex);
+  step_start(fuser);
+  return result;
+}
+
+tuttiResult_t tt_fuser_run(struct tuttiFusion *fuser, int collective, void *data, size_t count, int type, int redop)
+{
+  struct tt_binding binding = {.in = data, .out = data, .before = 1};
+  int root = tt_kinds[collective].has_root ? 0 : -1;
+  binding.call = (struct tt_call){.count = count,
+                                  .collective = (uint8_t)collective,
+                                  .type = (uint8_t)type,
+                                  .redop = (uint8_t)redop,
+                                  .root = root};
+  return tt_comm_run(fuser->channel[0], &binding);
+}
+
+/* ---- what users have done ---- */
+
+/* Tensors whose streams have come to where they were pushed. Errors: that of a stream. */
+static tuttiResult_t streams_look(struct tuttiFusion *fuser)
+{
+  for (int i = 0; i < fuser->n && fuser->nstreams; i++) {
+    struct tensor *tensor = &fuser->tensors[i];
+    if (!tensor->stream || !tt_stream_passed(tensor->stream, tensor->stream_mark)) continue;
+    tuttiResult_t error = (tuttiResult_t)atomic_load(&tensor->stream->error);
+    if (error != tuttiSuccess) return tt_fail_quiet(error, tensor->stream->sentence);
+    tensor->stream = NULL;
+    fuser->nstreams--;
+    tt_fuser_ready(fuser, tensor);
+  }
+  return tuttiSuccess;
+}
+
+/* Looks at what has changed. 0: the engine is to end. */
+static int users_look(struct tuttiFusion *fuser, tuttiResult_t *result)
+{
+  pthread_mutex_lock(&fuser->mutex);
+  if (fuser->nstreams) *result = streams_look(fuser);
+  if (fuser->seen_pushes != fuser->pushes) fuser->looks++;
+  fuser->seen_pushes = fuser->pushes;
+  fuser->is_next_pushed =
+      fuser->next < fuser->nmessages && fuser->missing[fuser->messages[fuser->next].group] == 0;
+  int goes_on = !fuser->stopping;
+  pthread_mutex_unlock(&fuser->mutex);
+  return goes_on && *result == tuttiSuccess;
+}
+
+/* Sleeps until something is pushed that lets the next message begin, or enough to be copied; where a step is under way
+ * not for long. */
+static void sleep_for_users(struct tuttiFusion *fuser)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += IDLE_NS;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  pthread_mutex_lock(&fuser->mutex);
+  if (fuser->seen_pushes == fuser->pushes && !fuser->stopping && !fuser->nstreams) {
+    fuser->asleep = 1;
+    fuser->slept_bytes = 0;
+    fuser->wanted = fuser->messages[fuser->next].group;
+    if (fuser->npushed || fuser->waiters) pthread_cond_timedwait(&fuser->wake, &fuser->mutex, &until);
+    else pthread_cond_wait(&fuser->wake, &fuser->mutex);
+    fuser->asleep = 0;
+  }
+  pthread_mutex_unlock(&fuser->mutex);
+}
+
+static tuttiResult_t channels_health(const struct tuttiFusion *fuser)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (int c = 0; c < fuser->nchannels && result == tuttiSuccess; c++) result = tt_comm_health(fuser->channel[c]);
+  return result;
+}
+
+/* After a failure there is nothing to do but to wait for the end. */
+static void stop_await(struct tuttiFusion *fuser)
+{
+  pthread_mutex_lock(&fuser->mutex);
+  while (!fuser->stopping) pthread_cond_wait(&fuser->wake, &fuser->mutex);
+  pthread_mutex_unlock(&fuser->mutex);
+}
+
+/* Nothing moved. */
+static tuttiResult_t pause(struct tuttiFusion *fuser, int *look)
+{
+  int under_way = 0;
+  for (int32_t m = fuser->back; m < fuser->next; m++) under_way |= fuser->messages[m].state == UNDER_WAY;
+  if (under_way || fuser->copying.ticket || fuser->nstreams) {
+    *look = tt_waiter_pause(&fuser->waiter, 0);
+    return tuttiSuccess;
+  }
+  *look = 0;
+  tuttiResult_t result = channels_health(fuser);
+  if (result == tuttiSuccess) sleep_for_users(fuser);
+  tt_waiter_pause(&fuser->waiter, 1);
+  return result;
+}
+
+void *tt_fuser_main(void *context)
+{
+  struct tuttiFusion *fuser = context;
+  tuttiResult_t result = tuttiSuccess;
+  int look = 0;
+  tt_waiter_init(&fuser->waiter, fuser->channel[0]->crowded);
+  step_start(fuser);
+  while (users_look(fuser, &result)) {
+    int moved = messages_move(fuser, look, &result);
+    look = 0;
+    while (result == tuttiSuccess && message_begin(fuser, &result)) {
+      moved = 1;
+      users_look(fuser, &result);
+    }
+    if (result == tuttiSuccess) moved |= tt_fuser_copy(fuser, &result);
+    if (result == tuttiSuccess && fuser->back == fuser->nmessages) {
+      result = step_finish(fuser);
+      moved = 1;
+    }
+    if (moved) tt_waiter_pause(&fuser->waiter, 1);
+    else if (result == tuttiSuccess) result = pause(fuser, &look);
+    if (result != tuttiSuccess) break;
+  }
+  if (result != tuttiSuccess) {
+    tt_fuser_fail(fuser, result);
+    stop_await(fuser);
+  }
+  return NULL;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What was measured, and what ranks agree on of it. All ranks must come to the same plan, so that from here on there is
+ * nothing but sums and products in one order, and no function of a library that differs from host to host. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuser/private.h"
+
+/* Steps at whose ends ranks agree: the first step is warming up, and is not counted. */
+#define AGREES_FIRST 3
+#define AGREES_SECOND 10
+#define AGREES_EVERY 50
+
+#define TOLD 4096    /* messages of which ranks tell each other what they took; of later ones they do not */
+#define CLASSES 64   /* sizes: powers of two from 64 bytes on, and in the middle between two */
+
+int tt_fuser_agrees(uint64_t step)
+{
+  return step == AGREES_FIRST || step == AGREES_SECOND || step % AGREES_EVERY == 0;
+}
+
+/* ---- taking times: the mutex is held ---- */
+
+static double us_between(uint64_t from_ns, uint64_t to_ns)
+{
+  return to_ns > from_ns ? (double)(to_ns - from_ns) / 1000 : 0;
+}
+
+/* Tensors that were not waited for yet count as waited for now. */
+void tt_fuser_times_take(struct tuttiFusion *fuser, uint64_t now_ns)
+{
+  int slot = (int)(fuser->step % HISTORY);
+  uint64_t first_ns = now_ns, last_ns = 0;
+  if (fuser->timed == fuser->step) return;
+  for (int i = 0; i < fuser->n; i++) {
+    struct tensor *tensor = &fuser->tensors[i];
+    if (tensor->waited < fuser->step) tensor->wait_ns = tensor->waited_ns = now_ns;
+    tensor->ready_us[slot] = (float)us_between(fuser->first_push_ns, tensor->push_ns);
+    if (i) tensor[-1].forward_us[slot] = (float)us_between(tensor[-1].waited_ns, tensor->wait_ns);
+    if (tensor->wait_ns < first_ns) first_ns = tensor->wait_ns;
+    if (tensor->waited_ns > last_ns) last_ns = tensor->waited_ns;
+  }
+  fuser->backward_us[slot] = (float)us_between(fuser->first_push_ns, first_ns);
+  fuser->last_wait_ns = last_ns;
+  fuser->exposed_us = (double)fuser->wait_sum_ns / 1000;
+  fuser->timed = fuser->step;
+}
+
+/* Forward of the last layer ends with the first push of the next step: what is before that is the same whatever is
+ * planned. */
+void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns)
+{
+  if (fuser->step) {
+    tt_fuser_times_take(fuser, now_ns);
+    fuser->tensors[fuser->n - 1].forward_us[fuser->step % HISTORY] = (float)us_between(fuser->last_wait_ns, now_ns);
+    fuser->iteration_us = us_between(fuser->first_push_ns, now_ns);
+    fuser->recorded = fuser->step;
+  }
+  fuser->step++;
+  fuser->npushed = 0;
+  fuser->first_push_ns = now_ns;
+  fuser->wait_sum_ns = 0;
+  fuser->step_before[fuser->step % 2] = fuser->before;
+  fuser->step_after[fuser->step % 2] = fuser->after;
+}
+
+/* ---- agreeing ---- */
+
+static int by_size(const void *a, const void *b)
+{
+  float x = *(const float *)a, y = *(const float *)b;
+  return (x > y) - (x < y);
+}
+
+/* Of the slots of the last steps up to and with `last`, but of none before `since`. */
+static double median(const float slots[HISTORY], uint64_t since, uint64_t last)
+{
+  float sorted[HISTORY];
+  int n = 0;
+  for (uint64_t step = last; step >= since && n < HISTORY; step--) sorted[n++] = slots[step % HISTORY];
+  if (!n) return 0;
+  qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+  return ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2;
+}
+
+static int told_of(const struct tuttiFusion *fuser)
+{
+  return fuser->nmessages < TOLD ? (int)fuser->nmessages : TOLD;
+}
+
+/* ready, forward, backward, and messages, negative: of those the least counts, of all others the most. */
+static void facts_tell(struct tuttiFusion *fuser, double *facts)
+{
+  size_t n = (size_t)fuser->n;
+  uint64_t first = fuser->planned_step > 2 ? fuser->planned_step : 2;
+  pthread_mutex_lock(&fuser->mutex);
+  for (size_t i = 0; i < n; i++) {
+    facts[i] = median(fuser->tensors[i].ready_us, 2, fuser->recorded);
+    facts[n + i] = median(fuser->tensors[i].forward_us, 2, fuser->recorded);
+  }
+  facts[2 * n] = median(fuser->backward_us, 2, fuser->recorded);
+  for (int m = 0; m < told_of(fuser); m++)
+    facts[2 * n + 1 + (size_t)m] = -median(fuser->messages[m].took_us, first, fuser->engine_step);
+  pthread_mutex_unlock(&fuser->mutex);
+}
+
+static void net_take(struct tuttiFusion *fuser, const double *facts)
+{
+  size_t n = (size_t)fuser->n;
+  double last_us = facts[2 * n];
+  for (size_t i = 0; i < n; i++) {
+    fuser->facts[i].ready_us = facts[i];
+    fuser->facts[i].forward_us = facts[n + i];
+    if (facts[i] > last_us) last_us = facts[i];
+  }
+  fuser->net.backward_us = last_us;
+}
+
+/* 2 k for messages from 2^(k+6) bytes on, 2 k + 1 from one and a half times that on. */
+static int class_of(uint64_t bytes)
+{
+  if (bytes < 64) return 0;
+  int power = 63 - __builtin_clzll(bytes);
+  int class = 2 * (power - 6) + (int)(bytes >> (power - 1) & 1);
+  return class < CLASSES - 2 ? class : CLASSES - 3;
+}
+
+static uint64_t class_bytes(int class)
+{
+  uint64_t power = (uint64_t)64 << class / 2;
+  return class % 2 ? power + power / 2 : power;
+}
+
+/* Measured / priced of the messages of each size. */
+static void ratios_take(struct tuttiFusion *fuser, const double *took)
+{
+  double measured[CLASSES] = {0}, priced[CLASSES] = {0};
+  for (int m = 0; m < told_of(fuser); m++) {
+    const struct message *message = &fuser->messages[m];
+    int class = class_of(message->wire_bytes);
+    if (-took[m] <= 0) continue;
+    measured[class] += -took[m];
+    priced[class] += tt_message_us(&fuser->priced, message->wire_bytes);
+  }
+  for (int c = 0; c < CLASSES - 2; c++)
+    if (measured[c] > 0 && priced[c] > 0) fuser->ratios[c] = measured[c] / priced[c];
+}
+
+/* Between two known ratios on a straight line over the classes, beyond them the nearest; 1: none is known. */
+static double ratio_at(const struct tuttiFusion *fuser, int class)
+{
+  int below = class, above = class;
+  while (below >= 0 && !(fuser->ratios[below] > 0)) below--;
+  while (above < CLASSES - 2 && !(fuser->ratios[above] > 0)) above++;
+  if (below < 0 && above >= CLASSES - 2) return 1;
+  if (below < 0) return fuser->ratios[above];
+  if (above >= CLASSES - 2 || above == below) return fuser->ratios[below];
+  double part = (double)(class - below) / (double)(above - below);
+  return fuser->ratios[below] + (fuser->ratios[above] - fuser->ratios[below]) * part;
+}
+
+static void cost_make(struct tuttiFusion *fuser)
+{
+  uint64_t bytes[CLASSES];
+  double us[CLASSES];
+  int n = 0;
+  for (int c = 0; c < CLASSES - 2 && n < TT_COST_PIECES - 1; c++, n++) {
+    bytes[n] = class_bytes(c);
+    us[n] = tt_message_us(&fuser->priced, bytes[n]) * ratio_at(fuser, c);
+  }
+  fuser->cost = tt_message_cost_points(bytes, us, n);
+}
+
+tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
+{
+  size_t n = (size_t)fuser->n, count = 2 * n + 1 + (size_t)told_of(fuser);
+  double *facts = tt_alloc(count, sizeof *facts);
+  if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", fuser->n);
+  facts_tell(fuser, facts);
+  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_REDUCE, facts, count, tuttiFloat64, tuttiMax);
+  if (result == tuttiSuccess) {
+    pthread_mutex_lock(&fuser->mutex);
+    net_take(fuser, facts);
+    ratios_take(fuser, facts + 2 * n + 1);
+    cost_make(fuser);
+    pthread_mutex_unlock(&fuser->mutex);
+    result = tt_fuser_plan_renew(fuser);
+  }
+  tt_free(facts);
+  return result;
+}
