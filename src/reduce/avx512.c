@@ -124,6 +124,12 @@ TT_INLINE halves narrow_fp16s(fp32s value)
                                       _MM_FROUND_TO_NEAREST_INT);
 }
 
+#define TT_OWN_DOUBLES
+TT_INLINE fp64s doubles_of_singles(fp32_half value)
+{
+  return _mm512_cvtps_pd((__m256)value);
+}
+
 #include "reduce/own.inc"
 #include "reduce/vector.inc"
 
@@ -140,5 +146,5 @@ static int usable(void)
 }
 
 const struct tt_reduce_table tt_reduce_avx512 = {
-    .name = "avx512", .usable = usable, .kernels = TT_ALL_ROWS, .finite = TT_FINITE};
+    .name = "avx512", .usable = usable, .kernels = TT_ALL_ROWS, .finite = TT_FINITE, .norm = TT_NORM};
 #endif

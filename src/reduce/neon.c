@@ -102,6 +102,12 @@ TT_INLINE quarters quarters_of_words(uint32s value)
   return quarters_of_halves(vmovn_u32(value));
 }
 
+#define TT_OWN_DOUBLES
+TT_INLINE fp64s doubles_of_singles(fp32_half value)
+{
+  return vcvt_f64_f32(value);
+}
+
 #include "reduce/own.inc"
 #include "reduce/vector.inc"
 
@@ -111,6 +117,6 @@ static int always(void)
 }
 
 const struct tt_reduce_table tt_reduce_neon = {
-    .name = "neon", .usable = always, .kernels = TT_ALL_ROWS, .finite = TT_FINITE};
+    .name = "neon", .usable = always, .kernels = TT_ALL_ROWS, .finite = TT_FINITE, .norm = TT_NORM};
 
 #endif

@@ -9,4 +9,4 @@ static int always(void)
 }
 
 const struct tt_reduce_table tt_reduce_plain = {
-    .name = "plain", .usable = always, .kernels = TT_ALL_ROWS, .finite = TT_FINITE};
+    .name = "plain", .usable = always, .kernels = TT_ALL_ROWS, .finite = TT_FINITE, .norm = TT_NORM};

@@ -58,12 +58,17 @@ typedef void (*tt_reduce_fn)(void *dst, const void *const *sources, int nsrc, si
 /* 1 if no element is infinite or NaN; always 1 for integers. Any alignment. */
 typedef int (*tt_finite_fn)(const void *data, size_t count);
 
+/* Adds the squares of rows * TT_NORM_LANES elements to as many lanes, as norm.h says. Any alignment of data. The
+ * floating-point environment is as with kernels. */
+typedef void (*tt_norm_fn)(double *lanes, const void *data, size_t rows);
+
 /* The kernels of one instruction set: all of them. */
 struct tt_reduce_table {
   const char *name;    /* as TUTTI_KERNELS has it */
   int (*usable)(void); /* 1 if this CPU has it; the same answer each time */
   tt_reduce_fn kernels[TT_REDOPS][tuttiNumTypes];
   tt_finite_fn finite[tuttiNumTypes];
+  tt_norm_fn norm[tuttiNumTypes];
 };
 
 /* What this library was built with, fastest first, ended by NULL; the last one, "plain", is usable everywhere. */

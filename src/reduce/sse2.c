@@ -45,6 +45,14 @@ TT_INLINE quarters quarters_of_words(uint32s value)
   return result;
 }
 
+#define TT_OWN_DOUBLES
+TT_INLINE fp64s doubles_of_singles(fp32_half value)
+{
+  long long low;
+  memcpy(&low, &value, sizeof low);
+  return _mm_cvtps_pd(_mm_castsi128_ps(_mm_cvtsi64_si128(low)));
+}
+
 #include "reduce/own.inc"
 #include "reduce/vector.inc"
 
@@ -54,5 +62,5 @@ static int usable(void)
 }
 
 const struct tt_reduce_table tt_reduce_sse2 = {
-    .name = "sse2", .usable = usable, .kernels = TT_ALL_ROWS, .finite = TT_FINITE};
+    .name = "sse2", .usable = usable, .kernels = TT_ALL_ROWS, .finite = TT_FINITE, .norm = TT_NORM};
 #endif

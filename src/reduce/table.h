@@ -3,6 +3,7 @@
 #ifndef TT_REDUCE_TABLE_H
 #define TT_REDUCE_TABLE_H
 
+#include "reduce/norm.h"
 #include "reduce/reduce.h"
 
 /* Every table has every kernel. Those of another architecture are not there. */
@@ -34,6 +35,8 @@ static inline int finite_always(const void *data, size_t count)
     [tuttiSum] = TT_ROW(sum), [tuttiProd] = TT_ROW(prod), [tuttiMax] = TT_ROW(max), [tuttiMin] = TT_ROW(min), \
     [tuttiAvg] = TT_ROW(weighted), [TT_PREMUL_SUM] = TT_ROW(weighted)                                         \
   }
+
+#define TT_NORM TT_ROW(norm)
 
 #define TT_FINITE                                                                                   \
   {                                                                                                 \
