@@ -112,25 +112,29 @@ static void add_reduction(struct line *line, const struct tt_call *call)
   if (call->form >> TT_FORM_AFTER_SHIFT) add(line, ", scale_after %.9g", (double)tt_call_after(call));
 }
 
+const char *tt_call_name(const struct tt_call *call)
+{
+  if (call->form == TT_FORM_SPLIT) return "CommSplit";
+  return call->collective < TT_COLLECTIVES ? collective_names[call->collective] : "unknown call";
+}
+
 const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
 {
   struct line line = {text, size, 0};
   unsigned long long op = call->op, count = call->count;
   if (call->collective == TT_PAIRS) {
-    add(&line, "Send/Recv #%llu (%llu bytes", op, count);
+    add(&line, "%s #%llu (%llu bytes", tt_call_name(call), op, count);
     if (call->root >= 0) add(&line, ", with rank %d", (int)call->root);
     add(&line, ")");
     return text;
   }
   if (call->form == TT_FORM_SPLIT) {
-    add(&line, "CommSplit #%llu", op);
+    add(&line, "%s #%llu", tt_call_name(call), op);
     return text;
   }
   int reduces = call->collective == TT_ALL_REDUCE || call->collective == TT_REDUCE ||
                 call->collective == TT_REDUCE_SCATTER;
-  add(&line, "%s #%llu (count %llu, %s",
-      call->collective < TT_COLLECTIVES ? collective_names[call->collective] : "unknown call", op, count,
-      tt_type_name(call->type));
+  add(&line, "%s #%llu (count %llu, %s", tt_call_name(call), op, count, tt_type_name(call->type));
   if (reduces) add_reduction(&line, call);
   if (call->root >= 0) add(&line, ", root %d", (int)call->root);
   add(&line, ")");

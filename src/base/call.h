@@ -71,6 +71,7 @@ static inline uint32_t tt_word_op(uint64_t word) { return (uint32_t)(word >> 32)
 const char *tt_call_text(const struct tt_call *call, char *text, size_t size);
 #define TT_CALL_TEXT_BYTES 128
 
+const char *tt_call_name(const struct tt_call *call); /* "AllReduce" .. */
 const char *tt_type_name(int type);   /* "int8" .. as nccl-tests prints them; "?" if unknown */
 const char *tt_redop_name(int redop); /* "sum" ..; "?" if unknown */
 size_t tt_type_size(int type);        /* bytes of an element; 0 if unknown */

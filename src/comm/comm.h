@@ -88,6 +88,8 @@ struct tuttiComm {
   struct tt_table table;
   struct tt_world world;             /* rank 0: what prices depend on */
   struct tt_explainer *explainer;    /* rank 0 with TUTTI_EXPLAIN; else NULL */
+  int is_observed;                   /* by that, or a trace is written (TUTTI_TIMELINE) */
+  uint64_t span_ns;                  /* the operation under way began, for the trace; 0: none is */
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
   int32_t position;                  /* of this rank in that order */
@@ -188,6 +190,16 @@ void tt_explainer_destroy(struct tt_explainer *explainer);
  * collective, type, and bytes in half powers of two), logs what was chosen, predicted and measured. */
 void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call);
 void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result);
+
+/* ---- observe.c ---- */
+
+/* Opens the trace of this process if there is to be one. Errors: as tt_timeline_open. */
+tuttiResult_t tt_observe_start(struct tuttiComm *comm);
+
+/* Around an operation, by the owner of a communicator that is observed: what the explainer and the trace of this
+ * process (base/timeline.h) are told. An end without a beginning is none. */
+void tt_observe_begin(struct tuttiComm *comm, const struct tt_call *call);
+void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result);
 
 /* ---- group.c ---- */
 

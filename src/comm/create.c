@@ -470,6 +470,7 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
 static tuttiResult_t after_carding(struct tuttiComm *comm)
 {
   tuttiResult_t result = tt_cards_compare(comm);
+  if (result == tuttiSuccess) result = tt_observe_start(comm);
   if (result == tuttiSuccess) result = transports_connect(comm);
   if (result == tuttiSuccess) result = watch_start(comm);
   comm->creation->stage = WATCHING;

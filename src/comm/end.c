@@ -42,6 +42,7 @@ static void comm_free(struct tuttiComm *comm)
   atomic_store(&comm->aborting, 1); /* for groups that still hold operations of it */
   tt_progress_remove(comm);
   wait_outside(comm); /* the progress thread may have been at it */
+  tt_timeline_flush();
   tt_creation_destroy(comm->creation);
   tt_run_destroy(comm->run);
   for (int i = 0; i < comm->nplans; i++) tt_plan_destroy(comm->plans[i].plan);

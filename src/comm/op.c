@@ -204,11 +204,11 @@ static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
   }
 }
 
-static tuttiResult_t run_explained(struct tuttiComm *comm, struct tt_binding *binding)
+static tuttiResult_t run_observed(struct tuttiComm *comm, struct tt_binding *binding)
 {
-  tt_explain_begin(comm, &binding->call);
+  tt_observe_begin(comm, &binding->call);
   tuttiResult_t result = run_now(comm, binding);
-  tt_explain_end(comm, result);
+  tt_observe_end(comm, binding, result);
   return result;
 }
 
@@ -234,7 +234,7 @@ tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result;
   if (atomic_load_explicit(&comm->queued, memory_order_acquire)) result = run_queued(comm, binding);
-  else if (__builtin_expect(comm->explainer != NULL, 0)) result = run_explained(comm, binding);
+  else if (__builtin_expect(comm->is_observed, 0)) result = run_observed(comm, binding);
   else result = run_now(comm, binding);
   tt_comm_exit(comm);
   return result;
@@ -366,6 +366,7 @@ static void finish(struct tt_op *op, tuttiResult_t result)
 {
   struct tuttiComm *comm = op->comm;
   struct tuttiStream *stream = op->stream;
+  if (comm->is_observed) tt_observe_end(comm, &op->binding, result);
   if (stream && result != tuttiSuccess && !atomic_load(&stream->error))
     snprintf(stream->sentence, sizeof stream->sentence, "%s", tt_last_sentence());
   pthread_mutex_lock(&tt_process.mutex);
@@ -396,14 +397,13 @@ static tuttiResult_t move(struct tt_op *op, int look, int *moved)
   if (op->binding.call.collective == TT_NO_COLLECTIVE) return tt_comm_health(comm);
   if (!op->started) {
     tuttiResult_t result = tt_comm_health(comm);
-    if (comm->explainer) tt_explain_begin(comm, &op->binding.call);
+    if (comm->is_observed) tt_observe_begin(comm, &op->binding.call);
     if (result == tuttiSuccess) result = start(comm, &op->binding, NULL, NULL);
     if (result != tuttiSuccess) return result;
     op->started = 1;
   }
   tuttiResult_t result = tt_run_poll(comm->run, moved);
   if (*moved) op->since_ns = 0;
-  if (comm->explainer && result != tuttiInProgress) tt_explain_end(comm, result);
   if (result == tuttiInProgress && look) {
     if (!op->since_ns) op->since_ns = tt_now_ns();
     tt_watch_compare(comm->watch, &op->binding.call, op->since_ns);

@@ -65,6 +65,7 @@ static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_pricing *prici
   if (result == tuttiSuccess && comm->settings.explain)
     result = tt_explainer_create(&comm->explainer, &comm->world, &pricing->prices, &pricing->profile,
                                  comm->settings.table);
+  if (comm->explainer) comm->is_observed = 1;
   return result;
 }
 

@@ -52,7 +52,7 @@ static void plan_print(const struct tuttiFusion *fuser, FILE *out)
           (unsigned long long)fuser->planned_step);
   if (fuser->plans < 2) fprintf(out, "nothing is measured yet: the plan is of sizes alone\n");
   else
-    fprintf(out, "iteration %.0f us expected, %.0f us the last one; not hidden %.0f us expected, %.0f us the last one\n",
+    fprintf(out, "iteration %.0f us expected, %.0f us the last one; not hidden %.0f us expected, %.0f the last one\n",
             fuser->predicted_us, fuser->iteration_us, fuser->predicted_exposed_us, fuser->exposed_us);
   fprintf(out, "fusion buffer %zu bytes; %llu bytes copied in the last step\n\n", fuser->buffer_bytes,
           (unsigned long long)fuser->copied[fuser->ended % 2]);

@@ -94,7 +94,7 @@ static void ranks_draw(const struct canvas *c)
 /* Its number, and below how many elements its messages have. */
 static void round_name(const struct canvas *c, int32_t round)
 {
-  const struct tt_span *span = &c->picture->span[round];
+  const struct tt_round *span = &c->picture->span[round];
   double x = x_of(c, round + 0.5);
   fprintf(c->out, "<text x=\"%.1f\" y=\"%d\">%s%d</text>\n", x, TOP - 30, c->column >= 80 ? "round " : "",
           (int)round + 1);
@@ -189,7 +189,7 @@ static void line_draw(const struct canvas *c, const struct tt_arrow *arrow)
  * says enough. */
 static void label_draw(const struct canvas *c, const struct tt_arrow *arrow)
 {
-  const struct tt_span *span = &c->picture->span[arrow->round];
+  const struct tt_round *span = &c->picture->span[arrow->round];
   if (span->most - span->fewest < 2) return;
   double x = x_of(c, arrow->round), y = y_of(c, arrow->from), dy = y_of(c, arrow->to) - y;
   double at = 0.24 + 0.05 * (arrow->to > arrow->from);

@@ -25,7 +25,7 @@ static void message_count(void *context, const struct tt_sim_message *message)
   int64_t elements = (int64_t)(message->bytes / look->element_bytes);
   if (round >= picture->rounds) picture->rounds = round + 1;
   if (round >= TT_PICTURE_ROUNDS) return;
-  struct tt_span *span = &picture->span[round];
+  struct tt_round *span = &picture->span[round];
   if (!span->messages || elements < span->fewest) span->fewest = elements;
   if (elements > span->most) span->most = elements;
   if (elements > picture->most) picture->most = elements;

@@ -25,7 +25,7 @@ struct tt_mark {
 };
 
 /* What the messages of a round are like. */
-struct tt_span {
+struct tt_round {
   int64_t messages, fewest, most; /* elements of one */
 };
 
@@ -38,7 +38,7 @@ struct tt_picture {
   int32_t rounds, shown; /* of them all; in the picture */
   int32_t every;         /* only messages of every so many-th rank are in it */
   int64_t messages, most; /* of all shown rounds; elements of one */
-  struct tt_span span[TT_PICTURE_ROUNDS];
+  struct tt_round span[TT_PICTURE_ROUNDS];
 };
 
 /* Plays twice: to count, and to keep what is to be seen. destroy accepts a zeroed one. */

@@ -4,25 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_BYTES 64
-#define SIZE_BYTES 24
 #define SHORT_OTHERS 3
 
 /* ---- words ---- */
 
-/* "hierarchical+ring/3" */
-static const char *choice_text(const struct tt_choice *choice, char text[NAME_BYTES])
+const char *tt_choice_text(const struct tt_choice *choice, char text[TT_CHOICE_TEXT_BYTES])
 {
   char radix[8] = "";
   int has_middle = choice->middle >= 0;
   if (choice->radix && tt_algos[choice->algo].has_radix) snprintf(radix, sizeof radix, "/%d", choice->radix);
-  snprintf(text, NAME_BYTES, "%s%s%s%s", tt_algos[choice->algo].name, has_middle ? "+" : "",
+  snprintf(text, TT_CHOICE_TEXT_BYTES, "%s%s%s%s", tt_algos[choice->algo].name, has_middle ? "+" : "",
            has_middle ? tt_algos[choice->middle].name : "", radix);
   return text;
 }
 
-/* "1 MiB", "1.41 KiB", "100 B" */
-static const char *size_text(uint64_t bytes, char text[SIZE_BYTES])
+const char *tt_bytes_text(uint64_t bytes, char text[TT_BYTES_TEXT_BYTES])
 {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
   double value = (double)bytes;
@@ -31,7 +27,7 @@ static const char *size_text(uint64_t bytes, char text[SIZE_BYTES])
     value /= 1024;
     unit++;
   }
-  snprintf(text, SIZE_BYTES, "%.4g %s", value, units[unit]);
+  snprintf(text, TT_BYTES_TEXT_BYTES, "%.4g %s", value, units[unit]);
   return text;
 }
 
@@ -162,21 +158,21 @@ static void explained_free(struct explained *e)
 
 static void head_print(const struct explained *e)
 {
-  char size[SIZE_BYTES], us[TT_US_BYTES], name[NAME_BYTES], why[512];
+  char size[TT_BYTES_TEXT_BYTES], us[TT_US_BYTES], name[TT_CHOICE_TEXT_BYTES], why[512];
   const struct tt_world *world = e->tuning->world;
   const struct candidate *chosen = candidate_of(e, &e->choice);
   int32_t nnodes = world->topology->nnodes;
   int is_narrowed = e->wire_type != e->call->type;
   fprintf(e->out, "%s of %s%s, %s%s%s%s, on %d rank%s of %d node%s with %d core%s for the ranks of each%s\n",
-          tt_kinds[e->collective].name, size_text(e->call->count * tt_type_size(e->call->type), size),
+          tt_kinds[e->collective].name, tt_bytes_text(e->call->count * tt_type_size(e->call->type), size),
           tt_kinds[e->collective].is_shared ? " a rank" : "", tt_type_name(e->call->type),
           is_narrowed ? " as " : "", is_narrowed ? tt_type_name(e->wire_type) : "",
           tt_kinds[e->collective].reduces ? ", sum" : "", (int)e->tuning->nranks,
           e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)world->cores,
           world->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
   reason_text(e, why, sizeof why);
-  fprintf(e->out, "choice: %s in blocks of %s: %s us predicted; %s\n", choice_text(&e->choice, name),
-          size_text(e->choice.block_bytes, size), tt_us_text(chosen->predicted.us, us), why);
+  fprintf(e->out, "choice: %s in blocks of %s: %s us predicted; %s\n", tt_choice_text(&e->choice, name),
+          tt_bytes_text(e->choice.block_bytes, size), tt_us_text(chosen->predicted.us, us), why);
 }
 
 static int is_same_but_block(const struct tt_choice *a, const struct tt_choice *b)
@@ -204,10 +200,10 @@ static int is_repeat(const struct explained *e, int c)
 /* Of the longest name. */
 static int names_width(const struct explained *e)
 {
-  char name[NAME_BYTES];
+  char name[TT_CHOICE_TEXT_BYTES];
   int width = 9;
   for (int c = 0; c < e->n; c++) {
-    int len = (int)strlen(choice_text(&e->candidates[c].choice, name));
+    int len = (int)strlen(tt_choice_text(&e->candidates[c].choice, name));
     if (len > width) width = len;
   }
   return width;
@@ -215,7 +211,7 @@ static int names_width(const struct explained *e)
 
 static void candidates_print(const struct explained *e)
 {
-  char name[NAME_BYTES], size[SIZE_BYTES], us[3][TT_US_BYTES];
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES], us[3][TT_US_BYTES];
   int width = names_width(e);
   fprintf(e->out, "\n  %-*s %10s %10s %6s %10s %10s %10s %7s\n", width, "algorithm", "block", "us", "ratio", "latency",
           "bandwidth", "reduction", "factor");
@@ -224,7 +220,7 @@ static void candidates_print(const struct explained *e)
     int is_chosen = choices_same(&e->candidates[c].choice, &e->choice);
     if (is_repeat(e, c)) continue;
     fprintf(e->out, "%c %-*s %10s %10s %6.2f", is_chosen ? '*' : ' ', width,
-            choice_text(&e->candidates[c].choice, name), size_text(e->candidates[c].choice.block_bytes, size),
+            tt_choice_text(&e->candidates[c].choice, name), tt_bytes_text(e->candidates[c].choice.block_bytes, size),
             tt_us_text(p->us, us[0]), p->us / e->candidates[0].predicted.us);
     fprintf(e->out, " %10s %10s %10s %7.2f%s\n", tt_us_text(p->latency_us, us[0]), tt_us_text(p->bandwidth_us, us[1]),
             tt_us_text(p->reduction_us, us[2]), p->factor, p->is_played ? "" : " ~");
@@ -279,26 +275,26 @@ static void others_print(const struct explained *e)
     fprintf(e->out, "  %-22s %s\n", tt_algos[a].name, why_not(e, a, why, sizeof why));
   }
   if (!e->rule) return;
-  char name[NAME_BYTES], us[TT_US_BYTES];
+  char name[TT_CHOICE_TEXT_BYTES], us[TT_US_BYTES];
   const struct candidate *best = e->candidates;
   if (choices_same(&best->choice, &e->choice)) return;
   fprintf(e->out, "\noverruled by %s, line %d: %s, %s us\n", e->rules->name, (int)e->rule->line,
-          choice_text(&best->choice, name), tt_us_text(best->predicted.us, us));
+          tt_choice_text(&best->choice, name), tt_us_text(best->predicted.us, us));
 }
 
 /* ---- where numbers came from ---- */
 
 static void anchors_print(const struct explained *e)
 {
-  char name[NAME_BYTES], size[SIZE_BYTES];
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
   const struct tt_profile *profile = e->tuning->prices->profile ? e->tuning->prices->profile : tt_profile_shipped();
   int n = 0;
   for (int c = 0; profile && c < e->n; c++) {
     const struct tt_predicted *p = &e->candidates[c].predicted;
     if (!p->anchor_line || is_repeat(e, c)) continue;
     if (!n++) fprintf(e->out, "factors came from:\n");
-    fprintf(e->out, "  %-*s %8s  %s line %d", names_width(e), choice_text(&e->candidates[c].choice, name),
-            size_text(e->candidates[c].choice.block_bytes, size), profile->name, (int)p->anchor_line);
+    fprintf(e->out, "  %-*s %8s  %s line %d", names_width(e), tt_choice_text(&e->candidates[c].choice, name),
+            tt_bytes_text(e->candidates[c].choice.block_bytes, size), profile->name, (int)p->anchor_line);
     if (p->anchor_line2 && p->anchor_line2 != p->anchor_line) fprintf(e->out, " and line %d", (int)p->anchor_line2);
     fputc('\n', e->out);
   }
@@ -317,7 +313,7 @@ static void origins_print(const struct explained *e)
     fprintf(e->out, "  %s\n    a short message %.3g us, and %.4g us a MiB", text, part->alpha_us,
             part->beta_us_per_mib);
     for (int p = 1; p < prices->links.link[kind].nparts; p++)
-      fprintf(e->out, "; over %s %.4g us a MiB", size_text(part[p - 1].up_to_bytes, text), part[p].beta_us_per_mib);
+      fprintf(e->out, "; over %s %.4g us a MiB", tt_bytes_text(part[p - 1].up_to_bytes, text), part[p].beta_us_per_mib);
     if (prices->origin[kind].points)
       fprintf(e->out, "; within %.3g %% of what was measured", prices->origin[kind].error_percent);
     fputc('\n', e->out);
@@ -330,13 +326,13 @@ static void origins_print(const struct explained *e)
 
 static void sizes_print(const struct explained *e)
 {
-  char name[NAME_BYTES], size[SIZE_BYTES];
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
   fprintf(e->out, "\nchoices by size%s:\n", e->wire_type == e->call->type ? "" : ", of what travels");
   for (const struct tt_table_row *row = e->table.rows[e->collective];; row++) {
     int is_last = row->up_to_bytes == UINT64_MAX;
     fprintf(e->out, "  %-6s %-10s %s in blocks of ", is_last ? "beyond" : "up to",
-            is_last ? "" : size_text(row->up_to_bytes, size), choice_text(&row->choice, name));
-    fprintf(e->out, "%s\n", size_text(row->choice.block_bytes, size));
+            is_last ? "" : tt_bytes_text(row->up_to_bytes, size), tt_choice_text(&row->choice, name));
+    fprintf(e->out, "%s\n", tt_bytes_text(row->choice.block_bytes, size));
     if (is_last) return;
   }
 }
@@ -376,7 +372,7 @@ static uint64_t crossing_find(const struct explained *e, const struct tt_choice 
 static tuttiResult_t eta_print(const struct explained *e)
 {
   const struct tt_choice *ring = NULL, *levels = NULL;
-  char name[NAME_BYTES], size[SIZE_BYTES];
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
   tuttiResult_t result = tuttiSuccess;
   for (int c = e->n - 1; c >= 0; c--) {
     const struct tt_algo *algo = &tt_algos[e->candidates[c].choice.algo];
@@ -393,11 +389,11 @@ static tuttiResult_t eta_print(const struct explained *e)
   for (uint64_t bytes = ETA_FROM; bytes < ETA_TO && result == tuttiSuccess; bytes *= 4) {
     int is = lead_us(e, ring, levels, 4 * bytes, &result) > 0;
     if (is == leads || result != tuttiSuccess) continue;
-    fprintf(e->out, "  %s is faster up to %s\n", leads ? choice_text(levels, name) : "ring",
-            size_text(crossing_find(e, ring, levels, bytes, &result), size));
+    fprintf(e->out, "  %s is faster up to %s\n", leads ? tt_choice_text(levels, name) : "ring",
+            tt_bytes_text(crossing_find(e, ring, levels, bytes, &result), size));
     leads = is;
   }
-  fprintf(e->out, "  %s is faster up to 1 GiB\n", leads ? choice_text(levels, name) : "ring");
+  fprintf(e->out, "  %s is faster up to 1 GiB\n", leads ? tt_choice_text(levels, name) : "ring");
   return result;
 }
 
@@ -449,15 +445,15 @@ static int is_block_of_another(const struct explained *e, int c)
 
 static void short_write(const struct explained *e, char *text, size_t size)
 {
-  char name[NAME_BYTES], us[TT_US_BYTES], why[160];
+  char name[TT_CHOICE_TEXT_BYTES], us[TT_US_BYTES], why[160];
   int others = 0;
   reason_text(e, why, sizeof why);
-  size_t used = (size_t)snprintf(text, size, "%s, predicted %s us, %s", choice_text(&e->choice, name),
+  size_t used = (size_t)snprintf(text, size, "%s, predicted %s us, %s", tt_choice_text(&e->choice, name),
                                  tt_us_text(candidate_of(e, &e->choice)->predicted.us, us), why);
   for (int c = 0; c < e->n && others < SHORT_OTHERS && used < size; c++) {
     if (is_block_of_another(e, c)) continue;
     used += (size_t)snprintf(text + used, size - used, "%s%s %s us", others++ ? ", " : "; others: ",
-                             choice_text(&e->candidates[c].choice, name),
+                             tt_choice_text(&e->candidates[c].choice, name),
                              tt_us_text(e->candidates[c].predicted.us, us));
   }
 }

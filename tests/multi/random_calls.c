@@ -352,6 +352,7 @@ static int world_run(uint64_t of)
   SETTING("TUTTI_SHM_SLOT_BYTES", &chance, "", "4096", "5000");
   SETTING("TUTTI_TCP_CRC", &chance, "", "on");
   SETTING("TUTTI_TRACE", &chance, "", "", "/dev/null");
+  SETTING("TUTTI_TIMELINE", &chance, "", "", "/dev/null");
   const char *fault = SETTING("TUTTI_FAULT", &chance, "", "", "action=short:1008", "side=recv,action=short:496");
   if (*fault && world->most > (size_t)256 << 10) world->most = (size_t)256 << 10; /* likewise */
   fflush(stdout);

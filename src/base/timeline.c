@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/timeline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/time.h"
+
+#define BUFFER_BYTES 65536
+#define FLUSH_NS 1000000000u /* what is older is not kept from the file */
+#define FILE_BYTES 512       /* of its name */
+#define EVENT_BYTES (2048 + TT_TIMELINE_ARGS_BYTES)
+#define ARRAY_END "\n]\n"
+#define OTHER_TRACKS "other"
+
+struct timeline {
+  pthread_mutex_t mutex;
+  int fd, rank;
+  int failed; /* the file cannot be written: it has ended */
+  int events; /* at least one was added */
+  off_t len;  /* of the file without the end of the array */
+  uint64_t flushed_ns;
+  int ntracks;
+  size_t used;
+  char tracks[TT_TIMELINE_TRACKS][TT_TIMELINE_TEXT_BYTES];
+  char buffer[BUFFER_BYTES];
+  char file[FILE_BYTES];
+};
+
+/* ---- the file ---- */
+
+/* The buffer becomes part of the file, which is a whole array before and after it. */
+static void flush_locked(struct timeline *line, uint64_t now_ns)
+{
+  size_t len = line->used + strlen(ARRAY_END), done = 0;
+  line->flushed_ns = now_ns;
+  if (line->used == 0 || line->failed) return;
+  memcpy(line->buffer + line->used, ARRAY_END, strlen(ARRAY_END)); /* there is room: event_add */
+  while (done < len) {
+    ssize_t n = pwrite(line->fd, line->buffer + done, len - done, line->len + (off_t)done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += (size_t)n;
+  }
+  if (done < len) {
+    line->failed = 1;
+    tt_log(TT_LOG_WARN, "%s (TUTTI_TIMELINE) cannot be written, and ends here: %s", line->file, strerror(errno));
+  }
+  line->len += (off_t)line->used;
+  line->used = 0;
+}
+
+/* The text of one event, behind those before it. */
+static void event_add(struct timeline *line, const char *event, size_t len)
+{
+  if (line->used + len + 2 + strlen(ARRAY_END) > sizeof line->buffer) flush_locked(line, line->flushed_ns);
+  if (line->failed) return;
+  memcpy(line->buffer + line->used, line->events ? ",\n" : "[\n", 2);
+  memcpy(line->buffer + line->used + 2, event, len);
+  line->used += 2 + len;
+  line->events = 1;
+}
+
+/* ---- events ---- */
+
+/* `text` as the inside of a JSON string: at most 6 bytes for each of TT_TIMELINE_TEXT_BYTES - 1. */
+#define ESCAPED_BYTES (6 * TT_TIMELINE_TEXT_BYTES)
+static const char *escape(char out[ESCAPED_BYTES], const char *text)
+{
+  size_t used = 0;
+  for (size_t i = 0; text[i] && i < TT_TIMELINE_TEXT_BYTES - 1; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (c < 0x20 || c == 0x7f) used += (size_t)snprintf(out + used, ESCAPED_BYTES - used, "\\u%04x", c);
+    else {
+      if (c == '"' || c == '\\') out[used++] = '\\';
+      out[used++] = c < 0x80 ? (char)c : '?';
+    }
+  }
+  out[used] = 0;
+  return out;
+}
+
+/* Says what process (thread 0) or thread, that is track, is called. */
+static void name_add(struct timeline *line, const char *what, int thread, const char *name)
+{
+  char event[EVENT_BYTES], escaped[ESCAPED_BYTES];
+  int n = snprintf(event, sizeof event,
+                   "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", what,
+                   line->rank, thread, escape(escaped, name));
+  event_add(line, event, (size_t)n);
+}
+
+/* The number of a track, which is told its name when it is new. */
+static int track_get(struct timeline *line, const char *name)
+{
+  char wanted[TT_TIMELINE_TEXT_BYTES];
+  snprintf(wanted, sizeof wanted, "%s", line->ntracks + 1 < TT_TIMELINE_TRACKS ? name : OTHER_TRACKS);
+  for (int t = 0; t < line->ntracks; t++)
+    if (strncmp(line->tracks[t], name, TT_TIMELINE_TEXT_BYTES - 1) == 0 || strcmp(line->tracks[t], wanted) == 0)
+      return t + 1;
+  strcpy(line->tracks[line->ntracks++], wanted);
+  name_add(line, "thread_name", line->ntracks, wanted);
+  return line->ntracks;
+}
+
+void tt_timeline_add(const struct tt_span *span)
+{
+  struct timeline *line = atomic_load_explicit(&tt_process.timeline, memory_order_acquire);
+  if (!line || atomic_load_explicit(&tt_process.forked, memory_order_relaxed)) return;
+  char event[EVENT_BYTES], name[ESCAPED_BYTES];
+  const char *args = span->args && strlen(span->args) < TT_TIMELINE_ARGS_BYTES ? span->args : "";
+  unsigned long long ns = span->end_ns > span->begin_ns ? span->end_ns - span->begin_ns : 0;
+  unsigned long long begin_ns = span->begin_ns;
+  pthread_mutex_lock(&line->mutex);
+  int n = snprintf(event, sizeof event,
+                   "{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%llu.%03llu,\"dur\":%llu.%03llu,\"pid\":%d,\"tid\":%d,"
+                   "\"args\":{%s}}",
+                   escape(name, span->name), begin_ns / 1000, begin_ns % 1000, ns / 1000, ns % 1000, line->rank,
+                   track_get(line, span->track), args);
+  event_add(line, event, (size_t)n);
+  if (span->end_ns > line->flushed_ns + FLUSH_NS) flush_locked(line, span->end_ns);
+  pthread_mutex_unlock(&line->mutex);
+}
+
+void tt_timeline_flush(void)
+{
+  struct timeline *line = atomic_load_explicit(&tt_process.timeline, memory_order_acquire);
+  if (!line || atomic_load_explicit(&tt_process.forked, memory_order_relaxed)) return;
+  pthread_mutex_lock(&line->mutex);
+  flush_locked(line, tt_now_ns());
+  pthread_mutex_unlock(&line->mutex);
+}
+
+/* ---- opening ---- */
+
+/* A text that grows until it is full. */
+struct text {
+  char *at;
+  size_t size, used;
+};
+
+static __attribute__((format(printf, 2, 3))) void append(struct text *text, const char *format, ...)
+{
+  va_list args;
+  if (text->used >= text->size) return;
+  va_start(args, format);
+  text->used += (size_t)vsnprintf(text->at + text->used, text->size - text->used, format, args);
+  va_end(args);
+}
+
+/* Errors: tuttiInvalidArgument. */
+static tuttiResult_t file_name(char name[FILE_BYTES], const char *pattern, int rank, int nranks)
+{
+  char host[TT_HOST_NAME_BYTES];
+  struct text text = {name, FILE_BYTES, 0};
+  const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
+  const char *suffix = dot && dot > (slash ? slash + 1 : pattern) ? dot : pattern + strlen(pattern);
+  int differs = nranks == 1 || strstr(pattern, "%r") || strstr(pattern, "%h") || strstr(pattern, "%p");
+  tt_host_name(host);
+  for (const char *at = pattern;; at++) {
+    if (at == suffix && !differs) append(&text, ".%d", rank);
+    if (!*at) break;
+    if (at[0] != '%' || !at[1] || !strchr("rhp", at[1])) append(&text, "%c", *at);
+    else if (*++at == 'r') append(&text, "%d", rank);
+    else if (*at == 'h') append(&text, "%s", host);
+    else append(&text, "%d", (int)getpid());
+  }
+  if (text.used < text.size) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "TUTTI_TIMELINE is \"%s\": the name of the file has more than %d bytes", pattern,
+                 FILE_BYTES - 1);
+}
+
+/* Empties the file, which nobody else may be writing. What is no file, /dev/null, say, is let be. */
+static tuttiResult_t file_take(int fd, const char *name)
+{
+  struct stat stat;
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* is the process's, and goes with it */
+  if (fstat(fd, &stat) == 0 && !S_ISREG(stat.st_mode)) return tuttiSuccess;
+  if (fcntl(fd, F_SETLK, &lock) != 0 && (errno == EACCES || errno == EAGAIN))
+    return tt_fail(tuttiSystemError,
+                   "%s (TUTTI_TIMELINE) is being written by another process: put %%r, the rank, or %%p, the pid, into "
+                   "its name", name);
+  if (ftruncate(fd, 0) == 0) return tuttiSuccess;
+  return tt_fail(tuttiSystemError, "%s (TUTTI_TIMELINE) cannot be emptied: %s", name, strerror(errno));
+}
+
+static tuttiResult_t open_locked(const char *file, int rank, int nranks)
+{
+  char label[2 * TT_HOST_NAME_BYTES], name[FILE_BYTES];
+  tuttiResult_t result = file_name(name, file, rank, nranks);
+  if (result != tuttiSuccess) return result;
+  struct timeline *line = tt_alloc(1, sizeof *line);
+  if (!line) return tt_fail(tuttiSystemError, "out of memory for the time line (TUTTI_TIMELINE)");
+  strcpy(line->file, name);
+  line->fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (line->fd < 0)
+    result = tt_fail(tuttiSystemError, "%s (TUTTI_TIMELINE) cannot be opened: %s", name, strerror(errno));
+  else result = file_take(line->fd, name);
+  if (result != tuttiSuccess) {
+    if (line->fd >= 0) close(line->fd);
+    tt_free(line);
+    return result;
+  }
+  pthread_mutex_init(&line->mutex, NULL);
+  line->rank = rank;
+  line->flushed_ns = tt_now_ns();
+  snprintf(label, sizeof label, "rank %d", rank);
+  name_add(line, "process_name", 0, label);
+  atomic_store_explicit(&tt_process.timeline, line, memory_order_release);
+  atexit(tt_timeline_flush);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_timeline_open(const char *file, int rank, int nranks)
+{
+  if (tt_timeline_wanted()) return tuttiSuccess;
+  pthread_mutex_lock(&tt_process.mutex);
+  tuttiResult_t result = tt_timeline_wanted() ? tuttiSuccess : open_locked(file, rank, nranks);
+  pthread_mutex_unlock(&tt_process.mutex);
+  return result;
+}

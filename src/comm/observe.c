@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who looks on while operations run: the explainer, and the trace, where each operation is a span of its communicator's
+ * track. */
+#include <stdio.h>
+
+#include "comm/comm.h"
+#include "tuner/explain.h"
+
+tuttiResult_t tt_observe_start(struct tuttiComm *comm)
+{
+  if (!comm->settings.timeline[0]) return tuttiSuccess;
+  comm->is_observed = 1;
+  return tt_timeline_open(comm->settings.timeline, comm->rank, comm->nranks);
+}
+
+void tt_observe_begin(struct tuttiComm *comm, const struct tt_call *call)
+{
+  if (comm->explainer) tt_explain_begin(comm, call);
+  if (tt_timeline_wanted()) comm->span_ns = tt_now_ns();
+}
+
+/* Of a collective the bytes that the call counts, of messages those of all. */
+static uint64_t bytes_of(const struct tt_binding *binding)
+{
+  uint64_t bytes = 0;
+  if (binding->call.collective != TT_PAIRS) return binding->call.count * tt_type_size(binding->call.type);
+  for (int i = 0; i < binding->ntransfers; i++) bytes += binding->transfers[i].bytes;
+  return bytes;
+}
+
+static void args_write(char *text, size_t size, const struct tuttiComm *comm, const struct tt_binding *binding)
+{
+  const struct tt_call *call = &binding->call;
+  char algorithm[TT_CHOICE_TEXT_BYTES];
+  int n = snprintf(text, size, "\"bytes\":%llu,\"communicator\":%u,\"rank\":%d,\"ranks\":%d",
+                   (unsigned long long)bytes_of(binding), (unsigned)comm->serial, comm->rank, comm->nranks);
+  if (call->collective == TT_PAIRS) {
+    snprintf(text + n, size - (size_t)n, ",\"messages\":%d", binding->ntransfers);
+    return;
+  }
+  const struct tt_choice *choice =
+      tt_table_choice(&comm->table, call->collective, call->count * tt_type_size(tt_call_wire_type(call)));
+  n += snprintf(text + n, size - (size_t)n, ",\"op\":%llu,\"type\":\"%s\",\"algorithm\":\"%s\"",
+                (unsigned long long)call->op, tt_type_name(call->type), tt_choice_text(choice, algorithm));
+  if (tt_call_wire_type(call) != call->type)
+    n += snprintf(text + n, size - (size_t)n, ",\"wire\":\"%s\"", tt_type_name(tt_call_wire_type(call)));
+  if (call->root >= 0) snprintf(text + n, size - (size_t)n, ",\"root\":%d", (int)call->root);
+}
+
+static void span_add(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result)
+{
+  char track[TT_TIMELINE_TEXT_BYTES], name[TT_TIMELINE_TEXT_BYTES], number[16] = "", size[TT_BYTES_TEXT_BYTES];
+  char args[TT_TIMELINE_ARGS_BYTES];
+  if (comm->serial) snprintf(number, sizeof number, " %u", (unsigned)comm->serial);
+  snprintf(track, sizeof track, "operations%s%s%s", number, comm->name[0] ? " of " : "", comm->name);
+  snprintf(name, sizeof name, "%s %s%s", tt_call_name(&binding->call), tt_bytes_text(bytes_of(binding), size),
+           result == tuttiSuccess ? "" : ", failed");
+  args_write(args, sizeof args, comm, binding);
+  tt_timeline_add(
+      &(struct tt_span){.track = track, .name = name, .begin_ns = comm->span_ns, .end_ns = tt_now_ns(), .args = args});
+}
+
+void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result)
+{
+  if (comm->explainer) tt_explain_end(comm, result);
+  if (comm->span_ns) span_add(comm, binding, result);
+  comm->span_ns = 0;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* TUTTI_TIMELINE: the file is a trace, whatever happens to the process, with one span for each call. Files are read by
+ * tests/tools/timeline, which says what it found. */
+#include "ranks.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static char folder[] = "/tmp/tutti.timeline_XXXXXX"; /* with a point in it */
+
+/* What the reader says of a file of the folder; *status is 0 if it is a trace. The caller frees it. */
+static char *file_read(const char *file, int *status)
+{
+  char command[512];
+  char *text = calloc(1, 1 << 20);
+  assert_non_null(text);
+  snprintf(command, sizeof command, "%s %s/%s 2>&1", TIMELINE_READ, folder, file);
+  FILE *reader = popen(command, "r");
+  assert_non_null(reader);
+  size_t len = fread(text, 1, (1 << 20) - 1, reader);
+  *status = pclose(reader);
+  text[len] = 0;
+  return text;
+}
+
+static void file_holds(const char *file, const char *wanted)
+{
+  int status;
+  char *text = file_read(file, &status);
+  if (status || strcmp(text, wanted)) fail_msg("%s, wanted:\n%sgot, with status %d:\n%s", file, wanted, status, text);
+  free(text);
+}
+
+static int file_exists(const char *file)
+{
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", folder, file);
+  return access(path, F_OK) == 0;
+}
+
+static void timeline_set(const char *file)
+{
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", folder, file);
+  setenv("TUTTI_TIMELINE", path, 1);
+}
+
+/* ---- calls ---- */
+
+static int calls_body(const struct ranks *self)
+{
+  tuttiComm_t comm, child;
+  tuttiStream_t stream;
+  float x[1024] = {0}, y[2048] = {0};
+  int other = 1 - self->rank;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (int k = 0; k < 2; k++)
+    RANKS_CHECK(tuttiAllReduce(x, x, 1024, tuttiFloat32, tuttiSum, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiBroadcast(x, x, 3, tuttiInt8, 1, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllGather(x, y, 16, tuttiFloat64, comm, stream) == tuttiSuccess);
+  RANKS_CHECK(tuttiReduce(x, y, 0, tuttiFloat32, tuttiSum, 0, comm, stream) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamSynchronize(stream) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiSuccess);
+  RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+  RANKS_CHECK(tuttiSend(x, 100, tuttiUint8, other, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiRecv(y, 100, tuttiUint8, other, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiGroupEnd() == tuttiSuccess);
+  RANKS_CHECK(tuttiCommSplit(comm, 0, other, &child, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(x, x, 1, tuttiFloat64, tuttiMax, child, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(child) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(x, x, 1 << 8, tuttiUint32, tuttiMax, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void each_call_is_one_span_with_its_bytes(void **state)
+{
+  (void)state;
+  const char *wanted = "operations: AllReduce 4 KiB, 4096\n"
+                       "operations: AllReduce 4 KiB, 4096\n"
+                       "operations: Broadcast 3 B, 3\n"
+                       "operations: AllGather 128 B, 128\n"
+                       "operations: Reduce 0 B, 0\n"
+                       "operations: Send/Recv 200 B, 200\n"
+                       "operations: CommSplit 8 B, 8\n"
+                       "operations 1: AllReduce 8 B, 8\n"
+                       "operations: AllReduce 1 KiB, 1024\n";
+  timeline_set("calls.json");
+  for (int k = 0; k < 2; k++) { /* the second time over files that are there */
+    assert_int_equal(ranks_run_processes(2, calls_body, NULL, 60), 0);
+    file_holds("calls.0.json", wanted);
+    file_holds("calls.1.json", wanted);
+  }
+  assert_false(file_exists("calls.json"));
+}
+
+/* ---- names of files ---- */
+
+static int one_call_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  double x = 0;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat64, tuttiSum, comm, NULL) == tuttiSuccess);
+  return tuttiCommDestroy(comm) != tuttiSuccess;
+}
+
+static void every_rank_has_a_file_of_its_own(void **state)
+{
+  (void)state;
+  const char *wanted = "operations: AllReduce 8 B, 8\n";
+  timeline_set("one");
+  assert_int_equal(ranks_run_processes(1, one_call_body, NULL, 60), 0);
+  file_holds("one", wanted);
+  timeline_set("bare");
+  assert_int_equal(ranks_run_processes(2, one_call_body, NULL, 60), 0);
+  file_holds("bare.0", wanted);
+  file_holds("bare.1", wanted);
+  timeline_set("of%r.p%p.json");
+  char first[64], second[64];
+  int pids[2];
+  ranks_start(2, one_call_body, NULL, pids);
+  assert_int_equal(ranks_wait(pids[0], 60), 0);
+  assert_int_equal(ranks_wait(pids[1], 60), 0);
+  snprintf(first, sizeof first, "of0.p%d.json", pids[0]);
+  snprintf(second, sizeof second, "of1.p%d.json", pids[1]);
+  file_holds(first, wanted);
+  file_holds(second, wanted);
+}
+
+static int refused_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) != tuttiSuccess);
+  RANKS_CHECK(strstr(tuttiGetLastError(NULL), self->argument) != NULL);
+  return 0;
+}
+
+static void a_file_that_cannot_be_is_refused_on_all_ranks(void **state)
+{
+  (void)state;
+  timeline_set("%h.json"); /* two ranks have one name */
+  assert_int_equal(ranks_run_processes(2, refused_body, "is being written by another process: put %r", 60), 0);
+  setenv("TUTTI_TIMELINE", "/nonexistent/%r", 1);
+  assert_int_equal(ranks_run_processes(2, refused_body, "(TUTTI_TIMELINE) cannot be opened", 60), 0);
+}
+
+static void a_full_disk_ends_no_run(void **state)
+{
+  (void)state;
+  setenv("TUTTI_TIMELINE", "/dev/full", 1);
+  setenv("TUTTI_DEBUG_FILE", "/dev/null", 1);
+  assert_int_equal(ranks_run_processes(1, one_call_body, NULL, 60), 0);
+  unsetenv("TUTTI_DEBUG_FILE");
+}
+
+/* ---- a process that is killed ---- */
+
+#define ENOUGH 1000 /* spans are more than the buffer holds */
+
+static int killed_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  double x = 0;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (int k = 0; k < ENOUGH; k++)
+    RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat64, tuttiSum, comm, NULL) == tuttiSuccess);
+  raise(SIGKILL);
+  return 0;
+}
+
+static void what_a_killed_process_wrote_is_a_trace(void **state)
+{
+  (void)state;
+  const char *line = "operations: AllReduce 8 B, 8\n";
+  int pid, status, n = 0;
+  timeline_set("killed.json");
+  ranks_start(1, killed_body, NULL, &pid);
+  assert_int_equal(ranks_wait(pid, 60), 128 + SIGKILL);
+  char *text = file_read("killed.json", &status);
+  assert_int_equal(status, 0);
+  for (const char *at = text; *at; at += strlen(line), n++) assert_memory_equal(at, line, strlen(line));
+  assert_in_range(n, ENOUGH / 5, ENOUGH);
+  free(text);
+}
+
+/* ---- spans of any text and thread ---- */
+
+static int strange_body(const struct ranks *self)
+{
+  char path[512], track[32], longer[2000];
+  snprintf(path, sizeof path, "%s/strange.json", folder);
+  memset(longer, 'x', sizeof longer - 1);
+  longer[sizeof longer - 1] = 0;
+  RANKS_CHECK(!tt_timeline_wanted());
+  RANKS_CHECK(tt_timeline_open(path, 7, 1) == tuttiSuccess && tt_timeline_wanted());
+  tt_timeline_add(&(struct tt_span){"a \"b\" \\", "\t\177\303\274", 1000, 2001, "\"bytes\":\"\\n\""});
+  tt_timeline_add(&(struct tt_span){longer, longer, 1, 0, longer});
+  tt_timeline_add(&(struct tt_span){longer, "within", 1001, 1001, NULL});
+  for (int t = 0; t < TT_TIMELINE_TRACKS + 9; t++) {
+    snprintf(track, sizeof track, "track %d", t);
+    tt_timeline_add(&(struct tt_span){track, "it", 1000u * (unsigned)t + 1, 1000u * (unsigned)t + 2, "\"bytes\":1"});
+  }
+  return 0; /* never flushed: the end of the process does it */
+}
+
+static void any_text_and_any_number_of_tracks_make_a_trace(void **state)
+{
+  (void)state;
+  int status, others = 0;
+  assert_int_equal(ranks_run_processes(1, strange_body, NULL, 60), 0);
+  char *text = file_read("strange.json", &status), cut[TT_TIMELINE_TEXT_BYTES], line[512];
+  memset(cut, 'x', sizeof cut - 1);
+  cut[sizeof cut - 1] = 0;
+  snprintf(line, sizeof line, "a \"b\" \\: \t\177??, \n\n%s: %s, None\n%s: within, None\ntrack 0: it, 1\n", cut, cut,
+           cut);
+  assert_int_equal(status, 0);
+  assert_memory_equal(text, line, strlen(line));
+  for (const char *at = text; (at = strstr(at, "other: it, 1\n")); at++) others++;
+  assert_int_equal(others, 2 + 9 + 1); /* two tracks were there before; "other" is itself one */
+  free(text);
+}
+
+#define SPANS 4000 /* of a thread */
+
+static void *spans_add(void *track)
+{
+  for (unsigned k = 0; k < SPANS; k++)
+    tt_timeline_add(&(struct tt_span){track, "it", 1 + 10 * k, 11 + 10 * k, "\"bytes\":0"});
+  return NULL;
+}
+
+static int threads_body(const struct ranks *self)
+{
+  char path[512];
+  pthread_t threads[3];
+  char *tracks[3] = {"a", "b", "c"};
+  snprintf(path, sizeof path, "%s/threads.json", folder);
+  RANKS_CHECK(tt_timeline_open(path, 0, 1) == tuttiSuccess);
+  for (int t = 0; t < 3; t++) RANKS_CHECK(pthread_create(&threads[t], NULL, spans_add, tracks[t]) == 0);
+  for (int t = 0; t < 3; t++) pthread_join(threads[t], NULL);
+  return 0;
+}
+
+static void spans_of_all_threads_are_there(void **state)
+{
+  (void)state;
+  int status;
+  size_t lines[3] = {0};
+  assert_int_equal(ranks_run_processes(1, threads_body, NULL, 60), 0);
+  char *text = file_read("threads.json", &status);
+  assert_int_equal(status, 0);
+  for (const char *at = text; *at; at += strlen("a: it, 0\n")) {
+    assert_memory_equal(at + 1, ": it, 0\n", 8);
+    lines[at[0] - 'a']++;
+  }
+  for (int t = 0; t < 3; t++) assert_int_equal(lines[t], SPANS);
+  free(text);
+}
+
+int main(void)
+{
+  char command[64];
+  if (system("python3 -c 'import json' >/dev/null 2>&1") != 0) {
+    printf("skipped: python3, which reads traces, is not there\n");
+    return 77;
+  }
+  if (!mkdtemp(folder)) return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_call_is_one_span_with_its_bytes),
+      cmocka_unit_test(every_rank_has_a_file_of_its_own),
+      cmocka_unit_test(a_file_that_cannot_be_is_refused_on_all_ranks),
+      cmocka_unit_test(a_full_disk_ends_no_run),
+      cmocka_unit_test(what_a_killed_process_wrote_is_a_trace),
+      cmocka_unit_test(any_text_and_any_number_of_tracks_make_a_trace),
+      cmocka_unit_test(spans_of_all_threads_are_there),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  if (system(command) != 0) failed++;
+  return failed;
+}
