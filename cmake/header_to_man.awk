@@ -5,10 +5,10 @@
 #
 # A comment that ends on the line before a TUTTI_API declaration becomes one page,
 # named after the first function that follows; the others link to it. Its first
-# sentence is the NAME line, its "Errors" paragraph the ERRORS section. What a comment
-# that begins with "---- TITLE ----" says stands on all pages after it. The first
-# comment of the header after the licence becomes the page of the header itself, which shows all types; a struct stands
-# on the pages of the functions that take it, too.
+# sentence is the NAME line, its "Errors" paragraph the ERRORS section; a paragraph that is indented by four is a
+# listing. What a comment that begins with "---- TITLE ----" says stands on all pages after it. The first comment of the
+# header after the licence becomes the page of the header itself, which shows all types; a struct stands on the pages of
+# the functions that take it, too.
 
 # Text that troff prints as it stands.
 function quote(text)
@@ -24,9 +24,16 @@ function print_head(file, title)
   print ".TH " title " 3 \"\" \"" version "\" \"Tutti programmer's manual\"\n.nh" > file
 }
 
-# One paragraph of a comment; an item of a list starts with "- ".
-function print_paragraph(file, text)
+# One paragraph of a comment; an item of a list starts with "- ", a listing with four blanks.
+function print_paragraph(file, text,   i, n, part)
 {
+  if (text ~ /^    /) {
+    print ".PP\n.nf" > file
+    n = split(text, part, "\n")
+    for (i = 1; i <= n; i++) print quote(part[i]) > file
+    print ".fi" > file
+    return
+  }
   if (text ~ /^- /) {
     print ".IP \\(bu 2" > file
     text = substr(text, 3)
@@ -72,7 +79,7 @@ function first_sentence(text)
   return text
 }
 
-# Cuts a comment into paragraph[1 .. paragraphs]; list items stand alone.
+# Cuts a comment into paragraph[1 .. paragraphs]; list items stand alone, listings keep their lines.
 function cut_paragraphs(   i, line, fresh)
 {
   paragraphs = 0
@@ -84,6 +91,8 @@ function cut_paragraphs(   i, line, fresh)
     } else if (fresh || line ~ /^- /) {
       paragraph[++paragraphs] = line
       fresh = 0
+    } else if (paragraph[paragraphs] ~ /^    /) {
+      paragraph[paragraphs] = paragraph[paragraphs] "\n" line
     } else {
       sub(/^ +/, "", line)
       paragraph[paragraphs] = paragraph[paragraphs] " " line
@@ -95,7 +104,7 @@ function print_texts(file,   i)
 {
   print ".SH DESCRIPTION" > file
   for (i = 1; i <= paragraphs; i++)
-    if (paragraph[i] !~ /^Errors/) print_paragraph(file, paragraph[i])
+    if (paragraph[i] !~ /^Errors[: ]/) print_paragraph(file, paragraph[i])
 }
 
 # The structs that the declarations name, with what is said of them.
@@ -134,7 +143,7 @@ function print_page(   file, names, i, errors)
   for (i = 1; i <= sections; i++) print_paragraph(file, section[i])
   print ".SH ERRORS" > file
   for (i = 1; i <= paragraphs; i++)
-    if (paragraph[i] ~ /^Errors/) errors = errors print_errors(file, paragraph[i]) "x"
+    if (paragraph[i] ~ /^Errors[: ]/) errors = errors print_errors(file, paragraph[i]) "x"
   if (errors == "") print (section_base ? "Those of\n.BR " section_base " (3)." : "None of its own.") > file
   print ".PP\nThe codes are explained in\n.BR tutti (3)." > file
   if (name[1] != "tuttiGetLastError")
@@ -217,8 +226,10 @@ open {
   comment[++lines] = text
   if (ends) {
     open = 0
-    if (!overview) print_overview()
-    else if (comment[1] ~ /^---- .* ----$/) keep_section()
+    if (!overview) {
+      print_overview()
+      lines = 0
+    } else if (comment[1] ~ /^---- .* ----$/) keep_section()
   }
   next
 }
@@ -226,7 +237,7 @@ open {
 # A type is shown on the header's page under the comment that stands before it.
 /^$/ { flush_page(); next }
 
-/^(typedef|#define TUTTI_([A-Z_]+(BYTES|INT|INITIALIZER)|SPLIT_|SHRINK_))/ {
+/^(typedef|#define TUTTI_([A-Z_]+(BYTES|INT|TENSORS|INITIALIZER)|SPLIT_|SHRINK_))/ {
   listing = 1
   note = ""
   if (lines) cut_paragraphs()
