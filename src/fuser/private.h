@@ -173,8 +173,8 @@ void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns);
 /* Whether ranks agree on times at the end of this step. */
 int tt_fuser_agrees(uint64_t step);
 
-/* The engine's, with no message under way: agrees with all ranks on what was measured, and makes a plan of it if that is
- * better. Takes as long as the slowest rank. */
+/* The engine's, with no message under way: agrees with all ranks on what was measured, and makes a plan of it if that
+ * is better. Takes as long as the slowest rank. */
 tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser);
 
 /* ---- copies.c: the fusion buffer ---- */

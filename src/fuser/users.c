@@ -154,7 +154,7 @@ static tuttiResult_t late_look(struct tuttiFusion *fuser, uint64_t waited_ns, in
   if (!first) return tuttiSuccess; /* then another rank is late, and the channel knows that */
   if (is_error)
     return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) was not pushed in this "
-                   "step, %d in all: messages are sent in the order of the plan, push all tensors before or while you wait",
+                   "step, %d in all: messages are sent in the order of the plan, so push all tensors",
                    (double)waited_ns / 1e9, index_of(fuser, first), first->name, n);
   tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) was not pushed in this step, %d in all", fuser->rank,
          (double)waited_ns / 1e9, index_of(fuser, first), first->name, n);
