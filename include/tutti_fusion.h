@@ -170,8 +170,8 @@ typedef struct {
 /* Errors: tuttiInvalidArgument: fusion or info is NULL, size too small. */
 TUTTI_API tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info);
 
-/* Prints the present plan: messages in the order sent, what tensors are in them, when they are expected to begin and end
- * beside when they did in the last step. Between steps. json: as tutti-plan(1) prints it.
+/* Prints the present plan: messages in the order sent, what tensors are in them, when they are expected to begin and
+ * end beside when they did in the last step. Between steps. json: as tutti-plan(1) prints it.
  *
  * Errors: tuttiInvalidArgument: fusion or out is NULL. tuttiInvalidUsage: a step is under way. tuttiSystemError: out
  * cannot be written. */

@@ -99,7 +99,8 @@ static tuttiResult_t tensors_compare(struct tuttiFusion *fuser, size_t n, int64_
   tuttiResult_t result = tt_fuser_run(fuser, TT_BROADCAST, tensors, n * sizeof *tensors, tuttiUint8, tuttiSum);
   for (size_t i = 0; i < n && result == tuttiSuccess && *differs == ALIKE; i++) {
     const struct tensor *tensor = &fuser->tensors[i];
-    if (tensors[i].count != tensor->count || tensors[i].type != tensor->type || tensors[i].name != hash_of(tensor->name))
+    if (tensors[i].count != tensor->count || tensors[i].type != tensor->type ||
+        tensors[i].name != hash_of(tensor->name))
       *differs = TENSOR + (int64_t)i;
   }
   tt_free(tensors);

@@ -91,6 +91,21 @@ static int message_begin(struct tuttiFusion *fuser, tuttiResult_t *result)
   return 1;
 }
 
+/* Messages under way at once are on rows of their own. */
+static void message_trace(const struct tuttiFusion *fuser, const struct message *message)
+{
+  char track[32], name[64], args[128];
+  int m = (int)(message - fuser->messages);
+  const struct part *part = &fuser->parts[message->first_part];
+  snprintf(track, sizeof track, "messages %d", m % fuser->nchannels + 1);
+  snprintf(name, sizeof name, "%d: %.40s%s", m + 1, fuser->tensors[part->tensor].name,
+           message->nparts > 1 ? ", ..." : "");
+  snprintf(args, sizeof args, "\"step\":%llu,\"message\":%d,\"group\":%d,\"tensors\":%d,\"bytes\":%llu",
+           (unsigned long long)fuser->engine_step, m + 1, (int)message->group + 1, message->nparts,
+           (unsigned long long)message->wire_bytes);
+  tt_timeline_add(&(struct tt_span){track, name, message->begin_ns, message->end_ns, args});
+}
+
 /* A message has ended. It took the time since it had the links for itself. */
 static tuttiResult_t message_end(struct tuttiFusion *fuser, struct message *message)
 {
@@ -101,6 +116,7 @@ static tuttiResult_t message_end(struct tuttiFusion *fuser, struct message *mess
   message->end_ns = tt_now_ns();
   message->state = CAME;
   if (result != tuttiSuccess) return tt_comm_why(comm);
+  if (tt_timeline_wanted()) message_trace(fuser, message);
   uint64_t since_ns = message->begin_ns > fuser->last_end_ns ? message->begin_ns : fuser->last_end_ns;
   pthread_mutex_lock(&fuser->mutex);
   message->took_us[fuser->engine_step % HISTORY] = (float)(message->end_ns - since_ns) / 1000;
