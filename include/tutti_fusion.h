@@ -89,8 +89,8 @@ typedef struct {
     TUTTI_CONFIG_UNDEF_INT, 0, 0 }
 
 /* Makes a fusion of `ntensors` tensors over the ranks of comm. Collective: all ranks call it with the same tensors and
- * options. It has communicators of its own, so comm may be used for other things at any time, by other threads, too, and
- * must live until the fusion is destroyed. config NULL: defaults.
+ * options. It has communicators of its own, so comm may be used for other things at any time, by other threads, too,
+ * and must live until the fusion is destroyed. config NULL: defaults.
  *
  * Errors: tuttiInvalidArgument: an argument, a tensor (named) or an option is wrong, on this rank; nothing was sent.
  * tuttiInvalidUsage: a rank has other tensors or options: the sentence names rank and tensor, on all ranks. As
@@ -124,12 +124,12 @@ TUTTI_API tuttiResult_t tuttiFusionQuery(tuttiFusion_t fusion, int tensor);
 
 /* Ends the step: waits for all tensors. With no step begun it returns at once.
  *
- * Errors: tuttiInvalidUsage: some tensors of the step were not pushed (the sentence names the first, and says how many):
- * push them, zeros if they have no gradient, and call it again. The fusion's first error. */
+ * Errors: tuttiInvalidUsage: some tensors of the step were not pushed (the sentence names the first, and says how
+ * many): push them, zeros if they have no gradient, and call it again. The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionWaitAll(tuttiFusion_t fusion);
 
-/* From the next step on contributions are multiplied by `before` and results by `after`, as scale_before and scale_after
- * of tuttiReduceOptions_t; 1 and 1 in the beginning. All ranks give the same `after` for the same step.
+/* From the next step on contributions are multiplied by `before` and results by `after`, as scale_before and
+ * scale_after of tuttiReduceOptions_t; 1 and 1 in the beginning. All ranks give the same `after` for the same step.
  *
  * Errors: tuttiInvalidArgument: not finite, 0, or not 1 though a tensor's type is an integer. tuttiInvalidUsage: a
  * step has begun and not all of its tensors were pushed. */
@@ -150,8 +150,8 @@ TUTTI_API tuttiResult_t tuttiFusionOverflow(tuttiFusion_t fusion, int *overflow)
  * tensor is not there. The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionNorm(tuttiFusion_t fusion, int tensor, double *norm);
 
-/* What a fusion has done and expects. Set size to sizeof(tuttiFusionInfo_t) first; fields that the library is too old to
- * know become 0. Times are in microseconds, of this rank; 0 where nothing was measured yet. */
+/* What a fusion has done and expects. Set size to sizeof(tuttiFusionInfo_t) first; fields that the library is too old
+ * to know become 0. Times are in microseconds, of this rank; 0 where nothing was measured yet. */
 typedef struct {
   size_t size;
   uint64_t steps;          /* that have ended */
