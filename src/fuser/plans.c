@@ -185,7 +185,7 @@ static tuttiResult_t made_judge(const struct tuttiFusion *fuser, const struct ma
   tuttiResult_t result = tt_fusion_plan_play(now, &fuser->plan, &fuser->net, &fuser->cost);
   if (result != tuttiSuccess) return result;
   *is_better = !same_plans(&made->plan, &fuser->plan) || !same_orders(&made->played, &fuser->played);
-  if (fuser->policy.kind == TT_POLICY_AUTO && fuser->plans > 1)
+  if (fuser->policy.kind == TT_POLICY_AUTO && fuser->is_measured)
     *is_better &= made->played.iteration_us < GAIN * now->iteration_us;
   return tuttiSuccess;
 }
@@ -195,6 +195,7 @@ static void made_settle(struct tuttiFusion *fuser, struct made *made, const stru
 {
   pthread_mutex_lock(&fuser->mutex);
   predicted_set(fuser, is_better ? &made->played : now);
+  fuser->is_measured = fuser->agreements > 0;
   if (is_better) made_take(fuser, made);
   pthread_mutex_unlock(&fuser->mutex);
   if (is_better) *made = (struct made){.layout = made->layout, .place = made->place, .first = made->first};

@@ -26,7 +26,6 @@ static double us_after(uint64_t from_ns, uint64_t to_ns)
 static void table_print(const struct tuttiFusion *fuser, FILE *out)
 {
   char names[NAMES_BYTES];
-  int is_measured = fuser->plans > 1;
   fprintf(out, "%7s  %-46s %12s %25s %25s\n", "message", "tensors", "bytes", "expected begin and end us",
           "the last step's");
   for (int32_t m = 0; m < fuser->nmessages && m < MOST; m++) {
@@ -34,7 +33,7 @@ static void table_print(const struct tuttiFusion *fuser, FILE *out)
     const struct tt_played_message *played = &fuser->played.messages[message->played];
     fprintf(out, "%7d  %-46s %12llu", (int)m + 1, names_text(fuser, message, names),
             (unsigned long long)message->wire_bytes);
-    if (is_measured) fprintf(out, " %12.0f %12.0f", played->start_us, played->end_us);
+    if (fuser->is_measured) fprintf(out, " %12.0f %12.0f", played->start_us, played->end_us);
     else fprintf(out, " %12s %12s", "-", "-");
     if (message->last_end_ns)
       fprintf(out, " %12.0f %12.0f", us_after(fuser->first_push_ns, message->last_begin_ns),
@@ -50,7 +49,7 @@ static void plan_print(const struct tuttiFusion *fuser, FILE *out)
           (int)fuser->plan.ngroups, fuser->plan.ngroups == 1 ? "" : "s", (int)fuser->nmessages,
           fuser->nmessages == 1 ? "" : "s", fuser->plan.by_priority ? "by priority" : "as they come",
           (unsigned long long)fuser->planned_step);
-  if (fuser->plans < 2) fprintf(out, "nothing is measured yet: the plan is of sizes alone\n");
+  if (!fuser->is_measured) fprintf(out, "nothing is measured yet: the plan is of sizes alone\n");
   else
     fprintf(out, "iteration %.0f us expected, %.0f us the last one; not hidden %.0f us expected, %.0f the last one\n",
             fuser->predicted_us, fuser->iteration_us, fuser->predicted_exposed_us, fuser->exposed_us);

@@ -125,6 +125,8 @@ struct tuttiFusion {
   int32_t *missing;              /* of each group: tensors not ready in engine_step */
   int32_t wanted;                /* group whose tensors the engine sleeps for */
   uint64_t plans, planned_step;
+  uint64_t agreements;
+  int is_measured;               /* the plan is of measured times, or was found to be good for them */
   /* the plan; changed by the engine under the mutex, read by it without */
   struct tt_tensor *facts;       /* of net */
   struct tt_net net;

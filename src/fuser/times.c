@@ -183,6 +183,7 @@ tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
     net_take(fuser, facts);
     ratios_take(fuser, facts + 2 * n + 1);
     cost_make(fuser);
+    fuser->agreements++;
     pthread_mutex_unlock(&fuser->mutex);
     result = tt_fuser_plan_renew(fuser);
   }

@@ -349,7 +349,7 @@ void tt_fuser_info(struct tuttiFusion *fuser, tuttiFusionInfo_t *info)
   info->copied_bytes = fuser->copied[fuser->ended % 2];
   info->iteration_us = fuser->iteration_us;
   info->exposed_us = fuser->exposed_us;
-  info->predicted_us = fuser->plans > 1 ? fuser->predicted_us : 0;
-  info->predicted_exposed_us = fuser->plans > 1 ? fuser->predicted_exposed_us : 0;
+  info->predicted_us = fuser->is_measured ? fuser->predicted_us : 0;
+  info->predicted_exposed_us = fuser->is_measured ? fuser->predicted_exposed_us : 0;
   pthread_mutex_unlock(&fuser->mutex);
 }
