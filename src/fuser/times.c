@@ -88,7 +88,8 @@ static int told_of(const struct tuttiFusion *fuser)
   return fuser->nmessages < TOLD ? (int)fuser->nmessages : TOLD;
 }
 
-/* ready, forward, backward, and messages, negative: of those the least counts, of all others the most. */
+/* ready, forward, backward: of these the most counts; and messages, of which the mean does: what one rank seems to wait
+ * less, because it was late for the message before, another one waits more. */
 static void facts_tell(struct tuttiFusion *fuser, double *facts)
 {
   size_t n = (size_t)fuser->n;
@@ -100,7 +101,7 @@ static void facts_tell(struct tuttiFusion *fuser, double *facts)
   }
   facts[2 * n] = median(fuser->backward_us, 2, fuser->recorded);
   for (int m = 0; m < told_of(fuser); m++)
-    facts[2 * n + 1 + (size_t)m] = -median(fuser->messages[m].took_us, first, fuser->engine_step);
+    facts[2 * n + 1 + (size_t)m] = median(fuser->messages[m].took_us, first, fuser->engine_step);
   pthread_mutex_unlock(&fuser->mutex);
 }
 
@@ -131,19 +132,18 @@ static uint64_t class_bytes(int class)
   return class % 2 ? power + power / 2 : power;
 }
 
-/* Measured / priced of the messages of each size. */
+/* Measured / priced of the messages of each size; took: on all ranks together. */
 static void ratios_take(struct tuttiFusion *fuser, const double *took)
 {
   double measured[CLASSES] = {0}, priced[CLASSES] = {0};
   for (int m = 0; m < told_of(fuser); m++) {
     const struct message *message = &fuser->messages[m];
     int class = class_of(message->wire_bytes);
-    if (-took[m] <= 0) continue;
-    measured[class] += -took[m];
+    measured[class] += took[m];
     priced[class] += tt_message_us(&fuser->priced, message->wire_bytes);
   }
   for (int c = 0; c < CLASSES - 2; c++)
-    if (measured[c] > 0 && priced[c] > 0) fuser->ratios[c] = measured[c] / priced[c];
+    if (measured[c] > 0 && priced[c] > 0) fuser->ratios[c] = measured[c] / (priced[c] * fuser->nranks);
 }
 
 /* Between two known ratios on a straight line over the classes, beyond them the nearest; 1: none is known. */
@@ -177,11 +177,14 @@ tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
   double *facts = tt_alloc(count, sizeof *facts);
   if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", fuser->n);
   facts_tell(fuser, facts);
-  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_REDUCE, facts, count, tuttiFloat64, tuttiMax);
+  double *took = facts + 2 * n + 1;
+  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_REDUCE, facts, 2 * n + 1, tuttiFloat64, tuttiMax);
+  if (result == tuttiSuccess)
+    result = tt_fuser_run(fuser, TT_ALL_REDUCE, took, (size_t)told_of(fuser), tuttiFloat64, tuttiSum);
   if (result == tuttiSuccess) {
     pthread_mutex_lock(&fuser->mutex);
     net_take(fuser, facts);
-    ratios_take(fuser, facts + 2 * n + 1);
+    ratios_take(fuser, took);
     cost_make(fuser);
     fuser->agreements++;
     pthread_mutex_unlock(&fuser->mutex);
