@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "reduce/norm.h"
-#include "reduce/reduce.h"
+#include "reduce_reference.h"
 
 enum { NORM, COPY, SUM, WAYS };
 
@@ -26,6 +26,17 @@ static void once(int way, int type, char *buffers[2], size_t len)
     break;
   case COPY: memcpy(buffers[1], buffers[0], len); break;
   default: tt_reduce_kernel(tuttiSum, type)(buffers[1], sources, 2, count, NULL); break;
+  }
+}
+
+/* Numbers between -2 and 2, or integers, the same in each block. */
+static void fill(int type, char *buffers[2], size_t len)
+{
+  const size_t block = 65536, size = tt_type_size(type);
+  uint64_t seed = 6711;
+  for (int b = 0; b < 2; b++) {
+    for (size_t at = 0; at < block; at += size) reference_tame(type, buffers[b] + at, &seed);
+    for (size_t at = block; at < len; at += block) memcpy(buffers[b] + at, buffers[b], block);
   }
 }
 
@@ -60,12 +71,11 @@ int main(int argc, char **argv)
   char *buffers[2] = {calloc(1, len), calloc(1, len)};
   double *samples = rounds > 0 ? calloc((size_t)rounds * WAYS, sizeof *samples) : NULL;
   if (!buffers[0] || !buffers[1] || !samples) return 1;
-  memset(buffers[1], 0, len);
-  for (size_t i = 0; i < len; i++) buffers[0][i] = (char)(i * 37 % 61);
   for (const struct tt_reduce_table *const *table = tt_reduce_tables; *table; table++) {
     if (!(*table)->usable() || tt_reduce_choose((*table)->name) != tuttiSuccess) continue;
     printf("%s\n%-20s  %7s  %7s  %7s\n", (*table)->name, "type", "norm", "copy", "sum");
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+      fill(types[t], buffers, len);
       size_measure(types[t], buffers, (size_t)64 << 10, rounds, samples);
       size_measure(types[t], buffers, len, rounds, samples);
     }
