@@ -188,7 +188,7 @@ static tuttiResult_t policy_take(struct tuttiFusion *fuser, const struct tuttiCo
   if (strlen(text) >= sizeof fuser->policy_text)
     return tt_fail(tuttiInvalidArgument, "policy '%.40s...' is too long: at most %zu bytes", text,
                    sizeof fuser->policy_text - 1);
-  snprintf(fuser->policy_text, sizeof fuser->policy_text, "%s", text);
+  strcpy(fuser->policy_text, text);
   return tt_policy_parse(&fuser->policy, text);
 }
 

@@ -97,7 +97,7 @@ static void message_trace(const struct tuttiFusion *fuser, const struct message 
   char track[32], name[64], args[128];
   int m = (int)(message - fuser->messages);
   const struct part *part = &fuser->parts[message->first_part];
-  snprintf(track, sizeof track, "messages %d", m % fuser->nchannels + 1);
+  snprintf(track, sizeof track, "fusion %u: messages %d", fuser->channel[0]->serial, m % fuser->nchannels + 1);
   snprintf(name, sizeof name, "%d: %.40s%s", m + 1, fuser->tensors[part->tensor].name,
            message->nparts > 1 ? ", ..." : "");
   snprintf(args, sizeof args, "\"step\":%llu,\"message\":%d,\"group\":%d,\"tensors\":%d,\"bytes\":%llu",

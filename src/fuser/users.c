@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fuser/private.h"
 
@@ -68,11 +69,17 @@ static tuttiResult_t push_begin(struct tuttiFusion *fuser, int index, uint64_t n
   return tuttiSuccess;
 }
 
+static void push_trace(const struct tuttiFusion *fuser, const struct tensor *tensor)
+{
+  char track[48];
+  snprintf(track, sizeof track, "fusion %u: pushes", fuser->channel[0]->serial);
+  tt_timeline_add(&(struct tt_span){track, tensor->name, tensor->push_ns, tensor->push_ns, NULL});
+}
+
 void tt_fuser_ready(struct tuttiFusion *fuser, struct tensor *tensor)
 {
   tensor->push_ns = tt_now_ns();
-  if (tt_timeline_wanted())
-    tt_timeline_add(&(struct tt_span){"pushes", tensor->name, tensor->push_ns, tensor->push_ns, NULL});
+  if (tt_timeline_wanted()) push_trace(fuser, tensor);
   atomic_store_explicit(&tensor->ready, tensor->pushed, memory_order_release);
   fuser->pushes++;
   fuser->slept_bytes += tensor->bytes;
@@ -118,10 +125,13 @@ tuttiResult_t tt_fuser_push(struct tuttiFusion *fuser, int index, const struct t
 
 /* ---- waiting: the mutex is held ---- */
 
-static void wait_trace(const struct tensor *tensor, uint64_t began_ns, uint64_t now_ns)
+/* Each thread has a row: waits of several overlap. */
+static void wait_trace(const struct tuttiFusion *fuser, const struct tensor *tensor, uint64_t began_ns, uint64_t now_ns)
 {
-  if (began_ns && tt_timeline_wanted())
-    tt_timeline_add(&(struct tt_span){"waits", tensor ? tensor->name : "all", began_ns, now_ns, NULL});
+  char track[48];
+  if (!began_ns || !tt_timeline_wanted()) return;
+  snprintf(track, sizeof track, "fusion %u: waits of thread %d", fuser->channel[0]->serial, (int)gettid());
+  tt_timeline_add(&(struct tt_span){track, tensor ? tensor->name : "all", began_ns, now_ns, NULL});
 }
 
 /* The caller has seen that the tensor is there. */
@@ -229,7 +239,7 @@ static tuttiResult_t wait_one(struct tuttiFusion *fuser, int index, int blocks)
   if (result != tuttiSuccess) return result;
   uint64_t now_ns = tt_now_ns();
   if (began_ns) fuser->wait_sum_ns += now_ns - began_ns;
-  wait_trace(tensor, began_ns, now_ns);
+  wait_trace(fuser, tensor, began_ns, now_ns);
   waited_set(fuser, tensor, now_ns, now_ns);
   return tuttiSuccess;
 }
@@ -262,7 +272,7 @@ tuttiResult_t tt_fuser_wait_all(struct tuttiFusion *fuser)
   if (result == tuttiSuccess && is_open) {
     uint64_t now_ns = tt_now_ns();
     if (began_ns) fuser->wait_sum_ns += now_ns - began_ns;
-    wait_trace(NULL, began_ns, now_ns);
+    wait_trace(fuser, NULL, began_ns, now_ns);
     for (int i = 0; i < fuser->n; i++) waited_set(fuser, &fuser->tensors[i], called_ns, now_ns);
   }
   pthread_mutex_unlock(&fuser->mutex);
