@@ -13,9 +13,9 @@
  * pieces, between looks at the links. Messages longer than half the buffer are cut, on all ranks alike.
  *
  * Times are taken of every step: when tensors were pushed, what the caller did between waits, what messages took. At
- * the end of some steps the ranks agree on them (the latest push, the longest forward, the mean time of a message), each
- * makes the same plan from them, and the next step uses it. What messages take is the selector's price times measured /
- * priced, by size.
+ * the end of some steps the ranks agree on them (the latest push, the longest forward, the mean time of a message),
+ * each makes the same plan from them, and the next step uses it. What messages take is the selector's price times
+ * measured / priced, by size.
  *
  * Locks: `mutex` guards what users and the engine share, and is never held while anything is copied or sent.
  * Contracts of the functions: tutti_fusion.h, whose arguments are checked here unless it is said otherwise. */
