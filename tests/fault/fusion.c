@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A fusion never waits for ever: a rank that dies in a step, aborts, leaves it or does not push ends the waits of all
+ * others with an error that says so; after that no buffer is touched, and the communicator's survivors go on. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "../multi/fusion_ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define RANKS 4
+#define VICTIM 1
+#define LAST_STEP 5 /* in which it happens */
+#define KNOWN_MS 5000 /* the promise is one second */
+
+static const tuttiFusionTensor_t tensors[] = {{"w0", 400000, tuttiFloat32}, {"b0", 30, tuttiFloat32},
+                                              {"w1", 3000, tuttiFloat32},   {"b1", 30, tuttiFloat32},
+                                              {"w2", 200000, tuttiFloat32}, {"b2", 1, tuttiFloat32}};
+enum { TENSORS = sizeof tensors / sizeof *tensors };
+
+struct trial {
+  const char *policy;
+  int pushes; /* tensors that the victim pushes in the last step, the last layers first */
+  int waits;  /* what the others do: 0: tuttiFusionWaitAll, 1: tuttiFusionWait, 2: tuttiFusionQuery */
+};
+
+static void push_some(const struct ranks *self, tuttiFusion_t fusion, const struct gradients *g, uint64_t step, int n)
+{
+  for (int t = TENSORS - 1; t >= TENSORS - n; t--) {
+    gradient_fill(g, t, self->rank, step);
+    gradient_push(fusion, g, t, NULL); /* refused once the fusion has failed */
+  }
+}
+
+static tuttiResult_t wait_as(tuttiFusion_t fusion, int waits)
+{
+  tuttiResult_t result = tuttiSuccess;
+  if (waits == 0) return tuttiFusionWaitAll(fusion);
+  for (int t = 0; t < TENSORS && result == tuttiSuccess; t++) {
+    result = waits == 1 ? tuttiFusionWait(fusion, t) : tuttiInProgress;
+    while (result == tuttiInProgress) result = tuttiFusionQuery(fusion, t);
+  }
+  return result;
+}
+
+/* The communicator, the fusion, and the steps before the last one. */
+static int start(const struct ranks *self, const struct trial *trial, tuttiComm_t *comm, tuttiFusion_t *fusion,
+                 struct gradients *g)
+{
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  config.policy = trial->policy;
+  config.overflow = config.norms = 1;
+  if (!*comm) RANKS_CHECK(tuttiCommInitRank(comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(gradients_make(g, tensors, TENSORS, self->rank % 2 ? FUSION_GAP : 0, 1));
+  RANKS_CHECK(tuttiFusionCreate(fusion, *comm, tensors, TENSORS, &config) == tuttiSuccess);
+  for (uint64_t step = 0; step < LAST_STEP; step++)
+    if (fusion_step(self, *fusion, g, step)) return 1;
+  return 0;
+}
+
+/* Every call returns the first error. */
+static int has_failed(const struct ranks *self, tuttiFusion_t fusion, const struct gradients *g, tuttiResult_t code)
+{
+  int overflow = 7;
+  double norm = 7;
+  RANKS_CHECK(gradient_push(fusion, g, 0, NULL) == code && gradient_push(fusion, g, TENSORS - 1, NULL) == code);
+  RANKS_CHECK(tuttiFusionWait(fusion, 0) == code && tuttiFusionQuery(fusion, 1) == code);
+  RANKS_CHECK(tuttiFusionWaitAll(fusion) == code);
+  RANKS_CHECK(tuttiFusionOverflow(fusion, &overflow) == code && tuttiFusionNorm(fusion, 0, &norm) == code);
+  RANKS_CHECK(overflow == 7 && norm == 7);
+  return 0;
+}
+
+/* ---- death ---- */
+
+static int survivors_go_on(const struct ranks *self, tuttiComm_t comm, const struct trial *trial)
+{
+  int dead = VICTIM;
+  tuttiComm_t shrunk = NULL;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  struct ranks fewer = *self;
+  RANKS_CHECK(tuttiCommShrink(comm, &dead, 1, &shrunk, NULL, TUTTI_SHRINK_ABORT) == tuttiSuccess);
+  fewer.nranks--;
+  fewer.rank -= self->rank > VICTIM;
+  if (start(&fewer, trial, &shrunk, &fusion, &g)) return 1;
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(shrunk) == tuttiSuccess);
+  gradients_free(&g);
+  return 0;
+}
+
+static int dies_body(const struct ranks *self)
+{
+  const struct trial *trial = self->argument;
+  tuttiComm_t comm = NULL;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  if (start(self, trial, &comm, &fusion, &g)) return 1;
+  push_some(self, fusion, &g, LAST_STEP, self->rank == VICTIM ? trial->pushes : TENSORS);
+  if (self->rank == VICTIM) raise(SIGKILL);
+  long began_ms = meeting_now_ms();
+  RANKS_CHECK(wait_as(fusion, trial->waits) == tuttiRemoteError && says("rank 1"));
+  RANKS_CHECK(meeting_now_ms() - began_ms < KNOWN_MS);
+  if (has_failed(self, fusion, &g, tuttiRemoteError)) return 1;
+  RANKS_CHECK(says("rank 1"));
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiRemoteError);
+  gradients_free(&g);
+  if (survivors_go_on(self, comm, trial)) return 1;
+  tuttiCommDestroy(comm);
+  return 0;
+}
+
+static void a_death_in_a_step_ends_every_wait(void **state)
+{
+  static const struct trial trials[] = {
+      {"auto", 0, 0}, {"auto", 3, 1}, {"auto", TENSORS, 2}, {"wfbp", 3, 0}, {"single", 5, 2}, {"p3:5000", 2, 1}};
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int t = 0; ranks_transports(t); t++)
+    for (size_t k = 0; k < sizeof trials / sizeof *trials; k++) {
+      int pids[RANKS];
+      setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
+      assert_int_equal(ranks_start(RANKS, dies_body, (void *)(uintptr_t)&trials[k], pids), 0);
+      for (int r = 0; r < RANKS; r++) {
+        int status = ranks_wait(pids[r], 60);
+        if (r == VICTIM && trials[k].pushes == TENSORS && status == 0) continue;
+        assert_int_equal(status, r == VICTIM ? 128 + SIGKILL : 0);
+      }
+    }
+}
+
+/* ---- abort and destroy ---- */
+
+struct aborter {
+  tuttiFusion_t fusion;
+  tuttiResult_t result;
+};
+
+static void *abort_soon(void *argument)
+{
+  struct aborter *aborter = argument;
+  usleep(100000);
+  aborter->result = tuttiFusionAbort(aborter->fusion);
+  return NULL;
+}
+
+/* What is left when the fusion is gone: the communicator, and another fusion on it. */
+static int goes_on(const struct ranks *self, tuttiComm_t comm, const struct trial *trial)
+{
+  tuttiFusion_t fusion;
+  struct gradients g;
+  int x = 1;
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiSuccess && x == self->nranks);
+  if (start(self, trial, &comm, &fusion, &g)) return 1;
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  gradients_free(&g);
+  return 0;
+}
+
+/* The victim's own thread waits, too, for tensors that the other thread would have to push. */
+static int aborts_body(const struct ranks *self)
+{
+  const struct trial *trial = self->argument;
+  tuttiComm_t comm = NULL;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  pthread_t thread;
+  struct aborter aborter = {NULL, tuttiSuccess};
+  if (start(self, trial, &comm, &fusion, &g)) return 1;
+  push_some(self, fusion, &g, LAST_STEP, self->rank == VICTIM ? trial->pushes : TENSORS);
+  aborter.fusion = fusion;
+  if (self->rank == VICTIM) RANKS_CHECK(pthread_create(&thread, NULL, abort_soon, &aborter) == 0);
+  tuttiResult_t result = tuttiSuccess;
+  if (self->rank != VICTIM) result = wait_as(fusion, trial->waits);
+  for (int t = TENSORS - 1; self->rank == VICTIM && t >= TENSORS - trial->pushes && result == tuttiSuccess; t--)
+    result = tuttiFusionWait(fusion, t);
+  if (self->rank == VICTIM) {
+    pthread_join(thread, NULL);
+    RANKS_CHECK(aborter.result == tuttiSuccess);
+    /* Those that were pushed had come before; the abort is known soon. */
+    for (int k = 0; k < 500 && (result == tuttiSuccess || result == tuttiInvalidUsage); k++) {
+      usleep(10000);
+      result = tuttiFusionWaitAll(fusion);
+    }
+  }
+  RANKS_CHECK(result == tuttiRemoteError);
+  if (has_failed(self, fusion, &g, tuttiRemoteError)) return 1;
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiRemoteError);
+  gradients_free(&g);
+  return goes_on(self, comm, trial);
+}
+
+/* The victim destroys the fusion; where it is everybody's victim, all do. */
+static int destroys_body(const struct ranks *self)
+{
+  const struct trial *trial = self->argument;
+  tuttiComm_t comm = NULL;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  int leaves = self->rank == VICTIM || trial->waits < 0;
+  if (start(self, trial, &comm, &fusion, &g)) return 1;
+  push_some(self, fusion, &g, LAST_STEP, leaves ? trial->pushes : TENSORS);
+  if (!leaves) RANKS_CHECK(wait_as(fusion, trial->waits) == tuttiRemoteError);
+  tuttiFusionDestroy(fusion); /* what was pushed is the caller's again: */
+  memset(g.in, 0xee, g.at[TENSORS]);
+  gradients_free(&g);
+  return goes_on(self, comm, trial);
+}
+
+static void run(const char *transport, ranks_body body, const struct trial *trial)
+{
+  setenv("TUTTI_TRANSPORTS", transport, 1);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(ranks_run_processes(3, body, (void *)(uintptr_t)trial, 60), 0);
+}
+
+static void an_abort_ends_every_wait(void **state)
+{
+  static const struct trial trials[] = {{"auto", 4, 0}, {"single", 5, 1}, {"p3:5000", 1, 2}, {"wfbp", 3, 1}};
+  (void)state;
+  for (int t = 0; ranks_transports(t); t++)
+    for (size_t k = 0; k < sizeof trials / sizeof *trials; k++) run(ranks_transports(t), aborts_body, &trials[k]);
+}
+
+static void a_fusion_may_be_destroyed_in_a_step(void **state)
+{
+  static const struct trial trials[] = {{"auto", 3, 0}, {"p3:5000", 5, 1}, {"wfbp", 2, 2},
+                                        {"auto", 4, -1}, {"wfbp", 5, -1},  {"single", 0, 0}};
+  (void)state;
+  for (int t = 0; ranks_transports(t); t++)
+    for (size_t k = 0; k < sizeof trials / sizeof *trials; k++) run(ranks_transports(t), destroys_body, &trials[k]);
+}
+
+/* ---- a rank that does not push ---- */
+
+static int silent_body(const struct ranks *self)
+{
+  const struct trial *trial = self->argument;
+  tuttiComm_t comm = NULL;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.timeout_ms = 600;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  if (start(self, trial, &comm, &fusion, &g)) return 1;
+  long began_ms = meeting_now_ms();
+  push_some(self, fusion, &g, LAST_STEP, self->rank == VICTIM ? trial->pushes : TENSORS);
+  tuttiResult_t result = tuttiSuccess;
+  if (self->rank != VICTIM) result = wait_as(fusion, trial->waits);
+  for (int t = TENSORS - trial->pushes; self->rank == VICTIM && t < TENSORS && result == tuttiSuccess; t++)
+    result = tuttiFusionWait(fusion, t);
+  RANKS_CHECK(result != tuttiSuccess && result != tuttiInProgress);
+  const char *sentence = tuttiGetLastError(NULL);
+  printf("rank %d after %ld ms: %s\n", self->rank, meeting_now_ms() - began_ms, sentence);
+  fflush(stdout);
+  RANKS_CHECK(strstr(sentence, "rank 1") || strstr(sentence, "w0"));
+  if (self->rank == VICTIM) RANKS_CHECK(strstr(sentence, "w0"));
+  tuttiFusionDestroy(fusion);
+  tuttiCommAbort(comm);
+  gradients_free(&g);
+  return 0;
+}
+
+static void a_rank_that_does_not_push_is_named(void **state)
+{
+  static const struct trial trials[] = {{"single", 5, 0}, {"single", 5, 1}};
+  (void)state;
+  for (int t = 0; ranks_transports(t); t++)
+    for (size_t k = 0; k < sizeof trials / sizeof *trials; k++) run(ranks_transports(t), silent_body, &trials[k]);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_death_in_a_step_ends_every_wait),
+      cmocka_unit_test(an_abort_ends_every_wait),
+      cmocka_unit_test(a_fusion_may_be_destroyed_in_a_step),
+      cmocka_unit_test(a_rank_that_does_not_push_is_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
