@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data-parallel training with Tutti, whole: every rank has a copy of the network and
- * of the images, takes its share of each batch, and tuttiAllReduce adds the gradients
- * of all ranks up. All ranks then take the same step, so their copies stay equal to
- * the last bit; this program checks that after every step.
+ * of the images, takes its share of each batch, and pushes each gradient into a fusion
+ * as soon as backward has made it, which adds those of all ranks up in few messages. All
+ * ranks then take the same step, so their copies stay equal to the last bit; this program
+ * checks that after every step.
  *
  *   digits                              one rank
  *   tutti run -n 4 -- digits            four processes
@@ -19,6 +20,7 @@
 #include "images.h"
 #include "network.h"
 #include "tutti.h"
+#include "tutti_fusion.h"
 
 #ifndef DIGITS_CSV
 #define DIGITS_CSV "digits.csv"
@@ -39,9 +41,12 @@ struct rank {
   const struct images *images;
   tuttiUniqueId id;
   tuttiComm_t comm;
+  tuttiFusion_t fusion;
   pthread_t thread;
   struct network network;
-  float sum[WEIGHTS + 1]; /* gradient of this batch, then its loss */
+  struct activity activity[BATCH_MAX]; /* of this rank's images of the batch */
+  float sum[WEIGHTS]; /* gradient of this batch */
+  double loss; /* and its loss: of another type, so that it travels as it is */
   int order[IMAGES_MAX];  /* the images to train on, in this epoch's order */
   int train_count;
   int step;
@@ -90,48 +95,66 @@ static uint64_t same_bits(struct rank *r)
   exit(1);
 }
 
-/* Adds the gradients of all ranks up in a shorter type. They are multiplied on the way, so that small ones are not lost
- * to fp16, by as much as it takes: too much is seen by an infinity, of which Tutti tells all ranks. Then none of them
- * takes the step. The loss is short and travels as it is. */
-static int add_scaled(struct rank *r)
+/* Tells the fusion what will come: the tensors of the network in the order of forward, then the loss. */
+static void fusion_create(struct rank *r)
+{
+  tuttiFusionTensor_t tensors[TENSORS + 1] = {[TENSORS] = {"loss", 1, tuttiFloat64}};
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  for (int t = 0; t < TENSORS; t++)
+    tensors[t] = (tuttiFusionTensor_t){network_tensors[t].name, (size_t)network_tensors[t].count, tuttiFloat32};
+  if (r->options->wire != tuttiFloat32) config.wire_type = r->options->wire;
+  config.overflow = 1;
+  must(r, tuttiFusionCreate(&r->fusion, r->comm, tensors, TENSORS + 1, &config), "tuttiFusionCreate");
+  must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
+}
+
+/* This rank's gradient of a tensor is ready. */
+static void push(struct rank *r, int tensor)
+{
+  float *at = r->sum + network_tensors[tensor].first;
+  must(r, tuttiFusionPush(r->fusion, tensor, at, at, (size_t)network_tensors[tensor].count, tuttiFloat32, NULL),
+       "tuttiFusionPush");
+}
+
+/* Waits for the sums over all ranks; 0: they are of no use. Gradients that travel in a shorter type are multiplied on
+ * the way, so that small ones are not lost to fp16, by as much as it takes: too much is seen by an infinity, of which
+ * Tutti tells all ranks. Then none of them takes the step. */
+static int add_gradients(struct rank *r)
 {
   int overflow;
-  tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
-  options.wire_type = r->options->wire;
-  options.scale_before = r->scale;
-  options.scale_after = 1 / r->scale;
-  options.overflow = &overflow;
-  must(r, tuttiAllReduceWith(r->sum, r->sum, WEIGHTS, tuttiFloat32, tuttiSum, &options, r->comm, NULL),
-       "tuttiAllReduceWith");
-  float *loss = r->sum + WEIGHTS;
-  must(r, tuttiAllReduce(loss, loss, 1, tuttiFloat32, tuttiSum, r->comm, NULL), "tuttiAllReduce loss");
+  must(r, tuttiFusionWaitAll(r->fusion), "tuttiFusionWaitAll");
+  must(r, tuttiFusionOverflow(r->fusion, &overflow), "tuttiFusionOverflow");
   r->well = overflow ? 0 : r->well + 1;
   r->skipped += overflow;
+  if (r->options->wire == tuttiFloat32) return !overflow;
   if (overflow) r->scale /= 2;
   else if (r->well % 200 == 0) r->scale *= 2;
+  must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
   return !overflow;
 }
 
-static int add_gradients(struct rank *r)
-{
-  if (r->options->wire != tuttiFloat32) return add_scaled(r);
-  must(r, tuttiAllReduce(r->sum, r->sum, WEIGHTS + 1, tuttiFloat32, tuttiSum, r->comm, NULL), "tuttiAllReduce sum");
-  return 1;
-}
-
 /* One batch: this rank takes every nranks-th image of it. Returns the batch's loss. */
-static float train_batch(struct rank *r, int first, int batch)
+static double train_batch(struct rank *r, int first, int batch)
 {
   memset(r->sum, 0, sizeof r->sum);
+  r->loss = 0;
   for (int i = r->rank; i < batch; i += r->nranks) {
     int image = r->order[first + i];
-    network_gradient(&r->network, r->images->pixel[image], r->images->digit[image], r->sum);
+    r->loss += (double)network_forward(&r->network, r->images->pixel[image], r->images->digit[image], &r->activity[i]);
   }
+  must(r, tuttiFusionPush(r->fusion, TENSORS, &r->loss, &r->loss, 1, tuttiFloat64, NULL), "tuttiFusionPush loss");
+  for (int i = r->rank; i < batch; i += r->nranks) network_backward_output(&r->activity[i], r->sum);
+  push(r, OUTPUT_BIAS);
+  push(r, OUTPUT_WEIGHT);
+  for (int i = r->rank; i < batch; i += r->nranks)
+    network_backward_hidden(&r->network, &r->activity[i], r->images->pixel[r->order[first + i]], r->sum);
+  push(r, HIDDEN_BIAS);
+  push(r, HIDDEN_WEIGHT);
   if (add_gradients(r)) network_learn(&r->network, r->sum, batch);
   r->step++;
   if (r->step == r->options->spoil && r->rank == r->nranks - 1) r->network.weight[0] += 1;
   same_bits(r);
-  return r->sum[WEIGHTS];
+  return r->loss;
 }
 
 /* Each rank looks at its share of the held-out images. Returns the percentage seen right. */
@@ -177,12 +200,14 @@ static void train(struct rank *r)
   if (r->options->wire != tuttiFloat32)
     printf("%d steps were skipped until gradients times %g fit\n", r->skipped, (double)r->scale);
   printf("held-out accuracy %.1f %%\n", percent);
+  must(r, tuttiFusionPrint(r->fusion, stdout, 0), "tuttiFusionPrint");
 }
 
 static void *run_rank(void *argument)
 {
   struct rank *r = argument;
   must(r, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
+  fusion_create(r);
   network_init(&r->network, 1);
   for (int image = 0; image < r->images->count; image++)
     if (!held_out(image)) r->order[r->train_count++] = image;
@@ -190,6 +215,7 @@ static void *run_rank(void *argument)
     printf("digits: %d rank%s, %d images to train on, %d held out\n", r->nranks, r->nranks > 1 ? "s" : "",
            r->train_count, r->images->count - r->train_count);
   train(r);
+  must(r, tuttiFusionDestroy(r->fusion), "tuttiFusionDestroy");
   must(r, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
   return NULL;
 }
@@ -272,7 +298,7 @@ int main(int argc, char **argv)
     ranks[t].options = &options;
     ranks[t].images = images;
     ranks[t].id = launch.id;
-    ranks[t].scale = 65536;
+    ranks[t].scale = options.wire == tuttiFloat32 ? 1 : 65536;
     if (pthread_create(&ranks[t].thread, NULL, run_rank, &ranks[t]) != 0) {
       fprintf(stderr, "digits: no thread for rank %d\n", ranks[t].rank);
       return 1;

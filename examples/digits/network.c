@@ -9,10 +9,11 @@ static const float learning_rate = 0.3f, momentum = 0.9f;
 /* Where the layers lie among the weights. */
 enum { BIAS1 = HIDDEN * PIXELS, WEIGHT2 = BIAS1 + HIDDEN, BIAS2 = WEIGHT2 + CLASSES * HIDDEN };
 
-struct activity {
-  float hidden[HIDDEN];
-  float score[CLASSES];
-};
+const struct tensor network_tensors[TENSORS] = {
+  [HIDDEN_WEIGHT] = {"hidden.weight", 0, HIDDEN * PIXELS},
+  [HIDDEN_BIAS] = {"hidden.bias", BIAS1, HIDDEN},
+  [OUTPUT_WEIGHT] = {"output.weight", WEIGHT2, CLASSES * HIDDEN},
+  [OUTPUT_BIAS] = {"output.bias", BIAS2, CLASSES}};
 
 uint64_t random_next(uint64_t *state)
 {
@@ -36,17 +37,17 @@ void network_init(struct network *network, uint64_t seed)
   fill(network->weight + WEIGHT2, CLASSES * HIDDEN, sqrtf(6.0f / HIDDEN), &seed);
 }
 
-static void forward(const float *weight, const float *pixel, struct activity *out)
+static void forward(const float *weight, const float *pixel, float *hidden, float *score)
 {
   for (int h = 0; h < HIDDEN; h++) {
     float sum = weight[BIAS1 + h];
     for (int p = 0; p < PIXELS; p++) sum += weight[h * PIXELS + p] * pixel[p];
-    out->hidden[h] = sum > 0 ? sum : 0;
+    hidden[h] = sum > 0 ? sum : 0;
   }
   for (int c = 0; c < CLASSES; c++) {
     float sum = weight[BIAS2 + c];
-    for (int h = 0; h < HIDDEN; h++) sum += weight[WEIGHT2 + c * HIDDEN + h] * out->hidden[h];
-    out->score[c] = sum;
+    for (int h = 0; h < HIDDEN; h++) sum += weight[WEIGHT2 + c * HIDDEN + h] * hidden[h];
+    score[c] = sum;
   }
 }
 
@@ -60,9 +61,9 @@ static int highest(const float *score)
 
 int network_classify(const struct network *network, const float *pixel)
 {
-  struct activity activity;
-  forward(network->weight, pixel, &activity);
-  return highest(activity.score);
+  float hidden[HIDDEN], score[CLASSES];
+  forward(network->weight, pixel, hidden, score);
+  return highest(score);
 }
 
 /* To the nearest multiple of 2^-16: fp32 near 192 has just these steps. */
@@ -88,22 +89,28 @@ static float softmax(float *score, int digit)
   return logf(sum) - own;
 }
 
-void network_gradient(const struct network *network, const float *pixel, int digit, float *sum)
+float network_forward(const struct network *network, const float *pixel, int digit, struct activity *out)
 {
-  const float *weight = network->weight;
-  struct activity activity;
-  forward(weight, pixel, &activity);
-  sum[WEIGHTS] += to_loss_grid(softmax(activity.score, digit));
-  const float *error = activity.score;
+  forward(network->weight, pixel, out->hidden, out->error);
+  return to_loss_grid(softmax(out->error, digit));
+}
 
+void network_backward_output(const struct activity *activity, float *sum)
+{
   for (int c = 0; c < CLASSES; c++) {
-    sum[BIAS2 + c] += to_grid(error[c]);
-    for (int h = 0; h < HIDDEN; h++) sum[WEIGHT2 + c * HIDDEN + h] += to_grid(error[c] * activity.hidden[h]);
+    sum[BIAS2 + c] += to_grid(activity->error[c]);
+    for (int h = 0; h < HIDDEN; h++)
+      sum[WEIGHT2 + c * HIDDEN + h] += to_grid(activity->error[c] * activity->hidden[h]);
   }
+}
+
+void network_backward_hidden(const struct network *network, const struct activity *activity, const float *pixel,
+                             float *sum)
+{
   for (int h = 0; h < HIDDEN; h++) {
-    if (activity.hidden[h] <= 0) continue;
+    if (activity->hidden[h] <= 0) continue;
     float back = 0;
-    for (int c = 0; c < CLASSES; c++) back += error[c] * weight[WEIGHT2 + c * HIDDEN + h];
+    for (int c = 0; c < CLASSES; c++) back += activity->error[c] * network->weight[WEIGHT2 + c * HIDDEN + h];
     sum[BIAS1 + h] += to_grid(back);
     for (int p = 0; p < PIXELS; p++) sum[h * PIXELS + p] += to_grid(back * pixel[p]);
   }

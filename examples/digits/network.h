@@ -20,12 +20,30 @@ struct network {
   float speed[WEIGHTS]; /* momentum of each weight */
 };
 
+/* The tensors that the weights are: in the order in which forward needs them, one behind the other. */
+enum { HIDDEN_WEIGHT, HIDDEN_BIAS, OUTPUT_WEIGHT, OUTPUT_BIAS, TENSORS };
+struct tensor {
+  const char *name;
+  int first, count; /* among the weights */
+};
+extern const struct tensor network_tensors[TENSORS];
+
+/* What forward makes of one image, and backward needs again. */
+struct activity {
+  float hidden[HIDDEN];
+  float error[CLASSES]; /* d loss / d score */
+};
+
 void network_init(struct network *network, uint64_t seed);
 
 /* The digit that the network sees in an image. */
 int network_classify(const struct network *network, const float *pixel);
 
-/* Adds one image's gradient to sum[0 .. WEIGHTS-1] and its loss to sum[WEIGHTS].
+/* Returns the image's loss. */
+float network_forward(const struct network *network, const float *pixel, int digit, struct activity *out);
+
+/* Backward goes from the last layer to the first: each adds one image's gradient of its two tensors to
+ * sum[0 .. WEIGHTS-1].
  *
  * fp32 addition rounds, so a sum depends on the order of its terms, and the order on
  * the number of ranks. Here it does not: every image's contribution is first cut to
@@ -33,7 +51,9 @@ int network_classify(const struct network *network, const float *pixel);
  * 64 of them is a multiple of 2^-16 below 2^7, 23 bits, which fp32 holds exactly. So
  * the sum over a batch has the same bits however the batch is divided, and training
  * takes the same path with 1 rank or 100. */
-void network_gradient(const struct network *network, const float *pixel, int digit, float *sum);
+void network_backward_output(const struct activity *activity, float *sum);
+void network_backward_hidden(const struct network *network, const struct activity *activity, const float *pixel,
+                             float *sum);
 
 /* One step of gradient descent with momentum; sum is over `batch` images. */
 void network_learn(struct network *network, const float *sum, int batch);
