@@ -33,70 +33,95 @@ static void made_free(struct made *made)
   tt_free(made->first);
 }
 
-/* The next `count` elements of a group, and tensors without elements that come then, in forward order: as they mostly
- * lie in memory, and what is needed first is sent first. */
-static void message_add(struct made *made, const struct tuttiFusion *fuser, int64_t played, uint64_t count)
+static const struct tensor *tensor_at(const struct made *made, const struct tuttiFusion *fuser, int32_t g)
+{
+  return &fuser->tensors[made->layout[made->plan.groups[g].first + made->place[g]]];
+}
+
+/* Adds a part of up to `count` elements of the tensor of group g that is cut next; how many. */
+static uint64_t part_add(struct made *made, const struct tuttiFusion *fuser, int32_t g, uint64_t count, size_t at)
+{
+  const struct tensor *tensor = tensor_at(made, fuser, g);
+  uint64_t *first = &made->first[g], left = tensor->count - *first, take = left < count ? left : count;
+  if (made->parts)
+    made->parts[made->nparts] =
+        (struct part){.tensor = (int32_t)(tensor - fuser->tensors), .first = *first, .count = take, .at = at};
+  made->nparts++;
+  *first += take;
+  if (*first == tensor->count) {
+    made->place[g]--;
+    *first = 0;
+  }
+  return take;
+}
+
+/* The next elements of one type of a group, up to so many bytes on the wire, and tensors without elements that come
+ * then, in forward order: as they mostly lie in memory, and what is needed first is sent first. How many bytes. */
+static uint64_t message_add(struct made *made, const struct tuttiFusion *fuser, int64_t played, uint64_t bytes)
 {
   int32_t g = made->played.messages[played].group;
-  const struct tt_fusion_group *group = &made->plan.groups[g];
-  const struct tensor *of_type = &fuser->tensors[made->plan.order[group->first]];
-  struct message message = {.group = g,
-                            .type = of_type->type,
-                            .first_part = (int)made->nparts,
-                            .count = count,
-                            .bytes = (size_t)count * (size_t)of_type->element,
-                            .wire_bytes = count * (uint64_t)of_type->wire_element,
-                            .played = (int32_t)played};
-  size_t at = 0;
-  for (int32_t *place = &made->place[g]; *place >= 0; --*place, made->first[g] = 0) {
-    int32_t t = made->layout[group->first + *place];
-    uint64_t *first = &made->first[g], left = fuser->tensors[t].count - *first;
-    uint64_t take = left < count ? left : count;
-    if (left && !count) break;
-    if (made->parts) made->parts[made->nparts] = (struct part){.tensor = t, .first = *first, .count = take, .at = at};
-    made->nparts++;
+  const struct tensor *first = tensor_at(made, fuser, g);
+  uint64_t most = fuser->buffer_bytes / 2 / (uint64_t)first->element, count = bytes / (uint64_t)first->wire_element;
+  struct message message = {
+      .group = g, .type = first->type, .first_part = (int)made->nparts, .played = (int32_t)played};
+  if (count > most) count = most;
+  if (count == 0 && bytes) count = 1; /* of another group of types the plan may have cut within an element */
+  while (made->place[g] >= 0 && tensor_at(made, fuser, g)->type == first->type) {
+    if (message.count == count && tensor_at(made, fuser, g)->count) break;
+    message.count += part_add(made, fuser, g, count - message.count, message.count * (size_t)first->element);
     message.nparts++;
-    at += (size_t)take * (size_t)of_type->element;
-    count -= take;
-    *first += take;
-    if (*first < fuser->tensors[t].count) break;
   }
+  message.bytes = message.count * (size_t)first->element;
+  message.wire_bytes = message.count * (uint64_t)first->wire_element;
   if (made->messages) made->messages[made->nmessages] = message;
   made->nmessages++;
+  return message.wire_bytes;
 }
+
+/* Forward order backwards, types one after the other. */
+struct placed {
+  int32_t tensor, type;
+};
 
 static int backwards(const void *a, const void *b)
 {
-  int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-  return (x < y) - (x > y);
+  const struct placed *x = a, *y = b;
+  if (x->type != y->type) return (x->type > y->type) - (x->type < y->type);
+  return (x->tensor < y->tensor) - (x->tensor > y->tensor);
 }
 
-static void layout_make(struct made *made)
+static tuttiResult_t layout_make(struct made *made, const struct tuttiFusion *fuser)
 {
-  memcpy(made->layout, made->plan.order, (size_t)made->plan.ntensors * sizeof *made->layout);
+  struct placed *placed = tt_alloc((size_t)fuser->n, sizeof *placed);
+  if (!placed) return tt_fail(tuttiSystemError, "out of memory for a plan of %d tensors", fuser->n);
+  for (int32_t i = 0; i < fuser->n; i++) {
+    int32_t tensor = made->plan.order[i];
+    placed[i] = (struct placed){tensor, fuser->tensors[tensor].type};
+  }
   for (int32_t g = 0; g < made->plan.ngroups; g++)
-    qsort(made->layout + made->plan.groups[g].first, (size_t)made->plan.groups[g].n, sizeof *made->layout, backwards);
+    qsort(placed + made->plan.groups[g].first, (size_t)made->plan.groups[g].n, sizeof *placed, backwards);
+  for (int32_t i = 0; i < fuser->n; i++) made->layout[i] = placed[i].tensor;
+  tt_free(placed);
+  return tuttiSuccess;
 }
 
-/* All messages of the play, those cut that are longer than half the fusion buffer. */
+/* All messages of the play: those cut that are longer than half the fusion buffer, or of several types. */
 static void messages_cut(struct made *made, const struct tuttiFusion *fuser)
 {
   made->nmessages = made->nparts = 0;
   for (int32_t g = 0; g < made->plan.ngroups; g++) {
-    made->place[g] = made->missing[g] = made->plan.groups[g].n;
-    made->place[g]--;
+    made->missing[g] = made->plan.groups[g].n;
+    made->place[g] = made->plan.groups[g].n - 1;
     made->first[g] = 0;
   }
   for (int64_t m = 0; m < made->played.nmessages; m++) {
     const struct tt_played_message *played = &made->played.messages[m];
-    const struct tensor *of_type = &fuser->tensors[made->plan.order[made->plan.groups[played->group].first]];
-    uint64_t left = played->bytes / (uint64_t)of_type->wire_element;
-    uint64_t most = fuser->buffer_bytes / 2 / (uint64_t)of_type->element;
-    do {
-      uint64_t count = left < most ? left : most;
-      message_add(made, fuser, m, count);
-      left -= count;
-    } while (left);
+    int is_last = played->offset + played->bytes == made->plan.groups[played->group].bytes;
+    uint64_t left = played->bytes, sent;
+    while (made->place[played->group] >= 0 && (left || is_last)) {
+      sent = message_add(made, fuser, m, left);
+      left -= sent < left ? sent : left;
+    }
   }
 }
 
@@ -111,7 +136,8 @@ static tuttiResult_t made_build(struct made *made, const struct tuttiFusion *fus
   made->first = tt_alloc(ngroups, sizeof *made->first);
   made->layout = tt_alloc((size_t)fuser->n, sizeof *made->layout);
   if (made->missing && made->place && made->first && made->layout) {
-    layout_make(made);
+    result = layout_make(made, fuser);
+    if (result != tuttiSuccess) return result;
     messages_cut(made, fuser);
     made->messages = tt_alloc((size_t)made->nmessages, sizeof *made->messages);
     made->parts = tt_alloc((size_t)made->nparts, sizeof *made->parts);
@@ -236,7 +262,8 @@ void tt_fuser_plan_free(struct tuttiFusion *fuser)
   fuser->missing = NULL;
 }
 
-/* Backward from the last layer to the first, a microsecond each: only the order of that counts. */
+/* Backward from the last layer to the first, a microsecond each: only the order of that counts. The plan knows of one
+ * type: those of a group are messages of their own, one after the other. */
 tuttiResult_t tt_fuser_plan_first(struct tuttiFusion *fuser)
 {
   struct tt_policy policy = fuser->policy;
@@ -246,7 +273,6 @@ tuttiResult_t tt_fuser_plan_first(struct tuttiFusion *fuser)
     const struct tensor *tensor = &fuser->tensors[i];
     fuser->facts[i] = (struct tt_tensor){.count = tensor->count,
                                          .bytes = tensor->count * (uint64_t)tensor->wire_element,
-                                         .type = tensor->type,
                                          .ready_us = fuser->n - 1 - i};
   }
   fuser->net = (struct tt_net){.n = fuser->n, .tensors = fuser->facts, .backward_us = fuser->n - 1};
