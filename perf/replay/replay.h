@@ -30,8 +30,11 @@ void network_destroy(struct network *network);
  * for each layer and place. */
 void network_fill(const struct network *network, int rank);
 
-/* Whether all gradients are the sums of what the ranks filled in; they become zeros, which stay zeros however often
- * they are summed up. 0 and a message that tells the first wrong element if they are not. */
+/* Zeros, which stay zeros however often they are summed up. */
+void network_clear(const struct network *network);
+
+/* Whether all gradients are the sums of what nranks ranks filled in, or zeros if nranks is 0. 0 and a message that
+ * tells the first wrong element if they are not. */
 int network_check(const struct network *network, int nranks, const char *who);
 
 #endif

@@ -13,7 +13,7 @@
  *
  * A fusion for each policy exists from the beginning. In round 0 each takes `warm` steps, which are not told: then
  * the plan is made from what was measured. In every further round each takes a step whose sums are checked exactly
- * and then `steps` that are told, as many for all, so that slow phases of the machine meet everybody.
+ * and then `steps` of zeros that are told, as many for all, so that slow phases of the machine meet everybody.
  *
  * usage: train_replay line ROUNDS BYTES...
  *        train_replay [--together] [--wire half|bfloat16] TABLE WARM ROUNDS STEPS POLICY... */
@@ -196,11 +196,13 @@ static void policy_round(struct replay *r, int round, int p)
   network_fill(&r->network, r->rank);
   steps_run(r, r->fusions[p], 1);
   if (!network_check(&r->network, r->nranks, r->policies[p])) exit(1);
+  network_clear(&r->network);
   r->late_us = 0;
   r->wakes = 0;
   ticks_read(&idle_then, &all_then);
   steps_run(r, r->fusions[p], round ? r->steps : r->warm - 1);
   ticks_read(&idle, &all);
+  if (!network_check(&r->network, 0, r->policies[p])) exit(1);
   state_tell(r, round, p, all > all_then ? (idle - idle_then) / (all - all_then) : 0);
   if (round) steps_tell(r, round, r->policies[p]);
 }
