@@ -15,8 +15,8 @@
  * The payload's length is what the completion says was written less the head; it is a multiple of 16 unless it ends the
  * message, so that elements arrive whole. Immediate data, from the highest bit:
  *
- *   kind 3 | number 13: of the fragment on this queue pair, from 0, its low bits; 0 with what is none | freed 16: slots
- *   that this side has emptied so far, its low bits
+ *   kind 3 | number 13: of the fragment on this queue pair, from 0, its low bits; VERBS_REDUCES or 0 with a refusal, 0
+ *   with the rest | freed 16: slots that this side has emptied so far, its low bits
  *
  * Kinds: VERBS_FRAGMENT; VERBS_CREDIT, an empty write that only says `freed`; and those of the next but one paragraph.
  *
@@ -32,10 +32,12 @@
  * `recv` with room for the whole message in registered memory, else VERBS_REFUSAL. A grant brings a struct
  * verbs_answer, written to a place behind the two halves of the memory: where the rest of the message goes, and the key
  * to it. The sender writes the rest there, the last write with immediate, VERBS_WRITTEN; until that has come the
- * receiver takes no further fragment. After a refusal the rest comes as fragments. Neither answer nor VERBS_WRITTEN
- * needs a credit: of a queue pair and direction one message is under way, so one question, one answer, one end. The
- * answer waits for nothing but a place in the queue of sends, which the device gives back: so no pattern of messages
- * can lock.
+ * receiver takes no further fragment. After a refusal the rest comes as fragments. Who opens the fragment in `peek`, to
+ * reduce what comes, says so with the refusal (VERBS_REDUCES): the sender does not ask again for the message of this
+ * number among those of a call, as long as this link carries calls of the same shape (struct verbs_lesson). Neither
+ * answer nor VERBS_WRITTEN needs a credit: of a queue pair and direction one message is under way, so one question, one
+ * answer, one end. The answer waits for nothing but a place in the queue of sends, which the device gives back: so no
+ * pattern of messages can lock.
  *
  * From where it lies. Payload of VERBS_LEND_BYTES or more in registered memory is not copied into the slot, whence only
  * the head comes. What is sent from the caller's memory, this way or straight into place, is taken (tt_link_ops.send)
@@ -80,6 +82,7 @@ struct verbs_record {
 };
 
 enum verbs_kind { VERBS_FRAGMENT, VERBS_CREDIT, VERBS_ASK, VERBS_GRANT, VERBS_REFUSAL, VERBS_WRITTEN };
+#define VERBS_REDUCES 1
 #define VERBS_SILENT ((enum verbs_kind)-1) /* of a write: without immediate */
 #define VERBS_KIND_SHIFT 29
 #define VERBS_NUMBER_SHIFT 16
@@ -107,6 +110,7 @@ struct verbs_answer {
 #define VERBS_LEND_BYTES 16384 /* copied at 10 GB/s it takes 1.6 us, about as long as its completion; not tuned */
 #define VERBS_ASK_BYTES 8192   /* payload of a question: on the wire while it is answered */
 #define VERBS_WRITE_BYTES ((size_t)1 << 20) /* of one write straight into place */
+#define VERBS_LESSON_WORDS 8                /* of 64 messages each */
 #define VERBS_INLINE_BYTES 224u  /* asked for; small writes then need no second look at memory by the device */
 
 /* What card and record tell of a device. */
@@ -149,6 +153,13 @@ struct verbs_piece {
   size_t len;
 };
 
+/* Which messages of a call are reduced where they arrive: those of a later call of its shape are, too. */
+struct verbs_lesson {
+  uint32_t shape, op; /* of the message under way: the halves of its word */
+  uint32_t number;    /* of that message among those of its call on this link, from 0 */
+  uint64_t reduced[VERBS_LESSON_WORDS]; /* bits */
+};
+
 struct verbs_sender {
   uint64_t word, len, left; /* of the message under way; left: not posted */
   struct tt_call call;
@@ -162,7 +173,8 @@ struct verbs_sender {
   uint64_t written;         /* fragments */
   uint64_t freed;           /* of their slots, by the peer */
   uint64_t posted, retired; /* work requests */
-  uint64_t directs;         /* messages that went straight into place */
+  uint64_t asks, directs;   /* messages that asked, and that went straight into place */
+  struct verbs_lesson lesson;
   uint64_t ended;           /* posted, with the last message's last fragment */
   uint64_t *posted_as;      /* [slots]: posted, with the newest fragment from that slot */
 };
@@ -175,6 +187,7 @@ struct verbs_receiver {
   uint64_t freed, told;  /* slots emptied; what the peer knows of that */
   uint64_t asked;        /* number of the fragment that asks, + 1; 0: none does that has not been opened */
   enum verbs_kind answer; /* to be posted; 0: none */
+  int is_reducing;       /* the refusal is because of that */
   uint64_t answered;     /* posted, with the last one */
   struct verbs_answer grant;
   size_t granted;        /* bytes that the peer writes, or has written, into place; 0: none */
@@ -290,11 +303,14 @@ static inline size_t tt_verbs_take_back(struct verbs_sender *out)
   return len;
 }
 
+/* The next message begins, with this word. */
+void tt_verbs_lesson_begin(struct verbs_lesson *lesson, uint64_t word);
+
 /* 1 if the message should begin with a question: all of its `len` bytes are offered, at `data`. */
 int tt_verbs_should_ask(const struct verbs_link *link, const void *data, size_t len);
 
-/* The answer has arrived. 1, or TT_LINK_BROKEN. */
-ssize_t tt_verbs_answer_take(struct verbs_link *link, enum verbs_kind kind);
+/* The answer has arrived, with this number. 1, or TT_LINK_BROKEN. */
+ssize_t tt_verbs_answer_take(struct verbs_link *link, enum verbs_kind kind, uint32_t number);
 
 /* Writes up to `len` of the message's next bytes where the peer has granted it: as fragments are sent. */
 ssize_t tt_verbs_direct_write(struct verbs_link *link, const void *data, size_t len);

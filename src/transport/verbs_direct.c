@@ -11,20 +11,43 @@ static size_t answer_at(const struct verbs_link *link, int is_outgoing)
 
 /* ---- sending ---- */
 
+void tt_verbs_lesson_begin(struct verbs_lesson *lesson, uint64_t word)
+{
+  uint32_t shape = (uint32_t)(word & ~TT_WORD_OVERFLOW), op = tt_word_op(word);
+  if (shape != lesson->shape) *lesson = (struct verbs_lesson){.shape = shape, .op = op};
+  else if (op != lesson->op) lesson->number = 0;
+  else lesson->number++;
+  lesson->op = op;
+}
+
+static void lesson_learn(struct verbs_lesson *lesson)
+{
+  uint32_t number = lesson->number;
+  if (number / 64 < VERBS_LESSON_WORDS) lesson->reduced[number / 64] |= (uint64_t)1 << number % 64;
+}
+
+/* 1: the message of this number was reduced before. */
+static int is_reduced(const struct verbs_lesson *lesson)
+{
+  uint32_t number = lesson->number;
+  return number / 64 < VERBS_LESSON_WORDS && (lesson->reduced[number / 64] >> number % 64 & 1);
+}
+
 int tt_verbs_should_ask(const struct verbs_link *link, const void *data, size_t len)
 {
   const struct verbs_sender *out = &link->out;
   return out->asked == VERBS_MAY_ASK && link->direct_bytes && len >= link->direct_bytes && len == out->len &&
-         len >= 32 && /* a question brings 16 bytes, and something is left */
+         !is_reduced(&out->lesson) && len >= 32 && /* a question brings 16 bytes, and something is left */
          tt_verbs_memory_find(link->device->memory, data, len);
 }
 
-ssize_t tt_verbs_answer_take(struct verbs_link *link, enum verbs_kind kind)
+ssize_t tt_verbs_answer_take(struct verbs_link *link, enum verbs_kind kind, uint32_t number)
 {
   struct verbs_sender *out = &link->out;
   struct verbs_answer answer;
   if (out->asked != VERBS_ASKED) return tt_verbs_break(link, "the peer answered what it was not asked");
   out->asked = VERBS_NO_MORE;
+  if (kind == VERBS_REFUSAL && number == VERBS_REDUCES) lesson_learn(&out->lesson);
   if (kind == VERBS_REFUSAL) return 1;
   memcpy(&answer, link->memory + answer_at(link, 0), sizeof answer);
   if (answer.len != out->left)
@@ -67,6 +90,7 @@ void tt_verbs_answer(struct verbs_link *link, void *to, size_t room)
   in->asked = 0;
   if (to && room >= in->left && link->direct_bytes) mr = tt_verbs_memory_find(link->device->memory, to, in->left);
   in->answer = mr ? VERBS_GRANT : VERBS_REFUSAL;
+  in->is_reducing = !to;
   if (mr) {
     in->granted = in->left - in->shown;
     in->grant = (struct verbs_answer){(uintptr_t)to + in->shown, in->granted, mr->rkey, 0};

@@ -129,7 +129,7 @@ static ssize_t arrival_take(struct verbs_link *link, const struct ibv_wc *wc)
   case VERBS_FRAGMENT:
   case VERBS_ASK: return fragment_take(link, kind, number, wc->byte_len);
   case VERBS_GRANT:
-  case VERBS_REFUSAL: return tt_verbs_answer_take(link, kind);
+  case VERBS_REFUSAL: return tt_verbs_answer_take(link, kind, number);
   case VERBS_WRITTEN: return tt_verbs_written_take(link, wc->byte_len);
   default: return tt_verbs_break(link, "the peer wrote something unknown: %08x", immediate);
   }
@@ -175,6 +175,7 @@ static uint32_t immediate_of(const struct verbs_link *link, enum verbs_kind kind
 {
   int is_fragment = kind == VERBS_FRAGMENT || kind == VERBS_ASK;
   uint32_t number = is_fragment ? (uint32_t)link->out.written & VERBS_NUMBER_MASK : 0;
+  if (kind == VERBS_REFUSAL && link->in.is_reducing) number = VERBS_REDUCES;
   return htonl((uint32_t)kind << VERBS_KIND_SHIFT | number << VERBS_NUMBER_SHIFT |
                ((uint32_t)link->in.freed & VERBS_FREED_MASK));
 }
@@ -255,6 +256,7 @@ static void send_begin(struct tt_link *base, const struct tt_head *head)
   out->len = out->left = head->len;
   out->asked = VERBS_MAY_ASK;
   out->call = head->call ? *head->call : (struct tt_call){.op = 0};
+  tt_verbs_lesson_begin(&out->lesson, head->word);
 }
 
 /* 1 if a fragment may be written now, 0, or TT_LINK_BROKEN. */
@@ -292,6 +294,7 @@ static ssize_t fragment_send(struct verbs_link *link, const void *data, size_t l
   if (!mr) memcpy(slot + head_len, data, len);
   out->left -= len;
   out->asked = asks ? VERBS_ASKED : VERBS_NO_MORE;
+  out->asks += (uint64_t)asks;
   if (fragment_post(link, asks ? VERBS_ASK : VERBS_FRAGMENT, head_len + (mr ? 0 : len), &lent) < 0)
     return TT_LINK_BROKEN;
   tt_verbs_lend(out, mr ? out->posted : 0, len);

@@ -68,11 +68,11 @@ static ssize_t receive(struct world_rank *me, struct tt_link *link, const struct
   return n;
 }
 
-/* One message; 1 if it has passed. */
-static int pass(struct world_rank *me, struct tt_link *link, const struct trip *trip, unsigned char *data, int k)
+/* One message of this call, filled with k; 1 if it has passed. */
+static int carry(struct world_rank *me, struct tt_link *link, const struct trip *trip, const struct tt_call *call,
+                 unsigned char *data, int k)
 {
-  struct tt_call call = {.op = 1 + (uint64_t)k, .count = trip->len, .collective = TT_PAIRS};
-  struct tt_head head = {.word = tt_call_word(&call), .len = trip->len, .call = &call};
+  struct tt_head head = {.word = tt_call_word(call), .len = trip->len, .call = call};
   if (me->rank == 0) fill(data, trip->len, k);
   if (me->rank == 0) link->ops->send_begin(link, &head);
   else link->ops->recv_begin(link, &head);
@@ -87,9 +87,20 @@ static int pass(struct world_rank *me, struct tt_link *link, const struct trip *
   return !world_is_over(me);
 }
 
+static int pass(struct world_rank *me, struct tt_link *link, const struct trip *trip, unsigned char *data, int k)
+{
+  const struct tt_call call = {.op = 1 + (uint64_t)k, .count = trip->len, .collective = TT_PAIRS};
+  return carry(me, link, trip, &call, data, k);
+}
+
 static uint64_t directs_of(const struct tt_link *link)
 {
   return ((const struct verbs_link *)link)->out.directs;
+}
+
+static uint64_t asks_of(const struct tt_link *link)
+{
+  return ((const struct verbs_link *)link)->out.asks;
 }
 
 static void travel(struct world_rank *me)
@@ -103,6 +114,8 @@ static void travel(struct world_rank *me)
   int goes = trip->way == BY_RECV && trip->is_from_heap && trip->is_to_heap;
   uint64_t most = me->settings.ib_direct_bytes && trip->len >= (size_t)me->settings.ib_direct_bytes;
   if (me->rank == 0) WORLD_CHECK(me, directs_of(link) == (goes && most ? (uint64_t)trip->messages : 0));
+  uint64_t asks = !most || !trip->is_from_heap ? 0 : trip->way == BY_RECV ? (uint64_t)trip->messages : 1;
+  if (me->rank == 0) WORLD_CHECK(me, asks_of(link) == asks); /* who reduces says so once */
   world_barrier(me);
   give(is_in_heap, data);
 }
@@ -134,6 +147,35 @@ static void long_messages_of_registered_memory_go_straight_into_place(void **sta
       world.is_forked = is_forked;
       expect_ok(world);
     }
+}
+
+/* ---- what is reduced ---- */
+
+enum { CALLS = 3, MESSAGES = 4 };
+
+/* Every second message of a call is reduced where it arrives; the last call is of another shape. */
+static void reduce_and_copy(struct world_rank *me)
+{
+  struct tt_link *link = world_open(me, !me->rank, 0);
+  unsigned char *data = get(1, LONG);
+  if (!link) return;
+  for (int k = 0; k < CALLS * MESSAGES && !world_is_over(me); k++) {
+    struct trip trip = {k % 2 ? BY_RECV : BY_PEEK, LONG, 1, 1, 1};
+    struct tt_call call = {.op = 1 + (uint64_t)k / MESSAGES, .count = LONG, .collective = TT_ALL_REDUCE};
+    if (k / MESSAGES == CALLS - 1) call.redop = 1;
+    carry(me, link, &trip, &call, data, k);
+  }
+  if (me->rank == 0) WORLD_CHECK(me, directs_of(link) == CALLS * MESSAGES / 2);
+  if (me->rank == 0) WORLD_CHECK(me, asks_of(link) == MESSAGES + MESSAGES / 2 + MESSAGES);
+  world_barrier(me);
+  give(1, data);
+}
+
+static void nobody_asks_again_for_what_is_reduced(void **state)
+{
+  (void)state;
+  fake->reset();
+  expect_ok(world_of(NULL, reduce_and_copy));
 }
 
 /* ---- what is registered ---- */
@@ -409,6 +451,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(long_messages_of_registered_memory_go_straight_into_place),
       cmocka_unit_test(memory_is_registered_once_and_until_it_is_freed),
+      cmocka_unit_test(nobody_asks_again_for_what_is_reduced),
       cmocka_unit_test(what_cannot_be_registered_is_copied),
       cmocka_unit_test(what_users_register_goes_straight_into_place_until_they_take_it_back),
       cmocka_unit_test(what_users_register_in_vain_says_why),
