@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ranks.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,10 +31,15 @@ const char *ranks_transports(int n)
   return n ? NULL : transports_given;
 }
 
-static int limit_of(int limit_s)
+int ranks_patience(void)
 {
   const char *patience = getenv("TEST_PATIENCE");
-  return patience && atoi(patience) > 0 ? limit_s * atoi(patience) : limit_s;
+  return patience && atoi(patience) > 0 ? atoi(patience) : 1;
+}
+
+static int limit_of(int limit_s)
+{
+  return limit_s * ranks_patience();
 }
 
 /* In the process of a rank. */

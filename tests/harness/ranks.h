@@ -20,6 +20,7 @@ const char *ranks_transports(int n);
 
 /* TEST_INTERFACES in the environment, e.g. "v0,v1": rank r of processes is on the interface r modulo their number,
  * and ranks on different interfaces are on different hosts. TEST_PATIENCE: all limits here are so many times longer. */
+int ranks_patience(void); /* 1 where nothing says so: for limits that a test itself sets */
 
 /* Runs body on nranks forked processes; returns how many of them did not return 0. After limit_s seconds
  * all are killed, which counts as failed. The calling process must not have used Tutti before. */
