@@ -2,6 +2,7 @@
 /* The double of libibverbs and librdmacm: each fault is what was asked for, and what must not be is found. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -253,8 +254,54 @@ static void an_address_tells_device_port_and_gid(void **state)
   assert_true(fake->is_clean());
 }
 
-int main(void)
+/* Another program of those that share the file: this one, started anew. It says that it runs, and stays until *in, what
+ * it reads from, is closed. */
+static pid_t start(const char *path, int *in, int *out)
 {
+  int to[2], from[2];
+  assert_true(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    setenv("FAKE_VERBS_SEGMENT", path, 1);
+    dup2(to[0], STDIN_FILENO);
+    dup2(from[1], STDOUT_FILENO);
+    execl("/proc/self/exe", "stay", "stay", (char *)NULL);
+    _exit(1);
+  }
+  close(to[0]);
+  close(from[1]);
+  *in = to[1];
+  *out = from[0];
+  return pid;
+}
+
+static void programs_that_share_a_file_run_side_by_side(void **state)
+{
+  char path[] = "/tmp/fake-verbs-XXXXXX", byte;
+  int fd = mkstemp(path), in[3], out[3], status;
+  pid_t pids[3];
+  (void)state;
+  assert_true(fd >= 0);
+  close(fd);
+  for (int p = 0; p < 3; p++) pids[p] = start(path, &in[p], &out[p]);
+  for (int p = 0; p < 3; p++) assert_int_equal(read(out[p], &byte, 1), 1); /* all are there; else the alarm comes */
+  for (int p = 0; p < 3; p++) {
+    close(in[p]);
+    assert_true(waitpid(pids[p], &status, 0) == pids[p] && status == 0);
+    close(out[p]);
+  }
+  unlink(path);
+}
+
+static int stay(void)
+{
+  char byte = 0;
+  return write(STDOUT_FILENO, &byte, 1) != 1 || read(STDIN_FILENO, &byte, 1) != 0;
+}
+
+int main(int argc, char **argv)
+{
+  if (argc > 1 && strcmp(argv[1], "stay") == 0) return stay();
   fake = fake_verbs();
   alarm(50);
   const struct CMUnitTest tests[] = {
@@ -269,6 +316,7 @@ int main(void)
       cmocka_unit_test(any_work_ends_as_asked_for),
       cmocka_unit_test(a_device_that_is_gone_does_nothing_more),
       cmocka_unit_test(an_address_tells_device_port_and_gid),
+      cmocka_unit_test(programs_that_share_a_file_run_side_by_side),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libibverbs.so.1 and librdmacm.so.1 without a device, for tests: a test is linked with them (or finds them through
- * LD_LIBRARY_PATH), and whoever loads a library of that name then gets these. Device fake0 (and fake1, with two ports)
- * speaks RoCE v2 between queue pairs of one process, of processes forked from it, and of all that name the same file in
- * FAKE_VERBS_SEGMENT. It is as unkind as a device may be:
+/* libibverbs.so.1 and librdmacm.so.1 without a device, for tests: a test is linked with them, or finds them through
+ * LD_LIBRARY_PATH, and whoever loads a library of that name then gets these. (Tutti looks for devices in /sys before it
+ * loads a library: so somebody else has to load these first, as the harness does if FAKE_VERBS is set, or LD_PRELOAD.)
+ * Device fake0 (and fake1, with two ports) speaks RoCE v2 between queue pairs of one process, of processes forked from
+ * it, and of all that name the same file in FAKE_VERBS_SEGMENT. It is as unkind as a device may be:
  * - data moves some time after it was posted, on a thread of its own, in drawn order between queue pairs; the sender's
  *   completion comes some time after that. Until then a destination may hold garbage (`scribble`);
  * - places in queues are free again only when a completion is polled; a completion that tells of an error has nothing

@@ -264,6 +264,7 @@ __attribute__((constructor)) static void map(void)
   if (path && !has_users()) memset(fake_segment, 0, offsetof(struct segment, contexts));
   if (fake_segment->magic != MAGIC) begin();
   if (path) add_user();
+  if (path) flock(fd, LOCK_UN); /* the mapping keeps the file open, and so would the lock be kept */
   if (fd >= 0) close(fd);
   functions = (struct fake_verbs){&SETTINGS, reset, count, fail, failed, port, remove_device, is_clean};
 }
