@@ -104,6 +104,14 @@ static tuttiResult_t wanted_parse(struct tt_creation *creation, const char *list
   return tuttiSuccess;
 }
 
+/* Devices for other hosts are not opened where all ranks are on one, and shm comes first. The same on all ranks. */
+static int is_idle(const struct tt_creation *creation, int t)
+{
+  int after_shm = 0;
+  for (int s = 0; s < t; s++) after_shm |= creation->wanted[s] == &tt_transport_shm;
+  return after_shm && creation->nhosts == 1 && creation->wanted[t] == &tt_transport_verbs;
+}
+
 /* ---- start ---- */
 
 /* settings are this communicator's own, or already its parent's. */
@@ -132,6 +140,7 @@ static void wire_type_apply(struct tuttiComm *comm, const tuttiConfig_t *config,
 
 static tuttiResult_t config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
 {
+  comm->creation->is_named = tt_env("TUTTI_TRANSPORTS") || (config && config->transports);
   deterministic_apply(&comm->settings, config, is_child);
   wire_type_apply(comm, config, is_child);
   if (!config) return tuttiSuccess;
@@ -343,6 +352,7 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
   comm->ntransports = creation->nwanted; /* those that are not made stay NULL */
   for (int t = 0; t < creation->nwanted; t++) {
     char why[TT_SENTENCE_BYTES];
+    if (is_idle(creation, t)) continue;
     const char *reason = creation->wanted[t]->unusable(&comm->settings, why, sizeof why);
     struct tt_transport *made = NULL;
     if (reason) {
@@ -380,16 +390,21 @@ const struct rank_card *tt_creation_card(const struct tuttiComm *comm, int rank)
   return (const struct rank_card *)(const void *)comm->cards + rank;
 }
 
-/* A transport counts only if every rank has it: both ends of a pair must choose alike. */
+/* A transport counts only if every rank has it: both ends of a pair must choose alike. That nobody has one that nobody
+ * has named is no news. */
 static int usable_everywhere(const struct tuttiComm *comm, int t)
 {
-  for (int r = 0; r < comm->nranks; r++) {
-    if (tt_creation_card(comm, r)->transports[t].usable) continue;
-    tt_log(TT_LOG_WARN, "transport %s is not used: rank %d cannot (TUTTI_DEBUG=INFO there says why)",
-           comm->creation->wanted[t]->name, r);
-    return 0;
+  const struct tt_creation *creation = comm->creation;
+  int have = 0, lacks = 0;
+  for (int r = comm->nranks - 1; r >= 0; r--) {
+    int has = tt_creation_card(comm, r)->transports[t].usable;
+    have += has;
+    if (!has) lacks = r;
   }
-  return 1;
+  if (have < comm->nranks && !is_idle(creation, t) && (have || creation->is_named))
+    tt_log(TT_LOG_WARN, "transport %s is not used: rank %d cannot (TUTTI_DEBUG=INFO there says why)",
+           creation->wanted[t]->name, lacks);
+  return have == comm->nranks;
 }
 
 static tuttiResult_t decorate(struct tuttiComm *comm, struct tt_transport **transport)

@@ -53,6 +53,7 @@ struct tt_creation {
   uint64_t deadline_ns, began_ns;
   const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
   int nwanted;
+  int is_named; /* somebody has said which transports: who wants one that is not there is told */
   int kept[TT_COMM_TRANSPORTS]; /* of comm->transports: which of those wanted */
   int nhosts;
   int32_t cores; /* that the ranks of a node may use, where they are fewest to a rank; on rank 0 */

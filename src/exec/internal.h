@@ -129,12 +129,15 @@ struct tt_exec {
   int nranks, rank, lanes;
   struct tt_watch *watch;
   const _Atomic int *failed;
-  struct tt_transport **routes; /* per rank */
+  struct tt_transport **transports; /* [ntransports], borrowed */
+  int ntransports;
+  int *routes;                  /* per rank: the first transport that leads there */
   struct tt_link **open;        /* [lane * nranks + peer] */
   uint64_t same;                /* steps so far that send to several peers: numbers for the heads of their messages */
 };
 
-/* The link to `peer` on `lane`: tuttiInProgress until it is open. */
+/* The link to `peer` on `lane`: tuttiInProgress until it is open. Where the two have agreed that their route has none,
+ * the next transport that leads there has it. Errors: those of tt_transport_ops.open; tuttiSystemError: none has. */
 tuttiResult_t tt_exec_link(struct tt_exec *exec, int peer, int lane, struct tt_link **link);
 
 /* step.c: what came of trying to move a step. */

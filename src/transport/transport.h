@@ -140,7 +140,9 @@ struct tt_transport_ops {
   /* Opens the link to `peer` on `lane`; resumable: tuttiInProgress until done, tuttiSuccess with *link.
    * Both sides open it, at any time, in any order, and it may be in progress until both do. Opening again gives the
    * same link. What was sent on an open link arrives even if the sender's transport is destroyed in good order after
-   * that. Errors: tuttiRemoteError, tuttiSystemError. The transport frees its links. */
+   * that. tuttiSuccess with *link NULL: this transport has no link between the two on this lane, as both sides have
+   * agreed; tt_last_sentence() says why, and another transport may have one. Errors: tuttiRemoteError,
+   * tuttiSystemError. The transport frees its links. */
   tuttiResult_t (*open)(struct tt_transport *transport, int peer, int lane, struct tt_link **link);
 
   /* Descriptors in use, for the printed budget. */

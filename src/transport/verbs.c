@@ -22,9 +22,13 @@ _Static_assert(sizeof(struct card) <= TT_TRANSPORT_CARD_BYTES, "a card is short"
 /* What one side writes over the socket, in order; what it reads is as long. */
 struct talk {
   struct verbs_record record;
-  char ready;
+  char ready, proven;
 };
-#define TALK_BYTES (sizeof(struct verbs_record) + 1)
+
+/* What a side does between what it says: it makes its queue pair, joins it with the peer's, and proves the way. */
+enum stage { MAKING, JOINING, PROVING, OPEN };
+static const size_t talk_bytes[] = {sizeof(struct verbs_record), offsetof(struct talk, ready) + 1,
+                                    offsetof(struct talk, proven) + 1};
 
 /* A way to one peer on one lane. */
 struct slot {
@@ -35,8 +39,10 @@ struct slot {
   int fd;                /* of the talk; -1: none. Stays, and says when the peer is gone */
   size_t said, heard;    /* bytes of the talk */
   struct talk mine, theirs;
-  int is_joined;         /* the link is ready for what the peer writes */
-  int is_open;           /* and the peer for what this side writes */
+  enum stage stage;
+  int is_done;           /* this side's part of the stage */
+  int refuses;           /* this side has no link to give */
+  int is_none;           /* and both know it of one of them */
   uint64_t deadline_ns;  /* of open; 0: not asked for yet */
   tuttiResult_t failed;
 };
@@ -50,6 +56,7 @@ struct verbs {
   union ibv_gid *gids;        /* [nranks] */
   struct slot *slots;         /* [nranks * lanes] */
   int is_halted;
+  char why_none[TT_SENTENCE_BYTES]; /* of the newest slot that is_none */
 };
 
 static size_t slot_count(const struct verbs *verbs)
@@ -114,7 +121,7 @@ static int is_gone(const struct slot *slot)
 
 static int is_owing(const struct slot *slot)
 {
-  return slot->is_open && !tt_verbs_link_is_sent(slot->link) && !is_gone(slot);
+  return slot->stage == OPEN && !tt_verbs_link_is_sent(slot->link) && !is_gone(slot);
 }
 
 /* What was sent in good order arrives: waits for the devices of the peers, never for their programs, and no longer
@@ -300,36 +307,102 @@ static tuttiResult_t hear(struct slot *slot, int peer, size_t len)
   return tuttiSuccess;
 }
 
+static int is_idle(const struct verbs *verbs)
+{
+  int idle = 1;
+  for (size_t i = 0; i < slot_count(verbs) && idle; i++)
+    idle = !verbs->slots[i].link || tt_verbs_link_is_idle(verbs->slots[i].link);
+  return idle;
+}
+
+/* Memory may only be locked up to a limit: a ring comes before blocks that were registered because they were met. */
 static tuttiResult_t link_make(struct verbs *verbs, int peer, int lane)
 {
   struct slot *slot = slot_at(verbs, peer, lane);
-  tuttiResult_t result = tt_verbs_link_create(&slot->link, &verbs->device, verbs->spec->settings, &slot->mine.record);
+  const struct tt_settings *settings = verbs->spec->settings;
+  tuttiResult_t result = tt_verbs_link_create(&slot->link, &verbs->device, settings, &slot->mine.record);
+  if (result != tuttiSuccess && is_idle(verbs) && tt_verbs_memory_spare(verbs->device.memory))
+    result = tt_verbs_link_create(&slot->link, &verbs->device, settings, &slot->mine.record);
   if (result != tuttiSuccess) return result;
   slot->mine.ready = VERBS_READY;
+  slot->mine.proven = VERBS_PROVEN;
   slot->link->base.transport = &verbs->base;
   slot->link->base.peer = peer;
   slot->link->base.lane = lane;
   return tuttiSuccess;
 }
 
+static tuttiResult_t stage_work(struct verbs *verbs, int peer, int lane)
+{
+  struct slot *slot = slot_at(verbs, peer, lane);
+  switch (slot->stage) {
+  case MAKING: return link_make(verbs, peer, lane);
+  case JOINING:
+    return tt_verbs_link_join(slot->link, verbs->spec->settings, &slot->mine.record, &slot->theirs.record);
+  default: return tt_verbs_link_prove(slot->link);
+  }
+}
+
+/* This side cannot do its part: it says so instead. Told aloud once, for the next transport may be much slower. */
+static void refuse(struct verbs *verbs, int peer, int lane)
+{
+  struct slot *slot = slot_at(verbs, peer, lane);
+  tt_log(verbs->why_none[0] ? TT_LOG_INFO : TT_LOG_WARN,
+         "no verbs link to rank %d on lane %d, so the next of TUTTI_TRANSPORTS is used: %s", peer, lane,
+         tt_last_sentence());
+  snprintf(verbs->why_none, sizeof verbs->why_none, "%s", tt_last_sentence());
+  if (slot->stage == MAKING) slot->mine.record = (struct verbs_record){.magic = VERBS_NO_MAGIC};
+  if (slot->stage == JOINING) slot->mine.ready = VERBS_NO;
+  slot->mine.proven = VERBS_NO;
+  slot->refuses = 1;
+}
+
+/* 1: the peer has no link to give. 0: it has done its part. Else TT_LINK_BROKEN: nonsense. */
+static int peer_refuses(const struct slot *slot)
+{
+  const struct talk *theirs = &slot->theirs;
+  if (slot->stage == MAKING) return theirs->record.magic == VERBS_NO_MAGIC; /* the rest is looked at by join */
+  char said = slot->stage == JOINING ? theirs->ready : theirs->proven;
+  if (said == VERBS_NO) return 1;
+  return said == (slot->stage == JOINING ? VERBS_READY : VERBS_PROVEN) ? 0 : (int)TT_LINK_BROKEN;
+}
+
+static tuttiResult_t none(struct verbs *verbs, int peer, int lane)
+{
+  struct slot *slot = slot_at(verbs, peer, lane);
+  if (!slot->refuses) {
+    snprintf(verbs->why_none, sizeof verbs->why_none, "rank %d has no verbs link for rank %d: its log says why", peer,
+             verbs->spec->rank);
+    tt_log(TT_LOG_INFO, "lane %d: %s; the next of TUTTI_TRANSPORTS is used", lane, verbs->why_none);
+  }
+  tt_verbs_link_destroy(slot->link);
+  slot->link = NULL;
+  slot->is_none = 1;
+  return tuttiSuccess;
+}
+
+/* Goes on as far as it can: to OPEN, or to is_none. */
 static tuttiResult_t open_step(struct verbs *verbs, int peer, int lane)
 {
   struct slot *slot = slot_at(verbs, peer, lane);
   tuttiResult_t result = socket_get(verbs, peer, lane);
-  if (result == tuttiSuccess && !slot->link) result = link_make(verbs, peer, lane);
-  if (result == tuttiSuccess && !slot->is_joined) result = say(slot, peer, sizeof slot->mine.record);
-  if (result == tuttiSuccess && !slot->is_joined) result = hear(slot, peer, sizeof slot->theirs.record);
-  if (result == tuttiSuccess && !slot->is_joined) {
-    result = tt_verbs_link_join(slot->link, verbs->spec->settings, &slot->mine.record, &slot->theirs.record);
-    slot->is_joined = result == tuttiSuccess;
+  while (result == tuttiSuccess && slot->stage < OPEN) {
+    size_t len = talk_bytes[slot->stage];
+    if (!slot->is_done) result = stage_work(verbs, peer, lane);
+    if (result == tuttiSystemError) refuse(verbs, peer, lane);
+    else if (result != tuttiSuccess) return result;
+    slot->is_done = 1;
+    result = say(slot, peer, len);
+    if (result == tuttiSuccess && slot->refuses) return none(verbs, peer, lane);
+    if (result == tuttiSuccess) result = hear(slot, peer, len);
+    if (result != tuttiSuccess) return result;
+    int refuses = peer_refuses(slot);
+    if (refuses > 0) return none(verbs, peer, lane);
+    if (refuses < 0) return tt_fail(tuttiRemoteError, "rank %d wrote nonsense when its queue pair was ready", peer);
+    slot->is_done = 0;
+    slot->stage++;
   }
-  if (result == tuttiSuccess) result = say(slot, peer, TALK_BYTES);
-  if (result == tuttiSuccess) result = hear(slot, peer, TALK_BYTES);
-  if (result != tuttiSuccess) return result;
-  if (slot->theirs.ready != VERBS_READY)
-    return tt_fail(tuttiRemoteError, "rank %d wrote nonsense when its queue pair was ready", peer);
-  slot->is_open = 1;
-  return tuttiSuccess;
+  return result;
 }
 
 static tuttiResult_t late(const struct verbs *verbs, int peer, int lane)
@@ -353,15 +426,15 @@ static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lan
   if (slot->failed != tuttiSuccess) return slot->failed;
   if (slot->deadline_ns == 0)
     slot->deadline_ns = tt_now_ns() + (uint64_t)verbs->spec->settings->init_timeout_ms * 1000000u;
-  if (!slot->is_open) {
+  if (slot->stage != OPEN && !slot->is_none) {
     tuttiResult_t result = open_step(verbs, peer, lane);
     if (result == tuttiInProgress && tt_now_ns() > slot->deadline_ns) result = late(verbs, peer, lane);
     if (result == tuttiInProgress) return result;
     slot->failed = result;
     if (result != tuttiSuccess) return result;
   }
-  *link = &slot->link->base;
-  return tuttiSuccess;
+  *link = slot->is_none ? NULL : &slot->link->base;
+  return slot->is_none ? tt_fail_quiet(tuttiSuccess, verbs->why_none) : tuttiSuccess;
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */

@@ -3,8 +3,15 @@
  *
  * Set-up. As with tcp the lower rank dials the higher one's door (TT_HELLO_QUEUE_PAIR, so the connection is
  * authenticated both ways), and both write one struct verbs_record over it. Who has checked the other's record and
- * moved its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that may post. The socket stays
- * and says when the peer is gone: who ends in good order waits for its writes to arrive only as long as it is there.
+ * moved its queue pair to "ready to send" writes one byte, VERBS_READY; who has read that proves the way with one
+ * VERBS_CREDIT and, once the peer's device has acknowledged it, writes a second byte, VERBS_PROVEN; who has read that
+ * may post. The socket stays and says when the peer is gone: who ends in good order waits for its writes to arrive only
+ * as long as it is there.
+ *
+ * Who cannot do one of these three things (memory that may be locked is used up; there is no way between the two
+ * devices, which the device finds out when its retries are used up) writes a refusal in its place: a record of nothing
+ * but VERBS_NO_MAGIC, or VERBS_NO. Who has written or read one has no link on this lane, and the next transport is
+ * taken: a link is open only if both have written and read all three. A link that has been open and fails is an error.
  *
  * Ring. Each side registers `slots` slots of `slot_bytes` for the peer to write to, and as many to send from. A message
  * travels as *fragments*, each written by one RDMA write with immediate into the slot that is next in turn:
@@ -23,8 +30,8 @@
  * Credits. A sender writes only into slots that the peer has emptied: fragments written - freed < slots. Who has
  * emptied a quarter of the ring and had no fragment to say it in sends VERBS_CREDIT, which needs no credit: of those
  * at most four can come on top of `slots` fragments before this side looks and posts new receives, nor more than one
- * answer and one VERBS_WRITTEN; so many receives are kept. So a queue pair always finds a receive, and waits for
- * nothing but the peer's device.
+ * answer, one VERBS_WRITTEN and the one that proves the way; so many receives are kept. So a queue pair always finds a
+ * receive, and waits for nothing but the peer's device.
  *
  * Straight into place. A message of TUTTI_IB_DIRECT_BYTES or more that is offered as a whole, in registered memory
  * (verbs_memory.h), begins with a VERBS_ASK: a fragment with a short payload, whose sender sends nothing more of the
@@ -66,8 +73,11 @@
 
 #ifdef TT_HAVE_VERBS
 
-#define VERBS_MAGIC 0x3250517474757474u /* "ttuttQP2" */
+#define VERBS_MAGIC 0x3350517474757474u /* "ttuttQP3" */
+#define VERBS_NO_MAGIC 0x2d50517474757474u /* "ttuttQP-" */
 #define VERBS_READY 'R'
+#define VERBS_PROVEN 'P'
+#define VERBS_NO 'N'
 
 struct verbs_record {
   uint64_t magic;
@@ -233,12 +243,19 @@ tuttiResult_t tt_verbs_link_create(struct verbs_link **link, struct verbs_device
 tuttiResult_t tt_verbs_link_join(struct verbs_link *link, const struct tt_settings *settings,
                                  const struct verbs_record *mine, const struct verbs_record *theirs);
 
+/* Sees that what is written arrives at the peer, whose queue pair is ready: tuttiInProgress until its device has said
+ * so. Errors: tuttiSystemError. */
+tuttiResult_t tt_verbs_link_prove(struct verbs_link *link);
+
 /* No more is written or read by either side's device when it returns. */
 void tt_verbs_link_halt(struct verbs_link *link);
 void tt_verbs_link_destroy(struct verbs_link *link); /* NULL and half-made are allowed */
 
-/* tt_fail with "<verb> on <device> port <n>: <what errno says>" and, where one is known, the remedy. */
+/* tt_fail_quiet with "<verb> on <device> port <n>: <what errno says>" and, where one is known, the remedy. */
 tuttiResult_t tt_verbs_fail(const struct verbs_device *device, const char *verb, int error);
+
+/* ": this process has a limit of ... for locked memory", as which registered memory counts, and what to do: text. */
+const char *tt_verbs_locked_text(char *text, size_t size);
 
 /* ---- sleeping (verbs_event.c) ---- */
 
@@ -252,7 +269,7 @@ extern const struct tt_link_ops tt_verbs_link_ops;
 /* Receives that are kept posted, so many at most at once. */
 static inline uint32_t tt_verbs_receives(uint32_t slots)
 {
-  return slots + 4 + 2 + 1 + VERBS_RECEIVES_AT_ONCE;
+  return slots + 4 + 2 + 1 + 1 + VERBS_RECEIVES_AT_ONCE;
 }
 
 /* Posts the first receives. 0, or an errno. */
@@ -260,6 +277,14 @@ int tt_verbs_receives_post(struct verbs_link *link, uint32_t count);
 
 /* 1 if all messages that were sent to their end have arrived in the peer's memory, or never will; else look again. */
 int tt_verbs_link_is_sent(struct verbs_link *link);
+
+/* 1: nothing is under way of which memory outside of its ring is a source or a destination. */
+static inline int tt_verbs_link_is_idle(const struct verbs_link *link)
+{
+  const struct verbs_sender *out = &link->out;
+  int has_asked = out->left > 0 && (out->asked == VERBS_ASKED || out->asked == VERBS_GRANTED);
+  return !out->lent_bytes && !has_asked && !link->in.granted;
+}
 
 /* Looks for completions. 1 if there were some, 0, or TT_LINK_BROKEN. */
 ssize_t tt_verbs_link_pull(struct verbs_link *link);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/verbs_api.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -38,13 +39,24 @@ static int library_load(struct verbs_api *api, const char *name, const struct fu
   return 1;
 }
 
-/* Where kernels do not copy pinned pages at a fork by themselves, this keeps them the parent's. It fails there if
- * somebody has registered memory before, and only then; our own rings are not inherited by children anyway. */
-static void fork_prepare(const struct verbs_api *api)
+/* It fails if somebody has registered memory before, and only then; our own rings are not inherited by children. */
+void tt_verbs_fork_prepare(const struct verbs_api *api)
 {
   if (api->fork_init() == 0 || atomic_exchange(&tt_process.fork_warned, 1)) return;
   tt_log(TT_LOG_WARN, "ibv_fork_init failed, for somebody has registered memory before: after a fork, buffers that are "
          "registered may be disturbed: set RDMAV_FORK_SAFE=1, or take Linux 5.12 or later");
+}
+
+/* The kernel lists all of them; whoever has loaded the library already may have brought a device of his own. */
+static int has_device(void)
+{
+  void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library) dlclose(library);
+  DIR *list = library ? NULL : opendir("/sys/class/infiniband");
+  int found = library != NULL;
+  for (const struct dirent *entry; list && !found && (entry = readdir(list));) found = entry->d_name[0] != '.';
+  if (list) closedir(list);
+  return found;
 }
 
 int tt_verbs_api_load(struct verbs_api *api, char *why, size_t size)
@@ -53,8 +65,10 @@ int tt_verbs_api_load(struct verbs_api *api, char *why, size_t size)
   static const struct function verbs[] = {VERBS_FUNCTIONS(VERBS_ROW){NULL, 0}};
   static const struct function cm[] = {VERBS_CM_FUNCTIONS(VERBS_ROW){NULL, 0}};
 #undef VERBS_ROW
+  if (!has_device()) {
+    snprintf(why, size, "there is no RDMA device: see /sys/class/infiniband, and whether its driver is loaded");
+    return 0;
+  }
   if (!library_load(api, "libibverbs.so.1", verbs, why, size)) return 0;
-  if (!library_load(api, "librdmacm.so.1", cm, why, size)) return 0;
-  fork_prepare(api);
-  return 1;
+  return library_load(api, "librdmacm.so.1", cm, why, size);
 }

@@ -55,9 +55,14 @@ struct verbs_api {
   struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd, int access);
 };
 
-/* Loads what is not loaded yet; it stays in the process (libibverbs keeps drivers and locks of its own). 1 if all of it
- * is there; else why not and what to do is written to why. Cheap when repeated. */
+/* Loads what is not loaded yet; it stays in the process (libibverbs keeps drivers and locks of its own), so nothing is
+ * where there is no device. 1 if all of it is there; else why not and what to do is written to why. Cheap when
+ * repeated. */
 int tt_verbs_api_load(struct verbs_api *api, char *why, size_t size);
+
+/* Before memory is registered: where kernels do not copy pinned pages at a fork by themselves, this keeps them the
+ * parent's. If it cannot, that is logged, once. */
+void tt_verbs_fork_prepare(const struct verbs_api *api);
 
 #endif
 #endif

@@ -194,6 +194,7 @@ int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *
   if (!tt_verbs_api_load(&device->api, why, size)) return 0;
   if (!settings->ib_hca[0] && !device_at(device, &address, interface, why, size)) return 0;
   if (!context_open(device, settings, why, size)) return 0;
+  tt_verbs_fork_prepare(&device->api);
   int error = device->api.query_device(device->context, &device->limits);
   if (!error) error = port_query(device);
   if (error) refuse(why, size, "%s does not tell what it can: %s", device->name, strerror(error));

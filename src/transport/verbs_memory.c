@@ -102,6 +102,21 @@ static void block_add(void *owner, void *block, size_t len)
          "limit of locked memory, raise it (ulimit -l unlimited)", len, memory->device->name, strerror(error));
 }
 
+int tt_verbs_memory_spare(struct verbs_memory *memory)
+{
+  int spared = 0;
+  if (!memory) return 0;
+  pthread_mutex_lock(&memory->mutex);
+  for (size_t i = 0; i < memory->count; i++) {
+    struct region *region = &memory->regions[i];
+    if (!region->start || !region->mr || region->is_users) continue;
+    drop(memory, region);
+    spared++;
+  }
+  pthread_mutex_unlock(&memory->mutex);
+  return spared;
+}
+
 /* ---- looking ---- */
 
 /* Without a lock: whatever others take away meanwhile is not what is looked for. */
@@ -145,12 +160,25 @@ static struct ibv_mr *reg_users(const struct verbs_memory *memory, const struct 
                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 }
 
+static tuttiResult_t enroll_failed(const struct verbs_memory *memory, const struct tt_enrolled *what, int error)
+{
+  char locked[256];
+  const char *remedy = "";
+  if (error == ENOMEM) remedy = tt_verbs_locked_text(locked, sizeof locked);
+  if (what->fd >= 0 && (error == EOPNOTSUPP || error == EPROTONOSUPPORT))
+    remedy = ": the memory of a GPU is reached with rdma-core 34, Linux 5.12, and drivers of both devices that know "
+             "dma-buf (NVIDIA's open kernel modules)";
+  return tt_fail(tuttiSystemError, "%zu bytes at %p cannot be registered with %s: %s: %s%s. They need not be: what is "
+                 "not registered is copied", what->len, what->data, memory->device->name,
+                 what->fd < 0 ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr", strerror(error), remedy);
+}
+
 /* A block has all of it, or it is no memory of the user's. */
 static tuttiResult_t enroll_of_heap(struct verbs_memory *memory, const struct tt_enrolled *what)
 {
   if (tt_verbs_memory_find(memory, what->data, what->len)) return tuttiSuccess;
   const struct region *region = look(memory, what->data, what->len);
-  return tt_verbs_fail(memory->device, "ibv_reg_mr", region ? region->error : EFAULT);
+  return enroll_failed(memory, what, region ? region->error : EFAULT);
 }
 
 tuttiResult_t tt_verbs_memory_enroll(struct verbs_memory *memory, const struct tt_enrolled *what, void **handle)
@@ -160,7 +188,7 @@ tuttiResult_t tt_verbs_memory_enroll(struct verbs_memory *memory, const struct t
   if (memory->is_halted) return tuttiSuccess;
   if (tt_heap_has(memory->heap, what->data, what->len, &offset)) return enroll_of_heap(memory, what);
   struct ibv_mr *mr = reg_users(memory, what);
-  if (!mr) return tt_verbs_fail(memory->device, what->fd < 0 ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr", errno);
+  if (!mr) return enroll_failed(memory, what, errno);
   pthread_mutex_lock(&memory->mutex);
   struct region *region = add(memory, what->data, what->len, mr);
   if (region) region->is_users = 1;

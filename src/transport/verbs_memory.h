@@ -7,7 +7,11 @@
  * largest pieces there are: between them are pages that nobody may touch, and no device can register those.
  *
  * One thread at a time looks, adds and removes: the owner of the communicator. Only it makes regions, so it looks
- * without a lock; others, who free blocks, take them away, but never one that a call uses. */
+ * without a lock; others, who free blocks, take them away, but never one that a call uses.
+ *
+ * Blocks are registered and taken back under the heap's lock: else a block could be freed, and its addresses given to
+ * another, while a device pins its pages. So allocations of all threads wait as long as that takes; as they do while
+ * another thread's block gets its pages, which takes about as long. It happens once a block. */
 #ifndef TT_TRANSPORT_VERBS_MEMORY_H
 #define TT_TRANSPORT_VERBS_MEMORY_H
 
@@ -26,6 +30,9 @@ tuttiResult_t tt_verbs_memory_create(struct verbs_memory **memory, struct verbs_
  * have to be copied. A block of the heap that is met for the first time is registered, which takes a while; if it
  * cannot be, that is logged once, and it is not tried again. NULL for memory is allowed: there is none. */
 struct ibv_mr *tt_verbs_memory_find(struct verbs_memory *memory, const void *data, size_t len);
+
+/* Gives up the regions of all blocks of the heap, to be made again when they are met: how many. No link uses them. */
+int tt_verbs_memory_spare(struct verbs_memory *memory);
 
 /* As tt_transport_ops.enroll and withdraw. */
 tuttiResult_t tt_verbs_memory_enroll(struct verbs_memory *memory, const struct tt_enrolled *what, void **handle);

@@ -16,30 +16,35 @@ _Static_assert(sizeof(struct verbs_answer) == 24, "the answer is a wire format")
 #error "heads and records are sent as they lie in memory, which has to be little endian"
 #endif
 
-/* Registered memory counts as locked. */
-static const char *locked_remedy(char *text, size_t size)
+const char *tt_verbs_locked_text(char *text, size_t size)
 {
   struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
   char most[48];
   getrlimit(RLIMIT_MEMLOCK, &limit);
   snprintf(most, sizeof most, "a limit of %llu KiB", (unsigned long long)(limit.rlim_cur >> 10));
   snprintf(text, size, ": this process has %s for locked memory (ulimit -l): raise it (ulimit -l unlimited, or memlock "
-           "in /etc/security/limits.conf), or make TUTTI_IB_SLOTS or TUTTI_IB_SLOT_BYTES smaller",
+           "in /etc/security/limits.conf)",
            limit.rlim_cur == RLIM_INFINITY ? "no limit" : most);
   return text;
 }
 
 tuttiResult_t tt_verbs_fail(const struct verbs_device *device, const char *verb, int error)
 {
-  const char *remedy = "";
+  const char *remedy = "", *other = "";
   char locked[256];
-  if (error == ENOMEM) remedy = locked_remedy(locked, sizeof locked);
+  if (error == ENOMEM) {
+    remedy = tt_verbs_locked_text(locked, sizeof locked);
+    other = ", or make TUTTI_IB_SLOTS or TUTTI_IB_SLOT_BYTES smaller";
+  }
   if (error == EINVAL && strcmp(verb, "ibv_create_qp") == 0)
     remedy = ": the device may not have queues so long: make TUTTI_IB_SLOTS smaller";
   if (error == ETIMEDOUT || error == EHOSTUNREACH)
-    remedy = ": the peer's address is not reached from this device: see TUTTI_IB_GID_INDEX and TUTTI_IB_HCA";
-  return tt_fail(tuttiSystemError, "%s failed on %s port %d: %s%s", verb, device->name, device->port, strerror(error),
-                 remedy);
+    remedy = ": the peer's address is not reached from this device: see TUTTI_IB_GID_INDEX and TUTTI_IB_HCA, or do "
+             "without (TUTTI_TRANSPORTS=shm,tcp)";
+  char text[TT_SENTENCE_BYTES];
+  snprintf(text, sizeof text, "%s failed on %s port %d: %s%s%s", verb, device->name, device->port, strerror(error),
+           remedy, other);
+  return tt_fail_quiet(tuttiSystemError, text);
 }
 
 static size_t memory_bytes(const struct verbs_link *link)
@@ -220,6 +225,17 @@ tuttiResult_t tt_verbs_link_join(struct verbs_link *link, const struct tt_settin
                                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                                     IBV_QP_MAX_QP_RD_ATOMIC);
   return error ? tt_verbs_fail(device, "ibv_modify_qp (to RTS)", error) : tuttiSuccess;
+}
+
+tuttiResult_t tt_verbs_link_prove(struct verbs_link *link)
+{
+  static const struct verbs_write empty = {.is_signaled = 1};
+  char text[TT_SENTENCE_BYTES];
+  if (!link->out.posted) tt_verbs_post(link, VERBS_CREDIT, &empty);
+  if (tt_verbs_link_pull(link) >= 0) return link->out.retired ? tuttiSuccess : tuttiInProgress;
+  snprintf(text, sizeof text, "%s. Nothing has come through: if there is no way between the two devices, choose others "
+           "(TUTTI_IB_HCA, TUTTI_IB_GID_INDEX) or do without (TUTTI_TRANSPORTS=shm,tcp)", link->base.why);
+  return tt_fail_quiet(tuttiSystemError, text);
 }
 
 /* ---- ending ---- */

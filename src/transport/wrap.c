@@ -55,6 +55,10 @@ tuttiResult_t tt_wrap_open(struct tt_transport *transport, int peer, int lane, s
     struct tt_link *inner;
     tuttiResult_t result = wrap->inner->ops->open(wrap->inner, peer, lane, &inner);
     if (result != tuttiSuccess) return result;
+    if (!inner) {
+      *link = NULL;
+      return tuttiSuccess;
+    }
     l = tt_alloc(1, wrap->link_bytes);
     if (!l) return tt_fail(tuttiSystemError, "out of memory for the %s link to rank %d", wrap->base.ops->name, peer);
     l->link = (struct tt_link){.ops = wrap->link_ops, .transport = transport, .peer = peer, .lane = lane};

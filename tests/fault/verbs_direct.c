@@ -241,6 +241,34 @@ static void what_cannot_be_registered_is_copied(void **state)
   expect_ok(world_of(NULL, little));
 }
 
+/* The limit of locked memory has room for a block of each rank, or for the rings of a second lane. */
+static void open_another(struct world_rank *me)
+{
+  static const struct trip trip = {BY_RECV, LONG, 1, 1, 1};
+  struct tt_link *link = world_open(me, !me->rank, 0), *other;
+  unsigned char *data = get(1, LONG);
+  if (!link) return;
+  world_barrier(me);
+  fake->settings->memlock = fake->count().registered + 2 * 2200000;
+  world_barrier(me);
+  WORLD_CHECK(me, pass(me, link, &trip, data, 0));
+  if (me->rank == 0) WORLD_CHECK(me, directs_of(link) == 1);
+  world_barrier(me);
+  WORLD_CHECK(me, (other = world_open(me, !me->rank, 1)) != NULL);
+  for (int k = 1; k < 4; k++) WORLD_CHECK(me, pass(me, k % 2 ? other : link, &trip, data, k));
+  world_barrier(me);
+  give(1, data);
+}
+
+static void a_ring_comes_before_blocks_that_are_registered(void **state)
+{
+  struct world world = world_of(NULL, open_another);
+  (void)state;
+  world.lanes = 2;
+  fake->reset();
+  expect_ok(world);
+}
+
 /* ---- what users register ---- */
 
 static void enroll_and_pass(struct world_rank *me)
@@ -325,6 +353,7 @@ static void enroll_descriptor(struct world_rank *me)
     fake->break_at("ibv_reg_dmabuf_mr", 1, EOPNOTSUPP);
     WORLD_CHECK(me, me->transport->ops->enroll(me->transport, &what, &handle) == tuttiSystemError);
     WORLD_CHECK(me, strstr(tt_last_sentence(), "ibv_reg_dmabuf_mr") && strstr(tt_last_sentence(), "fake0"));
+    WORLD_CHECK(me, strstr(tt_last_sentence(), "kernel modules") && !strstr(tt_last_sentence(), "ulimit"));
   }
   close(fd);
   world_barrier(me);
@@ -453,6 +482,7 @@ int main(void)
       cmocka_unit_test(memory_is_registered_once_and_until_it_is_freed),
       cmocka_unit_test(nobody_asks_again_for_what_is_reduced),
       cmocka_unit_test(what_cannot_be_registered_is_copied),
+      cmocka_unit_test(a_ring_comes_before_blocks_that_are_registered),
       cmocka_unit_test(what_users_register_goes_straight_into_place_until_they_take_it_back),
       cmocka_unit_test(what_users_register_in_vain_says_why),
       cmocka_unit_test(memory_behind_a_descriptor_is_registered_as_a_dma_buf),

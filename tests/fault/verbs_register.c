@@ -143,7 +143,26 @@ static int on_a_gpu(const struct ranks *self)
   return 0;
 }
 
+static int by_default(const struct ranks *self)
+{
+  const size_t len = 64 << 20;
+  struct meeting *meeting = self->argument;
+  tuttiComm_t comm;
+  void *in, *out;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiMemAlloc(&in, len) == tuttiSuccess && tuttiMemAlloc(&out, len) == tuttiSuccess);
+  memset(in, 1 << self->rank, len);
+  RANKS_CHECK(tuttiAllReduce(in, out, len, tuttiInt8, tuttiSum, comm, NULL) == tuttiSuccess);
+  for (size_t i = 0; i < len; i++) RANKS_CHECK(((char *)out)[i] == (1 << self->nranks) - 1);
+  RANKS_CHECK(meeting_wait(meeting));
+  RANKS_CHECK(fake->count().longest > SLOT);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  RANKS_CHECK(tuttiMemFree(in) == tuttiSuccess && tuttiMemFree(out) == tuttiSuccess);
+  return 0;
+}
+
 struct job {
+  int nranks;
   ranks_body body;
   struct meeting *meeting;
 };
@@ -151,14 +170,14 @@ struct job {
 static int as_threads(const struct ranks *self)
 {
   const struct job *job = self->argument;
-  if (ranks_run_threads(RANKS, job->body, job->meeting, LIMIT_S)) return 1;
+  if (ranks_run_threads(job->nranks, job->body, job->meeting, LIMIT_S)) return 1;
   return !fake->is_clean();
 }
 
 /* Ranks as threads, in a process of their own. */
-static void try_it(ranks_body body)
+static void try_it(int nranks, ranks_body body)
 {
-  struct job job = {body, meeting_make(RANKS)};
+  struct job job = {nranks, body, meeting_make(nranks)};
   fake->reset();
   assert_int_equal(ranks_run_processes(1, as_threads, &job, LIMIT_S), 0);
   meeting_free(job.meeting);
@@ -167,25 +186,34 @@ static void try_it(ranks_body body)
 static void memory_of_the_heap_is_written_straight_into_place(void **state)
 {
   (void)state;
-  try_it(of_the_heap);
+  try_it(RANKS, of_the_heap);
 }
 
 static void registered_memory_is_written_straight_into_place(void **state)
 {
   (void)state;
-  try_it(registered);
+  try_it(RANKS, registered);
 }
 
 static void bad_registrations_are_refused_with_a_sentence(void **state)
 {
   (void)state;
-  try_it(refused);
+  try_it(RANKS, refused);
 }
 
 static void memory_of_a_gpu_is_shown_to_the_device(void **state)
 {
   (void)state;
-  try_it(on_a_gpu);
+  try_it(RANKS, on_a_gpu);
+}
+
+static void long_calls_are_written_straight_into_place_by_default(void **state)
+{
+  (void)state;
+  unsetenv("TUTTI_IB_DIRECT_BYTES");
+  unsetenv("TUTTI_SEGMENT_BYTES");
+  try_it(2, by_default);
+  try_it(4, by_default);
 }
 
 int main(void)
@@ -201,6 +229,7 @@ int main(void)
       cmocka_unit_test(registered_memory_is_written_straight_into_place),
       cmocka_unit_test(bad_registrations_are_refused_with_a_sentence),
       cmocka_unit_test(memory_of_a_gpu_is_shown_to_the_device),
+      cmocka_unit_test(long_calls_are_written_straight_into_place_by_default), /* takes settings away */
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ struct tt_link *world_open(struct world_rank *me, int peer, int lane)
     result = me->transport->ops->open(me->transport, peer, lane, &link);
     if (result == tuttiInProgress) sched_yield();
   } while (result == tuttiInProgress && !world_is_over(me));
-  if (result == tuttiSuccess) return link;
+  if (result == tuttiSuccess && link) return link;
   world_complain(me, "open(%d, %d): %s", peer, lane, tt_last_sentence());
   return NULL;
 }

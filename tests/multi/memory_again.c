@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a transport or a device knows of memory of tuttiMemAlloc must not outlive it: freed and allocated again, it lies
  * at the same address on other pages, and calls still have exact results. */
-#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "ranks.h"
@@ -55,7 +54,6 @@ static void memory_that_comes_back_on_other_pages_is_not_taken_for_the_old(void 
   (void)state;
   setenv("TUTTI_SHM_DIRECT_BYTES", "65536", 1);
   setenv("TUTTI_IB_DIRECT_BYTES", "65536", 1);
-  (void)dlopen("libibverbs.so.1", RTLD_NOW); /* a double of it is one for processes that are forked from here */
   for (int n = 0; ranks_transports(n); n++) {
     const char *transport = ranks_transports(n);
     setenv("TUTTI_TRANSPORTS", transport, 1);
