@@ -141,8 +141,8 @@ struct verbs_device {
   unsigned port_downs;              /* how often it has gone down */
 };
 
-/* Finds and opens the device (verbs_device.c): that of TUTTI_IB_HCA, else the one that has the address of the
- * interface that TUTTI_SOCKET_IFNAME chooses; its port must be up and have a GID. 1, or 0 with the reason and the
+/* Finds and opens the device (verbs_device.c): that of TUTTI_IB_HCA, else the one that has the address of the interface
+ * that TUTTI_SOCKET_IFNAME chooses, else the first; its port must be up and have a GID. 1, or 0 with the reason and the
  * remedy in why; nothing is open then. */
 int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *settings, char *why, size_t size);
 void tt_verbs_device_close(struct verbs_device *device); /* also half-open or zero */

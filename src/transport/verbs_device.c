@@ -47,35 +47,22 @@ int tt_verbs_hca_fits(const char *list, const char *name, int port)
 
 /* ---- which device ---- */
 
-/* Name and port of the device that has the address. */
-static int device_at(struct verbs_device *device, struct tt_address *address, const char *interface, char *why,
-                     size_t size)
+/* Name and port of the device that has the address, if one has: else they stay as they are. */
+static void device_at(struct verbs_device *device, struct tt_address *address, const char *interface)
 {
   const struct verbs_api *api = &device->api;
-  char text[TT_ADDRESS_TEXT_BYTES];
   struct rdma_cm_id *id = NULL;
   struct rdma_event_channel *channel = api->cm_create_event_channel();
-  if (!channel)
-    return refuse(why, size, "rdma_create_event_channel: %s: load the modules rdma_cm and rdma_ucm, and see that "
-                  "/dev/infiniband/rdma_cm may be opened", strerror(errno));
-  int found = 0;
-  if (api->cm_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0) {
-    refuse(why, size, "rdma_create_id: %s", strerror(errno));
-  } else if (api->cm_bind_addr(id, &address->any) != 0 || !id->verbs) {
-    int error = errno;
-    tt_address_text(address, text, sizeof text);
-    *strrchr(text, ':') = 0;
-    refuse(why, size, "no RDMA device is at %s (%s; rdma_bind_addr says: %s): choose an interface with "
-           "TUTTI_SOCKET_IFNAME, or a device with TUTTI_IB_HCA (ibv_devinfo lists them)", text, interface,
-           strerror(error));
-  } else {
+  if (channel && api->cm_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0 &&
+      api->cm_bind_addr(id, &address->any) == 0 && id->verbs) {
     snprintf(device->name, sizeof device->name, "%s", api->get_device_name(id->verbs->device));
     device->port = id->port_num;
-    found = 1;
+  } else {
+    tt_log(TT_LOG_INFO, "no RDMA device has the address of %s: the first with an active port is used. TUTTI_IB_HCA "
+           "chooses another (ibv_devinfo lists them)", interface);
   }
   if (id) api->cm_destroy_id(id);
-  api->cm_destroy_event_channel(channel);
-  return found;
+  if (channel) api->cm_destroy_event_channel(channel);
 }
 
 /* ---- its port and GID ---- */
@@ -174,6 +161,8 @@ static int context_open(struct verbs_device *device, const struct tt_settings *s
                   strerror(error));
   if (count == 0)
     return refuse(why, size, "there is no RDMA device: see ibv_devinfo, and whether its driver is loaded");
+  if (!settings->ib_hca[0])
+    return refuse(why, size, "none of the %d RDMA devices has an active port: see ibv_devinfo and the cable", count);
   return refuse(why, size, "TUTTI_IB_HCA is \"%.60s\": none of the %d RDMA devices fits and has an active port",
                 settings->ib_hca, count);
 }
@@ -192,7 +181,7 @@ int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *
   if (tt_interface_choose(settings, &address, interface) != tuttiSuccess)
     return refuse(why, size, "%s", tt_last_sentence());
   if (!tt_verbs_api_load(&device->api, why, size)) return 0;
-  if (!settings->ib_hca[0] && !device_at(device, &address, interface, why, size)) return 0;
+  if (!settings->ib_hca[0]) device_at(device, &address, interface);
   if (!context_open(device, settings, why, size)) return 0;
   tt_verbs_fork_prepare(&device->api);
   int error = device->api.query_device(device->context, &device->limits);

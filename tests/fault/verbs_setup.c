@@ -172,6 +172,23 @@ static void what_a_host_lacks_is_said_with_the_remedy(void **state)
   unsetenv("TUTTI_IB_HCA");
 }
 
+static void a_device_without_the_address_of_the_interface_is_good_enough(void **state)
+{
+  static const char *const verbs[] = {"rdma_create_event_channel", "rdma_create_id", "rdma_bind_addr"};
+  struct tt_settings settings;
+  char why[400];
+  (void)state;
+  assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+  for (size_t v = 0; v < sizeof verbs / sizeof verbs[0]; v++) {
+    fake->reset();
+    fake->break_at(verbs[v], 1, CODE);
+    assert_null(tt_transport_verbs.unusable(&settings, why, sizeof why));
+    assert_string_equal(fake->failed(), verbs[v]);
+    fake->break_at(NULL, 0, 0);
+    assert_true(fake->is_clean());
+  }
+}
+
 static void a_device_takes_as_many_bytes_inline_as_it_can(void **state)
 {
   static const long most[] = {0, 40, 60, 100, 200, 256};
@@ -238,6 +255,7 @@ int main(void)
   if (tt_auth_init() != tuttiSuccess) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_a_host_lacks_is_said_with_the_remedy),
+      cmocka_unit_test(a_device_without_the_address_of_the_interface_is_good_enough),
       cmocka_unit_test(a_device_takes_as_many_bytes_inline_as_it_can),
       cmocka_unit_test(a_link_takes_one_queue_pair_and_two_rings),
       cmocka_unit_test(a_host_that_cannot_prepare_for_forks_is_good_enough),
