@@ -67,7 +67,7 @@ typedef struct {
 } tuttiFusionTensor_t;
 
 /* Options. Always start from TUTTI_FUSION_CONFIG_INITIALIZER; a field left as that sets it takes its default. The same
- * on all ranks. Where an environment variable is named, it overrides the program. */
+ * on all ranks. Where an environment variable is named, it overrides the program; it is read when comm is made. */
 typedef struct {
   size_t size;
   uint32_t magic;
@@ -155,7 +155,7 @@ TUTTI_API tuttiResult_t tuttiFusionNorm(tuttiFusion_t fusion, int tensor, double
 typedef struct {
   size_t size;
   uint64_t steps;          /* that have ended */
-  uint64_t plans;          /* made so far; the first is made before anything was measured */
+  uint64_t plans;          /* used so far; the first is made before any step was measured */
   uint64_t planned_step;   /* from this step on (0: the first) the present plan is used */
   int groups, messages;    /* of the present plan */
   int is_by_priority;      /* 1: it sends what forward needs first */

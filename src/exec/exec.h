@@ -105,7 +105,7 @@ int tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct 
  * which is recorded in watch. *moved is set to 1 if anything went on (else left alone). */
 tuttiResult_t tt_run_poll(struct tt_run *run, int *moved);
 
-/* 1 if all lanes have begun their last segments: the links will soon be free. */
+/* 1 if all lanes are at the last steps of their last segments: the links will soon be free. */
 int tt_run_ending(const struct tt_run *run);
 
 /* ---- messages between pairs of ranks (pairs.c) ---- */

@@ -349,7 +349,8 @@ int tt_run_ending(const struct tt_run *run)
 {
   int ends = run->state == RUN_MOVING;
   for (int s = 0; s < run->nstrands && ends; s++)
-    ends = run->strands[s].segment + (size_t)run->nstrands >= run->nsegments;
+    ends = run->strands[s].segment + (size_t)run->nstrands >= run->nsegments &&
+           run->strands[s].head + 1 >= run->plan->schedule.nsteps;
   return ends;
 }
 

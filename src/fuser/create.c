@@ -251,6 +251,7 @@ static tuttiResult_t fuser_fill(struct tuttiFusion *fuser, struct tuttiComm *com
   fuser->buffer = buffer;
   if (result == tuttiSuccess) result = channels_make(fuser, comm);
   if (result == tuttiSuccess) result = agree(fuser);
+  if (result == tuttiSuccess) result = tt_fuser_probe(fuser);
   if (result == tuttiSuccess) result = tt_fuser_plan_first(fuser);
   if (result == tuttiSuccess) result = engine_start(fuser);
   return result;
@@ -298,8 +299,12 @@ int tt_fuser_tensors(const struct tuttiFusion *fuser)
 
 static void channels_abort(struct tuttiFusion *fuser)
 {
-  for (int c = 0; c < fuser->nchannels; c++)
-    tt_watch_fail(fuser->channel[c]->watch, tuttiRemoteError, fuser->rank, 0, "the fusion was aborted");
+  char rank[128], sentence[TT_SENTENCE_BYTES];
+  for (int c = 0; c < fuser->nchannels; c++) {
+    snprintf(sentence, sizeof sentence, "%s aborted the fusion",
+             tt_watch_rank_text(fuser->channel[c]->watch, fuser->rank, rank, sizeof rank));
+    tt_watch_fail(fuser->channel[c]->watch, tuttiRemoteError, fuser->rank, 0, sentence);
+  }
 }
 
 tuttiResult_t tt_fuser_abort(struct tuttiFusion *fuser)
@@ -313,6 +318,7 @@ tuttiResult_t tt_fuser_abort(struct tuttiFusion *fuser)
   fuser->asleep = 0;
   fuser->pushes++;
   pthread_cond_signal(&fuser->wake);
+  while (fuser->failed == tuttiSuccess) pthread_cond_wait(&fuser->done, &fuser->mutex); /* what is under way ends */
   pthread_mutex_unlock(&fuser->mutex);
   return tuttiSuccess;
 }

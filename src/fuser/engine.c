@@ -106,7 +106,7 @@ static void message_trace(const struct tuttiFusion *fuser, const struct message 
   tt_timeline_add(&(struct tt_span){track, name, message->begin_ns, message->end_ns, args});
 }
 
-/* A message has ended. It took the time since it had the links for itself. */
+/* A message has ended. */
 static tuttiResult_t message_end(struct tuttiFusion *fuser, struct message *message)
 {
   struct tuttiComm *comm = message->op->comm;
@@ -117,14 +117,11 @@ static tuttiResult_t message_end(struct tuttiFusion *fuser, struct message *mess
   message->state = CAME;
   if (result != tuttiSuccess) return tt_comm_why(comm);
   if (tt_timeline_wanted()) message_trace(fuser, message);
-  uint64_t since_ns = message->begin_ns > fuser->last_end_ns ? message->begin_ns : fuser->last_end_ns;
   pthread_mutex_lock(&fuser->mutex);
-  message->took_us[fuser->engine_step % HISTORY] = (float)(message->end_ns - since_ns) / 1000;
   message->last_begin_ns = message->begin_ns;
   message->last_end_ns = message->end_ns;
   fuser->overflow[fuser->engine_step % 2] |= fuser->reports && message->overflow;
   pthread_mutex_unlock(&fuser->mutex);
-  fuser->last_end_ns = message->end_ns;
   return result;
 }
 
@@ -165,11 +162,24 @@ static void step_start(struct tuttiFusion *fuser)
   fuser->copied_now = 0;
 }
 
+/* In the order sent: each took the time since it had the links for itself. */
+static void took_take(struct tuttiFusion *fuser)
+{
+  uint64_t free_ns = 0;
+  for (int32_t m = 0; m < fuser->nmessages; m++) {
+    struct message *message = &fuser->messages[m];
+    uint64_t since_ns = message->begin_ns > free_ns ? message->begin_ns : free_ns;
+    if (message->end_ns > free_ns) free_ns = message->end_ns;
+    message->took_us[fuser->engine_step % HISTORY] = (float)(free_ns - since_ns) / 1000;
+  }
+}
+
 /* All messages are back: ranks agree if it is time for that, and the next step begins. */
 static tuttiResult_t step_finish(struct tuttiFusion *fuser)
 {
   tuttiResult_t result = tuttiSuccess;
   uint64_t over = fuser->engine_step;
+  took_take(fuser);
   if (tt_fuser_agrees(over)) result = tt_fuser_agree(fuser);
   pthread_mutex_lock(&fuser->mutex);
   fuser->ndone = 0;

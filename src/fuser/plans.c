@@ -170,7 +170,7 @@ static void made_take(struct tuttiFusion *fuser, const struct made *made)
   fuser->ring_first = fuser->in_ring = 0;
   fuser->missing = made->missing;
   fuser->plans++;
-  fuser->planned_step = fuser->engine_step;
+  fuser->planned_step = fuser->agreements ? fuser->engine_step + 1 : 0;
   for (int i = 0; i < fuser->n; i++) fuser->tensors[i].nparts = 0;
   for (int64_t p = 0; p < made->nparts; p++) fuser->tensors[made->parts[p].tensor].nparts++;
   for (int32_t g = 0; g < made->plan.ngroups; g++)
@@ -276,6 +276,5 @@ tuttiResult_t tt_fuser_plan_first(struct tuttiFusion *fuser)
                                          .ready_us = fuser->n - 1 - i};
   }
   fuser->net = (struct tt_net){.n = fuser->n, .tensors = fuser->facts, .backward_us = fuser->n - 1};
-  fuser->cost = fuser->priced;
   return plan_make(fuser, &policy);
 }

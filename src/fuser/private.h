@@ -149,7 +149,6 @@ struct tuttiFusion {
   uint64_t seen_pushes;          /* when users were looked at */
   uint64_t looks, looked;        /* counts what may let something be copied in; when there was nothing */
   uint64_t copied_now;           /* bytes */
-  uint64_t last_end_ns;          /* of the messages that are back, the latest end */
   struct tt_waiter waiter;
 };
 
@@ -171,6 +170,9 @@ void tt_fuser_missing_count(struct tuttiFusion *fuser);
 /* Under the mutex: times of the step are complete, if they were not before; another step begins with a push. */
 void tt_fuser_times_take(struct tuttiFusion *fuser, uint64_t now_ns);
 void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns);
+
+/* Before the first plan: what some rows of messages take. */
+tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser);
 
 /* Whether ranks agree on times at the end of this step. */
 int tt_fuser_agrees(uint64_t step);

@@ -7,8 +7,6 @@
 #include "fuser/private.h"
 
 /* Steps at whose ends ranks agree: the first step is warming up, and is not counted. */
-#define AGREES_FIRST 3
-#define AGREES_SECOND 10
 #define AGREES_EVERY 50
 
 #define TOLD 4096    /* messages of which ranks tell each other what they took; of later ones they do not */
@@ -16,7 +14,7 @@
 
 int tt_fuser_agrees(uint64_t step)
 {
-  return step == AGREES_FIRST || step == AGREES_SECOND || step % AGREES_EVERY == 0;
+  return step == 3 || step == 6 || step == 10 || step == 20 || step % AGREES_EVERY == 0;
 }
 
 /* ---- taking times: the mutex is held ---- */
@@ -168,7 +166,47 @@ static void cost_make(struct tuttiFusion *fuser)
     bytes[n] = class_bytes(c);
     us[n] = tt_message_us(&fuser->priced, bytes[n]) * ratio_at(fuser, c);
   }
+  for (int c = n - 2; c >= 0; c--) { /* a link's burst lets single short ones pass quickly, but not a row of them */
+    double share = us[c + 1] * (double)bytes[c] / (double)bytes[c + 1];
+    if (us[c] < share) us[c] = share;
+  }
   fuser->cost = tt_message_cost_points(bytes, us, n);
+}
+
+/* ---- before anything was sent ---- */
+
+#define PROBES 3
+#define PROBE_MOST_US 200000 /* longer ones are not tried if they would take so long */
+
+/* So many messages of so many bytes, one after the other: the mean time of one, over all ranks. */
+static tuttiResult_t probe(struct tuttiFusion *fuser, size_t bytes, int messages, double *us)
+{
+  uint64_t began_ns = 0;
+  tuttiResult_t result = tuttiSuccess;
+  for (int m = -1; m < messages && result == tuttiSuccess; m++) { /* the first one opens links and makes plans */
+    if (m == 0) began_ns = tt_now_ns();
+    result = tt_fuser_run(fuser, TT_ALL_REDUCE, fuser->buffer, bytes / sizeof(float), tuttiFloat32, tuttiSum);
+  }
+  *us = us_between(began_ns, tt_now_ns()) / messages / fuser->nranks;
+  return result == tuttiSuccess ? tt_fuser_run(fuser, TT_ALL_REDUCE, us, 1, tuttiFloat64, tuttiSum) : result;
+}
+
+tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser)
+{
+  static const struct {
+    size_t bytes;
+    int messages;
+  } probes[PROBES] = {{2048, 16}, {32768, 8}, {524288, 4}};
+  tuttiResult_t result = tuttiSuccess;
+  double us = 0;
+  for (int k = 0; k < PROBES && result == tuttiSuccess; k++) {
+    if (probes[k].bytes > fuser->buffer_bytes || us * 16 * probes[k].messages > PROBE_MOST_US) break;
+    result = probe(fuser, probes[k].bytes, probes[k].messages, &us);
+    double priced_us = tt_message_us(&fuser->priced, probes[k].bytes);
+    if (us > 0 && priced_us > 0) fuser->ratios[class_of(probes[k].bytes)] = us / priced_us;
+  }
+  cost_make(fuser);
+  return result;
 }
 
 tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
