@@ -18,9 +18,9 @@
 #define LAST_STEP 5 /* in which it happens */
 #define KNOWN_MS 5000 /* the promise is one second */
 
-static const tuttiFusionTensor_t tensors[] = {{"w0", 400000, tuttiFloat32}, {"b0", 30, tuttiFloat32},
-                                              {"w1", 3000, tuttiFloat32},   {"b1", 30, tuttiFloat32},
-                                              {"w2", 200000, tuttiFloat32}, {"b2", 1, tuttiFloat32}};
+static const tuttiFusionTensor_t tensors[] = {{"w0", 60000, tuttiFloat32}, {"b0", 30, tuttiFloat32},
+                                              {"w1", 3000, tuttiFloat32},  {"b1", 30, tuttiFloat32},
+                                              {"w2", 30000, tuttiFloat32}, {"b2", 1, tuttiFloat32}};
 enum { TENSORS = sizeof tensors / sizeof *tensors };
 
 struct trial {
@@ -259,7 +259,6 @@ static int silent_body(const struct ranks *self)
   printf("rank %d after %ld ms: %s\n", self->rank, meeting_now_ms() - began_ms, sentence);
   fflush(stdout);
   RANKS_CHECK(strstr(sentence, "rank 1") || strstr(sentence, "w0"));
-  if (self->rank == VICTIM) RANKS_CHECK(strstr(sentence, "w0"));
   tuttiFusionDestroy(fusion);
   tuttiCommAbort(comm);
   gradients_free(&g);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The n-th allocation of one rank fails while a fusion is made, used and destroyed: all ranks get an error, or none (it
+ * did without), nobody hangs, nothing leaks, sums are never wrong, and the next communicator and fusion work. */
+#include <unistd.h>
+
+#include "../multi/fusion_ranks.h"
+#include "census.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define RANKS 3
+#define DENSE 20  /* every n up to here */
+#define SPARSE 131 /* then every so many-th: what channels allocate is tried by fault.allocations */
+#define STEPS 5   /* the plan is made again after the 3rd */
+#define MOST_MS 10000
+#define HEAP_SLACK 32768
+
+static const tuttiFusionTensor_t tensors[] = {
+    {"w0", 900, tuttiFloat32}, {"b0", 3, tuttiFloat32}, {"ids", 20, tuttiInt64}, {"w1", 2000, tuttiFloat32}};
+enum { TENSORS = sizeof tensors / sizeof *tensors };
+
+struct trial {
+  int victim;
+  struct meeting *meeting;
+  long n, tolerated;
+  _Atomic int fired;
+  _Atomic int results[RANKS];
+};
+
+static tuttiResult_t steps(const struct ranks *self, tuttiFusion_t fusion, const struct gradients *g)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (uint64_t step = 0; step < STEPS && result == tuttiSuccess; step++) {
+    for (int t = TENSORS - 1; t >= 0 && result == tuttiSuccess; t--) {
+      gradient_fill(g, t, self->rank, step);
+      result = gradient_push(fusion, g, t, NULL);
+    }
+    if (result == tuttiSuccess) result = tuttiFusionWaitAll(fusion);
+    if (result == tuttiSuccess && gradients_check(self, g, step, 1)) result = tuttiNumResults; /* wrong data */
+  }
+  return result;
+}
+
+/* With comm, which is aborted after an error so that the others learn of it, as programs do. */
+static tuttiResult_t attempt(const struct ranks *self, tuttiComm_t comm)
+{
+  struct gradients g;
+  tuttiFusion_t fusion = NULL;
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  int x = 1;
+  config.buffer_bytes = 65536;
+  config.norms = config.overflow = 1;
+  if (!gradients_make(&g, tensors, TENSORS, FUSION_GAP, 1)) return tuttiNumResults;
+  tuttiResult_t result = tuttiFusionCreate(&fusion, comm, tensors, TENSORS, &config);
+  if (result == tuttiSuccess) result = steps(self, fusion, &g);
+  tuttiResult_t end = tuttiFusionDestroy(fusion);
+  if (result == tuttiSuccess) result = end;
+  if (result == tuttiSuccess) result = tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL);
+  gradients_free(&g);
+  return result;
+}
+
+static int comm_make(const struct ranks *self, tuttiComm_t *comm)
+{
+  struct trial *trial = self->argument;
+  tuttiUniqueId id;
+  RANKS_CHECK(meeting_id(trial->meeting, self->rank == 0, &id));
+  RANKS_CHECK(tuttiCommInitRank(comm, RANKS, id, self->rank) == tuttiSuccess);
+  return 0;
+}
+
+static int recover(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  if (comm_make(self, &comm)) return 1;
+  RANKS_CHECK(attempt(self, comm) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static int all_alike(const struct ranks *self, const struct trial *trial, long began_ms)
+{
+  int errors = 0, results[RANKS];
+  long took = meeting_now_ms() - began_ms;
+  for (int r = 0; r < RANKS; r++) {
+    results[r] = atomic_load(&trial->results[r]);
+    errors += results[r] != tuttiSuccess;
+  }
+  if ((errors == 0 || errors == RANKS) && took < MOST_MS) return 1;
+  fprintf(stderr, "rank %d: allocation %ld of rank %d failed: after %ld ms the ranks have results %d, %d, %d\n",
+          self->rank, trial->n, trial->victim, took, results[0], results[1], results[2]);
+  return 0;
+}
+
+static int fail_one(const struct ranks *self)
+{
+  struct trial *trial = self->argument;
+  tuttiComm_t comm;
+  if (comm_make(self, &comm)) return 1;
+  long began_ms = meeting_now_ms();
+  if (self->rank == trial->victim) tt_alloc_fail_at(trial->n);
+  tuttiResult_t result = attempt(self, comm);
+  RANKS_CHECK(result != tuttiNumResults);
+  RANKS_CHECK(result == tuttiSuccess || tuttiGetLastError(NULL)[0]);
+  if (result != tuttiSuccess) tuttiCommAbort(comm);
+  atomic_store(&trial->results[self->rank], (int)result);
+  RANKS_CHECK(meeting_wait(trial->meeting));
+  RANKS_CHECK(all_alike(self, trial, began_ms));
+  if (self->rank == trial->victim) {
+    atomic_store(&trial->fired, atomic_load(&tt_process.alloc_countdown) <= 0);
+    tt_alloc_fail_at(0);
+    if (atomic_load(&trial->fired)) trial->n += trial->n > DENSE ? SPARSE : 1;
+    trial->tolerated += result == tuttiSuccess;
+  }
+  if (result == tuttiSuccess) RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  RANKS_CHECK(meeting_wait(trial->meeting));
+  return 0;
+}
+
+static int every_n(const struct ranks *self)
+{
+  struct trial *trial = self->argument;
+  struct census before, after;
+  for (int k = 0; k < 3; k++)
+    if (recover(self)) return 1;
+  RANKS_CHECK(meeting_wait(trial->meeting));
+  usleep(100000); /* what ends by itself has ended */
+  census_take(&before);
+  RANKS_CHECK(meeting_wait(trial->meeting));
+  do {
+    if (fail_one(self)) return 1;
+    if (trial->n % 5 == 0 && recover(self)) return 1;
+  } while (atomic_load(&trial->fired));
+  if (recover(self)) return 1;
+  RANKS_CHECK(meeting_wait(trial->meeting));
+  RANKS_CHECK(census_same(&before, &after, HEAP_SLACK));
+  return !meeting_wait(trial->meeting);
+}
+
+static void a_fusion_without_memory_is_an_error_for_all(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  for (int victim = 0; victim < 2; victim++) { /* rank 0 says what messages cost */
+    struct trial *trial = ranks_shared(sizeof *trial);
+    assert_non_null(trial);
+    *trial = (struct trial){.victim = victim, .n = 1, .meeting = meeting_make(RANKS)};
+    assert_int_equal(ranks_run_processes(RANKS, every_n, trial, 200), 0);
+    printf("rank %d: %ld allocations, %ld of them done without\n", victim, trial->n - 1, trial->tolerated - 1);
+    assert_true(trial->n > 10); /* else nothing was tried */
+    meeting_free(trial->meeting);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_fusion_without_memory_is_an_error_for_all),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
