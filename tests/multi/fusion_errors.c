@@ -151,7 +151,7 @@ static int differs_body(const struct ranks *self)
   RANKS_CHECK(gradients_make(&g, tensors, TENSORS, 0, 1));
   for (int d = 0; d < DIFFERENCES; d++) {
     int other = 1 + d % (self->nranks - 1);
-    char rank[16];
+    char rank[24];
     snprintf(rank, sizeof rank, "rank %d", other);
     fusion = kept;
     tuttiResult_t result = create_differently(&fusion, comm, self->rank == other ? d : -1);
