@@ -90,7 +90,8 @@ typedef struct {
 
 /* Makes a fusion of `ntensors` tensors over the ranks of comm. Collective: all ranks call it with the same tensors and
  * options. It has communicators of its own, so comm may be used for other things at any time, by other threads, too,
- * and must live until the fusion is destroyed. config NULL: defaults.
+ * and must live until the fusion is destroyed. It sends some messages to see what they take, for at most about half a
+ * second on slow links. config NULL: defaults.
  *
  * Errors: tuttiInvalidArgument: an argument, a tensor (named) or an option is wrong, on this rank; nothing was sent.
  * tuttiInvalidUsage: a rank has other tensors or options: the sentence names rank and tensor, on all ranks. As
