@@ -31,7 +31,8 @@
  * between ranks and steps. A tensor may be pushed for the next step as soon as it has been waited for, and all tensors
  * of the step before have been pushed. The order in which messages are sent is agreed, so ranks that push in different
  * orders wait for each other, but never for ever: a rank that is dead, silent or late ends the wait as with any
- * collective.
+ * collective. A tensor without a gradient is pushed as zeros. Who adds up gradients of several backward passes pushes
+ * in the last one only.
  *
  * Results are those of tuttiAllReduceWith of each tensor alone, and the same bits on all ranks. What a sum of floats
  * rounds may depend on what is sent together, as it may on the size of any message; with `deterministic` of the
@@ -61,7 +62,7 @@ typedef struct tuttiFusion *tuttiFusion_t;
 /* A tensor, as it is on all ranks. Its place in the array is its place in the order of forward: what forward needs
  * first has index 0. */
 typedef struct {
-  const char *name;     /* for errors and plans; copied; at most 127 bytes; NULL: "tensor INDEX" */
+  const char *name;     /* for errors and plans; copied; at most 127 bytes; may repeat; NULL: "tensor INDEX" */
   size_t count;         /* elements; may be 0 */
   tuttiDataType_t type;
 } tuttiFusionTensor_t;
@@ -72,11 +73,11 @@ typedef struct {
   size_t size;
   uint32_t magic;
   uint32_t version;
-  const char *policy;  /* how tensors are put together: "auto" (the default), or as in tutti-plan(1): "wfbp", "single",
+  const char *policy;  /* how tensors are put together: "auto" (the default), or as for `tutti plan`: "wfbp", "single",
                           "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal", "p3[:PARAMETERS]"
                           (TUTTI_FUSION_POLICY) */
-  size_t buffer_bytes; /* of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). Longer messages that have to be
-                          copied are cut */
+  size_t buffer_bytes; /* of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES), less where twice all tensors are
+                          less. Messages are cut that are longer than half of it */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */
   int wire_type;       /* of tuttiFloat32 tensors, as in tuttiReduceOptions_t; undefined: the communicator's */
   int overflow;        /* 1: tuttiFusionOverflow is asked; default 0 */
@@ -162,9 +163,9 @@ typedef struct {
   int is_by_priority;      /* 1: it sends what forward needs first */
   size_t buffer_bytes;     /* of the fusion buffer */
   uint64_t copied_bytes;   /* into the buffer in the last step; the rest was sent from where it lies */
-  double iteration_us;     /* measured: of the last step, from its first push to that of the next */
+  double iteration_us;     /* measured: of the last step that another one has followed, from first push to first push */
   double predicted_us;     /* the same, predicted by the present plan */
-  double exposed_us;       /* measured: what waits took in the last step */
+  double exposed_us;       /* measured: what waits took in that step */
   double predicted_exposed_us;
 } tuttiFusionInfo_t;
 
@@ -172,7 +173,8 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info);
 
 /* Prints the present plan: messages in the order sent, what tensors are in them, when they are expected to begin and
- * end beside when they did in the last step. Between steps. json: as tutti-plan(1) prints it.
+ * end beside when they did in the last step. Between steps. json: as `tutti plan --json` prints it; there the first
+ * tensor is 1.
  *
  * Errors: tuttiInvalidArgument: fusion or out is NULL. tuttiInvalidUsage: a step is under way. tuttiSystemError: out
  * cannot be written. */

@@ -125,9 +125,10 @@ static tuttiResult_t differs_tell(struct tuttiFusion *fuser, int64_t mine)
                    what[how]);
   int index = how - TENSOR;
   const struct tensor *tensor = index < fuser->n ? &fuser->tensors[index] : NULL;
-  return tt_fail(tuttiInvalidUsage, "rank %d and rank 0 have different tensors %d (here: %s, %llu elements of %s): "
-                 "register the same on all ranks, in the same order", rank, index, tensor ? tensor->name : "none",
-                 tensor ? (unsigned long long)tensor->count : 0, tensor ? tt_type_name(tensor->type) : "nothing");
+  return tt_fail(tuttiInvalidUsage, "rank %d and rank 0 registered tensor %d differently (here it is %s, %llu elements "
+                 "of %s): register the same names, counts and types on all ranks, in the same order", rank, index,
+                 tensor ? tensor->name : "none", tensor ? (unsigned long long)tensor->count : 0,
+                 tensor ? tt_type_name(tensor->type) : "nothing");
 }
 
 /* Prices of rank 0; the others' are empty. */
@@ -180,6 +181,16 @@ static tuttiResult_t tensors_take(struct tuttiFusion *fuser, const tuttiFusionTe
   return tuttiSuccess;
 }
 
+/* No more than would hold all tensors in two messages. */
+static void buffer_cut(struct tuttiFusion *fuser)
+{
+  size_t most = 4096, all;
+  for (int i = 0; i < fuser->n; i++)
+    if (__builtin_add_overflow(most, 2 * fuser->tensors[i].bytes + 128, &most)) most = SIZE_MAX / 2;
+  all = fuser->buffer_bytes < most ? fuser->buffer_bytes : most;
+  fuser->buffer_bytes = (all + 4095) & ~(size_t)4095;
+}
+
 static tuttiResult_t policy_take(struct tuttiFusion *fuser, const struct tuttiComm *comm,
                                  const tuttiFusionConfig_t *config)
 {
@@ -196,7 +207,7 @@ static tuttiResult_t fields_set(struct tuttiFusion *fuser, struct tuttiComm *com
 {
   size_t bytes = (size_t)comm->settings.fusion_bytes;
   if (!bytes) bytes = config->buffer_bytes ? config->buffer_bytes : (size_t)64 << 20;
-  fuser->buffer_bytes = (bytes + 4095) & ~(size_t)4095;
+  fuser->buffer_bytes = bytes;
   fuser->nranks = comm->nranks;
   fuser->rank = comm->rank;
   fuser->redop = config->op;
@@ -246,6 +257,7 @@ static tuttiResult_t fuser_fill(struct tuttiFusion *fuser, struct tuttiComm *com
   if (!fuser->tensors || !fuser->facts)
     return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", fuser->n);
   result = tensors_take(fuser, tensors);
+  buffer_cut(fuser);
   void *buffer = NULL;
   if (result == tuttiSuccess) result = tt_heap_alloc(&buffer, fuser->buffer_bytes);
   fuser->buffer = buffer;

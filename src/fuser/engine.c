@@ -15,6 +15,8 @@ void tt_fuser_fail(struct tuttiFusion *fuser, tuttiResult_t result)
 {
   char sentence[TT_SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+  char *name = strstr(sentence, " (communicator \""); /* each adds its own */
+  if (name) *name = '\0';
   for (int c = 0; c < fuser->nchannels; c++)
     tt_watch_fail(fuser->channel[c]->watch, result, fuser->rank, 0, sentence);
   for (int32_t m = fuser->back; m < fuser->next; m++) {
@@ -106,6 +108,19 @@ static void message_trace(const struct tuttiFusion *fuser, const struct message 
   tt_timeline_add(&(struct tt_span){track, name, message->begin_ns, message->end_ns, args});
 }
 
+/* The channel's error, with what it was about. */
+static tuttiResult_t message_why(const struct tuttiFusion *fuser, const struct message *message,
+                                 const struct tuttiComm *comm)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  tuttiResult_t result = tt_comm_why(comm);
+  const struct tensor *first = &fuser->tensors[fuser->parts[message->first_part].tensor];
+  snprintf(sentence, sizeof sentence, "step %llu, message %d (%.60s%s): %.380s",
+           (unsigned long long)fuser->engine_step, (int)(message - fuser->messages) + 1, first->name,
+           message->nparts > 1 ? ", ..." : "", tt_last_sentence());
+  return tt_fail_quiet(result, sentence);
+}
+
 /* A message has ended. */
 static tuttiResult_t message_end(struct tuttiFusion *fuser, struct message *message)
 {
@@ -115,7 +130,7 @@ static tuttiResult_t message_end(struct tuttiFusion *fuser, struct message *mess
   message->op = NULL;
   message->end_ns = tt_now_ns();
   message->state = CAME;
-  if (result != tuttiSuccess) return tt_comm_why(comm);
+  if (result != tuttiSuccess) return message_why(fuser, message, comm);
   if (tt_timeline_wanted()) message_trace(fuser, message);
   pthread_mutex_lock(&fuser->mutex);
   message->last_begin_ns = message->begin_ns;

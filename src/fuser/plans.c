@@ -213,14 +213,20 @@ static tuttiResult_t made_judge(const struct tuttiFusion *fuser, const struct ma
   *is_better = !same_plans(&made->plan, &fuser->plan) || !same_orders(&made->played, &fuser->played);
   if (fuser->policy.kind == TT_POLICY_AUTO && fuser->is_measured)
     *is_better &= made->played.iteration_us < GAIN * now->iteration_us;
+  *is_better |= !same_orders(now, &fuser->played); /* messages are in the order of then */
   return tuttiSuccess;
 }
 
-/* What made holds is used or freed. */
-static void made_settle(struct tuttiFusion *fuser, struct made *made, const struct tt_played *now, int is_better)
+/* What made holds is used or freed; else the present plan is expected to go as `now`. */
+static void made_settle(struct tuttiFusion *fuser, struct made *made, struct tt_played *now, int is_better)
 {
+  struct tt_played then = fuser->played;
   pthread_mutex_lock(&fuser->mutex);
   predicted_set(fuser, is_better ? &made->played : now);
+  if (!is_better) {
+    fuser->played = *now;
+    *now = then;
+  }
   fuser->is_measured = fuser->agreements > 0;
   if (is_better) made_take(fuser, made);
   pthread_mutex_unlock(&fuser->mutex);

@@ -26,7 +26,7 @@ static double us_after(uint64_t from_ns, uint64_t to_ns)
 static void table_print(const struct tuttiFusion *fuser, FILE *out)
 {
   char names[NAMES_BYTES];
-  fprintf(out, "%7s  %-46s %12s %25s %25s\n", "message", "tensors", "bytes", "expected begin and end us",
+  fprintf(out, "%7s  %-46s %12s %25s %25s\n", "message", "tensors", "wire bytes", "expected begin and end us",
           "the last step's");
   for (int32_t m = 0; m < fuser->nmessages && m < MOST; m++) {
     const struct message *message = &fuser->messages[m];
@@ -62,7 +62,8 @@ tuttiResult_t tt_fuser_print(struct tuttiFusion *fuser, FILE *out, int json)
 {
   tuttiResult_t result = tuttiSuccess;
   pthread_mutex_lock(&fuser->mutex);
-  if (fuser->ended < fuser->step)
+  if (fuser->failed != tuttiSuccess) result = tt_fail_quiet(fuser->failed, fuser->sentence);
+  if (result == tuttiSuccess && fuser->ended < fuser->step)
     result = tt_fail(tuttiInvalidUsage, "a step is under way: print when all of its tensors were waited for");
   if (result == tuttiSuccess && json) {
     const struct tt_planned planned = {.name = fuser->policy_text, .plan = fuser->plan, .played = fuser->played};

@@ -40,7 +40,6 @@ void tt_fuser_times_take(struct tuttiFusion *fuser, uint64_t now_ns)
   }
   fuser->backward_us[slot] = (float)us_between(fuser->first_push_ns, first_ns);
   fuser->last_wait_ns = last_ns;
-  fuser->exposed_us = (double)fuser->wait_sum_ns / 1000;
   fuser->timed = fuser->step;
 }
 
@@ -52,6 +51,7 @@ void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns)
     tt_fuser_times_take(fuser, now_ns);
     fuser->tensors[fuser->n - 1].forward_us[fuser->step % HISTORY] = (float)us_between(fuser->last_wait_ns, now_ns);
     fuser->iteration_us = us_between(fuser->first_push_ns, now_ns);
+    fuser->exposed_us = (double)fuser->wait_sum_ns / 1000;
     fuser->recorded = fuser->step;
   }
   fuser->step++;

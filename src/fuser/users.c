@@ -37,7 +37,7 @@ static tuttiResult_t push_check(const struct tuttiFusion *fuser, int index, cons
     return tt_fail(tuttiInvalidArgument, "count is %zu, but tensor %d (%s) was registered with %llu elements: push "
                    "that many", pushed->count, index, tensor->name, (unsigned long long)tensor->count);
   if (pushed->type != tensor->type)
-    return tt_fail(tuttiInvalidArgument, "type is %s (%d), but tensor %d (%s) was registered as %s",
+    return tt_fail(tuttiInvalidArgument, "type is %s (%d), but tensor %d (%s) was registered as %s: push that",
                    tt_type_name(pushed->type), pushed->type, index, tensor->name, tt_type_name(tensor->type));
   if (tensor->count && (!pushed->send || !pushed->recv))
     return tt_fail(tuttiInvalidArgument, "%s is NULL: tensor %d (%s) has %llu elements",
@@ -71,9 +71,11 @@ static tuttiResult_t push_begin(struct tuttiFusion *fuser, int index, uint64_t n
 
 static void push_trace(const struct tuttiFusion *fuser, const struct tensor *tensor)
 {
-  char track[48];
+  char track[48], args[64];
   snprintf(track, sizeof track, "fusion %u: pushes", fuser->channel[0]->serial);
-  tt_timeline_add(&(struct tt_span){track, tensor->name, tensor->push_ns, tensor->push_ns, NULL});
+  snprintf(args, sizeof args, "\"step\":%llu,\"tensor\":%d", (unsigned long long)tensor->pushed,
+           index_of(fuser, tensor));
+  tt_timeline_add(&(struct tt_span){track, tensor->name, tensor->push_ns, tensor->push_ns, args});
 }
 
 void tt_fuser_ready(struct tuttiFusion *fuser, struct tensor *tensor)
@@ -249,6 +251,7 @@ tuttiResult_t tt_fuser_wait(struct tuttiFusion *fuser, int index, int blocks)
   pthread_mutex_lock(&fuser->mutex);
   tuttiResult_t result = wait_one(fuser, index, blocks);
   pthread_mutex_unlock(&fuser->mutex);
+  if (result == tuttiInProgress) sched_yield(); /* who asks again and again would keep the engine from the mutex */
   return result;
 }
 
@@ -298,7 +301,8 @@ tuttiResult_t tt_fuser_scale(struct tuttiFusion *fuser, float before, float afte
   if (result == tuttiSuccess) result = scale_check(fuser, "after", after);
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&fuser->mutex);
-  if (fuser->step && fuser->npushed < fuser->n)
+  result = first_error(fuser);
+  if (result == tuttiSuccess && fuser->step && fuser->npushed < fuser->n)
     result = tt_fail(tuttiInvalidUsage, "step %llu has begun, and %d of its %d tensors were not pushed yet: set scales "
                      "before the first push of a step", (unsigned long long)fuser->step, fuser->n - fuser->npushed,
                      fuser->n);
