@@ -374,14 +374,14 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   if (!comm->first) comm->last = NULL;
   atomic_fetch_sub(&comm->queued, 1);
   op->is_queued = 0;
-  int is_abandoned = op->is_abandoned;
+  int is_abandoned = op->is_abandoned, none = tuttiSuccess;
+  if (stream && result != tuttiSuccess && !is_abandoned)
+    atomic_compare_exchange_strong(&stream->error, &none, (int)result); /* who sees it has left sees why */
   if (stream) leave_stream_locked(op);
   if (stream || is_abandoned) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
   if (is_abandoned) return;
   if (stream) {
-    int none = tuttiSuccess;
-    if (result != tuttiSuccess) atomic_compare_exchange_strong(&stream->error, &none, (int)result);
     atomic_fetch_sub_explicit(&stream->pending, 1, memory_order_release);
     return;
   }
