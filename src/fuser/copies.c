@@ -81,6 +81,17 @@ static void room_ahead(struct tuttiFusion *fuser)
   }
 }
 
+/* Messages that have lost their room leave the ring, wherever they are: they may be given another one. */
+static void ring_pack(struct tuttiFusion *fuser)
+{
+  int32_t kept = 0;
+  for (int32_t k = 0; k < fuser->in_ring; k++) {
+    int32_t m = fuser->ring[(fuser->ring_first + k) % fuser->nmessages];
+    if (fuser->messages[m].has_room) fuser->ring[(fuser->ring_first + kept++) % fuser->nmessages] = m;
+  }
+  fuser->in_ring = kept;
+}
+
 /* The next message has to have room, if later ones lose theirs for it. */
 static void room_force(struct tuttiFusion *fuser)
 {
@@ -90,10 +101,7 @@ static void room_force(struct tuttiFusion *fuser)
   for (int32_t m = fuser->next + 1; m < fuser->nmessages; m++)
     if (fuser->messages[m].has_room) room_drop(fuser, &fuser->messages[m]);
   fuser->copy = fuser->next;
-  /* From the back, as far as rooms are free there: those are no more in the ring. */
-  while (fuser->in_ring &&
-         !fuser->messages[fuser->ring[(fuser->ring_first + fuser->in_ring - 1) % fuser->nmessages]].has_room)
-    fuser->in_ring--;
+  ring_pack(fuser);
   room_give(fuser, fuser->next); /* if not now, when those under way are back */
 }
 
