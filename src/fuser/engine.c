@@ -243,6 +243,7 @@ static int users_look(struct tuttiFusion *fuser, tuttiResult_t *result)
   if (fuser->nstreams) *result = streams_look(fuser);
   if (fuser->seen_pushes != fuser->pushes) fuser->looks++;
   fuser->seen_pushes = fuser->pushes;
+  fuser->seen_streams = fuser->nstreams;
   fuser->is_next_pushed =
       fuser->next < fuser->nmessages && fuser->missing[fuser->messages[fuser->next].group] == 0;
   int goes_on = !fuser->stopping;
@@ -291,12 +292,12 @@ static tuttiResult_t pause(struct tuttiFusion *fuser, int *look)
 {
   int under_way = 0;
   for (int32_t m = fuser->back; m < fuser->next; m++) under_way |= fuser->messages[m].state == UNDER_WAY;
-  if (under_way || fuser->copying.ticket || fuser->nstreams) {
+  tuttiResult_t result = under_way ? tuttiSuccess : channels_health(fuser);
+  if (under_way || fuser->copying.ticket || fuser->seen_streams) {
     *look = tt_waiter_pause(&fuser->waiter, 0);
-    return tuttiSuccess;
+    return result;
   }
   *look = 0;
-  tuttiResult_t result = channels_health(fuser);
   if (result == tuttiSuccess) sleep_for_users(fuser);
   tt_waiter_pause(&fuser->waiter, 1);
   return result;

@@ -147,6 +147,7 @@ struct tuttiFusion {
   struct copying copying;
   void *fetched;                 /* a piece of a device's memory */
   uint64_t seen_pushes;          /* when users were looked at */
+  int seen_streams;              /* likewise: nstreams */
   uint64_t looks, looked;        /* counts what may let something be copied in; when there was nothing */
   uint64_t copied_now;           /* bytes */
   struct tt_waiter waiter;
