@@ -147,7 +147,7 @@ static void waited_set(struct tuttiFusion *fuser, struct tensor *tensor, uint64_
   if (++*nwaited < fuser->n) return;
   *nwaited = 0;
   fuser->ended = tensor->waited;
-  tt_fuser_times_take(fuser, now_ns);
+  if (fuser->ended == fuser->step) tt_fuser_times_take(fuser, now_ns); /* else the next one's first push has */
 }
 
 /* The tensors that this rank has still to push before the next message can go; the first one, and how many. */
