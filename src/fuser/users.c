@@ -150,34 +150,35 @@ static void waited_set(struct tuttiFusion *fuser, struct tensor *tensor, uint64_
   if (fuser->ended == fuser->step) tt_fuser_times_take(fuser, now_ns); /* else the next one's first push has */
 }
 
-/* The tensors that this rank has still to push before the next message can go; the first one, and how many. */
-static const struct tensor *holds_up(const struct tuttiFusion *fuser, int *n)
+/* The tensors that this rank has still to push in the step; the first one, and how many. */
+static const struct tensor *holds_up(const struct tuttiFusion *fuser, uint64_t step, int *n)
 {
   const struct tensor *first = NULL;
   *n = 0;
   if (fuser->npushed == fuser->n && !fuser->nstreams) return NULL;
   for (int i = 0; i < fuser->n; i++) {
-    if (fuser->tensors[i].ready >= fuser->step) continue;
+    if (fuser->tensors[i].ready >= step) continue;
     if (!first) first = &fuser->tensors[i];
     ++*n;
   }
   return first;
 }
 
-/* The wait has lasted for waited_ns. */
-static tuttiResult_t late_look(struct tuttiFusion *fuser, uint64_t waited_ns, int *is_warned)
+/* The wait for tensors of the step has lasted for waited_ns. */
+static tuttiResult_t late_look(struct tuttiFusion *fuser, uint64_t step, uint64_t waited_ns, int *is_warned)
 {
   int n;
   int is_error = fuser->timeout_ns && waited_ns > fuser->timeout_ns;
   if (!is_error && (*is_warned || waited_ns < fuser->warn_ns)) return tuttiSuccess;
-  const struct tensor *first = holds_up(fuser, &n);
+  const struct tensor *first = holds_up(fuser, step, &n);
   if (!first) return tuttiSuccess; /* then another rank is late, and the channel knows that */
+  const char *how = first->pushed < step ? "was not pushed in this step" : "still waits for its stream";
   if (is_error)
-    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) was not pushed in this "
-                   "step, %d in all: messages are sent in the order of the plan, so push all tensors",
-                   (double)waited_ns / 1e9, index_of(fuser, first), first->name, n);
-  tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) was not pushed in this step, %d in all", fuser->rank,
-         (double)waited_ns / 1e9, index_of(fuser, first), first->name, n);
+    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) %s, %d in all: messages are "
+                   "sent in the order of the plan, so push all tensors", (double)waited_ns / 1e9,
+                   index_of(fuser, first), first->name, how, n);
+  tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) %s, %d in all", fuser->rank, (double)waited_ns / 1e9,
+         index_of(fuser, first), first->name, how, n);
   *is_warned = 1;
   return tuttiSuccess;
 }
@@ -194,19 +195,22 @@ static void timed_wait(struct tuttiFusion *fuser)
   fuser->waiters--;
 }
 
-static int all_done(const struct tuttiFusion *fuser)
+static int is_done(const struct tuttiFusion *fuser, const struct tensor *tensor, uint64_t step)
 {
-  return fuser->engine_step > fuser->step || (fuser->engine_step == fuser->step && fuser->ndone == fuser->n);
+  if (tensor) return tensor->done >= step;
+  return fuser->engine_step > step || (fuser->engine_step == step && fuser->ndone == fuser->n);
 }
 
-/* Until the tensor, or with NULL all of them, is there. *began_ns: 0 if it was there already. */
+/* Until the tensor, or with NULL all of them, is there, as it was pushed last: another thread may wait for it, too, and
+ * push it again at once. *began_ns: 0 if it was there already. */
 static tuttiResult_t await(struct tuttiFusion *fuser, struct tensor *tensor, uint64_t *began_ns)
 {
   int is_warned = 0;
+  uint64_t step = tensor ? tensor->pushed : fuser->step;
   tuttiResult_t result = first_error(fuser);
   *began_ns = 0;
   if (tensor && !tensor->wait_ns) tensor->wait_ns = tt_now_ns();
-  while (result == tuttiSuccess && !(tensor ? tensor->done >= tensor->pushed : all_done(fuser))) {
+  while (result == tuttiSuccess && !is_done(fuser, tensor, step)) {
     if (!*began_ns) *began_ns = tt_now_ns();
     if (tensor) tensor->waiters++;
     else fuser->all_waiters++;
@@ -214,7 +218,7 @@ static tuttiResult_t await(struct tuttiFusion *fuser, struct tensor *tensor, uin
     if (tensor) tensor->waiters--;
     else fuser->all_waiters--;
     result = first_error(fuser);
-    if (result == tuttiSuccess) result = late_look(fuser, tt_now_ns() - *began_ns, &is_warned);
+    if (result == tuttiSuccess) result = late_look(fuser, step, tt_now_ns() - *began_ns, &is_warned);
   }
   return result;
 }
@@ -232,7 +236,7 @@ static tuttiResult_t wait_check(const struct tuttiFusion *fuser, int index)
 static tuttiResult_t wait_one(struct tuttiFusion *fuser, int index, int blocks)
 {
   struct tensor *tensor = &fuser->tensors[index];
-  uint64_t began_ns;
+  uint64_t began_ns, step = tensor->pushed;
   tuttiResult_t result = first_error(fuser);
   if (result == tuttiSuccess) result = wait_check(fuser, index);
   if (result != tuttiSuccess || tensor->waited == tensor->pushed) return result;
@@ -242,7 +246,7 @@ static tuttiResult_t wait_one(struct tuttiFusion *fuser, int index, int blocks)
   uint64_t now_ns = tt_now_ns();
   if (began_ns) fuser->wait_sum_ns += now_ns - began_ns;
   wait_trace(fuser, tensor, began_ns, now_ns);
-  waited_set(fuser, tensor, now_ns, now_ns);
+  if (tensor->pushed == step) waited_set(fuser, tensor, now_ns, now_ns);
   return tuttiSuccess;
 }
 
