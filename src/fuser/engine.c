@@ -6,7 +6,7 @@
 
 #include "fuser/private.h"
 
-#define IDLE_NS 20000000 /* while a step is under way this often failures of other ranks are looked for */
+#define IDLE_NS 20000000 /* this often failures of other ranks are looked for */
 
 /* ---- failing ---- */
 
@@ -251,8 +251,7 @@ static int users_look(struct tuttiFusion *fuser, tuttiResult_t *result)
   return goes_on && *result == tuttiSuccess;
 }
 
-/* Sleeps until something is pushed that lets the next message begin, or enough to be copied; where a step is under way
- * not for long. */
+/* Sleeps until something is pushed that lets the next message begin, or enough to be copied, but not for long. */
 static void sleep_for_users(struct tuttiFusion *fuser)
 {
   struct timespec until;
@@ -265,8 +264,7 @@ static void sleep_for_users(struct tuttiFusion *fuser)
     fuser->asleep = 1;
     fuser->slept_bytes = 0;
     fuser->wanted = fuser->messages[fuser->next].group;
-    if (fuser->npushed || fuser->waiters) pthread_cond_timedwait(&fuser->wake, &fuser->mutex, &until);
-    else pthread_cond_wait(&fuser->wake, &fuser->mutex);
+    pthread_cond_timedwait(&fuser->wake, &fuser->mutex, &until);
     fuser->asleep = 0;
   }
   pthread_mutex_unlock(&fuser->mutex);
