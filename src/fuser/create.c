@@ -200,7 +200,9 @@ static tuttiResult_t policy_take(struct tuttiFusion *fuser, const struct tuttiCo
     return tt_fail(tuttiInvalidArgument, "policy '%.40s...' is too long: at most %zu bytes", text,
                    sizeof fuser->policy_text - 1);
   strcpy(fuser->policy_text, text);
-  return tt_policy_parse(&fuser->policy, text);
+  tuttiResult_t result = tt_policy_parse(&fuser->policy, text);
+  fuser->in_use = fuser->policy.kind;
+  return result;
 }
 
 static tuttiResult_t fields_set(struct tuttiFusion *fuser, struct tuttiComm *comm, const tuttiFusionConfig_t *config)

@@ -5,8 +5,6 @@
 
 #include "fuser/private.h"
 
-#define GAIN 0.99 /* auto takes a new plan if that is so much shorter */
-
 /* What is being built; it replaces what the fuser has when all of it is there. */
 struct made {
   struct tt_fusion_plan plan;
@@ -211,7 +209,7 @@ static tuttiResult_t made_judge(const struct tuttiFusion *fuser, const struct ma
   tuttiResult_t result = tt_fusion_plan_play(now, &fuser->plan, &fuser->net, &fuser->cost);
   if (result != tuttiSuccess) return result;
   *is_better = !same_plans(&made->plan, &fuser->plan) || !same_orders(&made->played, &fuser->played);
-  if (fuser->policy.kind == TT_POLICY_AUTO && fuser->is_measured)
+  if (fuser->policy.kind == TT_POLICY_AUTO && fuser->is_measured && !fuser->is_forced)
     *is_better &= made->played.iteration_us < GAIN * now->iteration_us;
   *is_better |= !same_orders(now, &fuser->played); /* messages are in the order of then */
   return tuttiSuccess;
@@ -249,7 +247,11 @@ static tuttiResult_t plan_make(struct tuttiFusion *fuser, const struct tt_policy
 
 tuttiResult_t tt_fuser_plan_renew(struct tuttiFusion *fuser)
 {
-  return plan_make(fuser, &fuser->policy);
+  struct tt_policy policy = fuser->policy;
+  policy.kind = fuser->in_use;
+  tuttiResult_t result = plan_make(fuser, &policy);
+  fuser->is_forced = 0;
+  return result;
 }
 
 void tt_fuser_plan_free(struct tuttiFusion *fuser)

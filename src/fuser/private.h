@@ -12,6 +12,7 @@
 #define CHANNELS 8
 #define HISTORY 8 /* steps whose times are kept */
 #define NAME_BYTES 128
+#define GAIN 0.99 /* auto takes a new plan if that is so much shorter */
 
 struct tensor {
   char name[NAME_BYTES]; /* C */
@@ -88,7 +89,7 @@ struct tuttiFusion {
   int nchannels, nranks, rank, n;      /* C */
   struct tensor *tensors;              /* C */
   int redop, wire, reports, norms;     /* C */
-  struct tt_policy policy;             /* C */
+  struct tt_policy policy;             /* C: in_use is what plans are made by */
   char policy_text[64];                /* C */
   struct tt_message_cost priced;       /* C: by the selector's prices, rank 0's */
   char *buffer;                        /* C */
@@ -118,7 +119,7 @@ struct tuttiFusion {
   uint64_t first_push_ns, last_wait_ns; /* of step */
   uint64_t wait_sum_ns;          /* spent in waits in step */
   uint64_t timed, recorded;      /* the last step whose times were taken; that are complete */
-  float backward_us[HISTORY];
+  float backward_us[HISTORY], iterations_us[HISTORY];
   double iteration_us, exposed_us;
   int overflow[2];               /* of steps by their number mod 2 */
   uint64_t copied[2];
@@ -140,6 +141,10 @@ struct tuttiFusion {
   double predicted_us, predicted_exposed_us; /* by the present plan and the newest times */
 
   /* E */
+  enum tt_policy_kind in_use;    /* that of policy; of auto also optimal */
+  enum { UNTRIED, TRYING, TRIED } trial; /* of optimal, where auto sends by priority */
+  int is_forced;                 /* the next plan is taken, whatever it gains */
+  double priority_us;            /* measured: auto's iteration */
   int is_next_pushed;            /* all tensors of messages[next] were */
   int32_t next, back, copy;      /* messages: to be sent, to come out, to be given room */
   int32_t *ring, ring_first, in_ring; /* messages that were given room, the oldest first; of nmessages places */

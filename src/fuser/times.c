@@ -52,6 +52,7 @@ void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns)
     fuser->tensors[fuser->n - 1].forward_us[fuser->step % HISTORY] = (float)us_between(fuser->last_wait_ns, now_ns);
     fuser->iteration_us = us_between(fuser->first_push_ns, now_ns);
     fuser->exposed_us = (double)fuser->wait_sum_ns / 1000;
+    fuser->iterations_us[fuser->step % HISTORY] = (float)fuser->iteration_us;
     fuser->recorded = fuser->step;
   }
   fuser->step++;
@@ -86,7 +87,19 @@ static int told_of(const struct tuttiFusion *fuser)
   return fuser->nmessages < TOLD ? (int)fuser->nmessages : TOLD;
 }
 
-/* ready, forward, backward: of these the most counts; and messages, of which the mean does: what one rank seems to wait
+/* The shortest iteration since all of a step was sent as planned now; 0: there was none. */
+static double shortest(const struct tuttiFusion *fuser)
+{
+  double least = 0;
+  int n = 0;
+  for (uint64_t step = fuser->recorded; step > fuser->planned_step && n < HISTORY; step--, n++) {
+    double us = fuser->iterations_us[step % HISTORY];
+    if (n == 0 || us < least) least = us;
+  }
+  return least;
+}
+
+/* ready, forward, backward, iteration: of these the most counts; and messages, of which the mean does: what one rank seems to wait
  * less, because it was late for the message before, another one waits more. */
 static void facts_tell(struct tuttiFusion *fuser, double *facts)
 {
@@ -98,8 +111,9 @@ static void facts_tell(struct tuttiFusion *fuser, double *facts)
     facts[n + i] = median(fuser->tensors[i].forward_us, 2, fuser->recorded);
   }
   facts[2 * n] = median(fuser->backward_us, 2, fuser->recorded);
+  facts[2 * n + 1] = shortest(fuser);
   for (int m = 0; m < told_of(fuser); m++)
-    facts[2 * n + 1 + (size_t)m] = median(fuser->messages[m].took_us, first, fuser->engine_step);
+    facts[2 * n + 2 + (size_t)m] = median(fuser->messages[m].took_us, first, fuser->engine_step);
   pthread_mutex_unlock(&fuser->mutex);
 }
 
@@ -209,14 +223,31 @@ tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser)
   return result;
 }
 
+/* What is predicted by priority leans on how messages overtake, and is the least sure: where auto has chosen that, it
+ * is measured beside the best that is sent as it comes, and the quicker one stays. iteration_us: 0: not known. */
+static void trial_decide(struct tuttiFusion *fuser, double iteration_us)
+{
+  enum tt_policy_kind before = fuser->in_use;
+  if (fuser->policy.kind != TT_POLICY_AUTO || iteration_us <= 0) return;
+  if (fuser->trial == TRYING) {
+    fuser->in_use = iteration_us < GAIN * fuser->priority_us ? TT_POLICY_OPTIMAL : TT_POLICY_AUTO;
+    fuser->trial = TRIED;
+  } else if (fuser->trial == UNTRIED && fuser->agreements > 1 && fuser->plan.by_priority) {
+    fuser->priority_us = iteration_us;
+    fuser->in_use = TT_POLICY_OPTIMAL;
+    fuser->trial = TRYING;
+  }
+  fuser->is_forced = fuser->in_use != before;
+}
+
 tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
 {
-  size_t n = (size_t)fuser->n, count = 2 * n + 1 + (size_t)told_of(fuser);
+  size_t n = (size_t)fuser->n, count = 2 * n + 2 + (size_t)told_of(fuser);
   double *facts = tt_alloc(count, sizeof *facts);
   if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", fuser->n);
   facts_tell(fuser, facts);
-  double *took = facts + 2 * n + 1;
-  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_REDUCE, facts, 2 * n + 1, tuttiFloat64, tuttiMax);
+  double *took = facts + 2 * n + 2;
+  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_REDUCE, facts, 2 * n + 2, tuttiFloat64, tuttiMax);
   if (result == tuttiSuccess)
     result = tt_fuser_run(fuser, TT_ALL_REDUCE, took, (size_t)told_of(fuser), tuttiFloat64, tuttiSum);
   if (result == tuttiSuccess) {
@@ -225,6 +256,7 @@ tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
     ratios_take(fuser, took);
     cost_make(fuser);
     fuser->agreements++;
+    trial_decide(fuser, facts[2 * n + 1]);
     pthread_mutex_unlock(&fuser->mutex);
     result = tt_fuser_plan_renew(fuser);
   }
