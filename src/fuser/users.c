@@ -174,8 +174,8 @@ static tuttiResult_t late_look(struct tuttiFusion *fuser, uint64_t step, uint64_
   if (!first) return tuttiSuccess; /* then another rank is late, and the channel knows that */
   const char *how = first->pushed < step ? "was not pushed in this step" : "still waits for its stream";
   if (is_error)
-    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) %s, %d in all: messages are "
-                   "sent in the order of the plan, so push all tensors", (double)waited_ns / 1e9,
+    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) %s, %d in all: messages "
+                   "are sent in the order of the plan, so push all tensors", (double)waited_ns / 1e9,
                    index_of(fuser, first), first->name, how, n);
   tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) %s, %d in all", fuser->rank, (double)waited_ns / 1e9,
          index_of(fuser, first), first->name, how, n);
