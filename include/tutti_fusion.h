@@ -102,9 +102,9 @@ TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t com
 
 /* Tensor `tensor` of this step is ready in sendbuff, or will be when all that is queued on the stream has ended (the
  * stream must live until the tensor was waited for); the sum is to be written to recvbuff, which is sendbuff or does
- * not overlap it. Both belong to the fusion until the tensor has been waited for; they may be other ones in each step. Never waits: it takes
- * less than a microsecond, or a few where the fusion's thread has to be woken. Tensors that are sent together and lie
- * one behind the other in forward order, in both buffers, are not copied.
+ * not overlap it. Both belong to the fusion until the tensor has been waited for; they may be other ones in each
+ * step. Never waits: it takes less than a microsecond, or a few where the fusion's thread has to be woken. Tensors
+ * that are sent together and lie one behind the other in forward order, in both buffers, are not copied.
  *
  * count and type are those of the tensor: they are given again to find out programs that mix up their tensors.
  *
