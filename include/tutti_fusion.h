@@ -102,9 +102,10 @@ TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t com
 
 /* Tensor `tensor` of this step is ready in sendbuff, or will be when all that is queued on the stream has ended (the
  * stream must live until the tensor was waited for); the sum is to be written to recvbuff, which is sendbuff or does
- * not overlap it. Both belong to the fusion until the tensor has been waited for; they may be other ones in each
- * step. Never waits: it takes less than a microsecond, or a few where the fusion's thread has to be woken. Tensors
- * that are sent together and lie one behind the other in forward order, in both buffers, are not copied.
+ * not overlap it, nor buffers of other tensors. Both belong to the fusion until the tensor has been waited for; they
+ * may be other ones in each step. Never waits: it takes less than a microsecond, or a few where the fusion's thread
+ * has to be woken. Tensors that are sent together and lie one behind the other in forward order, in both buffers, are
+ * not copied.
  *
  * count and type are those of the tensor: they are given again to find out programs that mix up their tensors.
  *
@@ -114,9 +115,9 @@ TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t com
 TUTTI_API tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *sendbuff, void *recvbuff,
                                         size_t count, tuttiDataType_t type, tuttiStream_t stream);
 
-/* Waits until the sum of a tensor that was pushed is there. A second wait returns at once. It waits, too, for other
- * threads to push what is sent before; if that takes longer than the communicator's timeout_ms it is an error that
- * names what is missing. tuttiFusionQuery returns tuttiInProgress instead of waiting; once it has returned
+/* Waits until the sum of a tensor that was pushed is there. A second wait in the same step returns at once. It waits,
+ * too, for other threads to push what is sent before; if that takes longer than the communicator's timeout_ms it is an
+ * error that names what is missing. tuttiFusionQuery returns tuttiInProgress instead of waiting; once it has returned
  * tuttiSuccess the tensor has been waited for.
  *
  * Errors: tuttiInvalidArgument: fusion or tensor is wrong. tuttiInvalidUsage: the tensor was not pushed yet, or

@@ -18,6 +18,7 @@ static int lies_together(const struct tuttiFusion *fuser, const struct message *
     uintptr_t its_send = (uintptr_t)(then ? tensor->last_send : tensor->send) + skip;
     uintptr_t its_recv = (uintptr_t)(then ? tensor->last_recv : tensor->recv) + skip;
     if (part->count == 0) continue;
+    if (message->nparts > 1 && !tt_device_of(then ? tensor->last_send : tensor->send)->host) return 0;
     if (then && !tensor->last_send) return 1;
     if (send == 0 && recv == 0) send = its_send, recv = its_recv;
     if (its_send != send || its_recv != recv) return 0;
@@ -76,7 +77,7 @@ static void room_ahead(struct tuttiFusion *fuser)
   if (fuser->copy < fuser->next) fuser->copy = fuser->next;
   for (; fuser->copy < fuser->nmessages; fuser->copy++) {
     struct message *message = &fuser->messages[fuser->copy];
-    if (message->has_room || lies_together(fuser, message, 1)) continue;
+    if (message->has_room || (fuser->copy != fuser->forced && lies_together(fuser, message, 1))) continue;
     if (!room_give(fuser, fuser->copy)) return;
   }
 }
@@ -96,6 +97,7 @@ static void ring_pack(struct tuttiFusion *fuser)
 static void room_force(struct tuttiFusion *fuser)
 {
   fuser->looks++;
+  fuser->forced = fuser->next;
   if (fuser->copying.ticket || room_give(fuser, fuser->next)) return;
   fuser->copying.part = NULL;
   for (int32_t m = fuser->next + 1; m < fuser->nmessages; m++)

@@ -72,7 +72,7 @@ static void say(const struct tuttiFusion *fuser, struct said *said)
   said->wire = fuser->wire;
   said->reports = fuser->reports;
   said->norms = fuser->norms;
-  said->buffer_bytes = fuser->buffer_bytes;
+  said->buffer_bytes = fuser->asked_bytes;
   memcpy(said->policy, fuser->policy_text, sizeof said->policy);
 }
 
@@ -209,7 +209,7 @@ static tuttiResult_t fields_set(struct tuttiFusion *fuser, struct tuttiComm *com
 {
   size_t bytes = (size_t)comm->settings.fusion_bytes;
   if (!bytes) bytes = config->buffer_bytes ? config->buffer_bytes : (size_t)64 << 20;
-  fuser->buffer_bytes = bytes;
+  fuser->buffer_bytes = fuser->asked_bytes = bytes;
   fuser->nranks = comm->nranks;
   fuser->rank = comm->rank;
   fuser->redop = config->op;
@@ -294,9 +294,14 @@ tuttiResult_t tt_fuser_create(struct tuttiFusion **out, struct tuttiComm *comm, 
   locks_init(fuser);
   tuttiResult_t result = fuser_fill(fuser, comm, tensors, config);
   fuser->magic = TT_FUSER_MAGIC;
-  if (result == tuttiSuccess) *out = fuser;
-  else tt_fuser_destroy(fuser);
-  return result;
+  if (result == tuttiSuccess) {
+    *out = fuser;
+    return result;
+  }
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+  tt_fuser_destroy(fuser);
+  return tt_fail_quiet(result, sentence);
 }
 
 /* ---- the end ---- */

@@ -171,6 +171,7 @@ static void step_start(struct tuttiFusion *fuser)
     memset(&fuser->tensors[i].norm_sum, 0, sizeof fuser->tensors[i].norm_sum);
   }
   fuser->next = fuser->back = fuser->copy = 0;
+  fuser->forced = -1;
   fuser->ring_first = fuser->in_ring = 0;
   fuser->out_part = 0;
   fuser->looks++;

@@ -48,7 +48,7 @@ static void plan_print(const struct tuttiFusion *fuser, FILE *out)
   fprintf(out, "%s: %d tensors in %d group%s and %d message%s, %s, since step %llu\n", fuser->policy_text, fuser->n,
           (int)fuser->plan.ngroups, fuser->plan.ngroups == 1 ? "" : "s", (int)fuser->nmessages,
           fuser->nmessages == 1 ? "" : "s", fuser->plan.by_priority ? "by priority" : "as they come",
-          (unsigned long long)fuser->planned_step);
+          (unsigned long long)(fuser->planned_step ? fuser->planned_step : 1));
   if (!fuser->is_measured) fprintf(out, "nothing is measured yet: the plan is of sizes alone\n");
   else
     fprintf(out, "iteration %.0f us expected, %.0f us the last one; not hidden %.0f us expected, %.0f the last one\n",

@@ -93,7 +93,7 @@ struct tuttiFusion {
   char policy_text[64];                /* C */
   struct tt_message_cost priced;       /* C: by the selector's prices, rank 0's */
   char *buffer;                        /* C */
-  size_t buffer_bytes;                 /* C */
+  size_t buffer_bytes, asked_bytes;    /* C: of it; as asked for */
   uint64_t timeout_ns, warn_ns;        /* C; 0: never */
   pthread_t thread;
   int has_thread;                      /* C */
@@ -146,6 +146,7 @@ struct tuttiFusion {
   int is_forced;                 /* the next plan is taken, whatever it gains */
   double priority_us;            /* measured: auto's iteration */
   int is_next_pushed;            /* all tensors of messages[next] were */
+  int32_t forced;                /* message that needs room before later ones are given any; -1: none does */
   int32_t next, back, copy;      /* messages: to be sent, to come out, to be given room */
   int32_t *ring, ring_first, in_ring; /* messages that were given room, the oldest first; of nmessages places */
   int out_part;                  /* of the message at `back` */

@@ -99,17 +99,19 @@ static double shortest(const struct tuttiFusion *fuser)
   return least;
 }
 
-/* ready, forward, backward, iteration: of these the most counts; and messages, of which the mean does: what one rank seems to wait
- * less, because it was late for the message before, another one waits more. */
+/* ready, forward, backward, iteration: of these the most counts; and messages, of which the mean does: what one rank
+ * seems to wait less, because it was late for the message before, another one waits more. */
 static void facts_tell(struct tuttiFusion *fuser, double *facts)
 {
   size_t n = (size_t)fuser->n;
   uint64_t first = fuser->planned_step > 2 ? fuser->planned_step : 2;
-  pthread_mutex_lock(&fuser->mutex);
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < n; i++) { /* nobody who pushes has to wait for all of them */
+    pthread_mutex_lock(&fuser->mutex);
     facts[i] = median(fuser->tensors[i].ready_us, 2, fuser->recorded);
     facts[n + i] = median(fuser->tensors[i].forward_us, 2, fuser->recorded);
+    pthread_mutex_unlock(&fuser->mutex);
   }
+  pthread_mutex_lock(&fuser->mutex);
   facts[2 * n] = median(fuser->backward_us, 2, fuser->recorded);
   facts[2 * n + 1] = shortest(fuser);
   for (int m = 0; m < told_of(fuser); m++)

@@ -142,7 +142,7 @@ static tuttiResult_t create_differently(tuttiFusion_t *fusion, tuttiComm_t comm,
 
 static int differs_body(const struct ranks *self)
 {
-  static const char *const words[DIFFERENCES] = {"tensors 1", "tensors 1", "tensors 1", "number",  "policy", "op",
+  static const char *const words[DIFFERENCES] = {"tensor 1",  "tensor 1",  "tensor 1",  "number",  "policy", "op",
                                                  "wire_type", "overflow",  "norms",     "buffer"};
   tuttiComm_t comm;
   tuttiFusion_t fusion, kept = (tuttiFusion_t)(void *)&kept;
