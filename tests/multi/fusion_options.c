@@ -329,7 +329,7 @@ static int environment_body(const struct ranks *self)
   for (int k = 0; k < 2; k++) { /* it is read when the communicator is made */
     if (k) {
       setenv("TUTTI_FUSION_POLICY", "wfbp", 1);
-      setenv("TUTTI_FUSION_BYTES", "16384", 1);
+      setenv("TUTTI_FUSION_BYTES", "32768", 1);
     }
     RANKS_CHECK(meeting_id(self->argument, self->rank == 0, &id));
     RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, id, self->rank) == tuttiSuccess);
@@ -338,7 +338,7 @@ static int environment_body(const struct ranks *self)
     RANKS_CHECK(tuttiFusionGetInfo(fusion, &info) == tuttiSuccess);
     RANKS_CHECK(info.groups == (k ? FLOATS : 1));
     RANKS_CHECK(info.messages == (k ? FLOATS : 6)); /* it has six types */
-    RANKS_CHECK(k ? info.buffer_bytes == 16384 : info.buffer_bytes > 16384);
+    RANKS_CHECK(k ? info.buffer_bytes == 32768 : info.buffer_bytes > 32768);
     RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
   }
   gradients_free(&g);
