@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine: the thread that sends messages in the order of the plan, and copies meanwhile. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The caller's side: pushing and waiting. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
