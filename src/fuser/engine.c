@@ -58,7 +58,7 @@ static void binding_make(const struct tuttiFusion *fuser, struct message *messag
   binding->overflow = fuser->reports ? &message->overflow : NULL;
 }
 
-/* Nothing is said to start before what was started earlier has begun its last segments: then links are its own. */
+/* Not before all that was begun earlier is at its last steps: a message under way has the links for itself. */
 static int may_begin(const struct tuttiFusion *fuser)
 {
   for (int32_t m = fuser->back; m < fuser->next; m++) {
@@ -254,17 +254,12 @@ static int users_look(struct tuttiFusion *fuser, tuttiResult_t *result)
 /* Sleeps until something is pushed that lets the next message begin, or enough to be copied, but not for long. */
 static void sleep_for_users(struct tuttiFusion *fuser)
 {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += IDLE_NS;
-  until.tv_sec += until.tv_nsec / 1000000000;
-  until.tv_nsec %= 1000000000;
   pthread_mutex_lock(&fuser->mutex);
   if (fuser->seen_pushes == fuser->pushes && !fuser->stopping && !fuser->nstreams) {
     fuser->asleep = 1;
     fuser->slept_bytes = 0;
     fuser->wanted = fuser->messages[fuser->next].group;
-    pthread_cond_timedwait(&fuser->wake, &fuser->mutex, &until);
+    tt_fuser_doze(fuser, &fuser->wake, IDLE_NS);
     fuser->asleep = 0;
   }
   pthread_mutex_unlock(&fuser->mutex);

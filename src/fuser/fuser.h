@@ -3,7 +3,7 @@
  *
  * A fuser has *channels*, communicators of its own made from the user's, and one thread, the *engine*, that alone moves
  * them. Messages of a step are sent in the order of the plan's play, which all ranks have alike; message k begins when
- * all of its tensors were pushed here and message k - 1 has begun all its segments, on channel k mod channels. So ranks
+ * all of its tensors were pushed here and message k - 1 is at its last steps, on channel k mod channels. So ranks
  * need not say when they are ready: who is early waits in the collective, and as the order is fixed nobody waits for
  * somebody who waits for him. What is urgent is ahead by its place in that order, between the slices of what is not.
  *

@@ -112,7 +112,7 @@ struct tuttiFusion {
   uint64_t slept_bytes;      /* pushed while it is asleep */
   tuttiResult_t failed;
   char sentence[TT_SENTENCE_BYTES];
-  int waiters, all_waiters;  /* of any kind; for all tensors */
+  int all_waiters;           /* who waits for all tensors */
   float before, after;           /* of the next step */
   float step_before[2], step_after[2]; /* of steps by their number mod 2: one is pushed while another is sent */
   uint64_t engine_step;          /* that the engine is at; all before it are done */
@@ -202,6 +202,9 @@ void *tt_fuser_main(void *fuser);
 
 /* A tensor that was pushed is there. Under the mutex. */
 void tt_fuser_ready(struct tuttiFusion *fuser, struct tensor *tensor);
+
+/* With the mutex, which is given away meanwhile: until told, or so long, less than a second. */
+void tt_fuser_doze(struct tuttiFusion *fuser, pthread_cond_t *until_told, uint64_t ns);
 
 /* Runs a collective of the fusion's own on channel 0, which has nothing under way. */
 tuttiResult_t tt_fuser_run(struct tuttiFusion *fuser, int collective, void *data, size_t count, int type, int redop);

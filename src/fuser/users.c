@@ -182,16 +182,14 @@ static tuttiResult_t late_look(struct tuttiFusion *fuser, uint64_t step, uint64_
   return tuttiSuccess;
 }
 
-static void timed_wait(struct tuttiFusion *fuser)
+void tt_fuser_doze(struct tuttiFusion *fuser, pthread_cond_t *until_told, uint64_t ns)
 {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += LOOK_NS;
+  until.tv_nsec += (long)ns; /* less than a second */
   until.tv_sec += until.tv_nsec / 1000000000;
   until.tv_nsec %= 1000000000;
-  fuser->waiters++;
-  pthread_cond_timedwait(&fuser->done, &fuser->mutex, &until);
-  fuser->waiters--;
+  pthread_cond_timedwait(until_told, &fuser->mutex, &until);
 }
 
 static int is_done(const struct tuttiFusion *fuser, const struct tensor *tensor, uint64_t step)
@@ -213,7 +211,7 @@ static tuttiResult_t await(struct tuttiFusion *fuser, struct tensor *tensor, uin
     if (!*began_ns) *began_ns = tt_now_ns();
     if (tensor) tensor->waiters++;
     else fuser->all_waiters++;
-    timed_wait(fuser);
+    tt_fuser_doze(fuser, &fuser->done, LOOK_NS);
     if (tensor) tensor->waiters--;
     else fuser->all_waiters--;
     result = first_error(fuser);
