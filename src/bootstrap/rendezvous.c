@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank's side of the rendezvous: a connection to the root, driven by the caller's polls. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 
 #define GRACE_NS 2000000000u /* past our deadline the root's sentence, which knows more, may still come */
 #define GONE_NS 10000000000u /* a root that was there before the id: turned away for so long, it is gone */
+#define HEARD_NS 1000000000u /* for a root in this process to tell the others why this rank gave up */
 #define AGAIN_NS 5000000u    /* before another try at a place that is still taken */
 
 enum stage { OPENING, DIALING, CONNECTED, READY };
@@ -329,6 +331,25 @@ static void last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiRe
   tt_outlet_write(&r->out, r->fd);
 }
 
+/* The root may live in this process, and the process may end as soon as its caller knows of the failure: the others
+ * are told by then. The root closes our side when it has heard, and lets go of the lock when it has told all. */
+static void root_tells(struct tt_rendezvous *r)
+{
+  const struct tt_record *root = &r->root, *mine = &r->mine;
+  if (r->stage < CONNECTED || root->pid != mine->pid || root->start != mine->start || root->host != mine->host) return;
+  char bytes[4096];
+  for (uint64_t until_ns = tt_now_ns() + HEARD_NS; tt_now_ns() < until_ns;) {
+    struct pollfd readable = {.fd = r->fd, .events = POLLIN};
+    if (poll(&readable, 1, HEARD_NS / 10000000) <= 0) continue;
+    ssize_t len = recv(r->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) break;
+  }
+  if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */
+  tt_service_lock();
+  tt_service_unlock();
+  tt_service_release();
+}
+
 void tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char *sentence)
 {
   if (r->code) return;
@@ -336,6 +357,7 @@ void tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char 
   snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
   r->code = code;
   last_frame(r, TT_FRAME_FAILURE, code);
+  root_tells(r);
 }
 
 /* Reads what has come: closing with unread bytes would reset the connection, and the last
