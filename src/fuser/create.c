@@ -201,7 +201,7 @@ static tuttiResult_t policy_take(struct tuttiFusion *fuser, const struct tuttiCo
                    sizeof fuser->policy_text - 1);
   strcpy(fuser->policy_text, text);
   tuttiResult_t result = tt_policy_parse(&fuser->policy, text);
-  fuser->in_use = fuser->policy.kind;
+  fuser->agree_step = tt_trial_next(&fuser->trial, 0);
   return result;
 }
 

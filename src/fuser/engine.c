@@ -195,7 +195,7 @@ static tuttiResult_t step_finish(struct tuttiFusion *fuser)
   tuttiResult_t result = tuttiSuccess;
   uint64_t over = fuser->engine_step;
   took_take(fuser);
-  if (tt_fuser_agrees(over)) result = tt_fuser_agree(fuser);
+  if (over == fuser->agree_step) result = tt_fuser_agree(fuser);
   pthread_mutex_lock(&fuser->mutex);
   fuser->ndone = 0;
   fuser->overflow[(over + 1) % 2] = 0;

@@ -248,7 +248,7 @@ static tuttiResult_t plan_make(struct tuttiFusion *fuser, const struct tt_policy
 tuttiResult_t tt_fuser_plan_renew(struct tuttiFusion *fuser)
 {
   struct tt_policy policy = fuser->policy;
-  policy.kind = fuser->in_use;
+  if (fuser->trial.is_other) policy.kind = TT_POLICY_OPTIMAL;
   tuttiResult_t result = plan_make(fuser, &policy);
   fuser->is_forced = 0;
   return result;

@@ -6,6 +6,7 @@
 
 #include "comm/comm.h"
 #include "fuser/fuser.h"
+#include "fuser/trial.h"
 #include "fusion/plan.h"
 #include "reduce/norm.h"
 
@@ -89,7 +90,7 @@ struct tuttiFusion {
   int nchannels, nranks, rank, n;      /* C */
   struct tensor *tensors;              /* C */
   int redop, wire, reports, norms;     /* C */
-  struct tt_policy policy;             /* C: in_use is what plans are made by */
+  struct tt_policy policy;             /* C */
   char policy_text[64];                /* C */
   struct tt_message_cost priced;       /* C: by the selector's prices, rank 0's */
   char *buffer;                        /* C */
@@ -141,10 +142,9 @@ struct tuttiFusion {
   double predicted_us, predicted_exposed_us; /* by the present plan and the newest times */
 
   /* E */
-  enum tt_policy_kind in_use;    /* that of policy; of auto also optimal */
-  enum { UNTRIED, TRYING, TRIED } trial; /* of optimal, where auto sends by priority */
+  uint64_t agree_step;           /* at whose end ranks agree */
+  struct tt_trial trial;         /* auto beside optimal */
   int is_forced;                 /* the next plan is taken, whatever it gains */
-  double priority_us;            /* measured: auto's iteration */
   int is_next_pushed;            /* all tensors of messages[next] were */
   int32_t forced;                /* message that needs room before later ones are given any; -1: none does */
   int32_t next, back, copy;      /* messages: to be sent, to come out, to be given room */
@@ -181,10 +181,7 @@ void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns);
 /* Before the first plan: what some rows of messages take. */
 tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser);
 
-/* Whether ranks agree on times at the end of this step. */
-int tt_fuser_agrees(uint64_t step);
-
-/* The engine's, with no message under way: agrees with all ranks on what was measured, and makes a plan of it if that
+/* The engine's, at the end of agree_step, with no message under way: agrees with all ranks on what was measured, and makes a plan of it if that
  * is better. Takes as long as the slowest rank. */
 tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser);
 

@@ -6,16 +6,8 @@
 
 #include "fuser/private.h"
 
-/* Steps at whose ends ranks agree: the first step is warming up, and is not counted. */
-#define AGREES_EVERY 50
-
 #define TOLD 4096    /* messages of which ranks tell each other what they took; of later ones they do not */
 #define CLASSES 64   /* sizes: powers of two from 64 bytes on, and in the middle between two */
-
-int tt_fuser_agrees(uint64_t step)
-{
-  return step == 3 || step == 6 || step == 10 || step == 20 || step % AGREES_EVERY == 0;
-}
 
 /* ---- taking times: the mutex is held ---- */
 
@@ -63,7 +55,7 @@ void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns)
   fuser->step_after[fuser->step % 2] = fuser->after;
 }
 
-/* ---- agreeing ---- */
+/* ---- what a rank tells ---- */
 
 static int by_size(const void *a, const void *b)
 {
@@ -87,12 +79,12 @@ static int told_of(const struct tuttiFusion *fuser)
   return fuser->nmessages < TOLD ? (int)fuser->nmessages : TOLD;
 }
 
-/* The shortest iteration since all of a step was sent as planned now; 0: there was none. */
+/* The shortest of the last iterations in which all was sent as planned now; 0: there was none. */
 static double shortest(const struct tuttiFusion *fuser)
 {
   double least = 0;
   int n = 0;
-  for (uint64_t step = fuser->recorded; step > fuser->planned_step && n < HISTORY; step--, n++) {
+  for (uint64_t step = fuser->recorded; step > fuser->planned_step && n < TT_TRIAL_STEPS; step--, n++) {
     double us = fuser->iterations_us[step % HISTORY];
     if (n == 0 || us < least) least = us;
   }
@@ -225,23 +217,6 @@ tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser)
   return result;
 }
 
-/* What is predicted by priority leans on how messages overtake, and is the least sure: where auto has chosen that, it
- * is measured beside the best that is sent as it comes, and the quicker one stays. iteration_us: 0: not known. */
-static void trial_decide(struct tuttiFusion *fuser, double iteration_us)
-{
-  enum tt_policy_kind before = fuser->in_use;
-  if (fuser->policy.kind != TT_POLICY_AUTO || iteration_us <= 0) return;
-  if (fuser->trial == TRYING) {
-    fuser->in_use = iteration_us < GAIN * fuser->priority_us ? TT_POLICY_OPTIMAL : TT_POLICY_AUTO;
-    fuser->trial = TRIED;
-  } else if (fuser->trial == UNTRIED && fuser->agreements > 1 && fuser->plan.by_priority) {
-    fuser->priority_us = iteration_us;
-    fuser->in_use = TT_POLICY_OPTIMAL;
-    fuser->trial = TRYING;
-  }
-  fuser->is_forced = fuser->in_use != before;
-}
-
 tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
 {
   size_t n = (size_t)fuser->n, count = 2 * n + 2 + (size_t)told_of(fuser);
@@ -258,7 +233,9 @@ tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
     ratios_take(fuser, took);
     cost_make(fuser);
     fuser->agreements++;
-    trial_decide(fuser, facts[2 * n + 1]);
+    if (fuser->policy.kind == TT_POLICY_AUTO && fuser->agreements > 1)
+      fuser->is_forced = tt_trial_decide(&fuser->trial, fuser->engine_step, facts[2 * n + 1], fuser->plan.by_priority);
+    fuser->agree_step = tt_trial_next(&fuser->trial, fuser->engine_step);
     pthread_mutex_unlock(&fuser->mutex);
     result = tt_fuser_plan_renew(fuser);
   }
