@@ -181,8 +181,8 @@ void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns);
 /* Before the first plan: what some rows of messages take. */
 tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser);
 
-/* The engine's, at the end of agree_step, with no message under way: agrees with all ranks on what was measured, and makes a plan of it if that
- * is better. Takes as long as the slowest rank. */
+/* The engine's, at the end of agree_step, with no message under way: agrees with all ranks on what was measured, and
+ * makes a plan of it if that is better. Takes as long as the slowest rank. */
 tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser);
 
 /* ---- copies.c: the fusion buffer ---- */

@@ -18,8 +18,8 @@ struct tt_trial { /* zeroed */
   double before_us;         /* an iteration as it was measured before the trial */
 };
 
-/* At an agreement at the end of `step`: an iteration took iteration_us since the last one (0: not known), by a plan with
- * priority or without. 1: is_other has changed: that plan is to be used from the next step on, whatever it promises. */
+/* At an agreement at the end of `step`: an iteration takes iteration_us (0: not known), by a plan with priority or
+ * without. 1: is_other has changed: that plan is to be used from the next step on, whatever it promises. */
 int tt_trial_decide(struct tt_trial *trial, uint64_t step, double iteration_us, int by_priority);
 
 /* The step at whose end ranks agree next, after an agreement at the end of `step`, 0 at first. */
