@@ -174,11 +174,11 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info);
 
 /* Prints the present plan: messages in the order sent, what tensors are in them, when they are expected to begin and
- * end beside when they did in the last step. Between steps. json: as `tutti plan --json` prints it; there the first
- * tensor is 1.
+ * end beside when they did in the last step; and what no plan could beat, by the times measured. Between steps. json:
+ * as `tutti plan --json` prints it (bound_us once something is measured); there the first tensor is 1.
  *
  * Errors: tuttiInvalidArgument: fusion or out is NULL. tuttiInvalidUsage: a step is under way. tuttiSystemError: out
- * cannot be written. */
+ * cannot be written, or no memory. */
 TUTTI_API tuttiResult_t tuttiFusionPrint(tuttiFusion_t fusion, FILE *out, int json);
 
 /* Ends the fusion. After complete steps it is collective and returns at once; a step that is under way is

@@ -204,11 +204,12 @@ typedef struct {
   size_t slice;            /* parameters: messages are cut into slices of at most so many and sent by priority; 0: as
                               the policy does; with "all" only of p3 and auto */
   int json;                /* 1: print JSON: "policy", "groups" (lists of layers from 1 on, in the order sent) and
-                              "iteration_us"; a list of such objects for "all" */
+                              "iteration_us", and "bound_us", which no plan can beat; a list of these for "all" */
 } tuttiPlanRequest_t;
 
 /* Prints which layers' gradients go together, when each message begins and ends, and how long an iteration is:
- * backward, in which gradients become ready, and the next forward. For "all" it prints a line for each policy. To
+ * backward, in which gradients become ready, and the next forward; and what no plan of any messages could beat. For
+ * "all" it prints a line for each policy. To
  * `svg`, unless it is NULL, a time line is drawn, of "all" that of auto. src/fusion/plan.h describes model and
  * policies.
  *

@@ -37,7 +37,8 @@ static const char *const help =
     "      --interface NAME  between nodes (default: the one this host would take)\n"
     "      --slice N         messages of any policy go in slices of N parameters and by priority; with\n"
     "                        all only those of p3 and auto\n"
-    "      --json            policy, groups (layers from 1 on, in the order sent) and iteration_us\n"
+    "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
+    "                        bound_us, which no plan can beat\n"
     "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto\n"
     "  -h, --help            this text\n";
 

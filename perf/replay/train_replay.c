@@ -12,8 +12,9 @@
  * has ended.
  *
  * A fusion for each policy exists from the beginning. In round 0 each takes `warm` steps, which are not told: then
- * the plan is made from what was measured. In every further round each takes a step whose sums are checked exactly
- * and then `steps` of zeros that are told, as many for all, so that slow phases of the machine meet everybody.
+ * the plan is made from what was measured. Auto takes TRIALS more, in which it measures plans beside each other.
+ * In every further round each takes a step whose sums are checked exactly and then `steps` of zeros that are told, as
+ * many for all, so that slow phases of the machine meet everybody.
  *
  * usage: train_replay line ROUNDS BYTES...
  *        train_replay [--together] [--wire half|bfloat16] TABLE WARM ROUNDS STEPS POLICY... */
@@ -32,6 +33,7 @@
 #define POLICIES_MAX 32
 #define STEPS_MAX 100000
 #define ASLEEP_US 3000.0
+#define TRIALS 20
 
 struct replay {
   int rank, nranks;
@@ -193,6 +195,7 @@ static void steps_tell(const struct replay *r, int round, const char *policy)
 static void policy_round(struct replay *r, int round, int p)
 {
   double idle, all, idle_then, all_then;
+  int warm = r->warm + (strcmp(r->policies[p], "auto") == 0 ? TRIALS : 0);
   network_fill(&r->network, r->rank);
   steps_run(r, r->fusions[p], 1);
   if (!network_check(&r->network, r->nranks, r->policies[p])) exit(1);
@@ -200,7 +203,7 @@ static void policy_round(struct replay *r, int round, int p)
   r->late_us = 0;
   r->wakes = 0;
   ticks_read(&idle_then, &all_then);
-  steps_run(r, r->fusions[p], round ? r->steps : r->warm - 1);
+  steps_run(r, r->fusions[p], round ? r->steps : warm - 1);
   ticks_read(&idle, &all);
   if (!network_check(&r->network, 0, r->policies[p])) exit(1);
   state_tell(r, round, p, all > all_then ? (idle - idle_then) / (all - all_then) : 0);
@@ -231,7 +234,7 @@ static int fusions_create(struct replay *r)
 
 static int replay_run(struct replay *r)
 {
-  size_t most = (size_t)(r->steps > r->warm ? r->steps : r->warm);
+  size_t most = (size_t)(r->steps > r->warm + TRIALS ? r->steps : r->warm + TRIALS);
   r->step_us = calloc(most, sizeof(double));
   r->all_us = calloc((size_t)r->steps * (size_t)r->nranks, sizeof(double));
   if (!r->step_us || !r->all_us || !fusions_create(r)) {

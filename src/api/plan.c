@@ -89,12 +89,15 @@ static tuttiResult_t policies_find(struct asked *asked, const tuttiPlanRequest_t
 
 static tuttiResult_t asked_fill(struct asked *asked, const tuttiPlanRequest_t *request)
 {
+  double bound_us = 0;
   tuttiResult_t result = policies_find(asked, request);
   if (result == tuttiSuccess) result = tt_layers_load(&asked->layers, request->table);
   if (result == tuttiSuccess) result = tt_net_check(&asked->layers.net);
   if (result == tuttiSuccess) result = cost_make(asked, request);
+  if (result == tuttiSuccess) result = tt_fusion_bound(&asked->layers.net, &asked->cost, &bound_us);
   for (int k = 0; k < asked->n && result == tuttiSuccess; k++) {
     struct tt_planned *planned = &asked->planned[k];
+    planned->bound_us = bound_us;
     result = tt_fusion_plan_make(&planned->plan, &planned->policy, &asked->layers.net, &asked->cost);
     if (result == tuttiSuccess)
       result = tt_fusion_plan_play(&planned->played, &planned->plan, &asked->layers.net, &asked->cost);

@@ -43,7 +43,7 @@ static void table_print(const struct tuttiFusion *fuser, FILE *out)
   if (fuser->nmessages > MOST) fprintf(out, "    ... and %d messages more\n", (int)fuser->nmessages - MOST);
 }
 
-static void plan_print(const struct tuttiFusion *fuser, FILE *out)
+static void plan_print(const struct tuttiFusion *fuser, double bound_us, FILE *out)
 {
   fprintf(out, "%s: %d tensors in %d group%s and %d message%s, %s, since step %llu\n", fuser->policy_text, fuser->n,
           (int)fuser->plan.ngroups, fuser->plan.ngroups == 1 ? "" : "s", (int)fuser->nmessages,
@@ -53,6 +53,7 @@ static void plan_print(const struct tuttiFusion *fuser, FILE *out)
   else
     fprintf(out, "iteration %.0f us expected, %.0f us the last one; not hidden %.0f us expected, %.0f the last one\n",
             fuser->predicted_us, fuser->iteration_us, fuser->predicted_exposed_us, fuser->exposed_us);
+  if (bound_us > 0) fprintf(out, "no plan takes less than %.0f us, as far as is known\n", bound_us);
   fprintf(out, "fusion buffer %zu bytes; %llu bytes copied in the last step\n\n", fuser->buffer_bytes,
           (unsigned long long)fuser->copied[fuser->ended % 2]);
   table_print(fuser, out);
@@ -61,16 +62,19 @@ static void plan_print(const struct tuttiFusion *fuser, FILE *out)
 tuttiResult_t tt_fuser_print(struct tuttiFusion *fuser, FILE *out, int json)
 {
   tuttiResult_t result = tuttiSuccess;
+  double bound_us = 0;
   pthread_mutex_lock(&fuser->mutex);
   if (fuser->failed != tuttiSuccess) result = tt_fail_quiet(fuser->failed, fuser->sentence);
   if (result == tuttiSuccess && fuser->ended < fuser->step)
     result = tt_fail(tuttiInvalidUsage, "a step is under way: print when all of its tensors were waited for");
+  if (result == tuttiSuccess && fuser->is_measured) result = tt_fusion_bound(&fuser->net, &fuser->cost, &bound_us);
   if (result == tuttiSuccess && json) {
-    const struct tt_planned planned = {.name = fuser->policy_text, .plan = fuser->plan, .played = fuser->played};
+    const struct tt_planned planned = {
+        .name = fuser->policy_text, .plan = fuser->plan, .played = fuser->played, .bound_us = bound_us};
     tt_planned_json(out, &planned);
     fputc('\n', out);
   } else if (result == tuttiSuccess) {
-    plan_print(fuser, out);
+    plan_print(fuser, bound_us, out);
   }
   pthread_mutex_unlock(&fuser->mutex);
   if (result == tuttiSuccess && (fflush(out) != 0 || ferror(out)))

@@ -33,16 +33,17 @@ struct tt_planned {
   struct tt_policy policy;
   struct tt_fusion_plan plan;
   struct tt_played played;
+  double bound_us; /* no plan of the network can beat that; 0: not known */
 };
 
 /* For a person: groups, then each message with its begin and end. Layers are numbered from 1 on. */
 void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct tt_layers *layers);
 
-/* {"policy": "mgwfbp", "groups": [[3, 2], [1]], "iteration_us": 9}: groups in the order in which their first messages
- * are sent, layers in that in which they are ready. No newline at the end. */
+/* {"policy": "mgwfbp", "groups": [[3, 2], [1]], "iteration_us": 9, "bound_us": 8}: groups in the order in which their
+ * first messages are sent, layers in that in which they are ready. No newline at the end. */
 void tt_planned_json(FILE *out, const struct tt_planned *planned);
 
-/* A line for each of several plans of one network. */
+/* A line for each of several plans of one network, and one for their bound. */
 void tt_planned_compare(FILE *out, const struct tt_planned *planned, int n, const struct tt_layers *layers);
 
 /* A time line as SVG 1.1: backward, messages, and the next forward. `cost_text` says what a message costs. */

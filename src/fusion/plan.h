@@ -155,4 +155,9 @@ tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusi
                            const struct tt_message_cost *cost);
 void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are allowed */
 
+/* No plan of any groups, slices and order has a shorter iteration (bound.c): as if any byte could be overtaken, and
+ * took the least that a byte of a message takes; nor less than what each tensor needs alone, in a message, with what
+ * is behind it. There may be no plan that reaches it. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_fusion_bound(const struct tt_net *net, const struct tt_message_cost *cost, double *iteration_us);
+
 #endif

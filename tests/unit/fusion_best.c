@@ -80,6 +80,47 @@ static void optimal_is_never_behind_other_merges_nor_auto_behind_anything(void *
   assert_true(beats > rounds / 4);
 }
 
+/* ---- what no plan can beat ---- */
+
+static double bound_of(const struct drawn *d)
+{
+  double us;
+  assert_int_equal(tt_fusion_bound(&d->net, &d->cost, &us), tuttiSuccess);
+  return us;
+}
+
+static void no_plan_is_shorter_than_the_bound(void **state)
+{
+  static struct drawn d;
+  uint64_t chance = 9;
+  int reached = 0, rounds = IS_SLOW ? 20 : 400;
+  (void)state;
+  for (int round = 0; round < rounds; round++) {
+    net_draw(&d, &chance, 1 + (int32_t)below(&chance, 60));
+    cost_draw(&d, &chance);
+    double bound = bound_of(&d), best = us_of("auto", &d);
+    assert_true(bound <= best && bound >= (d.net.backward_us + net_forward_us(&d)) * (1 - 1e-11));
+    for (size_t p = 0; p < MERGING; p++) assert_true(bound <= us_of(merging[p], &d));
+    assert_true(bound <= us_of("p3:1", &d));
+    reached += best <= bound * (1 + 1e-11);
+  }
+  assert_true(reached > rounds / 10);
+}
+
+/* Where messages cost nothing but their bytes, single elements by priority are at most one of them above it. */
+static void slices_of_one_element_reach_the_bound_where_messages_are_free(void **state)
+{
+  static struct drawn d;
+  uint64_t chance = 10;
+  (void)state;
+  for (int round = 0; round < 100; round++) {
+    net_draw(&d, &chance, 1 + (int32_t)below(&chance, 60));
+    d.cost = tt_message_cost_line(0, 3);
+    double bound = bound_of(&d), us = us_of("p3:1", &d);
+    assert_true(bound <= us && us <= (bound + 3 * 8) * (1 + 1e-11));
+  }
+}
+
 /* ---- speed and memory ---- */
 
 /* Whatever they are asked for, plans are made of the same numbers, so they are the same on all ranks. */
@@ -140,6 +181,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(optimal_equals_brute_force),
       cmocka_unit_test(optimal_is_never_behind_other_merges_nor_auto_behind_anything),
+      cmocka_unit_test(no_plan_is_shorter_than_the_bound),
+      cmocka_unit_test(slices_of_one_element_reach_the_bound_where_messages_are_free),
       cmocka_unit_test(plans_of_the_same_numbers_are_the_same),
       cmocka_unit_test(a_failed_allocation_is_an_error),
   };

@@ -177,7 +177,7 @@ static void slices_without_number_are_refused(void **state)
 static void json_has_groups_in_the_order_sent(void **state)
 {
   struct tt_layers layers;
-  struct tt_planned planned = {.name = "mgwfbp"};
+  struct tt_planned planned = {.name = "mgwfbp", .bound_us = 8.5};
   const struct tt_message_cost cost = tt_message_cost_line(2, 0.25);
   char *text;
   size_t size;
@@ -189,7 +189,8 @@ static void json_has_groups_in_the_order_sent(void **state)
   FILE *out = open_memstream(&text, &size);
   tt_planned_json(out, &planned);
   fclose(out);
-  assert_string_equal(text, "{\"policy\": \"mgwfbp\", \"groups\": [[3, 2], [1]], \"iteration_us\": 9}");
+  assert_string_equal(text, "{\"policy\": \"mgwfbp\", \"groups\": [[3, 2], [1]], \"iteration_us\": 9, "
+                            "\"bound_us\": 8.5}");
   free(text);
   tt_played_destroy(&planned.played);
   tt_fusion_plan_destroy(&planned.plan);
