@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a push costs its thread: 160 tensors of 20 KB, the last layer first, as many us apart as told, by several policies
- * in turn; us, of the slowest rank. A push that completes a message wakes the engine where that sleeps, which is a
+/* What a push costs its thread: 160 tensors of 20 KB, the last layer first, as many us apart as told, by several
+ * policies in turn; us, of the slowest rank. A push that completes a message wakes the engine where that sleeps, by a
  * system call; the others are a lock and some stores.
  *
  *   tutti run -n 2 bench_push [APART_US [STEPS]] */
