@@ -5,12 +5,16 @@
 
 #include "base/process.h"
 
+int tt_alloc_fails(void)
+{
+  return atomic_load_explicit(&tt_process.alloc_countdown, memory_order_relaxed) > 0 &&
+         atomic_fetch_sub(&tt_process.alloc_countdown, 1) == 1;
+}
+
 void *tt_alloc(size_t count, size_t size)
 {
-  if (atomic_load_explicit(&tt_process.alloc_countdown, memory_order_relaxed) > 0 &&
-      atomic_fetch_sub(&tt_process.alloc_countdown, 1) == 1)
-    return NULL;
   size_t len;
+  if (tt_alloc_fails()) return NULL;
   if (__builtin_mul_overflow(count, size, &len)) return NULL;
   return calloc(1, len ? len : 1);
 }

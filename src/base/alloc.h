@@ -14,4 +14,7 @@ void tt_free(void *pointer);
 /* The n-th tt_alloc from now returns NULL, once; 0: none. For tests. */
 void tt_alloc_fail_at(long n);
 
+/* Counts as one; 1: it is to fail. For what is not made by tt_alloc. */
+int tt_alloc_fails(void);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What every folder may use: results and log, settings, time and time line,
- * allocation, the description of a call, and the one process object. Includes nothing above it. */
+ * allocation, threads, the description of a call, and the one process object. Includes nothing above it. */
 #ifndef TT_BASE_H
 #define TT_BASE_H
 
@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/settings.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "base/timeline.h"
 #include "tutti.h"

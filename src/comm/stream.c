@@ -2,7 +2,6 @@
 /* Host streams, and the one progress thread that carries their operations out. */
 #include "comm/comm.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,17 +85,6 @@ static void *progress_main(void *context)
   return NULL;
 }
 
-static int thread_start(struct progress *progress)
-{
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* the application's handlers stay out of it */
-  int error = pthread_create(&progress->thread, NULL, progress_main, progress);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (!error) pthread_setname_np(progress->thread, "tutti-progress");
-  return error;
-}
-
 tuttiResult_t tt_progress_hold(void)
 {
   tuttiResult_t result = tuttiSuccess;
@@ -106,7 +94,7 @@ tuttiResult_t tt_progress_hold(void)
     progress = tt_alloc(1, sizeof *progress);
     if (progress) {
       pthread_cond_init(&progress->wake, NULL);
-      int error = thread_start(progress);
+      int error = tt_thread_start(&progress->thread, "tutti-progress", progress_main, progress);
       if (error) {
         tt_free(progress);
         progress = NULL;

@@ -5,7 +5,6 @@
  * the lock: what was removed since epoll_wait is not found. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -168,7 +167,6 @@ static void *run_main(void *argument)
   struct run *run = argument;
   struct service *service = tt_process.service;
   struct epoll_event events[BATCH];
-  pthread_setname_np(pthread_self(), "tutti-service");
   while (!atomic_load(&run->stop)) {
     lock_after_others(service);
     if (!atomic_load(&run->stop)) fire_due(service);
@@ -187,17 +185,6 @@ static void *run_main(void *argument)
 
 /* ---- its life ---- */
 
-static int thread_start(struct run *run)
-{
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the thread from its start */
-  /* The usual stack, only touched as far as needed: it holds the program's thread-locals too. */
-  int error = pthread_create(&run->thread, NULL, run_main, run);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return error;
-}
-
 /* Under the lock, so that the thread sees a whole service. */
 static tuttiResult_t run_start(struct service *service)
 {
@@ -210,7 +197,7 @@ static tuttiResult_t run_start(struct service *service)
   if (run->epoll < 0 || run->wake < 0 ||
       epoll_ctl(run->epoll, EPOLL_CTL_ADD, run->wake, &event) != 0)
     error = errno;
-  if (!error) error = thread_start(run);
+  if (!error) error = tt_thread_start(&run->thread, "tutti-service", run_main, run);
   if (error) {
     run_free(run);
     return tt_fail(tuttiSystemError,

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "base/alloc.h"
+
+int tt_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *context)
+{
+  sigset_t all, before;
+  if (tt_alloc_fails()) return EAGAIN;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the thread from its start */
+  /* The usual stack, only touched as far as needed: it holds the program's thread-locals too. */
+  int error = pthread_create(thread, NULL, body, context);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!error) pthread_setname_np(*thread, name);
+  return error;
+}
