@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/settings.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,14 +72,46 @@ static tuttiResult_t choice_parse(const struct row *row, const char *text, int *
                  row->text);
 }
 
-static tuttiResult_t int_parse(const struct row *row, const char *text, int64_t *out)
+int tt_bytes_read(const char **text, uint64_t *bytes)
+{
+  static const char suffixes[] = "KMG";
+  char *end;
+  if (!isdigit((unsigned char)**text)) return 0;
+  errno = 0;
+  unsigned long long value = strtoull(*text, &end, 10);
+  const char *suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
+  int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
+  if (errno || value > (uint64_t)INT64_MAX >> shift) return 0;
+  if (suffix) end += end[1] == 'i' && end[2] == 'B' ? 3 : 1;
+  *bytes = (uint64_t)value << shift;
+  *text = end;
+  return 1;
+}
+
+/* A number, of bytes with a suffix; what is behind it, or NULL: it is none. */
+static const char *number_read(const char *text, int is_bytes, int64_t *value)
 {
   char *end;
+  uint64_t bytes;
+  if (is_bytes) {
+    if (!tt_bytes_read(&text, &bytes)) return NULL;
+    *value = (int64_t)bytes;
+    return text;
+  }
   errno = 0;
-  long long value = strtoll(text, &end, 10);
-  if (errno || *end || end == text || value < row->low || value > row->high)
-    return tt_fail(tuttiInvalidArgument, "%s is \"%s\": set it to a number of %s from %lld to %lld",
-                   row->name, text, row->text, (long long)row->low, (long long)row->high);
+  *value = strtoll(text, &end, 10);
+  return errno || end == text ? NULL : end;
+}
+
+static tuttiResult_t int_parse(const struct row *row, const char *text, int64_t *out)
+{
+  int64_t value;
+  int is_bytes = strcmp(row->text, "bytes") == 0;
+  const char *end = number_read(text, is_bytes, &value);
+  if (!end || *end || value < row->low || value > row->high)
+    return tt_fail(tuttiInvalidArgument, "%s is \"%s\": set it to a number of %s from %lld to %lld%s",
+                   row->name, text, row->text, (long long)row->low, (long long)row->high,
+                   is_bytes ? "; it may end in K, M or G" : "");
   *out = value;
   return tuttiSuccess;
 }

@@ -21,25 +21,44 @@ static const struct {
     [TT_POLICY_P3] = {"p3", ELEMENTS},           [TT_POLICY_AUTO] = {"auto", NONE},
 };
 
-static tuttiResult_t wrong(const char *text)
+/* kind: that of the name; TT_POLICIES: it is none. */
+static tuttiResult_t wrong(const char *text, int kind)
 {
+  static const char *const examples[TT_POLICIES] = {[TT_POLICY_THRESHOLD] = "threshold:25M or threshold:25M,1M",
+                                                    [TT_POLICY_HOROVOD] = "horovod:64M"};
+  if (kind < TT_POLICIES && examples[kind])
+    return tt_fail(tuttiInvalidArgument, "policy \"%.40s\" %s: give the BYTES up to which tensors go together, as %s",
+                   text, strchr(text, ':') ? "has no number that makes sense" : "lacks its BYTES", examples[kind]);
   return tt_fail(tuttiInvalidArgument, "there is no policy \"%.40s\": take wfbp, single, threshold:BYTES[,FIRST], "
                  "horovod:BYTES, mgwfbp, optimal, p3[:PARAMETERS] or auto; BYTES may end in K, M or G", text);
 }
 
-/* A whole number, with a suffix where that is allowed; what is behind it, or NULL: it is none. */
-static const char *number_read(const char *at, int has_suffix, uint64_t *number)
+/* A whole number, of bytes with a suffix; *at moves behind it. 0: it is none. */
+static int number_read(const char **at, int is_bytes, uint64_t *number)
 {
-  static const char suffixes[] = "KMG";
   char *end;
-  if (!isdigit((unsigned char)*at)) return NULL;
+  if (is_bytes) return tt_bytes_read(at, number);
+  if (!isdigit((unsigned char)**at)) return 0;
   errno = 0;
-  unsigned long long value = strtoull(at, &end, 10);
-  const char *suffix = has_suffix && *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
-  int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
-  if (errno || value > (uint64_t)LLONG_MAX >> shift) return NULL;
-  *number = (uint64_t)value << shift;
-  return end + (suffix != NULL);
+  *number = strtoull(*at, &end, 10);
+  *at = end;
+  return !errno && *number <= LLONG_MAX;
+}
+
+/* What is behind the name. 0: it makes no sense. */
+static int arguments_read(struct tt_policy *made, const char *at, enum argument argument)
+{
+  uint64_t *number = argument == ELEMENTS ? &made->slice : &made->bytes;
+  if (!*at && made->kind == TT_POLICY_P3) made->slice = TT_P3_SLICE;
+  if (!*at) return argument == NONE || made->slice;
+  if (argument == NONE) return 0;
+  at++;
+  if (!number_read(&at, argument != ELEMENTS, number)) return 0;
+  if (*at == ',' && argument == BYTES_PAIR) {
+    at++;
+    if (!number_read(&at, 1, &made->first_bytes)) return 0;
+  }
+  return !*at && (argument != ELEMENTS || made->slice);
 }
 
 tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text)
@@ -48,17 +67,9 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text)
   int kind = 0;
   while (kind < TT_POLICIES && (strlen(policies[kind].name) != len || strncmp(policies[kind].name, text, len) != 0))
     kind++;
-  if (kind == TT_POLICIES) return wrong(text);
-  enum argument argument = policies[kind].argument;
+  if (kind == TT_POLICIES) return wrong(text, kind);
   struct tt_policy made = {.kind = (enum tt_policy_kind)kind};
-  const char *at = text + len;
-  if (!*at && kind == TT_POLICY_P3) made.slice = TT_P3_SLICE;
-  else if (*at || argument != NONE) {
-    at = argument == NONE || !*at ? NULL : number_read(at + 1, argument != ELEMENTS,
-                                                       argument == ELEMENTS ? &made.slice : &made.bytes);
-    if (at && *at == ',' && argument == BYTES_PAIR) at = number_read(at + 1, 1, &made.first_bytes);
-    if (!at || *at || (argument == ELEMENTS && !made.slice)) return wrong(text);
-  }
+  if (!arguments_read(&made, text + len, policies[kind].argument)) return wrong(text, kind);
   *policy = made;
   return tuttiSuccess;
 }

@@ -54,19 +54,13 @@ static int took(struct reader *r, const char *word)
 /* A whole number with K, M, G, KiB, ... where it is a size; *text moves behind it. 0: it is none. */
 static int number_read(const char **text, int is_size, uint64_t *value)
 {
-  static const char suffixes[] = "KMG";
   char *end;
+  if (is_size) return tt_bytes_read(text, value);
   if (!isdigit((unsigned char)**text)) return 0;
   errno = 0;
-  unsigned long long number = strtoull(*text, &end, 10);
-  const char *suffix = is_size && *end ? strchr(suffixes, *end) : NULL;
-  int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
-  if (errno || number > UINT64_MAX >> 2 >> shift) return 0;
-  *value = (uint64_t)number << shift;
-  end += shift > 0;
-  if (shift && end[0] == 'i' && end[1] == 'B') end += 2;
+  *value = strtoull(*text, &end, 10);
   *text = end;
-  return 1;
+  return !errno && *value <= INT64_MAX;
 }
 
 /* N, FROM..TO or FROM..inf; `least`: what numbers begin with. */

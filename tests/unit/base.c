@@ -35,6 +35,23 @@ static void unset_settings_take_their_defaults(void **state)
   unsetenv("TUTTI_TIMEOUT_MS");
 }
 
+static void bytes_may_have_a_suffix(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t value;
+  } trials[] = {{"4096", 4096}, {"0", 0}, {"7k", 7168}, {"128M", 128 << 20}, {"3MiB", 3 << 20},
+                {"1024G", (int64_t)1 << 40}};
+  for (size_t t = 0; t < sizeof trials / sizeof trials[0]; t++) {
+    struct tt_settings settings;
+    setenv("TUTTI_FUSION_BYTES", trials[t].text, 1);
+    assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
+    assert_int_equal(settings.fusion_bytes, trials[t].value);
+  }
+  unsetenv("TUTTI_FUSION_BYTES");
+}
+
 static void a_wrong_setting_is_named_with_value_and_range(void **state)
 {
   (void)state;
@@ -43,6 +60,11 @@ static void a_wrong_setting_is_named_with_value_and_range(void **state)
   } wrong[] = {
       {"TUTTI_TIMEOUT_MS", "-1", "from 0 to"},
       {"TUTTI_TIMEOUT_MS", "10s", "number of ms"},
+      {"TUTTI_TIMEOUT_MS", "10K", "number of ms"},
+      {"TUTTI_FUSION_BYTES", "2T", "may end in K, M or G"},
+      {"TUTTI_FUSION_BYTES", "M", "from 0 to"},
+      {"TUTTI_FUSION_BYTES", "2000G", "from 0 to"},
+      {"TUTTI_FUSION_BYTES", "99999999999G", "from 0 to"},
       {"TUTTI_LANES", "0", "from 1 to"},
       {"TUTTI_LANES", "9999999999999999999999", "from 1 to"},
       {"TUTTI_TCP_CRC", "maybe", "auto|on|off"},
@@ -282,6 +304,7 @@ int main(void)
   setenv("TUTTI_DEBUG", "NONE", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unset_settings_take_their_defaults),
+      cmocka_unit_test(bytes_may_have_a_suffix),
       cmocka_unit_test(a_wrong_setting_is_named_with_value_and_range),
       cmocka_unit_test(the_wire_hash_covers_what_must_agree_and_nothing_else),
       cmocka_unit_test(ranks_with_unlike_settings_are_told_which),
