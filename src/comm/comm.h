@@ -120,6 +120,8 @@ struct tt_comm_spec {
   const tuttiUniqueId *id;      /* NULL: made from `parent` */
   struct tuttiComm *parent;
   int color, key;               /* of a split */
+  int is_second;                /* 1: a split of all ranks of `parent`, which lives longer: what becomes of them is
+                                   logged there */
   const int *exclude;           /* of a shrink: checked; NULL: it is a split */
   int nexclude;
   int nranks, rank, device;

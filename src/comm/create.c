@@ -243,6 +243,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   comm->device = spec->device;
   comm->settings = *spec->settings;
   comm->creation = creation;
+  creation->is_second = spec->is_second;
   *out = comm;
   tuttiResult_t result = begin(comm, spec);
   return result == tuttiSuccess ? result : stillborn(comm, result);
@@ -402,8 +403,9 @@ static int usable_everywhere(const struct tuttiComm *comm, int t)
     if (!has) lacks = r;
   }
   if (have < comm->nranks && !is_idle(creation, t) && (have || creation->is_named))
-    tt_log(TT_LOG_WARN, "transport %s is not used: rank %d cannot (TUTTI_DEBUG=INFO there says why)",
-           creation->wanted[t]->name, lacks);
+    tt_log(creation->is_second ? TT_LOG_INFO : TT_LOG_WARN,
+           "transport %s is not used: rank %d cannot (TUTTI_DEBUG=INFO there says why)", creation->wanted[t]->name,
+           lacks);
   return have == comm->nranks;
 }
 
@@ -474,6 +476,7 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
                                .settings = &comm->settings,
                                .local_door = comm->local_door,
                                .name = comm->name,
+                               .is_second = creation->is_second,
                                .ip_door = creation->nhosts > 1 ? comm->ip_door : NULL,
                                .timeout_ms = comm->settings.timeout_ms,
                                .deadline_ns = creation->deadline_ns};

@@ -60,6 +60,7 @@ struct tt_creation {
   struct pair pairs[TT_LINK_KINDS];
   struct measuring *measuring; /* pair.c */
   int is_child; /* it has from its parent what pairs take */
+  int is_second; /* as in struct tt_comm_spec */
 
   struct tuttiComm *parent; /* of a split, while SPLITTING */
   uint32_t number;          /* of the split among the parent's */

@@ -50,6 +50,7 @@ struct tt_watch {
   struct tt_pass pass, board_pass;
   struct tt_door *ip_door, *local_door;
   char name[64];
+  int is_second;
   struct tt_life_limits limits;
   uint64_t late_warn_ns, timeout_ns, deadline_ns;
 
@@ -82,7 +83,8 @@ static inline struct tt_watch *tt_watch_of_timer(struct tt_timer *timer)
  * counts here. Does not log. */
 int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure);
 
-/* The same for what this rank itself found out, with its sentence logged if it counts. */
+/* The same for what this rank itself found out, with its sentence logged if it counts, as news if this
+ * is the first watch over these ranks. */
 void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
 /* Takes over the record of the board if there is one. */

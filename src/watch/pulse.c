@@ -37,7 +37,7 @@ static void warn_traced(struct tt_watch *watch, int rank)
   char name[TT_RANK_TEXT_BYTES];
   struct tt_peer *peer = &watch->peers[rank];
   if (!peer->traced_warned)
-    tt_log(TT_LOG_WARN, "%s is held by a debugger: waiting for it",
+    tt_log(watch->is_second ? TT_LOG_INFO : TT_LOG_WARN, "%s is held by a debugger: waiting for it",
            tt_watch_rank_text(watch, rank, name, sizeof name));
   peer->traced_warned = 1;
 }

@@ -53,16 +53,12 @@ void tt_record_adopt(struct tt_watch *watch)
   tt_log(TT_LOG_INFO, "learned of a failure from rank %d: %s", failure.detector, failure.sentence);
 }
 
-void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence)
+/* level: of the log, if the failure counts. */
+static tuttiResult_t record(struct tt_watch *watch, struct tt_failure failure, const char *sentence,
+                            enum tt_log_level level)
 {
-  tt_watch_fail(watch, code, culprit, tt_current_op(watch), sentence);
-}
-
-tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
-                            const char *sentence)
-{
-  struct tt_failure failure = {.code = code, .culprit = culprit, .detector = watch->rank, .op = op};
   size_t size = sizeof failure.sentence;
+  failure.detector = watch->rank;
   if (watch->name[0])
     snprintf(failure.sentence, size, "%.400s (communicator \"%s\")", sentence, watch->name);
   else
@@ -71,8 +67,25 @@ tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culp
   int own = tt_record_set(watch, &failure);
   tt_service_unlock();
   /* The record never changes from here on. */
-  if (own) return tt_fail(watch->failure.code, "%s", watch->failure.sentence);
+  if (own) tt_log(level, "%s", watch->failure.sentence);
   return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
+}
+
+void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence)
+{
+  record(watch, (struct tt_failure){.code = code, .culprit = culprit, .op = tt_current_op(watch)}, sentence,
+         watch->is_second ? TT_LOG_INFO : TT_LOG_WARN);
+}
+
+tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
+                            const char *sentence)
+{
+  return record(watch, (struct tt_failure){.code = code, .culprit = culprit, .op = op}, sentence, TT_LOG_WARN);
+}
+
+tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence)
+{
+  return record(watch, (struct tt_failure){.code = code, .culprit = culprit}, sentence, TT_LOG_INFO);
 }
 
 const _Atomic int *tt_watch_failed(const struct tt_watch *watch)

@@ -164,6 +164,7 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   watch->ip_door = spec->ip_door;
   watch->local_door = spec->local_door;
   snprintf(watch->name, sizeof watch->name, "%s", spec->name ? spec->name : "");
+  watch->is_second = spec->is_second;
   watch->limits.frozen_ns = (uint64_t)spec->settings->frozen_ms * ms;
   watch->limits.unreachable_ns = (uint64_t)spec->settings->unreachable_ms * ms;
   watch->late_warn_ns = (uint64_t)spec->settings->late_warn_ms * ms;

@@ -58,6 +58,8 @@ struct tt_watch_spec {
   struct tt_door *ip_door;           /* NULL if there is one host only; both doors outlive the watch */
   struct tt_door *local_door;        /* may be NULL where every host has one rank */
   const char *name;                  /* of the communicator, in sentences; "" if none */
+  int is_second;                     /* 1: another watch looks after the same ranks, as long as this one: that tells of
+                                        ranks that die or cannot be reached, and here that is no news (INFO) */
   int64_t timeout_ms;                /* 0: never */
   uint64_t deadline_ns;              /* for setting up */
 };
@@ -86,6 +88,9 @@ const struct tt_failure *tt_watch_failure(const struct tt_watch *watch);
  * record that counts. culprit -1: none. The sentence is logged once, by the detector. Any thread. */
 tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
                             const char *sentence);
+
+/* The same, of what was logged already. */
+tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
 /* Connection to `peer` broke (`how`: one line). Gives the cause 500 ms to become known, then records
  * tuttiRemoteError "lost connection to rank ...". Returns tuttiInProgress until the word above is set; call it
