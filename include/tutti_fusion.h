@@ -62,7 +62,8 @@ typedef struct tuttiFusion *tuttiFusion_t;
 /* A tensor, as it is on all ranks. Its place in the array is its place in the order of forward: what forward needs
  * first has index 0. */
 typedef struct {
-  const char *name;     /* for errors and plans; copied; at most 127 bytes; may repeat; NULL: "tensor INDEX" */
+  const char *name;     /* for errors and plans; copied; at most 127 bytes; may repeat (errors have the index, too);
+                           NULL: "tensor INDEX" */
   size_t count;         /* elements; may be 0 */
   tuttiDataType_t type;
 } tuttiFusionTensor_t;
@@ -95,21 +96,25 @@ typedef struct {
  * second on slow links. config NULL: defaults.
  *
  * Errors: tuttiInvalidArgument: an argument, a tensor (named) or an option is wrong, on this rank; nothing was sent.
- * tuttiInvalidUsage: a rank has other tensors or options: the sentence names rank and tensor, on all ranks. As
- * tuttiCommSplit. tuttiSystemError: no memory, no thread. */
+ * As tuttiCommSplit. These are errors of all ranks, after which comm can be used as before: tuttiInvalidUsage: two
+ * ranks have other tensors or options (the sentence has tensor or option, both values and the ranks); tuttiSystemError: a
+ * rank has no memory or no thread (it is named). */
 TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t comm, const tuttiFusionTensor_t *tensors,
                                           int ntensors, const tuttiFusionConfig_t *config);
 
 /* Tensor `tensor` of this step is ready in sendbuff, or will be when all that is queued on the stream has ended (the
  * stream must live until the tensor was waited for); the sum is to be written to recvbuff, which is sendbuff or does
- * not overlap it, nor buffers of other tensors. Both belong to the fusion until the tensor has been waited for; they
- * may be other ones in each step. Never waits: it takes less than a microsecond, or a few where the fusion's thread
- * has to be woken. Tensors that are sent together and lie one behind the other in forward order, in both buffers, are
- * not copied.
+ * not overlap it, nor buffers of other tensors of the step (two may have one sendbuff that no sum is written to, as one
+ * of zeros). Both belong to the fusion until the tensor has been waited for; they may be other ones in each step. Never
+ * waits: it takes less than a microsecond, or a few where the fusion's thread has to be woken, or where there are many
+ * thousand tensors that lie elsewhere than in the step before. Tensors that are sent together and lie one behind the
+ * other in forward order, in both buffers, are not copied.
  *
  * count and type are those of the tensor: they are given again to find out programs that mix up their tensors.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor, a buffer (NULL with count > 0, overlap), count or type is wrong.
+ * Overlaps are found of recvbuff with the same tensor's sendbuff, and with the recvbuff of a tensor that was pushed and
+ * not waited for (both are named); a recvbuff over another tensor's separate sendbuff is not found, and spoils it.
  * tuttiInvalidUsage: the tensor was pushed already and not waited for since, or another one was not pushed yet in the
  * step before (named). The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *sendbuff, void *recvbuff,

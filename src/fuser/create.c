@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a fuser: channels, the same tensors on all ranks, rank 0's prices, and the engine; and its end. */
-#include <signal.h>
+/* Making a fuser: channels, rank 0's prices, and the engine, on all ranks or on none; and its end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,13 +8,15 @@
 
 /* ---- channels ---- */
 
-static tuttiResult_t channel_make(struct tuttiFusion *fuser, struct tuttiComm *parent, struct tuttiComm **channel)
+/* All but the first are made from that, so that a rank that cannot make one can say so there. */
+static tuttiResult_t channel_make(struct tuttiFusion *fuser, struct tuttiComm *comm, struct tuttiComm **channel)
 {
+  struct tuttiComm *parent = fuser->nchannels ? fuser->channel[0] : comm;
   char name[64];
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  struct tt_settings settings = parent->settings;
-  struct tt_comm_spec spec = {.parent = parent, .color = 0, .key = parent->rank, .device = parent->device};
-  snprintf(name, sizeof name, "%.40s%sfusion %d", parent->name, parent->name[0] ? " " : "", fuser->nchannels + 1);
+  struct tt_settings settings = comm->settings;
+  struct tt_comm_spec spec = {.parent = parent, .key = comm->rank, .device = comm->device, .is_second = 1};
+  snprintf(name, sizeof name, "%.40s%sfusion %d", comm->name, comm->name[0] ? " " : "", fuser->nchannels + 1);
   config.name = name;
   spec.config = &config;
   spec.settings = &settings;
@@ -23,149 +24,58 @@ static tuttiResult_t channel_make(struct tuttiFusion *fuser, struct tuttiComm *p
   if (result != tuttiSuccess) return result;
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  while ((result = tt_comm_create_poll(*channel)) == tuttiInProgress) tt_waiter_pause(&waiter, 0);
+  while ((result = tt_comm_create_poll(*channel)) == tuttiInProgress) {
+    result = tt_comm_health(parent); /* another rank may have told there that it cannot */
+    if (result != tuttiSuccess) break;
+    tt_waiter_pause(&waiter, 0);
+  }
   return result;
 }
 
-static tuttiResult_t channels_make(struct tuttiFusion *fuser, struct tuttiComm *parent)
+static tuttiResult_t channels_make(struct tuttiFusion *fuser, struct tuttiComm *comm)
 {
-  int wanted = (int)parent->settings.fusion_channels;
+  int wanted = (int)comm->settings.fusion_channels;
   tuttiResult_t result = tuttiSuccess;
-  while (fuser->nchannels < wanted && result == tuttiSuccess) {
+  for (int c = 0; c < wanted && result == tuttiSuccess; c++) {
     struct tuttiComm *channel = NULL;
-    result = channel_make(fuser, parent, &channel);
+    result = channel_make(fuser, comm, &channel);
+    if (c) result = tt_fuser_told(fuser, result);
     if (channel) fuser->channel[fuser->nchannels++] = channel;
   }
   return result;
 }
 
-/* ---- the same on all ranks ---- */
-
-/* What rank 0 says of itself. */
-struct said {
-  int64_t result; /* tuttiResult_t: of its prices */
-  int64_t n, redop, wire, reports, norms;
-  uint64_t buffer_bytes;
-  char policy[sizeof ((struct tuttiFusion *)0)->policy_text];
-  struct tt_message_cost cost;
-};
-
-struct said_tensor {
-  uint64_t count, name; /* a hash */
-  int64_t type;
-};
-
-enum differs { ALIKE, NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, POLICY, NOTHING, TENSOR };
-
-static uint64_t hash_of(const char *text)
+/* What has failed on this rank alone ends the channel on which the others wait for it, so that they hear why. */
+tuttiResult_t tt_fuser_told(struct tuttiFusion *fuser, tuttiResult_t result)
 {
-  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-  for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-  return hash;
+  return result == tuttiSuccess ? result : tt_comm_give_up(fuser->channel[0], result, 0);
 }
 
-static void say(const struct tuttiFusion *fuser, struct said *said)
-{
-  memset(said, 0, sizeof *said);
-  said->n = fuser->n;
-  said->redop = fuser->redop;
-  said->wire = fuser->wire;
-  said->reports = fuser->reports;
-  said->norms = fuser->norms;
-  said->buffer_bytes = fuser->asked_bytes;
-  memcpy(said->policy, fuser->policy_text, sizeof said->policy);
-}
+/* ---- prices ---- */
 
-static enum differs options_compare(const struct said *mine, const struct said *first)
-{
-  if (mine->n != first->n) return NUMBER;
-  if (mine->redop != first->redop) return OP;
-  if (mine->wire != first->wire) return WIRE;
-  if (mine->reports != first->reports) return OVERFLOW_;
-  if (mine->norms != first->norms) return NORMS;
-  if (mine->buffer_bytes != first->buffer_bytes) return BUFFER;
-  return memcmp(mine->policy, first->policy, sizeof mine->policy) == 0 ? ALIKE : POLICY;
-}
-
-/* The first tensor that is not that of rank 0, as TENSOR + index. */
-static tuttiResult_t tensors_compare(struct tuttiFusion *fuser, size_t n, int64_t *differs)
-{
-  struct said_tensor *tensors = tt_alloc(n, sizeof *tensors);
-  if (!tensors) return tt_fail(tuttiSystemError, "out of memory to compare %zu tensors", n);
-  for (size_t i = 0; i < n && fuser->rank == 0; i++) {
-    const struct tensor *tensor = &fuser->tensors[i];
-    tensors[i] = (struct said_tensor){tensor->count, hash_of(tensor->name), tensor->type};
-  }
-  tuttiResult_t result = tt_fuser_run(fuser, TT_BROADCAST, tensors, n * sizeof *tensors, tuttiUint8, tuttiSum);
-  for (size_t i = 0; i < n && result == tuttiSuccess && *differs == ALIKE; i++) {
-    const struct tensor *tensor = &fuser->tensors[i];
-    if (tensors[i].count != tensor->count || tensors[i].type != tensor->type ||
-        tensors[i].name != hash_of(tensor->name))
-      *differs = TENSOR + (int64_t)i;
-  }
-  tt_free(tensors);
-  return result;
-}
-
-/* Each rank says in what it differs from rank 0; all hear of the first one that does. */
-static tuttiResult_t differs_tell(struct tuttiFusion *fuser, int64_t mine)
-{
-  static const char *const what[] = {[NUMBER] = "another number of tensors", [OP] = "another op",
-                                     [WIRE] = "another wire_type", [OVERFLOW_] = "another setting of overflow",
-                                     [NORMS] = "another setting of norms",
-                                     [BUFFER] = "another buffer_bytes (TUTTI_FUSION_BYTES)",
-                                     [POLICY] = "another policy (TUTTI_FUSION_POLICY)"};
-  int64_t worst = mine == ALIKE ? 0 : -(int64_t)(fuser->rank * (int64_t)(2 * TUTTI_FUSION_TENSORS) + mine);
-  worst = worst ? worst : INT64_MIN / 2;
-  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_REDUCE, &worst, 1, tuttiInt64, tuttiMax);
-  if (result != tuttiSuccess || worst == INT64_MIN / 2) return result;
-  int rank = (int)(-worst / (2 * TUTTI_FUSION_TENSORS)), how = (int)(-worst % (2 * TUTTI_FUSION_TENSORS));
-  if (how < TENSOR)
-    return tt_fail(tuttiInvalidUsage, "rank %d has %s than rank 0: create the fusion with the same on all ranks", rank,
-                   what[how]);
-  int index = how - TENSOR;
-  const struct tensor *tensor = index < fuser->n ? &fuser->tensors[index] : NULL;
-  return tt_fail(tuttiInvalidUsage, "rank %d and rank 0 registered tensor %d differently (here it is %s, %llu elements "
-                 "of %s): register the same names, counts and types on all ranks, in the same order", rank, index,
-                 tensor ? tensor->name : "none", tensor ? (unsigned long long)tensor->count : 0,
-                 tensor ? tt_type_name(tensor->type) : "nothing");
-}
-
-/* Prices of rank 0; the others' are empty. */
-static tuttiResult_t prices_find(const struct tuttiFusion *fuser, struct said *said)
+static tuttiResult_t prices_find(struct tuttiFusion *fuser)
 {
   struct tt_pricing *pricing = tt_alloc(1, sizeof *pricing);
   if (!pricing) return tt_fail(tuttiSystemError, "out of memory for the prices of messages");
   tuttiResult_t result = tt_pricing_make(pricing, fuser->channel[0]);
   if (result == tuttiSuccess)
-    result = tt_message_cost_price(&said->cost, &fuser->channel[0]->settings, &pricing->tuning);
+    result = tt_message_cost_price(&fuser->priced, &fuser->channel[0]->settings, &pricing->tuning);
   tt_pricing_destroy(pricing);
   tt_free(pricing);
   return result;
 }
 
-static tuttiResult_t agree(struct tuttiFusion *fuser)
+/* Those of rank 0 count. */
+static tuttiResult_t prices_take(struct tuttiFusion *fuser)
 {
-  struct said mine, first;
-  int64_t differs;
-  say(fuser, &mine);
-  if (fuser->rank == 0) mine.result = (int64_t)prices_find(fuser, &mine);
-  first = mine;
-  tuttiResult_t result = tt_fuser_run(fuser, TT_BROADCAST, &first, sizeof first, tuttiUint8, tuttiSum);
+  tuttiResult_t result = fuser->rank == 0 ? tt_fuser_told(fuser, prices_find(fuser)) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
-  if (first.result != tuttiSuccess)
-    return fuser->rank == 0 ? (tuttiResult_t)first.result
-                            : tt_fail((tuttiResult_t)first.result, "rank 0 has no prices of messages: see its log");
-  differs = options_compare(&mine, &first);
-  result = tensors_compare(fuser, (size_t)(differs == NUMBER ? first.n : fuser->n), &differs);
-  if (result == tuttiSuccess) result = differs_tell(fuser, differs);
-  fuser->priced = first.cost;
-  return result;
+  return tt_fuser_run(fuser, TT_BROADCAST, &fuser->priced, sizeof fuser->priced, tuttiUint8, tuttiSum);
 }
 
 /* ---- making ---- */
 
-static tuttiResult_t tensors_take(struct tuttiFusion *fuser, const tuttiFusionTensor_t *tensors)
+static void tensors_take(struct tuttiFusion *fuser, const tuttiFusionTensor_t *tensors)
 {
   for (int i = 0; i < fuser->n; i++) {
     struct tensor *tensor = &fuser->tensors[i];
@@ -178,7 +88,6 @@ static tuttiResult_t tensors_take(struct tuttiFusion *fuser, const tuttiFusionTe
     tensor->wire_element =
         (int)tt_type_size(tensor->type == tuttiFloat32 && fuser->wire != tuttiFloat32 ? fuser->wire : tensor->type);
   }
-  return tuttiSuccess;
 }
 
 /* No more than would hold all tensors in two messages. */
@@ -236,38 +145,50 @@ static void locks_init(struct tuttiFusion *fuser)
 
 static tuttiResult_t engine_start(struct tuttiFusion *fuser)
 {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* the application's handlers stay out of it */
-  int error = pthread_create(&fuser->thread, NULL, tt_fuser_main, fuser);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  int error = tt_thread_start(&fuser->thread, "tutti-fusion", tt_fuser_main, fuser);
   if (error)
     return tt_fail(tuttiSystemError, "no thread for the fusion: %s; raise the limit of processes (ulimit -u)",
                    strerror(error));
-  pthread_setname_np(fuser->thread, "tutti-fusion");
   fuser->has_thread = 1;
   return tuttiSuccess;
+}
+
+static tuttiResult_t memory_make(struct tuttiFusion *fuser, const tuttiFusionTensor_t *tensors)
+{
+  size_t n = (size_t)fuser->n;
+  void *buffer = NULL;
+  fuser->tensors = tt_alloc(n, sizeof *fuser->tensors);
+  fuser->facts = tt_alloc(n, sizeof *fuser->facts);
+  fuser->ranges = tt_alloc(n, sizeof *fuser->ranges);
+  fuser->by_address = tt_alloc(n, sizeof *fuser->by_address);
+  if (!fuser->tensors || !fuser->facts || !fuser->ranges || !fuser->by_address)
+    return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", fuser->n);
+  tensors_take(fuser, tensors);
+  buffer_cut(fuser);
+  tuttiResult_t result = tt_heap_alloc(&buffer, fuser->buffer_bytes);
+  fuser->buffer = buffer;
+  return result;
+}
+
+/* Nobody is done before all have what they need. */
+static tuttiResult_t all_await(struct tuttiFusion *fuser)
+{
+  int32_t one = 1;
+  return tt_fuser_run(fuser, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
 }
 
 static tuttiResult_t fuser_fill(struct tuttiFusion *fuser, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
                                 const tuttiFusionConfig_t *config)
 {
   tuttiResult_t result = fields_set(fuser, comm, config);
-  if (result != tuttiSuccess) return result;
-  fuser->tensors = tt_alloc((size_t)fuser->n, sizeof *fuser->tensors);
-  fuser->facts = tt_alloc((size_t)fuser->n, sizeof *fuser->facts);
-  if (!fuser->tensors || !fuser->facts)
-    return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", fuser->n);
-  result = tensors_take(fuser, tensors);
-  buffer_cut(fuser);
-  void *buffer = NULL;
-  if (result == tuttiSuccess) result = tt_heap_alloc(&buffer, fuser->buffer_bytes);
-  fuser->buffer = buffer;
   if (result == tuttiSuccess) result = channels_make(fuser, comm);
-  if (result == tuttiSuccess) result = agree(fuser);
+  if (result == tuttiSuccess) result = tt_fuser_told(fuser, memory_make(fuser, tensors));
+  if (result == tuttiSuccess) result = tt_fuser_compare(fuser);
+  if (result == tuttiSuccess) result = prices_take(fuser);
   if (result == tuttiSuccess) result = tt_fuser_probe(fuser);
-  if (result == tuttiSuccess) result = tt_fuser_plan_first(fuser);
-  if (result == tuttiSuccess) result = engine_start(fuser);
+  if (result == tuttiSuccess) result = tt_fuser_told(fuser, tt_fuser_plan_first(fuser));
+  if (result == tuttiSuccess) result = tt_fuser_told(fuser, engine_start(fuser));
+  if (result == tuttiSuccess) result = all_await(fuser);
   return result;
 }
 
@@ -279,6 +200,8 @@ static void fuser_free(struct tuttiFusion *fuser)
   tt_free(fuser->fetched);
   tt_free(fuser->tensors);
   tt_free(fuser->facts);
+  tt_free(fuser->ranges);
+  tt_free(fuser->by_address);
   pthread_cond_destroy(&fuser->done);
   pthread_cond_destroy(&fuser->wake);
   pthread_mutex_destroy(&fuser->mutex);
@@ -322,7 +245,8 @@ static void channels_abort(struct tuttiFusion *fuser)
   for (int c = 0; c < fuser->nchannels; c++) {
     snprintf(sentence, sizeof sentence, "%s aborted the fusion",
              tt_watch_rank_text(fuser->channel[c]->watch, fuser->rank, rank, sizeof rank));
-    tt_watch_fail(fuser->channel[c]->watch, tuttiRemoteError, fuser->rank, 0, sentence);
+    if (c == 0) tt_watch_fail(fuser->channel[c]->watch, tuttiRemoteError, fuser->rank, 0, sentence);
+    else tt_watch_fail_too(fuser->channel[c]->watch, tuttiRemoteError, fuser->rank, sentence);
   }
 }
 

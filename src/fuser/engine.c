@@ -17,7 +17,7 @@ void tt_fuser_fail(struct tuttiFusion *fuser, tuttiResult_t result)
   char *name = strstr(sentence, " (communicator \""); /* each adds its own */
   if (name) *name = '\0';
   for (int c = 0; c < fuser->nchannels; c++)
-    tt_watch_fail(fuser->channel[c]->watch, result, fuser->rank, 0, sentence);
+    tt_watch_fail_too(fuser->channel[c]->watch, result, fuser->rank, sentence);
   for (int32_t m = fuser->back; m < fuser->next; m++) {
     struct message *message = &fuser->messages[m];
     while (message->op && !atomic_load_explicit(&message->op->done, memory_order_acquire))
@@ -156,8 +156,7 @@ static int messages_move(struct tuttiFusion *fuser, int look, tuttiResult_t *res
 
 /* ---- steps ---- */
 
-/* Nothing of engine_step was done yet. */
-static void step_start(struct tuttiFusion *fuser)
+void tt_fuser_step_start(struct tuttiFusion *fuser)
 {
   for (int32_t m = 0; m < fuser->nmessages; m++) {
     struct message *message = &fuser->messages[m];
@@ -203,13 +202,14 @@ static tuttiResult_t step_finish(struct tuttiFusion *fuser)
   tt_fuser_missing_count(fuser);
   if (fuser->all_waiters) pthread_cond_broadcast(&fuser->done);
   pthread_mutex_unlock(&fuser->mutex);
-  step_start(fuser);
+  tt_fuser_step_start(fuser);
   return result;
 }
 
 tuttiResult_t tt_fuser_run(struct tuttiFusion *fuser, int collective, void *data, size_t count, int type, int redop)
 {
-  struct tt_binding binding = {.in = data, .out = data, .before = 1};
+  size_t share = collective == TT_ALL_GATHER ? count * tt_type_size(type) * (size_t)fuser->rank : 0;
+  struct tt_binding binding = {.in = (char *)data + share, .out = data, .before = 1};
   int root = tt_kinds[collective].has_root ? 0 : -1;
   binding.call = (struct tt_call){.count = count,
                                   .collective = (uint8_t)collective,
@@ -302,7 +302,7 @@ void *tt_fuser_main(void *context)
   tuttiResult_t result = tuttiSuccess;
   int look = 0;
   tt_waiter_init(&fuser->waiter, fuser->channel[0]->crowded);
-  step_start(fuser);
+  tt_fuser_step_start(fuser);
   while (users_look(fuser, &result)) {
     int moved = messages_move(fuser, look, &result);
     look = 0;

@@ -42,6 +42,11 @@ struct tensor {
   void *last_recv;
 };
 
+/* Addresses; end 0: not known. */
+struct range {
+  uintptr_t begin, end;
+};
+
 /* A piece of a tensor in a message. */
 struct part {
   int32_t tensor;
@@ -125,6 +130,8 @@ struct tuttiFusion {
   int overflow[2];               /* of steps by their number mod 2 */
   uint64_t copied[2];
   int32_t *missing;              /* of each group: tensors not ready in engine_step */
+  struct range *ranges;          /* of each tensor: where its sum was written last, if no other one's was since */
+  int32_t *by_address, nranges;  /* tensors whose range is known; these do not overlap */
   int32_t wanted;                /* group whose tensors the engine sleeps for */
   uint64_t plans, planned_step;
   uint64_t agreements;
@@ -185,6 +192,25 @@ tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser);
  * makes a plan of it if that is better. Takes as long as the slowest rank. */
 tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser);
 
+/* ---- create.c ---- */
+
+/* This rank's own result, while the others are being made: those who wait for it hear of an error. Returns what counts
+ * on all ranks. */
+tuttiResult_t tt_fuser_told(struct tuttiFusion *fuser, tuttiResult_t result);
+
+/* ---- compare.c ---- */
+
+/* Errors: tuttiInvalidUsage, on all ranks: two of them have other options or tensors. */
+tuttiResult_t tt_fuser_compare(struct tuttiFusion *fuser);
+
+/* ---- ranges.c: under the mutex ---- */
+
+/* Whether the tensor's sum may be written there: not to where another one's will be that was not waited for yet. */
+tuttiResult_t tt_fuser_range_check(const struct tuttiFusion *fuser, int tensor, const void *recv);
+
+/* It will, having been checked. */
+void tt_fuser_range_take(struct tuttiFusion *fuser, int tensor, const void *recv);
+
 /* ---- copies.c: the fusion buffer ---- */
 
 /* One piece of copying, the most urgent there is. 1: something was done. */
@@ -197,13 +223,17 @@ int tt_fuser_place(struct tuttiFusion *fuser, struct message *message, const voi
 
 void *tt_fuser_main(void *fuser);
 
+/* Nothing of engine_step was done yet. */
+void tt_fuser_step_start(struct tuttiFusion *fuser);
+
 /* A tensor that was pushed is there. Under the mutex. */
 void tt_fuser_ready(struct tuttiFusion *fuser, struct tensor *tensor);
 
 /* With the mutex, which is given away meanwhile: until told, or so long, less than a second. */
 void tt_fuser_doze(struct tuttiFusion *fuser, pthread_cond_t *until_told, uint64_t ns);
 
-/* Runs a collective of the fusion's own on channel 0, which has nothing under way. */
+/* Runs a collective of the fusion's own on channel 0, which has nothing under way, in place: rank r's share of an
+ * all-gather is the r-th `count` elements of data. */
 tuttiResult_t tt_fuser_run(struct tuttiFusion *fuser, int collective, void *data, size_t count, int type, int redop);
 
 /* Everything ends: the calling thread's last sentence. */

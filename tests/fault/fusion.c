@@ -134,6 +134,35 @@ static void a_death_in_a_step_ends_every_wait(void **state)
     }
 }
 
+/* Whatever watches over the ranks: one rank says it, once. */
+static void a_death_is_logged_once(void **state)
+{
+  static const struct trial trial = {"auto", 3, 0};
+  (void)state;
+  for (int t = 0; ranks_transports(t); t++) {
+    char name[] = "/tmp/tutti-fusion-log-XXXXXX", line[1024];
+    int pids[RANKS], file = mkstemp(name), lines = 0, deaths = 0;
+    assert_true(file >= 0);
+    setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
+    setenv("TUTTI_DEBUG", "WARN", 1);
+    setenv("TUTTI_DEBUG_FILE", name, 1);
+    assert_int_equal(ranks_start(RANKS, dies_body, (void *)(uintptr_t)&trial, pids), 0);
+    for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 60), r == VICTIM ? 128 + SIGKILL : 0);
+    unsetenv("TUTTI_DEBUG_FILE");
+    setenv("TUTTI_DEBUG", "NONE", 1);
+    FILE *log = fdopen(file, "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log)) {
+      lines++;
+      deaths += strstr(line, "rank 1") != NULL;
+      if (lines > 1) fprintf(stderr, "%s", line);
+    }
+    fclose(log);
+    unlink(name);
+    assert_true(lines == 1 && deaths == 1);
+  }
+}
+
 /* ---- abort and destroy ---- */
 
 struct aborter {
@@ -278,6 +307,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_death_in_a_step_ends_every_wait),
+      cmocka_unit_test(a_death_is_logged_once),
       cmocka_unit_test(an_abort_ends_every_wait),
       cmocka_unit_test(a_fusion_may_be_destroyed_in_a_step),
       cmocka_unit_test(a_rank_that_does_not_push_is_named),

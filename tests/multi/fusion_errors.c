@@ -52,9 +52,9 @@ static int options_refused(const struct ranks *self, tuttiComm_t comm)
 {
   static const char *const words[][2] = {{"policy", "fastest"}, {"policy", "threshold"}, {"op", "2"},
                                          {"wire_type", "2"},    {"overflow", "2"},       {"norms", "-1"},
-                                         {"TUTTI_FUSION_CONFIG_INITIALIZER", "config"}};
+                                         {"TUTTI_FUSION_CONFIG_INITIALIZER", "config"},  {"BYTES", "threshold:25M"}};
   tuttiFusion_t kept = (tuttiFusion_t)(void *)&kept, fusion = kept;
-  for (int k = 0; k < 7; k++) {
+  for (int k = 0; k < 8; k++) {
     tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
     if (k == 0) config.policy = "fastest";
     if (k == 1) config.policy = "threshold:many";
@@ -63,6 +63,7 @@ static int options_refused(const struct ranks *self, tuttiComm_t comm)
     if (k == 4) config.overflow = 2;
     if (k == 5) config.norms = -1;
     if (k == 6) config.magic = 0;
+    if (k == 7) config.policy = "threshold";
     REFUSED(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, &config), tuttiInvalidArgument, words[k][0],
             words[k][1]);
   }
@@ -142,8 +143,17 @@ static tuttiResult_t create_differently(tuttiFusion_t *fusion, tuttiComm_t comm,
 
 static int differs_body(const struct ranks *self)
 {
-  static const char *const words[DIFFERENCES] = {"tensor 1",  "tensor 1",  "tensor 1",  "number",  "policy", "op",
-                                                 "wire_type", "overflow",  "norms",     "buffer"};
+  static const char *const words[DIFFERENCES][2] = {
+      [COUNT] = {"tensor 1 is bias (4 elements of float) on", "and bias (3 elements of float) on rank 0"},
+      [TYPE] = {"tensor 1 is bias (3 elements of int32) on", "and bias (3 elements of float) on rank 0"},
+      [NAME] = {"tensor 1 is slope (3 elements of float) on", "and bias (3 elements of float) on rank 0"},
+      [FEWER] = {"ntensors is 3 on", "and 4 on rank 0"},
+      [POLICY] = {"policy (TUTTI_FUSION_POLICY) is single on", "and auto on rank 0"},
+      [OP] = {"op is avg on", "and sum on rank 0"},
+      [WIRE] = {"wire_type is half on", "and float on rank 0"},
+      [OVERFLOW] = {"overflow is 1 on", "and 0 on rank 0"},
+      [NORMS] = {"norms is 1 on", "and 0 on rank 0"},
+      [BUFFER] = {"buffer_bytes (TUTTI_FUSION_BYTES) is 1048576 on", "and 67108864 on rank 0"}};
   tuttiComm_t comm;
   tuttiFusion_t fusion, kept = (tuttiFusion_t)(void *)&kept;
   struct gradients g;
@@ -152,11 +162,11 @@ static int differs_body(const struct ranks *self)
   for (int d = 0; d < DIFFERENCES; d++) {
     int other = 1 + d % (self->nranks - 1);
     char rank[24];
-    snprintf(rank, sizeof rank, "rank %d", other);
+    snprintf(rank, sizeof rank, "on rank %d and", other);
     fusion = kept;
     tuttiResult_t result = create_differently(&fusion, comm, self->rank == other ? d : -1);
     if (result != tuttiInvalidUsage) fprintf(stderr, "difference %d\n", d);
-    RANKS_CHECK(result == tuttiInvalidUsage && fusion == kept && says(rank) && says(words[d]));
+    RANKS_CHECK(result == tuttiInvalidUsage && fusion == kept && says(rank) && says(words[d][0]) && says(words[d][1]));
     RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, NULL) == tuttiSuccess);
     if (fusion_step(self, fusion, &g, (uint64_t)d)) return 1;
     RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
@@ -247,6 +257,46 @@ static void wrong_pushes_and_waits_are_named_and_change_nothing(void **state)
   (void)state;
   for (int nranks = 1; nranks <= 3; nranks++)
     assert_int_equal(run_fusion(nranks % 2 ? "shm" : "tcp", nranks, use_body, NULL), 0);
+}
+
+/* Tensors must not lie over one another, as they are pushed now: where they were in steps before does not count. */
+static int overlaps_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  float x[2000], apart[3] = {0};
+  double y[9];
+  const tuttiDataType_t type = tuttiFloat32;
+  if (comm_make(self, &comm)) return 1;
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, NULL) == tuttiSuccess);
+  for (int step = 0; step < 40; step++) {
+    float *weight = x + 3 + 29 * step, *bias = step % 2 ? weight + 300 : weight - 3;
+    memset(x, 0, sizeof x);
+    memset(y, 0, sizeof y);
+    weight[299] = bias[2] = 1;
+    RANKS_CHECK(tuttiFusionPush(fusion, 0, weight, weight, 300, type, NULL) == tuttiSuccess);
+    for (int k = 0; k < 4; k++) {
+      float *over = k == 0 ? weight : k == 1 ? weight + 299 : k == 2 ? weight - 2 : weight + 100;
+      REFUSED(tuttiFusionPush(fusion, 1, over, over, 3, type, NULL), tuttiInvalidArgument, "tensor 1 (bias",
+              "tensor 0 (weight");
+      REFUSED(tuttiFusionPush(fusion, 1, apart, over, 3, type, NULL), tuttiInvalidArgument, "overlaps recvbuff", "own");
+    }
+    REFUSED(tuttiFusionPush(fusion, 3, weight + 2, weight + 2, 9, tuttiFloat64, NULL), tuttiInvalidArgument,
+            "tensor 3 (scale", "tensor 0 (weight");
+    RANKS_CHECK(tuttiFusionPush(fusion, 2, weight, weight, 0, type, NULL) == tuttiSuccess); /* it has no elements */
+    RANKS_CHECK(tuttiFusionPush(fusion, 3, y, y, 9, tuttiFloat64, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiFusionPush(fusion, 1, bias, bias, 3, type, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+    RANKS_CHECK(weight[299] == (float)self->nranks && bias[2] == (float)self->nranks && weight[298] == 0);
+  }
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void tensors_that_overlap_are_named(void **state)
+{
+  (void)state;
+  for (int nranks = 1; nranks <= 2; nranks++) assert_int_equal(run_fusion("shm", nranks, overlaps_body, NULL), 0);
 }
 
 /* A tensor that is there already waits for one that was not pushed yet. */
@@ -421,6 +471,7 @@ int main(void)
       cmocka_unit_test(wrong_settings_are_named),
       cmocka_unit_test(what_differs_between_ranks_is_told_to_all),
       cmocka_unit_test(wrong_pushes_and_waits_are_named_and_change_nothing),
+      cmocka_unit_test(tensors_that_overlap_are_named),
       cmocka_unit_test(the_next_step_begins_when_all_of_this_one_were_pushed),
       cmocka_unit_test(wrong_factors_and_questions_are_named_and_change_nothing),
       cmocka_unit_test(a_forked_child_is_refused),
