@@ -97,8 +97,8 @@ typedef struct {
  *
  * Errors: tuttiInvalidArgument: an argument, a tensor (named) or an option is wrong, on this rank; nothing was sent.
  * As tuttiCommSplit. These are errors of all ranks, after which comm can be used as before: tuttiInvalidUsage: two
- * ranks have other tensors or options (the sentence has tensor or option, both values and the ranks); tuttiSystemError: a
- * rank has no memory or no thread (it is named). */
+ * ranks have other tensors or options (the sentence has tensor or option, both values and the ranks);
+ * tuttiSystemError: a rank has no memory or no thread (it is named). */
 TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t comm, const tuttiFusionTensor_t *tensors,
                                           int ntensors, const tuttiFusionConfig_t *config);
 
