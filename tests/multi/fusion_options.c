@@ -263,17 +263,19 @@ static int mixed_norms(const struct ranks *self, tuttiComm_t comm, tuttiFusion_t
                        uint64_t known[ALL_TYPES])
 {
   double norm = -1;
+  uint64_t bits[ALL_TYPES], high[ALL_TYPES], low[ALL_TYPES];
   mixed_fill(g, self->rank, 9);
   for (int t = g->n - 1; t >= 0; t--) RANKS_CHECK(gradient_push(fusion, g, t, NULL) == tuttiSuccess);
   RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
   for (int t = 0; t < g->n; t++) {
-    uint64_t bits, high, low;
     RANKS_CHECK(tuttiFusionNorm(fusion, t, &norm) == tuttiSuccess && (norm > 0 || g->tensors[t].count < 4));
-    memcpy(&bits, &norm, 8);
-    RANKS_CHECK(tuttiAllReduce(&bits, &high, 1, tuttiUint64, tuttiMax, comm, NULL) == tuttiSuccess);
-    RANKS_CHECK(tuttiAllReduce(&bits, &low, 1, tuttiUint64, tuttiMin, comm, NULL) == tuttiSuccess);
-    RANKS_CHECK(high == low && (!known[t] || known[t] == bits));
-    known[t] = bits;
+    memcpy(&bits[t], &norm, 8);
+  }
+  RANKS_CHECK(tuttiAllReduce(bits, high, (size_t)g->n, tuttiUint64, tuttiMax, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(bits, low, (size_t)g->n, tuttiUint64, tuttiMin, comm, NULL) == tuttiSuccess);
+  for (int t = 0; t < g->n; t++) {
+    RANKS_CHECK(high[t] == low[t] && (!known[t] || known[t] == bits[t]));
+    known[t] = bits[t];
   }
   return 0;
 }
