@@ -87,12 +87,13 @@ install_rdma() {
 
 jobs=$(nproc)
 
-# build_preset PRESET [TARGET...]: configures and builds build/PRESET.
+# build_preset PRESET [TARGET...]: configures (with what CONFIGURE adds) and builds build/PRESET.
 build_preset() {
   local preset=$1 target targets=()
   shift
   for target in "$@"; do targets+=(--target "$target"); done
   mkdir -p build
-  cmake --preset "$preset" > "build/$preset.log" 2>&1 || { cat "build/$preset.log"; return 1; }
+  # shellcheck disable=SC2086
+  cmake --preset "$preset" ${CONFIGURE:-} > "build/$preset.log" 2>&1 || { cat "build/$preset.log"; return 1; }
   cmake --build "build/$preset" -j "$jobs" "${targets[@]}"
 }
