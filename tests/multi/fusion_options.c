@@ -82,7 +82,7 @@ static int alone_step(const struct ranks *self, tuttiComm_t comm, tuttiFusion_t 
   tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
   RANKS_CHECK(gradients_make(&given, way->tensors, way->n, 0, 0));
   mixed_fill(&given, self->rank, step);
-  mixed_fill(g, self->rank, step);
+  for (int t = 0; t < way->n; t++) memcpy(g->in + g->at[t], given.in + given.at[t], gradient_bytes(g, t));
   if (way->is_scaled) {
     options.scale_before = 0.3f + 0.1f * (float)self->rank + (float)step; /* this rank's own */
     options.scale_after = step % 2 ? 1.7f : -0.25f;

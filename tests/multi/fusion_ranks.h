@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For tests of the fusion: gradients of which each value tells tensor, rank, step and place, and whose sums are exact
- * in every type, with all bytes around them watched; steps. */
+/* For tests of the fusion: gradients of which each value tells tensor, rank, step and place (up to a period), and whose
+ * sums are exact in every type, with all bytes around them watched; steps. */
 #ifndef FUSION_RANKS_H
 #define FUSION_RANKS_H
 
@@ -18,6 +18,7 @@
 
 #define FUSION_GAP 64 /* bytes before, between and behind tensors that do not lie together */
 #define FUSION_FILL 0x5a
+#define FUSION_PERIOD 251 /* elements after which values repeat: a prime, so that no part looks like another */
 
 /* ---- values ---- */
 
@@ -101,17 +102,40 @@ static inline int gradients_make(struct gradients *g, const tuttiFusionTensor_t 
   return 1;
 }
 
+/* The first elements of a tensor at `to`, again and again until it ends. */
+static inline void period_repeat(const struct gradients *g, int tensor, char *to)
+{
+  size_t len = gradient_bytes(g, tensor), done = FUSION_PERIOD * tt_type_size((int)g->tensors[tensor].type);
+  for (size_t n; done < len; done += n) {
+    n = len - done < done ? len - done : done;
+    memcpy(to + done, to, n);
+  }
+}
+
+static inline size_t period_of(const struct gradients *g, int tensor)
+{
+  return g->tensors[tensor].count < FUSION_PERIOD ? g->tensors[tensor].count : FUSION_PERIOD;
+}
+
+/* What the rank gives. */
+static inline void values_put(const struct gradients *g, int tensor, int rank, uint64_t step, char *to)
+{
+  int type = (int)g->tensors[tensor].type;
+  for (size_t i = 0; i < period_of(g, tensor); i++)
+    element_put(to + i * tt_type_size(type), type, gradient_value(g, tensor, rank, step, i));
+  period_repeat(g, tensor, to);
+}
+
 static inline void gradient_fill(const struct gradients *g, int tensor, int rank, uint64_t step)
 {
-  size_t size = tt_type_size(g->tensors[tensor].type);
-  for (size_t i = 0; i < g->tensors[tensor].count; i++)
-    element_put(g->in + g->at[tensor] + i * size, (int)g->tensors[tensor].type,
-                gradient_value(g, tensor, rank, step, i));
+  values_put(g, tensor, rank, step, g->in + g->at[tensor]);
 }
 
 static inline int gradient_complain(const struct ranks *self, const struct gradients *g, int tensor, uint64_t step,
-                                    size_t i)
+                                    const char *is, const char *want)
 {
+  size_t size = tt_type_size((int)g->tensors[tensor].type), i = 0;
+  while (memcmp(is + i * size, want + i * size, size) == 0) i++;
   fprintf(stderr, "rank %d of %d: step %llu: tensor %d (%zu of %s): element %zu is wrong\n", self->rank, self->nranks,
           (unsigned long long)step, tensor, g->tensors[tensor].count, tt_type_name((int)g->tensors[tensor].type), i);
   return 1;
@@ -121,17 +145,21 @@ static inline int gradient_complain(const struct ranks *self, const struct gradi
 static inline int gradient_check(const struct ranks *self, const struct gradients *g, int tensor, uint64_t step,
                                  double factor)
 {
-  int type = (int)g->tensors[tensor].type;
-  size_t size = tt_type_size(type);
-  char want[8];
-  for (size_t i = 0; i < g->tensors[tensor].count; i++) {
-    size_t at = g->at[tensor] + i * size;
-    element_put(want, type, gradient_sum(g, tensor, self->nranks, step, i) * factor);
-    if (memcmp(g->out + at, want, size) != 0) return gradient_complain(self, g, tensor, step, i);
-    element_put(want, type, gradient_value(g, tensor, self->rank, step, i));
-    if (g->in != g->out && memcmp(g->in + at, want, size) != 0) return gradient_complain(self, g, tensor, step, i);
+  int type = (int)g->tensors[tensor].type, bad = 0;
+  size_t len = gradient_bytes(g, tensor);
+  const char *in = g->in + g->at[tensor], *out = g->out + g->at[tensor];
+  char *want = malloc(len + 1);
+  RANKS_CHECK(want);
+  for (size_t i = 0; i < period_of(g, tensor); i++)
+    element_put(want + i * tt_type_size(type), type, gradient_sum(g, tensor, self->nranks, step, i) * factor);
+  period_repeat(g, tensor, want);
+  if (memcmp(out, want, len) != 0) bad = gradient_complain(self, g, tensor, step, out, want);
+  if (in != out && !bad) {
+    values_put(g, tensor, self->rank, step, want);
+    if (memcmp(in, want, len) != 0) bad = gradient_complain(self, g, tensor, step, in, want);
   }
-  return 0;
+  free(want);
+  return bad;
 }
 
 /* Nobody wrote between the tensors. */
