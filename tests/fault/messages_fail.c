@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "meeting.h"
 #include "ranks.h"
 #include "sched/sched.h"
 
@@ -18,6 +19,7 @@
 #include <cmocka.h>
 
 #define LIMIT_S 30
+#define MOST_RANKS 3
 
 static long now_ms(void)
 {
@@ -33,13 +35,23 @@ static int says(tuttiComm_t comm, const char *words)
   return found;
 }
 
-static void run_on_all_transports(int nranks, ranks_body body, void *argument)
+/* On all transports at once: these ranks mostly wait. The last rank ends with `last`, the others with 0. */
+static void run_and_expect(int nranks, ranks_body body, void *argument, int last)
 {
+  int pids[2][MOST_RANKS];
   setenv("TUTTI_DEBUG", "NONE", 1);
   for (int t = 0; t < 2; t++) {
     setenv("TUTTI_TRANSPORTS", t ? "tcp" : "shm", 1);
-    assert_int_equal(ranks_run_processes(nranks, body, argument, LIMIT_S), 0);
+    assert_int_equal(ranks_start(nranks, body, argument, pids[t]), 0);
   }
+  for (int t = 0; t < 2; t++)
+    for (int r = 0; r < nranks; r++)
+      assert_int_equal(ranks_wait(pids[t][r], LIMIT_S), r == nranks - 1 ? last : 0);
+}
+
+static void run_on_all_transports(int nranks, ranks_body body, void *argument)
+{
+  run_and_expect(nranks, body, argument, 0);
 }
 
 /* ---- ends that do not fit ---- */
@@ -89,11 +101,17 @@ static tuttiResult_t collective_call(int collective, void *in, void *out, tuttiC
   }
 }
 
+struct crossing {
+  int collective;
+  struct meeting *over; /* all ranks of both transports know */
+};
+
 /* Rank 0 waits for a message of rank 1, which waits in a collective that needs rank 0. */
 static int crossed_body(const struct ranks *self)
 {
   static int in[1000], out[1000];
-  int collective = *(const int *)self->argument;
+  const struct crossing *crossing = self->argument;
+  int collective = crossing->collective;
   tuttiComm_t comm;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.timeout_ms = 10000;
@@ -107,7 +125,8 @@ static int crossed_body(const struct ranks *self)
     RANKS_CHECK(now_ms() - began < 8000);
     RANKS_CHECK(says(comm, "calls differ") && says(comm, "rank 0") && says(comm, "rank 1"));
     RANKS_CHECK(says(comm, "Recv") || says(comm, "essage"));
-  } else sleep(3);
+  }
+  RANKS_CHECK(meeting_wait(crossing->over)); /* nobody was told because somebody left */
   tuttiCommDestroy(comm);
   return 0;
 }
@@ -115,8 +134,11 @@ static int crossed_body(const struct ranks *self)
 static void a_receive_across_a_collective_is_told(void **state)
 {
   (void)state;
-  for (int collective = TT_ALL_REDUCE; collective < TT_PAIRS; collective++)
-    run_on_all_transports(3, crossed_body, &collective);
+  struct crossing crossing = {.over = meeting_make(2 * 3)};
+  assert_non_null(crossing.over);
+  for (crossing.collective = TT_ALL_REDUCE; crossing.collective < TT_PAIRS; crossing.collective++)
+    run_on_all_transports(3, crossed_body, &crossing);
+  meeting_free(crossing.over);
 }
 
 /* ---- ends that do not come ---- */
@@ -157,15 +179,8 @@ static int no_end_body(const struct ranks *self)
 static void an_end_that_does_not_come_is_named(void **state)
 {
   (void)state;
-  setenv("TUTTI_DEBUG", "NONE", 1);
   for (int how = 0; how < ENDS; how++)
-    for (int t = 0; t < 2; t++) {
-      int pids[3];
-      setenv("TUTTI_TRANSPORTS", t ? "tcp" : "shm", 1);
-      assert_int_equal(ranks_start(3, no_end_body, &how, pids), 0);
-      for (int r = 0; r < 3; r++)
-        assert_int_equal(ranks_wait(pids[r], LIMIT_S), r == 2 && how == IS_KILLED ? 128 + SIGKILL : 0);
-    }
+    run_and_expect(3, no_end_body, &how, how == IS_KILLED ? 128 + SIGKILL : 0);
 }
 
 /* ---- to oneself ---- */
