@@ -5,10 +5,11 @@
 #
 # A comment that ends on the line before a TUTTI_API declaration becomes one page,
 # named after the first function that follows; the others link to it. Its first
-# sentence is the NAME line, its "Errors" paragraph the ERRORS section; a paragraph that is indented by four is a
-# listing. What a comment that begins with "---- TITLE ----" says stands on all pages after it. The first comment of the
-# header after the licence becomes the page of the header itself, which shows all types; a struct stands on the pages of
-# the functions that take it, too.
+# sentence is the NAME line, and so must be short; its "Errors" paragraph is the ERRORS section; a paragraph that is
+# indented by four is a listing. What a comment that begins with "---- TITLE ----" says stands on all pages after it;
+# one that is only that begins a group: SEE ALSO names the pages of the group, and functions that the page speaks of.
+# The first comment of the header after the licence becomes the page of the header itself, which shows all types; a
+# struct stands on the pages of the functions that take it, too.
 
 # Text that troff prints as it stands.
 function quote(text)
@@ -71,12 +72,18 @@ function print_errors(file, text,   item)
   }
 }
 
-# The first sentence of a text: a full stop before a capital or at the end.
-function first_sentence(text)
+# What a page is about: the first sentence of a text, which ends with a full stop before a capital or at the end.
+function title_of(text, page)
 {
-  if (match(text, /\. [A-Z]/)) text = substr(text, 1, RSTART - 1)
+  if (match(text, /\. [A-Z*]/)) text = substr(text, 1, RSTART - 1)
   sub(/\.$/, "", text)
-  return text
+  if (length(text) > 78 || text ~ /^Errors/) {
+    print header ": " page ": the first sentence is the NAME line of its page: begin with one of at most 78 " \
+      "characters, not \"" text "\"" > "/dev/stderr"
+    failed = 1
+  }
+  if (text ~ /^[A-Z][a-z]* /) text = tolower(substr(text, 1, 1)) substr(text, 2)
+  return quote(text)
 }
 
 # Cuts a comment into paragraph[1 .. paragraphs]; list items stand alone, listings keep their lines.
@@ -133,7 +140,7 @@ function print_page(   file, names, i, errors)
   names = name[1]
   for (i = 2; i <= functions; i++) names = names ", " name[i]
   print ".SH NAME" > file
-  print names " \\- " quote(first_sentence(paragraph[1])) > file
+  print names " \\- " title_of(paragraph[1], name[1]) > file
   print ".SH SYNOPSIS\n.nf\n.B #include <" header ">\n.PP" > file
   for (i = 1; i <= functions; i++) print quote(declaration[i]) > file
   print ".fi" > file
@@ -148,17 +155,38 @@ function print_page(   file, names, i, errors)
   print ".PP\nThe codes are explained in\n.BR tutti (3)." > file
   if (name[1] != "tuttiGetLastError")
     print "The sentence that belongs to an error is had from\n.BR tuttiGetLastError (3)." > file
-  print ".SH SEE ALSO\n" (section_base ? ".BR " section_base " (3),\n" : "") ".BR tutti (3)" > file
   close(file)
+  for (i = 1; i <= functions; i++) page_of[name[i]] = name[1]
   for (i = 2; i <= functions; i++) {
     print ".so man3/" name[1] ".3" > (out "/" name[i] ".3")
     close(out "/" name[i] ".3")
   }
   all[++pages] = name[1]
+  group_of[name[1]] = group
+  spoken[name[1]] = section_base
+  for (i = 1; i <= paragraphs; i++) spoken[name[1]] = spoken[name[1]] " " paragraph[i]
+}
+
+# Once all pages are known: functions of which the page speaks, then those of its group, each page once.
+function print_related(page,   file, i, text, word, seen)
+{
+  file = out "/" page ".3"
+  print ".SH SEE ALSO" >> file
+  seen[page] = 1
+  for (text = spoken[page]; match(text, /tutti[A-Z][A-Za-z]*/); text = substr(text, RSTART + RLENGTH)) {
+    word = substr(text, RSTART, RLENGTH)
+    if (!(word in page_of) || seen[page_of[word]]++) continue
+    print ".BR " page_of[word] " (3)," >> file
+  }
+  for (i = 1; i <= pages; i++)
+    if (group_of[all[i]] == group_of[page] && !seen[all[i]]++) print ".BR " all[i] " (3)," >> file
+  if (title != "tutti") print ".BR " title " (3)," >> file
+  print ".BR tutti (3)" >> file
+  close(file)
 }
 
 # The header's own comment, "Title: what it is." and the conventions.
-function print_overview(   file, title)
+function print_overview(   file)
 {
   title = header
   sub(/\.h$/, "", title)
@@ -167,7 +195,7 @@ function print_overview(   file, title)
   cut_paragraphs()
   print_head(file, title)
   sub(/^[A-Z][a-z]+: /, "", paragraph[1])
-  print ".SH NAME\n" title " \\- " quote(first_sentence(paragraph[1])) > file
+  print ".SH NAME\n" title " \\- " title_of(paragraph[1], title) > file
   print ".SH SYNOPSIS\n.nf\n.B #include <" header ">\n.fi" > file
   print ".PP\ncc program.c $(pkg\\-config \\-\\-cflags \\-\\-libs tutti)" > file
   print_texts(file)
@@ -178,8 +206,10 @@ function keep_section(   i)
 {
   section_title = comment[1]
   gsub(/^---- | ----$/, "", section_title)
-  comment[1] = ""
+  comment[1] = section[1] = ""
+  if (lines == 1) group++
   cut_paragraphs()
+  lines = 0
   sections = paragraphs
   for (i = 1; i <= paragraphs; i++) section[i] = paragraph[i]
   section_base = match(section[1], /tutti[A-Z][A-Za-z]*/) ? substr(section[1], RSTART, RLENGTH) : ""
@@ -273,4 +303,6 @@ END {
   print ".SH FUNCTIONS" > overview
   for (i = 1; i <= pages; i++) print ".BR " all[i] " (3)" (i < pages ? "," : "") > overview
   print ".SH SEE ALSO\n.BR tutti (1),\n.BR tutti\\-settings (7)" > overview
+  for (i = 1; i <= pages; i++) print_related(all[i])
+  exit failed
 }

@@ -144,13 +144,14 @@ typedef struct {
   tuttiUniqueId id;  /* for one communicator over all processes, once in the life of the job */
 } tuttiLaunch_t;
 
-/* Writes the version of the library, MAJOR * 10000 + MINOR * 100 + PATCH, to
- * *version.
+/* ---- starting a job, making communicators ---- */
+
+/* Tells the version of the library. To *version it writes MAJOR * 10000 + MINOR * 100 + PATCH.
  *
  * Errors: tuttiInvalidArgument: version is NULL. */
 TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
 
-/* Makes the ticket of a new communicator and starts its rendezvous in this
+/* Makes the ticket of a new communicator. Its rendezvous starts in this
  * process: a service thread on the interface chosen by TUTTI_SOCKET_IFNAME waits
  * for the ranks, so the process must live until all have joined. Copy the 128
  * bytes to all ranks by any means. One ticket serves one communicator.
@@ -162,8 +163,8 @@ TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
  * tuttiSystemError: no usable interface, no port, no thread. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
 
-/* Asks the environment which launcher started this process (`tutti run`; Open
- * MPI's or any other PMIx launcher, srun --mpi=pmix; torchrun or anything that sets
+/* Finds out which launcher started this process. It asks the environment (`tutti run`;
+ * Open MPI's or any other PMIx launcher, srun --mpi=pmix; torchrun or anything that sets
  * MASTER_ADDR, RANK and WORLD_SIZE; TUTTI_COMM_ID with RANK and WORLD_SIZE) and
  * fills *launch. Without a launcher it succeeds with launcher "none", nprocs 1
  * and a fresh id. Collective over the job's processes; later calls in the same
@@ -176,7 +177,7 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
  * not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none is set. */
 TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
 
-/* Joins a communicator of nranks ranks as `rank` and writes its handle to *comm.
+/* Joins a communicator of nranks ranks as `rank`. Its handle is written to *comm.
  * Collective: returns when all ranks have joined. Several ranks may live in one
  * process, each in its own thread or all inside one group. Inside a group *comm
  * is written by the outermost tuttiGroupEnd.
@@ -202,7 +203,7 @@ TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUn
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, tuttiUniqueId id,
                                                 int rank, tuttiConfig_t *config);
 
-/* Makes ndev ranks in this process, one communicator of ndev ranks, in
+/* Makes ndev ranks in this process. They are one communicator of ndev ranks, in
  * comms[0 .. ndev-1]. devlist has ndev device numbers or is NULL; host memory
  * has no devices, so they are only remembered (tuttiCommDevice). The ranks may be
  * driven by one thread (inside groups) or by one thread each.
@@ -210,7 +211,7 @@ TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, t
  * Errors: as tuttiCommInitRank; tuttiInvalidArgument: comms NULL, ndev < 1. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist);
 
-/* Makes new communicators from the ranks of comm: one for each color >= 0, of the ranks that
+/* Makes new communicators from the ranks of comm. There is one for each color >= 0, of the ranks that
  * gave it, in the order of their keys (equal keys: of their ranks in comm). *newcomm is the one this
  * rank is in, NULL with TUTTI_SPLIT_NOCOLOR. Collective over comm; comm stays as it is and may be
  * used and destroyed independently. config: NULL takes comm's options; config->blocking = 0
@@ -224,8 +225,8 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t *newcomm,
                                        tuttiConfig_t *config);
 
-/* Makes a communicator of the ranks of comm that are not in exclude[0 .. nexclude-1], in the same
- * order. Only those call it, all with the same list; the excluded ranks may be dead. With
+/* Makes a communicator of those ranks of comm that are left. These are not in exclude[0 .. nexclude-1], and
+ * keep their order. Only they call it, all with the same list; the excluded ranks may be dead. With
  * TUTTI_SHRINK_ABORT comm may have failed already: its operations are ended, on all ranks, with
  * tuttiRemoteError, and all that can be done with it afterwards is to shrink or destroy it. Without it comm must be
  * healthy, and stays as it is. config as in tuttiCommSplit. The new communicator shares nothing with the old one: a
@@ -238,7 +239,9 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm,
                                         tuttiConfig_t *config, int flags);
 
-/* Makes an operation of comm for reductions: each rank's elements are multiplied by its own *scalar
+/* ---- operations of reductions ---- */
+
+/* Makes an operation of reductions: a sum with a scalar. Each rank's elements are multiplied by its own *scalar
  * (one element of `type`; integers wrap; floats are rounded to the type) and summed. Local: no communication.
  * *op may be used with this comm and type only. The ranks may give different scalars.
  *
@@ -247,10 +250,12 @@ TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexc
 TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t *op, void *scalar, tuttiDataType_t type,
                                                   tuttiScalarResidence_t residence, tuttiComm_t comm);
 
-/* Ends the life of such an operation; calls already made with it, also in an open group, are not affected.
+/* Ends the life of an operation of reductions. Calls already made with it, also in an open group, are not affected.
  *
  * Errors: tuttiInvalidArgument: op was not made on comm, or ended already. */
 TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
+
+/* ---- ending communicators, asking them ---- */
 
 /* Completes all operations queued on comm. No further operation is accepted
  * afterwards. Does not wait for other ranks beyond what the operations need.
@@ -265,22 +270,22 @@ TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
  * Errors: the communicator's first error (it is freed all the same). */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 
-/* Stops everything in progress on comm and frees it; may be called from any
+/* Stops everything in progress on comm and frees it. It may be called from any
  * thread. Calls blocked inside return tuttiRemoteError first; other ranks see
  * this rank leave. Never waits for other ranks. NULL is allowed. The handle is
  * invalid afterwards for all threads. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 
-/* Writes the number of ranks, this rank, or this rank's device (-1: host memory)
- * to *count, *rank, *device.
+/* Tells the number of ranks, this rank, or this rank's device. Each is written to *count,
+ * *rank, *device (-1: host memory).
  *
  * Errors: tuttiInvalidArgument: an argument is NULL. */
 TUTTI_API tuttiResult_t tuttiCommCount(const tuttiComm_t comm, int *count);
 TUTTI_API tuttiResult_t tuttiCommUserRank(const tuttiComm_t comm, int *rank);
 TUTTI_API tuttiResult_t tuttiCommDevice(const tuttiComm_t comm, int *device);
 
-/* Writes the state of comm to *result: tuttiSuccess, tuttiInProgress (init not
- * finished) or its first error. Any thread, never blocks.
+/* Tells the state of comm. To *result it writes tuttiSuccess, tuttiInProgress (init not
+ * finished) or comm's first error. Any thread, never blocks.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result);
@@ -288,10 +293,12 @@ TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *
 /* Returns a short constant text for a result code, never NULL. */
 TUTTI_API const char *tuttiGetErrorString(tuttiResult_t result);
 
-/* Returns the sentence of comm's first error if comm is not NULL and has one,
- * else of the last error seen by the calling thread. Never NULL; "" if there is
+/* Returns the sentence that belongs to an error. It is that of comm's first error if comm is not
+ * NULL and has one, else of the last error seen by the calling thread. Never NULL; "" if there is
  * none. Valid until the next call of this function in the same thread. */
 TUTTI_API const char *tuttiGetLastError(tuttiComm_t comm);
+
+/* ---- memory ---- */
 
 /* Allocates size bytes, zeroed, aligned to 4096 and prefaulted. Ranks on the same
  * host read such memory where it lies, without a copy (TUTTI_SHM_DIRECT_BYTES):
@@ -311,8 +318,8 @@ TUTTI_API tuttiResult_t tuttiMemAlloc(void **ptr, size_t size);
  * Errors: tuttiInvalidArgument: ptr is not such a pointer. */
 TUTTI_API tuttiResult_t tuttiMemFree(void *ptr);
 
-/* Says that calls on comm will use the size bytes at buff again and again. Where
- * a device moves bytes by itself (RDMA verbs) it is told once where they lie, then
+/* Says that calls on comm will use a buffer again and again. Where
+ * a device moves bytes by itself (RDMA verbs) it is told once where the size bytes at buff lie, then
  * sends them from there and writes long messages (TUTTI_IB_DIRECT_BYTES) straight
  * into them; memory of tuttiMemAlloc needs no such thing. It is a hint: results are
  * the same without it. Each rank calls it for itself. buff may be memory of
@@ -329,7 +336,9 @@ TUTTI_API tuttiResult_t tuttiMemFree(void *ptr);
 TUTTI_API tuttiResult_t tuttiCommRegister(const tuttiComm_t comm, void *buff, size_t size, void **handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(const tuttiComm_t comm, void *handle);
 
-/* Host streams: an operation queued on a stream starts after those queued on it
+/* ---- streams and groups ---- */
+
+/* Host streams. An operation queued on a stream starts after those queued on it
  * before, is carried out by the process's progress thread, and returns at once.
  * Buffers must live, and must not be touched, until the stream has been
  * synchronized or queried as done. A stream may serve several communicators.
@@ -344,22 +353,24 @@ TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 
-/* Between tuttiGroupStart and the outermost tuttiGroupEnd nothing runs: calls are
- * only checked and collected, per thread. The outermost tuttiGroupEnd starts all of
- * them together, on all their communicators, and returns when those on a NULL
- * stream and all inits are done. If a call inside was refused, it says so at
- * once, none of the group's calls starts, and tuttiGroupEnd returns the first
- * refusal. If one init fails, none of the group's communicators is made. If a
- * communicator is destroyed or aborted with calls in an open group, none of that
- * group's calls starts (the destroy says so: tuttiInvalidUsage; a finalize is refused).
- * Groups nest. Inits and collectives must not be mixed in one group.
+/* Collects calls and starts them together. Between tuttiGroupStart and the outermost tuttiGroupEnd nothing runs: calls
+ * are only checked and collected, per thread. The outermost tuttiGroupEnd starts all of them together, on all their
+ * communicators, and returns when those on a NULL stream and all inits are done. If a call inside was refused, it says
+ * so at once, none of the group's calls starts, and tuttiGroupEnd returns the first refusal. If one init fails, none
+ * of the group's communicators is made. If a communicator is destroyed or aborted with calls in an open group, none of
+ * that group's calls starts (the destroy says so: tuttiInvalidUsage; a finalize is refused). Groups nest. Inits and
+ * collectives must not be mixed in one group.
  *
  * Errors of tuttiGroupEnd: tuttiInvalidUsage: without tuttiGroupStart, or inits
  * mixed with collectives; else the first error of a call of the group. */
 TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 
-/* recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1.
+/* ---- collectives, and messages between two ranks ---- */
+
+/* Combines the vectors of all ranks; each rank gets the result.
+ *
+ * recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1.
  *
  * Buffers: count elements of `type` each, any alignment, any size including more
  * than 2^31 elements. In place if sendbuff == recvbuff; any other overlap is an
@@ -442,12 +453,16 @@ TUTTI_API tuttiResult_t tuttiAllReduceWith(const void *sendbuff, void *recvbuff,
  * sendbuff is not written. root must match across ranks; a root outside 0 .. n-1 is tuttiInvalidArgument. Where there
  * is no op, elements are copied bit by bit. */
 
-/* On root: recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1. Other ranks'
+/* Combines the vectors of all ranks; the root gets the result.
+ *
+ * On root: recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1. Other ranks'
  * recvbuff is never written and may be NULL. In place on root: sendbuff == recvbuff. */
 TUTTI_API tuttiResult_t tuttiReduce(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                     tuttiRedOp_t op, int root, tuttiComm_t comm, tuttiStream_t stream);
 
-/* recvbuff[i] = root's sendbuff[i], for i in 0 .. count-1. Other ranks' sendbuff is not read and may be
+/* Copies the root's vector to all ranks.
+ *
+ * recvbuff[i] = root's sendbuff[i], for i in 0 .. count-1. Other ranks' sendbuff is not read and may be
  * NULL. In place on root: sendbuff == recvbuff. */
 TUTTI_API tuttiResult_t tuttiBroadcast(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                        int root, tuttiComm_t comm, tuttiStream_t stream);
@@ -456,36 +471,47 @@ TUTTI_API tuttiResult_t tuttiBroadcast(const void *sendbuff, void *recvbuff, siz
 TUTTI_API tuttiResult_t tuttiBcast(void *buff, size_t count, tuttiDataType_t type, int root, tuttiComm_t comm,
                                    tuttiStream_t stream);
 
-/* recvbuff[i] = op over all ranks r of sendbuff_r[own * recvcount + i], for i in 0 .. recvcount-1.
+/* Combines the vectors of all ranks; each rank gets its share of the result.
+ *
+ * recvbuff[i] = op over all ranks r of sendbuff_r[own * recvcount + i], for i in 0 .. recvcount-1.
  * sendbuff has n * recvcount elements. In place: recvbuff == sendbuff + own * recvcount; then the other elements of
  * sendbuff are undefined afterwards. */
 TUTTI_API tuttiResult_t tuttiReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
                                            tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
                                            tuttiStream_t stream);
 
-/* recvbuff[r * sendcount + i] = sendbuff_r[i], for all ranks r and i in 0 .. sendcount-1. recvbuff has
+/* Gives each rank the vectors of all ranks.
+ *
+ * recvbuff[r * sendcount + i] = sendbuff_r[i], for all ranks r and i in 0 .. sendcount-1. recvbuff has
  * n * sendcount elements. In place: sendbuff == recvbuff + own * sendcount. */
 TUTTI_API tuttiResult_t tuttiAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, tuttiDataType_t type,
                                        tuttiComm_t comm, tuttiStream_t stream);
 
-/* recvbuff[r * count + i] = sendbuff_r[own * count + i], for all ranks r and i in 0 .. count-1. Both buffers
+/* Gives each rank its share of each rank's vector.
+ *
+ * recvbuff[r * count + i] = sendbuff_r[own * count + i], for all ranks r and i in 0 .. count-1. Both buffers
  * have n * count elements. In place: sendbuff == recvbuff (a copy of the buffer is kept meanwhile). */
 TUTTI_API tuttiResult_t tuttiAlltoAll(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                       tuttiComm_t comm, tuttiStream_t stream);
 
-/* On root: recvbuff[r * count + i] = sendbuff_r[i], for all ranks r and i in 0 .. count-1; recvbuff has
+/* Gives the root the vectors of all ranks.
+ *
+ * On root: recvbuff[r * count + i] = sendbuff_r[i], for all ranks r and i in 0 .. count-1; recvbuff has
  * n * count elements. Other ranks' recvbuff is never written and may be NULL. In place on root: sendbuff ==
  * recvbuff + root * count. */
 TUTTI_API tuttiResult_t tuttiGather(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                     int root, tuttiComm_t comm, tuttiStream_t stream);
 
-/* recvbuff[i] = root's sendbuff[own * count + i], for i in 0 .. count-1; root's sendbuff has n * count
+/* Gives each rank its share of the root's vector.
+ *
+ * recvbuff[i] = root's sendbuff[own * count + i], for i in 0 .. count-1; root's sendbuff has n * count
  * elements. Other ranks' sendbuff is not read and may be NULL. In place on root:
  * recvbuff == sendbuff + root * count. */
 TUTTI_API tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                      int root, tuttiComm_t comm, tuttiStream_t stream);
 
-/* Sends count elements to rank `peer`, which must call tuttiRecv for this rank with as many bytes; receives them.
+/* Sends elements to a rank, or receives them from one. Count elements are sent to rank `peer`, which must call
+ * tuttiRecv for this rank with as many bytes.
  * Sends from one rank to another are taken in the order of the calls; different pairs and directions do not wait for
  * each other inside one group. peer may be this rank itself if both calls are in one group. A message
  * of 0 elements is a message too: each end waits for the other. The calls of one group on one communicator run after

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tutti's tensor fusion: gradients go in as backward makes them, and come out combined over all ranks.
+/* Tutti's tensor fusion: gradients go in as they are made and come out combined.
  *
  * Backward makes many small gradients. Sent one by one they drown in what it takes to start a message; sent all at once
  * they hide behind nothing. A *fusion* is told of all tensors once, measures when each of them is ready and what
@@ -102,13 +102,13 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t comm, const tuttiFusionTensor_t *tensors,
                                           int ntensors, const tuttiFusionConfig_t *config);
 
-/* Tensor `tensor` of this step is ready in sendbuff, or will be when all that is queued on the stream has ended (the
- * stream must live until the tensor was waited for); the sum is to be written to recvbuff, which is sendbuff or does
- * not overlap it, nor buffers of other tensors of the step (two may have one sendbuff that no sum is written to, as one
- * of zeros). Both belong to the fusion until the tensor has been waited for; they may be other ones in each step. Never
- * waits: it takes less than a microsecond, or a few where the fusion's thread has to be woken, or where there are many
- * thousand tensors that lie elsewhere than in the step before. Tensors that are sent together and lie one behind the
- * other in forward order, in both buffers, are not copied.
+/* Says that a tensor of this step is ready to be combined. It is so in sendbuff, or will be when all that is queued on
+ * the stream has ended (the stream must live until the tensor was waited for); the sum is to be written to recvbuff,
+ * which is sendbuff or does not overlap it, nor buffers of other tensors of the step (two may have one sendbuff that no
+ * sum is written to, as one of zeros). Both belong to the fusion until the tensor has been waited for; they may be
+ * other ones in each step. Never waits: it takes less than a microsecond, or a few where the fusion's thread has to be
+ * woken, or where there are many thousand tensors that lie elsewhere than in the step before. Tensors that are sent
+ * together and lie one behind the other in forward order, in both buffers, are not copied.
  *
  * count and type are those of the tensor: they are given again to find out programs that mix up their tensors.
  *
@@ -136,23 +136,24 @@ TUTTI_API tuttiResult_t tuttiFusionQuery(tuttiFusion_t fusion, int tensor);
  * many): push them, zeros if they have no gradient, and call it again. The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionWaitAll(tuttiFusion_t fusion);
 
-/* From the next step on contributions are multiplied by `before` and results by `after`, as scale_before and
- * scale_after of tuttiReduceOptions_t; 1 and 1 in the beginning. All ranks give the same `after` for the same step.
+/* Sets the factors of contributions and results. From the next step on contributions are multiplied by `before` and
+ * results by `after`, as scale_before and scale_after of tuttiReduceOptions_t; 1 and 1 in the beginning. All ranks
+ * give the same `after` for the same step.
  *
  * Errors: tuttiInvalidArgument: not finite, 0, or not 1 though a tensor's type is an integer. tuttiInvalidUsage: a
  * step has begun and not all of its tensors were pushed. */
 TUTTI_API tuttiResult_t tuttiFusionScale(tuttiFusion_t fusion, float before, float after);
 
-/* Of the step that ended last (all its tensors were waited for): *overflow becomes 1 if any element was or became
- * infinite or NaN on any rank, see tuttiReduceOptions_t, else 0: the same on all ranks.
+/* Tells whether a step overflowed. Of the step that ended last (all its tensors were waited for): *overflow becomes 1
+ * if any element was or became infinite or NaN on any rank, see tuttiReduceOptions_t, else 0: the same on all ranks.
  *
  * Errors: tuttiInvalidArgument: NULL. tuttiInvalidUsage: config.overflow was not set, no step has ended yet, or one is
  * under way. The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionOverflow(tuttiFusion_t fusion, int *overflow);
 
-/* *norm becomes the L2 norm of the tensor's last sum (after scale_after), summed up in double while it was written: the
- * same bits on all ranks, and for the same elements whatever the plan was. Between tuttiFusionWait of it and its next
- * push.
+/* Tells the L2 norm of a tensor's sum. *norm becomes that of the last one (after scale_after), summed up in double
+ * while it was written: the same bits on all ranks, and for the same elements whatever the plan was. Between
+ * tuttiFusionWait of it and its next push.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor or norm is wrong. tuttiInvalidUsage: config.norms was not set, or the
  * tensor is not there. The fusion's first error. */
@@ -175,12 +176,14 @@ typedef struct {
   double predicted_exposed_us;
 } tuttiFusionInfo_t;
 
-/* Errors: tuttiInvalidArgument: fusion or info is NULL, size too small. */
+/* Tells what a fusion has done and expects.
+ *
+ * Errors: tuttiInvalidArgument: fusion or info is NULL, size too small. */
 TUTTI_API tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info);
 
-/* Prints the present plan: messages in the order sent, what tensors are in them, when they are expected to begin and
- * end beside when they did in the last step; and what no plan could beat, by the times measured. Between steps. json:
- * as `tutti plan --json` prints it (bound_us once something is measured); there the first tensor is 1.
+/* Prints the present plan. It has messages in the order sent, what tensors are in them, when they are expected to
+ * begin and end beside when they did in the last step; and what no plan could beat, by the times measured. Between
+ * steps. json: as `tutti plan --json` prints it (bound_us once something is measured); there the first tensor is 1.
  *
  * Errors: tuttiInvalidArgument: fusion or out is NULL. tuttiInvalidUsage: a step is under way. tuttiSystemError: out
  * cannot be written, or no memory. */
@@ -190,8 +193,8 @@ TUTTI_API tuttiResult_t tuttiFusionPrint(tuttiFusion_t fusion, FILE *out, int js
  * abandoned, as by tuttiFusionAbort. Buffers are the caller's again. NULL is allowed. Errors: as tuttiCommDestroy. */
 TUTTI_API tuttiResult_t tuttiFusionDestroy(tuttiFusion_t fusion);
 
-/* Ends what is under way, on all ranks, with tuttiRemoteError; calls that wait return. The fusion is still to be
- * destroyed. */
+/* Ends what is under way, on all ranks. It ends with tuttiRemoteError; calls that wait return. The fusion is still to
+ * be destroyed. */
 TUTTI_API tuttiResult_t tuttiFusionAbort(tuttiFusion_t fusion);
 
 #ifdef __cplusplus

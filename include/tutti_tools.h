@@ -11,20 +11,22 @@
 extern "C" {
 #endif
 
-/* Prints version, build options, every setting with value, source and range, the
- * hardware, the chosen interface, the reduce kernels, and each transport with the reason if it is
- * unusable, to `out`.
+/* Prints what library and machine have. These are version, build options, every setting with value, source and range,
+ * the hardware, the chosen interface, the reduce kernels, and each transport with the reason if it is unusable, to
+ * `out`.
  *
  * Errors: tuttiInvalidArgument: out is NULL, or a setting is out of range. */
 TUTTI_API tuttiResult_t tuttiInfo(FILE *out);
 
-/* Puts an id into a descriptor that child processes inherit (sealed, not close-on-exec) and
- * writes it to *fd. A child finds the job through tuttiGetLaunch if its environment has
+/* Hands an id on to child processes. It is put into a descriptor that they inherit (sealed, not close-on-exec),
+ * which is written to *fd. A child finds the job through tuttiGetLaunch if its environment has
  * TUTTI_LAUNCH_FD (that number), TUTTI_LAUNCH_NPROCS, TUTTI_LAUNCH_PROC,
  * TUTTI_LAUNCH_LOCAL_NPROCS and TUTTI_LAUNCH_LOCAL_PROC.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: no descriptor. */
 TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
+
+/* ---- schedules (tutti schedule, tutti simulate) ---- */
 
 /* Which schedules are meant. Set all to 0, then what matters; nothing is kept of it. Ranks are numbered as the user
  * does, also where a topology lets them stand in another order on the wire. */
@@ -44,18 +46,19 @@ typedef struct {
   size_t element_bytes;   /* 0: 4 */
 } tuttiScheduleRequest_t;
 
-/* Writes the name of the index-th algorithm of a collective to *name; it lives for ever.
+/* Tells the name of an algorithm of a collective. *name becomes that of the index-th; it lives for ever.
  *
  * Errors: tuttiInvalidArgument: collective or name NULL, no such collective or no such index. */
 TUTTI_API tuttiResult_t tuttiCollectiveAlgorithm(const char *collective, int index, const char **name);
 
-/* Prints the schedule of one rank, or of all if rank is -1: a head that says what it takes, then a step a line.
+/* Prints the schedule of one rank, or of all. They are all if rank is -1. A schedule is a head that says what it
+ * takes, then a step a line.
  *
  * Errors: tuttiInvalidArgument: the request or rank is wrong; the sentence says what there is. tuttiInvalidUsage: the
  * algorithm is not legal there; the sentence says why. tuttiSystemError: no memory, or out cannot be written. */
 TUTTI_API tuttiResult_t tuttiSchedulePrint(const tuttiScheduleRequest_t *request, int rank, FILE *out);
 
-/* Draws the schedules of all ranks as SVG: ranks from top to bottom, rounds from left to right.
+/* Draws the schedules of all ranks as SVG. Ranks go from top to bottom, rounds from left to right.
  *
  * Errors: as tuttiSchedulePrint. */
 TUTTI_API tuttiResult_t tuttiScheduleDraw(const tuttiScheduleRequest_t *request, FILE *out);
@@ -84,7 +87,7 @@ typedef struct {
   int64_t steps, messages, bytes, reduced_bytes;
 } tuttiSimulated_t;
 
-/* Plays the schedules of all ranks against prices of links and writes what that takes to *result.
+/* Plays schedules against prices of links. What those of all ranks take is written to *result.
  *
  * Each rank sends one message at a time and takes one at a time; a message of M MiB arrives alpha + M beta after it
  * started if nothing keeps it waiting, and occupies the two ports for M beta. Combining takes gamma a MiB and source,
@@ -95,43 +98,44 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiSimulate(const tuttiScheduleRequest_t *request, const tuttiSimulation_t *how,
                                       tuttiSimulated_t *result);
 
-/* ---- profiles: what was measured on a machine (tutti tune, tutti profile) -------- */
+/* ---- profiles: what was measured on a machine (tutti tune, tutti profile) ---- */
 
 /* A profile that is being measured or was read. One thread at a time. */
 typedef struct tuttiProfile *tuttiProfile_t;
 
-/* An empty profile, or, if path is not NULL, that of a file.
+/* Makes an empty profile, or reads that of a file. It reads if path is not NULL.
  *
  * Errors: tuttiInvalidArgument: profile is NULL; the file cannot be read or is no profile (the sentence names the line
  * and what was wanted). tuttiSystemError: no memory. */
 TUTTI_API tuttiResult_t tuttiProfileOpen(tuttiProfile_t *profile, const char *path);
 
-/* Writes it as text; src/tuner/profile.h describes the format.
+/* Writes a profile as text. Its format is described in src/tuner/profile.h.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: it cannot be written, or no memory. */
 TUTTI_API tuttiResult_t tuttiProfileWrite(tuttiProfile_t profile, FILE *out);
 
-/* Writes tables in which a person finds the numbers: latency, GB/s and error of messages, GB/s of reductions, how many
- * whole operations of each algorithm were measured.
+/* Writes a profile as tables. In them a person finds the numbers: latency, GB/s and error of messages, GB/s of
+ * reductions, how many whole operations of each algorithm were measured.
  *
  * Errors: as tuttiProfileWrite. */
 TUTTI_API tuttiResult_t tuttiProfileShow(tuttiProfile_t profile, FILE *out);
 
-/* Writes a gnuplot script with its data that draws the measured points and the fitted lines as SVG to `svg`, the name
- * of a file.
+/* Writes a profile as a drawing. It is a gnuplot script with its data that draws the measured points and the fitted
+ * lines as SVG to `svg`, the name of a file.
  *
  * Errors: as tuttiProfileWrite; also tuttiInvalidArgument: svg has control characters; tuttiInvalidUsage: the profile
  * has no points. */
 TUTTI_API tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg, FILE *out);
 
-/* Writes a sentence, "FILE, 9 lines from 12 to 20: ...", for each algorithm or transport of which there are lines and
- * that this library has not (if verbose is not 0: for each such line), and how many such lines there were to *unknown.
- * They are no error: a profile may be older or newer than the library, which passes such lines over.
+/* Tells what of a profile this library has not. It writes a sentence, "FILE, 9 lines from 12 to 20: ...", for each
+ * algorithm or transport of which there are lines and that this library has not (if verbose is not 0: for each such
+ * line), and how many such lines there were to *unknown. They are no error: a profile may be older or newer than the
+ * library, which passes such lines over.
  *
  * Errors: as tuttiProfileWrite. */
 TUTTI_API tuttiResult_t tuttiProfileCheck(tuttiProfile_t profile, int verbose, FILE *out, int *unknown);
 
-/* Frees it. NULL is allowed. */
+/* Frees a profile. NULL is allowed. */
 TUTTI_API tuttiResult_t tuttiProfileClose(tuttiProfile_t profile);
 
 /* How it is measured. Set all to 0, then what matters. */
@@ -145,19 +149,19 @@ typedef struct {
   void *context;
 } tuttiTuneOptions_t;
 
-/* Measures the links between the ranks of a communicator, each kind by itself (between hosts those of the interface
- * that comm uses), by one pair and by several at once; the reduce kernels and copies of rank 0's core; and each
- * algorithm at a few sizes. Adds all that to rank 0's profile, in place of what that says of the same flows, kernels
- * and anchors; other ranks may pass NULL. Collective: all ranks of comm call it with equal options (seconds, command,
- * continues, progress and context are rank 0's), and nothing else on comm meanwhile. What comm chooses is the same
- * before and after.
+/* Measures a machine into a profile. That is: the links between the ranks of a communicator, each kind by itself
+ * (between hosts those of the interface that comm uses), by one pair and by several at once; the reduce kernels and
+ * copies of rank 0's core; and each algorithm at a few sizes. Adds all that to rank 0's profile, in place of what that
+ * says of the same flows, kernels and anchors; other ranks may pass NULL. Collective: all ranks of comm call it with
+ * equal options (seconds, command, continues, progress and context are rank 0's), and nothing else on comm meanwhile.
+ * What comm chooses is the same before and after.
  *
  * Errors: tuttiInvalidArgument: an argument is wrong. tuttiInvalidUsage: ranks leave out different parts, comm has more
  * than 4,096 ranks, a group is open, or the profile is of another machine or kernel than rank 0's. tuttiSystemError:
  * no memory. What a collective returns. */
 TUTTI_API tuttiResult_t tuttiTune(tuttiComm_t comm, const tuttiTuneOptions_t *options, tuttiProfile_t profile);
 
-/* ---- why an algorithm is chosen (tutti explain) ------------------------------------ */
+/* ---- why an algorithm is chosen (tutti explain) ---- */
 
 /* What is asked. Set all to 0, then what matters. */
 typedef struct {
@@ -176,15 +180,16 @@ typedef struct {
   const char *interface;  /* between nodes; NULL: the one that this host would take */
 } tuttiExplainRequest_t;
 
-/* Prints what would be chosen and why: every algorithm with its parameters, its predicted time split into latency,
- * bandwidth and reduction, the factor by which measurements correct it, or why it is not legal; and where each price
- * came from. Settings of the environment (TUTTI_ALGO, TUTTI_TABLE, TUTTI_RADIX, ...) count as in a job.
+/* Prints which algorithm would be chosen, and why. There is every algorithm with its parameters, its predicted time
+ * split into latency, bandwidth and reduction, the factor by which measurements correct it, or why it is not legal;
+ * and where each price came from. Settings of the environment (TUTTI_ALGO, TUTTI_TABLE, TUTTI_RADIX, ...) count as in
+ * a job.
  *
  * Errors: tuttiInvalidArgument: the request, a setting or a file is wrong. tuttiSystemError: no memory, or out cannot
  * be written. */
 TUTTI_API tuttiResult_t tuttiExplain(const tuttiExplainRequest_t *request, FILE *out);
 
-/* ---- gradients in few good messages (tutti plan) ------------------------------------ */
+/* ---- gradients in few good messages (tutti plan) ---- */
 
 /* What is to be planned. Set all to 0, then what matters. Either has_cost or nranks says what a message costs. */
 typedef struct {
@@ -207,20 +212,22 @@ typedef struct {
                               "iteration_us", and "bound_us", which no plan can beat; a list of these for "all" */
 } tuttiPlanRequest_t;
 
-/* Prints which layers' gradients go together, when each message begins and ends, and how long an iteration is:
- * backward, in which gradients become ready, and the next forward; and what no plan of any messages could beat. For
- * "all" it prints a line for each policy. To
- * `svg`, unless it is NULL, a time line is drawn, of "all" that of auto. src/fusion/plan.h describes model and
- * policies.
+/* Prints in which messages gradients would be reduced. It tells which layers' gradients go together, when each message
+ * begins and ends, and how long an iteration is: backward, in which gradients become ready, and the next forward; and
+ * what no plan of any messages could beat. For "all" it prints a line for each policy. To `svg`, unless it is NULL, a
+ * time line is drawn, of "all" that of auto. src/fusion/plan.h describes model and policies.
  *
  * Errors: tuttiInvalidArgument: the request, the table (the sentence names file and line), a setting or the profile is
  * wrong. tuttiInvalidUsage: slices are so short that there would be more than 16,777,216. tuttiSystemError: no memory,
  * or it cannot be written. */
 TUTTI_API tuttiResult_t tuttiPlan(const tuttiPlanRequest_t *request, FILE *out, FILE *svg);
 
-/* Refuses a call on behalf of a layer above this library that checks arguments of its own, as this library refuses
- * one: logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the calling thread has a
- * group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal. Returns code.
+/* ---- for layers above this library ---- */
+
+/* Refuses a call on behalf of a layer above this library. That one checks arguments of its own; the call is refused as
+ * this library refuses one: it logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the
+ * calling thread has a group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal.
+ * Returns code.
  *
  * Errors: code; tuttiInvalidArgument: sentence is NULL, or code is no error. */
 TUTTI_API tuttiResult_t tuttiRefuse(tuttiResult_t code, const char *sentence);
