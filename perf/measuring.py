@@ -3,6 +3,9 @@
 and the measuring of all algorithms by bound_ranks."""
 import argparse
 import os
+import re
+import select
+import signal
 import statistics
 import subprocess
 import sys
@@ -14,13 +17,33 @@ MIB = 1024 * 1024
 CHOSEN = "chosen"  # the library's own choice, among the algorithms
 
 
-def size_of(text):
-    units = {"K": 1024, "M": MIB, "G": 1024 * MIB}
+def has_no_reader(stream):
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def run(main):
+    """Ends the program with what main returns; quietly, as if by SIGPIPE, where nobody reads on (`| head`)."""
     try:
-        unit = units.get(text[-1:].upper(), 0)
-        size = int(float(text[:-1]) * unit) if unit else int(text)
-    except ValueError:
-        size = 0
+        try:
+            status = main()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        unread = [stream for stream in (sys.stdout, sys.stderr) if has_no_reader(stream)]
+        if not unread:
+            raise
+        for stream in unread:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # for what is still in its buffer
+        status = 128 + signal.SIGPIPE
+    sys.exit(status)
+
+
+def size_of(text):
+    units = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB}
+    words = re.fullmatch(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)([KMG])(?:iB)?", text, re.IGNORECASE)
+    size = int(words[1] or float(words[2]) * units[words[3].upper()]) if words else 0
     if size < 4:
         raise argparse.ArgumentTypeError(f'"{text}" is no size: give 4 bytes or more, as 1024, 64K or 16M')
     return size
