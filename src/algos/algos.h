@@ -31,7 +31,7 @@ struct tt_algo {
 extern const struct tt_algo tt_algos[];
 extern const int tt_algo_count;
 
-/* The row of that name and collective, or NULL. */
+/* The row of that name (as tt_same_name compares) and collective, or NULL. */
 const struct tt_algo *tt_algo_find(int collective, const char *name);
 
 /* Sets what the row fixes: collective, radix, nblocks. shape->nranks, rank, root, radix, middle and groups are set

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "algos/table.h"
 
-#include <string.h>
 
 /* What the functions of a family are called. */
 #define FAMILY(name) .generate = tt_##name##_generate, .claim = tt_##name##_claim, .blocks = tt_##name##_blocks
@@ -67,6 +66,6 @@ void tt_algo_shape(const struct tt_algo *algo, struct tt_shape *shape)
 const struct tt_algo *tt_algo_find(int collective, const char *name)
 {
   for (int i = 0; name && i < tt_algo_count; i++)
-    if (tt_algos[i].collective == collective && strcmp(tt_algos[i].name, name) == 0) return &tt_algos[i];
+    if (tt_algos[i].collective == collective && tt_same_name(tt_algos[i].name, name)) return &tt_algos[i];
   return NULL;
 }

@@ -6,7 +6,6 @@
 
 #include "api/check.h"
 #include "api/elsewhere.h"
-#include "tuner/wish.h"
 #include "tutti_tools.h"
 
 /* tuttiNumTypes: none is called that. */
@@ -35,7 +34,7 @@ static tuttiResult_t wire_make(struct tt_call *call, const struct tt_settings *s
 
 static tuttiResult_t call_make(struct tt_call *call, const tuttiExplainRequest_t *request)
 {
-  int collective = tt_wish_collective(request->collective), type = type_find(request->type ? request->type : "float");
+  int collective = tt_kind_find(request->collective), type = type_find(request->type ? request->type : "float");
   if (collective == TT_NO_COLLECTIVE)
     return tt_fail(tuttiInvalidArgument, "there is no collective \"%.40s\": take one of all_reduce, reduce, broadcast, "
                    "reduce_scatter, all_gather, all_to_all, gather, scatter", request->collective);

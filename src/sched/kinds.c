@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the collectives are: the table in the head of sched.h. */
-#include <string.h>
+#include <ctype.h>
 
 #include "sched/sched.h"
 
@@ -17,23 +17,20 @@ const struct tt_kind tt_kinds[TT_COLLECTIVES] = {
     [TT_SCATTER] = {.name = "scatter", .in = TT_COVER_ROOT, .out = TT_COVER_OWN, .is_shared = 1, .has_root = 1},
 };
 
-/* Equal but for underscores. */
-static int same_name(const char *a, const char *b)
+int tt_same_name(const char *a, const char *b)
 {
-  for (;;) {
-    while (*a == '_') a++;
-    while (*b == '_') b++;
-    if (*a != *b) return 0;
+  for (;; a++, b++) {
+    while (*a == '_' || *a == '-') a++;
+    while (*b == '_' || *b == '-') b++;
+    if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return 0;
     if (!*a) return 1;
-    a++;
-    b++;
   }
 }
 
 int tt_kind_find(const char *name)
 {
   for (int kind = 0; kind < TT_COLLECTIVES; kind++)
-    if (tt_kinds[kind].name && same_name(tt_kinds[kind].name, name)) return kind;
+    if (tt_kinds[kind].name && tt_same_name(tt_kinds[kind].name, name)) return kind;
   return TT_NO_COLLECTIVE;
 }
 

@@ -102,7 +102,11 @@ struct tt_kind {
 
 extern const struct tt_kind tt_kinds[TT_COLLECTIVES]; /* by enum tt_collective; name NULL: has no schedules */
 
-/* The collective of that name ("all_reduce", also "allreduce"), or TT_NO_COLLECTIVE. */
+/* 1 if two names of collectives or algorithms are equal but for underscores, hyphens and the size of letters: so they
+ * may be written everywhere. */
+int tt_same_name(const char *a, const char *b);
+
+/* The collective of that name ("all_reduce", also "allreduce" or "All-Reduce"), or TT_NO_COLLECTIVE. */
 int tt_kind_find(const char *name);
 
 /* Which ranks are near each other. group[l][rank]: number of the rank's group at level l, from 0 by first

@@ -109,7 +109,7 @@ static void algo_read(struct reader *r, struct tt_rule *rule)
   size_t len = strcspn(r->token, "+/");
   memcpy(name, r->token, len);
   name[len] = 0;
-  const struct tt_algo *algo = tt_wish_algo(rule->collective, name);
+  const struct tt_algo *algo = tt_algo_find(rule->collective, name);
   if (!algo) {
     tt_wish_names(rule->collective, list, sizeof list);
     snprintf(why, sizeof why, "an algorithm of %s, one of %s", tt_kinds[rule->collective].name, list);
@@ -117,7 +117,6 @@ static void algo_read(struct reader *r, struct tt_rule *rule)
     return;
   }
   rule->choice = (struct tt_wish){.algo = (uint8_t)(algo - tt_algos), .middle = -1};
-  if (strchr(r->token, '/')) wrong(r, "NAME[+MIDDLE]; a radix stands behind it, as radix N");
   const char *reason = r->failed ? NULL : tt_wish_rest(&rule->choice, r->token + len, why, sizeof why);
   if (reason) r->failed = tt_fail(tuttiInvalidArgument, "%s, line %d: %s", r->made.name, (int)r->line, reason);
   next(r);
@@ -191,7 +190,7 @@ static void line_parse(struct reader *r)
   r->at = r->text;
   next(r);
   if (r->failed || !r->token[0]) return;
-  rule.collective = tt_wish_collective(r->token);
+  rule.collective = tt_kind_find(r->token);
   if (rule.collective == TT_NO_COLLECTIVE)
     wrong(r, "all_reduce, reduce, broadcast, reduce_scatter, all_gather, all_to_all, gather or scatter");
   if (!r->failed) next(r);

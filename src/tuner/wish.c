@@ -16,31 +16,6 @@ static const char *const foreign[] = {"collnetdirect", "collnetchain", "nvls", "
 static const char *const trees[] = {"double_tree", "binary_tree", "knomial", "binomial"};
 #define TREES (sizeof trees / sizeof trees[0])
 
-/* Equal but for underscores and the size of letters. */
-static int same_name(const char *a, const char *b)
-{
-  for (;; a++, b++) {
-    while (*a == '_') a++;
-    while (*b == '_') b++;
-    if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return 0;
-    if (!*a) return 1;
-  }
-}
-
-const struct tt_algo *tt_wish_algo(int collective, const char *name)
-{
-  for (int a = 0; a < tt_algo_count; a++)
-    if (tt_algos[a].collective == collective && same_name(tt_algos[a].name, name)) return &tt_algos[a];
-  return NULL;
-}
-
-int tt_wish_collective(const char *name)
-{
-  for (int c = 0; c < TT_COLLECTIVES; c++)
-    if (tt_kinds[c].name && same_name(tt_kinds[c].name, name)) return c;
-  return TT_NO_COLLECTIVE;
-}
-
 void tt_wish_names(int collective, char *list, size_t size)
 {
   size_t used = 0;
@@ -68,7 +43,7 @@ int tt_wish_allows(const struct tt_wish_list *list, const struct tt_wish *one)
 
 static const char *middle_read(struct tt_wish *wish, const char *name, char *sentence, size_t size)
 {
-  const struct tt_algo *algo = &tt_algos[wish->algo], *middle = tt_wish_algo(TT_ALL_REDUCE, name);
+  const struct tt_algo *algo = &tt_algos[wish->algo], *middle = tt_algo_find(TT_ALL_REDUCE, name);
   if (!algo->has_middle)
     snprintf(sentence, size, "%s %s runs no other algorithm among leaders: leave \"+%s\" out",
              tt_kinds[algo->collective].name, algo->name, name);
@@ -168,7 +143,7 @@ static tuttiResult_t named_add(struct reader *r, const char *name, const char *r
   tuttiResult_t result = tuttiSuccess;
   for (int c = 0; c < TT_COLLECTIVES && result == tuttiSuccess; c++) {
     if (r->collective != TT_NO_COLLECTIVE && r->collective != c) continue;
-    const struct tt_algo *algo = tt_wish_algo(c, name);
+    const struct tt_algo *algo = tt_algo_find(c, name);
     if (!algo) continue;
     *found = 1;
     result = wish_add(r, algo, rest);
@@ -181,12 +156,12 @@ static tuttiResult_t name_take(struct reader *r, const char *name, const char *r
   int found = 0;
   tuttiResult_t result = tuttiSuccess;
   for (unsigned f = 0; f < FOREIGN; f++) {
-    if (!same_name(foreign[f], name)) continue;
+    if (!tt_same_name(foreign[f], name)) continue;
     r->made->ignored |= 1u << f;
     r->nforeign++;
     return tuttiSuccess;
   }
-  if (!same_name("tree", name)) result = named_add(r, name, rest, &found);
+  if (!tt_same_name("tree", name)) result = named_add(r, name, rest, &found);
   else {
     if (*rest)
       return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO is \"%s\": tree stands for several algorithms and takes no "
@@ -222,7 +197,7 @@ static tuttiResult_t part_begin(struct reader *r)
     if (colon >= sizeof name) return malformed(r);
     memcpy(name, r->at, colon);
     name[colon] = 0;
-    r->collective = tt_wish_collective(name);
+    r->collective = tt_kind_find(name);
     if (r->collective == TT_NO_COLLECTIVE) return malformed(r);
     r->at += colon + 1;
   }

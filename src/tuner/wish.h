@@ -8,7 +8,7 @@
  * A part restricts a collective to the algorithms that it names, or, behind '^', to all others. One without a
  * collective is about every collective that has an algorithm of one of these names, but for those that have a part of
  * their own. MIDDLE is what a hierarchical algorithm runs among the leaders. Letters may be large or small, and
- * underscores left out.
+ * underscores left out or written as hyphens.
  *
  * Of NCCL's words `ring` is ours, too; `tree` means double_tree, binary_tree, knomial and binomial, those of them that
  * the collective has; collnetdirect, collnetchain, nvls, nvlstree and pat are hardware that is not there: they are
@@ -47,10 +47,6 @@ void tt_wishes_warn(const struct tt_wishes *wishes);
 
 /* 1 if the list does not forbid the algorithm with this middle and radix. */
 int tt_wish_allows(const struct tt_wish_list *list, const struct tt_wish *one);
-
-/* As TUTTI_ALGO and table files write them; NULL, or TT_NO_COLLECTIVE, if there is none. */
-const struct tt_algo *tt_wish_algo(int collective, const char *name);
-int tt_wish_collective(const char *name);
 
 /* "ring, binary_tree, ...", cut at size. */
 void tt_wish_names(int collective, char *list, size_t size);

@@ -177,10 +177,14 @@ static void collectives_are_found_by_name(void **state)
   assert_int_equal(tt_kind_find("all_reduce"), TT_ALL_REDUCE);
   assert_int_equal(tt_kind_find("allreduce"), TT_ALL_REDUCE);
   assert_int_equal(tt_kind_find("reduce_scatter"), TT_REDUCE_SCATTER);
+  assert_int_equal(tt_kind_find("reduce-scatter"), TT_REDUCE_SCATTER);
   assert_int_equal(tt_kind_find("alltoall"), TT_ALL_TO_ALL);
+  assert_int_equal(tt_kind_find("All-to_all"), TT_ALL_TO_ALL);
+  assert_int_equal(tt_kind_find("all reduce"), TT_NO_COLLECTIVE);
   assert_int_equal(tt_kind_find("all"), TT_NO_COLLECTIVE);
   assert_int_equal(tt_kind_find("gathers"), TT_NO_COLLECTIVE);
   assert_int_equal(tt_kind_find(""), TT_NO_COLLECTIVE);
+  assert_int_equal(tt_kind_find("-"), TT_NO_COLLECTIVE);
 }
 
 static void no_blocks_append_nothing(void **state)

@@ -29,8 +29,10 @@ static void a_rule_says_what_it_says_in_any_order_of_keys(void **state)
                                  "all_reduce ranks 2..8 nodes 1 bytes 0..16KiB -> recursive_doubling # short\n"
                                  "\tAllReduce bytes 1M ppn 4..inf\tnodes 3..5 -> "
                                  "hierarchical+Ring block 64K radix 4\r\n"
-                                 "broadcast -> knomial radix 65535"), tuttiSuccess);
-  assert_int_equal(rules.n, 3);
+                                 "broadcast -> knomial radix 65535\n"
+                                 "all-reduce ranks 7 ppn 9 -> recursive-doubling\n"
+                                 "reduce -> knomial/8 block 1K"), tuttiSuccess);
+  assert_int_equal(rules.n, 5);
   const struct tt_rule *rule = rules.rule;
   assert_true(rule->line == 3 && rule->collective == TT_ALL_REDUCE);
   assert_true(rule->ranks.from == 2 && rule->ranks.to == 8 && rule->nodes.from == 1 && rule->nodes.to == 1);
@@ -44,6 +46,12 @@ static void a_rule_says_what_it_says_in_any_order_of_keys(void **state)
   assert_true(rule->choice.radix == 4 && rule->block_bytes == 65536);
   rule++;
   assert_true(rule->line == 5 && rule->collective == TT_BROADCAST && rule->choice.radix == 65535);
+  rule++;
+  assert_int_equal(rule->collective, TT_ALL_REDUCE);
+  assert_string_equal(tt_algos[rule->choice.algo].name, "recursive_doubling");
+  rule++; /* as `tutti explain` writes it */
+  assert_true(rule->collective == TT_REDUCE && rule->choice.radix == 8 && rule->block_bytes == 1024);
+  assert_string_equal(tt_algos[rule->choice.algo].name, "knomial");
   tt_rules_destroy(&rules);
 }
 
@@ -175,7 +183,9 @@ static void what_is_wrong_is_told_with_its_line(void **state)
       {"all_reduce ->", "wanted an algorithm of all_reduce, one of ring, "},
       {"all_gather -> knomial", "wanted an algorithm of all_gather, one of ring, circulant, direct, not 'knomial'"},
       {"all_reduce -> tree", "not 'tree'"},
-      {"all_reduce -> knomial/3", "as radix N, not 'knomial/3'"},
+      {"all_reduce -> knomial/1", "line 1: \"/1\" is no radix: wanted a number from 2 to 65535"},
+      {"all_reduce -> ring/3", "line 1: all_reduce ring has no radix: leave \"/3\" out"},
+      {"all_reduce -> knomial/3 radix 3", "each once, or the end of the line, not 'radix'"},
       {"all_reduce -> ring+star", "line 1: all_reduce ring runs no other algorithm among leaders"},
       {"all_reduce -> hierarchical+no", "line 1: there is no all_reduce \"no\""},
       {"all_reduce -> ring block", "wanted a block from 1 byte to 1 GiB, not the end of the line"},
