@@ -177,7 +177,7 @@ typedef struct {
   const char *topology;   /* file, instead of nnodes; NULL: none */
   const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */
   int deterministic;      /* as in tuttiConfig_t */
-  const char *interface;  /* between nodes; NULL: the one that this host would take */
+  const char *interface;  /* between nodes: one that was measured, or of this host; NULL: which this host would take */
 } tuttiExplainRequest_t;
 
 /* Prints which algorithm would be chosen, and why. There is every algorithm with its parameters, its predicted time
@@ -223,6 +223,14 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiPlan(const tuttiPlanRequest_t *request, FILE *out, FILE *svg);
 
 /* ---- for layers above this library ---- */
+
+/* Reads a size as Tutti's settings and tools take them. Text is a whole number, alone or with K, M or G behind it, or
+ * KiB, MiB, GiB: powers of 1,024. Of a number with one of these there may be a fraction, as in 1.5M; a part of a byte
+ * is left out.
+ *
+ * Errors: tuttiInvalidArgument: an argument is NULL; the text is anything else, or more than SIZE_MAX / 4. That is
+ * neither logged nor kept for tuttiGetLastError: who asks knows what the number was for. */
+TUTTI_API tuttiResult_t tuttiReadSize(const char *text, size_t *size);
 
 /* Refuses a call on behalf of a layer above this library. That one checks arguments of its own; the call is refused as
  * this library refuses one: it logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti explain`: which algorithm is chosen, and why. */
 #include <ctype.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,24 +43,6 @@ static int refuse(const char *what, const char *word)
   return 2;
 }
 
-/* A whole number with K, M, G, KiB, MiB, GiB or B; 0: it is none. *is_plain: it is digits alone. */
-static int size_read(const char *word, size_t *bytes, int *is_plain)
-{
-  static const char suffixes[] = "KMG";
-  char *end;
-  if (!isdigit((unsigned char)*word)) return 0;
-  errno = 0;
-  unsigned long long number = strtoull(word, &end, 10);
-  const char *suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
-  int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
-  *is_plain = !*end;
-  if (errno || number > (ULLONG_MAX >> 4 >> shift)) return 0;
-  end += shift > 0;
-  if (strcmp(end, "") != 0 && strcmp(end, shift ? "iB" : "B") != 0) return 0;
-  *bytes = (size_t)(number << shift);
-  return 1;
-}
-
 /* What a number is the number of; NULL: nothing. */
 static int *counted_by(tuttiExplainRequest_t *request, const char *word)
 {
@@ -78,7 +59,7 @@ static int *counted_by(tuttiExplainRequest_t *request, const char *word)
 static int words_take(struct asked *asked, char **word)
 {
   size_t number;
-  int is_plain, is_number = size_read(word[0], &number, &is_plain);
+  int is_number = tuttiReadSize(word[0], &number) == tuttiSuccess, is_plain = !word[0][strspn(word[0], "0123456789")];
   int *count = is_number && is_plain ? counted_by(&asked->request, word[1]) : NULL;
   if (count) {
     if (!*count && number >= 1 && number <= INT_MAX) {
@@ -100,7 +81,7 @@ static int words_take(struct asked *asked, char **word)
   }
   if (is_number) refuse("is a second size: put ranks, nodes or cores behind a number of them", word[0]);
   else if (isdigit((unsigned char)word[0][0]))
-    refuse("is no size: give a whole number of bytes, with K, M, G, KiB, MiB or GiB if you like", word[0]);
+    refuse("is no size: give a number of bytes, with K, M, G, KiB, MiB or GiB if you like", word[0]);
   else refuse("means nothing here", word[0]);
   return 0;
 }

@@ -35,8 +35,8 @@ static const char *const help =
     "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
     "      --transport NAME  inside a node: shm (default) or tcp\n"
     "      --interface NAME  between nodes (default: the one this host would take)\n"
-    "      --slice N         messages of any policy go in slices of N parameters and by priority; with\n"
-    "                        all only those of p3 and auto\n"
+    "      --slice N         messages of any policy go in slices of N parameters (K, M and G may stand behind\n"
+    "                        it) and by priority; with all only those of p3 and auto\n"
     "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
     "                        bound_us, which no plan can beat\n"
     "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto\n"
@@ -60,10 +60,11 @@ static int cost_read(tuttiPlanRequest_t *request)
   return 0;
 }
 
-static int count_read(const char *option, long long low, long long most, long long *number)
+static int count_read(const char *option, int *count)
 {
-  if (!number_read("plan", option, low, 0, number)) return 0;
-  if (*number > most) *number = most;
+  long long number;
+  if (!number_read("plan", option, 1, 0, &number)) return 0;
+  *count = number > INT_MAX ? INT_MAX : (int)number;
   return 1;
 }
 
@@ -72,22 +73,16 @@ static int option_take(struct asked *asked, int option)
 {
   tuttiPlanRequest_t *request = &asked->request;
   long long number = 0;
-  int is_fine = 1;
+  int is_fine;
   switch (option) {
   case 'P': request->policy = optarg; break;
   case 'c': return cost_read(request);
-  case 'n':
-    is_fine = count_read("--ranks", 1, INT_MAX, &number);
-    request->nranks = (int)number;
-    break;
-  case 'N':
-    is_fine = count_read("--nodes", 1, INT_MAX, &number);
-    request->nnodes = (int)number;
-    break;
+  case 'n': return count_read("--ranks", &request->nranks);
+  case 'N': return count_read("--nodes", &request->nnodes);
   case 's':
-    is_fine = count_read("--slice", 1, LLONG_MAX, &number);
+    is_fine = number_read("plan", "--slice", 1, 1, &number);
     request->slice = (size_t)number;
-    break;
+    return is_fine;
   case 'p': request->profile = optarg; break;
   case 't': request->transport = optarg; break;
   case 'i': request->interface = optarg; break;
@@ -95,7 +90,7 @@ static int option_take(struct asked *asked, int option)
   case 'S': asked->svg = optarg; break;
   default: return -1;
   }
-  return is_fine;
+  return 1;
 }
 
 static int refuse(const char *what)

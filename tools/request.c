@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -22,17 +20,10 @@ const char *const request_help =
 
 int number_read(const char *command, const char *option, long long low, int has_suffix, long long *value)
 {
-  static const char suffixes[] = "KMG";
-  char *end;
-  errno = 0;
-  long long number = strtoll(optarg, &end, 10), factor = 1;
-  const char *suffix = has_suffix && *end ? strchr(suffixes, *end & ~0x20) : NULL;
-  if (suffix) {
-    factor = 1LL << (10 * (suffix - suffixes + 1));
-    end++;
-  }
-  if (!errno && end > optarg && !*end && number >= low && number <= LLONG_MAX / factor / 4) {
-    *value = number * factor;
+  size_t number;
+  int has_digits_only = !optarg[strspn(optarg, "0123456789")];
+  if ((has_suffix || has_digits_only) && tuttiReadSize(optarg, &number) == tuttiSuccess && (long long)number >= low) {
+    *value = (long long)number;
     return 1;
   }
   fprintf(stderr, "tutti %s: %s is \"%s\": give a number from %lld on%s\n", command, option, optarg, low,

@@ -109,6 +109,14 @@ tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd)
   return tt_launch_id_fd(id, fd);
 }
 
+tuttiResult_t tuttiReadSize(const char *text, size_t *size)
+{
+  uint64_t bytes;
+  if (!text || !size || !tt_bytes_read(&text, &bytes) || *text || bytes > SIZE_MAX / 4) return tuttiInvalidArgument;
+  *size = (size_t)bytes;
+  return tuttiSuccess;
+}
+
 tuttiResult_t tuttiRefuse(tuttiResult_t code, const char *sentence)
 {
   if (!sentence) return tt_null("sentence");

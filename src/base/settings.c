@@ -72,18 +72,31 @@ static tuttiResult_t choice_parse(const struct row *row, const char *text, int *
                  row->text);
 }
 
+/* The digits behind a point, of which the first nine count, as a part of 10^9; *at moves behind them. */
+static uint64_t fraction_read(const char **at)
+{
+  uint64_t part = 0, unit = 100000000;
+  for (; isdigit((unsigned char)**at); (*at)++, unit /= 10) part += unit * (uint64_t)(**at - '0');
+  return part;
+}
+
 int tt_bytes_read(const char **text, uint64_t *bytes)
 {
   static const char suffixes[] = "KMG";
-  char *end;
+  char *digits_end;
   if (!isdigit((unsigned char)**text)) return 0;
   errno = 0;
-  unsigned long long value = strtoull(*text, &end, 10);
+  uint64_t value = strtoull(*text, &digits_end, 10), part = 0;
+  const char *end = digits_end;
+  int has_point = end[0] == '.' && isdigit((unsigned char)end[1]);
+  end += has_point;
+  if (has_point) part = fraction_read(&end);
   const char *suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
   int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
-  if (errno || value > (uint64_t)INT64_MAX >> shift) return 0;
+  if (errno || value >= (uint64_t)INT64_MAX >> shift || (has_point && !suffix)) return 0;
   if (suffix) end += end[1] == 'i' && end[2] == 'B' ? 3 : 1;
-  *bytes = (uint64_t)value << shift;
+  else if (*end == 'B') end++;
+  *bytes = (value << shift) + (part << shift) / 1000000000;
   *text = end;
   return 1;
 }

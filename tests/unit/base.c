@@ -42,7 +42,7 @@ static void bytes_may_have_a_suffix(void **state)
     const char *text;
     int64_t value;
   } trials[] = {{"4096", 4096}, {"0", 0}, {"7k", 7168}, {"128M", 128 << 20}, {"3MiB", 3 << 20},
-                {"1024G", (int64_t)1 << 40}};
+                {"1024G", (int64_t)1 << 40}, {"1.5M", 3 << 19}, {"0.1K", 102}, {"1.99999999999K", 2047}, {"8B", 8}};
   for (size_t t = 0; t < sizeof trials / sizeof trials[0]; t++) {
     struct tt_settings settings;
     setenv("TUTTI_FUSION_BYTES", trials[t].text, 1);
@@ -63,6 +63,9 @@ static void a_wrong_setting_is_named_with_value_and_range(void **state)
       {"TUTTI_TIMEOUT_MS", "10K", "number of ms"},
       {"TUTTI_FUSION_BYTES", "2T", "may end in K, M or G"},
       {"TUTTI_FUSION_BYTES", "M", "from 0 to"},
+      {"TUTTI_FUSION_BYTES", "1.5", "from 0 to"},
+      {"TUTTI_FUSION_BYTES", "1.M", "from 0 to"},
+      {"TUTTI_FUSION_BYTES", "1MB", "from 0 to"},
       {"TUTTI_FUSION_BYTES", "2000G", "from 0 to"},
       {"TUTTI_FUSION_BYTES", "99999999999G", "from 0 to"},
       {"TUTTI_LANES", "0", "from 1 to"},
