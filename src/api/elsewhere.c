@@ -7,6 +7,8 @@
 #include "net/net.h"
 #include "tuner/cache.h"
 
+#define NAMES_BYTES 160
+
 static tuttiResult_t request_check(const tuttiExplainRequest_t *request)
 {
   const char *transport = request->transport;
@@ -25,6 +27,33 @@ static tuttiResult_t request_check(const tuttiExplainRequest_t *request)
   if (transport && strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)
     return tt_fail(tuttiInvalidArgument, "the transport is \"%.40s\": give shm or tcp", transport);
   return tuttiSuccess;
+}
+
+/* Names of interfaces over which a profile has links between nodes, ", " between them, cut at size; 1: `name` is one. */
+static int measured_list(const struct tt_profile *profile, const char *name, char *names, size_t size)
+{
+  size_t used = 0;
+  int is_there = 0;
+  names[0] = 0;
+  for (int32_t i = 0; i < profile->nlinks && used < size; i++) {
+    const char *one = profile->links[i].flow.interface;
+    int is_told = !one[0];
+    for (int32_t k = 0; k < i; k++) is_told |= strcmp(profile->links[k].flow.interface, one) == 0;
+    is_there |= one[0] && strcmp(one, name) == 0;
+    if (!is_told) used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", one);
+  }
+  return is_there;
+}
+
+/* One that was measured elsewhere, or that is here; of any other nothing is known. */
+static tuttiResult_t interface_check(const struct tt_profile *profile, const char *name)
+{
+  char measured[NAMES_BYTES], here[NAMES_BYTES];
+  if (!name || measured_list(profile, name, measured, sizeof measured)) return tuttiSuccess;
+  if (tt_interface_there(name, here, sizeof here)) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "there is no interface \"%.40s\": this host has %s; the profile has links over "
+                 "%s: name one of these, or none", name, here[0] ? here : "none",
+                 measured[0] ? measured : "no interface by name");
 }
 
 /* In blocks over nodes; on each, ranks are as near each other as those on this machine that are not bound. */
@@ -100,6 +129,7 @@ static tuttiResult_t tuning_make(struct tt_elsewhere *place, const tuttiExplainR
                                                      request->nnodes ? request->nnodes : 1);
   if (!code) code = tt_topology_arrange(&place->arrangement, &place->topology, settings->group_size);
   if (!code && profile[0]) code = tt_profile_load(&place->profile, profile);
+  if (!code) code = interface_check(&place->profile, request->interface);
   if (code) return code;
   world_fill(place, request);
   prices_make(place, profile[0] ? &place->profile : NULL);

@@ -118,6 +118,20 @@ static tuttiResult_t refuse(const struct tt_settings *settings, const struct tt_
                  settings->socket_ifname, families[settings->socket_family], there);
 }
 
+int tt_interface_there(const char *name, char *names, size_t size)
+{
+  struct if_nameindex *all = if_nameindex();
+  size_t used = 0;
+  int is_there = 0;
+  names[0] = 0;
+  for (const struct if_nameindex *at = all; at && at->if_index; at++) {
+    is_there |= strcmp(at->if_name, name) == 0;
+    if (used < size) used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", at->if_name);
+  }
+  if (all) if_freenameindex(all);
+  return is_there;
+}
+
 /* In a sandbox that does not even let us look, ranks of one host can still meet. */
 static tuttiResult_t loopback_take(struct tt_address *address, char name[16], int family)
 {

@@ -53,6 +53,9 @@ int tt_address_is_loopback(const struct tt_address *address);
 tuttiResult_t tt_interface_choose(const struct tt_settings *settings, struct tt_address *address,
                                   char name[16]);
 
+/* 1 if this host has an interface of that name; `names` gets those of all, ", " between them, cut at size. */
+int tt_interface_there(const char *name, char *names, size_t size);
+
 /* ---- the service thread (service.c) -------------------------------------------------- */
 
 /* One thread per process, all signals blocked, named "tutti-service": an epoll loop for
