@@ -313,16 +313,17 @@ static int world_below(int ranks)
   return power / 2 * 3 < ranks && power >= 2 ? power / 2 * 3 : power;
 }
 
-/* One rank alone can tell whether there are such transports: better now than when others are measured. */
-static int transports_check(const char *list)
+/* Two ranks of this process can tell whether there are such transports, all of a list or one that must do alone: better
+ * now than when others are measured. */
+static int transports_check(const char *list, int is_one)
 {
-  tuttiUniqueId id;
-  tuttiComm_t comm = NULL;
+  tuttiComm_t comms[2] = {NULL, NULL};
   setenv("TUTTI_TRANSPORTS", list, 1);
-  tuttiResult_t result = tuttiGetUniqueId(&id);
-  if (result == tuttiSuccess) result = tuttiCommInitRank(&comm, 1, id, 0);
-  if (result != tuttiSuccess) fprintf(stderr, "tutti tune: --transports: %s\n", tuttiGetLastError(comm));
-  tuttiCommDestroy(comm);
+  tuttiResult_t result = tuttiCommInitAll(comms, 2, NULL);
+  if (result != tuttiSuccess)
+    fprintf(stderr, "tutti tune: --transports: %s%s%s%s\n", is_one ? "leave " : "", is_one ? list : "",
+            is_one ? " out: " : "", tuttiGetLastError(NULL));
+  for (int r = 0; r < 2; r++) tuttiCommDestroy(comms[r]);
   return result == tuttiSuccess;
 }
 
@@ -340,6 +341,18 @@ static int worlds_list(const struct tune *tune, struct world *worlds)
     }
   }
   return n;
+}
+
+static int worlds_check(const struct tune *tune, const struct world *worlds, int n)
+{
+  if (!tune->transports) return 1;
+  if (!n) fprintf(stderr, "tutti tune: --transports is \"%s\": name one or more, as shm,tcp\n", tune->transports);
+  if (!n || !transports_check(tune->transports, strchr(tune->transports, ',') == NULL)) return 0;
+  for (int w = 0; w < n; w++) {
+    int is_new = !w || strcmp(worlds[w].transport, worlds[w - 1].transport) != 0;
+    if (is_new && !transports_check(worlds[w].transport, 1)) return 0;
+  }
+  return 1;
 }
 
 /* In the child; does not return. */
@@ -424,7 +437,7 @@ static int host_measure(struct tune *tune)
   char part[PATH_MAX];
   int status = 0;
   if (!tune->seconds) tune->seconds = SECONDS;
-  if (tune->transports && !transports_check(tune->transports)) return 1;
+  if (!worlds_check(tune, worlds, screen.nworlds)) return 1;
   snprintf(part, sizeof part, "%s.part", tune->out);
   if (!out_check(tune->out) || !part_begin(tune, part)) return 1;
   for (; screen.world < screen.nworlds && !status; screen.world++) {

@@ -351,21 +351,28 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
                                           .hosts = comm->hosts,
                                           .pids = comm->pids};
   comm->ntransports = creation->nwanted; /* those that are not made stay NULL */
+  const char *lacking = NULL;
+  char why[TT_SENTENCE_BYTES], lacks_why[TT_SENTENCE_BYTES] = "";
+  int leads = comm->nranks == 1; /* to others */
   for (int t = 0; t < creation->nwanted; t++) {
-    char why[TT_SENTENCE_BYTES];
     if (is_idle(creation, t)) continue;
     const char *reason = creation->wanted[t]->unusable(&comm->settings, why, sizeof why);
     struct tt_transport *made = NULL;
     if (reason) {
       tt_log(TT_LOG_INFO, "transport %s is not usable: %s", creation->wanted[t]->name, reason);
+      lacking = creation->wanted[t]->name;
+      snprintf(lacks_why, sizeof lacks_why, "%.*s", (int)sizeof lacks_why - 1, reason);
       continue;
     }
+    leads |= creation->wanted[t] != &tt_transport_self;
     tuttiResult_t result = creation->wanted[t]->create(&made, &comm->spec, cards[t].blob);
     if (result != tuttiSuccess) return result;
     cards[t].usable = 1;
     comm->transports[t] = made;
   }
-  return tuttiSuccess;
+  if (leads || !lacking) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "transport %s cannot be used: %s. No other is allowed that can: name more in "
+                 "TUTTI_TRANSPORTS", lacking, lacks_why);
 }
 
 static tuttiResult_t after_meeting(struct tuttiComm *comm)
