@@ -73,7 +73,7 @@ static const struct collective collectives[] = {
      .out = PER_RANK | ROOT_ONLY, .source = RANK_OF_SHARE, .bus_share = 1},
     {.program = "scatter_perf", .title = "scatter", .algo_name = "scatter", .call = scatter,
      .in = PER_RANK | ROOT_ONLY, .source = ROOT, .bus_share = 1},
-    {.program = "sendrecv_perf", .title = "send and receive round a ring of the ranks", .call = send_receive,
+    {.program = "sendrecv_perf", .title = "send and receive round a ring", .call = send_receive,
      .source = RANK_BEFORE, .never_in_place = 1},
 };
 

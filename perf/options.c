@@ -7,8 +7,11 @@
 #include <strings.h>
 
 #include "perf.h"
+#include "tutti_tools.h"
 
 #define RANKS_MAX 65536
+#define NUMBER_MOST 1000000000
+#define SIZE_MOST ((size_t)1 << 50) /* that much is nowhere, and can be reckoned with */
 
 static const char *const help_ranks =
     "Flags, table and exit status are those of nccl-tests. Ranks: every process brings THREADS x GPUS ranks\n"
@@ -122,19 +125,9 @@ static __attribute__((format(printf, 1, 2))) void complain(const char *format, .
 /* "1.5M" to bytes; 0 with a message if it is none. */
 static int size_parse(const char *flag, const char *text, size_t *bytes)
 {
-  char *end;
-  errno = 0;
-  double value = strtod(text, &end);
-  double unit = 1;
-  if (*end == 'K' || *end == 'k') unit = 1024;
-  if (*end == 'M' || *end == 'm') unit = 1024.0 * 1024;
-  if (*end == 'G' || *end == 'g') unit = 1024.0 * 1024 * 1024;
-  if (errno || end == text || end[unit > 1] || value < 0 || value * unit > 1e15) {
-    complain("%s is \"%s\": give a size like 8, 64K, 1.5M or 1G\n", flag, text);
-    return 0;
-  }
-  *bytes = (size_t)(value * unit);
-  return 1;
+  if (tuttiReadSize(text, bytes) == tuttiSuccess && *bytes <= SIZE_MOST) return 1;
+  complain("%s is \"%s\": give a size like 8, 64K, 1.5M or 1G\n", flag, text);
+  return 0;
 }
 
 static int int_parse(const char *flag, const char *text, int low, int *out)
@@ -142,12 +135,20 @@ static int int_parse(const char *flag, const char *text, int low, int *out)
   char *end;
   errno = 0;
   long value = strtol(text, &end, 10);
-  if (errno || end == text || *end || value < low || value > 1000000000) {
-    complain("%s is \"%s\": give a whole number of at least %d\n", flag, text, low);
+  if (errno || end == text || *end || value < low || value > NUMBER_MOST) {
+    complain("%s is \"%s\": give a whole number from %d to %d\n", flag, text, low, NUMBER_MOST);
     return 0;
   }
   *out = (int)value;
   return 1;
+}
+
+static int switch_parse(const char *flag, const char *text, int *out)
+{
+  *out = strcmp(text, "1") == 0;
+  if (*out || strcmp(text, "0") == 0) return 1;
+  complain("%s is \"%s\": give 0 or 1\n", flag, text);
+  return 0;
 }
 
 static int name_parse(const char *flag, const char *text, const char *const *names, int n, int *out)
@@ -173,8 +174,8 @@ static int factor_parse(const char *text, double *factor)
   *factor = strtod(text, &end);
   int read = end != text && !*end;
   if (read && *factor == 1) *factor = 0;
-  else if (!read || !(*factor > 1)) {
-    complain("-f is \"%s\": give a factor greater than 1, or 1 to step by -i\n", text);
+  else if (!read || !(*factor > 1) || *factor > NUMBER_MOST) {
+    complain("-f is \"%s\": give a factor greater than 1, of at most %d, or 1 to step by -i\n", text, NUMBER_MOST);
     return 0;
   }
   return 1;
@@ -246,11 +247,21 @@ static int number_option(struct options *o, int letter)
   case 'a': return int_parse("-a", optarg, 0, &o->average);
   case 'T': return int_parse("-T", optarg, 0, &o->timeout_s);
   case 'u': return int_parse("-u", optarg, 0, &o->unalign);
-  case 'I': return int_parse("-I", optarg, 0, &o->per_iteration);
+  case 'I': return switch_parse("-I", optarg, &o->per_iteration);
   case 'K': return int_parse("-K", optarg, 0, &o->skip_iterations);
-  case 3: return int_parse("--stream", optarg, 0, &o->stream);
+  case 3: return switch_parse("--stream", optarg, &o->stream);
   default: return -1;
   }
+}
+
+/* 0 with a message if the least bandwidth that the environment asks for is none. */
+static int bandwidth_check(void)
+{
+  const char *text = getenv("NCCL_TESTS_MIN_BW");
+  char *end = NULL;
+  if (!text || (strtod(text, &end) >= 0 && end != text && !*end)) return 1;
+  complain("NCCL_TESTS_MIN_BW is \"%s\": give GB/s from 0 on, or unset it\n", text);
+  return 0;
 }
 
 static int consistent(const struct options *o)
@@ -264,6 +275,9 @@ static int consistent(const struct options *o)
     complain("-a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
   else if (o->timeout_s > 2000000)
     complain("-T is %d: give at most 2000000 seconds, or 0 for the library's default\n", o->timeout_s);
+  else if (o->skip_iterations && (!o->per_iteration || o->skip_iterations >= o->iters))
+    complain("-K is %d: it leaves out some of the %d iterations (-n) that -I 1 times one by one\n",
+             o->skip_iterations, o->iters);
   else if (o->wire && !collective_reduces(o->collective))
     complain("--wire is \"%s\": what is not reduced travels as it is\n", o->wire);
   else if (o->algo && !o->collective->algo_name)
@@ -324,5 +338,5 @@ int options_parse(struct options *o, const struct collective *collective, int ar
     return 2;
   }
   setting_take(o);
-  return consistent(o) ? -1 : 2;
+  return consistent(o) && bandwidth_check() ? -1 : 2;
 }
