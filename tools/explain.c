@@ -15,7 +15,8 @@ static const char *const help =
     "choice changes; and for all-reduce between nodes the size at which ring and hierarchical cost the same.\n"
     "Settings (TUTTI_ALGO, TUTTI_TABLE, TUTTI_PROFILE, ...) count as in a job; `man tutti-settings` has the\n"
     "grammar of TUTTI_TABLE's file.\n\n"
-    "COLLECTIVE is allreduce, reduce, broadcast, reducescatter, allgather, alltoall, gather or scatter.\n"
+    "COLLECTIVE is allreduce, reduce, broadcast, reducescatter, allgather, alltoall, gather or scatter, with or\n"
+    "without _ or - between words.\n"
     "Words come in any order. N nodes: ranks are spread over them in blocks (default: 1); N cores: of a\n"
     "node (default: one a rank, on a single node at most those of this host). SIZE: bytes of a share as\n"
     "the program has them, the whole vector of all-reduce, reduce and broadcast, one rank's part of the\n"
@@ -26,7 +27,7 @@ static const char *const help =
     "                        bfloat16 (default: TUTTI_WIRE_TYPE, or float)\n"
     "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
     "      --transport NAME  inside a node: shm (default) or tcp\n"
-    "      --interface NAME  between nodes (default: the one this host would take)\n"
+    "      --interface NAME  between nodes: of this host, or that was measured (default: what this host would take)\n"
     "      --topology FILE   who is near whom, instead of nodes\n"
     "      --deterministic   only algorithms whose bits depend on nothing but values and ranks\n"
     "  -h, --help            this text\n";

@@ -34,7 +34,7 @@ static const char *const help =
     "      --nodes N         over which they are spread in blocks (default: each has its own)\n"
     "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
     "      --transport NAME  inside a node: shm (default) or tcp\n"
-    "      --interface NAME  between nodes (default: the one this host would take)\n"
+    "      --interface NAME  between nodes: of this host, or that was measured (default: what this host would take)\n"
     "      --slice N         messages of any policy go in slices of N parameters (K, M and G may stand behind\n"
     "                        it) and by priority; with all only those of p3 and auto\n"
     "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"

@@ -7,7 +7,7 @@
 
 const char *const request_help =
     "COLLECTIVE is allreduce, reduce, broadcast, reducescatter, allgather, alltoall, gather or\n"
-    "scatter; an unknown algorithm is answered with the names of all.\n\n"
+    "scatter, with or without _ or - between words; an unknown algorithm is answered with the names of all.\n\n"
     "      --algo NAME       algorithm\n"
     "  -n, --ranks N         number of ranks (default: those of the topology)\n"
     "      --root R          root rank (default: 0)\n"

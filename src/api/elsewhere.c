@@ -29,7 +29,7 @@ static tuttiResult_t request_check(const tuttiExplainRequest_t *request)
   return tuttiSuccess;
 }
 
-/* Names of interfaces over which a profile has links between nodes, ", " between them, cut at size; 1: `name` is one. */
+/* Names of interfaces of which a profile has links, ", " between them, cut at size; 1: `name` is one of them. */
 static int measured_list(const struct tt_profile *profile, const char *name, char *names, size_t size)
 {
   size_t used = 0;
