@@ -246,10 +246,8 @@ static int destroys_body(const struct ranks *self)
   tuttiComm_t comm = NULL;
   tuttiFusion_t fusion;
   struct gradients g;
-  int leaves = self->rank == VICTIM || trial->waits < 0, x = 1;
+  int leaves = self->rank == VICTIM || trial->waits < 0;
   if (start(self, trial, &comm, &fusion, &g)) return 1;
-  /* Nobody is still at the step before, which would end, too. */
-  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiSuccess);
   push_some(self, fusion, &g, LAST_STEP, leaves ? trial->pushes : TENSORS);
   if (!leaves) RANKS_CHECK(wait_as(fusion, trial->waits) == tuttiRemoteError);
   tuttiFusionDestroy(fusion); /* what was pushed is the caller's again: */
