@@ -219,6 +219,69 @@ tuttiResult_t tt_fuser_run(struct tuttiFusion *fuser, int collective, void *data
   return tt_comm_run(fuser->channel[0], &binding);
 }
 
+/* A row of messages before there is a plan, begun as the engine begins them. */
+struct row {
+  size_t bytes;
+  int begun, ended, look;
+  struct tt_op *ops[CHANNELS]; /* under way */
+};
+
+/* Starts the next one if all that are under way are at their last steps. 1: it did. */
+static int row_begin(struct tuttiFusion *fuser, struct row *row, tuttiResult_t *result)
+{
+  int c = row->begun % fuser->nchannels;
+  for (int k = 0; k < fuser->nchannels; k++)
+    if (row->ops[k] && (k == c || !tt_comm_ending(row->ops[k]->comm))) return 0;
+  void *data = fuser->buffer + (size_t)c * row->bytes;
+  struct tt_binding binding = {.in = data, .out = data, .before = 1};
+  binding.call = (struct tt_call){.count = row->bytes / sizeof(float),
+                                  .collective = TT_ALL_REDUCE,
+                                  .type = tuttiFloat32,
+                                  .redop = tuttiSum,
+                                  .root = -1};
+  row->ops[c] = tt_op_take(fuser->channel[c], NULL, &binding);
+  if (!row->ops[c]) {
+    *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", row->bytes);
+    return 0;
+  }
+  row->ops[c]->next_of_group = NULL;
+  tt_ops_submit(row->ops[c]);
+  row->begun++;
+  return 1;
+}
+
+/* 1: something moved. */
+static int row_move(const struct tuttiFusion *fuser, struct row *row, tuttiResult_t *result)
+{
+  int moved = 0;
+  for (int c = 0; c < fuser->nchannels; c++) {
+    struct tt_op *op = row->ops[c];
+    if (!op) continue;
+    moved |= tt_comm_drive(op->comm, row->look);
+    if (!atomic_load_explicit(&op->done, memory_order_acquire)) continue;
+    if (op->result != tuttiSuccess && *result == tuttiSuccess) *result = tt_comm_why(op->comm);
+    tt_op_give(op);
+    row->ops[c] = NULL;
+    row->ended++;
+    moved = 1;
+  }
+  return moved;
+}
+
+tuttiResult_t tt_fuser_row(struct tuttiFusion *fuser, size_t bytes, int messages)
+{
+  struct row row = {.bytes = bytes};
+  struct tt_waiter waiter;
+  tuttiResult_t result = tuttiSuccess;
+  tt_waiter_init(&waiter, fuser->channel[0]->crowded);
+  while (row.ended < row.begun || (row.begun < messages && result == tuttiSuccess)) {
+    int moved = row_move(fuser, &row, &result);
+    if (row.begun < messages && result == tuttiSuccess) moved |= row_begin(fuser, &row, &result);
+    row.look = tt_waiter_pause(&waiter, moved);
+  }
+  return result;
+}
+
 /* ---- what users have done ---- */
 
 /* Tensors whose streams have come to where they were pushed. Errors: that of a stream. */

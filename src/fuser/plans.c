@@ -208,9 +208,11 @@ static tuttiResult_t made_judge(const struct tuttiFusion *fuser, const struct ma
     return tuttiSuccess;
   tuttiResult_t result = tt_fusion_plan_play(now, &fuser->plan, &fuser->net, &fuser->cost);
   if (result != tuttiSuccess) return result;
+  int is_shorter = made->played.iteration_us < GAIN * now->iteration_us;
+  int is_simpler = made->played.iteration_us <= now->iteration_us && made->played.nmessages < now->nmessages;
   *is_better = !same_plans(&made->plan, &fuser->plan) || !same_orders(&made->played, &fuser->played);
   if (fuser->policy.kind == TT_POLICY_AUTO && fuser->is_measured && !fuser->is_forced)
-    *is_better &= made->played.iteration_us < GAIN * now->iteration_us;
+    *is_better &= is_shorter || is_simpler;
   *is_better |= !same_orders(now, &fuser->played); /* messages are in the order of then */
   return tuttiSuccess;
 }

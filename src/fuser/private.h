@@ -13,7 +13,7 @@
 #define CHANNELS 8
 #define HISTORY 8 /* steps whose times are kept */
 #define NAME_BYTES 128
-#define GAIN 0.99 /* auto takes a new plan if that is so much shorter */
+#define GAIN 0.99 /* auto takes a new plan if that is so much shorter, or as short with fewer messages */
 
 struct tensor {
   char name[NAME_BYTES]; /* C */
@@ -235,6 +235,10 @@ void tt_fuser_doze(struct tuttiFusion *fuser, pthread_cond_t *until_told, uint64
 /* Runs a collective of the fusion's own on channel 0, which has nothing under way, in place: rank r's share of an
  * all-gather is the r-th `count` elements of data. */
 tuttiResult_t tt_fuser_run(struct tuttiFusion *fuser, int collective, void *data, size_t count, int type, int redop);
+
+/* Before the engine is there: so many sums of so many bytes of the buffer, which has room for one on each channel, each
+ * begun when the engine would. */
+tuttiResult_t tt_fuser_row(struct tuttiFusion *fuser, size_t bytes, int messages);
 
 /* Everything ends: the calling thread's last sentence. */
 void tt_fuser_fail(struct tuttiFusion *fuser, tuttiResult_t result);

@@ -174,9 +174,12 @@ static void cost_make(struct tuttiFusion *fuser)
     bytes[n] = class_bytes(c);
     us[n] = tt_message_us(&fuser->priced, bytes[n]) * ratio_at(fuser, c);
   }
-  for (int c = n - 2; c >= 0; c--) { /* a link's burst lets single short ones pass quickly, but not a row of them */
-    double share = us[c + 1] * (double)bytes[c] / (double)bytes[c + 1];
-    if (us[c] < share) us[c] = share;
+  /* A link's burst lets single short ones pass quickly, but not a row of them: a byte takes no less than it does at best
+   * in longer ones. */
+  double byte_us = us[n - 1] / (double)bytes[n - 1];
+  for (int c = n - 2; c >= 0; c--) {
+    if (us[c] < byte_us * (double)bytes[c]) us[c] = byte_us * (double)bytes[c];
+    else byte_us = us[c] / (double)bytes[c] < byte_us ? us[c] / (double)bytes[c] : byte_us;
   }
   fuser->cost = tt_message_cost_points(bytes, us, n);
 }
@@ -186,15 +189,13 @@ static void cost_make(struct tuttiFusion *fuser)
 #define PROBES 3
 #define PROBE_MOST_US 200000 /* longer ones are not tried if they would take so long */
 
-/* So many messages of so many bytes, one after the other: the mean time of one, over all ranks. */
+/* So many messages of so many bytes in a row: the mean time of one, over all ranks. The first ones open links and make
+ * plans. */
 static tuttiResult_t probe(struct tuttiFusion *fuser, size_t bytes, int messages, double *us)
 {
-  uint64_t began_ns = 0;
-  tuttiResult_t result = tuttiSuccess;
-  for (int m = -1; m < messages && result == tuttiSuccess; m++) { /* the first one opens links and makes plans */
-    if (m == 0) began_ns = tt_now_ns();
-    result = tt_fuser_run(fuser, TT_ALL_REDUCE, fuser->buffer, bytes / sizeof(float), tuttiFloat32, tuttiSum);
-  }
+  tuttiResult_t result = tt_fuser_row(fuser, bytes, fuser->nchannels);
+  uint64_t began_ns = tt_now_ns();
+  if (result == tuttiSuccess) result = tt_fuser_row(fuser, bytes, messages);
   *us = us_between(began_ns, tt_now_ns()) / messages / fuser->nranks;
   return result == tuttiSuccess ? tt_fuser_run(fuser, TT_ALL_REDUCE, us, 1, tuttiFloat64, tuttiSum) : result;
 }
@@ -208,7 +209,8 @@ tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser)
   tuttiResult_t result = tuttiSuccess;
   double us = 0;
   for (int k = 0; k < PROBES && result == tuttiSuccess; k++) {
-    if (probes[k].bytes > fuser->buffer_bytes || us * 16 * probes[k].messages > PROBE_MOST_US) break;
+    if (probes[k].bytes * (size_t)fuser->nchannels > fuser->buffer_bytes) break;
+    if (us * 16 * probes[k].messages > PROBE_MOST_US) break;
     result = probe(fuser, probes[k].bytes, probes[k].messages, &us);
     double priced_us = tt_message_us(&fuser->priced, probes[k].bytes);
     if (us > 0 && priced_us > 0) fuser->ratios[class_of(probes[k].bytes)] = us / priced_us;

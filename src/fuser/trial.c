@@ -9,7 +9,7 @@ int tt_trial_decide(struct tt_trial *trial, uint64_t step, double iteration_us, 
   if (iteration_us <= 0) return 0;
   int stays = trial->is_on && iteration_us < TT_TRIAL_GAIN * trial->before_us;
   if (trial->is_on) {
-    trial->rest = stays || !trial->rest ? TT_TRIAL_STEPS : 2 * trial->rest;
+    trial->rest = stays || !trial->rest ? TT_TRIAL_STEPS : 4 * trial->rest;
     if (trial->rest > RESTS_MOST) trial->rest = RESTS_MOST;
     trial->next_step = step + trial->rest;
   } else if (step < trial->next_step || !(trial->is_other || by_priority)) {

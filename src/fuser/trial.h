@@ -2,7 +2,7 @@
 /* Two plans measured beside each other. What is predicted of sending by priority leans on how messages overtake, and is
  * the least sure: where auto sends so, the best that is sent as it comes (the other) is tried, and the quicker one
  * stays. As machines have slow phases, the one that is not in use is tried again and again, each time that changes
- * nothing after twice as many steps. Pure: all ranks decide alike of what they agreed on. */
+ * nothing after four times as many steps. Pure: all ranks decide alike of what they agreed on. */
 #ifndef TT_FUSER_TRIAL_H
 #define TT_FUSER_TRIAL_H
 

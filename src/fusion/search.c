@@ -10,7 +10,7 @@
 
 #include "fusion/private.h"
 
-#define SLICE_LEAST 8192u   /* elements */
+#define SLICE_LEAST 2048u   /* elements */
 #define WORK_LADDER 100000  /* of the plays of other policies' groups, ... */
 #define WORK_CHANGES 100000 /* ... of changes to them; a unit is 10 to 20 ns */
 #define WORK_GROUP 8        /* of a group; of a tensor 1 */
@@ -180,7 +180,7 @@ static int slices_change(struct search *s)
   uint64_t slice = s->urgent_slice ? s->urgent_slice : elements_most(s);
   const uint64_t tries[] = {slice / 2, slice / 4 * 3, slice / 3 * 4, slice * 2, 0};
   for (int k = 0; k < 5; k++) {
-    if (tries[k] < SLICE_LEAST / 4 && k < 4) continue;
+    if (tries[k] < SLICE_LEAST && k < 4) continue;
     plan_copy(&s->trial, &s->urgent);
     helped |= trial_play(s, tries[k]);
   }

@@ -53,7 +53,7 @@ static void optimal_equals_brute_force(void **state)
 
 static void optimal_is_never_behind_other_merges_nor_auto_behind_anything(void **state)
 {
-  static const char *const others[] = {"p3:8192", "p3:16384", "p3:40000", "p3"};
+  static const char *const others[] = {"p3:2048", "p3:8192", "p3:16384", "p3:40000", "p3"};
   static struct drawn d;
   uint64_t chance = 7;
   int beats = 0, rounds = IS_SLOW ? 10 : 150;
