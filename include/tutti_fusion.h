@@ -96,7 +96,9 @@ typedef struct {
  * second on slow links. config NULL: defaults.
  *
  * Errors: tuttiInvalidArgument: an argument, a tensor (named) or an option is wrong, on this rank; nothing was sent.
- * As tuttiCommSplit. These are errors of all ranks, after which comm can be used as before: tuttiInvalidUsage: two
+ * As tuttiCommSplit, until the first of the fusion's own communicators stands: a rank that lacks memory before that may
+ * come back alone, while others wait up to the timeout, and comm may have failed. From then on errors are those of all
+ * ranks, and comm can be used as before: tuttiInvalidUsage: two
  * ranks have other tensors or options (the sentence has tensor or option, both values and the ranks);
  * tuttiSystemError: a rank has no memory or no thread (it is named). */
 TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t comm, const tuttiFusionTensor_t *tensors,

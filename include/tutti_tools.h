@@ -224,9 +224,9 @@ TUTTI_API tuttiResult_t tuttiPlan(const tuttiPlanRequest_t *request, FILE *out, 
 
 /* ---- for layers above this library ---- */
 
-/* Reads a size as Tutti's settings and tools take them. Text is a whole number, alone or with K, M or G behind it, or
- * KiB, MiB, GiB: powers of 1,024. Of a number with one of these there may be a fraction, as in 1.5M; a part of a byte
- * is left out.
+/* Reads a size as Tutti's settings and tools take them. Text is a whole number, alone or with B, K, M or G behind it,
+ * or KiB, MiB, GiB: powers of 1,024. Of a number with one of these there may be a fraction, as in 1.5M; a part of a
+ * byte is left out.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL; the text is anything else, or more than SIZE_MAX / 4. That is
  * neither logged nor kept for tuttiGetLastError: who asks knows what the number was for. */

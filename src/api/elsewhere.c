@@ -35,12 +35,13 @@ static int measured_list(const struct tt_profile *profile, const char *name, cha
   size_t used = 0;
   int is_there = 0;
   names[0] = 0;
-  for (int32_t i = 0; i < profile->nlinks && used < size; i++) {
+  for (int32_t i = 0; i < profile->nlinks; i++) {
     const char *one = profile->links[i].flow.interface;
     int is_told = !one[0];
     for (int32_t k = 0; k < i; k++) is_told |= strcmp(profile->links[k].flow.interface, one) == 0;
     is_there |= one[0] && strcmp(one, name) == 0;
-    if (!is_told) used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", one);
+    if (!is_told && used < size)
+      used += (size_t)snprintf(names + used, size - used, "%s%s", used ? ", " : "", one);
   }
   return is_there;
 }

@@ -45,7 +45,7 @@ const char *tt_settings_unlike_text(const uint8_t a[TT_SETTINGS_MARKS], const ui
 
 /* Reads a number of bytes, which may end in K, M or G (KiB, MiB, GiB mean the same) and then have a fraction, or in B,
  * and moves *text behind it. A part of a byte is left out. 0: there is none, or it is not less than INT64_MAX. All
- * sizes of settings, files and tools (tuttiReadSize) are read by this. */
+ * sizes of settings, rules and tools (tuttiReadSize) are read by this; profiles have a stricter form. */
 int tt_bytes_read(const char **text, uint64_t *bytes);
 
 /* A variable that belongs to somebody else (a launcher), or NULL if unset or empty. */

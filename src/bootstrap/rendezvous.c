@@ -321,14 +321,14 @@ tuttiResult_t tt_rendezvous_gather(struct tt_rendezvous *r, const void *mine, si
   return tuttiSuccess;
 }
 
-/* Best effort: a last frame finds room in the socket unless the root hangs. */
-static void last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiResult_t code)
+/* Best effort: a last frame finds room in the socket unless the root hangs. 1: it did. */
+static int last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiResult_t code)
 {
-  if (r->stage < CONNECTED || tt_outlet_write(&r->out, r->fd) != 1) return;
+  if (r->stage < CONNECTED || tt_outlet_write(&r->out, r->fd) != 1) return 0;
   size_t len = kind == TT_FRAME_FAILURE ? sizeof r->sentence : 0;
   r->head_out = (struct tt_frame){.kind = kind, .code = (uint32_t)code, .len = len};
   tt_outlet_set(&r->out, &r->head_out, sizeof r->head_out, r->sentence, len);
-  tt_outlet_write(&r->out, r->fd);
+  return tt_outlet_write(&r->out, r->fd) == 1;
 }
 
 /* The root may live in this process, and the process may end as soon as its caller knows of the failure: the others
@@ -336,7 +336,8 @@ static void last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiRe
 static void root_tells(struct tt_rendezvous *r)
 {
   const struct tt_record *root = &r->root, *mine = &r->mine;
-  if (r->stage < CONNECTED || root->pid != mine->pid || root->start != mine->start || root->host != mine->host) return;
+  if (root->pid != mine->pid || root->start != mine->start || root->host != mine->host) return;
+  if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */
   char bytes[4096];
   for (uint64_t until_ns = tt_now_ns() + HEARD_NS; tt_now_ns() < until_ns;) {
     struct pollfd readable = {.fd = r->fd, .events = POLLIN};
@@ -344,7 +345,6 @@ static void root_tells(struct tt_rendezvous *r)
     ssize_t len = recv(r->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) break;
   }
-  if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */
   tt_service_lock();
   tt_service_unlock();
   tt_service_release();
@@ -356,8 +356,7 @@ void tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char 
   memset(r->sentence, 0, sizeof r->sentence);
   snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
   r->code = code;
-  last_frame(r, TT_FRAME_FAILURE, code);
-  root_tells(r);
+  if (last_frame(r, TT_FRAME_FAILURE, code)) root_tells(r);
 }
 
 /* Reads what has come: closing with unread bytes would reset the connection, and the last

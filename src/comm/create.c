@@ -231,7 +231,8 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   struct tt_creation *creation = comm ? tt_alloc(1, sizeof *creation) : NULL;
   if (!creation) {
     tt_free(comm);
-    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", spec->nranks);
+    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks",
+                   spec->parent ? spec->parent->nranks : spec->nranks);
   }
   int asked = tt_log_wants(TT_LOG_INFO) || !tt_log_wants(TT_LOG_WARN); /* the default, WARN, has no news to tell */
   if (spec->rank == 0 && asked) tt_log(TT_LOG_VERSION, "Tutti %d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);

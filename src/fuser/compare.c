@@ -28,7 +28,7 @@ static void options_say(const struct tuttiFusion *fuser, struct said *said)
 
 static const char *option_text(const struct said *said, enum option option, char *text, size_t size)
 {
-  if (option == POLICY) snprintf(text, size, "%s", said->policy);
+  if (option == POLICY) snprintf(text, size, "%.63s", said->policy);
   else if (option == OP) snprintf(text, size, "%s", tt_redop_name((int)said->numbers[option]));
   else if (option == WIRE) snprintf(text, size, "%s", tt_type_name((int)said->numbers[option]));
   else snprintf(text, size, "%lld", (long long)said->numbers[option]);
@@ -115,10 +115,11 @@ static tuttiResult_t difference_show(struct tuttiFusion *fuser, int rank, int in
   memcpy(shown[fuser->rank].name, tensor->name, NAME_BYTES);
   tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_GATHER, shown, sizeof *shown, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess)
-    result = tt_fail(tuttiInvalidUsage, "tensor %d is %s (%llu elements of %s) on rank %d and %s (%llu elements of %s) "
-                     "on rank 0: create the fusion with the same tensors on all ranks, in the same order", index,
-                     shown[rank].name, (unsigned long long)shown[rank].count, tt_type_name((int)shown[rank].type), rank,
-                     shown[0].name, (unsigned long long)shown[0].count, tt_type_name((int)shown[0].type));
+    result = tt_fail(tuttiInvalidUsage, "tensor %d is %.127s (%llu elements of %s) on rank %d and %.127s (%llu "
+                     "elements of %s) on rank 0: create the fusion with the same tensors on all ranks, in the same "
+                     "order", index, shown[rank].name, (unsigned long long)shown[rank].count,
+                     tt_type_name((int)shown[rank].type), rank, shown[0].name, (unsigned long long)shown[0].count,
+                     tt_type_name((int)shown[0].type));
   tt_free(shown);
   return result;
 }

@@ -288,7 +288,7 @@ tuttiResult_t tt_fuser_destroy(struct tuttiFusion *fuser)
 {
   tuttiResult_t result = tuttiSuccess;
   engine_stop(fuser);
-  for (int c = 0; c < fuser->nchannels; c++) {
+  for (int c = fuser->nchannels - 1; c >= 0; c--) { /* the first one is the parent of the others */
     tuttiResult_t destroyed = tt_comm_destroy(fuser->channel[c]);
     if (result == tuttiSuccess) result = destroyed;
   }

@@ -62,7 +62,7 @@ static void plan_print(const struct tuttiFusion *fuser, double bound_us, FILE *o
 tuttiResult_t tt_fuser_print(struct tuttiFusion *fuser, FILE *out, int json)
 {
   tuttiResult_t result = tuttiSuccess;
-  double bound_us = 0;
+  double bound_us = -1;
   pthread_mutex_lock(&fuser->mutex);
   if (fuser->failed != tuttiSuccess) result = tt_fail_quiet(fuser->failed, fuser->sentence);
   if (result == tuttiSuccess && fuser->ended < fuser->step)

@@ -11,7 +11,7 @@
 #include "reduce/norm.h"
 
 #define CHANNELS 8
-#define HISTORY 8 /* steps whose times are kept */
+#define HISTORY 12 /* steps whose times are kept */
 #define NAME_BYTES 128
 #define GAIN 0.99 /* auto takes a new plan if that is so much shorter, or as short with fewer messages */
 

@@ -79,6 +79,8 @@ static int told_of(const struct tuttiFusion *fuser)
   return fuser->nmessages < TOLD ? (int)fuser->nmessages : TOLD;
 }
 
+_Static_assert(TT_TRIAL_STEPS <= HISTORY, "a trial's steps are kept");
+
 /* The shortest of the last iterations in which all was sent as planned now; 0: there was none. */
 static double shortest(const struct tuttiFusion *fuser)
 {
@@ -174,8 +176,8 @@ static void cost_make(struct tuttiFusion *fuser)
     bytes[n] = class_bytes(c);
     us[n] = tt_message_us(&fuser->priced, bytes[n]) * ratio_at(fuser, c);
   }
-  /* A link's burst lets single short ones pass quickly, but not a row of them: a byte takes no less than it does at best
-   * in longer ones. */
+  /* A link's burst lets single short ones pass quickly, but not a row of them: a byte takes no less than it does at
+   * best in longer ones. */
   double byte_us = us[n - 1] / (double)bytes[n - 1];
   for (int c = n - 2; c >= 0; c--) {
     if (us[c] < byte_us * (double)bytes[c]) us[c] = byte_us * (double)bytes[c];

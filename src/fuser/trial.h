@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define TT_TRIAL_STEPS 10  /* of one plan, and as many of the one before it: their quickest counts */
+#define TT_TRIAL_STEPS 10  /* of one plan, and of the one before it (less at first): the quickest of these count */
 #define TT_TRIAL_GAIN 0.99 /* the part of the time before that is worth a change */
 
 struct tt_trial { /* zeroed */

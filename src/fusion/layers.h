@@ -33,7 +33,7 @@ struct tt_planned {
   struct tt_policy policy;
   struct tt_fusion_plan plan;
   struct tt_played played;
-  double bound_us; /* no plan of the network can beat that; 0: not known */
+  double bound_us; /* no plan of the network can beat that; below 0: not known */
 };
 
 /* For a person: groups, then each message with its begin and end. Layers are numbered from 1 on. */

@@ -69,7 +69,7 @@ void tt_planned_json(FILE *out, const struct tt_planned *planned)
     fputc(']', out);
   }
   fprintf(out, "], \"iteration_us\": %.15g", planned->played.iteration_us);
-  if (planned->bound_us > 0) fprintf(out, ", \"bound_us\": %.15g", planned->bound_us);
+  if (planned->bound_us >= 0) fprintf(out, ", \"bound_us\": %.15g", planned->bound_us);
   fputc('}', out);
 }
 

@@ -87,7 +87,7 @@ static void take_beat(struct tt_control_link *link, const struct tt_frame *frame
   if (tt_seat_call(watch->own, theirs->op, &ours) && tt_calls_differ(&ours, theirs)) {
     char text[TT_SENTENCE_BYTES];
     tt_differ_text(watch, &ours, link->peer, theirs, text);
-    tt_record_found(watch, tuttiInvalidUsage, link->peer, text);
+    tt_watch_fail(watch, tuttiInvalidUsage, link->peer, tt_current_op(watch), text);
   }
 }
 

@@ -45,7 +45,7 @@ static void check_aborted(struct tt_watch *watch)
     if (rank == watch->rank || !tt_gone_aborted(tt_board_gone(&watch->board, rank))) continue;
     snprintf(text, sizeof text, "%s left the communicator (aborted) during start-up",
              tt_watch_rank_text(watch, rank, name, sizeof name));
-    tt_record_found(watch, tuttiRemoteError, rank, text);
+    tt_watch_fail(watch, tuttiRemoteError, rank, tt_current_op(watch), text);
     return;
   }
 }
@@ -55,7 +55,7 @@ static void check_deadline(struct tt_watch *watch)
   char text[TT_SENTENCE_BYTES];
   if (watch->now_ns < watch->deadline_ns) return;
   missing_text(watch, text);
-  tt_record_found(watch, tuttiRemoteError, -1, text);
+  tt_watch_fail(watch, tuttiRemoteError, -1, tt_current_op(watch), text);
 }
 
 /* Its sentence was logged where it was made. */

@@ -99,7 +99,7 @@ static double norm_of(const struct ranks *self, const struct places *p, int tens
 {
   double squares = 0;
   for (size_t i = 0; i < tensors[tensor].count; i++) {
-    double sum = gradient_sum(&p->mirror, tensor, self->nranks, step, i);
+    double sum = gradient_sum(&p->mirror, tensor, self->nranks, step, i % FUSION_PERIOD);
     squares += sum * sum;
   }
   return sqrt(squares);

@@ -380,7 +380,7 @@ static void prove_row(const struct tt_algo *algo, const struct extent *extent, s
     if (extent->nranks && extent->nranks != nranks) continue;
     if (extent->everything)
       prove_everything(algo, nranks, tally);
-    else if (nranks <= most || nranks % 32 == 0)
+    else if (nranks <= most || nranks % 32 == 0 || nranks == 48 || nranks == 112)
       prove_sample(algo, nranks, nranks <= SMALL ? (IS_SLOW ? 3 : 5) : 1, tally);
   }
   for (int k = 0; k < 4; k++) {
