@@ -284,6 +284,7 @@ void tt_seat_reason(struct guest *guest)
   guest->told = 1; /* it knows */
   tt_root_fail(root, is_error ? (tuttiResult_t)code : tuttiRemoteError, "%s gave up: %s",
                tt_rank_name(guest->rank, &guest->record, name), guest->reason);
+  shutdown(guest->watcher.fd, SHUT_WR); /* it may wait until the others were told */
 }
 
 void tt_seat_lose(struct guest *guest, const char *how)
