@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a fuser: channels, rank 0's prices, and the engine, on all ranks or on none; and its end. */
+/* Making a fuser: channels, rank 0's prices, the engine, on all ranks or on none once there is a channel; its end. */
 #include <stdio.h>
 #include <string.h>
 
