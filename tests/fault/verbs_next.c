@@ -30,7 +30,8 @@ struct job {
   long n;
   int code;
   long send_at; /* this work request is never answered */
-  long spare;   /* bytes that may be registered beside what creation does; -1: any */
+  long spare;   /* bytes that may be registered beside what creation does; -1: any, */
+  int poor;     /* by this rank; -1: by each */
   long moved;   /* at least so many bytes go over the device, */
   int is_none;  /* or none at all */
   int are_apart;
@@ -59,6 +60,7 @@ static int body(const struct ranks *self)
   if (self->rank == job->lacks) setenv("TUTTI_IB_HCA", "=other", 1);
   RANKS_CHECK(tuttiCommInitRank(&comm, RANKS, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(meeting_wait(job->meeting));
+  if (self->rank == job->poor) fake->settings->memlock_of = getpid();
   if (self->rank == 0) {
     if (job->spare >= 0) fake->settings->memlock = fake->count().registered + job->spare;
     fake->break_at(job->verb, job->verb ? job->n : 0, job->code);
@@ -77,7 +79,7 @@ static int body(const struct ranks *self)
 
 static struct job job_of(int are_apart)
 {
-  return (struct job){.spare = -1, .lacks = -1, .are_apart = are_apart};
+  return (struct job){.spare = -1, .poor = -1, .lacks = -1, .are_apart = are_apart};
 }
 
 /* Processes; what they log is counted in lines. */
@@ -172,11 +174,18 @@ static void devices_without_a_way_to_each_other_are_not_used(void **state)
 static void what_may_not_be_locked_is_done_without(void **state)
 {
   (void)state;
-  for (long rings = 0; rings < 2; rings++) {
+  static const struct {
+    long rings; /* that may be locked, where a rank has two neighbours, */
+    int poor;   /* by this rank; -1: by each */
+    int is_none;
+    long moved;
+  } rows[] = {{0, -1, 1, 0}, {0, 2, 0, 1}, {1, -1, 0, 0}}; /* of the last each rank may begin with another link */
+  for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
     struct job job = job_of(1);
-    job.spare = rings * 2200000; /* for each rank, which has two neighbours */
-    job.is_none = !rings;
-    job.moved = rings;
+    job.spare = rows[r].rings * 2200000;
+    job.poor = rows[r].poor;
+    job.is_none = rows[r].is_none;
+    job.moved = rows[r].moved;
     assert_true(try_it(job) >= 1);
   }
 }

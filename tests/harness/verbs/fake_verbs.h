@@ -30,6 +30,7 @@
   X(port_down, 0)     /* see port() */                                                         \
   X(removed, 0)       /* see remove() */                                                       \
   X(memlock, 1L << 40) /* bytes that a process may register */                                 \
+  X(memlock_of, 0)    /* the process for which that holds; 0: all */                           \
   X(early, 0)         /* 1: a source may change once its data has arrived; else not before its completion */ \
   X(fatal, 0)         /* 1: a breach ends the process */                                       \
   X(max_inline, 256)  /* at most 256 */                                                        \

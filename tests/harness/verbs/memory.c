@@ -45,6 +45,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 static int take_slot(struct fake_mr *made)
 {
+  int is_limited = !SETTINGS.memlock_of || SETTINGS.memlock_of == getpid();
   long registered = 0;
   int slot = -1;
   for (int i = 0; i < MRS; i++) {
@@ -52,7 +53,7 @@ static int take_slot(struct fake_mr *made)
     if (mr->owner.pid == getpid()) registered += (long)mr->len;
     else if (slot < 0 && fake_is_free(&mr->owner)) slot = i;
   }
-  if (slot < 0 || registered + (long)made->mr.length > SETTINGS.memlock) return -1;
+  if (slot < 0 || (is_limited && registered + (long)made->mr.length > SETTINGS.memlock)) return -1;
   return slot;
 }
 
