@@ -196,6 +196,8 @@ static void fuser_free(struct tuttiFusion *fuser)
 {
   fuser->magic = 0;
   tt_fuser_plan_free(fuser);
+  tt_fusion_plan_destroy(&fuser->kept);
+  tt_fusion_plan_destroy(&fuser->beaten);
   if (fuser->buffer) tt_heap_free(fuser->buffer);
   tt_free(fuser->fetched);
   tt_free(fuser->tensors);

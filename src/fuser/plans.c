@@ -123,10 +123,10 @@ static void messages_cut(struct made *made, const struct tuttiFusion *fuser)
   }
 }
 
-static tuttiResult_t made_build(struct made *made, const struct tuttiFusion *fuser, const struct tt_policy *policy)
+/* Messages of made->plan. */
+static tuttiResult_t made_build(struct made *made, const struct tuttiFusion *fuser)
 {
-  tuttiResult_t result = tt_fusion_plan_make(&made->plan, policy, &fuser->net, &fuser->cost);
-  if (result == tuttiSuccess) result = tt_fusion_plan_play(&made->played, &made->plan, &fuser->net, &fuser->cost);
+  tuttiResult_t result = tt_fusion_plan_play(&made->played, &made->plan, &fuser->net, &fuser->cost);
   if (result != tuttiSuccess) return result;
   size_t ngroups = (size_t)made->plan.ngroups;
   made->missing = tt_alloc(ngroups, sizeof *made->missing);
@@ -147,6 +147,11 @@ static tuttiResult_t made_build(struct made *made, const struct tuttiFusion *fus
   return tuttiSuccess;
 }
 
+static tuttiResult_t made_plan(struct made *made, const struct tuttiFusion *fuser, const struct tt_policy *policy)
+{
+  tuttiResult_t result = tt_fusion_plan_make(&made->plan, policy, &fuser->net, &fuser->cost);
+  return result == tuttiSuccess ? made_build(made, fuser) : result;
+}
 
 void tt_fuser_missing_count(struct tuttiFusion *fuser)
 {
@@ -199,60 +204,144 @@ static int same_plans(const struct tt_fusion_plan *a, const struct tt_fusion_pla
   return a->by_priority == b->by_priority;
 }
 
-/* Whether what was made takes the place of the present plan, which is played with the present times; that can be done
- * while tensors are ready in the order of then. */
-static tuttiResult_t made_judge(const struct tuttiFusion *fuser, const struct made *made, struct tt_played *now,
-                                int *is_better)
+/* Tensors are ready in the same order. */
+static int same_queues(const struct tuttiFusion *fuser, const struct tt_fusion_plan *a, const struct tt_fusion_plan *b)
 {
-  if (memcmp(made->plan.order, fuser->plan.order, (size_t)fuser->n * sizeof *made->plan.order) != 0)
-    return tuttiSuccess;
-  tuttiResult_t result = tt_fusion_plan_play(now, &fuser->plan, &fuser->net, &fuser->cost);
-  if (result != tuttiSuccess) return result;
-  int is_shorter = made->played.iteration_us < GAIN * now->iteration_us;
-  int is_simpler = made->played.iteration_us <= now->iteration_us && made->played.nmessages < now->nmessages;
-  *is_better = !same_plans(&made->plan, &fuser->plan) || !same_orders(&made->played, &fuser->played);
-  if (fuser->policy.kind == TT_POLICY_AUTO && fuser->is_measured && !fuser->is_forced)
-    *is_better &= is_shorter || is_simpler;
-  *is_better |= !same_orders(now, &fuser->played); /* messages are in the order of then */
-  return tuttiSuccess;
+  return memcmp(a->order, b->order, (size_t)fuser->n * sizeof *a->order) == 0;
 }
 
-/* What made holds is used or freed; else the present plan is expected to go as `now`. */
-static void made_settle(struct tuttiFusion *fuser, struct made *made, struct tt_played *now, int is_better)
+/* What was made takes the place of the present plan, which is left in *then if that is not NULL. */
+static void made_use(struct tuttiFusion *fuser, struct made *made, struct tt_fusion_plan *then)
+{
+  pthread_mutex_lock(&fuser->mutex);
+  if (then) {
+    tt_fusion_plan_destroy(then);
+    *then = fuser->plan;
+    memset(&fuser->plan, 0, sizeof fuser->plan);
+  }
+  predicted_set(fuser, &made->played);
+  fuser->is_measured = fuser->agreements > 0;
+  made_take(fuser, made);
+  pthread_mutex_unlock(&fuser->mutex);
+  *made = (struct made){.layout = made->layout, .place = made->place, .first = made->first};
+}
+
+/* The present plan stays, and is expected to go as `now`. */
+static void now_use(struct tuttiFusion *fuser, struct tt_played *now)
 {
   struct tt_played then = fuser->played;
   pthread_mutex_lock(&fuser->mutex);
-  predicted_set(fuser, is_better ? &made->played : now);
-  if (!is_better) {
-    fuser->played = *now;
-    *now = then;
-  }
+  predicted_set(fuser, now);
+  fuser->played = *now;
   fuser->is_measured = fuser->agreements > 0;
-  if (is_better) made_take(fuser, made);
   pthread_mutex_unlock(&fuser->mutex);
-  if (is_better) *made = (struct made){.layout = made->layout, .place = made->place, .first = made->first};
-  made_free(made);
+  *now = then;
 }
 
+/* The plan of this policy is used; if it is the present one, that stays. */
 static tuttiResult_t plan_make(struct tuttiFusion *fuser, const struct tt_policy *policy)
 {
   struct made made = {.nmessages = 0};
-  struct tt_played now = {.nmessages = 0};
-  int is_better = 1;
-  tuttiResult_t result = made_build(&made, fuser, policy);
-  if (result == tuttiSuccess && fuser->plans) result = made_judge(fuser, &made, &now, &is_better);
-  if (result == tuttiSuccess) made_settle(fuser, &made, &now, is_better);
-  else made_free(&made);
-  tt_played_destroy(&now);
+  tuttiResult_t result = made_plan(&made, fuser, policy);
+  int is_same = result == tuttiSuccess && fuser->plans && same_queues(fuser, &made.plan, &fuser->plan) &&
+                same_plans(&made.plan, &fuser->plan) && same_orders(&made.played, &fuser->played);
+  if (is_same) now_use(fuser, &made.played);
+  else if (result == tuttiSuccess) made_use(fuser, &made, NULL);
+  made_free(&made);
   return result;
 }
 
-tuttiResult_t tt_fuser_plan_renew(struct tuttiFusion *fuser)
+/* ---- auto: plans are tried ---- */
+
+/* What is done at an agreement. */
+struct trying {
+  struct made made;                    /* of the present times and costs */
+  struct tt_played now;                /* the plan that stays, by these */
+  struct tt_fusion_plan *stays, *goes; /* the plan that stays; where the present one goes if another one is used */
+};
+
+/* Messages of this plan are made anew and used; *plan is empty then, unless it is the present one. */
+static tuttiResult_t plan_again(struct tuttiFusion *fuser, struct tt_fusion_plan *plan, struct tt_fusion_plan *then)
 {
-  struct tt_policy policy = fuser->policy;
-  if (fuser->trial.is_other) policy.kind = TT_POLICY_OPTIMAL;
-  tuttiResult_t result = plan_make(fuser, &policy);
-  fuser->is_forced = 0;
+  struct made made = {.plan = *plan};
+  struct tt_fusion_plan same = {.ngroups = 0};
+  int is_present = plan == &fuser->plan;
+  tuttiResult_t result = made_build(&made, fuser);
+  memset(result != tuttiSuccess ? &made.plan : is_present ? &same : plan, 0, sizeof *plan);
+  if (result == tuttiSuccess) made_use(fuser, &made, is_present ? &same : then);
+  made_free(&made);
+  return result;
+}
+
+/* The plan that stays is the kept one, or goes in another order than its messages were made in: they are made anew. */
+static tuttiResult_t stay(struct tuttiFusion *fuser, struct trying *t)
+{
+  if (t->stays != &fuser->plan || !same_orders(&t->now, &fuser->played)) return plan_again(fuser, t->stays, t->goes);
+  now_use(fuser, &t->now);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t another_use(struct tuttiFusion *fuser, struct trying *t, enum tt_try what)
+{
+  const struct tt_policy plain = {.kind = TT_POLICY_OPTIMAL};
+  struct made made = {.nmessages = 0};
+  if (what == TT_TRY_BEATEN) return plan_again(fuser, &fuser->beaten, t->goes);
+  if (what == TT_TRY_PROMISED) {
+    made_use(fuser, &t->made, t->goes);
+    return tuttiSuccess;
+  }
+  tuttiResult_t result = made_plan(&made, fuser, &plain);
+  if (result == tuttiSuccess) made_use(fuser, &made, t->goes);
+  made_free(&made);
+  return result;
+}
+
+/* Ends a trial. */
+static void verdict_take(struct tuttiFusion *fuser, struct trying *t, double iteration_us)
+{
+  enum tt_try what = fuser->trial.what;
+  enum tt_verdict verdict = tt_trial_ends(&fuser->trial, fuser->engine_step, iteration_us);
+  t->stays = &fuser->plan;
+  t->goes = &fuser->kept;
+  if (verdict == TT_TRIED_IN_VAIN) {
+    t->stays = &fuser->kept;
+    t->goes = what == TT_TRY_BEATEN ? &fuser->beaten : NULL;
+  } else if (verdict == TT_TRIED_WELL) {
+    tt_fusion_plan_destroy(&fuser->beaten);
+    fuser->beaten = fuser->kept;
+    memset(&fuser->kept, 0, sizeof fuser->kept);
+  }
+}
+
+static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
+{
+  const struct tt_fusion_plan *beaten = &fuser->beaten;
+  if (!same_queues(fuser, &t->made.plan, t->stays)) { /* its groups may be ready in another order now */
+    tt_trial_forget(&fuser->trial, fuser->engine_step);
+    made_use(fuser, &t->made, NULL);
+    return tuttiSuccess;
+  }
+  tuttiResult_t result = tt_fusion_plan_play(&t->now, t->stays, &fuser->net, &fuser->cost);
+  if (result != tuttiSuccess) return result;
+  int has_beaten = beaten->ngroups && t->goes != beaten && same_queues(fuser, &t->made.plan, beaten);
+  struct tt_promises promises = {.now_us = t->now.iteration_us,
+                                 .new_us = t->made.played.iteration_us,
+                                 .is_simpler = 2 * t->made.played.nmessages <= t->now.nmessages,
+                                 .has_beaten = has_beaten,
+                                 .has_plain = t->stays->by_priority && !(has_beaten && !beaten->by_priority)};
+  enum tt_try what = tt_trial_begins(&fuser->trial, fuser->engine_step, &promises);
+  return what == TT_TRY_NOTHING ? stay(fuser, t) : another_use(fuser, t, what);
+}
+
+tuttiResult_t tt_fuser_plan_renew(struct tuttiFusion *fuser, double iteration_us)
+{
+  struct trying trying = {.stays = NULL};
+  if (fuser->policy.kind != TT_POLICY_AUTO || !fuser->is_measured) return plan_make(fuser, &fuser->policy);
+  verdict_take(fuser, &trying, iteration_us);
+  tuttiResult_t result = made_plan(&trying.made, fuser, &fuser->policy);
+  if (result == tuttiSuccess) result = plan_try(fuser, &trying);
+  made_free(&trying.made);
+  tt_played_destroy(&trying.now);
   return result;
 }
 

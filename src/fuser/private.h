@@ -13,7 +13,6 @@
 #define CHANNELS 8
 #define HISTORY 12 /* steps whose times are kept */
 #define NAME_BYTES 128
-#define GAIN 0.99 /* auto takes a new plan if that is so much shorter, or as short with fewer messages */
 
 struct tensor {
   char name[NAME_BYTES]; /* C */
@@ -146,12 +145,13 @@ struct tuttiFusion {
   int32_t nmessages;
   struct part *parts;
   double ratios[64];             /* of each size class: measured / priced; 0: not known */
+  double known_us[64];           /* the priced time of the messages this was measured of, older ones counting less */
   double predicted_us, predicted_exposed_us; /* by the present plan and the newest times */
 
   /* E */
   uint64_t agree_step;           /* at whose end ranks agree */
-  struct tt_trial trial;         /* auto beside optimal */
-  int is_forced;                 /* the next plan is taken, whatever it gains */
+  struct tt_trial trial;         /* auto's: */
+  struct tt_fusion_plan kept, beaten; /* of before the trial; of before the plan that stays */
   int is_next_pushed;            /* all tensors of messages[next] were */
   int32_t forced;                /* message that needs room before later ones are given any; -1: none does */
   int32_t next, back, copy;      /* messages: to be sent, to come out, to be given room */
@@ -173,8 +173,10 @@ tuttiResult_t tt_fuser_plan_first(struct tuttiFusion *fuser);
 void tt_fuser_plan_free(struct tuttiFusion *fuser);
 
 /* Plans by policy, net and cost, all of them the newest; takes that, messages and parts of it, in place of the present
- * plan if it is another one, and auto only if it is worth it. The engine's, between steps. */
-tuttiResult_t tt_fuser_plan_renew(struct tuttiFusion *fuser);
+ * plan if it is another one. Auto tries it if it promises something, and comes back to what was better (trial.h):
+ * iteration_us is what ranks agree that an iteration takes by the present plan, 0: not known. The engine's, between
+ * steps. */
+tuttiResult_t tt_fuser_plan_renew(struct tuttiFusion *fuser, double iteration_us);
 
 /* Counts anew what is missing of each group in engine_step. Under the mutex. */
 void tt_fuser_missing_count(struct tuttiFusion *fuser);

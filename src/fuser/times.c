@@ -140,7 +140,8 @@ static uint64_t class_bytes(int class)
   return class % 2 ? power + power / 2 : power;
 }
 
-/* Measured / priced of the messages of each size; took: on all ranks together. */
+/* Measured / priced of the messages of each size; took: on all ranks together. A plan may have only one of a size of
+ * which others had many: at each agreement what was known counts half. */
 static void ratios_take(struct tuttiFusion *fuser, const double *took)
 {
   double measured[CLASSES] = {0}, priced[CLASSES] = {0};
@@ -148,10 +149,14 @@ static void ratios_take(struct tuttiFusion *fuser, const double *took)
     const struct message *message = &fuser->messages[m];
     int class = class_of(message->wire_bytes);
     measured[class] += took[m];
-    priced[class] += tt_message_us(&fuser->priced, message->wire_bytes);
+    priced[class] += tt_message_us(&fuser->priced, message->wire_bytes) * fuser->nranks;
   }
-  for (int c = 0; c < CLASSES - 2; c++)
-    if (measured[c] > 0 && priced[c] > 0) fuser->ratios[c] = measured[c] / (priced[c] * fuser->nranks);
+  for (int c = 0; c < CLASSES - 2; c++) {
+    if (!(measured[c] > 0 && priced[c] > 0)) continue;
+    double weight = fuser->known_us[c] / 2;
+    fuser->ratios[c] = (measured[c] + weight * fuser->ratios[c]) / (priced[c] + weight);
+    fuser->known_us[c] = priced[c] + weight;
+  }
 }
 
 /* Between two known ratios on a straight line over the classes, beyond them the nearest; 1: none is known. */
@@ -215,7 +220,9 @@ tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser)
     if (us * 16 * probes[k].messages > PROBE_MOST_US) break;
     result = probe(fuser, probes[k].bytes, probes[k].messages, &us);
     double priced_us = tt_message_us(&fuser->priced, probes[k].bytes);
-    if (us > 0 && priced_us > 0) fuser->ratios[class_of(probes[k].bytes)] = us / priced_us;
+    if (!(us > 0 && priced_us > 0)) continue;
+    fuser->ratios[class_of(probes[k].bytes)] = us / priced_us;
+    fuser->known_us[class_of(probes[k].bytes)] = priced_us * fuser->nranks * probes[k].messages;
   }
   cost_make(fuser);
   return result;
@@ -237,11 +244,9 @@ tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
     ratios_take(fuser, took);
     cost_make(fuser);
     fuser->agreements++;
-    if (fuser->policy.kind == TT_POLICY_AUTO && fuser->agreements > 1)
-      fuser->is_forced = tt_trial_decide(&fuser->trial, fuser->engine_step, facts[2 * n + 1], fuser->plan.by_priority);
-    fuser->agree_step = tt_trial_next(&fuser->trial, fuser->engine_step);
     pthread_mutex_unlock(&fuser->mutex);
-    result = tt_fuser_plan_renew(fuser);
+    result = tt_fuser_plan_renew(fuser, facts[2 * n + 1]);
+    fuser->agree_step = tt_trial_next(&fuser->trial, fuser->engine_step);
   }
   tt_free(facts);
   return result;

@@ -3,28 +3,74 @@
 
 #define AGREES_EVERY 50
 #define RESTS_MOST 800
+#define AGES 1.01 /* a plan that seems slower may be in a slow phase of the machine: by so much at each agreement */
 
-int tt_trial_decide(struct tt_trial *trial, uint64_t step, double iteration_us, int by_priority)
+static void rests(struct tt_trial *trial, uint64_t step, uint64_t steps)
 {
-  if (iteration_us <= 0) return 0;
-  int stays = trial->is_on && iteration_us < TT_TRIAL_GAIN * trial->before_us;
-  if (trial->is_on) {
-    trial->rest = stays || !trial->rest ? TT_TRIAL_STEPS : 4 * trial->rest;
-    if (trial->rest > RESTS_MOST) trial->rest = RESTS_MOST;
-    trial->next_step = step + trial->rest;
-  } else if (step < trial->next_step || !(trial->is_other || by_priority)) {
-    return 0;
+  trial->rest = steps < RESTS_MOST ? steps : RESTS_MOST;
+  trial->next_step = step + trial->rest;
+}
+
+enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us)
+{
+  enum tt_try what = trial->what;
+  if (us <= 0) return TT_NOT_TRIED;
+  if (what == TT_TRY_NOTHING) {
+    trial->us = trial->us > 0 && us > AGES * trial->us ? AGES * trial->us : us;
+    return TT_NOT_TRIED;
   }
-  trial->before_us = iteration_us;
-  trial->is_on = !trial->is_on;
-  if (stays) return 0;
-  trial->is_other = !trial->is_other;
-  return 1;
+  trial->what = TT_TRY_NOTHING;
+  trial->has_failed = us > trial->gain * trial->kept_us;
+  trial->us = trial->has_failed ? trial->kept_us : us;
+  if (trial->has_failed) {
+    if (what == TT_TRY_PROMISED && us > trial->doubt * trial->promise_us) trial->doubt = us / trial->promise_us;
+    return TT_TRIED_IN_VAIN;
+  }
+  trial->doubt = what == TT_TRY_PROMISED ? 0 : trial->kept_us / trial->kept_promise_us;
+  rests(trial, step, TT_TRIAL_STEPS);
+  return TT_TRIED_WELL;
+}
+
+static enum tt_try chosen(const struct tt_trial *trial, const struct tt_promises *promises, int may_be_old)
+{
+  double worth = trial->doubt > 1 ? trial->doubt * promises->new_us : promises->new_us;
+  if (promises->new_us < TT_TRIAL_GAIN * promises->now_us && worth < TT_TRIAL_GAIN * trial->us) return TT_TRY_PROMISED;
+  if (promises->is_simpler && promises->new_us <= promises->now_us && worth <= trial->us) return TT_TRY_PROMISED;
+  if (promises->has_beaten && may_be_old && !trial->tried[TT_TRY_BEATEN]) return TT_TRY_BEATEN;
+  return promises->has_plain && may_be_old && !trial->tried[TT_TRY_PLAIN] ? TT_TRY_PLAIN : TT_TRY_NOTHING;
+}
+
+enum tt_try tt_trial_begins(struct tt_trial *trial, uint64_t step, const struct tt_promises *promises)
+{
+  int is_due = step >= trial->next_step, failed = trial->has_failed;
+  trial->has_failed = 0;
+  if (trial->what != TT_TRY_NOTHING || trial->us <= 0) return TT_TRY_NOTHING;
+  if (is_due && !failed) {
+    trial->doubt = 0;
+    for (int k = 0; k < TT_TRIES; k++) trial->tried[k] = 0;
+  }
+  enum tt_try what = chosen(trial, promises, is_due || failed);
+  if (what == TT_TRY_NOTHING) {
+    if (failed) rests(trial, step, trial->rest ? 4 * trial->rest : TT_TRIAL_STEPS);
+    return what;
+  }
+  trial->what = what;
+  trial->tried[what] = 1;
+  trial->kept_us = trial->us;
+  trial->kept_promise_us = promises->now_us;
+  trial->promise_us = promises->new_us;
+  trial->gain = what == TT_TRY_PROMISED && promises->is_simpler ? 1 : TT_TRIAL_GAIN;
+  return what;
+}
+
+void tt_trial_forget(struct tt_trial *trial, uint64_t step)
+{
+  *trial = (struct tt_trial){.next_step = step + TT_TRIAL_STEPS};
 }
 
 uint64_t tt_trial_next(const struct tt_trial *trial, uint64_t step)
 {
   if (step < 6) return step + 3;
   if (step < 20) return step < 10 ? 10 : 20;
-  return trial->is_on ? step + TT_TRIAL_STEPS : (step / AGREES_EVERY + 1) * AGREES_EVERY;
+  return trial->what ? step + TT_TRIAL_STEPS : (step / AGREES_EVERY + 1) * AGREES_EVERY;
 }

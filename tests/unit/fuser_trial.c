@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which of two plans stays: the quicker one, though the machine has slow phases. */
+/* Which of some plans stays: the quicker one, whatever others promise, and though the machine has slow phases. */
 #include "chance.h"
 #include "fuser/trial.h"
 
@@ -10,78 +10,169 @@
 #include <cmocka.h>
 
 #define STEPS 4000
+#define SEEDS 1000
 
-/* A training loop: steps take us[which plan], and in slow phases of some steps up to twice that. How many of the second
- * half were by the slower plan; *agreements of all. */
-static int slower_steps(const double us[2], uint64_t seed, int *agreements)
+enum { NONE = -1, FIRST, PLAIN, PROMISED, PLANS };
+
+struct loop {
+  double us[PLANS], promise_us; /* what steps take by each plan; what is told of PROMISED, 0: there is no such plan */
+  struct tt_trial trial;
+  int now, kept, beaten;
+};
+
+/* At an agreement; least_us: as measured of the present plan. 1: it has changed. */
+static int agree(struct loop *loop, uint64_t step, double least_us)
 {
-  struct tt_trial trial = {.is_other = 0};
-  uint64_t agree = tt_trial_next(&trial, 0), phase = 0;
+  int was = loop->now;
+  enum tt_verdict verdict = tt_trial_ends(&loop->trial, step, least_us);
+  if (verdict == TT_TRIED_WELL) loop->beaten = loop->kept;
+  if (verdict == TT_TRIED_IN_VAIN) loop->now = loop->kept;
+  struct tt_promises promises = {
+      .now_us = loop->now == PROMISED ? loop->promise_us : 100,
+      .new_us = loop->promise_us ? loop->promise_us : 100,
+      .has_beaten = loop->beaten != NONE, .has_plain = loop->now != PLAIN && loop->beaten != PLAIN};
+  enum tt_try what = tt_trial_begins(&loop->trial, step, &promises);
+  if (what == TT_TRY_NOTHING) return loop->now != was;
+  loop->kept = loop->now;
+  loop->now = what == TT_TRY_PLAIN ? PLAIN : what == TT_TRY_BEATEN ? loop->beaten : PROMISED;
+  return 1;
+}
+
+/* A training loop, in slow phases of some steps up to twice as slow. How many of the second half were by `plan`;
+ * *agreements of all. */
+static int steps_by(struct loop *loop, int plan, uint64_t seed, int *agreements)
+{
+  uint64_t next = tt_trial_next(&loop->trial, 0), phase = 0;
   double factor = 1, recent[TT_TRIAL_STEPS];
-  int n = 0, slower = 0;
+  int n = 0, by = 0;
   *agreements = 0;
   for (uint64_t step = 1; step <= STEPS; step++) {
     if (phase-- == 0) {
       phase = below(&seed, 25);
       factor = below(&seed, 3) ? 1 : 1 + (double)below(&seed, 1000) / 1000;
     }
-    recent[n++ % TT_TRIAL_STEPS] = us[trial.is_other] * factor;
-    if (step > STEPS / 2) slower += us[trial.is_other] > us[!trial.is_other];
-    if (step < agree) continue;
+    recent[n++ % TT_TRIAL_STEPS] = loop->us[loop->now] * factor;
+    if (step > STEPS / 2) by += loop->now == plan;
+    if (step < next) continue;
     double least = recent[0];
     for (int k = 1; k < n && k < TT_TRIAL_STEPS; k++) least = recent[k] < least ? recent[k] : least;
-    if (++*agreements > 1 && tt_trial_decide(&trial, step, least, 1)) n = 0;
-    agree = tt_trial_next(&trial, step);
-    assert_true(agree > step);
+    if (++*agreements > 1 && agree(loop, step, least)) n = 0;
+    next = tt_trial_next(&loop->trial, step);
+    assert_true(next > step);
   }
-  return slower;
+  return by;
+}
+
+/* Percent of the steps in many loops. */
+static double part_by(struct loop loop, int plan)
+{
+  int sum = 0, agreements;
+  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    struct loop one = loop;
+    one.beaten = NONE;
+    sum += steps_by(&one, plan, seed, &agreements);
+    assert_in_range(agreements, STEPS / 50, 3 * STEPS / 50);
+  }
+  return 200.0 * sum / SEEDS / STEPS;
 }
 
 static void the_quicker_plan_stays(void **state)
 {
   (void)state;
   static const double us[3][2] = {{100, 120}, {120, 100}, {105, 100}};
-  int sum = 0, agreements;
-  for (int k = 0; k < 3; k++)
-    for (uint64_t seed = 1; seed <= 1000; seed++) {
-      sum += slower_steps(us[k], seed, &agreements);
-      assert_in_range(agreements, STEPS / 50, 2 * STEPS / 50);
-    }
-  print_message("%.1f %% of the steps by the slower plan\n", 100.0 * sum / (3 * 1000 * STEPS / 2));
-  assert_true(sum < 3 * 1000 * STEPS / 2 / 20);
+  for (int k = 0; k < 3; k++) {
+    struct loop loop = {.us = {us[k][0], us[k][1]}};
+    double slower = part_by(loop, us[k][0] > us[k][1] ? FIRST : PLAIN);
+    print_message("%.1f %% of the steps by the slower plan\n", slower);
+    assert_true(slower < 5);
+  }
 }
 
-static void without_priority_nothing_is_tried(void **state)
+static void what_does_not_keep_its_promise_goes_again(void **state)
 {
   (void)state;
-  struct tt_trial trial = {.is_other = 0};
-  for (uint64_t step = 3; step < STEPS; step = tt_trial_next(&trial, step))
-    assert_int_equal(tt_trial_decide(&trial, step, 100, 0), 0);
+  static const double us[3] = {120, 200, 102};
+  for (int k = 0; k < 3; k++) {
+    struct loop loop = {.us = {100, 130, us[k]}, .promise_us = 80};
+    double broken = part_by(loop, PROMISED), plain = part_by(loop, PLAIN);
+    print_message("%.1f %% of the steps by the plan that takes %.0f, %.1f without priority\n", broken, us[k], plain);
+    assert_true(broken < 12 && plain < 5); /* here nothing is learnt from a trial but the verdict */
+  }
+}
+
+static void what_keeps_its_promise_stays(void **state)
+{
+  (void)state;
+  struct loop loop = {.us = {100, 130, 80}, .promise_us = 80};
+  double kept = part_by(loop, PROMISED);
+  print_message("%.1f %% of the steps\n", kept);
+  assert_true(kept > 95);
+}
+
+/* A promise that holds is taken at once, others are not looked at again before their time. */
+static void trials_follow_one_another(void **state)
+{
+  (void)state;
+  struct tt_trial trial = {.us = 0};
+  struct tt_promises better = {.now_us = 100, .new_us = 90, .has_plain = 1};
+  assert_int_equal(tt_trial_ends(&trial, 6, 100), TT_NOT_TRIED);
+  assert_int_equal(tt_trial_begins(&trial, 6, &better), TT_TRY_PROMISED);
+  assert_int_equal(tt_trial_ends(&trial, 10, 110), TT_TRIED_IN_VAIN); /* 1.22 of what it promised */
+  assert_int_equal(tt_trial_begins(&trial, 10, &better), TT_TRY_PLAIN);
+  assert_int_equal(tt_trial_ends(&trial, 20, 105), TT_TRIED_IN_VAIN);
+  assert_int_equal(tt_trial_begins(&trial, 20, &better), TT_TRY_NOTHING);
+  better.new_us = 80; /* even with that it would be better */
+  assert_int_equal(tt_trial_ends(&trial, 21, 100), TT_NOT_TRIED);
+  assert_int_equal(tt_trial_begins(&trial, 21, &better), TT_TRY_PROMISED);
+}
+
+static void as_short_with_half_the_messages_is_tried_and_may_be_as_long(void **state)
+{
+  (void)state;
+  struct tt_trial trial = {.us = 0};
+  struct tt_promises simpler = {.now_us = 100, .new_us = 100, .is_simpler = 1};
+  assert_int_equal(tt_trial_ends(&trial, 6, 100), TT_NOT_TRIED);
+  assert_int_equal(tt_trial_begins(&trial, 6, &simpler), TT_TRY_PROMISED);
+  assert_int_equal(tt_trial_ends(&trial, 10, 100), TT_TRIED_WELL);
+}
+
+static void without_priority_and_promises_nothing_is_tried(void **state)
+{
+  (void)state;
+  struct tt_trial trial = {.us = 0};
+  struct tt_promises same = {.now_us = 100, .new_us = 100};
+  for (uint64_t step = 3; step < STEPS; step = tt_trial_next(&trial, step)) {
+    assert_int_equal(tt_trial_ends(&trial, step, 100), TT_NOT_TRIED);
+    assert_int_equal(tt_trial_begins(&trial, step, &same), TT_TRY_NOTHING);
+  }
 }
 
 static void what_was_not_measured_decides_nothing(void **state)
 {
   (void)state;
-  struct tt_trial trial = {.is_other = 0};
-  assert_int_equal(tt_trial_decide(&trial, 6, 0, 1), 0);
-  assert_int_equal(tt_trial_decide(&trial, 10, 100, 1), 1);
-  assert_int_equal(tt_trial_decide(&trial, 20, 0, 0), 0);
-  assert_int_equal(trial.is_other, 1);
-  assert_int_equal(tt_trial_decide(&trial, 30, 101, 0), 1);
-  assert_int_equal(trial.is_other, 0);
+  struct tt_trial trial = {.us = 0};
+  struct tt_promises same = {.now_us = 100, .new_us = 100, .has_plain = 1};
+  assert_int_equal(tt_trial_ends(&trial, 6, 0), TT_NOT_TRIED);
+  assert_int_equal(tt_trial_begins(&trial, 6, &same), TT_TRY_NOTHING);
+  assert_int_equal(tt_trial_ends(&trial, 10, 100), TT_NOT_TRIED);
+  assert_int_equal(tt_trial_begins(&trial, 10, &same), TT_TRY_PLAIN);
+  assert_int_equal(tt_trial_ends(&trial, 20, 0), TT_NOT_TRIED);
+  assert_int_equal(tt_trial_begins(&trial, 20, &same), TT_TRY_NOTHING);
+  assert_int_equal(trial.what, TT_TRY_PLAIN);
+  assert_int_equal(tt_trial_ends(&trial, 30, 101), TT_TRIED_IN_VAIN);
 }
 
 static void ranks_agree_often_at_first_and_soon_after_a_trial(void **state)
 {
   (void)state;
   static const uint64_t wanted[] = {3, 6, 10, 20, 50, 100, 150};
-  struct tt_trial trial = {.is_other = 0};
+  struct tt_trial trial = {.us = 0};
   uint64_t step = 0;
   for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
     step = tt_trial_next(&trial, step);
     assert_int_equal(step, wanted[k]);
   }
-  trial.is_on = 1;
+  trial.what = TT_TRY_PLAIN;
   assert_int_equal(tt_trial_next(&trial, 150), 160);
 }
 
@@ -89,7 +180,11 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_quicker_plan_stays),
-      cmocka_unit_test(without_priority_nothing_is_tried),
+      cmocka_unit_test(what_does_not_keep_its_promise_goes_again),
+      cmocka_unit_test(what_keeps_its_promise_stays),
+      cmocka_unit_test(trials_follow_one_another),
+      cmocka_unit_test(as_short_with_half_the_messages_is_tried_and_may_be_as_long),
+      cmocka_unit_test(without_priority_and_promises_nothing_is_tried),
       cmocka_unit_test(what_was_not_measured_decides_nothing),
       cmocka_unit_test(ranks_agree_often_at_first_and_soon_after_a_trial),
   };
