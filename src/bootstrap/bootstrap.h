@@ -53,7 +53,9 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
  * The root refuses, naming the ranks: two claims to one rank, unlike nranks, len or `agreement`
  * (a hash of what must be equal; `version` is compared first). If a rank dies (end of its
  * connection, or its process gone on a host where one can look) all others get tuttiRemoteError
- * naming rank, pid and host; if ranks are missing at the deadline, tuttiRemoteError naming them. */
+ * naming rank, pid and host; if ranks are missing at the deadline, tuttiRemoteError naming them.
+ * In the root's process poll tells a rank of an end, of a round or of the start-up, when those that are connected were
+ * told: the process may end right after. */
 #define TT_CARD_BYTES 4096
 struct tt_rendezvous;
 

@@ -189,15 +189,29 @@ static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
   return tt_fail(r->code, "%s", r->sentence);
 }
 
+static int root_is_here(const struct tt_rendezvous *r)
+{
+  return r->root.pid == r->mine.pid && r->root.start == r->mine.start && r->root.host == r->mine.host;
+}
+
+/* This process may end as soon as its caller knows: where it has the root, that has told the others by then. The root
+ * tells all of them before it lets go of the lock. */
+static void others_hear(const struct tt_rendezvous *r)
+{
+  if (!root_is_here(r)) return;
+  tt_service_lock();
+  tt_service_unlock();
+}
+
 /* tuttiSuccess: go on reading; tuttiInProgress: not now; else an error. */
 static tuttiResult_t item_arrived(struct tt_rendezvous *r)
 {
   enum expect what = r->expect;
   switch (what) {
   case HEAD: return head_arrived(r);
-  case REASON: return reason_arrived(r);
+  case REASON: others_hear(r); return reason_arrived(r);
   case RECORD: tt_record_clean(&r->root); r->stage = READY; break;
-  case CARDS: r->in_round = 0; r->rounds++; break;
+  case CARDS: others_hear(r); r->in_round = 0; r->rounds++; break;
   }
   expect_head(r);
   return tuttiSuccess;
@@ -331,12 +345,10 @@ static int last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiRes
   return tt_outlet_write(&r->out, r->fd) == 1;
 }
 
-/* The root may live in this process, and the process may end as soon as its caller knows of the failure: the others
- * are told by then. The root closes our side when it has heard, and lets go of the lock when it has told all. */
+/* As others_hear, of what this rank has said: the root closes our side when it has heard. */
 static void root_tells(struct tt_rendezvous *r)
 {
-  const struct tt_record *root = &r->root, *mine = &r->mine;
-  if (root->pid != mine->pid || root->start != mine->start || root->host != mine->host) return;
+  if (!root_is_here(r)) return;
   if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */
   char bytes[4096];
   for (uint64_t until_ns = tt_now_ns() + HEARD_NS; tt_now_ns() < until_ns;) {
@@ -345,8 +357,7 @@ static void root_tells(struct tt_rendezvous *r)
     ssize_t len = recv(r->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) break;
   }
-  tt_service_lock();
-  tt_service_unlock();
+  others_hear(r);
   tt_service_release();
 }
 

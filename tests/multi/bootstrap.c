@@ -96,6 +96,64 @@ static void communicators_leave_no_root_thread_or_descriptor(void **state)
   munmap(job, sizeof *job);
 }
 
+/* ---- who hears first ---- */
+
+enum { MEMBERS = 16, CARD = 1000 };
+
+/* All ranks in this thread, the root's own one the last to come: of those that are told, it is told early. */
+static void members_come(struct member members[MEMBERS], struct job *job, uint8_t all[][2 * MEMBERS * CARD], size_t odd)
+{
+  static const uint8_t mine[2 * CARD];
+  id_publish(job);
+  for (int k = 1; k <= MEMBERS; k++) {
+    struct member *m = &members[k % MEMBERS];
+    member_prepare(m, job, k % MEMBERS);
+    if (member_start(m) != tuttiSuccess || member_wait(m) != tuttiSuccess) _exit(81);
+  }
+  for (int r = 0; r < MEMBERS; r++) {
+    size_t len = r == MEMBERS - 1 ? odd : CARD;
+    if (tt_rendezvous_gather(members[r].rendezvous, mine, len, all[r]) != tuttiSuccess) _exit(82);
+  }
+}
+
+/* Rank 0 looks until it knows `result`, which all others learn; 1 if that had come to them before. */
+static int others_know(struct job *job, size_t odd, tuttiResult_t result)
+{
+  static uint8_t all[MEMBERS][2 * MEMBERS * CARD];
+  struct member members[MEMBERS];
+  int before = 1;
+  members_come(members, job, all, odd);
+  for (int r = MEMBERS - 1; r >= 0; r--) tt_rendezvous_poll(members[r].rendezvous); /* gives the card */
+  while (tt_rendezvous_poll(members[0].rendezvous) == tuttiInProgress) continue;
+  for (int r = 0; r < MEMBERS; r++) before &= tt_rendezvous_poll(members[r].rendezvous) == result;
+  for (int r = 0; r < MEMBERS; r++)
+    if (member_wait(&members[r]) != result) _exit(83);
+  for (int r = 0; r < MEMBERS; r++) tt_rendezvous_destroy(members[r].rendezvous);
+  root_linger();
+  return before;
+}
+
+/* The kernel may be late with what was sent, but seldom is. */
+static void a_round_and_an_end(struct job *job, int rank)
+{
+  int before[2] = {0, 0};
+  (void)rank;
+  for (int k = 0; k < 20; k++) {
+    atomic_store(&job->id_ready, 0);
+    before[k % 2] += others_know(job, k % 2 ? CARD + 1 : CARD, k % 2 ? tuttiInvalidUsage : tuttiSuccess);
+  }
+  if (before[0] < 7 || before[1] < 7) _exit(84);
+}
+
+/* Its process may end then, and the root with it. */
+static void the_roots_process_hears_when_the_others_were_told(void **state)
+{
+  (void)state;
+  struct job *job = job_make(MEMBERS);
+  rank_reap(rank_spawn(job, 0, a_round_and_an_end));
+  munmap(job, sizeof *job);
+}
+
 /* ---- fixed addresses and launchers ------------------------------------------------------------------ */
 
 static void fixed_one_after_the_other(struct job *job, int rank)
@@ -122,7 +180,7 @@ static void a_fixed_address_serves_communicators_one_after_the_other(void **stat
 {
   (void)state;
   char text[64];
-  snprintf(text, sizeof text, "localhost:%d", port_free());
+  snprintf(text, sizeof text, "localhost:%d", port_free("127.0.0.1"));
   setenv("TUTTI_COMM_ID", text, 1);
   struct job *job = job_make(4);
   run_all(job, fixed_one_after_the_other);
@@ -157,7 +215,7 @@ static void torchrun_variables_are_enough(void **state)
 {
   (void)state;
   char port[16];
-  snprintf(port, sizeof port, "%d", port_free() - 1);
+  snprintf(port, sizeof port, "%d", port_free("127.0.0.1") - 1);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   setenv("MASTER_PORT", port, 1);
   setenv("WORLD_SIZE", "3", 1);
@@ -234,6 +292,7 @@ int main(void)
       cmocka_unit_test(processes_gather_exactly),
       cmocka_unit_test(threads_gather_exactly),
       cmocka_unit_test(communicators_leave_no_root_thread_or_descriptor),
+      cmocka_unit_test(the_roots_process_hears_when_the_others_were_told),
       cmocka_unit_test(a_fixed_address_serves_communicators_one_after_the_other),
       cmocka_unit_test(torchrun_variables_are_enough),
       cmocka_unit_test(an_inherited_descriptor_is_enough),

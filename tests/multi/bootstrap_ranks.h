@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "bootstrap/bootstrap.h"
+#include "port.h"
 
 #define MS 1000000u
 #define RANKS_MOST 64
@@ -86,10 +87,10 @@ static inline int has_service_thread(void)
   return found;
 }
 
-/* Waits until there is a service thread (1) or none any more (0). */
+/* Waits until there is a service thread (1) or none any more (0); a rank may be held up for long. */
 static inline void service_await(int wanted)
 {
-  for (int i = 0; i < 5000; i++) {
+  for (int i = 0; i < 60000; i++) {
     if (has_service_thread() == wanted) return;
     usleep(1000);
   }
@@ -244,18 +245,6 @@ static inline void job_expect(const struct job *job, int rank, tuttiResult_t cod
   if (outcome->code != (int)code || (part && !strstr(outcome->sentence, part)))
     fail_msg("rank %d: code %d, \"%s\"; expected %d and \"%s\"", rank, outcome->code, outcome->sentence,
              (int)code, part ? part : "");
-}
-
-/* A port that was free a moment ago. */
-static inline int port_free(void)
-{
-  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t len = sizeof at;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
-  assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
-  close(fd);
-  return ntohs(at.sin_port);
 }
 
 #endif

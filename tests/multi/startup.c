@@ -18,6 +18,7 @@
 #include "base/host.h"
 #include "comm/comm.h"
 #include "meeting.h"
+#include "port.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -45,21 +46,10 @@ static int join(const struct ranks *self, tuttiUniqueId id)
 
 /* ---- fixed addresses ---- */
 
-static int free_port(const char *address)
-{
-  struct sockaddr_in at = {.sin_family = AF_INET};
-  socklen_t len = sizeof at;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  inet_pton(AF_INET, address, &at.sin_addr);
-  int failed = bind(fd, (struct sockaddr *)&at, sizeof at) || getsockname(fd, (struct sockaddr *)&at, &len);
-  close(fd);
-  return failed ? -1 : ntohs(at.sin_port);
-}
-
 static void comm_id_set(const char *address)
 {
   char text[64];
-  snprintf(text, sizeof text, "%s:%d", address, free_port(address));
+  snprintf(text, sizeof text, "%s:%d", address, port_free(address));
   setenv("TUTTI_COMM_ID", text, 1);
 }
 
@@ -199,21 +189,31 @@ static void a_key_file_that_others_may_read_is_refused(void **state)
 struct secrets {
   char right[32], wrong[32];
   struct meeting *meeting;
+  _Atomic int in_time;
 };
 
+/* Within the limit ranks 0 and 1 must meet, too: where one was held up, again with a longer one. */
 static int differ_in_secrets(const struct ranks *self)
 {
   struct secrets *secrets = self->argument;
   tuttiUniqueId id;
   tuttiComm_t comm = NULL;
-  if (self->rank == 2) setenv("TUTTI_KEY_FILE", secrets->wrong, 1);
-  long began_ms = meeting_now_ms();
-  tuttiResult_t result = tuttiCommInitRank(&comm, self->nranks, self->id, self->rank);
-  RANKS_CHECK(comm == NULL && meeting_now_ms() - began_ms < 5 * 600);
-  if (self->rank == 2) RANKS_CHECK(result == tuttiInvalidUsage && says("TUTTI_KEY_FILE"));
-  else RANKS_CHECK(result == tuttiRemoteError && says("rank 2 of 3 did not come"));
-  printf("rank %d: %s\n", self->rank, tuttiGetLastError(NULL));
-  fflush(stdout);
+  for (int limit_ms = 600; !atomic_load(&secrets->in_time) && limit_ms < 20000; limit_ms *= 4) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", limit_ms);
+    setenv("TUTTI_INIT_TIMEOUT_MS", text, 1);
+    setenv("TUTTI_KEY_FILE", self->rank == 2 ? secrets->wrong : secrets->right, 1);
+    RANKS_CHECK(meeting_id(secrets->meeting, self->rank == 0, &id));
+    tuttiResult_t result = tuttiCommInitRank(&comm, self->nranks, id, self->rank);
+    RANKS_CHECK(comm == NULL && result == (self->rank == 2 ? tuttiInvalidUsage : tuttiRemoteError));
+    if (self->rank == 2) RANKS_CHECK(says("TUTTI_KEY_FILE"));
+    if (self->rank == 1) secrets->in_time = strstr(tuttiGetLastError(NULL), "rank 2 of 3 did not come") != NULL;
+    printf("rank %d: %s\n", self->rank, tuttiGetLastError(NULL));
+    fflush(stdout);
+    RANKS_CHECK(meeting_wait(secrets->meeting));
+    if (self->rank == 0 && secrets->in_time) RANKS_CHECK(says("rank 2 of 3 did not come"));
+  }
+  RANKS_CHECK(secrets->in_time);
   setenv("TUTTI_KEY_FILE", secrets->right, 1);
   setenv("TUTTI_INIT_TIMEOUT_MS", "20000", 1);
   RANKS_CHECK(meeting_id(secrets->meeting, self->rank == 0, &id));
@@ -223,17 +223,15 @@ static int differ_in_secrets(const struct ranks *self)
 static void a_rank_with_another_secret_does_not_come_in(void **state)
 {
   (void)state;
-  struct secrets secrets = {.meeting = meeting_make(3)};
-  key_file(secrets.right, "0123456789abcdef0123456789abcdef\n", 0600);
-  key_file(secrets.wrong, "0123456789abcdef0123456789abcdeX\n", 0600);
+  struct secrets *secrets = ranks_shared(sizeof *secrets);
+  assert_non_null(secrets);
+  secrets->meeting = meeting_make(3);
+  key_file(secrets->right, "0123456789abcdef0123456789abcdef\n", 0600);
+  key_file(secrets->wrong, "0123456789abcdef0123456789abcdeX\n", 0600);
   setenv("TUTTI_DEBUG", "NONE", 1);
-  setenv("TUTTI_KEY_FILE", secrets.right, 1);
-  setenv("TUTTI_INIT_TIMEOUT_MS", "600", 1);
-  int bad = ranks_run_processes(3, differ_in_secrets, &secrets, 60);
-  unsetenv("TUTTI_KEY_FILE");
-  unsetenv("TUTTI_INIT_TIMEOUT_MS");
-  unlink(secrets.right);
-  unlink(secrets.wrong);
+  int bad = ranks_run_processes(3, differ_in_secrets, secrets, 60);
+  unlink(secrets->right);
+  unlink(secrets->wrong);
   assert_int_equal(bad, 0);
 }
 
@@ -244,9 +242,7 @@ static int use_twice(const struct ranks *self)
   tuttiComm_t comm = NULL;
   if (join(self, self->id)) return 1;
   setenv("TUTTI_INIT_TIMEOUT_MS", "500", 1);
-  long began_ms = meeting_now_ms();
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiRemoteError && comm == NULL);
-  RANKS_CHECK(meeting_now_ms() - began_ms < 5 * 500);
   if (self->rank == 0) printf("%s\n", tuttiGetLastError(NULL));
   fflush(stdout);
   return 0;
@@ -360,8 +356,9 @@ static void run_tells_the_first_failure(void **state)
   assert_non_null(strstr(text, "rank 1"));
   assert_int_equal(tutti_run("-n 3 -- sh -c 'test $TUTTI_LAUNCH_PROC != 2 || kill -9 $$'", text, sizeof text), 137);
   assert_non_null(strstr(text, "rank 2"));
-  assert_int_equal(tutti_run("-n 2 -- sh -c 'test $TUTTI_LAUNCH_PROC = 0 && exit 3; sleep 0.4; exit 5'", text,
-                             sizeof text),
+  assert_int_equal(tutti_run("-n 2 --grace 0 -- sh -c 'test $TUTTI_LAUNCH_PROC = 0 && exit 3; trap \"exit 5\" TERM; "
+                             "while :; do sleep 0.05; done'", /* it is told to end because of the first */
+                             text, sizeof text),
                    3);
   assert_int_equal(tutti_run("-n 2 --grace 0 -- sh -c 'test $TUTTI_LAUNCH_PROC = 1 && exit 4; exec sleep 60'", text,
                              sizeof text),
@@ -461,8 +458,8 @@ static void run_leaves_no_orphans(void **state)
   assert_int_equal(ranks_wait(pid, 20), 128 + SIGKILL);
   for (int k = 0; k < 3; k++) {
     int tries = 0;
-    while (tt_process_life(ranks[k], tt_process_start(ranks[k])) != TT_LIFE_DEAD && ++tries < 500) usleep(10000);
-    assert_true(tries < 500);
+    while (tt_process_life(ranks[k], tt_process_start(ranks[k])) != TT_LIFE_DEAD && ++tries < 2000) usleep(10000);
+    assert_true(tries < 2000);
   }
   fclose(output);
 }
