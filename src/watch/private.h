@@ -63,7 +63,7 @@ struct tt_watch {
   int socket;            /* member, the board is about to arrive here; else -1 */
 
   uint64_t now_ns;       /* of this tick */
-  uint64_t clock_ns;     /* does not run while this process does not: ages are measured on it */
+  _Atomic uint64_t clock_ns; /* does not run while this process does not: ages are measured on it */
   int ready, left, held;
   struct tt_control control;
   struct tt_wait wait;

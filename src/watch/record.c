@@ -103,7 +103,8 @@ const struct tt_failure *tt_watch_failure(const struct tt_watch *watch)
 tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how)
 {
   if (has_failed(watch)) return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
-  uint64_t now = tt_now_ns(), since = 0;
+  /* While this process does not run, it does not look for the cause either. */
+  uint64_t now = atomic_load_explicit(&watch->clock_ns, memory_order_relaxed), since = 0;
   _Atomic uint64_t *first = &watch->peers[peer].suspected_ns;
   if (atomic_compare_exchange_strong(first, &since, now)) since = now;
   if (now - since < TT_GRACE_NS) return tuttiInProgress;

@@ -92,9 +92,9 @@ tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culp
 /* The same, of what was logged already. */
 tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
-/* Connection to `peer` broke (`how`: one line). Gives the cause 500 ms to become known, then records
- * tuttiRemoteError "lost connection to rank ...". Returns tuttiInProgress until the word above is set; call it
- * again from the waiting loop. */
+/* Connection to `peer` broke (`how`: one line). Gives the cause 500 ms to become known, in which this process looks for
+ * it, then records tuttiRemoteError "lost connection to rank ...". Returns tuttiInProgress until the word above is set;
+ * call it again from the waiting loop. */
 tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how);
 
 /* Publishes that this rank entered `call`: a few stores, no system call. One thread at a time. */
