@@ -13,6 +13,8 @@
 #include "cuda/cuda.h"
 #include "reduce/reduce.h"
 
+#define WORDS_NS 500000000u /* for what a rank that has gone may have said before */
+
 struct member_card {
   int32_t pid, pad;
   struct tt_locality locality;
@@ -527,7 +529,22 @@ static tuttiResult_t after_finding(struct tuttiComm *comm)
   return tt_agree_start(comm);
 }
 
-/* One stage on. A failure of a later stage may be known to watch before the rendezvous hears of it. */
+/* Between rounds: that another rank has gone may be known to watch, or at a link, before its own words come from the
+ * rendezvous. Who gives up says why, and ends: that is worth waiting for. */
+static tuttiResult_t prepare(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  if (!creation->lost_ns) {
+    tuttiResult_t result = creation->stage == WATCHING ? tt_watch_poll(comm->watch) : tt_pair_poll(comm);
+    if (result != tuttiRemoteError) return result;
+    snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
+    creation->lost_ns = tt_now_ns();
+  }
+  if (tt_now_ns() - creation->lost_ns < WORDS_NS) return tuttiInProgress;
+  return tt_fail_quiet(tuttiRemoteError, comm->stillborn_sentence);
+}
+
+/* One stage on. */
 static tuttiResult_t advance(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
@@ -535,7 +552,7 @@ static tuttiResult_t advance(struct tuttiComm *comm)
   tuttiResult_t result = tt_rendezvous_poll(creation->rendezvous);
   if (creation->stage == WATCHING || creation->stage == MEASURING) { /* between rounds */
     if (result != tuttiSuccess && result != tuttiInProgress) return result;
-    result = creation->stage == WATCHING ? tt_watch_poll(comm->watch) : tt_pair_poll(comm);
+    result = prepare(comm);
   }
   if (result != tuttiSuccess) return result;
   switch (creation->stage) {

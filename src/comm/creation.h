@@ -51,6 +51,7 @@ struct tt_creation {
   struct finding *findings;
   struct agreed *agreed;
   uint64_t deadline_ns, began_ns;
+  uint64_t lost_ns; /* another rank has gone since then, says comm->stillborn_sentence; 0: none */
   const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
   int nwanted;
   int is_named; /* somebody has said which transports: who wants one that is not there is told */
