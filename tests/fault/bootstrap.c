@@ -2,7 +2,7 @@
 /* Start-up with ranks that die, are missing, or contradict each other. */
 #include "../multi/bootstrap_ranks.h"
 
-#define LIMIT_NS (5000u * (uint64_t)MS) /* promised: 1 s on one host */
+#define LIMIT_NS (60000u * (uint64_t)MS) /* promised: 1 s on one host, if nothing holds the ranks up */
 
 /* ---- what the ranks do --------------------------------------------------------------------------- */
 
@@ -160,19 +160,18 @@ static void the_roots_death_is_noticed_before_and_after_connecting(void **state)
 
 /* ---- missing, twice, unlike ---------------------------------------------------------------------- */
 
-static void missing_ranks_are_named_at_the_deadline(void **state)
+/* Comes in before it gives its first card: who is too late for that is missed, too, and shows nothing else. */
+static void punctual(struct job *job, int rank)
 {
-  (void)state;
-  setenv("TUTTI_INIT_TIMEOUT_MS", "1000", 1);
-  struct job *job = job_make(8);
-  pid_t pids[3];
-  static const int there[] = {0, 1, 3};
-  for (int i = 0; i < 3; i++) pids[i] = rank_spawn(job, there[i], rank_usual);
-  for (int i = 0; i < 3; i++) rank_reap(pids[i]);
-  for (int i = 0; i < 3; i++)
-    job_expect(job, there[i], tuttiRemoteError, "ranks 2, 4-7 of 8 did not come within 1 s");
-  unsetenv("TUTTI_INIT_TIMEOUT_MS");
-  munmap(job, sizeof *job);
+  struct member m;
+  if (rank == 0) id_publish(job);
+  member_prepare(&m, job, rank);
+  tuttiResult_t result = member_start(&m);
+  if (result == tuttiSuccess) result = member_wait(&m);
+  if (result == tuttiSuccess) atomic_fetch_add(&job->in, 1);
+  if (result == tuttiSuccess) result = member_round(&m, 0);
+  outcome_set(job, rank, result);
+  tt_rendezvous_destroy(m.rendezvous);
 }
 
 /* Is in, and stays away from the first round. */
@@ -180,26 +179,49 @@ static void absent_minded(struct job *job, int rank)
 {
   struct member m;
   member_prepare(&m, job, rank);
-  if (member_start(&m) != tuttiSuccess || member_wait(&m) != tuttiSuccess) _exit(81);
+  if (member_start(&m) != tuttiSuccess) _exit(81);
+  if (member_wait(&m) == tuttiSuccess) atomic_fetch_add(&job->in, 1);
   await(&job->signal, 1);
-  outcome_set(job, rank, tt_rendezvous_poll(m.rendezvous));
+  outcome_set(job, rank, member_wait(&m));
   tt_rendezvous_destroy(m.rendezvous);
+}
+
+/* These of `nranks` come, of which one may be absent-minded, and all that do hear `part` and the limit. Where one of
+ * them was held up until after that, again with a longer one. */
+static void missed_at_the_deadline(int nranks, const int *there, int n, int absent, const char *part)
+{
+  char text[128], limit[16];
+  for (int seconds = 1;; seconds *= 4) {
+    struct job *job = job_make(nranks);
+    pid_t pids[3];
+    snprintf(limit, sizeof limit, "%d", 1000 * seconds);
+    snprintf(text, sizeof text, "%s within %d s", part, seconds);
+    setenv("TUTTI_INIT_TIMEOUT_MS", limit, 1);
+    for (int i = 0; i < n; i++) pids[i] = rank_spawn(job, there[i], there[i] == absent ? absent_minded : punctual);
+    for (int i = 0; i < n; i++)
+      if (there[i] != absent) rank_reap(pids[i]);
+    atomic_store(&job->signal, 1);
+    for (int i = 0; i < n; i++)
+      if (there[i] == absent) rank_reap(pids[i]);
+    int in = atomic_load(&job->in);
+    for (int i = 0; i < n && in == n; i++) job_expect(job, there[i], tuttiRemoteError, text);
+    munmap(job, sizeof *job);
+    if (in == n) break;
+    if (seconds > 16) fail_msg("%d of %d ranks came within %d s", in, n, seconds);
+  }
+  unsetenv("TUTTI_INIT_TIMEOUT_MS");
+}
+
+static void missing_ranks_are_named_at_the_deadline(void **state)
+{
+  (void)state;
+  missed_at_the_deadline(8, (const int[]){0, 1, 3}, 3, -1, "ranks 2, 4-7 of 8 did not come");
 }
 
 static void a_rank_that_stays_away_from_a_round_is_named_at_the_deadline(void **state)
 {
   (void)state;
-  setenv("TUTTI_INIT_TIMEOUT_MS", "1000", 1);
-  struct job *job = job_make(3);
-  pid_t pids[3];
-  for (int r = 0; r < 3; r++) pids[r] = rank_spawn(job, r, r == 1 ? absent_minded : rank_usual);
-  rank_reap(pids[2]);
-  atomic_store(&job->signal, 1);
-  rank_reap(pids[0]);
-  rank_reap(pids[1]);
-  for (int r = 0; r < 3; r++) job_expect(job, r, tuttiRemoteError, "rank 1 of 3 came but did not");
-  unsetenv("TUTTI_INIT_TIMEOUT_MS");
-  munmap(job, sizeof *job);
+  missed_at_the_deadline(3, (const int[]){0, 1, 2}, 3, 1, "rank 1 of 3 came but did not finish the start-up");
 }
 
 static void after_the_second_claimant(struct job *job, int rank)
@@ -447,7 +469,7 @@ static void a_fixed_address_can_be_used_again_after_a_failure(void **state)
   (void)state;
   char text[64];
   int status;
-  snprintf(text, sizeof text, "127.0.0.1:%d", port_free());
+  snprintf(text, sizeof text, "127.0.0.1:%d", port_free("127.0.0.1"));
   setenv("TUTTI_COMM_ID", text, 1);
   struct job *job = job_make(3);
   pid_t pids[3];

@@ -16,12 +16,14 @@
 #define RANKS 4
 #define VICTIM 1
 #define LAST_STEP 5 /* in which it happens */
-#define KNOWN_MS 5000 /* the promise is one second */
+#define KNOWN_MS 30000 /* the promise is one second, if nothing holds the ranks up */
 
 static const tuttiFusionTensor_t tensors[] = {{"w0", 60000, tuttiFloat32}, {"b0", 30, tuttiFloat32},
                                               {"w1", 3000, tuttiFloat32},  {"b1", 30, tuttiFloat32},
                                               {"w2", 30000, tuttiFloat32}, {"b2", 1, tuttiFloat32}};
 enum { TENSORS = sizeof tensors / sizeof *tensors };
+
+static struct meeting *meeting; /* of all ranks of a trial */
 
 struct trial {
   const char *policy;
@@ -116,6 +118,7 @@ static int dies_body(const struct ranks *self)
   tuttiFusion_t fusion;
   struct gradients g;
   if (start(self, trial, &comm, &fusion, &g)) return 1;
+  RANKS_CHECK(meeting_wait(meeting)); /* nobody waits for the victim yet */
   push_some(self, fusion, &g, LAST_STEP, self->rank == VICTIM ? trial->pushes : TENSORS);
   if (self->rank == VICTIM) raise(SIGKILL);
   long began_ms = meeting_now_ms();
@@ -135,6 +138,15 @@ static int dies_body(const struct ranks *self)
   return 0;
 }
 
+static void run_deaths(const struct trial *trial)
+{
+  int pids[RANKS];
+  meeting = meeting_make(RANKS);
+  assert_int_equal(ranks_start(RANKS, dies_body, (void *)(uintptr_t)trial, pids), 0);
+  for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 60), r == VICTIM ? 128 + SIGKILL : 0);
+  meeting_free(meeting);
+}
+
 static void a_death_in_a_step_ends_every_wait(void **state)
 {
   static const struct trial trials[] = {
@@ -143,10 +155,8 @@ static void a_death_in_a_step_ends_every_wait(void **state)
   setenv("TUTTI_DEBUG", "NONE", 1);
   for (int t = 0; ranks_transports(t); t++)
     for (size_t k = 0; k < sizeof trials / sizeof *trials; k++) {
-      int pids[RANKS];
       setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
-      assert_int_equal(ranks_start(RANKS, dies_body, (void *)(uintptr_t)&trials[k], pids), 0);
-      for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 60), r == VICTIM ? 128 + SIGKILL : 0);
+      run_deaths(&trials[k]);
     }
 }
 
@@ -157,13 +167,12 @@ static void a_death_is_logged_once(void **state)
   (void)state;
   for (int t = 0; ranks_transports(t); t++) {
     char name[] = "/tmp/tutti-fusion-log-XXXXXX", line[1024];
-    int pids[RANKS], file = mkstemp(name), lines = 0, deaths = 0;
+    int file = mkstemp(name), lines = 0, deaths = 0;
     assert_true(file >= 0);
     setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
     setenv("TUTTI_DEBUG", "WARN", 1);
     setenv("TUTTI_DEBUG_FILE", name, 1);
-    assert_int_equal(ranks_start(RANKS, dies_body, (void *)(uintptr_t)&trial, pids), 0);
-    for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 60), r == VICTIM ? 128 + SIGKILL : 0);
+    run_deaths(&trial);
     unsetenv("TUTTI_DEBUG_FILE");
     setenv("TUTTI_DEBUG", "NONE", 1);
     FILE *log = fdopen(file, "r");
@@ -261,7 +270,9 @@ static void run(const char *transport, ranks_body body, const struct trial *tria
 {
   setenv("TUTTI_TRANSPORTS", transport, 1);
   setenv("TUTTI_DEBUG", "NONE", 1);
+  meeting = meeting_make(3);
   assert_int_equal(ranks_run_processes(3, body, (void *)(uintptr_t)trial, 60), 0);
+  meeting_free(meeting);
 }
 
 static void an_abort_ends_every_wait(void **state)
@@ -290,7 +301,7 @@ static int silent_body(const struct ranks *self)
   tuttiFusion_t fusion;
   struct gradients g;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  config.timeout_ms = 600;
+  config.timeout_ms = 2000; /* no rank is held up for so long in a step before */
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
   if (start(self, trial, &comm, &fusion, &g)) return 1;
   long began_ms = meeting_now_ms();
@@ -304,7 +315,7 @@ static int silent_body(const struct ranks *self)
   printf("rank %d after %ld ms: %s\n", self->rank, meeting_now_ms() - began_ms, sentence);
   fflush(stdout);
   RANKS_CHECK(strstr(sentence, "rank 1") || strstr(sentence, "w0"));
-  if (self->rank == VICTIM) usleep(1500000); /* the others find out by themselves, not by its abort */
+  RANKS_CHECK(meeting_wait(meeting)); /* the others find out by themselves, not by its abort */
   tuttiFusionDestroy(fusion);
   tuttiCommAbort(comm);
   gradients_free(&g);

@@ -2,10 +2,10 @@
 /* Messages and collectives called wrongly: each is refused with the reason, or told on the ranks concerned, and nobody
  * waits for ever. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -20,13 +20,6 @@
 
 #define LIMIT_S 30
 #define MOST_RANKS 3
-
-static long now_ms(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static int says(tuttiComm_t comm, const char *words)
 {
@@ -66,7 +59,7 @@ static int sizes_differ_body(const struct ranks *self)
   static char data[2000000];
   tuttiComm_t comm;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  config.timeout_ms = 3000;
+  config.timeout_ms = 20000;
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, 2, self->id, self->rank, &config) == tuttiSuccess);
   tuttiResult_t result = self->rank ? tuttiRecv(data, sizes->taken, tuttiUint8, 0, comm, NULL)
                                     : tuttiSend(data, sizes->sent, tuttiUint8, 1, comm, NULL);
@@ -114,15 +107,13 @@ static int crossed_body(const struct ranks *self)
   int collective = crossing->collective;
   tuttiComm_t comm;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  config.timeout_ms = 10000;
+  config.timeout_ms = 20000; /* which is another error */
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, 3, self->id, self->rank, &config) == tuttiSuccess);
-  long began = now_ms();
   tuttiResult_t result = self->rank ? collective_call(collective, in, out, comm)
                                     : tuttiRecv(in, 10, tuttiInt32, 1, comm, NULL);
   int rooted_apart = self->rank == 2 && result == tuttiSuccess; /* its part needs nobody */
   if (!rooted_apart) {
     RANKS_CHECK(result == tuttiInvalidUsage);
-    RANKS_CHECK(now_ms() - began < 8000);
     RANKS_CHECK(says(comm, "calls differ") && says(comm, "rank 0") && says(comm, "rank 1"));
     RANKS_CHECK(says(comm, "Recv") || says(comm, "essage"));
   }
@@ -145,9 +136,15 @@ static void a_receive_across_a_collective_is_told(void **state)
 
 enum end { IS_KILLED, LEAVES, ABORTS, SENDS_ELSEWHERE, SLEEPS, ENDS };
 
+struct missing {
+  enum end how;
+  _Atomic int told; /* ranks of both transports that know */
+};
+
 static int no_end_body(const struct ranks *self)
 {
-  int how = *(const int *)self->argument;
+  struct missing *missing = self->argument;
+  enum end how = missing->how;
   static int data[200000];
   tuttiComm_t comm;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
@@ -160,17 +157,16 @@ static int no_end_body(const struct ranks *self)
     if (how == ABORTS) tuttiCommAbort(comm);
     if (how == SENDS_ELSEWHERE) tuttiSend(data, 1, tuttiInt32, 1, comm, NULL);
     if (how >= SENDS_ELSEWHERE) {
-      sleep(4);
+      while (atomic_load(&missing->told) < 2 * 2) usleep(1000);
       tuttiCommAbort(comm);
     }
     return 0;
   }
-  long began = now_ms();
   tuttiResult_t result = self->rank ? tuttiSend(data, 200000, tuttiInt32, 2, comm, NULL)
                                     : tuttiRecv(data, 200000, tuttiInt32, 2, comm, NULL);
   if (self->rank && result == tuttiSuccess) result = tuttiRecv(data, 200000, tuttiInt32, 2, comm, NULL);
   RANKS_CHECK(result == tuttiRemoteError || (how == SENDS_ELSEWHERE && result == tuttiInvalidUsage));
-  RANKS_CHECK(now_ms() - began < 5 * 1500);
+  atomic_fetch_add(&missing->told, 1);
   RANKS_CHECK(says(comm, "rank 2"));
   tuttiCommDestroy(comm);
   return 0;
@@ -179,8 +175,12 @@ static int no_end_body(const struct ranks *self)
 static void an_end_that_does_not_come_is_named(void **state)
 {
   (void)state;
-  for (int how = 0; how < ENDS; how++)
-    run_and_expect(3, no_end_body, &how, how == IS_KILLED ? 128 + SIGKILL : 0);
+  struct missing *missing = ranks_shared(sizeof *missing);
+  assert_non_null(missing);
+  for (missing->how = 0; missing->how < ENDS; missing->how++) {
+    atomic_store(&missing->told, 0);
+    run_and_expect(3, no_end_body, missing, missing->how == IS_KILLED ? 128 + SIGKILL : 0);
+  }
 }
 
 /* ---- to oneself ---- */

@@ -306,8 +306,8 @@ static void five_hundred_silent_at_once_do_not_stop_guests(void **state)
   for (int i = 0; i < 500; i++) crowd[i] = stranger_connect(&scene.at);
   uint64_t start = tt_now_ns();
   guests_come(&scene);
-  /* Five times the second that strangers may cost; 16 s if each had its 2 s. */
-  assert_true(tt_now_ns() - start < 5 * SECOND);
+  /* A second is what strangers may cost, if nothing holds the process up; 16 s if each had its 2 s. */
+  assert_true(tt_now_ns() - start < 15 * SECOND);
   assert_int_equal(atomic_load(&scene.count), GUESTS);
   for (int i = 0; i < 500; i++)
     if (crowd[i] >= 0) close(crowd[i]);
@@ -327,7 +327,7 @@ static void the_silent_are_shown_out(void **state)
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   assert_int_equal(recv(fd, bytes, TT_CHALLENGE_BYTES, MSG_WAITALL), TT_CHALLENGE_BYTES);
   assert_int_equal(recv(fd, bytes, sizeof bytes, 0), 0);
-  assert_true(tt_now_ns() - start < 10 * SECOND); /* five times the 2 s promised */
+  assert_true(tt_now_ns() - start < 20 * SECOND); /* 2 s are promised */
   assert_true(tt_now_ns() - start > SECOND);      /* a slow guest has its time */
   assert_int_equal(tt_door_refused(scene.door), 1);
   close(fd);
@@ -415,7 +415,7 @@ static int other_user_run(const struct scene *scene)
   int fd = -1;
   alarm(60);
   if (setuid(1) != 0) return 2;
-  if (tt_dial_start(&dial, &scene->at, &scene->pass, &hello, tt_now_ns() + SECOND / 2)) return 3;
+  if (tt_dial_start(&dial, &scene->at, &scene->pass, &hello, tt_now_ns() + 2 * SECOND)) return 3;
   tuttiResult_t result;
   while ((result = tt_dial_poll(dial, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
   if (result != tuttiRemoteError) return 4;

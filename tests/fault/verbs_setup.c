@@ -57,7 +57,7 @@ static const struct world world = {
 
 static int is_in_time(uint64_t began_ns)
 {
-  return tt_now_ns() - began_ns < 10000000000u;
+  return tt_now_ns() - began_ns < 40000000000u; /* the world would wait longer */
 }
 
 /* Returns how often the verb was made to fail. */

@@ -2,6 +2,7 @@
 /* Communicators made of others: who is in them and in which order, that parent and child work side by side, that
  * nothing is left behind, and that survivors of a death find together again. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +304,14 @@ struct deaths {
   int at_once;
 };
 
+static _Atomic int *alive; /* shared: ranks that need nothing of the others now, in all rounds */
+
+/* All of these and of the rounds before do: whoever dies now is missed by what comes next only. */
+static void alive_await(int ranks)
+{
+  while (atomic_load(alive) < ranks) usleep(1000);
+}
+
 /* Numbers in comm of the first `n` dead from `from` on, of those that live in comm. */
 static int exclude_make(const int *members, int n, const struct deaths *deaths, int from, int *exclude)
 {
@@ -328,8 +337,10 @@ static int after_deaths_body(const struct ranks *self)
   tuttiComm_t comm, child;
   for (int r = 0; r < n; r++) members[r] = r;
   RANKS_CHECK(tuttiCommInitRank(&comm, n, self->id, self->rank) == tuttiSuccess);
-  for (int from = 0; from < deaths->ndead; from += deaths->at_once) {
+  for (int from = 0, all = 0; from < deaths->ndead; from += deaths->at_once) {
     if (has(self, comm, members, n)) return 1;
+    atomic_fetch_add(alive, 1);
+    alive_await(all += n);
     if (dies(deaths, from, self->rank)) raise(SIGKILL);
     tuttiResult_t result = tuttiAllReduce(x, x, 100000, tuttiFloat, tuttiSum, comm, NULL);
     RANKS_CHECK(result == tuttiRemoteError);
@@ -352,6 +363,8 @@ static int after_deaths_body(const struct ranks *self)
 static void run_deaths(const struct deaths *deaths, int nranks, const char *transports)
 {
   int pids[8];
+  alive = ranks_shared(sizeof *alive);
+  assert_non_null(alive);
   setenv("TUTTI_TRANSPORTS", transports, 1);
   setenv("TUTTI_DEBUG", "NONE", 1);
   assert_int_equal(ranks_start(nranks, after_deaths_body, (void *)(uintptr_t)deaths, pids), 0);
@@ -389,6 +402,8 @@ static int on_hosts_body(const struct ranks *self)
   RANKS_CHECK(tuttiCommSplit(comm, self->rank % 2, 0, &child, NULL) == tuttiSuccess);
   if (has(self, child, self->rank % 2 ? odd : even, 3)) return 1;
   RANKS_CHECK(tuttiCommDestroy(child) == tuttiSuccess);
+  atomic_fetch_add(alive, 1);
+  alive_await(self->nranks);
   if (self->rank == 2) raise(SIGKILL);
   RANKS_CHECK(tuttiCommShrink(comm, exclude, 1, &child, NULL, TUTTI_SHRINK_ABORT) == tuttiSuccess);
   if (has(self, child, left, 5)) return 1;
@@ -405,6 +420,8 @@ static void hosts_split_and_shrink(void **state)
   setenv("TUTTI_DEBUG", "NONE", 1);
   for (int t = 0; t < 2; t++) {
     setenv("TUTTI_TRANSPORTS", t ? "tcp" : "shm,tcp", 1);
+    alive = ranks_shared(sizeof *alive);
+    assert_non_null(alive);
     assert_int_equal(ranks_start(6, on_hosts_body, NULL, pids), 0);
     for (int r = 0; r < 6; r++) assert_int_equal(ranks_wait(pids[r], LIMIT_S), r == 2 ? 128 + SIGKILL : 0);
   }

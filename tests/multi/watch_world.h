@@ -23,7 +23,7 @@
 
 #define WORLD_RANKS 8
 #define MS 1000000ull
-#define PATIENCE_MS 20000 /* of the parent; no promise is that slow */
+#define PATIENCE_MS 20000 /* of the parent; no promise is that slow, unless something holds the ranks up */
 
 struct party; /* a rank, in its process */
 typedef void (*party_script)(struct party *party);
@@ -102,17 +102,29 @@ static inline struct tt_call party_call(uint64_t op, uint64_t count)
   return (struct tt_call){.op = op, .count = count, .collective = TT_ALL_REDUCE, .type = tuttiFloat, .root = -1};
 }
 
-/* Enters the call and waits in it in the way of the executor. */
-static inline void party_wait(struct party *party, const struct tt_call *call)
+/* Enters the call; says so by step 1. */
+static inline void party_enter(struct party *party, const struct tt_call *call)
+{
+  tt_watch_publish(party->watch, call);
+  atomic_store(&party->world->reports[party->rank].step, 1);
+}
+
+/* Waits in it in the way of the executor. */
+static inline void party_stay(struct party *party, const struct tt_call *call)
 {
   const _Atomic int *failed = tt_watch_failed(party->watch);
   uint64_t since = tt_now_ns();
-  tt_watch_publish(party->watch, call);
   while (!party_over(party)) {
     tt_watch_compare(party->watch, call, since);
     if (atomic_load_explicit(failed, memory_order_relaxed)) party_note(party);
     tt_sleep_ns(MS);
   }
+}
+
+static inline void party_wait(struct party *party, const struct tt_call *call)
+{
+  party_enter(party, call);
+  party_stay(party, call);
 }
 
 static inline void party_join(struct party *party)
@@ -219,6 +231,13 @@ static inline void world_ready(struct world *world)
 {
   world_start(world);
   for (int rank = 0; rank < world->nranks; rank++) assert_true(world_await(&world->reports[rank].ready, 1));
+}
+
+/* All ranks of the mask have said step 1. */
+static inline void world_stepped(struct world *world, unsigned ranks)
+{
+  for (int rank = 0; rank < world->nranks; rank++)
+    if (ranks >> rank & 1) assert_true(world_await(&world->reports[rank].step, 1));
 }
 
 static inline void world_signal(struct world *world, int rank, int number)
