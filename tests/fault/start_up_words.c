@@ -42,10 +42,12 @@ static int quit(const struct ranks *self)
   _exit(0);
 }
 
+/* Rank 1 makes the board for the quitter and itself, and waits for it. */
 static int body(const struct ranks *self)
 {
   struct trial *trial = self->argument;
   tuttiComm_t comm;
+  setenv("TUTTI_HOSTID", self->rank ? "two" : "one", 1);
   if (self->rank == QUITTER) return quit(self);
   tuttiResult_t result = tuttiCommInitRank(&comm, RANKS, self->id, self->rank);
   const char *sentence = tuttiGetLastError(NULL);
@@ -67,20 +69,20 @@ static int words_are_heard(void)
   kill(pids[0], SIGSTOP);
   atomic_store(&trial->go, 1);
   assert_int_equal(ranks_wait(pids[QUITTER], LIMIT_S), 0);
-  usleep(200000);
+  usleep(300000);
   kill(pids[0], SIGCONT);
   for (int r = 0; r < QUITTER; r++) assert_int_equal(ranks_wait(pids[r], LIMIT_S), 0);
   return atomic_load(&trial->heard) == QUITTER;
 }
 
-/* Words that come after more than half a second are not waited for, whatever has held them up. */
+/* Words that come after more than half a second are not waited for: something else may have held them up, too. */
 static void words_come_before_the_end(void **state)
 {
-  int tries = 0;
+  int heard = 0;
   (void)state;
   setenv("TUTTI_DEBUG", "NONE", 1);
-  while (tries < 5 && !words_are_heard()) tries++;
-  assert_true(tries < 5);
+  for (int k = 0; k < 6; k++) heard += words_are_heard();
+  if (heard < 4) fail_msg("%d times of 6", heard);
 }
 
 int main(void)

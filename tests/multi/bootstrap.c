@@ -3,6 +3,7 @@
 #include "bootstrap_ranks.h"
 
 #include <pthread.h>
+#include <sys/syscall.h>
 
 static void run_all(struct job *job, rank_fn run)
 {
@@ -100,6 +101,15 @@ static void communicators_leave_no_root_thread_or_descriptor(void **state)
 
 enum { MEMBERS = 16, CARD = 1000 };
 
+static _Atomic int is_slow;
+
+/* Instead of the C library's: while it is slow, the root takes its time between one rank and the next. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+  if (is_slow) usleep(1000);
+  return syscall(SYS_sendmsg, fd, message, flags);
+}
+
 /* All ranks in this thread, the root's own one the last to come: of those that are told, it is told early. */
 static void members_come(struct member members[MEMBERS], struct job *job, uint8_t all[][2 * MEMBERS * CARD], size_t odd)
 {
@@ -123,9 +133,12 @@ static int others_know(struct job *job, size_t odd, tuttiResult_t result)
   struct member members[MEMBERS];
   int before = 1;
   members_come(members, job, all, odd);
-  for (int r = MEMBERS - 1; r >= 0; r--) tt_rendezvous_poll(members[r].rendezvous); /* gives the card */
+  for (int r = MEMBERS - 1; r > 0; r--) tt_rendezvous_poll(members[r].rendezvous); /* gives the card */
+  is_slow = 1;
   while (tt_rendezvous_poll(members[0].rendezvous) == tuttiInProgress) continue;
-  for (int r = 0; r < MEMBERS; r++) before &= tt_rendezvous_poll(members[r].rendezvous) == result;
+  before &= tt_rendezvous_poll(members[MEMBERS - 1].rendezvous) == result; /* the last card */
+  before &= tt_rendezvous_poll(members[1].rendezvous) == result;           /* the last to be told of an end */
+  is_slow = 0;
   for (int r = 0; r < MEMBERS; r++)
     if (member_wait(&members[r]) != result) _exit(83);
   for (int r = 0; r < MEMBERS; r++) tt_rendezvous_destroy(members[r].rendezvous);
@@ -138,11 +151,11 @@ static void a_round_and_an_end(struct job *job, int rank)
 {
   int before[2] = {0, 0};
   (void)rank;
-  for (int k = 0; k < 20; k++) {
+  for (int k = 0; k < 8; k++) {
     atomic_store(&job->id_ready, 0);
     before[k % 2] += others_know(job, k % 2 ? CARD + 1 : CARD, k % 2 ? tuttiInvalidUsage : tuttiSuccess);
   }
-  if (before[0] < 7 || before[1] < 7) _exit(84);
+  if (before[0] < 3 || before[1] < 3) _exit(84);
 }
 
 /* Its process may end then, and the root with it. */
