@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "slow.h"
+
 static char transports_given[64];
 
 /* Tests count messages, and leave nothing in home directories: who tests what pairs are measured to take says so. */
@@ -38,9 +40,10 @@ int ranks_patience(void)
   return patience && atoi(patience) > 0 ? atoi(patience) : 1;
 }
 
+/* A limit ends what hangs; what is only slow, or held up by others, must not come near it. */
 static int limit_of(int limit_s)
 {
-  return limit_s * ranks_patience();
+  return limit_s * ranks_patience() * (IS_SLOW ? 3 : 1);
 }
 
 /* In the process of a rank. */

@@ -23,7 +23,8 @@ const char *ranks_transports(int n);
 int ranks_patience(void); /* 1 where nothing says so: for limits that a test itself sets */
 
 /* Runs body on nranks forked processes; returns how many of them did not return 0. After limit_s seconds
- * all are killed, which counts as failed. The calling process must not have used Tutti before. */
+ * (three times as many where IS_SLOW) all are killed, which counts as failed. The calling process must not have used
+ * Tutti before. */
 int ranks_run_processes(int nranks, ranks_body body, void *argument, int limit_s);
 
 /* The same as threads of this process. alarm(2) ends the process after limit_s. */

@@ -46,7 +46,7 @@ const char *world_run(const struct world *world);
 
 /* What a body uses. */
 void world_complain(struct world_rank *me, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* 1 if some rank has complained, or the world's time (60 s) is over (which is a complaint). */
+/* 1 if some rank has complained, or the world's time (60 s, 180 s where IS_SLOW) is over (which is a complaint). */
 int world_is_over(struct world_rank *me);
 /* All ranks have come here; returns early when the world is over. */
 void world_barrier(struct world_rank *me);
