@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #define LIMIT_S 60
-#define TRIES 40 /* others may use the cores: then it does not settle, and is not kept */
+#define TRIES 100 /* others may use the cores: then it does not settle, and is not kept */
 
 /* A folder of its own, with room for two caches and the logs of two ranks. */
 struct scene {
