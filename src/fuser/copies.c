@@ -59,6 +59,7 @@ static int room_give(struct tuttiFusion *fuser, int32_t m)
   fuser->ring[(fuser->ring_first + fuser->in_ring) % fuser->nmessages] = m;
   fuser->in_ring++;
   message->has_room = 1;
+  message->parts_before = message->nparts;
   message->at = at;
   return 1;
 }
@@ -157,14 +158,17 @@ static int part_is_done(const struct tuttiFusion *fuser, const struct part *part
 
 /* ---- in ---- */
 
-/* The next part that may be copied in, of the messages that have room; NULL: none. */
+/* The next part that may be copied in, of the messages that have room, from behind, as backward makes them; NULL:
+ * none. */
 static struct part *part_to_copy(struct tuttiFusion *fuser, struct message **of)
 {
   for (int32_t k = 0; k < fuser->in_ring; k++) {
     struct message *message = &fuser->messages[fuser->ring[(fuser->ring_first + k) % fuser->nmessages]];
     if (!message->has_room || message->state != TO_SEND || message->parts_in == message->nparts) continue;
-    for (int p = 0; p < message->nparts; p++) {
-      struct part *part = &fuser->parts[message->first_part + p];
+    struct part *first = &fuser->parts[message->first_part];
+    while (message->parts_before && first[message->parts_before - 1].is_in) message->parts_before--;
+    for (int p = message->parts_before - 1; p >= 0; p--) {
+      struct part *part = &first[p];
       if (part->is_in || fuser->tensors[part->tensor].ready < fuser->engine_step) continue;
       *of = message;
       return part;

@@ -69,6 +69,7 @@ struct message {
   int has_room;           /* bytes of the ring at `at` */
   size_t at;
   int parts_in;           /* copied already */
+  int parts_before;       /* those from here on were, since it has room */
   struct tt_op *op;
   int overflow;
   uint64_t begin_ns, end_ns;
