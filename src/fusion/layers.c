@@ -11,6 +11,7 @@
 #define COLUMNS 64
 #define MOST_PARAMS ((uint64_t)1 << 44)
 #define MOST_US 1e12
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* of a file in UTF-8, by some programs */
 
 enum column { INDEX, PARAMS, BACKWARD, FORWARD, WANTED };
 static const char *const columns[WANTED] = {"layer_index", "params", "bwd_time_us", "fwd_time_us"};
@@ -33,6 +34,22 @@ static tuttiResult_t wrong(const struct reader *r, const char *wanted, const cha
   return tt_fail(tuttiInvalidArgument, "%.120s, line %d: wanted %s, not '%.60s'", r->name, r->line, wanted, got);
 }
 
+/* The field at *at without blanks and quotes around it; *at becomes the next one, or NULL: there is none. */
+static char *field_cut(char **at)
+{
+  char *from = *at + strspn(*at, " \t"), *to = from, *field = from;
+  int is_quoted = *from == '"';
+  from += is_quoted;
+  while (*from && (is_quoted || *from != ',')) {
+    if (is_quoted && *from == '"') is_quoted = *++from == '"';
+    if (*from && (is_quoted || *from != ',')) *to++ = *from++;
+  }
+  *at = *from ? from + 1 : NULL;
+  while (to > field && strchr(" \t", to[-1])) to--;
+  *to = 0;
+  return field;
+}
+
 /* The next line that is not empty, cut at its commas; nfields 0: there is none. */
 static tuttiResult_t line_read(struct reader *r)
 {
@@ -46,13 +63,11 @@ static tuttiResult_t line_read(struct reader *r)
       return wrong(r, "a line of at most 1,022 characters", "a longer one");
     while (len && strchr("\r\n \t", r->text[len - 1])) r->text[--len] = 0;
   } while (!r->text[0]);
-  for (char *field = r->text; field; r->nfields++) {
+  char *at = r->text;
+  if (r->line == 1 && strncmp(at, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) at += strlen(BYTE_ORDER_MARK);
+  for (; at; r->nfields++) {
     if (r->nfields == COLUMNS) return wrong(r, "at most 64 columns", "more");
-    char *comma = strchr(field, ',');
-    if (comma) *comma++ = 0;
-    field += strspn(field, " \t");
-    r->fields[r->nfields] = field;
-    field = comma;
+    r->fields[r->nfields] = field_cut(&at);
   }
   return tuttiSuccess;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Layer tables: networks as text, for planning without running them. Pure.
  *
- * Comma-separated values. The first line names the columns; these are wanted, in any order, and others are passed over:
+ * Comma-separated values, in quotes where they have a comma. The first line names the columns; these are wanted, in any
+ * order, and others are passed over:
  *
  *   layer_index  1, 2, ...: the layer's place in forward order, one a line
  *   params       elements of its gradient, which are floats of 4 bytes

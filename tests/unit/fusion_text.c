@@ -85,6 +85,19 @@ static void a_table_says_what_it_says_in_any_order_of_columns(void **state)
   tt_layers_destroy(&layers);
 }
 
+/* As spreadsheets and other programs write them. */
+static void fields_may_have_quotes_and_blanks(void **state)
+{
+  struct tt_layers layers;
+  (void)state;
+  assert_int_equal(parse(&layers, "\xef\xbb\xbf\"layer_index\" , \"name\",\"params\",bwd_time_us,fwd_time_us \r\n"
+                                  "1, \"conv, 3 \"\"x\"\" 3\" ,\"10\", 2.5 ,1\t\n2,\"\",20\t,\"1.25\",0.5\n"),
+                   tuttiSuccess);
+  assert_true(layers.net.n == 2 && layers.net.tensors[0].count == 10 && layers.net.tensors[1].count == 20);
+  assert_true(layers.net.tensors[1].ready_us == 1.25 && layers.net.backward_us == 3.75 && layers.forward_us == 1.5);
+  tt_layers_destroy(&layers);
+}
+
 static void a_line_that_is_wrong_is_told_with_its_number(void **state)
 {
   static const struct {
@@ -105,6 +118,7 @@ static void a_line_that_is_wrong_is_told_with_its_number(void **state)
       {HEAD "1,a,1,1,-2,1\n", "line 2: wanted microseconds from 0 to 1e12 for bwd_time_us, not '-2'"},
       {HEAD "1,a,1,1,nan,1\n", "line 2: wanted microseconds from 0 to 1e12 for bwd_time_us, not 'nan'"},
       {HEAD "1,a,1,1,1,inf\n", "line 2: wanted microseconds from 0 to 1e12 for fwd_time_us, not 'inf'"},
+      {HEAD "1,\"a,1,1,1,1\n", "table, line 2: wanted 6 fields, as in the first line, not '2'"},
       {HEAD "1,a,1,1,1,1us\n", "line 2: wanted microseconds from 0 to 1e12 for fwd_time_us, not '1us'"},
   };
   struct tt_layers layers = {.forward_us = 77};
@@ -220,6 +234,7 @@ int main(void)
       cmocka_unit_test(policies_are_what_their_names_say),
       cmocka_unit_test(what_is_no_policy_is_told),
       cmocka_unit_test(a_table_says_what_it_says_in_any_order_of_columns),
+      cmocka_unit_test(fields_may_have_quotes_and_blanks),
       cmocka_unit_test(a_line_that_is_wrong_is_told_with_its_number),
       cmocka_unit_test(a_network_that_is_wrong_is_told_by_its_tensor),
       cmocka_unit_test(a_cost_goes_through_its_points),
