@@ -185,7 +185,8 @@ TUTTI_API tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo
 
 /* Prints the present plan. It has messages in the order sent, what tensors are in them, when they are expected to
  * begin and end beside when they did in the last step; and what no plan could beat, by the times measured. Between
- * steps. json: as `tutti plan --json` prints it (bound_us once something is measured); there the first tensor is 1.
+ * steps. json: as `tutti plan --json` prints it; there the first tensor is 1. Until something is measured iteration_us
+ * is 0, and there is no bound_us.
  *
  * Errors: tuttiInvalidArgument: fusion or out is NULL. tuttiInvalidUsage: a step is under way. tuttiSystemError: out
  * cannot be written, or no memory. */

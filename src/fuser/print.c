@@ -69,8 +69,9 @@ tuttiResult_t tt_fuser_print(struct tuttiFusion *fuser, FILE *out, int json)
     result = tt_fail(tuttiInvalidUsage, "a step is under way: print when all of its tensors were waited for");
   if (result == tuttiSuccess && fuser->is_measured) result = tt_fusion_bound(&fuser->net, &fuser->cost, &bound_us);
   if (result == tuttiSuccess && json) {
-    const struct tt_planned planned = {
+    struct tt_planned planned = {
         .name = fuser->policy_text, .plan = fuser->plan, .played = fuser->played, .bound_us = bound_us};
+    if (!fuser->is_measured) planned.played.iteration_us = 0; /* of invented times */
     tt_planned_json(out, &planned);
     fputc('\n', out);
   } else if (result == tuttiSuccess) {

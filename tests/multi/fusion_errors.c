@@ -387,6 +387,7 @@ static int info_refused(const struct ranks *self, tuttiFusion_t fusion)
   } newer;
   FILE *full = fopen("/dev/full", "w"), *well = tmpfile();
   tuttiFusionInfo_t info = {.size = 4};
+  char text[4096];
   RANKS_CHECK(full && well);
   REFUSED(tuttiFusionGetInfo(NULL, &info), tuttiInvalidArgument, "fusion", "NULL");
   REFUSED(tuttiFusionGetInfo(fusion, NULL), tuttiInvalidArgument, "info", "NULL");
@@ -404,6 +405,10 @@ static int info_refused(const struct ranks *self, tuttiFusion_t fusion)
   setvbuf(full, NULL, _IONBF, 0);
   REFUSED(tuttiFusionPrint(fusion, full, 1), tuttiSystemError, "written", "");
   RANKS_CHECK(tuttiFusionPrint(fusion, well, 0) == tuttiSuccess && ftell(well) > 0);
+  rewind(well);
+  RANKS_CHECK(tuttiFusionPrint(fusion, well, 1) == tuttiSuccess);
+  rewind(well);
+  RANKS_CHECK(fgets(text, sizeof text, well) && strstr(text, "]], \"iteration_us\": 0}\n")); /* nothing is measured */
   fclose(full);
   fclose(well);
   return 0;
