@@ -154,8 +154,9 @@ TUTTI_API tuttiResult_t tuttiFusionScale(tuttiFusion_t fusion, float before, flo
 TUTTI_API tuttiResult_t tuttiFusionOverflow(tuttiFusion_t fusion, int *overflow);
 
 /* Tells the L2 norm of a tensor's sum. *norm becomes that of the last one (after scale_after), summed up in double
- * while it was written: the same bits on all ranks, and for the same elements whatever the plan was. Between
- * tuttiFusionWait of it and its next push.
+ * while it was written: the same bits on all ranks, and for the same elements whatever the plan was. Elements of
+ * tuttiFloat64 beyond about 1e154 make it infinite, and those below 1e-162 count as 0. Between tuttiFusionWait of it
+ * and its next push.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor or norm is wrong. tuttiInvalidUsage: config.norms was not set, or the
  * tensor is not there. The fusion's first error. */
