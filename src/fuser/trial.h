@@ -3,8 +3,8 @@
  * while everything else goes on, and how they overtake each other, is known by having done it. So a plan is tried: the
  * one before it is kept, and comes back if it was quicker. Tried are plans that promise more, the one that was beaten
  * last, and, where auto sends by priority, the best that is sent as it comes. As machines have slow phases, all these
- * are tried again and again, each time that changes nothing after four times as many steps. Pure: all ranks decide alike
- * of what they agreed on. */
+ * are tried again and again, each time that changes nothing after four times as many steps. Pure: all ranks decide
+ * alike of what they agreed on. */
 #ifndef TT_FUSER_TRIAL_H
 #define TT_FUSER_TRIAL_H
 
