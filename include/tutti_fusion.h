@@ -109,14 +109,14 @@ TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t com
  * which is sendbuff or does not overlap it, nor buffers of other tensors of the step (two may have one sendbuff that no
  * sum is written to, as one of zeros). Both belong to the fusion until the tensor has been waited for; they may be
  * other ones in each step. Never waits: it takes less than a microsecond, or a few where the fusion's thread has to be
- * woken, or where there are many thousand tensors that lie elsewhere than in the step before. Tensors that are sent
+ * woken, or where a thousand tensors or more lie elsewhere than in the step before. Tensors that are sent
  * together and lie one behind the other in forward order, in both buffers, are not copied.
  *
  * count and type are those of the tensor: they are given again to find out programs that mix up their tensors.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor, a buffer (NULL with count > 0, overlap), count or type is wrong.
- * Overlaps are found of recvbuff with the same tensor's sendbuff, and with the recvbuff of a tensor that was pushed and
- * not waited for (both are named); a recvbuff over another tensor's separate sendbuff is not found, and spoils it.
+ * Overlaps are those of recvbuff with the same tensor's sendbuff, and of a recvbuff with any buffer of another tensor
+ * that was pushed and not waited for (both are named).
  * tuttiInvalidUsage: the tensor was pushed already and not waited for since, or another one was not pushed yet in the
  * step before (named). The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *sendbuff, void *recvbuff,

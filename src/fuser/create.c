@@ -159,9 +159,10 @@ static tuttiResult_t memory_make(struct tuttiFusion *fuser, const tuttiFusionTen
   void *buffer = NULL;
   fuser->tensors = tt_alloc(n, sizeof *fuser->tensors);
   fuser->facts = tt_alloc(n, sizeof *fuser->facts);
-  fuser->ranges = tt_alloc(n, sizeof *fuser->ranges);
+  fuser->sums = tt_alloc(n, sizeof *fuser->sums);
+  fuser->gifts = tt_alloc(n, sizeof *fuser->gifts);
   fuser->by_address = tt_alloc(n, sizeof *fuser->by_address);
-  if (!fuser->tensors || !fuser->facts || !fuser->ranges || !fuser->by_address)
+  if (!fuser->tensors || !fuser->facts || !fuser->sums || !fuser->gifts || !fuser->by_address)
     return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", fuser->n);
   tensors_take(fuser, tensors);
   buffer_cut(fuser);
@@ -202,7 +203,8 @@ static void fuser_free(struct tuttiFusion *fuser)
   tt_free(fuser->fetched);
   tt_free(fuser->tensors);
   tt_free(fuser->facts);
-  tt_free(fuser->ranges);
+  tt_free(fuser->sums);
+  tt_free(fuser->gifts);
   tt_free(fuser->by_address);
   pthread_cond_destroy(&fuser->done);
   pthread_cond_destroy(&fuser->wake);

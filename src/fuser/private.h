@@ -130,8 +130,10 @@ struct tuttiFusion {
   int overflow[2];               /* of steps by their number mod 2 */
   uint64_t copied[2];
   int32_t *missing;              /* of each group: tensors not ready in engine_step */
-  struct range *ranges;          /* of each tensor: where its sum was written last, if no other one's was since */
-  int32_t *by_address, nranges;  /* tensors whose range is known; these do not overlap */
+  struct range *sums;            /* ranges.c: of each tensor: where its sum was written last */
+  struct range *gifts;           /* likewise: where its contribution was, if that was elsewhere */
+  int32_t *by_address;           /* tensors with a known sum */
+  int32_t nsums, ngifts;         /* known ones */
   int32_t wanted;                /* group whose tensors the engine sleeps for */
   uint64_t plans, planned_step;
   uint64_t agreements;
@@ -208,11 +210,12 @@ tuttiResult_t tt_fuser_compare(struct tuttiFusion *fuser);
 
 /* ---- ranges.c: under the mutex ---- */
 
-/* Whether the tensor's sum may be written there: not to where another one's will be that was not waited for yet. */
-tuttiResult_t tt_fuser_range_check(const struct tuttiFusion *fuser, int tensor, const void *recv);
+/* Whether the tensor's buffers may be used: no sum is written to where another tensor's is or will be, or its
+ * contribution lies, that was not waited for yet. */
+tuttiResult_t tt_fuser_range_check(struct tuttiFusion *fuser, int tensor, const struct tt_pushed *pushed);
 
-/* It will, having been checked. */
-void tt_fuser_range_take(struct tuttiFusion *fuser, int tensor, const void *recv);
+/* They are, having been checked. */
+void tt_fuser_range_take(struct tuttiFusion *fuser, int tensor, const struct tt_pushed *pushed);
 
 /* ---- copies.c: the fusion buffer ---- */
 

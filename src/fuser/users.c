@@ -95,7 +95,7 @@ void tt_fuser_ready(struct tuttiFusion *fuser, struct tensor *tensor)
 
 static void push(struct tuttiFusion *fuser, struct tensor *tensor, const struct tt_pushed *pushed)
 {
-  tt_fuser_range_take(fuser, index_of(fuser, tensor), pushed->recv);
+  tt_fuser_range_take(fuser, index_of(fuser, tensor), pushed);
   tensor->pushed = fuser->step;
   tensor->send = pushed->send;
   tensor->recv = pushed->recv;
@@ -119,7 +119,7 @@ tuttiResult_t tt_fuser_push(struct tuttiFusion *fuser, int index, const struct t
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&fuser->mutex);
   result = first_error(fuser);
-  if (result == tuttiSuccess) result = tt_fuser_range_check(fuser, index, pushed->recv);
+  if (result == tuttiSuccess) result = tt_fuser_range_check(fuser, index, pushed);
   if (result == tuttiSuccess) result = push_begin(fuser, index, tt_now_ns());
   if (result == tuttiSuccess) push(fuser, &fuser->tensors[index], pushed);
   pthread_mutex_unlock(&fuser->mutex);
