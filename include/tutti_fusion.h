@@ -96,11 +96,11 @@ typedef struct {
  * second on slow links. config NULL: defaults.
  *
  * Errors: tuttiInvalidArgument: an argument, a tensor (named) or an option is wrong, on this rank; nothing was sent.
- * As tuttiCommSplit, until the first of the fusion's own communicators stands: a rank that lacks memory before that may
- * come back alone, while others wait up to the timeout, and comm may have failed. From then on errors are those of all
- * ranks, and comm can be used as before: tuttiInvalidUsage: two
- * ranks have other tensors or options (the sentence has tensor or option, both values and the ranks);
- * tuttiSystemError: a rank has no memory or no thread (it is named). */
+ * All others are those of all ranks, at once. tuttiInvalidUsage: two ranks have other tensors or options (the sentence
+ * has tensor or option, both values and the ranks). tuttiSystemError: a rank has no memory, thread or descriptor (the
+ * sentence has what, and the rank). Then comm can be used as before, unless that rank lacks it for the first connection
+ * of the first of the fusion's own communicators, or before: that it can tell the others on comm alone, which has
+ * failed then. */
 TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t comm, const tuttiFusionTensor_t *tensors,
                                           int ntensors, const tuttiFusionConfig_t *config);
 

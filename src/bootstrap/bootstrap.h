@@ -82,9 +82,9 @@ tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);
 /* Tells the root why this rank gives up, so that all others hear it (before destroy). They get
  * `code` and the sentence with this rank's name in front. Nothing happens if this rank is not in
  * yet or the start-up has failed already. Where the root is in this process, it waits until those that are
- * connected were told (1 s at most): the process may end right after. */
-void tt_rendezvous_fail(struct tt_rendezvous *rendezvous, tuttiResult_t code,
-                        const char *sentence);
+ * connected were told (1 s at most): the process may end right after.
+ * 1: the root has it, or has said itself why the start-up fails; 0: nobody hears of it here. */
+int tt_rendezvous_fail(struct tt_rendezvous *rendezvous, tuttiResult_t code, const char *sentence);
 /* Leaves: in good order if at least one round is done, none is under way and nothing failed; else
  * all others hear that this rank has left. NULL is allowed. */
 void tt_rendezvous_destroy(struct tt_rendezvous *rendezvous);

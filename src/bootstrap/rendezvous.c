@@ -33,6 +33,7 @@ struct tt_rendezvous {
   size_t len;
   void *all;
   tuttiResult_t code;
+  int is_known; /* to the root, that it failed */
   char sentence[TT_SENTENCE_BYTES]; /* why it failed; also what comes in or goes out as a reason */
   uint8_t card[TT_CARD_BYTES];
 };
@@ -186,6 +187,7 @@ static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
   int is_error = code > tuttiSuccess && code < tuttiInProgress;
   tt_text_clean(r->sentence, sizeof r->sentence);
   r->code = is_error ? (tuttiResult_t)code : tuttiRemoteError;
+  r->is_known = 1;
   return tt_fail(r->code, "%s", r->sentence);
 }
 
@@ -361,13 +363,15 @@ static void root_tells(struct tt_rendezvous *r)
   tt_service_release();
 }
 
-void tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char *sentence)
+int tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char *sentence)
 {
-  if (r->code) return;
+  if (r->code) return r->is_known;
   memset(r->sentence, 0, sizeof r->sentence);
   snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
   r->code = code;
-  if (last_frame(r, TT_FRAME_FAILURE, code)) root_tells(r);
+  r->is_known = last_frame(r, TT_FRAME_FAILURE, code);
+  if (r->is_known) root_tells(r);
+  return r->is_known;
 }
 
 /* Reads what has come: closing with unread bytes would reset the connection, and the last

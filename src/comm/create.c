@@ -222,7 +222,7 @@ static tuttiResult_t stillborn(struct tuttiComm *comm, tuttiResult_t code)
   snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
   comm->stillborn = code;
   if (comm->creation && comm->creation->rendezvous)
-    tt_rendezvous_fail(comm->creation->rendezvous, code, comm->stillborn_sentence);
+    comm->creation->is_told = tt_rendezvous_fail(comm->creation->rendezvous, code, comm->stillborn_sentence);
   atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
   return code;
 }
@@ -572,4 +572,9 @@ tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm)
   if (atomic_load(&comm->state) == TT_COMM_READY || comm->is_none) return tuttiSuccess;
   if (result == tuttiSuccess || result == tuttiInProgress) return tuttiInProgress;
   return stillborn(comm, result);
+}
+
+int tt_comm_create_told(const struct tuttiComm *comm)
+{
+  return comm->creation && comm->creation->is_told;
 }

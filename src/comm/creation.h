@@ -62,6 +62,7 @@ struct tt_creation {
   struct measuring *measuring; /* pair.c */
   int is_child; /* it has from its parent what pairs take */
   int is_second; /* as in struct tt_comm_spec */
+  int is_told;   /* it has failed, and the start-up tells that to all ranks */
 
   struct tuttiComm *parent; /* of a split, while SPLITTING */
   uint32_t number;          /* of the split among the parent's */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a fuser: channels, rank 0's prices, the engine, on all ranks or on none once there is a channel; its end. */
+/* Making a fuser: channels, rank 0's prices, the engine, on all ranks or on none; its end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 
 /* ---- channels ---- */
 
-/* All but the first are made from that, so that a rank that cannot make one can say so there. */
+/* All but the first are made from that, so that a rank that cannot make one can say so there. Of the first one the
+ * caller's communicator, which ends with that, has to tell it where the start-up itself does not. */
 static tuttiResult_t channel_make(struct tuttiFusion *fuser, struct tuttiComm *comm, struct tuttiComm **channel)
 {
   struct tuttiComm *parent = fuser->nchannels ? fuser->channel[0] : comm;
@@ -21,15 +22,14 @@ static tuttiResult_t channel_make(struct tuttiFusion *fuser, struct tuttiComm *c
   spec.config = &config;
   spec.settings = &settings;
   tuttiResult_t result = tt_comm_create(channel, &spec);
-  if (result != tuttiSuccess) return result;
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  while ((result = tt_comm_create_poll(*channel)) == tuttiInProgress) {
+  while (result == tuttiSuccess && (result = tt_comm_create_poll(*channel)) == tuttiInProgress) {
     result = tt_comm_health(parent); /* another rank may have told there that it cannot */
-    if (result != tuttiSuccess) break;
     tt_waiter_pause(&waiter, 0);
   }
-  return result;
+  if (result == tuttiSuccess || (!fuser->nchannels && *channel && tt_comm_create_told(*channel))) return result;
+  return tt_comm_give_up(parent, result, 0);
 }
 
 static tuttiResult_t channels_make(struct tuttiFusion *fuser, struct tuttiComm *comm)
@@ -39,16 +39,28 @@ static tuttiResult_t channels_make(struct tuttiFusion *fuser, struct tuttiComm *
   for (int c = 0; c < wanted && result == tuttiSuccess; c++) {
     struct tuttiComm *channel = NULL;
     result = channel_make(fuser, comm, &channel);
-    if (c) result = tt_fuser_told(fuser, result);
     if (channel) fuser->channel[fuser->nchannels++] = channel;
   }
   return result;
 }
 
-/* What has failed on this rank alone ends the channel on which the others wait for it, so that they hear why. */
+void tt_fuser_end(struct tuttiFusion *fuser, tuttiResult_t result)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+  char *name = strstr(sentence, " (communicator \""); /* each adds its own */
+  if (name) *name = '\0';
+  for (int c = 0; c < fuser->nchannels; c++)
+    tt_watch_fail_too(fuser->channel[c]->watch, result, fuser->rank, sentence);
+  tt_fail_quiet(result, sentence);
+}
+
 tuttiResult_t tt_fuser_told(struct tuttiFusion *fuser, tuttiResult_t result)
 {
-  return result == tuttiSuccess ? result : tt_comm_give_up(fuser->channel[0], result, 0);
+  if (result == tuttiSuccess) return result;
+  result = tt_comm_give_up(fuser->channel[0], result, 0);
+  tt_fuser_end(fuser, result);
+  return result;
 }
 
 /* ---- prices ---- */
@@ -216,7 +228,7 @@ tuttiResult_t tt_fuser_create(struct tuttiFusion **out, struct tuttiComm *comm, 
                               int ntensors, const tuttiFusionConfig_t *config)
 {
   struct tuttiFusion *fuser = tt_alloc(1, sizeof *fuser);
-  if (!fuser) return tt_fail(tuttiSystemError, "out of memory for a fusion");
+  if (!fuser) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);
   fuser->n = ntensors;
   locks_init(fuser);
   tuttiResult_t result = fuser_fill(fuser, comm, tensors, config);

@@ -12,12 +12,12 @@
 /* Ends what is under way on all channels and ranks before anybody hears of it: then buffers are the caller's. */
 void tt_fuser_fail(struct tuttiFusion *fuser, tuttiResult_t result)
 {
+  int is_own = 1;
+  for (int c = 0; c < fuser->nchannels; c++) is_own &= !atomic_load(tt_watch_failed(fuser->channel[c]->watch));
+  if (is_own) result = tt_fuser_told(fuser, result);
+  else tt_fuser_end(fuser, result);
   char sentence[TT_SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
-  char *name = strstr(sentence, " (communicator \""); /* each adds its own */
-  if (name) *name = '\0';
-  for (int c = 0; c < fuser->nchannels; c++)
-    tt_watch_fail_too(fuser->channel[c]->watch, result, fuser->rank, sentence);
   for (int32_t m = fuser->back; m < fuser->next; m++) {
     struct message *message = &fuser->messages[m];
     while (message->op && !atomic_load_explicit(&message->op->done, memory_order_acquire))
@@ -259,7 +259,8 @@ static int row_begin(struct tuttiFusion *fuser, struct row *row, tuttiResult_t *
                                   .root = -1};
   row->ops[c] = tt_op_take(fuser->channel[c], NULL, &binding);
   if (!row->ops[c]) {
-    *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", row->bytes);
+    tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", row->bytes);
+    *result = tt_fuser_told(fuser, tuttiSystemError);
     return 0;
   }
   row->ops[c]->next_of_group = NULL;
@@ -269,7 +270,7 @@ static int row_begin(struct tuttiFusion *fuser, struct row *row, tuttiResult_t *
 }
 
 /* 1: something moved. */
-static int row_move(const struct tuttiFusion *fuser, struct row *row, tuttiResult_t *result)
+static int row_move(struct tuttiFusion *fuser, struct row *row, tuttiResult_t *result)
 {
   int moved = 0;
   for (int c = 0; c < fuser->nchannels; c++) {
@@ -277,7 +278,10 @@ static int row_move(const struct tuttiFusion *fuser, struct row *row, tuttiResul
     if (!op) continue;
     moved |= tt_comm_drive(op->comm, row->look);
     if (!atomic_load_explicit(&op->done, memory_order_acquire)) continue;
-    if (op->result != tuttiSuccess && *result == tuttiSuccess) *result = tt_comm_why(op->comm);
+    if (op->result != tuttiSuccess && *result == tuttiSuccess) {
+      *result = tt_comm_why(op->comm);
+      tt_fuser_end(fuser, *result); /* who is ahead of this rank has begun what it will not begin any more */
+    }
     tt_op_give(op);
     row->ops[c] = NULL;
     row->ended++;

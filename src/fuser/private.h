@@ -199,9 +199,12 @@ tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser);
 
 /* ---- create.c ---- */
 
-/* This rank's own result, while the others are being made: those who wait for it hear of an error. Returns what counts
- * on all ranks. */
+/* This rank's own result: those who wait for it on any of the channels, which end with that, hear of an error. Returns
+ * what counts on all ranks. */
 tuttiResult_t tt_fuser_told(struct tuttiFusion *fuser, tuttiResult_t result);
+
+/* Ends all channels, on all ranks, for the calling thread's last sentence. */
+void tt_fuser_end(struct tuttiFusion *fuser, tuttiResult_t result);
 
 /* ---- compare.c ---- */
 
