@@ -38,6 +38,12 @@
  * rounds may depend on what is sent together, as it may on the size of any message; with `deterministic` of the
  * communicator it does not.
  *
+ * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent alone
+ * is combined there; several that are sent together are copied through the fusion buffer, which is host memory, and
+ * combined by the CPU (the policy "wfbp" sends each alone). Streams are those of tuttiStreamCreate; streams of CUDA
+ * are not looked at: what kernels write to a sendbuff must have ended (cudaStreamSynchronize) before its push, and
+ * what reads or overwrites the buffers is begun after the wait.
+ *
  * Threads. tuttiFusionPush, tuttiFusionQuery and tuttiFusionWait may be called by any threads at the same time, and
  * tuttiFusionAbort at any time; the others by one thread at a time, while none pushes or waits.
  *
