@@ -54,10 +54,10 @@ static int created_alike(const struct ranks *self, tuttiResult_t result)
 {
   struct trial *trial = self->argument;
   char sentence[512];
-  int failed = 0, back = 0, is_early = trial->n <= PARENTS;
+  int failed = 0, back = 0;
   snprintf(sentence, sizeof sentence, "%s", tuttiGetLastError(NULL));
   atomic_store(&trial->creations[self->rank], 1 + (int)result);
-  long until_ms = meeting_now_ms() + (is_early ? UNTOLD_MS : TELL_MS) * ranks_patience();
+  long until_ms = meeting_now_ms() + TELL_MS * ranks_patience();
   while (back < RANKS && meeting_now_ms() < until_ms) {
     usleep(200);
     back = failed = 0;
