@@ -30,7 +30,7 @@ BEGIN {
   print ".SH DESCRIPTION" > out
   print "The environment overrides the program. A value out of range is an error, an unknown" > out
   print "TUTTI_ name is warned about. Values and where they come from are printed by\n.BR \"tutti info\" ." > out
-  print "Numbers of bytes may end in K, M or G: powers of 1,024." > out
+  print "Numbers of bytes may be written as 64K, 1.5M or 1e6; K, M and G are powers of 1,024." > out
   print "Settings marked \"on all ranks\" decide what goes on the wire and must be equal on all ranks." > out
 }
 

@@ -224,12 +224,14 @@ TUTTI_API tuttiResult_t tuttiPlan(const tuttiPlanRequest_t *request, FILE *out, 
 
 /* ---- for layers above this library ---- */
 
-/* Reads a size as Tutti's settings and tools take them. Text is a whole number, alone or with B, K, M or G behind it,
- * or KiB, MiB, GiB: powers of 1,024. Of a number with one of these there may be a fraction, as in 1.5M; a part of a
- * byte is left out.
+/* Reads a size as Tutti's settings, files and tools take them. Text is a decimal number, with a fraction and an
+ * exponent if need be, alone or with B, K, M or G behind it, or KiB, MiB, GiB: powers of 1,024. What it says must be a
+ * whole number of bytes: 4096, 64K, 1.5M and 1e6 are sizes, 1.5, 0.1K and 1e-3 are none.
  *
- * Errors: tuttiInvalidArgument: an argument is NULL; the text is anything else, or more than SIZE_MAX / 4. That is
- * neither logged nor kept for tuttiGetLastError: who asks knows what the number was for. */
+ * Errors: tuttiInvalidArgument: an argument is NULL; the text is anything else (a sign, hexadecimal digits, inf or nan,
+ * other letters or blanks), is not whole, is more than SIZE_MAX / 4, or has more than 19 digits between its first and
+ * last that are not 0. *size is left as it is. That is neither logged nor kept for tuttiGetLastError: who asks knows
+ * what the number was for, and should say which values it may have. */
 TUTTI_API tuttiResult_t tuttiReadSize(const char *text, size_t *size);
 
 /* Refuses a call on behalf of a layer above this library. That one checks arguments of its own; the call is refused as

@@ -2,6 +2,7 @@
 """What the measuring programs of this folder share: sizes as text, the machine, progress, hosts that are namespaces,
 and the measuring of all algorithms by bound_ranks."""
 import argparse
+import fractions
 import os
 import re
 import select
@@ -13,6 +14,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOSTS = os.path.join(HERE, "hosts")
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+SIZE_MOST = 1 << 50  # as allreduce_perf and its like
+MINUTES_MOST = 10000
 MIB = 1024 * 1024
 CHOSEN = "chosen"  # the library's own choice, among the algorithms
 
@@ -40,17 +44,67 @@ def run(main):
     sys.exit(status)
 
 
+# ---- arguments: for argparse's `type`; each refuses with what it takes ----
+
+def refuse(text, wanted):
+    raise argparse.ArgumentTypeError(f'"{text}": give {wanted}')
+
+
+def bytes_of(text):
+    """A size as tuttiReadSize takes it, or None: tests/unit/sizes.csv says what both take."""
+    words = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(?:[eE]([+-]?[0-9]+))?(?:([KMGkmg])(?:iB)?|B)?", text, re.ASCII)
+    if not words:
+        return None
+    whole, _, part = words[1].partition(".")
+    digits, tens = (whole + part).lstrip("0"), int(words[2] or 0) - len(part)
+    number = int(digits.rstrip("0") or "0")
+    tens += len(digits) - len(digits.rstrip("0"))
+    if number == 0 or number >= 10**19 or abs(tens) > 64:
+        return 0 if number == 0 else None
+    size = fractions.Fraction(number) * fractions.Fraction(10) ** tens * UNITS[(words[3] or "").upper()]
+    return int(size) if size.denominator == 1 and size < 2**63 - 1 else None
+
+
 def size_of(text):
-    units = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB}
-    words = re.fullmatch(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)([KMG])(?:iB)?", text, re.IGNORECASE)
-    size = int(words[1] or float(words[2]) * units[words[3].upper()]) if words else 0
-    if size < 4:
-        raise argparse.ArgumentTypeError(f'"{text}" is no size: give 4 bytes or more, as 1024, 64K or 16M')
+    size = bytes_of(text)
+    if size is None or not 4 <= size <= SIZE_MOST:
+        refuse(text, f"a whole number of bytes from 4 to {SIZE_MOST}, such as 1024, 64K, 1.5M or 1e6")
     return size
 
 
+def words_of(text, read):
+    """What `read` makes of each word, with commas or blanks between them."""
+    found = [read(word) for word in text.replace(",", " ").split()]
+    return found or refuse(text, "one or more, with commas or blanks between them")
+
+
 def sizes_of(text):
-    return sorted({size_of(word) // 4 * 4 for word in text.replace(",", " ").split()})
+    return sorted({size // 4 * 4 for size in words_of(text, size_of)})
+
+
+def whole(low, high):
+    def read(text):
+        if not re.fullmatch("[0-9]{1,9}", text, re.ASCII) or not low <= int(text) <= high:
+            refuse(text, f"a whole number from {low} to {high}")
+        return int(text)
+    return read
+
+
+def wholes(low, high):
+    return lambda text: words_of(text, whole(low, high))
+
+
+def decimal(low, high, wanted):
+    """From low to high: what `wanted` says in words."""
+    def read(text):
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|\.[0-9]+", text, re.ASCII) or \
+           not low <= float(text) <= high:
+            refuse(text, wanted)
+        return float(text)
+    return read
+
+
+minutes_of = decimal(1e-6, MINUTES_MOST, f"a number above 0, at most {MINUTES_MOST}")
 
 
 def text_of(size):

@@ -72,31 +72,90 @@ static tuttiResult_t choice_parse(const struct row *row, const char *text, int *
                  row->text);
 }
 
-/* The digits behind a point, of which the first nine count, as a part of 10^9; *at moves behind them. */
-static uint64_t fraction_read(const char **at)
+#define DIGITS_MOST 10000000000000000000u /* 19 digits */
+#define TENS_MOST 1000000 /* more digits than that have no text in an environment */
+
+/* digits * 10^tens; digits end in no zero. */
+struct decimal {
+  uint64_t digits;
+  int tens;
+};
+
+/* The exponent at *text, if there is one; *text moves behind it. */
+static int exponent_read(const char **text)
 {
-  uint64_t part = 0, unit = 100000000;
-  for (; isdigit((unsigned char)**at); (*at)++, unit /= 10) part += unit * (uint64_t)(**at - '0');
-  return part;
+  const char *at = *text;
+  int tens = 0, is_negative = 0;
+  if (*at != 'e' && *at != 'E') return 0;
+  at++;
+  if (*at == '+' || *at == '-') is_negative = *at++ == '-';
+  if (!isdigit((unsigned char)*at)) return 0;
+  for (; isdigit((unsigned char)*at); at++)
+    if (tens < TENS_MOST) tens = 10 * tens + (*at - '0');
+  *text = at;
+  return is_negative ? -tens : tens;
+}
+
+/* What is behind the number, or NULL: there is none, or its digits are too many for a word. */
+static const char *decimal_read(struct decimal *number, const char *text)
+{
+  int zeros = 0, has_point = 0; /* zeros: places behind the last digit that is none */
+  *number = (struct decimal){0, 0};
+  if (!isdigit((unsigned char)*text)) return NULL;
+  for (; isdigit((unsigned char)*text) || (*text == '.' && !has_point && isdigit((unsigned char)text[1])); text++) {
+    if (*text == '.') {
+      has_point = 1;
+      continue;
+    }
+    number->tens -= has_point;
+    zeros++;
+    for (; *text != '0' && zeros; zeros--) {
+      if (number->digits >= DIGITS_MOST / 10) return NULL;
+      number->digits *= 10;
+    }
+    if (*text != '0') number->digits += (uint64_t)(*text - '0');
+  }
+  number->tens += zeros + exponent_read(&text);
+  return text;
+}
+
+/* number * 2^twos. 0: that is not whole, or not less than INT64_MAX. */
+static int whole_make(uint64_t *whole, struct decimal number, int twos)
+{
+  const uint64_t most = (uint64_t)INT64_MAX - 1;
+  uint64_t value = number.digits;
+  *whole = 0;
+  if (!value) return 1;
+  twos += number.tens; /* 10 = 2 * 5 */
+  for (int t = number.tens; t < 0; t++) {
+    if (value % 5) return 0;
+    value /= 5;
+  }
+  for (int t = number.tens; t > 0; t--) {
+    if (value > most / 5) return 0;
+    value *= 5;
+  }
+  for (; twos < 0; twos++) {
+    if (value % 2) return 0;
+    value /= 2;
+  }
+  if (twos > 62 || value > most >> twos) return 0;
+  *whole = value << twos;
+  return 1;
 }
 
 int tt_bytes_read(const char **text, uint64_t *bytes)
 {
   static const char suffixes[] = "KMG";
-  char *digits_end;
-  if (!isdigit((unsigned char)**text)) return 0;
-  errno = 0;
-  uint64_t value = strtoull(*text, &digits_end, 10), part = 0;
-  const char *end = digits_end;
-  int has_point = end[0] == '.' && isdigit((unsigned char)end[1]);
-  end += has_point;
-  if (has_point) part = fraction_read(&end);
+  struct decimal number;
+  const char *end = decimal_read(&number, *text);
+  if (!end) return 0;
   const char *suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
-  int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
-  if (errno || value >= (uint64_t)INT64_MAX >> shift || (has_point && !suffix)) return 0;
+  uint64_t whole;
+  if (!whole_make(&whole, number, suffix ? 10 * (int)(suffix - suffixes + 1) : 0)) return 0;
   if (suffix) end += end[1] == 'i' && end[2] == 'B' ? 3 : 1;
   else if (*end == 'B') end++;
-  *bytes = (value << shift) + (part << shift) / 1000000000;
+  *bytes = whole;
   *text = end;
   return 1;
 }
@@ -122,9 +181,9 @@ static tuttiResult_t int_parse(const struct row *row, const char *text, int64_t 
   int is_bytes = strcmp(row->text, "bytes") == 0;
   const char *end = number_read(text, is_bytes, &value);
   if (!end || *end || value < row->low || value > row->high)
-    return tt_fail(tuttiInvalidArgument, "%s is \"%s\": set it to a number of %s from %lld to %lld%s",
+    return tt_fail(tuttiInvalidArgument, "%s is \"%s\": set it to a whole number of %s from %lld to %lld%s",
                    row->name, text, row->text, (long long)row->low, (long long)row->high,
-                   is_bytes ? "; it may end in K, M or G" : "");
+                   is_bytes ? ", as 4096, 64K, 1.5M or 1e6" : "");
   *out = value;
   return tuttiSuccess;
 }

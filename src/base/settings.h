@@ -43,9 +43,11 @@ void tt_settings_wire_marks(const struct tt_settings *settings, uint8_t marks[TT
 const char *tt_settings_unlike_text(const uint8_t a[TT_SETTINGS_MARKS], const uint8_t b[TT_SETTINGS_MARKS], char *text,
                                     size_t size);
 
-/* Reads a number of bytes, which may end in K, M or G (KiB, MiB, GiB mean the same) and then have a fraction, or in B,
- * and moves *text behind it. A part of a byte is left out. 0: there is none, or it is not less than INT64_MAX. All
- * sizes of settings, rules and tools (tuttiReadSize) are read by this; profiles have a stricter form. */
+/* Reads a number of bytes and moves *text behind it: digits, with a fraction and an exponent if need be (1.5, 1e6),
+ * then nothing, B, or K, M or G (KiB, MiB, GiB mean the same; powers of 1,024). The value is a whole number. 0: there
+ * is none, the value is not whole or not less than INT64_MAX, or has more than 19 digits between its first and last
+ * that are not 0; nothing is written. All sizes of settings, rules, profiles, policies and tools (tuttiReadSize) are
+ * read by this, and those of programs in Python by perf/measuring.py in the same way (tests/unit/sizes.csv). */
 int tt_bytes_read(const char **text, uint64_t *bytes);
 
 /* A variable that belongs to somebody else (a launcher), or NULL if unset or empty. */

@@ -3,7 +3,7 @@
  *
  * The first line is `tutti profile 2`. Every other line is a word that says what it is, and then pairs of a key and a
  * value, in any order; what follows a '#' is a comment, and so is an empty line. A value with blanks stands in double
- * quotes, and has none in it. Sizes are bytes up to 2^60, as whole numbers or with K, M or G (powers of 1,024); `inf`
+ * quotes, and has none in it. Sizes are bytes up to 2^60 as settings have them (64K, 1.5M, 1e6: tt_bytes_read); `inf`
  * is no limit. Times are in us, slopes in us per MiB (2^20 bytes). No key is optional; lines stand in any order, but
  * the last one is `end`, without which the text was cut off; machine is there once, with "" and cores 0 where nobody
  * knows:

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "tuner/profile_lines.h"
 
 #define TOKEN_BYTES 128
@@ -138,13 +139,8 @@ static void count_parse(struct reader *r, const struct tt_profile_key *key, char
 /* Bytes up to TT_PROFILE_BYTES; UINT64_MAX if they are more or it is no such number. */
 static uint64_t size_of(const char *text)
 {
-  static const char suffixes[] = "KMG";
-  const char *end = text;
-  uint64_t value = digits(&end, TT_PROFILE_BYTES), factor = 1;
-  const char *suffix = *end ? strchr(suffixes, *end) : NULL;
-  if (suffix) factor = (uint64_t)1024 << 10 * (suffix - suffixes);
-  if (end == text || end[suffix != NULL] || value > TT_PROFILE_BYTES / factor) return UINT64_MAX;
-  return value * factor;
+  uint64_t value;
+  return tt_bytes_read(&text, &value) && !*text && value <= TT_PROFILE_BYTES ? value : UINT64_MAX;
 }
 
 static void size_parse(struct reader *r, const struct tt_profile_key *key, char *at)
@@ -152,8 +148,8 @@ static void size_parse(struct reader *r, const struct tt_profile_key *key, char 
   uint64_t value = size_of(r->token);
   int is_limit = key->value == TT_VALUE_LIMIT;
   if (value == UINT64_MAX && !(is_limit && strcmp(r->token, "inf") == 0))
-    wrong(r, is_limit ? "a whole number of bytes up to 2^60, as 100, 64K, 2M or 1G, or inf"
-                      : "a whole number of bytes up to 2^60, as 100, 64K, 2M or 1G");
+    wrong(r, is_limit ? "a whole number of bytes up to 2^60, as 100, 64K, 1.5M or 1e6, or inf"
+                      : "a whole number of bytes up to 2^60, as 100, 64K, 1.5M or 1e6");
   memcpy(at, &value, sizeof value);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "tutti_tools.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +44,7 @@ static void bytes_may_have_a_suffix(void **state)
     const char *text;
     int64_t value;
   } trials[] = {{"4096", 4096}, {"0", 0}, {"7k", 7168}, {"128M", 128 << 20}, {"3MiB", 3 << 20},
-                {"1024G", (int64_t)1 << 40}, {"1.5M", 3 << 19}, {"0.1K", 102}, {"1.99999999999K", 2047}, {"8B", 8}};
+                {"1024G", (int64_t)1 << 40}, {"1.5M", 3 << 19}, {"1e6", 1000000}, {"8B", 8}};
   for (size_t t = 0; t < sizeof trials / sizeof trials[0]; t++) {
     struct tt_settings settings;
     setenv("TUTTI_FUSION_BYTES", trials[t].text, 1);
@@ -50,6 +52,36 @@ static void bytes_may_have_a_suffix(void **state)
     assert_int_equal(settings.fusion_bytes, trials[t].value);
   }
   unsetenv("TUTTI_FUSION_BYTES");
+}
+
+/* sizes.csv has a text and its bytes in each line, nothing where it is no size; perf.sizes reads it in Python. */
+static void sizes_are_read_as_the_table_says(void **state)
+{
+  (void)state;
+  char line[128];
+  int n = 0;
+  FILE *table = fopen(SIZES, "re");
+  assert_non_null(table);
+  assert_non_null(fgets(line, sizeof line, table)); /* the head */
+  while (fgets(line, sizeof line, table)) {
+    char *comma = strchr(line, ',');
+    const char *at = line;
+    uint64_t got = 77;
+    size_t size = 77;
+    assert_non_null(comma);
+    *comma = 0;
+    int is_size = comma[1] != '\n';
+    unsigned long long wanted = strtoull(comma + 1, NULL, 10);
+    int read = tt_bytes_read(&at, &got) && !*at;
+    if (read != is_size || (is_size && got != wanted))
+      fail_msg("\"%s\": read: %d, %llu", line, read, (unsigned long long)got);
+    int is_taken = is_size && wanted <= SIZE_MAX / 4;
+    assert_int_equal(tuttiReadSize(line, &size), is_taken ? tuttiSuccess : tuttiInvalidArgument);
+    assert_true(size == (is_taken ? wanted : 77));
+    n++;
+  }
+  assert_int_equal(fclose(table), 0);
+  assert_true(n > 90);
 }
 
 static void a_wrong_setting_is_named_with_value_and_range(void **state)
@@ -61,7 +93,8 @@ static void a_wrong_setting_is_named_with_value_and_range(void **state)
       {"TUTTI_TIMEOUT_MS", "-1", "from 0 to"},
       {"TUTTI_TIMEOUT_MS", "10s", "number of ms"},
       {"TUTTI_TIMEOUT_MS", "10K", "number of ms"},
-      {"TUTTI_FUSION_BYTES", "2T", "may end in K, M or G"},
+      {"TUTTI_FUSION_BYTES", "2T", "whole number of bytes from 0 to 1099511627776, as 4096, 64K, 1.5M or 1e6"},
+      {"TUTTI_FUSION_BYTES", "0.1K", "whole number of bytes from 0 to"},
       {"TUTTI_FUSION_BYTES", "M", "from 0 to"},
       {"TUTTI_FUSION_BYTES", "1.5", "from 0 to"},
       {"TUTTI_FUSION_BYTES", "1.M", "from 0 to"},
@@ -308,6 +341,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unset_settings_take_their_defaults),
       cmocka_unit_test(bytes_may_have_a_suffix),
+      cmocka_unit_test(sizes_are_read_as_the_table_says),
       cmocka_unit_test(a_wrong_setting_is_named_with_value_and_range),
       cmocka_unit_test(the_wire_hash_covers_what_must_agree_and_nothing_else),
       cmocka_unit_test(ranks_with_unlike_settings_are_told_which),
