@@ -113,8 +113,8 @@ struct tt_policy {
 #define TT_P3_SLICE 50000 /* parameters: best of P3's Figure 12 */
 
 /* From "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal", "p3[:PARAMETERS]", "auto";
- * bytes may end in K, M or G (powers of 1,024). Errors: tuttiInvalidArgument: it is none of these (the sentence says
- * what was wanted). */
+ * numbers are read by tt_bytes_read. Errors: tuttiInvalidArgument: it is none of these (the sentence says which part
+ * is wrong, and what was wanted). */
 tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
 
 /* Makes the plan of this policy; tt_fusion_plan_destroy frees it. The net must be right (tt_net_check).

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Policies by their names. */
-#include <ctype.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fusion/private.h"
@@ -14,51 +9,43 @@ enum argument { NONE, BYTES, BYTES_PAIR, ELEMENTS };
 static const struct {
   const char *name;
   enum argument argument;
+  const char *example;
 } policies[TT_POLICIES] = {
-    [TT_POLICY_WFBP] = {"wfbp", NONE},           [TT_POLICY_SINGLE] = {"single", NONE},
-    [TT_POLICY_THRESHOLD] = {"threshold", BYTES_PAIR}, [TT_POLICY_HOROVOD] = {"horovod", BYTES},
-    [TT_POLICY_MGWFBP] = {"mgwfbp", NONE},       [TT_POLICY_OPTIMAL] = {"optimal", NONE},
-    [TT_POLICY_P3] = {"p3", ELEMENTS},           [TT_POLICY_AUTO] = {"auto", NONE},
+    [TT_POLICY_WFBP] = {"wfbp", NONE, "wfbp"},
+    [TT_POLICY_SINGLE] = {"single", NONE, "single"},
+    [TT_POLICY_THRESHOLD] = {"threshold", BYTES_PAIR, "threshold:25M or threshold:25M,1M"},
+    [TT_POLICY_HOROVOD] = {"horovod", BYTES, "horovod:128M"},
+    [TT_POLICY_MGWFBP] = {"mgwfbp", NONE, "mgwfbp"},
+    [TT_POLICY_OPTIMAL] = {"optimal", NONE, "optimal"},
+    [TT_POLICY_P3] = {"p3", ELEMENTS, "p3 or p3:50000"},
+    [TT_POLICY_AUTO] = {"auto", NONE, "auto"},
 };
 
-/* kind: that of the name; TT_POLICIES: it is none. */
-static tuttiResult_t wrong(const char *text, int kind)
+struct reader {
+  const char *text, *at; /* at: what was not read yet */
+  const char *example;
+};
+
+/* The number that the help calls `part`, behind ':' or ','. 0: it is none from `low` on, as was told. */
+static int part_read(struct reader *r, const char *part, uint64_t low, uint64_t *number)
 {
-  static const char *const examples[TT_POLICIES] = {[TT_POLICY_THRESHOLD] = "threshold:25M or threshold:25M,1M",
-                                                    [TT_POLICY_HOROVOD] = "horovod:64M"};
-  if (kind < TT_POLICIES && examples[kind])
-    return tt_fail(tuttiInvalidArgument, "policy \"%.40s\" %s: give the BYTES up to which tensors go together, as %s",
-                   text, strchr(text, ':') ? "has no number that makes sense" : "lacks its BYTES", examples[kind]);
-  return tt_fail(tuttiInvalidArgument, "there is no policy \"%.40s\": take wfbp, single, threshold:BYTES[,FIRST], "
-                 "horovod:BYTES, mgwfbp, optimal, p3[:PARAMETERS] or auto; BYTES may end in K, M or G", text);
+  const char *begin = *r->at ? ++r->at : r->at;
+  if (tt_bytes_read(&r->at, number) && *number >= low && (!*r->at || *r->at == ',')) return 1;
+  tt_fail(tuttiInvalidArgument, "policy \"%.40s\": %s is \"%.40s\": give a whole number from %d to %lld, such as "
+          "50000, 64K, 1.5M or 1e6, as in %s", r->text, part, begin, (int)low, (long long)INT64_MAX - 1, r->example);
+  return 0;
 }
 
-/* A whole number, of bytes with a suffix; *at moves behind it. 0: it is none. */
-static int number_read(const char **at, int is_bytes, uint64_t *number)
+/* What is behind the name. 0: it makes no sense, as was told. */
+static int arguments_read(struct reader *r, struct tt_policy *made, enum argument argument)
 {
-  char *end;
-  if (is_bytes) return tt_bytes_read(at, number);
-  if (!isdigit((unsigned char)**at)) return 0;
-  errno = 0;
-  *number = strtoull(*at, &end, 10);
-  *at = end;
-  return !errno && *number <= LLONG_MAX;
-}
-
-/* What is behind the name. 0: it makes no sense. */
-static int arguments_read(struct tt_policy *made, const char *at, enum argument argument)
-{
-  uint64_t *number = argument == ELEMENTS ? &made->slice : &made->bytes;
-  if (!*at && made->kind == TT_POLICY_P3) made->slice = TT_P3_SLICE;
-  if (!*at) return argument == NONE || made->slice;
-  if (argument == NONE) return 0;
-  at++;
-  if (!number_read(&at, argument != ELEMENTS, number)) return 0;
-  if (*at == ',' && argument == BYTES_PAIR) {
-    at++;
-    if (!number_read(&at, 1, &made->first_bytes)) return 0;
-  }
-  return !*at && (argument != ELEMENTS || made->slice);
+  if (argument == ELEMENTS && !*r->at) made->slice = TT_P3_SLICE;
+  else if (argument == ELEMENTS && !part_read(r, "PARAMETERS", 1, &made->slice)) return 0;
+  if ((argument == BYTES || argument == BYTES_PAIR) && !part_read(r, "BYTES", 0, &made->bytes)) return 0;
+  if (argument == BYTES_PAIR && *r->at && !part_read(r, "FIRST", 0, &made->first_bytes)) return 0;
+  if (!*r->at) return 1;
+  tt_fail(tuttiInvalidArgument, "policy \"%.40s\": \"%.40s\" is too much: give %s", r->text, r->at, r->example);
+  return 0;
 }
 
 tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text)
@@ -67,9 +54,12 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text)
   int kind = 0;
   while (kind < TT_POLICIES && (strlen(policies[kind].name) != len || strncmp(policies[kind].name, text, len) != 0))
     kind++;
-  if (kind == TT_POLICIES) return wrong(text, kind);
+  if (kind == TT_POLICIES)
+    return tt_fail(tuttiInvalidArgument, "there is no policy \"%.40s\": take wfbp, single, threshold:BYTES[,FIRST], "
+                   "horovod:BYTES, mgwfbp, optimal, p3[:PARAMETERS] or auto", text);
   struct tt_policy made = {.kind = (enum tt_policy_kind)kind};
-  if (!arguments_read(&made, text + len, policies[kind].argument)) return wrong(text, kind);
+  struct reader r = {text, text + len, policies[kind].example};
+  if (!arguments_read(&r, &made, policies[kind].argument)) return tuttiInvalidArgument;
   *policy = made;
   return tuttiSuccess;
 }
