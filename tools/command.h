@@ -35,8 +35,16 @@ int request_option(tuttiScheduleRequest_t *request, const char *command, int opt
 /* The collective is the only argument: 0 if it is there; else 2, with a message. */
 int request_collective(tuttiScheduleRequest_t *request, const char *command, int argc, char **argv);
 
-/* A number of at least `low`, with K, M or G (powers of 1,024) where suffixes are allowed; 0 and a message if not. */
-int number_read(const char *command, const char *option, long long low, int has_suffix, long long *value);
+#define RANKS_MOST 1048576              /* of which the library can tell; its own sentences name the same */
+#define SIZE_MOST ((long long)1 << 60) /* likewise, bytes of a vector */
+
+enum form { DIGITS, SIZE };
+
+/* Reads optarg: a whole number within limits, of digits or as tuttiReadSize takes it. 0 and a message: it is none. */
+int number_read(const char *command, const char *option, enum form form, const long long limits[2], long long *value);
+
+/* Reads a decimal number from low to high, such as 12.5 or 1e3, and moves *text behind it. 0: there is none. */
+int decimal_read(const char **text, double low, double high, double *value);
 
 /* ---- interfaces.c: networks to measure ---- */
 

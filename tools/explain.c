@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti explain`: which algorithm is chosen, and why. */
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,34 +55,41 @@ static int *counted_by(tuttiExplainRequest_t *request, const char *word)
   return NULL;
 }
 
+/* A number and what it counts; 0 after an error. */
+static int count_take(int *count, char **word)
+{
+  size_t number = 0;
+  int is_plain = !word[0][strspn(word[0], "0123456789")] && tuttiReadSize(word[0], &number) == tuttiSuccess;
+  if (*count) return !refuse("is said twice", word[1]);
+  if (is_plain && number >= 1 && number <= RANKS_MOST) {
+    *count = (int)number;
+    return 1;
+  }
+  fprintf(stderr, "tutti explain: the number of %s is \"%s\": give a whole one from 1 to %d\n", word[1], word[0],
+          RANKS_MOST);
+  return 0;
+}
+
 /* One word, or a number and what it counts; returns how many words, 0 after an error. */
 static int words_take(struct asked *asked, char **word)
 {
   size_t number;
-  int is_number = tuttiReadSize(word[0], &number) == tuttiSuccess, is_plain = !word[0][strspn(word[0], "0123456789")];
-  int *count = is_number && is_plain ? counted_by(&asked->request, word[1]) : NULL;
-  if (count) {
-    if (!*count && number >= 1 && number <= INT_MAX) {
-      *count = (int)number;
-      return 2;
-    }
-    if (*count) refuse("is said twice", word[1]);
-    else fprintf(stderr, "tutti explain: the number of %s is \"%s\": give one from 1 on\n", word[1], word[0]);
-    return 0;
-  }
-  if (is_number && !asked->has_bytes) {
+  int is_size = tuttiReadSize(word[0], &number) == tuttiSuccess, is_name = isalpha((unsigned char)word[0][0]);
+  int *count = is_name ? NULL : counted_by(&asked->request, word[1]);
+  if (count) return count_take(count, word) ? 2 : 0;
+  if (is_size && !asked->has_bytes && number <= SIZE_MOST) {
     asked->request.bytes = number;
     asked->has_bytes = 1;
     return 1;
   }
-  if (!is_number && !asked->request.collective && isalpha((unsigned char)word[0][0])) {
+  if (is_name && !asked->request.collective) {
     asked->request.collective = word[0];
     return 1;
   }
-  if (is_number) refuse("is a second size: put ranks, nodes or cores behind a number of them", word[0]);
-  else if (isdigit((unsigned char)word[0][0]))
-    refuse("is no size: give a number of bytes, with K, M, G, KiB, MiB or GiB if you like", word[0]);
-  else refuse("means nothing here", word[0]);
+  if (is_size && asked->has_bytes)
+    refuse("is a second size: put ranks, nodes or cores behind a number of them", word[0]);
+  else if (is_name) refuse("means nothing here", word[0]);
+  else refuse("is no size: give a whole number of bytes from 0 to 2^60, such as 4096, 64K, 1.5M or 1e6", word[0]);
   return 0;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti plan`: which gradients go together, and when. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+
+#define ALPHA_MOST 1e12 /* us, as tuttiPlan has them */
+#define BETA_MOST 1e6
 
 static const char *const help =
     "usage: tutti plan FILE.csv --policy POLICY --cost A_US,B_US_PER_BYTE [OPTION...]\n"
@@ -22,21 +24,23 @@ static const char *const help =
     "  threshold:BYTES[,FIRST]  a message is closed when it has BYTES, the first one when it has FIRST;\n"
     "                    DistributedDataParallel has threshold:25M,1M\n"
     "  horovod:BYTES     what is ready when no message is under way, up to BYTES; Horovod has horovod:128M\n"
-    "  mgwfbp            Algorithm 1 of Shi and Chu, with corrected indices\n"
-    "  optimal           no other messages in the order of backward end earlier\n"
+    "  mgwfbp            neighbours are merged where that pays (MG-WFBP: Algorithm 1 of Shi and Chu, with\n"
+    "                    corrected indices)\n"
+    "  optimal           of all merges of neighbours, sent in the order of backward, one that ends earliest\n"
     "  p3[:PARAMETERS]   each layer alone, in slices (default: 50000), the one that forward needs first goes\n"
     "                    first, and forward of a layer waits for its own gradient only\n"
     "  auto              merging, slices and priority together, for the shortest iteration found\n"
     "  all               a line for each of these\n\n"
-    "      --policy POLICY   one of these; BYTES may end in K, M or G\n"
+    "      --policy POLICY   one of these; BYTES, FIRST and PARAMETERS may be 50000, 64K, 1.5M\n"
+    "                        or 1e6; K, M and G are powers of 1,024\n"
     "      --cost A,B        a message of m bytes takes A + B m us\n"
     "  -n, --ranks N         a message is an all-reduce of N ranks, and takes what `tutti explain` predicts\n"
     "      --nodes N         over which they are spread in blocks (default: each has its own)\n"
     "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
     "      --transport NAME  inside a node: shm (default) or tcp\n"
     "      --interface NAME  between nodes: of this host, or that was measured (default: what this host would take)\n"
-    "      --slice N         messages of any policy go in slices of N parameters (K, M and G may stand behind\n"
-    "                        it) and by priority; with all only those of p3 and auto\n"
+    "      --slice N         messages of any policy go in slices of N parameters (50000, 64K, ...) and by\n"
+    "                        priority; with all only those of p3 and auto\n"
     "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
     "                        bound_us, which no plan can beat\n"
     "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto\n"
@@ -50,21 +54,21 @@ struct asked {
 /* "A,B"; 0 and a message if it is none. */
 static int cost_read(tuttiPlanRequest_t *request)
 {
-  char *comma, *end = NULL;
-  request->alpha_us = strtod(optarg, &comma);
-  if (comma > optarg && *comma == ',') request->beta_us_per_byte = strtod(comma + 1, &end);
+  const char *at = optarg;
   request->has_cost = 1;
-  if (end && end > comma + 1 && !*end && request->alpha_us >= 0 && request->beta_us_per_byte >= 0) return 1;
-  fprintf(stderr, "tutti plan: --cost is \"%s\": give the us of a message and the us of a byte, from 0 on, with a "
-          "comma between them\n", optarg);
+  if (decimal_read(&at, 0, ALPHA_MOST, &request->alpha_us) && *at++ == ',' &&
+      decimal_read(&at, 0, BETA_MOST, &request->beta_us_per_byte) && !*at)
+    return 1;
+  fprintf(stderr, "tutti plan: --cost is \"%s\": give A,B: the us of a message, from 0 to %g, and the us of each byte, "
+          "from 0 to %g, as in 45.26,0.0008\n", optarg, ALPHA_MOST, BETA_MOST);
   return 0;
 }
 
 static int count_read(const char *option, int *count)
 {
   long long number;
-  if (!number_read("plan", option, 1, 0, &number)) return 0;
-  *count = number > INT_MAX ? INT_MAX : (int)number;
+  if (!number_read("plan", option, DIGITS, (const long long[]){1, RANKS_MOST}, &number)) return 0;
+  *count = (int)number;
   return 1;
 }
 
@@ -80,7 +84,7 @@ static int option_take(struct asked *asked, int option)
   case 'n': return count_read("--ranks", &request->nranks);
   case 'N': return count_read("--nodes", &request->nnodes);
   case 's':
-    is_fine = number_read("plan", "--slice", 1, 1, &number);
+    is_fine = number_read("plan", "--slice", SIZE, (const long long[]){1, SIZE_MOST}, &number);
     request->slice = (size_t)number;
     return is_fine;
   case 'p': request->profile = optarg; break;

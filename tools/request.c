@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -18,35 +19,46 @@ const char *const request_help =
     "      --group-size G    ranks in a group, where the topology tells of no groups\n"
     "      --passes LIST     rewrites, in this order: merge, fuse, channels=N\n";
 
-int number_read(const char *command, const char *option, long long low, int has_suffix, long long *value)
+int number_read(const char *command, const char *option, enum form form, const long long limits[2], long long *value)
 {
   size_t number;
-  int has_digits_only = !optarg[strspn(optarg, "0123456789")];
-  if ((has_suffix || has_digits_only) && tuttiReadSize(optarg, &number) == tuttiSuccess && (long long)number >= low) {
+  int is_form = form == SIZE || !optarg[strspn(optarg, "0123456789")];
+  if (is_form && tuttiReadSize(optarg, &number) == tuttiSuccess && (long long)number >= limits[0] &&
+      (long long)number <= limits[1]) {
     *value = (long long)number;
     return 1;
   }
-  fprintf(stderr, "tutti %s: %s is \"%s\": give a number from %lld on%s\n", command, option, optarg, low,
-          has_suffix ? ", with K, M or G if you like" : "");
+  fprintf(stderr, "tutti %s: %s is \"%s\": give a whole number from %lld to %lld%s\n", command, option, optarg,
+          limits[0], limits[1], form == SIZE ? ", such as 50000, 64K, 1.5M or 1e6" : "");
   return 0;
 }
 
-static int int_read(const char *command, const char *option, int low, int *value)
+int decimal_read(const char **text, double low, double high, double *value)
+{
+  char *end;
+  size_t len = strspn(*text, "0123456789.eE+-"); /* strtod knows more than decimal numbers */
+  *value = strtod(*text, &end);
+  if (end == *text || (size_t)(end - *text) > len || !(*value >= low && *value <= high)) return 0;
+  *text = end;
+  return 1;
+}
+
+static int int_read(const char *command, const char *option, int low, int high, int *value)
 {
   long long number;
-  if (!number_read(command, option, low, 0, &number)) return -1;
-  *value = number > INT_MAX ? INT_MAX : (int)number;
+  if (!number_read(command, option, DIGITS, (const long long[]){low, high}, &number)) return -1;
+  *value = (int)number;
   return 1;
 }
 
 int request_option(tuttiScheduleRequest_t *request, const char *command, int option)
 {
   switch (option) {
-  case 'n': return int_read(command, "-n", 1, &request->nranks);
-  case 'r': return int_read(command, "--root", 0, &request->root);
-  case 'k': return int_read(command, "--radix", 2, &request->radix);
-  case 'B': return int_read(command, "--blocks", 1, &request->blocks);
-  case 'g': return int_read(command, "--group-size", 1, &request->group_size);
+  case 'n': return int_read(command, "-n", 1, RANKS_MOST, &request->nranks);
+  case 'r': return int_read(command, "--root", 0, RANKS_MOST - 1, &request->root);
+  case 'k': return int_read(command, "--radix", 2, INT_MAX, &request->radix);
+  case 'B': return int_read(command, "--blocks", 1, INT_MAX, &request->blocks);
+  case 'g': return int_read(command, "--group-size", 1, RANKS_MOST, &request->group_size);
   case 'a': request->algorithm = optarg; return 1;
   case 'm': request->middle = optarg; return 1;
   case 't': request->topology = optarg; return 1;

@@ -23,6 +23,7 @@
 #include "tutti_tools.h"
 
 #define MAX_RANKS 4096
+#define GRACE_MOST 1000000
 #define KILL_AFTER_MS 3000 /* between SIGTERM and SIGKILL */
 #define LAST_WORDS_MS 1000 /* what grandchildren still write is passed on for this long after the last rank */
 
@@ -65,17 +66,6 @@ static long now_ms(void)
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A whole number from `low` to `high`, or -1 with a message. */
-static long number(const char *option, const char *text, long low, long high)
-{
-  char *end;
-  errno = 0;
-  long value = strtol(text, &end, 10);
-  if (!errno && end != text && !*end && value >= low && value <= high) return value;
-  fprintf(stderr, "tutti run: %s is \"%s\": give a number from %ld to %ld\n", option, text, low, high);
-  return -1;
-}
-
 /* -1: go on; else the exit status. */
 static int options_parse(struct job *job, int argc, char **argv)
 {
@@ -86,21 +76,22 @@ static int options_parse(struct job *job, int argc, char **argv)
                                           {"no-bind", no_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
+  const long long ranks[] = {1, MAX_RANKS}, seconds[] = {0, GRACE_MOST};
   int option;
+  long long number;
   optind = 1;
   while ((option = getopt_long(argc, argv, "+n:h", options, NULL)) != -1) {
     switch (option) {
     case 'n':
-      job->nprocs = (int)number("-n", optarg, 1, MAX_RANKS);
-      if (job->nprocs < 0) return 2;
+      if (!number_read("run", "-n", DIGITS, ranks, &number)) return 2;
+      job->nprocs = (int)number;
       break;
     case 'p': job->prefix = 0; break;
     case 'k': job->keep_going = 1; break;
     case 'b': job->bind = 0; break;
     case 'g':
-      job->grace_ms = number("--grace", optarg, 0, 1000000);
-      if (job->grace_ms < 0) return 2;
-      job->grace_ms *= 1000;
+      if (!number_read("run", "--grace", DIGITS, seconds, &number)) return 2;
+      job->grace_ms = 1000 * (long)number;
       break;
     case 'h': fputs(help, stdout); return 0;
     default: fputs(help, stderr); return 2;

@@ -33,6 +33,7 @@ static int options_parse(struct asked *asked, int argc, char **argv)
                                           {"svg", required_argument, NULL, 's'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
+  const long long counts[] = {1, SIZE_MOST}, ranks[] = {0, RANKS_MOST - 1};
   int option;
   long long number;
   optind = 1;
@@ -42,12 +43,12 @@ static int options_parse(struct asked *asked, int argc, char **argv)
     if (taken) continue;
     switch (option) {
     case 'c':
-      if (!number_read("schedule", "--count", 1, 1, &number)) return 2;
+      if (!number_read("schedule", "--count", SIZE, counts, &number)) return 2;
       asked->request.count = (size_t)number;
       break;
     case 'R':
-      if (!number_read("schedule", "--rank", 0, 0, &number)) return 2;
-      asked->rank = number < 0x7fffffff ? (int)number : 0x7fffffff;
+      if (!number_read("schedule", "--rank", DIGITS, ranks, &number)) return 2;
+      asked->rank = (int)number;
       break;
     case 's': asked->svg = optarg; break;
     case 'h': printf("%s%s%s", help, request_help, own_help); return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti simulate`: what algorithms take on a machine that need not exist. */
+#include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #define MAX_ROWS 64
 #define SENTENCE_BYTES 512
+#define PRICE_MOST 1e12 /* us */
 
 static const char *const help =
     "usage: tutti simulate COLLECTIVE --algo NAME[,NAME...]|all -n RANKS --bytes B [OPTION...]\n\n"
@@ -59,11 +61,10 @@ static double now(void)
 
 static int price_read(const char *option, double *price, int *uniform)
 {
-  char *end;
-  *price = strtod(optarg, &end);
+  const char *at = optarg;
   *uniform = 1;
-  if (end > optarg && !*end && *price >= 0 && *price <= 1e12) return 1;
-  fprintf(stderr, "tutti simulate: %s is \"%s\": give microseconds from 0 on\n", option, optarg);
+  if (decimal_read(&at, 0, PRICE_MOST, price) && !*at) return 1;
+  fprintf(stderr, "tutti simulate: %s is \"%s\": give microseconds from 0 to %g\n", option, optarg, PRICE_MOST);
   return 0;
 }
 
@@ -71,22 +72,23 @@ static int price_read(const char *option, double *price, int *uniform)
 static int option_take(struct asked *asked, int option)
 {
   tuttiSimulation_t *how = &asked->how;
+  const long long sizes[] = {1, SIZE_MOST}, lanes[] = {1, INT_MAX};
   long long number;
   switch (option) {
   case 'A': return price_read("--alpha", &how->alpha_us, &how->uniform);
   case 'E': return price_read("--beta", &how->beta_us_per_mib, &how->uniform);
   case 'G': return price_read("--gamma", &how->gamma_us_per_mib, &how->uniform);
   case 'b':
-    if (!number_read("simulate", "--bytes", 1, 1, &number)) return 0;
+    if (!number_read("simulate", "--bytes", SIZE, sizes, &number)) return 0;
     asked->bytes = (size_t)number;
     return 1;
   case 'L':
-    if (!number_read("simulate", "--block-bytes", 1, 1, &number)) return 0;
+    if (!number_read("simulate", "--block-bytes", SIZE, sizes, &number)) return 0;
     how->block_bytes = (size_t)number;
     return 1;
   case 'l':
-    if (!number_read("simulate", "--lanes", 1, 0, &number)) return 0;
-    how->lanes = number < 0x7fffffff ? (int)number : 0x7fffffff;
+    if (!number_read("simulate", "--lanes", DIGITS, lanes, &number)) return 0;
+    how->lanes = (int)number;
     return 1;
   default: return -1;
   }

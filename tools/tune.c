@@ -21,7 +21,8 @@
 
 #define MAX_WORLDS 64
 #define RANKS_LEAST 8       /* so many are tried even where there are fewer cores */
-#define RANKS_MOST 1024
+#define WORLD_MOST 1024
+#define SECONDS_MOST 86400.0
 #define SECONDS 40.0        /* of all together */
 #define SECONDS_JOB 20.0
 #define SECONDS_LEAST 0.2
@@ -75,21 +76,18 @@ static void command_note(struct tune *tune, int argc, char **argv)
 
 static int seconds_read(struct tune *tune)
 {
-  char *end;
-  tune->seconds = strtod(optarg, &end);
-  if (end != optarg && !*end && tune->seconds > 0 && tune->seconds <= 86400) return 1;
-  fprintf(stderr, "tutti tune: --seconds is \"%s\": give a number above 0, of a day at most\n", optarg);
+  const char *at = optarg;
+  if (decimal_read(&at, 0, SECONDS_MOST, &tune->seconds) && !*at && tune->seconds > 0) return 1;
+  fprintf(stderr, "tutti tune: --seconds is \"%s\": give a number above 0, %g (a day) at most\n", optarg, SECONDS_MOST);
   return 0;
 }
 
 static int ranks_read(struct tune *tune)
 {
-  char *end;
-  long number = strtol(optarg, &end, 10);
+  long long number;
+  if (!number_read("tune", "-n", DIGITS, (const long long[]){2, WORLD_MOST}, &number)) return 0;
   tune->ranks = (int)number;
-  if (end != optarg && !*end && number >= 2 && number <= RANKS_MOST) return 1;
-  fprintf(stderr, "tutti tune: -n is \"%s\": give a number from 2 to %d\n", optarg, RANKS_MOST);
-  return 0;
+  return 1;
 }
 
 static int option_take(struct tune *tune, int option)
@@ -315,14 +313,13 @@ static int world_below(int ranks)
 
 /* Two ranks of this process can tell whether there are such transports, all of a list or one that must do alone: better
  * now than when others are measured. */
-static int transports_check(const char *list, int is_one)
+static int transports_check(const char *list)
 {
   tuttiComm_t comms[2] = {NULL, NULL};
   setenv("TUTTI_TRANSPORTS", list, 1);
   tuttiResult_t result = tuttiCommInitAll(comms, 2, NULL);
   if (result != tuttiSuccess)
-    fprintf(stderr, "tutti tune: --transports: %s%s%s%s\n", is_one ? "leave " : "", is_one ? list : "",
-            is_one ? " out: " : "", tuttiGetLastError(NULL));
+    fprintf(stderr, "tutti tune: --transports: %s\n", tuttiGetLastError(NULL));
   for (int r = 0; r < 2; r++) tuttiCommDestroy(comms[r]);
   return result == tuttiSuccess;
 }
@@ -347,10 +344,10 @@ static int worlds_check(const struct tune *tune, const struct world *worlds, int
 {
   if (!tune->transports) return 1;
   if (!n) fprintf(stderr, "tutti tune: --transports is \"%s\": name one or more, as shm,tcp\n", tune->transports);
-  if (!n || !transports_check(tune->transports, strchr(tune->transports, ',') == NULL)) return 0;
+  if (!n || !transports_check(tune->transports)) return 0;
   for (int w = 0; w < n; w++) {
     int is_new = !w || strcmp(worlds[w].transport, worlds[w - 1].transport) != 0;
-    if (is_new && !transports_check(worlds[w].transport, 1)) return 0;
+    if (is_new && !transports_check(worlds[w].transport)) return 0;
   }
   return 1;
 }

@@ -149,8 +149,8 @@ static tuttiResult_t size_check(const struct tt_request *made)
                    (int)shape->nblocks, (long long)shares, (long long)channels,
                    (long long)(MOST_BLOCKS / shares / channels));
   if (__builtin_mul_overflow(made->count, made->element_bytes, &bytes) || bytes > MOST_BYTES / (size_t)shares)
-    return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than this can reckon with",
-                   made->count, (size_t)made->element_bytes);
+    return tt_fail(tuttiInvalidArgument, "count is %zu: give at most %zu elements of %zu bytes",
+                   made->count, MOST_BYTES / (size_t)shares / made->element_bytes, made->element_bytes);
   return tuttiSuccess;
 }
 

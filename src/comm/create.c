@@ -374,8 +374,8 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
     comm->transports[t] = made;
   }
   if (leads || !lacking) return tuttiSuccess;
-  return tt_fail(tuttiInvalidUsage, "transport %s cannot be used: %s. No other is allowed that can: name more in "
-                 "TUTTI_TRANSPORTS", lacking, lacks_why);
+  return tt_fail(tuttiInvalidUsage, "transport %s cannot be used: %s. Take others (TUTTI_TRANSPORTS is \"%s\")",
+                 lacking, lacks_why, comm->settings.transports);
 }
 
 static tuttiResult_t after_meeting(struct tuttiComm *comm)
