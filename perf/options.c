@@ -10,7 +10,10 @@
 #include "tutti_tools.h"
 
 #define RANKS_MAX 65536
+#define ROOT_MOST 16777215
 #define NUMBER_MOST 1000000000
+#define RADIX_MOST 65535 /* of TUTTI_RADIX */
+#define TIMEOUT_MOST 2000000 /* s */
 #define SIZE_MOST ((size_t)1 << 50) /* that much is nowhere, and can be reckoned with */
 
 static const char *const help_ranks =
@@ -126,17 +129,18 @@ static __attribute__((format(printf, 1, 2))) void complain(const char *format, .
 static int size_parse(const char *flag, const char *text, size_t *bytes)
 {
   if (tuttiReadSize(text, bytes) == tuttiSuccess && *bytes <= SIZE_MOST) return 1;
-  complain("%s is \"%s\": give a size like 8, 64K, 1.5M or 1G\n", flag, text);
+  complain("%s is \"%s\": give a whole number of bytes from 0 to %zu, like 8, 64K, 1.5M or 1e6\n", flag, text,
+           SIZE_MOST);
   return 0;
 }
 
-static int int_parse(const char *flag, const char *text, int low, int *out)
+static int int_parse(const char *flag, const char *text, int low, int high, int *out)
 {
   char *end;
   errno = 0;
   long value = strtol(text, &end, 10);
-  if (errno || end == text || *end || value < low || value > NUMBER_MOST) {
-    complain("%s is \"%s\": give a whole number from %d to %d\n", flag, text, low, NUMBER_MOST);
+  if (errno || end == text || *end || value < low || value > high) {
+    complain("%s is \"%s\": give a whole number from %d to %d\n", flag, text, low, high);
     return 0;
   }
   *out = (int)value;
@@ -148,6 +152,14 @@ static int switch_parse(const char *flag, const char *text, int *out)
   *out = strcmp(text, "1") == 0;
   if (*out || strcmp(text, "0") == 0) return 1;
   complain("%s is \"%s\": give 0 or 1\n", flag, text);
+  return 0;
+}
+
+static int average_parse(const char *text, int *out)
+{
+  *out = text[0] - '0';
+  if (text[0] >= '0' && *out <= AVERAGE_MAX && !text[1]) return 1;
+  complain("-a is \"%s\": give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", text);
   return 0;
 }
 
@@ -172,7 +184,7 @@ static int factor_parse(const char *text, double *factor)
 {
   char *end;
   *factor = strtod(text, &end);
-  int read = end != text && !*end;
+  int read = end != text && !*end && !strpbrk(text, "xX");
   if (read && *factor == 1) *factor = 0;
   else if (!read || !(*factor > 1) || *factor > NUMBER_MOST) {
     complain("-f is \"%s\": give a factor greater than 1, of at most %d, or 1 to step by -i\n", text, NUMBER_MOST);
@@ -184,7 +196,7 @@ static int factor_parse(const char *text, double *factor)
 static int root_parse(const char *text, int *root)
 {
   *root = -1;
-  return strcmp(text, "all") == 0 || int_parse("-r", text, -1, root);
+  return strcmp(text, "all") == 0 || int_parse("-r", text, -1, ROOT_MOST, root);
 }
 
 static int wire_parse(const char *text, int *type)
@@ -204,6 +216,14 @@ static int wire_option(struct options *o)
   if (wire_parse(optarg, &o->wire_type)) return 1;
   complain("--wire is \"%s\": give float, half or bfloat16\n", optarg);
   return 0;
+}
+
+/* The library reads it as TUTTI_RADIX; what is wrong is told as what it was given as. */
+static int radix_take(struct options *o)
+{
+  int radix;
+  o->radix = optarg;
+  return int_parse("--radix", optarg, 0, RADIX_MOST, &radix);
 }
 
 /* What else the setting may be leaves floats as they are, or is refused by the library. */
@@ -227,7 +247,7 @@ static int size_option(struct options *o, int letter)
   case 'r': return root_parse(optarg, &o->root);
   case 1: o->algo = optarg; return 1;
   case 2: o->transport = optarg; return 1;
-  case 4: o->radix = optarg; return 1;
+  case 4: return radix_take(o);
   case 5: o->deterministic = 1; return 1;
   case 6: return wire_option(o);
   default: return -1;
@@ -237,18 +257,18 @@ static int size_option(struct options *o, int letter)
 static int number_option(struct options *o, int letter)
 {
   switch (letter) {
-  case 't': return int_parse("-t", optarg, 1, &o->threads);
-  case 'g': return int_parse("-g", optarg, 1, &o->gpus);
-  case 'n': return int_parse("-n", optarg, 1, &o->iters);
-  case 'm': return int_parse("-m", optarg, 1, &o->agg_iters);
-  case 'w': return int_parse("-w", optarg, 0, &o->warmup_iters);
-  case 'N': return int_parse("-N", optarg, 0, &o->cycles);
-  case 'c': return int_parse("-c", optarg, 0, &o->check);
-  case 'a': return int_parse("-a", optarg, 0, &o->average);
-  case 'T': return int_parse("-T", optarg, 0, &o->timeout_s);
-  case 'u': return int_parse("-u", optarg, 0, &o->unalign);
+  case 't': return int_parse("-t", optarg, 1, RANKS_MAX, &o->threads);
+  case 'g': return int_parse("-g", optarg, 1, RANKS_MAX, &o->gpus);
+  case 'n': return int_parse("-n", optarg, 1, NUMBER_MOST, &o->iters);
+  case 'm': return int_parse("-m", optarg, 1, NUMBER_MOST, &o->agg_iters);
+  case 'w': return int_parse("-w", optarg, 0, NUMBER_MOST, &o->warmup_iters);
+  case 'N': return int_parse("-N", optarg, 0, NUMBER_MOST, &o->cycles);
+  case 'c': return int_parse("-c", optarg, 0, NUMBER_MOST, &o->check);
+  case 'a': return average_parse(optarg, &o->average);
+  case 'T': return int_parse("-T", optarg, 0, TIMEOUT_MOST, &o->timeout_s);
+  case 'u': return int_parse("-u", optarg, 0, NUMBER_MOST, &o->unalign);
   case 'I': return switch_parse("-I", optarg, &o->per_iteration);
-  case 'K': return int_parse("-K", optarg, 0, &o->skip_iterations);
+  case 'K': return int_parse("-K", optarg, 0, NUMBER_MOST, &o->skip_iterations);
   case 3: return switch_parse("--stream", optarg, &o->stream);
   default: return -1;
   }
@@ -271,10 +291,6 @@ static int consistent(const struct options *o)
     complain("-i is 0: give a step, or a factor with -f\n");
   else if (o->gpus > RANKS_MAX / o->threads)
     complain("-t %d times -g %d: at most %d ranks in a process are possible\n", o->threads, o->gpus, RANKS_MAX);
-  else if (o->average > AVERAGE_MAX)
-    complain("-a is %d: give 0 (rank 0), 1 (mean), 2 (min) or 3 (max)\n", o->average);
-  else if (o->timeout_s > 2000000)
-    complain("-T is %d: give at most 2000000 seconds, or 0 for the library's default\n", o->timeout_s);
   else if (o->skip_iterations && (!o->per_iteration || o->skip_iterations >= o->iters))
     complain("-K is %d: it leaves out some of the %d iterations (-n) that -I 1 times one by one\n",
              o->skip_iterations, o->iters);
