@@ -132,8 +132,10 @@ static void head_draw(const struct canvas *c, const char *cost_text)
           "communication not hidden</text>\n", LEFT, c->planned->name,
           played->iteration_us / 1000, played->exposed_us / 1000);
   fprintf(c->out, "<text x=\"%d\" y=\"48\" font-size=\"12\" fill=\"" PALE "\">%d layers, numbered in forward order; %d "
-          "groups in %lld messages, %s; %s</text>\n", LEFT, (int)c->layers->net.n, (int)c->planned->plan.ngroups,
-          (long long)played->nmessages, c->planned->plan.by_priority ? "by priority" : "as they come", cost_text);
+          "groups in %lld messages, %s; %s; no plan takes less than %.6g ms</text>\n", LEFT, (int)c->layers->net.n,
+          (int)c->planned->plan.ngroups, (long long)played->nmessages,
+          c->planned->plan.by_priority ? "by priority" : "sent as they are ready", cost_text,
+          c->planned->bound_us / 1000);
   for (int row = 0; row < ROWS; row++)
     fprintf(c->out, "<text x=\"%d\" y=\"%.0f\" font-size=\"13\" text-anchor=\"end\" fill=\"" INK "\">%s</text>\n",
             LEFT - 12, TOP + ROW * (double)row + BAR * 0.5 + 5, names[row]);

@@ -34,7 +34,7 @@ void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct 
   char group_text[LAYERS_BYTES];
   fprintf(out, "%s: %d group%s in %lld message%s, %s\n", planned->name, (int)plan->ngroups,
           plan->ngroups == 1 ? "" : "s", (long long)played->nmessages, played->nmessages == 1 ? "" : "s",
-          plan->by_priority ? "by priority" : "as they come");
+          plan->by_priority ? "by priority: what forward needs first goes first" : "sent as their gradients are ready");
   fprintf(out, "iteration %.3f us = backward %.3f + forward %.3f + communication that is not hidden %.3f\n",
           played->iteration_us, layers->net.backward_us, layers->forward_us, played->exposed_us);
   fprintf(out, "no plan takes less than %.3f us\n\n", planned->bound_us);
@@ -79,14 +79,17 @@ void tt_planned_compare(FILE *out, const struct tt_planned *planned, int n, cons
   double exposed_us = bound_us - layers->net.backward_us - layers->forward_us;
   for (int k = 1; k < n; k++)
     if (planned[k].played.iteration_us < best_us) best_us = planned[k].played.iteration_us;
-  fprintf(out, "%d layers, backward %.3f us, forward %.3f us\n\n", (int)layers->net.n, layers->net.backward_us,
+  fprintf(out, "%d layers, backward %.3f us, forward %.3f us\n", (int)layers->net.n, layers->net.backward_us,
           layers->forward_us);
+  fprintf(out, "iteration = backward + next forward + communication not hidden behind them; ratio: to the shortest\n"
+          "groups: of layers whose gradients go together; !: sent by priority, a group in several messages\n\n");
   fprintf(out, "%-22s %7s %9s %16s %8s %16s\n", "policy", "groups", "messages", "iteration us", "ratio",
           "not hidden us");
   for (int k = 0; k < n; k++)
-    fprintf(out, "%-22s %7d %9lld %16.3f %8.4f %16.3f\n", planned[k].name,
-            (int)planned[k].plan.ngroups, (long long)planned[k].played.nmessages, planned[k].played.iteration_us,
-            best_us > 0 ? planned[k].played.iteration_us / best_us : 1, planned[k].played.exposed_us);
+    fprintf(out, "%-22s %7d %9lld%c%16.3f %8.4f %16.3f\n", planned[k].name, (int)planned[k].plan.ngroups,
+            (long long)planned[k].played.nmessages, planned[k].plan.by_priority ? '!' : ' ',
+            planned[k].played.iteration_us, best_us > 0 ? planned[k].played.iteration_us / best_us : 1,
+            planned[k].played.exposed_us);
   fprintf(out, "%-22s %7s %9s %16.3f %8.4f %16.3f\n", "(no plan takes less)", "", "", bound_us,
           best_us > 0 ? bound_us / best_us : 1, exposed_us > 0 ? exposed_us : 0);
 }
