@@ -120,9 +120,9 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
 /* Makes the plan of this policy; tt_fusion_plan_destroy frees it. The net must be right (tt_net_check).
  *
  * Optimal's iteration, and so auto's, is never longer than that of other groups sent as they come; auto's is not
- * longer, either, than p3's with policy->slice, 40,000, 50,000, or a power of two from 2,048 elements on to a slice.
- * Within that, auto takes fewer messages where an iteration becomes at most a hundredth longer by it than the shortest
- * one found.
+ * longer, either, than p3's with policy->slice, 40,000 or 50,000 elements to a slice. Within that, auto takes fewer
+ * messages where an iteration becomes at most a hundredth longer by it than the shortest one found: so it may be that
+ * much longer than p3's with other slices, of which powers of two from 2,048 elements on are tried.
  *
  * Work: optimal takes time with the square of the number of tensors, auto as much again and a bounded number of plays:
  * 1,000 tensors take a few milliseconds. Errors: tuttiSystemError: no memory. */

@@ -86,14 +86,21 @@ static uint64_t elements_most(const struct search *s)
   return most;
 }
 
-/* The groups of the trial whole and in slices of many lengths; `given`: one more, or 0. */
-static void slices_try(struct search *s, uint64_t given)
+/* The groups of the trial whole and in slices of lengths that are asked for; `given`: one more, or 0. */
+static void usual_slices_try(struct search *s, uint64_t given)
 {
   const uint64_t others[] = {40000, TT_P3_SLICE, given};
   uint64_t most = elements_most(s);
   trial_play(s, 0);
   for (int k = 0; k < 3; k++)
     if (others[k] && others[k] < most) trial_play(s, others[k]);
+}
+
+/* And in slices of many more lengths. */
+static void slices_try(struct search *s, uint64_t given)
+{
+  uint64_t most = elements_most(s);
+  usual_slices_try(s, given);
   for (uint64_t slice = SLICE_LEAST; slice < most; slice *= 2) trial_play(s, slice);
 }
 
@@ -280,8 +287,9 @@ static void search_run(struct search *s, const struct tt_policy *asked)
   s->urgent_us = HUGE_VAL;
   s->work_left = WORK_LADDER;
   tt_fusion_plan_merge(&s->trial, &alone, s->queue, s->cost); /* p3, whatever work that is */
-  slices_try(s, asked->slice);
+  usual_slices_try(s, asked->slice);
   s->others_us = fmin(s->merged_us, s->urgent_us);
+  slices_try(s, asked->slice);
   policies_try(s, asked);
   s->work_left = WORK_CHANGES / 2;
   changes_try(s);
