@@ -20,7 +20,7 @@
 #define RANKS 3
 #define COUNT 3000
 #define DENSE 130 /* rank 0's creation has thousands of allocations: what choices take is played */
-#define SPARSE 67
+#define SPARSE 199
 #define MOST_MS 15000   /* for all ranks to know; the promise is one second, if nothing holds them up */
 #define HEAP_SLACK 32768
 #define HEAP_SLACK_THREADS 300000 /* what malloc keeps ready for threads counts as used */
@@ -225,7 +225,7 @@ static void try_one(const struct kind *kind, int victim, int threads)
   struct trial *trial = ranks_shared(sizeof *trial);
   assert_non_null(trial);
   *trial = (struct trial){.run = kind->run, .victim = victim, .is_threads = threads, .n = 1};
-  trial->stride = threads && !is_long ? 11 : 1;
+  trial->stride = is_long ? 1 : threads ? 11 : 2;
   trial->sparse = is_long ? trial->stride : SPARSE;
   trial->meeting = meeting_make(RANKS);
   long began_ms = meeting_now_ms();
