@@ -223,7 +223,7 @@ static int body_of_failure(const struct ranks *self)
   float *memory = fake->alloc(self->rank, FAKE_DEVICE, 4000);
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   tuttiResult_t result = tuttiSuccess;
-  for (int i = 0; i < WARM && result == tuttiSuccess; i++) /* so that everything has been made, on the other rank, too */
+  for (int i = 0; i < WARM && result == tuttiSuccess; i++) /* until everything has been made, on both ranks */
     result = tuttiAllReduce(memory, memory, 1000, tuttiFloat, tuttiSum, comm, NULL);
   RANKS_CHECK(result == tuttiSuccess);
   for (int i = 0; i < 100 && result == tuttiSuccess; i++) {
