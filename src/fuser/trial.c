@@ -55,7 +55,7 @@ enum tt_try tt_trial_begins(struct tt_trial *trial, uint64_t step, const struct 
     return what;
   }
   trial->what = what;
-  trial->tried[what] = 1;
+  trial->tried[what] = 1; /* of promises, doubt says when */
   trial->kept_us = trial->us;
   trial->kept_promise_us = promises->now_us;
   trial->promise_us = promises->new_us;
