@@ -34,7 +34,7 @@ static const char *const help =
     "  all               a line for each of these\n\n"
     "      --policy POLICY   one of these; BYTES, FIRST and PARAMETERS may be 50000, 64K, 1.5M\n"
     "                        or 1e6; K, M and G are powers of 1,024\n"
-    "      --cost A,B        a message of m bytes takes A + B m us\n"
+    "      --cost A,B        a message of m bytes takes A + B m us; --ranks does not count then\n"
     "  -n, --ranks N         a message is an all-reduce of N ranks, and takes what `tutti explain` predicts\n"
     "      --nodes N         over which they are spread in blocks (default: each has its own)\n"
     "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
@@ -104,6 +104,15 @@ static int refuse(const char *what)
   return 2;
 }
 
+/* --cost has said all: what else would say it does not count. */
+static void ranks_leave(tuttiPlanRequest_t *request)
+{
+  if (request->nranks || request->nnodes || request->profile || request->transport || request->interface)
+    fprintf(stderr, "tutti plan: --cost says what a message takes: ranks, nodes, links and profiles do not count\n");
+  request->nranks = request->nnodes = 0;
+  request->profile = request->transport = request->interface = NULL;
+}
+
 /* -1: go on; else the exit status. */
 static int arguments_parse(struct asked *asked, int argc, char **argv)
 {
@@ -133,10 +142,8 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   if (optind + 1 < argc) return refuse("one layer table at a time");
   request->table = argv[optind];
   if (!request->policy) return refuse("which policy?");
-  if (request->has_cost && request->nranks) return refuse("take --cost or --ranks, not both");
   if (!request->has_cost && !request->nranks) return refuse("what does a message cost? take --cost or --ranks");
-  int has_place = request->nnodes || request->profile || request->transport || request->interface;
-  if (request->has_cost && has_place) return refuse("--cost leaves no room for nodes, links and profiles");
+  if (request->has_cost) ranks_leave(request);
   return -1;
 }
 
