@@ -33,7 +33,7 @@
 #define POLICIES_MAX 32
 #define STEPS_MAX 100000
 #define ASLEEP_US 3000.0
-#define TRIALS 20
+#define TRIALS 60
 
 struct replay {
   int rank, nranks;

@@ -209,8 +209,8 @@ static void fuser_free(struct tuttiFusion *fuser)
 {
   fuser->magic = 0;
   tt_fuser_plan_free(fuser);
-  tt_fusion_plan_destroy(&fuser->kept);
-  tt_fusion_plan_destroy(&fuser->beaten);
+  tt_fuser_as_sent_free(&fuser->kept);
+  tt_fuser_as_sent_free(&fuser->beaten);
   if (fuser->buffer) tt_heap_free(fuser->buffer);
   tt_free(fuser->fetched);
   tt_free(fuser->tensors);

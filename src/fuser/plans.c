@@ -123,10 +123,10 @@ static void messages_cut(struct made *made, const struct tuttiFusion *fuser)
   }
 }
 
-/* Messages of made->plan. */
-static tuttiResult_t made_build(struct made *made, const struct tuttiFusion *fuser)
+/* Messages of made->plan, in this order; NULL: in that of the present times and costs. */
+static tuttiResult_t made_build(struct made *made, const struct tuttiFusion *fuser, const struct tt_played *order)
 {
-  tuttiResult_t result = tt_fusion_plan_play(&made->played, &made->plan, &fuser->net, &fuser->cost);
+  tuttiResult_t result = tt_fusion_plan_play_as(&made->played, &made->plan, order, &fuser->net, &fuser->cost);
   if (result != tuttiSuccess) return result;
   size_t ngroups = (size_t)made->plan.ngroups;
   made->missing = tt_alloc(ngroups, sizeof *made->missing);
@@ -150,7 +150,7 @@ static tuttiResult_t made_build(struct made *made, const struct tuttiFusion *fus
 static tuttiResult_t made_plan(struct made *made, const struct tuttiFusion *fuser, const struct tt_policy *policy)
 {
   tuttiResult_t result = tt_fusion_plan_make(&made->plan, policy, &fuser->net, &fuser->cost);
-  return result == tuttiSuccess ? made_build(made, fuser) : result;
+  return result == tuttiSuccess ? made_build(made, fuser, NULL) : result;
 }
 
 void tt_fuser_missing_count(struct tuttiFusion *fuser)
@@ -210,14 +210,22 @@ static int same_queues(const struct tuttiFusion *fuser, const struct tt_fusion_p
   return memcmp(a->order, b->order, (size_t)fuser->n * sizeof *a->order) == 0;
 }
 
+void tt_fuser_as_sent_free(struct as_sent *sent)
+{
+  tt_fusion_plan_destroy(&sent->plan);
+  tt_played_destroy(&sent->played);
+  memset(sent, 0, sizeof *sent);
+}
+
 /* What was made takes the place of the present plan, which is left in *then if that is not NULL. */
-static void made_use(struct tuttiFusion *fuser, struct made *made, struct tt_fusion_plan *then)
+static void made_use(struct tuttiFusion *fuser, struct made *made, struct as_sent *then)
 {
   pthread_mutex_lock(&fuser->mutex);
   if (then) {
-    tt_fusion_plan_destroy(then);
-    *then = fuser->plan;
+    tt_fuser_as_sent_free(then);
+    *then = (struct as_sent){fuser->plan, fuser->played};
     memset(&fuser->plan, 0, sizeof fuser->plan);
+    memset(&fuser->played, 0, sizeof fuser->played);
   }
   predicted_set(fuser, &made->played);
   fuser->is_measured = fuser->agreements > 0;
@@ -255,28 +263,31 @@ static tuttiResult_t plan_make(struct tuttiFusion *fuser, const struct tt_policy
 
 /* What is done at an agreement. */
 struct trying {
-  struct made made;                    /* of the present times and costs */
-  struct tt_played now;                /* the plan that stays, by these */
-  struct tt_fusion_plan *stays, *goes; /* the plan that stays; where the present one goes if another one is used */
+  struct made made;     /* of the present times and costs */
+  struct as_sent *stays;   /* the plan that stays; NULL: the present one */
+  struct as_sent *goes;    /* where the present one goes if another one is used; NULL: it is dropped */
+  struct tt_played now; /* the plan that stays, by the present times and costs, in the order it has */
 };
 
-/* Messages of this plan are made anew and used; *plan is empty then, unless it is the present one. */
-static tuttiResult_t plan_again(struct tuttiFusion *fuser, struct tt_fusion_plan *plan, struct tt_fusion_plan *then)
+/* This plan is used, in the order it had; *sent has none then. */
+static tuttiResult_t plan_again(struct tuttiFusion *fuser, struct as_sent *sent, struct as_sent *then)
 {
-  struct made made = {.plan = *plan};
-  struct tt_fusion_plan same = {.ngroups = 0};
-  int is_present = plan == &fuser->plan;
-  tuttiResult_t result = made_build(&made, fuser);
-  memset(result != tuttiSuccess ? &made.plan : is_present ? &same : plan, 0, sizeof *plan);
-  if (result == tuttiSuccess) made_use(fuser, &made, is_present ? &same : then);
+  struct made made = {.plan = sent->plan};
+  tuttiResult_t result = made_build(&made, fuser, &sent->played);
+  if (result == tuttiSuccess) {
+    tt_played_destroy(&sent->played);
+    memset(sent, 0, sizeof *sent);
+    made_use(fuser, &made, then);
+  } else {
+    memset(&made.plan, 0, sizeof made.plan);
+  }
   made_free(&made);
   return result;
 }
 
-/* The plan that stays is the kept one, or goes in another order than its messages were made in: they are made anew. */
 static tuttiResult_t stay(struct tuttiFusion *fuser, struct trying *t)
 {
-  if (t->stays != &fuser->plan || !same_orders(&t->now, &fuser->played)) return plan_again(fuser, t->stays, t->goes);
+  if (t->stays) return plan_again(fuser, t->stays, t->goes);
   now_use(fuser, &t->now);
   return tuttiSuccess;
 }
@@ -301,13 +312,13 @@ static void verdict_take(struct tuttiFusion *fuser, struct trying *t, double ite
 {
   enum tt_try what = fuser->trial.what;
   enum tt_verdict verdict = tt_trial_ends(&fuser->trial, fuser->engine_step, iteration_us);
-  t->stays = &fuser->plan;
+  t->stays = NULL;
   t->goes = &fuser->kept;
   if (verdict == TT_TRIED_IN_VAIN) {
     t->stays = &fuser->kept;
     t->goes = what == TT_TRY_BEATEN ? &fuser->beaten : NULL;
   } else if (verdict == TT_TRIED_WELL) {
-    tt_fusion_plan_destroy(&fuser->beaten);
+    tt_fuser_as_sent_free(&fuser->beaten);
     fuser->beaten = fuser->kept;
     memset(&fuser->kept, 0, sizeof fuser->kept);
   }
@@ -315,20 +326,21 @@ static void verdict_take(struct tuttiFusion *fuser, struct trying *t, double ite
 
 static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
 {
-  const struct tt_fusion_plan *beaten = &fuser->beaten;
-  if (!same_queues(fuser, &t->made.plan, t->stays)) { /* its groups may be ready in another order now */
+  const struct tt_fusion_plan *beaten = &fuser->beaten.plan, *stays = t->stays ? &t->stays->plan : &fuser->plan;
+  const struct tt_played *order = t->stays ? &t->stays->played : &fuser->played;
+  if (!same_queues(fuser, &t->made.plan, stays)) { /* its groups may be ready in another order now */
     tt_trial_forget(&fuser->trial, fuser->engine_step);
     made_use(fuser, &t->made, NULL);
     return tuttiSuccess;
   }
-  tuttiResult_t result = tt_fusion_plan_play(&t->now, t->stays, &fuser->net, &fuser->cost);
+  tuttiResult_t result = tt_fusion_plan_play_as(&t->now, stays, order, &fuser->net, &fuser->cost);
   if (result != tuttiSuccess) return result;
-  int has_beaten = beaten->ngroups && t->goes != beaten && same_queues(fuser, &t->made.plan, beaten);
+  int has_beaten = beaten->ngroups && t->goes != &fuser->beaten && same_queues(fuser, &t->made.plan, beaten);
   struct tt_promises promises = {.now_us = t->now.iteration_us,
                                  .new_us = t->made.played.iteration_us,
                                  .is_simpler = 2 * t->made.played.nmessages <= t->now.nmessages,
                                  .has_beaten = has_beaten,
-                                 .has_plain = t->stays->by_priority && !(has_beaten && !beaten->by_priority)};
+                                 .has_plain = stays->by_priority && !(has_beaten && !beaten->by_priority)};
   enum tt_try what = tt_trial_begins(&fuser->trial, fuser->engine_step, &promises);
   return what == TT_TRY_NOTHING ? stay(fuser, t) : another_use(fuser, t, what);
 }

@@ -89,6 +89,12 @@ struct copying {
   int is_fetched;           /* the next piece for the norm is in host memory */
 };
 
+/* A plan and the play whose order its messages had: what was measured of it was measured of that. */
+struct as_sent {
+  struct tt_fusion_plan plan;
+  struct tt_played played;
+};
+
 struct tuttiFusion {
   uint32_t magic;
   struct tuttiComm *channel[CHANNELS]; /* C */
@@ -154,7 +160,7 @@ struct tuttiFusion {
   /* E */
   uint64_t agree_step;           /* at whose end ranks agree */
   struct tt_trial trial;         /* auto's: */
-  struct tt_fusion_plan kept, beaten; /* of before the trial; of before the plan that stays */
+  struct as_sent kept, beaten;      /* before the trial; before the plan that stays; no groups: none */
   int is_next_pushed;            /* all tensors of messages[next] were */
   int32_t forced;                /* message that needs room before later ones are given any; -1: none does */
   int32_t next, back, copy;      /* messages: to be sent, to come out, to be given room */
@@ -174,6 +180,7 @@ struct tuttiFusion {
 /* The first plan: nothing is known but sizes. */
 tuttiResult_t tt_fuser_plan_first(struct tuttiFusion *fuser);
 void tt_fuser_plan_free(struct tuttiFusion *fuser);
+void tt_fuser_as_sent_free(struct as_sent *sent); /* it has no groups then */
 
 /* Plans by policy, net and cost, all of them the newest; takes that, messages and parts of it, in place of the present
  * plan if it is another one. Auto tries it if it promises something, and comes back to what was better (trial.h):

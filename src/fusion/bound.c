@@ -37,7 +37,7 @@ static tuttiResult_t by_bytes(const struct tt_queue *queue, double byte_us, doub
     uint64_t element = 0; /* no byte overtakes within one */
     for (int32_t g = 0; g < plan.ngroups; g++)
       if (plan.groups[g].slice_bytes > element && plan.groups[g].bytes) element = plan.groups[g].slice_bytes;
-    *us = tt_stage_play(&stage, &plan, queue, &line, NULL) * (1 - 1e-12) - byte_us * (double)element; /* rounding */
+    *us = tt_stage_play(&stage, &plan, queue, &line) * (1 - 1e-12) - byte_us * (double)element; /* rounding */
   }
   tt_stage_destroy(&stage);
   tt_fusion_plan_destroy(&plan);

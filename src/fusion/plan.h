@@ -155,6 +155,12 @@ struct tt_played {
 #define TT_PLAY_MESSAGES (1 << 24)
 tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan, const struct tt_net *net,
                            const struct tt_message_cost *cost);
+
+/* The same with the messages in the order of an earlier play of this plan, whatever the net and costs of that were; by
+ * these tensors must be ready in the plan's order. NULL: as above. */
+tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_fusion_plan *plan,
+                                     const struct tt_played *order, const struct tt_net *net,
+                                     const struct tt_message_cost *cost);
 void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are allowed */
 
 /* No plan of any groups, slices and order has a shorter iteration (bound.c): as if any byte could be overtaken, and

@@ -140,6 +140,16 @@ static void as_it_comes_send(struct sending *s)
   }
 }
 
+/* Each one when it is ready and those before it have ended. */
+static void in_order_send(struct sending *s, const struct tt_played *order)
+{
+  for (int64_t m = 0; m < order->nmessages; m++) {
+    const struct tt_played_message *message = &order->messages[m];
+    s->now_us = fmax(s->now_us, ready_us_of(s, message->group));
+    slices_send(s, message->group, 1, tt_message_us(s->cost, message->bytes));
+  }
+}
+
 /* ---- iteration ---- */
 
 /* When forward has ended. starts_us: of each layer; NULL: not wanted. */
@@ -155,19 +165,26 @@ static double forward_run(const struct tt_fusion_plan *plan, const struct tt_net
   return now_us;
 }
 
+/* order: NULL: the plan's; returns when the last message has ended. */
+static double messages_send(struct sending *s, const struct tt_played *order)
+{
+  s->stage->nmessages = 0;
+  for (int32_t g = 0; g < s->plan->ngroups; g++) {
+    s->stage->sent[g] = 0;
+    s->stage->at[g] = s->plan->groups[g].first + s->plan->groups[g].n - 1;
+  }
+  if (order) in_order_send(s, order);
+  else if (s->plan->by_priority) by_priority_send(s);
+  else as_it_comes_send(s);
+  return s->now_us;
+}
+
 double tt_stage_play(struct tt_stage *stage, const struct tt_fusion_plan *plan, const struct tt_queue *queue,
-                     const struct tt_message_cost *cost, double *messages_end_us)
+                     const struct tt_message_cost *cost)
 {
   struct sending s = {.stage = stage, .plan = plan, .queue = queue, .cost = cost};
-  stage->nmessages = 0;
-  for (int32_t g = 0; g < plan->ngroups; g++) {
-    stage->sent[g] = 0;
-    stage->at[g] = plan->groups[g].first + plan->groups[g].n - 1;
-  }
-  if (plan->by_priority) by_priority_send(&s);
-  else as_it_comes_send(&s);
-  if (messages_end_us) *messages_end_us = s.now_us;
-  return forward_run(plan, queue->net, stage->done_us, s.now_us, NULL);
+  double messages_end_us = messages_send(&s, NULL);
+  return forward_run(plan, queue->net, stage->done_us, messages_end_us, NULL);
 }
 
 tuttiResult_t tt_stage_make(struct tt_stage *stage, int32_t n)
@@ -210,23 +227,23 @@ static tuttiResult_t messages_count(int64_t *n, const struct tt_fusion_plan *pla
   return tuttiSuccess;
 }
 
-static void played_fill(struct tt_played *played, struct tt_stage *stage, const struct tt_fusion_plan *plan,
-                        const struct tt_queue *queue, const struct tt_message_cost *cost)
+static void played_fill(struct tt_played *played, struct sending *s, const struct tt_played *order)
 {
-  const struct tt_net *net = queue->net;
+  const struct tt_net *net = s->queue->net;
   double forward_us = 0;
-  stage->messages = played->messages;
-  played->iteration_us = tt_stage_play(stage, plan, queue, cost, &played->messages_end_us);
-  forward_run(plan, net, stage->done_us, played->messages_end_us, played->forward_us);
+  s->stage->messages = played->messages;
+  played->messages_end_us = messages_send(s, order);
+  played->iteration_us = forward_run(s->plan, net, s->stage->done_us, played->messages_end_us, played->forward_us);
   for (int32_t l = 0; l < net->n; l++) {
-    played->done_us[l] = stage->done_us[l];
+    played->done_us[l] = s->stage->done_us[l];
     forward_us += net->tensors[l].forward_us;
   }
   played->exposed_us = fmax(0, played->iteration_us - (net->backward_us + forward_us));
 }
 
-tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan, const struct tt_net *net,
-                           const struct tt_message_cost *cost)
+tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_fusion_plan *plan,
+                                     const struct tt_played *order, const struct tt_net *net,
+                                     const struct tt_message_cost *cost)
 {
   struct tt_played made = {.nmessages = 0};
   struct tt_queue queue = {.n = 0};
@@ -243,7 +260,8 @@ tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusi
                        (long long)made.nmessages);
   }
   if (result == tuttiSuccess) {
-    played_fill(&made, &stage, plan, &queue, cost);
+    struct sending s = {.stage = &stage, .plan = plan, .queue = &queue, .cost = cost};
+    played_fill(&made, &s, order);
     *played = made;
   } else {
     tt_played_destroy(&made);
@@ -251,6 +269,12 @@ tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusi
   tt_stage_destroy(&stage);
   tt_queue_destroy(&queue);
   return result;
+}
+
+tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan, const struct tt_net *net,
+                                  const struct tt_message_cost *cost)
+{
+  return tt_fusion_plan_play_as(played, plan, NULL, net, cost);
 }
 
 void tt_played_destroy(struct tt_played *played)

@@ -55,9 +55,9 @@ struct tt_stage {
 tuttiResult_t tt_stage_make(struct tt_stage *stage, int32_t n);
 void tt_stage_destroy(struct tt_stage *stage); /* a zeroed one is allowed; not messages */
 
-/* Length of the iteration; fills done_us, and messages_end_us if that is not NULL. */
+/* Length of the iteration; fills done_us. */
 double tt_stage_play(struct tt_stage *stage, const struct tt_fusion_plan *plan, const struct tt_queue *queue,
-                     const struct tt_message_cost *cost, double *messages_end_us);
+                     const struct tt_message_cost *cost);
 
 /* ---- the search of auto (search.c) ---- */
 

@@ -64,7 +64,7 @@ static int trial_play(struct search *s, uint64_t slice)
   s->work_left -= (int64_t)s->trial.ngroups * (WORK_GROUP / 4);
   if (least_us(s, &s->trial) >= s->urgent_us) return 0;
   s->work_left -= s->queue->n + (int64_t)s->trial.ngroups * WORK_GROUP;
-  double us = tt_stage_play(&s->stage, &s->trial, s->queue, s->cost, NULL);
+  double us = tt_stage_play(&s->stage, &s->trial, s->queue, s->cost);
   if (us >= s->urgent_us) return 0;
   plan_copy(&s->urgent, &s->trial);
   s->urgent_us = us;
@@ -230,7 +230,7 @@ static int fewer_take(struct search *s, uint64_t slice, double limit_us)
   tt_fusion_plan_slice(&s->trial, s->queue, slice ? slice : UINT64_MAX);
   if (messages_of(&s->trial) >= messages_of(&s->best)) return 0;
   s->work_left -= s->queue->n + (int64_t)s->trial.ngroups * WORK_GROUP;
-  double us = tt_stage_play(&s->stage, &s->trial, s->queue, s->cost, NULL);
+  double us = tt_stage_play(&s->stage, &s->trial, s->queue, s->cost);
   if (us > limit_us) return 0;
   plan_copy(&s->best, &s->trial);
   s->best_us = us;
@@ -283,7 +283,7 @@ static void search_run(struct search *s, const struct tt_policy *asked)
   const struct tt_policy optimal = {.kind = TT_POLICY_OPTIMAL}, alone = {.kind = TT_POLICY_WFBP};
   tt_fusion_plan_merge(&s->merged, &optimal, s->queue, s->cost);
   plan_copy(&s->best, &s->merged);
-  s->merged_us = s->best_us = tt_stage_play(&s->stage, &s->best, s->queue, s->cost, NULL);
+  s->merged_us = s->best_us = tt_stage_play(&s->stage, &s->best, s->queue, s->cost);
   s->urgent_us = HUGE_VAL;
   s->work_left = WORK_LADDER;
   tt_fusion_plan_merge(&s->trial, &alone, s->queue, s->cost); /* p3, whatever work that is */

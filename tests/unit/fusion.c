@@ -187,6 +187,38 @@ static void a_play_is_that_of_every_message_by_itself(void **state)
   }
 }
 
+static double group_ready_us(const struct tt_fusion_plan *plan, int32_t g, const struct drawn *d)
+{
+  double us = 0;
+  for (int32_t k = 0; k < plan->groups[g].n; k++)
+    us = fmax(us, d->tensors[plan->order[plan->groups[g].first + k]].ready_us);
+  return us;
+}
+
+/* Messages follow one another, each begins when it can, and forward waits for its own. */
+static void play_is_right(const struct tt_played *played, const struct tt_fusion_plan *plan, const struct drawn *d)
+{
+  uint64_t sent[NET_MOST] = {0};
+  for (int64_t m = 0; m < played->nmessages; m++) {
+    const struct tt_played_message *message = &played->messages[m];
+    double ready_us = group_ready_us(plan, message->group, d);
+    assert_true(message->start_us == fmax(ready_us, m ? message[-1].end_us : 0));
+    assert_true(message->end_us == message->start_us + tt_message_us(&d->cost, message->bytes));
+    assert_int_equal(message->offset, sent[message->group]);
+    sent[message->group] += message->bytes;
+  }
+  for (int32_t g = 0; g < plan->ngroups; g++) assert_int_equal(sent[g], plan->groups[g].bytes);
+  double now_us = d->net.backward_us;
+  for (int32_t l = 0; l < d->net.n; l++) {
+    double wait_us = plan->by_priority ? played->done_us[l] : played->messages_end_us;
+    now_us = fmax(now_us, wait_us);
+    assert_true(played->forward_us[l] == now_us);
+    now_us += d->tensors[l].forward_us;
+  }
+  assert_true(played->iteration_us == now_us);
+  assert_true(played->exposed_us == now_us - d->net.backward_us - net_forward_us(d));
+}
+
 static void messages_follow_one_another_and_forward_waits_for_its_own(void **state)
 {
   static struct drawn d;
@@ -198,27 +230,49 @@ static void messages_follow_one_another_and_forward_waits_for_its_own(void **sta
     struct tt_fusion_plan plan = plan_of(round % 2 ? "p3:9" : "threshold:64", &d);
     struct tt_played played;
     assert_int_equal(tt_fusion_plan_play(&played, &plan, &d.net, &d.cost), tuttiSuccess);
-    uint64_t sent[NET_MOST] = {0};
-    for (int64_t m = 0; m < played.nmessages; m++) {
-      const struct tt_played_message *message = &played.messages[m];
-      assert_true(!m || message->start_us >= played.messages[m - 1].end_us);
-      assert_true(message->end_us == message->start_us + tt_message_us(&d.cost, message->bytes));
-      assert_int_equal(message->offset, sent[message->group]);
-      sent[message->group] += message->bytes;
-    }
-    for (int32_t g = 0; g < plan.ngroups; g++) assert_int_equal(sent[g], plan.groups[g].bytes);
-    double now_us = d.net.backward_us;
-    for (int32_t l = 0; l < d.net.n; l++) {
-      double wait_us = plan.by_priority ? played.done_us[l] : played.messages_end_us;
-      now_us = fmax(now_us, wait_us);
-      assert_true(played.forward_us[l] == now_us);
-      now_us += d.tensors[l].forward_us;
-    }
-    assert_true(played.iteration_us == now_us);
-    assert_true(played.exposed_us == now_us - d.net.backward_us - net_forward_us(&d));
+    play_is_right(&played, &plan, &d);
     tt_played_destroy(&played);
     tt_fusion_plan_destroy(&plan);
   }
+}
+
+/* The same messages in the same order. */
+static int same_orders(const struct tt_played *a, const struct tt_played *b)
+{
+  int same = a->nmessages == b->nmessages;
+  for (int64_t m = 0; same && m < a->nmessages; m++)
+    same = a->messages[m].group == b->messages[m].group && a->messages[m].offset == b->messages[m].offset &&
+           a->messages[m].bytes == b->messages[m].bytes;
+  return same;
+}
+
+static void a_play_in_an_earlier_order_keeps_it_whatever_messages_cost(void **state)
+{
+  static struct drawn d;
+  uint64_t chance = 5;
+  int changed = 0;
+  (void)state;
+  for (int round = 0; round < 200; round++) {
+    struct tt_played first, again, other, anew;
+    net_draw(&d, &chance, 1 + (int32_t)below(&chance, 20));
+    cost_draw(&d, &chance);
+    struct tt_fusion_plan plan = plan_of(round % 4 ? "p3:9" : "threshold:64", &d);
+    assert_int_equal(tt_fusion_plan_play(&first, &plan, &d.net, &d.cost), tuttiSuccess);
+    assert_int_equal(tt_fusion_plan_play_as(&again, &plan, &first, &d.net, &d.cost), tuttiSuccess);
+    assert_true(same_orders(&first, &again) && first.iteration_us == again.iteration_us);
+    cost_draw(&d, &chance);
+    assert_int_equal(tt_fusion_plan_play_as(&other, &plan, &first, &d.net, &d.cost), tuttiSuccess);
+    assert_true(same_orders(&first, &other));
+    play_is_right(&other, &plan, &d);
+    assert_int_equal(tt_fusion_plan_play(&anew, &plan, &d.net, &d.cost), tuttiSuccess);
+    changed += !same_orders(&first, &anew);
+    tt_played_destroy(&first);
+    tt_played_destroy(&again);
+    tt_played_destroy(&other);
+    tt_played_destroy(&anew);
+    tt_fusion_plan_destroy(&plan);
+  }
+  assert_true(changed > 20);
 }
 
 /* ---- the papers' recurrences ---- */
@@ -413,6 +467,7 @@ int main(void)
       cmocka_unit_test(every_tensor_is_in_one_group_and_groups_are_as_ready),
       cmocka_unit_test(a_play_is_that_of_every_message_by_itself),
       cmocka_unit_test(messages_follow_one_another_and_forward_waits_for_its_own),
+      cmocka_unit_test(a_play_in_an_earlier_order_keeps_it_whatever_messages_cost),
       cmocka_unit_test(wfbp_and_single_follow_the_paper),
       cmocka_unit_test(policies_do_by_hand_what_they_say),
       cmocka_unit_test(slices_do_by_hand_what_they_say),
