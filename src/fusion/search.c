@@ -228,6 +228,7 @@ static int64_t messages_of(const struct tt_fusion_plan *plan)
 static int fewer_take(struct search *s, uint64_t slice, double limit_us)
 {
   tt_fusion_plan_slice(&s->trial, s->queue, slice ? slice : UINT64_MAX);
+  s->work_left -= (int64_t)s->trial.ngroups * (WORK_GROUP / 4);
   if (messages_of(&s->trial) >= messages_of(&s->best)) return 0;
   s->work_left -= s->queue->n + (int64_t)s->trial.ngroups * WORK_GROUP;
   double us = tt_stage_play(&s->stage, &s->trial, s->queue, s->cost);
