@@ -326,7 +326,9 @@ static void verdict_take(struct tuttiFusion *fuser, struct trying *t, double ite
 
 static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
 {
-  const struct tt_fusion_plan *beaten = &fuser->beaten.plan, *stays = t->stays ? &t->stays->plan : &fuser->plan;
+  int is_back = t->goes == &fuser->beaten; /* the beaten one, which is still in use, was tried in vain */
+  const struct tt_fusion_plan *beaten = is_back ? &fuser->plan : &fuser->beaten.plan;
+  const struct tt_fusion_plan *stays = t->stays ? &t->stays->plan : &fuser->plan;
   const struct tt_played *order = t->stays ? &t->stays->played : &fuser->played;
   if (!same_queues(fuser, &t->made.plan, stays)) { /* its groups may be ready in another order now */
     tt_trial_forget(&fuser->trial, fuser->engine_step);
@@ -335,12 +337,12 @@ static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
   }
   tuttiResult_t result = tt_fusion_plan_play_as(&t->now, stays, order, &fuser->net, &fuser->cost);
   if (result != tuttiSuccess) return result;
-  int has_beaten = beaten->ngroups && t->goes != &fuser->beaten && same_queues(fuser, &t->made.plan, beaten);
+  int is_usable = beaten->ngroups && same_queues(fuser, &t->made.plan, beaten);
   struct tt_promises promises = {.now_us = t->now.iteration_us,
                                  .new_us = t->made.played.iteration_us,
                                  .is_simpler = 2 * t->made.played.nmessages <= t->now.nmessages,
-                                 .has_beaten = has_beaten,
-                                 .has_plain = stays->by_priority && !(has_beaten && !beaten->by_priority)};
+                                 .has_beaten = is_usable && !is_back,
+                                 .has_plain = stays->by_priority && !(is_usable && !beaten->by_priority)};
   enum tt_try what = tt_trial_begins(&fuser->trial, fuser->engine_step, &promises);
   return what == TT_TRY_NOTHING ? stay(fuser, t) : another_use(fuser, t, what);
 }
