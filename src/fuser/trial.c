@@ -4,6 +4,7 @@
 #define AGREES_EVERY 50
 #define RESTS_MOST 800
 #define AGES 1.01 /* a plan that seems slower may be in a slow phase of the machine: by so much at each agreement */
+#define SLOW_MOST 4 /* what was slower at so many agreements in a row is: others may be quicker now */
 
 static void rests(struct tt_trial *trial, uint64_t step, uint64_t steps)
 {
@@ -11,12 +12,28 @@ static void rests(struct tt_trial *trial, uint64_t step, uint64_t steps)
   trial->next_step = step + trial->rest;
 }
 
+/* Of the plan that stays, which is not on trial. */
+static void measured(struct tt_trial *trial, uint64_t step, double us)
+{
+  if (trial->us <= 0 || us <= AGES * trial->us) {
+    trial->us = us;
+    trial->nslow = 0;
+    return;
+  }
+  if (trial->nslow == 0 || us < trial->slow_us) trial->slow_us = us;
+  trial->us *= AGES;
+  if (++trial->nslow < SLOW_MOST) return;
+  if (trial->us < trial->slow_us) trial->us = trial->slow_us;
+  trial->nslow = 0;
+  if (trial->next_step > step) trial->next_step = step;
+}
+
 enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us)
 {
   enum tt_try what = trial->what;
   if (us <= 0) return TT_NOT_TRIED;
   if (what == TT_TRY_NOTHING) {
-    trial->us = trial->us > 0 && us > AGES * trial->us ? AGES * trial->us : us;
+    measured(trial, step, us);
     return TT_NOT_TRIED;
   }
   trial->what = TT_TRY_NOTHING;
@@ -26,6 +43,7 @@ enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us)
     if (what == TT_TRY_PROMISED && us > trial->doubt * trial->promise_us) trial->doubt = us / trial->promise_us;
     return TT_TRIED_IN_VAIN;
   }
+  trial->nslow = 0;
   trial->doubt = what == TT_TRY_PROMISED ? 0 : trial->kept_us / trial->kept_promise_us;
   rests(trial, step, TT_TRIAL_STEPS);
   return TT_TRIED_WELL;

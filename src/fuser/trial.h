@@ -26,6 +26,8 @@ struct tt_trial { /* zeroed */
   int has_failed;      /* the kept one has just come back */
   int tried[TT_TRIES]; /* these are not tried again before next_step */
   double us;           /* an iteration by the plan that stays, as it was measured; 0: not known */
+  double slow_us;      /* the least of the last `nslow` agreements, in which it took longer */
+  int nslow;
   double kept_us, kept_promise_us, promise_us, gain; /* of the trial */
   double doubt;        /* promises count as so many times longer, after one that did not hold; 0: as they are */
   uint64_t next_step, rest; /* when to try again; steps from the last decision to then */
@@ -37,7 +39,7 @@ struct tt_promises {
   double new_us;   /* by the one that is made of these */
   int is_simpler;  /* which has at most half as many messages */
   int has_beaten;  /* there is one that can be used */
-  int has_plain;   /* the plan that stays is by priority, and the one that was beaten is, too */
+  int has_plain;   /* the plan that stays is by priority, and the one that was beaten is, too, or there is none */
 };
 
 enum tt_verdict {
