@@ -49,11 +49,15 @@ enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us)
   return TT_TRIED_WELL;
 }
 
+/* Promises may be too long, as where ranks wait for one that is later than they: then that of the plan that stays is,
+ * too, and the two are compared, until what one is worth was measured. */
 static enum tt_try chosen(const struct tt_trial *trial, const struct tt_promises *promises, int may_be_old)
 {
-  double worth = trial->doubt > 1 ? trial->doubt * promises->new_us : promises->new_us;
-  if (promises->new_us < TT_TRIAL_GAIN * promises->now_us && worth < TT_TRIAL_GAIN * trial->us) return TT_TRY_PROMISED;
-  if (promises->is_simpler && promises->new_us <= promises->now_us && worth <= trial->us) return TT_TRY_PROMISED;
+  int is_doubted = trial->doubt > 0;
+  double worth = is_doubted ? trial->doubt * promises->new_us : promises->new_us;
+  double us = is_doubted || promises->now_us < trial->us ? trial->us : promises->now_us;
+  if (promises->new_us < TT_TRIAL_GAIN * promises->now_us && worth < TT_TRIAL_GAIN * us) return TT_TRY_PROMISED;
+  if (promises->is_simpler && promises->new_us <= promises->now_us && worth <= us) return TT_TRY_PROMISED;
   if (promises->has_beaten && may_be_old && !trial->tried[TT_TRY_BEATEN]) return TT_TRY_BEATEN;
   return promises->has_plain && may_be_old && !trial->tried[TT_TRY_PLAIN] ? TT_TRY_PLAIN : TT_TRY_NOTHING;
 }

@@ -29,7 +29,7 @@ struct tt_trial { /* zeroed */
   double slow_us;      /* the least of the last `nslow` agreements, in which it took longer */
   int nslow;
   double kept_us, kept_promise_us, promise_us, gain; /* of the trial */
-  double doubt;        /* promises count as so many times longer, after one that did not hold; 0: as they are */
+  double doubt;        /* promises count as so many times longer, after one that was measured in vain; 0: as they are */
   uint64_t next_step, rest; /* when to try again; steps from the last decision to then */
 };
 
