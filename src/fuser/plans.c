@@ -347,9 +347,27 @@ static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
   return what == TT_TRY_NOTHING ? stay(fuser, t) : another_use(fuser, t, what);
 }
 
+/* Tensors that are ready within this part of backward keep their order: if two changed places at every agreement, no
+ * plan would be in use for long enough to be tried. */
+#define ORDER_PART 0.01
+
+static void order_keep(struct tuttiFusion *fuser)
+{
+  double within_us = ORDER_PART * fuser->net.backward_us, latest_us = -1;
+  pthread_mutex_lock(&fuser->mutex);
+  for (int i = 0; i < fuser->n; i++) {
+    double *ready_us = &fuser->facts[fuser->plan.order[i]].ready_us;
+    if (*ready_us <= latest_us && *ready_us > latest_us - within_us) *ready_us = latest_us + 0.001;
+    if (*ready_us > latest_us) latest_us = *ready_us;
+  }
+  if (fuser->net.backward_us < latest_us) fuser->net.backward_us = latest_us;
+  pthread_mutex_unlock(&fuser->mutex);
+}
+
 tuttiResult_t tt_fuser_plan_renew(struct tuttiFusion *fuser, double iteration_us)
 {
   struct trying trying = {.stays = NULL};
+  order_keep(fuser);
   if (fuser->policy.kind != TT_POLICY_AUTO || !fuser->is_measured) return plan_make(fuser, &fuser->policy);
   verdict_take(fuser, &trying, iteration_us);
   tuttiResult_t result = made_plan(&trying.made, fuser, &fuser->policy);

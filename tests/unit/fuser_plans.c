@@ -75,9 +75,32 @@ static void a_plan_without_priority_is_tried_once_at_a_time(void **state)
   fuser_end(&f);
 }
 
+/* Threads that push, or ranks that push in other orders. */
+static void tensors_that_change_places_all_the_time_hinder_no_trial(void **state)
+{
+  static struct tuttiFusion f;
+  struct tensor tensors[TENSORS];
+  struct tt_tensor facts[TENSORS];
+  static const double urgent[2] = {100, 60};
+  int tried = 0;
+  (void)state;
+  fuser_make(&f, tensors, facts);
+  f.engine_step = 3;
+  for (int n = 0; n < 200; n++) {
+    facts[1].ready_us = 1500;
+    facts[2].ready_us = n % 2 ? 1500.1 : 1499.9;
+    agree(&f, urgent);
+    tried += !f.plan.by_priority;
+  }
+  assert_in_range(tried, 5, 30);
+  assert_in_range(f.plans, 2, 80);
+  fuser_end(&f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tensors_that_change_places_all_the_time_hinder_no_trial),
       cmocka_unit_test(a_plan_without_priority_is_tried_once_at_a_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
