@@ -312,6 +312,9 @@ static void verdict_take(struct tuttiFusion *fuser, struct trying *t, double ite
 {
   enum tt_try what = fuser->trial.what;
   enum tt_verdict verdict = tt_trial_ends(&fuser->trial, fuser->engine_step, iteration_us);
+  if (verdict != TT_NOT_TRIED && fuser->rank == 0)
+    tt_log(TT_LOG_INFO, "fusion: step %llu: the plan on trial takes %.0f us, %s",
+           (unsigned long long)fuser->engine_step, iteration_us, verdict == TT_TRIED_WELL ? "and stays" : "the one before it comes back");
   t->stays = NULL;
   t->goes = &fuser->kept;
   if (verdict == TT_TRIED_IN_VAIN) {
@@ -322,6 +325,16 @@ static void verdict_take(struct tuttiFusion *fuser, struct trying *t, double ite
     fuser->beaten = fuser->kept;
     memset(&fuser->kept, 0, sizeof fuser->kept);
   }
+}
+
+static void try_tell(const struct tuttiFusion *fuser, const struct tt_promises *promises, enum tt_try what)
+{
+  static const char *const tried[TT_TRIES] = {"no other plan", "one that promises more, or as much in fewer messages",
+                                              "the one that was beaten", "the best one without priority"};
+  if (fuser->rank == 0)
+    tt_log(TT_LOG_INFO, "fusion: step %llu: the plan takes %.0f us (%.0f by these costs), a new one of %lld messages "
+           "promises %.0f; tried is %s", (unsigned long long)fuser->engine_step, fuser->trial.us, promises->now_us,
+           (long long)promises->messages, promises->new_us, tried[what]);
 }
 
 static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
@@ -340,10 +353,12 @@ static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
   int is_usable = beaten->ngroups && same_queues(fuser, &t->made.plan, beaten);
   struct tt_promises promises = {.now_us = t->now.iteration_us,
                                  .new_us = t->made.played.iteration_us,
+                                 .messages = t->made.played.nmessages,
                                  .is_simpler = 2 * t->made.played.nmessages <= t->now.nmessages,
                                  .has_beaten = is_usable && !is_back,
                                  .has_plain = stays->by_priority && !(is_usable && !beaten->by_priority)};
   enum tt_try what = tt_trial_begins(&fuser->trial, fuser->engine_step, &promises);
+  try_tell(fuser, &promises, what);
   return what == TT_TRY_NOTHING ? stay(fuser, t) : another_use(fuser, t, what);
 }
 

@@ -28,6 +28,14 @@ static void measured(struct tt_trial *trial, uint64_t step, double us)
   if (trial->next_step > step) trial->next_step = step;
 }
 
+/* Many messages may cost more than is known of them: that says nothing of a plan of few. */
+static void doubts(struct tt_trial *trial, double us)
+{
+  if (trial->doubt <= 0 || trial->promise_messages < trial->doubt_messages)
+    trial->doubt_messages = trial->promise_messages;
+  if (us > trial->doubt * trial->promise_us) trial->doubt = us / trial->promise_us;
+}
+
 enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us)
 {
   enum tt_try what = trial->what;
@@ -40,11 +48,12 @@ enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us)
   trial->has_failed = us > trial->gain * trial->kept_us;
   trial->us = trial->has_failed ? trial->kept_us : us;
   if (trial->has_failed) {
-    if (what == TT_TRY_PROMISED && us > trial->doubt * trial->promise_us) trial->doubt = us / trial->promise_us;
+    if (what == TT_TRY_PROMISED) doubts(trial, us);
     return TT_TRIED_IN_VAIN;
   }
   trial->nslow = 0;
   trial->doubt = what == TT_TRY_PROMISED ? 0 : trial->kept_us / trial->kept_promise_us;
+  trial->doubt_messages = 0;
   rests(trial, step, TT_TRIAL_STEPS);
   return TT_TRIED_WELL;
 }
@@ -53,7 +62,7 @@ enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us)
  * too, and the two are compared, until what one is worth was measured. */
 static enum tt_try chosen(const struct tt_trial *trial, const struct tt_promises *promises, int may_be_old)
 {
-  int is_doubted = trial->doubt > 0;
+  int is_doubted = trial->doubt > 0 && 2 * promises->messages >= trial->doubt_messages;
   double worth = is_doubted ? trial->doubt * promises->new_us : promises->new_us;
   double us = is_doubted || promises->now_us < trial->us ? trial->us : promises->now_us;
   if (promises->new_us < TT_TRIAL_GAIN * promises->now_us && worth < TT_TRIAL_GAIN * us) return TT_TRY_PROMISED;
@@ -81,6 +90,7 @@ enum tt_try tt_trial_begins(struct tt_trial *trial, uint64_t step, const struct 
   trial->kept_us = trial->us;
   trial->kept_promise_us = promises->now_us;
   trial->promise_us = promises->new_us;
+  trial->promise_messages = promises->messages;
   trial->gain = what == TT_TRY_PROMISED && promises->is_simpler ? 1 : TT_TRIAL_GAIN;
   return what;
 }

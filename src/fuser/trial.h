@@ -30,6 +30,7 @@ struct tt_trial { /* zeroed */
   int nslow;
   double kept_us, kept_promise_us, promise_us, gain; /* of the trial */
   double doubt;        /* promises count as so many times longer, after one that was measured in vain; 0: as they are */
+  int64_t promise_messages, doubt_messages; /* of the trial; doubt is of plans of at least half as many as these */
   uint64_t next_step, rest; /* when to try again; steps from the last decision to then */
 };
 
@@ -37,7 +38,8 @@ struct tt_trial { /* zeroed */
 struct tt_promises {
   double now_us;   /* an iteration by the plan that stays, played with the present times and costs */
   double new_us;   /* by the one that is made of these */
-  int is_simpler;  /* which has at most half as many messages */
+  int64_t messages; /* which it has */
+  int is_simpler;  /* at most half as many as the plan that stays */
   int has_beaten;  /* there is one that can be used */
   int has_plain;   /* the plan that stays is by priority, and the one that was beaten is, too, or there is none */
 };

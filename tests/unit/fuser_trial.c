@@ -176,6 +176,24 @@ static void what_takes_longer_for_good_is_planned_anew_soon(void **state)
   assert_in_range(agreements_until_changed(10), 2, 10);
 }
 
+/* What a plan of many messages took is held against those of half as many or more. */
+static void few_messages_are_not_doubted_for_many(void **state)
+{
+  (void)state;
+  struct tt_trial trial = {.us = 0};
+  struct tt_promises many = {.now_us = 100, .new_us = 90, .messages = 400};
+  struct tt_promises half = {.now_us = 100, .new_us = 90, .messages = 200};
+  struct tt_promises few = {.now_us = 100, .new_us = 98, .messages = 26};
+  assert_int_equal(tt_trial_ends(&trial, 6, 100), TT_NOT_TRIED);
+  assert_int_equal(tt_trial_begins(&trial, 6, &many), TT_TRY_PROMISED);
+  assert_int_equal(tt_trial_ends(&trial, 10, 110), TT_TRIED_IN_VAIN);
+  struct tt_trial then = trial;
+  assert_int_equal(tt_trial_begins(&then, 10, &half), TT_TRY_NOTHING);
+  assert_int_equal(tt_trial_begins(&trial, 10, &few), TT_TRY_PROMISED);
+  assert_int_equal(tt_trial_ends(&trial, 20, 101), TT_TRIED_IN_VAIN); /* less doubtful than many, but now it is, too */
+  assert_int_equal(tt_trial_begins(&trial, 20, &few), TT_TRY_NOTHING);
+}
+
 static void without_priority_and_promises_nothing_is_tried(void **state)
 {
   (void)state;
@@ -226,6 +244,7 @@ int main(void)
       cmocka_unit_test(a_promise_that_is_too_long_is_tried_if_it_is_the_better_one),
       cmocka_unit_test(as_short_with_half_the_messages_is_tried_and_may_be_as_long),
       cmocka_unit_test(what_takes_longer_for_good_is_planned_anew_soon),
+      cmocka_unit_test(few_messages_are_not_doubted_for_many),
       cmocka_unit_test(without_priority_and_promises_nothing_is_tried),
       cmocka_unit_test(what_was_not_measured_decides_nothing),
       cmocka_unit_test(ranks_agree_often_at_first_and_soon_after_a_trial),
