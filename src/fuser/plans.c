@@ -314,7 +314,8 @@ static void verdict_take(struct tuttiFusion *fuser, struct trying *t, double ite
   enum tt_verdict verdict = tt_trial_ends(&fuser->trial, fuser->engine_step, iteration_us);
   if (verdict != TT_NOT_TRIED && fuser->rank == 0)
     tt_log(TT_LOG_INFO, "fusion: step %llu: the plan on trial takes %.0f us, %s",
-           (unsigned long long)fuser->engine_step, iteration_us, verdict == TT_TRIED_WELL ? "and stays" : "the one before it comes back");
+           (unsigned long long)fuser->engine_step, iteration_us,
+           verdict == TT_TRIED_WELL ? "and stays" : "the one before it comes back");
   t->stays = NULL;
   t->goes = &fuser->kept;
   if (verdict == TT_TRIED_IN_VAIN) {
