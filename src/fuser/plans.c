@@ -315,7 +315,7 @@ static void verdict_take(struct tuttiFusion *fuser, struct trying *t, double ite
   if (verdict != TT_NOT_TRIED && fuser->rank == 0)
     tt_log(TT_LOG_INFO, "fusion: step %llu: the plan on trial takes %.0f us, %s",
            (unsigned long long)fuser->engine_step, iteration_us,
-           verdict == TT_TRIED_WELL ? "and stays" : "the one before it comes back");
+           verdict == TT_TRIED_WELL ? "and is better" : "the one before it was better");
   t->stays = NULL;
   t->goes = &fuser->kept;
   if (verdict == TT_TRIED_IN_VAIN) {
@@ -345,6 +345,9 @@ static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
   const struct tt_fusion_plan *stays = t->stays ? &t->stays->plan : &fuser->plan;
   const struct tt_played *order = t->stays ? &t->stays->played : &fuser->played;
   if (!same_queues(fuser, &t->made.plan, stays)) { /* its groups may be ready in another order now */
+    if (fuser->rank == 0)
+      tt_log(TT_LOG_INFO, "fusion: step %llu: tensors are ready in another order: a new plan",
+             (unsigned long long)fuser->engine_step);
     tt_trial_forget(&fuser->trial, fuser->engine_step);
     made_use(fuser, &t->made, NULL);
     return tuttiSuccess;
@@ -358,18 +361,21 @@ static tuttiResult_t plan_try(struct tuttiFusion *fuser, struct trying *t)
                                  .is_simpler = 2 * t->made.played.nmessages <= t->now.nmessages,
                                  .has_beaten = is_usable && !is_back,
                                  .has_plain = stays->by_priority && !(is_usable && !beaten->by_priority)};
+  if (is_back && stays->by_priority && !fuser->plan.by_priority)
+    t->goes = NULL; /* it is dropped: the next time, the best one of then is tried */
   enum tt_try what = tt_trial_begins(&fuser->trial, fuser->engine_step, &promises);
   try_tell(fuser, &promises, what);
   return what == TT_TRY_NOTHING ? stay(fuser, t) : another_use(fuser, t, what);
 }
 
-/* Tensors that are ready within this part of backward keep their order: if two changed places at every agreement, no
- * plan would be in use for long enough to be tried. */
-#define ORDER_PART 0.01
+/* Tensors that are ready within this part of an iteration keep their order: if two changed places at every agreement,
+ * no plan would be in use for long enough to be tried. */
+#define ORDER_PART 0.005
 
-static void order_keep(struct tuttiFusion *fuser)
+static void order_keep(struct tuttiFusion *fuser, double iteration_us)
 {
-  double within_us = ORDER_PART * fuser->net.backward_us, latest_us = -1;
+  double most_us = iteration_us > fuser->net.backward_us ? iteration_us : fuser->net.backward_us;
+  double within_us = ORDER_PART * most_us, latest_us = -1;
   pthread_mutex_lock(&fuser->mutex);
   for (int i = 0; i < fuser->n; i++) {
     double *ready_us = &fuser->facts[fuser->plan.order[i]].ready_us;
@@ -383,7 +389,7 @@ static void order_keep(struct tuttiFusion *fuser)
 tuttiResult_t tt_fuser_plan_renew(struct tuttiFusion *fuser, double iteration_us)
 {
   struct trying trying = {.stays = NULL};
-  order_keep(fuser);
+  order_keep(fuser, iteration_us);
   if (fuser->policy.kind != TT_POLICY_AUTO || !fuser->is_measured) return plan_make(fuser, &fuser->policy);
   verdict_take(fuser, &trying, iteration_us);
   tuttiResult_t result = made_plan(&trying.made, fuser, &fuser->policy);

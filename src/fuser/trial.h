@@ -3,8 +3,8 @@
  * while everything else goes on, and how they overtake each other, is known by having done it. So a plan is tried: the
  * one before it is kept, and comes back if it was quicker. Tried are plans that promise more, the one that was beaten
  * last, and, where auto sends by priority, the best that is sent as it comes. As machines have slow phases, all these
- * are tried again and again, each time that changes nothing after four times as many steps. Pure: all ranks decide
- * alike of what they agreed on. */
+ * are tried again and again, each time that changes nothing after four times as many steps, or as soon as the plan that
+ * stays was slower at four agreements in a row. Pure: all ranks decide alike of what they agreed on. */
 #ifndef TT_FUSER_TRIAL_H
 #define TT_FUSER_TRIAL_H
 
@@ -30,7 +30,8 @@ struct tt_trial { /* zeroed */
   int nslow;
   double kept_us, kept_promise_us, promise_us, gain; /* of the trial */
   double doubt;        /* promises count as so many times longer, after one that was measured in vain; 0: as they are */
-  int64_t promise_messages, doubt_messages; /* of the trial; doubt is of plans of at least half as many as these */
+  int64_t promise_messages, doubt_messages; /* of the trial; doubt is of plans of at least half as many as
+                                               the fewest of those that gave rise to it */
   uint64_t next_step, rest; /* when to try again; steps from the last decision to then */
 };
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #define TENSORS 4
+#define MESSAGES 4096
 
 /* By priority the first layer, which is ready last, overtakes the last one, which is long. */
 static void fuser_make(struct tuttiFusion *f, struct tensor *tensors, struct tt_tensor *facts)
@@ -75,6 +76,30 @@ static void a_plan_without_priority_is_tried_once_at_a_time(void **state)
   fuser_end(&f);
 }
 
+/* What is sent as it comes is not what was beaten long ago, but the best by the present costs. */
+static void without_priority_the_best_of_now_is_tried(void **state)
+{
+  static struct tuttiFusion f;
+  struct tensor tensors[TENSORS];
+  struct tt_tensor facts[TENSORS];
+  static const double plain[2] = {80, 100}, urgent[2] = {100, 60};
+  const struct tt_policy optimal = {.kind = TT_POLICY_OPTIMAL};
+  struct tt_fusion_plan best;
+  int tried = 0;
+  (void)state;
+  fuser_make(&f, tensors, facts);
+  for (f.engine_step = 3; f.engine_step < 20;) agree(&f, plain);
+  f.cost = tt_message_cost_line(2000, 0.001);
+  assert_int_equal(tt_fusion_plan_make(&best, &optimal, &f.net, &f.cost), tuttiSuccess);
+  while (f.engine_step < 10000) {
+    agree(&f, urgent);
+    tried += !f.plan.by_priority && f.plan.ngroups == best.ngroups;
+  }
+  assert_in_range(tried, 2, 30);
+  tt_fusion_plan_destroy(&best);
+  fuser_end(&f);
+}
+
 /* Threads that push, or ranks that push in other orders. */
 static void tensors_that_change_places_all_the_time_hinder_no_trial(void **state)
 {
@@ -97,10 +122,59 @@ static void tensors_that_change_places_all_the_time_hinder_no_trial(void **state
   fuser_end(&f);
 }
 
+static void order_of(const struct tt_played *played, int32_t *groups, int64_t *n)
+{
+  *n = played->nmessages;
+  assert_in_range(*n, 2, MESSAGES);
+  for (int64_t m = 0; m < *n; m++) groups[m] = played->messages[m].group;
+}
+
+static int has_order(const struct tt_played *played, const int32_t *groups, int64_t n)
+{
+  int same = played->nmessages == n;
+  for (int64_t m = 0; same && m < n; m++) same = played->messages[m].group == groups[m];
+  return same;
+}
+
+/* What was measured of a plan was measured of that order: whatever messages cost now, it stays and comes back as it
+ * was. */
+static void a_plan_keeps_the_order_of_its_messages(void **state)
+{
+  static struct tuttiFusion f;
+  struct tensor tensors[TENSORS];
+  struct tt_tensor facts[TENSORS];
+  static const double urgent[2] = {100, 60};
+  int32_t groups[MESSAGES];
+  int64_t n;
+  int left = 0, came = 0, was = 1;
+  struct tt_played anew;
+  (void)state;
+  fuser_make(&f, tensors, facts);
+  for (f.engine_step = 3; f.engine_step < 200 || !f.plan.by_priority;) agree(&f, urgent);
+  order_of(&f.played, groups, &n);
+  f.cost = tt_message_cost_line(60, 0.0005);
+  assert_int_equal(tt_fusion_plan_play(&anew, &f.plan, &f.net, &f.cost), tuttiSuccess);
+  assert_false(has_order(&anew, groups, n)); /* what it would be in */
+  tt_played_destroy(&anew);
+  for (int k = 0; k < 50; k++) {
+    assert_int_equal(tt_fuser_plan_renew(&f, was ? 60 : 100), tuttiSuccess);
+    f.engine_step = tt_trial_next(&f.trial, f.engine_step);
+    int is = has_order(&f.played, groups, n);
+    left += was && !is;
+    came += is && !was;
+    was = is;
+  }
+  assert_in_range(left, 1, 25);
+  assert_true(came == left || (came == left - 1 && !was));
+  fuser_end(&f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tensors_that_change_places_all_the_time_hinder_no_trial),
+      cmocka_unit_test(a_plan_keeps_the_order_of_its_messages),
+      cmocka_unit_test(without_priority_the_best_of_now_is_tried),
       cmocka_unit_test(a_plan_without_priority_is_tried_once_at_a_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
