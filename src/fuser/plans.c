@@ -263,10 +263,10 @@ static tuttiResult_t plan_make(struct tuttiFusion *fuser, const struct tt_policy
 
 /* What is done at an agreement. */
 struct trying {
-  struct made made;     /* of the present times and costs */
-  struct as_sent *stays;   /* the plan that stays; NULL: the present one */
-  struct as_sent *goes;    /* where the present one goes if another one is used; NULL: it is dropped */
-  struct tt_played now; /* the plan that stays, by the present times and costs, in the order it has */
+  struct made made;      /* of the present times and costs */
+  struct as_sent *stays; /* the plan that stays; NULL: the present one */
+  struct as_sent *goes;  /* where the present one goes if another one is used; NULL: it is dropped */
+  struct tt_played now;  /* the plan that stays, by the present times and costs, in the order it has */
 };
 
 /* This plan is used, in the order it had; *sent has none then. */

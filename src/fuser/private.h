@@ -160,7 +160,7 @@ struct tuttiFusion {
   /* E */
   uint64_t agree_step;           /* at whose end ranks agree */
   struct tt_trial trial;         /* auto's: */
-  struct as_sent kept, beaten;      /* before the trial; before the plan that stays; no groups: none */
+  struct as_sent kept, beaten;   /* before the trial; before the plan that stays; no groups: none */
   int is_next_pushed;            /* all tensors of messages[next] were */
   int32_t forced;                /* message that needs room before later ones are given any; -1: none does */
   int32_t next, back, copy;      /* messages: to be sent, to come out, to be given room */
