@@ -10,7 +10,7 @@
 
 #define BYTES 2048 /* of the shortest messages that are tried, 16 in a row */
 #define CLASS 10   /* theirs */
-#define LATE_US 160000
+#define LATE_US 640000 /* so that a row in which nothing is late may be slow by chance */
 
 static int late_body(const struct ranks *self)
 {
@@ -33,7 +33,7 @@ static void one_late_message_does_not_make_its_size_dear(void **state)
   int bad = 0;
   (void)state;
   setenv("TUTTI_FUSION_CHANNELS", "1", 1);
-  for (int nth = 1; nth <= 40; nth++) {
+  for (int nth = 1; nth <= 40; nth += 3) {
     snprintf(rule, sizeof rule, "rank=1,peer=0,nth=%d,action=delay:%dus", nth, LATE_US);
     setenv("TUTTI_FAULT", rule, 1);
     bad += run_fusion("tcp", 2, late_body, NULL) != 0;

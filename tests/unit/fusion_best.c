@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "chance.h"
 #include "nets.h"
@@ -178,37 +177,6 @@ static void plans_of_the_same_numbers_are_the_same(void **state)
   }
 }
 
-/* The least CPU time of some plans of auto's for 1,000 tensors of so many elements. */
-static double plan_seconds(uint64_t count, const struct tt_message_cost *cost)
-{
-  enum { N = 1000, TRIES = 5 };
-  static struct tt_tensor tensors[N];
-  const struct tt_policy policy = {.kind = TT_POLICY_AUTO};
-  const struct tt_net net = {N, tensors, 400 * N};
-  double least = HUGE_VAL;
-  for (int l = 0; l < N; l++)
-    tensors[l] = (struct tt_tensor){.count = count, .bytes = 4 * count, .ready_us = 400 * (N - l), .forward_us = 400};
-  for (int k = 0; k < TRIES; k++) {
-    struct tt_fusion_plan plan;
-    clock_t begin = clock();
-    assert_int_equal(tt_fusion_plan_make(&plan, &policy, &net, cost), tuttiSuccess);
-    least = fmin(least, (double)(clock() - begin) / CLOCKS_PER_SEC);
-    tt_fusion_plan_destroy(&plan);
-  }
-  return least;
-}
-
-/* Tensors that are whole numbers of slices long: no two of them together are fewer messages, and that each pair is
- * looked at for it in vain is work, too. */
-static void what_saves_no_messages_is_not_looked_for_without_end(void **state)
-{
-  const struct tt_message_cost slow = tt_message_cost_line(1, 0.001), quick = tt_message_cost_line(1, 0.0001);
-  (void)state;
-  double usual = plan_seconds(65536, &slow), whole = plan_seconds(1 << 20, &quick);
-  print_message("1,000 tensors: %.2f and %.2f ms\n", 1e3 * usual, 1e3 * whole);
-  assert_true(whole < 5 * usual);
-}
-
 static void a_failed_allocation_is_an_error(void **state)
 {
   const double backward[] = {2, 1, 1};
@@ -249,7 +217,6 @@ int main(void)
       cmocka_unit_test(no_plan_is_shorter_than_the_bound),
       cmocka_unit_test(slices_of_one_element_reach_the_bound_where_messages_are_free),
       cmocka_unit_test(plans_of_the_same_numbers_are_the_same),
-      cmocka_unit_test(what_saves_no_messages_is_not_looked_for_without_end),
       cmocka_unit_test(a_failed_allocation_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
