@@ -34,20 +34,6 @@ struct trial {
   _Atomic int creations[RANKS]; /* 1 + result; 0: not yet */
 };
 
-static tuttiResult_t steps(const struct ranks *self, tuttiFusion_t fusion, const struct gradients *g)
-{
-  tuttiResult_t result = tuttiSuccess;
-  for (uint64_t step = 0; step < STEPS && result == tuttiSuccess; step++) {
-    for (int t = TENSORS - 1; t >= 0 && result == tuttiSuccess; t--) {
-      gradient_fill(g, t, self->rank, step);
-      result = gradient_push(fusion, g, t, NULL);
-    }
-    if (result == tuttiSuccess) result = tuttiFusionWaitAll(fusion);
-    if (result == tuttiSuccess && gradients_check(self, g, step, 1)) result = tuttiNumResults; /* wrong data */
-  }
-  return result;
-}
-
 /* All ranks come back from creation by themselves: nobody aborts anything before. Where one has failed, all have, and
  * say who (where it is the root of a start-up: who was the first to notice) or what. */
 static int created_alike(const struct ranks *self, tuttiResult_t result)
@@ -86,7 +72,7 @@ static tuttiResult_t attempt(const struct ranks *self, tuttiComm_t comm, int is_
   if (!gradients_make(&g, tensors, TENSORS, FUSION_GAP, 1)) return tuttiNumResults;
   tuttiResult_t result = tuttiFusionCreate(&fusion, comm, tensors, TENSORS, &config);
   if (is_trial && !created_alike(self, result)) result = tuttiNumResults;
-  if (result == tuttiSuccess) result = steps(self, fusion, &g);
+  if (result == tuttiSuccess) result = fusion_steps(self, fusion, &g, STEPS);
   tuttiResult_t end = tuttiFusionDestroy(fusion);
   if (result == tuttiSuccess) result = end;
   if (result == tuttiSuccess) result = tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL);

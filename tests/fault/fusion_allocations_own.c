@@ -81,21 +81,6 @@ struct trial {
   _Atomic int fired;
 };
 
-/* The first error. */
-static tuttiResult_t steps(const struct ranks *self, tuttiFusion_t fusion, const struct gradients *g)
-{
-  tuttiResult_t result = tuttiSuccess;
-  for (uint64_t step = 0; step < STEPS && result == tuttiSuccess; step++) {
-    for (int t = TENSORS - 1; t >= 0 && result == tuttiSuccess; t--) {
-      gradient_fill(g, t, self->rank, step);
-      result = gradient_push(fusion, g, t, NULL);
-    }
-    if (result == tuttiSuccess) result = tuttiFusionWaitAll(fusion);
-    if (result == tuttiSuccess && gradients_check(self, g, step, 1)) result = tuttiNumResults; /* wrong data */
-  }
-  return result;
-}
-
 /* With a fusion of comm. *sentence is that of the first error; *is_made: it came after creation. */
 static tuttiResult_t attempt(const struct ranks *self, tuttiComm_t comm, int *is_made, char sentence[512])
 {
@@ -107,7 +92,7 @@ static tuttiResult_t attempt(const struct ranks *self, tuttiComm_t comm, int *is
   if (!gradients_make(&g, tensors, TENSORS, FUSION_GAP, 1)) return tuttiNumResults;
   tuttiResult_t result = tuttiFusionCreate(&fusion, comm, tensors, TENSORS, &config);
   *is_made = result == tuttiSuccess;
-  if (*is_made) result = steps(self, fusion, &g);
+  if (*is_made) result = fusion_steps(self, fusion, &g, STEPS);
   snprintf(sentence, 512, "%s", tuttiGetLastError(NULL));
   tuttiResult_t end = tuttiFusionDestroy(fusion);
   if (result == tuttiSuccess) result = end;
@@ -228,7 +213,7 @@ static int print_body(const struct ranks *self)
   RANKS_CHECK(out && gradients_make(&g, tensors, TENSORS, FUSION_GAP, 1));
   RANKS_CHECK(tuttiCommInitRank(&comm, 1, self->id, 0) == tuttiSuccess);
   RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, NULL) == tuttiSuccess);
-  RANKS_CHECK(steps(self, fusion, &g) == tuttiSuccess);
+  RANKS_CHECK(fusion_steps(self, fusion, &g, STEPS) == tuttiSuccess);
   do {
     atomic_store(&countdown, ++n);
     result = tuttiFusionPrint(fusion, out, n % 2);

@@ -199,6 +199,22 @@ static inline int fusion_step(const struct ranks *self, tuttiFusion_t fusion, co
   return gradients_check(self, g, step, 1);
 }
 
+/* So many steps from step 0 on, up to the first error; tuttiNumResults: wrong data. */
+static inline tuttiResult_t fusion_steps(const struct ranks *self, tuttiFusion_t fusion, const struct gradients *g,
+                                         uint64_t n)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (uint64_t step = 0; step < n && result == tuttiSuccess; step++) {
+    for (int t = g->n - 1; t >= 0 && result == tuttiSuccess; t--) {
+      gradient_fill(g, t, self->rank, step);
+      result = gradient_push(fusion, g, t, NULL);
+    }
+    if (result == tuttiSuccess) result = tuttiFusionWaitAll(fusion);
+    if (result == tuttiSuccess && gradients_check(self, g, step, 1)) result = tuttiNumResults;
+  }
+  return result;
+}
+
 /* 0 .. n - 1 in an order that depends on the state. */
 static inline void shuffled(int *order, int n, uint64_t *state)
 {
