@@ -48,8 +48,8 @@ tuttiResult_t tt_id_open_root(const struct tt_id *id, const struct tt_settings *
  * tuttiInvalidUsage: not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none. */
 tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings);
 
-/* One rank's side of the rendezvous. Resumable: start, then poll. Ranks meet in rounds; in each
- * all ranks give `len` bytes (equal on all, at most TT_CARD_BYTES) and get those of all, in rank order.
+/* One rank's side of the rendezvous. Resumable: start, then poll. Ranks meet in rounds of `len` bytes (equal on all,
+ * at most TT_CARD_BYTES): all ranks give so many and get those of all, in rank order, or all get those of rank 0.
  * The root refuses, naming the ranks: two claims to one rank, unlike nranks, len or `agreement`
  * (a hash of what must be equal; `version` is compared first). If a rank dies (end of its
  * connection, or its process gone on a host where one can look) all others get tuttiRemoteError
@@ -76,6 +76,8 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
  * says tuttiSuccess. */
 tuttiResult_t tt_rendezvous_gather(struct tt_rendezvous *rendezvous, const void *mine, size_t len,
                                    void *all);
+/* The same; but only rank 0 gives bytes (elsewhere `mine` is NULL), which are all that comes: `len` of them. */
+tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *rendezvous, const void *mine, size_t len, void *all);
 /* Drives connection and round: tuttiInProgress, tuttiSuccess (round done; before the first: this
  * rank is in), or an error, which stays. Never blocks. */
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);

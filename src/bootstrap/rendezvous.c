@@ -30,6 +30,7 @@ struct tt_rendezvous {
   struct tt_frame head_in, head_out, card_head;
   uint32_t rounds;
   int in_round, card_waits; /* a round is under way; its card is not on its way yet */
+  int is_broadcast;
   size_t len;
   void *all;
   tuttiResult_t code;
@@ -143,9 +144,10 @@ static int output_drive(struct tt_rendezvous *r)
 {
   int state = tt_outlet_write(&r->out, r->fd);
   if (state != 1 || !r->card_waits) return state;
+  int is_silent = r->is_broadcast && r->mine.rank != 0;
   r->card_waits = 0;
-  r->card_head = (struct tt_frame){.kind = TT_FRAME_CARD, .len = r->len};
-  tt_outlet_set(&r->out, &r->card_head, sizeof r->card_head, r->card, r->len);
+  r->card_head = (struct tt_frame){.kind = r->is_broadcast ? TT_FRAME_SHARE : TT_FRAME_CARD, .len = r->len};
+  tt_outlet_set(&r->out, &r->card_head, sizeof r->card_head, r->card, is_silent ? 0 : r->len);
   return tt_outlet_write(&r->out, r->fd);
 }
 
@@ -166,7 +168,7 @@ static tuttiResult_t broken_protocol(struct tt_rendezvous *r)
 static tuttiResult_t head_arrived(struct tt_rendezvous *r)
 {
   const struct tt_frame *head = &r->head_in;
-  size_t all_len = r->len * r->mine.nranks;
+  size_t all_len = r->is_broadcast ? r->len : r->len * r->mine.nranks;
   if (head->kind == TT_FRAME_CARDS && r->in_round && head->len == all_len) {
     r->expect = CARDS;
     tt_intake_set(&r->in, r->all, all_len);
@@ -324,17 +326,32 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_rendezvous_gather(struct tt_rendezvous *r, const void *mine, size_t len, void *all)
+/* mine NULL: another rank's bytes. */
+static tuttiResult_t round_start(struct tt_rendezvous *r, const void *mine, size_t len, void *all)
 {
   if (r->code) return tt_fail_quiet(r->code, r->sentence);
   if (r->in_round || len < 1 || len > TT_CARD_BYTES)
     return tt_fail(tuttiInternalError, "a rendezvous round of %zu bytes%s", len,
                    r->in_round ? " while another is under way" : "");
-  memcpy(r->card, mine, len);
+  if (mine) memcpy(r->card, mine, len);
   r->len = len;
   r->all = all;
   r->in_round = r->card_waits = 1;
   return tuttiSuccess;
+}
+
+tuttiResult_t tt_rendezvous_gather(struct tt_rendezvous *r, const void *mine, size_t len, void *all)
+{
+  tuttiResult_t result = round_start(r, mine, len, all);
+  if (result == tuttiSuccess) r->is_broadcast = 0;
+  return result;
+}
+
+tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *r, const void *mine, size_t len, void *all)
+{
+  tuttiResult_t result = round_start(r, r->mine.rank == 0 ? mine : NULL, len, all);
+  if (result == tuttiSuccess) r->is_broadcast = 1;
+  return result;
 }
 
 /* Best effort: a last frame finds room in the socket unless the root hangs. 1: it did. */

@@ -65,6 +65,7 @@ struct tt_root {
   uint32_t came, left, lost;
   uint32_t rounds, arrived; /* complete rounds; cards of the one under way */
   size_t len;               /* bytes of a card in the round under way */
+  int is_broadcast;         /* in which rank 0 alone has one */
   uint8_t *cards[2];        /* by the round's last bit: one is going out while the other fills */
   size_t room[2];
   uint32_t look; /* the next rank whose process is looked at */

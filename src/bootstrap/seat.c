@@ -175,12 +175,13 @@ static int round_is_possible(struct tt_root *root)
   return 0;
 }
 
-/* The first card of a round decides its length. */
+/* The first card of a round decides its length and kind. */
 static int round_open(struct guest *guest, size_t len)
 {
   struct tt_root *root = guest->root;
   unsigned half = root->rounds & 1;
-  size_t need = len * root->nranks;
+  int is_broadcast = guest->head_in.kind == TT_FRAME_SHARE;
+  size_t need = is_broadcast ? len : len * root->nranks;
   if (root->room[half] < need) {
     uint8_t *cards = tt_alloc(1, need);
     if (!cards) {
@@ -193,8 +194,14 @@ static int round_open(struct guest *guest, size_t len)
     root->room[half] = need;
   }
   root->len = len;
+  root->is_broadcast = is_broadcast;
   root->reference = guest->rank;
   return 1;
+}
+
+static const char *of_kind(int is_broadcast)
+{
+  return is_broadcast ? " from rank 0 to all" : "";
 }
 
 static void head_of_card(struct guest *guest)
@@ -203,21 +210,24 @@ static void head_of_card(struct guest *guest)
   struct seat *seat = &root->seats[guest->rank];
   uint64_t len = guest->head_in.len;
   int early = seat->rounds != root->rounds || tt_outlet_busy(&guest->out);
+  int is_broadcast = guest->head_in.kind == TT_FRAME_SHARE;
   if (early || len < 1 || len > TT_CARD_BYTES) {
     tt_seat_lose(guest, "broke the protocol of the start-up");
     return;
   }
   if (!root->len && !round_open(guest, (size_t)len)) return;
-  if (len != root->len) {
+  if (len != root->len || is_broadcast != root->is_broadcast) {
     char name[TT_RANK_NAME_BYTES], other[TT_RANK_NAME_BYTES];
-    tt_root_fail(root, tuttiInvalidUsage, "in round %u %s gives %llu bytes, %s %zu", root->rounds,
-                 tt_rank_name(guest->rank, &guest->record, name), (unsigned long long)len,
+    tt_root_fail(root, tuttiInvalidUsage, "in round %u %s gives %llu bytes%s, %s %zu%s", root->rounds,
+                 tt_rank_name(guest->rank, &guest->record, name), (unsigned long long)len, of_kind(is_broadcast),
                  tt_rank_name(root->reference, &root->seats[root->reference].record, other),
-                 root->len);
+                 root->len, of_kind(root->is_broadcast));
     return;
   }
   guest->stage = GUEST_CARD;
-  tt_intake_set(&guest->in, root->cards[root->rounds & 1] + guest->rank * root->len, root->len);
+  uint8_t *cards = root->cards[root->rounds & 1];
+  if (is_broadcast) tt_intake_set(&guest->in, cards, guest->rank == 0 ? root->len : 0);
+  else tt_intake_set(&guest->in, cards + guest->rank * root->len, root->len);
 }
 
 void tt_seat_card(struct guest *guest)
@@ -227,7 +237,7 @@ void tt_seat_card(struct guest *guest)
   root->arrived++;
   if (!round_is_possible(root) || root->arrived < root->nranks) return;
   const uint8_t *cards = root->cards[root->rounds & 1];
-  size_t len = root->len * root->nranks;
+  size_t len = root->is_broadcast ? root->len : root->len * root->nranks;
   root->rounds++;
   root->arrived = 0;
   root->len = 0;
@@ -257,6 +267,7 @@ void tt_seat_head(struct guest *guest)
   const struct tt_frame *head = &guest->head_in;
   switch (head->kind) {
   case TT_FRAME_CARD:
+  case TT_FRAME_SHARE:
     head_of_card(guest);
     return;
   case TT_FRAME_BYE:

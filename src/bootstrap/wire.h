@@ -3,7 +3,7 @@
  * non-blocking socket. Private to this folder.
  *
  *   root -> rank   record (who the root is), then frames CARDS, FAILURE, LATER
- *   rank -> root   record (who the rank is), then frames CARD, BYE, FAILURE
+ *   rank -> root   record (who the rank is), then frames CARD, SHARE, BYE, FAILURE
  *
  * A record and a frame head have fixed sizes. The length of what follows a head is known to the
  * receiver from its own state; the length on the wire is only compared with it. Integers are little
@@ -30,15 +30,16 @@ _Static_assert(sizeof(struct tt_record) == 128, "fixed on the wire");
 
 enum tt_frame_kind {
   TT_FRAME_CARD = 1, /* rank: my bytes for this round */
-  TT_FRAME_CARDS,    /* root: those of all ranks */
+  TT_FRAME_CARDS,    /* root: those of all ranks, or of rank 0 */
   TT_FRAME_BYE,      /* rank: done, in good order */
   TT_FRAME_FAILURE,  /* both: code and a sentence of TT_SENTENCE_BYTES */
-  TT_FRAME_LATER     /* root: come again, an earlier communicator is still here */
+  TT_FRAME_LATER,    /* root: come again, an earlier communicator is still here */
+  TT_FRAME_SHARE     /* rank: my bytes for all if I am rank 0; no bytes follow that of another */
 };
 
 struct tt_frame {
   uint32_t kind, code; /* code: a tuttiResult_t with FAILURE, else 0 */
-  uint64_t len;        /* bytes behind this head */
+  uint64_t len;        /* bytes behind this head; of a SHARE those of rank 0 */
 };
 
 /* A fixed number of bytes on their way in. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a creation: all ranks have the same topology, and take rank 0's decision table. */
-#include <string.h>
-
 #include "comm/creation.h"
 #include "reduce/reduce.h"
 
@@ -45,12 +43,10 @@ tuttiResult_t tt_cards_compare(const struct tuttiComm *comm)
 tuttiResult_t tt_agree_start(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
-  struct agreed mine;
-  memset(&mine, 0, sizeof mine);
-  tuttiResult_t result = comm->rank == 0 ? tt_creation_price(comm, &mine.table) : tuttiSuccess;
+  tuttiResult_t result = comm->rank == 0 ? tt_creation_price(comm, &comm->table) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
   creation->stage = AGREEING;
-  return tt_rendezvous_gather(creation->rendezvous, &mine, sizeof mine, creation->agreed);
+  return tt_rendezvous_broadcast(creation->rendezvous, &comm->table, sizeof comm->table, &comm->table);
 }
 
 static void report(const struct tuttiComm *comm)
@@ -79,7 +75,6 @@ static void report(const struct tuttiComm *comm)
 tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
-  comm->table = creation->agreed[0].table;
   if (!tt_table_valid(&comm->table))
     return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
   report(comm);

@@ -15,7 +15,7 @@ void tt_correct_say(struct tuttiComm *comm, struct rank_card *card)
   card->may_measure = !comm->crowded && !settings->fault[0] && !settings->trace[0];
   for (int t = 0; t < comm->creation->nwanted; t++)
     for (int kind = 0; kind < TT_LINK_KINDS; kind++)
-      card->known[t][kind] = tt_cache_get(&cache, (enum tt_link_kind)kind, comm->creation->wanted[t]->name);
+      card->transports[t].known[kind] = tt_cache_get(&cache, (enum tt_link_kind)kind, comm->creation->wanted[t]->name);
 }
 
 /* ---- pairs ---- */
@@ -59,7 +59,7 @@ static int pair_look(struct tuttiComm *comm, enum tt_link_kind kind)
   struct tt_corrected *corrected = &comm->corrected[kind];
   const struct rank_card *first = tt_creation_card(comm, pair->ranks[0]);
   const struct rank_card *second = tt_creation_card(comm, pair->ranks[1]);
-  *corrected = (struct tt_corrected){transport, first->known[pair->transport][kind]};
+  *corrected = (struct tt_corrected){transport, first->transports[pair->transport].known[kind]};
   if (tt_correction_known(corrected->by)) return 0;
   corrected->transport = NULL;
   if (!tt_correction_possible(kind, transport)) return 0;

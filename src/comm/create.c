@@ -22,7 +22,7 @@ struct member_card {
   uint64_t start, pid_namespace, host, kernel;
   char host_name[TT_HOST_NAME_BYTES];
   uint8_t ip[TT_ADDRESS_PACKED_BYTES]; /* zero: no IP door */
-  char local[TT_HOST_NAME_BYTES];      /* abstract name of the local door, without the leading NUL */
+  char local[32];                      /* abstract name of the local door, without the leading NUL */
   uint8_t salt[TT_JOB_BYTES];
 };
 
@@ -35,7 +35,6 @@ void tt_creation_destroy(struct tt_creation *creation)
   tt_free(creation->findings);
   tt_measuring_destroy(creation->measuring);
   if (creation->op) tt_op_abandon(creation->op);
-  tt_free(creation->agreed);
   tt_wipe(&creation->id, sizeof creation->id);
   tt_free(creation);
 }
@@ -64,7 +63,7 @@ static void member_fill(const struct tuttiComm *comm, struct member_card *card)
   if (comm->ip_door) tt_address_pack(tt_door_address(comm->ip_door), card->ip);
   const struct tt_address *local = tt_door_address(comm->local_door);
   size_t len = local->len - offsetof(struct sockaddr_un, sun_path) - 1;
-  if (len < sizeof card->local) memcpy(card->local, local->local.sun_path + 1, len);
+  memcpy(card->local, local->local.sun_path + 1, len < sizeof card->local ? len : 0);
   tt_random(card->salt, sizeof card->salt);
 }
 
@@ -163,16 +162,15 @@ static int tables_make(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   size_t n = (size_t)comm->nranks;
   creation->members = tt_alloc(n, sizeof *creation->members);
-  creation->agreed = tt_alloc(n, sizeof *creation->agreed);
   comm->hosts = tt_alloc(n, sizeof *comm->hosts);
   comm->pids = tt_alloc(n, sizeof *comm->pids);
   comm->ips = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
   comm->sent = tt_alloc(n, sizeof *comm->sent);
   comm->received = tt_alloc(n, sizeof *comm->received);
   creation->card = tt_alloc(1, sizeof *creation->card);
-  comm->cards = tt_alloc(n, sizeof *creation->card);
-  return creation->members && creation->card && creation->agreed && comm->hosts && comm->pids && comm->ips &&
-         comm->sent && comm->received && comm->cards;
+  comm->cards = tt_alloc(n, tt_rank_card_bytes(creation->nwanted));
+  return creation->members && creation->card && comm->hosts && comm->pids && comm->ips && comm->sent &&
+         comm->received && comm->cards;
 }
 
 tuttiResult_t tt_creation_start(struct tuttiComm *comm)
@@ -391,14 +389,14 @@ static tuttiResult_t after_meeting(struct tuttiComm *comm)
   creation->card->profile = tt_text_hash(0, comm->settings.profile);
   tt_correct_say(comm, creation->card);
   creation->stage = CARDING;
-  return tt_rendezvous_gather(creation->rendezvous, creation->card, sizeof *creation->card, comm->cards);
+  return tt_rendezvous_gather(creation->rendezvous, creation->card, tt_rank_card_bytes(creation->nwanted), comm->cards);
 }
 
 /* ---- after round 2 ---- */
 
 const struct rank_card *tt_creation_card(const struct tuttiComm *comm, int rank)
 {
-  return (const struct rank_card *)(const void *)comm->cards + rank;
+  return (const void *)((const char *)comm->cards + (size_t)rank * tt_rank_card_bytes(comm->creation->nwanted));
 }
 
 /* A transport counts only if every rank has it: both ends of a pair must choose alike. That nobody has one that nobody
@@ -443,7 +441,8 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
     comm->transports[kept] = transport;
     comm->creation->kept[kept] = t;
     const void *blobs = tt_creation_card(comm, 0)->transports[t].blob;
-    if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, sizeof(struct rank_card));
+    size_t stride = tt_rank_card_bytes(comm->creation->nwanted);
+    if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, stride);
     if (result == tuttiSuccess && t > 0) result = decorate(comm, &comm->transports[kept]);
     kept++;
   }

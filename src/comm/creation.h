@@ -8,28 +8,30 @@
 
 struct transport_card {
   uint8_t usable;
-  uint8_t pad[7];
+  struct tt_correction known[TT_LINK_KINDS]; /* what this rank's cache says */
+  uint8_t pad[5];
   uint8_t blob[TT_TRANSPORT_CARD_BYTES];
 };
 
-/* What every rank says in the second round. */
+/* What every rank says in the second round. All ranks get those of all: so no more of it is sent than the transports
+ * that are wanted, which are the same on all. */
 struct rank_card {
-  struct transport_card transports[TT_COMM_TRANSPORTS]; /* as they are wanted */
   uint64_t nearness;             /* a hash: topology files may differ */
   uint64_t profile;              /* a hash of the file's name */
   uint8_t corrects;              /* on rank 0: prices are corrected by what pairs take */
   uint8_t may_measure;           /* it has a core for itself, and nothing stands between it and its links */
-  struct tt_correction known[TT_COMM_TRANSPORTS][TT_LINK_KINDS]; /* what its cache says */
+  uint8_t pad[6];
+  struct transport_card transports[TT_COMM_TRANSPORTS]; /* as they are wanted */
 };
+
+static inline size_t tt_rank_card_bytes(int nwanted)
+{
+  return offsetof(struct rank_card, transports) + (size_t)nwanted * sizeof(struct transport_card);
+}
 
 /* What the leaders of pairs found, if anything had to be measured. */
 struct finding {
   struct tt_correction of[TT_LINK_KINDS];
-};
-
-/* What every rank says last; rank 0's table counts. */
-struct agreed {
-  struct tt_table table;
 };
 
 /* The first neighbours on the wire with this kind of link between them. The same on all ranks. */
@@ -49,7 +51,6 @@ struct tt_creation {
   struct member_card *members;
   struct rank_card *card;   /* this rank's */
   struct finding *findings;
-  struct agreed *agreed;
   uint64_t deadline_ns, began_ns;
   uint64_t lost_ns; /* another rank has gone since then, says comm->stillborn_sentence; 0: none */
   const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
@@ -97,7 +98,7 @@ void tt_measuring_destroy(struct measuring *measuring); /* NULL is allowed */
 uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement);
 /* What has to be alike is. Errors: tuttiInvalidUsage: ranks see different topologies. */
 tuttiResult_t tt_cards_compare(const struct tuttiComm *comm);
-/* The last round: rank 0 prices and sends its table. */
+/* The last round: rank 0 prices and sends its table to all. */
 tuttiResult_t tt_agree_start(struct tuttiComm *comm);
 tuttiResult_t tt_agree_finish(struct tuttiComm *comm);
 

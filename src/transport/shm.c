@@ -62,10 +62,9 @@ struct card {
   uint64_t heap, heap_len; /* its nonce; 0: none */
   uint32_t slots, slot_bytes;
   uint32_t door_len;
-  uint8_t door[116]; /* struct sockaddr_un */
+  uint8_t door[36]; /* the beginning of a struct sockaddr_un: names of doors are short */
 };
 _Static_assert(sizeof(struct card) <= TT_TRANSPORT_CARD_BYTES, "card too large");
-_Static_assert(sizeof(struct sockaddr_un) <= 116, "socket address too large");
 
 struct peer {
   struct tt_dial *dial;
@@ -139,7 +138,7 @@ static void write_card(const struct shm *t, void *out)
                       .slots = t->shape.slots,
                       .slot_bytes = t->shape.slot_bytes,
                       .door_len = door->len};
-  memcpy(card.door, &door->local, door->len);
+  memcpy(card.door, &door->local, door->len <= sizeof card.door ? door->len : 0);
   memcpy(out, &card, sizeof card);
 }
 
@@ -233,7 +232,7 @@ static tuttiResult_t peer_shape(const struct shm *t, int rank, const struct card
   shape->slots = card->slots;
   shape->slot_bytes = card->slot_bytes;
   if (card->slots >= TT_SHM_NO_SLOT || card->slot_bytes == 0 || card->slot_bytes % TT_SHM_PAGE ||
-      card->slot_bytes > 1u << 30 || card->door_len > sizeof(struct sockaddr_un))
+      card->slot_bytes > 1u << 30 || card->door_len > sizeof card->door)
     return tt_fail(tuttiRemoteError, "rank %d announces an impossible shared outbox of %u slots of %u bytes", rank,
                    card->slots, card->slot_bytes);
   return tuttiSuccess;

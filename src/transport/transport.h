@@ -14,7 +14,7 @@
 #include "net/net.h"
 
 #define TT_MAX_LANES 8
-#define TT_TRANSPORT_CARD_BYTES 160
+#define TT_TRANSPORT_CARD_BYTES 80 /* every rank gets those of all */
 #define TT_QUICK_BYTES 8192 /* the longest quick_bytes */
 
 /* Results of the link functions that are not a number of bytes. */

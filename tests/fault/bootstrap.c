@@ -314,6 +314,21 @@ static void unlike_len_run(struct job *job, int rank)
   if (rank == 0) root_linger();
 }
 
+static void unlike_kind_run(struct job *job, int rank)
+{
+  struct member m;
+  uint8_t mine[16] = {0}, all[16 * 8];
+  if (rank == 0) id_publish(job);
+  member_prepare(&m, job, rank);
+  tuttiResult_t result = member_start(&m);
+  if (result == tuttiSuccess)
+    result = (rank == 1 ? tt_rendezvous_broadcast : tt_rendezvous_gather)(m.rendezvous, mine, sizeof mine, all);
+  if (result == tuttiSuccess) result = member_wait(&m);
+  outcome_set(job, rank, result);
+  tt_rendezvous_destroy(m.rendezvous);
+  if (rank == 0) root_linger();
+}
+
 static void all_hear_usage(rank_fn run, const char *part, const char *value)
 {
   struct job *job = job_make(3);
@@ -344,6 +359,12 @@ static void unlike_lengths_are_an_error_on_all(void **state)
 {
   (void)state;
   all_hear_usage(unlike_len_run, "in round 0", "32");
+}
+
+static void a_broadcast_and_a_gather_in_one_round_are_an_error_on_all(void **state)
+{
+  (void)state;
+  all_hear_usage(unlike_kind_run, "in round 0", "16 from rank 0 to all");
 }
 
 /* ---- giving up --------------------------------------------------------------------------------------- */
@@ -502,6 +523,7 @@ int main(void)
       cmocka_unit_test(unlike_nranks_is_an_error_on_all),
       cmocka_unit_test(unlike_settings_are_an_error_on_all),
       cmocka_unit_test(unlike_lengths_are_an_error_on_all),
+      cmocka_unit_test(a_broadcast_and_a_gather_in_one_round_are_an_error_on_all),
       cmocka_unit_test(a_rank_that_gives_up_tells_all_others_why),
       cmocka_unit_test(a_rank_that_leaves_early_is_named),
       cmocka_unit_test(a_complete_round_counts_though_the_root_has_died_since),

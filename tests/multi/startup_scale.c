@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a start of many ranks costs, in counts: ranks as threads of this process, whose service thread has the root. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ranks.h"
+#include "tutti.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+enum { RANKS = 48 };
+
+static _Atomic long root_bytes; /* sent by the service thread, in whole messages: by the root and little else */
+
+static int is_service(void)
+{
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return strcmp(name, "tutti-service") == 0;
+}
+
+/* Instead of the C library's. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+  ssize_t n = syscall(SYS_sendmsg, fd, message, flags);
+  if (n > 0 && is_service()) atomic_fetch_add(&root_bytes, n);
+  return n;
+}
+
+static int join(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  float x = 1;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(x == (float)self->nranks);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+/* Every rank is told of every other where it is and how it can be reached, and gets one table. */
+static void the_root_sends_each_rank_less_than_1_KiB_for_each_other_and_one_table(void **state)
+{
+  (void)state;
+  atomic_store(&root_bytes, 0);
+  assert_int_equal(ranks_run_threads(RANKS, join, NULL, 120), 0);
+  long sent = atomic_load(&root_bytes);
+  print_message("%d ranks: %ld bytes left the root, %ld for each pair of ranks\n", RANKS, sent, sent / RANKS / RANKS);
+  assert_true(sent > 0);
+  assert_true(sent < RANKS * (RANKS * 1024L + 8192));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_root_sends_each_rank_less_than_1_KiB_for_each_other_and_one_table),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
