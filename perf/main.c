@@ -40,7 +40,7 @@ int main(int argc, char **argv)
   if (parsed >= 0) return parsed;
   settings_apply(&options);
   if (launched != tuttiSuccess) {
-    fprintf(stderr, "%s: %s\n", program_invocation_short_name, tuttiGetLastError(NULL));
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, tuttiGetErrorString(launched));
     return 1;
   }
   if (!root_check(&options, &launch)) return 2;

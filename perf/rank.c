@@ -30,13 +30,12 @@ static double now_us(void)
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* Keeps the first error of this rank; returns whether all is well. */
+/* Keeps the first error of this rank, whose sentence the library has logged; returns whether all is well. */
 static int check(struct rank *self, tuttiResult_t result)
 {
   if (result == tuttiSuccess) return 1;
   if (self->status == 0)
-    snprintf(self->error, sizeof self->error, "rank %d: %s: %s", self->rank, tuttiGetErrorString(result),
-             tuttiGetLastError(self->comm));
+    snprintf(self->error, sizeof self->error, "rank %d: %s", self->rank, tuttiGetErrorString(result));
   self->status = 1;
   return 0;
 }

@@ -67,9 +67,9 @@ tuttiResult_t interface_take(tuttiComm_t *comm, const char *name, tuttiComm_t fi
 
 #define OUTPUT_LINE 8192
 
-/* What the ranks of a job had to say through the library's log, which tells the reason of a failure on all of them. */
+/* Warnings of the library so far: it tells the reason of a failure on all ranks. */
 struct said {
-  int n, left_out; /* left_out: lines that ended with a sentence which was there */
+  int n, left_out; /* left_out: lines of other ranks with a sentence that was there */
   struct sentence {
     int rank; /* that said it first */
     size_t len;
@@ -87,9 +87,8 @@ struct output {
   char line[OUTPUT_LINE];
 };
 
-/* Reads what is there and writes whole lines with the prefix, but for those that end with a warning of the library
- * which another rank was the first to give, or which this one, having given it, says once more in its own words. At the
- * end what is left, too. */
+/* Reads what is there and writes whole lines with the prefix, and at the end what is left, but for warnings of the
+ * library that another rank was the first to give. A program's own lines are all written. */
 void output_pump(struct output *output);
 
 #endif

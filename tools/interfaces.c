@@ -78,7 +78,7 @@ int interfaces_agree(struct interfaces *found, const char *list, tuttiComm_t com
   freeifaddrs(all);
   if (result == tuttiSuccess) result = tuttiAllReduce(lacks, lacks, INTERFACES_MOST, tuttiInt32, tuttiMin, comm, NULL);
   if (result != tuttiSuccess) {
-    fprintf(stderr, "tutti tune: %s\n", tuttiGetLastError(comm));
+    fprintf(stderr, "tutti tune: --interfaces: %s\n", tuttiGetErrorString(result));
     return 0;
   }
   struct interfaces asked = *found;

@@ -31,41 +31,46 @@ static void line_write(const struct output *output, const char *text, size_t len
 
 /* ---- what was said already ---- */
 
-/* The sentence of a line that the library has logged, without what says that it is another rank's; *len is that of the
- * line before and of the sentence after. NULL: the line is none. */
-static const char *sentence_find(const char *line, size_t *len)
+/* Skips digits and the colon or blank behind them; NULL: that is not what stands there. */
+static const char *number_skip(const char *at, const char *end, char after)
 {
-  static const char warns[] = " TUTTI WARN ", passes_on[] = " gave up: ";
-  const char *end = line + *len, *at = memmem(line, *len, warns, strlen(warns));
-  if (!at) return NULL;
-  at += strlen(warns);
-  const char *cause = memmem(at, (size_t)(end - at), passes_on, strlen(passes_on));
-  if (cause) at = cause + strlen(passes_on);
-  *len = (size_t)(end - at);
-  return at;
+  const char *digits = at;
+  while (at && at < end && *at >= '0' && *at <= '9') at++;
+  return at && at > digits && at < end && *at == after ? at + 1 : NULL;
 }
 
-#define TELLING 16 /* a sentence of fewer characters could end any line */
+/* The sentence of a line that the library has logged, "host:pid:tid TUTTI WARN sentence"; NULL: the line is none. */
+static const char *sentence_find(const char *line, size_t len)
+{
+  static const char word[] = "TUTTI WARN ";
+  const char *end = line + len, *at = memchr(line, ':', len);
+  if (!at || memchr(line, ' ', (size_t)(at - line))) return NULL;
+  at = number_skip(at + 1, end, ':');
+  at = at ? number_skip(at, end, ' ') : NULL;
+  if (!at || (size_t)(end - at) < sizeof word - 1 || memcmp(at, word, sizeof word - 1) != 0) return NULL;
+  return at + sizeof word - 1;
+}
 
-static int is_said(const struct output *output, const char *line, size_t len)
+/* 1 for a warning of the library that another rank was the first to give, letter by letter. */
+static int is_said(const struct output *output, const char *line, size_t line_len)
 {
   struct said *said = output->said;
-  size_t sentence_len = len;
-  const char *sentence = said ? sentence_find(line, &sentence_len) : NULL;
-  for (int s = 0; said && s < said->n; s++) {
+  const char *sentence = said ? sentence_find(line, line_len) : NULL;
+  if (!sentence) return 0;
+  size_t len = line_len - (size_t)(sentence - line);
+  for (int s = 0; s < said->n; s++) {
     const struct sentence *known = &said->sentences[s];
-    if (len < known->len || memcmp(line + len - known->len, known->text, known->len) != 0) continue;
-    if (sentence && known->rank == output->rank) return 0; /* it has happened again */
+    if (len != known->len || memcmp(sentence, known->text, len) != 0) continue;
+    if (known->rank == output->rank) return 0; /* it has happened again */
     said->left_out++;
     return 1;
   }
-  if (!sentence || sentence_len < TELLING || sentence_len > sizeof said->sentences[0].text ||
-      said->n == (int)(sizeof said->sentences / sizeof *said->sentences))
+  if (len > sizeof said->sentences[0].text || said->n == (int)(sizeof said->sentences / sizeof *said->sentences))
     return 0;
   struct sentence *added = &said->sentences[said->n++];
   added->rank = output->rank;
-  added->len = sentence_len;
-  memcpy(added->text, sentence, sentence_len);
+  added->len = len;
+  memcpy(added->text, sentence, len);
   return 0;
 }
 

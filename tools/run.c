@@ -47,9 +47,10 @@ static const char *const help =
     "usage: tutti run [-n RANKS] [OPTION...] -- PROGRAM [ARGUMENT...]\n\n"
     "Starts PROGRAM RANKS times on this host as the ranks of one job; programs find the\n"
     "job through tuttiGetLaunch. A job is for one program: a script that starts a second\n"
-    "one needs another `tutti run`. Every output line is prefixed with its rank; a warning of the\n"
-    "library that several ranks give is shown once. Signals (INT, TERM, HUP, USR1, USR2) are passed\n"
-    "on. The exit status is that of the first rank that fails (128 + signal if it was killed), else 0.\n\n"
+    "one needs another `tutti run`. Every output line is prefixed with its rank; a warning that the\n"
+    "library gives on several ranks in the same words is shown once. Signals (INT, TERM, HUP, USR1,\n"
+    "USR2) are passed on. The exit status is that of the first rank that fails (128 + signal if it was\n"
+    "killed), else 0.\n\n"
     "  -n, --ranks N     number of ranks (default: 1)\n"
     "      --no-prefix   do not prefix lines with the rank, and show all\n"
     "      --grace S     after the first failure the others get S seconds to end by\n"
@@ -300,8 +301,8 @@ static int job_run(struct job *job)
     }
   serve(job, signal_fd, polls, pumps);
   if (job->said.left_out)
-    fprintf(stderr, "tutti run: left out %d %s that said the same: --no-prefix shows all\n", job->said.left_out,
-            job->said.left_out == 1 ? "line" : "lines");
+    fprintf(stderr, "tutti run: left out %d %s of the library that said the same: --no-prefix shows all\n",
+            job->said.left_out, job->said.left_out == 1 ? "warning" : "warnings");
   free(polls);
   free(pumps);
   free(job->children);
@@ -316,7 +317,7 @@ int command_run(int argc, char **argv)
   if (parsed >= 0) return parsed;
   tuttiUniqueId id;
   if (tuttiGetUniqueId(&id) != tuttiSuccess || tuttiLaunchDescriptor(&id, &job.id_fd) != tuttiSuccess) {
-    fprintf(stderr, "tutti run: %s\n", tuttiGetLastError(NULL));
+    fprintf(stderr, "tutti run: no job can be made; the library has logged why\n");
     return 1;
   }
   return job_run(&job);

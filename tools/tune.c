@@ -186,9 +186,9 @@ static int last_words(const char *out)
 
 /* ---- one job: this process is one of its ranks ---- */
 
-static int complain(tuttiComm_t comm)
+static int complain(void)
 {
-  fprintf(stderr, "tutti tune: %s\n", tuttiGetLastError(comm));
+  fprintf(stderr, "tutti tune: ended by an error, which the library has logged\n");
   return 1;
 }
 
@@ -220,7 +220,7 @@ static int profile_write(tuttiProfile_t profile, const char *path)
     return 0;
   }
   int written = tuttiProfileWrite(profile, file) == tuttiSuccess;
-  if (!written) complain(NULL);
+  if (!written) complain();
   fclose(file);
   if (!written) unlink(beside);
   else if (rename(beside, path) != 0) {
@@ -269,7 +269,7 @@ static int interfaces_measure(const struct tune *tune, const tuttiLaunch_t *laun
     const struct share share = {.part = (1 - INSIDE_PART) / found.n, .interface = found.names[i]};
     tuttiResult_t result = interface_take(&comm, found.names[i], first, rank, nranks);
     if (result == tuttiSuccess) result = comm_measure(tune, &share, comm, profile);
-    if (result != tuttiSuccess) complain(comm);
+    if (result != tuttiSuccess) complain();
     if (tuttiCommDestroy(comm) != tuttiSuccess || result != tuttiSuccess) return 1;
   }
   return 0;
@@ -283,10 +283,10 @@ static int job_measure(const struct tune *tune, const tuttiLaunch_t *launch)
   const char *from = tune->append && access(tune->out, F_OK) == 0 ? tune->out : NULL;
   if (tune->transports) setenv("TUTTI_TRANSPORTS", tune->transports, 1);
   if (launch->proc == 0 && !out_check(tune->out)) return 1;
-  if (launch->proc == 0 && tuttiProfileOpen(&profile, from) != tuttiSuccess) return complain(NULL);
+  if (launch->proc == 0 && tuttiProfileOpen(&profile, from) != tuttiSuccess) return complain();
   tuttiResult_t result = tuttiCommInitRank(&comm, launch->nprocs, launch->id, launch->proc);
   if (result == tuttiSuccess) result = comm_measure(tune, &share, comm, profile);
-  int status = result == tuttiSuccess ? 0 : complain(comm);
+  int status = result == tuttiSuccess ? 0 : complain();
   if (!status && tune->interfaces) status = interfaces_measure(tune, launch, comm, profile);
   if (!status && profile && !profile_write(profile, tune->out)) status = 1;
   if (tuttiCommDestroy(comm) != tuttiSuccess) status = 1;
@@ -319,7 +319,7 @@ static int transports_check(const char *list)
   setenv("TUTTI_TRANSPORTS", list, 1);
   tuttiResult_t result = tuttiCommInitAll(comms, 2, NULL);
   if (result != tuttiSuccess)
-    fprintf(stderr, "tutti tune: --transports: %s\n", tuttiGetLastError(NULL));
+    fprintf(stderr, "tutti tune: --transports %s: %s\n", list, tuttiGetErrorString(result));
   for (int r = 0; r < 2; r++) tuttiCommDestroy(comms[r]);
   return result == tuttiSuccess;
 }
@@ -413,7 +413,7 @@ static int part_begin(const struct tune *tune, const char *part)
   tuttiProfile_t profile = NULL;
   unlink(part); /* of one that was ended */
   if (!tune->append || access(tune->out, F_OK) != 0) return 1;
-  if (tuttiProfileOpen(&profile, tune->out) != tuttiSuccess) return !complain(NULL);
+  if (tuttiProfileOpen(&profile, tune->out) != tuttiSuccess) return !complain();
   int written = profile_write(profile, part);
   tuttiProfileClose(profile);
   return written;
@@ -458,7 +458,7 @@ int command_tune(int argc, char **argv)
   tuttiLaunch_t launch;
   int parsed = options_parse(&tune, argc, argv);
   if (parsed >= 0) return parsed;
-  if (tuttiGetLaunch(&launch) != tuttiSuccess) return complain(NULL);
+  if (tuttiGetLaunch(&launch) != tuttiSuccess) return complain();
   if (launch.nprocs == 1 && !tune.interfaces) return host_measure(&tune);
   if (launch.nprocs == 1) {
     fprintf(stderr, "tutti tune: --interfaces is for jobs of several hosts: start one rank or more on each\n");

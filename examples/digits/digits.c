@@ -60,12 +60,11 @@ static int held_out(int image)
   return image % 5 == 4;
 }
 
-/* An error of Tutti ends this rank; the library tells the other ranks. */
+/* An error of Tutti ends this rank; the library has logged why, and tells the other ranks. */
 static void must(const struct rank *r, tuttiResult_t result, const char *call)
 {
   if (result == tuttiSuccess) return;
-  fprintf(stderr, "digits: rank %d: %s: %s: %s\n", r->rank, call, tuttiGetErrorString(result),
-          tuttiGetLastError(r->comm));
+  fprintf(stderr, "digits: rank %d: %s: %s\n", r->rank, call, tuttiGetErrorString(result));
   exit(1);
 }
 
@@ -286,10 +285,7 @@ int main(int argc, char **argv)
 
   /* Which job is this process part of? Alone it is a job of one process. */
   tuttiLaunch_t launch;
-  if (tuttiGetLaunch(&launch) != tuttiSuccess) {
-    fprintf(stderr, "digits: tuttiGetLaunch: %s\n", tuttiGetLastError(NULL));
-    return 1;
-  }
+  if (tuttiGetLaunch(&launch) != tuttiSuccess) return 1;
   struct rank *ranks = calloc((size_t)options.threads, sizeof *ranks);
   if (!ranks) return 1;
   for (int t = 0; t < options.threads; t++) {

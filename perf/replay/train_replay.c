@@ -59,7 +59,7 @@ static double now_us(void)
 static void check(const struct replay *r, tuttiResult_t result)
 {
   if (result == tuttiSuccess) return;
-  fprintf(stderr, "train_replay: rank %d: %s: %s\n", r->rank, tuttiGetErrorString(result), tuttiGetLastError(r->comm));
+  fprintf(stderr, "train_replay: rank %d: %s\n", r->rank, tuttiGetErrorString(result));
   exit(1);
 }
 
