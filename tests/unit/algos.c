@@ -16,8 +16,7 @@ static char *golden(const char *name)
 {
   char path[1024], *text = NULL;
   size_t size = 0;
-  const char *slash = strrchr(__FILE__, '/');
-  snprintf(path, sizeof path, "%.*s/../golden/%s", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", name);
+  snprintf(path, sizeof path, "%s/%s", GOLDEN, name);
   FILE *in = fopen(path, "r");
   if (!in) fail_msg("cannot open %s", path);
   FILE *copy = open_memstream(&text, &size);

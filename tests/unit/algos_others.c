@@ -89,8 +89,7 @@ static void is_golden(const char *file, const char *name, struct tt_shape shape)
 {
   char path[1024], wanted[4096] = "", *is = NULL;
   size_t size = 0;
-  const char *slash = strrchr(__FILE__, '/');
-  snprintf(path, sizeof path, "%.*s/../golden/%s", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", file);
+  snprintf(path, sizeof path, "%s/%s", GOLDEN, file);
   FILE *in = fopen(path, "r"), *out = open_memstream(&is, &size);
   if (!in) fail_msg("cannot open %s", path);
   assert_true(fread(wanted, 1, sizeof wanted - 1, in) > 0);
