@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "transport/crc32c.h"
+#include "base/crc32c.h"
 
 _Static_assert(sizeof(struct tcp_head) == 64, "the head is a wire format");
 _Static_assert(sizeof(struct tt_call) == 32, "the call is a wire format");

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "transport/crc32c.h"
+#include "base/crc32c.h"
 #include "transport/tcp_link.h"
 
 static size_t smaller(uint64_t a, uint64_t b)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "transport/crc32c.h"
+#include "base/crc32c.h"
 #include "transport/tcp_link.h"
 
 void tt_tcp_send_begin(struct tt_link *base, const struct tt_head *head)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* CRC32C (Castagnoli, reflected, as in iSCSI and SCTP). Pure. */
-#ifndef TT_TRANSPORT_CRC32C_H
-#define TT_TRANSPORT_CRC32C_H
+#ifndef TT_BASE_CRC32C_H
+#define TT_BASE_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * x86: crc32 takes 3 cycles but one starts every cycle, so three streams run side by side and are joined
  * by a carry-less multiplication with x^(8 n - 33) mod P (Gopal et al., Fast CRC Computation for iSCSI
  * Polynomial Using CRC32 Instruction, Intel 2011). */
-#include "transport/crc32c.h"
+#include "base/crc32c.h"
 
 #include <string.h>
 
