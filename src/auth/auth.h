@@ -93,7 +93,7 @@ void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
 
 /* Server: what a reply gets that names a known job and epoch but has a wrong MAC: TT_STATUS_KEY and a
  * MAC of zeros. No key is used, so strangers learn nothing from it; an honest client with another key
- * sees a verdict that is not authentic and can say so at once. */
+ * sees a verdict that is not authentic, and after a few of them can say so. */
 void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES]);
 
 /* Client: 1 and *status filled if the verdict is authentic, else 0. */

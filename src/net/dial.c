@@ -13,6 +13,7 @@
 #define PAUSE_FIRST_NS (10u * MS)
 #define PAUSE_LAST_NS (500u * MS)
 #define ATTEMPT_NS (10000u * (uint64_t)MS) /* a queue full of strangers may take this long */
+#define UNPROVED_MOST 5 /* verdicts with a wrong MAC: one may have come damaged, so many are another key */
 
 enum state { PAUSED, CONNECTING, CHALLENGED, JUDGED, OVER };
 
@@ -32,11 +33,12 @@ struct tt_dial {
   uint64_t patience_ns;     /* see tt_dial_limit; 0: until the deadline */
   uint64_t turned_away_ns;  /* since then every attempt met nobody, or somebody else; 0: the last one did not */
   int is_turned_away;       /* the last one did */
+  unsigned unproved; /* verdicts with a wrong MAC so far */
   uint32_t got; /* bytes of the challenge or verdict */
   uint8_t challenge[TT_CHALLENGE_BYTES], verdict[TT_VERDICT_BYTES], nc[TT_NONCE_BYTES];
   tuttiResult_t code; /* once OVER */
   char from[TT_ADDRESS_TEXT_BYTES];
-  char cause[128]; /* why the last attempt ended */
+  char cause[160]; /* why the last attempt ended */
 };
 
 tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
@@ -90,7 +92,7 @@ static enum step fail(struct tt_dial *dial, tuttiResult_t code, const char *why)
 /* Until when it was tried is in the sentence: with it, one sees a deadline that is too short. */
 static enum step fail_late(struct tt_dial *dial, uint64_t now)
 {
-  char why[320];
+  char why[400];
   snprintf(why, sizeof why, "given up after %u attempts in %.1f s, the last one: %s. %s",
            dial->attempts, (double)(now - dial->started_ns) / 1e9, dial->cause,
            dial->to.any.sa_family == AF_UNIX
@@ -217,10 +219,11 @@ static enum step step_judged(struct tt_dial *dial)
   uint64_t status;
   enum step step = read_exactly(dial, dial->verdict, TT_VERDICT_BYTES);
   if (step != DONE) return step;
-  if (!tt_verdict_check(dial->verdict, dial->challenge, dial->nc, &dial->pass, &status))
-    return fail(dial, tuttiInvalidUsage,
-                "the other side has the same job id but another key: give all ranks the same "
-                "unique id and the same TUTTI_KEY_FILE");
+  if (!tt_verdict_check(dial->verdict, dial->challenge, dial->nc, &dial->pass, &status)) {
+    static const char why[] = "the other side has the same job id but another key: give all ranks the same "
+                              "unique id and the same TUTTI_KEY_FILE";
+    return ++dial->unproved < UNPROVED_MOST ? again(dial, why) : fail(dial, tuttiInvalidUsage, why);
+  }
   switch (status) {
   case TT_WELCOME: return DONE;
   case TT_STATUS_TAKEN:

@@ -146,8 +146,9 @@ uint64_t tt_door_refused(const struct tt_door *door);
  *   - Nobody listens, unreachable, reset, end of connection at any point, no answer for 10 s, no challenge
  *     of ours, TT_STATUS_UNKNOWN, TT_STATUS_FULL: again. The other side may not be ready
  *     yet, or may have evicted us for a stranger, and does not know our job before it is.
- *   - A whole verdict with a wrong MAC: tuttiInvalidUsage at once. The server knows our job and
- *     epoch and says that our key is wrong, or it does not hold the key itself.
+ *   - A whole verdict with a wrong MAC: again, for it is proved by nobody and a bit of it, or of what we said, may
+ *     have been changed on the way; the fifth is tuttiInvalidUsage. The server knows our job and epoch and says that
+ *     our key is wrong, or it does not hold the key itself.
  *   - TT_STATUS_TAKEN, authentic: tuttiInvalidUsage at once. */
 struct tt_dial;
 
