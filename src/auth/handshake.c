@@ -6,7 +6,7 @@
 #include "auth/hash.h"
 #include "auth/wire.h"
 
-#define VERSION 1
+#define VERSION 2
 #define MAC_BYTES 32
 
 static const uint8_t magic[8] = {'T', 'u', 't', 't', 'i', 0xaa, 0x0d, 0x0a};

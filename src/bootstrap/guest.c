@@ -25,6 +25,7 @@ static void outlet_load(struct guest *guest)
   guest->told_next = 0;
   guest->head_out = (struct tt_frame){.kind = kind, .code = fails ? code : 0};
   guest->head_out.len = fails ? TT_SENTENCE_BYTES : 0;
+  tt_frame_seal(&guest->head_out, sentence, (size_t)guest->head_out.len);
   tt_outlet_set(&guest->out, &guest->head_out, sizeof guest->head_out, sentence,
                 (size_t)guest->head_out.len);
 }
@@ -53,10 +54,10 @@ void tt_guest_tell(struct guest *guest, enum tt_frame_kind kind)
   guest_push(guest);
 }
 
-void tt_guest_send_cards(struct guest *guest, const uint8_t *cards, size_t len)
+void tt_guest_send_cards(struct guest *guest, const struct tt_frame *head, const uint8_t *cards)
 {
-  guest->head_out = (struct tt_frame){.kind = TT_FRAME_CARDS, .len = len};
-  tt_outlet_set(&guest->out, &guest->head_out, sizeof guest->head_out, cards, len);
+  guest->head_out = *head;
+  tt_outlet_set(&guest->out, &guest->head_out, sizeof guest->head_out, cards, (size_t)head->len);
   guest_push(guest);
 }
 

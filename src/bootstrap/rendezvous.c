@@ -19,7 +19,8 @@ enum expect { RECORD, HEAD, CARDS, REASON };
 struct tt_rendezvous {
   struct tt_id id;
   const struct tt_settings *settings;
-  struct tt_record mine, root; /* root.pid 0: not known */
+  struct tt_record mine, root, came; /* root.pid 0: not known */
+  uint32_t damaged_records;
   uint64_t deadline_ns, look_ns, again_ns;
   enum stage stage;
   enum expect expect;
@@ -110,7 +111,14 @@ static void connected(struct tt_rendezvous *r)
   r->stage = CONNECTED;
   r->expect = RECORD;
   tt_socket_guard(r->fd, r->settings->unreachable_ms);
-  tt_intake_set(&r->in, &r->root, sizeof r->root);
+  tt_intake_set(&r->in, &r->came, sizeof r->came);
+  tt_outlet_set(&r->out, NULL, 0, NULL, 0);
+}
+
+/* Only now: who met a damaged record before can come again, for the root does not know it yet. */
+static void introduce(struct tt_rendezvous *r)
+{
+  r->stage = READY;
   tt_outlet_set(&r->out, &r->mine, sizeof r->mine, NULL, 0);
 }
 
@@ -126,7 +134,7 @@ static tuttiResult_t dial_drive(struct tt_rendezvous *r)
   return tuttiSuccess;
 }
 
-/* The root serves the communicator before ours: leave, and come again. */
+/* The root serves the communicator before ours, or a record came damaged: leave, and come again. */
 static tuttiResult_t come_again(struct tt_rendezvous *r)
 {
   close(r->fd);
@@ -143,12 +151,26 @@ static tuttiResult_t come_again(struct tt_rendezvous *r)
 static int output_drive(struct tt_rendezvous *r)
 {
   int state = tt_outlet_write(&r->out, r->fd);
-  if (state != 1 || !r->card_waits) return state;
-  int is_silent = r->is_broadcast && r->mine.rank != 0;
+  if (state != 1 || !r->card_waits || r->stage < READY) return state;
+  size_t len = r->is_broadcast && r->mine.rank != 0 ? 0 : r->len;
   r->card_waits = 0;
   r->card_head = (struct tt_frame){.kind = r->is_broadcast ? TT_FRAME_SHARE : TT_FRAME_CARD, .len = r->len};
-  tt_outlet_set(&r->out, &r->card_head, sizeof r->card_head, r->card, is_silent ? 0 : r->len);
+  tt_frame_seal(&r->card_head, r->card, len);
+  tt_outlet_set(&r->out, &r->card_head, sizeof r->card_head, r->card, len);
   return tt_outlet_write(&r->out, r->fd);
+}
+
+/* Best effort: a last frame finds room in the socket unless the root hangs. 1: it did. */
+static int last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiResult_t code)
+{
+  if (r->stage < CONNECTED) return 0;
+  if (r->stage < READY) introduce(r);
+  if (tt_outlet_write(&r->out, r->fd) != 1) return 0;
+  size_t len = kind == TT_FRAME_FAILURE ? sizeof r->sentence : 0;
+  r->head_out = (struct tt_frame){.kind = kind, .code = (uint32_t)code, .len = len};
+  tt_frame_seal(&r->head_out, r->sentence, len);
+  tt_outlet_set(&r->out, &r->head_out, sizeof r->head_out, r->sentence, len);
+  return tt_outlet_write(&r->out, r->fd) == 1;
 }
 
 static void expect_head(struct tt_rendezvous *r)
@@ -165,10 +187,23 @@ static tuttiResult_t broken_protocol(struct tt_rendezvous *r)
                             (unsigned long long)r->head_in.len));
 }
 
+/* The others hear of it, too. */
+static tuttiResult_t damaged(struct tt_rendezvous *r)
+{
+  char name[TT_RANK_NAME_BYTES + TT_ADDRESS_TEXT_BYTES];
+  give_up(r, tt_fail(tuttiRemoteError,
+                     "what %s sent came damaged (wrong checksum): the network or a device on the way changes data; "
+                     "start again",
+                     root_name(r, name, sizeof name)));
+  r->is_known = last_frame(r, TT_FRAME_FAILURE, r->code);
+  return r->code;
+}
+
 static tuttiResult_t head_arrived(struct tt_rendezvous *r)
 {
   const struct tt_frame *head = &r->head_in;
   size_t all_len = r->is_broadcast ? r->len : r->len * r->mine.nranks;
+  if (!tt_frame_is_whole(head)) return damaged(r);
   if (head->kind == TT_FRAME_CARDS && r->in_round && head->len == all_len) {
     r->expect = CARDS;
     tt_intake_set(&r->in, r->all, all_len);
@@ -186,6 +221,7 @@ static tuttiResult_t head_arrived(struct tt_rendezvous *r)
 static tuttiResult_t reason_arrived(struct tt_rendezvous *r)
 {
   uint32_t code = r->head_in.code;
+  if (!tt_frame_fits(&r->head_in, r->sentence, sizeof r->sentence)) return damaged(r);
   int is_error = code > tuttiSuccess && code < tuttiInProgress;
   tt_text_clean(r->sentence, sizeof r->sentence);
   r->code = is_error ? (tuttiResult_t)code : tuttiRemoteError;
@@ -207,18 +243,39 @@ static void others_hear(const struct tt_rendezvous *r)
   tt_service_unlock();
 }
 
+static tuttiResult_t record_arrived(struct tt_rendezvous *r)
+{
+  if (!tt_record_is_whole(&r->came)) {
+    r->damaged_records++;
+    return come_again(r);
+  }
+  r->root = r->came;
+  tt_record_clean(&r->root);
+  introduce(r);
+  output_drive(r);
+  expect_head(r);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t cards_arrived(struct tt_rendezvous *r)
+{
+  if (!tt_frame_fits(&r->head_in, r->all, (size_t)r->head_in.len)) return damaged(r);
+  others_hear(r);
+  r->in_round = 0;
+  r->rounds++;
+  expect_head(r);
+  return tuttiSuccess;
+}
+
 /* tuttiSuccess: go on reading; tuttiInProgress: not now; else an error. */
 static tuttiResult_t item_arrived(struct tt_rendezvous *r)
 {
-  enum expect what = r->expect;
-  switch (what) {
+  switch (r->expect) {
   case HEAD: return head_arrived(r);
   case REASON: others_hear(r); return reason_arrived(r);
-  case RECORD: tt_record_clean(&r->root); r->stage = READY; break;
-  case CARDS: others_hear(r); r->in_round = 0; r->rounds++; break;
+  case RECORD: return record_arrived(r);
+  default: return cards_arrived(r);
   }
-  expect_head(r);
-  return tuttiSuccess;
 }
 
 /* Stops at a complete round: what happened to the root since then does not undo it. */
@@ -257,8 +314,9 @@ static tuttiResult_t wait_check(struct tt_rendezvous *r)
   if (now < r->deadline_ns + GRACE_NS) return tuttiInProgress;
   char name[TT_RANK_NAME_BYTES + TT_ADDRESS_TEXT_BYTES];
   return give_up(r, tt_fail(tuttiRemoteError,
-                            "%s did not answer before the start-up's deadline: its process hangs or is stopped",
-                            root_name(r, name, sizeof name)));
+                            "%s did not answer before the start-up's deadline: %s", root_name(r, name, sizeof name),
+                            r->damaged_records ? "what it says comes damaged (wrong checksum)"
+                                               : "its process hangs or is stopped"));
 }
 
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *r)
@@ -297,6 +355,7 @@ static void records_fill(struct tt_rendezvous *r, const struct tt_rendezvous_spe
   r->mine.agreement = spec->agreement;
   tt_settings_wire_marks(spec->settings, r->mine.marks);
   r->mine.host = spec->host;
+  tt_record_seal(&r->mine);
   r->root.pid = spec->id->root_pid;
   r->root.host = spec->id->root_host;
   r->root.sight = spec->id->root_sight;
@@ -352,16 +411,6 @@ tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *r, const void *mine,
   tuttiResult_t result = round_start(r, r->mine.rank == 0 ? mine : NULL, len, all);
   if (result == tuttiSuccess) r->is_broadcast = 1;
   return result;
-}
-
-/* Best effort: a last frame finds room in the socket unless the root hangs. 1: it did. */
-static int last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiResult_t code)
-{
-  if (r->stage < CONNECTED || tt_outlet_write(&r->out, r->fd) != 1) return 0;
-  size_t len = kind == TT_FRAME_FAILURE ? sizeof r->sentence : 0;
-  r->head_out = (struct tt_frame){.kind = kind, .code = (uint32_t)code, .len = len};
-  tt_outlet_set(&r->out, &r->head_out, sizeof r->head_out, r->sentence, len);
-  return tt_outlet_write(&r->out, r->fd) == 1;
 }
 
 /* As others_hear, of what this rank has said: the root closes our side when it has heard. */

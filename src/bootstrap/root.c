@@ -169,6 +169,7 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
   root->unreachable_ms = settings->unreachable_ms;
   tt_record_fill(&root->self);
   root->self.host = tt_host_id(settings->host_id);
+  tt_record_seal(&root->self);
   return root;
 }
 

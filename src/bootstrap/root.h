@@ -99,7 +99,7 @@ void tt_guests_sweep(struct tt_root *root);
 void tt_guest_tell(struct guest *guest, enum tt_frame_kind kind);
 /* Reads and handles what is there already. */
 void tt_guest_drain(struct guest *guest);
-void tt_guest_send_cards(struct guest *guest, const uint8_t *cards, size_t len);
+void tt_guest_send_cards(struct guest *guest, const struct tt_frame *head, const uint8_t *cards);
 
 /* ---- seat.c ---- */
 /* The guest's record is complete; its frame head; its card; its reason. */

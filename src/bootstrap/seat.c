@@ -136,6 +136,11 @@ static int is_garbage(const struct guest *guest)
 void tt_seat_claim(struct guest *guest)
 {
   struct tt_root *root = guest->root;
+  if (!tt_record_is_whole(&guest->record)) {
+    tt_log(TT_LOG_INFO, "the record of rank %u came damaged (wrong checksum): it is to come again", guest->rank);
+    tt_guest_tell(guest, TT_FRAME_LATER);
+    return;
+  }
   tt_record_clean(&guest->record);
   if (is_garbage(guest)) {
     tt_guest_close(guest);
@@ -204,6 +209,15 @@ static const char *of_kind(int is_broadcast)
   return is_broadcast ? " from rank 0 to all" : "";
 }
 
+static void frame_damaged(struct guest *guest)
+{
+  char name[TT_RANK_NAME_BYTES];
+  tt_root_fail(guest->root, tuttiRemoteError,
+               "what %s sent for the start-up came damaged (wrong checksum): the network or a device on the way "
+               "changes data; start again",
+               tt_rank_name(guest->rank, &guest->record, name));
+}
+
 static void head_of_card(struct guest *guest)
 {
   struct tt_root *root = guest->root;
@@ -233,16 +247,24 @@ static void head_of_card(struct guest *guest)
 void tt_seat_card(struct guest *guest)
 {
   struct tt_root *root = guest->root;
+  size_t at = root->is_broadcast ? 0 : guest->rank * root->len;
+  size_t own = root->is_broadcast && guest->rank != 0 ? 0 : root->len;
+  if (!tt_frame_fits(&guest->head_in, root->cards[root->rounds & 1] + at, own)) {
+    frame_damaged(guest);
+    return;
+  }
   root->seats[guest->rank].rounds++;
   root->arrived++;
   if (!round_is_possible(root) || root->arrived < root->nranks) return;
   const uint8_t *cards = root->cards[root->rounds & 1];
   size_t len = root->is_broadcast ? root->len : root->len * root->nranks;
+  struct tt_frame head = {.kind = TT_FRAME_CARDS, .len = len};
+  tt_frame_seal(&head, cards, len);
   root->rounds++;
   root->arrived = 0;
   root->len = 0;
   for (uint32_t r = 0; r < root->nranks; r++)
-    if (root->seats[r].guest) tt_guest_send_cards(root->seats[r].guest, cards, len);
+    if (root->seats[r].guest) tt_guest_send_cards(root->seats[r].guest, &head, cards);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------- */
@@ -265,6 +287,10 @@ static void seat_leave(struct guest *guest)
 void tt_seat_head(struct guest *guest)
 {
   const struct tt_frame *head = &guest->head_in;
+  if (!tt_frame_is_whole(head)) {
+    frame_damaged(guest);
+    return;
+  }
   switch (head->kind) {
   case TT_FRAME_CARD:
   case TT_FRAME_SHARE:
@@ -290,6 +316,10 @@ void tt_seat_reason(struct guest *guest)
   struct tt_root *root = guest->root;
   char name[TT_RANK_NAME_BYTES];
   uint32_t code = guest->head_in.code;
+  if (!tt_frame_fits(&guest->head_in, guest->reason, TT_SENTENCE_BYTES)) {
+    frame_damaged(guest);
+    return;
+  }
   int is_error = code > tuttiSuccess && code < tuttiInProgress;
   tt_text_clean(guest->reason, TT_SENTENCE_BYTES);
   guest->told = 1; /* it knows */

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
+
 void tt_intake_set(struct tt_intake *intake, void *at, size_t want)
 {
   *intake = (struct tt_intake){.at = at, .want = want};
@@ -69,6 +71,22 @@ int tt_outlet_write(struct tt_outlet *outlet, int fd)
   return 1;
 }
 
+void tt_frame_seal(struct tt_frame *head, const void *body, size_t len)
+{
+  head->body_sum = tt_crc32c(0, body, len);
+  head->sum = tt_crc32c(0, head, offsetof(struct tt_frame, sum));
+}
+
+int tt_frame_is_whole(const struct tt_frame *head)
+{
+  return head->sum == tt_crc32c(0, head, offsetof(struct tt_frame, sum));
+}
+
+int tt_frame_fits(const struct tt_frame *head, const void *body, size_t len)
+{
+  return head->body_sum == tt_crc32c(0, body, len);
+}
+
 void tt_socket_guard(int fd, int64_t unreachable_ms)
 {
   int on = 1, tries = 3;
@@ -94,6 +112,16 @@ void tt_record_fill(struct tt_record *record)
   record->sight = tt_sight();
   record->start = tt_process_start(getpid());
   tt_host_name(record->host_name);
+}
+
+void tt_record_seal(struct tt_record *record)
+{
+  record->sum = tt_crc32c(0, record, offsetof(struct tt_record, sum));
+}
+
+int tt_record_is_whole(const struct tt_record *record)
+{
+  return record->sum == tt_crc32c(0, record, offsetof(struct tt_record, sum));
 }
 
 void tt_text_clean(char *text, size_t size)

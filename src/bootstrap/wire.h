@@ -3,11 +3,13 @@
  * non-blocking socket. Private to this folder.
  *
  *   root -> rank   record (who the root is), then frames CARDS, FAILURE, LATER
- *   rank -> root   record (who the rank is), then frames CARD, SHARE, BYE, FAILURE
+ *   rank -> root   record (who the rank is) once the root's is here, then frames CARD, SHARE, BYE, FAILURE
  *
  * A record and a frame head have fixed sizes. The length of what follows a head is known to the
  * receiver from its own state; the length on the wire is only compared with it. Integers are little
- * endian. The layout of the record is the same in all versions of the library. */
+ * endian. All of it has CRC32C checksums: the handshake proves who speaks, these that it came as it was said.
+ * With a damaged record the rank comes again on a new connection, for nothing has been agreed yet; a damaged frame
+ * ends the start-up on all ranks. The layout of the record is the same in all versions of the library. */
 #ifndef TT_BOOTSTRAP_WIRE_H
 #define TT_BOOTSTRAP_WIRE_H
 
@@ -25,8 +27,9 @@ struct tt_record {
   uint64_t agreement, host, sight, start;
   uint8_t marks[TT_SETTINGS_MARKS]; /* of the settings: to name those that differ */
   char host_name[TT_HOST_NAME_BYTES];
+  uint32_t zero, sum; /* of all before it */
 };
-_Static_assert(sizeof(struct tt_record) == 128, "fixed on the wire");
+_Static_assert(sizeof(struct tt_record) == 136, "fixed on the wire");
 
 enum tt_frame_kind {
   TT_FRAME_CARD = 1, /* rank: my bytes for this round */
@@ -40,7 +43,10 @@ enum tt_frame_kind {
 struct tt_frame {
   uint32_t kind, code; /* code: a tuttiResult_t with FAILURE, else 0 */
   uint64_t len;        /* bytes behind this head; of a SHARE those of rank 0 */
+  uint32_t body_sum;   /* of what follows */
+  uint32_t sum;        /* of the head before it */
 };
+_Static_assert(sizeof(struct tt_frame) == 24, "fixed on the wire");
 
 /* A fixed number of bytes on their way in. */
 struct tt_intake {
@@ -62,6 +68,12 @@ int tt_outlet_busy(const struct tt_outlet *outlet);
 /* 1: all sent; 0: not yet; -1: the connection is broken. */
 int tt_outlet_write(struct tt_outlet *outlet, int fd);
 
+/* Sets the checksums of a head, last of all, and of the body behind it. */
+void tt_frame_seal(struct tt_frame *head, const void *body, size_t len);
+/* 1 if the head came as it was sent; if its body did. */
+int tt_frame_is_whole(const struct tt_frame *head);
+int tt_frame_fits(const struct tt_frame *head, const void *body, size_t len);
+
 /* Makes the kernel notice a host that is gone within about `unreachable_ms`, and send small
  * frames at once. Failure changes nothing. */
 void tt_socket_guard(int fd, int64_t unreachable_ms);
@@ -71,6 +83,9 @@ uint64_t tt_sight(void);
 
 /* Fills pid, start, sight, host name and version; the rest is 0. */
 void tt_record_fill(struct tt_record *record);
+/* Sets its checksum, last of all; 1 if what came has the right one. */
+void tt_record_seal(struct tt_record *record);
+int tt_record_is_whole(const struct tt_record *record);
 /* Makes the strings of a received record safe to print. */
 void tt_record_clean(struct tt_record *record);
 /* 1 if the process behind `other` is seen from here and is dead. */

@@ -4,9 +4,11 @@
 #include <endian.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "watch/board.h"
 
-#define FRAME_MAGIC 0x31637474u /* "ttc1" */
+#define FRAME_MAGIC 0x32637474u /* "ttc2" */
+#define AT_SUM 12
 
 /* Cursor over the 64 bytes; all fields lie at fixed places, so nothing can run over. */
 static uint8_t *put4(uint8_t *at, uint32_t value)
@@ -61,7 +63,12 @@ static void get_call(const uint8_t *at, struct tt_call *call)
   call->form = get8(at + 24);
 }
 
-size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_BYTES])
+static uint32_t checksum(const uint8_t *bytes, size_t len)
+{
+  return tt_crc32c(tt_crc32c(0, bytes, AT_SUM), bytes + AT_SUM + 4, len - AT_SUM - 4);
+}
+
+static size_t body_put(const struct tt_frame *frame, uint8_t *bytes)
 {
   memset(bytes, 0, TT_FRAME_BYTES);
   uint8_t *at = put4(bytes, FRAME_MAGIC);
@@ -83,6 +90,13 @@ size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_
     return TT_FRAME_MAX_BYTES;
   }
   return TT_FRAME_BYTES;
+}
+
+size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_BYTES])
+{
+  size_t len = body_put(frame, bytes);
+  put4(bytes + AT_SUM, checksum(bytes, len));
+  return len;
 }
 
 static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
@@ -112,7 +126,7 @@ static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
 static size_t frame_len(const uint8_t *bytes, int nranks)
 {
   uint32_t type = get4(bytes + 4), rank = get4(bytes + 8);
-  if (get4(bytes) != FRAME_MAGIC || get4(bytes + 12) != 0 || rank >= (uint32_t)nranks) return 0;
+  if (get4(bytes) != FRAME_MAGIC || rank >= (uint32_t)nranks) return 0;
   if (type < TT_FRAME_BEAT || type > TT_FRAME_RECORD) return 0;
   return type == TT_FRAME_RECORD ? TT_FRAME_MAX_BYTES : TT_FRAME_BYTES;
 }
@@ -134,6 +148,7 @@ int tt_frame_step(struct tt_frame_reader *reader, const uint8_t **data, size_t *
   size_t want = frame_len(reader->bytes, nranks);
   if (want == 0) return -1;
   if (!fill(reader, data, len, want)) return 0;
+  if (get4(reader->bytes + AT_SUM) != checksum(reader->bytes, want)) return -2;
   reader->have = 0;
   memset(frame, 0, sizeof *frame);
   frame->type = get4(reader->bytes + 4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames on control links. Pure: bytes in, bytes out. Integers are little endian.
  *
- *   every frame    64 B  magic 4 | type 4 | rank 4 | zero 4 | body 48
+ *   every frame    64 B  magic 4 | type 4 | rank 4 | CRC32C of the frame without this 4 | body 48
  *     BEAT               call 32 | finished 8 | zero 8
  *     GONE               word 8 (tt_gone_make) | zero 40
  *     VOUCH              stamp 8 | zero 40
@@ -45,7 +45,7 @@ struct tt_frame_reader {
 };
 
 /* Takes bytes from *data, *len until a frame is whole: 1 and *frame; 0: more bytes are wanted;
- * -1: this is no frame of ours, and the stream is of no more use. */
+ * -1: this is no frame of ours, -2: it came damaged; the stream is of no more use then. */
 int tt_frame_step(struct tt_frame_reader *reader, const uint8_t **data, size_t *len, int nranks,
                   struct tt_frame *frame);
 

@@ -123,14 +123,15 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
   return 1;
 }
 
-/* Returns 0 if the bytes are no frames of ours. */
-static int digest(struct tt_control_link *link, const uint8_t *data, size_t len)
+/* What is wrong with the bytes, or NULL. */
+static const char *digest(struct tt_control_link *link, const uint8_t *data, size_t len)
 {
   struct tt_frame frame;
   int step;
   while ((step = tt_frame_step(&link->reader, &data, &len, link->watch->nranks, &frame)) == 1)
-    if (!take(link, &frame)) return 0;
-  return step == 0;
+    if (!take(link, &frame)) return "it sent control frames that make no sense";
+  if (step == -2) return "a control frame of it came damaged (wrong checksum): the network or a device changes data";
+  return step ? "what it sent are no control frames, or came damaged" : NULL;
 }
 
 static void link_ready(struct tt_watcher *watcher, uint32_t events)
@@ -146,8 +147,9 @@ static void link_ready(struct tt_watcher *watcher, uint32_t events)
       link_end(link, n == 0 ? "its control connection was closed without a farewell" : strerror(errno));
       return;
     }
-    if (!digest(link, bytes, (size_t)n)) {
-      link_end(link, "it sent control frames that make no sense");
+    const char *wrong = digest(link, bytes, (size_t)n);
+    if (wrong) {
+      link_end(link, wrong);
       return;
     }
   }

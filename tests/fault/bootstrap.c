@@ -364,7 +364,7 @@ static void unlike_lengths_are_an_error_on_all(void **state)
 static void a_broadcast_and_a_gather_in_one_round_are_an_error_on_all(void **state)
 {
   (void)state;
-  all_hear_usage(unlike_kind_run, "in round 0", "16 from rank 0 to all");
+  all_hear_usage(unlike_kind_run, "in round 0", " from rank 0 to all");
 }
 
 /* ---- giving up --------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start-up among strangers, wrong keys, and guests that hold the key and say anything. */
 #include "../multi/bootstrap_ranks.h"
+#include "base/crc32c.h"
 
 static int stranger_connect(const struct tt_address *to)
 {
@@ -115,11 +116,12 @@ static void hostile_guests(struct job *job, int rank)
       uint64_t words[4];
       uint8_t reserved[16];
       char host[64];
-      uint32_t kind, code;
+      uint32_t zero, sum, kind, code;
       uint64_t len;
+      uint32_t sums[2];
       uint8_t body[256];
     } said;
-    _Static_assert(offsetof(__typeof__(said), kind) == 128, "a record, then a frame");
+    _Static_assert(offsetof(__typeof__(said), kind) == 136, "a record, then a frame");
     int fd;
     uint8_t *bytes = (uint8_t *)&said;
     for (size_t k = 0; k < sizeof said; k++) bytes[k] = (uint8_t)(rand_r(&seed) >> 7);
@@ -128,6 +130,8 @@ static void hostile_guests(struct job *job, int rank)
     if (i % 3) said.nranks = (uint32_t)rand_r(&seed) % 70000;
     if (i % 5) said.kind = (uint32_t)rand_r(&seed) % 8;
     if (i % 7) said.len = (uint64_t)rand_r(&seed) % 4096;
+    if (i % 11) said.sum = tt_crc32c(0, &said, 132);
+    if (i % 13) said.sums[1] = tt_crc32c(0, &said.kind, 20);
     if (guest_enter(job, said.rank, 0, &fd) != tuttiSuccess) _exit(86);
     ssize_t n = send(fd, &said, sizeof said - (size_t)(i % 256), MSG_NOSIGNAL);
     (void)n;
@@ -168,14 +172,21 @@ struct words {
   uint64_t agreement, host, sight, start;
   uint8_t reserved[16];
   char host_name[64];
-  uint32_t kind, code;
+  uint32_t zero, sum, kind, code;
   uint64_t len;
+  uint32_t body_sum, head_sum;
 };
-_Static_assert(sizeof(struct words) == 128 + 16, "a record, then a frame");
+_Static_assert(sizeof(struct words) == 136 + 24, "a record, then a frame");
 
 static struct words words_of_rank_1(void)
 {
   return (struct words){.version = TUTTI_VERSION_CODE, .nranks = 2, .rank = 1, .pid = 1, .agreement = 7};
+}
+
+static void words_seal(struct words *words)
+{
+  words->sum = tt_crc32c(0, words, offsetof(struct words, sum));
+  words->head_sum = tt_crc32c(0, &words->kind, 20);
 }
 
 /* Says them, and a few thousand bytes more, and waits for the end of the connection. */
@@ -203,11 +214,13 @@ static void senseless_records(struct job *job, int rank)
   for (size_t i = 0; i < sizeof nranks / sizeof nranks[0]; i++) {
     struct words said = words_of_rank_1();
     said.nranks = nranks[i];
-    words_say(job, &said, 128);
+    words_seal(&said);
+    words_say(job, &said, 136);
   }
   struct words said = words_of_rank_1();
   said.rank = 0; /* the handshake said 1 */
-  words_say(job, &said, 128);
+  words_seal(&said);
+  words_say(job, &said, 136);
 }
 
 static void a_senseless_record_only_costs_its_connection(void **state)
@@ -233,6 +246,7 @@ static void senseless_frame(struct job *job, int rank)
   struct words said = words_of_rank_1();
   said.kind = frame_kind;
   said.len = frame_len;
+  words_seal(&said);
   words_say(job, &said, sizeof said);
 }
 

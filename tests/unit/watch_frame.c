@@ -54,7 +54,7 @@ static int feed(const uint8_t *bytes, size_t len, size_t piece, struct tt_frame 
     const uint8_t *data = bytes + at;
     int step;
     while ((step = tt_frame_step(&reader, &data, &left, NRANKS, last)) == 1) frames++;
-    if (step < 0) return -1;
+    if (step < 0) return step;
     assert_int_equal(left, 0);
     at += n;
   }
@@ -159,6 +159,24 @@ static void random_bytes_never_make_a_frame(void **state)
   }
 }
 
+/* A flip in the type may make the frame a longer one: then it is not whole yet. */
+static void every_flipped_bit_of_a_frame_is_noticed(void **state)
+{
+  (void)state;
+  for (uint32_t type = TT_FRAME_BEAT; type <= TT_FRAME_RECORD; type++) {
+    uint8_t bytes[2 * TT_FRAME_MAX_BYTES];
+    struct tt_frame frame = frame_of(type), got;
+    size_t len = tt_frame_encode(&frame, bytes);
+    memset(bytes + len, 0, sizeof bytes - len);
+    for (size_t bit = 0; bit < 8 * len; bit++) {
+      bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+      assert_in_range(-feed(bytes, sizeof bytes, sizeof bytes, &got), 1, 2);
+      if (bit >= 8 * 12) assert_int_equal(feed(bytes, len, len, &got), -2);
+      bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+  }
+}
+
 /* Right frames with a few bytes changed: whatever is accepted is in range. */
 static void damaged_frames_are_refused_or_harmless(void **state)
 {
@@ -186,6 +204,7 @@ int main(void)
       cmocka_unit_test(unknown_types_are_refused),
       cmocka_unit_test(a_hostile_sentence_is_ended_and_made_printable),
       cmocka_unit_test(random_bytes_never_make_a_frame),
+      cmocka_unit_test(every_flipped_bit_of_a_frame_is_noticed),
       cmocka_unit_test(damaged_frames_are_refused_or_harmless),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
