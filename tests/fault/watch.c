@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deaths and stops on one host, seen on the board. Promised: 1 s; what it was is told. */
+#include <fcntl.h>
+#include <sys/syscall.h>
+
 #include "../multi/watch_world.h"
 
 static void told(const char *what, double ms)
@@ -111,6 +114,60 @@ static void a_child_that_keeps_all_descriptors_hides_no_death(void **state)
   world_ready(world);
   assert_true(world_await(&world->reports[1].step, 1));
   kill_all(world, 1u << 1, "child holds the descriptors", "before operation #1");
+  world_end(world);
+}
+
+/* ---- many ranks ---- */
+
+static struct party *asking; /* counts whom this process asks /proc about */
+
+/* Instead of the C library's. */
+int open(const char *path, int flags, ...)
+{
+  int pid, end = 0, others = asking && sscanf(path, "/proc/%d/stat%n", &pid, &end) == 1 && end;
+  for (int rank = 0; others && rank < asking->world->nranks; rank++)
+    if (asking->world->reports[rank].pid == pid) atomic_store(&asking->world->asked[asking->rank][rank], 1);
+  return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+}
+
+static void count_asked(struct party *party)
+{
+  asking = party;
+  atomic_store(&party->world->reports[party->rank].step, 1);
+  party_idle(party);
+}
+
+static void of_many_ranks_each_asks_proc_about_four(void **state)
+{
+  (void)state;
+  int most = 0;
+  struct world *world = world_new(WORLD_RANKS, 1, count_asked);
+  world_ready(world);
+  world_stepped(world, (1u << WORLD_RANKS) - 1);
+  tt_sleep_ns(300 * MS); /* all have seen those beat that they look after */
+  for (int rank = 0; rank < WORLD_RANKS; rank++) {
+    int others = 0;
+    for (int other = 0; other < WORLD_RANKS; other++) others += atomic_load(&world->asked[rank][other]);
+    if (others > most) most = others;
+  }
+  world_healthy(world);
+  world_end(world);
+  assert_true(most > 0 && most <= 4);
+}
+
+static void a_rank_killed_behind_many_that_are_stopped_is_named(void **state)
+{
+  (void)state;
+  const unsigned stopped = 0x3fe, victim = 10; /* 1 to 9 */
+  struct world *world = world_new(12, 1, party_idle);
+  world_ready(world);
+  for (int rank = 1; rank < 10; rank++) world_signal(world, rank, SIGSTOP);
+  tt_sleep_ns(100 * MS);
+  uint64_t since = tt_now_ns();
+  world_signal(world, victim, SIGKILL);
+  told("behind 9 that are stopped", world_failed(world, stopped | 1u << victim, since));
+  world_says(world, stopped | 1u << victim, tuttiRemoteError, victim, "died before operation #1");
+  for (int rank = 1; rank < 10; rank++) world_signal(world, rank, SIGCONT);
   world_end(world);
 }
 
@@ -249,6 +306,8 @@ int main(void)
       cmocka_unit_test(two_ranks_killed_at_once_leave_one_record),
       cmocka_unit_test(a_rank_killed_with_a_gigabyte_to_free_is_named_as_fast),
       cmocka_unit_test(a_child_that_keeps_all_descriptors_hides_no_death),
+      cmocka_unit_test(of_many_ranks_each_asks_proc_about_four),
+      cmocka_unit_test(a_rank_killed_behind_many_that_are_stopped_is_named),
       cmocka_unit_test(a_rank_stopped_for_too_long_is_frozen),
       cmocka_unit_test(a_short_stop_is_no_alarm_on_either_side),
       cmocka_unit_test(a_rank_that_left_in_order_is_missed_only_when_it_is_awaited),

@@ -21,7 +21,7 @@
 
 #include "watch/watch.h"
 
-#define WORLD_RANKS 8
+#define WORLD_RANKS 20
 #define MS 1000000ull
 #define PATIENCE_MS 20000 /* of the parent; no promise is that slow, unless something holds the ranks up */
 
@@ -40,6 +40,7 @@ struct world {
   _Atomic int go, finish;        /* said by the parent */
   _Atomic int stays_out[WORLD_RANKS]; /* joins and makes no watch */
   _Atomic int gives_up[WORLD_RANKS];  /* makes its watch, and destroys it without farewell */
+  _Atomic int asked[WORLD_RANKS][WORLD_RANKS]; /* for scripts: who has asked /proc about whom */
   struct report {
     pid_t pid;
     _Atomic int ready, step;     /* step: what the script wants the parent to know */
