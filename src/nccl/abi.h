@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The binary interface of NCCL 2.28.9 as its clients see it: sizes, offsets, values and prototypes.
+/* The binary interface of NCCL 2.28.9 as its clients see it, and the names that came until 2.30.7: sizes, offsets,
+ * values and prototypes.
  *
  * Tutti's handles, results, types and operations have NCCL's values, so they are the same types here. Written from
- * the documented interface; tests/nccl/facts.c holds it against NVIDIA's header where that is found. */
+ * the documented interface; tests/nccl/facts.c and later_facts.c hold it against NVIDIA's headers where they are. */
 #ifndef TT_NCCL_ABI_H
 #define TT_NCCL_ABI_H
 
@@ -27,6 +28,8 @@ typedef struct CUstream_st *cudaStream_t;
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
 #define NCCL_CONFIG_MAGIC 0xcafebeefu
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_TIMEOUT 8 /* ncclTimeout: a result that is never returned here; programs of 2.28 do not know it */
 
 /* Has grown at its end only; `size` says how much of it the program knows, `version` which of its fields. */
 typedef struct {
@@ -47,6 +50,10 @@ typedef struct {
   int nvlsCTAs;
   int nChannelsPerNetPeer;
   int nvlinkCentricSched;
+  int graphUsageMode;
+  int numRmaCtx;
+  int maxP2pPeers;
+  int graphStreamOrdering;
 } ncclConfig_t;
 
 typedef struct {
@@ -60,6 +67,36 @@ typedef struct {
   int nRanks, rank, stride;
 } ncclTeam_t;
 
+typedef struct {
+  int opCnt, peer, sigIdx, ctx;
+} ncclWaitSignalDesc_t;
+
+typedef enum {
+  ncclStatGpuMemSuspend = 0,
+  ncclStatGpuMemSuspended = 1,
+  ncclStatGpuMemPersist = 2,
+  ncclStatGpuMemTotal = 3
+} ncclCommMemStat_t;
+
+typedef struct ncclParamHandle *ncclParamHandle_t;
+
+/* Grows at its end, as the config does. */
+typedef struct ncclCommProperties {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int rank, nRanks, cudaDev, nvmlDev;
+  bool deviceApiSupport, multimemSupport;
+  int ginType;
+  int nLsaTeams;
+  bool hostRmaSupport;
+  int railedGinType;
+} ncclCommProperties_t;
+
+typedef struct ncclMultimemHandle {
+  void *mcBasePtr;
+} ncclMultimemHandle_t;
+
 /* Structures of the device interface that are never looked into here. */
 struct ncclDevComm;
 struct ncclDevCommRequirements;
@@ -67,6 +104,8 @@ struct ncclDevResourceRequirements;
 struct ncclLsaBarrierHandle;
 struct ncclGinBarrierHandle;
 struct ncclLLA2AHandle;
+struct ncclGinOutboxHandle;
+struct ncclGinInboxA2AHandle;
 
 #pragma GCC visibility push(default)
 
@@ -86,6 +125,12 @@ ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags);
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config);
 ncclResult_t pncclCommShrink(ncclComm_t comm, int *exclude, int nexclude, ncclComm_t *newcomm, ncclConfig_t *config,
                              int flags);
+ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id);
+ncclResult_t pncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *newcomm,
+                           ncclConfig_t *config);
+ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t pncclCommResume(ncclComm_t comm);
+ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value);
 const char *pncclGetErrorString(ncclResult_t result);
 const char *pncclGetLastError(ncclComm_t comm);
 void pncclResetDebugInit(void);
@@ -98,6 +143,7 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, v
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle);
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *window, int flags);
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
+ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr);
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                        ncclScalarResidence_t residence, ncclComm_t comm);
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
@@ -125,10 +171,32 @@ ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t type, 
 ncclResult_t pncclRecv(void *recvbuff, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream);
 
+ncclResult_t pncclPutSignal(const void *localbuff, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                            size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
+                            cudaStream_t stream);
+ncclResult_t pncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream);
+
 ncclResult_t pncclGroupStart(void);
 ncclResult_t pncclGroupEnd(void);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info);
 
+ncclResult_t pncclParamBind(ncclParamHandle_t *handle, const char *key);
+ncclResult_t pncclParamGetI8(ncclParamHandle_t handle, int8_t *value);
+ncclResult_t pncclParamGetI16(ncclParamHandle_t handle, int16_t *value);
+ncclResult_t pncclParamGetI32(ncclParamHandle_t handle, int32_t *value);
+ncclResult_t pncclParamGetI64(ncclParamHandle_t handle, int64_t *value);
+ncclResult_t pncclParamGetU8(ncclParamHandle_t handle, uint8_t *value);
+ncclResult_t pncclParamGetU16(ncclParamHandle_t handle, uint16_t *value);
+ncclResult_t pncclParamGetU32(ncclParamHandle_t handle, uint32_t *value);
+ncclResult_t pncclParamGetU64(ncclParamHandle_t handle, uint64_t *value);
+ncclResult_t pncclParamGetStr(ncclParamHandle_t handle, const char **value);
+ncclResult_t pncclParamGet(ncclParamHandle_t handle, void *value, int room, int *len);
+ncclResult_t pncclParamGetParameter(const char *key, const char **value, int *len);
+ncclResult_t pncclParamGetAllParameterKeys(const char ***table, int *count);
+void pncclParamDumpAll(void);
+
+ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t *properties);
 ncclResult_t pncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *wanted,
                                 struct ncclDevComm *devcomm);
 ncclResult_t pncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *devcomm);
@@ -145,6 +213,16 @@ ncclResult_t pncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, 
 int pncclLLA2ACalcSlots(int max_elements, int max_element_size);
 ncclResult_t pncclLLA2ACreateRequirement(int nblocks, int nslots, struct ncclLLA2AHandle *handle,
                                          struct ncclDevResourceRequirements *needed);
+ncclResult_t pncclGinOutboxCreateRequirement(int nblocks, int size_log2, struct ncclGinOutboxHandle *handle,
+                                             struct ncclDevResourceRequirements *needed);
+ncclResult_t pncclGinInboxA2ACreateRequirement(ncclTeam_t peers, int nblocks, int size_log2,
+                                               struct ncclGinInboxA2AHandle *handle,
+                                               struct ncclDevResourceRequirements *needed);
+ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank, void **ptr);
+ncclResult_t pncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **ptr);
+ncclResult_t pncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void **ptr);
+ncclResult_t pncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem,
+                                           void **ptr);
 
 #pragma GCC visibility pop
 

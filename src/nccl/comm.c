@@ -123,6 +123,7 @@ NCCL_WEAK_NAME(ncclCommFinalize);
 ncclResult_t pncclCommDestroy(ncclComm_t comm)
 {
   tt_nccl_pending_remove(comm);
+  tt_nccl_windows_free(comm);
   return tt_nccl_result(tuttiCommDestroy(comm));
 }
 NCCL_WEAK_NAME(ncclCommDestroy);
@@ -130,6 +131,7 @@ NCCL_WEAK_NAME(ncclCommDestroy);
 ncclResult_t pncclCommAbort(ncclComm_t comm)
 {
   tt_nccl_pending_remove(comm);
+  tt_nccl_windows_free(comm);
   return tt_nccl_result(tuttiCommAbort(comm));
 }
 NCCL_WEAK_NAME(ncclCommAbort);
@@ -142,3 +144,64 @@ ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
                                            "ends what is under way and goes on, ncclCommAbort ends it");
 }
 NCCL_WEAK_NAME(ncclCommRevoke);
+
+/* ---- a communicator that grows ---- */
+
+static ncclResult_t refuse_growth(const char *function)
+{
+  return tt_nccl_refuse(tuttiInvalidUsage, "%s: communicators do not grow yet; make a new one of all ranks with "
+                                           "ncclGetUniqueId and ncclCommInitRank", function);
+}
+
+ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
+{
+  (void)comm;
+  (void)id;
+  return refuse_growth("ncclCommGetUniqueId");
+}
+NCCL_WEAK_NAME(ncclCommGetUniqueId);
+
+ncclResult_t pncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *newcomm,
+                           ncclConfig_t *config)
+{
+  (void)comm;
+  (void)nranks;
+  (void)id;
+  (void)rank;
+  (void)newcomm;
+  (void)config;
+  return refuse_growth("ncclCommGrow");
+}
+NCCL_WEAK_NAME(ncclCommGrow);
+
+/* ---- a communicator that pauses ---- */
+
+static ncclResult_t refuse_pause(const char *function)
+{
+  return tt_nccl_refuse(tuttiInvalidUsage, "%s is not supported yet: a communicator holds little memory, and none of a "
+                                           "device", function);
+}
+
+ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags)
+{
+  (void)comm;
+  (void)flags;
+  return refuse_pause("ncclCommSuspend");
+}
+NCCL_WEAK_NAME(ncclCommSuspend);
+
+ncclResult_t pncclCommResume(ncclComm_t comm)
+{
+  (void)comm;
+  return refuse_pause("ncclCommResume");
+}
+NCCL_WEAK_NAME(ncclCommResume);
+
+ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value)
+{
+  (void)comm;
+  (void)stat;
+  (void)value;
+  return refuse_pause("ncclCommMemStats");
+}
+NCCL_WEAK_NAME(ncclCommMemStats);

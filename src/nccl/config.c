@@ -24,11 +24,15 @@ static const struct field fields[] = {
     FIELD(splitShare, 21800, 0, 1),
     FIELD(trafficClass, 22600, INT_MIN, INT_MAX),
     FIELD(collnetEnable, 22700, 0, 1),
-    FIELD(CTAPolicy, 22700, 0, 2),
+    FIELD(CTAPolicy, 22700, 0, 3),
     FIELD(shrinkShare, 22700, 0, 1),
     FIELD(nvlsCTAs, 22700, 1, INT_MAX),
     FIELD(nChannelsPerNetPeer, 22800, 1, INT_MAX),
     FIELD(nvlinkCentricSched, 22800, 0, 1),
+    FIELD(graphUsageMode, 22900, 0, 2),
+    FIELD(numRmaCtx, 22900, 0, INT_MAX),
+    FIELD(maxP2pPeers, 23000, 1, INT_MAX),
+    FIELD(graphStreamOrdering, 23000, 0, 1),
 };
 
 #define FIELD_COUNT (sizeof fields / sizeof fields[0])

@@ -4,6 +4,8 @@
  * Kernels read NCCL's own structures, which nobody else can make, so whatever makes one is refused. Teams are
  * arithmetic and work: no rank can load and store in another's memory, so the team of those that can (lsa) is the
  * rank alone, and the team across them (rail) is everybody. */
+#include <string.h>
+
 #include "nccl/shim.h"
 
 static ncclResult_t refuse(const char *function)
@@ -11,6 +13,28 @@ static ncclResult_t refuse(const char *function)
   return tt_nccl_refuse(tuttiInvalidUsage, "%s: communication from within CUDA kernels is not supported; "
                                            "call the operations from the host", function);
 }
+
+/* A program that asks before it uses kernels finds that there is nothing for them. */
+ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t *properties)
+{
+  ncclCommProperties_t told = {0};
+  const size_t head = offsetof(ncclCommProperties_t, rank);
+  if (!properties) return tt_nccl_refuse(tuttiInvalidArgument, "props is NULL: pass a valid pointer");
+  if (properties->magic != NCCL_CONFIG_MAGIC || properties->size < head)
+    return tt_nccl_refuse(tuttiInvalidArgument, "props was not initialised: begin with ncclCommProperties_t props = "
+                                                "NCCL_COMM_PROPERTIES_INITIALIZER");
+  tuttiResult_t result = tuttiCommCount(comm, &told.nRanks);
+  if (result == tuttiSuccess) result = tuttiCommUserRank(comm, &told.rank);
+  if (result == tuttiSuccess) result = pncclCommCuDevice(comm, &told.cudaDev);
+  if (result != tuttiSuccess) return tt_nccl_remember(result);
+  told.nvmlDev = told.cudaDev;
+  told.nLsaTeams = told.nRanks; /* pncclTeamLsa */
+  size_t known = properties->size < sizeof told ? properties->size : sizeof told;
+  memset((char *)properties + head, 0, properties->size - head);
+  memcpy((char *)properties + head, (char *)&told + head, known - head);
+  return tuttiSuccess;
+}
+NCCL_WEAK_NAME(ncclCommQueryProperties);
 
 ncclResult_t pncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *wanted,
                                 struct ncclDevComm *devcomm)
@@ -64,6 +88,71 @@ ncclResult_t pncclLLA2ACreateRequirement(int nblocks, int nslots, struct ncclLLA
   return refuse("ncclLLA2ACreateRequirement");
 }
 NCCL_WEAK_NAME(ncclLLA2ACreateRequirement);
+
+ncclResult_t pncclGinOutboxCreateRequirement(int nblocks, int size_log2, struct ncclGinOutboxHandle *handle,
+                                             struct ncclDevResourceRequirements *needed)
+{
+  (void)nblocks;
+  (void)size_log2;
+  (void)handle;
+  (void)needed;
+  return refuse("ncclGinOutboxCreateRequirement");
+}
+NCCL_WEAK_NAME(ncclGinOutboxCreateRequirement);
+
+ncclResult_t pncclGinInboxA2ACreateRequirement(ncclTeam_t peers, int nblocks, int size_log2,
+                                               struct ncclGinInboxA2AHandle *handle,
+                                               struct ncclDevResourceRequirements *needed)
+{
+  (void)peers;
+  (void)nblocks;
+  (void)size_log2;
+  (void)handle;
+  (void)needed;
+  return refuse("ncclGinInboxA2ACreateRequirement");
+}
+NCCL_WEAK_NAME(ncclGinInboxA2ACreateRequirement);
+
+/* Pointers are for kernels that load from another rank's memory. */
+ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank, void **ptr)
+{
+  (void)window;
+  (void)offset;
+  (void)rank;
+  (void)ptr;
+  return refuse("ncclGetLsaDevicePointer");
+}
+NCCL_WEAK_NAME(ncclGetLsaDevicePointer);
+
+ncclResult_t pncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **ptr)
+{
+  (void)window;
+  (void)offset;
+  (void)peer;
+  (void)ptr;
+  return refuse("ncclGetPeerDevicePointer");
+}
+NCCL_WEAK_NAME(ncclGetPeerDevicePointer);
+
+ncclResult_t pncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void **ptr)
+{
+  (void)window;
+  (void)offset;
+  (void)ptr;
+  return refuse("ncclGetLsaMultimemDevicePointer");
+}
+NCCL_WEAK_NAME(ncclGetLsaMultimemDevicePointer);
+
+ncclResult_t pncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem,
+                                           void **ptr)
+{
+  (void)window;
+  (void)offset;
+  (void)multimem;
+  (void)ptr;
+  return refuse("ncclGetMultimemDevicePointer");
+}
+NCCL_WEAK_NAME(ncclGetMultimemDevicePointer);
 
 /* A slot has 8 bytes of data. */
 int pncclLLA2ACalcSlots(int max_elements, int max_element_size)

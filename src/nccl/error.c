@@ -57,7 +57,7 @@ NCCL_WEAK_NAME(ncclGetLastError);
 /* Programs and people look for NCCL's words, so they come first. */
 const char *pncclGetErrorString(ncclResult_t result)
 {
-  switch (result) {
+  switch ((int)result) {
   case tuttiSuccess: return "no error";
   case tuttiUnhandledCudaError: return "unhandled cuda error (ncclGetLastError says more)";
   case tuttiSystemError: return "unhandled system error (ncclGetLastError says more)";
@@ -66,6 +66,7 @@ const char *pncclGetErrorString(ncclResult_t result)
   case tuttiInvalidUsage: return "invalid usage (ncclGetLastError says more)";
   case tuttiRemoteError: return "remote process exited or there was a network error";
   case tuttiInProgress: return "NCCL operation in progress";
+  case NCCL_TIMEOUT: return "timeout";
   default: return "unknown result code";
   }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory and its registration. A registration is a hint: one that is of no use here, or that the device cannot take,
- * comes to nothing, and its handle is NULL, which NCCL's programs know as "not needed". A window is a registration. */
+ * comes to nothing, and its handle is NULL, which NCCL's programs know as "not needed". A window is a registration
+ * that can tell its address. */
 #include "nccl/shim.h"
 
 ncclResult_t pncclMemAlloc(void **ptr, size_t size)
@@ -43,27 +44,87 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, v
 }
 NCCL_WEAK_NAME(ncclCommRegister);
 
-ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *window, int flags)
-{
-  void *handle = NULL;
-  ncclResult_t result = registration_check(comm, buff, size, window);
-  if (result == tuttiSuccess && (flags & ~NCCL_WIN_COLL_SYMMETRIC))
-    result = tt_nccl_refuse(tuttiInvalidArgument, "winFlags is %#x: NCCL_WIN_COLL_SYMMETRIC (1) is all there is",
-                            (unsigned)flags);
-  if (result == tuttiSuccess) result = enroll(comm, buff, size, &handle);
-  if (result == tuttiSuccess) *window = handle;
-  return result;
-}
-NCCL_WEAK_NAME(ncclCommWindowRegister);
-
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle)
 {
   return tt_nccl_result(tuttiCommDeregister(comm, handle));
 }
 NCCL_WEAK_NAME(ncclCommDeregister);
 
+/* ---- windows ---- */
+
+static ncclWindow_t window_take(ncclComm_t comm, void *buff, void *handle)
+{
+  ncclWindow_t taken = NULL;
+  pthread_mutex_lock(&tt_nccl_process.window_mutex);
+  for (int w = 0; w < TT_NCCL_WINDOWS_MAX && !taken; w++)
+    if (!tt_nccl_process.windows[w].comm) taken = &tt_nccl_process.windows[w];
+  if (taken) *taken = (struct ncclWindow_vidmem){comm, buff, handle};
+  pthread_mutex_unlock(&tt_nccl_process.window_mutex);
+  return taken;
+}
+
+ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *window, int flags)
+{
+  void *handle = NULL;
+  ncclResult_t result = registration_check(comm, buff, size, window);
+  if (result == tuttiSuccess && (flags & ~(NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING)))
+    result = tt_nccl_refuse(tuttiInvalidArgument, "winFlags is %#x: NCCL_WIN_COLL_SYMMETRIC (1) and "
+                            "NCCL_WIN_STRICT_ORDERING (2) are all there are", (unsigned)flags);
+  if (result == tuttiSuccess) result = enroll(comm, buff, size, &handle);
+  if (result != tuttiSuccess) return result;
+  ncclWindow_t made = window_take(comm, buff, handle);
+  if (made) {
+    *window = made;
+    return tuttiSuccess;
+  }
+  tuttiCommDeregister(comm, handle);
+  return tt_nccl_refuse(tuttiSystemError, "this process has %d windows already: deregister some first",
+                        TT_NCCL_WINDOWS_MAX);
+}
+NCCL_WEAK_NAME(ncclCommWindowRegister);
+
+/* What the window is if it is one of comm's, else all NULL; with `gives_back` it is none from here on. */
+static struct ncclWindow_vidmem window_find(ncclComm_t comm, ncclWindow_t window, int gives_back)
+{
+  struct ncclWindow_vidmem found = {NULL, NULL, NULL};
+  pthread_mutex_lock(&tt_nccl_process.window_mutex);
+  for (int w = 0; comm && w < TT_NCCL_WINDOWS_MAX; w++) {
+    if (&tt_nccl_process.windows[w] != window || window->comm != comm) continue;
+    found = *window;
+    if (gives_back) window->comm = NULL;
+  }
+  pthread_mutex_unlock(&tt_nccl_process.window_mutex);
+  return found;
+}
+
+static ncclResult_t no_window(ncclWindow_t window)
+{
+  return tt_nccl_refuse(tuttiInvalidArgument, "win %p was not made by ncclCommWindowRegister on this communicator, or "
+                        "was given back already", (void *)window);
+}
+
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
-  return tt_nccl_result(tuttiCommDeregister(comm, window));
+  if (!window) return tuttiSuccess; /* as NCCL gives where it has none */
+  struct ncclWindow_vidmem found = window_find(comm, window, 1);
+  return found.comm ? tt_nccl_result(tuttiCommDeregister(comm, found.handle)) : no_window(window);
 }
 NCCL_WEAK_NAME(ncclCommWindowDeregister);
+
+ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr)
+{
+  if (!ptr) return tt_nccl_refuse(tuttiInvalidArgument, "outUserPtr is NULL: pass a valid pointer");
+  struct ncclWindow_vidmem found = window_find(comm, window, 0);
+  if (!found.comm) return no_window(window);
+  *ptr = found.buff;
+  return tuttiSuccess;
+}
+NCCL_WEAK_NAME(ncclWinGetUserPtr);
+
+void tt_nccl_windows_free(ncclComm_t comm)
+{
+  pthread_mutex_lock(&tt_nccl_process.window_mutex);
+  for (int w = 0; w < TT_NCCL_WINDOWS_MAX; w++)
+    if (tt_nccl_process.windows[w].comm == comm) tt_nccl_process.windows[w].comm = NULL;
+  pthread_mutex_unlock(&tt_nccl_process.window_mutex);
+}

@@ -11,6 +11,7 @@
 
 #define TT_NCCL_SENTENCE_BYTES 512
 #define TT_NCCL_PENDING_MAX 64 /* more at once are not covered: their programs must ask the child */
+#define TT_NCCL_WINDOWS_MAX 1024
 
 typedef int tt_pointer_attribute_fn(void *value, int attribute, uint64_t pointer);
 typedef int tt_stream_synchronize_fn(cudaStream_t stream);
@@ -28,6 +29,13 @@ struct tt_nccl_process {
     ncclComm_t parent, child;
   } pairs[TT_NCCL_PENDING_MAX];
   _Atomic int npairs;
+
+  /* Windows of all communicators. Programs hold a pointer to one and never look inside. */
+  pthread_mutex_t window_mutex;
+  struct ncclWindow_vidmem {
+    ncclComm_t comm; /* NULL: free */
+    void *buff, *handle; /* handle: of the registration */
+  } windows[TT_NCCL_WINDOWS_MAX];
 
   /* 1: this process has loaded the CUDA driver, and the two functions of it are there. */
   _Atomic int cuda;
@@ -66,6 +74,11 @@ static inline ncclResult_t tt_nccl_buffers(const void *sendbuff, const void *rec
   if (!atomic_load_explicit(&tt_nccl_process.cuda, memory_order_acquire)) return tuttiSuccess;
   return tt_nccl_cuda_check(sendbuff, recvbuff, stream);
 }
+
+/* ---- memory.c ---- */
+
+/* comm is about to be freed, and with it the registrations of its windows. */
+void tt_nccl_windows_free(ncclComm_t comm);
 
 /* ---- config.c ---- */
 

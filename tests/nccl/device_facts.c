@@ -40,3 +40,28 @@ CALL(ncclResult_t, GinBarrierCreateRequirement, ncclComm_t, ncclTeam_t, int, ncc
      ncclDevResourceRequirements *);
 CALL(int, LLA2ACalcSlots, int, int);
 CALL(ncclResult_t, LLA2ACreateRequirement, int, int, ncclLLA2AHandle *, ncclDevResourceRequirements *);
+
+#ifdef LATER /* than 2.28: ours, and NVIDIA's of 2.30.7 */
+#define PLACE(field, bytes) _Static_assert(offsetof(ncclCommProperties_t, field) == (bytes), #field)
+_Static_assert(sizeof(ncclCommProperties_t) == 56, "ncclCommProperties_t");
+PLACE(size, 0);
+PLACE(magic, 8);
+PLACE(version, 12);
+PLACE(rank, 16);
+PLACE(nRanks, 20);
+PLACE(cudaDev, 24);
+PLACE(nvmlDev, 28);
+PLACE(deviceApiSupport, 32);
+PLACE(multimemSupport, 33);
+PLACE(ginType, 36);
+PLACE(nLsaTeams, 40);
+PLACE(hostRmaSupport, 44);
+PLACE(railedGinType, 48);
+_Static_assert(sizeof(ncclMultimemHandle_t) == 8, "ncclMultimemHandle_t");
+
+CALL(ncclResult_t, CommQueryProperties, ncclComm_t, ncclCommProperties_t *);
+CALL(ncclResult_t, GetLsaDevicePointer, ncclWindow_t, size_t, int, void **);
+CALL(ncclResult_t, GetPeerDevicePointer, ncclWindow_t, size_t, int, void **);
+CALL(ncclResult_t, GetLsaMultimemDevicePointer, ncclWindow_t, size_t, void **);
+CALL(ncclResult_t, GetMultimemDevicePointer, ncclWindow_t, size_t, ncclMultimemHandle_t, void **);
+#endif

@@ -65,9 +65,20 @@ static void a_config_of_any_age_is_read_by_its_size_and_version(void **state)
     int newer[16];
   } longer = {.known = config};
   memset(&longer.known.splitShare, 0, sizeof longer.known - offsetof(ncclConfig_t, splitShare));
-  longer.known.nvlsCTAs = longer.known.nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT;
+  longer.known.nvlsCTAs = longer.known.nChannelsPerNetPeer = longer.known.maxP2pPeers = NCCL_CONFIG_UNDEF_INT;
   longer.known.size = sizeof longer;
-  longer.known.version = 23000;
+  longer.known.version = 23100;
+  assert_int_equal(init_with(&longer.known), tuttiSuccess);
+
+  /* 2.29 ends with numRmaCtx, 2.30 with graphStreamOrdering */
+  memset(&longer.known.maxP2pPeers, 0x81, sizeof longer - offsetof(ncclConfig_t, maxP2pPeers));
+  longer.known.size = offsetof(ncclConfig_t, maxP2pPeers);
+  longer.known.version = 22907;
+  assert_int_equal(init_with(&longer.known), tuttiSuccess);
+  longer.known.maxP2pPeers = 8;
+  longer.known.graphStreamOrdering = 1;
+  longer.known.size = sizeof longer.known;
+  longer.known.version = 23007;
   assert_int_equal(init_with(&longer.known), tuttiSuccess);
 
   ncclConfig_t nothing = {0};
@@ -96,16 +107,20 @@ static void a_config_field_out_of_range_is_named(void **state)
       {offsetof(ncclConfig_t, maxCTAs), 0, "config.maxCTAs is 0"},
       {offsetof(ncclConfig_t, splitShare), 2, "config.splitShare is 2"},
       {offsetof(ncclConfig_t, collnetEnable), -1, "config.collnetEnable is -1"},
-      {offsetof(ncclConfig_t, CTAPolicy), 3, "config.CTAPolicy is 3"},
+      {offsetof(ncclConfig_t, CTAPolicy), 4, "config.CTAPolicy is 4"},
       {offsetof(ncclConfig_t, shrinkShare), 9, "config.shrinkShare is 9"},
       {offsetof(ncclConfig_t, nvlsCTAs), 0, "config.nvlsCTAs is 0"},
       {offsetof(ncclConfig_t, nChannelsPerNetPeer), 0, "config.nChannelsPerNetPeer is 0"},
       {offsetof(ncclConfig_t, nvlinkCentricSched), 2, "config.nvlinkCentricSched is 2"},
+      {offsetof(ncclConfig_t, graphUsageMode), 3, "config.graphUsageMode is 3"},
+      {offsetof(ncclConfig_t, numRmaCtx), -1, "config.numRmaCtx is -1"},
+      {offsetof(ncclConfig_t, maxP2pPeers), 0, "config.maxP2pPeers is 0"},
+      {offsetof(ncclConfig_t, graphStreamOrdering), 2, "config.graphStreamOrdering is 2"},
   };
   (void)state;
   for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-    ncclConfig_t config = {.size = sizeof config, .magic = NCCL_CONFIG_MAGIC, .version = 22809, .minCTAs = 1,
-                           .maxCTAs = 2, .nvlsCTAs = 1, .nChannelsPerNetPeer = 1, .blocking = 1};
+    ncclConfig_t config = {.size = sizeof config, .magic = NCCL_CONFIG_MAGIC, .version = 23007, .minCTAs = 1,
+                           .maxCTAs = 2, .nvlsCTAs = 1, .nChannelsPerNetPeer = 1, .blocking = 1, .maxP2pPeers = 1};
     assert_int_equal(init_with(&config), tuttiSuccess);
     memcpy((char *)&config + rows[r].offset, &rows[r].value, sizeof rows[r].value);
     assert_int_equal(init_with(&config), tuttiInvalidArgument);
@@ -153,9 +168,9 @@ static void results_have_the_words_of_nccl(void **state)
   static const char *const words[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
                                       "invalid argument", "invalid usage",
                                       "remote process exited or there was a network error",
-                                      "NCCL operation in progress", "unknown result code"};
+                                      "NCCL operation in progress", "timeout", "unknown result code"};
   (void)state;
-  for (int r = 0; r <= tuttiNumResults; r++)
+  for (int r = 0; r <= NCCL_TIMEOUT + 1; r++)
     assert_true(strncmp(pncclGetErrorString((ncclResult_t)r), words[r], strlen(words[r])) == 0);
 }
 
@@ -174,6 +189,55 @@ static void what_cannot_work_says_so(void **state)
   assert_int_equal(pncclLLA2ACreateRequirement(1, 1, NULL, NULL), tuttiInvalidUsage);
   assert_true(says("ncclLLA2ACreateRequirement"));
   pncclResetDebugInit();
+}
+
+#define IS_REFUSED(name, ...) \
+  do { \
+    assert_int_equal(p##name(__VA_ARGS__), tuttiInvalidUsage); \
+    assert_true(says(#name)); \
+  } while (0)
+
+static void later_names_that_cannot_work_say_so(void **state)
+{
+  ncclTeam_t team = {1, 0, 1};
+  ncclMultimemHandle_t multimem = {NULL};
+  void *ptr = NULL;
+  (void)state;
+  IS_REFUSED(ncclCommGetUniqueId, NULL, NULL);
+  assert_true(says("ncclCommInitRank"));
+  IS_REFUSED(ncclCommGrow, NULL, 2, NULL, -1, NULL, NULL);
+  IS_REFUSED(ncclPutSignal, &team, 1, tuttiInt, 0, NULL, 0, 0, 0, 0, NULL, NULL);
+  assert_true(says("ncclSend"));
+  IS_REFUSED(ncclSignal, 0, 0, 0, 0, NULL, NULL);
+  IS_REFUSED(ncclWaitSignal, 0, NULL, NULL, NULL);
+  IS_REFUSED(ncclGinOutboxCreateRequirement, 1, 1, NULL, NULL);
+  IS_REFUSED(ncclGinInboxA2ACreateRequirement, team, 1, 1, NULL, NULL);
+  IS_REFUSED(ncclGetLsaDevicePointer, NULL, 0, 0, &ptr);
+  IS_REFUSED(ncclGetPeerDevicePointer, NULL, 0, 0, &ptr);
+  IS_REFUSED(ncclGetLsaMultimemDevicePointer, NULL, 0, &ptr);
+  IS_REFUSED(ncclGetMultimemDevicePointer, NULL, 0, multimem, &ptr);
+  assert_null(ptr);
+}
+
+static void there_are_no_parameters_of_nccl(void **state)
+{
+  ncclParamHandle_t handle = NULL;
+  const char **keys = NULL, *text = "unchanged";
+  int count = -1;
+  int64_t number = 7;
+  (void)state;
+  assert_int_equal(pncclParamGetAllParameterKeys(&keys, &count), tuttiSuccess);
+  assert_true(keys && count == 0);
+  assert_int_equal(pncclParamGetAllParameterKeys(NULL, &count), tuttiInvalidArgument);
+  assert_int_equal(pncclParamBind(&handle, "NCCL_DEBUG"), tuttiInvalidArgument);
+  assert_true(says("NCCL_DEBUG") && says("tutti info"));
+  assert_int_equal(pncclParamGetParameter("NCCL_DEBUG", &text, &count), tuttiInvalidArgument);
+  assert_true(!text && count == 0);
+  assert_int_equal(pncclParamGetI64(handle, &number), tuttiInvalidArgument);
+  assert_true(says("ncclParamBind") && number == 7);
+  assert_int_equal(pncclParamGetStr(handle, &text), tuttiInvalidArgument);
+  assert_int_equal(pncclParamGet(handle, &number, 8, &count), tuttiInvalidArgument);
+  pncclParamDumpAll();
 }
 
 /* ---- communicators in one process ---- */
@@ -310,20 +374,78 @@ static void a_registration_succeeds_with_a_null_handle(void **state)
   (void)state;
   comms_make(1);
   void *buffer = NULL, *handle = &buffer;
-  ncclWindow_t window = (ncclWindow_t)(void *)&buffer;
   assert_int_equal(pncclMemAlloc(&buffer, 100), tuttiSuccess);
   assert_int_equal(pncclCommRegister(comms[0], buffer, 100, &handle), tuttiSuccess);
   assert_null(handle);
   assert_int_equal(pncclCommDeregister(comms[0], handle), tuttiSuccess);
   assert_int_equal(pncclCommDeregister(comms[0], &handle), tuttiInvalidArgument);
-  assert_int_equal(pncclCommWindowRegister(comms[0], buffer, 100, &window, NCCL_WIN_COLL_SYMMETRIC), tuttiSuccess);
-  assert_null(window);
-  assert_int_equal(pncclCommWindowDeregister(comms[0], window), tuttiSuccess);
-  assert_int_equal(pncclCommWindowRegister(comms[0], buffer, 100, &window, 2), tuttiInvalidArgument);
   assert_int_equal(pncclCommRegister(comms[0], NULL, 100, &handle), tuttiInvalidArgument);
   assert_int_equal(pncclCommRegister(NULL, buffer, 100, &handle), tuttiInvalidArgument);
   assert_int_equal(pncclMemFree(buffer), tuttiSuccess);
   comms_end(1);
+}
+
+static void a_window_knows_its_pointer_while_it_lives(void **state)
+{
+  (void)state;
+  char buffer[200];
+  void *ptr = NULL;
+  ncclWindow_t first = NULL, second = NULL;
+  comms_make(2);
+  assert_int_equal(pncclCommWindowRegister(comms[0], buffer, 100, &first, NCCL_WIN_COLL_SYMMETRIC), tuttiSuccess);
+  assert_int_equal(pncclCommWindowRegister(comms[0], buffer + 100, 100, &second, NCCL_WIN_STRICT_ORDERING),
+                   tuttiSuccess);
+  assert_true(first && second && first != second);
+  assert_int_equal(pncclWinGetUserPtr(comms[0], first, &ptr), tuttiSuccess);
+  assert_ptr_equal(ptr, buffer);
+  assert_int_equal(pncclWinGetUserPtr(comms[0], second, &ptr), tuttiSuccess);
+  assert_ptr_equal(ptr, buffer + 100);
+  assert_int_equal(pncclWinGetUserPtr(comms[1], first, &ptr), tuttiInvalidArgument); /* of another communicator */
+  assert_int_equal(pncclCommWindowDeregister(comms[0], first), tuttiSuccess);
+  assert_int_equal(pncclCommWindowDeregister(comms[0], first), tuttiInvalidArgument);
+  assert_int_equal(pncclWinGetUserPtr(comms[0], first, &ptr), tuttiInvalidArgument);
+  assert_true(says("ncclCommWindowRegister"));
+  assert_int_equal(pncclWinGetUserPtr(comms[0], second, NULL), tuttiInvalidArgument);
+  assert_int_equal(pncclCommWindowDeregister(comms[0], NULL), tuttiSuccess);
+  assert_int_equal(pncclCommWindowRegister(comms[0], buffer, 100, &first, 4), tuttiInvalidArgument);
+  comms_end(2);
+  comms_make(1); /* windows go with their communicator: there is always room for another's */
+  for (int w = 0; w < 1500; w++) {
+    if (w % 500 == 0 && w) comms_end(1);
+    if (w % 500 == 0 && w) comms_make(1);
+    assert_int_equal(pncclCommWindowRegister(comms[0], buffer, 100, &first, 0), tuttiSuccess);
+  }
+  for (int w = 500; w < 1024; w++)
+    assert_int_equal(pncclCommWindowRegister(comms[0], buffer, 100, &first, 0), tuttiSuccess);
+  assert_int_equal(pncclCommWindowRegister(comms[0], buffer, 100, &first, 0), tuttiSystemError);
+  comms_end(1);
+}
+
+static void properties_say_that_kernels_cannot_communicate(void **state)
+{
+  struct {
+    ncclCommProperties_t known;
+    uint64_t newer;
+  } told;
+  (void)state;
+  comms_make(2);
+  memset(&told, 0x81, sizeof told);
+  told.known.size = sizeof told;
+  told.known.magic = NCCL_CONFIG_MAGIC;
+  told.known.version = 23102;
+  assert_int_equal(pncclCommQueryProperties(comms[1], &told.known), tuttiSuccess);
+  assert_true(told.known.rank == 1 && told.known.nRanks == 2 && told.known.cudaDev == 1 && told.known.nLsaTeams == 2);
+  assert_true(!told.known.deviceApiSupport && !told.known.multimemSupport && !told.known.hostRmaSupport);
+  assert_true(told.known.ginType == 0 && told.known.railedGinType == 0 && told.newer == 0);
+  memset(&told, 0x81, sizeof told);
+  told.known.size = offsetof(ncclCommProperties_t, nLsaTeams);
+  told.known.magic = NCCL_CONFIG_MAGIC;
+  assert_int_equal(pncclCommQueryProperties(comms[0], &told.known), tuttiSuccess);
+  assert_true(told.known.ginType == 0 && told.known.nLsaTeams == (int)0x81818181);
+  told.known.magic = 0;
+  assert_int_equal(pncclCommQueryProperties(comms[0], &told.known), tuttiInvalidArgument);
+  assert_true(says("NCCL_COMM_PROPERTIES_INITIALIZER"));
+  comms_end(2);
 }
 
 static void teams_are_arithmetic(void **state)
@@ -376,12 +498,16 @@ int main(void)
       cmocka_unit_test(the_last_error_belongs_to_the_process),
       cmocka_unit_test(results_have_the_words_of_nccl),
       cmocka_unit_test(what_cannot_work_says_so),
+      cmocka_unit_test(later_names_that_cannot_work_say_so),
+      cmocka_unit_test(there_are_no_parameters_of_nccl),
       cmocka_unit_test(ranks_of_one_process_have_devices),
       cmocka_unit_test(after_a_refusal_nothing_of_the_group_starts),
       cmocka_unit_test(without_blocking_init_does_not_wait),
       cmocka_unit_test(a_parent_is_in_progress_until_its_child_is_ready),
       cmocka_unit_test(a_child_that_is_aborted_frees_its_parent),
       cmocka_unit_test(a_registration_succeeds_with_a_null_handle),
+      cmocka_unit_test(a_window_knows_its_pointer_while_it_lives),
+      cmocka_unit_test(properties_say_that_kernels_cannot_communicate),
       cmocka_unit_test(teams_are_arithmetic),
       cmocka_unit_test(device_memory_is_refused_where_the_driver_is_loaded),
   };
