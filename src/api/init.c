@@ -72,7 +72,7 @@ static tuttiResult_t create_wait(struct tuttiComm *comm)
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
   tuttiResult_t result;
-  while ((result = tt_comm_create_poll(comm)) == tuttiInProgress) tt_waiter_pause(&waiter, 0);
+  while ((result = tt_comm_create_poll(comm)) == tuttiInProgress) tt_comm_create_rest(comm, &waiter);
   return result;
 }
 

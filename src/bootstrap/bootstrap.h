@@ -81,6 +81,8 @@ tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *rendezvous, const vo
 /* Drives connection and round: tuttiInProgress, tuttiSuccess (round done; before the first: this
  * rank is in), or an error, which stays. Never blocks. */
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);
+/* Adds what poll, which said tuttiInProgress, waits for, but for deaths and the deadline. */
+void tt_rendezvous_bed(const struct tt_rendezvous *rendezvous, struct tt_bed *bed);
 /* Tells the root why this rank gives up, so that all others hear it (before destroy). They get
  * `code` and the sentence with this rank's name in front. Nothing happens if this rank is not in
  * yet or the start-up has failed already. Where the root is in this process, it waits until those that are

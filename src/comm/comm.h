@@ -133,6 +133,8 @@ struct tt_comm_spec {
  * as a stillborn one, to be destroyed. */
 tuttiResult_t tt_comm_create(struct tuttiComm **comm, const struct tt_comm_spec *spec);
 tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm);
+/* A pause after that said tuttiInProgress: after some first looks until something may go on, 50 ms at most. */
+void tt_comm_create_rest(struct tuttiComm *comm, struct tt_waiter *waiter);
 /* Of one that is stillborn: all ranks hear why, by the start-up. Else they may be waiting. */
 int tt_comm_create_told(const struct tuttiComm *comm);
 void tt_creation_destroy(struct tt_creation *creation);

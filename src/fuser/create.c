@@ -26,7 +26,7 @@ static tuttiResult_t channel_make(struct tuttiFusion *fuser, struct tuttiComm *c
   tt_waiter_init(&waiter, 1);
   while (result == tuttiSuccess && (result = tt_comm_create_poll(*channel)) == tuttiInProgress) {
     result = tt_comm_health(parent); /* another rank may have told there that it cannot */
-    tt_waiter_pause(&waiter, 0);
+    if (result == tuttiSuccess) tt_comm_create_rest(*channel, &waiter);
   }
   if (result == tuttiSuccess || (!fuser->nchannels && *channel && tt_comm_create_told(*channel))) return result;
   return tt_comm_give_up(parent, result, 0);

@@ -296,6 +296,12 @@ tuttiResult_t tt_dial_poll(struct tt_dial *dial, int *fd)
   return step == DONE ? tuttiSuccess : dial->code;
 }
 
+void tt_dial_bed(const struct tt_dial *dial, struct tt_bed *bed)
+{
+  tt_bed_limit(bed, dial->state == PAUSED ? dial->attempt_ns : dial->attempt_ns + ATTEMPT_NS);
+  if (dial->fd >= 0) tt_bed_add(bed, dial->fd, dial->state == CONNECTING ? POLLOUT : POLLIN);
+}
+
 void tt_dial_destroy(struct tt_dial *dial)
 {
   if (!dial) return;

@@ -6,6 +6,7 @@
 #define TT_NET_H
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -166,6 +167,23 @@ void tt_dial_limit(struct tt_dial *dial, uint64_t patience_ns);
  * After anything but tuttiInProgress only destroy is of use (a failed dial repeats its code). */
 tuttiResult_t tt_dial_poll(struct tt_dial *dial, int *fd);
 void tt_dial_destroy(struct tt_dial *dial); /* at any time; NULL is allowed */
+
+/* ---- sleeping (bed.c) ---------------------------------------------------------------------- */
+
+/* Until when a thread that waits may sleep: the first of these is ready, or the time has come. Whoever waits for
+ * several things lets each add to one. */
+#define TT_BED_MOST 8
+struct tt_bed {
+  struct pollfd polls[TT_BED_MOST];
+  int n;
+  uint64_t until_ns;
+};
+void tt_bed_add(struct tt_bed *bed, int fd, short events); /* without room for it nobody sleeps */
+void tt_bed_limit(struct tt_bed *bed, uint64_t until_ns);
+void tt_bed_sleep(struct tt_bed *bed);
+
+/* Adds what tt_dial_poll, which said tuttiInProgress, waits for. */
+void tt_dial_bed(const struct tt_dial *dial, struct tt_bed *bed);
 
 /* ---- descriptors over local sockets (pass.c) ---------------------------------------------- */
 

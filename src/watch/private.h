@@ -100,6 +100,7 @@ tuttiResult_t tt_setup_fail(const struct tt_watch *watch, tuttiResult_t code, in
 
 tuttiResult_t tt_share_create(struct tt_watch *watch);
 tuttiResult_t tt_share_poll(struct tt_watch *watch);
+int tt_share_bed(const struct tt_watch *watch, struct tt_bed *bed); /* 1: it waits for what the service thread does */
 void tt_share_destroy(struct tt_watch *watch);
 
 /* ---- pulse.c ---- */

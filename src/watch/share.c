@@ -117,6 +117,14 @@ tuttiResult_t tt_share_poll(struct tt_watch *watch)
   return tuttiSuccess;
 }
 
+int tt_share_bed(const struct tt_watch *watch, struct tt_bed *bed)
+{
+  if (watch->own) return watch->board_fd >= 0;
+  if (watch->socket >= 0) tt_bed_add(bed, watch->socket, POLLIN);
+  else tt_dial_bed(watch->dial, bed);
+  return 0;
+}
+
 void tt_share_destroy(struct tt_watch *watch)
 {
   stop_serving(watch);

@@ -5,6 +5,7 @@
 
 #include "watch/private.h"
 
+#define LOOK_NS 5000000u /* while the set-up waits for what the service thread does */
 #define PAUSE_MAX_NS 50000000u /* a longer gap between ticks is our own pause, not the others' silence */
 #define BOARD_EPOCH (1ull << 63) /* passes of boards: beside those of the transports at the same doors */
 
@@ -95,7 +96,6 @@ static void tick(struct tt_timer *timer)
 {
   struct tt_watch *watch = tt_watch_of_timer(timer);
   advance_clock(watch);
-  set_up(watch);
   tt_record_adopt(watch);
   tt_pulse_tick(watch);
   tt_control_tick(watch);
@@ -110,6 +110,20 @@ tuttiResult_t tt_watch_poll(struct tt_watch *watch)
   if (atomic_load_explicit(&watch->failed, memory_order_acquire))
     return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
   return ready ? tuttiSuccess : tuttiInProgress;
+}
+
+void tt_watch_bed(struct tt_watch *watch, struct tt_bed *bed)
+{
+  tt_service_lock();
+  int waits = tt_share_bed(watch, bed);
+  for (int i = 0; i < watch->control.nlinks; i++) {
+    const struct tt_control_link *link = &watch->control.links[i];
+    if (link->state != TT_CONTROL_AWAITED) continue;
+    if (link->dial) tt_dial_bed(link->dial, bed);
+    else waits = 1;
+  }
+  tt_service_unlock();
+  if (waits) tt_bed_limit(bed, tt_now_ns() + LOOK_NS);
 }
 
 /* ---- create ---- */

@@ -70,6 +70,7 @@ struct tt_watch;
  * service. destroy at any time, also half-built; NULL is allowed. */
 tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spec *spec);
 tuttiResult_t tt_watch_poll(struct tt_watch *watch);
+void tt_watch_bed(struct tt_watch *watch, struct tt_bed *bed); /* adds what that waits for */
 void tt_watch_destroy(struct tt_watch *watch);
 
 /* Says farewell: from here on this rank's end is no death. Other ranks that still wait for it in an operation get

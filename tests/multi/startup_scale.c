@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "meeting.h"
 #include "ranks.h"
 #include "tutti.h"
 
@@ -35,6 +36,15 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
   return n;
 }
 
+static _Atomic long looks; /* at sockets, by ranks */
+
+/* Likewise. */
+ssize_t recv(int fd, void *data, size_t len, int flags)
+{
+  if (!is_service()) atomic_fetch_add(&looks, 1);
+  return syscall(SYS_recvfrom, fd, data, len, flags, NULL, NULL);
+}
+
 static int join(const struct ranks *self)
 {
   tuttiComm_t comm;
@@ -58,10 +68,39 @@ static void the_root_sends_each_rank_less_than_1_KiB_for_each_other_and_one_tabl
   assert_true(sent < RANKS * (RANKS * 1024L + 8192));
 }
 
+/* ---- who waits sleeps ---- */
+
+enum { WAITING = 8, LATE_MS = 1000 };
+
+static _Atomic long came_ms; /* when the late one came, since the others did */
+
+static int join_late(const struct ranks *self)
+{
+  long began_ms = meeting_now_ms();
+  if (self->rank == WAITING - 1) {
+    usleep(LATE_MS * 1000);
+    atomic_store(&came_ms, meeting_now_ms() - began_ms);
+  }
+  return join(self);
+}
+
+/* 50 ms are the longest sleep; looks before the first one and when something comes are beside that: some 70. Whoever
+ * looked after a millisecond at the latest, as all did, came to 2,000. */
+static void ranks_that_wait_for_one_that_is_late_sleep(void **state)
+{
+  (void)state;
+  atomic_store(&looks, 0);
+  assert_int_equal(ranks_run_threads(WAITING, join_late, NULL, 120), 0);
+  long looked = atomic_load(&looks) / WAITING, allowed = 400 + atomic_load(&came_ms) / 20;
+  print_message("each rank looked %ld times, %ld are allowed\n", looked, allowed);
+  assert_true(looked < allowed);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_root_sends_each_rank_less_than_1_KiB_for_each_other_and_one_table),
+      cmocka_unit_test(ranks_that_wait_for_one_that_is_late_sleep),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
