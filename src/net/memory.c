@@ -56,9 +56,10 @@ uint64_t tt_memory_available(void)
   return container < machine ? container : machine;
 }
 
-static tuttiResult_t map_shared(int fd, size_t len, void **map)
+static tuttiResult_t map_shared(int fd, size_t len, int is_view, void **map)
 {
-  void *made = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  int protection = is_view ? PROT_READ : PROT_READ | PROT_WRITE;
+  void *made = mmap(NULL, len, protection, is_view ? MAP_SHARED : MAP_SHARED | MAP_POPULATE, fd, 0);
   if (made == MAP_FAILED) return memory_fail("mmap", len);
   /* A forked child must not keep it alive, a core file not hold everybody's data. */
   madvise(made, len, MADV_DONTFORK);
@@ -104,7 +105,7 @@ tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map
   errno = tt_memory_allocate(made, 0, len);
   if (errno) result = memory_fail("fallocate", len);
   else if (fcntl(made, F_ADD_SEALS, TT_MEMORY_SEALS) != 0) result = memory_fail("sealing", len);
-  else result = map_shared(made, len, &at);
+  else result = map_shared(made, len, 0, &at);
   if (result != tuttiSuccess) {
     close(made);
     return result;
@@ -114,7 +115,7 @@ tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_memory_map(int fd, size_t len, void **map)
+static tuttiResult_t map_received(int fd, size_t len, int is_view, void **map)
 {
   struct stat status;
   int seals = fcntl(fd, F_GET_SEALS);
@@ -125,5 +126,18 @@ tuttiResult_t tt_memory_map(int fd, size_t len, void **map)
   if (seals < 0 || (seals & TT_MEMORY_SEALS) != TT_MEMORY_SEALS)
     return tt_fail(tuttiRemoteError, "shared memory came without its seals (%#x, due %#x)", seals,
                    TT_MEMORY_SEALS);
-  return map_shared(fd, len, map);
+  return map_shared(fd, len, is_view, map);
+}
+
+tuttiResult_t tt_memory_map(int fd, size_t len, void **map)
+{
+  return map_received(fd, len, 0, map);
+}
+
+tuttiResult_t tt_memory_view(int fd, size_t len, const void **view)
+{
+  void *map = NULL;
+  tuttiResult_t result = map_received(fd, len, 1, &map);
+  if (result == tuttiSuccess) *view = map;
+  return result;
 }

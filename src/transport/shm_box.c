@@ -71,15 +71,13 @@ tuttiResult_t tt_shm_box_fill(struct tt_shm_box *box, size_t len)
 
 tuttiResult_t tt_shm_box_map(struct tt_shm_box **out, uint64_t nonce, size_t len, int fd)
 {
-  void *map = NULL;
+  const void *map = NULL; /* a stray store there must hit us and not the peer */
   const struct tt_shm_header *header;
   struct tt_shm_box *box = tt_alloc(1, sizeof *box);
-  tuttiResult_t result = box ? tt_memory_map(fd, len, &map)
+  tuttiResult_t result = box ? tt_memory_view(fd, len, &map)
                              : tt_fail(tuttiSystemError, "out of memory for the record of a shared outbox");
   close(fd);
   if (result != tuttiSuccess) goto fail;
-  /* A reader only reads: a stray store here must hit us and not the peer. */
-  mprotect(map, len, PROT_READ);
   header = map;
   if (header->magic != TT_SHM_MAGIC || header->nonce != nonce) {
     result = tt_fail(tuttiRemoteError, "the shared memory received is not the outbox its owner's card "
@@ -88,14 +86,14 @@ tuttiResult_t tt_shm_box_map(struct tt_shm_box **out, uint64_t nonce, size_t len
   }
   box->nonce = nonce;
   box->len = len;
-  box->map = map;
+  box->map = (uint8_t *)(uintptr_t)map;
   box->references = 1;
   box->fd = -1;
   *out = box;
   return tuttiSuccess;
 
 fail:
-  if (map) munmap(map, len);
+  if (map) munmap((void *)(uintptr_t)map, len);
   tt_free(box);
   return result;
 }

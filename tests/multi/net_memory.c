@@ -152,6 +152,42 @@ static void too_much_is_an_error_with_the_size(void **state)
   assert_int_equal(census_descriptors(), before);
 }
 
+/* KiB of a mapping that this process has touched. */
+static long resident_kib(const void *map)
+{
+  char line[512];
+  unsigned long long from;
+  long kib = -1;
+  int is_here = 0;
+  FILE *file = fopen("/proc/self/smaps", "r");
+  while (file && kib < 0 && fgets(line, sizeof line, file)) {
+    if (sscanf(line, "%llx-", &from) == 1 && strchr(line, '-')) is_here = from == (uintptr_t)map;
+    if (is_here) sscanf(line, "Rss: %ld", &kib);
+  }
+  if (file) fclose(file);
+  return kib;
+}
+
+static void a_view_has_the_bytes_and_maps_no_page_before_it_is_read(void **state)
+{
+  (void)state;
+  enum { MIB = 1 << 20 };
+  int fd = -1;
+  void *map = NULL;
+  const void *view = NULL;
+  assert_int_equal(tt_memory_create("tutti-test", MIB, &fd, &map), tuttiSuccess);
+  memset(map, 5, MIB);
+  assert_int_equal(tt_memory_view(fd, MIB, &view), tuttiSuccess);
+  assert_int_equal(resident_kib(view), 0);
+  assert_int_equal(resident_kib(map), 1024);
+  assert_memory_equal(map, view, MIB);
+  assert_int_equal(resident_kib(view), 1024);
+  assert_int_equal(tt_memory_view(fd, MIB + 1, &view), tuttiRemoteError);
+  munmap((void *)(uintptr_t)view, MIB);
+  munmap(map, MIB);
+  close(fd);
+}
+
 static void memory_of_another_size_is_refused(void **state)
 {
   (void)state;
@@ -286,6 +322,7 @@ int main(void)
       cmocka_unit_test(its_size_cannot_be_changed),
       cmocka_unit_test(it_is_allocated_and_left_out_of_forks_and_dumps),
       cmocka_unit_test(too_much_is_an_error_with_the_size),
+      cmocka_unit_test(a_view_has_the_bytes_and_maps_no_page_before_it_is_read),
       cmocka_unit_test(memory_of_another_size_is_refused),
       cmocka_unit_test(memory_that_may_shrink_is_refused),
       cmocka_unit_test(what_is_no_memory_is_refused),
