@@ -185,6 +185,13 @@ void tt_bed_sleep(struct tt_bed *bed);
 /* Adds what tt_dial_poll, which said tuttiInProgress, waits for. */
 void tt_dial_bed(const struct tt_dial *dial, struct tt_bed *bed);
 
+/* ---- outages (endure.c) -------------------------------------------------------------------- */
+
+/* Makes a connection go on soon after an outage of its network: what is lost is sent again at even intervals, and after
+ * pauses of an eighth of limit_ms at most (1 s or more), where the kernel can (Linux 6.15); by itself it doubles them.
+ * Returns how many nanoseconds after the end of an outage of at most limit_ms something may come for the first time. */
+uint64_t tt_socket_endure(int fd, int64_t limit_ms);
+
 /* ---- descriptors over local sockets (pass.c) ---------------------------------------------- */
 
 /* Sends one descriptor with 8 bytes of length beside it over a connected local socket;

@@ -171,16 +171,17 @@ static void option_set(int fd, int level, int name, int value)
  *
  * TCP_USER_TIMEOUT is not for links: it also ends connections to a healthy peer that does not read for
  * so long, and a rank may be late by `timeout_ms`. Hosts that vanish while data is under way are seen by the
- * control links of watch; keepalive sees those that vanish from idle links. */
+ * control links of watch; keepalive sees those that vanish from idle links, later than watch sees neighbours. */
 static tuttiResult_t options_set(const struct tt_settings *settings, int fd)
 {
   const char *congestion = settings->tcp_congestion;
-  int seconds = (int)((settings->unreachable_ms + 999) / 1000), probes = seconds > 1 ? seconds - 1 : 1;
+  int seconds = 2 * (int)(settings->unreachable_ms / 1000) + 2, pause = 1 + seconds / 120;
   option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, probes < 127 ? probes : 127);
+  option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+  option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, seconds / pause + 1);
   option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  tt_socket_endure(fd, settings->unreachable_ms);
   if (!*congestion || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) == 0)
     return tuttiSuccess;
   return tt_fail(tuttiSystemError,

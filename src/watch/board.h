@@ -28,10 +28,11 @@ struct tt_slip {
   char sentence[TT_SENTENCE_BYTES];
 };
 
-/* What one rank shows. beat belongs to its service thread; entered, finished and calls to the thread
+/* What one rank shows. beat and heard belong to its service thread; entered, finished and calls to the thread
  * inside a call; the slip to whoever holds the service lock of that rank's process. */
 struct tt_seat {
   alignas(TT_LINE) _Atomic uint64_t beat; /* 0: not attached yet */
+  _Atomic uint64_t heard;                 /* signs of life of other hosts that came to it */
   alignas(TT_LINE) _Atomic uint64_t entered;
   _Atomic uint64_t finished;
   struct tt_call_line calls[TT_CALLS];

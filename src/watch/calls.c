@@ -36,8 +36,7 @@ static tuttiResult_t record_differ(struct tt_watch *watch, const struct tt_call 
   return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
 }
 
-/* True if the collective cannot end at `peer` without our part: not where ranks only give, or only take of others. */
-static int needs_all(const struct tt_call *call, int peer)
+int tt_call_needs_all(const struct tt_call *call, int peer)
 {
   switch (call->collective) {
   case TT_ALL_REDUCE:
@@ -72,7 +71,7 @@ static void compare_with(struct tt_watch *watch, const struct tt_call *call, int
   if (entered < call->op) return;
   if (tt_seat_call(seat, call->op, &theirs)) {
     if (tt_calls_differ(call, &theirs)) record_differ(watch, call, peer, &theirs);
-  } else if (entered - call->op >= TT_CALLS && needs_all(call, peer)) {
+  } else if (entered - call->op >= TT_CALLS && tt_call_needs_all(call, peer)) {
     passed(watch, call, peer, now);
   }
 }
@@ -191,7 +190,7 @@ static void pair_crossed(struct tt_watch *watch, const struct tt_call *call, uin
   if (!seat || waited_ns < PASSED_NS || !tt_seat_latest(seat, &theirs)) return;
   if (theirs.op <= tt_seat_finished(seat) || theirs.op <= tt_seat_entered(watch->own)) return;
   int needs_root = theirs.collective == TT_BROADCAST || theirs.collective == TT_SCATTER;
-  if (!needs_all(&theirs, call->root) && !(needs_root && theirs.root == watch->rank)) return;
+  if (!tt_call_needs_all(&theirs, call->root) && !(needs_root && theirs.root == watch->rank)) return;
   snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s waits in %s",
            tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(call, what, sizeof what),
            tt_watch_rank_text(watch, call->root, name, sizeof name), tt_call_text(&theirs, other, sizeof other));

@@ -6,7 +6,8 @@
 
 #include "watch/private.h"
 
-#define BEAT_NS 100000000u /* period of beats between hosts */
+#define BEAT_NS 100000000u  /* period of beats between hosts */
+#define ALONE_NS 500000000u /* no sign of any other host for so long */
 
 int tt_control_peers(int rank, int nranks, int peers[TT_CONTROL_LINKS])
 {
@@ -53,7 +54,7 @@ void tt_control_pass(struct tt_watch *watch, int rank, uint64_t stamp)
   watch->peers[rank].vouched = stamp;
   for (int i = 0; i < watch->control.nlinks; i++) {
     struct tt_control_link *link = &watch->control.links[i];
-    if (link->peer == rank) link->heard_ns = watch->clock_ns;
+    if (link->peer == rank) tt_link_hear(link);
     if (link->out_begin == link->out_end) tt_link_send(link, &frame);
   }
 }
@@ -124,26 +125,92 @@ tuttiResult_t tt_control_poll(struct tt_watch *watch)
   return all;
 }
 
+/* ---- silence ---- */
+
+static int is_foreign(const struct tt_watch *watch, int rank)
+{
+  return !watch->peers[rank].local;
+}
+
+/* An operation that needs everybody's part has ended: everybody lives. One without elements sends nothing. */
+static void hear_finished(struct tt_watch *watch)
+{
+  struct tt_control *control = &watch->control;
+  struct tt_call call;
+  uint64_t finished = tt_seat_finished(watch->own);
+  if (finished == control->finished) return;
+  control->finished = finished;
+  if (!tt_seat_call(watch->own, finished, &call) || call.count == 0 || !tt_call_needs_all(&call, -1)) return;
+  for (int i = 0; i < control->nlinks; i++)
+    if (control->links[i].spoke) tt_link_hear(&control->links[i]);
+}
+
+/* While no rank of this host hears any other host, silence says nothing about a single one of them: it may be this host
+ * that is cut off. */
+static void count_signs(struct tt_watch *watch)
+{
+  struct tt_control *control = &watch->control;
+  uint64_t signs = 0, step = watch->clock_ns - control->counted_ns;
+  hear_finished(watch);
+  for (int i = 0; i < watch->nlocal; i++)
+    signs += atomic_load_explicit(&watch->board.seats[i].heard, memory_order_relaxed);
+  if (signs != control->signs || !control->counted_ns) control->signs_ns = watch->clock_ns;
+  control->signs = signs;
+  control->counted_ns = watch->clock_ns;
+  if (watch->clock_ns - control->signs_ns < ALONE_NS) return;
+  for (int i = 0; i < control->nlinks; i++)
+    if (is_foreign(watch, control->links[i].peer)) control->links[i].heard_ns += step;
+}
+
+/* How many other hosts the ranks of this one are linked with, 2 standing for more. Who left does not count. */
+static int hosts_linked(const struct tt_watch *watch)
+{
+  int peers[TT_CONTROL_LINKS], first = -1;
+  for (int i = 0; i < watch->nlocal; i++) {
+    int n = tt_control_peers(watch->local[i], watch->nranks, peers);
+    for (int p = 0; p < n; p++) {
+      if (!is_foreign(watch, peers[p]) || tt_board_gone(&watch->board, peers[p])) continue;
+      int host = watch->members[peers[p]].host_index;
+      if (first >= 0 && host != first) return 2;
+      first = host;
+    }
+  }
+  return first >= 0;
+}
+
+/* The peer, of another host, has not been heard for too long: who is to blame, -1: nobody. */
+static int blame_silence(const struct tt_watch *watch, const struct tt_control_link *link)
+{
+  uint64_t limit = watch->limits.unreachable_ns + watch->control.patience_ns;
+  if (watch->clock_ns - link->heard_ns >= limit) return link->peer;
+  if (watch->clock_ns - watch->control.signs_ns < limit) return -1;
+  return hosts_linked(watch) > 1 ? watch->rank : link->peer;
+}
+
 static void judge(struct tt_watch *watch, struct tt_control_link *link)
 {
   char text[TT_SENTENCE_BYTES];
+  int culprit = link->peer;
   if (link->state == TT_CONTROL_AWAITED || tt_board_gone(&watch->board, link->peer)) return;
   if (link->state == TT_CONTROL_ENDED) {
     if (watch->clock_ns - link->ended_ns < TT_GRACE_NS) return;
     tt_lost_text(watch, link->peer, link->how, text);
   } else {
-    /* Before its first frame a rank may still be waiting for its own start-up. */
+    /* Before its first frame a rank may still be waiting for its own start-up. Those of this host beat on the board. */
     if (!link->spoke && watch->now_ns < watch->deadline_ns) return;
-    if (watch->clock_ns - link->heard_ns < watch->limits.unreachable_ns) return;
-    tt_unreachable_text(watch, link->peer, text);
+    culprit = is_foreign(watch, link->peer) ? blame_silence(watch, link) : -1;
+    if (culprit < 0) return;
+    if (culprit == watch->rank) tt_cut_off_text(watch, text);
+    else tt_unreachable_text(watch, culprit, text);
   }
-  tt_record_found(watch, tuttiRemoteError, link->peer, text);
+  tt_record_found(watch, tuttiRemoteError, culprit, text);
 }
 
 void tt_control_tick(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
   if (!control->nlinks || !watch->own) return;
+  count_signs(watch);
   int show = atomic_exchange_explicit(&control->show, 0, memory_order_relaxed);
   for (int i = 0; i < control->nlinks; i++) {
     struct tt_control_link *link = &control->links[i];

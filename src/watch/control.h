@@ -23,7 +23,7 @@ struct tt_control_link {
   int spoke;          /* a frame has come */
   int record_told;
   struct tt_dial *dial;
-  uint64_t heard_ns;  /* last frame, or VOUCH about it, on the watch's clock */
+  uint64_t heard_ns;  /* last sign of life, on the watch's clock; later by the time in which no other host was heard */
   uint64_t ended_ns;
   uint64_t beat_ns;   /* last beat sent */
   char how[96];       /* why it ended */
@@ -38,6 +38,11 @@ struct tt_control {
   struct tt_control_link *links; /* inside memory */
   void *memory;
   _Atomic int show; /* a waiting thread wants its call shown soon */
+  uint64_t patience_ns; /* a peer may come back so long after an outage */
+  uint64_t signs;       /* of other hosts that came to ranks of this one, as last counted */
+  uint64_t signs_ns;    /* when the last one came, and when they were counted, both on the watch's clock */
+  uint64_t counted_ns;
+  uint64_t finished;    /* our last operation then */
 };
 
 /* Ranks that `rank` of `nranks` is linked with, each once, into peers; returns how many. Pure. */
@@ -69,6 +74,8 @@ tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd);
 /* Queues a frame and sends what the socket takes; 0 if the link is not up or full. */
 int tt_link_send(struct tt_control_link *link, const struct tt_frame *frame);
 void tt_link_beat(struct tt_control_link *link);
+/* Takes note that the peer lives. */
+void tt_link_hear(struct tt_control_link *link);
 void tt_link_flush(struct tt_control_link *link);
 void tt_link_close(struct tt_control_link *link);
 void tt_link_destroy(struct tt_control_link *link);

@@ -99,12 +99,19 @@ static void take_record(struct tt_control_link *link, const struct tt_frame *fra
            frame->record.sentence);
 }
 
+void tt_link_hear(struct tt_control_link *link)
+{
+  struct tt_watch *watch = link->watch;
+  link->heard_ns = watch->clock_ns;
+  if (!watch->peers[link->peer].local) atomic_fetch_add_explicit(&watch->own->heard, 1, memory_order_relaxed);
+}
+
 /* Returns 0 if the frame makes no sense. */
 static int take(struct tt_control_link *link, const struct tt_frame *frame)
 {
   struct tt_watch *watch = link->watch;
   link->spoke = 1;
-  link->heard_ns = watch->clock_ns;
+  tt_link_hear(link);
   switch (frame->type) {
   case TT_FRAME_BEAT:
     if (frame->rank != link->peer) return 0;
@@ -177,9 +184,9 @@ tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *lin
 tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd)
 {
   struct tt_watch *watch = link->watch;
-  int on = 1, limit_ms = (int)(watch->limits.unreachable_ns / 1000000u);
+  int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
+  watch->control.patience_ns = tt_socket_endure(fd, (int64_t)(watch->limits.unreachable_ns / 1000000u));
   link->watcher.fd = fd;
   link->heard_ns = watch->clock_ns;
   link->reader.have = link->out_begin = link->out_end = 0;

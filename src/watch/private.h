@@ -119,6 +119,7 @@ uint64_t tt_current_op(const struct tt_watch *watch);
 void tt_died_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
 void tt_frozen_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
 void tt_unreachable_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
+void tt_cut_off_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES]);
 void tt_lost_text(const struct tt_watch *watch, int rank, const char *how, char text[TT_SENTENCE_BYTES]);
 void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *call,
                   char text[TT_SENTENCE_BYTES]);
@@ -130,5 +131,9 @@ void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, in
 
 /* True if the calls do not match. */
 int tt_calls_differ(const struct tt_call *a, const struct tt_call *b);
+
+/* True if the collective cannot end at `peer` (-1: any but a root) without our part: not where ranks only give, or only
+ * take of others. */
+int tt_call_needs_all(const struct tt_call *call, int peer);
 
 #endif

@@ -81,6 +81,16 @@ void tt_unreachable_text(const struct tt_watch *watch, int rank, char text[TT_SE
            names.rank, (unsigned long long)(watch->limits.unreachable_ns / 1000000u), names.when);
 }
 
+void tt_cut_off_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES])
+{
+  struct names names;
+  names_fill(watch, watch->rank, &names);
+  snprintf(text, TT_SENTENCE_BYTES,
+           "%s is cut off: no sign of life of any other host for more than %llu ms %s; check its own link to the "
+           "network, or raise TUTTI_UNREACHABLE_MS",
+           names.rank, (unsigned long long)(watch->limits.unreachable_ns / 1000000u), names.when);
+}
+
 void tt_lost_text(const struct tt_watch *watch, int rank, const char *how, char text[TT_SENTENCE_BYTES])
 {
   struct names names;

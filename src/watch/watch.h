@@ -10,11 +10,13 @@
  * TUTTI_UNREACHABLE_MS is unreachable.
  *
  * Communicators over several hosts also have control links between ranks r and r+1, r+2 (mod
- * nranks): beats every 100 ms with the sender's latest call, the failure record, and farewells. TCP_USER_TIMEOUT and
- * missing beats make a neighbour unreachable after TUTTI_UNREACHABLE_MS, unless a rank of its host vouches that it
- * lives (stopped, or in a debugger). Records, farewells and vouchers are flooded: whoever learns one writes it to
- * its board and sends it on, once. End of a control connection without farewell or record: the neighbour's own host
- * is given 500 ms to say what happened, then it is reported as lost.
+ * nranks): beats every 100 ms with the sender's latest call, the failure record, and farewells. Missing beats make a
+ * neighbour unreachable, unless a rank of its host vouches that it lives (stopped, or in a debugger): an outage of the
+ * network of at most TUTTI_UNREACHABLE_MS does not, a longer one is found 0.5 s later and 1 s or an eighth of the limit
+ * (before Linux 6.15: as much as the limit). An operation that ended is a sign of life, too. A host that hears no other
+ * one is cut off itself, and says so. Records, farewells and vouchers are flooded: whoever learns one writes it to its
+ * board and sends it on, once. End of a control connection without farewell or record: the neighbour's own host is
+ * given 500 ms to say what happened, then it is reported as lost.
  *
  * Ages are measured on a clock that stands still while this process does not run: a rank that was stopped and
  * wakes up takes nobody else for dead.

@@ -104,6 +104,54 @@ static void a_stopped_rank_is_vouched_for_by_its_host(void **state)
   world_end(world);
 }
 
+/* Two of three hosts fall silent at once: the third cannot know that it is not itself cut off. */
+static void a_rank_that_hears_nobody_suspects_itself(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 3, party_idle);
+  world->settings.unreachable_ms = 1600; /* nobody else is held up for so long */
+  world_ready(world);
+  uint64_t since = tt_now_ns();
+  world_signal(world, 1, SIGSTOP);
+  world_signal(world, 2, SIGSTOP);
+  world_failed(world, 1u << 1 | 1u << 2, since);
+  world_says(world, 1u << 1 | 1u << 2, tuttiRemoteError, 0, "is cut off: no sign of life of any other host");
+  world_signal(world, 1, SIGCONT);
+  world_signal(world, 2, SIGCONT);
+  world_failed(world, 0, since);
+  world_says(world, 0, tuttiRemoteError, 0, "is cut off: no sign of life of any other host");
+  world_end(world);
+}
+
+/* Rank 0 ends one all-reduce after the other, as if the others took part. */
+static void goes_on(struct party *party)
+{
+  if (party->rank == 0)
+    for (uint64_t op = 1; !party_over(party) && !atomic_load(tt_watch_failed(party->watch)); op++) {
+      struct tt_call call = party_call(op, 1);
+      tt_watch_publish(party->watch, &call);
+      tt_watch_finish(party->watch, op);
+      tt_sleep_ns(20 * MS);
+    }
+  party_idle(party);
+}
+
+static void an_all_reduce_that_ends_is_a_sign_of_life(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 3, goes_on);
+  world->settings.unreachable_ms = 800;
+  world_ready(world);
+  world_signal(world, 1, SIGSTOP);
+  world_signal(world, 2, SIGSTOP);
+  tt_sleep_ns(3200 * MS);
+  world_signal(world, 1, SIGCONT);
+  world_signal(world, 2, SIGCONT);
+  tt_sleep_ns(200 * MS);
+  world_healthy(world);
+  world_end(world);
+}
+
 static void with_a_child(struct party *party)
 {
   if (party->rank == 1) {
@@ -168,6 +216,8 @@ int main(void)
       cmocka_unit_test(a_death_without_a_witness_is_a_lost_connection),
       cmocka_unit_test(a_whole_host_that_dies_is_reported_by_the_others),
       cmocka_unit_test(a_silent_host_is_unreachable_after_the_limit),
+      cmocka_unit_test(a_rank_that_hears_nobody_suspects_itself),
+      cmocka_unit_test(an_all_reduce_that_ends_is_a_sign_of_life),
       cmocka_unit_test(a_stopped_rank_is_vouched_for_by_its_host),
       cmocka_unit_test(a_child_that_keeps_the_connections_delays_the_news_to_the_limit_only),
       cmocka_unit_test(a_farewell_reaches_all_hosts_and_is_no_failure_by_itself),

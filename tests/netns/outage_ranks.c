@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A rank that adds, with a pause, until the file STOP exists, and says how that ended: for `outages`, which takes links
+ * away meanwhile. Prints "rank R: began", then "rank R: right sums" or "rank R: ERROR: sentence".
+ *
+ * usage: outage_ranks STOP, as one of the ranks that a launcher starts */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tutti.h"
+
+#define COUNT_LONG 100000 /* every 16th sum is long */
+#define COUNT_SHORT 64
+
+/* The sums of one operation; rank 0 says in the last element whether it is the last one. */
+static tuttiResult_t add(tuttiComm_t comm, const tuttiLaunch_t *job, int k, int *is_last)
+{
+  static int x[COUNT_LONG];
+  int count = k % 16 ? COUNT_SHORT : COUNT_LONG;
+  for (int i = 0; i < count - 1; i++) x[i] = (job->proc + 1) * (i + k);
+  x[count - 1] = *is_last;
+  tuttiResult_t result = tuttiAllReduce(x, x, (size_t)count, tuttiInt, tuttiSum, comm, NULL);
+  if (result != tuttiSuccess) return result;
+  for (int i = 0; i < count - 1; i++) {
+    if (x[i] == job->nprocs * (job->nprocs + 1) / 2 * (i + k)) continue;
+    printf("rank %d: wrong sum in operation %d\n", job->proc, k);
+    exit(1);
+  }
+  *is_last = x[count - 1];
+  return result;
+}
+
+int main(int argc, char **argv)
+{
+  tuttiLaunch_t job;
+  tuttiComm_t comm = NULL;
+  int is_last = 0;
+  if (argc != 2) return 2;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  tuttiResult_t result = tuttiGetLaunch(&job);
+  if (result == tuttiSuccess) result = tuttiCommInitRank(&comm, job.nprocs, job.id, job.proc);
+  for (int k = 1; result == tuttiSuccess && !is_last; k++) {
+    is_last = job.proc == 0 && access(argv[1], F_OK) == 0;
+    result = add(comm, &job, k, &is_last);
+    if (k == 1 && result == tuttiSuccess) printf("rank %d: began\n", job.proc);
+    usleep(1000);
+  }
+  if (result == tuttiSuccess) printf("rank %d: right sums\n", job.proc);
+  else printf("rank %d: %s: %s\n", job.proc, tuttiGetErrorString(result), tuttiGetLastError(comm));
+  tuttiCommDestroy(comm);
+  return result != tuttiSuccess;
+}
