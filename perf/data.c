@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Inputs whose exact result does not depend on the order of summation, and the exact comparison.
  *
+ * Values are made for PERIOD slots only, and buffers are filled and compared with them piece by piece, so that a check
+ * costs about what moving the memory does. A piece of PERIOD elements has the values of all slots, from one on that is
+ * drawn for each piece and seed: pieces and blocks that change places, shift or are stale are wrong nearly everywhere.
+ *
  * Integers wrap, so any values do. Floats: for sum, whole numbers so small that no partial sum needs more bits than the
  * type has (also not where odd ranks multiply theirs by 2); for prod, plus or minus powers of two of few ranks; for
  * avg, two ranks that are not zero, within 2 units of the last place; for max and min anything finite. What is only
@@ -16,6 +20,10 @@ const char *const op_names[OPS] = {"sum", "prod", "max", "min", "avg", "mulsum",
 const size_t type_sizes[tuttiNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 #define PATTERN 0xa5 /* in memory that nobody may write */
+
+/* Slots: a prime, so that no block is a whole number of pieces, of which doubles fit in the L1 cache. */
+#define PERIOD 4093
+#define RESULT (-1) /* in the place of a rank: what the operation makes of all ranks' elements */
 
 /* Layout of the float types: bits of the significand without the hidden one, and of the exponent. */
 static const struct {
@@ -39,15 +47,15 @@ static uint64_t mix(uint64_t x)
   return x ^ (x >> 32);
 }
 
-static uint64_t random_of(const struct work *work, int rank, size_t i)
+static uint64_t random_of(const struct work *work, int rank, size_t slot)
 {
-  return mix(work->seed + (uint64_t)i * 1048583u + (uint64_t)rank * 0x632be59bd9b4e019u);
+  return mix(work->seed + (uint64_t)slot * 1048583u + (uint64_t)rank * 0x632be59bd9b4e019u);
 }
 
-/* Place of a rank among the contributors of element i: 0 .. nranks - 1. */
-static int turn(const struct work *work, int rank, size_t i)
+/* Place of a rank among the contributors of a slot: 0 .. nranks - 1. */
+static int turn(const struct work *work, int rank, size_t slot)
 {
-  return (int)((i + (size_t)rank) % (size_t)work->nranks);
+  return (int)((slot + (size_t)rank) % (size_t)work->nranks);
 }
 
 /* What a rank multiplies its elements with. */
@@ -57,10 +65,10 @@ static int factor_of(int op, int rank)
 }
 
 /* The float contribution, exact in the type, and in that in which it travels. */
-static double float_value(const struct work *work, int rank, size_t i)
+static double float_value(const struct work *work, int rank, size_t slot)
 {
-  uint64_t random = random_of(work, rank, i);
-  int place = turn(work, rank, i), digits = layouts[carrier_of(work)].mantissa + 1;
+  uint64_t random = random_of(work, rank, slot);
+  int place = turn(work, rank, slot), digits = layouts[carrier_of(work)].mantissa + 1;
   double sign = random & 1 ? -1 : 1;
   if (digits > 24) digits = 24;
   double limit = (double)(1 << digits);
@@ -102,19 +110,6 @@ uint64_t data_scalar(int type, int rank)
   return is_float(type) ? float_bits(type, factor) : (uint64_t)factor;
 }
 
-static uint64_t mask_of(int type)
-{
-  return ~(uint64_t)0 >> (64 - 8 * type_sizes[type]);
-}
-
-/* Element i of what `rank` contributes. */
-static uint64_t input_bits(const struct work *work, int rank, size_t i)
-{
-  if (is_float(work->type) && collective_reduces(work->collective))
-    return float_bits(work->type, float_value(work, rank, i));
-  return random_of(work, rank, i) & mask_of(work->type);
-}
-
 static int is_signed(int type)
 {
   return type == tuttiInt8 || type == tuttiInt32 || type == tuttiInt64;
@@ -133,12 +128,12 @@ static int less(int type, uint64_t a, uint64_t b)
   return is_signed(type) ? (int64_t)a < (int64_t)b : a < b;
 }
 
-static uint64_t int_result(const struct work *work, size_t i)
+static uint64_t int_result(const struct work *work, size_t slot)
 {
   int type = work->type;
-  uint64_t all = widen(type, random_of(work, 0, i));
+  uint64_t all = widen(type, random_of(work, 0, slot));
   for (int r = 1; r < work->nranks; r++) {
-    uint64_t next = widen(type, random_of(work, r, i)) * (uint64_t)factor_of(work->op, r);
+    uint64_t next = widen(type, random_of(work, r, slot)) * (uint64_t)factor_of(work->op, r);
     switch (work->op) {
     case tuttiProd: all *= next; break;
     case tuttiMax: all = less(type, all, next) ? next : all; break;
@@ -151,11 +146,11 @@ static uint64_t int_result(const struct work *work, size_t i)
   return is_signed(type) ? (uint64_t)((int64_t)all / work->nranks) : all / (uint64_t)work->nranks;
 }
 
-static double float_result(const struct work *work, size_t i)
+static double float_result(const struct work *work, size_t slot)
 {
-  double all = float_value(work, 0, i);
+  double all = float_value(work, 0, slot);
   for (int r = 1; r < work->nranks; r++) {
-    double next = float_value(work, r, i) * factor_of(work->op, r);
+    double next = float_value(work, r, slot) * factor_of(work->op, r);
     switch (work->op) {
     case tuttiProd: all *= next; break;
     case tuttiMax: all = next > all ? next : all; break;
@@ -165,6 +160,75 @@ static double float_result(const struct work *work, size_t i)
   }
   return work->op == tuttiAvg ? all / work->nranks : all;
 }
+
+/* The value of a float's bits, finite. */
+static double float_decode(int type, uint64_t bits)
+{
+  int mantissa = layouts[type].mantissa, bias = (1 << (layouts[type].exponent - 1)) - 1;
+  int exponent = (int)(bits >> mantissa & (((uint64_t)1 << layouts[type].exponent) - 1));
+  double digits = (double)(bits & (((uint64_t)1 << mantissa) - 1));
+  if (exponent) digits += (double)((uint64_t)1 << mantissa);
+  digits = ldexp(digits, (exponent ? exponent : 1) - bias - mantissa);
+  return bits >> (mantissa + layouts[type].exponent) ? -digits : digits;
+}
+
+/* What is in a slot of a rank's contribution, or has to be in that of the result. */
+static uint64_t slot_bits(const struct work *work, int from, size_t slot)
+{
+  int type = work->type, carrier = carrier_of(work);
+  if (from == RESULT && is_float(type)) {
+    double wanted = float_result(work, slot);
+    return float_bits(type, carrier == type ? wanted : float_decode(carrier, float_bits(carrier, wanted)));
+  }
+  if (from == RESULT) return int_result(work, slot);
+  if (is_float(type) && collective_reduces(work->collective)) return float_bits(type, float_value(work, from, slot));
+  return random_of(work, from, slot);
+}
+
+/* ---- pieces ---- */
+
+/* Elements next .. end - 1 of a contribution, or of the result, in runs whose slots follow one another. */
+struct pieces {
+  const struct work *work;
+  int from; /* a rank, or RESULT */
+  int is_whole; /* all values were made at once */
+  size_t next, end;
+  char values[PERIOD * sizeof(uint64_t)];
+};
+
+static void values_make(struct pieces *p, size_t slot, size_t n)
+{
+  size_t size = type_sizes[p->work->type];
+  for (size_t end = slot + n; slot < end; slot++) {
+    uint64_t bits = slot_bits(p->work, p->from, slot);
+    memcpy(p->values + slot * size, &bits, size); /* little endian */
+  }
+}
+
+static void pieces_begin(struct pieces *p, const struct work *work, int from, size_t first, size_t n)
+{
+  p->work = work;
+  p->from = from;
+  p->next = first;
+  p->end = first + n;
+  p->is_whole = n > PERIOD;
+  if (p->is_whole) values_make(p, 0, PERIOD);
+}
+
+/* How many elements the next run has, and their values; 0 at the end. */
+static size_t piece_next(struct pieces *p, const char **values)
+{
+  size_t piece = p->next / PERIOD, at = p->next % PERIOD;
+  size_t slot = (size_t)((at + mix(~p->work->seed + piece * 0x632be59bd9b4e019u) % PERIOD) % PERIOD);
+  size_t n = PERIOD - (at > slot ? at : slot);
+  if (n > p->end - p->next) n = p->end - p->next;
+  if (!p->is_whole) values_make(p, slot, n);
+  *values = p->values + slot * type_sizes[p->work->type];
+  p->next += n;
+  return n;
+}
+
+/* ---- what is right ---- */
 
 /* Distance in units of the last place between two floats of one sign; large if the signs differ. */
 static uint64_t distance(int type, uint64_t a, uint64_t b)
@@ -185,28 +249,95 @@ static int is_average(const struct work *work, uint64_t got, double wanted)
   return distance(carrier, float_bits(carrier, (double)value), float_bits(carrier, wanted)) <= 2;
 }
 
-/* Whether `got` is the reduction of all ranks' elements i. */
-static int is_result(const struct work *work, size_t i, uint64_t got)
+/* Whether `got` is what it has to be, `wanted`. */
+static int is_result(const struct work *work, uint64_t got, uint64_t wanted)
 {
-  if (!is_float(work->type)) return got == (int_result(work, i) & mask_of(work->type));
-  double wanted = float_result(work, i);
-  if (work->op == tuttiAvg && carrier_of(work) != work->type) return is_average(work, got, wanted);
-  return distance(work->type, got, float_bits(work->type, wanted)) <= (work->op == tuttiAvg ? 2 : 0);
+  if (!is_float(work->type)) return got == wanted;
+  if (work->op == tuttiAvg && carrier_of(work) != work->type)
+    return is_average(work, got, float_decode(work->type, wanted));
+  return distance(work->type, got, wanted) <= (work->op == tuttiAvg ? 2 : 0);
 }
 
-/* Whether `got` is element i of this rank's output. */
-static int is_output(const struct work *work, size_t i, uint64_t got)
+static size_t differing(const struct pieces *p, const char *got, const char *wanted, size_t n)
+{
+  size_t size = type_sizes[p->work->type], wrong = 0;
+  for (size_t i = 0; i < n * size; i += size) {
+    uint64_t a = 0, b = 0;
+    memcpy(&a, got + i, size);
+    memcpy(&b, wanted + i, size);
+    wrong += p->from == RESULT ? !is_result(p->work, a, b) : a != b;
+  }
+  return wrong;
+}
+
+/* Whether floats are at most two `steps` from what they have to be, and whole numbers of steps. Quick, as the compiler
+ * knows their size: averages are seldom equal. Others may be near enough, too. */
+static inline __attribute__((always_inline)) int are_near(const char *got, const char *wanted, size_t n, size_t size,
+                                                          uint64_t step)
+{
+  uint64_t far = 0;
+  for (size_t i = 0; i < n * size; i += size) {
+    uint64_t a = 0, b = 0;
+    memcpy(&a, got + i, size);
+    memcpy(&b, wanted + i, size);
+    far |= (a - b + 2 * step > 4 * step) | (a & (step - 1));
+  }
+  return !far;
+}
+
+static int are_averages(const struct work *work, const char *got, const char *wanted, size_t n)
+{
+  switch (type_sizes[work->type]) {
+  case 1: return are_near(got, wanted, n, 1, 1);
+  case 2: return are_near(got, wanted, n, 2, 1);
+  case 4: return are_near(got, wanted, n, 4, (uint64_t)1 << (23 - layouts[carrier_of(work)].mantissa));
+  default: return are_near(got, wanted, n, 8, 1);
+  }
+}
+
+/* How many of n elements from `first` on are not those of `from`. */
+static size_t span_wrong(const struct work *work, int from, size_t first, size_t n, const char *got)
+{
+  struct pieces p;
+  const char *wanted;
+  size_t run, size = type_sizes[work->type], wrong = 0;
+  int is_near = from == RESULT && is_float(work->type) && work->op == tuttiAvg;
+  pieces_begin(&p, work, from, first, n);
+  for (; (run = piece_next(&p, &wanted)); got += run * size) {
+    if (memcmp(got, wanted, run * size) == 0 || (is_near && are_averages(work, got, wanted, run))) continue;
+    wrong += differing(&p, got, wanted, run);
+  }
+  return wrong;
+}
+
+/* How many elements are not those of this rank's output, which has `n`. */
+static size_t output_wrong(const struct work *work, size_t n, const char *got)
 {
   const struct collective *collective = work->collective;
-  size_t share = collective->out & PER_RANK ? i / work->count : 0;
+  size_t shares = collective->out & PER_RANK ? (size_t)work->nranks : 1, wrong = 0;
   size_t from = collective->in & PER_RANK ? (size_t)work->rank * work->count : 0;
-  int rank = work->root;
-  i = from + i - share * work->count;
-  if (collective->source == ALL_RANKS) return is_result(work, i, got);
-  if (collective->source == RANK_OF_SHARE) rank = (int)share;
-  if (collective->source == RANK_BEFORE) rank = (work->rank + work->nranks - 1) % work->nranks;
-  return got == input_bits(work, rank, i);
+  for (size_t s = 0; s < shares && n; s++) {
+    int rank = work->root;
+    if (collective->source == ALL_RANKS) rank = RESULT;
+    if (collective->source == RANK_OF_SHARE) rank = (int)s;
+    if (collective->source == RANK_BEFORE) rank = (work->rank + work->nranks - 1) % work->nranks;
+    wrong += span_wrong(work, rank, from, work->count, got + s * work->count * type_sizes[work->type]);
+  }
+  return wrong;
 }
+
+/* How many of n elements nobody may write were written. */
+static size_t pattern_wrong(const struct work *work, size_t n, const char *got)
+{
+  size_t size = type_sizes[work->type], wrong = 0;
+  uint64_t wanted;
+  memset(&wanted, PATTERN, sizeof wanted);
+  if (n == 0 || (memcmp(got, &wanted, size) == 0 && memcmp(got, got + size, (n - 1) * size) == 0)) return 0;
+  for (size_t i = 0; i < n; i++) wrong += memcmp(got + i * size, &wanted, size) != 0;
+  return wrong;
+}
+
+/* ---- buffers ---- */
 
 /* Elements that a buffer has of what is `sides`: in or out. */
 static size_t side_count(const struct work *work, int side)
@@ -232,32 +363,39 @@ static void images_of(const struct work *work, struct image *send, struct image 
   recv->has_remains = work->in_place && collective_reduces(collective) && collective->in & PER_RANK;
 }
 
-static void image_fill(const struct work *work, const struct image *image, void *buffer)
+static void image_fill(const struct work *work, const struct image *image, char *buffer)
 {
-  size_t size = type_sizes[work->type];
-  memset(buffer, PATTERN, work_elements(work) * size);
-  for (size_t i = 0; i < image->in_count; i++) {
-    uint64_t bits = input_bits(work, work->rank, i);
-    memcpy((char *)buffer + (image->in_first + i) * size, &bits, size); /* little endian */
-  }
+  struct pieces p;
+  const char *values;
+  size_t run, size = type_sizes[work->type], end = image->in_first + image->in_count;
+  memset(buffer, PATTERN, image->in_first * size);
+  memset(buffer + end * size, PATTERN, (work_elements(work) - end) * size);
+  buffer += image->in_first * size;
+  pieces_begin(&p, work, work->rank, 0, image->in_count);
+  for (; (run = piece_next(&p, &values)); buffer += run * size) memcpy(buffer, values, run * size);
 }
 
-static int is_right(const struct work *work, const struct image *image, size_t i, uint64_t got)
+/* Wrong elements first .. end - 1 of a buffer, where it has no result. */
+static size_t rest_wrong(const struct work *work, const struct image *image, size_t first, size_t end,
+                         const char *buffer)
 {
-  if (i - image->out_first < image->out_count) return is_output(work, i - image->out_first, got); /* or wrapped */
-  if (i - image->in_first >= image->in_count) return got == (PATTERN * 0x0101010101010101u & mask_of(work->type));
-  return image->has_remains || got == input_bits(work, work->rank, i - image->in_first);
+  size_t size = type_sizes[work->type], in = image->in_first, in_end = in + image->in_count, wrong = 0;
+  if (in < first) in = first;
+  if (in_end > end) in_end = end;
+  if (in >= in_end) return end > first ? pattern_wrong(work, end - first, buffer + first * size) : 0;
+  wrong = pattern_wrong(work, in - first, buffer + first * size);
+  wrong += pattern_wrong(work, end - in_end, buffer + in_end * size);
+  if (image->has_remains) return wrong;
+  return wrong + span_wrong(work, work->rank, in - image->in_first, in_end - in, buffer + in * size);
 }
 
-static size_t image_wrong(const struct work *work, const struct image *image, const void *buffer)
+static size_t image_wrong(const struct work *work, const struct image *image, const char *buffer)
 {
-  size_t n = work_elements(work), size = type_sizes[work->type], wrong = 0;
-  for (size_t i = 0; i < n; i++) {
-    uint64_t got = 0;
-    memcpy(&got, (const char *)buffer + i * size, size);
-    wrong += !is_right(work, image, i, got);
-  }
-  return wrong;
+  size_t size = type_sizes[work->type], out_end = image->out_first + image->out_count;
+  if (image->out_count == 0) return rest_wrong(work, image, 0, work_elements(work), buffer);
+  return output_wrong(work, image->out_count, buffer + image->out_first * size) +
+         rest_wrong(work, image, 0, image->out_first, buffer) +
+         rest_wrong(work, image, out_end, work_elements(work), buffer);
 }
 
 void data_fill(const struct work *work, void *send, void *recv)

@@ -106,7 +106,8 @@ extern const char *const op_names[OPS];
 extern const size_t type_sizes[tuttiNumTypes];
 
 /* Writes this rank's contribution, chosen so that the result is exact whatever the order of summation (for avg:
- * within 2 units of the last place), and a pattern into all else that the two buffers have. */
+ * within 2 units of the last place), and a pattern into all else that the two buffers have. With another seed nearly
+ * all is different. */
 void data_fill(const struct work *work, void *send, void *recv);
 
 /* How many elements of the two buffers are not what they have to be once the operation is done: the result, what a

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the programs of perf/ hold for right: each collective played on the buffers of all ranks, one element at a
- * time and in another order than theirs, leaves nothing wrong; one element changed anywhere is one wrong element. */
+ * time and in another order than theirs, leaves nothing wrong. One element changed anywhere is one wrong element; a
+ * rank that is missing or taken twice, blocks in each other's places, shifted and stale results are found. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "perf.h"
@@ -13,6 +15,9 @@
 #include <cmocka.h>
 
 #define RANKS 7
+#define FEW 9
+#define PIECE 4093 /* perf/data.c makes values for so many elements */
+#define MANY 9700
 #define PROGRAMS 9
 
 static const char *const programs[PROGRAMS] = {"allreduce_perf",  "reduce_perf",   "broadcast_perf",
@@ -58,13 +63,16 @@ static void world_close(struct world *world)
   }
 }
 
+static size_t rank_wrong(const struct world *world, int rank)
+{
+  struct work work = work_of(world, rank);
+  return data_wrong(&work, world->send[rank], world->recv[rank]);
+}
+
 static size_t world_wrong(const struct world *world)
 {
   size_t wrong = 0;
-  for (int r = 0; r < world->work.nranks; r++) {
-    struct work work = work_of(world, r);
-    wrong += data_wrong(&work, world->send[r], world->recv[r]);
-  }
+  for (int r = 0; r < world->work.nranks; r++) wrong += rank_wrong(world, r);
   return wrong;
 }
 
@@ -194,12 +202,13 @@ static void play(struct world *world)
 }
 
 /* Calls `try` for each program, place and root of n ranks, after the collective was done. */
-static void for_all_with(int n, int type, int op, int wire, void (*try)(struct world *world))
+static void for_all_with(int n, int type, int op, int wire, size_t count, void (*try)(struct world *world))
 {
   for (int p = 0; p < PROGRAMS; p++) {
     const struct collective *collective = collective_find(programs[p]);
     assert_non_null(collective);
-    struct world world = {{.collective = collective, .nranks = n, .type = type, .count = 9, .seed = 3}, {0}, {0}, {0}};
+    struct world world = {{.collective = collective, .nranks = n, .type = type, .seed = 3}, {0}, {0}, {0}};
+    world.work.count = count;
     world.work.wire = wire;
     world.work.op = collective_reduces(collective) ? op : OP_NONE;
     for (world.work.root = 0; world.work.root < (collective_has_root(collective) ? n : 1); world.work.root++)
@@ -214,7 +223,7 @@ static void for_all_with(int n, int type, int op, int wire, void (*try)(struct w
 
 static void for_all(int n, int type, int op, void (*try)(struct world *world))
 {
-  for_all_with(n, type, op, 0, try);
+  for_all_with(n, type, op, 0, FEW, try);
 }
 
 static void expect_nothing_wrong(struct world *world)
@@ -240,7 +249,7 @@ static void what_travels_in_a_shorter_type_is_found_right(void **state)
   (void)state;
   for (int n = 1; n <= RANKS; n += n < 4 ? 1 : 3)
     for (int op = 0; op < OP_NONE; op++)
-      for (int w = 0; w < 2; w++) for_all_with(n, tuttiFloat32, op, wires[w], expect_nothing_wrong);
+      for (int w = 0; w < 2; w++) for_all_with(n, tuttiFloat32, op, wires[w], FEW, expect_nothing_wrong);
 }
 
 /* Reduce-scatter in place may leave anything in the other ranks' shares. */
@@ -272,8 +281,193 @@ static void a_changed_element_is_found(void **state)
   for_all(3, tuttiInt8, tuttiAvg, expect_one_wrong);
   for_all(2, tuttiFloat64, OP_MULSUM, expect_one_wrong);
   for_all(1, tuttiFloat8e5m2, tuttiMax, expect_one_wrong);
-  for_all_with(3, tuttiFloat32, tuttiSum, tuttiFloat16, expect_one_wrong);
-  for_all_with(3, tuttiFloat32, tuttiAvg, tuttiBfloat16, expect_one_wrong);
+  for_all_with(3, tuttiFloat32, tuttiSum, tuttiFloat16, FEW, expect_one_wrong);
+  for_all_with(3, tuttiFloat32, tuttiAvg, tuttiBfloat16, FEW, expect_one_wrong);
+}
+
+/* ---- errors of whole blocks and ranks ---- */
+
+/* Where a rank's result is. */
+static char *result_of(const struct world *world, int rank)
+{
+  struct work work = work_of(world, rank);
+  size_t in, out;
+  work_offsets(&work, &in, &out);
+  return world->recv[rank] + out * type_sizes[work.type];
+}
+
+static void expect_found(size_t wrong, const struct world *world, const char *error, int rank)
+{
+  if (wrong == 0)
+    fail_msg("%s, root %d, type %s, op %s, in place %d: %s, on rank %d, is not found", world->work.collective->program,
+             world->work.root, type_names[world->work.type], op_names[world->work.op], world->work.in_place, error,
+             rank);
+}
+
+static void swap_blocks(char *a, char *b, size_t len)
+{
+  for (size_t i = 0; i < len; i++) {
+    char kept = a[i];
+    a[i] = b[i];
+    b[i] = kept;
+  }
+}
+
+static void expect_moves_found(struct world *world)
+{
+  size_t size = type_sizes[world->work.type];
+  expect_nothing_wrong(world);
+  for (int r = 0; r < world->work.nranks; r++) {
+    size_t n = received(world, r);
+    char *at = result_of(world, r);
+    for (int k = 0; n && k < 4; k++) {
+      size_t block = k % 2 ? 61 : PIECE, to = k < 2 ? PIECE : n - block;
+      swap_blocks(at, at + to * size, block * size);
+      expect_found(rank_wrong(world, r), world, "a block in the place of another one", r);
+      swap_blocks(at, at + to * size, block * size);
+    }
+    memmove(at, at + size, (n ? n - 1 : 0) * size);
+    if (n) expect_found(rank_wrong(world, r), world, "a shift by one element", r);
+  }
+}
+
+static void blocks_that_moved_are_found(void **state)
+{
+  (void)state;
+  for_all_with(3, tuttiFloat32, tuttiSum, 0, MANY, expect_moves_found);
+  for_all_with(2, tuttiInt8, tuttiSum, 0, MANY, expect_moves_found);
+  for_all_with(3, tuttiFloat16, tuttiAvg, 0, MANY, expect_moves_found);
+  for_all_with(3, tuttiFloat32, tuttiAvg, tuttiFloat16, MANY, expect_moves_found);
+  for_all_with(2, tuttiFloat8e4m3, tuttiProd, 0, MANY, expect_moves_found);
+}
+
+/* Each rank's contribution in turn is that of the next one, so it is missing and the other one is there twice. */
+static void expect_ranks_found(struct world *world)
+{
+  int n = world->work.nranks;
+  for (int r = 0; r < n; r++) {
+    char *own = world->input[r];
+    world->input[r] = world->input[(r + 1) % n];
+    play(world);
+    world->input[r] = own;
+    int is_used = world->work.collective->source != ROOT || world->work.root == r;
+    if (is_used) expect_found(world_wrong(world), world, "another rank's elements", r);
+    else expect_nothing_wrong(world);
+  }
+}
+
+static void a_missing_or_doubled_rank_is_found(void **state)
+{
+  (void)state;
+  for_all_with(2, tuttiFloat32, tuttiSum, 0, MANY, expect_ranks_found);
+  for (int op = 0; op < OP_NONE; op++) {
+    for_all_with(3, tuttiFloat32, op, 0, 20 * FEW, expect_ranks_found);
+    for_all_with(3, tuttiInt8, op, 0, 2 * FEW, expect_ranks_found);
+    for_all_with(3, tuttiFloat32, op, tuttiBfloat16, 20 * FEW, expect_ranks_found);
+  }
+}
+
+/* What an iteration before had, with other values, is no result, wherever it is. */
+static void expect_stale_found(struct world *world)
+{
+  struct world before = *world;
+  before.work.seed++;
+  world_open(&before);
+  play(&before);
+  for (int r = 0; r < world->work.nranks; r++) {
+    size_t size = type_sizes[world->work.type], n = received(world, r), block = n < 512 ? n : 512;
+    for (size_t first = 0; n && first + block <= n; first += 3001) {
+      char *at = result_of(world, r) + first * size, *stale = result_of(&before, r) + first * size;
+      swap_blocks(at, stale, block * size);
+      expect_found(rank_wrong(world, r), world, "a block of the iteration before", r);
+      swap_blocks(at, stale, block * size);
+    }
+  }
+  world_close(&before);
+}
+
+static void stale_results_are_found(void **state)
+{
+  (void)state;
+  for_all_with(2, tuttiFloat32, tuttiMax, 0, MANY, expect_stale_found);
+  for_all_with(3, tuttiUint8, tuttiSum, 0, MANY, expect_stale_found);
+}
+
+static void expect_few_wrong(struct world *world)
+{
+  size_t size = type_sizes[world->work.type];
+  expect_nothing_wrong(world);
+  for (int r = 0; r < world->work.nranks; r++) {
+    size_t n = received(world, r);
+    for (size_t i = 0; i < n; i += i + 1 < n && i + 2003 >= n ? n - 1 - i : 2003) { /* the last one, too */
+      char *at = result_of(world, r) + (i + 1) * size - 1;
+      *at ^= 0x40;
+      assert_int_equal(rank_wrong(world, r), 1);
+      *at ^= 0x40;
+    }
+  }
+}
+
+static void one_of_many_elements_is_found(void **state)
+{
+  (void)state;
+  for_all_with(2, tuttiBfloat16, tuttiSum, 0, MANY, expect_few_wrong);
+  for_all_with(2, tuttiFloat64, tuttiAvg, 0, MANY, expect_few_wrong);
+  for_all_with(2, tuttiFloat32, tuttiAvg, tuttiBfloat16, MANY, expect_few_wrong);
+  for (int type = 0; type < tuttiNumTypes; type++)
+    for_all_with(2, type, type % OP_NONE, 0, MANY / 2, expect_nothing_wrong);
+}
+
+/* An average may be two units of the last place off, of the type in which it was combined: one that is right may be, so
+ * five more are too many. */
+static void expect_rounding_bounded(struct world *world)
+{
+  size_t size = type_sizes[world->work.type], n = received(world, 0);
+  for (size_t i = 0; world->work.op == tuttiAvg && i < n; i++) {
+    char *at = result_of(world, 0) + i * size;
+    uint64_t bits = 0;
+    memcpy(&bits, at, size);
+    bits += (uint64_t)5 << (world->work.wire ? 16 : 0);
+    memcpy(at, &bits, size);
+  }
+  if (world->work.op == tuttiAvg) assert_int_equal(rank_wrong(world, 0), n);
+}
+
+static void an_average_that_is_not_near_enough_is_found(void **state)
+{
+  (void)state;
+  for_all_with(2, tuttiFloat32, tuttiAvg, 0, MANY, expect_rounding_bounded);
+  for_all_with(3, tuttiBfloat16, tuttiAvg, 0, FEW, expect_rounding_bounded);
+  for_all_with(2, tuttiFloat32, tuttiAvg, tuttiBfloat16, MANY, expect_rounding_bounded);
+}
+
+static double cpu_seconds(void)
+{
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* CPU time, against that of copying the two buffers once: some 3 times that; 100 times if each value is computed. */
+static void a_check_costs_about_what_moving_the_memory_does(void **state)
+{
+  (void)state;
+  struct world world = {{.collective = collective_find("allreduce_perf"), .nranks = 1}, {0}, {0}, {0}};
+  world.work.type = tuttiFloat32;
+  world.work.op = tuttiSum;
+  world.work.count = 4 << 20;
+  world_open(&world);
+  play(&world);
+  double begin = cpu_seconds();
+  memcpy(world.input[0], world.send[0], world.work.count * 4);
+  memcpy(world.input[0], world.recv[0], world.work.count * 4);
+  double copied = cpu_seconds() - begin;
+  begin = cpu_seconds();
+  assert_int_equal(data_wrong(&world.work, world.send[0], world.recv[0]), 0);
+  data_fill(&world.work, world.send[0], world.recv[0]);
+  double checked = cpu_seconds() - begin;
+  if (checked > 30 * copied) fail_msg("copied in %g s, filled and checked in %g s", copied, checked);
+  world_close(&world);
 }
 
 /* An average that no value of the shorter type is. */
@@ -291,8 +485,8 @@ static void expect_last_bits_seen(struct world *world)
 static void an_average_that_did_not_travel_in_the_shorter_type_is_found(void **state)
 {
   (void)state;
-  for_all_with(3, tuttiFloat32, tuttiAvg, tuttiFloat16, expect_last_bits_seen);
-  for_all_with(2, tuttiFloat32, tuttiAvg, tuttiBfloat16, expect_last_bits_seen);
+  for_all_with(3, tuttiFloat32, tuttiAvg, tuttiFloat16, FEW, expect_last_bits_seen);
+  for_all_with(2, tuttiFloat32, tuttiAvg, tuttiBfloat16, FEW, expect_last_bits_seen);
 }
 
 /* Had a rank done nothing, or the collective not been called, no result would be right. */
@@ -365,6 +559,12 @@ int main(void)
       cmocka_unit_test(what_is_right_is_found_right),
       cmocka_unit_test(what_travels_in_a_shorter_type_is_found_right),
       cmocka_unit_test(a_changed_element_is_found),
+      cmocka_unit_test(blocks_that_moved_are_found),
+      cmocka_unit_test(a_missing_or_doubled_rank_is_found),
+      cmocka_unit_test(stale_results_are_found),
+      cmocka_unit_test(one_of_many_elements_is_found),
+      cmocka_unit_test(an_average_that_is_not_near_enough_is_found),
+      cmocka_unit_test(a_check_costs_about_what_moving_the_memory_does),
       cmocka_unit_test(an_average_that_did_not_travel_in_the_shorter_type_is_found),
       cmocka_unit_test(what_was_not_done_is_found),
       cmocka_unit_test(sizes_are_cut_as_nccl_tests_does),
