@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/host.h"
 #include "base/process.h"
 #include "base/settings.h"
@@ -63,11 +64,11 @@ static int file_descriptor(void)
   if (pattern) {
     char name[512];
     file_name(name, sizeof name, pattern);
-    int opened = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int opened = tt_file_open(name, O_APPEND);
     if (opened >= 0) fd = opened;
     else
       dprintf(fd, "TUTTI WARN TUTTI_DEBUG_FILE %s cannot be opened: %s; the log stays on stderr\n", name,
-              strerror(errno));
+              tt_file_why(errno));
   }
   int expected = 0;
   if (!atomic_compare_exchange_strong(&tt_process.log_file, &expected, fd + 1)) {
@@ -89,7 +90,7 @@ static void write_line(enum tt_log_level level, const char *text)
     n = (int)sizeof line - 1;
     line[n - 1] = '\n';
   }
-  ssize_t written = write(file_descriptor(), line, (size_t)n);
+  ssize_t written = tt_file_write(file_descriptor(), line, (size_t)n, -1);
   (void)written; /* a full disk must not stop a training run */
 }
 

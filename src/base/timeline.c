@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/time.h"
 
 #define BUFFER_BYTES 65536
-#define FLUSH_NS 1000000000u /* what is older is not kept from the file */
+#define FLUSH_NS 1000000000u /* what is older is not kept from the file, */
+#define TEND_NS 250000000u   /* and where there is a service thread, only this long */
 #define FILE_BYTES 512       /* of its name */
 #define EVENT_BYTES (2048 + TT_TIMELINE_ARGS_BYTES)
 #define ARRAY_END "\n]\n"
@@ -46,7 +48,7 @@ static void flush_locked(struct timeline *line, uint64_t now_ns)
   if (line->used == 0 || line->failed) return;
   memcpy(line->buffer + line->used, ARRAY_END, strlen(ARRAY_END)); /* there is room: event_add */
   while (done < len) {
-    ssize_t n = pwrite(line->fd, line->buffer + done, len - done, line->len + (off_t)done);
+    ssize_t n = tt_file_write(line->fd, line->buffer + done, len - done, line->len + (off_t)done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     done += (size_t)n;
@@ -131,6 +133,15 @@ void tt_timeline_add(const struct tt_span *span)
   pthread_mutex_unlock(&line->mutex);
 }
 
+void tt_timeline_tend(void)
+{
+  struct timeline *line = atomic_load_explicit(&tt_process.timeline, memory_order_acquire);
+  if (!line || pthread_mutex_trylock(&line->mutex) != 0) return; /* whoever has it writes what is old */
+  uint64_t now_ns = tt_now_ns();
+  if (now_ns >= line->flushed_ns + TEND_NS) flush_locked(line, now_ns);
+  pthread_mutex_unlock(&line->mutex);
+}
+
 void tt_timeline_flush(void)
 {
   struct timeline *line = atomic_load_explicit(&tt_process.timeline, memory_order_acquire);
@@ -201,9 +212,9 @@ static tuttiResult_t open_locked(const char *file, int rank, int nranks)
   struct timeline *line = tt_alloc(1, sizeof *line);
   if (!line) return tt_fail(tuttiSystemError, "out of memory for the time line (TUTTI_TIMELINE)");
   strcpy(line->file, name);
-  line->fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  line->fd = tt_file_open(name, 0);
   if (line->fd < 0)
-    result = tt_fail(tuttiSystemError, "%s (TUTTI_TIMELINE) cannot be opened: %s", name, strerror(errno));
+    result = tt_fail(tuttiSystemError, "%s (TUTTI_TIMELINE) cannot be opened: %s", name, tt_file_why(errno));
   else result = file_take(line->fd, name);
   if (result != tuttiSuccess) {
     if (line->fd >= 0) close(line->fd);

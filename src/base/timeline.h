@@ -2,9 +2,10 @@
 /* The time line of this process as a trace that Perfetto and chrome://tracing open (TUTTI_TIMELINE).
  *
  * A trace is a JSON array of events, one a line. Spans go through a buffer, and each write ends with the "]" that the
- * next one overwrites: so the file can be read at any time, and if the process is killed it lacks what was not written
- * yet, at most the last second before the last span. A process is a rank: its number is that of the rank that it had
- * in its first communicator. Times are those of CLOCK_MONOTONIC, so traces of one host's ranks can be joined. */
+ * next one overwrites: so the file can be read at any time. If the process is killed it lacks what was not written yet,
+ * which is at most the last second: the service thread sees to that while there is a communicator. A process is a
+ * rank: its number is that of the rank that it had in its first communicator. Times are those of CLOCK_MONOTONIC, so
+ * traces of one host's ranks can be joined. */
 #ifndef TT_BASE_TIMELINE_H
 #define TT_BASE_TIMELINE_H
 
@@ -41,6 +42,9 @@ void tt_timeline_add(const struct tt_span *span);
  * Errors: tuttiSystemError: it cannot be opened or another process is writing it, or out of memory.
  * tuttiInvalidArgument: it is too long. */
 tuttiResult_t tt_timeline_open(const char *file, int rank, int nranks);
+
+/* Writes what is in the buffer, if that was not done for a quarter of a second. For a thread that comes by often. */
+void tt_timeline_tend(void);
 
 /* Writes what is in the buffer. */
 void tt_timeline_flush(void);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "net/inside.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -80,12 +81,16 @@ int tt_memory_allocate(int fd, size_t at, size_t len)
 {
   const size_t most = (size_t)64 << 20; /* a signal may undo what a call has done so far */
   int error = 0;
+  sigset_t before;
+  tt_file_limit_begin(&before);
   for (size_t done = 0; done < len && !error;) {
     size_t n = len - done < most ? len - done : most;
     error = fallocate(fd, 0, (off_t)(at + done), (off_t)n) != 0 ? errno : 0;
     if (!error) done += n;
     else if (error == EINTR) error = 0;
   }
+  errno = error;
+  tt_file_limit_end(&before);
   return error;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "transport/wrap.h"
 
 struct flow {
@@ -40,7 +41,7 @@ static void line(struct trace_link *l, const struct flow *flow, const char *even
                    (unsigned long long)(now / 1000000000u), (unsigned long long)(now % 1000000000u),
                    t->wrap.spec->rank, l->wrap.link.peer, l->wrap.link.lane, flow == &l->out ? "send" : "recv", event,
                    (unsigned long long)(flow->head.word & ~TT_WORD_OVERFLOW), (unsigned long long)flow->head.len, call);
-  if (n > 0 && write(t->fd, text, (size_t)n) < 0) return;
+  if (n > 0 && tt_file_write(t->fd, text, (size_t)n, -1) < 0) return;
 }
 
 static void begin(struct trace_link *l, struct flow *flow, const struct tt_head *head)
@@ -161,10 +162,10 @@ tuttiResult_t tt_trace_wrap(struct tt_transport **out, struct tt_transport *inne
     return tt_fail(tuttiInvalidArgument, "TUTTI_TRACE is longer than %zu bytes: choose a shorter path", sizeof name);
   struct trace *t = tt_alloc(1, sizeof *t);
   if (!t) return tt_fail(tuttiSystemError, "out of memory for tracing");
-  t->fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  t->fd = tt_file_open(name, O_APPEND);
   if (t->fd < 0) {
     tt_free(t);
-    return tt_fail(tuttiSystemError, "cannot open the trace file %s (TUTTI_TRACE): %s", name, strerror(errno));
+    return tt_fail(tuttiSystemError, "cannot open the trace file %s (TUTTI_TRACE): %s", name, tt_file_why(errno));
   }
   t->wrap = (struct tt_wrap){.base.ops = &trace_ops,
                              .inner = inner,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -111,13 +112,18 @@ static void each_call_is_one_span_with_its_bytes(void **state)
 
 /* ---- names of files ---- */
 
+static int one_call(const struct ranks *self, tuttiComm_t *comm)
+{
+  double x = 0;
+  RANKS_CHECK(tuttiCommInitRank(comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat64, tuttiSum, *comm, NULL) == tuttiSuccess);
+  return 0;
+}
+
 static int one_call_body(const struct ranks *self)
 {
   tuttiComm_t comm;
-  double x = 0;
-  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat64, tuttiSum, comm, NULL) == tuttiSuccess);
-  return tuttiCommDestroy(comm) != tuttiSuccess;
+  return one_call(self, &comm) || tuttiCommDestroy(comm) != tuttiSuccess;
 }
 
 static void every_rank_has_a_file_of_its_own(void **state)
@@ -197,6 +203,105 @@ static void what_a_killed_process_wrote_is_a_trace(void **state)
   for (const char *at = text; *at; at += strlen(line), n++) assert_memory_equal(at, line, strlen(line));
   assert_in_range(n, ENOUGH / 5, ENOUGH);
   free(text);
+}
+
+/* Leaves a span in the buffer, and does nothing more until it is killed. */
+static int idle_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  RANKS_CHECK(one_call(self, &comm) == 0);
+  for (;;) pause();
+}
+
+/* How many spans of one_call_body the file has, of a trace; -1: it is none yet. */
+static int spans_of(const char *file)
+{
+  const char *line = "operations: AllReduce 8 B, 8\n";
+  int status, n = 0;
+  char *text = file_read(file, &status);
+  for (const char *at = text; !status && (at = strstr(at, line)); at += strlen(line)) n++;
+  free(text);
+  return status ? -1 : n;
+}
+
+static void an_idle_process_has_written_all_when_it_is_killed(void **state)
+{
+  (void)state;
+  for (int n = 1; n <= 2; n++) {
+    int pids[2], found = -1;
+    timeline_set("idle.%r.json");
+    ranks_start(n, idle_body, NULL, pids);
+    for (int tries = 0; found < 1 && tries < 100; tries++) {
+      usleep(100000);
+      found = spans_of("idle.0.json");
+    }
+    for (int r = 0; r < n; r++) kill(pids[r], SIGKILL);
+    for (int r = 0; r < n; r++) assert_int_equal(ranks_wait(pids[r], 60), 128 + SIGKILL);
+    assert_int_equal(found, 1);
+    assert_int_equal(spans_of("idle.0.json"), 1);
+  }
+}
+
+/* ---- links and limits ---- */
+
+/* Somebody else may have made it, to have a file overwritten that only we may write. */
+static void links_are_not_followed(void **state)
+{
+  (void)state;
+  char target[512], path[512], kept[8] = "";
+  snprintf(target, sizeof target, "%s/target", folder);
+  snprintf(path, sizeof path, "%s/link", folder);
+  FILE *file = fopen(target, "w");
+  assert_true(file && fputs("mine\n", file) >= 0 && fclose(file) == 0 && symlink("target", path) == 0);
+  timeline_set("link");
+  assert_int_equal(ranks_run_processes(1, refused_body, "(TUTTI_TIMELINE) cannot be opened: it is a symb", 60), 0);
+  unsetenv("TUTTI_TIMELINE");
+  setenv("TUTTI_TRACE", path, 1);
+  assert_int_equal(ranks_run_processes(2, refused_body, "(TUTTI_TRACE): it is a symbolic link", 60), 0);
+  unsetenv("TUTTI_TRACE");
+  setenv("TUTTI_DEBUG_FILE", path, 1);
+  setenv("TUTTI_DEBUG", "INFO", 1);
+  assert_int_equal(ranks_run_processes(1, one_call_body, NULL, 60), 0);
+  unsetenv("TUTTI_DEBUG");
+  unsetenv("TUTTI_DEBUG_FILE");
+  file = fopen(target, "r");
+  assert_true(file && fgets(kept, sizeof kept, file) && strcmp(kept, "mine\n") == 0 && fgetc(file) == EOF);
+  fclose(file);
+}
+
+#define LIMIT 16384 /* of a file, once there is a communicator: shared memory is a file, too */
+
+/* Time line and log have room for what they begin with. */
+static int limited_body(const struct ranks *self)
+{
+  const struct rlimit limit = {LIMIT, LIMIT};
+  double x = 0;
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, 1, self->id, 0) == tuttiSuccess);
+  RANKS_CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  for (int k = 0; k < ENOUGH; k++)
+    RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat64, tuttiSum, comm, NULL) == tuttiSuccess);
+  tt_timeline_flush();
+  for (int k = 0; k < ENOUGH; k++) tt_log(TT_LOG_WARN, "a line that has no room");
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_limit_on_files_ends_no_run(void **state)
+{
+  (void)state;
+  char log[512], line[512], said[512] = "";
+  timeline_set("limited.json");
+  snprintf(log, sizeof log, "%s/limited.log", folder);
+  setenv("TUTTI_DEBUG_FILE", log, 1);
+  assert_int_equal(ranks_run_processes(1, limited_body, NULL, 60), 0);
+  unsetenv("TUTTI_DEBUG_FILE");
+  FILE *file = fopen(log, "r");
+  assert_non_null(file);
+  while (!said[0] && fgets(line, sizeof line, file))
+    if (strstr(line, "(TUTTI_TIMELINE) cannot be written, and ends here: File too large")) strcpy(said, line);
+  fclose(file);
+  assert_true(said[0] != 0);
 }
 
 /* ---- spans of any text and thread ---- */
@@ -287,6 +392,9 @@ int main(void)
       cmocka_unit_test(a_file_that_cannot_be_is_refused_on_all_ranks),
       cmocka_unit_test(a_full_disk_ends_no_run),
       cmocka_unit_test(what_a_killed_process_wrote_is_a_trace),
+      cmocka_unit_test(an_idle_process_has_written_all_when_it_is_killed),
+      cmocka_unit_test(links_are_not_followed),
+      cmocka_unit_test(a_limit_on_files_ends_no_run),
       cmocka_unit_test(any_text_and_any_number_of_tracks_make_a_trace),
       cmocka_unit_test(spans_of_all_threads_are_there),
   };

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files that the user has named for the library to write: log, trace and time line; and what a limit on their length
+ * must not do. */
+#ifndef TT_BASE_FILE_H
+#define TT_BASE_FILE_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Opens a file for writing, made with mode 0600 if it is not there; flags: O_APPEND or 0. Another user may have put a
+ * symbolic link in its place to have us overwrite a file of ours, so links are not followed, but for /dev/stdout and
+ * /dev/stderr. -1 and errno on failure. */
+int tt_file_open(const char *name, int flags);
+
+/* Why tt_file_open failed with `error`; lives for ever. */
+const char *tt_file_why(int error);
+
+/* As write (at < 0) or pwrite; what is beyond `ulimit -f` fails with EFBIG, and nothing else happens. */
+ssize_t tt_file_write(int fd, const void *data, size_t len, off_t at);
+
+/* Beyond `ulimit -f` write, ftruncate and fallocate fail with EFBIG and send the calling thread SIGXFSZ, which ends a
+ * process that did not expect it. Between these two they only fail. The second keeps errno. */
+void tt_file_limit_begin(sigset_t *before);
+void tt_file_limit_end(const sigset_t *before);
+
+#endif
