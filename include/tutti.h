@@ -7,13 +7,13 @@
  *   only on success. The sentence that belongs to the code is logged (TUTTI_DEBUG), so
  *   a program need not print more than where it was and tuttiGetErrorString();
  *   tuttiGetLastError() has it for programs with a log of their own.
- * - A communicator is used by one thread at a time. tuttiCommAbort and
+ * - A communicator is used by one thread at a time. tuttiCommAbort, tuttiCommRevoke and
  *   tuttiCommGetAsyncError may be called from any thread at any time.
  * - A wrong argument is refused before anything is queued; nothing is lost and
  *   the communicator stays usable. After tuttiRemoteError, tuttiSystemError,
  *   tuttiInternalError or a mismatch between ranks (tuttiInvalidUsage) the
  *   communicator moves no more data: every further call returns the first error,
- *   and only tuttiCommAbort, tuttiCommDestroy and the getters are of use.
+ *   and only tuttiCommAbort, tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters are of use.
  * - No call waits for ever: a dead rank ends it within a second, a silent host
  *   within TUTTI_UNREACHABLE_MS, a late rank after `timeout_ms`. */
 #ifndef TUTTI_H
@@ -130,6 +130,8 @@ typedef struct {
 #define TUTTI_SHRINK_DEFAULT 0 /* the parent is healthy and has nothing under way */
 #define TUTTI_SHRINK_ABORT 1   /* the parent's operations are ended first, on all ranks, with tuttiRemoteError */
 
+#define TUTTI_REVOKE_DEFAULT 0 /* flags of tuttiCommRevoke; the value is NCCL's */
+
 #define TUTTI_CONFIG_MAGIC 0x7477696eu
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
@@ -241,6 +243,18 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm,
                                         tuttiConfig_t *config, int flags);
 
+/* Ends all operations on comm, on all ranks, and keeps comm for what comes after. Operations under way and queued end
+ * with tuttiInvalidUsage, everywhere, and later ones are refused with it; the sentence names the rank that revoked. It
+ * returns when no operation of this rank is left that could touch memory of the program, and does not wait for other
+ * ranks. It may be called from any thread, by several ranks at once, again, and when comm has failed already; then the
+ * first error stays. Once a rank itself has revoked comm, it can shrink it as a healthy one, without
+ * TUTTI_SHRINK_ABORT (with nexclude 0 all ranks get a communicator that works, and that can be split), and destroy it.
+ * tuttiCommGetAsyncError tells tuttiSuccess there, as comm ended by the program's will, and tuttiInvalidUsage on ranks
+ * that have not revoked it. Communicators and fusions that were made from comm go on. flags: TUTTI_REVOKE_DEFAULT.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm was finalized. */
+TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
+
 /* ---- operations of reductions ---- */
 
 /* Makes an operation of reductions: a sum with a scalar. Each rank's elements are multiplied by its own *scalar
@@ -269,7 +283,7 @@ TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Finalizes comm if needed and frees it. Never waits for other ranks to destroy
  * theirs. NULL is allowed.
  *
- * Errors: the communicator's first error (it is freed all the same). */
+ * Errors: the communicator's first error, but for one that this rank has revoked (it is freed all the same). */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 
 /* Stops everything in progress on comm and frees it. It may be called from any
@@ -287,7 +301,7 @@ TUTTI_API tuttiResult_t tuttiCommUserRank(const tuttiComm_t comm, int *rank);
 TUTTI_API tuttiResult_t tuttiCommDevice(const tuttiComm_t comm, int *device);
 
 /* Tells the state of comm. To *result it writes tuttiSuccess, tuttiInProgress (init not
- * finished) or comm's first error. Any thread, never blocks.
+ * finished) or comm's first error; tuttiSuccess again after tuttiCommRevoke. Any thread, never blocks.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result);

@@ -86,7 +86,7 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result)
 {
   if (!result) return tt_null("result");
   tuttiResult_t checked = tt_comm_check(comm);
-  if (checked == tuttiSuccess) *result = tt_comm_health(comm);
+  if (checked == tuttiSuccess) *result = atomic_load(&comm->revoked) ? tuttiSuccess : tt_comm_health(comm);
   return checked;
 }
 
@@ -118,6 +118,15 @@ tuttiResult_t tuttiCommAbort(tuttiComm_t comm)
   if (!comm) return tuttiSuccess;
   tuttiResult_t result = tt_comm_check(comm);
   return result == tuttiSuccess ? tt_comm_abort(comm) : result;
+}
+
+tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags)
+{
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess && flags != TUTTI_REVOKE_DEFAULT)
+    result = tt_fail(tuttiInvalidArgument, "flags is %d: it must be TUTTI_REVOKE_DEFAULT (0)", flags);
+  if (result == tuttiSuccess) tt_comm_revoke(comm);
+  return result;
 }
 
 tuttiResult_t tuttiMemAlloc(void **ptr, size_t size)

@@ -195,7 +195,7 @@ static tuttiResult_t parent_check(struct tuttiComm *comm, int flags)
     return tt_fail(tuttiInvalidArgument, "flags is %d: it must be TUTTI_SHRINK_DEFAULT or TUTTI_SHRINK_ABORT", flags);
   if (flags == TUTTI_SHRINK_DEFAULT) {
     tuttiResult_t result = tt_comm_ready_check(comm);
-    return result == tuttiSuccess ? tt_comm_health(comm) : result;
+    return result == tuttiSuccess && !atomic_load(&comm->revoked) ? tt_comm_health(comm) : result;
   }
   int state = atomic_load(&comm->state);
   if (state != TT_COMM_READY && state != TT_COMM_FINALIZED) return tt_comm_ready_check(comm);

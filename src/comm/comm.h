@@ -62,6 +62,7 @@ struct tuttiComm {
   _Atomic int inside; /* calls of the user's thread that may block; tuttiCommAbort waits for them */
   _Atomic int served; /* the progress thread is at it; likewise */
   _Atomic int aborting;
+  _Atomic int revoked; /* by this rank */
   _Atomic int owner;  /* 1: somebody moves this communicator now */
   _Atomic int queued; /* operations in the queue */
   _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
@@ -166,7 +167,7 @@ int tt_comm_ending(const struct tuttiComm *comm);
 /* For waiters of one operation of a communicator (struct tt_waiter: sleep): sleeps until that may go on. */
 enum tt_slept tt_comm_sleep(void *comm, uint64_t ns);
 
-/* Ends all queued operations as aborted, whatever their streams wait for. */
+/* Ends all queued operations of a communicator that has failed or is being aborted, whatever their streams wait for. */
 void tt_comm_flush(struct tuttiComm *comm);
 
 /* Sets the table by which algorithms are chosen. All ranks set the same one between the same two operations, and
@@ -283,6 +284,7 @@ void tt_registrations_free(struct tuttiComm *comm); /* the records; what transpo
 tuttiResult_t tt_comm_finalize(struct tuttiComm *comm);
 tuttiResult_t tt_comm_destroy(struct tuttiComm *comm);
 tuttiResult_t tt_comm_abort(struct tuttiComm *comm);
+void tt_comm_revoke(struct tuttiComm *comm);
 
 /* Entry and exit of calls that may block, so that an abort can wait for them. tt_comm_enter
  * returns 0 if the communicator is being aborted. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a communicator: finalize, destroy, abort. None waits for other ranks. */
+/* The end of a communicator: finalize, destroy, abort, revoke. None waits for other ranks. */
 #include "comm/comm.h"
 #include "cuda/cuda.h"
 
@@ -13,8 +13,8 @@ tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64
   return tt_watch_fail(comm->watch, code, comm->rank, op, sentence);
 }
 
-/* Waits until no call is inside any more; all of them poll `aborting` or have finished. The caller has set
- * `aborting`. */
+/* Waits until no call is inside any more; all of them poll `aborting` and whether the communicator has failed, or have
+ * finished. The caller has set one of these. */
 static void wait_outside(struct tuttiComm *comm)
 {
   tt_heavy_fence();
@@ -88,6 +88,7 @@ tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
   if (atomic_load(&comm->state) == TT_COMM_CREATING) return tt_comm_abort(comm);
   tuttiResult_t result =
       atomic_load(&comm->state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_health(comm);
+  if (atomic_load(&comm->revoked)) result = tuttiSuccess;
   if (comm->watch) tt_watch_leave(comm->watch, 0);
   comm_free(comm);
   return result;
@@ -102,4 +103,16 @@ tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
   if (comm->watch) tt_watch_leave(comm->watch, 1);
   comm_free(comm);
   return tuttiSuccess;
+}
+
+void tt_comm_revoke(struct tuttiComm *comm)
+{
+  char sentence[TT_SENTENCE_BYTES], rank[128];
+  snprintf(sentence, sizeof sentence, "%s has revoked the communicator: shrink or destroy it",
+           tt_watch_rank_text(comm->watch, comm->rank, rank, sizeof rank));
+  atomic_store(&comm->revoked, 1);
+  tt_watch_fail_too(comm->watch, tuttiInvalidUsage, -1, sentence); /* as is wanted: no warning */
+  tt_comm_flush(comm);
+  wait_outside(comm);
+  tt_comm_flush(comm); /* what a call that was inside has queued after that */
 }

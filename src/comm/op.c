@@ -440,7 +440,7 @@ void tt_comm_flush(struct tuttiComm *comm)
     pthread_mutex_lock(&tt_process.mutex);
     struct tt_op *op = comm->first;
     pthread_mutex_unlock(&tt_process.mutex);
-    finish(op, halted(comm, tt_comm_aborted(comm)));
+    finish(op, halted(comm, tt_comm_why(comm)));
   }
   atomic_store_explicit(&comm->owner, 0, memory_order_release);
 }

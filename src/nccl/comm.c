@@ -138,10 +138,7 @@ NCCL_WEAK_NAME(ncclCommAbort);
 
 ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags)
 {
-  (void)comm;
-  (void)flags;
-  return tt_nccl_refuse(tuttiInvalidUsage, "ncclCommRevoke is not supported: ncclCommShrink with NCCL_SHRINK_ABORT "
-                                           "ends what is under way and goes on, ncclCommAbort ends it");
+  return comm ? tt_nccl_result(tuttiCommRevoke(comm, flags)) : tuttiSuccess;
 }
 NCCL_WEAK_NAME(ncclCommRevoke);
 

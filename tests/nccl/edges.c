@@ -178,8 +178,6 @@ static void what_cannot_work_says_so(void **state)
 {
   ncclTeam_t team = {1, 0, 1};
   (void)state;
-  assert_int_equal(pncclCommRevoke(NULL, 0), tuttiInvalidUsage);
-  assert_true(says("ncclCommRevoke"));
   assert_int_equal(pncclGroupSimulateEnd(NULL), tuttiInvalidUsage);
   assert_int_equal(pncclDevCommCreate(NULL, NULL, NULL), tuttiInvalidUsage);
   assert_true(says("ncclDevCommCreate"));
@@ -367,6 +365,33 @@ static void a_child_that_is_aborted_frees_its_parent(void **state)
   for (int c = 0; c < 2; c++) assert_int_equal(pncclCommAbort(comms[c]), tuttiSuccess);
 }
 
+/* NCCL: afterwards the state is success, launches are invalid usage, and management goes on. */
+static void after_a_revoke_the_state_is_success_and_launches_are_refused(void **state)
+{
+  (void)state;
+  int x = 1;
+  ncclResult_t now = tuttiInProgress;
+  ncclComm_t fewer[2] = {NULL, NULL};
+  comms_make(2);
+  assert_int_equal(pncclCommRevoke(NULL, 0), tuttiSuccess);
+  assert_int_equal(pncclCommRevoke(comms[0], 1), tuttiInvalidArgument);
+  for (int c = 0; c < 2; c++) {
+    assert_int_equal(pncclCommRevoke(comms[c], 0), tuttiSuccess);
+    assert_int_equal(pncclCommGetAsyncError(comms[c], &now), tuttiSuccess);
+    assert_int_equal(now, tuttiSuccess);
+    assert_int_equal(pncclAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comms[c], NULL), tuttiInvalidUsage);
+    assert_true(says("rank 0") && says("has revoked"));
+  }
+  assert_int_equal(pncclGroupStart(), tuttiSuccess);
+  for (int c = 0; c < 2; c++)
+    assert_int_equal(pncclCommShrink(comms[c], NULL, 0, &fewer[c], NULL, 0), tuttiSuccess);
+  assert_int_equal(pncclGroupEnd(), tuttiSuccess);
+  comms_end(2);
+  memcpy(comms, fewer, sizeof fewer);
+  sum_is_right(2);
+  comms_end(2);
+}
+
 /* ---- memory ---- */
 
 static void a_registration_succeeds_with_a_null_handle(void **state)
@@ -505,6 +530,7 @@ int main(void)
       cmocka_unit_test(without_blocking_init_does_not_wait),
       cmocka_unit_test(a_parent_is_in_progress_until_its_child_is_ready),
       cmocka_unit_test(a_child_that_is_aborted_frees_its_parent),
+      cmocka_unit_test(after_a_revoke_the_state_is_success_and_launches_are_refused),
       cmocka_unit_test(a_registration_succeeds_with_a_null_handle),
       cmocka_unit_test(a_window_knows_its_pointer_while_it_lives),
       cmocka_unit_test(properties_say_that_kernels_cannot_communicate),
