@@ -140,7 +140,7 @@ typedef struct {
 
 /* What a launcher told this process. See tuttiGetLaunch. */
 typedef struct {
-  char launcher[16]; /* "tutti", "pmix", "torchrun", "comm_id"; "none" where no launcher was found */
+  char launcher[16]; /* "tutti", "pmix", "pmi", "torchrun", "comm_id"; "none" where no launcher was found */
   int nprocs;        /* processes of the job; 1 without a launcher */
   int proc;          /* this process, 0 .. nprocs - 1 */
   int local_nprocs;  /* processes on this host; 1 if the launcher does not tell */
@@ -168,17 +168,21 @@ TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
 
 /* Finds out which launcher started this process. It asks the environment (`tutti run`;
- * Open MPI's or any other PMIx launcher, srun --mpi=pmix; torchrun or anything that sets
+ * Open MPI's or any other PMIx launcher, srun --mpi=pmix; MPICH's, Intel MPI's or
+ * any other that speaks PMI-1, srun --mpi=pmi2; torchrun or anything that sets
  * MASTER_ADDR, RANK and WORLD_SIZE; TUTTI_COMM_ID with RANK and WORLD_SIZE) and
  * fills *launch. Without a launcher it succeeds with launcher "none", nprocs 1
- * and a fresh id. Collective over the job's processes; later calls in the same
- * process return the same answer. A process may bring several ranks under the
- * same id. A program that uses MPI besides calls MPI_Init first.
+ * and a fresh id. Where several processes were started, but nothing lets them meet,
+ * it fails: RANK=0 and WORLD_SIZE=1 say that each is a job of one on purpose.
+ * Collective over the job's processes; later calls in the same process return the
+ * same answer. A process may bring several ranks under the same id. A program that
+ * uses MPI besides calls MPI_Init first.
  *
  * Errors: tuttiInvalidArgument: launch is NULL, or the environment contradicts
  * itself (the sentence names the variable). tuttiSystemError: the launcher did
  * not answer. tuttiInvalidUsage: the launcher carries no secret, the address is
- * not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none is set. */
+ * not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none is set; or the processes
+ * of this launcher cannot meet. */
 TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
 
 /* Joins a communicator of nranks ranks as `rank`. Its handle is written to *comm.

@@ -4,8 +4,8 @@ set -euo pipefail
 
 # Without these nothing is built. libsodium is linked in, so users do not need it.
 needed_packages=(build-essential cmake ninja-build pkg-config libsodium-dev libcmocka-dev)
-# With these more is built and tried: PMIx start-up, hwloc, network namespaces, the manual.
-optional_packages=(libpmix-dev libhwloc-dev openmpi-bin iproute2 groff-base libibverbs-dev librdmacm-dev)
+# With these more is built and tried: PMIx and PMI-1 start-up, hwloc, network namespaces, the manual.
+optional_packages=(libpmix-dev libhwloc-dev openmpi-bin mpich iproute2 groff-base libibverbs-dev librdmacm-dev)
 clang_packages=(clang)
 # For AArch64 on another machine: the compiler, what runs its programs, and libraries in packages of that architecture.
 aarch64_packages=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)

@@ -91,24 +91,10 @@ static tuttiResult_t made_id(tuttiUniqueId *out, const char *address, const stru
   return tuttiSuccess;
 }
 
-/* A launcher that speaks only what we do not: each process would be alone without a word. */
-static void warn_alone(void)
-{
-  static const char *const sizes[] = {"PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-    const char *text = tt_env(sizes[i]);
-    if (text && atoi(text) > 1)
-      tt_log(TT_LOG_WARN,
-             "%s is %s, but this launcher cannot be asked for an id, so this process is alone: use "
-             "`tutti run`, Open MPI's mpirun or srun --mpi=pmix, or set TUTTI_COMM_ID, RANK and WORLD_SIZE",
-             sizes[i], text);
-  }
-}
-
 static tuttiResult_t plan_follow(tuttiLaunch_t *launch, const struct tt_launch_plan *plan,
                                  const struct tt_settings *settings)
 {
-  static const char *const names[] = {"none", "tutti", "comm_id", "pmix", "torchrun"};
+  static const char *const names[] = {"none", "tutti", "comm_id", "pmix", "pmi", "torchrun"};
   snprintf(launch->launcher, sizeof launch->launcher, "%s", names[plan->launcher]);
   launch->nprocs = plan->nprocs;
   launch->proc = plan->proc;
@@ -117,9 +103,10 @@ static tuttiResult_t plan_follow(tuttiLaunch_t *launch, const struct tt_launch_p
   switch (plan->launcher) {
   case TT_LAUNCHER_TUTTI: return descriptor_id(plan->fd, &launch->id);
   case TT_LAUNCHER_PMIX: return tt_launch_pmix(launch, settings);
+  case TT_LAUNCHER_PMI: return tt_launch_pmi(launch, plan->fd, settings);
   case TT_LAUNCHER_COMM_ID:
   case TT_LAUNCHER_TORCHRUN: return made_id(&launch->id, plan->address, settings);
-  default: warn_alone(); return made_id(&launch->id, NULL, settings);
+  default: return made_id(&launch->id, NULL, settings);
   }
 }
 

@@ -5,13 +5,14 @@
 
 #include "bootstrap/bootstrap.h"
 
-enum tt_launcher { TT_LAUNCHER_NONE, TT_LAUNCHER_TUTTI, TT_LAUNCHER_COMM_ID, TT_LAUNCHER_PMIX, TT_LAUNCHER_TORCHRUN };
+enum tt_launcher { TT_LAUNCHER_NONE, TT_LAUNCHER_TUTTI, TT_LAUNCHER_COMM_ID, TT_LAUNCHER_PMIX, TT_LAUNCHER_PMI,
+                   TT_LAUNCHER_TORCHRUN };
 
 /* What the environment says. */
 struct tt_launch_plan {
   enum tt_launcher launcher;
   int nprocs, proc, local_nprocs, local_proc; /* not for PMIx: the library is asked */
-  int fd;                                     /* TUTTI_LAUNCHER_TUTTI: TUTTI_LAUNCH_FD */
+  int fd;                                     /* tutti: TUTTI_LAUNCH_FD; pmi: PMI_FD */
   char address[TT_SETTING_TEXT_BYTES + 16];   /* comm_id and torchrun: "host:port" */
 };
 
@@ -19,12 +20,17 @@ struct tt_launch_plan {
 typedef const char *(*tt_lookup_fn)(const void *owner, const char *name);
 
 /* Reads the environment through `lookup`; pure. Errors: tuttiInvalidArgument naming the variable
- * that is malformed, missing or contradicts another, and its value. */
+ * that is malformed, missing or contradicts another, and its value; tuttiInvalidUsage: a launcher started several
+ * processes, but by nothing that it says can they meet. */
 tuttiResult_t tt_launch_plan(struct tt_launch_plan *plan, const struct tt_settings *settings,
                              tt_lookup_fn lookup, const void *owner);
 
 /* Asks PMIx for sizes and id. Errors: tuttiSystemError: not built in, libpmix.so.2 not
  * found, or no answer; tuttiRemoteError: process 0 could not make the id. */
 tuttiResult_t tt_launch_pmix(tuttiLaunch_t *launch, const struct tt_settings *settings);
+
+/* The same of PMI-1, which speaks over `fd`; launch->proc is known. Errors: tuttiSystemError: no answer, or not within
+ * TUTTI_INIT_TIMEOUT_MS; tuttiRemoteError as above. */
+tuttiResult_t tt_launch_pmi(tuttiLaunch_t *launch, int fd, const struct tt_settings *settings);
 
 #endif

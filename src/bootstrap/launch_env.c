@@ -104,7 +104,53 @@ static tuttiResult_t torch_address(struct tt_launch_plan *plan, const struct rea
   return tuttiSuccess;
 }
 
-/* PMIx comes before torchrun's variables: images often set MASTER_ADDR for everybody. */
+/* A launcher of one process need not be asked. */
+static tuttiResult_t pmi_plan(struct tt_launch_plan *plan, const struct reader *reader)
+{
+  tuttiResult_t result = place_read(reader, "PMI_SIZE", "PMI_RANK", &plan->nprocs, &plan->proc);
+  if (result == tuttiSuccess) result = number_read(reader, "PMI_FD", 0, 1 << 20, &plan->fd);
+  if (result != tuttiSuccess || plan->nprocs == 1) return result;
+  plan->launcher = TT_LAUNCHER_PMI;
+  if (!look(reader, "MPI_LOCALNRANKS") || !look(reader, "MPI_LOCALRANKID")) return tuttiSuccess;
+  result = place_read(reader, "MPI_LOCALNRANKS", "MPI_LOCALRANKID", &plan->local_nprocs, &plan->local_proc);
+  return result == tuttiSuccess ? local_check(plan, "MPI_LOCALNRANKS", "PMI_SIZE") : result;
+}
+
+/* RANK and WORLD_SIZE. One process has nobody to meet, and needs no address. */
+static tuttiResult_t torch_plan(struct tt_launch_plan *plan, const struct reader *reader,
+                                const struct tt_settings *settings)
+{
+  tuttiResult_t result = world_plan(plan, reader);
+  if (result != tuttiSuccess || (plan->nprocs == 1 && !look(reader, "MASTER_ADDR"))) return result;
+  plan->launcher = TT_LAUNCHER_TORCHRUN;
+  return torch_address(plan, reader, settings);
+}
+
+/* A process that no launcher speaks to is alone. Where a variable shows that it is not, that is an error: each would be
+ * a job of one, with wrong sums and in silence. A batch script of Slurm has SLURM_NTASKS, but is no step: it may be
+ * alone. */
+static tuttiResult_t alone_check(const struct reader *reader, const struct tt_settings *settings)
+{
+  static const char *const sizes[] = {"PMI_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
+                                      "MV2_COMM_WORLD_SIZE"};
+  if (settings->comm_id[0])
+    return tt_fail(tuttiInvalidUsage,
+                   "TUTTI_COMM_ID is \"%s\", but neither RANK nor WORLD_SIZE says which of how many processes "
+                   "this is: set both, or unset it for a job of one",
+                   settings->comm_id);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    const char *text = look(reader, sizes[i]);
+    if (text && atoi(text) > 1)
+      return tt_fail(tuttiInvalidUsage,
+                     "%s is %s, but nothing that this launcher says lets the processes meet: each would be a job of "
+                     "one. Use `tutti run`, mpirun of Open MPI or MPICH, srun --mpi=pmix or --mpi=pmi2, or set "
+                     "TUTTI_COMM_ID, RANK and WORLD_SIZE (for jobs of one only RANK=0 and WORLD_SIZE=1)",
+                     sizes[i], text);
+  }
+  return tuttiSuccess;
+}
+
+/* PMIx and PMI come before torchrun's variables: images often set MASTER_ADDR for everybody. */
 tuttiResult_t tt_launch_plan(struct tt_launch_plan *plan, const struct tt_settings *settings,
                              tt_lookup_fn lookup, const void *owner)
 {
@@ -121,10 +167,12 @@ tuttiResult_t tt_launch_plan(struct tt_launch_plan *plan, const struct tt_settin
     result = world_plan(&made, &reader);
   } else if (pmix) {
     made.launcher = TT_LAUNCHER_PMIX;
+  } else if (look(&reader, "PMI_FD")) {
+    result = pmi_plan(&made, &reader);
   } else if (world) {
-    made.launcher = TT_LAUNCHER_TORCHRUN;
-    result = world_plan(&made, &reader);
-    if (result == tuttiSuccess) result = torch_address(&made, &reader, settings);
+    result = torch_plan(&made, &reader, settings);
+  } else {
+    result = alone_check(&reader, settings);
   }
   if (result == tuttiSuccess) *plan = made;
   return result;

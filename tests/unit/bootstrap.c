@@ -188,13 +188,14 @@ static void plan_expect(const char *environment, const char *comm_id, int port,
     fail_msg("\"%s\": %s", environment, tt_last_sentence());
   if (made.launcher != wanted->launcher || made.nprocs != wanted->nprocs || made.proc != wanted->proc ||
       made.local_nprocs != wanted->local_nprocs || made.local_proc != wanted->local_proc ||
-      strcmp(made.address, wanted->address) != 0)
+      strcmp(made.address, wanted->address) != 0 || (made.launcher == TT_LAUNCHER_PMI && made.fd != wanted->fd))
     fail_msg("\"%s\": launcher %d, %d of %d, %d of %d here, \"%s\"", environment, (int)made.launcher,
              made.proc, made.nprocs, made.local_proc, made.local_nprocs, made.address);
 }
 
 #define PLAN(...) (&(struct tt_launch_plan){__VA_ARGS__})
 #define TUTTI "TUTTI_LAUNCH_FD=9 TUTTI_LAUNCH_NPROCS=4 TUTTI_LAUNCH_PROC=3 TUTTI_LAUNCH_LOCAL_NPROCS=2 "
+#define PMI "PMI_FD=6 PMI_SIZE=4 PMI_RANK=2 "
 #define TORCH "MASTER_ADDR=n0 MASTER_PORT=29500 WORLD_SIZE=4 RANK=2 "
 
 static void launchers_are_told_apart(void **state)
@@ -202,7 +203,9 @@ static void launchers_are_told_apart(void **state)
   (void)state;
   plan_expect("", "", 0, PLAN(TT_LAUNCHER_NONE, 1, 0, 1, 0, -1, ""));
   plan_expect("MASTER_ADDR=n0", "", 0, PLAN(TT_LAUNCHER_NONE, 1, 0, 1, 0, -1, ""));
-  plan_expect("", "n0:77", 0, PLAN(TT_LAUNCHER_NONE, 1, 0, 1, 0, -1, ""));
+  plan_expect("SLURM_JOB_ID=9 SLURM_NTASKS=4 SLURM_PROCID=0", "", 0, PLAN(TT_LAUNCHER_NONE, 1, 0, 1, 0, -1, ""));
+  plan_expect("SLURM_STEP_NUM_TASKS=1 PMI_SIZE=1", "", 0, PLAN(TT_LAUNCHER_NONE, 1, 0, 1, 0, -1, ""));
+  plan_expect("SLURM_STEP_NUM_TASKS=4 RANK=0 WORLD_SIZE=1", "", 0, PLAN(TT_LAUNCHER_NONE, 1, 0, 1, 0, -1, ""));
   plan_expect(TUTTI "TUTTI_LAUNCH_LOCAL_PROC=1", "", 0, PLAN(TT_LAUNCHER_TUTTI, 4, 3, 2, 1, 9, ""));
   plan_expect(TUTTI "TUTTI_LAUNCH_LOCAL_PROC=1 PMIX_RANK=0 " TORCH, "n0:77", 0,
               PLAN(TT_LAUNCHER_TUTTI, 4, 3, 2, 1, 9, ""));
@@ -210,6 +213,12 @@ static void launchers_are_told_apart(void **state)
   plan_expect(TORCH, "n0:77", 0, PLAN(TT_LAUNCHER_COMM_ID, 4, 2, 1, 0, -1, "n0:77"));
   plan_expect("PMIX_RANK=3", "", 0, PLAN(TT_LAUNCHER_PMIX, 1, 0, 1, 0, -1, ""));
   plan_expect("PMIX_NAMESPACE=x " TORCH, "", 0, PLAN(TT_LAUNCHER_PMIX, 1, 0, 1, 0, -1, ""));
+  plan_expect(PMI, "", 0, PLAN(TT_LAUNCHER_PMI, 4, 2, 1, 0, 6, ""));
+  plan_expect(PMI "MPI_LOCALNRANKS=2 MPI_LOCALRANKID=1 SLURM_STEP_NUM_TASKS=4 " TORCH, "", 0,
+              PLAN(TT_LAUNCHER_PMI, 4, 2, 2, 1, 6, ""));
+  plan_expect(PMI "RANK=2 WORLD_SIZE=4", "n0:77", 0, PLAN(TT_LAUNCHER_COMM_ID, 4, 2, 1, 0, -1, "n0:77"));
+  plan_expect(PMI "PMIX_RANK=0", "", 0, PLAN(TT_LAUNCHER_PMIX, 1, 0, 1, 0, -1, ""));
+  plan_expect("PMI_FD=6 PMI_SIZE=1 PMI_RANK=0", "", 0, PLAN(TT_LAUNCHER_NONE, 1, 0, 1, 0, -1, ""));
   plan_expect(TORCH, "", 0, PLAN(TT_LAUNCHER_TORCHRUN, 4, 2, 1, 0, -1, "n0:29501"));
   plan_expect(TORCH, "", 4000, PLAN(TT_LAUNCHER_TORCHRUN, 4, 2, 1, 0, -1, "n0:4000"));
   plan_expect(TORCH "LOCAL_RANK=1 LOCAL_WORLD_SIZE=2", "", 0,
@@ -242,8 +251,30 @@ static void contradicting_variables_are_named(void **state)
   plan_refused("RANK=0 WORLD_SIZE=0 MASTER_ADDR=n0", "WORLD_SIZE", "0");
   plan_refused(TORCH "LOCAL_RANK=2 LOCAL_WORLD_SIZE=2", "LOCAL_RANK", "2");
   plan_refused(TORCH "LOCAL_RANK=2 LOCAL_WORLD_SIZE=5", "LOCAL_WORLD_SIZE", "5");
+  plan_refused("PMI_FD=6 PMI_SIZE=4", "PMI_RANK", "not set");
+  plan_refused("PMI_FD=6 PMI_SIZE=4 PMI_RANK=4", "PMI_RANK", "4");
+  plan_refused("PMI_FD=x PMI_SIZE=4 PMI_RANK=3", "PMI_FD", "x");
+  plan_refused(PMI "MPI_LOCALNRANKS=5 MPI_LOCALRANKID=1", "MPI_LOCALNRANKS", "5");
   plan_refused(TUTTI, "TUTTI_LAUNCH_LOCAL_PROC", "not set");
   plan_refused("TUTTI_LAUNCH_FD=x", "TUTTI_LAUNCH_FD", "x");
+}
+
+/* Otherwise each process would be a job of one, and say nothing. */
+static void several_that_cannot_meet_are_an_error(void **state)
+{
+  (void)state;
+  static const char *const sizes[] = {"PMI_SIZE=3", "SLURM_STEP_NUM_TASKS=4", "OMPI_COMM_WORLD_SIZE=2",
+                                      "MV2_COMM_WORLD_SIZE=2", ""};
+  for (int s = 0; s < 5; s++) {
+    struct tt_launch_plan made = {.nprocs = -5};
+    char name[64];
+    snprintf(name, sizeof name, "%s is", *sizes[s] ? sizes[s] : "TUTTI_COMM_ID");
+    name[strcspn(name, "=")] = 0;
+    if (plan(&made, sizes[s], *sizes[s] ? "" : "n0:77", 0) != tuttiInvalidUsage) fail_msg("%s was accepted", name);
+    if (!strstr(tt_last_sentence(), name)) fail_msg("\"%s\" does not name %s", tt_last_sentence(), name);
+    assert_non_null(strstr(tt_last_sentence(), "WORLD_SIZE"));
+    assert_int_equal(made.nprocs, -5);
+  }
 }
 
 /* ---- sentences ------------------------------------------------------------------------------------------ */
@@ -295,6 +326,7 @@ int main(void)
       cmocka_unit_test(the_launch_descriptor_is_sealed_and_inherited),
       cmocka_unit_test(launchers_are_told_apart),
       cmocka_unit_test(contradicting_variables_are_named),
+      cmocka_unit_test(several_that_cannot_meet_are_an_error),
       cmocka_unit_test(missing_ranks_are_listed_in_short),
       cmocka_unit_test(foreign_text_cannot_forge_log_lines),
   };
