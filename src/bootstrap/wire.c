@@ -87,11 +87,23 @@ int tt_frame_fits(const struct tt_frame *head, const void *body, size_t len)
   return head->body_sum == tt_crc32c(0, body, len);
 }
 
+/* Both ends have one address. */
+static int is_within_a_host(int fd)
+{
+  struct tt_address mine = {.len = 0}, theirs = {.len = 0};
+  socklen_t len = sizeof mine - offsetof(struct tt_address, any);
+  if (getsockname(fd, &mine.any, &len) != 0 || getpeername(fd, &theirs.any, &len) != 0) return 0;
+  if (mine.any.sa_family == AF_INET) return mine.v4.sin_addr.s_addr == theirs.v4.sin_addr.s_addr;
+  return mine.any.sa_family == AF_INET6 && IN6_ARE_ADDR_EQUAL(&mine.v6.sin6_addr, &theirs.v6.sin6_addr);
+}
+
 void tt_socket_guard(int fd, int64_t unreachable_ms)
 {
   int on = 1, tries = 3;
   int seconds = (int)((unreachable_ms + 2999) / 3000);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  /* There the connection ends with the process; and of a kernel that has too much to do answers come late. */
+  if (is_within_a_host(fd)) return;
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);

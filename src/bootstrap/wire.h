@@ -74,7 +74,7 @@ void tt_frame_seal(struct tt_frame *head, const void *body, size_t len);
 int tt_frame_is_whole(const struct tt_frame *head);
 int tt_frame_fits(const struct tt_frame *head, const void *body, size_t len);
 
-/* Makes the kernel notice a host that is gone within about `unreachable_ms`, and send small
+/* Makes the kernel notice another host that is gone within about `unreachable_ms`, and send small
  * frames at once. Failure changes nothing. */
 void tt_socket_guard(int fd, int64_t unreachable_ms);
 

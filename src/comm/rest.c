@@ -2,8 +2,8 @@
 /* Sleeping while a communicator is being created: many ranks that wait must not take the cores from those that work. */
 #include "comm/creation.h"
 
-#define LOOKS 32             /* before the first sleep */
-#define REST_NS 50000000u    /* for what no descriptor tells of: deadlines, deaths, failures of a parent */
+#define LOOKS 2           /* before the first sleep */
+#define REST_NS 50000000u /* for what no descriptor tells of: deadlines, deaths, failures of a parent */
 
 void tt_comm_create_rest(struct tuttiComm *comm, struct tt_waiter *waiter)
 {

@@ -16,6 +16,7 @@
 #define BUCKETS 64
 #define BATCH 32
 #define TEND_MS 250 /* a time line is looked after this often */
+#define YIELD_NS 100000u
 #define WAKE_ID 0 /* watchers have ids from 1 */
 
 struct run {
@@ -136,10 +137,12 @@ static int wait_ms(const struct service *service)
   return ms > (uint64_t)most ? most : (int)ms;
 }
 
-/* Mutexes are not fair: without this a busy loop would keep everybody else out. */
+/* Mutexes are not fair: without this a busy loop would keep everybody else out. Where many threads want the cores, one
+ * yield takes long enough. */
 static void lock_after_others(struct service *service)
 {
-  for (int i = 0; i < 100 && atomic_load(&service->waiters) > 0; i++) sched_yield();
+  uint64_t until_ns = atomic_load(&service->waiters) > 0 ? tt_now_ns() + YIELD_NS : 0;
+  while (atomic_load(&service->waiters) > 0 && tt_now_ns() < until_ns) sched_yield();
   tt_service_lock();
 }
 

@@ -3,7 +3,7 @@
 
 enum tt_verdict tt_life_judge(const struct tt_life_facts *facts, const struct tt_life_limits *limits)
 {
-  if (tt_life_fresh(facts->age_ns)) return TT_VERDICT_FINE;
+  if (tt_life_fresh(facts->age_ns, limits)) return TT_VERDICT_FINE;
   switch (facts->life) {
   case TT_LIFE_DEAD:
     return TT_VERDICT_DEAD;

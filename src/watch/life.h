@@ -5,7 +5,14 @@
 
 #include "base/host.h"
 
-#define TT_STALE_NS 50000000u /* a beat older than this (five periods) makes others look at /proc */
+#define TT_BEAT_NS 10000000u  /* period of the beat ... */
+#define TT_BEAT_RANKS 128     /* ... up to so many ranks of a host; of more it is longer, so that a host has as many */
+#define TT_STALE_BEATS 5      /* a beat older than so many periods makes others look at /proc */
+
+static inline uint64_t tt_beat_ns(int nlocal)
+{
+  return nlocal <= TT_BEAT_RANKS ? TT_BEAT_NS : (uint64_t)nlocal * TT_BEAT_NS / TT_BEAT_RANKS;
+}
 
 enum tt_verdict {
   TT_VERDICT_FINE,
@@ -23,14 +30,15 @@ struct tt_life_facts {
 };
 
 struct tt_life_limits {
+  uint64_t stale_ns;
   uint64_t frozen_ns;
   uint64_t unreachable_ns;
 };
 
 /* True if the age alone says that the rank is well, so that /proc need not be read. */
-static inline int tt_life_fresh(uint64_t age_ns)
+static inline int tt_life_fresh(uint64_t age_ns, const struct tt_life_limits *limits)
 {
-  return age_ns <= TT_STALE_NS;
+  return age_ns <= limits->stale_ns;
 }
 
 enum tt_verdict tt_life_judge(const struct tt_life_facts *facts, const struct tt_life_limits *limits);

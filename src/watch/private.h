@@ -9,7 +9,6 @@
 #include "watch/life.h"
 #include "watch/watch.h"
 
-#define TT_TICK_NS 10000000u   /* period of the beat */
 #define TT_GRACE_NS 500000000u /* how long a cause may take to become known */
 #define TT_RANK_TEXT_BYTES 128
 

@@ -112,7 +112,7 @@ static int look_at(struct tt_watch *watch, int rank)
     return 1;
   }
   uint64_t age = watch->clock_ns - peer->beat_ns;
-  if (tt_life_fresh(age)) return 1;
+  if (tt_life_fresh(age, &watch->limits)) return 1;
   if (watch->clock_ns - peer->probed_ns >= probe_pause(watch, age)) probe(watch, rank, age);
   return !peer->is_unwell;
 }

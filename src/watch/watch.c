@@ -6,7 +6,6 @@
 #include "watch/private.h"
 
 #define LOOK_NS 5000000u /* while the set-up waits for what the service thread does */
-#define PAUSE_MAX_NS 50000000u /* a longer gap between ticks is our own pause, not the others' silence */
 #define BOARD_EPOCH (1ull << 63) /* passes of boards: beside those of the transports at the same doors */
 
 /* ---- set-up ---- */
@@ -89,7 +88,8 @@ static void advance_clock(struct tt_watch *watch)
 {
   uint64_t now = tt_now_ns(), step = now - watch->now_ns;
   watch->now_ns = now;
-  watch->clock_ns += step < PAUSE_MAX_NS ? step : PAUSE_MAX_NS;
+  /* A longer gap between ticks is our own pause, not the others' silence. */
+  watch->clock_ns += step < watch->limits.stale_ns ? step : watch->limits.stale_ns;
 }
 
 static void tick(struct tt_timer *timer)
@@ -139,6 +139,8 @@ static tuttiResult_t survey(struct tt_watch *watch)
     watch->local[watch->nlocal++] = rank;
   }
   watch->leader = watch->local[0];
+  watch->timer.period_ns = tt_beat_ns(watch->nlocal);
+  watch->limits.stale_ns = TT_STALE_BEATS * watch->timer.period_ns;
   if (watch->nlocal < watch->nranks) nlinked = tt_control_peers(watch->rank, watch->nranks, linked);
   for (int rank = 0; rank < watch->nranks; rank++) {
     int seen = watch->peers[rank].local && rank != watch->rank;
@@ -185,7 +187,6 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   watch->timeout_ns = (uint64_t)spec->timeout_ms * ms;
   watch->deadline_ns = spec->deadline_ns;
   watch->board_fd = watch->socket = -1;
-  watch->timer.period_ns = TT_TICK_NS;
   watch->timer.fire = tick;
   /* Not 0, which means "never" in places. */
   watch->clock_ns = 1;

@@ -2,10 +2,10 @@
 /* Who is alive, who called what, and the one failure record of a communicator.
  *
  * On each host the communicator's ranks share a *board* (a sealed memfd made by the host's lowest
- * rank, passed over authenticated local sockets): per rank a beat word, written every 10 ms by the
- * service thread, a ring of its last TT_CALLS published calls, a state; and one failure record that
- * the first writer wins. A rank whose beat is older than 50 ms is looked up in /proc by some others: gone, zombie or
- * exiting is dead; stopped (T) is frozen, an error after TUTTI_FROZEN_MS; traced is only
+ * rank, passed over authenticated local sockets): per rank a beat word, written every 10 ms (of more than 128 ranks
+ * more rarely) by the service thread, a ring of its last TT_CALLS published calls, a state; and one failure record that
+ * the first writer wins. A rank whose beat is older than five such periods is looked up in /proc by some others: gone,
+ * zombie or exiting is dead; stopped (T) is frozen, an error after TUTTI_FROZEN_MS; traced is only
  * warned about. Where /proc cannot tell (another PID namespace) a beat older than
  * TUTTI_UNREACHABLE_MS is unreachable.
  *

@@ -11,7 +11,7 @@
 
 #define MS 1000000ull
 
-static const struct tt_life_limits limits = {.frozen_ns = 1000 * MS, .unreachable_ns = 3000 * MS};
+static const struct tt_life_limits limits = {.stale_ns = 50 * MS, .frozen_ns = 1000 * MS, .unreachable_ns = 3000 * MS};
 
 struct row {
   uint64_t age_ms;
@@ -47,6 +47,15 @@ static const struct row rows[] = {
     {100000, 0, TT_LIFE_UNKNOWN, 0, TT_VERDICT_FINE},
 };
 
+static void the_ranks_of_a_host_beat_12800_times_a_second_at_most(void **state)
+{
+  (void)state;
+  assert_int_equal(tt_beat_ns(1), 10 * MS);
+  assert_int_equal(tt_beat_ns(128), 10 * MS);
+  assert_int_equal(tt_beat_ns(1024), 80 * MS);
+  for (int ranks = 1; ranks <= 65536; ranks++) assert_true((uint64_t)ranks * 1000 * MS / tt_beat_ns(ranks) <= 12800);
+}
+
 static void silence_is_judged_by_the_table(void **state)
 {
   (void)state;
@@ -68,7 +77,7 @@ static uint64_t stopped_until(uint64_t until_ms)
     int stopped = now >= 100 && now < until_ms;
     if (!stopped) last_beat = now;
     if (!stopped) stopped_since = 0;
-    if (stopped && !stopped_since && !tt_life_fresh((now - last_beat) * MS)) stopped_since = now;
+    if (stopped && !stopped_since && !tt_life_fresh((now - last_beat) * MS, &limits)) stopped_since = now;
     struct tt_life_facts facts = {.age_ns = (now - last_beat) * MS,
                                   .attached = 1,
                                   .life = stopped ? TT_LIFE_FROZEN : TT_LIFE_ALIVE,
@@ -95,6 +104,7 @@ static void a_stop_longer_than_the_limit_raises_it_soon_after(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_ranks_of_a_host_beat_12800_times_a_second_at_most),
       cmocka_unit_test(silence_is_judged_by_the_table),
       cmocka_unit_test(a_stop_shorter_than_the_limit_raises_no_alarm),
       cmocka_unit_test(a_stop_longer_than_the_limit_raises_it_soon_after),
