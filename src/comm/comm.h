@@ -55,7 +55,7 @@ struct tuttiComm {
   struct tt_settings settings;
   char name[64];
   int joined_cuda; /* it is counted there */
-  int crowded; /* more ranks than cores on this machine */
+  int crowded; /* ranks of this machine for each of its cores, if they are more; else 0 */
   int wire_type; /* tuttiDataType_t: in which reductions of tuttiFloat32 are combined and travel */
 
   _Atomic int state;  /* enum tt_comm_state */

@@ -278,7 +278,7 @@ static void hosts_take(struct tuttiComm *comm)
     creation->nhosts += first == r;
   }
   for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
-  comm->crowded = beside > cores;
+  comm->crowded = beside > cores ? beside / (cores ? cores : 1) : 0;
 }
 
 /* How many cores the ranks of a node may use, where they are fewest to a rank. */

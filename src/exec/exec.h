@@ -136,7 +136,7 @@ struct tt_waiter {
   void *sleeper;
   int woken;         /* the last sleep was ended early */
   uint32_t idle;     /* looks in vain since something moved */
-  int crowded;       /* more ranks than cores on this host */
+  int crowded;       /* ranks of this machine for each of its cores; 0: they have one each */
   uint64_t since_ns; /* 0: clock not read yet */
   uint64_t look_ns;  /* next time to compare calls */
 };

@@ -4,7 +4,8 @@
 #define SPIN_LOOKS 64         /* about 2 us of looking before the clock is read */
 #define YIELD_AFTER_NS 100000 /* ranks fit on the cores: spin this long before yielding */
 #define SLEEP_AFTER_NS 20000000
-#define SLEEP_LONGEST_NS 1000000
+#define SLEEP_LONGEST_NS 1000000   /* where each rank has a core, or nearly */
+#define SLEEP_CROWDED 20           /* times so long at most where they share one: it wakes as often as otherwise */
 #define SLEEP_WOKEN_NS 10000000 /* the same where something wakes: for what nothing tells of, as failures */
 #define LOOK_EVERY_NS 1000000
 
@@ -21,7 +22,10 @@ static void doze(struct tt_waiter *waiter, uint64_t ns)
   if (waiter->sleep && !waiter->woken)
     slept = waiter->sleep(waiter->sleeper, ns < SLEEP_WOKEN_NS ? ns : SLEEP_WOKEN_NS);
   waiter->woken = slept == TT_SLEPT_WOKEN;
-  if (slept == TT_SLEPT_NOT) tt_sleep_ns(ns < SLEEP_LONGEST_NS ? ns : SLEEP_LONGEST_NS);
+  if (slept != TT_SLEPT_NOT) return;
+  int times = waiter->crowded < SLEEP_CROWDED ? waiter->crowded : SLEEP_CROWDED;
+  uint64_t longest = (uint64_t)(times > 1 ? times : 1) * SLEEP_LONGEST_NS;
+  tt_sleep_ns(ns < longest ? ns : longest);
 }
 
 /* Waiting since `waited_ns`: the longer, the less of the core is used. Waking a sleeper costs

@@ -9,6 +9,8 @@
 #define PASSED_NS 1000000000u    /* a rank this long past our call, beyond its ring, cannot have matched it */
 #define PAIR_GRACE_NS 500000000u /* what a rank sent before it left may take so long to come */
 #define NAMES_MAX 4              /* late ranks named in a sentence */
+#define LOOK_NS 10000u           /* for each rank, between two looks at the calls of all ... */
+#define LOOK_RANKS 100           /* ... of more than so many: callers come every millisecond */
 
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call)
 {
@@ -234,6 +236,8 @@ void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64
   if (watch->wait.op != call->op) watch->wait = (struct tt_wait){.op = call->op};
   uint64_t now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
   check_board(watch);
+  if (watch->nranks > LOOK_RANKS && now - watch->wait.looked_ns < (uint64_t)watch->nranks * LOOK_NS) return;
+  watch->wait.looked_ns = now;
   for (int i = 0; i < watch->nseen; i++) compare_with(watch, call, watch->seen[i], now);
   for (int rank = 0; rank < watch->nranks; rank++) check_left(watch, call, rank);
   if (waited >= SHOW_NS && !watch->wait.shown) {

@@ -33,6 +33,7 @@ struct tt_peer {
 struct tt_wait {
   uint64_t op;        /* the call it is about; the rest is reset when it changes */
   uint64_t passed_ns; /* since when a peer's call of this number is out of its ring; 0: none is */
+  uint64_t looked_ns; /* when calls were last compared */
   int shown;          /* control links were asked to show our call */
   int warned;
 };
