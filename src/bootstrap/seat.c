@@ -32,6 +32,7 @@ static int table_make(struct guest *guest)
     tt_root_fail(root, tuttiSystemError, "no memory for the table of %u ranks", guest->record.nranks);
     return 0;
   }
+  tt_descriptors_want(guest->record.nranks);
   root->seats = seats;
   root->nranks = root->least = guest->record.nranks;
   root->reference = guest->rank;

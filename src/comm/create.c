@@ -13,6 +13,7 @@
 #include "cuda/cuda.h"
 #include "reduce/reduce.h"
 
+#define DESCRIPTORS_OF_RANK 8 /* both ends of its connections in start-up, its memory, and some on their way */
 #define WORDS_NS 500000000u /* for what a rank that has gone may have said before */
 
 struct member_card {
@@ -178,6 +179,7 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   if (!tables_make(comm))
     return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
+  tt_descriptors_want(DESCRIPTORS_OF_RANK * (size_t)comm->nranks); /* they may all be threads of this process */
   doors_open(comm);
   struct tt_address local = {.len = 0};
   tuttiResult_t result = tt_door_open(&comm->local_door, &local);

@@ -57,6 +57,10 @@ tuttiResult_t tt_interface_choose(const struct tt_settings *settings, struct tt_
 /* 1 if this host has an interface of that name; `names` gets those of all, ", " between them, cut at size. */
 int tt_interface_there(const char *name, char *names, size_t size);
 
+/* This process may need so many descriptors. For 256 and more the soft limit is raised as far as it has to be and the
+ * hard one allows; few are the program's affair. Where that is too low, errors will say so, and name `ulimit -n`. */
+void tt_descriptors_want(size_t count);
+
 /* ---- the service thread (service.c) -------------------------------------------------- */
 
 /* One thread per process, all signals blocked, named "tutti-service": an epoll loop for

@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One descriptor over a local socket. */
+/* Descriptors: how many there may be, and one over a local socket. */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "auth/wire.h"
 #include "net/net.h"
+
+#define DESCRIPTORS_FEW 256
+#define DESCRIPTORS_OF_OTHERS 256 /* files and connections of the program */
 
 /* Room for exactly one descriptor: CMSG_LEN, because CMSG_SPACE has room for two. */
 union control {
   struct cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(int))];
 };
+
+void tt_descriptors_want(size_t count)
+{
+  struct rlimit limit;
+  rlim_t wanted = (rlim_t)count + DESCRIPTORS_OF_OTHERS;
+  if (count < DESCRIPTORS_FEW || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 tuttiResult_t tt_fd_send(int socket, int fd, uint64_t len)
 {

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -68,6 +69,21 @@ static void the_root_sends_each_rank_less_than_1_KiB_for_each_other_and_one_tabl
   print_message("%d ranks: %ld bytes left the root, %ld for each pair of ranks\n", RANKS, sent, sent / RANKS / RANKS);
   assert_true(sent > 0);
   assert_true(sent < RANKS * (RANKS * 1024L + 8192));
+}
+
+/* Each rank has both ends of its connection to the root, its memory, and what is on its way. */
+static void a_soft_limit_of_descriptors_does_not_limit_the_ranks(void **state)
+{
+  (void)state;
+  struct rlimit limit, low;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_max < 16 * RANKS) skip();
+  low = (struct rlimit){2 * RANKS, limit.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+  assert_int_equal(ranks_run_threads(RANKS, join, NULL, 120), 0);
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &low), 0);
+  assert_true(low.rlim_cur > 2 * RANKS && low.rlim_max == limit.rlim_max);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 /* ---- who waits sleeps ---- */
@@ -148,6 +164,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_root_sends_each_rank_less_than_1_KiB_for_each_other_and_one_table),
+      cmocka_unit_test(a_soft_limit_of_descriptors_does_not_limit_the_ranks),
       cmocka_unit_test(ranks_that_wait_for_one_that_is_late_sleep),
       cmocka_unit_test(the_more_ranks_share_a_core_the_longer_are_their_sleeps),
   };
