@@ -44,16 +44,36 @@ static tuttiResult_t scatter(const struct call *c)
   return tuttiScatter(c->in, c->out, c->count, c->type, c->root, c->comm, c->stream);
 }
 
-/* Round a ring: to the next rank, from the one before. */
-static tuttiResult_t send_receive(const struct call *c)
+/* `count` elements to one rank, and as many from another one, at once. */
+static tuttiResult_t exchange(const struct call *c, const void *in, void *out, size_t count, int to, int from)
 {
   tuttiResult_t result = tuttiGroupStart(), ended;
   if (result != tuttiSuccess) return result;
-  result = tuttiSend(c->in, c->count, c->type, (c->rank + 1) % c->nranks, c->comm, c->stream);
-  if (result == tuttiSuccess)
-    result = tuttiRecv(c->out, c->count, c->type, (c->rank + c->nranks - 1) % c->nranks, c->comm, c->stream);
+  result = tuttiSend(in, count, c->type, to, c->comm, c->stream);
+  if (result == tuttiSuccess) result = tuttiRecv(out, count, c->type, from, c->comm, c->stream);
   ended = tuttiGroupEnd();
   return result != tuttiSuccess ? result : ended;
+}
+
+/* Round a ring: to the next rank, from the one before. */
+static tuttiResult_t send_receive(const struct call *c)
+{
+  return exchange(c, c->in, c->out, c->count, (c->rank + 1) % c->nranks, (c->rank + c->nranks - 1) % c->nranks);
+}
+
+/* An all-gather in the steps of nccl-tests' hypercube_perf: what a rank has doubles with each dimension of the cube, by
+ * an exchange with the rank on its other side. */
+static tuttiResult_t hypercube(const struct call *c)
+{
+  size_t share = c->count * type_sizes[c->type];
+  char *all = c->out, *own = all + (size_t)c->rank * share;
+  tuttiResult_t result = tuttiSuccess;
+  if (c->in != own) result = exchange(c, c->in, own, c->count, c->rank, c->rank);
+  for (int side = 1; side < c->nranks && result == tuttiSuccess; side *= 2) {
+    size_t had = (size_t)(c->rank / side * side), got = had ^ (size_t)side;
+    result = exchange(c, all + had * share, all + got * share, c->count * (size_t)side, c->rank ^ side, c->rank ^ side);
+  }
+  return result;
 }
 
 static const struct collective collectives[] = {
@@ -75,6 +95,8 @@ static const struct collective collectives[] = {
      .in = PER_RANK | ROOT_ONLY, .source = ROOT, .bus_share = 1},
     {.program = "sendrecv_perf", .title = "send and receive round a ring", .call = send_receive,
      .source = RANK_BEFORE, .never_in_place = 1},
+    {.program = "hypercube_perf", .title = "an all-gather in a hypercube", .call = hypercube,
+     .out = PER_RANK, .source = RANK_OF_SHARE, .has_steps = 1, .needs_power_of_two = 1, .skips_own = 1},
 };
 
 const struct collective *collective_find(const char *program)

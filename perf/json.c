@@ -45,7 +45,7 @@ static void print_timing(FILE *out, const struct report *report, const struct ro
 {
   const struct timing *timing = strcmp(name, "in_place") == 0 ? &row->in_place : &row->out_of_place;
   fprintf(out, ", \"%s\": {\"time\": %.9g, \"alg_bw\": %.9g, \"bus_bw\": %.9g, ", name, timing->us,
-          algbw_of(row, timing), busbw_of(report, row, timing));
+          algbw_of(report, row, timing), busbw_of(report, row, timing));
   if (timing->wrong < 0) fprintf(out, "\"nwrong\": \"N/A\"}");
   else fprintf(out, "\"nwrong\": %ld}", timing->wrong);
   const double *p = timing->per_iter;

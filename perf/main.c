@@ -20,14 +20,16 @@ static void settings_apply(const struct options *options)
   if (options->transport) setenv("TUTTI_TRANSPORTS", options->transport, 1);
 }
 
-static int root_check(const struct options *options, const tuttiLaunch_t *launch)
+static int ranks_check(const struct options *options, const tuttiLaunch_t *launch)
 {
-  int nranks = launch->nprocs * options->threads * options->gpus;
-  if (!collective_has_root(options->collective) || options->root < nranks) return 1;
-  if (launch->proc == 0)
-    fprintf(stderr, "%s: -r is %d: give a rank from 0 to %d, or all\n", program_invocation_short_name,
-            options->root, nranks - 1);
-  return 0;
+  int nranks = launch->nprocs * options->threads * options->gpus, is_first = launch->proc == 0;
+  int is_root_wrong = collective_has_root(options->collective) && options->root >= nranks;
+  int is_number_wrong = options->collective->needs_power_of_two && nranks & (nranks - 1);
+  if (is_root_wrong && is_first)
+    fprintf(stderr, "%s: -r is %d: give a rank from 0 to %d, or all\n", options->program, options->root, nranks - 1);
+  if (is_number_wrong && is_first)
+    fprintf(stderr, "%s: there are %d ranks: start a power of two, as a hypercube has\n", options->program, nranks);
+  return !is_root_wrong && !is_number_wrong;
 }
 
 int main(int argc, char **argv)
@@ -43,7 +45,7 @@ int main(int argc, char **argv)
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, tuttiGetErrorString(launched));
     return 1;
   }
-  if (!root_check(&options, &launch)) return 2;
+  if (!ranks_check(&options, &launch)) return 2;
   if (options.json_file && launch.proc == 0 && !json_possible(options.json_file)) return 1;
   struct report report = {.options = &options, .argc = argc, .argv = argv};
   return ranks_run(&options, &launch, &report);

@@ -58,14 +58,16 @@ static const char *const help_algo =
 
 static void help_print(const struct collective *collective)
 {
+  const char *program = program_invocation_short_name;
   int is_shared = (collective->in | collective->out) & PER_RANK;
   int reduces = collective_reduces(collective), has_root = collective_has_root(collective);
-  printf("usage: %s [OPTION...]\n\nTimes %s on host memory and checks the results exactly.\n", collective->program,
+  printf("usage: %s [OPTION...]\n\nTimes %s on host memory and checks the results exactly.\n", program,
          collective->title);
   if (is_shared)
     printf("A size is that of all ranks' shares together; a share is a whole multiple of 16 bytes.\n");
   if (collective->never_in_place) printf("It cannot be done in place: that half of a row is the same once more.\n");
-  printf(help_ranks, collective->program);
+  if (collective->needs_power_of_two) printf("It needs a number of ranks that is a power of two.\n");
+  printf(help_ranks, program);
   printf("\n%s%s%s%s", help_flags, reduces ? help_op : "", has_root ? help_root : "",
          collective->algo_name ? help_algo : "");
   printf("  -h, --help             this text\n\n"
@@ -226,11 +228,13 @@ static int radix_take(struct options *o)
   return int_parse("--radix", optarg, 0, RADIX_MOST, &radix);
 }
 
-/* What else the setting may be leaves floats as they are, or is refused by the library. */
-static void setting_take(struct options *o)
+/* What else TUTTI_WIRE_TYPE may be leaves floats as they are, or is refused by the library. The line of TUTTI_EXPLAIN
+ * is made in the second call of each shape, which is then not to be a timed one. */
+static void settings_take(struct options *o)
 {
-  const char *setting = getenv("TUTTI_WIRE_TYPE");
-  if (setting && !o->wire) wire_parse(setting, &o->wire_type);
+  const char *wire = getenv("TUTTI_WIRE_TYPE"), *explain = getenv("TUTTI_EXPLAIN");
+  if (wire && !o->wire) wire_parse(wire, &o->wire_type);
+  if (explain && strcmp(explain, "1") == 0 && o->warmup_iters < 2) o->warmup_iters = 2;
 }
 
 /* 1: understood; 0: bad value, told already; -1: not one of these. */
@@ -322,6 +326,7 @@ static int option_take(struct options *o, int letter)
 int options_parse(struct options *o, const struct collective *collective, int argc, char **argv)
 {
   *o = (struct options){.collective = collective,
+                        .program = program_invocation_short_name,
                         .threads = 1,
                         .gpus = 1,
                         .min_bytes = 32 << 20,
@@ -353,6 +358,6 @@ int options_parse(struct options *o, const struct collective *collective, int ar
     complain("\"%s\" is no option. Try --help.\n", argv[optind]);
     return 2;
   }
-  setting_take(o);
+  settings_take(o);
   return consistent(o) && bandwidth_check() ? -1 : 2;
 }

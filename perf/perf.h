@@ -41,6 +41,9 @@ struct collective {
   int in, out; /* PER_RANK, ROOT_ONLY */
   enum source source;
   int never_in_place;
+  int has_steps;          /* each needs what came in the one before: operations cannot be in one group */
+  int needs_power_of_two; /* of ranks */
+  int skips_own;          /* bandwidths do not count the share that a rank has, as nccl-tests reckons */
   int bus_share; /* bus bandwidth is that many times (n - 1) / n of the algorithm's; 0: it is the same */
 };
 
@@ -77,6 +80,7 @@ enum average { AVERAGE_RANK0, AVERAGE_MEAN, AVERAGE_MIN, AVERAGE_MAX };
 
 struct options {
   const struct collective *collective;
+  const char *program; /* the name by which it was started */
   int threads, gpus; /* both are ranks as threads of each process */
   size_t min_bytes, max_bytes, step_bytes;
   double step_factor;                         /* > 1; 0: step by bytes */
@@ -150,7 +154,7 @@ struct report {
   char start_time[32];
 };
 
-double algbw_of(const struct row *row, const struct timing *timing); /* GB/s */
+double algbw_of(const struct report *report, const struct row *row, const struct timing *timing); /* GB/s */
 double busbw_of(const struct report *report, const struct row *row, const struct timing *timing);
 
 void report_head(struct report *report);

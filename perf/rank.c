@@ -21,6 +21,8 @@ struct rank {
   tuttiStream_t stream;
   char *send, *recv;
   double *samples; /* one per iteration, with -I */
+  double told_us;  /* when progress was told, or a row was printed */
+  int is_shown;    /* a line of progress is on the terminal */
 };
 
 static double now_us(void)
@@ -49,6 +51,36 @@ static int barrier(struct rank *self)
 {
   double nothing = 0;
   return combine(self, &nothing, 1, tuttiSum);
+}
+
+/* ---- progress ---- */
+
+#define LONG_BYTES (4 << 20) /* rows from this size on tell of each of their parts */
+
+/* On a terminal a line that is written again and again, elsewhere one where nothing came for 10 s, which no script
+ * takes for a row: on stderr, and by rank 0. */
+static void progress_tell(struct rank *self, const struct work *work, const char *what, int done)
+{
+  static const char units[] = {'B', 'K', 'M', 'G'};
+  const struct options *o = self->options;
+  size_t bytes = work_elements(work) * type_sizes[work->type];
+  double now = now_us(), shown = (double)bytes;
+  int is_terminal = isatty(STDERR_FILENO), is_long = bytes >= LONG_BYTES, unit = 0;
+  if (self->rank || now - self->told_us < (!is_terminal ? 10e6 : is_long && !done ? 0 : 0.2e6)) return;
+  for (; unit < 3 && shown >= 1024; unit++) shown /= 1024;
+  fprintf(stderr, "%s%s: %.4g %c, %s place: %s", is_terminal ? "\r" : "# ", o->program, shown, units[unit],
+          work->in_place ? "in" : "out of", what);
+  if (done) fprintf(stderr, ", %d of %d", done, o->iters);
+  fputs(is_terminal ? "\033[K" : "\n", stderr);
+  self->told_us = now;
+  self->is_shown = is_terminal;
+}
+
+static void progress_end(struct rank *self)
+{
+  if (self->is_shown) fputs("\r\033[K", stderr);
+  self->is_shown = 0;
+  self->told_us = now_us();
 }
 
 /* ---- one row ---- */
@@ -82,17 +114,18 @@ static tuttiResult_t operate(const struct rank *self, struct plan *plan, size_t 
   return plan->work.op == OP_MULSUM ? operate_scaled(plan) : plan->work.collective->call(&plan->call);
 }
 
-/* One iteration: agg_iters operations, in one group if there are several. */
+/* One iteration: agg_iters operations, in one group if there are several that can be. */
 static int iterate(struct rank *self, struct plan *plan, int iteration)
 {
   const struct options *o = self->options;
+  int is_group = o->agg_iters > 1 && !plan->work.collective->has_steps;
   size_t places = plan->bytes ? plan->room / plan->bytes : 1;
-  tuttiResult_t result = o->agg_iters > 1 ? tuttiGroupStart() : tuttiSuccess;
+  tuttiResult_t result = is_group ? tuttiGroupStart() : tuttiSuccess;
   for (int a = 0; a < o->agg_iters && result == tuttiSuccess; a++) {
     size_t turn = (size_t)iteration * (size_t)o->agg_iters + (size_t)a;
     result = operate(self, plan, turn % (places ? places : 1) * plan->bytes + plan->shift);
   }
-  if (o->agg_iters > 1) {
+  if (is_group) {
     tuttiResult_t ended = tuttiGroupEnd();
     if (result == tuttiSuccess) result = ended;
   }
@@ -139,6 +172,7 @@ static int measure(struct rank *self, struct plan *plan, struct timing *timing)
   double begin = now_us(), last = begin;
   for (int i = 0; i < o->iters; i++) {
     if (!iterate(self, plan, i)) return 0;
+    if (plan->bytes >= LONG_BYTES) progress_tell(self, &plan->work, "measuring", i + 1);
     if (!o->per_iteration) continue;
     if (!settle(self)) return 0;
     double now = now_us();
@@ -158,6 +192,7 @@ static int verify(struct rank *self, struct plan *plan, struct timing *timing)
   char *send = self->send + plan->shift, *recv = self->recv + plan->shift;
   for (int c = 0; c < self->options->check; c++) {
     plan->work.seed = (uint64_t)plan->bytes * 31 + (uint64_t)c;
+    progress_tell(self, &plan->work, "checking", 0);
     data_fill(&plan->work, send, recv);
     if (!check(self, operate(self, plan, plan->shift)) || !settle(self)) return 0;
     wrong += (double)data_wrong(&plan->work, send, recv);
@@ -192,8 +227,10 @@ static int half_run(struct rank *self, const struct work *work, struct timing *t
 {
   struct plan plan;
   plan_make(self, &plan, work);
+  progress_tell(self, work, "warming up", 0);
   for (int w = 0; w < self->options->warmup_iters; w++)
     if (!iterate(self, &plan, w)) return 0;
+  progress_tell(self, work, "measuring", 0);
   if (!settle(self) || !measure(self, &plan, timing)) return 0;
   timing->wrong = -1;
   return plan.work.in_place != work->in_place || verify(self, &plan, timing);
@@ -208,7 +245,10 @@ static int row_run(struct rank *self, struct work work, size_t bytes)
   if (!half_run(self, &work, &row.out_of_place)) return 0;
   work.in_place = 1;
   if (!half_run(self, &work, &row.in_place)) return 0;
-  if (self->rank == 0) report_row(self->report, &row);
+  if (self->rank == 0) {
+    progress_end(self);
+    report_row(self->report, &row);
+  }
   return 1;
 }
 
@@ -302,7 +342,10 @@ static int prepare(struct rank *self)
 static void *rank_main(void *context)
 {
   struct rank *self = context;
-  if (prepare(self)) sweep_all(self);
+  int is_well = prepare(self);
+  self->told_us = now_us();
+  if (is_well) sweep_all(self);
+  progress_end(self);
   if (self->rank == 0 && self->report->devices) {
     int status = report_end(self->report, self->status ? self->error : NULL);
     if (status) self->status = status;

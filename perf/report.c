@@ -23,14 +23,16 @@ static const char *fit(char *text, size_t size, double value, int width)
   return text;
 }
 
-double algbw_of(const struct row *row, const struct timing *timing)
+double algbw_of(const struct report *report, const struct row *row, const struct timing *timing)
 {
-  return timing->us > 0 ? (double)row->bytes / 1e3 / timing->us : 0;
+  double bytes = (double)row->bytes;
+  if (report->options->collective->skips_own) bytes *= (double)(report->nranks - 1) / report->nranks;
+  return timing->us > 0 ? bytes / 1e3 / timing->us : 0;
 }
 
 double busbw_of(const struct report *report, const struct row *row, const struct timing *timing)
 {
-  return algbw_of(row, timing) * bus_factor(report->options->collective, report->nranks);
+  return algbw_of(report, row, timing) * bus_factor(report->options->collective, report->nranks);
 }
 
 static void print_step(const struct options *o)
@@ -47,7 +49,7 @@ void report_head(struct report *report)
   time_text(report->start_time);
   printf("# tutti-tests version %d.%d.%d tutti-headers=%d tutti-library=%d\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH,
          TUTTI_VERSION_CODE, library);
-  printf("# Collective test starting: %s\n", o->collective->program);
+  printf("# Collective test starting: %s\n", o->program);
   printf("# nThread %d nGpus %d minBytes %zu maxBytes %zu step: ", o->threads, o->gpus, o->min_bytes, o->max_bytes);
   print_step(o);
   printf(" warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0 unalign: %d\n", o->warmup_iters, o->iters,
@@ -81,7 +83,8 @@ void report_head(struct report *report)
 static void print_half(struct report *report, const struct row *row, const struct timing *timing)
 {
   char us[32], algbw[32], busbw[32];
-  printf("  %7s  %6s  %6s", fit(us, sizeof us, timing->us, 7), fit(algbw, sizeof algbw, algbw_of(row, timing), 6),
+  printf("  %7s  %6s  %6s", fit(us, sizeof us, timing->us, 7),
+         fit(algbw, sizeof algbw, algbw_of(report, row, timing), 6),
          fit(busbw, sizeof busbw, busbw_of(report, row, timing), 6));
   if (timing->wrong < 0) printf("     N/A");
   else printf("  %6g", (double)timing->wrong);
@@ -124,7 +127,7 @@ int report_end(struct report *report, const char *error)
   int okay = bandwidth_okay(report, &wanted);
   printf("# %-20s : %ld %s\n", "Out of bounds values", report->wrong, report->wrong ? "FAILED" : "OK");
   printf("# %-20s : %g %s\n", "Avg bus bandwidth", average, wanted < 0 ? "" : okay ? "OK" : "FAILED");
-  printf("#\n# Collective test concluded: %s\n#\n", report->options->collective->program);
+  printf("#\n# Collective test concluded: %s\n#\n", report->options->program);
   if (error) printf("# error: %s\n", error);
   else printf("\n");
   fflush(stdout);
