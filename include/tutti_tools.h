@@ -60,7 +60,7 @@ TUTTI_API tuttiResult_t tuttiSchedulePrint(const tuttiScheduleRequest_t *request
 
 /* Draws the schedules of all ranks as SVG. Ranks go from top to bottom, rounds from left to right.
  *
- * Errors: as tuttiSchedulePrint. */
+ * Errors: as tuttiSchedulePrint; also tuttiInvalidUsage: more than 1,024 ranks, of which nobody could see anything. */
 TUTTI_API tuttiResult_t tuttiScheduleDraw(const tuttiScheduleRequest_t *request, FILE *out);
 
 /* How it is simulated. Set all to 0, then what matters. */
@@ -73,6 +73,9 @@ typedef struct {
   int lanes;           /* segments under way at once; 0: 1 */
   void (*progress)(void *context, int64_t steps, int64_t total, double time_us); /* every 65,536 steps; may be NULL */
   void *context;
+  void (*making)(void *context, int made, int64_t steps); /* before that: ranks whose schedules are made, and about how
+                                                             many steps all will play; may be NULL */
+  int64_t most_steps;  /* refuse to begin if it would play more than about so many; 0: never */
 } tuttiSimulation_t;
 
 /* What came out. Of all ranks together but for times. */
@@ -94,7 +97,8 @@ typedef struct {
  * one at a time. Steps start when the executor would start them. Memory does not grow with the number of steps, unless
  * there are passes, which need whole schedules.
  *
- * Errors: as tuttiSchedulePrint; also tuttiInvalidArgument: prices below 0, or too many lanes. */
+ * Errors: as tuttiSchedulePrint; also tuttiInvalidArgument: prices below 0, or too many lanes; tuttiInvalidUsage: more
+ * than most_steps. */
 TUTTI_API tuttiResult_t tuttiSimulate(const tuttiScheduleRequest_t *request, const tuttiSimulation_t *how,
                                       tuttiSimulated_t *result);
 

@@ -10,6 +10,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -140,25 +141,48 @@ def machine_tell():
 
 
 class Progress:
-    """One line on stderr, rewritten where that is a terminal."""
+    """One line on stderr, rewritten where that is a terminal, with the seconds since it was new: those of a program that
+    says nothing meanwhile."""
 
     def __init__(self):
         self.began, self.is_terminal, self.told = time.monotonic(), sys.stderr.isatty(), 0
+        self.text, self.since, self.lock = "", 0, threading.Lock()
+        if self.is_terminal:
+            threading.Thread(target=self.tick, daemon=True).start()
+
+    def tick(self):
+        while True:
+            time.sleep(1)
+            with self.lock:
+                seconds = time.monotonic() - self.since
+                if self.text and seconds >= 2:
+                    print(f"\r{self.text} ({seconds:.0f} s)\033[K", end="", file=sys.stderr, flush=True)
 
     def elapsed(self):
         return time.monotonic() - self.began
 
+    def left(self, done, total):
+        """In words, by how long that much took."""
+        seconds = self.elapsed() * (total - done) / max(done, 1)
+        return f"about {seconds:.0f} s left" if seconds < 120 else f"about {seconds / 60:.0f} min left"
+
     def tell(self, text):
         now = time.monotonic()
-        if now - self.told < (0.2 if self.is_terminal else 15):
-            return
-        self.told = now
-        print(f"\r{text:<100}" if self.is_terminal else text, end="" if self.is_terminal else "\n", file=sys.stderr,
-              flush=True)
+        with self.lock:
+            if text != self.text:
+                self.since = now
+            self.text = text
+            if now - self.told < (0.2 if self.is_terminal else 15):
+                return
+            self.told = now
+            print(f"\r{text}\033[K" if self.is_terminal else text, end="" if self.is_terminal else "\n",
+                  file=sys.stderr, flush=True)
 
     def clear(self):
-        if self.is_terminal:
-            print("\r" + " " * 100 + "\r", end="", file=sys.stderr, flush=True)
+        with self.lock:
+            self.text = ""
+            if self.is_terminal:
+                print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def hosts_up(name, count, rate):

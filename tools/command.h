@@ -4,6 +4,7 @@
 #define TUTTI_COMMAND_H
 
 #include <getopt.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "tutti_tools.h"
@@ -45,6 +46,18 @@ int number_read(const char *command, const char *option, enum form form, const l
 
 /* Reads a decimal number from low to high, such as 12.5 or 1e3, and moves *text behind it. 0: there is none. */
 int decimal_read(const char **text, double low, double high, double *value);
+
+/* ---- progress.c: how far a long command is ---- */
+
+/* From now on "tutti COMMAND: TEXT; 12 s so far" is on stderr: on a terminal after a second, on one line that is
+ * written again and again; elsewhere a line every ten seconds. Nothing is to be printed until the end. */
+void progress_begin(const char *command, const char *text);
+__attribute__((format(printf, 1, 2))) void progress_set(const char *format, ...);
+void progress_end(void);
+
+/* What is written meanwhile: a stream in memory, NULL if there is none; and its text to stdout. 0: all is written. */
+FILE *held_open(void);
+int held_print(FILE *held);
 
 /* ---- interfaces.c: networks to measure ---- */
 

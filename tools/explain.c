@@ -132,9 +132,13 @@ int command_explain(int argc, char **argv)
   int parsed = arguments_parse(&asked, argc, argv);
   if (parsed >= 0) return parsed;
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-  tuttiResult_t result = tuttiExplain(&asked.request, stdout);
-  if (result == tuttiSuccess) return fflush(stdout) ? 1 : 0;
-  fflush(stdout);
+  FILE *held = held_open();
+  if (!held) return 1;
+  progress_begin("explain", "pricing all algorithms");
+  tuttiResult_t result = tuttiExplain(&asked.request, held);
+  progress_end();
+  int broken = held_print(held);
+  if (result == tuttiSuccess) return broken;
   fprintf(stderr, "tutti explain: %s\n", tuttiGetLastError(NULL));
   return 1;
 }

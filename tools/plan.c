@@ -158,7 +158,13 @@ int command_plan(int argc, char **argv)
     return 1;
   }
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-  if (tuttiPlan(&asked.request, stdout, svg) != tuttiSuccess) {
+  FILE *held = held_open();
+  if (!held) return 1;
+  progress_begin("plan", "pricing messages and planning them");
+  tuttiResult_t result = tuttiPlan(&asked.request, held, svg);
+  progress_end();
+  int broken = held_print(held);
+  if (result != tuttiSuccess) {
     fprintf(stderr, "tutti plan: %s\n", tuttiGetLastError(NULL));
     failed = 1;
   }
@@ -166,5 +172,5 @@ int command_plan(int argc, char **argv)
     fprintf(stderr, "tutti plan: %s: %s\n", asked.svg, strerror(errno));
     failed = 1;
   }
-  return fflush(stdout) || failed;
+  return broken || failed;
 }

@@ -65,7 +65,9 @@ static tuttiResult_t draw(const struct asked *asked)
   size_t len = 0;
   FILE *memory = open_memstream(&text, &len);
   if (!memory) return tuttiRefuse(tuttiSystemError, strerror(errno));
+  progress_begin("schedule", "playing all ranks");
   tuttiResult_t result = tuttiScheduleDraw(&asked->request, memory);
+  progress_end();
   int broken = fclose(memory);
   FILE *file = result == tuttiSuccess && !broken ? fopen(asked->svg, "we") : NULL;
   if (file) {

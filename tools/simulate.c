@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "command.h"
 
 #define MAX_ROWS 64
 #define SENTENCE_BYTES 512
 #define PRICE_MOST 1e12 /* us */
+#define STEPS_MOST 100000000000 /* more would take days */
 
 static const char *const help =
     "usage: tutti simulate COLLECTIVE --algo NAME[,NAME...]|all -n RANKS --bytes B [OPTION...]\n\n"
@@ -47,7 +47,7 @@ struct asked {
   tuttiSimulation_t how;
   size_t bytes;
   const char *name; /* of the row that is running */
-  double start, said; /* seconds; when it began, when it was last said how far it is */
+  double start, played; /* seconds; when it began, when it began to play */
 };
 
 static double now(void)
@@ -123,17 +123,40 @@ static int options_parse(struct asked *asked, int argc, char **argv)
 
 /* ---- runs ---- */
 
-/* On a terminal every half second, elsewhere a line every five. */
+/* "about 3 min" */
+static const char *time_text(char text[32], double seconds)
+{
+  static const struct {
+    double seconds;
+    const char *name;
+  } units[] = {{86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+  int u = 0;
+  while (u < 3 && seconds < 2 * units[u].seconds) u++;
+  snprintf(text, 32, "about %.0f %s", seconds / units[u].seconds, units[u].name);
+  return text;
+}
+
+static void making_say(void *context, int made, int64_t steps)
+{
+  struct asked *asked = context;
+  char left[32];
+  int nranks = asked->request.nranks;
+  asked->played = now();
+  if (!nranks) progress_set("%s: making schedules, then about %.2g steps", asked->name, (double)steps);
+  else
+    progress_set("%s: schedule %d of %d, %s left; then about %.2g steps", asked->name, made, nranks,
+                 time_text(left, (asked->played - asked->start) / made * (nranks - made)), (double)steps);
+}
+
 static void progress_say(void *context, int64_t steps, int64_t total, double time_us)
 {
   struct asked *asked = context;
-  int is_terminal = isatty(STDERR_FILENO);
-  double at = now(), seconds = at - asked->start;
-  if (at - asked->said < (is_terminal ? 0.5 : 5)) return;
-  asked->said = at;
-  fprintf(stderr, "%s%s: %.1f %% of %.3g million steps, %.2f million/s; %.6g ms played%s", is_terminal ? "\r" : "",
-          asked->name, total ? 100.0 * (double)steps / (double)total : 100, (double)total / 1e6,
-          (double)steps / seconds / 1e6, time_us / 1000, is_terminal ? "\033[K" : "\n");
+  char left[32];
+  double seconds = now() - asked->played;
+  if (steps) time_text(left, seconds / (double)steps * (double)(total - steps));
+  progress_set("%s: %.1f %% of %.3g million steps, %s left; %.6g ms played", asked->name,
+               total ? 100.0 * (double)steps / (double)total : 100, (double)total / 1e6, steps ? left : "none",
+               time_us / 1000);
 }
 
 /* The most memory this process had since the last call; -1: unknown. */
@@ -158,14 +181,17 @@ static void row_run(struct asked *asked, struct row *row)
 {
   asked->request.algorithm = asked->name = row->name;
   asked->how.progress = progress_say;
+  asked->how.making = making_say;
+  asked->how.most_steps = STEPS_MOST;
   asked->how.context = asked;
   memory_peak();
-  asked->start = asked->said = now();
+  asked->start = asked->played = now();
+  progress_begin("simulate", row->name);
   row->result = tuttiSimulate(&asked->request, &asked->how, &row->got);
   row->seconds = now() - asked->start;
+  progress_end();
   row->memory_kib = memory_peak();
   if (row->result != tuttiSuccess) snprintf(row->why, sizeof row->why, "%s", tuttiGetLastError(NULL));
-  if (isatty(STDERR_FILENO) && asked->said > asked->start) fprintf(stderr, "\r\033[K");
 }
 
 /* The names of --algo, or of all algorithms; how many. */

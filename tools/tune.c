@@ -142,7 +142,7 @@ static long now_ms(void)
 }
 
 /* On a terminal one line that is written again and again; else a line for each world. done: of this world. */
-static void progress_show(struct screen *screen, double done, const char *what)
+static void screen_show(struct screen *screen, double done, const char *what)
 {
   long now = now_ms();
   char line[160], world[64] = "";
@@ -162,14 +162,14 @@ static void progress_show(struct screen *screen, double done, const char *what)
   screen->told_ms = now;
 }
 
-static void progress_end(const struct screen *screen)
+static void screen_end(const struct screen *screen)
 {
   if (screen->is_terminal) fprintf(stderr, "\r%78s\r", "");
 }
 
 static void progress_take(void *context, double done, const char *what)
 {
-  progress_show(context, done, what);
+  screen_show(context, done, what);
 }
 
 static void progress_send(void *context, double done, const char *what)
@@ -253,7 +253,7 @@ static tuttiResult_t comm_measure(const struct tune *tune, const struct share *s
                                       .progress = is_inner ? progress_send : progress_take,
                                       .context = is_inner ? (void *)(uintptr_t)tune : &screen};
   tuttiResult_t result = tuttiTune(comm, &options, profile);
-  if (profile && !is_inner) progress_end(&screen);
+  if (profile && !is_inner) screen_end(&screen);
   return result;
 }
 
@@ -397,7 +397,7 @@ static int world_run(const struct tune *tune, struct screen *screen, const char 
     char *what;
     double done = strtod(line, &what);
     line[strcspn(line, "\n")] = 0;
-    progress_show(screen, done, *what ? what + 1 : what);
+    screen_show(screen, done, *what ? what + 1 : what);
   }
   if (told) fclose(told);
   if (pid < 0 || waitpid(pid, &status, 0) != pid) {
@@ -442,7 +442,7 @@ static int host_measure(struct tune *tune)
     screen.seconds = seconds_left(tune->seconds, began_ms) / (screen.nworlds - screen.world);
     status = world_run(tune, &screen, part);
   }
-  progress_end(&screen);
+  screen_end(&screen);
   if (status) {
     unlink(part);
     return status;

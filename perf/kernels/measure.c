@@ -149,15 +149,16 @@ static double sample_us(const struct arena *arena, const struct item *item, cons
 static void progress(struct run *run, int level, const struct item *item)
 {
   double now = now_us(), spent = now - run->begin_us, left = 0;
-  if (!run->is_terminal || now - run->told_us < 2e5) return;
+  if (now - run->told_us < (run->is_terminal ? 2e5 : 10e6)) return;
   run->told_us = now;
   if (run->done_us > 0) left = spent / run->done_us * (run->total_us - run->done_us) / 1e6;
   if (left < 0) left = 0;
-  if (run->round < 0) fprintf(stderr, "\rtrying out: %-60s", level_names[level]);
-  else fprintf(stderr, "\rround %d of %d, %s: %s %s %s %s; about %.0f s left%20s", run->round + 1,
+  if (run->is_terminal) fputs("\r", stderr);
+  if (run->round < 0) fprintf(stderr, "kernel_perf: trying out %s", level_names[level]);
+  else fprintf(stderr, "kernel_perf: round %d of %d, %s: %s %s %s %s; about %.0f s left", run->round + 1,
                run->results->rounds, level_names[level], item->table, tt_type_name(item->type), item->op, item->shape,
-               left, "");
-  fflush(stderr);
+               left);
+  fputs(run->is_terminal ? "\033[K" : "\n", stderr);
 }
 
 /* Data of the item's type in all sources, unless they are there. */
@@ -245,14 +246,14 @@ int measure(struct results *results, const struct options *options)
     complain("no memory for %zu points", n * LEVELS);
     return 0;
   }
-  run.begin_us = now_us();
+  run.begin_us = run.told_us = now_us();
   if (!arena_open(&run.arena, set_largest(results))) return 0;
   double begin = now_us();
   round_go(&run);
   rounds_choose(&run, now_us() - begin);
   run.begin_us = now_us();
   for (run.round = 0; run.round < results->rounds; run.round++) round_go(&run);
-  if (run.is_terminal) fprintf(stderr, "\r%110s\r", "");
+  if (run.is_terminal) fprintf(stderr, "\r\033[K");
   munmap(run.arena.base, 2 * run.arena.side);
   return 1;
 }

@@ -100,6 +100,8 @@ tuttiResult_t tuttiSchedulePrint(const tuttiScheduleRequest_t *request, int rank
 
 /* ---- draw and simulate ------------------------------------------------------------------- */
 
+#define DRAWN_RANKS 1024
+
 tuttiResult_t tuttiScheduleDraw(const tuttiScheduleRequest_t *request, FILE *out)
 {
   struct tt_request made;
@@ -107,6 +109,12 @@ tuttiResult_t tuttiScheduleDraw(const tuttiScheduleRequest_t *request, FILE *out
   if (!out) return tt_null("out");
   tuttiResult_t code = tt_request_make(&made, request);
   if (code) return code;
+  if (made.shape.nranks > DRAWN_RANKS) {
+    code = tt_fail(tuttiInvalidUsage, "%d ranks are too many for a picture: draw at most %d, or print the steps of one "
+                   "rank (--rank)", (int)made.shape.nranks, DRAWN_RANKS);
+    tt_request_destroy(&made);
+    return code;
+  }
   head_text(&made, head, sizeof head);
   snprintf(title, sizeof title, "%s %s", made.algo->name, tt_kinds[made.shape.collective].name);
   const struct tt_sim_play play = {.shape = made.shape, .generate = tt_request_generate_rank, .context = &made,
@@ -156,6 +164,12 @@ static void progress_pass(void *context, const struct tt_sim_progress *progress)
   how->progress(how->context, progress->steps, progress->total, progress->time_us);
 }
 
+static void making_pass(void *context, int32_t made, int64_t steps)
+{
+  const tuttiSimulation_t *how = context;
+  how->making(how->context, (int)made, steps);
+}
+
 static tuttiResult_t how_check(const tuttiSimulation_t *how)
 {
   const double prices[] = {how->alpha_us, how->beta_us_per_mib, how->gamma_us_per_mib};
@@ -181,7 +195,9 @@ static tuttiResult_t play_run(struct tt_request *made, const tuttiSimulation_t *
                              .element_bytes = made->element_bytes, .block_bytes = how->block_bytes,
                              .lanes = how->lanes, .prices = &prices, .order = made->order};
   if (made->has_topology) play.topology = &made->topology;
+  play.most_steps = how->most_steps;
   if (how->progress) play.watcher.progress = progress_pass;
+  if (how->making) play.watcher.making = making_pass;
   play.watcher.context = (void *)(uintptr_t)how;
   tuttiResult_t code = tt_simulate(&play, &got);
   if (code) return code;

@@ -4,6 +4,7 @@
 
 #define MIB 1048576.0
 #define KEPT_BYTES ((int64_t)128 << 20) /* of the programs of all ranks together, while TT_SIM_KEEP allows */
+#define SAMPLE_RANKS 9
 #define STEP_BYTES 64                   /* of a step with its operands, about */
 
 static tuttiResult_t no_memory(const struct world *world)
@@ -44,6 +45,35 @@ static void segments_cut(struct world *world)
   world->progress.total *= (int64_t)world->nsegments;
 }
 
+/* About how many steps all ranks will play: those of a few ranks, evenly apart. A root may have many more than others,
+ * so the longest one counts for itself only. */
+static tuttiResult_t steps_estimate(struct world *world, int64_t *steps)
+{
+  const struct tt_sim_play *play = world->play;
+  int32_t nranks = play->shape.nranks, n = nranks < SAMPLE_RANKS ? nranks : SAMPLE_RANKS;
+  double sum = 0, most = 0, all;
+  struct tt_sim_program program = {.from = 0};
+  tuttiResult_t code = tuttiSuccess;
+  for (int32_t k = 0; k < n && !code; k++) {
+    int32_t rank = n == 1 ? 0 : (int32_t)((int64_t)k * (nranks - 1) / (n - 1));
+    code = tt_sim_program_load(&program, &world->maker, rank, 0);
+    double total = program.schedule.total;
+    sum += total;
+    if (total > most) most = total;
+    world->nblocks = (size_t)program.schedule.shape.nblocks;
+  }
+  tt_sim_program_free(&program);
+  if (code) return code;
+  segments_cut(world);
+  all = (n > 1 ? (sum - most) / (n - 1) * (nranks - 1) : 0) + most;
+  all *= (double)world->nsegments;
+  *steps = all < 9e18 ? (int64_t)all : INT64_MAX;
+  if (!play->most_steps || *steps <= play->most_steps) return code;
+  return tt_fail(tuttiInvalidUsage,
+                 "%d ranks would play about %.2g steps, and at most %.2g are allowed: take fewer ranks, an algorithm "
+                 "of fewer messages or a shorter vector", (int)nranks, (double)*steps, (double)play->most_steps);
+}
+
 static tuttiResult_t world_make(struct world *world)
 {
   const struct tt_sim_play *play = world->play;
@@ -58,11 +88,14 @@ static tuttiResult_t world_make(struct world *world)
   world->nodes = tt_alloc(nnodes, sizeof *world->nodes);
   world->strands = tt_alloc(nranks * (size_t)world->lanes, sizeof *world->strands);
   if (!world->actors || !world->nodes || !world->strands) return no_memory(world);
-  for (int32_t rank = 0; rank < play->shape.nranks; rank++) {
-    tuttiResult_t code = tt_sim_program_load(&world->actors[rank].program, &world->maker, rank, 0);
-    if (code) return code;
+  tuttiResult_t code = tuttiSuccess;
+  int64_t steps = 0;
+  if (play->watcher.making || play->most_steps) code = steps_estimate(world, &steps);
+  for (int32_t rank = 0; rank < play->shape.nranks && !code; rank++) {
+    code = tt_sim_program_load(&world->actors[rank].program, &world->maker, rank, 0);
+    if (play->watcher.making) play->watcher.making(play->watcher.context, rank + 1, steps);
   }
-  return tuttiSuccess;
+  return code;
 }
 
 /* Everything but the programs as at the beginning. */

@@ -70,6 +70,8 @@ struct tt_sim_watcher {
   void (*step)(void *context, const struct tt_sim_step *step);
   void (*progress)(void *context, const struct tt_sim_progress *progress); /* every 65,536 steps, and at the end */
   void *context;
+  void (*making)(void *context, int32_t made, int64_t steps); /* before it plays: ranks whose schedules are made, and
+                                                                 about how many steps all ranks will play */
 };
 
 struct tt_sim_play {
@@ -85,6 +87,7 @@ struct tt_sim_play {
   const struct tt_link_prices *prices;
   const struct tt_topology *topology; /* NULL: each rank is a node. Its own prices do not count */
   const int32_t *order;  /* rank p of the schedules is rank order[p] of the topology; NULL: the same */
+  int64_t most_steps;    /* of all ranks in all segments: not begun if there would be more, about; 0: any number */
   struct tt_sim_watcher watcher;
 };
 
@@ -101,8 +104,9 @@ struct tt_sim_result {
 };
 
 /* Plays it. *result is written on success only.
- * Errors: tuttiInvalidArgument: lanes, or too many bytes. tuttiSystemError: no memory. tuttiInternalError: a schedule
- * is wrong, or a rank waits for ever (the sentence says which; the verifier tells more). What generate says. */
+ * Errors: tuttiInvalidArgument: lanes, or too many bytes. tuttiInvalidUsage: most_steps. tuttiSystemError: no memory.
+ * tuttiInternalError: a schedule is wrong, or a rank waits for ever (the sentence says which; the verifier tells more).
+ * What generate says. */
 tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *result);
 
 /* Plays it n times, with so many elements in a share each time instead of play->count; schedules are made once. After

@@ -298,8 +298,8 @@ static void several_counts_are_as_several_plays(void **state)
 /* ---- what is told ------------------------------------------------------------------------ */
 
 struct told {
-  int64_t messages, bytes, steps, progress, last_steps, total;
-  int32_t ended;
+  int64_t messages, bytes, steps, progress, last_steps, total, expected;
+  int32_t ended, made;
   double last_us;
 };
 
@@ -329,6 +329,42 @@ static void progress_told(void *context, const struct tt_sim_progress *progress)
   told->ended = progress->ended;
 }
 
+static void making_told(void *context, int32_t made, int64_t steps)
+{
+  struct told *told = context;
+  assert_true(made == ++told->made && told->steps == 0);
+  told->expected = steps;
+}
+
+/* Before anything is played. A root that has more steps than all others together does not mislead. */
+static void how_much_it_will_be_is_known_before(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *collective, *algorithm;
+    int32_t nranks;
+  } rows[] = {{"all_reduce", "ring", 40}, {"gather", "direct", 300}, {"gather", "binomial", 200},
+              {"scatter", "direct", 300}, {"all_reduce", "halving_doubling", 100}, {"all_reduce", "ring", 1},
+              {"all_reduce", "double_tree", 333}};
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+    struct told told = {0};
+    struct tt_link_prices prices = uniform(&price_list[0]);
+    struct tt_sim_play play = play_of(rows[k].collective, rows[k].algorithm, rows[k].nranks, 8000, &prices);
+    play.block_bytes = 40;
+    play.watcher = (struct tt_sim_watcher){.making = making_told, .context = &told};
+    struct tt_sim_result result = run(&play);
+    assert_int_equal(told.made, rows[k].nranks);
+    assert_true(told.expected <= 2 * result.steps && 2 * told.expected >= result.steps);
+    play.most_steps = told.expected;
+    told = (struct told){0};
+    assert_int_equal(tt_simulate(&play, &result), tuttiSuccess);
+    play.most_steps--;
+    told = (struct told){0};
+    if (play.most_steps) assert_int_equal(tt_simulate(&play, &result), tuttiInvalidUsage);
+    if (play.most_steps) assert_int_equal(told.made, 0);
+  }
+}
+
 static void a_watcher_is_told_everything(void **state)
 {
   (void)state;
@@ -336,7 +372,7 @@ static void a_watcher_is_told_everything(void **state)
   struct tt_link_prices prices = uniform(&price_list[0]);
   struct tt_sim_play play = play_of("all_reduce", "ring", 40, 40 * 800, &prices);
   play.block_bytes = 60;
-  play.watcher = (struct tt_sim_watcher){message_told, step_told, progress_told, &told};
+  play.watcher = (struct tt_sim_watcher){message_told, step_told, progress_told, &told, NULL};
   struct tt_sim_result result = run(&play);
   assert_int_equal(told.messages, result.messages);
   assert_int_equal(told.bytes, result.bytes);
@@ -412,6 +448,7 @@ int main(void)
       cmocka_unit_test(a_last_segment_may_be_short_and_blocks_empty),
       cmocka_unit_test(a_stretch_of_the_schedule_plays_as_the_whole),
       cmocka_unit_test(several_counts_are_as_several_plays),
+      cmocka_unit_test(how_much_it_will_be_is_known_before),
       cmocka_unit_test(a_watcher_is_told_everything),
       cmocka_unit_test(a_rank_that_waits_for_ever_is_named),
       cmocka_unit_test(vectors_as_long_as_can_be_are_played_and_longer_ones_refused),
