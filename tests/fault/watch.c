@@ -119,20 +119,21 @@ static void a_child_that_keeps_all_descriptors_hides_no_death(void **state)
 
 /* ---- many ranks ---- */
 
-static struct party *asking; /* counts whom this process asks /proc about */
+static struct party *_Atomic asking; /* counts whom this process asks /proc about; the service thread reads it */
 
 /* Instead of the C library's. */
 int open(const char *path, int flags, ...)
 {
-  int pid, end = 0, others = asking && sscanf(path, "/proc/%d/stat%n", &pid, &end) == 1 && end;
-  for (int rank = 0; others && rank < asking->world->nranks; rank++)
-    if (asking->world->reports[rank].pid == pid) atomic_store(&asking->world->asked[asking->rank][rank], 1);
+  struct party *party = atomic_load(&asking);
+  int pid, end = 0, others = party && sscanf(path, "/proc/%d/stat%n", &pid, &end) == 1 && end;
+  for (int rank = 0; others && rank < party->world->nranks; rank++)
+    if (party->world->reports[rank].pid == pid) atomic_store(&party->world->asked[party->rank][rank], 1);
   return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
 }
 
 static void count_asked(struct party *party)
 {
-  asking = party;
+  atomic_store(&asking, party);
   atomic_store(&party->world->reports[party->rank].step, 1);
   party_idle(party);
 }
