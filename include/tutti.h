@@ -181,8 +181,8 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
  * Errors: tuttiInvalidArgument: launch is NULL, or the environment contradicts
  * itself (the sentence names the variable). tuttiSystemError: the launcher did
  * not answer. tuttiInvalidUsage: the launcher carries no secret, the address is
- * not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none is set; or the processes
- * of this launcher cannot meet. */
+ * not loopback (where all ranks must be of one user), and neither TUTTI_KEY_FILE
+ * nor TUTTI_AUTH=none is set; or the processes of this launcher cannot meet. */
 TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
 
 /* Joins a communicator of nranks ranks as `rank`. Its handle is written to *comm.

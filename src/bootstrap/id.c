@@ -8,6 +8,7 @@
 #define MAGIC 0x69747475u /* "utti" */
 #define LAYOUT 1
 #define PACKED_FLAGS TT_ID_FIXED
+#define AUTH_NONE 1 /* of "key|none" in settings.def */
 
 /* The 128 bytes; little endian. */
 struct packed_id {
@@ -81,18 +82,22 @@ tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings)
     tt_key_derive(id->pass.key, secret, "tutti-root", open, sizeof open);
     tt_wipe(secret, sizeof secret);
     tt_wipe(open, sizeof open);
+  } else if ((id->flags & TT_ID_FIXED) && tt_address_is_loopback(&id->root) && settings->auth != AUTH_NONE) {
+    struct tt_address loopback = id->root;
+    tt_address_local(&id->root, &loopback);
+    id->flags |= TT_ID_USERS;
   }
   id->flags |= TT_ID_MIXED;
   return tuttiSuccess;
 }
 
-/* An address text is no secret, so something else has to be: the key file, or that only this
- * host's users reach a loopback address, or the user's word that the risk is known. */
+/* An address text is no secret, so something else has to be: the key file, or, at a loopback address, that the kernel
+ * tells of which user a process is (tt_id_mix), or the user's word that the risk is known. */
 static tuttiResult_t secret_check(const struct tt_id *id, const char *text,
                                   const struct tt_settings *settings)
 {
-  enum { AUTH_NONE = 1 }; /* of "key|none" in settings.def */
-  if (settings->key_file[0] || tt_address_is_loopback(&id->root)) return tuttiSuccess;
+  if (settings->key_file[0]) return tuttiSuccess;
+  if (settings->auth != AUTH_NONE && tt_address_is_loopback(&id->root)) return tuttiSuccess;
   if (settings->auth != AUTH_NONE)
     return tt_fail(tuttiInvalidUsage,
                    "a start-up at the fixed address %s has no secret: set TUTTI_KEY_FILE to a file with "

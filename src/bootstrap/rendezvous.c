@@ -81,6 +81,7 @@ static tuttiResult_t dial(struct tt_rendezvous *r)
       tt_dial_start(&r->dial, &r->id.root, &r->id.pass, &hello, r->deadline_ns);
   if (result != tuttiSuccess) return give_up(r, result);
   if (!(r->id.flags & (TT_ID_FIXED | TT_ID_DERIVED))) tt_dial_limit(r->dial, GONE_NS);
+  if (r->id.flags & TT_ID_USERS) tt_dial_same_user(r->dial);
   r->stage = DIALING;
   return tuttiInProgress;
 }

@@ -172,6 +172,16 @@ tuttiResult_t tt_address_parse(struct tt_address *address, const char *text)
   return tuttiSuccess;
 }
 
+void tt_address_local(struct tt_address *local, const struct tt_address *loopback)
+{
+  char text[TT_ADDRESS_TEXT_BYTES];
+  memset(local, 0, sizeof *local);
+  local->local.sun_family = AF_UNIX;
+  int n = snprintf(local->local.sun_path + 1, sizeof local->local.sun_path - 1, "tutti-%.80s",
+                   tt_address_text(loopback, text, sizeof text));
+  local->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
 int tt_address_is_loopback(const struct tt_address *address)
 {
   if (address->len == 0) return 0;

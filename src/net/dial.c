@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/net.h"
+#include "net/inside.h"
 
 #define MS 1000000u
 #define PAUSE_FIRST_NS (10u * MS)
@@ -33,6 +33,7 @@ struct tt_dial {
   uint64_t patience_ns;     /* see tt_dial_limit; 0: until the deadline */
   uint64_t turned_away_ns;  /* since then every attempt met nobody, or somebody else; 0: the last one did not */
   int is_turned_away;       /* the last one did */
+  int is_users, is_warned; /* see tt_dial_same_user */
   unsigned unproved; /* verdicts with a wrong MAC so far */
   uint32_t got; /* bytes of the challenge or verdict */
   uint8_t challenge[TT_CHALLENGE_BYTES], verdict[TT_VERDICT_BYTES], nc[TT_NONCE_BYTES];
@@ -68,6 +69,11 @@ void tt_dial_limit(struct tt_dial *dial, uint64_t patience_ns)
   dial->patience_ns = patience_ns;
 }
 
+void tt_dial_same_user(struct tt_dial *dial)
+{
+  dial->is_users = 1;
+}
+
 static enum step again(struct tt_dial *dial, const char *cause)
 {
   snprintf(dial->cause, sizeof dial->cause, "%s", cause);
@@ -95,7 +101,9 @@ static enum step fail_late(struct tt_dial *dial, uint64_t now)
   char why[400];
   snprintf(why, sizeof why, "given up after %u attempts in %.1f s, the last one: %s. %s",
            dial->attempts, (double)(now - dial->started_ns) / 1e9, dial->cause,
-           dial->to.any.sa_family == AF_UNIX
+           dial->is_users ? "Is rank 0 alive, in the same network namespace, of the same user, and with the same "
+                            "TUTTI_KEY_FILE and TUTTI_AUTH (none here)?"
+           : dial->to.any.sa_family == AF_UNIX
                ? "Is that process still alive, in the same network namespace?"
                : "Is that process still alive, and does a firewall let TCP through? "
                  "TUTTI_SOCKET_IFNAME chooses another interface");
@@ -138,10 +146,24 @@ static enum step connect_failed(struct tt_dial *dial, int error)
                                              : strerror(error));
 }
 
+/* Another user has the address that rank 0 was to have: whatever it says is not for us. */
+static enum step other_user(struct tt_dial *dial, const char *who)
+{
+  char cause[160], to[TT_ADDRESS_TEXT_BYTES];
+  snprintf(cause, sizeof cause, "%s listens there, not one of uid %u", who, (unsigned)geteuid());
+  if (!dial->is_warned)
+    tt_log(TT_LOG_WARN, "start-up at %s: %s: choose another port, or give all ranks one TUTTI_KEY_FILE",
+           tt_address_text(&dial->to, to, sizeof to), cause);
+  dial->is_warned = 1;
+  return again(dial, cause);
+}
+
 static enum step connected(struct tt_dial *dial)
 {
+  char who[96];
   from_set(dial);
   if (is_self(dial)) return again(dial, strerror(ECONNREFUSED));
+  if (dial->is_users && !tt_user_is_ours(dial->fd, who, sizeof who)) return other_user(dial, who);
   dial->state = CHALLENGED;
   dial->got = 0;
   return ON;

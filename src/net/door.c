@@ -17,6 +17,7 @@ static int is_local(const struct tt_address *address)
 
 static int port_of(const struct tt_address *address)
 {
+  if (address->any.sa_family == AF_UNIX) return -1; /* it has a name */
   return address->any.sa_family == AF_INET ? ntohs(address->v4.sin_port)
                                            : ntohs(address->v6.sin6_port);
 }
@@ -31,6 +32,30 @@ static void local_name(struct tt_address *address)
   int n = snprintf(address->local.sun_path + 1, sizeof address->local.sun_path - 1, "tutti-%016llx",
                    (unsigned long long)number);
   address->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* Who has an address of ours: another user's process may have taken it before us. */
+static void holder_text(const struct tt_address *at, char *text, size_t size)
+{
+  char who[96];
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  snprintf(who, sizeof who, "another process");
+  int is_theirs = fd >= 0 && connect(fd, &at->any, at->len) == 0 && !tt_user_is_ours(fd, who, sizeof who);
+  if (fd >= 0) close(fd);
+  snprintf(text, size, "%s has this address; TUTTI_PORT, MASTER_PORT or TUTTI_COMM_ID chooses another one%s", who,
+           is_theirs ? ", and one TUTTI_KEY_FILE for all ranks does without it" : "");
+}
+
+static tuttiResult_t listen_failed(const struct tt_address *at, int error)
+{
+  char text[TT_ADDRESS_TEXT_BYTES], why[256] = "this host has no such address";
+  tt_address_text(at, text, sizeof text);
+  if (error == EADDRINUSE && at->any.sa_family == AF_UNIX) holder_text(at, why, sizeof why);
+  else if (error == EADDRINUSE)
+    snprintf(why, sizeof why,
+             "another process has this port; TUTTI_PORT, MASTER_PORT or TUTTI_COMM_ID chooses another one");
+  else if (error != EADDRNOTAVAIL) return tt_fail(tuttiSystemError, "listening at %s: %s", text, strerror(error));
+  return tt_fail(tuttiSystemError, "listening at %s: %s: %s", text, strerror(error), why);
 }
 
 static tuttiResult_t listen_at(struct tt_door *door)
@@ -50,12 +75,7 @@ static tuttiResult_t listen_at(struct tt_door *door)
   socklen_t size = sizeof *at - offsetof(struct tt_address, any);
   if (bind(fd, &at->any, at->len) != 0 || listen(fd, INT_MAX) != 0 || /* cut to somaxconn */
       getsockname(fd, &at->any, &size) != 0)
-    return tt_fail(tuttiSystemError, "listening at %s: %s%s", tt_address_text(at, text, sizeof text),
-                   strerror(errno),
-                   errno == EADDRINUSE ? ": another process has this port; TUTTI_PORT, MASTER_PORT or "
-                                         "TUTTI_COMM_ID chooses another one"
-                   : errno == EADDRNOTAVAIL ? ": this host has no such address"
-                                            : "");
+    return listen_failed(at, errno);
   at->len = size;
   return tuttiSuccess;
 }
@@ -80,6 +100,7 @@ static tuttiResult_t door_make(struct tt_door **out, const struct tt_address *wh
   if (!door) return tt_fail(tuttiSystemError, "out of memory for a door of %zu bytes", sizeof *door);
   door->asked = *where;
   door->shared = is_local(where) || port_of(where) == 0;
+  door->is_users = where->any.sa_family == AF_UNIX;
   door->users = 1;
   door->watcher.fd = -1;
   for (int i = 0; i < TT_DOOR_SLOTS; i++) door->slots[i].watcher.fd = -1;
@@ -125,8 +146,9 @@ tuttiResult_t tt_door_open(struct tt_door **door, const struct tt_address *where
 {
   tuttiResult_t result = tt_auth_init();
   if (result != tuttiSuccess) return result;
-  if (!is_local(where) && where->any.sa_family != AF_INET && where->any.sa_family != AF_INET6)
-    return tt_fail(tuttiInternalError, "a door at an address of family %u", where->any.sa_family);
+  int family = where->any.sa_family;
+  if (!is_local(where) && family != AF_INET && family != AF_INET6 && family != AF_UNIX)
+    return tt_fail(tuttiInternalError, "a door at an address of family %d", family);
   result = tt_service_hold();
   if (result != tuttiSuccess) return result;
   tt_service_lock();

@@ -170,6 +170,8 @@ static int is_ours(const struct tt_door *door, int fd)
 {
   struct ucred peer;
   socklen_t size = sizeof peer;
+  char who[96];
+  if (door->is_users) return tt_user_is_ours(fd, who, sizeof who);
   if (door->address.any.sa_family != AF_UNIX) return 1;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
   return peer.uid == geteuid() || peer.uid == 0;

@@ -19,6 +19,12 @@ struct tt_interface {
 /* Index of the one that `spec` (TUTTI_SOCKET_IFNAME) and family (0, AF_INET, AF_INET6) choose, or -1. */
 int tt_interface_select(const struct tt_interface *list, int count, const char *spec, int family);
 
+/* ---- users (user.c) ---- */
+
+/* 1 if the other end of a connected local socket runs, or ran when it connected or began to listen, as our effective
+ * user. `who` gets "process 4711 of uid 1000". */
+int tt_user_is_ours(int socket, char *who, size_t size);
+
 /* ---- shared memory (memory.c) ---- */
 
 #define TT_MEMORY_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -62,6 +68,7 @@ struct tt_door {
   struct tt_door *next;      /* of the process */
   struct tt_address asked, address;
   int shared, users;
+  int is_users; /* only for our own user: whoever comes needs to know nothing */
   int reserve;           /* a descriptor to give up when there are no more; -1: lost */
   struct tt_timer pause; /* no accepting until it fires */
   struct tt_timer limit; /* looks for slots over their time; runs while any is in use */

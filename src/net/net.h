@@ -46,6 +46,10 @@ tuttiResult_t tt_address_parse(struct tt_address *address, const char *text);
 
 int tt_address_is_loopback(const struct tt_address *address);
 
+/* The abstract local address "@tutti-127.0.0.1:4711" that stands for a loopback one: it is of the same network
+ * namespace, and the kernel tells both ends which user the other one is, as it does not with TCP. */
+void tt_address_local(struct tt_address *local, const struct tt_address *loopback);
+
 /* The address of the interface that TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY choose,
  * port 0; NCCL's rules: list of prefixes, leading '^' excludes, leading '=' is exact; without the
  * setting the first interface that is up and not lo or docker*, those only as last
@@ -121,8 +125,9 @@ typedef void (*tt_guest_fn)(void *owner, const struct tt_hello *hello, int fd);
 
 /* Opens a door at `where`: an IP address (port 0: any port), or where->len == 0 for an abstract
  * local socket of random name. Doors at the same IP address with port 0 are one door, shared and
- * counted; so are local ones. Holds the service. Errors: tuttiSystemError. Close frees
- * it with the last user, and ends what is still in the handshake then; dismiss first. */
+ * counted; so are local ones of random name. At one of tt_address_local only processes of our own user get as far
+ * as the handshake. Holds the service. Errors: tuttiSystemError, of a local address also with the uid of the process
+ * that has it. Close frees it with the last user, and ends what is still in the handshake then; dismiss first. */
 tuttiResult_t tt_door_open(struct tt_door **door, const struct tt_address *where);
 void tt_door_close(struct tt_door *door); /* NULL is allowed */
 
@@ -151,7 +156,7 @@ uint64_t tt_door_refused(const struct tt_door *door);
  *   - Nobody listens, unreachable, reset, end of connection at any point, no answer for 10 s, no challenge
  *     of ours, TT_STATUS_UNKNOWN, TT_STATUS_FULL: again. The other side may not be ready
  *     yet, or may have evicted us for a stranger, and does not know our job before it is.
- *   - A whole verdict with a wrong MAC: again, for it is proved by nobody and a bit of it, or of what we said, may
+ *   - A whole verdict with a wrong MAC: again, for it is proved by nobody, and a bit of it or of what we said may
  *     have been changed on the way; the fifth is tuttiInvalidUsage. The server knows our job and epoch and says that
  *     our key is wrong, or it does not hold the key itself.
  *   - TT_STATUS_TAKEN, authentic: tuttiInvalidUsage at once. */
@@ -164,6 +169,10 @@ tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
 /* Who listened before we knew the address, and listens no more, will not come back: gives up, with tuttiRemoteError,
  * once every attempt for patience_ns was refused or closed on our reply. Without it only the deadline counts. */
 void tt_dial_limit(struct tt_dial *dial, uint64_t patience_ns);
+
+/* The address is one of tt_address_local, and the key is no secret: only a process of our own user may listen there.
+ * Another user's is warned about once, and it is tried again. */
+void tt_dial_same_user(struct tt_dial *dial);
 
 /* tuttiInProgress; tuttiSuccess: *fd is the caller's, not one byte behind the verdict has been read;
  * else the error with both addresses in its sentence: tuttiRemoteError (deadline, nobody there),
