@@ -80,6 +80,15 @@ int tt_reply_plausible(const uint8_t *start, size_t len);
 int tt_reply_claim(const uint8_t reply[TT_REPLY_BYTES], uint8_t job[TT_JOB_BYTES],
                    uint64_t *epoch);
 
+/* Server: what a whole reply seems to be that is not authentic; nobody has proved it. */
+enum tt_claim {
+  TT_CLAIM_NONE,    /* no reply of ours */
+  TT_CLAIM_VERSION, /* of another version of the handshake */
+  TT_CLAIM_START,   /* a rank on its way to a root */
+  TT_CLAIM_OTHER
+};
+enum tt_claim tt_reply_seems(const uint8_t reply[TT_REPLY_BYTES]);
+
 /* Server: 1 and *hello filled if the reply is authentic, else 0. */
 int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
                    const struct tt_pass *pass, struct tt_hello *hello);

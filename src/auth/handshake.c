@@ -87,6 +87,13 @@ int tt_reply_claim(const uint8_t reply[TT_REPLY_BYTES], uint8_t job[TT_JOB_BYTES
   return 1;
 }
 
+enum tt_claim tt_reply_seems(const uint8_t reply[TT_REPLY_BYTES])
+{
+  if (memcmp(reply, magic, sizeof magic) != 0) return TT_CLAIM_NONE;
+  if (tt_wire_get(reply + AT_VERSION, 4) != VERSION) return TT_CLAIM_VERSION;
+  return tt_wire_get(reply + AT_KIND, 2) == TT_HELLO_RENDEZVOUS ? TT_CLAIM_START : TT_CLAIM_OTHER;
+}
+
 int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
                    const struct tt_pass *pass, struct tt_hello *hello)
 {

@@ -335,7 +335,7 @@ tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *r)
 
 void tt_rendezvous_bed(const struct tt_rendezvous *r, struct tt_bed *bed)
 {
-  int goes_out = tt_outlet_busy(&r->out) || r->card_waits;
+  int goes_out = tt_outlet_busy(&r->out) || (r->card_waits && r->stage == READY);
   if (r->stage >= CONNECTED) tt_bed_add(bed, r->fd, goes_out ? POLLIN | POLLOUT : POLLIN);
   else if (r->dial) tt_dial_bed(r->dial, bed);
   else tt_bed_limit(bed, r->again_ns);

@@ -75,17 +75,18 @@ void tt_root_settle(struct tt_root *root)
 
 static void missing_fail(struct tt_root *root)
 {
-  char ranks[256];
+  char ranks[256], refused[256] = "";
   double seconds = (double)root->timeout_ns / 1e9;
   if (!root->nranks) {
     tt_root_fail(root, tuttiRemoteError, "no rank introduced itself within %g s", seconds);
     return;
   }
   tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
+  if (root->door) tt_door_refusals_text(root->door, &root->refusals, refused, sizeof refused);
   if (root->came < root->nranks)
     tt_root_fail(root, tuttiRemoteError,
-                 "%s did not come within %g s%s: start them, or raise TUTTI_INIT_TIMEOUT_MS", ranks,
-                 seconds, root->twice);
+                 "%s did not come within %g s%s: start them, or raise TUTTI_INIT_TIMEOUT_MS%s", ranks,
+                 seconds, root->twice, refused);
   else
     tt_root_fail(root, tuttiRemoteError, "%s came but did not finish the start-up within %g s", ranks,
                  seconds);
@@ -93,12 +94,13 @@ static void missing_fail(struct tt_root *root)
 
 static void missing_log(struct tt_root *root, uint64_t now)
 {
-  char ranks[256];
+  char ranks[256], refused[256] = "";
   root->log_ns = now + NEXT_LOG_NS;
   if (!root->nranks || !tt_log_wants(TT_LOG_INFO)) return;
   tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
-  tt_log(TT_LOG_INFO, "start-up waits for %s since %llu s%s", ranks,
-         (unsigned long long)((now - root->first_ns) / 1000000000u), root->twice);
+  if (root->door) tt_door_refusals_text(root->door, &root->refusals, refused, sizeof refused);
+  tt_log(TT_LOG_INFO, "start-up waits for %s since %llu s%s%s", ranks,
+         (unsigned long long)((now - root->first_ns) / 1000000000u), root->twice, refused);
 }
 
 static void processes_look(struct tt_root *root)
@@ -190,6 +192,7 @@ static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_ad
     root->next = tt_process.roots;
     tt_process.roots = root;
   }
+  tt_door_refusals(root->door, &root->refusals);
   *at = *tt_door_address(root->door);
   return tuttiSuccess;
 }

@@ -69,6 +69,7 @@ struct tt_root {
   uint8_t *cards[2];        /* by the round's last bit: one is going out while the other fills */
   size_t room[2];
   uint32_t look; /* the next rank whose process is looked at */
+  struct tt_refusals refusals; /* of the door, before */
   char twice[96];         /* note about a rank that was claimed twice, "" if none */
   tuttiResult_t code;     /* tuttiSuccess until the start-up has failed */
   char sentence[TT_SENTENCE_BYTES];

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -19,6 +20,33 @@
 #define LOG_NS (10000u * (uint64_t)MS)
 #define ACCEPT_MOST 16         /* at once, so that replies are read in between */
 
+/* ---- who was refused ---- */
+
+void tt_door_refusals(const struct tt_door *door, struct tt_refusals *refusals)
+{
+  *refusals = door->refusals;
+}
+
+const char *tt_door_refusals_text(const struct tt_door *door, const struct tt_refusals *since, char *text, size_t size)
+{
+  static const char *const reasons[TT_REFUSALS] = {
+      [TT_REFUSED_KEY] = "with another key", [TT_REFUSED_ID] = "with another id",
+      [TT_REFUSED_VERSION] = "of another version of this library", [TT_REFUSED_USER] = "of another user",
+      [TT_REFUSED_STRANGER] = "that spoke another protocol or nothing",
+      [TT_REFUSED_STARVED] = "for lack of descriptors here (see `ulimit -n`)"};
+  size_t used = 0;
+  text[0] = 0;
+  for (int r = 0; r < TT_REFUSALS && used + 1 < size; r++) {
+    uint64_t count = door->refusals.count[r] - since->count[r];
+    if (!reasons[r] || !count) continue;
+    used += (size_t)snprintf(text + used, size - used, "%s%llu connection%s %s, the last from %s",
+                             used ? "; " : " (refused: ", (unsigned long long)count, count == 1 ? "" : "s", reasons[r],
+                             door->refused_last[r]);
+  }
+  if (used && used + 1 < size) snprintf(text + used, size - used, ")");
+  return text;
+}
+
 /* ---- slots ---- */
 
 static void slot_free(struct tt_slot *slot)
@@ -28,22 +56,44 @@ static void slot_free(struct tt_slot *slot)
   if (--slot->door->pending == 0) tt_timer_remove(&slot->door->limit);
 }
 
-static void refused_count(struct tt_door *door)
+/* "192.0.2.1", "process 4711 of uid 1000" */
+static void peer_text(int fd, char *text, size_t size)
 {
-  uint64_t refused = atomic_fetch_add(&door->refused, 1) + 1, now = tt_now_ns();
-  if (!tt_log_wants(TT_LOG_INFO) || (door->logged_ns && now - door->logged_ns < LOG_NS)) return;
-  char text[TT_ADDRESS_TEXT_BYTES];
-  tt_log(TT_LOG_INFO, "door %s refused %llu connections (wrong key, not our protocol, or silent)",
-         tt_address_text(&door->address, text, sizeof text),
-         (unsigned long long)(refused - door->logged));
-  door->logged_ns = now;
-  door->logged = refused;
+  struct tt_address peer;
+  char name[TT_ADDRESS_TEXT_BYTES], *port;
+  socklen_t len = sizeof peer - offsetof(struct tt_address, any);
+  memset(&peer, 0, sizeof peer);
+  snprintf(text, size, "an unknown place");
+  if (fd < 0 || getpeername(fd, &peer.any, &len) != 0) return;
+  peer.len = len;
+  if (peer.any.sa_family == AF_UNIX) {
+    tt_user_is_ours(fd, text, size);
+    return;
+  }
+  tt_address_text(&peer, name, sizeof name);
+  port = strrchr(name, ':');
+  snprintf(text, size, "%.*s", port ? (int)(port - name) : 0, name);
 }
 
-static void slot_refuse(struct tt_slot *slot)
+static void refused_count(struct tt_door *door, enum tt_refusal why, int fd)
+{
+  uint64_t refused = atomic_fetch_add(&door->refused, 1) + 1, now = tt_now_ns();
+  door->refusals.count[why]++;
+  peer_text(fd, door->refused_last[why], sizeof door->refused_last[why]);
+  if (!tt_log_wants(TT_LOG_INFO) || (door->logged_ns && now - door->logged_ns < LOG_NS)) return;
+  char text[TT_ADDRESS_TEXT_BYTES], which[256];
+  tt_log(TT_LOG_INFO, "door %s refused %llu connections%s", tt_address_text(&door->address, text, sizeof text),
+         (unsigned long long)(refused - door->logged),
+         tt_door_refusals_text(door, &door->logged_refusals, which, sizeof which));
+  door->logged_ns = now;
+  door->logged = refused;
+  door->logged_refusals = door->refusals;
+}
+
+static void slot_refuse(struct tt_slot *slot, enum tt_refusal why)
 {
   int fd = slot->watcher.fd;
-  refused_count(slot->door); /* before the peer can see it */
+  refused_count(slot->door, why, fd); /* before the peer can see it */
   slot_free(slot);
   close(fd);
 }
@@ -90,6 +140,17 @@ static int send_all(int fd, const void *data, size_t len)
   return n == (ssize_t)len;
 }
 
+static enum tt_refusal refusal_of(const struct tt_slot *slot, int is_known)
+{
+  if (is_known) return TT_REFUSED_KEY;
+  switch (tt_reply_seems(slot->reply)) {
+  case TT_CLAIM_NONE: return TT_REFUSED_STRANGER;
+  case TT_CLAIM_VERSION: return TT_REFUSED_VERSION;
+  case TT_CLAIM_START: return TT_REFUSED_ID;
+  default: return TT_REFUSED_OTHER; /* a link to what is not there yet, or no more: it comes again or ends */
+  }
+}
+
 /* A whole reply is here. Last of all calls the guest function, which may close the door. */
 static void reply_judge(struct tt_slot *slot)
 {
@@ -100,7 +161,7 @@ static void reply_judge(struct tt_slot *slot)
   if (!pass) {
     tt_verdict_refuse(verdict);
     if (known) send_all(fd, verdict, sizeof verdict);
-    slot_refuse(slot);
+    slot_refuse(slot, refusal_of(slot, known));
     return;
   }
   const struct tt_admission *admission = admission_find(slot->door, pass, &hello);
@@ -121,11 +182,11 @@ static void slot_ready(struct tt_watcher *watcher, uint32_t events)
   ssize_t n = recv(watcher->fd, slot->reply + slot->got, TT_REPLY_BYTES - slot->got, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
-    slot_refuse(slot);
+    slot_refuse(slot, slot->got ? TT_REFUSED_STRANGER : TT_REFUSED_OTHER); /* who dials may give up at any time */
     return;
   }
   slot->got += (uint32_t)n;
-  if (!tt_reply_plausible(slot->reply, slot->got)) slot_refuse(slot);
+  if (!tt_reply_plausible(slot->reply, slot->got)) slot_refuse(slot, TT_REFUSED_STRANGER);
   else if (slot->got == TT_REPLY_BYTES) reply_judge(slot);
 }
 
@@ -150,7 +211,7 @@ static void limit_check(struct tt_timer *timer)
   uint64_t now = tt_now_ns();
   for (int i = 0; i < TT_DOOR_SLOTS; i++) {
     struct tt_slot *slot = &door->slots[i];
-    if (slot->watcher.fd >= 0 && now - slot->since_ns > TIME_NS) slot_refuse(slot);
+    if (slot->watcher.fd >= 0 && now - slot->since_ns > TIME_NS) slot_refuse(slot, TT_REFUSED_STRANGER);
   }
 }
 
@@ -190,9 +251,9 @@ static void slot_fill(struct tt_door *door, struct tt_slot *slot, int fd, uint64
   slot->since_ns = now;
   slot->got = 0;
   if (door->pending++ == 0) tt_timer_add(&door->limit);
-  if (!is_ours(door, fd) || !send_all(fd, challenge, sizeof challenge) ||
-      tt_watcher_add(&slot->watcher, EPOLLIN) != tuttiSuccess)
-    slot_refuse(slot);
+  if (!is_ours(door, fd)) slot_refuse(slot, TT_REFUSED_USER);
+  else if (!send_all(fd, challenge, sizeof challenge) || tt_watcher_add(&slot->watcher, EPOLLIN) != tuttiSuccess)
+    slot_refuse(slot, TT_REFUSED_OTHER);
 }
 
 /* No descriptors: frees the reserve to turn one client away (it comes again) rather than
@@ -203,8 +264,8 @@ static void accept_starved(struct tt_door *door)
     close(door->reserve);
     int fd = accept4(door->watcher.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
+      refused_count(door, TT_REFUSED_STARVED, fd);
       close(fd);
-      refused_count(door);
     }
   }
   door->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -234,7 +295,7 @@ static void accept_ready(struct tt_watcher *watcher, uint32_t events)
     int fd = accept4(watcher->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     int error = errno;
     if (fd >= 0) {
-      if (slot->watcher.fd >= 0) slot_refuse(slot);
+      if (slot->watcher.fd >= 0) slot_refuse(slot, TT_REFUSED_STRANGER);
       slot_fill(door, slot, fd, now);
       continue;
     }

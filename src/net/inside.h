@@ -75,7 +75,10 @@ struct tt_door {
   int pending;           /* slots in use */
   struct tt_admission *admissions;
   _Atomic uint64_t refused;
+  struct tt_refusals refusals;
+  char refused_last[TT_REFUSALS][64]; /* from where, or which process */
   uint64_t logged_ns, logged; /* when, and the count then */
+  struct tt_refusals logged_refusals;
   struct tt_slot slots[TT_DOOR_SLOTS];
 };
 

@@ -148,6 +148,25 @@ void tt_door_dismiss(struct tt_door *door, const void *owner);
 /* Connections refused so far (wrong key, garbage, silence); for tests and `tutti info`. */
 uint64_t tt_door_refused(const struct tt_door *door);
 
+/* The same by reason; what has no name here is of no use to an operator. Under the service lock. */
+enum tt_refusal {
+  TT_REFUSED_KEY,      /* a right id, a wrong key */
+  TT_REFUSED_ID,       /* on its way to another root */
+  TT_REFUSED_VERSION,
+  TT_REFUSED_USER,
+  TT_REFUSED_STRANGER, /* another protocol, or silence */
+  TT_REFUSED_STARVED,  /* no descriptors here */
+  TT_REFUSED_OTHER,
+  TT_REFUSALS
+};
+struct tt_refusals {
+  uint64_t count[TT_REFUSALS];
+};
+void tt_door_refusals(const struct tt_door *door, struct tt_refusals *refusals);
+/* " (refused: 2 connections with another key, the last from 192.0.2.1)" if there are more than `since` then; else "".
+ * Returns text. */
+const char *tt_door_refusals_text(const struct tt_door *door, const struct tt_refusals *since, char *text, size_t size);
+
 /* ---- dials (dial.c) --------------------------------------------------------------------- */
 
 /* An outgoing connection: connect, handshake, and both again after a pause (10 ms, doubling
