@@ -131,14 +131,29 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
 }
 
 /* What is wrong with the bytes, or NULL. */
-static const char *digest(struct tt_control_link *link, const uint8_t *data, size_t len)
+static const char *digest(struct tt_control_link *link, const uint8_t *data, size_t len, int *is_damaged)
 {
   struct tt_frame frame;
   int step;
   while ((step = tt_frame_step(&link->reader, &data, &len, link->watch->nranks, &frame)) == 1)
     if (!take(link, &frame)) return "it sent control frames that make no sense";
-  if (step == -2) return "a control frame of it came damaged (wrong checksum): the network or a device changes data";
+  *is_damaged = step == -2;
+  if (step == -2) return "a control frame of it came damaged (wrong checksum)";
   return step ? "what it sent are no control frames, or came damaged" : NULL;
+}
+
+/* Nothing that still comes can be believed, but what is said still arrives. */
+static void end_by(struct tt_control_link *link, const char *wrong, int is_damaged)
+{
+  struct tt_watch *watch = link->watch;
+  char text[TT_SENTENCE_BYTES];
+  if (!is_damaged || !watch->ready) {
+    link_end(link, wrong);
+    return;
+  }
+  tt_watcher_remove(&link->watcher);
+  tt_damaged_text(watch, link->peer, text);
+  tt_watch_fail(watch, tuttiRemoteError, link->peer, tt_current_op(watch), text);
 }
 
 static void link_ready(struct tt_watcher *watcher, uint32_t events)
@@ -154,9 +169,10 @@ static void link_ready(struct tt_watcher *watcher, uint32_t events)
       link_end(link, n == 0 ? "its control connection was closed without a farewell" : strerror(errno));
       return;
     }
-    const char *wrong = digest(link, bytes, (size_t)n);
+    int is_damaged = 0;
+    const char *wrong = digest(link, bytes, (size_t)n, &is_damaged);
     if (wrong) {
-      link_end(link, wrong);
+      end_by(link, wrong, is_damaged);
       return;
     }
   }

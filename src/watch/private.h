@@ -121,6 +121,7 @@ void tt_frozen_text(const struct tt_watch *watch, int rank, char text[TT_SENTENC
 void tt_unreachable_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
 void tt_cut_off_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES]);
 void tt_lost_text(const struct tt_watch *watch, int rank, const char *how, char text[TT_SENTENCE_BYTES]);
+void tt_damaged_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
 void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *call,
                   char text[TT_SENTENCE_BYTES]);
 /* `theirs` is what `peer` called under the number of `mine`. */

@@ -99,6 +99,15 @@ void tt_lost_text(const struct tt_watch *watch, int rank, const char *how, char 
            names.rank, names.when, how);
 }
 
+void tt_damaged_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES])
+{
+  struct names names;
+  names_fill(watch, rank, &names);
+  snprintf(text, TT_SENTENCE_BYTES,
+           "a control frame of %s came damaged (wrong checksum) %s: the network or a device on the way changes data",
+           names.rank, names.when);
+}
+
 void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *call,
                   char text[TT_SENTENCE_BYTES])
 {

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A bit of a control frame changes on its way to another host: both ranks hear that, and not that somebody died. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static _Atomic int changes_next;
+
+/* Instead of the C library's. A control frame has 64 bytes and begins with "ttc". */
+ssize_t send(int fd, const void *data, size_t len, int flags)
+{
+  uint8_t changed[64];
+  int is_control = len == sizeof changed && memcmp(data, "ttc", 3) == 0;
+  if (!is_control || !atomic_exchange(&changes_next, 0))
+    return syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
+  memcpy(changed, data, sizeof changed);
+  changed[50] ^= 4;
+  return syscall(SYS_sendto, fd, changed, len, flags, NULL, 0);
+}
+
+static int meet_a_change(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiResult_t result = tuttiSuccess;
+  float x = 1;
+  setenv("TUTTI_HOSTID", self->rank ? "there" : "here", 1);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  atomic_store(&changes_next, self->rank == 0);
+  while (result == tuttiSuccess) result = tuttiAllReduce(&x, &x, 1, tuttiFloat, tuttiMax, comm, NULL);
+  RANKS_CHECK(result == tuttiRemoteError);
+  fprintf(stderr, "rank %d: %s\n", self->rank, tuttiGetLastError(comm));
+  RANKS_CHECK(strstr(tuttiGetLastError(comm), "rank 0") && strstr(tuttiGetLastError(comm), "came damaged"));
+  tuttiCommAbort(comm);
+  return 0;
+}
+
+static void a_damaged_control_frame_is_told_on_both_sides(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 0);
+  assert_int_equal(ranks_run_processes(2, meet_a_change, NULL, 60), 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_damaged_control_frame_is_told_on_both_sides),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
