@@ -64,6 +64,18 @@ uint64_t tt_call_form(int type, int wire, float after, int reports);
 uint64_t tt_call_word(const struct tt_call *call);
 #define TT_WORD_OVERFLOW ((uint64_t)2)
 static inline int tt_word_matches(uint64_t a, uint64_t b) { return !((a ^ b) & ~TT_WORD_OVERFLOW); }
+
+/* History of a rank's calls on a communicator: 0 before the first one. The words of messages are mixed with that of the
+ * calls before: ranks whose earlier calls differed, also where one of them had nothing to send, see it at the next
+ * message between them. */
+static inline uint64_t tt_history_add(uint64_t history, uint64_t word)
+{
+  return (history ^ (word & ~TT_WORD_OVERFLOW)) * 0x9e3779b97f4a7c15u;
+}
+static inline uint64_t tt_word_after(uint64_t word, uint64_t history)
+{
+  return word ^ (history >> 32 & 0xfffffffcu); /* bits 0 and 1 stay */
+}
 static inline uint32_t tt_word_op(uint64_t word) { return (uint32_t)(word >> 32); }
 
 /* "AllReduce #12 (count 1024, float, sum)" into text, what the form says where it says anything: "AllReduce #12 (count

@@ -93,6 +93,7 @@ struct tt_run {
   enum run_state state;
   const struct tt_binding *binding;
   struct tt_head head;
+  uint64_t history; /* of the collective calls before, see tt_history_add */
   const char *in;
   size_t element;       /* bytes, in messages and scratch */
   size_t share_bytes;   /* of the whole call, in IN or OUT */

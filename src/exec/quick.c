@@ -203,10 +203,11 @@ int tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct 
     if (run->scratch_room < len || !run->scratch_device->host || !run->strands[0].scratch) return 0;
     task.scratch = run->strands[0].scratch;
   }
-  task.head = (struct tt_head){.word = tt_call_word(call), .call = call};
+  task.head = (struct tt_head){.word = tt_word_after(tt_call_word(call), run->history), .call = call};
   task.kernel = tt_kinds[call->collective].reduces ? tt_reduce_kernel(call->redop, call->type) : NULL;
   tt_watch_publish(run->exec->watch, call);
   if (!steps_do(run, &task, waiter)) return 0;
+  run->history = tt_history_add(run->history, task.head.word);
   tt_watch_finish(run->exec->watch, call->op);
   return 1;
 }

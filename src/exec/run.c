@@ -158,7 +158,7 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   int known = run->plan == plan; /* then its links are open, on as many lanes as were in use */
   run->plan = plan;
   run->binding = binding;
-  run->head.word = tt_call_word(&run->binding->call);
+  run->head.word = tt_word_after(tt_call_word(&run->binding->call), run->history);
   run->head.call = &run->binding->call;
   tuttiResult_t result = tt_numbers_bind(run);
   if (result != tuttiSuccess) return result;
@@ -302,6 +302,7 @@ static tuttiResult_t strands_move(struct tt_run *run, int *moved)
   run->state = RUN_IDLE;
   if (run->looks && run->binding->overflow) *run->binding->overflow = run->overflow;
   if (run->aside_room > ASIDE_KEPT_BYTES) aside_free(run);
+  run->history = tt_history_add(run->history, run->head.word);
   tt_watch_finish(run->exec->watch, run->binding->call.op);
   return tuttiSuccess;
 }

@@ -23,7 +23,8 @@
 
 /* Head of every message. */
 struct tt_head {
-  uint64_t word;              /* tt_call_word(call); TT_WORD_OVERFLOW may be set, and does not count in comparisons */
+  uint64_t word;              /* tt_call_word(call), or that mixed by tt_word_after; TT_WORD_OVERFLOW may be set, and
+                                 does not count in comparisons */
   uint64_t len;               /* bytes of payload, > 0 */
   const struct tt_call *call; /* lives as long as the message is under way */
   uint64_t same;              /* of outgoing ones: those of this transport with the same number here carry the same

@@ -165,7 +165,7 @@ struct verbs_piece {
 
 /* Which messages of a call are reduced where they arrive: those of a later call of its shape are, too. */
 struct verbs_lesson {
-  uint32_t shape, op; /* of the message under way: the halves of its word */
+  uint32_t shape, op; /* of the message under way: the halves of its call's word */
   uint32_t number;    /* of that message among those of its call on this link, from 0 */
   uint64_t reduced[VERBS_LESSON_WORDS]; /* bits */
 };
@@ -328,7 +328,7 @@ static inline size_t tt_verbs_take_back(struct verbs_sender *out)
   return len;
 }
 
-/* The next message begins, with this word. */
+/* The next message begins; the word is that of its call alone, so that calls of one shape have one. */
 void tt_verbs_lesson_begin(struct verbs_lesson *lesson, uint64_t word);
 
 /* 1 if the message should begin with a question: all of its `len` bytes are offered, at `data`. */

@@ -256,7 +256,7 @@ static void send_begin(struct tt_link *base, const struct tt_head *head)
   out->len = out->left = head->len;
   out->asked = VERBS_MAY_ASK;
   out->call = head->call ? *head->call : (struct tt_call){.op = 0};
-  tt_verbs_lesson_begin(&out->lesson, head->word);
+  tt_verbs_lesson_begin(&out->lesson, head->call ? tt_call_word(head->call) : head->word);
 }
 
 /* 1 if a fragment may be written now, 0, or TT_LINK_BROKEN. */

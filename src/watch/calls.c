@@ -258,6 +258,28 @@ static int known_to_differ(const struct tt_watch *watch, int peer, uint64_t op, 
          tt_calls_differ(&pair[0], &pair[1]);
 }
 
+/* Both are in `mine`, so what differs is an earlier call. */
+static tuttiResult_t record_earlier(struct tt_watch *watch, const struct tt_call *mine, int peer)
+{
+  char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
+  struct tt_call pair[2];
+  for (uint64_t op = mine->op > TT_CALLS ? mine->op - TT_CALLS : 1; op < mine->op; op++)
+    if (known_to_differ(watch, peer, op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
+  snprintf(text, sizeof text, "calls differ between ranks: %s and %s are both in %s, but differed in a call before it",
+           tt_watch_rank_text(watch, watch->rank, own, sizeof own),
+           tt_watch_rank_text(watch, peer, name, sizeof name), tt_call_text(mine, what, sizeof what));
+  return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
+}
+
+/* True if the peer, who sent a message of our operation, made the same call. */
+static int is_same(const struct tt_watch *watch, const struct tt_call *mine, int peer, const struct tt_call *theirs)
+{
+  struct tt_call seen;
+  const struct tt_seat *seat = watch->peers[peer].seat;
+  if (theirs && theirs->op) return theirs->op == mine->op && !tt_calls_differ(mine, theirs);
+  return seat && tt_seat_call(seat, mine->op, &seen) && !tt_calls_differ(mine, &seen);
+}
+
 /* The operation number whose low 32 bits travelled, next to `near`. */
 static uint64_t widen(uint32_t op, uint64_t near)
 {
@@ -288,6 +310,7 @@ tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mi
   if (theirs && theirs->op == mine->op && tt_calls_differ(mine, theirs))
     return record_differ(watch, mine, peer, theirs);
   if (known_to_differ(watch, peer, mine->op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
+  if (op == mine->op && is_same(watch, mine, peer, theirs)) return record_earlier(watch, mine, peer);
   if (theirs && theirs->op != mine->op && tt_seat_call(watch->own, theirs->op, &pair[0]) &&
       tt_calls_differ(&pair[0], theirs))
     return record_differ(watch, &pair[0], peer, theirs);

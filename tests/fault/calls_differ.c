@@ -74,6 +74,42 @@ static void differing_calls_are_named_on_all_ranks(void **state)
     }
 }
 
+/* The root has nothing to take, and from then on nobody but the root sends. */
+static int differ_before(const struct ranks *self)
+{
+  int hosts = *(const int *)self->argument;
+  char host[32];
+  snprintf(host, sizeof host, "host-%d", self->rank % hosts);
+  setenv("TUTTI_HOSTID", host, 1);
+  tuttiComm_t comm;
+  float data[7] = {0};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  size_t count = self->rank == 0 ? 0 : 7;
+  tuttiResult_t result = tuttiReduce(data, data, count, tuttiFloat, tuttiSum, 0, comm, NULL);
+  for (int k = 0; k < 20000 && result == tuttiSuccess; k++) {
+    result = tuttiBroadcast(data, data, 7, tuttiFloat, 0, comm, NULL);
+    if (k >= 4) usleep(1000); /* the root learns of it from the others */
+  }
+  const char *sentence = tuttiGetLastError(comm);
+  RANKS_CHECK(result == tuttiInvalidUsage);
+  RANKS_CHECK(strstr(sentence, "rank 0"));
+  int is_known = strstr(sentence, "Reduce #1 (count 0") && strstr(sentence, "Reduce #1 (count 7");
+  RANKS_CHECK(is_known || strstr(sentence, "but differed in a call before it"));
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
+  return 0;
+}
+
+static void an_earlier_call_that_differed_is_found_at_the_next_message(void **state)
+{
+  static int hosts[] = {1, 2, 3};
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  assert_int_equal(ranks_run_processes(3, differ_before, &hosts[0], 30), 0);
+  setenv("TUTTI_TRANSPORTS", "tcp", 1);
+  for (int h = 0; h < 3; h++) assert_int_equal(ranks_run_processes(3, differ_before, &hosts[h], 30), 0);
+}
+
 /* A split begins with an all-gather of 8 bytes, which nobody else's is. */
 static int split_or_gather(const struct ranks *self)
 {
@@ -299,6 +335,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(differing_calls_are_named_on_all_ranks),
+      cmocka_unit_test(an_earlier_call_that_differed_is_found_at_the_next_message),
       cmocka_unit_test(a_split_is_not_taken_for_an_all_gather),
       cmocka_unit_test(a_late_rank_is_warned_about_by_name),
       cmocka_unit_test(a_rank_later_than_the_timeout_is_an_error),
