@@ -2,6 +2,7 @@
 #include "base/process.h"
 
 #include <linux/membarrier.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,9 +10,32 @@ struct tt_process tt_process = {
     .mutex = PTHREAD_MUTEX_INITIALIZER, .cuda_mutex = PTHREAD_MUTEX_INITIALIZER,
     .heap_mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
+/* A name of the socket that lasts as long as it does: descriptor and inode; 0: it is none. */
+static uint64_t socket_name(int fd)
+{
+  struct stat status;
+  if (fstat(fd, &status) != 0 || !S_ISSOCK(status.st_mode)) return 0;
+  return (uint64_t)fd << 32 | (uint32_t)status.st_ino;
+}
+
+void tt_process_socket(int fd)
+{
+  atomic_store_explicit(&tt_process.sockets[fd % TT_PROCESS_SOCKETS], socket_name(fd), memory_order_relaxed);
+}
+
+static void sockets_close(void)
+{
+  for (int i = 0; i < TT_PROCESS_SOCKETS; i++) {
+    uint64_t name = atomic_load_explicit(&tt_process.sockets[i], memory_order_relaxed);
+    if (name && socket_name((int)(name >> 32)) == name) close((int)(name >> 32));
+  }
+}
+
+/* Only what may be done after fork in a process of several threads. */
 static void mark_child(void)
 {
   atomic_store(&tt_process.forked, 1);
+  sockets_close();
 }
 
 static void install(void)

@@ -10,6 +10,8 @@
 
 #include "tutti.h"
 
+#define TT_PROCESS_SOCKETS 4096
+
 struct tt_process {
   _Atomic uint32_t communicators; /* made so far */
   pthread_mutex_t mutex;     /* guards the slots below while they are made or freed */
@@ -40,6 +42,7 @@ struct tt_process {
   _Atomic size_t cache_len;  /* reduce: bytes of the last cache; 0: not read yet */
   const void *_Atomic machine; /* topo: the hardware, read once and kept */
   const void *_Atomic profile; /* tuner: the profile that is built in, read once and kept */
+  _Atomic uint64_t sockets[TT_PROCESS_SOCKETS]; /* net: their names, at descriptor % room; 0: none */
   void *outboxes;            /* transport: shared outboxes of the ranks in this process */
 };
 
@@ -51,6 +54,10 @@ static inline void tt_process_enter(void)
 {
   if (!atomic_load_explicit(&tt_process.installed, memory_order_acquire)) tt_process_install();
 }
+
+/* A forked child closes this socket, so that its end is the end of its process, whatever children do. Nothing is to be
+ * done when it is closed before. Of more sockets than there is room for, children keep some. */
+void tt_process_socket(int fd);
 
 /* Two threads that each store a word and then load the other's must not both miss it. The frequent side stores with
  * tt_light_store, the rare side calls tt_heavy_fence between its store and its load. Where the kernel can interrupt

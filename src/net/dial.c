@@ -179,6 +179,7 @@ static enum step begin(struct tt_dial *dial)
     snprintf(why, sizeof why, "no socket: %s (see `ulimit -n`)", strerror(errno));
     return fail(dial, tuttiSystemError, why);
   }
+  tt_process_socket(dial->fd);
   if (dial->to.any.sa_family != AF_UNIX)
     setsockopt(dial->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   int error = connect(dial->fd, &dial->to.any, dial->to.len) != 0 ? errno : 0;

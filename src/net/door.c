@@ -70,6 +70,7 @@ static tuttiResult_t listen_at(struct tt_door *door)
     return tt_fail(tuttiSystemError, "socket for %s: %s (see `ulimit -n`)",
                    tt_address_text(at, text, sizeof text), strerror(errno));
   door->watcher.fd = fd;
+  tt_process_socket(fd);
   /* A fixed port must be free again at once when the job before has ended. */
   if (!door->shared) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   socklen_t size = sizeof *at - offsetof(struct tt_address, any);

@@ -244,6 +244,7 @@ static void slot_fill(struct tt_door *door, struct tt_slot *slot, int fd, uint64
   int one = 1;
   if (door->address.any.sa_family != AF_UNIX)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  tt_process_socket(fd);
   tt_challenge_make(challenge, slot->ns);
   slot->watcher.fd = fd;
   slot->watcher.ready = slot_ready;

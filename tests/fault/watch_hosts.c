@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deaths, stops and farewells across hosts: ranks pretend to be on several ones, so that control links over
  * loopback join them. */
+#include <sys/syscall.h>
+
 #include "../multi/watch_world.h"
 
 static void told(int nranks, int nhosts, const char *what, double ms)
@@ -152,10 +154,21 @@ static void an_all_reduce_that_ends_is_a_sign_of_life(void **state)
   world_end(world);
 }
 
-static void with_a_child(struct party *party)
+/* The system call alone: without what the library lets fork(3) do, the child keeps all descriptors. */
+static long child_of_call(void)
+{
+  return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+static long child_of_fork(void)
+{
+  return fork();
+}
+
+static void with_a_child(struct party *party, long (*fork_how)(void))
 {
   if (party->rank == 1) {
-    if (fork() == 0) {
+    if (fork_how() == 0) {
       prctl(PR_SET_PDEATHSIG, 0);
       for (int i = 0; i < 100 && !party_over(party); i++) tt_sleep_ns(100 * MS);
       _exit(0);
@@ -165,10 +178,34 @@ static void with_a_child(struct party *party)
   party_idle(party);
 }
 
+static void with_a_call_child(struct party *party)
+{
+  with_a_child(party, child_of_call);
+}
+
+static void with_a_fork_child(struct party *party)
+{
+  with_a_child(party, child_of_fork);
+}
+
+static void a_forked_child_keeps_no_connection(void **state)
+{
+  (void)state;
+  struct world *world = world_new(3, 3, with_a_fork_child);
+  world->settings.unreachable_ms = PATIENCE_MS;
+  world_ready(world);
+  assert_true(world_await(&world->reports[1].step, 1));
+  uint64_t since = tt_now_ns();
+  world_signal(world, 1, SIGKILL);
+  told(3, 3, "a forked child lives on", world_failed(world, 1u << 1, since));
+  world_says(world, 1u << 1, tuttiRemoteError, 1, "lost connection to rank 1");
+  world_end(world);
+}
+
 static void a_child_that_keeps_the_connections_delays_the_news_to_the_limit_only(void **state)
 {
   (void)state;
-  struct world *world = world_new(3, 3, with_a_child);
+  struct world *world = world_new(3, 3, with_a_call_child);
   world->settings.unreachable_ms = 2000;
   world_ready(world);
   assert_true(world_await(&world->reports[1].step, 1));
@@ -219,6 +256,7 @@ int main(void)
       cmocka_unit_test(a_rank_that_hears_nobody_suspects_itself),
       cmocka_unit_test(an_all_reduce_that_ends_is_a_sign_of_life),
       cmocka_unit_test(a_stopped_rank_is_vouched_for_by_its_host),
+      cmocka_unit_test(a_forked_child_keeps_no_connection),
       cmocka_unit_test(a_child_that_keeps_the_connections_delays_the_news_to_the_limit_only),
       cmocka_unit_test(a_farewell_reaches_all_hosts_and_is_no_failure_by_itself),
   };
