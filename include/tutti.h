@@ -130,6 +130,16 @@ typedef struct {
 #define TUTTI_SHRINK_DEFAULT 0 /* the parent is healthy and has nothing under way */
 #define TUTTI_SHRINK_ABORT 1   /* the parent's operations are ended first, on all ranks, with tuttiRemoteError */
 
+#define TUTTI_SUSPEND_MEM 1 /* flags of tuttiCommSuspend; the value is NCCL's */
+
+/* What tuttiCommMemStats tells; the values are NCCL's. */
+typedef enum {
+  tuttiStatMemSuspend = 0,   /* bytes that tuttiCommSuspend gives back */
+  tuttiStatMemSuspended = 1, /* 1: comm is suspended, 0: it is not */
+  tuttiStatMemPersist = 2,   /* bytes that stay until comm is destroyed */
+  tuttiStatMemTotal = 3      /* both */
+} tuttiCommMemStat_t;
+
 #define TUTTI_REVOKE_DEFAULT 0 /* flags of tuttiCommRevoke; the value is NCCL's */
 
 #define TUTTI_CONFIG_MAGIC 0x7477696eu
@@ -258,6 +268,24 @@ TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexc
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm was finalized. */
 TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
+
+/* Pauses comm: takes no operations until tuttiCommResume. Those of this rank that were called before are waited for.
+ * flags: 0, or TUTTI_SUSPEND_MEM: what operations keep for the next ones (tuttiStatMemSuspend) is freed. Each rank
+ * calls it for itself; operations of others wait for this one, as for any that is late, and a death is noticed as
+ * ever. A suspended comm can be finalized, destroyed and aborted.
+ *
+ * Errors of both: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm is suspended
+ * already, or (tuttiCommResume) is not; this thread has calls on comm in an open group; comm was finalized. Else comm's
+ * first error. */
+TUTTI_API tuttiResult_t tuttiCommSuspend(tuttiComm_t comm, int flags);
+TUTTI_API tuttiResult_t tuttiCommResume(tuttiComm_t comm);
+
+/* Tells how much memory comm holds on this rank. *value gets one number of tuttiCommMemStat_t, in bytes: buffers of
+ * operations (they are spare between two of them), and of links, which grow as links are opened. Memory that the
+ * program allocated or registered, and records of a few KiB, do not count. Not during operations of comm.
+ *
+ * Errors: tuttiInvalidArgument: value or comm NULL, comm not ready, stat unknown. tuttiInvalidUsage: finalized. */
+TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiCommMemStat_t stat, uint64_t *value);
 
 /* ---- operations of reductions ---- */
 

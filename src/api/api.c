@@ -129,6 +129,41 @@ tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags)
   return result;
 }
 
+tuttiResult_t tuttiCommSuspend(tuttiComm_t comm, int flags)
+{
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess && (flags & ~TUTTI_SUSPEND_MEM))
+    result = tt_fail(tuttiInvalidArgument, "flags is %#x: TUTTI_SUSPEND_MEM (1) is all there is", (unsigned)flags);
+  int calls = result == tuttiSuccess ? tt_group_holds(comm) : 0;
+  if (calls) return group_open(calls, "");
+  return result == tuttiSuccess ? tt_comm_suspend(comm, flags & TUTTI_SUSPEND_MEM) : result;
+}
+
+tuttiResult_t tuttiCommResume(tuttiComm_t comm)
+{
+  int suspended = TT_COMM_SUSPENDED;
+  tuttiResult_t result = tt_comm_check(comm);
+  if (result == tuttiSuccess && !atomic_compare_exchange_strong(&comm->state, &suspended, TT_COMM_READY))
+    result = tt_fail(tuttiInvalidUsage, "comm is not suspended: there is nothing to resume");
+  return result;
+}
+
+tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiCommMemStat_t stat, uint64_t *value)
+{
+  uint64_t spare, rest;
+  if (!value) return tt_null("value");
+  if ((int)stat < 0 || stat > tuttiStatMemTotal)
+    return tt_fail(tuttiInvalidArgument, "stat is %d: it must be from 0 to %d", (int)stat, tuttiStatMemTotal);
+  tuttiResult_t result = tt_comm_check(comm);
+  int is_suspended = result == tuttiSuccess && atomic_load(&comm->state) == TT_COMM_SUSPENDED;
+  if (result == tuttiSuccess && !is_suspended) result = tt_comm_ready_check(comm);
+  if (result != tuttiSuccess) return result;
+  tt_comm_held(comm, &spare, &rest);
+  const uint64_t values[] = {spare, (uint64_t)is_suspended, rest, spare + rest};
+  *value = values[stat];
+  return tuttiSuccess;
+}
+
 tuttiResult_t tuttiMemAlloc(void **ptr, size_t size)
 {
   if (!ptr) return tt_null("ptr");

@@ -41,6 +41,8 @@ tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm)
   case TT_COMM_CREATING:
     return tt_fail(tuttiInvalidArgument,
                    "comm is still being created: wait until tuttiCommGetAsyncError gives tuttiSuccess");
+  case TT_COMM_SUSPENDED:
+    return tt_fail(tuttiInvalidUsage, "comm is suspended: call tuttiCommResume before operations");
   case TT_COMM_FINALIZED: return tt_fail(tuttiInvalidUsage, "comm was finalized: it takes no more operations");
   default: return tt_comm_health(comm);
   }

@@ -9,7 +9,7 @@
 #include "topo/topo.h"
 #include "tuner/tuner.h"
 
-enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_FINALIZED, TT_COMM_STILLBORN };
+enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_SUSPENDED, TT_COMM_FINALIZED, TT_COMM_STILLBORN };
 
 #define TT_COMM_MAGIC 0x54757474u
 #define TT_COMM_TRANSPORTS 8
@@ -278,6 +278,19 @@ tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, 
 /* Errors: tuttiInvalidArgument: comm made no such handle, or it was given back already. */
 tuttiResult_t tt_comm_deregister(struct tuttiComm *comm, void *handle);
 void tt_registrations_free(struct tuttiComm *comm); /* the records; what transports made of them goes with those */
+
+/* Transports and the run are touched by one thread at a time: whoever moves the communicator. For those who do that
+ * beside operations. */
+void tt_comm_own(struct tuttiComm *comm);
+void tt_comm_disown(struct tuttiComm *comm);
+
+/* ---- suspend.c ---- */
+
+/* Of one that is ready: waits until its operations are done, then takes no more. releases: frees what the next ones can
+ * make anew. The communicator's first error. */
+tuttiResult_t tt_comm_suspend(struct tuttiComm *comm, int releases);
+/* Bytes of its buffers; *spare: that a suspend releases. */
+void tt_comm_held(struct tuttiComm *comm, uint64_t *spare, uint64_t *rest);
 
 /* ---- end.c ---- */
 

@@ -73,9 +73,10 @@ tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result = tt_comm_health(comm);
-  if (result == tuttiSuccess && atomic_load(&comm->state) == TT_COMM_FINALIZED)
+  int state = atomic_load(&comm->state);
+  if (result == tuttiSuccess && state == TT_COMM_FINALIZED)
     result = tt_fail(tuttiInvalidArgument, "comm was finalized already: tuttiCommDestroy is the next step");
-  else if (result != tuttiInProgress && atomic_load(&comm->state) == TT_COMM_READY) {
+  else if (state == TT_COMM_READY || state == TT_COMM_SUSPENDED) {
     result = tt_comm_drain(comm);
     atomic_store(&comm->state, TT_COMM_FINALIZED);
   }

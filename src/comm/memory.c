@@ -9,13 +9,12 @@ struct tt_registration {
   void *handles[TT_COMM_TRANSPORTS]; /* one a transport */
 };
 
-/* Transports are called by one thread at a time: whoever moves the communicator. */
-static void own(struct tuttiComm *comm)
+void tt_comm_own(struct tuttiComm *comm)
 {
   while (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) sched_yield();
 }
 
-static void disown(struct tuttiComm *comm)
+void tt_comm_disown(struct tuttiComm *comm)
 {
   atomic_store_explicit(&comm->owner, 0, memory_order_release);
 }
@@ -54,13 +53,13 @@ static tuttiResult_t enroll_all(struct tuttiComm *comm, struct tt_registration *
 {
   tuttiResult_t result = descriptor_get(what);
   if (result != tuttiSuccess) return result;
-  own(comm);
+  tt_comm_own(comm);
   result = enroll(comm, registration, what, is_used);
   if (result == tuttiSuccess && *is_used) {
     registration->next = comm->registrations;
     comm->registrations = registration;
   }
-  disown(comm);
+  tt_comm_disown(comm);
   if (what->fd >= 0) close(what->fd);
   return result;
 }
@@ -104,10 +103,10 @@ static struct tt_registration *unlink_registration(struct tuttiComm *comm, const
 tuttiResult_t tt_comm_deregister(struct tuttiComm *comm, void *handle)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
-  own(comm);
+  tt_comm_own(comm);
   struct tt_registration *registration = unlink_registration(comm, handle);
   if (registration) withdraw(comm, registration);
-  disown(comm);
+  tt_comm_disown(comm);
   tt_comm_exit(comm);
   tt_free(registration);
   if (registration) return tuttiSuccess;

@@ -87,6 +87,11 @@ struct tt_run; /* state of one operation; reusable: starting it again allocates 
 tuttiResult_t tt_run_create(struct tt_run **run, struct tt_exec *exec);
 void tt_run_destroy(struct tt_run *run); /* NULL is allowed */
 
+/* Bytes of the buffers that a run keeps for the next call: scratch, staging, a copy of IN. The trim of an idle run
+ * frees them; the next call makes them anew. */
+size_t tt_run_held(const struct tt_run *run);
+void tt_run_trim(struct tt_run *run);
+
 /* Binds the run. Publishes the call. The plan, the binding and the buffers must live until poll is not
  * tuttiInProgress. Errors: tuttiSystemError if scratch has to grow and cannot; tuttiInvalidUsage: fewer lanes than the
  * plan has channels; tuttiInternalError: a type that cannot travel as the other. */

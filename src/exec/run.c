@@ -34,6 +34,22 @@ static void aside_free(struct tt_run *run)
   run->aside_room = 0;
 }
 
+size_t tt_run_held(const struct tt_run *run)
+{
+  size_t bytes = run->aside_room;
+  for (int s = 0; s < TT_MAX_LANES; s++) {
+    if (run->strands[s].scratch) bytes += run->scratch_room;
+    if (run->strands[s].bounce) bytes += (size_t)TT_WINDOW * BOUNCE_BYTES;
+  }
+  return bytes;
+}
+
+void tt_run_trim(struct tt_run *run)
+{
+  scratch_free(run);
+  aside_free(run);
+}
+
 void tt_run_destroy(struct tt_run *run)
 {
   if (!run) return;

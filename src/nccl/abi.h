@@ -22,6 +22,7 @@ typedef tuttiResult_t ncclResult_t;
 typedef tuttiDataType_t ncclDataType_t;
 typedef tuttiRedOp_t ncclRedOp_t;
 typedef tuttiScalarResidence_t ncclScalarResidence_t;
+typedef tuttiCommMemStat_t ncclCommMemStat_t; /* ncclStatGpuMemX is tuttiStatMemX */
 typedef struct ncclWindow_vidmem *ncclWindow_t;
 typedef struct CUstream_st *cudaStream_t;
 
@@ -70,13 +71,6 @@ typedef struct {
 typedef struct {
   int opCnt, peer, sigIdx, ctx;
 } ncclWaitSignalDesc_t;
-
-typedef enum {
-  ncclStatGpuMemSuspend = 0,
-  ncclStatGpuMemSuspended = 1,
-  ncclStatGpuMemPersist = 2,
-  ncclStatGpuMemTotal = 3
-} ncclCommMemStat_t;
 
 typedef struct ncclParamHandle *ncclParamHandle_t;
 

@@ -173,32 +173,21 @@ NCCL_WEAK_NAME(ncclCommGrow);
 
 /* ---- a communicator that pauses ---- */
 
-static ncclResult_t refuse_pause(const char *function)
-{
-  return tt_nccl_refuse(tuttiInvalidUsage, "%s is not supported yet: a communicator holds little memory, and none of a "
-                                           "device", function);
-}
-
 ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags)
 {
-  (void)comm;
-  (void)flags;
-  return refuse_pause("ncclCommSuspend");
+  return tt_nccl_result(tuttiCommSuspend(comm, flags));
 }
 NCCL_WEAK_NAME(ncclCommSuspend);
 
 ncclResult_t pncclCommResume(ncclComm_t comm)
 {
-  (void)comm;
-  return refuse_pause("ncclCommResume");
+  return tt_nccl_result(tuttiCommResume(comm));
 }
 NCCL_WEAK_NAME(ncclCommResume);
 
+/* The memory that operations work on is the host's, so that is what is told of. */
 ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value)
 {
-  (void)comm;
-  (void)stat;
-  (void)value;
-  return refuse_pause("ncclCommMemStats");
+  return tt_nccl_result(tuttiCommMemStats(comm, stat, value));
 }
 NCCL_WEAK_NAME(ncclCommMemStats);

@@ -198,6 +198,7 @@ static const struct tt_transport_ops fault_ops = {
     .reaches = tt_wrap_reaches,
     .open = tt_wrap_open,
     .descriptors = tt_wrap_descriptors,
+    .held = tt_wrap_held,
     .path = tt_wrap_path,
     .enroll = tt_wrap_enroll,
     .withdraw = tt_wrap_withdraw,

@@ -194,6 +194,12 @@ static int descriptors(const struct tt_transport *transport)
   return 0;
 }
 
+static size_t held(const struct tt_transport *transport)
+{
+  (void)transport;
+  return 0;
+}
+
 static const char *path(const struct tt_transport *transport, int peer, char *text, size_t size)
 {
   (void)transport, (void)peer;
@@ -217,6 +223,7 @@ const struct tt_transport_ops tt_transport_self = {
     .reaches = reaches,
     .open = link_open,
     .descriptors = descriptors,
+    .held = held,
     .path = path,
     .destroy = destroy,
 };

@@ -403,6 +403,13 @@ static int descriptors(const struct tt_transport *transport)
   return 1;
 }
 
+/* The outbox; what is mapped of peers' is theirs. */
+static size_t held(const struct tt_transport *transport)
+{
+  const struct shm *t = (const struct shm *)transport;
+  return t->box && t->box->map ? t->box->len : 0;
+}
+
 static const char *path(const struct tt_transport *transport, int rank, char *text, size_t size)
 {
   const struct shm *t = (const struct shm *)transport;
@@ -461,6 +468,7 @@ const struct tt_transport_ops tt_transport_shm = {
     .reaches = reaches,
     .open = link_open,
     .descriptors = descriptors,
+    .held = held,
     .path = path,
     .halt = halt,
     .destroy = destroy,

@@ -301,6 +301,14 @@ static void interface_name(const struct tt_address *address, char name[16])
   freeifaddrs(list);
 }
 
+static size_t held(const struct tt_transport *transport)
+{
+  const struct tcp *tcp = (const struct tcp *)transport;
+  size_t count = (size_t)tcp->spec->nranks * (size_t)tcp->spec->lanes, bytes = 0;
+  for (size_t i = 0; i < count; i++) bytes += tcp->slots[i].link ? TCP_STAGE_BYTES : 0;
+  return bytes;
+}
+
 static const char *path(const struct tt_transport *transport, int peer, char *text, size_t size)
 {
   const struct tcp *tcp = (const struct tcp *)transport;
@@ -319,6 +327,7 @@ const struct tt_transport_ops tt_transport_tcp = {
     .reaches = reaches,
     .open = open_link,
     .descriptors = descriptors,
+    .held = held,
     .path = path,
     .destroy = destroy,
 };

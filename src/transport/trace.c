@@ -138,6 +138,7 @@ static const struct tt_transport_ops trace_ops = {
     .reaches = tt_wrap_reaches,
     .open = tt_wrap_open,
     .descriptors = descriptors,
+    .held = tt_wrap_held,
     .path = tt_wrap_path,
     .enroll = tt_wrap_enroll,
     .withdraw = tt_wrap_withdraw,

@@ -149,6 +149,9 @@ struct tt_transport_ops {
   /* Descriptors in use, for the printed budget. */
   int (*descriptors)(const struct tt_transport *transport);
 
+  /* Bytes of memory that it holds for its links; its records of them do not count. */
+  size_t (*held)(const struct tt_transport *transport);
+
   /* One line about the way to `peer` for the log at INFO, e.g. "tcp eth0 192.0.2.1:4711 -> 192.0.2.2:4712". */
   const char *(*path)(const struct tt_transport *transport, int peer, char *text, size_t size);
 

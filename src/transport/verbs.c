@@ -452,6 +452,15 @@ static int descriptors(const struct tt_transport *transport)
   return used;
 }
 
+static size_t held(const struct tt_transport *transport)
+{
+  const struct verbs *verbs = (const struct verbs *)transport;
+  size_t bytes = 0;
+  for (size_t i = 0; i < slot_count(verbs); i++)
+    if (verbs->slots[i].link) bytes += tt_verbs_link_bytes(verbs->slots[i].link);
+  return bytes;
+}
+
 static const char *path(const struct tt_transport *transport, int peer, char *text, size_t size)
 {
   const struct verbs *verbs = (const struct verbs *)transport;
@@ -471,6 +480,7 @@ const struct tt_transport_ops tt_transport_verbs = {
     .reaches = reaches,
     .open = open_link,
     .descriptors = descriptors,
+    .held = held,
     .path = path,
     .enroll = enroll,
     .withdraw = withdraw,

@@ -238,6 +238,9 @@ struct verbs_link {
 tuttiResult_t tt_verbs_link_create(struct verbs_link **link, struct verbs_device *device,
                                    const struct tt_settings *settings, struct verbs_record *record);
 
+/* Of its memory. */
+size_t tt_verbs_link_bytes(const struct verbs_link *link);
+
 /* Connects it with the queue pair that the peer's record names; what it says is checked. After that writes of the
  * peer are taken. Errors: tuttiRemoteError (nonsense), tuttiSystemError. */
 tuttiResult_t tt_verbs_link_join(struct verbs_link *link, const struct tt_settings *settings,

@@ -47,7 +47,7 @@ tuttiResult_t tt_verbs_fail(const struct verbs_device *device, const char *verb,
   return tt_fail_quiet(tuttiSystemError, text);
 }
 
-static size_t memory_bytes(const struct verbs_link *link)
+size_t tt_verbs_link_bytes(const struct verbs_link *link)
 {
   return 2 * (link->slots * link->slot_bytes + VERBS_ANSWER_BYTES);
 }
@@ -59,11 +59,11 @@ static tuttiResult_t memory_make(struct verbs_link *link)
   struct verbs_device *device = link->device;
   void *map = NULL;
   int fd;
-  tuttiResult_t result = tt_memory_create("tutti-verbs", memory_bytes(link), &fd, &map);
+  tuttiResult_t result = tt_memory_create("tutti-verbs", tt_verbs_link_bytes(link), &fd, &map);
   if (result != tuttiSuccess) return result;
   close(fd);
   link->memory = map;
-  link->mr = device->api.reg_mr(device->pd, map, memory_bytes(link),
+  link->mr = device->api.reg_mr(device->pd, map, tt_verbs_link_bytes(link),
                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   return link->mr ? tuttiSuccess : tt_verbs_fail(device, "ibv_reg_mr", errno);
 }
@@ -259,7 +259,7 @@ void tt_verbs_link_destroy(struct verbs_link *link)
     api->destroy_cq(link->cq);
   }
   if (link->mr) api->dereg_mr(link->mr);
-  if (link->memory) munmap(link->memory, memory_bytes(link));
+  if (link->memory) munmap(link->memory, tt_verbs_link_bytes(link));
   tt_free(link->in.lens);
   tt_free(link->out.posted_as);
   tt_free(link->out.pieces);

@@ -21,6 +21,12 @@ int tt_wrap_descriptors(const struct tt_transport *transport)
   return inner->ops->descriptors(inner);
 }
 
+size_t tt_wrap_held(const struct tt_transport *transport)
+{
+  const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
+  return inner->ops->held(inner);
+}
+
 tuttiResult_t tt_wrap_enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;

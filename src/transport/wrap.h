@@ -27,6 +27,7 @@ tuttiResult_t tt_wrap_connect(struct tt_transport *transport, const void *cards,
 int tt_wrap_reaches(const struct tt_transport *transport, int peer);
 tuttiResult_t tt_wrap_open(struct tt_transport *transport, int peer, int lane, struct tt_link **link);
 int tt_wrap_descriptors(const struct tt_transport *transport);
+size_t tt_wrap_held(const struct tt_transport *transport);
 tuttiResult_t tt_wrap_enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle);
 void tt_wrap_withdraw(struct tt_transport *transport, void *handle);
 void tt_wrap_halt(struct tt_transport *transport);

@@ -392,6 +392,26 @@ static void after_a_revoke_the_state_is_success_and_launches_are_refused(void **
   comms_end(2);
 }
 
+static void a_suspended_communicator_takes_no_operations_until_it_is_resumed(void **state)
+{
+  (void)state;
+  uint64_t value[4];
+  int x = 1;
+  comms_make(2);
+  sum_is_right(2);
+  for (int s = 0; s < 4; s++)
+    assert_int_equal(pncclCommMemStats(comms[0], (ncclCommMemStat_t)s, &value[s]), tuttiSuccess);
+  assert_true(value[1] == 0 && value[2] > 0 && value[3] == value[0] + value[2]);
+  assert_int_equal(pncclCommSuspend(comms[0], 1), tuttiSuccess);
+  assert_int_equal(pncclCommMemStats(comms[0], (ncclCommMemStat_t)1, &value[1]), tuttiSuccess);
+  assert_int_equal(value[1], 1);
+  assert_int_equal(pncclAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comms[0], NULL), tuttiInvalidUsage);
+  assert_true(says("ncclCommResume"));
+  assert_int_equal(pncclCommResume(comms[0]), tuttiSuccess);
+  sum_is_right(2);
+  comms_end(2);
+}
+
 /* ---- memory ---- */
 
 static void a_registration_succeeds_with_a_null_handle(void **state)
@@ -531,6 +551,7 @@ int main(void)
       cmocka_unit_test(a_parent_is_in_progress_until_its_child_is_ready),
       cmocka_unit_test(a_child_that_is_aborted_frees_its_parent),
       cmocka_unit_test(after_a_revoke_the_state_is_success_and_launches_are_refused),
+      cmocka_unit_test(a_suspended_communicator_takes_no_operations_until_it_is_resumed),
       cmocka_unit_test(a_registration_succeeds_with_a_null_handle),
       cmocka_unit_test(a_window_knows_its_pointer_while_it_lives),
       cmocka_unit_test(properties_say_that_kernels_cannot_communicate),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What NCCL 2.29 to 2.30.7 added to the binary interface, compiled as facts.c is, against our header and NVIDIA's of
- * 2.30.7. */
+ * 2.30.7 (-DSTAT_PREFIX=tuttiStatMem or ncclStatGpuMem). */
 #include "facts.h"
 
 SIZE(ncclConfig_t, 96);
@@ -17,10 +17,11 @@ PLACE(ncclWaitSignalDesc_t, ctx, 12);
 
 SIZE(ncclParamHandle_t, 8);
 SIZE(ncclCommMemStat_t, 4);
-_Static_assert(ncclStatGpuMemSuspend == 0, "memory that can be released");
-_Static_assert(ncclStatGpuMemSuspended == 1, "is it released?");
-_Static_assert(ncclStatGpuMemPersist == 2, "memory that cannot be released");
-_Static_assert(ncclStatGpuMemTotal == 3, "all of it");
+#define STAT(name, number) _Static_assert(PASTED(STAT_PREFIX, name) == (number), #name)
+STAT(Suspend, 0);
+STAT(Suspended, 1);
+STAT(Persist, 2);
+STAT(Total, 3);
 _Static_assert(NCCL_WIN_STRICT_ORDERING == 2, "window flag");
 
 CALL(CommGetUniqueId, ncclComm_t, ncclUniqueId *);
