@@ -4,8 +4,12 @@ set -euo pipefail
 
 # Without these nothing is built. libsodium is linked in, so users do not need it.
 needed_packages=(build-essential cmake ninja-build pkg-config libsodium-dev libcmocka-dev)
-# With these more is built and tried: PMIx and PMI-1 start-up, hwloc, network namespaces, the manual.
-optional_packages=(libpmix-dev libhwloc-dev openmpi-bin mpich iproute2 groff-base libibverbs-dev librdmacm-dev)
+# With these more is built and tried; a line is a group.
+optional_packages=(
+  libpmix-dev libhwloc-dev libibverbs-dev librdmacm-dev    # compiled in: PMIx start-up, hwloc, RDMA
+  openmpi-bin mpich                                        # launchers that are not ours: PMIx, PMI-1
+  iproute2 python3 gnuplot-nox libxml2-utils groff-base    # hosts that are namespaces; what measures, draws and checks
+)
 clang_packages=(clang)
 # For AArch64 on another machine: the compiler, what runs its programs, and libraries in packages of that architecture.
 aarch64_packages=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
@@ -96,4 +100,74 @@ build_preset() {
   # shellcheck disable=SC2086
   cmake --preset "$preset" ${CONFIGURE:-} > "build/$preset.log" 2>&1 || { cat "build/$preset.log"; return 1; }
   cmake --build "build/$preset" -j "$jobs" "${targets[@]}"
+}
+
+# run_tests FOLDER [OPTION...]: the tests of a build folder, by ctest with these options; `runner` stands before it. With
+# AGAIN=yes the few that fail are run a second time, one by one, and those that then pass are unstable, which is no
+# failure. FOLDER/test-summary gets ctest's line, then a line for each test that is FAILED, unstable or skipped, with the
+# reason; FOLDER/test-unstable both outputs of the unstable ones.
+runner=()
+run_tests() {
+  local folder=$1 line name result=0 unstable=()
+  local log=$folder/Testing/Temporary/LastTest.log first=$folder/test-first.log said=$folder/test-output
+  shift
+  rm -f "$folder"/test-{summary,unstable,output} "$first"
+  call_ctest "$folder" "$@" 2>&1 | tee "$said" || result=$?
+  line=$(grep 'tests passed' "$said") || line="ctest did not finish"
+  tests_listed "$said" Skipped | while read -r name; do
+    echo "  skipped $name: $(test_said "$log" "$name" | why_skipped)"
+  done > "$folder/test-skipped"
+
+  local failed again=()
+  mapfile -t failed < <(tests_listed "$said" FAILED)
+  if [ $result -ne 0 ] && [ "${AGAIN:-no}" = yes ] && [ ${#failed[@]} -gt 0 ] && [ ${#failed[@]} -le 5 ]; then
+    say "Once more, one by one: ${failed[*]}"
+    cp "$log" "$first"
+    result=0
+    call_ctest "$folder" --rerun-failed -j 1 2>&1 | tee "$said.again" || result=$?
+    mapfile -t again < <(tests_listed "$said.again" FAILED)
+    for name in "${failed[@]}"; do
+      case " ${again[*]} " in *" $name "*) continue ;; esac
+      unstable+=("$name")
+      printf '\n-- unstable: %s failed, and said:\n%s\n' "$name" "$(test_said "$first" "$name" | tail -n 100)"
+      printf -- '-- then it passed, and said:\n%s\n' "$(test_said "$log" "$name" | tail -n 100)"
+    done > "$folder/test-unstable"
+    failed=("${again[@]}")
+    [ $result -ne 0 ] || line="100% tests passed, 0 tests failed out of ${line##* }, ${#unstable[@]} of them at the second try"
+    rm -f "$first" "$said.again"
+  fi
+  {
+    echo "$line"
+    for name in "${failed[@]}"; do echo "  FAILED $name"; done
+    for name in "${unstable[@]}"; do echo "  unstable $name: failed, then passed by itself"; done
+    cat "$folder/test-skipped"
+  } > "$folder/test-summary"
+  rm -f "$folder/test-skipped"
+  return $result
+}
+
+call_ctest() { # FOLDER OPTION...
+  local folder=$1
+  shift
+  "${runner[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error "$@"
+}
+
+# tests_listed OUTPUT FAILED|Skipped: names in the lists at the end of what ctest said.
+tests_listed() {
+  awk -v kind="$2" '
+    /^The following tests/ { listed = / FAILED:/ ? "FAILED" : "other" }
+    /^\t *[0-9]+ - / && ((kind == "FAILED" && listed == kind) || (listed == "other" && $NF == "(" kind ")")) { print $3 }
+  ' "$1"
+}
+
+test_said() { # LOG NAME: what the test wrote, from ctest's log
+  awk -v name="$2" '
+    / Testing: / { is_it = $NF == name; lines = 0 }
+    /^<end of output>/ { is_it = 0 }
+    is_it && /^Output:$/ { lines = 1; next }
+    is_it && lines && lines++ > 1' "$1"
+}
+
+why_skipped() { # what a test wrote -> its reason, in a line
+  awk '/[^ ]/ { last = $0 } sub(/^skipped: */, "") { why = $0 } END { print why ? why : last }'
 }
