@@ -40,11 +40,12 @@ static void print_hardware(FILE *out, const struct tt_settings *settings)
   fprintf(out, "\nhardware\n  host       %s (id %016llx)\n  processor  %s\n  cores      %d usable by this process\n",
           host, (unsigned long long)tt_host_id(settings->host_id), cpu, tt_host_cores());
   tt_topo_print_here(out);
-  if (tt_interface_choose(settings, &address, name) == tuttiSuccess) {
+  tuttiResult_t result = tt_interface_choose(settings, &address, name);
+  if (result == tuttiSuccess && address.len) {
     tt_address_text(&address, text, sizeof text);
     *strrchr(text, ':') = 0; /* it has no port yet */
     fprintf(out, "  interface  %s %s\n", name, text);
-  } else fprintf(out, "  interface  none: %s\n", tt_last_sentence());
+  } else fprintf(out, "  interface  none: %s\n", result == tuttiSuccess ? TT_NO_NETWORK : tt_last_sentence());
 }
 
 static void print_transports(FILE *out, const struct tt_settings *settings)

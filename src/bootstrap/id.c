@@ -126,6 +126,7 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
   return tuttiSuccess;
 }
 
+/* At an address of this host; where it has none, at a local door, as then only its own ranks can come. */
 static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *settings)
 {
   struct tt_address where;

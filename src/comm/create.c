@@ -45,7 +45,7 @@ void tt_creation_destroy(struct tt_creation *creation)
 static void doors_open(struct tuttiComm *comm)
 {
   struct tt_address address;
-  if (tt_interface_choose(&comm->settings, &address, comm->interface) != tuttiSuccess ||
+  if (tt_interface_choose(&comm->settings, &address, comm->interface) != tuttiSuccess || !address.len ||
       tt_door_open(&comm->ip_door, &address) != tuttiSuccess)
     tt_log(TT_LOG_INFO, "no IP door: ranks on other hosts and tcp cannot be reached");
 }
@@ -475,7 +475,8 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   if (creation->nhosts > 1 && !comm->ip_door)
     return tt_fail(tuttiInvalidUsage,
-                   "the ranks are on %d hosts, but rank %d has no usable interface: set TUTTI_SOCKET_IFNAME",
+                   "the ranks are on %d hosts, but rank %d has no usable interface: set TUTTI_SOCKET_IFNAME to one "
+                   "that is up and has an address",
                    creation->nhosts, comm->rank);
   struct tt_member *members = tt_alloc((size_t)comm->nranks, sizeof *members);
   if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->nranks);

@@ -49,7 +49,8 @@ const char *tt_address_text(const struct tt_address *address, char *text, size_t
   }
 }
 
-enum { AT_FAMILY = 0, AT_PORT = 2, AT_SCOPE = 4, AT_IP = 8 };
+enum { AT_FAMILY = 0, AT_PORT = 2, AT_SCOPE = 4, AT_IP = 8, AT_NAME = 8 };
+#define LOCAL_NAME (offsetof(struct sockaddr_un, sun_path) + 1) /* behind the NUL of an abstract one */
 
 /* Where a scope id has a meaning beyond this host, e.g. none; link-local ones have not. */
 static int is_link_local(const struct in6_addr *ip)
@@ -71,6 +72,11 @@ void tt_address_pack(const struct tt_address *address, uint8_t out[TT_ADDRESS_PA
     if (!is_link_local(&address->v6.sin6_addr))
       tt_wire_put(out + AT_SCOPE, 4, address->v6.sin6_scope_id);
     memcpy(out + AT_IP, &address->v6.sin6_addr, 16);
+  } else if (address->any.sa_family == AF_UNIX) {
+    size_t len = address->len - LOCAL_NAME;
+    if (len > TT_ADDRESS_PACKED_BYTES - AT_NAME) return;
+    tt_wire_put(out + AT_FAMILY, 2, 1);
+    memcpy(out + AT_NAME, address->local.sun_path + 1, len);
   }
 }
 
@@ -108,9 +114,13 @@ tuttiResult_t tt_address_unpack(struct tt_address *address,
       tuttiResult_t result = scope_find(&made.v6.sin6_scope_id);
       if (result != tuttiSuccess) return result;
     }
+  } else if (family == 1) {
+    made.local.sun_family = AF_UNIX;
+    memcpy(made.local.sun_path + 1, in + AT_NAME, TT_ADDRESS_PACKED_BYTES - AT_NAME);
+    made.len = (socklen_t)(LOCAL_NAME + strlen(made.local.sun_path + 1));
   } else if (family != 0) {
     return tt_fail(tuttiInvalidArgument,
-                   "an address of family %u: only IPv4 (4) and IPv6 (6) are known", family);
+                   "an address of family %u: only IPv4 (4), IPv6 (6) and local doors (1) are known", family);
   }
   *address = made;
   return tuttiSuccess;

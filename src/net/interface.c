@@ -106,6 +106,13 @@ static void list_text(const struct tt_interface *list, int count, char *text, si
   }
 }
 
+static int is_any_up(const struct tt_interface *list, int count)
+{
+  for (int i = 0; i < count; i++)
+    if (list[i].up) return 1;
+  return 0;
+}
+
 static tuttiResult_t refuse(const struct tt_settings *settings, const struct tt_interface *list,
                             int count)
 {
@@ -114,8 +121,9 @@ static tuttiResult_t refuse(const struct tt_settings *settings, const struct tt_
   list_text(list, count, there, sizeof there);
   return tt_fail(tuttiSystemError,
                  "no interface fits TUTTI_SOCKET_IFNAME \"%.64s\" and TUTTI_SOCKET_FAMILY %s: "
-                 "there are %s",
-                 settings->socket_ifname, families[settings->socket_family], there);
+                 "there are %s%s",
+                 settings->socket_ifname, families[settings->socket_family], there,
+                 is_any_up(list, count) ? "" : "; `ip link set lo up` gives this host its own");
 }
 
 int tt_interface_there(const char *name, char *names, size_t size)
@@ -161,7 +169,11 @@ tuttiResult_t tt_interface_choose(const struct tt_settings *settings, struct tt_
   int count = list_fill(list, LIST_MOST, all);
   int chosen = tt_interface_select(list, count, settings->socket_ifname,
                                    families[settings->socket_family]);
-  if (chosen < 0) {
+  int is_asked_for = settings->socket_ifname[0] || settings->socket_family;
+  if (chosen < 0 && !is_asked_for && !is_any_up(list, count)) {
+    address->len = 0;
+    name[0] = 0;
+  } else if (chosen < 0) {
     result = refuse(settings, list, count);
   } else {
     *address = list[chosen].address;

@@ -31,9 +31,10 @@ struct tt_address {
 const char *tt_address_text(const struct tt_address *address, char *text, size_t size);
 
 /* Fixed 32-byte form for cards and ids: family 2 (4 or 6, 0: no address) | port 2 | scope 4 |
- * ip 16 | zero 8, little endian. Only IPv4 and IPv6; any other address packs as none, and none
- * unpacks to len 0. The scope id of a link-local address means nothing on another host: it is 0
- * here and set again by unpack from the interface that TUTTI_SOCKET_IFNAME chooses there.
+ * ip 16 | zero 8, little endian; or family 2 (1: a local door) | zero 6 | abstract name 24, zeros behind
+ * it. Any other address packs as none, and none unpacks to len 0. The scope id of a link-local address
+ * means nothing on another host: it is 0 here and set again by unpack from the interface that
+ * TUTTI_SOCKET_IFNAME chooses there.
  * Errors of unpack: tuttiInvalidArgument: unknown family. */
 #define TT_ADDRESS_PACKED_BYTES 32
 void tt_address_pack(const struct tt_address *address, uint8_t out[TT_ADDRESS_PACKED_BYTES]);
@@ -53,10 +54,16 @@ void tt_address_local(struct tt_address *local, const struct tt_address *loopbac
 /* The address of the interface that TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY choose,
  * port 0; NCCL's rules: list of prefixes, leading '^' excludes, leading '=' is exact; without the
  * setting the first interface that is up and not lo or docker*, those only as last
- * resort. `name` gets the interface's name. Errors: tuttiSystemError naming the
- * setting and the interfaces there are. */
+ * resort. `name` gets the interface's name. Where no interface has an address and is up, and neither
+ * setting asks for one, that is no error: the address has len 0, the name is "". Errors:
+ * tuttiSystemError naming the setting and the interfaces there are. */
 tuttiResult_t tt_interface_choose(const struct tt_settings *settings, struct tt_address *address,
                                   char name[16]);
+
+/* Says what an address of len 0 from tt_interface_choose means. */
+#define TT_NO_NETWORK \
+  "no network interface has an address and is up, so only shared memory is there: `ip link set lo up` is enough " \
+  "for TCP within a host"
 
 /* 1 if this host has an interface of that name; `names` gets those of all, ", " between them, cut at size. */
 int tt_interface_there(const char *name, char *names, size_t size);

@@ -37,8 +37,9 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
 {
   struct tt_address address;
   char name[16];
-  if (tt_interface_choose(settings, &address, name) == tuttiSuccess) return NULL;
-  snprintf(why, size, "%s", tt_last_sentence());
+  tuttiResult_t result = tt_interface_choose(settings, &address, name);
+  if (result == tuttiSuccess && address.len) return NULL;
+  snprintf(why, size, "%s", result == tuttiSuccess ? TT_NO_NETWORK : tt_last_sentence());
   return why;
 }
 

@@ -180,6 +180,7 @@ int tt_verbs_device_open(struct verbs_device *device, const struct tt_settings *
   *device = (struct verbs_device){.context = NULL};
   if (tt_interface_choose(settings, &address, interface) != tuttiSuccess)
     return refuse(why, size, "%s", tt_last_sentence());
+  if (!address.len) return refuse(why, size, TT_NO_NETWORK);
   if (!tt_verbs_api_load(&device->api, why, size)) return 0;
   if (!settings->ib_hca[0]) device_at(device, &address, interface);
   if (!context_open(device, settings, why, size)) return 0;

@@ -108,6 +108,24 @@ static void the_packed_form_is_the_documented_one(void **state)
   assert_memory_equal(packed, wanted, sizeof wanted);
 }
 
+static void a_local_door_packs_by_its_name(void **state)
+{
+  (void)state;
+  static const char name[] = "tutti-0123456789abcdef", longer[] = "a-name-that-is-no-door-of-ours";
+  struct tt_address address = {.len = offsetof(struct sockaddr_un, sun_path) + sizeof name}, back;
+  uint8_t packed[TT_ADDRESS_PACKED_BYTES], zeros[TT_ADDRESS_PACKED_BYTES] = {0};
+  address.local.sun_family = AF_UNIX;
+  memcpy(address.local.sun_path + 1, name, sizeof name - 1);
+  tt_address_pack(&address, packed);
+  assert_int_equal(tt_address_unpack(&back, packed), tuttiSuccess);
+  assert_int_equal(back.len, address.len);
+  assert_memory_equal(&back.any, &address.any, address.len);
+  address.len = offsetof(struct sockaddr_un, sun_path) + sizeof longer;
+  memcpy(address.local.sun_path + 1, longer, sizeof longer - 1);
+  tt_address_pack(&address, packed);
+  assert_memory_equal(packed, zeros, sizeof zeros);
+}
+
 static void a_packed_address_of_unknown_family_is_refused(void **state)
 {
   (void)state;
@@ -295,6 +313,7 @@ int main(void)
       cmocka_unit_test(packed_addresses_come_back),
       cmocka_unit_test(no_address_packs_to_zeros),
       cmocka_unit_test(the_packed_form_is_the_documented_one),
+      cmocka_unit_test(a_local_door_packs_by_its_name),
       cmocka_unit_test(a_packed_address_of_unknown_family_is_refused),
       cmocka_unit_test(a_link_local_scope_does_not_travel),
       cmocka_unit_test(loopback_addresses_are_known),
