@@ -123,8 +123,9 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
   struct line line = {text, size, 0};
   unsigned long long op = call->op, count = call->count;
   if (call->collective == TT_PAIRS) {
-    add(&line, "%s #%llu (%llu bytes", tt_call_name(call), op, count);
-    if (call->root >= 0) add(&line, ", with rank %d", (int)call->root);
+    int sends = (call->form & TT_FORM_SENDS) != 0, known = sends || (call->form & TT_FORM_RECVS);
+    add(&line, "%s #%llu (%llu bytes", !known ? tt_call_name(call) : sends ? "Send" : "Recv", op, count);
+    if (call->root >= 0) add(&line, ", %s rank %d", !known ? "with" : sends ? "to" : "from", (int)call->root);
     add(&line, ")");
     return text;
   }

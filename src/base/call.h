@@ -41,6 +41,9 @@ struct tt_call {
 /* Bits of form. */
 #define TT_FORM_SPLIT 1u         /* the all-gather that a split begins with */
 #define TT_FORM_REPORT 2u        /* ranks tell each other of infinities and NaN */
+#define TT_FORM_SENDS 4u         /* of TT_PAIRS, not on the wire: the message goes to rank root */
+#define TT_FORM_RECVS 8u         /* it comes from there */
+#define TT_FORM_LONE 16u         /* and the operation has messages of that direction only */
 #define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */
 #define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 by which results are multiplied at the end; 0: not */
 

@@ -25,6 +25,7 @@ struct pairs {
   int nused, turn;
   size_t nqueues;
   char empty[2]; /* what a message of 0 bytes carries */
+  int is_lone;   /* all transfers have one direction */
 };
 
 void tt_pairs_destroy(struct pairs *pairs)
@@ -124,6 +125,7 @@ static void waits_for(struct tt_run *run, const struct stripe *stripe)
 {
   *run->pairs_call = stripe->call;
   run->pairs_call->root = stripe->peer;
+  run->pairs_call->form = (stripe->sends ? TT_FORM_SENDS : TT_FORM_RECVS) | (run->pairs->is_lone ? TT_FORM_LONE : 0);
 }
 
 tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
@@ -137,7 +139,11 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
                      device->name);
   }
   pairs->n = pairs->nused = 0; /* the queues are empty: after a failure nothing is started any more */
-  for (int i = 0; i < binding->ntransfers; i++) transfer_cut(run, &binding->transfers[i]);
+  pairs->is_lone = 1;
+  for (int i = 0; i < binding->ntransfers; i++) {
+    transfer_cut(run, &binding->transfers[i]);
+    pairs->is_lone &= binding->transfers[i].sends == binding->transfers[0].sends;
+  }
   run->pairs_call = &binding->call;
   if (pairs->nused) waits_for(run, pairs->first[pairs->used[0]]);
   run->broken = NULL;
@@ -231,6 +237,7 @@ tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
     waits_for(run, pairs->first[pairs->used[pairs->turn]]);
     return tuttiInProgress;
   }
+  tt_watch_waits_no_more(run->exec->watch);
   run->state = RUN_IDLE;
   return tuttiSuccess;
 }

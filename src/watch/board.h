@@ -35,6 +35,7 @@ struct tt_seat {
   _Atomic uint64_t heard;                 /* signs of life of other hosts that came to it */
   alignas(TT_LINE) _Atomic uint64_t entered;
   _Atomic uint64_t finished;
+  _Atomic uint64_t waits; /* for a message, see tt_waits_make; 0: for none */
   struct tt_call_line calls[TT_CALLS];
   alignas(TT_LINE) struct tt_slip slip;
 };
@@ -80,6 +81,13 @@ static inline uint64_t tt_board_gone(const struct tt_board *board, int rank)
 
 /* The first word about a rank counts. */
 void tt_board_leave(struct tt_board *board, int rank, uint64_t gone);
+
+/* ---- messages: for which rank this one waits, while it waits for long, and has to do before it can do anything else.
+ * Of a group that sends and receives nothing is shown. ---- */
+
+static inline uint64_t tt_waits_make(int peer, int sends) { return (uint64_t)peer << 2 | (sends ? 2u : 0u) | 1u; }
+static inline int tt_waits_peer(uint64_t waits) { return waits ? (int)(waits >> 2) : -1; }
+static inline int tt_waits_sends(uint64_t waits) { return (waits & 2u) != 0; }
 
 /* ---- published calls ---- */
 

@@ -202,17 +202,36 @@ static void pair_crossed(struct tt_watch *watch, const struct tt_call *call, uin
 static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
 {
   char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
-  tt_call_text(call, what, sizeof what);
+  unsigned long long waited_ms = waited_ns / 1000000u, limit_ms = watch->timeout_ns / 1000000u;
+  int warns = waited_ns >= watch->late_warn_ns && !watch->wait.warned;
+  int ends = watch->timeout_ns && waited_ns >= watch->timeout_ns;
+  if (!warns && !ends) return;
+  watch->wait.warned = 1;
+  struct tt_call message = *call;
+  message.root = -1; /* named beside it */
+  tt_call_text(&message, what, sizeof what);
   tt_watch_rank_text(watch, call->root, name, sizeof name);
-  if (waited_ns >= watch->late_warn_ns && !watch->wait.warned) {
-    watch->wait.warned = 1;
-    tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s", what, (unsigned long long)(waited_ns / 1000000u),
-           name);
-  }
-  if (!watch->timeout_ns || waited_ns < watch->timeout_ns) return;
-  snprintf(text, sizeof text, "%s did not do its part of %s within the timeout of %llu ms", name, what,
-           (unsigned long long)(watch->timeout_ns / 1000000u));
-  tt_watch_fail(watch, tuttiRemoteError, call->root, call->op, text);
+  int first = tt_circle_text(watch, text);
+  if (warns && first < 0) tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s", what, waited_ms, name);
+  if (warns && first == watch->rank) tt_log(TT_LOG_WARN, "for %llu ms %s", waited_ms, text);
+  if (!ends) return;
+  if (first < 0)
+    snprintf(text, sizeof text, "%s did not do its part of %s within the timeout of %llu ms", name, what, limit_ms);
+  tt_watch_fail(watch, first < 0 ? tuttiRemoteError : tuttiInvalidUsage, first < 0 ? call->root : -1, call->op, text);
+}
+
+/* Shows on the host's board that this rank can do nothing before that message has gone, or come. */
+static void pair_show(const struct tt_watch *watch, const struct tt_call *call)
+{
+  uint64_t waits = call->form & TT_FORM_LONE ? tt_waits_make(call->root, (call->form & TT_FORM_SENDS) != 0) : 0;
+  if (atomic_load_explicit(&watch->own->waits, memory_order_relaxed) != waits)
+    atomic_store_explicit(&watch->own->waits, waits, memory_order_relaxed);
+}
+
+void tt_watch_waits_no_more(struct tt_watch *watch)
+{
+  if (!watch->own || !atomic_load_explicit(&watch->own->waits, memory_order_relaxed)) return;
+  atomic_store_explicit(&watch->own->waits, 0, memory_order_relaxed);
 }
 
 static void pair_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns)
@@ -221,6 +240,7 @@ static void pair_compare(struct tt_watch *watch, const struct tt_call *call, uin
   uint64_t key = ~since_ns, now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
   if (watch->wait.op != key) watch->wait = (struct tt_wait){.op = key};
   check_board(watch);
+  pair_show(watch, call);
   pair_left(watch, call, waited);
   pair_crossed(watch, call, waited);
   pair_late(watch, call, waited);

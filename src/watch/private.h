@@ -91,6 +91,12 @@ void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, co
 /* Takes over the record of the board if there is one. */
 void tt_record_adopt(struct tt_watch *watch);
 
+/* ---- circle.c ---- */
+
+/* The sentence, with the remedy, of messages that wait for each other in a circle which this rank is part of, or waits
+ * for. Returns the lowest rank of it; -1: there is none that can be seen. */
+int tt_circle_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES]);
+
 /* ---- watch.c ---- */
 
 /* Puts "what rank N (...): " in front of the thread's last sentence, which was logged already. Returns code. */

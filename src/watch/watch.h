@@ -111,8 +111,12 @@ void tt_watch_finish(struct tt_watch *watch, uint64_t op);
  * naming both ranks and both calls); warns once a host, by name, about ranks that have not entered after
  * late_warn_ms; records tuttiRemoteError after timeout_ms, and for a rank that left. Cheap otherwise. One thread at
  * a time. A call of collective TT_PAIRS is a message to or from rank `root`: then only that rank is looked at, and it
- * is a mismatch if that waits in a collective that needs us and that we have not entered. */
+ * is a mismatch if that waits in a collective that needs us and that we have not entered. Where messages of ranks of
+ * this host wait for each other in a circle, warning and error (then tuttiInvalidUsage) say so instead of naming it. */
 void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns);
+
+/* The messages that this rank waited for are through: takes back what tt_watch_compare has shown of them. */
+void tt_watch_waits_no_more(struct tt_watch *watch);
 
 /* A message from `peer` carried another word than expected: records the mismatch with both calls as
  * well as they can be known (`theirs` is NULL if the transport did not carry it). Returns the code. */

@@ -213,6 +213,11 @@ static void a_call_reads_as_it_was_written(void **state)
   assert_string_equal(tt_call_text(&call, text, sizeof text), "Gather #3 (count 8, int8, root 2)");
   call = (struct tt_call){.op = 3, .count = 4096, .collective = TT_PAIRS, .root = 2};
   assert_string_equal(tt_call_text(&call, text, sizeof text), "Send/Recv #3 (4096 bytes, with rank 2)");
+  call.form = TT_FORM_SENDS | TT_FORM_LONE;
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "Send #3 (4096 bytes, to rank 2)");
+  call.form = TT_FORM_RECVS;
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "Recv #3 (4096 bytes, from rank 2)");
+  call.form = 0;
   call.root = -1;
   assert_string_equal(tt_call_text(&call, text, sizeof text), "Send/Recv #3 (4096 bytes)");
   call = (struct tt_call){.collective = TT_ALL_REDUCE, .redop = TT_PREMUL_SUM, .root = -1};

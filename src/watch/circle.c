@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sends and receives that wait for each other: the classic mistake is that all ranks send first, each to its neighbour,
+ * without a group. Each rank of a host shows for which one it waits (pair_show); the way from one to the next then
+ * comes back to where it began. */
+#include <stdio.h>
+
+#include "watch/private.h"
+
+#define NAMES_MAX 8 /* ranks named in a sentence */
+
+static uint64_t waits_of(const struct tt_watch *watch, int rank)
+{
+  const struct tt_seat *seat = rank == watch->rank ? watch->own : watch->peers[rank].seat;
+  uint64_t waits = seat ? atomic_load_explicit(&seat->waits, memory_order_relaxed) : 0;
+  return tt_waits_peer(waits) < watch->nranks ? waits : 0;
+}
+
+/* The rank for which that one waits; -1: none. */
+static int next_of(const struct tt_watch *watch, int rank)
+{
+  return rank < 0 ? -1 : tt_waits_peer(waits_of(watch, rank));
+}
+
+/* The lowest rank of the circle that this rank's waiting leads to, -1 if it leads to none. */
+static int lowest_find(const struct tt_watch *watch)
+{
+  int at = watch->rank;
+  for (int i = 0; i < watch->nranks; i++) at = next_of(watch, at); /* round the circle by now */
+  int lowest = at;
+  for (int i = 0; i < watch->nranks; i++) {
+    at = next_of(watch, at);
+    if (at < lowest) lowest = at;
+  }
+  return at < 0 ? -1 : lowest;
+}
+
+int tt_circle_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES])
+{
+  static const char *const all_in[] = {"a receive, and none of them sends", "a send, and none of them receives",
+                                       "a send or a receive, each for another of them"};
+  char names[NAMES_MAX * 16];
+  size_t used = 0;
+  int lowest = lowest_find(watch), at = lowest, n = 0, sends = 0;
+  if (lowest < 0) return -1;
+  do {
+    if (n++ < NAMES_MAX) used += (size_t)snprintf(names + used, sizeof names - used, "%s%d", n > 1 ? ", " : "", at);
+    sends += tt_waits_sends(waits_of(watch, at));
+    at = next_of(watch, at);
+  } while (at >= 0 && at != lowest && n < watch->nranks);
+  if (at != lowest) return -1; /* it has just moved on */
+  if (n > NAMES_MAX) snprintf(names + used, sizeof names - used, " and %d more", n - NAMES_MAX);
+  snprintf(text, TT_SENTENCE_BYTES,
+           "ranks %s are all in %s: put tuttiSend and tuttiRecv between tuttiGroupStart and tuttiGroupEnd", names,
+           all_in[sends == n ? 1 : sends ? 2 : 0]);
+  return lowest;
+}
