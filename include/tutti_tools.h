@@ -26,6 +26,16 @@ TUTTI_API tuttiResult_t tuttiInfo(FILE *out);
  * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: no descriptor. */
 TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
 
+/* Tells a start-up that a child of this process has ended. It is that of id, whose rendezvous is in this process; the
+ * child was process proc of nprocs, and status is that of waitpid. Ranks that wait for one that can no longer come hear
+ * it at once: if the process has not joined, and the communicator has at least nprocs ranks, the start-up fails on
+ * all of them with tuttiRemoteError, and the sentence names the process and its status. A communicator with fewer
+ * ranks may be made without it: then it is named only if ranks wait in vain. To be called when the child's own
+ * children, which may be ranks, are gone as well (its output is at its end).
+ *
+ * Errors: tuttiInvalidArgument: id NULL or not made by this library, proc outside 0 .. nprocs-1. */
+TUTTI_API tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int nprocs, int pid, int status);
+
 /* ---- schedules (tutti schedule, tutti simulate) ---- */
 
 /* Which schedules are meant. Set all to 0, then what matters; nothing is kept of it. Ranks are numbered as the user

@@ -28,13 +28,16 @@
 #define LAST_WORDS_MS 1000 /* what grandchildren still write is passed on for this long after the last rank */
 
 struct child {
-  pid_t pid; /* 0: has ended */
+  pid_t pid;       /* 0: has ended */
+  pid_t ended_pid; /* not 0: it has ended, and the start-up is to be told, once all of its output is read */
+  int status;      /* of waitpid */
   struct output out, err;
 };
 
 struct job {
   int nprocs, prefix, keep_going, bind, id_fd;
   pid_t pid; /* of the launcher */
+  tuttiUniqueId id;
   long grace_ms;
   char **program;
   struct child *children;
@@ -147,7 +150,7 @@ static void become_rank(const struct job *job, int proc, int out, int err)
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   signal(SIGPIPE, SIG_DFL);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != job->pid) _exit(126); /* died before the line above */
   if (proc > 0 && !freopen("/dev/null", "r", stdin)) _exit(126);
   dup2(out, STDOUT_FILENO);
@@ -203,6 +206,8 @@ static void note_end(struct job *job, pid_t pid, int status)
   while (p < job->nprocs && job->children[p].pid != pid) p++;
   if (p == job->nprocs) return;
   job->children[p].pid = 0;
+  job->children[p].ended_pid = pid;
+  job->children[p].status = status;
   output_flush(&job->children[p]);
   job->running--;
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -220,6 +225,17 @@ static void reap(struct job *job)
   int status;
   pid_t pid;
   while ((pid = waitpid(-1, &status, WNOHANG)) > 0) note_end(job, pid, status);
+}
+
+/* Others may wait for a rank that will not come. While somebody has its output, that may be the rank: a child of it. */
+static void ends_tell(struct job *job)
+{
+  for (int p = 0; p < job->nprocs; p++) {
+    struct child *child = &job->children[p];
+    if (!child->ended_pid || child->out.from >= 0 || child->err.from >= 0) continue;
+    tuttiLaunchEnded(&job->id, p, job->nprocs, child->ended_pid, child->status);
+    child->ended_pid = 0;
+  }
 }
 
 /* After the first failure: patience, then SIGTERM, then SIGKILL. */
@@ -268,6 +284,7 @@ static void serve(struct job *job, int signal_fd, struct pollfd *polls, struct o
     if (polls[0].revents) signals_take(job, signal_fd);
     for (nfds_t i = 1; i < n; i++)
       if (polls[i].revents) output_pump(outputs[i]);
+    ends_tell(job);
     escalate(job);
   }
 }
@@ -315,8 +332,7 @@ int command_run(int argc, char **argv)
   struct job job = {.nprocs = 1, .prefix = 1, .bind = 1, .grace_ms = 10000};
   int parsed = options_parse(&job, argc, argv);
   if (parsed >= 0) return parsed;
-  tuttiUniqueId id;
-  if (tuttiGetUniqueId(&id) != tuttiSuccess || tuttiLaunchDescriptor(&id, &job.id_fd) != tuttiSuccess) {
+  if (tuttiGetUniqueId(&job.id) != tuttiSuccess || tuttiLaunchDescriptor(&job.id, &job.id_fd) != tuttiSuccess) {
     fprintf(stderr, "tutti run: no job can be made; the library has logged why\n");
     return 1;
   }

@@ -110,6 +110,21 @@ tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd)
   return tt_launch_id_fd(id, fd);
 }
 
+tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int nprocs, int pid, int status)
+{
+  struct tt_id unpacked;
+  tuttiResult_t result = tt_process_check();
+  if (result == tuttiSuccess && !id) result = tt_null("id");
+  if (result == tuttiSuccess && (proc < 0 || proc >= nprocs))
+    result = tt_fail(tuttiInvalidArgument, "proc is %d: it must be from 0 to nprocs - 1 = %d", proc, nprocs - 1);
+  if (result == tuttiSuccess) result = tt_id_unpack(&unpacked, id);
+  if (result != tuttiSuccess) return result;
+  const struct tt_ended ended = {.proc = proc, .nprocs = nprocs, .pid = pid, .status = status};
+  tt_id_ended(&unpacked, &ended);
+  tt_wipe(&unpacked, sizeof unpacked);
+  return tuttiSuccess;
+}
+
 tuttiResult_t tuttiReadSize(const char *text, size_t *size)
 {
   uint64_t bytes;

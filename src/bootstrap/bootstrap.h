@@ -9,7 +9,7 @@
 
 /* The 128 bytes of tuttiUniqueId, taken apart:
  * magic 4 | version 2 | flags 2 | job 16 | key 32 | address 32 | root's host id 8 |
- * root's sight 8 | root's start time 8 | root's pid 4 | zero 12 */
+ * root's sight 8 | root's start time 8 | root's pid 4 | zero 4 | ticket 8 */
 struct tt_id {
   uint16_t flags; /* TT_ID_* */
   struct tt_pass pass;
@@ -17,6 +17,7 @@ struct tt_id {
   int32_t root_pid;       /* 0: not known (fixed address) */
   uint64_t root_host, root_start;
   uint64_t root_sight; /* processes of equal sight see each other's pids; 0: not known */
+  uint64_t ticket;     /* tells ids of one fixed address apart, in the process that uses them */
 };
 enum {
   TT_ID_FIXED = 1,    /* the address was given by the user: rank 0 opens it */
@@ -35,11 +36,25 @@ tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in);
  * Errors: tuttiInvalidUsage about the key file. */
 tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings);
 
+/* Each rank of a process may use an id once: keeps a hash of id and rank, which *used names from then on. The last
+ * TT_IDS_KEPT are kept. Errors: tuttiInvalidUsage, with the remedy: it was used before. */
+tuttiResult_t tt_id_use(const tuttiUniqueId *id, int rank, uint64_t *used);
+enum tt_use { TT_USE_BEGUN, TT_USE_DONE, TT_USE_FAILED, TT_USE_NONE };
+/* What has become of it. NONE: it may be used again. */
+void tt_id_used(uint64_t used, enum tt_use how);
+
 /* A fresh id whose root (a door and a state machine on the service thread) runs in this process until
  * one communicator has been made, or with TUTTI_COMM_ID the fixed one without a root. The id is
  * not mixed yet and can be packed. A root that no rank ever calls lives until the process
  * ends. Errors as tuttiGetUniqueId. */
 tuttiResult_t tt_id_create(struct tt_id *id, const struct tt_settings *settings);
+
+/* A process of the job that has ended; status is that of waitpid. */
+struct tt_ended {
+  int proc, nprocs, pid, status;
+};
+/* Tells the root of `id`, if it is in this process and lives, see tuttiLaunchEnded. */
+void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended);
 
 /* Opens the root of a derived id in this process, at the door that id->root names. Errors: tuttiSystemError;
  * tuttiInternalError: this process has no door there. */

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bootstrap/root.h"
@@ -73,9 +74,40 @@ void tt_root_settle(struct tt_root *root)
   if (root->shut && (!root->guests || tt_now_ns() > root->over_ns)) root_free(root);
 }
 
+/* ---- who is missing ---- */
+
+static const char *ended_text(const struct tt_ended *ended, char text[64])
+{
+  if (WIFSIGNALED(ended->status)) snprintf(text, 64, "was killed by signal %d", WTERMSIG(ended->status));
+  else snprintf(text, 64, "ended with status %d", WEXITSTATUS(ended->status));
+  return text;
+}
+
+/* A process may bring several ranks, but hardly any brings those of another: with as many ranks as processes, or more,
+ * each of them is wanted. */
+void tt_root_miss(struct tt_root *root)
+{
+  const struct tt_ended *ended = &root->ended;
+  char how[64];
+  if (!ended->pid || root->code || root->came == root->nranks || root->nranks < (uint32_t)ended->nprocs) return;
+  tt_root_fail(root, tuttiRemoteError, "%s %d (pid %d on %s) %s before it joined the communicator",
+               root->nranks == (uint32_t)ended->nprocs ? "rank" : "process", ended->proc, ended->pid,
+               root->self.host_name, ended_text(ended, how));
+}
+
+/* Behind the names of those that are missing. */
+static const char *ended_note(const struct tt_root *root, char note[128])
+{
+  char how[64];
+  note[0] = 0;
+  if (root->ended.pid)
+    snprintf(note, 128, "; process %d of %d %s", root->ended.proc, root->ended.nprocs, ended_text(&root->ended, how));
+  return note;
+}
+
 static void missing_fail(struct tt_root *root)
 {
-  char ranks[256], refused[256] = "";
+  char ranks[256], note[128], refused[256] = "";
   double seconds = (double)root->timeout_ns / 1e9;
   if (!root->nranks) {
     tt_root_fail(root, tuttiRemoteError, "no rank introduced itself within %g s", seconds);
@@ -85,8 +117,8 @@ static void missing_fail(struct tt_root *root)
   if (root->door) tt_door_refusals_text(root->door, &root->refusals, refused, sizeof refused);
   if (root->came < root->nranks)
     tt_root_fail(root, tuttiRemoteError,
-                 "%s did not come within %g s%s: start them, or raise TUTTI_INIT_TIMEOUT_MS%s", ranks,
-                 seconds, root->twice, refused);
+                 "%s did not come within %g s%s%s: start %s, or raise TUTTI_INIT_TIMEOUT_MS%s", ranks, seconds,
+                 root->twice, ended_note(root, note), root->came + 1 == root->nranks ? "it" : "them", refused);
   else
     tt_root_fail(root, tuttiRemoteError, "%s came but did not finish the start-up within %g s", ranks,
                  seconds);
@@ -94,13 +126,13 @@ static void missing_fail(struct tt_root *root)
 
 static void missing_log(struct tt_root *root, uint64_t now)
 {
-  char ranks[256], refused[256] = "";
+  char ranks[256], note[128], refused[256] = "";
   root->log_ns = now + NEXT_LOG_NS;
   if (!root->nranks || !tt_log_wants(TT_LOG_INFO)) return;
   tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
   if (root->door) tt_door_refusals_text(root->door, &root->refusals, refused, sizeof refused);
-  tt_log(TT_LOG_INFO, "start-up waits for %s since %llu s%s%s", ranks,
-         (unsigned long long)((now - root->first_ns) / 1000000000u), root->twice, refused);
+  tt_log(TT_LOG_INFO, "start-up waits for %s since %llu s%s%s%s", ranks,
+         (unsigned long long)((now - root->first_ns) / 1000000000u), root->twice, ended_note(root, note), refused);
 }
 
 static void processes_look(struct tt_root *root)
@@ -146,7 +178,7 @@ static int same_address(const struct tt_address *a, const struct tt_address *b)
 static int place_is_free(const struct tt_address *where)
 {
   for (struct tt_root *root = tt_process.roots; root; root = root->next) {
-    if (!same_address(&root->where, where)) continue;
+    if (!root->fixed || !same_address(&root->where, where)) continue;
     if (!root->code) return 0;
     root_shut(root);
     tt_root_settle(root);
@@ -166,6 +198,7 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
   }
   root->timer = (struct tt_timer){.period_ns = TT_LOOK_NS, .fire = tick};
   root->where = *where;
+  memcpy(root->job, id->pass.job, sizeof root->job);
   root->fixed = (id->flags & TT_ID_FIXED) != 0;
   root->timeout_ns = (uint64_t)settings->init_timeout_ms * 1000000u;
   root->unreachable_ms = settings->unreachable_ms;
@@ -188,10 +221,8 @@ static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_ad
     root_free(root);
     return result;
   }
-  if (root->fixed) {
-    root->next = tt_process.roots;
-    tt_process.roots = root;
-  }
+  root->next = tt_process.roots;
+  tt_process.roots = root;
   tt_door_refusals(root->door, &root->refusals);
   *at = *tt_door_address(root->door);
   return tuttiSuccess;
@@ -207,4 +238,27 @@ tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *wher
   tt_service_unlock();
   tt_service_release();
   return result;
+}
+
+/* ---- a process has ended ---- */
+
+static int has_joined(const struct tt_root *root, int pid)
+{
+  for (uint32_t r = 0; r < root->nranks; r++)
+    if (root->seats[r].state != SEAT_EMPTY && root->seats[r].record.pid == pid) return 1;
+  return 0;
+}
+
+void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended)
+{
+  if (tt_service_hold() != tuttiSuccess) return; /* the lock needs somebody's hold */
+  tt_service_lock();
+  struct tt_root *root = tt_process.roots;
+  while (root && memcmp(root->job, id->pass.job, sizeof root->job) != 0) root = root->next;
+  if (root && !root->ended.pid && !has_joined(root, ended->pid)) {
+    root->ended = *ended;
+    tt_root_miss(root);
+  }
+  tt_service_unlock();
+  tt_service_release();
 }

@@ -46,7 +46,8 @@ struct guest {
 struct tt_root {
   struct tt_timer timer;
   struct tt_door *door; /* NULL once shut */
-  struct tt_root *next; /* in tt_process.roots, if fixed */
+  struct tt_root *next; /* in tt_process.roots */
+  uint8_t job[TT_JOB_BYTES];
   struct tt_address where;
   int fixed;
   int ticking;
@@ -71,6 +72,7 @@ struct tt_root {
   uint32_t look; /* the next rank whose process is looked at */
   struct tt_refusals refusals; /* of the door, before */
   char twice[96];         /* note about a rank that was claimed twice, "" if none */
+  struct tt_ended ended;  /* the first process that has ended and had not joined; pid 0: none */
   tuttiResult_t code;     /* tuttiSuccess until the start-up has failed */
   char sentence[TT_SENTENCE_BYTES];
 };
@@ -85,6 +87,9 @@ tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *wher
 /* The start-up has failed: every guest is told, and so are those that come later. */
 void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Fails the start-up if a process that has ended is missing in it. */
+void tt_root_miss(struct tt_root *root);
 
 /* A guest is here: time runs from the first one. */
 void tt_root_first(struct tt_root *root);

@@ -160,6 +160,7 @@ void tt_seat_claim(struct guest *guest)
   if (!root->seats) known = table_make(guest);
   if (guest->record.nranks < root->least) root->least = guest->record.nranks;
   if (known) seat_take(guest); /* also after a failure: the root ends when all have heard of it */
+  tt_root_miss(root);
   if (root->code) tt_guest_tell(guest, TT_FRAME_FAILURE);
 }
 
