@@ -170,8 +170,9 @@ TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
  * for the ranks, so the process must live until all have joined. Copy the 128
  * bytes to all ranks by any means. One ticket serves one communicator.
  *
- * With TUTTI_COMM_ID=host:port every process may call it and gets the same
- * ticket; rank 0 opens that port in tuttiCommInitRank.
+ * With TUTTI_COMM_ID=host:port every process may call it: the tickets lead to the
+ * same place, which rank 0 opens in tuttiCommInitRank. Communicators are made there
+ * one after the other, with a ticket each.
  *
  * Errors: tuttiInvalidArgument: id is NULL, or a setting is out of range.
  * tuttiSystemError: no usable interface, no port, no thread. */
@@ -200,11 +201,16 @@ TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
  * process, each in its own thread or all inside one group. Inside a group *comm
  * is written by the outermost tuttiGroupEnd.
  *
+ * An id makes one communicator: a rank that comes with it again is refused at once, also
+ * with the id of tuttiGetLaunch. tuttiCommSplit(comm, 0, rank, &second, NULL) makes a second
+ * one of the same ranks, or one tuttiGetUniqueId for each. After an error another try
+ * needs another id; with a fixed address (TUTTI_COMM_ID, torchrun) the same will do.
+ *
  * Must match across ranks: id, nranks, library version, and the settings that
  * decide what goes on the wire.
  *
  * Errors: tuttiInvalidArgument: comm NULL, nranks < 1, rank outside 0 .. nranks-1,
- * id not made by this library. tuttiInvalidUsage: two processes claim one rank,
+ * id not made by this library. tuttiInvalidUsage: two processes claim one rank, the id was used before,
  * nranks, version or settings differ (the sentence names the ranks).
  * tuttiRemoteError: a rank died, or did not come within TUTTI_INIT_TIMEOUT_MS.
  * tuttiSystemError: a resource is missing. */

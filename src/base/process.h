@@ -11,6 +11,7 @@
 #include "tutti.h"
 
 #define TT_PROCESS_SOCKETS 4096
+#define TT_IDS_KEPT 2048
 
 struct tt_process {
   _Atomic uint32_t communicators; /* made so far */
@@ -29,7 +30,9 @@ struct tt_process {
   void *service;             /* net: the service thread and its doors */
   void *progress;            /* comm: the progress thread of streams */
   void *launch;              /* bootstrap: answer of the launcher */
-  void *roots;               /* bootstrap: roots at fixed addresses; guarded by the service lock */
+  void *roots;               /* bootstrap: those that live; guarded by the service lock */
+  uint64_t ids[TT_IDS_KEPT]; /* bootstrap: ids that ranks of this process have used, the oldest overwritten first; */
+  uint32_t ids_used;         /* and how many that were: guarded by `mutex` */
   pthread_mutex_t heap_mutex; /* net: guards the next two; long, while pages are made */
   void *heap;                /* net: memory of tuttiMemAlloc; NULL: nobody needs it */
   void *heap_views;          /* net: heaps of peers that are mapped */

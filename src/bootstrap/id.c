@@ -6,7 +6,7 @@
 #include "bootstrap/root.h"
 
 #define MAGIC 0x69747475u /* "utti" */
-#define LAYOUT 1
+#define LAYOUT 2
 #define PACKED_FLAGS TT_ID_FIXED
 #define AUTH_NONE 1 /* of "key|none" in settings.def */
 
@@ -17,7 +17,8 @@ struct packed_id {
   uint8_t job[TT_JOB_BYTES], key[TT_KEY_BYTES], address[TT_ADDRESS_PACKED_BYTES];
   uint64_t host, sight, start;
   int32_t pid;
-  uint8_t zero[12];
+  uint8_t zero[4];
+  uint64_t ticket;
 };
 _Static_assert(sizeof(struct packed_id) == TUTTI_UNIQUE_ID_BYTES, "fixed");
 
@@ -32,13 +33,14 @@ void tt_id_pack(const struct tt_id *id, tuttiUniqueId *out)
   packed.sight = id->root_sight;
   packed.start = id->root_start;
   packed.pid = id->root_pid;
+  packed.ticket = id->ticket;
   memcpy(out, &packed, sizeof packed);
   tt_wipe(&packed, sizeof packed);
 }
 
 tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in)
 {
-  static const uint8_t zero[12];
+  static const uint8_t zero[sizeof ((struct packed_id *)NULL)->zero];
   struct packed_id packed;
   struct tt_id made = {0};
   memcpy(&packed, in, sizeof packed);
@@ -62,10 +64,68 @@ tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in)
   made.root_sight = packed.sight;
   made.root_start = packed.start;
   made.root_pid = packed.pid;
+  made.ticket = packed.ticket;
   *id = made;
   tt_wipe(&packed, sizeof packed);
   tt_wipe(&made, sizeof made);
   return tuttiSuccess;
+}
+
+/* ---- each once ---- */
+
+#define USE_BITS 3u /* of a kept hash: enum tt_use */
+
+static uint64_t use_hash(const tuttiUniqueId *id, int rank)
+{
+  uint64_t hash = 0xcbf29ce484222325u ^ (uint32_t)rank;
+  for (size_t b = 0; b < sizeof id->internal; b++) hash = (hash ^ (uint8_t)id->internal[b]) * 0x100000001b3u;
+  hash ^= hash >> 32; /* the low bits are not kept */
+  hash *= 0x9e3779b97f4a7c15u;
+  return (hash | USE_BITS) ^ USE_BITS;
+}
+
+/* The place of a kept hash, under tt_process.mutex; NULL: it is not there. */
+static uint64_t *use_find(uint64_t hash)
+{
+  uint32_t kept = tt_process.ids_used < TT_IDS_KEPT ? tt_process.ids_used : TT_IDS_KEPT;
+  for (uint32_t k = 0; k < kept; k++)
+    if (((tt_process.ids[k] | USE_BITS) ^ USE_BITS) == hash) return &tt_process.ids[k];
+  return NULL;
+}
+
+tuttiResult_t tt_id_use(const tuttiUniqueId *id, int rank, uint64_t *used)
+{
+  uint64_t hash = use_hash(id, rank);
+  pthread_mutex_lock(&tt_process.mutex);
+  const uint64_t *before = use_find(hash);
+  enum tt_use how = before ? (enum tt_use)(*before & USE_BITS) : TT_USE_NONE;
+  if (!before) tt_process.ids[tt_process.ids_used++ % TT_IDS_KEPT] = hash | TT_USE_BEGUN;
+  pthread_mutex_unlock(&tt_process.mutex);
+  *used = how == TT_USE_NONE ? hash : 0;
+  switch (how) {
+  case TT_USE_BEGUN:
+    return tt_fail(tuttiInvalidUsage,
+                   "rank %d is claimed twice with one id in this process: give every rank its own number, and every "
+                   "communicator its own id", rank);
+  case TT_USE_DONE:
+    return tt_fail(tuttiInvalidUsage,
+                   "this id has made a communicator already, with rank %d here: tuttiCommSplit makes more, or one "
+                   "tuttiGetUniqueId each", rank);
+  case TT_USE_FAILED:
+    return tt_fail(tuttiInvalidUsage,
+                   "the start-up with this id has failed before, for rank %d here: another try needs another id on all "
+                   "ranks, of tuttiGetUniqueId", rank);
+  default: return tuttiSuccess;
+  }
+}
+
+void tt_id_used(uint64_t used, enum tt_use how)
+{
+  if (!used) return;
+  pthread_mutex_lock(&tt_process.mutex);
+  uint64_t *kept = use_find(used);
+  if (kept) *kept = how == TT_USE_NONE ? 0 : used | how;
+  pthread_mutex_unlock(&tt_process.mutex);
 }
 
 tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings)
@@ -122,6 +182,7 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
   tt_key_derive(job, public_key, "tutti-fixed-job", text, strlen(text));
   memcpy(made.pass.job, job, TT_JOB_BYTES);
   tt_key_derive(made.pass.key, public_key, "tutti-fixed-key", text, strlen(text));
+  tt_random((uint8_t *)&made.ticket, sizeof made.ticket);
   *id = made;
   return tuttiSuccess;
 }

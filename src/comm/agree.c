@@ -67,9 +67,10 @@ static void report(const struct tuttiComm *comm)
     tt_table_text(&comm->table, c, text, sizeof text);
     tt_log(TT_LOG_INFO, "%s: %s", tt_kinds[c].name, text);
   }
-  tt_log(TT_LOG_INFO, "communicator%s%s: rank %d of %d on %d host(s) ready after %.1f ms; %d descriptors in use so far",
+  tt_log(TT_LOG_INFO, "communicator%s%s: rank %d of %d on %d host%s ready after %.1f ms; %d descriptor%s in use so far",
          comm->name[0] ? " " : "", comm->name, comm->rank, comm->nranks, comm->creation->nhosts,
-         (double)(tt_now_ns() - comm->creation->began_ns) / 1e6, descriptors);
+         comm->creation->nhosts == 1 ? "" : "s", (double)(tt_now_ns() - comm->creation->began_ns) / 1e6, descriptors,
+         descriptors == 1 ? "" : "s");
 }
 
 tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
@@ -77,6 +78,8 @@ tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   if (!tt_table_valid(&comm->table))
     return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
+  tt_id_used(creation->used, TT_USE_DONE);
+  creation->used = 0;
   report(comm);
   tt_creation_destroy(creation);
   comm->creation = NULL;

@@ -46,6 +46,7 @@ enum stage { SPLITTING, MEETING, CARDING, WATCHING, MEASURING, FINDING, AGREEING
 struct tt_creation {
   enum stage stage;
   struct tt_id id;
+  uint64_t used; /* tt_id_use: the id of its user; 0: a child has none */
   uint64_t agreement; /* what must be the same beside the settings */
   struct tt_rendezvous *rendezvous;
   struct member_card *members;

@@ -234,23 +234,76 @@ static void a_rank_with_another_secret_does_not_come_in(void **state)
 
 /* ---- one id, one communicator ---- */
 
+/* Without a time limit of its own: it is refused before anybody is asked. */
 static int use_twice(const struct ranks *self)
 {
-  tuttiComm_t comm = NULL;
-  if (join(self, self->id)) return 1;
-  setenv("TUTTI_INIT_TIMEOUT_MS", "500", 1);
-  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiRemoteError && comm == NULL);
-  if (self->rank == 0) printf("%s\n", tuttiGetLastError(NULL));
-  fflush(stdout);
+  tuttiComm_t comm = NULL, second = NULL;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommInitRank(&second, self->nranks, self->id, self->rank) == tuttiInvalidUsage && second == NULL);
+  RANKS_CHECK(says("this id has made a communicator already") && says("tuttiCommSplit") && says("tuttiGetUniqueId"));
+  RANKS_CHECK(tuttiCommSplit(comm, 0, self->rank, &second, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(second) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiInvalidUsage);
   return 0;
+}
+
+/* The same of the id that a launcher told. */
+static int launch_twice(const struct ranks *self)
+{
+  char text[16];
+  tuttiLaunch_t launch;
+  struct ranks mine = *self;
+  snprintf(text, sizeof text, "%d", self->rank);
+  setenv("RANK", text, 1);
+  snprintf(text, sizeof text, "%d", self->nranks);
+  setenv("WORLD_SIZE", text, 1);
+  RANKS_CHECK(tuttiGetLaunch(&launch) == tuttiSuccess && launch.nprocs == self->nranks);
+  mine.id = launch.id;
+  return use_twice(&mine);
+}
+
+static int threads_use_twice(const struct ranks *self)
+{
+  (void)self;
+  return ranks_run_threads(3, use_twice, NULL, 60);
 }
 
 static void an_id_serves_one_communicator(void **state)
 {
   (void)state;
-  setenv("TUTTI_DEBUG", "NONE", 1);
   assert_int_equal(ranks_run_processes(3, use_twice, NULL, 60), 0);
-  unsetenv("TUTTI_DEBUG");
+  assert_int_equal(ranks_run_processes(1, use_twice, NULL, 60), 0);
+  assert_int_equal(ranks_run_processes(1, threads_use_twice, NULL, 60), 0);
+  comm_id_set("127.0.0.1");
+  assert_int_equal(ranks_run_processes(3, launch_twice, NULL, 60), 0);
+  unsetenv("TUTTI_COMM_ID");
+}
+
+/* Argument: a meeting. Rank 0 is late: rank 1 has given up before. */
+static int try_again(const struct ranks *self)
+{
+  tuttiComm_t comm = NULL;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_INIT_TIMEOUT_MS", "300", 1);
+  if (self->rank == 1)
+    RANKS_CHECK(tuttiCommInitRank(&comm, 2, self->id, 1) == tuttiRemoteError && comm == NULL);
+  RANKS_CHECK(meeting_wait(self->argument));
+  unsetenv("TUTTI_INIT_TIMEOUT_MS");
+  if (getenv("TUTTI_COMM_ID")) return join(self, self->id);
+  if (self->rank == 0) return 0;
+  RANKS_CHECK(tuttiCommInitRank(&comm, 2, self->id, 1) == tuttiInvalidUsage && comm == NULL);
+  RANKS_CHECK(says("has failed before") && says("tuttiGetUniqueId"));
+  return 0;
+}
+
+static void an_error_ends_an_id_but_no_fixed_address(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(2, try_again, meeting_make(2), 60), 0);
+  comm_id_set("127.0.0.1");
+  assert_int_equal(ranks_run_processes(2, try_again, meeting_make(2), 60), 0);
+  unsetenv("TUTTI_COMM_ID");
 }
 
 /* ---- many ranks ---- */
@@ -329,6 +382,7 @@ int main(void)
       cmocka_unit_test(a_key_file_that_others_may_read_is_refused),
       cmocka_unit_test(a_rank_with_another_secret_does_not_come_in),
       cmocka_unit_test(an_id_serves_one_communicator),
+      cmocka_unit_test(an_error_ends_an_id_but_no_fixed_address),
       cmocka_unit_test(many_ranks_start),
       cmocka_unit_test(hosts_on_one_core_let_each_other_run),
   };
