@@ -250,7 +250,10 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
                                        tuttiConfig_t *config);
 
 /* Makes a communicator of those ranks of comm that are left. These are not in exclude[0 .. nexclude-1], and
- * keep their order. Only they call it, all with the same list; the excluded ranks may be dead. With
+ * keep their order. Only they call it, all with the same ranks in the list (in any order); the excluded ones may be
+ * dead. Ranks that exclude others than the rest wait for each other, in vain. It may be called again, with the same
+ * list or another one, whatever became of earlier calls: the n-th call of a rank for one set of ranks meets the n-th of
+ * the others for this set, and calls for other sets do not count. With
  * TUTTI_SHRINK_ABORT comm may have failed already: its operations are ended, on all ranks, with
  * tuttiRemoteError, and all that can be done with it afterwards is to shrink or destroy it. Without it comm must be
  * healthy, and stays as it is. config as in tuttiCommSplit. The new communicator shares nothing with the old one: a
@@ -258,8 +261,8 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, exclude NULL with nexclude > 0,
  * nexclude outside 0 .. nranks-1, an excluded rank outside 0 .. nranks-1, twice or this rank itself, flags
- * unknown, config wrong. tuttiInvalidUsage: the lists differ (told when the ranks meet). tuttiRemoteError: a
- * survivor did not come within TUTTI_INIT_TIMEOUT_MS, or comm has failed and flags is TUTTI_SHRINK_DEFAULT. */
+ * unknown, config wrong. tuttiRemoteError: a survivor did not come with the same list within TUTTI_INIT_TIMEOUT_MS,
+ * or comm has failed and flags is TUTTI_SHRINK_DEFAULT. */
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm,
                                         tuttiConfig_t *config, int flags);
 

@@ -51,7 +51,7 @@ static void unlike_settings(struct tt_root *root, const struct tt_record *mine, 
   else
     tt_root_fail(root, tuttiInvalidUsage,
                  "%s and %s have unlike settings (hash %016llx and %016llx): those that `tutti info` "
-                 "marks \"on all ranks\" must be the same there, and so must the list given to tuttiCommShrink",
+                 "marks \"on all ranks\" must be the same there",
                  name, other, (unsigned long long)mine->agreement, (unsigned long long)first->agreement);
 }
 

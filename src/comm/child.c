@@ -12,18 +12,23 @@
 
 enum { SPLIT = 1, SHRINK = 2 };
 
-/* What makes one child's key differ from another's. */
+/* What makes one child's key differ from another's: only what its ranks know alike. */
 struct context {
-  uint32_t how, number;
-  int32_t which, pad; /* color of a split; first rank of a shrink: a parent may fall into several parts */
+  uint32_t how;
+  int32_t color;           /* of a split */
+  uint64_t number;         /* of the split's all-gather; of the try to shrink to these ranks */
+  const uint8_t *excluded; /* of a shrink: 1 for each of the parent's ranks that is left out */
 };
 
 static void id_derive(const struct tuttiComm *parent, const struct context *context, int root, struct tt_id *id)
 {
-  uint8_t job[TT_KEY_BYTES];
+  uint8_t key[TT_KEY_BYTES], job[TT_KEY_BYTES];
   *id = (struct tt_id){.flags = TT_ID_MIXED | TT_ID_DERIVED};
-  tt_key_derive(id->pass.key, parent->pass.key, "tutti-child", context, sizeof *context);
-  tt_key_derive(job, id->pass.key, "tutti-child-job", context, sizeof *context);
+  size_t len = offsetof(struct context, excluded);
+  size_t nexcluded = context->excluded ? (size_t)parent->nranks : 0;
+  tt_key_derive(key, parent->pass.key, "tutti-child", context, len);
+  tt_key_derive(id->pass.key, key, "tutti-child-ranks", context->excluded, nexcluded);
+  tt_key_derive(job, id->pass.key, "tutti-child-job", context, len);
   memcpy(id->pass.job, job, sizeof id->pass.job);
   id->pass.epoch = parent->pass.epoch + 1;
   tt_address_unpack(&id->root, parent->ips + (size_t)root * TT_ADDRESS_PACKED_BYTES);
@@ -116,19 +121,19 @@ static int members_sort(const struct wish *wishes, int nranks, int32_t color, in
   return n;
 }
 
-static tuttiResult_t wishes_take(struct tuttiComm *comm, const struct wish *wishes)
+static tuttiResult_t wishes_take(struct tuttiComm *comm, const struct tt_op *op)
 {
-  struct tt_creation *creation = comm->creation;
-  struct tuttiComm *parent = creation->parent;
-  struct context context = {SPLIT, creation->number, wishes[parent->rank].color, 0};
-  if (context.which == TUTTI_SPLIT_NOCOLOR) {
+  const struct wish *wishes = op->owned;
+  struct tuttiComm *parent = op->comm;
+  struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = wishes[parent->rank].color};
+  if (context.color == TUTTI_SPLIT_NOCOLOR) {
     comm->is_none = 1;
     atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
     return tuttiSuccess;
   }
   int32_t *members = tt_alloc((size_t)parent->nranks + 1, sizeof *members);
   if (!members) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
-  comm->nranks = members_sort(wishes, parent->nranks, context.which, members);
+  comm->nranks = members_sort(wishes, parent->nranks, context.color, members);
   while (members[comm->rank] != parent->rank) comm->rank++;
   tuttiResult_t result = child_begin(comm, parent, members, &context);
   tt_free(members);
@@ -154,7 +159,7 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
   int done = atomic_load_explicit(&op->done, memory_order_acquire);
   tuttiResult_t result = tuttiInProgress;
   if (done) {
-    result = op->result == tuttiSuccess ? wishes_take(comm, op->owned) : tt_comm_why(parent);
+    result = op->result == tuttiSuccess ? wishes_take(comm, op) : tt_comm_why(parent);
     creation->op = NULL;
     tt_op_give(op);
   }
@@ -168,7 +173,6 @@ tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *
   const struct wish mine = {spec->color, spec->key};
   if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
   comm->creation->parent = parent;
-  comm->creation->number = ++parent->splits;
   tuttiResult_t result = tt_comm_health(parent);
   if (result == tuttiSuccess) result = wishes_gather(comm, parent, &mine);
   tt_comm_exit(parent);
@@ -177,22 +181,34 @@ tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *
 
 /* ---- shrink ---- */
 
+/* How often this rank has begun to shrink to these ranks, with this time. Shrinks to others do not count: not all that
+ * are left now have made the same ones before. */
+static uint32_t try_count(struct tuttiComm *parent, const uint8_t *excluded)
+{
+  uint8_t digest[TT_KEY_BYTES];
+  uint64_t set;
+  tt_key_derive(digest, parent->pass.key, "tutti-shrink-set", excluded, (size_t)parent->nranks);
+  memcpy(&set, digest, sizeof set);
+  for (int i = 0; i < TT_COMM_SHRINKS; i++)
+    if (parent->shrinks[i].set == set) return ++parent->shrinks[i].tries;
+  parent->shrinks[parent->nshrinks++ % TT_COMM_SHRINKS] = (struct tt_shrinks){set, 1};
+  return 1;
+}
+
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
 {
   struct tuttiComm *parent = spec->parent;
-  struct context context = {SHRINK, ++parent->shrinks, 0, 0};
   int32_t *members = tt_alloc((size_t)parent->nranks, sizeof *members);
   uint8_t *excluded = tt_alloc((size_t)parent->nranks, 1);
   tuttiResult_t result = tuttiSuccess;
   if (!members || !excluded) result = tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
   for (int i = 0; result == tuttiSuccess && i < spec->nexclude; i++) excluded[spec->exclude[i]] = 1;
   for (int32_t r = 0; result == tuttiSuccess && r < parent->nranks; r++) {
-    comm->creation->agreement = comm->creation->agreement * 31 + excluded[r];
     if (r == parent->rank) comm->rank = comm->nranks;
     if (!excluded[r]) members[comm->nranks++] = r;
   }
   if (result == tuttiSuccess) {
-    context.which = members[0];
+    struct context context = {.how = SHRINK, .number = try_count(parent, excluded), .excluded = excluded};
     result = child_begin(comm, parent, members, &context);
   }
   tt_free(members);

@@ -40,6 +40,14 @@ struct tt_plan_entry {
   struct tt_plan *plan;
 };
 
+#define TT_COMM_SHRINKS 16 /* sets of ranks whose tries are counted; then the first one is forgotten */
+
+/* Tries to shrink a communicator to one set of ranks. */
+struct tt_shrinks {
+  uint64_t set; /* a hash; 0: not used */
+  uint32_t tries;
+};
+
 #define TT_COMM_REDOPS 4096 /* operations with a scalar that live at once */
 
 /* An operation made by tuttiRedOpCreatePreMulSum. */
@@ -76,7 +84,8 @@ struct tuttiComm {
   char interface[16]; /* on which ip_door is; "": there is none */
   uint8_t *ips;    /* of each rank: where its IP door is, packed */
   int is_none;     /* a split without color: there is no communicator; state is STILLBORN */
-  uint32_t splits, shrinks; /* made of it so far */
+  struct tt_shrinks shrinks[TT_COMM_SHRINKS];
+  uint32_t nshrinks; /* sets of ranks that it was to be shrunk to, so far */
   uint64_t *hosts;
   int32_t *pids;
   char *cards;

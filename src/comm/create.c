@@ -190,7 +190,7 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm)
   struct tt_rendezvous_spec rendezvous = {.id = &creation->id,
                                           .nranks = comm->nranks,
                                           .rank = comm->rank,
-                                          .agreement = tt_settings_wire_hash(&comm->settings) ^ creation->agreement,
+                                          .agreement = tt_settings_wire_hash(&comm->settings),
                                           .host = tt_host_id(comm->settings.host_id),
                                           .deadline_ns = creation->deadline_ns,
                                           .settings = &comm->settings};

@@ -47,7 +47,6 @@ struct tt_creation {
   enum stage stage;
   struct tt_id id;
   uint64_t used; /* tt_id_use: the id of its user; 0: a child has none */
-  uint64_t agreement; /* what must be the same beside the settings */
   struct tt_rendezvous *rendezvous;
   struct member_card *members;
   struct rank_card *card;   /* this rank's */
@@ -67,7 +66,6 @@ struct tt_creation {
   int is_told;   /* it has failed, and the start-up tells that to all ranks */
 
   struct tuttiComm *parent; /* of a split, while SPLITTING */
-  uint32_t number;          /* of the split among the parent's */
   struct tt_op *op;         /* the all-gather of the ranks' wishes, which it owns */
 };
 

@@ -465,7 +465,7 @@ static void a_shrink_ends_what_waits(void **state)
   }
 }
 
-/* Lists that differ: nobody gets a communicator, all are told; those that others do not expect, too. */
+/* Lists that differ: nobody gets a communicator, and nobody waits for ever. */
 static int lists_differ_body(const struct ranks *self)
 {
   static const int whole[] = {0, 1, 2, 3};
