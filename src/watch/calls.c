@@ -203,17 +203,18 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
 {
   char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
   unsigned long long waited_ms = waited_ns / 1000000u, limit_ms = watch->timeout_ns / 1000000u;
-  int warns = waited_ns >= watch->late_warn_ns && !watch->wait.warned;
   int ends = watch->timeout_ns && waited_ns >= watch->timeout_ns;
-  if (!warns && !ends) return;
-  watch->wait.warned = 1;
+  if (!ends && (waited_ns < watch->late_warn_ns || waited_ns < watch->wait.look_ns)) return;
+  watch->wait.look_ns = waited_ns + watch->late_warn_ns;
   struct tt_call message = *call;
   message.root = -1; /* named beside it */
   tt_call_text(&message, what, sizeof what);
   tt_watch_rank_text(watch, call->root, name, sizeof name);
   int first = tt_circle_text(watch, text);
-  if (warns && first < 0) tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s", what, waited_ms, name);
-  if (warns && first == watch->rank) tt_log(TT_LOG_WARN, "for %llu ms %s", waited_ms, text);
+  if (first < 0 && !watch->wait.warned && !ends)
+    tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s", what, waited_ms, name);
+  if (first == watch->rank && watch->wait.warned < 2 && !ends) tt_log(TT_LOG_WARN, "for %llu ms %s", waited_ms, text);
+  watch->wait.warned = first < 0 ? 1 : 2;
   if (!ends) return;
   if (first < 0)
     snprintf(text, sizeof text, "%s did not do its part of %s within the timeout of %llu ms", name, what, limit_ms);

@@ -35,7 +35,8 @@ struct tt_wait {
   uint64_t passed_ns; /* since when a peer's call of this number is out of its ring; 0: none is */
   uint64_t looked_ns; /* when calls were last compared */
   int shown;          /* control links were asked to show our call */
-  int warned;
+  int warned;         /* 1: of a late rank; 2: of messages that wait for each other */
+  uint64_t look_ns;   /* when waited for so long, the latter are looked for again: ranks come one after the other */
 };
 
 struct tt_watch {
