@@ -12,6 +12,7 @@
 #define MS 1000000u
 #define PAUSE_FIRST_NS (10u * MS)
 #define PAUSE_LAST_NS (500u * MS)
+#define REFUSAL_NS (25u * MS)
 #define ATTEMPT_NS (10000u * (uint64_t)MS) /* a queue full of strangers may take this long */
 #define UNPROVED_MOST 5 /* verdicts with a wrong MAC: one may have come damaged, so many are another key */
 
@@ -173,6 +174,7 @@ static enum step begin(struct tt_dial *dial)
 {
   int one = 1;
   dial->attempts++;
+  dial->attempt_ns = tt_now_ns();
   dial->fd = socket(dial->to.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (dial->fd < 0) {
     char why[96];
@@ -207,6 +209,16 @@ static enum step step_connecting(struct tt_dial *dial)
 
 /* ---- the handshake ---- */
 
+/* True if the other side closed too soon to have done it for want of time or of room: a door gives everybody 25 ms. */
+static int is_refusal(const struct tt_dial *dial)
+{
+  struct tcp_info info = {0};
+  socklen_t size = sizeof info;
+  uint64_t lasted = tt_now_ns() - dial->attempt_ns, way_ns = 0; /* there and back */
+  if (getsockopt(dial->fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) way_ns = (uint64_t)info.tcpi_rtt * 1000u;
+  return lasted < way_ns + REFUSAL_NS;
+}
+
 /* Reads up to exactly `len` bytes in all: what follows belongs to the caller. */
 static enum step read_exactly(struct tt_dial *dial, uint8_t *buffer, uint32_t len)
 {
@@ -215,9 +227,11 @@ static enum step read_exactly(struct tt_dial *dial, uint8_t *buffer, uint32_t le
   if (n < 0) return again(dial, strerror(errno));
   if (n == 0 && dial->state == CHALLENGED)
     return again(dial, "closed by the other side before it said anything");
-  if (n == 0)
-    return turned_away(dial, "closed by the other side on our reply: the id was used before (each serves one "
-                       "communicator), or is of another job");
+  if (n == 0) {
+    static const char why[] = "closed by the other side on our reply: the id was used before (each serves one "
+                              "communicator), or is of another job";
+    return is_refusal(dial) ? turned_away(dial, why) : again(dial, why);
+  }
   dial->got += (uint32_t)n;
   return dial->got == len ? DONE : ON;
 }

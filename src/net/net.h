@@ -193,7 +193,8 @@ tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
                             uint64_t deadline_ns);
 
 /* Who listened before we knew the address, and listens no more, will not come back: gives up, with tuttiRemoteError,
- * once every attempt for patience_ns was refused or closed on our reply. Without it only the deadline counts. */
+ * once every attempt for patience_ns was refused, or closed on our reply sooner than a busy door does it. Without it
+ * only the deadline counts. */
 void tt_dial_limit(struct tt_dial *dial, uint64_t patience_ns);
 
 /* The address is one of tt_address_local, and the key is no secret: only a process of our own user may listen there.

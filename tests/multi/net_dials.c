@@ -122,6 +122,49 @@ static void server_says(const void *words, size_t len, size_t wait_for_bytes, tu
   }
 }
 
+/* The time until a dial that was told to give up after 200 ms gives up on a server that closes `after_ns` after
+ * each reply, at most 2 s. */
+static uint64_t given_up_after(uint64_t after_ns)
+{
+  struct tt_pass pass = pass_make();
+  struct tt_hello hello = {TT_HELLO_LINK, 0, 1, 0};
+  struct tt_address at;
+  socklen_t size = sizeof at.v4;
+  struct tt_dial *made;
+  int fd = -7, peer = -1, listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  uint8_t got[TT_REPLY_BYTES], challenge[TT_CHALLENGE_BYTES], ns[TT_NONCE_BYTES];
+  assert_int_equal(tt_address_parse(&at, "127.0.0.1:0"), tuttiSuccess);
+  assert_int_equal(bind(listener, &at.any, at.len), 0);
+  assert_int_equal(listen(listener, 5), 0);
+  assert_int_equal(getsockname(listener, &at.any, &size), 0);
+  uint64_t began = tt_now_ns(), replied = 0;
+  assert_int_equal(tt_dial_start(&made, &at, &pass, &hello, began + 2 * SECOND), tuttiSuccess);
+  tt_dial_limit(made, SECOND / 5);
+  while (tt_dial_poll(made, &fd) == tuttiInProgress) {
+    if (peer < 0 && (peer = accept(listener, NULL, NULL)) >= 0) {
+      tt_challenge_make(challenge, ns);
+      send(peer, challenge, sizeof challenge, MSG_NOSIGNAL);
+      replied = 0;
+    }
+    if (peer >= 0 && !replied && recv(peer, got, sizeof got, MSG_DONTWAIT) > 0) replied = tt_now_ns();
+    if (peer < 0 || !replied || tt_now_ns() - replied < after_ns) continue;
+    close(peer);
+    peer = -1;
+  }
+  tt_dial_destroy(made);
+  if (peer >= 0) close(peer);
+  close(listener);
+  return tt_now_ns() - began;
+}
+
+static void a_busy_server_is_waited_for(void **state)
+{
+  (void)state;
+  assert_true(given_up_after(30 * MS) >= 2 * SECOND);
+  int tries = 0;
+  while (given_up_after(0) >= 2 * SECOND) assert_true(++tries < 5); /* this process may be held up */
+}
+
 static void servers_of_another_kind_are_no_peers(void **state)
 {
   (void)state;
@@ -167,6 +210,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bytes_behind_the_verdict_are_the_callers),
       cmocka_unit_test(a_dial_waits_for_its_door),
+      cmocka_unit_test(a_busy_server_is_waited_for),
       cmocka_unit_test(servers_of_another_kind_are_no_peers),
       cmocka_unit_test(a_dial_can_be_destroyed_at_any_time),
   };
