@@ -24,7 +24,7 @@ struct tt_peer {
   uint8_t served;          /* leader: it was sent the board */
   uint8_t trusted;         /* /proc was seen to know it while it was beating */
   uint8_t lies;            /* how often /proc called it dead while it was beating */
-  uint8_t is_unwell;       /* its beat stands still, and /proc does not say that it runs */
+  uint8_t is_unwell;       /* its beat stands still, and has for long, or /proc does not say that it runs */
   uint8_t traced_warned;
   uint8_t gone_told;       /* its leaving was sent to all control links */
 };

@@ -75,7 +75,8 @@ static void probe(struct tt_watch *watch, int rank, uint64_t age_ns)
   struct tt_life_facts facts = {
       .age_ns = age_ns, .attached = peer->beat != 0, .life = life_of(watch, rank)};
   peer->probed_ns = clock;
-  peer->is_unwell = facts.life != TT_LIFE_ALIVE;
+  int is_silent = age_ns >= watch->limits.unreachable_ns / 4; /* then it does not look after others either */
+  peer->is_unwell = facts.life != TT_LIFE_ALIVE || is_silent;
   if (facts.life != TT_LIFE_FROZEN)
     peer->stopped_ns = 0;
   else if (peer->stopped_ns == 0)
@@ -85,7 +86,7 @@ static void probe(struct tt_watch *watch, int rank, uint64_t age_ns)
   act(watch, rank, verdict);
   int lives = facts.life != TT_LIFE_DEAD && facts.life != TT_LIFE_UNKNOWN;
   /* Long before the other hosts lose patience they are told that it lives. */
-  if (lives && age_ns >= watch->limits.unreachable_ns / 4) tt_control_vouch(watch, rank);
+  if (lives && is_silent) tt_control_vouch(watch, rank);
 }
 
 /* A quarter of its silence so far; those on other hosts are told that it lives before they lose patience. */

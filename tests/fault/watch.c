@@ -143,6 +143,7 @@ static void of_many_ranks_each_asks_proc_about_four(void **state)
   (void)state;
   int most = 0;
   struct world *world = world_new(WORLD_RANKS, 1, count_asked);
+  world->settings.unreachable_ms = 600000; /* who does not beat for a while, for want of a core, is well all the same */
   world_ready(world);
   world_stepped(world, (1u << WORLD_RANKS) - 1);
   tt_sleep_ns(300 * MS); /* all have seen those beat that they look after */
@@ -169,6 +170,30 @@ static void a_rank_killed_behind_many_that_are_stopped_is_named(void **state)
   told("behind 9 that are stopped", world_failed(world, stopped | 1u << victim, since));
   world_says(world, stopped | 1u << victim, tuttiRemoteError, victim, "died before operation #1");
   for (int rank = 1; rank < 10; rank++) world_signal(world, rank, SIGCONT);
+  world_end(world);
+}
+
+/* As a process whose service thread cannot run: /proc says that it is alive. */
+static void without_service(struct party *party)
+{
+  int is_held = party->rank >= 1 && party->rank < 10;
+  if (is_held) tt_service_lock();
+  atomic_store(&party->world->reports[party->rank].step, 1);
+  party_idle(party);
+  if (is_held) tt_service_unlock();
+}
+
+static void a_rank_killed_behind_many_that_no_longer_beat_is_named(void **state)
+{
+  (void)state;
+  const unsigned held = 0x3fe, victim = 10; /* 1 to 9 */
+  struct world *world = world_new(12, 1, without_service);
+  world_ready(world);
+  world_stepped(world, (1u << 12) - 1);
+  uint64_t since = tt_now_ns();
+  world_signal(world, victim, SIGKILL);
+  told("behind 9 that do not beat", world_failed(world, held | 1u << victim, since));
+  world_says(world, held | 1u << victim, tuttiRemoteError, victim, "died before operation #1");
   world_end(world);
 }
 
@@ -309,6 +334,7 @@ int main(void)
       cmocka_unit_test(a_child_that_keeps_all_descriptors_hides_no_death),
       cmocka_unit_test(of_many_ranks_each_asks_proc_about_four),
       cmocka_unit_test(a_rank_killed_behind_many_that_are_stopped_is_named),
+      cmocka_unit_test(a_rank_killed_behind_many_that_no_longer_beat_is_named),
       cmocka_unit_test(a_rank_stopped_for_too_long_is_frozen),
       cmocka_unit_test(a_short_stop_is_no_alarm_on_either_side),
       cmocka_unit_test(a_rank_that_left_in_order_is_missed_only_when_it_is_awaited),
