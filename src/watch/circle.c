@@ -15,10 +15,13 @@ static uint64_t waits_of(const struct tt_watch *watch, int rank)
   return tt_waits_peer(waits) < watch->nranks ? waits : 0;
 }
 
-/* The rank for which that one waits; -1: none. */
+/* The rank for which that one waits; -1: none, or it is in the other half of the same message. */
 static int next_of(const struct tt_watch *watch, int rank)
 {
-  return rank < 0 ? -1 : tt_waits_peer(waits_of(watch, rank));
+  uint64_t waits = rank < 0 ? 0 : waits_of(watch, rank);
+  int next = tt_waits_peer(waits);
+  uint64_t theirs = next < 0 ? 0 : waits_of(watch, next);
+  return tt_waits_peer(theirs) == rank && tt_waits_sends(theirs) != tt_waits_sends(waits) ? -1 : next;
 }
 
 /* The lowest rank of the circle that this rank's waiting leads to, -1 if it leads to none. */
