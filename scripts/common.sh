@@ -104,7 +104,7 @@ build_preset() {
 
 # run_tests FOLDER [OPTION...]: the tests of a build folder, by ctest with these options; `runner` stands before it. With
 # AGAIN=yes the few that fail are run a second time, one by one, and those that then pass are unstable, which is no
-# failure. FOLDER/test-summary gets ctest's line, then a line for each test that is FAILED, unstable or skipped, with the
+# failure, unless a sanitizer has reported something: that is an error however seldom it is seen. FOLDER/test-summary gets ctest's line, then a line for each test that is FAILED, unstable or skipped, with the
 # reason; FOLDER/test-unstable both outputs of the unstable ones.
 runner=()
 run_tests() {
@@ -113,7 +113,7 @@ run_tests() {
   shift
   rm -f "$folder"/test-{summary,unstable,output} "$first"
   call_ctest "$folder" "$@" 2>&1 | tee "$said" || result=$?
-  line=$(grep 'tests passed' "$said") || line="ctest did not finish"
+  line=$(grep 'tests passed' "$said" | tail -n 1) || line="ctest did not finish"
   tests_listed "$said" Skipped | while read -r name; do
     echo "  skipped $name: $(test_said "$log" "$name" | why_skipped)"
   done > "$folder/test-skipped"
@@ -126,8 +126,14 @@ run_tests() {
     result=0
     call_ctest "$folder" --rerun-failed -j 1 2>&1 | tee "$said.again" || result=$?
     mapfile -t again < <(tests_listed "$said.again" FAILED)
+    grep -q 'tests passed' "$said.again" || again=("${failed[@]}")
     for name in "${failed[@]}"; do
       case " ${again[*]} " in *" $name "*) continue ;; esac
+      if test_said "$first" "$name" | grep -qE 'Sanitizer: |: runtime error: '; then
+        again+=("$name")
+        result=1
+        continue
+      fi
       unstable+=("$name")
       printf '\n-- unstable: %s failed, and said:\n%s\n' "$name" "$(test_said "$first" "$name" | tail -n 100)"
       printf -- '-- then it passed, and said:\n%s\n' "$(test_said "$log" "$name" | tail -n 100)"
