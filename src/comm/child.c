@@ -181,18 +181,33 @@ tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *
 
 /* ---- shrink ---- */
 
-/* How often this rank has begun to shrink to these ranks, with this time. Shrinks to others do not count: not all that
- * are left now have made the same ones before. */
+/* A place for one set more; a power of two of them has no room left. NULL: out of memory. */
+static struct tt_shrinks *shrinks_add(struct tuttiComm *parent)
+{
+  uint32_t n = parent->nshrinks;
+  if ((n & (n - 1)) == 0) {
+    struct tt_shrinks *grown = tt_alloc(n ? 2 * (size_t)n : 1, sizeof *grown);
+    if (!grown) return NULL;
+    if (n) memcpy(grown, parent->shrinks, n * sizeof *grown);
+    tt_free(parent->shrinks);
+    parent->shrinks = grown;
+  }
+  return &parent->shrinks[parent->nshrinks++];
+}
+
+/* How often this rank has begun to shrink to these ranks, with this time; 0: out of memory. Shrinks to others do not
+ * count: not all that are left now have made the same ones before. */
 static uint32_t try_count(struct tuttiComm *parent, const uint8_t *excluded)
 {
   uint8_t digest[TT_KEY_BYTES];
   uint64_t set;
   tt_key_derive(digest, parent->pass.key, "tutti-shrink-set", excluded, (size_t)parent->nranks);
   memcpy(&set, digest, sizeof set);
-  for (int i = 0; i < TT_COMM_SHRINKS; i++)
+  for (uint32_t i = 0; i < parent->nshrinks; i++)
     if (parent->shrinks[i].set == set) return ++parent->shrinks[i].tries;
-  parent->shrinks[parent->nshrinks++ % TT_COMM_SHRINKS] = (struct tt_shrinks){set, 1};
-  return 1;
+  struct tt_shrinks *added = shrinks_add(parent);
+  if (added) *added = (struct tt_shrinks){set, 1};
+  return added ? 1 : 0;
 }
 
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
@@ -209,7 +224,8 @@ tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec 
   }
   if (result == tuttiSuccess) {
     struct context context = {.how = SHRINK, .number = try_count(parent, excluded), .excluded = excluded};
-    result = child_begin(comm, parent, members, &context);
+    result = context.number ? child_begin(comm, parent, members, &context)
+                            : tt_fail(tuttiSystemError, "out of memory for one shrink more");
   }
   tt_free(members);
   tt_free(excluded);

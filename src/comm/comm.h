@@ -40,11 +40,9 @@ struct tt_plan_entry {
   struct tt_plan *plan;
 };
 
-#define TT_COMM_SHRINKS 16 /* sets of ranks whose tries are counted; then the first one is forgotten */
-
 /* Tries to shrink a communicator to one set of ranks. */
 struct tt_shrinks {
-  uint64_t set; /* a hash; 0: not used */
+  uint64_t set; /* a hash */
   uint32_t tries;
 };
 
@@ -84,8 +82,8 @@ struct tuttiComm {
   char interface[16]; /* on which ip_door is; "": there is none */
   uint8_t *ips;    /* of each rank: where its IP door is, packed */
   int is_none;     /* a split without color: there is no communicator; state is STILLBORN */
-  struct tt_shrinks shrinks[TT_COMM_SHRINKS];
-  uint32_t nshrinks; /* sets of ranks that it was to be shrunk to, so far */
+  struct tt_shrinks *shrinks; /* by sets of ranks that it was to be shrunk to so far; none is forgotten, for ranks */
+  uint32_t nshrinks;          /* that have been in fewer sets would remember more */
   uint64_t *hosts;
   int32_t *pids;
   char *cards;

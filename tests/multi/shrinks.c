@@ -70,6 +70,42 @@ static void shrinks_to_other_ranks_do_not_count(void **state)
   run("tcp", 4, each_counts_body);
 }
 
+static int without(const struct ranks *self, tuttiComm_t comm, int *exclude, int n)
+{
+  tuttiComm_t child;
+  for (int i = 0; i < n; i++)
+    if (exclude[i] == self->rank) return 0;
+  RANKS_CHECK(tuttiCommShrink(comm, exclude, n, &child, NULL, TUTTI_SHRINK_DEFAULT) == tuttiSuccess);
+  return tuttiCommDestroy(child) != tuttiSuccess;
+}
+
+/* To all 16 sets that ranks 0 and 1 are in, one without rank 1, and the first one again: then rank 0 has seen one set
+ * more than rank 1, and twice as many as the others. */
+static int many_sets_body(const struct ranks *self)
+{
+  int exclude[6];
+  struct meeting *meeting = self->argument;
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  comm->settings.init_timeout_ms = 10000; /* of the shrinks */
+  for (int set = 0; set < 16; set++) {
+    int n = 0;
+    for (int r = 2; r < 6; r++)
+      if (set >> (r - 2) & 1) exclude[n++] = r;
+    if (without(self, comm, exclude, n)) return 1;
+  }
+  exclude[0] = 1;
+  if (without(self, comm, exclude, 1) || without(self, comm, exclude, 0)) return 1;
+  RANKS_CHECK(meeting_wait(meeting) && tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void no_set_of_ranks_is_forgotten(void **state)
+{
+  (void)state;
+  run("shm", 6, many_sets_body);
+}
+
 /* Rank 1 has no descriptor free in the first try, and all ranks try again. */
 static int tries_again_body(const struct ranks *self)
 {
@@ -108,6 +144,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shrinks_to_other_ranks_do_not_count),
+      cmocka_unit_test(no_set_of_ranks_is_forgotten),
       cmocka_unit_test(a_shrink_that_failed_can_be_tried_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
