@@ -30,6 +30,7 @@ struct tt_rendezvous {
   struct tt_outlet out;
   struct tt_frame head_in, head_out, card_head;
   uint32_t rounds;
+  int is_roots; /* it has opened the root, at a fixed address */
   int in_round, card_waits; /* a round is under way; its card is not on its way yet */
   int is_broadcast;
   size_t len;
@@ -102,7 +103,9 @@ static tuttiResult_t root_open(struct tt_rendezvous *r)
                      text);
   }
   if (result == tuttiInProgress) return result;
-  return result == tuttiSuccess ? dial(r) : give_up(r, result);
+  if (result != tuttiSuccess) return give_up(r, result);
+  r->is_roots = 1;
+  return dial(r);
 }
 
 static void connected(struct tt_rendezvous *r)
@@ -438,14 +441,25 @@ static void root_tells(struct tt_rendezvous *r)
   tt_service_release();
 }
 
+/* The root cannot see that this rank, which has opened it, will not come. */
+static void root_leave(struct tt_rendezvous *r)
+{
+  if (r->is_roots && r->stage < READY) tt_root_abandon(&r->id.root, r->id.ticket);
+  r->is_roots = 0;
+}
+
 int tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char *sentence)
 {
-  if (r->code) return r->is_known;
+  if (r->code) {
+    root_leave(r);
+    return r->is_known;
+  }
   memset(r->sentence, 0, sizeof r->sentence);
   snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
   r->code = code;
   r->is_known = last_frame(r, TT_FRAME_FAILURE, code);
   if (r->is_known) root_tells(r);
+  root_leave(r);
   return r->is_known;
 }
 
@@ -462,6 +476,7 @@ void tt_rendezvous_destroy(struct tt_rendezvous *r)
   if (!r) return;
   if (!r->code && r->rounds && !r->in_round) last_frame(r, TT_FRAME_BYE, tuttiSuccess);
   tt_dial_destroy(r->dial);
+  root_leave(r);
   if (r->fd >= 0) {
     throw_away(r->fd);
     close(r->fd);

@@ -199,6 +199,7 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
   root->timer = (struct tt_timer){.period_ns = TT_LOOK_NS, .fire = tick};
   root->where = *where;
   memcpy(root->job, id->pass.job, sizeof root->job);
+  root->ticket = id->ticket;
   root->fixed = (id->flags & TT_ID_FIXED) != 0;
   root->timeout_ns = (uint64_t)settings->init_timeout_ms * 1000000u;
   root->unreachable_ms = settings->unreachable_ms;
@@ -238,6 +239,20 @@ tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *wher
   tt_service_unlock();
   tt_service_release();
   return result;
+}
+
+void tt_root_abandon(const struct tt_address *where, uint64_t ticket)
+{
+  if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */
+  tt_service_lock();
+  struct tt_root *root = tt_process.roots;
+  while (root && !(root->fixed && root->ticket == ticket && same_address(&root->where, where))) root = root->next;
+  if (root && root->nranks)
+    tt_root_fail(root, tuttiRemoteError, "rank 0 (pid %d on %s) gave up before it joined", (int)root->self.pid,
+                 root->self.host_name);
+  else if (root) root_free(root);
+  tt_service_unlock();
+  tt_service_release();
 }
 
 /* ---- a process has ended ---- */

@@ -48,6 +48,7 @@ struct tt_root {
   struct tt_door *door; /* NULL once shut */
   struct tt_root *next; /* in tt_process.roots */
   uint8_t job[TT_JOB_BYTES];
+  uint64_t ticket;      /* of the id */
   struct tt_address where;
   int fixed;
   int ticking;
@@ -87,6 +88,10 @@ tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *wher
 /* The start-up has failed: every guest is told, and so are those that come later. */
 void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Rank 0 gives up what it has opened at a fixed address, and has not joined: the address is free for the next start-up,
+ * and who waits there hears it. */
+void tt_root_abandon(const struct tt_address *where, uint64_t ticket);
 
 /* Fails the start-up if a process that has ended is missing in it. */
 void tt_root_miss(struct tt_root *root);

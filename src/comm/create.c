@@ -27,10 +27,18 @@ struct member_card {
   uint8_t salt[TT_JOB_BYTES];
 };
 
+/* The id of a start-up of which nobody has heard can be used again, and a fixed address after any that has failed. */
+static void id_give_up(struct tt_creation *creation)
+{
+  int is_left = !creation->rendezvous || (creation->id.flags & TT_ID_FIXED);
+  tt_id_used(creation->used, is_left ? TT_USE_NONE : TT_USE_FAILED);
+  creation->used = 0;
+}
+
 void tt_creation_destroy(struct tt_creation *creation)
 {
   if (!creation) return;
-  tt_id_used(creation->used, TT_USE_FAILED); /* aborted */
+  id_give_up(creation); /* aborted */
   tt_rendezvous_destroy(creation->rendezvous);
   tt_free(creation->members);
   tt_free(creation->card);
@@ -217,14 +225,6 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
   if (result == tuttiSuccess) result = tt_id_mix(&creation->id, &comm->settings);
   if (result == tuttiSuccess) result = tt_id_use(spec->id, spec->rank, &creation->used);
   return result == tuttiSuccess ? tt_creation_start(comm) : result;
-}
-
-/* The id of a start-up of which nobody has heard can be used again, and a fixed address after any that has failed. */
-static void id_give_up(struct tt_creation *creation)
-{
-  int is_left = !creation->rendezvous || (creation->id.flags & TT_ID_FIXED);
-  tt_id_used(creation->used, is_left ? TT_USE_NONE : TT_USE_FAILED);
-  creation->used = 0;
 }
 
 static tuttiResult_t stillborn(struct tuttiComm *comm, tuttiResult_t code)

@@ -306,6 +306,28 @@ static void an_error_ends_an_id_but_no_fixed_address(void **state)
   unsetenv("TUTTI_COMM_ID");
 }
 
+/* Rank 0 has aborted before rank 1 came. */
+static int after_an_abort(const struct ranks *self)
+{
+  if (self->rank == 0) {
+    tuttiComm_t comm = NULL;
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    RANKS_CHECK(tuttiCommInitRankConfig(&comm, 2, self->id, 0, &config) == tuttiInProgress);
+    RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+  }
+  RANKS_CHECK(meeting_wait(self->argument));
+  return join(self, self->id);
+}
+
+static void an_abort_ends_no_fixed_address(void **state)
+{
+  (void)state;
+  comm_id_set("127.0.0.1");
+  assert_int_equal(ranks_run_processes(2, after_an_abort, meeting_make(2), 60), 0);
+  unsetenv("TUTTI_COMM_ID");
+}
+
 /* ---- many ranks ---- */
 
 static int time_init(const struct ranks *self)
@@ -383,6 +405,7 @@ int main(void)
       cmocka_unit_test(a_rank_with_another_secret_does_not_come_in),
       cmocka_unit_test(an_id_serves_one_communicator),
       cmocka_unit_test(an_error_ends_an_id_but_no_fixed_address),
+      cmocka_unit_test(an_abort_ends_no_fixed_address),
       cmocka_unit_test(many_ranks_start),
       cmocka_unit_test(hosts_on_one_core_let_each_other_run),
   };
