@@ -211,9 +211,10 @@ static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *setting
 
 tuttiResult_t tt_id_open_root(const struct tt_id *id, const struct tt_settings *settings)
 {
-  struct tt_address where, at;
+  struct tt_address where = {.len = 0}, at;
   char name[16];
-  tuttiResult_t result = tt_interface_choose(settings, &where, name);
+  int is_local = id->root.any.sa_family == AF_UNIX;
+  tuttiResult_t result = is_local ? tuttiSuccess : tt_interface_choose(settings, &where, name);
   if (result == tuttiSuccess) result = tt_root_open(id, &where, settings, &at);
   if (result == tuttiSuccess && (at.len != id->root.len || memcmp(&at.any, &id->root.any, at.len) != 0))
     return tt_fail(tuttiInternalError,

@@ -31,7 +31,7 @@ static void id_derive(const struct tuttiComm *parent, const struct context *cont
   tt_key_derive(job, id->pass.key, "tutti-child-job", context, len);
   memcpy(id->pass.job, job, sizeof id->pass.job);
   id->pass.epoch = parent->pass.epoch + 1;
-  tt_address_unpack(&id->root, parent->ips + (size_t)root * TT_ADDRESS_PACKED_BYTES);
+  tt_address_unpack(&id->root, parent->doors + (size_t)root * TT_ADDRESS_PACKED_BYTES);
 }
 
 /* A topology file is about the ranks of the first parent: a child takes its part of that. */
@@ -61,11 +61,6 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct tuttiComm 
   id_derive(parent, context, members[0], &creation->id);
   creation->is_child = 1;
   memcpy(comm->corrected, parent->corrected, sizeof comm->corrected);
-  if (!creation->id.root.len)
-    return tt_fail(tuttiInvalidUsage,
-                   "rank %d has no usable interface, so its new communicator cannot meet there: set "
-                   "TUTTI_SOCKET_IFNAME",
-                   (int)members[0]);
   tuttiResult_t result = topology_take(comm, parent, members);
   if (comm->rank == 0 && result == tuttiSuccess) result = tt_id_open_root(&creation->id, &comm->settings);
   return result == tuttiSuccess ? tt_creation_start(comm) : result;

@@ -80,7 +80,7 @@ struct tuttiComm {
   struct tt_pass pass;
   struct tt_door *ip_door, *local_door;
   char interface[16]; /* on which ip_door is; "": there is none */
-  uint8_t *ips;    /* of each rank: where its IP door is, packed */
+  uint8_t *doors;  /* of each rank: where its IP door is, packed; of one that has none, its local door */
   int is_none;     /* a split without color: there is no communicator; state is STILLBORN */
   struct tt_shrinks *shrinks; /* by sets of ranks that it was to be shrunk to so far; none is forgotten, for ranks */
   uint32_t nshrinks;          /* that have been in fewer sets would remember more */

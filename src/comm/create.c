@@ -22,7 +22,7 @@ struct member_card {
   uint8_t core_mask[TT_CORE_MASK_BYTES];
   uint64_t start, pid_namespace, host, kernel;
   char host_name[TT_HOST_NAME_BYTES];
-  uint8_t ip[TT_ADDRESS_PACKED_BYTES]; /* zero: no IP door */
+  uint8_t door[TT_ADDRESS_PACKED_BYTES]; /* that for IP; without one the local door */
   char local[32];                      /* abstract name of the local door, without the leading NUL */
   uint8_t salt[TT_JOB_BYTES];
 };
@@ -70,7 +70,7 @@ static void member_fill(const struct tuttiComm *comm, struct member_card *card)
   card->host = tt_host_id(comm->settings.host_id);
   card->kernel = tt_kernel_id();
   tt_host_name(card->host_name);
-  if (comm->ip_door) tt_address_pack(tt_door_address(comm->ip_door), card->ip);
+  tt_address_pack(tt_door_address(comm->ip_door ? comm->ip_door : comm->local_door), card->door);
   const struct tt_address *local = tt_door_address(comm->local_door);
   size_t len = local->len - offsetof(struct sockaddr_un, sun_path) - 1;
   memcpy(card->local, local->local.sun_path + 1, len < sizeof card->local ? len : 0);
@@ -174,12 +174,12 @@ static int tables_make(struct tuttiComm *comm)
   creation->members = tt_alloc(n, sizeof *creation->members);
   comm->hosts = tt_alloc(n, sizeof *comm->hosts);
   comm->pids = tt_alloc(n, sizeof *comm->pids);
-  comm->ips = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
+  comm->doors = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
   comm->sent = tt_alloc(n, sizeof *comm->sent);
   comm->received = tt_alloc(n, sizeof *comm->received);
   creation->card = tt_alloc(1, sizeof *creation->card);
   comm->cards = tt_alloc(n, tt_rank_card_bytes(creation->nwanted));
-  return creation->members && creation->card && comm->hosts && comm->pids && comm->ips && comm->sent &&
+  return creation->members && creation->card && comm->hosts && comm->pids && comm->doors && comm->sent &&
          comm->received && comm->cards;
 }
 
@@ -282,7 +282,7 @@ static void hosts_take(struct tuttiComm *comm)
     const struct member_card *card = &creation->members[r];
     comm->hosts[r] = card->host;
     comm->pids[r] = card->pid;
-    memcpy(comm->ips + (size_t)r * TT_ADDRESS_PACKED_BYTES, card->ip, TT_ADDRESS_PACKED_BYTES);
+    memcpy(comm->doors + (size_t)r * TT_ADDRESS_PACKED_BYTES, card->door, TT_ADDRESS_PACKED_BYTES);
     int is_beside = same_cores(card, mine);
     beside += is_beside;
     for (int b = 0; b < TT_CORE_MASK_BYTES && is_beside; b++) mask[b] |= card->core_mask[b];
@@ -474,7 +474,7 @@ static void member_unpack(const struct tt_creation *creation, int rank, struct t
   int first = 0;
   while (creation->members[first].host != card->host) first++;
   member->host_index = first;
-  if (creation->nhosts > 1) tt_address_unpack(&member->control, card->ip);
+  if (creation->nhosts > 1) tt_address_unpack(&member->control, card->door);
   size_t len = strnlen(card->local, sizeof card->local - 1);
   member->local.local.sun_family = AF_UNIX;
   memcpy(member->local.local.sun_path + 1, card->local, len);

@@ -59,7 +59,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_registrations_free(comm);
   tt_free(comm->redops);
   tt_free(comm->shrinks);
-  tt_free(comm->ips);
+  tt_free(comm->doors);
   tt_free(comm->sent);
   tt_free(comm->received);
   tt_free(comm->hosts);

@@ -171,7 +171,7 @@ tuttiResult_t tt_interface_choose(const struct tt_settings *settings, struct tt_
                                    families[settings->socket_family]);
   int is_asked_for = settings->socket_ifname[0] || settings->socket_family;
   if (chosen < 0 && !is_asked_for && !is_any_up(list, count)) {
-    address->len = 0;
+    memset(address, 0, sizeof *address);
     name[0] = 0;
   } else if (chosen < 0) {
     result = refuse(settings, list, count);

@@ -427,6 +427,23 @@ static void hosts_split_and_shrink(void **state)
   }
 }
 
+/* No interface fits, so the ranks have met at a local socket. */
+static void ranks_of_one_host_need_no_interface(void **state)
+{
+  char address[64];
+  struct meeting *meeting = meeting_make(5);
+  (void)state;
+  assert_non_null(meeting);
+  snprintf(address, sizeof address, "127.0.0.1:%d", 1024 + (int)getpid() % 60000);
+  setenv("TUTTI_COMM_ID", address, 1);
+  setenv("TUTTI_SOCKET_IFNAME", "=none", 1);
+  run("shm", 5, excluded_body, meeting);
+  run("shm", 8, of_a_split_body, NULL);
+  unsetenv("TUTTI_SOCKET_IFNAME");
+  unsetenv("TUTTI_COMM_ID");
+  meeting_free(meeting);
+}
+
 /* An operation on a stream waits for a rank that does not come; a shrink ends it. */
 static int ends_what_waits_body(const struct ranks *self)
 {
@@ -549,6 +566,7 @@ int main(void)
       cmocka_unit_test(a_healthy_communicator_shrinks),
       cmocka_unit_test(survivors_shrink_and_go_on),
       cmocka_unit_test(hosts_split_and_shrink),
+      cmocka_unit_test(ranks_of_one_host_need_no_interface),
       cmocka_unit_test(a_shrink_ends_what_waits),
       cmocka_unit_test(lists_that_differ_are_told),
   };
