@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "bootstrap/launch.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
@@ -25,7 +26,7 @@ struct launch {
 
 static tuttiResult_t descriptor_fill(int fd, const tuttiUniqueId *id)
 {
-  ssize_t n = write(fd, id, sizeof *id);
+  ssize_t n = tt_file_write(fd, id, sizeof *id, -1);
   if (n == (ssize_t)sizeof *id && fcntl(fd, F_ADD_SEALS, SEALS) == 0) return tuttiSuccess;
   return tt_fail(tuttiSystemError, "the launch descriptor cannot be written and sealed: %s",
                  strerror(errno));

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define TEXT_BYTES 8192 /* longer than any such file */
 
 /* ---- lines ---- */
@@ -170,7 +172,7 @@ void tt_cache_store(const struct tt_cache *cache, const struct tt_settings *sett
   folders_make(path);
   int len = text_print(cache, text, sizeof text);
   int fd = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
-  int is_written = fd >= 0 && write(fd, text, (size_t)len) == len;
+  int is_written = fd >= 0 && tt_file_write(fd, text, (size_t)len, -1) == len;
   if (fd >= 0 && close(fd) != 0) is_written = 0;
   if (is_written && rename(temporary, path) == 0) {
     tt_log(TT_LOG_INFO, "what pairs take is kept in %s", path);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -271,6 +272,26 @@ static void a_home_that_is_missing_stays_so(void **state)
   scene_free(&s);
 }
 
+/* Neither does it end the process. */
+static void a_limit_on_files_leaves_what_there_was(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct rlimit usual, none;
+  struct tt_cache cache = {.n = 0};
+  scene_make(&s);
+  tt_cache_put(&cache, TT_LINK_CACHE, "shm", some);
+  tt_cache_store(&cache, &s.settings);
+  tt_cache_put(&cache, TT_LINK_NODE, "tcp", some);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  none = (struct rlimit){0, usual.rlim_max};
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+  tt_cache_store(&cache, &s.settings);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual), 0);
+  assert_int_equal(lines_of(&s), 1);
+  scene_free(&s);
+}
+
 int main(void)
 {
   setenv("TUTTI_DEBUG", "NONE", 1);
@@ -282,6 +303,7 @@ int main(void)
       cmocka_unit_test(a_file_that_others_may_have_written_is_ignored),
       cmocka_unit_test(the_settings_say_where),
       cmocka_unit_test(a_home_that_is_missing_stays_so),
+      cmocka_unit_test(a_limit_on_files_leaves_what_there_was),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
