@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -98,8 +99,8 @@ FILE *held_open(void)
 
 int held_print(FILE *stream)
 {
-  int broken = fclose(stream) != 0;
-  if (!broken) fwrite(held.text, 1, held.len, stdout);
+  int broken = fclose(stream) != 0 || fwrite(held.text, 1, held.len, stdout) != held.len || fflush(stdout) != 0;
+  if (broken) fprintf(stderr, "tutti: the output cannot be written: %s\n", strerror(errno));
   free(held.text);
-  return fflush(stdout) != 0 || broken;
+  return broken;
 }
