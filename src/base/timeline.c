@@ -40,6 +40,14 @@ struct timeline {
 
 /* ---- the file ---- */
 
+/* The array ends where it did before a write that failed half-way: of these bytes the file was made already. */
+static void end_again(const struct timeline *line)
+{
+  size_t len = line->len ? strlen(ARRAY_END) : 0;
+  if (tt_file_write(line->fd, ARRAY_END, len, line->len) != (ssize_t)len || ftruncate(line->fd, line->len + (off_t)len))
+    return; /* said already */
+}
+
 /* The buffer becomes part of the file, which is a whole array before and after it. */
 static void flush_locked(struct timeline *line, uint64_t now_ns)
 {
@@ -56,6 +64,7 @@ static void flush_locked(struct timeline *line, uint64_t now_ns)
   if (done < len) {
     line->failed = 1;
     tt_log(TT_LOG_WARN, "%s (TUTTI_TIMELINE) cannot be written, and ends here: %s", line->file, strerror(errno));
+    end_again(line);
   }
   line->len += (off_t)line->used;
   line->used = 0;
