@@ -8,10 +8,18 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Names of descriptors: links that nobody but the kernel and root makes. */
+static int is_stream(const char *name)
+{
+  static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+  for (size_t f = 0; f < sizeof folders / sizeof folders[0]; f++)
+    if (strncmp(name, folders[f], strlen(folders[f])) == 0) return !strchr(name + strlen(folders[f]), '/');
+  return strcmp(name, "/dev/stdout") == 0 || strcmp(name, "/dev/stderr") == 0;
+}
+
 int tt_file_open(const char *name, int flags)
 {
-  int is_stream = strcmp(name, "/dev/stdout") == 0 || strcmp(name, "/dev/stderr") == 0; /* only root makes these */
-  return open(name, O_WRONLY | O_CREAT | O_CLOEXEC | flags | (is_stream ? 0 : O_NOFOLLOW), 0600);
+  return open(name, O_WRONLY | O_CREAT | O_CLOEXEC | flags | (is_stream(name) ? 0 : O_NOFOLLOW), 0600);
 }
 
 const char *tt_file_why(int error)
@@ -42,9 +50,11 @@ void tt_file_limit_end(const sigset_t *before)
 ssize_t tt_file_write(int fd, const void *data, size_t len, off_t at)
 {
   sigset_t before;
+  int saved = errno;
   tt_file_limit_begin(&before);
   errno = 0;
   ssize_t n = at < 0 ? write(fd, data, len) : pwrite(fd, data, len, at);
   tt_file_limit_end(&before);
+  if (n >= 0) errno = saved;
   return n;
 }

@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 /* Opens a file for writing, made with mode 0600 if it is not there; flags: O_APPEND or 0. Another user may have put a
- * symbolic link in its place to have us overwrite a file of ours, so links are not followed, but for /dev/stdout and
- * /dev/stderr. -1 and errno on failure. */
+ * symbolic link in its place to have us overwrite a file of ours, so links are not followed, but for /dev/stdout,
+ * /dev/stderr and descriptors (/dev/fd/63, as shells name what `>(command)` reads). -1 and errno on failure. */
 int tt_file_open(const char *name, int flags);
 
 /* Why tt_file_open failed with `error`; lives for ever. */

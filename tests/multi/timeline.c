@@ -3,12 +3,14 @@
  * tests/tools/timeline, which says what it found. */
 #include "ranks.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -269,6 +271,24 @@ static void links_are_not_followed(void **state)
   fclose(file);
 }
 
+static void a_descriptor_is_a_file(void **state)
+{
+  (void)state;
+  char path[512], name[64];
+  struct stat status;
+  snprintf(path, sizeof path, "%s/by_descriptor", folder);
+  int fd = open(path, O_WRONLY | O_CREAT, 0600);
+  assert_true(fd >= 0);
+  snprintf(name, sizeof name, "/dev/fd/%d", fd);
+  setenv("TUTTI_DEBUG_FILE", name, 1);
+  setenv("TUTTI_DEBUG", "INFO", 1);
+  assert_int_equal(ranks_run_processes(1, one_call_body, NULL, 60), 0);
+  unsetenv("TUTTI_DEBUG");
+  unsetenv("TUTTI_DEBUG_FILE");
+  assert_true(fstat(fd, &status) == 0 && status.st_size > 0);
+  close(fd);
+}
+
 #define LIMIT 16384 /* of a file, once there is a communicator: shared memory is a file, too */
 
 /* Time line and log have room for what they begin with. */
@@ -396,6 +416,7 @@ int main(void)
       cmocka_unit_test(what_a_killed_process_wrote_is_a_trace),
       cmocka_unit_test(an_idle_process_has_written_all_when_it_is_killed),
       cmocka_unit_test(links_are_not_followed),
+      cmocka_unit_test(a_descriptor_is_a_file),
       cmocka_unit_test(a_limit_on_files_ends_no_run),
       cmocka_unit_test(any_text_and_any_number_of_tracks_make_a_trace),
       cmocka_unit_test(spans_of_all_threads_are_there),
