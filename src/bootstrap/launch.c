@@ -28,8 +28,8 @@ static tuttiResult_t descriptor_fill(int fd, const tuttiUniqueId *id)
 {
   ssize_t n = tt_file_write(fd, id, sizeof *id, -1);
   if (n == (ssize_t)sizeof *id && fcntl(fd, F_ADD_SEALS, SEALS) == 0) return tuttiSuccess;
-  return tt_fail(tuttiSystemError, "the launch descriptor cannot be written and sealed: %s",
-                 strerror(errno));
+  return tt_fail(tuttiSystemError, "the launch descriptor cannot be written and sealed: %s%s", strerror(errno),
+                 errno == EFBIG ? " (see `ulimit -f`)" : "");
 }
 
 tuttiResult_t tt_launch_id_fd(const tuttiUniqueId *id, int *fd)

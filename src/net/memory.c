@@ -15,14 +15,19 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
+static const char *remedy_of(int error)
+{
+  if (error == EFBIG) return ": a limit on the length of files counts here, too (see `ulimit -f`)";
+  return error == ENOSPC || error == ENOMEM ? ": TUTTI_SHM_SLOTS and TUTTI_SHM_SLOT_BYTES make it smaller, the memory "
+                                              "limit of the container larger"
+                                            : "";
+}
+
 static tuttiResult_t memory_fail(const char *what, size_t len)
 {
-  return tt_fail(tuttiSystemError, "%s of %zu bytes of shared memory: %s%s", what, len,
-                 strerror(errno),
-                 errno == ENOSPC || errno == ENOMEM
-                     ? ": TUTTI_SHM_SLOTS and TUTTI_SHM_SLOT_BYTES make it smaller, the memory "
-                       "limit of the container larger"
-                     : "");
+  int error = errno;
+  return tt_fail(tuttiSystemError, "%s of %zu bytes of shared memory: %s%s", what, len, strerror(error),
+                 remedy_of(error));
 }
 
 /* The number behind `key` in a file of lines, or the first number with key ""; UINT64_MAX if the file or

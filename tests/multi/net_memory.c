@@ -144,6 +144,7 @@ static void too_much_is_an_error_with_the_size(void **state)
   assert_non_null(strstr(tt_last_sentence(), "available"));
   assert_int_equal(tt_memory_create("tutti-test", 65 << 20, &fd, &map), tuttiSystemError);
   assert_non_null(strstr(tt_last_sentence(), "fallocate of 68157440 bytes"));
+  assert_non_null(strstr(tt_last_sentence(), "ulimit -f"));
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
   assert_int_equal(fd, -7);
   assert_null(map);
