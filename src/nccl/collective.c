@@ -135,8 +135,9 @@ NCCL_WEAK_NAME(ncclGroupEnd);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
   (void)info;
-  ncclResult_t result = tt_nccl_refuse(
-      tuttiInvalidUsage, "ncclGroupSimulateEnd: there is no estimate of times yet; end the group with ncclGroupEnd");
+  ncclResult_t result = tt_nccl_refuse(tuttiInvalidUsage,
+                                       "ncclGroupSimulateEnd: there is no estimate of times yet; the group is over "
+                                       "and nothing in it starts: use ncclGroupEnd instead");
   tuttiGroupEnd();
   return result;
 }
