@@ -129,7 +129,7 @@ run_tests() {
     grep -q 'tests passed' "$said.again" || again=("${failed[@]}")
     for name in "${failed[@]}"; do
       case " ${again[*]} " in *" $name "*) continue ;; esac
-      if test_said "$first" "$name" | grep -qE 'Sanitizer: |: runtime error: '; then
+      if [ "$(test_said "$first" "$name" | grep -cE 'Sanitizer: |: runtime error: ')" -gt 0 ]; then
         again+=("$name")
         result=1
         continue
