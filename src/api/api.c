@@ -125,8 +125,7 @@ tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags)
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess && flags != TUTTI_REVOKE_DEFAULT)
     result = tt_fail(tuttiInvalidArgument, "flags is %d: it must be TUTTI_REVOKE_DEFAULT (0)", flags);
-  if (result == tuttiSuccess) tt_comm_revoke(comm);
-  return result;
+  return result == tuttiSuccess ? tt_comm_revoke(comm) : result;
 }
 
 tuttiResult_t tuttiCommSuspend(tuttiComm_t comm, int flags)

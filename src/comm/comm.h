@@ -69,6 +69,7 @@ struct tuttiComm {
   _Atomic int served; /* the progress thread is at it; likewise */
   _Atomic int aborting;
   _Atomic int revoked; /* by this rank */
+  _Atomic int revoking; /* calls of tuttiCommRevoke under way; who frees it waits for them */
   _Atomic int owner;  /* 1: somebody moves this communicator now */
   _Atomic int queued; /* operations in the queue */
   _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
@@ -304,7 +305,7 @@ void tt_comm_held(struct tuttiComm *comm, uint64_t *spare, uint64_t *rest);
 tuttiResult_t tt_comm_finalize(struct tuttiComm *comm);
 tuttiResult_t tt_comm_destroy(struct tuttiComm *comm);
 tuttiResult_t tt_comm_abort(struct tuttiComm *comm);
-void tt_comm_revoke(struct tuttiComm *comm);
+tuttiResult_t tt_comm_revoke(struct tuttiComm *comm);
 
 /* Entry and exit of calls that may block, so that an abort can wait for them. tt_comm_enter
  * returns 0 if the communicator is being aborted. */

@@ -42,6 +42,7 @@ static void comm_free(struct tuttiComm *comm)
   atomic_store(&comm->aborting, 1); /* for groups that still hold operations of it */
   tt_progress_remove(comm);
   wait_outside(comm); /* the progress thread may have been at it */
+  while (atomic_load(&comm->revoking)) sched_yield();
   tt_timeline_flush();
   tt_creation_destroy(comm->creation);
   tt_run_destroy(comm->run);
@@ -107,7 +108,7 @@ tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
   return tuttiSuccess;
 }
 
-void tt_comm_revoke(struct tuttiComm *comm)
+static void revoke(struct tuttiComm *comm)
 {
   char sentence[TT_SENTENCE_BYTES], rank[128];
   snprintf(sentence, sizeof sentence, "%s has revoked the communicator: shrink or destroy it",
@@ -117,4 +118,15 @@ void tt_comm_revoke(struct tuttiComm *comm)
   tt_comm_flush(comm);
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
+}
+
+/* Several threads may be here, and not inside, for which they wait themselves. */
+tuttiResult_t tt_comm_revoke(struct tuttiComm *comm)
+{
+  tuttiResult_t result = tuttiSuccess;
+  atomic_fetch_add(&comm->revoking, 1);
+  if (!atomic_load(&comm->aborting)) revoke(comm);
+  else result = tt_comm_aborted(comm);
+  atomic_fetch_sub(&comm->revoking, 1);
+  return result;
 }

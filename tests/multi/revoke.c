@@ -225,6 +225,43 @@ static void a_revoke_after_a_death_leaves_its_cause_and_allows_a_shrink(void **s
   for (int r = 0; r < 4; r++) assert_int_equal(ranks_wait(pids[r], LIMIT_S), r == 1 ? 128 + SIGKILL : 0);
 }
 
+/* ---- and aborted ---- */
+
+static void *revoke_main(void *comm)
+{
+  tuttiCommRevoke(comm, 0);
+  return NULL;
+}
+
+static void *abort_main(void *comm)
+{
+  tuttiCommAbort(comm);
+  return NULL;
+}
+
+/* Both wait for a call that is inside; the sanitizers tell if the abort then frees what the revoke still uses. */
+static int aborted_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  pthread_t revoker, aborter;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  atomic_store(&comm->inside, 1);
+  RANKS_CHECK(pthread_create(&revoker, NULL, revoke_main, comm) == 0);
+  while (!atomic_load(&comm->revoked)) usleep(1000);
+  RANKS_CHECK(pthread_create(&aborter, NULL, abort_main, comm) == 0);
+  while (!atomic_load(&comm->aborting)) usleep(1000);
+  usleep(1000);
+  atomic_store(&comm->inside, 0);
+  RANKS_CHECK(pthread_join(revoker, NULL) == 0 && pthread_join(aborter, NULL) == 0);
+  return 0;
+}
+
+static void an_abort_waits_for_a_revoke(void **state)
+{
+  (void)state;
+  for (int k = 0; k < 10; k++) run("shm", 1, aborted_body);
+}
+
 /* ---- refused ---- */
 
 static int refused_body(const struct ranks *self)
@@ -258,6 +295,7 @@ int main(void)
       cmocka_unit_test(a_revoke_ends_operations_on_all_ranks_which_go_on_without_it),
       cmocka_unit_test(a_revoke_returns_when_this_rank_has_nothing_under_way),
       cmocka_unit_test(a_revoke_after_a_death_leaves_its_cause_and_allows_a_shrink),
+      cmocka_unit_test(an_abort_waits_for_a_revoke),
       cmocka_unit_test(wrong_revokes_are_refused_and_nothing_is_lost),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
