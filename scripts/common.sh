@@ -104,8 +104,9 @@ build_preset() {
 
 # run_tests FOLDER [OPTION...]: the tests of a build folder, by ctest with these options; `runner` stands before it. With
 # AGAIN=yes the few that fail are run a second time, one by one, and those that then pass are unstable, which is no
-# failure, unless a sanitizer has reported something: that is an error however seldom it is seen. FOLDER/test-summary gets ctest's line, then a line for each test that is FAILED, unstable or skipped, with the
-# reason; FOLDER/test-unstable both outputs of the unstable ones.
+# failure, unless a sanitizer has reported something: that is an error however seldom it is seen. FOLDER/test-summary
+# gets ctest's line, then a line for each test that is FAILED, unstable or skipped, with the reason; FOLDER/test-unstable
+# both outputs of the unstable ones.
 runner=()
 run_tests() {
   local folder=$1 line name result=0 unstable=()
