@@ -124,14 +124,24 @@ static void missing_fail(struct tt_root *root)
                  seconds);
 }
 
+/* A warning once, and the other times for those who want to know how it goes on. */
+static void log_next(struct tt_root *root, uint64_t at)
+{
+  uint64_t late = root->first_ns + root->late_warn_ns;
+  root->log_ns = !root->warned && late < at ? late : at;
+}
+
 static void missing_log(struct tt_root *root, uint64_t now)
 {
   char ranks[256], note[128], refused[256] = "";
-  root->log_ns = now + NEXT_LOG_NS;
-  if (!root->nranks || !tt_log_wants(TT_LOG_INFO)) return;
+  int warns = root->nranks && !root->warned && now - root->first_ns >= root->late_warn_ns;
+  enum tt_log_level level = warns ? TT_LOG_WARN : TT_LOG_INFO;
+  root->warned |= warns;
+  log_next(root, now + NEXT_LOG_NS);
+  if (!root->nranks || !tt_log_wants(level)) return;
   tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
   if (root->door) tt_door_refusals_text(root->door, &root->refusals, refused, sizeof refused);
-  tt_log(TT_LOG_INFO, "start-up waits for %s since %llu s%s%s%s", ranks,
+  tt_log(level, "start-up waits for %s since %llu s%s%s%s", ranks,
          (unsigned long long)((now - root->first_ns) / 1000000000u), root->twice, ended_note(root, note), refused);
 }
 
@@ -163,7 +173,7 @@ void tt_root_first(struct tt_root *root)
   if (root->ticking) return;
   root->ticking = 1;
   root->first_ns = tt_now_ns();
-  root->log_ns = root->first_ns + FIRST_LOG_NS;
+  log_next(root, root->first_ns + FIRST_LOG_NS);
   tt_timer_add(&root->timer);
 }
 
@@ -202,6 +212,7 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
   root->ticket = id->ticket;
   root->fixed = (id->flags & TT_ID_FIXED) != 0;
   root->timeout_ns = (uint64_t)settings->init_timeout_ms * 1000000u;
+  root->late_warn_ns = (uint64_t)settings->late_warn_ms * 1000000u;
   root->unreachable_ms = settings->unreachable_ms;
   tt_record_fill(&root->self);
   root->self.host = tt_host_id(settings->host_id);

@@ -54,9 +54,10 @@ struct tt_root {
   int ticking;
   int shut; /* over: the door is closed, the last guests are leaving */
   struct tt_record self;
-  uint64_t timeout_ns;
+  uint64_t timeout_ns, late_warn_ns;
   int64_t unreachable_ms;
   uint64_t first_ns, log_ns; /* first guest; next log line */
+  int warned;                /* of those that are late */
   uint64_t over_ns;          /* when a failed root shuts; when a shut one ends */
   struct guest *guests;
   uint32_t guest_count;
