@@ -90,6 +90,19 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result)
   return checked;
 }
 
+tuttiResult_t tuttiCommGetFailed(tuttiComm_t comm, int *ranks, int *count)
+{
+  if (!count) return tt_null("count");
+  if (*count < 0) return tt_fail(tuttiInvalidArgument, "*count is %d: it must be the room in ranks", *count);
+  if (!ranks && *count) return tt_null("ranks");
+  tuttiResult_t result = tt_comm_check(comm);
+  if (result != tuttiSuccess) return result;
+  int state = atomic_load_explicit(&comm->state, memory_order_acquire);
+  int has_watch = state == TT_COMM_READY || state == TT_COMM_FINALIZED;
+  *count = has_watch ? tt_watch_lost(comm->watch, ranks, *count) : 0;
+  return tuttiSuccess;
+}
+
 static tuttiResult_t group_open(int calls, const char *what)
 {
   return tt_fail(tuttiInvalidUsage, "%d call(s) on comm wait in a group that this thread has not ended%s: call "

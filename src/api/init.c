@@ -188,8 +188,21 @@ static tuttiResult_t exclude_check(const struct tuttiComm *comm, const int *excl
   return tuttiSuccess;
 }
 
+/* Why the parent ends, if it has not failed yet: a rank is dead, or else that this one goes on without some. */
+static void shrink_record(struct tuttiComm *comm, const int *exclude, int n)
+{
+  char sentence[TT_SENTENCE_BYTES], rank[128], other[128] = "";
+  if (tt_watch_exclude(comm->watch, exclude, n) || tt_comm_health(comm) != tuttiSuccess) return;
+  if (n) tt_watch_rank_text(comm->watch, exclude[0], other, sizeof other);
+  tt_watch_rank_text(comm->watch, comm->rank, rank, sizeof rank);
+  int used = snprintf(sentence, sizeof sentence, "%s shrinks the communicator%s%s", rank,
+                      n ? " to go on without " : "", other);
+  if (n > 1) snprintf(sentence + used, sizeof sentence - (size_t)used, " and %d more", n - 1);
+  tt_watch_fail(comm->watch, tuttiRemoteError, n ? exclude[0] : comm->rank, 0, sentence);
+}
+
 /* The state of the parent that the flags want; with TUTTI_SHRINK_ABORT its operations end here. */
-static tuttiResult_t parent_check(struct tuttiComm *comm, int flags)
+static tuttiResult_t parent_check(struct tuttiComm *comm, const int *exclude, int n, int flags)
 {
   if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT)
     return tt_fail(tuttiInvalidArgument, "flags is %d: it must be TUTTI_SHRINK_DEFAULT or TUTTI_SHRINK_ABORT", flags);
@@ -199,7 +212,7 @@ static tuttiResult_t parent_check(struct tuttiComm *comm, int flags)
   }
   int state = atomic_load(&comm->state);
   if (state != TT_COMM_READY && state != TT_COMM_FINALIZED) return tt_comm_ready_check(comm);
-  tt_watch_fail(comm->watch, tuttiRemoteError, comm->rank, 0, "the communicator is being shrunk");
+  shrink_record(comm, exclude, n);
   return tuttiSuccess;
 }
 
@@ -210,7 +223,7 @@ tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tutt
   tuttiResult_t result = tt_comm_check(comm);
   if (result == tuttiSuccess && !newcomm) result = tt_null("newcomm");
   if (result == tuttiSuccess) result = exclude_check(comm, exclude, nexclude);
-  if (result == tuttiSuccess) result = parent_check(comm, flags);
+  if (result == tuttiSuccess) result = parent_check(comm, exclude, nexclude, flags);
   if (result == tuttiSuccess) {
     struct tt_comm_spec spec = {.parent = comm, .exclude = nexclude ? exclude : &nobody, .nexclude = nexclude};
     result = child_make(newcomm, &spec, config);

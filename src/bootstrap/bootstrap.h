@@ -101,8 +101,9 @@ tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);
 /* Adds what poll, which said tuttiInProgress, waits for, but for deaths and the deadline. */
 void tt_rendezvous_bed(const struct tt_rendezvous *rendezvous, struct tt_bed *bed);
 /* Tells the root why this rank gives up, so that all others hear it (before destroy). They get
- * `code` and the sentence with this rank's name in front. Nothing happens if this rank is not in
- * yet or the start-up has failed already. Where the root is in this process, it waits until those that are
+ * `code` and the sentence with this rank's name in front. A rank that is not in yet
+ * comes in for it, within 1 s, unless the id is derived. Nothing happens if the start-up has failed already. Where the
+ * root is in this process, it waits until those that are
  * connected were told (1 s at most): the process may end right after.
  * 1: the root has it, or has said itself why the start-up fails; 0: nobody hears of it here. */
 int tt_rendezvous_fail(struct tt_rendezvous *rendezvous, tuttiResult_t code, const char *sentence);

@@ -448,8 +448,21 @@ static void root_leave(struct tt_rendezvous *r)
   r->is_roots = 0;
 }
 
+/* A rank that gives up before it is in comes in to say so, unless that takes long. Of what is derived others know. */
+static void come_to_tell(struct tt_rendezvous *r)
+{
+  uint64_t until_ns = tt_now_ns() + HEARD_NS;
+  while (r->stage == DIALING && !r->code && !(r->id.flags & TT_ID_DERIVED) && tt_now_ns() < until_ns) {
+    struct tt_bed bed = {.until_ns = until_ns};
+    if (dial_drive(r) != tuttiInProgress) continue;
+    tt_rendezvous_bed(r, &bed);
+    tt_bed_sleep(&bed);
+  }
+}
+
 int tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char *sentence)
 {
+  if (!r->code) come_to_tell(r);
   if (r->code) {
     root_leave(r);
     return r->is_known;

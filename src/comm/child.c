@@ -4,31 +4,39 @@
  * Who belongs to the child is known on each of its ranks: after an all-gather of colors and keys over the parent, or
  * from the list of excluded ranks. From there on it is made like any other, but for its id, which nobody has to send:
  * its key is derived from the parent's, and its root stands at the door that the child's first rank has had since
- * the parent was made. So a shrink needs nothing of a parent that has failed. */
+ * the parent was made. So a shrink needs nothing of a parent that has failed, but its watch:
+ * that goes on looking after the ranks, and one that is lost, or gives up, ends the start-up of what it is to be in. */
+#include <stdio.h>
 #include <string.h>
 
 #include "bootstrap/bootstrap.h"
 #include "comm/creation.h"
 
-enum { SPLIT = 1, SHRINK = 2 };
+enum how { SPLIT = 1, SHRINK = 2 };
 
 /* What makes one child's key differ from another's: only what its ranks know alike. */
 struct context {
   uint32_t how;
-  int32_t color;           /* of a split */
-  uint64_t number;         /* of the split's all-gather; of the try to shrink to these ranks */
-  const uint8_t *excluded; /* of a shrink: 1 for each of the parent's ranks that is left out */
+  int32_t color;   /* of a split */
+  uint64_t number; /* of the split's all-gather; of the try to shrink to these ranks */
+  uint64_t set;    /* of a shrink: a hash of the ranks that are left out, in any order */
 };
+
+static uint64_t birth_key(const struct tuttiComm *parent, const struct context *context)
+{
+  uint8_t digest[TT_KEY_BYTES];
+  uint64_t key;
+  tt_key_derive(digest, parent->pass.key, "tutti-birth", context, sizeof *context);
+  memcpy(&key, digest, sizeof key);
+  return key;
+}
 
 static void id_derive(const struct tuttiComm *parent, const struct context *context, int root, struct tt_id *id)
 {
-  uint8_t key[TT_KEY_BYTES], job[TT_KEY_BYTES];
+  uint8_t job[TT_KEY_BYTES];
   *id = (struct tt_id){.flags = TT_ID_MIXED | TT_ID_DERIVED};
-  size_t len = offsetof(struct context, excluded);
-  size_t nexcluded = context->excluded ? (size_t)parent->nranks : 0;
-  tt_key_derive(key, parent->pass.key, "tutti-child", context, len);
-  tt_key_derive(id->pass.key, key, "tutti-child-ranks", context->excluded, nexcluded);
-  tt_key_derive(job, id->pass.key, "tutti-child-job", context, len);
+  tt_key_derive(id->pass.key, parent->pass.key, "tutti-child", context, sizeof *context);
+  tt_key_derive(job, id->pass.key, "tutti-child-job", context, sizeof *context);
   memcpy(id->pass.job, job, sizeof id->pass.job);
   id->pass.epoch = parent->pass.epoch + 1;
   tt_address_unpack(&id->root, parent->doors + (size_t)root * TT_ADDRESS_PACKED_BYTES);
@@ -53,17 +61,72 @@ static tuttiResult_t topology_take(struct tuttiComm *comm, const struct tuttiCom
   return result;
 }
 
-/* Goes on with ranks known: `members` are the parent's ranks in the child's order. */
-static tuttiResult_t child_begin(struct tuttiComm *comm, const struct tuttiComm *parent, const int32_t *members,
-                                 const struct context *context)
+static void label_make(struct tuttiComm *comm, const struct tuttiComm *parent, enum how how)
+{
+  if (comm->name[0]) return; /* it has one */
+  snprintf(comm->label, sizeof comm->label, "communicator of %d ranks %s the %.44s%s", comm->nranks,
+           how == SPLIT ? "split from" : "shrunk from", parent->label, strlen(parent->label) > 44 ? "..." : "");
+}
+
+/* Goes on with ranks known: those of creation->ranks, which are the parent's, in the child's order. */
+static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *context)
 {
   struct tt_creation *creation = comm->creation;
-  id_derive(parent, context, members[0], &creation->id);
+  const struct tuttiComm *parent = creation->parent;
+  const int32_t *ranks = creation->ranks;
+  label_make(comm, parent, context->how);
+  creation->birth = (struct tt_birth){.key = birth_key(parent, context),
+                                      .members = ranks,
+                                      .nmembers = comm->nranks,
+                                      .label = comm->label};
+  tuttiResult_t result = tt_child_look(comm); /* before there is something that others could hear of */
+  if (result != tuttiSuccess) return result;
+  id_derive(parent, context, ranks[0], &creation->id);
   creation->is_child = 1;
   memcpy(comm->corrected, parent->corrected, sizeof comm->corrected);
-  tuttiResult_t result = topology_take(comm, parent, members);
+  result = topology_take(comm, parent, ranks);
   if (comm->rank == 0 && result == tuttiSuccess) result = tt_id_open_root(&creation->id, &comm->settings);
   return result == tuttiSuccess ? tt_creation_start(comm) : result;
+}
+
+/* ---- what parent and child know of each other ---- */
+
+tuttiResult_t tt_child_look(struct tuttiComm *comm)
+{
+  struct tt_creation *creation = comm->creation;
+  struct tuttiComm *parent = creation->parent;
+  creation->birth.is_last = creation->stage == AGREEING && !creation->words_ns;
+  tuttiResult_t result =
+      atomic_load(&parent->aborting) ? tt_comm_aborted(parent) : tt_watch_birth(parent->watch, &creation->birth);
+  creation->is_known = result != tuttiSuccess;
+  return result;
+}
+
+static void child_tell(const struct tuttiComm *parent, uint64_t key, const char *label, tuttiResult_t code,
+                       const char *why)
+{
+  char sentence[TT_SENTENCE_BYTES], rank[128], when[48];
+  tt_watch_rank_text(parent->watch, parent->rank, rank, sizeof rank);
+  snprintf(sentence, sizeof sentence, "%s gave up the start-up of the %s at %s: %.250s", rank, label,
+           tt_now_text(when, sizeof when), why);
+  tt_watch_notice(parent->watch, key, code, sentence);
+}
+
+void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
+{
+  struct tt_creation *creation = comm->creation;
+  struct tuttiComm *parent = creation->parent;
+  if (creation->is_known) return;
+  const char *label = creation->birth.label ? comm->label : "communicator that it shrinks to";
+  if (creation->birth.key) child_tell(parent, creation->birth.key, label, code, comm->stillborn_sentence);
+  else if (code == tuttiSystemError) tt_comm_give_up(parent, code, 0); /* others wait in the split's all-gather */
+}
+
+void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_try *try)
+{
+  if (spec->exclude) child_tell(spec->parent, try->key, "communicator that it shrinks to", tuttiSystemError,
+                                tt_last_sentence());
+  else if (spec->parent) tt_comm_give_up(spec->parent, tuttiSystemError, 0);
 }
 
 /* ---- split ---- */
@@ -126,13 +189,10 @@ static tuttiResult_t wishes_take(struct tuttiComm *comm, const struct tt_op *op)
     atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
     return tuttiSuccess;
   }
-  int32_t *members = tt_alloc((size_t)parent->nranks + 1, sizeof *members);
-  if (!members) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
-  comm->nranks = members_sort(wishes, parent->nranks, context.color, members);
-  while (members[comm->rank] != parent->rank) comm->rank++;
-  tuttiResult_t result = child_begin(comm, parent, members, &context);
-  tt_free(members);
-  return result;
+  int32_t *ranks = comm->creation->ranks;
+  comm->nranks = members_sort(wishes, parent->nranks, context.color, ranks);
+  while (ranks[comm->rank] != parent->rank) comm->rank++;
+  return child_begin(comm, &context);
 }
 
 /* As tt_comm_enter; several children of one parent may be polled by the caller and by the progress thread at once. */
@@ -167,7 +227,6 @@ tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *
   struct tuttiComm *parent = spec->parent;
   const struct wish mine = {spec->color, spec->key};
   if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
-  comm->creation->parent = parent;
   tuttiResult_t result = tt_comm_health(parent);
   if (result == tuttiSuccess) result = wishes_gather(comm, parent, &mine);
   tt_comm_exit(parent);
@@ -190,39 +249,46 @@ static struct tt_shrinks *shrinks_add(struct tuttiComm *parent)
   return &parent->shrinks[parent->nshrinks++];
 }
 
-/* How often this rank has begun to shrink to these ranks, with this time; 0: out of memory. Shrinks to others do not
- * count: not all that are left now have made the same ones before. */
-static uint32_t try_count(struct tuttiComm *parent, const uint8_t *excluded)
+static struct context try_context(const struct tt_try *try)
 {
-  uint8_t digest[TT_KEY_BYTES];
-  uint64_t set;
-  tt_key_derive(digest, parent->pass.key, "tutti-shrink-set", excluded, (size_t)parent->nranks);
-  memcpy(&set, digest, sizeof set);
+  return (struct context){.how = SHRINK, .number = try->number, .set = try->set};
+}
+
+/* Tries to shrink to other ranks do not count: not all that are left now have made the same ones before. */
+void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_try *try)
+{
+  struct tuttiComm *parent = spec->parent;
+  struct tt_shrinks *of = NULL;
+  try->set = 1;
+  for (int i = 0; i < spec->nexclude; i++) {
+    struct context rank = {.how = SHRINK, .number = (uint64_t)spec->exclude[i]};
+    try->set += birth_key(parent, &rank);
+  }
   for (uint32_t i = 0; i < parent->nshrinks; i++)
-    if (parent->shrinks[i].set == set) return ++parent->shrinks[i].tries;
-  struct tt_shrinks *added = shrinks_add(parent);
-  if (added) *added = (struct tt_shrinks){set, 1};
-  return added ? 1 : 0;
+    if (parent->shrinks[i].set == try->set) of = &parent->shrinks[i];
+  if (!of) {
+    of = shrinks_add(parent);
+    if (of) *of = (struct tt_shrinks){.set = try->set};
+  }
+  try->number = of ? ++of->tries : 0;
+  struct context context = try_context(try);
+  if (!of) context.number = 1; /* it would be this rank's first one */
+  try->key = birth_key(parent, &context);
 }
 
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
 {
   struct tuttiComm *parent = spec->parent;
-  int32_t *members = tt_alloc((size_t)parent->nranks, sizeof *members);
+  struct tt_creation *creation = comm->creation;
+  struct context context = try_context(&creation->try);
+  if (!context.number) return tt_fail(tuttiSystemError, "out of memory for one shrink more");
   uint8_t *excluded = tt_alloc((size_t)parent->nranks, 1);
-  tuttiResult_t result = tuttiSuccess;
-  if (!members || !excluded) result = tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
-  for (int i = 0; result == tuttiSuccess && i < spec->nexclude; i++) excluded[spec->exclude[i]] = 1;
-  for (int32_t r = 0; result == tuttiSuccess && r < parent->nranks; r++) {
+  if (!excluded) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
+  for (int i = 0; i < spec->nexclude; i++) excluded[spec->exclude[i]] = 1;
+  for (int32_t r = 0; r < parent->nranks; r++) {
     if (r == parent->rank) comm->rank = comm->nranks;
-    if (!excluded[r]) members[comm->nranks++] = r;
+    if (!excluded[r]) creation->ranks[comm->nranks++] = r;
   }
-  if (result == tuttiSuccess) {
-    struct context context = {.how = SHRINK, .number = try_count(parent, excluded), .excluded = excluded};
-    result = context.number ? child_begin(comm, parent, members, &context)
-                            : tt_fail(tuttiSystemError, "out of memory for one shrink more");
-  }
-  tt_free(members);
   tt_free(excluded);
-  return result;
+  return child_begin(comm, &context);
 }

@@ -60,6 +60,7 @@ struct tuttiComm {
   int nranks, rank, device;
   struct tt_settings settings;
   char name[64];
+  char label[96]; /* what errors call it: "communicator "x"", "communicator of 4 ranks" */
   int joined_cuda; /* it is counted there */
   int crowded; /* ranks of this machine for each of its cores, if they are more; else 0 */
   int wire_type; /* tuttiDataType_t: in which reductions of tuttiFloat32 are combined and travel */
@@ -72,6 +73,8 @@ struct tuttiComm {
   _Atomic int revoking; /* calls of tuttiCommRevoke under way; who frees it waits for them */
   _Atomic int owner;  /* 1: somebody moves this communicator now */
   _Atomic int queued; /* operations in the queue */
+  int children;       /* communicators that are being made from it, which need its watch; with `ended` guarded by */
+  int ended;          /* tt_process.mutex: the last of them frees it */
   _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
 
   struct tt_creation *creation; /* until ready */
@@ -110,6 +113,7 @@ struct tuttiComm {
   int nplans;
 
   uint32_t serial;        /* of the process's communicators; part of its operations' numbers */
+  uint64_t scalar;        /* where one is read to */
   struct tt_redop *redops;
   int nredops;            /* used ones are below */
   struct tt_registration *registrations; /* memory.c; the owner's */
@@ -144,8 +148,8 @@ tuttiResult_t tt_comm_create(struct tuttiComm **comm, const struct tt_comm_spec 
 tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm);
 /* A pause after that said tuttiInProgress: after some first looks until something may go on, 50 ms at most. */
 void tt_comm_create_rest(struct tuttiComm *comm, struct tt_waiter *waiter);
-/* Of one that is stillborn: all ranks hear why, by the start-up. Else they may be waiting. */
-int tt_comm_create_told(const struct tuttiComm *comm);
+/* It is to be freed: if it is being made, the other ranks hear that this one does not go on. */
+void tt_creation_quit(struct tuttiComm *comm);
 void tt_creation_destroy(struct tt_creation *creation);
 
 /* ---- op.c ---- */
@@ -301,6 +305,10 @@ tuttiResult_t tt_comm_suspend(struct tuttiComm *comm, int releases);
 void tt_comm_held(struct tuttiComm *comm, uint64_t *spare, uint64_t *rest);
 
 /* ---- end.c ---- */
+
+/* A child that is being made holds on to its parent: that is freed after it. */
+void tt_parent_hold(struct tuttiComm *parent);
+void tt_parent_release(struct tuttiComm *parent);
 
 tuttiResult_t tt_comm_finalize(struct tuttiComm *comm);
 tuttiResult_t tt_comm_destroy(struct tuttiComm *comm);

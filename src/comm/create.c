@@ -6,7 +6,6 @@
  * Before the last one some pairs of ranks measure their links if nobody knows those (correct.c): one more round. */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "comm/creation.h"
@@ -35,6 +34,14 @@ static void id_give_up(struct tt_creation *creation)
   creation->used = 0;
 }
 
+static void parent_leave(struct tt_creation *creation)
+{
+  if (creation->op) tt_op_abandon(creation->op);
+  if (creation->parent) tt_parent_release(creation->parent);
+  creation->op = NULL;
+  creation->parent = NULL;
+}
+
 void tt_creation_destroy(struct tt_creation *creation)
 {
   if (!creation) return;
@@ -44,7 +51,8 @@ void tt_creation_destroy(struct tt_creation *creation)
   tt_free(creation->card);
   tt_free(creation->findings);
   tt_measuring_destroy(creation->measuring);
-  if (creation->op) tt_op_abandon(creation->op);
+  parent_leave(creation);
+  tt_free(creation->ranks);
   tt_wipe(&creation->id, sizeof creation->id);
   tt_free(creation);
 }
@@ -125,48 +133,6 @@ static int is_idle(const struct tt_creation *creation, int t)
 
 /* ---- start ---- */
 
-/* settings are this communicator's own, or already its parent's. */
-static void deterministic_apply(struct tt_settings *settings, const tuttiConfig_t *config, int is_child)
-{
-  int said = config ? config->deterministic : TUTTI_CONFIG_UNDEF_INT;
-  if (!is_child) { /* choices: config, 0, 1 */
-    int choice = settings->deterministic;
-    settings->deterministic = choice ? choice == 2 : said == 1;
-  } else if (said != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_DETERMINISTIC")) settings->deterministic = said;
-}
-
-/* Likewise. What counts stays in the settings, as one of their choices: all ranks must have the same. */
-static void wire_type_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
-{
-  static const int choices[] = {TUTTI_CONFIG_UNDEF_INT, tuttiFloat32, tuttiFloat16, tuttiBfloat16};
-  const char *forced = tt_env("TUTTI_WIRE_TYPE");
-  int said = config ? config->wire_type : TUTTI_CONFIG_UNDEF_INT;
-  int *choice = &comm->settings.wire_type;
-  int takes = is_child ? !forced || !strcasecmp(forced, "config") : !*choice;
-  for (int c = 1; takes && c < 4; c++)
-    if (choices[c] == said) *choice = c;
-  if (!*choice) *choice = 1;
-  comm->wire_type = choices[*choice];
-}
-
-static tuttiResult_t config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
-{
-  comm->creation->is_named = tt_env("TUTTI_TRANSPORTS") || (config && config->transports);
-  deterministic_apply(&comm->settings, config, is_child);
-  wire_type_apply(comm, config, is_child);
-  if (!config) return tuttiSuccess;
-  if (config->name) snprintf(comm->name, sizeof comm->name, "%s", config->name);
-  if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))
-    comm->settings.timeout_ms = config->timeout_ms;
-  if (config->transports && !tt_env("TUTTI_TRANSPORTS")) {
-    if (strlen(config->transports) >= TT_SETTING_TEXT_BYTES)
-      return tt_fail(tuttiInvalidArgument, "config.transports has %zu bytes: at most %d are allowed",
-                     strlen(config->transports), TT_SETTING_TEXT_BYTES - 1);
-    strcpy(comm->settings.transports, config->transports);
-  }
-  return tuttiSuccess;
-}
-
 static int tables_make(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
@@ -217,7 +183,7 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
   tuttiResult_t result = tt_auth_init();
   if (result == tuttiSuccess) result = tt_reduce_choose(comm->settings.kernels);
   if (result == tuttiSuccess) result = tt_cuda_join(&comm->settings, &comm->joined_cuda);
-  if (result == tuttiSuccess) result = config_apply(comm, spec->config, spec->parent != NULL);
+  if (result == tuttiSuccess) result = tt_config_apply(comm, spec->config, spec->parent != NULL);
   if (result == tuttiSuccess) result = wanted_parse(creation, comm->settings.transports);
   if (result != tuttiSuccess) return result;
   if (spec->parent) return spec->exclude ? tt_shrink_start(comm, spec) : tt_split_start(comm, spec);
@@ -229,23 +195,38 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
 
 static tuttiResult_t stillborn(struct tuttiComm *comm, tuttiResult_t code)
 {
-  if (comm->creation) id_give_up(comm->creation);
+  struct tt_creation *creation = comm->creation;
+  id_give_up(creation);
   snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
   comm->stillborn = code;
-  if (comm->creation && comm->creation->rendezvous)
-    comm->creation->is_told = tt_rendezvous_fail(comm->creation->rendezvous, code, comm->stillborn_sentence);
+  if (creation->parent) tt_child_tell(comm, code); /* before its root can tell */
+  if (creation->rendezvous) tt_rendezvous_fail(creation->rendezvous, code, comm->stillborn_sentence);
   atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
-  return code;
+  parent_leave(creation);
+  return tt_fail_quiet(code, comm->stillborn_sentence);
+}
+
+void tt_creation_quit(struct tuttiComm *comm)
+{
+  if (atomic_load(&comm->state) == TT_COMM_CREATING)
+    stillborn(comm, tt_fail_quiet(tuttiRemoteError, "its caller aborted it in its start-up"));
 }
 
 tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *spec)
 {
   struct tuttiComm *comm = tt_alloc(1, sizeof *comm);
   struct tt_creation *creation = comm ? tt_alloc(1, sizeof *creation) : NULL;
-  if (!creation) {
+  size_t most = spec->parent ? (size_t)spec->parent->nranks : 0;
+  int32_t *ranks = creation && most ? tt_alloc(most, sizeof *ranks) : NULL;
+  struct tt_try try = {.set = 0};
+  if (spec->exclude) tt_shrink_number(spec, &try);
+  if (!creation || (most && !ranks)) {
+    tt_free(creation);
     tt_free(comm);
-    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks",
-                   spec->parent ? spec->parent->nranks : spec->nranks);
+    tuttiResult_t result = tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks",
+                                   spec->parent ? spec->parent->nranks : spec->nranks);
+    tt_child_no_memory(spec, &try);
+    return result;
   }
   int asked = tt_log_wants(TT_LOG_INFO) || !tt_log_wants(TT_LOG_WARN); /* the default, WARN, has no news to tell */
   if (spec->rank == 0 && asked) tt_log(TT_LOG_VERSION, "Tutti %d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
@@ -258,6 +239,11 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   comm->settings = *spec->settings;
   comm->creation = creation;
   creation->is_second = spec->is_second;
+  creation->ranks = ranks;
+  creation->try = try;
+  creation->birth.key = try.key;
+  creation->parent = spec->parent;
+  if (spec->parent) tt_parent_hold(spec->parent);
   *out = comm;
   tuttiResult_t result = begin(comm, spec);
   return result == tuttiSuccess ? result : stillborn(comm, result);
@@ -498,7 +484,7 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
                                .pass = &comm->pass,
                                .settings = &comm->settings,
                                .local_door = comm->local_door,
-                               .name = comm->name,
+                               .label = comm->label,
                                .is_second = creation->is_second,
                                .ip_door = creation->nhosts > 1 ? comm->ip_door : NULL,
                                .timeout_ms = comm->settings.timeout_ms,
@@ -549,12 +535,33 @@ static tuttiResult_t prepare(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   if (!creation->lost_ns) {
     tuttiResult_t result = creation->stage == WATCHING ? tt_watch_poll(comm->watch) : tt_pair_poll(comm);
-    if (result != tuttiRemoteError) return result;
+    if (result != tuttiRemoteError || creation->parent) return result;
     snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
     creation->lost_ns = tt_now_ns();
   }
   if (tt_now_ns() - creation->lost_ns < WORDS_NS) return tuttiInProgress;
   return tt_fail_quiet(tuttiRemoteError, comm->stillborn_sentence);
+}
+
+/* `result` is what the start-up says. The parent's watch may know more, and has the same words for all ranks about one
+ * that has gone or gave up: it is given time for that. */
+static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
+{
+  struct tt_creation *creation = comm->creation;
+  if (!creation->parent || result == tuttiSuccess) return result;
+  int is_error = result != tuttiInProgress && result != tuttiRemoteError;
+  if (is_error && !tt_rendezvous_fail(creation->rendezvous, result, ""))
+    return tt_rendezvous_poll(creation->rendezvous); /* its own: the root does not know of it */
+  if (result != tuttiInProgress && !creation->words_ns) {
+    creation->words_ns = tt_now_ns();
+    snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
+  }
+  tuttiResult_t known = tt_child_look(comm);
+  if (known != tuttiSuccess || result == tuttiInProgress) return known == tuttiSuccess ? result : known;
+  int is_all = comm->rank == 0 && result != tuttiRemoteError; /* who has the root tells the others what it says */
+  if (!is_all && tt_now_ns() - creation->words_ns < WORDS_NS) return tuttiInProgress;
+  creation->is_known = comm->rank != 0;
+  return tt_fail_quiet(result, comm->stillborn_sentence);
 }
 
 /* One stage on. */
@@ -564,9 +571,13 @@ static tuttiResult_t advance(struct tuttiComm *comm)
   if (creation->stage == SPLITTING) return tt_split_poll(comm);
   tuttiResult_t result = tt_rendezvous_poll(creation->rendezvous);
   if (creation->stage == WATCHING || creation->stage == MEASURING) { /* between rounds */
-    if (result != tuttiSuccess && result != tuttiInProgress) return result;
-    result = prepare(comm);
+    if (result == tuttiSuccess || result == tuttiInProgress) {
+      result = prepare(comm);
+      int is_own = result != tuttiSuccess && result != tuttiInProgress && result != tuttiRemoteError;
+      if (is_own) return result;
+    }
   }
+  result = covered(comm, result);
   if (result != tuttiSuccess) return result;
   switch (creation->stage) {
   case MEETING: return after_meeting(comm);
@@ -585,9 +596,4 @@ tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm)
   if (atomic_load(&comm->state) == TT_COMM_READY || comm->is_none) return tuttiSuccess;
   if (result == tuttiSuccess || result == tuttiInProgress) return tuttiInProgress;
   return stillborn(comm, result);
-}
-
-int tt_comm_create_told(const struct tuttiComm *comm)
-{
-  return comm->creation && comm->creation->is_told;
 }

@@ -43,6 +43,12 @@ struct pair {
 
 enum stage { SPLITTING, MEETING, CARDING, WATCHING, MEASURING, FINDING, AGREEING };
 
+/* A try to shrink a communicator. */
+struct tt_try {
+  uint64_t set, number; /* which ranks are left out, and its number among the tries with the same; 0: no memory */
+  uint64_t key;         /* under which the members hear of it */
+};
+
 struct tt_creation {
   enum stage stage;
   struct tt_id id;
@@ -63,9 +69,13 @@ struct tt_creation {
   struct measuring *measuring; /* pair.c */
   int is_child; /* it has from its parent what pairs take */
   int is_second; /* as in struct tt_comm_spec */
-  int is_told;   /* it has failed, and the start-up tells that to all ranks */
 
-  struct tuttiComm *parent; /* of a split, while SPLITTING */
+  struct tuttiComm *parent; /* of a child; held */
+  int32_t *ranks;           /* in the parent, of the child's members; room for all */
+  struct tt_birth birth;    /* how the parent's watch knows it */
+  struct tt_try try;        /* of a shrink */
+  uint64_t words_ns;        /* the start-up has failed since then, says its root; 0: it has not */
+  int is_known;             /* that it has failed, to all members */
   struct tt_op *op;         /* the all-gather of the ranks' wishes, which it owns */
 };
 
@@ -74,6 +84,11 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm);
 
 /* What rank `rank` said in the second round. */
 const struct rank_card *tt_creation_card(const struct tuttiComm *comm, int rank);
+
+/* ---- config.c ---- */
+/* Takes over what config says, unless the environment overrides it; a child has its parent's settings already. Errors:
+ * tuttiInvalidArgument. */
+tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child);
 
 /* ---- correct.c: what pairs take, known or to be measured ---- */
 /* Fills this rank's part of the second round. */
@@ -109,5 +124,13 @@ tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table);
 tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
 tuttiResult_t tt_split_poll(struct tuttiComm *comm);
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
+/* What the parent's watch knows against the child's start-up; tuttiSuccess: nothing. */
+tuttiResult_t tt_child_look(struct tuttiComm *comm);
+/* This rank gives up, says the thread's last sentence: the other members hear of it if they do not know. */
+void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code);
+/* Likewise where there is no memory for a communicator. */
+void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_try *try);
+/* The call is to shrink: that begins now. The key is right also without memory. */
+void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_try *try);
 
 #endif

@@ -71,6 +71,35 @@ static void comm_free(struct tuttiComm *comm)
   shell_leave(comm);
 }
 
+/* Communicators that are being made from it need its watch: then the last of them frees it. An abort says farewell at
+ * once. */
+static void comm_end(struct tuttiComm *comm, int aborted)
+{
+  if (comm->watch && aborted) tt_watch_leave(comm->watch, 1);
+  pthread_mutex_lock(&tt_process.mutex);
+  int waits = comm->children > 0;
+  comm->ended = waits;
+  pthread_mutex_unlock(&tt_process.mutex);
+  if (waits) return;
+  if (comm->watch) tt_watch_leave(comm->watch, 0);
+  comm_free(comm);
+}
+
+void tt_parent_hold(struct tuttiComm *parent)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  parent->children++;
+  pthread_mutex_unlock(&tt_process.mutex);
+}
+
+void tt_parent_release(struct tuttiComm *parent)
+{
+  pthread_mutex_lock(&tt_process.mutex);
+  int ends = --parent->children == 0 && parent->ended;
+  pthread_mutex_unlock(&tt_process.mutex);
+  if (ends) comm_end(parent, 0);
+}
+
 tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
@@ -92,8 +121,7 @@ tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
   tuttiResult_t result =
       atomic_load(&comm->state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_health(comm);
   if (atomic_load(&comm->revoked)) result = tuttiSuccess;
-  if (comm->watch) tt_watch_leave(comm->watch, 0);
-  comm_free(comm);
+  comm_end(comm, 0);
   return result;
 }
 
@@ -103,8 +131,8 @@ tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
   tt_comm_flush(comm); /* streams, and callers that wait behind them, see the error */
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
-  if (comm->watch) tt_watch_leave(comm->watch, 1);
-  comm_free(comm);
+  tt_creation_quit(comm);
+  comm_end(comm, 1);
   return tuttiSuccess;
 }
 

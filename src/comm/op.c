@@ -118,18 +118,19 @@ static void transfers_number(struct tuttiComm *comm, struct tt_binding *binding)
 }
 
 /* The scalar of a pre-multiplied sum that is read when it starts. */
-static tuttiResult_t scalar_read(struct tt_binding *binding)
+static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *binding)
 {
   const struct tt_device *device = tt_device_of(binding->scalar_at);
   tt_ticket ticket = 0;
-  binding->scalar = 0;
+  comm->scalar = 0; /* not on the stack: a copy that nobody waits for any more may still go on */
   tuttiResult_t result =
-      device->copy(device, &binding->scalar, binding->scalar_at, tt_type_size(binding->call.type), &ticket);
+      device->copy(device, &comm->scalar, binding->scalar_at, tt_type_size(binding->call.type), &ticket);
   while (result == tuttiSuccess && ticket) {
     result = device->poll(device, ticket);
     if (result != tuttiInProgress) break;
-    result = tuttiSuccess;
+    result = atomic_load_explicit(&comm->aborting, memory_order_relaxed) ? tt_comm_aborted(comm) : tt_comm_health(comm);
   }
+  binding->scalar = comm->scalar;
   return result;
 }
 
@@ -144,7 +145,7 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
     result = tt_run_start_pairs(comm->run, binding);
   } else {
     binding->call.op = ++comm->last_op;
-    if (binding->scalar_at) result = scalar_read(binding);
+    if (binding->scalar_at) result = scalar_read(comm, binding);
     if (result == tuttiSuccess) result = plan_get(comm, binding, &plan);
     if (result == tuttiSuccess && waiter && tt_run_at_once(comm->run, plan, binding, waiter)) {
       *done = 1;

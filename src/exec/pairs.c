@@ -157,7 +157,7 @@ static tuttiResult_t stripe_open(struct tt_run *run, struct stripe *stripe)
   if (stripe->link) return tuttiSuccess;
   tuttiResult_t result = tt_exec_link(run->exec, stripe->peer, stripe->lane, &stripe->link);
   if (result == tuttiSuccess || result == tuttiInProgress) return result;
-  return tt_watch_fail(run->exec->watch, result, stripe->peer, stripe->call.op, tt_last_sentence());
+  return tt_watch_fail_here(run->exec->watch, result, stripe->peer, stripe->call.op);
 }
 
 /* Bytes moved, or as a link function. Memory that the CPU cannot touch is refused by the caller. */

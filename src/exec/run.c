@@ -218,7 +218,7 @@ static tuttiResult_t links_open(struct tt_run *run)
       if (result == tuttiInProgress) worst = result; /* go on: all of them open side by side */
       if (result != tuttiSuccess && result != tuttiInProgress) {
         int peer = plan->links[l].peer;
-        return tt_watch_fail(run->exec->watch, result, peer, run->binding->call.op, tt_last_sentence());
+        return tt_watch_fail_here(run->exec->watch, result, peer, run->binding->call.op);
       }
     }
   if (worst != tuttiSuccess) return worst;
@@ -312,7 +312,7 @@ static tuttiResult_t strands_move(struct tt_run *run, int *moved)
       run->suspect_op = run->binding->call.op;
       return tuttiInProgress;
     }
-    return tt_watch_fail(run->exec->watch, result, -1, run->binding->call.op, tt_last_sentence());
+    return tt_watch_fail_here(run->exec->watch, result, -1, run->binding->call.op);
   }
   if (run->busy) return tuttiInProgress;
   run->state = RUN_IDLE;
@@ -330,7 +330,7 @@ static tuttiResult_t aside_poll(struct tt_run *run, int *moved)
   if (result == tuttiInProgress) return result;
   run->aside_ticket = 0;
   if (result != tuttiSuccess)
-    return tt_watch_fail(run->exec->watch, result, -1, run->binding->call.op, tt_last_sentence());
+    return tt_watch_fail_here(run->exec->watch, result, -1, run->binding->call.op);
   run->state = run->nstrands <= run->opened ? RUN_MOVING : RUN_OPENING;
   *moved = 1;
   return tuttiInProgress;

@@ -8,8 +8,7 @@
 
 /* ---- channels ---- */
 
-/* All but the first are made from that, so that a rank that cannot make one can say so there. Of the first one the
- * caller's communicator, which ends with that, has to tell it where the start-up itself does not. */
+/* All but the first are made from that, which ends on all ranks with a rank that cannot make one. */
 static tuttiResult_t channel_make(struct tuttiFusion *fuser, struct tuttiComm *comm, struct tuttiComm **channel)
 {
   struct tuttiComm *parent = fuser->nchannels ? fuser->channel[0] : comm;
@@ -24,11 +23,9 @@ static tuttiResult_t channel_make(struct tuttiFusion *fuser, struct tuttiComm *c
   tuttiResult_t result = tt_comm_create(channel, &spec);
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  while (result == tuttiSuccess && (result = tt_comm_create_poll(*channel)) == tuttiInProgress) {
-    result = tt_comm_health(parent); /* another rank may have told there that it cannot */
-    if (result == tuttiSuccess) tt_comm_create_rest(*channel, &waiter);
-  }
-  if (result == tuttiSuccess || (!fuser->nchannels && *channel && tt_comm_create_told(*channel))) return result;
+  if (result == tuttiSuccess)
+    while ((result = tt_comm_create_poll(*channel)) == tuttiInProgress) tt_comm_create_rest(*channel, &waiter);
+  if (result == tuttiSuccess || (!fuser->nchannels && *channel)) return result; /* all have heard of it */
   return tt_comm_give_up(parent, result, 0);
 }
 
@@ -48,7 +45,7 @@ void tt_fuser_end(struct tuttiFusion *fuser, tuttiResult_t result)
 {
   char sentence[TT_SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
-  char *name = strstr(sentence, " (communicator \""); /* each adds its own */
+  char *name = strstr(sentence, " (communicator "); /* each adds its own */
   if (name) *name = '\0';
   for (int c = 0; c < fuser->nchannels; c++)
     tt_watch_fail_too(fuser->channel[c]->watch, result, fuser->rank, sentence);

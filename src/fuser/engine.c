@@ -5,9 +5,26 @@
 
 #include "fuser/private.h"
 
+#define HANGS_NS 5000000000 /* a copy takes milliseconds */
 #define IDLE_NS 20000000 /* this often failures of other ranks are looked for */
 
 /* ---- failing ---- */
+
+/* Waits for the copy under way, which may write to a caller's buffer, but not for a device that hangs. */
+static void copy_end(struct tuttiFusion *fuser)
+{
+  const struct tt_device *device = fuser->copying.device;
+  uint64_t until_ns = tt_now_ns() + HANGS_NS;
+  while (fuser->copying.ticket && device->poll(device, fuser->copying.ticket) == tuttiInProgress) {
+    if (tt_now_ns() > until_ns) {
+      tt_log(TT_LOG_WARN, "a device has not ended a copy for %d s: nobody waits for it any more, but it may still "
+             "write to a tensor of the fusion", (int)(HANGS_NS / 1000000000));
+      break;
+    }
+    sched_yield();
+  }
+  fuser->copying.ticket = 0;
+}
 
 /* Ends what is under way on all channels and ranks before anybody hears of it: then buffers are the caller's. */
 void tt_fuser_fail(struct tuttiFusion *fuser, tuttiResult_t result)
@@ -25,10 +42,7 @@ void tt_fuser_fail(struct tuttiFusion *fuser, tuttiResult_t result)
     if (message->op) tt_op_give(message->op);
     message->op = NULL;
   }
-  while (fuser->copying.ticket && fuser->copying.device->poll(fuser->copying.device, fuser->copying.ticket) ==
-                                      tuttiInProgress)
-    sched_yield();
-  fuser->copying.ticket = 0;
+  copy_end(fuser);
   pthread_mutex_lock(&fuser->mutex);
   if (fuser->failed == tuttiSuccess) {
     fuser->failed = result;

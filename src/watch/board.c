@@ -13,7 +13,7 @@ static size_t gone_len(int nranks)
 
 size_t tt_board_len(int nranks, int nseats)
 {
-  return sizeof(struct tt_board_head) + gone_len(nranks) + (size_t)nseats * sizeof(struct tt_seat);
+  return sizeof(struct tt_board_head) + 2 * gone_len(nranks) + (size_t)nseats * sizeof(struct tt_seat);
 }
 
 void tt_board_format(void *memory, int nranks, int nseats)
@@ -33,7 +33,8 @@ int tt_board_view(struct tt_board *board, void *memory, int nranks, int nseats)
   char *words = (char *)(head + 1);
   *board = (struct tt_board){.head = head,
                              .gone = (_Atomic uint64_t *)words,
-                             .seats = (struct tt_seat *)(words + gone_len(nranks)),
+                             .lost = (_Atomic uint64_t *)(words + gone_len(nranks)),
+                             .seats = (struct tt_seat *)(words + 2 * gone_len(nranks)),
                              .nranks = nranks,
                              .nseats = nseats};
   return 1;
@@ -44,6 +45,35 @@ void tt_board_leave(struct tt_board *board, int rank, uint64_t gone)
   uint64_t in = 0;
   atomic_compare_exchange_strong_explicit(&board->gone[rank], &in, gone, memory_order_release,
                                           memory_order_relaxed);
+}
+
+void tt_board_lose(struct tt_board *board, int rank, uint64_t lost)
+{
+  uint64_t none = 0;
+  atomic_compare_exchange_strong_explicit(&board->lost[rank], &none, lost, memory_order_release,
+                                          memory_order_relaxed);
+}
+
+/* ---- notices ---- */
+
+void tt_seat_notice(struct tt_seat *seat, const struct tt_notice *notice)
+{
+  uint32_t n = atomic_load_explicit(&seat->notices, memory_order_relaxed);
+  seat->notice[n % TT_NOTICES] = *notice;
+  atomic_store_explicit(&seat->notices, n + 1, memory_order_release);
+}
+
+int tt_seat_notice_find(const struct tt_seat *seat, uint64_t key, struct tt_notice *notice)
+{
+  uint32_t n = atomic_load_explicit(&seat->notices, memory_order_acquire);
+  for (uint32_t i = n >= TT_NOTICES ? n - TT_NOTICES + 1 : 0; i != n; i++) { /* the oldest one may be half gone */
+    if (seat->notice[i % TT_NOTICES].key != key) continue;
+    *notice = seat->notice[i % TT_NOTICES];
+    atomic_thread_fence(memory_order_acquire);
+    /* The next one may be half written by now. */
+    if (atomic_load_explicit(&seat->notices, memory_order_relaxed) - i < TT_NOTICES && notice->key == key) return 1;
+  }
+  return 0;
 }
 
 /* ---- calls: collective, type, redop, algo and root share a word ---- */

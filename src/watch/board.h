@@ -3,8 +3,8 @@
  * even for a writer that died half-way, and nothing that others wrote is believed: it is copied once
  * and checked then.
  *
- * Layout: the head, nranks words that tell who left, a seat per rank of the host in ascending order
- * of ranks. */
+ * Layout: the head, nranks words that tell who left, nranks that tell who is lost, a seat per rank of the host in
+ * ascending order of ranks. */
 #ifndef TT_WATCH_BOARD_H
 #define TT_WATCH_BOARD_H
 
@@ -28,6 +28,16 @@ struct tt_slip {
   char sentence[TT_SENTENCE_BYTES];
 };
 
+#define TT_NOTICES 5 /* of one rank; the last four can be read */
+
+/* What a rank tells the others about a communicator that is being made from this one. */
+struct tt_notice {
+  uint64_t key; /* of the communicator */
+  uint32_t number; /* of the rank's notices, from 1 on */
+  int32_t code;
+  char sentence[TT_SENTENCE_BYTES];
+};
+
 /* What one rank shows. beat and heard belong to its service thread; entered, finished and calls to the thread
  * inside a call; the slip to whoever holds the service lock of that rank's process. */
 struct tt_seat {
@@ -38,6 +48,8 @@ struct tt_seat {
   _Atomic uint64_t waits; /* for a message, see tt_waits_make; 0: for none */
   struct tt_call_line calls[TT_CALLS];
   alignas(TT_LINE) struct tt_slip slip;
+  _Atomic uint32_t notices; /* written so far */
+  struct tt_notice notice[TT_NOTICES];
 };
 
 struct tt_board_head {
@@ -51,6 +63,7 @@ struct tt_board_head {
 struct tt_board {
   struct tt_board_head *head; /* NULL: no board yet */
   _Atomic uint64_t *gone;     /* nranks words, see tt_gone_make */
+  _Atomic uint64_t *lost;     /* nranks words, see tt_lost_make */
   struct tt_seat *seats;
   int nranks, nseats;
 };
@@ -88,6 +101,34 @@ void tt_board_leave(struct tt_board *board, int rank, uint64_t gone);
 static inline uint64_t tt_waits_make(int peer, int sends) { return (uint64_t)peer << 2 | (sends ? 2u : 0u) | 1u; }
 static inline int tt_waits_peer(uint64_t waits) { return waits ? (int)(waits >> 2) : -1; }
 static inline int tt_waits_sends(uint64_t waits) { return (waits & 2u) != 0; }
+
+/* ---- who is lost: 0 while nothing is known against a rank, else when that was found, and how it is ---- */
+
+enum tt_lost { TT_LOST_DEAD = 1, TT_LOST_FROZEN, TT_LOST_UNREACHABLE, TT_LOST_CONNECTION, TT_LOST_LATE };
+
+static inline uint64_t tt_lost_make(uint64_t utc_ms, enum tt_lost how) { return utc_ms << 3 | (uint64_t)how; }
+static inline uint64_t tt_lost_ms(uint64_t lost) { return lost >> 3; }
+static inline enum tt_lost tt_lost_how(uint64_t lost)
+{
+  unsigned how = lost & 7u;
+  return how >= TT_LOST_DEAD && how <= TT_LOST_LATE ? (enum tt_lost)how : TT_LOST_CONNECTION;
+}
+
+static inline uint64_t tt_board_lost(const struct tt_board *board, int rank)
+{
+  return atomic_load_explicit(&board->lost[rank], memory_order_acquire);
+}
+
+/* The first word about a rank counts. */
+void tt_board_lose(struct tt_board *board, int rank, uint64_t lost);
+
+/* ---- notices ---- */
+
+/* By the seat's own rank. */
+void tt_seat_notice(struct tt_seat *seat, const struct tt_notice *notice);
+
+/* Copies the rank's notice about `key`; 0 if there is none, or not any more. */
+int tt_seat_notice_find(const struct tt_seat *seat, uint64_t key, struct tt_notice *notice);
 
 /* ---- published calls ---- */
 

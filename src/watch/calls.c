@@ -146,12 +146,21 @@ static void warn_late(struct tt_watch *watch, const struct tt_call *call, uint64
   if (tt_log_wants(TT_LOG_INFO)) show_all(watch);
 }
 
+static void late_lose(struct tt_watch *watch, uint64_t op)
+{
+  tt_service_lock();
+  for (int i = 0; i < watch->nseen; i++)
+    if (tt_seat_entered(watch->peers[watch->seen[i]].seat) < op) tt_lost_set(watch, watch->seen[i], TT_LOST_LATE);
+  tt_service_unlock();
+}
+
 static void time_out(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
 {
   char names[TT_SENTENCE_BYTES / 2], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
   int first, late = late_names(watch, call->op, &first, names);
   unsigned long long limit_ms = watch->timeout_ns / 1000000u;
   tt_call_text(call, what, sizeof what);
+  if (late) late_lose(watch, call->op);
   if (late) snprintf(text, sizeof text, "%s did not enter %s within the timeout of %llu ms", names, what, limit_ms);
   else if (waited_ns < watch->timeout_ns + TT_GRACE_NS)
     return; /* the late rank is one that others can see: let them name it */
@@ -218,6 +227,9 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
   if (!ends) return;
   if (first < 0)
     snprintf(text, sizeof text, "%s did not do its part of %s within the timeout of %llu ms", name, what, limit_ms);
+  tt_service_lock();
+  if (first < 0) tt_lost_set(watch, call->root, TT_LOST_LATE);
+  tt_service_unlock();
   tt_watch_fail(watch, first < 0 ? tuttiRemoteError : tuttiInvalidUsage, first < 0 ? call->root : -1, call->op, text);
 }
 

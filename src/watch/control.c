@@ -33,11 +33,24 @@ static void tell_gone(struct tt_watch *watch, int rank)
   watch->peers[rank].gone_told = 1;
 }
 
+static void tell_lost(struct tt_watch *watch, int rank)
+{
+  uint64_t lost = tt_board_lost(&watch->board, rank);
+  if (!lost || watch->peers[rank].lost_told) return;
+  struct tt_frame frame = {.type = TT_FRAME_LOST, .rank = rank, .lost = lost};
+  for (int i = 0; i < watch->control.nlinks; i++)
+    if (watch->control.links[i].peer != rank) tt_link_send(&watch->control.links[i], &frame);
+  watch->peers[rank].lost_told = 1;
+}
+
 void tt_control_tell(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
   if (!control->nlinks || !watch->own) return;
-  for (int rank = 0; rank < watch->nranks; rank++) tell_gone(watch, rank);
+  for (int rank = 0; rank < watch->nranks; rank++) {
+    tell_gone(watch, rank);
+    tell_lost(watch, rank);
+  }
   if (!atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
   struct tt_frame frame = {.type = TT_FRAME_RECORD, .rank = watch->failure.detector};
   frame.record = watch->failure;
@@ -192,6 +205,7 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
   char text[TT_SENTENCE_BYTES];
   int culprit = link->peer;
   if (link->state == TT_CONTROL_AWAITED || tt_board_gone(&watch->board, link->peer)) return;
+  if (tt_is_lost(watch, link->peer)) return;
   if (link->state == TT_CONTROL_ENDED) {
     if (watch->clock_ns - link->ended_ns < TT_GRACE_NS) return;
     tt_lost_text(watch, link->peer, link->how, text);
@@ -203,6 +217,8 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
     if (culprit == watch->rank) tt_cut_off_text(watch, text);
     else tt_unreachable_text(watch, culprit, text);
   }
+  if (culprit == watch->rank && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return; /* it is known */
+  tt_lost_set(watch, culprit, link->state == TT_CONTROL_ENDED ? TT_LOST_CONNECTION : TT_LOST_UNREACHABLE);
   tt_record_found(watch, tuttiRemoteError, culprit, text);
 }
 
@@ -216,7 +232,7 @@ void tt_control_tick(struct tt_watch *watch)
     struct tt_control_link *link = &control->links[i];
     tt_link_flush(link);
     if (show || watch->now_ns - link->beat_ns >= BEAT_NS) tt_link_beat(link);
-    if (!atomic_load_explicit(&watch->failed, memory_order_relaxed)) judge(watch, link);
+    judge(watch, link);
   }
   tt_control_tell(watch);
 }

@@ -82,6 +82,13 @@ static size_t body_put(const struct tt_frame *frame, uint8_t *bytes)
     break;
   case TT_FRAME_GONE: put8(body, frame->gone); break;
   case TT_FRAME_VOUCH: put8(body, frame->stamp); break;
+  case TT_FRAME_LOST: put8(body, frame->lost); break;
+  case TT_FRAME_NOTICE:
+    body = put8(body, frame->notice.key);
+    body = put4(body, frame->notice.number);
+    put4(body, (uint32_t)frame->notice.code);
+    memcpy(bytes + TT_FRAME_BYTES, frame->notice.sentence, TT_SENTENCE_BYTES);
+    return TT_FRAME_MAX_BYTES;
   case TT_FRAME_RECORD:
     body = put4(body, (uint32_t)frame->record.code);
     body = put4(body, (uint32_t)frame->record.culprit);
@@ -99,6 +106,17 @@ size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_
   return len;
 }
 
+static int record_get(const uint8_t *bytes, int nranks, struct tt_frame *frame)
+{
+  const uint8_t *body = bytes + 16;
+  frame->record.code = (tuttiResult_t)get4(body);
+  frame->record.culprit = (int32_t)get4(body + 4);
+  frame->record.op = get8(body + 8);
+  frame->record.detector = frame->rank;
+  memcpy(frame->record.sentence, bytes + TT_FRAME_BYTES, TT_SENTENCE_BYTES);
+  return tt_failure_check(&frame->record, nranks);
+}
+
 static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
 {
   const uint8_t *body = bytes + 16;
@@ -114,12 +132,16 @@ static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
     frame->stamp = get8(body);
     return 1;
   }
-  frame->record.code = (tuttiResult_t)get4(body);
-  frame->record.culprit = (int32_t)get4(body + 4);
-  frame->record.op = get8(body + 8);
-  frame->record.detector = frame->rank;
-  memcpy(frame->record.sentence, bytes + TT_FRAME_BYTES, TT_SENTENCE_BYTES);
-  return tt_failure_check(&frame->record, nranks);
+  if (frame->type == TT_FRAME_RECORD) return record_get(bytes, nranks, frame);
+  if (frame->type == TT_FRAME_LOST) {
+    frame->lost = get8(body);
+    return frame->lost != 0;
+  }
+  frame->notice.key = get8(body);
+  frame->notice.number = get4(body + 8);
+  frame->notice.code = (int32_t)get4(body + 12);
+  memcpy(frame->notice.sentence, bytes + TT_FRAME_BYTES, TT_SENTENCE_BYTES);
+  return frame->notice.number != 0;
 }
 
 /* Length of the frame whose first 16 bytes are there; 0 if they are wrong. */
@@ -128,7 +150,7 @@ static size_t frame_len(const uint8_t *bytes, int nranks)
   uint32_t type = get4(bytes + 4), rank = get4(bytes + 8);
   if (get4(bytes) != FRAME_MAGIC || rank >= (uint32_t)nranks) return 0;
   if (type < TT_FRAME_BEAT || type > TT_FRAME_RECORD) return 0;
-  return type == TT_FRAME_RECORD ? TT_FRAME_MAX_BYTES : TT_FRAME_BYTES;
+  return type >= TT_FRAME_NOTICE ? TT_FRAME_MAX_BYTES : TT_FRAME_BYTES;
 }
 
 static int fill(struct tt_frame_reader *reader, const uint8_t **data, size_t *len, size_t want)

@@ -5,11 +5,13 @@
  *     BEAT               call 32 | finished 8 | zero 8
  *     GONE               word 8 (tt_gone_make) | zero 40
  *     VOUCH              stamp 8 | zero 40
+ *     LOST               word 8 (tt_lost_make) | zero 40
+ *     NOTICE             key 8 | number 4 | code 4 | zero 32, and 512 B of sentence behind the frame
  *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence behind the frame */
 #ifndef TT_WATCH_FRAME_H
 #define TT_WATCH_FRAME_H
 
-#include "watch/watch.h"
+#include "watch/board.h"
 
 #define TT_FRAME_BYTES 64
 #define TT_FRAME_MAX_BYTES (TT_FRAME_BYTES + TT_SENTENCE_BYTES)
@@ -18,12 +20,14 @@ enum tt_frame_type {
   TT_FRAME_BEAT = 1, /* the sender is alive; its newest call */
   TT_FRAME_GONE,     /* a rank left; passed on once */
   TT_FRAME_VOUCH,    /* a rank that cannot speak is alive, says a rank of its host; passed on once */
+  TT_FRAME_LOST,     /* a rank is lost; passed on once */
+  TT_FRAME_NOTICE,   /* about a communicator that is being made; passed on once */
   TT_FRAME_RECORD    /* the failure record; passed on once */
 };
 
 struct tt_frame {
   uint32_t type;
-  int32_t rank; /* BEAT: sender; GONE, VOUCH: about whom; RECORD: detector */
+  int32_t rank; /* BEAT: sender; GONE, VOUCH: about whom; LOST: likewise; NOTICE: who gives it; RECORD: detector */
   union {
     struct {
       struct tt_call call; /* op 0: none yet */
@@ -31,6 +35,8 @@ struct tt_frame {
     } beat;
     uint64_t gone;
     uint64_t stamp;
+    uint64_t lost;
+    struct tt_notice notice;
     struct tt_failure record;
   };
 };

@@ -125,6 +125,13 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
   case TT_FRAME_VOUCH:
     tt_control_pass(watch, frame->rank, frame->stamp);
     return 1;
+  case TT_FRAME_LOST:
+    if (frame->rank != watch->rank) tt_board_lose(&watch->board, frame->rank, frame->lost);
+    tt_control_tell(watch);
+    return 1;
+  case TT_FRAME_NOTICE:
+    if (frame->rank != watch->rank) tt_notice_take(watch, frame->rank, &frame->notice);
+    return 1;
   }
   take_record(link, frame);
   return 1;
@@ -186,7 +193,7 @@ tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *lin
   link->peer = peer;
   link->watcher.fd = -1;
   link->watcher.ready = link_ready;
-  link->out_size = (size_t)(watch->nranks + 4) * TT_FRAME_BYTES + 4 * TT_FRAME_MAX_BYTES;
+  link->out_size = (size_t)(2 * watch->nranks + 4) * TT_FRAME_BYTES + 4 * TT_FRAME_MAX_BYTES;
   link->out = tt_alloc(link->out_size, 1);
   if (!link->out) return tt_fail(tuttiSystemError, "no memory for a control link (%zu bytes)", link->out_size);
   if (!watch->peers[peer].local) watch->peers[peer].seat = &link->seat;
@@ -210,9 +217,11 @@ tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd)
   if (result != tuttiSuccess) return result;
   link->state = TT_CONTROL_UP;
   for (int rank = 0; rank < watch->nranks; rank++) {
-    uint64_t gone = tt_board_gone(&watch->board, rank);
+    uint64_t gone = tt_board_gone(&watch->board, rank), lost = tt_board_lost(&watch->board, rank);
     struct tt_frame frame = {.type = TT_FRAME_GONE, .rank = rank, .gone = gone};
     if (gone && rank != link->peer) tt_link_send(link, &frame);
+    frame = (struct tt_frame){.type = TT_FRAME_LOST, .rank = rank, .lost = lost};
+    if (lost && rank != link->peer) tt_link_send(link, &frame);
   }
   tt_link_beat(link);
   tt_control_tell(watch);

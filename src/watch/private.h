@@ -27,6 +27,15 @@ struct tt_peer {
   uint8_t is_unwell;       /* its beat stands still, and has for long, or /proc does not say that it runs */
   uint8_t traced_warned;
   uint8_t gone_told;       /* its leaving was sent to all control links */
+  uint8_t lost_told;       /* likewise that it is lost */
+  uint32_t notices;        /* number of its newest notice that came by a control link; our own: that we gave */
+};
+
+#define TT_HEARD 8 /* notices of other hosts that are kept */
+
+struct tt_heard {
+  int rank;
+  struct tt_notice notice; /* number 0: none */
 };
 
 /* State of the thread that waits in a call (tt_watch_compare); nobody else's. */
@@ -51,7 +60,7 @@ struct tt_watch {
   struct tt_peer *peers; /* nranks */
   struct tt_pass pass, board_pass;
   struct tt_door *ip_door, *local_door;
-  char name[64];
+  char label[96];
   int is_second;
   struct tt_life_limits limits;
   uint64_t late_warn_ns, timeout_ns, deadline_ns;
@@ -69,6 +78,8 @@ struct tt_watch {
   int ready, left, held;
   struct tt_control control;
   struct tt_wait wait;
+  struct tt_heard *heard; /* TT_HEARD, from the first one on */
+  uint32_t nheard;
 
   _Atomic int failed;
   struct tt_failure failure;
@@ -98,6 +109,25 @@ void tt_record_adopt(struct tt_watch *watch);
  * for. Returns the lowest rank of it; -1: there is none that can be seen. */
 int tt_circle_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES]);
 
+/* ---- lost.c ---- */
+
+/* Takes note that another rank is lost, and tells. */
+void tt_lost_set(struct tt_watch *watch, int rank, enum tt_lost how);
+
+/* Keeps a notice of another host, and passes it on, if it is new. */
+void tt_notice_take(struct tt_watch *watch, int rank, const struct tt_notice *notice);
+
+static inline int tt_is_lost(const struct tt_watch *watch, int rank)
+{
+  return watch->own && tt_board_lost(&watch->board, rank) != 0;
+}
+
+/* The seat of a rank of this host. */
+static inline int tt_seat_of(const struct tt_watch *watch, int rank)
+{
+  return (int)(watch->peers[rank].seat - watch->board.seats);
+}
+
 /* ---- watch.c ---- */
 
 /* Puts "what rank N (...): " in front of the thread's last sentence, which was logged already. Returns code. */
@@ -114,6 +144,9 @@ void tt_share_destroy(struct tt_watch *watch);
 
 /* Beats, and looks after the ranks of this host. */
 void tt_pulse_tick(struct tt_watch *watch);
+
+/* Looks at once whether a rank of this host is dead. 1: it is, and that is the record if there was none. */
+int tt_pulse_look(struct tt_watch *watch, int rank);
 
 /* ---- sentence.c: any thread, no lock ---- */
 

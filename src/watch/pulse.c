@@ -52,6 +52,9 @@ static void warn_traced(struct tt_watch *watch, int rank)
 
 static void act(struct tt_watch *watch, int rank, enum tt_verdict verdict)
 {
+  static const enum tt_lost lost[] = {[TT_VERDICT_DEAD] = TT_LOST_DEAD,
+                                      [TT_VERDICT_FROZEN] = TT_LOST_FROZEN,
+                                      [TT_VERDICT_UNREACHABLE] = TT_LOST_UNREACHABLE};
   char text[TT_SENTENCE_BYTES];
   switch (verdict) {
   case TT_VERDICT_FINE: return;
@@ -64,7 +67,18 @@ static void act(struct tt_watch *watch, int rank, enum tt_verdict verdict)
   case TT_VERDICT_FROZEN: tt_frozen_text(watch, rank, text); break;
   case TT_VERDICT_UNREACHABLE: tt_unreachable_text(watch, rank, text); break;
   }
+  tt_lost_set(watch, rank, lost[verdict]);
   tt_record_found(watch, tuttiRemoteError, rank, text);
+}
+
+int tt_pulse_look(struct tt_watch *watch, int rank)
+{
+  const struct tt_peer *peer = &watch->peers[rank];
+  if (!watch->own || !peer->local || rank == watch->rank || tt_is_lost(watch, rank)) return 0;
+  if (!peer->trusted || tt_board_gone(&watch->board, rank)) return 0;
+  if (life_of(watch, rank) != TT_LIFE_DEAD) return 0;
+  act(watch, rank, TT_VERDICT_DEAD);
+  return tt_is_lost(watch, rank);
 }
 
 /* The beat of `rank` has stood still for age_ns. */
@@ -102,7 +116,7 @@ static uint64_t probe_pause(const struct tt_watch *watch, uint64_t age_ns)
 static int look_at(struct tt_watch *watch, int rank)
 {
   struct tt_peer *peer = &watch->peers[rank];
-  if (tt_board_gone(&watch->board, rank)) return 0;
+  if (tt_board_gone(&watch->board, rank) || tt_is_lost(watch, rank)) return 0;
   uint64_t beat = atomic_load_explicit(&peer->seat->beat, memory_order_acquire);
   if (beat != peer->beat) {
     peer->beat = beat;
@@ -135,7 +149,7 @@ void tt_pulse_tick(struct tt_watch *watch)
   if (watch->own) atomic_fetch_add_explicit(&watch->own->beat, 1, memory_order_release);
   for (int i = 1, well = 0; i < watch->nlocal && well < CLOSE; i++) {
     int rank = watch->local[(watch->seat_index + i) % watch->nlocal];
-    if (atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
+    if (!watch->own && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
     well += watch->own ? look_at(watch, rank) : look_early(watch, rank);
   }
 }

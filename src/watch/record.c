@@ -57,12 +57,10 @@ void tt_record_adopt(struct tt_watch *watch)
 static tuttiResult_t record(struct tt_watch *watch, struct tt_failure failure, const char *sentence,
                             enum tt_log_level level)
 {
-  size_t size = sizeof failure.sentence;
+  char when[48];
   failure.detector = watch->rank;
-  if (watch->name[0])
-    snprintf(failure.sentence, size, "%.400s (communicator \"%s\")", sentence, watch->name);
-  else
-    snprintf(failure.sentence, size, "%s", sentence);
+  snprintf(failure.sentence, sizeof failure.sentence, "%.370s (%s, %s)", sentence, watch->label,
+           tt_now_text(when, sizeof when));
   tt_service_lock();
   int own = tt_record_set(watch, &failure);
   tt_service_unlock();
@@ -81,6 +79,15 @@ tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culp
                             const char *sentence)
 {
   return record(watch, (struct tt_failure){.code = code, .culprit = culprit, .op = op}, sentence, TT_LOG_WARN);
+}
+
+tuttiResult_t tt_watch_fail_here(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op)
+{
+  char sentence[TT_SENTENCE_BYTES], rank[TT_RANK_TEXT_BYTES];
+  if (code != tuttiSystemError) return tt_watch_fail(watch, code, culprit, op, tt_last_sentence());
+  snprintf(sentence, sizeof sentence, "%s gives up: %.360s", tt_watch_rank_text(watch, watch->rank, rank, sizeof rank),
+           tt_last_sentence());
+  return tt_watch_fail(watch, code, watch->rank, op, sentence);
 }
 
 tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence)
@@ -110,6 +117,9 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
   if (now - since < TT_GRACE_NS) return tuttiInProgress;
   char text[TT_SENTENCE_BYTES];
   tt_lost_text(watch, peer, how, text);
+  tt_service_lock();
+  tt_lost_set(watch, peer, TT_LOST_CONNECTION);
+  tt_service_unlock();
   return tt_watch_fail(watch, tuttiRemoteError, peer, op, text);
 }
 

@@ -179,7 +179,7 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   tt_key_derive(watch->board_pass.key, spec->pass->key, "board", NULL, 0);
   watch->ip_door = spec->ip_door;
   watch->local_door = spec->local_door;
-  snprintf(watch->name, sizeof watch->name, "%s", spec->name ? spec->name : "");
+  snprintf(watch->label, sizeof watch->label, "%s", spec->label ? spec->label : "communicator");
   watch->is_second = spec->is_second;
   watch->limits.frozen_ns = (uint64_t)spec->settings->frozen_ms * ms;
   watch->limits.unreachable_ns = (uint64_t)spec->settings->unreachable_ms * ms;
@@ -242,5 +242,6 @@ void tt_watch_destroy(struct tt_watch *watch)
   tt_free(watch->peers);
   tt_free(watch->local);
   tt_free(watch->seen);
+  tt_free(watch->heard);
   tt_free(watch);
 }

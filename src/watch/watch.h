@@ -59,7 +59,7 @@ struct tt_watch_spec {
   const struct tt_settings *settings; /* copied */
   struct tt_door *ip_door;           /* NULL if there is one host only; both doors outlive the watch */
   struct tt_door *local_door;        /* may be NULL where every host has one rank */
-  const char *name;                  /* of the communicator, in sentences; "" if none */
+  const char *label;                 /* of the communicator, in sentences: "communicator of 4 ranks" */
   int is_second;                     /* 1: another watch looks after the same ranks, as long as this one: that tells of
                                         ranks that die or cannot be reached, and here that is no news (INFO) */
   int64_t timeout_ms;                /* 0: never */
@@ -92,6 +92,9 @@ const struct tt_failure *tt_watch_failure(const struct tt_watch *watch);
 tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
                             const char *sentence);
 
+/* The same with the calling thread's last sentence. What this rank lacks (tuttiSystemError) is told with its name. */
+tuttiResult_t tt_watch_fail_here(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op);
+
 /* The same, of what was logged already. */
 tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
@@ -122,6 +125,36 @@ void tt_watch_waits_no_more(struct tt_watch *watch);
  * well as they can be known (`theirs` is NULL if the transport did not carry it). Returns the code. */
 tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer,
                                 uint64_t word, const struct tt_call *theirs);
+
+/* Ranks that are lost as far as is known here, ascending: those that died, were stopped for too long, could not be
+ * reached, were late, or left; also after the first failure. Writes the first `size` of them; returns how many there
+ * are. Any thread. */
+int tt_watch_lost(struct tt_watch *watch, int *ranks, int size);
+
+/* The caller goes on without these ranks: looks at once which of those of this host are dead. 1: one is. */
+int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n);
+
+/* The start-up of a communicator that is made from this one. */
+struct tt_birth {
+  uint64_t key;           /* the same on all its ranks, and for nothing else */
+  const int32_t *members; /* ranks of this watch */
+  int nmembers;
+  int is_last;            /* this rank has done its part: members that left in order have what they need */
+  const char *label;      /* of the new communicator */
+  uint64_t next_ns, missed_ns; /* of tt_watch_birth */
+};
+
+/* To be called often while the start-up goes on. tuttiSuccess: nothing is known that ends it. tuttiRemoteError: one of
+ * its ranks is lost or left. Else the code of a notice. Errors are not logged. Any thread, one at a time. */
+tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth);
+
+/* This rank does not go on with the start-up of that key, says the sentence: all its ranks hear of it. No failure of
+ * this watch. Any thread. */
+void tt_watch_notice(struct tt_watch *watch, uint64_t key, tuttiResult_t code, const char *sentence);
+
+/* A moment, as "2026-11-23 04:18:02.123 UTC", into text; returns text. */
+const char *tt_time_text(uint64_t utc_ms, char *text, size_t size);
+const char *tt_now_text(char *text, size_t size);
 
 /* "rank 3 (pid 4711 on node-a)" into text; returns text. */
 const char *tt_watch_rank_text(const struct tt_watch *watch, int rank, char *text, size_t size);

@@ -158,7 +158,7 @@ static inline tuttiResult_t party_watch(struct party *party)
                                .settings = &world->settings,
                                .ip_door = world->nhosts > 1 ? party->ip_door : NULL,
                                .local_door = party->local_door,
-                               .name = "",
+                               .label = "communicator",
                                .timeout_ms = world->timeout_ms,
                                .deadline_ns = tt_now_ns() + (uint64_t)world->setup_ms * MS};
   tuttiResult_t result = tt_watch_create(&party->watch, &spec);

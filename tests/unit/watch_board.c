@@ -55,6 +55,46 @@ static void the_first_failure_wins(void **state)
   assert_memory_equal(&got, &first, sizeof got);
 }
 
+/* ---- lost ranks, notices ---- */
+
+static void the_first_word_about_a_lost_rank_counts(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  fixture_make(&fixture);
+  uint64_t first = tt_lost_make(1795407482123u, TT_LOST_FROZEN);
+  tt_board_lose(&fixture.board, 1, first);
+  tt_board_lose(&fixture.board, 1, tt_lost_make(1795407482999u, TT_LOST_DEAD));
+  assert_int_equal(tt_board_lost(&fixture.board, 1), first);
+  assert_int_equal(tt_lost_ms(first), 1795407482123u);
+  assert_int_equal(tt_lost_how(first), TT_LOST_FROZEN);
+  assert_int_equal(tt_lost_how(7), TT_LOST_CONNECTION); /* nobody wrote that */
+  for (int rank = 0; rank < NRANKS; rank++)
+    if (rank != 1) assert_int_equal(tt_board_lost(&fixture.board, rank), 0);
+  for (int rank = 0; rank < NRANKS; rank++) assert_int_equal(tt_board_gone(&fixture.board, rank), 0);
+}
+
+static void the_last_notices_are_found_by_their_keys(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  struct tt_notice notice = {.code = tuttiSystemError}, got;
+  fixture_make(&fixture);
+  struct tt_seat *seat = &fixture.board.seats[1];
+  assert_false(tt_seat_notice_find(seat, 0, &got));
+  for (uint32_t n = 1; n <= TT_NOTICES + 1; n++) {
+    notice.number = n;
+    notice.key = 100 + n;
+    snprintf(notice.sentence, sizeof notice.sentence, "notice %d", (int)n);
+    tt_seat_notice(seat, &notice);
+    assert_true(tt_seat_notice_find(seat, 100 + n, &got));
+    assert_memory_equal(&got, &notice, sizeof got);
+  }
+  assert_false(tt_seat_notice_find(seat, 101, &got)); /* written over */
+  assert_true(tt_seat_notice_find(seat, 103, &got));
+  assert_string_equal(got.sentence, "notice 3");
+}
+
 struct racer {
   pthread_t thread;
   struct fixture *fixture;
@@ -251,6 +291,8 @@ int main(void)
   alarm(50);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_first_failure_wins),
+      cmocka_unit_test(the_first_word_about_a_lost_rank_counts),
+      cmocka_unit_test(the_last_notices_are_found_by_their_keys),
       cmocka_unit_test(of_failures_at_the_same_time_all_see_the_same_one_whole),
       cmocka_unit_test(a_writer_that_dies_half_way_holds_up_nobody),
       cmocka_unit_test(a_damaged_record_is_refused),

@@ -34,6 +34,11 @@ static struct tt_frame frame_of(uint32_t type)
     break;
   case TT_FRAME_GONE: frame.gone = 0x123456789abcdefu; break;
   case TT_FRAME_VOUCH: frame.stamp = 42; break;
+  case TT_FRAME_LOST: frame.lost = tt_lost_make(1795407482123u, TT_LOST_DEAD); break;
+  case TT_FRAME_NOTICE:
+    frame.notice = (struct tt_notice){.key = ~7ull, .number = 3, .code = tuttiSystemError};
+    strcpy(frame.notice.sentence, "rank 3 gave up: no descriptor is left");
+    break;
   default:
     frame.record.code = tuttiRemoteError;
     frame.record.culprit = -1;

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks that are lost, beside the one record and also after it; and what is said about communicators that are being
+ * made from this one. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "watch/private.h"
+
+#define LOOK_NS 5000000u       /* between two looks of a start-up, and for each member */
+#define LOOK_MEMBER_NS 100000u
+#define LATE_NS 500000000u     /* what the lost one's last card has let others go on to may be on its way for so long */
+
+static const char *const hows[] = {"", "died", "was stopped for too long", "could not be reached", "was lost",
+                                   "was late"};
+
+/* ---- who ---- */
+
+static uint64_t wall_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+const char *tt_time_text(uint64_t ms, char *text, size_t size)
+{
+  time_t seconds = (time_t)(ms / 1000);
+  struct tm parts;
+  char date[32] = "";
+  if (gmtime_r(&seconds, &parts)) strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &parts);
+  snprintf(text, size, "%s.%03d UTC", date, (int)(ms % 1000));
+  return text;
+}
+
+const char *tt_now_text(char *text, size_t size)
+{
+  return tt_time_text(wall_ms(), text, size);
+}
+
+void tt_lost_set(struct tt_watch *watch, int rank, enum tt_lost how)
+{
+  if (!watch->own || rank < 0 || rank == watch->rank) return;
+  tt_board_lose(&watch->board, rank, tt_lost_make(wall_ms(), how));
+  tt_control_tell(watch);
+}
+
+int tt_watch_lost(struct tt_watch *watch, int *ranks, int size)
+{
+  int n = 0;
+  tt_service_lock();
+  for (int rank = 0; watch->own && rank < watch->nranks; rank++) {
+    if (rank == watch->rank) continue;
+    if (!tt_board_lost(&watch->board, rank) && !tt_board_gone(&watch->board, rank)) continue;
+    if (n < size) ranks[n] = rank;
+    n++;
+  }
+  tt_service_unlock();
+  return n;
+}
+
+int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n)
+{
+  int dead = 0;
+  tt_service_lock();
+  for (int i = 0; watch->own && i < n; i++) dead |= tt_pulse_look(watch, ranks[i]);
+  tt_service_unlock();
+  return dead;
+}
+
+/* ---- notices ---- */
+
+/* A rank's notices are numbered: one that comes round again is known. */
+void tt_notice_take(struct tt_watch *watch, int rank, const struct tt_notice *notice)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  if (notice->number <= peer->notices) return;
+  peer->notices = notice->number;
+  if (!watch->heard) watch->heard = tt_alloc(TT_HEARD, sizeof *watch->heard);
+  if (watch->heard) watch->heard[watch->nheard++ % TT_HEARD] = (struct tt_heard){rank, *notice};
+  struct tt_frame frame = {.type = TT_FRAME_NOTICE, .rank = rank, .notice = *notice};
+  for (int i = 0; i < watch->control.nlinks; i++)
+    if (watch->control.links[i].peer != rank) tt_link_send(&watch->control.links[i], &frame);
+}
+
+void tt_watch_notice(struct tt_watch *watch, uint64_t key, tuttiResult_t code, const char *sentence)
+{
+  struct tt_notice notice = {.key = key, .code = (int32_t)code};
+  snprintf(notice.sentence, sizeof notice.sentence, "%s", sentence);
+  tt_service_lock();
+  if (watch->own) {
+    notice.number = watch->peers[watch->rank].notices + 1;
+    tt_seat_notice(watch->own, &notice);
+    tt_notice_take(watch, watch->rank, &notice);
+  }
+  tt_service_unlock();
+}
+
+/* What `rank` has said about the communicator of this key. */
+static int notice_find(const struct tt_watch *watch, int rank, uint64_t key, struct tt_notice *notice)
+{
+  const struct tt_peer *peer = &watch->peers[rank];
+  if (peer->local && tt_seat_notice_find(&watch->board.seats[tt_seat_of(watch, rank)], key, notice)) return 1;
+  for (uint32_t i = 0; watch->heard && i < TT_HEARD; i++) {
+    const struct tt_heard *heard = &watch->heard[i];
+    if (!heard->notice.number || heard->rank != rank || heard->notice.key != key) continue;
+    *notice = heard->notice;
+    return 1;
+  }
+  return 0;
+}
+
+/* ---- start-ups ---- */
+
+static tuttiResult_t notice_fail(struct tt_notice *notice)
+{
+  int is_error = notice->code > tuttiSuccess && notice->code < tuttiInProgress;
+  notice->sentence[TT_SENTENCE_BYTES - 1] = 0;
+  for (char *at = notice->sentence; *at; at++)
+    if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+  return tt_fail_quiet(is_error ? (tuttiResult_t)notice->code : tuttiRemoteError, notice->sentence);
+}
+
+static tuttiResult_t lost_fail(const struct tt_watch *watch, const struct tt_birth *birth, int rank)
+{
+  char name[TT_RANK_TEXT_BYTES], when[48], text[TT_SENTENCE_BYTES];
+  uint64_t lost = tt_board_lost(&watch->board, rank);
+  tt_watch_rank_text(watch, rank, name, sizeof name);
+  if (lost)
+    snprintf(text, sizeof text, "%s %s at %s, in the start-up of the %.100s or before", name, hows[tt_lost_how(lost)],
+             tt_time_text(tt_lost_ms(lost), when, sizeof when), birth->label);
+  else
+    snprintf(text, sizeof text, "%s left the %.100s (%s) in the start-up of the %.100s or before", name, watch->label,
+             tt_gone_aborted(tt_board_gone(&watch->board, rank)) ? "aborted" : "destroyed", birth->label);
+  return tt_fail_quiet(tuttiRemoteError, text);
+}
+
+/* Who was late may come, and who left when it was done has done its part. */
+static int is_missing(const struct tt_watch *watch, int rank, int is_last)
+{
+  uint64_t lost = tt_board_lost(&watch->board, rank);
+  if (lost && tt_lost_how(lost) != TT_LOST_LATE) return 1;
+  return !is_last && tt_board_gone(&watch->board, rank) != 0;
+}
+
+static tuttiResult_t look(const struct tt_watch *watch, struct tt_birth *birth, uint64_t now)
+{
+  struct tt_notice notice;
+  int missing = -1; /* the first one that was lost, as all ranks of this host see it */
+  uint64_t since = UINT64_MAX;
+  for (int i = 0; i < birth->nmembers; i++) {
+    int rank = birth->members[i];
+    if (rank == watch->rank) continue;
+    if (notice_find(watch, rank, birth->key, &notice)) return notice_fail(&notice);
+    if (!is_missing(watch, rank, birth->is_last)) continue;
+    uint64_t lost = tt_board_lost(&watch->board, rank);
+    if (missing >= 0 && (lost ? lost : UINT64_MAX) >= since) continue;
+    since = lost ? lost : UINT64_MAX;
+    missing = rank;
+  }
+  if (missing < 0) return tuttiSuccess;
+  if (!birth->missed_ns) birth->missed_ns = now;
+  if (birth->is_last && now - birth->missed_ns < LATE_NS) return tuttiSuccess;
+  return lost_fail(watch, birth, missing);
+}
+
+tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth)
+{
+  uint64_t now = tt_now_ns();
+  tuttiResult_t result = tuttiSuccess;
+  if (now < birth->next_ns) return result;
+  birth->next_ns = now + LOOK_NS + LOOK_MEMBER_NS * (uint64_t)birth->nmembers;
+  tt_service_lock();
+  if (watch->own) result = look(watch, birth, now);
+  tt_service_unlock();
+  return result;
+}
