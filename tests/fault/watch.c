@@ -325,7 +325,7 @@ static void a_rank_that_does_not_come_ends_the_start_up_at_the_deadline(void **s
 
 int main(void)
 {
-  alarm(200);
+  alarm(500);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_rank_killed_while_all_are_idle_is_named_by_all),
       cmocka_unit_test(a_rank_killed_in_a_call_is_named_with_the_call),

@@ -247,7 +247,7 @@ static void a_farewell_reaches_all_hosts_and_is_no_failure_by_itself(void **stat
 
 int main(void)
 {
-  alarm(200);
+  alarm(500);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_death_reaches_all_hosts_from_a_witness),
       cmocka_unit_test(a_death_without_a_witness_is_a_lost_connection),

@@ -5,7 +5,7 @@
 static void any_number_of_ranks_on_any_number_of_hosts_sets_up(void **state)
 {
   (void)state;
-  for (int nranks = 1; nranks <= WORLD_RANKS; nranks++)
+  for (int nranks = 1; nranks <= WORLD_RANKS; nranks = nranks == 8 ? WORLD_RANKS : nranks + 1)
     for (int nhosts = 1; nhosts <= nranks; nhosts += nhosts < 3 ? 1 : 3) {
       struct world *world = world_new(nranks, nhosts, party_idle);
       uint64_t since = tt_now_ns();
@@ -162,7 +162,7 @@ static void failures_recorded_at_once_leave_one_record_on_a_host(void **state)
 
 int main(void)
 {
-  alarm(200);
+  alarm(500);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_number_of_ranks_on_any_number_of_hosts_sets_up),
       cmocka_unit_test(a_different_call_on_one_host_is_named_by_all),

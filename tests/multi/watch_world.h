@@ -23,7 +23,7 @@
 
 #define WORLD_RANKS 20
 #define MS 1000000ull
-#define PATIENCE_MS 20000 /* of the parent; no promise is that slow, unless something holds the ranks up */
+#define PATIENCE_MS 60000 /* of the parent; no promise is that slow, unless something holds the ranks up */
 
 struct party; /* a rank, in its process */
 typedef void (*party_script)(struct party *party);
