@@ -4,9 +4,9 @@
  * Conventions that hold for every function of this header:
  *
  * - It returns tuttiSuccess or one code of tuttiResult_t, and writes its outputs
- *   only on success. The sentence that belongs to the code is logged (TUTTI_DEBUG), so
- *   a program need not print more than where it was and tuttiGetErrorString();
- *   tuttiGetLastError() has it for programs with a log of their own.
+ *   only on success. The sentence that belongs to the code is logged once, by the rank that
+ *   finds the cause (TUTTI_DEBUG=INFO: by all), so a program need not print more than where
+ *   it was and tuttiGetErrorString(); tuttiGetLastError() has it on every rank.
  * - A communicator is used by one thread at a time. tuttiCommAbort, tuttiCommRevoke and
  *   tuttiCommGetAsyncError may be called from any thread at any time.
  * - A wrong argument is refused before anything is queued; nothing is lost and
@@ -365,8 +365,9 @@ TUTTI_API const char *tuttiGetErrorString(tuttiResult_t result);
 
 /* Returns the sentence that belongs to an error. It is that of comm's first error if comm is not
  * NULL and has one, else of the last error seen by the calling thread. Never NULL; "" if there is
- * none. Valid until the next call of this function in the same thread. With TUTTI_DEBUG=WARN, the default, the
- * library has logged it as well: a program that prints it is read twice, unless it sets TUTTI_DEBUG=NONE. */
+ * none. Valid until the next call of this function in the same thread. With TUTTI_DEBUG=WARN, the default, the rank
+ * that found the cause has logged it as well: there a program that prints it is read twice, unless it sets
+ * TUTTI_DEBUG=NONE. */
 TUTTI_API const char *tuttiGetLastError(tuttiComm_t comm);
 
 /* ---- memory ---- */

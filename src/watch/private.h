@@ -93,7 +93,7 @@ static inline struct tt_watch *tt_watch_of_timer(struct tt_timer *timer)
 /* ---- record.c ---- */
 
 /* Makes *failure the record unless there is one, tells everybody. Returns 1 if it is now the one that
- * counts here. Does not log. */
+ * counts here. Logs only that another one of this host counts (INFO). */
 int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure);
 
 /* The same for what this rank itself found out, with its sentence logged if it counts, as news if this

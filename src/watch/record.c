@@ -28,6 +28,11 @@ static void board_read(struct tt_watch *watch, int seat, struct tt_failure *fail
            "the failure record shared by the ranks of this host is damaged");
 }
 
+static void learned_log(const struct tt_failure *failure)
+{
+  tt_log(TT_LOG_INFO, "learned of a failure from rank %d: %s", failure->detector, failure->sentence);
+}
+
 int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure)
 {
   if (has_failed(watch)) return 0;
@@ -40,6 +45,7 @@ int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure)
     if (!own) board_read(watch, winner, &counts);
   }
   settle(watch, &counts);
+  if (!own) learned_log(&counts);
   return own;
 }
 
@@ -50,7 +56,7 @@ void tt_record_adopt(struct tt_watch *watch)
   struct tt_failure failure;
   board_read(watch, winner, &failure);
   settle(watch, &failure);
-  tt_log(TT_LOG_INFO, "learned of a failure from rank %d: %s", failure.detector, failure.sentence);
+  learned_log(&failure);
 }
 
 /* level: of the log, if the failure counts. */
