@@ -448,11 +448,13 @@ static void root_leave(struct tt_rendezvous *r)
   r->is_roots = 0;
 }
 
-/* A rank that gives up before it is in comes in to say so, unless that takes long. Of what is derived others know. */
+/* A rank that gives up before it is in comes in to say so, unless that takes long. Of what is derived others know, and
+ * a root that this rank has opened it takes away: failed, it would tell those who come for the next try. */
 static void come_to_tell(struct tt_rendezvous *r)
 {
+  if (r->is_roots || (r->id.flags & TT_ID_DERIVED)) return;
   uint64_t until_ns = tt_now_ns() + HEARD_NS;
-  while (r->stage == DIALING && !r->code && !(r->id.flags & TT_ID_DERIVED) && tt_now_ns() < until_ns) {
+  while (r->stage == DIALING && !r->code && tt_now_ns() < until_ns) {
     struct tt_bed bed = {.until_ns = until_ns};
     if (dial_drive(r) != tuttiInProgress) continue;
     tt_rendezvous_bed(r, &bed);
