@@ -15,8 +15,7 @@
  *   communicator moves no more data: every further call returns the first error,
  *   and only tuttiCommAbort, tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters are of use.
  * - A failure does not come at the same operation on all ranks: when a rank dies, some survivors may have
- *   tuttiSuccess, and a right result, from the very collective that fails on others (in 17 % of kills, as measured),
- *   even from a few more. So a program that goes on after tuttiCommShrink must not take "it succeeded here" for
+ *   tuttiSuccess, and a right result, from the very collective that fails on others, even from a few more. So a program that goes on after tuttiCommShrink must not take "it succeeded here" for
  *   "it succeeded everywhere": the survivors agree on where to go on, e.g. by an all-reduce (tuttiMin) of the number of
  *   the last step each has finished, on the new communicator, and redo what comes after it from data that they kept.
  * - No call waits for ever: a dead rank ends it within a second, a silent host
@@ -272,7 +271,8 @@ TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexc
  * tuttiCommGetAsyncError tells tuttiSuccess there, as comm ended by the program's will, and tuttiInvalidUsage on ranks
  * that have not revoked it. Communicators and fusions that were made from comm go on. flags: TUTTI_REVOKE_DEFAULT.
  *
- * Errors: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm was finalized. */
+ * Errors: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm was finalized, or is
+ * suspended. tuttiRemoteError: another thread aborts comm. */
 TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
 
 /* Pauses comm: takes no operations until tuttiCommResume. Those of this rank that were called before are waited for.
@@ -281,8 +281,8 @@ TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
  * ever. A suspended comm can be finalized, destroyed and aborted.
  *
  * Errors of both: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm is suspended
- * already, or (tuttiCommResume) is not; this thread has calls on comm in an open group; comm was finalized. Else comm's
- * first error. */
+ * already, or (tuttiCommResume) is not; this thread has calls on comm in an open group; comm was finalized.
+ * tuttiCommSuspend: else comm's first error. */
 TUTTI_API tuttiResult_t tuttiCommSuspend(tuttiComm_t comm, int flags);
 TUTTI_API tuttiResult_t tuttiCommResume(tuttiComm_t comm);
 
@@ -352,7 +352,7 @@ TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *
  *
  * Failures go on being looked for after comm's first error, and after a failed tuttiCommSplit, tuttiCommShrink or
  * tuttiFusionCreate, until comm is destroyed: the set grows, and never shrinks. It is this rank's knowledge: news takes
- * up to a second to all ranks, so that ranks that ask at once may be told different sets. What it tells can be given to
+ * up to a second to all ranks, so that ranks that ask at once may be told different sets. The list can be given to
  * tuttiCommShrink as it is; if that fails because ranks gave different lists or because another rank has died, ask and
  * shrink again: once no more ranks die, all survivors are told the same set.
  *
@@ -394,8 +394,8 @@ TUTTI_API tuttiResult_t tuttiMemFree(void *ptr);
  * thing. It is a hint: results are the same without it. Each rank calls it for itself. buff may be memory of a CUDA
  * GPU, which the device is then shown as a dma-buf. The same memory may be registered several times; it must be neither
  * freed nor unmapped before tuttiCommDeregister, which no operation that uses it may overlap. *handle is what that
- * takes, and may be NULL: there was nothing to do. What is still registered when comm is destroyed or aborted is
- * deregistered then.
+ * takes, and may be NULL: there was nothing to do. Memory that is still registered when comm is destroyed or
+ * aborted is deregistered then.
  *
  * Errors: tuttiInvalidArgument: comm, buff or handle NULL, size 0, comm not
  * ready, a handle that is none of comm's. tuttiSystemError: the device cannot take so much

@@ -172,7 +172,7 @@ static double float_decode(int type, uint64_t bits)
   return bits >> (mantissa + layouts[type].exponent) ? -digits : digits;
 }
 
-/* What is in a slot of a rank's contribution, or has to be in that of the result. */
+/* The value in a slot of a rank's contribution, or the one that is due in that of the result. */
 static uint64_t slot_bits(const struct work *work, int from, size_t slot)
 {
   int type = work->type, carrier = carrier_of(work);

@@ -228,7 +228,7 @@ static int radix_take(struct options *o)
   return int_parse("--radix", optarg, 0, RADIX_MOST, &radix);
 }
 
-/* What else TUTTI_WIRE_TYPE may be leaves floats as they are, or is refused by the library. The line of TUTTI_EXPLAIN
+/* Other values of TUTTI_WIRE_TYPE leave floats as they are, or are refused by the library. The line of TUTTI_EXPLAIN
  * is made in the second call of each shape, which is then not to be a timed one. */
 static void settings_take(struct options *o)
 {

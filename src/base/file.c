@@ -35,7 +35,7 @@ void tt_file_limit_begin(sigset_t *before)
   pthread_sigmask(SIG_BLOCK, &xfsz, before);
 }
 
-/* What was blocked before, the caller looks after. */
+/* The caller looks after signals that were blocked before. */
 void tt_file_limit_end(const sigset_t *before)
 {
   sigset_t xfsz;

@@ -59,7 +59,7 @@ static inline void tt_process_enter(void)
 }
 
 /* A forked child closes this socket, so that its end is the end of its process, whatever children do. Nothing is to be
- * done when it is closed before. Of more sockets than there is room for, children keep some. */
+ * done when it is closed before. Children keep some where there are more sockets than room. */
 void tt_process_socket(int fd);
 
 /* Two threads that each store a word and then load the other's must not both miss it. The frequent side stores with

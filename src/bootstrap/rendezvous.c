@@ -448,8 +448,9 @@ static void root_leave(struct tt_rendezvous *r)
   r->is_roots = 0;
 }
 
-/* A rank that gives up before it is in comes in to say so, unless that takes long. Of what is derived others know, and
- * a root that this rank has opened it takes away: failed, it would tell those who come for the next try. */
+/* A rank that gives up before it is in comes in to say so, unless that takes long. The parent's watch does that for
+ * a derived id. A root that this rank has opened is taken away: failed, it would refuse ranks that come for the next
+ * try. */
 static void come_to_tell(struct tt_rendezvous *r)
 {
   if (r->is_roots || (r->id.flags & TT_ID_DERIVED)) return;

@@ -175,7 +175,7 @@ static void count_signs(struct tt_watch *watch)
     if (is_foreign(watch, control->links[i].peer)) control->links[i].heard_ns += step;
 }
 
-/* How many other hosts the ranks of this one are linked with, 2 standing for more. Who left does not count. */
+/* How many other hosts the ranks of this one are linked with, 2 standing for more. Ranks that left do not count. */
 static int hosts_linked(const struct tt_watch *watch)
 {
   int peers[TT_CONTROL_LINKS], first = -1;
