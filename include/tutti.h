@@ -15,9 +15,10 @@
  *   communicator moves no more data: every further call returns the first error,
  *   and only tuttiCommAbort, tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters are of use.
  * - A failure does not come at the same operation on all ranks: when a rank dies, some survivors may have
- *   tuttiSuccess, and a right result, from the very collective that fails on others, even from a few more. So a program that goes on after tuttiCommShrink must not take "it succeeded here" for
- *   "it succeeded everywhere": the survivors agree on where to go on, e.g. by an all-reduce (tuttiMin) of the number of
- *   the last step each has finished, on the new communicator, and redo what comes after it from data that they kept.
+ *   tuttiSuccess, and a right result, from the very collective that fails on others, even from a few more. So a
+ *   program that goes on after tuttiCommShrink must not take "it succeeded here" for "it succeeded everywhere": the
+ *   survivors agree on where to go on, e.g. by an all-reduce (tuttiMin) of the number of the last step each has
+ *   finished, on the new communicator, and redo what comes after it from data that they kept.
  * - No call waits for ever: a dead rank ends it within a second, a silent host
  *   within TUTTI_UNREACHABLE_MS, a late rank after `timeout_ms`. */
 #ifndef TUTTI_H

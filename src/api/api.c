@@ -98,7 +98,7 @@ tuttiResult_t tuttiCommGetFailed(tuttiComm_t comm, int *ranks, int *count)
   tuttiResult_t result = tt_comm_check(comm);
   if (result != tuttiSuccess) return result;
   int state = atomic_load_explicit(&comm->state, memory_order_acquire);
-  int has_watch = state == TT_COMM_READY || state == TT_COMM_FINALIZED;
+  int has_watch = state != TT_COMM_CREATING && state != TT_COMM_STILLBORN;
   *count = has_watch ? tt_watch_lost(comm->watch, ranks, *count) : 0;
   return tuttiSuccess;
 }

@@ -92,7 +92,8 @@ const struct tt_failure *tt_watch_failure(const struct tt_watch *watch);
 tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
                             const char *sentence);
 
-/* The same with the calling thread's last sentence. A lack of resources (tuttiSystemError) is told with this rank's name. */
+/* The same with the calling thread's last sentence. A lack of resources (tuttiSystemError) is told with this rank's
+ * name. */
 tuttiResult_t tt_watch_fail_here(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op);
 
 /* The same, of what was logged already. */
