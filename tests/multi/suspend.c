@@ -142,6 +142,7 @@ static int death_body(const struct ranks *self)
 {
   tuttiComm_t comm;
   tuttiResult_t state = tuttiSuccess;
+  int failed = -1, n = 1;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(tuttiCommSuspend(comm, TUTTI_SUSPEND_MEM) == tuttiSuccess);
   if (self->rank == 1) raise(SIGKILL);
@@ -149,6 +150,7 @@ static int death_body(const struct ranks *self)
     usleep(1000);
     RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess);
   }
+  RANKS_CHECK(tuttiCommGetFailed(comm, &failed, &n) == tuttiSuccess && n == 1 && failed == 1);
   RANKS_CHECK(state == tuttiRemoteError && tuttiCommResume(comm) == tuttiSuccess);
   RANKS_CHECK(tuttiCommSuspend(comm, 0) == tuttiRemoteError && says("rank 1"));
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
