@@ -53,7 +53,7 @@ static void run(struct build *b, const struct tt_algo *algo, const struct tt_sha
 /* Sets h.ranks to those that act for the units of a group of level l. */
 static void group_map(struct build *b, int32_t l, int32_t group)
 {
-  const struct tt_level *level = &b->h.level[l];
+  const struct tt_hierarchy_level *level = &b->h.level[l];
   for (int32_t k = level->start[group]; k < level->start[group + 1]; k++)
     b->h.ranks[k - level->start[group]] = tt_hierarchy_actor(&b->h, l, level->unit[k], b->shard);
 }
@@ -70,7 +70,7 @@ static void middle_run(struct build *b, int32_t top, struct tt_blocks blocks, en
 /* Reduce or broadcast in the group that `unit` of level l is in, among the units' leaders. */
 static void tree_run(struct build *b, int collective, int32_t l, int32_t unit, enum tt_place value)
 {
-  const struct tt_level *level = &b->h.level[l];
+  const struct tt_hierarchy_level *level = &b->h.level[l];
   int32_t group = level->group[unit];
   struct tt_shape tree = tt_tree_shape(b->shape, collective, tt_group_size(level, group), level->index[unit]);
   group_map(b, l, group);
@@ -82,7 +82,7 @@ static void leaders_run(struct build *b)
   enum tt_place value = TT_IN;
   int32_t units[TT_MAX_LEVELS], l = 0, unit = b->shape->rank, leads = 1;
   for (; leads && l < b->h.nlevels; l++) {
-    const struct tt_level *level = &b->h.level[l];
+    const struct tt_hierarchy_level *level = &b->h.level[l];
     units[l] = unit;
     tree_run(b, TT_REDUCE, l, unit, value);
     leads = level->index[unit] == 0;
@@ -99,7 +99,7 @@ static void leaders_run(struct build *b)
 static void circle_run(struct build *b, int32_t l, int32_t unit, struct tt_blocks blocks, enum tt_place value,
                        void (*half)(struct tt_schedule *, const int32_t *))
 {
-  const struct tt_level *level = &b->h.level[l];
+  const struct tt_hierarchy_level *level = &b->h.level[l];
   int32_t group = level->group[unit], size = tt_group_size(level, group);
   struct tt_shape circle = tt_circle_shape(size, level->index[unit], blocks.n);
   struct tt_schedule inner;
@@ -117,7 +117,7 @@ static void shards_run(struct build *b, int32_t l, int32_t unit, struct tt_block
     middle_run(b, unit, blocks, value);
     return;
   }
-  const struct tt_level *level = &b->h.level[l];
+  const struct tt_hierarchy_level *level = &b->h.level[l];
   int32_t group = level->group[unit], size = tt_group_size(level, group), index = level->index[unit];
   circle_run(b, l, unit, blocks, value, tt_direct_reduce_parts);
   for (int32_t s = tt_shard_first(level, size, index); s < tt_shard_first(level, size, index + 1); s++) {

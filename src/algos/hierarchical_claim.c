@@ -44,7 +44,7 @@ static void leaders_add(struct tally *t)
 {
   int32_t unit = t->shape->rank;
   for (int32_t l = 0; l < t->h.nlevels; l++) {
-    const struct tt_level *level = &t->h.level[l];
+    const struct tt_hierarchy_level *level = &t->h.level[l];
     int32_t index = level->index[unit], size = tt_group_size(level, level->group[unit]);
     struct tt_shape up = tt_tree_shape(t->shape, TT_REDUCE, size, index);
     struct tt_shape down = tt_tree_shape(t->shape, TT_BROADCAST, size, index);
@@ -63,7 +63,7 @@ static void shards_add(struct tally *t, int32_t l, int32_t unit, struct tt_block
     middle_add(t, unit, blocks.n);
     return;
   }
-  const struct tt_level *level = &t->h.level[l];
+  const struct tt_hierarchy_level *level = &t->h.level[l];
   int32_t group = level->group[unit], size = tt_group_size(level, group), index = level->index[unit];
   struct tt_shape circle = tt_circle_shape(size, index, blocks.n);
   struct tt_cost exchange;
@@ -87,7 +87,7 @@ static int32_t way_up(const struct tally *t, int32_t l, int32_t unit)
 {
   int32_t longest = 0;
   if (l == 0) return 0;
-  const struct tt_level *level = &t->h.level[l - 1];
+  const struct tt_hierarchy_level *level = &t->h.level[l - 1];
   int32_t size = tt_group_size(level, unit), owner = tt_shard_owner(level, size, t->shard[l - 1]);
   for (int32_t k = 0; k < size; k++) {
     int32_t way = way_up(t, l - 1, level->unit[level->start[unit] + k]) + hops(t, size, k, owner);

@@ -21,7 +21,7 @@ int32_t tt_hierarchy_tops(const struct tt_shape *shape)
 }
 
 /* Sorts the units of a level, whose groups are known. */
-static void level_sort(struct tt_level *level)
+static void level_sort(struct tt_hierarchy_level *level)
 {
   for (int32_t u = 0; u < level->nunits; u++) level->index[u] = level->start[level->group[u] + 1]++;
   for (int32_t g = 0; g < level->ngroups; g++) {
@@ -35,7 +35,7 @@ static void level_sort(struct tt_level *level)
  * unit u, and then of group u. */
 static int32_t *level_make(struct tt_hierarchy *h, const struct tt_shape *shape, int32_t l, int32_t *room)
 {
-  struct tt_level *level = &h->level[l];
+  struct tt_hierarchy_level *level = &h->level[l];
   int32_t size = size_near_root(shape->nranks);
   level->nunits = h->ntops;
   level->group = room;
@@ -77,7 +77,7 @@ void tt_hierarchy_destroy(struct tt_hierarchy *h)
 int32_t tt_hierarchy_actor(const struct tt_hierarchy *h, int32_t l, int32_t unit, const int32_t *shard)
 {
   while (l-- > 0) {
-    const struct tt_level *level = &h->level[l];
+    const struct tt_hierarchy_level *level = &h->level[l];
     unit = level->unit[level->start[unit] + tt_shard_owner(level, tt_group_size(level, unit), shard[l])];
   }
   return unit;
@@ -91,7 +91,7 @@ struct tt_shape tt_circle_shape(int32_t size, int32_t index, int32_t nblocks)
 
 const int32_t *tt_circle_parts(struct tt_hierarchy *h, int32_t l, int32_t size, int32_t nblocks)
 {
-  const struct tt_level *level = &h->level[l];
+  const struct tt_hierarchy_level *level = &h->level[l];
   struct tt_blocks all = {0, nblocks};
   for (int32_t k = 0; k <= size; k++)
     h->starts[k] = tt_shard_blocks(level, all, 0, tt_shard_first(level, size, k)).n;

@@ -11,7 +11,7 @@
 
 #include "algos/table.h"
 
-struct tt_level {
+struct tt_hierarchy_level {
   int32_t nunits, ngroups;
   int32_t most;   /* units of the largest group: the number of shards */
   int32_t *start; /* [ngroups + 1]: the units of group g are unit[start[g]] .. unit[start[g + 1] - 1] */
@@ -22,7 +22,7 @@ struct tt_level {
 
 struct tt_hierarchy {
   int32_t nlevels, ntops; /* ntops: groups of the outermost level; with no level the ranks themselves */
-  struct tt_level level[TT_MAX_LEVELS];
+  struct tt_hierarchy_level level[TT_MAX_LEVELS];
   int32_t *ranks;         /* [nranks]: for the caller, e.g. to map the ranks of an embedded schedule */
   int32_t *starts;        /* [nranks + 1]: for tt_circle_parts */
   int32_t *storage;
@@ -35,24 +35,24 @@ void tt_hierarchy_destroy(struct tt_hierarchy *h);
 /* The same as h->ntops, without making one. */
 int32_t tt_hierarchy_tops(const struct tt_shape *shape);
 
-static inline int32_t tt_group_size(const struct tt_level *level, int32_t group)
+static inline int32_t tt_group_size(const struct tt_hierarchy_level *level, int32_t group)
 {
   return level->start[group + 1] - level->start[group];
 }
 
 /* The index of the unit that owns a shard in a group of `size` units, and the first shard that unit `index` owns; that
  * of unit `size` is the number of shards. */
-static inline int32_t tt_shard_owner(const struct tt_level *level, int32_t size, int32_t shard)
+static inline int32_t tt_shard_owner(const struct tt_hierarchy_level *level, int32_t size, int32_t shard)
 {
   return (int32_t)((int64_t)shard * size / level->most);
 }
-static inline int32_t tt_shard_first(const struct tt_level *level, int32_t size, int32_t index)
+static inline int32_t tt_shard_first(const struct tt_hierarchy_level *level, int32_t size, int32_t index)
 {
   return (int32_t)(((int64_t)index * level->most + size - 1) / size);
 }
 
 /* Shards [from, to) of the blocks that a level cuts. */
-static inline struct tt_blocks tt_shard_blocks(const struct tt_level *level, struct tt_blocks blocks, int32_t from,
+static inline struct tt_blocks tt_shard_blocks(const struct tt_hierarchy_level *level, struct tt_blocks blocks, int32_t from,
                                                int32_t to)
 {
   int32_t first = (int32_t)((int64_t)from * blocks.n / level->most);

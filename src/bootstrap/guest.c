@@ -21,9 +21,9 @@ static void outlet_load(struct guest *guest)
   uint32_t kind = (uint32_t)guest->told_next;
   const char *sentence = guest->sentence ? guest->sentence : root->sentence;
   uint32_t code = guest->sentence ? guest->code : (uint32_t)root->code;
-  int fails = kind == TT_FRAME_FAILURE;
+  int fails = kind == TT_START_FAILURE;
   guest->told_next = 0;
-  guest->head_out = (struct tt_frame){.kind = kind, .code = fails ? code : 0};
+  guest->head_out = (struct tt_start_frame){.kind = kind, .code = fails ? code : 0};
   guest->head_out.len = fails ? TT_SENTENCE_BYTES : 0;
   tt_frame_seal(&guest->head_out, sentence, (size_t)guest->head_out.len);
   tt_outlet_set(&guest->out, &guest->head_out, sizeof guest->head_out, sentence,
@@ -45,7 +45,7 @@ static void guest_push(struct guest *guest)
   tt_watcher_change(&guest->watcher, guest->full ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-void tt_guest_tell(struct guest *guest, enum tt_frame_kind kind)
+void tt_guest_tell(struct guest *guest, enum tt_start_frame_kind kind)
 {
   if (guest->watcher.fd < 0 || guest->told) return;
   guest->told = 1;
@@ -54,7 +54,7 @@ void tt_guest_tell(struct guest *guest, enum tt_frame_kind kind)
   guest_push(guest);
 }
 
-void tt_guest_send_cards(struct guest *guest, const struct tt_frame *head, const uint8_t *cards)
+void tt_guest_send_cards(struct guest *guest, const struct tt_start_frame *head, const uint8_t *cards)
 {
   guest->head_out = *head;
   tt_outlet_set(&guest->out, &guest->head_out, sizeof guest->head_out, cards, (size_t)head->len);

@@ -28,7 +28,7 @@ struct tt_rendezvous {
   int fd;
   struct tt_intake in;
   struct tt_outlet out;
-  struct tt_frame head_in, head_out, card_head;
+  struct tt_start_frame head_in, head_out, card_head;
   uint32_t rounds;
   int is_roots; /* it has opened the root, at a fixed address */
   int in_round, card_waits; /* a round is under way; its card is not on its way yet */
@@ -158,20 +158,20 @@ static int output_drive(struct tt_rendezvous *r)
   if (state != 1 || !r->card_waits || r->stage < READY) return state;
   size_t len = r->is_broadcast && r->mine.rank != 0 ? 0 : r->len;
   r->card_waits = 0;
-  r->card_head = (struct tt_frame){.kind = r->is_broadcast ? TT_FRAME_SHARE : TT_FRAME_CARD, .len = r->len};
+  r->card_head = (struct tt_start_frame){.kind = r->is_broadcast ? TT_START_SHARE : TT_START_CARD, .len = r->len};
   tt_frame_seal(&r->card_head, r->card, len);
   tt_outlet_set(&r->out, &r->card_head, sizeof r->card_head, r->card, len);
   return tt_outlet_write(&r->out, r->fd);
 }
 
 /* Best effort: a last frame finds room in the socket unless the root hangs. 1: it did. */
-static int last_frame(struct tt_rendezvous *r, enum tt_frame_kind kind, tuttiResult_t code)
+static int last_frame(struct tt_rendezvous *r, enum tt_start_frame_kind kind, tuttiResult_t code)
 {
   if (r->stage < CONNECTED) return 0;
   if (r->stage < READY) introduce(r);
   if (tt_outlet_write(&r->out, r->fd) != 1) return 0;
-  size_t len = kind == TT_FRAME_FAILURE ? sizeof r->sentence : 0;
-  r->head_out = (struct tt_frame){.kind = kind, .code = (uint32_t)code, .len = len};
+  size_t len = kind == TT_START_FAILURE ? sizeof r->sentence : 0;
+  r->head_out = (struct tt_start_frame){.kind = kind, .code = (uint32_t)code, .len = len};
   tt_frame_seal(&r->head_out, r->sentence, len);
   tt_outlet_set(&r->out, &r->head_out, sizeof r->head_out, r->sentence, len);
   return tt_outlet_write(&r->out, r->fd) == 1;
@@ -199,26 +199,26 @@ static tuttiResult_t damaged(struct tt_rendezvous *r)
                      "what %s sent came damaged (wrong checksum): the network or a device on the way changes data; "
                      "start again",
                      root_name(r, name, sizeof name)));
-  r->is_known = last_frame(r, TT_FRAME_FAILURE, r->code);
+  r->is_known = last_frame(r, TT_START_FAILURE, r->code);
   return r->code;
 }
 
 static tuttiResult_t head_arrived(struct tt_rendezvous *r)
 {
-  const struct tt_frame *head = &r->head_in;
+  const struct tt_start_frame *head = &r->head_in;
   size_t all_len = r->is_broadcast ? r->len : r->len * r->mine.nranks;
   if (!tt_frame_is_whole(head)) return damaged(r);
-  if (head->kind == TT_FRAME_CARDS && r->in_round && head->len == all_len) {
+  if (head->kind == TT_START_CARDS && r->in_round && head->len == all_len) {
     r->expect = CARDS;
     tt_intake_set(&r->in, r->all, all_len);
     return tuttiSuccess;
   }
-  if (head->kind == TT_FRAME_FAILURE && head->len == sizeof r->sentence) {
+  if (head->kind == TT_START_FAILURE && head->len == sizeof r->sentence) {
     r->expect = REASON;
     tt_intake_set(&r->in, r->sentence, sizeof r->sentence);
     return tuttiSuccess;
   }
-  if (head->kind == TT_FRAME_LATER && !head->len && !r->rounds) return come_again(r);
+  if (head->kind == TT_START_LATER && !head->len && !r->rounds) return come_again(r);
   return broken_protocol(r);
 }
 
@@ -473,7 +473,7 @@ int tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char *
   memset(r->sentence, 0, sizeof r->sentence);
   snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
   r->code = code;
-  r->is_known = last_frame(r, TT_FRAME_FAILURE, code);
+  r->is_known = last_frame(r, TT_START_FAILURE, code);
   if (r->is_known) root_tells(r);
   root_leave(r);
   return r->is_known;
@@ -490,7 +490,7 @@ static void throw_away(int fd)
 void tt_rendezvous_destroy(struct tt_rendezvous *r)
 {
   if (!r) return;
-  if (!r->code && r->rounds && !r->in_round) last_frame(r, TT_FRAME_BYE, tuttiSuccess);
+  if (!r->code && r->rounds && !r->in_round) last_frame(r, TT_START_BYE, tuttiSuccess);
   tt_dial_destroy(r->dial);
   root_leave(r);
   if (r->fd >= 0) {

@@ -57,7 +57,7 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
   root->over_ns = tt_now_ns() + root->timeout_ns;
   tt_log(TT_LOG_INFO, "start-up failed: %s", root->sentence); /* the ranks log it as an error */
   for (struct guest *guest = root->guests; guest; guest = guest->next)
-    if (guest->seated || guest->stage != GUEST_RECORD) tt_guest_tell(guest, TT_FRAME_FAILURE);
+    if (guest->seated || guest->stage != GUEST_RECORD) tt_guest_tell(guest, TT_START_FAILURE);
 }
 
 static int is_complete(const struct tt_root *root)

@@ -31,11 +31,11 @@ struct guest {
   uint32_t rank; /* what the handshake proved */
   int seated;    /* it owns seats[rank] */
   int told;      /* the last frame is on its way: what still comes in is thrown away */
-  int told_next; /* enum tt_frame_kind that follows what is going out now, or 0 */
+  int told_next; /* enum tt_start_frame_kind that follows what is going out now, or 0 */
   enum guest_stage stage;
   struct tt_intake in;
   struct tt_record record;
-  struct tt_frame head_in, head_out;
+  struct tt_start_frame head_in, head_out;
   struct tt_outlet out;
   int full; /* the socket takes no more: EPOLLOUT is awaited */
   char *reason;   /* TT_SENTENCE_BYTES, made when one is announced */
@@ -108,10 +108,10 @@ void tt_guest_close(struct guest *guest);
 /* Frees the closed ones. */
 void tt_guests_sweep(struct tt_root *root);
 /* The last frame for this guest: FAILURE or LATER. */
-void tt_guest_tell(struct guest *guest, enum tt_frame_kind kind);
+void tt_guest_tell(struct guest *guest, enum tt_start_frame_kind kind);
 /* Reads and handles what is there already. */
 void tt_guest_drain(struct guest *guest);
-void tt_guest_send_cards(struct guest *guest, const struct tt_frame *head, const uint8_t *cards);
+void tt_guest_send_cards(struct guest *guest, const struct tt_start_frame *head, const uint8_t *cards);
 
 /* ---- seat.c ---- */
 /* The guest's record is complete; its frame head; its card; its reason. */

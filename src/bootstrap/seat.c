@@ -94,7 +94,7 @@ static void claim_refuse(struct guest *guest, const struct seat *seat)
   snprintf(root->twice, sizeof root->twice, "; rank %u was claimed twice, again by pid %d",
            guest->rank, (int)guest->record.pid);
   tt_log(TT_LOG_INFO, "%s", guest->sentence);
-  tt_guest_tell(guest, TT_FRAME_FAILURE);
+  tt_guest_tell(guest, TT_START_FAILURE);
 }
 
 /* The rank has come before. With a fixed id it may be on its way to the next communicator; what its
@@ -105,8 +105,8 @@ static void claim_again(struct guest *guest)
   struct seat *seat = &root->seats[guest->rank];
   if (seat->guest) tt_guest_drain(seat->guest);
   int gone = seat->state == SEAT_LEFT || (root->code && !seat->guest);
-  if (root->fixed && gone) tt_guest_tell(guest, TT_FRAME_LATER);
-  else if (root->code && seat->state != SEAT_LEFT) tt_guest_tell(guest, TT_FRAME_FAILURE);
+  if (root->fixed && gone) tt_guest_tell(guest, TT_START_LATER);
+  else if (root->code && seat->state != SEAT_LEFT) tt_guest_tell(guest, TT_START_FAILURE);
   else claim_refuse(guest, seat);
 }
 
@@ -139,7 +139,7 @@ void tt_seat_claim(struct guest *guest)
   struct tt_root *root = guest->root;
   if (!tt_record_is_whole(&guest->record)) {
     tt_log(TT_LOG_INFO, "the record of rank %u came damaged (wrong checksum): it is to come again", guest->rank);
-    tt_guest_tell(guest, TT_FRAME_LATER);
+    tt_guest_tell(guest, TT_START_LATER);
     return;
   }
   tt_record_clean(&guest->record);
@@ -153,7 +153,7 @@ void tt_seat_claim(struct guest *guest)
     return;
   }
   if (is_for_the_next(root)) {
-    tt_guest_tell(guest, TT_FRAME_LATER);
+    tt_guest_tell(guest, TT_START_LATER);
     return;
   }
   if (!root->code) agreement_check(guest);
@@ -161,7 +161,7 @@ void tt_seat_claim(struct guest *guest)
   if (guest->record.nranks < root->least) root->least = guest->record.nranks;
   if (known) seat_take(guest); /* also after a failure: the root ends when all have heard of it */
   tt_root_miss(root);
-  if (root->code) tt_guest_tell(guest, TT_FRAME_FAILURE);
+  if (root->code) tt_guest_tell(guest, TT_START_FAILURE);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
@@ -187,7 +187,7 @@ static int round_open(struct guest *guest, size_t len)
 {
   struct tt_root *root = guest->root;
   unsigned half = root->rounds & 1;
-  int is_broadcast = guest->head_in.kind == TT_FRAME_SHARE;
+  int is_broadcast = guest->head_in.kind == TT_START_SHARE;
   size_t need = is_broadcast ? len : len * root->nranks;
   if (root->room[half] < need) {
     uint8_t *cards = tt_alloc(1, need);
@@ -226,7 +226,7 @@ static void head_of_card(struct guest *guest)
   struct seat *seat = &root->seats[guest->rank];
   uint64_t len = guest->head_in.len;
   int early = seat->rounds != root->rounds || tt_outlet_busy(&guest->out);
-  int is_broadcast = guest->head_in.kind == TT_FRAME_SHARE;
+  int is_broadcast = guest->head_in.kind == TT_START_SHARE;
   if (early || len < 1 || len > TT_CARD_BYTES) {
     tt_seat_lose(guest, "broke the protocol of the start-up");
     return;
@@ -260,7 +260,7 @@ void tt_seat_card(struct guest *guest)
   if (!round_is_possible(root) || root->arrived < root->nranks) return;
   const uint8_t *cards = root->cards[root->rounds & 1];
   size_t len = root->is_broadcast ? root->len : root->len * root->nranks;
-  struct tt_frame head = {.kind = TT_FRAME_CARDS, .len = len};
+  struct tt_start_frame head = {.kind = TT_START_CARDS, .len = len};
   tt_frame_seal(&head, cards, len);
   root->rounds++;
   root->arrived = 0;
@@ -288,20 +288,20 @@ static void seat_leave(struct guest *guest)
 
 void tt_seat_head(struct guest *guest)
 {
-  const struct tt_frame *head = &guest->head_in;
+  const struct tt_start_frame *head = &guest->head_in;
   if (!tt_frame_is_whole(head)) {
     frame_damaged(guest);
     return;
   }
   switch (head->kind) {
-  case TT_FRAME_CARD:
-  case TT_FRAME_SHARE:
+  case TT_START_CARD:
+  case TT_START_SHARE:
     head_of_card(guest);
     return;
-  case TT_FRAME_BYE:
+  case TT_START_BYE:
     seat_leave(guest);
     return;
-  case TT_FRAME_FAILURE:
+  case TT_START_FAILURE:
     if (!guest->reason) guest->reason = tt_alloc(1, TT_SENTENCE_BYTES);
     if (!guest->reason || head->len != TT_SENTENCE_BYTES) break;
     guest->stage = GUEST_REASON;

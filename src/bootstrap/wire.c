@@ -71,18 +71,18 @@ int tt_outlet_write(struct tt_outlet *outlet, int fd)
   return 1;
 }
 
-void tt_frame_seal(struct tt_frame *head, const void *body, size_t len)
+void tt_frame_seal(struct tt_start_frame *head, const void *body, size_t len)
 {
   head->body_sum = tt_crc32c(0, body, len);
-  head->sum = tt_crc32c(0, head, offsetof(struct tt_frame, sum));
+  head->sum = tt_crc32c(0, head, offsetof(struct tt_start_frame, sum));
 }
 
-int tt_frame_is_whole(const struct tt_frame *head)
+int tt_frame_is_whole(const struct tt_start_frame *head)
 {
-  return head->sum == tt_crc32c(0, head, offsetof(struct tt_frame, sum));
+  return head->sum == tt_crc32c(0, head, offsetof(struct tt_start_frame, sum));
 }
 
-int tt_frame_fits(const struct tt_frame *head, const void *body, size_t len)
+int tt_frame_fits(const struct tt_start_frame *head, const void *body, size_t len)
 {
   return head->body_sum == tt_crc32c(0, body, len);
 }

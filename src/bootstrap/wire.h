@@ -31,22 +31,22 @@ struct tt_record {
 };
 _Static_assert(sizeof(struct tt_record) == 136, "fixed on the wire");
 
-enum tt_frame_kind {
-  TT_FRAME_CARD = 1, /* rank: my bytes for this round */
-  TT_FRAME_CARDS,    /* root: those of all ranks, or of rank 0 */
-  TT_FRAME_BYE,      /* rank: done, in good order */
-  TT_FRAME_FAILURE,  /* both: code and a sentence of TT_SENTENCE_BYTES */
-  TT_FRAME_LATER,    /* root: come again, an earlier communicator is still here */
-  TT_FRAME_SHARE     /* rank: my bytes for all if I am rank 0; no bytes follow that of another */
+enum tt_start_frame_kind {
+  TT_START_CARD = 1, /* rank: my bytes for this round */
+  TT_START_CARDS,    /* root: those of all ranks, or of rank 0 */
+  TT_START_BYE,      /* rank: done, in good order */
+  TT_START_FAILURE,  /* both: code and a sentence of TT_SENTENCE_BYTES */
+  TT_START_LATER,    /* root: come again, an earlier communicator is still here */
+  TT_START_SHARE     /* rank: my bytes for all if I am rank 0; no bytes follow that of another */
 };
 
-struct tt_frame {
+struct tt_start_frame {
   uint32_t kind, code; /* code: a tuttiResult_t with FAILURE, else 0 */
   uint64_t len;        /* bytes behind this head; of a SHARE those of rank 0 */
   uint32_t body_sum;   /* of what follows */
   uint32_t sum;        /* of the head before it */
 };
-_Static_assert(sizeof(struct tt_frame) == 24, "fixed on the wire");
+_Static_assert(sizeof(struct tt_start_frame) == 24, "fixed on the wire");
 
 /* A fixed number of bytes on their way in. */
 struct tt_intake {
@@ -69,10 +69,10 @@ int tt_outlet_busy(const struct tt_outlet *outlet);
 int tt_outlet_write(struct tt_outlet *outlet, int fd);
 
 /* Sets the checksums of a head, last of all, and of the body behind it. */
-void tt_frame_seal(struct tt_frame *head, const void *body, size_t len);
+void tt_frame_seal(struct tt_start_frame *head, const void *body, size_t len);
 /* 1 if the head came as it was sent; if its body did. */
-int tt_frame_is_whole(const struct tt_frame *head);
-int tt_frame_fits(const struct tt_frame *head, const void *body, size_t len);
+int tt_frame_is_whole(const struct tt_start_frame *head);
+int tt_frame_fits(const struct tt_start_frame *head, const void *body, size_t len);
 
 /* Makes the kernel notice another host that is gone within about `unreachable_ms`, and send small
  * frames at once. Failure changes nothing. */

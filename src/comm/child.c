@@ -122,7 +122,7 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
   else if (code == tuttiSystemError) tt_comm_give_up(parent, code, 0); /* others wait in the split's all-gather */
 }
 
-void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_try *try)
+void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try)
 {
   if (spec->exclude) child_tell(spec->parent, try->key, "communicator that it shrinks to", tuttiSystemError,
                                 tt_last_sentence());
@@ -249,13 +249,13 @@ static struct tt_shrinks *shrinks_add(struct tuttiComm *parent)
   return &parent->shrinks[parent->nshrinks++];
 }
 
-static struct context try_context(const struct tt_try *try)
+static struct context try_context(const struct tt_attempt *try)
 {
   return (struct context){.how = SHRINK, .number = try->number, .set = try->set};
 }
 
 /* Tries to shrink to other ranks do not count: not all that are left now have made the same ones before. */
-void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_try *try)
+void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
 {
   struct tuttiComm *parent = spec->parent;
   struct tt_shrinks *of = NULL;

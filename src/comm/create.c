@@ -218,7 +218,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   struct tt_creation *creation = comm ? tt_alloc(1, sizeof *creation) : NULL;
   size_t most = spec->parent ? (size_t)spec->parent->nranks : 0;
   int32_t *ranks = creation && most ? tt_alloc(most, sizeof *ranks) : NULL;
-  struct tt_try try = {.set = 0};
+  struct tt_attempt try = {.set = 0};
   if (spec->exclude) tt_shrink_number(spec, &try);
   if (!creation || (most && !ranks)) {
     tt_free(creation);

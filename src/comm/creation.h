@@ -44,7 +44,7 @@ struct pair {
 enum stage { SPLITTING, MEETING, CARDING, WATCHING, MEASURING, FINDING, AGREEING };
 
 /* A try to shrink a communicator. */
-struct tt_try {
+struct tt_attempt {
   uint64_t set, number; /* which ranks are left out, and its number among the tries with the same; 0: no memory */
   uint64_t key;         /* under which the members hear of it */
 };
@@ -73,7 +73,7 @@ struct tt_creation {
   struct tuttiComm *parent; /* of a child; held */
   int32_t *ranks;           /* in the parent, of the child's members; room for all */
   struct tt_birth birth;    /* how the parent's watch knows it */
-  struct tt_try try;        /* of a shrink */
+  struct tt_attempt try;        /* of a shrink */
   uint64_t words_ns;        /* the start-up has failed since then, says its root; 0: it has not */
   int is_known;             /* that it has failed, to all members */
   struct tt_op *op;         /* the all-gather of the ranks' wishes, which it owns */
@@ -129,8 +129,8 @@ tuttiResult_t tt_child_look(struct tuttiComm *comm);
 /* This rank gives up, says the thread's last sentence: the other members hear of it if they do not know. */
 void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code);
 /* Likewise where there is no memory for a communicator. */
-void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_try *try);
+void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try);
 /* The call is to shrink: that begins now. The key is right also without memory. */
-void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_try *try);
+void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try);
 
 #endif

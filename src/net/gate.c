@@ -49,7 +49,7 @@ const char *tt_door_refusals_text(const struct tt_door *door, const struct tt_re
 
 /* ---- slots ---- */
 
-static void slot_free(struct tt_slot *slot)
+static void slot_free(struct tt_pending *slot)
 {
   tt_watcher_remove(&slot->watcher);
   slot->watcher.fd = -1;
@@ -90,7 +90,7 @@ static void refused_count(struct tt_door *door, enum tt_refusal why, int fd)
   door->logged_refusals = door->refusals;
 }
 
-static void slot_refuse(struct tt_slot *slot, enum tt_refusal why)
+static void slot_refuse(struct tt_pending *slot, enum tt_refusal why)
 {
   int fd = slot->watcher.fd;
   refused_count(slot->door, why, fd); /* before the peer can see it */
@@ -114,7 +114,7 @@ static const struct tt_admission *admission_find(const struct tt_door *door,
 
 /* The pass that a reply proves to hold, or NULL; *known: its job and epoch are ours. One job and
  * epoch may have several keys; each is tried once in a row of equal ones. */
-static const struct tt_pass *pass_find(const struct tt_slot *slot, struct tt_hello *hello,
+static const struct tt_pass *pass_find(const struct tt_pending *slot, struct tt_hello *hello,
                                        int *known)
 {
   uint8_t job[TT_JOB_BYTES];
@@ -140,7 +140,7 @@ static int send_all(int fd, const void *data, size_t len)
   return n == (ssize_t)len;
 }
 
-static enum tt_refusal refusal_of(const struct tt_slot *slot, int is_known)
+static enum tt_refusal refusal_of(const struct tt_pending *slot, int is_known)
 {
   if (is_known) return TT_REFUSED_KEY;
   switch (tt_reply_seems(slot->reply)) {
@@ -152,7 +152,7 @@ static enum tt_refusal refusal_of(const struct tt_slot *slot, int is_known)
 }
 
 /* A whole reply is here. Last of all calls the guest function, which may close the door. */
-static void reply_judge(struct tt_slot *slot)
+static void reply_judge(struct tt_pending *slot)
 {
   struct tt_hello hello;
   uint8_t verdict[TT_VERDICT_BYTES];
@@ -177,7 +177,7 @@ static void reply_judge(struct tt_slot *slot)
 
 static void slot_ready(struct tt_watcher *watcher, uint32_t events)
 {
-  struct tt_slot *slot = (struct tt_slot *)(void *)watcher;
+  struct tt_pending *slot = (struct tt_pending *)(void *)watcher;
   (void)events;
   ssize_t n = recv(watcher->fd, slot->reply + slot->got, TT_REPLY_BYTES - slot->got, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -210,17 +210,17 @@ static void limit_check(struct tt_timer *timer)
   struct tt_door *door = (struct tt_door *)(void *)((char *)timer - offsetof(struct tt_door, limit));
   uint64_t now = tt_now_ns();
   for (int i = 0; i < TT_DOOR_SLOTS; i++) {
-    struct tt_slot *slot = &door->slots[i];
+    struct tt_pending *slot = &door->slots[i];
     if (slot->watcher.fd >= 0 && now - slot->since_ns > TIME_NS) slot_refuse(slot, TT_REFUSED_STRANGER);
   }
 }
 
 /* A free slot, else that of the oldest stranger; NULL if even that one came just now. */
-static struct tt_slot *slot_find(struct tt_door *door, uint64_t now)
+static struct tt_pending *slot_find(struct tt_door *door, uint64_t now)
 {
-  struct tt_slot *oldest = NULL;
+  struct tt_pending *oldest = NULL;
   for (int i = 0; i < TT_DOOR_SLOTS; i++) {
-    struct tt_slot *slot = &door->slots[i];
+    struct tt_pending *slot = &door->slots[i];
     if (slot->watcher.fd < 0) return slot;
     if (!oldest || slot->since_ns < oldest->since_ns) oldest = slot;
   }
@@ -238,7 +238,7 @@ static int is_ours(const struct tt_door *door, int fd)
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
-static void slot_fill(struct tt_door *door, struct tt_slot *slot, int fd, uint64_t now)
+static void slot_fill(struct tt_door *door, struct tt_pending *slot, int fd, uint64_t now)
 {
   uint8_t challenge[TT_CHALLENGE_BYTES];
   int one = 1;
@@ -288,7 +288,7 @@ static void accept_ready(struct tt_watcher *watcher, uint32_t events)
   (void)events;
   for (int i = 0; i < ACCEPT_MOST; i++) {
     uint64_t now = tt_now_ns();
-    struct tt_slot *slot = slot_find(door, now);
+    struct tt_pending *slot = slot_find(door, now);
     if (!slot) {
       pause_accepting(door);
       return;
@@ -319,7 +319,7 @@ tuttiResult_t tt_gate_open(struct tt_door *door)
 void tt_gate_close(struct tt_door *door)
 {
   for (int i = 0; i < TT_DOOR_SLOTS; i++) {
-    struct tt_slot *slot = &door->slots[i];
+    struct tt_pending *slot = &door->slots[i];
     if (slot->watcher.fd < 0) continue;
     int fd = slot->watcher.fd;
     slot_free(slot);

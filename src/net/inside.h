@@ -44,7 +44,7 @@ int tt_memory_allocate(int fd, size_t at, size_t len);
 #define TT_DOOR_SLOTS 64
 
 /* A connection that has not proved anything yet. */
-struct tt_slot {
+struct tt_pending {
   struct tt_watcher watcher; /* first: the callback gets it; fd -1: free */
   struct tt_door *door;
   uint64_t since_ns; /* accepted */
@@ -79,7 +79,7 @@ struct tt_door {
   char refused_last[TT_REFUSALS][64]; /* from where, or which process */
   uint64_t logged_ns, logged; /* when, and the count then */
   struct tt_refusals logged_refusals;
-  struct tt_slot slots[TT_DOOR_SLOTS];
+  struct tt_pending slots[TT_DOOR_SLOTS];
 };
 
 /* The doors of this process; under the lock. */

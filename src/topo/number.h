@@ -17,12 +17,12 @@ int32_t tt_places_number(struct tt_place_key *keys, int32_t nkeys, int32_t nrank
 
 /* Where a rank is, by any names; 0: unknown. Equal numa in different nodes, and equal caches in different numa, are
  * different places. */
-struct tt_seat {
+struct tt_location {
   uint64_t node, numa, cache;
 };
 
 /* tt_topology_make for any names. */
-tuttiResult_t tt_topology_number(struct tt_topology *topology, int32_t nranks, const struct tt_seat *seats);
+tuttiResult_t tt_topology_number(struct tt_topology *topology, int32_t nranks, const struct tt_location *seats);
 
 /* Ranks by number, stable: members[start[g] .. start[g + 1] - 1] are those of group g. `ranks` gives the order
  * among equals, NULL: ascending. start has ngroups + 1 entries. */

@@ -26,7 +26,7 @@ struct reader {
   int line;
   tuttiResult_t failed;    /* the first error is kept; after it nothing is read */
   char token[TOKEN_BYTES]; /* "\n" at the end of a line, "" at the end of the text */
-  struct tt_seat *seats;
+  struct tt_location *seats;
   int32_t nranks, room;    /* ranks seen so far: the highest and 1 */
   uint64_t made_names;     /* nodes that a `nodes` line has made */
   struct tt_link_prices prices;
@@ -141,9 +141,9 @@ static uint64_t name_hash(const char *text, size_t len)
 }
 
 /* Reads `depth` names with '/' between them: the place of the rank, and what it lies in. */
-static struct tt_seat path(struct reader *r, int depth, const char *wanted)
+static struct tt_location path(struct reader *r, int depth, const char *wanted)
 {
-  struct tt_seat place = {0, 0, 0};
+  struct tt_location place = {0, 0, 0};
   uint64_t *const parts[] = {&place.node, &place.numa, &place.cache};
   size_t at = 0;
   for (int d = 0; d < depth && !r->failed; d++) {
@@ -164,7 +164,7 @@ static int rank_reach(struct reader *r, int32_t rank)
 {
   if (rank >= r->room) {
     int32_t room = rank < TT_TOPOLOGY_MAX_RANKS / 2 ? 2 * rank + 64 : TT_TOPOLOGY_MAX_RANKS;
-    struct tt_seat *seats = tt_alloc((size_t)room, sizeof *seats);
+    struct tt_location *seats = tt_alloc((size_t)room, sizeof *seats);
     if (!seats) {
       no_memory(r);
       return 0;
@@ -179,11 +179,11 @@ static int rank_reach(struct reader *r, int32_t rank)
 }
 
 /* Puts a rank where `place` says, on one level more than it is. */
-static void rank_put(struct reader *r, int32_t rank, const struct tt_seat *place)
+static void rank_put(struct reader *r, int32_t rank, const struct tt_location *place)
 {
   int is_node = !place->numa && !place->cache;
   if (r->failed || !rank_reach(r, rank)) return;
-  struct tt_seat *seat = &r->seats[rank];
+  struct tt_location *seat = &r->seats[rank];
   if (is_node && seat->node) wrong_rank(r, rank, "is on a node already: each rank is on one");
   else if (!is_node && seat->node != place->node) wrong_rank(r, rank, "is not on this node: say so above");
   else if (seat->cache) wrong_rank(r, rank, "has a cache already: each has one at most, and numa stands above cache");
@@ -195,7 +195,7 @@ static void rank_put(struct reader *r, int32_t rank, const struct tt_seat *place
 static void place_parse(struct reader *r, int depth, const char *wanted)
 {
   static const char range_wanted[] = "a rank or FIRST-LAST, up to 1048575";
-  struct tt_seat place = path(r, depth, wanted);
+  struct tt_location place = path(r, depth, wanted);
   expect(r, "ranks", "'ranks'");
   do {
     const char *text = r->token;
@@ -227,10 +227,10 @@ static int32_t part_of(int32_t i, int32_t total, int32_t n)
 }
 
 /* Names that no line can spell: parts of a made node by number. */
-static struct tt_seat made_seat(uint64_t node, int32_t numa, int32_t cache)
+static struct tt_location made_seat(uint64_t node, int32_t numa, int32_t cache)
 {
   char text[64];
-  struct tt_seat seat = {0, 0, 0};
+  struct tt_location seat = {0, 0, 0};
   int n = snprintf(text, sizeof text, "/%llu", (unsigned long long)node);
   seat.node = name_hash(text, (size_t)n);
   if (numa >= 0) seat.numa = (uint64_t)numa + 1;

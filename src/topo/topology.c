@@ -3,7 +3,7 @@
 
 #include "topo/number.h"
 
-static void seats_number(struct tt_topology *made, const struct tt_seat *seats, struct tt_place_key *keys)
+static void seats_number(struct tt_topology *made, const struct tt_location *seats, struct tt_place_key *keys)
 {
   int32_t n = made->nranks, nkeys = 0;
   for (int32_t r = 0; r < n; r++) keys[r] = (struct tt_place_key){0, seats[r].node, r};
@@ -20,7 +20,7 @@ static void seats_number(struct tt_topology *made, const struct tt_seat *seats, 
   made->ncaches = tt_places_number(keys, nkeys, n, made->cache);
 }
 
-tuttiResult_t tt_topology_number(struct tt_topology *topology, int32_t nranks, const struct tt_seat *seats)
+tuttiResult_t tt_topology_number(struct tt_topology *topology, int32_t nranks, const struct tt_location *seats)
 {
   size_t n = (size_t)nranks;
   struct tt_topology made = {.nranks = nranks, .prices = tt_link_prices_default};
@@ -45,7 +45,7 @@ tuttiResult_t tt_topology_make(struct tt_topology *topology, int32_t nranks, con
   if (nranks < 1 || nranks > TT_TOPOLOGY_MAX_RANKS)
     return tt_fail(tuttiInvalidArgument, "a topology of %d ranks: 1 to %d are possible", (int)nranks,
                    TT_TOPOLOGY_MAX_RANKS);
-  struct tt_seat *seats = tt_alloc((size_t)nranks, sizeof *seats);
+  struct tt_location *seats = tt_alloc((size_t)nranks, sizeof *seats);
   if (!seats)
     return tt_fail(tuttiSystemError, "no memory for the topology of %d ranks: give the process more", (int)nranks);
   for (int32_t r = 0; r < nranks; r++) {

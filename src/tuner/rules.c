@@ -64,9 +64,9 @@ static int number_read(const char **text, int is_size, uint64_t *value)
 }
 
 /* N, FROM..TO or FROM..inf; `least`: what numbers begin with. */
-static struct tt_range range_read(struct reader *r, const char *key)
+static struct tt_limits range_read(struct reader *r, const char *key)
 {
-  struct tt_range range = {0, 0};
+  struct tt_limits range = {0, 0};
   int is_size = strcmp(key, "bytes") == 0, least = !is_size;
   const char *text = r->token;
   int is_fine = number_read(&text, is_size, &range.from);
@@ -89,9 +89,9 @@ static struct tt_range range_read(struct reader *r, const char *key)
 static void keys_read(struct reader *r, struct tt_rule *rule)
 {
   static const char *const names[] = {"ranks", "nodes", "ppn", "bytes"};
-  struct tt_range *const ranges[] = {&rule->ranks, &rule->nodes, &rule->ppn, &rule->bytes};
+  struct tt_limits *const ranges[] = {&rule->ranks, &rule->nodes, &rule->ppn, &rule->bytes};
   int seen[4] = {0};
-  for (int k = 0; k < 4; k++) *ranges[k] = (struct tt_range){0, UINT64_MAX};
+  for (int k = 0; k < 4; k++) *ranges[k] = (struct tt_limits){0, UINT64_MAX};
   while (!r->failed && !took(r, "->")) {
     int k = 0;
     while (k < 4 && strcmp(r->token, names[k]) != 0) k++;
@@ -143,7 +143,7 @@ static void parameters_read(struct reader *r, struct tt_rule *rule)
   }
 }
 
-static int covers(const struct tt_range *a, const struct tt_range *b)
+static int covers(const struct tt_limits *a, const struct tt_limits *b)
 {
   return a->from <= b->from && a->to >= b->to;
 }
@@ -248,7 +248,7 @@ void tt_rules_destroy(struct tt_rules *rules)
 
 /* ---- what they say of a communicator ---- */
 
-static int is_in(const struct tt_range *range, int64_t value)
+static int is_in(const struct tt_limits *range, int64_t value)
 {
   return (uint64_t)value >= range->from && (uint64_t)value <= range->to;
 }
@@ -302,7 +302,7 @@ static int choices_same(const struct tt_choice *a, const struct tt_choice *b)
 static const struct tt_rule *rule_at(const struct tt_rule *const *matching, int n, uint64_t bytes, uint64_t *to)
 {
   for (int k = 0; k < n; k++) {
-    const struct tt_range *range = &matching[k]->bytes;
+    const struct tt_limits *range = &matching[k]->bytes;
     if (range->from <= bytes && bytes <= range->to) {
       if (range->to < *to) *to = range->to;
       return matching[k];

@@ -23,13 +23,13 @@
 #define TT_RULES 4096 /* in a file */
 #define TT_RULES_NAME 200
 
-struct tt_range {
+struct tt_limits {
   uint64_t from, to; /* to: UINT64_MAX for inf */
 };
 
 struct tt_rule {
   int32_t line, collective;
-  struct tt_range ranks, nodes, ppn, bytes;
+  struct tt_limits ranks, nodes, ppn, bytes;
   struct tt_wish choice;
   uint32_t block_bytes; /* 0: not said */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "watch/life.h"
 
-enum tt_verdict tt_life_judge(const struct tt_life_facts *facts, const struct tt_life_limits *limits)
+enum tt_life_verdict tt_life_judge(const struct tt_life_facts *facts, const struct tt_life_limits *limits)
 {
   if (tt_life_fresh(facts->age_ns, limits)) return TT_VERDICT_FINE;
   switch (facts->life) {

@@ -14,7 +14,7 @@ static inline uint64_t tt_beat_ns(int nlocal)
   return nlocal <= TT_BEAT_RANKS ? TT_BEAT_NS : (uint64_t)nlocal * TT_BEAT_NS / TT_BEAT_RANKS;
 }
 
-enum tt_verdict {
+enum tt_life_verdict {
   TT_VERDICT_FINE,
   TT_VERDICT_DEAD,
   TT_VERDICT_FROZEN,     /* stopped for longer than allowed */
@@ -41,6 +41,6 @@ static inline int tt_life_fresh(uint64_t age_ns, const struct tt_life_limits *li
   return age_ns <= limits->stale_ns;
 }
 
-enum tt_verdict tt_life_judge(const struct tt_life_facts *facts, const struct tt_life_limits *limits);
+enum tt_life_verdict tt_life_judge(const struct tt_life_facts *facts, const struct tt_life_limits *limits);
 
 #endif

@@ -50,7 +50,7 @@ static void warn_traced(struct tt_watch *watch, int rank)
   peer->traced_warned = 1;
 }
 
-static void act(struct tt_watch *watch, int rank, enum tt_verdict verdict)
+static void act(struct tt_watch *watch, int rank, enum tt_life_verdict verdict)
 {
   static const enum tt_lost lost[] = {[TT_VERDICT_DEAD] = TT_LOST_DEAD,
                                       [TT_VERDICT_FROZEN] = TT_LOST_FROZEN,
@@ -96,7 +96,7 @@ static void probe(struct tt_watch *watch, int rank, uint64_t age_ns)
   else if (peer->stopped_ns == 0)
     peer->stopped_ns = clock;
   if (peer->stopped_ns) facts.stopped_ns = clock - peer->stopped_ns;
-  enum tt_verdict verdict = tt_life_judge(&facts, &watch->limits);
+  enum tt_life_verdict verdict = tt_life_judge(&facts, &watch->limits);
   act(watch, rank, verdict);
   int lives = facts.life != TT_LIFE_DEAD && facts.life != TT_LIFE_UNKNOWN;
   /* Long before the other hosts lose patience they are told that it lives. */

@@ -18,7 +18,7 @@ struct row {
   int attached;
   enum tt_life life;
   uint64_t stopped_ms;
-  enum tt_verdict verdict;
+  enum tt_life_verdict verdict;
 };
 
 static const struct row rows[] = {
@@ -64,7 +64,7 @@ static void silence_is_judged_by_the_table(void **state)
                                   .attached = rows[i].attached,
                                   .life = rows[i].life,
                                   .stopped_ns = rows[i].stopped_ms * MS};
-    enum tt_verdict verdict = tt_life_judge(&facts, &limits);
+    enum tt_life_verdict verdict = tt_life_judge(&facts, &limits);
     if (verdict != rows[i].verdict) fail_msg("row %zu: verdict %d, wanted %d", i, verdict, rows[i].verdict);
   }
 }
