@@ -52,8 +52,8 @@ static inline int32_t tt_shard_first(const struct tt_hierarchy_level *level, int
 }
 
 /* Shards [from, to) of the blocks that a level cuts. */
-static inline struct tt_blocks tt_shard_blocks(const struct tt_hierarchy_level *level, struct tt_blocks blocks, int32_t from,
-                                               int32_t to)
+static inline struct tt_blocks tt_shard_blocks(const struct tt_hierarchy_level *level, struct tt_blocks blocks,
+                                               int32_t from, int32_t to)
 {
   int32_t first = (int32_t)((int64_t)from * blocks.n / level->most);
   int32_t end = (int32_t)((int64_t)to * blocks.n / level->most);
