@@ -26,18 +26,22 @@ struct quick {
   size_t longest;           /* message that all of them take at once; 0: they are not open */
 };
 
+/* What the executor adds to step i of the schedule. */
+struct plan_step {
+  uint64_t wait;        /* bit k: step i - 1 - k must have finished */
+  int32_t link;         /* of a short way: its one link */
+  int16_t own_source;   /* which of its sources is IN or OUT; -1: none */
+  uint8_t action : 2;   /* enum action */
+  uint8_t touches : 2;  /* bits of enum touch */
+  uint8_t is_plain : 1; /* every span of it is one piece of memory */
+};
+
 struct tt_plan {
   struct tt_schedule schedule;
-  struct quick *quick;  /* NULL: not for this plan */
-  uint8_t *actions;     /* per step: enum action */
-  int32_t *action_link; /* per step with a short way: its one link */
-  uint8_t *touches;     /* per step: bits of enum touch */
-  int32_t *own_source;  /* per step: which of its sources is IN or OUT; -1: none */
-  uint8_t *plain;       /* per step: every span of it is one piece of memory */
-  uint8_t *none;        /* per step: 0 */
-  uint64_t *wait;       /* per step: bit k: step i - 1 - k must have finished */
-  int32_t *source_link; /* per operand: index into links if it is a MESSAGE, else -1 */
-  int32_t *peer_link;   /* per entry of schedule.peers: index into links */
+  struct quick *quick;       /* NULL: not for this plan */
+  struct plan_step *steps;   /* [schedule.nsteps] */
+  int32_t *source_link;      /* per operand: index into links if it is a MESSAGE, else -1 */
+  int32_t *peer_link;        /* per entry of schedule.peers: index into links; lies behind source_link */
   struct plan_link *links;
   int32_t nlinks, nchannels;
   int32_t nblocks;      /* of all shares */
@@ -98,7 +102,6 @@ struct tt_run {
   size_t element;       /* bytes, in messages and scratch */
   size_t share_bytes;   /* of the whole call, in IN or OUT */
   struct numbers numbers;
-  const uint8_t *plain; /* per step: every span is one piece of memory, of elements as long as those of messages */
   struct tt_reduce_arg arg; /* where elements are converted or only looked at */
   int overflow;         /* an infinity or NaN was seen */
   int *looks;           /* &overflow, or NULL: nobody asked */
@@ -177,7 +180,13 @@ static inline size_t step_bytes(const struct tt_run *run, const struct strand *s
   return (block_start(run, strand, total) - start + block_start(run, strand, end - total)) * run->element;
 }
 
-/* Where a span of a plain step (run->plain) begins in memory. */
+/* Every span of the step is one piece of memory, of elements as long as those of messages. */
+static inline int step_is_plain(const struct tt_run *run, int32_t index)
+{
+  return run->plan->steps[index].is_plain && !run->numbers.is_wide;
+}
+
+/* Where a span of a plain step begins in memory. */
 static inline char *plain_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand)
 {
   size_t at = (size_t)operand.at;
@@ -203,7 +212,6 @@ static inline tuttiResult_t tt_numbers_bind(struct tt_run *run)
   run->numbers = (struct numbers){.type = call->type, .redop = call->redop};
   run->element = tt_type_size(call->type);
   run->share_bytes = (size_t)call->count * run->element;
-  run->plain = run->plan->plain;
   run->looks = NULL;
   if (call->redop <= tuttiMin && call->form == 0 && run->binding->before == 1) return tuttiSuccess;
   return tt_numbers_bind_more(run);

@@ -14,7 +14,6 @@ static tuttiResult_t wire_bind(struct tt_run *run)
   run->numbers.type = (uint8_t)wire;
   run->numbers.is_wide = 1;
   run->element = tt_type_size(wire);
-  run->plain = run->plan->none;
   run->numbers.converts = run->numbers.computes = TOUCHES_IN | TOUCHES_OUT;
   return tuttiSuccess;
 }
@@ -54,12 +53,12 @@ tuttiResult_t tt_numbers_bind_more(struct tt_run *run)
 
 void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_arg *arg)
 {
-  const struct tt_plan *plan = run->plan;
+  const struct plan_step *step = &run->plan->steps[index];
   *arg = run->arg;
-  if (run->numbers.scales && plan->touches[index] & TOUCHES_IN) arg->scaled = plan->own_source[index];
+  if (run->numbers.scales && step->touches & TOUCHES_IN) arg->scaled = step->own_source;
   if (!run->numbers.is_wide) return;
-  arg->wide = plan->own_source[index];
-  arg->dst_wide = plan->schedule.steps[index].dst.place == TT_OUT;
+  arg->wide = step->own_source;
+  arg->dst_wide = run->plan->schedule.steps[index].dst.place == TT_OUT;
 }
 
 /* Divides the segment's results, or multiplies them, in the type of the call. */

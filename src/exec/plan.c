@@ -47,9 +47,10 @@ static void find_plain(struct tt_plan *plan)
   const struct tt_schedule *schedule = &plan->schedule;
   for (int32_t i = 0; i < schedule->nsteps && plan->nshares == 1; i++) {
     const struct tt_step *step = &schedule->steps[i];
-    plan->plain[i] = !goes_over(plan, step, step->dst);
+    struct plan_step *more = &plan->steps[i];
+    more->is_plain = !goes_over(plan, step, step->dst);
     for (int k = 0; k < step->nsrc; k++)
-      if (goes_over(plan, step, schedule->operands[step->src + k])) plan->plain[i] = 0;
+      if (goes_over(plan, step, schedule->operands[step->src + k])) more->is_plain = 0;
   }
 }
 
@@ -58,16 +59,17 @@ static tuttiResult_t find_sources(struct tt_plan *plan)
   const struct tt_schedule *schedule = &plan->schedule;
   for (int32_t i = 0; i < schedule->nsteps; i++) {
     const struct tt_step *step = &schedule->steps[i];
-    plan->own_source[i] = -1;
-    plan->touches[i] = step->dst.place == TT_OUT ? TOUCHES_OUT : 0;
+    struct plan_step *more = &plan->steps[i];
+    more->own_source = -1;
+    more->touches = step->dst.place == TT_OUT ? TOUCHES_OUT : 0;
     for (int k = 0; k < step->nsrc; k++) {
       uint8_t place = schedule->operands[step->src + k].place;
       if (place != TT_IN && place != TT_OUT) continue;
-      if (plan->own_source[i] >= 0)
+      if (more->own_source >= 0)
         return tt_fail(tuttiInternalError,
                        "step %d reads IN or OUT twice: this executor converts one source of a step at most", i);
-      plan->own_source[i] = k;
-      plan->touches[i] |= place == TT_IN ? TOUCHES_IN : TOUCHES_OUT;
+      more->own_source = (int16_t)k;
+      more->touches |= place == TT_IN ? TOUCHES_IN : TOUCHES_OUT;
     }
   }
   return tuttiSuccess;
@@ -94,13 +96,14 @@ static void choose_actions(struct tt_plan *plan)
   const struct tt_schedule *schedule = &plan->schedule;
   for (int32_t i = 0; i < schedule->nsteps; i++) {
     const struct tt_step *step = &schedule->steps[i];
+    struct plan_step *more = &plan->steps[i];
     int takes = step->nsrc == 1 && plan->source_link[step->src] >= 0;
     if (takes && step->nto == 0) {
-      plan->actions[i] = ACTION_RECV;
-      plan->action_link[i] = plan->source_link[step->src];
+      more->action = ACTION_RECV;
+      more->link = plan->source_link[step->src];
     } else if (!takes && step->nto == 1 && step->dst.place == TT_NOWHERE) {
-      plan->actions[i] = ACTION_SEND;
-      plan->action_link[i] = plan->peer_link[step->to];
+      more->action = ACTION_SEND;
+      more->link = plan->peer_link[step->to];
     }
   }
 }
@@ -111,7 +114,7 @@ static tuttiResult_t order_steps(struct tt_plan *plan)
   if (!order) return tt_fail(tuttiSystemError, "out of memory for a plan");
   tt_order_derive(&plan->schedule, order);
   /* Links take bytes for good, so "handed over" and "finished" are the same moment. */
-  for (int32_t i = 0; i < plan->schedule.nsteps; i++) plan->wait[i] = order[i].finished | order[i].started;
+  for (int32_t i = 0; i < plan->schedule.nsteps; i++) plan->steps[i].wait = order[i].finished | order[i].started;
   tt_free(order);
   return tuttiSuccess;
 }
@@ -120,19 +123,13 @@ static int arrays_make(struct tt_plan *plan)
 {
   size_t nsteps = (size_t)plan->schedule.nsteps, noperands = (size_t)plan->schedule.noperands;
   size_t npeers = (size_t)plan->schedule.npeers;
-  plan->wait = tt_alloc(nsteps, sizeof *plan->wait);
-  plan->actions = tt_alloc(nsteps, sizeof *plan->actions);
-  plan->action_link = tt_alloc(nsteps, sizeof *plan->action_link);
-  plan->touches = tt_alloc(nsteps, sizeof *plan->touches);
-  plan->own_source = tt_alloc(nsteps, sizeof *plan->own_source);
-  plan->plain = tt_alloc(nsteps, sizeof *plan->plain);
-  plan->none = tt_alloc(nsteps, sizeof *plan->none);
-  plan->source_link = tt_alloc(noperands, sizeof *plan->source_link);
-  plan->peer_link = tt_alloc(npeers, sizeof *plan->peer_link);
+  plan->steps = tt_alloc(nsteps, sizeof *plan->steps);
+  plan->source_link = tt_alloc(noperands + npeers, sizeof *plan->source_link);
   plan->links = tt_alloc(noperands + npeers, sizeof *plan->links);
-  for (size_t k = 0; plan->source_link && k < noperands; k++) plan->source_link[k] = -1;
-  return plan->wait && plan->actions && plan->action_link && plan->touches && plan->own_source && plan->plain &&
-         plan->none && plan->source_link && plan->peer_link && plan->links;
+  if (!plan->steps || !plan->source_link || !plan->links) return 0;
+  plan->peer_link = plan->source_link + noperands;
+  for (size_t k = 0; k < noperands; k++) plan->source_link[k] = -1;
+  return 1;
 }
 
 tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
@@ -169,15 +166,8 @@ void tt_plan_destroy(struct tt_plan *plan)
   if (!plan) return;
   tt_schedule_destroy(&plan->schedule);
   tt_quick_destroy(plan->quick);
-  tt_free(plan->wait);
-  tt_free(plan->actions);
-  tt_free(plan->action_link);
-  tt_free(plan->touches);
-  tt_free(plan->own_source);
-  tt_free(plan->plain);
-  tt_free(plan->none);
+  tt_free(plan->steps);
   tt_free(plan->source_link);
-  tt_free(plan->peer_link);
   tt_free(plan->links);
   tt_free(plan);
 }

@@ -32,7 +32,7 @@ static int is_send(const struct tt_schedule *schedule, int32_t i)
 /* Steps that must be over before step i are: bits of `done`. */
 static int may_start(const struct tt_plan *plan, int32_t i, uint64_t done)
 {
-  for (uint64_t wait = plan->wait[i]; wait; wait &= wait - 1) {
+  for (uint64_t wait = plan->steps[i].wait; wait; wait &= wait - 1) {
     int32_t before = i - 1 - __builtin_ctzll(wait);
     if (before >= 0 && !(done >> before & 1)) return 0;
   }
@@ -58,7 +58,7 @@ static int can_be_quick(const struct tt_plan *plan)
   if (tt_kinds[schedule->shape.collective].is_apart) return 0;
   for (int32_t i = 0; i < schedule->nsteps; i++) {
     const struct tt_step *step = &schedule->steps[i];
-    if (!plan->plain[i] || step->nsrc > QUICK_SOURCES) return 0;
+    if (!plan->steps[i].is_plain || step->nsrc > QUICK_SOURCES) return 0;
     if (step->first + step->nblocks > plan->nblocks) return 0; /* even if only in scratch: other lengths */
   }
   return 1;

@@ -237,7 +237,7 @@ static int steps_start(struct tt_run *run, struct strand *strand)
   int32_t end = strand->head + TT_WINDOW < schedule->nsteps ? strand->head + TT_WINDOW : schedule->nsteps;
   for (int32_t i = strand->head; i < end; i++) {
     uint64_t bit = (uint64_t)1 << (i - strand->head);
-    if (!((strand->active | strand->finished) & bit) && (plan->wait[i] & past) == 0) {
+    if (!((strand->active | strand->finished) & bit) && (plan->steps[i].wait & past) == 0) {
       size_t bytes = step_bytes(run, strand, &schedule->steps[i]);
       if (bytes) tt_step_begin(run, strand, i, bytes);
       strand->active |= bytes ? bit : 0;

@@ -49,7 +49,7 @@ static struct tt_operand span_of(const struct tt_run *run, const struct tt_step 
 /* It moves bytes as they lie: nothing of what it touches is converted. */
 static int moves_bytes(const struct tt_run *run, int32_t index)
 {
-  return !run->numbers.converts || !(run->numbers.converts & run->plan->touches[index]);
+  return !run->numbers.converts || !(run->numbers.converts & run->plan->steps[index].touches);
 }
 
 void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, size_t bytes)
@@ -57,7 +57,7 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, siz
   const struct tt_plan *plan = run->plan;
   const struct tt_step *step = &plan->schedule.steps[index];
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  if (run->plain[index]) cursor->at = plain_look(run, strand, span_of(run, step));
+  if (step_is_plain(run, index)) cursor->at = plain_look(run, strand, span_of(run, step));
   else {
     size_t whole = bytes;
     struct tt_operand span = span_of(run, step);
@@ -223,9 +223,9 @@ static enum tried send_plain(struct tt_run *run, struct strand *strand, int32_t 
 static enum tried move_bytes(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
 {
   struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  struct tt_link *link = strand->links[run->plan->action_link[index]];
+  struct tt_link *link = strand->links[run->plan->steps[index].link];
   size_t left = cursor->len - cursor->done;
-  ssize_t n = run->plan->actions[index] == ACTION_SEND ? link->ops->send(link, cursor->at + cursor->done, left)
+  ssize_t n = run->plan->steps[index].action == ACTION_SEND ? link->ops->send(link, cursor->at + cursor->done, left)
                                                        : link->ops->recv(link, cursor->at + cursor->done, left);
   if (n < 0) return link_failed(run, link, n, result);
   cursor->done += (size_t)n;
@@ -238,7 +238,7 @@ static ssize_t sources_look(struct tt_run *run, struct strand *strand, int32_t i
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  int plain = run->plain[index];
+  int plain = step_is_plain(run, index);
   size_t done = cursor->done, n = cursor->len - done;
   *dst = cursor->at ? cursor->at + done : tt_span_look(run, strand, step->dst, done, &n);
   for (int k = 0; k < step->nsrc; k++) {
@@ -279,7 +279,7 @@ static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const
   const struct tt_step *step = &run->plan->schedule.steps[index];
   size_t n = cursor->pending;
   const int computes = run->numbers.computes;
-  if (step->nsrc == 1 && !(computes && computes & run->plan->touches[index]))
+  if (step->nsrc == 1 && !(computes && computes & run->plan->steps[index].touches))
     return dst == sources[0] ? tuttiSuccess : device->copy(device, dst, sources[0], n, &cursor->ticket);
   struct tt_reduction what = {run->numbers.redop, run->numbers.type, dst, sources, step->nsrc,
                               n / run->element,   NULL,              run->looks};
@@ -319,7 +319,7 @@ enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index
 {
   const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
   int as_it_lies = run->device->host && moves_bytes(run, index);
-  if (as_it_lies && cursor->at && run->plan->actions[index] != ACTION_GENERAL)
+  if (as_it_lies && cursor->at && run->plan->steps[index].action != ACTION_GENERAL)
     return move_bytes(run, strand, index, result);
   const struct tt_step *step = &run->plan->schedule.steps[index];
   if (step->dst.place == TT_NOWHERE)
