@@ -544,7 +544,7 @@ static tuttiResult_t prepare(struct tuttiComm *comm)
 }
 
 /* `result` is what the start-up says. The parent's watch may know more, and has the same words for all ranks about one
- * that has gone or gave up: it is given time for that. */
+ * that has gone or gave up: it is given time for that. Slower ranks find the words, not only that this one has left. */
 static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
 {
   struct tt_creation *creation = comm->creation;
@@ -561,6 +561,7 @@ static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
   int is_all = comm->rank == 0 && result != tuttiRemoteError; /* who has the root tells the others what it says */
   if (!is_all && tt_now_ns() - creation->words_ns < WORDS_NS) return tuttiInProgress;
   creation->is_known = comm->rank != 0;
+  if (comm->rank) tt_watch_notice(creation->parent->watch, creation->birth.key, result, comm->stillborn_sentence);
   return tt_fail_quiet(result, comm->stillborn_sentence);
 }
 
