@@ -6,6 +6,7 @@
 #define SLEEP_AFTER_NS 20000000
 #define SLEEP_LONGEST_NS 1000000   /* where each rank has a core, or nearly */
 #define SLEEP_CROWDED 20           /* times so long at most where they share one: it wakes as often as otherwise */
+#define SLEEP_SHARED_NS 50000      /* at least, for each rank that shares a core: all wake-ups together leave it time */
 #define SLEEP_WOKEN_NS 10000000 /* the same where something wakes: for what nothing tells of, as failures */
 #define LOOK_EVERY_NS 1000000
 
@@ -32,9 +33,16 @@ static void doze(struct tt_waiter *waiter, uint64_t ns)
  * 16 to 25 us where a yield costs 1.2 us, so sleep late. */
 static void rest(struct tt_waiter *waiter, uint64_t waited_ns)
 {
-  if (waited_ns > SLEEP_AFTER_NS) doze(waiter, waited_ns / 64);
+  uint64_t least_ns = (uint64_t)waiter->crowded * SLEEP_SHARED_NS, ns = waited_ns / 64;
+  if (waited_ns > SLEEP_AFTER_NS) doze(waiter, ns > least_ns ? ns : least_ns);
   else if (waiter->crowded || waited_ns > YIELD_AFTER_NS) sched_yield();
   else tt_cpu_relax();
+}
+
+/* A look at the calls of all ranks takes as long as there are ranks: a core is to have as many as if it had one rank. */
+static uint64_t look_pause(const struct tt_waiter *waiter)
+{
+  return (uint64_t)(waiter->crowded > 1 ? waiter->crowded : 1) * LOOK_EVERY_NS;
 }
 
 int tt_waiter_pause(struct tt_waiter *waiter, int moved)
@@ -54,10 +62,10 @@ int tt_waiter_pause(struct tt_waiter *waiter, int moved)
   uint64_t now = tt_now_ns();
   if (!waiter->since_ns) {
     waiter->since_ns = now;
-    waiter->look_ns = now + LOOK_EVERY_NS;
+    waiter->look_ns = now + look_pause(waiter);
   }
   rest(waiter, now - waiter->since_ns);
   if (now < waiter->look_ns) return 0;
-  waiter->look_ns = now + LOOK_EVERY_NS;
+  waiter->look_ns = now + look_pause(waiter);
   return 1;
 }
