@@ -248,7 +248,7 @@ tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map
 /* Maps a received descriptor after checking that it is a memfd of exactly len bytes with those
  * seals (tuttiRemoteError if not). Undo either with munmap(map, len). The fd may be closed then. */
 tuttiResult_t tt_memory_map(int fd, size_t len, void **map);
-/* The same for reading alone: pages are mapped as they are read, which cannot fail. */
+/* The same for reading alone. */
 tuttiResult_t tt_memory_view(int fd, size_t len, const void **view);
 
 /* ---- the heap (heap.c): memory of tuttiMemAlloc, which the ranks of the host can read -------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared memory between the ranks of one host.
  *
- * Each rank owns one *outbox*, a sealed and prefaulted memfd that only it writes and its peers read:
+ * Each rank owns one *outbox*, a sealed and allocated memfd that only it writes and its peers read:
  *
  *   header | acknowledgements | rings | pool
  *
