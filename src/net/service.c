@@ -34,6 +34,7 @@ struct service {
   uint64_t next_id;
   struct tt_watcher *watchers[BUCKETS];
   struct tt_timer *timers;
+  uint64_t timer_changes; /* of that list */
   struct tt_door *doors;
 };
 
@@ -108,7 +109,7 @@ static void dispatch(struct service *service, uint64_t id, uint32_t events)
   if (watcher) watcher->ready(watcher, events);
 }
 
-/* Fires what is due; a callback may change the list, so the search starts anew. */
+/* Fires what is due; where a callback changed the list, the search starts anew. */
 static void fire_due(struct service *service)
 {
   uint64_t now = tt_now_ns();
@@ -119,8 +120,9 @@ static void fire_due(struct service *service)
     }
     timer->due_ns += timer->period_ns;
     if (timer->due_ns <= now) timer->due_ns = now + timer->period_ns;
+    uint64_t changes = service->timer_changes;
     timer->fire(timer);
-    timer = service->timers;
+    timer = changes == service->timer_changes ? timer->next : service->timers;
   }
 }
 
@@ -312,6 +314,7 @@ static void timer_unlink(struct service *service, const struct tt_timer *timer)
   struct tt_timer **at = &service->timers;
   while (*at && *at != timer) at = &(*at)->next;
   if (*at) *at = timer->next;
+  service->timer_changes++;
 }
 
 void tt_timer_add(struct tt_timer *timer)
