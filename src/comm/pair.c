@@ -135,14 +135,14 @@ static void pair_conclude(struct tuttiComm *comm, const struct measuring *m)
   struct tt_correction *found = &comm->corrected[m->kind].by;
   double us = (double)(tt_now_ns() - m->began_ns) / 1e3;
   *found = TT_CORRECTION_NONE;
-  int is_likely = m->long_us.least > m->short_us.least; /* else somebody waited for a core */
-  if (!is_settled(&m->short_us) || !is_settled(&m->long_us) || !is_likely) {
+  if (is_settled(&m->short_us) && is_settled(&m->long_us))
+    *found = tt_correction_make((enum tt_link_kind)m->kind, transport, m->short_us.least, m->long_bytes,
+                                m->long_us.least);
+  if (!tt_correction_known(*found)) {
     tt_log(TT_LOG_INFO, "%s over %s, ranks %d and %d: not measured: too slow or too uneven after %.0f us",
            tt_link_names[m->kind], transport, comm->rank, (int)m->peer, us);
     return;
   }
-  *found = tt_correction_make((enum tt_link_kind)m->kind, transport, m->short_us.least, m->long_bytes,
-                              m->long_us.least);
   tt_log(TT_LOG_INFO,
          "%s over %s, ranks %d and %d: measured in %.0f us: %.3g us for %d B, %.4g us for %u B both ways: "
          "corrections %d and %d",

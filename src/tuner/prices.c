@@ -168,12 +168,13 @@ void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, 
 
 /* ---- corrections ---------------------------------------------------------------------- */
 
-/* The power of 2 between `factor` and 1, within reason. Twice as slow by an equal sum is twice as slow. */
+/* The power of 2 between `factor` and 1; beyond the most just that. Twice as slow by an equal sum is twice as slow. */
 static int8_t power_of(double factor)
 {
-  double power = factor > 0 ? log2(factor) : -TT_CORRECTION_MOST;
+  const double beyond = TT_CORRECTION_MOST + 1;
+  double power = factor > 0 ? log2(factor) : -beyond;
   power = trunc(power + copysign(1e-6, power));
-  return (int8_t)fmin(fmax(power, -TT_CORRECTION_MOST), TT_CORRECTION_MOST);
+  return (int8_t)fmin(fmax(power, -beyond), beyond);
 }
 
 /* Of one pair, both ways; no parts: the shipped profile has none. */
@@ -205,7 +206,7 @@ struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *tran
   struct tt_correction correction = {.alpha = alpha > 0 ? power_of(short_us / alpha) : 0};
   double begun_us = alpha > 0 ? short_us / alpha * last->alpha_us : last->alpha_us;
   if (beta_us > 0) correction.beta = power_of((long_us - begun_us) / beta_us);
-  return correction;
+  return tt_correction_known(correction) ? correction : TT_CORRECTION_NONE;
 }
 
 void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct tt_correction correction)

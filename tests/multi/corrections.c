@@ -89,8 +89,8 @@ static void odd_keep(int rank)
   struct tt_settings settings = settings_of(rank);
   struct tt_cache cache = {.n = 0};
   for (int kind = TT_LINK_CACHE; kind <= TT_LINK_NODE; kind++) {
-    tt_cache_put(&cache, (enum tt_link_kind)kind, "shm", (struct tt_correction){7, -5});
-    tt_cache_put(&cache, (enum tt_link_kind)kind, "tcp", (struct tt_correction){6, -4});
+    tt_cache_put(&cache, (enum tt_link_kind)kind, "shm", (struct tt_correction){6, -5});
+    tt_cache_put(&cache, (enum tt_link_kind)kind, "tcp", (struct tt_correction){5, -4});
   }
   tt_cache_store(&cache, &settings);
 }
@@ -110,7 +110,7 @@ static int odd_corrections(const struct tuttiComm *comm)
 {
   int n = 0;
   for (int kind = 0; kind < TT_LINK_KINDS; kind++)
-    n += comm->corrected[kind].transport && comm->corrected[kind].by.alpha == 7 && comm->corrected[kind].by.beta == -5;
+    n += comm->corrected[kind].transport && comm->corrected[kind].by.alpha == 6 && comm->corrected[kind].by.beta == -5;
   return n;
 }
 

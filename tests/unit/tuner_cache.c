@@ -159,7 +159,8 @@ static void a_broken_file_is_ignored(void **state)
   check_replaced(&s, "kind cache", "kind attic");
   check_replaced(&s, "kind cache", "kind cachecachecache");
   check_replaced(&s, "shm", "shmshmshmshmshmshmshmshmshmshmshmshmshmshmshmshmshmshm");
-  check_replaced(&s, "alpha 3", "alpha 21");
+  check_replaced(&s, "alpha 3", "alpha 7"); /* no link is that slow */
+  check_replaced(&s, "beta -2", "beta -7");
   check_replaced(&s, "alpha 3", "alpha -99999999999");
   check_replaced(&s, "beta -2", "beta -2 gamma 1");
   check_replaced(&s, "beta -2", "beta");
