@@ -56,10 +56,6 @@ struct tt_ended {
 /* Tells the root of `id`, if it is in this process and lives, see tuttiLaunchEnded. */
 void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended);
 
-/* Opens the root of a derived id in this process, at the door (for IP, or local) that id->root names. Errors:
- * tuttiSystemError; tuttiInternalError: this process has no door there. */
-tuttiResult_t tt_id_open_root(const struct tt_id *id, const struct tt_settings *settings);
-
 /* The fixed id of "host:port" (TUTTI_COMM_ID, torchrun): job and key come from the text, so
  * that all processes make the same one. Errors: tuttiInvalidArgument: no such address;
  * tuttiInvalidUsage: not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none. */

@@ -108,7 +108,7 @@ void tt_guest_come(void *owner, const struct tt_hello *hello, int fd)
   struct guest *guest = NULL;
   if (root->guest_count < 2 * TT_RANKS_MAX) guest = tt_alloc(1, sizeof *guest);
   if (!guest) {
-    close(fd); /* the dial comes again */
+    close(fd); /* the rank comes again */
     return;
   }
   guest->root = root;

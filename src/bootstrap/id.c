@@ -209,20 +209,6 @@ static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *setting
   return result;
 }
 
-tuttiResult_t tt_id_open_root(const struct tt_id *id, const struct tt_settings *settings)
-{
-  struct tt_address where = {.len = 0}, at;
-  char name[16];
-  int is_local = id->root.any.sa_family == AF_UNIX;
-  tuttiResult_t result = is_local ? tuttiSuccess : tt_interface_choose(settings, &where, name);
-  if (result == tuttiSuccess) result = tt_root_open(id, &where, settings, &at);
-  if (result == tuttiSuccess && (at.len != id->root.len || memcmp(&at.any, &id->root.any, at.len) != 0))
-    return tt_fail(tuttiInternalError,
-                   "the door of a new communicator is not the one that its ranks know: do not change "
-                   "TUTTI_SOCKET_IFNAME between communicators");
-  return result;
-}
-
 tuttiResult_t tt_id_create(struct tt_id *id, const struct tt_settings *settings)
 {
   if (settings->comm_id[0]) return tt_id_fixed(id, settings->comm_id, settings);

@@ -30,7 +30,7 @@ struct tt_rendezvous {
   struct tt_outlet out;
   struct tt_start_frame head_in, head_out, card_head;
   uint32_t rounds;
-  int is_roots; /* it has opened the root, at a fixed address */
+  int is_roots; /* it has opened the root, of a fixed or derived id */
   int in_round, card_waits; /* a round is under way; its card is not on its way yet */
   int is_broadcast;
   size_t len;
@@ -87,7 +87,23 @@ static tuttiResult_t dial(struct tt_rendezvous *r)
   return tuttiInProgress;
 }
 
-static tuttiResult_t root_open(struct tt_rendezvous *r)
+/* At the door (for IP, or local) that the id names: this process must have it. */
+static tuttiResult_t derived_root_open(struct tt_rendezvous *r)
+{
+  struct tt_address where = {.len = 0}, at;
+  char name[16];
+  int is_local = r->id.root.any.sa_family == AF_UNIX;
+  tuttiResult_t result = is_local ? tuttiSuccess : tt_interface_choose(r->settings, &where, name);
+  if (result == tuttiSuccess) result = tt_root_open(&r->id, &where, r->settings, &at);
+  if (result != tuttiSuccess) return give_up(r, result);
+  r->is_roots = 1;
+  if (at.len == r->id.root.len && memcmp(&at.any, &r->id.root.any, at.len) == 0) return dial(r);
+  return give_up(r, tt_fail(tuttiInternalError,
+                            "the door of a new communicator is not the one that its ranks know: do not change "
+                            "TUTTI_SOCKET_IFNAME between communicators"));
+}
+
+static tuttiResult_t fixed_root_open(struct tt_rendezvous *r)
 {
   struct tt_address at;
   uint64_t now = tt_now_ns();
@@ -138,7 +154,8 @@ static tuttiResult_t dial_drive(struct tt_rendezvous *r)
   return tuttiSuccess;
 }
 
-/* The root serves the communicator before ours, or a record came damaged: leave, and come again. */
+/* The root serves the communicator before ours, its record came damaged, or it had no memory for us: leave, and come
+ * again. */
 static tuttiResult_t come_again(struct tt_rendezvous *r)
 {
   close(r->fd);
@@ -289,6 +306,7 @@ static tuttiResult_t input_drive(struct tt_rendezvous *r)
   while (r->rounds == rounds) {
     int state = tt_intake_read(&r->in, r->fd);
     if (state == 0) break;
+    if (state < 0 && r->expect == RECORD) return come_again(r);
     if (state < 0) return root_died(r, errno);
     tuttiResult_t result = item_arrived(r);
     if (result != tuttiSuccess) return result;
@@ -326,7 +344,7 @@ static tuttiResult_t wait_check(struct tt_rendezvous *r)
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *r)
 {
   if (r->code) return tt_fail_quiet(r->code, r->sentence);
-  if (r->stage == OPENING) root_open(r);
+  if (r->stage == OPENING) fixed_root_open(r);
   if (r->stage == DIALING && !r->code) dial_drive(r);
   if (r->stage >= CONNECTED) {
     output_drive(r);
@@ -386,9 +404,10 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
   r->deadline_ns = spec->deadline_ns;
   r->fd = -1;
   records_fill(r, spec);
-  int opens = (r->id.flags & TT_ID_FIXED) && spec->rank == 0;
-  r->stage = opens ? OPENING : DIALING;
-  result = opens ? root_open(r) : dial(r);
+  int opens_fixed = (r->id.flags & TT_ID_FIXED) && spec->rank == 0;
+  int opens_derived = (r->id.flags & TT_ID_DERIVED) && spec->rank == 0;
+  r->stage = opens_fixed ? OPENING : DIALING;
+  result = opens_fixed ? fixed_root_open(r) : opens_derived ? derived_root_open(r) : dial(r);
   if (result != tuttiInProgress) {
     tt_rendezvous_destroy(r);
     return result;
@@ -444,7 +463,7 @@ static void root_tells(struct tt_rendezvous *r)
 /* The root cannot see that this rank, which has opened it, will not come. */
 static void root_leave(struct tt_rendezvous *r)
 {
-  if (r->is_roots && r->stage < READY) tt_root_abandon(&r->id.root, r->id.ticket);
+  if (r->is_roots && r->stage < READY) tt_root_abandon(&r->id);
   r->is_roots = 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The root's life. It opens a door and waits; time runs from its first guest. It shuts the door when
  * all ranks have said bye; after a failure when all ranks have heard of it, or when those that never
- * came have had one more start-up time to come and hear it. Guests that are in by mistake or for
- * the next communicator get their answer; then it frees itself. A root that no rank ever calls has
- * no timer, costs a few hundred bytes, and lives until the process ends. */
+ * came have had one more start-up time to come and hear it (of a derived id at once: the parent's watch tells them).
+ * Guests that are in by mistake or for the next communicator get their answer; then it frees itself. A root that no
+ * rank ever calls has no timer, costs a few hundred bytes, and lives until the process ends. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
 static int is_complete(const struct tt_root *root)
 {
   if (root->code)
-    return (root->nranks && root->left + root->lost >= root->least) || tt_now_ns() > root->over_ns;
+    return root->derived || (root->nranks && root->left + root->lost >= root->least) || tt_now_ns() > root->over_ns;
   return root->nranks && root->left == root->nranks;
 }
 
@@ -211,6 +211,7 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
   memcpy(root->job, id->pass.job, sizeof root->job);
   root->ticket = id->ticket;
   root->fixed = (id->flags & TT_ID_FIXED) != 0;
+  root->derived = (id->flags & TT_ID_DERIVED) != 0;
   root->timeout_ns = (uint64_t)settings->init_timeout_ms * 1000000u;
   root->late_warn_ns = (uint64_t)settings->late_warn_ms * 1000000u;
   root->unreachable_ms = settings->unreachable_ms;
@@ -252,12 +253,17 @@ tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *wher
   return result;
 }
 
-void tt_root_abandon(const struct tt_address *where, uint64_t ticket)
+static int is_of(const struct tt_root *root, const struct tt_id *id)
+{
+  return memcmp(root->job, id->pass.job, sizeof root->job) == 0;
+}
+
+void tt_root_abandon(const struct tt_id *id)
 {
   if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */
   tt_service_lock();
   struct tt_root *root = tt_process.roots;
-  while (root && !(root->fixed && root->ticket == ticket && same_address(&root->where, where))) root = root->next;
+  while (root && !(is_of(root, id) && root->ticket == id->ticket)) root = root->next;
   if (root && root->nranks)
     tt_root_fail(root, tuttiRemoteError, "rank 0 (pid %d on %s) gave up before it joined", (int)root->self.pid,
                  root->self.host_name);
@@ -280,7 +286,7 @@ void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended)
   if (tt_service_hold() != tuttiSuccess) return; /* the lock needs somebody's hold */
   tt_service_lock();
   struct tt_root *root = tt_process.roots;
-  while (root && memcmp(root->job, id->pass.job, sizeof root->job) != 0) root = root->next;
+  while (root && !is_of(root, id)) root = root->next;
   if (root && !root->ended.pid && !has_joined(root, ended->pid)) {
     root->ended = *ended;
     tt_root_miss(root);

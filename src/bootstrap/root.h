@@ -50,7 +50,7 @@ struct tt_root {
   uint8_t job[TT_JOB_BYTES];
   uint64_t ticket;      /* of the id */
   struct tt_address where;
-  int fixed;
+  int fixed, derived; /* what its id is */
   int ticking;
   int shut; /* over: the door is closed, the last guests are leaving */
   struct tt_record self;
@@ -90,9 +90,9 @@ tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *wher
 void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Rank 0 gives up what it has opened at a fixed address, and has not joined: the address is free for the next start-up,
- * and who waits there hears it. */
-void tt_root_abandon(const struct tt_address *where, uint64_t ticket);
+/* Rank 0 gives up the root that it has opened, and has not joined: a fixed address is free for the next start-up, and
+ * ranks that wait there hear it. */
+void tt_root_abandon(const struct tt_id *id);
 
 /* Fails the start-up if a process that has ended is missing in it. */
 void tt_root_miss(struct tt_root *root);

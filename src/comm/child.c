@@ -85,7 +85,6 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *c
   creation->is_child = 1;
   memcpy(comm->corrected, parent->corrected, sizeof comm->corrected);
   result = topology_take(comm, parent, ranks);
-  if (comm->rank == 0 && result == tuttiSuccess) result = tt_id_open_root(&creation->id, &comm->settings);
   return result == tuttiSuccess ? tt_creation_start(comm) : result;
 }
 

@@ -167,6 +167,29 @@ static void the_roots_process_hears_when_the_others_were_told(void **state)
   munmap(job, sizeof *job);
 }
 
+/* ---- a root that lacks memory ---- */
+
+static void comes_again(struct job *job, int rank)
+{
+  struct member m;
+  id_publish(job);
+  member_prepare(&m, job, rank);
+  if (member_start(&m) != tuttiSuccess) _exit(85);
+  tt_alloc_fail_at(1); /* the next one is the root's, for its guest */
+  if (member_wait(&m) != tuttiSuccess) _exit(86);
+  if (atomic_load(&tt_process.alloc_countdown) > 0) _exit(87);
+  tt_rendezvous_destroy(m.rendezvous);
+  root_linger();
+}
+
+static void a_rank_that_the_root_has_no_memory_for_comes_again(void **state)
+{
+  (void)state;
+  struct job *job = job_make(1);
+  rank_reap(rank_spawn(job, 0, comes_again));
+  munmap(job, sizeof *job);
+}
+
 /* ---- fixed addresses and launchers ------------------------------------------------------------------ */
 
 static void fixed_one_after_the_other(struct job *job, int rank)
@@ -306,6 +329,7 @@ int main(void)
       cmocka_unit_test(threads_gather_exactly),
       cmocka_unit_test(communicators_leave_no_root_thread_or_descriptor),
       cmocka_unit_test(the_roots_process_hears_when_the_others_were_told),
+      cmocka_unit_test(a_rank_that_the_root_has_no_memory_for_comes_again),
       cmocka_unit_test(a_fixed_address_serves_communicators_one_after_the_other),
       cmocka_unit_test(torchrun_variables_are_enough),
       cmocka_unit_test(an_inherited_descriptor_is_enough),
