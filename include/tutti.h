@@ -328,7 +328,8 @@ TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /* Stops everything in progress on comm and frees it. It may be called from any
  * thread. Calls blocked inside return tuttiRemoteError first; other ranks see
  * this rank leave. Never waits for other ranks. NULL is allowed. The handle is
- * invalid afterwards for all threads. */
+ * invalid afterwards for all threads. Of one that tuttiCommSplit is making, before
+ * all ranks have come to the split: the communicator that is split fails, too. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 
 /* Tells the number of ranks, this rank, or this rank's device. Each is written to *count,

@@ -78,6 +78,7 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *c
   creation->birth = (struct tt_birth){.key = birth_key(parent, context),
                                       .members = ranks,
                                       .nmembers = comm->nranks,
+                                      .is_shrink = context->how == SHRINK,
                                       .label = comm->label};
   tuttiResult_t result = tt_child_look(comm); /* before there is something that others could hear of */
   if (result != tuttiSuccess) return result;
@@ -118,7 +119,7 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
   if (creation->is_known) return;
   const char *label = creation->birth.label ? comm->label : "communicator that it shrinks to";
   if (creation->birth.key) child_tell(parent, creation->birth.key, label, code, comm->stillborn_sentence);
-  else if (code == tuttiSystemError) tt_comm_give_up(parent, code, 0); /* others wait in the split's all-gather */
+  else if (code == tuttiSystemError || creation->op) tt_comm_give_up(parent, code, 0); /* others are in the all-gather */
 }
 
 void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try)

@@ -208,8 +208,9 @@ static tuttiResult_t stillborn(struct tuttiComm *comm, tuttiResult_t code)
 
 void tt_creation_quit(struct tuttiComm *comm)
 {
-  if (atomic_load(&comm->state) == TT_COMM_CREATING)
-    stillborn(comm, tt_fail_quiet(tuttiRemoteError, "its caller aborted it in its start-up"));
+  if (atomic_load(&comm->state) != TT_COMM_CREATING) return;
+  stillborn(comm, tt_fail_quiet(tuttiRemoteError, comm->creation->op ? "its caller aborted a split of it"
+                                                                     : "its caller aborted it in its start-up"));
 }
 
 tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *spec)

@@ -143,6 +143,16 @@ static int is_missing(const struct tt_watch *watch, int rank, int is_last)
   return !is_last && tt_board_gone(&watch->board, rank) != 0;
 }
 
+/* A member that gave up a split in the all-gather before it has told that to all ranks, as the failure of this watch. */
+static tuttiResult_t failure_look(const struct tt_watch *watch, const struct tt_birth *birth)
+{
+  if (birth->is_shrink || birth->is_last || !atomic_load_explicit(&watch->failed, memory_order_acquire))
+    return tuttiSuccess;
+  for (int i = 0; i < birth->nmembers; i++)
+    if (birth->members[i] == watch->failure.culprit) return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
+  return tuttiSuccess;
+}
+
 static tuttiResult_t look(const struct tt_watch *watch, struct tt_birth *birth, uint64_t now)
 {
   struct tt_notice notice;
@@ -158,7 +168,7 @@ static tuttiResult_t look(const struct tt_watch *watch, struct tt_birth *birth, 
     since = lost ? lost : UINT64_MAX;
     missing = rank;
   }
-  if (missing < 0) return tuttiSuccess;
+  if (missing < 0) return failure_look(watch, birth);
   if (!birth->missed_ns) birth->missed_ns = now;
   if (birth->is_last && now - birth->missed_ns < LATE_NS) return tuttiSuccess;
   return lost_fail(watch, birth, missing);

@@ -140,13 +140,15 @@ struct tt_birth {
   uint64_t key;           /* the same on all its ranks, and for nothing else */
   const int32_t *members; /* ranks of this watch */
   int nmembers;
+  int is_shrink;          /* it does not care why this watch has failed */
   int is_last;            /* this rank has done its part: members that left in order have what they need */
   const char *label;      /* of the new communicator */
   uint64_t next_ns, missed_ns; /* of tt_watch_birth */
 };
 
 /* To be called often while the start-up goes on. tuttiSuccess: nothing is known that ends it. tuttiRemoteError: one of
- * its ranks is lost or left. Else the code of a notice. Errors are not logged. Any thread, one at a time. */
+ * its ranks is lost or left. Else the code of a notice, or of this watch's failure if a member of a split is its culprit.
+ * Errors are not logged. Any thread, one at a time. */
 tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth);
 
 /* This rank does not go on with the start-up of that key, says the sentence: all its ranks hear of it. No failure of
