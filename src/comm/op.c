@@ -117,20 +117,23 @@ static void transfers_number(struct tuttiComm *comm, struct tt_binding *binding)
   }
 }
 
-/* The scalar of a pre-multiplied sum that is read when it starts. */
+/* The scalar of a pre-multiplied sum that is read when it starts. What ends the operation ends the waiting. */
 static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *binding)
 {
   const struct tt_device *device = tt_device_of(binding->scalar_at);
+  struct tt_waiter waiter;
   tt_ticket ticket = 0;
+  tt_waiter_init(&waiter, comm->crowded);
   comm->scalar = 0; /* not on the stack: a copy that nobody waits for any more may still go on */
   tuttiResult_t result =
       device->copy(device, &comm->scalar, binding->scalar_at, tt_type_size(binding->call.type), &ticket);
   while (result == tuttiSuccess && ticket) {
     result = device->poll(device, ticket);
     if (result != tuttiInProgress) break;
+    if (tt_waiter_pause(&waiter, 0)) tt_watch_compare(comm->watch, &binding->call, waiter.since_ns);
     result = atomic_load_explicit(&comm->aborting, memory_order_relaxed) ? tt_comm_aborted(comm) : tt_comm_health(comm);
   }
-  binding->scalar = comm->scalar;
+  if (result == tuttiSuccess) binding->scalar = comm->scalar;
   return result;
 }
 

@@ -43,6 +43,7 @@ struct fake {
   char *shown;  /* what pointers point into: no access */
   char *hidden; /* the same memory, for the device itself */
   uint64_t random, polls;
+  int hangs;
   tt_ticket last;
   struct fake_device_counts counts;
   struct region regions[REGIONS];
@@ -270,7 +271,7 @@ static tuttiResult_t start(struct fake *fake, const struct work *work, tt_ticket
   if (!fault) {
     fake->counts.started++;
     *ticket = 0;
-    if (draw(fake, 8) == 0) {
+    if (draw(fake, 8) == 0 && !fake->hangs) {
       fake->counts.at_once++;
       perform(fake, work);
     } else {
@@ -323,7 +324,7 @@ static tuttiResult_t fake_poll(const struct tt_device *device, tt_ticket ticket)
   fake->polls++;
   if (slot == TICKETS) {
     result = breach(fake, "poll of a ticket that is not in progress");
-  } else if (fake->polls < fake->work[slot].due) {
+  } else if (fake->hangs || fake->polls < fake->work[slot].due) {
     fake->counts.waits++;
     result = tuttiInProgress;
   } else {
@@ -395,6 +396,14 @@ struct fake_device_counts fake_device_count(const struct tt_device *device)
   struct fake_device_counts counts = fake->counts;
   pthread_mutex_unlock(&fake->mutex);
   return counts;
+}
+
+void fake_device_hang(const struct tt_device *device, int hangs)
+{
+  struct fake *fake = fake_of(device);
+  pthread_mutex_lock(&fake->mutex);
+  fake->hangs = hangs;
+  pthread_mutex_unlock(&fake->mutex);
 }
 
 void fake_device_write(const struct tt_device *device, void *dst, const void *host, size_t len)

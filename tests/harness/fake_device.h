@@ -37,6 +37,9 @@ int fake_device_end(const struct tt_device *device);
 
 struct fake_device_counts fake_device_count(const struct tt_device *device);
 
+/* With 1 no work ends any more, nor any that is begun, until 0. */
+void fake_device_hang(const struct tt_device *device, int hangs);
+
 /* What tests do with device memory, at once and without a ticket. */
 void fake_device_write(const struct tt_device *device, void *dst, const void *host, size_t len);
 void fake_device_read(const struct tt_device *device, void *host, const void *src, size_t len);
