@@ -575,8 +575,7 @@ static tuttiResult_t advance(struct tuttiComm *comm)
   if (creation->stage == WATCHING || creation->stage == MEASURING) { /* between rounds */
     if (result == tuttiSuccess || result == tuttiInProgress) {
       result = prepare(comm);
-      int is_own = result != tuttiSuccess && result != tuttiInProgress && result != tuttiRemoteError;
-      if (is_own) return result;
+      if (result != tuttiSuccess && result != tuttiInProgress && result != tuttiRemoteError) return result; /* its own */
     }
   }
   result = covered(comm, result);
