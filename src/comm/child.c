@@ -119,7 +119,7 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
   if (creation->is_known) return;
   const char *label = creation->birth.label ? comm->label : "communicator that it shrinks to";
   if (creation->birth.key) child_tell(parent, creation->birth.key, label, code, comm->stillborn_sentence);
-  else if (code == tuttiSystemError || creation->op) tt_comm_give_up(parent, code, 0); /* others are in the all-gather */
+  else if (code == tuttiSystemError || creation->op) tt_comm_give_up(parent, code, 0); /* others gather */
 }
 
 void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try)

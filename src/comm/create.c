@@ -575,7 +575,7 @@ static tuttiResult_t advance(struct tuttiComm *comm)
   if (creation->stage == WATCHING || creation->stage == MEASURING) { /* between rounds */
     if (result == tuttiSuccess || result == tuttiInProgress) {
       result = prepare(comm);
-      if (result != tuttiSuccess && result != tuttiInProgress && result != tuttiRemoteError) return result; /* its own */
+      if (result != tuttiSuccess && result != tuttiInProgress && result != tuttiRemoteError) return result;
     }
   }
   result = covered(comm, result);

@@ -39,7 +39,7 @@ static void rest(struct tt_waiter *waiter, uint64_t waited_ns)
   else tt_cpu_relax();
 }
 
-/* A look at the calls of all ranks takes as long as there are ranks: a core is to have as many as if it had one rank. */
+/* A look at the calls of all ranks takes as long as there are ranks: a core gets as many as if it had one rank. */
 static uint64_t look_pause(const struct tt_waiter *waiter)
 {
   return (uint64_t)(waiter->crowded > 1 ? waiter->crowded : 1) * LOOK_EVERY_NS;

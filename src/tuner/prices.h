@@ -20,8 +20,8 @@ struct tt_world {
 /* One measured pair of ranks over what the shipped profile says of one pair of that kind and transport, both ways at
  * once: time of a short message, and time per byte of a long one; in powers of two, of the two between which it lies
  * the one next to 1: what is less than twice and more than half of what is shipped is no correction. So noise does not
- * change what is chosen: the times of one machine differ by half from run to run. No link differs by more than the most:
- * the ranks of such a pair waited for a core, and it says nothing. */
+ * change what is chosen: the times of one machine differ by half from run to run. No link differs by more than the
+ * most: the ranks of such a pair waited for a core, and it says nothing. */
 struct tt_correction {
   int8_t alpha, beta; /* from -TT_CORRECTION_MOST to TT_CORRECTION_MOST */
 };
@@ -69,8 +69,8 @@ void tt_prices_combine(struct tt_prices *prices, int type);
 /* 1 if the shipped profile has prices of a pair of this kind and transport: only such are corrected. */
 int tt_correction_possible(enum tt_link_kind kind, const char *transport);
 
-/* What a pair says that exchanges short messages in short_us and such of long_bytes in long_us. TT_CORRECTION_NONE: it is
- * beyond the most, or the shipped profile has nothing of this kind and transport. */
+/* The correction by a pair that exchanges short messages in short_us and such of long_bytes in long_us.
+ * TT_CORRECTION_NONE: it is beyond the most, or the shipped profile has nothing of this kind and transport. */
 struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *transport, double short_us,
                                         uint64_t long_bytes, double long_us);
 

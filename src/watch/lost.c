@@ -143,7 +143,7 @@ static int is_missing(const struct tt_watch *watch, int rank, int is_last)
   return !is_last && tt_board_gone(&watch->board, rank) != 0;
 }
 
-/* A member that gave up a split in the all-gather before it has told that to all ranks, as the failure of this watch. */
+/* A member that gave up a split in the all-gather before it told that to all ranks, as the failure of this watch. */
 static tuttiResult_t failure_look(const struct tt_watch *watch, const struct tt_birth *birth)
 {
   if (birth->is_shrink || birth->is_last || !atomic_load_explicit(&watch->failed, memory_order_acquire))

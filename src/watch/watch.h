@@ -147,8 +147,8 @@ struct tt_birth {
 };
 
 /* To be called often while the start-up goes on. tuttiSuccess: nothing is known that ends it. tuttiRemoteError: one of
- * its ranks is lost or left. Else the code of a notice, or of this watch's failure if a member of a split is its culprit.
- * Errors are not logged. Any thread, one at a time. */
+ * its ranks is lost or left. Else the code of a notice, or of this watch's failure if a member of a split is its
+ * culprit. Errors are not logged. Any thread, one at a time. */
 tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth);
 
 /* This rank does not go on with the start-up of that key, says the sentence: all its ranks hear of it. No failure of
