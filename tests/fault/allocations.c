@@ -22,8 +22,8 @@
 #define DENSE 130 /* rank 0's creation has thousands of allocations: what choices take is played */
 #define SPARSE 199
 #define MOST_MS 15000   /* for all ranks to know; the promise is one second, if nothing holds them up */
-#define HEAP_SLACK 40960 /* 29 KB are usual after some hundred failures: what malloc and the library keep */
-#define HEAP_SLACK_THREADS 300000 /* what malloc keeps ready for threads counts as used */
+#define HEAP_SLACK 2048 /* the C library keeps up to 700 bytes: of the environment, the time zone, threads' variables */
+#define ROOTS_SLACK 131072 /* rendezvous that nobody came to stay: some 60, of 1.6 KB each */
 
 static int is_long; /* --long: every n, for ranks as threads too, every kind on every transport */
 
@@ -204,7 +204,7 @@ static int every_n(const struct ranks *self)
     if (fail_one(self) || recover(self)) return 1;
   } while (atomic_load(&trial->fired));
   RANKS_CHECK(meeting_wait(trial->meeting));
-  if (is_lead) RANKS_CHECK(census_same(&before, &after, trial->is_threads ? HEAP_SLACK_THREADS : HEAP_SLACK));
+  if (is_lead) RANKS_CHECK(census_same(&before, &after, HEAP_SLACK));
   return !meeting_wait(trial->meeting);
 }
 
@@ -329,8 +329,7 @@ static int alone(const struct ranks *self)
     usleep(n == 0 ? 100000 : 0);
   }
   fflush(stdout);
-  /* A rendezvous that nobody came to stays: a few hundred bytes. */
-  RANKS_CHECK(census_same(&before, &after, HEAP_SLACK_THREADS));
+  RANKS_CHECK(census_same(&before, &after, ROOTS_SLACK));
   return 0;
 }
 

@@ -18,7 +18,7 @@
 #define SPARSE 307 /* then every so many-th: what channels allocate is tried by fault.allocations */
 #define STEPS 5   /* the plan is made again after the 3rd */
 #define MOST_MS 40000 /* the communicator's limits are longer */
-#define HEAP_SLACK 32768
+#define HEAP_SLACK 1024 /* as in allocations.c */
 #define TELL_MS 20000 /* within a second, if nothing holds them up */
 
 static const tuttiFusionTensor_t tensors[] = {

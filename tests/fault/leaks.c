@@ -19,8 +19,7 @@
 #include <cmocka.h>
 
 #define WARM 5           /* rounds before the first count */
-#define HEAP_SLACK 32768 /* what malloc keeps for itself; the fewest rounds would leak less only below 600 bytes each */
-#define THREADS_SLACK 262144 /* the same for ranks as threads: malloc keeps some for each */
+#define HEAP_SLACK 256 /* of the C library, at most; nothing is usual */
 #define LARGE 200000
 
 static int rounds = 60, kills = 12, limit_s = 120;
@@ -262,7 +261,7 @@ static int lives(const struct ranks *self)
     if (k == WARM) count_heap(&before);
     RANKS_CHECK(ranks_run_threads(4, one_life, NULL, limit_s) == 0);
   }
-  RANKS_CHECK(census_same(&before, &after, THREADS_SLACK));
+  RANKS_CHECK(census_same(&before, &after, HEAP_SLACK));
   tell(self, "ranks as threads", job->rounds, (const struct census *[]){&before, &after});
   return 0;
 }

@@ -8,7 +8,7 @@
 struct census {
   int descriptors, threads;
   int memfds;      /* mappings of memfds */
-  size_t heap;     /* bytes allocated and not freed; 0 under a sanitizer, which has a heap of its own */
+  size_t heap;     /* bytes allocated and not freed, exactly; 0 under a sanitizer, which has a heap of its own */
   size_t resident; /* bytes */
 };
 
