@@ -3,7 +3,7 @@
  * values and prototypes.
  *
  * Tutti's handles, results, types and operations have NCCL's values, so they are the same types here. Written from
- * the documented interface; tests/nccl/facts.c and later_facts.c hold it against NVIDIA's headers where they are. */
+ * the documented interface; tests/nccl/facts.c holds it against NVIDIA's headers where they are. */
 #ifndef TT_NCCL_ABI_H
 #define TT_NCCL_ABI_H
 

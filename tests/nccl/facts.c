@@ -1,9 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The binary interface of NCCL 2.28.9, compiled against its own header (-DNCCL_HEADER='<nccl.h>' -DNAME_PREFIX=nccl
- * -DFUNCTION_PREFIX=nccl -DCONFIG_BYTES=80) and against ours ('"nccl/abi.h"', tutti, pnccl, 96, which has the fields
- * of later_facts.c, too): a difference does not compile. */
-#include "facts.h"
+/* The binary interface of NCCL 2.28.9 (-DOF_2_28), and what 2.29 to 2.30.7 added (-DOF_2_30). Each is compiled against
+ * NVIDIA's header of that version (-DNCCL_HEADER='<nccl.h>' -DNAME_PREFIX=nccl -DFUNCTION_PREFIX=nccl
+ * -DSTAT_PREFIX=ncclStatGpuMem), and both against ours ('"nccl/abi.h"', tutti, pnccl, tuttiStatMem): a difference does
+ * not compile. */
+#include NCCL_HEADER
 
+#include <stddef.h>
+
+#define PASTE(prefix, name) prefix##name
+#define PASTED(prefix, name) PASTE(prefix, name)
+#define VALUE(name, number) _Static_assert(PASTED(NAME_PREFIX, name) == (number), #name)
+#define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
+#define PLACE(type, field, bytes) \
+  _Static_assert(offsetof(type, field) == (bytes) && sizeof(((type *)0)->field) == 4, #field)
+#define POINTER_PLACE(type, field, bytes) _Static_assert(offsetof(type, field) == (bytes), #field)
+#define TYPE(result, name, ...) \
+  _Static_assert(__builtin_types_compatible_p(__typeof__(PASTED(FUNCTION_PREFIX, name)), result(__VA_ARGS__)), #name)
+#define CALL(name, ...) TYPE(ncclResult_t, name, __VA_ARGS__)
+
+#ifdef OF_2_30
+SIZE(ncclConfig_t, 96);
+#else
+SIZE(ncclConfig_t, 80);
+#endif
+
+#ifdef OF_2_28
 SIZE(ncclUniqueId, 128);
 _Static_assert(_Alignof(ncclUniqueId) == 1, "an id lies anywhere");
 SIZE(ncclComm_t, 8);
@@ -17,7 +38,6 @@ _Static_assert(NCCL_VERSION_CODE == 22809, "version");
 _Static_assert(NCCL_CONFIG_UNDEF_INT == -2147483647 - 1, "undefined");
 _Static_assert(NCCL_WIN_COLL_SYMMETRIC == 1, "window flag");
 
-SIZE(ncclConfig_t, CONFIG_BYTES);
 POINTER_PLACE(ncclConfig_t, size, 0);
 PLACE(ncclConfig_t, magic, 8);
 PLACE(ncclConfig_t, version, 12);
@@ -121,3 +141,51 @@ CALL(Recv, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 CALL(GroupStart, void);
 CALL(GroupEnd, void);
 CALL(GroupSimulateEnd, ncclSimInfo_t *);
+#endif
+
+#ifdef OF_2_30
+PLACE(ncclConfig_t, graphUsageMode, 80);
+PLACE(ncclConfig_t, numRmaCtx, 84);
+PLACE(ncclConfig_t, maxP2pPeers, 88);
+PLACE(ncclConfig_t, graphStreamOrdering, 92);
+
+SIZE(ncclWaitSignalDesc_t, 16);
+PLACE(ncclWaitSignalDesc_t, opCnt, 0);
+PLACE(ncclWaitSignalDesc_t, peer, 4);
+PLACE(ncclWaitSignalDesc_t, sigIdx, 8);
+PLACE(ncclWaitSignalDesc_t, ctx, 12);
+
+SIZE(ncclParamHandle_t, 8);
+SIZE(ncclCommMemStat_t, 4);
+#define STAT(name, number) _Static_assert(PASTED(STAT_PREFIX, name) == (number), #name)
+STAT(Suspend, 0);
+STAT(Suspended, 1);
+STAT(Persist, 2);
+STAT(Total, 3);
+_Static_assert(NCCL_WIN_STRICT_ORDERING == 2, "window flag");
+
+CALL(CommGetUniqueId, ncclComm_t, ncclUniqueId *);
+CALL(CommGrow, ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *);
+CALL(CommSuspend, ncclComm_t, int);
+CALL(CommResume, ncclComm_t);
+CALL(CommMemStats, ncclComm_t, ncclCommMemStat_t, uint64_t *);
+CALL(WinGetUserPtr, ncclComm_t, ncclWindow_t, void **);
+CALL(PutSignal, const void *, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned, ncclComm_t,
+     cudaStream_t);
+CALL(Signal, int, int, int, unsigned, ncclComm_t, cudaStream_t);
+CALL(WaitSignal, int, ncclWaitSignalDesc_t *, ncclComm_t, cudaStream_t);
+CALL(ParamBind, ncclParamHandle_t *, const char *);
+CALL(ParamGetI8, ncclParamHandle_t, int8_t *);
+CALL(ParamGetI16, ncclParamHandle_t, int16_t *);
+CALL(ParamGetI32, ncclParamHandle_t, int32_t *);
+CALL(ParamGetI64, ncclParamHandle_t, int64_t *);
+CALL(ParamGetU8, ncclParamHandle_t, uint8_t *);
+CALL(ParamGetU16, ncclParamHandle_t, uint16_t *);
+CALL(ParamGetU32, ncclParamHandle_t, uint32_t *);
+CALL(ParamGetU64, ncclParamHandle_t, uint64_t *);
+CALL(ParamGetStr, ncclParamHandle_t, const char **);
+CALL(ParamGet, ncclParamHandle_t, void *, int, int *);
+CALL(ParamGetParameter, const char *, const char **, int *);
+CALL(ParamGetAllParameterKeys, const char ***, int *);
+TYPE(void, ParamDumpAll, void);
+#endif
