@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 #define CARD_BYTES 40
-#define SECOND (1000u * (uint64_t)MS)
 
 /* Sits between rank 1 and the root, and changes one bit of the first connection, or of all. */
 struct proxy {

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "comm/comm.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -13,7 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define LIMIT_S 60
+#define LIMIT_S 60 /* a shrink in which ranks do not meet takes five minutes */
 
 /* The ranks of comm are `members`: each says who it is. */
 static int has(const struct ranks *self, tuttiComm_t comm, const int *members, int n)
@@ -43,7 +42,6 @@ static int each_counts_body(const struct ranks *self)
   struct meeting *meeting = self->argument;
   tuttiComm_t comm, child;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, r) == tuttiSuccess);
-  comm->settings.init_timeout_ms = 5000; /* of the shrinks */
   if (r != 2) {
     RANKS_CHECK(tuttiCommShrink(comm, one, 1, &child, NULL, TUTTI_SHRINK_DEFAULT) == tuttiSuccess);
     if (has(self, child, first, 3)) return 1;
@@ -87,7 +85,6 @@ static int many_sets_body(const struct ranks *self)
   struct meeting *meeting = self->argument;
   tuttiComm_t comm;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  comm->settings.init_timeout_ms = 10000; /* of the shrinks */
   for (int set = 0; set < 16; set++) {
     int n = 0;
     for (int r = 2; r < 6; r++)
@@ -118,14 +115,11 @@ static int tries_again_body(const struct ranks *self)
     RANKS_CHECK(meeting_wait(self->argument));
     return tuttiCommDestroy(comm) != tuttiSuccess;
   }
-  int64_t usual_ms = comm->settings.init_timeout_ms;
-  comm->settings.init_timeout_ms = 2000; /* of the first try */
   RANKS_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
   none = (struct rlimit){3, limit.rlim_max};
   if (self->rank == 1) setrlimit(RLIMIT_NOFILE, &none);
   RANKS_CHECK(tuttiCommShrink(comm, exclude, 1, &child, NULL, TUTTI_SHRINK_DEFAULT) != tuttiSuccess && !child);
   setrlimit(RLIMIT_NOFILE, &limit);
-  comm->settings.init_timeout_ms = usual_ms;
   RANKS_CHECK(tuttiCommShrink(comm, exclude, 1, &child, NULL, TUTTI_SHRINK_DEFAULT) == tuttiSuccess);
   if (has(self, child, left, 2)) return 1;
   RANKS_CHECK(meeting_wait(self->argument));
