@@ -3,6 +3,7 @@
  * of failures of other ranks, and of an abort. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct job {
   const struct tt_device *device;
   int is_own; /* this rank aborts, not the other one */
   _Atomic(tuttiComm_t) comm;
+  atomic_int has_ended; /* rank 0's call */
 };
 
 static void *abort_later(void *argument)
@@ -57,10 +59,12 @@ static int scalar_body(const struct ranks *self)
     if (job->is_own) RANKS_CHECK(pthread_create(&thread, NULL, abort_later, job) == 0);
     RANKS_CHECK(tuttiAllReduce(data, data, 4, tuttiFloat, op, comm, NULL) == tuttiRemoteError);
     RANKS_CHECK(strstr(tuttiGetLastError(NULL), "aborted"));
+    atomic_store(&job->has_ended, 1);
     if (job->is_own) pthread_join(thread, NULL);
     else tuttiCommDestroy(comm);
   } else {
     hang_await(job->device);
+    while (job->is_own && !atomic_load(&job->has_ended)) usleep(1000);
     RANKS_CHECK((job->is_own ? tuttiCommDestroy : tuttiCommAbort)(comm) == tuttiSuccess);
   }
   job->device->free(job->device, scalar);
