@@ -36,82 +36,6 @@ TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
  * Errors: tuttiInvalidArgument: id NULL or not made by this library, proc outside 0 .. nprocs-1. */
 TUTTI_API tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int nprocs, int pid, int status);
 
-/* ---- schedules (tutti schedule, tutti simulate) ---- */
-
-/* Which schedules are meant. Set all to 0, then what matters; nothing is kept of it. Ranks are numbered as the user
- * does, also where a topology lets them stand in another order on the wire. */
-typedef struct {
-  const char *collective; /* "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "all_to_all",
-                             "gather", "scatter"; underscores may be left out or be hyphens, here as in the next */
-  const char *algorithm;  /* its name */
-  const char *middle;     /* what a hierarchical one runs among the leaders: an all-reduce; NULL: its default */
-  const char *passes;     /* rewrites, in this order, separated by commas: merge, fuse, channels=N; NULL: none */
-  const char *topology;   /* file with who is near whom and the prices of links; NULL: all ranks are equally far */
-  int nranks;             /* 0: those of the topology */
-  int root;               /* where the collective has one */
-  int radix;              /* where the algorithm has one; 0: its default */
-  int blocks;             /* cuts of a share; 0: the number the algorithm is made for */
-  int group_size;         /* ranks in a group, where the topology tells of no groups; 0: about the root of nranks */
-  size_t count;           /* elements of a share, as in the call; 0: one for each block */
-  size_t element_bytes;   /* 0: 4 */
-} tuttiScheduleRequest_t;
-
-/* Tells the name of an algorithm of a collective. *name becomes that of the index-th; it lives for ever.
- *
- * Errors: tuttiInvalidArgument: collective or name NULL, no such collective or no such index. */
-TUTTI_API tuttiResult_t tuttiCollectiveAlgorithm(const char *collective, int index, const char **name);
-
-/* Prints the schedule of one rank, or of all. They are all if rank is -1. A schedule is a head that says what it
- * takes, then a step a line.
- *
- * Errors: tuttiInvalidArgument: the request or rank is wrong; the sentence says what there is. tuttiInvalidUsage: the
- * algorithm is not legal there; the sentence says why. tuttiSystemError: no memory, or out cannot be written. */
-TUTTI_API tuttiResult_t tuttiSchedulePrint(const tuttiScheduleRequest_t *request, int rank, FILE *out);
-
-/* Draws the schedules of all ranks as SVG. Ranks go from top to bottom, rounds from left to right.
- *
- * Errors: as tuttiSchedulePrint; also tuttiInvalidUsage: more than 1,024 ranks, of which nobody could see anything. */
-TUTTI_API tuttiResult_t tuttiScheduleDraw(const tuttiScheduleRequest_t *request, FILE *out);
-
-/* How it is simulated. Set all to 0, then what matters. */
-typedef struct {
-  int uniform;         /* 1: the prices below hold for all links; 0: those of the topology, or of a 10 Gbit/s network */
-  double alpha_us;     /* of a message */
-  double beta_us_per_mib;  /* of what is sent */
-  double gamma_us_per_mib; /* of what is combined with one more source */
-  size_t block_bytes;  /* a vector longer than blocks of this size goes in segments of them; 0: in one piece */
-  int lanes;           /* segments under way at once; 0: 1 */
-  void (*progress)(void *context, int64_t steps, int64_t total, double time_us); /* every 65,536 steps; may be NULL */
-  void *context;
-  void (*making)(void *context, int made, int64_t steps); /* before that: ranks whose schedules are made, and about how
-                                                             many steps all will play; may be NULL */
-  int64_t most_steps;  /* refuse to begin if it would play more than about so many; 0: never */
-} tuttiSimulation_t;
-
-/* What came out. Of all ranks together but for times. */
-typedef struct {
-  double time_us;    /* when the last rank has its result */
-  double first_us;   /* when the first has */
-  double bound_us;   /* the larger of alpha for each doubling of what has spread, and beta for the bytes that have to
-                        pass one rank: max(ceil(log2 P) alpha, 2 (P - 1) / P M beta) of an all-reduce; with several
-                        kinds of links, of the cheapest in use */
-  double busiest_us; /* how long the busiest port was occupied */
-  int busiest_rank;
-  int64_t steps, messages, bytes, reduced_bytes;
-} tuttiSimulated_t;
-
-/* Plays schedules against prices of links. What those of all ranks take is written to *result.
- *
- * Each rank sends one message at a time and takes one at a time; a message of M MiB arrives alpha + M beta after it
- * started if nothing keeps it waiting, and occupies the two ports for M beta. Combining takes gamma a MiB and source,
- * one at a time. Steps start when the executor would start them. Memory does not grow with the number of steps, unless
- * there are passes, which need whole schedules.
- *
- * Errors: as tuttiSchedulePrint; also tuttiInvalidArgument: prices below 0, or too many lanes; tuttiInvalidUsage: more
- * than most_steps. */
-TUTTI_API tuttiResult_t tuttiSimulate(const tuttiScheduleRequest_t *request, const tuttiSimulation_t *how,
-                                      tuttiSimulated_t *result);
-
 /* ---- profiles: what was measured on a machine (tutti tune, tutti profile) ---- */
 
 /* A profile that is being measured or was read. One thread at a time. */
@@ -179,7 +103,8 @@ TUTTI_API tuttiResult_t tuttiTune(tuttiComm_t comm, const tuttiTuneOptions_t *op
 
 /* What is asked. Set all to 0, then what matters. */
 typedef struct {
-  const char *collective; /* as in tuttiScheduleRequest_t */
+  const char *collective; /* "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather",
+                             "all_to_all", "gather" or "scatter" */
   int nranks;
   int nnodes;             /* over which ranks are spread in blocks, as evenly as can be; 0: 1 */
   int cores;              /* of a node; 0: as many as it has ranks, but of one node at most those of this host */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "schedule/schedule.h"
 #include "tutti_tools.h"
 
 int command_run(int argc, char **argv);
@@ -31,10 +32,10 @@ int command_plan(int argc, char **argv);
 extern const char *const request_help; /* their lines in --help */
 
 /* 1: it was one of these and is taken; 0: it is none; -1: its value is wrong, as was said. */
-int request_option(tuttiScheduleRequest_t *request, const char *command, int option);
+int request_option(struct tt_schedule_request *request, const char *command, int option);
 
 /* The collective is the only argument: 0 if it is there; else 2, with a message. */
-int request_collective(tuttiScheduleRequest_t *request, const char *command, int argc, char **argv);
+int request_collective(struct tt_schedule_request *request, const char *command, int argc, char **argv);
 
 #define RANKS_MOST 1048576              /* of which the library can tell; its own sentences name the same */
 #define SIZE_MOST ((long long)1 << 60) /* likewise, bytes of a vector */

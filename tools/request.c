@@ -51,7 +51,7 @@ static int int_read(const char *command, const char *option, int low, int high, 
   return 1;
 }
 
-int request_option(tuttiScheduleRequest_t *request, const char *command, int option)
+int request_option(struct tt_schedule_request *request, const char *command, int option)
 {
   switch (option) {
   case 'n': return int_read(command, "-n", 1, RANKS_MOST, &request->nranks);
@@ -67,7 +67,7 @@ int request_option(tuttiScheduleRequest_t *request, const char *command, int opt
   }
 }
 
-int request_collective(tuttiScheduleRequest_t *request, const char *command, int argc, char **argv)
+int request_collective(struct tt_schedule_request *request, const char *command, int argc, char **argv)
 {
   if (optind + 1 == argc) {
     request->collective = argv[optind];

@@ -19,7 +19,7 @@ static const char *const own_help =
     "  -h, --help            this text\n";
 
 struct asked {
-  tuttiScheduleRequest_t request;
+  struct tt_schedule_request request;
   int rank; /* -1: all */
   const char *svg;
 };
@@ -66,7 +66,7 @@ static tuttiResult_t draw(const struct asked *asked)
   FILE *memory = open_memstream(&text, &len);
   if (!memory) return tuttiRefuse(tuttiSystemError, strerror(errno));
   progress_begin("schedule", "playing all ranks");
-  tuttiResult_t result = tuttiScheduleDraw(&asked->request, memory);
+  tuttiResult_t result = tt_schedules_draw(&asked->request, memory);
   progress_end();
   int broken = fclose(memory);
   FILE *file = result == tuttiSuccess && !broken ? fopen(asked->svg, "we") : NULL;
@@ -90,7 +90,7 @@ int command_schedule(int argc, char **argv)
   if (parsed >= 0) return parsed;
   if (!asked.request.algorithm) asked.request.algorithm = "";
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-  tuttiResult_t result = asked.svg ? draw(&asked) : tuttiSchedulePrint(&asked.request, asked.rank, stdout);
+  tuttiResult_t result = asked.svg ? draw(&asked) : tt_schedules_print(&asked.request, asked.rank, stdout);
   if (result == tuttiSuccess) return fflush(stdout) ? 1 : 0;
   fflush(stdout);
   fprintf(stderr, "tutti schedule: %s\n", tuttiGetLastError(NULL));

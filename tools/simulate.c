@@ -37,14 +37,14 @@ struct row {
   char name[64];
   tuttiResult_t result;
   char why[SENTENCE_BYTES]; /* it was not simulated */
-  tuttiSimulated_t got;
+  struct tt_simulated got;
   double seconds;
   long memory_kib;
 };
 
 struct asked {
-  tuttiScheduleRequest_t request;
-  tuttiSimulation_t how;
+  struct tt_schedule_request request;
+  struct tt_simulation how;
   size_t bytes;
   const char *name; /* of the row that is running */
   double start, played; /* seconds; when it began, when it began to play */
@@ -71,7 +71,7 @@ static int price_read(const char *option, double *price, int *uniform)
 /* 1: taken, 0: wrong, -1: is none of these. */
 static int option_take(struct asked *asked, int option)
 {
-  tuttiSimulation_t *how = &asked->how;
+  struct tt_simulation *how = &asked->how;
   const long long sizes[] = {1, SIZE_MOST}, lanes[] = {1, INT_MAX};
   long long number;
   switch (option) {
@@ -187,7 +187,7 @@ static void row_run(struct asked *asked, struct row *row)
   memory_peak();
   asked->start = asked->played = now();
   progress_begin("simulate", row->name);
-  row->result = tuttiSimulate(&asked->request, &asked->how, &row->got);
+  row->result = tt_schedules_simulate(&asked->request, &asked->how, &row->got);
   row->seconds = now() - asked->start;
   progress_end();
   row->memory_kib = memory_peak();
@@ -200,7 +200,7 @@ static int rows_make(const struct asked *asked, struct row *rows)
   const char *name, *at = asked->request.algorithm;
   int n = 0;
   if (at && strcmp(at, "all") == 0) {
-    while (n < MAX_ROWS && tuttiCollectiveAlgorithm(asked->request.collective, n, &name) == tuttiSuccess)
+    while (n < MAX_ROWS && (name = tt_algorithm_name(asked->request.collective, n)))
       snprintf(rows[n++].name, sizeof rows[0].name, "%s", name);
     if (n) return n;
   }
@@ -231,7 +231,7 @@ static void rows_print(const struct row *rows, int n)
   printf("%-22s %14s %14s %7s %12s %12s %8s %10s\n", "# algorithm", "time us", "bound us", "ratio", "messages", "steps",
          "Msteps/s", "peak MiB");
   for (int r = 0; r < n; r++) {
-    const tuttiSimulated_t *got = &rows[r].got;
+    const struct tt_simulated *got = &rows[r].got;
     if (rows[r].result != tuttiSuccess) {
       printf("# %s\n", rows[r].why);
       continue;

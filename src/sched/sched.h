@@ -6,7 +6,7 @@
  * length, in the order of the ranks; each share is cut into `nblocks` blocks, so share s is blocks
  * [s nblocks, (s + 1) nblocks). Block lengths, element type and addresses are bound when it runs, so its
  * size depends on ranks and blocks, never on bytes. An algorithm only writes it;
- * one executor runs it, one verifier proves it. Pure: no clock, no I/O.
+ * one executor runs it, one verifier (tools/schedule) proves it. Pure: no clock, no I/O.
  *
  * Places. IN and OUT are numbered by block. What of them is there (tt_kinds):
  *                    IN                    OUT                   IN b and OUT b
@@ -266,21 +266,7 @@ void tt_pass_channels(struct tt_schedule *schedule, int32_t nchannels);
  * share. shape.groups becomes NULL. */
 void tt_pass_order(struct tt_schedule *schedule, const int32_t *order);
 
-/* ---- text (print.c, parse.c) ----------------------------------------------------- */
-
-/* Writes the schedule as text, one step a line after a header line, e.g.
- *   schedule all_reduce ranks 2 rank 1 blocks 2 scratch 0 steps 4
- *     0  send    [0,1)  in:0 -> rank 0
- *     1  reduce  [1,2)  msg:0 + in:1 -> out:1
- *     2  send    [1,2)  out:1 -> rank 0
- *     3  recv    [0,1)  msg:0 -> out:0
- * root, radix and channel are shown where they are set. tt_schedule_parse reads the same text back; the initialised
- * (or zeroed) schedule gets the shape of the header, and keeps what it has if the text is wrong, which is
- * tuttiInvalidArgument naming line and reason. Printing what was parsed gives the same text. */
-tuttiResult_t tt_schedule_print(const struct tt_schedule *schedule, FILE *out);
-tuttiResult_t tt_schedule_parse(struct tt_schedule *schedule, FILE *in);
-
-/* ---- cost and proof (cost.c, verify.c) ------------------------------------------- */
+/* ---- what generators are, and what they cost ---------------------------------------- */
 
 /* What one rank does, in blocks rather than elements; summed over its steps. */
 struct tt_cost {
@@ -291,28 +277,8 @@ struct tt_cost {
   int64_t rounds;     /* of all ranks together: the longest chain of messages of which each needs the one before */
 };
 
-/* All but rounds, which one rank's schedule does not show: it is left 0. */
-void tt_schedule_cost(const struct tt_schedule *schedule, struct tt_cost *cost);
-
-/* Makes the schedule of one rank on demand; the verifier calls it for every rank and
- * destroys what it gets. */
+/* Makes the schedule of one rank on demand; whoever asks for it destroys what it gets. */
 typedef void (*tt_generate_fn)(struct tt_schedule *schedule, const struct tt_shape *shape,
                                void *context);
-
-#define TT_COMPLAINT_BYTES 512
-
-struct tt_proof {
-  const int32_t *order; /* in: order[p] is the p-th rank; operands stand in this order. NULL: 0, 1, ... */
-  int64_t steps;        /* of all ranks */
-  int64_t rounds;       /* as in tt_cost */
-  uint64_t tree;        /* reducing ones: a hash of the tree by which the blocks of OUT are made, the same in any proof;
-                           0: not all blocks have the same one */
-  char complaint[TT_COMPLAINT_BYTES]; /* rank, step, reason; "" if there is none */
-};
-
-/* Proves the properties in the head of this file for the collective of shape->nranks
- * ranks (shape->rank is ignored), blocks all of one element. Returns tuttiSuccess, or
- * tuttiInternalError with the complaint. Time and memory: ring, 1,024 ranks: a few seconds, under 2 GiB. */
-tuttiResult_t tt_verify(const struct tt_shape *shape, tt_generate_fn generate, void *context, struct tt_proof *proof);
 
 #endif

@@ -27,7 +27,7 @@
  *
  * Memory: of long schedules only stretches are kept, of about 128 MiB for all ranks, but at least TT_SIM_KEEP steps of
  * each; the generator is run again when a window leaves its stretch. What is on its way is bounded by TT_SIM_FLIGHT,
- * what is waited for by the windows, and neither by the number of steps. Pure: no clock, no I/O but the picture. */
+ * what is waited for by the windows, and neither by the number of steps. Pure: no clock, no I/O. */
 #ifndef TT_SIM_H
 #define TT_SIM_H
 
@@ -113,19 +113,5 @@ tuttiResult_t tt_simulate(const struct tt_sim_play *play, struct tt_sim_result *
  * an error some results may be written. */
 tuttiResult_t tt_simulate_counts(const struct tt_sim_play *play, const size_t *counts, int n,
                                  struct tt_sim_result *results);
-
-/* ---- picture (draw.c) ------------------------------------------------------------ */
-
-struct tt_sim_caption {
-  const char *title;
-  const char *note;     /* below it; NULL: none */
-  const int32_t *group; /* by rank: neighbours of one group get a common background; NULL: none */
-};
-
-/* Draws the play as SVG: ranks from top to bottom, rounds from left to right, when every message takes one round and
- * all else no time. Of the play, prices, segments and watcher do not matter, and count only for the numbers of
- * elements. What is too much for an eye is left out, and said: rounds behind the 64th, messages of some ranks.
- * Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
-tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_caption *caption, FILE *out);
 
 #endif

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "algos/algos.h"
+#include "schedule/proof.h"
 
 struct subject {
   const struct tt_algo *algo;

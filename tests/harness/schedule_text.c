@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "schedule/text.h"
 #include "schedule_text.h"
 
 #include <setjmp.h>

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
+#include "schedule/proof.h"
 #include "slow.h"
 
 #define MOST_RANKS 1024

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
+#include "schedule/text.h"
 
 struct message {
   int32_t from, to, first, nblocks;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
+#include "schedule/proof.h"
 
 #define MOST 130 /* ranks */
 

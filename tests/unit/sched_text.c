@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "sched/sched.h"
+#include "schedule/text.h"
 
 static tuttiResult_t parse(struct tt_schedule *s, const char *text)
 {

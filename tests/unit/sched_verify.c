@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "sched/sched.h"
+#include "schedule/proof.h"
+#include "schedule/text.h"
 
 #define MAX_RANKS 4
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "algos/algos.h"
-#include "sim/picture.h"
+#include "schedule/picture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

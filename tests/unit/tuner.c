@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schedule/text.h"
 #include "tuner/choice.h"
 
 #include <setjmp.h>

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Schedules for a person to look at: printed, drawn, played. */
-#include "api/request.h"
+#include "schedule/picture.h"
+#include "schedule/request.h"
+#include "schedule/text.h"
 
-#include "api/check.h"
-#include "sim/sim.h"
-
-tuttiResult_t tuttiCollectiveAlgorithm(const char *collective, int index, const char **name)
+const char *tt_algorithm_name(const char *collective, int index)
 {
-  if (!collective) return tt_null("collective");
-  if (!name) return tt_null("name");
   int kind = tt_kind_find(collective);
   for (int a = 0; kind != TT_NO_COLLECTIVE && a < tt_algo_count; a++)
-    if (tt_algos[a].collective == kind && index-- == 0) {
-      *name = tt_algos[a].name;
-      return tuttiSuccess;
-    }
-  return tt_fail(tuttiInvalidArgument, "%s", kind == TT_NO_COLLECTIVE ? "there is no collective of that name"
-                                                                      : "index: there is no such algorithm");
+    if (tt_algos[a].collective == kind && index-- == 0) return tt_algos[a].name;
+  return NULL;
 }
 
 /* ---- print ----------------------------------------------------------------------------- */
@@ -78,11 +70,10 @@ static void head_text(const struct tt_request *request, char *text, size_t size)
            cost.rounds == 1 ? "round" : "rounds");
 }
 
-tuttiResult_t tuttiSchedulePrint(const tuttiScheduleRequest_t *request, int rank, FILE *out)
+tuttiResult_t tt_schedules_print(const struct tt_schedule_request *request, int rank, FILE *out)
 {
   struct tt_request made;
   char head[128];
-  if (!out) return tt_null("out");
   tuttiResult_t code = tt_request_make(&made, request);
   if (code) return code;
   if (rank < -1 || rank >= made.shape.nranks)
@@ -102,11 +93,10 @@ tuttiResult_t tuttiSchedulePrint(const tuttiScheduleRequest_t *request, int rank
 
 #define DRAWN_RANKS 1024
 
-tuttiResult_t tuttiScheduleDraw(const tuttiScheduleRequest_t *request, FILE *out)
+tuttiResult_t tt_schedules_draw(const struct tt_schedule_request *request, FILE *out)
 {
   struct tt_request made;
   char head[128], title[128];
-  if (!out) return tt_null("out");
   tuttiResult_t code = tt_request_make(&made, request);
   if (code) return code;
   if (made.shape.nranks > DRAWN_RANKS) {
@@ -160,17 +150,17 @@ static double bound_find(const struct tt_sim_play *play)
 
 static void progress_pass(void *context, const struct tt_sim_progress *progress)
 {
-  const tuttiSimulation_t *how = context;
+  const struct tt_simulation *how = context;
   how->progress(how->context, progress->steps, progress->total, progress->time_us);
 }
 
 static void making_pass(void *context, int32_t made, int64_t steps)
 {
-  const tuttiSimulation_t *how = context;
+  const struct tt_simulation *how = context;
   how->making(how->context, (int)made, steps);
 }
 
-static tuttiResult_t how_check(const tuttiSimulation_t *how)
+static tuttiResult_t how_check(const struct tt_simulation *how)
 {
   const double prices[] = {how->alpha_us, how->beta_us_per_mib, how->gamma_us_per_mib};
   for (int k = 0; how->uniform && k < 3; k++)
@@ -180,7 +170,7 @@ static tuttiResult_t how_check(const tuttiSimulation_t *how)
   return tuttiSuccess;
 }
 
-static tuttiResult_t play_run(struct tt_request *made, const tuttiSimulation_t *how, tuttiSimulated_t *result)
+static tuttiResult_t play_run(struct tt_request *made, const struct tt_simulation *how, struct tt_simulated *result)
 {
   struct tt_link_prices prices = made->topology.prices;
   struct tt_sim_result got;
@@ -201,19 +191,17 @@ static tuttiResult_t play_run(struct tt_request *made, const tuttiSimulation_t *
   play.watcher.context = (void *)(uintptr_t)how;
   tuttiResult_t code = tt_simulate(&play, &got);
   if (code) return code;
-  *result = (tuttiSimulated_t){.time_us = got.time_us, .first_us = got.first_us, .bound_us = bound_find(&play),
+  *result = (struct tt_simulated){.time_us = got.time_us, .first_us = got.first_us, .bound_us = bound_find(&play),
                                .busiest_us = got.busiest_us, .steps = got.steps, .messages = got.messages,
                                .bytes = got.bytes, .reduced_bytes = got.reduced};
   result->busiest_rank = made->order ? made->order[got.busiest_rank] : got.busiest_rank;
   return code;
 }
 
-tuttiResult_t tuttiSimulate(const tuttiScheduleRequest_t *request, const tuttiSimulation_t *how,
-                            tuttiSimulated_t *result)
+tuttiResult_t tt_schedules_simulate(const struct tt_schedule_request *request, const struct tt_simulation *how,
+                            struct tt_simulated *result)
 {
   struct tt_request made;
-  if (!how) return tt_null("how");
-  if (!result) return tt_null("result");
   tuttiResult_t code = how_check(how);
   if (!code) code = tt_request_make(&made, request);
   if (code) return code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sched/text.h"
+#include "schedule/text.h"
 
 #include <errno.h>
 #include <string.h>

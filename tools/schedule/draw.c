@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "sim/picture.h"
+#include "schedule/picture.h"
 
 #define LEFT 74
 #define TOP 108

@@ -4,8 +4,8 @@
  * Ranks are numbered here in the order in which operands stand. A value is one rank's contribution, or an ordered
  * combination of values. Equal values have equal numbers, so two ranks with the same number hold the same expression
  * tree and therefore the same bits. 0 is "nothing was written here". */
-#ifndef TT_SCHED_VALUE_H
-#define TT_SCHED_VALUE_H
+#ifndef TT_SCHEDULE_VALUE_H
+#define TT_SCHEDULE_VALUE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder: what is in a picture. */
-#ifndef TT_SIM_PICTURE_H
-#define TT_SIM_PICTURE_H
+/* A picture of the schedules of all ranks: what is in it, and its SVG. */
+#ifndef TT_SCHEDULE_PICTURE_H
+#define TT_SCHEDULE_PICTURE_H
 
 #include "sim/sim.h"
 
@@ -44,5 +44,19 @@ struct tt_picture {
 /* Plays twice: to count, and to keep what is to be seen. destroy accepts a zeroed one. */
 tuttiResult_t tt_picture_make(struct tt_picture *picture, const struct tt_sim_play *play);
 void tt_picture_destroy(struct tt_picture *picture);
+
+/* ---- picture (draw.c) ------------------------------------------------------------ */
+
+struct tt_sim_caption {
+  const char *title;
+  const char *note;     /* below it; NULL: none */
+  const int32_t *group; /* by rank: neighbours of one group get a common background; NULL: none */
+};
+
+/* Draws the play as SVG: ranks from top to bottom, rounds from left to right, when every message takes one round and
+ * all else no time. Of the play, prices, segments and watcher do not matter, and count only for the numbers of
+ * elements. What is too much for an eye is left out, and said: rounds behind the 64th, messages of some ranks.
+ * Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
+tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_caption *caption, FILE *out);
 
 #endif

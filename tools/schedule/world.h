@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to this folder: all ranks of a collective during a proof. */
-#ifndef TT_SCHED_WORLD_H
-#define TT_SCHED_WORLD_H
+#ifndef TT_SCHEDULE_WORLD_H
+#define TT_SCHEDULE_WORLD_H
 
-#include "sched/sched.h"
-#include "sched/value.h"
+#include "schedule/proof.h"
+#include "schedule/value.h"
 
 /* What a block of memory, or of a message, holds. */
 struct tt_cell {

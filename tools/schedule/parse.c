@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sched/step.h"
-#include "sched/text.h"
+#include "schedule/text.h"
 
 #define TOKEN_BYTES 64
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sched/value.h"
+#include "schedule/value.h"
 
 #include <string.h>
 

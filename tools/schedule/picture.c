@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/picture.h"
+#include "schedule/picture.h"
 
 #include <string.h>
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "api/request.h"
+#include "schedule/request.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "api/check.h"
 
 #define LIST_BYTES 384
 
@@ -24,7 +22,7 @@ static const char *names_list(int collective, char *list)
   return list;
 }
 
-static tuttiResult_t algo_find(struct tt_request *made, const tuttiScheduleRequest_t *request)
+static tuttiResult_t algo_find(struct tt_request *made, const struct tt_schedule_request *request)
 {
   char list[LIST_BYTES];
   int kind = tt_kind_find(request->collective);
@@ -94,7 +92,7 @@ static tuttiResult_t topology_invent(struct tt_request *made, int nranks)
   return code;
 }
 
-static tuttiResult_t machine_make(struct tt_request *made, const tuttiScheduleRequest_t *request)
+static tuttiResult_t machine_make(struct tt_request *made, const struct tt_schedule_request *request)
 {
   if (request->nranks < 0 || request->nranks > TT_TOPOLOGY_MAX_RANKS || (!request->nranks && !request->topology))
     return tt_fail(tuttiInvalidArgument, "the number of ranks is %d: give 1 to %d (-n), or a topology", request->nranks,
@@ -114,7 +112,7 @@ static tuttiResult_t machine_make(struct tt_request *made, const tuttiScheduleRe
 
 /* ---- shape --------------------------------------------------------------------------- */
 
-static tuttiResult_t numbers_check(const struct tt_request *made, const tuttiScheduleRequest_t *request)
+static tuttiResult_t numbers_check(const struct tt_request *made, const struct tt_schedule_request *request)
 {
   const struct tt_algo *algo = made->algo;
   const char *name = tt_kinds[algo->collective].name;
@@ -154,7 +152,7 @@ static tuttiResult_t size_check(const struct tt_request *made)
   return tuttiSuccess;
 }
 
-static tuttiResult_t shape_make(struct tt_request *made, const tuttiScheduleRequest_t *request)
+static tuttiResult_t shape_make(struct tt_request *made, const struct tt_schedule_request *request)
 {
   struct tt_shape *shape = &made->shape;
   shape->root = tt_kinds[made->algo->collective].has_root ? request->root : -1;
@@ -177,12 +175,9 @@ static tuttiResult_t shape_make(struct tt_request *made, const tuttiScheduleRequ
   return size_check(made);
 }
 
-tuttiResult_t tt_request_make(struct tt_request *made, const tuttiScheduleRequest_t *request)
+tuttiResult_t tt_request_make(struct tt_request *made, const struct tt_schedule_request *request)
 {
   *made = (struct tt_request){.algo = NULL};
-  if (!request) return tt_null("request");
-  if (!request->collective) return tt_null("collective");
-  if (!request->algorithm) return tt_null("algorithm");
   tuttiResult_t code = algo_find(made, request);
   if (!code) code = passes_read(made, request->passes);
   if (!code) code = machine_make(made, request);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a tuttiScheduleRequest_t means: a row of the table, a shape, and who is near whom. */
-#ifndef TT_API_REQUEST_H
-#define TT_API_REQUEST_H
+/* What a request means: a row of the table, a shape, and who is near whom. */
+#ifndef TT_SCHEDULE_REQUEST_H
+#define TT_SCHEDULE_REQUEST_H
 
 #include "algos/algos.h"
+#include "schedule/schedule.h"
 #include "topo/topo.h"
-#include "tutti_tools.h"
 
 #define TT_REQUEST_PASSES 8
 
@@ -25,8 +25,8 @@ struct tt_request {
   size_t count, element_bytes;
 };
 
-/* Errors: as tuttiSchedulePrint. */
-tuttiResult_t tt_request_make(struct tt_request *made, const tuttiScheduleRequest_t *request);
+/* Errors: as tt_schedules_print. */
+tuttiResult_t tt_request_make(struct tt_request *made, const struct tt_schedule_request *request);
 void tt_request_destroy(struct tt_request *request);
 
 /* Writes the schedule of one place, with the passes that were asked for; a tt_generate_fn. */
