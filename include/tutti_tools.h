@@ -99,68 +99,6 @@ typedef struct {
  * no memory. What a collective returns. */
 TUTTI_API tuttiResult_t tuttiTune(tuttiComm_t comm, const tuttiTuneOptions_t *options, tuttiProfile_t profile);
 
-/* ---- why an algorithm is chosen (tutti explain) ---- */
-
-/* What is asked. Set all to 0, then what matters. */
-typedef struct {
-  const char *collective; /* "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather",
-                             "all_to_all", "gather" or "scatter" */
-  int nranks;
-  int nnodes;             /* over which ranks are spread in blocks, as evenly as can be; 0: 1 */
-  int cores;              /* of a node; 0: as many as it has ranks, but of one node at most those of this host */
-  size_t bytes;           /* of a share, in whole elements */
-  const char *type;       /* of elements, as in TUTTI's other tools: "half", "float", ...; NULL: "float" */
-  const char *wire_type;  /* in which floats that are reduced travel: "float", "half" or "bfloat16"; NULL:
-                             TUTTI_WIRE_TYPE */
-  const char *transport;  /* between ranks of one node: "shm" (NULL) or "tcp" */
-  const char *topology;   /* file, instead of nnodes; NULL: none */
-  const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */
-  int deterministic;      /* as in tuttiConfig_t */
-  const char *interface;  /* between nodes: one that was measured, or of this host; NULL: which this host would take */
-} tuttiExplainRequest_t;
-
-/* Prints which algorithm would be chosen, and why. There is every algorithm with its parameters, its predicted time
- * split into latency, bandwidth and reduction, the factor by which measurements correct it, or why it is not legal;
- * and where each price came from. Settings of the environment (TUTTI_ALGO, TUTTI_TABLE, TUTTI_RADIX, ...) count as in
- * a job.
- *
- * Errors: tuttiInvalidArgument: the request, a setting or a file is wrong. tuttiSystemError: no memory, or out cannot
- * be written. */
-TUTTI_API tuttiResult_t tuttiExplain(const tuttiExplainRequest_t *request, FILE *out);
-
-/* ---- gradients in few good messages (tutti plan) ---- */
-
-/* What is to be planned. Set all to 0, then what matters. Either has_cost or nranks says what a message costs. */
-typedef struct {
-  const char *table;       /* file: a network's layers, one a line, with commas between the fields; its first line names
-                              columns, among them layer_index (1, 2, ... in forward order), params (elements of 4
-                              bytes), bwd_time_us and fwd_time_us */
-  const char *policy;      /* "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
-                              "p3[:PARAMETERS]", "auto", or "all" of them */
-  int has_cost;            /* 1: a message of m bytes takes alpha_us + beta_us_per_byte m */
-  double alpha_us, beta_us_per_byte;
-  int nranks;              /* a message is an all-reduce of so many ranks, and takes what is predicted of the algorithm
-                              that would be chosen; the next four are as in tuttiExplainRequest_t, ... */
-  int nnodes;              /* ... but 0: as many as there are ranks */
-  const char *transport;
-  const char *interface;
-  const char *profile;
-  size_t slice;            /* parameters: messages are cut into slices of at most so many and sent by priority; 0: as
-                              the policy does; with "all" only of p3 and auto */
-  int json;                /* 1: print JSON: "policy", "groups" (lists of layers from 1 on, in the order sent) and
-                              "iteration_us", and "bound_us", which no plan can beat; a list of these for "all" */
-} tuttiPlanRequest_t;
-
-/* Prints in which messages gradients would be reduced. It tells which layers' gradients go together, when each message
- * begins and ends, and how long an iteration is: backward, in which gradients become ready, and the next forward; and
- * what no plan of any messages could beat. For "all" it prints a line for each policy. To `svg`, unless it is NULL, a
- * time line is drawn, of "all" that of auto. src/fusion/plan.h describes model and policies.
- *
- * Errors: tuttiInvalidArgument: the request, the table (the sentence names file and line), a setting or the profile is
- * wrong. tuttiInvalidUsage: slices are so short that there would be more than 16,777,216. tuttiSystemError: no memory,
- * or it cannot be written. */
-TUTTI_API tuttiResult_t tuttiPlan(const tuttiPlanRequest_t *request, FILE *out, FILE *svg);
-
 /* ---- for layers above this library ---- */
 
 /* Reads a size as Tutti's settings, files and tools take them. Text is a decimal number, with a fraction and an

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "explain/explain.h"
 
 static const char *const help =
     "usage: tutti explain COLLECTIVE N ranks [N nodes] [N cores] SIZE [OPTION...]\n\n"
@@ -32,7 +33,7 @@ static const char *const help =
     "  -h, --help            this text\n";
 
 struct asked {
-  tuttiExplainRequest_t request;
+  struct tt_explain_request request;
   int has_bytes;
 };
 
@@ -44,7 +45,7 @@ static int refuse(const char *what, const char *word)
 }
 
 /* What a number is the number of; NULL: nothing. */
-static int *counted_by(tuttiExplainRequest_t *request, const char *word)
+static int *counted_by(struct tt_explain_request *request, const char *word)
 {
   static const char *const words[] = {"rank", "node", "core"};
   int *const counts[] = {&request->nranks, &request->nnodes, &request->cores};
@@ -135,7 +136,7 @@ int command_explain(int argc, char **argv)
   FILE *held = held_open();
   if (!held) return 1;
   progress_begin("explain", "pricing all algorithms");
-  tuttiResult_t result = tuttiExplain(&asked.request, held);
+  tuttiResult_t result = tt_explain(&asked.request, held);
   progress_end();
   int broken = held_print(held);
   if (result == tuttiSuccess) return broken;

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "command.h"
+#include "plan/plan.h"
 
-#define ALPHA_MOST 1e12 /* us, as tuttiPlan has them */
+#define ALPHA_MOST 1e12 /* us, as tt_plan_print has them */
 #define BETA_MOST 1e6
 
 static const char *const help =
@@ -48,12 +49,12 @@ static const char *const help =
     "  -h, --help            this text\n";
 
 struct asked {
-  tuttiPlanRequest_t request;
+  struct tt_plan_request request;
   const char *svg;
 };
 
 /* "A,B"; 0 and a message if it is none. */
-static int cost_read(tuttiPlanRequest_t *request)
+static int cost_read(struct tt_plan_request *request)
 {
   const char *at = optarg;
   request->has_cost = 1;
@@ -76,7 +77,7 @@ static int count_read(const char *option, int *count)
 /* 1: taken; 0: wrong, as was said; -1: it is --help or no option. */
 static int option_take(struct asked *asked, int option)
 {
-  tuttiPlanRequest_t *request = &asked->request;
+  struct tt_plan_request *request = &asked->request;
   long long number = 0;
   int is_fine;
   switch (option) {
@@ -105,7 +106,7 @@ static int refuse(const char *what)
 }
 
 /* --cost has said all: what else would say it does not count. */
-static void ranks_leave(tuttiPlanRequest_t *request)
+static void ranks_leave(struct tt_plan_request *request)
 {
   if (request->nranks || request->nnodes || request->profile || request->transport || request->interface)
     fprintf(stderr, "tutti plan: --cost says what a message takes: ranks, nodes, links and profiles do not count\n");
@@ -128,7 +129,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {"svg", required_argument, NULL, 'S'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
-  tuttiPlanRequest_t *request = &asked->request;
+  struct tt_plan_request *request = &asked->request;
   int option;
   optind = 1;
   while ((option = getopt_long(argc, argv, "n:h", options, NULL)) != -1) {
@@ -161,7 +162,7 @@ int command_plan(int argc, char **argv)
   FILE *held = held_open();
   if (!held) return 1;
   progress_begin("plan", "pricing messages and planning them");
-  tuttiResult_t result = tuttiPlan(&asked.request, held, svg);
+  tuttiResult_t result = tt_plan_print(&asked.request, held, svg);
   progress_end();
   int broken = held_print(held);
   if (result != tuttiSuccess) {

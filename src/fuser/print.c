@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "fuser/private.h"
-#include "fusion/layers.h"
 
 #define NAMES_BYTES 48
 #define MOST 200 /* lines */

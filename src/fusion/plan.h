@@ -25,6 +25,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/base.h"
 
@@ -167,5 +168,19 @@ void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are a
  * took the least that a byte of a message takes; nor less than what each tensor needs alone, in a message, with what
  * is behind it. There may be no plan that reaches it. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_bound(const struct tt_net *net, const struct tt_message_cost *cost, double *iteration_us);
+
+/* ---- a plan as JSON (print.c) ---------------------------------------------------------------- */
+
+struct tt_planned {
+  const char *name; /* of the policy, as it was asked for */
+  struct tt_policy policy;
+  struct tt_fusion_plan plan;
+  struct tt_played played;
+  double bound_us; /* no plan of the network can beat that; below 0: not known */
+};
+
+/* {"policy": "mgwfbp", "groups": [[3, 2], [1]], "iteration_us": 9, "bound_us": 8}: groups in the order in which their
+ * first messages are sent, layers in that in which they are ready. No newline at the end. */
+void tt_planned_json(FILE *out, const struct tt_planned *planned);
 
 #endif

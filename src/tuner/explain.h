@@ -3,18 +3,9 @@
 #ifndef TT_EXPLAIN_H
 #define TT_EXPLAIN_H
 
-#include <stdio.h>
-
 #include "base/call.h"
 #include "tuner/rules.h"
-
-/* Prints the choice for a call (of which collective, type, count and the wire type of its form count), every algorithm
- * with its predicted time and of what that consists, or why it was not to be chosen, from where prices came, where the
- * choice changes, and for all-reduce between nodes where ring and hierarchical cost the same. The prices are those for
- * float, by which choices are made; the times are of the call's type.
- * Errors: as tt_table_make; tuttiSystemError: it cannot be written. */
-tuttiResult_t tt_explain_print(FILE *out, const struct tt_call *call, const struct tt_settings *settings,
-                               const struct tt_tuning *tuning);
+#include "tuner/wish.h"
 
 /* What was decided at a communicator's creation about a call. */
 struct tt_decision {
@@ -22,6 +13,41 @@ struct tt_decision {
   const struct tt_choice *choice;
   const struct tt_rules *rules; /* of TUTTI_TABLE; n is 0 where there is none */
 };
+
+struct tt_candidate {
+  struct tt_choice choice;
+  struct tt_predicted predicted;
+};
+
+/* A decision beside all that it was one of. */
+struct tt_explained {
+  const struct tt_call *call;
+  int collective, wire_type;
+  uint64_t bytes; /* of a share, as they travel */
+  const struct tt_settings *settings;
+  const struct tt_tuning *tuning; /* by which choices are made */
+  struct tt_tuning tuned;         /* of the type, with factors: for predictions */
+  struct tt_prices prices;
+  struct tt_factors *factors;
+  struct tt_wishes wishes;
+  const struct tt_rules *rules;
+  const struct tt_rule *rule; /* that decides; NULL: none does */
+  struct tt_choice choice;
+  struct tt_candidate candidates[TT_CHOICES + 1]; /* the cheapest first; one may be a rule's */
+  int n;
+};
+
+/* Predicts all candidates. The decision's call and rules, the settings and the tuning outlive the object.
+ * Errors: tuttiInvalidArgument: TUTTI_ALGO; tuttiSystemError: no memory. */
+tuttiResult_t tt_explained_make(struct tt_explained **explained, const struct tt_decision *decision,
+                                const struct tt_settings *settings, const struct tt_tuning *tuning);
+void tt_explained_destroy(struct tt_explained *explained); /* NULL is allowed */
+
+/* The candidate that is this choice, which must be one of them. */
+const struct tt_candidate *tt_explained_candidate(const struct tt_explained *explained, const struct tt_choice *choice);
+
+/* Writes why the choice was made, cut at size. */
+void tt_explained_reason(const struct tt_explained *explained, char *text, size_t size);
 
 /* Writes the time predicted for the choice, why it was made, and the times of a few others, the cheapest first: "ring,
  * predicted 31.2 us, the cheapest; others: circulant 33.1 us, direct 52 us", cut at size. Errors: tuttiSystemError: no

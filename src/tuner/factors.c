@@ -267,18 +267,13 @@ static void unknown_fill(struct place *place, const struct tt_factors *factors)
       if (place->log_factor[c][s] >= NONE) place->log_factor[c][s] = place->median[s];
 }
 
-static int is_same_but_block(const struct tt_choice *a, const struct tt_choice *b)
-{
-  return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix;
-}
-
 /* A choice that differs from an earlier one only in its block has that one's factors, but where it was measured. */
 static tuttiResult_t place_compare(struct place *place, const struct tt_factors *factors)
 {
   for (int c = 0; c < factors->n; c++) {
     struct tt_choice choice = factors->choices[c];
     int first = 0;
-    while (!is_same_but_block(&factors->choices[first], &choice)) first++;
+    while (!tt_choices_same_but_block(&factors->choices[first], &choice)) first++;
     for (int s = 0; s < factors->nsizes; s++) {
       place->log_factor[c][s] = first < c ? place->log_factor[first][s] : NONE;
       place->line[c][s] = first < c ? place->line[first][s] : 0;
@@ -429,7 +424,7 @@ static int index_of(const struct tt_factors *factors, const struct tt_choice *ch
   int first = -1;
   for (int c = 0; c < factors->n; c++) {
     const struct tt_choice *has = &factors->choices[c];
-    if (!is_same_but_block(has, choice)) continue;
+    if (!tt_choices_same_but_block(has, choice)) continue;
     if (has->block_bytes == choice->block_bytes) return c;
     if (first < 0) first = c;
   }

@@ -292,11 +292,6 @@ static tuttiResult_t legal_check(const struct tt_rules *rules, const struct tt_r
                  why);
 }
 
-static int choices_same(const struct tt_choice *a, const struct tt_choice *b)
-{
-  return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix && a->block_bytes == b->block_bytes;
-}
-
 /* The first of the rules that match which is about this size, or NULL. *to is cut at the last size of which that is so,
  * too. */
 static const struct tt_rule *rule_at(const struct tt_rule *const *matching, int n, uint64_t bytes, uint64_t *to)
@@ -321,7 +316,7 @@ struct cutter {
 static int row_add(struct cutter *cutter, uint64_t to, const struct tt_choice *choice)
 {
   struct tt_table_row *last = cutter->n ? &cutter->rows[cutter->n - 1] : NULL;
-  if (last && choices_same(&last->choice, choice)) last->up_to_bytes = to;
+  if (last && tt_choices_same(&last->choice, choice)) last->up_to_bytes = to;
   else if (cutter->n == TT_TABLE_ROWS) return 0;
   else cutter->rows[cutter->n++] = (struct tt_table_row){to, *choice};
   return 1;

@@ -19,6 +19,15 @@ struct tt_choice {
   uint32_t block_bytes;
 };
 
+static inline int tt_choices_same_but_block(const struct tt_choice *a, const struct tt_choice *b)
+{
+  return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix;
+}
+static inline int tt_choices_same(const struct tt_choice *a, const struct tt_choice *b)
+{
+  return tt_choices_same_but_block(a, b) && a->block_bytes == b->block_bytes;
+}
+
 struct tt_table_row {
   uint64_t up_to_bytes;
   struct tt_choice choice;

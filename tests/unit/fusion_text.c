@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fusion/layers.h"
+#include "plan/layers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

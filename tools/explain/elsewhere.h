@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A machine that need not be at hand, as a request tells of it. */
-#ifndef TT_API_ELSEWHERE_H
-#define TT_API_ELSEWHERE_H
+#ifndef TT_ELSEWHERE_H
+#define TT_ELSEWHERE_H
 
+#include "explain/explain.h"
 #include "tuner/tuner.h"
-#include "tutti_tools.h"
 
 struct tt_elsewhere {
   struct tt_settings settings;
@@ -20,7 +20,7 @@ struct tt_elsewhere {
 /* Everything of the request that tells of the machine counts, and so do the settings of the environment, as for a job
  * that starts here. Errors: tuttiInvalidArgument: the request, a setting or a file is wrong; tuttiSystemError: no
  * memory. */
-tuttiResult_t tt_elsewhere_make(struct tt_elsewhere **place, const tuttiExplainRequest_t *request);
+tuttiResult_t tt_elsewhere_make(struct tt_elsewhere **place, const struct tt_explain_request *request);
 void tt_elsewhere_destroy(struct tt_elsewhere *place); /* NULL is allowed */
 
 #endif

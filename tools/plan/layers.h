@@ -9,8 +9,8 @@
  *   bwd_time_us  its backward, fwd_time_us its forward, from 0 on
  *
  * Backward goes from the last layer to the first; a gradient is ready when its layer's backward has ended. */
-#ifndef TT_LAYERS_H
-#define TT_LAYERS_H
+#ifndef TT_PLAN_LAYERS_H
+#define TT_PLAN_LAYERS_H
 
 #include <stdio.h>
 
@@ -27,22 +27,10 @@ tuttiResult_t tt_layers_parse(struct tt_layers *layers, FILE *in, const char *na
 tuttiResult_t tt_layers_load(struct tt_layers *layers, const char *path);
 void tt_layers_destroy(struct tt_layers *layers); /* NULL and a zeroed one are allowed */
 
-/* ---- what a plan looks like (print.c, draw.c) ---- */
-
-struct tt_planned {
-  const char *name; /* of the policy, as it was asked for */
-  struct tt_policy policy;
-  struct tt_fusion_plan plan;
-  struct tt_played played;
-  double bound_us; /* no plan of the network can beat that; below 0: not known */
-};
+/* ---- what a plan looks like (text.c, draw.c) ---- */
 
 /* For a person: groups, then each message with its begin and end. Layers are numbered from 1 on. */
 void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct tt_layers *layers);
-
-/* {"policy": "mgwfbp", "groups": [[3, 2], [1]], "iteration_us": 9, "bound_us": 8}: groups in the order in which their
- * first messages are sent, layers in that in which they are ready. No newline at the end. */
-void tt_planned_json(FILE *out, const struct tt_planned *planned);
 
 /* A line for each of several plans of one network, and one for their bound. */
 void tt_planned_compare(FILE *out, const struct tt_planned *planned, int n, const struct tt_layers *layers);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is where, what joins them and what that costs, of a machine that need not be at hand. */
-#include "api/elsewhere.h"
+#include "explain/elsewhere.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define NAMES_BYTES 160
 
-static tuttiResult_t request_check(const tuttiExplainRequest_t *request)
+static tuttiResult_t request_check(const struct tt_explain_request *request)
 {
   const char *transport = request->transport;
   if (request->nranks < 0 || request->nranks > TT_TOPOLOGY_MAX_RANKS || (!request->nranks && !request->topology))
@@ -78,7 +78,7 @@ static tuttiResult_t topology_invent(struct tt_topology *topology, int nranks, i
 }
 
 /* Between nodes; "" if this host has none. */
-static const char *interface_of(struct tt_elsewhere *place, const tuttiExplainRequest_t *request)
+static const char *interface_of(struct tt_elsewhere *place, const struct tt_explain_request *request)
 {
   struct tt_address address;
   if (request->interface) return request->interface;
@@ -87,7 +87,7 @@ static const char *interface_of(struct tt_elsewhere *place, const tuttiExplainRe
 }
 
 /* What joins which ranks: the transport inside nodes, tcp between them. */
-static void world_fill(struct tt_elsewhere *place, const tuttiExplainRequest_t *request)
+static void world_fill(struct tt_elsewhere *place, const struct tt_explain_request *request)
 {
   const struct tt_topology *topology = &place->topology;
   const char *inside = request->transport && strcmp(request->transport, "tcp") == 0 ? "tcp" : "shm";
@@ -119,7 +119,7 @@ static void prices_make(struct tt_elsewhere *place, const struct tt_profile *pro
   }
 }
 
-static tuttiResult_t tuning_make(struct tt_elsewhere *place, const tuttiExplainRequest_t *request)
+static tuttiResult_t tuning_make(struct tt_elsewhere *place, const struct tt_explain_request *request)
 {
   struct tt_settings *settings = &place->settings;
   const char *topology = request->topology ? request->topology : request->nnodes ? "" : settings->topology;
@@ -143,7 +143,7 @@ static tuttiResult_t tuning_make(struct tt_elsewhere *place, const tuttiExplainR
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_elsewhere_make(struct tt_elsewhere **place, const tuttiExplainRequest_t *request)
+tuttiResult_t tt_elsewhere_make(struct tt_elsewhere **place, const struct tt_explain_request *request)
 {
   tuttiResult_t result = request_check(request);
   if (result != tuttiSuccess) return result;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Why an algorithm would be chosen on a machine that need not be at hand. */
-#include "tuner/explain.h"
+#include "explain/explain.h"
 
 #include <string.h>
 
-#include "api/check.h"
-#include "api/elsewhere.h"
-#include "tutti_tools.h"
+#include "explain/elsewhere.h"
+#include "explain/text.h"
 
 /* tuttiNumTypes: none is called that. */
 static int type_find(const char *name)
@@ -32,7 +30,7 @@ static tuttiResult_t wire_make(struct tt_call *call, const struct tt_settings *s
   return tuttiSuccess;
 }
 
-static tuttiResult_t call_make(struct tt_call *call, const tuttiExplainRequest_t *request)
+static tuttiResult_t call_make(struct tt_call *call, const struct tt_explain_request *request)
 {
   int collective = tt_kind_find(request->collective), type = type_find(request->type ? request->type : "float");
   if (collective == TT_NO_COLLECTIVE)
@@ -49,13 +47,10 @@ static tuttiResult_t call_make(struct tt_call *call, const tuttiExplainRequest_t
   return tuttiSuccess;
 }
 
-tuttiResult_t tuttiExplain(const tuttiExplainRequest_t *request, FILE *out)
+tuttiResult_t tt_explain(const struct tt_explain_request *request, FILE *out)
 {
   struct tt_elsewhere *place;
   struct tt_call call;
-  if (!request) return tt_null("request");
-  if (!out) return tt_null("out");
-  if (!request->collective) return tt_null("collective");
   tuttiResult_t result = call_make(&call, request);
   if (result == tuttiSuccess) result = tt_elsewhere_make(&place, request);
   if (result != tuttiSuccess) return result;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which messages a network's gradients would be sent in. */
-#include <math.h>
+#include "plan/plan.h"
+
 #include <string.h>
 
-#include "api/check.h"
-#include "api/elsewhere.h"
-#include "fusion/layers.h"
+#include "explain/elsewhere.h"
 #include "fusion/price.h"
+#include "plan/layers.h"
 #include "tuner/explain.h"
-#include "tutti_tools.h"
 
 #define POLICIES_MOST 16
 #define TEXT_BYTES 160
@@ -25,11 +23,9 @@ struct asked {
   int n;
 };
 
-static tuttiResult_t request_check(const tuttiPlanRequest_t *request)
+static tuttiResult_t request_check(const struct tt_plan_request *request)
 {
   double a = request->alpha_us, b = request->beta_us_per_byte;
-  if (!request->table) return tt_null("table");
-  if (!request->policy) return tt_null("policy");
   if (request->has_cost && (!(a >= 0 && a <= 1e12) || !(b >= 0 && b <= 1e6)))
     return tt_fail(tuttiInvalidArgument, "a message costs %g us and %g us for each byte: give times from 0 to 1e12 and "
                    "from 0 to 1e6", a, b);
@@ -41,7 +37,7 @@ static tuttiResult_t request_check(const tuttiPlanRequest_t *request)
   return tuttiSuccess;
 }
 
-static tuttiResult_t cost_make(struct asked *asked, const tuttiPlanRequest_t *request)
+static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request *request)
 {
   if (request->has_cost) {
     asked->cost = tt_message_cost_line(request->alpha_us, request->beta_us_per_byte);
@@ -49,7 +45,7 @@ static tuttiResult_t cost_make(struct asked *asked, const tuttiPlanRequest_t *re
              request->beta_us_per_byte);
     return tuttiSuccess;
   }
-  tuttiExplainRequest_t wanted = {.nranks = request->nranks,
+  struct tt_explain_request wanted = {.nranks = request->nranks,
                                   .nnodes = request->nnodes ? request->nnodes : request->nranks,
                                   .transport = request->transport,
                                   .profile = request->profile,
@@ -69,7 +65,7 @@ static tuttiResult_t cost_make(struct asked *asked, const tuttiPlanRequest_t *re
 }
 
 /* Policies of the request, without plans. */
-static tuttiResult_t policies_find(struct asked *asked, const tuttiPlanRequest_t *request)
+static tuttiResult_t policies_find(struct asked *asked, const struct tt_plan_request *request)
 {
   const char *const *names = &request->policy;
   int is_all = strcmp(request->policy, "all") == 0;
@@ -87,7 +83,7 @@ static tuttiResult_t policies_find(struct asked *asked, const tuttiPlanRequest_t
   return result;
 }
 
-static tuttiResult_t asked_fill(struct asked *asked, const tuttiPlanRequest_t *request)
+static tuttiResult_t asked_fill(struct asked *asked, const struct tt_plan_request *request)
 {
   double bound_us = 0;
   tuttiResult_t result = policies_find(asked, request);
@@ -115,7 +111,7 @@ static void json_print(FILE *out, const struct asked *asked)
   if (asked->n > 1) fputs("]\n", out);
 }
 
-static tuttiResult_t all_print(const struct asked *asked, const tuttiPlanRequest_t *request, FILE *out, FILE *svg)
+static tuttiResult_t all_print(const struct asked *asked, const struct tt_plan_request *request, FILE *out, FILE *svg)
 {
   if (request->json) json_print(out, asked);
   else {
@@ -128,10 +124,8 @@ static tuttiResult_t all_print(const struct asked *asked, const tuttiPlanRequest
   return tuttiSuccess;
 }
 
-tuttiResult_t tuttiPlan(const tuttiPlanRequest_t *request, FILE *out, FILE *svg)
+tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *svg)
 {
-  if (!request) return tt_null("request");
-  if (!out) return tt_null("out");
   tuttiResult_t result = request_check(request);
   if (result != tuttiSuccess) return result;
   struct asked *asked = tt_alloc(1, sizeof *asked);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads layer tables. */
-#include "fusion/layers.h"
+#include "plan/layers.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 /* A time line as SVG 1.1, without scripts and styles from elsewhere. Lengths are in pixels. */
 #include <math.h>
 
-#include "fusion/layers.h"
+#include "plan/layers.h"
 
 #define LEFT 110
 #define WIDTH 1100 /* of the time line */

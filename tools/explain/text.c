@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The long explanation. */
+#include "explain/text.h"
+
+#include <string.h>
+
+#include "tuner/choice.h"
+#include "tuner/explain.h"
+
+/* ---- head and table ---- */
+
+static void head_print(const struct tt_explained *e, FILE *out)
+{
+  char size[TT_BYTES_TEXT_BYTES], us[TT_US_BYTES], name[TT_CHOICE_TEXT_BYTES], why[512];
+  const struct tt_world *world = e->tuning->world;
+  const struct tt_candidate *chosen = tt_explained_candidate(e, &e->choice);
+  int32_t nnodes = world->topology->nnodes;
+  int is_narrowed = e->wire_type != e->call->type;
+  fprintf(out, "%s of %s%s, %s%s%s%s, on %d rank%s of %d node%s with %d core%s for the ranks of each%s\n",
+          tt_kinds[e->collective].name, tt_bytes_text(e->call->count * tt_type_size(e->call->type), size),
+          tt_kinds[e->collective].is_shared ? " a rank" : "", tt_type_name(e->call->type),
+          is_narrowed ? " as " : "", is_narrowed ? tt_type_name(e->wire_type) : "",
+          tt_kinds[e->collective].reduces ? ", sum" : "", (int)e->tuning->nranks,
+          e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)world->cores,
+          world->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
+  tt_explained_reason(e, why, sizeof why);
+  fprintf(out, "choice: %s in blocks of %s: %s us predicted; %s\n", tt_choice_text(&e->choice, name),
+          tt_bytes_text(e->choice.block_bytes, size), tt_us_text(chosen->predicted.us, us), why);
+}
+
+/* The whole vector goes in one segment: longer blocks are the same. */
+static int is_whole(const struct tt_explained *e, const struct tt_choice *choice)
+{
+  int32_t root = tt_kinds[e->collective].has_root ? 0 : -1;
+  return (uint64_t)tt_choice_shape(choice, e->tuning, 0, root).nblocks * choice->block_bytes >= e->bytes;
+}
+
+/* The choice itself or a cheaper candidate is the same for so short a vector. */
+static int is_repeat(const struct tt_explained *e, int c)
+{
+  const struct tt_choice *one = &e->candidates[c].choice, *other = &e->choice;
+  if (tt_choices_same(one, other) || !is_whole(e, one)) return 0;
+  for (int k = -1; k < c; k++, other = &e->candidates[k].choice)
+    if (tt_choices_same_but_block(one, other) && is_whole(e, other)) return 1;
+  return 0;
+}
+
+/* Of the longest name. */
+static int names_width(const struct tt_explained *e)
+{
+  char name[TT_CHOICE_TEXT_BYTES];
+  int width = 9;
+  for (int c = 0; c < e->n; c++) {
+    int len = (int)strlen(tt_choice_text(&e->candidates[c].choice, name));
+    if (len > width) width = len;
+  }
+  return width;
+}
+
+static void candidates_print(const struct tt_explained *e, FILE *out)
+{
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES], us[3][TT_US_BYTES];
+  int width = names_width(e);
+  fprintf(out, "\n  %-*s %10s %10s %6s %10s %10s %10s %7s\n", width, "algorithm", "block", "us", "ratio", "latency",
+          "bandwidth", "reduction", "factor");
+  for (int c = 0; c < e->n; c++) {
+    const struct tt_predicted *p = &e->candidates[c].predicted;
+    int is_chosen = tt_choices_same(&e->candidates[c].choice, &e->choice);
+    if (is_repeat(e, c)) continue;
+    fprintf(out, "%c %-*s %10s %10s %6.2f", is_chosen ? '*' : ' ', width,
+            tt_choice_text(&e->candidates[c].choice, name), tt_bytes_text(e->candidates[c].choice.block_bytes, size),
+            tt_us_text(p->us, us[0]), p->us / e->candidates[0].predicted.us);
+    fprintf(out, " %10s %10s %10s %7.2f%s\n", tt_us_text(p->latency_us, us[0]), tt_us_text(p->bandwidth_us, us[1]),
+            tt_us_text(p->reduction_us, us[2]), p->factor, p->is_played ? "" : " ~");
+  }
+  fprintf(out, "*: chosen. us = factor (latency + bandwidth + reduction), factor: measured / played, by anchors.\n");
+  for (int c = 0; c < e->n; c++)
+    if (!e->candidates[c].predicted.is_played) {
+      fprintf(out, "~: too much to be played; from the rounds and bytes that the algorithm claims.\n");
+      break;
+    }
+}
+
+/* ---- those that were not to be chosen ---- */
+
+static int is_candidate(const struct tt_explained *e, int algo)
+{
+  for (int c = 0; c < e->n; c++)
+    if (e->candidates[c].choice.algo == algo) return 1;
+  return 0;
+}
+
+/* The candidate that is the same schedule; NULL: there is none. */
+static const char *twin_of(const struct tt_explained *e, const struct tt_choice *choice)
+{
+  for (int c = 0; c < e->n; c++)
+    if (tt_choices_twins(choice, &e->candidates[c].choice, e->tuning))
+      return tt_algos[e->candidates[c].choice.algo].name;
+  return NULL;
+}
+
+/* Why the algorithm is none; it may be written to text[size]. */
+static const char *why_not(const struct tt_explained *e, int algo, char *text, size_t size)
+{
+  struct tt_wish wish = {.algo = (uint8_t)algo, .middle = -1};
+  struct tt_choice plain = {.algo = (uint8_t)algo, .middle = -1, .radix = (uint16_t)e->settings->radix};
+  const char *why = tt_choice_illegal(&plain, e->settings, e->tuning);
+  if (why) return why;
+  if (!tt_wish_allows(&e->wishes.of[e->collective], &wish)) return "TUTTI_ALGO excludes it";
+  if (tt_choice_slow(algo, e->tuning)) return "with so many ranks it is priced only where TUTTI_ALGO names it";
+  const char *twin = twin_of(e, &plain);
+  snprintf(text, size, "with so many ranks it is the same schedule as %s", twin ? twin : "another one");
+  return text;
+}
+
+static void others_print(const struct tt_explained *e, FILE *out)
+{
+  char why[128];
+  int n = 0;
+  for (int a = 0; a < tt_algo_count; a++) {
+    if (tt_algos[a].collective != e->collective || is_candidate(e, a)) continue;
+    if (!n++) fprintf(out, "\nnot to be chosen:\n");
+    fprintf(out, "  %-22s %s\n", tt_algos[a].name, why_not(e, a, why, sizeof why));
+  }
+  if (!e->rule) return;
+  char name[TT_CHOICE_TEXT_BYTES], us[TT_US_BYTES];
+  const struct tt_candidate *best = e->candidates;
+  if (tt_choices_same(&best->choice, &e->choice)) return;
+  fprintf(out, "\noverruled by %s, line %d: %s, %s us\n", e->rules->name, (int)e->rule->line,
+          tt_choice_text(&best->choice, name), tt_us_text(best->predicted.us, us));
+}
+
+/* ---- where numbers came from ---- */
+
+static void anchors_print(const struct tt_explained *e, FILE *out)
+{
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
+  const struct tt_profile *profile = e->tuning->prices->profile ? e->tuning->prices->profile : tt_profile_shipped();
+  int n = 0;
+  for (int c = 0; profile && c < e->n; c++) {
+    const struct tt_predicted *p = &e->candidates[c].predicted;
+    if (!p->anchor_line || is_repeat(e, c)) continue;
+    if (!n++) fprintf(out, "factors came from:\n");
+    fprintf(out, "  %-*s %8s  %s line %d", names_width(e), tt_choice_text(&e->candidates[c].choice, name),
+            tt_bytes_text(e->candidates[c].choice.block_bytes, size), profile->name, (int)p->anchor_line);
+    if (p->anchor_line2 && p->anchor_line2 != p->anchor_line) fprintf(out, " and line %d", (int)p->anchor_line2);
+    fputc('\n', out);
+  }
+  if (!n) fprintf(out, "factors: nothing like this was measured, so they are 1\n");
+}
+
+static void origins_print(const struct tt_explained *e, FILE *out)
+{
+  char text[256];
+  const struct tt_prices *prices = &e->prices;
+  fprintf(out, "\nprices came from:\n");
+  for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
+    if (!e->tuning->world->transport[kind]) continue;
+    const struct tt_curve_part *part = prices->links.link[kind].part;
+    tt_origin_text(&prices->origin[kind], text, sizeof text);
+    fprintf(out, "  %s\n    a short message %.3g us, and %.4g us a MiB", text, part->alpha_us,
+            part->beta_us_per_mib);
+    for (int p = 1; p < prices->links.link[kind].nparts; p++)
+      fprintf(out, "; over %s %.4g us a MiB", tt_bytes_text(part[p - 1].up_to_bytes, text), part[p].beta_us_per_mib);
+    if (prices->origin[kind].points)
+      fprintf(out, "; within %.3g %% of what was measured", prices->origin[kind].error_percent);
+    fputc('\n', out);
+  }
+  tt_origin_text(&prices->gamma_origin, text, sizeof text);
+  if (tt_kinds[e->collective].reduces)
+    fprintf(out, "  %s\n    %.4g us a MiB\n", text, prices->links.gamma_us_per_mib);
+  anchors_print(e, out);
+}
+
+static void sizes_print(const struct tt_explained *e, const struct tt_table *table, FILE *out)
+{
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
+  fprintf(out, "\nchoices by size%s:\n", e->wire_type == e->call->type ? "" : ", of what travels");
+  for (const struct tt_table_row *row = table->rows[e->collective];; row++) {
+    int is_last = row->up_to_bytes == UINT64_MAX;
+    fprintf(out, "  %-6s %-10s %s in blocks of ", is_last ? "beyond" : "up to",
+            is_last ? "" : tt_bytes_text(row->up_to_bytes, size), tt_choice_text(&row->choice, name));
+    fprintf(out, "%s\n", tt_bytes_text(row->choice.block_bytes, size));
+    if (is_last) return;
+  }
+}
+
+/* ---- eta ---- */
+
+/* Time of ring less that of hierarchical; result is set on an error. */
+static double lead_us(const struct tt_explained *e, const struct tt_choice *ring, const struct tt_choice *levels,
+                      uint64_t bytes, tuttiResult_t *result)
+{
+  struct tt_predicted one = {.us = 0}, other = {.us = 0};
+  if (*result == tuttiSuccess) *result = tt_predict(&one, ring, &e->tuned, bytes);
+  if (*result == tuttiSuccess) *result = tt_predict(&other, levels, &e->tuned, bytes);
+  return one.us - other.us;
+}
+
+/* Between two sizes at which it has not the same sign. */
+static uint64_t crossing_find(const struct tt_explained *e, const struct tt_choice *ring,
+                              const struct tt_choice *levels, uint64_t low, tuttiResult_t *result)
+{
+  uint64_t high = 4 * low;
+  int sign = lead_us(e, ring, levels, low, result) > 0;
+  while (high - low > low / 32 + 1 && *result == tuttiSuccess) {
+    uint64_t middle = low + (high - low) / 2;
+    if ((lead_us(e, ring, levels, middle, result) > 0) == sign) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+#define ETA_FROM 8u
+#define ETA_TO (1u << 30)
+
+/* Jia et al. choose hierarchical below a size eta and ring above it: with a for what a message of no bytes takes and b
+ * for each byte, eta = (a_r - a_h) / (b_h - b_r), the size at which both take the same. Here times are no straight
+ * lines, so that size is searched for, and there may be several. */
+static tuttiResult_t eta_print(const struct tt_explained *e, FILE *out)
+{
+  const struct tt_choice *ring = NULL, *levels = NULL;
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
+  tuttiResult_t result = tuttiSuccess;
+  for (int c = e->n - 1; c >= 0; c--) {
+    const struct tt_algo *algo = &tt_algos[e->candidates[c].choice.algo];
+    if (algo == tt_algo_find(TT_ALL_REDUCE, "ring")) ring = &e->candidates[c].choice;
+    if (algo->has_middle) levels = &e->candidates[c].choice;
+  }
+  if (e->collective != TT_ALL_REDUCE || e->tuning->world->topology->nnodes == 1) return result;
+  fprintf(out, "\nring or hierarchical (eta of Jia et al. is the size at which both take the same):\n");
+  if (!ring || !levels) {
+    fprintf(out, "  one of them is not to be chosen\n");
+    return result;
+  }
+  int leads = lead_us(e, ring, levels, ETA_FROM, &result) > 0;
+  for (uint64_t bytes = ETA_FROM; bytes < ETA_TO && result == tuttiSuccess; bytes *= 4) {
+    int is = lead_us(e, ring, levels, 4 * bytes, &result) > 0;
+    if (is == leads || result != tuttiSuccess) continue;
+    fprintf(out, "  %s is faster up to %s\n", leads ? tt_choice_text(levels, name) : "ring",
+            tt_bytes_text(crossing_find(e, ring, levels, bytes, &result), size));
+    leads = is;
+  }
+  fprintf(out, "  %s is faster up to 1 GiB\n", leads ? tt_choice_text(levels, name) : "ring");
+  return result;
+}
+
+/* ---- all ---- */
+
+/* Makes the choice as a communicator would. */
+static tuttiResult_t all_print(FILE *out, struct tt_decision *decision, const struct tt_settings *settings,
+                               const struct tt_tuning *tuning, struct tt_table *table)
+{
+  struct tt_explained *e;
+  const struct tt_call *call = decision->call;
+  tuttiResult_t result = tt_table_make(table, settings, tuning);
+  if (result != tuttiSuccess) return result;
+  decision->choice = tt_table_choice(table, call->collective, call->count * tt_type_size(tt_call_wire_type(call)));
+  result = tt_explained_make(&e, decision, settings, tuning);
+  if (result != tuttiSuccess) return result;
+  head_print(e, out);
+  candidates_print(e, out);
+  others_print(e, out);
+  origins_print(e, out);
+  sizes_print(e, table, out);
+  result = eta_print(e, out);
+  tt_explained_destroy(e);
+  if (result == tuttiSuccess && ferror(out)) result = tt_fail(tuttiSystemError, "the explanation cannot be written");
+  return result;
+}
+
+tuttiResult_t tt_explain_print(FILE *out, const struct tt_call *call, const struct tt_settings *settings,
+                               const struct tt_tuning *tuning)
+{
+  struct tt_rules rules = {.n = 0};
+  struct tt_decision decision = {.call = call, .rules = &rules};
+  struct tt_table *table = tt_alloc(1, sizeof *table);
+  if (!table) return tt_fail(tuttiSystemError, "no memory to explain a choice: give the process more");
+  tuttiResult_t result = settings->table[0] ? tt_rules_load(&rules, settings->table) : tuttiSuccess;
+  if (result == tuttiSuccess) result = all_print(out, &decision, settings, tuning, table);
+  tt_rules_destroy(&rules);
+  tt_free(table);
+  return result;
+}

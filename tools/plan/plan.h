@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Gradients in few good messages, of a network that need not be at hand (tutti plan). */
+#ifndef TT_TOOLS_PLAN_H
+#define TT_TOOLS_PLAN_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/base.h"
+
+/* What is to be planned. Set all to 0, then what matters. Either has_cost or nranks says what a message costs. */
+struct tt_plan_request {
+  const char *table;       /* file: a network's layers, one a line, with commas between the fields; its first line names
+                              columns, among them layer_index (1, 2, ... in forward order), params (elements of 4
+                              bytes), bwd_time_us and fwd_time_us */
+  const char *policy;      /* "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
+                              "p3[:PARAMETERS]", "auto", or "all" of them */
+  int has_cost;            /* 1: a message of m bytes takes alpha_us + beta_us_per_byte m */
+  double alpha_us, beta_us_per_byte;
+  int nranks;              /* a message is an all-reduce of so many ranks, and takes what is predicted of the algorithm
+                              that would be chosen; the next four as in tt_explain_request, ... */
+  int nnodes;              /* ... but 0: as many as there are ranks */
+  const char *transport;
+  const char *interface;
+  const char *profile;
+  size_t slice;            /* parameters: messages are cut into slices of at most so many and sent by priority; 0: as
+                              the policy does; with "all" only of p3 and auto */
+  int json;                /* 1: print JSON: "policy", "groups" (lists of layers from 1 on, in the order sent) and
+                              "iteration_us", and "bound_us", which no plan can beat; a list of these for "all" */
+};
+
+/* Prints in which messages gradients would be reduced. It tells which layers' gradients go together, when each message
+ * begins and ends, and how long an iteration is: backward, in which gradients become ready, and the next forward; and
+ * what no plan of any messages could beat. For "all" it prints a line for each policy. To `svg`, unless it is NULL, a
+ * time line is drawn, of "all" that of auto. src/fusion/plan.h describes model and policies.
+ *
+ * Errors: tuttiInvalidArgument: the request, the table (the sentence names file and line), a setting or the profile is
+ * wrong. tuttiInvalidUsage: slices are so short that there would be more than 16,777,216. tuttiSystemError: no memory,
+ * or it cannot be written. */
+tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *svg);
+
+#endif
