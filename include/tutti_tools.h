@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the `tutti` command, other launchers and bindings need beyond tutti.h. */
+/* What launchers, bindings and layers above this library need beyond tutti.h. */
 #ifndef TUTTI_TOOLS_H
 #define TUTTI_TOOLS_H
 
@@ -35,69 +35,6 @@ TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
  *
  * Errors: tuttiInvalidArgument: id NULL or not made by this library, proc outside 0 .. nprocs-1. */
 TUTTI_API tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int nprocs, int pid, int status);
-
-/* ---- profiles: what was measured on a machine (tutti tune, tutti profile) ---- */
-
-/* A profile that is being measured or was read. One thread at a time. */
-typedef struct tuttiProfile *tuttiProfile_t;
-
-/* Makes an empty profile, or reads that of a file. It reads if path is not NULL.
- *
- * Errors: tuttiInvalidArgument: profile is NULL; the file cannot be read or is no profile (the sentence names the line
- * and what was wanted). tuttiSystemError: no memory. */
-TUTTI_API tuttiResult_t tuttiProfileOpen(tuttiProfile_t *profile, const char *path);
-
-/* Writes a profile as text. Its format is described in src/tuner/profile.h.
- *
- * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: it cannot be written, or no memory. */
-TUTTI_API tuttiResult_t tuttiProfileWrite(tuttiProfile_t profile, FILE *out);
-
-/* Writes a profile as tables. In them a person finds the numbers: latency, GB/s and error of messages, GB/s of
- * reductions, how many whole operations of each algorithm were measured.
- *
- * Errors: as tuttiProfileWrite. */
-TUTTI_API tuttiResult_t tuttiProfileShow(tuttiProfile_t profile, FILE *out);
-
-/* Writes a profile as a drawing. It is a gnuplot script with its data that draws the measured points and the fitted
- * lines as SVG to `svg`, the name of a file.
- *
- * Errors: as tuttiProfileWrite; also tuttiInvalidArgument: svg has control characters; tuttiInvalidUsage: the profile
- * has no points. */
-TUTTI_API tuttiResult_t tuttiProfileDraw(tuttiProfile_t profile, const char *svg, FILE *out);
-
-/* Tells what of a profile this library has not. It writes a sentence, "FILE, 9 lines from 12 to 20: ...", for each
- * algorithm or transport of which there are lines and that this library has not (if verbose is not 0: for each such
- * line), and how many such lines there were to *unknown. They are no error: a profile may be older or newer than the
- * library, which passes such lines over.
- *
- * Errors: as tuttiProfileWrite. */
-TUTTI_API tuttiResult_t tuttiProfileCheck(tuttiProfile_t profile, int verbose, FILE *out, int *unknown);
-
-/* Frees a profile. NULL is allowed. */
-TUTTI_API tuttiResult_t tuttiProfileClose(tuttiProfile_t profile);
-
-/* How it is measured. Set all to 0, then what matters. */
-typedef struct {
-  double seconds;  /* about how long one call of tuttiTune may take; 0: 10 */
-  int no_inside, no_between, no_kernels, no_anchors; /* 1: leave these out: links between ranks of one host, links
-                                                        between hosts, reduce kernels, algorithms */
-  const char *command; /* that is noted in the profile, with date, version and load; NULL: none */
-  int continues;       /* 1: this belongs to what the profile says was measured last; nothing more is noted */
-  void (*progress)(void *context, double done, const char *what); /* on rank 0; done: 0 to 1; may be NULL */
-  void *context;
-} tuttiTuneOptions_t;
-
-/* Measures a machine into a profile. That is: the links between the ranks of a communicator, each kind by itself
- * (between hosts those of the interface that comm uses), by one pair and by several at once; the reduce kernels and
- * copies of rank 0's core; and each algorithm at a few sizes. Adds all that to rank 0's profile, in place of what that
- * says of the same flows, kernels and anchors; other ranks may pass NULL. Collective: all ranks of comm call it with
- * equal options (seconds, command, continues, progress and context are rank 0's), and nothing else on comm meanwhile.
- * What comm chooses is the same before and after.
- *
- * Errors: tuttiInvalidArgument: an argument is wrong. tuttiInvalidUsage: ranks leave out different parts, comm has more
- * than 4,096 ranks, a group is open, or the profile is of another machine or kernel than rank 0's. tuttiSystemError:
- * no memory. What a collective returns. */
-TUTTI_API tuttiResult_t tuttiTune(tuttiComm_t comm, const tuttiTuneOptions_t *options, tuttiProfile_t profile);
 
 /* ---- for layers above this library ---- */
 

@@ -7,16 +7,18 @@
 #include <string.h>
 
 #include "command.h"
+#include "profile/profile.h"
 
 static const char *const help =
     "usage: tutti profile show FILE [--plot SVG]\n"
-    "       tutti profile check FILE [--verbose]\n\n"
+    "       tutti profile check FILE [--verbose]\n"
+    "       tutti profile print FILE\n\n"
     "Prints what a profile says as tables: latency, GB/s and error of messages, GB/s of\n"
     "reductions, how many whole operations of each algorithm were measured. Or checks that every\n"
     "line can be read (the first that cannot is named), that none is missing at the end, and that all\n"
     "are about what there is; lines about algorithms or transports that are not there count for\n"
-    "nothing, and are told of, too. Its exit status is 0 only if nothing was told. `tutti tune` makes\n"
-    "profiles.\n"
+    "nothing, and are told of, too. Its exit status is 0 only if nothing was told. Or prints it in the\n"
+    "form in which `tutti tune` writes profiles: its lines sorted, with comments.\n"
     "      --plot SVG        also draw the measured points and the fitted lines (needs gnuplot)\n"
     "      --verbose         name each line about what is not there, not only each such algorithm\n"
     "  -h, --help            this text\n";
@@ -38,13 +40,13 @@ static tuttiResult_t writable(const char *svg)
 }
 
 /* gnuplot is started only if there is something to draw. */
-static tuttiResult_t plot(tuttiProfile_t profile, const char *svg)
+static tuttiResult_t plot(const struct tt_profile *profile, const char *svg)
 {
   char *text = NULL;
   size_t len = 0;
   FILE *memory = open_memstream(&text, &len), *gnuplot = NULL;
   if (!memory) return refuse("no memory for a plot", "", strerror(errno));
-  tuttiResult_t result = tuttiProfileDraw(profile, svg, memory);
+  tuttiResult_t result = tt_profile_draw(profile, svg, memory);
   if (fclose(memory) && !result) result = refuse("no memory for a plot", "", strerror(errno));
   if (!result && system("command -v gnuplot >/dev/null 2>&1"))
     result = tuttiRefuse(tuttiSystemError, "gnuplot is not found: install it (gnuplot-nox), or leave out --plot");
@@ -73,12 +75,12 @@ static int complain(const char *action)
 /* The exit status. */
 static int show(const char *path, const char *svg)
 {
-  tuttiProfile_t profile = NULL;
-  tuttiResult_t result = tuttiProfileOpen(&profile, path);
-  if (!result) result = tuttiProfileShow(profile, stdout);
+  struct tt_profile profile = {.nlinks = 0};
+  tuttiResult_t result = tt_profile_load(&profile, path);
+  if (!result) result = tt_profile_show(&profile, stdout);
   if (!result && fflush(stdout)) result = refuse("cannot write the tables of ", path, strerror(errno));
-  if (!result && svg) result = plot(profile, svg);
-  tuttiProfileClose(profile);
+  if (!result && svg) result = plot(&profile, svg);
+  tt_profile_destroy(&profile);
   return result ? complain("show") : 0;
 }
 
@@ -86,12 +88,23 @@ static int show(const char *path, const char *svg)
 static int check(const char *path, int is_verbose)
 {
   int unknown = 0;
-  tuttiProfile_t profile = NULL;
-  tuttiResult_t result = tuttiProfileOpen(&profile, path);
-  if (!result) result = tuttiProfileCheck(profile, is_verbose, stderr, &unknown);
-  tuttiProfileClose(profile);
+  struct tt_profile profile = {.nlinks = 0};
+  tuttiResult_t result = tt_profile_load(&profile, path);
+  if (!result) result = tt_profile_check(&profile, is_verbose, stderr, &unknown);
+  tt_profile_destroy(&profile);
   if (!result && !unknown) printf("%s is a profile\n", path);
   return result ? complain("check") : unknown != 0;
+}
+
+/* The exit status. */
+static int print(const char *path)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  tuttiResult_t result = tt_profile_load(&profile, path);
+  if (!result) result = tt_profile_print(&profile, stdout);
+  if (!result && fflush(stdout)) result = refuse("cannot write the lines of ", path, strerror(errno));
+  tt_profile_destroy(&profile);
+  return result ? complain("print") : 0;
 }
 
 static int wrong_usage(void)
@@ -116,13 +129,15 @@ int command_profile(int argc, char **argv)
     else return fputs(help, stdout) < 0;
   const char *action = optind < argc ? argv[optind] : "";
   int is_show = strcmp(action, "show") == 0, is_check = strcmp(action, "check") == 0;
-  if (!is_show && !is_check) fprintf(stderr, "tutti profile: say show or check, not \"%s\"\n", action);
+  if (!is_show && !is_check && strcmp(action, "print") != 0)
+    fprintf(stderr, "tutti profile: say show, check or print, not \"%s\"\n", action);
   else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
-  else if (is_check && svg) fprintf(stderr, "tutti profile check: has no --plot\n");
-  else if (is_show && is_verbose) fprintf(stderr, "tutti profile show: has no --verbose\n");
+  else if (!is_show && svg) fprintf(stderr, "tutti profile %s: has no --plot\n", action);
+  else if (!is_check && is_verbose) fprintf(stderr, "tutti profile %s: has no --verbose\n", action);
   else {
     setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-    return is_show ? show(argv[optind + 1], svg) : check(argv[optind + 1], is_verbose);
+    if (is_show) return show(argv[optind + 1], svg);
+    return is_check ? check(argv[optind + 1], is_verbose) : print(argv[optind + 1]);
   }
   return wrong_usage();
 }

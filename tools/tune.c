@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "measure/measure.h"
+#include "profile/profile.h"
 
 #define MAX_WORLDS 64
 #define RANKS_LEAST 8       /* so many are tried even where there are fewer cores */
@@ -210,7 +212,7 @@ static int out_check(const char *path)
 }
 
 /* Written beside it and then put in its place, so that there never is half a profile. */
-static int profile_write(tuttiProfile_t profile, const char *path)
+static int profile_write(const struct tt_profile *profile, const char *path)
 {
   char beside[PATH_MAX];
   snprintf(beside, sizeof beside, "%s.new", path);
@@ -219,7 +221,7 @@ static int profile_write(tuttiProfile_t profile, const char *path)
     fprintf(stderr, "tutti tune: cannot write %s: %s\n", beside, strerror(errno));
     return 0;
   }
-  int written = tuttiProfileWrite(profile, file) == tuttiSuccess;
+  int written = tt_profile_print(profile, file) == tuttiSuccess;
   if (!written) complain();
   fclose(file);
   if (!written) unlink(beside);
@@ -238,28 +240,29 @@ struct share {
 };
 
 static tuttiResult_t comm_measure(const struct tune *tune, const struct share *share, tuttiComm_t comm,
-                                  tuttiProfile_t profile)
+                                  struct tt_profile *profile)
 {
   struct screen screen = {
       .is_terminal = isatty(STDERR_FILENO), .nworlds = 1, .interface = share->interface};
   int is_inner = tune->inner_fd >= 0, only_between = share->interface != NULL;
-  const tuttiTuneOptions_t options = {.seconds = share->part * (tune->seconds > 0 ? tune->seconds : SECONDS_JOB),
-                                      .no_inside = only_between,
-                                      .no_between = share->no_between,
-                                      .no_kernels = tune->no_kernels || only_between,
-                                      .no_anchors = only_between,
-                                      .command = tune->command,
-                                      .continues = tune->continues || only_between,
-                                      .progress = is_inner ? progress_send : progress_take,
-                                      .context = is_inner ? (void *)(uintptr_t)tune : &screen};
-  tuttiResult_t result = tuttiTune(comm, &options, profile);
+  const double seconds = tune->seconds > 0 ? tune->seconds : SECONDS_JOB;
+  const struct tt_measure_options options = {.seconds = share->part * seconds,
+                                             .no_inside = only_between,
+                                             .no_between = share->no_between,
+                                             .no_kernels = tune->no_kernels || only_between,
+                                             .no_anchors = only_between,
+                                             .command = tune->command,
+                                             .continues = tune->continues || only_between,
+                                             .progress = is_inner ? progress_send : progress_take,
+                                             .context = is_inner ? (void *)(uintptr_t)tune : &screen};
+  tuttiResult_t result = tt_measure(comm, &options, profile);
   if (profile && !is_inner) screen_end(&screen);
   return result;
 }
 
 /* Links between hosts, over each interface by a communicator of its own. */
 static int interfaces_measure(const struct tune *tune, const tuttiLaunch_t *launch, tuttiComm_t first,
-                              tuttiProfile_t profile)
+                              struct tt_profile *profile)
 {
   struct interfaces found;
   int rank = launch->proc, nranks = launch->nprocs;
@@ -277,13 +280,13 @@ static int interfaces_measure(const struct tune *tune, const tuttiLaunch_t *laun
 
 static int job_measure(const struct tune *tune, const tuttiLaunch_t *launch)
 {
-  tuttiProfile_t profile = NULL;
+  struct tt_profile own = {.nlinks = 0}, *profile = launch->proc == 0 ? &own : NULL;
   tuttiComm_t comm = NULL;
   const struct share share = {.part = tune->interfaces ? INSIDE_PART : 1, .no_between = tune->interfaces != NULL};
   const char *from = tune->append && access(tune->out, F_OK) == 0 ? tune->out : NULL;
   if (tune->transports) setenv("TUTTI_TRANSPORTS", tune->transports, 1);
-  if (launch->proc == 0 && !out_check(tune->out)) return 1;
-  if (launch->proc == 0 && tuttiProfileOpen(&profile, from) != tuttiSuccess) return complain();
+  if (profile && !out_check(tune->out)) return 1;
+  if (profile && from && tt_profile_load(profile, from) != tuttiSuccess) return complain();
   tuttiResult_t result = tuttiCommInitRank(&comm, launch->nprocs, launch->id, launch->proc);
   if (result == tuttiSuccess) result = comm_measure(tune, &share, comm, profile);
   int status = result == tuttiSuccess ? 0 : complain();
@@ -291,7 +294,7 @@ static int job_measure(const struct tune *tune, const tuttiLaunch_t *launch)
   if (!status && profile && !profile_write(profile, tune->out)) status = 1;
   if (tuttiCommDestroy(comm) != tuttiSuccess) status = 1;
   if (!status && profile && tune->inner_fd < 0) last_words(tune->out);
-  tuttiProfileClose(profile);
+  tt_profile_destroy(profile);
   return status;
 }
 
@@ -410,12 +413,12 @@ static int world_run(const struct tune *tune, struct screen *screen, const char 
 /* What the worlds add to: a file beside the profile, which has that one's lines if they are kept. */
 static int part_begin(const struct tune *tune, const char *part)
 {
-  tuttiProfile_t profile = NULL;
+  struct tt_profile profile = {.nlinks = 0};
   unlink(part); /* of one that was ended */
   if (!tune->append || access(tune->out, F_OK) != 0) return 1;
-  if (tuttiProfileOpen(&profile, tune->out) != tuttiSuccess) return !complain();
-  int written = profile_write(profile, part);
-  tuttiProfileClose(profile);
+  if (tt_profile_load(&profile, tune->out) != tuttiSuccess) return !complain();
+  int written = profile_write(&profile, part);
+  tt_profile_destroy(&profile);
   return written;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti_tools.h offers to the `tutti` command and to bindings. */
+/* What tutti_tools.h offers. */
 #include "tutti_tools.h"
 
 #include <string.h>

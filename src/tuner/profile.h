@@ -38,7 +38,9 @@
  *             ranks of a node may use; transport: the one between most ranks. radix and block as in tt_choice.
  *
  * What another word or key means nobody knows, so it is an error, like a line that is broken, out of its range, or
- * about what another line is about: it says the file, the line, what stands there and what was wanted. */
+ * about what another line is about: it says the file, the line, what stands there and what was wanted.
+ *
+ * Profiles are written, shown and checked by tools/profile. */
 #ifndef TT_PROFILE_H
 #define TT_PROFILE_H
 
@@ -132,26 +134,6 @@ tuttiResult_t tt_profile_load(struct tt_profile *profile, const char *path);
  * lives for ever. NULL: no memory, as was said. */
 const struct tt_profile *tt_profile_shipped(void);
 
-/* Writes it in one form, sorted, with comments that explain the lines: reading that gives an equal profile, and
- * printing that the same text. (Of texts, double quotes become single ones, and control characters '?'.)
- * Errors: tuttiSystemError: it cannot be written, or no memory. */
-tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out);
-
-/* Writes tables in which a person finds the numbers: latency, GB/s and error of each flow, GB/s of the kernels, how
- * many anchors each algorithm has. Errors: as tt_profile_print. */
-tuttiResult_t tt_profile_show(const struct tt_profile *profile, FILE *out);
-
-/* Writes a script with data for gnuplot that draws points and lines as SVG to `svg`, the name of a file.
- * Errors: as tt_profile_print; tuttiInvalidUsage: no flow has points of at least a byte; tuttiInvalidArgument: there
- * are control characters in svg. */
-tuttiResult_t tt_profile_draw(const struct tt_profile *profile, const char *svg, FILE *out);
-
-/* Writes a sentence to `out`, "FILE, 9 lines from 12 to 20: ...", or if is_verbose one for each line, about algorithms
- * that are not there, and transports that are not among these (NULL ends them), and how many such lines there were to
- * *n. Errors: tuttiSystemError: it cannot be written. */
-tuttiResult_t tt_profile_check(const struct tt_profile *profile, const char *const *transports, int is_verbose,
-                               FILE *out, int *n);
-
 /* Append a line, in any order; the profile starts zeroed. Errors: tuttiSystemError: no memory or TT_PROFILE_LINES. */
 tuttiResult_t tt_profile_add_measured(struct tt_profile *profile, const struct tt_profile_measured *measured);
 tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_profile_link *link);
@@ -167,15 +149,5 @@ int tt_flow_same(const struct tt_flow *a, const struct tt_flow *b);
 /* "cache over shm", "net over tcp on eth0"; returns text. */
 #define TT_FLOW_TEXT (2 * TT_PROFILE_NAME + 32)
 const char *tt_flow_text(const struct tt_flow *flow, char text[TT_FLOW_TEXT]);
-
-/* ---- fit (fit.c) ----------------------------------------------------------------- */
-
-/* Fits 1 to TT_CURVE_PARTS lines to the n points, all of one flow and in ascending order of their sizes, and writes
- * them as links (flow, from, to, alpha, beta, points, error; overhead 0, line 0) to links[TT_CURVE_PARTS]. *nlinks
- * says how many. Errors count relative to the time, so that short messages weigh as much as long ones; a few points
- * that are far off do not matter (Theil-Sen in each part); parts are as few as the data justify (break points by
- * dynamic programming, number by BIC). alpha and beta are not negative, and times do not fall from one part to the
- * next. n >= 1. Pure and without randomness. */
-void tt_fit(struct tt_profile_link *links, int32_t *nlinks, const struct tt_profile_point *points, int32_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder: the lines of a profile and their keys, from which it is read, printed and sorted. */
+/* The lines of a profile and their keys, from which it is read, printed and sorted. */
 #ifndef TT_PROFILE_LINES_H
 #define TT_PROFILE_LINES_H
 
@@ -58,13 +58,6 @@ int tt_profile_compare(const void *a, const void *b, enum tt_profile_word word);
 
 /* Sorts all lines as they are printed. */
 void tt_profile_sort(struct tt_profile *profile);
-
-/* The lines of a word, sorted, for tt_free. NULL: no memory, as was said. */
-const void **tt_profile_order(const struct tt_profile *profile, enum tt_profile_word word, int32_t *n);
-
-/* "100", "2K", "3M"; "inf" for UINT64_MAX. `text` has room for TT_SIZE_TEXT. */
-#define TT_SIZE_TEXT 24
-const char *tt_size_text(uint64_t bytes, char *text);
 
 /* Decimal points for the calling thread, whatever locale the program has set: from here to tt_plain_end. 0: no memory,
  * as was said; then there is nothing to end. */

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "profile/profile.h"
 #include "tuner/profile.h"
 
 #define START "tutti profile 2\n"

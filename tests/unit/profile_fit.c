@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-#include "tuner/profile.h"
+#include "measure/fit.h"
+#include "profile/profile.h"
 
 #define MOST 400
 

@@ -9,7 +9,7 @@
 /* All ranks must leave out the same; seconds are rank 0's. */
 static double options_agree(struct measure *m)
 {
-  const tuttiTuneOptions_t *options = m->options;
+  const struct tt_measure_options *options = m->options;
   int leaves = !!options->no_inside + 2 * !!options->no_kernels + 4 * !!options->no_anchors + 8 * !!options->no_between;
   double values[3] = {leaves, -leaves, m->comm->rank == 0 ? options->seconds : 0};
   agree_all(m, values, 3);
@@ -29,7 +29,7 @@ static void part_run(struct measure *m, void (*part)(struct measure *, double), 
 
 static void parts_run(struct measure *m, double total)
 {
-  const tuttiTuneOptions_t *options = m->options;
+  const struct tt_measure_options *options = m->options;
   int links = !(options->no_inside && options->no_between) && m->comm->nranks > 1;
   int anchors = !options->no_anchors && m->comm->nranks > 1;
   double kernels = options->no_kernels ? 0 : total * (links || anchors ? KERNELS_PART : 1);
@@ -40,7 +40,7 @@ static void parts_run(struct measure *m, double total)
   if (anchors) part_run(m, anchors_measure, total - kernels - links_s, total);
 }
 
-tuttiResult_t tt_measure(struct tuttiComm *comm, const tuttiTuneOptions_t *options, struct tt_profile *profile)
+tuttiResult_t tt_measure(struct tuttiComm *comm, const struct tt_measure_options *options, struct tt_profile *profile)
 {
   struct measure m = {.comm = comm, .options = options, .profile = comm->rank == 0 ? profile : NULL};
   m.result = tt_comm_drain(comm);

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tuner/profile_lines.h"
+#include "profile/order.h"
+#include "profile/profile.h"
 
 /* What us_per_mib means in GB/s; "-" if nothing can be said. */
 static const char *rate_text(double us_per_mib, char *text)

@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tuner/profile_lines.h"
+#include "profile/order.h"
+#include "profile/profile.h"
 
 #define WIDTH 1100
 #define HEIGHT 700

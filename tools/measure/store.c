@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "measure/fit.h"
 #include "measure/inside.h"
 
 /* ---- machine and measured ---- */
@@ -77,7 +78,7 @@ static void measured_note(struct measure *m, double load)
   if (m->options->continues && profile->nmeasured) return;
   strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &date));
   text_set(now.date, text);
-  text_set(now.command, command ? command : "tuttiTune");
+  text_set(now.command, command ? command : "measured");
   snprintf(text, sizeof text, "%d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
   text_set(now.version, text);
   if (load > TT_PROFILE_BUSY)

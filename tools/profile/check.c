@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tuner/profile_lines.h"
+#include "profile/profile.h"
+#include "transport/transport.h"
 #include "tuner/wish.h"
 
 #define LIST_BYTES 320
@@ -11,7 +12,6 @@
 
 struct check {
   const struct tt_profile *profile;
-  const char *const *transports;
   FILE *out;
   int is_verbose;
   int32_t n;
@@ -42,12 +42,12 @@ static void complain(struct check *c, int32_t line, const char *sentence)
 
 static void transport_check(struct check *c, int32_t line, const char *name)
 {
-  char list[LIST_BYTES] = "", sentence[SENTENCE_BYTES];
-  size_t used = 0;
-  for (int t = 0; c->transports[t]; t++) {
-    if (strcmp(c->transports[t], name) == 0) return;
-    if (used < sizeof list)
-      used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", t ? ", " : "", c->transports[t]);
+  char list[LIST_BYTES] = "self", sentence[SENTENCE_BYTES];
+  size_t used = strlen(list);
+  if (strcmp(list, name) == 0) return;
+  for (int t = 0; tt_transports[t]; t++) {
+    if (strcmp(tt_transports[t]->name, name) == 0) return;
+    if (used < sizeof list) used += (size_t)snprintf(list + used, sizeof list - used, ", %s", tt_transports[t]->name);
   }
   snprintf(sentence, sizeof sentence, "there is no transport \"%s\": there are %s", name, list);
   complain(c, line, sentence);
@@ -73,10 +73,9 @@ static void algorithm_check(struct check *c, const struct tt_profile_anchor *anc
   complain(c, anchor->line, sentence);
 }
 
-tuttiResult_t tt_profile_check(const struct tt_profile *profile, const char *const *transports, int is_verbose,
-                               FILE *out, int *n)
+tuttiResult_t tt_profile_check(const struct tt_profile *profile, int is_verbose, FILE *out, int *n)
 {
-  struct check c = {.profile = profile, .transports = transports, .out = out, .is_verbose = is_verbose};
+  struct check c = {.profile = profile, .out = out, .is_verbose = is_verbose};
   for (int32_t i = 0; i < profile->nlinks; i++)
     transport_check(&c, profile->links[i].line, profile->links[i].flow.transport);
   for (int32_t i = 0; i < profile->npoints; i++)

@@ -2,7 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tuner/profile_lines.h"
+#include "profile/order.h"
+#include "profile/profile.h"
 
 /* What a text cannot hold becomes something like it. */
 static void text_print(const char *text, FILE *out)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/profile.h"
+#include "measure/fit.h"
 
 #define POINTS 48      /* more are thinned out before they are fitted: the work grows with their fourth power */
 #define SEGMENTS (POINTS * (POINTS + 1) / 2)

@@ -9,7 +9,7 @@
 
 struct measure {
   struct tuttiComm *comm;
-  const tuttiTuneOptions_t *options;
+  const struct tt_measure_options *options;
   struct tt_profile *profile; /* NULL but on rank 0 */
   tuttiResult_t result;       /* the first failure: after it all functions do nothing, and times are 0 */
   struct tt_table table;      /* the communicator's own */
