@@ -8,29 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/time.h"
 
 #define BUFFER_BYTES 65536
-#define FLUSH_NS 1000000000u /* what is older is not kept from the file, */
-#define TEND_NS 250000000u   /* and where there is a service thread, only this long */
-#define FILE_BYTES 512       /* of its name */
+#define WRITE_MS 250   /* nothing is kept from the file for longer */
+#define FILE_BYTES 512 /* of its name */
 #define EVENT_BYTES (2048 + TT_TIMELINE_ARGS_BYTES)
 #define ARRAY_END "\n]\n"
 #define OTHER_TRACKS "other"
 
 struct timeline {
   pthread_mutex_t mutex;
+  pthread_cond_t wake; /* of the writer, for its end */
+  pthread_t writer;
+  int ends;
   int fd, rank;
   int failed; /* the file cannot be written: it has ended */
   int events; /* at least one was added */
   off_t len;  /* of the file without the end of the array */
-  uint64_t flushed_ns;
   int ntracks;
   size_t used;
   char tracks[TT_TIMELINE_TRACKS][TT_TIMELINE_TEXT_BYTES];
@@ -49,10 +52,9 @@ static void end_again(const struct timeline *line)
 }
 
 /* The buffer becomes part of the file, which is a whole array before and after it. */
-static void flush_locked(struct timeline *line, uint64_t now_ns)
+static void flush_locked(struct timeline *line)
 {
   size_t len = line->used + strlen(ARRAY_END), done = 0;
-  line->flushed_ns = now_ns;
   if (line->used == 0 || line->failed) return;
   memcpy(line->buffer + line->used, ARRAY_END, strlen(ARRAY_END)); /* there is room: event_add */
   while (done < len) {
@@ -73,7 +75,7 @@ static void flush_locked(struct timeline *line, uint64_t now_ns)
 /* The text of one event, behind those before it. */
 static void event_add(struct timeline *line, const char *event, size_t len)
 {
-  if (line->used + len + 2 + strlen(ARRAY_END) > sizeof line->buffer) flush_locked(line, line->flushed_ns);
+  if (line->used + len + 2 + strlen(ARRAY_END) > sizeof line->buffer) flush_locked(line);
   if (line->failed) return;
   memcpy(line->buffer + line->used, line->events ? ",\n" : "[\n", 2);
   memcpy(line->buffer + line->used + 2, event, len);
@@ -138,16 +140,6 @@ void tt_timeline_add(const struct tt_span *span)
                    escape(name, span->name), begin_ns / 1000, begin_ns % 1000, ns / 1000, ns % 1000, line->rank,
                    track_get(line, span->track), args);
   event_add(line, event, (size_t)n);
-  if (span->end_ns > line->flushed_ns + FLUSH_NS) flush_locked(line, span->end_ns);
-  pthread_mutex_unlock(&line->mutex);
-}
-
-void tt_timeline_tend(void)
-{
-  struct timeline *line = atomic_load_explicit(&tt_process.timeline, memory_order_acquire);
-  if (!line || pthread_mutex_trylock(&line->mutex) != 0) return; /* whoever has it writes what is old */
-  uint64_t now_ns = tt_now_ns();
-  if (now_ns >= line->flushed_ns + TEND_NS) flush_locked(line, now_ns);
   pthread_mutex_unlock(&line->mutex);
 }
 
@@ -156,8 +148,52 @@ void tt_timeline_flush(void)
   struct timeline *line = atomic_load_explicit(&tt_process.timeline, memory_order_acquire);
   if (!line || atomic_load_explicit(&tt_process.forked, memory_order_relaxed)) return;
   pthread_mutex_lock(&line->mutex);
-  flush_locked(line, tt_now_ns());
+  flush_locked(line);
   pthread_mutex_unlock(&line->mutex);
+}
+
+/* ---- the writer ---- */
+
+/* A thread of its own: others beat and send while a file system takes its time. */
+static void *writer_main(void *context)
+{
+  struct timeline *line = context;
+  struct timespec until;
+  pthread_mutex_lock(&line->mutex);
+  while (!line->ends) {
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += WRITE_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&line->wake, &line->mutex, &until);
+    flush_locked(line);
+  }
+  pthread_mutex_unlock(&line->mutex);
+  return NULL;
+}
+
+static int writer_start(struct timeline *line)
+{
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_mutex_init(&line->mutex, NULL);
+  pthread_cond_init(&line->wake, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  return tt_thread_start(&line->writer, "tutti-timeline", writer_main, line);
+}
+
+/* The process ends, or the library is unloaded. */
+static void writer_end(void)
+{
+  struct timeline *line = atomic_load_explicit(&tt_process.timeline, memory_order_acquire);
+  if (atomic_load_explicit(&tt_process.forked, memory_order_relaxed)) return; /* the parent's */
+  pthread_mutex_lock(&line->mutex);
+  line->ends = 1;
+  pthread_cond_signal(&line->wake);
+  pthread_mutex_unlock(&line->mutex);
+  pthread_join(line->writer, NULL);
+  tt_timeline_flush();
 }
 
 /* ---- opening ---- */
@@ -225,18 +261,20 @@ static tuttiResult_t open_locked(const char *file, int rank, int nranks)
   if (line->fd < 0)
     result = tt_fail(tuttiSystemError, "%s (TUTTI_TIMELINE) cannot be opened: %s", name, tt_file_why(errno));
   else result = file_take(line->fd, name);
+  int error = result == tuttiSuccess ? writer_start(line) : 0;
+  if (error) result = tt_fail(tuttiSystemError, "no thread for the time line (TUTTI_TIMELINE): %s", strerror(error));
   if (result != tuttiSuccess) {
     if (line->fd >= 0) close(line->fd);
     tt_free(line);
     return result;
   }
-  pthread_mutex_init(&line->mutex, NULL);
   line->rank = rank;
-  line->flushed_ns = tt_now_ns();
   snprintf(label, sizeof label, "rank %d", rank);
+  pthread_mutex_lock(&line->mutex);
   name_add(line, "process_name", 0, label);
+  pthread_mutex_unlock(&line->mutex);
   atomic_store_explicit(&tt_process.timeline, line, memory_order_release);
-  atexit(tt_timeline_flush);
+  atexit(writer_end);
   return tuttiSuccess;
 }
 

@@ -3,9 +3,9 @@
  *
  * A trace is a JSON array of events, one a line. Spans go through a buffer, and each write ends with the "]" that the
  * next one overwrites: so the file can be read at any time. If the process is killed it lacks what was not written yet,
- * which is at most the last second: the service thread sees to that while there is a communicator. A process is a
- * rank: its number is that of the rank that it had in its first communicator. Times are those of CLOCK_MONOTONIC, so
- * traces of one host's ranks can be joined. */
+ * at most the last quarter of a second: a thread of its own, "tutti-timeline", sees to that to the process's end. A
+ * process is a rank: its number is that of the rank that it had in its first communicator. Times are those of
+ * CLOCK_MONOTONIC, so traces of one host's ranks can be joined. */
 #ifndef TT_BASE_TIMELINE_H
 #define TT_BASE_TIMELINE_H
 
@@ -39,12 +39,9 @@ void tt_timeline_add(const struct tt_span *span);
  * pid. A file with none of them gets ".RANK" before its suffix where there are several ranks. It is emptied. It stays
  * open to the process's end, and is written then, too.
  *
- * Errors: tuttiSystemError: it cannot be opened or another process is writing it, or out of memory.
+ * Errors: tuttiSystemError: it cannot be opened or another process is writing it, out of memory, or no thread.
  * tuttiInvalidArgument: it is too long. */
 tuttiResult_t tt_timeline_open(const char *file, int rank, int nranks);
-
-/* Writes what is in the buffer, if that was not done for a quarter of a second. For a thread that comes by often. */
-void tt_timeline_tend(void);
 
 /* Writes what is in the buffer. */
 void tt_timeline_flush(void);

@@ -10,12 +10,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/timeline.h"
 #include "net/inside.h"
 
 #define BUCKETS 64
 #define BATCH 32
-#define TEND_MS 250 /* a time line is looked after this often */
 #define YIELD_NS 100000u
 #define WAKE_ID 0 /* watchers have ids from 1 */
 
@@ -132,11 +130,10 @@ static int wait_ms(const struct service *service)
   uint64_t due = UINT64_MAX, now = tt_now_ns();
   for (const struct tt_timer *timer = service->timers; timer; timer = timer->next)
     if (timer->due_ns < due) due = timer->due_ns;
-  int most = tt_timeline_wanted() ? TEND_MS : 60000;
-  if (due == UINT64_MAX) return tt_timeline_wanted() ? TEND_MS : -1;
+  if (due == UINT64_MAX) return -1;
   if (due <= now) return 0;
   uint64_t ms = (due - now + 999999) / 1000000;
-  return ms > (uint64_t)most ? most : (int)ms;
+  return ms > 60000 ? 60000 : (int)ms;
 }
 
 /* Mutexes are not fair: without this a busy loop would keep everybody else out. Where many threads want the cores, one
@@ -180,7 +177,6 @@ static void *run_main(void *argument)
     if (!atomic_load(&run->stop)) fire_due(service);
     int ms = wait_ms(service);
     tt_service_unlock();
-    if (tt_timeline_wanted()) tt_timeline_tend();
     int n = epoll_wait(run->epoll, events, BATCH, ms);
     turn(service, run, events, n);
   }

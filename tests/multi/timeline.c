@@ -11,9 +11,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/base.h"
+#include "net/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -244,6 +245,46 @@ static void an_idle_process_has_written_all_when_it_is_killed(void **state)
   }
 }
 
+/* ---- a file system that hangs ---- */
+
+static _Atomic int is_hung, waits, beats;
+
+/* Instead of the C library's: while it hangs, nothing is written. */
+ssize_t pwrite(int fd, const void *data, size_t len, off_t at)
+{
+  for (; atomic_load(&is_hung); usleep(1000)) atomic_store(&waits, 1);
+  return syscall(SYS_pwrite64, fd, data, len, at);
+}
+
+static void beat(struct tt_timer *timer)
+{
+  (void)timer;
+  atomic_fetch_add(&beats, 1);
+}
+
+static int hung_body(const struct ranks *self)
+{
+  struct tt_timer timer = {.period_ns = 1000000, .fire = beat};
+  tuttiComm_t comm;
+  atomic_store(&is_hung, 1);
+  RANKS_CHECK(one_call(self, &comm) == 0);
+  tt_timer_add(&timer);
+  while (!atomic_load(&waits)) usleep(1000);
+  for (int n = atomic_load(&beats); atomic_load(&beats) < n + 100;) usleep(1000);
+  tt_timer_remove(&timer);
+  atomic_store(&is_hung, 0);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_file_system_that_hangs_stops_no_beat(void **state)
+{
+  (void)state;
+  timeline_set("hung.json");
+  assert_int_equal(ranks_run_processes(1, hung_body, NULL, 60), 0);
+  assert_int_equal(spans_of("hung.json"), 1);
+}
+
 /* ---- links and limits ---- */
 
 /* Somebody else may have made it, to have a file overwritten that only we may write. */
@@ -415,6 +456,7 @@ int main(void)
       cmocka_unit_test(a_full_disk_ends_no_run),
       cmocka_unit_test(what_a_killed_process_wrote_is_a_trace),
       cmocka_unit_test(an_idle_process_has_written_all_when_it_is_killed),
+      cmocka_unit_test(a_file_system_that_hangs_stops_no_beat),
       cmocka_unit_test(links_are_not_followed),
       cmocka_unit_test(a_descriptor_is_a_file),
       cmocka_unit_test(a_limit_on_files_ends_no_run),
