@@ -8,6 +8,8 @@
 
 #include "nccl/shim.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* of functions that only refuse */
+
 static ncclResult_t refuse(const char *function)
 {
   return tt_nccl_refuse(tuttiInvalidUsage, "%s: communication from within CUDA kernels is not supported; "
@@ -39,17 +41,12 @@ NCCL_WEAK_NAME(ncclCommQueryProperties);
 ncclResult_t pncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *wanted,
                                 struct ncclDevComm *devcomm)
 {
-  (void)comm;
-  (void)wanted;
-  (void)devcomm;
   return refuse("ncclDevCommCreate");
 }
 NCCL_WEAK_NAME(ncclDevCommCreate);
 
 ncclResult_t pncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *devcomm)
 {
-  (void)comm;
-  (void)devcomm;
   return refuse("ncclDevCommDestroy");
 }
 NCCL_WEAK_NAME(ncclDevCommDestroy);
@@ -57,10 +54,6 @@ NCCL_WEAK_NAME(ncclDevCommDestroy);
 ncclResult_t pncclLsaBarrierCreateRequirement(ncclTeam_t team, int nbarriers, struct ncclLsaBarrierHandle *handle,
                                               struct ncclDevResourceRequirements *needed)
 {
-  (void)team;
-  (void)nbarriers;
-  (void)handle;
-  (void)needed;
   return refuse("ncclLsaBarrierCreateRequirement");
 }
 NCCL_WEAK_NAME(ncclLsaBarrierCreateRequirement);
@@ -69,11 +62,6 @@ ncclResult_t pncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, 
                                               struct ncclGinBarrierHandle *handle,
                                               struct ncclDevResourceRequirements *needed)
 {
-  (void)comm;
-  (void)team;
-  (void)nbarriers;
-  (void)handle;
-  (void)needed;
   return refuse("ncclGinBarrierCreateRequirement");
 }
 NCCL_WEAK_NAME(ncclGinBarrierCreateRequirement);
@@ -81,10 +69,6 @@ NCCL_WEAK_NAME(ncclGinBarrierCreateRequirement);
 ncclResult_t pncclLLA2ACreateRequirement(int nblocks, int nslots, struct ncclLLA2AHandle *handle,
                                          struct ncclDevResourceRequirements *needed)
 {
-  (void)nblocks;
-  (void)nslots;
-  (void)handle;
-  (void)needed;
   return refuse("ncclLLA2ACreateRequirement");
 }
 NCCL_WEAK_NAME(ncclLLA2ACreateRequirement);
@@ -92,10 +76,6 @@ NCCL_WEAK_NAME(ncclLLA2ACreateRequirement);
 ncclResult_t pncclGinOutboxCreateRequirement(int nblocks, int size_log2, struct ncclGinOutboxHandle *handle,
                                              struct ncclDevResourceRequirements *needed)
 {
-  (void)nblocks;
-  (void)size_log2;
-  (void)handle;
-  (void)needed;
   return refuse("ncclGinOutboxCreateRequirement");
 }
 NCCL_WEAK_NAME(ncclGinOutboxCreateRequirement);
@@ -104,11 +84,6 @@ ncclResult_t pncclGinInboxA2ACreateRequirement(ncclTeam_t peers, int nblocks, in
                                                struct ncclGinInboxA2AHandle *handle,
                                                struct ncclDevResourceRequirements *needed)
 {
-  (void)peers;
-  (void)nblocks;
-  (void)size_log2;
-  (void)handle;
-  (void)needed;
   return refuse("ncclGinInboxA2ACreateRequirement");
 }
 NCCL_WEAK_NAME(ncclGinInboxA2ACreateRequirement);
@@ -116,29 +91,18 @@ NCCL_WEAK_NAME(ncclGinInboxA2ACreateRequirement);
 /* Pointers are for kernels that load from another rank's memory. */
 ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank, void **ptr)
 {
-  (void)window;
-  (void)offset;
-  (void)rank;
-  (void)ptr;
   return refuse("ncclGetLsaDevicePointer");
 }
 NCCL_WEAK_NAME(ncclGetLsaDevicePointer);
 
 ncclResult_t pncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **ptr)
 {
-  (void)window;
-  (void)offset;
-  (void)peer;
-  (void)ptr;
   return refuse("ncclGetPeerDevicePointer");
 }
 NCCL_WEAK_NAME(ncclGetPeerDevicePointer);
 
 ncclResult_t pncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void **ptr)
 {
-  (void)window;
-  (void)offset;
-  (void)ptr;
   return refuse("ncclGetLsaMultimemDevicePointer");
 }
 NCCL_WEAK_NAME(ncclGetLsaMultimemDevicePointer);
@@ -146,10 +110,6 @@ NCCL_WEAK_NAME(ncclGetLsaMultimemDevicePointer);
 ncclResult_t pncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem,
                                            void **ptr)
 {
-  (void)window;
-  (void)offset;
-  (void)multimem;
-  (void)ptr;
   return refuse("ncclGetMultimemDevicePointer");
 }
 NCCL_WEAK_NAME(ncclGetMultimemDevicePointer);
@@ -174,7 +134,6 @@ NCCL_WEAK_NAME(ncclTeamWorld);
 
 ncclTeam_t pncclTeamLsa(ncclComm_t comm)
 {
-  (void)comm;
   return (ncclTeam_t){1, 0, 1};
 }
 NCCL_WEAK_NAME(ncclTeamLsa);

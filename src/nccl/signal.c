@@ -2,6 +2,8 @@
 /* One-sided operations on windows: none yet, each says what to use instead. */
 #include "nccl/shim.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* of functions that only refuse */
+
 static ncclResult_t refuse(const char *function)
 {
   return tt_nccl_refuse(tuttiInvalidUsage, "%s: there are no one-sided operations yet; use ncclSend and ncclRecv",
@@ -12,39 +14,18 @@ ncclResult_t pncclPutSignal(const void *localbuff, size_t count, ncclDataType_t 
                             size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
                             cudaStream_t stream)
 {
-  (void)localbuff;
-  (void)count;
-  (void)type;
-  (void)peer;
-  (void)window;
-  (void)offset;
-  (void)signal;
-  (void)context;
-  (void)flags;
-  (void)comm;
-  (void)stream;
   return refuse("ncclPutSignal");
 }
 NCCL_WEAK_NAME(ncclPutSignal);
 
 ncclResult_t pncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
 {
-  (void)peer;
-  (void)signal;
-  (void)context;
-  (void)flags;
-  (void)comm;
-  (void)stream;
   return refuse("ncclSignal");
 }
 NCCL_WEAK_NAME(ncclSignal);
 
 ncclResult_t pncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
 {
-  (void)count;
-  (void)signals;
-  (void)comm;
-  (void)stream;
   return refuse("ncclWaitSignal");
 }
 NCCL_WEAK_NAME(ncclWaitSignal);
