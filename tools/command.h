@@ -60,6 +60,12 @@ void progress_end(void);
 FILE *held_open(void);
 int held_print(FILE *held);
 
+/* ---- svg.c: pictures ---- */
+
+/* Has the `len` bytes of data drawn into the file `svg`, which is left alone if they are no picture. 0: it is not
+ * drawn, as was said. */
+int svg_draw(const char *command, const char *svg, const char *data, size_t len);
+
 /* ---- interfaces.c: networks to measure ---- */
 
 #define INTERFACES_MOST 16

@@ -45,12 +45,15 @@ static const char *const help =
     "                        priority; with all only those of p3 and auto\n"
     "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
     "                        bound_us, which no plan can beat\n"
-    "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto\n"
+    "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto (needs\n"
+    "                        python3)\n"
+    "      --data            print what --svg draws, as JSON for `tutti-draw`, and nothing else\n"
     "  -h, --help            this text\n";
 
 struct asked {
   struct tt_plan_request request;
   const char *svg;
+  int data;
 };
 
 /* "A,B"; 0 and a message if it is none. */
@@ -94,6 +97,7 @@ static int option_take(struct asked *asked, int option)
   case 'i': request->interface = optarg; break;
   case 'j': request->json = 1; break;
   case 'S': asked->svg = optarg; break;
+  case 'd': asked->data = 1; break;
   default: return -1;
   }
   return 1;
@@ -127,6 +131,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {"slice", required_argument, NULL, 's'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"svg", required_argument, NULL, 'S'},
+                                          {"data", no_argument, NULL, 'd'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   struct tt_plan_request *request = &asked->request;
@@ -148,30 +153,31 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   return -1;
 }
 
+/* Prints to `out` unless only data is asked for, and data to `data` where somebody wants it. */
+static tuttiResult_t plan_make(const struct asked *asked, FILE *out, FILE *data)
+{
+  progress_begin("plan", "pricing messages and planning them");
+  tuttiResult_t result = tt_plan_print(&asked->request, asked->data ? NULL : out, asked->data ? out : data);
+  progress_end();
+  if (result != tuttiSuccess) fprintf(stderr, "tutti plan: %s\n", tuttiGetLastError(NULL));
+  return result;
+}
+
 int command_plan(int argc, char **argv)
 {
   struct asked asked = {.svg = NULL};
-  FILE *svg = NULL;
-  int parsed = arguments_parse(&asked, argc, argv), failed = 0;
+  char *data = NULL;
+  size_t len = 0;
+  int parsed = arguments_parse(&asked, argc, argv);
   if (parsed >= 0) return parsed;
-  if (asked.svg && !(svg = fopen(asked.svg, "we"))) {
-    fprintf(stderr, "tutti plan: %s: %s\n", asked.svg, strerror(errno));
-    return 1;
-  }
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-  FILE *held = held_open();
-  if (!held) return 1;
-  progress_begin("plan", "pricing messages and planning them");
-  tuttiResult_t result = tt_plan_print(&asked.request, held, svg);
-  progress_end();
-  int broken = held_print(held);
-  if (result != tuttiSuccess) {
-    fprintf(stderr, "tutti plan: %s\n", tuttiGetLastError(NULL));
-    failed = 1;
-  }
-  if (svg && fclose(svg) && !failed) {
-    fprintf(stderr, "tutti plan: %s: %s\n", asked.svg, strerror(errno));
-    failed = 1;
-  }
-  return broken || failed;
+  FILE *held = held_open(), *memory = asked.svg ? open_memstream(&data, &len) : NULL;
+  if (!held || (asked.svg && !memory)) return 1;
+  int is_fine = plan_make(&asked, held, memory) == tuttiSuccess;
+  if (memory) is_fine &= fclose(memory) == 0;
+  if (is_fine && asked.svg) is_fine = svg_draw("plan", asked.svg, data, len);
+  free(data);
+  if (is_fine) return held_print(held);
+  fclose(held);
+  return 1;
 }

@@ -19,7 +19,7 @@ static const char *const help =
     "are about what there is; lines about algorithms or transports that are not there count for\n"
     "nothing, and are told of, too. Its exit status is 0 only if nothing was told. Or prints it in the\n"
     "form in which `tutti tune` writes profiles: its lines sorted, with comments.\n"
-    "      --plot SVG        also draw the measured points and the fitted lines (needs gnuplot)\n"
+    "      --plot SVG        also draw the measured points and the fitted lines (needs python3)\n"
     "      --verbose         name each line about what is not there, not only each such algorithm\n"
     "  -h, --help            this text\n";
 
@@ -30,46 +30,28 @@ static tuttiResult_t refuse(const char *what, const char *path, const char *why)
   return tuttiRefuse(tuttiSystemError, sentence);
 }
 
-/* Where gnuplot cannot write a file it writes to stdout. */
-static tuttiResult_t writable(const char *svg)
-{
-  FILE *file = fopen(svg, "ae");
-  if (!file) return refuse("cannot write ", svg, strerror(errno));
-  fclose(file);
-  return tuttiSuccess;
-}
-
-/* gnuplot is started only if there is something to draw. */
-static tuttiResult_t plot(const struct tt_profile *profile, const char *svg)
-{
-  char *text = NULL;
-  size_t len = 0;
-  FILE *memory = open_memstream(&text, &len), *gnuplot = NULL;
-  if (!memory) return refuse("no memory for a plot", "", strerror(errno));
-  tuttiResult_t result = tt_profile_draw(profile, svg, memory);
-  if (fclose(memory) && !result) result = refuse("no memory for a plot", "", strerror(errno));
-  if (!result && system("command -v gnuplot >/dev/null 2>&1"))
-    result = tuttiRefuse(tuttiSystemError, "gnuplot is not found: install it (gnuplot-nox), or leave out --plot");
-  if (!result) result = writable(svg);
-  if (!result) {
-    signal(SIGPIPE, SIG_IGN); /* it may end early; then its status says so */
-    gnuplot = popen("gnuplot", "we");
-    if (!gnuplot) result = refuse("gnuplot does not start", "", strerror(errno));
-  }
-  if (gnuplot) {
-    int is_broken = fwrite(text, 1, len, gnuplot) != len;
-    if (pclose(gnuplot) || is_broken) result = refuse("gnuplot cannot draw ", svg, NULL);
-  }
-  free(text);
-  return result;
-}
-
 /* The exit status. */
-static int complain(const char *action)
+static int complain(const char *action, const char *sentence)
 {
   fflush(stdout);
-  fprintf(stderr, "tutti profile %s: %s\n", action, tuttiGetLastError(NULL));
+  fprintf(stderr, "tutti profile %s: %s\n", action, sentence);
   return 1;
+}
+
+/* 0: it is not drawn, as was said. */
+static int plot(const struct tt_profile *profile, const char *svg)
+{
+  char *data = NULL;
+  size_t len = 0;
+  FILE *memory = open_memstream(&data, &len);
+  if (!memory) return !complain("show", "no memory for a plot");
+  tuttiResult_t result = tt_profile_print(profile, memory);
+  int broken = fclose(memory), drawn = 0;
+  if (result != tuttiSuccess) complain("show", tuttiGetLastError(NULL));
+  else if (broken) complain("show", "no memory for a plot");
+  else drawn = svg_draw("profile show", svg, data, len);
+  free(data);
+  return drawn;
 }
 
 /* The exit status. */
@@ -79,9 +61,9 @@ static int show(const char *path, const char *svg)
   tuttiResult_t result = tt_profile_load(&profile, path);
   if (!result) result = tt_profile_show(&profile, stdout);
   if (!result && fflush(stdout)) result = refuse("cannot write the tables of ", path, strerror(errno));
-  if (!result && svg) result = plot(&profile, svg);
+  int is_fine = result ? !complain("show", tuttiGetLastError(NULL)) : !svg || plot(&profile, svg);
   tt_profile_destroy(&profile);
-  return result ? complain("show") : 0;
+  return !is_fine;
 }
 
 /* The exit status. */
@@ -93,7 +75,7 @@ static int check(const char *path, int is_verbose)
   if (!result) result = tt_profile_check(&profile, is_verbose, stderr, &unknown);
   tt_profile_destroy(&profile);
   if (!result && !unknown) printf("%s is a profile\n", path);
-  return result ? complain("check") : unknown != 0;
+  return result ? complain("check", tuttiGetLastError(NULL)) : unknown != 0;
 }
 
 /* The exit status. */
@@ -104,7 +86,7 @@ static int print(const char *path)
   if (!result) result = tt_profile_print(&profile, stdout);
   if (!result && fflush(stdout)) result = refuse("cannot write the lines of ", path, strerror(errno));
   tt_profile_destroy(&profile);
-  return result ? complain("print") : 0;
+  return result ? complain("print", tuttiGetLastError(NULL)) : 0;
 }
 
 static int wrong_usage(void)

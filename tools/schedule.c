@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti schedule`: prints or draws what an algorithm does. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "command.h"
 
@@ -15,14 +13,24 @@ static const char *const own_help =
     "      --count N         elements of a share: the whole vector of all-reduce, reduce and\n"
     "                        broadcast, one rank's part of the others (default: one a block)\n"
     "      --rank R          only this rank (default: all)\n"
-    "      --svg FILE        draw ranks against rounds instead\n"
+    "      --svg FILE        draw ranks against rounds instead (needs python3)\n"
+    "      --data            print what --svg draws, as JSON for `tutti-draw`\n"
     "  -h, --help            this text\n";
 
 struct asked {
   struct tt_schedule_request request;
   int rank; /* -1: all */
   const char *svg;
+  int data;
 };
+
+/* The exit status. */
+static int complain(const char *sentence)
+{
+  fflush(stdout);
+  fprintf(stderr, "tutti schedule: %s\n", sentence);
+  return 1;
+}
 
 /* -1: go on; else the exit status. */
 static int options_parse(struct asked *asked, int argc, char **argv)
@@ -31,6 +39,7 @@ static int options_parse(struct asked *asked, int argc, char **argv)
                                           {"count", required_argument, NULL, 'c'},
                                           {"rank", required_argument, NULL, 'R'},
                                           {"svg", required_argument, NULL, 's'},
+                                          {"data", no_argument, NULL, 'd'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   const long long counts[] = {1, SIZE_MOST}, ranks[] = {0, RANKS_MOST - 1};
@@ -51,6 +60,7 @@ static int options_parse(struct asked *asked, int argc, char **argv)
       asked->rank = (int)number;
       break;
     case 's': asked->svg = optarg; break;
+    case 'd': asked->data = 1; break;
     case 'h': printf("%s%s%s", help, request_help, own_help); return 0;
     default: fprintf(stderr, "\n%s%s%s", help, request_help, own_help); return 2;
     }
@@ -58,29 +68,23 @@ static int options_parse(struct asked *asked, int argc, char **argv)
   return request_collective(&asked->request, "schedule", argc, argv) ? 2 : -1;
 }
 
-/* The file is left alone if there is nothing to draw. */
-static tuttiResult_t draw(const struct asked *asked)
+/* The exit status. */
+static int draw(const struct asked *asked)
 {
-  char *text = NULL;
+  char *data = NULL;
   size_t len = 0;
-  FILE *memory = open_memstream(&text, &len);
-  if (!memory) return tuttiRefuse(tuttiSystemError, strerror(errno));
+  FILE *memory = open_memstream(&data, &len);
+  if (!memory) return complain("no memory for a picture");
   progress_begin("schedule", "playing all ranks");
-  tuttiResult_t result = tt_schedules_draw(&asked->request, memory);
+  tuttiResult_t result = tt_schedules_data(&asked->request, memory);
   progress_end();
-  int broken = fclose(memory);
-  FILE *file = result == tuttiSuccess && !broken ? fopen(asked->svg, "we") : NULL;
-  if (file) {
-    broken = fwrite(text, 1, len, file) != len;
-    broken |= fclose(file) != 0;
-  }
-  free(text);
-  if (result == tuttiSuccess && (!file || broken)) {
-    char sentence[512];
-    snprintf(sentence, sizeof sentence, "cannot write %s: %s", asked->svg, strerror(errno));
-    result = tuttiRefuse(tuttiSystemError, sentence);
-  }
-  return result;
+  int broken = fclose(memory), drawn = 0;
+  if (result != tuttiSuccess) complain(tuttiGetLastError(NULL));
+  else if (broken) complain("no memory for a picture");
+  else if (asked->svg) drawn = svg_draw("schedule", asked->svg, data, len);
+  else drawn = fwrite(data, 1, len, stdout) == len;
+  free(data);
+  return !drawn || fflush(stdout);
 }
 
 int command_schedule(int argc, char **argv)
@@ -90,9 +94,7 @@ int command_schedule(int argc, char **argv)
   if (parsed >= 0) return parsed;
   if (!asked.request.algorithm) asked.request.algorithm = "";
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-  tuttiResult_t result = asked.svg ? draw(&asked) : tt_schedules_print(&asked.request, asked.rank, stdout);
-  if (result == tuttiSuccess) return fflush(stdout) ? 1 : 0;
-  fflush(stdout);
-  fprintf(stderr, "tutti schedule: %s\n", tuttiGetLastError(NULL));
-  return 1;
+  if (asked.svg || asked.data) return draw(&asked);
+  if (tt_schedules_print(&asked.request, asked.rank, stdout) != tuttiSuccess) return complain(tuttiGetLastError(NULL));
+  return fflush(stdout) ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles for a person to look at: tables and plots. */
+/* Profiles for a person to look at: tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,71 +75,7 @@ static void tables_say_what_was_measured(void **state)
   tt_profile_destroy(&p);
 }
 
-static tuttiResult_t drawn(const struct tt_profile *p, const char *svg, char **text)
-{
-  size_t size = 0;
-  FILE *out = open_memstream(text, &size);
-  tuttiResult_t result = tt_profile_draw(p, svg, out);
-  fclose(out);
-  return result;
-}
-
-static void a_plot_has_each_flow_and_ends_with_its_points(void **state)
-{
-  (void)state;
-  struct tt_profile p = parsed();
-  struct tt_profile_point point = {.flow = {TT_LINK_NODE, "it's", 2, 1, ""}, .bytes = 64, .us = 1, .low_us = 1,
-                                   .high_us = 1};
-  char *text;
-  assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);
-  point.flow.kind = TT_LINK_SELF;
-  point.bytes = 0;
-  assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);
-  assert_int_equal(drawn(&p, "it's.svg", &text), tuttiSuccess);
-  has(text, "set output 'it''s.svg'\n");
-  has(text, "title 'cache over shm, 1 pair, both ways', '-' using");
-  has(text, "title 'node over it''s, 2 pairs, one way', '-' using");
-  has(text, "\n1000 0.52 0.5 0.6\n1073741824 7 7 7\ne\n1000 0.277248\n");
-  has(text, "\n2048 0.358203\n\n2048 0.636719\n"); /* a step where two lines meet */
-  has(text, "\n64 1 1 1\ne\ne\n");                  /* no line */
-  assert_null(strstr(text, "self"));                /* nothing but 0 bytes */
-  free(text);
-  assert_int_equal(drawn(&p, "a\nb", &text), tuttiInvalidArgument);
-  free(text);
-  tt_profile_destroy(&p);
-  assert_int_equal(drawn(tt_profile_shipped(), "x", &text), tuttiInvalidUsage);
-  has(tt_last_sentence(), "no measured points");
-  free(text);
-}
-
-/* Of 2 transports, 5 numbers of pairs and 2 ways. */
-static void no_two_curves_look_alike(void **state)
-{
-  (void)state;
-  struct tt_profile p = {.cores = 1};
-  char *text, *looks[20];
-  int n = 0;
-  for (int k = 0; k < 20; k++) {
-    struct tt_profile_point point = {.flow = {TT_LINK_CACHE, "shm", 1 << k / 2 % 5, 1 + k % 2, ""}, .bytes = 64,
-                                     .us = 1, .low_us = 1, .high_us = 1};
-    if (k >= 10) strcpy(point.flow.transport, "tcp");
-    assert_int_equal(tt_profile_add_point(&p, &point), tuttiSuccess);
-  }
-  assert_int_equal(drawn(&p, "x", &text), tuttiSuccess);
-  for (char *at = text, *end; (at = strstr(at, "linespoints ")); at = end) {
-    end = strstr(at, " title");
-    assert_true(end && n < 20);
-    looks[n++] = strndup(at, (size_t)(end - at));
-  }
-  assert_int_equal(n, 20);
-  for (int a = 0; a < n; a++)
-    for (int b = 0; b < a; b++) assert_string_not_equal(looks[a], looks[b]);
-  for (int a = 0; a < n; a++) free(looks[a]);
-  free(text);
-  tt_profile_destroy(&p);
-}
-
-static void an_empty_profile_is_written_and_shown_and_has_nothing_to_draw(void **state)
+static void an_empty_profile_is_written_and_shown(void **state)
 {
   (void)state;
   struct tt_profile none = {.nlinks = 0}, read;
@@ -147,8 +83,6 @@ static void an_empty_profile_is_written_and_shown_and_has_nothing_to_draw(void *
   char text[128];
   assert_non_null(out);
   assert_int_equal(tt_profile_load(&read, "/none/of/it"), tuttiInvalidArgument);
-  assert_int_equal(tt_profile_draw(&none, "x", out), tuttiInvalidUsage);
-  assert_int_equal(ftell(out), 0);
   assert_int_equal(tt_profile_print(&none, out), tuttiSuccess);
   snprintf(text, sizeof text, "/proc/self/fd/%d", fileno(out));
   fflush(out);
@@ -166,8 +100,6 @@ static void every_failed_allocation_is_told(void **state)
   for (long k = 1; k <= 5; k++) {
     tt_alloc_fail_at(k);
     assert_int_equal(tt_profile_show(&p, out), k <= 4 ? tuttiSystemError : tuttiSuccess);
-    tt_alloc_fail_at(k);
-    assert_int_equal(tt_profile_draw(&p, "x", out), k <= 2 ? tuttiSystemError : tuttiSuccess);
   }
   tt_alloc_fail_at(0);
   fclose(out);
@@ -180,9 +112,7 @@ int main(void)
   setenv("TUTTI_DEBUG", "NONE", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tables_say_what_was_measured),
-      cmocka_unit_test(a_plot_has_each_flow_and_ends_with_its_points),
-      cmocka_unit_test(no_two_curves_look_alike),
-      cmocka_unit_test(an_empty_profile_is_written_and_shown_and_has_nothing_to_draw),
+      cmocka_unit_test(an_empty_profile_is_written_and_shown),
       cmocka_unit_test(every_failed_allocation_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

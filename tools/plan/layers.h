@@ -27,7 +27,7 @@ tuttiResult_t tt_layers_parse(struct tt_layers *layers, FILE *in, const char *na
 tuttiResult_t tt_layers_load(struct tt_layers *layers, const char *path);
 void tt_layers_destroy(struct tt_layers *layers); /* NULL and a zeroed one are allowed */
 
-/* ---- what a plan looks like (text.c, draw.c) ---- */
+/* ---- what a plan looks like (text.c, data.c) ---- */
 
 /* For a person: groups, then each message with its begin and end. Layers are numbered from 1 on. */
 void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct tt_layers *layers);
@@ -35,8 +35,9 @@ void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct 
 /* A line for each of several plans of one network, and one for their bound. */
 void tt_planned_compare(FILE *out, const struct tt_planned *planned, int n, const struct tt_layers *layers);
 
-/* A time line as SVG 1.1: backward, messages, and the next forward. `cost_text` says what a message costs. */
-void tt_planned_draw(FILE *svg, const struct tt_planned *planned, const struct tt_layers *layers,
+/* What is in the time line, as JSON for tutti-draw: "backward" and "forward": [layer, begin, end], and "messages":
+ * [first and last layer, begin, end]. `cost_text` says what a message costs. */
+void tt_planned_data(FILE *out, const struct tt_planned *planned, const struct tt_layers *layers,
                      const char *cost_text);
 
 #endif

@@ -111,27 +111,27 @@ static void json_print(FILE *out, const struct asked *asked)
   if (asked->n > 1) fputs("]\n", out);
 }
 
-static tuttiResult_t all_print(const struct asked *asked, const struct tt_plan_request *request, FILE *out, FILE *svg)
+static tuttiResult_t all_print(const struct asked *asked, const struct tt_plan_request *request, FILE *out, FILE *data)
 {
-  if (request->json) json_print(out, asked);
-  else {
+  if (out && request->json) json_print(out, asked);
+  else if (out) {
     fprintf(out, "%s\n", asked->cost_text);
     if (asked->n > 1) tt_planned_compare(out, asked->planned, asked->n, &asked->layers);
     else tt_planned_print(out, &asked->planned[0], &asked->layers);
   }
-  if (svg) tt_planned_draw(svg, &asked->planned[asked->n - 1], &asked->layers, asked->cost_text);
-  if (ferror(out) || (svg && ferror(svg))) return tt_fail(tuttiSystemError, "the plan cannot be written");
+  if (data) tt_planned_data(data, &asked->planned[asked->n - 1], &asked->layers, asked->cost_text);
+  if ((out && ferror(out)) || (data && ferror(data))) return tt_fail(tuttiSystemError, "the plan cannot be written");
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *svg)
+tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *data)
 {
   tuttiResult_t result = request_check(request);
   if (result != tuttiSuccess) return result;
   struct asked *asked = tt_alloc(1, sizeof *asked);
   if (!asked) return tt_fail(tuttiSystemError, "no memory for a plan: give the process more");
   result = asked_fill(asked, request);
-  if (result == tuttiSuccess) result = all_print(asked, request, out, svg);
+  if (result == tuttiSuccess) result = all_print(asked, request, out, data);
   for (int k = 0; k < POLICIES_MOST; k++) {
     tt_played_destroy(&asked->planned[k].played);
     tt_fusion_plan_destroy(&asked->planned[k].plan);

@@ -31,12 +31,13 @@ struct tt_plan_request {
 
 /* Prints in which messages gradients would be reduced. It tells which layers' gradients go together, when each message
  * begins and ends, and how long an iteration is: backward, in which gradients become ready, and the next forward; and
- * what no plan of any messages could beat. For "all" it prints a line for each policy. To `svg`, unless it is NULL, a
- * time line is drawn, of "all" that of auto. src/fusion/plan.h describes model and policies.
+ * what no plan of any messages could beat. For "all" it prints a line for each policy. To `data` goes what is in the
+ * time line, as JSON for tutti-draw, of "all" that of auto. out or data may be NULL: then that is left out.
+ * src/fusion/plan.h describes model and policies.
  *
  * Errors: tuttiInvalidArgument: the request, the table (the sentence names file and line), a setting or the profile is
  * wrong. tuttiInvalidUsage: slices are so short that there would be more than 16,777,216. tuttiSystemError: no memory,
  * or it cannot be written. */
-tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *svg);
+tuttiResult_t tt_plan_print(const struct tt_plan_request *request, FILE *out, FILE *data);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles written, shown, drawn and checked (tutti tune, tutti profile). */
+/* Profiles written, shown and checked (tutti tune, tutti profile). */
 #ifndef TT_TOOLS_PROFILE_H
 #define TT_TOOLS_PROFILE_H
 
@@ -15,11 +15,6 @@ tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out);
 /* Writes tables in which a person finds the numbers: latency, GB/s and error of each flow, GB/s of the kernels, how
  * many anchors each algorithm has. Errors: as tt_profile_print. */
 tuttiResult_t tt_profile_show(const struct tt_profile *profile, FILE *out);
-
-/* Writes a script with data for gnuplot that draws points and lines as SVG to `svg`, the name of a file.
- * Errors: as tt_profile_print; tuttiInvalidUsage: no flow has points of at least a byte; tuttiInvalidArgument: there
- * are control characters in svg. */
-tuttiResult_t tt_profile_draw(const struct tt_profile *profile, const char *svg, FILE *out);
 
 /* Writes a sentence to `out`, "FILE, 9 lines from 12 to 20: ...", or if is_verbose one for each line, about algorithms
  * and transports that are not there, and how many such lines there were to *n. Errors: tuttiSystemError: it cannot be

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A picture of the schedules of all ranks: what is in it, and its SVG. */
+/* A picture of the schedules of all ranks: what is in it. tutti-draw draws it. */
 #ifndef TT_SCHEDULE_PICTURE_H
 #define TT_SCHEDULE_PICTURE_H
 
@@ -45,7 +45,7 @@ struct tt_picture {
 tuttiResult_t tt_picture_make(struct tt_picture *picture, const struct tt_sim_play *play);
 void tt_picture_destroy(struct tt_picture *picture);
 
-/* ---- picture (draw.c) ------------------------------------------------------------ */
+/* ---- as data (data.c) ------------------------------------------------------------ */
 
 struct tt_sim_caption {
   const char *title;
@@ -53,10 +53,12 @@ struct tt_sim_caption {
   const int32_t *group; /* by rank: neighbours of one group get a common background; NULL: none */
 };
 
-/* Draws the play as SVG: ranks from top to bottom, rounds from left to right, when every message takes one round and
+/* Prints what is in the picture as JSON, for tutti-draw: "ranks", "rounds", ...; of each shown round "spans":
+ * [messages, fewest, most elements of one]; "arrows": [round, from, to, first block, blocks, elements]; and "marks":
+ * [round, rank, "copy", "receive" or "reduce", sources]. Rounds are from 0 on: every message takes one round and
  * all else no time. Of the play, prices, segments and watcher do not matter, and count only for the numbers of
  * elements. What is too much for an eye is left out, and said: rounds behind the 64th, messages of some ranks.
  * Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
-tuttiResult_t tt_sim_draw(const struct tt_sim_play *play, const struct tt_sim_caption *caption, FILE *out);
+tuttiResult_t tt_picture_print(const struct tt_sim_play *play, const struct tt_sim_caption *caption, FILE *out);
 
 #endif

@@ -93,7 +93,7 @@ tuttiResult_t tt_schedules_print(const struct tt_schedule_request *request, int 
 
 #define DRAWN_RANKS 1024
 
-tuttiResult_t tt_schedules_draw(const struct tt_schedule_request *request, FILE *out)
+tuttiResult_t tt_schedules_data(const struct tt_schedule_request *request, FILE *out)
 {
   struct tt_request made;
   char head[128], title[128];
@@ -113,7 +113,7 @@ tuttiResult_t tt_schedules_draw(const struct tt_schedule_request *request, FILE 
   struct tt_sim_caption caption = {.title = title, .note = head};
   if (made.has_topology) caption.group = made.topology.node;
   else if (made.algo->has_middle && made.shape.groups) caption.group = made.shape.groups->group[0];
-  code = tt_sim_draw(&play, &caption, out);
+  code = tt_picture_print(&play, &caption, out);
   tt_request_destroy(&made);
   return code;
 }
