@@ -108,7 +108,7 @@ void tt_topology_destroy(struct tt_topology *topology);
 
 enum tt_link_kind tt_topology_kind(const struct tt_topology *topology, int32_t a, int32_t b);
 
-/* ---- text (parse.c, print.c) ----------------------------------------------------- */
+/* ---- text (parse.c) -------------------------------------------------------------- */
 
 /* Reads the format described in README.md. `name` is what errors call the text; `nranks` > 0: it must be about
  * so many ranks. *topology is written on success only.
@@ -117,13 +117,6 @@ tuttiResult_t tt_topology_parse(struct tt_topology *topology, FILE *in, const ch
 
 /* The same from a file (TUTTI_TOPOLOGY, --topology). Also tuttiInvalidArgument: it cannot be read. */
 tuttiResult_t tt_topology_load(struct tt_topology *topology, const char *path, int32_t nranks);
-
-/* Writes it in one form, whatever it was made from: reading that gives an equal topology, and printing that the
- * same text. Errors: tuttiSystemError: it cannot be written, or no memory. */
-tuttiResult_t tt_topology_print(const struct tt_topology *topology, FILE *out);
-
-/* Writes a short decimal number that reads back as `value`. */
-void tt_number_print(double value, FILE *out);
 
 /* ---- order and groups for algorithms (arrange.c) --------------------------------- */
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "topo/topo.h"
+#include "topology_text.h"
 
 #define HEAD "tutti topology 1\n"
 
@@ -36,7 +36,7 @@ static char *printed(const struct tt_topology *t)
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
   assert_non_null(out);
-  assert_int_equal(tt_topology_print(t, out), tuttiSuccess);
+  assert_int_equal(topology_print(t, out), tuttiSuccess);
   fclose(out);
   return text;
 }
@@ -337,7 +337,7 @@ static void a_full_disk_is_told(void **state)
   FILE *out = fopen("/dev/full", "w");
   if (!out) skip();
   setvbuf(out, NULL, _IONBF, 0);
-  assert_int_equal(tt_topology_print(&t, out), tuttiSystemError);
+  assert_int_equal(topology_print(&t, out), tuttiSystemError);
   fclose(out);
   tt_topology_destroy(&t);
 }
@@ -358,7 +358,7 @@ static void every_failed_allocation_is_told(void **state)
   FILE *out = fopen("/dev/null", "w");
   for (long k = 1; k <= 2; k++) {
     tt_alloc_fail_at(k);
-    assert_int_equal(tt_topology_print(&t, out), tuttiSystemError);
+    assert_int_equal(topology_print(&t, out), tuttiSystemError);
   }
   tt_alloc_fail_at(0);
   fclose(out);

@@ -32,3 +32,13 @@ const char *tt_size_text(uint64_t bytes, char *text)
   snprintf(text, TT_SIZE_TEXT, s ? "%llu%c" : "%llu", (unsigned long long)bytes, suffixes[s]);
   return text;
 }
+
+void tt_number_print(double value, FILE *out)
+{
+  char text[32];
+  for (int precision = 6; precision <= 17; precision++) {
+    snprintf(text, sizeof text, "%.*g", precision, value);
+    if (strtod(text, NULL) == value) break;
+  }
+  fprintf(out, "%s", text);
+}

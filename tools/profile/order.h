@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder: the order of lines and the form of sizes, as they are printed. */
+/* Private to this folder: the order of lines and the form of numbers, as they are printed. */
 #ifndef TT_PROFILE_ORDER_H
 #define TT_PROFILE_ORDER_H
 
@@ -11,5 +11,8 @@ const void **tt_profile_order(const struct tt_profile *profile, enum tt_profile_
 /* "100", "2K", "3M"; "inf" for UINT64_MAX. `text` has room for TT_SIZE_TEXT. */
 #define TT_SIZE_TEXT 24
 const char *tt_size_text(uint64_t bytes, char *text);
+
+/* Writes a short decimal number that reads back as `value`. */
+void tt_number_print(double value, FILE *out);
 
 #endif

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "topology_text.h"
+
 #include <errno.h>
 #include <locale.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "profile/order.h"
 #include "topo/number.h"
-
-void tt_number_print(double value, FILE *out)
-{
-  char text[32];
-  for (int precision = 6; precision <= 17; precision++) {
-    snprintf(text, sizeof text, "%.*g", precision, value);
-    if (strtod(text, NULL) == value) break;
-  }
-  fprintf(out, "%s", text);
-}
 
 /* Ascending ranks as "0-3,7". */
 static void ranks_print(const int32_t *ranks, int32_t n, FILE *out)
@@ -65,7 +57,7 @@ static void prices_print(const struct tt_link_prices *prices, FILE *out)
   fprintf(out, "\n");
 }
 
-tuttiResult_t tt_topology_print(const struct tt_topology *topology, FILE *out)
+tuttiResult_t topology_print(const struct tt_topology *topology, FILE *out)
 {
   int32_t *start = tt_alloc((size_t)topology->nranks + 1, sizeof *start);
   int32_t *members = tt_alloc((size_t)topology->nranks, sizeof *members);
