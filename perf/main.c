@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "perf.h"
 
@@ -48,5 +49,8 @@ int main(int argc, char **argv)
   if (!ranks_check(&options, &launch)) return 2;
   if (options.json_file && launch.proc == 0 && !json_possible(options.json_file)) return 1;
   struct report report = {.options = &options, .argc = argc, .argv = argv};
-  return ranks_run(&options, &launch, &report);
+  int status = ranks_run(&options, &launch, &report);
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  fprintf(stderr, "%s: the output cannot be written: %s\n", options.program, strerror(errno));
+  return status ? status : 1;
 }

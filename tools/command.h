@@ -56,7 +56,8 @@ void progress_begin(const char *command, const char *text);
 __attribute__((format(printf, 1, 2))) void progress_set(const char *format, ...);
 void progress_end(void);
 
-/* What is written meanwhile: a stream in memory, NULL if there is none; and its text to stdout. 0: all is written. */
+/* Where output is kept meanwhile: a stream in memory, NULL if there is none. Printing puts its text on stdout and ends
+ * it; 0: there was memory for all of it. */
 FILE *held_open(void);
 int held_print(FILE *held);
 

@@ -60,7 +60,6 @@ static int show(const char *path, const char *svg)
   struct tt_profile profile = {.nlinks = 0};
   tuttiResult_t result = tt_profile_load(&profile, path);
   if (!result) result = tt_profile_show(&profile, stdout);
-  if (!result && fflush(stdout)) result = refuse("cannot write the tables of ", path, strerror(errno));
   int is_fine = result ? !complain("show", tuttiGetLastError(NULL)) : !svg || plot(&profile, svg);
   tt_profile_destroy(&profile);
   return !is_fine;

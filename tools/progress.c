@@ -99,8 +99,9 @@ FILE *held_open(void)
 
 int held_print(FILE *stream)
 {
-  int broken = fclose(stream) != 0 || fwrite(held.text, 1, held.len, stdout) != held.len || fflush(stdout) != 0;
-  if (broken) fprintf(stderr, "tutti: the output cannot be written: %s\n", strerror(errno));
+  int broken = fclose(stream) != 0;
+  if (broken) fprintf(stderr, "tutti: no memory for the output: %s\n", strerror(errno));
+  else fwrite(held.text, 1, held.len, stdout); /* main looks whether it is written */
   free(held.text);
   return broken;
 }

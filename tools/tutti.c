@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The `tutti` command: dispatches to its subcommands. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ static int command_start(const char *name, int argc, char **argv)
   return -1;
 }
 
-int main(int argc, char **argv)
+static int start(int argc, char **argv)
 {
   const char *name = argc > 1 ? argv[1] : "";
   int status = command_start(name, argc - 1, argv + 1);
@@ -76,4 +77,12 @@ int main(int argc, char **argv)
   if (!help && *name) fprintf(stderr, "tutti: there is no command \"%s\"\n\n", name);
   print_help(help ? stdout : stderr);
   return help ? 0 : 2;
+}
+
+int main(int argc, char **argv)
+{
+  int status = start(argc, argv);
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  fprintf(stderr, "tutti: the output cannot be written: %s\n", strerror(errno));
+  return status ? status : 1;
 }

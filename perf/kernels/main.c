@@ -67,5 +67,9 @@ int main(int argc, char **argv)
     complain("--csv %s: %s", options.csv, strerror(errno));
     is_well = 0;
   }
+  if (fflush(stdout) || ferror(stdout)) {
+    complain("the output cannot be written: %s", strerror(errno));
+    is_well = 0;
+  }
   return is_well ? 0 : 1;
 }
