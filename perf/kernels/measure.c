@@ -34,7 +34,7 @@ struct run {
   struct results *results;
   const struct options *options;
   struct arena arena;
-  double begin_us, done_us, total_us; /* estimates: of what is done, and of all */
+  double begin_us, done_us, round_us; /* estimates: of what is done, and of a round */
   double told_us;
   int is_terminal, round;
 };
@@ -151,7 +151,7 @@ static void progress(struct run *run, int level, const struct item *item)
   double now = now_us(), spent = now - run->begin_us, left = 0;
   if (now - run->told_us < (run->is_terminal ? 2e5 : 10e6)) return;
   run->told_us = now;
-  if (run->done_us > 0) left = spent / run->done_us * (run->total_us - run->done_us) / 1e6;
+  if (run->done_us > 0) left = spent / run->done_us * (run->round_us * run->results->rounds - run->done_us) / 1e6;
   if (left < 0) left = 0;
   if (run->is_terminal) fputs("\r", stderr);
   if (run->round < 0) fprintf(stderr, "kernel_perf: trying out %s", level_names[level]);
@@ -198,7 +198,7 @@ static void item_measure(struct run *run, int level, int i)
   sources_fill(run, item, set);
   if (run->round < 0) {
     point->calls = calls_choose(run, item, &place, level, &point->us[0]);
-    run->total_us += point->us[0];
+    run->round_us += point->us[0];
     return;
   }
   if (run->round == 0) point->n = 0;
@@ -217,12 +217,25 @@ static void round_go(struct run *run)
   }
 }
 
-static void rounds_choose(struct run *run, double round_us)
+/* How many rounds there is time for until end_us, `done` among them, if each of the others takes took_us. */
+static int rounds_fit(const struct run *run, int done, double took_us, double end_us)
 {
-  double left = run->options->minutes * 60e6 - (now_us() - run->begin_us), rounds = left / round_us;
+  double rounds = done + (end_us - now_us()) / took_us;
   int least = run->options->quick ? 1 : ROUNDS_MIN;
-  run->results->rounds = rounds < least ? least : rounds > ROUNDS_MAX ? ROUNDS_MAX : (int)rounds;
-  run->total_us *= run->results->rounds;
+  if (least < done) least = done;
+  return rounds < least ? least : rounds > ROUNDS_MAX ? ROUNDS_MAX : (int)rounds;
+}
+
+/* As many rounds as were chosen, but fewer where they take longer than was expected. */
+static void rounds_go(struct run *run, double end_us)
+{
+  run->begin_us = now_us();
+  for (run->round = 0; run->round < run->results->rounds; run->round++) {
+    double begin = now_us();
+    round_go(run);
+    int fit = rounds_fit(run, run->round + 1, now_us() - begin, end_us);
+    if (fit < run->results->rounds) run->results->rounds = fit;
+  }
 }
 
 static size_t set_largest(const struct results *results)
@@ -246,13 +259,13 @@ int measure(struct results *results, const struct options *options)
     complain("no memory for %zu points", n * LEVELS);
     return 0;
   }
-  run.begin_us = run.told_us = now_us();
+  run.told_us = now_us();
+  double end = now_us() + options->minutes * 60e6;
   if (!arena_open(&run.arena, set_largest(results))) return 0;
   double begin = now_us();
   round_go(&run);
-  rounds_choose(&run, now_us() - begin);
-  run.begin_us = now_us();
-  for (run.round = 0; run.round < results->rounds; run.round++) round_go(&run);
+  results->rounds = rounds_fit(&run, 0, now_us() - begin, end);
+  rounds_go(&run, end);
   if (run.is_terminal) fprintf(stderr, "\r\033[K");
   munmap(run.arena.base, 2 * run.arena.side);
   return 1;
