@@ -95,6 +95,12 @@ def wholes(low, high):
     return lambda text: words_of(text, whole(low, high))
 
 
+def some_of(*names):
+    def read(text):
+        return text if text in names else refuse(text, f"some of {', '.join(names)}")
+    return lambda text: words_of(text, read)
+
+
 def decimal(low, high, wanted):
     """From low to high: what `wanted` says in words."""
     def read(text):
@@ -163,7 +169,9 @@ class Progress:
 
     def left(self, done, total):
         """In words, by how long that much took."""
-        seconds = self.elapsed() * (total - done) / max(done, 1)
+        if not done:
+            return "no estimate yet"
+        seconds = self.elapsed() * (total - done) / done
         return f"about {seconds:.0f} s left" if seconds < 120 else f"about {seconds / 60:.0f} min left"
 
     def tell(self, text):
