@@ -91,15 +91,34 @@ install_rdma() {
 
 jobs=$(nproc)
 
-# build_preset PRESET [TARGET...]: configures (with what CONFIGURE adds) and builds build/PRESET.
+# build_preset PRESET [TARGET...]: configures and builds build/PRESET.
 build_preset() {
+  configure_preset "$1"
+  build_targets "$@"
+}
+
+configure_preset() { # PRESET; CONFIGURE adds options
+  mkdir -p build
+  # shellcheck disable=SC2086
+  cmake --preset "$1" ${CONFIGURE:-} > "build/$1.log" 2>&1 || { cat "build/$1.log"; return 1; }
+}
+
+build_targets() { # PRESET [TARGET...]
   local preset=$1 target targets=()
   shift
   for target in "$@"; do targets+=(--target "$target"); done
-  mkdir -p build
-  # shellcheck disable=SC2086
-  cmake --preset "$preset" ${CONFIGURE:-} > "build/$preset.log" 2>&1 || { cat "build/$preset.log"; return 1; }
   cmake --build "build/$preset" -j "$jobs" "${targets[@]}"
+}
+
+# test_targets PRESET CTEST OPTION...: what the tests need that ctest takes with these options: all that is built without
+# tests, and their programs. The preset is configured.
+test_targets() {
+  local folder=build/$1
+  shift
+  printf '%s\n' tutti {src/nccl,tools,perf,examples,cmake}/all
+  ctest --test-dir "$folder" -N "$@" | awk '
+    FILENAME == "-" { if (/^ *Test +#/) is_asked[$NF] = 1; next }
+    $1 in is_asked { print $2 }' - "$folder/tests/needs" | sort -u
 }
 
 # run_tests FOLDER [OPTION...]: the tests of a build folder, by ctest with these options; `runner` stands before it. With

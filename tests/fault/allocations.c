@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The n-th allocation of one rank fails, for every n (where there are thousands, beyond the first ones for some): that
  * rank gets an error (or does without), the others get one too and never hang, nothing leaks, and the next communicator
- * works. And: who has called once allocates no more. */
+ * works. And: who has called once allocates no more.
+ * Labels: slow, plain. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A fusion never waits for ever: a rank that dies in a step, aborts, leaves it or does not push ends the waits of all
- * others with an error that says so; after that no buffer is touched, and the communicator's survivors go on. */
+ * others with an error that says so; after that no buffer is touched, and the communicator's survivors go on.
+ * Labels: slow. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

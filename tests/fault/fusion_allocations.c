@@ -2,7 +2,8 @@
 /* The n-th allocation (or thread) of one rank fails while a fusion is made, used and destroyed: all ranks get an error,
  * or none (it did without), from creation alike and with the name of a rank or what it lacks, nobody hangs, nothing
  * leaks, sums are never wrong, and the next communicator and fusion work. Most of these are those of the
- * communicators of the fusion; its own are tried by fault.fusion_allocations_own. */
+ * communicators of the fusion; its own are tried by fault.fusion_allocations_own.
+ * Labels: plain. */
 #include <unistd.h>
 
 #include "../multi/fusion_ranks.h"

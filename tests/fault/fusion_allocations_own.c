@@ -2,7 +2,8 @@
 /* One thing after the other that the fusion itself asks for (memory, a thread, an operation, a channel) is refused to
  * one rank, from creation to the second plan: each time all ranks get an error, at once; it says which rank lacks what;
  * and nothing leaks. Where a channel stands already the communicator is as good as before, and the next fusion is made
- * of it. What channels allocate for themselves is tried by fault.fusion_allocations. */
+ * of it. What channels allocate for themselves is tried by fault.fusion_allocations.
+ * Labels: plain. */
 #include <errno.h>
 #include <unistd.h>
 

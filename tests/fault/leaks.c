@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Nothing leaks: descriptors, threads, mappings, heap, names in /dev/shm, over many communicators in the same
  * processes, whether they end well, are aborted, fail to start, or lose a rank to kill -9 and are formed again with
- * a fresh process. `--long` does a thousand rounds, and a hundred with a kill. */
+ * a fresh process. `--long` does a thousand rounds, and a hundred with a kill.
+ * Labels: slow, plain. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

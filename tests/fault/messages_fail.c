@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages and collectives called wrongly: each is refused with the reason, or told on the ranks concerned, and nobody
- * waits for ever. */
+ * waits for ever.
+ * Labels: slow. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

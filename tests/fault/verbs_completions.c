@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* On the double of libibverbs: whatever a completion, a port or the device says has gone wrong, all ranks get an error
  * in time, with a sentence that names peer, device and status in words. A failed communicator leaves nothing behind,
- * and the next one works. */
+ * and the next one works.
+ * Labels: slow. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* On the double of libibverbs: RDMA is used by default between hosts that have it; where it is not there, or two ranks
- * get no link with it, the next transport is, on both sides, and results are exact. */
+ * get no link with it, the next transport is, on both sides, and results are exact.
+ * Labels: slow. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

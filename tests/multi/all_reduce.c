@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Real ranks, real transports: every rank gets the exact result, whatever the algorithm. */
+/* Real ranks, real transports: every rank gets the exact result, whatever the algorithm.
+ * Labels: slow, plain. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

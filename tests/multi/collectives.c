@@ -5,7 +5,8 @@
  *   test_multi_collectives [--long] [--seed N] [--ranks N]
  *
  * Without --long, which calls a communicator gets is drawn by the seed, which is printed; of few ranks every row of
- * the table is run, of many every other. */
+ * the table is run, of many every other.
+ * Labels: slow, processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Without a profile one pair of ranks is measured when a communicator is created, once for a host; all ranks agree what
- * that means, whatever their caches hold, and nobody waits for ever. */
+ * that means, whatever their caches hold, and nobody waits for ever.
+ * Labels: plain. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collectives on memory that the CPU cannot touch, with work that ends late and out of order: the core goes
- * through the device for every byte, and uses nothing before it is done. */
+ * through the device for every byte, and uses nothing before it is done.
+ * Labels: processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fusion on memory of GPUs, on a driver without a GPU: tensors alone in a message and in groups, cut into slices,
- * beside others in host memory and on another GPU; exact sums, norms and reports, and nothing of CUDA is left. */
+ * beside others in host memory and on another GPU; exact sums, norms and reports, and nothing of CUDA is left.
+ * Labels: processes. */
 #include <math.h>
 
 #include "fake_driver.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is wrong with a fusion's arguments or use is refused with a sentence that names it, and the fusion works on;
- * what differs between ranks is told to all of them. */
+ * what differs between ranks is told to all of them.
+ * Labels: processes. */
 #include <math.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a fusion's options promise: averages, factors, wire types and norms are those of each tensor alone, to the last
- * bit where the communicator is deterministic, whatever the plan; an overflow is told of its own step, to all ranks. */
+ * bit where the communicator is deterministic, whatever the plan; an overflow is told of its own step, to all ranks.
+ * Labels: slow, plain. */
 #include <math.h>
 
 #include "fusion_ranks.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks may push in any order, from several threads, wait as they like, and use other communicators and fusions
- * meanwhile: nobody waits for ever, and no tensor is summed up with another one, another step or another rank's. */
+ * meanwhile: nobody waits for ever, and no tensor is summed up with another one, another step or another rank's.
+ * Labels: slow. */
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All ranks change to another plan at the same step, as soon as times say so, and what is sent in a step are the plan's
- * messages in the plan's order. */
+ * messages in the plan's order.
+ * Labels: plain. */
 #include <unistd.h>
 
 #include "fuser/private.h"

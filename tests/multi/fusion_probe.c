@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What messages are thought to take before anything was pushed, where one of them is late by chance. */
+/* What messages are thought to take before anything was pushed, where one of them is late by chance.
+ * Labels: plain. */
 #include "fuser/private.h"
 #include "fusion_ranks.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes through a fusion is summed up exactly: tensors of all types and lengths, whatever the policy, the fusion
- * buffer and the places of the tensors, which may be others in each step and on each rank. */
+ * buffer and the places of the tensors, which may be others in each step and on each rank.
+ * Labels: slow, processes. */
 #include "fusion_ranks.h"
 
 #include <setjmp.h>

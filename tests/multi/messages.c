@@ -2,7 +2,8 @@
 /* Messages between pairs of ranks: to oneself, of no bytes, in any order, to many, of several MiB, with collectives and
  * other communicators in one group, on streams, outside of groups.
  *
- *   test_multi_messages [--seed N] */
+ *   test_multi_messages [--seed N]
+ * Labels: processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

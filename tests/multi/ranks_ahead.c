@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a collective needs only some ranks' parts, the others go on: however far they are ahead of a late rank, that
- * is no mismatch. */
+ * is no mismatch.
+ * Labels: processes. */
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums that do round: all ranks hold the same bits, whatever the algorithm; and with `deterministic` the bits of an
  * element depend on nothing but what the ranks gave for it: not on the count, the segments, the place in a larger
- * vector, the transport, the order on the wire or the algorithm. */
+ * vector, the transport, the order on the wire or the algorithm.
+ * Labels: plain. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

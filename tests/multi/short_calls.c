@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Short calls run at once, but a rank that is late, or a lack of slots, hands them over to the general way in the midst
- * of it: results are exact wherever that happens. */
+ * of it: results are exact wherever that happens.
+ * Labels: plain. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

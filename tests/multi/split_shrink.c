@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators made of others: who is in them and in which order, that parent and child work side by side, that
- * nothing is left behind, and that survivors of a death find together again. */
+ * nothing is left behind, and that survivors of a death find together again.
+ * Labels: processes. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

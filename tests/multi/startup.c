@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How ranks find each other, as a user sees it: fixed addresses, key files, one id one communicator, many ranks. */
+/* How ranks find each other, as a user sees it: fixed addresses, key files, one id one communicator, many ranks.
+ * Labels: processes. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>

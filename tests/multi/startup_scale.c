@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a start of many ranks costs, in counts: ranks as threads of this process, whose service thread has the root. */
+/* What a start of many ranks costs, in counts: ranks as threads of this process, whose service thread has the root.
+ * Labels: processes. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

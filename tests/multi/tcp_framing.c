@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two TCP links with a wire between them that the test moves by hand, so that every split of the byte
- * stream and every damage to it can be made. */
+ * stream and every damage to it can be made.
+ * Labels: serial. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

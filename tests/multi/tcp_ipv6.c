@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The tcp transport over IPv6, both ends in this thread.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tcp transport over real sockets, both ends in this thread. */
+/* The tcp transport over real sockets, both ends in this thread.
+ * Labels: serial. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TUTTI_TIMELINE: the file is a trace, whatever happens to the process, with one span for each call. Files are read by
- * tests/tools/timeline, which says what it found. */
+ * tests/tools/timeline, which says what it found.
+ * Labels: processes. */
 #include "ranks.h"
 
 #include <fcntl.h>

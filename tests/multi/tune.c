@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tt_measure: what is in the profile afterwards, that the communicator is as before, and that no failure makes it
- * hang. */
+ * hang.
+ * Labels: slow, plain. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `tutti run`, which is looked for beside this program: how ranks start, end and are ended. */
+/* `tutti run`, which is looked for beside this program: how ranks start, end and are ended.
+ * Labels: processes. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Floats that travel as fp16 or bf16: the bits are those of the same call in that type on contributions that were
- * converted before, whatever the algorithm, the collective, the place and the values. */
+ * converted before, whatever the algorithm, the collective, the place and the values.
+ * Labels: slow, processes. */
 #include "comm/comm.h"
 #include "wire_ranks.h"
 

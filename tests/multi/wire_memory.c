@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wire types, scales and the overflow report on memory that the CPU cannot touch and on host memory, for every
  * reducing collective, also where no public function asks for them: the bits are those of a plain call, on host memory
- * and in the type that travels, on contributions that were scaled and converted before. */
+ * and in the type that travels, on contributions that were scaled and converted before.
+ * Labels: processes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

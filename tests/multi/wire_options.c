@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the wire type comes from, and what is refused: the environment, the communicator, its parent, the call;
- * programs that are older or newer than the library. */
+ * programs that are older or newer than the library.
+ * Labels: processes. */
 #include <math.h>
 
 #include "comm/comm.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The overflow report: an infinity or NaN on any rank at any place, or one that comes only of a sum, is told to every
- * rank, by every algorithm; and nothing else is. */
+ * rank, by every algorithm; and nothing else is.
+ * Labels: slow, processes. */
 #include <math.h>
 
 #include "wire_ranks.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti.h promises of numbers: the error of sums that travel as fp16 or bf16, and scales before and after. */
+/* What tutti.h promises of numbers: the error of sums that travel as fp16 or bf16, and scales before and after.
+ * Labels: processes. */
 #include <math.h>
 
 #include "strange.h"

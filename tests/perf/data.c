@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the programs of perf/ hold for right: each collective played on the buffers of all ranks, one element at a
  * time and in another order than theirs, leaves nothing wrong. One element changed anywhere is one wrong element; a
- * rank that is missing or taken twice, blocks in each other's places, shifted and stale results are found. */
+ * rank that is missing or taken twice, blocks in each other's places, shifted and stale results are found.
+ * Labels: serial. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

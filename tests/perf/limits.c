@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What kernel_perf measures kernels against does all of its work, and no other. */
+/* What kernel_perf measures kernels against does all of its work, and no other.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

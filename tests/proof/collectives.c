@@ -5,7 +5,8 @@
  *   test_proof_collectives [--long] [--row COLLECTIVE/NAME] [--ranks N]
  *
  * A seeded sample; less of it under a sanitizer, which is slow. With --long all of it, but for more than 12 ranks not
- * all combinations of all those. */
+ * all combinations of all those.
+ * Labels: slow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

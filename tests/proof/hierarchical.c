@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The hierarchical all-reduces, proved over nested groups of all kinds and with every middle step there is, and their
- * claims compared. Under a sanitizer, which is slow, a seeded sample is left; with --long everything is proved. */
+ * claims compared. Under a sanitizer, which is slow, a seeded sample is left; with --long everything is proved.
+ * Labels: slow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernels of each table on all values of the small floats, on millions of random ones, and at every place in
- * memory. */
+ * memory.
+ * Labels: slow. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

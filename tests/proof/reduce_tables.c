@@ -5,7 +5,8 @@
  *   test_proof_reduce_tables [--long] [--seconds N] [--seed S]
  *
  * --long: also all values of fp32 converted and, by the fast tables, all pairs of 16-bit floats combined; and calls are
- * drawn for 60 seconds for each table, or N. Their seed is then the time unless it is given. */
+ * drawn for 60 seconds for each table, or N. Their seed is then the time unless it is given.
+ * Labels: slow. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

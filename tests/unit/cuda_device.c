@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host's side of CUDA memory keeps the contract of device.h, on a driver that is late, out of order and fails when
- * it is told to. */
+ * it is told to.
+ * Labels: serial. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

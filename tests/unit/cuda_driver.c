@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* src/cuda/driver.h has the names and numbers of the driver's own header, where that is at hand; and what is said where
- * there is no driver. */
+ * there is no driver.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The CUDA kernels give the bits of the plain table: their source, compiled for the CPU, on a driver without a GPU. The
- * same functions of the harness run on a real one in tests/gpu. */
+ * same functions of the harness run on a real one in tests/gpu.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fusion buffer alone, without ranks: messages of any sizes, pushed, begun and ended in drawn orders, some of which
  * lie together and some in memory that the CPU cannot touch. Rooms never overlap, none is outside of the buffer, every
- * message gets its turn, and every byte comes back to where it belongs, as "the wire" has changed it. */
+ * message gets its turn, and every byte comes back to where it belongs, as "the wire" has changed it.
+ * Labels: serial. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

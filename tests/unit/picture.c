@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is in the picture of a play: every message an arrow, rounds as claimed, too much left out. */
+/* What is in the picture of a play: every message an arrow, rounds as claimed, too much left out.
+ * Labels: serial, planner. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lines through points that are known to lie on lines: with noise, outliers, and too few of them. */
+/* Lines through points that are known to lie on lines: with noise, outliers, and too few of them.
+ * Labels: serial, planner. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

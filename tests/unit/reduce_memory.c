@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which bytes the kernels of each table touch, and what state of the thread they depend on. */
+/* Which bytes the kernels of each table touch, and what state of the thread they depend on.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

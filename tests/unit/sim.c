@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulator: textbook formulas on uniform links, one message at a time in a port, memory that does not grow. */
+/* The simulator: textbook formulas on uniform links, one message at a time in a port, memory that does not grow.
+ * Labels: serial, planner. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>

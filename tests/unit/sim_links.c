@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulator: what messages pay where links differ, and ranks of a node share one. */
+/* The simulator: what messages pay where links differ, and ranks of a node share one.
+ * Labels: serial, planner. */
 #include "plays.h"
 
 static void a_message_pays_for_the_link_between_its_ranks(void **state)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The decision table: complete, ordered, the same algorithm as the prices say, and strict about what is forced. */
+/* The decision table: complete, ordered, the same algorithm as the prices say, and strict about what is forced.
+ * Labels: plain, planner. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The file that keeps what pairs of ranks take: it comes back as it was written, and whatever is wrong with it, it
- * counts as no file. */
+ * counts as no file.
+ * Labels: plain, planner. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Anchors: predictions go through what was measured, and only where it was measured in a world like this one. */
+/* Anchors: predictions go through what was measured, and only where it was measured in a world like this one.
+ * Labels: plain, planner. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prices from a profile, where they come from, and what is predicted from them. */
+/* Prices from a profile, where they come from, and what is predicted from them.
+ * Labels: plain, planner. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Table files: what they say, where that cuts the table, and what they are told where they are wrong. */
+/* Table files: what they say, where that cuts the table, and what they are told where they are wrong.
+ * Labels: plain, planner. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TUTTI_ALGO: what it may say, what is left to choose from, and what it is told where it cannot be. */
+/* TUTTI_ALGO: what it may say, what is left to choose from, and what it is told where it cannot be.
+ * Labels: plain, planner. */
 #include <stdlib.h>
 #include <string.h>
 
