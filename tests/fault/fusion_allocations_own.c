@@ -26,7 +26,7 @@ static const tuttiFusionTensor_t tensors[] = {
     {"w0", 900, tuttiFloat32}, {"b0", 3, tuttiFloat32}, {"ids", 20, tuttiInt64}, {"w1", 2000, tuttiFloat32}};
 enum { TENSORS = sizeof tensors / sizeof *tensors };
 
-/* ---- what is refused: the sources of the fusion are compiled with these names ---- */
+/* ---- what is refused: the objects of the fusion have these names instead (tests/CMakeLists.txt) ---- */
 
 static _Atomic long countdown; /* what is asked for while it goes from 1 to 0 is refused; below: nothing is */
 
