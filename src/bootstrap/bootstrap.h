@@ -69,7 +69,7 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
  * naming rank, pid and host; if ranks are missing at the deadline, tuttiRemoteError naming them.
  * In the root's process poll tells a rank of an end, of a round or of the start-up, when those that are connected were
  * told: the process may end right after. */
-#define TT_CARD_BYTES 4096
+#define TT_CARD_BYTES 8192
 struct tt_rendezvous;
 
 struct tt_rendezvous_spec {

@@ -40,6 +40,8 @@ tuttiResult_t tt_cards_compare(const struct tuttiComm *comm)
 
 /* ---- the last round ---- */
 
+_Static_assert(sizeof(struct tt_table) <= TT_CARD_BYTES, "the table goes through one round of the rendezvous");
+
 tuttiResult_t tt_agree_start(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
