@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "ranks.h"
 #include "traffic.h"
 
 #define FLOWS (2 * WORLD_RANKS * TT_MAX_LANES)
@@ -510,10 +511,16 @@ static void who_does_not_read_stops_nobody_else(void **state)
 
 /* ---- death -------------------------------------------------------------------------------------- */
 
-/* Rank 1 is killed somewhere in its sending, rank 0 reads on until nothing has come for a while. All
+struct death {
+  int delay;
+  _Atomic int *is_near; /* rank 1 sends nothing more */
+};
+
+/* Rank 1 is killed somewhere in its sending, rank 0 reads on until that is so and nothing has come for a while. All
  * that it got is right. */
 static void death_body(struct world_rank *me)
 {
+  const struct death *death = me->world->argument;
   struct flow flow;
   struct tt_link *link = world_open(me, !me->rank, 0);
   WORLD_CHECK(me, link);
@@ -522,13 +529,17 @@ static void death_body(struct world_rank *me)
   flow.messages = 1000000;
   flow.largest = 50000;
   uint64_t last = tt_now_ns();
-  size_t calls = 0, enough = 300 + 77 * (size_t)*(const int *)me->world->argument;
+  size_t calls = 0, enough = 300 + 77 * (size_t)death->delay;
   while (me->rank == 1 && !world_is_over(me)) {
     calls += flow_send(&flow) > 0;
-    if (calls > enough) raise(SIGKILL);
+    if (calls <= enough) continue;
+    atomic_store(death->is_near, 1);
+    raise(SIGKILL);
   }
   ssize_t n = 0;
-  while (n >= 0 && (flow.index < 10 || tt_now_ns() < last + 100000000) && !world_is_over(me)) {
+  while (n >= 0 && !world_is_over(me)) {
+    int is_near = atomic_load(death->is_near);
+    if (is_near && flow.index >= 10 && tt_now_ns() > last + 100000000) break;
     n = flow_recv(&flow);
     if (n > 0) last = tt_now_ns();
     if (n == 0) sched_yield();
@@ -544,13 +555,14 @@ static void a_killed_peer_leaves_no_wrong_bytes(void **state)
   (void)state;
   for (int k = 0; world_transports()[k]; k++)
     for (int delay = 0; delay < 3; delay++) {
+      struct death death = {delay, ranks_shared(sizeof *death.is_near)};
       struct world world = {.ops = world_transports()[k],
                             .nranks = 2,
                             .lanes = 1,
                             .is_forked = 1,
                             .may_die = 2,
                             .body = death_body,
-                            .argument = &delay};
+                            .argument = &death};
       const char *complaint = world_run(&world);
       if (complaint) fail_msg("%s: %s", world.ops->name, complaint);
     }
