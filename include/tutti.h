@@ -3,17 +3,15 @@
  *
  * Conventions that hold for every function of this header:
  *
- * - It returns tuttiSuccess or one code of tuttiResult_t, and writes its outputs
- *   only on success. The sentence that belongs to the code is logged once, by the rank that
- *   finds the cause (TUTTI_DEBUG=INFO: by all), so a program need not print more than where
- *   it was and tuttiGetErrorString(); tuttiGetLastError() has it on every rank.
- * - A communicator is used by one thread at a time. tuttiCommAbort, tuttiCommRevoke and
- *   tuttiCommGetAsyncError may be called from any thread at any time.
- * - A wrong argument is refused before anything is queued; nothing is lost and
- *   the communicator stays usable. After tuttiRemoteError, tuttiSystemError,
- *   tuttiInternalError or a mismatch between ranks (tuttiInvalidUsage) the
- *   communicator moves no more data: every further call returns the first error,
- *   and only tuttiCommAbort, tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters are of use.
+ * - It returns tuttiSuccess or one code of tuttiResult_t, and writes its outputs only on success. The sentence that
+ *   belongs to the code is logged once, by the rank that finds the cause (TUTTI_DEBUG=INFO: by all), so a program need
+ *   print no more than where it was and tuttiGetErrorString(). tuttiGetLastError() has the sentence on every rank.
+ * - A communicator is used by one thread at a time. tuttiCommAbort, tuttiCommRevoke, tuttiCommGetAsyncError and
+ *   tuttiCommGetFailed may be called from any thread at any time.
+ * - A wrong argument is refused before anything is queued; nothing is lost and the communicator stays usable. After
+ *   tuttiRemoteError, tuttiSystemError, tuttiInternalError or a mismatch between ranks (tuttiInvalidUsage) the
+ *   communicator moves no more data: every further call returns the first error, and only tuttiCommAbort,
+ *   tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters are of use.
  * - A failure does not come at the same operation on all ranks: when a rank dies, some survivors may have
  *   tuttiSuccess, and a right result, from the very collective that fails on others, even from a few more. So a
  *   program that goes on after tuttiCommShrink must not take "it succeeded here" for "it succeeded everywhere": the
@@ -232,8 +230,8 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int
 /* Makes new communicators from the ranks of comm. There is one for each color >= 0, of the ranks that
  * gave it, in the order of their keys (equal keys: of their ranks in comm). *newcomm is the one this rank is in, NULL
  * with TUTTI_SPLIT_NOCOLOR. Collective over comm; comm stays as it is and may be used and destroyed independently.
- * While *newcomm is being made, comm looks after its ranks: one that dies, leaves comm or gives up ends that on all of
- * them within about a second, with a sentence that names it. One that gives up leaves comm as it is. config: NULL takes
+ * While *newcomm is being made, comm looks after its ranks: if one dies, leaves comm or gives up, the call ends on all
+ * of them within about a second, with a sentence that names it. If it gave up, comm stays as it is. config: NULL takes
  * comm's options; config->blocking = 0 returns tuttiInProgress as tuttiCommInitRankConfig does, and then comm must not
  * be used until *newcomm is ready. (With TUTTI_SPLIT_NOCOLOR there is nothing to poll: the call waits for the other
  * ranks' colors.) Inside a group *newcomm is written by the outermost tuttiGroupEnd.
@@ -322,7 +320,7 @@ TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Finalizes comm if needed and frees it. Never waits for other ranks to destroy
  * theirs. NULL is allowed.
  *
- * Errors: the communicator's first error, but for one that this rank has revoked (it is freed all the same). */
+ * Errors: the communicator's first error, unless this rank has revoked it. It is freed all the same. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 
 /* Stops everything in progress on comm and frees it. It may be called from any
@@ -368,8 +366,8 @@ TUTTI_API const char *tuttiGetErrorString(tuttiResult_t result);
 /* Returns the sentence that belongs to an error. It is that of comm's first error if comm is not
  * NULL and has one, else of the last error seen by the calling thread. Never NULL; "" if there is
  * none. Valid until the next call of this function in the same thread. With TUTTI_DEBUG=WARN, the default, the rank
- * that found the cause has logged it as well: there a program that prints it is read twice, unless it sets
- * TUTTI_DEBUG=NONE. */
+ * that found the cause has logged it as well: a program that prints it there says it twice, unless TUTTI_DEBUG is
+ * NONE. */
 TUTTI_API const char *tuttiGetLastError(tuttiComm_t comm);
 
 /* ---- memory ---- */
