@@ -244,11 +244,12 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 
 /* Makes a communicator of those ranks of comm that are left. These are not in exclude[0 .. nexclude-1], and
  * keep their order. Only they call it, all with the same ranks in the list (in any order); the excluded ones may be
- * dead. Ranks that exclude others than the rest wait for each other, in vain. It may be called again, with the same
- * list or another one, whatever became of earlier calls: the n-th call of a rank for one set of ranks meets the n-th of
- * the others for this set, and calls for other sets do not count. comm looks after its ranks also when it has
- * failed: one that is to be in the new communicator and dies, leaves comm or gives up ends the call on all of them
- * within about a second. tuttiCommGetFailed tells whom to exclude. With TUTTI_SHRINK_ABORT comm may have failed
+ * dead. Ranks that wait for each other with unlike lists are told so after about 5 s, as are all others that wait with
+ * one of these lists; a rank that the others exclude is not told. It may be called again, with the same list or another
+ * one, whatever became of earlier calls: the n-th call of a rank for one set of ranks meets the n-th of the others for
+ * this set. Calls for other sets, and calls that ended for unlike lists, do not count. comm looks after its ranks also
+ * when it has failed: one that is to be in the new communicator and dies, leaves comm or gives up ends the call on all
+ * of them within about a second. tuttiCommGetFailed tells whom to exclude. With TUTTI_SHRINK_ABORT comm may have failed
  * already: its operations are ended, on all ranks, with tuttiRemoteError, and all that can be done with it afterwards
  * is to shrink or destroy it. Without it comm must be healthy or revoked (tuttiCommRevoke), and stays as it is. config
  * as in tuttiCommSplit. The new communicator shares nothing with the old one: a rank that wakes up late reaches nobody.
@@ -256,8 +257,10 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, exclude NULL with nexclude > 0,
  * nexclude outside 0 .. nranks-1, an excluded rank outside 0 .. nranks-1, twice or this rank itself, flags
- * unknown, config wrong. tuttiRemoteError: a survivor died or left, or did not come with the same list within
- * TUTTI_INIT_TIMEOUT_MS, or comm has failed and flags is TUTTI_SHRINK_DEFAULT. The code of a survivor that gives up. */
+ * unknown, config wrong. tuttiInvalidUsage: the lists are unlike; the sentence names two ranks and the first one that
+ * only one of them excludes. tuttiRemoteError: a survivor died or left, or did not come within TUTTI_INIT_TIMEOUT_MS
+ * (or, where comm has more than 4096 ranks, came with another list), or comm has failed and flags is
+ * TUTTI_SHRINK_DEFAULT. The code of a survivor that gives up. */
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm,
                                         tuttiConfig_t *config, int flags);
 

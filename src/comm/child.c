@@ -254,7 +254,8 @@ static struct context try_context(const struct tt_attempt *try)
   return (struct context){.how = SHRINK, .number = try->number, .set = try->set};
 }
 
-/* Tries to shrink to other ranks do not count: not all that are left now have made the same ones before. */
+/* Tries to shrink to other ranks do not count: not all that are left now have made the same ones before. Nor do those
+ * that ended because lists were unlike: some of these ranks were in the other one then, or had not come yet. */
 void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
 {
   struct tuttiComm *parent = spec->parent;
@@ -270,10 +271,12 @@ void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
     of = shrinks_add(parent);
     if (of) *of = (struct tt_shrinks){.set = try->set};
   }
-  try->number = of ? ++of->tries : 0;
-  struct context context = try_context(try);
-  if (!of) context.number = 1; /* it would be this rank's first one */
-  try->key = birth_key(parent, &context);
+  struct context context = {.how = SHRINK, .number = 1, .set = try->set}; /* without memory: this rank's first one */
+  do {
+    if (of) context.number = ++of->tries;
+    try->key = birth_key(parent, &context);
+  } while (of && tt_watch_was_unlike(parent->watch, try->key));
+  try->number = of ? context.number : 0;
 }
 
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)

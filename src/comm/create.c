@@ -37,6 +37,7 @@ static void id_give_up(struct tt_creation *creation)
 static void parent_leave(struct tt_creation *creation)
 {
   if (creation->op) tt_op_abandon(creation->op);
+  if (creation->parent) tt_watch_birth_end(creation->parent->watch, &creation->birth);
   if (creation->parent) tt_parent_release(creation->parent);
   creation->op = NULL;
   creation->parent = NULL;
@@ -458,9 +459,8 @@ static void member_unpack(const struct tt_creation *creation, int rank, struct t
   member->pid_namespace = card->pid_namespace;
   memcpy(member->host_name, card->host_name, sizeof member->host_name);
   member->host_name[TT_HOST_NAME_BYTES - 1] = 0;
-  int first = 0;
-  while (creation->members[first].host != card->host) first++;
-  member->host_index = first;
+  member->host_index = 0;
+  while (creation->members[member->host_index].host != card->host) member->host_index++;
   if (creation->nhosts > 1) tt_address_unpack(&member->control, card->door);
   size_t len = strnlen(card->local, sizeof card->local - 1);
   member->local.local.sun_family = AF_UNIX;
@@ -529,8 +529,7 @@ static tuttiResult_t after_finding(struct tuttiComm *comm)
   return tt_agree_start(comm);
 }
 
-/* Between rounds: that another rank has gone may be known to watch, or at a link, before its own words come from the
- * rendezvous. Who gives up says why, and ends: that is worth waiting for. */
+/* Between rounds. The watch or a link may know of a lost rank before its own words come, which are worth waiting for. */
 static tuttiResult_t prepare(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
@@ -544,8 +543,8 @@ static tuttiResult_t prepare(struct tuttiComm *comm)
   return tt_fail_quiet(tuttiRemoteError, comm->stillborn_sentence);
 }
 
-/* `result` is what the start-up says. The parent's watch may know more, and has the same words for all ranks about one
- * that has gone or gave up: it is given time for that. Slower ranks find the words, not only that this one has left. */
+/* `result` is what the start-up says. The parent's watch may know more, in the same words for all ranks: it is given time
+ * for that. Slower ranks find the words, not only that this one has left. */
 static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
 {
   struct tt_creation *creation = comm->creation;
@@ -555,6 +554,7 @@ static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
     return tt_rendezvous_poll(creation->rendezvous); /* its own: the root does not know of it */
   if (result != tuttiInProgress && !creation->words_ns) {
     creation->words_ns = tt_now_ns();
+    creation->birth.next_ns = 0; /* it may have been told by one that had heard of it there: look at once */
     snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
   }
   tuttiResult_t known = tt_child_look(comm);

@@ -67,13 +67,37 @@ int tt_seat_notice_find(const struct tt_seat *seat, uint64_t key, struct tt_noti
 {
   uint32_t n = atomic_load_explicit(&seat->notices, memory_order_acquire);
   for (uint32_t i = n >= TT_NOTICES ? n - TT_NOTICES + 1 : 0; i != n; i++) { /* the oldest one may be half gone */
-    if (seat->notice[i % TT_NOTICES].key != key) continue;
+    if (!tt_notice_is(&seat->notice[i % TT_NOTICES], key)) continue;
     *notice = seat->notice[i % TT_NOTICES];
     atomic_thread_fence(memory_order_acquire);
     /* The next one may be half written by now. */
-    if (atomic_load_explicit(&seat->notices, memory_order_relaxed) - i < TT_NOTICES && notice->key == key) return 1;
+    if (atomic_load_explicit(&seat->notices, memory_order_relaxed) - i < TT_NOTICES && tt_notice_is(notice, key))
+      return 1;
   }
   return 0;
+}
+
+/* ---- targets ---- */
+
+void tt_seat_target_set(struct tt_seat *seat, const struct tt_target *target)
+{
+  /* As with calls, each store releases the ones before it. The key stays while the members do. */
+  if (atomic_load_explicit(&seat->target_key, memory_order_relaxed) != target->key)
+    atomic_store_explicit(&seat->target_key, 0, memory_order_relaxed);
+  for (int i = 0; i < TT_TARGET_WORDS; i++)
+    atomic_store_explicit(&seat->target_members[i], target->members[i], memory_order_release);
+  atomic_store_explicit(&seat->target_against, target->against, memory_order_release);
+  atomic_store_explicit(&seat->target_key, target->key, memory_order_release);
+}
+
+int tt_seat_target_get(const struct tt_seat *seat, struct tt_target *target)
+{
+  target->key = atomic_load_explicit(&seat->target_key, memory_order_acquire);
+  if (!target->key) return 0;
+  target->against = atomic_load_explicit(&seat->target_against, memory_order_acquire);
+  for (int i = 0; i < TT_TARGET_WORDS; i++)
+    target->members[i] = atomic_load_explicit(&seat->target_members[i], memory_order_acquire);
+  return atomic_load_explicit(&seat->target_key, memory_order_relaxed) == target->key;
 }
 
 /* ---- calls: collective, type, redop, algo and root share a word ---- */

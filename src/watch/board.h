@@ -32,10 +32,21 @@ struct tt_slip {
 
 /* What a rank tells the others about a communicator that is being made from this one. */
 struct tt_notice {
-  uint64_t key; /* of the communicator */
+  uint64_t key;   /* of the communicator */
+  uint64_t other; /* of a second one, where lists of excluded ranks were unlike; 0: of none */
   uint32_t number; /* of the rank's notices, from 1 on */
   int32_t code;
   char sentence[TT_SENTENCE_BYTES];
+};
+
+#define TT_TARGET_RANKS 4096 /* in larger communicators no target is shown */
+#define TT_TARGET_WORDS (TT_TARGET_RANKS / 64)
+
+/* The ranks to which one is shrinking this communicator. */
+struct tt_target {
+  uint64_t key;     /* of the new communicator */
+  uint64_t against; /* 1 + the rank that has had another target for long, see unlike.c; 0: none */
+  uint64_t members[TT_TARGET_WORDS]; /* a bit for each rank */
 };
 
 /* What one rank shows. beat and heard belong to its service thread; entered, finished and calls to the thread
@@ -50,6 +61,9 @@ struct tt_seat {
   alignas(TT_LINE) struct tt_slip slip;
   _Atomic uint32_t notices; /* written so far */
   struct tt_notice notice[TT_NOTICES];
+  _Atomic uint64_t target_key; /* 0: there is no target */
+  _Atomic uint64_t target_against;
+  _Atomic uint64_t target_members[TT_TARGET_WORDS];
 };
 
 struct tt_board_head {
@@ -129,6 +143,19 @@ void tt_seat_notice(struct tt_seat *seat, const struct tt_notice *notice);
 
 /* Copies the rank's notice about `key`; 0 if there is none, or not any more. */
 int tt_seat_notice_find(const struct tt_seat *seat, uint64_t key, struct tt_notice *notice);
+
+static inline int tt_notice_is(const struct tt_notice *notice, uint64_t key)
+{
+  return notice->key == key || notice->other == key;
+}
+
+/* ---- targets ---- */
+
+/* By the seat's own rank; key 0: there is none any more. */
+void tt_seat_target_set(struct tt_seat *seat, const struct tt_target *target);
+
+/* Copies the rank's target; 0 if there is none, or another one is being set. */
+int tt_seat_target_get(const struct tt_seat *seat, struct tt_target *target);
 
 /* ---- published calls ---- */
 

@@ -21,7 +21,7 @@ struct tt_control_link {
   int peer;
   enum tt_control_state state;
   int spoke;          /* a frame has come */
-  int record_told;
+  int record_told, target_told; /* the peer knows that; that there is a target */
   struct tt_dial *dial;
   uint64_t heard_ns;  /* last sign of life, on the watch's clock; later by the time in which no other host was heard */
   uint64_t ended_ns;

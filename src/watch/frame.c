@@ -63,6 +63,8 @@ static void get_call(const uint8_t *at, struct tt_call *call)
   call->form = get8(at + 24);
 }
 
+_Static_assert(sizeof((struct tt_target *)0)->members == TT_SENTENCE_BYTES, "behind a frame there is room for it");
+
 static uint32_t checksum(const uint8_t *bytes, size_t len)
 {
   return tt_crc32c(tt_crc32c(0, bytes, AT_SUM), bytes + AT_SUM + 4, len - AT_SUM - 4);
@@ -86,8 +88,14 @@ static size_t body_put(const struct tt_frame *frame, uint8_t *bytes)
   case TT_FRAME_NOTICE:
     body = put8(body, frame->notice.key);
     body = put4(body, frame->notice.number);
-    put4(body, (uint32_t)frame->notice.code);
+    body = put4(body, (uint32_t)frame->notice.code);
+    put8(body, frame->notice.other);
     memcpy(bytes + TT_FRAME_BYTES, frame->notice.sentence, TT_SENTENCE_BYTES);
+    return TT_FRAME_MAX_BYTES;
+  case TT_FRAME_TARGET:
+    body = put8(body, frame->target.key);
+    put8(body, frame->target.against);
+    for (int i = 0; i < TT_TARGET_WORDS; i++) put8(bytes + TT_FRAME_BYTES + 8 * i, frame->target.members[i]);
     return TT_FRAME_MAX_BYTES;
   case TT_FRAME_RECORD:
     body = put4(body, (uint32_t)frame->record.code);
@@ -117,6 +125,17 @@ static int record_get(const uint8_t *bytes, int nranks, struct tt_frame *frame)
   return tt_failure_check(&frame->record, nranks);
 }
 
+static int notice_get(const uint8_t *bytes, struct tt_frame *frame)
+{
+  const uint8_t *body = bytes + 16;
+  frame->notice.key = get8(body);
+  frame->notice.number = get4(body + 8);
+  frame->notice.code = (int32_t)get4(body + 12);
+  frame->notice.other = get8(body + 16);
+  memcpy(frame->notice.sentence, bytes + TT_FRAME_BYTES, TT_SENTENCE_BYTES);
+  return frame->notice.number != 0;
+}
+
 static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
 {
   const uint8_t *body = bytes + 16;
@@ -137,11 +156,11 @@ static int decode(const uint8_t *bytes, int nranks, struct tt_frame *frame)
     frame->lost = get8(body);
     return frame->lost != 0;
   }
-  frame->notice.key = get8(body);
-  frame->notice.number = get4(body + 8);
-  frame->notice.code = (int32_t)get4(body + 12);
-  memcpy(frame->notice.sentence, bytes + TT_FRAME_BYTES, TT_SENTENCE_BYTES);
-  return frame->notice.number != 0;
+  if (frame->type == TT_FRAME_NOTICE) return notice_get(bytes, frame);
+  frame->target.key = get8(body);
+  frame->target.against = get8(body + 8);
+  for (int i = 0; i < TT_TARGET_WORDS; i++) frame->target.members[i] = get8(bytes + TT_FRAME_BYTES + 8 * i);
+  return 1;
 }
 
 /* Length of the frame whose first 16 bytes are there; 0 if they are wrong. */

@@ -6,7 +6,8 @@
  *     GONE               word 8 (tt_gone_make) | zero 40
  *     VOUCH              stamp 8 | zero 40
  *     LOST               word 8 (tt_lost_make) | zero 40
- *     NOTICE             key 8 | number 4 | code 4 | zero 32, and 512 B of sentence behind the frame
+ *     NOTICE             key 8 | number 4 | code 4 | other key 8 | zero 24, and 512 B of sentence behind the frame
+ *     TARGET             key 8 | against 8 | zero 32, and 512 B of members behind the frame
  *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence behind the frame */
 #ifndef TT_WATCH_FRAME_H
 #define TT_WATCH_FRAME_H
@@ -22,12 +23,13 @@ enum tt_frame_type {
   TT_FRAME_VOUCH,    /* a rank that cannot speak is alive, says a rank of its host; passed on once */
   TT_FRAME_LOST,     /* a rank is lost; passed on once */
   TT_FRAME_NOTICE,   /* about a communicator that is being made; passed on once */
+  TT_FRAME_TARGET,   /* to which ranks the sender is shrinking the communicator, with its beats */
   TT_FRAME_RECORD    /* the failure record; passed on once */
 };
 
 struct tt_frame {
   uint32_t type;
-  int32_t rank; /* BEAT: sender; GONE, VOUCH: about whom; LOST: likewise; NOTICE: who gives it; RECORD: detector */
+  int32_t rank; /* BEAT, TARGET: sender; GONE, VOUCH, LOST: about whom; NOTICE: who gives it; RECORD: detector */
   union {
     struct {
       struct tt_call call; /* op 0: none yet */
@@ -37,6 +39,7 @@ struct tt_frame {
     uint64_t stamp;
     uint64_t lost;
     struct tt_notice notice;
+    struct tt_target target; /* key 0: to none */
     struct tt_failure record;
   };
 };

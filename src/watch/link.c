@@ -51,6 +51,10 @@ void tt_link_beat(struct tt_control_link *link)
   if (!tt_seat_latest(watch->own, &frame.beat.call)) frame.beat.call.op = 0;
   link->beat_ns = watch->now_ns;
   tt_link_send(link, &frame);
+  frame = (struct tt_frame){.type = TT_FRAME_TARGET, .rank = watch->rank};
+  int has_target = tt_seat_target_get(watch->own, &frame.target);
+  if (has_target || link->target_told) tt_link_send(link, &frame);
+  link->target_told = has_target;
 }
 
 /* ---- its end ---- */
@@ -116,6 +120,10 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
   case TT_FRAME_BEAT:
     if (frame->rank != link->peer) return 0;
     take_beat(link, frame);
+    return 1;
+  case TT_FRAME_TARGET:
+    if (frame->rank != link->peer) return 0;
+    tt_seat_target_set(&link->seat, &frame->target);
     return 1;
   case TT_FRAME_GONE:
     if (frame->rank == watch->rank) return 1; /* our own farewell came round */

@@ -83,16 +83,19 @@ void tt_notice_take(struct tt_watch *watch, int rank, const struct tt_notice *no
     if (watch->control.links[i].peer != rank) tt_link_send(&watch->control.links[i], &frame);
 }
 
+void tt_notice_give(struct tt_watch *watch, struct tt_notice *notice)
+{
+  notice->number = watch->peers[watch->rank].notices + 1;
+  tt_seat_notice(watch->own, notice);
+  tt_notice_take(watch, watch->rank, notice);
+}
+
 void tt_watch_notice(struct tt_watch *watch, uint64_t key, tuttiResult_t code, const char *sentence)
 {
   struct tt_notice notice = {.key = key, .code = (int32_t)code};
   snprintf(notice.sentence, sizeof notice.sentence, "%s", sentence);
   tt_service_lock();
-  if (watch->own) {
-    notice.number = watch->peers[watch->rank].notices + 1;
-    tt_seat_notice(watch->own, &notice);
-    tt_notice_take(watch, watch->rank, &notice);
-  }
+  if (watch->own) tt_notice_give(watch, &notice);
   tt_service_unlock();
 }
 
@@ -103,11 +106,22 @@ static int notice_find(const struct tt_watch *watch, int rank, uint64_t key, str
   if (peer->local && tt_seat_notice_find(&watch->board.seats[tt_seat_of(watch, rank)], key, notice)) return 1;
   for (uint32_t i = 0; watch->heard && i < TT_HEARD; i++) {
     const struct tt_heard *heard = &watch->heard[i];
-    if (!heard->notice.number || heard->rank != rank || heard->notice.key != key) continue;
+    if (!heard->notice.number || heard->rank != rank || !tt_notice_is(&heard->notice, key)) continue;
     *notice = heard->notice;
     return 1;
   }
   return 0;
+}
+
+int tt_watch_was_unlike(struct tt_watch *watch, uint64_t key)
+{
+  struct tt_notice notice;
+  int was = 0;
+  tt_service_lock();
+  for (int rank = 0; watch->own && rank < watch->nranks && !was; rank++)
+    was = notice_find(watch, rank, key, &notice) && notice.other;
+  tt_service_unlock();
+  return was;
 }
 
 /* ---- start-ups ---- */
@@ -182,6 +196,7 @@ tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth)
   birth->next_ns = now + LOOK_NS + LOOK_MEMBER_NS * (uint64_t)birth->nmembers;
   tt_service_lock();
   if (watch->own) result = look(watch, birth, now);
+  if (watch->own && birth->is_shrink && result == tuttiSuccess) result = tt_unlike_look(watch, birth);
   tt_service_unlock();
   return result;
 }

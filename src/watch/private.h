@@ -80,6 +80,7 @@ struct tt_watch {
   struct tt_wait wait;
   struct tt_heard *heard; /* TT_HEARD, from the first one on */
   uint32_t nheard;
+  int ntargets;           /* shrinks of this rank under way */
 
   _Atomic int failed;
   struct tt_failure failure;
@@ -117,6 +118,9 @@ void tt_lost_set(struct tt_watch *watch, int rank, enum tt_lost how);
 /* Keeps a notice of another host, and passes it on, if it is new. */
 void tt_notice_take(struct tt_watch *watch, int rank, const struct tt_notice *notice);
 
+/* Gives this rank's next notice, and numbers it. */
+void tt_notice_give(struct tt_watch *watch, struct tt_notice *notice);
+
 static inline int tt_is_lost(const struct tt_watch *watch, int rank)
 {
   return watch->own && tt_board_lost(&watch->board, rank) != 0;
@@ -127,6 +131,12 @@ static inline int tt_seat_of(const struct tt_watch *watch, int rank)
 {
   return (int)(watch->peers[rank].seat - watch->board.seats);
 }
+
+/* ---- unlike.c ---- */
+
+/* Of a shrink: shows the target, and looks at those of its members. tuttiInvalidUsage: one of these waits for this rank
+ * in another shrink; the members of both hear of it. */
+tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth);
 
 /* ---- watch.c ---- */
 

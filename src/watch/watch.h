@@ -140,16 +140,25 @@ struct tt_birth {
   uint64_t key;           /* the same on all its ranks, and for nothing else */
   const int32_t *members; /* ranks of this watch */
   int nmembers;
-  int is_shrink;          /* it does not care why this watch has failed */
+  int is_shrink;          /* members ascend, their lists may be unlike; why this watch has failed does not count */
   int is_last;            /* this rank has done its part: members that left in order have what they need */
   const char *label;      /* of the new communicator */
-  uint64_t next_ns, missed_ns; /* of tt_watch_birth */
+  uint64_t next_ns, missed_ns; /* of tt_watch_birth, as the following */
+  int is_shown, unlike;        /* of a shrink: it is shown; the rank that is in another one, of unlike_key, and since */
+  uint64_t unlike_key, unlike_ns; /* when; key 0: there is none */
 };
 
 /* To be called often while the start-up goes on. tuttiSuccess: nothing is known that ends it. tuttiRemoteError: one of
- * its ranks is lost or left. Else the code of a notice, or of this watch's failure if a member of a split is its
- * culprit. Errors are not logged. Any thread, one at a time. */
+ * its ranks is lost or left. tuttiInvalidUsage: a member has waited for this rank for some seconds in a shrink to
+ * other ranks; all members of both are told that. Else the code of a notice, or of this watch's failure if a member of a
+ * split is its culprit. Only tuttiInvalidUsage is logged. Any thread, one at a time. */
 tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth);
+
+/* The start-up is over, for better or worse, and tt_watch_birth is not called again. Any thread. */
+void tt_watch_birth_end(struct tt_watch *watch, struct tt_birth *birth);
+
+/* 1: the shrink of this key has ended, for lists of excluded ranks were unlike. Any thread. */
+int tt_watch_was_unlike(struct tt_watch *watch, uint64_t key);
 
 /* This rank does not go on with the start-up of that key, says the sentence: all its ranks hear of it. No failure of
  * this watch. Any thread. */

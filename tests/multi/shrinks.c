@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shrinks of one communicator, one after the other: to other ranks, and again to the same ones. */
+/* Shrinks of one communicator, one after the other: to other ranks, again to the same ones, and with unlike lists. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "comm/creation.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -12,7 +14,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define LIMIT_S 60 /* a shrink in which ranks do not meet takes five minutes */
+#define LIMIT_S 60
+#define LONG_MS 7000 /* unlike lists have been told by then */
 
 /* The ranks of comm are `members`: each says who it is. */
 static int has(const struct ranks *self, tuttiComm_t comm, const int *members, int n)
@@ -134,11 +137,121 @@ static void a_shrink_that_failed_can_be_tried_again(void **state)
   run("shm", 3, tries_again_body);
 }
 
+struct meetings {
+  struct meeting *all, *told; /* without rank 1 */
+};
+
+/* Ranks 2 and 4 go on with all, rank 3 without 4. Rank 1 is to be in both sets, but waits for rank 0, which comes when
+ * the others have been told. What ranks 0, 2 and 3 showed before, in a shrink that took a while, is forgotten. */
+static int unlike_body(const struct ranks *self)
+{
+  static const int all[] = {0, 1, 2, 3, 4};
+  const struct meetings *meetings = self->argument;
+  int before[] = {1, 4}, exclude[] = {4}, others[] = {2, 3, 4}, r = self->rank;
+  tuttiComm_t comm, child = NULL;
+  if (strcmp(getenv("TUTTI_TRANSPORTS"), "tcp") == 0) setenv("TUTTI_HOSTID", r % 2 ? "odd" : "even", 1);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, r) == tuttiSuccess);
+  if (r == 2) usleep(300000);
+  if (without(self, comm, before, 2)) return 1;
+  if (r >= 2) {
+    tuttiResult_t result = tuttiCommShrink(comm, exclude, r == 3, &child, NULL, TUTTI_SHRINK_DEFAULT);
+    RANKS_CHECK(result == tuttiInvalidUsage && !child);
+    RANKS_CHECK(strstr(tuttiGetLastError(NULL), "rank 2 (pid "));
+    RANKS_CHECK(strstr(tuttiGetLastError(NULL), " shrinks the communicator with rank 4, rank 3 (pid "));
+  }
+  if (r != 1) RANKS_CHECK(meeting_wait(meetings->told));
+  if (without(self, comm, others, 3)) return 1;
+  if (r != 4) {
+    RANKS_CHECK(tuttiCommShrink(comm, exclude, 1, &child, NULL, TUTTI_SHRINK_DEFAULT) == tuttiSuccess);
+    if (has(self, child, all, 4)) return 1;
+    RANKS_CHECK(tuttiCommDestroy(child) == tuttiSuccess);
+  }
+  if (has(self, comm, all, 5)) return 1;
+  RANKS_CHECK(meeting_wait(meetings->all) && tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void ranks_with_unlike_lists_are_told_and_can_shrink_again(void **state)
+{
+  static const char *const transports[] = {"shm", "tcp"};
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int t = 0; t < 2; t++) {
+    struct meetings meetings = {meeting_make(5), meeting_make(4)};
+    assert_true(meetings.all && meetings.told);
+    setenv("TUTTI_TRANSPORTS", transports[t], 1);
+    assert_int_equal(ranks_run_processes(5, unlike_body, &meetings, LIMIT_S), 0);
+    meeting_free(meetings.all);
+    meeting_free(meetings.told);
+  }
+}
+
+/* The sets of ranks, as bits, to which each one shrinks, one after the other, or ranks 5 and 6 at once. */
+enum { SLOW = 4, PATIENT = 7 };
+static const unsigned patient_sets[PATIENT][4] = {
+    {0x11, 0x03}, {0x03}, {0x1c}, {0x18, 0x1c, 0x68}, {0x18, 0x1c, 0x11, 0x70}, {0x70, 0x68}, {0x68, 0x70}};
+
+static int excluded_by(unsigned set, int *exclude)
+{
+  int n = 0;
+  for (int r = 0; r < PATIENT; r++)
+    if (!(set >> r & 1)) exclude[n++] = r;
+  return n;
+}
+
+/* Has done its part, and the others are ready, but the last word comes late. */
+static int shrink_slowly(const struct ranks *self, tuttiComm_t comm, unsigned set, tuttiComm_t *child)
+{
+  int exclude[PATIENT];
+  const struct tt_comm_spec spec = {.parent = comm, .settings = &comm->settings, .device = -1, .exclude = exclude,
+                                    .nexclude = excluded_by(set, exclude)};
+  tuttiResult_t result = tt_comm_create(child, &spec);
+  RANKS_CHECK(result == tuttiSuccess);
+  while ((*child)->creation->stage < AGREEING) RANKS_CHECK(tt_comm_create_poll(*child) == tuttiInProgress);
+  result = tt_comm_create_poll(*child);
+  for (long until = meeting_now_ms() + LONG_MS; result == tuttiInProgress && meeting_now_ms() < until; usleep(1000))
+    RANKS_CHECK(tt_child_look(*child) == tuttiSuccess);
+  while (result == tuttiInProgress) result = tt_comm_create_poll(*child);
+  RANKS_CHECK(result == tuttiSuccess);
+  return 0;
+}
+
+static int patient_body(const struct ranks *self)
+{
+  const unsigned *sets = patient_sets[self->rank];
+  tuttiComm_t comm, children[4] = {NULL};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank >= 5) RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+  for (int s = 0; s < 4 && sets[s]; s++) {
+    int exclude[PATIENT], n = excluded_by(sets[s], exclude);
+    if (self->rank == SLOW && s == 0) {
+      if (shrink_slowly(self, comm, sets[s], &children[s])) return 1;
+      continue;
+    }
+    tuttiResult_t result = tuttiCommShrink(comm, exclude, n, &children[s], NULL, TUTTI_SHRINK_DEFAULT);
+    RANKS_CHECK(result == tuttiSuccess);
+  }
+  if (self->rank >= 5) RANKS_CHECK(tuttiGroupEnd() == tuttiSuccess);
+  for (int s = 0; s < 4 && sets[s]; s++) RANKS_CHECK(children[s] && tuttiCommDestroy(children[s]) == tuttiSuccess);
+  RANKS_CHECK(meeting_wait(self->argument) && tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+/* All wait for rank 4, which is the slowest: ranks 2 and 3 while it is in its first set without 2, and rank 3 was in
+ * that; rank 1 while rank 0 is in a set without it; ranks 5 and 6 in two sets at once, in another order. */
+static void shrinks_that_wait_long_for_others_are_left_alone(void **state)
+{
+  (void)state;
+  run("shm", PATIENT, patient_body);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shrinks_to_other_ranks_do_not_count),
       cmocka_unit_test(no_set_of_ranks_is_forgotten),
+      cmocka_unit_test(ranks_with_unlike_lists_are_told_and_can_shrink_again),
+      cmocka_unit_test(shrinks_that_wait_long_for_others_are_left_alone),
       cmocka_unit_test(a_shrink_that_failed_can_be_tried_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,28 @@ static void the_last_notices_are_found_by_their_keys(void **state)
   assert_false(tt_seat_notice_find(seat, 101, &got)); /* written over */
   assert_true(tt_seat_notice_find(seat, 103, &got));
   assert_string_equal(got.sentence, "notice 3");
+  notice = (struct tt_notice){.key = 201, .other = 202, .code = tuttiInvalidUsage};
+  tt_seat_notice(seat, &notice);
+  assert_true(tt_seat_notice_find(seat, 201, &got) && got.other == 202);
+  assert_true(tt_seat_notice_find(seat, 202, &got) && got.key == 201);
+}
+
+static void a_target_is_seen_whole_until_there_is_none_any_more(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  struct tt_target target = {.key = 7, .members = {[0] = 5, [TT_TARGET_WORDS - 1] = 1ull << 63}}, got;
+  fixture_make(&fixture);
+  struct tt_seat *seat = &fixture.board.seats[1];
+  assert_false(tt_seat_target_get(seat, &got));
+  for (target.against = 0; target.against < 3; target.against++) {
+    tt_seat_target_set(seat, &target);
+    assert_true(tt_seat_target_get(seat, &got));
+    assert_memory_equal(&got, &target, sizeof got);
+  }
+  assert_false(tt_seat_target_get(&fixture.board.seats[2], &got));
+  tt_seat_target_set(seat, &(struct tt_target){.key = 0});
+  assert_false(tt_seat_target_get(seat, &got));
 }
 
 struct racer {
@@ -293,6 +315,7 @@ int main(void)
       cmocka_unit_test(the_first_failure_wins),
       cmocka_unit_test(the_first_word_about_a_lost_rank_counts),
       cmocka_unit_test(the_last_notices_are_found_by_their_keys),
+      cmocka_unit_test(a_target_is_seen_whole_until_there_is_none_any_more),
       cmocka_unit_test(of_failures_at_the_same_time_all_see_the_same_one_whole),
       cmocka_unit_test(a_writer_that_dies_half_way_holds_up_nobody),
       cmocka_unit_test(a_damaged_record_is_refused),

@@ -36,8 +36,12 @@ static struct tt_frame frame_of(uint32_t type)
   case TT_FRAME_VOUCH: frame.stamp = 42; break;
   case TT_FRAME_LOST: frame.lost = tt_lost_make(1795407482123u, TT_LOST_DEAD); break;
   case TT_FRAME_NOTICE:
-    frame.notice = (struct tt_notice){.key = ~7ull, .number = 3, .code = tuttiSystemError};
+    frame.notice = (struct tt_notice){.key = ~7ull, .other = ~9ull, .number = 3, .code = tuttiSystemError};
     strcpy(frame.notice.sentence, "rank 3 gave up: no descriptor is left");
+    break;
+  case TT_FRAME_TARGET:
+    frame.target = (struct tt_target){.key = ~11ull, .against = 2};
+    for (int i = 0; i < TT_TARGET_WORDS; i++) frame.target.members[i] = ~0ull / (uint64_t)(i + 3);
     break;
   default:
     frame.record.code = tuttiRemoteError;

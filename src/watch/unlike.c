@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shrinks of one communicator that can never be ready, for their ranks were given unlike lists.
+ *
+ * Two ranks shrink to different sets, and each is in the other's: no set can be ready before both have come to it. So
+ * they wait for each other, but for two cases that pass. One has done its part, the last word is on its way to it, and
+ * the other one is ready and in its next shrink. Or one knows of a death, and the other one, who does not yet, will end
+ * its shrink by itself. So a rank that still has to do its part accuses the lowest rank that it has found in such a
+ * shrink, the same for STEADY_NS; and where that rank accuses it as well, both shrinks end. There are such two: the
+ * lowest rank of all that accuse one, and the lowest one that it finds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "watch/private.h"
+
+#define STEADY_NS 5000000000u /* news of a death takes a second; an outage that is no failure 3 s (unreachable_ms) */
+
+static int has(const struct tt_target *target, int rank)
+{
+  return target->members[rank / 64] >> rank % 64 & 1;
+}
+
+/* The first rank that is in one of them only; -1: there is none. */
+static int first_difference(const struct tt_target *a, const struct tt_target *b, int nranks)
+{
+  int rank = 0;
+  while (rank < nranks && has(a, rank) == has(b, rank)) rank++;
+  return rank < nranks ? rank : -1;
+}
+
+/* Of two shrinks at once (in a group) none is shown: a rank in both waits for neither alone. */
+static void show(struct tt_watch *watch, struct tt_birth *birth)
+{
+  struct tt_target target = {.key = watch->ntargets++ ? 0 : birth->key};
+  birth->is_shown = 1;
+  for (int i = 0; i < birth->nmembers; i++) target.members[birth->members[i] / 64] |= 1ull << birth->members[i] % 64;
+  tt_seat_target_set(watch->own, &target);
+}
+
+/* The lowest member that shows another target with this rank in it; -1: there is none. */
+static int unlike_find(const struct tt_watch *watch, const struct tt_birth *birth, const struct tt_target *own,
+                       struct tt_target *other)
+{
+  for (int i = 0; i < birth->nmembers; i++) {
+    const struct tt_seat *seat = watch->peers[birth->members[i]].seat;
+    if (!seat || !tt_seat_target_get(seat, other) || other->key == own->key || !has(other, watch->rank)) continue;
+    if (first_difference(own, other, watch->nranks) >= 0) return birth->members[i];
+  }
+  return -1;
+}
+
+/* Both sides write the same words. */
+static void unlike_text(const struct tt_watch *watch, const struct tt_target *own, int rank,
+                        const struct tt_target *other, char text[TT_SENTENCE_BYTES])
+{
+  char name[2][TT_RANK_TEXT_BYTES], when[48];
+  int differs = first_difference(own, other, watch->nranks), is_first = watch->rank < rank;
+  int first_has = has(is_first ? own : other, differs);
+  tt_watch_rank_text(watch, is_first ? watch->rank : rank, name[0], sizeof name[0]);
+  tt_watch_rank_text(watch, is_first ? rank : watch->rank, name[1], sizeof name[1]);
+  snprintf(text, TT_SENTENCE_BYTES, "calls differ between ranks: %s shrinks the communicator %s rank %d, %s %s it: "
+           "shrink again with the same list on all ranks, as tuttiCommGetFailed tells it (%.70s, %s)", name[0],
+           first_has ? "with" : "without", differs, name[1], first_has ? "without" : "with", watch->label,
+           tt_now_text(when, sizeof when));
+}
+
+tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth)
+{
+  struct tt_target own, other = {.key = 0};
+  if (watch->nranks > TT_TARGET_RANKS) return tuttiSuccess;
+  if (!birth->is_shown) show(watch, birth);
+  if (!tt_seat_target_get(watch->own, &own) || own.key != birth->key) return tuttiSuccess;
+  int rank = birth->is_last ? -1 : unlike_find(watch, birth, &own, &other);
+  uint64_t key = rank < 0 ? 0 : other.key;
+  if (!key || key != birth->unlike_key || rank != birth->unlike) {
+    birth->unlike = rank;
+    birth->unlike_key = key;
+    birth->unlike_ns = watch->clock_ns;
+  }
+  own.against = key && watch->clock_ns - birth->unlike_ns >= STEADY_NS ? 1 + (uint64_t)rank : 0;
+  tt_seat_target_set(watch->own, &own);
+  if (!own.against || other.against != 1 + (uint64_t)watch->rank) return tuttiSuccess;
+  struct tt_notice notice = {.key = own.key, .other = other.key, .code = tuttiInvalidUsage};
+  unlike_text(watch, &own, rank, &other, notice.sentence);
+  tt_notice_give(watch, &notice);
+  return tt_fail(tuttiInvalidUsage, "%s", notice.sentence);
+}
+
+void tt_watch_birth_end(struct tt_watch *watch, struct tt_birth *birth)
+{
+  if (!birth->is_shown || atomic_load(&tt_process.forked)) return; /* the board is not mapped there */
+  tt_service_lock();
+  birth->is_shown = 0;
+  watch->ntargets--;
+  tt_seat_target_set(watch->own, &(struct tt_target){.key = 0});
+  tt_service_unlock();
+}
