@@ -529,7 +529,7 @@ static tuttiResult_t after_finding(struct tuttiComm *comm)
   return tt_agree_start(comm);
 }
 
-/* Between rounds. The watch or a link may know of a lost rank before its own words come, which are worth waiting for. */
+/* Between rounds. The watch or a link may know of a lost rank before its own words come: they are waited for. */
 static tuttiResult_t prepare(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
@@ -543,8 +543,8 @@ static tuttiResult_t prepare(struct tuttiComm *comm)
   return tt_fail_quiet(tuttiRemoteError, comm->stillborn_sentence);
 }
 
-/* `result` is what the start-up says. The parent's watch may know more, in the same words for all ranks: it is given time
- * for that. Slower ranks find the words, not only that this one has left. */
+/* `result` is what the start-up says. The parent's watch may know more, in the same words for all ranks: it is given
+ * time for that. Slower ranks find the words, not only that this one has left. */
 static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
 {
   struct tt_creation *creation = comm->creation;

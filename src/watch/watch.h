@@ -150,8 +150,8 @@ struct tt_birth {
 
 /* To be called often while the start-up goes on. tuttiSuccess: nothing is known that ends it. tuttiRemoteError: one of
  * its ranks is lost or left. tuttiInvalidUsage: a member has waited for this rank for some seconds in a shrink to
- * other ranks; all members of both are told that. Else the code of a notice, or of this watch's failure if a member of a
- * split is its culprit. Only tuttiInvalidUsage is logged. Any thread, one at a time. */
+ * other ranks; all members of both are told that. Else the code of a notice, or of this watch's failure if a member of
+ * a split is its culprit. Only tuttiInvalidUsage is logged. Any thread, one at a time. */
 tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth);
 
 /* The start-up is over, for better or worse, and tt_watch_birth is not called again. Any thread. */
