@@ -12,18 +12,18 @@ enum option { NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, POLICY, OPTIONS };
 /* What a rank says of itself. */
 struct said {
   int64_t numbers[POLICY]; /* of options that are numbers */
-  char policy[sizeof ((struct tuttiFusion *)0)->policy_text];
+  char policy[sizeof ((struct config *)0)->policy_text];
 };
 
-static void options_say(const struct tuttiFusion *fuser, struct said *said)
+static void options_say(const struct config *config, struct said *said)
 {
-  said->numbers[NUMBER] = fuser->n;
-  said->numbers[OP] = fuser->redop;
-  said->numbers[WIRE] = fuser->wire;
-  said->numbers[OVERFLOW_] = fuser->reports;
-  said->numbers[NORMS] = fuser->norms;
-  said->numbers[BUFFER] = (int64_t)fuser->asked_bytes;
-  memcpy(said->policy, fuser->policy_text, sizeof said->policy);
+  said->numbers[NUMBER] = config->n;
+  said->numbers[OP] = config->redop;
+  said->numbers[WIRE] = config->wire;
+  said->numbers[OVERFLOW_] = config->reports;
+  said->numbers[NORMS] = config->norms;
+  said->numbers[BUFFER] = (int64_t)config->asked_bytes;
+  memcpy(said->policy, config->policy_text, sizeof said->policy);
 }
 
 static const char *option_text(const struct said *said, enum option option, char *text, size_t size)
@@ -58,14 +58,15 @@ static tuttiResult_t said_compare(const struct said *said, int nranks)
   return tuttiSuccess;
 }
 
-static tuttiResult_t options_compare(struct tuttiFusion *fuser)
+static tuttiResult_t options_compare(const struct config *config)
 {
-  struct said *said = tt_alloc((size_t)fuser->nranks, sizeof *said);
+  struct said *said = tt_alloc((size_t)config->nranks, sizeof *said);
   if (!said)
-    return tt_fuser_told(fuser, tt_fail(tuttiSystemError, "out of memory for the options of %d ranks", fuser->nranks));
-  options_say(fuser, &said[fuser->rank]);
-  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_GATHER, said, sizeof *said, tuttiUint8, tuttiSum);
-  if (result == tuttiSuccess) result = said_compare(said, fuser->nranks);
+    return tt_fuser_told(config,
+                         tt_fail(tuttiSystemError, "out of memory for the options of %d ranks", config->nranks));
+  options_say(config, &said[config->rank]);
+  tuttiResult_t result = tt_fuser_run(config, TT_ALL_GATHER, said, sizeof *said, tuttiUint8, tuttiSum);
+  if (result == tuttiSuccess) result = said_compare(said, config->nranks);
   tt_free(said);
   return result;
 }
@@ -89,15 +90,15 @@ static struct listed list(const struct tensor *tensor)
 }
 
 /* *index: the first tensor that is not that of rank 0, n: there is none. */
-static tuttiResult_t lists_compare(struct tuttiFusion *fuser, int *index)
+static tuttiResult_t lists_compare(const struct config *config, int *index)
 {
-  size_t n = (size_t)fuser->n;
+  size_t n = (size_t)config->n;
   struct listed *first = tt_alloc(n, sizeof *first);
-  if (!first) return tt_fuser_told(fuser, tt_fail(tuttiSystemError, "out of memory to compare %zu tensors", n));
-  for (int i = 0; i < fuser->n && fuser->rank == 0; i++) first[i] = list(&fuser->tensors[i]);
-  tuttiResult_t result = tt_fuser_run(fuser, TT_BROADCAST, first, n * sizeof *first, tuttiUint8, tuttiSum);
-  for (*index = 0; result == tuttiSuccess && *index < fuser->n; ++*index) {
-    struct listed mine = list(&fuser->tensors[*index]);
+  if (!first) return tt_fuser_told(config, tt_fail(tuttiSystemError, "out of memory to compare %zu tensors", n));
+  for (int i = 0; i < config->n && config->rank == 0; i++) first[i] = list(&config->tensors[i]);
+  tuttiResult_t result = tt_fuser_run(config, TT_BROADCAST, first, n * sizeof *first, tuttiUint8, tuttiSum);
+  for (*index = 0; result == tuttiSuccess && *index < config->n; ++*index) {
+    struct listed mine = list(&config->tensors[*index]);
     if (memcmp(&first[*index], &mine, sizeof mine) != 0) break;
   }
   tt_free(first);
@@ -105,15 +106,15 @@ static tuttiResult_t lists_compare(struct tuttiFusion *fuser, int *index)
 }
 
 /* All ranks show the tensor to all; that of `rank` is not that of rank 0. */
-static tuttiResult_t difference_show(struct tuttiFusion *fuser, int rank, int index)
+static tuttiResult_t difference_show(const struct config *config, int rank, int index)
 {
-  const struct tensor *tensor = &fuser->tensors[index];
-  struct shown *shown = tt_alloc((size_t)fuser->nranks, sizeof *shown);
+  const struct tensor *tensor = &config->tensors[index];
+  struct shown *shown = tt_alloc((size_t)config->nranks, sizeof *shown);
   if (!shown)
-    return tt_fuser_told(fuser, tt_fail(tuttiSystemError, "out of memory for a tensor of %d ranks", fuser->nranks));
-  shown[fuser->rank] = (struct shown){.count = tensor->count, .type = tensor->type};
-  memcpy(shown[fuser->rank].name, tensor->name, NAME_BYTES);
-  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_GATHER, shown, sizeof *shown, tuttiUint8, tuttiSum);
+    return tt_fuser_told(config, tt_fail(tuttiSystemError, "out of memory for a tensor of %d ranks", config->nranks));
+  shown[config->rank] = (struct shown){.count = tensor->count, .type = tensor->type};
+  memcpy(shown[config->rank].name, tensor->name, NAME_BYTES);
+  tuttiResult_t result = tt_fuser_run(config, TT_ALL_GATHER, shown, sizeof *shown, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess)
     result = tt_fail(tuttiInvalidUsage, "tensor %d is %.127s (%llu elements of %s) on rank %d and %.127s (%llu "
                      "elements of %s) on rank 0: create the fusion with the same tensors on all ranks, in the same "
@@ -125,19 +126,19 @@ static tuttiResult_t difference_show(struct tuttiFusion *fuser, int rank, int in
 }
 
 /* The first rank that has another list tells in what. */
-static tuttiResult_t tensors_compare(struct tuttiFusion *fuser)
+static tuttiResult_t tensors_compare(const struct config *config)
 {
   int index = 0;
-  tuttiResult_t result = lists_compare(fuser, &index);
+  tuttiResult_t result = lists_compare(config, &index);
   if (result != tuttiSuccess) return result;
-  int64_t first = index < fuser->n ? (int64_t)fuser->rank * fuser->n + index : INT64_MAX;
-  result = tt_fuser_run(fuser, TT_ALL_REDUCE, &first, 1, tuttiInt64, tuttiMin);
+  int64_t first = index < config->n ? (int64_t)config->rank * config->n + index : INT64_MAX;
+  result = tt_fuser_run(config, TT_ALL_REDUCE, &first, 1, tuttiInt64, tuttiMin);
   if (result != tuttiSuccess || first == INT64_MAX) return result;
-  return difference_show(fuser, (int)(first / fuser->n), (int)(first % fuser->n));
+  return difference_show(config, (int)(first / config->n), (int)(first % config->n));
 }
 
-tuttiResult_t tt_fuser_compare(struct tuttiFusion *fuser)
+tuttiResult_t tt_fuser_compare(const struct config *config)
 {
-  tuttiResult_t result = options_compare(fuser);
-  return result == tuttiSuccess ? tensors_compare(fuser) : result;
+  tuttiResult_t result = options_compare(config);
+  return result == tuttiSuccess ? tensors_compare(config) : result;
 }

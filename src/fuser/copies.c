@@ -8,18 +8,22 @@
 #define PIECE ((size_t)256 << 10) /* host memory is copied in pieces: links are looked at in between */
 
 /* Whether the parts lie one behind the other in both buffers; as they did when they were last sent: `then`. */
-static int lies_together(const struct tuttiFusion *fuser, const struct message *message, int then)
+static int lies_together(const struct tuttiFusion *fuser, int32_t m, int then)
 {
-  const struct part *first = &fuser->parts[message->first_part];
+  const struct plan *plan = fuser->engine.used;
+  const struct message *message = &plan->messages[m];
+  const struct part *first = &plan->parts[message->first_part];
   uintptr_t send = 0, recv = 0;
   for (const struct part *part = first; part < first + message->nparts; part++) {
-    const struct tensor *tensor = &fuser->tensors[part->tensor];
-    uintptr_t skip = (uintptr_t)part->first * (uintptr_t)tensor->element - part->at;
-    uintptr_t its_send = (uintptr_t)(then ? tensor->last_send : tensor->send) + skip;
-    uintptr_t its_recv = (uintptr_t)(then ? tensor->last_recv : tensor->recv) + skip;
+    const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
+    const struct tensor_progress *last = &fuser->engine.tensors[part->tensor];
+    const void *from = then ? last->last_send : gradient->send;
+    uintptr_t skip = (uintptr_t)part->first * (uintptr_t)fuser->config.tensors[part->tensor].element - part->at;
+    uintptr_t its_send = (uintptr_t)from + skip;
+    uintptr_t its_recv = (uintptr_t)(then ? last->last_recv : gradient->recv) + skip;
     if (part->count == 0) continue;
-    if (message->nparts > 1 && !tt_device_of(then ? tensor->last_send : tensor->send)->host) return 0;
-    if (then && !tensor->last_send) return 1;
+    if (message->nparts > 1 && !tt_device_of(from)->host) return 0;
+    if (then && !from) return 1;
     if (send == 0 && recv == 0) send = its_send, recv = its_recv;
     if (its_send != send || its_recv != recv) return 0;
   }
@@ -28,216 +32,252 @@ static int lies_together(const struct tuttiFusion *fuser, const struct message *
 
 /* ---- room ---- */
 
-/* Messages that have room and are no more in the way of others: the oldest ones. */
-static void room_reclaim(struct tuttiFusion *fuser)
+/* The message that was given the k-th oldest room. */
+static int32_t *ring_at(const struct engine *engine, int32_t k)
 {
-  while (fuser->in_ring && !fuser->messages[fuser->ring[fuser->ring_first]].has_room) {
-    fuser->ring_first = (fuser->ring_first + 1) % fuser->nmessages;
-    fuser->in_ring--;
+  return &engine->ring.messages[(engine->ring.first + k) % engine->used->nmessages];
+}
+
+/* Messages that have room and are no more in the way of others: the oldest ones. */
+static void room_reclaim(struct engine *engine)
+{
+  struct ring *ring = &engine->ring;
+  while (ring->n && !engine->messages[*ring_at(engine, 0)].has_room) {
+    ring->first = (ring->first + 1) % engine->used->nmessages;
+    ring->n--;
   }
 }
 
-/* 1: the message has room from here on. */
-static int room_give(struct tuttiFusion *fuser, int32_t m)
+static size_t room_bytes(const struct engine *engine, int32_t m)
 {
-  struct message *message = &fuser->messages[m];
-  size_t bytes = (message->bytes + 63) & ~(size_t)63, at = 0;
-  room_reclaim(fuser);
-  if (fuser->in_ring) {
-    const struct message *oldest = &fuser->messages[fuser->ring[fuser->ring_first]];
-    const struct message *newest =
-        &fuser->messages[fuser->ring[(fuser->ring_first + fuser->in_ring - 1) % fuser->nmessages]];
-    size_t tail = oldest->at, head = newest->at + ((newest->bytes + 63) & ~(size_t)63);
-    if (newest->at >= tail) {
-      if (bytes <= fuser->buffer_bytes - head) at = head;
+  return (engine->used->messages[m].bytes + 63) & ~(size_t)63;
+}
+
+/* 1: the message has room from here on. */
+static int room_give(const struct config *config, struct engine *engine, int32_t m)
+{
+  struct message_progress *progress = &engine->messages[m];
+  size_t bytes = room_bytes(engine, m), at = 0;
+  room_reclaim(engine);
+  if (engine->ring.n) {
+    int32_t newest = *ring_at(engine, engine->ring.n - 1);
+    size_t tail = engine->messages[*ring_at(engine, 0)].at, last = engine->messages[newest].at;
+    size_t head = last + room_bytes(engine, newest);
+    if (last >= tail) {
+      if (bytes <= config->buffer_bytes - head) at = head;
       else if (bytes > tail) return 0;
     } else {
       if (bytes > tail - head) return 0;
       at = head;
     }
   }
-  fuser->ring[(fuser->ring_first + fuser->in_ring) % fuser->nmessages] = m;
-  fuser->in_ring++;
-  message->has_room = 1;
-  message->parts_before = message->nparts;
-  message->at = at;
+  *ring_at(engine, engine->ring.n++) = m;
+  progress->has_room = 1;
+  progress->parts_before = engine->used->messages[m].nparts;
+  progress->at = at;
   return 1;
 }
 
-static void room_drop(struct tuttiFusion *fuser, struct message *message)
+static void room_drop(struct engine *engine, int32_t m)
 {
-  for (int p = 0; p < message->nparts; p++) fuser->parts[message->first_part + p].is_in = 0;
-  message->parts_in = 0;
-  message->has_room = 0;
+  const struct message *message = &engine->used->messages[m];
+  memset(engine->is_in + message->first_part, 0, (size_t)message->nparts);
+  engine->messages[m].parts_in = 0;
+  engine->messages[m].has_room = 0;
 }
 
 /* Room for messages that come later, as far as it goes, so that their tensors can be copied when they are pushed. What
  * lay together when it was last sent, and what never was, is not copied ahead. */
 static void room_ahead(struct tuttiFusion *fuser)
 {
-  if (fuser->copy < fuser->next) fuser->copy = fuser->next;
-  for (; fuser->copy < fuser->nmessages; fuser->copy++) {
-    struct message *message = &fuser->messages[fuser->copy];
-    if (message->has_room || (fuser->copy != fuser->forced && lies_together(fuser, message, 1))) continue;
-    if (!room_give(fuser, fuser->copy)) return;
+  struct engine *engine = &fuser->engine;
+  struct ring *ring = &engine->ring;
+  if (ring->next < engine->next) ring->next = engine->next;
+  for (; ring->next < engine->used->nmessages; ring->next++) {
+    int32_t m = ring->next;
+    if (engine->messages[m].has_room || (m != ring->forced && lies_together(fuser, m, 1))) continue;
+    if (!room_give(&fuser->config, engine, m)) return;
   }
 }
 
 /* Messages that have lost their room leave the ring, wherever they are: they may be given another one. */
-static void ring_pack(struct tuttiFusion *fuser)
+static void ring_pack(struct engine *engine)
 {
   int32_t kept = 0;
-  for (int32_t k = 0; k < fuser->in_ring; k++) {
-    int32_t m = fuser->ring[(fuser->ring_first + k) % fuser->nmessages];
-    if (fuser->messages[m].has_room) fuser->ring[(fuser->ring_first + kept++) % fuser->nmessages] = m;
+  for (int32_t k = 0; k < engine->ring.n; k++) {
+    int32_t m = *ring_at(engine, k);
+    if (engine->messages[m].has_room) *ring_at(engine, kept++) = m;
   }
-  fuser->in_ring = kept;
+  engine->ring.n = kept;
 }
 
 /* The next message has to have room, if later ones lose theirs for it. */
-static void room_force(struct tuttiFusion *fuser)
+static void room_force(const struct config *config, struct engine *engine)
 {
-  fuser->looks++;
-  fuser->forced = fuser->next;
-  if (fuser->copying.ticket || room_give(fuser, fuser->next)) return;
-  fuser->copying.part = NULL;
-  for (int32_t m = fuser->next + 1; m < fuser->nmessages; m++)
-    if (fuser->messages[m].has_room) room_drop(fuser, &fuser->messages[m]);
-  fuser->copy = fuser->next;
-  ring_pack(fuser);
-  room_give(fuser, fuser->next); /* if not now, when those under way are back */
+  engine->looks++;
+  engine->ring.forced = engine->next;
+  if (engine->copying.ticket || room_give(config, engine, engine->next)) return;
+  engine->copying.in = NULL;
+  for (int32_t m = engine->next + 1; m < engine->used->nmessages; m++)
+    if (engine->messages[m].has_room) room_drop(engine, m);
+  engine->ring.next = engine->next;
+  ring_pack(engine);
+  room_give(config, engine, engine->next); /* if not now, when those under way are back */
 }
 
-int tt_fuser_place(struct tuttiFusion *fuser, struct message *message, const void **in, void **out)
+int tt_fuser_place(struct tuttiFusion *fuser, int32_t m, const void **in, void **out)
 {
-  const struct part *first = &fuser->parts[message->first_part];
-  if (message->has_room) {
-    if (message->parts_in < message->nparts) return 0;
-    *in = *out = fuser->buffer + message->at;
+  const struct plan *plan = fuser->engine.used;
+  const struct message *message = &plan->messages[m];
+  const struct message_progress *progress = &fuser->engine.messages[m];
+  const struct part *part = &plan->parts[message->first_part], *last = part + message->nparts - 1;
+  if (progress->has_room) {
+    if (progress->parts_in < message->nparts) return 0;
+    *in = *out = fuser->config.buffer + progress->at;
     return 1;
   }
-  if (!lies_together(fuser, message, 0)) {
-    room_force(fuser);
+  if (!lies_together(fuser, m, 0)) {
+    room_force(&fuser->config, &fuser->engine);
     return 0;
   }
-  while (first->count == 0 && first + 1 < &fuser->parts[message->first_part] + message->nparts) first++;
-  const struct tensor *tensor = &fuser->tensors[first->tensor];
-  *in = (const char *)tensor->send + first->first * (uint64_t)tensor->element;
-  *out = (char *)tensor->recv + first->first * (uint64_t)tensor->element;
+  while (part->count == 0 && part < last) part++;
+  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
+  size_t skip = (size_t)part->first * (size_t)fuser->config.tensors[part->tensor].element;
+  *in = (const char *)gradient->send + skip;
+  *out = (char *)gradient->recv + skip;
   return 1;
 }
 
 /* ---- copying ---- */
 
-/* From or to a tensor's part, at most a piece of it from `done` on, which moves. */
-static void part_copy(struct tuttiFusion *fuser, const struct message *message, const struct part *part, int out,
-                     tuttiResult_t *result)
+static size_t part_bytes(const struct config *config, const struct part *part)
 {
-  struct tensor *tensor = &fuser->tensors[part->tensor];
-  struct copying *copying = &fuser->copying;
-  size_t skip = (size_t)part->first * (size_t)tensor->element, all = (size_t)part->count * (size_t)tensor->element;
-  char *place = fuser->buffer + message->at + part->at;
-  const char *user = out ? (const char *)tensor->recv + skip : (const char *)tensor->send + skip;
-  copying->device = all ? tt_device_of(user) : &tt_host_device;
+  return (size_t)part->count * (size_t)config->tensors[part->tensor].element;
+}
+
+/* The part's place in the fusion buffer. */
+static char *part_place(const struct tuttiFusion *fuser, int32_t m, const struct part *part)
+{
+  return fuser->config.buffer + fuser->engine.messages[m].at + part->at;
+}
+
+/* From or to a tensor's part, at most a piece of it from `done` on, which moves. */
+static void part_copy(struct tuttiFusion *fuser, int32_t m, const struct part *part, int out, tuttiResult_t *result)
+{
+  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
+  struct copying *copying = &fuser->engine.copying;
+  size_t all = part_bytes(&fuser->config, part);
+  size_t skip = (size_t)part->first * (size_t)fuser->config.tensors[part->tensor].element;
+  char *place = part_place(fuser, m, part);
+  const char *from = out ? place : (const char *)gradient->send + skip;
+  char *to = out ? (char *)gradient->recv + skip : place;
+  copying->device = all ? tt_device_of(out ? to : from) : &tt_host_device;
   if (copying->device->host) {
     size_t left = all - copying->done, piece = left < PIECE ? left : PIECE;
-    if (out && piece) memcpy((char *)tensor->recv + skip + copying->done, place + copying->done, piece);
-    if (!out && piece) memcpy(place + copying->done, user + copying->done, piece);
+    if (piece) memcpy(to + copying->done, from + copying->done, piece);
     copying->done += piece;
     return;
   }
-  void *to = out ? (char *)tensor->recv + skip : place;
-  *result = copying->device->copy(copying->device, to, out ? place : user, all, &copying->ticket);
+  *result = copying->device->copy(copying->device, to, from, all, &copying->ticket);
   copying->done = all;
 }
 
 static int part_is_done(const struct tuttiFusion *fuser, const struct part *part)
 {
-  return fuser->copying.done >= part->count * (uint64_t)fuser->tensors[part->tensor].element;
+  return fuser->engine.copying.done >= part_bytes(&fuser->config, part);
+}
+
+/* The tensor may lie in the next step where it lies in this one. */
+static void part_remember(struct tuttiFusion *fuser, const struct part *part)
+{
+  fuser->engine.tensors[part->tensor].last_send = fuser->shared.gradients[part->tensor].send;
+  fuser->engine.tensors[part->tensor].last_recv = fuser->shared.gradients[part->tensor].recv;
 }
 
 /* ---- in ---- */
 
 /* The next part that may be copied in, of the messages that have room, from behind, as backward makes them; NULL:
  * none. */
-static struct part *part_to_copy(struct tuttiFusion *fuser, struct message **of)
+static const struct part *part_to_copy(struct engine *engine, const struct gradient *gradients, int32_t *of)
 {
-  for (int32_t k = 0; k < fuser->in_ring; k++) {
-    struct message *message = &fuser->messages[fuser->ring[(fuser->ring_first + k) % fuser->nmessages]];
-    if (!message->has_room || message->state != TO_SEND || message->parts_in == message->nparts) continue;
-    struct part *first = &fuser->parts[message->first_part];
-    while (message->parts_before && first[message->parts_before - 1].is_in) message->parts_before--;
-    for (int p = message->parts_before - 1; p >= 0; p--) {
-      struct part *part = &first[p];
-      if (part->is_in || fuser->tensors[part->tensor].ready < fuser->engine_step) continue;
-      *of = message;
-      return part;
-    }
+  const struct plan *plan = engine->used;
+  for (int32_t k = 0; k < engine->ring.n; k++) {
+    int32_t m = *of = *ring_at(engine, k);
+    struct message_progress *progress = &engine->messages[m];
+    if (!progress->has_room || progress->state != TO_SEND || progress->parts_in == plan->messages[m].nparts) continue;
+    int first = plan->messages[m].first_part;
+    while (progress->parts_before && engine->is_in[first + progress->parts_before - 1]) progress->parts_before--;
+    for (int p = first + progress->parts_before - 1; p >= first; p--)
+      if (!engine->is_in[p] && gradients[plan->parts[p].tensor].ready >= engine->step) return &plan->parts[p];
   }
   return NULL;
 }
 
 static int copy_in(struct tuttiFusion *fuser, tuttiResult_t *result)
 {
-  if (!fuser->copying.part) {
-    if (fuser->looked == fuser->looks) return 0; /* nothing has come since there was nothing to do */
+  struct engine *engine = &fuser->engine;
+  struct copying *copying = &engine->copying;
+  if (!copying->in) {
+    if (engine->looked == engine->looks) return 0; /* nothing has come since there was nothing to do */
     room_ahead(fuser);
-    fuser->copying.part = part_to_copy(fuser, &fuser->copying.message);
-    fuser->copying.done = 0;
-    if (!fuser->copying.part) fuser->looked = fuser->looks;
-    if (!fuser->copying.part) return 0;
+    copying->in = part_to_copy(engine, fuser->shared.gradients, &copying->message);
+    copying->done = 0;
+    if (!copying->in) engine->looked = engine->looks;
+    if (!copying->in) return 0;
   }
-  struct part *part = fuser->copying.part;
-  struct tensor *tensor = &fuser->tensors[part->tensor];
-  if (!part_is_done(fuser, part) || part->count == 0) part_copy(fuser, fuser->copying.message, part, 0, result);
-  if (!part_is_done(fuser, part) || fuser->copying.ticket) return 1;
-  tensor->last_send = tensor->send;
-  tensor->last_recv = tensor->recv;
-  part->is_in = 1;
-  fuser->copying.message->parts_in++;
-  fuser->copied_now += part->count * (uint64_t)tensor->element;
-  fuser->copying.part = NULL;
+  const struct part *part = copying->in;
+  if (!part_is_done(fuser, part) || part->count == 0) part_copy(fuser, copying->message, part, 0, result);
+  if (!part_is_done(fuser, part) || copying->ticket) return 1;
+  part_remember(fuser, part);
+  engine->is_in[part - engine->used->parts] = 1;
+  engine->messages[copying->message].parts_in++;
+  engine->copied += part_bytes(&fuser->config, part);
+  copying->in = NULL;
   return 1;
 }
 
 /* ---- out ---- */
 
 /* All parts of the tensor are back. */
-static void tensor_finish(struct tuttiFusion *fuser, struct tensor *tensor)
+static void tensor_finish(const struct config *config, struct shared *shared, const struct engine *engine, int tensor)
 {
-  pthread_mutex_lock(&fuser->mutex);
-  tensor->norm = fuser->norms ? tt_norm_get(&tensor->norm_sum) : 0;
-  tensor->done = fuser->engine_step;
-  int is_last = ++fuser->ndone == fuser->n;
-  if (is_last) fuser->copied[fuser->engine_step % 2] = fuser->copied_now;
-  if (tensor->waiters || (is_last && fuser->all_waiters)) pthread_cond_broadcast(&fuser->done);
-  pthread_mutex_unlock(&fuser->mutex);
+  struct gradient *gradient = &shared->gradients[tensor];
+  pthread_mutex_lock(&shared->mutex);
+  gradient->norm = config->norms ? tt_norm_get(&engine->tensors[tensor].norm) : 0;
+  gradient->done = engine->step;
+  int is_last = ++shared->ndone == config->n;
+  if (is_last) shared->steps[engine->step % 2].copied = engine->copied;
+  if (gradient->waiters || (is_last && shared->all_waiters)) pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
 }
 
 /* Adds a piece of the part to the tensor's norm, from where the sum lies; 1: all of it is added. */
-static int norm_add(struct tuttiFusion *fuser, const struct message *message, const struct part *part,
-                    tuttiResult_t *result)
+static int norm_add(struct tuttiFusion *fuser, int32_t m, const struct part *part, tuttiResult_t *result)
 {
-  struct tensor *tensor = &fuser->tensors[part->tensor];
-  struct copying *copying = &fuser->copying;
-  size_t element = (size_t)tensor->element, all = (size_t)part->count * element, left = all - copying->added;
+  const struct tensor *tensor = &fuser->config.tensors[part->tensor];
+  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
+  struct engine *engine = &fuser->engine;
+  struct copying *copying = &engine->copying;
+  size_t element = (size_t)tensor->element, all = part_bytes(&fuser->config, part), left = all - copying->added;
   size_t piece = left < PIECE ? left : PIECE;
-  const char *at = message->has_room ? fuser->buffer + message->at + part->at + copying->added
-                                     : (const char *)tensor->recv + (size_t)part->first * element + copying->added;
+  const char *at = engine->messages[m].has_room ? part_place(fuser, m, part)
+                                                : (const char *)gradient->recv + (size_t)part->first * element;
+  at += copying->added;
   if (!piece) return 1;
   if (!tt_device_of(at)->host) {
     if (!copying->is_fetched) {
-      if (!fuser->fetched) fuser->fetched = tt_alloc(1, PIECE);
+      if (!engine->fetched) engine->fetched = tt_alloc(1, PIECE);
       copying->device = tt_device_of(at);
       copying->is_fetched = 1;
-      *result = fuser->fetched ? copying->device->copy(copying->device, fuser->fetched, at, piece, &copying->ticket)
-                               : tt_fail(tuttiSystemError, "out of memory for a norm");
+      *result = engine->fetched ? copying->device->copy(copying->device, engine->fetched, at, piece, &copying->ticket)
+                                : tt_fail(tuttiSystemError, "out of memory for a norm");
       if (*result != tuttiSuccess || copying->ticket) return 0;
     }
-    at = fuser->fetched;
+    at = engine->fetched;
     copying->is_fetched = 0;
   }
-  tt_norm_add(&tensor->norm_sum, tensor->type, at, part->first + copying->added / element, piece / element);
+  tt_norm_add(&engine->tensors[part->tensor].norm, tensor->type, at, part->first + copying->added / element,
+              piece / element);
   copying->added += piece;
   return copying->added == all;
 }
@@ -245,35 +285,38 @@ static int norm_add(struct tuttiFusion *fuser, const struct message *message, co
 /* Goes on with the oldest message that has come. */
 static int copy_out(struct tuttiFusion *fuser, tuttiResult_t *result)
 {
-  struct message *message = &fuser->messages[fuser->back];
-  struct copying *copying = &fuser->copying;
-  if (fuser->back == fuser->nmessages || message->state != CAME) return 0;
-  struct part *part = &fuser->parts[message->first_part + fuser->out_part];
-  struct tensor *tensor = &fuser->tensors[part->tensor];
-  if (copying->out_of != part) *copying = (struct copying){.out_of = part};
-  if (message->has_room && !part_is_done(fuser, part)) {
-    part_copy(fuser, message, part, 1, result);
+  struct engine *engine = &fuser->engine;
+  struct copying *copying = &engine->copying;
+  struct message_progress *progress = &engine->messages[engine->back];
+  int32_t m = engine->back;
+  if (m == engine->used->nmessages || progress->state != CAME) return 0;
+  const struct message *message = &engine->used->messages[m];
+  const struct part *part = &engine->used->parts[message->first_part + engine->out_part];
+  if (copying->out != part) *copying = (struct copying){.out = part};
+  if (progress->has_room && !part_is_done(fuser, part)) {
+    part_copy(fuser, m, part, 1, result);
     if (*result != tuttiSuccess || copying->ticket || !part_is_done(fuser, part)) return 1;
   }
-  if (fuser->norms && !norm_add(fuser, message, part, result)) return 1;
-  copying->out_of = NULL;
-  tensor->last_send = tensor->send;
-  tensor->last_recv = tensor->recv;
-  if (--tensor->parts_left == 0) tensor_finish(fuser, tensor);
-  if (++fuser->out_part < message->nparts) return 1;
-  fuser->out_part = 0;
-  fuser->back++;
-  fuser->looks++;
-  message->state = OVER;
-  message->has_room = 0;
-  room_reclaim(fuser);
+  if (fuser->config.norms && !norm_add(fuser, m, part, result)) return 1;
+  copying->out = NULL;
+  part_remember(fuser, part);
+  if (--engine->tensors[part->tensor].parts_left == 0)
+    tensor_finish(&fuser->config, &fuser->shared, engine, part->tensor);
+  if (++engine->out_part < message->nparts) return 1;
+  engine->out_part = 0;
+  engine->back++;
+  engine->looks++;
+  progress->state = OVER;
+  progress->has_room = 0;
+  room_reclaim(engine);
   return 1;
 }
 
 /* One copy is under way at a time, and what is begun is ended first. */
 int tt_fuser_copy(struct tuttiFusion *fuser, tuttiResult_t *result)
 {
-  struct copying *copying = &fuser->copying;
+  const struct engine *engine = &fuser->engine;
+  struct copying *copying = &fuser->engine.copying;
   if (copying->ticket) {
     tuttiResult_t polled = copying->device->poll(copying->device, copying->ticket);
     if (polled == tuttiInProgress) return 0;
@@ -281,9 +324,9 @@ int tt_fuser_copy(struct tuttiFusion *fuser, tuttiResult_t *result)
     *result = polled;
     if (polled != tuttiSuccess) return 1;
   }
-  if (copying->part) return copy_in(fuser, result);
-  if (copying->out_of) return copy_out(fuser, result);
-  int idle = fuser->next == fuser->back; /* nothing is under way, or to come out: the links wait for the next */
+  if (copying->in) return copy_in(fuser, result);
+  if (copying->out) return copy_out(fuser, result);
+  int idle = engine->next == engine->back; /* nothing is under way, or to come out: the links wait for the next */
   if (!idle && copy_out(fuser, result)) return 1;
   return copy_in(fuser, result);
 }

@@ -11,11 +11,11 @@
 /* ---- failing ---- */
 
 /* Waits for the copy under way, which may write to a caller's buffer, but not for a device that hangs. */
-static void copy_end(struct tuttiFusion *fuser)
+static void copy_end(struct copying *copying)
 {
-  const struct tt_device *device = fuser->copying.device;
+  const struct tt_device *device = copying->device;
   uint64_t until_ns = tt_now_ns() + HANGS_NS;
-  while (fuser->copying.ticket && device->poll(device, fuser->copying.ticket) == tuttiInProgress) {
+  while (copying->ticket && device->poll(device, copying->ticket) == tuttiInProgress) {
     if (tt_now_ns() > until_ns) {
       tt_log(TT_LOG_WARN, "a device has not ended a copy for %d s: nobody waits for it any more, but it may still "
              "write to a tensor of the fusion", (int)(HANGS_NS / 1000000000));
@@ -23,62 +23,63 @@ static void copy_end(struct tuttiFusion *fuser)
     }
     sched_yield();
   }
-  fuser->copying.ticket = 0;
+  copying->ticket = 0;
 }
 
 /* Ends what is under way on all channels and ranks before anybody hears of it: then buffers are the caller's. */
 void tt_fuser_fail(struct tuttiFusion *fuser, tuttiResult_t result)
 {
+  const struct config *config = &fuser->config;
+  struct shared *shared = &fuser->shared;
+  struct engine *engine = &fuser->engine;
   int is_own = 1;
-  for (int c = 0; c < fuser->nchannels; c++) is_own &= !atomic_load(tt_watch_failed(fuser->channel[c]->watch));
-  if (is_own) result = tt_fuser_told(fuser, result);
-  else tt_fuser_end(fuser, result);
+  for (int c = 0; c < config->nchannels; c++) is_own &= !atomic_load(tt_watch_failed(config->channel[c]->watch));
+  if (is_own) result = tt_fuser_told(config, result);
+  else tt_fuser_end(config, result);
   char sentence[TT_SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
-  for (int32_t m = fuser->back; m < fuser->next; m++) {
-    struct message *message = &fuser->messages[m];
-    while (message->op && !atomic_load_explicit(&message->op->done, memory_order_acquire))
-      tt_comm_drive(message->op->comm, 0);
-    if (message->op) tt_op_give(message->op);
-    message->op = NULL;
+  for (int32_t m = engine->back; m < engine->next; m++) {
+    struct tt_op *op = engine->messages[m].op;
+    while (op && !atomic_load_explicit(&op->done, memory_order_acquire)) tt_comm_drive(op->comm, 0);
+    if (op) tt_op_give(op);
+    engine->messages[m].op = NULL;
   }
-  copy_end(fuser);
-  pthread_mutex_lock(&fuser->mutex);
-  if (fuser->failed == tuttiSuccess) {
-    fuser->failed = result;
-    snprintf(fuser->sentence, sizeof fuser->sentence, "%s", sentence);
+  copy_end(&engine->copying);
+  pthread_mutex_lock(&shared->mutex);
+  if (shared->failed == tuttiSuccess) {
+    shared->failed = result;
+    snprintf(shared->sentence, sizeof shared->sentence, "%s", sentence);
   }
-  pthread_cond_broadcast(&fuser->done);
-  pthread_mutex_unlock(&fuser->mutex);
+  pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
 }
 
 /* ---- messages ---- */
 
-static void binding_make(const struct tuttiFusion *fuser, struct message *message, const void *in, void *out,
-                         struct tt_binding *binding)
+static void binding_make(const struct tuttiFusion *fuser, struct tt_binding *binding)
 {
-  int parity = (int)(fuser->engine_step % 2);
-  float after = fuser->step_after[parity];
+  const struct config *config = &fuser->config;
+  const struct engine *engine = &fuser->engine;
+  const struct message *message = &engine->used->messages[engine->next];
   memset(binding, 0, sizeof *binding);
-  binding->call = (struct tt_call){.count = message->count,
-                                   .collective = TT_ALL_REDUCE,
-                                   .type = (uint8_t)message->type,
-                                   .redop = (uint8_t)fuser->redop,
-                                   .root = -1,
-                                   .form = tt_call_form(message->type, fuser->wire, after, fuser->reports)};
-  binding->in = in;
-  binding->out = out;
-  binding->before = fuser->step_before[parity];
-  binding->overflow = fuser->reports ? &message->overflow : NULL;
+  binding->call = (struct tt_call){
+      .count = message->count,
+      .collective = TT_ALL_REDUCE,
+      .type = (uint8_t)message->type,
+      .redop = (uint8_t)config->redop,
+      .root = -1,
+      .form = tt_call_form(message->type, config->wire, engine->seen.scale.after, config->reports)};
+  binding->before = engine->seen.scale.before;
+  binding->overflow = config->reports ? &engine->messages[engine->next].overflow : NULL;
 }
 
 /* Not before all that was begun earlier is at its last steps: a message under way has the links for itself. */
-static int may_begin(const struct tuttiFusion *fuser)
+static int may_begin(const struct config *config, const struct engine *engine)
 {
-  for (int32_t m = fuser->back; m < fuser->next; m++) {
-    const struct message *message = &fuser->messages[m];
-    if (message->state == UNDER_WAY && m % fuser->nchannels == fuser->next % fuser->nchannels) return 0;
-    if (message->state == UNDER_WAY && !tt_comm_ending(message->op->comm)) return 0;
+  for (int32_t m = engine->back; m < engine->next; m++) {
+    const struct message_progress *progress = &engine->messages[m];
+    if (progress->state != UNDER_WAY) continue;
+    if (m % config->nchannels == engine->next % config->nchannels || !tt_comm_ending(progress->op->comm)) return 0;
   }
   return 1;
 }
@@ -86,83 +87,93 @@ static int may_begin(const struct tuttiFusion *fuser)
 /* Starts the next message if all of it is there. 1: it did. */
 static int message_begin(struct tuttiFusion *fuser, tuttiResult_t *result)
 {
+  const struct config *config = &fuser->config;
+  struct engine *engine = &fuser->engine;
+  struct message_progress *progress = &engine->messages[engine->next];
+  struct tt_binding binding;
   const void *in = NULL;
   void *out = NULL;
-  struct message *message = &fuser->messages[fuser->next];
-  if (fuser->next == fuser->nmessages || !fuser->is_next_pushed || !may_begin(fuser)) return 0;
-  if (!tt_fuser_place(fuser, message, &in, &out)) return 0;
-  struct tt_binding binding;
-  binding_make(fuser, message, in, out, &binding);
-  message->op = tt_op_take(fuser->channel[fuser->next % fuser->nchannels], NULL, &binding);
-  if (!message->op) {
-    *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", message->bytes);
+  if (engine->next == engine->used->nmessages || !engine->seen.is_next_pushed || !may_begin(config, engine)) return 0;
+  if (!tt_fuser_place(fuser, engine->next, &in, &out)) return 0;
+  binding_make(fuser, &binding);
+  binding.in = in;
+  binding.out = out;
+  progress->op = tt_op_take(config->channel[engine->next % config->nchannels], NULL, &binding);
+  if (!progress->op) {
+    *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes",
+                      engine->used->messages[engine->next].bytes);
     return 0;
   }
-  message->op->next_of_group = NULL;
-  message->begin_ns = tt_now_ns();
-  message->state = UNDER_WAY;
-  fuser->next++;
-  tt_ops_submit(message->op);
+  progress->op->next_of_group = NULL;
+  progress->begin_ns = tt_now_ns();
+  progress->state = UNDER_WAY;
+  engine->next++;
+  tt_ops_submit(progress->op);
   return 1;
 }
 
 /* Messages under way at once are on rows of their own. */
-static void message_trace(const struct tuttiFusion *fuser, const struct message *message)
+static void message_trace(const struct tuttiFusion *fuser, int32_t m, uint64_t end_ns)
 {
   char track[32], name[64], args[128];
-  int m = (int)(message - fuser->messages);
-  const struct part *part = &fuser->parts[message->first_part];
-  snprintf(track, sizeof track, "fusion %u: messages %d", fuser->channel[0]->serial, m % fuser->nchannels + 1);
-  snprintf(name, sizeof name, "%d: %.40s%s", m + 1, fuser->tensors[part->tensor].name,
+  const struct config *config = &fuser->config;
+  const struct plan *plan = fuser->engine.used;
+  const struct message *message = &plan->messages[m];
+  snprintf(track, sizeof track, "fusion %u: messages %d", config->channel[0]->serial, m % config->nchannels + 1);
+  snprintf(name, sizeof name, "%d: %.40s%s", m + 1, config->tensors[plan->parts[message->first_part].tensor].name,
            message->nparts > 1 ? ", ..." : "");
   snprintf(args, sizeof args, "\"step\":%llu,\"message\":%d,\"group\":%d,\"tensors\":%d,\"bytes\":%llu",
-           (unsigned long long)fuser->engine_step, m + 1, (int)message->group + 1, message->nparts,
+           (unsigned long long)fuser->engine.step, m + 1, (int)message->group + 1, message->nparts,
            (unsigned long long)message->wire_bytes);
-  tt_timeline_add(&(struct tt_span){track, name, message->begin_ns, message->end_ns, args});
+  tt_timeline_add(&(struct tt_span){track, name, fuser->engine.messages[m].begin_ns, end_ns, args});
 }
 
 /* The channel's error, with what it was about. */
-static tuttiResult_t message_why(const struct tuttiFusion *fuser, const struct message *message,
-                                 const struct tuttiComm *comm)
+static tuttiResult_t message_why(const struct tuttiFusion *fuser, int32_t m, const struct tuttiComm *comm)
 {
   char sentence[TT_SENTENCE_BYTES];
+  const struct plan *plan = fuser->engine.used;
+  const struct message *message = &plan->messages[m];
   tuttiResult_t result = tt_comm_why(comm);
-  const struct tensor *first = &fuser->tensors[fuser->parts[message->first_part].tensor];
   snprintf(sentence, sizeof sentence, "step %llu, message %d (%.60s%s): %.380s",
-           (unsigned long long)fuser->engine_step, (int)(message - fuser->messages) + 1, first->name,
-           message->nparts > 1 ? ", ..." : "", tt_last_sentence());
+           (unsigned long long)fuser->engine.step, (int)m + 1,
+           fuser->config.tensors[plan->parts[message->first_part].tensor].name, message->nparts > 1 ? ", ..." : "",
+           tt_last_sentence());
   return tt_fail_quiet(result, sentence);
 }
 
 /* A message has ended. */
-static tuttiResult_t message_end(struct tuttiFusion *fuser, struct message *message)
+static tuttiResult_t message_end(struct tuttiFusion *fuser, int32_t m)
 {
-  struct tuttiComm *comm = message->op->comm;
-  tuttiResult_t result = message->op->result;
-  tt_op_give(message->op);
-  message->op = NULL;
-  message->end_ns = tt_now_ns();
-  message->state = CAME;
-  if (result != tuttiSuccess) return message_why(fuser, message, comm);
-  if (tt_timeline_wanted()) message_trace(fuser, message);
-  pthread_mutex_lock(&fuser->mutex);
-  message->last_begin_ns = message->begin_ns;
-  message->last_end_ns = message->end_ns;
-  fuser->overflow[fuser->engine_step % 2] |= fuser->reports && message->overflow;
-  pthread_mutex_unlock(&fuser->mutex);
+  struct engine *engine = &fuser->engine;
+  struct shared *shared = &fuser->shared;
+  struct message_progress *progress = &engine->messages[m];
+  struct tuttiComm *comm = progress->op->comm;
+  tuttiResult_t result = progress->op->result;
+  uint64_t end_ns = tt_now_ns();
+  tt_op_give(progress->op);
+  progress->op = NULL;
+  progress->state = CAME;
+  if (result != tuttiSuccess) return message_why(fuser, m, comm);
+  if (tt_timeline_wanted()) message_trace(fuser, m, end_ns);
+  pthread_mutex_lock(&shared->mutex);
+  shared->planned.sent[m] = (struct interval){progress->begin_ns, end_ns};
+  shared->steps[engine->step % 2].overflow |= fuser->config.reports && progress->overflow;
+  pthread_mutex_unlock(&shared->mutex);
   return result;
 }
 
 /* Moves all that are under way, the oldest first. 1: something moved. */
 static int messages_move(struct tuttiFusion *fuser, int look, tuttiResult_t *result)
 {
+  const struct engine *engine = &fuser->engine;
   int moved = 0;
-  for (int32_t m = fuser->back; m < fuser->next && *result == tuttiSuccess; m++) {
-    struct message *message = &fuser->messages[m];
-    if (message->state != UNDER_WAY) continue;
-    moved |= tt_comm_drive(message->op->comm, look);
-    if (!atomic_load_explicit(&message->op->done, memory_order_acquire)) continue;
-    *result = message_end(fuser, message);
+  for (int32_t m = engine->back; m < engine->next && *result == tuttiSuccess; m++) {
+    const struct message_progress *progress = &engine->messages[m];
+    if (progress->state != UNDER_WAY) continue;
+    moved |= tt_comm_drive(progress->op->comm, look);
+    if (!atomic_load_explicit(&progress->op->done, memory_order_acquire)) continue;
+    *result = message_end(fuser, m);
     moved = 1;
   }
   return moved;
@@ -172,75 +183,80 @@ static int messages_move(struct tuttiFusion *fuser, int look, tuttiResult_t *res
 
 void tt_fuser_step_start(struct tuttiFusion *fuser)
 {
-  for (int32_t m = 0; m < fuser->nmessages; m++) {
-    struct message *message = &fuser->messages[m];
-    message->state = TO_SEND;
-    message->has_room = message->parts_in = message->overflow = 0;
-    for (int p = 0; p < message->nparts; p++) fuser->parts[message->first_part + p].is_in = 0;
+  struct engine *engine = &fuser->engine;
+  const struct plan *plan = engine->used;
+  for (int32_t m = 0; m < plan->nmessages; m++) {
+    struct message_progress *progress = &engine->messages[m];
+    progress->state = TO_SEND;
+    progress->has_room = progress->parts_in = progress->overflow = 0;
   }
-  for (int i = 0; i < fuser->n; i++) {
-    fuser->tensors[i].parts_left = fuser->tensors[i].nparts;
-    memset(&fuser->tensors[i].norm_sum, 0, sizeof fuser->tensors[i].norm_sum);
+  memset(engine->is_in, 0, (size_t)plan->nparts);
+  for (int i = 0; i < fuser->config.n; i++) {
+    engine->tensors[i].parts_left = plan->cuts[i].nparts;
+    engine->tensors[i].norm = (struct tt_norm){0};
   }
-  fuser->next = fuser->back = fuser->copy = 0;
-  fuser->forced = -1;
-  fuser->ring_first = fuser->in_ring = 0;
-  fuser->out_part = 0;
-  fuser->looks++;
-  fuser->copied_now = 0;
+  engine->next = engine->back = 0;
+  engine->out_part = 0;
+  engine->ring.first = engine->ring.n = engine->ring.next = 0;
+  engine->ring.forced = -1;
+  engine->looks++;
+  engine->copied = 0;
 }
 
 /* Messages first .. end - 1 were sent one behind the other. The next one begins before one has ended, and both share
  * the links: what a single one took says little, so each gets its part of what all took by what is expected of it. */
-static void run_took(struct tuttiFusion *fuser, int32_t first, int32_t end, double us)
+static void run_took(struct engine *engine, int32_t first, int32_t end, double us)
 {
+  const struct message *messages = engine->used->messages;
+  const struct tt_message_cost *cost = &engine->known.cost;
   double expected_us = 0;
-  for (int32_t m = first; m < end; m++) expected_us += tt_message_us(&fuser->cost, fuser->messages[m].wire_bytes);
+  for (int32_t m = first; m < end; m++) expected_us += tt_message_us(cost, messages[m].wire_bytes);
   for (int32_t m = first; m < end; m++) {
-    struct message *message = &fuser->messages[m];
-    double part = expected_us > 0 ? tt_message_us(&fuser->cost, message->wire_bytes) / expected_us : 0;
-    message->took_us[fuser->engine_step % HISTORY] = (float)(us * part);
+    double part = expected_us > 0 ? tt_message_us(cost, messages[m].wire_bytes) / expected_us : 0;
+    engine->messages[m].took_us[engine->step % HISTORY] = (float)(us * part);
   }
 }
 
 /* In the order sent. */
-static void took_take(struct tuttiFusion *fuser)
+static void took_take(struct engine *engine, const struct interval *sent)
 {
   uint64_t began_ns = 0, free_ns = 0;
-  int32_t first = 0;
-  for (int32_t m = 0; m < fuser->nmessages; m++) {
-    const struct message *message = &fuser->messages[m];
-    if (message->begin_ns > free_ns) {
-      run_took(fuser, first, m, (double)(free_ns - began_ns) / 1000);
+  int32_t first = 0, n = engine->used->nmessages;
+  for (int32_t m = 0; m < n; m++) {
+    if (sent[m].begin_ns > free_ns) {
+      run_took(engine, first, m, (double)(free_ns - began_ns) / 1000);
       first = m;
-      began_ns = message->begin_ns;
+      began_ns = sent[m].begin_ns;
     }
-    if (message->end_ns > free_ns) free_ns = message->end_ns;
+    if (sent[m].end_ns > free_ns) free_ns = sent[m].end_ns;
   }
-  run_took(fuser, first, fuser->nmessages, (double)(free_ns - began_ns) / 1000);
+  run_took(engine, first, n, (double)(free_ns - began_ns) / 1000);
 }
 
 /* All messages are back: ranks agree if it is time for that, and the next step begins. */
 static tuttiResult_t step_finish(struct tuttiFusion *fuser)
 {
+  struct engine *engine = &fuser->engine;
+  struct shared *shared = &fuser->shared;
   tuttiResult_t result = tuttiSuccess;
-  uint64_t over = fuser->engine_step;
-  took_take(fuser);
-  if (over == fuser->agree_step) result = tt_fuser_agree(fuser);
-  pthread_mutex_lock(&fuser->mutex);
-  fuser->ndone = 0;
-  fuser->overflow[(over + 1) % 2] = 0;
-  fuser->engine_step = over + 1;
-  tt_fuser_missing_count(fuser);
-  if (fuser->all_waiters) pthread_cond_broadcast(&fuser->done);
-  pthread_mutex_unlock(&fuser->mutex);
+  took_take(engine, shared->planned.sent);
+  if (engine->step == engine->agree_step) result = tt_fuser_agree(fuser);
+  if (result != tuttiSuccess) return result;
+  pthread_mutex_lock(&shared->mutex);
+  shared->finished = engine->step++;
+  shared->ndone = 0;
+  shared->steps[engine->step % 2].overflow = 0;
+  tt_fuser_missing_count(&fuser->config, shared);
+  if (shared->all_waiters) pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
   tt_fuser_step_start(fuser);
   return result;
 }
 
-tuttiResult_t tt_fuser_run(struct tuttiFusion *fuser, int collective, void *data, size_t count, int type, int redop)
+tuttiResult_t tt_fuser_run(const struct config *config, int collective, void *data, size_t count, int type,
+                           int redop)
 {
-  size_t share = collective == TT_ALL_GATHER ? count * tt_type_size(type) * (size_t)fuser->rank : 0;
+  size_t share = collective == TT_ALL_GATHER ? count * tt_type_size(type) * (size_t)config->rank : 0;
   struct tt_binding binding = {.in = (char *)data + share, .out = data, .before = 1};
   int root = tt_kinds[collective].has_root ? 0 : -1;
   binding.call = (struct tt_call){.count = count,
@@ -248,7 +264,7 @@ tuttiResult_t tt_fuser_run(struct tuttiFusion *fuser, int collective, void *data
                                   .type = (uint8_t)type,
                                   .redop = (uint8_t)redop,
                                   .root = root};
-  return tt_comm_run(fuser->channel[0], &binding);
+  return tt_comm_run(config->channel[0], &binding);
 }
 
 /* A row of messages before there is a plan, begun as the engine begins them. */
@@ -259,22 +275,22 @@ struct row {
 };
 
 /* Starts the next one if all that are under way are at their last steps. 1: it did. */
-static int row_begin(struct tuttiFusion *fuser, struct row *row, tuttiResult_t *result)
+static int row_begin(const struct config *config, struct row *row, tuttiResult_t *result)
 {
-  int c = row->begun % fuser->nchannels;
-  for (int k = 0; k < fuser->nchannels; k++)
+  int c = row->begun % config->nchannels;
+  for (int k = 0; k < config->nchannels; k++)
     if (row->ops[k] && (k == c || !tt_comm_ending(row->ops[k]->comm))) return 0;
-  void *data = fuser->buffer + (size_t)c * row->bytes;
+  void *data = config->buffer + (size_t)c * row->bytes;
   struct tt_binding binding = {.in = data, .out = data, .before = 1};
   binding.call = (struct tt_call){.count = row->bytes / sizeof(float),
                                   .collective = TT_ALL_REDUCE,
                                   .type = tuttiFloat32,
                                   .redop = tuttiSum,
                                   .root = -1};
-  row->ops[c] = tt_op_take(fuser->channel[c], NULL, &binding);
+  row->ops[c] = tt_op_take(config->channel[c], NULL, &binding);
   if (!row->ops[c]) {
     tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", row->bytes);
-    *result = tt_fuser_told(fuser, tuttiSystemError);
+    *result = tt_fuser_told(config, tuttiSystemError);
     return 0;
   }
   row->ops[c]->next_of_group = NULL;
@@ -284,17 +300,17 @@ static int row_begin(struct tuttiFusion *fuser, struct row *row, tuttiResult_t *
 }
 
 /* 1: something moved. */
-static int row_move(struct tuttiFusion *fuser, struct row *row, tuttiResult_t *result)
+static int row_move(const struct config *config, struct row *row, tuttiResult_t *result)
 {
   int moved = 0;
-  for (int c = 0; c < fuser->nchannels; c++) {
+  for (int c = 0; c < config->nchannels; c++) {
     struct tt_op *op = row->ops[c];
     if (!op) continue;
     moved |= tt_comm_drive(op->comm, row->look);
     if (!atomic_load_explicit(&op->done, memory_order_acquire)) continue;
     if (op->result != tuttiSuccess && *result == tuttiSuccess) {
       *result = tt_comm_why(op->comm);
-      tt_fuser_end(fuser, *result); /* who is ahead of this rank has begun what it will not begin any more */
+      tt_fuser_end(config, *result); /* who is ahead of this rank has begun what it will not begin any more */
     }
     tt_op_give(op);
     row->ops[c] = NULL;
@@ -304,15 +320,15 @@ static int row_move(struct tuttiFusion *fuser, struct row *row, tuttiResult_t *r
   return moved;
 }
 
-tuttiResult_t tt_fuser_row(struct tuttiFusion *fuser, size_t bytes, int messages)
+tuttiResult_t tt_fuser_row(const struct config *config, size_t bytes, int messages)
 {
   struct row row = {.bytes = bytes};
   struct tt_waiter waiter;
   tuttiResult_t result = tuttiSuccess;
-  tt_waiter_init(&waiter, fuser->channel[0]->crowded);
+  tt_waiter_init(&waiter, config->channel[0]->crowded);
   while (row.ended < row.begun || (row.begun < messages && result == tuttiSuccess)) {
-    int moved = row_move(fuser, &row, &result);
-    if (row.begun < messages && result == tuttiSuccess) moved |= row_begin(fuser, &row, &result);
+    int moved = row_move(config, &row, &result);
+    if (row.begun < messages && result == tuttiSuccess) moved |= row_begin(config, &row, &result);
     row.look = tt_waiter_pause(&waiter, moved);
   }
   return result;
@@ -323,14 +339,15 @@ tuttiResult_t tt_fuser_row(struct tuttiFusion *fuser, size_t bytes, int messages
 /* Tensors whose streams have come to where they were pushed. Errors: that of a stream. */
 static tuttiResult_t streams_look(struct tuttiFusion *fuser)
 {
-  for (int i = 0; i < fuser->n && fuser->nstreams; i++) {
-    struct tensor *tensor = &fuser->tensors[i];
-    if (!tensor->stream || !tt_stream_passed(tensor->stream, tensor->stream_mark)) continue;
-    tuttiResult_t error = (tuttiResult_t)atomic_load(&tensor->stream->error);
-    if (error != tuttiSuccess) return tt_fail_quiet(error, tensor->stream->sentence);
-    tensor->stream = NULL;
-    fuser->nstreams--;
-    tt_fuser_ready(fuser, tensor);
+  struct shared *shared = &fuser->shared;
+  for (int i = 0; i < fuser->config.n && shared->nstreams; i++) {
+    struct gradient *gradient = &shared->gradients[i];
+    if (!gradient->stream || !tt_stream_passed(gradient->stream, gradient->stream_mark)) continue;
+    tuttiResult_t error = (tuttiResult_t)atomic_load(&gradient->stream->error);
+    if (error != tuttiSuccess) return tt_fail_quiet(error, gradient->stream->sentence);
+    gradient->stream = NULL;
+    shared->nstreams--;
+    tt_fuser_ready(fuser, i);
   }
   return tuttiSuccess;
 }
@@ -338,69 +355,72 @@ static tuttiResult_t streams_look(struct tuttiFusion *fuser)
 /* Looks at what has changed. 0: the engine is to end. */
 static int users_look(struct tuttiFusion *fuser, tuttiResult_t *result)
 {
-  pthread_mutex_lock(&fuser->mutex);
-  if (fuser->nstreams) *result = streams_look(fuser);
-  if (fuser->seen_pushes != fuser->pushes) fuser->looks++;
-  fuser->seen_pushes = fuser->pushes;
-  fuser->seen_streams = fuser->nstreams;
-  fuser->is_next_pushed =
-      fuser->next < fuser->nmessages && fuser->missing[fuser->messages[fuser->next].group] == 0;
-  int goes_on = !fuser->stopping;
-  pthread_mutex_unlock(&fuser->mutex);
+  struct engine *engine = &fuser->engine;
+  struct shared *shared = &fuser->shared;
+  pthread_mutex_lock(&shared->mutex);
+  if (shared->nstreams) *result = streams_look(fuser);
+  if (engine->seen.pushes != shared->pushes) engine->looks++;
+  engine->seen = (struct seen){.pushes = shared->pushes,
+                               .nstreams = shared->nstreams,
+                               .scale = shared->steps[engine->step % 2].scale,
+                               .is_next_pushed = engine->next < engine->used->nmessages &&
+                                                 shared->missing[engine->used->messages[engine->next].group] == 0};
+  int goes_on = !shared->is_stopping;
+  pthread_mutex_unlock(&shared->mutex);
   return goes_on && *result == tuttiSuccess;
 }
 
 /* Sleeps until something is pushed that lets the next message begin, or enough to be copied, but not for long. */
-static void sleep_for_users(struct tuttiFusion *fuser)
+static void sleep_for_users(struct shared *shared, const struct engine *engine)
 {
-  pthread_mutex_lock(&fuser->mutex);
-  if (fuser->seen_pushes == fuser->pushes && !fuser->stopping && !fuser->nstreams) {
-    fuser->asleep = 1;
-    fuser->slept_bytes = 0;
-    fuser->wanted = fuser->messages[fuser->next].group;
-    tt_fuser_doze(fuser, &fuser->wake, IDLE_NS);
-    fuser->asleep = 0;
+  pthread_mutex_lock(&shared->mutex);
+  if (engine->seen.pushes == shared->pushes && !shared->is_stopping && !shared->nstreams) {
+    shared->nap = (struct nap){.is_asleep = 1, .wanted = engine->used->messages[engine->next].group};
+    tt_fuser_doze(shared, &shared->wake, IDLE_NS);
+    shared->nap.is_asleep = 0;
   }
-  pthread_mutex_unlock(&fuser->mutex);
+  pthread_mutex_unlock(&shared->mutex);
 }
 
-static tuttiResult_t channels_health(const struct tuttiFusion *fuser)
+static tuttiResult_t channels_health(const struct config *config)
 {
   tuttiResult_t result = tuttiSuccess;
-  for (int c = 0; c < fuser->nchannels && result == tuttiSuccess; c++) result = tt_comm_health(fuser->channel[c]);
+  for (int c = 0; c < config->nchannels && result == tuttiSuccess; c++) result = tt_comm_health(config->channel[c]);
   return result;
 }
 
 /* After a failure there is nothing to do but to wait for the end. */
-static void stop_await(struct tuttiFusion *fuser)
+static void stop_await(struct shared *shared)
 {
-  pthread_mutex_lock(&fuser->mutex);
-  while (!fuser->stopping) pthread_cond_wait(&fuser->wake, &fuser->mutex);
-  pthread_mutex_unlock(&fuser->mutex);
+  pthread_mutex_lock(&shared->mutex);
+  while (!shared->is_stopping) pthread_cond_wait(&shared->wake, &shared->mutex);
+  pthread_mutex_unlock(&shared->mutex);
 }
 
 /* Nothing moved. */
 static tuttiResult_t pause(struct tuttiFusion *fuser, int *look)
 {
+  struct engine *engine = &fuser->engine;
   int under_way = 0;
-  for (int32_t m = fuser->back; m < fuser->next; m++) under_way |= fuser->messages[m].state == UNDER_WAY;
-  tuttiResult_t result = under_way ? tuttiSuccess : channels_health(fuser);
-  if (under_way || fuser->copying.ticket || fuser->seen_streams) {
-    *look = tt_waiter_pause(&fuser->waiter, 0);
+  for (int32_t m = engine->back; m < engine->next; m++) under_way |= engine->messages[m].state == UNDER_WAY;
+  tuttiResult_t result = under_way ? tuttiSuccess : channels_health(&fuser->config);
+  if (under_way || engine->copying.ticket || engine->seen.nstreams) {
+    *look = tt_waiter_pause(&engine->waiter, 0);
     return result;
   }
   *look = 0;
-  if (result == tuttiSuccess) sleep_for_users(fuser);
-  tt_waiter_pause(&fuser->waiter, 1);
+  if (result == tuttiSuccess) sleep_for_users(&fuser->shared, engine);
+  tt_waiter_pause(&engine->waiter, 1);
   return result;
 }
 
 void *tt_fuser_main(void *context)
 {
   struct tuttiFusion *fuser = context;
+  struct engine *engine = &fuser->engine;
   tuttiResult_t result = tuttiSuccess;
   int look = 0;
-  tt_waiter_init(&fuser->waiter, fuser->channel[0]->crowded);
+  tt_waiter_init(&engine->waiter, fuser->config.channel[0]->crowded);
   tt_fuser_step_start(fuser);
   while (users_look(fuser, &result)) {
     int moved = messages_move(fuser, look, &result);
@@ -410,17 +430,17 @@ void *tt_fuser_main(void *context)
       users_look(fuser, &result);
     }
     if (result == tuttiSuccess) moved |= tt_fuser_copy(fuser, &result);
-    if (result == tuttiSuccess && fuser->back == fuser->nmessages) {
+    if (result == tuttiSuccess && engine->back == engine->used->nmessages) {
       result = step_finish(fuser);
       moved = 1;
     }
-    if (moved) tt_waiter_pause(&fuser->waiter, 1);
+    if (moved) tt_waiter_pause(&engine->waiter, 1);
     else if (result == tuttiSuccess) result = pause(fuser, &look);
     if (result != tuttiSuccess) break;
   }
   if (result != tuttiSuccess) {
     tt_fuser_fail(fuser, result);
-    stop_await(fuser);
+    stop_await(&fuser->shared);
   }
   return NULL;
 }

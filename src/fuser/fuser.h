@@ -17,7 +17,7 @@
  * each makes the same plan from them, and the next step uses it. What messages take is the selector's price times
  * measured / priced, by size.
  *
- * Locks: `mutex` guards what users and the engine share, and is never held while anything is copied or sent.
+ * Locks: a mutex guards what users and the engine share, and is never held while anything is copied or sent.
  * Contracts of the functions: tutti_fusion.h, whose arguments are checked here unless it is said otherwise. */
 #ifndef TT_FUSER_H
 #define TT_FUSER_H

@@ -24,25 +24,32 @@ static int is_known(const struct range *known, struct range range)
 }
 
 /* Place of the first known sum that ends behind the address. */
-static int32_t place_of(const struct tuttiFusion *fuser, uintptr_t address)
+static int32_t place_of(const struct ranges *ranges, uintptr_t address)
 {
-  int32_t low = 0, high = fuser->nsums;
+  int32_t low = 0, high = ranges->nsums;
   while (low < high) {
     int32_t middle = low + (high - low) / 2;
-    if (fuser->sums[fuser->by_address[middle]].end > address) high = middle;
+    if (ranges->sums[ranges->by_address[middle]].end > address) high = middle;
     else low = middle + 1;
   }
   return low;
 }
 
 /* Place of the first known sum from `place` on that begins behind the range. */
-static int32_t place_behind(const struct tuttiFusion *fuser, int32_t place, struct range range)
+static int32_t place_behind(const struct ranges *ranges, int32_t place, struct range range)
 {
-  while (place < fuser->nsums && fuser->sums[fuser->by_address[place]].begin < range.end) place++;
+  while (place < ranges->nsums && ranges->sums[ranges->by_address[place]].begin < range.end) place++;
   return place;
 }
 
 /* ---- checking ---- */
+
+/* The tensor whose buffers are to be used. */
+struct checking {
+  const struct config *config;
+  struct shared *shared;
+  int index;
+};
 
 struct buff {
   const char *name;
@@ -50,93 +57,100 @@ struct buff {
 };
 
 /* Success if the other tensor was waited for: then its buffers are free. */
-static tuttiResult_t other_check(const struct tuttiFusion *fuser, int index, struct buff mine, int i, struct buff its)
+static tuttiResult_t other_check(const struct checking *c, struct buff mine, int i, struct buff its)
 {
-  const struct tensor *tensor = &fuser->tensors[index], *other = &fuser->tensors[i];
-  if (i == index || other->pushed == other->waited) return tuttiSuccess;
+  const struct tensor *tensor = &c->config->tensors[c->index], *other = &c->config->tensors[i];
+  if (i == c->index || c->shared->gradients[i].pushed == c->shared->gradients[i].waited) return tuttiSuccess;
   return tt_fail(tuttiInvalidArgument, "%s %p of tensor %d (%s, %zu bytes) overlaps %s %p of tensor %d (%s, %zu "
                  "bytes), which was pushed and not waited for: give each tensor a buffer of its own", mine.name,
-                 mine.at, index, tensor->name, tensor->bytes, its.name, its.at, i, other->name, other->bytes);
+                 mine.at, c->index, tensor->name, tensor->bytes, its.name, its.at, i, other->name, other->bytes);
 }
 
-static tuttiResult_t sums_check(const struct tuttiFusion *fuser, int index, struct buff mine, struct range range)
+static tuttiResult_t sums_check(const struct checking *c, struct buff mine, struct range range)
 {
-  int32_t place = place_of(fuser, range.begin), behind = place_behind(fuser, place, range);
+  const struct ranges *ranges = &c->shared->ranges;
+  int32_t place = place_of(ranges, range.begin), behind = place_behind(ranges, place, range);
   tuttiResult_t result = tuttiSuccess;
   for (; place < behind && result == tuttiSuccess; place++) {
-    int i = fuser->by_address[place];
-    result = other_check(fuser, index, mine, i, (struct buff){"recvbuff", fuser->tensors[i].recv});
+    int i = ranges->by_address[place];
+    result = other_check(c, mine, i, (struct buff){"recvbuff", c->shared->gradients[i].recv});
   }
   return result;
 }
 
-static void gift_forget(struct tuttiFusion *fuser, int index)
+static void gift_forget(struct ranges *ranges, int index)
 {
-  fuser->ngifts -= fuser->gifts[index].end != 0;
-  fuser->gifts[index] = (struct range){0, 0};
+  ranges->ngifts -= ranges->gifts[index].end != 0;
+  ranges->gifts[index] = (struct range){0, 0};
 }
 
 /* Those that were waited for are not known any more: a sum comes there, or would have. */
-static tuttiResult_t gifts_check(struct tuttiFusion *fuser, int index, struct buff mine, struct range range)
+static tuttiResult_t gifts_check(const struct checking *c, struct buff mine, struct range range)
 {
+  struct ranges *ranges = &c->shared->ranges;
   tuttiResult_t result = tuttiSuccess;
-  for (int i = 0; fuser->ngifts && i < fuser->n && result == tuttiSuccess; i++) {
-    if (!overlap(fuser->gifts[i], range)) continue;
-    result = other_check(fuser, index, mine, i, (struct buff){"sendbuff", fuser->tensors[i].send});
-    if (fuser->tensors[i].pushed == fuser->tensors[i].waited) gift_forget(fuser, i);
+  for (int i = 0; ranges->ngifts && i < c->config->n && result == tuttiSuccess; i++) {
+    const struct gradient *its = &c->shared->gradients[i];
+    if (!overlap(ranges->gifts[i], range)) continue;
+    result = other_check(c, mine, i, (struct buff){"sendbuff", its->send});
+    if (its->pushed == its->waited) gift_forget(ranges, i);
   }
   return result;
 }
 
-tuttiResult_t tt_fuser_range_check(struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
+tuttiResult_t tt_fuser_range_check(const struct config *config, struct shared *shared, int index,
+                                   const struct tt_pushed *pushed)
 {
-  const struct tensor *tensor = &fuser->tensors[index];
+  const struct tensor *tensor = &config->tensors[index];
+  const struct checking checking = {config, shared, index};
   struct range sum = range_of(tensor, pushed->recv), gift = range_of(tensor, pushed->send);
   const struct buff send = {"sendbuff", pushed->send}, recv = {"recvbuff", pushed->recv};
   tuttiResult_t result = tuttiSuccess;
-  if (!is_known(&fuser->sums[index], sum)) {
-    result = sums_check(fuser, index, recv, sum);
-    if (result == tuttiSuccess) result = gifts_check(fuser, index, recv, sum);
+  if (!is_known(&shared->ranges.sums[index], sum)) {
+    result = sums_check(&checking, recv, sum);
+    if (result == tuttiSuccess) result = gifts_check(&checking, recv, sum);
   }
-  if (result == tuttiSuccess && pushed->send != pushed->recv && !is_known(&fuser->gifts[index], gift))
-    result = sums_check(fuser, index, send, gift);
+  if (result == tuttiSuccess && pushed->send != pushed->recv && !is_known(&shared->ranges.gifts[index], gift))
+    result = sums_check(&checking, send, gift);
   return result;
 }
 
 /* ---- taking: what is in the way was waited for ---- */
 
 /* `gone` places from `place` on become `come` ones. */
-static void places_move(struct tuttiFusion *fuser, int32_t place, int32_t gone, int32_t come)
+static void places_move(struct ranges *ranges, int32_t place, int32_t gone, int32_t come)
 {
-  int32_t *from = fuser->by_address + place;
-  for (int32_t k = 0; k < gone; k++) fuser->sums[from[k]].end = 0;
-  memmove(from + come, from + gone, (size_t)(fuser->nsums - place - gone) * sizeof *from);
-  fuser->nsums += come - gone;
+  int32_t *from = ranges->by_address + place;
+  for (int32_t k = 0; k < gone; k++) ranges->sums[from[k]].end = 0;
+  memmove(from + come, from + gone, (size_t)(ranges->nsums - place - gone) * sizeof *from);
+  ranges->nsums += come - gone;
 }
 
-static void sum_take(struct tuttiFusion *fuser, int index, struct range range)
+static void sum_take(struct ranges *ranges, int index, struct range range)
 {
-  if (fuser->sums[index].end) places_move(fuser, place_of(fuser, fuser->sums[index].begin), 1, 0);
-  int32_t place = place_of(fuser, range.begin), behind = place_behind(fuser, place, range);
-  places_move(fuser, place, behind - place, 1);
-  fuser->sums[index] = range;
-  fuser->by_address[place] = index;
+  if (ranges->sums[index].end) places_move(ranges, place_of(ranges, ranges->sums[index].begin), 1, 0);
+  int32_t place = place_of(ranges, range.begin), behind = place_behind(ranges, place, range);
+  places_move(ranges, place, behind - place, 1);
+  ranges->sums[index] = range;
+  ranges->by_address[place] = index;
 }
 
-static void gift_take(struct tuttiFusion *fuser, int index, struct range range)
+static void gift_take(struct ranges *ranges, int index, struct range range)
 {
-  int32_t place = place_of(fuser, range.begin), behind = place_behind(fuser, place, range);
-  places_move(fuser, place, behind - place, 0);
-  gift_forget(fuser, index);
-  fuser->gifts[index] = range;
-  fuser->ngifts++;
+  int32_t place = place_of(ranges, range.begin), behind = place_behind(ranges, place, range);
+  places_move(ranges, place, behind - place, 0);
+  gift_forget(ranges, index);
+  ranges->gifts[index] = range;
+  ranges->ngifts++;
 }
 
-void tt_fuser_range_take(struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
+void tt_fuser_range_take(const struct config *config, struct shared *shared, int index,
+                         const struct tt_pushed *pushed)
 {
-  const struct tensor *tensor = &fuser->tensors[index];
+  const struct tensor *tensor = &config->tensors[index];
+  struct ranges *ranges = &shared->ranges;
   struct range sum = range_of(tensor, pushed->recv), gift = range_of(tensor, pushed->send);
-  if (!is_known(&fuser->sums[index], sum)) sum_take(fuser, index, sum);
-  if (pushed->send == pushed->recv) gift_forget(fuser, index);
-  else if (!is_known(&fuser->gifts[index], gift)) gift_take(fuser, index, gift);
+  if (!is_known(&ranges->sums[index], sum)) sum_take(ranges, index, sum);
+  if (pushed->send == pushed->recv) gift_forget(ranges, index);
+  else if (!is_known(&ranges->gifts[index], gift)) gift_take(ranges, index, gift);
 }

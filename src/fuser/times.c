@@ -7,7 +7,6 @@
 #include "fuser/private.h"
 
 #define TOLD 4096    /* messages of which ranks tell each other what they took; of later ones they do not */
-#define CLASSES 64   /* sizes: powers of two from 64 bytes on, and in the middle between two */
 
 /* ---- taking times: the mutex is held ---- */
 
@@ -17,42 +16,44 @@ static double us_between(uint64_t from_ns, uint64_t to_ns)
 }
 
 /* Tensors that were not waited for yet count as waited for now. */
-void tt_fuser_times_take(struct tuttiFusion *fuser, uint64_t now_ns)
+void tt_fuser_times_take(const struct config *config, struct shared *shared, uint64_t now_ns)
 {
-  int slot = (int)(fuser->step % HISTORY);
+  struct times *times = &shared->times;
+  int slot = (int)(shared->step % HISTORY);
   uint64_t first_ns = now_ns, last_ns = 0;
-  if (fuser->timed == fuser->step) return;
-  for (int i = 0; i < fuser->n; i++) {
-    struct tensor *tensor = &fuser->tensors[i];
-    if (tensor->waited < fuser->step) tensor->wait_ns = tensor->waited_ns = now_ns;
-    tensor->ready_us[slot] = (float)us_between(fuser->first_push_ns, tensor->push_ns);
-    if (i) tensor[-1].forward_us[slot] = (float)us_between(tensor[-1].waited_ns, tensor->wait_ns);
-    if (tensor->wait_ns < first_ns) first_ns = tensor->wait_ns;
-    if (tensor->waited_ns > last_ns) last_ns = tensor->waited_ns;
+  if (times->timed == shared->step) return;
+  for (int i = 0; i < config->n; i++) {
+    struct gradient *gradient = &shared->gradients[i];
+    if (gradient->waited < shared->step) gradient->wait_ns = gradient->waited_ns = now_ns;
+    gradient->ready_us[slot] = (float)us_between(times->first_push_ns, gradient->push_ns);
+    if (i) gradient[-1].forward_us[slot] = (float)us_between(gradient[-1].waited_ns, gradient->wait_ns);
+    if (gradient->wait_ns < first_ns) first_ns = gradient->wait_ns;
+    if (gradient->waited_ns > last_ns) last_ns = gradient->waited_ns;
   }
-  fuser->backward_us[slot] = (float)us_between(fuser->first_push_ns, first_ns);
-  fuser->last_wait_ns = last_ns;
-  fuser->timed = fuser->step;
+  times->backward_us[slot] = (float)us_between(times->first_push_ns, first_ns);
+  times->last_wait_ns = last_ns;
+  times->timed = shared->step;
 }
 
 /* Forward of the last layer ends with the first push of the next step: what is before that is the same whatever is
  * planned. */
-void tt_fuser_step_begins(struct tuttiFusion *fuser, uint64_t now_ns)
+void tt_fuser_step_begins(const struct config *config, struct shared *shared, uint64_t now_ns)
 {
-  if (fuser->step) {
-    tt_fuser_times_take(fuser, now_ns);
-    fuser->tensors[fuser->n - 1].forward_us[fuser->step % HISTORY] = (float)us_between(fuser->last_wait_ns, now_ns);
-    fuser->iteration_us = us_between(fuser->first_push_ns, now_ns);
-    fuser->exposed_us = (double)fuser->wait_sum_ns / 1000;
-    fuser->iterations_us[fuser->step % HISTORY] = (float)fuser->iteration_us;
-    fuser->recorded = fuser->step;
+  struct times *times = &shared->times;
+  if (shared->step) {
+    int slot = (int)(shared->step % HISTORY);
+    tt_fuser_times_take(config, shared, now_ns);
+    shared->gradients[config->n - 1].forward_us[slot] = (float)us_between(times->last_wait_ns, now_ns);
+    times->iteration_us = us_between(times->first_push_ns, now_ns);
+    times->exposed_us = (double)times->wait_sum_ns / 1000;
+    times->iterations_us[slot] = (float)times->iteration_us;
+    times->recorded = shared->step;
   }
-  fuser->step++;
-  fuser->npushed = 0;
-  fuser->first_push_ns = now_ns;
-  fuser->wait_sum_ns = 0;
-  fuser->step_before[fuser->step % 2] = fuser->before;
-  fuser->step_after[fuser->step % 2] = fuser->after;
+  shared->step++;
+  shared->npushed = 0;
+  shared->steps[shared->step % 2].scale = shared->scale;
+  times->first_push_ns = now_ns;
+  times->wait_sum_ns = 0;
 }
 
 /* ---- what a rank tells ---- */
@@ -74,20 +75,20 @@ static double median(const float slots[HISTORY], uint64_t since, uint64_t last)
   return ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2;
 }
 
-static int told_of(const struct tuttiFusion *fuser)
+static int told_of(const struct plan *plan)
 {
-  return fuser->nmessages < TOLD ? (int)fuser->nmessages : TOLD;
+  return plan->nmessages < TOLD ? plan->nmessages : TOLD;
 }
 
 _Static_assert(TT_TRIAL_STEPS <= HISTORY, "a trial's steps are kept");
 
 /* The shortest of the last iterations in which all was sent as planned now; 0: there was none. */
-static double shortest(const struct tuttiFusion *fuser)
+static double shortest(const struct shared *shared)
 {
   double least = 0;
   int n = 0;
-  for (uint64_t step = fuser->recorded; step > fuser->planned_step && n < TT_TRIAL_STEPS; step--, n++) {
-    double us = fuser->iterations_us[step % HISTORY];
+  for (uint64_t step = shared->times.recorded; step > shared->planned.step && n < TT_TRIAL_STEPS; step--, n++) {
+    double us = shared->times.iterations_us[step % HISTORY];
     if (n == 0 || us < least) least = us;
   }
   return least;
@@ -97,32 +98,34 @@ static double shortest(const struct tuttiFusion *fuser)
  * seems to wait less, because it was late for the message before, another one waits more. */
 static void facts_tell(struct tuttiFusion *fuser, double *facts)
 {
-  size_t n = (size_t)fuser->n;
-  uint64_t first = fuser->planned_step > 2 ? fuser->planned_step : 2;
+  struct shared *shared = &fuser->shared;
+  const struct engine *engine = &fuser->engine;
+  size_t n = (size_t)fuser->config.n;
   for (size_t i = 0; i < n; i++) { /* nobody who pushes has to wait for all of them */
-    pthread_mutex_lock(&fuser->mutex);
-    facts[i] = median(fuser->tensors[i].ready_us, 2, fuser->recorded);
-    facts[n + i] = median(fuser->tensors[i].forward_us, 2, fuser->recorded);
-    pthread_mutex_unlock(&fuser->mutex);
+    pthread_mutex_lock(&shared->mutex);
+    facts[i] = median(shared->gradients[i].ready_us, 2, shared->times.recorded);
+    facts[n + i] = median(shared->gradients[i].forward_us, 2, shared->times.recorded);
+    pthread_mutex_unlock(&shared->mutex);
   }
-  pthread_mutex_lock(&fuser->mutex);
-  facts[2 * n] = median(fuser->backward_us, 2, fuser->recorded);
-  facts[2 * n + 1] = shortest(fuser);
-  for (int m = 0; m < told_of(fuser); m++)
-    facts[2 * n + 2 + (size_t)m] = median(fuser->messages[m].took_us, first, fuser->engine_step);
-  pthread_mutex_unlock(&fuser->mutex);
+  pthread_mutex_lock(&shared->mutex);
+  facts[2 * n] = median(shared->times.backward_us, 2, shared->times.recorded);
+  facts[2 * n + 1] = shortest(shared);
+  uint64_t first = shared->planned.step > 2 ? shared->planned.step : 2;
+  pthread_mutex_unlock(&shared->mutex);
+  for (int m = 0; m < told_of(engine->used); m++)
+    facts[2 * n + 2 + (size_t)m] = median(engine->messages[m].took_us, first, engine->step);
 }
 
-static void net_take(struct tuttiFusion *fuser, const double *facts)
+static void net_take(struct known *known, const double *facts)
 {
-  size_t n = (size_t)fuser->n;
+  size_t n = (size_t)known->net.n;
   double last_us = facts[2 * n];
   for (size_t i = 0; i < n; i++) {
-    fuser->facts[i].ready_us = facts[i];
-    fuser->facts[i].forward_us = facts[n + i];
+    known->facts[i].ready_us = facts[i];
+    known->facts[i].forward_us = facts[n + i];
     if (facts[i] > last_us) last_us = facts[i];
   }
-  fuser->net.backward_us = last_us;
+  known->net.backward_us = last_us;
 }
 
 /* 2 k for messages from 2^(k+6) bytes on, 2 k + 1 from one and a half times that on. */
@@ -142,44 +145,44 @@ static uint64_t class_bytes(int class)
 
 /* Measured / priced of the messages of each size; took: on all ranks together. A plan may have only one of a size of
  * which others had many: at each agreement what was known counts half. */
-static void ratios_take(struct tuttiFusion *fuser, const double *took)
+static void ratios_take(const struct config *config, struct known *known, const struct plan *plan, const double *took)
 {
   double measured[CLASSES] = {0}, priced[CLASSES] = {0};
-  for (int m = 0; m < told_of(fuser); m++) {
-    const struct message *message = &fuser->messages[m];
+  for (int m = 0; m < told_of(plan); m++) {
+    const struct message *message = &plan->messages[m];
     int class = class_of(message->wire_bytes);
     measured[class] += took[m];
-    priced[class] += tt_message_us(&fuser->priced, message->wire_bytes) * fuser->nranks;
+    priced[class] += tt_message_us(&config->priced, message->wire_bytes) * config->nranks;
   }
   for (int c = 0; c < CLASSES - 2; c++) {
     if (!(measured[c] > 0 && priced[c] > 0)) continue;
-    double weight = fuser->known_us[c] / 2;
-    fuser->ratios[c] = (measured[c] + weight * fuser->ratios[c]) / (priced[c] + weight);
-    fuser->known_us[c] = priced[c] + weight;
+    double weight = known->known_us[c] / 2;
+    known->ratios[c] = (measured[c] + weight * known->ratios[c]) / (priced[c] + weight);
+    known->known_us[c] = priced[c] + weight;
   }
 }
 
 /* Between two known ratios on a straight line over the classes, beyond them the nearest; 1: none is known. */
-static double ratio_at(const struct tuttiFusion *fuser, int class)
+static double ratio_at(const struct known *known, int class)
 {
   int below = class, above = class;
-  while (below >= 0 && !(fuser->ratios[below] > 0)) below--;
-  while (above < CLASSES - 2 && !(fuser->ratios[above] > 0)) above++;
+  while (below >= 0 && !(known->ratios[below] > 0)) below--;
+  while (above < CLASSES - 2 && !(known->ratios[above] > 0)) above++;
   if (below < 0 && above >= CLASSES - 2) return 1;
-  if (below < 0) return fuser->ratios[above];
-  if (above >= CLASSES - 2 || above == below) return fuser->ratios[below];
+  if (below < 0) return known->ratios[above];
+  if (above >= CLASSES - 2 || above == below) return known->ratios[below];
   double part = (double)(class - below) / (double)(above - below);
-  return fuser->ratios[below] + (fuser->ratios[above] - fuser->ratios[below]) * part;
+  return known->ratios[below] + (known->ratios[above] - known->ratios[below]) * part;
 }
 
-static void cost_make(struct tuttiFusion *fuser)
+static void cost_make(const struct config *config, struct known *known)
 {
   uint64_t bytes[CLASSES];
   double us[CLASSES];
   int n = 0;
   for (int c = 0; c < CLASSES - 2 && n < TT_COST_PIECES - 1; c++, n++) {
     bytes[n] = class_bytes(c);
-    us[n] = tt_message_us(&fuser->priced, bytes[n]) * ratio_at(fuser, c);
+    us[n] = tt_message_us(&config->priced, bytes[n]) * ratio_at(known, c);
   }
   /* A link's burst lets single short ones pass quickly, but not a row of them: a byte takes no less than it does at
    * best in longer ones. */
@@ -188,7 +191,7 @@ static void cost_make(struct tuttiFusion *fuser)
     if (us[c] < byte_us * (double)bytes[c]) us[c] = byte_us * (double)bytes[c];
     else byte_us = us[c] / (double)bytes[c] < byte_us ? us[c] / (double)bytes[c] : byte_us;
   }
-  fuser->cost = tt_message_cost_points(bytes, us, n);
+  known->cost = tt_message_cost_points(bytes, us, n);
 }
 
 /* ---- before anything was sent ---- */
@@ -200,20 +203,20 @@ static void cost_make(struct tuttiFusion *fuser)
 /* So many messages of so many bytes in a row: the mean time of one, over all ranks, in the quicker of two rows: in one
  * a rank may have been stopped, and sizes that seem that dear are not sent, nor measured again. The first messages open
  * links and make plans. */
-static tuttiResult_t probe(struct tuttiFusion *fuser, size_t bytes, int messages, double *us)
+static tuttiResult_t probe(const struct config *config, size_t bytes, int messages, double *us)
 {
-  tuttiResult_t result = tt_fuser_row(fuser, bytes, fuser->nchannels);
+  tuttiResult_t result = tt_fuser_row(config, bytes, config->nchannels);
   for (int k = 0; k < PROBE_ROWS && result == tuttiSuccess; k++) {
     uint64_t began_ns = tt_now_ns();
-    result = tt_fuser_row(fuser, bytes, messages);
-    double row_us = us_between(began_ns, tt_now_ns()) / messages / fuser->nranks;
-    if (result == tuttiSuccess) result = tt_fuser_run(fuser, TT_ALL_REDUCE, &row_us, 1, tuttiFloat64, tuttiSum);
+    result = tt_fuser_row(config, bytes, messages);
+    double row_us = us_between(began_ns, tt_now_ns()) / messages / config->nranks;
+    if (result == tuttiSuccess) result = tt_fuser_run(config, TT_ALL_REDUCE, &row_us, 1, tuttiFloat64, tuttiSum);
     if (k == 0 || row_us < *us) *us = row_us;
   }
   return result;
 }
 
-tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser)
+tuttiResult_t tt_fuser_probe(const struct config *config, struct known *known)
 {
   static const struct {
     size_t bytes;
@@ -222,37 +225,36 @@ tuttiResult_t tt_fuser_probe(struct tuttiFusion *fuser)
   tuttiResult_t result = tuttiSuccess;
   double us = 0;
   for (int k = 0; k < PROBES && result == tuttiSuccess; k++) {
-    if (probes[k].bytes * (size_t)fuser->nchannels > fuser->buffer_bytes) break;
+    if (probes[k].bytes * (size_t)config->nchannels > config->buffer_bytes) break;
     if (us * 16 * PROBE_ROWS * probes[k].messages > PROBE_MOST_US) break;
-    result = probe(fuser, probes[k].bytes, probes[k].messages, &us);
-    double priced_us = tt_message_us(&fuser->priced, probes[k].bytes);
+    result = probe(config, probes[k].bytes, probes[k].messages, &us);
+    double priced_us = tt_message_us(&config->priced, probes[k].bytes);
     if (!(us > 0 && priced_us > 0)) continue;
-    fuser->ratios[class_of(probes[k].bytes)] = us / priced_us;
-    fuser->known_us[class_of(probes[k].bytes)] = priced_us * fuser->nranks * probes[k].messages;
+    known->ratios[class_of(probes[k].bytes)] = us / priced_us;
+    known->known_us[class_of(probes[k].bytes)] = priced_us * config->nranks * probes[k].messages;
   }
-  cost_make(fuser);
+  cost_make(config, known);
   return result;
 }
 
 tuttiResult_t tt_fuser_agree(struct tuttiFusion *fuser)
 {
-  size_t n = (size_t)fuser->n, count = 2 * n + 2 + (size_t)told_of(fuser);
+  const struct config *config = &fuser->config;
+  struct engine *engine = &fuser->engine;
+  size_t n = (size_t)config->n, told = (size_t)told_of(engine->used), count = 2 * n + 2 + told;
   double *facts = tt_alloc(count, sizeof *facts);
-  if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", fuser->n);
+  if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", config->n);
   facts_tell(fuser, facts);
   double *took = facts + 2 * n + 2;
-  tuttiResult_t result = tt_fuser_run(fuser, TT_ALL_REDUCE, facts, 2 * n + 2, tuttiFloat64, tuttiMax);
-  if (result == tuttiSuccess)
-    result = tt_fuser_run(fuser, TT_ALL_REDUCE, took, (size_t)told_of(fuser), tuttiFloat64, tuttiSum);
+  tuttiResult_t result = tt_fuser_run(config, TT_ALL_REDUCE, facts, 2 * n + 2, tuttiFloat64, tuttiMax);
+  if (result == tuttiSuccess) result = tt_fuser_run(config, TT_ALL_REDUCE, took, told, tuttiFloat64, tuttiSum);
   if (result == tuttiSuccess) {
-    pthread_mutex_lock(&fuser->mutex);
-    net_take(fuser, facts);
-    ratios_take(fuser, took);
-    cost_make(fuser);
-    fuser->agreements++;
-    pthread_mutex_unlock(&fuser->mutex);
+    net_take(&engine->known, facts);
+    ratios_take(config, &engine->known, engine->used, took);
+    cost_make(config, &engine->known);
+    engine->agreements++;
     result = tt_fuser_plan_renew(fuser, facts[2 * n + 1]);
-    fuser->agree_step = tt_trial_next(&fuser->trial, fuser->engine_step);
+    engine->agree_step = tt_trial_next(&engine->trial, engine->step);
   }
   tt_free(facts);
   return result;

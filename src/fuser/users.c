@@ -10,28 +10,30 @@
 #define WAKE_BYTES ((uint64_t)1 << 20) /* so much that could be copied is worth waking the engine */
 #define LOOK_NS 50000000               /* who waits looks this often for what is late */
 
-static tuttiResult_t first_error(const struct tuttiFusion *fuser)
+static tuttiResult_t first_error(const struct shared *shared)
 {
-  return fuser->failed == tuttiSuccess ? tuttiSuccess : tt_fail_quiet(fuser->failed, fuser->sentence);
+  return shared->failed == tuttiSuccess ? tuttiSuccess : tt_fail_quiet(shared->failed, shared->sentence);
 }
 
-static const struct tensor *not_pushed(const struct tuttiFusion *fuser)
+/* Some tensors of the last step begun are still to be pushed. */
+static int is_open(const struct config *config, const struct shared *shared)
 {
-  for (int i = 0; i < fuser->n; i++)
-    if (fuser->tensors[i].pushed < fuser->step) return &fuser->tensors[i];
-  return NULL;
+  return shared->step && shared->npushed < config->n;
 }
 
-static int index_of(const struct tuttiFusion *fuser, const struct tensor *tensor)
+/* The first one of these. */
+static int not_pushed(const struct shared *shared)
 {
-  return (int)(tensor - fuser->tensors);
+  int i = 0;
+  while (shared->gradients[i].pushed == shared->step) i++;
+  return i;
 }
 
 /* ---- pushing ---- */
 
-static tuttiResult_t push_check(const struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
+static tuttiResult_t push_check(const struct config *config, int index, const struct tt_pushed *pushed)
 {
-  const struct tensor *tensor = &fuser->tensors[index];
+  const struct tensor *tensor = &config->tensors[index];
   if (pushed->count != tensor->count)
     return tt_fail(tuttiInvalidArgument, "count is %zu, but tensor %d (%s) was registered with %llu elements: push "
                    "that many", pushed->count, index, tensor->name, (unsigned long long)tensor->count);
@@ -50,323 +52,341 @@ static tuttiResult_t push_check(const struct tuttiFusion *fuser, int index, cons
 }
 
 /* Whether it may be pushed now; begins a step with the first one. */
-static tuttiResult_t push_begin(struct tuttiFusion *fuser, int index, uint64_t now_ns)
+static tuttiResult_t push_begin(const struct config *config, struct shared *shared, int index)
 {
-  const struct tensor *tensor = &fuser->tensors[index], *missing;
-  int is_begun = fuser->npushed < fuser->n && fuser->step;
-  if (is_begun && tensor->pushed < fuser->step) return tuttiSuccess;
-  if (tensor->pushed > tensor->waited)
+  const struct gradient *gradient = &shared->gradients[index];
+  if (is_open(config, shared) && gradient->pushed < shared->step) return tuttiSuccess;
+  if (gradient->pushed > gradient->waited)
     return tt_fail(tuttiInvalidUsage, "tensor %d (%s) was pushed already and not waited for since: call "
-                   "tuttiFusionWait or tuttiFusionWaitAll first", index, tensor->name);
-  if (is_begun) {
-    missing = not_pushed(fuser);
+                   "tuttiFusionWait or tuttiFusionWaitAll first", index, config->tensors[index].name);
+  if (is_open(config, shared)) {
+    int missing = not_pushed(shared);
     return tt_fail(tuttiInvalidUsage, "tensor %d (%s) is pushed for the next step, but tensor %d (%s) was not pushed "
-                   "in this one: push that first, zeros if it has no gradient", index, tensor->name,
-                   index_of(fuser, missing), missing->name);
+                   "in this one: push that first, zeros if it has no gradient", index, config->tensors[index].name,
+                   missing, config->tensors[missing].name);
   }
-  tt_fuser_step_begins(fuser, now_ns);
+  tt_fuser_step_begins(config, shared, tt_now_ns());
   return tuttiSuccess;
 }
 
-static void push_trace(const struct tuttiFusion *fuser, const struct tensor *tensor)
+static void push_trace(const struct config *config, const struct gradient *gradient, int index)
 {
   char track[48], args[64];
-  snprintf(track, sizeof track, "fusion %u: pushes", fuser->channel[0]->serial);
-  snprintf(args, sizeof args, "\"step\":%llu,\"tensor\":%d", (unsigned long long)tensor->pushed,
-           index_of(fuser, tensor));
-  tt_timeline_add(&(struct tt_span){track, tensor->name, tensor->push_ns, tensor->push_ns, args});
+  snprintf(track, sizeof track, "fusion %u: pushes", config->channel[0]->serial);
+  snprintf(args, sizeof args, "\"step\":%llu,\"tensor\":%d", (unsigned long long)gradient->pushed, index);
+  tt_timeline_add(
+      &(struct tt_span){track, config->tensors[index].name, gradient->push_ns, gradient->push_ns, args});
 }
 
-void tt_fuser_ready(struct tuttiFusion *fuser, struct tensor *tensor)
+void tt_fuser_ready(struct tuttiFusion *fuser, int index)
 {
-  tensor->push_ns = tt_now_ns();
-  if (tt_timeline_wanted()) push_trace(fuser, tensor);
-  atomic_store_explicit(&tensor->ready, tensor->pushed, memory_order_release);
-  fuser->pushes++;
-  fuser->slept_bytes += tensor->bytes;
-  if (tensor->pushed != fuser->engine_step) return;
-  int32_t missing = --fuser->missing[tensor->group];
-  if (!fuser->asleep) return;
-  if ((missing == 0 && tensor->group == fuser->wanted) || fuser->slept_bytes >= WAKE_BYTES) {
-    fuser->asleep = 0;
-    pthread_cond_signal(&fuser->wake);
+  struct shared *shared = &fuser->shared;
+  struct gradient *gradient = &shared->gradients[index];
+  gradient->push_ns = tt_now_ns();
+  if (tt_timeline_wanted()) push_trace(&fuser->config, gradient, index);
+  atomic_store_explicit(&gradient->ready, gradient->pushed, memory_order_release);
+  shared->pushes++;
+  shared->nap.bytes += fuser->config.tensors[index].bytes;
+  if (gradient->pushed != shared->finished + 1) return;
+  int32_t group = shared->planned.plan->cuts[index].group, missing = --shared->missing[group];
+  if (!shared->nap.is_asleep) return;
+  if ((missing == 0 && group == shared->nap.wanted) || shared->nap.bytes >= WAKE_BYTES) {
+    shared->nap.is_asleep = 0;
+    pthread_cond_signal(&shared->wake);
   }
 }
 
-static void push(struct tuttiFusion *fuser, struct tensor *tensor, const struct tt_pushed *pushed)
+static void push(struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
 {
-  tt_fuser_range_take(fuser, index_of(fuser, tensor), pushed);
-  tensor->pushed = fuser->step;
-  tensor->send = pushed->send;
-  tensor->recv = pushed->recv;
-  tensor->wait_ns = 0;
-  fuser->npushed++;
+  struct shared *shared = &fuser->shared;
+  struct gradient *gradient = &shared->gradients[index];
+  tt_fuser_range_take(&fuser->config, shared, index, pushed);
+  gradient->pushed = shared->step;
+  gradient->send = pushed->send;
+  gradient->recv = pushed->recv;
+  gradient->wait_ns = 0;
+  shared->npushed++;
   if (!pushed->stream) {
-    tt_fuser_ready(fuser, tensor);
+    tt_fuser_ready(fuser, index);
     return;
   }
-  tensor->stream = pushed->stream;
-  tensor->stream_mark = tt_stream_mark(pushed->stream);
-  fuser->nstreams++;
-  fuser->pushes++;
-  fuser->asleep = 0;
-  pthread_cond_signal(&fuser->wake);
+  gradient->stream = pushed->stream;
+  gradient->stream_mark = tt_stream_mark(pushed->stream);
+  shared->nstreams++;
+  shared->pushes++;
+  shared->nap.is_asleep = 0;
+  pthread_cond_signal(&shared->wake);
 }
 
 tuttiResult_t tt_fuser_push(struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
 {
-  tuttiResult_t result = push_check(fuser, index, pushed);
+  const struct config *config = &fuser->config;
+  struct shared *shared = &fuser->shared;
+  tuttiResult_t result = push_check(config, index, pushed);
   if (result != tuttiSuccess) return result;
-  pthread_mutex_lock(&fuser->mutex);
-  result = first_error(fuser);
-  if (result == tuttiSuccess) result = tt_fuser_range_check(fuser, index, pushed);
-  if (result == tuttiSuccess) result = push_begin(fuser, index, tt_now_ns());
-  if (result == tuttiSuccess) push(fuser, &fuser->tensors[index], pushed);
-  pthread_mutex_unlock(&fuser->mutex);
+  pthread_mutex_lock(&shared->mutex);
+  result = first_error(shared);
+  if (result == tuttiSuccess) result = tt_fuser_range_check(config, shared, index, pushed);
+  if (result == tuttiSuccess) result = push_begin(config, shared, index);
+  if (result == tuttiSuccess) push(fuser, index, pushed);
+  pthread_mutex_unlock(&shared->mutex);
   return result;
 }
 
 /* ---- waiting: the mutex is held ---- */
 
+#define ALL (-1) /* tensors */
+
 /* Each thread has a row: waits of several overlap. */
-static void wait_trace(const struct tuttiFusion *fuser, const struct tensor *tensor, uint64_t began_ns, uint64_t now_ns)
+static void wait_trace(const struct config *config, int index, uint64_t began_ns, uint64_t now_ns)
 {
   char track[48];
   if (!began_ns || !tt_timeline_wanted()) return;
-  snprintf(track, sizeof track, "fusion %u: waits of thread %d", fuser->channel[0]->serial, (int)gettid());
-  tt_timeline_add(&(struct tt_span){track, tensor ? tensor->name : "all", began_ns, now_ns, NULL});
+  snprintf(track, sizeof track, "fusion %u: waits of thread %d", config->channel[0]->serial, (int)gettid());
+  tt_timeline_add(
+      &(struct tt_span){track, index == ALL ? "all" : config->tensors[index].name, began_ns, now_ns, NULL});
 }
 
 /* The caller has seen that the tensor is there. */
-static void waited_set(struct tuttiFusion *fuser, struct tensor *tensor, uint64_t began_ns, uint64_t now_ns)
+static void waited_set(const struct config *config, struct shared *shared, int index, uint64_t began_ns,
+                       uint64_t now_ns)
 {
-  if (tensor->waited == tensor->pushed) return;
-  if (!tensor->wait_ns) tensor->wait_ns = began_ns;
-  tensor->waited = tensor->pushed;
-  tensor->waited_ns = now_ns;
-  int *nwaited = &fuser->nwaited[tensor->waited % 2];
-  if (++*nwaited < fuser->n) return;
+  struct gradient *gradient = &shared->gradients[index];
+  if (gradient->waited == gradient->pushed) return;
+  if (!gradient->wait_ns) gradient->wait_ns = began_ns;
+  gradient->waited = gradient->pushed;
+  gradient->waited_ns = now_ns;
+  int *nwaited = &shared->steps[gradient->waited % 2].nwaited;
+  if (++*nwaited < config->n) return;
   *nwaited = 0;
-  fuser->ended = tensor->waited;
-  if (fuser->ended == fuser->step) tt_fuser_times_take(fuser, now_ns); /* else the next one's first push has */
+  shared->ended = gradient->waited;
+  if (shared->ended == shared->step) tt_fuser_times_take(config, shared, now_ns); /* else the next first push has */
 }
 
-/* The tensors that this rank has still to push in the step; the first one, and how many. */
-static const struct tensor *holds_up(const struct tuttiFusion *fuser, uint64_t step, int *n)
+/* How many tensors this rank has still to push in the step; the first one. */
+static int holds_up(const struct config *config, const struct shared *shared, uint64_t step, int *first)
 {
-  const struct tensor *first = NULL;
-  *n = 0;
-  if (fuser->npushed == fuser->n && !fuser->nstreams) return NULL;
-  for (int i = 0; i < fuser->n; i++) {
-    if (fuser->tensors[i].ready >= step) continue;
-    if (!first) first = &fuser->tensors[i];
-    ++*n;
+  int n = 0;
+  if (shared->npushed == config->n && !shared->nstreams) return 0;
+  for (int i = 0; i < config->n; i++) {
+    if (shared->gradients[i].ready >= step) continue;
+    if (n++ == 0) *first = i;
   }
-  return first;
+  return n;
 }
 
 /* The wait for tensors of the step has lasted for waited_ns. */
-static tuttiResult_t late_look(struct tuttiFusion *fuser, uint64_t step, uint64_t waited_ns, int *is_warned)
+static tuttiResult_t late_look(const struct config *config, const struct shared *shared, uint64_t step,
+                               uint64_t waited_ns, int *is_warned)
 {
-  int n;
-  int is_error = fuser->timeout_ns && waited_ns > fuser->timeout_ns;
-  if (!is_error && (*is_warned || waited_ns < fuser->warn_ns)) return tuttiSuccess;
-  const struct tensor *first = holds_up(fuser, step, &n);
-  if (!first) return tuttiSuccess; /* then another rank is late, and the channel knows that */
-  const char *how = first->pushed < step ? "was not pushed in this step" : "still waits for its stream";
+  int first = 0;
+  int is_error = config->timeout_ns && waited_ns > config->timeout_ns;
+  if (!is_error && (*is_warned || waited_ns < config->warn_ns)) return tuttiSuccess;
+  int n = holds_up(config, shared, step, &first);
+  if (!n) return tuttiSuccess; /* then another rank is late, and the channel knows that */
+  const char *name = config->tensors[first].name;
+  const char *how = shared->gradients[first].pushed < step ? "was not pushed in this step"
+                                                           : "still waits for its stream";
   if (is_error)
     return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) %s, %d in all: messages "
-                   "are sent in the order of the plan, so push all tensors", (double)waited_ns / 1e9,
-                   index_of(fuser, first), first->name, how, n);
-  tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) %s, %d in all", fuser->rank, (double)waited_ns / 1e9,
-         index_of(fuser, first), first->name, how, n);
+                   "are sent in the order of the plan, so push all tensors", (double)waited_ns / 1e9, first, name, how,
+                   n);
+  tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) %s, %d in all", config->rank, (double)waited_ns / 1e9,
+         first, name, how, n);
   *is_warned = 1;
   return tuttiSuccess;
 }
 
-void tt_fuser_doze(struct tuttiFusion *fuser, pthread_cond_t *until_told, uint64_t ns)
+void tt_fuser_doze(struct shared *shared, pthread_cond_t *until_told, uint64_t ns)
 {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
   until.tv_nsec += (long)ns; /* less than a second */
   until.tv_sec += until.tv_nsec / 1000000000;
   until.tv_nsec %= 1000000000;
-  pthread_cond_timedwait(until_told, &fuser->mutex, &until);
+  pthread_cond_timedwait(until_told, &shared->mutex, &until);
 }
 
-static int is_done(const struct tuttiFusion *fuser, const struct tensor *tensor, uint64_t step)
+static int is_done(const struct config *config, const struct shared *shared, int index, uint64_t step)
 {
-  if (tensor) return tensor->done >= step;
-  return fuser->engine_step > step || (fuser->engine_step == step && fuser->ndone == fuser->n);
+  if (index != ALL) return shared->gradients[index].done >= step;
+  return shared->finished >= step || (shared->finished + 1 == step && shared->ndone == config->n);
 }
 
-/* Until the tensor, or with NULL all of them, is there, as it was pushed last: another thread may wait for it, too, and
- * push it again at once. *began_ns: 0 if it was there already. */
-static tuttiResult_t await(struct tuttiFusion *fuser, struct tensor *tensor, uint64_t *began_ns)
+/* Until the tensor, or all of them, is there, as it was pushed last: another thread may wait for it, too, and push it
+ * again at once. *began_ns: 0 if it was there already. */
+static tuttiResult_t await(const struct config *config, struct shared *shared, int index, uint64_t *began_ns)
 {
-  int is_warned = 0;
-  uint64_t step = tensor ? tensor->pushed : fuser->step;
-  tuttiResult_t result = first_error(fuser);
+  struct gradient *gradient = index == ALL ? NULL : &shared->gradients[index];
+  int is_warned = 0, *waiters = gradient ? &gradient->waiters : &shared->all_waiters;
+  uint64_t step = gradient ? gradient->pushed : shared->step;
+  tuttiResult_t result = first_error(shared);
   *began_ns = 0;
-  if (tensor && !tensor->wait_ns) tensor->wait_ns = tt_now_ns();
-  while (result == tuttiSuccess && !is_done(fuser, tensor, step)) {
+  if (gradient && !gradient->wait_ns) gradient->wait_ns = tt_now_ns();
+  while (result == tuttiSuccess && !is_done(config, shared, index, step)) {
     if (!*began_ns) *began_ns = tt_now_ns();
-    if (tensor) tensor->waiters++;
-    else fuser->all_waiters++;
-    tt_fuser_doze(fuser, &fuser->done, LOOK_NS);
-    if (tensor) tensor->waiters--;
-    else fuser->all_waiters--;
-    result = first_error(fuser);
-    if (result == tuttiSuccess) result = late_look(fuser, step, tt_now_ns() - *began_ns, &is_warned);
+    ++*waiters;
+    tt_fuser_doze(shared, &shared->done, LOOK_NS);
+    --*waiters;
+    result = first_error(shared);
+    if (result == tuttiSuccess) result = late_look(config, shared, step, tt_now_ns() - *began_ns, &is_warned);
   }
   return result;
 }
 
-static tuttiResult_t wait_check(const struct tuttiFusion *fuser, int index)
+static tuttiResult_t wait_check(const struct config *config, const struct shared *shared, int index)
 {
-  const struct tensor *tensor = &fuser->tensors[index];
-  int is_begun = fuser->step && fuser->npushed < fuser->n;
-  if (tensor->pushed && (!is_begun || tensor->pushed == fuser->step || tensor->pushed > tensor->waited))
+  const struct gradient *gradient = &shared->gradients[index];
+  if (gradient->pushed && (!is_open(config, shared) || gradient->pushed == shared->step ||
+                           gradient->pushed > gradient->waited))
     return tuttiSuccess;
   return tt_fail(tuttiInvalidUsage, "tensor %d (%s) was not pushed in this step: call tuttiFusionPush first", index,
-                 tensor->name);
+                 config->tensors[index].name);
 }
 
-static tuttiResult_t wait_one(struct tuttiFusion *fuser, int index, int blocks)
+static tuttiResult_t wait_one(const struct config *config, struct shared *shared, int index, int blocks)
 {
-  struct tensor *tensor = &fuser->tensors[index];
-  uint64_t began_ns, step = tensor->pushed;
-  tuttiResult_t result = first_error(fuser);
-  if (result == tuttiSuccess) result = wait_check(fuser, index);
-  if (result != tuttiSuccess || tensor->waited == tensor->pushed) return result;
-  if (!blocks && tensor->done < tensor->pushed) return tuttiInProgress;
-  result = await(fuser, tensor, &began_ns);
+  const struct gradient *gradient = &shared->gradients[index];
+  uint64_t began_ns, step = gradient->pushed;
+  tuttiResult_t result = first_error(shared);
+  if (result == tuttiSuccess) result = wait_check(config, shared, index);
+  if (result != tuttiSuccess || gradient->waited == gradient->pushed) return result;
+  if (!blocks && gradient->done < gradient->pushed) return tuttiInProgress;
+  result = await(config, shared, index, &began_ns);
   if (result != tuttiSuccess) return result;
   uint64_t now_ns = tt_now_ns();
-  if (began_ns) fuser->wait_sum_ns += now_ns - began_ns;
-  wait_trace(fuser, tensor, began_ns, now_ns);
-  if (tensor->pushed == step) waited_set(fuser, tensor, now_ns, now_ns);
+  if (began_ns) shared->times.wait_sum_ns += now_ns - began_ns;
+  wait_trace(config, index, began_ns, now_ns);
+  if (gradient->pushed == step) waited_set(config, shared, index, now_ns, now_ns);
   return tuttiSuccess;
 }
 
 tuttiResult_t tt_fuser_wait(struct tuttiFusion *fuser, int index, int blocks)
 {
-  pthread_mutex_lock(&fuser->mutex);
-  tuttiResult_t result = wait_one(fuser, index, blocks);
-  pthread_mutex_unlock(&fuser->mutex);
+  pthread_mutex_lock(&fuser->shared.mutex);
+  tuttiResult_t result = wait_one(&fuser->config, &fuser->shared, index, blocks);
+  pthread_mutex_unlock(&fuser->shared.mutex);
   if (result == tuttiInProgress) sched_yield(); /* who asks again and again would keep the engine from the mutex */
   return result;
 }
 
-static tuttiResult_t missing_check(const struct tuttiFusion *fuser)
+static tuttiResult_t missing_check(const struct config *config, const struct shared *shared)
 {
-  if (fuser->npushed == fuser->n) return tuttiSuccess;
-  const struct tensor *first = not_pushed(fuser);
-  int n = fuser->n - fuser->npushed;
+  if (shared->npushed == config->n) return tuttiSuccess;
+  int first = not_pushed(shared);
   return tt_fail(tuttiInvalidUsage, "tensor %d (%s) was not pushed in this step, %d in all: push them, zeros if they "
-                 "have no gradient", index_of(fuser, first), first->name, n);
+                 "have no gradient", first, config->tensors[first].name, config->n - shared->npushed);
+}
+
+static tuttiResult_t wait_all(const struct config *config, struct shared *shared, uint64_t called_ns)
+{
+  uint64_t began_ns;
+  tuttiResult_t result = first_error(shared);
+  if (result != tuttiSuccess || shared->ended == shared->step) return result;
+  result = missing_check(config, shared);
+  if (result == tuttiSuccess) result = await(config, shared, ALL, &began_ns);
+  if (result != tuttiSuccess) return result;
+  uint64_t now_ns = tt_now_ns();
+  if (began_ns) shared->times.wait_sum_ns += now_ns - began_ns;
+  wait_trace(config, ALL, began_ns, now_ns);
+  for (int i = 0; i < config->n; i++) waited_set(config, shared, i, called_ns, now_ns);
+  return tuttiSuccess;
 }
 
 tuttiResult_t tt_fuser_wait_all(struct tuttiFusion *fuser)
 {
-  uint64_t began_ns, called_ns = tt_now_ns();
-  pthread_mutex_lock(&fuser->mutex);
-  tuttiResult_t result = first_error(fuser);
-  int is_open = fuser->step && fuser->ended < fuser->step;
-  if (result == tuttiSuccess && is_open) result = missing_check(fuser);
-  if (result == tuttiSuccess && is_open) result = await(fuser, NULL, &began_ns);
-  if (result == tuttiSuccess && is_open) {
-    uint64_t now_ns = tt_now_ns();
-    if (began_ns) fuser->wait_sum_ns += now_ns - began_ns;
-    wait_trace(fuser, NULL, began_ns, now_ns);
-    for (int i = 0; i < fuser->n; i++) waited_set(fuser, &fuser->tensors[i], called_ns, now_ns);
-  }
-  pthread_mutex_unlock(&fuser->mutex);
+  uint64_t called_ns = tt_now_ns();
+  pthread_mutex_lock(&fuser->shared.mutex);
+  tuttiResult_t result = wait_all(&fuser->config, &fuser->shared, called_ns);
+  pthread_mutex_unlock(&fuser->shared.mutex);
   return result;
 }
 
 /* ---- what a step was ---- */
 
-static tuttiResult_t scale_check(const struct tuttiFusion *fuser, const char *name, float scale)
+static tuttiResult_t scale_check(const struct config *config, const char *name, float scale)
 {
   if (!isfinite(scale) || scale == 0)
     return tt_fail(tuttiInvalidArgument, "%s is %g: set it to a finite number other than 0", name, (double)scale);
-  for (int i = 0; i < fuser->n && scale != 1; i++)
-    if (!tt_type_is_float(fuser->tensors[i].type))
+  for (int i = 0; i < config->n && scale != 1; i++)
+    if (!tt_type_is_float(config->tensors[i].type))
       return tt_fail(tuttiInvalidArgument, "%s is %.9g, but tensor %d (%s) is %s: only floats are scaled, leave it 1",
-                     name, (double)scale, i, fuser->tensors[i].name, tt_type_name(fuser->tensors[i].type));
+                     name, (double)scale, i, config->tensors[i].name, tt_type_name(config->tensors[i].type));
   return tuttiSuccess;
 }
 
 tuttiResult_t tt_fuser_scale(struct tuttiFusion *fuser, float before, float after)
 {
-  tuttiResult_t result = scale_check(fuser, "before", before);
-  if (result == tuttiSuccess) result = scale_check(fuser, "after", after);
+  const struct config *config = &fuser->config;
+  struct shared *shared = &fuser->shared;
+  tuttiResult_t result = scale_check(config, "before", before);
+  if (result == tuttiSuccess) result = scale_check(config, "after", after);
   if (result != tuttiSuccess) return result;
-  pthread_mutex_lock(&fuser->mutex);
-  result = first_error(fuser);
-  if (result == tuttiSuccess && fuser->step && fuser->npushed < fuser->n)
+  pthread_mutex_lock(&shared->mutex);
+  result = first_error(shared);
+  if (result == tuttiSuccess && is_open(config, shared))
     result = tt_fail(tuttiInvalidUsage, "step %llu has begun, and %d of its %d tensors were not pushed yet: set scales "
-                     "before the first push of a step", (unsigned long long)fuser->step, fuser->n - fuser->npushed,
-                     fuser->n);
-  if (result == tuttiSuccess) {
-    fuser->before = before;
-    fuser->after = after;
-  }
-  pthread_mutex_unlock(&fuser->mutex);
+                     "before the first push of a step", (unsigned long long)shared->step, config->n - shared->npushed,
+                     config->n);
+  if (result == tuttiSuccess) shared->scale = (struct scale){before, after};
+  pthread_mutex_unlock(&shared->mutex);
   return result;
 }
 
-static tuttiResult_t ended_check(const struct tuttiFusion *fuser, const char *what)
+static tuttiResult_t ended_check(const struct shared *shared, const char *what)
 {
-  tuttiResult_t result = first_error(fuser);
+  tuttiResult_t result = first_error(shared);
   if (result != tuttiSuccess) return result;
-  if (!fuser->ended || fuser->ended < fuser->step)
+  if (!shared->ended || shared->ended < shared->step)
     return tt_fail(tuttiInvalidUsage, "%s: call it when all tensors of a step were waited for",
-                   fuser->step ? "a step is under way" : what);
+                   shared->step ? "a step is under way" : what);
   return tuttiSuccess;
 }
 
 tuttiResult_t tt_fuser_overflow(struct tuttiFusion *fuser, int *overflow)
 {
-  if (!fuser->reports)
+  struct shared *shared = &fuser->shared;
+  if (!fuser->config.reports)
     return tt_fail(tuttiInvalidUsage, "no overflow is looked for: set overflow = 1 in tuttiFusionConfig_t");
-  pthread_mutex_lock(&fuser->mutex);
-  tuttiResult_t result = ended_check(fuser, "no step has ended yet");
-  if (result == tuttiSuccess) *overflow = fuser->overflow[fuser->ended % 2];
-  pthread_mutex_unlock(&fuser->mutex);
+  pthread_mutex_lock(&shared->mutex);
+  tuttiResult_t result = ended_check(shared, "no step has ended yet");
+  if (result == tuttiSuccess) *overflow = shared->steps[shared->ended % 2].overflow;
+  pthread_mutex_unlock(&shared->mutex);
   return result;
 }
 
 tuttiResult_t tt_fuser_norm(struct tuttiFusion *fuser, int index, double *norm)
 {
-  const struct tensor *tensor = &fuser->tensors[index];
-  if (!fuser->norms)
+  struct shared *shared = &fuser->shared;
+  const struct gradient *gradient = &shared->gradients[index];
+  if (!fuser->config.norms)
     return tt_fail(tuttiInvalidUsage, "no norms are made: set norms = 1 in tuttiFusionConfig_t");
-  pthread_mutex_lock(&fuser->mutex);
-  tuttiResult_t result = first_error(fuser);
-  if (result == tuttiSuccess && (!tensor->pushed || tensor->waited < tensor->pushed))
+  pthread_mutex_lock(&shared->mutex);
+  tuttiResult_t result = first_error(shared);
+  if (result == tuttiSuccess && (!gradient->pushed || gradient->waited < gradient->pushed))
     result = tt_fail(tuttiInvalidUsage, "tensor %d (%s) is not there: call tuttiFusionWait for it first", index,
-                     tensor->name);
-  if (result == tuttiSuccess) *norm = tensor->norm;
-  pthread_mutex_unlock(&fuser->mutex);
+                     fuser->config.tensors[index].name);
+  if (result == tuttiSuccess) *norm = gradient->norm;
+  pthread_mutex_unlock(&shared->mutex);
   return result;
 }
 
 void tt_fuser_info(struct tuttiFusion *fuser, tuttiFusionInfo_t *info)
 {
-  pthread_mutex_lock(&fuser->mutex);
-  info->steps = fuser->ended;
-  info->plans = fuser->plans;
-  info->planned_step = fuser->planned_step;
-  info->groups = fuser->plan.ngroups;
-  info->messages = fuser->nmessages;
-  info->is_by_priority = fuser->plan.by_priority;
-  info->buffer_bytes = fuser->buffer_bytes;
-  info->copied_bytes = fuser->copied[fuser->ended % 2];
-  info->iteration_us = fuser->iteration_us;
-  info->exposed_us = fuser->exposed_us;
-  info->predicted_us = fuser->is_measured ? fuser->predicted_us : 0;
-  info->predicted_exposed_us = fuser->is_measured ? fuser->predicted_exposed_us : 0;
-  pthread_mutex_unlock(&fuser->mutex);
+  struct shared *shared = &fuser->shared;
+  pthread_mutex_lock(&shared->mutex);
+  const struct planned *planned = &shared->planned;
+  info->steps = shared->ended;
+  info->plans = planned->plans;
+  info->planned_step = planned->step;
+  info->groups = planned->plan->fusion.ngroups;
+  info->messages = planned->plan->nmessages;
+  info->is_by_priority = planned->plan->fusion.by_priority;
+  info->buffer_bytes = fuser->config.buffer_bytes;
+  info->copied_bytes = shared->steps[shared->ended % 2].copied;
+  info->iteration_us = shared->times.iteration_us;
+  info->exposed_us = shared->times.exposed_us;
+  info->predicted_us = planned->is_measured ? planned->expected.iteration_us : 0;
+  info->predicted_exposed_us = planned->is_measured ? planned->expected.exposed_us : 0;
+  pthread_mutex_unlock(&shared->mutex);
 }

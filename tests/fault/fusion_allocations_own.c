@@ -202,32 +202,30 @@ static void whatever_is_refused_to_one_rank_all_are_told(void **state)
 
 /* ---- what a rank does alone ---- */
 
-/* Printing needs memory, too; without it nothing but the print fails. */
+/* All that is printed was found when the plan was made. */
 static int print_body(const struct ranks *self)
 {
   struct gradients g;
   tuttiComm_t comm;
   tuttiFusion_t fusion;
-  tuttiResult_t result;
   FILE *out = fopen("/dev/null", "w");
-  long n = 0;
   RANKS_CHECK(out && gradients_make(&g, tensors, TENSORS, FUSION_GAP, 1));
   RANKS_CHECK(tuttiCommInitRank(&comm, 1, self->id, 0) == tuttiSuccess);
   RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, NULL) == tuttiSuccess);
   RANKS_CHECK(fusion_steps(self, fusion, &g, STEPS) == tuttiSuccess);
-  do {
-    atomic_store(&countdown, ++n);
-    result = tuttiFusionPrint(fusion, out, n % 2);
-    RANKS_CHECK(result == tuttiSuccess || (result == tuttiSystemError && says("memory")));
-  } while (atomic_exchange(&countdown, 0) <= 0);
-  RANKS_CHECK(n > 2 && result == tuttiSuccess && fusion_step(self, fusion, &g, 9) == 0);
+  for (int json = 0; json < 2; json++) {
+    atomic_store(&countdown, 1);
+    RANKS_CHECK(tuttiFusionPrint(fusion, out, json) == tuttiSuccess);
+    RANKS_CHECK(atomic_exchange(&countdown, 0) == 1);
+  }
+  RANKS_CHECK(fusion_step(self, fusion, &g, 9) == 0);
   RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
   fclose(out);
   gradients_free(&g);
   return 0;
 }
 
-static void a_plan_that_cannot_be_printed_is_an_error_of_that_call(void **state)
+static void a_plan_is_printed_without_memory(void **state)
 {
   (void)state;
   assert_int_equal(run_fusion("shm", 1, print_body, NULL), 0);
@@ -237,7 +235,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(whatever_is_refused_to_one_rank_all_are_told),
-      cmocka_unit_test(a_plan_that_cannot_be_printed_is_an_error_of_that_call),
+      cmocka_unit_test(a_plan_is_printed_without_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,7 +167,7 @@ static int sent_body(const struct ranks *self)
   RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, &config) == tuttiSuccess);
   for (uint64_t step = 0; step < 14; step++)
     if (slow_step(self, fusion, &g, step, (int)(step + (uint64_t)self->rank) % 2)) return 1;
-  const struct tt_played *played = &fusion->played;
+  const struct tt_played *played = &fusion->engine.used->played;
   uint64_t bytes = 0;
   long long *planned = calloc((size_t)played->nmessages, sizeof *planned);
   RANKS_CHECK(planned && played->nmessages < MOST_MESSAGES);

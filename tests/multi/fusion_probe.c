@@ -20,7 +20,7 @@ static int late_body(const struct ranks *self)
   tuttiFusion_t fusion;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, 1, NULL) == tuttiSuccess);
-  double us = fusion->ratios[CLASS] * tt_message_us(&fusion->priced, BYTES);
+  double us = fusion->engine.known.ratios[CLASS] * tt_message_us(&fusion->config.priced, BYTES);
   if (!(us < LATE_US / 32)) fprintf(stderr, "%s: %d bytes take %.0f us\n", getenv("TUTTI_FAULT"), BYTES, us);
   RANKS_CHECK(us > 0 && us < LATE_US / 32);
   RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);

@@ -11,65 +11,74 @@
 #define TENSORS 4
 #define MESSAGES 4096
 
+/* The arrays of a fusion. */
+struct owned {
+  struct tensor tensors[TENSORS];
+  struct gradient gradients[TENSORS];
+  int32_t missing[TENSORS];
+  struct tt_tensor facts[TENSORS];
+};
+
 /* By priority the first layer, which is ready last, overtakes the last one, which is long. */
-static void fuser_make(struct tuttiFusion *f, struct tensor *tensors, struct tt_tensor *facts)
+static void fuser_make(struct tuttiFusion *f, struct owned *owned)
 {
   static const uint64_t counts[TENSORS] = {1000, 20000, 20000, 800000};
   memset(f, 0, sizeof *f);
-  memset(tensors, 0, TENSORS * sizeof *tensors);
-  f->n = TENSORS;
-  f->tensors = tensors;
-  f->facts = facts;
-  f->buffer_bytes = 64 << 20;
-  f->engine_step = 1;
-  f->cost = tt_message_cost_line(30, 0.001);
-  assert_int_equal(tt_policy_parse(&f->policy, "auto"), tuttiSuccess);
-  pthread_mutex_init(&f->mutex, NULL);
+  memset(owned, 0, sizeof *owned);
+  f->config.n = TENSORS;
+  f->config.tensors = owned->tensors;
+  f->config.buffer_bytes = 64 << 20;
+  f->shared.gradients = owned->gradients;
+  f->shared.missing = owned->missing;
+  f->engine.known.facts = owned->facts;
+  f->engine.known.cost = tt_message_cost_line(30, 0.001);
+  f->engine.step = 1;
+  assert_int_equal(tt_policy_parse(&f->config.policy, "auto"), tuttiSuccess);
+  pthread_mutex_init(&f->shared.mutex, NULL);
   for (int i = 0; i < TENSORS; i++) {
-    tensors[i].count = counts[i];
-    tensors[i].element = tensors[i].wire_element = 4;
-    tensors[i].bytes = 4 * counts[i];
-    tensors[i].type = tuttiFloat32;
+    struct tensor *tensor = &owned->tensors[i];
+    tensor->count = counts[i];
+    tensor->element = tensor->wire_element = 4;
+    tensor->bytes = 4 * counts[i];
+    tensor->type = tuttiFloat32;
   }
   assert_int_equal(tt_fuser_plan_first(f), tuttiSuccess);
   for (int i = 0; i < TENSORS; i++) {
-    facts[i].ready_us = 500 * (TENSORS - i);
-    facts[i].forward_us = 500;
+    owned->facts[i].ready_us = 500 * (TENSORS - i);
+    owned->facts[i].forward_us = 500;
   }
-  f->net.backward_us = 500 * TENSORS;
+  f->engine.known.net.backward_us = 500 * TENSORS;
 }
 
 static void fuser_end(struct tuttiFusion *f)
 {
-  tt_fuser_plan_free(f);
-  tt_fuser_as_sent_free(&f->kept);
-  tt_fuser_as_sent_free(&f->beaten);
-  pthread_mutex_destroy(&f->mutex);
+  tt_fuser_plans_free(f);
+  pthread_mutex_destroy(&f->shared.mutex);
+  memset(f, 0, sizeof *f); /* a plan that is still held is a leak */
 }
 
 /* An agreement, at which iterations by the plan in use took us[by priority]. */
 static void agree(struct tuttiFusion *f, const double us[2])
 {
-  f->agreements++;
-  assert_int_equal(tt_fuser_plan_renew(f, us[f->plan.by_priority]), tuttiSuccess);
-  f->engine_step = tt_trial_next(&f->trial, f->engine_step);
+  f->engine.agreements++;
+  assert_int_equal(tt_fuser_plan_renew(f, us[f->engine.used->fusion.by_priority]), tuttiSuccess);
+  f->engine.step = tt_trial_next(&f->engine.trial, f->engine.step);
 }
 
 /* That is the beaten one, or the best that there is now: not one after the other. */
 static void a_plan_without_priority_is_tried_once_at_a_time(void **state)
 {
   static struct tuttiFusion f;
-  struct tensor tensors[TENSORS];
-  struct tt_tensor facts[TENSORS];
+  struct owned owned;
   static const double plain[2] = {80, 100}, urgent[2] = {100, 60};
   int tried = 0, was_plain = 0;
   (void)state;
-  fuser_make(&f, tensors, facts);
-  for (f.engine_step = 3; f.engine_step < 20;) agree(&f, plain); /* wins, and is beaten then */
-  while (f.engine_step < 10000) {
+  fuser_make(&f, &owned);
+  for (f.engine.step = 3; f.engine.step < 20;) agree(&f, plain); /* wins, and is beaten then */
+  while (f.engine.step < 10000) {
     agree(&f, urgent);
-    assert_false(was_plain && !f.plan.by_priority);
-    was_plain = !f.plan.by_priority;
+    assert_false(was_plain && !f.engine.used->fusion.by_priority);
+    was_plain = !f.engine.used->fusion.by_priority;
     tried += was_plain;
   }
   assert_in_range(tried, 10000 / 800, 30);
@@ -80,22 +89,21 @@ static void a_plan_without_priority_is_tried_once_at_a_time(void **state)
 static void without_priority_the_best_of_now_is_tried(void **state)
 {
   static struct tuttiFusion f;
-  struct tensor tensors[TENSORS];
-  struct tt_tensor facts[TENSORS];
+  struct owned owned;
   static const double plain[2] = {80, 100}, urgent[2] = {100, 60};
   const struct tt_policy optimal = {.kind = TT_POLICY_OPTIMAL};
   struct tt_fusion_plan best;
   int tried = 0;
   (void)state;
-  fuser_make(&f, tensors, facts);
-  for (f.engine_step = 3; f.engine_step < 20;) agree(&f, plain);
-  while (!f.beaten.plan.ngroups || f.beaten.plan.by_priority) agree(&f, urgent);
-  f.cost = tt_message_cost_line(100000, 0.001);
-  assert_int_equal(tt_fusion_plan_make(&best, &optimal, &f.net, &f.cost), tuttiSuccess);
-  assert_int_not_equal(best.ngroups, f.beaten.plan.ngroups);
-  while (f.engine_step < 10000) {
+  fuser_make(&f, &owned);
+  for (f.engine.step = 3; f.engine.step < 20;) agree(&f, plain);
+  while (!f.engine.beaten || f.engine.beaten->fusion.by_priority) agree(&f, urgent);
+  f.engine.known.cost = tt_message_cost_line(100000, 0.001);
+  assert_int_equal(tt_fusion_plan_make(&best, &optimal, &f.engine.known.net, &f.engine.known.cost), tuttiSuccess);
+  assert_int_not_equal(best.ngroups, f.engine.beaten->fusion.ngroups);
+  while (f.engine.step < 10000) {
     agree(&f, urgent);
-    tried += f.trial.what == TT_TRY_PLAIN && f.plan.ngroups == best.ngroups;
+    tried += f.engine.trial.what == TT_TRY_PLAIN && f.engine.used->fusion.ngroups == best.ngroups;
   }
   assert_in_range(tried, 2, 30);
   tt_fusion_plan_destroy(&best);
@@ -106,21 +114,20 @@ static void without_priority_the_best_of_now_is_tried(void **state)
 static void tensors_that_change_places_all_the_time_hinder_no_trial(void **state)
 {
   static struct tuttiFusion f;
-  struct tensor tensors[TENSORS];
-  struct tt_tensor facts[TENSORS];
+  struct owned owned;
   static const double urgent[2] = {100, 60};
   int tried = 0;
   (void)state;
-  fuser_make(&f, tensors, facts);
-  f.engine_step = 3;
+  fuser_make(&f, &owned);
+  f.engine.step = 3;
   for (int n = 0; n < 200; n++) {
-    facts[1].ready_us = 1500;
-    facts[2].ready_us = n % 2 ? 1500.1 : 1499.9;
+    owned.facts[1].ready_us = 1500;
+    owned.facts[2].ready_us = n % 2 ? 1500.1 : 1499.9;
     agree(&f, urgent);
-    tried += !f.plan.by_priority;
+    tried += !f.engine.used->fusion.by_priority;
   }
   assert_in_range(tried, 5, 30);
-  assert_in_range(f.plans, 2, 80);
+  assert_in_range(f.shared.planned.plans, 2, 80);
   fuser_end(&f);
 }
 
@@ -143,25 +150,28 @@ static int has_order(const struct tt_played *played, const int32_t *groups, int6
 static void a_plan_keeps_the_order_of_its_messages(void **state)
 {
   static struct tuttiFusion f;
-  struct tensor tensors[TENSORS];
-  struct tt_tensor facts[TENSORS];
+  struct owned owned;
   static const double urgent[2] = {100, 60};
   int32_t groups[MESSAGES];
   int64_t n;
   int left = 0, came = 0, was = 1;
   struct tt_played anew;
   (void)state;
-  fuser_make(&f, tensors, facts);
-  for (f.engine_step = 3; f.engine_step < 200 || !f.plan.by_priority;) agree(&f, urgent);
-  order_of(&f.played, groups, &n);
-  f.cost = tt_message_cost_line(60, 0.0005);
-  assert_int_equal(tt_fusion_plan_play(&anew, &f.plan, &f.net, &f.cost), tuttiSuccess);
+  fuser_make(&f, &owned);
+  for (f.engine.step = 3; f.engine.step < 200 || !f.engine.used->fusion.by_priority;) agree(&f, urgent);
+  const struct plan *plan = f.engine.used;
+  const struct known *known = &f.engine.known;
+  order_of(&plan->played, groups, &n);
+  f.engine.known.cost = tt_message_cost_line(60, 0.0005);
+  assert_int_equal(tt_fusion_plan_play(&anew, &plan->fusion, &known->net, &known->cost), tuttiSuccess);
   assert_false(has_order(&anew, groups, n)); /* what it would be in */
   tt_played_destroy(&anew);
   for (int k = 0; k < 50; k++) {
     assert_int_equal(tt_fuser_plan_renew(&f, was ? 60 : 100), tuttiSuccess);
-    f.engine_step = tt_trial_next(&f.trial, f.engine_step);
-    int is = has_order(&f.played, groups, n);
+    f.engine.step = tt_trial_next(&f.engine.trial, f.engine.step);
+    int is = has_order(&f.shared.planned.expected, groups, n);
+    assert_int_equal(is, f.engine.used == plan);
+    assert_int_equal(is, has_order(&f.engine.used->played, groups, n));
     left += was && !is;
     came += is && !was;
     was = is;

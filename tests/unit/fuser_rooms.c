@@ -39,6 +39,16 @@ struct rates {
 
 struct model {
   struct tuttiFusion f;
+  struct plan plan;
+  struct tensor tensors[TENSORS];
+  struct gradient gradients[TENSORS];
+  struct tensor_progress progress[TENSORS];
+  struct message messages[PARTS];
+  struct part parts[PARTS];
+  struct cut cuts[TENSORS];
+  struct message_progress message_progress[PARTS];
+  uint8_t is_in[PARTS];
+  int32_t ring[PARTS];
   const struct tt_device *device; /* NULL: all memory is the host's */
   uint64_t chance;
   unsigned char *arena[2][2]; /* of the host, the device: sends, sums */
@@ -80,13 +90,15 @@ static void memory_read(const struct model *m, void *to, const void *from, size_
 static void tensors_draw(struct model *m)
 {
   int on = 0;
-  m->f.n = 1 + (int)below(&m->chance, below(&m->chance, 4) ? TENSORS : 4);
-  for (int t = 0; t < m->f.n; t++) {
-    struct tensor *tensor = &m->f.tensors[t];
+  m->f.config.n = 1 + (int)below(&m->chance, below(&m->chance, 4) ? TENSORS : 4);
+  for (int t = 0; t < m->f.config.n; t++) {
+    struct tensor *tensor = &m->tensors[t];
     size_t most = below(&m->chance, 8) ? 400 : MOST;
     *tensor = (struct tensor){.type = tuttiUint8, .element = 1, .wire_element = 1};
     tensor->count = tensor->bytes = below(&m->chance, 8) ? below(&m->chance, most) : 0;
     snprintf(tensor->name, sizeof tensor->name, "t%d", t);
+    memset(&m->gradients[t], 0, sizeof m->gradients[t]);
+    memset(&m->progress[t], 0, sizeof m->progress[t]);
     if (t == 0 || below(&m->chance, 6) == 0) on = m->device && below(&m->chance, 2);
     m->is_on_device[t] = on; /* some in a row */
   }
@@ -95,31 +107,32 @@ static void tensors_draw(struct model *m)
 /* All tensors, one after the other, cut where a drawn number of bytes is reached. */
 static void messages_draw(struct model *m)
 {
-  int nparts = 0;
   struct message *message = NULL;
   size_t most = 0;
-  m->f.nmessages = 0;
-  for (int t = 0; t < m->f.n; t++) {
+  m->plan.nmessages = m->plan.nparts = 0;
+  for (int t = 0; t < m->f.config.n; t++) {
     uint64_t first = 0;
     m->message[t] = -1;
+    m->cuts[t].nparts = 0;
     do {
       if (!message || message->bytes >= most) {
-        message = &m->f.messages[m->f.nmessages++];
-        *message = (struct message){.type = tuttiUint8, .first_part = nparts};
+        m->message_progress[m->plan.nmessages] = (struct message_progress){.has_room = 0};
+        message = &m->messages[m->plan.nmessages++];
+        *message = (struct message){.type = tuttiUint8, .first_part = m->plan.nparts};
         most = MOST / 12 + below(&m->chance, m->longest);
       }
-      if (m->message[t] < 0) m->message[t] = m->f.nmessages - 1;
-      uint64_t left = m->f.tensors[t].count - first, room = most - message->bytes;
+      if (m->message[t] < 0) m->message[t] = m->plan.nmessages - 1;
+      uint64_t left = m->tensors[t].count - first, room = most - message->bytes;
       struct part part = {.tensor = t, .first = first, .count = left < room ? left : room, .at = message->bytes};
-      m->f.parts[nparts++] = part;
+      m->parts[m->plan.nparts++] = part;
       message->nparts++;
       message->bytes += part.count;
       message->count = message->wire_bytes = message->bytes;
-      m->f.tensors[t].nparts++;
+      m->cuts[t].nparts++;
       first += part.count;
-    } while (first < m->f.tensors[t].count);
+    } while (first < m->tensors[t].count);
   }
-  assert_true(nparts <= PARTS);
+  assert_true(m->plan.nparts <= PARTS);
 }
 
 /* ---- a step ---- */
@@ -128,7 +141,7 @@ static unsigned char *place_draw(struct model *m, int tensor, int which, size_t 
 {
   int on = m->is_on_device[tensor];
   unsigned char *at = m->arena[on][which] + used[on][which];
-  used[on][which] += m->f.tensors[tensor].bytes + (m->is_apart[m->message[tensor]] ? 1 + below(&m->chance, GAP) : 0);
+  used[on][which] += m->tensors[tensor].bytes + (m->is_apart[m->message[tensor]] ? 1 + below(&m->chance, GAP) : 0);
   return at;
 }
 
@@ -137,63 +150,64 @@ static void tensors_place(struct model *m, uint64_t step)
 {
   size_t used[2][2] = {{0}};
   unsigned char bytes[MOST];
-  for (int k = 0; k < m->f.nmessages; k++) m->is_apart[k] = k % 3 == 0 || (k % 3 == 1 && below(&m->chance, 2));
-  for (int t = 0; t < m->f.n; t++) {
-    struct tensor *tensor = &m->f.tensors[t];
-    tensor->send = place_draw(m, t, 0, used);
-    tensor->recv = place_draw(m, t, 1, used);
-    if (step % 2) tensor->recv = (void *)(uintptr_t)tensor->send;
-    for (size_t i = 0; i < tensor->bytes; i++) bytes[i] = pattern(step, t, i);
-    if (tensor->bytes) memory_write(m, (void *)(uintptr_t)tensor->send, bytes, tensor->bytes);
+  for (int k = 0; k < m->plan.nmessages; k++) m->is_apart[k] = k % 3 == 0 || (k % 3 == 1 && below(&m->chance, 2));
+  for (int t = 0; t < m->f.config.n; t++) {
+    struct gradient *gradient = &m->gradients[t];
+    size_t len = m->tensors[t].bytes;
+    gradient->send = place_draw(m, t, 0, used);
+    gradient->recv = place_draw(m, t, 1, used);
+    if (step % 2) gradient->recv = (void *)(uintptr_t)gradient->send;
+    for (size_t i = 0; i < len; i++) bytes[i] = pattern(step, t, i);
+    if (len) memory_write(m, (void *)(uintptr_t)gradient->send, bytes, len);
   }
 }
 
 static void step_begin(struct model *m, uint64_t step)
 {
-  for (int i = 0; i < m->f.n; i++) {
+  for (int i = 0; i < m->f.config.n; i++) {
     int j = (int)below(&m->chance, (size_t)i + 1);
     m->order[i] = m->order[j];
     m->order[j] = i;
   }
   m->npushed = 0;
-  m->f.ndone = 0;
-  m->f.engine_step = step;
+  m->f.shared.ndone = 0;
+  m->f.engine.step = step;
   tensors_place(m, step);
   tt_fuser_step_start(&m->f);
 }
 
 static void push_one(struct model *m)
 {
-  struct tensor *tensor = &m->f.tensors[m->order[m->npushed++]];
-  tensor->pushed = m->f.engine_step;
-  atomic_store(&tensor->ready, m->f.engine_step);
-  m->f.looks++;
+  struct gradient *gradient = &m->gradients[m->order[m->npushed++]];
+  gradient->pushed = m->f.engine.step;
+  atomic_store(&gradient->ready, m->f.engine.step);
+  m->f.engine.looks++;
 }
 
 /* The rule of the engine (may_begin), and all that is sent was pushed. */
 static int may_begin(const struct model *m)
 {
-  const struct tuttiFusion *f = &m->f;
-  if (f->next == f->nmessages) return 0;
-  for (int32_t k = f->back; k < f->next; k++)
-    if (f->messages[k].state == UNDER_WAY && (k % f->nchannels == f->next % f->nchannels || !m->ways[k].is_ending))
+  const struct engine *engine = &m->f.engine;
+  int nchannels = m->f.config.nchannels;
+  if (engine->next == m->plan.nmessages) return 0;
+  for (int32_t k = engine->back; k < engine->next; k++)
+    if (engine->messages[k].state == UNDER_WAY && (k % nchannels == engine->next % nchannels || !m->ways[k].is_ending))
       return 0;
-  const struct message *message = &f->messages[f->next];
+  const struct message *message = &m->messages[engine->next];
   for (int p = 0; p < message->nparts; p++)
-    if (f->tensors[f->parts[message->first_part + p].tensor].ready < f->engine_step) return 0;
+    if (m->gradients[m->parts[message->first_part + p].tensor].ready < engine->step) return 0;
   return 1;
 }
 
 /* 1: the next message has begun. */
 static int begin_one(struct model *m)
 {
+  struct engine *engine = &m->f.engine;
   if (!may_begin(m)) return 0;
-  struct message *message = &m->f.messages[m->f.next];
-  struct way *way = &m->ways[m->f.next];
+  struct way *way = &m->ways[engine->next];
   *way = (struct way){.in = NULL};
-  if (!tt_fuser_place(&m->f, message, &way->in, &way->out)) return 0;
-  message->state = UNDER_WAY;
-  m->f.next++;
+  if (!tt_fuser_place(&m->f, engine->next, &way->in, &way->out)) return 0;
+  engine->messages[engine->next++].state = UNDER_WAY;
   return 1;
 }
 
@@ -201,18 +215,19 @@ static int begin_one(struct model *m)
 static void end_some(struct model *m)
 {
   unsigned char bytes[MOST];
-  for (int32_t k = m->f.back; k < m->f.next; k++) {
-    struct message *message = &m->f.messages[k];
+  for (int32_t k = m->f.engine.back; k < m->f.engine.next; k++) {
+    struct message_progress *progress = &m->message_progress[k];
+    size_t len = m->messages[k].bytes;
     struct way *way = &m->ways[k];
-    if (message->state != UNDER_WAY || below(&m->chance, m->rates.end)) continue;
+    if (progress->state != UNDER_WAY || below(&m->chance, m->rates.end)) continue;
     if (!way->is_ending) {
       way->is_ending = 1;
       continue;
     }
-    if (message->bytes) memory_read(m, bytes, way->in, message->bytes);
-    for (size_t i = 0; i < message->bytes; i++) bytes[i] = wired(bytes[i]);
-    if (message->bytes) memory_write(m, way->out, bytes, message->bytes);
-    message->state = CAME;
+    if (len) memory_read(m, bytes, way->in, len);
+    for (size_t i = 0; i < len; i++) bytes[i] = wired(bytes[i]);
+    if (len) memory_write(m, way->out, bytes, len);
+    progress->state = CAME;
   }
 }
 
@@ -220,42 +235,41 @@ static void end_some(struct model *m)
 
 static void rooms_check(const struct model *m)
 {
-  const struct tuttiFusion *f = &m->f;
-  for (int32_t a = 0; a < f->nmessages; a++) {
-    const struct message *x = &f->messages[a];
-    if (!x->has_room) continue;
-    assert_true(x->at <= f->buffer_bytes && x->bytes <= f->buffer_bytes - x->at);
+  for (int32_t a = 0; a < m->plan.nmessages; a++) {
+    size_t at = m->message_progress[a].at, len = m->messages[a].bytes;
+    if (!m->message_progress[a].has_room) continue;
+    assert_true(at <= m->f.config.buffer_bytes && len <= m->f.config.buffer_bytes - at);
     for (int32_t b = 0; b < a; b++) {
-      const struct message *y = &f->messages[b];
-      if (y->has_room && x->at < y->at + y->bytes && y->at < x->at + x->bytes)
-        fail_msg("message %d has bytes %zu to %zu of the buffer, message %d %zu to %zu", (int)a, x->at,
-                 x->at + x->bytes, (int)b, y->at, y->at + y->bytes);
+      size_t its_at = m->message_progress[b].at, its_len = m->messages[b].bytes;
+      if (m->message_progress[b].has_room && at < its_at + its_len && its_at < at + len)
+        fail_msg("message %d has bytes %zu to %zu of the buffer, message %d %zu to %zu", (int)a, at, at + len, (int)b,
+                 its_at, its_at + its_len);
     }
   }
-  assert_true(f->in_ring <= f->nmessages);
+  assert_true(m->f.engine.ring.n <= m->plan.nmessages);
 }
 
 static void sums_check(const struct model *m, uint64_t step)
 {
   unsigned char bytes[MOST];
-  for (int t = 0; t < m->f.n; t++) {
-    const struct tensor *tensor = &m->f.tensors[t];
-    assert_int_equal(tensor->done, step);
-    if (tensor->bytes) memory_read(m, bytes, tensor->recv, tensor->bytes);
-    for (size_t i = 0; i < tensor->bytes; i++)
+  for (int t = 0; t < m->f.config.n; t++) {
+    size_t len = m->tensors[t].bytes;
+    assert_int_equal(m->gradients[t].done, step);
+    if (len) memory_read(m, bytes, m->gradients[t].recv, len);
+    for (size_t i = 0; i < len; i++)
       if (bytes[i] != wired(pattern(step, t, i))) fail_msg("tensor %d: byte %zu is wrong", t, i);
   }
-  for (size_t i = 0; i < GAP; i++) assert_int_equal(m->f.buffer[BUFFER + i], FILL);
+  for (size_t i = 0; i < GAP; i++) assert_int_equal(m->f.config.buffer[BUFFER + i], FILL);
 }
 
 static void step_run(struct model *m, uint64_t step)
 {
   int turns = 0;
   step_begin(m, step); /* then as in tt_fuser_main */
-  while (m->f.back < m->f.nmessages) {
+  while (m->f.engine.back < m->plan.nmessages) {
     tuttiResult_t result = tuttiSuccess;
-    if (++turns > TURNS) fail_msg("message %d of %d never comes", (int)m->f.back, (int)m->f.nmessages);
-    while (m->npushed < m->f.n && below(&m->chance, m->rates.push) == 0) push_one(m);
+    if (++turns > TURNS) fail_msg("message %d of %d never comes", (int)m->f.engine.back, (int)m->plan.nmessages);
+    while (m->npushed < m->f.config.n && below(&m->chance, m->rates.push) == 0) push_one(m);
     end_some(m);
     rooms_check(m);
     while (begin_one(m)) rooms_check(m);
@@ -264,7 +278,7 @@ static void step_run(struct model *m, uint64_t step)
     assert_int_equal(result, tuttiSuccess);
     rooms_check(m);
   }
-  assert_int_equal(m->f.ndone, m->f.n);
+  assert_int_equal(m->f.shared.ndone, m->f.config.n);
   sums_check(m, step);
 }
 
@@ -279,12 +293,12 @@ static size_t rate_draw(struct model *m)
 static void trial_run(struct model *m, uint64_t seed)
 {
   m->chance = seed;
-  m->f.nchannels = 1 + (int)below(&m->chance, 4);
+  m->f.config.nchannels = 1 + (int)below(&m->chance, 4);
   m->longest = below(&m->chance, 3) ? MOST - MOST / 12 : 600;
   m->rates = (struct rates){rate_draw(m), rate_draw(m)};
   tensors_draw(m);
   messages_draw(m);
-  memset(m->f.buffer, FILL, BUFFER + GAP);
+  memset(m->f.config.buffer, FILL, BUFFER + GAP);
   for (uint64_t step = 1; step <= STEPS; step++) step_run(m, step);
 }
 
@@ -292,14 +306,20 @@ static void trials_run(const struct tt_device *device, uint64_t trials)
 {
   struct model *m = calloc(1, sizeof *m);
   m->device = device;
-  m->f.buffer_bytes = BUFFER;
-  m->f.buffer = malloc(BUFFER + GAP);
-  m->f.tensors = calloc(TENSORS, sizeof *m->f.tensors);
-  m->f.messages = calloc(PARTS, sizeof *m->f.messages);
-  m->f.parts = calloc(PARTS, sizeof *m->f.parts);
-  m->f.ring = calloc(PARTS, sizeof *m->f.ring);
-  pthread_mutex_init(&m->f.mutex, NULL);
-  pthread_cond_init(&m->f.done, NULL);
+  m->f.config.buffer_bytes = BUFFER;
+  m->f.config.buffer = malloc(BUFFER + GAP);
+  m->f.config.tensors = m->tensors;
+  m->f.shared.gradients = m->gradients;
+  m->plan.messages = m->messages;
+  m->plan.parts = m->parts;
+  m->plan.cuts = m->cuts;
+  m->f.engine.used = &m->plan;
+  m->f.engine.tensors = m->progress;
+  m->f.engine.messages = m->message_progress;
+  m->f.engine.is_in = m->is_in;
+  m->f.engine.ring.messages = m->ring;
+  pthread_mutex_init(&m->f.shared.mutex, NULL);
+  pthread_cond_init(&m->f.shared.done, NULL);
   for (int which = 0; which < 2; which++) {
     m->arena[0][which] = malloc(ARENA);
     m->arena[1][which] = device ? device->alloc(device, ARENA) : NULL;
@@ -310,13 +330,9 @@ static void trials_run(const struct tt_device *device, uint64_t trials)
     free(m->arena[0][which]);
     if (device) device->free(device, m->arena[1][which]);
   }
-  pthread_cond_destroy(&m->f.done);
-  pthread_mutex_destroy(&m->f.mutex);
-  free(m->f.ring);
-  free(m->f.parts);
-  free(m->f.messages);
-  free(m->f.tensors);
-  free(m->f.buffer);
+  pthread_cond_destroy(&m->f.shared.done);
+  pthread_mutex_destroy(&m->f.shared.mutex);
+  free(m->f.config.buffer);
   free(m);
 }
 
