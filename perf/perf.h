@@ -78,6 +78,7 @@ double bus_factor(const struct collective *collective, int nranks);
 
 enum average { AVERAGE_RANK0, AVERAGE_MEAN, AVERAGE_MIN, AVERAGE_MAX };
 
+/* More than 25 fields: each is a letter that the programs take, or what follows from one. */
 struct options {
   const struct collective *collective;
   const char *program; /* the name by which it was started */

@@ -13,6 +13,7 @@
 #define TT_PROCESS_SOCKETS 4096
 #define TT_IDS_KEPT 2048
 
+/* More than 25 fields: all that belongs to the process as a whole is kept here, some slots for each folder. */
 struct tt_process {
   _Atomic uint32_t communicators; /* made so far */
   pthread_mutex_t mutex;     /* guards the slots below while they are made or freed */

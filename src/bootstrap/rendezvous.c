@@ -16,6 +16,7 @@
 enum stage { OPENING, DIALING, CONNECTED, READY };
 enum expect { RECORD, HEAD, CARDS, REASON };
 
+/* More than 25 fields: the connection to the root, the round under way and the reason of a failure are not divided. */
 struct tt_rendezvous {
   struct tt_id id;
   const struct tt_settings *settings;

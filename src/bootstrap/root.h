@@ -43,6 +43,7 @@ struct guest {
   uint32_t code;  /* goes with sentence */
 };
 
+/* More than 25 fields: the id, the guests, the round under way and the reason of a failure are not divided. */
 struct tt_root {
   struct tt_timer timer;
   struct tt_door *door; /* NULL once shut */

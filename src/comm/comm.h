@@ -55,6 +55,7 @@ struct tt_redop {
   const void *at;   /* where it is read each time; NULL: scalar */
 };
 
+/* More than 25 fields: facts of the creation, the state that threads share and the queue are not divided. */
 struct tuttiComm {
   uint32_t magic;
   int nranks, rank, device;

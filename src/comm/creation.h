@@ -49,6 +49,7 @@ struct tt_attempt {
   uint64_t key;         /* under which the members hear of it */
 };
 
+/* More than 25 fields: each stage leaves here what the next ones need, and a child has some of its own. */
 struct tt_creation {
   enum stage stage;
   struct tt_id id;

@@ -36,6 +36,7 @@ enum {
   CU_DMA_BUF = 1 /* type of a handle for a range of addresses */
 };
 
+/* More than 25 fields: each is a function of the driver. */
 struct cuda_driver {
   void *library;
   int (*init)(unsigned flags);

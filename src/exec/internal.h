@@ -90,6 +90,7 @@ enum run_state { RUN_IDLE, RUN_COPYING, RUN_OPENING, RUN_MOVING, RUN_PAIRS, RUN_
 
 struct pairs; /* pairs.c */
 
+/* More than 25 fields: one operation, and memory that is kept from one to the next, are not divided. */
 struct tt_run {
   struct tt_exec *exec;
   const struct tt_plan *plan;

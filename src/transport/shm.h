@@ -97,6 +97,7 @@ struct tt_shm_pool {
   uint16_t recent[TT_SHM_RECENT]; /* slots that were filled for several links, by what they hold; any value is safe */
 };
 
+/* More than 25 fields: a link sends and receives, and both directions have a message and a piece of it under way. */
 struct tt_shm_link {
   struct tt_link link;
 

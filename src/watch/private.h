@@ -48,6 +48,7 @@ struct tt_wait {
   uint64_t look_ns;   /* when waited for so long, the latter are looked for again: ranks come one after the other */
 };
 
+/* More than 25 fields: the ranks that are watched, the board of this host and the failure are not divided. */
 struct tt_watch {
   struct tt_timer timer; /* first member */
   int nranks, rank;
