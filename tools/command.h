@@ -18,6 +18,7 @@ int command_profile(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_plan(int argc, char **argv);
+int command_draw(int argc, char **argv);
 
 /* ---- request.c: options that say which schedules are meant ---- */
 

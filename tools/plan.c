@@ -47,7 +47,7 @@ static const char *const help =
     "                        bound_us, which no plan can beat\n"
     "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto (needs\n"
     "                        python3)\n"
-    "      --data            print what --svg draws, as JSON for `tutti-draw`, and nothing else\n"
+    "      --data            print what --svg draws, as JSON for `tutti draw`, and nothing else\n"
     "  -h, --help            this text\n";
 
 struct asked {

@@ -14,7 +14,7 @@ static const char *const own_help =
     "                        broadcast, one rank's part of the others (default: one a block)\n"
     "      --rank R          only this rank (default: all)\n"
     "      --svg FILE        draw ranks against rounds instead (needs python3)\n"
-    "      --data            print what --svg draws, as JSON for `tutti-draw`\n"
+    "      --data            print what --svg draws, as JSON for `tutti draw`\n"
     "  -h, --help            this text\n";
 
 struct asked {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pictures: tutti-draw, a script that stands beside this program, draws what a command prints as data. */
+/* `tutti draw`, and pictures of other commands: a script draws what they print as data. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,25 +11,35 @@
 
 #include "command.h"
 
+static const char *const help =
+    "usage: tutti draw [-o SVG] < DATA\n\n"
+    "Draws as SVG what `tutti schedule --data` and `tutti plan --data` print, or a profile. The options\n"
+    "--svg and --plot of `tutti schedule`, `plan` and `profile show` do both.\n"
+    "  -o, --output SVG      the picture (default: standard output)\n"
+    "  -h, --help            this text\n";
+
 static int complain(const char *command, const char *what)
 {
   fprintf(stderr, "tutti %s: %s\n", command, what);
   return 0;
 }
 
-/* In the child; does not return. */
-static void become_draw(const char *command, const char *svg, int fd)
+/* Returns only if it cannot: errno says why. */
+static void become_draw(const char *command, const char *svg)
 {
-  char self[PATH_MAX], script[PATH_MAX + 16], name[32];
+  char self[PATH_MAX], script[PATH_MAX + sizeof TT_DRAW], name[32];
   ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
   self[len > 0 ? len : 0] = 0;
   char *end = strrchr(self, '/');
   if (end) *end = 0;
-  snprintf(script, sizeof script, "%s/tutti-draw", self);
+  snprintf(script, sizeof script, "%s/%s", self, TT_DRAW);
   snprintf(name, sizeof name, "tutti %s", command);
-  if (dup2(fd, STDIN_FILENO) == STDIN_FILENO)
-    execlp("python3", "python3", script, "--name", name, "--output", svg, (char *)NULL);
-  _exit(errno == ENOENT ? 127 : 126);
+  execlp("python3", "python3", script, "--name", name, svg ? "--output" : NULL, svg, (char *)NULL);
+}
+
+static int lacks_python(const char *command)
+{
+  return complain(command, "python3, which draws, is not found: install it, or leave the picture out");
 }
 
 /* Its status as of waitpid; -1: it was not started. */
@@ -39,7 +49,10 @@ static int draw_run(const char *command, const char *svg, const char *data, size
   if (pipe2(fds, O_CLOEXEC) != 0) return -1;
   fflush(NULL);
   pid_t pid = fork();
-  if (pid == 0) become_draw(command, svg, fds[0]);
+  if (pid == 0) {
+    if (dup2(fds[0], STDIN_FILENO) == STDIN_FILENO) become_draw(command, svg);
+    _exit(errno == ENOENT ? 127 : 126);
+  }
   close(fds[0]);
   signal(SIGPIPE, SIG_IGN); /* it may end early; then its status says so */
   FILE *to = fdopen(fds[1], "w");
@@ -54,8 +67,30 @@ static int draw_run(const char *command, const char *svg, const char *data, size
 int svg_draw(const char *command, const char *svg, const char *data, size_t len)
 {
   int status = draw_run(command, svg, data, len);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-    return complain(command, "python3, which draws, is not found: install it, or leave the picture out");
-  if (status == -1 || !WIFEXITED(status)) return complain(command, "tutti-draw does not run to its end");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) return lacks_python(command);
+  if (status == -1 || !WIFEXITED(status)) return complain(command, "what draws does not run to its end");
   return WEXITSTATUS(status) == 0; /* it has said why */
+}
+
+int command_draw(int argc, char **argv)
+{
+  static const struct option options[] = {
+      {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {0}};
+  const char *svg = NULL;
+  int option;
+  optind = 1;
+  while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+    if (option != 'o') {
+      fputs(help, option == 'h' ? stdout : stderr);
+      return option == 'h' ? 0 : 2;
+    }
+    svg = optarg;
+  }
+  if (optind < argc) {
+    fprintf(stderr, "tutti draw: \"%s\" is no option, and nothing else is taken\n", argv[optind]);
+    return 2;
+  }
+  become_draw("draw", svg);
+  if (errno == ENOENT) return !lacks_python("draw");
+  return !complain("draw", strerror(errno));
 }

@@ -19,6 +19,7 @@ static const struct {
     {"profile", command_profile, "show, draw, check or print what was measured on a machine: tutti profile show FILE"},
     {"tune", command_tune, "measure this machine, or a job's, into a profile to choose by"},
     {"explain", command_explain, "which algorithm is chosen, and why: tutti explain allreduce 12 ranks 3 nodes 1MiB"},
+    {"draw", command_draw, "draw what the others print as data: tutti schedule allreduce ... --data | tutti draw"},
     {"plan", command_plan, "which gradients go together, and when: tutti plan FILE.csv --policy all --ranks 8"},
 };
 

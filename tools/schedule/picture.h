@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A picture of the schedules of all ranks: what is in it. tutti-draw draws it. */
+/* A picture of the schedules of all ranks: what is in it. tutti draw draws it. */
 #ifndef TT_SCHEDULE_PICTURE_H
 #define TT_SCHEDULE_PICTURE_H
 
@@ -53,7 +53,7 @@ struct tt_sim_caption {
   const int32_t *group; /* by rank: neighbours of one group get a common background; NULL: none */
 };
 
-/* Prints what is in the picture as JSON, for tutti-draw: "ranks", "rounds", ...; of each shown round "spans":
+/* Prints what is in the picture as JSON, for tutti draw: "ranks", "rounds", ...; of each shown round "spans":
  * [messages, fewest, most elements of one]; "arrows": [round, from, to, first block, blocks, elements]; and "marks":
  * [round, rank, "copy", "receive" or "reduce", sources]. Rounds are from 0 on: every message takes one round and
  * all else no time. Of the play, prices, segments and watcher do not matter, and count only for the numbers of

@@ -37,7 +37,7 @@ const char *tt_algorithm_name(const char *collective, int index);
  * algorithm is not legal there; the sentence says why. tuttiSystemError: no memory, or out cannot be written. */
 tuttiResult_t tt_schedules_print(const struct tt_schedule_request *request, int rank, FILE *out);
 
-/* Prints what is in a picture of the schedules of all ranks, as JSON for tutti-draw.
+/* Prints what is in a picture of the schedules of all ranks, as JSON for tutti draw.
  *
  * Errors: as tt_schedules_print; also tuttiInvalidUsage: more than 1,024 ranks, of which nobody could see anything. */
 tuttiResult_t tt_schedules_data(const struct tt_schedule_request *request, FILE *out);
