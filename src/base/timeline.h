@@ -31,8 +31,8 @@ struct tt_span {
 };
 
 /* Adds a span; copies all of it. Any thread, at any time, also where no trace is written or a child was forked: then it
- * does nothing. Takes about a microsecond, or a write of 64 KiB where the buffer is full. A file that cannot be
- * written is warned of once, and ends there: tracing never ends a run. */
+ * does nothing. Takes about a microsecond, or a write of up to 64 KiB where one is under way or the buffer is full. A
+ * file that cannot be written is warned of once, and ends there: tracing never ends a run. */
 void tt_timeline_add(const struct tt_span *span);
 
 /* Opens the trace of this process, if it is not open: `file` is TUTTI_TIMELINE, with %r, %h and %p for rank, host and

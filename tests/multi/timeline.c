@@ -263,17 +263,27 @@ static void beat(struct tt_timer *timer)
   atomic_fetch_add(&beats, 1);
 }
 
+static void *span_add(void *unused)
+{
+  tt_timeline_add(&(struct tt_span){"track", "span", 1, 2, NULL});
+  return unused;
+}
+
+/* Who adds a span may have to wait for the writer. */
 static int hung_body(const struct ranks *self)
 {
   struct tt_timer timer = {.period_ns = 1000000, .fire = beat};
+  pthread_t thread;
   tuttiComm_t comm;
-  atomic_store(&is_hung, 1);
   RANKS_CHECK(one_call(self, &comm) == 0);
   tt_timer_add(&timer);
+  atomic_store(&is_hung, 1);
+  RANKS_CHECK(pthread_create(&thread, NULL, span_add, NULL) == 0);
   while (!atomic_load(&waits)) usleep(1000);
   for (int n = atomic_load(&beats); atomic_load(&beats) < n + 100;) usleep(1000);
   tt_timer_remove(&timer);
   atomic_store(&is_hung, 0);
+  pthread_join(thread, NULL);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }
