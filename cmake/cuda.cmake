@@ -87,7 +87,7 @@ if(TUTTI_HAVE_CUDA)
   add_custom_command(OUTPUT ${cuda_fatbin}
     COMMAND ${cuda_nvcc} ${cuda_flags} ${cuda_generate} ${cuda_compress} --threads 2 --fatbin -o ${cuda_fatbin}
       ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/kernels.cu
-    DEPENDS src/cuda/kernels.cu src/cuda/elements.cuh src/cuda/params.h
+    DEPENDS src/cuda/kernels.cu src/cuda/elements.cuh src/cuda/params_private.h
     VERBATIM COMMENT "Compiling CUDA kernels for ${TUTTI_CUDA_TEXT}")
   if(NOT CMAKE_GENERATOR MATCHES Ninja)
     add_custom_target(tutti_cuda_kernels DEPENDS ${cuda_fatbin})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes tutti-settings(7) from src/base/settings.def, the section on topology files of src/topo/README.md, and the heads
-# of src/tuner/wish.h and rules.h, which have the grammars of TUTTI_ALGO and of table files (any POSIX awk).
+# of src/tuner/algo_filter.h and rules.h, which have the grammars of TUTTI_ALGO and of table files (any POSIX awk).
 #
-#   awk -v out=FILE -v version="Tutti 0.1.0" -f settings_to_man.awk settings.def README.md wish.h rules.h
+#   awk -v out=FILE -v version="Tutti 0.1.0" -f settings_to_man.awk settings.def README.md algo_filter.h rules.h
 function quote(text)
 {
   gsub(/\\/, "\\e", text)
@@ -89,7 +89,7 @@ FILENAME ~ /\.h$/ && /^\/\*/ && !is_told {
 FILENAME ~ /\.h$/ && is_told == 1 {
   if (sub(/ *\*\/ *$/, "")) is_told = 2
   sub(/ Pure\.$/, "")
-  sub(/ \(tuner\/wish\.h\)/, "")
+  sub(/ \(tuner\/algo_filter\.h\)/, "")
   sub(/^ \* ?/, "")
   sub(/^  /, "    ")
   print_text($0)

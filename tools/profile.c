@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "profile/profile.h"
+#include "profiles/profiles.h"
 
 static const char *const help =
     "usage: tutti profile show FILE [--plot SVG]\n"

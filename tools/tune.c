@@ -19,7 +19,7 @@
 
 #include "command.h"
 #include "measure/measure.h"
-#include "profile/profile.h"
+#include "profiles/profiles.h"
 
 #define MAX_WORLDS 64
 #define RANKS_LEAST 8       /* so many are tried even where there are fewer cores */

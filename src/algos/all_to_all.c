@@ -13,8 +13,8 @@
  * A share on its way waits in OUT, where the share will be that ends there: from the rank j before. A message is packed
  * in scratch, shares with higher j first: then those that follow one another do so in OUT as well. Bruck is made for
  * shares of one block; with more each share is a message of its own. Any P, any n; IN and OUT are apart. */
-#include "algos/shares.h"
-#include "algos/table.h"
+#include "algos/shares_private.h"
+#include "algos/table_private.h"
 
 static struct tt_operand in_share(const struct tt_shape *shape, int32_t distance)
 {

@@ -22,8 +22,8 @@
  * Both combine every element by one tree, whatever N, the blocks of the vector, and the place of the element are:
  * T0 + (T1 + (T2 + ...)), where Ti is the butterfly ((0 + 1) + (2 + 3)) + ... of the ranks of block i.
  * Any P, any N, in place or not. */
-#include "algos/table.h"
-#include "algos/team.h"
+#include "algos/table_private.h"
+#include "algos/team_private.h"
 
 /* The blocks next to each other around a rank. size 0: there is none. */
 struct around {

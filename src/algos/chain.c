@@ -8,8 +8,8 @@
  * the first one reduces N elements, and those in between need min(B, 4) blocks of scratch. P - 1 rounds for each block,
  * all blocks under way at once: B blocks take P - 2 + B times as long as one. Any P, any N, any root, in place
  * or not. */
-#include "algos/shares.h"
-#include "algos/table.h"
+#include "algos/shares_private.h"
+#include "algos/table_private.h"
 
 #define PLACES 4 /* sums that a rank may have under way */
 

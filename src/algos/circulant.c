@@ -17,8 +17,8 @@
  * round all ranks do: from b on the parts sent, or those of the receiver, are still in IN, before they are not.
  *   Where a share has several blocks, reduce-scatter sends every part alone, P - 1 messages: spans of slots can only be
  * taken apart where all slots are full. Any P, any N, in place or not. */
-#include "algos/parts.h"
-#include "algos/table.h"
+#include "algos/parts_private.h"
+#include "algos/table_private.h"
 
 /* One round of the reduce-scatter. */
 struct round {

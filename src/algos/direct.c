@@ -9,8 +9,8 @@
  *   all-reduce:     both, 2 rounds. Parts are runs of whole blocks; empty ones cost nothing.
  * Rank r begins with rank r + 1, so that not all send to the same one. A few sends are followed by as many receives,
  * for a window full of sends that wait for each other would stand still. Any P, any N, in place or not. */
-#include "algos/parts.h"
-#include "algos/table.h"
+#include "algos/parts_private.h"
+#include "algos/table_private.h"
 
 #define TOGETHER (TT_WINDOW / 8) /* sends that are followed by as many receives: on 4 channels half a window */
 

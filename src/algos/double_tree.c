@@ -16,7 +16,7 @@
  *   Reduce and broadcast are made for 2 blocks: a rank is done with a segment once its own messages are taken, so the
  * segments of a long vector follow each other through the trees. In an all-reduce it waits for what comes back through
  * 2 c ranks, so a schedule has c runs of each tree, and two lanes fill the way. Any P, N and root, in place or not. */
-#include "algos/table.h"
+#include "algos/table_private.h"
 
 /* One of the trees. Ranks are counted from the root on; the others have positions 1 .. m in the order of the tree. */
 struct tree {

@@ -13,8 +13,8 @@
  * need not fold, send half as much.)
  * Parts are runs of whole blocks; with fewer blocks than p some are empty and cost nothing. Any P, any N, in place or
  * not. */
-#include "algos/table.h"
-#include "algos/team.h"
+#include "algos/table_private.h"
+#include "algos/team_private.h"
 
 static int32_t power_of_two(int32_t nranks)
 {
@@ -28,7 +28,7 @@ void tt_halving_generate(struct tt_schedule *schedule, const struct tt_shape *sh
   struct tt_team team = tt_team_fold(shape, power_of_two(shape->nranks));
   if (shape->nranks == 1) tt_copy(schedule, (struct tt_blocks){0, shape->nblocks}, tt_in(0), tt_out(0));
   if (team.aside) {
-    tt_fold_aside(schedule, &team);
+    tt_fold_extra(schedule, &team);
     return;
   }
   tt_team_halve(schedule, &team, tt_fold_in(schedule, &team, tt_out(0)));

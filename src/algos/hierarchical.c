@@ -18,11 +18,11 @@
  * directly (direct.c): a rank that acts in one of k units on n elements and owns m of them sends at most 2 (k - 1)
  * messages, n - m + (k - 1) m elements, reduces (k - 1) m, with k m of scratch. With one level of equal groups, so
  * P = k G, that is 2 (k - 1) messages and 2 (k - 1) / k N elements, and then what the middle step sends for N / k.
- * Shards and their owners where groups differ in size: see hierarchy.h.
+ * Shards and their owners where groups differ in size: see hierarchy_private.h.
  *
  * Rounds: the longest way up, through the middle step, and down; with one level of equal groups those of the trees, or
  * 2, and of the middle step. See hierarchical_claim.c. */
-#include "algos/hierarchy.h"
+#include "algos/hierarchy_private.h"
 
 struct build {
   struct tt_schedule *schedule;

@@ -6,7 +6,7 @@
  * the way of that unit and its hops to the acting one; the way down is as long. A direct exchange takes one hop, a
  * k-nomial tree as many as the unit's index has digits other than 0. So all is known of a shard but what the middle
  * step adds where its ranks are unequally late (tt_middle_rounds). Neighbouring shards alike are counted once. */
-#include "algos/hierarchy.h"
+#include "algos/hierarchy_private.h"
 
 struct tally {
   const struct tt_shape *shape;

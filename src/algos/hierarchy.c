@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "algos/hierarchy.h"
+#include "algos/hierarchy_private.h"
 
 /* The integer whose square is nearest: consecutive ranks in groups of this size, the last one smaller. */
 static int32_t size_near_root(int32_t nranks)

@@ -11,21 +11,21 @@
  * Rounds, each way: how many of the numbers 1, 11, 111, ... to base k are below P; at most ceil(log_k P).
  * Scratch: N on the inner ranks of a reduce, where OUT is not there, else none. Small subtrees are taken first, being
  * ready first; large ones are served first. Any P, N and root, in place or not. */
-#include "algos/table.h"
+#include "algos/table_private.h"
 
 #define DEFAULT_RADIX 4
 
 /* Where a rank is in the tree. */
-struct seat {
+struct position {
   int32_t nranks, radix, root;
   int32_t me;        /* counted from the root on */
   int32_t parent;    /* likewise; -1: none */
   int32_t nchildren;
 };
 
-static struct seat seat_of(const struct tt_shape *shape)
+static struct position position_of(const struct tt_shape *shape)
 {
-  struct seat s = {.nranks = shape->nranks, .radix = shape->radix ? shape->radix : DEFAULT_RADIX, .parent = -1};
+  struct position s = {.nranks = shape->nranks, .radix = shape->radix ? shape->radix : DEFAULT_RADIX, .parent = -1};
   s.root = shape->root < 0 ? 0 : shape->root;
   if (s.radix > s.nranks) s.radix = s.nranks;
   if (s.radix < 2) s.radix = 2;
@@ -41,14 +41,14 @@ static struct seat seat_of(const struct tt_shape *shape)
   return s;
 }
 
-static int32_t rank_of(const struct seat *s, int32_t counted)
+static int32_t rank_of(const struct position *s, int32_t counted)
 {
   return (int32_t)(((int64_t)counted + s->root) % s->nranks);
 }
 
 /* The i-th child, counted from the root on, in ascending order; only the last ones may be missing. Its subtree
  * is as long as it is away from the next one. */
-static int32_t child_of(const struct seat *s, int32_t i, int32_t *size)
+static int32_t child_of(const struct position *s, int32_t i, int32_t *size)
 {
   *size = 1;
   for (int32_t level = i / (s->radix - 1); level; level--) *size *= s->radix;
@@ -57,7 +57,7 @@ static int32_t child_of(const struct seat *s, int32_t i, int32_t *size)
 
 /* Adds up the children's sums and our own contribution; returns where the result is. The sum at hand is of the ranks
  * just before the child's, so it stands first, unless the count reaches rank 0 among the child's. */
-static struct tt_operand up(struct tt_schedule *schedule, const struct seat *s)
+static struct tt_operand up(struct tt_schedule *schedule, const struct position *s)
 {
   struct tt_blocks all = {0, schedule->shape.nblocks};
   struct tt_operand value = tt_in(0), dst = tt_out(0);
@@ -76,7 +76,7 @@ static struct tt_operand up(struct tt_schedule *schedule, const struct seat *s)
   return value;
 }
 
-static void down(struct tt_schedule *schedule, const struct seat *s, struct tt_operand value)
+static void down(struct tt_schedule *schedule, const struct position *s, struct tt_operand value)
 {
   struct tt_blocks all = {0, schedule->shape.nblocks};
   int32_t size;
@@ -87,7 +87,7 @@ static void down(struct tt_schedule *schedule, const struct seat *s, struct tt_o
 
 void tt_knomial_generate(struct tt_schedule *schedule, const struct tt_shape *shape)
 {
-  struct seat s = seat_of(shape);
+  struct position s = position_of(shape);
   struct tt_operand value = tt_in(0);
   if (tt_kinds[shape->collective].reduces) value = up(schedule, &s);
   if (shape->collective != TT_REDUCE) down(schedule, &s, value);
@@ -96,7 +96,7 @@ void tt_knomial_generate(struct tt_schedule *schedule, const struct tt_shape *sh
 
 void tt_knomial_claim(const struct tt_shape *shape, struct tt_cost *cost)
 {
-  struct seat s = seat_of(shape);
+  struct position s = position_of(shape);
   int reduces = tt_kinds[shape->collective].reduces, spreads = shape->collective != TT_REDUCE;
   *cost = (struct tt_cost){0};
   if (reduces) cost->messages = s.me != 0;
@@ -109,7 +109,7 @@ void tt_knomial_claim(const struct tt_shape *shape, struct tt_cost *cost)
 
 int32_t tt_knomial_hops(const struct tt_shape *shape)
 {
-  struct seat s = seat_of(shape);
+  struct position s = position_of(shape);
   int32_t hops = 0;
   for (int32_t rest = s.me; rest; rest /= s.radix) hops += rest % s.radix != 0;
   return hops;

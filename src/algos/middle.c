@@ -3,7 +3,7 @@
  * go over the end, and its longest chain of messages where its ranks start unequally late. That is counted on the
  * schedules of all its ranks: each block carries the length of the longest chain behind it, as in the proof, but
  * messages have buffers. */
-#include "algos/hierarchy.h"
+#include "algos/hierarchy_private.h"
 
 const struct tt_algo *tt_middle_algo(const struct tt_shape *shape)
 {

@@ -17,8 +17,8 @@
  * the end; scratch: N, and 2 N for an odd number of rounds > 1 that begins in IN, since IN may be OUT. One round alone
  * ends in scratch and is copied: the only copy there is. Groups are neighbours in the first round and intervals of
  * ranks ever after, so contributions stay contiguous. Any P, any N, in place or not. */
-#include "algos/table.h"
-#include "algos/team.h"
+#include "algos/table_private.h"
+#include "algos/team_private.h"
 
 #define DEFAULT_RADIX 4
 #define MAX_ROUNDS 32
@@ -80,7 +80,7 @@ void tt_multiplying_generate(struct tt_schedule *schedule, const struct tt_shape
   struct tt_team team = tt_team_fold(shape, way.size);
   struct tt_operand value;
   if (team.aside) {
-    tt_fold_aside(schedule, &team);
+    tt_fold_extra(schedule, &team);
     return;
   }
   value = tt_fold_in(schedule, &team, tt_round_place(shape, 0, way.nrounds, 0));

@@ -14,9 +14,9 @@
  *                   neighbour's part, needs two parts of scratch; P rounds.
  * Parts are runs of whole blocks; with fewer blocks than ranks some are empty and cost nothing. Any P, any N, any
  * root, in place or not. */
-#include "algos/parts.h"
-#include "algos/shares.h"
-#include "algos/table.h"
+#include "algos/parts_private.h"
+#include "algos/shares_private.h"
+#include "algos/table_private.h"
 
 /* The blocks of part or share p, for -nranks <= p < nranks. */
 static struct tt_blocks part(const struct tt_shape *shape, int32_t p)

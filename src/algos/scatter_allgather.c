@@ -11,9 +11,9 @@
  * most 2 ceil(log2 P) messages and 2 N (P - 1) / P elements where P divides N. No scratch; at most
  * 2 floor(log2 P) rounds, 2 log2 P - 1 for powers of two. Parts are runs of whole blocks; with fewer blocks than ranks
  * some are empty and cost nothing. Any P, any N, any root, in place or not. */
-#include "algos/parts.h"
-#include "algos/shares.h"
-#include "algos/table.h"
+#include "algos/parts_private.h"
+#include "algos/shares_private.h"
+#include "algos/table_private.h"
 
 /* What rank v gets in round k of the all-gather. */
 static struct tt_blocks missing(const struct tt_shape *shape, int32_t v, int32_t k)

@@ -12,8 +12,8 @@
  *   direct            the root receives or sends P - 1 messages of n elements; no scratch; one round.
  * A message of the tree is the shares of consecutive ranks, that may go round over rank 0. Made for shares of one
  * block; with more each share is a message of its own. Any P, any n, any root, in place or not. */
-#include "algos/shares.h"
-#include "algos/table.h"
+#include "algos/shares_private.h"
+#include "algos/table_private.h"
 
 /* Where the share of the rank at a distance lies in IN, OUT, or scratch. */
 static struct tt_operand held(const struct tt_shape *shape, enum tt_place place, int32_t distance)

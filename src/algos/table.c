@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "algos/table.h"
+#include "algos/table_private.h"
 
 
 /* What the functions of a family are called. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "algos/team.h"
+#include "algos/team_private.h"
 
 struct tt_team tt_team_of(const struct tt_shape *shape, int32_t first, int32_t size)
 {
@@ -64,7 +64,7 @@ void tt_fold_out(struct tt_schedule *schedule, const struct tt_team *team)
   for (int32_t k = 1; k <= extras; k++) tt_send(schedule, whole(schedule), tt_out(0), schedule->shape.rank + k);
 }
 
-void tt_fold_aside(struct tt_schedule *schedule, const struct tt_team *team)
+void tt_fold_extra(struct tt_schedule *schedule, const struct tt_team *team)
 {
   int32_t member = tt_team_rank(team, team->id);
   tt_send(schedule, whole(schedule), tt_in(0), member);

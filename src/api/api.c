@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/check.h"
+#include "api/check_private.h"
 #include "bootstrap/bootstrap.h"
 #include "comm/comm.h"
+#include "memory/memory.h"
 
 tuttiResult_t tuttiGetVersion(int *version)
 {
@@ -98,7 +99,7 @@ tuttiResult_t tuttiCommGetFailed(tuttiComm_t comm, int *ranks, int *count)
   tuttiResult_t result = tt_comm_check(comm);
   if (result != tuttiSuccess) return result;
   int state = atomic_load_explicit(&comm->state, memory_order_acquire);
-  int has_watch = state != TT_COMM_CREATING && state != TT_COMM_STILLBORN;
+  int has_watch = state != TT_COMM_CREATING && state != TT_COMM_NOT_CREATED;
   *count = has_watch ? tt_watch_lost(comm->watch, ranks, *count) : 0;
   return tuttiSuccess;
 }

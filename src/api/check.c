@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "api/check.h"
+#include "api/check_private.h"
 
 tuttiResult_t tt_null(const char *name)
 {

@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/check.h"
-#include "api/form.h"
+#include "api/check_private.h"
+#include "api/form_private.h"
 
 /* What a public function was called with. */
 struct asked {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "api/form.h"
+#include "api/form_private.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#include "api/check.h"
+#include "api/check_private.h"
 
 tuttiResult_t tt_options_take(tuttiReduceOptions_t *copy, const tuttiReduceOptions_t *options)
 {

@@ -2,15 +2,15 @@
 /* The functions of tutti_fusion.h: check arguments, then one call into the fuser. */
 #include <string.h>
 
-#include "api/check.h"
-#include "fuser/fuser.h"
+#include "api/check_private.h"
+#include "fusion/fusion.h"
 
 static tuttiResult_t fusion_check(const struct tuttiFusion *fusion)
 {
   tuttiResult_t result = tt_process_check();
   if (result != tuttiSuccess) return result;
   if (!fusion) return tt_null("fusion");
-  if (!tt_fuser_is(fusion))
+  if (!tt_fusion_is(fusion))
     return tt_fail(tuttiInvalidArgument, "fusion %p is none: pass what tuttiFusionCreate made and was not destroyed",
                    (const void *)fusion);
   return tuttiSuccess;
@@ -19,7 +19,7 @@ static tuttiResult_t fusion_check(const struct tuttiFusion *fusion)
 static tuttiResult_t tensor_check(const struct tuttiFusion *fusion, int tensor)
 {
   tuttiResult_t result = fusion_check(fusion);
-  int n = result == tuttiSuccess ? tt_fuser_tensors(fusion) : 0;
+  int n = result == tuttiSuccess ? tt_fusion_tensors(fusion) : 0;
   if (result == tuttiSuccess && (tensor < 0 || tensor >= n))
     return tt_fail(tuttiInvalidArgument, "tensor is %d: it must be from 0 to ntensors - 1 = %d", tensor, n - 1);
   return result;
@@ -78,7 +78,7 @@ tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t comm, const t
   if (result == tuttiSuccess) result = config_take(&copy, config);
   if (result == tuttiSuccess && tt_group_active())
     result = tt_fail(tuttiInvalidUsage, "tuttiFusionCreate inside a group: call it after tuttiGroupEnd");
-  return result == tuttiSuccess ? tt_fuser_create(fusion, comm, tensors, ntensors, &copy) : result;
+  return result == tuttiSuccess ? tt_fusion_create(fusion, comm, tensors, ntensors, &copy) : result;
 }
 
 tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *sendbuff, void *recvbuff, size_t count,
@@ -89,45 +89,45 @@ tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *send
   if (result != tuttiSuccess) return result;
   const struct tt_pushed pushed = {.send = sendbuff, .recv = recvbuff, .count = count, .type = (int)type,
                                    .stream = stream};
-  return tt_fuser_push(fusion, tensor, &pushed);
+  return tt_fusion_push(fusion, tensor, &pushed);
 }
 
 tuttiResult_t tuttiFusionWait(tuttiFusion_t fusion, int tensor)
 {
   tuttiResult_t result = tensor_check(fusion, tensor);
-  return result == tuttiSuccess ? tt_fuser_wait(fusion, tensor, 1) : result;
+  return result == tuttiSuccess ? tt_fusion_wait(fusion, tensor, 1) : result;
 }
 
 tuttiResult_t tuttiFusionQuery(tuttiFusion_t fusion, int tensor)
 {
   tuttiResult_t result = tensor_check(fusion, tensor);
-  return result == tuttiSuccess ? tt_fuser_wait(fusion, tensor, 0) : result;
+  return result == tuttiSuccess ? tt_fusion_wait(fusion, tensor, 0) : result;
 }
 
 tuttiResult_t tuttiFusionWaitAll(tuttiFusion_t fusion)
 {
   tuttiResult_t result = fusion_check(fusion);
-  return result == tuttiSuccess ? tt_fuser_wait_all(fusion) : result;
+  return result == tuttiSuccess ? tt_fusion_wait_all(fusion) : result;
 }
 
 tuttiResult_t tuttiFusionScale(tuttiFusion_t fusion, float before, float after)
 {
   tuttiResult_t result = fusion_check(fusion);
-  return result == tuttiSuccess ? tt_fuser_scale(fusion, before, after) : result;
+  return result == tuttiSuccess ? tt_fusion_scale(fusion, before, after) : result;
 }
 
 tuttiResult_t tuttiFusionOverflow(tuttiFusion_t fusion, int *overflow)
 {
   tuttiResult_t result = fusion_check(fusion);
   if (result == tuttiSuccess && !overflow) result = tt_null("overflow");
-  return result == tuttiSuccess ? tt_fuser_overflow(fusion, overflow) : result;
+  return result == tuttiSuccess ? tt_fusion_overflow(fusion, overflow) : result;
 }
 
 tuttiResult_t tuttiFusionNorm(tuttiFusion_t fusion, int tensor, double *norm)
 {
   tuttiResult_t result = tensor_check(fusion, tensor);
   if (result == tuttiSuccess && !norm) result = tt_null("norm");
-  return result == tuttiSuccess ? tt_fuser_norm(fusion, tensor, norm) : result;
+  return result == tuttiSuccess ? tt_fusion_norm(fusion, tensor, norm) : result;
 }
 
 tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info)
@@ -139,7 +139,7 @@ tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info)
   if (result != tuttiSuccess) return result;
   size_t size = info->size;
   tuttiFusionInfo_t whole = {.size = size};
-  tt_fuser_info(fusion, &whole);
+  tt_fusion_info(fusion, &whole);
   memset(info, 0, size);
   memcpy(info, &whole, size < sizeof whole ? size : sizeof whole);
   return tuttiSuccess;
@@ -149,18 +149,18 @@ tuttiResult_t tuttiFusionPrint(tuttiFusion_t fusion, FILE *out, int json)
 {
   tuttiResult_t result = fusion_check(fusion);
   if (result == tuttiSuccess && !out) result = tt_null("out");
-  return result == tuttiSuccess ? tt_fuser_print(fusion, out, json) : result;
+  return result == tuttiSuccess ? tt_fusion_print(fusion, out, json) : result;
 }
 
 tuttiResult_t tuttiFusionDestroy(tuttiFusion_t fusion)
 {
   if (!fusion) return tuttiSuccess;
   tuttiResult_t result = fusion_check(fusion);
-  return result == tuttiSuccess ? tt_fuser_destroy(fusion) : result;
+  return result == tuttiSuccess ? tt_fusion_destroy(fusion) : result;
 }
 
 tuttiResult_t tuttiFusionAbort(tuttiFusion_t fusion)
 {
   tuttiResult_t result = fusion_check(fusion);
-  return result == tuttiSuccess ? tt_fuser_abort(fusion) : result;
+  return result == tuttiSuccess ? tt_fusion_abort(fusion) : result;
 }

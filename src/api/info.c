@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "algos/algos.h"
-#include "api/check.h"
+#include "api/check_private.h"
 #include "bootstrap/bootstrap.h"
 #include "cuda/cuda.h"
 #include "reduce/reduce.h"

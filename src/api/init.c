@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/check.h"
+#include "api/check_private.h"
 #include "bootstrap/bootstrap.h"
 
 static tuttiResult_t config_check(const tuttiConfig_t *config)

@@ -24,7 +24,7 @@
 #define TT_VERDICT_BYTES 40
 
 /* What admits to a communicator. */
-struct tt_pass {
+struct tt_credentials {
   uint8_t job[TT_JOB_BYTES];
   uint8_t key[TT_KEY_BYTES];
   uint64_t epoch; /* 0 at first; split and shrink make new ones */
@@ -69,7 +69,7 @@ void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_
  * tuttiRemoteError, without a sentence, if the challenge is not ours (wrong magic). */
 tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
                             const uint8_t challenge[TT_CHALLENGE_BYTES],
-                            const struct tt_pass *pass, const struct tt_hello *hello,
+                            const struct tt_credentials *credentials, const struct tt_hello *hello,
                             uint8_t nc[TT_NONCE_BYTES]);
 
 /* Server: 0 as soon as the first `len` bytes show that this will be no reply of ours. */
@@ -91,14 +91,14 @@ enum tt_claim tt_reply_seems(const uint8_t reply[TT_REPLY_BYTES]);
 
 /* Server: 1 and *hello filled if the reply is authentic, else 0. */
 int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
-                   const struct tt_pass *pass, struct tt_hello *hello);
+                   const struct tt_credentials *credentials, struct tt_hello *hello);
 
 /* Server: the verdict on an authentic reply; status 0 is welcome, else a reason that the
  * client gets to see. */
 enum tt_status { TT_WELCOME, TT_STATUS_TAKEN, TT_STATUS_UNKNOWN, TT_STATUS_FULL, TT_STATUS_KEY };
 void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
                      const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
-                     const struct tt_pass *pass);
+                     const struct tt_credentials *credentials);
 
 /* Server: what a reply gets that names a known job and epoch but has a wrong MAC: TT_STATUS_KEY and a
  * MAC of zeros. No key is used, so strangers learn nothing from it; an honest client with another key
@@ -108,7 +108,7 @@ void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES]);
 /* Client: 1 and *status filled if the verdict is authentic, else 0. */
 int tt_verdict_check(const uint8_t verdict[TT_VERDICT_BYTES],
                      const uint8_t challenge[TT_CHALLENGE_BYTES],
-                     const uint8_t nc[TT_NONCE_BYTES], const struct tt_pass *pass,
+                     const uint8_t nc[TT_NONCE_BYTES], const struct tt_credentials *credentials,
                      uint64_t *status);
 
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "auth/auth.h"
-#include "auth/hash.h"
+#include "auth/hash_private.h"
 #include "auth/wire.h"
 
 #define VERSION 2
@@ -31,18 +31,18 @@ _Static_assert(sizeof magic + TT_NONCE_BYTES == TT_CHALLENGE_BYTES, "the layout 
 _Static_assert(8 + MAC_BYTES == TT_VERDICT_BYTES, "the layout of auth.h");
 
 static void reply_mac(uint8_t mac[MAC_BYTES], const uint8_t *reply, const uint8_t *ns,
-                      const struct tt_pass *pass)
+                      const struct tt_credentials *credentials)
 {
   const struct tt_piece pieces[] = {{"C", 1}, {ns, TT_NONCE_BYTES}, {reply, AT_MAC}};
-  tt_hash(mac, pass->key, pieces, 3);
+  tt_hash(mac, credentials->key, pieces, 3);
 }
 
 static void verdict_mac(uint8_t mac[MAC_BYTES], const uint8_t *ns, const uint8_t *nc,
-                        const uint8_t *status, const struct tt_pass *pass)
+                        const uint8_t *status, const struct tt_credentials *credentials)
 {
   const struct tt_piece pieces[] = {
       {"S", 1}, {ns, TT_NONCE_BYTES}, {nc, TT_NONCE_BYTES}, {status, 8}};
-  tt_hash(mac, pass->key, pieces, 4);
+  tt_hash(mac, credentials->key, pieces, 4);
 }
 
 void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_BYTES])
@@ -54,7 +54,7 @@ void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_
 
 tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
                             const uint8_t challenge[TT_CHALLENGE_BYTES],
-                            const struct tt_pass *pass, const struct tt_hello *hello,
+                            const struct tt_credentials *credentials, const struct tt_hello *hello,
                             uint8_t nc[TT_NONCE_BYTES])
 {
   if (memcmp(challenge, magic, sizeof magic) != 0) return tuttiRemoteError;
@@ -65,11 +65,11 @@ tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
   tt_wire_put(message + AT_LANE, 2, hello->lane);
   tt_wire_put(message + AT_SRC, 4, hello->src);
   tt_wire_put(message + AT_DST, 4, hello->dst);
-  tt_wire_put(message + AT_EPOCH, 8, pass->epoch);
+  tt_wire_put(message + AT_EPOCH, 8, credentials->epoch);
   memcpy(message + AT_NONCE, nc, TT_NONCE_BYTES);
-  memcpy(message + AT_JOB, pass->job, TT_JOB_BYTES);
+  memcpy(message + AT_JOB, credentials->job, TT_JOB_BYTES);
   memset(message + AT_ZERO, 0, AT_MAC - AT_ZERO);
-  reply_mac(message + AT_MAC, message, challenge + sizeof magic, pass);
+  reply_mac(message + AT_MAC, message, challenge + sizeof magic, credentials);
   return tuttiSuccess;
 }
 
@@ -95,13 +95,13 @@ enum tt_claim tt_reply_seems(const uint8_t reply[TT_REPLY_BYTES])
 }
 
 int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
-                   const struct tt_pass *pass, struct tt_hello *hello)
+                   const struct tt_credentials *credentials, struct tt_hello *hello)
 {
   uint8_t job[TT_JOB_BYTES], mac[MAC_BYTES];
   uint64_t epoch;
   if (!tt_reply_claim(reply, job, &epoch)) return 0;
-  if (epoch != pass->epoch || memcmp(job, pass->job, TT_JOB_BYTES) != 0) return 0;
-  reply_mac(mac, reply, ns, pass);
+  if (epoch != credentials->epoch || memcmp(job, credentials->job, TT_JOB_BYTES) != 0) return 0;
+  reply_mac(mac, reply, ns, credentials);
   if (sodium_memcmp(mac, reply + AT_MAC, MAC_BYTES) != 0) return 0;
   hello->kind = (uint16_t)tt_wire_get(reply + AT_KIND, 2);
   hello->lane = (uint16_t)tt_wire_get(reply + AT_LANE, 2);
@@ -112,10 +112,10 @@ int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONC
 
 void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
                      const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
-                     const struct tt_pass *pass)
+                     const struct tt_credentials *credentials)
 {
   tt_wire_put(message, 8, status);
-  verdict_mac(message + 8, ns, reply + AT_NONCE, message, pass);
+  verdict_mac(message + 8, ns, reply + AT_NONCE, message, credentials);
 }
 
 void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES])
@@ -126,10 +126,10 @@ void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES])
 
 int tt_verdict_check(const uint8_t verdict[TT_VERDICT_BYTES],
                      const uint8_t challenge[TT_CHALLENGE_BYTES], const uint8_t nc[TT_NONCE_BYTES],
-                     const struct tt_pass *pass, uint64_t *status)
+                     const struct tt_credentials *credentials, uint64_t *status)
 {
   uint8_t mac[MAC_BYTES];
-  verdict_mac(mac, challenge + sizeof magic, nc, verdict, pass);
+  verdict_mac(mac, challenge + sizeof magic, nc, verdict, credentials);
   if (sodium_memcmp(mac, verdict + 8, MAC_BYTES) != 0) return 0;
   *status = tt_wire_get(verdict, 8);
   return 1;

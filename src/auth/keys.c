@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "auth/auth.h"
-#include "auth/hash.h"
+#include "auth/hash_private.h"
 
 #define FILE_LEAST 16
 #define FILE_MOST 4096

@@ -28,7 +28,7 @@ struct tt_process {
   _Atomic int fork_warned;   /* transport: that ibv_fork_init failed was told */
   _Atomic long alloc_countdown;
   void *_Atomic timeline;    /* base: the trace that is written (TUTTI_TIMELINE), kept to the end; NULL: none */
-  void *service;             /* net: the service thread and its doors */
+  void *service;             /* net: the service thread and its listeners */
   void *progress;            /* comm: the progress thread of streams */
   void *launch;              /* bootstrap: answer of the launcher */
   void *roots;               /* bootstrap: those that live; guarded by the service lock */

@@ -12,7 +12,7 @@
  * root's sight 8 | root's start time 8 | root's pid 4 | zero 4 | ticket 8 */
 struct tt_id {
   uint16_t flags; /* TT_ID_* */
-  struct tt_pass pass;
+  struct tt_credentials credentials;
   struct tt_address root; /* where the rendezvous is */
   int32_t root_pid;       /* 0: not known (fixed address) */
   uint64_t root_host, root_start;
@@ -43,7 +43,7 @@ enum tt_use { TT_USE_BEGUN, TT_USE_DONE, TT_USE_FAILED, TT_USE_NONE };
 /* What has become of it. NONE: it may be used again. */
 void tt_id_used(uint64_t used, enum tt_use how);
 
-/* A fresh id whose root (a door and a state machine on the service thread) runs in this process until
+/* A fresh id whose root (a listener and a state machine on the service thread) runs in this process until
  * one communicator has been made, or with TUTTI_COMM_ID the fixed one without a root. The id is
  * not mixed yet and can be packed. A root that no rank ever calls lives until the process
  * ends. Errors as tuttiGetUniqueId. */
@@ -62,14 +62,14 @@ void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended);
 tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings);
 
 /* One rank's side of the rendezvous. Resumable: start, then poll. Ranks meet in rounds of `len` bytes (equal on all,
- * at most TT_CARD_BYTES): all ranks give so many and get those of all, in rank order, or all get those of rank 0.
+ * at most TT_PEER_INFO_BYTES): all ranks give so many and get those of all, in rank order, or all get those of rank 0.
  * The root refuses, naming the ranks: two claims to one rank, unlike nranks, len or `agreement`
  * (a hash of what must be equal; `version` is compared first). If a rank dies (end of its
  * connection, or its process gone on a host where one can look) all others get tuttiRemoteError
  * naming rank, pid and host; if ranks are missing at the deadline, tuttiRemoteError naming them.
  * In the root's process poll tells a rank of an end, of a round or of the start-up, when those that are connected were
  * told: the process may end right after. */
-#define TT_CARD_BYTES 8192
+#define TT_PEER_INFO_BYTES 8192
 struct tt_rendezvous;
 
 struct tt_rendezvous_spec {
@@ -95,7 +95,7 @@ tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *rendezvous, const vo
  * rank is in), or an error, which stays. Never blocks. */
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);
 /* Adds what poll, which said tuttiInProgress, waits for, but for deaths and the deadline. */
-void tt_rendezvous_bed(const struct tt_rendezvous *rendezvous, struct tt_bed *bed);
+void tt_rendezvous_pollset(const struct tt_rendezvous *rendezvous, struct tt_pollset *pollset);
 /* Tells the root why this rank gives up, so that all others hear it (before destroy). They get
  * `code` and the sentence with this rank's name in front. A rank that is not in yet
  * comes in for it, within 1 s, unless the id is derived. Nothing happens if the start-up has failed already. Where the

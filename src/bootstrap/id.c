@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bootstrap/root.h"
+#include "bootstrap/root_private.h"
 
 #define MAGIC 0x69747475u /* "utti" */
 #define LAYOUT 2
@@ -26,8 +26,8 @@ void tt_id_pack(const struct tt_id *id, tuttiUniqueId *out)
 {
   struct packed_id packed = {.magic = MAGIC, .layout = LAYOUT};
   packed.flags = id->flags & PACKED_FLAGS;
-  memcpy(packed.job, id->pass.job, sizeof packed.job);
-  memcpy(packed.key, id->pass.key, sizeof packed.key);
+  memcpy(packed.job, id->credentials.job, sizeof packed.job);
+  memcpy(packed.key, id->credentials.key, sizeof packed.key);
   tt_address_pack(&id->root, packed.address);
   packed.host = id->root_host;
   packed.sight = id->root_sight;
@@ -58,8 +58,8 @@ tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in)
   if (!made.root.len)
     return tt_fail(tuttiInvalidArgument, "the unique id has no address: it is damaged");
   made.flags = packed.flags;
-  memcpy(made.pass.job, packed.job, sizeof packed.job);
-  memcpy(made.pass.key, packed.key, sizeof packed.key);
+  memcpy(made.credentials.job, packed.job, sizeof packed.job);
+  memcpy(made.credentials.key, packed.key, sizeof packed.key);
   made.root_host = packed.host;
   made.root_sight = packed.sight;
   made.root_start = packed.start;
@@ -137,9 +137,9 @@ tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings)
     uint8_t secret[TT_KEY_BYTES], open[TT_JOB_BYTES + TT_KEY_BYTES];
     result = tt_key_file_read(settings->key_file, secret);
     if (result != tuttiSuccess) return result;
-    memcpy(open, id->pass.job, TT_JOB_BYTES);
-    memcpy(open + TT_JOB_BYTES, id->pass.key, TT_KEY_BYTES);
-    tt_key_derive(id->pass.key, secret, "tutti-root", open, sizeof open);
+    memcpy(open, id->credentials.job, TT_JOB_BYTES);
+    memcpy(open + TT_JOB_BYTES, id->credentials.key, TT_KEY_BYTES);
+    tt_key_derive(id->credentials.key, secret, "tutti-root", open, sizeof open);
     tt_wipe(secret, sizeof secret);
     tt_wipe(open, sizeof open);
   } else if ((id->flags & TT_ID_FIXED) && tt_address_is_loopback(&id->root) && settings->auth != AUTH_NONE) {
@@ -180,14 +180,14 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
   if (result == tuttiSuccess) result = secret_check(&made, text, settings);
   if (result != tuttiSuccess) return result;
   tt_key_derive(job, public_key, "tutti-fixed-job", text, strlen(text));
-  memcpy(made.pass.job, job, TT_JOB_BYTES);
-  tt_key_derive(made.pass.key, public_key, "tutti-fixed-key", text, strlen(text));
+  memcpy(made.credentials.job, job, TT_JOB_BYTES);
+  tt_key_derive(made.credentials.key, public_key, "tutti-fixed-key", text, strlen(text));
   tt_random((uint8_t *)&made.ticket, sizeof made.ticket);
   *id = made;
   return tuttiSuccess;
 }
 
-/* At an address of this host; where it has none, at a local door, as then only its own ranks can come. */
+/* At an address of this host; where it has none, at a local listener, as then only its own ranks can come. */
 static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *settings)
 {
   struct tt_address where;
@@ -195,8 +195,8 @@ static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *setting
   char name[16];
   tuttiResult_t result = tt_interface_choose(settings, &where, name);
   if (result != tuttiSuccess) return result;
-  tt_random(id->pass.job, sizeof id->pass.job);
-  tt_random(id->pass.key, sizeof id->pass.key);
+  tt_random(id->credentials.job, sizeof id->credentials.job);
+  tt_random(id->credentials.key, sizeof id->credentials.key);
   struct tt_id mixed = *id;
   result = tt_id_mix(&mixed, settings);
   if (result == tuttiSuccess) result = tt_root_open(&mixed, &where, settings, &id->root);

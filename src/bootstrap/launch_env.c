@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap/launch.h"
+#include "bootstrap/launch_private.h"
 
 struct reader {
   tt_lookup_fn lookup;

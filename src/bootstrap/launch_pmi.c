@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bootstrap/launch.h"
-#include "bootstrap/wire.h"
+#include "bootstrap/launch_private.h"
+#include "bootstrap/wire_private.h"
 
 #define LINE_BYTES 1024  /* the protocol's longest line, with its newline */
 #define VALUE_BYTES 256  /* of a value, so that its line is short enough with any name of the store */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bootstrap/launch.h"
+#include "bootstrap/launch_private.h"
 
 #ifdef TT_HAVE_PMIX
 #include <pmix.h>

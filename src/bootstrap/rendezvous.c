@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bootstrap/root.h"
+#include "bootstrap/root_private.h"
 
 #define GRACE_NS 2000000000u /* past our deadline the root's sentence, which knows more, may still come */
 #define GONE_NS 10000000000u /* a root that was there before the id: turned away for so long, it is gone */
@@ -14,7 +14,7 @@
 #define AGAIN_NS 5000000u    /* before another try at a place that is still taken */
 
 enum stage { OPENING, DIALING, CONNECTED, READY };
-enum expect { RECORD, HEAD, CARDS, REASON };
+enum expect { RECORD, HEAD, PEER_INFOS, REASON };
 
 /* More than 25 fields: the connection to the root, the round under way and the reason of a failure are not divided. */
 struct tt_rendezvous {
@@ -25,21 +25,21 @@ struct tt_rendezvous {
   uint64_t deadline_ns, look_ns, again_ns;
   enum stage stage;
   enum expect expect;
-  struct tt_dial *dial;
+  struct tt_dialer *dialer;
   int fd;
   struct tt_intake in;
   struct tt_outlet out;
-  struct tt_start_frame head_in, head_out, card_head;
+  struct tt_start_frame head_in, head_out, peer_info_head;
   uint32_t rounds;
   int is_roots; /* it has opened the root, of a fixed or derived id */
-  int in_round, card_waits; /* a round is under way; its card is not on its way yet */
+  int in_round, peer_info_waits; /* a round is under way; its peer info is not on its way yet */
   int is_broadcast;
   size_t len;
   void *all;
   tuttiResult_t code;
   int is_known; /* to the root, that it failed */
   char sentence[TT_SENTENCE_BYTES]; /* why it failed; also what comes in or goes out as a reason */
-  uint8_t card[TT_CARD_BYTES];
+  uint8_t peer_info[TT_PEER_INFO_BYTES];
 };
 
 /* Our own finding; it stays. */
@@ -76,19 +76,19 @@ static tuttiResult_t root_died(struct tt_rendezvous *r, int error)
 
 /* ---- getting in ----------------------------------------------------------------------------- */
 
-static tuttiResult_t dial(struct tt_rendezvous *r)
+static tuttiResult_t dialer(struct tt_rendezvous *r)
 {
   struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = r->mine.rank};
   tuttiResult_t result =
-      tt_dial_start(&r->dial, &r->id.root, &r->id.pass, &hello, r->deadline_ns);
+      tt_dialer_start(&r->dialer, &r->id.root, &r->id.credentials, &hello, r->deadline_ns);
   if (result != tuttiSuccess) return give_up(r, result);
-  if (!(r->id.flags & (TT_ID_FIXED | TT_ID_DERIVED))) tt_dial_limit(r->dial, GONE_NS);
-  if (r->id.flags & TT_ID_USERS) tt_dial_same_user(r->dial);
+  if (!(r->id.flags & (TT_ID_FIXED | TT_ID_DERIVED))) tt_dialer_limit(r->dialer, GONE_NS);
+  if (r->id.flags & TT_ID_USERS) tt_dialer_same_user(r->dialer);
   r->stage = DIALING;
   return tuttiInProgress;
 }
 
-/* At the door (for IP, or local) that the id names: this process must have it. */
+/* At the listener (for IP, or local) that the id names: this process must have it. */
 static tuttiResult_t derived_root_open(struct tt_rendezvous *r)
 {
   struct tt_address where = {.len = 0}, at;
@@ -98,9 +98,9 @@ static tuttiResult_t derived_root_open(struct tt_rendezvous *r)
   if (result == tuttiSuccess) result = tt_root_open(&r->id, &where, r->settings, &at);
   if (result != tuttiSuccess) return give_up(r, result);
   r->is_roots = 1;
-  if (at.len == r->id.root.len && memcmp(&at.any, &r->id.root.any, at.len) == 0) return dial(r);
+  if (at.len == r->id.root.len && memcmp(&at.any, &r->id.root.any, at.len) == 0) return dialer(r);
   return give_up(r, tt_fail(tuttiInternalError,
-                            "the door of a new communicator is not the one that its ranks know: do not change "
+                            "the listener of a new communicator is not the one that its ranks know: do not change "
                             "TUTTI_SOCKET_IFNAME between communicators"));
 }
 
@@ -122,13 +122,13 @@ static tuttiResult_t fixed_root_open(struct tt_rendezvous *r)
   if (result == tuttiInProgress) return result;
   if (result != tuttiSuccess) return give_up(r, result);
   r->is_roots = 1;
-  return dial(r);
+  return dialer(r);
 }
 
 static void connected(struct tt_rendezvous *r)
 {
-  tt_dial_destroy(r->dial);
-  r->dial = NULL;
+  tt_dialer_destroy(r->dialer);
+  r->dialer = NULL;
   r->stage = CONNECTED;
   r->expect = RECORD;
   tt_socket_guard(r->fd, r->settings->unreachable_ms);
@@ -145,9 +145,9 @@ static void introduce(struct tt_rendezvous *r)
 
 static tuttiResult_t dial_drive(struct tt_rendezvous *r)
 {
-  if (!r->dial) return tt_now_ns() < r->again_ns ? tuttiInProgress : dial(r);
+  if (!r->dialer) return tt_now_ns() < r->again_ns ? tuttiInProgress : dialer(r);
   int fd;
-  tuttiResult_t result = tt_dial_poll(r->dial, &fd);
+  tuttiResult_t result = tt_dialer_poll(r->dialer, &fd);
   if (result == tuttiInProgress) return result;
   if (result != tuttiSuccess) return give_up(r, result);
   r->fd = fd;
@@ -163,7 +163,7 @@ static tuttiResult_t come_again(struct tt_rendezvous *r)
   r->fd = -1;
   r->stage = DIALING;
   r->again_ns = tt_now_ns() + AGAIN_NS;
-  r->card_waits = r->in_round;
+  r->peer_info_waits = r->in_round;
   return tuttiInProgress;
 }
 
@@ -173,12 +173,13 @@ static tuttiResult_t come_again(struct tt_rendezvous *r)
 static int output_drive(struct tt_rendezvous *r)
 {
   int state = tt_outlet_write(&r->out, r->fd);
-  if (state != 1 || !r->card_waits || r->stage < READY) return state;
+  if (state != 1 || !r->peer_info_waits || r->stage < READY) return state;
   size_t len = r->is_broadcast && r->mine.rank != 0 ? 0 : r->len;
-  r->card_waits = 0;
-  r->card_head = (struct tt_start_frame){.kind = r->is_broadcast ? TT_START_SHARE : TT_START_CARD, .len = r->len};
-  tt_frame_seal(&r->card_head, r->card, len);
-  tt_outlet_set(&r->out, &r->card_head, sizeof r->card_head, r->card, len);
+  r->peer_info_waits = 0;
+  r->peer_info_head =
+      (struct tt_start_frame){.kind = r->is_broadcast ? TT_START_SHARE : TT_START_PEER_INFO, .len = r->len};
+  tt_frame_seal(&r->peer_info_head, r->peer_info, len);
+  tt_outlet_set(&r->out, &r->peer_info_head, sizeof r->peer_info_head, r->peer_info, len);
   return tt_outlet_write(&r->out, r->fd);
 }
 
@@ -226,8 +227,8 @@ static tuttiResult_t head_arrived(struct tt_rendezvous *r)
   const struct tt_start_frame *head = &r->head_in;
   size_t all_len = r->is_broadcast ? r->len : r->len * r->mine.nranks;
   if (!tt_frame_is_whole(head)) return damaged(r);
-  if (head->kind == TT_START_CARDS && r->in_round && head->len == all_len) {
-    r->expect = CARDS;
+  if (head->kind == TT_START_PEER_INFOS && r->in_round && head->len == all_len) {
+    r->expect = PEER_INFOS;
     tt_intake_set(&r->in, r->all, all_len);
     return tuttiSuccess;
   }
@@ -279,7 +280,7 @@ static tuttiResult_t record_arrived(struct tt_rendezvous *r)
   return tuttiSuccess;
 }
 
-static tuttiResult_t cards_arrived(struct tt_rendezvous *r)
+static tuttiResult_t peer_infos_arrived(struct tt_rendezvous *r)
 {
   if (!tt_frame_fits(&r->head_in, r->all, (size_t)r->head_in.len)) return damaged(r);
   others_hear(r);
@@ -296,7 +297,7 @@ static tuttiResult_t item_arrived(struct tt_rendezvous *r)
   case HEAD: return head_arrived(r);
   case REASON: others_hear(r); return reason_arrived(r);
   case RECORD: return record_arrived(r);
-  default: return cards_arrived(r);
+  default: return peer_infos_arrived(r);
   }
 }
 
@@ -355,12 +356,12 @@ tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *r)
   return is_idle(r) ? tuttiSuccess : wait_check(r);
 }
 
-void tt_rendezvous_bed(const struct tt_rendezvous *r, struct tt_bed *bed)
+void tt_rendezvous_pollset(const struct tt_rendezvous *r, struct tt_pollset *pollset)
 {
-  int goes_out = tt_outlet_busy(&r->out) || (r->card_waits && r->stage == READY);
-  if (r->stage >= CONNECTED) tt_bed_add(bed, r->fd, goes_out ? POLLIN | POLLOUT : POLLIN);
-  else if (r->dial) tt_dial_bed(r->dial, bed);
-  else tt_bed_limit(bed, r->again_ns);
+  int goes_out = tt_outlet_busy(&r->out) || (r->peer_info_waits && r->stage == READY);
+  if (r->stage >= CONNECTED) tt_pollset_add(pollset, r->fd, goes_out ? POLLIN | POLLOUT : POLLIN);
+  else if (r->dialer) tt_dialer_pollset(r->dialer, pollset);
+  else tt_pollset_limit(pollset, r->again_ns);
 }
 
 /* ---- the outside ---------------------------------------------------------------------------------- */
@@ -408,7 +409,7 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
   int opens_fixed = (r->id.flags & TT_ID_FIXED) && spec->rank == 0;
   int opens_derived = (r->id.flags & TT_ID_DERIVED) && spec->rank == 0;
   r->stage = opens_fixed ? OPENING : DIALING;
-  result = opens_fixed ? fixed_root_open(r) : opens_derived ? derived_root_open(r) : dial(r);
+  result = opens_fixed ? fixed_root_open(r) : opens_derived ? derived_root_open(r) : dialer(r);
   if (result != tuttiInProgress) {
     tt_rendezvous_destroy(r);
     return result;
@@ -421,13 +422,13 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
 static tuttiResult_t round_start(struct tt_rendezvous *r, const void *mine, size_t len, void *all)
 {
   if (r->code) return tt_fail_quiet(r->code, r->sentence);
-  if (r->in_round || len < 1 || len > TT_CARD_BYTES)
+  if (r->in_round || len < 1 || len > TT_PEER_INFO_BYTES)
     return tt_fail(tuttiInternalError, "a rendezvous round of %zu bytes%s", len,
                    r->in_round ? " while another is under way" : "");
-  if (mine) memcpy(r->card, mine, len);
+  if (mine) memcpy(r->peer_info, mine, len);
   r->len = len;
   r->all = all;
-  r->in_round = r->card_waits = 1;
+  r->in_round = r->peer_info_waits = 1;
   return tuttiSuccess;
 }
 
@@ -476,10 +477,10 @@ static void come_to_tell(struct tt_rendezvous *r)
   if (r->is_roots || (r->id.flags & TT_ID_DERIVED)) return;
   uint64_t until_ns = tt_now_ns() + HEARD_NS;
   while (r->stage == DIALING && !r->code && tt_now_ns() < until_ns) {
-    struct tt_bed bed = {.until_ns = until_ns};
+    struct tt_pollset pollset = {.until_ns = until_ns};
     if (dial_drive(r) != tuttiInProgress) continue;
-    tt_rendezvous_bed(r, &bed);
-    tt_bed_sleep(&bed);
+    tt_rendezvous_pollset(r, &pollset);
+    tt_pollset_sleep(&pollset);
   }
 }
 
@@ -511,12 +512,12 @@ void tt_rendezvous_destroy(struct tt_rendezvous *r)
 {
   if (!r) return;
   if (!r->code && r->rounds && !r->in_round) last_frame(r, TT_START_BYE, tuttiSuccess);
-  tt_dial_destroy(r->dial);
+  tt_dialer_destroy(r->dialer);
   root_leave(r);
   if (r->fd >= 0) {
     throw_away(r->fd);
     close(r->fd);
   }
-  tt_wipe(&r->id.pass, sizeof r->id.pass);
+  tt_wipe(&r->id.credentials, sizeof r->id.credentials);
   tt_free(r);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The root's life. It opens a door and waits; time runs from its first guest. It shuts the door when
+/* The root's life. It opens a listener and waits; time runs from its first client. It shuts the listener when
  * all ranks have said bye; after a failure when all ranks have heard of it, or when those that never
  * came have had one more start-up time to come and hear it (of a derived id at once: the parent's watch tells them).
- * Guests that are in by mistake or for the next communicator get their answer; then it frees itself. A root that no
+ * Clients that are in by mistake or for the next communicator get their answer; then it frees itself. A root that no
  * rank ever calls has no timer, costs a few hundred bytes, and lives until the process ends. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,12 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bootstrap/root.h"
+#include "bootstrap/root_private.h"
 
 #define LOOKS_PER_TICK 16 /* reads of /proc in 20 ms: a bounded share of one core */
 #define FIRST_LOG_NS 5000000000u
 #define NEXT_LOG_NS 30000000000u
-#define SHUT_NS 1000000000u /* for the last guests to hear why and leave */
+#define SHUT_NS 1000000000u /* for the last clients to hear why and leave */
 
 /* Nobody else gets in; the place is free for the next root. */
 static void root_shut(struct tt_root *root)
@@ -28,20 +28,20 @@ static void root_shut(struct tt_root *root)
     *at = root->next;
     break;
   }
-  if (root->door) tt_door_dismiss(root->door, root);
-  tt_door_close(root->door);
-  root->door = NULL;
+  if (root->listener) tt_listener_dismiss(root->listener, root);
+  tt_listener_close(root->listener);
+  root->listener = NULL;
 }
 
 static void root_free(struct tt_root *root)
 {
   root_shut(root);
   if (root->ticking) tt_timer_remove(&root->timer);
-  for (struct guest *guest = root->guests; guest; guest = guest->next) tt_guest_close(guest);
-  tt_guests_sweep(root);
-  tt_free(root->cards[0]);
-  tt_free(root->cards[1]);
-  tt_free(root->seats);
+  for (struct client *client = root->clients; client; client = client->next) tt_client_close(client);
+  tt_clients_sweep(root);
+  tt_free(root->peer_infos[0]);
+  tt_free(root->peer_infos[1]);
+  tt_free(root->slots);
   tt_free(root);
   tt_service_release();
 }
@@ -56,8 +56,8 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
   root->code = code;
   root->over_ns = tt_now_ns() + root->timeout_ns;
   tt_log(TT_LOG_INFO, "start-up failed: %s", root->sentence); /* the ranks log it as an error */
-  for (struct guest *guest = root->guests; guest; guest = guest->next)
-    if (guest->seated || guest->stage != GUEST_RECORD) tt_guest_tell(guest, TT_START_FAILURE);
+  for (struct client *client = root->clients; client; client = client->next)
+    if (client->has_slot || client->stage != CLIENT_RECORD) tt_client_tell(client, TT_START_FAILURE);
 }
 
 static int is_complete(const struct tt_root *root)
@@ -69,9 +69,9 @@ static int is_complete(const struct tt_root *root)
 
 void tt_root_settle(struct tt_root *root)
 {
-  tt_guests_sweep(root);
+  tt_clients_sweep(root);
   if (!root->shut && is_complete(root)) root_shut(root);
-  if (root->shut && (!root->guests || tt_now_ns() > root->over_ns)) root_free(root);
+  if (root->shut && (!root->clients || tt_now_ns() > root->over_ns)) root_free(root);
 }
 
 /* ---- who is missing ---- */
@@ -113,8 +113,8 @@ static void missing_fail(struct tt_root *root)
     tt_root_fail(root, tuttiRemoteError, "no rank introduced itself within %g s", seconds);
     return;
   }
-  tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
-  if (root->door) tt_door_refusals_text(root->door, &root->refusals, refused, sizeof refused);
+  tt_ranks_text(tt_rank_slot_is_in, root, root->nranks, ranks, sizeof ranks);
+  if (root->listener) tt_listener_refusals_text(root->listener, &root->refusals, refused, sizeof refused);
   if (root->came < root->nranks)
     tt_root_fail(root, tuttiRemoteError,
                  "%s did not come within %g s%s%s: start %s, or raise TUTTI_INIT_TIMEOUT_MS%s", ranks, seconds,
@@ -139,8 +139,8 @@ static void missing_log(struct tt_root *root, uint64_t now)
   root->warned |= warns;
   log_next(root, now + NEXT_LOG_NS);
   if (!root->nranks || !tt_log_wants(level)) return;
-  tt_ranks_text(tt_seat_is_in, root, root->nranks, ranks, sizeof ranks);
-  if (root->door) tt_door_refusals_text(root->door, &root->refusals, refused, sizeof refused);
+  tt_ranks_text(tt_rank_slot_is_in, root, root->nranks, ranks, sizeof ranks);
+  if (root->listener) tt_listener_refusals_text(root->listener, &root->refusals, refused, sizeof refused);
   tt_log(level, "start-up waits for %s since %llu s%s%s%s", ranks,
          (unsigned long long)((now - root->first_ns) / 1000000000u), root->twice, ended_note(root, note), refused);
 }
@@ -149,11 +149,11 @@ static void processes_look(struct tt_root *root)
 {
   uint32_t looks = root->nranks < LOOKS_PER_TICK ? root->nranks : LOOKS_PER_TICK;
   for (uint32_t i = 0; i < looks && !root->code; i++) {
-    struct seat *seat = &root->seats[root->look];
+    struct slot *slot = &root->slots[root->look];
     root->look = (root->look + 1) % root->nranks;
-    if (!seat->guest || !tt_record_is_dead(&seat->guest->record, &root->self)) continue;
-    tt_guest_drain(seat->guest); /* its last words first: it may have left in good order */
-    if (seat->guest) tt_seat_lose(seat->guest, "died");
+    if (!slot->client || !tt_record_is_dead(&slot->client->record, &root->self)) continue;
+    tt_client_drain(slot->client); /* its last words first: it may have left in good order */
+    if (slot->client) tt_rank_slot_lose(slot->client, "died");
   }
 }
 
@@ -208,7 +208,7 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
   }
   root->timer = (struct tt_timer){.period_ns = TT_LOOK_NS, .fire = tick};
   root->where = *where;
-  memcpy(root->job, id->pass.job, sizeof root->job);
+  memcpy(root->job, id->credentials.job, sizeof root->job);
   root->ticket = id->ticket;
   root->fixed = (id->flags & TT_ID_FIXED) != 0;
   root->derived = (id->flags & TT_ID_DERIVED) != 0;
@@ -227,17 +227,17 @@ static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_ad
   if ((id->flags & TT_ID_FIXED) && !place_is_free(where)) return tuttiInProgress;
   struct tt_root *root = root_make(id, where, settings);
   if (!root) return tt_fail(tuttiSystemError, "no memory or service thread for the start-up's root");
-  tuttiResult_t result = tt_door_open(&root->door, where);
+  tuttiResult_t result = tt_listener_open(&root->listener, where);
   if (result == tuttiSuccess)
-    result = tt_door_admit(root->door, &id->pass, TT_HELLO_RENDEZVOUS, 0, tt_guest_come, root);
+    result = tt_listener_admit(root->listener, &id->credentials, TT_HELLO_RENDEZVOUS, 0, tt_client_come, root);
   if (result != tuttiSuccess) {
     root_free(root);
     return result;
   }
   root->next = tt_process.roots;
   tt_process.roots = root;
-  tt_door_refusals(root->door, &root->refusals);
-  *at = *tt_door_address(root->door);
+  tt_listener_refusals(root->listener, &root->refusals);
+  *at = *tt_listener_address(root->listener);
   return tuttiSuccess;
 }
 
@@ -255,7 +255,7 @@ tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *wher
 
 static int is_of(const struct tt_root *root, const struct tt_id *id)
 {
-  return memcmp(root->job, id->pass.job, sizeof root->job) == 0;
+  return memcmp(root->job, id->credentials.job, sizeof root->job) == 0;
 }
 
 void tt_root_abandon(const struct tt_id *id)
@@ -277,7 +277,7 @@ void tt_root_abandon(const struct tt_id *id)
 static int has_joined(const struct tt_root *root, int pid)
 {
   for (uint32_t r = 0; r < root->nranks; r++)
-    if (root->seats[r].state != SEAT_EMPTY && root->seats[r].record.pid == pid) return 1;
+    if (root->slots[r].state != SLOT_EMPTY && root->slots[r].record.pid == pid) return 1;
   return 0;
 }
 

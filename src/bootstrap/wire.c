@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "bootstrap/wire.h"
+#include "bootstrap/wire_private.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

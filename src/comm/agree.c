@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a creation: all ranks have the same topology, and take rank 0's decision table. */
-#include "comm/creation.h"
+#include "comm/private.h"
 #include "reduce/reduce.h"
 
 /* ---- what has to be alike ---- */
@@ -21,15 +21,15 @@ uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_ar
 static void profiles_compare(const struct tuttiComm *comm)
 {
   int r = 1;
-  while (r < comm->nranks && tt_creation_card(comm, r)->profile == tt_creation_card(comm, 0)->profile) r++;
+  while (r < comm->nranks && tt_creation_info(comm, r)->profile == tt_creation_info(comm, 0)->profile) r++;
   if (comm->rank == 0 && r < comm->nranks)
     tt_log(TT_LOG_INFO, "TUTTI_PROFILE of rank %d is another one than that of rank 0, and is ignored", r);
 }
 
-tuttiResult_t tt_cards_compare(const struct tuttiComm *comm)
+tuttiResult_t tt_peer_infos_compare(const struct tuttiComm *comm)
 {
   for (int r = 1; r < comm->nranks; r++)
-    if (tt_creation_card(comm, r)->nearness != tt_creation_card(comm, 0)->nearness)
+    if (tt_creation_info(comm, r)->nearness != tt_creation_info(comm, 0)->nearness)
       return tt_fail(tuttiInvalidUsage,
                      "rank %d and rank 0 see different topologies: give all ranks the same "
                      "TUTTI_TOPOLOGY file",
@@ -40,7 +40,7 @@ tuttiResult_t tt_cards_compare(const struct tuttiComm *comm)
 
 /* ---- the last round ---- */
 
-_Static_assert(sizeof(struct tt_table) <= TT_CARD_BYTES, "the table goes through one round of the rendezvous");
+_Static_assert(sizeof(struct tt_table) <= TT_PEER_INFO_BYTES, "the table goes through one round of the rendezvous");
 
 tuttiResult_t tt_agree_start(struct tuttiComm *comm)
 {

@@ -3,14 +3,14 @@
  *
  * Who belongs to the child is known on each of its ranks: after an all-gather of colors and keys over the parent, or
  * from the list of excluded ranks. From there on it is made like any other, but for its id, which nobody has to send:
- * its key is derived from the parent's, and its root stands at the door that the child's first rank has had since
+ * its key is derived from the parent's, and its root stands at the listener that the child's first rank has had since
  * the parent was made. So a shrink needs nothing of a parent that has failed, but its watch:
  * that goes on looking after the ranks, and one that is lost, or gives up, ends the start-up of what it is to be in. */
 #include <stdio.h>
 #include <string.h>
 
 #include "bootstrap/bootstrap.h"
-#include "comm/creation.h"
+#include "comm/private.h"
 
 enum how { SPLIT = 1, SHRINK = 2 };
 
@@ -26,7 +26,7 @@ static uint64_t birth_key(const struct tuttiComm *parent, const struct context *
 {
   uint8_t digest[TT_KEY_BYTES];
   uint64_t key;
-  tt_key_derive(digest, parent->pass.key, "tutti-birth", context, sizeof *context);
+  tt_key_derive(digest, parent->credentials.key, "tutti-birth", context, sizeof *context);
   memcpy(&key, digest, sizeof key);
   return key;
 }
@@ -35,11 +35,11 @@ static void id_derive(const struct tuttiComm *parent, const struct context *cont
 {
   uint8_t job[TT_KEY_BYTES];
   *id = (struct tt_id){.flags = TT_ID_MIXED | TT_ID_DERIVED};
-  tt_key_derive(id->pass.key, parent->pass.key, "tutti-child", context, sizeof *context);
-  tt_key_derive(job, id->pass.key, "tutti-child-job", context, sizeof *context);
-  memcpy(id->pass.job, job, sizeof id->pass.job);
-  id->pass.epoch = parent->pass.epoch + 1;
-  tt_address_unpack(&id->root, parent->doors + (size_t)root * TT_ADDRESS_PACKED_BYTES);
+  tt_key_derive(id->credentials.key, parent->credentials.key, "tutti-child", context, sizeof *context);
+  tt_key_derive(job, id->credentials.key, "tutti-child-job", context, sizeof *context);
+  memcpy(id->credentials.job, job, sizeof id->credentials.job);
+  id->credentials.epoch = parent->credentials.epoch + 1;
+  tt_address_unpack(&id->root, parent->listeners + (size_t)root * TT_ADDRESS_PACKED_BYTES);
 }
 
 /* A topology file is about the ranks of the first parent: a child takes its part of that. */
@@ -118,7 +118,7 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
   struct tuttiComm *parent = creation->parent;
   if (creation->is_known) return;
   const char *label = creation->birth.label ? comm->label : "communicator that it shrinks to";
-  if (creation->birth.key) child_tell(parent, creation->birth.key, label, code, comm->stillborn_sentence);
+  if (creation->birth.key) child_tell(parent, creation->birth.key, label, code, comm->creation_error);
   else if (code == tuttiSystemError || creation->op) tt_comm_give_up(parent, code, 0); /* others gather */
 }
 
@@ -131,33 +131,33 @@ void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt
 
 /* ---- split ---- */
 
-struct wish {
+struct color_key {
   int32_t color, key;
 };
 
 /* Appends what the ranks said to the parent's queue; the caller drives it. */
-static tuttiResult_t wishes_gather(struct tuttiComm *comm, struct tuttiComm *parent, const struct wish *mine)
+static tuttiResult_t filters_gather(struct tuttiComm *comm, struct tuttiComm *parent, const struct color_key *mine)
 {
   struct tt_creation *creation = comm->creation;
   size_t n = (size_t)parent->nranks;
-  struct wish *wishes = tt_alloc(n + 1, sizeof *mine);
-  if (!wishes) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->nranks);
-  wishes[n] = *mine;
+  struct color_key *filters = tt_alloc(n + 1, sizeof *mine);
+  if (!filters) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->nranks);
+  filters[n] = *mine;
   struct tt_binding binding = {
       .call = {.count = sizeof *mine,
                .collective = TT_ALL_GATHER,
                .type = tuttiUint8,
                .root = -1,
                .form = TT_FORM_SPLIT},
-      .in = &wishes[n],
-      .out = wishes,
+      .in = &filters[n],
+      .out = filters,
       .before = 1};
   creation->op = tt_op_take(parent, NULL, &binding);
   if (!creation->op) {
-    tt_free(wishes);
+    tt_free(filters);
     return tt_comm_give_up(parent, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
   }
-  creation->op->owned = wishes;
+  creation->op->owned = filters;
   creation->op->next_of_group = NULL;
   creation->stage = SPLITTING;
   tt_ops_submit(creation->op);
@@ -165,13 +165,13 @@ static tuttiResult_t wishes_gather(struct tuttiComm *comm, struct tuttiComm *par
 }
 
 /* Ranks of one color, by key, then by rank; -1 behind them. */
-static int members_sort(const struct wish *wishes, int nranks, int32_t color, int32_t *members)
+static int members_sort(const struct color_key *filters, int nranks, int32_t color, int32_t *members)
 {
   int n = 0;
   for (int32_t r = 0; r < nranks; r++) {
     int at = n;
-    if (wishes[r].color != color) continue;
-    while (at && wishes[members[at - 1]].key > wishes[r].key) at--;
+    if (filters[r].color != color) continue;
+    while (at && filters[members[at - 1]].key > filters[r].key) at--;
     memmove(&members[at + 1], &members[at], (size_t)(n - at) * sizeof *members);
     members[at] = r;
     n++;
@@ -179,18 +179,18 @@ static int members_sort(const struct wish *wishes, int nranks, int32_t color, in
   return n;
 }
 
-static tuttiResult_t wishes_take(struct tuttiComm *comm, const struct tt_op *op)
+static tuttiResult_t filters_take(struct tuttiComm *comm, const struct tt_op *op)
 {
-  const struct wish *wishes = op->owned;
+  const struct color_key *filters = op->owned;
   struct tuttiComm *parent = op->comm;
-  struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = wishes[parent->rank].color};
+  struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = filters[parent->rank].color};
   if (context.color == TUTTI_SPLIT_NOCOLOR) {
     comm->is_none = 1;
-    atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
+    atomic_store_explicit(&comm->state, TT_COMM_NOT_CREATED, memory_order_release);
     return tuttiSuccess;
   }
   int32_t *ranks = comm->creation->ranks;
-  comm->nranks = members_sort(wishes, parent->nranks, context.color, ranks);
+  comm->nranks = members_sort(filters, parent->nranks, context.color, ranks);
   while (ranks[comm->rank] != parent->rank) comm->rank++;
   return child_begin(comm, &context);
 }
@@ -214,7 +214,7 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
   int done = atomic_load_explicit(&op->done, memory_order_acquire);
   tuttiResult_t result = tuttiInProgress;
   if (done) {
-    result = op->result == tuttiSuccess ? wishes_take(comm, op) : tt_comm_why(parent);
+    result = op->result == tuttiSuccess ? filters_take(comm, op) : tt_comm_why(parent);
     creation->op = NULL;
     tt_op_give(op);
   }
@@ -225,10 +225,10 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
 tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
 {
   struct tuttiComm *parent = spec->parent;
-  const struct wish mine = {spec->color, spec->key};
+  const struct color_key mine = {spec->color, spec->key};
   if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
   tuttiResult_t result = tt_comm_health(parent);
-  if (result == tuttiSuccess) result = wishes_gather(comm, parent, &mine);
+  if (result == tuttiSuccess) result = filters_gather(comm, parent, &mine);
   tt_comm_exit(parent);
   return result;
 }

@@ -9,7 +9,7 @@
 #include "topo/topo.h"
 #include "tuner/tuner.h"
 
-enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_SUSPENDED, TT_COMM_FINALIZED, TT_COMM_STILLBORN };
+enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_SUSPENDED, TT_COMM_FINALIZED, TT_COMM_NOT_CREATED };
 
 #define TT_COMM_MAGIC 0x54757474u
 #define TT_COMM_TRANSPORTS 8
@@ -79,19 +79,19 @@ struct tuttiComm {
   _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
 
   struct tt_creation *creation; /* until ready */
-  tuttiResult_t stillborn;      /* why creation failed */
-  char stillborn_sentence[TT_SENTENCE_BYTES];
+  tuttiResult_t creation_code;      /* why creation failed */
+  char creation_error[TT_SENTENCE_BYTES];
 
-  struct tt_pass pass;
-  struct tt_door *ip_door, *local_door;
-  char interface[16]; /* on which ip_door is; "": there is none */
-  uint8_t *doors;  /* of each rank: where its IP door is, packed; of one that has none, its local door */
+  struct tt_credentials credentials;
+  struct tt_listener *ip_listener, *local_listener;
+  char interface[16]; /* on which ip_listener is; "": there is none */
+  uint8_t *listeners;  /* of each rank: where its IP listener is, packed; of one that has none, its local listener */
   int is_none;     /* a split without color: there is no communicator; state is STILLBORN */
   struct tt_shrinks *shrinks; /* by sets of ranks that it was to be shrunk to so far; none is forgotten, for ranks */
   uint32_t nshrinks;          /* that have been in fewer sets would remember more */
   uint64_t *hosts;
   int32_t *pids;
-  char *cards;
+  char *peer_infos;
   struct tt_transport_spec spec; /* what the transports were made from */
   struct tt_transport *transports[TT_COMM_TRANSPORTS];
   int ntransports;
@@ -144,7 +144,7 @@ struct tt_comm_spec {
 };
 
 /* Makes a communicator that is being created; poll until it is not tuttiInProgress. On an error it stays
- * as a stillborn one, to be destroyed. */
+ * as one whose creation failed, to be destroyed. */
 tuttiResult_t tt_comm_create(struct tuttiComm **comm, const struct tt_comm_spec *spec);
 tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm);
 /* A pause after that said tuttiInProgress: after some first looks until something may go on, 50 ms at most. */

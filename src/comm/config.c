@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
 
 /* settings are this communicator's own, or already its parent's. */
 static void deterministic_apply(struct tt_settings *settings, const tuttiConfig_t *config, int is_child)

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What links take where no profile says it: of one pair of each kind the first rank knows that from its cache, or it is
  * measured (pair.c), told to all, and kept. */
-#include "comm/creation.h"
+#include "comm/private.h"
 #include "tuner/cache.h"
 
 /* ---- round 2 ---- */
 
-void tt_correct_say(struct tuttiComm *comm, struct rank_card *card)
+void tt_correct_say(struct tuttiComm *comm, struct rank_info *peer_info)
 {
   const struct tt_settings *settings = &comm->settings;
   struct tt_cache cache;
   tt_cache_load(&cache, settings);
-  card->corrects = tt_cache_wanted(settings) && !settings->profile[0];
-  card->may_measure = !comm->crowded && !settings->fault[0] && !settings->trace[0];
+  peer_info->corrects = tt_cache_wanted(settings) && !settings->profile[0];
+  peer_info->may_measure = !comm->crowded && !settings->fault[0] && !settings->trace[0];
   for (int t = 0; t < comm->creation->nwanted; t++)
     for (int kind = 0; kind < TT_LINK_KINDS; kind++)
-      card->transports[t].known[kind] = tt_cache_get(&cache, (enum tt_link_kind)kind, comm->creation->wanted[t]->name);
+      peer_info->transports[t].known[kind] =
+          tt_cache_get(&cache, (enum tt_link_kind)kind, comm->creation->wanted[t]->name);
 }
 
 /* ---- pairs ---- */
@@ -57,8 +58,8 @@ static int pair_look(struct tuttiComm *comm, enum tt_link_kind kind)
   const struct pair *pair = &comm->creation->pairs[kind];
   const char *transport = comm->creation->wanted[pair->transport]->name;
   struct tt_corrected *corrected = &comm->corrected[kind];
-  const struct rank_card *first = tt_creation_card(comm, pair->ranks[0]);
-  const struct rank_card *second = tt_creation_card(comm, pair->ranks[1]);
+  const struct rank_info *first = tt_creation_info(comm, pair->ranks[0]);
+  const struct rank_info *second = tt_creation_info(comm, pair->ranks[1]);
   *corrected = (struct tt_corrected){transport, first->transports[pair->transport].known[kind]};
   if (tt_correction_known(corrected->by)) return 0;
   corrected->transport = NULL;
@@ -77,7 +78,7 @@ static void inherited_look(struct tuttiComm *comm)
 
 int tt_correct_start(struct tuttiComm *comm)
 {
-  int corrects = tt_creation_card(comm, 0)->corrects, n = 0;
+  int corrects = tt_creation_info(comm, 0)->corrects, n = 0;
   pairs_find(comm);
   if (comm->creation->is_child) {
     inherited_look(comm);

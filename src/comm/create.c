@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation, as a state machine that never blocks. Three rounds of the rendezvous:
- *   1. who is there (pid, host, doors, rank 0's salt): gives hosts and the communicator's own key;
- *   2. the transports' cards, once every rank has made its ends: then they connect; and what each rank knows of links;
- *   3. rank 0's decision table, once every rank has its watch: nobody uses what a peer lacks.
+ *   1. who is there (pid, host, listeners, rank 0's salt): gives hosts and the communicator's own key;
+ *   2. the transports' peer infos, once all ranks have made their ends: then they connect; and what each knows of
+ *   links; 3. rank 0's decision table, once every rank has its watch: nobody uses what a peer lacks.
  * Before the last one some pairs of ranks measure their links if nobody knows those (correct.c): one more round. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
 #include "cuda/cuda.h"
 #include "reduce/reduce.h"
 
 #define DESCRIPTORS_OF_RANK 8 /* both ends of its connections in start-up, its memory, and some on their way */
 #define WORDS_NS 500000000u /* for what a rank that has gone may have said before */
 
-struct member_card {
+struct member_info {
   int32_t pid, pad;
   struct tt_locality locality;
   uint8_t core_mask[TT_CORE_MASK_BYTES];
   uint64_t start, pid_namespace, host, kernel;
   char host_name[TT_HOST_NAME_BYTES];
-  uint8_t door[TT_ADDRESS_PACKED_BYTES]; /* that for IP; without one the local door */
-  char local[32];                      /* abstract name of the local door, without the leading NUL */
+  uint8_t listener[TT_ADDRESS_PACKED_BYTES]; /* that for IP; without one the local listener */
+  char local[32];                      /* abstract name of the local listener, without the leading NUL */
   uint8_t salt[TT_JOB_BYTES];
 };
 
@@ -49,7 +49,7 @@ void tt_creation_destroy(struct tt_creation *creation)
   id_give_up(creation); /* aborted */
   tt_rendezvous_destroy(creation->rendezvous);
   tt_free(creation->members);
-  tt_free(creation->card);
+  tt_free(creation->peer_info);
   tt_free(creation->findings);
   tt_measuring_destroy(creation->measuring);
   parent_leave(creation);
@@ -60,30 +60,30 @@ void tt_creation_destroy(struct tt_creation *creation)
 
 /* ---- round 1: who is there ---- */
 
-static void doors_open(struct tuttiComm *comm)
+static void listeners_open(struct tuttiComm *comm)
 {
   struct tt_address address;
   if (tt_interface_choose(&comm->settings, &address, comm->interface) != tuttiSuccess || !address.len ||
-      tt_door_open(&comm->ip_door, &address) != tuttiSuccess)
-    tt_log(TT_LOG_INFO, "no IP door: ranks on other hosts and tcp cannot be reached");
+      tt_listener_open(&comm->ip_listener, &address) != tuttiSuccess)
+    tt_log(TT_LOG_INFO, "no IP listener: ranks on other hosts and tcp cannot be reached");
 }
 
-static void member_fill(const struct tuttiComm *comm, struct member_card *card)
+static void member_fill(const struct tuttiComm *comm, struct member_info *info)
 {
-  memset(card, 0, sizeof *card);
-  card->pid = getpid();
-  tt_host_core_mask(card->core_mask);
-  if (tt_topo_here(&card->locality) != tuttiSuccess) card->locality = (struct tt_locality){-1, -1};
-  card->start = tt_process_start(getpid());
-  card->pid_namespace = tt_pid_namespace();
-  card->host = tt_host_id(comm->settings.host_id);
-  card->kernel = tt_kernel_id();
-  tt_host_name(card->host_name);
-  tt_address_pack(tt_door_address(comm->ip_door ? comm->ip_door : comm->local_door), card->door);
-  const struct tt_address *local = tt_door_address(comm->local_door);
+  memset(info, 0, sizeof *info);
+  info->pid = getpid();
+  tt_host_core_mask(info->core_mask);
+  if (tt_topo_here(&info->locality) != tuttiSuccess) info->locality = (struct tt_locality){-1, -1};
+  info->start = tt_process_start(getpid());
+  info->pid_namespace = tt_pid_namespace();
+  info->host = tt_host_id(comm->settings.host_id);
+  info->kernel = tt_kernel_id();
+  tt_host_name(info->host_name);
+  tt_address_pack(tt_listener_address(comm->ip_listener ? comm->ip_listener : comm->local_listener), info->listener);
+  const struct tt_address *local = tt_listener_address(comm->local_listener);
   size_t len = local->len - offsetof(struct sockaddr_un, sun_path) - 1;
-  memcpy(card->local, local->local.sun_path + 1, len < sizeof card->local ? len : 0);
-  tt_random(card->salt, sizeof card->salt);
+  memcpy(info->local, local->local.sun_path + 1, len < sizeof info->local ? len : 0);
+  tt_random(info->salt, sizeof info->salt);
 }
 
 /* ---- which transports ---- */
@@ -141,13 +141,13 @@ static int tables_make(struct tuttiComm *comm)
   creation->members = tt_alloc(n, sizeof *creation->members);
   comm->hosts = tt_alloc(n, sizeof *comm->hosts);
   comm->pids = tt_alloc(n, sizeof *comm->pids);
-  comm->doors = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
+  comm->listeners = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
   comm->sent = tt_alloc(n, sizeof *comm->sent);
   comm->received = tt_alloc(n, sizeof *comm->received);
-  creation->card = tt_alloc(1, sizeof *creation->card);
-  comm->cards = tt_alloc(n, tt_rank_card_bytes(creation->nwanted));
-  return creation->members && creation->card && comm->hosts && comm->pids && comm->doors && comm->sent &&
-         comm->received && comm->cards;
+  creation->peer_info = tt_alloc(1, sizeof *creation->peer_info);
+  comm->peer_infos = tt_alloc(n, tt_rank_info_bytes(creation->nwanted));
+  return creation->members && creation->peer_info && comm->hosts && comm->pids && comm->listeners && comm->sent &&
+         comm->received && comm->peer_infos;
 }
 
 tuttiResult_t tt_creation_start(struct tuttiComm *comm)
@@ -156,9 +156,9 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm)
   if (!tables_make(comm))
     return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
   tt_descriptors_want(DESCRIPTORS_OF_RANK * (size_t)comm->nranks); /* they may all be threads of this process */
-  doors_open(comm);
+  listeners_open(comm);
   struct tt_address local = {.len = 0};
-  tuttiResult_t result = tt_door_open(&comm->local_door, &local);
+  tuttiResult_t result = tt_listener_open(&comm->local_listener, &local);
   if (result != tuttiSuccess) return result;
 
   creation->deadline_ns = tt_now_ns() + (uint64_t)comm->settings.init_timeout_ms * 1000000u;
@@ -171,10 +171,10 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm)
                                           .settings = &comm->settings};
   result = tt_rendezvous_start(&creation->rendezvous, &rendezvous);
   if (result != tuttiSuccess) return result;
-  struct member_card card;
-  member_fill(comm, &card);
+  struct member_info peer_info;
+  member_fill(comm, &peer_info);
   creation->stage = MEETING;
-  return tt_rendezvous_gather(creation->rendezvous, &card, sizeof card, creation->members);
+  return tt_rendezvous_gather(creation->rendezvous, &peer_info, sizeof peer_info, creation->members);
 }
 
 static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *spec)
@@ -194,23 +194,23 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
   return result == tuttiSuccess ? tt_creation_start(comm) : result;
 }
 
-static tuttiResult_t stillborn(struct tuttiComm *comm, tuttiResult_t code)
+static tuttiResult_t creation_failed(struct tuttiComm *comm, tuttiResult_t code)
 {
   struct tt_creation *creation = comm->creation;
   id_give_up(creation);
-  snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
-  comm->stillborn = code;
+  snprintf(comm->creation_error, sizeof comm->creation_error, "%s", tt_last_sentence());
+  comm->creation_code = code;
   if (creation->parent) tt_child_tell(comm, code); /* before its root can tell */
-  if (creation->rendezvous) tt_rendezvous_fail(creation->rendezvous, code, comm->stillborn_sentence);
-  atomic_store_explicit(&comm->state, TT_COMM_STILLBORN, memory_order_release);
+  if (creation->rendezvous) tt_rendezvous_fail(creation->rendezvous, code, comm->creation_error);
+  atomic_store_explicit(&comm->state, TT_COMM_NOT_CREATED, memory_order_release);
   parent_leave(creation);
-  return tt_fail_quiet(code, comm->stillborn_sentence);
+  return tt_fail_quiet(code, comm->creation_error);
 }
 
 void tt_creation_quit(struct tuttiComm *comm)
 {
   if (atomic_load(&comm->state) != TT_COMM_CREATING) return;
-  stillborn(comm, tt_fail_quiet(tuttiRemoteError, comm->creation->op ? "its caller aborted a split of it"
+  creation_failed(comm, tt_fail_quiet(tuttiRemoteError, comm->creation->op ? "its caller aborted a split of it"
                                                                      : "its caller aborted it in its start-up"));
 }
 
@@ -248,13 +248,13 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   if (spec->parent) tt_parent_hold(spec->parent);
   *out = comm;
   tuttiResult_t result = begin(comm, spec);
-  return result == tuttiSuccess ? result : stillborn(comm, result);
+  return result == tuttiSuccess ? result : creation_failed(comm, result);
 }
 
 /* ---- after round 1 ---- */
 
 /* Containers of one machine are hosts of their own, but compete for its cores. */
-static int same_cores(const struct member_card *a, const struct member_card *b)
+static int same_cores(const struct member_info *a, const struct member_info *b)
 {
   return a->kernel && b->kernel ? a->kernel == b->kernel : a->host == b->host;
 }
@@ -262,20 +262,20 @@ static int same_cores(const struct member_card *a, const struct member_card *b)
 static void hosts_take(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
-  const struct member_card *mine = &creation->members[comm->rank];
+  const struct member_info *mine = &creation->members[comm->rank];
   uint8_t mask[TT_CORE_MASK_BYTES] = {0}; /* cores that the ranks of this machine may use, together */
   int beside = 0, cores = 0;
   creation->nhosts = 0;
   for (int r = 0; r < comm->nranks; r++) {
-    const struct member_card *card = &creation->members[r];
-    comm->hosts[r] = card->host;
-    comm->pids[r] = card->pid;
-    memcpy(comm->doors + (size_t)r * TT_ADDRESS_PACKED_BYTES, card->door, TT_ADDRESS_PACKED_BYTES);
-    int is_beside = same_cores(card, mine);
+    const struct member_info *peer_info = &creation->members[r];
+    comm->hosts[r] = peer_info->host;
+    comm->pids[r] = peer_info->pid;
+    memcpy(comm->listeners + (size_t)r * TT_ADDRESS_PACKED_BYTES, peer_info->listener, TT_ADDRESS_PACKED_BYTES);
+    int is_beside = same_cores(peer_info, mine);
     beside += is_beside;
-    for (int b = 0; b < TT_CORE_MASK_BYTES && is_beside; b++) mask[b] |= card->core_mask[b];
+    for (int b = 0; b < TT_CORE_MASK_BYTES && is_beside; b++) mask[b] |= peer_info->core_mask[b];
     int first = 0;
-    while (creation->members[first].host != card->host) first++;
+    while (creation->members[first].host != peer_info->host) first++;
     creation->nhosts += first == r;
   }
   for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
@@ -294,10 +294,10 @@ static void cores_count(struct tuttiComm *comm)
     for (int r = 0; r < first && is_first; r++)
       is_first = !same_cores(&creation->members[r], &creation->members[first]);
     for (int r = first; r < comm->nranks && is_first; r++) {
-      const struct member_card *card = &creation->members[r];
-      if (!same_cores(card, &creation->members[first])) continue;
+      const struct member_info *peer_info = &creation->members[r];
+      if (!same_cores(peer_info, &creation->members[first])) continue;
       ranks++;
-      for (int b = 0; b < TT_CORE_MASK_BYTES; b++) mask[b] |= card->core_mask[b];
+      for (int b = 0; b < TT_CORE_MASK_BYTES; b++) mask[b] |= peer_info->core_mask[b];
     }
     if (!is_first) continue;
     for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
@@ -328,18 +328,18 @@ static tuttiResult_t arrange(struct tuttiComm *comm)
 }
 
 /* Keys of this communicator only: the id's key may serve several, one after the other. */
-static void pass_make(struct tuttiComm *comm)
+static void credentials_make(struct tuttiComm *comm)
 {
   const struct tt_creation *creation = comm->creation;
   const uint8_t *salt = creation->members[0].salt;
   uint8_t job[TT_KEY_BYTES];
-  tt_key_derive(comm->pass.key, creation->id.pass.key, "tutti-comm", salt, TT_JOB_BYTES);
-  tt_key_derive(job, comm->pass.key, "tutti-job", salt, TT_JOB_BYTES);
-  memcpy(comm->pass.job, job, sizeof comm->pass.job);
-  comm->pass.epoch = 0;
+  tt_key_derive(comm->credentials.key, creation->id.credentials.key, "tutti-comm", salt, TT_JOB_BYTES);
+  tt_key_derive(job, comm->credentials.key, "tutti-job", salt, TT_JOB_BYTES);
+  memcpy(comm->credentials.job, job, sizeof comm->credentials.job);
+  comm->credentials.epoch = 0;
 }
 
-static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_card *cards)
+static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_peer_info *peer_infos)
 {
   struct tt_creation *creation = comm->creation;
   comm->spec = (struct tt_transport_spec){.nranks = comm->nranks,
@@ -347,9 +347,9 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
                                           .rank = comm->rank,
                                           .lanes = (int)comm->settings.lanes,
                                           .settings = &comm->settings,
-                                          .pass = &comm->pass,
-                                          .ip_door = comm->ip_door,
-                                          .local_door = comm->local_door,
+                                          .credentials = &comm->credentials,
+                                          .ip_listener = comm->ip_listener,
+                                          .local_listener = comm->local_listener,
                                           .hosts = comm->hosts,
                                           .pids = comm->pids};
   comm->ntransports = creation->nwanted; /* those that are not made stay NULL */
@@ -367,9 +367,9 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
       continue;
     }
     leads |= creation->wanted[t] != &tt_transport_self;
-    tuttiResult_t result = creation->wanted[t]->create(&made, &comm->spec, cards[t].blob);
+    tuttiResult_t result = creation->wanted[t]->create(&made, &comm->spec, peer_infos[t].blob);
     if (result != tuttiSuccess) return result;
-    cards[t].usable = 1;
+    peer_infos[t].usable = 1;
     comm->transports[t] = made;
   }
   if (leads || !lacking) return tuttiSuccess;
@@ -382,22 +382,23 @@ static tuttiResult_t after_meeting(struct tuttiComm *comm)
   struct tt_creation *creation = comm->creation;
   hosts_take(comm);
   if (comm->rank == 0) cores_count(comm);
-  pass_make(comm);
+  credentials_make(comm);
   tuttiResult_t result = arrange(comm);
-  if (result == tuttiSuccess) result = transports_create(comm, creation->card->transports);
+  if (result == tuttiSuccess) result = transports_create(comm, creation->peer_info->transports);
   if (result != tuttiSuccess) return result;
-  creation->card->nearness = tt_nearness_hash(&comm->topology, &comm->arrangement);
-  creation->card->profile = tt_text_hash(0, comm->settings.profile);
-  tt_correct_say(comm, creation->card);
-  creation->stage = CARDING;
-  return tt_rendezvous_gather(creation->rendezvous, creation->card, tt_rank_card_bytes(creation->nwanted), comm->cards);
+  struct rank_info *mine = creation->peer_info;
+  mine->nearness = tt_nearness_hash(&comm->topology, &comm->arrangement);
+  mine->profile = tt_text_hash(0, comm->settings.profile);
+  tt_correct_say(comm, mine);
+  creation->stage = EXCHANGING;
+  return tt_rendezvous_gather(creation->rendezvous, mine, tt_rank_info_bytes(creation->nwanted), comm->peer_infos);
 }
 
 /* ---- after round 2 ---- */
 
-const struct rank_card *tt_creation_card(const struct tuttiComm *comm, int rank)
+const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank)
 {
-  return (const void *)((const char *)comm->cards + (size_t)rank * tt_rank_card_bytes(comm->creation->nwanted));
+  return (const void *)((const char *)comm->peer_infos + (size_t)rank * tt_rank_info_bytes(comm->creation->nwanted));
 }
 
 /* A transport counts only if every rank has it: both ends of a pair must choose alike. That nobody has one that nobody
@@ -407,7 +408,7 @@ static int usable_everywhere(const struct tuttiComm *comm, int t)
   const struct tt_creation *creation = comm->creation;
   int have = 0, lacks = 0;
   for (int r = comm->nranks - 1; r >= 0; r--) {
-    int has = tt_creation_card(comm, r)->transports[t].usable;
+    int has = tt_creation_info(comm, r)->transports[t].usable;
     have += has;
     if (!has) lacks = r;
   }
@@ -441,8 +442,8 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
     }
     comm->transports[kept] = transport;
     comm->creation->kept[kept] = t;
-    const void *blobs = tt_creation_card(comm, 0)->transports[t].blob;
-    size_t stride = tt_rank_card_bytes(comm->creation->nwanted);
+    const void *blobs = tt_creation_info(comm, 0)->transports[t].blob;
+    size_t stride = tt_rank_info_bytes(comm->creation->nwanted);
     if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, stride);
     if (result == tuttiSuccess && t > 0) result = decorate(comm, &comm->transports[kept]);
     kept++;
@@ -453,25 +454,25 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
 
 static void member_unpack(const struct tt_creation *creation, int rank, struct tt_member *member)
 {
-  const struct member_card *card = &creation->members[rank];
-  member->pid = card->pid;
-  member->start = card->start;
-  member->pid_namespace = card->pid_namespace;
-  memcpy(member->host_name, card->host_name, sizeof member->host_name);
+  const struct member_info *peer_info = &creation->members[rank];
+  member->pid = peer_info->pid;
+  member->start = peer_info->start;
+  member->pid_namespace = peer_info->pid_namespace;
+  memcpy(member->host_name, peer_info->host_name, sizeof member->host_name);
   member->host_name[TT_HOST_NAME_BYTES - 1] = 0;
   member->host_index = 0;
-  while (creation->members[member->host_index].host != card->host) member->host_index++;
-  if (creation->nhosts > 1) tt_address_unpack(&member->control, card->door);
-  size_t len = strnlen(card->local, sizeof card->local - 1);
+  while (creation->members[member->host_index].host != peer_info->host) member->host_index++;
+  if (creation->nhosts > 1) tt_address_unpack(&member->control, peer_info->listener);
+  size_t len = strnlen(peer_info->local, sizeof peer_info->local - 1);
   member->local.local.sun_family = AF_UNIX;
-  memcpy(member->local.local.sun_path + 1, card->local, len);
+  memcpy(member->local.local.sun_path + 1, peer_info->local, len);
   member->local.len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
 static tuttiResult_t watch_start(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->creation;
-  if (creation->nhosts > 1 && !comm->ip_door)
+  if (creation->nhosts > 1 && !comm->ip_listener)
     return tt_fail(tuttiInvalidUsage,
                    "the ranks are on %d hosts, but rank %d has no usable interface: set TUTTI_SOCKET_IFNAME to one "
                    "that is up and has an address",
@@ -479,15 +480,14 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
   struct tt_member *members = tt_alloc((size_t)comm->nranks, sizeof *members);
   if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->nranks);
   for (int r = 0; r < comm->nranks; r++) member_unpack(creation, r, &members[r]);
-  struct tt_watch_spec spec = {.nranks = comm->nranks,
-                               .rank = comm->rank,
+  struct tt_watch_spec spec = {.nranks = comm->nranks, .rank = comm->rank,
                                .members = members,
-                               .pass = &comm->pass,
+                               .credentials = &comm->credentials,
                                .settings = &comm->settings,
-                               .local_door = comm->local_door,
+                               .local_listener = comm->local_listener,
                                .label = comm->label,
                                .is_second = creation->is_second,
-                               .ip_door = creation->nhosts > 1 ? comm->ip_door : NULL,
+                               .ip_listener = creation->nhosts > 1 ? comm->ip_listener : NULL,
                                .timeout_ms = comm->settings.timeout_ms,
                                .deadline_ns = creation->deadline_ns};
   tuttiResult_t result = tt_watch_create(&comm->watch, &spec);
@@ -495,9 +495,9 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
   return result;
 }
 
-static tuttiResult_t after_carding(struct tuttiComm *comm)
+static tuttiResult_t after_exchange(struct tuttiComm *comm)
 {
-  tuttiResult_t result = tt_cards_compare(comm);
+  tuttiResult_t result = tt_peer_infos_compare(comm);
   if (result == tuttiSuccess) result = tt_observe_start(comm);
   if (result == tuttiSuccess) result = transports_connect(comm);
   if (result == tuttiSuccess) result = watch_start(comm);
@@ -536,11 +536,11 @@ static tuttiResult_t prepare(struct tuttiComm *comm)
   if (!creation->lost_ns) {
     tuttiResult_t result = creation->stage == WATCHING ? tt_watch_poll(comm->watch) : tt_pair_poll(comm);
     if (result != tuttiRemoteError || creation->parent) return result;
-    snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
+    snprintf(comm->creation_error, sizeof comm->creation_error, "%s", tt_last_sentence());
     creation->lost_ns = tt_now_ns();
   }
   if (tt_now_ns() - creation->lost_ns < WORDS_NS) return tuttiInProgress;
-  return tt_fail_quiet(tuttiRemoteError, comm->stillborn_sentence);
+  return tt_fail_quiet(tuttiRemoteError, comm->creation_error);
 }
 
 /* `result` is what the start-up says. The parent's watch may know more, in the same words for all ranks: it is given
@@ -555,15 +555,15 @@ static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
   if (result != tuttiInProgress && !creation->words_ns) {
     creation->words_ns = tt_now_ns();
     creation->birth.next_ns = 0; /* it may have been told by one that had heard of it there: look at once */
-    snprintf(comm->stillborn_sentence, sizeof comm->stillborn_sentence, "%s", tt_last_sentence());
+    snprintf(comm->creation_error, sizeof comm->creation_error, "%s", tt_last_sentence());
   }
   tuttiResult_t known = tt_child_look(comm);
   if (known != tuttiSuccess || result == tuttiInProgress) return known == tuttiSuccess ? result : known;
   int is_all = comm->rank == 0 && result != tuttiRemoteError; /* who has the root tells the others what it says */
   if (!is_all && tt_now_ns() - creation->words_ns < WORDS_NS) return tuttiInProgress;
   creation->is_known = comm->rank != 0;
-  if (comm->rank) tt_watch_notice(creation->parent->watch, creation->birth.key, result, comm->stillborn_sentence);
-  return tt_fail_quiet(result, comm->stillborn_sentence);
+  if (comm->rank) tt_watch_notice(creation->parent->watch, creation->birth.key, result, comm->creation_error);
+  return tt_fail_quiet(result, comm->creation_error);
 }
 
 /* One stage on. */
@@ -582,7 +582,7 @@ static tuttiResult_t advance(struct tuttiComm *comm)
   if (result != tuttiSuccess) return result;
   switch (creation->stage) {
   case MEETING: return after_meeting(comm);
-  case CARDING: return after_carding(comm);
+  case EXCHANGING: return after_exchange(comm);
   case WATCHING: return after_watching(comm);
   case MEASURING: return tt_correct_tell(comm);
   case FINDING: return after_finding(comm);
@@ -596,5 +596,5 @@ tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm)
   tuttiResult_t result = advance(comm);
   if (atomic_load(&comm->state) == TT_COMM_READY || comm->is_none) return tuttiSuccess;
   if (result == tuttiSuccess || result == tuttiInProgress) return tuttiInProgress;
-  return stillborn(comm, result);
+  return creation_failed(comm, result);
 }

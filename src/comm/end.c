@@ -52,21 +52,21 @@ static void comm_free(struct tuttiComm *comm)
   for (int t = 0; t < comm->ntransports; t++)
     if (comm->transports[t]) comm->transports[t]->ops->destroy(comm->transports[t]);
   tt_watch_destroy(comm->watch);
-  tt_door_close(comm->ip_door);
-  tt_door_close(comm->local_door);
+  tt_listener_close(comm->ip_listener);
+  tt_listener_close(comm->local_listener);
   tt_explainer_destroy(comm->explainer);
   tt_topology_destroy(&comm->topology);
   tt_arrangement_destroy(&comm->arrangement);
   tt_registrations_free(comm);
   tt_free(comm->redops);
   tt_free(comm->shrinks);
-  tt_free(comm->doors);
+  tt_free(comm->listeners);
   tt_free(comm->sent);
   tt_free(comm->received);
   tt_free(comm->hosts);
   tt_free(comm->pids);
-  tt_free(comm->cards);
-  tt_wipe(&comm->pass, sizeof comm->pass);
+  tt_free(comm->peer_infos);
+  tt_wipe(&comm->credentials, sizeof comm->credentials);
   if (comm->holds_progress) tt_progress_release();
   shell_leave(comm);
 }

@@ -17,7 +17,7 @@ tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
 {
   switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
   case TT_COMM_CREATING: return tuttiInProgress;
-  case TT_COMM_STILLBORN: return tt_fail_quiet(comm->stillborn, comm->stillborn_sentence);
+  case TT_COMM_NOT_CREATED: return tt_fail_quiet(comm->creation_code, comm->creation_error);
   default: break;
   }
   if (!atomic_load_explicit(tt_watch_failed(comm->watch), memory_order_acquire)) return tuttiSuccess;

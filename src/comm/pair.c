@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
+#include "memory/memory.h"
 
 #define SHORT_BYTES 8
 #define TRIAL_BYTES (16u << 10) /* how fast is it at all? */

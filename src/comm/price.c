@@ -2,7 +2,7 @@
 /* Rank 0's part of a creation: from where the ranks are to what messages cost, and the table made from that. */
 #include <stdio.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
 
 static void origins_log(const struct tt_prices *prices, const struct tt_world *world)
 {

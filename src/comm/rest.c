@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sleeping while a communicator is being created: many ranks that wait must not take the cores from those that work. */
-#include "comm/creation.h"
+#include "comm/private.h"
 
 #define LOOKS 2           /* before the first sleep */
 #define REST_NS 50000000u /* for what no descriptor tells of: deadlines, deaths, failures of a parent */
@@ -8,12 +8,12 @@
 void tt_comm_create_rest(struct tuttiComm *comm, struct tt_waiter *waiter)
 {
   const struct tt_creation *creation = comm->creation;
-  struct tt_bed bed = {.until_ns = tt_now_ns() + REST_NS};
+  struct tt_pollset pollset = {.until_ns = tt_now_ns() + REST_NS};
   if (waiter->idle < LOOKS || creation->stage == SPLITTING || creation->stage == MEASURING) {
     tt_waiter_pause(waiter, 0);
     return;
   }
-  tt_rendezvous_bed(creation->rendezvous, &bed);
-  if (creation->stage == WATCHING) tt_watch_bed(comm->watch, &bed);
-  tt_bed_sleep(&bed);
+  tt_rendezvous_pollset(creation->rendezvous, &pollset);
+  if (creation->stage == WATCHING) tt_watch_pollset(comm->watch, &pollset);
+  tt_pollset_sleep(&pollset);
 }

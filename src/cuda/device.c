@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "cuda/cuda.h"
-#include "cuda/gpu.h"
-#include "cuda/image.h"
+#include "cuda/gpu_private.h"
+#include "cuda/image_private.h"
 
 static struct cuda_gpu *gpu_of(const struct tt_device *device)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cuda/driver.h"
+#include "cuda/driver_private.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #define LIBRARY "libcuda.so.1"
 
-/* Names with the version whose parameters driver.h has. */
+/* Names with the version whose parameters driver_private.h has. */
 static const struct {
   const char *name;
   size_t offset;

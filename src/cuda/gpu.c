@@ -2,8 +2,8 @@
 /* Whose a pointer is, and what is made once per context: streams, pieces of work, kernels. */
 #include <stdio.h>
 
-#include "cuda/gpu.h"
-#include "cuda/image.h"
+#include "cuda/gpu_private.h"
+#include "cuda/image_private.h"
 
 /* ---- pointers ---- */
 
@@ -107,7 +107,7 @@ static void gpu_clear(struct cuda_gpu *gpu)
   const struct cuda_driver *driver = &gpu->cuda->driver;
   for (int s = 0; s < CUDA_STREAMS; s++)
     if (gpu->streams[s]) driver->stream_wait(gpu->streams[s]);
-  tt_cuda_shelves_close(gpu, 1);
+  tt_cuda_slabs_close(gpu, 1);
   for (int s = 0; s < CUDA_STREAMS; s++) {
     if (gpu->streams[s]) driver->stream_destroy(gpu->streams[s]);
     gpu->streams[s] = NULL;
@@ -130,7 +130,7 @@ static tuttiResult_t gpu_make(struct cuda_gpu *gpu)
     code = driver->stream_create(&gpu->streams[s], CU_STREAM_NON_BLOCKING_FLAG);
     if (code != CU_SUCCESS) return tt_cuda_fail(driver, "cuStreamCreate", gpu->ordinal, code);
   }
-  return tt_cuda_shelf_add(gpu);
+  return tt_cuda_slab_add(gpu);
 }
 
 static tuttiResult_t gpu_ready(struct cuda_gpu *gpu)
@@ -241,7 +241,7 @@ void tt_cuda_gpus_close(struct cuda *cuda)
       gpu_clear(gpu);
       tt_cuda_leave_context(gpu);
     }
-    tt_cuda_shelves_close(gpu, 0);
+    tt_cuda_slabs_close(gpu, 0);
     pthread_mutex_destroy(&gpu->mutex);
   }
   for (int ordinal = 0; ordinal < CUDA_GPUS; ordinal++)

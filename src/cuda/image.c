@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fat binary that nvcc made lies in this file's read-only data. */
-#include "cuda/image.h"
+#include "cuda/image_private.h"
 
 #ifdef TT_CUDA_FATBIN
 __asm__(".pushsection .rodata.tt_cuda_image, \"a\"\n"

@@ -5,7 +5,7 @@
  *
  * All sources of an element are read by the thread that writes it, before it writes: so dst may be any of them. */
 #include "cuda/elements.cuh"
-#include "cuda/params.h"
+#include "cuda/params_private.h"
 
 #ifdef __CUDACC__
 #define TT_DEVICE __device__ __forceinline__

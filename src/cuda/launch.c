@@ -2,7 +2,7 @@
 /* From a reduction to the argument and the grid of its kernel. */
 #include <string.h>
 
-#include "cuda/gpu.h"
+#include "cuda/gpu_private.h"
 
 #define ALIGNED(address, bytes) ((uintptr_t)(address) % (uintptr_t)(bytes) == 0)
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of work: taken from shelves, cut so that they fit into their stage, started and polled. */
+/* Pieces of work: taken from slabs, cut so that they fit into their stage, started and polled. */
 #include <string.h>
 
-#include "cuda/gpu.h"
+#include "cuda/gpu_private.h"
 
-/* ---- shelves ---- */
+/* ---- slabs ---- */
 
-/* What the driver made for a shelf. */
-static void shelf_clear(struct cuda_gpu *gpu, struct cuda_work *shelf, int32_t *flags)
+/* What the driver made for a slab. */
+static void slab_clear(struct cuda_gpu *gpu, struct cuda_work *slab, int32_t *flags)
 {
   const struct cuda_driver *driver = &gpu->cuda->driver;
-  for (int i = 0; shelf && i < CUDA_SHELF; i++) {
-    if (shelf[i].event) driver->event_destroy(shelf[i].event);
-    if (shelf[i].stage) driver->pinned_free(shelf[i].stage);
+  for (int i = 0; slab && i < CUDA_SLAB; i++) {
+    if (slab[i].event) driver->event_destroy(slab[i].event);
+    if (slab[i].stage) driver->pinned_free(slab[i].stage);
   }
   if (flags) driver->pinned_free(flags);
 }
@@ -20,52 +20,52 @@ static void shelf_clear(struct cuda_gpu *gpu, struct cuda_work *shelf, int32_t *
 /* Flags of different pieces of work lie in different cache lines. */
 #define FLAG_STRIDE (64 / sizeof(int32_t))
 
-static tuttiResult_t shelf_make(struct cuda_gpu *gpu, struct cuda_work **shelf, int32_t **flags)
+static tuttiResult_t slab_make(struct cuda_gpu *gpu, struct cuda_work **slab, int32_t **flags)
 {
   const struct cuda_driver *driver = &gpu->cuda->driver;
-  *shelf = tt_alloc(CUDA_SHELF, sizeof **shelf);
-  if (!*shelf) return tt_fail(tuttiSystemError, "out of memory for work on GPU %d", gpu->ordinal);
-  int code = driver->pinned_alloc((void **)flags, CUDA_SHELF * 64, CU_HOST_PORTABLE_AND_MAPPED);
+  *slab = tt_alloc(CUDA_SLAB, sizeof **slab);
+  if (!*slab) return tt_fail(tuttiSystemError, "out of memory for work on GPU %d", gpu->ordinal);
+  int code = driver->pinned_alloc((void **)flags, CUDA_SLAB * 64, CU_HOST_PORTABLE_AND_MAPPED);
   if (code != CU_SUCCESS) return tt_cuda_fail(driver, "cuMemHostAlloc", gpu->ordinal, code);
-  for (int i = 0; i < CUDA_SHELF; i++) {
-    struct cuda_work *work = &(*shelf)[i];
+  for (int i = 0; i < CUDA_SLAB; i++) {
+    struct cuda_work *work = &(*slab)[i];
     code = driver->event_create(&work->event, CU_EVENT_DISABLE_TIMING_FLAG);
     if (code != CU_SUCCESS) return tt_cuda_fail(driver, "cuEventCreate", gpu->ordinal, code);
-    work->index = (uint32_t)(gpu->nshelves * CUDA_SHELF + i);
+    work->index = (uint32_t)(gpu->nslabs * CUDA_SLAB + i);
     work->flag = *flags + (size_t)i * FLAG_STRIDE;
-    work->next_free = i + 1 < CUDA_SHELF ? work + 1 : NULL;
+    work->next_free = i + 1 < CUDA_SLAB ? work + 1 : NULL;
   }
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_cuda_shelf_add(struct cuda_gpu *gpu)
+tuttiResult_t tt_cuda_slab_add(struct cuda_gpu *gpu)
 {
-  struct cuda_work *shelf = NULL;
+  struct cuda_work *slab = NULL;
   int32_t *flags = NULL;
-  if (gpu->nshelves == CUDA_SHELVES)
+  if (gpu->nslabs == CUDA_SLABS)
     return tt_fail(tuttiInternalError, "%d pieces of work are under way on GPU %d: more cannot be",
-                   CUDA_SHELVES * CUDA_SHELF, gpu->ordinal);
-  tuttiResult_t result = shelf_make(gpu, &shelf, &flags);
+                   CUDA_SLABS * CUDA_SLAB, gpu->ordinal);
+  tuttiResult_t result = slab_make(gpu, &slab, &flags);
   if (result != tuttiSuccess) {
-    shelf_clear(gpu, shelf, flags);
-    tt_free(shelf);
+    slab_clear(gpu, slab, flags);
+    tt_free(slab);
     return result;
   }
-  gpu->flags[gpu->nshelves] = flags;
-  atomic_store_explicit(&gpu->shelves[gpu->nshelves++], shelf, memory_order_release);
-  gpu->free = shelf;
+  gpu->flags[gpu->nslabs] = flags;
+  atomic_store_explicit(&gpu->slabs[gpu->nslabs++], slab, memory_order_release);
+  gpu->free = slab;
   return tuttiSuccess;
 }
 
-void tt_cuda_shelves_close(struct cuda_gpu *gpu, int is_current)
+void tt_cuda_slabs_close(struct cuda_gpu *gpu, int is_current)
 {
-  for (int s = 0; s < gpu->nshelves; s++) {
-    struct cuda_work *shelf = atomic_load(&gpu->shelves[s]);
-    if (is_current) shelf_clear(gpu, shelf, gpu->flags[s]);
-    tt_free(shelf);
-    atomic_store(&gpu->shelves[s], NULL);
+  for (int s = 0; s < gpu->nslabs; s++) {
+    struct cuda_work *slab = atomic_load(&gpu->slabs[s]);
+    if (is_current) slab_clear(gpu, slab, gpu->flags[s]);
+    tt_free(slab);
+    atomic_store(&gpu->slabs[s], NULL);
   }
-  gpu->nshelves = 0;
+  gpu->nslabs = 0;
   gpu->free = NULL;
 }
 
@@ -84,7 +84,7 @@ tuttiResult_t tt_cuda_work_take(struct cuda_gpu *gpu, int stages, struct cuda_wo
 {
   const struct cuda_driver *driver = &gpu->cuda->driver;
   pthread_mutex_lock(&gpu->mutex);
-  tuttiResult_t result = gpu->free ? tuttiSuccess : tt_cuda_shelf_add(gpu);
+  tuttiResult_t result = gpu->free ? tuttiSuccess : tt_cuda_slab_add(gpu);
   struct cuda_work *work = gpu->free;
   if (result == tuttiSuccess) {
     gpu->free = work->next_free;
@@ -113,9 +113,9 @@ tt_ticket tt_cuda_work_ticket(const struct cuda_work *work)
 struct cuda_work *tt_cuda_work_find(struct cuda_gpu *gpu, tt_ticket ticket)
 {
   uint32_t index = (uint32_t)ticket, generation = (uint32_t)(ticket >> 32);
-  if (index >= CUDA_SHELVES * CUDA_SHELF) return NULL;
-  struct cuda_work *shelf = atomic_load_explicit(&gpu->shelves[index / CUDA_SHELF], memory_order_acquire);
-  struct cuda_work *work = shelf ? &shelf[index % CUDA_SHELF] : NULL;
+  if (index >= CUDA_SLABS * CUDA_SLAB) return NULL;
+  struct cuda_work *slab = atomic_load_explicit(&gpu->slabs[index / CUDA_SLAB], memory_order_acquire);
+  struct cuda_work *work = slab ? &slab[index % CUDA_SLAB] : NULL;
   return work && work->generation == generation && generation % 2 ? work : NULL;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "exec/internal.h"
+#include "exec/private.h"
 
 /* The first transport from number `t` on that leads to `peer`; the number of all if none does. */
 static int route_from(const struct tt_exec *exec, int t, int peer)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run does to elements beside moving and combining them: scaling, wire types, the end, the overflow report. */
-#include "exec/internal.h"
+#include "exec/private.h"
 
 /* fp32 that is combined and travels in two bytes. */
 static tuttiResult_t wire_bind(struct tt_run *run)
@@ -62,45 +62,45 @@ void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_ar
 }
 
 /* Divides the segment's results, or multiplies them, in the type of the call. */
-static tuttiResult_t end_begin(struct tt_run *run, struct strand *strand)
+static tuttiResult_t end_begin(struct tt_run *run, struct lane *lane)
 {
   const struct tt_call *call = &run->binding->call;
-  char *out = (char *)run->binding->out + strand->start * tt_type_size(call->type);
+  char *out = (char *)run->binding->out + lane->start * tt_type_size(call->type);
   const void *sources[1] = {out};
   struct tt_reduce_arg arg;
-  struct tt_reduction what = {call->redop, call->type, out, sources, 1, strand->count, &arg, run->looks};
+  struct tt_reduction what = {call->redop, call->type, out, sources, 1, lane->count, &arg, run->looks};
   if (run->numbers.divides) tt_reduce_arg_finish(&arg, run->exec->nranks);
   else {
     what.redop = TT_PREMUL_SUM;
     tt_reduce_arg_make(&arg, what.redop, tuttiFloat32, 1, call->form >> TT_FORM_AFTER_SHIFT, 0);
   }
-  return run->device->reduce(run->device, &what, &strand->end_ticket);
+  return run->device->reduce(run->device, &what, &lane->end_ticket);
 }
 
-enum tried tt_numbers_end(struct tt_run *run, struct strand *strand, tuttiResult_t *result)
+enum tried tt_numbers_end(struct tt_run *run, struct lane *lane, tuttiResult_t *result)
 {
-  if (!(run->numbers.divides | run->numbers.multiplies) || !strand->count) return TRIED_FINISHED;
-  if (!strand->ending) {
-    strand->ending = 1;
-    *result = end_begin(run, strand);
+  if (!(run->numbers.divides | run->numbers.multiplies) || !lane->count) return TRIED_FINISHED;
+  if (!lane->ending) {
+    lane->ending = 1;
+    *result = end_begin(run, lane);
     if (*result != tuttiSuccess) return TRIED_ERROR;
   }
-  if (!strand->end_ticket) return TRIED_FINISHED;
-  *result = run->device->poll(run->device, strand->end_ticket);
+  if (!lane->end_ticket) return TRIED_FINISHED;
+  *result = run->device->poll(run->device, lane->end_ticket);
   if (*result == tuttiInProgress) return TRIED_NOTHING;
-  strand->end_ticket = 0;
+  lane->end_ticket = 0;
   return *result == tuttiSuccess ? TRIED_FINISHED : TRIED_ERROR;
 }
 
 /* What a message brought was computed before it was begun, and its sender had been told likewise: so its word knows. */
-void tt_numbers_report(struct tt_run *run, const struct strand *strand, uint64_t steps)
+void tt_numbers_report(struct tt_run *run, const struct lane *lane, uint64_t steps)
 {
   const struct tt_plan *plan = run->plan;
   for (; steps; steps &= steps - 1) {
-    const struct tt_step *step = &plan->schedule.steps[strand->head + __builtin_ctzll(steps)];
+    const struct tt_step *step = &plan->schedule.steps[lane->head + __builtin_ctzll(steps)];
     for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
       if (plan->source_link[k] < 0) continue;
-      if (strand->links[plan->source_link[k]]->seen_word & TT_WORD_OVERFLOW) run->overflow = 1;
+      if (lane->links[plan->source_link[k]]->seen_word & TT_WORD_OVERFLOW) run->overflow = 1;
     }
   }
   if (run->overflow) run->head.word |= TT_WORD_OVERFLOW;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages between pairs of ranks: sends and receives that do not wait for each other, but for those of one peer and
  * direction, which go in order. A long message is cut into one stripe for each lane, by both ends alike. */
-#include "exec/internal.h"
+#include "exec/private.h"
 
 #define STRIPE_BYTES 262144 /* longer messages use more lanes */
 

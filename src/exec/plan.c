@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
-#include "exec/internal.h"
+#include "exec/private.h"
 
 static int32_t link_find(struct tt_plan *plan, int32_t peer, int32_t channel)
 {

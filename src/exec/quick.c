@@ -7,7 +7,7 @@
  * do: nothing here fails. */
 #include <string.h>
 
-#include "exec/internal.h"
+#include "exec/private.h"
 
 #define QUICK_SOURCES 64 /* of a step */
 
@@ -200,8 +200,8 @@ int tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct 
   task.slot_bytes = ((task.base + (task.more != 0)) * element + 63) & ~(size_t)63;
   if (plan->schedule.nslots) {
     size_t len = (size_t)plan->schedule.nslots * task.slot_bytes;
-    if (run->scratch_room < len || !run->scratch_device->host || !run->strands[0].scratch) return 0;
-    task.scratch = run->strands[0].scratch;
+    if (run->scratch_room < len || !run->scratch_device->host || !run->lanes[0].scratch) return 0;
+    task.scratch = run->lanes[0].scratch;
   }
   task.head = (struct tt_head){.word = tt_word_after(tt_call_word(call), run->history), .call = call};
   task.kernel = tt_kinds[call->collective].reduces ? tt_reduce_kernel(call->redop, call->type) : NULL;
@@ -214,14 +214,14 @@ int tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct 
 
 void tt_quick_resume(struct tt_run *run)
 {
-  struct strand *strand = &run->strands[0];
-  strand->finished = run->quick_done;
+  struct lane *lane = &run->lanes[0];
+  lane->finished = run->quick_done;
   if (run->quick_half >= 0) {
     const struct tt_step *step = &run->plan->schedule.steps[run->quick_half];
-    size_t bytes = step_bytes(run, strand, step);
-    tt_step_begin(run, strand, run->quick_half, bytes);
-    for (int32_t k = 0; k < run->quick_sent; k++) strand->sent[step->to + k] = bytes;
-    strand->active |= (uint64_t)1 << run->quick_half;
+    size_t bytes = step_bytes(run, lane, step);
+    tt_step_begin(run, lane, run->quick_half, bytes);
+    for (int32_t k = 0; k < run->quick_sent; k++) lane->sent[step->to + k] = bytes;
+    lane->active |= (uint64_t)1 << run->quick_half;
   }
   run->was_quick = 0;
 }

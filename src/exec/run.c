@@ -2,9 +2,9 @@
 /* A run: which steps may start, segment after segment, lane beside lane. */
 #include <string.h>
 
-#include "exec/internal.h"
+#include "exec/private.h"
 
-#define ASIDE_KEPT_BYTES ((size_t)64 << 20) /* a larger copy of IN is not kept for the next call */
+#define IN_COPY_KEPT_BYTES ((size_t)64 << 20) /* a larger copy of IN is not kept for the next call */
 
 tuttiResult_t tt_run_create(struct tt_run **out, struct tt_exec *exec)
 {
@@ -18,28 +18,28 @@ tuttiResult_t tt_run_create(struct tt_run **out, struct tt_exec *exec)
 static void scratch_free(struct tt_run *run)
 {
   for (int s = 0; s < TT_MAX_LANES; s++) {
-    struct strand *strand = &run->strands[s];
-    if (strand->scratch) run->scratch_device->free(run->scratch_device, strand->scratch);
-    tt_free(strand->bounce);
-    strand->scratch = NULL;
-    strand->bounce = NULL;
+    struct lane *lane = &run->lanes[s];
+    if (lane->scratch) run->scratch_device->free(run->scratch_device, lane->scratch);
+    tt_free(lane->bounce);
+    lane->scratch = NULL;
+    lane->bounce = NULL;
   }
   run->scratch_room = 0;
 }
 
-static void aside_free(struct tt_run *run)
+static void in_copy_free(struct tt_run *run)
 {
-  if (run->aside) run->aside_device->free(run->aside_device, run->aside);
-  run->aside = NULL;
-  run->aside_room = 0;
+  if (run->in_copy) run->in_copy_device->free(run->in_copy_device, run->in_copy);
+  run->in_copy = NULL;
+  run->in_copy_room = 0;
 }
 
 size_t tt_run_held(const struct tt_run *run)
 {
-  size_t bytes = run->aside_room;
+  size_t bytes = run->in_copy_room;
   for (int s = 0; s < TT_MAX_LANES; s++) {
-    if (run->strands[s].scratch) bytes += run->scratch_room;
-    if (run->strands[s].bounce) bytes += (size_t)TT_WINDOW * BOUNCE_BYTES;
+    if (run->lanes[s].scratch) bytes += run->scratch_room;
+    if (run->lanes[s].bounce) bytes += (size_t)TT_WINDOW * BOUNCE_BYTES;
   }
   return bytes;
 }
@@ -47,18 +47,18 @@ size_t tt_run_held(const struct tt_run *run)
 void tt_run_trim(struct tt_run *run)
 {
   scratch_free(run);
-  aside_free(run);
+  in_copy_free(run);
 }
 
 void tt_run_destroy(struct tt_run *run)
 {
   if (!run) return;
   scratch_free(run);
-  aside_free(run);
+  in_copy_free(run);
   tt_pairs_destroy(run->pairs);
   for (int s = 0; s < TT_MAX_LANES; s++) {
-    tt_free(run->strands[s].links);
-    tt_free(run->strands[s].sent);
+    tt_free(run->lanes[s].links);
+    tt_free(run->lanes[s].sent);
   }
   tt_free(run);
 }
@@ -69,61 +69,61 @@ static tuttiResult_t scratch_ensure(struct tt_run *run, size_t len)
   const struct tt_device *device = run->device;
   if (run->scratch_device != device || run->scratch_room < len) scratch_free(run);
   run->scratch_device = device;
-  size_t room = len > run->scratch_room ? len : run->scratch_room; /* all strands have as much as any */
-  for (int s = 0; s < run->nstrands; s++) {
-    struct strand *strand = &run->strands[s];
-    if (len && !strand->scratch) strand->scratch = device->alloc(device, room);
+  size_t room = len > run->scratch_room ? len : run->scratch_room; /* all lanes have as much as any */
+  for (int s = 0; s < run->nlanes; s++) {
+    struct lane *lane = &run->lanes[s];
+    if (len && !lane->scratch) lane->scratch = device->alloc(device, room);
     int stages = !device->host || run->numbers.converts;
-    if (stages && !strand->bounce) strand->bounce = tt_alloc(TT_WINDOW, BOUNCE_BYTES);
-    if ((len && !strand->scratch) || (stages && !strand->bounce))
+    if (stages && !lane->bounce) lane->bounce = tt_alloc(TT_WINDOW, BOUNCE_BYTES);
+    if ((len && !lane->scratch) || (stages && !lane->bounce))
       return tt_fail(tuttiSystemError, "out of memory: %zu bytes of scratch on %s memory", len, device->name);
   }
   run->scratch_room = room;
   return tuttiSuccess;
 }
 
-/* Arrays of each strand that depend on the plan; kept and grown likewise. */
-static tuttiResult_t strands_ensure(struct tt_run *run)
+/* Arrays of each lane that depend on the plan; kept and grown likewise. */
+static tuttiResult_t lanes_ensure(struct tt_run *run)
 {
   const struct tt_plan *plan = run->plan;
   int grow = plan->nlinks > run->link_room || plan->schedule.npeers > run->peer_room;
   if (plan->nlinks > run->link_room) run->link_room = plan->nlinks;
   if (plan->schedule.npeers > run->peer_room) run->peer_room = plan->schedule.npeers;
-  for (int s = 0; s < run->nstrands; s++) {
-    struct strand *strand = &run->strands[s];
-    if (!grow && strand->links) continue;
+  for (int s = 0; s < run->nlanes; s++) {
+    struct lane *lane = &run->lanes[s];
+    if (!grow && lane->links) continue;
     if (run->opened > s) run->opened = s; /* its links are to be asked for again */
-    tt_free(strand->links);
-    tt_free(strand->sent);
-    strand->links = tt_alloc((size_t)run->link_room, sizeof *strand->links);
-    strand->sent = tt_alloc((size_t)run->peer_room, sizeof *strand->sent);
-    if (!strand->links || !strand->sent) {
+    tt_free(lane->links);
+    tt_free(lane->sent);
+    lane->links = tt_alloc((size_t)run->link_room, sizeof *lane->links);
+    lane->sent = tt_alloc((size_t)run->peer_room, sizeof *lane->sent);
+    if (!lane->links || !lane->sent) {
       run->link_room = run->peer_room = run->opened = 0;
       return tt_fail(tuttiSystemError, "out of memory for an operation over %d links", plan->nlinks);
     }
   }
-  if (grow) /* strands beyond this run's are made anew when they are needed */
-    for (int s = run->nstrands; s < TT_MAX_LANES; s++) {
-      tt_free(run->strands[s].links);
-      run->strands[s].links = NULL;
-      tt_free(run->strands[s].sent);
-      run->strands[s].sent = NULL;
+  if (grow) /* lanes beyond this run's are made anew when they are needed */
+    for (int s = run->nlanes; s < TT_MAX_LANES; s++) {
+      tt_free(run->lanes[s].links);
+      run->lanes[s].links = NULL;
+      tt_free(run->lanes[s].sent);
+      run->lanes[s].sent = NULL;
     }
   return tuttiSuccess;
 }
 
-/* Binds a strand to its segment; 0 if there is none left. */
-static int strand_bind(struct tt_run *run, struct strand *strand)
+/* Binds a lane to its segment; 0 if there is none left. */
+static int lane_bind(struct tt_run *run, struct lane *lane)
 {
-  if (strand->segment >= run->nsegments) return 0;
+  if (lane->segment >= run->nsegments) return 0;
   size_t total = run->binding->call.count, nblocks = (size_t)run->plan->schedule.shape.nblocks;
-  strand->start = strand->segment * run->segment_count;
-  strand->count = total - strand->start < run->segment_count ? total - strand->start : run->segment_count;
-  strand->base = nblocks == 1 ? strand->count : strand->count / nblocks; /* short messages feel a division */
-  strand->more = strand->count - strand->base * nblocks;
-  strand->head = 0;
-  strand->active = strand->finished = 0;
-  strand->ending = 0;
+  lane->start = lane->segment * run->segment_count;
+  lane->count = total - lane->start < run->segment_count ? total - lane->start : run->segment_count;
+  lane->base = nblocks == 1 ? lane->count : lane->count / nblocks; /* short messages feel a division */
+  lane->more = lane->count - lane->base * nblocks;
+  lane->head = 0;
+  lane->active = lane->finished = 0;
+  lane->ending = 0;
   return 1;
 }
 
@@ -135,24 +135,24 @@ static const struct tt_device *device_of_call(const struct tt_binding *binding)
 }
 
 /* All-to-all in place would overwrite what is still to be sent: IN is copied aside first. */
-static tuttiResult_t aside_start(struct tt_run *run)
+static tuttiResult_t in_copy_start(struct tt_run *run)
 {
   const struct tt_device *device = run->device;
   size_t len = run->share_bytes * (size_t)run->plan->nshares;
-  if (run->aside_device != device || run->aside_room < len) aside_free(run);
-  if (!run->aside) {
-    run->aside = device->alloc(device, len);
-    run->aside_device = device;
-    run->aside_room = run->aside ? len : 0;
+  if (run->in_copy_device != device || run->in_copy_room < len) in_copy_free(run);
+  if (!run->in_copy) {
+    run->in_copy = device->alloc(device, len);
+    run->in_copy_device = device;
+    run->in_copy_room = run->in_copy ? len : 0;
   }
-  if (!run->aside)
+  if (!run->in_copy)
     return tt_fail(tuttiSystemError,
                    "out of memory: %zu bytes of %s memory for an all-to-all in place: pass another "
                    "recvbuff",
                    len, device->name);
-  run->in = run->aside;
+  run->in = run->in_copy;
   run->state = RUN_COPYING;
-  return device->copy(device, run->aside, run->binding->in, len, &run->aside_ticket);
+  return device->copy(device, run->in_copy, run->binding->in, len, &run->in_copy_ticket);
 }
 
 /* Length and number of segments, and of a scratch slot. Short vectors, which are one segment, get by without
@@ -187,20 +187,20 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
     return tt_fail(tuttiInvalidUsage, "the plan needs %d channels: set TUTTI_LANES to at least that (it is %d)",
                    plan->nchannels, run->exec->lanes);
   int lanes = run->exec->lanes / plan->nchannels;
-  run->nstrands = run->nsegments < (size_t)lanes ? (int)run->nsegments : lanes;
-  result = strands_ensure(run);
+  run->nlanes = run->nsegments < (size_t)lanes ? (int)run->nsegments : lanes;
+  result = lanes_ensure(run);
   if (result == tuttiSuccess) result = scratch_ensure(run, (size_t)plan->schedule.nslots * run->slot_bytes);
   if (result != tuttiSuccess) return result;
 
-  for (int s = 0; s < run->nstrands; s++) {
-    run->strands[s].segment = (size_t)s;
-    strand_bind(run, &run->strands[s]);
+  for (int s = 0; s < run->nlanes; s++) {
+    run->lanes[s].segment = (size_t)s;
+    lane_bind(run, &run->lanes[s]);
   }
-  run->busy = run->nstrands;
+  run->busy = run->nlanes;
   if (!known) run->opened = 0;
-  run->state = run->nstrands <= run->opened ? RUN_MOVING : RUN_OPENING;
+  run->state = run->nlanes <= run->opened ? RUN_MOVING : RUN_OPENING;
   int spoils = tt_kinds[binding->call.collective].is_apart && binding->in == binding->out && run->nsegments;
-  if (spoils) result = aside_start(run);
+  if (spoils) result = in_copy_start(run);
   if (result != tuttiSuccess) return result;
   tt_watch_publish(run->exec->watch, &run->binding->call);
   return tuttiSuccess;
@@ -211,10 +211,10 @@ static tuttiResult_t links_open(struct tt_run *run)
 {
   const struct tt_plan *plan = run->plan;
   tuttiResult_t worst = tuttiSuccess;
-  for (int s = 0; s < run->nstrands; s++)
+  for (int s = 0; s < run->nlanes; s++)
     for (int32_t l = 0; l < plan->nlinks; l++) {
       int lane = s * plan->nchannels + plan->links[l].channel;
-      tuttiResult_t result = tt_exec_link(run->exec, plan->links[l].peer, lane, &run->strands[s].links[l]);
+      tuttiResult_t result = tt_exec_link(run->exec, plan->links[l].peer, lane, &run->lanes[s].links[l]);
       if (result == tuttiInProgress) worst = result; /* go on: all of them open side by side */
       if (result != tuttiSuccess && result != tuttiInProgress) {
         int peer = plan->links[l].peer;
@@ -222,29 +222,29 @@ static tuttiResult_t links_open(struct tt_run *run)
       }
     }
   if (worst != tuttiSuccess) return worst;
-  run->opened = run->nstrands;
-  if (run->nstrands) tt_quick_links(plan, run->strands[0].links);
+  run->opened = run->nlanes;
+  if (run->nlanes) tt_quick_links(plan, run->lanes[0].links);
   return tuttiSuccess;
 }
 
 /* Lets all steps start that may now; returns how many. */
-static int steps_start(struct tt_run *run, struct strand *strand)
+static int steps_start(struct tt_run *run, struct lane *lane)
 {
   const struct tt_plan *plan = run->plan;
   const struct tt_schedule *schedule = &plan->schedule;
   int started = 0;
   uint64_t past = 0; /* bit k: step i - 1 - k is unfinished */
-  int32_t end = strand->head + TT_WINDOW < schedule->nsteps ? strand->head + TT_WINDOW : schedule->nsteps;
-  for (int32_t i = strand->head; i < end; i++) {
-    uint64_t bit = (uint64_t)1 << (i - strand->head);
-    if (!((strand->active | strand->finished) & bit) && (plan->steps[i].wait & past) == 0) {
-      size_t bytes = step_bytes(run, strand, &schedule->steps[i]);
-      if (bytes) tt_step_begin(run, strand, i, bytes);
-      strand->active |= bytes ? bit : 0;
-      strand->finished |= bytes ? 0 : bit;
+  int32_t end = lane->head + TT_WINDOW < schedule->nsteps ? lane->head + TT_WINDOW : schedule->nsteps;
+  for (int32_t i = lane->head; i < end; i++) {
+    uint64_t bit = (uint64_t)1 << (i - lane->head);
+    if (!((lane->active | lane->finished) & bit) && (plan->steps[i].wait & past) == 0) {
+      size_t bytes = step_bytes(run, lane, &schedule->steps[i]);
+      if (bytes) tt_step_begin(run, lane, i, bytes);
+      lane->active |= bytes ? bit : 0;
+      lane->finished |= bytes ? 0 : bit;
       started++;
     }
-    past = past << 1 | !(strand->finished & bit);
+    past = past << 1 | !(lane->finished & bit);
   }
   return started;
 }
@@ -253,57 +253,57 @@ static int steps_start(struct tt_run *run, struct strand *strand)
 static void quick_resume(struct tt_run *run)
 {
   tt_quick_resume(run);
-  steps_start(run, &run->strands[0]);
+  steps_start(run, &run->lanes[0]);
 }
 
 /* Moves the window over finished steps; 1 if all steps are done. */
-static int head_advance(struct tt_run *run, struct strand *strand)
+static int head_advance(struct tt_run *run, struct lane *lane)
 {
-  while (strand->finished & 1) {
-    strand->finished >>= 1;
-    strand->active >>= 1;
-    strand->head++;
+  while (lane->finished & 1) {
+    lane->finished >>= 1;
+    lane->active >>= 1;
+    lane->head++;
   }
-  return strand->head == run->plan->schedule.nsteps;
+  return lane->head == run->plan->schedule.nsteps;
 }
 
 /* Moves one lane; TRIED_FINISHED: no segment is left for it. */
-static enum tried strand_move(struct tt_run *run, struct strand *strand, tuttiResult_t *result)
+static enum tried lane_move(struct tt_run *run, struct lane *lane, tuttiResult_t *result)
 {
   enum tried all = TRIED_NOTHING;
-  if (!strand->active) steps_start(run, strand);
+  if (!lane->active) steps_start(run, lane);
   for (;;) {
-    uint64_t before = strand->finished;
-    for (uint64_t left = strand->active; left; left &= left - 1) {
+    uint64_t before = lane->finished;
+    for (uint64_t left = lane->active; left; left &= left - 1) {
       int k = __builtin_ctzll(left);
-      enum tried tried = tt_step_move(run, strand, strand->head + k, result);
+      enum tried tried = tt_step_move(run, lane, lane->head + k, result);
       if (tried == TRIED_ERROR) return tried;
       if (tried == TRIED_NOTHING) continue;
       all = TRIED_MOVED;
       if (tried == TRIED_MOVED) continue;
-      strand->finished |= (uint64_t)1 << k;
-      strand->active &= ~((uint64_t)1 << k);
+      lane->finished |= (uint64_t)1 << k;
+      lane->active &= ~((uint64_t)1 << k);
     }
-    if (strand->finished == before && strand->active) return all;
-    if (run->looks) tt_numbers_report(run, strand, strand->finished & ~before);
-    if (head_advance(run, strand)) {
-      enum tried ended = tt_numbers_end(run, strand, result);
+    if (lane->finished == before && lane->active) return all;
+    if (run->looks) tt_numbers_report(run, lane, lane->finished & ~before);
+    if (head_advance(run, lane)) {
+      enum tried ended = tt_numbers_end(run, lane, result);
       if (ended == TRIED_NOTHING) return all;
       if (ended == TRIED_ERROR) return ended;
-      strand->segment += (size_t)run->nstrands;
-      if (!strand_bind(run, strand)) return TRIED_FINISHED;
+      lane->segment += (size_t)run->nlanes;
+      if (!lane_bind(run, lane)) return TRIED_FINISHED;
     }
-    if (!steps_start(run, strand)) return all;
+    if (!steps_start(run, lane)) return all;
   }
 }
 
-static tuttiResult_t strands_move(struct tt_run *run, int *moved)
+static tuttiResult_t lanes_move(struct tt_run *run, int *moved)
 {
-  for (int s = 0; s < run->nstrands; s++) {
-    struct strand *strand = &run->strands[s];
-    if (strand->segment >= run->nsegments) continue;
+  for (int s = 0; s < run->nlanes; s++) {
+    struct lane *lane = &run->lanes[s];
+    if (lane->segment >= run->nsegments) continue;
     tuttiResult_t result = tuttiSuccess;
-    enum tried tried = strand_move(run, strand, &result);
+    enum tried tried = lane_move(run, lane, &result);
     if (tried != TRIED_NOTHING) *moved = 1;
     if (tried == TRIED_FINISHED) run->busy--;
     if (tried != TRIED_ERROR) continue;
@@ -317,21 +317,21 @@ static tuttiResult_t strands_move(struct tt_run *run, int *moved)
   if (run->busy) return tuttiInProgress;
   run->state = RUN_IDLE;
   if (run->looks && run->binding->overflow) *run->binding->overflow = run->overflow;
-  if (run->aside_room > ASIDE_KEPT_BYTES) aside_free(run);
+  if (run->in_copy_room > IN_COPY_KEPT_BYTES) in_copy_free(run);
   run->history = tt_history_add(run->history, run->head.word);
   tt_watch_finish(run->exec->watch, run->binding->call.op);
   return tuttiSuccess;
 }
 
-static tuttiResult_t aside_poll(struct tt_run *run, int *moved)
+static tuttiResult_t in_copy_poll(struct tt_run *run, int *moved)
 {
   tuttiResult_t result = tuttiSuccess;
-  if (run->aside_ticket) result = run->device->poll(run->device, run->aside_ticket);
+  if (run->in_copy_ticket) result = run->device->poll(run->device, run->in_copy_ticket);
   if (result == tuttiInProgress) return result;
-  run->aside_ticket = 0;
+  run->in_copy_ticket = 0;
   if (result != tuttiSuccess)
     return tt_watch_fail_here(run->exec->watch, result, -1, run->binding->call.op);
-  run->state = run->nstrands <= run->opened ? RUN_MOVING : RUN_OPENING;
+  run->state = run->nlanes <= run->opened ? RUN_MOVING : RUN_OPENING;
   *moved = 1;
   return tuttiInProgress;
 }
@@ -345,18 +345,18 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
   }
   switch (run->state) {
   case RUN_PAIRS: return tt_pairs_poll(run, moved);
-  case RUN_COPYING: return aside_poll(run, moved);
+  case RUN_COPYING: return in_copy_poll(run, moved);
   case RUN_OPENING: {
     tuttiResult_t result = links_open(run);
     if (result != tuttiSuccess) return result;
     run->state = RUN_MOVING;
     *moved = 1;
     if (run->was_quick) quick_resume(run);
-    return strands_move(run, moved);
+    return lanes_move(run, moved);
   }
   case RUN_MOVING:
     if (run->was_quick) quick_resume(run);
-    return strands_move(run, moved);
+    return lanes_move(run, moved);
   case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->suspect_op, run->broken->why);
   default: return tt_fail(tuttiInternalError, "an operation was polled that was not started");
   }
@@ -365,9 +365,9 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
 int tt_run_ending(const struct tt_run *run)
 {
   int ends = run->state == RUN_MOVING;
-  for (int s = 0; s < run->nstrands && ends; s++)
-    ends = run->strands[s].segment + (size_t)run->nstrands >= run->nsegments &&
-           run->strands[s].head + 1 >= run->plan->schedule.nsteps;
+  for (int s = 0; s < run->nlanes && ends; s++)
+    ends = run->lanes[s].segment + (size_t)run->nlanes >= run->nsegments &&
+           run->lanes[s].head + 1 >= run->plan->schedule.nsteps;
   return ends;
 }
 

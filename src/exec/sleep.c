@@ -4,53 +4,53 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#include "exec/internal.h"
+#include "exec/private.h"
 
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT, "events of links are those of poll");
 
 #define DESCRIPTORS 64 /* of more, one sleeps by the clock */
 
-struct bed {
+struct pollset {
   struct pollfd polls[DESCRIPTORS];
   int n;
   int is_hard; /* some link has nothing to sleep on */
   int is_late; /* some link may go on already */
 };
 
-static void add(struct bed *bed, struct tt_link *link)
+static void add(struct pollset *pollset, struct tt_link *link)
 {
   uint32_t events;
   int i = 0, fd = link->ops->descriptor(link, &events);
   if (fd >= 0)
-    while (i < bed->n && bed->polls[i].fd != fd) i++; /* verbs have one for all links */
-  if (fd < 0 && events) bed->is_late = 1;
-  if ((fd < 0 && !events) || i == DESCRIPTORS) bed->is_hard = 1;
+    while (i < pollset->n && pollset->polls[i].fd != fd) i++; /* verbs have one for all links */
+  if (fd < 0 && events) pollset->is_late = 1;
+  if ((fd < 0 && !events) || i == DESCRIPTORS) pollset->is_hard = 1;
   if (fd < 0 || i == DESCRIPTORS) return;
-  if (i == bed->n) bed->polls[bed->n++] = (struct pollfd){.fd = fd};
-  bed->polls[i].events |= (short)events;
+  if (i == pollset->n) pollset->polls[pollset->n++] = (struct pollfd){.fd = fd};
+  pollset->polls[i].events |= (short)events;
 }
 
-static void add_of_plan(struct bed *bed, const struct tt_run *run)
+static void add_of_plan(struct pollset *pollset, const struct tt_run *run)
 {
-  for (int s = 0; s < run->nstrands; s++)
-    for (int32_t l = 0; l < run->plan->nlinks && !bed->is_hard; l++) add(bed, run->strands[s].links[l]);
+  for (int s = 0; s < run->nlanes; s++)
+    for (int32_t l = 0; l < run->plan->nlinks && !pollset->is_hard; l++) add(pollset, run->lanes[s].links[l]);
 }
 
-static void add_of_pairs(struct bed *bed, const struct tt_run *run)
+static void add_of_pairs(struct pollset *pollset, const struct tt_run *run)
 {
   struct tt_link *link;
-  for (int i = 0; !bed->is_hard && tt_pairs_waits(run->pairs, i, &link); i++)
-    if (link) add(bed, link);
-    else bed->is_hard = 1; /* not open yet */
+  for (int i = 0; !pollset->is_hard && tt_pairs_waits(run->pairs, i, &link); i++)
+    if (link) add(pollset, link);
+    else pollset->is_hard = 1; /* not open yet */
 }
 
 enum tt_slept tt_run_sleep(const struct tt_run *run, uint64_t ns)
 {
-  struct bed bed = {.n = 0};
+  struct pollset pollset = {.n = 0};
   struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-  if (run->state == RUN_MOVING && run->device->host) add_of_plan(&bed, run);
-  else if (run->state == RUN_PAIRS) add_of_pairs(&bed, run);
-  if (bed.is_hard || (bed.n == 0 && !bed.is_late)) return TT_SLEPT_NOT;
-  if (bed.is_late) return TT_SLEPT_WOKEN;
-  return ppoll(bed.polls, (nfds_t)bed.n, &most, NULL) > 0 ? TT_SLEPT_WOKEN : TT_SLEPT_LONG;
+  if (run->state == RUN_MOVING && run->device->host) add_of_plan(&pollset, run);
+  else if (run->state == RUN_PAIRS) add_of_pairs(&pollset, run);
+  if (pollset.is_hard || (pollset.n == 0 && !pollset.is_late)) return TT_SLEPT_NOT;
+  if (pollset.is_late) return TT_SLEPT_WOKEN;
+  return ppoll(pollset.polls, (nfds_t)pollset.n, &most, NULL) > 0 ? TT_SLEPT_WOKEN : TT_SLEPT_LONG;
 }

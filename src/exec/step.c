@@ -3,15 +3,15 @@
  * one or several peers. */
 #include <string.h>
 
-#include "exec/internal.h"
+#include "exec/private.h"
 
 /* IN and OUT: the segment's parts of all shares are one line, which may go on at its beginning. */
-static char *share_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand, size_t done,
+static char *share_look(const struct tt_run *run, const struct lane *lane, struct tt_operand operand, size_t done,
                         size_t *n)
 {
   const struct tt_plan *plan = run->plan;
-  size_t part = strand->count * run->element, total = part * (size_t)plan->nshares;
-  size_t at = block_start(run, strand, operand.at) * run->element + done, share = 0;
+  size_t part = lane->count * run->element, total = part * (size_t)plan->nshares;
+  size_t at = block_start(run, lane, operand.at) * run->element + done, share = 0;
   int is_in = operand.place == TT_IN;
   if (at >= total) at -= total;
   size_t left = total - at;
@@ -23,21 +23,21 @@ static char *share_look(const struct tt_run *run, const struct strand *strand, s
   }
   if (left < *n) *n = left;
   char *base = is_in ? (char *)(uintptr_t)run->in : run->binding->out;
-  return base + share * run->share_bytes + ((strand->start * run->element + at) << run->numbers.is_wide);
+  return base + share * run->share_bytes + ((lane->start * run->element + at) << run->numbers.is_wide);
 }
 
 /* Where shares are one block, what travels in one message is put together and taken apart in scratch: no gaps then. */
-static size_t slot_stride(const struct tt_run *run, const struct strand *strand)
+static size_t slot_stride(const struct tt_run *run, const struct lane *lane)
 {
   int is_full = run->plan->nshares > 1 && run->plan->schedule.shape.nblocks == 1;
-  return is_full ? strand->count * run->element : run->slot_bytes;
+  return is_full ? lane->count * run->element : run->slot_bytes;
 }
 
-char *tt_span_look(const struct tt_run *run, const struct strand *strand, struct tt_operand operand, size_t done,
+char *tt_span_look(const struct tt_run *run, const struct lane *lane, struct tt_operand operand, size_t done,
                    size_t *n)
 {
-  if (operand.place == TT_SCRATCH) return strand->scratch + (size_t)operand.at * slot_stride(run, strand) + done;
-  return share_look(run, strand, operand, done, n);
+  if (operand.place == TT_SCRATCH) return lane->scratch + (size_t)operand.at * slot_stride(run, lane) + done;
+  return share_look(run, lane, operand, done, n);
 }
 
 /* The span that a step writes or, if it keeps nothing, sends. */
@@ -52,16 +52,16 @@ static int moves_bytes(const struct tt_run *run, int32_t index)
   return !run->numbers.converts || !(run->numbers.converts & run->plan->steps[index].touches);
 }
 
-void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, size_t bytes)
+void tt_step_begin(struct tt_run *run, struct lane *lane, int32_t index, size_t bytes)
 {
   const struct tt_plan *plan = run->plan;
   const struct tt_step *step = &plan->schedule.steps[index];
-  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  if (step_is_plain(run, index)) cursor->at = plain_look(run, strand, span_of(run, step));
+  struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
+  if (step_is_plain(run, index)) cursor->at = plain_look(run, lane, span_of(run, step));
   else {
     size_t whole = bytes;
     struct tt_operand span = span_of(run, step);
-    cursor->at = tt_span_look(run, strand, span, 0, &whole);
+    cursor->at = tt_span_look(run, lane, span, 0, &whole);
     if (whole < bytes || (run->numbers.is_wide && span.place != TT_SCRATCH)) cursor->at = NULL;
   }
   cursor->len = run->head.len = bytes;
@@ -70,12 +70,12 @@ void tt_step_begin(struct tt_run *run, struct strand *strand, int32_t index, siz
   cursor->ticket = 0;
   for (int32_t k = step->src; k < step->src + step->nsrc; k++) {
     if (plan->source_link[k] < 0) continue;
-    struct tt_link *link = strand->links[plan->source_link[k]];
+    struct tt_link *link = lane->links[plan->source_link[k]];
     link->ops->recv_begin(link, &run->head);
   }
   for (int32_t k = step->to; k < step->to + step->nto; k++) {
-    struct tt_link *link = strand->links[plan->peer_link[k]];
-    strand->sent[k] = 0;
+    struct tt_link *link = lane->links[plan->peer_link[k]];
+    lane->sent[k] = 0;
     link->ops->send_begin(link, &run->head);
   }
 }
@@ -94,21 +94,21 @@ static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t 
 }
 
 /* Hands the k-th peer of the step what follows of `data`; *sent counts. */
-static enum tried hand_over(struct tt_run *run, struct strand *strand, int32_t k, const char *data, size_t n,
+static enum tried hand_over(struct tt_run *run, struct lane *lane, int32_t k, const char *data, size_t n,
                             tuttiResult_t *result)
 {
-  struct tt_link *link = strand->links[run->plan->peer_link[k]];
+  struct tt_link *link = lane->links[run->plan->peer_link[k]];
   ssize_t taken = link->ops->send(link, data, n);
   if (taken < 0) return link_failed(run, link, taken, result);
-  strand->sent[k] += (size_t)taken;
+  lane->sent[k] += (size_t)taken;
   return taken ? TRIED_MOVED : TRIED_NOTHING;
 }
 
 /* Bytes that every peer of the step has got. */
-static size_t sent_to_all(const struct strand *strand, const struct tt_step *step, size_t len)
+static size_t sent_to_all(const struct lane *lane, const struct tt_step *step, size_t len)
 {
   for (int32_t k = step->to; k < step->to + step->nto; k++)
-    if (strand->sent[k] < len) len = strand->sent[k];
+    if (lane->sent[k] < len) len = lane->sent[k];
   return len;
 }
 
@@ -125,13 +125,13 @@ static int ticket_done(struct tt_run *run, struct cursor *cursor, tuttiResult_t 
 }
 
 /* Puts the next piece of what is sent behind what the bounce buffer has, converted if it is to be. */
-static tuttiResult_t stage(struct tt_run *run, struct strand *strand, int32_t index, char *bounce)
+static tuttiResult_t stage(struct tt_run *run, struct lane *lane, int32_t index, char *bounce)
 {
-  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
   size_t staged = cursor->done + cursor->pending, n = cursor->len - staged;
   if (n > BOUNCE_BYTES - cursor->pending) n = BOUNCE_BYTES - cursor->pending;
   const struct tt_operand from = run->plan->schedule.operands[run->plan->schedule.steps[index].src];
-  const void *data = tt_span_look(run, strand, from, staged, &n);
+  const void *data = tt_span_look(run, lane, from, staged, &n);
   char *to = bounce + cursor->pending;
   cursor->pending += n;
   if (moves_bytes(run, index)) return run->device->copy(run->device, to, data, n, &cursor->ticket);
@@ -144,57 +144,57 @@ static tuttiResult_t stage(struct tt_run *run, struct strand *strand, int32_t in
 
 /* Fills the bounce buffer, piece by piece: links may want more than a small piece before they take any. Returns as
  * ticket_done. */
-static int stage_all(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
+static int stage_all(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
-  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  char *bounce = strand->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
+  struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
+  char *bounce = lane->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
   for (;;) {
     int done = ticket_done(run, cursor, result);
     if (done <= 0) return done;
     if (cursor->pending == BOUNCE_BYTES || cursor->done + cursor->pending == cursor->len) return 1;
-    *result = stage(run, strand, index, bounce);
+    *result = stage(run, lane, index, bounce);
     if (*result != tuttiSuccess) return -1;
   }
 }
 
 /* A send of what must not be sent as it lies: through the bounce buffer. done: staged and sent before; pending: what
  * the buffer has, staged or on the way. */
-static enum tried send_staged(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
+static enum tried send_staged(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
-  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  const char *bounce = strand->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
+  struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
+  const char *bounce = lane->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
   enum tried tried = TRIED_NOTHING;
-  if (sent_to_all(strand, step, cursor->len) == cursor->done + cursor->pending) { /* room for the next */
+  if (sent_to_all(lane, step, cursor->len) == cursor->done + cursor->pending) { /* room for the next */
     cursor->done += cursor->pending;
     cursor->pending = 0;
   }
-  int ready = stage_all(run, strand, index, result);
+  int ready = stage_all(run, lane, index, result);
   if (ready <= 0) return ready < 0 ? TRIED_ERROR : TRIED_NOTHING;
   for (int32_t k = step->to; k < step->to + step->nto; k++) {
-    size_t at = strand->sent[k] - cursor->done;
+    size_t at = lane->sent[k] - cursor->done;
     if (at == cursor->pending) continue;
-    enum tried one = hand_over(run, strand, k, bounce + at, cursor->pending - at, result);
+    enum tried one = hand_over(run, lane, k, bounce + at, cursor->pending - at, result);
     if (one == TRIED_ERROR) return one;
     if (one == TRIED_MOVED) tried = one;
   }
-  return sent_to_all(strand, step, cursor->len) == cursor->len ? TRIED_FINISHED : tried;
+  return sent_to_all(lane, step, cursor->len) == cursor->len ? TRIED_FINISHED : tried;
 }
 
 #define GATHER_BYTES 512
 
 /* What follows byte `sent` of the span, *n bytes of it: where it lies, or, where only a little does so in one piece,
  * gathered in `buffer` of GATHER_BYTES. */
-static const char *send_look(const struct tt_run *run, const struct strand *strand, struct tt_operand from, size_t sent,
+static const char *send_look(const struct tt_run *run, const struct lane *lane, struct tt_operand from, size_t sent,
                              size_t *n, char *buffer)
 {
   size_t left = *n, filled = 0;
-  const char *data = tt_span_look(run, strand, from, sent, n);
+  const char *data = tt_span_look(run, lane, from, sent, n);
   if (*n == left || *n >= GATHER_BYTES) return data;
   size_t wanted = left < GATHER_BYTES ? left : GATHER_BYTES;
   while (filled < wanted) {
     size_t piece = wanted - filled;
-    data = tt_span_look(run, strand, from, sent + filled, &piece);
+    data = tt_span_look(run, lane, from, sent + filled, &piece);
     memcpy(buffer + filled, data, piece);
     filled += piece;
   }
@@ -202,28 +202,28 @@ static const char *send_look(const struct tt_run *run, const struct strand *stra
   return buffer;
 }
 
-static enum tried send_plain(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
+static enum tried send_plain(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
-  const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  const struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
   enum tried tried = TRIED_NOTHING;
   for (int32_t k = step->to; k < step->to + step->nto; k++) {
     char buffer[GATHER_BYTES];
-    size_t sent = strand->sent[k], n = cursor->len - sent;
+    size_t sent = lane->sent[k], n = cursor->len - sent;
     if (!n) continue;
-    const char *data = send_look(run, strand, run->plan->schedule.operands[step->src], sent, &n, buffer);
-    enum tried one = hand_over(run, strand, k, data, n, result);
+    const char *data = send_look(run, lane, run->plan->schedule.operands[step->src], sent, &n, buffer);
+    enum tried one = hand_over(run, lane, k, data, n, result);
     if (one == TRIED_ERROR) return one;
     if (one == TRIED_MOVED) tried = one;
   }
-  return sent_to_all(strand, step, cursor->len) == cursor->len ? TRIED_FINISHED : tried;
+  return sent_to_all(lane, step, cursor->len) == cursor->len ? TRIED_FINISHED : tried;
 }
 
 /* The short ways: one link, host memory. */
-static enum tried move_bytes(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
+static enum tried move_bytes(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
-  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
-  struct tt_link *link = strand->links[run->plan->steps[index].link];
+  struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
+  struct tt_link *link = lane->links[run->plan->steps[index].link];
   size_t left = cursor->len - cursor->done;
   ssize_t n = run->plan->steps[index].action == ACTION_SEND ? link->ops->send(link, cursor->at + cursor->done, left)
                                                        : link->ops->recv(link, cursor->at + cursor->done, left);
@@ -234,21 +234,21 @@ static enum tried move_bytes(struct tt_run *run, struct strand *strand, int32_t 
 }
 
 /* Where dst and the sources of a step lie at byte `done`, and how many bytes of all of them lie there in one piece. */
-static ssize_t sources_look(struct tt_run *run, struct strand *strand, int32_t index, const void **sources, char **dst)
+static ssize_t sources_look(struct tt_run *run, struct lane *lane, int32_t index, const void **sources, char **dst)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
-  const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  const struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
   int plain = step_is_plain(run, index);
   size_t done = cursor->done, n = cursor->len - done;
-  *dst = cursor->at ? cursor->at + done : tt_span_look(run, strand, step->dst, done, &n);
+  *dst = cursor->at ? cursor->at + done : tt_span_look(run, lane, step->dst, done, &n);
   for (int k = 0; k < step->nsrc; k++) {
     int32_t l = run->plan->source_link[step->src + k];
     if (l < 0) {
       struct tt_operand operand = run->plan->schedule.operands[step->src + k];
-      sources[k] = plain ? plain_look(run, strand, operand) + done : tt_span_look(run, strand, operand, done, &n);
+      sources[k] = plain ? plain_look(run, lane, operand) + done : tt_span_look(run, lane, operand, done, &n);
       continue;
     }
-    struct tt_link *link = strand->links[l];
+    struct tt_link *link = lane->links[l];
     ssize_t there = link->ops->peek(link, &sources[k], run->element);
     if (there <= 0) {
       run->broken = there < 0 ? link : NULL;
@@ -260,13 +260,13 @@ static ssize_t sources_look(struct tt_run *run, struct strand *strand, int32_t i
 }
 
 /* The link that failed, or NULL. */
-static struct tt_link *sources_consume(struct tt_run *run, struct strand *strand, const struct tt_step *step,
+static struct tt_link *sources_consume(struct tt_run *run, struct lane *lane, const struct tt_step *step,
                                        size_t len)
 {
   for (int k = 0; k < step->nsrc; k++) {
     int32_t l = run->plan->source_link[step->src + k];
     if (l < 0) continue;
-    struct tt_link *link = strand->links[l];
+    struct tt_link *link = lane->links[l];
     if (link->ops->consume(link, len) < 0) return link;
   }
   return NULL;
@@ -292,14 +292,14 @@ static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const
 }
 
 /* One piece of a step with a dst: sources -> dst. */
-static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
+static enum tried fill(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
-  struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
   if (!cursor->pending) {
     const void *sources[TT_MAX_SOURCES];
     char *dst;
-    ssize_t n = sources_look(run, strand, index, sources, &dst);
+    ssize_t n = sources_look(run, lane, index, sources, &dst);
     if (n < 0) return link_failed(run, run->broken, n, result);
     if (n == 0) return TRIED_NOTHING;
     cursor->pending = (size_t)n;
@@ -308,22 +308,22 @@ static enum tried fill(struct tt_run *run, struct strand *strand, int32_t index,
   }
   int done = ticket_done(run, cursor, result);
   if (done <= 0) return done < 0 ? TRIED_ERROR : TRIED_NOTHING;
-  struct tt_link *broken = sources_consume(run, strand, step, cursor->pending);
+  struct tt_link *broken = sources_consume(run, lane, step, cursor->pending);
   if (broken) return link_failed(run, broken, TT_LINK_BROKEN, result);
   cursor->done += cursor->pending;
   cursor->pending = 0;
   return TRIED_MOVED;
 }
 
-enum tried tt_step_move(struct tt_run *run, struct strand *strand, int32_t index, tuttiResult_t *result)
+enum tried tt_step_move(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
-  const struct cursor *cursor = &strand->cursors[index % TT_WINDOW];
+  const struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
   int as_it_lies = run->device->host && moves_bytes(run, index);
   if (as_it_lies && cursor->at && run->plan->steps[index].action != ACTION_GENERAL)
-    return move_bytes(run, strand, index, result);
+    return move_bytes(run, lane, index, result);
   const struct tt_step *step = &run->plan->schedule.steps[index];
   if (step->dst.place == TT_NOWHERE)
-    return as_it_lies ? send_plain(run, strand, index, result) : send_staged(run, strand, index, result);
-  enum tried tried = fill(run, strand, index, result);
+    return as_it_lies ? send_plain(run, lane, index, result) : send_staged(run, lane, index, result);
+  enum tried tried = fill(run, lane, index, result);
   return tried != TRIED_ERROR && cursor->done == cursor->len ? TRIED_FINISHED : tried;
 }

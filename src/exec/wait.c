@@ -17,7 +17,7 @@ void tt_waiter_init(struct tt_waiter *waiter, int crowded)
 
 /* What wakes may do so in vain, and again at once: a message that comes before its turn. So who was woken and still
  * waits sleeps by the clock for once. */
-static void doze(struct tt_waiter *waiter, uint64_t ns)
+static void idle(struct tt_waiter *waiter, uint64_t ns)
 {
   enum tt_slept slept = TT_SLEPT_NOT;
   if (waiter->sleep && !waiter->woken)
@@ -34,7 +34,7 @@ static void doze(struct tt_waiter *waiter, uint64_t ns)
 static void rest(struct tt_waiter *waiter, uint64_t waited_ns)
 {
   uint64_t least_ns = (uint64_t)waiter->crowded * SLEEP_SHARED_NS, ns = waited_ns / 64;
-  if (waited_ns > SLEEP_AFTER_NS) doze(waiter, ns > least_ns ? ns : least_ns);
+  if (waited_ns > SLEEP_AFTER_NS) idle(waiter, ns > least_ns ? ns : least_ns);
   else if (waiter->crowded || waited_ns > YIELD_AFTER_NS) sched_yield();
   else tt_cpu_relax();
 }

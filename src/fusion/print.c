@@ -1,21 +1,94 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plan as JSON. */
-#include "fusion/plan.h"
+/* What a fusion says of its plan. */
+#include <string.h>
 
-void tt_planned_json(FILE *out, const struct tt_planned *planned)
+#include "fusion/private.h"
+
+#define NAMES_BYTES 48
+#define MOST 200 /* lines */
+
+/* "fc.bias .. conv1.weight (12)": of the parts of a message the first, the last, and how many. */
+static const char *names_text(const struct config *config, const struct plan *plan, const struct message *message,
+                              char text[NAMES_BYTES])
 {
-  const struct tt_fusion_plan *plan = &planned->plan;
-  int ngroups = 0;
-  fprintf(out, "{\"policy\": \"%s\", \"groups\": [", planned->name);
-  for (int64_t m = 0; m < planned->played.nmessages; m++) {
-    const struct tt_fusion_group *group = &plan->groups[planned->played.messages[m].group];
-    if (planned->played.messages[m].offset) continue; /* of a group sent before */
-    fprintf(out, "%s[", ngroups++ ? ", " : "");
-    for (int32_t k = 0; k < group->n; k++)
-      fprintf(out, "%s%d", k ? ", " : "", (int)plan->order[group->first + k] + 1);
-    fputc(']', out);
+  const struct part *first = &plan->parts[message->first_part], *last = first + message->nparts - 1;
+  const char *names[2] = {config->tensors[first->tensor].name, config->tensors[last->tensor].name};
+  if (message->nparts == 1) snprintf(text, NAMES_BYTES, "%.47s", names[0]);
+  else snprintf(text, NAMES_BYTES, "%.17s .. %.17s (%d)", names[0], names[1], message->nparts);
+  return text;
+}
+
+static double us_after(uint64_t from_ns, uint64_t to_ns)
+{
+  return ((double)to_ns - (double)from_ns) / 1000;
+}
+
+static void table_print(const struct config *config, const struct shared *shared, FILE *out)
+{
+  const struct planned *planned = &shared->planned;
+  const struct plan *plan = planned->plan;
+  char names[NAMES_BYTES];
+  fprintf(out, "%7s  %-46s %12s %25s %25s\n", "message", "tensors", "wire bytes", "expected begin and end us",
+          "the last step's");
+  for (int32_t m = 0; m < plan->nmessages && m < MOST; m++) {
+    const struct message *message = &plan->messages[m];
+    const struct tt_played_message *expected = &planned->expected.messages[message->played];
+    fprintf(out, "%7d  %-46s %12llu", (int)m + 1, names_text(config, plan, message, names),
+            (unsigned long long)message->wire_bytes);
+    if (planned->is_measured) fprintf(out, " %12.0f %12.0f", expected->start_us, expected->end_us);
+    else fprintf(out, " %12s %12s", "-", "-");
+    if (planned->sent[m].end_ns)
+      fprintf(out, " %12.0f %12.0f", us_after(shared->times.first_push_ns, planned->sent[m].begin_ns),
+              us_after(shared->times.first_push_ns, planned->sent[m].end_ns));
+    fputc('\n', out);
   }
-  fprintf(out, "], \"iteration_us\": %.15g", planned->played.iteration_us);
-  if (planned->bound_us >= 0) fprintf(out, ", \"bound_us\": %.15g", planned->bound_us);
-  fputc('}', out);
+  if (plan->nmessages > MOST) fprintf(out, "    ... and %d messages more\n", (int)plan->nmessages - MOST);
+}
+
+static void plan_print(const struct config *config, const struct shared *shared, FILE *out)
+{
+  const struct planned *planned = &shared->planned;
+  const struct plan *plan = planned->plan;
+  fprintf(out, "%s: %d tensors in %d group%s and %d message%s, %s, since step %llu\n", config->policy_text, config->n,
+          (int)plan->fusion.ngroups, plan->fusion.ngroups == 1 ? "" : "s", (int)plan->nmessages,
+          plan->nmessages == 1 ? "" : "s", plan->fusion.by_priority ? "by priority" : "as they come",
+          (unsigned long long)(planned->step ? planned->step : 1));
+  if (!planned->is_measured) fprintf(out, "nothing is measured yet: the plan is of sizes alone\n");
+  else
+    fprintf(out, "iteration %.0f us expected, %.0f us the last one; not hidden %.0f us expected, %.0f the last one\n",
+            planned->expected.iteration_us, shared->times.iteration_us, planned->expected.exposed_us,
+            shared->times.exposed_us);
+  if (planned->bound_us > 0)
+    fprintf(out, "no plan takes less than %.0f us, as far as is known\n", planned->bound_us);
+  fprintf(out, "fusion buffer %zu bytes; %llu bytes copied in the last step\n\n", config->buffer_bytes,
+          (unsigned long long)shared->steps[shared->ended % 2].copied);
+  table_print(config, shared, out);
+}
+
+/* For a program. */
+static void json_print(const struct config *config, const struct planned *planned, FILE *out)
+{
+  struct tt_planned told = {.name = config->policy_text,
+                            .plan = planned->plan->fusion,
+                            .played = planned->expected,
+                            .bound_us = planned->bound_us};
+  if (!planned->is_measured) told.played.iteration_us = 0; /* of invented times */
+  tt_planned_json(out, &told);
+  fputc('\n', out);
+}
+
+tuttiResult_t tt_fusion_print(struct tuttiFusion *fuser, FILE *out, int json)
+{
+  struct shared *shared = &fuser->shared;
+  tuttiResult_t result = tuttiSuccess;
+  pthread_mutex_lock(&shared->mutex);
+  if (shared->failed != tuttiSuccess) result = tt_fail_quiet(shared->failed, shared->sentence);
+  else if (shared->ended < shared->step)
+    result = tt_fail(tuttiInvalidUsage, "a step is under way: print when all of its tensors were waited for");
+  else if (json) json_print(&fuser->config, &shared->planned, out);
+  else plan_print(&fuser->config, shared, out);
+  pthread_mutex_unlock(&shared->mutex);
+  if (result == tuttiSuccess && (fflush(out) != 0 || ferror(out)))
+    result = tt_fail(tuttiSystemError, "the plan cannot be written: %m");
+  return result;
 }

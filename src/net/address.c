@@ -120,7 +120,7 @@ tuttiResult_t tt_address_unpack(struct tt_address *address,
     made.len = (socklen_t)(LOCAL_NAME + strlen(made.local.sun_path + 1));
   } else if (family != 0) {
     return tt_fail(tuttiInvalidArgument,
-                   "an address of family %u: only IPv4 (4), IPv6 (6) and local doors (1) are known", family);
+                   "an address of family %u: only IPv4 (4), IPv6 (6) and local listeners (1) are known", family);
   }
   *address = made;
   return tuttiSuccess;

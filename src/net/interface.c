@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/inside.h"
+#include "net/private.h"
 
 #define LIST_MOST 256
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sockets of this process: interface choice, the one service thread, doors that let
- * authenticated guests in, and dials that go out. All sockets are non-blocking and
+/* Sockets of this process: interface choice, the one service thread, listeners that let
+ * authenticated clients in, and dials that go out. All sockets are non-blocking and
  * close-on-exec; nothing here blocks. MSG_NOSIGNAL everywhere. */
 #ifndef TT_NET_H
 #define TT_NET_H
@@ -30,8 +30,8 @@ struct tt_address {
 /* "192.0.2.1:4711", "[fe80::1%eth0]:4711", "@tutti-1a2b"; returns text. */
 const char *tt_address_text(const struct tt_address *address, char *text, size_t size);
 
-/* Fixed 32-byte form for cards and ids: family 2 (4 or 6, 0: no address) | port 2 | scope 4 |
- * ip 16 | zero 8, little endian; or family 2 (1: a local door) | zero 6 | abstract name 24, zeros behind
+/* Fixed 32-byte form for peer infos and ids: family 2 (4 or 6, 0: no address) | port 2 | scope 4 |
+ * ip 16 | zero 8, little endian; or family 2 (1: a local listener) | zero 6 | abstract name 24, zeros behind
  * it. Any other address packs as none, and none unpacks to len 0. The scope id of a link-local address
  * means nothing on another host: it is 0 here and set again by unpack from the interface that
  * TUTTI_SOCKET_IFNAME chooses there.
@@ -42,7 +42,7 @@ tuttiResult_t tt_address_unpack(struct tt_address *address,
                                 const uint8_t in[TT_ADDRESS_PACKED_BYTES]);
 
 /* "host:port", "[v6]:port": a name is resolved (this may block). Port 0 passes: any port, for a
- * door. Errors: tuttiInvalidArgument with the text and the form wanted. */
+ * listener. Errors: tuttiInvalidArgument with the text and the form wanted. */
 tuttiResult_t tt_address_parse(struct tt_address *address, const char *text);
 
 int tt_address_is_loopback(const struct tt_address *address);
@@ -75,7 +75,7 @@ void tt_descriptors_want(size_t count);
 /* ---- the service thread (service.c) -------------------------------------------------- */
 
 /* One thread per process, all signals blocked, named "tutti-service": an epoll loop for
- * doors, rendezvous, beats and control links. It exists while somebody holds it. Callbacks
+ * listeners, rendezvous, beats and control links. It exists while somebody holds it. Callbacks
  * run in it under the service lock, and must not block. */
 struct tt_watcher {
   int fd;
@@ -115,45 +115,45 @@ void tt_watcher_remove(struct tt_watcher *watcher);
 void tt_timer_add(struct tt_timer *timer);
 void tt_timer_remove(struct tt_timer *timer);
 
-/* ---- doors (door.c) ------------------------------------------------------------------- */
+/* ---- listeners (listener.c) ------------------------------------------------------------------- */
 
 /* A listening socket with the handshake of auth.h in front. Strangers cost a bounded
  * number of slots and 2 s at most, never memory or a log line each. What a client sees:
  *   job and epoch not known here, not our protocol, too slow, evicted: the connection ends;
  *   they are known, but the MAC is wrong: tt_verdict_refuse;
  *   authentic, but nobody was admitted for this (kind, dst): TT_STATUS_UNKNOWN;
- *   else TT_WELCOME, and the connection belongs to the guest function: not one byte behind the
+ *   else TT_WELCOME, and the connection belongs to the client function: not one byte behind the
  *   reply has been read. */
-struct tt_door;
+struct tt_listener;
 
 /* Called in the service thread, under its lock, with an authenticated connection. The
  * function owns fd: it keeps it or closes it. */
-typedef void (*tt_guest_fn)(void *owner, const struct tt_hello *hello, int fd);
+typedef void (*tt_client_fn)(void *owner, const struct tt_hello *hello, int fd);
 
-/* Opens a door at `where`: an IP address (port 0: any port), or where->len == 0 for an abstract
- * local socket of random name. Doors at the same IP address with port 0 are one door, shared and
+/* Opens a listener at `where`: an IP address (port 0: any port), or where->len == 0 for an abstract
+ * local socket of random name. Listeners at the same IP address with port 0 are one listener, shared and
  * counted; so are local ones of random name. At one of tt_address_local only processes of our own user get as far
  * as the handshake. Holds the service. Errors: tuttiSystemError, of a local address also with the uid of the process
  * that has it. Close frees it with the last user, and ends what is still in the handshake then; dismiss first. */
-tuttiResult_t tt_door_open(struct tt_door **door, const struct tt_address *where);
-void tt_door_close(struct tt_door *door); /* NULL is allowed */
+tuttiResult_t tt_listener_open(struct tt_listener **listener, const struct tt_address *where);
+void tt_listener_close(struct tt_listener *listener); /* NULL is allowed */
 
 /* Where others reach it (the port is known now). */
-const struct tt_address *tt_door_address(const struct tt_door *door);
+const struct tt_address *tt_listener_address(const struct tt_listener *listener);
 
 /* Lets in who proves to hold `pass` (copied) and says kind and dst; others with a right key but an
  * unknown (kind, dst) get TT_STATUS_UNKNOWN and may try again later. One (pass, kind, dst) has one
- * owner at a time: a second is tuttiInvalidUsage. Any number of guests may come with one admission:
- * (src, lane) twice is the guest function's to refuse, by closing. A local door also requires the
+ * owner at a time: a second is tuttiInvalidUsage. Any number of clients may come with one admission:
+ * (src, lane) twice is the client function's to refuse, by closing. A local listener also requires the
  * peer's uid to be ours (or root's). */
-tuttiResult_t tt_door_admit(struct tt_door *door, const struct tt_pass *pass,
-                            enum tt_hello_kind kind, uint32_t dst, tt_guest_fn guest, void *owner);
+tuttiResult_t tt_listener_admit(struct tt_listener *listener, const struct tt_credentials *credentials,
+                            enum tt_hello_kind kind, uint32_t dst, tt_client_fn client, void *owner);
 
 /* Forgets all admissions of `owner`; afterwards none of its callbacks runs. */
-void tt_door_dismiss(struct tt_door *door, const void *owner);
+void tt_listener_dismiss(struct tt_listener *listener, const void *owner);
 
 /* Connections refused so far (wrong key, garbage, silence); for tests and `tutti info`. */
-uint64_t tt_door_refused(const struct tt_door *door);
+uint64_t tt_listener_refused(const struct tt_listener *listener);
 
 /* The same by reason; what has no name here is of no use to an operator. Under the service lock. */
 enum tt_refusal {
@@ -169,12 +169,13 @@ enum tt_refusal {
 struct tt_refusals {
   uint64_t count[TT_REFUSALS];
 };
-void tt_door_refusals(const struct tt_door *door, struct tt_refusals *refusals);
+void tt_listener_refusals(const struct tt_listener *listener, struct tt_refusals *refusals);
 /* " (refused: 2 connections with another key, the last from 192.0.2.1)" if there are more than `since` then; else "".
  * Returns text. */
-const char *tt_door_refusals_text(const struct tt_door *door, const struct tt_refusals *since, char *text, size_t size);
+const char *tt_listener_refusals_text(const struct tt_listener *listener, const struct tt_refusals *since, char *text,
+                                      size_t size);
 
-/* ---- dials (dial.c) --------------------------------------------------------------------- */
+/* ---- dials (dialer.c) --------------------------------------------------------------------- */
 
 /* An outgoing connection: connect, handshake, and both again after a pause (10 ms, doubling
  * to 500 ms, with jitter) until the deadline. Driven by the caller's polls; it needs no service
@@ -186,44 +187,44 @@ const char *tt_door_refusals_text(const struct tt_door *door, const struct tt_re
  *     have been changed on the way; the fifth is tuttiInvalidUsage. The server knows our job and epoch and says that
  *     our key is wrong, or it does not hold the key itself.
  *   - TT_STATUS_TAKEN, authentic: tuttiInvalidUsage at once. */
-struct tt_dial;
+struct tt_dialer;
 
-tuttiResult_t tt_dial_start(struct tt_dial **dial, const struct tt_address *to,
-                            const struct tt_pass *pass, const struct tt_hello *hello,
+tuttiResult_t tt_dialer_start(struct tt_dialer **dialer, const struct tt_address *to,
+                            const struct tt_credentials *credentials, const struct tt_hello *hello,
                             uint64_t deadline_ns);
 
 /* Who listened before we knew the address, and listens no more, will not come back: gives up, with tuttiRemoteError,
- * once every attempt for patience_ns was refused, or closed on our reply sooner than a busy door does it. Without it
- * only the deadline counts. */
-void tt_dial_limit(struct tt_dial *dial, uint64_t patience_ns);
+ * once every attempt for patience_ns was refused, or closed on our reply sooner than a busy listener does it. Without
+ * it only the deadline counts. */
+void tt_dialer_limit(struct tt_dialer *dialer, uint64_t patience_ns);
 
 /* The address is one of tt_address_local, and the key is no secret: only a process of our own user may listen there.
  * Another user's is warned about once, and it is tried again. */
-void tt_dial_same_user(struct tt_dial *dial);
+void tt_dialer_same_user(struct tt_dialer *dialer);
 
 /* tuttiInProgress; tuttiSuccess: *fd is the caller's, not one byte behind the verdict has been read;
  * else the error with both addresses in its sentence: tuttiRemoteError (deadline, nobody there),
  * tuttiInvalidUsage (the other side does not hold the key, or refuses ours), tuttiSystemError.
  * After anything but tuttiInProgress only destroy is of use (a failed dial repeats its code). */
-tuttiResult_t tt_dial_poll(struct tt_dial *dial, int *fd);
-void tt_dial_destroy(struct tt_dial *dial); /* at any time; NULL is allowed */
+tuttiResult_t tt_dialer_poll(struct tt_dialer *dialer, int *fd);
+void tt_dialer_destroy(struct tt_dialer *dialer); /* at any time; NULL is allowed */
 
-/* ---- sleeping (bed.c) ---------------------------------------------------------------------- */
+/* ---- sleeping (pollset.c) ---------------------------------------------------------------------- */
 
 /* Until when a thread that waits may sleep: the first of these is ready, or the time has come. Whoever waits for
  * several things lets each add to one. */
-#define TT_BED_MOST 8
-struct tt_bed {
-  struct pollfd polls[TT_BED_MOST];
+#define TT_POLLSET_MOST 8
+struct tt_pollset {
+  struct pollfd polls[TT_POLLSET_MOST];
   int n;
   uint64_t until_ns;
 };
-void tt_bed_add(struct tt_bed *bed, int fd, short events); /* without room for it nobody sleeps */
-void tt_bed_limit(struct tt_bed *bed, uint64_t until_ns);
-void tt_bed_sleep(struct tt_bed *bed);
+void tt_pollset_add(struct tt_pollset *pollset, int fd, short events); /* without room for it nobody sleeps */
+void tt_pollset_limit(struct tt_pollset *pollset, uint64_t until_ns);
+void tt_pollset_sleep(struct tt_pollset *pollset);
 
-/* Adds what tt_dial_poll, which said tuttiInProgress, waits for. */
-void tt_dial_bed(const struct tt_dial *dial, struct tt_bed *bed);
+/* Adds what tt_dialer_poll, which said tuttiInProgress, waits for. */
+void tt_dialer_pollset(const struct tt_dialer *dialer, struct tt_pollset *pollset);
 
 /* ---- outages (endure.c) -------------------------------------------------------------------- */
 
@@ -232,7 +233,7 @@ void tt_dial_bed(const struct tt_dial *dial, struct tt_bed *bed);
  * Returns how many nanoseconds after the end of an outage of at most limit_ms something may come for the first time. */
 uint64_t tt_socket_endure(int fd, int64_t limit_ms);
 
-/* ---- descriptors over local sockets (pass.c) ---------------------------------------------- */
+/* ---- descriptors over local sockets (descriptors.c) ---------------------------------------------- */
 
 /* Sends one descriptor with 8 bytes of length beside it over a connected local socket;
  * tuttiInProgress while the socket is full. Receiving: tuttiInProgress until it is there, then exactly one
@@ -240,66 +241,5 @@ uint64_t tt_socket_endure(int fd, int64_t limit_ms);
  * descriptor is close-on-exec and the caller's. `len` is the sender's word: tt_memory_map checks it. */
 tuttiResult_t tt_fd_send(int socket, int fd, uint64_t len);
 tuttiResult_t tt_fd_recv(int socket, int *fd, uint64_t *len);
-
-/* A sealed, close-on-exec memfd (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) of `len` bytes, really
- * allocated (so that no touch can fail), mapped read-write at *map with MADV_DONTFORK and
- * MADV_DONTDUMP. Errors: tuttiSystemError with size and errno. */
-tuttiResult_t tt_memory_create(const char *name, size_t len, int *fd, void **map);
-/* Maps a received descriptor after checking that it is a memfd of exactly len bytes with those
- * seals (tuttiRemoteError if not). Undo either with munmap(map, len). The fd may be closed then. */
-tuttiResult_t tt_memory_map(int fd, size_t len, void **map);
-/* The same for reading alone. */
-tuttiResult_t tt_memory_view(int fd, size_t len, const void **view);
-
-/* ---- the heap (heap.c): memory of tuttiMemAlloc, which the ranks of the host can read -------- */
-
-/* One a process, there while somebody holds it or a block of it exists; its addresses do not change then. All but
- * the blocks is fixed. Any thread; not on the data path, but tt_heap_has. */
-struct tt_heap {
-  int fd;         /* a sealed memfd; -1: none can be had here, blocks are private memory */
-  uint8_t *base;
-  size_t len;     /* of addresses; 0 without fd */
-  uint64_t nonce; /* its name on this host */
-  int references;                       /* these four under tt_process.heap_mutex */
-  struct tt_heap_block *blocks, *others;
-  struct tt_heap_watcher *watchers;
-};
-
-/* Makes it if there is none. Every hold needs one release. Errors: tuttiSystemError. */
-tuttiResult_t tt_heap_hold(struct tt_heap **heap);
-void tt_heap_release(struct tt_heap *heap); /* NULL is allowed */
-
-/* As tuttiMemAlloc and tuttiMemFree: whole pages, zeroed, really allocated. */
-tuttiResult_t tt_heap_alloc(void **pointer, size_t size);
-tuttiResult_t tt_heap_free(void *pointer);
-
-/* 1 if all of [pointer, pointer + len) has a place in the heap: *offset from its base. */
-static inline int tt_heap_has(const struct tt_heap *heap, const void *pointer, size_t len, uint64_t *offset)
-{
-  *offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)heap->base);
-  return *offset < heap->len && len <= heap->len - *offset;
-}
-
-/* Somebody who keeps something for blocks, e.g. what a device knows of their pages. `freed` is called under the heap's
- * lock, by the thread that frees a block, while its pages are still there; it must not call the heap. Whoever watches
- * holds the heap. After unwatch returns it is not called any more; unwatching what does not watch does nothing. */
-struct tt_heap_watcher {
-  void (*freed)(struct tt_heap_watcher *watcher, void *block, size_t len);
-  struct tt_heap_watcher *next; /* the heap's */
-};
-void tt_heap_watch(struct tt_heap *heap, struct tt_heap_watcher *watcher);
-void tt_heap_unwatch(struct tt_heap *heap, struct tt_heap_watcher *watcher);
-
-/* Calls found(owner, block, its length) with the block that has all of [pointer, pointer + len), under the heap's lock:
- * so it is not freed meanwhile. No block of the heap has: nothing happens. */
-void tt_heap_find(struct tt_heap *heap, const void *pointer, size_t len,
-                  void (*found)(void *owner, void *block, size_t block_len), void *owner);
-
-/* Whoever is given the descriptor can write, too: only ranks of the same user that hold the job's key are.
- *
- * A peer's heap, for reading: all ranks of this process that open the same nonce share one mapping, at *base. NULL if
- * it cannot be mapped or is not what it should be: the peer must then send copies. fd is still the caller's. */
-struct tt_heap_view *tt_heap_view_open(uint64_t nonce, int fd, size_t len, const uint8_t **base);
-void tt_heap_view_close(struct tt_heap_view *view); /* NULL is allowed */
 
 #endif

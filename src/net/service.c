@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "net/inside.h"
+#include "net/private.h"
 
 #define BUCKETS 64
 #define BATCH 32
@@ -33,7 +33,7 @@ struct service {
   struct tt_watcher *watchers[BUCKETS];
   struct tt_timer *timers;
   uint64_t timer_changes; /* of that list */
-  struct tt_door *doors;
+  struct tt_listener *listeners;
 };
 
 /* How many times this thread holds the lock. */
@@ -85,10 +85,10 @@ void tt_service_unlock(void)
   pthread_mutex_unlock(&service->lock);
 }
 
-struct tt_door **tt_service_doors(void)
+struct tt_listener **tt_service_listeners(void)
 {
   struct service *service = tt_process.service;
-  return &service->doors;
+  return &service->listeners;
 }
 
 static void wake(const struct run *run)

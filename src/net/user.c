@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/inside.h"
+#include "net/private.h"
 
 /* A short file of /proc, or "". */
 static void file_text(const char *path, char *text, size_t size)

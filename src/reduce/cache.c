@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How large the last cache is: what a call touches beyond that does not stay in any. */
-#include "reduce/table.h"
+#include "reduce/table_private.h"
 
 #define CACHE_LEN_UNKNOWN ((size_t)32 << 20) /* bytes */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for AArch64, all of which have NEON (Advanced SIMD), conversions from and to fp16 among it. What it writes
- * for a NaN and where subnormals go is decided by FPCR, which fpenv.h sets. */
+ * for a NaN and where subnormals go is decided by FPCR, which fpenv_private.h sets. */
 #if defined(__aarch64__)
 
 #include <arm_neon.h>

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "reduce/convert.h"
-#include "reduce/fpenv.h"
+#include "reduce/convert_private.h"
+#include "reduce/fpenv_private.h"
 #include "reduce/reduce.h"
 
 #define ELEMENT_BYTES 8 /* at most */

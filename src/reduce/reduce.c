@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "reduce/reduce.h"
 
-#include "reduce/convert.h"
-#include "reduce/fpenv.h"
-#include "reduce/table.h"
+#include "reduce/convert_private.h"
+#include "reduce/fpenv_private.h"
+#include "reduce/table_private.h"
 
 #include <stdio.h>
 #include <string.h>

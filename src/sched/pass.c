@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sched/pass.h"
+#include "sched/pass_private.h"
 
 enum { REACH = TT_WINDOW / 16 }; /* other steps by which a message is delayed at most */
 

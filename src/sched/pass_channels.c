@@ -6,7 +6,7 @@
  * What one channel wrote another may read: the order that is derived from the places holds for all. A span of scratch
  * is packed, so its runs must be read as they were written: a schedule that reads a part of a span of scratch cannot be
  * cut. The window holds TT_WINDOW / nchannels steps of the old schedule. */
-#include "sched/pass.h"
+#include "sched/pass_private.h"
 
 enum { CHANNELS_MAX = UINT8_MAX + 1 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receive-and-reduce (or receive-and-copy) as one step. pass.h says when a message may be taken later. */
+/* Receive-and-reduce (or receive-and-copy) as one step. pass_private.h says when a message may be taken later. */
 #include <string.h>
 
-#include "sched/pass.h"
+#include "sched/pass_private.h"
 
 /* The operand by which step `reader` reads what the receive i wrote. */
 static int32_t operand_of(const struct tt_insight *insight, int32_t i)

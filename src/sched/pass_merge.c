@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chains of reductions as one step, and neighbouring sends as one. pass.h says when a message may be taken later. */
+/* Chains of reductions as one step, and neighbouring sends as one. pass_private.h says when a message may be taken
+ * later. */
 #include <string.h>
 
-#include "sched/pass.h"
+#include "sched/pass_private.h"
 
 /* A step with those that became part of it: y = x + c, x = a + b is y = a + b + c. */
 struct chain {

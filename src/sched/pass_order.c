@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks are renumbered. Blocks are not: so this is for collectives of one share, whose blocks belong to nobody. */
-#include "sched/pass.h"
+#include "sched/pass_private.h"
 
 static int is_permutation(const int32_t *order, int32_t n, uint8_t *seen)
 {

@@ -245,7 +245,7 @@ void tt_embed(struct tt_schedule *schedule, const struct tt_schedule *inner, con
  * Each rewrites a whole schedule of one rank in place, knowing nothing of the others', and is applied on all ranks
  * alike. Errors: schedule->error. Slots that no step uses any more are numbered away. What they ask of a generator:
  * its schedules stay alive, too, where each rank takes its messages in the order of its program, in half the window
- * (pass.h says where that is needed). Every row of tt_algos is proved after them. */
+ * (pass_private.h says where that is needed). Every row of tt_algos is proved after them. */
 
 /* Several sources at once: a chain of reductions whose middle results nobody else needs becomes one step
  * with more sources (rounded once instead of each time); neighbouring sends of one span become one step to

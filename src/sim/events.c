@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/stage.h"
+#include "sim/private.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A hash table with linear probing, in which an entry lives only while something waits. */
-#include "sim/stage.h"
+#include "sim/private.h"
 
 static int is_same(const struct tt_sim_box *a, const struct tt_sim_box *b)
 {

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Steps start, messages pass ports, steps finish. */
-#include "sim/world.h"
+#include "sim/world_private.h"
 
 /* ---- lengths and prices ------------------------------------------------------------ */
 
 /* Elements before block x of all shares. */
-static size_t elements_before(const struct strand *strand, size_t nblocks, size_t x)
+static size_t elements_before(const struct lane *lane, size_t nblocks, size_t x)
 {
   size_t rest = x % nblocks;
-  return x * strand->base + x / nblocks * strand->more + (rest < strand->more ? rest : strand->more);
+  return x * lane->base + x / nblocks * lane->more + (rest < lane->more ? rest : lane->more);
 }
 
 /* A span that goes on at block 0 is as long as one that goes on behind the last share. */
-static size_t step_bytes(const struct world *world, const struct strand *strand, const struct tt_step *step)
+static size_t step_bytes(const struct world *world, const struct lane *lane, const struct tt_step *step)
 {
   size_t first = (size_t)step->first, end = first + (size_t)step->nblocks;
-  return (elements_before(strand, world->nblocks, end) - elements_before(strand, world->nblocks, first)) *
+  return (elements_before(lane, world->nblocks, end) - elements_before(lane, world->nblocks, first)) *
          world->play->element_bytes;
 }
 
-static const struct tt_step *step_at(const struct strand *strand, int32_t i)
+static const struct tt_step *step_at(const struct lane *lane, int32_t i)
 {
-  return &strand->program->schedule.steps[i - strand->program->from];
+  return &lane->program->schedule.steps[i - lane->program->from];
 }
 
-static uint64_t bit_of(const struct strand *strand, int32_t i)
+static uint64_t bit_of(const struct lane *lane, int32_t i)
 {
-  return 1ull << (63 - (i - strand->oldest));
+  return 1ull << (63 - (i - lane->oldest));
 }
 
 /* A total that is too large to be told stays at the largest number. */
@@ -60,15 +60,15 @@ static int sending_choose(struct world *world, int32_t rank, enum way way)
 {
   struct actor *actor = &world->actors[rank];
   struct outlet *out = &actor->out[way];
-  const struct strand *best = NULL;
+  const struct lane *best = NULL;
   if (out->step >= 0) return 1;
-  for (int32_t lane = 0; lane < world->lanes; lane++) {
-    const struct strand *strand = &actor->strands[lane];
-    if (strand->offering[way] && (!best || strand->segment < best->segment)) best = strand;
+  for (int32_t l = 0; l < world->nlanes; l++) {
+    const struct lane *lane = &actor->lanes[l];
+    if (lane->offering[way] && (!best || lane->segment < best->segment)) best = lane;
   }
   if (!best) return 0;
   out->step = best->oldest + __builtin_clzll(best->offering[way]);
-  out->lane = (uint16_t)(best - actor->strands);
+  out->lane = (uint16_t)(best - actor->lanes);
   out->peer = peer_next(world, rank, &best->program->schedule, step_at(best, out->step), 0, way);
   return 1;
 }
@@ -77,10 +77,10 @@ static void message_start(struct world *world, int32_t rank, enum way way)
 {
   struct actor *actor = &world->actors[rank];
   struct outlet *out = &actor->out[way];
-  const struct strand *strand = &actor->strands[out->lane];
-  const struct tt_step *step = step_at(strand, out->step);
-  int32_t to = strand->program->schedule.peers[step->to + out->peer];
-  size_t bytes = step_bytes(world, strand, step);
+  const struct lane *lane = &actor->lanes[out->lane];
+  const struct tt_step *step = step_at(lane, out->step);
+  int32_t to = lane->program->schedule.peers[step->to + out->peer];
+  size_t bytes = step_bytes(world, lane, step);
   enum tt_link_kind kind = tt_sim_kind(world->play, rank, to);
   const struct tt_curve *curve = &world->play->prices->link[kind];
   double head_us = world->now_us + tt_curve_latency_us(curve), busy = tt_curve_busy_us(curve, bytes);
@@ -93,7 +93,7 @@ static void message_start(struct world *world, int32_t rank, enum way way)
   push(world, head_us, TT_HEAD, to, rank, lane_channel);
   push(world, world->now_us + busy, way == FAR ? TT_LEFT_NODE : TT_LEFT, rank, out->step, lane_channel);
   if (!world->play->watcher.message) return;
-  const struct tt_sim_message message = {rank, to, &strand->program->schedule, step, world->now_us, head_us + busy,
+  const struct tt_sim_message message = {rank, to, &lane->program->schedule, step, world->now_us, head_us + busy,
                                          bytes};
   world->play->watcher.message(world->play->watcher.context, &message);
 }
@@ -144,28 +144,28 @@ static void port_pass(struct world *world, int32_t rank)
 static void draw(struct world *world, int32_t rank, int32_t from, uint32_t lane_channel, int32_t i)
 {
   struct actor *actor = &world->actors[rank];
-  struct strand *strand = &actor->strands[lane_channel >> 8];
+  struct lane *lane = &actor->lanes[lane_channel >> 8];
   enum tt_link_kind kind = tt_sim_kind(world->play, from, rank);
   struct port *port = kind == TT_LINK_NET ? &actor->node->port : &actor->port;
-  double busy = tt_curve_busy_us(&world->play->prices->link[kind], step_bytes(world, strand, step_at(strand, i)));
+  double busy = tt_curve_busy_us(&world->play->prices->link[kind], step_bytes(world, lane, step_at(lane, i)));
   if (port->in_free_us < world->now_us) port->in_free_us = world->now_us;
   port->in_free_us += busy;
   port->in_us += busy;
-  if (strand->arrived_us[i % TT_WINDOW] < port->in_free_us) strand->arrived_us[i % TT_WINDOW] = port->in_free_us;
-  if (--strand->missing[i % TT_WINDOW] == 0)
-    push(world, strand->arrived_us[i % TT_WINDOW], TT_READY, rank, i, lane_channel);
+  if (lane->arrived_us[i % TT_WINDOW] < port->in_free_us) lane->arrived_us[i % TT_WINDOW] = port->in_free_us;
+  if (--lane->missing[i % TT_WINDOW] == 0)
+    push(world, lane->arrived_us[i % TT_WINDOW], TT_READY, rank, i, lane_channel);
 }
 
 /* ---- steps --------------------------------------------------------------------------- */
 
-static void step_finish(struct world *world, struct strand *strand, int32_t i, size_t bytes)
+static void step_finish(struct world *world, struct lane *lane, int32_t i, size_t bytes)
 {
-  const struct tt_step *step = step_at(strand, i);
-  strand->finished |= bit_of(strand, i);
+  const struct tt_step *step = step_at(lane, i);
+  lane->finished |= bit_of(lane, i);
   world->result.steps++;
   add(&world->result.reduced, bytes, step->nsrc - 1);
   if (world->play->watcher.step) {
-    const struct tt_sim_step told = {&strand->program->schedule, step, strand->segment, world->now_us, bytes};
+    const struct tt_sim_step told = {&lane->program->schedule, step, lane->segment, world->now_us, bytes};
     world->play->watcher.step(world->play->watcher.context, &told);
   }
   if (world->result.steps % TT_SIM_PROGRESS_STEPS || !world->play->watcher.progress) return;
@@ -175,58 +175,58 @@ static void step_finish(struct world *world, struct strand *strand, int32_t i, s
 }
 
 /* The result of a step is there: 1 if that is all. */
-static int step_made(struct world *world, int32_t rank, struct strand *strand, int32_t i)
+static int step_made(struct world *world, int32_t rank, struct lane *lane, int32_t i)
 {
-  const struct tt_step *step = step_at(strand, i);
+  const struct tt_step *step = step_at(lane, i);
   if (step->nto == 0) {
-    step_finish(world, strand, i, step_bytes(world, strand, step));
+    step_finish(world, lane, i, step_bytes(world, lane, step));
     return 1;
   }
   for (int way = NEAR; way < WAYS; way++) {
-    if (peer_next(world, rank, &strand->program->schedule, step, 0, (enum way)way) == step->nto) continue;
-    strand->offering[way] |= bit_of(strand, i);
+    if (peer_next(world, rank, &lane->program->schedule, step, 0, (enum way)way) == step->nto) continue;
+    lane->offering[way] |= bit_of(lane, i);
   }
   for (int way = NEAR; way < WAYS; way++) port_go(world, rank, (enum way)way);
   return 0;
 }
 
-static double work_us(const struct world *world, const struct strand *strand, const struct tt_step *step)
+static double work_us(const struct world *world, const struct lane *lane, const struct tt_step *step)
 {
-  size_t bytes = step_bytes(world, strand, step);
+  size_t bytes = step_bytes(world, lane, step);
   if (step->nsrc > 1) return (double)bytes * (step->nsrc - 1) * world->gamma_us;
   int is_copy = step->dst.place != TT_NOWHERE &&
-                strand->program->schedule.operands[step->src].place != TT_MESSAGE;
+                lane->program->schedule.operands[step->src].place != TT_MESSAGE;
   return is_copy ? tt_curve_us(&world->play->prices->link[TT_LINK_SELF], bytes) : 0;
 }
 
 /* All sources are there: 1 if the step is finished at once. */
-static int step_combine(struct world *world, int32_t rank, struct strand *strand, int32_t i)
+static int step_combine(struct world *world, int32_t rank, struct lane *lane, int32_t i)
 {
   struct actor *actor = &world->actors[rank];
-  double us = work_us(world, strand, step_at(strand, i));
-  if (us <= 0) return step_made(world, rank, strand, i);
+  double us = work_us(world, lane, step_at(lane, i));
+  if (us <= 0) return step_made(world, rank, lane, i);
   if (actor->cpu_free_us < world->now_us) actor->cpu_free_us = world->now_us;
   actor->cpu_free_us += us;
   actor->cpu_us += us;
-  push(world, actor->cpu_free_us, TT_MADE, rank, i, (uint32_t)(strand - actor->strands) << 8);
+  push(world, actor->cpu_free_us, TT_MADE, rank, i, (uint32_t)(lane - actor->lanes) << 8);
   return 0;
 }
 
-static int step_start(struct world *world, int32_t rank, struct strand *strand, int32_t i)
+static int step_start(struct world *world, int32_t rank, struct lane *lane, int32_t i)
 {
-  const struct tt_step *step = step_at(strand, i);
-  const struct tt_operand *sources = strand->program->schedule.operands + step->src;
-  uint32_t lane_channel = (uint32_t)(strand - world->actors[rank].strands) << 8 | step->channel;
+  const struct tt_step *step = step_at(lane, i);
+  const struct tt_operand *sources = lane->program->schedule.operands + step->src;
+  uint32_t lane_channel = (uint32_t)(lane - world->actors[rank].lanes) << 8 | step->channel;
   int16_t messages = 0;
-  strand->started |= bit_of(strand, i);
-  if (step_bytes(world, strand, step) == 0) {
-    step_finish(world, strand, i, 0);
+  lane->started |= bit_of(lane, i);
+  if (step_bytes(world, lane, step) == 0) {
+    step_finish(world, lane, i, 0);
     return 1;
   }
   for (int k = 0; k < step->nsrc; k++) messages = (int16_t)(messages + (sources[k].place == TT_MESSAGE));
-  if (!messages) return step_combine(world, rank, strand, i);
-  strand->missing[i % TT_WINDOW] = messages;
-  strand->arrived_us[i % TT_WINDOW] = 0;
+  if (!messages) return step_combine(world, rank, lane, i);
+  lane->missing[i % TT_WINDOW] = messages;
+  lane->arrived_us[i % TT_WINDOW] = 0;
   for (int k = 0; k < step->nsrc; k++) {
     if (sources[k].place != TT_MESSAGE) continue;
     const struct tt_sim_box where = {.to = rank, .from = sources[k].at, .lane_channel = lane_channel};
@@ -237,74 +237,74 @@ static int step_start(struct world *world, int32_t rank, struct strand *strand, 
   return 0;
 }
 
-/* ---- strands ------------------------------------------------------------------------- */
+/* ---- lanes ------------------------------------------------------------------------- */
 
 /* Takes the next segment; 0: there is none. */
-int tt_sim_segment_begin(struct world *world, struct strand *strand, size_t segment)
+int tt_sim_segment_begin(struct world *world, struct lane *lane, size_t segment)
 {
   if (segment >= world->nsegments) return 0;
   size_t nblocks = world->nblocks;
   size_t left = world->play->count - segment * world->segment_count;
   size_t count = left < world->segment_count ? left : world->segment_count;
-  strand->segment = segment;
-  strand->base = count / nblocks;
-  strand->more = count % nblocks;
-  strand->oldest = 0;
-  strand->started = strand->finished = strand->offering[NEAR] = strand->offering[FAR] = 0;
+  lane->segment = segment;
+  lane->base = count / nblocks;
+  lane->more = count % nblocks;
+  lane->oldest = 0;
+  lane->started = lane->finished = lane->offering[NEAR] = lane->offering[FAR] = 0;
   return 1;
 }
 
 void tt_sim_lane_end(struct world *world, int32_t rank)
 {
-  if (--world->actors[rank].lanes) return;
+  if (--world->actors[rank].busy_lanes) return;
   if (world->progress.ended++ == 0) world->result.first_us = world->now_us;
 }
 
-/* The window moves over finished steps, and to the next segment behind the last one. 0: the strand has ended. */
-static int strand_advance(struct world *world, int32_t rank, struct strand *strand, tuttiResult_t *code)
+/* The window moves over finished steps, and to the next segment behind the last one. 0: the lane has ended. */
+static int lane_advance(struct world *world, int32_t rank, struct lane *lane, tuttiResult_t *code)
 {
-  int finished = strand->finished == UINT64_MAX ? 64 : __builtin_clzll(~strand->finished);
+  int finished = lane->finished == UINT64_MAX ? 64 : __builtin_clzll(~lane->finished);
   int all = finished == 64;
-  strand->oldest += finished;
-  strand->finished = all ? 0 : strand->finished << finished;
-  strand->started = all ? 0 : strand->started << finished;
-  for (int way = NEAR; way < WAYS; way++) strand->offering[way] = all ? 0 : strand->offering[way] << finished;
-  while (strand->oldest == strand->program->schedule.total)
-    if (!tt_sim_segment_begin(world, strand, strand->segment + (size_t)world->lanes)) {
+  lane->oldest += finished;
+  lane->finished = all ? 0 : lane->finished << finished;
+  lane->started = all ? 0 : lane->started << finished;
+  for (int way = NEAR; way < WAYS; way++) lane->offering[way] = all ? 0 : lane->offering[way] << finished;
+  while (lane->oldest == lane->program->schedule.total)
+    if (!tt_sim_segment_begin(world, lane, lane->segment + (size_t)world->nlanes)) {
       tt_sim_lane_end(world, rank);
       return 0;
     }
-  if (!tt_sim_program_covers(strand->program, strand->oldest))
-    *code = tt_sim_program_load(strand->program, &world->maker, rank, strand->oldest);
+  if (!tt_sim_program_covers(lane->program, lane->oldest))
+    *code = tt_sim_program_load(lane->program, &world->maker, rank, lane->oldest);
   return *code == tuttiSuccess;
 }
 
 /* All earlier steps that step oldest + behind waits for are finished. */
-static int may_start(const struct strand *strand, int32_t behind)
+static int may_start(const struct lane *lane, int32_t behind)
 {
-  uint64_t past = behind ? strand->finished >> (64 - behind) | ~0ull << behind : ~0ull;
-  return (strand->program->waits[strand->oldest + behind - strand->program->from] & ~past) == 0;
+  uint64_t past = behind ? lane->finished >> (64 - behind) | ~0ull << behind : ~0ull;
+  return (lane->program->waits[lane->oldest + behind - lane->program->from] & ~past) == 0;
 }
 
 /* Starts what may start, once over the window: 1 if something was finished at that. */
-static int window_start(struct world *world, int32_t rank, struct strand *strand)
+static int window_start(struct world *world, int32_t rank, struct lane *lane)
 {
-  int32_t left = strand->program->schedule.total - strand->oldest;
-  uint64_t waiting = ~strand->started & (left < 64 ? ~(UINT64_MAX >> left) : UINT64_MAX);
+  int32_t left = lane->program->schedule.total - lane->oldest;
+  uint64_t waiting = ~lane->started & (left < 64 ? ~(UINT64_MAX >> left) : UINT64_MAX);
   int finished = 0;
   while (waiting) {
     int behind = __builtin_clzll(waiting);
     waiting &= ~(1ull << (63 - behind));
-    if (may_start(strand, behind)) finished |= step_start(world, rank, strand, strand->oldest + behind);
+    if (may_start(lane, behind)) finished |= step_start(world, rank, lane, lane->oldest + behind);
   }
   return finished;
 }
 
-tuttiResult_t tt_sim_strand_go(struct world *world, int32_t rank, struct strand *strand)
+tuttiResult_t tt_sim_lane_go(struct world *world, int32_t rank, struct lane *lane)
 {
   tuttiResult_t code = tuttiSuccess;
-  while (strand_advance(world, rank, strand, &code))
-    if (!window_start(world, rank, strand)) return code;
+  while (lane_advance(world, rank, lane, &code))
+    if (!window_start(world, rank, lane)) return code;
   return code;
 }
 
@@ -326,18 +326,18 @@ static int message_leaves(struct world *world, const struct tt_sim_event *event,
 {
   struct actor *actor = &world->actors[event->rank];
   struct outlet *out = &actor->out[way];
-  struct strand *strand = &actor->strands[event->lane];
-  const struct tt_step *step = step_at(strand, event->what);
-  uint64_t bit = bit_of(strand, event->what);
+  struct lane *lane = &actor->lanes[event->lane];
+  const struct tt_step *step = step_at(lane, event->what);
+  uint64_t bit = bit_of(lane, event->what);
   int is_last = 0;
   out->is_busy = 0;
-  out->peer = peer_next(world, event->rank, &strand->program->schedule, step, out->peer + 1, way);
+  out->peer = peer_next(world, event->rank, &lane->program->schedule, step, out->peer + 1, way);
   if (out->peer == step->nto) {
     out->step = -1;
-    strand->offering[way] &= ~bit;
-    is_last = !((strand->offering[NEAR] | strand->offering[FAR]) & bit);
+    lane->offering[way] &= ~bit;
+    is_last = !((lane->offering[NEAR] | lane->offering[FAR]) & bit);
   }
-  if (is_last) step_finish(world, strand, event->what, step_bytes(world, strand, step));
+  if (is_last) step_finish(world, lane, event->what, step_bytes(world, lane, step));
   if (way == FAR) port_pass(world, event->rank);
   else port_go(world, event->rank, NEAR);
   return is_last;
@@ -345,14 +345,14 @@ static int message_leaves(struct world *world, const struct tt_sim_event *event,
 
 tuttiResult_t tt_sim_event_play(struct world *world, const struct tt_sim_event *event)
 {
-  struct strand *strand = &world->actors[event->rank].strands[event->lane];
+  struct lane *lane = &world->actors[event->rank].lanes[event->lane];
   int finished = 0;
   switch (event->kind) {
   case TT_HEAD: head_arrives(world, event); break;
-  case TT_READY: finished = step_combine(world, event->rank, strand, event->what); break;
-  case TT_MADE: finished = step_made(world, event->rank, strand, event->what); break;
+  case TT_READY: finished = step_combine(world, event->rank, lane, event->what); break;
+  case TT_MADE: finished = step_made(world, event->rank, lane, event->what); break;
   case TT_LEFT: finished = message_leaves(world, event, NEAR); break;
   default: finished = message_leaves(world, event, FAR); break;
   }
-  return finished ? tt_sim_strand_go(world, event->rank, strand) : tuttiSuccess;
+  return finished ? tt_sim_lane_go(world, event->rank, lane) : tuttiSuccess;
 }

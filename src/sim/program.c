@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/stage.h"
+#include "sim/private.h"
 
 static tuttiResult_t no_memory(const struct tt_sim_maker *maker)
 {

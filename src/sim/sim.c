@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The whole play: from its ranks to what came out. */
-#include "sim/world.h"
+#include "sim/world_private.h"
 
 #define MIB 1048576.0
 #define KEPT_BYTES ((int64_t)128 << 20) /* of the programs of all ranks together, while TT_SIM_KEEP allows */
@@ -18,17 +18,17 @@ static void actor_begin(struct world *world, int32_t rank)
 {
   struct actor *actor = &world->actors[rank];
   int holds_all = actor->program.schedule.nsteps == actor->program.schedule.total;
-  *actor = (struct actor){.program = actor->program, .lanes = world->lanes};
-  actor->strands = world->strands + (size_t)rank * (size_t)world->lanes;
+  *actor = (struct actor){.program = actor->program, .busy_lanes = world->nlanes};
+  actor->lanes = world->lanes + (size_t)rank * (size_t)world->nlanes;
   actor->out[NEAR].step = actor->out[FAR].step = -1;
   actor->node = &world->nodes[tt_sim_node(world->play, rank)];
-  for (int32_t lane = 0; lane < world->lanes; lane++)
-    actor->strands[lane].program = holds_all ? &actor->program : &actor->strands[lane].own;
+  for (int32_t l = 0; l < world->nlanes; l++)
+    actor->lanes[l].program = holds_all ? &actor->program : &actor->lanes[l].own;
   world->progress.total += actor->program.schedule.total;
   world->nblocks = (size_t)actor->program.schedule.shape.nblocks;
   if (holds_all) return;
   world->has_stretches = 1;
-  actor->strands[0].own = actor->program; /* the first lane takes it over */
+  actor->lanes[0].own = actor->program; /* the first lane takes it over */
   actor->program = (struct tt_sim_program){.from = 0};
 }
 
@@ -78,7 +78,7 @@ static tuttiResult_t world_make(struct world *world)
 {
   const struct tt_sim_play *play = world->play;
   size_t nranks = (size_t)play->shape.nranks, nnodes = play->topology ? (size_t)play->topology->nnodes : nranks;
-  int64_t keep = KEPT_BYTES / STEP_BYTES / ((int64_t)play->shape.nranks * world->lanes);
+  int64_t keep = KEPT_BYTES / STEP_BYTES / ((int64_t)play->shape.nranks * world->nlanes);
   if (play->keep) keep = play->keep < TT_WINDOW ? TT_WINDOW : play->keep;
   else if (keep < TT_SIM_KEEP) keep = TT_SIM_KEEP;
   if (!play->is_whole) world->maker.keep = keep < INT32_MAX ? (int32_t)keep : INT32_MAX;
@@ -86,8 +86,8 @@ static tuttiResult_t world_make(struct world *world)
   world->gamma_us = play->prices->gamma_us_per_mib / MIB;
   world->actors = tt_alloc(nranks, sizeof *world->actors);
   world->nodes = tt_alloc(nnodes, sizeof *world->nodes);
-  world->strands = tt_alloc(nranks * (size_t)world->lanes, sizeof *world->strands);
-  if (!world->actors || !world->nodes || !world->strands) return no_memory(world);
+  world->lanes = tt_alloc(nranks * (size_t)world->nlanes, sizeof *world->lanes);
+  if (!world->actors || !world->nodes || !world->lanes) return no_memory(world);
   tuttiResult_t code = tuttiSuccess;
   int64_t steps = 0;
   if (play->watcher.making || play->most_steps) code = steps_estimate(world, &steps);
@@ -117,11 +117,11 @@ static void world_free(struct world *world)
 {
   for (int32_t rank = 0; world->actors && rank < world->play->shape.nranks; rank++)
     tt_sim_program_free(&world->actors[rank].program);
-  for (int64_t s = 0; world->strands && s < (int64_t)world->play->shape.nranks * world->lanes; s++)
-    tt_sim_program_free(&world->strands[s].own);
+  for (int64_t s = 0; world->lanes && s < (int64_t)world->play->shape.nranks * world->nlanes; s++)
+    tt_sim_program_free(&world->lanes[s].own);
   tt_free(world->actors);
   tt_free(world->nodes);
-  tt_free(world->strands);
+  tt_free(world->lanes);
   tt_free(world->maker.order);
   tt_free(world->events.heap);
   tt_free(world->mail.boxes);
@@ -130,16 +130,16 @@ static void world_free(struct world *world)
 static tuttiResult_t world_start(struct world *world)
 {
   for (int32_t rank = 0; rank < world->play->shape.nranks; rank++)
-    for (int32_t lane = 0; lane < world->lanes; lane++) {
-      struct strand *strand = &world->actors[rank].strands[lane];
+    for (int32_t l = 0; l < world->nlanes; l++) {
+      struct lane *lane = &world->actors[rank].lanes[l];
       tuttiResult_t code = tuttiSuccess;
-      if (!tt_sim_segment_begin(world, strand, (size_t)lane)) {
+      if (!tt_sim_segment_begin(world, lane, (size_t)l)) {
         tt_sim_lane_end(world, rank);
         continue;
       }
-      int is_empty = strand->program == &strand->own && lane;
-      if (is_empty) code = tt_sim_program_load(&strand->own, &world->maker, rank, 0);
-      if (!code) code = tt_sim_strand_go(world, rank, strand);
+      int is_empty = lane->program == &lane->own && l;
+      if (is_empty) code = tt_sim_program_load(&lane->own, &world->maker, rank, 0);
+      if (!code) code = tt_sim_lane_go(world, rank, lane);
       if (code) return code;
     }
   return tuttiSuccess;
@@ -170,10 +170,10 @@ static tuttiResult_t world_judge(struct world *world)
   struct tt_sim_result *result = &world->result;
   for (int32_t rank = 0; rank < world->play->shape.nranks; rank++) {
     const struct actor *actor = &world->actors[rank];
-    for (int32_t lane = 0; actor->lanes && lane < world->lanes; lane++)
-      if (actor->strands[lane].oldest < actor->strands[lane].program->schedule.total)
+    for (int32_t l = 0; actor->busy_lanes && l < world->nlanes; l++)
+      if (actor->lanes[l].oldest < actor->lanes[l].program->schedule.total)
         return tt_fail(tuttiInternalError, "rank %d waits for ever at step %d of a %s", (int)rank,
-                       (int)actor->strands[lane].oldest, tt_kinds[world->play->shape.collective].name);
+                       (int)actor->lanes[l].oldest, tt_kinds[world->play->shape.collective].name);
     if (actor->cpu_us > result->processor_us) result->processor_us = actor->cpu_us;
     busiest_note(result, rank, &actor->port);
     busiest_note(result, rank, &actor->node->port);
@@ -211,14 +211,14 @@ tuttiResult_t tt_simulate_counts(const struct tt_sim_play *play, const size_t *c
                                  struct tt_sim_result *results)
 {
   struct tt_sim_play one = *play;
-  struct world world = {.play = &one, .lanes = play->lanes ? play->lanes : 1};
+  struct world world = {.play = &one, .nlanes = play->lanes ? play->lanes : 1};
   tuttiResult_t code = tuttiSuccess;
   for (int k = 0; k < n && !code; k++) {
     one.count = counts[k];
     code = play_check(&one);
     if (!code && world.has_stretches) world_free(&world);
     if (!code && (k == 0 || world.has_stretches)) {
-      world = (struct world){.play = &one, .lanes = world.lanes};
+      world = (struct world){.play = &one, .nlanes = world.nlanes};
       code = world_make(&world);
     }
     if (!code) code = world_run(&world);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
-#include "topo/number.h"
+#include "topo/number_private.h"
 
 enum { CACHE, NUMA, NODE, KINDS };
 

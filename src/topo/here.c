@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "topo/machine.h"
+#include "topo/machine_private.h"
 
 /* Hardware does not change, so it is read once per process and kept; two threads that come first both read it, and
  * one of them throws its own away. */

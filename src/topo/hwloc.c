@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "topo/machine.h"
+#include "topo/machine_private.h"
 
 #ifdef TT_HAVE_HWLOC
 #include <hwloc.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "topo/machine.h"
+#include "topo/machine_private.h"
 
 #include <sched.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "topo/number.h"
+#include "topo/number_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "topo/number.h"
+#include "topo/number_private.h"
 
 #define TOKEN_BYTES 128
 #define PRICE_MAX 1e12
@@ -26,7 +26,7 @@ struct reader {
   int line;
   tuttiResult_t failed;    /* the first error is kept; after it nothing is read */
   char token[TOKEN_BYTES]; /* "\n" at the end of a line, "" at the end of the text */
-  struct tt_location *seats;
+  struct tt_location *locations;
   int32_t nranks, room;    /* ranks seen so far: the highest and 1 */
   uint64_t made_names;     /* nodes that a `nodes` line has made */
   struct tt_link_prices prices;
@@ -159,19 +159,19 @@ static struct tt_location path(struct reader *r, int depth, const char *wanted)
   return place;
 }
 
-/* Makes r->seats[rank] exist. */
+/* Makes r->locations[rank] exist. */
 static int rank_reach(struct reader *r, int32_t rank)
 {
   if (rank >= r->room) {
     int32_t room = rank < TT_TOPOLOGY_MAX_RANKS / 2 ? 2 * rank + 64 : TT_TOPOLOGY_MAX_RANKS;
-    struct tt_location *seats = tt_alloc((size_t)room, sizeof *seats);
-    if (!seats) {
+    struct tt_location *locations = tt_alloc((size_t)room, sizeof *locations);
+    if (!locations) {
       no_memory(r);
       return 0;
     }
-    if (r->nranks) memcpy(seats, r->seats, (size_t)r->nranks * sizeof *seats);
-    tt_free(r->seats);
-    r->seats = seats;
+    if (r->nranks) memcpy(locations, r->locations, (size_t)r->nranks * sizeof *locations);
+    tt_free(r->locations);
+    r->locations = locations;
     r->room = room;
   }
   if (rank >= r->nranks) r->nranks = rank + 1;
@@ -183,13 +183,14 @@ static void rank_put(struct reader *r, int32_t rank, const struct tt_location *p
 {
   int is_node = !place->numa && !place->cache;
   if (r->failed || !rank_reach(r, rank)) return;
-  struct tt_location *seat = &r->seats[rank];
-  if (is_node && seat->node) wrong_rank(r, rank, "is on a node already: each rank is on one");
-  else if (!is_node && seat->node != place->node) wrong_rank(r, rank, "is not on this node: say so above");
-  else if (seat->cache) wrong_rank(r, rank, "has a cache already: each has one at most, and numa stands above cache");
-  else if (place->cache && seat->numa != place->numa) wrong_rank(r, rank, "is not in this NUMA node: say so above");
-  else if (!place->cache && seat->numa) wrong_rank(r, rank, "is in a NUMA node already: each is in one at most");
-  if (!r->failed) *seat = *place;
+  struct tt_location *location = &r->locations[rank];
+  if (is_node && location->node) wrong_rank(r, rank, "is on a node already: each rank is on one");
+  else if (!is_node && location->node != place->node) wrong_rank(r, rank, "is not on this node: say so above");
+  else if (location->cache)
+    wrong_rank(r, rank, "has a cache already: each has one at most, and numa stands above cache");
+  else if (place->cache && location->numa != place->numa) wrong_rank(r, rank, "is not in this NUMA node: say so above");
+  else if (!place->cache && location->numa) wrong_rank(r, rank, "is in a NUMA node already: each is in one at most");
+  if (!r->failed) *location = *place;
 }
 
 static void place_parse(struct reader *r, int depth, const char *wanted)
@@ -227,15 +228,15 @@ static int32_t part_of(int32_t i, int32_t total, int32_t n)
 }
 
 /* Names that no line can spell: parts of a made node by number. */
-static struct tt_location made_seat(uint64_t node, int32_t numa, int32_t cache)
+static struct tt_location made_location(uint64_t node, int32_t numa, int32_t cache)
 {
   char text[64];
-  struct tt_location seat = {0, 0, 0};
+  struct tt_location location = {0, 0, 0};
   int n = snprintf(text, sizeof text, "/%llu", (unsigned long long)node);
-  seat.node = name_hash(text, (size_t)n);
-  if (numa >= 0) seat.numa = (uint64_t)numa + 1;
-  if (cache >= 0) seat.cache = (uint64_t)cache + 1;
-  return seat;
+  location.node = name_hash(text, (size_t)n);
+  if (numa >= 0) location.numa = (uint64_t)numa + 1;
+  if (cache >= 0) location.cache = (uint64_t)cache + 1;
+  return location;
 }
 
 static void nodes_parse(struct reader *r)
@@ -256,7 +257,7 @@ static void nodes_parse(struct reader *r)
     int32_t begin = (int32_t)tt_block_start((size_t)nranks, nparts, numa);
     int32_t size = (int32_t)tt_blocks_count((size_t)nranks, nparts, numa, 1);
     int32_t cache = ncaches ? part_of(local - begin, size, ncaches) : -1;
-    r->seats[first + i] = made_seat(r->made_names + (uint64_t)node, nnumas ? numa : -1, cache);
+    r->locations[first + i] = made_location(r->made_names + (uint64_t)node, nnumas ? numa : -1, cache);
   }
   r->made_names += (uint64_t)nnodes;
 }
@@ -303,7 +304,7 @@ static void line_parse(struct reader *r)
 static void ranks_check(struct reader *r, int32_t wanted)
 {
   for (int32_t rank = 0; rank < r->nranks && !r->failed; rank++)
-    if (!r->seats[rank].node)
+    if (!r->locations[rank].node)
       r->failed = tt_fail(tuttiInvalidArgument, "%.*s: rank %d is on no node, but rank %d is: put each of them on one",
                           NAME_SHOWN, r->name, (int)rank, (int)r->nranks - 1);
   if (!r->failed && wanted > 0 && r->nranks != wanted)
@@ -340,8 +341,8 @@ tuttiResult_t tt_topology_parse(struct tt_topology *topology, FILE *in, const ch
     uselocale(before);
     freelocale(plain);
   }
-  if (!r.failed) r.failed = tt_topology_number(&made, r.nranks, r.seats);
-  tt_free(r.seats);
+  if (!r.failed) r.failed = tt_topology_number(&made, r.nranks, r.locations);
+  tt_free(r.locations);
   if (r.failed) return r.failed;
   made.prices = r.prices;
   *topology = made;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "topo/machine.h"
+#include "topo/machine_private.h"
 
 #define FILE_BYTES 65536 /* a list of all processors that takes turns is shorter */
 #define CACHE_INDEXES 10

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
-#include "topo/number.h"
+#include "topo/number_private.h"
 
-static void seats_number(struct tt_topology *made, const struct tt_location *seats, struct tt_place_key *keys)
+static void by_location(struct tt_topology *made, const struct tt_location *locations, struct tt_place_key *keys)
 {
   int32_t n = made->nranks, nkeys = 0;
-  for (int32_t r = 0; r < n; r++) keys[r] = (struct tt_place_key){0, seats[r].node, r};
+  for (int32_t r = 0; r < n; r++) keys[r] = (struct tt_place_key){0, locations[r].node, r};
   made->nnodes = tt_places_number(keys, n, n, made->node);
   for (int32_t r = 0; r < n; r++)
-    if (seats[r].numa) keys[nkeys++] = (struct tt_place_key){(uint64_t)made->node[r], seats[r].numa, r};
+    if (locations[r].numa) keys[nkeys++] = (struct tt_place_key){(uint64_t)made->node[r], locations[r].numa, r};
   made->nnumas = tt_places_number(keys, nkeys, n, made->numa);
   nkeys = 0;
   for (int32_t r = 0; r < n; r++) {
     /* An unknown NUMA node counts as one more on its node. */
     uint64_t outer = (uint64_t)made->node[r] << 32 | (uint32_t)(made->numa[r] + 1);
-    if (seats[r].cache) keys[nkeys++] = (struct tt_place_key){outer, seats[r].cache, r};
+    if (locations[r].cache) keys[nkeys++] = (struct tt_place_key){outer, locations[r].cache, r};
   }
   made->ncaches = tt_places_number(keys, nkeys, n, made->cache);
 }
 
-tuttiResult_t tt_topology_number(struct tt_topology *topology, int32_t nranks, const struct tt_location *seats)
+tuttiResult_t tt_topology_number(struct tt_topology *topology, int32_t nranks, const struct tt_location *locations)
 {
   size_t n = (size_t)nranks;
   struct tt_topology made = {.nranks = nranks, .prices = tt_link_prices_default};
@@ -33,7 +33,7 @@ tuttiResult_t tt_topology_number(struct tt_topology *topology, int32_t nranks, c
     tt_topology_destroy(&made);
     return tt_fail(tuttiSystemError, "no memory for the topology of %d ranks: give the process more", (int)nranks);
   }
-  seats_number(&made, seats, keys);
+  by_location(&made, locations, keys);
   tt_free(keys);
   *topology = made;
   return tuttiSuccess;
@@ -45,16 +45,16 @@ tuttiResult_t tt_topology_make(struct tt_topology *topology, int32_t nranks, con
   if (nranks < 1 || nranks > TT_TOPOLOGY_MAX_RANKS)
     return tt_fail(tuttiInvalidArgument, "a topology of %d ranks: 1 to %d are possible", (int)nranks,
                    TT_TOPOLOGY_MAX_RANKS);
-  struct tt_location *seats = tt_alloc((size_t)nranks, sizeof *seats);
-  if (!seats)
+  struct tt_location *locations = tt_alloc((size_t)nranks, sizeof *locations);
+  if (!locations)
     return tt_fail(tuttiSystemError, "no memory for the topology of %d ranks: give the process more", (int)nranks);
   for (int32_t r = 0; r < nranks; r++) {
-    seats[r].node = host[r];
-    seats[r].numa = locality[r].numa < 0 ? 0 : (uint64_t)locality[r].numa + 1;
-    seats[r].cache = locality[r].cache < 0 ? 0 : (uint64_t)locality[r].cache + 1;
+    locations[r].node = host[r];
+    locations[r].numa = locality[r].numa < 0 ? 0 : (uint64_t)locality[r].numa + 1;
+    locations[r].cache = locality[r].cache < 0 ? 0 : (uint64_t)locality[r].cache + 1;
   }
-  tuttiResult_t result = tt_topology_number(topology, nranks, seats);
-  tt_free(seats);
+  tuttiResult_t result = tt_topology_number(topology, nranks, locations);
+  tt_free(locations);
   return result;
 }
 

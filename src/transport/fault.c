@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "transport/fault.h"
-#include "transport/wrap.h"
+#include "transport/fault_private.h"
+#include "transport/wrap_private.h"
 
 #define BOUNCE_BYTES 4096 /* a multiple of every grain */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport/fault.h"
+#include "transport/fault_private.h"
 
 #define FIELD_BYTES 64
 

@@ -153,9 +153,9 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
   return NULL;
 }
 
-static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *peer_info)
 {
-  (void)card; /* nobody else needs to reach us */
+  (void)peer_info; /* nobody else needs to reach us */
   struct self *t = tt_alloc(1, sizeof *t);
   if (!t) return tt_fail(tuttiSystemError, "out of memory for the transport of rank %d to itself", spec->rank);
   t->base.ops = &tt_transport_self;
@@ -164,9 +164,9 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
   return tuttiSuccess;
 }
 
-static tuttiResult_t cards_take(struct tt_transport *transport, const void *cards, size_t stride)
+static tuttiResult_t peer_infos_take(struct tt_transport *transport, const void *peer_infos, size_t stride)
 {
-  (void)transport, (void)cards, (void)stride;
+  (void)transport, (void)peer_infos, (void)stride;
   return tuttiSuccess;
 }
 
@@ -219,7 +219,7 @@ const struct tt_transport_ops tt_transport_self = {
     .name = "self",
     .unusable = unusable,
     .create = create,
-    .connect = cards_take,
+    .connect = peer_infos_take,
     .reaches = reaches,
     .open = link_open,
     .descriptors = descriptors,

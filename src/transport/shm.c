@@ -5,7 +5,7 @@
  *
  *   header | acknowledgements | rings | pool
  *
- *   header            magic, the card's nonce, and whether this rank has given up.
+ *   header            magic, the peer info's nonce, and whether this rank has given up.
  *   acknowledgement   64 bytes for each (source, lane): whether this rank has opened the lane, and how many lines it
  *                     has consumed from that source's ring for it. Its reader looks when it opens, and when it needs
  *                     lines or slots back.
@@ -36,12 +36,12 @@
  * may change the bytes while they are read. So it says that first, in its header, and a reader looks there after it
  * has read: what was read before the word was set is right, and the rest breaks the link.
  *
- * Getting there. The card holds a random nonce, the pool's size and the local door. The outbox is made in connect, when
- * it is known who shares the host. A peer dials the door (TT_HELLO_OUTBOX) when it opens its first link and gets the
- * memfd and behind it that of the heap; earlier guests are kept waiting. If the peer's nonce belongs to an outbox of
- * this same process, its mapping is shared instead: no dial, and thread sanitizers see both sides. A link is open when
- * both ranks have opened it: from then on each has the other's outbox, so what one sent stays there for the other
- * whatever becomes of the one, which may be done and leave.
+ * Getting there. The peer info holds a random nonce, the pool's size and the local listener. The outbox is made in
+ * connect, when it is known who shares the host. A peer dials the listener (TT_HELLO_OUTBOX) when it opens its first
+ * link and gets the memfd and behind it that of the heap; earlier clients are kept waiting. If the peer's nonce belongs
+ * to an outbox of this same process, its mapping is shared instead: no dial, and thread sanitizers see both sides. A
+ * link is open when both ranks have opened it: from then on each has the other's outbox, so what one sent stays there
+ * for the other whatever becomes of the one, which may be done and leave.
  *
  * Whatever is read from a peer's outbox is checked before use. A line that no correct peer writes breaks the
  * link; a word or length other than expected is a mismatch. The transport does not notice a peer's death:
@@ -52,22 +52,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "transport/shm.h"
+#include "transport/shm_private.h"
 
-#define CARD_MAGIC 0x6d68732d74740002u /* last digits: version */
+#define PEER_INFO_MAGIC 0x6d68732d74740002u /* last digits: version */
 
-struct card {
-  uint64_t magic; /* a zero card is that of a rank without shm */
+struct peer_info {
+  uint64_t magic; /* a zero peer info is that of a rank without shm */
   uint64_t nonce;
   uint64_t heap, heap_len; /* its nonce; 0: none */
   uint32_t slots, slot_bytes;
-  uint32_t door_len;
-  uint8_t door[36]; /* the beginning of a struct sockaddr_un: names of doors are short */
+  uint32_t listener_len;
+  uint8_t listener[36]; /* the beginning of a struct sockaddr_un: names of listeners are short */
 };
-_Static_assert(sizeof(struct card) <= TT_TRANSPORT_CARD_BYTES, "card too large");
+_Static_assert(sizeof(struct peer_info) <= TT_TRANSPORT_PEER_INFO_BYTES, "peer info too large");
 
 struct peer {
-  struct tt_dial *dial;
+  struct tt_dialer *dialer;
   int socket; /* on which the memfds will come; -1: none */
   struct tt_shm_box *box;
   int has_heap; /* it is known whether its heap can be seen */
@@ -79,18 +79,18 @@ struct peer {
 struct shm {
   struct tt_transport base;
   const struct tt_transport_spec *spec;
-  const char *cards;
+  const char *peer_infos;
   size_t stride;
   uint64_t nonce;
   struct tt_shm_shape shape;
   struct tt_shm_box *box; /* ours */
   struct tt_heap *heap;
-  int is_filled;          /* it can be given to guests; under the service lock */
+  int is_filled;          /* it can be given to clients; under the service lock */
   struct tt_shm_pool pool;
   struct tt_shm_link *links;
   int32_t *local;     /* rank -> index among the host's ranks, -1: elsewhere */
   struct peer *peers; /* by that index */
-  int *waiting;       /* by rank: sockets of guests that came before the outbox was there; -1: none */
+  int *waiting;       /* by rank: sockets of clients that came before the outbox was there; -1: none */
 };
 
 static const char *unusable(const struct tt_settings *settings, char *why, size_t size)
@@ -108,14 +108,14 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
 
 static void give_outbox(const struct shm *t, int socket)
 {
-  /* If it fails, the guest finds the connection closed and reports that. */
+  /* If it fails, the client finds the connection closed and reports that. */
   if (tt_fd_send(socket, t->box->fd, t->box->len) == tuttiSuccess && t->heap->len)
     tt_fd_send(socket, t->heap->fd, t->heap->len);
   close(socket);
 }
 
 /* In the service thread, under its lock. */
-static void guest(void *owner, const struct tt_hello *hello, int fd)
+static void client(void *owner, const struct tt_hello *hello, int fd)
 {
   struct shm *t = owner;
   if (hello->src >= (uint32_t)t->spec->nranks) {
@@ -128,23 +128,23 @@ static void guest(void *owner, const struct tt_hello *hello, int fd)
   }
 }
 
-static void write_card(const struct shm *t, void *out)
+static void write_peer_info(const struct shm *t, void *out)
 {
-  const struct tt_address *door = tt_door_address(t->spec->local_door);
-  struct card card = {.magic = CARD_MAGIC,
+  const struct tt_address *listener = tt_listener_address(t->spec->local_listener);
+  struct peer_info peer_info = {.magic = PEER_INFO_MAGIC,
                       .nonce = t->nonce,
                       .heap = t->heap->len ? t->heap->nonce : 0,
                       .heap_len = t->heap->len,
                       .slots = t->shape.slots,
                       .slot_bytes = t->shape.slot_bytes,
-                      .door_len = door->len};
-  memcpy(card.door, &door->local, door->len <= sizeof card.door ? door->len : 0);
-  memcpy(out, &card, sizeof card);
+                      .listener_len = listener->len};
+  memcpy(peer_info.listener, &listener->local, listener->len <= sizeof peer_info.listener ? listener->len : 0);
+  memcpy(out, &peer_info, sizeof peer_info);
 }
 
 static void destroy(struct tt_transport *transport);
 
-static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *peer_info)
 {
   size_t nranks = (size_t)spec->nranks;
   struct shm *t = tt_alloc(1, sizeof *t);
@@ -168,9 +168,9 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
   result = tt_heap_hold(&t->heap);
   if (result == tuttiSuccess) result = tt_shm_box_create(&t->box, t->nonce);
   if (result != tuttiSuccess) goto fail;
-  result = tt_door_admit(spec->local_door, spec->pass, TT_HELLO_OUTBOX, (uint32_t)spec->rank, guest, t);
+  result = tt_listener_admit(spec->local_listener, spec->credentials, TT_HELLO_OUTBOX, (uint32_t)spec->rank, client, t);
   if (result != tuttiSuccess) goto fail;
-  write_card(t, card);
+  write_peer_info(t, peer_info);
   *transport = &t->base;
   return tuttiSuccess;
 
@@ -179,15 +179,15 @@ fail:
   return result;
 }
 
-static void read_card(const struct shm *t, int rank, struct card *card)
+static void read_peer_info(const struct shm *t, int rank, struct peer_info *peer_info)
 {
-  memcpy(card, t->cards + (size_t)rank * t->stride, sizeof *card);
+  memcpy(peer_info, t->peer_infos + (size_t)rank * t->stride, sizeof *peer_info);
 }
 
-static tuttiResult_t cards_take(struct tt_transport *transport, const void *cards, size_t stride)
+static tuttiResult_t peer_infos_take(struct tt_transport *transport, const void *peer_infos, size_t stride)
 {
   struct shm *t = (struct shm *)transport;
-  t->cards = cards;
+  t->peer_infos = peer_infos;
   t->stride = stride;
   t->shape.nlocal = 0;
   for (int rank = 0; rank < t->spec->nranks; rank++) {
@@ -220,31 +220,32 @@ static tuttiResult_t cards_take(struct tt_transport *transport, const void *card
 static int reaches(const struct tt_transport *transport, int peer)
 {
   const struct shm *t = (const struct shm *)transport;
-  struct card card;
-  read_card(t, peer, &card);
-  return t->local[peer] >= 0 && card.magic == CARD_MAGIC;
+  struct peer_info peer_info;
+  read_peer_info(t, peer, &peer_info);
+  return t->local[peer] >= 0 && peer_info.magic == PEER_INFO_MAGIC;
 }
 
-/* The shape of a peer's outbox, from its card. */
-static tuttiResult_t peer_shape(const struct shm *t, int rank, const struct card *card, struct tt_shm_shape *shape)
+/* The shape of a peer's outbox, from its peer info. */
+static tuttiResult_t peer_shape(const struct shm *t, int rank, const struct peer_info *peer_info,
+                                struct tt_shm_shape *shape)
 {
   *shape = t->shape;
-  shape->slots = card->slots;
-  shape->slot_bytes = card->slot_bytes;
-  if (card->slots >= TT_SHM_NO_SLOT || card->slot_bytes == 0 || card->slot_bytes % TT_SHM_PAGE ||
-      card->slot_bytes > 1u << 30 || card->door_len > sizeof card->door)
+  shape->slots = peer_info->slots;
+  shape->slot_bytes = peer_info->slot_bytes;
+  if (peer_info->slots >= TT_SHM_NO_SLOT || peer_info->slot_bytes == 0 || peer_info->slot_bytes % TT_SHM_PAGE ||
+      peer_info->slot_bytes > 1u << 30 || peer_info->listener_len > sizeof peer_info->listener)
     return tt_fail(tuttiRemoteError, "rank %d announces an impossible shared outbox of %u slots of %u bytes", rank,
-                   card->slots, card->slot_bytes);
+                   peer_info->slots, peer_info->slot_bytes);
   return tuttiSuccess;
 }
 
-static tuttiResult_t dial_start(struct shm *t, struct peer *peer, int rank, const struct card *card)
+static tuttiResult_t dial_start(struct shm *t, struct peer *peer, int rank, const struct peer_info *peer_info)
 {
-  struct tt_address door = {.len = card->door_len};
+  struct tt_address listener = {.len = peer_info->listener_len};
   struct tt_hello hello = {.kind = TT_HELLO_OUTBOX, .src = (uint32_t)t->spec->rank, .dst = (uint32_t)rank};
   uint64_t deadline = tt_now_ns() + (uint64_t)t->spec->settings->init_timeout_ms * 1000000u;
-  memcpy(&door.local, card->door, card->door_len);
-  return tt_dial_start(&peer->dial, &door, t->spec->pass, &hello, deadline);
+  memcpy(&listener.local, peer_info->listener, peer_info->listener_len);
+  return tt_dialer_start(&peer->dialer, &listener, t->spec->credentials, &hello, deadline);
 }
 
 static tuttiResult_t len_check(int rank, uint64_t len, size_t wanted)
@@ -255,20 +256,20 @@ static tuttiResult_t len_check(int rank, uint64_t len, size_t wanted)
 }
 
 /* Maps the memfd that the peer sent, once it is there. */
-static tuttiResult_t box_receive(struct peer *peer, int rank, const struct card *card, size_t wanted)
+static tuttiResult_t box_receive(struct peer *peer, int rank, const struct peer_info *peer_info, size_t wanted)
 {
   int fd;
   uint64_t len;
   tuttiResult_t result = tt_fd_recv(peer->socket, &fd, &len);
   if (result != tuttiSuccess) return result;
   result = len_check(rank, len, wanted);
-  if (result == tuttiSuccess) return tt_shm_box_map(&peer->box, card->nonce, wanted, fd);
+  if (result == tuttiSuccess) return tt_shm_box_map(&peer->box, peer_info->nonce, wanted, fd);
   close(fd);
   return result;
 }
 
 /* The same for its heap. That it cannot be mapped is no error: the peer is told by our acknowledgements. */
-static tuttiResult_t heap_receive(struct peer *peer, const struct card *card)
+static tuttiResult_t heap_receive(struct peer *peer, const struct peer_info *peer_info)
 {
   int fd;
   uint64_t len;
@@ -276,17 +277,17 @@ static tuttiResult_t heap_receive(struct peer *peer, const struct card *card)
   if (result == tuttiInProgress) return result;
   peer->has_heap = 1;
   if (result != tuttiSuccess) return tuttiSuccess;
-  if (len == card->heap_len) peer->view = tt_heap_view_open(card->heap, fd, len, &peer->heap);
+  if (len == peer_info->heap_len) peer->view = tt_heap_view_open(peer_info->heap, fd, len, &peer->heap);
   close(fd);
   return tuttiSuccess;
 }
 
 /* What comes over the socket, which is closed behind it. */
-static tuttiResult_t memory_receive(struct peer *peer, int rank, const struct card *card, size_t wanted)
+static tuttiResult_t memory_receive(struct peer *peer, int rank, const struct peer_info *peer_info, size_t wanted)
 {
-  tuttiResult_t result = peer->box ? tuttiSuccess : box_receive(peer, rank, card, wanted);
-  if (result == tuttiSuccess && !card->heap) peer->has_heap = 1;
-  if (result == tuttiSuccess && !peer->has_heap) result = heap_receive(peer, card);
+  tuttiResult_t result = peer->box ? tuttiSuccess : box_receive(peer, rank, peer_info, wanted);
+  if (result == tuttiSuccess && !peer_info->heap) peer->has_heap = 1;
+  if (result == tuttiSuccess && !peer->has_heap) result = heap_receive(peer, peer_info);
   if (result == tuttiInProgress) return result;
   close(peer->socket);
   peer->socket = -1;
@@ -294,10 +295,10 @@ static tuttiResult_t memory_receive(struct peer *peer, int rank, const struct ca
 }
 
 /* Another rank of this process: its box is there, or will be. */
-static tuttiResult_t box_share(struct peer *peer, int rank, const struct card *card, size_t wanted)
+static tuttiResult_t box_share(struct peer *peer, int rank, const struct peer_info *peer_info, size_t wanted)
 {
   struct tt_shm_box *box;
-  tuttiResult_t result = tt_shm_box_find(&box, card->nonce);
+  tuttiResult_t result = tt_shm_box_find(&box, peer_info->nonce);
   if (result != tuttiSuccess || !box) return result;
   result = len_check(rank, box->len, wanted);
   if (result == tuttiSuccess) peer->box = box;
@@ -306,23 +307,24 @@ static tuttiResult_t box_share(struct peer *peer, int rank, const struct card *c
 }
 
 /* Gets the peer's outbox and heap; resumable. */
-static tuttiResult_t memory_fetch(struct shm *t, struct peer *peer, int rank, const struct card *card, size_t wanted)
+static tuttiResult_t memory_fetch(struct shm *t, struct peer *peer, int rank, const struct peer_info *peer_info,
+                                  size_t wanted)
 {
-  if (peer->socket >= 0) return memory_receive(peer, rank, card, wanted);
-  if (!peer->dial) {
-    tuttiResult_t result = box_share(peer, rank, card, wanted);
+  if (peer->socket >= 0) return memory_receive(peer, rank, peer_info, wanted);
+  if (!peer->dialer) {
+    tuttiResult_t result = box_share(peer, rank, peer_info, wanted);
     if (peer->box && t->heap->len) /* not by our own mapping: what is freed there cannot be read any more */
       peer->view = tt_heap_view_open(t->heap->nonce, t->heap->fd, t->heap->len, &peer->heap);
     if (peer->box) peer->has_heap = 1;
     if (result != tuttiSuccess || peer->box) return result;
-    result = dial_start(t, peer, rank, card);
+    result = dial_start(t, peer, rank, peer_info);
     return result == tuttiSuccess ? tuttiInProgress : result;
   }
   int socket;
-  tuttiResult_t result = tt_dial_poll(peer->dial, &socket);
+  tuttiResult_t result = tt_dialer_poll(peer->dialer, &socket);
   if (result == tuttiInProgress) return result;
-  tt_dial_destroy(peer->dial);
-  peer->dial = NULL;
+  tt_dialer_destroy(peer->dialer);
+  peer->dialer = NULL;
   if (result != tuttiSuccess) return result;
   peer->socket = socket;
   return tuttiInProgress;
@@ -335,8 +337,8 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   if (!l) return tt_fail(tuttiSystemError, "out of memory for the shm link to rank %d", rank);
   int us = t->local[t->spec->rank], them = t->local[rank];
   uint8_t *ours = t->box->map, *theirs = peer->box->map;
-  struct card card;
-  read_card(t, rank, &card);
+  struct peer_info peer_info;
+  read_peer_info(t, rank, &peer_info);
   l->link = (struct tt_link){.ops = &tt_shm_link_ops, .transport = &t->base, .peer = rank, .lane = lane};
   l->ring = (struct tt_shm_line *)(void *)(ours + tt_shm_ring_at(&t->shape, them, lane));
   l->acknowledged = (const struct tt_shm_ack *)(void *)(theirs + tt_shm_ack_at(shape, us, lane));
@@ -353,7 +355,7 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   l->heap = t->heap;
   l->direct_bytes = SIZE_MAX; /* until it is known what the peer sees */
   l->view = peer->heap;
-  l->view_len = peer->heap ? card.heap_len : 0;
+  l->view_len = peer->heap ? peer_info.heap_len : 0;
   l->gave_up = &((const struct tt_shm_header *)(const void *)theirs)->gave_up;
   l->sibling = t->links;
   l->siblings = &t->links;
@@ -379,12 +381,12 @@ static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lan
   struct peer *peer = &t->peers[t->local[rank]];
   tuttiResult_t result = tuttiSuccess;
   if (!peer->links[lane]) {
-    struct card card;
+    struct peer_info peer_info;
     struct tt_shm_shape shape;
-    read_card(t, rank, &card);
-    result = peer_shape(t, rank, &card, &shape);
+    read_peer_info(t, rank, &peer_info);
+    result = peer_shape(t, rank, &peer_info, &shape);
     if (result == tuttiSuccess && !(peer->box && peer->has_heap))
-      result = memory_fetch(t, peer, rank, &card, tt_shm_outbox_bytes(&shape));
+      result = memory_fetch(t, peer, rank, &peer_info, tt_shm_outbox_bytes(&shape));
     if (result == tuttiSuccess) result = link_make(t, peer, rank, lane, &shape);
   }
   if (result != tuttiSuccess) return result;
@@ -413,9 +415,9 @@ static size_t held(const struct tt_transport *transport)
 static const char *path(const struct tt_transport *transport, int rank, char *text, size_t size)
 {
   const struct shm *t = (const struct shm *)transport;
-  struct card card;
-  read_card(t, rank, &card);
-  snprintf(text, size, "shm, outbox of %u slots of %u bytes%s", card.slots, card.slot_bytes,
+  struct peer_info peer_info;
+  read_peer_info(t, rank, &peer_info);
+  snprintf(text, size, "shm, outbox of %u slots of %u bytes%s", peer_info.slots, peer_info.slot_bytes,
            t->spec->pids && t->spec->pids[rank] == t->spec->pids[t->spec->rank] ? ", same process" : "");
   return text;
 }
@@ -423,7 +425,7 @@ static const char *path(const struct tt_transport *transport, int rank, char *te
 static void peer_free(struct peer *peer)
 {
   for (int lane = 0; lane < TT_MAX_LANES; lane++) tt_free(peer->links[lane]);
-  tt_dial_destroy(peer->dial);
+  tt_dialer_destroy(peer->dialer);
   if (peer->socket >= 0) close(peer->socket);
   tt_heap_view_close(peer->view);
   tt_shm_box_release(peer->box, 0);
@@ -446,7 +448,7 @@ static void destroy(struct tt_transport *transport)
   struct shm *t = (struct shm *)transport;
   if (!t) return;
   halt(transport);
-  tt_door_dismiss(t->spec->local_door, t);
+  tt_listener_dismiss(t->spec->local_listener, t);
   for (int rank = 0; t->waiting && rank < t->spec->nranks; rank++)
     if (t->waiting[rank] >= 0) close(t->waiting[rank]);
   for (uint32_t i = 0; t->peers && i < t->shape.nlocal; i++) peer_free(&t->peers[i]);
@@ -464,7 +466,7 @@ const struct tt_transport_ops tt_transport_shm = {
     .name = "shm",
     .unusable = unusable,
     .create = create,
-    .connect = cards_take,
+    .connect = peer_infos_take,
     .reaches = reaches,
     .open = link_open,
     .descriptors = descriptors,

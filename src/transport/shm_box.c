@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "transport/shm.h"
+#include "transport/shm_private.h"
 
 #define HEADER_BYTES 128
 
@@ -80,7 +80,7 @@ tuttiResult_t tt_shm_box_map(struct tt_shm_box **out, uint64_t nonce, size_t len
   if (result != tuttiSuccess) goto fail;
   header = map;
   if (header->magic != TT_SHM_MAGIC || header->nonce != nonce) {
-    result = tt_fail(tuttiRemoteError, "the shared memory received is not the outbox its owner's card "
+    result = tt_fail(tuttiRemoteError, "the shared memory received is not the outbox its owner's peer info "
                      "announced: do all ranks run the same version?");
     goto fail;
   }

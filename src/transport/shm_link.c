@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "transport/shm.h"
+#include "transport/shm_private.h"
 
 /* Bytes that one send or recv moves at most before it returns: both directions of an exchange then take
  * turns, and what is in flight stays in the second-level cache. */

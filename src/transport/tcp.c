@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The tcp transport: one connection per peer and lane. The lower rank dials, the higher
- * one's door lets it in; both lazily. Framing and data are in tcp_link.h. */
+ * one's listener lets it in; both lazily. Framing and data are in tcp_link_private.h. */
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/tcp.h>
@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transport/tcp_link.h"
+#include "transport/tcp_link_private.h"
 
 /* A way to one peer on one lane. */
 struct slot {
   struct tcp_link *link;
-  struct tt_dial *dial;
-  int guest;            /* came in and waits for open; -1: none. Under the service lock, as is: */
-  int is_taken;         /* open has taken its guest */
+  struct tt_dialer *dialer;
+  int client;            /* came in and waits for open; -1: none. Under the service lock, as is: */
+  int is_taken;         /* open has taken its client */
   uint64_t deadline_ns; /* of open; 0: not asked for yet */
   tuttiResult_t failed;
 };
@@ -23,7 +23,7 @@ struct slot {
 struct tcp {
   struct tt_transport base;
   const struct tt_transport_spec *spec;
-  struct tt_address here;     /* len 0: no door */
+  struct tt_address here;     /* len 0: no listener */
   struct tt_address *peers;   /* [nranks], from connect on */
   struct slot *slots;         /* [nranks * lanes] */
 };
@@ -43,9 +43,9 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
   return why;
 }
 
-/* ---- guests: in the service thread, under its lock ------------------------------------------- */
+/* ---- clients: in the service thread, under its lock ------------------------------------------- */
 
-static void guest_arrives(void *owner, const struct tt_hello *hello, int fd)
+static void client_arrives(void *owner, const struct tt_hello *hello, int fd)
 {
   struct tcp *tcp = owner;
   if (hello->src >= (uint32_t)tcp->spec->rank || hello->lane >= tcp->spec->lanes) {
@@ -54,16 +54,16 @@ static void guest_arrives(void *owner, const struct tt_hello *hello, int fd)
   }
   struct slot *slot = slot_at(tcp, (int)hello->src, hello->lane);
   /* Of two that wait the second counts: its dialer has given up the first, whose welcome was lost. */
-  int unwanted = slot->is_taken ? fd : slot->guest;
-  if (!slot->is_taken) slot->guest = fd;
+  int unwanted = slot->is_taken ? fd : slot->client;
+  if (!slot->is_taken) slot->client = fd;
   if (unwanted >= 0) close(unwanted);
 }
 
-static int guest_take(struct slot *slot)
+static int client_take(struct slot *slot)
 {
   tt_service_lock();
-  int fd = slot->guest;
-  slot->guest = -1;
+  int fd = slot->client;
+  slot->client = -1;
   slot->is_taken = fd >= 0;
   tt_service_unlock();
   return fd;
@@ -74,15 +74,15 @@ static int guest_take(struct slot *slot)
 static void slot_close(struct slot *slot)
 {
   tt_tcp_link_destroy(slot->link);
-  tt_dial_destroy(slot->dial);
-  if (slot->guest >= 0) close(slot->guest);
+  tt_dialer_destroy(slot->dialer);
+  if (slot->client >= 0) close(slot->client);
 }
 
 static void destroy(struct tt_transport *transport)
 {
   struct tcp *tcp = (struct tcp *)transport;
   if (!tcp) return;
-  if (tcp->spec->ip_door) tt_door_dismiss(tcp->spec->ip_door, tcp);
+  if (tcp->spec->ip_listener) tt_listener_dismiss(tcp->spec->ip_listener, tcp);
   size_t count = tcp->slots ? (size_t)tcp->spec->nranks * (size_t)tcp->spec->lanes : 0;
   for (size_t i = 0; i < count; i++) slot_close(&tcp->slots[i]);
   tt_free(tcp->slots);
@@ -90,17 +90,18 @@ static void destroy(struct tt_transport *transport)
   tt_free(tcp);
 }
 
-/* Guests are admitted before the peers can know the address, so that no dial comes too early. */
-static tuttiResult_t door_use(struct tcp *tcp, void *card)
+/* Clients are admitted before the peers can know the address, so that no dial comes too early. */
+static tuttiResult_t listener_use(struct tcp *tcp, void *peer_info)
 {
   const struct tt_transport_spec *spec = tcp->spec;
-  if (!spec->ip_door) return tuttiSuccess;
-  tcp->here = *tt_door_address(spec->ip_door);
-  tt_address_pack(&tcp->here, card);
-  return tt_door_admit(spec->ip_door, spec->pass, TT_HELLO_LINK, (uint32_t)spec->rank, guest_arrives, tcp);
+  if (!spec->ip_listener) return tuttiSuccess;
+  tcp->here = *tt_listener_address(spec->ip_listener);
+  tt_address_pack(&tcp->here, peer_info);
+  return tt_listener_admit(spec->ip_listener, spec->credentials, TT_HELLO_LINK, (uint32_t)spec->rank, client_arrives,
+                           tcp);
 }
 
-static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *peer_info)
 {
   size_t count = (size_t)spec->nranks * (size_t)spec->lanes;
   struct tcp *tcp = tt_alloc(1, sizeof *tcp);
@@ -109,12 +110,12 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
   tcp->spec = spec;
   tcp->slots = tt_alloc(count, sizeof *tcp->slots);
   tcp->peers = tt_alloc((size_t)spec->nranks, sizeof *tcp->peers);
-  for (size_t i = 0; tcp->slots && i < count; i++) tcp->slots[i].guest = -1;
+  for (size_t i = 0; tcp->slots && i < count; i++) tcp->slots[i].client = -1;
   tuttiResult_t result = tuttiSuccess;
   if (!tcp->slots || !tcp->peers)
     result = tt_fail(tuttiSystemError, "no memory for the TCP transport of %d ranks", spec->nranks);
-  memset(card, 0, TT_TRANSPORT_CARD_BYTES);
-  if (result == tuttiSuccess) result = door_use(tcp, card);
+  memset(peer_info, 0, TT_TRANSPORT_PEER_INFO_BYTES);
+  if (result == tuttiSuccess) result = listener_use(tcp, peer_info);
   if (result != tuttiSuccess) {
     destroy(&tcp->base);
     return result;
@@ -123,15 +124,15 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
   return tuttiSuccess;
 }
 
-static tuttiResult_t connect_all(struct tt_transport *transport, const void *cards, size_t stride)
+static tuttiResult_t connect_all(struct tt_transport *transport, const void *peer_infos, size_t stride)
 {
   static const uint8_t none[TT_ADDRESS_PACKED_BYTES];
   struct tcp *tcp = (struct tcp *)transport;
   for (int peer = 0; peer < tcp->spec->nranks; peer++) {
-    const uint8_t *card = (const uint8_t *)cards + (size_t)peer * stride;
+    const uint8_t *peer_info = (const uint8_t *)peer_infos + (size_t)peer * stride;
     tcp->peers[peer].len = 0;
-    if (memcmp(card, none, sizeof none) == 0) continue;
-    tuttiResult_t result = tt_address_unpack(&tcp->peers[peer], card);
+    if (memcmp(peer_info, none, sizeof none) == 0) continue;
+    tuttiResult_t result = tt_address_unpack(&tcp->peers[peer], peer_info);
     if (result != tuttiSuccess) return result;
   }
   return tuttiSuccess;
@@ -152,7 +153,7 @@ static int same_ip(const struct tt_address *a, const struct tt_address *b)
   return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0;
 }
 
-/* Both sides must decide alike, so only settings that are the same everywhere and the two cards count. */
+/* Both sides must decide alike, so only settings that are the same everywhere and the two peer infos count. */
 static int wants_crc(const struct tcp *tcp, int peer)
 {
   enum { AUTO, ON, OFF };
@@ -211,23 +212,24 @@ static tuttiResult_t dial_go(struct tcp *tcp, int peer, int lane, int *fd)
 {
   const struct tt_transport_spec *spec = tcp->spec;
   struct slot *slot = slot_at(tcp, peer, lane);
-  if (!slot->dial) {
+  if (!slot->dialer) {
     struct tt_hello hello = {TT_HELLO_LINK, (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
-    tuttiResult_t result = tt_dial_start(&slot->dial, &tcp->peers[peer], spec->pass, &hello, slot->deadline_ns);
+    tuttiResult_t result =
+        tt_dialer_start(&slot->dialer, &tcp->peers[peer], spec->credentials, &hello, slot->deadline_ns);
     if (result != tuttiSuccess) return result;
   }
-  tuttiResult_t result = tt_dial_poll(slot->dial, fd);
+  tuttiResult_t result = tt_dialer_poll(slot->dialer, fd);
   if (result == tuttiInProgress) return result;
-  tt_dial_destroy(slot->dial);
-  slot->dial = NULL;
+  tt_dialer_destroy(slot->dialer);
+  slot->dialer = NULL;
   return result;
 }
 
-static tuttiResult_t guest_await(struct tcp *tcp, int peer, int lane, int *fd)
+static tuttiResult_t client_await(struct tcp *tcp, int peer, int lane, int *fd)
 {
   struct slot *slot = slot_at(tcp, peer, lane);
   char here[TT_ADDRESS_TEXT_BYTES], there[TT_ADDRESS_TEXT_BYTES];
-  int came = guest_take(slot);
+  int came = client_take(slot);
   if (came >= 0) {
     *fd = came;
     return tuttiSuccess;
@@ -245,7 +247,7 @@ static tuttiResult_t open_step(struct tcp *tcp, int peer, int lane)
 {
   int fd;
   tuttiResult_t result =
-      peer > tcp->spec->rank ? dial_go(tcp, peer, lane, &fd) : guest_await(tcp, peer, lane, &fd);
+      peer > tcp->spec->rank ? dial_go(tcp, peer, lane, &fd) : client_await(tcp, peer, lane, &fd);
   return result == tuttiSuccess ? link_make(tcp, peer, lane, fd) : result;
 }
 
@@ -279,7 +281,7 @@ static int descriptors(const struct tt_transport *transport)
   tt_service_lock();
   for (size_t i = 0; i < count; i++) {
     const struct slot *slot = &tcp->slots[i];
-    used += (slot->link != NULL) + (slot->dial != NULL) + (slot->guest >= 0);
+    used += (slot->link != NULL) + (slot->dialer != NULL) + (slot->client >= 0);
   }
   tt_service_unlock();
   return used;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "transport/tcp_link.h"
+#include "transport/tcp_link_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 
 #include "base/crc32c.h"
-#include "transport/tcp_link.h"
+#include "transport/tcp_link_private.h"
 
 static size_t smaller(uint64_t a, uint64_t b)
 {

@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 
 #include "base/crc32c.h"
-#include "transport/tcp_link.h"
+#include "transport/tcp_link_private.h"
 
 void tt_tcp_send_begin(struct tt_link *base, const struct tt_head *head)
 {

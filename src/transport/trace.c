@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "transport/wrap.h"
+#include "transport/wrap_private.h"
 
 struct flow {
   struct tt_head head;

@@ -14,7 +14,7 @@
 #include "net/net.h"
 
 #define TT_MAX_LANES 8
-#define TT_TRANSPORT_CARD_BYTES 80 /* every rank gets those of all */
+#define TT_TRANSPORT_PEER_INFO_BYTES 80 /* every rank gets those of all */
 #define TT_QUICK_BYTES 8192 /* the longest quick_bytes */
 
 /* Results of the link functions that are not a number of bytes. */
@@ -103,9 +103,9 @@ struct tt_transport_spec {
   int nranks, rank;
   int lanes;                          /* 1 .. TT_MAX_LANES */
   const struct tt_settings *settings;
-  const struct tt_pass *pass;
-  struct tt_door *ip_door;            /* NULL if there is none */
-  struct tt_door *local_door;
+  const struct tt_credentials *credentials;
+  struct tt_listener *ip_listener;            /* NULL if there is none */
+  struct tt_listener *local_listener;
   const uint64_t *hosts;              /* host id of each rank */
   const int32_t *pids;                /* of each rank, for pointers within one process */
   int crowded;                        /* the machine's ranks are more than its cores */
@@ -125,16 +125,16 @@ struct tt_transport_ops {
   /* NULL if this process can use it, else why not and what to do; for `tutti info` and the log. */
   const char *(*unusable)(const struct tt_settings *settings, char *why, size_t size);
 
-  /* Makes this rank's end and writes what peers need to reach it to `card`, at most
-   * TT_TRANSPORT_CARD_BYTES; the rest of the card is zero. spec->hosts and pids are not known yet. */
+  /* Makes this rank's end and writes what peers need to reach it to `peer_info`, at most
+   * TT_TRANSPORT_PEER_INFO_BYTES; the rest of the peer info is zero. spec->hosts and pids are not known yet. */
   tuttiResult_t (*create)(struct tt_transport **transport, const struct tt_transport_spec *spec,
-                          void *card);
+                          void *peer_info);
 
-  /* All cards are there: `cards` holds nranks cards, `stride` bytes apart, and lives as long as the transport;
-   * spec->hosts and pids are known from here on. */
-  tuttiResult_t (*connect)(struct tt_transport *transport, const void *cards, size_t stride);
+  /* All peer infos are there: `peer_infos` holds nranks peer infos, `stride` bytes apart, and lives as long as the
+   * transport; spec->hosts and pids are known from here on. */
+  tuttiResult_t (*connect)(struct tt_transport *transport, const void *peer_infos, size_t stride);
 
-  /* True if `peer` can be reached; both sides must answer alike. After connect. A card of zeros is that of a rank
+  /* True if `peer` can be reached; both sides must answer alike. After connect. A peer info of zeros is that of a rank
    * that does not have this transport. */
   int (*reaches)(const struct tt_transport *transport, int peer);
 

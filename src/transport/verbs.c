@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs transport: one device per rank, one queue pair per peer and lane, opened when first used. What travels is
- * specified in verbs.h. */
+ * specified in verbs_private.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,16 +8,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
-/* What peers are told before links are opened; zeros: this rank has no door. */
-struct card {
-  uint8_t door[TT_ADDRESS_PACKED_BYTES];
+/* What peers are told before links are opened; zeros: this rank has no listener. */
+struct peer_info {
+  uint8_t listener[TT_ADDRESS_PACKED_BYTES];
   uint8_t gid[16];
   uint8_t layer; /* IBV_LINK_LAYER_* */
   uint8_t zero[7];
 };
-_Static_assert(sizeof(struct card) <= TT_TRANSPORT_CARD_BYTES, "a card is short");
+_Static_assert(sizeof(struct peer_info) <= TT_TRANSPORT_PEER_INFO_BYTES, "a peer info is short");
 
 /* What one side writes over the socket, in order; what it reads is as long. */
 struct talk {
@@ -33,9 +33,9 @@ static const size_t talk_bytes[] = {sizeof(struct verbs_record), offsetof(struct
 /* A way to one peer on one lane. */
 struct slot {
   struct verbs_link *link;
-  struct tt_dial *dial;
-  int guest;             /* came in and waits for open; -1: none. Under the service lock, as is: */
-  int is_taken;          /* open has taken its guest */
+  struct tt_dialer *dialer;
+  int client;             /* came in and waits for open; -1: none. Under the service lock, as is: */
+  int is_taken;          /* open has taken its client */
   int fd;                /* of the talk; -1: none. Stays, and says when the peer is gone */
   size_t said, heard;    /* bytes of the talk */
   struct talk mine, theirs;
@@ -51,8 +51,8 @@ struct verbs {
   struct tt_transport base;
   const struct tt_transport_spec *spec;
   struct verbs_device device;
-  struct tt_address here;     /* of the door; len 0: none */
-  struct tt_address *doors;   /* [nranks], from connect on; len 0: not reached */
+  struct tt_address here;     /* of the listener; len 0: none */
+  struct tt_address *listeners;   /* [nranks], from connect on; len 0: not reached */
   union ibv_gid *gids;        /* [nranks] */
   struct slot *slots;         /* [nranks * lanes] */
   int is_halted;
@@ -83,9 +83,9 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
   return result == tuttiSuccess ? NULL : why;
 }
 
-/* ---- guests: in the service thread, under its lock ------------------------------------------- */
+/* ---- clients: in the service thread, under its lock ------------------------------------------- */
 
-static void guest_arrives(void *owner, const struct tt_hello *hello, int fd)
+static void client_arrives(void *owner, const struct tt_hello *hello, int fd)
 {
   struct verbs *verbs = owner;
   if (hello->src >= (uint32_t)verbs->spec->rank || hello->lane >= verbs->spec->lanes) {
@@ -94,16 +94,16 @@ static void guest_arrives(void *owner, const struct tt_hello *hello, int fd)
   }
   struct slot *slot = slot_at(verbs, (int)hello->src, hello->lane);
   /* Of two that wait the second counts: its dialer has given up the first, whose welcome was lost. */
-  int unwanted = slot->is_taken ? fd : slot->guest;
-  if (!slot->is_taken) slot->guest = fd;
+  int unwanted = slot->is_taken ? fd : slot->client;
+  if (!slot->is_taken) slot->client = fd;
   if (unwanted >= 0) close(unwanted);
 }
 
-static int guest_take(struct slot *slot)
+static int client_take(struct slot *slot)
 {
   tt_service_lock();
-  int fd = slot->guest;
-  slot->guest = -1;
+  int fd = slot->client;
+  slot->client = -1;
   slot->is_taken = fd >= 0;
   tt_service_unlock();
   return fd;
@@ -140,8 +140,8 @@ static void linger(struct verbs *verbs)
 static void slot_close(struct slot *slot)
 {
   tt_verbs_link_destroy(slot->link);
-  tt_dial_destroy(slot->dial);
-  if (slot->guest >= 0) close(slot->guest);
+  tt_dialer_destroy(slot->dialer);
+  if (slot->client >= 0) close(slot->client);
   if (slot->fd >= 0) close(slot->fd);
 }
 
@@ -149,14 +149,14 @@ static void destroy(struct tt_transport *transport)
 {
   struct verbs *verbs = (struct verbs *)transport;
   if (!verbs) return;
-  if (verbs->spec->ip_door) tt_door_dismiss(verbs->spec->ip_door, verbs);
+  if (verbs->spec->ip_listener) tt_listener_dismiss(verbs->spec->ip_listener, verbs);
   if (!verbs->is_halted) linger(verbs);
   for (size_t i = 0; i < slot_count(verbs); i++) slot_close(&verbs->slots[i]);
   tt_verbs_memory_destroy(verbs->device.memory);
   tt_verbs_device_close(&verbs->device);
   tt_free(verbs->slots);
   tt_free(verbs->gids);
-  tt_free(verbs->doors);
+  tt_free(verbs->listeners);
   tt_free(verbs);
 }
 
@@ -181,45 +181,46 @@ static void withdraw(struct tt_transport *transport, void *handle)
   tt_verbs_memory_withdraw(((struct verbs *)transport)->device.memory, handle);
 }
 
-/* Guests are admitted before the peers can know the address, so that no dial comes too early. */
-static tuttiResult_t door_use(struct verbs *verbs, void *card)
+/* Clients are admitted before the peers can know the address, so that no dial comes too early. */
+static tuttiResult_t listener_use(struct verbs *verbs, void *peer_info)
 {
   const struct tt_transport_spec *spec = verbs->spec;
-  if (!spec->ip_door) return tuttiSuccess;
-  struct card mine = {.layer = verbs->device.attributes.link_layer};
-  verbs->here = *tt_door_address(spec->ip_door);
-  tt_address_pack(&verbs->here, mine.door);
+  if (!spec->ip_listener) return tuttiSuccess;
+  struct peer_info mine = {.layer = verbs->device.attributes.link_layer};
+  verbs->here = *tt_listener_address(spec->ip_listener);
+  tt_address_pack(&verbs->here, mine.listener);
   memcpy(mine.gid, verbs->device.gid.raw, sizeof mine.gid);
-  memcpy(card, &mine, sizeof mine);
-  return tt_door_admit(spec->ip_door, spec->pass, TT_HELLO_QUEUE_PAIR, (uint32_t)spec->rank, guest_arrives, verbs);
+  memcpy(peer_info, &mine, sizeof mine);
+  return tt_listener_admit(spec->ip_listener, spec->credentials, TT_HELLO_QUEUE_PAIR, (uint32_t)spec->rank,
+                           client_arrives, verbs);
 }
 
-static tuttiResult_t parts_make(struct verbs *verbs, void *card)
+static tuttiResult_t parts_make(struct verbs *verbs, void *peer_info)
 {
   const struct tt_transport_spec *spec = verbs->spec;
   size_t count = (size_t)spec->nranks * (size_t)spec->lanes;
   char why[256];
   verbs->slots = tt_alloc(count, sizeof *verbs->slots);
-  verbs->doors = tt_alloc((size_t)spec->nranks, sizeof *verbs->doors);
+  verbs->listeners = tt_alloc((size_t)spec->nranks, sizeof *verbs->listeners);
   verbs->gids = tt_alloc((size_t)spec->nranks, sizeof *verbs->gids);
-  for (size_t i = 0; i < slot_count(verbs); i++) verbs->slots[i].guest = verbs->slots[i].fd = -1;
-  if (!verbs->slots || !verbs->doors || !verbs->gids)
+  for (size_t i = 0; i < slot_count(verbs); i++) verbs->slots[i].client = verbs->slots[i].fd = -1;
+  if (!verbs->slots || !verbs->listeners || !verbs->gids)
     return tt_fail(tuttiSystemError, "no memory for the verbs transport of %d ranks", spec->nranks);
   if (!tt_verbs_device_open(&verbs->device, spec->settings, why, sizeof why))
     return tt_fail(tuttiSystemError, "verbs: %s", why);
   tuttiResult_t result = tt_verbs_memory_create(&verbs->device.memory, &verbs->device);
   if (result != tuttiSuccess) return result;
-  return door_use(verbs, card);
+  return listener_use(verbs, peer_info);
 }
 
-static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *peer_info)
 {
   struct verbs *verbs = tt_alloc(1, sizeof *verbs);
   if (!verbs) return tt_fail(tuttiSystemError, "no memory for the verbs transport");
   verbs->base.ops = &tt_transport_verbs;
   verbs->spec = spec;
-  memset(card, 0, TT_TRANSPORT_CARD_BYTES);
-  tuttiResult_t result = parts_make(verbs, card);
+  memset(peer_info, 0, TT_TRANSPORT_PEER_INFO_BYTES);
+  tuttiResult_t result = parts_make(verbs, peer_info);
   if (result != tuttiSuccess) {
     destroy(&verbs->base);
     return result;
@@ -228,18 +229,18 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
   return tuttiSuccess;
 }
 
-static tuttiResult_t connect_all(struct tt_transport *transport, const void *cards, size_t stride)
+static tuttiResult_t connect_all(struct tt_transport *transport, const void *peer_infos, size_t stride)
 {
   struct verbs *verbs = (struct verbs *)transport;
   for (int peer = 0; peer < verbs->spec->nranks; peer++) {
-    static const struct card none;
-    struct card card;
-    memcpy(&card, (const uint8_t *)cards + (size_t)peer * stride, sizeof card);
-    verbs->doors[peer].len = 0;
-    /* Ethernet and InfiniBand have no way to each other; and both sides see both cards. */
-    if (memcmp(&card, &none, sizeof none) == 0 || card.layer != verbs->device.attributes.link_layer) continue;
-    memcpy(&verbs->gids[peer], card.gid, sizeof card.gid);
-    tuttiResult_t result = tt_address_unpack(&verbs->doors[peer], card.door);
+    static const struct peer_info none;
+    struct peer_info peer_info;
+    memcpy(&peer_info, (const uint8_t *)peer_infos + (size_t)peer * stride, sizeof peer_info);
+    verbs->listeners[peer].len = 0;
+    /* Ethernet and InfiniBand have no way to each other; and both sides see both peer infos. */
+    if (memcmp(&peer_info, &none, sizeof none) == 0 || peer_info.layer != verbs->device.attributes.link_layer) continue;
+    memcpy(&verbs->gids[peer], peer_info.gid, sizeof peer_info.gid);
+    tuttiResult_t result = tt_address_unpack(&verbs->listeners[peer], peer_info.listener);
     if (result != tuttiSuccess) return result;
   }
   return tuttiSuccess;
@@ -248,7 +249,7 @@ static tuttiResult_t connect_all(struct tt_transport *transport, const void *car
 static int reaches(const struct tt_transport *transport, int peer)
 {
   const struct verbs *verbs = (const struct verbs *)transport;
-  return peer != verbs->spec->rank && verbs->here.len > 0 && verbs->doors[peer].len > 0;
+  return peer != verbs->spec->rank && verbs->here.len > 0 && verbs->listeners[peer].len > 0;
 }
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -257,15 +258,16 @@ static tuttiResult_t dial_go(struct verbs *verbs, int peer, int lane)
 {
   const struct tt_transport_spec *spec = verbs->spec;
   struct slot *slot = slot_at(verbs, peer, lane);
-  if (!slot->dial) {
+  if (!slot->dialer) {
     struct tt_hello hello = {TT_HELLO_QUEUE_PAIR, (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
-    tuttiResult_t result = tt_dial_start(&slot->dial, &verbs->doors[peer], spec->pass, &hello, slot->deadline_ns);
+    tuttiResult_t result =
+        tt_dialer_start(&slot->dialer, &verbs->listeners[peer], spec->credentials, &hello, slot->deadline_ns);
     if (result != tuttiSuccess) return result;
   }
-  tuttiResult_t result = tt_dial_poll(slot->dial, &slot->fd);
+  tuttiResult_t result = tt_dialer_poll(slot->dialer, &slot->fd);
   if (result == tuttiInProgress) return result;
-  tt_dial_destroy(slot->dial);
-  slot->dial = NULL;
+  tt_dialer_destroy(slot->dialer);
+  slot->dialer = NULL;
   return result;
 }
 
@@ -275,7 +277,7 @@ static tuttiResult_t socket_get(struct verbs *verbs, int peer, int lane)
   struct slot *slot = slot_at(verbs, peer, lane);
   if (slot->fd >= 0) return tuttiSuccess;
   if (peer > verbs->spec->rank) return dial_go(verbs, peer, lane);
-  slot->fd = guest_take(slot);
+  slot->fd = client_take(slot);
   return slot->fd >= 0 ? tuttiSuccess : tuttiInProgress;
 }
 
@@ -411,7 +413,7 @@ static tuttiResult_t late(const struct verbs *verbs, int peer, int lane)
   return tt_fail(tuttiRemoteError,
                  "rank %d (%s) made no queue pair with rank %d (%s) on lane %d within %lld ms: see whether it lives, "
                  "whether a firewall is between them, or raise TUTTI_INIT_TIMEOUT_MS",
-                 peer, tt_address_text(&verbs->doors[peer], there, sizeof there), verbs->spec->rank,
+                 peer, tt_address_text(&verbs->listeners[peer], there, sizeof there), verbs->spec->rank,
                  tt_address_text(&verbs->here, here, sizeof here), lane,
                  (long long)verbs->spec->settings->init_timeout_ms);
 }
@@ -446,7 +448,7 @@ static int descriptors(const struct tt_transport *transport)
   tt_service_lock();
   for (size_t i = 0; i < slot_count(verbs); i++) {
     const struct slot *slot = &verbs->slots[i];
-    used += (slot->fd >= 0) + (slot->dial != NULL) + (slot->guest >= 0);
+    used += (slot->fd >= 0) + (slot->dialer != NULL) + (slot->client >= 0);
   }
   tt_service_unlock();
   return used;

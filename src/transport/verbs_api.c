@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "transport/verbs_api.h"
+#include "transport/verbs_api_private.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
 static int refuse(char *why, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

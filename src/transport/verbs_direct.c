@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Straight into place: the question, its answer, and the writes, as verbs.h specifies them. */
+/* Straight into place: the question, its answer, and the writes, as verbs_private.h specifies them. */
 #include <string.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
 static size_t answer_at(const struct verbs_link *link, int is_outgoing)
 {
@@ -11,33 +11,33 @@ static size_t answer_at(const struct verbs_link *link, int is_outgoing)
 
 /* ---- sending ---- */
 
-void tt_verbs_lesson_begin(struct verbs_lesson *lesson, uint64_t word)
+void tt_verbs_refusals_begin(struct verbs_refusals *refusals, uint64_t word)
 {
   uint32_t shape = (uint32_t)(word & ~TT_WORD_OVERFLOW), op = tt_word_op(word);
-  if (shape != lesson->shape) *lesson = (struct verbs_lesson){.shape = shape, .op = op};
-  else if (op != lesson->op) lesson->number = 0;
-  else lesson->number++;
-  lesson->op = op;
+  if (shape != refusals->shape) *refusals = (struct verbs_refusals){.shape = shape, .op = op};
+  else if (op != refusals->op) refusals->number = 0;
+  else refusals->number++;
+  refusals->op = op;
 }
 
-static void lesson_learn(struct verbs_lesson *lesson)
+static void refusals_learn(struct verbs_refusals *refusals)
 {
-  uint32_t number = lesson->number;
-  if (number / 64 < VERBS_LESSON_WORDS) lesson->reduced[number / 64] |= (uint64_t)1 << number % 64;
+  uint32_t number = refusals->number;
+  if (number / 64 < VERBS_REFUSALS_WORDS) refusals->reduced[number / 64] |= (uint64_t)1 << number % 64;
 }
 
 /* 1: the message of this number was reduced before. */
-static int is_reduced(const struct verbs_lesson *lesson)
+static int is_reduced(const struct verbs_refusals *refusals)
 {
-  uint32_t number = lesson->number;
-  return number / 64 < VERBS_LESSON_WORDS && (lesson->reduced[number / 64] >> number % 64 & 1);
+  uint32_t number = refusals->number;
+  return number / 64 < VERBS_REFUSALS_WORDS && (refusals->reduced[number / 64] >> number % 64 & 1);
 }
 
 int tt_verbs_should_ask(const struct verbs_link *link, const void *data, size_t len)
 {
   const struct verbs_sender *out = &link->out;
   return out->asked == VERBS_MAY_ASK && link->direct_bytes && len >= link->direct_bytes && len == out->len &&
-         !is_reduced(&out->lesson) && len >= 32 && /* a question brings 16 bytes, and something is left */
+         !is_reduced(&out->refusals) && len >= 32 && /* a question brings 16 bytes, and something is left */
          tt_verbs_memory_find(link->device->memory, data, len);
 }
 
@@ -47,7 +47,7 @@ ssize_t tt_verbs_answer_take(struct verbs_link *link, enum verbs_kind kind, uint
   struct verbs_answer answer;
   if (out->asked != VERBS_ASKED) return tt_verbs_break(link, "the peer answered what it was not asked");
   out->asked = VERBS_NO_MORE;
-  if (kind == VERBS_REFUSAL && number == VERBS_REDUCES) lesson_learn(&out->lesson);
+  if (kind == VERBS_REFUSAL && number == VERBS_REDUCES) refusals_learn(&out->refusals);
   if (kind == VERBS_REFUSAL) return 1;
   memcpy(&answer, link->memory + answer_at(link, 0), sizeof answer);
   if (answer.len != out->left)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
 #define ACKS_AT_ONCE 16 /* events are acknowledged in such bunches: each time takes a lock */
 

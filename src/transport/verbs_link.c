@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data path of verbs: fragments, credits and completions as verbs.h specifies them. */
+/* The data path of verbs: fragments, credits and completions as verbs_private.h specifies them. */
 #include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
 #define SENT_BIT ((uint64_t)1 << 63) /* in wr_id: a send, and below it how many were posted with it */
 #define LOOK_EVERY 1024              /* of so many looks in vain one asks the device for events */
@@ -256,7 +256,7 @@ static void send_begin(struct tt_link *base, const struct tt_head *head)
   out->len = out->left = head->len;
   out->asked = VERBS_MAY_ASK;
   out->call = head->call ? *head->call : (struct tt_call){.op = 0};
-  tt_verbs_lesson_begin(&out->lesson, head->call ? tt_call_word(head->call) : head->word);
+  tt_verbs_refusals_begin(&out->refusals, head->call ? tt_call_word(head->call) : head->word);
 }
 
 /* 1 if a fragment may be written now, 0, or TT_LINK_BROKEN. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The regions that a device knows, as verbs_memory.h says. */
-#include "transport/verbs_memory.h"
+/* The regions that a device knows, as verbs_memory_private.h says. */
+#include "transport/verbs_memory_private.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
 #define ROOM 64 /* regions at first; then twice as many */
 

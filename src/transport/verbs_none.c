@@ -11,9 +11,9 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
   return why;
 }
 
-static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *peer_info)
 {
-  (void)transport, (void)spec, (void)card;
+  (void)transport, (void)spec, (void)peer_info;
   return tt_fail(tuttiInvalidUsage, "the verbs transport is not part of this build");
 }
 

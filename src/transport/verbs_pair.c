@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
 _Static_assert(sizeof(struct verbs_record) == 56, "the record is a wire format");
 _Static_assert(sizeof(struct verbs_head) == 48, "the head is a wire format");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "transport/wrap.h"
+#include "transport/wrap_private.h"
 
 #include <string.h>
 
-tuttiResult_t tt_wrap_connect(struct tt_transport *transport, const void *cards, size_t stride)
+tuttiResult_t tt_wrap_connect(struct tt_transport *transport, const void *peer_infos, size_t stride)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
-  return inner->ops->connect(inner, cards, stride);
+  return inner->ops->connect(inner, peer_infos, stride);
 }
 
 int tt_wrap_reaches(const struct tt_transport *transport, int peer)

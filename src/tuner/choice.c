@@ -118,7 +118,7 @@ struct finder {
   struct look looks[TT_CHOICES]; /* of each */
   int n;
   int collective;
-  const struct tt_wish_list *wishes;
+  const struct tt_algo_filter_list *filters;
   const struct tt_settings *settings;
   const struct tt_tuning *tuning;
   char why[384]; /* what is not legal, and the reasons */
@@ -153,11 +153,11 @@ static int has_twin(const struct finder *finder, const struct tt_choice *choice,
 }
 
 /* Adds the algorithm if it is legal, and not there under another name. */
-static void wish_add(struct finder *finder, const struct tt_wish *wish)
+static void filter_add(struct finder *finder, const struct tt_algo_filter *filter)
 {
-  struct tt_choice choice = {.algo = wish->algo,
-                             .middle = wish->middle,
-                             .radix = wish->radix ? wish->radix : (uint16_t)finder->settings->radix,
+  struct tt_choice choice = {.algo = filter->algo,
+                             .middle = filter->middle,
+                             .radix = filter->radix ? filter->radix : (uint16_t)finder->settings->radix,
                              .block_bytes = tt_choice_block(finder->collective, finder->settings, finder->tuning)};
   const char *why = tt_choice_illegal(&choice, finder->settings, finder->tuning);
   if (why) why_add(finder, &choice, why);
@@ -181,22 +181,22 @@ int tt_choice_radices(const struct tt_choice *choice, int32_t nranks)
 }
 
 /* The algorithm as it is by default, and with other radices. */
-static void wish_add_all(struct finder *finder, const struct tt_wish *wish)
+static void filter_add_all(struct finder *finder, const struct tt_algo_filter *filter)
 {
-  const struct tt_choice choice = {.algo = wish->algo, .radix = (uint16_t)finder->settings->radix};
+  const struct tt_choice choice = {.algo = filter->algo, .radix = (uint16_t)finder->settings->radix};
   int n = finder->settings->deterministic ? 0 : tt_choice_radices(&choice, finder->tuning->nranks);
-  wish_add(finder, wish);
+  filter_add(finder, filter);
   for (int k = 0; k < n; k++) {
-    struct tt_wish other = *wish;
+    struct tt_algo_filter other = *filter;
     other.radix = tt_choice_radix[k];
-    wish_add(finder, &other);
+    filter_add(finder, &other);
   }
 }
 
 static tuttiResult_t none_left(const struct finder *finder)
 {
   const char *collective = tt_kinds[finder->collective].name;
-  if (!finder->wishes->source)
+  if (!finder->filters->source)
     return tt_fail(tuttiInternalError, "no algorithm of %s is legal for %d ranks%s", collective,
                    (int)finder->tuning->nranks, finder->settings->deterministic ? " with TUTTI_DETERMINISTIC" : "");
   return tt_fail(tuttiInvalidArgument, "TUTTI_ALGO=%s is not legal for %s of %d ranks: %s",
@@ -207,17 +207,17 @@ static tuttiResult_t none_left(const struct finder *finder)
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
                               const struct tt_tuning *tuning)
 {
-  struct tt_wishes wishes;
-  tuttiResult_t result = tt_wishes_parse(&wishes, settings->algo);
+  struct tt_filters filters;
+  tuttiResult_t result = tt_filters_parse(&filters, settings->algo);
   if (result != tuttiSuccess) return result;
-  const struct tt_wish_list *list = &wishes.of[collective];
-  struct finder finder = {.choices = choices, .collective = collective, .wishes = list, .settings = settings,
+  const struct tt_algo_filter_list *list = &filters.of[collective];
+  struct finder finder = {.choices = choices, .collective = collective, .filters = list, .settings = settings,
                           .tuning = tuning};
-  for (int w = 0; !list->is_inverse && w < list->n; w++) wish_add(&finder, &list->wish[w]);
+  for (int w = 0; !list->is_inverse && w < list->n; w++) filter_add(&finder, &list->filter[w]);
   for (int a = 0; (!list->source || list->is_inverse) && a < tt_algo_count; a++) {
-    struct tt_wish wish = {.algo = (uint8_t)a, .middle = -1};
+    struct tt_algo_filter filter = {.algo = (uint8_t)a, .middle = -1};
     if (tt_algos[a].collective != collective || tt_choice_slow(a, tuning)) continue;
-    if (tt_wish_allows(list, &wish)) wish_add_all(&finder, &wish);
+    if (tt_algo_filter_allows(list, &filter)) filter_add_all(&finder, &filter);
   }
   *n = finder.n;
   return finder.n ? tuttiSuccess : none_left(&finder);

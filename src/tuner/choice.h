@@ -4,7 +4,7 @@
 #define TT_CHOICE_H
 
 #include "tuner/tuner.h"
-#include "tuner/wish.h"
+#include "tuner/algo_filter.h"
 
 /* NULL if the choice is legal for these ranks and settings, else why not. */
 const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_settings *settings,

@@ -67,7 +67,7 @@ static tuttiResult_t candidates_find(struct tt_explained *e)
 static tuttiResult_t rule_find(struct tt_explained *e)
 {
   struct tt_rule_place place;
-  if (e->wishes.of[e->collective].source || !e->rules->n) return tuttiSuccess;
+  if (e->filters.of[e->collective].source || !e->rules->n) return tuttiSuccess;
   tuttiResult_t result = tt_rule_place_find(&place, e->tuning);
   for (int32_t k = 0; k < e->rules->n && result == tuttiSuccess && !e->rule; k++) {
     const struct tt_rule *rule = &e->rules->rule[k];
@@ -87,7 +87,7 @@ const struct tt_candidate *tt_explained_candidate(const struct tt_explained *e, 
 void tt_explained_reason(const struct tt_explained *e, char *text, size_t size)
 {
   if (e->rule) snprintf(text, size, "%s, line %d, says so", e->rules->name, (int)e->rule->line);
-  else if (e->wishes.of[e->collective].source)
+  else if (e->filters.of[e->collective].source)
     snprintf(text, size, "TUTTI_ALGO=%s restricts it", e->settings->algo);
   else if (tt_choices_same(&e->candidates[0].choice, &e->choice)) snprintf(text, size, "the cheapest");
   else if (e->wire_type != tuttiFloat32) snprintf(text, size, "it is made as for float");
@@ -119,7 +119,7 @@ tuttiResult_t tt_explained_make(struct tt_explained **explained, const struct tt
   struct tt_explained *e = tt_alloc(1, sizeof *e);
   if (!e) return tt_fail(tuttiSystemError, "no memory to explain a choice: give the process more");
   explained_fill(e, decision, settings, tuning);
-  tuttiResult_t result = tt_wishes_parse(&e->wishes, settings->algo);
+  tuttiResult_t result = tt_filters_parse(&e->filters, settings->algo);
   if (result == tuttiSuccess) result = rule_find(e);
   if (result == tuttiSuccess) result = candidates_find(e);
   if (result == tuttiSuccess) *explained = e;

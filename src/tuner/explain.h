@@ -5,7 +5,7 @@
 
 #include "base/call.h"
 #include "tuner/rules.h"
-#include "tuner/wish.h"
+#include "tuner/algo_filter.h"
 
 /* What was decided at a communicator's creation about a call. */
 struct tt_decision {
@@ -29,7 +29,7 @@ struct tt_explained {
   struct tt_tuning tuned;         /* of the type, with factors: for predictions */
   struct tt_prices prices;
   struct tt_factors *factors;
-  struct tt_wishes wishes;
+  struct tt_filters filters;
   const struct tt_rules *rules;
   const struct tt_rule *rule; /* that decides; NULL: none does */
   struct tt_choice choice;

@@ -7,7 +7,7 @@
 
 #include "tuner/private.h"
 
-#define SIZES TT_COURSE_SIZES /* of anchors; more do not count */
+#define SIZES TT_COST_CURVE_SIZES /* of anchors; more do not count */
 #define FARTHEST 4.0           /* of a logarithm: more is a mistake */
 #define NONE 1e9
 
@@ -208,7 +208,7 @@ static tuttiResult_t choice_compare(struct place *place, int c, const struct tt_
 {
   const struct tt_profile_anchor *anchors[SIZES];
   uint64_t bytes[SIZES];
-  struct tt_course course;
+  struct tt_cost_curve curve;
   int at[SIZES], n = 0;
   for (int s = 0; s < factors->nsizes; s++) {
     anchors[n] = anchor_find(place, choice, factors->bytes[s], choice->block_bytes);
@@ -217,13 +217,13 @@ static tuttiResult_t choice_compare(struct place *place, int c, const struct tt_
     at[n++] = s;
   }
   if (!n) return tuttiSuccess;
-  tuttiResult_t result = tt_course_make_at(&course, choice, &place->tuning, choice->block_bytes, bytes, n);
+  tuttiResult_t result = tt_cost_curve_make_at(&curve, choice, &place->tuning, choice->block_bytes, bytes, n);
   for (int k = 0; k < n && result == tuttiSuccess; k++) {
-    double apart = log(anchors[k]->us / tt_course_us(&course, choice->block_bytes, bytes[k]));
+    double apart = log(anchors[k]->us / tt_cost_curve_us(&curve, choice->block_bytes, bytes[k]));
     place->log_factor[c][at[k]] = fmin(fmax(apart, -FARTHEST), FARTHEST);
     place->line[c][at[k]] = anchors[k]->line;
   }
-  tt_course_destroy(&course);
+  tt_cost_curve_destroy(&curve);
   return result;
 }
 

@@ -4,13 +4,13 @@
 
 #include "tuner/private.h"
 
-/* The course of this choice at the prices as they are now. Outlines have no prices: one will do. */
-static tuttiResult_t us_find(double *us, struct tt_course *course, const struct tt_choice *choice,
+/* The course of this choice at the prices as they are now. Estimates have no prices: one will do. */
+static tuttiResult_t us_find(double *us, struct tt_cost_curve *curve, const struct tt_choice *choice,
                              const struct tt_tuning *priced, uint64_t bytes)
 {
   tuttiResult_t result = tuttiSuccess;
-  if (!course->outline) result = tt_course_make_at(course, choice, priced, choice->block_bytes, &bytes, 1);
-  if (result == tuttiSuccess) *us = tt_course_us(course, choice->block_bytes, bytes);
+  if (!curve->estimate) result = tt_cost_curve_make_at(curve, choice, priced, choice->block_bytes, &bytes, 1);
+  if (result == tuttiSuccess) *us = tt_cost_curve_us(curve, choice->block_bytes, bytes);
   return result;
 }
 
@@ -19,23 +19,23 @@ tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice 
 {
   struct tt_prices prices = *tuning->prices;
   struct tt_tuning priced = *tuning;
-  struct tt_course course = {.n = 0};
+  struct tt_cost_curve curve = {.n = 0};
   struct tt_predicted made = {.factor = 1};
   double all = 0, sent = 0, begun = 0;
   if (bytes < 1) bytes = 1;
   priced.prices = &prices;
-  tuttiResult_t result = us_find(&all, &course, choice, &priced, bytes);
+  tuttiResult_t result = us_find(&all, &curve, choice, &priced, bytes);
   prices.links.gamma_us_per_mib = 0;
-  if (result == tuttiSuccess) result = us_find(&sent, &course, choice, &priced, bytes);
+  if (result == tuttiSuccess) result = us_find(&sent, &curve, choice, &priced, bytes);
   for (int kind = 0; kind < TT_LINK_KINDS; kind++) {
-    struct tt_curve *curve = &prices.links.link[kind];
-    double overhead_us = curve->overhead_us;
-    *curve = tt_curve_line(curve->part[0].alpha_us, 0);
-    curve->overhead_us = overhead_us;
+    struct tt_curve *link = &prices.links.link[kind];
+    double overhead_us = link->overhead_us;
+    *link = tt_curve_line(link->part[0].alpha_us, 0);
+    link->overhead_us = overhead_us;
   }
-  if (result == tuttiSuccess) result = us_find(&begun, &course, choice, &priced, bytes);
-  made.is_played = course.n > 0;
-  tt_course_destroy(&course);
+  if (result == tuttiSuccess) result = us_find(&begun, &curve, choice, &priced, bytes);
+  made.is_played = curve.n > 0;
+  tt_cost_curve_destroy(&curve);
   if (result != tuttiSuccess) return result;
   made.latency_us = fmin(begun, all);
   made.bandwidth_us = fmax(fmin(sent, all) - made.latency_us, 0);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "tuner/profile.h"
+#include "profile/profile.h"
 
 /* Where ranks are and how they talk: what a communicator knows at its creation, or a tool was told. */
 struct tt_world {

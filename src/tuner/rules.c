@@ -111,13 +111,13 @@ static void algo_read(struct reader *r, struct tt_rule *rule)
   name[len] = 0;
   const struct tt_algo *algo = tt_algo_find(rule->collective, name);
   if (!algo) {
-    tt_wish_names(rule->collective, list, sizeof list);
+    tt_algo_filter_names(rule->collective, list, sizeof list);
     snprintf(why, sizeof why, "an algorithm of %s, one of %s", tt_kinds[rule->collective].name, list);
     wrong(r, why);
     return;
   }
-  rule->choice = (struct tt_wish){.algo = (uint8_t)(algo - tt_algos), .middle = -1};
-  const char *reason = r->failed ? NULL : tt_wish_rest(&rule->choice, r->token + len, why, sizeof why);
+  rule->choice = (struct tt_algo_filter){.algo = (uint8_t)(algo - tt_algos), .middle = -1};
+  const char *reason = r->failed ? NULL : tt_algo_filter_rest(&rule->choice, r->token + len, why, sizeof why);
   if (reason) r->failed = tt_fail(tuttiInvalidArgument, "%s, line %d: %s", r->made.name, (int)r->line, reason);
   next(r);
 }

@@ -9,8 +9,8 @@
  *
  * R is N, FROM..TO or FROM..inf, both ends included; a key that is left out matches anything. Keys come in any order.
  * nodes: on which ranks are; ppn: ranks on the node that has most; bytes: of a share. bytes and SIZE may end in K, M,
- * G, or KiB, MiB, GiB: powers of 1,024. Names are written as in TUTTI_ALGO (tuner/wish.h), but NCCL's words other
- * than ring mean nothing here.
+ * G, or KiB, MiB, GiB: powers of 1,024. Names are written as in TUTTI_ALGO (tuner/algo_filter.h), but NCCL's words
+ * other than ring mean nothing here.
  * What a rule does not say of radix and block is as without it. The radix may be said behind the name, too, as radix N.
  */
 #ifndef TT_RULES_H
@@ -30,7 +30,7 @@ struct tt_limits {
 struct tt_rule {
   int32_t line, collective;
   struct tt_limits ranks, nodes, ppn, bytes;
-  struct tt_wish choice;
+  struct tt_algo_filter choice;
   uint32_t block_bytes; /* 0: not said */
 };
 

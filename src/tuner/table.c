@@ -11,29 +11,29 @@
 struct field {
   const struct tt_choice *choices;
   int n, ncourses;
-  int course_of[TT_CHOICES];
-  struct tt_course courses[TT_CHOICES];
+  int curve_of[TT_CHOICES];
+  struct tt_cost_curve curves[TT_CHOICES];
   struct tt_factors *factors;
 };
 
-static int is_same_course(const struct tt_choice *a, const struct tt_choice *b)
+static int is_same_curve(const struct tt_choice *a, const struct tt_choice *b)
 {
   return a->algo == b->algo && a->middle == b->middle && a->radix == b->radix;
 }
 
-static tuttiResult_t courses_make(struct field *field, const struct tt_tuning *tuning)
+static tuttiResult_t curves_make(struct field *field, const struct tt_tuning *tuning)
 {
   tuttiResult_t result = tuttiSuccess;
   for (int c = 0; c < field->n && result == tuttiSuccess; c++) {
     uint32_t longest = field->choices[c].block_bytes;
     int first = 0;
-    while (!is_same_course(&field->choices[first], &field->choices[c])) first++;
-    field->course_of[c] = first < c ? field->course_of[first] : field->ncourses;
+    while (!is_same_curve(&field->choices[first], &field->choices[c])) first++;
+    field->curve_of[c] = first < c ? field->curve_of[first] : field->ncourses;
     if (first < c) continue;
     for (int d = c; d < field->n; d++)
-      if (is_same_course(&field->choices[d], &field->choices[c]) && field->choices[d].block_bytes > longest)
+      if (is_same_curve(&field->choices[d], &field->choices[c]) && field->choices[d].block_bytes > longest)
         longest = field->choices[d].block_bytes;
-    result = tt_course_make(&field->courses[field->ncourses++], &field->choices[c], tuning, longest);
+    result = tt_cost_curve_make(&field->curves[field->ncourses++], &field->choices[c], tuning, longest);
   }
   return result;
 }
@@ -42,7 +42,7 @@ static double us_of(const struct field *field, int c, uint64_t bytes)
 {
   int32_t lines[2];
   return tt_factor(field->factors, &field->choices[c], bytes, lines) *
-         tt_course_us(&field->courses[field->course_of[c]], field->choices[c].block_bytes, bytes);
+         tt_cost_curve_us(&field->curves[field->curve_of[c]], field->choices[c].block_bytes, bytes);
 }
 
 /* The cheapest; `last` if that is hardly worse. */
@@ -81,18 +81,18 @@ static tuttiResult_t collective_make(struct tt_table_row *rows, const struct tt_
   if (!field) return tt_fail(tuttiSystemError, "no memory for the prices of %d choices: give the process more", n);
   field->choices = choices;
   field->n = n;
-  if (n > 1) result = courses_make(field, tuning);
+  if (n > 1) result = curves_make(field, tuning);
   if (n > 1 && result == tuttiSuccess)
     result = tt_factors_make(&field->factors, tt_algos[choices[0].algo].collective, choices, n, tuning);
   if (result == tuttiSuccess) rows_make(rows, field);
-  for (int c = 0; c < field->ncourses; c++) tt_course_destroy(&field->courses[c]);
+  for (int c = 0; c < field->ncourses; c++) tt_cost_curve_destroy(&field->curves[c]);
   tt_factors_destroy(field->factors);
   tt_free(field);
   return result;
 }
 
 /* The model's rows of all collectives, cut at the limits of the rules where TUTTI_ALGO says nothing. */
-static tuttiResult_t table_fill(struct tt_table *table, const struct tt_rules *rules, const struct tt_wishes *wishes,
+static tuttiResult_t table_fill(struct tt_table *table, const struct tt_rules *rules, const struct tt_filters *filters,
                                 const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
   tuttiResult_t result = tuttiSuccess;
@@ -102,7 +102,7 @@ static tuttiResult_t table_fill(struct tt_table *table, const struct tt_rules *r
     if (!tt_kinds[collective].name) continue;
     result = tt_choices_find(choices, &n, collective, settings, tuning);
     if (result == tuttiSuccess) result = collective_make(table->rows[collective], choices, n, tuning);
-    if (result == tuttiSuccess && !wishes->of[collective].source)
+    if (result == tuttiSuccess && !filters->of[collective].source)
       result = tt_rules_apply(rules, table->rows[collective], collective, settings, tuning);
   }
   return result;
@@ -111,12 +111,12 @@ static tuttiResult_t table_fill(struct tt_table *table, const struct tt_rules *r
 tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
   struct tt_rules rules = {.n = 0};
-  struct tt_wishes wishes;
+  struct tt_filters filters;
   memset(table, 0, sizeof *table);
-  tuttiResult_t result = tt_wishes_parse(&wishes, settings->algo);
-  if (result == tuttiSuccess) tt_wishes_warn(&wishes);
+  tuttiResult_t result = tt_filters_parse(&filters, settings->algo);
+  if (result == tuttiSuccess) tt_filters_warn(&filters);
   if (result == tuttiSuccess && settings->table[0]) result = tt_rules_load(&rules, settings->table);
-  if (result == tuttiSuccess) result = table_fill(table, &rules, &wishes, settings, tuning);
+  if (result == tuttiSuccess) result = table_fill(table, &rules, &filters, settings, tuning);
   tt_rules_destroy(&rules);
   return result;
 }

@@ -102,11 +102,11 @@ tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice 
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
                               const struct tt_tuning *tuning);
 
-/* Fills the table for all collectives. settings->algo says what may be chosen (wish.h); settings->radix the radix of
- * algorithms that have one, settings->segment_bytes the block; settings->deterministic leaves only the tree of binary
- * blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is malformed or names what there is not (the sentence says what
- * there is), or leaves a collective nothing that is legal for this number of ranks and these settings (the sentence
- * says why, for each). */
+/* Fills the table for all collectives. settings->algo says what may be chosen (algo_filter.h); settings->radix the
+ * radix of algorithms that have one, settings->segment_bytes the block; settings->deterministic leaves only the tree of
+ * binary blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is malformed or names what there is not (the sentence says
+ * what there is), or leaves a collective nothing that is legal for this number of ranks and these settings (the
+ * sentence says why, for each). */
 tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
                             const struct tt_tuning *tuning);
 

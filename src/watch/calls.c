@@ -14,12 +14,12 @@
 
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call)
 {
-  if (watch->own) tt_seat_publish(watch->own, call);
+  if (watch->own) tt_rank_slot_publish(watch->own, call);
 }
 
 void tt_watch_finish(struct tt_watch *watch, uint64_t op)
 {
-  if (watch->own) tt_seat_finish(watch->own, op);
+  if (watch->own) tt_rank_slot_finish(watch->own, op);
 }
 
 int tt_calls_differ(const struct tt_call *a, const struct tt_call *b)
@@ -61,17 +61,17 @@ static void passed(struct tt_watch *watch, const struct tt_call *call, int peer,
   snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s is gone from it, and is at #%llu",
            tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(call, what, sizeof what),
            tt_watch_rank_text(watch, peer, name, sizeof name),
-           (unsigned long long)tt_seat_entered(watch->peers[peer].seat));
+           (unsigned long long)tt_rank_slot_entered(watch->peers[peer].slot));
   tt_watch_fail(watch, tuttiInvalidUsage, peer, call->op, text);
 }
 
 static void compare_with(struct tt_watch *watch, const struct tt_call *call, int peer, uint64_t now)
 {
-  const struct tt_seat *seat = watch->peers[peer].seat;
-  uint64_t entered = tt_seat_entered(seat);
+  const struct tt_rank_slot *slot = watch->peers[peer].slot;
+  uint64_t entered = tt_rank_slot_entered(slot);
   struct tt_call theirs;
   if (entered < call->op) return;
-  if (tt_seat_call(seat, call->op, &theirs)) {
+  if (tt_rank_slot_call(slot, call->op, &theirs)) {
     if (tt_calls_differ(call, &theirs)) record_differ(watch, call, peer, &theirs);
   } else if (entered - call->op >= TT_CALLS && tt_call_needs_all(call, peer)) {
     passed(watch, call, peer, now);
@@ -82,7 +82,7 @@ static void compare_with(struct tt_watch *watch, const struct tt_call *call, int
 static void check_left(struct tt_watch *watch, const struct tt_call *call, int peer)
 {
   char text[TT_SENTENCE_BYTES];
-  uint64_t gone = tt_board_gone(&watch->board, peer);
+  uint64_t gone = tt_page_gone(&watch->page, peer);
   if (!gone || peer == watch->rank || tt_gone_finished(gone) >= call->op) return;
   tt_left_text(watch, peer, call, text);
   tt_watch_fail(watch, tuttiRemoteError, peer, call->op, text);
@@ -100,7 +100,7 @@ static int late_names(const struct tt_watch *watch, uint64_t op, int *first, cha
   text[0] = 0;
   for (int i = 0; i < watch->nseen; i++) {
     int rank = watch->seen[i];
-    if (tt_seat_entered(watch->peers[rank].seat) >= op) continue;
+    if (tt_rank_slot_entered(watch->peers[rank].slot) >= op) continue;
     if (late == 0) *first = rank;
     if (late++ >= NAMES_MAX || used + 1 >= size) continue;
     int n = snprintf(text + used, size - used, "%s%.*s", late > 1 ? ", " : "", 58,
@@ -117,11 +117,11 @@ static void show_all(const struct tt_watch *watch)
   struct tt_call call;
   for (int i = 0; i < watch->nseen; i++) {
     int rank = watch->seen[i];
-    const struct tt_seat *seat = watch->peers[rank].seat;
-    int known = tt_seat_latest(seat, &call);
+    const struct tt_rank_slot *slot = watch->peers[rank].slot;
+    int known = tt_rank_slot_latest(slot, &call);
     tt_log(TT_LOG_INFO, "%s %s %s", tt_watch_rank_text(watch, rank, name, sizeof name),
            !known                             ? "has called"
-           : call.op > tt_seat_finished(seat) ? "is inside"
+           : call.op > tt_rank_slot_finished(slot) ? "is inside"
                                               : "has finished",
            known ? tt_call_text(&call, what, sizeof what) : "nothing yet");
   }
@@ -130,7 +130,7 @@ static void show_all(const struct tt_watch *watch)
 /* True for the first rank of the host that comes to warn about `op`. */
 static int first_to_warn(struct tt_watch *watch, uint64_t op)
 {
-  _Atomic uint64_t *warned = &watch->board.head->warned_op;
+  _Atomic uint64_t *warned = &watch->page.head->warned_op;
   uint64_t before = atomic_load_explicit(warned, memory_order_relaxed);
   return before < op && atomic_compare_exchange_strong(warned, &before, op);
 }
@@ -150,7 +150,7 @@ static void late_lose(struct tt_watch *watch, uint64_t op)
 {
   tt_service_lock();
   for (int i = 0; i < watch->nseen; i++)
-    if (tt_seat_entered(watch->peers[watch->seen[i]].seat) < op) tt_lost_set(watch, watch->seen[i], TT_LOST_LATE);
+    if (tt_rank_slot_entered(watch->peers[watch->seen[i]].slot) < op) tt_lost_set(watch, watch->seen[i], TT_LOST_LATE);
   tt_service_unlock();
 }
 
@@ -172,9 +172,9 @@ static void time_out(struct tt_watch *watch, const struct tt_call *call, uint64_
   tt_watch_fail(watch, tuttiRemoteError, first, call->op, text);
 }
 
-static void check_board(struct tt_watch *watch)
+static void check_page(struct tt_watch *watch)
 {
-  if (tt_board_winner(&watch->board) < 0) return;
+  if (tt_page_winner(&watch->page) < 0) return;
   tt_service_lock();
   tt_record_adopt(watch);
   tt_service_unlock();
@@ -186,7 +186,7 @@ static void check_board(struct tt_watch *watch)
 static void pair_left(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
 {
   char text[TT_SENTENCE_BYTES];
-  if (call->root == watch->rank || waited_ns < PAIR_GRACE_NS || !tt_board_gone(&watch->board, call->root)) return;
+  if (call->root == watch->rank || waited_ns < PAIR_GRACE_NS || !tt_page_gone(&watch->page, call->root)) return;
   tt_left_text(watch, call->root, call, text);
   tt_watch_fail(watch, tuttiRemoteError, call->root, call->op, text);
 }
@@ -196,10 +196,10 @@ static void pair_crossed(struct tt_watch *watch, const struct tt_call *call, uin
 {
   char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], other[TT_CALL_TEXT_BYTES];
   char text[TT_SENTENCE_BYTES];
-  const struct tt_seat *seat = watch->peers[call->root].seat;
+  const struct tt_rank_slot *slot = watch->peers[call->root].slot;
   struct tt_call theirs;
-  if (!seat || waited_ns < PASSED_NS || !tt_seat_latest(seat, &theirs)) return;
-  if (theirs.op <= tt_seat_finished(seat) || theirs.op <= tt_seat_entered(watch->own)) return;
+  if (!slot || waited_ns < PASSED_NS || !tt_rank_slot_latest(slot, &theirs)) return;
+  if (theirs.op <= tt_rank_slot_finished(slot) || theirs.op <= tt_rank_slot_entered(watch->own)) return;
   int needs_root = theirs.collective == TT_BROADCAST || theirs.collective == TT_SCATTER;
   if (!tt_call_needs_all(&theirs, call->root) && !(needs_root && theirs.root == watch->rank)) return;
   snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s waits in %s",
@@ -233,7 +233,7 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
   tt_watch_fail(watch, first < 0 ? tuttiRemoteError : tuttiInvalidUsage, first < 0 ? call->root : -1, call->op, text);
 }
 
-/* Shows on the host's board that this rank can do nothing before that message has gone, or come. */
+/* Shows on the host's status page that this rank can do nothing before that message has gone, or come. */
 static void pair_show(const struct tt_watch *watch, const struct tt_call *call)
 {
   uint64_t waits = call->form & TT_FORM_LONE ? tt_waits_make(call->root, (call->form & TT_FORM_SENDS) != 0) : 0;
@@ -252,7 +252,7 @@ static void pair_compare(struct tt_watch *watch, const struct tt_call *call, uin
   /* One wait may be for several messages, which `call` names in turn. */
   uint64_t key = ~since_ns, now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
   if (watch->wait.op != key) watch->wait = (struct tt_wait){.op = key};
-  check_board(watch);
+  check_page(watch);
   pair_show(watch, call);
   pair_left(watch, call, waited);
   pair_crossed(watch, call, waited);
@@ -268,7 +268,7 @@ void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64
   }
   if (watch->wait.op != call->op) watch->wait = (struct tt_wait){.op = call->op};
   uint64_t now = tt_now_ns(), waited = now > since_ns ? now - since_ns : 0;
-  check_board(watch);
+  check_page(watch);
   if (watch->nranks > LOOK_RANKS && now - watch->wait.looked_ns < (uint64_t)watch->nranks * LOOK_NS) return;
   watch->wait.looked_ns = now;
   for (int i = 0; i < watch->nseen; i++) compare_with(watch, call, watch->seen[i], now);
@@ -286,8 +286,8 @@ void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64
 /* Both ranks' calls of number `op`, if they are known and differ. */
 static int known_to_differ(const struct tt_watch *watch, int peer, uint64_t op, struct tt_call pair[2])
 {
-  const struct tt_seat *seat = watch->peers[peer].seat;
-  return seat && tt_seat_call(watch->own, op, &pair[0]) && tt_seat_call(seat, op, &pair[1]) &&
+  const struct tt_rank_slot *slot = watch->peers[peer].slot;
+  return slot && tt_rank_slot_call(watch->own, op, &pair[0]) && tt_rank_slot_call(slot, op, &pair[1]) &&
          tt_calls_differ(&pair[0], &pair[1]);
 }
 
@@ -308,9 +308,9 @@ static tuttiResult_t record_earlier(struct tt_watch *watch, const struct tt_call
 static int is_same(const struct tt_watch *watch, const struct tt_call *mine, int peer, const struct tt_call *theirs)
 {
   struct tt_call seen;
-  const struct tt_seat *seat = watch->peers[peer].seat;
+  const struct tt_rank_slot *slot = watch->peers[peer].slot;
   if (theirs && theirs->op) return theirs->op == mine->op && !tt_calls_differ(mine, theirs);
-  return seat && tt_seat_call(seat, mine->op, &seen) && !tt_calls_differ(mine, &seen);
+  return slot && tt_rank_slot_call(slot, mine->op, &seen) && !tt_calls_differ(mine, &seen);
 }
 
 /* The operation number whose low 32 bits travelled, next to `near`. */
@@ -344,7 +344,7 @@ tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mi
     return record_differ(watch, mine, peer, theirs);
   if (known_to_differ(watch, peer, mine->op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);
   if (op == mine->op && is_same(watch, mine, peer, theirs)) return record_earlier(watch, mine, peer);
-  if (theirs && theirs->op != mine->op && tt_seat_call(watch->own, theirs->op, &pair[0]) &&
+  if (theirs && theirs->op != mine->op && tt_rank_slot_call(watch->own, theirs->op, &pair[0]) &&
       tt_calls_differ(&pair[0], theirs))
     return record_differ(watch, &pair[0], peer, theirs);
   if (known_to_differ(watch, peer, op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);

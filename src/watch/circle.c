@@ -10,8 +10,8 @@
 
 static uint64_t waits_of(const struct tt_watch *watch, int rank)
 {
-  const struct tt_seat *seat = rank == watch->rank ? watch->own : watch->peers[rank].seat;
-  uint64_t waits = seat ? atomic_load_explicit(&seat->waits, memory_order_relaxed) : 0;
+  const struct tt_rank_slot *slot = rank == watch->rank ? watch->own : watch->peers[rank].slot;
+  uint64_t waits = slot ? atomic_load_explicit(&slot->waits, memory_order_relaxed) : 0;
   return tt_waits_peer(waits) < watch->nranks ? waits : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "watch/control.h"
+#include "watch/control_private.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ int tt_control_peers(int rank, int nranks, int peers[TT_CONTROL_LINKS])
 
 static void tell_gone(struct tt_watch *watch, int rank)
 {
-  uint64_t gone = tt_board_gone(&watch->board, rank);
+  uint64_t gone = tt_page_gone(&watch->page, rank);
   if (!gone || watch->peers[rank].gone_told) return;
   struct tt_frame frame = {.type = TT_FRAME_GONE, .rank = rank, .gone = gone};
   for (int i = 0; i < watch->control.nlinks; i++)
@@ -35,7 +35,7 @@ static void tell_gone(struct tt_watch *watch, int rank)
 
 static void tell_lost(struct tt_watch *watch, int rank)
 {
-  uint64_t lost = tt_board_lost(&watch->board, rank);
+  uint64_t lost = tt_page_lost(&watch->page, rank);
   if (!lost || watch->peers[rank].lost_told) return;
   struct tt_frame frame = {.type = TT_FRAME_LOST, .rank = rank, .lost = lost};
   for (int i = 0; i < watch->control.nlinks; i++)
@@ -86,7 +86,7 @@ static void admit(void *owner, const struct tt_hello *hello, int fd)
   for (int i = 0; i < watch->control.nlinks; i++) {
     struct tt_control_link *link = &watch->control.links[i];
     if ((uint32_t)link->peer != hello->src || link->peer > watch->rank || link->spoke) continue;
-    tt_link_close(link); /* a second connection before the first one spoke: the dialler tried again */
+    tt_link_close(link); /* a second connection before the first one spoke: the dialer tried again */
     link->state = TT_CONTROL_AWAITED;
     link->watcher.fd = fd;
     return;
@@ -101,7 +101,7 @@ tuttiResult_t tt_control_create(struct tt_watch *watch)
   if (watch->nlocal == watch->nranks) return tuttiSuccess;
   int n = tt_control_peers(watch->rank, watch->nranks, peers);
   size_t len = (size_t)n * sizeof *control->links;
-  control->memory = tt_alloc(len + TT_LINE, 1); /* seats start at cache lines */
+  control->memory = tt_alloc(len + TT_LINE, 1); /* slots start at cache lines */
   if (!control->memory) return tt_fail(tuttiSystemError, "no memory for control links (%zu bytes)", len);
   control->links = (void *)(((uintptr_t)control->memory + TT_LINE - 1) / TT_LINE * TT_LINE);
   for (int i = 0; i < n; i++) {
@@ -109,7 +109,8 @@ tuttiResult_t tt_control_create(struct tt_watch *watch)
     tuttiResult_t result = tt_link_create(watch, &control->links[i], peers[i]);
     if (result != tuttiSuccess) return result;
   }
-  return tt_door_admit(watch->ip_door, &watch->pass, TT_HELLO_CONTROL, (uint32_t)watch->rank, admit, watch);
+  return tt_listener_admit(watch->ip_listener, &watch->credentials, TT_HELLO_CONTROL, (uint32_t)watch->rank, admit,
+                           watch);
 }
 
 /* One link of the set-up a step further. */
@@ -117,12 +118,12 @@ static tuttiResult_t advance(struct tt_control_link *link)
 {
   int fd = link->watcher.fd;
   if (link->state != TT_CONTROL_AWAITED) return tuttiSuccess;
-  if (link->dial) {
-    tuttiResult_t result = tt_dial_poll(link->dial, &fd);
+  if (link->dialer) {
+    tuttiResult_t result = tt_dialer_poll(link->dialer, &fd);
     if (result == tuttiInProgress) return result;
     if (result != tuttiSuccess) return tt_setup_fail(link->watch, result, link->peer, "no control link to");
-    tt_dial_destroy(link->dial);
-    link->dial = NULL;
+    tt_dialer_destroy(link->dialer);
+    link->dialer = NULL;
   }
   return fd < 0 ? tuttiInProgress : tt_link_begin(link, fd);
 }
@@ -150,10 +151,10 @@ static void hear_finished(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
   struct tt_call call;
-  uint64_t finished = tt_seat_finished(watch->own);
+  uint64_t finished = tt_rank_slot_finished(watch->own);
   if (finished == control->finished) return;
   control->finished = finished;
-  if (!tt_seat_call(watch->own, finished, &call) || call.count == 0 || !tt_call_needs_all(&call, -1)) return;
+  if (!tt_rank_slot_call(watch->own, finished, &call) || call.count == 0 || !tt_call_needs_all(&call, -1)) return;
   for (int i = 0; i < control->nlinks; i++)
     if (control->links[i].spoke) tt_link_hear(&control->links[i]);
 }
@@ -166,7 +167,7 @@ static void count_signs(struct tt_watch *watch)
   uint64_t signs = 0, step = watch->clock_ns - control->counted_ns;
   hear_finished(watch);
   for (int i = 0; i < watch->nlocal; i++)
-    signs += atomic_load_explicit(&watch->board.seats[i].heard, memory_order_relaxed);
+    signs += atomic_load_explicit(&watch->page.slots[i].heard, memory_order_relaxed);
   if (signs != control->signs || !control->counted_ns) control->signs_ns = watch->clock_ns;
   control->signs = signs;
   control->counted_ns = watch->clock_ns;
@@ -182,7 +183,7 @@ static int hosts_linked(const struct tt_watch *watch)
   for (int i = 0; i < watch->nlocal; i++) {
     int n = tt_control_peers(watch->local[i], watch->nranks, peers);
     for (int p = 0; p < n; p++) {
-      if (!is_foreign(watch, peers[p]) || tt_board_gone(&watch->board, peers[p])) continue;
+      if (!is_foreign(watch, peers[p]) || tt_page_gone(&watch->page, peers[p])) continue;
       int host = watch->members[peers[p]].host_index;
       if (first >= 0 && host != first) return 2;
       first = host;
@@ -204,13 +205,14 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
 {
   char text[TT_SENTENCE_BYTES];
   int culprit = link->peer;
-  if (link->state == TT_CONTROL_AWAITED || tt_board_gone(&watch->board, link->peer)) return;
+  if (link->state == TT_CONTROL_AWAITED || tt_page_gone(&watch->page, link->peer)) return;
   if (tt_is_lost(watch, link->peer)) return;
   if (link->state == TT_CONTROL_ENDED) {
     if (watch->clock_ns - link->ended_ns < TT_GRACE_NS) return;
     tt_lost_text(watch, link->peer, link->how, text);
   } else {
-    /* Before its first frame a rank may still be waiting for its own start-up. Those of this host beat on the board. */
+    /* Before its first frame a rank may still be waiting for its own start-up. Those of this host beat on the status
+     * page. */
     if (!link->spoke && watch->now_ns < watch->deadline_ns) return;
     culprit = is_foreign(watch, link->peer) ? blame_silence(watch, link) : -1;
     if (culprit < 0) return;
@@ -240,9 +242,9 @@ void tt_control_tick(struct tt_watch *watch)
 void tt_control_destroy(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
-  if (watch->ip_door && control->nlinks) tt_door_dismiss(watch->ip_door, watch);
+  if (watch->ip_listener && control->nlinks) tt_listener_dismiss(watch->ip_listener, watch);
   for (int i = 0; i < control->nlinks; i++) {
-    tt_dial_destroy(control->links[i].dial);
+    tt_dialer_destroy(control->links[i].dialer);
     tt_link_destroy(&control->links[i]);
   }
   tt_free(control->memory);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "watch/frame.h"
+#include "watch/frame_private.h"
 
 #include <endian.h>
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "watch/board.h"
+#include "watch/page_private.h"
 
 #define FRAME_MAGIC 0x32637474u /* "ttc2" */
 #define AT_SUM 12

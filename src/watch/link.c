@@ -47,12 +47,12 @@ void tt_link_beat(struct tt_control_link *link)
   struct tt_watch *watch = link->watch;
   struct tt_frame frame = {.type = TT_FRAME_BEAT, .rank = watch->rank};
   if (link->out_begin < link->out_end) return; /* the socket is full: no beat is better than a queue of them */
-  frame.beat.finished = tt_seat_finished(watch->own);
-  if (!tt_seat_latest(watch->own, &frame.beat.call)) frame.beat.call.op = 0;
+  frame.beat.finished = tt_rank_slot_finished(watch->own);
+  if (!tt_rank_slot_latest(watch->own, &frame.beat.call)) frame.beat.call.op = 0;
   link->beat_ns = watch->now_ns;
   tt_link_send(link, &frame);
   frame = (struct tt_frame){.type = TT_FRAME_TARGET, .rank = watch->rank};
-  int has_target = tt_seat_target_get(watch->own, &frame.target);
+  int has_target = tt_rank_slot_target_get(watch->own, &frame.target);
   if (has_target || link->target_told) tt_link_send(link, &frame);
   link->target_told = has_target;
 }
@@ -73,7 +73,7 @@ static void link_end(struct tt_control_link *link, const char *how)
   tt_link_close(link);
   link->ended_ns = watch->clock_ns;
   snprintf(link->how, sizeof link->how, "%s", how);
-  /* A dialler that gave up on an answer of ours that was lost on the way will dial again. */
+  /* A dialer that gave up on an answer of ours that was lost on the way will dial again. */
   int again = !watch->ready && !link->spoke && watch->rank > link->peer;
   link->state = again ? TT_CONTROL_AWAITED : TT_CONTROL_ENDED;
 }
@@ -85,10 +85,10 @@ static void take_beat(struct tt_control_link *link, const struct tt_frame *frame
   struct tt_watch *watch = link->watch;
   const struct tt_call *theirs = &frame->beat.call;
   struct tt_call ours;
-  if (theirs->op > tt_seat_entered(&link->seat)) tt_seat_publish(&link->seat, theirs);
-  tt_seat_finish(&link->seat, frame->beat.finished);
+  if (theirs->op > tt_rank_slot_entered(&link->slot)) tt_rank_slot_publish(&link->slot, theirs);
+  tt_rank_slot_finish(&link->slot, frame->beat.finished);
   /* We may have left that call long ago, without noticing that it differed. */
-  if (tt_seat_call(watch->own, theirs->op, &ours) && tt_calls_differ(&ours, theirs)) {
+  if (tt_rank_slot_call(watch->own, theirs->op, &ours) && tt_calls_differ(&ours, theirs)) {
     char text[TT_SENTENCE_BYTES];
     tt_differ_text(watch, &ours, link->peer, theirs, text);
     tt_watch_fail(watch, tuttiInvalidUsage, link->peer, tt_current_op(watch), text);
@@ -123,18 +123,18 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
     return 1;
   case TT_FRAME_TARGET:
     if (frame->rank != link->peer) return 0;
-    tt_seat_target_set(&link->seat, &frame->target);
+    tt_rank_slot_target_set(&link->slot, &frame->target);
     return 1;
   case TT_FRAME_GONE:
     if (frame->rank == watch->rank) return 1; /* our own farewell came round */
-    tt_board_leave(&watch->board, frame->rank, frame->gone);
+    tt_page_leave(&watch->page, frame->rank, frame->gone);
     tt_control_tell(watch);
     return 1;
   case TT_FRAME_VOUCH:
     tt_control_pass(watch, frame->rank, frame->stamp);
     return 1;
   case TT_FRAME_LOST:
-    if (frame->rank != watch->rank) tt_board_lose(&watch->board, frame->rank, frame->lost);
+    if (frame->rank != watch->rank) tt_page_lose(&watch->page, frame->rank, frame->lost);
     tt_control_tell(watch);
     return 1;
   case TT_FRAME_NOTICE:
@@ -204,11 +204,11 @@ tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *lin
   link->out_size = (size_t)(2 * watch->nranks + 4) * TT_FRAME_BYTES + 4 * TT_FRAME_MAX_BYTES;
   link->out = tt_alloc(link->out_size, 1);
   if (!link->out) return tt_fail(tuttiSystemError, "no memory for a control link (%zu bytes)", link->out_size);
-  if (!watch->peers[peer].local) watch->peers[peer].seat = &link->seat;
+  if (!watch->peers[peer].local) watch->peers[peer].slot = &link->slot;
   if (peer < watch->rank) return tuttiSuccess;
   struct tt_hello hello = {
       .kind = TT_HELLO_CONTROL, .src = (uint32_t)watch->rank, .dst = (uint32_t)peer};
-  return tt_dial_start(&link->dial, &watch->members[peer].control, &watch->pass, &hello,
+  return tt_dialer_start(&link->dialer, &watch->members[peer].control, &watch->credentials, &hello,
                        watch->deadline_ns);
 }
 
@@ -225,7 +225,7 @@ tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd)
   if (result != tuttiSuccess) return result;
   link->state = TT_CONTROL_UP;
   for (int rank = 0; rank < watch->nranks; rank++) {
-    uint64_t gone = tt_board_gone(&watch->board, rank), lost = tt_board_lost(&watch->board, rank);
+    uint64_t gone = tt_page_gone(&watch->page, rank), lost = tt_page_lost(&watch->page, rank);
     struct tt_frame frame = {.type = TT_FRAME_GONE, .rank = rank, .gone = gone};
     if (gone && rank != link->peer) tt_link_send(link, &frame);
     frame = (struct tt_frame){.type = TT_FRAME_LOST, .rank = rank, .lost = lost};

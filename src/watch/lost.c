@@ -9,7 +9,8 @@
 
 #define LOOK_NS 5000000u       /* between two looks of a start-up, and for each member */
 #define LOOK_MEMBER_NS 100000u
-#define LATE_NS 500000000u     /* what the lost one's last card has let others go on to may be on its way for so long */
+#define LATE_NS \
+  500000000u /* what the lost one's last peer info has let others go on to may be on its way for so long */
 
 static const char *const hows[] = {"", "died", "was stopped for too long", "could not be reached", "was lost",
                                    "was late"};
@@ -41,7 +42,7 @@ const char *tt_now_text(char *text, size_t size)
 void tt_lost_set(struct tt_watch *watch, int rank, enum tt_lost how)
 {
   if (!watch->own || rank < 0 || rank == watch->rank) return;
-  tt_board_lose(&watch->board, rank, tt_lost_make(wall_ms(), how));
+  tt_page_lose(&watch->page, rank, tt_lost_make(wall_ms(), how));
   tt_control_tell(watch);
 }
 
@@ -51,7 +52,7 @@ int tt_watch_lost(struct tt_watch *watch, int *ranks, int size)
   tt_service_lock();
   for (int rank = 0; watch->own && rank < watch->nranks; rank++) {
     if (rank == watch->rank) continue;
-    if (!tt_board_lost(&watch->board, rank) && !tt_board_gone(&watch->board, rank)) continue;
+    if (!tt_page_lost(&watch->page, rank) && !tt_page_gone(&watch->page, rank)) continue;
     if (n < size) ranks[n] = rank;
     n++;
   }
@@ -63,7 +64,7 @@ int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n)
 {
   int dead = 0;
   tt_service_lock();
-  for (int i = 0; watch->own && i < n; i++) dead |= tt_pulse_look(watch, ranks[i]);
+  for (int i = 0; watch->own && i < n; i++) dead |= tt_heartbeat_look(watch, ranks[i]);
   tt_service_unlock();
   return dead;
 }
@@ -86,7 +87,7 @@ void tt_notice_take(struct tt_watch *watch, int rank, const struct tt_notice *no
 void tt_notice_give(struct tt_watch *watch, struct tt_notice *notice)
 {
   notice->number = watch->peers[watch->rank].notices + 1;
-  tt_seat_notice(watch->own, notice);
+  tt_rank_slot_notice(watch->own, notice);
   tt_notice_take(watch, watch->rank, notice);
 }
 
@@ -103,7 +104,7 @@ void tt_watch_notice(struct tt_watch *watch, uint64_t key, tuttiResult_t code, c
 static int notice_find(const struct tt_watch *watch, int rank, uint64_t key, struct tt_notice *notice)
 {
   const struct tt_peer *peer = &watch->peers[rank];
-  if (peer->local && tt_seat_notice_find(&watch->board.seats[tt_seat_of(watch, rank)], key, notice)) return 1;
+  if (peer->local && tt_rank_slot_notice_find(&watch->page.slots[tt_rank_slot_of(watch, rank)], key, notice)) return 1;
   for (uint32_t i = 0; watch->heard && i < TT_HEARD; i++) {
     const struct tt_heard *heard = &watch->heard[i];
     if (!heard->notice.number || heard->rank != rank || !tt_notice_is(&heard->notice, key)) continue;
@@ -138,23 +139,23 @@ static tuttiResult_t notice_fail(struct tt_notice *notice)
 static tuttiResult_t lost_fail(const struct tt_watch *watch, const struct tt_birth *birth, int rank)
 {
   char name[TT_RANK_TEXT_BYTES], when[48], text[TT_SENTENCE_BYTES];
-  uint64_t lost = tt_board_lost(&watch->board, rank);
+  uint64_t lost = tt_page_lost(&watch->page, rank);
   tt_watch_rank_text(watch, rank, name, sizeof name);
   if (lost)
     snprintf(text, sizeof text, "%s %s at %s, in the start-up of the %.100s or before", name, hows[tt_lost_how(lost)],
              tt_time_text(tt_lost_ms(lost), when, sizeof when), birth->label);
   else
     snprintf(text, sizeof text, "%s left the %.100s (%s) in the start-up of the %.100s or before", name, watch->label,
-             tt_gone_aborted(tt_board_gone(&watch->board, rank)) ? "aborted" : "destroyed", birth->label);
+             tt_gone_aborted(tt_page_gone(&watch->page, rank)) ? "aborted" : "destroyed", birth->label);
   return tt_fail_quiet(tuttiRemoteError, text);
 }
 
 /* Who was late may come, and who left when it was done has done its part. */
 static int is_missing(const struct tt_watch *watch, int rank, int is_last)
 {
-  uint64_t lost = tt_board_lost(&watch->board, rank);
+  uint64_t lost = tt_page_lost(&watch->page, rank);
   if (lost && tt_lost_how(lost) != TT_LOST_LATE) return 1;
-  return !is_last && tt_board_gone(&watch->board, rank) != 0;
+  return !is_last && tt_page_gone(&watch->page, rank) != 0;
 }
 
 /* A member that gave up a split in the all-gather before it told that to all ranks, as the failure of this watch. */
@@ -177,7 +178,7 @@ static tuttiResult_t look(const struct tt_watch *watch, struct tt_birth *birth, 
     if (rank == watch->rank) continue;
     if (notice_find(watch, rank, birth->key, &notice)) return notice_fail(&notice);
     if (!is_missing(watch, rank, birth->is_last)) continue;
-    uint64_t lost = tt_board_lost(&watch->board, rank);
+    uint64_t lost = tt_page_lost(&watch->page, rank);
     if (missing >= 0 && (lost ? lost : UINT64_MAX) >= since) continue;
     since = lost ? lost : UINT64_MAX;
     missing = rank;

@@ -4,9 +4,9 @@
 #ifndef TT_WATCH_PRIVATE_H
 #define TT_WATCH_PRIVATE_H
 
-#include "watch/board.h"
-#include "watch/control.h"
-#include "watch/life.h"
+#include "watch/page_private.h"
+#include "watch/control_private.h"
+#include "watch/life_private.h"
 #include "watch/watch.h"
 
 #define TT_GRACE_NS 500000000u /* how long a cause may take to become known */
@@ -14,14 +14,14 @@
 
 /* What this rank knows of another one. */
 struct tt_peer {
-  struct tt_seat *seat;    /* on the board, or of a control link; NULL: cannot be seen from here */
+  struct tt_rank_slot *slot;    /* on the status page, or of a control link; NULL: cannot be seen from here */
   uint64_t beat, beat_ns;  /* last value, and when it was new on the watch's clock */
   uint64_t probed_ns;      /* last look at /proc */
   uint64_t stopped_ns;     /* since when /proc says stopped; 0: it does not */
   uint64_t vouched;        /* newest stamp of a VOUCH frame about it */
   _Atomic uint64_t suspected_ns; /* first tt_watch_suspect; any thread */
-  uint8_t local;           /* it has a seat on our board */
-  uint8_t served;          /* leader: it was sent the board */
+  uint8_t local;           /* it has a slot on our status page */
+  uint8_t served;          /* leader: it was sent the status page */
   uint8_t trusted;         /* /proc was seen to know it while it was beating */
   uint8_t lies;            /* how often /proc called it dead while it was beating */
   uint8_t is_unwell;       /* its beat stands still, and has for long, or /proc does not say that it runs */
@@ -48,31 +48,31 @@ struct tt_wait {
   uint64_t look_ns;   /* when waited for so long, the latter are looked for again: ranks come one after the other */
 };
 
-/* More than 25 fields: the ranks that are watched, the board of this host and the failure are not divided. */
+/* More than 25 fields: the ranks that are watched, the status page of this host and the failure are not divided. */
 struct tt_watch {
   struct tt_timer timer; /* first member */
   int nranks, rank;
   int nlocal, leader;    /* ranks of this host; the lowest of them */
-  int seat_index;        /* ours on the board */
+  int slot_index;        /* ours on the status page */
   int *local;            /* nlocal ranks, ascending */
-  int *seen;             /* ranks with a seat, without our own; nseen */
+  int *seen;             /* ranks with a slot, without our own; nseen */
   int nseen;
   struct tt_member *members;
   struct tt_peer *peers; /* nranks */
-  struct tt_pass pass, board_pass;
-  struct tt_door *ip_door, *local_door;
+  struct tt_credentials credentials, page_credentials;
+  struct tt_listener *ip_listener, *local_listener;
   char label[96];
   int is_second;
   struct tt_life_limits limits;
   uint64_t late_warn_ns, timeout_ns, deadline_ns;
 
-  struct tt_board board;
-  struct tt_seat *own;   /* our seat; NULL until the board is there */
-  void *map;             /* the board's memory, board_len bytes */
-  size_t board_len;
-  int board_fd;          /* leader, until all have it; else -1 */
-  struct tt_dial *dial;  /* member, to the leader */
-  int socket;            /* member, the board is about to arrive here; else -1 */
+  struct tt_page page;
+  struct tt_rank_slot *own;   /* our slot; NULL until the status page is there */
+  void *map;             /* the status page's memory, page_len bytes */
+  size_t page_len;
+  int page_fd;          /* leader, until all have it; else -1 */
+  struct tt_dialer *dialer;  /* member, to the leader */
+  int socket;            /* member, the status page is about to arrive here; else -1 */
 
   uint64_t now_ns;       /* of this tick */
   _Atomic uint64_t clock_ns; /* does not run while this process does not: ages are measured on it */
@@ -102,7 +102,7 @@ int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure);
  * is the first watch over these ranks. */
 void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
-/* Takes over the record of the board if there is one. */
+/* Takes over the record of the status page if there is one. */
 void tt_record_adopt(struct tt_watch *watch);
 
 /* ---- circle.c ---- */
@@ -124,13 +124,13 @@ void tt_notice_give(struct tt_watch *watch, struct tt_notice *notice);
 
 static inline int tt_is_lost(const struct tt_watch *watch, int rank)
 {
-  return watch->own && tt_board_lost(&watch->board, rank) != 0;
+  return watch->own && tt_page_lost(&watch->page, rank) != 0;
 }
 
-/* The seat of a rank of this host. */
-static inline int tt_seat_of(const struct tt_watch *watch, int rank)
+/* The slot of a rank of this host. */
+static inline int tt_rank_slot_of(const struct tt_watch *watch, int rank)
 {
-  return (int)(watch->peers[rank].seat - watch->board.seats);
+  return (int)(watch->peers[rank].slot - watch->page.slots);
 }
 
 /* ---- unlike.c ---- */
@@ -144,20 +144,21 @@ tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth);
 /* Puts "what rank N (...): " in front of the thread's last sentence, which was logged already. Returns code. */
 tuttiResult_t tt_setup_fail(const struct tt_watch *watch, tuttiResult_t code, int peer, const char *what);
 
-/* ---- share.c: the board's memory gets to all ranks of the host ---- */
+/* ---- share.c: the status page's memory gets to all ranks of the host ---- */
 
 tuttiResult_t tt_share_create(struct tt_watch *watch);
 tuttiResult_t tt_share_poll(struct tt_watch *watch);
-int tt_share_bed(const struct tt_watch *watch, struct tt_bed *bed); /* 1: it waits for what the service thread does */
+int tt_share_pollset(const struct tt_watch *watch,
+                     struct tt_pollset *pollset); /* 1: it waits for what the service thread does */
 void tt_share_destroy(struct tt_watch *watch);
 
-/* ---- pulse.c ---- */
+/* ---- heartbeat.c ---- */
 
 /* Beats, and looks after the ranks of this host. */
-void tt_pulse_tick(struct tt_watch *watch);
+void tt_heartbeat_tick(struct tt_watch *watch);
 
 /* Looks at once whether a rank of this host is dead. 1: it is, and that is the record if there was none. */
-int tt_pulse_look(struct tt_watch *watch, int rank);
+int tt_heartbeat_look(struct tt_watch *watch, int rank);
 
 /* ---- sentence.c: any thread, no lock ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one failure record: of this process, of its host's board, and of all others by way of control links. */
+/* The one failure record: of this process, of its host's status page, and of all others by way of control links. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,10 +18,10 @@ static int has_failed(const struct tt_watch *watch)
   return atomic_load_explicit(&watch->failed, memory_order_acquire);
 }
 
-/* Reads the board's record. A slip that makes no sense still means that somebody gave up. */
-static void board_read(struct tt_watch *watch, int seat, struct tt_failure *failure)
+/* Reads the status page's record. A failure slot that makes no sense still means that somebody gave up. */
+static void page_read(struct tt_watch *watch, int slot, struct tt_failure *failure)
 {
-  if (tt_board_slip(&watch->board, seat, failure)) return;
+  if (tt_page_failure_slot(&watch->page, slot, failure)) return;
   *failure = (struct tt_failure){
       .code = tuttiInternalError, .culprit = -1, .detector = watch->rank, .op = tt_current_op(watch)};
   snprintf(failure->sentence, sizeof failure->sentence,
@@ -39,10 +39,10 @@ int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure)
   struct tt_failure counts = *failure;
   int own = 1;
   if (watch->own) {
-    tt_board_record(&watch->board, watch->seat_index, failure);
-    int winner = tt_board_winner(&watch->board);
-    own = winner == watch->seat_index;
-    if (!own) board_read(watch, winner, &counts);
+    tt_page_record(&watch->page, watch->slot_index, failure);
+    int winner = tt_page_winner(&watch->page);
+    own = winner == watch->slot_index;
+    if (!own) page_read(watch, winner, &counts);
   }
   settle(watch, &counts);
   if (!own) learned_log(&counts);
@@ -51,10 +51,10 @@ int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure)
 
 void tt_record_adopt(struct tt_watch *watch)
 {
-  int winner = watch->own ? tt_board_winner(&watch->board) : -1;
+  int winner = watch->own ? tt_page_winner(&watch->page) : -1;
   if (winner < 0 || has_failed(watch)) return;
   struct tt_failure failure;
-  board_read(watch, winner, &failure);
+  page_read(watch, winner, &failure);
   settle(watch, &failure);
   learned_log(&failure);
 }
@@ -134,9 +134,9 @@ void tt_watch_leave(struct tt_watch *watch, int aborted)
   if (atomic_load(&tt_process.forked)) return;
   tt_service_lock();
   if (!watch->left && watch->own) {
-    uint64_t finished = tt_seat_finished(watch->own);
-    int inside = tt_seat_entered(watch->own) > finished;
-    tt_board_leave(&watch->board, watch->rank, tt_gone_make(finished, inside, aborted));
+    uint64_t finished = tt_rank_slot_finished(watch->own);
+    int inside = tt_rank_slot_entered(watch->own) > finished;
+    tt_page_leave(&watch->page, watch->rank, tt_gone_make(finished, inside, aborted));
     tt_control_tell(watch);
   }
   watch->left = 1;

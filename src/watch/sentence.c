@@ -16,10 +16,10 @@ const char *tt_watch_rank_text(const struct tt_watch *watch, int rank, char *tex
   return text;
 }
 
-/* 1 and the call if the rank of `seat` is inside one. */
-static int inside(const struct tt_seat *seat, struct tt_call *call)
+/* 1 and the call if the rank of `slot` is inside one. */
+static int inside(const struct tt_rank_slot *slot, struct tt_call *call)
 {
-  return seat && tt_seat_latest(seat, call) && call->op > tt_seat_finished(seat);
+  return slot && tt_rank_slot_latest(slot, call) && call->op > tt_rank_slot_finished(slot);
 }
 
 uint64_t tt_current_op(const struct tt_watch *watch)
@@ -32,13 +32,13 @@ const char *tt_when_text(const struct tt_watch *watch, int rank, char *text, siz
 {
   char name[TT_CALL_TEXT_BYTES];
   struct tt_call call;
-  const struct tt_seat *theirs = watch->peers[rank].seat;
+  const struct tt_rank_slot *theirs = watch->peers[rank].slot;
   if (inside(watch->own, &call) || inside(theirs, &call)) {
     snprintf(text, size, "during %s", tt_call_text(&call, name, sizeof name));
     return text;
   }
-  uint64_t mine = watch->own ? tt_seat_entered(watch->own) : 0;
-  uint64_t their = theirs ? tt_seat_entered(theirs) : 0;
+  uint64_t mine = watch->own ? tt_rank_slot_entered(watch->own) : 0;
+  uint64_t their = theirs ? tt_rank_slot_entered(theirs) : 0;
   snprintf(text, size, "before operation #%llu", (unsigned long long)(mine > their ? mine : their) + 1);
   return text;
 }
@@ -112,7 +112,7 @@ void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *
                   char text[TT_SENTENCE_BYTES])
 {
   char name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES];
-  uint64_t gone = tt_board_gone(&watch->board, rank);
+  uint64_t gone = tt_page_gone(&watch->page, rank);
   int amid = tt_gone_inside(gone) && tt_gone_finished(gone) + 1 == call->op;
   snprintf(text, TT_SENTENCE_BYTES, "%s left the communicator (%s) %s %s",
            tt_watch_rank_text(watch, rank, name, sizeof name),

@@ -33,7 +33,7 @@ static void show(struct tt_watch *watch, struct tt_birth *birth)
   struct tt_target target = {.key = watch->ntargets++ ? 0 : birth->key};
   birth->is_shown = 1;
   for (int i = 0; i < birth->nmembers; i++) target.members[birth->members[i] / 64] |= 1ull << birth->members[i] % 64;
-  tt_seat_target_set(watch->own, &target);
+  tt_rank_slot_target_set(watch->own, &target);
 }
 
 /* The lowest member that shows another target with this rank in it; -1: there is none. */
@@ -41,8 +41,8 @@ static int unlike_find(const struct tt_watch *watch, const struct tt_birth *birt
                        struct tt_target *other)
 {
   for (int i = 0; i < birth->nmembers; i++) {
-    const struct tt_seat *seat = watch->peers[birth->members[i]].seat;
-    if (!seat || !tt_seat_target_get(seat, other) || other->key == own->key || !has(other, watch->rank)) continue;
+    const struct tt_rank_slot *slot = watch->peers[birth->members[i]].slot;
+    if (!slot || !tt_rank_slot_target_get(slot, other) || other->key == own->key || !has(other, watch->rank)) continue;
     if (first_difference(own, other, watch->nranks) >= 0) return birth->members[i];
   }
   return -1;
@@ -68,7 +68,7 @@ tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth)
   struct tt_target own, other = {.key = 0};
   if (watch->nranks > TT_TARGET_RANKS) return tuttiSuccess;
   if (!birth->is_shown) show(watch, birth);
-  if (!tt_seat_target_get(watch->own, &own) || own.key != birth->key) return tuttiSuccess;
+  if (!tt_rank_slot_target_get(watch->own, &own) || own.key != birth->key) return tuttiSuccess;
   int rank = birth->is_last ? -1 : unlike_find(watch, birth, &own, &other);
   uint64_t key = rank < 0 ? 0 : other.key;
   if (!key || key != birth->unlike_key || rank != birth->unlike) {
@@ -77,7 +77,7 @@ tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth)
     birth->unlike_ns = watch->clock_ns;
   }
   own.against = key && watch->clock_ns - birth->unlike_ns >= STEADY_NS ? 1 + (uint64_t)rank : 0;
-  tt_seat_target_set(watch->own, &own);
+  tt_rank_slot_target_set(watch->own, &own);
   if (!own.against || other.against != 1 + (uint64_t)watch->rank) return tuttiSuccess;
   struct tt_notice notice = {.key = own.key, .other = other.key, .code = tuttiInvalidUsage};
   unlike_text(watch, &own, rank, &other, notice.sentence);
@@ -87,10 +87,10 @@ tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth)
 
 void tt_watch_birth_end(struct tt_watch *watch, struct tt_birth *birth)
 {
-  if (!birth->is_shown || atomic_load(&tt_process.forked)) return; /* the board is not mapped there */
+  if (!birth->is_shown || atomic_load(&tt_process.forked)) return; /* the status page is not mapped there */
   tt_service_lock();
   birth->is_shown = 0;
   watch->ntargets--;
-  tt_seat_target_set(watch->own, &(struct tt_target){.key = 0});
+  tt_rank_slot_target_set(watch->own, &(struct tt_target){.key = 0});
   tt_service_unlock();
 }

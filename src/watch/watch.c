@@ -6,7 +6,7 @@
 #include "watch/private.h"
 
 #define LOOK_NS 5000000u /* while the set-up waits for what the service thread does */
-#define BOARD_EPOCH (1ull << 63) /* passes of boards: beside those of the transports at the same doors */
+#define PAGE_EPOCH (1ull << 63) /* passes of status pages: beside those of the transports at the same listeners */
 
 /* ---- set-up ---- */
 
@@ -42,7 +42,7 @@ static void check_aborted(struct tt_watch *watch)
 {
   char name[TT_RANK_TEXT_BYTES], text[TT_SENTENCE_BYTES];
   for (int rank = 0; watch->own && rank < watch->nranks; rank++) {
-    if (rank == watch->rank || !tt_gone_aborted(tt_board_gone(&watch->board, rank))) continue;
+    if (rank == watch->rank || !tt_gone_aborted(tt_page_gone(&watch->page, rank))) continue;
     snprintf(text, sizeof text, "%s left the communicator (aborted) during start-up",
              tt_watch_rank_text(watch, rank, name, sizeof name));
     tt_watch_fail(watch, tuttiRemoteError, rank, tt_current_op(watch), text);
@@ -97,7 +97,7 @@ static void tick(struct tt_timer *timer)
   struct tt_watch *watch = tt_watch_of_timer(timer);
   advance_clock(watch);
   tt_record_adopt(watch);
-  tt_pulse_tick(watch);
+  tt_heartbeat_tick(watch);
   tt_control_tick(watch);
 }
 
@@ -112,18 +112,18 @@ tuttiResult_t tt_watch_poll(struct tt_watch *watch)
   return ready ? tuttiSuccess : tuttiInProgress;
 }
 
-void tt_watch_bed(struct tt_watch *watch, struct tt_bed *bed)
+void tt_watch_pollset(struct tt_watch *watch, struct tt_pollset *pollset)
 {
   tt_service_lock();
-  int waits = tt_share_bed(watch, bed);
+  int waits = tt_share_pollset(watch, pollset);
   for (int i = 0; i < watch->control.nlinks; i++) {
     const struct tt_control_link *link = &watch->control.links[i];
     if (link->state != TT_CONTROL_AWAITED) continue;
-    if (link->dial) tt_dial_bed(link->dial, bed);
+    if (link->dialer) tt_dialer_pollset(link->dialer, pollset);
     else waits = 1;
   }
   tt_service_unlock();
-  if (waits) tt_bed_limit(bed, tt_now_ns() + LOOK_NS);
+  if (waits) tt_pollset_limit(pollset, tt_now_ns() + LOOK_NS);
 }
 
 /* ---- create ---- */
@@ -134,7 +134,7 @@ static tuttiResult_t survey(struct tt_watch *watch)
   int linked[TT_CONTROL_LINKS], nlinked = 0;
   for (int rank = 0; rank < watch->nranks; rank++) {
     if (watch->members[rank].host_index != watch->members[watch->rank].host_index) continue;
-    if (rank == watch->rank) watch->seat_index = watch->nlocal;
+    if (rank == watch->rank) watch->slot_index = watch->nlocal;
     watch->peers[rank].local = 1;
     watch->local[watch->nlocal++] = rank;
   }
@@ -147,10 +147,10 @@ static tuttiResult_t survey(struct tt_watch *watch)
     for (int i = 0; i < nlinked; i++) seen |= linked[i] == rank;
     if (seen) watch->seen[watch->nseen++] = rank;
   }
-  if (nlinked && (!watch->ip_door || !watch->members[watch->rank].control.len))
-    return tt_fail(tuttiInternalError, "ranks of several hosts need an IP door for their control links");
-  if (watch->nlocal > 1 && !watch->local_door)
-    return tt_fail(tuttiInternalError, "several ranks of one host need a local door for their board");
+  if (nlinked && (!watch->ip_listener || !watch->members[watch->rank].control.len))
+    return tt_fail(tuttiInternalError, "ranks of several hosts need an IP listener for their control links");
+  if (watch->nlocal > 1 && !watch->local_listener)
+    return tt_fail(tuttiInternalError, "several ranks of one host need a local listener for their status page");
   return tuttiSuccess;
 }
 
@@ -173,12 +173,12 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   const uint64_t ms = 1000000u;
   watch->nranks = spec->nranks;
   watch->rank = spec->rank;
-  watch->pass = *spec->pass;
-  watch->board_pass = *spec->pass;
-  watch->board_pass.epoch |= BOARD_EPOCH;
-  tt_key_derive(watch->board_pass.key, spec->pass->key, "board", NULL, 0);
-  watch->ip_door = spec->ip_door;
-  watch->local_door = spec->local_door;
+  watch->credentials = *spec->credentials;
+  watch->page_credentials = *spec->credentials;
+  watch->page_credentials.epoch |= PAGE_EPOCH;
+  tt_key_derive(watch->page_credentials.key, spec->credentials->key, "board", NULL, 0);
+  watch->ip_listener = spec->ip_listener;
+  watch->local_listener = spec->local_listener;
   snprintf(watch->label, sizeof watch->label, "%s", spec->label ? spec->label : "communicator");
   watch->is_second = spec->is_second;
   watch->limits.frozen_ns = (uint64_t)spec->settings->frozen_ms * ms;
@@ -186,7 +186,7 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   watch->late_warn_ns = (uint64_t)spec->settings->late_warn_ms * ms;
   watch->timeout_ns = (uint64_t)spec->timeout_ms * ms;
   watch->deadline_ns = spec->deadline_ns;
-  watch->board_fd = watch->socket = -1;
+  watch->page_fd = watch->socket = -1;
   watch->timer.fire = tick;
   /* Not 0, which means "never" in places. */
   watch->clock_ns = 1;
@@ -225,7 +225,7 @@ tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spe
 
 void tt_watch_destroy(struct tt_watch *watch)
 {
-  /* In a forked child the board is not mapped, and the connections are the parent's. */
+  /* In a forked child the status page is not mapped, and the connections are the parent's. */
   if (!watch || atomic_load(&tt_process.forked)) return;
   if (watch->held) {
     tt_watch_leave(watch, 1); /* nothing new if it was said before */
@@ -236,8 +236,8 @@ void tt_watch_destroy(struct tt_watch *watch)
     tt_service_unlock();
     tt_service_release();
   }
-  tt_wipe(&watch->pass, sizeof watch->pass);
-  tt_wipe(&watch->board_pass, sizeof watch->board_pass);
+  tt_wipe(&watch->credentials, sizeof watch->credentials);
+  tt_wipe(&watch->page_credentials, sizeof watch->page_credentials);
   tt_free(watch->members);
   tt_free(watch->peers);
   tt_free(watch->local);

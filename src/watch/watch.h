@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is alive, who called what, and the one failure record of a communicator.
  *
- * On each host the communicator's ranks share a *board* (a sealed memfd made by the host's lowest
+ * On each host the communicator's ranks share a *status page* (a sealed memfd made by the host's lowest
  * rank, passed over authenticated local sockets): per rank a beat word, written every 10 ms (of more than 128 ranks
  * more rarely) by the service thread, a ring of its last TT_CALLS published calls, a state; and one failure record that
  * the first writer wins. A rank whose beat is older than five such periods is looked up in /proc by some others: gone,
@@ -15,8 +15,8 @@
  * network of at most TUTTI_UNREACHABLE_MS does not, a longer one is found 0.5 s later and 1 s or an eighth of the limit
  * (before Linux 6.15: as much as the limit). An operation that ended is a sign of life, too. A host that hears no other
  * one is cut off itself, and says so. Records, farewells and vouchers are flooded: whoever learns one writes it to its
- * board and sends it on, once. End of a control connection without farewell or record: the neighbour's own host is
- * given 500 ms to say what happened, then it is reported as lost.
+ * status page and sends it on, once. End of a control connection without farewell or record: the neighbour's own host
+ * is given 500 ms to say what happened, then it is reported as lost.
  *
  * Ages are measured on a clock that stands still while this process does not run: a rank that was stopped and
  * wakes up takes nobody else for dead.
@@ -41,24 +41,24 @@ struct tt_failure {
   char sentence[TT_SENTENCE_BYTES];
 };
 
-/* What must be known of every rank; part of the card exchanged at start-up. */
+/* What must be known of every rank; part of the peer info exchanged at start-up. */
 struct tt_member {
   int32_t pid;
   int32_t host_index;     /* ranks with equal index share a host; the lowest rank of each is its leader */
   uint64_t start;         /* tt_process_start */
   uint64_t pid_namespace;
   char host_name[TT_HOST_NAME_BYTES];
-  struct tt_address control; /* IP door of its process; len 0 if there is one host only */
-  struct tt_address local;   /* local door of its process */
+  struct tt_address control; /* IP listener of its process; len 0 if there is one host only */
+  struct tt_address local;   /* local listener of its process */
 };
 
 struct tt_watch_spec {
   int nranks, rank;
   const struct tt_member *members;   /* nranks, copied */
-  const struct tt_pass *pass;        /* copied */
+  const struct tt_credentials *credentials;        /* copied */
   const struct tt_settings *settings; /* copied */
-  struct tt_door *ip_door;           /* NULL if there is one host only; both doors outlive the watch */
-  struct tt_door *local_door;        /* may be NULL where every host has one rank */
+  struct tt_listener *ip_listener;           /* NULL if there is one host only; both listeners outlive the watch */
+  struct tt_listener *local_listener;        /* may be NULL where every host has one rank */
   const char *label;                 /* of the communicator, in sentences: "communicator of 4 ranks" */
   int is_second;                     /* 1: another watch looks after the same ranks, as long as this one: that tells of
                                         ranks that die or cannot be reached, and here that is no news (INFO) */
@@ -68,11 +68,11 @@ struct tt_watch_spec {
 
 struct tt_watch;
 
-/* Starts setting up; poll until tuttiSuccess (all boards and control links there). Holds the
+/* Starts setting up; poll until tuttiSuccess (all status pages and control links there). Holds the
  * service. destroy at any time, also half-built; NULL is allowed. */
 tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spec *spec);
 tuttiResult_t tt_watch_poll(struct tt_watch *watch);
-void tt_watch_bed(struct tt_watch *watch, struct tt_bed *bed); /* adds what that waits for */
+void tt_watch_pollset(struct tt_watch *watch, struct tt_pollset *pollset); /* adds what that waits for */
 void tt_watch_destroy(struct tt_watch *watch);
 
 /* Says farewell: from here on this rank's end is no death. Other ranks that still wait for it in an operation get

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "chance.h"
-#include "fusion/plan.h"
+#include "planner/plan.h"
 
 #define NETS 200
 

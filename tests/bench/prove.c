@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "algos/algos.h"
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 
 struct subject {
   const struct tt_algo *algo;

@@ -115,7 +115,7 @@ static void the_roots_death_is_an_error_on_all_ranks(void **state)
   kill_one(0, victim_plain);
 }
 
-static void the_roots_death_is_noticed_though_its_child_holds_the_door(void **state)
+static void the_roots_death_is_noticed_though_its_child_holds_the_listener(void **state)
 {
   (void)state;
   kill_one(0, victim_with_child);
@@ -133,7 +133,7 @@ static void maker_dies(struct job *job, int rank)
   kill(getpid(), SIGKILL);
 }
 
-static void late_dialler(struct job *job, int rank)
+static void late_dialer(struct job *job, int rank)
 {
   await(&job->signal, 2);
   rank_usual(job, rank);
@@ -150,7 +150,7 @@ static void the_roots_death_is_noticed_before_and_after_connecting(void **state)
   usleep(300000);
   atomic_store(&job->signal, 1);
   waitpid(maker, &status, 0);
-  pids[2] = rank_spawn(job, 2, late_dialler);
+  pids[2] = rank_spawn(job, 2, late_dialer);
   atomic_store(&job->signal, 2);
   for (int r = 0; r < 3; r++) rank_reap(pids[r]);
   job->nranks = 3;
@@ -160,7 +160,7 @@ static void the_roots_death_is_noticed_before_and_after_connecting(void **state)
 
 /* ---- missing, twice, unlike ---------------------------------------------------------------------- */
 
-/* Comes in before it gives its first card: who is too late for that is missed, too, and shows nothing else. */
+/* Comes in before it gives its first peer info: who is too late for that is missed, too, and shows nothing else. */
 static void punctual(struct job *job, int rank)
 {
   struct member m;
@@ -419,7 +419,7 @@ static void a_rank_that_leaves_early_is_named(void **state)
 
 /* ---- what is complete stays complete ------------------------------------------------------------ */
 
-/* Gives its card, then does not look until the root is gone. */
+/* Gives its peer info, then does not look until the root is gone. */
 static void late_reader(struct job *job, int rank)
 {
   struct member m;
@@ -515,7 +515,7 @@ int main(void)
       cmocka_unit_test(a_killed_rank_is_noticed_though_its_memory_is_still_being_freed),
       cmocka_unit_test(a_rank_killed_before_the_first_round_is_named),
       cmocka_unit_test(the_roots_death_is_an_error_on_all_ranks),
-      cmocka_unit_test(the_roots_death_is_noticed_though_its_child_holds_the_door),
+      cmocka_unit_test(the_roots_death_is_noticed_though_its_child_holds_the_listener),
       cmocka_unit_test(the_roots_death_is_noticed_before_and_after_connecting),
       cmocka_unit_test(missing_ranks_are_named_at_the_deadline),
       cmocka_unit_test(a_rank_that_stays_away_from_a_round_is_named_at_the_deadline),

@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 
-#define CARD_BYTES 40
+#define PEER_INFO_BYTES 40
 
 /* Sits between rank 1 and the root, and changes one bit of the first connection, or of all. */
 struct proxy {
@@ -97,7 +97,7 @@ static void proxy_close(struct proxy *proxy)
 
 struct end {
   struct member member;
-  uint8_t card[CARD_BYTES], all[2 * CARD_BYTES];
+  uint8_t peer_info[PEER_INFO_BYTES], all[2 * PEER_INFO_BYTES];
   tuttiResult_t result;
   char sentence[TT_SENTENCE_BYTES];
 };
@@ -105,14 +105,14 @@ struct end {
 static void end_prepare(struct end *end, struct job *job, int rank)
 {
   member_prepare(&end->member, job, rank);
-  for (int i = 0; i < CARD_BYTES; i++) end->card[i] = card_byte(rank, 0, (size_t)i);
+  for (int i = 0; i < PEER_INFO_BYTES; i++) end->peer_info[i] = peer_info_byte(rank, 0, (size_t)i);
 }
 
 static void end_start(struct end *end)
 {
   end->result = member_start(&end->member);
   if (end->result == tuttiSuccess)
-    end->result = tt_rendezvous_gather(end->member.rendezvous, end->card, CARD_BYTES, end->all);
+    end->result = tt_rendezvous_gather(end->member.rendezvous, end->peer_info, PEER_INFO_BYTES, end->all);
   if (end->result != tuttiSuccess) _exit(73);
   end->result = tuttiInProgress;
 }
@@ -128,8 +128,8 @@ static void end_poll(struct end *end)
 
 static int is_right(const struct end *end)
 {
-  for (size_t i = 0; i < 2 * CARD_BYTES; i++)
-    if (end->all[i] != card_byte((int)(i / CARD_BYTES), 0, i % CARD_BYTES)) return 0;
+  for (size_t i = 0; i < 2 * PEER_INFO_BYTES; i++)
+    if (end->all[i] != peer_info_byte((int)(i / PEER_INFO_BYTES), 0, i % PEER_INFO_BYTES)) return 0;
   return 1;
 }
 
@@ -184,7 +184,7 @@ static void flips_run(struct job *job, int to_root)
          flips.succeeded, flips.failed);
   /* The handshake and the record are said again; frames are not. */
   size_t again = (to_root ? TT_REPLY_BYTES : TT_CHALLENGE_BYTES + TT_VERDICT_BYTES) + 136;
-  size_t frames = 24 + (to_root ? 1 : 2) * CARD_BYTES;
+  size_t frames = 24 + (to_root ? 1 : 2) * PEER_INFO_BYTES;
   if ((size_t)flips.succeeded < again * 8 / bits_step || (size_t)flips.failed < frames * 8 / bits_step) _exit(76);
 }
 

@@ -10,25 +10,26 @@
 
 static void dial_as(struct tt_id *id, uint64_t patience_ns, tuttiResult_t expected)
 {
-  struct tt_dial *dial;
+  struct tt_dialer *dialer;
   struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = 1};
   int fd = -1;
-  if (tt_dial_start(&dial, &id->root, &id->pass, &hello, tt_now_ns() + patience_ns) != tuttiSuccess) _exit(60);
+  if (tt_dialer_start(&dialer, &id->root, &id->credentials, &hello, tt_now_ns() + patience_ns) != tuttiSuccess)
+    _exit(60);
   tuttiResult_t result;
-  while ((result = tt_dial_poll(dial, &fd)) == tuttiInProgress) usleep(200);
-  tt_dial_destroy(dial);
+  while ((result = tt_dialer_poll(dialer, &fd)) == tuttiInProgress) usleep(200);
+  tt_dialer_destroy(dialer);
   if (result != expected) _exit(61);
 }
 
 static void with_another_key(struct tt_id *id)
 {
-  id->pass.key[5] ^= 1;
+  id->credentials.key[5] ^= 1;
   dial_as(id, 60 * SECOND, tuttiInvalidUsage);
 }
 
 static void with_another_id(struct tt_id *id)
 {
-  id->pass.job[5] ^= 1;
+  id->credentials.job[5] ^= 1;
   dial_as(id, 4 * SECOND, tuttiRemoteError);
 }
 
@@ -54,7 +55,7 @@ static void of_another_version(struct tt_id *id)
   struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = 1};
   int fd = raw_connect(id);
   if (recv(fd, challenge, sizeof challenge, MSG_WAITALL) != sizeof challenge) _exit(64);
-  if (tt_reply_make(reply, challenge, &id->pass, &hello, nc) != tuttiSuccess) _exit(65);
+  if (tt_reply_make(reply, challenge, &id->credentials, &hello, nc) != tuttiSuccess) _exit(65);
   reply[8]++;
   raw_say(fd, reply, sizeof reply);
 }

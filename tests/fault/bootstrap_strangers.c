@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start-up among strangers, wrong keys, and guests that hold the key and say anything. */
+/* Start-up among strangers, wrong keys, and clients that hold the key and say anything. */
 #include "../multi/bootstrap_ranks.h"
 #include "base/crc32c.h"
 
@@ -25,20 +25,20 @@ static void strangers_come(const struct tt_address *to, int count)
   }
 }
 
-static tuttiResult_t guest_enter(struct job *job, uint32_t rank, int wrong_key, int *fd)
+static tuttiResult_t client_enter(struct job *job, uint32_t rank, int wrong_key, int *fd)
 {
   struct tt_settings settings;
   struct tt_id id;
-  struct tt_dial *dial;
+  struct tt_dialer *dialer;
   struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = rank};
   settings_get(&settings);
   id_get(job, &id, &settings);
-  if (wrong_key) id.pass.key[5] ^= 1;
-  if (tt_dial_start(&dial, &id.root, &id.pass, &hello, tt_now_ns() + 10000u * (uint64_t)MS) != tuttiSuccess)
+  if (wrong_key) id.credentials.key[5] ^= 1;
+  if (tt_dialer_start(&dialer, &id.root, &id.credentials, &hello, tt_now_ns() + 10000u * (uint64_t)MS) != tuttiSuccess)
     _exit(83);
   tuttiResult_t result;
-  while ((result = tt_dial_poll(dial, fd)) == tuttiInProgress) usleep(200);
-  tt_dial_destroy(dial);
+  while ((result = tt_dialer_poll(dialer, fd)) == tuttiInProgress) usleep(200);
+  tt_dialer_destroy(dialer);
   return result;
 }
 
@@ -51,8 +51,8 @@ static void stranger(struct job *job, int rank)
   settings_get(&settings);
   id_get(job, &id, &settings);
   strangers_come(&id.root, 60);
-  if (guest_enter(job, 1, 1, &fd) != tuttiInvalidUsage) _exit(84);
-  if (guest_enter(job, 1, 0, &fd) != tuttiSuccess) _exit(85); /* has the key, but never says a word */
+  if (client_enter(job, 1, 1, &fd) != tuttiInvalidUsage) _exit(84);
+  if (client_enter(job, 1, 0, &fd) != tuttiSuccess) _exit(85); /* has the key, but never says a word */
   atomic_store(&job->signal, 1);
   await(&job->signal, 2);
 }
@@ -65,7 +65,7 @@ static void among_strangers(struct job *job, int rank)
   if (rank == 0) await(&job->signal, 2);
 }
 
-static void strangers_and_silent_guests_do_not_stop_the_start_up(void **state)
+static void strangers_and_silent_clients_do_not_stop_the_start_up(void **state)
 {
   (void)state;
   struct job *job = job_make(4);
@@ -83,7 +83,7 @@ static void key_thief(struct job *job, int rank)
 {
   struct member m;
   member_prepare(&m, job, rank);
-  m.id.pass.key[0] ^= 1;
+  m.id.credentials.key[0] ^= 1;
   outcome_set(job, 5, member_meet(&m));
   tt_rendezvous_destroy(m.rendezvous);
 }
@@ -105,7 +105,7 @@ static void a_wrong_key_is_refused_at_once(void **state)
 }
 
 /* Holds the key and says anything: the root must stay whole, whatever else happens. */
-static void hostile_guests(struct job *job, int rank)
+static void hostile_clients(struct job *job, int rank)
 {
   (void)rank;
   unsigned seed = 12345;
@@ -132,7 +132,7 @@ static void hostile_guests(struct job *job, int rank)
     if (i % 7) said.len = (uint64_t)rand_r(&seed) % 4096;
     if (i % 11) said.sum = tt_crc32c(0, &said, 132);
     if (i % 13) said.sums[1] = tt_crc32c(0, &said.kind, 20);
-    if (guest_enter(job, said.rank, 0, &fd) != tuttiSuccess) _exit(86);
+    if (client_enter(job, said.rank, 0, &fd) != tuttiSuccess) _exit(86);
     ssize_t n = send(fd, &said, sizeof said - (size_t)(i % 256), MSG_NOSIGNAL);
     (void)n;
     usleep(1000);
@@ -153,19 +153,19 @@ static void makers_of_ids(struct job *job, int rank)
   exit(0);
 }
 
-static void hostile_guests_with_the_key_do_not_break_the_root(void **state)
+static void hostile_clients_with_the_key_do_not_break_the_root(void **state)
 {
   (void)state;
   struct job *job = job_make(2);
   pid_t maker = rank_spawn(job, 0, makers_of_ids);
-  rank_reap(rank_spawn(job, 0, hostile_guests));
+  rank_reap(rank_spawn(job, 0, hostile_clients));
   rank_reap(maker);
   munmap(job, sizeof *job);
 }
 
 /* ---- one senseless word at a time ----------------------------------------------------------------- */
 
-/* As struct tt_record of src/bootstrap/wire.h, and a frame head behind it. */
+/* As struct tt_record of src/bootstrap/wire_private.h, and a frame head behind it. */
 struct words {
   uint32_t version, nranks, rank;
   int32_t pid;
@@ -195,7 +195,7 @@ static void words_say(struct job *job, const struct words *said, size_t len)
   static const uint8_t more[8192];
   char answer[1024];
   int fd;
-  if (guest_enter(job, 1, 0, &fd) != tuttiSuccess) _exit(86);
+  if (client_enter(job, 1, 0, &fd) != tuttiSuccess) _exit(86);
   ssize_t n = send(fd, said, len, MSG_NOSIGNAL);
   if (len == sizeof *said) n = send(fd, more, sizeof more, MSG_NOSIGNAL);
   shutdown(fd, SHUT_WR);
@@ -256,7 +256,7 @@ static void a_senseless_frame_is_the_fault_of_its_rank(void **state)
   static const struct {
     uint32_t kind;
     uint64_t len;
-  } frames[] = {{1, 0}, {1, TT_CARD_BYTES + 1}, {1, (1ull << 63) + 8}, {1, UINT64_MAX}, {2, 16},
+  } frames[] = {{1, 0}, {1, TT_PEER_INFO_BYTES + 1}, {1, (1ull << 63) + 8}, {1, UINT64_MAX}, {2, 16},
                 {3, 0}, {4, 0}, {4, UINT64_MAX}, {5, 0}, {6, 0}, {0xffffffffu, 8}};
   for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
     struct job *job = job_make(2);
@@ -279,9 +279,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_senseless_record_only_costs_its_connection),
       cmocka_unit_test(a_senseless_frame_is_the_fault_of_its_rank),
-      cmocka_unit_test(strangers_and_silent_guests_do_not_stop_the_start_up),
+      cmocka_unit_test(strangers_and_silent_clients_do_not_stop_the_start_up),
       cmocka_unit_test(a_wrong_key_is_refused_at_once),
-      cmocka_unit_test(hostile_guests_with_the_key_do_not_break_the_root),
+      cmocka_unit_test(hostile_clients_with_the_key_do_not_break_the_root),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
 #include "meeting.h"
 #include "ranks.h"
 #include "tutti_fusion.h"
@@ -218,7 +218,7 @@ static int abort_first(const struct ranks *self)
 
 static void an_abort_in_the_first_start_up_is_told(void **state)
 {
-  static const int stages[] = {MEETING, CARDING, WATCHING};
+  static const int stages[] = {MEETING, EXCHANGING, WATCHING};
   (void)state;
   for (int s = 0; s < 3; s++) {
     struct trial trial = {.stage = stages[s], .meeting = meeting_make(2), .later = meeting_make(2)};
@@ -254,7 +254,7 @@ static void run(const struct trial *kind)
 
 static void in_each_stage(enum kind kind)
 {
-  static const int stages[] = {MEETING, CARDING, WATCHING, AGREEING};
+  static const int stages[] = {MEETING, EXCHANGING, WATCHING, AGREEING};
   for (int s = 0; s < 4; s++) {
     run(&(struct trial){.kind = kind, .how = KILL, .stage = stages[s], .victim = s % 3});
     run(&(struct trial){.kind = kind, .how = KILL, .stage = stages[s], .victim = (s + 1) % 3, .hosts = 2});
@@ -285,7 +285,7 @@ static void who_leaves_before_or_aborts_is_named(void **state)
   (void)state;
   for (int hosts = 1; hosts < 3; hosts++) {
     run(&(struct trial){.kind = SHRINK, .how = LEAVE, .victim = hosts - 1, .hosts = hosts});
-    run(&(struct trial){.kind = SHRINK, .how = ABORT, .stage = CARDING, .victim = 1, .hosts = hosts});
+    run(&(struct trial){.kind = SHRINK, .how = ABORT, .stage = EXCHANGING, .victim = 1, .hosts = hosts});
     run(&(struct trial){.kind = SPLIT, .how = ABORT, .stage = MEETING, .victim = 0, .hosts = hosts});
     run(&(struct trial){.kind = SPLIT, .how = ABORT, .stage = SPLITTING, .victim = 1, .hosts = hosts});
   }

@@ -10,6 +10,7 @@
 #include "../multi/fusion_ranks.h"
 #include "census.h"
 #include "comm/comm.h"
+#include "memory/memory.h"
 #include "net/net.h"
 
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "net/inside.h"
+#include "net/private.h"
 #include "tutti.h"
 
 #define OTHER_USER 65534
@@ -82,16 +82,17 @@ static void other_knocks(struct job *job, int rank)
 {
   struct tt_settings settings;
   struct tt_id id;
-  struct tt_dial *dial;
+  struct tt_dialer *dialer;
   struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = 1};
   int fd = -1;
   (void)rank;
   become_other();
   settings_get(&settings);
   if (tt_id_fixed(&id, address, &settings) != tuttiSuccess || tt_id_mix(&id, &settings) != tuttiSuccess) _exit(65);
-  if (tt_dial_start(&dial, &id.root, &id.pass, &hello, tt_now_ns() + 2000u * (uint64_t)MS) != tuttiSuccess) _exit(66);
+  if (tt_dialer_start(&dialer, &id.root, &id.credentials, &hello, tt_now_ns() + 2000u * (uint64_t)MS) != tuttiSuccess)
+    _exit(66);
   tuttiResult_t result;
-  while ((result = tt_dial_poll(dial, &fd)) == tuttiInProgress) usleep(200);
+  while ((result = tt_dialer_poll(dialer, &fd)) == tuttiInProgress) usleep(200);
   outcome_set(job, 6, result);
 }
 
@@ -130,9 +131,9 @@ static void squatter(struct job *job, int rank)
   become_other();
   settings_get(&settings);
   if (tt_id_fixed(&id, address, &settings) != tuttiSuccess || tt_id_mix(&id, &settings) != tuttiSuccess) _exit(67);
-  struct tt_door *door;
+  struct tt_listener *listener;
   at = id.root;
-  if (tt_door_open(&door, &at) != tuttiSuccess) _exit(68);
+  if (tt_listener_open(&listener, &at) != tuttiSuccess) _exit(68);
   atomic_store(&job->signal, 1);
   await(&job->signal, 2);
 }

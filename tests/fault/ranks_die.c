@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
 #include "ranks.h"
 
 #include <setjmp.h>

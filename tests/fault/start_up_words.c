@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@ struct trial {
   _Atomic int heard;   /* ranks that know why */
 };
 
-/* Has the cards of all, but makes no watch. */
+/* Has the peer infos of all, but makes no watch. */
 static int quit(const struct ranks *self)
 {
   struct trial *trial = self->argument;
@@ -33,7 +33,7 @@ static int quit(const struct ranks *self)
   RANKS_CHECK(tt_settings_load(&settings) == tuttiSuccess);
   const struct tt_comm_spec spec = {.id = &self->id, .nranks = RANKS, .rank = QUITTER, .settings = &settings};
   RANKS_CHECK(tt_comm_create(&comm, &spec) == tuttiSuccess);
-  while (comm->creation->stage != CARDING) RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
+  while (comm->creation->stage != EXCHANGING) RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
   while ((result = tt_rendezvous_poll(comm->creation->rendezvous)) == tuttiInProgress) usleep(100);
   RANKS_CHECK(result == tuttiSuccess);
   atomic_store(&trial->met, 1);
@@ -42,7 +42,7 @@ static int quit(const struct ranks *self)
   _exit(0);
 }
 
-/* Rank 1 makes the board for the quitter and itself, and waits for it. */
+/* Rank 1 makes the status page for the quitter and itself, and waits for it. */
 static int body(const struct ranks *self)
 {
   struct trial *trial = self->argument;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Strangers at a door: whatever they do, the right guests come in, nobody else does, and the
+/* Strangers at a listener: whatever they do, the right clients come in, nobody else does, and the
  * process has neither allocated for them nor kept a descriptor of theirs. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,24 +23,24 @@
 
 #define MS 1000000u
 #define SECOND (1000u * (uint64_t)MS)
-#define GUESTS 20
+#define CLIENTS 20
 #define MANY 1000000000 /* more allocations than any test makes */
 
-/* What all tests need: a door, who may come in, and who came. */
+/* What all tests need: a listener, who may come in, and who came. */
 struct scene {
-  struct tt_door *door;
+  struct tt_listener *listener;
   struct tt_address at;
-  struct tt_pass pass;
+  struct tt_credentials credentials;
   _Atomic int count;
-  int seen[GUESTS];
-  int fd[GUESTS];
+  int seen[CLIENTS];
+  int fd[CLIENTS];
 };
 
 /* The only place where a stranger could show up: every rank comes once, and nobody else. */
 static void welcome(void *owner, const struct tt_hello *hello, int fd)
 {
   struct scene *scene = owner;
-  if (hello->src >= GUESTS || scene->seen[hello->src]) abort();
+  if (hello->src >= CLIENTS || scene->seen[hello->src]) abort();
   scene->seen[hello->src] = 1;
   scene->fd[hello->src] = fd;
   atomic_fetch_add(&scene->count, 1);
@@ -52,46 +52,46 @@ static void scene_open(struct scene *scene, const char *place)
   memset(scene, 0, sizeof *scene);
   memset(&where, 0, sizeof where);
   if (place) assert_int_equal(tt_address_parse(&where, place), tuttiSuccess);
-  assert_int_equal(tt_door_open(&scene->door, &where), tuttiSuccess);
-  scene->at = *tt_door_address(scene->door);
-  tt_random(&scene->pass, sizeof scene->pass);
+  assert_int_equal(tt_listener_open(&scene->listener, &where), tuttiSuccess);
+  scene->at = *tt_listener_address(scene->listener);
+  tt_random(&scene->credentials, sizeof scene->credentials);
   assert_int_equal(
-      tt_door_admit(scene->door, &scene->pass, TT_HELLO_LINK, 0, welcome, scene), tuttiSuccess);
+      tt_listener_admit(scene->listener, &scene->credentials, TT_HELLO_LINK, 0, welcome, scene), tuttiSuccess);
 }
 
 static void scene_close(struct scene *scene)
 {
-  for (int i = 0; i < GUESTS; i++)
+  for (int i = 0; i < CLIENTS; i++)
     if (scene->seen[i]) close(scene->fd[i]);
-  tt_door_dismiss(scene->door, scene);
-  tt_door_close(scene->door);
+  tt_listener_dismiss(scene->listener, scene);
+  tt_listener_close(scene->listener);
 }
 
-/* All guests dial at once and must all come in. */
-static void guests_come(struct scene *scene)
+/* All clients dial at once and must all come in. */
+static void clients_come(struct scene *scene)
 {
-  struct tt_dial *dial[GUESTS];
-  int fd[GUESTS], in = 0;
-  for (uint32_t i = 0; i < GUESTS; i++) {
+  struct tt_dialer *dialer[CLIENTS];
+  int fd[CLIENTS], in = 0;
+  for (uint32_t i = 0; i < CLIENTS; i++) {
     struct tt_hello hello = {TT_HELLO_LINK, 0, i, 0};
     assert_int_equal(
-        tt_dial_start(&dial[i], &scene->at, &scene->pass, &hello, tt_now_ns() + 60 * SECOND),
+        tt_dialer_start(&dialer[i], &scene->at, &scene->credentials, &hello, tt_now_ns() + 60 * SECOND),
         tuttiSuccess);
   }
-  while (in < GUESTS) {
+  while (in < CLIENTS) {
     tt_sleep_ns(MS / 5);
-    for (int i = 0; i < GUESTS; i++) {
-      if (!dial[i]) continue;
-      tuttiResult_t result = tt_dial_poll(dial[i], &fd[i]);
+    for (int i = 0; i < CLIENTS; i++) {
+      if (!dialer[i]) continue;
+      tuttiResult_t result = tt_dialer_poll(dialer[i], &fd[i]);
       if (result == tuttiInProgress) continue;
       if (result != tuttiSuccess) fail_msg("%s", tt_last_sentence());
-      tt_dial_destroy(dial[i]);
-      dial[i] = NULL;
+      tt_dialer_destroy(dialer[i]);
+      dialer[i] = NULL;
       in++;
     }
   }
-  while (atomic_load(&scene->count) < GUESTS) tt_sleep_ns(MS / 5);
-  for (int i = 0; i < GUESTS; i++) close(fd[i]);
+  while (atomic_load(&scene->count) < CLIENTS) tt_sleep_ns(MS / 5);
+  for (int i = 0; i < CLIENTS; i++) close(fd[i]);
 }
 
 /* ---- strangers: each takes a fresh connection (blocking) and may leave it open ---- */
@@ -114,13 +114,13 @@ static void say(int fd, const void *words, size_t len)
   (void)n;
 }
 
-/* A right reply to whatever the door asks on fd; 0 if there was no question. */
+/* A right reply to whatever the listener asks on fd; 0 if there was no question. */
 static int reply_right(const struct scene *scene, int fd, uint8_t reply[TT_REPLY_BYTES])
 {
   uint8_t challenge[TT_CHALLENGE_BYTES], nc[TT_NONCE_BYTES];
-  struct tt_hello hello = {TT_HELLO_LINK, 0, GUESTS, 0}; /* its coming in would be noticed */
+  struct tt_hello hello = {TT_HELLO_LINK, 0, CLIENTS, 0}; /* its coming in would be noticed */
   if (recv(fd, challenge, sizeof challenge, MSG_WAITALL) != sizeof challenge) return 0;
-  return tt_reply_make(reply, challenge, &scene->pass, &hello, nc) == tuttiSuccess;
+  return tt_reply_make(reply, challenge, &scene->credentials, &hello, nc) == tuttiSuccess;
 }
 
 static void be_silent(const struct scene *scene, int fd, int turn)
@@ -228,8 +228,8 @@ static void *crowd_run(void *argument)
   return NULL;
 }
 
-/* Guests come while two such crowds are there; at least `least` strangers must have come. */
-static void guests_come_through(const char *place, stranger_fn act, int least, int keep)
+/* Clients come while two such crowds are there; at least `least` strangers must have come. */
+static void clients_come_through(const char *place, stranger_fn act, int least, int keep)
 {
   int before = census_descriptors();
   struct scene scene;
@@ -241,63 +241,63 @@ static void guests_come_through(const char *place, stranger_fn act, int least, i
     assert_int_equal(pthread_create(&threads[i], NULL, crowd_run, &crowd), 0);
   while (atomic_load(&crowd.came) < least) tt_sleep_ns(MS);
   assert_int_equal(atomic_load(&tt_process.alloc_countdown), MANY);
-  guests_come(&scene);
+  clients_come(&scene);
   atomic_store(&crowd.stop, 1);
   for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
-  assert_int_equal(atomic_load(&tt_process.alloc_countdown), MANY - GUESTS); /* the dials */
+  assert_int_equal(atomic_load(&tt_process.alloc_countdown), MANY - CLIENTS); /* the dials */
   tt_alloc_fail_at(0);
-  assert_int_equal(atomic_load(&scene.count), GUESTS);
+  assert_int_equal(atomic_load(&scene.count), CLIENTS);
   scene_close(&scene);
   assert_int_equal(census_descriptors(), before);
 }
 
-static void silent_strangers_do_not_stop_guests(void **state)
+static void silent_strangers_do_not_stop_clients(void **state)
 {
   (void)state;
-  guests_come_through("127.0.0.1:0", be_silent, 200, 100);
-  guests_come_through(NULL, be_silent, 200, 100);
+  clients_come_through("127.0.0.1:0", be_silent, 200, 100);
+  clients_come_through(NULL, be_silent, 200, 100);
 }
 
-static void half_said_words_do_not_stop_guests(void **state)
+static void half_said_words_do_not_stop_clients(void **state)
 {
   (void)state;
-  guests_come_through("127.0.0.1:0", say_one_byte, 200, 100);
+  clients_come_through("127.0.0.1:0", say_one_byte, 200, 100);
 }
 
-static void other_protocols_do_not_stop_guests(void **state)
+static void other_protocols_do_not_stop_clients(void **state)
 {
   (void)state;
-  guests_come_through("127.0.0.1:0", say_other_protocols, 200, 10);
-  guests_come_through("[::1]:0", say_other_protocols, 200, 10);
+  clients_come_through("127.0.0.1:0", say_other_protocols, 200, 10);
+  clients_come_through("[::1]:0", say_other_protocols, 200, 10);
 }
 
-static void megabytes_of_garbage_do_not_stop_guests(void **state)
+static void megabytes_of_garbage_do_not_stop_clients(void **state)
 {
   (void)state;
-  guests_come_through("127.0.0.1:0", say_garbage, 50, 10);
-  guests_come_through(NULL, say_garbage, 50, 10);
+  clients_come_through("127.0.0.1:0", say_garbage, 50, 10);
+  clients_come_through(NULL, say_garbage, 50, 10);
 }
 
 static void wrong_macs_do_not_come_in(void **state)
 {
   (void)state;
-  guests_come_through("127.0.0.1:0", say_wrong_mac, 100, 10);
-  guests_come_through("127.0.0.1:0", say_other_job, 100, 10);
+  clients_come_through("127.0.0.1:0", say_wrong_mac, 100, 10);
+  clients_come_through("127.0.0.1:0", say_other_job, 100, 10);
 }
 
 static void replays_do_not_come_in(void **state)
 {
   (void)state;
-  guests_come_through("127.0.0.1:0", replay, 100, 10);
+  clients_come_through("127.0.0.1:0", replay, 100, 10);
 }
 
-static void resets_at_every_byte_do_not_stop_guests(void **state)
+static void resets_at_every_byte_do_not_stop_clients(void **state)
 {
   (void)state;
-  guests_come_through("127.0.0.1:0", reset_midway, 2 * TT_REPLY_BYTES, 1);
+  clients_come_through("127.0.0.1:0", reset_midway, 2 * TT_REPLY_BYTES, 1);
 }
 
-static void five_hundred_silent_at_once_do_not_stop_guests(void **state)
+static void five_hundred_silent_at_once_do_not_stop_clients(void **state)
 {
   (void)state;
   int before = census_descriptors(), crowd[500];
@@ -305,10 +305,10 @@ static void five_hundred_silent_at_once_do_not_stop_guests(void **state)
   scene_open(&scene, "127.0.0.1:0");
   for (int i = 0; i < 500; i++) crowd[i] = stranger_connect(&scene.at);
   uint64_t start = tt_now_ns();
-  guests_come(&scene);
+  clients_come(&scene);
   /* A second is what strangers may cost, if nothing holds the process up; 16 s if each had its 2 s. */
   assert_true(tt_now_ns() - start < 15 * SECOND);
-  assert_int_equal(atomic_load(&scene.count), GUESTS);
+  assert_int_equal(atomic_load(&scene.count), CLIENTS);
   for (int i = 0; i < 500; i++)
     if (crowd[i] >= 0) close(crowd[i]);
   scene_close(&scene);
@@ -340,8 +340,8 @@ static void the_silent_are_shown_out(void **state)
   assert_int_equal(recv_all(fd, bytes, TT_CHALLENGE_BYTES), TT_CHALLENGE_BYTES);
   assert_int_equal(recv_all(fd, bytes, sizeof bytes), 0);
   assert_true(tt_now_ns() - start < 20 * SECOND); /* 2 s are promised */
-  assert_true(tt_now_ns() - start > SECOND);      /* a slow guest has its time */
-  assert_int_equal(tt_door_refused(scene.door), 1);
+  assert_true(tt_now_ns() - start > SECOND);      /* a slow client has its time */
+  assert_int_equal(tt_listener_refused(scene.listener), 1);
   close(fd);
   scene_close(&scene);
 }
@@ -351,16 +351,16 @@ static void child_dial(int road)
 {
   struct {
     struct tt_address to;
-    struct tt_pass pass;
+    struct tt_credentials credentials;
   } task;
   struct tt_hello hello = {TT_HELLO_LINK, 0, 0, 0};
-  struct tt_dial *dial;
+  struct tt_dialer *dialer;
   int fd = -1;
   alarm(120);
   if (read(road, &task, sizeof task) != sizeof task) _exit(2);
-  if (tt_dial_start(&dial, &task.to, &task.pass, &hello, tt_now_ns() + 60 * SECOND)) _exit(3);
+  if (tt_dialer_start(&dialer, &task.to, &task.credentials, &hello, tt_now_ns() + 60 * SECOND)) _exit(3);
   tuttiResult_t result;
-  while ((result = tt_dial_poll(dial, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
+  while ((result = tt_dialer_poll(dialer, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
   _exit(result == tuttiSuccess ? 0 : 4);
 }
 
@@ -393,7 +393,7 @@ static void a_process_without_descriptors_recovers(void **state)
   static int eaten[MOST];
   struct {
     struct tt_address to;
-    struct tt_pass pass;
+    struct tt_credentials credentials;
   } task;
   struct scene scene;
   struct rlimit old, low;
@@ -401,7 +401,7 @@ static void a_process_without_descriptors_recovers(void **state)
   scene_open(&scene, "127.0.0.1:0");
   memset(&task, 0, sizeof task);
   task.to = scene.at;
-  task.pass = scene.pass;
+  task.credentials = scene.credentials;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
   low = old;
   low.rlim_cur = 256;
@@ -409,7 +409,7 @@ static void a_process_without_descriptors_recovers(void **state)
   while (used < MOST && (eaten[used] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) used++;
   assert_int_equal(errno, EMFILE);
   assert_int_equal(write(child_road, &task, sizeof task), sizeof task);
-  while (tt_door_refused(scene.door) < 3) tt_sleep_ns(MS);
+  while (tt_listener_refused(scene.listener) < 3) tt_sleep_ns(MS);
   assert_int_equal(atomic_load(&scene.count), 0);
   while (used > 0) close(eaten[--used]);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
@@ -422,14 +422,14 @@ static void a_process_without_descriptors_recovers(void **state)
 /* In a child of another user, with the right pass: 0 if it was not let in. */
 static int other_user_run(const struct scene *scene)
 {
-  struct tt_hello hello = {TT_HELLO_LINK, 0, GUESTS, 0};
-  struct tt_dial *dial;
+  struct tt_hello hello = {TT_HELLO_LINK, 0, CLIENTS, 0};
+  struct tt_dialer *dialer;
   int fd = -1;
   alarm(60);
   if (setuid(1) != 0) return 2;
-  if (tt_dial_start(&dial, &scene->at, &scene->pass, &hello, tt_now_ns() + 2 * SECOND)) return 3;
+  if (tt_dialer_start(&dialer, &scene->at, &scene->credentials, &hello, tt_now_ns() + 2 * SECOND)) return 3;
   tuttiResult_t result;
-  while ((result = tt_dial_poll(dial, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
+  while ((result = tt_dialer_poll(dialer, &fd)) == tuttiInProgress) tt_sleep_ns(MS);
   if (result != tuttiRemoteError) return 4;
   return strstr(tt_last_sentence(), "before it said anything") ? 0 : 5;
 }
@@ -448,7 +448,7 @@ static void another_user_of_this_host_does_not_come_in(void **state)
   if (other == 0) _exit(other_user_run(&scene));
   assert_int_equal(waitpid(other, &status, 0), other);
   assert_int_equal(status, 0);
-  assert_true(tt_door_refused(scene.door) > 0);
+  assert_true(tt_listener_refused(scene.listener) > 0);
   assert_int_equal(atomic_load(&scene.count), 0);
   scene_close(&scene);
 }
@@ -459,14 +459,14 @@ int main(void)
   setenv("TUTTI_DEBUG", "NONE", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_process_without_descriptors_recovers),
-      cmocka_unit_test(silent_strangers_do_not_stop_guests),
-      cmocka_unit_test(half_said_words_do_not_stop_guests),
-      cmocka_unit_test(other_protocols_do_not_stop_guests),
-      cmocka_unit_test(megabytes_of_garbage_do_not_stop_guests),
+      cmocka_unit_test(silent_strangers_do_not_stop_clients),
+      cmocka_unit_test(half_said_words_do_not_stop_clients),
+      cmocka_unit_test(other_protocols_do_not_stop_clients),
+      cmocka_unit_test(megabytes_of_garbage_do_not_stop_clients),
       cmocka_unit_test(wrong_macs_do_not_come_in),
       cmocka_unit_test(replays_do_not_come_in),
-      cmocka_unit_test(resets_at_every_byte_do_not_stop_guests),
-      cmocka_unit_test(five_hundred_silent_at_once_do_not_stop_guests),
+      cmocka_unit_test(resets_at_every_byte_do_not_stop_clients),
+      cmocka_unit_test(five_hundred_silent_at_once_do_not_stop_clients),
       cmocka_unit_test(the_silent_are_shown_out),
       cmocka_unit_test(another_user_of_this_host_does_not_come_in),
   };

@@ -118,14 +118,14 @@ static void child_main(struct tcp_pair *pair, int ready)
   struct tt_link *link;
   struct tt_head head = {tt_call_word(&a_call), MESSAGE_BYTES, &a_call, 0};
   struct tcp_end *end = &pair->end[1];
-  uint8_t *cards = pair->cards[0];
+  uint8_t *peer_infos = pair->peer_infos[0];
   tuttiResult_t result;
   alarm(60);
-  if (tt_door_open(&end->spec.ip_door, &end->where) != tuttiSuccess) _exit(1);
-  if (tt_transport_tcp.create(&end->transport, &end->spec, pair->cards[1]) != tuttiSuccess) _exit(1);
-  if (write(ready, pair->cards[1], sizeof pair->cards[1]) != sizeof pair->cards[1]) _exit(1);
-  if (read(ready, cards, sizeof pair->cards[0]) != sizeof pair->cards[0]) _exit(1);
-  if (tt_transport_tcp.connect(end->transport, pair->cards, sizeof pair->cards[0]) != tuttiSuccess) _exit(1);
+  if (tt_listener_open(&end->spec.ip_listener, &end->where) != tuttiSuccess) _exit(1);
+  if (tt_transport_tcp.create(&end->transport, &end->spec, pair->peer_infos[1]) != tuttiSuccess) _exit(1);
+  if (write(ready, pair->peer_infos[1], sizeof pair->peer_infos[1]) != sizeof pair->peer_infos[1]) _exit(1);
+  if (read(ready, peer_infos, sizeof pair->peer_infos[0]) != sizeof pair->peer_infos[0]) _exit(1);
+  if (tt_transport_tcp.connect(end->transport, pair->peer_infos, sizeof pair->peer_infos[0]) != tuttiSuccess) _exit(1);
   while ((result = tt_transport_tcp.open(end->transport, 0, 0, &link)) == tuttiInProgress) sched_yield();
   if (result != tuttiSuccess) _exit(1);
   link->ops->send_begin(link, &head);
@@ -140,11 +140,12 @@ static void parent_start(struct tcp_pair *pair, int ready, struct tt_link **link
   struct tcp_end *end = &pair->end[0];
   tuttiResult_t result;
   char go;
-  assert_int_equal(tt_door_open(&end->spec.ip_door, &end->where), tuttiSuccess);
-  assert_int_equal(tt_transport_tcp.create(&end->transport, &end->spec, pair->cards[0]), tuttiSuccess);
-  assert_int_equal(write(ready, pair->cards[0], sizeof pair->cards[0]), sizeof pair->cards[0]);
-  assert_int_equal(read(ready, pair->cards[1], sizeof pair->cards[1]), sizeof pair->cards[1]);
-  assert_int_equal(tt_transport_tcp.connect(end->transport, pair->cards, sizeof pair->cards[0]), tuttiSuccess);
+  assert_int_equal(tt_listener_open(&end->spec.ip_listener, &end->where), tuttiSuccess);
+  assert_int_equal(tt_transport_tcp.create(&end->transport, &end->spec, pair->peer_infos[0]), tuttiSuccess);
+  assert_int_equal(write(ready, pair->peer_infos[0], sizeof pair->peer_infos[0]), sizeof pair->peer_infos[0]);
+  assert_int_equal(read(ready, pair->peer_infos[1], sizeof pair->peer_infos[1]), sizeof pair->peer_infos[1]);
+  assert_int_equal(tt_transport_tcp.connect(end->transport, pair->peer_infos, sizeof pair->peer_infos[0]),
+                   tuttiSuccess);
   while ((result = tt_transport_tcp.open(end->transport, 1, 0, link)) == tuttiInProgress) sched_yield();
   assert_int_equal(result, tuttiSuccess);
   assert_int_equal(read(ready, &go, 1), 1);

@@ -228,8 +228,8 @@ static void a_decorator_that_cannot_start_leaves_the_transport(void **state)
   (void)state;
   struct tt_transport_spec spec = {.nranks = 1, .lanes = 1};
   struct tt_transport *inner, *outer = NULL;
-  char card[TT_TRANSPORT_CARD_BYTES];
-  assert_int_equal(tt_transport_self.create(&inner, &spec, card), tuttiSuccess);
+  char peer_info[TT_TRANSPORT_PEER_INFO_BYTES];
+  assert_int_equal(tt_transport_self.create(&inner, &spec, peer_info), tuttiSuccess);
   assert_int_equal(tt_trace_wrap(&outer, inner, &spec, "/no/such/folder/trace"), tuttiSystemError);
   assert_non_null(strstr(tt_last_sentence(), "/no/such/folder/trace"));
   assert_int_equal(tt_fault_wrap(&outer, inner, &spec, "action=explode"), tuttiInvalidArgument);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "transport/shm.h"
+#include "transport/shm_private.h"
 #include "transport_pair.h"
 
 #define WORD 0x500000001u

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "fake_verbs.h"
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 #include "transport_pair.h"
 
 #define LONG 1500000

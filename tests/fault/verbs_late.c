@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "fake_verbs.h"
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 #include "transport_pair.h"
 
 #define SHORT 64

@@ -16,7 +16,7 @@
 #include "census.h"
 #include "fake_verbs.h"
 #include "traffic.h"
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
 #define CODE EL3RST /* an errno that nothing else gives: its words are the sentence's */
 #define MOST 40     /* calls of a verb that are tried */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deaths and stops on one host, seen on the board. Promised: 1 s; what it was is told. */
+/* Deaths and stops on one host, seen on the status page. Promised: 1 s; what it was is told. */
 #include <fcntl.h>
 #include <sys/syscall.h>
 
@@ -305,7 +305,7 @@ static void a_rank_that_gives_up_in_start_up_ends_it_for_all(void **state)
   world_end(world);
 }
 
-/* Where rank 2 was held up until after the deadline, too, again with a longer one: it missed the board. */
+/* Where rank 2 was held up until after the deadline, too, again with a longer one: it missed the status page. */
 static void a_rank_that_does_not_come_ends_the_start_up_at_the_deadline(void **state)
 {
   (void)state;

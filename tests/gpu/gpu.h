@@ -3,7 +3,7 @@
 #ifndef GPU_CHECK_H
 #define GPU_CHECK_H
 
-#include "cuda/driver.h"
+#include "cuda/driver_private.h"
 #include "device/device.h"
 
 struct gpu {

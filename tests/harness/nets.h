@@ -3,7 +3,7 @@
 #ifndef NETS_H
 #define NETS_H
 
-#include "fusion/plan.h"
+#include "planner/plan.h"
 
 #define NET_MOST 200
 

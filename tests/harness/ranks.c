@@ -61,7 +61,7 @@ static void interface_take(int rank)
 }
 
 /* Where rank 0 leaves the id. */
-struct board {
+struct page {
   _Atomic int ready; /* 1: id is there; 2: rank 0 could not make one */
   tuttiUniqueId id;
 };
@@ -84,21 +84,21 @@ static void pause_ms(long ms)
   nanosleep(&time, NULL);
 }
 
-static int id_get(struct board *board, struct ranks *self)
+static int id_get(struct page *page, struct ranks *self)
 {
   if (self->rank == 0) {
-    int made = tuttiGetUniqueId(&board->id) == tuttiSuccess;
-    atomic_store(&board->ready, made ? 1 : 2);
+    int made = tuttiGetUniqueId(&page->id) == tuttiSuccess;
+    atomic_store(&page->ready, made ? 1 : 2);
   }
-  while (!atomic_load(&board->ready)) pause_ms(1);
-  self->id = board->id;
-  return atomic_load(&board->ready) == 1;
+  while (!atomic_load(&page->ready)) pause_ms(1);
+  self->id = page->id;
+  return atomic_load(&page->ready) == 1;
 }
 
-static int run(struct board *board, int rank, int nranks, ranks_body body, void *argument)
+static int run(struct page *page, int rank, int nranks, ranks_body body, void *argument)
 {
   struct ranks self = {.rank = rank, .nranks = nranks, .argument = argument};
-  if (!id_get(board, &self)) {
+  if (!id_get(page, &self)) {
     fprintf(stderr, "rank %d: no unique id: %s\n", rank, tuttiGetLastError(NULL));
     return 1;
   }
@@ -107,7 +107,7 @@ static int run(struct board *board, int rank, int nranks, ranks_body body, void 
 
 int ranks_start(int nranks, ranks_body body, void *argument, int *pids)
 {
-  struct board *board = ranks_shared(sizeof *board);
+  struct page *page = ranks_shared(sizeof *page);
   fflush(NULL);
   for (int rank = 0; rank < nranks; rank++) {
     pids[rank] = fork();
@@ -115,7 +115,7 @@ int ranks_start(int nranks, ranks_body body, void *argument, int *pids)
     if (pids[rank]) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     interface_take(rank);
-    exit(run(board, rank, nranks, body, argument));
+    exit(run(page, rank, nranks, body, argument));
   }
   return 0;
 }
@@ -149,7 +149,7 @@ int ranks_run_processes(int nranks, ranks_body body, void *argument, int limit_s
 
 struct thread {
   pthread_t handle;
-  struct board *board;
+  struct page *page;
   int rank, nranks, result;
   ranks_body body;
   void *argument;
@@ -158,19 +158,19 @@ struct thread {
 static void *thread_main(void *context)
 {
   struct thread *thread = context;
-  thread->result = run(thread->board, thread->rank, thread->nranks, thread->body, thread->argument);
+  thread->result = run(thread->page, thread->rank, thread->nranks, thread->body, thread->argument);
   return NULL;
 }
 
 int ranks_run_threads(int nranks, ranks_body body, void *argument, int limit_s)
 {
-  struct board board = {.ready = 0};
+  struct page page = {.ready = 0};
   struct thread *threads = calloc((size_t)nranks, sizeof *threads);
   int bad = 0;
   alarm((unsigned)limit_of(limit_s));
   for (int rank = 0; rank < nranks; rank++) {
     threads[rank] =
-        (struct thread){.board = &board, .rank = rank, .nranks = nranks, .body = body, .argument = argument};
+        (struct thread){.page = &page, .rank = rank, .nranks = nranks, .body = body, .argument = argument};
     pthread_create(&threads[rank].handle, NULL, thread_main, &threads[rank]);
   }
   for (int rank = 0; rank < nranks; rank++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "schedule/text.h"
+#include "schedule/text_private.h"
 #include "schedule_text.h"
 
 #include <setjmp.h>

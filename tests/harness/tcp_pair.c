@@ -17,21 +17,21 @@ static int is_there(const struct tt_address *where)
 int tcp_pair_prepare(struct tcp_pair *pair, const char *where)
 {
   memset(pair, 0, sizeof *pair);
-  struct tt_pass pass = {.epoch = 3};
+  struct tt_credentials credentials = {.epoch = 3};
   if (tt_auth_init() != tuttiSuccess) return -1;
-  tt_random(pass.key, sizeof pass.key);
-  tt_random(pass.job, sizeof pass.job);
+  tt_random(credentials.key, sizeof credentials.key);
+  tt_random(credentials.job, sizeof credentials.job);
   for (int i = 0; i < 2; i++) {
     struct tcp_end *end = &pair->end[i];
     if (tt_settings_load(&end->settings) != tuttiSuccess) return -1;
     if (tt_address_parse(&end->where, where) != tuttiSuccess || !is_there(&end->where)) return -1;
     end->settings.init_timeout_ms = 20000;
-    end->pass = pass;
+    end->credentials = credentials;
     end->spec.nranks = 2;
     end->spec.rank = i;
     end->spec.lanes = TCP_PAIR_LANES;
     end->spec.settings = &end->settings;
-    end->spec.pass = &end->pass;
+    end->spec.credentials = &end->credentials;
     end->spec.hosts = pair->hosts;
     end->spec.pids = pair->pids;
     pair->hosts[i] = 1;
@@ -44,11 +44,12 @@ int tcp_pair_start(struct tcp_pair *pair)
 {
   for (int i = 0; i < 2; i++) {
     struct tcp_end *end = &pair->end[i];
-    if (tt_door_open(&end->spec.ip_door, &end->where) != tuttiSuccess) return -1;
-    if (tt_transport_tcp.create(&end->transport, &end->spec, pair->cards[i]) != tuttiSuccess) return -1;
+    if (tt_listener_open(&end->spec.ip_listener, &end->where) != tuttiSuccess) return -1;
+    if (tt_transport_tcp.create(&end->transport, &end->spec, pair->peer_infos[i]) != tuttiSuccess) return -1;
   }
   for (int i = 0; i < 2; i++)
-    if (tt_transport_tcp.connect(pair->end[i].transport, pair->cards, TT_TRANSPORT_CARD_BYTES) != tuttiSuccess)
+    if (tt_transport_tcp.connect(pair->end[i].transport, pair->peer_infos, TT_TRANSPORT_PEER_INFO_BYTES) !=
+        tuttiSuccess)
       return -1;
   return 0;
 }
@@ -71,9 +72,9 @@ void tcp_pair_destroy(struct tcp_pair *pair)
 {
   for (int i = 0; i < 2; i++) {
     tt_transport_tcp.destroy(pair->end[i].transport);
-    tt_door_close(pair->end[i].spec.ip_door);
+    tt_listener_close(pair->end[i].spec.ip_listener);
     pair->end[i].transport = NULL;
-    pair->end[i].spec.ip_door = NULL;
+    pair->end[i].spec.ip_listener = NULL;
   }
 }
 

@@ -5,8 +5,8 @@
 #include <locale.h>
 #include <string.h>
 
-#include "profile/order.h"
-#include "topo/number.h"
+#include "profiles/order_private.h"
+#include "topo/number_private.h"
 
 /* Ascending ranks as "0-3,7". */
 static void ranks_print(const int32_t *ranks, int32_t n, FILE *out)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/memory.h"
+
 enum { TABLE = 65521 }; /* a prime: no alignment of a message hides a shift */
 
 static unsigned char table[TABLE + PIECE];

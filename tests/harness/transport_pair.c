@@ -22,7 +22,7 @@ struct world_shared {
   char complaint[400];
   uint64_t hosts[WORLD_RANKS];
   int32_t pids[WORLD_RANKS];
-  char cards[WORLD_RANKS][TT_TRANSPORT_CARD_BYTES];
+  char peer_infos[WORLD_RANKS][TT_TRANSPORT_PEER_INFO_BYTES];
 };
 
 void world_complain(struct world_rank *me, const char *format, ...)
@@ -95,21 +95,22 @@ static int rank_start(struct world_rank *me)
   if (world->slot_bytes) me->settings.ib_slot_bytes = world->slot_bytes;
   me->settings.init_timeout_ms = 20000;
   if (tt_address_parse(&loopback, "127.0.0.1:0") != tuttiSuccess) return -1;
-  if (tt_door_open(&me->spec.ip_door, &loopback) != tuttiSuccess) return -1;
-  if (tt_door_open(&me->spec.local_door, &local) != tuttiSuccess) return -1;
+  if (tt_listener_open(&me->spec.ip_listener, &loopback) != tuttiSuccess) return -1;
+  if (tt_listener_open(&me->spec.local_listener, &local) != tuttiSuccess) return -1;
   me->spec.nranks = world->nranks;
   me->spec.rank = me->rank;
   me->spec.lanes = world->lanes;
   me->spec.settings = &me->settings;
-  me->spec.pass = &me->pass;
+  me->spec.credentials = &me->credentials;
   me->spec.hosts = shared->hosts;
   me->spec.pids = shared->pids;
-  if (world->ops->create(&me->transport, &me->spec, shared->cards[me->rank]) != tuttiSuccess) return -1;
+  if (world->ops->create(&me->transport, &me->spec, shared->peer_infos[me->rank]) != tuttiSuccess) return -1;
   shared->hosts[me->rank] = 1;
   shared->pids[me->rank] = (int32_t)getpid();
   world_barrier(me);
   if (world_is_over(me)) return 0;
-  if (me->transport->ops->connect(me->transport, shared->cards, TT_TRANSPORT_CARD_BYTES) != tuttiSuccess) return -1;
+  if (me->transport->ops->connect(me->transport, shared->peer_infos, TT_TRANSPORT_PEER_INFO_BYTES) != tuttiSuccess)
+    return -1;
   return decorate(me);
 }
 
@@ -122,8 +123,8 @@ static void *rank_main(void *argument)
   else if (!world_is_over(me))
     me->world->body(me);
   if (me->transport) me->transport->ops->destroy(me->transport);
-  tt_door_close(me->spec.local_door);
-  tt_door_close(me->spec.ip_door);
+  tt_listener_close(me->spec.local_listener);
+  tt_listener_close(me->spec.ip_listener);
   return NULL;
 }
 
@@ -193,12 +194,12 @@ const char *world_run(const struct world *world)
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED || world->nranks > WORLD_RANKS) abort();
   shared->deadline_ns = tt_now_ns() + WORLD_SECONDS * 1000000000ull;
-  struct tt_pass pass = {.epoch = 7};
+  struct tt_credentials credentials = {.epoch = 7};
   if (tt_auth_init() != tuttiSuccess) abort();
-  tt_random(pass.key, sizeof pass.key);
-  tt_random(pass.job, sizeof pass.job);
+  tt_random(credentials.key, sizeof credentials.key);
+  tt_random(credentials.job, sizeof credentials.job);
   for (int i = 0; i < world->nranks; i++)
-    ranks[i] = (struct world_rank){.world = world, .shared = shared, .rank = i, .pass = pass};
+    ranks[i] = (struct world_rank){.world = world, .shared = shared, .rank = i, .credentials = credentials};
   if (world->is_forked) run_processes(ranks, world->nranks);
   else run_threads(ranks, world->nranks);
   int failed = atomic_load(&shared->complaints);

@@ -31,7 +31,7 @@ struct world_rank {
   struct world_shared *shared;
   int rank;
   struct tt_settings settings;
-  struct tt_pass pass;
+  struct tt_credentials credentials;
   struct tt_transport_spec spec;
   struct tt_transport *transport;
   uint64_t random;

@@ -99,7 +99,7 @@ static void communicators_leave_no_root_thread_or_descriptor(void **state)
 
 /* ---- who hears first ---- */
 
-enum { MEMBERS = 16, CARD = 1000 };
+enum { MEMBERS = 16, PEER_INFO = 1000 };
 
 static _Atomic int is_slow;
 
@@ -111,9 +111,10 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 }
 
 /* All ranks in this thread, the root's own one the last to come: of those that are told, it is told early. */
-static void members_come(struct member members[MEMBERS], struct job *job, uint8_t all[][2 * MEMBERS * CARD], size_t odd)
+static void members_come(struct member members[MEMBERS], struct job *job, uint8_t all[][2 * MEMBERS * PEER_INFO],
+                         size_t odd)
 {
-  static const uint8_t mine[2 * CARD];
+  static const uint8_t mine[2 * PEER_INFO];
   id_publish(job);
   for (int k = 1; k <= MEMBERS; k++) {
     struct member *m = &members[k % MEMBERS];
@@ -121,7 +122,7 @@ static void members_come(struct member members[MEMBERS], struct job *job, uint8_
     if (member_start(m) != tuttiSuccess || member_wait(m) != tuttiSuccess) _exit(81);
   }
   for (int r = 0; r < MEMBERS; r++) {
-    size_t len = r == MEMBERS - 1 ? odd : CARD;
+    size_t len = r == MEMBERS - 1 ? odd : PEER_INFO;
     if (tt_rendezvous_gather(members[r].rendezvous, mine, len, all[r]) != tuttiSuccess) _exit(82);
   }
 }
@@ -129,14 +130,14 @@ static void members_come(struct member members[MEMBERS], struct job *job, uint8_
 /* Rank 0 looks until it knows `result`, which all others learn; 1 if that had come to them before. */
 static int others_know(struct job *job, size_t odd, tuttiResult_t result)
 {
-  static uint8_t all[MEMBERS][2 * MEMBERS * CARD];
+  static uint8_t all[MEMBERS][2 * MEMBERS * PEER_INFO];
   struct member members[MEMBERS];
   int before = 1;
   members_come(members, job, all, odd);
-  for (int r = MEMBERS - 1; r > 0; r--) tt_rendezvous_poll(members[r].rendezvous); /* gives the card */
+  for (int r = MEMBERS - 1; r > 0; r--) tt_rendezvous_poll(members[r].rendezvous); /* gives the peer info */
   is_slow = 1;
   while (tt_rendezvous_poll(members[0].rendezvous) == tuttiInProgress) continue;
-  before &= tt_rendezvous_poll(members[MEMBERS - 1].rendezvous) == result; /* the last card */
+  before &= tt_rendezvous_poll(members[MEMBERS - 1].rendezvous) == result; /* the last peer info */
   before &= tt_rendezvous_poll(members[1].rendezvous) == result;           /* the last to be told of an end */
   is_slow = 0;
   for (int r = 0; r < MEMBERS; r++)
@@ -153,7 +154,7 @@ static void a_round_and_an_end(struct job *job, int rank)
   (void)rank;
   for (int k = 0; k < 8; k++) {
     atomic_store(&job->id_ready, 0);
-    before[k % 2] += others_know(job, k % 2 ? CARD + 1 : CARD, k % 2 ? tuttiInvalidUsage : tuttiSuccess);
+    before[k % 2] += others_know(job, k % 2 ? PEER_INFO + 1 : PEER_INFO, k % 2 ? tuttiInvalidUsage : tuttiSuccess);
   }
   if (before[0] < 3 || before[1] < 3) _exit(84);
 }
@@ -175,7 +176,7 @@ static void comes_again(struct job *job, int rank)
   id_publish(job);
   member_prepare(&m, job, rank);
   if (member_start(&m) != tuttiSuccess) _exit(85);
-  tt_alloc_fail_at(1); /* the next one is the root's, for its guest */
+  tt_alloc_fail_at(1); /* the next one is the root's, for its client */
   if (member_wait(&m) != tuttiSuccess) _exit(86);
   if (atomic_load(&tt_process.alloc_countdown) > 0) _exit(87);
   tt_rendezvous_destroy(m.rendezvous);

@@ -154,7 +154,7 @@ static inline tuttiResult_t member_wait(struct member *m)
   return result;
 }
 
-static inline uint8_t card_byte(int rank, int round, size_t i)
+static inline uint8_t peer_info_byte(int rank, int round, size_t i)
 {
   return (uint8_t)(rank * 31 + round * 7 + (int)i);
 }
@@ -162,7 +162,7 @@ static inline uint8_t card_byte(int rank, int round, size_t i)
 /* Lengths that differ from round to round, the largest one among them. */
 static inline size_t round_len(int round)
 {
-  static const size_t lens[] = {16, TT_CARD_BYTES, 1, 333};
+  static const size_t lens[] = {16, TT_PEER_INFO_BYTES, 1, 333};
   return lens[round % 4];
 }
 
@@ -171,13 +171,13 @@ static inline tuttiResult_t member_round(struct member *m, int round)
 {
   int is_broadcast = round % 3 == 1;
   size_t len = round_len(round), n = is_broadcast ? 1 : (size_t)m->spec.nranks;
-  uint8_t mine[TT_CARD_BYTES], *all = malloc(n * len);
-  for (size_t i = 0; i < len; i++) mine[i] = card_byte(m->spec.rank, round, i);
+  uint8_t mine[TT_PEER_INFO_BYTES], *all = malloc(n * len);
+  for (size_t i = 0; i < len; i++) mine[i] = peer_info_byte(m->spec.rank, round, i);
   tuttiResult_t result = is_broadcast ? tt_rendezvous_broadcast(m->rendezvous, m->spec.rank ? NULL : mine, len, all)
                                       : tt_rendezvous_gather(m->rendezvous, mine, len, all);
   if (result == tuttiSuccess) result = member_wait(m);
   for (size_t k = 0; result == tuttiSuccess && k < n * len; k++)
-    if (all[k] != card_byte((int)(k / len), round, k % len)) _exit(95);
+    if (all[k] != peer_info_byte((int)(k / len), round, k % len)) _exit(95);
   free(all);
   return result;
 }

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
 #include "meeting.h"
 #include "ranks.h"
 #include "tuner/cache.h"

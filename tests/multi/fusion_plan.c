@@ -4,7 +4,7 @@
  * Labels: plain. */
 #include <unistd.h>
 
-#include "fuser/private.h"
+#include "fusion/private.h"
 #include "fusion_ranks.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What messages are thought to take before anything was pushed, where one of them is late by chance.
  * Labels: plain. */
-#include "fuser/private.h"
+#include "fusion/private.h"
 #include "fusion_ranks.h"
 
 #include <setjmp.h>

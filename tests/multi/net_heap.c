@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "census.h"
+#include "memory/memory.h"
 #include "net/net.h"
 
 #define PAGE 4096

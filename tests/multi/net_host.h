@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For the tests of doors and dials: doors at all kinds of place, a host who remembers who came,
+/* For the tests of listeners and dials: listeners at all kinds of place, a host who remembers who came,
  * and a patient dial. */
 #ifndef TT_TEST_NET_HOST_H
 #define TT_TEST_NET_HOST_H
@@ -41,36 +41,36 @@ static inline void wait_for(_Atomic int *word, int wanted)
   while (atomic_load(word) < wanted) tt_sleep_ns(MS / 5);
 }
 
-static inline struct tt_pass pass_make(void)
+static inline struct tt_credentials credentials_make(void)
 {
-  struct tt_pass pass = {.epoch = 1};
+  struct tt_credentials credentials = {.epoch = 1};
   assert_int_equal(tt_auth_init(), tuttiSuccess);
-  tt_random(pass.job, sizeof pass.job);
-  tt_random(pass.key, sizeof pass.key);
-  return pass;
+  tt_random(credentials.job, sizeof credentials.job);
+  tt_random(credentials.key, sizeof credentials.key);
+  return credentials;
 }
 
-/* The places a door can be at; NULL is local. */
+/* The places a listener can be at; NULL is local. */
 static const char *const places[] = {"127.0.0.1:0", "[::1]:0", NULL};
 
-static inline struct tt_door *door_at(const char *place)
+static inline struct tt_listener *listener_at(const char *place)
 {
   struct tt_address where;
-  struct tt_door *door = NULL;
+  struct tt_listener *listener = NULL;
   memset(&where, 0, sizeof where);
   if (place) assert_int_equal(tt_address_parse(&where, place), tuttiSuccess);
-  assert_int_equal(tt_door_open(&door, &where), tuttiSuccess);
-  return door;
+  assert_int_equal(tt_listener_open(&listener, &where), tuttiSuccess);
+  return listener;
 }
 
-static inline tuttiResult_t dial(const struct tt_address *to, const struct tt_pass *pass,
+static inline tuttiResult_t dialer(const struct tt_address *to, const struct tt_credentials *credentials,
                           const struct tt_hello *hello, uint64_t patience_ns, int *fd)
 {
-  struct tt_dial *made;
-  tuttiResult_t result = tt_dial_start(&made, to, pass, hello, tt_now_ns() + patience_ns);
+  struct tt_dialer *made;
+  tuttiResult_t result = tt_dialer_start(&made, to, credentials, hello, tt_now_ns() + patience_ns);
   if (result != tuttiSuccess) return result;
-  while ((result = tt_dial_poll(made, fd)) == tuttiInProgress) tt_sleep_ns(MS / 10);
-  tt_dial_destroy(made);
+  while ((result = tt_dialer_poll(made, fd)) == tuttiInProgress) tt_sleep_ns(MS / 10);
+  tt_dialer_destroy(made);
   return result;
 }
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "census.h"
+#include "memory/memory.h"
 #include "net/net.h"
 
 #define LEN 100000

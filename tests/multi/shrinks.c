@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "comm/creation.h"
+#include "comm/private.h"
 #include "meeting.h"
 #include "ranks.h"
 

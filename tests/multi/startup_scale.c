@@ -97,8 +97,8 @@ static int join_late(const struct ranks *self)
   return join(self);
 }
 
-/* 50 ms are the longest sleep, and 5 of the one rank that serves the board; looks when something comes are beside that.
- * Each came to 40 in a second; to 2,000 when it looked after a millisecond at the latest. */
+/* 50 ms are the longest sleep, and 5 of the one rank that serves the status page; looks when something comes are beside
+ * that. Each came to 40 in a second; to 2,000 when it looked after a millisecond at the latest. */
 static void ranks_that_wait_for_one_that_is_late_sleep(void **state)
 {
   (void)state;

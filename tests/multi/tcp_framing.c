@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "transport/tcp_link.h"
+#include "transport/tcp_link_private.h"
 
 enum mode { RECV, PEEK };
 

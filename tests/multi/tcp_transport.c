@@ -172,14 +172,14 @@ static void path_names_interface_and_addresses(void **state)
   tcp_pair_destroy(&pair);
 }
 
-static void a_guest_may_come_before_it_is_expected(void **state)
+static void a_client_may_come_before_it_is_expected(void **state)
 {
   (void)state;
   struct tcp_pair pair;
   struct tt_link *links[2], *again;
   pair_start(&pair, "127.0.0.1:0");
   while (tt_transport_tcp.open(pair.end[0].transport, 1, 1, &links[0]) == tuttiInProgress) sched_yield();
-  /* The welcome leaves before the guest is handed over. */
+  /* The welcome leaves before the client is handed over. */
   tuttiResult_t result;
   do result = tt_transport_tcp.open(pair.end[1].transport, 0, 1, &links[1]);
   while (result == tuttiInProgress);
@@ -207,13 +207,14 @@ static void an_unknown_congestion_control_is_named(void **state)
 static void dial_by_hand(struct tcp_pair *pair, uint32_t src, uint16_t lane, int *fd)
 {
   struct tt_hello hello = {TT_HELLO_LINK, lane, src, 1};
-  struct tt_dial *dial;
+  struct tt_dialer *dialer;
   tuttiResult_t result;
-  const struct tt_address *to = tt_door_address(pair->end[1].spec.ip_door);
-  assert_int_equal(tt_dial_start(&dial, to, &pair->end[0].pass, &hello, tt_now_ns() + 10000000000u), tuttiSuccess);
-  while ((result = tt_dial_poll(dial, fd)) == tuttiInProgress) sched_yield();
+  const struct tt_address *to = tt_listener_address(pair->end[1].spec.ip_listener);
+  assert_int_equal(tt_dialer_start(&dialer, to, &pair->end[0].credentials, &hello, tt_now_ns() + 10000000000u),
+                   tuttiSuccess);
+  while ((result = tt_dialer_poll(dialer, fd)) == tuttiInProgress) sched_yield();
   assert_int_equal(result, tuttiSuccess);
-  tt_dial_destroy(dial);
+  tt_dialer_destroy(dialer);
 }
 
 /* 1 if the other side has closed; waits for that at most 5 s. */
@@ -226,7 +227,7 @@ static int is_closed(int fd)
   return recv(fd, &byte, 1, 0) == 0;
 }
 
-static void only_the_last_guest_that_makes_sense_is_kept(void **state)
+static void only_the_last_client_that_makes_sense_is_kept(void **state)
 {
   (void)state;
   struct tcp_pair pair;
@@ -275,7 +276,7 @@ static void a_peer_that_never_comes_is_an_error_after_the_timeout(void **state)
   tcp_pair_destroy(&pair);
 }
 
-static void without_a_door_nobody_is_reached(void **state)
+static void without_a_listener_nobody_is_reached(void **state)
 {
   (void)state;
   struct tcp_pair pair;
@@ -284,14 +285,14 @@ static void without_a_door_nobody_is_reached(void **state)
   assert_true(tt_transport_tcp.reaches(pair.end[1].transport, 0));
   assert_false(tt_transport_tcp.reaches(pair.end[0].transport, 0));
   struct tcp_end closed = pair.end[0];
-  uint8_t cards[2][TT_TRANSPORT_CARD_BYTES];
-  memcpy(cards, pair.cards, sizeof cards);
-  closed.spec.ip_door = NULL;
+  uint8_t peer_infos[2][TT_TRANSPORT_PEER_INFO_BYTES];
+  memcpy(peer_infos, pair.peer_infos, sizeof peer_infos);
+  closed.spec.ip_listener = NULL;
   closed.spec.settings = &closed.settings;
-  assert_int_equal(tt_transport_tcp.create(&closed.transport, &closed.spec, cards[0]), tuttiSuccess);
-  assert_int_equal(tt_transport_tcp.connect(closed.transport, cards, sizeof cards[0]), tuttiSuccess);
+  assert_int_equal(tt_transport_tcp.create(&closed.transport, &closed.spec, peer_infos[0]), tuttiSuccess);
+  assert_int_equal(tt_transport_tcp.connect(closed.transport, peer_infos, sizeof peer_infos[0]), tuttiSuccess);
   assert_false(tt_transport_tcp.reaches(closed.transport, 1));
-  assert_int_equal(tt_transport_tcp.connect(pair.end[1].transport, cards, sizeof cards[0]), tuttiSuccess);
+  assert_int_equal(tt_transport_tcp.connect(pair.end[1].transport, peer_infos, sizeof peer_infos[0]), tuttiSuccess);
   assert_false(tt_transport_tcp.reaches(pair.end[1].transport, 0));
   tt_transport_tcp.destroy(closed.transport);
   tcp_pair_destroy(&pair);
@@ -373,7 +374,7 @@ static void the_descriptor_wakes_a_reader_and_a_full_sender(void **state)
   tcp_pair_destroy(&pair);
 }
 
-/* Destroyed at every stage: new, with a dial half way, with a guest nobody wanted, open, with data under way. */
+/* Destroyed at every stage: new, with a dial half way, with a client nobody wanted, open, with data under way. */
 static void nothing_is_left_after_200_rounds(void **state)
 {
   (void)state;
@@ -437,11 +438,11 @@ int main(void)
       cmocka_unit_test(crc_can_be_forced_on_loopback),
       cmocka_unit_test(crc_is_on_between_different_addresses),
       cmocka_unit_test(path_names_interface_and_addresses),
-      cmocka_unit_test(a_guest_may_come_before_it_is_expected),
+      cmocka_unit_test(a_client_may_come_before_it_is_expected),
       cmocka_unit_test(an_unknown_congestion_control_is_named),
-      cmocka_unit_test(only_the_last_guest_that_makes_sense_is_kept),
+      cmocka_unit_test(only_the_last_client_that_makes_sense_is_kept),
       cmocka_unit_test(a_peer_that_never_comes_is_an_error_after_the_timeout),
-      cmocka_unit_test(without_a_door_nobody_is_reached),
+      cmocka_unit_test(without_a_listener_nobody_is_reached),
       cmocka_unit_test(a_late_reader_loses_nothing),
       cmocka_unit_test(the_descriptor_wakes_a_reader_and_a_full_sender),
       cmocka_unit_test(nothing_is_left_after_200_rounds),

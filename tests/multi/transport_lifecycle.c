@@ -90,25 +90,25 @@ static void failed_allocations_leave_nothing(void **state)
   (void)state;
   struct holdings before = holdings();
   struct tt_settings settings;
-  struct tt_pass pass = {.epoch = 3};
+  struct tt_credentials credentials = {.epoch = 3};
   uint64_t hosts[2] = {1, 2};
   int32_t pids[2] = {1, 2};
-  static char cards[2][TT_TRANSPORT_CARD_BYTES];
+  static char peer_infos[2][TT_TRANSPORT_PEER_INFO_BYTES];
   assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
   struct tt_address loopback, local = {.len = 0};
   assert_int_equal(tt_address_parse(&loopback, "127.0.0.1:0"), tuttiSuccess);
   struct tt_transport_spec spec = {
-      .nranks = 2, .lanes = 1, .settings = &settings, .pass = &pass, .hosts = hosts, .pids = pids};
-  assert_int_equal(tt_door_open(&spec.ip_door, &loopback), tuttiSuccess);
-  assert_int_equal(tt_door_open(&spec.local_door, &local), tuttiSuccess);
+      .nranks = 2, .lanes = 1, .settings = &settings, .credentials = &credentials, .hosts = hosts, .pids = pids};
+  assert_int_equal(tt_listener_open(&spec.ip_listener, &loopback), tuttiSuccess);
+  assert_int_equal(tt_listener_open(&spec.local_listener, &local), tuttiSuccess);
   for (int k = 0; world_transports()[k]; k++)
     for (long n = 1, is_failing = 1; is_failing; n++) {
       struct tt_transport *transport = NULL, *traced = NULL, *faulty = NULL;
       const struct tt_transport_ops *ops = world_transports()[k];
       assert_true(n < 100);
       tt_alloc_fail_at(n);
-      is_failing = ops->create(&transport, &spec, cards[0]) != tuttiSuccess;
-      is_failing = is_failing || ops->connect(transport, cards, TT_TRANSPORT_CARD_BYTES) != tuttiSuccess;
+      is_failing = ops->create(&transport, &spec, peer_infos[0]) != tuttiSuccess;
+      is_failing = is_failing || ops->connect(transport, peer_infos, TT_TRANSPORT_PEER_INFO_BYTES) != tuttiSuccess;
       if (!is_failing && tt_trace_wrap(&traced, transport, &spec, "/dev/null") == tuttiSuccess) transport = traced;
       if (!is_failing && tt_fault_wrap(&faulty, transport, &spec, "action=drop") == tuttiSuccess) transport = faulty;
       is_failing = is_failing || !traced || !faulty;
@@ -119,8 +119,8 @@ static void failed_allocations_leave_nothing(void **state)
   tt_transport_verbs.destroy(NULL);
   tt_transport_tcp.destroy(NULL);
   tt_transport_self.destroy(NULL);
-  tt_door_close(spec.ip_door);
-  tt_door_close(spec.local_door);
+  tt_listener_close(spec.ip_listener);
+  tt_listener_close(spec.local_listener);
   struct holdings now = holdings();
   assert_int_equal(now.descriptors, before.descriptors);
   assert_int_equal(now.mappings, before.mappings);

@@ -13,7 +13,7 @@
 #include "comm/comm.h"
 #include "ranks.h"
 #include "measure/measure.h"
-#include "profile/profile.h"
+#include "profiles/profiles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

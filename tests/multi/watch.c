@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Watches of several processes on one board and across (pretended) hosts: set-up, mismatched calls, late ranks. */
+/* Watches of several processes on one status page and across (pretended) hosts: set-up, mismatched calls, late ranks.
+ * */
 #include "watch_world.h"
 
 #include "watch/private.h"
@@ -102,7 +103,8 @@ static void last_is_late(struct party *party)
   for (int i = 0; i < watch->nseen && party->rank != last; i++) {
     int rank = watch->seen[i];
     sees_last |= rank == last;
-    while (rank != last && tt_seat_entered(watch->peers[rank].seat) < call.op && !party_over(party)) tt_sleep_ns(MS);
+    while (rank != last && tt_rank_slot_entered(watch->peers[rank].slot) < call.op && !party_over(party))
+      tt_sleep_ns(MS);
   }
   if (sees_last) party_stay(party, &call);
   else party_idle(party);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks as threads of one process: the same boards and links, seen by the thread sanitizer, and counted: what is
+/* Ranks as threads of one process: the same status pages and links, seen by the thread sanitizer, and counted: what is
  * created and destroyed over and over, or in halves, leaves nothing behind. */
 #include <pthread.h>
 #include <setjmp.h>
@@ -20,9 +20,9 @@
 
 struct group {
   int nhosts;
-  struct tt_door *ip_door, *local_door;
+  struct tt_listener *ip_listener, *local_listener;
   struct tt_settings settings;
-  struct tt_pass pass;
+  struct tt_credentials credentials;
   struct tt_member members[NRANKS];
   struct tt_watch *watches[NRANKS];
 };
@@ -33,8 +33,8 @@ static void group_open(struct group *group, int nhosts)
   *group = (struct group){.nhosts = nhosts};
   loopback.v4.sin_family = AF_INET;
   loopback.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  assert_int_equal(tt_door_open(&group->local_door, &nowhere), tuttiSuccess);
-  assert_int_equal(tt_door_open(&group->ip_door, &loopback), tuttiSuccess);
+  assert_int_equal(tt_listener_open(&group->local_listener, &nowhere), tuttiSuccess);
+  assert_int_equal(tt_listener_open(&group->ip_listener, &loopback), tuttiSuccess);
   assert_int_equal(tt_settings_load(&group->settings), tuttiSuccess);
   for (int rank = 0; rank < NRANKS; rank++) {
     struct tt_member *member = &group->members[rank];
@@ -43,15 +43,15 @@ static void group_open(struct group *group, int nhosts)
     member->pid_namespace = tt_pid_namespace();
     member->host_index = rank * nhosts / NRANKS;
     snprintf(member->host_name, sizeof member->host_name, "node-%c", 'a' + member->host_index);
-    member->local = *tt_door_address(group->local_door);
-    member->control = *tt_door_address(group->ip_door);
+    member->local = *tt_listener_address(group->local_listener);
+    member->control = *tt_listener_address(group->ip_listener);
   }
 }
 
 static void group_close(struct group *group)
 {
-  tt_door_close(group->ip_door);
-  tt_door_close(group->local_door);
+  tt_listener_close(group->ip_listener);
+  tt_listener_close(group->local_listener);
 }
 
 static tuttiResult_t create_one(struct group *group, int rank)
@@ -59,10 +59,10 @@ static tuttiResult_t create_one(struct group *group, int rank)
   struct tt_watch_spec spec = {.nranks = NRANKS,
                                .rank = rank,
                                .members = group->members,
-                               .pass = &group->pass,
+                               .credentials = &group->credentials,
                                .settings = &group->settings,
-                               .ip_door = group->nhosts > 1 ? group->ip_door : NULL,
-                               .local_door = group->local_door,
+                               .ip_listener = group->nhosts > 1 ? group->ip_listener : NULL,
+                               .local_listener = group->local_listener,
                                .label = "threads",
                                .deadline_ns = tt_now_ns() + 20000 * MS};
   return tt_watch_create(&group->watches[rank], &spec);
@@ -72,7 +72,7 @@ static tuttiResult_t create_one(struct group *group, int rank)
 static tuttiResult_t create_all(struct group *group)
 {
   tuttiResult_t result = tuttiSuccess;
-  group->pass.epoch++;
+  group->credentials.epoch++;
   for (int rank = 0; rank < NRANKS && result == tuttiSuccess; rank++) result = create_one(group, rank);
   if (result != tuttiSuccess) return result;
   int ready = 0;
@@ -129,13 +129,13 @@ static void watches_destroyed_half_built_leave_nothing(void **state)
   group_open(&group, 2);
   census_take(&before);
   for (int round = 0; round < 40; round++) {
-    group.pass.epoch++;
+    group.credentials.epoch++;
     for (int rank = round % NRANKS; rank < NRANKS; rank++) assert_int_equal(create_one(&group, rank), tuttiSuccess);
     for (int polls = 0; polls < round; polls++)
       for (int rank = round % NRANKS; rank < NRANKS; rank++) tt_watch_poll(group.watches[rank]);
     destroy_all(&group, 0);
   }
-  /* The door may still show out who came too late; it keeps 656 bytes, however many rounds there are. */
+  /* The listener may still show out who came too late; it keeps 656 bytes, however many rounds there are. */
   assert_true(census_same(&before, &after, 1024));
   assert_int_equal(after.memfds, 0);
   group_close(&group);
@@ -233,7 +233,7 @@ static void several_communicators_of_one_process_do_not_disturb_each_other(void 
   struct group one, two;
   group_open(&one, 2);
   group_open(&two, 1);
-  two.pass.job[0] = 1;
+  two.credentials.job[0] = 1;
   assert_int_equal(create_all(&one), tuttiSuccess);
   assert_int_equal(create_all(&two), tuttiSuccess);
   tt_watch_fail(one.watches[0], tuttiRemoteError, 1, 0, "one failed");

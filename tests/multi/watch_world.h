@@ -34,9 +34,9 @@ struct world {
   struct tt_settings settings;
   int64_t timeout_ms, setup_ms;
   party_script script;
-  struct tt_pass pass;
+  struct tt_credentials credentials;
   struct tt_member members[WORLD_RANKS];
-  _Atomic int joined;            /* ranks whose doors are open */
+  _Atomic int joined;            /* ranks whose listeners are open */
   _Atomic int go, finish;        /* said by the parent */
   _Atomic int stays_out[WORLD_RANKS]; /* joins and makes no watch */
   _Atomic int gives_up[WORLD_RANKS];  /* makes its watch, and destroys it without farewell */
@@ -54,7 +54,7 @@ struct party {
   struct world *world;
   int rank;
   struct tt_watch *watch;
-  struct tt_door *ip_door, *local_door;
+  struct tt_listener *ip_listener, *local_listener;
 };
 
 static inline struct world *world_new(int nranks, int nhosts, party_script script)
@@ -67,8 +67,8 @@ static inline struct world *world_new(int nranks, int nhosts, party_script scrip
   world->script = script;
   world->setup_ms = PATIENCE_MS;
   assert_int_equal(tt_settings_load(&world->settings), tuttiSuccess);
-  memset(&world->pass, 7, sizeof world->pass);
-  world->pass.epoch = 1;
+  memset(&world->credentials, 7, sizeof world->credentials);
+  world->credentials.epoch = 1;
   return world;
 }
 
@@ -135,15 +135,15 @@ static inline void party_join(struct party *party)
   struct tt_address nowhere = {0}, loopback = {.len = sizeof loopback.v4};
   loopback.v4.sin_family = AF_INET;
   loopback.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (tt_door_open(&party->local_door, &nowhere) != tuttiSuccess) _exit(10);
-  if (tt_door_open(&party->ip_door, &loopback) != tuttiSuccess) _exit(11);
+  if (tt_listener_open(&party->local_listener, &nowhere) != tuttiSuccess) _exit(10);
+  if (tt_listener_open(&party->ip_listener, &loopback) != tuttiSuccess) _exit(11);
   member->pid = getpid();
   member->start = tt_process_start(getpid());
   member->pid_namespace = tt_pid_namespace();
   member->host_index = party->rank * world->nhosts / world->nranks;
   snprintf(member->host_name, sizeof member->host_name, "node-%c", 'a' + member->host_index);
-  member->local = *tt_door_address(party->local_door);
-  member->control = *tt_door_address(party->ip_door);
+  member->local = *tt_listener_address(party->local_listener);
+  member->control = *tt_listener_address(party->ip_listener);
   atomic_fetch_add(&world->joined, 1);
   while (atomic_load(&world->joined) < world->nranks) tt_sleep_ns(MS);
 }
@@ -154,10 +154,10 @@ static inline tuttiResult_t party_watch(struct party *party)
   struct tt_watch_spec spec = {.nranks = world->nranks,
                                .rank = party->rank,
                                .members = world->members,
-                               .pass = &world->pass,
+                               .credentials = &world->credentials,
                                .settings = &world->settings,
-                               .ip_door = world->nhosts > 1 ? party->ip_door : NULL,
-                               .local_door = party->local_door,
+                               .ip_listener = world->nhosts > 1 ? party->ip_listener : NULL,
+                               .local_listener = party->local_listener,
                                .label = "communicator",
                                .timeout_ms = world->timeout_ms,
                                .deadline_ns = tt_now_ns() + (uint64_t)world->setup_ms * MS};
@@ -170,8 +170,8 @@ static inline tuttiResult_t party_watch(struct party *party)
 static inline void party_part(struct party *party)
 {
   tt_watch_destroy(party->watch);
-  tt_door_close(party->ip_door);
-  tt_door_close(party->local_door);
+  tt_listener_close(party->ip_listener);
+  tt_listener_close(party->local_listener);
 }
 
 /* A rank that is quicker than the others must not fail the communicator before they are ready. */
@@ -196,7 +196,7 @@ static inline void party_run(struct world *world, int rank)
   }
   if (party_watch(&party) != tuttiSuccess) {
     party_note(&party);
-    while (!party_over(&party)) tt_sleep_ns(MS); /* a leader that ends takes its board along */
+    while (!party_over(&party)) tt_sleep_ns(MS); /* a leader that ends takes its status page along */
   } else if (!atomic_load(&world->gives_up[rank])) {
     atomic_store(&world->reports[rank].ready, 1);
     party_gather(&party);

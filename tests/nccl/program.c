@@ -16,12 +16,12 @@
 #define WORLD_SECONDS 100
 
 /* Memory of all ranks of a world. */
-struct board {
+struct page {
   _Atomic int ids;
   ncclUniqueId id[IDS_MAX];
 };
 
-static struct board *board;
+static struct page *page;
 static int ids_taken;
 
 void want(ncclResult_t wanted, ncclResult_t got, const char *file, int line, const char *what)
@@ -44,11 +44,11 @@ ncclUniqueId next_id(const struct world *world)
   int mine = ids_taken++;
   HOLDS(mine < IDS_MAX);
   if (world->rank == 0) {
-    OK(ncclGetUniqueId(&board->id[mine]));
-    atomic_store(&board->ids, mine + 1);
+    OK(ncclGetUniqueId(&page->id[mine]));
+    atomic_store(&page->ids, mine + 1);
   }
-  while (atomic_load(&board->ids) <= mine) usleep(500);
-  return board->id[mine];
+  while (atomic_load(&page->ids) <= mine) usleep(500);
+  return page->id[mine];
 }
 
 static int run_rank(int nranks, int rank)
@@ -77,7 +77,7 @@ static int run_rank(int nranks, int rank)
 static int run_world(int nranks)
 {
   int failed = 0, status;
-  memset(board, 0, sizeof *board);
+  memset(page, 0, sizeof *page);
   for (int rank = 0; rank < nranks; rank++) {
     pid_t child = fork();
     if (child == 0) exit(run_rank(nranks, rank));
@@ -92,8 +92,8 @@ int main(void)
 {
   Dl_info library;
   int failed = 0;
-  board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (board == MAP_FAILED) return 1;
+  page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return 1;
   for (int nranks = 1; nranks <= RANKS_MAX && !failed; nranks++) failed = run_world(nranks);
   if (dladdr((void *)ncclGetVersion, &library)) printf("%s\n", library.dli_fname);
   return failed;

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 #include "slow.h"
 
 enum { SMALL = 12, MEDIUM = 130, RANKS_MAX = 1024 };

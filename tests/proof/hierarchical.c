@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 #include "slow.h"
 
 #define MOST_RANKS 1024

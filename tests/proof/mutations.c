@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 
 /* Changes step i of the schedule; 0 if there is nothing to change that way. `draw` is
  * a random number for details. */

@@ -3,7 +3,7 @@
  *
  * A toy (tests/toys/run). With P ranks and shares of N elements in B blocks every rank sends B messages, N elements. No
  * reductions, no scratch, 1 round. Any P, any N, in place or not. */
-#include "algos/table.h"
+#include "algos/table_private.h"
 
 void tt_hand_on_generate(struct tt_schedule *schedule, const struct tt_shape *shape)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks of one host through mailboxes, a toy (tests/toys/run): each rank has a sealed memory file (tt_memory_create),
- * in it a box for each (sender, lane), which the sender writes. The others open it as /proc/PID/fd/FD; the card has
- * both numbers, little endian, 4 bytes each, and says 1 in the next 4: there is one.
+ * in it a box for each (sender, lane), which the sender writes. The others open it as /proc/PID/fd/FD; the peer info
+ * has both numbers, little endian, 4 bytes each, and says 1 in the next 4: there is one.
  *
  * A box, number sender * lanes + lane: 8 bytes written, the sender's; 48 bytes nothing; 8 bytes released, the owner's;
  * then RING_BYTES of messages: head (16 bytes: word, length), payload, padding to 16 bytes. Positions count up for
@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "memory/memory.h"
 #include "transport/transport.h"
 
 #define RING_BYTES 65536u
@@ -29,7 +30,7 @@ struct box {
   uint8_t ring[RING_BYTES];
 };
 
-struct card {
+struct peer_info {
   int32_t pid, fd, is_there;
 };
 
@@ -45,7 +46,7 @@ struct mail_link {
 struct mail {
   struct tt_transport base;
   const struct tt_transport_spec *spec;
-  const uint8_t *cards;
+  const uint8_t *peer_infos;
   size_t stride, bytes;
   int fd;
   struct box *boxes;    /* ours */
@@ -194,7 +195,7 @@ static void destroy(struct tt_transport *transport)
   tt_free(t);
 }
 
-static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *card)
+static tuttiResult_t create(struct tt_transport **transport, const struct tt_transport_spec *spec, void *peer_info)
 {
   size_t nboxes = (size_t)spec->nranks * (size_t)spec->lanes;
   void *map = NULL;
@@ -211,38 +212,38 @@ static tuttiResult_t create(struct tt_transport **transport, const struct tt_tra
     return result;
   }
   t->boxes = map;
-  memcpy(card, &(struct card){(int32_t)getpid(), t->fd, 1}, sizeof(struct card));
+  memcpy(peer_info, &(struct peer_info){(int32_t)getpid(), t->fd, 1}, sizeof(struct peer_info));
   *transport = &t->base;
   return tuttiSuccess;
 }
 
-static tuttiResult_t cards_take(struct tt_transport *transport, const void *cards, size_t stride)
+static tuttiResult_t peer_infos_take(struct tt_transport *transport, const void *peer_infos, size_t stride)
 {
   struct mail *t = (struct mail *)transport;
-  t->cards = cards;
+  t->peer_infos = peer_infos;
   t->stride = stride;
   return tuttiSuccess;
 }
 
-static struct card card_of(const struct mail *t, int peer)
+static struct peer_info peer_info_of(const struct mail *t, int peer)
 {
-  struct card card;
-  memcpy(&card, t->cards + (size_t)peer * t->stride, sizeof card);
-  return card;
+  struct peer_info peer_info;
+  memcpy(&peer_info, t->peer_infos + (size_t)peer * t->stride, sizeof peer_info);
+  return peer_info;
 }
 
 static int reaches(const struct tt_transport *transport, int peer)
 {
   const struct mail *t = (const struct mail *)transport;
-  return t->spec->hosts[peer] == t->spec->hosts[t->spec->rank] && card_of(t, peer).is_there == 1;
+  return t->spec->hosts[peer] == t->spec->hosts[t->spec->rank] && peer_info_of(t, peer).is_there == 1;
 }
 
 static tuttiResult_t boxes_map(struct mail *t, int peer)
 {
   char path[64];
   void *map = NULL;
-  struct card card = card_of(t, peer);
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)card.pid, (int)card.fd);
+  struct peer_info peer_info = peer_info_of(t, peer);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)peer_info.pid, (int)peer_info.fd);
   int fd = open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return tt_fail(tuttiRemoteError, "%s, the mailboxes of rank %d, cannot be opened", path, peer);
   tuttiResult_t result = tt_memory_map(fd, t->bytes, &map);
@@ -282,8 +283,8 @@ static size_t held(const struct tt_transport *transport)
 
 static const char *path(const struct tt_transport *transport, int peer, char *text, size_t size)
 {
-  struct card card = card_of((const struct mail *)transport, peer);
-  snprintf(text, size, "mailbox of process %d", (int)card.pid);
+  struct peer_info peer_info = peer_info_of((const struct mail *)transport, peer);
+  snprintf(text, size, "mailbox of process %d", (int)peer_info.pid);
   return text;
 }
 
@@ -291,7 +292,7 @@ const struct tt_transport_ops tt_transport_mailbox = {
     .name = "mailbox",
     .unusable = unusable,
     .create = create,
-    .connect = cards_take,
+    .connect = peer_infos_take,
     .reaches = reaches,
     .open = link_open,
     .descriptors = descriptors,

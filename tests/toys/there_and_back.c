@@ -4,7 +4,7 @@
  * A toy (tests/toys/run). With P ranks and N elements in B blocks every rank but the first and the last one sends 2 B
  * messages, 2 N elements, these two B messages, N elements. All but rank 0 reduce N elements. No scratch, 2 (P - 1)
  * rounds. Any P, any N, in place or not. */
-#include "algos/table.h"
+#include "algos/table_private.h"
 
 void tt_there_and_back_generate(struct tt_schedule *schedule, const struct tt_shape *shape)
 {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "schedule/text.h"
+#include "schedule/text_private.h"
 
 /* The text in tests/golden/<name>; free it. */
 static char *golden(const char *name)

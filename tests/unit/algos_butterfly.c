@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 
 static struct tt_schedule made(const char *name, int32_t nranks, int32_t rank, int32_t radix)
 {

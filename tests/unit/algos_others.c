@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "schedule/text.h"
+#include "schedule/text_private.h"
 
 struct message {
   int32_t from, to, first, nblocks;

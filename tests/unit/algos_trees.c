@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 
 #define MOST 130 /* ranks */
 

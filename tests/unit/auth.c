@@ -16,7 +16,7 @@
 
 /* One run of the handshake, kept so that a test can bend any part of it. */
 struct talk {
-  struct tt_pass pass;
+  struct tt_credentials credentials;
   struct tt_hello hello;
   uint8_t challenge[TT_CHALLENGE_BYTES], ns[TT_NONCE_BYTES];
   uint8_t reply[TT_REPLY_BYTES], nc[TT_NONCE_BYTES];
@@ -26,27 +26,27 @@ struct talk {
 static void talk_make(struct talk *talk)
 {
   memset(talk, 0, sizeof *talk);
-  for (int i = 0; i < TT_KEY_BYTES; i++) talk->pass.key[i] = (uint8_t)i;
-  for (int i = 0; i < TT_JOB_BYTES; i++) talk->pass.job[i] = (uint8_t)(50 + i);
-  talk->pass.epoch = 6;
+  for (int i = 0; i < TT_KEY_BYTES; i++) talk->credentials.key[i] = (uint8_t)i;
+  for (int i = 0; i < TT_JOB_BYTES; i++) talk->credentials.job[i] = (uint8_t)(50 + i);
+  talk->credentials.epoch = 6;
   talk->hello = (struct tt_hello){.kind = 2, .lane = 3, .src = 4, .dst = 5};
   tt_challenge_make(talk->challenge, talk->ns);
   assert_int_equal(
-      tt_reply_make(talk->reply, talk->challenge, &talk->pass, &talk->hello, talk->nc),
+      tt_reply_make(talk->reply, talk->challenge, &talk->credentials, &talk->hello, talk->nc),
       tuttiSuccess);
-  tt_verdict_make(talk->verdict, TT_WELCOME, talk->reply, talk->ns, &talk->pass);
+  tt_verdict_make(talk->verdict, TT_WELCOME, talk->reply, talk->ns, &talk->credentials);
 }
 
 static int accepts(const struct talk *talk)
 {
   struct tt_hello hello;
-  return tt_reply_check(talk->reply, talk->ns, &talk->pass, &hello);
+  return tt_reply_check(talk->reply, talk->ns, &talk->credentials, &hello);
 }
 
 static int believes(const struct talk *talk)
 {
   uint64_t status;
-  return tt_verdict_check(talk->verdict, talk->challenge, talk->nc, &talk->pass, &status);
+  return tt_verdict_check(talk->verdict, talk->challenge, talk->nc, &talk->credentials, &status);
 }
 
 static void holders_of_one_key_understand_each_other(void **state)
@@ -59,15 +59,15 @@ static void holders_of_one_key_understand_each_other(void **state)
   talk_make(&talk);
   assert_int_equal(tt_reply_claim(talk.reply, job, &epoch), 1);
   assert_int_equal(epoch, 6);
-  assert_memory_equal(job, talk.pass.job, TT_JOB_BYTES);
-  assert_int_equal(tt_reply_check(talk.reply, talk.ns, &talk.pass, &hello), 1);
+  assert_memory_equal(job, talk.credentials.job, TT_JOB_BYTES);
+  assert_int_equal(tt_reply_check(talk.reply, talk.ns, &talk.credentials, &hello), 1);
   assert_memory_equal(&hello, &talk.hello, sizeof hello);
   assert_int_equal(
-      tt_verdict_check(talk.verdict, talk.challenge, talk.nc, &talk.pass, &status), 1);
+      tt_verdict_check(talk.verdict, talk.challenge, talk.nc, &talk.credentials, &status), 1);
   assert_int_equal(status, TT_WELCOME);
-  tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.pass);
+  tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.credentials);
   assert_int_equal(
-      tt_verdict_check(talk.verdict, talk.challenge, talk.nc, &talk.pass, &status), 1);
+      tt_verdict_check(talk.verdict, talk.challenge, talk.nc, &talk.credentials, &status), 1);
   assert_int_equal(status, TT_STATUS_UNKNOWN);
 }
 
@@ -77,10 +77,10 @@ static void every_bit_of_the_key_counts(void **state)
   struct talk talk;
   talk_make(&talk);
   for (int bit = 0; bit < 8 * TT_KEY_BYTES; bit++) {
-    talk.pass.key[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    talk.credentials.key[bit / 8] ^= (uint8_t)(1 << bit % 8);
     assert_int_equal(accepts(&talk), 0);
     assert_int_equal(believes(&talk), 0);
-    talk.pass.key[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    talk.credentials.key[bit / 8] ^= (uint8_t)(1 << bit % 8);
   }
   assert_int_equal(accepts(&talk), 1);
 }
@@ -127,7 +127,7 @@ static void a_recorded_verdict_does_not_answer_another_reply(void **state)
   struct talk talk;
   talk_make(&talk);
   assert_int_equal(
-      tt_reply_make(talk.reply, talk.challenge, &talk.pass, &talk.hello, talk.nc), tuttiSuccess);
+      tt_reply_make(talk.reply, talk.challenge, &talk.credentials, &talk.hello, talk.nc), tuttiSuccess);
   assert_int_equal(believes(&talk), 0);
 }
 
@@ -140,15 +140,15 @@ static void a_reflected_mac_is_no_verdict(void **state)
   assert_int_equal(believes(&talk), 0);
 }
 
-static void a_pass_of_another_job_or_epoch_does_not_fit(void **state)
+static void a_credentials_of_another_job_or_epoch_does_not_fit(void **state)
 {
   (void)state;
   struct talk talk;
   talk_make(&talk);
-  talk.pass.epoch++;
+  talk.credentials.epoch++;
   assert_int_equal(accepts(&talk), 0);
-  talk.pass.epoch--;
-  talk.pass.job[0] ^= 1;
+  talk.credentials.epoch--;
+  talk.credentials.job[0] ^= 1;
   assert_int_equal(accepts(&talk), 0);
 }
 
@@ -159,7 +159,7 @@ static void a_challenge_of_another_protocol_is_not_answered(void **state)
   talk_make(&talk);
   memcpy(talk.challenge, "SSH-2.0-", 8);
   assert_int_equal(
-      tt_reply_make(talk.reply, talk.challenge, &talk.pass, &talk.hello, talk.nc), tuttiRemoteError);
+      tt_reply_make(talk.reply, talk.challenge, &talk.credentials, &talk.hello, talk.nc), tuttiRemoteError);
 }
 
 static void a_reply_of_another_version_claims_nothing(void **state)
@@ -223,10 +223,10 @@ static void bytes_on_the_wire_are_those_of_an_independent_implementation(void **
     talk.ns[i] = (uint8_t)(100 + i);
     talk.reply[32 + i] = (uint8_t)(200 + i);
   }
-  memcpy(talk.reply + 56, talk.pass.job, TT_JOB_BYTES);
+  memcpy(talk.reply + 56, talk.credentials.job, TT_JOB_BYTES);
   memcpy(talk.reply + 80, mac, sizeof mac);
   assert_int_equal(accepts(&talk), 1);
-  tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.pass);
+  tt_verdict_make(talk.verdict, TT_STATUS_UNKNOWN, talk.reply, talk.ns, &talk.credentials);
   hex_check(talk.verdict + 8, 32, "a63f3bde88b872453bdf894e7857227ac13a865a268f195fe4c1e6e338adda6e");
 }
 
@@ -236,9 +236,9 @@ static void derived_keys_are_those_of_an_independent_implementation(void **state
   struct talk talk;
   uint8_t out[TT_KEY_BYTES];
   talk_make(&talk);
-  tt_key_derive(out, talk.pass.key, "link", "\1\2\3", 3);
+  tt_key_derive(out, talk.credentials.key, "link", "\1\2\3", 3);
   hex_check(out, sizeof out, "b0d6563560c5207e9b1a3d26f09d9337e04a817f3c12f7c5455ad2cda5930972");
-  tt_key_derive(out, talk.pass.key, "link", NULL, 0);
+  tt_key_derive(out, talk.credentials.key, "link", NULL, 0);
   hex_check(out, sizeof out, "49519ff9b3fe03c08f1ea4f303be85942da6f0c13bdb103b199f8e203f42f4ee");
 }
 
@@ -248,8 +248,8 @@ static void label_and_data_do_not_run_into_each_other(void **state)
   struct talk talk;
   uint8_t a[TT_KEY_BYTES], b[TT_KEY_BYTES];
   talk_make(&talk);
-  tt_key_derive(a, talk.pass.key, "ab", "c", 1);
-  tt_key_derive(b, talk.pass.key, "a", "bc", 2);
+  tt_key_derive(a, talk.credentials.key, "ab", "c", 1);
+  tt_key_derive(b, talk.credentials.key, "a", "bc", 2);
   assert_memory_not_equal(a, b, sizeof a);
 }
 
@@ -362,7 +362,7 @@ int main(void)
       cmocka_unit_test(a_recorded_reply_does_not_answer_another_challenge),
       cmocka_unit_test(a_recorded_verdict_does_not_answer_another_reply),
       cmocka_unit_test(a_reflected_mac_is_no_verdict),
-      cmocka_unit_test(a_pass_of_another_job_or_epoch_does_not_fit),
+      cmocka_unit_test(a_credentials_of_another_job_or_epoch_does_not_fit),
       cmocka_unit_test(a_challenge_of_another_protocol_is_not_answered),
       cmocka_unit_test(a_reply_of_another_version_claims_nothing),
       cmocka_unit_test(strangers_are_told_apart_by_their_first_byte),

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "bootstrap/launch.h"
-#include "bootstrap/wire.h"
+#include "bootstrap/launch_private.h"
+#include "bootstrap/wire_private.h"
 
 /* ---- ids ------------------------------------------------------------------------------------------ */
 
@@ -20,8 +20,8 @@ static void id_sample(struct tt_id *id)
 {
   memset(id, 0, sizeof *id);
   id->flags = TT_ID_FIXED;
-  for (int i = 0; i < TT_JOB_BYTES; i++) id->pass.job[i] = (uint8_t)(i + 1);
-  for (int i = 0; i < TT_KEY_BYTES; i++) id->pass.key[i] = (uint8_t)(200 - i);
+  for (int i = 0; i < TT_JOB_BYTES; i++) id->credentials.job[i] = (uint8_t)(i + 1);
+  for (int i = 0; i < TT_KEY_BYTES; i++) id->credentials.key[i] = (uint8_t)(200 - i);
   assert_int_equal(tt_address_parse(&id->root, "127.0.0.1:4711"), tuttiSuccess);
   id->root_pid = 4242;
   id->root_host = 0x1122334455667788u;
@@ -38,7 +38,7 @@ static void an_id_survives_packing(void **state)
   tt_id_pack(&id, &packed);
   assert_int_equal(tt_id_unpack(&back, &packed), tuttiSuccess);
   assert_int_equal(back.flags, TT_ID_FIXED);
-  assert_memory_equal(&back.pass, &id.pass, sizeof id.pass);
+  assert_memory_equal(&back.credentials, &id.credentials, sizeof id.credentials);
   assert_int_equal(back.root_pid, 4242);
   assert_true(back.root_host == id.root_host && back.root_start == 777);
   assert_true(back.root_sight == id.root_sight);
@@ -89,9 +89,9 @@ static void fixed_ids_of_one_text_are_equal_and_of_two_are_not(void **state)
   assert_int_equal(tt_id_fixed(&a, "127.0.0.1:5000", &settings), tuttiSuccess);
   assert_int_equal(tt_id_fixed(&b, "127.0.0.1:5000", &settings), tuttiSuccess);
   assert_int_equal(tt_id_fixed(&c, "127.0.0.1:5001", &settings), tuttiSuccess);
-  assert_memory_equal(&a.pass, &b.pass, sizeof a.pass);
-  assert_memory_not_equal(a.pass.key, c.pass.key, TT_KEY_BYTES);
-  assert_memory_not_equal(a.pass.job, c.pass.job, TT_JOB_BYTES);
+  assert_memory_equal(&a.credentials, &b.credentials, sizeof a.credentials);
+  assert_memory_not_equal(a.credentials.key, c.credentials.key, TT_KEY_BYTES);
+  assert_memory_not_equal(a.credentials.job, c.credentials.job, TT_JOB_BYTES);
 }
 
 static void a_fixed_address_needs_a_secret_loopback_or_a_word(void **state)
@@ -125,17 +125,17 @@ static void the_key_file_changes_the_key_once(void **state)
   id_sample(&plain);
   mixed = other = plain;
   assert_int_equal(tt_id_mix(&other, &settings), tuttiSuccess);
-  assert_memory_equal(other.pass.key, plain.pass.key, TT_KEY_BYTES);
+  assert_memory_equal(other.credentials.key, plain.credentials.key, TT_KEY_BYTES);
   strcpy(settings.key_file, path);
   assert_int_equal(tt_id_mix(&mixed, &settings), tuttiSuccess);
-  assert_memory_not_equal(mixed.pass.key, plain.pass.key, TT_KEY_BYTES);
+  assert_memory_not_equal(mixed.credentials.key, plain.credentials.key, TT_KEY_BYTES);
   other = mixed;
   assert_int_equal(tt_id_mix(&other, &settings), tuttiSuccess);
-  assert_memory_equal(other.pass.key, mixed.pass.key, TT_KEY_BYTES);
+  assert_memory_equal(other.credentials.key, mixed.credentials.key, TT_KEY_BYTES);
   other = plain;
-  other.pass.job[0] ^= 1;
+  other.credentials.job[0] ^= 1;
   assert_int_equal(tt_id_mix(&other, &settings), tuttiSuccess);
-  assert_memory_not_equal(other.pass.key, mixed.pass.key, TT_KEY_BYTES);
+  assert_memory_not_equal(other.credentials.key, mixed.credentials.key, TT_KEY_BYTES);
   unlink(path);
 }
 
@@ -310,20 +310,20 @@ static int has_keepalive(const char *from)
 {
   struct sockaddr_in here = {.sin_family = AF_INET}, there = {.sin_family = AF_INET};
   socklen_t size = sizeof there;
-  int on = 0, door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int on = 0, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   inet_pton(AF_INET, from, &here.sin_addr);
   inet_pton(AF_INET, "127.0.0.1", &there.sin_addr);
-  assert_int_equal(bind(door, (struct sockaddr *)&there, size), 0);
-  assert_int_equal(listen(door, 1), 0);
-  assert_int_equal(getsockname(door, (struct sockaddr *)&there, &size), 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&there, size), 0);
+  assert_int_equal(listen(listener, 1), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&there, &size), 0);
   assert_int_equal(bind(fd, (struct sockaddr *)&here, sizeof here), 0);
   assert_int_equal(connect(fd, (struct sockaddr *)&there, sizeof there), 0);
   tt_socket_guard(fd, 3000);
   size = sizeof on;
   assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size), 0);
   close(fd);
-  close(door);
+  close(listener);
   return on != 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* src/cuda/driver.h has the names and numbers of the driver's own header, where that is at hand; and what is said where
- * there is no driver.
+/* src/cuda/driver_private.h has the names and numbers of the driver's own header, where that is at hand; and what is
+ * said where there is no driver.
  * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "cuda/cuda.h"
-#include "cuda/driver.h"
+#include "cuda/driver_private.h"
 #include "fake_driver.h"
 
 #if defined(__has_include)

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 
 /* Rank 2 of 3 and 4 blocks, in rank 5 of 6 and 10 blocks. */
 static const int32_t ranks[] = {1, 4, 5};

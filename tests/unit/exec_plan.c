@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "algos/algos.h"
-#include "exec/internal.h"
+#include "exec/private.h"
 
 static void plan_make(const struct tt_algo *algo, const struct tt_shape *shape, int merges)
 {

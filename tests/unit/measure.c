@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What several samples say together, and the mixed order of points. */
-#include "measure/inside.h"
+#include "measure/private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

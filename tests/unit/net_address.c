@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/inside.h"
+#include "net/private.h"
 
 static struct tt_address parsed(const char *text)
 {
@@ -108,7 +108,7 @@ static void the_packed_form_is_the_documented_one(void **state)
   assert_memory_equal(packed, wanted, sizeof wanted);
 }
 
-static void a_local_door_packs_by_its_name(void **state)
+static void a_local_listener_packs_by_its_name(void **state)
 {
   (void)state;
   static const char name[] = "tutti-0123456789abcdef", longer[] = "a-name-that-is-no-door-of-ours";
@@ -313,7 +313,7 @@ int main(void)
       cmocka_unit_test(packed_addresses_come_back),
       cmocka_unit_test(no_address_packs_to_zeros),
       cmocka_unit_test(the_packed_form_is_the_documented_one),
-      cmocka_unit_test(a_local_door_packs_by_its_name),
+      cmocka_unit_test(a_local_listener_packs_by_its_name),
       cmocka_unit_test(a_packed_address_of_unknown_family_is_refused),
       cmocka_unit_test(a_link_local_scope_does_not_travel),
       cmocka_unit_test(loopback_addresses_are_known),

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "algos/algos.h"
-#include "schedule/picture.h"
+#include "schedule/picture_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

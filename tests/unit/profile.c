@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "profiles/profiles.h"
 #include "profile/profile.h"
-#include "tuner/profile.h"
 
 #define START "tutti profile 2\n"
 #define MACHINE "machine host h cpu c cores 2 memory m kernel k\n"

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "measure/fit.h"
-#include "profile/profile.h"
+#include "measure/fit_private.h"
+#include "profiles/profiles.h"
 
 #define MOST 400
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "profile/profile.h"
+#include "profiles/profiles.h"
 
 #define REST "alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 points 9 error_percent 3.1\n"
 #define SAMPLE "us 0.52 low_us 0.5 high_us 0.6\n"

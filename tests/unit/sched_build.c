@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "sched/sched.h"
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 
 static const struct tt_shape shape = {.collective = TT_ALL_REDUCE, .nranks = 4, .rank = 1, .nblocks = 8, .root = -1};
 static const struct tt_blocks all = {0, 8};

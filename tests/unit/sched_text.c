@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "sched/sched.h"
-#include "schedule/text.h"
+#include "schedule/text_private.h"
 
 static tuttiResult_t parse(struct tt_schedule *s, const char *text)
 {

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "sched/sched.h"
-#include "schedule/proof.h"
-#include "schedule/text.h"
+#include "schedule/proof_private.h"
+#include "schedule/text_private.h"
 
 #define MAX_RANKS 4
 

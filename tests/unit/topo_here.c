@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "topo/machine.h"
+#include "topo/machine_private.h"
 
 #define THREADS 4
 

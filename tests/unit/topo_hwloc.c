@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "fake_sysfs.h"
-#include "topo/machine.h"
+#include "topo/machine_private.h"
 
 /* hwloc's plugins and what they load may keep a few bytes; leaks of ours still fail the test. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "fake_sysfs.h"
-#include "topo/machine.h"
+#include "topo/machine_private.h"
 
 static const struct fake_machine server = {.sockets = 2, .numas = 1, .caches = 2, .cores = 4, .threads = 1};
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "transport/fault.h"
+#include "transport/fault_private.h"
 
 static void rules_are_read_field_by_field(void **state)
 {

@@ -20,9 +20,9 @@ static int start(void **state)
 {
   (void)state;
   static const struct tt_transport_spec spec = {.nranks = 1, .lanes = 1};
-  static char card[TT_TRANSPORT_CARD_BYTES];
+  static char peer_info[TT_TRANSPORT_PEER_INFO_BYTES];
   for (size_t i = 0; i < LONG; i++) data[i] = (unsigned char)(i * 31 + i / 251);
-  if (tt_transport_self.create(&transport, &spec, card) != tuttiSuccess) return -1;
+  if (tt_transport_self.create(&transport, &spec, peer_info) != tuttiSuccess) return -1;
   return transport->ops->open(transport, 0, 0, &link_) == tuttiSuccess ? 0 : -1;
 }
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "transport/shm.h"
+#include "transport/shm_private.h"
 
 static void parts_of_an_outbox_do_not_overlap(void **state)
 {

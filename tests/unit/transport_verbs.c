@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "transport/verbs.h"
+#include "transport/verbs_private.h"
 
 #ifdef TT_HAVE_VERBS
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schedule/text.h"
+#include "schedule/text_private.h"
 #include "tuner/choice.h"
 
 #include <setjmp.h>
@@ -217,9 +217,9 @@ static void a_forced_algorithm_is_taken_at_every_size(void **state)
 {
   (void)state;
   for (int a = 0; a < tt_algo_count; a++) {
-    char wish[TT_SETTING_TEXT_BYTES];
-    snprintf(wish, sizeof wish, "%s:%s", tt_kinds[tt_algos[a].collective].name, tt_algos[a].name);
-    struct tt_settings settings = settings_with(wish, 4096);
+    char filter[TT_SETTING_TEXT_BYTES];
+    snprintf(filter, sizeof filter, "%s:%s", tt_kinds[tt_algos[a].collective].name, tt_algos[a].name);
+    struct tt_settings settings = settings_with(filter, 4096);
     struct tt_tuning tuning = tuning_of("shm", 7);
     struct tt_table table;
     tuttiResult_t result = tt_table_make(&table, &settings, &tuning);
@@ -283,7 +283,7 @@ static void with_very_many_ranks_hierarchical_rows_are_only_forced(void **state)
 static void what_cannot_be_is_refused_with_the_reason(void **state)
 {
   static const struct {
-    const char *wish, *reason;
+    const char *filter, *reason;
   } wrong[] = {{"rings", "\"rings\": set it to one of"},
                {"rings", "binary_blocks"},
                {"broadcasts:ring", "[COLLECTIVE:]NAME"},
@@ -296,11 +296,11 @@ static void what_cannot_be_is_refused_with_the_reason(void **state)
                {";", "[COLLECTIVE:]NAME"}};
   (void)state;
   for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {
-    struct tt_settings settings = settings_with(wrong[w].wish, 0);
+    struct tt_settings settings = settings_with(wrong[w].filter, 0);
     struct tt_tuning tuning = tuning_of("shm", 4);
     struct tt_table table;
     assert_int_equal(tt_table_make(&table, &settings, &tuning), tuttiInvalidArgument);
-    if (!strstr(tt_last_sentence(), wrong[w].reason)) fail_msg("%s: %s", wrong[w].wish, tt_last_sentence());
+    if (!strstr(tt_last_sentence(), wrong[w].reason)) fail_msg("%s: %s", wrong[w].filter, tt_last_sentence());
   }
 }
 

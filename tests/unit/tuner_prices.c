@@ -419,31 +419,32 @@ static void what_is_cheaper_takes_no_longer(void **state)
   }
 }
 
-static void check_outline(const struct scene *s, const struct tt_choice *choice)
+static void check_estimate(const struct scene *s, const struct tt_choice *choice)
 {
-  struct tt_course played;
-  struct tt_outline *outline;
-  assert_int_equal(tt_course_make(&played, choice, &s->tuning, choice->block_bytes), tuttiSuccess);
-  assert_int_equal(tt_outline_make(&outline, choice, &s->tuning), tuttiSuccess);
+  struct tt_cost_curve played;
+  struct tt_estimate *estimate;
+  assert_int_equal(tt_cost_curve_make(&played, choice, &s->tuning, choice->block_bytes), tuttiSuccess);
+  assert_int_equal(tt_estimate_make(&estimate, choice, &s->tuning), tuttiSuccess);
   for (int32_t k = 0; k < played.n; k++) {
-    double busy_us, us = tt_outline_us(outline, &s->prices, played.at[k].bytes, &busy_us), ratio = us / played.at[k].us;
+    double busy_us, us = tt_estimate_us(estimate, &s->prices, played.at[k].bytes, &busy_us),
+                    ratio = us / played.at[k].us;
     int is_full = played.at[k].bytes >= 4.0 * played.nblocks; /* empty blocks are not sent */
     if (is_full && !(ratio > 0.4 && ratio < 2.1))
       fail_msg("%s %s of %d ranks, %g bytes: %g us, played %g us", tt_kinds[tt_algos[choice->algo].collective].name,
                tt_algos[choice->algo].name, (int)s->tuning.nranks, played.at[k].bytes, us, played.at[k].us);
   }
-  tt_outline_destroy(outline);
-  tt_course_destroy(&played);
+  tt_estimate_destroy(estimate);
+  tt_cost_curve_destroy(&played);
 }
 
-static void outlines_are_near_the_plays(void **state)
+static void estimates_are_near_the_plays(void **state)
 {
   (void)state;
   const int32_t sizes[][2] = {{1, 8}, {1, 13}, {8, 1}, {4, 4}};
   for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
     struct scene s;
     scene_make(&s, sizes[k][0], sizes[k][1], NULL);
-    choices_walk(&s, check_outline);
+    choices_walk(&s, check_estimate);
     scene_free(&s);
   }
 }
@@ -460,7 +461,7 @@ static void check_segments(const struct scene *s, const struct tt_choice *choice
   const struct tt_kind *kind = &tt_kinds[algo->collective];
   struct tt_shape shape = tt_choice_shape(choice, &s->tuning, 0, kind->has_root ? 0 : -1);
   for (size_t segments = 2; segments <= 18; segments += 4) {
-    struct tt_course course;
+    struct tt_cost_curve curve;
     struct tt_sim_result got;
     size_t bytes = segments * (size_t)shape.nblocks * 4096;
     struct tt_sim_play play = {.shape = shape, .generate = row_generate, .context = (void *)(uintptr_t)algo,
@@ -468,12 +469,12 @@ static void check_segments(const struct scene *s, const struct tt_choice *choice
                                .prices = &s->prices.links, .topology = &s->topology,
                                .order = kind->is_shared ? NULL : s->wire.order};
     assert_int_equal(tt_simulate(&play, &got), tuttiSuccess);
-    assert_int_equal(tt_course_make_at(&course, choice, &s->tuning, 4096, &bytes, 1), tuttiSuccess);
-    double ratio = tt_course_us(&course, 4096, bytes) / got.time_us;
+    assert_int_equal(tt_cost_curve_make_at(&curve, choice, &s->tuning, 4096, &bytes, 1), tuttiSuccess);
+    double ratio = tt_cost_curve_us(&curve, 4096, bytes) / got.time_us;
     if (!(ratio > 0.75 && ratio < 1.25))
       fail_msg("%s %s of %d ranks, %zu segments: %g of what a play of them takes", kind->name, algo->name,
                (int)s->tuning.nranks, segments, ratio);
-    tt_course_destroy(&course);
+    tt_cost_curve_destroy(&curve);
   }
 }
 
@@ -568,7 +569,7 @@ int main(void)
       cmocka_unit_test(a_pair_beyond_any_link_is_no_correction),
       cmocka_unit_test(a_prediction_says_of_what_it_consists),
       cmocka_unit_test(what_is_cheaper_takes_no_longer),
-      cmocka_unit_test(outlines_are_near_the_plays),
+      cmocka_unit_test(estimates_are_near_the_plays),
       cmocka_unit_test(many_segments_follow_from_one),
       cmocka_unit_test(equal_inputs_give_equal_tables),
       cmocka_unit_test(across_a_slow_network_the_hierarchy_is_chosen),

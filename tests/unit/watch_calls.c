@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls compared, ranks missed, and the sentences that tell: watches of one process on one board, without sockets and
- * service thread. */
+/* Calls compared, ranks missed, and the sentences that tell: watches of one process on one status page, without sockets
+ * and service thread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,10 +15,10 @@
 
 #define NRANKS 4
 #define MS 1000000ull
-#define BOARD_BYTES 32768
+#define PAGE_BYTES 32768
 
 struct world {
-  alignas(TT_LINE) char memory[BOARD_BYTES];
+  alignas(TT_LINE) char memory[PAGE_BYTES];
   struct tt_member members[NRANKS];
   struct tt_peer peers[NRANKS][NRANKS];
   int seen[NRANKS][NRANKS];
@@ -30,19 +30,19 @@ static struct world world;
 static void world_make(void)
 {
   memset(&world, 0, sizeof world);
-  assert_in_range(tt_board_len(NRANKS, NRANKS), 1, BOARD_BYTES);
-  tt_board_format(world.memory, NRANKS, NRANKS);
+  assert_in_range(tt_page_len(NRANKS, NRANKS), 1, PAGE_BYTES);
+  tt_page_format(world.memory, NRANKS, NRANKS);
   for (int rank = 0; rank < NRANKS; rank++) {
     struct tt_watch *watch = &world.watches[rank];
     world.members[rank].pid = 100 + rank;
     snprintf(world.members[rank].host_name, TT_HOST_NAME_BYTES, "node-a");
-    *watch = (struct tt_watch){.nranks = NRANKS, .rank = rank, .nlocal = NRANKS, .seat_index = rank,
+    *watch = (struct tt_watch){.nranks = NRANKS, .rank = rank, .nlocal = NRANKS, .slot_index = rank,
                                .members = world.members, .peers = world.peers[rank], .seen = world.seen[rank],
                                .label = "communicator", .late_warn_ns = 30000 * MS, .timeout_ns = 60000 * MS};
-    assert_true(tt_board_view(&watch->board, world.memory, NRANKS, NRANKS));
-    watch->own = &watch->board.seats[rank];
+    assert_true(tt_page_view(&watch->page, world.memory, NRANKS, NRANKS));
+    watch->own = &watch->page.slots[rank];
     for (int peer = 0; peer < NRANKS; peer++) {
-      watch->peers[peer].seat = &watch->board.seats[peer];
+      watch->peers[peer].slot = &watch->page.slots[peer];
       if (peer != rank) watch->seen[watch->nseen++] = peer;
     }
   }
@@ -212,7 +212,7 @@ static void a_call_that_came_with_the_message_is_named_though_the_rank_cannot_be
 {
   (void)state;
   world_make();
-  world.peers[0][1].seat = NULL;
+  world.peers[0][1].slot = NULL;
   struct tt_call mine = enter(0, 5, 10), theirs = call_of(5, 98);
   assert_int_equal(tt_watch_mismatch(&world.watches[0], &mine, 1, tt_call_word(&theirs), &theirs),
                    tuttiInvalidUsage);
@@ -246,7 +246,7 @@ static void of_an_unknown_call_the_word_tells_the_number(void **state)
 {
   (void)state;
   world_make();
-  world.peers[0][1].seat = NULL;
+  world.peers[0][1].slot = NULL;
   const uint64_t big = (1ull << 32) + 1;
   struct tt_call mine = enter(0, big, 10), theirs = call_of(big - 2, 10);
   assert_int_equal(tt_watch_mismatch(&world.watches[0], &mine, 1, tt_call_word(&theirs), NULL), tuttiInvalidUsage);

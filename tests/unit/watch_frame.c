@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "watch/frame.h"
+#include "watch/frame_private.h"
 
 #define NRANKS 5
 

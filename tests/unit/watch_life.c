@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "watch/life.h"
+#include "watch/life_private.h"
 
 #define MS 1000000ull
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "explain/elsewhere.h"
-#include "explain/text.h"
+#include "explain/hypothetical.h"
+#include "explain/text_private.h"
 
 /* tuttiNumTypes: none is called that. */
 static int type_find(const char *name)
@@ -49,13 +49,13 @@ static tuttiResult_t call_make(struct tt_call *call, const struct tt_explain_req
 
 tuttiResult_t tt_explain(const struct tt_explain_request *request, FILE *out)
 {
-  struct tt_elsewhere *place;
+  struct tt_hypothetical *place;
   struct tt_call call;
   tuttiResult_t result = call_make(&call, request);
-  if (result == tuttiSuccess) result = tt_elsewhere_make(&place, request);
+  if (result == tuttiSuccess) result = tt_hypothetical_make(&place, request);
   if (result != tuttiSuccess) return result;
   result = wire_make(&call, &place->settings, request->wire_type);
   if (result == tuttiSuccess) result = tt_explain_print(out, &call, &place->settings, &place->tuning);
-  tt_elsewhere_destroy(place);
+  tt_hypothetical_destroy(place);
   return result;
 }

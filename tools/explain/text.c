@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The long explanation. */
-#include "explain/text.h"
+#include "explain/text_private.h"
 
 #include <string.h>
 
@@ -102,11 +102,11 @@ static const char *twin_of(const struct tt_explained *e, const struct tt_choice 
 /* Why the algorithm is none; it may be written to text[size]. */
 static const char *why_not(const struct tt_explained *e, int algo, char *text, size_t size)
 {
-  struct tt_wish wish = {.algo = (uint8_t)algo, .middle = -1};
+  struct tt_algo_filter filter = {.algo = (uint8_t)algo, .middle = -1};
   struct tt_choice plain = {.algo = (uint8_t)algo, .middle = -1, .radix = (uint16_t)e->settings->radix};
   const char *why = tt_choice_illegal(&plain, e->settings, e->tuning);
   if (why) return why;
-  if (!tt_wish_allows(&e->wishes.of[e->collective], &wish)) return "TUTTI_ALGO excludes it";
+  if (!tt_algo_filter_allows(&e->filters.of[e->collective], &filter)) return "TUTTI_ALGO excludes it";
   if (tt_choice_slow(algo, e->tuning)) return "with so many ranks it is priced only where TUTTI_ALGO names it";
   const char *twin = twin_of(e, &plain);
   snprintf(text, size, "with so many ranks it is the same schedule as %s", twin ? twin : "another one");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How ranks agree, and what they move while they are timed. */
-#include "measure/inside.h"
+#include "measure/private.h"
 
 void give_up(struct measure *m, tuttiResult_t code)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "measure/inside.h"
+#include "measure/private.h"
 #include "tuner/choice.h"
 
 #define SIZES_MOST 8
@@ -20,18 +20,18 @@
 #define HOPELESS_US 2000.0  /* and this slow: seen once is enough */
 
 /* What is measured, with its part of the time. */
-static const struct course {
+static const struct sweep {
   int collective;
   double part;
   int nsizes;
   size_t bytes[SIZES_MOST]; /* of a share */
-} courses[] = {
+} sweeps[] = {
     {TT_ALL_REDUCE, 0.55, 8, {8, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20}},
     {TT_ALL_GATHER, 0.15, 3, {8, 4 << 10, 128 << 10}},
     {TT_REDUCE_SCATTER, 0.15, 3, {8, 4 << 10, 128 << 10}},
     {TT_BROADCAST, 0.15, 3, {8, 16 << 10, 1 << 20}},
 };
-#define COURSES ((int)(sizeof courses / sizeof *courses))
+#define SWEEPS ((int)(sizeof sweeps / sizeof *sweeps))
 
 struct point {
   double once, us[SAMPLES]; /* once is 0: not to be measured */
@@ -39,7 +39,7 @@ struct point {
 };
 
 struct trial {
-  const struct course *course;
+  const struct sweep *sweep;
   double end_us; /* by rank 0's clock */
   int nsizes, nchoices;
   struct tt_choice choices[CHOICES_MOST];
@@ -70,7 +70,7 @@ static void choices_find(const struct measure *m, struct trial *trial)
 {
   const struct tt_prices prices = {.block_bytes = m->block_bytes};
   const struct tt_tuning tuning = {.nranks = m->comm->nranks, .prices = &prices};
-  int collective = trial->course->collective;
+  int collective = trial->sweep->collective;
   uint32_t block_bytes = tt_choice_block(collective, &m->comm->settings, &tuning);
   for (int a = 0; a < tt_algo_count; a++) {
     struct tt_choice choice = {.algo = (uint8_t)a, .middle = -1, .block_bytes = block_bytes};
@@ -85,11 +85,11 @@ static void choices_find(const struct measure *m, struct trial *trial)
 }
 
 /* Sizes whose shares fit into the data. */
-static int sizes_count(const struct measure *m, const struct course *course)
+static int sizes_count(const struct measure *m, const struct sweep *sweep)
 {
-  size_t shares = tt_kinds[course->collective].is_shared ? (size_t)m->comm->nranks : 1;
-  int n = course->nsizes;
-  while (n > 0 && course->bytes[n - 1] * shares > 2 * DATA_BYTES) n--;
+  size_t shares = tt_kinds[sweep->collective].is_shared ? (size_t)m->comm->nranks : 1;
+  int n = sweep->nsizes;
+  while (n > 0 && sweep->bytes[n - 1] * shares > 2 * DATA_BYTES) n--;
   return n;
 }
 
@@ -112,8 +112,8 @@ static void unforce(struct measure *m)
  * before this one has ended everywhere, so each begins behind a barrier of its own. */
 static double batch(struct measure *m, const struct trial *trial, int choice, int size, int times)
 {
-  int collective = trial->course->collective, is_apart = tt_kinds[collective].has_root;
-  size_t count = trial->course->bytes[size] / sizeof(float);
+  int collective = trial->sweep->collective, is_apart = tt_kinds[collective].has_root;
+  size_t count = trial->sweep->bytes[size] / sizeof(float);
   double us = 0;
   for (int done = 0, n = is_apart ? 1 : times; done < times && !m->result; done += n) {
     agree(m, 0);
@@ -156,7 +156,7 @@ static void point_try(struct measure *m, struct trial *trial, int c, int size)
 /* There is time to try all choices at this size, where the one before took spent_us. */
 static int is_time(const struct measure *m, const struct trial *trial, int size, double spent_us)
 {
-  const size_t *bytes = trial->course->bytes;
+  const size_t *bytes = trial->sweep->bytes;
   double growth = bytes[size] < LATENCY_BYTES ? 1 : (double)bytes[size] / (double)bytes[size - 1] / 2;
   return m->left_us > growth * spent_us;
 }
@@ -181,7 +181,7 @@ static void points_try(struct measure *m, struct trial *trial)
 
 static int is_beyond(const struct trial *trial, int size)
 {
-  return trial->course->collective == TT_ALL_REDUCE && trial->course->bytes[size] >= BLOCKS_BYTES;
+  return trial->sweep->collective == TT_ALL_REDUCE && trial->sweep->bytes[size] >= BLOCKS_BYTES;
 }
 
 /* How many of the first n choices are faster there. */
@@ -224,7 +224,7 @@ static void blocks_try(struct measure *m, struct trial *trial)
   }
   for (int size = 0; size < trial->nsizes; size++)
     for (int c = n; c < trial->nchoices && is_beyond(trial, size) && !m->result && m->left_us > 0; c++)
-      if (is_cut_otherwise(m, &trial->choices[c], trial->course->bytes[size])) point_try(m, trial, c, size);
+      if (is_cut_otherwise(m, &trial->choices[c], trial->sweep->bytes[size])) point_try(m, trial, c, size);
 }
 
 static void round_measure(struct measure *m, struct trial *trial, int round)
@@ -256,34 +256,34 @@ static void anchor_store(struct measure *m, struct trial *trial, int choice, int
   if (!point->n) point->us[point->n++] = point->once;
   double us = samples_summarise(point->us, point->n).median;
   if (point->n < 3) us = point->us[0]; /* too few for a median: what disturbs only makes them longer */
-  struct tt_profile_anchor anchor = {.collective = trial->course->collective,
+  struct tt_profile_anchor anchor = {.collective = trial->sweep->collective,
                                      .radix = with->radix,
                                      .block_bytes = with->block_bytes,
                                      .nranks = comm->nranks,
                                      .nnodes = comm->topology.nnodes,
                                      .cores = m->cores,
-                                     .bytes = trial->course->bytes[size],
+                                     .bytes = trial->sweep->bytes[size],
                                      .us = us};
   snprintf(anchor.algo, sizeof anchor.algo, "%s", tt_algos[with->algo].name);
   snprintf(anchor.transport, sizeof anchor.transport, "%s", m->transport);
   store_anchor(m, &anchor);
 }
 
-static void course_measure(struct measure *m, struct trial *trial, double seconds, double from)
+static void sweep_measure(struct measure *m, struct trial *trial, double seconds, double from)
 {
   char what[64];
-  snprintf(what, sizeof what, "algorithms of %s", tt_kinds[trial->course->collective].name);
+  snprintf(what, sizeof what, "algorithms of %s", tt_kinds[trial->sweep->collective].name);
   progress_tell(m, from, what);
   trial->end_us = now_us() + seconds * 1e6;
   choices_find(m, trial);
-  trial->nsizes = sizes_count(m, trial->course);
+  trial->nsizes = sizes_count(m, trial->sweep);
   points_try(m, trial);
   blocks_try(m, trial);
   for (int round = 0; round < SAMPLES && m->left_us > 0; round++) {
-    progress_tell(m, from + trial->course->part * round / SAMPLES, what);
+    progress_tell(m, from + trial->sweep->part * round / SAMPLES, what);
     round_measure(m, trial, round);
   }
-  if (trial->nsizes > 0) store_anchors_forget(m, trial->course->collective, trial->course->bytes[trial->nsizes - 1]);
+  if (trial->nsizes > 0) store_anchors_forget(m, trial->sweep->collective, trial->sweep->bytes[trial->nsizes - 1]);
   for (int c = 0; c < trial->nchoices && !m->result; c++)
     for (int size = 0; size < trial->nsizes; size++) anchor_store(m, trial, c, size);
 }
@@ -294,10 +294,10 @@ void anchors_measure(struct measure *m, double seconds)
   double from = 0;
   if (!trial) give_up(m, tt_fail(tuttiSystemError, "tune: out of memory for its points"));
   if (!m->result) memset(m->data, 0, 2 * DATA_BYTES); /* zeros, however often they are summed up */
-  for (int c = 0; c < COURSES && !m->result; c++) {
-    *trial = (struct trial){.course = &courses[c]};
-    course_measure(m, trial, seconds * courses[c].part, from);
-    from += courses[c].part;
+  for (int c = 0; c < SWEEPS && !m->result; c++) {
+    *trial = (struct trial){.sweep = &sweeps[c]};
+    sweep_measure(m, trial, seconds * sweeps[c].part, from);
+    from += sweeps[c].part;
   }
   tt_free(trial);
 }

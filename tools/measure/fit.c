@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/fit.h"
+#include "measure/fit_private.h"
 
 #define POINTS 48      /* more are thinned out before they are fitted: the work grows with their fourth power */
 #define SEGMENTS (POINTS * (POINTS + 1) / 2)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/inside.h"
+#include "measure/private.h"
 #include "reduce/reduce.h"
 
 #define ROUNDS 9

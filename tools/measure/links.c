@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "measure/inside.h"
+#include "measure/private.h"
 
 #define SIZES 22             /* 8 B, 16 B, .. 16 MiB */
 #define SIZES_LEAST 4        /* so many are measured however slow they are */

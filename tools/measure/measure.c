@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "measure/inside.h"
+#include "measure/private.h"
 
 #define SECONDS 10.0         /* if the caller says nothing */
 #define KERNELS_MOST_S 3.0

@@ -4,7 +4,7 @@
 #define TT_MEASURE_H
 
 #include "comm/comm.h"
-#include "tuner/profile.h"
+#include "profile/profile.h"
 
 #define TT_MEASURE_RANKS 4096 /* most; beyond it the map of all pairs is too large */
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "measure/inside.h"
+#include "measure/private.h"
 
 static int by_value(const void *a, const void *b)
 {

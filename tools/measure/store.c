@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "measure/fit.h"
-#include "measure/inside.h"
+#include "measure/fit_private.h"
+#include "measure/private.h"
 
 /* ---- machine and measured ---- */
 

@@ -2,7 +2,7 @@
 /* Who has which link to whom, and how many cores there are. */
 #include <string.h>
 
-#include "measure/inside.h"
+#include "measure/private.h"
 
 static int route_number(const struct tuttiComm *comm, int peer)
 {
@@ -13,20 +13,20 @@ static int route_number(const struct tuttiComm *comm, int peer)
 }
 
 /* Where a rank may run. */
-struct seat {
+struct place {
   uint8_t cores[TT_CORE_MASK_BYTES];
   uint64_t kernel;
 };
 
 /* Containers of one machine are nodes of their own, but compete for its cores. */
-static int same_cores(const struct measure *m, const struct seat *seats, int32_t a, int32_t b)
+static int same_cores(const struct measure *m, const struct place *places, int32_t a, int32_t b)
 {
   const int32_t *node = m->comm->topology.node;
-  return seats[a].kernel && seats[b].kernel ? seats[a].kernel == seats[b].kernel : node[a] == node[b];
+  return places[a].kernel && places[b].kernel ? places[a].kernel == places[b].kernel : node[a] == node[b];
 }
 
 /* The cores of the machine with the fewest to a rank. */
-static void cores_count(struct measure *m, const struct seat *seats)
+static void cores_count(struct measure *m, const struct place *places)
 {
   int32_t nranks = m->comm->nranks, its_ranks = 1;
   uint8_t counted[TT_MEASURE_RANKS] = {0};
@@ -35,8 +35,8 @@ static void cores_count(struct measure *m, const struct seat *seats)
     uint8_t any[TT_CORE_MASK_BYTES] = {0};
     int32_t ranks = 0, cores = 0;
     for (int32_t r = first; r < nranks && !counted[first]; r++) {
-      if (counted[r] || !same_cores(m, seats, first, r)) continue;
-      for (int b = 0; b < TT_CORE_MASK_BYTES; b++) any[b] |= seats[r].cores[b];
+      if (counted[r] || !same_cores(m, places, first, r)) continue;
+      for (int b = 0; b < TT_CORE_MASK_BYTES; b++) any[b] |= places[r].cores[b];
       counted[r] = r > first;
       ranks++;
     }
@@ -76,25 +76,25 @@ void world_find(struct measure *m)
   struct tuttiComm *comm = m->comm;
   size_t n = (size_t)comm->nranks;
   uint8_t *own = tt_alloc(n, 1);
-  struct seat seat = {.kernel = tt_kernel_id()}, *seats = tt_alloc(n, sizeof seat);
+  struct place place = {.kernel = tt_kernel_id()}, *places = tt_alloc(n, sizeof place);
   m->route = tt_alloc(n, n);
   void *data = NULL;
   (void)tt_heap_alloc(&data, 2 * DATA_BYTES); /* as who is in a hurry has it */
   m->data = data;
-  int lacks = !own || !seats || !m->route || !m->data;
+  int lacks = !own || !places || !m->route || !m->data;
   if (agree(m, lacks) > 0 && !m->result)
     m->result = tt_fail(tuttiSystemError, "tune: out of memory on %s", lacks ? "this rank" : "another rank");
   for (int r = 0; !m->result && r < comm->nranks; r++) own[r] = (uint8_t)route_number(comm, r);
-  tt_host_core_mask(seat.cores);
+  tt_host_core_mask(place.cores);
   gather_all(m, own, m->route, n);
-  gather_all(m, &seat, seats, sizeof seat);
+  gather_all(m, &place, places, sizeof place);
   if (!m->result) {
-    cores_count(m, seats);
+    cores_count(m, places);
     m->transport = transport_of_most(m);
     m->block_bytes = block_bytes_find(m);
   }
   tt_free(own);
-  tt_free(seats);
+  tt_free(places);
 }
 
 static int is_of(const struct measure *m, const struct pairs_of_kind *of, int32_t a, int32_t b)

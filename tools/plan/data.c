@@ -2,7 +2,7 @@
 /* What is in a time line, as JSON. */
 #include <math.h>
 
-#include "plan/layers.h"
+#include "plan/layers_private.h"
 
 #define MESSAGES_DRAWN 4000 /* more: those of one group that follow one another are one */
 

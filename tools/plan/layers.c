@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads layer tables. */
-#include "plan/layers.h"
+#include "plan/layers_private.h"
 
 #include <errno.h>
 #include <math.h>

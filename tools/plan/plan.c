@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "explain/elsewhere.h"
-#include "fusion/price.h"
-#include "plan/layers.h"
+#include "explain/hypothetical.h"
+#include "planner/price.h"
+#include "plan/layers_private.h"
 #include "tuner/explain.h"
 
 #define POLICIES_MOST 16
@@ -50,8 +50,8 @@ static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request
                                   .transport = request->transport,
                                   .profile = request->profile,
                                   .interface = request->interface};
-  struct tt_elsewhere *place;
-  tuttiResult_t result = tt_elsewhere_make(&place, &wanted);
+  struct tt_hypothetical *place;
+  tuttiResult_t result = tt_hypothetical_make(&place, &wanted);
   if (result != tuttiSuccess) return result;
   result = tt_message_cost_price(&asked->cost, &place->settings, &place->tuning);
   char us[2][TT_US_BYTES];
@@ -60,7 +60,7 @@ static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request
            wanted.nranks == 1 ? "" : "s", wanted.nnodes, wanted.nnodes == 1 ? "" : "s",
            tt_us_text(tt_message_us(&asked->cost, 4096), us[0]),
            tt_us_text(tt_message_us(&asked->cost, 4 << 20), us[1]));
-  tt_elsewhere_destroy(place);
+  tt_hypothetical_destroy(place);
   return result;
 }
 

@@ -33,7 +33,7 @@ struct tt_plan_request {
  * begins and ends, and how long an iteration is: backward, in which gradients become ready, and the next forward; and
  * what no plan of any messages could beat. For "all" it prints a line for each policy. To `data` goes what is in the
  * time line, as JSON for tutti draw, of "all" that of auto. out or data may be NULL: then that is left out.
- * src/fusion/plan.h describes model and policies.
+ * src/planner/plan.h describes model and policies.
  *
  * Errors: tuttiInvalidArgument: the request, the table (the sentence names file and line), a setting or the profile is
  * wrong. tuttiInvalidUsage: slices are so short that there would be more than 16,777,216. tuttiSystemError: no memory,

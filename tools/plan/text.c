@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans as text. */
-#include "plan/layers.h"
+#include "plan/layers_private.h"
 
 #define LAYERS_BYTES 40
 #define MANY 200 /* messages: more of one group in a row are one line */

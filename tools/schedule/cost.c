@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "schedule/proof.h"
+#include "schedule/proof_private.h"
 
 void tt_schedule_cost(const struct tt_schedule *schedule, struct tt_cost *cost)
 {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "schedule/picture.h"
+#include "schedule/picture_private.h"
 
 /* Between double quotes. */
 static void text_print(const char *text, FILE *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which message is received by which step follows from the programs alone: the n-th that
  * leaves on a (sender, receiver, channel) is the n-th that is received there. */
-#include "schedule/world.h"
+#include "schedule/world_private.h"
 
 /* One end of a message. */
 struct end {

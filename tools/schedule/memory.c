@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the memory of a rank holds during a proof, and what a step makes of it. */
-#include "schedule/world.h"
+#include "schedule/world_private.h"
 
 /* One step of one rank, with its parts at hand. */
 struct view {

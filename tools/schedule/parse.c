@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sched/step.h"
-#include "schedule/text.h"
+#include "schedule/text_private.h"
 
 #define TOKEN_BYTES 64
 

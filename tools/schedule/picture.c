@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "schedule/picture.h"
+#include "schedule/picture_private.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "schedule/request.h"
+#include "schedule/request_private.h"
 
 #include <stdlib.h>
 #include <string.h>

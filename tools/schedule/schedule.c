@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "schedule/picture.h"
-#include "schedule/request.h"
-#include "schedule/text.h"
+#include "schedule/picture_private.h"
+#include "schedule/request_private.h"
+#include "schedule/text_private.h"
 
 const char *tt_algorithm_name(const char *collective, int index)
 {

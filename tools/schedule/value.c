@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "schedule/value.h"
+#include "schedule/value_private.h"
 
 #include <string.h>
 

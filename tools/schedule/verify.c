@@ -11,7 +11,7 @@
 #include <stdarg.h>
 
 #include "sched/step.h"
-#include "schedule/world.h"
+#include "schedule/world_private.h"
 
 tuttiResult_t tt_complain(struct tt_world *world, int32_t rank, int32_t step, const char *format, ...)
 {

@@ -3,7 +3,7 @@
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
 
-#include "cuda/params.h"
+#include "cuda/params_private.h"
 
 #ifdef __cplusplus
 extern "C" {

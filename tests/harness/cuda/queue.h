@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "cuda/params.h"
+#include "cuda/params_private.h"
 
 enum { WORK_EVENT, WORK_COPY, WORK_KERNEL };
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The root: where all ranks of one communicator meet. It lives on the service thread, and
+ * frees itself: see root.c. client.c moves its bytes, slot.c decides what they mean. Everything
+ * here runs under the service lock. Private to this folder. */
+#ifndef TT_BOOTSTRAP_ROOT_H
+#define TT_BOOTSTRAP_ROOT_H
+
+#include "bootstrap/wire_private.h"
+
+enum slot_state {
+  SLOT_EMPTY, /* this rank has not come */
+  SLOT_TAKEN, /* it is here */
+  SLOT_LEFT,  /* it said bye */
+  SLOT_LOST   /* its connection ended without a bye */
+};
+
+struct slot {
+  enum slot_state state;
+  uint32_t rounds;     /* peer infos it gave */
+  struct client *client; /* while TAKEN */
+  struct tt_record record;
+};
+
+enum client_stage { CLIENT_RECORD, CLIENT_HEAD, CLIENT_PEER_INFO, CLIENT_REASON };
+
+/* One connection. Closed ones (fd -1) stay in the list until the callback ends. */
+struct client {
+  struct tt_watcher watcher; /* first: callbacks get this */
+  struct tt_root *root;
+  struct client *next;
+  uint32_t rank; /* what the handshake proved */
+  int has_slot;    /* it owns slots[rank] */
+  int told;      /* the last frame is on its way: what still comes in is thrown away */
+  int told_next; /* enum tt_start_frame_kind that follows what is going out now, or 0 */
+  enum client_stage stage;
+  struct tt_intake in;
+  struct tt_record record;
+  struct tt_start_frame head_in, head_out;
+  struct tt_outlet out;
+  int full; /* the socket takes no more: EPOLLOUT is awaited */
+  char *reason;   /* TT_SENTENCE_BYTES, made when one is announced */
+  char *sentence; /* for this client alone (a refused one), else NULL: the root's */
+  uint32_t code;  /* goes with sentence */
+};
+
+/* More than 25 fields: the id, the clients, the round under way and the reason of a failure are not divided. */
+struct tt_root {
+  struct tt_timer timer;
+  struct tt_listener *listener; /* NULL once shut */
+  struct tt_root *next; /* in tt_process.roots */
+  uint8_t job[TT_JOB_BYTES];
+  uint64_t ticket;      /* of the id */
+  struct tt_address where;
+  int fixed, derived; /* what its id is */
+  int ticking;
+  int shut; /* over: the listener is closed, the last clients are leaving */
+  struct tt_record self;
+  uint64_t timeout_ns, late_warn_ns;
+  int64_t unreachable_ms;
+  uint64_t first_ns, log_ns; /* first client; next log line */
+  int warned;                /* of those that are late */
+  uint64_t over_ns;          /* when a failed root shuts; when a shut one ends */
+  struct client *clients;
+  uint32_t client_count;
+  uint32_t nranks; /* 0: nobody has said yet */
+  uint32_t least;  /* the smallest nranks anyone said: unlike ones are a failure */
+  uint32_t reference; /* the rank that said it */
+  struct slot *slots;
+  uint32_t came, left, lost;
+  uint32_t rounds, arrived; /* complete rounds; peer infos of the one under way */
+  size_t len;               /* bytes of a peer info in the round under way */
+  int is_broadcast;         /* in which rank 0 alone has one */
+  uint8_t *peer_infos[2];        /* by the round's last bit: one is going out while the other fills */
+  size_t room[2];
+  uint32_t look; /* the next rank whose process is looked at */
+  struct tt_refusals refusals; /* of the listener, before */
+  char twice[96];         /* note about a rank that was claimed twice, "" if none */
+  struct tt_ended ended;  /* the first process that has ended and had not joined; pid 0: none */
+  tuttiResult_t code;     /* tuttiSuccess until the start-up has failed */
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+/* Opens the root of `id` (mixed) at `where`; its real address goes to *at. With TT_ID_FIXED:
+ * tuttiInProgress while an earlier root of this process at the same address is needed.
+ * Errors: tuttiSystemError. */
+tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *where,
+                           const struct tt_settings *settings, struct tt_address *at);
+
+/* ---- root.c ---- */
+/* The start-up has failed: every client is told, and so are those that come later. */
+void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Rank 0 gives up the root that it has opened, and has not joined: a fixed address is free for the next start-up, and
+ * ranks that wait there hear it. */
+void tt_root_abandon(const struct tt_id *id);
+
+/* Fails the start-up if a process that has ended is missing in it. */
+void tt_root_miss(struct tt_root *root);
+
+/* A client is here: time runs from the first one. */
+void tt_root_first(struct tt_root *root);
+/* Call at the end of every callback: frees closed clients, and the root when it is over. */
+void tt_root_settle(struct tt_root *root);
+
+/* ---- client.c ---- */
+void tt_client_come(void *root, const struct tt_hello *hello, int fd);
+void tt_client_close(struct client *client);
+/* Frees the closed ones. */
+void tt_clients_sweep(struct tt_root *root);
+/* The last frame for this client: FAILURE or LATER. */
+void tt_client_tell(struct client *client, enum tt_start_frame_kind kind);
+/* Reads and handles what is there already. */
+void tt_client_drain(struct client *client);
+void tt_client_send_peer_infos(struct client *client, const struct tt_start_frame *head, const uint8_t *peer_infos);
+
+/* ---- slot.c ---- */
+/* The client's record is complete; its frame head; its peer info; its reason. */
+void tt_rank_slot_claim(struct client *client);
+void tt_rank_slot_head(struct client *client);
+void tt_rank_slot_peer_info(struct client *client);
+void tt_rank_slot_reason(struct client *client);
+/* The client's connection ended, or its process died. */
+void tt_rank_slot_lose(struct client *client, const char *how);
+/* 1 if the rank has done its part of what all wait for. */
+int tt_rank_slot_is_in(const void *root, uint32_t rank);
+
+/* "rank 3 (pid 123 on host)" */
+#define TT_RANK_NAME_BYTES 128
+const char *tt_rank_name(uint32_t rank, const struct tt_record *record, char *text);
+
+#endif

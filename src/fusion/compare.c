@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The same options and tensors on all ranks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fusion/private.h"
+
+/* ---- options ---- */
+
+enum option { NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, POLICY, OPTIONS };
+
+/* What a rank says of itself. */
+struct said {
+  int64_t numbers[POLICY]; /* of options that are numbers */
+  char policy[sizeof ((struct config *)0)->policy_text];
+};
+
+static void options_say(const struct config *config, struct said *said)
+{
+  said->numbers[NUMBER] = config->n;
+  said->numbers[OP] = config->redop;
+  said->numbers[WIRE] = config->wire;
+  said->numbers[OVERFLOW_] = config->reports;
+  said->numbers[NORMS] = config->norms;
+  said->numbers[BUFFER] = (int64_t)config->asked_bytes;
+  memcpy(said->policy, config->policy_text, sizeof said->policy);
+}
+
+static const char *option_text(const struct said *said, enum option option, char *text, size_t size)
+{
+  if (option == POLICY) snprintf(text, size, "%.63s", said->policy);
+  else if (option == OP) snprintf(text, size, "%s", tt_redop_name((int)said->numbers[option]));
+  else if (option == WIRE) snprintf(text, size, "%s", tt_type_name((int)said->numbers[option]));
+  else snprintf(text, size, "%lld", (long long)said->numbers[option]);
+  return text;
+}
+
+static enum option first_unlike(const struct said *a, const struct said *b)
+{
+  enum option option = 0;
+  while (option < POLICY && a->numbers[option] == b->numbers[option]) option++;
+  return option == POLICY && memcmp(a->policy, b->policy, sizeof a->policy) == 0 ? OPTIONS : option;
+}
+
+/* All ranks find the same, as they have what all have said. */
+static tuttiResult_t said_compare(const struct said *said, int nranks)
+{
+  static const char *const names[OPTIONS] = {"ntensors", "op", "wire_type", "overflow", "norms",
+                                             "buffer_bytes (TUTTI_FUSION_BYTES)", "policy (TUTTI_FUSION_POLICY)"};
+  char its[80], first[80];
+  for (int r = 1; r < nranks; r++) {
+    enum option option = first_unlike(&said[r], &said[0]);
+    if (option == OPTIONS) continue;
+    return tt_fail(tuttiInvalidUsage, "%s is %s on rank %d and %s on rank 0: create the fusion with the same on all "
+                   "ranks", names[option], option_text(&said[r], option, its, sizeof its), r,
+                   option_text(&said[0], option, first, sizeof first));
+  }
+  return tuttiSuccess;
+}
+
+static tuttiResult_t options_compare(const struct config *config)
+{
+  struct said *said = tt_alloc((size_t)config->nranks, sizeof *said);
+  if (!said)
+    return tt_fusion_told(config,
+                         tt_fail(tuttiSystemError, "out of memory for the options of %d ranks", config->nranks));
+  options_say(config, &said[config->rank]);
+  tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, said, sizeof *said, tuttiUint8, tuttiSum);
+  if (result == tuttiSuccess) result = said_compare(said, config->nranks);
+  tt_free(said);
+  return result;
+}
+
+/* ---- tensors ---- */
+
+struct listed {
+  uint64_t count, name; /* a hash */
+  int64_t type;
+};
+
+struct shown {
+  uint64_t count;
+  int64_t type;
+  char name[NAME_BYTES];
+};
+
+static struct listed list(const struct tensor *tensor)
+{
+  return (struct listed){tensor->count, tt_text_hash(0, tensor->name), tensor->type};
+}
+
+/* *index: the first tensor that is not that of rank 0, n: there is none. */
+static tuttiResult_t lists_compare(const struct config *config, int *index)
+{
+  size_t n = (size_t)config->n;
+  struct listed *first = tt_alloc(n, sizeof *first);
+  if (!first) return tt_fusion_told(config, tt_fail(tuttiSystemError, "out of memory to compare %zu tensors", n));
+  for (int i = 0; i < config->n && config->rank == 0; i++) first[i] = list(&config->tensors[i]);
+  tuttiResult_t result = tt_fusion_run(config, TT_BROADCAST, first, n * sizeof *first, tuttiUint8, tuttiSum);
+  for (*index = 0; result == tuttiSuccess && *index < config->n; ++*index) {
+    struct listed mine = list(&config->tensors[*index]);
+    if (memcmp(&first[*index], &mine, sizeof mine) != 0) break;
+  }
+  tt_free(first);
+  return result;
+}
+
+/* All ranks show the tensor to all; that of `rank` is not that of rank 0. */
+static tuttiResult_t difference_show(const struct config *config, int rank, int index)
+{
+  const struct tensor *tensor = &config->tensors[index];
+  struct shown *shown = tt_alloc((size_t)config->nranks, sizeof *shown);
+  if (!shown)
+    return tt_fusion_told(config, tt_fail(tuttiSystemError, "out of memory for a tensor of %d ranks", config->nranks));
+  shown[config->rank] = (struct shown){.count = tensor->count, .type = tensor->type};
+  memcpy(shown[config->rank].name, tensor->name, NAME_BYTES);
+  tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, shown, sizeof *shown, tuttiUint8, tuttiSum);
+  if (result == tuttiSuccess)
+    result = tt_fail(tuttiInvalidUsage, "tensor %d is %.127s (%llu elements of %s) on rank %d and %.127s (%llu "
+                     "elements of %s) on rank 0: create the fusion with the same tensors on all ranks, in the same "
+                     "order", index, shown[rank].name, (unsigned long long)shown[rank].count,
+                     tt_type_name((int)shown[rank].type), rank, shown[0].name, (unsigned long long)shown[0].count,
+                     tt_type_name((int)shown[0].type));
+  tt_free(shown);
+  return result;
+}
+
+/* The first rank that has another list tells in what. */
+static tuttiResult_t tensors_compare(const struct config *config)
+{
+  int index = 0;
+  tuttiResult_t result = lists_compare(config, &index);
+  if (result != tuttiSuccess) return result;
+  int64_t first = index < config->n ? (int64_t)config->rank * config->n + index : INT64_MAX;
+  result = tt_fusion_run(config, TT_ALL_REDUCE, &first, 1, tuttiInt64, tuttiMin);
+  if (result != tuttiSuccess || first == INT64_MAX) return result;
+  return difference_show(config, (int)(first / config->n), (int)(first % config->n));
+}
+
+tuttiResult_t tt_fusion_compare(const struct config *config)
+{
+  tuttiResult_t result = options_compare(config);
+  return result == tuttiSuccess ? tensors_compare(config) : result;
+}

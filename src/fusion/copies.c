@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fusion buffer: a ring in which messages have room in the order in which that was given. */
+#include <stdint.h>
+#include <string.h>
+
+#include "fusion/private.h"
+
+#define PIECE ((size_t)256 << 10) /* host memory is copied in pieces: links are looked at in between */
+
+/* Whether the parts lie one behind the other in both buffers; as they did when they were last sent: `then`. */
+static int lies_together(const struct tuttiFusion *fuser, int32_t m, int then)
+{
+  const struct plan *plan = fuser->engine.used;
+  const struct message *message = &plan->messages[m];
+  const struct part *first = &plan->parts[message->first_part];
+  uintptr_t send = 0, recv = 0;
+  for (const struct part *part = first; part < first + message->nparts; part++) {
+    const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
+    const struct tensor_progress *last = &fuser->engine.tensors[part->tensor];
+    const void *from = then ? last->last_send : gradient->send;
+    uintptr_t skip = (uintptr_t)part->first * (uintptr_t)fuser->config.tensors[part->tensor].element - part->at;
+    uintptr_t its_send = (uintptr_t)from + skip;
+    uintptr_t its_recv = (uintptr_t)(then ? last->last_recv : gradient->recv) + skip;
+    if (part->count == 0) continue;
+    if (message->nparts > 1 && !tt_device_of(from)->host) return 0;
+    if (then && !from) return 1;
+    if (send == 0 && recv == 0) send = its_send, recv = its_recv;
+    if (its_send != send || its_recv != recv) return 0;
+  }
+  return 1;
+}
+
+/* ---- room ---- */
+
+/* The message that was given the k-th oldest room. */
+static int32_t *ring_at(const struct engine *engine, int32_t k)
+{
+  return &engine->ring.messages[(engine->ring.first + k) % engine->used->nmessages];
+}
+
+/* Messages that have room and are no more in the way of others: the oldest ones. */
+static void room_reclaim(struct engine *engine)
+{
+  struct ring *ring = &engine->ring;
+  while (ring->n && !engine->messages[*ring_at(engine, 0)].has_room) {
+    ring->first = (ring->first + 1) % engine->used->nmessages;
+    ring->n--;
+  }
+}
+
+static size_t room_bytes(const struct engine *engine, int32_t m)
+{
+  return (engine->used->messages[m].bytes + 63) & ~(size_t)63;
+}
+
+/* 1: the message has room from here on. */
+static int room_give(const struct config *config, struct engine *engine, int32_t m)
+{
+  struct message_progress *progress = &engine->messages[m];
+  size_t bytes = room_bytes(engine, m), at = 0;
+  room_reclaim(engine);
+  if (engine->ring.n) {
+    int32_t newest = *ring_at(engine, engine->ring.n - 1);
+    size_t tail = engine->messages[*ring_at(engine, 0)].at, last = engine->messages[newest].at;
+    size_t head = last + room_bytes(engine, newest);
+    if (last >= tail) {
+      if (bytes <= config->buffer_bytes - head) at = head;
+      else if (bytes > tail) return 0;
+    } else {
+      if (bytes > tail - head) return 0;
+      at = head;
+    }
+  }
+  *ring_at(engine, engine->ring.n++) = m;
+  progress->has_room = 1;
+  progress->parts_before = engine->used->messages[m].nparts;
+  progress->at = at;
+  return 1;
+}
+
+static void room_drop(struct engine *engine, int32_t m)
+{
+  const struct message *message = &engine->used->messages[m];
+  memset(engine->is_in + message->first_part, 0, (size_t)message->nparts);
+  engine->messages[m].parts_in = 0;
+  engine->messages[m].has_room = 0;
+}
+
+/* Room for messages that come later, as far as it goes, so that their tensors can be copied when they are pushed. What
+ * lay together when it was last sent, and what never was, is not copied ahead. */
+static void room_ahead(struct tuttiFusion *fuser)
+{
+  struct engine *engine = &fuser->engine;
+  struct ring *ring = &engine->ring;
+  if (ring->next < engine->next) ring->next = engine->next;
+  for (; ring->next < engine->used->nmessages; ring->next++) {
+    int32_t m = ring->next;
+    if (engine->messages[m].has_room || (m != ring->forced && lies_together(fuser, m, 1))) continue;
+    if (!room_give(&fuser->config, engine, m)) return;
+  }
+}
+
+/* Messages that have lost their room leave the ring, wherever they are: they may be given another one. */
+static void ring_pack(struct engine *engine)
+{
+  int32_t kept = 0;
+  for (int32_t k = 0; k < engine->ring.n; k++) {
+    int32_t m = *ring_at(engine, k);
+    if (engine->messages[m].has_room) *ring_at(engine, kept++) = m;
+  }
+  engine->ring.n = kept;
+}
+
+/* The next message has to have room, if later ones lose theirs for it. */
+static void room_force(const struct config *config, struct engine *engine)
+{
+  engine->looks++;
+  engine->ring.forced = engine->next;
+  if (engine->copying.ticket || room_give(config, engine, engine->next)) return;
+  engine->copying.in = NULL;
+  for (int32_t m = engine->next + 1; m < engine->used->nmessages; m++)
+    if (engine->messages[m].has_room) room_drop(engine, m);
+  engine->ring.next = engine->next;
+  ring_pack(engine);
+  room_give(config, engine, engine->next); /* if not now, when those under way are back */
+}
+
+int tt_fusion_place(struct tuttiFusion *fuser, int32_t m, const void **in, void **out)
+{
+  const struct plan *plan = fuser->engine.used;
+  const struct message *message = &plan->messages[m];
+  const struct message_progress *progress = &fuser->engine.messages[m];
+  const struct part *part = &plan->parts[message->first_part], *last = part + message->nparts - 1;
+  if (progress->has_room) {
+    if (progress->parts_in < message->nparts) return 0;
+    *in = *out = fuser->config.buffer + progress->at;
+    return 1;
+  }
+  if (!lies_together(fuser, m, 0)) {
+    room_force(&fuser->config, &fuser->engine);
+    return 0;
+  }
+  while (part->count == 0 && part < last) part++;
+  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
+  size_t skip = (size_t)part->first * (size_t)fuser->config.tensors[part->tensor].element;
+  *in = (const char *)gradient->send + skip;
+  *out = (char *)gradient->recv + skip;
+  return 1;
+}
+
+/* ---- copying ---- */
+
+static size_t part_bytes(const struct config *config, const struct part *part)
+{
+  return (size_t)part->count * (size_t)config->tensors[part->tensor].element;
+}
+
+/* The part's place in the fusion buffer. */
+static char *part_place(const struct tuttiFusion *fuser, int32_t m, const struct part *part)
+{
+  return fuser->config.buffer + fuser->engine.messages[m].at + part->at;
+}
+
+/* From or to a tensor's part, at most a piece of it from `done` on, which moves. */
+static void part_copy(struct tuttiFusion *fuser, int32_t m, const struct part *part, int out, tuttiResult_t *result)
+{
+  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
+  struct copying *copying = &fuser->engine.copying;
+  size_t all = part_bytes(&fuser->config, part);
+  size_t skip = (size_t)part->first * (size_t)fuser->config.tensors[part->tensor].element;
+  char *place = part_place(fuser, m, part);
+  const char *from = out ? place : (const char *)gradient->send + skip;
+  char *to = out ? (char *)gradient->recv + skip : place;
+  copying->device = all ? tt_device_of(out ? to : from) : &tt_host_device;
+  if (copying->device->host) {
+    size_t left = all - copying->done, piece = left < PIECE ? left : PIECE;
+    if (piece) memcpy(to + copying->done, from + copying->done, piece);
+    copying->done += piece;
+    return;
+  }
+  *result = copying->device->copy(copying->device, to, from, all, &copying->ticket);
+  copying->done = all;
+}
+
+static int part_is_done(const struct tuttiFusion *fuser, const struct part *part)
+{
+  return fuser->engine.copying.done >= part_bytes(&fuser->config, part);
+}
+
+/* The tensor may lie in the next step where it lies in this one. */
+static void part_remember(struct tuttiFusion *fuser, const struct part *part)
+{
+  fuser->engine.tensors[part->tensor].last_send = fuser->shared.gradients[part->tensor].send;
+  fuser->engine.tensors[part->tensor].last_recv = fuser->shared.gradients[part->tensor].recv;
+}
+
+/* ---- in ---- */
+
+/* The next part that may be copied in, of the messages that have room, from behind, as backward makes them; NULL:
+ * none. */
+static const struct part *part_to_copy(struct engine *engine, const struct gradient *gradients, int32_t *of)
+{
+  const struct plan *plan = engine->used;
+  for (int32_t k = 0; k < engine->ring.n; k++) {
+    int32_t m = *of = *ring_at(engine, k);
+    struct message_progress *progress = &engine->messages[m];
+    if (!progress->has_room || progress->state != TO_SEND || progress->parts_in == plan->messages[m].nparts) continue;
+    int first = plan->messages[m].first_part;
+    while (progress->parts_before && engine->is_in[first + progress->parts_before - 1]) progress->parts_before--;
+    for (int p = first + progress->parts_before - 1; p >= first; p--)
+      if (!engine->is_in[p] && gradients[plan->parts[p].tensor].ready >= engine->step) return &plan->parts[p];
+  }
+  return NULL;
+}
+
+static int copy_in(struct tuttiFusion *fuser, tuttiResult_t *result)
+{
+  struct engine *engine = &fuser->engine;
+  struct copying *copying = &engine->copying;
+  if (!copying->in) {
+    if (engine->looked == engine->looks) return 0; /* nothing has come since there was nothing to do */
+    room_ahead(fuser);
+    copying->in = part_to_copy(engine, fuser->shared.gradients, &copying->message);
+    copying->done = 0;
+    if (!copying->in) engine->looked = engine->looks;
+    if (!copying->in) return 0;
+  }
+  const struct part *part = copying->in;
+  if (!part_is_done(fuser, part) || part->count == 0) part_copy(fuser, copying->message, part, 0, result);
+  if (!part_is_done(fuser, part) || copying->ticket) return 1;
+  part_remember(fuser, part);
+  engine->is_in[part - engine->used->parts] = 1;
+  engine->messages[copying->message].parts_in++;
+  engine->copied += part_bytes(&fuser->config, part);
+  copying->in = NULL;
+  return 1;
+}
+
+/* ---- out ---- */
+
+/* All parts of the tensor are back. */
+static void tensor_finish(const struct config *config, struct shared *shared, const struct engine *engine, int tensor)
+{
+  struct gradient *gradient = &shared->gradients[tensor];
+  pthread_mutex_lock(&shared->mutex);
+  gradient->norm = config->norms ? tt_norm_get(&engine->tensors[tensor].norm) : 0;
+  gradient->done = engine->step;
+  int is_last = ++shared->ndone == config->n;
+  if (is_last) shared->steps[engine->step % 2].copied = engine->copied;
+  if (gradient->waiters || (is_last && shared->all_waiters)) pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
+}
+
+/* Adds a piece of the part to the tensor's norm, from where the sum lies; 1: all of it is added. */
+static int norm_add(struct tuttiFusion *fuser, int32_t m, const struct part *part, tuttiResult_t *result)
+{
+  const struct tensor *tensor = &fuser->config.tensors[part->tensor];
+  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
+  struct engine *engine = &fuser->engine;
+  struct copying *copying = &engine->copying;
+  size_t element = (size_t)tensor->element, all = part_bytes(&fuser->config, part), left = all - copying->added;
+  size_t piece = left < PIECE ? left : PIECE;
+  const char *at = engine->messages[m].has_room ? part_place(fuser, m, part)
+                                                : (const char *)gradient->recv + (size_t)part->first * element;
+  at += copying->added;
+  if (!piece) return 1;
+  if (!tt_device_of(at)->host) {
+    if (!copying->is_fetched) {
+      if (!engine->fetched) engine->fetched = tt_alloc(1, PIECE);
+      copying->device = tt_device_of(at);
+      copying->is_fetched = 1;
+      *result = engine->fetched ? copying->device->copy(copying->device, engine->fetched, at, piece, &copying->ticket)
+                                : tt_fail(tuttiSystemError, "out of memory for a norm");
+      if (*result != tuttiSuccess || copying->ticket) return 0;
+    }
+    at = engine->fetched;
+    copying->is_fetched = 0;
+  }
+  tt_norm_add(&engine->tensors[part->tensor].norm, tensor->type, at, part->first + copying->added / element,
+              piece / element);
+  copying->added += piece;
+  return copying->added == all;
+}
+
+/* Goes on with the oldest message that has come. */
+static int copy_out(struct tuttiFusion *fuser, tuttiResult_t *result)
+{
+  struct engine *engine = &fuser->engine;
+  struct copying *copying = &engine->copying;
+  struct message_progress *progress = &engine->messages[engine->back];
+  int32_t m = engine->back;
+  if (m == engine->used->nmessages || progress->state != CAME) return 0;
+  const struct message *message = &engine->used->messages[m];
+  const struct part *part = &engine->used->parts[message->first_part + engine->out_part];
+  if (copying->out != part) *copying = (struct copying){.out = part};
+  if (progress->has_room && !part_is_done(fuser, part)) {
+    part_copy(fuser, m, part, 1, result);
+    if (*result != tuttiSuccess || copying->ticket || !part_is_done(fuser, part)) return 1;
+  }
+  if (fuser->config.norms && !norm_add(fuser, m, part, result)) return 1;
+  copying->out = NULL;
+  part_remember(fuser, part);
+  if (--engine->tensors[part->tensor].parts_left == 0)
+    tensor_finish(&fuser->config, &fuser->shared, engine, part->tensor);
+  if (++engine->out_part < message->nparts) return 1;
+  engine->out_part = 0;
+  engine->back++;
+  engine->looks++;
+  progress->state = OVER;
+  progress->has_room = 0;
+  room_reclaim(engine);
+  return 1;
+}
+
+/* One copy is under way at a time, and what is begun is ended first. */
+int tt_fusion_copy(struct tuttiFusion *fuser, tuttiResult_t *result)
+{
+  const struct engine *engine = &fuser->engine;
+  struct copying *copying = &fuser->engine.copying;
+  if (copying->ticket) {
+    tuttiResult_t polled = copying->device->poll(copying->device, copying->ticket);
+    if (polled == tuttiInProgress) return 0;
+    copying->ticket = 0;
+    *result = polled;
+    if (polled != tuttiSuccess) return 1;
+  }
+  if (copying->in) return copy_in(fuser, result);
+  if (copying->out) return copy_out(fuser, result);
+  int idle = engine->next == engine->back; /* nothing is under way, or to come out: the links wait for the next */
+  if (!idle && copy_out(fuser, result)) return 1;
+  return copy_in(fuser, result);
+}

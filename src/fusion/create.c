@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making a fuser: channels, rank 0's prices, the engine, on all ranks or on none; its end. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fusion/private.h"
+#include "memory/memory.h"
+#include "planner/price.h"
+
+/* ---- channels ---- */
+
+/* All but the first are made from that, which ends on all ranks with a rank that cannot make one. */
+static tuttiResult_t channel_make(const struct config *config, struct tuttiComm *comm, struct tuttiComm **channel)
+{
+  struct tuttiComm *parent = config->nchannels ? config->channel[0] : comm;
+  char name[64];
+  tuttiConfig_t its = TUTTI_CONFIG_INITIALIZER;
+  struct tt_settings settings = comm->settings;
+  struct tt_comm_spec spec = {.parent = parent, .key = comm->rank, .device = comm->device, .is_second = 1};
+  snprintf(name, sizeof name, "%.40s%sfusion %d", comm->name, comm->name[0] ? " " : "", config->nchannels + 1);
+  its.name = name;
+  spec.config = &its;
+  spec.settings = &settings;
+  tuttiResult_t result = tt_comm_create(channel, &spec);
+  struct tt_waiter waiter;
+  tt_waiter_init(&waiter, 1);
+  if (result == tuttiSuccess)
+    while ((result = tt_comm_create_poll(*channel)) == tuttiInProgress) tt_comm_create_rest(*channel, &waiter);
+  if (result == tuttiSuccess || (!config->nchannels && *channel)) return result; /* all have heard of it */
+  return tt_comm_give_up(parent, result, 0);
+}
+
+static tuttiResult_t channels_make(struct config *config, struct tuttiComm *comm)
+{
+  int wanted = (int)comm->settings.fusion_channels;
+  tuttiResult_t result = tuttiSuccess;
+  for (int c = 0; c < wanted && result == tuttiSuccess; c++) {
+    struct tuttiComm *channel = NULL;
+    result = channel_make(config, comm, &channel);
+    if (channel) config->channel[config->nchannels++] = channel;
+  }
+  return result;
+}
+
+void tt_fusion_end(const struct config *config, tuttiResult_t result)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+  char *name = strstr(sentence, " (communicator "); /* each adds its own */
+  if (name) *name = '\0';
+  for (int c = 0; c < config->nchannels; c++)
+    tt_watch_fail_too(config->channel[c]->watch, result, config->rank, sentence);
+  tt_fail_quiet(result, sentence);
+}
+
+tuttiResult_t tt_fusion_told(const struct config *config, tuttiResult_t result)
+{
+  if (result == tuttiSuccess) return result;
+  result = tt_comm_give_up(config->channel[0], result, 0);
+  tt_fusion_end(config, result);
+  return result;
+}
+
+/* ---- prices ---- */
+
+static tuttiResult_t prices_find(struct config *config)
+{
+  struct tt_pricing *pricing = tt_alloc(1, sizeof *pricing);
+  if (!pricing) return tt_fail(tuttiSystemError, "out of memory for the prices of messages");
+  tuttiResult_t result = tt_pricing_make(pricing, config->channel[0]);
+  if (result == tuttiSuccess)
+    result = tt_message_cost_price(&config->priced, &config->channel[0]->settings, &pricing->tuning);
+  tt_pricing_destroy(pricing);
+  tt_free(pricing);
+  return result;
+}
+
+/* Those of rank 0 count. */
+static tuttiResult_t prices_take(struct config *config)
+{
+  tuttiResult_t result = config->rank == 0 ? tt_fusion_told(config, prices_find(config)) : tuttiSuccess;
+  if (result != tuttiSuccess) return result;
+  return tt_fusion_run(config, TT_BROADCAST, &config->priced, sizeof config->priced, tuttiUint8, tuttiSum);
+}
+
+/* ---- making ---- */
+
+static void tensors_take(struct config *config, const tuttiFusionTensor_t *tensors)
+{
+  for (int i = 0; i < config->n; i++) {
+    struct tensor *tensor = &config->tensors[i];
+    if (tensors[i].name) snprintf(tensor->name, NAME_BYTES, "%s", tensors[i].name);
+    else snprintf(tensor->name, NAME_BYTES, "tensor %d", i);
+    tensor->count = tensors[i].count;
+    tensor->type = (int)tensors[i].type;
+    tensor->element = (int)tt_type_size(tensor->type);
+    tensor->bytes = tensor->count * (size_t)tensor->element;
+    tensor->wire_element =
+        (int)tt_type_size(tensor->type == tuttiFloat32 && config->wire != tuttiFloat32 ? config->wire : tensor->type);
+  }
+}
+
+/* No more than would hold all tensors in two messages. */
+static void buffer_cut(struct config *config)
+{
+  size_t most = 4096, all;
+  for (int i = 0; i < config->n; i++)
+    if (__builtin_add_overflow(most, 2 * config->tensors[i].bytes + 128, &most)) most = SIZE_MAX / 2;
+  all = config->buffer_bytes < most ? config->buffer_bytes : most;
+  config->buffer_bytes = (all + 4095) & ~(size_t)4095;
+}
+
+static tuttiResult_t policy_take(struct config *config, const struct tuttiComm *comm,
+                                 const tuttiFusionConfig_t *asked)
+{
+  const char *text = comm->settings.fusion_policy;
+  if (!text[0]) text = asked->policy ? asked->policy : "auto";
+  if (strlen(text) >= sizeof config->policy_text)
+    return tt_fail(tuttiInvalidArgument, "policy '%.40s...' is too long: at most %zu bytes", text,
+                   sizeof config->policy_text - 1);
+  strcpy(config->policy_text, text);
+  return tt_policy_parse(&config->policy, text);
+}
+
+static tuttiResult_t config_set(struct config *config, const struct tuttiComm *comm, const tuttiFusionConfig_t *asked)
+{
+  size_t bytes = (size_t)comm->settings.fusion_bytes;
+  if (!bytes) bytes = asked->buffer_bytes ? asked->buffer_bytes : (size_t)64 << 20;
+  config->buffer_bytes = config->asked_bytes = bytes;
+  config->nranks = comm->nranks;
+  config->rank = comm->rank;
+  config->redop = asked->op;
+  config->wire = asked->wire_type == TUTTI_CONFIG_UNDEF_INT ? comm->wire_type : asked->wire_type;
+  config->reports = asked->overflow;
+  config->norms = asked->norms;
+  config->timeout_ns = (uint64_t)comm->settings.timeout_ms * 1000000;
+  config->warn_ns = (uint64_t)comm->settings.late_warn_ms * 1000000;
+  return policy_take(config, comm, asked);
+}
+
+static void locks_init(struct shared *shared)
+{
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_mutex_init(&shared->mutex, NULL);
+  pthread_cond_init(&shared->wake, &monotonic);
+  pthread_cond_init(&shared->done, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+}
+
+static tuttiResult_t engine_start(struct tuttiFusion *fuser)
+{
+  int error = tt_thread_start(&fuser->thread, "tutti-fusion", tt_fusion_main, fuser);
+  if (error)
+    return tt_fail(tuttiSystemError, "no thread for the fusion: %s; raise the limit of processes (ulimit -u)",
+                   strerror(error));
+  fuser->has_thread = 1;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t config_memory_make(struct config *config, const tuttiFusionTensor_t *tensors)
+{
+  void *buffer = NULL;
+  config->tensors = tt_alloc((size_t)config->n, sizeof *config->tensors);
+  if (!config->tensors) return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", config->n);
+  tensors_take(config, tensors);
+  buffer_cut(config);
+  tuttiResult_t result = tt_heap_alloc(&buffer, config->buffer_bytes);
+  config->buffer = buffer;
+  return result;
+}
+
+static tuttiResult_t memory_make(struct tuttiFusion *fuser, const tuttiFusionTensor_t *tensors)
+{
+  struct shared *shared = &fuser->shared;
+  struct ranges *ranges = &shared->ranges;
+  struct engine *engine = &fuser->engine;
+  size_t n = (size_t)fuser->config.n;
+  shared->gradients = tt_alloc(n, sizeof *shared->gradients);
+  shared->missing = tt_alloc(n, sizeof *shared->missing);
+  ranges->sums = tt_alloc(n, sizeof *ranges->sums);
+  ranges->inputs = tt_alloc(n, sizeof *ranges->inputs);
+  ranges->by_address = tt_alloc(n, sizeof *ranges->by_address);
+  engine->tensors = tt_alloc(n, sizeof *engine->tensors);
+  engine->known.facts = tt_alloc(n, sizeof *engine->known.facts);
+  if (!shared->gradients || !shared->missing || !ranges->sums || !ranges->inputs || !ranges->by_address ||
+      !engine->tensors || !engine->known.facts)
+    return tt_fail(tuttiSystemError, "out of memory for a fusion of %zu tensors", n);
+  return config_memory_make(&fuser->config, tensors);
+}
+
+/* Nobody is done before all have what they need. */
+static tuttiResult_t all_await(const struct config *config)
+{
+  int32_t one = 1;
+  return tt_fusion_run(config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
+}
+
+static tuttiResult_t fuser_fill(struct tuttiFusion *fuser, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
+                                const tuttiFusionConfig_t *asked)
+{
+  struct config *config = &fuser->config;
+  struct engine *engine = &fuser->engine;
+  engine->step = 1;
+  engine->agree_step = tt_trial_next(&engine->trial, 0);
+  fuser->shared.scale = (struct scale){1, 1};
+  fuser->shared.planned.bound_us = -1;
+  tuttiResult_t result = config_set(config, comm, asked);
+  if (result == tuttiSuccess) result = channels_make(config, comm);
+  if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fuser, tensors));
+  if (result == tuttiSuccess) result = tt_fusion_compare(config);
+  if (result == tuttiSuccess) result = prices_take(config);
+  if (result == tuttiSuccess) result = tt_fusion_probe(config, &engine->known);
+  if (result == tuttiSuccess) result = tt_fusion_told(config, tt_fusion_plans_first(fuser));
+  if (result == tuttiSuccess) result = tt_fusion_told(config, engine_start(fuser));
+  if (result == tuttiSuccess) result = all_await(config);
+  return result;
+}
+
+static void fuser_free(struct tuttiFusion *fuser)
+{
+  struct config *config = &fuser->config;
+  struct shared *shared = &fuser->shared;
+  struct engine *engine = &fuser->engine;
+  fuser->magic = 0;
+  tt_fusion_plans_free(fuser);
+  tt_free(engine->fetched);
+  tt_free(engine->tensors);
+  tt_free(engine->known.facts);
+  tt_free(shared->gradients);
+  tt_free(shared->missing);
+  tt_free(shared->ranges.sums);
+  tt_free(shared->ranges.inputs);
+  tt_free(shared->ranges.by_address);
+  pthread_cond_destroy(&shared->done);
+  pthread_cond_destroy(&shared->wake);
+  pthread_mutex_destroy(&shared->mutex);
+  if (config->buffer) tt_heap_free(config->buffer);
+  tt_free(config->tensors);
+  tt_free(fuser);
+}
+
+tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
+                              int ntensors, const tuttiFusionConfig_t *asked)
+{
+  struct tuttiFusion *fuser = tt_alloc(1, sizeof *fuser);
+  if (!fuser) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);
+  fuser->config.n = ntensors;
+  locks_init(&fuser->shared);
+  tuttiResult_t result = fuser_fill(fuser, comm, tensors, asked);
+  fuser->magic = TT_FUSION_MAGIC;
+  if (result == tuttiSuccess) {
+    *out = fuser;
+    return result;
+  }
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+  tt_fusion_destroy(fuser);
+  return tt_fail_quiet(result, sentence);
+}
+
+/* ---- the end ---- */
+
+int tt_fusion_is(const struct tuttiFusion *fuser)
+{
+  return fuser && fuser->magic == TT_FUSION_MAGIC;
+}
+
+int tt_fusion_tensors(const struct tuttiFusion *fuser)
+{
+  return fuser->config.n;
+}
+
+static void channels_abort(const struct config *config)
+{
+  char rank[128], sentence[TT_SENTENCE_BYTES];
+  for (int c = 0; c < config->nchannels; c++) {
+    snprintf(sentence, sizeof sentence, "%s aborted the fusion",
+             tt_watch_rank_text(config->channel[c]->watch, config->rank, rank, sizeof rank));
+    if (c == 0) tt_watch_fail(config->channel[c]->watch, tuttiRemoteError, config->rank, 0, sentence);
+    else tt_watch_fail_too(config->channel[c]->watch, tuttiRemoteError, config->rank, sentence);
+  }
+}
+
+tuttiResult_t tt_fusion_abort(struct tuttiFusion *fuser)
+{
+  struct shared *shared = &fuser->shared;
+  pthread_mutex_lock(&shared->mutex);
+  int is_over = shared->failed != tuttiSuccess;
+  pthread_mutex_unlock(&shared->mutex);
+  if (is_over) return tuttiSuccess;
+  channels_abort(&fuser->config);
+  pthread_mutex_lock(&shared->mutex);
+  shared->nap.is_asleep = 0;
+  shared->pushes++;
+  pthread_cond_signal(&shared->wake);
+  while (shared->failed == tuttiSuccess) pthread_cond_wait(&shared->done, &shared->mutex); /* what is under way ends */
+  pthread_mutex_unlock(&shared->mutex);
+  return tuttiSuccess;
+}
+
+/* The engine ends, after what is under way; that is ended if it is not a whole step. */
+static void engine_stop(struct tuttiFusion *fuser)
+{
+  struct shared *shared = &fuser->shared;
+  if (!fuser->has_thread) return;
+  pthread_mutex_lock(&shared->mutex);
+  int is_open = shared->step && shared->npushed < fuser->config.n, failed = shared->failed != tuttiSuccess;
+  pthread_mutex_unlock(&shared->mutex);
+  if (is_open && !failed) tt_fusion_abort(fuser);
+  pthread_mutex_lock(&shared->mutex);
+  shared->all_waiters++;
+  while (shared->failed == tuttiSuccess && (is_open || shared->finished < shared->step))
+    pthread_cond_wait(&shared->done, &shared->mutex);
+  shared->is_stopping = 1;
+  pthread_cond_signal(&shared->wake);
+  pthread_mutex_unlock(&shared->mutex);
+  pthread_join(fuser->thread, NULL);
+}
+
+tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fuser)
+{
+  tuttiResult_t result = tuttiSuccess;
+  engine_stop(fuser);
+  for (int c = fuser->config.nchannels - 1; c >= 0; c--) { /* the first one is the parent of the others */
+    tuttiResult_t destroyed = tt_comm_destroy(fuser->config.channel[c]);
+    if (result == tuttiSuccess) result = destroyed;
+  }
+  fuser_free(fuser);
+  return result;
+}

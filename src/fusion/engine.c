@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine: the thread that sends messages in the order of the plan, and copies meanwhile. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fusion/private.h"
+
+#define HANGS_NS 5000000000 /* a copy takes milliseconds */
+#define IDLE_NS 20000000 /* this often failures of other ranks are looked for */
+
+/* ---- failing ---- */
+
+/* Waits for the copy under way, which may write to a caller's buffer, but not for a device that hangs. */
+static void copy_end(struct copying *copying)
+{
+  const struct tt_device *device = copying->device;
+  uint64_t until_ns = tt_now_ns() + HANGS_NS;
+  while (copying->ticket && device->poll(device, copying->ticket) == tuttiInProgress) {
+    if (tt_now_ns() > until_ns) {
+      tt_log(TT_LOG_WARN, "a device has not ended a copy for %d s: nobody waits for it any more, but it may still "
+             "write to a tensor of the fusion", (int)(HANGS_NS / 1000000000));
+      break;
+    }
+    sched_yield();
+  }
+  copying->ticket = 0;
+}
+
+/* Ends what is under way on all channels and ranks before anybody hears of it: then buffers are the caller's. */
+void tt_fusion_fail(struct tuttiFusion *fuser, tuttiResult_t result)
+{
+  const struct config *config = &fuser->config;
+  struct shared *shared = &fuser->shared;
+  struct engine *engine = &fuser->engine;
+  int is_own = 1;
+  for (int c = 0; c < config->nchannels; c++) is_own &= !atomic_load(tt_watch_failed(config->channel[c]->watch));
+  if (is_own) result = tt_fusion_told(config, result);
+  else tt_fusion_end(config, result);
+  char sentence[TT_SENTENCE_BYTES];
+  snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
+  for (int32_t m = engine->back; m < engine->next; m++) {
+    struct tt_op *op = engine->messages[m].op;
+    while (op && !atomic_load_explicit(&op->done, memory_order_acquire)) tt_comm_drive(op->comm, 0);
+    if (op) tt_op_give(op);
+    engine->messages[m].op = NULL;
+  }
+  copy_end(&engine->copying);
+  pthread_mutex_lock(&shared->mutex);
+  if (shared->failed == tuttiSuccess) {
+    shared->failed = result;
+    snprintf(shared->sentence, sizeof shared->sentence, "%s", sentence);
+  }
+  pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
+}
+
+/* ---- messages ---- */
+
+static void binding_make(const struct tuttiFusion *fuser, struct tt_binding *binding)
+{
+  const struct config *config = &fuser->config;
+  const struct engine *engine = &fuser->engine;
+  const struct message *message = &engine->used->messages[engine->next];
+  memset(binding, 0, sizeof *binding);
+  binding->call = (struct tt_call){
+      .count = message->count,
+      .collective = TT_ALL_REDUCE,
+      .type = (uint8_t)message->type,
+      .redop = (uint8_t)config->redop,
+      .root = -1,
+      .form = tt_call_form(message->type, config->wire, engine->seen.scale.after, config->reports)};
+  binding->before = engine->seen.scale.before;
+  binding->overflow = config->reports ? &engine->messages[engine->next].overflow : NULL;
+}
+
+/* Not before all that was begun earlier is at its last steps: a message under way has the links for itself. */
+static int may_begin(const struct config *config, const struct engine *engine)
+{
+  for (int32_t m = engine->back; m < engine->next; m++) {
+    const struct message_progress *progress = &engine->messages[m];
+    if (progress->state != UNDER_WAY) continue;
+    if (m % config->nchannels == engine->next % config->nchannels || !tt_comm_ending(progress->op->comm)) return 0;
+  }
+  return 1;
+}
+
+/* Starts the next message if all of it is there. 1: it did. */
+static int message_begin(struct tuttiFusion *fuser, tuttiResult_t *result)
+{
+  const struct config *config = &fuser->config;
+  struct engine *engine = &fuser->engine;
+  struct message_progress *progress = &engine->messages[engine->next];
+  struct tt_binding binding;
+  const void *in = NULL;
+  void *out = NULL;
+  if (engine->next == engine->used->nmessages || !engine->seen.is_next_pushed || !may_begin(config, engine)) return 0;
+  if (!tt_fusion_place(fuser, engine->next, &in, &out)) return 0;
+  binding_make(fuser, &binding);
+  binding.in = in;
+  binding.out = out;
+  progress->op = tt_op_take(config->channel[engine->next % config->nchannels], NULL, &binding);
+  if (!progress->op) {
+    *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes",
+                      engine->used->messages[engine->next].bytes);
+    return 0;
+  }
+  progress->op->next_of_group = NULL;
+  progress->begin_ns = tt_now_ns();
+  progress->state = UNDER_WAY;
+  engine->next++;
+  tt_ops_submit(progress->op);
+  return 1;
+}
+
+/* Messages under way at once are on rows of their own. */
+static void message_trace(const struct tuttiFusion *fuser, int32_t m, uint64_t end_ns)
+{
+  char track[32], name[64], args[128];
+  const struct config *config = &fuser->config;
+  const struct plan *plan = fuser->engine.used;
+  const struct message *message = &plan->messages[m];
+  snprintf(track, sizeof track, "fusion %u: messages %d", config->channel[0]->serial, m % config->nchannels + 1);
+  snprintf(name, sizeof name, "%d: %.40s%s", m + 1, config->tensors[plan->parts[message->first_part].tensor].name,
+           message->nparts > 1 ? ", ..." : "");
+  snprintf(args, sizeof args, "\"step\":%llu,\"message\":%d,\"group\":%d,\"tensors\":%d,\"bytes\":%llu",
+           (unsigned long long)fuser->engine.step, m + 1, (int)message->group + 1, message->nparts,
+           (unsigned long long)message->wire_bytes);
+  tt_timeline_add(&(struct tt_span){track, name, fuser->engine.messages[m].begin_ns, end_ns, args});
+}
+
+/* The channel's error, with what it was about. */
+static tuttiResult_t message_why(const struct tuttiFusion *fuser, int32_t m, const struct tuttiComm *comm)
+{
+  char sentence[TT_SENTENCE_BYTES];
+  const struct plan *plan = fuser->engine.used;
+  const struct message *message = &plan->messages[m];
+  tuttiResult_t result = tt_comm_why(comm);
+  snprintf(sentence, sizeof sentence, "step %llu, message %d (%.60s%s): %.380s",
+           (unsigned long long)fuser->engine.step, (int)m + 1,
+           fuser->config.tensors[plan->parts[message->first_part].tensor].name, message->nparts > 1 ? ", ..." : "",
+           tt_last_sentence());
+  return tt_fail_quiet(result, sentence);
+}
+
+/* A message has ended. */
+static tuttiResult_t message_end(struct tuttiFusion *fuser, int32_t m)
+{
+  struct engine *engine = &fuser->engine;
+  struct shared *shared = &fuser->shared;
+  struct message_progress *progress = &engine->messages[m];
+  struct tuttiComm *comm = progress->op->comm;
+  tuttiResult_t result = progress->op->result;
+  uint64_t end_ns = tt_now_ns();
+  tt_op_give(progress->op);
+  progress->op = NULL;
+  progress->state = CAME;
+  if (result != tuttiSuccess) return message_why(fuser, m, comm);
+  if (tt_timeline_wanted()) message_trace(fuser, m, end_ns);
+  pthread_mutex_lock(&shared->mutex);
+  shared->planned.sent[m] = (struct interval){progress->begin_ns, end_ns};
+  shared->steps[engine->step % 2].overflow |= fuser->config.reports && progress->overflow;
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
+
+/* Moves all that are under way, the oldest first. 1: something moved. */
+static int messages_move(struct tuttiFusion *fuser, int look, tuttiResult_t *result)
+{
+  const struct engine *engine = &fuser->engine;
+  int moved = 0;
+  for (int32_t m = engine->back; m < engine->next && *result == tuttiSuccess; m++) {
+    const struct message_progress *progress = &engine->messages[m];
+    if (progress->state != UNDER_WAY) continue;
+    moved |= tt_comm_drive(progress->op->comm, look);
+    if (!atomic_load_explicit(&progress->op->done, memory_order_acquire)) continue;
+    *result = message_end(fuser, m);
+    moved = 1;
+  }
+  return moved;
+}
+
+/* ---- steps ---- */
+
+void tt_fusion_step_start(struct tuttiFusion *fuser)
+{
+  struct engine *engine = &fuser->engine;
+  const struct plan *plan = engine->used;
+  for (int32_t m = 0; m < plan->nmessages; m++) {
+    struct message_progress *progress = &engine->messages[m];
+    progress->state = TO_SEND;
+    progress->has_room = progress->parts_in = progress->overflow = 0;
+  }
+  memset(engine->is_in, 0, (size_t)plan->nparts);
+  for (int i = 0; i < fuser->config.n; i++) {
+    engine->tensors[i].parts_left = plan->cuts[i].nparts;
+    engine->tensors[i].norm = (struct tt_norm){0};
+  }
+  engine->next = engine->back = 0;
+  engine->out_part = 0;
+  engine->ring.first = engine->ring.n = engine->ring.next = 0;
+  engine->ring.forced = -1;
+  engine->looks++;
+  engine->copied = 0;
+}
+
+/* Messages first .. end - 1 were sent one behind the other. The next one begins before one has ended, and both share
+ * the links: what a single one took says little, so each gets its part of what all took by what is expected of it. */
+static void run_took(struct engine *engine, int32_t first, int32_t end, double us)
+{
+  const struct message *messages = engine->used->messages;
+  const struct tt_message_cost *cost = &engine->known.cost;
+  double expected_us = 0;
+  for (int32_t m = first; m < end; m++) expected_us += tt_message_us(cost, messages[m].wire_bytes);
+  for (int32_t m = first; m < end; m++) {
+    double part = expected_us > 0 ? tt_message_us(cost, messages[m].wire_bytes) / expected_us : 0;
+    engine->messages[m].took_us[engine->step % HISTORY] = (float)(us * part);
+  }
+}
+
+/* In the order sent. */
+static void took_take(struct engine *engine, const struct interval *sent)
+{
+  uint64_t began_ns = 0, free_ns = 0;
+  int32_t first = 0, n = engine->used->nmessages;
+  for (int32_t m = 0; m < n; m++) {
+    if (sent[m].begin_ns > free_ns) {
+      run_took(engine, first, m, (double)(free_ns - began_ns) / 1000);
+      first = m;
+      began_ns = sent[m].begin_ns;
+    }
+    if (sent[m].end_ns > free_ns) free_ns = sent[m].end_ns;
+  }
+  run_took(engine, first, n, (double)(free_ns - began_ns) / 1000);
+}
+
+/* All messages are back: ranks agree if it is time for that, and the next step begins. */
+static tuttiResult_t step_finish(struct tuttiFusion *fuser)
+{
+  struct engine *engine = &fuser->engine;
+  struct shared *shared = &fuser->shared;
+  tuttiResult_t result = tuttiSuccess;
+  took_take(engine, shared->planned.sent);
+  if (engine->step == engine->agree_step) result = tt_fusion_agree(fuser);
+  if (result != tuttiSuccess) return result;
+  pthread_mutex_lock(&shared->mutex);
+  shared->finished = engine->step++;
+  shared->ndone = 0;
+  shared->steps[engine->step % 2].overflow = 0;
+  tt_fusion_missing_count(&fuser->config, shared);
+  if (shared->all_waiters) pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
+  tt_fusion_step_start(fuser);
+  return result;
+}
+
+tuttiResult_t tt_fusion_run(const struct config *config, int collective, void *data, size_t count, int type,
+                           int redop)
+{
+  size_t share = collective == TT_ALL_GATHER ? count * tt_type_size(type) * (size_t)config->rank : 0;
+  struct tt_binding binding = {.in = (char *)data + share, .out = data, .before = 1};
+  int root = tt_kinds[collective].has_root ? 0 : -1;
+  binding.call = (struct tt_call){.count = count,
+                                  .collective = (uint8_t)collective,
+                                  .type = (uint8_t)type,
+                                  .redop = (uint8_t)redop,
+                                  .root = root};
+  return tt_comm_run(config->channel[0], &binding);
+}
+
+/* A row of messages before there is a plan, begun as the engine begins them. */
+struct row {
+  size_t bytes;
+  int begun, ended, look;
+  struct tt_op *ops[CHANNELS]; /* under way */
+};
+
+/* Starts the next one if all that are under way are at their last steps. 1: it did. */
+static int row_begin(const struct config *config, struct row *row, tuttiResult_t *result)
+{
+  int c = row->begun % config->nchannels;
+  for (int k = 0; k < config->nchannels; k++)
+    if (row->ops[k] && (k == c || !tt_comm_ending(row->ops[k]->comm))) return 0;
+  void *data = config->buffer + (size_t)c * row->bytes;
+  struct tt_binding binding = {.in = data, .out = data, .before = 1};
+  binding.call = (struct tt_call){.count = row->bytes / sizeof(float),
+                                  .collective = TT_ALL_REDUCE,
+                                  .type = tuttiFloat32,
+                                  .redop = tuttiSum,
+                                  .root = -1};
+  row->ops[c] = tt_op_take(config->channel[c], NULL, &binding);
+  if (!row->ops[c]) {
+    tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", row->bytes);
+    *result = tt_fusion_told(config, tuttiSystemError);
+    return 0;
+  }
+  row->ops[c]->next_of_group = NULL;
+  tt_ops_submit(row->ops[c]);
+  row->begun++;
+  return 1;
+}
+
+/* 1: something moved. */
+static int row_move(const struct config *config, struct row *row, tuttiResult_t *result)
+{
+  int moved = 0;
+  for (int c = 0; c < config->nchannels; c++) {
+    struct tt_op *op = row->ops[c];
+    if (!op) continue;
+    moved |= tt_comm_drive(op->comm, row->look);
+    if (!atomic_load_explicit(&op->done, memory_order_acquire)) continue;
+    if (op->result != tuttiSuccess && *result == tuttiSuccess) {
+      *result = tt_comm_why(op->comm);
+      tt_fusion_end(config, *result); /* who is ahead of this rank has begun what it will not begin any more */
+    }
+    tt_op_give(op);
+    row->ops[c] = NULL;
+    row->ended++;
+    moved = 1;
+  }
+  return moved;
+}
+
+tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messages)
+{
+  struct row row = {.bytes = bytes};
+  struct tt_waiter waiter;
+  tuttiResult_t result = tuttiSuccess;
+  tt_waiter_init(&waiter, config->channel[0]->crowded);
+  while (row.ended < row.begun || (row.begun < messages && result == tuttiSuccess)) {
+    int moved = row_move(config, &row, &result);
+    if (row.begun < messages && result == tuttiSuccess) moved |= row_begin(config, &row, &result);
+    row.look = tt_waiter_pause(&waiter, moved);
+  }
+  return result;
+}
+
+/* ---- what users have done ---- */
+
+/* Tensors whose streams have come to where they were pushed. Errors: that of a stream. */
+static tuttiResult_t streams_look(struct tuttiFusion *fuser)
+{
+  struct shared *shared = &fuser->shared;
+  for (int i = 0; i < fuser->config.n && shared->nstreams; i++) {
+    struct gradient *gradient = &shared->gradients[i];
+    if (!gradient->stream || !tt_stream_passed(gradient->stream, gradient->stream_mark)) continue;
+    tuttiResult_t error = (tuttiResult_t)atomic_load(&gradient->stream->error);
+    if (error != tuttiSuccess) return tt_fail_quiet(error, gradient->stream->sentence);
+    gradient->stream = NULL;
+    shared->nstreams--;
+    tt_fusion_ready(fuser, i);
+  }
+  return tuttiSuccess;
+}
+
+/* Looks at what has changed. 0: the engine is to end. */
+static int users_look(struct tuttiFusion *fuser, tuttiResult_t *result)
+{
+  struct engine *engine = &fuser->engine;
+  struct shared *shared = &fuser->shared;
+  pthread_mutex_lock(&shared->mutex);
+  if (shared->nstreams) *result = streams_look(fuser);
+  if (engine->seen.pushes != shared->pushes) engine->looks++;
+  engine->seen = (struct seen){.pushes = shared->pushes,
+                               .nstreams = shared->nstreams,
+                               .scale = shared->steps[engine->step % 2].scale,
+                               .is_next_pushed = engine->next < engine->used->nmessages &&
+                                                 shared->missing[engine->used->messages[engine->next].group] == 0};
+  int goes_on = !shared->is_stopping;
+  pthread_mutex_unlock(&shared->mutex);
+  return goes_on && *result == tuttiSuccess;
+}
+
+/* Sleeps until something is pushed that lets the next message begin, or enough to be copied, but not for long. */
+static void sleep_for_users(struct shared *shared, const struct engine *engine)
+{
+  pthread_mutex_lock(&shared->mutex);
+  if (engine->seen.pushes == shared->pushes && !shared->is_stopping && !shared->nstreams) {
+    shared->nap = (struct nap){.is_asleep = 1, .wanted = engine->used->messages[engine->next].group};
+    tt_fusion_idle(shared, &shared->wake, IDLE_NS);
+    shared->nap.is_asleep = 0;
+  }
+  pthread_mutex_unlock(&shared->mutex);
+}
+
+static tuttiResult_t channels_health(const struct config *config)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (int c = 0; c < config->nchannels && result == tuttiSuccess; c++) result = tt_comm_health(config->channel[c]);
+  return result;
+}
+
+/* After a failure there is nothing to do but to wait for the end. */
+static void stop_await(struct shared *shared)
+{
+  pthread_mutex_lock(&shared->mutex);
+  while (!shared->is_stopping) pthread_cond_wait(&shared->wake, &shared->mutex);
+  pthread_mutex_unlock(&shared->mutex);
+}
+
+/* Nothing moved. */
+static tuttiResult_t pause(struct tuttiFusion *fuser, int *look)
+{
+  struct engine *engine = &fuser->engine;
+  int under_way = 0;
+  for (int32_t m = engine->back; m < engine->next; m++) under_way |= engine->messages[m].state == UNDER_WAY;
+  tuttiResult_t result = under_way ? tuttiSuccess : channels_health(&fuser->config);
+  if (under_way || engine->copying.ticket || engine->seen.nstreams) {
+    *look = tt_waiter_pause(&engine->waiter, 0);
+    return result;
+  }
+  *look = 0;
+  if (result == tuttiSuccess) sleep_for_users(&fuser->shared, engine);
+  tt_waiter_pause(&engine->waiter, 1);
+  return result;
+}
+
+void *tt_fusion_main(void *context)
+{
+  struct tuttiFusion *fuser = context;
+  struct engine *engine = &fuser->engine;
+  tuttiResult_t result = tuttiSuccess;
+  int look = 0;
+  tt_waiter_init(&engine->waiter, fuser->config.channel[0]->crowded);
+  tt_fusion_step_start(fuser);
+  while (users_look(fuser, &result)) {
+    int moved = messages_move(fuser, look, &result);
+    look = 0;
+    while (result == tuttiSuccess && message_begin(fuser, &result)) {
+      moved = 1;
+      users_look(fuser, &result);
+    }
+    if (result == tuttiSuccess) moved |= tt_fusion_copy(fuser, &result);
+    if (result == tuttiSuccess && engine->back == engine->used->nmessages) {
+      result = step_finish(fuser);
+      moved = 1;
+    }
+    if (moved) tt_waiter_pause(&engine->waiter, 1);
+    else if (result == tuttiSuccess) result = pause(fuser, &look);
+    if (result != tuttiSuccess) break;
+  }
+  if (result != tuttiSuccess) {
+    tt_fusion_fail(fuser, result);
+    stop_await(&fuser->shared);
+  }
+  return NULL;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The run time of tensor fusion: tensors are pushed, copied together, sent as planned, and waited for.
+ *
+ * A fuser has *channels*, communicators of its own made from the user's, and one thread, the *engine*, that alone moves
+ * them. Messages of a step are sent in the order of the plan's play, which all ranks have alike; message k begins when
+ * all of its tensors were pushed here and message k - 1 is at its last steps, on channel k mod channels. So ranks
+ * need not say when they are ready: who is early waits in the collective, and as the order is fixed nobody waits for
+ * somebody who waits for him. What is urgent is ahead by its place in that order, between the slices of what is not.
+ *
+ * Tensors of a message that lie one behind the other are sent from where they lie. Others are copied into a ring of
+ * bytes, the fusion buffer, in the order of messages as far as there is room: each tensor as soon as it is pushed, so
+ * that when the last one comes the others are there; and out of it when the message has come. The engine copies in
+ * pieces, between looks at the links. Messages longer than half the buffer are cut, on all ranks alike.
+ *
+ * Times are taken of every step: when tensors were pushed, what the caller did between waits, what messages took. At
+ * the end of some steps the ranks agree on them (the latest push, the longest forward, the mean time of a message),
+ * each makes the same plan from them, and the next step uses it. What messages take is the selector's price times
+ * measured / priced, by size.
+ *
+ * Locks: a mutex guards what users and the engine share, and is never held while anything is copied or sent.
+ * Contracts of the functions: tutti_fusion.h, whose arguments are checked here unless it is said otherwise. */
+#ifndef TT_FUSION_H
+#define TT_FUSION_H
+
+#include "base/base.h"
+#include "tutti_fusion.h"
+
+struct tuttiComm;
+
+#define TT_FUSION_MAGIC 0x46757365u
+
+/* comm is ready; config is complete and checked but for policy and buffer_bytes. */
+tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
+                              int ntensors, const tuttiFusionConfig_t *config);
+tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fuser);
+tuttiResult_t tt_fusion_abort(struct tuttiFusion *fuser);
+
+struct tt_pushed {
+  const void *send;
+  void *recv;
+  size_t count;
+  int type;
+  struct tuttiStream *stream;
+};
+
+tuttiResult_t tt_fusion_push(struct tuttiFusion *fuser, int tensor, const struct tt_pushed *pushed);
+tuttiResult_t tt_fusion_wait(struct tuttiFusion *fuser, int tensor, int blocks);
+tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fuser);
+tuttiResult_t tt_fusion_scale(struct tuttiFusion *fuser, float before, float after);
+tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fuser, int *overflow);
+tuttiResult_t tt_fusion_norm(struct tuttiFusion *fuser, int tensor, double *norm);
+void tt_fusion_info(struct tuttiFusion *fuser, tuttiFusionInfo_t *info);
+tuttiResult_t tt_fusion_print(struct tuttiFusion *fuser, FILE *out, int json);
+
+/* 1 if it is one. */
+int tt_fusion_is(const struct tuttiFusion *fuser);
+
+/* How many tensors it has. */
+int tt_fusion_tensors(const struct tuttiFusion *fuser);
+
+#endif

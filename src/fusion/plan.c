@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From a plan to messages: which pieces of which tensors each one has. */
+#include <stdlib.h>
+
+#include "fusion/private.h"
+
+/* A plan whose messages are being cut. */
+struct cutting {
+  const struct config *config;
+  const struct plan *plan;
+  struct message *messages;  /* NULL: messages and parts are only counted */
+  struct part *parts;
+  int32_t *layout;           /* as the plan's order, but forward order backwards in each group */
+  int32_t *place;            /* of each group: place in it of the tensor that is cut next */
+  uint64_t *first;           /* likewise: element of that tensor that is cut next */
+  int64_t nmessages, nparts; /* so far */
+};
+
+static const struct tensor *tensor_at(const struct cutting *c, int32_t g)
+{
+  return &c->config->tensors[c->layout[c->plan->fusion.groups[g].first + c->place[g]]];
+}
+
+/* Adds a part of up to `count` elements of the tensor of group g that is cut next; how many. */
+static uint64_t part_add(struct cutting *c, int32_t g, uint64_t count, size_t at)
+{
+  const struct tensor *tensor = tensor_at(c, g);
+  uint64_t *first = &c->first[g], left = tensor->count - *first, take = left < count ? left : count;
+  if (c->messages)
+    c->parts[c->nparts] =
+        (struct part){.tensor = (int32_t)(tensor - c->config->tensors), .first = *first, .count = take, .at = at};
+  c->nparts++;
+  *first += take;
+  if (*first == tensor->count) {
+    c->place[g]--;
+    *first = 0;
+  }
+  return take;
+}
+
+/* The next elements of one type of a group, up to so many bytes on the wire, and tensors without elements that come
+ * then, in forward order: as they mostly lie in memory, and what is needed first is sent first. How many bytes. */
+static uint64_t message_add(struct cutting *c, int64_t played, uint64_t bytes)
+{
+  int32_t g = c->plan->played.messages[played].group;
+  const struct tensor *first = tensor_at(c, g);
+  uint64_t most = c->config->buffer_bytes / 2 / (uint64_t)first->element, count = bytes / (uint64_t)first->wire_element;
+  struct message message = {
+      .group = g, .type = first->type, .first_part = (int)c->nparts, .played = (int32_t)played};
+  if (count > most) count = most;
+  if (count == 0 && bytes) count = 1; /* of another group of types the plan may have cut within an element */
+  while (c->place[g] >= 0 && tensor_at(c, g)->type == first->type) {
+    if (message.count == count && tensor_at(c, g)->count) break;
+    message.count += part_add(c, g, count - message.count, message.count * (size_t)first->element);
+    message.nparts++;
+  }
+  message.bytes = message.count * (size_t)first->element;
+  message.wire_bytes = message.count * (uint64_t)first->wire_element;
+  if (c->messages) c->messages[c->nmessages] = message;
+  c->nmessages++;
+  return message.wire_bytes;
+}
+
+/* Forward order backwards, types one after the other. */
+struct placed {
+  int32_t tensor, type;
+};
+
+static int backwards(const void *a, const void *b)
+{
+  const struct placed *x = a, *y = b;
+  if (x->type != y->type) return (x->type > y->type) - (x->type < y->type);
+  return (x->tensor < y->tensor) - (x->tensor > y->tensor);
+}
+
+static tuttiResult_t layout_make(struct cutting *c)
+{
+  const struct tt_fusion_plan *fusion = &c->plan->fusion;
+  int32_t n = c->config->n;
+  struct placed *placed = tt_alloc((size_t)n, sizeof *placed);
+  if (!placed) return tt_fail(tuttiSystemError, "out of memory for a plan of %d tensors", (int)n);
+  for (int32_t i = 0; i < n; i++)
+    placed[i] = (struct placed){fusion->order[i], c->config->tensors[fusion->order[i]].type};
+  for (int32_t g = 0; g < fusion->ngroups; g++)
+    qsort(placed + fusion->groups[g].first, (size_t)fusion->groups[g].n, sizeof *placed, backwards);
+  for (int32_t i = 0; i < n; i++) c->layout[i] = placed[i].tensor;
+  tt_free(placed);
+  return tuttiSuccess;
+}
+
+/* All messages of the play: those cut that are longer than half the fusion buffer, or of several types. */
+static void messages_cut(struct cutting *c)
+{
+  const struct tt_fusion_plan *fusion = &c->plan->fusion;
+  c->nmessages = c->nparts = 0;
+  for (int32_t g = 0; g < fusion->ngroups; g++) {
+    c->place[g] = fusion->groups[g].n - 1;
+    c->first[g] = 0;
+  }
+  for (int64_t m = 0; m < c->plan->played.nmessages; m++) {
+    const struct tt_played_message *played = &c->plan->played.messages[m];
+    int is_last = played->offset + played->bytes == fusion->groups[played->group].bytes;
+    uint64_t left = played->bytes, sent;
+    while (c->place[played->group] >= 0 && (left || is_last)) {
+      sent = message_add(c, m, left);
+      left -= sent < left ? sent : left;
+    }
+  }
+}
+
+static void cuts_find(struct cut *cuts, const struct tt_fusion_plan *fusion, const struct cutting *c)
+{
+  for (int32_t g = 0; g < fusion->ngroups; g++)
+    for (int32_t k = 0; k < fusion->groups[g].n; k++) cuts[fusion->order[fusion->groups[g].first + k]].group = g;
+  for (int64_t p = 0; p < c->nparts; p++) cuts[c->parts[p].tensor].nparts++;
+}
+
+/* Messages, parts and cuts of a plan that has groups and a play. */
+static tuttiResult_t messages_make(struct plan *plan, struct cutting *c)
+{
+  struct cut *cuts = tt_alloc((size_t)c->config->n, sizeof *cuts);
+  plan->cuts = cuts;
+  c->layout = tt_alloc((size_t)c->config->n, sizeof *c->layout);
+  c->place = tt_alloc((size_t)plan->fusion.ngroups, sizeof *c->place);
+  c->first = tt_alloc((size_t)plan->fusion.ngroups, sizeof *c->first);
+  if (cuts && c->layout && c->place && c->first) {
+    tuttiResult_t result = layout_make(c);
+    if (result != tuttiSuccess) return result;
+    messages_cut(c);
+    plan->messages = c->messages = tt_alloc((size_t)c->nmessages, sizeof *c->messages);
+    plan->parts = c->parts = tt_alloc((size_t)c->nparts, sizeof *c->parts);
+  }
+  if (!c->messages || !c->parts)
+    return tt_fail(tuttiSystemError, "out of memory for a plan of %d tensors", c->config->n);
+  messages_cut(c);
+  cuts_find(cuts, &plan->fusion, c);
+  plan->nmessages = (int32_t)c->nmessages;
+  plan->nparts = (int32_t)c->nparts;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_fusion_plans_make(struct plan **plan, const struct config *config, const struct tt_policy *policy,
+                                 const struct known *known)
+{
+  struct plan *made = tt_alloc(1, sizeof *made);
+  if (!made) return tt_fail(tuttiSystemError, "out of memory for a plan of %d tensors", config->n);
+  struct cutting cutting = {.config = config, .plan = made};
+  made->refs = 1;
+  tuttiResult_t result = tt_fusion_plan_make(&made->fusion, policy, &known->net, &known->cost);
+  if (result == tuttiSuccess) result = tt_fusion_plan_play(&made->played, &made->fusion, &known->net, &known->cost);
+  if (result == tuttiSuccess) result = messages_make(made, &cutting);
+  tt_free(cutting.layout);
+  tt_free(cutting.place);
+  tt_free(cutting.first);
+  if (result == tuttiSuccess) *plan = made;
+  else tt_fusion_plans_hold(&made, NULL);
+  return result;
+}
+
+void tt_fusion_plans_hold(struct plan **holder, struct plan *plan)
+{
+  struct plan *before = *holder;
+  if (plan) plan->refs++;
+  *holder = plan;
+  if (!before || --before->refs > 0) return;
+  tt_fusion_plan_destroy(&before->fusion);
+  tt_played_destroy(&before->played);
+  tt_free((void *)before->messages);
+  tt_free((void *)before->parts);
+  tt_free((void *)before->cuts);
+  tt_free(before);
+}

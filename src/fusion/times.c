@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What was measured, and what ranks agree on of it. All ranks must come to the same plan, so that from here on there is
+ * nothing but sums and products in one order, and no function of a library that differs from host to host. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fusion/private.h"
+
+#define TOLD 4096    /* messages of which ranks tell each other what they took; of later ones they do not */
+
+/* ---- taking times: the mutex is held ---- */
+
+static double us_between(uint64_t from_ns, uint64_t to_ns)
+{
+  return to_ns > from_ns ? (double)(to_ns - from_ns) / 1000 : 0;
+}
+
+/* Tensors that were not waited for yet count as waited for now. */
+void tt_fusion_times_take(const struct config *config, struct shared *shared, uint64_t now_ns)
+{
+  struct times *times = &shared->times;
+  int slot = (int)(shared->step % HISTORY);
+  uint64_t first_ns = now_ns, last_ns = 0;
+  if (times->timed == shared->step) return;
+  for (int i = 0; i < config->n; i++) {
+    struct gradient *gradient = &shared->gradients[i];
+    if (gradient->waited < shared->step) gradient->wait_ns = gradient->waited_ns = now_ns;
+    gradient->ready_us[slot] = (float)us_between(times->first_push_ns, gradient->push_ns);
+    if (i) gradient[-1].forward_us[slot] = (float)us_between(gradient[-1].waited_ns, gradient->wait_ns);
+    if (gradient->wait_ns < first_ns) first_ns = gradient->wait_ns;
+    if (gradient->waited_ns > last_ns) last_ns = gradient->waited_ns;
+  }
+  times->backward_us[slot] = (float)us_between(times->first_push_ns, first_ns);
+  times->last_wait_ns = last_ns;
+  times->timed = shared->step;
+}
+
+/* Forward of the last layer ends with the first push of the next step: what is before that is the same whatever is
+ * planned. */
+void tt_fusion_step_begins(const struct config *config, struct shared *shared, uint64_t now_ns)
+{
+  struct times *times = &shared->times;
+  if (shared->step) {
+    int slot = (int)(shared->step % HISTORY);
+    tt_fusion_times_take(config, shared, now_ns);
+    shared->gradients[config->n - 1].forward_us[slot] = (float)us_between(times->last_wait_ns, now_ns);
+    times->iteration_us = us_between(times->first_push_ns, now_ns);
+    times->exposed_us = (double)times->wait_sum_ns / 1000;
+    times->iterations_us[slot] = (float)times->iteration_us;
+    times->recorded = shared->step;
+  }
+  shared->step++;
+  shared->npushed = 0;
+  shared->steps[shared->step % 2].scale = shared->scale;
+  times->first_push_ns = now_ns;
+  times->wait_sum_ns = 0;
+}
+
+/* ---- what a rank tells ---- */
+
+static int by_size(const void *a, const void *b)
+{
+  float x = *(const float *)a, y = *(const float *)b;
+  return (x > y) - (x < y);
+}
+
+/* Of the slots of the last steps up to and with `last`, but of none before `since`. */
+static double median(const float slots[HISTORY], uint64_t since, uint64_t last)
+{
+  float sorted[HISTORY];
+  int n = 0;
+  for (uint64_t step = last; step >= since && n < HISTORY; step--) sorted[n++] = slots[step % HISTORY];
+  if (!n) return 0;
+  qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+  return ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2;
+}
+
+static int told_of(const struct plan *plan)
+{
+  return plan->nmessages < TOLD ? plan->nmessages : TOLD;
+}
+
+_Static_assert(TT_TRIAL_STEPS <= HISTORY, "a trial's steps are kept");
+
+/* The shortest of the last iterations in which all was sent as planned now; 0: there was none. */
+static double shortest(const struct shared *shared)
+{
+  double least = 0;
+  int n = 0;
+  for (uint64_t step = shared->times.recorded; step > shared->planned.step && n < TT_TRIAL_STEPS; step--, n++) {
+    double us = shared->times.iterations_us[step % HISTORY];
+    if (n == 0 || us < least) least = us;
+  }
+  return least;
+}
+
+/* ready, forward, backward, iteration: of these the most counts; and messages, of which the mean does: what one rank
+ * seems to wait less, because it was late for the message before, another one waits more. */
+static void facts_tell(struct tuttiFusion *fuser, double *facts)
+{
+  struct shared *shared = &fuser->shared;
+  const struct engine *engine = &fuser->engine;
+  size_t n = (size_t)fuser->config.n;
+  for (size_t i = 0; i < n; i++) { /* nobody who pushes has to wait for all of them */
+    pthread_mutex_lock(&shared->mutex);
+    facts[i] = median(shared->gradients[i].ready_us, 2, shared->times.recorded);
+    facts[n + i] = median(shared->gradients[i].forward_us, 2, shared->times.recorded);
+    pthread_mutex_unlock(&shared->mutex);
+  }
+  pthread_mutex_lock(&shared->mutex);
+  facts[2 * n] = median(shared->times.backward_us, 2, shared->times.recorded);
+  facts[2 * n + 1] = shortest(shared);
+  uint64_t first = shared->planned.step > 2 ? shared->planned.step : 2;
+  pthread_mutex_unlock(&shared->mutex);
+  for (int m = 0; m < told_of(engine->used); m++)
+    facts[2 * n + 2 + (size_t)m] = median(engine->messages[m].took_us, first, engine->step);
+}
+
+static void net_take(struct known *known, const double *facts)
+{
+  size_t n = (size_t)known->net.n;
+  double last_us = facts[2 * n];
+  for (size_t i = 0; i < n; i++) {
+    known->facts[i].ready_us = facts[i];
+    known->facts[i].forward_us = facts[n + i];
+    if (facts[i] > last_us) last_us = facts[i];
+  }
+  known->net.backward_us = last_us;
+}
+
+/* 2 k for messages from 2^(k+6) bytes on, 2 k + 1 from one and a half times that on. */
+static int class_of(uint64_t bytes)
+{
+  if (bytes < 64) return 0;
+  int power = 63 - __builtin_clzll(bytes);
+  int class = 2 * (power - 6) + (int)(bytes >> (power - 1) & 1);
+  return class < CLASSES - 2 ? class : CLASSES - 3;
+}
+
+static uint64_t class_bytes(int class)
+{
+  uint64_t power = (uint64_t)64 << class / 2;
+  return class % 2 ? power + power / 2 : power;
+}
+
+/* Measured / priced of the messages of each size; took: on all ranks together. A plan may have only one of a size of
+ * which others had many: at each agreement what was known counts half. */
+static void ratios_take(const struct config *config, struct known *known, const struct plan *plan, const double *took)
+{
+  double measured[CLASSES] = {0}, priced[CLASSES] = {0};
+  for (int m = 0; m < told_of(plan); m++) {
+    const struct message *message = &plan->messages[m];
+    int class = class_of(message->wire_bytes);
+    measured[class] += took[m];
+    priced[class] += tt_message_us(&config->priced, message->wire_bytes) * config->nranks;
+  }
+  for (int c = 0; c < CLASSES - 2; c++) {
+    if (!(measured[c] > 0 && priced[c] > 0)) continue;
+    double weight = known->known_us[c] / 2;
+    known->ratios[c] = (measured[c] + weight * known->ratios[c]) / (priced[c] + weight);
+    known->known_us[c] = priced[c] + weight;
+  }
+}
+
+/* Between two known ratios on a straight line over the classes, beyond them the nearest; 1: none is known. */
+static double ratio_at(const struct known *known, int class)
+{
+  int below = class, above = class;
+  while (below >= 0 && !(known->ratios[below] > 0)) below--;
+  while (above < CLASSES - 2 && !(known->ratios[above] > 0)) above++;
+  if (below < 0 && above >= CLASSES - 2) return 1;
+  if (below < 0) return known->ratios[above];
+  if (above >= CLASSES - 2 || above == below) return known->ratios[below];
+  double part = (double)(class - below) / (double)(above - below);
+  return known->ratios[below] + (known->ratios[above] - known->ratios[below]) * part;
+}
+
+static void cost_make(const struct config *config, struct known *known)
+{
+  uint64_t bytes[CLASSES];
+  double us[CLASSES];
+  int n = 0;
+  for (int c = 0; c < CLASSES - 2 && n < TT_COST_PIECES - 1; c++, n++) {
+    bytes[n] = class_bytes(c);
+    us[n] = tt_message_us(&config->priced, bytes[n]) * ratio_at(known, c);
+  }
+  /* A link's burst lets single short ones pass quickly, but not a row of them: a byte takes no less than it does at
+   * best in longer ones. */
+  double byte_us = us[n - 1] / (double)bytes[n - 1];
+  for (int c = n - 2; c >= 0; c--) {
+    if (us[c] < byte_us * (double)bytes[c]) us[c] = byte_us * (double)bytes[c];
+    else byte_us = us[c] / (double)bytes[c] < byte_us ? us[c] / (double)bytes[c] : byte_us;
+  }
+  known->cost = tt_message_cost_points(bytes, us, n);
+}
+
+/* ---- before anything was sent ---- */
+
+#define PROBES 3
+#define PROBE_ROWS 2
+#define PROBE_MOST_US 200000 /* longer ones are not tried if they would take so long */
+
+/* So many messages of so many bytes in a row: the mean time of one, over all ranks, in the quicker of two rows: in one
+ * a rank may have been stopped, and sizes that seem that dear are not sent, nor measured again. The first messages open
+ * links and make plans. */
+static tuttiResult_t probe(const struct config *config, size_t bytes, int messages, double *us)
+{
+  tuttiResult_t result = tt_fusion_row(config, bytes, config->nchannels);
+  for (int k = 0; k < PROBE_ROWS && result == tuttiSuccess; k++) {
+    uint64_t began_ns = tt_now_ns();
+    result = tt_fusion_row(config, bytes, messages);
+    double row_us = us_between(began_ns, tt_now_ns()) / messages / config->nranks;
+    if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, &row_us, 1, tuttiFloat64, tuttiSum);
+    if (k == 0 || row_us < *us) *us = row_us;
+  }
+  return result;
+}
+
+tuttiResult_t tt_fusion_probe(const struct config *config, struct known *known)
+{
+  static const struct {
+    size_t bytes;
+    int messages;
+  } probes[PROBES] = {{2048, 16}, {32768, 8}, {524288, 4}};
+  tuttiResult_t result = tuttiSuccess;
+  double us = 0;
+  for (int k = 0; k < PROBES && result == tuttiSuccess; k++) {
+    if (probes[k].bytes * (size_t)config->nchannels > config->buffer_bytes) break;
+    if (us * 16 * PROBE_ROWS * probes[k].messages > PROBE_MOST_US) break;
+    result = probe(config, probes[k].bytes, probes[k].messages, &us);
+    double priced_us = tt_message_us(&config->priced, probes[k].bytes);
+    if (!(us > 0 && priced_us > 0)) continue;
+    known->ratios[class_of(probes[k].bytes)] = us / priced_us;
+    known->known_us[class_of(probes[k].bytes)] = priced_us * config->nranks * probes[k].messages;
+  }
+  cost_make(config, known);
+  return result;
+}
+
+tuttiResult_t tt_fusion_agree(struct tuttiFusion *fuser)
+{
+  const struct config *config = &fuser->config;
+  struct engine *engine = &fuser->engine;
+  size_t n = (size_t)config->n, told = (size_t)told_of(engine->used), count = 2 * n + 2 + told;
+  double *facts = tt_alloc(count, sizeof *facts);
+  if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", config->n);
+  facts_tell(fuser, facts);
+  double *took = facts + 2 * n + 2;
+  tuttiResult_t result = tt_fusion_run(config, TT_ALL_REDUCE, facts, 2 * n + 2, tuttiFloat64, tuttiMax);
+  if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, took, told, tuttiFloat64, tuttiSum);
+  if (result == tuttiSuccess) {
+    net_take(&engine->known, facts);
+    ratios_take(config, &engine->known, engine->used, took);
+    cost_make(config, &engine->known);
+    engine->agreements++;
+    result = tt_fusion_plans_renew(fuser, facts[2 * n + 1]);
+    engine->agree_step = tt_trial_next(&engine->trial, engine->step);
+  }
+  tt_free(facts);
+  return result;
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The caller's side: pushing and waiting. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fusion/private.h"
+
+#define WAKE_BYTES ((uint64_t)1 << 20) /* so much that could be copied is worth waking the engine */
+#define LOOK_NS 50000000               /* who waits looks this often for what is late */
+
+static tuttiResult_t first_error(const struct shared *shared)
+{
+  return shared->failed == tuttiSuccess ? tuttiSuccess : tt_fail_quiet(shared->failed, shared->sentence);
+}
+
+/* Some tensors of the last step begun are still to be pushed. */
+static int is_open(const struct config *config, const struct shared *shared)
+{
+  return shared->step && shared->npushed < config->n;
+}
+
+/* The first one of these. */
+static int not_pushed(const struct shared *shared)
+{
+  int i = 0;
+  while (shared->gradients[i].pushed == shared->step) i++;
+  return i;
+}
+
+/* ---- pushing ---- */
+
+static tuttiResult_t push_check(const struct config *config, int index, const struct tt_pushed *pushed)
+{
+  const struct tensor *tensor = &config->tensors[index];
+  if (pushed->count != tensor->count)
+    return tt_fail(tuttiInvalidArgument, "count is %zu, but tensor %d (%s) was registered with %llu elements: push "
+                   "that many", pushed->count, index, tensor->name, (unsigned long long)tensor->count);
+  if (pushed->type != tensor->type)
+    return tt_fail(tuttiInvalidArgument, "type is %s (%d), but tensor %d (%s) was registered as %s: push that",
+                   tt_type_name(pushed->type), pushed->type, index, tensor->name, tt_type_name(tensor->type));
+  if (tensor->count && (!pushed->send || !pushed->recv))
+    return tt_fail(tuttiInvalidArgument, "%s is NULL: tensor %d (%s) has %llu elements",
+                   pushed->send ? "recvbuff" : "sendbuff", index, tensor->name, (unsigned long long)tensor->count);
+  uintptr_t send = (uintptr_t)pushed->send, recv = (uintptr_t)pushed->recv;
+  if (send != recv && send < recv + tensor->bytes && recv < send + tensor->bytes)
+    return tt_fail(tuttiInvalidArgument, "recvbuff %p overlaps sendbuff %p of tensor %d (%s, %zu bytes): pass the same "
+                   "pointer for in place, or separate buffers", pushed->recv, pushed->send, index, tensor->name,
+                   tensor->bytes);
+  return tuttiSuccess;
+}
+
+/* Whether it may be pushed now; begins a step with the first one. */
+static tuttiResult_t push_begin(const struct config *config, struct shared *shared, int index)
+{
+  const struct gradient *gradient = &shared->gradients[index];
+  if (is_open(config, shared) && gradient->pushed < shared->step) return tuttiSuccess;
+  if (gradient->pushed > gradient->waited)
+    return tt_fail(tuttiInvalidUsage, "tensor %d (%s) was pushed already and not waited for since: call "
+                   "tuttiFusionWait or tuttiFusionWaitAll first", index, config->tensors[index].name);
+  if (is_open(config, shared)) {
+    int missing = not_pushed(shared);
+    return tt_fail(tuttiInvalidUsage, "tensor %d (%s) is pushed for the next step, but tensor %d (%s) was not pushed "
+                   "in this one: push that first, zeros if it has no gradient", index, config->tensors[index].name,
+                   missing, config->tensors[missing].name);
+  }
+  tt_fusion_step_begins(config, shared, tt_now_ns());
+  return tuttiSuccess;
+}
+
+static void push_trace(const struct config *config, const struct gradient *gradient, int index)
+{
+  char track[48], args[64];
+  snprintf(track, sizeof track, "fusion %u: pushes", config->channel[0]->serial);
+  snprintf(args, sizeof args, "\"step\":%llu,\"tensor\":%d", (unsigned long long)gradient->pushed, index);
+  tt_timeline_add(
+      &(struct tt_span){track, config->tensors[index].name, gradient->push_ns, gradient->push_ns, args});
+}
+
+void tt_fusion_ready(struct tuttiFusion *fuser, int index)
+{
+  struct shared *shared = &fuser->shared;
+  struct gradient *gradient = &shared->gradients[index];
+  gradient->push_ns = tt_now_ns();
+  if (tt_timeline_wanted()) push_trace(&fuser->config, gradient, index);
+  atomic_store_explicit(&gradient->ready, gradient->pushed, memory_order_release);
+  shared->pushes++;
+  shared->nap.bytes += fuser->config.tensors[index].bytes;
+  if (gradient->pushed != shared->finished + 1) return;
+  int32_t group = shared->planned.plan->cuts[index].group, missing = --shared->missing[group];
+  if (!shared->nap.is_asleep) return;
+  if ((missing == 0 && group == shared->nap.wanted) || shared->nap.bytes >= WAKE_BYTES) {
+    shared->nap.is_asleep = 0;
+    pthread_cond_signal(&shared->wake);
+  }
+}
+
+static void push(struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
+{
+  struct shared *shared = &fuser->shared;
+  struct gradient *gradient = &shared->gradients[index];
+  tt_fusion_range_take(&fuser->config, shared, index, pushed);
+  gradient->pushed = shared->step;
+  gradient->send = pushed->send;
+  gradient->recv = pushed->recv;
+  gradient->wait_ns = 0;
+  shared->npushed++;
+  if (!pushed->stream) {
+    tt_fusion_ready(fuser, index);
+    return;
+  }
+  gradient->stream = pushed->stream;
+  gradient->stream_mark = tt_stream_mark(pushed->stream);
+  shared->nstreams++;
+  shared->pushes++;
+  shared->nap.is_asleep = 0;
+  pthread_cond_signal(&shared->wake);
+}
+
+tuttiResult_t tt_fusion_push(struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
+{
+  const struct config *config = &fuser->config;
+  struct shared *shared = &fuser->shared;
+  tuttiResult_t result = push_check(config, index, pushed);
+  if (result != tuttiSuccess) return result;
+  pthread_mutex_lock(&shared->mutex);
+  result = first_error(shared);
+  if (result == tuttiSuccess) result = tt_fusion_range_check(config, shared, index, pushed);
+  if (result == tuttiSuccess) result = push_begin(config, shared, index);
+  if (result == tuttiSuccess) push(fuser, index, pushed);
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
+
+/* ---- waiting: the mutex is held ---- */
+
+#define ALL (-1) /* tensors */
+
+/* Each thread has a row: waits of several overlap. */
+static void wait_trace(const struct config *config, int index, uint64_t began_ns, uint64_t now_ns)
+{
+  char track[48];
+  if (!began_ns || !tt_timeline_wanted()) return;
+  snprintf(track, sizeof track, "fusion %u: waits of thread %d", config->channel[0]->serial, (int)gettid());
+  tt_timeline_add(
+      &(struct tt_span){track, index == ALL ? "all" : config->tensors[index].name, began_ns, now_ns, NULL});
+}
+
+/* The caller has seen that the tensor is there. */
+static void waited_set(const struct config *config, struct shared *shared, int index, uint64_t began_ns,
+                       uint64_t now_ns)
+{
+  struct gradient *gradient = &shared->gradients[index];
+  if (gradient->waited == gradient->pushed) return;
+  if (!gradient->wait_ns) gradient->wait_ns = began_ns;
+  gradient->waited = gradient->pushed;
+  gradient->waited_ns = now_ns;
+  int *nwaited = &shared->steps[gradient->waited % 2].nwaited;
+  if (++*nwaited < config->n) return;
+  *nwaited = 0;
+  shared->ended = gradient->waited;
+  if (shared->ended == shared->step) tt_fusion_times_take(config, shared, now_ns); /* else the next first push has */
+}
+
+/* How many tensors this rank has still to push in the step; the first one. */
+static int holds_up(const struct config *config, const struct shared *shared, uint64_t step, int *first)
+{
+  int n = 0;
+  if (shared->npushed == config->n && !shared->nstreams) return 0;
+  for (int i = 0; i < config->n; i++) {
+    if (shared->gradients[i].ready >= step) continue;
+    if (n++ == 0) *first = i;
+  }
+  return n;
+}
+
+/* The wait for tensors of the step has lasted for waited_ns. */
+static tuttiResult_t late_look(const struct config *config, const struct shared *shared, uint64_t step,
+                               uint64_t waited_ns, int *is_warned)
+{
+  int first = 0;
+  int is_error = config->timeout_ns && waited_ns > config->timeout_ns;
+  if (!is_error && (*is_warned || waited_ns < config->warn_ns)) return tuttiSuccess;
+  int n = holds_up(config, shared, step, &first);
+  if (!n) return tuttiSuccess; /* then another rank is late, and the channel knows that */
+  const char *name = config->tensors[first].name;
+  const char *how = shared->gradients[first].pushed < step ? "was not pushed in this step"
+                                                           : "still waits for its stream";
+  if (is_error)
+    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) %s, %d in all: messages "
+                   "are sent in the order of the plan, so push all tensors", (double)waited_ns / 1e9, first, name, how,
+                   n);
+  tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) %s, %d in all", config->rank, (double)waited_ns / 1e9,
+         first, name, how, n);
+  *is_warned = 1;
+  return tuttiSuccess;
+}
+
+void tt_fusion_idle(struct shared *shared, pthread_cond_t *until_told, uint64_t ns)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += (long)ns; /* less than a second */
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  pthread_cond_timedwait(until_told, &shared->mutex, &until);
+}
+
+static int is_done(const struct config *config, const struct shared *shared, int index, uint64_t step)
+{
+  if (index != ALL) return shared->gradients[index].done >= step;
+  return shared->finished >= step || (shared->finished + 1 == step && shared->ndone == config->n);
+}
+
+/* Until the tensor, or all of them, is there, as it was pushed last: another thread may wait for it, too, and push it
+ * again at once. *began_ns: 0 if it was there already. */
+static tuttiResult_t await(const struct config *config, struct shared *shared, int index, uint64_t *began_ns)
+{
+  struct gradient *gradient = index == ALL ? NULL : &shared->gradients[index];
+  int is_warned = 0, *waiters = gradient ? &gradient->waiters : &shared->all_waiters;
+  uint64_t step = gradient ? gradient->pushed : shared->step;
+  tuttiResult_t result = first_error(shared);
+  *began_ns = 0;
+  if (gradient && !gradient->wait_ns) gradient->wait_ns = tt_now_ns();
+  while (result == tuttiSuccess && !is_done(config, shared, index, step)) {
+    if (!*began_ns) *began_ns = tt_now_ns();
+    ++*waiters;
+    tt_fusion_idle(shared, &shared->done, LOOK_NS);
+    --*waiters;
+    result = first_error(shared);
+    if (result == tuttiSuccess) result = late_look(config, shared, step, tt_now_ns() - *began_ns, &is_warned);
+  }
+  return result;
+}
+
+static tuttiResult_t wait_check(const struct config *config, const struct shared *shared, int index)
+{
+  const struct gradient *gradient = &shared->gradients[index];
+  if (gradient->pushed && (!is_open(config, shared) || gradient->pushed == shared->step ||
+                           gradient->pushed > gradient->waited))
+    return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "tensor %d (%s) was not pushed in this step: call tuttiFusionPush first", index,
+                 config->tensors[index].name);
+}
+
+static tuttiResult_t wait_one(const struct config *config, struct shared *shared, int index, int blocks)
+{
+  const struct gradient *gradient = &shared->gradients[index];
+  uint64_t began_ns, step = gradient->pushed;
+  tuttiResult_t result = first_error(shared);
+  if (result == tuttiSuccess) result = wait_check(config, shared, index);
+  if (result != tuttiSuccess || gradient->waited == gradient->pushed) return result;
+  if (!blocks && gradient->done < gradient->pushed) return tuttiInProgress;
+  result = await(config, shared, index, &began_ns);
+  if (result != tuttiSuccess) return result;
+  uint64_t now_ns = tt_now_ns();
+  if (began_ns) shared->times.wait_sum_ns += now_ns - began_ns;
+  wait_trace(config, index, began_ns, now_ns);
+  if (gradient->pushed == step) waited_set(config, shared, index, now_ns, now_ns);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_fusion_wait(struct tuttiFusion *fuser, int index, int blocks)
+{
+  pthread_mutex_lock(&fuser->shared.mutex);
+  tuttiResult_t result = wait_one(&fuser->config, &fuser->shared, index, blocks);
+  pthread_mutex_unlock(&fuser->shared.mutex);
+  if (result == tuttiInProgress) sched_yield(); /* who asks again and again would keep the engine from the mutex */
+  return result;
+}
+
+static tuttiResult_t missing_check(const struct config *config, const struct shared *shared)
+{
+  if (shared->npushed == config->n) return tuttiSuccess;
+  int first = not_pushed(shared);
+  return tt_fail(tuttiInvalidUsage, "tensor %d (%s) was not pushed in this step, %d in all: push them, zeros if they "
+                 "have no gradient", first, config->tensors[first].name, config->n - shared->npushed);
+}
+
+static tuttiResult_t wait_all(const struct config *config, struct shared *shared, uint64_t called_ns)
+{
+  uint64_t began_ns;
+  tuttiResult_t result = first_error(shared);
+  if (result != tuttiSuccess || shared->ended == shared->step) return result;
+  result = missing_check(config, shared);
+  if (result == tuttiSuccess) result = await(config, shared, ALL, &began_ns);
+  if (result != tuttiSuccess) return result;
+  uint64_t now_ns = tt_now_ns();
+  if (began_ns) shared->times.wait_sum_ns += now_ns - began_ns;
+  wait_trace(config, ALL, began_ns, now_ns);
+  for (int i = 0; i < config->n; i++) waited_set(config, shared, i, called_ns, now_ns);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fuser)
+{
+  uint64_t called_ns = tt_now_ns();
+  pthread_mutex_lock(&fuser->shared.mutex);
+  tuttiResult_t result = wait_all(&fuser->config, &fuser->shared, called_ns);
+  pthread_mutex_unlock(&fuser->shared.mutex);
+  return result;
+}
+
+/* ---- what a step was ---- */
+
+static tuttiResult_t scale_check(const struct config *config, const char *name, float scale)
+{
+  if (!isfinite(scale) || scale == 0)
+    return tt_fail(tuttiInvalidArgument, "%s is %g: set it to a finite number other than 0", name, (double)scale);
+  for (int i = 0; i < config->n && scale != 1; i++)
+    if (!tt_type_is_float(config->tensors[i].type))
+      return tt_fail(tuttiInvalidArgument, "%s is %.9g, but tensor %d (%s) is %s: only floats are scaled, leave it 1",
+                     name, (double)scale, i, config->tensors[i].name, tt_type_name(config->tensors[i].type));
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_fusion_scale(struct tuttiFusion *fuser, float before, float after)
+{
+  const struct config *config = &fuser->config;
+  struct shared *shared = &fuser->shared;
+  tuttiResult_t result = scale_check(config, "before", before);
+  if (result == tuttiSuccess) result = scale_check(config, "after", after);
+  if (result != tuttiSuccess) return result;
+  pthread_mutex_lock(&shared->mutex);
+  result = first_error(shared);
+  if (result == tuttiSuccess && is_open(config, shared))
+    result = tt_fail(tuttiInvalidUsage, "step %llu has begun, and %d of its %d tensors were not pushed yet: set scales "
+                     "before the first push of a step", (unsigned long long)shared->step, config->n - shared->npushed,
+                     config->n);
+  if (result == tuttiSuccess) shared->scale = (struct scale){before, after};
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
+
+static tuttiResult_t ended_check(const struct shared *shared, const char *what)
+{
+  tuttiResult_t result = first_error(shared);
+  if (result != tuttiSuccess) return result;
+  if (!shared->ended || shared->ended < shared->step)
+    return tt_fail(tuttiInvalidUsage, "%s: call it when all tensors of a step were waited for",
+                   shared->step ? "a step is under way" : what);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fuser, int *overflow)
+{
+  struct shared *shared = &fuser->shared;
+  if (!fuser->config.reports)
+    return tt_fail(tuttiInvalidUsage, "no overflow is looked for: set overflow = 1 in tuttiFusionConfig_t");
+  pthread_mutex_lock(&shared->mutex);
+  tuttiResult_t result = ended_check(shared, "no step has ended yet");
+  if (result == tuttiSuccess) *overflow = shared->steps[shared->ended % 2].overflow;
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
+
+tuttiResult_t tt_fusion_norm(struct tuttiFusion *fuser, int index, double *norm)
+{
+  struct shared *shared = &fuser->shared;
+  const struct gradient *gradient = &shared->gradients[index];
+  if (!fuser->config.norms)
+    return tt_fail(tuttiInvalidUsage, "no norms are made: set norms = 1 in tuttiFusionConfig_t");
+  pthread_mutex_lock(&shared->mutex);
+  tuttiResult_t result = first_error(shared);
+  if (result == tuttiSuccess && (!gradient->pushed || gradient->waited < gradient->pushed))
+    result = tt_fail(tuttiInvalidUsage, "tensor %d (%s) is not there: call tuttiFusionWait for it first", index,
+                     fuser->config.tensors[index].name);
+  if (result == tuttiSuccess) *norm = gradient->norm;
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
+
+void tt_fusion_info(struct tuttiFusion *fuser, tuttiFusionInfo_t *info)
+{
+  struct shared *shared = &fuser->shared;
+  pthread_mutex_lock(&shared->mutex);
+  const struct planned *planned = &shared->planned;
+  info->steps = shared->ended;
+  info->plans = planned->plans;
+  info->planned_step = planned->step;
+  info->groups = planned->plan->fusion.ngroups;
+  info->messages = planned->plan->nmessages;
+  info->is_by_priority = planned->plan->fusion.by_priority;
+  info->buffer_bytes = fuser->config.buffer_bytes;
+  info->copied_bytes = shared->steps[shared->ended % 2].copied;
+  info->iteration_us = shared->times.iteration_us;
+  info->exposed_us = shared->times.exposed_us;
+  info->predicted_us = planned->is_measured ? planned->expected.iteration_us : 0;
+  info->predicted_exposed_us = planned->is_measured ? planned->expected.exposed_us : 0;
+  pthread_mutex_unlock(&shared->mutex);
+}

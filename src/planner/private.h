@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to this folder: tensors in the order in which they are ready, and plays that keep nothing. */
+#ifndef TT_PLANNER_PRIVATE_H
+#define TT_PLANNER_PRIVATE_H
+
+#include "planner/plan.h"
+
+/* Position i is the i-th tensor to be ready; of several at once the last layer is the first. */
+struct tt_queue {
+  int32_t n;
+  const struct tt_net *net;
+  int32_t *order;   /* tensor at each position */
+  double *ready_us; /* ascending */
+  uint64_t *before; /* bytes of all positions before this one; n + 1 of them */
+  double *scratch;  /* n, for a policy */
+  int32_t *picks;   /* n, for a policy */
+};
+
+tuttiResult_t tt_queue_make(struct tt_queue *queue, const struct tt_net *net);
+void tt_queue_destroy(struct tt_queue *queue); /* a zeroed one is allowed */
+
+static inline int32_t tt_queue_type(const struct tt_queue *queue, int32_t position)
+{
+  return queue->net->tensors[queue->order[position]].type;
+}
+
+/* ---- groups (merge.c) ---- */
+
+/* Room for all tensors, in the queue's order, and no groups. */
+tuttiResult_t tt_fusion_plan_start(struct tt_fusion_plan *plan, const struct tt_queue *queue);
+
+/* Appends the positions behind the last group up to, and not with, `end`. */
+void tt_fusion_plan_group_add(struct tt_fusion_plan *plan, const struct tt_queue *queue, int32_t end);
+
+/* Replaces the groups by those of a policy other than auto, unsliced and as they come. */
+void tt_fusion_plan_merge(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_queue *queue,
+                   const struct tt_message_cost *cost);
+
+/* By priority, and cut into slices of at most so many elements (at least 1). */
+void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue, uint64_t elements);
+
+/* ---- plays (play.c) ---- */
+
+/* What a play needs while it runs, for up to n tensors. */
+struct tt_stage {
+  int32_t *heap;    /* groups that are ready and not sent; the most urgent one at 0 */
+  int32_t *urgency; /* of a group: its first place in forward */
+  int32_t *at;      /* of a group: the position whose tensor is the next to be complete */
+  uint64_t *sent;   /* of a group: slices */
+  double *done_us;  /* of a tensor */
+  struct tt_played_message *messages; /* NULL: none are kept */
+  int64_t nmessages;
+};
+
+tuttiResult_t tt_stage_make(struct tt_stage *stage, int32_t n);
+void tt_stage_destroy(struct tt_stage *stage); /* a zeroed one is allowed; not messages */
+
+/* Length of the iteration; fills done_us. */
+double tt_stage_play(struct tt_stage *stage, const struct tt_fusion_plan *plan, const struct tt_queue *queue,
+                     const struct tt_message_cost *cost);
+
+/* ---- the search of auto (search.c) ---- */
+
+/* plan is started. */
+tuttiResult_t tt_fusion_plan_search(struct tt_fusion_plan *plan, const struct tt_policy *policy,
+                                    const struct tt_queue *queue, const struct tt_message_cost *cost);
+
+#endif

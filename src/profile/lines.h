@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The lines of a profile and their keys, from which it is read, printed and sorted. */
+#ifndef TT_PROFILE_LINES_H
+#define TT_PROFILE_LINES_H
+
+#include <locale.h>
+
+#include "profile/profile.h"
+
+/* What a key's value is, and so what lies at its offset. */
+enum tt_profile_value {
+  TT_VALUE_TEXT,       /* char [TT_PROFILE_TEXT] */
+  TT_VALUE_NAME,       /* char [TT_PROFILE_NAME], not empty */
+  TT_VALUE_LABEL,      /* the same, but it may be empty */
+  TT_VALUE_COUNT,      /* int32_t */
+  TT_VALUE_SIZE,       /* uint64_t */
+  TT_VALUE_LIMIT,      /* uint64_t or `inf` */
+  TT_VALUE_BLOCK,      /* uint32_t */
+  TT_VALUE_NUMBER,     /* double */
+  TT_VALUE_KIND, TT_VALUE_TYPE, TT_VALUE_OP, TT_VALUE_LEVEL, TT_VALUE_COLLECTIVE /* int32_t: a number with a name */
+};
+
+#define TT_PROFILE_BYTES ((uint64_t)1 << 60) /* largest size */
+
+struct tt_profile_key {
+  const char *name;
+  enum tt_profile_value value;
+  int is_identity;     /* no two lines have the same of all these; lines are sorted by them, the first one first */
+  size_t offset;
+  double low, high;    /* of numbers */
+};
+
+enum tt_profile_word {
+  TT_WORD_MACHINE, TT_WORD_MEASURED, TT_WORD_LINK, TT_WORD_POINT, TT_WORD_REDUCE, TT_WORD_ANCHOR, TT_PROFILE_WORDS
+};
+
+#define TT_PROFILE_KEYS 16 /* more than a line has */
+
+struct tt_profile_line {
+  const char *word;
+  const char *comment; /* stands above the first such line */
+  size_t size;         /* of what one line is read into; 0: the profile itself */
+  size_t line;         /* offset of its number */
+  const struct tt_profile_key *keys;
+  int nkeys;
+};
+
+extern const struct tt_profile_line tt_profile_lines[TT_PROFILE_WORDS];
+
+/* The index-th name of such a value, or NULL behind the last one. Some numbers have none: "". */
+const char *tt_profile_name(enum tt_profile_value value, int index);
+
+/* Where the lines of a word are and how many. */
+void *tt_profile_items(const struct tt_profile *profile, enum tt_profile_word word, int32_t *n);
+
+/* By the keys that are the identity. */
+int tt_profile_compare(const void *a, const void *b, enum tt_profile_word word);
+
+/* Sorts all lines as they are printed. */
+void tt_profile_sort(struct tt_profile *profile);
+
+/* Decimal points for the calling thread, whatever locale the program has set: from here to tt_plain_end. 0: no memory,
+ * as was said; then there is nothing to end. */
+struct tt_plain {
+  locale_t own, before;
+};
+int tt_plain_begin(struct tt_plain *plain);
+void tt_plain_end(struct tt_plain *plain);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames on control links. Pure: bytes in, bytes out. Integers are little endian.
+ *
+ *   every frame    64 B  magic 4 | type 4 | rank 4 | CRC32C of the frame without this 4 | body 48
+ *     BEAT               call 32 | finished 8 | zero 8
+ *     GONE               word 8 (tt_gone_make) | zero 40
+ *     VOUCH              stamp 8 | zero 40
+ *     LOST               word 8 (tt_lost_make) | zero 40
+ *     NOTICE             key 8 | number 4 | code 4 | other key 8 | zero 24, and 512 B of sentence behind the frame
+ *     TARGET             key 8 | against 8 | zero 32, and 512 B of members behind the frame
+ *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence behind the frame */
+#ifndef TT_WATCH_FRAME_H
+#define TT_WATCH_FRAME_H
+
+#include "watch/page_private.h"
+
+#define TT_FRAME_BYTES 64
+#define TT_FRAME_MAX_BYTES (TT_FRAME_BYTES + TT_SENTENCE_BYTES)
+
+enum tt_frame_type {
+  TT_FRAME_BEAT = 1, /* the sender is alive; its newest call */
+  TT_FRAME_GONE,     /* a rank left; passed on once */
+  TT_FRAME_VOUCH,    /* a rank that cannot speak is alive, says a rank of its host; passed on once */
+  TT_FRAME_LOST,     /* a rank is lost; passed on once */
+  TT_FRAME_NOTICE,   /* about a communicator that is being made; passed on once */
+  TT_FRAME_TARGET,   /* to which ranks the sender is shrinking the communicator, with its beats */
+  TT_FRAME_RECORD    /* the failure record; passed on once */
+};
+
+struct tt_frame {
+  uint32_t type;
+  int32_t rank; /* BEAT, TARGET: sender; GONE, VOUCH, LOST: about whom; NOTICE: who gives it; RECORD: detector */
+  union {
+    struct {
+      struct tt_call call; /* op 0: none yet */
+      uint64_t finished;
+    } beat;
+    uint64_t gone;
+    uint64_t stamp;
+    uint64_t lost;
+    struct tt_notice notice;
+    struct tt_target target; /* key 0: to none */
+    struct tt_failure record;
+  };
+};
+
+/* Writes the frame into `bytes`; returns its length. */
+size_t tt_frame_encode(const struct tt_frame *frame, uint8_t bytes[TT_FRAME_MAX_BYTES]);
+
+/* Collects the bytes of one frame. Zeroed memory is a new reader. */
+struct tt_frame_reader {
+  size_t have;
+  uint8_t bytes[TT_FRAME_MAX_BYTES];
+};
+
+/* Takes bytes from *data, *len until a frame is whole: 1 and *frame; 0: more bytes are wanted;
+ * -1: this is no frame of ours, -2: it came damaged; the stream is of no more use then. */
+int tt_frame_step(struct tt_frame_reader *reader, const uint8_t **data, size_t *len, int nranks,
+                  struct tt_frame *frame);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Beats, and what becomes of a rank of this host whose beat stands still.
+ *
+ * The ranks of a host stand in a ring. Each looks after the next CLOSE of it that are well, and after those that are
+ * not between itself and them. So some rank that is well looks after each that is not, however many there are; and a
+ * host of P ranks costs P looks a tick, not P^2, and few of /proc where ranks have too few cores to beat in time:
+ * 256 ranks on 2 cores spent two thirds of their start there. */
+#include <string.h>
+
+#include "watch/private.h"
+
+#define CLOSE 4
+#define PROBE_NS 20000000u /* /proc is read this often for a rank that does not beat, at first */
+#define PROBE_LAST_NS 200000000u /* and then ever more rarely, down to this */
+#define EARLY_NS 50000000u /* the same before the status page is there */
+#define LIES 3             /* so often wrong about a beating rank, /proc is not asked any more */
+
+static enum tt_life life_of(const struct tt_watch *watch, int rank)
+{
+  const struct tt_member *member = &watch->members[rank];
+  const struct tt_member *self = &watch->members[watch->rank];
+  if (member->pid_namespace == 0 || member->pid_namespace != self->pid_namespace) return TT_LIFE_UNKNOWN;
+  if (member->pid == self->pid && member->start == self->start) return TT_LIFE_ALIVE;
+  if (watch->peers[rank].lies >= LIES) return TT_LIFE_UNKNOWN;
+  return tt_process_life(member->pid, member->start);
+}
+
+/* The rank beats, so /proc must know it; where it does not (hidden, or another clock of start times), it cannot be
+ * trusted about the rank's end either. */
+static void prove(struct tt_watch *watch, int rank)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  if (peer->trusted || peer->lies >= LIES) return;
+  enum tt_life life = life_of(watch, rank);
+  if (life != TT_LIFE_DEAD)
+    peer->trusted = 1;
+  else if (++peer->lies == LIES)
+    tt_log(TT_LOG_INFO, "/proc does not show rank %d (pid %d), which is alive: its end will be noticed after %llu ms",
+           rank, (int)watch->members[rank].pid,
+           (unsigned long long)(watch->limits.unreachable_ns / 1000000u));
+}
+
+static void warn_traced(struct tt_watch *watch, int rank)
+{
+  char name[TT_RANK_TEXT_BYTES];
+  struct tt_peer *peer = &watch->peers[rank];
+  if (!peer->traced_warned)
+    tt_log(watch->is_second ? TT_LOG_INFO : TT_LOG_WARN, "%s is held by a debugger: waiting for it",
+           tt_watch_rank_text(watch, rank, name, sizeof name));
+  peer->traced_warned = 1;
+}
+
+static void act(struct tt_watch *watch, int rank, enum tt_life_verdict verdict)
+{
+  static const enum tt_lost lost[] = {[TT_VERDICT_DEAD] = TT_LOST_DEAD,
+                                      [TT_VERDICT_FROZEN] = TT_LOST_FROZEN,
+                                      [TT_VERDICT_UNREACHABLE] = TT_LOST_UNREACHABLE};
+  char text[TT_SENTENCE_BYTES];
+  switch (verdict) {
+  case TT_VERDICT_FINE: return;
+  case TT_VERDICT_TRACED: warn_traced(watch, rank); return;
+  case TT_VERDICT_DEAD:
+    /* It may have said farewell between our look at the status page and our look at /proc. */
+    if (watch->own && tt_page_gone(&watch->page, rank)) return;
+    tt_died_text(watch, rank, text);
+    break;
+  case TT_VERDICT_FROZEN: tt_frozen_text(watch, rank, text); break;
+  case TT_VERDICT_UNREACHABLE: tt_unreachable_text(watch, rank, text); break;
+  }
+  tt_lost_set(watch, rank, lost[verdict]);
+  tt_record_found(watch, tuttiRemoteError, rank, text);
+}
+
+int tt_heartbeat_look(struct tt_watch *watch, int rank)
+{
+  const struct tt_peer *peer = &watch->peers[rank];
+  if (!watch->own || !peer->local || rank == watch->rank || tt_is_lost(watch, rank)) return 0;
+  if (!peer->trusted || tt_page_gone(&watch->page, rank)) return 0;
+  if (life_of(watch, rank) != TT_LIFE_DEAD) return 0;
+  act(watch, rank, TT_VERDICT_DEAD);
+  return tt_is_lost(watch, rank);
+}
+
+/* The beat of `rank` has stood still for age_ns. */
+static void probe(struct tt_watch *watch, int rank, uint64_t age_ns)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  uint64_t clock = watch->clock_ns;
+  struct tt_life_facts facts = {
+      .age_ns = age_ns, .attached = peer->beat != 0, .life = life_of(watch, rank)};
+  peer->probed_ns = clock;
+  int is_silent = age_ns >= watch->limits.unreachable_ns / 4; /* then it does not look after others either */
+  peer->is_unwell = facts.life != TT_LIFE_ALIVE || is_silent;
+  if (facts.life != TT_LIFE_FROZEN)
+    peer->stopped_ns = 0;
+  else if (peer->stopped_ns == 0)
+    peer->stopped_ns = clock;
+  if (peer->stopped_ns) facts.stopped_ns = clock - peer->stopped_ns;
+  enum tt_life_verdict verdict = tt_life_judge(&facts, &watch->limits);
+  act(watch, rank, verdict);
+  int lives = facts.life != TT_LIFE_DEAD && facts.life != TT_LIFE_UNKNOWN;
+  /* Long before the other hosts lose patience they are told that it lives. */
+  if (lives && is_silent) tt_control_vouch(watch, rank);
+}
+
+/* A quarter of its silence so far; those on other hosts are told that it lives before they lose patience. */
+static uint64_t probe_pause(const struct tt_watch *watch, uint64_t age_ns)
+{
+  uint64_t most = watch->limits.unreachable_ns / 8, pause = age_ns / 4;
+  if (most > PROBE_LAST_NS) most = PROBE_LAST_NS;
+  if (pause > most) pause = most;
+  return pause > PROBE_NS ? pause : PROBE_NS;
+}
+
+/* 1: it is well. */
+static int look_at(struct tt_watch *watch, int rank)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  if (tt_page_gone(&watch->page, rank) || tt_is_lost(watch, rank)) return 0;
+  uint64_t beat = atomic_load_explicit(&peer->slot->beat, memory_order_acquire);
+  if (beat != peer->beat) {
+    peer->beat = beat;
+    peer->beat_ns = watch->clock_ns;
+    peer->stopped_ns = 0;
+    peer->is_unwell = peer->traced_warned = 0;
+    prove(watch, rank);
+    return 1;
+  }
+  uint64_t age = watch->clock_ns - peer->beat_ns;
+  if (tt_life_fresh(age, &watch->limits)) return 1;
+  if (watch->clock_ns - peer->probed_ns >= probe_pause(watch, age)) probe(watch, rank, age);
+  return !peer->is_unwell;
+}
+
+/* Without the status page a death is all that can be seen. */
+static int look_early(struct tt_watch *watch, int rank)
+{
+  struct tt_peer *peer = &watch->peers[rank];
+  if (watch->clock_ns - peer->probed_ns < EARLY_NS) return !peer->is_unwell;
+  enum tt_life life = life_of(watch, rank);
+  peer->probed_ns = watch->clock_ns;
+  peer->is_unwell = life != TT_LIFE_ALIVE;
+  if (life == TT_LIFE_DEAD) act(watch, rank, TT_VERDICT_DEAD);
+  return !peer->is_unwell;
+}
+
+void tt_heartbeat_tick(struct tt_watch *watch)
+{
+  if (watch->own) atomic_fetch_add_explicit(&watch->own->beat, 1, memory_order_release);
+  for (int i = 1, well = 0; i < watch->nlocal && well < CLOSE; i++) {
+    int rank = watch->local[(watch->slot_index + i) % watch->nlocal];
+    if (!watch->own && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
+    well += watch->own ? look_at(watch, rank) : look_early(watch, rank);
+  }
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shared status page of one host: what its ranks show each other in memory. Nobody here ever waits, not
+ * even for a writer that died half-way, and nothing that others wrote is believed: it is copied once
+ * and checked then.
+ *
+ * Layout: the head, nranks words that tell who left, nranks that tell who is lost, a slot per rank of the host in
+ * ascending order of ranks. */
+#ifndef TT_WATCH_PAGE_H
+#define TT_WATCH_PAGE_H
+
+#include <stdalign.h>
+
+#include "watch/watch.h"
+
+#define TT_LINE 64
+
+/* One published call. `op` is cleared first and written last; numbers never come back, so a reader
+ * that finds the wanted number before and after copying has a whole call. */
+struct tt_call_line {
+  alignas(TT_LINE) _Atomic uint64_t op;
+  _Atomic uint64_t count, kind, form;
+};
+
+/* A failure as one rank wrote it: once, before the head named that rank the winner. */
+struct tt_failure_slot {
+  int32_t code, culprit, detector, zero;
+  uint64_t op;
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+#define TT_NOTICES 5 /* of one rank; the last four can be read */
+
+/* What a rank tells the others about a communicator that is being made from this one. */
+struct tt_notice {
+  uint64_t key;   /* of the communicator */
+  uint64_t other; /* of a second one, where lists of excluded ranks were unlike; 0: of none */
+  uint32_t number; /* of the rank's notices, from 1 on */
+  int32_t code;
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+#define TT_TARGET_RANKS 4096 /* in larger communicators no target is shown */
+#define TT_TARGET_WORDS (TT_TARGET_RANKS / 64)
+
+/* The ranks to which one is shrinking this communicator. */
+struct tt_target {
+  uint64_t key;     /* of the new communicator */
+  uint64_t against; /* 1 + the rank that has had another target for long, see unlike.c; 0: none */
+  uint64_t members[TT_TARGET_WORDS]; /* a bit for each rank */
+};
+
+/* What one rank shows. beat and heard belong to its service thread; entered, finished and calls to the thread
+ * inside a call; the failure slot to whoever holds the service lock of that rank's process. */
+struct tt_rank_slot {
+  alignas(TT_LINE) _Atomic uint64_t beat; /* 0: not attached yet */
+  _Atomic uint64_t heard;                 /* signs of life of other hosts that came to it */
+  alignas(TT_LINE) _Atomic uint64_t entered;
+  _Atomic uint64_t finished;
+  _Atomic uint64_t waits; /* for a message, see tt_waits_make; 0: for none */
+  struct tt_call_line calls[TT_CALLS];
+  alignas(TT_LINE) struct tt_failure_slot failure_slot;
+  _Atomic uint32_t notices; /* written so far */
+  struct tt_notice notice[TT_NOTICES];
+  _Atomic uint64_t target_key; /* 0: there is no target */
+  _Atomic uint64_t target_against;
+  _Atomic uint64_t target_members[TT_TARGET_WORDS];
+};
+
+struct tt_page_head {
+  uint64_t magic;
+  uint32_t nranks, nslots;
+  alignas(TT_LINE) _Atomic uint32_t winner; /* 1 + slot whose failure slot is the record; 0: no failure */
+  _Atomic uint64_t warned_op;               /* newest operation that a rank of this host warned about */
+};
+
+/* A process's view of the memory; the sizes are its own, never those in the head. */
+struct tt_page {
+  struct tt_page_head *head; /* NULL: no status page yet */
+  _Atomic uint64_t *gone;     /* nranks words, see tt_gone_make */
+  _Atomic uint64_t *lost;     /* nranks words, see tt_lost_make */
+  struct tt_rank_slot *slots;
+  int nranks, nslots;
+};
+
+size_t tt_page_len(int nranks, int nslots);
+
+/* Writes the head into zeroed memory. */
+void tt_page_format(void *memory, int nranks, int nslots);
+
+/* Views memory of tt_page_len bytes; 0 if its head is not what format writes. */
+int tt_page_view(struct tt_page *page, void *memory, int nranks, int nslots);
+
+/* ---- who left: 0 while a rank is in, else its last finished operation, whether it was inside the next
+ * one, and how it left ---- */
+
+static inline uint64_t tt_gone_make(uint64_t finished, int inside, int aborted)
+{
+  return finished << 3 | (inside ? 4u : 0u) | (aborted ? 2u : 0u) | 1u;
+}
+static inline uint64_t tt_gone_finished(uint64_t gone) { return gone >> 3; }
+static inline int tt_gone_inside(uint64_t gone) { return (gone & 4u) != 0; }
+static inline int tt_gone_aborted(uint64_t gone) { return (gone & 2u) != 0; }
+
+static inline uint64_t tt_page_gone(const struct tt_page *page, int rank)
+{
+  return atomic_load_explicit(&page->gone[rank], memory_order_acquire);
+}
+
+/* The first word about a rank counts. */
+void tt_page_leave(struct tt_page *page, int rank, uint64_t gone);
+
+/* ---- messages: for which rank this one waits, while it waits for long, and has to do before it can do anything else.
+ * Of a group that sends and receives nothing is shown. ---- */
+
+static inline uint64_t tt_waits_make(int peer, int sends) { return (uint64_t)peer << 2 | (sends ? 2u : 0u) | 1u; }
+static inline int tt_waits_peer(uint64_t waits) { return waits ? (int)(waits >> 2) : -1; }
+static inline int tt_waits_sends(uint64_t waits) { return (waits & 2u) != 0; }
+
+/* ---- who is lost: 0 while nothing is known against a rank, else when that was found, and how it is ---- */
+
+enum tt_lost { TT_LOST_DEAD = 1, TT_LOST_FROZEN, TT_LOST_UNREACHABLE, TT_LOST_CONNECTION, TT_LOST_LATE };
+
+static inline uint64_t tt_lost_make(uint64_t utc_ms, enum tt_lost how) { return utc_ms << 3 | (uint64_t)how; }
+static inline uint64_t tt_lost_ms(uint64_t lost) { return lost >> 3; }
+static inline enum tt_lost tt_lost_how(uint64_t lost)
+{
+  unsigned how = lost & 7u;
+  return how >= TT_LOST_DEAD && how <= TT_LOST_LATE ? (enum tt_lost)how : TT_LOST_CONNECTION;
+}
+
+static inline uint64_t tt_page_lost(const struct tt_page *page, int rank)
+{
+  return atomic_load_explicit(&page->lost[rank], memory_order_acquire);
+}
+
+/* The first word about a rank counts. */
+void tt_page_lose(struct tt_page *page, int rank, uint64_t lost);
+
+/* ---- notices ---- */
+
+/* By the slot's own rank. */
+void tt_rank_slot_notice(struct tt_rank_slot *slot, const struct tt_notice *notice);
+
+/* Copies the rank's notice about `key`; 0 if there is none, or not any more. */
+int tt_rank_slot_notice_find(const struct tt_rank_slot *slot, uint64_t key, struct tt_notice *notice);
+
+static inline int tt_notice_is(const struct tt_notice *notice, uint64_t key)
+{
+  return notice->key == key || notice->other == key;
+}
+
+/* ---- targets ---- */
+
+/* By the slot's own rank; key 0: there is none any more. */
+void tt_rank_slot_target_set(struct tt_rank_slot *slot, const struct tt_target *target);
+
+/* Copies the rank's target; 0 if there is none, or another one is being set. */
+int tt_rank_slot_target_get(const struct tt_rank_slot *slot, struct tt_target *target);
+
+/* ---- published calls ---- */
+
+void tt_rank_slot_publish(struct tt_rank_slot *slot, const struct tt_call *call);
+
+static inline void tt_rank_slot_finish(struct tt_rank_slot *slot, uint64_t op)
+{
+  atomic_store_explicit(&slot->finished, op, memory_order_release);
+}
+static inline uint64_t tt_rank_slot_entered(const struct tt_rank_slot *slot)
+{
+  return atomic_load_explicit(&slot->entered, memory_order_acquire);
+}
+static inline uint64_t tt_rank_slot_finished(const struct tt_rank_slot *slot)
+{
+  return atomic_load_explicit(&slot->finished, memory_order_acquire);
+}
+
+/* Copies call number `op` into *call; 0 if it is not there, or not any more. */
+int tt_rank_slot_call(const struct tt_rank_slot *slot, uint64_t op, struct tt_call *call);
+
+/* The same for the newest call; 0 if there is none. */
+int tt_rank_slot_latest(const struct tt_rank_slot *slot, struct tt_call *call);
+
+/* ---- the failure record ---- */
+
+/* Makes *failure the status page's record if it has none. `slot` is the writer's own and has not recorded
+ * before. The decision is one compare-and-swap after the failure slot is written, so a writer that dies before
+ * it has not won and holds up nobody. */
+void tt_page_record(struct tt_page *page, int slot, const struct tt_failure *failure);
+
+/* The slot whose failure slot is the record, -1 if there is none, nslots if the word makes no sense. */
+int tt_page_winner(const struct tt_page *page);
+
+/* Copies the failure slot of `slot`; 0 if there is no such slot or the failure slot fails the check below. */
+int tt_page_failure_slot(const struct tt_page *page, int slot, struct tt_failure *failure);
+
+/* What every record written by others must pass: code and ranks in range. The sentence is ended, and
+ * bytes that would disturb a terminal become '?'. */
+int tt_failure_check(struct tt_failure *failure, int nranks);
+
+#endif
