@@ -5,18 +5,18 @@
  *
  * - It returns tuttiSuccess or one code of tuttiResult_t, and writes its outputs only on success. The sentence that
  *   belongs to the code is logged once, by the rank that finds the cause (TUTTI_DEBUG=INFO: by all), so a program need
- *   print no more than where it was and tuttiGetErrorString(). tuttiGetLastError() has the sentence on every rank.
+ *   only print where it was and tuttiGetErrorString(). tuttiGetLastError() has the sentence on every rank.
  * - A communicator is used by one thread at a time. tuttiCommAbort, tuttiCommRevoke, tuttiCommGetAsyncError and
  *   tuttiCommGetFailed may be called from any thread at any time.
  * - A wrong argument is refused before anything is queued; nothing is lost and the communicator stays usable. After
  *   tuttiRemoteError, tuttiSystemError, tuttiInternalError or a mismatch between ranks (tuttiInvalidUsage) the
  *   communicator moves no more data: every further call returns the first error, and only tuttiCommAbort,
  *   tuttiCommDestroy, tuttiCommRevoke, tuttiCommShrink and the getters are of use.
- * - A failure does not come at the same operation on all ranks: when a rank dies, some survivors may have
- *   tuttiSuccess, and a right result, from the very collective that fails on others, even from a few more. So a
- *   program that goes on after tuttiCommShrink must not take "it succeeded here" for "it succeeded everywhere": the
- *   survivors agree on where to go on, e.g. by an all-reduce (tuttiMin) of the number of the last step each has
- *   finished, on the new communicator, and redo what comes after it from data that they kept.
+ * - A failure does not surface at the same operation on all ranks: when a rank dies, some survivors may get
+ *   tuttiSuccess and a correct result from the very collective that fails on others, and even from a few later ones. So
+ *   a program that goes on after tuttiCommShrink must not take "it succeeded here" for "it succeeded everywhere": the
+ *   survivors agree on where to continue, e.g. by an all-reduce (tuttiMin) of the number of the last step each has
+ *   finished, on the new communicator, and redo the later steps from data that they kept.
  * - No call waits for ever: a dead rank ends it within a second, a silent host
  *   within TUTTI_UNREACHABLE_MS, a late rank after `timeout_ms`. */
 #ifndef TUTTI_H
@@ -87,7 +87,7 @@ typedef enum {
   tuttiMaxRedOp = 0x7fffffff
 } tuttiRedOp_t;
 
-/* Where the scalar of tuttiRedOpCreatePreMulSum lies, and when it is read. The values are NCCL's. */
+/* The location of the scalar of tuttiRedOpCreatePreMulSum, and when it is read. The values are NCCL's. */
 typedef enum {
   tuttiScalarDevice = 0,       /* in memory (host or device) that stays valid; read by each operation when it starts */
   tuttiScalarHostImmediate = 1 /* in host memory; read before the call returns */
@@ -98,9 +98,8 @@ typedef struct tuttiStream *tuttiStream_t; /* an ordered queue of operations; NU
 
 #define TUTTI_UNIQUE_ID_BYTES 128
 
-/* The ticket of one communicator: made by one process, copied unchanged to all
- * others through any channel. It carries the key that admits to the communicator:
- * who can read it can join. */
+/* The unique id of one communicator: made by one process, copied unchanged to all others through any channel. It
+ * carries the key to the communicator: anyone who can read it can join. */
 typedef struct {
   char internal[TUTTI_UNIQUE_ID_BYTES];
 } tuttiUniqueId;
@@ -121,10 +120,10 @@ typedef struct {
   const char *transports; /* allowed ones in order of preference, "shm,verbs,tcp" (TUTTI_TRANSPORTS) */
   int deterministic;      /* 1: the bits of a reduction depend on nothing but the ranks' values and their number:
                              not on size, place in the buffer, or machine (TUTTI_DETERMINISTIC); default 0 */
-  int unused;             /* not looked at: in programs that are older than the next field this was padding */
+  int unused;             /* ignored: this was padding in programs that are older than the next field */
   int wire_type;          /* tuttiFloat16 or tuttiBfloat16: reductions of tuttiFloat32 are combined and travel in that
                              type, see tuttiAllReduceWith; tuttiFloat32: as they are, the default (TUTTI_WIRE_TYPE).
-                             Of all-reduce, reduce and reduce-scatter. The same on all ranks */
+                             It applies to all-reduce, reduce and reduce-scatter. The same on all ranks */
 } tuttiConfig_t;
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -135,7 +134,7 @@ typedef struct {
 
 #define TUTTI_SUSPEND_MEM 1 /* flags of tuttiCommSuspend; the value is NCCL's */
 
-/* What tuttiCommMemStats tells; the values are NCCL's. */
+/* The figures of tuttiCommMemStats; the values are NCCL's. */
 typedef enum {
   tuttiStatMemSuspend = 0,   /* bytes that tuttiCommSuspend gives back */
   tuttiStatMemSuspended = 1, /* 1: comm is suspended, 0: it is not */
@@ -151,7 +150,7 @@ typedef enum {
     TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
     TUTTI_CONFIG_UNDEF_INT }
 
-/* What a launcher told this process. See tuttiGetLaunch. */
+/* The job as the launcher describes it to this process. See tuttiGetLaunch. */
 typedef struct {
   char launcher[16]; /* "tutti", "pmix", "pmi", "torchrun", "comm_id"; "none" where no launcher was found */
   int nprocs;        /* processes of the job; 1 without a launcher */
@@ -168,12 +167,12 @@ typedef struct {
  * Errors: tuttiInvalidArgument: version is NULL. */
 TUTTI_API tuttiResult_t tuttiGetVersion(int *version);
 
-/* Makes the ticket of a new communicator. Its rendezvous starts in this
- * process: a service thread on the interface chosen by TUTTI_SOCKET_IFNAME waits for the ranks, so the process must
- * live until all have joined. Copy the 128 bytes to all ranks by any means. One ticket serves one communicator.
+/* Makes the unique id of a new communicator. Its rendezvous starts in this process: a service thread on the interface
+ * chosen by TUTTI_SOCKET_IFNAME waits for the ranks, so the process must live until all have joined. Copy the 128 bytes
+ * to all ranks by any means. One id serves one communicator.
  *
- * With TUTTI_COMM_ID=host:port every process may call it: the tickets lead to the same place, which rank 0 opens in
- * tuttiCommInitRank. Communicators are made there one after the other, with a ticket each.
+ * With TUTTI_COMM_ID=host:port every process may call it: all the ids lead to the same address, which rank 0 opens in
+ * tuttiCommInitRank. Communicators are made there one after the other, with an id each.
  *
  * Errors: tuttiInvalidArgument: id is NULL, or a setting is out of range.
  * tuttiSystemError: no usable interface, no port, no thread. */
@@ -182,10 +181,10 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
 /* Finds out which launcher started this process. It asks the environment (`tutti run`;
  * Open MPI's or any other PMIx launcher, srun --mpi=pmix; MPICH's, Intel MPI's or any other that speaks PMI-1, srun
  * --mpi=pmi2; torchrun or anything that sets MASTER_ADDR, RANK and WORLD_SIZE; TUTTI_COMM_ID with RANK and WORLD_SIZE)
- * and fills *launch. Without a launcher it succeeds with launcher "none", nprocs 1 and a fresh id. Where several
- * processes were started, but nothing lets them meet, it fails: RANK=0 and WORLD_SIZE=1 say that each is a job of one
- * on purpose. Collective over the job's processes; later calls in the same process return the same answer. A process
- * may bring several ranks under the same id. A program that uses MPI besides calls MPI_Init first.
+ * and fills *launch. Without a launcher it succeeds with launcher "none", nprocs 1 and a fresh id. If several processes
+ * were started but have no way to meet, it fails: RANK=0 and WORLD_SIZE=1 say that each is a job of one on purpose. The
+ * call is collective over the job's processes; later calls in the same process return the same answer. A process may
+ * bring several ranks under the same id. A program that also uses MPI calls MPI_Init first.
  *
  * Errors: tuttiInvalidArgument: launch is NULL, or the environment contradicts itself (the sentence names the
  * variable). tuttiSystemError: the launcher did not answer. tuttiInvalidUsage: the launcher carries no secret, the
@@ -193,13 +192,14 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId *id);
  * nor TUTTI_AUTH=none is set; or the processes of this launcher cannot meet. */
 TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
 
-/* Joins a communicator of nranks ranks as `rank`. Its handle is written to *comm.
- * Collective: returns when all ranks have joined. Several ranks may live in one process, each in its own thread or all
- * inside one group. Inside a group *comm is written by the outermost tuttiGroupEnd.
+/* Joins a communicator of nranks ranks as `rank`. Its handle is written to *comm. The call is collective: it returns
+ * when all ranks have joined. Several ranks may live in one process, each in its own thread or all inside one group.
+ * Inside a group *comm is written by the outermost tuttiGroupEnd.
  *
  * An id makes one communicator: a rank that comes with it again is refused at once, also with the id of tuttiGetLaunch.
- * tuttiCommSplit(comm, 0, rank, &second, NULL) makes a second one of the same ranks, or one tuttiGetUniqueId for each.
- * After an error another try needs another id; with a fixed address (TUTTI_COMM_ID, torchrun) the same will do.
+ * A second communicator of the same ranks is made by tuttiCommSplit(comm, 0, rank, &second, NULL), or from another
+ * tuttiGetUniqueId. After an error another try needs another id; with a fixed address (TUTTI_COMM_ID, torchrun) the
+ * same id will do.
  *
  * Must match across ranks: id, nranks, library version, and the settings that decide what goes on the wire.
  *
@@ -221,20 +221,20 @@ TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, t
                                                 int rank, tuttiConfig_t *config);
 
 /* Makes ndev ranks in this process. They are one communicator of ndev ranks, in
- * comms[0 .. ndev-1]. devlist has ndev device numbers or is NULL; host memory has no devices, so they are only
+ * comms[0 .. ndev-1]. devlist holds ndev device numbers or is NULL; host memory has no devices, so the numbers are only
  * remembered (tuttiCommDevice). The ranks may be driven by one thread (inside groups) or by one thread each.
  *
  * Errors: as tuttiCommInitRank; tuttiInvalidArgument: comms NULL, ndev < 1. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist);
 
-/* Makes new communicators from the ranks of comm. There is one for each color >= 0, of the ranks that
- * gave it, in the order of their keys (equal keys: of their ranks in comm). *newcomm is the one this rank is in, NULL
- * with TUTTI_SPLIT_NOCOLOR. Collective over comm; comm stays as it is and may be used and destroyed independently.
- * While *newcomm is being made, comm looks after its ranks: if one dies, leaves comm or gives up, the call ends on all
- * of them within about a second, with a sentence that names it. If it gave up, comm stays as it is. config: NULL takes
- * comm's options; config->blocking = 0 returns tuttiInProgress as tuttiCommInitRankConfig does, and then comm must not
- * be used until *newcomm is ready. (With TUTTI_SPLIT_NOCOLOR there is nothing to poll: the call waits for the other
- * ranks' colors.) Inside a group *newcomm is written by the outermost tuttiGroupEnd.
+/* Makes new communicators from the ranks of comm. There is one for each color >= 0, of the ranks that gave it, in the
+ * order of their keys (equal keys: of their ranks in comm). *newcomm is the one this rank is in, NULL with
+ * TUTTI_SPLIT_NOCOLOR. The call is collective over comm; comm stays as it is and may be used and destroyed
+ * independently. While *newcomm is being made, comm watches over its ranks: if one dies, leaves comm or gives up, the
+ * call ends on all of them within about a second, with a sentence that names that rank. If it gave up, comm stays as it
+ * is. config: NULL takes comm's options; config->blocking = 0 returns tuttiInProgress as tuttiCommInitRankConfig does,
+ * and then comm must not be used until *newcomm is ready. (With TUTTI_SPLIT_NOCOLOR there is nothing to poll: the call
+ * waits for the other ranks' colors.) Inside a group *newcomm is written by the outermost tuttiGroupEnd.
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, color < 0 and not
  * TUTTI_SPLIT_NOCOLOR, config wrong. tuttiInvalidUsage: the ranks' calls differ. Else as
@@ -242,18 +242,18 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t *newcomm,
                                        tuttiConfig_t *config);
 
-/* Makes a communicator of those ranks of comm that are left. These are not in exclude[0 .. nexclude-1], and
- * keep their order. Only they call it, all with the same ranks in the list (in any order); the excluded ones may be
- * dead. Ranks that wait for each other with unlike lists are told so after about 5 s, as are all others that wait with
- * one of these lists; a rank that the others exclude is not told. It may be called again, with the same list or another
- * one, whatever became of earlier calls: the n-th call of a rank for one set of ranks meets the n-th of the others for
- * this set. Calls for other sets, and calls that ended for unlike lists, do not count. comm looks after its ranks also
- * when it has failed: one that is to be in the new communicator and dies, leaves comm or gives up ends the call on all
- * of them within about a second. tuttiCommGetFailed tells whom to exclude. With TUTTI_SHRINK_ABORT comm may have failed
- * already: its operations are ended, on all ranks, with tuttiRemoteError, and all that can be done with it afterwards
- * is to shrink or destroy it. Without it comm must be healthy or revoked (tuttiCommRevoke), and stays as it is. config
- * as in tuttiCommSplit. The new communicator shares nothing with the old one: a rank that wakes up late reaches nobody.
- * comm may fall into several parts, each of which excludes the others.
+/* Makes a communicator of the ranks of comm that are left. These are the ranks that are not in exclude[0 ..
+ * nexclude-1]; they keep their order. Only they call it, all with the same ranks in the list (in any order); the
+ * excluded ones may be dead. Ranks that wait for each other with unlike lists are told so after about 5 s, as are all
+ * others that wait with one of these lists; a rank that the others exclude is not told. It may be called again, with
+ * the same list or another one, whatever became of earlier calls: the n-th call of a rank for one set of ranks meets
+ * the n-th of the others for this set. Calls for other sets, and calls that ended because the lists were unlike, do not
+ * count. comm watches over its ranks even after it has failed: a rank that is to be in the new communicator and dies,
+ * leaves comm or gives up ends the call on all of them within about a second. tuttiCommGetFailed tells whom to exclude.
+ * With TUTTI_SHRINK_ABORT comm may have failed already: its operations are ended, on all ranks, with tuttiRemoteError,
+ * and afterwards it can only be shrunk or destroyed. Without it comm must be healthy or revoked (tuttiCommRevoke), and
+ * stays as it is. config as in tuttiCommSplit. The new communicator shares nothing with the old one: a rank that wakes
+ * up late reaches nobody. comm may fall into several parts, each of which excludes the others.
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, exclude NULL with nexclude > 0,
  * nexclude outside 0 .. nranks-1, an excluded rank outside 0 .. nranks-1, twice or this rank itself, flags
@@ -264,42 +264,43 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm,
                                         tuttiConfig_t *config, int flags);
 
-/* Ends all operations on comm, on all ranks, and keeps comm for what comes after. Operations under way and queued end
- * with tuttiInvalidUsage, everywhere, and later ones are refused with it; the sentence names the rank that revoked. It
- * returns when no operation of this rank is left that could touch memory of the program, and does not wait for other
- * ranks. It may be called from any thread, by several ranks at once, again, and when comm has failed already; then the
- * first error stays. Once a rank itself has revoked comm, it can shrink it as a healthy one, without
- * TUTTI_SHRINK_ABORT (with nexclude 0 all ranks get a communicator that works, and that can be split), and destroy it.
- * tuttiCommGetAsyncError tells tuttiSuccess there, as comm ended by the program's will, and tuttiInvalidUsage on ranks
- * that have not revoked it. Communicators and fusions that were made from comm go on. flags: TUTTI_REVOKE_DEFAULT.
+/* Ends all operations on comm, on all ranks, but not comm itself. Operations under way and queued end with
+ * tuttiInvalidUsage on every rank, and later ones are refused with the same code; the sentence names the rank that
+ * revoked. The call returns when no operation of this rank is left that could touch memory of the program, and does not
+ * wait for other ranks. It may be called from any thread, by several ranks at once, again, and when comm has failed
+ * already; then the first error stays. Once a rank itself has revoked comm, it can shrink it like a healthy one,
+ * without TUTTI_SHRINK_ABORT (with nexclude 0 all ranks get a communicator that works, and that can be split), and
+ * destroy it. tuttiCommGetAsyncError tells tuttiSuccess there, as comm was ended by the program's own will, and
+ * tuttiInvalidUsage on ranks that have not revoked it. Communicators and fusions that were made from comm continue.
+ * flags: TUTTI_REVOKE_DEFAULT.
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm was finalized, or is
  * suspended. tuttiRemoteError: another thread aborts comm. */
 TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
 
-/* Pauses comm: takes no operations until tuttiCommResume. Those of this rank that were called before are waited for.
- * flags: 0, or TUTTI_SUSPEND_MEM: what operations keep for the next ones (tuttiStatMemSuspend) is freed. Each rank
- * calls it for itself; operations of others wait for this one, as for any that is late, and a death is noticed as
- * ever. A suspended comm can be finalized, destroyed and aborted.
+/* Pauses comm: it takes no operations until tuttiCommResume. The call waits for operations that this rank called
+ * before. flags: 0, or TUTTI_SUSPEND_MEM: memory that operations keep for the next ones (tuttiStatMemSuspend) is freed.
+ * Each rank calls it for itself; operations of other ranks wait for this one, as for any late rank, and a death is
+ * noticed as always. A suspended comm can be finalized, destroyed and aborted.
  *
  * Errors of both: tuttiInvalidArgument: comm NULL or not ready, flags unknown. tuttiInvalidUsage: comm is suspended
- * already, or (tuttiCommResume) is not; this thread has calls on comm in an open group; comm was finalized.
- * tuttiCommSuspend: else comm's first error. */
+ * already, or (tuttiCommResume) is not suspended; this thread has calls on comm in an open group; comm was finalized.
+ * tuttiCommSuspend also returns comm's first error. */
 TUTTI_API tuttiResult_t tuttiCommSuspend(tuttiComm_t comm, int flags);
 TUTTI_API tuttiResult_t tuttiCommResume(tuttiComm_t comm);
 
 /* Tells how much memory comm holds on this rank. *value gets one number of tuttiCommMemStat_t, in bytes: buffers of
- * operations (they are spare between two of them), and of links, which grow as links are opened. Memory that the
- * program allocated or registered, and records of a few KiB, do not count. Not during operations of comm.
+ * operations (unused between two operations), and of links, which grow as links are opened. Memory that the program
+ * allocated or registered, and records of a few KiB, do not count. It must not be called during operations of comm.
  *
  * Errors: tuttiInvalidArgument: value or comm NULL, comm not ready, stat unknown. tuttiInvalidUsage: finalized. */
 TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiCommMemStat_t stat, uint64_t *value);
 
 /* ---- operations of reductions ---- */
 
-/* Makes an operation of reductions: a sum with a scalar. Each rank's elements are multiplied by its own *scalar
- * (one element of `type`; integers wrap; floats are rounded to the type) and summed. Local: no communication.
- * *op may be used with this comm and type only. The ranks may give different scalars.
+/* Makes an operation of reductions: a sum with a scalar. Each rank's elements are multiplied by its own *scalar (one
+ * element of `type`; integers wrap; floats are rounded to the type) and summed. The call is local: it does not
+ * communicate. *op may be used with this comm and type only. The ranks may give different scalars.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL, type or residence unknown, comm not ready.
  * tuttiSystemError: out of memory. */
@@ -313,24 +314,22 @@ TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 
 /* ---- ending communicators, asking them ---- */
 
-/* Completes all operations queued on comm. No further operation is accepted
- * afterwards. Does not wait for other ranks beyond what the operations need.
+/* Completes all operations queued on comm. No further operation is accepted afterwards. It waits for other ranks only
+ * as far as the operations need.
  *
  * Errors: tuttiInvalidArgument: comm NULL or finalized already; tuttiInvalidUsage: this thread has calls on comm in
  * an open group; the communicator's first error. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 
-/* Finalizes comm if needed and frees it. Never waits for other ranks to destroy
- * theirs. NULL is allowed.
+/* Finalizes comm if needed and frees it. It never waits for other ranks to destroy theirs. NULL is allowed.
  *
  * Errors: the communicator's first error, unless this rank has revoked it. It is freed all the same. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 
 /* Stops everything in progress on comm and frees it. It may be called from any
- * thread. Calls blocked inside return tuttiRemoteError first; other ranks see
- * this rank leave. Never waits for other ranks. NULL is allowed. The handle is
- * invalid afterwards for all threads. Of one that tuttiCommSplit is making, before
- * all ranks have come to the split: the communicator that is split fails, too. */
+ * thread. Calls blocked inside return tuttiRemoteError first; other ranks see this rank leave. It never waits for other
+ * ranks. NULL is allowed. The handle is invalid afterwards for all threads. If comm is still being made by
+ * tuttiCommSplit, and some ranks have not come to the split yet, the communicator that is split fails, too. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 
 /* Tells the number of ranks, this rank, or this rank's device. Each is written to *count,
@@ -341,47 +340,46 @@ TUTTI_API tuttiResult_t tuttiCommCount(const tuttiComm_t comm, int *count);
 TUTTI_API tuttiResult_t tuttiCommUserRank(const tuttiComm_t comm, int *rank);
 TUTTI_API tuttiResult_t tuttiCommDevice(const tuttiComm_t comm, int *device);
 
-/* Tells the state of comm. To *result it writes tuttiSuccess, tuttiInProgress (init not
- * finished) or comm's first error; tuttiSuccess again after tuttiCommRevoke. Any thread, never blocks.
+/* Tells the state of comm. To *result it writes tuttiSuccess, tuttiInProgress (init not finished) or comm's first
+ * error; tuttiSuccess again after tuttiCommRevoke. Any thread may call it, and it never blocks.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result);
 
 /* Tells which ranks of comm have failed, as far as this rank knows. They have died, were stopped or could not be
- * reached for too long, were late beyond TUTTI_TIMEOUT_MS, or left (destroyed or aborted comm, or ended). *count says
- * how many numbers ranks[] has room for, and becomes how many ranks have failed; their numbers in comm, ascending, are
- * written to ranks, at most as many as there is room for. With *count = 0 ranks may be NULL. Ranks that reported an
- * error but live are not among them, nor is this rank.
+ * reached for too long, were late beyond TUTTI_TIMEOUT_MS, or left (destroyed or aborted comm, or ended). On entry
+ * *count says how many numbers ranks[] has room for, on return how many ranks have failed; their numbers in comm,
+ * ascending, are written to ranks, at most as many as there is room for. With *count = 0 ranks may be NULL. Ranks that
+ * reported an error but are alive are not among them, nor is this rank.
  *
- * Failures go on being looked for after comm's first error, and after a failed tuttiCommSplit, tuttiCommShrink or
+ * The search for failures continues after comm's first error, and after a failed tuttiCommSplit, tuttiCommShrink or
  * tuttiFusionCreate, until comm is destroyed: the set grows, and never shrinks. It is this rank's knowledge: news takes
- * up to a second to all ranks, so that ranks that ask at once may be told different sets. The list can be given to
- * tuttiCommShrink as it is; if that fails because ranks gave different lists or because another rank has died, ask and
- * shrink again: once no more ranks die, all survivors are told the same set.
+ * up to a second to reach all ranks, so ranks that ask at the same time may be told different sets. The list can be
+ * given to tuttiCommShrink as it is; if that fails because ranks gave different lists or because another rank has died,
+ * ask and shrink again: once no more ranks die, all survivors are told the same set.
  *
- * Any thread, never blocks. Errors: tuttiInvalidArgument: comm or count is NULL, *count < 0, or ranks is NULL with
- * *count > 0. */
+ * Any thread may call it, and it never blocks. Errors: tuttiInvalidArgument: comm or count is NULL, *count < 0, or
+ * ranks is NULL with *count > 0. */
 TUTTI_API tuttiResult_t tuttiCommGetFailed(tuttiComm_t comm, int *ranks, int *count);
 
 /* Returns a short constant text for a result code, never NULL. */
 TUTTI_API const char *tuttiGetErrorString(tuttiResult_t result);
 
 /* Returns the sentence that belongs to an error. It is that of comm's first error if comm is not
- * NULL and has one, else of the last error seen by the calling thread. Never NULL; "" if there is
- * none. Valid until the next call of this function in the same thread. With TUTTI_DEBUG=WARN, the default, the rank
- * that found the cause has logged it as well: a program that prints it there says it twice, unless TUTTI_DEBUG is
- * NONE. */
+ * NULL and has one, else of the last error seen by the calling thread. It is never NULL, but "" if there is none, and
+ * is valid until the next call of this function in the same thread. With TUTTI_DEBUG=WARN, the default, the rank that
+ * found the cause has logged it as well: a program that prints it there shows it twice, unless TUTTI_DEBUG is NONE. */
 TUTTI_API const char *tuttiGetLastError(tuttiComm_t comm);
 
 /* ---- memory ---- */
 
 /* Allocates size bytes, zeroed, aligned to 4096 and prefaulted. Ranks on the same
  * host read such memory where it lies, without a copy (TUTTI_SHM_DIRECT_BYTES): all-reduces of some MiB take half to
- * two thirds of the time. RDMA devices send it from where it lies and write into it (TUTTI_IB_DIRECT_BYTES); they keep
- * to it what they know of it until it is freed. Plain memory works everywhere too. After fork parent and child see the
- * same bytes, as with MAP_SHARED. Ranks of a job can see all such memory of a process on their host. It is private
- * where ulimit -v or -f is set, and a process that locks all of its memory (mlockall) should set one: it would lock its
- * peers' as well.
+ * two thirds of the time. RDMA devices send it from where it lies and write into it (TUTTI_IB_DIRECT_BYTES); it stays
+ * registered with them until it is freed. Plain memory works everywhere too. After fork parent and child see the same
+ * bytes, as with MAP_SHARED. Ranks of a job can see all such memory of a process on their host. The memory is private
+ * where ulimit -v or -f is set, and a process that locks all of its memory (mlockall) should set one of them: otherwise
+ * it locks its peers' memory as well.
  *
  * Errors: tuttiInvalidArgument: ptr NULL. tuttiSystemError: out of memory. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void **ptr, size_t size);
@@ -391,27 +389,26 @@ TUTTI_API tuttiResult_t tuttiMemAlloc(void **ptr, size_t size);
  * Errors: tuttiInvalidArgument: ptr is not such a pointer. */
 TUTTI_API tuttiResult_t tuttiMemFree(void *ptr);
 
-/* Says that calls on comm will use a buffer again and again. Where
- * a device moves bytes by itself (RDMA verbs) it is told once where the size bytes at buff lie, then sends them from
- * there and writes long messages (TUTTI_IB_DIRECT_BYTES) straight into them; memory of tuttiMemAlloc needs no such
- * thing. It is a hint: results are the same without it. Each rank calls it for itself. buff may be memory of a CUDA
- * GPU, which the device is then shown as a dma-buf. The same memory may be registered several times; it must be neither
- * freed nor unmapped before tuttiCommDeregister, which no operation that uses it may overlap. *handle is what that
- * takes, and may be NULL: there was nothing to do. Memory that is still registered when comm is destroyed or
- * aborted is deregistered then.
+/* Says that calls on comm will use a buffer again and again. A device that moves bytes by itself (RDMA verbs) then has
+ * the size bytes at buff registered once, sends them from there and writes long messages (TUTTI_IB_DIRECT_BYTES)
+ * straight into them; memory of tuttiMemAlloc needs no registration. The call is a hint: results are the same without
+ * it. Each rank calls it for itself. buff may be memory of a CUDA GPU, which the device is then given as a dma-buf. The
+ * same memory may be registered several times; it must be neither freed nor unmapped before tuttiCommDeregister, which
+ * no operation that uses it may overlap. *handle is the argument of that call, and may be NULL: there was nothing to
+ * do. Memory that is still registered when comm is destroyed or aborted is deregistered then.
  *
  * Errors: tuttiInvalidArgument: comm, buff or handle NULL, size 0, comm not
- * ready, a handle that is none of comm's. tuttiSystemError: the device cannot take so much
- * (ulimit -l), or tuttiUnhandledCudaError: cannot be shown it: comm is as good
- * as before, and the bytes are copied. Else comm's first error. */
+ * ready, a handle that is none of comm's. tuttiSystemError: the device cannot register it (ulimit -l).
+ * tuttiUnhandledCudaError: the memory of the GPU cannot be exported as a dma-buf. After these two comm is as good as
+ * before, and the bytes are copied. Else comm's first error. */
 TUTTI_API tuttiResult_t tuttiCommRegister(const tuttiComm_t comm, void *buff, size_t size, void **handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(const tuttiComm_t comm, void *handle);
 
 /* ---- streams and groups ---- */
 
-/* Host streams. An operation queued on a stream starts after those queued on it
- * before, is carried out by the process's progress thread, and returns at once. Buffers must live, and must not be
- * touched, until the stream has been synchronized or queried as done. A stream may serve several communicators.
+/* Host streams. An operation queued on a stream starts after those queued on it before and is carried out by the
+ * process's progress thread; the call returns at once. Buffers must live, and must not be touched, until the stream has
+ * been synchronized or queried as done. A stream may serve several communicators.
  *
  * tuttiStreamQuery returns tuttiSuccess when all is done, tuttiInProgress if not; tuttiStreamSynchronize waits. Both
  * return the first error of an operation of the stream. tuttiStreamDestroy waits first; NULL is allowed.
@@ -424,9 +421,9 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 
 /* Collects calls and starts them together. Between tuttiGroupStart and the outermost tuttiGroupEnd nothing runs: calls
  * are only checked and collected, per thread. The outermost tuttiGroupEnd starts all of them together, on all their
- * communicators, and returns when those on a NULL stream and all inits are done. If a call inside was refused, it says
- * so at once, none of the group's calls starts, and tuttiGroupEnd returns the first refusal. If one init fails, none
- * of the group's communicators is made. If a communicator is destroyed or aborted with calls in an open group, none of
+ * communicators, and returns when those on a NULL stream and all inits are done. If a call inside is refused, it says
+ * so at once, none of the group's calls starts, and tuttiGroupEnd returns the first refusal. If one init fails, none of
+ * the group's communicators is made. If a communicator is destroyed or aborted with calls in an open group, none of
  * that group's calls starts (the destroy says so: tuttiInvalidUsage; a finalize is refused). Groups nest. Inits and
  * collectives must not be mixed in one group.
  *
@@ -442,15 +439,15 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
  * recvbuff[i] = op over all ranks r of sendbuff_r[i], for i in 0 .. count-1.
  *
  * Buffers: count elements of `type` each, any alignment, any size including more than 2^31 elements. In place if
- * sendbuff == recvbuff; any other overlap is an error. Out of place sendbuff is not written. With count 0 nothing is
+ * sendbuff == recvbuff; any other overlap is an error. Out of place, sendbuff is not written. With count 0 nothing is
  * read, written or waited for, but the call counts in the order of calls.
  *
  * Must match across ranks: the order of calls on comm, count, type and op (for tuttiRedOpCreatePreMulSum: that it is
  * one). A difference is tuttiInvalidUsage on all ranks that took part, naming two ranks and both calls. All ranks get
  * the same bits.
  *
- * stream NULL: returns when recvbuff holds the result; the caller's thread does the work.
- * Else queued on the stream, see tuttiStreamCreate.
+ * With stream NULL the call returns when recvbuff holds the result; the caller's thread does the work. Else it is
+ * queued on the stream, see tuttiStreamCreate.
  *
  * Errors: tuttiInvalidArgument: comm NULL or not ready, a buffer NULL with count > 0, overlap, type or op unknown,
  * count * size overflows. tuttiInvalidUsage: mismatch; comm finalized; used in a forked child. tuttiRemoteError: a rank
@@ -480,29 +477,29 @@ typedef struct {
 /* tuttiAllReduce with options; options NULL: none.
  *
  * Wire type. With type tuttiFloat32 and a wire type W of tuttiFloat16 or tuttiBfloat16 half the bytes travel. Each
- * contribution is multiplied (by scale_before, and by what op asks) in fp32 and rounded to W; sums are made in fp32
- * and rounded to W once per step, that is at most once for each rank whose contribution is added; the result, a
- * value of W, is written as fp32 and then multiplied by scale_after in fp32. So all ranks get the same bits: those
- * of an all-reduce in W of contributions that were converted before. Other types travel as they are.
+ * contribution is multiplied (by scale_before, and by the factor of op) in fp32 and rounded to W; sums are made in fp32
+ * and rounded to W once per step, that is at most once for each rank whose contribution is added; the result, a value
+ * of W, is written as fp32 and then multiplied by scale_after in fp32. So all ranks get the same bits: those of an
+ * all-reduce in W of contributions that were converted beforehand. Other types travel as they are.
  *
- * Error. Of a sum or average over n ranks, where nothing overflows and the factors of contributions are no subnormal
- * numbers, each element is, before scale_after, within
+ * Error. Each element of a sum or average over n ranks, where nothing overflows and the factors of contributions are no
+ * subnormal numbers, is, before scale_after, within
  *     (((1 + u) (1 + 2^-24))^n - 1) S  +  n ((1 + u) (1 + 2^-24))^n e,     about n u S,
  * of the exact one, where S is the sum of the magnitudes of the scaled contributions; u = 2^-11, e = 2^-25 for
  * tuttiFloat16 (which overflows from 65520 on, to infinity) and u = 2^-8, e = 2^-134 for tuttiBfloat16.
  *
  * Scales are for floats; with another type they must be 1. scale_before is for sums and averages: the product is
- * rounded to the type (or W). Of an average the one factor is scale_before / n, of a pre-multiplied sum scale_before
- * times the scalar, rounded to fp32 (fp64 for fp64). scale_after may come with any op; what it makes infinite counts
- * as overflow, too.
+ * rounded to the type (or W). The one factor of an average is scale_before / n, that of a pre-multiplied sum
+ * scale_before times the scalar, rounded to fp32 (fp64 for fp64). scale_after may come with any op; an element that it
+ * makes infinite counts as overflow, too.
  *
- * Overflow report. For tuttiSum, tuttiAvg and pre-multiplied sums of floats: one bit that travels with the data;
- * nothing is read or sent once more for it. Infinite or NaN is what an element is as a contribution, after
+ * Overflow report. For tuttiSum, tuttiAvg and pre-multiplied sums of floats it is one bit that travels with the data;
+ * nothing is read or sent once more for it. An element counts that is infinite or NaN as a contribution, after
  * scale_before, as a sum of some contributions, or at the end. (tuttiFloat8e4m3 saturates, so only NaN is reported
- * there.) With integers it is 0. So all ranks can skip a step together. On an error *overflow is undefined.
+ * there.) With integers the report is 0. So all ranks can skip a step together. On an error *overflow is undefined.
  *
- * Must match across ranks, beside what must of tuttiAllReduce: the wire type (of tuttiFloat32), scale_after, and
- * whether overflow is NULL.
+ * Must match across ranks, beside the arguments that must match in tuttiAllReduce: the wire type (of tuttiFloat32),
+ * scale_after, and whether overflow is NULL.
  *
  * Errors: as tuttiAllReduce; tuttiInvalidArgument: options not initialised, wire_type none of the three, a scale
  * that is not finite or 0, a scale other than 1 for integers, scale_before other than 1 or overflow with tuttiProd,
@@ -513,11 +510,10 @@ TUTTI_API tuttiResult_t tuttiAllReduceWith(const void *sendbuff, void *recvbuff,
 
 /* ---- the other collectives ----
  *
- * What tuttiAllReduce says of alignment, count 0, order, matching, streams, groups and errors holds for each of them.
- * Below, n is the number of ranks and `own` this rank; counts are in elements. All may
- * be in place as stated; any other overlap of the buffers is tuttiInvalidArgument. Out of place
- * sendbuff is not written. root must match across ranks; a root outside 0 .. n-1 is tuttiInvalidArgument. Where there
- * is no op, elements are copied bit by bit. */
+ * The rules of tuttiAllReduce for alignment, count 0, order, matching, streams, groups and errors hold for each of
+ * them. Below, n is the number of ranks and `own` this rank; counts are in elements. All may be in place as stated; any
+ * other overlap of the buffers is tuttiInvalidArgument. Out of place, sendbuff is not written. root must match across
+ * ranks; a root outside 0 .. n-1 is tuttiInvalidArgument. Without an op, elements are copied bit by bit. */
 
 /* Combines the vectors of all ranks; the root gets the result.
  *
@@ -577,11 +573,11 @@ TUTTI_API tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_
                                      int root, tuttiComm_t comm, tuttiStream_t stream);
 
 /* Sends elements to a rank, or receives them from one. Count elements are sent to rank `peer`, which must call
- * tuttiRecv for this rank with as many bytes.
- * Sends from one rank to another are taken in the order of the calls; different pairs and directions do not wait for
- * each other inside one group. peer may be this rank itself if both calls are in one group. A message
- * of 0 elements is a message too: each end waits for the other. The calls of one group on one communicator run after
- * the group's collectives on it. Ranks that exchange messages both ways must do so inside groups.
+ * tuttiRecv for this rank with as many bytes. Sends from one rank to another are received in the order of the calls;
+ * different pairs and directions do not wait for each other inside one group. peer may be this rank itself if both
+ * calls are in one group. A message of 0 elements is a message too: each end waits for the other. The calls of one
+ * group on one communicator run after the group's collectives on it. Ranks that exchange messages both ways must do so
+ * inside groups.
  *
  * Errors: as tuttiAllReduce; tuttiInvalidArgument: peer outside 0 .. n-1; tuttiInvalidUsage: the bytes
  * differ between the two ends, the other end is in a collective, or this rank sends to itself and never receives. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What launchers, bindings and layers above this library need beyond tutti.h. */
+/* Functions for launchers, bindings and layers above this library. */
 #ifndef TUTTI_TOOLS_H
 #define TUTTI_TOOLS_H
 
@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/* Prints what library and machine have. These are version, build options, every setting with value, source and range,
- * the hardware, the chosen interface, the reduce kernels, and each transport with the reason if it is unusable, to
- * `out`.
+/* Prints what library and machine have. The output, to `out`, is the version, build options, every setting with value,
+ * source and range, the hardware, the chosen interface, the reduce kernels, and each transport with the reason if it is
+ * unusable.
  *
  * Errors: tuttiInvalidArgument: out is NULL, or a setting is out of range. */
 TUTTI_API tuttiResult_t tuttiInfo(FILE *out);
@@ -26,30 +26,30 @@ TUTTI_API tuttiResult_t tuttiInfo(FILE *out);
  * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: no descriptor. */
 TUTTI_API tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd);
 
-/* Tells a start-up that a child of this process has ended. It is that of id, whose rendezvous is in this process; the
- * child was process proc of nprocs, and status is that of waitpid. Ranks that wait for one that can no longer come hear
- * it at once: if the process has not joined, and the communicator has at least nprocs ranks, the start-up fails on
- * all of them with tuttiRemoteError, and the sentence names the process and its status. A communicator with fewer
- * ranks may be made without it: then it is named only if ranks wait in vain. To be called when the child's own
- * children, which may be ranks, are gone as well (its output is at its end).
+/* Tells a start-up that a child of this process has ended. The start-up is that of id, whose rendezvous is in this
+ * process; the child was process proc of nprocs, and status is that of waitpid. Ranks that wait for a process that can
+ * no longer come hear it at once: if the process has not joined, and the communicator has at least nprocs ranks, the
+ * start-up fails on all of them with tuttiRemoteError, and the sentence names the process and its status. A
+ * communicator with fewer ranks may be made without the process: then it is named only if ranks wait in vain. Call it
+ * when the child's own children, which may be ranks, are gone as well (its output is at its end).
  *
  * Errors: tuttiInvalidArgument: id NULL or not made by this library, proc outside 0 .. nprocs-1. */
 TUTTI_API tuttiResult_t tuttiLaunchEnded(const tuttiUniqueId *id, int proc, int nprocs, int pid, int status);
 
 /* ---- for layers above this library ---- */
 
-/* Reads a size as Tutti's settings, files and tools take them. Text is a decimal number, with a fraction and an
- * exponent if need be, alone or with B, K, M or G behind it, or KiB, MiB, GiB: powers of 1,024. What it says must be a
- * whole number of bytes: 4096, 64K, 1.5M and 1e6 are sizes, 1.5, 0.1K and 1e-3 are none.
+/* Reads a size as Tutti's settings, files and tools do. The text is a decimal number, with a fraction and an exponent
+ * if need be, alone or with B, K, M or G behind it, or KiB, MiB, GiB: powers of 1,024. The size must be a whole number
+ * of bytes: 4096, 64K, 1.5M and 1e6 are sizes; 1.5, 0.1K and 1e-3 are not.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL; the text is anything else (a sign, hexadecimal digits, inf or nan,
  * other letters or blanks), is not whole, is more than SIZE_MAX / 4, or has more than 19 digits between its first and
- * last that are not 0. *size is left as it is. That is neither logged nor kept for tuttiGetLastError: who asks knows
- * what the number was for, and should say which values it may have. */
+ * last that are not 0. *size is left as it is. The error is neither logged nor kept for tuttiGetLastError: the caller
+ * knows what the number was for, and should say which values it may have. */
 TUTTI_API tuttiResult_t tuttiReadSize(const char *text, size_t *size);
 
-/* Refuses a call on behalf of a layer above this library. That one checks arguments of its own; the call is refused as
- * this library refuses one: it logs the sentence, keeps it for tuttiGetLastError (cut at 511 bytes), and, if the
+/* Refuses a call on behalf of a layer above this library. Such a layer checks arguments of its own; its call is refused
+ * as this library refuses one: the sentence is logged, kept for tuttiGetLastError (cut at 511 bytes), and, if the
  * calling thread has a group open, none of the group's calls starts and tuttiGroupEnd returns the first refusal.
  * Returns code.
  *
