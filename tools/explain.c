@@ -11,8 +11,9 @@
 static const char *const help =
     "usage: tutti explain COLLECTIVE N ranks [N nodes] [N cores] SIZE [OPTION...]\n\n"
     "Prints the algorithm that is chosen, every other one with its predicted time, split into latency,\n"
-    "bandwidth and reduction, or why it was not to be chosen; from where each price came; where the\n"
-    "choice changes; and for all-reduce between nodes the size at which ring and hierarchical cost the same.\n"
+    "bandwidth and reduction, or the reason why it cannot be chosen; the origin of each price; the sizes at\n"
+    "which the choice changes; and for all-reduce between nodes the size at which ring and hierarchical cost\n"
+    "the same.\n"
     "Settings (TUTTI_ALGO, TUTTI_TABLE, TUTTI_PROFILE, ...) count as in a job; `man tutti-settings` has the\n"
     "grammar of TUTTI_TABLE's file.\n\n"
     "COLLECTIVE is allreduce, reduce, broadcast, reducescatter, allgather, alltoall, gather or scatter, with or\n"
@@ -25,10 +26,10 @@ static const char *const help =
     "                        f8e4m3 or f8e5m2 (default: float)\n"
     "      --wire TYPE       type in which floats (-d float) that are reduced travel: float, half or\n"
     "                        bfloat16 (default: TUTTI_WIRE_TYPE, or float)\n"
-    "      --profile FILE    what was measured (default: TUTTI_PROFILE, or what is built in)\n"
+    "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
     "      --transport NAME  inside a node: shm (default) or tcp\n"
-    "      --interface NAME  between nodes: of this host, or that was measured (default: what this host would take)\n"
-    "      --topology FILE   who is near whom, instead of nodes\n"
+    "      --interface NAME  between nodes: of this host, or of the profile (default: the one this host would use)\n"
+    "      --topology FILE   topology file, instead of nodes\n"
     "      --deterministic   only algorithms whose bits depend on nothing but values and ranks\n"
     "  -h, --help            this text\n";
 

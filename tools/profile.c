@@ -13,14 +13,14 @@ static const char *const help =
     "usage: tutti profile show FILE [--plot SVG]\n"
     "       tutti profile check FILE [--verbose]\n"
     "       tutti profile print FILE\n\n"
-    "Prints what a profile says as tables: latency, GB/s and error of messages, GB/s of\n"
-    "reductions, how many whole operations of each algorithm were measured. Or checks that every\n"
+    "`show` prints the profile as tables: latency, GB/s and error of messages, GB/s of\n"
+    "reductions, how many whole operations of each algorithm were measured. `check` tests that every\n"
     "line can be read (the first that cannot is named), that none is missing at the end, and that all\n"
-    "are about what there is; lines about algorithms or transports that are not there count for\n"
-    "nothing, and are told of, too. Its exit status is 0 only if nothing was told. Or prints it in the\n"
-    "form in which `tutti tune` writes profiles: its lines sorted, with comments.\n"
+    "algorithms and transports exist; lines about others have no effect, and are reported, too. The\n"
+    "exit status is 0 only if nothing is reported. `print` prints the profile in the form in which\n"
+    "`tutti tune` writes profiles: its lines sorted, with comments.\n"
     "      --plot SVG        also draw the measured points and the fitted lines (needs python3)\n"
-    "      --verbose         name each line about what is not there, not only each such algorithm\n"
+    "      --verbose         report each line without effect, not only each such algorithm\n"
     "  -h, --help            this text\n";
 
 static tuttiResult_t refuse(const char *what, const char *path, const char *why)

@@ -13,10 +13,10 @@ const char *const request_help =
     "  -n, --ranks N         number of ranks (default: those of the topology)\n"
     "      --root R          root rank (default: 0)\n"
     "      --radix K         of algorithms that have one\n"
-    "      --middle NAME     what a hierarchical algorithm runs among the leaders\n"
-    "      --blocks B        cuts of a share (default: what the algorithm is made for)\n"
-    "      --topology FILE   who is near whom, and the prices of links\n"
-    "      --group-size G    ranks in a group, where the topology tells of no groups\n"
+    "      --middle NAME     the algorithm that a hierarchical one runs among the leaders\n"
+    "      --blocks B        blocks of a share (default: the number that the algorithm is made for)\n"
+    "      --topology FILE   topology file: which ranks are near each other, and the prices of links\n"
+    "      --group-size G    ranks in a group, where the topology has no groups\n"
     "      --passes LIST     rewrites, in this order: merge, fuse, channels=N\n";
 
 int number_read(const char *command, const char *option, enum form form, const long long limits[2], long long *value)

@@ -7,8 +7,8 @@
 
 static const char *const help =
     "usage: tutti schedule COLLECTIVE --algo NAME -n RANKS [OPTION...]\n\n"
-    "Prints the steps that the ranks take: a line that says what it takes, then a step a\n"
-    "line: what it does, blocks of the vector, from where -> to where. Or draws all ranks.\n";
+    "Prints the schedules of the ranks: a line with the cost, then a line for each step with\n"
+    "its action, blocks of the vector, source -> destination. Or draws all ranks.\n";
 static const char *const own_help =
     "      --count N         elements of a share: the whole vector of all-reduce, reduce and\n"
     "                        broadcast, one rank's part of the others (default: one a block)\n"

@@ -18,7 +18,7 @@ static const char *const help =
     "usage: tutti simulate COLLECTIVE --algo NAME[,NAME...]|all -n RANKS --bytes B [OPTION...]\n\n"
     "Plays the schedules of all ranks against prices: a rank sends one message and takes one at a\n"
     "time; a message takes alpha and beta for each MiB, combining gamma for each MiB.\n"
-    "Prints what that takes, the fastest first, beside a bound: the larger of alpha for each\n"
+    "Prints the time of each, the fastest first, beside a bound: the larger of alpha for each\n"
     "doubling and of beta for the bytes that have to pass a rank, max(ceil(log2 P) alpha,\n"
     "2 (P - 1) / P M beta) for an all-reduce. (Short vectors may beat the former: messages sent one\n"
     "after the other are under way at once.)\n";
@@ -26,7 +26,7 @@ static const char *const own_help =
     "      --bytes B         of a share, in elements of 4: the whole vector of all-reduce, reduce\n"
     "                        and broadcast, one rank's part of the others (default: 1M)\n"
     "      --alpha US        of a message; with one of these three all links are alike, and\n"
-    "      --beta US         a MiB sent          what is not given is 0; with none of them the\n"
+    "      --beta US         a MiB sent          those not given are 0; with none of them the\n"
     "      --gamma US        a MiB combined      topology tells, or it is a network of 10 Gbit/s\n"
     "      --block-bytes B   longer vectors go in segments of such blocks (default: never)\n"
     "      --lanes L         segments under way at once (default: 1)\n"

@@ -54,8 +54,8 @@ struct screen {
 
 static const char *const help =
     "usage: tutti tune [-o FILE] [OPTION...]\n\n"
-    "Measures links, reduce kernels and algorithms, and writes what it finds as a profile, a\n"
-    "text file. Communicators choose by it if TUTTI_PROFILE names it. Alone it measures this\n"
+    "Measures links, reduce kernels and algorithms, and writes the results as a profile, a\n"
+    "text file. Communicators use it if TUTTI_PROFILE names it. By itself it measures this\n"
     "host, in worlds of 2, 3, 4, 6, 8 ranks and more where there are more cores, over each transport.\n"
     "As the program of a job it measures that: tutti run -n 8 -- tutti tune, or mpirun -n 8 tutti tune.\n\n"
     "  -o, --output FILE      the profile (default: tutti.profile)\n"
@@ -64,7 +64,7 @@ static const char *const help =
     "      --transports LIST  over these (default: shm,tcp; a job: its own)\n"
     "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
     "                         all that are up on all hosts (default: the one in use)\n"
-    "      --append           keep what FILE says of anything else; it must be of this machine and kernel\n"
+    "      --append           keep the other lines of FILE; it must be of this machine and kernel\n"
     "  -h, --help             this text\n";
 
 /* ---- options ---- */

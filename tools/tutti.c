@@ -16,7 +16,7 @@ static const struct {
     {"info", command_info, "version, settings, hardware, and which transports are usable"},
     {"schedule", command_schedule, "print or draw what an algorithm does: tutti schedule allreduce --algo ring -n 4"},
     {"simulate", command_simulate, "what it takes on a machine that need not exist: tutti simulate allreduce -n 1024"},
-    {"profile", command_profile, "show, draw, check or print what was measured on a machine: tutti profile show FILE"},
+    {"profile", command_profile, "show, draw, check or print the profile of a machine: tutti profile show FILE"},
     {"tune", command_tune, "measure this machine, or a job's, into a profile to choose by"},
     {"explain", command_explain, "which algorithm is chosen, and why: tutti explain allreduce 12 ranks 3 nodes 1MiB"},
     {"draw", command_draw, "draw what the others print as data: tutti schedule allreduce ... --data | tutti draw"},

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What TUTTI_ALGO asks for. Pure.
+/* The value of TUTTI_ALGO: the algorithms to choose from. Pure.
  *
- * NCCL_ALGO's grammar, and ours, are one:
+ * The grammar is that of NCCL_ALGO with additions:
  *
  *   PART {; PART}       PART: [COLLECTIVE:][^]NAME[+MIDDLE][/RADIX] {, NAME[+MIDDLE][/RADIX]}
  *
- * A part restricts a collective to the algorithms that it names, or, behind '^', to all others. One without a
- * collective is about every collective that has an algorithm of one of these names, but for those that have a part of
- * their own. MIDDLE is what a hierarchical algorithm runs among the leaders. Letters may be large or small, and
- * underscores left out or written as hyphens.
+ * A part restricts a collective to the algorithms that it names, or, behind '^', to all others. A part without a
+ * collective is about every collective that has an algorithm of one of these names, except those that have a part of
+ * their own. MIDDLE is the algorithm that a hierarchical one runs among the leaders. Letters may be upper or lower
+ * case, and underscores may be left out or written as hyphens.
  *
- * Of NCCL's words `ring` is ours, too; `tree` means double_tree, binary_tree, knomial and binomial, those of them that
- * the collective has; collnetdirect, collnetchain, nvls, nvlstree and pat are hardware that is not there: they are
- * left out, with a warning. */
+ * NCCL's word `ring` means the same here; `tree` means double_tree, binary_tree, knomial and binomial, those of them
+ * that the collective has; collnetdirect, collnetchain, nvls, nvlstree and pat need hardware that is not there: they
+ * are left out, with a warning. */
 #ifndef TT_ALGO_FILTER_H
 #define TT_ALGO_FILTER_H
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A table file (TUTTI_TABLE): rules, written by hand or by a program, that stand above the model. Pure.
+/* A table file (TUTTI_TABLE): rules, written by hand or by a program, that override the model. Pure.
  *
- * A rule a line; what follows a '#' is a comment. The first rule that matches counts; where none does the model
- * decides:
+ * Each line is a rule; a '#' begins a comment. The first rule that matches counts; if none does, the model decides:
  *
  *   COLLECTIVE [ranks R] [nodes R] [ppn R] [bytes R] -> NAME[+MIDDLE][/RADIX] [block SIZE]
  *   all_reduce ranks 2..8 nodes 1 bytes 0..16KiB -> recursive_doubling
  *
  * R is N, FROM..TO or FROM..inf, both ends included; a key that is left out matches anything. Keys come in any order.
- * nodes: on which ranks are; ppn: ranks on the node that has most; bytes: of a share. bytes and SIZE may end in K, M,
- * G, or KiB, MiB, GiB: powers of 1,024. Names are written as in TUTTI_ALGO (tuner/algo_filter.h), but NCCL's words
- * other than ring mean nothing here.
- * What a rule does not say of radix and block is as without it. The radix may be said behind the name, too, as radix N.
- */
+ * nodes: the number of nodes; ppn: ranks on the node that has most; bytes: the size of a share. bytes and SIZE may end
+ * in K, M, G, or KiB, MiB, GiB: powers of 1,024. Names are written as in TUTTI_ALGO (tuner/algo_filter.h), but NCCL's
+ * words other than ring mean nothing here. A rule that names no radix or block leaves them as they are without it. The
+ * radix may also be given behind the name, as radix N. */
 #ifndef TT_RULES_H
 #define TT_RULES_H
 
