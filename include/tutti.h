@@ -375,11 +375,11 @@ TUTTI_API const char *tuttiGetLastError(tuttiComm_t comm);
 
 /* Allocates size bytes, zeroed, aligned to 4096 and prefaulted. Ranks on the same
  * host read such memory where it lies, without a copy (TUTTI_SHM_DIRECT_BYTES): all-reduces of some MiB take half to
- * two thirds of the time. RDMA devices send it from where it lies and write into it (TUTTI_IB_DIRECT_BYTES); it stays
- * registered with them until it is freed. Plain memory works everywhere too. After fork parent and child see the same
- * bytes, as with MAP_SHARED. Ranks of a job can see all such memory of a process on their host. The memory is private
- * where ulimit -v or -f is set, and a process that locks all of its memory (mlockall) should set one of them: otherwise
- * it locks its peers' memory as well.
+ * two thirds of the time that they take in other memory. RDMA devices send it from where it lies and write into it
+ * (TUTTI_IB_DIRECT_BYTES); it stays registered with them until it is freed. Plain memory works everywhere too. After
+ * fork parent and child see the same bytes, as with MAP_SHARED. Ranks of a job can see all such memory of a process on
+ * their host. The memory is private where ulimit -v or -f is set, and a process that locks all of its memory (mlockall)
+ * should set one of them: otherwise it locks its peers' memory as well.
  *
  * Errors: tuttiInvalidArgument: ptr NULL. tuttiSystemError: out of memory. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void **ptr, size_t size);

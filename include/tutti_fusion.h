@@ -82,15 +82,15 @@ typedef struct {
   size_t size;
   uint32_t magic;
   uint32_t version;
-  const char *policy;  /* how tensors are put together: "auto" (the default), or as for `tutti plan`: "wfbp", "single",
+  const char *policy;  /* how tensors are grouped: "auto" (the default), or as for `tutti plan`: "wfbp", "single",
                           "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal", "p3[:PARAMETERS]"
                           (TUTTI_FUSION_POLICY) */
-  size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES), or twice the size of all
-                          tensors if that is less. Messages longer than half of it are cut */
+  size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). It has at most about twice
+                          the size of all tensors. Messages longer than half of it are cut */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */
   int wire_type;       /* of tuttiFloat32 tensors, as in tuttiReduceOptions_t; undefined: the communicator's */
-  int overflow;        /* 1: tuttiFusionOverflow is asked; default 0 */
-  int norms;           /* 1: tuttiFusionNorm is asked; default 0 */
+  int overflow;        /* 1: tuttiFusionOverflow will be called; default 0 */
+  int norms;           /* 1: tuttiFusionNorm will be called; default 0 */
 } tuttiFusionConfig_t;
 
 #define TUTTI_FUSION_CONFIG_MAGIC 0x74756675u

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data-parallel training with Tutti, whole: every rank has a copy of the network and
- * of the images, takes its share of each batch, and pushes each gradient into a fusion
- * as soon as backward has made it, which adds those of all ranks up in few messages. All
- * ranks then take the same step, so their copies stay equal to the last bit; this program
- * checks that after every step.
+/* A complete program for data-parallel training with Tutti: every rank has a copy of the
+ * network and of the images, takes its share of each batch, and pushes each gradient into a
+ * fusion as soon as backward has made it. The fusion adds up the gradients of all ranks in
+ * few messages. All ranks then take the same step, so their copies stay equal to the last
+ * bit; this program checks that after every step.
  *
  *   digits                              one rank
  *   tutti run -n 4 -- digits            four processes
  *   digits --threads 4                  four threads of one process
  *   digits --threads 4 --wire half      gradients travel as fp16, at half the bytes
- *   mpirun -n 4 digits, torchrun ...    whatever tuttiGetLaunch knows */
+ *   mpirun -n 4 digits, torchrun ...    any launcher that tuttiGetLaunch knows */
 #include <getopt.h>
 #include <math.h>
 #include <pthread.h>
@@ -94,7 +94,7 @@ static uint64_t same_bits(struct rank *r)
   exit(1);
 }
 
-/* Tells the fusion what will come: the tensors of the network in the order of forward, then the loss. */
+/* Tells the fusion its tensors: those of the network in the order of forward, then the loss. */
 static void fusion_create(struct rank *r)
 {
   tuttiFusionTensor_t tensors[TENSORS + 1] = {[TENSORS] = {"loss", 1, tuttiFloat64}};
@@ -115,9 +115,9 @@ static void push(struct rank *r, int tensor)
        "tuttiFusionPush");
 }
 
-/* Waits for the sums over all ranks; 0: they are of no use. Gradients that travel in a shorter type are multiplied on
- * the way, so that small ones are not lost to fp16, by as much as it takes: too much is seen by an infinity, of which
- * Tutti tells all ranks. Then none of them takes the step. */
+/* Waits for the sums over all ranks; returns 0 if they overflowed. Gradients that travel in a shorter type are
+ * multiplied on the way, so that small ones are not lost to fp16. Too large a factor makes an infinity, which Tutti
+ * reports to all ranks; then none of them takes the step. */
 static int add_gradients(struct rank *r)
 {
   int overflow;
@@ -156,7 +156,7 @@ static double train_batch(struct rank *r, int first, int batch)
   return r->loss;
 }
 
-/* Each rank looks at its share of the held-out images. Returns the percentage seen right. */
+/* Each rank classifies its share of the held-out images. Returns the percentage that is right. */
 static double accuracy(struct rank *r)
 {
   int64_t tally[2] = {0, 0}; /* right, all */
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
   struct images *images = images_read(options.data);
   if (!images) return 1;
 
-  /* Which job is this process part of? Alone it is a job of one process. */
+  /* Which job is this process part of? Without a launcher it is a job of one process. */
   tuttiLaunch_t launch;
   if (tuttiGetLaunch(&launch) != tuttiSuccess) return 1;
   struct rank *ranks = calloc((size_t)options.threads, sizeof *ranks);

@@ -6,7 +6,7 @@
 
 static const float learning_rate = 0.3f, momentum = 0.9f;
 
-/* Where the layers lie among the weights. */
+/* The place of each layer among the weights. */
 enum { BIAS1 = HIDDEN * PIXELS, WEIGHT2 = BIAS1 + HIDDEN, BIAS2 = WEIGHT2 + CLASSES * HIDDEN };
 
 const struct tensor network_tensors[TENSORS] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A network of two layers, 64 pixels -> 64 hidden (ReLU) -> 10 digits (softmax).
- * It knows nothing of ranks; what makes it fit for them is that gradients add up
+ * It knows nothing of ranks; it suits any number of them because gradients add up
  * exactly, see network_gradient. */
 #ifndef DIGITS_NETWORK_H
 #define DIGITS_NETWORK_H
@@ -20,7 +20,7 @@ struct network {
   float speed[WEIGHTS]; /* momentum of each weight */
 };
 
-/* The tensors that the weights are: in the order in which forward needs them, one behind the other. */
+/* The tensors among the weights: in the order in which forward needs them, one behind the other. */
 enum { HIDDEN_WEIGHT, HIDDEN_BIAS, OUTPUT_WEIGHT, OUTPUT_BIAS, TENSORS };
 struct tensor {
   const char *name;
@@ -28,7 +28,7 @@ struct tensor {
 };
 extern const struct tensor network_tensors[TENSORS];
 
-/* What forward makes of one image, and backward needs again. */
+/* The results of forward for one image that backward needs again. */
 struct activity {
   float hidden[HIDDEN];
   float error[CLASSES]; /* d loss / d score */

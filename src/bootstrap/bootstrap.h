@@ -21,7 +21,7 @@ struct tt_id {
 };
 enum {
   TT_ID_FIXED = 1,    /* the address was given by the user: rank 0 opens it */
-  TT_ID_MIXED = 0x100,  /* the key file is in pass.key; in memory only, never packed */
+  TT_ID_MIXED = 0x100,  /* the key file is in credentials.key; in memory only, never packed */
   TT_ID_USERS = 0x400,  /* the key is no secret, but only our own user reaches root; in memory only */
   TT_ID_DERIVED = 0x200 /* made by every rank alone: its root may open later than the ranks knock; in memory only */
 };
@@ -30,7 +30,7 @@ enum {
 void tt_id_pack(const struct tt_id *id, tuttiUniqueId *out);
 tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in);
 
-/* Every rank calls this once after unpack and before anything uses id->pass or id->root: mixes TUTTI_KEY_FILE
+/* Every rank calls this once after unpack and before anything uses id->credentials or root: mixes TUTTI_KEY_FILE
  * into the key, so that the 128 bytes alone do not admit. Without the setting a fixed loopback address becomes a local
  * one that only processes of this user can use (unless TUTTI_AUTH=none), and another id is only marked.
  * Errors: tuttiInvalidUsage about the key file. */

@@ -86,7 +86,7 @@ struct tuttiComm {
   struct tt_listener *ip_listener, *local_listener;
   char interface[16]; /* on which ip_listener is; "": there is none */
   uint8_t *listeners;  /* of each rank: where its IP listener is, packed; of one that has none, its local listener */
-  int is_none;     /* a split without color: there is no communicator; state is STILLBORN */
+  int is_none;     /* a split without color: there is no communicator; state is NOT_CREATED */
   struct tt_shrinks *shrinks; /* by sets of ranks that it was to be shrunk to so far; none is forgotten, for ranks */
   uint32_t nshrinks;          /* that have been in fewer sets would remember more */
   uint64_t *hosts;

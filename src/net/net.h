@@ -141,7 +141,7 @@ void tt_listener_close(struct tt_listener *listener); /* NULL is allowed */
 /* Where others reach it (the port is known now). */
 const struct tt_address *tt_listener_address(const struct tt_listener *listener);
 
-/* Lets in who proves to hold `pass` (copied) and says kind and dst; others with a right key but an
+/* Lets in clients that prove to hold the credentials (copied) and say kind and dst; others with a right key but an
  * unknown (kind, dst) get TT_STATUS_UNKNOWN and may try again later. One (pass, kind, dst) has one
  * owner at a time: a second is tuttiInvalidUsage. Any number of clients may come with one admission:
  * (src, lane) twice is the client function's to refuse, by closing. A local listener also requires the

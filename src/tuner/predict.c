@@ -4,7 +4,7 @@
 
 #include "tuner/private.h"
 
-/* The course of this choice at the prices as they are now. Estimates have no prices: one will do. */
+/* The cost curve of this choice at the prices as they are now. Estimates have no prices: one will do. */
 static tuttiResult_t us_find(double *us, struct tt_cost_curve *curve, const struct tt_choice *choice,
                              const struct tt_tuning *priced, uint64_t bytes)
 {

@@ -34,7 +34,7 @@ struct tt_cost_curve {
   struct tt_estimate *estimate; /* n is 0 */
 };
 
-/* For all sizes and all blocks up to block_bytes. tuning outlives the course; destroy it also after errors. Errors:
+/* For all sizes and all blocks up to block_bytes. tuning outlives the curve; destroy it also after errors. Errors:
  * tuttiSystemError: no memory. */
 tuttiResult_t tt_cost_curve_make(struct tt_cost_curve *curve, const struct tt_choice *choice,
                                  const struct tt_tuning *tuning, uint32_t block_bytes);

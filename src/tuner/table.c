@@ -7,7 +7,7 @@
 
 #define WORTH 0.97 /* a new choice takes less than so much of what the one that stood would */
 
-/* The courses of all choices; those that differ only in the length of blocks share one. */
+/* The cost curves of all choices; those that differ only in the length of blocks share one. */
 struct field {
   const struct tt_choice *choices;
   int n, ncourses;
