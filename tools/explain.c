@@ -45,7 +45,7 @@ static int refuse(const char *what, const char *word)
   return 2;
 }
 
-/* What a number is the number of; NULL: nothing. */
+/* The field of the request that a number before this word sets; NULL: none. */
 static int *counted_by(struct tt_explain_request *request, const char *word)
 {
   static const char *const words[] = {"rank", "node", "core"};

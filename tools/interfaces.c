@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which network interfaces `tutti tune` measures in a job: on these all ranks agree over a communicator they have. */
+/* The network interfaces that `tutti tune` measures in a job: all ranks agree on them over a communicator they have. */
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
@@ -33,7 +33,7 @@ static int name_add(struct interfaces *found, const char *name)
   return 1;
 }
 
-/* Of rank 0, which all others follow: those in the list, or for "all" those of this host but the loopback. */
+/* Rank 0's list, which all others follow: the names given, or for "all" those of this host but the loopback. */
 static void names_list(struct interfaces *found, const char *list, const struct ifaddrs *all)
 {
   char names[512], *rest = NULL;

@@ -190,7 +190,7 @@ static void signal_all(const struct job *job, int signal)
     if (job->children[p].pid > 0) kill(job->children[p].pid, signal);
 }
 
-/* What a rank has said so far goes out before the line about its end. */
+/* The output of a rank so far is printed before the line about its end. */
 static void output_flush(struct child *child)
 {
   struct output *both[2] = {&child->out, &child->err};

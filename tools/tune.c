@@ -232,7 +232,7 @@ static int profile_write(const struct tt_profile *profile, const char *path)
   return written;
 }
 
-/* What of a job one communicator measures, and its part of the time. */
+/* The part of a job that one communicator measures, and its part of the time. */
 struct share {
   double part;
   int no_between;
@@ -410,7 +410,7 @@ static int world_run(const struct tune *tune, struct screen *screen, const char 
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* What the worlds add to: a file beside the profile, which has that one's lines if they are kept. */
+/* Begins the file that the worlds add to: it lies beside the profile, and has its lines if they are kept. */
 static int part_begin(const struct tune *tune, const char *part)
 {
   struct tt_profile profile = {.nlinks = 0};
@@ -422,7 +422,7 @@ static int part_begin(const struct tune *tune, const char *part)
   return written;
 }
 
-/* Of those for all worlds, which take what there is as evenly as those before them let them. */
+/* The seconds left for all remaining worlds, which share them as evenly as the earlier ones allow. */
 static double seconds_left(double seconds, long began_ms)
 {
   double left = seconds - (double)(now_ms() - began_ms) / 1e3;

@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-/* What is asked. Set all to 0, then what matters. */
+/* A request. Set all to 0, then the fields that matter. */
 struct tt_explain_request {
   const char *collective; /* as in struct tt_schedule_request */
   int nranks;

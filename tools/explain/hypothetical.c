@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is where, what joins them and what that costs, of a machine that need not be at hand. */
+/* The places of ranks, the transports that join them and their prices, for a machine that need not be at hand. */
 #include "explain/hypothetical.h"
 
 #include <string.h>
@@ -86,7 +86,7 @@ static const char *interface_of(struct tt_hypothetical *place, const struct tt_e
   return place->interface;
 }
 
-/* What joins which ranks: the transport inside nodes, tcp between them. */
+/* The transport of each kind of link: that of the request inside nodes, tcp between them. */
 static void world_fill(struct tt_hypothetical *place, const struct tt_explain_request *request)
 {
   const struct tt_topology *topology = &place->topology;

@@ -45,7 +45,7 @@ static int is_repeat(const struct tt_explained *e, int c)
   return 0;
 }
 
-/* Of the longest name. */
+/* The width of the longest name. */
 static int names_width(const struct tt_explained *e)
 {
   char name[TT_CHOICE_TEXT_BYTES];

@@ -45,7 +45,7 @@ void messages_run(struct measure *m, struct tt_transfer *transfers, int n)
   if (!m->result) m->result = tt_comm_run(m->comm, &binding);
 }
 
-/* Which part of the data is IN, which OUT: in place, where that is shares of several ranks in the own one. */
+/* Chooses IN and OUT among the data: in place; if there are shares of several ranks, in this rank's own. */
 static void buffers_bind(const struct measure *m, struct tt_binding *binding)
 {
   char *own = m->data + (size_t)m->comm->rank * binding->call.count * sizeof(float);

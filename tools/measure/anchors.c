@@ -19,7 +19,7 @@
 #define HOPELESS 4.0        /* times slower than the best of its size, */
 #define HOPELESS_US 2000.0  /* and this slow: seen once is enough */
 
-/* What is measured, with its part of the time. */
+/* The collectives that are measured, with their parts of the time. */
 static const struct sweep {
   int collective;
   double part;
@@ -108,8 +108,8 @@ static void unforce(struct measure *m)
   tt_comm_table_set(m->comm, &m->table);
 }
 
-/* Of an operation, on the last rank to have it. Where no rank waits for all others, the next operation would begin
- * before this one has ended everywhere, so each begins behind a barrier of its own. */
+/* The time of an operation on the last rank to have it. Where no rank waits for all others, the next operation would
+ * begin before this one has ended everywhere, so each begins behind a barrier of its own. */
 static double batch(struct measure *m, const struct trial *trial, int choice, int size, int times)
 {
   int collective = trial->sweep->collective, is_apart = tt_kinds[collective].has_root;
@@ -208,7 +208,7 @@ static int is_cut_otherwise(const struct measure *m, const struct tt_choice *cho
   return segments_of(m, choice, bytes) != segments_of(m, &plain, bytes);
 }
 
-/* What is among the best of some long size: at all long sizes in half, twice and four times the block. */
+/* Tries choices among the best of some long size at all long sizes, in half, twice and four times the block. */
 static void blocks_try(struct measure *m, struct trial *trial)
 {
   int n = trial->nchoices;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Links: pairs of ranks that talk at once, by size of the message and by ways.
  *
- * Who takes part in a flow agrees by messages between its own ranks. All others wait in an all-reduce meanwhile, and
- * sleep after a while, so that they take no core from those who are timed. */
+ * The ranks of a flow agree by messages among themselves. All others wait in an all-reduce meanwhile, and
+ * sleep after a while, so that they take no core from those that are timed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ static void message_move(struct measure *m, const struct flow *flow, size_t byte
   messages_run(m, &both[1], 1);
 }
 
-/* What one message takes, of `times` in a row. */
+/* The time of one message, of `times` in a row. */
 static double batch(struct measure *m, const struct flow *flow, int size, int ways, int times)
 {
   team_agree(m, flow, 0);

@@ -24,12 +24,12 @@ struct tt_measure_options {
  * copies of rank 0's core; and each algorithm at a few sizes. Adds all that to rank 0's profile, in place of what that
  * says of the same flows, kernels and anchors; those of other ranks are not looked at. Collective: all ranks of comm
  * call it with equal options (seconds, command, continues, progress and context are rank 0's), and nothing else on comm
- * meanwhile. What comm chooses is the same before and after.
+ * meanwhile. The choices of comm are the same before and after.
  *
  * comm is ready, and no group is open. After an error the profile may have some of the results.
  *
  * Errors: tuttiInvalidUsage: ranks leave out different parts, comm has more than TT_MEASURE_RANKS ranks, or the profile
- * is of another machine or kernel than rank 0's. tuttiSystemError: no memory. What a collective returns. */
+ * is of another machine or kernel than rank 0's. tuttiSystemError: no memory. Those of a collective. */
 tuttiResult_t tt_measure(struct tuttiComm *comm, const struct tt_measure_options *options,
                          struct tt_profile *profile);
 

@@ -78,7 +78,7 @@ struct summary {
 /* Sorts the samples; n >= 1. */
 struct summary samples_summarise(double *samples, int n);
 
-/* Of nine in ten sorted samples the distance from `value` is at most so many percent of it. */
+/* Nine in ten of the sorted samples differ from `value` by at most so many percent of it. */
 double samples_error_percent(const double *sorted, int n, double value);
 
 /* A pseudo-random order of 0 .. n - 1, the same for one seed everywhere. */
@@ -92,7 +92,7 @@ void anchors_measure(struct measure *m, double seconds);
 
 /* ---- store.c; but for the first on rank 0 only, else nothing happens ---- */
 
-/* Who is measured, when, how and at what load; m->result if the profile is of another machine. */
+/* The machine, time, command and load of the measurement; m->result if the profile is of another machine. */
 void store_machine(struct measure *m);
 /* Instead of all lines and points of their flow. */
 void store_flow(struct measure *m, const struct tt_profile_point *points, int n, double overhead_us);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What several samples say together. Pure. */
+/* Statistics of several samples. Pure. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ static int by_value(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Of sorted samples, between its two neighbours. */
+/* A quantile of sorted samples, interpolated between its two neighbours. */
 static double quantile(const double *sorted, int n, double part)
 {
   double at = part * (n - 1);

@@ -28,7 +28,7 @@ static double rounded(double value)
   return strtod(text, NULL);
 }
 
-/* Of a zeroed profile; what measuring says of itself is noted apart. */
+/* Fills the machine's line of a zeroed profile; the line about the measurement is noted apart. */
 static void machine_read(struct tt_profile *profile)
 {
   char host[TT_HOST_NAME_BYTES], text[TT_PROFILE_TEXT];
@@ -45,7 +45,7 @@ static void machine_read(struct tt_profile *profile)
   text_set(profile->kernel, text);
 }
 
-/* What is of another machine cannot be told from this one's lines. */
+/* Refuses a profile of another machine: its lines could not be told from those of this one. */
 static tuttiResult_t machine_set(struct tt_profile *profile)
 {
   struct tt_profile here = {.cores = 0};

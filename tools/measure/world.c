@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who has which link to whom, and how many cores there are. */
+/* The links between ranks, and the number of cores. */
 #include <string.h>
 
 #include "measure/private.h"
@@ -12,7 +12,7 @@ static int route_number(const struct tuttiComm *comm, int peer)
   return t;
 }
 
-/* Where a rank may run. */
+/* The cores on which a rank may run, and the kernel they belong to. */
 struct place {
   uint8_t cores[TT_CORE_MASK_BYTES];
   uint64_t kernel;

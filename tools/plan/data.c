@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is in a time line, as JSON. */
+/* The data of a time line, as JSON. */
 #include <math.h>
 
 #include "plan/layers_private.h"

@@ -35,8 +35,8 @@ void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct 
 /* A line for each of several plans of one network, and one for their bound. */
 void tt_planned_compare(FILE *out, const struct tt_planned *planned, int n, const struct tt_layers *layers);
 
-/* What is in the time line, as JSON for tutti draw: "backward" and "forward": [layer, begin, end], and "messages":
- * [first and last layer, begin, end]. `cost_text` says what a message costs. */
+/* Prints the data of the time line, as JSON for tutti draw: "backward" and "forward": [layer, begin, end], and
+ * "messages": [first and last layer, begin, end]. `cost_text` describes the cost of a message. */
 void tt_planned_data(FILE *out, const struct tt_planned *planned, const struct tt_layers *layers,
                      const char *cost_text);
 

@@ -11,7 +11,7 @@
 #define POLICIES_MOST 16
 #define TEXT_BYTES 160
 
-/* Of "all". */
+/* The policies of "all". */
 static const char *const policies_all[] = {"wfbp",   "single",  "threshold:25M,1M", "horovod:128M",
                                            "mgwfbp", "optimal", "p3",               "auto"};
 
@@ -76,7 +76,7 @@ static tuttiResult_t policies_find(struct asked *asked, const struct tt_plan_req
     struct tt_policy *policy = &asked->planned[k].policy;
     asked->planned[k].name = names[k];
     result = tt_policy_parse(policy, names[k]);
-    /* Of all, those that send what is ready as it comes stay what they are named for. */
+    /* With "all", policies that send as tensors come are left unsliced, as their names say. */
     if (request->slice && (!is_all || policy->kind == TT_POLICY_P3 || policy->kind == TT_POLICY_AUTO))
       policy->slice = request->slice;
   }

@@ -8,7 +8,8 @@
 
 #include "base/base.h"
 
-/* What is to be planned. Set all to 0, then what matters. Either has_cost or nranks says what a message costs. */
+/* A request for plans. Set all to 0, then the fields that matter. Either has_cost or nranks says what a message
+ * costs. */
 struct tt_plan_request {
   const char *table;       /* file: a network's layers, one a line, with commas between the fields; its first line names
                               columns, among them layer_index (1, 2, ... in forward order), params (elements of 4

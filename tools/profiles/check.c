@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a profile says of algorithms and transports that are not there. */
+/* Finds lines of a profile about algorithms and transports that do not exist. */
 #include <errno.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "profiles/order_private.h"
 #include "profiles/profiles.h"
 
-/* What a text cannot hold becomes something like it. */
+/* Characters that a text cannot hold are replaced by similar ones. */
 static void text_print(const char *text, FILE *out)
 {
   int is_word = text[0] && !strpbrk(text, " #");

@@ -8,7 +8,7 @@
 #include "profile/profile.h"
 
 /* Writes it in one form, sorted, with comments that explain the lines: reading that gives an equal profile, and
- * printing that the same text. (Of texts, double quotes become single ones, and control characters '?'.)
+ * printing that the same text. (Double quotes in texts become single ones, and control characters '?'.)
  * Errors: tuttiSystemError: it cannot be written, or no memory. */
 tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out);
 

@@ -6,7 +6,7 @@
 #include "profiles/order_private.h"
 #include "profiles/profiles.h"
 
-/* What us_per_mib means in GB/s; "-" if nothing can be said. */
+/* us_per_mib as GB/s; "-" if it is not positive. */
 static const char *rate_text(double us_per_mib, char *text)
 {
   if (us_per_mib <= 0) return "-";

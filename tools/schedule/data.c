@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is in a picture, as JSON. */
+/* The contents of a picture, as JSON. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which message is received by which step follows from the programs alone: the n-th that
+/* The step that receives a message follows from the programs alone: the n-th that
  * leaves on a (sender, receiver, channel) is the n-th that is received there. */
 #include "schedule/world_private.h"
 

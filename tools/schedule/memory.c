@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the memory of a rank holds during a proof, and what a step makes of it. */
+/* The contents of a rank's memory during a proof, and the effect of a step on them. */
 #include "schedule/world_private.h"
 
 /* One step of one rank, with its parts at hand. */
@@ -18,7 +18,7 @@ static struct view view_of(struct tt_world *world, int32_t rank, int32_t index)
   return (struct view){world, actor, step, actor->schedule.operands + step->src, rank, index};
 }
 
-/* What block `at` of OUT holds; NULL if that block is not there. */
+/* The contents of block `at` of OUT; NULL if that block is not there. */
 static struct tt_cell *out_cell(const struct tt_actor *actor, int32_t at)
 {
   if (at < actor->out_start || at >= actor->out_end) return NULL;
@@ -119,7 +119,7 @@ static tuttiResult_t combine(const struct view *v, const struct tt_cell *parts, 
   return code;
 }
 
-/* What a step that is offering sends as block x: from dst if it has one, else made
+/* The value that a step which is offering sends as block x: from dst if it has one, else made
  * again from its sources, none of which is a message then. */
 static tuttiResult_t offered(const struct view *v, int32_t x, struct tt_cell *cell)
 {

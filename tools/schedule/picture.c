@@ -68,7 +68,7 @@ static enum tt_mark_kind kind_of(const struct tt_sim_step *told)
   return told->schedule->operands[told->step->src].place == TT_MESSAGE ? TT_MARK_TAKE : TT_MARK_COPY;
 }
 
-/* What a rank does at one time is one mark, of what is most worth telling. */
+/* A rank gets one mark for all it does at one time: the most important. */
 static void step_keep(void *context, const struct tt_sim_step *told)
 {
   struct look *look = context;

@@ -17,14 +17,14 @@ struct tt_arrow {
 
 enum tt_mark_kind { TT_MARK_COPY, TT_MARK_TAKE, TT_MARK_REDUCE };
 
-/* What a rank does between two rounds. */
+/* The work of a rank between two rounds. */
 struct tt_mark {
   int32_t rank, round;
   int32_t sources; /* combined with what was there */
   enum tt_mark_kind kind;
 };
 
-/* What the messages of a round are like. */
+/* The number and sizes of messages of a round. */
 struct tt_round {
   int64_t messages, fewest, most; /* elements of one */
 };
@@ -56,9 +56,9 @@ struct tt_sim_caption {
 /* Prints what is in the picture as JSON, for tutti draw: "ranks", "rounds", ...; of each shown round "spans":
  * [messages, fewest, most elements of one]; "arrows": [round, from, to, first block, blocks, elements]; and "marks":
  * [round, rank, "copy", "receive" or "reduce", sources]. Rounds are from 0 on: every message takes one round and
- * all else no time. Of the play, prices, segments and watcher do not matter, and count only for the numbers of
- * elements. What is too much for an eye is left out, and said: rounds behind the 64th, messages of some ranks.
- * Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
+ * all else no time. Prices, segments and watcher of the play do not matter, and its count only for the numbers of
+ * elements. Details beyond what an eye can see are left out, and this is said: rounds behind the 64th, messages of some
+ * ranks. Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
 tuttiResult_t tt_picture_print(const struct tt_sim_play *play, const struct tt_sim_caption *caption, FILE *out);
 
 #endif

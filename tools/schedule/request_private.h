@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a request means: a row of the table, a shape, and who is near whom. */
+/* The meaning of a request: a row of the table, a shape, and a topology. */
 #ifndef TT_SCHEDULE_REQUEST_H
 #define TT_SCHEDULE_REQUEST_H
 

@@ -9,8 +9,8 @@
 
 #include "base/base.h"
 
-/* Which schedules are meant. Set all to 0, then what matters; nothing is kept of it. Ranks are numbered as the user
- * does, also where a topology lets them stand in another order on the wire. */
+/* A request for schedules. Set all to 0, then the fields that matter; nothing is kept of it. Ranks are numbered as the
+ * user does, also where a topology lets them stand in another order on the wire. */
 struct tt_schedule_request {
   const char *collective; /* "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "all_to_all",
                              "gather", "scatter"; underscores may be left out or be hyphens, here as in the next */
@@ -57,7 +57,7 @@ struct tt_simulation {
   int64_t most_steps;  /* refuse to begin if it would play more than about so many; 0: never */
 };
 
-/* What came out. Of all ranks together but for times. */
+/* The results of a play: sums over all ranks, but for times. */
 struct tt_simulated {
   double time_us;    /* when the last rank has its result */
   double first_us;   /* when the first has */
@@ -69,7 +69,7 @@ struct tt_simulated {
   int64_t steps, messages, bytes, reduced_bytes;
 };
 
-/* Plays schedules against prices of links. What those of all ranks take is written to *result.
+/* Plays the schedules of all ranks against prices of links. The results are written to *result.
  *
  * Each rank sends one message at a time and takes one at a time; a message of M MiB arrives alpha + M beta after it
  * started if nothing keeps it waiting, and occupies the two ports for M beta. Combining takes gamma a MiB and source,

@@ -24,7 +24,7 @@ int32_t tt_value_of_rank(int32_t rank);
 int32_t tt_value_count(const struct tt_values *values, int32_t value);
 int32_t tt_value_lowest(const struct tt_values *values, int32_t value);
 
-/* Of its expression tree: equal trees have equal hashes, in any proof. */
+/* A hash of its expression tree: equal trees have equal hashes, in any proof. */
 uint64_t tt_value_hash(const struct tt_values *values, int32_t value);
 
 /* The lowest rank whose contribution it lacks. */

@@ -202,7 +202,7 @@ static tuttiResult_t step_go(struct tt_world *world, int32_t rank, int32_t i)
   return tuttiSuccess;
 }
 
-/* What a rank can do until it must wait for another. Steps wait for earlier ones only,
+/* Lets a rank go on until it must wait for another. Steps wait for earlier ones only,
  * so one pass over the window, which may move under it, is enough. */
 static tuttiResult_t actor_go(struct tt_world *world, int32_t rank)
 {
@@ -253,7 +253,7 @@ static tuttiResult_t stuck_complain(struct tt_world *world, int32_t rank)
   return tt_complain(world, rank, actor->oldest, "waits for ever");
 }
 
-/* Of a collective that reduces: everything is in, in the same tree on all ranks. */
+/* Checks a collective that reduces: all contributions are in, in the same tree on all ranks. */
 static tuttiResult_t sum_judge(struct tt_world *world, int32_t rank, int32_t block)
 {
   const struct tt_actor *actor = &world->actors[rank], *first = &world->actors[0];
@@ -272,7 +272,7 @@ static tuttiResult_t sum_judge(struct tt_world *world, int32_t rank, int32_t blo
   return tuttiSuccess;
 }
 
-/* Of the others: the block of `source`, of the right share. */
+/* Checks the other collectives: the block is that of `source`, of the right share. */
 static tuttiResult_t block_judge(struct tt_world *world, int32_t rank, int32_t block)
 {
   const struct tt_shape *shape = &world->shape;

@@ -6,7 +6,7 @@
 #include "schedule/proof_private.h"
 #include "schedule/value_private.h"
 
-/* What a block of memory, or of a message, holds. */
+/* The contents of a block of memory, or of a message. */
 struct tt_cell {
   int32_t value; /* 0: nothing */
   int32_t share; /* of which share of its ranks' IN it is made */
