@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs differ in. To add one: a row here, its name in CMakeLists.txt. */
+/* The differences between the programs. To add one: a row here, its name in CMakeLists.txt. */
 #include <string.h>
 
 #include "perf.h"

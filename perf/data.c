@@ -7,8 +7,8 @@
  *
  * Integers wrap, so any values do. Floats: for sum, whole numbers so small that no partial sum needs more bits than the
  * type has (also not where odd ranks multiply theirs by 2); for prod, plus or minus powers of two of few ranks; for
- * avg, two ranks that are not zero, within 2 units of the last place; for max and min anything finite. What is only
- * copied may be any bits. Floats that travel in a shorter type have values of that. */
+ * avg, two ranks that are not zero, within 2 units of the last place; for max and min anything finite. Elements that
+ * are only copied may be any bits. Floats that travel in a shorter type have values of that. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static int turn(const struct work *work, int rank, size_t slot)
   return (int)((slot + (size_t)rank) % (size_t)work->nranks);
 }
 
-/* What a rank multiplies its elements with. */
+/* The factor by which a rank multiplies its elements. */
 static int factor_of(int op, int rank)
 {
   return op == OP_MULSUM && rank % 2 ? 2 : 1;
@@ -346,7 +346,7 @@ static size_t side_count(const struct work *work, int side)
   return side & PER_RANK ? work->count * (size_t)work->nranks : work->count;
 }
 
-/* What a buffer holds: a contribution, a result or both, the result on top; the rest is the pattern. */
+/* The contents of a buffer: a contribution, a result or both, the result on top; the rest is the pattern. */
 struct image {
   size_t in_first, in_count, out_first, out_count;
   int has_remains; /* the rest of the contribution is undefined */

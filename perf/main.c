@@ -7,7 +7,7 @@
 
 #include "perf.h"
 
-/* What the library is told through its settings; it refuses what it does not know. */
+/* Passes options on as settings of the library, which refuses values that it does not know. */
 static void settings_apply(const struct options *options)
 {
   char algo[4096];

@@ -30,7 +30,7 @@ struct call {
 /* A buffer of a collective has `count` elements on every rank, unless: */
 enum { PER_RANK = 1 /* it has nranks * count of them */, ROOT_ONLY = 2 /* others have none */ };
 
-/* Whose elements a result is made of. */
+/* The ranks whose elements make a result. */
 enum source { ALL_RANKS /* reduced */, ROOT, RANK_OF_SHARE /* share r has those of rank r */, RANK_BEFORE };
 
 struct collective {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What one rank does. Every process brings a few ranks as threads; rank 0 prints. What ranks tell each
- * other (times, wrong elements, who they are) goes through all-reduces of the same communicator. */
+/* One rank. Every process brings a few ranks as threads; rank 0 prints. Ranks exchange data (times, wrong elements,
+ * their places) by all-reduces of the same communicator. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -303,7 +303,7 @@ static int sweep_all(struct rank *self)
   return 1;
 }
 
-/* Who is where, for the head of the table: every rank fills its part of a zeroed array. */
+/* Exchanges the places of ranks, for the head of the table: every rank fills its part of a zeroed array. */
 static int introduce(struct rank *self)
 {
   size_t n = (size_t)self->nranks;

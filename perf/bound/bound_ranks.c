@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the links can do, and what each all-reduce algorithm makes of it: one process a rank, started by the script
- * `bound`, which reads what rank 0 prints, a line an event:
+/* The limits of the links, and the time of each all-reduce algorithm beside them: one process a rank, started by the
+ * script `bound`, which reads what rank 0 prints, a line an event:
  *
  *   limit ROUND alpha_us beta_us_per_mib shift_us shift_us_per_mib
  *   time ROUND ALGORITHM BYTES ITERATIONS US IDLE     one measurement; IDLE: share of the cores' time
  *   illegal ALGORITHM
  *
  * Every algorithm gets a communicator of its own, in every round a new one, and goes through all sizes; rounds are
- * interleaved, so that slow phases of the machine meet everybody. What is decided on the way (iterations, points left
- * out) follows from times that all ranks agreed on, so all decide alike.
+ * interleaved, so that slow phases of the machine meet everybody. Decisions on the way (iterations, points left out)
+ * follow from times that all ranks agreed on, so all decide alike.
  *
  * usage: bound_ranks SECONDS ROUNDS ALGORITHM,... BYTES...     "chosen" is the library's own choice */
 #include <stdio.h>
@@ -121,7 +121,7 @@ struct ticks {
   double idle, all;
 };
 
-/* Of all cores since boot; zeros where /proc does not tell. */
+/* The time of all cores since boot; zeros where /proc does not tell. */
 static struct ticks ticks_read(void)
 {
   struct ticks ticks = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the machine can do, without any library: two cores, and TCP between two processes. Prints a line a figure:
+/* The limits of the machine, without any library: two cores, and TCP between two processes. Prints a line a figure:
  *
  *   flag US                  each of two cores sets a flag and waits for that of the other
  *   copy BYTES US            memcpy of so many bytes, a half on each of two cores at once

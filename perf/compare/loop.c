@@ -5,7 +5,7 @@
  *
  * The median and minimum are of batches, per operation. Behind them: how many operations there were in all, and what
  * the loopback interface and all other interfaces of this host carried meanwhile (as far as its network namespace
- * goes). Where an operation takes longer than MOST_US it is measured twice only.
+ * goes). An operation that takes longer than MOST_US is measured twice only.
  *
  * usage: loop BYTES[:MOST_US]... */
 #include <stdio.h>
@@ -40,7 +40,7 @@ static double now_us(void)
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* Of all interfaces; zeros where /proc does not tell. */
+/* The bytes of all interfaces; zeros where /proc does not tell. */
 static struct bytes bytes_read(void)
 {
   struct bytes bytes = {0};

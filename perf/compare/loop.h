@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What loop.c measures: one library, in a file of its own (loop_tutti.c, loop_mpi.c, loop_gloo.cc). */
+/* The subject of loop.c: one library, in a file of its own (loop_tutti.c, loop_mpi.c, loop_gloo.cc). */
 #ifndef TUTTI_PERF_LOOP_H
 #define TUTTI_PERF_LOOP_H
 

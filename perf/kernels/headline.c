@@ -67,7 +67,7 @@ int headlines_make(struct headlines *headlines, struct items *items, const struc
   return 1;
 }
 
-/* What the figure is measured against. */
+/* Prints the limit that the figure is compared with. */
 static void against_print(const struct item *against, double gbs)
 {
   static const char *const limits[LIMITS] = {"b = a", "c = a + b", "a += b"};

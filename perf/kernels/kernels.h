@@ -70,7 +70,7 @@ void loop_fp16_sum(void *dst, const void *const *sources, int nsrc, size_t count
 /* How a kernel is called, beside the number of its sources. */
 enum form { WHOLE, SCALED, DIVIDED, FROM_FLOAT, TO_FLOAT, BOTH_FLOAT, ALSO, FORMS };
 
-/* What is timed. */
+/* A subject of timing. */
 struct item {
   enum kind kind;
   const char *table;  /* of kernels; "limit", "loop" or "passes" */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The limits: how fast this CPU moves floats when it does next to nothing with them. Of every limit there are several
+/* The limits: how fast this CPU moves floats when it does next to nothing with them. Every limit has several
  * ways, and the best one at a level counts. */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program without a library would write; compiled with -O3 and for no CPU in particular. */
+/* The loop that a program without a library would have; compiled with -O3 and for no CPU in particular. */
 #include "kernels.h"
 
 #if KERNELS_HAVE_FLOAT16

@@ -13,7 +13,7 @@
 
 const char *const level_names[LEVELS] = {"L1", "L2", "L3", "memory"};
 
-/* Where the machine does not tell. */
+/* Sizes that are assumed where the machine does not tell. */
 static const size_t assumed[LEVELS] = {[L1] = 32 * KIB, [L2] = 1 * MIB, [L3] = 32 * MIB};
 
 double now_us(void)

@@ -146,7 +146,7 @@ static int option_take(struct options *o, int option)
   }
 }
 
-/* What was not told. */
+/* Sets the options that were not given. */
 static void defaults_set(struct options *o)
 {
   const unsigned few = 1u << tuttiFloat16 | 1u << tuttiFloat32 | 1u << tuttiBfloat16 | 1u << tuttiFloat8e4m3;

@@ -80,7 +80,7 @@ static void sleep_until(struct replay *r, double due_us)
   r->wakes++;
 }
 
-/* Of all cores since boot, idle or with niced work only; zeros where /proc does not tell. */
+/* The time of all cores since boot, idle or with niced work only; zeros where /proc does not tell. */
 static void ticks_read(double *idle, double *all)
 {
   double values[8] = {0};
@@ -96,7 +96,8 @@ static void ticks_read(double *idle, double *all)
 
 /* ---- what a message takes ---- */
 
-/* Of the last rank to have it; all were asleep before, as between two gradients. Ranks of one machine share a clock. */
+/* The time of a reduction on the last rank to have it; all were asleep before, as between two gradients. Ranks of one
+ * machine share a clock. */
 static double reduce_time(struct replay *r, float *data, size_t bytes)
 {
   double begin = agree(r, now_us()) + ASLEEP_US;
