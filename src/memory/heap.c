@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The heap: memory of tuttiMemAlloc, in one sparse memfd that the ranks of the host map too.
  *
- * A range of addresses as long as the machine's memory is mapped once and does not move while somebody holds the heap,
- * so that a peer's one mapping of the same memfd shows whatever is allocated later. Pages exist only under blocks; what
- * lies between blocks cannot be touched in this process, and every block is followed by such a page. */
+ * A range of addresses as long as the machine's memory is mapped once. It does not move while the heap is held, so that
+ * a peer's one mapping of the same memfd shows later allocations too. Pages exist only under blocks. The gaps between
+ * blocks cannot be accessed in this process, and every block is followed by a gap of at least one page. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -22,20 +22,20 @@
 #endif
 
 struct tt_heap_block {
-  struct tt_heap_block *next; /* of heap blocks: by address */
+  struct tt_heap_block *next; /* heap blocks are sorted by address */
   uint8_t *at;
   size_t len;                 /* whole pages */
 };
 
-/* ---- this process's ---- */
+/* ---- this process's heap ---- */
 
 static size_t page_bytes(void)
 {
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* As much as the machine has; 0 where limits would meet so long a file, or addresses are counted, which the program may
- * need. */
+/* As much as the machine has, at most LONGEST. 0 if a limit forbids so long a file, or if addresses are limited: the
+ * program may need them. */
 static size_t longest(void)
 {
   struct rlimit file = {0, 0}, addresses = {0, 0};
@@ -47,7 +47,7 @@ static size_t longest(void)
   return file.rlim_cur < len || addresses.rlim_cur != RLIM_INFINITY ? 0 : len;
 }
 
-/* Fails quietly: then there is no memory that peers can read. */
+/* Reserves the addresses. A failure is no error: the heap then has no memory that peers can read. */
 static void reserve(struct tt_heap *heap)
 {
   size_t len = longest();
@@ -69,7 +69,7 @@ static void reserve(struct tt_heap *heap)
   heap->len = len;
 }
 
-/* With a reference more, or NULL; under tt_process.heap_mutex. */
+/* Returns the heap with one more reference, or NULL without memory. Under tt_process.heap_mutex. */
 static struct tt_heap *get(void)
 {
   struct tt_heap *heap = tt_process.heap;
@@ -116,7 +116,8 @@ void tt_heap_release(struct tt_heap *heap)
 
 /* ---- blocks; under tt_process.heap_mutex ---- */
 
-/* Where a block of len bytes and the page behind it fit; the link that will point to it, NULL if nowhere. */
+/* Finds a gap for a block of len bytes and the page behind it, at *at. Returns the list's link that will point to the
+ * block, NULL if there is no gap. */
 static struct tt_heap_block **gap_find(struct tt_heap *heap, size_t len, uint8_t **at)
 {
   struct tt_heap_block **link = &heap->blocks;
@@ -140,7 +141,7 @@ static int pages_make(const struct tt_heap *heap, uint8_t *at, size_t len)
   if (error) return error;
   if (mprotect(at, len, PROT_READ | PROT_WRITE) != 0) return errno;
   madvise(at, len, MADV_DODUMP);
-  /* The pages are there: this only fills the page table. */
+  /* The pages exist already: this only fills the page table. */
   if (madvise(at, len, MADV_POPULATE_WRITE) != 0)
     for (size_t i = 0; i < len; i += page_bytes()) at[i] = 0;
   return 0;
@@ -201,7 +202,7 @@ tuttiResult_t tt_heap_alloc(void **pointer, size_t size)
                  strerror(error));
 }
 
-/* Takes it out of the list; NULL if it is not there. */
+/* Takes the block at `pointer` out of the list; NULL if it is not there. */
 static struct tt_heap_block *unlink_block(struct tt_heap_block **link, const void *pointer)
 {
   while (*link && (*link)->at != pointer) link = &(*link)->next;
@@ -258,12 +259,12 @@ void tt_heap_unwatch(struct tt_heap *heap, struct tt_heap_watcher *watcher)
   pthread_mutex_unlock(&tt_process.heap_mutex);
 }
 
-/* ---- a peer's ---- */
+/* ---- a peer's heap ---- */
 
 struct tt_heap_view {
   struct tt_heap_view *next;
   uint64_t nonce;
-  dev_t device; /* with `file`: of the memfd, which a nonce from a peer info does not vouch for */
+  dev_t device; /* with `file`: identifies the memfd, because the nonce from a peer info proves nothing */
   ino_t file;
   const uint8_t *map;
   size_t len;

@@ -30,8 +30,8 @@ static tuttiResult_t memory_fail(const char *what, size_t len)
                  remedy_of(error));
 }
 
-/* The number behind `key` in a file of lines, or the first number with key ""; UINT64_MAX if the file or
- * the number is not there ("max" in a control group). */
+/* The number behind `key` in a file of lines, or the first number if key is ""; UINT64_MAX if there is no such file or
+ * number (a control group says "max"). */
 static uint64_t number_in(const char *path, const char *key)
 {
   char line[128];
@@ -56,19 +56,19 @@ uint64_t tt_memory_available(void)
   if (machine != UINT64_MAX) machine *= 1024;
   if (limit == UINT64_MAX || used == UINT64_MAX || cold == UINT64_MAX || warm == UINT64_MAX)
     return machine;
-  /* The container's page cache counts as used, but goes when it is needed. */
+  /* The container's page cache counts as used, but is dropped when memory is needed. */
   used = used > cold + warm ? used - cold - warm : 0;
   uint64_t container = used < limit ? limit - used : 0;
   return container < machine ? container : machine;
 }
 
-/* Pages come as they are touched: to make them all here would hold the lock of the process's address space, for which
- * its other ranks wait (1,024 threads started in 40 s instead of 10). */
+/* Pages are mapped when they are touched. Mapping all of them here would hold the lock of the process's address space,
+ * for which its other ranks wait (1,024 threads started in 40 s instead of 10). */
 static tuttiResult_t map_shared(int fd, size_t len, int protection, void **map)
 {
   void *made = mmap(NULL, len, protection, MAP_SHARED, fd, 0);
   if (made == MAP_FAILED) return memory_fail("mmap", len);
-  /* A forked child must not keep it alive, a core file not hold everybody's data. */
+  /* A forked child must not keep the memory alive, and a core file must not hold all ranks' data. */
   madvise(made, len, MADV_DONTFORK);
   madvise(made, len, MADV_DONTDUMP);
   *map = made;
@@ -85,7 +85,7 @@ int tt_memory_descriptor(const char *name)
 
 int tt_memory_allocate(int fd, size_t at, size_t len)
 {
-  const size_t most = (size_t)64 << 20; /* a signal may undo what a call has done so far */
+  const size_t most = (size_t)64 << 20; /* a call that a signal interrupts may undo its work */
   int error = 0;
   sigset_t before;
   tt_file_limit_begin(&before);

@@ -22,19 +22,19 @@ tuttiResult_t tt_memory_view(int fd, size_t len, const void **view);
 
 /* ---- the heap (heap.c): memory of tuttiMemAlloc, which the ranks of the host can read -------- */
 
-/* One a process, there while somebody holds it or a block of it exists; its addresses do not change then. All but
- * the blocks is fixed. Any thread; not on the data path, but tt_heap_has. */
+/* One per process. It exists while it is held or has a block; its addresses do not change in that time. All fields but
+ * the last four are fixed. Any thread may call these functions, but on the data path only tt_heap_has. */
 struct tt_heap {
-  int fd;         /* a sealed memfd; -1: none can be had here, blocks are private memory */
+  int fd;         /* a sealed memfd; -1: there is none here, and blocks are private memory */
   uint8_t *base;
-  size_t len;     /* of addresses; 0 without fd */
-  uint64_t nonce; /* its name on this host */
-  int references;                       /* these four under tt_process.heap_mutex */
+  size_t len;     /* bytes of addresses; 0 without fd */
+  uint64_t nonce; /* the heap's name on this host */
+  int references;                       /* these four are under tt_process.heap_mutex */
   struct tt_heap_block *blocks, *others;
   struct tt_heap_watcher *watchers;
 };
 
-/* Makes it if there is none. Every hold needs one release. Errors: tuttiSystemError. */
+/* Gets the heap, and makes it if there is none. Every hold needs one release. Errors: tuttiSystemError. */
 tuttiResult_t tt_heap_hold(struct tt_heap **heap);
 void tt_heap_release(struct tt_heap *heap); /* NULL is allowed */
 
@@ -42,32 +42,33 @@ void tt_heap_release(struct tt_heap *heap); /* NULL is allowed */
 tuttiResult_t tt_heap_alloc(void **pointer, size_t size);
 tuttiResult_t tt_heap_free(void *pointer);
 
-/* 1 if all of [pointer, pointer + len) has a place in the heap: *offset from its base. */
+/* 1 if all of [pointer, pointer + len) lies in the heap's addresses, *offset bytes from its base. */
 static inline int tt_heap_has(const struct tt_heap *heap, const void *pointer, size_t len, uint64_t *offset)
 {
   *offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)heap->base);
   return *offset < heap->len && len <= heap->len - *offset;
 }
 
-/* Somebody who keeps something for blocks, e.g. what a device knows of their pages. `freed` is called under the heap's
- * lock, by the thread that frees a block, while its pages are still there; it must not call the heap. Whoever watches
- * holds the heap. After unwatch returns it is not called any more; unwatching what does not watch does nothing. */
+/* A watcher keeps something for blocks, e.g. the registration of their pages with a device. `freed` is called under the
+ * heap's lock by the thread that frees a block, while the block's pages still exist; it must not call the heap. A
+ * watcher holds the heap. After unwatch returns, `freed` is not called any more. Unwatch of an unknown watcher does
+ * nothing. */
 struct tt_heap_watcher {
   void (*freed)(struct tt_heap_watcher *watcher, void *block, size_t len);
-  struct tt_heap_watcher *next; /* the heap's */
+  struct tt_heap_watcher *next; /* used by the heap */
 };
 void tt_heap_watch(struct tt_heap *heap, struct tt_heap_watcher *watcher);
 void tt_heap_unwatch(struct tt_heap *heap, struct tt_heap_watcher *watcher);
 
-/* Calls found(owner, block, its length) with the block that has all of [pointer, pointer + len), under the heap's lock:
- * so it is not freed meanwhile. No block of the heap has: nothing happens. */
+/* Calls found(owner, block, its length) with the block that contains all of [pointer, pointer + len). The call is made
+ * under the heap's lock, so the block is not freed meanwhile. Without such a block nothing is called. */
 void tt_heap_find(struct tt_heap *heap, const void *pointer, size_t len,
                   void (*found)(void *owner, void *block, size_t block_len), void *owner);
 
-/* Whoever is given the descriptor can write, too: only ranks of the same user that hold the job's key are.
+/* Maps a peer's heap for reading. All ranks of this process that open the same nonce share one mapping, at *base. NULL
+ * if the heap cannot be mapped or is not what it should be: the peer must then send copies. fd stays the caller's.
  *
- * A peer's heap, for reading: all ranks of this process that open the same nonce share one mapping, at *base. NULL if
- * it cannot be mapped or is not what it should be: the peer must then send copies. fd is still the caller's. */
+ * A process with the descriptor can write, too, so only ranks of the same user that hold the job's key are given it. */
 struct tt_heap_view *tt_heap_view_open(uint64_t nonce, int fd, size_t len, const uint8_t **base);
 void tt_heap_view_close(struct tt_heap_view *view); /* NULL is allowed */
 

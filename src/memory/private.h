@@ -10,11 +10,11 @@
 /* An empty, close-on-exec memfd that can be sealed; -1 with errno. */
 int tt_memory_descriptor(const char *name);
 
-/* Bytes that can be had: of the machine, or of the container if that is less. The kernel would
- * rather kill somebody than refuse to allocate. */
+/* Bytes available on the machine, or in the container if that is less. Asked before an allocation, because the kernel
+ * kills a process rather than refuse to allocate. */
 uint64_t tt_memory_available(void);
 
-/* Gives [at, at + len) of it pages: 0, or the errno. */
+/* Allocates the pages of [at, at + len) of fd. Returns 0, or the errno. */
 int tt_memory_allocate(int fd, size_t at, size_t len);
 
 #endif
