@@ -50,9 +50,9 @@ const char *tt_address_text(const struct tt_address *address, char *text, size_t
 }
 
 enum { AT_FAMILY = 0, AT_PORT = 2, AT_SCOPE = 4, AT_IP = 8, AT_NAME = 8 };
-#define LOCAL_NAME (offsetof(struct sockaddr_un, sun_path) + 1) /* behind the NUL of an abstract one */
+#define LOCAL_NAME (offsetof(struct sockaddr_un, sun_path) + 1) /* abstract names begin with a NUL */
 
-/* Where a scope id has a meaning beyond this host, e.g. none; link-local ones have not. */
+/* The scope id of a link-local address has no meaning beyond this host. */
 static int is_link_local(const struct in6_addr *ip)
 {
   return IN6_IS_ADDR_LINKLOCAL(ip) || IN6_IS_ADDR_MC_LINKLOCAL(ip);
@@ -126,7 +126,7 @@ tuttiResult_t tt_address_unpack(struct tt_address *address,
   return tuttiSuccess;
 }
 
-/* Takes "host:port" or "[host]:port" apart; 0 if it is neither. */
+/* Splits "host:port" or "[host]:port"; 0 if the text is neither. */
 static int split(const char *text, char *host, size_t size, const char **port)
 {
   const char *end, *colon;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors: how many there may be, and one over a local socket. */
+/* Descriptors: their limit, and passing one over a local socket. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -11,7 +11,7 @@
 #define DESCRIPTORS_FEW 256
 #define DESCRIPTORS_OF_OTHERS 256 /* files and connections of the program */
 
-/* Room for exactly one descriptor: CMSG_LEN, because CMSG_SPACE has room for two. */
+/* Its length is given as CMSG_LEN, which has room for exactly one descriptor: CMSG_SPACE has room for two. */
 union control {
   struct cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(int))];

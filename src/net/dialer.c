@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dials: connect and handshake as a state machine that the caller's polls drive. */
+/* Dialers: connect and handshake as a state machine that the caller's polls drive. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -14,11 +14,11 @@
 #define PAUSE_LAST_NS (500u * MS)
 #define REFUSAL_NS (25u * MS)
 #define ATTEMPT_NS (10000u * (uint64_t)MS) /* a queue full of strangers may take this long */
-#define UNPROVED_MOST 5 /* verdicts with a wrong MAC: one may have come damaged, so many are another key */
+#define UNPROVED_MOST 5 /* verdicts with a wrong MAC: one may be damaged on the way, this many mean another key */
 
 enum state { PAUSED, CONNECTING, CHALLENGED, JUDGED, OVER };
 
-/* What a step says: nothing to do now, go on, begin anew, connected, or given up. */
+/* The result of a step: nothing to do now, go on, begin anew, connected, or given up. */
 enum step { WAIT, ON, AGAIN, DONE, FAILED };
 
 struct tt_dialer {
@@ -31,12 +31,12 @@ struct tt_dialer {
   uint64_t attempt_ns; /* start of this attempt; while PAUSED: of the next */
   uint64_t pause_ns;
   unsigned attempts;
-  uint64_t patience_ns;     /* see tt_dialer_limit; 0: until the deadline */
-  uint64_t turned_away_ns;  /* since then every attempt met nobody, or somebody else; 0: the last one did not */
-  int is_turned_away;       /* the last one did */
+  uint64_t patience_ns;    /* see tt_dialer_limit; 0: until the deadline */
+  uint64_t turned_away_ns; /* since then every attempt was turned away; 0: the last one was not */
+  int is_turned_away;      /* this attempt was: no listener is there, or none for us */
   int is_users, is_warned; /* see tt_dialer_same_user */
-  unsigned unproved; /* verdicts with a wrong MAC so far */
-  uint32_t got; /* bytes of the challenge or verdict */
+  unsigned unproved;       /* verdicts with a wrong MAC so far */
+  uint32_t got;            /* bytes of the challenge or verdict */
   uint8_t challenge[TT_CHALLENGE_BYTES], verdict[TT_VERDICT_BYTES], nc[TT_NONCE_BYTES];
   tuttiResult_t code; /* once OVER */
   char from[TT_ADDRESS_TEXT_BYTES];
@@ -81,7 +81,7 @@ static enum step again(struct tt_dialer *dialer, const char *cause)
   return AGAIN;
 }
 
-/* Nobody listens there, or not for us. */
+/* No listener is there, or none for us. */
 static enum step turned_away(struct tt_dialer *dialer, const char *cause)
 {
   dialer->is_turned_away = 1;
@@ -96,7 +96,7 @@ static enum step fail(struct tt_dialer *dialer, tuttiResult_t code, const char *
   return FAILED;
 }
 
-/* Until when it was tried is in the sentence: with it, one sees a deadline that is too short. */
+/* The sentence says for how long it was tried, so that too short a deadline can be seen. */
 static enum step fail_late(struct tt_dialer *dialer, uint64_t now)
 {
   char why[400];
@@ -123,7 +123,7 @@ static void from_set(struct tt_dialer *dialer)
   tt_address_text(&from, dialer->from, sizeof dialer->from);
 }
 
-/* A connect to a port of this host where nobody listens can meet itself. */
+/* A connect to a port of this host without a listener can connect to itself. */
 static int is_self(const struct tt_dialer *dialer)
 {
   struct tt_address mine;
@@ -147,7 +147,7 @@ static enum step connect_failed(struct tt_dialer *dialer, int error)
                                              : strerror(error));
 }
 
-/* Another user has the address that rank 0 was to have: whatever it says is not for us. */
+/* Another user's process has the address of rank 0: its messages are not for us. */
 static enum step other_user(struct tt_dialer *dialer, const char *who)
 {
   char cause[160], to[TT_ADDRESS_TEXT_BYTES];
@@ -188,7 +188,7 @@ static enum step begin(struct tt_dialer *dialer)
   if (error == 0) return connected(dialer);
   if (error != EINPROGRESS && error != EINTR) return connect_failed(dialer, error);
   from_set(dialer);
-  dialer->state = CONNECTING; /* what the attempt before ended with stays the cause for now */
+  dialer->state = CONNECTING; /* until this attempt ends, the cause is that of the previous one */
   return ON;
 }
 
@@ -209,18 +209,17 @@ static enum step step_connecting(struct tt_dialer *dialer)
 
 /* ---- the handshake ---- */
 
-/* True if the other side closed too soon to have done it for want of time or of room: a listener gives everybody 25 ms.
- * */
+/* True if the other side closed too soon for a timeout or an eviction: a listener gives every client 25 ms. */
 static int is_refusal(const struct tt_dialer *dialer)
 {
   struct tcp_info info = {0};
   socklen_t size = sizeof info;
-  uint64_t lasted = tt_now_ns() - dialer->attempt_ns, way_ns = 0; /* there and back */
+  uint64_t lasted = tt_now_ns() - dialer->attempt_ns, way_ns = 0; /* round trip */
   if (getsockopt(dialer->fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0) way_ns = (uint64_t)info.tcpi_rtt * 1000u;
   return lasted < way_ns + REFUSAL_NS;
 }
 
-/* Reads up to exactly `len` bytes in all: what follows belongs to the caller. */
+/* Reads up to exactly `len` bytes in all: the bytes that follow belong to the caller. */
 static enum step read_exactly(struct tt_dialer *dialer, uint8_t *buffer, uint32_t len)
 {
   ssize_t n = recv(dialer->fd, buffer + dialer->got, len - dialer->got, MSG_DONTWAIT);
@@ -244,7 +243,7 @@ static enum step step_challenged(struct tt_dialer *dialer)
   uint8_t reply[TT_REPLY_BYTES];
   if (tt_reply_make(reply, dialer->challenge, &dialer->credentials, &dialer->hello, dialer->nc) != tuttiSuccess)
     return again(dialer, "what listens there is not this library, or another version of it");
-  /* Fits at once: the socket is fresh. */
+  /* The reply fits at once, because the socket is new. */
   ssize_t n = send(dialer->fd, reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n != (ssize_t)sizeof reply) return again(dialer, n < 0 ? strerror(errno) : "reply cut short");
   dialer->state = JUDGED;
@@ -283,7 +282,7 @@ static enum step step_once(struct tt_dialer *dialer, uint64_t now)
   }
 }
 
-/* Half of the pause is fixed, half random, so that many ranks do not come in step. */
+/* Half of the pause is fixed, half random, so that many ranks do not try in step. */
 static void attempt_end(struct tt_dialer *dialer, uint64_t now)
 {
   uint64_t random;
@@ -325,7 +324,7 @@ tuttiResult_t tt_dialer_poll(struct tt_dialer *dialer, int *fd)
   if (step == DONE) {
     *fd = dialer->fd;
     dialer->fd = -1;
-    dialer->code = tuttiInternalError; /* polled again */
+    dialer->code = tuttiInternalError; /* if it is polled again */
   } else if (dialer->fd >= 0) {
     close(dialer->fd);
     dialer->fd = -1;

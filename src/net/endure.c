@@ -9,14 +9,14 @@
 #endif
 
 #define LINEAR_MS 1000      /* a thin stream is sent again six times at even intervals, of 200 ms or more */
-#define PAUSE_MS 1000       /* the kernel takes no less as the longest pause */
-#define PAUSE_MAX_MS 120000 /* and no more */
-#define ARRIVE_MS 500       /* for what was sent to be there, on a busy machine */
+#define PAUSE_MS 1000       /* the kernel accepts no shorter limit of pauses */
+#define PAUSE_MAX_MS 120000 /* and no longer one */
+#define ARRIVE_MS 500       /* for data to arrive after it is sent, on a busy machine */
 
 uint64_t tt_socket_endure(int fd, int64_t limit_ms)
 {
   int on = 1, pause_ms = limit_ms < 8 * PAUSE_MS ? PAUSE_MS : (int)(limit_ms / 8);
-  /* Without a bound each pause is as long as all before it together. */
+  /* Without a bound each pause is as long as all pauses before it together. */
   int64_t worst_ms = limit_ms > LINEAR_MS ? limit_ms - LINEAR_MS : 0;
   if (pause_ms > PAUSE_MAX_MS) pause_ms = PAUSE_MAX_MS;
   (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);

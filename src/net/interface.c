@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which interface others reach this process on. The syntax of TUTTI_SOCKET_IFNAME is NCCL's. */
+/* Chooses the interface on which others reach this process. The syntax of TUTTI_SOCKET_IFNAME is NCCL's. */
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -10,7 +10,7 @@
 
 #define LIST_MOST 256
 
-/* TUTTI_SOCKET_IFNAME, taken apart. */
+/* TUTTI_SOCKET_IFNAME, parsed. */
 struct rule {
   int exclude, exact;
   const char *names; /* comma separated */
@@ -46,7 +46,7 @@ static int is_link_local(const struct tt_address *address)
 }
 
 /* The lower the better; -1: not allowed. Link-local addresses are of use on one link only, docker
- * bridges on this host only, as is the loopback; one without a carrier reaches nobody at all. */
+ * bridges and the loopback on this host only; an interface without a carrier reaches nobody at all. */
 static int class_of(const struct tt_interface *one, const struct rule *rule, int family)
 {
   if (!one->up || (family && one->address.any.sa_family != family)) return -1;
@@ -140,7 +140,7 @@ int tt_interface_there(const char *name, char *names, size_t size)
   return is_there;
 }
 
-/* In a sandbox that does not even let us look, ranks of one host can still meet. */
+/* In a sandbox that forbids getifaddrs, ranks of one host can still meet. */
 static tuttiResult_t loopback_take(struct tt_address *address, char name[16], int family)
 {
   tt_log(TT_LOG_INFO, "getifaddrs: %s: only ranks on this host can be reached", strerror(errno));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listeners: listening sockets, shared within the process, and who is admitted at them. The
- * strangers in front of them are in pending.c. */
+/* Listeners: listening sockets, shared within the process, and their admissions. Connections that
+ * have not proved a key yet are in pending.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +17,7 @@ static int is_local(const struct tt_address *address)
 
 static int port_of(const struct tt_address *address)
 {
-  if (address->any.sa_family == AF_UNIX) return -1; /* it has a name */
+  if (address->any.sa_family == AF_UNIX) return -1; /* it has a name, no port */
   return address->any.sa_family == AF_INET ? ntohs(address->v4.sin_port)
                                            : ntohs(address->v6.sin6_port);
 }
@@ -34,7 +34,7 @@ static void local_name(struct tt_address *address)
   address->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* Who has an address of ours: another user's process may have taken it before us. */
+/* Names the process that has our address: another user's may have taken it before us. */
 static void holder_text(const struct tt_address *at, char *text, size_t size)
 {
   char who[96];
@@ -71,7 +71,7 @@ static tuttiResult_t listen_at(struct tt_listener *listener)
                    tt_address_text(at, text, sizeof text), strerror(errno));
   listener->watcher.fd = fd;
   tt_process_socket(fd);
-  /* A fixed port must be free again at once when the job before has ended. */
+  /* A fixed port must be free again as soon as the previous job has ended. */
   if (!listener->shared) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   socklen_t size = sizeof *at - offsetof(struct tt_address, any);
   if (bind(fd, &at->any, at->len) != 0 || listen(fd, INT_MAX) != 0 || /* cut to somaxconn */
@@ -125,7 +125,7 @@ static int same_place(const struct tt_address *a, const struct tt_address *b)
          a->v6.sin6_scope_id == b->v6.sin6_scope_id;
 }
 
-/* The shared listener that is there already, or a new one. Under the lock. */
+/* Finds the shared listener that exists already, or makes a new one. Under the lock. */
 static tuttiResult_t find_or_make(struct tt_listener **out, const struct tt_address *where)
 {
   struct tt_listener **listeners = tt_service_listeners();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In front of a listener: accepts, challenges, checks, and hands authenticated clients over. All
- * in the service thread, under its lock. Whoever comes costs a fixed slot for TIME_NS at
+/* Pending connections of a listener: accepts, challenges, checks, and hands authenticated clients over.
+ * All in the service thread, under its lock. A connection costs a fixed slot for TIME_NS at
  * most, two small sends, and no allocation. */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,13 +14,13 @@
 
 #define MS 1000000u
 #define TIME_NS (2000u * MS)   /* from accept to a right reply */
-#define SCAN_NS (100u * MS)    /* how often slots over their time are looked for */
-#define GRACE_NS (25u * MS)    /* no eviction before: an honest client has answered by then */
-#define PAUSE_NS (10u * MS)    /* no accepting: no descriptors, or all slots younger than GRACE_NS */
+#define SCAN_NS (100u * MS)    /* period of the search for slots past TIME_NS */
+#define GRACE_NS (25u * MS)    /* no eviction before this age: an honest client has answered by then */
+#define PAUSE_NS (10u * MS)    /* pause of accepting without descriptors, or if all slots are younger than GRACE_NS */
 #define LOG_NS (10000u * (uint64_t)MS)
-#define ACCEPT_MOST 16         /* at once, so that replies are read in between */
+#define ACCEPT_MOST 16         /* connections at once, so that replies are read in between */
 
-/* ---- who was refused ---- */
+/* ---- refusals ---- */
 
 void tt_listener_refusals(const struct tt_listener *listener, struct tt_refusals *refusals)
 {
@@ -94,7 +94,7 @@ static void refused_count(struct tt_listener *listener, enum tt_refusal why, int
 static void slot_refuse(struct tt_pending *slot, enum tt_refusal why)
 {
   int fd = slot->watcher.fd;
-  refused_count(slot->listener, why, fd); /* before the peer can see it */
+  refused_count(slot->listener, why, fd); /* before the peer can see the refusal */
   slot_free(slot);
   close(fd);
 }
@@ -113,8 +113,8 @@ static const struct tt_admission *admission_find(const struct tt_listener *liste
   return NULL;
 }
 
-/* The pass that a reply proves to hold, or NULL; *known: its job and epoch are ours. One job and
- * epoch may have several keys; each is tried once in a row of equal ones. */
+/* The credentials that the reply proves, or NULL; *known: its job and epoch are ours. One job and
+ * epoch may have several keys; of admissions in a row with the same key only the first is tried. */
 static const struct tt_credentials *credentials_find(const struct tt_pending *slot, struct tt_hello *hello,
                                        int *known)
 {
@@ -132,7 +132,7 @@ static const struct tt_credentials *credentials_find(const struct tt_pending *sl
   return NULL;
 }
 
-/* The socket is fresh and holds two small messages: what does not fit at once never will. */
+/* The socket is new and has room for two small messages: if one does not fit at once, it never will. */
 static int send_all(int fd, const void *data, size_t len)
 {
   ssize_t n;
@@ -148,11 +148,11 @@ static enum tt_refusal refusal_of(const struct tt_pending *slot, int is_known)
   case TT_CLAIM_NONE: return TT_REFUSED_STRANGER;
   case TT_CLAIM_VERSION: return TT_REFUSED_VERSION;
   case TT_CLAIM_START: return TT_REFUSED_ID;
-  default: return TT_REFUSED_OTHER; /* a link to what is not there yet, or no more: it comes again or ends */
+  default: return TT_REFUSED_OTHER; /* for something not there yet, or no more: the peer tries again or ends */
   }
 }
 
-/* A whole reply is here. Last of all calls the client function, which may close the listener. */
+/* Judges a whole reply. Calls the client function last, because that may close the listener. */
 static void reply_judge(struct tt_pending *slot)
 {
   struct tt_hello hello;
@@ -183,7 +183,7 @@ static void slot_ready(struct tt_watcher *watcher, uint32_t events)
   ssize_t n = recv(watcher->fd, slot->reply + slot->got, TT_REPLY_BYTES - slot->got, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) {
-    slot_refuse(slot, slot->got ? TT_REFUSED_STRANGER : TT_REFUSED_OTHER); /* who dials may give up at any time */
+    slot_refuse(slot, slot->got ? TT_REFUSED_STRANGER : TT_REFUSED_OTHER); /* a dialer may give up at any time */
     return;
   }
   slot->got += (uint32_t)n;
@@ -216,7 +216,7 @@ static void limit_check(struct tt_timer *timer)
   }
 }
 
-/* A free slot, else that of the oldest stranger; NULL if even that one came just now. */
+/* A free slot, else the oldest one in use; NULL if even that is younger than GRACE_NS. */
 static struct tt_pending *slot_find(struct tt_listener *listener, uint64_t now)
 {
   struct tt_pending *oldest = NULL;
@@ -258,8 +258,8 @@ static void slot_fill(struct tt_listener *listener, struct tt_pending *slot, int
     slot_refuse(slot, TT_REFUSED_OTHER);
 }
 
-/* No descriptors: frees the reserve to turn one client away (it comes again) rather than
- * leaving all of them in the queue without a word. */
+/* No descriptors are left: frees the reserve to turn one client away (it tries again) rather than
+ * leave all of them in the queue without an answer. */
 static void accept_starved(struct tt_listener *listener)
 {
   if (listener->reserve >= 0) {
@@ -273,7 +273,7 @@ static void accept_starved(struct tt_listener *listener)
   listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* What accept(2) says of one connection, or of the network, is over with the next call. */
+/* Errors of accept(2) that concern one connection, or the network: the next call may succeed. */
 static int is_about_one(int error)
 {
   switch (error) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The service thread. The `service` object, with its lock, is made once and kept until the
  * process ends; a `run` (thread, epoll, eventfd) exists between the first hold and the
- * last release. Epoll events carry a watcher's id, never its address, and are looked up under
- * the lock: what was removed since epoll_wait is not found. */
+ * last release. Epoll events carry a watcher's id, never its address. The id is looked up under
+ * the lock, so a watcher that was removed since epoll_wait is not found. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -21,18 +21,18 @@ struct run {
   pthread_t thread;
   int epoll, wake;
   _Atomic int stop;
-  int orphan; /* nobody joins: the thread frees it; written before stop */
+  int orphan; /* the thread is not joined and frees this itself; written before stop */
 };
 
 struct service {
   pthread_mutex_t lock; /* recursive */
   _Atomic int waiters;  /* threads that want the lock while the service thread is busy */
   int holders;
-  struct run *run; /* NULL: nobody holds */
+  struct run *run; /* NULL: there are no holders */
   uint64_t next_id;
   struct tt_watcher *watchers[BUCKETS];
   struct tt_timer *timers;
-  uint64_t timer_changes; /* of that list */
+  uint64_t timer_changes; /* changes of that list so far */
   struct tt_listener *listeners;
 };
 
@@ -95,7 +95,7 @@ static void wake(const struct run *run)
 {
   uint64_t one = 1;
   ssize_t n = write(run->wake, &one, sizeof one);
-  (void)n; /* full means that it is awake anyway */
+  (void)n; /* if the eventfd is full, the thread is awake anyway */
 }
 
 /* ---- the thread ---- */
@@ -107,7 +107,7 @@ static void dispatch(struct service *service, uint64_t id, uint32_t events)
   if (watcher) watcher->ready(watcher, events);
 }
 
-/* Fires what is due; where a callback changed the list, the search starts anew. */
+/* Fires due timers; if a callback changed the list, the search starts anew. */
 static void fire_due(struct service *service)
 {
   uint64_t now = tt_now_ns();
@@ -136,8 +136,8 @@ static int wait_ms(const struct service *service)
   return ms > 60000 ? 60000 : (int)ms;
 }
 
-/* Mutexes are not fair: without this a busy loop would keep everybody else out. Where many threads want the cores, one
- * yield takes long enough. */
+/* Mutexes are not fair: without the yields a busy loop would keep all other threads out. If many threads want the
+ * cores, one yield takes long enough. */
 static void lock_after_others(struct service *service)
 {
   uint64_t until_ns = atomic_load(&service->waiters) > 0 ? tt_now_ns() + YIELD_NS : 0;
@@ -181,14 +181,14 @@ static void *run_main(void *argument)
     turn(service, run, events, n);
   }
   if (run->orphan) {
-    tt_service_lock(); /* who orphaned it may still be waking it */
+    tt_service_lock(); /* the releasing thread may still be waking this one */
     tt_service_unlock();
     run_free(run);
   }
   return NULL;
 }
 
-/* ---- its life ---- */
+/* ---- hold and release ---- */
 
 /* Under the lock, so that the thread sees a whole service. */
 static tuttiResult_t run_start(struct service *service)
@@ -322,7 +322,7 @@ void tt_timer_add(struct tt_timer *timer)
   timer->due_ns = tt_now_ns() + timer->period_ns;
   timer->next = service->timers;
   service->timers = timer;
-  /* The thread computes its wait after its callbacks, so one added there needs no call. */
+  /* The thread computes its wait after its callbacks, so a timer added there needs no wake-up. */
   if (service->run && !pthread_equal(service->run->thread, pthread_self())) wake(service->run);
   tt_service_unlock();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which user is at the other end of a local socket, as the kernel tells. */
+/* The user at the other end of a local socket, as the kernel reports it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void file_text(const char *path, char *text, size_t size)
   if (file) fclose(file);
 }
 
-/* In a user namespace the kernel shows every user that is not mapped into it as this one. */
+/* True for the overflow uid: in a user namespace the kernel shows every user that is not mapped into it as that. */
 static int is_ambiguous(uid_t uid)
 {
   char text[256];
