@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs transport: one device per rank, one queue pair per peer and lane, opened when first used. What travels is
- * specified in verbs_private.h. */
+/* The verbs transport: one device per rank, one queue pair per peer and lane, made when the link is first opened.
+ * verbs_private.h specifies the protocol. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "transport/verbs_private.h"
 
-/* What peers are told before links are opened; zeros: this rank has no listener. */
+/* For peers, before links are opened; zeros: this rank has no listener. */
 struct peer_info {
   uint8_t listener[TT_ADDRESS_PACKED_BYTES];
   uint8_t gid[16];
@@ -19,30 +19,30 @@ struct peer_info {
 };
 _Static_assert(sizeof(struct peer_info) <= TT_TRANSPORT_PEER_INFO_BYTES, "a peer info is short");
 
-/* What one side writes over the socket, in order; what it reads is as long. */
+/* The bytes that one side writes over the socket, in order; it reads as many. */
 struct talk {
   struct verbs_record record;
   char ready, proven;
 };
 
-/* What a side does between what it says: it makes its queue pair, joins it with the peer's, and proves the way. */
+/* The work of a side before each part of its talk: makes its queue pair, joins it with the peer's, proves the path. */
 enum stage { MAKING, JOINING, PROVING, OPEN };
 static const size_t talk_bytes[] = {sizeof(struct verbs_record), offsetof(struct talk, ready) + 1,
                                     offsetof(struct talk, proven) + 1};
 
-/* A way to one peer on one lane. */
+/* The link to one peer on one lane, in the making or open. */
 struct slot {
   struct verbs_link *link;
   struct tt_dialer *dialer;
-  int client;             /* came in and waits for open; -1: none. Under the service lock, as is: */
+  int client;            /* a socket that waits for open; -1: none. Under the service lock, as is: */
   int is_taken;          /* open has taken its client */
-  int fd;                /* of the talk; -1: none. Stays, and says when the peer is gone */
+  int fd;                /* socket of the talk; -1: none. It stays, and shows when the peer is gone */
   size_t said, heard;    /* bytes of the talk */
   struct talk mine, theirs;
   enum stage stage;
-  int is_done;           /* this side's part of the stage */
+  int is_done;           /* this side's work of the stage is done */
   int refuses;           /* this side has no link to give */
-  int is_none;           /* and both know it of one of them */
+  int is_none;           /* both sides know that one of them has no link to give */
   uint64_t deadline_ns;  /* of open; 0: not asked for yet */
   tuttiResult_t failed;
 };
@@ -51,10 +51,10 @@ struct verbs {
   struct tt_transport base;
   const struct tt_transport_spec *spec;
   struct verbs_device device;
-  struct tt_address here;     /* of the listener; len 0: none */
-  struct tt_address *listeners;   /* [nranks], from connect on; len 0: not reached */
-  union ibv_gid *gids;        /* [nranks] */
-  struct slot *slots;         /* [nranks * lanes] */
+  struct tt_address here;       /* of the listener; len 0: none */
+  struct tt_address *listeners; /* [nranks], from connect on; len 0: not reached */
+  union ibv_gid *gids;          /* [nranks] */
+  struct slot *slots;           /* [nranks * lanes] */
   int is_halted;
   char why_none[TT_SENTENCE_BYTES]; /* of the newest slot that is_none */
 };
@@ -93,7 +93,7 @@ static void client_arrives(void *owner, const struct tt_hello *hello, int fd)
     return;
   }
   struct slot *slot = slot_at(verbs, (int)hello->src, hello->lane);
-  /* Of two that wait the second counts: its dialer has given up the first, whose welcome was lost. */
+  /* If two clients wait, the second counts: its dialer has given up the first, whose welcome was lost. */
   int unwanted = slot->is_taken ? fd : slot->client;
   if (!slot->is_taken) slot->client = fd;
   if (unwanted >= 0) close(unwanted);
@@ -124,8 +124,8 @@ static int is_owing(const struct slot *slot)
   return slot->stage == OPEN && !tt_verbs_link_is_sent(slot->link) && !is_gone(slot);
 }
 
-/* What was sent in good order arrives: waits for the devices of the peers, never for their programs, and no longer
- * than it takes to call a host unreachable. */
+/* Lets data that was sent in good order arrive: waits for the devices of the peers, never for their programs, and no
+ * longer than it takes to call a host unreachable. */
 static void linger(struct verbs *verbs)
 {
   uint64_t deadline = tt_now_ns() + (uint64_t)verbs->spec->settings->unreachable_ms * 1000000u;
@@ -181,7 +181,7 @@ static void withdraw(struct tt_transport *transport, void *handle)
   tt_verbs_memory_withdraw(((struct verbs *)transport)->device.memory, handle);
 }
 
-/* Clients are admitted before the peers can know the address, so that no dial comes too early. */
+/* Clients are admitted before the peers can know the address, so that none comes too early. */
 static tuttiResult_t listener_use(struct verbs *verbs, void *peer_info)
 {
   const struct tt_transport_spec *spec = verbs->spec;
@@ -237,7 +237,7 @@ static tuttiResult_t connect_all(struct tt_transport *transport, const void *pee
     struct peer_info peer_info;
     memcpy(&peer_info, (const uint8_t *)peer_infos + (size_t)peer * stride, sizeof peer_info);
     verbs->listeners[peer].len = 0;
-    /* Ethernet and InfiniBand have no way to each other; and both sides see both peer infos. */
+    /* There is no path between Ethernet and InfiniBand; both sides see both peer infos, so they decide alike. */
     if (memcmp(&peer_info, &none, sizeof none) == 0 || peer_info.layer != verbs->device.attributes.link_layer) continue;
     memcpy(&verbs->gids[peer], peer_info.gid, sizeof peer_info.gid);
     tuttiResult_t result = tt_address_unpack(&verbs->listeners[peer], peer_info.listener);
@@ -281,7 +281,7 @@ static tuttiResult_t socket_get(struct verbs *verbs, int peer, int lane)
   return slot->fd >= 0 ? tuttiSuccess : tuttiInProgress;
 }
 
-/* Writes what the peer has not got yet of the first `len` bytes of the talk. */
+/* Writes on until the first `len` bytes of the talk are written. */
 static tuttiResult_t say(struct slot *slot, int peer, size_t len)
 {
   while (slot->said < len) {
@@ -294,7 +294,7 @@ static tuttiResult_t say(struct slot *slot, int peer, size_t len)
   return tuttiSuccess;
 }
 
-/* Reads on until the first `len` bytes of the peer's are there. */
+/* Reads on until the first `len` bytes of the peer's talk are there. */
 static tuttiResult_t hear(struct slot *slot, int peer, size_t len)
 {
   while (slot->heard < len) {
@@ -317,7 +317,7 @@ static int is_idle(const struct verbs *verbs)
   return idle;
 }
 
-/* Memory may only be locked up to a limit: a ring comes before blocks that were registered because they were met. */
+/* If the limit of locked memory is reached, the link's ring goes before blocks of the heap, whose regions it frees. */
 static tuttiResult_t link_make(struct verbs *verbs, int peer, int lane)
 {
   struct slot *slot = slot_at(verbs, peer, lane);
@@ -345,7 +345,8 @@ static tuttiResult_t stage_work(struct verbs *verbs, int peer, int lane)
   }
 }
 
-/* This side cannot do its part: it says so instead. Told aloud once, for the next transport may be much slower. */
+/* This side cannot do its work, and tells the peer so. The first refusal is a warning in the log, because the next
+ * transport may be much slower. */
 static void refuse(struct verbs *verbs, int peer, int lane)
 {
   struct slot *slot = slot_at(verbs, peer, lane);
@@ -359,11 +360,11 @@ static void refuse(struct verbs *verbs, int peer, int lane)
   slot->refuses = 1;
 }
 
-/* 1: the peer has no link to give. 0: it has done its part. Else TT_LINK_BROKEN: nonsense. */
+/* 1: the peer has no link to give. 0: it has done its work. Else TT_LINK_BROKEN: nonsense. */
 static int peer_refuses(const struct slot *slot)
 {
   const struct talk *theirs = &slot->theirs;
-  if (slot->stage == MAKING) return theirs->record.magic == VERBS_NO_MAGIC; /* the rest is looked at by join */
+  if (slot->stage == MAKING) return theirs->record.magic == VERBS_NO_MAGIC; /* join checks the rest */
   char said = slot->stage == JOINING ? theirs->ready : theirs->proven;
   if (said == VERBS_NO) return 1;
   return said == (slot->stage == JOINING ? VERBS_READY : VERBS_PROVEN) ? 0 : (int)TT_LINK_BROKEN;
@@ -439,7 +440,7 @@ static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lan
   return slot->is_none ? tt_fail_quiet(tuttiSuccess, verbs->why_none) : tuttiSuccess;
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- information ----------------------------------------------------------------------------- */
 
 static int descriptors(const struct tt_transport *transport)
 {

@@ -35,11 +35,11 @@ static int library_load(struct verbs_api *api, const char *name, const struct fu
   }
   void *optional = api->reg_dmabuf_mr ? NULL : dlsym(library, "ibv_reg_dmabuf_mr");
   if (optional) memcpy((char *)api + offsetof(struct verbs_api, reg_dmabuf_mr), &optional, sizeof optional);
-  dlclose(library); /* which leaves it where it is */
+  dlclose(library); /* RTLD_NODELETE keeps it loaded */
   return 1;
 }
 
-/* It fails if somebody has registered memory before, and only then; our own rings are not inherited by children. */
+/* Fails only if memory was registered in this process before. Our own rings are not inherited by children. */
 void tt_verbs_fork_prepare(const struct verbs_api *api)
 {
   if (api->fork_init() == 0 || atomic_exchange(&tt_process.fork_warned, 1)) return;
@@ -47,7 +47,7 @@ void tt_verbs_fork_prepare(const struct verbs_api *api)
          "registered may be disturbed: set RDMAV_FORK_SAFE=1, or take Linux 5.12 or later");
 }
 
-/* The kernel lists all of them; whoever has loaded the library already may have brought a device of his own. */
+/* The kernel lists all devices. A program that has loaded the library already may have brought a device of its own. */
 static int has_device(void)
 {
   void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of libibverbs and librdmacm, found by name at run time, so that one binary serves hosts with and
- * without them. Types are those of the headers it was built with. What the headers define in place (ibv_post_send,
- * ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) goes through the context and is called as usual; the rest is called
- * through this table only, by names without "ibv_", which some headers make macros of. Private to the transport. */
+ * without them. Types are those of the headers it was built with. Functions that the headers define inline
+ * (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) go through the context and are called as usual; the
+ * others are called through this table only, by names without "ibv_", because some headers define macros of those
+ * names. Private to the transport. */
 #ifndef TT_TRANSPORT_VERBS_API_H
 #define TT_TRANSPORT_VERBS_API_H
 
@@ -55,13 +56,13 @@ struct verbs_api {
   struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd, int access);
 };
 
-/* Loads what is not loaded yet; it stays in the process (libibverbs keeps drivers and locks of its own), so nothing is
- * where there is no device. 1 if all of it is there; else why not and what to do is written to why. Cheap when
- * repeated. */
+/* Loads the libraries if they are not loaded yet. They stay in the process (libibverbs keeps drivers and locks of its
+ * own), so nothing is loaded if there is no device. 1 if all functions are there; else the reason and the remedy are
+ * written to why. Repeated calls are cheap. */
 int tt_verbs_api_load(struct verbs_api *api, char *why, size_t size);
 
-/* Before memory is registered: where kernels do not copy pinned pages at a fork by themselves, this keeps them the
- * parent's. If it cannot, that is logged, once. */
+/* To be called before memory is registered: if the kernel does not copy pinned pages at a fork by itself, this keeps
+ * them the parent's. A failure is logged once. */
 void tt_verbs_fork_prepare(const struct verbs_api *api);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which RDMA device, port and GID this rank uses. */
+/* Chooses the RDMA device, port and GID of this rank. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -45,9 +45,9 @@ int tt_verbs_hca_fits(const char *list, const char *name, int port)
   return is_excluding;
 }
 
-/* ---- which device ---- */
+/* ---- the device ---- */
 
-/* Name and port of the device that has the address, if one has: else they stay as they are. */
+/* Sets name and port of the device to those of the one that has the address; if none has, they stay as they are. */
 static void device_at(struct verbs_device *device, struct tt_address *address, const char *interface)
 {
   const struct verbs_api *api = &device->api;
@@ -73,7 +73,7 @@ static int is_ipv4(const union ibv_gid *gid)
   return memcmp(gid->raw, prefix, sizeof prefix) == 0;
 }
 
-/* How good an entry is for RoCE: that of the address, routable (version 2), IPv4 rather than IPv6. */
+/* How good an entry is for RoCE: routable (version 2) counts most, then our own address, then IPv4 before IPv6. */
 static int gid_rank(const struct ibv_gid_entry *entry, const struct tt_address *address)
 {
   int is_ours = address->any.sa_family == AF_INET

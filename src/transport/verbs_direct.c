@@ -37,7 +37,7 @@ int tt_verbs_should_ask(const struct verbs_link *link, const void *data, size_t 
 {
   const struct verbs_sender *out = &link->out;
   return out->asked == VERBS_MAY_ASK && link->direct_bytes && len >= link->direct_bytes && len == out->len &&
-         !is_reduced(&out->refusals) && len >= 32 && /* a question brings 16 bytes, and something is left */
+         !is_reduced(&out->refusals) && len >= 32 && /* a question carries 16 bytes, and leaves some */
          tt_verbs_memory_find(link->device->memory, data, len);
 }
 
@@ -98,7 +98,7 @@ void tt_verbs_answer(struct verbs_link *link, void *to, size_t room)
   tt_verbs_answer_post(link);
 }
 
-/* The last one's place may be read by the device until its completion is there. */
+/* The device may read the place of the previous answer until that answer's completion is there. */
 void tt_verbs_answer_post(struct verbs_link *link)
 {
   struct verbs_receiver *in = &link->in;

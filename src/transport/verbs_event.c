@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a device tells without being asked for a completion: that a link which sleeps can go on, and what has become of
- * queue pairs, the port and the device itself. */
+/* Events of a device: completions for which a link sleeps, and failures and changes of queue pairs, the port and the
+ * device itself. */
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "transport/verbs_private.h"
 
-#define ACKS_AT_ONCE 16 /* events are acknowledged in such bunches: each time takes a lock */
+#define ACKS_AT_ONCE 16 /* events are acknowledged in bunches of so many, because each time takes a lock */
 
 /* ---- the device, its port and its queue pairs ---- */
 
@@ -53,7 +53,7 @@ void tt_verbs_device_look(struct verbs_device *device)
   }
 }
 
-/* ---- completions, for who sleeps ---- */
+/* ---- completions, for sleepers ---- */
 
 void tt_verbs_link_acknowledge(struct verbs_link *link)
 {
@@ -61,7 +61,7 @@ void tt_verbs_link_acknowledge(struct verbs_link *link)
   link->unacknowledged = 0;
 }
 
-/* Of all links of the device: they share the channel. How many. */
+/* Takes the completion events of all links of the device, which share the channel. Returns how many there were. */
 static int completions_told(struct verbs_device *device)
 {
   struct ibv_cq *cq;
@@ -75,10 +75,10 @@ static int completions_told(struct verbs_device *device)
   return told;
 }
 
-/* What comes before the queue is armed brings no event: so it is looked at once more after that, and what was taken
- * since the last time, perhaps by a send after the waiter had looked for what arrives, is looked at again. And an event
- * that is taken here may be that of another link whose waiter has asked already, and would sleep through it: all look
- * again. */
+/* A completion that comes before the queue is armed brings no event, so the queue is polled once more after that. The
+ * waiter looks again if completions were taken since the last call, perhaps by a send after the waiter had looked for
+ * arrivals. It also looks again if an event was taken here: that may belong to another link, whose waiter has called
+ * this already and would sleep through it. */
 int tt_verbs_link_descriptor(struct tt_link *base, uint32_t *events)
 {
   struct verbs_link *link = (struct verbs_link *)base;

@@ -7,9 +7,9 @@
 
 #include "transport/verbs_private.h"
 
-#define SENT_BIT ((uint64_t)1 << 63) /* in wr_id: a send, and below it how many were posted with it */
-#define LOOK_EVERY 1024              /* of so many looks in vain one asks the device for events */
-#define FLUSH_PATIENCE_NS 20000000   /* for the event that says why work was flushed */
+#define SENT_BIT ((uint64_t)1 << 63) /* in wr_id: marks a send; the bits below are `posted` with it */
+#define LOOK_EVERY 1024              /* one of so many polls without a completion asks the device for events */
+#define FLUSH_PATIENCE_NS 20000000   /* how long to wait for the event that says why work was flushed */
 
 static void credit_post(struct verbs_link *link);
 
@@ -29,7 +29,7 @@ ssize_t tt_verbs_break(struct verbs_link *link, const char *format, ...)
 
 /* ---- completions ---------------------------------------------------------------------- */
 
-/* What may be done about a failed completion. */
+/* The remedy for a failed completion. */
 static const char *remedy(const struct verbs_device *device, enum ibv_wc_status status, int is_sent)
 {
   switch (status) {
@@ -46,7 +46,7 @@ static const char *remedy(const struct verbs_device *device, enum ibv_wc_status 
   }
 }
 
-/* That work is flushed is not why: the device's event is, and may come later. */
+/* Flushed work is not the cause: the device's event tells that, and may come later. */
 static ssize_t completion_failed(struct verbs_link *link, const struct ibv_wc *wc)
 {
   struct verbs_device *device = link->device;
@@ -58,8 +58,8 @@ static ssize_t completion_failed(struct verbs_link *link, const struct ibv_wc *w
   return 0;
 }
 
-/* Something has failed, or nothing has come for long: looks whether the device says why. `otherwise` is said if it does
- * not, NULL: nothing is wrong then. */
+/* Something has failed, or nothing has come for long: asks the device why. If it does not say, `otherwise` is the
+ * reason; NULL: nothing is wrong then. */
 static ssize_t look_why(struct verbs_link *link, const char *otherwise)
 {
   struct verbs_device *device = link->device;
@@ -94,7 +94,7 @@ int tt_verbs_receives_post(struct verbs_link *link, uint32_t count)
   return 0;
 }
 
-/* The peer has emptied slots, `freed` of them so far in its low bits. */
+/* The peer has emptied slots; `freed` is the low bits of how many so far. */
 static ssize_t credit_take(struct verbs_link *link, uint32_t freed)
 {
   struct verbs_sender *out = &link->out;
@@ -104,7 +104,7 @@ static ssize_t credit_take(struct verbs_link *link, uint32_t freed)
   return 1;
 }
 
-/* A fragment lies in the next slot. */
+/* A fragment has arrived in the next slot. */
 static ssize_t fragment_take(struct verbs_link *link, enum verbs_kind kind, uint32_t number, uint32_t len)
 {
   struct verbs_receiver *in = &link->in;
@@ -143,7 +143,8 @@ static ssize_t completion_take(struct verbs_link *link, const struct ibv_wc *wc)
   return 1;
 }
 
-/* Posts anew what was used up, in bunches: all of them, for one look may take more than one. 1, or TT_LINK_BROKEN. */
+/* Posts used receives anew, in bunches: as many as there are, because one poll may use up more than one bunch. 1, or
+ * TT_LINK_BROKEN. */
 static ssize_t receives_renew(struct verbs_link *link)
 {
   uint32_t count = link->in.owed / VERBS_RECEIVES_AT_ONCE * VERBS_RECEIVES_AT_ONCE;
@@ -203,8 +204,8 @@ ssize_t tt_verbs_post(struct verbs_link *link, enum verbs_kind kind, const struc
   return 1;
 }
 
-/* Posts the next slot's fragment: in_slot bytes that lie there, and after those what is lent. 1, or TT_LINK_BROKEN.
- * There is a place for it. The caller waits for what he lends, and may offer no more before. */
+/* Posts the next slot's fragment: in_slot bytes that lie there, and after those the lent ones. 1, or TT_LINK_BROKEN.
+ * The send queue has a place for it. The caller waits for lent bytes, and may offer no more before they are taken. */
 static ssize_t fragment_post(struct verbs_link *link, enum verbs_kind kind, size_t in_slot, const struct ibv_sge *lent)
 {
   struct verbs_sender *out = &link->out;
@@ -227,14 +228,14 @@ static int is_credit_due(const struct verbs_link *link)
   return link->in.freed - link->in.told >= (link->slots + 3) / 4 && !link->is_broken;
 }
 
-/* Tells the peer of emptied slots if they are many. Without a place for it now: at a later look for completions. */
+/* Tells the peer of emptied slots if they are many. If the send queue has no place now, a later poll does it. */
 static void credit_post(struct verbs_link *link)
 {
   static const struct verbs_write empty;
   if (is_credit_due(link) && tt_verbs_has_place(link, 0)) tt_verbs_post(link, VERBS_CREDIT, &empty);
 }
 
-/* Sends are given places back only in bunches, and some are kept for this, so that it does not have to wait. */
+/* Places in the send queue come back only in bunches, and some are kept for credits, so that these need not wait. */
 static void credit_give(struct verbs_link *link)
 {
   if (is_credit_due(link) && !tt_verbs_has_place(link, 0)) tt_verbs_link_pull(link);
@@ -272,7 +273,7 @@ static ssize_t has_room(struct verbs_link *link)
   }
 }
 
-/* One fragment of the first of `len` bytes; how many it took, 0 if there is no room, or TT_LINK_BROKEN. */
+/* Sends one fragment of the first of `len` bytes: how many it took, 0 if there is no room, or TT_LINK_BROKEN. */
 static ssize_t fragment_send(struct verbs_link *link, const void *data, size_t len)
 {
   struct verbs_sender *out = &link->out;
@@ -310,7 +311,7 @@ static ssize_t piece_send(struct verbs_link *link, const void *data, size_t len)
   }
 }
 
-/* What was lent before is offered again: it comes first. */
+/* Bytes that were lent before are offered again, and come first. */
 static ssize_t send_bytes(struct tt_link *base, const void *data, size_t len)
 {
   struct verbs_link *link = (struct verbs_link *)base;
@@ -337,7 +338,7 @@ static int put(struct tt_link *base, const struct tt_head *head, const void *dat
   send_begin(base, head);
   link->out.asked = VERBS_NO_MORE;
   int is_sent = fragment_send(link, data, head->len) > 0;
-  tt_verbs_take_back(&link->out); /* it is short, and was copied */
+  tt_verbs_take_back(&link->out); /* the message is short, and was copied */
   return is_sent;
 }
 
@@ -350,8 +351,8 @@ static void recv_begin(struct tt_link *base, const struct tt_head *head)
   in->len = in->left = head->len;
 }
 
-/* 1 if a fragment is there that has not been opened, 0, or TT_LINK_BROKEN. What came before the link broke still
- * counts. */
+/* 1 if a fragment is there that has not been opened, 0, or TT_LINK_BROKEN. Fragments that came before the link broke
+ * still count. */
 static inline ssize_t is_there(struct verbs_link *link)
 {
   if (link->in.arrived != link->in.freed) return 1;
@@ -364,8 +365,8 @@ static const uint8_t *next_slot(const struct verbs_link *link)
   return link->memory + link->in.freed % link->slots * link->slot_bytes;
 }
 
-/* Opens the message's next fragment: 1, 0 if it is not there, or an error. By recv with `room` bytes at `to`, or by
- * peek: NULL. */
+/* Opens the message's next fragment: 1, 0 if it is not there, or an error. recv calls it with `room` bytes at `to`,
+ * peek with NULL. */
 static ssize_t fragment_open(struct verbs_link *link, void *to, size_t room)
 {
   struct verbs_receiver *in = &link->in;
@@ -382,7 +383,7 @@ static ssize_t fragment_open(struct verbs_link *link, void *to, size_t room)
     link->base.seen_call = head.call;
     return TT_LINK_MISMATCH;
   }
-  if (is_first) in->word = link->base.seen_word = head.word; /* all its fragments have the same */
+  if (is_first) in->word = link->base.seen_word = head.word; /* all fragments of the message have the same */
   if (head.word != in->word || head.at != (is_first ? in->len : in->len - in->left) || len > in->left ||
       (len < in->left && len % 16) || (in->asked == in->freed + 1 && (!is_first || len == in->left)))
     return tt_verbs_break(link, "the peer wrote %zu bytes of %016llx at %llu where %016llx at %llu were due", len,
@@ -394,7 +395,7 @@ static ssize_t fragment_open(struct verbs_link *link, void *to, size_t room)
   return 1;
 }
 
-/* The caller has got the first `len` bytes of what is shown. */
+/* The caller has got the first `len` of the shown bytes. */
 static inline void release(struct verbs_link *link, size_t len)
 {
   struct verbs_receiver *in = &link->in;
@@ -409,8 +410,8 @@ static inline void release(struct verbs_link *link, size_t len)
 static ssize_t peek(struct tt_link *base, const void **data, size_t grain)
 {
   struct verbs_link *link = (struct verbs_link *)base;
-  (void)grain; /* fragments are cut to 16 bytes and consumed in whole grains */
-  if (link->in.shown && link->in.answer) tt_verbs_link_pull(link); /* what is shown may wait for another link */
+  (void)grain; /* fragments are multiples of 16 bytes and consumed in whole grains */
+  if (link->in.shown && link->in.answer) tt_verbs_link_pull(link); /* the caller may wait for another link */
   if (!link->in.shown) {
     ssize_t n = fragment_open(link, NULL, 0);
     if (n <= 0) return n;
@@ -419,14 +420,15 @@ static ssize_t peek(struct tt_link *base, const void **data, size_t grain)
   return (ssize_t)link->in.shown;
 }
 
-/* What is shown lies in this side's own ring, where nobody takes it back. */
+/* Shown bytes lie in this side's own ring, where no sender can take them back. */
 static ssize_t consume(struct tt_link *base, size_t len)
 {
   release((struct verbs_link *)base, len);
   return 0;
 }
 
-/* The rest of the message, which the peer writes into place: how much of it is there, or TT_LINK_BROKEN. */
+/* Receives the rest of the message, which the peer writes into place. Returns its length, 0 if it is not there yet, or
+ * TT_LINK_BROKEN. */
 static ssize_t written_recv(struct verbs_link *link)
 {
   struct verbs_receiver *in = &link->in;
@@ -462,7 +464,7 @@ static ssize_t recv_bytes(struct tt_link *base, void *data, size_t len)
   return (ssize_t)got;
 }
 
-/* As fragment_open, but what is wrong is left to that. */
+/* As fragment_open, but leaves the report of errors to that. */
 static const void *look(struct tt_link *base, uint64_t word, size_t len)
 {
   struct verbs_link *link = (struct verbs_link *)base;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The regions that a device knows, as verbs_memory_private.h says. */
+/* The regions that are registered with a device, as verbs_memory_private.h specifies. */
 #include "transport/verbs_memory_private.h"
 
 #include <errno.h>
@@ -7,13 +7,13 @@
 
 #include "transport/verbs_private.h"
 
-#define ROOM 64 /* regions at first; then twice as many */
+#define ROOM 64 /* regions at first; doubled when they are full */
 
 struct region {
-  _Atomic uintptr_t start; /* 0: none is here */
+  _Atomic uintptr_t start; /* 0: the entry is free */
   size_t len;
-  struct ibv_mr *mr; /* NULL: it could not be registered */
-  int error;         /* because of that */
+  struct ibv_mr *mr; /* NULL: the memory could not be registered */
+  int error;         /* the errno of that */
   int is_users;
 };
 
@@ -21,10 +21,10 @@ struct verbs_memory {
   struct tt_heap_watcher watcher;
   struct verbs_device *device;
   struct tt_heap *heap;
-  pthread_mutex_t mutex; /* of all changes. Who has the heap's lock takes it second */
+  pthread_mutex_t mutex; /* for all changes. Taken after the heap's lock, if both are */
   struct region *regions;
   size_t room, count; /* those from `count` on were never used */
-  size_t last;        /* found last, of all that are found the likeliest */
+  size_t last;        /* found last, so the likeliest to be found next */
   int is_halted, is_logged;
 };
 
@@ -37,7 +37,7 @@ static void drop(struct verbs_memory *memory, struct region *region)
   region->mr = NULL;
 }
 
-/* A place for a region; NULL: no memory. By the owner, who alone may look while they move. */
+/* A place for a region; NULL: no memory. Only the owner calls it, the one thread that looks while the regions move. */
 static struct region *place(struct verbs_memory *memory)
 {
   for (size_t i = 0; i < memory->count; i++)
@@ -54,7 +54,7 @@ static struct region *place(struct verbs_memory *memory)
   return &memory->regions[memory->count++];
 }
 
-/* Without mr errno says why. */
+/* If mr is NULL, errno says why. */
 static struct region *add(struct verbs_memory *memory, const void *start, size_t len, struct ibv_mr *mr)
 {
   int error = errno;
@@ -87,7 +87,7 @@ static void block_freed(struct tt_heap_watcher *watcher, void *block, size_t len
   pthread_mutex_unlock(&memory->mutex);
 }
 
-/* Under the heap's lock. One that cannot be registered is kept, too, so that nobody tries again. */
+/* Under the heap's lock. A block that cannot be registered gets an entry, too, so that it is not tried again. */
 static void block_add(void *owner, void *block, size_t len)
 {
   struct verbs_memory *memory = owner;
@@ -117,9 +117,9 @@ int tt_verbs_memory_spare(struct verbs_memory *memory)
   return spared;
 }
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
-/* Without a lock: whatever others take away meanwhile is not what is looked for. */
+/* Without a lock: other threads only take away regions that are not looked for. */
 static struct region *look(struct verbs_memory *memory, const void *data, size_t len)
 {
   uintptr_t at = (uintptr_t)data;
@@ -146,7 +146,7 @@ struct ibv_mr *tt_verbs_memory_find(struct verbs_memory *memory, const void *dat
   return region ? region->mr : NULL;
 }
 
-/* ---- what users register ---- */
+/* ---- memory that users register ---- */
 
 static struct ibv_mr *reg_users(const struct verbs_memory *memory, const struct tt_enrolled *what)
 {
@@ -173,7 +173,7 @@ static tuttiResult_t enroll_failed(const struct verbs_memory *memory, const stru
                  what->fd < 0 ? "ibv_reg_mr" : "ibv_reg_dmabuf_mr", strerror(error), remedy);
 }
 
-/* A block has all of it, or it is no memory of the user's. */
+/* One block has all of the memory, or it is not the user's. */
 static tuttiResult_t enroll_of_heap(struct verbs_memory *memory, const struct tt_enrolled *what)
 {
   if (tt_verbs_memory_find(memory, what->data, what->len)) return tuttiSuccess;

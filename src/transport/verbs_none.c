@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands for the verbs transport where the library was built without the headers of rdma-core. */
+/* Stands in for the verbs transport if the library was built without the headers of rdma-core. */
 #include <stdio.h>
 
 #include "transport/transport.h"

@@ -52,8 +52,8 @@ size_t tt_verbs_link_bytes(const struct verbs_link *link)
   return 2 * (link->slots * link->slot_bytes + VERBS_ANSWER_BYTES);
 }
 
-/* All of it in one region. Outside of the heap, so that no page of it is anybody else's, and not inherited by forked
- * children. */
+/* Allocates all memory of the link, in one region. It lies outside of the heap, so that no page of it has other data,
+ * and forked children do not inherit it. */
 static tuttiResult_t memory_make(struct verbs_link *link)
 {
   struct verbs_device *device = link->device;
@@ -68,13 +68,13 @@ static tuttiResult_t memory_make(struct verbs_link *link)
   return link->mr ? tuttiSuccess : tt_verbs_fail(device, "ibv_reg_mr", errno);
 }
 
-/* Devices take fewer bytes inline than others, or none; less than a head and an element is of no use. */
+/* The next size to try: some devices take fewer bytes inline, or none. Less than a head and an element is of no use. */
 static uint32_t fewer_inline(uint32_t bytes)
 {
   return bytes / 2 > VERBS_FIRST_BYTES ? bytes / 2 : 0;
 }
 
-/* Places in the queue of sends. */
+/* Places in the send queue. */
 static uint32_t sends_of(uint32_t slots)
 {
   return 2 * slots + 2 * VERBS_SIGNAL_MOST;
@@ -179,7 +179,7 @@ static tuttiResult_t record_check(const struct verbs_link *link, const struct ve
                  theirs->slot_bytes, mine->slots, mine->slot_bytes);
 }
 
-/* The way to the peer. Routed (with GIDs) wherever LIDs do not tell it. */
+/* The path to the peer. Routed (with GIDs) if LIDs are not enough. */
 static struct ibv_ah_attr way_make(const struct verbs_device *device, const struct tt_settings *settings,
                                    const struct verbs_record *theirs)
 {
@@ -240,8 +240,8 @@ tuttiResult_t tt_verbs_link_prove(struct verbs_link *link)
 
 /* ---- ending ---- */
 
-/* A queue pair that is destroyed has no work under way, neither its own nor the peer's: in the error state some devices
- * still have. */
+/* Destroys the queue pair, because it then has no work under way, neither its own nor the peer's: in the error state
+ * some devices still have. */
 void tt_verbs_link_halt(struct verbs_link *link)
 {
   link->is_broken = 1;
