@@ -8,7 +8,7 @@
  *
  *   delay:TIME   nothing moves before that time (ns, us, ms, s) has passed since it began
  *   short:BYTES  at most so many bytes move at once (a multiple of 16; 16 if left out)
- *   drop         the link breaks; where it has a socket, the connection is shut down for the peer too
+ *   drop         the link breaks; if it has a socket, the connection is shut down for the peer too
  *   corrupt      the lowest bit of the first byte is flipped
  *   kill, stop   this process gets SIGKILL or SIGSTOP */
 #include <signal.h>
@@ -43,7 +43,7 @@ static void drop(struct fault_link *l)
 {
   uint32_t events;
   int fd = l->wrap.inner->ops->descriptor(l->wrap.inner, &events);
-  if (fd >= 0) shutdown(fd, SHUT_RDWR); /* what is no socket, an RDMA device's for all its links, it leaves alone */
+  if (fd >= 0) shutdown(fd, SHUT_RDWR); /* no effect on an RDMA device's, which is no socket and serves all its links */
   l->is_dropped = 1;
 }
 

@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct mark) == GRAIN, "a mark must not wrap");
 
 struct self_link {
   struct tt_link link;
-  struct mark out, in;        /* the messages under way: len is what is left of them */
+  struct mark out, in;        /* the messages under way; len: bytes left of each */
   int is_marked;              /* the mark of `out` is in the ring */
   int is_checked;             /* the mark of `in` was read and is right */
   uint64_t written, released; /* positions */
@@ -43,7 +43,7 @@ static void send_begin(struct tt_link *link, const struct tt_head *head)
   l->is_marked = 0;
 }
 
-/* In whole grains, so that there is always room for the padding too. */
+/* Free bytes in whole grains, so that there is always room for the padding too. */
 static uint64_t room(const struct self_link *l)
 {
   return RING_BYTES - (l->written - l->released / GRAIN * GRAIN);
@@ -94,7 +94,7 @@ static ssize_t check(struct self_link *l)
 static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
 {
   struct self_link *l = (struct self_link *)link;
-  (void)grain; /* what is written and what wraps are multiples of 16 */
+  (void)grain; /* pieces are multiples of 16 bytes, and so is the ring */
   ssize_t found = check(l);
   if (found <= 0) return found;
   uint64_t at = l->released % RING_BYTES, len = l->written - l->released;

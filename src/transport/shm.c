@@ -7,8 +7,8 @@
  *
  *   header            magic, the peer info's nonce, and whether this rank has given up.
  *   acknowledgement   64 bytes for each (source, lane): whether this rank has opened the lane, and how many lines it
- *                     has consumed from that source's ring for it. Its reader looks when it opens, and when it needs
- *                     lines or slots back.
+ *                     has consumed from that source's ring for it. The source reads it when it opens the lane, and
+ *                     when it needs lines or slots back.
  *   ring              16 lines of 64 bytes for each (destination, lane).
  *   pool              `shm_slots` slots of `shm_slot_bytes`, for all destinations.
  *
@@ -22,31 +22,31 @@
  * else orders anything.
  *
  * Shares. A link may take a slot while it holds fewer than are free (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998,
- * with alpha = 1): k readers that do not read leave 1/(k+1) of the pool to others. A link that may not, but has slots
- * out, waits for its own reader; one that has none sends 32 bytes inline a line. So whatever other peers do, a
- * link whose reader has read everything can send: each link acts as if it had a private buffer of one
- * fragment or more, and a schedule that cannot lock up without any buffering cannot lock up here. Slots are
- * taken back by the owner when it wants one: from the same link first, then from all.
+ * with alpha = 1): k readers that do not read leave 1/(k+1) of the pool to others. A link that may not take one, but
+ * holds slots, waits for its own reader; a link that holds none sends 32 bytes inline per line. So whatever other peers
+ * do, a link whose reader has read everything can send: each link acts as if it had a private buffer of one
+ * fragment or more, and a schedule that cannot deadlock without any buffering cannot deadlock here. The owner takes
+ * slots back when it wants one: from the same link first, then from all.
  *
- * Several peers. Messages that carry the same bytes (same of their heads) share slots: the first link to come fills
- * one, the lines of the others name it, and it is free again when all of them have consumed theirs. Each link still
- * counts it as its own, and where one comes so late that the slot is free, it fills another.
+ * Several peers. Messages that carry the same bytes (equal `same` in their heads) share slots: the first link fills
+ * one, the lines of the others name it, and it is free again when all peers have consumed those lines. Each link still
+ * counts it as its own. A link that comes when the slot is free already fills another.
  *
- * The heap. What lies there and is long enough (TUTTI_SHM_DIRECT_BYTES) is not copied: the line says where it lies, the
- * peer reads it there, and it is taken when the peer has consumed it. If the sender gives up before that, its caller
- * may change the bytes while they are read. So it says that first, in its header, and a reader looks there after it
- * has read: what was read before the word was set is right, and the rest breaks the link.
+ * The heap. Long data there (TUTTI_SHM_DIRECT_BYTES or more) is not copied: the line gives its place, the peer reads it
+ * there, and it is taken when the peer has consumed it. If the sender gives up before that, its caller may change the
+ * bytes while they are read. So the sender first sets `gave_up` in its header, and a reader looks there after it has
+ * read: bytes read before that was set are right, and any others break the link.
  *
- * Getting there. The peer info holds a random nonce, the pool's size and the local listener. The outbox is made in
- * connect, when it is known who shares the host. A peer dials the listener (TT_HELLO_OUTBOX) when it opens its first
- * link and gets the memfd and behind it that of the heap; earlier clients are kept waiting. If the peer's nonce belongs
- * to an outbox of this same process, its mapping is shared instead: no dial, and thread sanitizers see both sides. A
- * link is open when both ranks have opened it: from then on each has the other's outbox, so what one sent stays there
- * for the other whatever becomes of the one, which may be done and leave.
+ * Set-up. The peer info holds a random nonce, the pool's size and the local listener. The outbox is made in connect,
+ * when it is known which ranks share the host. A peer dials the listener (TT_HELLO_OUTBOX) when it opens its first
+ * link, and gets the memfd and then that of the heap; clients that come before connect are kept waiting. If the peer's
+ * nonce belongs to an outbox of this same process, its mapping is shared instead: this needs no dialer, and thread
+ * sanitizers see both sides. A link is open when both ranks have opened it. From then on each has the other's outbox,
+ * so sent bytes stay there for the receiver even if the sender is done and leaves.
  *
- * Whatever is read from a peer's outbox is checked before use. A line that no correct peer writes breaks the
+ * Everything that is read from a peer's outbox is checked before use. A line that no correct peer writes breaks the
  * link; a word or length other than expected is a mismatch. The transport does not notice a peer's death:
- * its memory stays and nothing more arrives. Noticing is watch's work. */
+ * its memory stays and nothing more arrives. Noticing it is the task of watch. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,9 +58,9 @@
 #define PEER_INFO_MAGIC 0x6d68732d74740002u /* last digits: version */
 
 struct peer_info {
-  uint64_t magic; /* a zero peer info is that of a rank without shm */
+  uint64_t magic; /* 0: the rank has no shm */
   uint64_t nonce;
-  uint64_t heap, heap_len; /* its nonce; 0: none */
+  uint64_t heap, heap_len; /* nonce and length of the heap; 0: none */
   uint32_t slots, slot_bytes;
   uint32_t listener_len;
   uint8_t listener[36]; /* the beginning of a struct sockaddr_un: names of listeners are short */
@@ -69,11 +69,11 @@ _Static_assert(sizeof(struct peer_info) <= TT_TRANSPORT_PEER_INFO_BYTES, "peer i
 
 struct peer {
   struct tt_dialer *dialer;
-  int socket; /* on which the memfds will come; -1: none */
+  int socket; /* brings the memfds; -1: none */
   struct tt_shm_box *box;
-  int has_heap; /* it is known whether its heap can be seen */
+  int has_heap; /* it is known whether the peer's heap can be read here */
   struct tt_heap_view *view;
-  const uint8_t *heap; /* NULL: it cannot */
+  const uint8_t *heap; /* NULL: it cannot be read */
   struct tt_shm_link *links[TT_MAX_LANES];
 };
 
@@ -86,10 +86,10 @@ struct shm {
   struct tt_shm_shape shape;
   struct tt_shm_box *box; /* ours */
   struct tt_heap *heap;
-  int is_filled;          /* it can be given to clients; under the service lock */
+  int is_filled;          /* the box can be given to clients; under the service lock */
   struct tt_shm_pool pool;
   struct tt_shm_link *links;
-  int32_t *local;     /* rank -> index among the host's ranks, -1: elsewhere */
+  int32_t *local;     /* rank -> index among the host's ranks, -1: on another host */
   struct peer *peers; /* by that index */
   int *waiting;       /* by rank: sockets of clients that came before the outbox was there; -1: none */
 };
@@ -109,7 +109,7 @@ static const char *unusable(const struct tt_settings *settings, char *why, size_
 
 static void give_outbox(const struct shm *t, int socket)
 {
-  /* If it fails, the client finds the connection closed and reports that. */
+  /* If a send fails, the client finds the connection closed and reports that. */
   if (tt_fd_send(socket, t->box->fd, t->box->len) == tuttiSuccess && t->heap->len)
     tt_fd_send(socket, t->heap->fd, t->heap->len);
   close(socket);
@@ -269,7 +269,7 @@ static tuttiResult_t box_receive(struct peer *peer, int rank, const struct peer_
   return result;
 }
 
-/* The same for its heap. That it cannot be mapped is no error: the peer is told by our acknowledgements. */
+/* The same for its heap. A heap that cannot be mapped is no error: our acknowledgements tell the peer. */
 static tuttiResult_t heap_receive(struct peer *peer, const struct peer_info *peer_info)
 {
   int fd;
@@ -283,7 +283,7 @@ static tuttiResult_t heap_receive(struct peer *peer, const struct peer_info *pee
   return tuttiSuccess;
 }
 
-/* What comes over the socket, which is closed behind it. */
+/* Receives outbox and heap over the socket, and closes it after that. */
 static tuttiResult_t memory_receive(struct peer *peer, int rank, const struct peer_info *peer_info, size_t wanted)
 {
   tuttiResult_t result = peer->box ? tuttiSuccess : box_receive(peer, rank, peer_info, wanted);
@@ -295,7 +295,7 @@ static tuttiResult_t memory_receive(struct peer *peer, int rank, const struct pe
   return result;
 }
 
-/* Another rank of this process: its box is there, or will be. */
+/* For another rank of this process: shares its box once that is filled. */
 static tuttiResult_t box_share(struct peer *peer, int rank, const struct peer_info *peer_info, size_t wanted)
 {
   struct tt_shm_box *box;
@@ -314,7 +314,7 @@ static tuttiResult_t memory_fetch(struct shm *t, struct peer *peer, int rank, co
   if (peer->socket >= 0) return memory_receive(peer, rank, peer_info, wanted);
   if (!peer->dialer) {
     tuttiResult_t result = box_share(peer, rank, peer_info, wanted);
-    if (peer->box && t->heap->len) /* not by our own mapping: what is freed there cannot be read any more */
+    if (peer->box && t->heap->len) /* not by our own mapping, in which freed blocks cannot be read */
       peer->view = tt_heap_view_open(t->heap->nonce, t->heap->fd, t->heap->len, &peer->heap);
     if (peer->box) peer->has_heap = 1;
     if (result != tuttiSuccess || peer->box) return result;
@@ -354,7 +354,7 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   l->ack = (struct tt_shm_ack *)(void *)(ours + tt_shm_ack_at(&t->shape, them, lane));
   l->next = 1;
   l->heap = t->heap;
-  l->direct_bytes = SIZE_MAX; /* until it is known what the peer sees */
+  l->direct_bytes = SIZE_MAX; /* until it is known whether the peer sees our heap */
   l->view = peer->heap;
   l->view_len = peer->heap ? peer_info.heap_len : 0;
   l->gave_up = &((const struct tt_shm_header *)(const void *)theirs)->gave_up;
@@ -366,8 +366,8 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   return tuttiSuccess;
 }
 
-/* A copy through a slot overlaps with the reader's work where each rank has a core of its own: there reading in place
- * pays for longer messages only. Measured with 2 cores, us: 2 ranks that exchange 32 KiB 7.1 with a copy, 10.7 without,
+/* If each rank has a core of its own, a copy through a slot overlaps with the reader's work, and reading in place pays
+ * for longer messages only. Measured with 2 cores, in us: 2 ranks that exchange 32 KiB 7.1 with a copy, 10.7 without,
  * 128 KiB 46 and 34; 8 ranks, 16 KiB each 127 and 76. */
 static size_t direct_bytes(const struct shm *t)
 {
@@ -399,14 +399,14 @@ static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lan
   return tuttiSuccess;
 }
 
-/* The outbox's memfd: peers' are closed once mapped, links have none. */
+/* The outbox's memfd. Those of peers are closed once mapped, and links have none. */
 static int descriptors(const struct tt_transport *transport)
 {
   (void)transport;
   return 1;
 }
 
-/* The outbox; what is mapped of peers' is theirs. */
+/* The outbox; the mapped outboxes of peers count as theirs. */
 static size_t held(const struct tt_transport *transport)
 {
   const struct shm *t = (const struct shm *)transport;
@@ -432,7 +432,7 @@ static void peer_free(struct peer *peer)
   tt_shm_box_release(peer->box, 0);
 }
 
-/* Readers of our heap see it before they see what the caller writes there from now on. */
+/* Readers of our heap see `gave_up` before they see any byte that the caller writes there from now on. */
 static void halt(struct tt_transport *transport)
 {
   struct shm *t = (struct shm *)transport;

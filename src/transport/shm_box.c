@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Outboxes: where things lie in one, making it, mapping a peer's. */
+/* Outboxes: their layout, making one, mapping a peer's. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ size_t tt_shm_ack_at(const struct tt_shm_shape *shape, int source, int lane)
 
 size_t tt_shm_ring_at(const struct tt_shm_shape *shape, int destination, int lane)
 {
-  /* Pairs of lines are what the adjacent-line prefetcher sees: a ring begins on a pair. */
+  /* The adjacent-line prefetcher works on pairs of lines, so a ring begins on a pair. */
   size_t rings = (HEADER_BYTES + acks(shape) * sizeof(struct tt_shm_ack) + 127) & ~(size_t)127;
   size_t ring = (size_t)destination * shape->lanes + (size_t)lane;
   return rings + ring * TT_SHM_DEPTH * sizeof(struct tt_shm_line);
@@ -71,7 +71,7 @@ tuttiResult_t tt_shm_box_fill(struct tt_shm_box *box, size_t len)
 
 tuttiResult_t tt_shm_box_map(struct tt_shm_box **out, uint64_t nonce, size_t len, int fd)
 {
-  const void *map = NULL; /* a stray store there must hit us and not the peer */
+  const void *map = NULL; /* read-only: a stray store there must hit us and not the peer */
   const struct tt_shm_header *header;
   struct tt_shm_box *box = tt_alloc(1, sizeof *box);
   tuttiResult_t result = box ? tt_memory_view(fd, len, &map)

@@ -6,13 +6,13 @@
 #include "transport/shm_private.h"
 
 /* Bytes that one send or recv moves at most before it returns: both directions of an exchange then take
- * turns, and what is in flight stays in the second-level cache. */
+ * turns, and the bytes in flight stay in the second-level cache. */
 #define TURN_BYTES 131072
 
 /* A long message begins with short fragments, so that the reader starts early. */
 #define FIRST_PIECE 8192
 
-/* Most that a line shows in the heap. */
+/* Most bytes of the heap that one line shows. */
 #define LENT_BYTES ((size_t)1 << 30)
 
 static ssize_t send_broken(struct tt_link *link, const void *data, size_t len)
@@ -61,7 +61,7 @@ static void take_broken(struct tt_link *link)
   (void)link;
 }
 
-/* There is nothing to sleep on: the waiter looks again by itself. */
+/* There is nothing to sleep on: the waiter must poll. */
 static int descriptor(struct tt_link *link, uint32_t *events)
 {
   (void)link;
@@ -82,7 +82,7 @@ static const struct tt_link_ops broken_ops = {
     .descriptor = descriptor,
 };
 
-/* For good: whoever wrote that is not to be trusted with anything that follows. */
+/* Breaks the link for good: nothing that the peer writes after that can be trusted. */
 static ssize_t break_link(struct tt_shm_link *l, const char *what, uint64_t value)
 {
   snprintf(l->link.why, sizeof l->link.why, "rank %d wrote %s (%#llx) to its shared outbox on lane %d",
@@ -117,7 +117,7 @@ static uint16_t take(struct tt_shm_pool *pool)
   return slot;
 }
 
-/* Takes back the slots of the lines that the reader has consumed. Lines freed, or TT_LINK_BROKEN. */
+/* Takes back the slots of the lines that the reader has consumed. Returns the lines freed, or TT_LINK_BROKEN. */
 static ssize_t reclaim(struct tt_shm_link *l)
 {
   uint64_t consumed = atomic_load_explicit(&l->acknowledged->consumed, memory_order_acquire);
@@ -182,7 +182,7 @@ static inline size_t send_inline(struct tt_shm_link *l, const uint8_t *from, siz
   return len;
 }
 
-/* A slot with the message's next `len` bytes: one that another link has sent, or a free one. */
+/* A slot with the message's next `len` bytes: one that another link has filled, or a free one, filled here. */
 static uint16_t fill(struct tt_shm_link *l, const uint8_t *from, size_t len)
 {
   struct tt_shm_pool *pool = l->pool;
@@ -211,8 +211,8 @@ static size_t send_slot(struct tt_shm_link *l, const uint8_t *from, size_t len)
   return len;
 }
 
-/* One fragment of [from, from + len); its length, 0 if there is no room, or TT_LINK_BROKEN. Fragments
- * other than a message's last are cut to 16 bytes, so that elements arrive whole. */
+/* Sends one fragment of [from, from + len). Returns its length, 0 if there is no room, or TT_LINK_BROKEN. Fragments
+ * other than a message's last are cut to multiples of 16 bytes, so that elements arrive whole. */
 static ssize_t send_fragment(struct tt_shm_link *l, const uint8_t *from, size_t len)
 {
   ssize_t can = room(l);
@@ -224,14 +224,14 @@ static ssize_t send_fragment(struct tt_shm_link *l, const uint8_t *from, size_t 
   can = may_take(l);
   if (can < 0) return can;
   if (can) return (ssize_t)send_slot(l, from, len);
-  /* The link's own slots will come back; without any, inline fragments get on. */
+  /* The link's own slots will come back; a link that holds none goes on with inline fragments. */
   if (l->held) return 0;
   return (ssize_t)send_inline(l, from, len < 32 ? len : 32);
 }
 
-/* ---- where it lies: see "The heap" in shm.c ---- */
+/* ---- reading in place: see "The heap" in shm.c ---- */
 
-/* The peer has read what was lent to it: how much that was; 0: not yet; or TT_LINK_BROKEN. */
+/* Returns how many lent bytes the peer has read: all of them, 0 if it is not done yet, or TT_LINK_BROKEN. */
 static ssize_t lent_back(struct tt_shm_link *l)
 {
   ssize_t taken = (ssize_t)l->lent;
@@ -251,7 +251,7 @@ static ssize_t lend(struct tt_shm_link *l, uint64_t offset, size_t len)
   if (!len) return 0;
   memcpy(l->ring[l->sent % TT_SHM_DEPTH].bytes, &offset, sizeof offset);
 #if defined(__x86_64__)
-  __builtin_ia32_sfence(); /* the caller may have written past the caches */
+  __builtin_ia32_sfence(); /* the caller may have written with non-temporal stores */
 #endif
   publish(l, len, TT_SHM_HEAP);
   l->lent = len;
@@ -300,8 +300,8 @@ static void recv_begin(struct tt_link *link, const struct tt_head *head)
   l->recv_left = head->len;
 }
 
-/* Makes the next line current: its length, 0 if it is not there, or an error. Each field is read once
- * and then checked: the writer may be mad, and may still be writing. */
+/* Makes the next line current. Returns its length, 0 if it is not there, or an error. Each field is read once
+ * and then checked, because the writer may be faulty and may still be writing. */
 static inline ssize_t next_fragment(struct tt_shm_link *l)
 {
   const struct tt_shm_line *line = &l->lines[(l->next - 1) % TT_SHM_DEPTH];
@@ -332,7 +332,7 @@ static inline ssize_t next_fragment(struct tt_shm_link *l)
 static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
 {
   struct tt_shm_link *l = (struct tt_shm_link *)link;
-  (void)grain; /* fragments are cut to 16 bytes and consumed in whole grains */
+  (void)grain; /* fragments are multiples of 16 bytes and consumed in whole grains */
   if (!l->shown) {
     ssize_t n = next_fragment(l);
     if (n <= 0) return n;
@@ -341,7 +341,7 @@ static ssize_t peek(struct tt_link *link, const void **data, size_t grain)
   return l->shown < TURN_BYTES ? l->shown : TURN_BYTES;
 }
 
-/* What was read of the sender's heap was right if it had not given up by now. */
+/* Bytes read from the sender's heap were right if the sender has not given up by now. */
 static ssize_t view_check(struct tt_shm_link *l)
 {
 #if defined(__x86_64__)
@@ -394,7 +394,7 @@ static ssize_t recv_bytes(struct tt_link *link, void *data, size_t len)
   return (ssize_t)got;
 }
 
-/* As next_fragment, but what is wrong is left to that. */
+/* As next_fragment, but leaves the report of errors to that. */
 static const void *look(struct tt_link *link, uint64_t word, size_t len)
 {
   struct tt_shm_link *l = (struct tt_shm_link *)link;

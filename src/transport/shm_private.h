@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the shm transport; shm.c holds the specification. Only shm*.c and
+/* Internals of the shm transport; shm.c holds the specification. Only shm*.c and
  * white-box tests include this. */
 #ifndef TT_TRANSPORT_SHM_H
 #define TT_TRANSPORT_SHM_H
@@ -18,7 +18,7 @@
 #define TT_SHM_RECENT 64
 
 /* One fragment. `shape` is payload length | place << 32, where place is TT_SHM_LAST in the message's
- * last fragment | slot number + 1, or 0 for inline, or TT_SHM_HEAP: then `bytes` begins with the place in the
+ * last fragment | slot number + 1, or 0 for inline, or TT_SHM_HEAP: then `bytes` begins with the offset in the
  * writer's heap. */
 struct tt_shm_line {
   _Atomic uint64_t sequence; /* 1 + number of lines before it in this ring; written last */
@@ -27,10 +27,10 @@ struct tt_shm_line {
   uint8_t bytes[TT_SHM_INLINE];
 };
 
-/* What the outbox's owner says to one source. */
+/* The acknowledgement from the outbox's owner to one source. */
 struct tt_shm_ack {
-  _Alignas(64) _Atomic uint64_t consumed; /* lines of the source's ring for it */
-  _Atomic uint32_t opened;                /* it has opened this lane, so it has mapped the source's outbox ... */
+  _Alignas(64) _Atomic uint64_t consumed; /* lines of the source's ring for the owner */
+  _Atomic uint32_t opened;                /* the owner has opened this lane, so it has mapped the source's outbox ... */
 };
 
 #define TT_SHM_OPENED 1u
@@ -40,11 +40,11 @@ struct tt_shm_ack {
 
 struct tt_shm_header {
   uint64_t magic;
-  uint64_t nonce; /* the one in the peer info */
-  _Atomic uint32_t gave_up; /* 1: what lies in the owner's heap may change any time */
+  uint64_t nonce;           /* the one in the peer info */
+  _Atomic uint32_t gave_up; /* 1: the bytes in the owner's heap may change at any time */
 };
 
-/* What decides where things lie in an outbox. */
+/* The numbers that determine the layout of an outbox. */
 struct tt_shm_shape {
   uint32_t nlocal, lanes; /* ranks on this host */
   uint32_t slots, slot_bytes;
@@ -57,7 +57,7 @@ size_t tt_shm_pool_at(const struct tt_shm_shape *shape);
 size_t tt_shm_outbox_bytes(const struct tt_shm_shape *shape);
 
 /* An outbox. Those of this process are listed in tt_process from create on, so that its ranks share one mapping;
- * a box lives until the last of them lets go. */
+ * a box lives until its last reference is released. */
 struct tt_shm_box {
   struct tt_shm_box *next;
   uint64_t nonce;
@@ -67,35 +67,35 @@ struct tt_shm_box {
   uint8_t *map;   /* NULL until it is filled, under tt_process.mutex */
 };
 
-/* The owner: lists a box without memory; gives it memory. */
+/* For the owner: create lists a box without memory, fill gives it memory. */
 tuttiResult_t tt_shm_box_create(struct tt_shm_box **box, uint64_t nonce);
 tuttiResult_t tt_shm_box_fill(struct tt_shm_box *box, size_t len);
-/* A peer of another process. Takes over fd, also on error. */
+/* For a peer of another process: maps its box. Takes over fd, also on error. */
 tuttiResult_t tt_shm_box_map(struct tt_shm_box **box, uint64_t nonce, size_t len, int fd);
-/* A peer of this process: *box with a reference more, or NULL if no rank of this process has that nonce;
+/* For a peer of this process: *box with one more reference, or NULL if no rank of this process has that nonce;
  * tuttiInProgress if its owner has not filled it yet. */
 tuttiResult_t tt_shm_box_find(struct tt_shm_box **box, uint64_t nonce);
 void tt_shm_box_release(struct tt_shm_box *box, int is_owner); /* NULL is allowed */
 
-/* What lies in a slot that is not free. */
+/* The content of a slot that is not free. */
 struct tt_shm_piece {
   uint64_t same; /* of the message's head; 0: the message is its link's own */
   uint64_t left; /* bytes of the message from here to its end */
   uint32_t len;
-  uint32_t links; /* whose lines name the slot and are not known to be consumed */
+  uint32_t links; /* links with a line that names the slot and is not known to be consumed */
 };
 
-/* Free slots of this rank's pool, a queue: the one that was free for longest goes first. The last one freed
- * still lies in the cache of the peer that read it, and writing there waits for that core; until its turn comes
+/* Free slots of this rank's pool, a queue: the slot that was free for longest is taken first. The slot freed last
+ * still lies in the cache of the peer that read it, and writing there waits for that core; by the time its turn comes
  * it has gone to the cache that cores share. Measured on an AMD EPYC with 2 MiB of slots: 34 GB/s at 1 MiB against 13
- * with the last freed first. */
+ * with the slot freed last taken first. */
 struct tt_shm_pool {
   uint8_t *base;
   uint32_t slots, slot_bytes;
-  uint32_t first, nfree; /* free[first] and behind it, round the end */
+  uint32_t first, nfree; /* free[first] and those behind it, round the end */
   uint16_t *free;        /* `slots` of them */
   struct tt_shm_piece *pieces;    /* by slot */
-  uint16_t recent[TT_SHM_RECENT]; /* slots that were filled for several links, by what they hold; any value is safe */
+  uint16_t recent[TT_SHM_RECENT]; /* slots filled for several links, hashed by content; any value is safe */
 };
 
 /* More than 25 fields: a link sends and receives, and both directions have a message and a piece of it under way. */
@@ -106,16 +106,16 @@ struct tt_shm_link {
   struct tt_shm_line *ring;
   const struct tt_shm_ack *acknowledged;
   struct tt_shm_pool *pool;
-  uint64_t sent;      /* lines published */
-  uint64_t reclaimed; /* lines known to be consumed */
+  uint64_t sent;       /* lines published */
+  uint64_t reclaimed;  /* lines known to be consumed */
   uint64_t send_word;
-  uint64_t send_left; /* bytes of the message not yet taken */
-  uint64_t send_same; /* of the message's head */
-  uint32_t held;      /* slots that published lines occupy */
-  uint32_t piece;     /* bytes of the next fragment at most */
-  size_t direct_bytes; /* what lies in the heap and is so long is shown there; SIZE_MAX: the peer does not see it */
+  uint64_t send_left;  /* bytes of the message not yet taken */
+  uint64_t send_same;  /* of the message's head */
+  uint32_t held;       /* slots that published lines occupy */
+  uint32_t piece;      /* bytes of the next fragment at most */
+  size_t direct_bytes; /* so many bytes of the heap or more are shown in place; SIZE_MAX: the peer does not see it */
   const struct tt_heap *heap;
-  size_t lent;        /* bytes that the last line shows in the heap, until it is consumed; 0: none */
+  size_t lent;         /* bytes that the last line shows in the heap, until it is consumed; 0: none */
   uint16_t slot_of[TT_SHM_DEPTH];
 
   /* Receiving. `lines` and `slots` lie in the peer's outbox, `ack` in ours. */
@@ -125,15 +125,15 @@ struct tt_shm_link {
   const uint8_t *view; /* the peer's heap; NULL: we do not see it */
   uint64_t view_len;
   const _Atomic uint32_t *gave_up; /* the peer's */
-  int is_view;       /* the current fragment lies in the heap */
+  int is_view;       /* the current fragment lies in the peer's heap */
   uint32_t shown;    /* bytes of the current fragment not yet consumed; 0: no fragment is current */
-  const uint8_t *at; /* of those */
+  const uint8_t *at; /* the first of those */
   struct tt_shm_ack *ack;
   uint64_t next;      /* sequence of the line wanted next */
   uint64_t recv_word;
   uint64_t recv_left; /* bytes of the message not yet in a fragment seen */
 
-  struct tt_shm_link *sibling; /* all links of the transport: whose slots may be reclaimed */
+  struct tt_shm_link *sibling; /* next in the list of all links of the transport, whose slots may be reclaimed */
   struct tt_shm_link **siblings;
 };
 

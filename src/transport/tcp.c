@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tcp transport: one connection per peer and lane. The lower rank dials, the higher
- * one's listener lets it in; both lazily. Framing and data are in tcp_link_private.h. */
+/* The tcp transport: one connection per peer and lane. The lower rank dials the higher one's
+ * listener when the link is first opened. Framing and data are in tcp_link_private.h. */
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/tcp.h>
@@ -10,11 +10,11 @@
 
 #include "transport/tcp_link_private.h"
 
-/* A way to one peer on one lane. */
+/* The link to one peer on one lane, in the making or open. */
 struct slot {
   struct tcp_link *link;
   struct tt_dialer *dialer;
-  int client;            /* came in and waits for open; -1: none. Under the service lock, as is: */
+  int client;           /* a socket that waits for open; -1: none. Under the service lock, as is: */
   int is_taken;         /* open has taken its client */
   uint64_t deadline_ns; /* of open; 0: not asked for yet */
   tuttiResult_t failed;
@@ -53,7 +53,7 @@ static void client_arrives(void *owner, const struct tt_hello *hello, int fd)
     return;
   }
   struct slot *slot = slot_at(tcp, (int)hello->src, hello->lane);
-  /* Of two that wait the second counts: its dialer has given up the first, whose welcome was lost. */
+  /* If two clients wait, the second counts: its dialer has given up the first, whose welcome was lost. */
   int unwanted = slot->is_taken ? fd : slot->client;
   if (!slot->is_taken) slot->client = fd;
   if (unwanted >= 0) close(unwanted);
@@ -90,7 +90,7 @@ static void destroy(struct tt_transport *transport)
   tt_free(tcp);
 }
 
-/* Clients are admitted before the peers can know the address, so that no dial comes too early. */
+/* Clients are admitted before the peers can know the address, so that none comes too early. */
 static tuttiResult_t listener_use(struct tcp *tcp, void *peer_info)
 {
   const struct tt_transport_spec *spec = tcp->spec;
@@ -164,16 +164,16 @@ static int wants_crc(const struct tcp *tcp, int peer)
 
 static void option_set(int fd, int level, int name, int value)
 {
-  /* An option that a kernel does not know only costs speed or an earlier notice. */
+  /* A kernel that does not know an option only costs speed, or a later notice of a lost peer. */
   (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
-/* Buffers are left to the kernel, whose autotuning was as fast as any fixed size on loopback and knows the
+/* Buffer sizes are left to the kernel, whose autotuning was as fast as any fixed size on loopback and knows the
  * network's. TCP_QUICKACK would only add packets: answers carry the acknowledgements.
  *
- * TCP_USER_TIMEOUT is not for links: it also ends connections to a healthy peer that does not read for
- * so long, and a rank may be late by `timeout_ms`. Hosts that vanish while data is under way are seen by the
- * control links of watch; keepalive sees those that vanish from idle links, later than watch sees neighbours. */
+ * TCP_USER_TIMEOUT is not set: it also ends connections to a healthy peer that does not read for
+ * so long, and a rank may be late by `timeout_ms`. The control links of watch notice hosts that vanish while data is
+ * under way; keepalive notices those that vanish from idle links, later than watch notices neighbours. */
 static tuttiResult_t options_set(const struct tt_settings *settings, int fd)
 {
   const char *congestion = settings->tcp_congestion;
@@ -271,7 +271,7 @@ static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lan
   return tuttiSuccess;
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- information ----------------------------------------------------------------------------- */
 
 static int descriptors(const struct tt_transport *transport)
 {

@@ -2,9 +2,9 @@
 /* One TCP connection as a link: framing, checks, and the two directions. Private to
  * the tcp transport and its tests.
  *
- * A message travels as frames: on links with CRC of at most TCP_FRAME_BYTES of payload, else of
+ * A message travels as frames. With CRC a frame has at most TCP_FRAME_BYTES of payload, without it
  * as much as the sender had at once, up to TCP_PLAIN_BYTES. The first frame's
- * head carries the whole call, so that a receiver who expects another one can name both:
+ * head carries the whole call, so that a receiver that expects another one can name both:
  *
  *   0  magic 2 | flags 2 | len 4     len: payload of this frame, never 0
  *   8  word 8                        the message's
@@ -12,8 +12,8 @@
  *  24  payload_crc 4 | head_crc 4    CRC32C, 0 without TCP_FLAG_CRC; head_crc counts as 0 in itself
  *  32  call 32                       first frames only
  *
- * Integers are little endian. Nothing from the wire sizes or places anything: every field
- * is compared with what the receiver itself expects. */
+ * Integers are little endian. No field from the wire determines a size or a place: each one
+ * is compared with the value that the receiver itself expects. */
 #ifndef TT_TRANSPORT_TCP_LINK_H
 #define TT_TRANSPORT_TCP_LINK_H
 
@@ -37,27 +37,27 @@ struct tcp_head {
 #define TCP_FIRST_BYTES sizeof(struct tcp_head)
 #define TCP_LATER_BYTES offsetof(struct tcp_head, call)
 
-/* Largest payload of a frame with CRC, which the receiver keeps in cache until it is proven; and most payload that is
- * staged. */
+/* Largest payload of a frame with CRC, which the receiver keeps in cache until it is verified; also the most payload
+ * that is staged. */
 #define TCP_FRAME_BYTES ((size_t)256 * 1024)
 
-/* Largest payload of a frame without CRC. Each frame costs a last segment that is not full and a system call more at
- * the receiver: for messages of 512 KiB over the loopback frames of 256 KiB took 1 to 3 % longer at equal turns. */
+/* Largest payload of a frame without CRC. Each frame costs a last segment that is not full and one more system call at
+ * the receiver: messages of 512 KiB over the loopback took 1 to 3 % longer in frames of 256 KiB, at equal turns. */
 #define TCP_PLAIN_BYTES ((size_t)1 << 30)
 
-/* About so much a call moves before the caller turns to its other links. On loopback 256 KiB are 5 to 10 % slower for
+/* A call moves about this much before the caller turns to its other links. On loopback 256 KiB are 5 to 10 % slower for
  * messages of 512 KiB. */
 #define TCP_TURN_BYTES ((size_t)1 << 20)
 
-/* Payload up to this is copied behind its head and leaves with a plain send(2), which
+/* Payload up to this length is copied behind its head and leaves with a plain send(2), which
  * costs less than gathering two pieces. */
 #define TCP_INLINE_BYTES ((size_t)2048)
 
-/* Read ahead where it is not known what comes: a small message with its head in one recv(2). */
+/* Bytes read ahead when the next frame is not known: a small message with its head in one recv(2). */
 #define TCP_AHEAD_BYTES (TCP_FIRST_BYTES + (size_t)8192)
 
-/* A message that is shown where it lies, up to this, is read with its head in one recv(2). Measured on loopback: of 16
- * and 32 KiB it saves 2 %; of 64 KiB it saves 1 % or costs 5 %, by algorithm; of 512 KiB up to 5 % are lost. */
+/* A message up to this length that is shown in place is read with its head in one recv(2). Measured on loopback: this
+ * saves 2 % at 16 and 32 KiB; at 64 KiB it saves 1 % or costs 5 %, by algorithm; at 512 KiB it costs up to 5 %. */
 #define TCP_WHOLE_BYTES ((size_t)48 * 1024)
 
 /* Longest element that peek keeps whole. */
@@ -70,7 +70,7 @@ struct tcp_sender {
   uint64_t unframed;  /* bytes of the message that are in no frame yet */
   size_t frame_left;  /* payload of the open frame that the kernel has not taken */
   size_t head_len;    /* of the open frame */
-  size_t head_left;   /* of that, not taken yet */
+  size_t head_left;   /* bytes of it not taken yet */
   int is_full;        /* the last send took less than offered */
   alignas(64) union {
     struct tcp_head head;
@@ -79,8 +79,8 @@ struct tcp_sender {
 };
 
 /* stage[begin .. end) has been read and not yet been used: first `ready` bytes of payload of the
- * open frame (or whole frames' leftovers of less than an element), then what follows on the wire. While
- * `unread` > 0, nothing follows. */
+ * open frame (or leftovers of earlier frames, less than an element), then the bytes that follow on the
+ * wire. While `unread` > 0, no bytes follow. */
 struct tcp_receiver {
   struct tt_head message;
   uint64_t unframed; /* bytes of the message whose frame's head has not been read */
@@ -88,9 +88,9 @@ struct tcp_receiver {
   size_t begin, end;
   size_t ready;
   size_t unread;     /* payload of the open frame still in the socket */
-  size_t shown;      /* what peek returned since the last consume */
+  size_t shown;      /* bytes that peek has shown since the last consume */
   uint32_t crc;      /* of the frame's payload so far */
-  uint32_t crc_sent; /* what its head says */
+  uint32_t crc_sent; /* the one in its head */
   int is_drained;    /* the socket had less than asked for, in this call */
   uint8_t *stage;    /* TCP_STAGE_BYTES */
 };

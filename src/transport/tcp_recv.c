@@ -22,7 +22,7 @@ void tt_tcp_recv_begin(struct tt_link *base, const struct tt_head *head)
 
 /* ---- reading ------------------------------------------------------------------------- */
 
-/* Reads into the pieces, `wanted` bytes in all. Returns how many came, 0 if none are there now. */
+/* Reads into the pieces, `wanted` bytes in all. Returns how many came, 0 if none are there now, or TT_LINK_BROKEN. */
 static ssize_t pull(struct tcp_link *link, struct iovec *pieces, int count, size_t wanted)
 {
   ssize_t n;
@@ -35,13 +35,13 @@ static ssize_t pull(struct tcp_link *link, struct iovec *pieces, int count, size
   return tt_tcp_break(link, "the peer closed the connection");
 }
 
-/* How far to read beyond the open frame: to the next head, and over a small message if that is its first. */
+/* Bytes to read beyond the open frame: the next head, and a small message if that head is its first. */
 static size_t ahead(const struct tcp_receiver *in)
 {
   return in->unframed ? TCP_LATER_BYTES : TCP_AHEAD_BYTES;
 }
 
-/* Makes room for `len` bytes from `begin` on. Never while bytes are shown. */
+/* Makes room for `len` bytes from `begin` on. Never called while bytes are shown. */
 static void room_make(struct tcp_receiver *in, size_t len)
 {
   if (TCP_STAGE_BYTES - in->begin >= len) return;
@@ -60,7 +60,7 @@ static ssize_t stage_fill(struct tcp_link *link, size_t len)
   return n;
 }
 
-/* `len` bytes of the open frame's payload have come, at `data`. 1, or TT_LINK_BROKEN. */
+/* Accounts for `len` bytes of the open frame's payload that have come, at `data`. 1, or TT_LINK_BROKEN. */
 static ssize_t payload_land(struct tcp_link *link, const void *data, size_t len)
 {
   struct tcp_receiver *in = &link->in;
@@ -74,7 +74,7 @@ static ssize_t payload_land(struct tcp_link *link, const void *data, size_t len)
 
 /* ---- heads ------------------------------------------------------------------------------ */
 
-/* The head stays where it is: asked again, the answer is the same. */
+/* The head stays in the stage, so that a repeated call gives the same answer. */
 static ssize_t mismatch(struct tcp_link *link, const struct tcp_head *head)
 {
   link->base.seen_word = head->word;
@@ -94,7 +94,7 @@ static ssize_t kind_check(struct tcp_link *link, const struct tcp_head *head, si
   return 1;
 }
 
-/* Compares a whole head with what is expected. 1, TT_LINK_BROKEN or TT_LINK_MISMATCH. */
+/* Compares a whole head with the expected one. 1, TT_LINK_BROKEN or TT_LINK_MISMATCH. */
 static ssize_t head_check(struct tcp_link *link, struct tcp_head *head, size_t head_len)
 {
   struct tcp_receiver *in = &link->in;
@@ -105,7 +105,7 @@ static ssize_t head_check(struct tcp_link *link, struct tcp_head *head, size_t h
                         tt_tcp_head_crc(head, head_len), crc);
   int is_first = head_len == TCP_FIRST_BYTES;
   if (is_first && !tt_word_matches(head->word, in->message.word)) return mismatch(link, head);
-  if (is_first) in->message.word = link->base.seen_word = head->word; /* all its frames have the same */
+  if (is_first) in->message.word = link->base.seen_word = head->word; /* all frames of the message have the same */
   uint64_t at = is_first ? in->message.len : in->message.len - in->unframed;
   if (head->word != in->message.word || head->at != at)
     return tt_tcp_break(link, "a frame head was corrupted: word %016llx at %llu instead of %016llx at %llu",
@@ -148,8 +148,8 @@ static ssize_t frame_open(struct tcp_link *link)
   return result;
 }
 
-/* Opens the message's next frame, reading if need be, with its head as much as goes in one piece if it is to be staged.
- * As frame_open. */
+/* Opens the message's next frame, and reads for that if necessary. If it is to be staged and the message is short
+ * enough, all of it is read with the head. Returns as frame_open. */
 static ssize_t frame_next(struct tcp_link *link, int is_staged)
 {
   struct tcp_receiver *in = &link->in;
@@ -174,7 +174,7 @@ static void ready_drop(struct tcp_receiver *in, size_t len)
 
 /* ---- into the caller's memory ------------------------------------------------------------ */
 
-/* Reads payload straight to where it belongs, and what follows the frame into the stage, which is empty. */
+/* Reads payload straight to its place, and the bytes that follow the frame into the stage, which is empty. */
 static ssize_t direct_read(struct tcp_link *link, void *data, size_t len)
 {
   struct tcp_receiver *in = &link->in;
@@ -222,9 +222,9 @@ ssize_t tt_tcp_recv(struct tt_link *base, void *data, size_t len)
   return (ssize_t)got;
 }
 
-/* ---- where it lies -------------------------------------------------------------------------- */
+/* ---- in place ------------------------------------------------------------------------------- */
 
-/* Ready bytes that may be shown: proven ones, and whole elements or the message's end. */
+/* Number of ready bytes that may be shown: verified ones, and whole elements or the message's end. */
 static size_t showable(const struct tcp_link *link, size_t grain)
 {
   const struct tcp_receiver *in = &link->in;
@@ -233,8 +233,8 @@ static size_t showable(const struct tcp_link *link, size_t grain)
   return in->ready - in->ready % grain;
 }
 
-/* Gets more payload next to what is ready. 1 if something came, 0 if not, or if it must be consumed first, else the
- * error. */
+/* Reads more payload behind the ready bytes. 1 if some came; 0 if none did, or if ready bytes must be consumed first;
+ * else the error. */
 static ssize_t stage_more(struct tcp_link *link)
 {
   struct tcp_receiver *in = &link->in;
@@ -260,7 +260,7 @@ ssize_t tt_tcp_peek(struct tt_link *base, const void **data, size_t grain)
   in->is_drained = 0;
   size_t show = showable(link, grain);
   while (show == 0 || show == in->shown) {
-    if (show > 0 && in->unread == 0) break; /* the next frame is joined only to what is not shown */
+    if (show > 0 && in->unread == 0) break; /* the next frame is joined only to bytes that are not shown */
     ssize_t result = stage_more(link);
     if (result < 0) return result;
     if (result == 0) break;

@@ -19,7 +19,7 @@ static size_t smaller(uint64_t a, uint64_t b)
   return (size_t)(a < b ? a : b);
 }
 
-/* Fixes the next frame over the first bytes offered. */
+/* Begins the next frame, over the first bytes offered. */
 static void frame_open(struct tcp_link *link, const void *data, size_t offered)
 {
   struct tcp_sender *out = &link->out;
@@ -44,7 +44,7 @@ static void frame_open(struct tcp_link *link, const void *data, size_t offered)
   out->unframed -= len;
 }
 
-/* One system call with what is left of the head and `len` bytes of payload. */
+/* Makes one system call with the rest of the head and `len` bytes of payload. */
 static ssize_t push(struct tcp_link *link, const void *data, size_t len)
 {
   struct tcp_sender *out = &link->out;
@@ -59,7 +59,7 @@ static ssize_t push(struct tcp_link *link, const void *data, size_t len)
   return sendmsg(link->fd, &message, MSG_NOSIGNAL);
 }
 
-/* Sends what it can of the open frame; *taken is how much of data went. 1 if the kernel took
+/* Sends as much of the open frame as it can; *taken is how much of data went. 1 if the kernel took
  * everything, 0 if not, else TT_LINK_BROKEN. */
 static ssize_t frame_push(struct tcp_link *link, const void *data, size_t len, size_t *taken)
 {

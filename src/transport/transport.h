@@ -3,8 +3,8 @@
  * nothing else. It owns no thread and never blocks; the data path allocates nothing.
  *
  * A *link* joins this rank with one peer on one lane, in both directions. A *message* is a call
- * word and a known number of bytes (> 0); both sides compute the number, it does not decide
- * anything on the wire. Per direction a link carries one message after the other. All functions of
+ * word and a known number of bytes (> 0); both sides compute the number, and a number on the wire
+ * decides nothing. Per direction a link carries one message after the other. All functions of
  * a transport and its links are called by one thread at a time. */
 #ifndef TT_TRANSPORT_H
 #define TT_TRANSPORT_H
@@ -23,12 +23,12 @@
 
 /* Head of every message. */
 struct tt_head {
-  uint64_t word;              /* tt_call_word(call), or that mixed by tt_word_after; TT_WORD_OVERFLOW may be set, and
+  uint64_t word;              /* tt_call_word(call), possibly mixed by tt_word_after; TT_WORD_OVERFLOW may be set, and
                                  does not count in comparisons */
   uint64_t len;               /* bytes of payload, > 0 */
   const struct tt_call *call; /* lives as long as the message is under way */
-  uint64_t same;              /* of outgoing ones: those of this transport with the same number here carry the same
-                                 bytes, and no later ones do; 0: its own */
+  uint64_t same;              /* outgoing messages of this transport with the same number here carry the same bytes, and
+                                 later ones have another number; 0: no other message carries these bytes */
 };
 
 struct tt_transport;
@@ -40,10 +40,10 @@ struct tt_link {
   struct tt_transport *transport;
   int peer, lane;
   uint64_t seen_word;       /* of the newest message of which something arrived; with TT_WORD_OVERFLOW if its sender set
-                               that, whatever was expected. After TT_LINK_MISMATCH: what arrived instead */
-  struct tt_call seen_call; /* op 0 if the transport does not carry it */
-  size_t quick_bytes;       /* longest message that put takes and look shows; 0: the link has no quick way */
-  char why[160];            /* after TT_LINK_BROKEN */
+                               that, whatever was expected. After TT_LINK_MISMATCH: the word that arrived instead */
+  struct tt_call seen_call; /* after TT_LINK_MISMATCH; op 0 if the transport does not carry it */
+  size_t quick_bytes;       /* longest message that put takes and look shows; 0: the link has neither */
+  char why[160];            /* the reason, after TT_LINK_BROKEN */
 };
 
 struct tt_link_ops {
@@ -52,10 +52,10 @@ struct tt_link_ops {
   void (*send_begin)(struct tt_link *link, const struct tt_head *head);
 
   /* Takes up to `len` of the message's next bytes from `data`; returns how many were taken, 0 if
-   * there is no room now, or TT_LINK_BROKEN. Bytes taken may be overwritten at once. Bytes not taken stay as they are
-   * and where they are, for the peer may be reading them there, and are offered again, possibly with more behind
-   * them, until they are taken or the transport is halted. Fewer than 16 bytes may be left lying as long as they
-   * do not end the message, and a call may stop early to let others have a turn. */
+   * there is no room now, or TT_LINK_BROKEN. Bytes taken may be overwritten at once. The caller leaves bytes
+   * not taken unchanged and in place, because the peer may be reading them there, and offers them again, possibly with
+   * more behind them, until they are taken or the transport is halted. Fewer than 16 bytes may be left over as long as
+   * they do not end the message, and a call may stop early to let other links have a turn. */
   ssize_t (*send)(struct tt_link *link, const void *data, size_t len);
 
   /* Begins to expect the next incoming message. The previous one must have been consumed. */
@@ -63,48 +63,48 @@ struct tt_link_ops {
 
   /* Shows the next bytes of the expected message where they lie: *data is valid until consume. Returns
    * how many, a multiple of `grain` unless they are the message's last ones, so that elements are whole;
-   * 0 if nothing is there now; TT_LINK_BROKEN or TT_LINK_MISMATCH. Repeating it shows the same bytes,
+   * 0 if nothing is there now; TT_LINK_BROKEN or TT_LINK_MISMATCH. A repeated call shows the same bytes,
    * possibly more. *data may have any alignment. */
   ssize_t (*peek)(struct tt_link *link, const void **data, size_t grain);
 
   /* Releases the first `len` bytes that peek showed: whole grains (grain is 1, 2, 4, 8 or 16), or all. Returns 0, or
-   * TT_LINK_BROKEN: the sender gave up meanwhile, and what was shown may have been anything. */
+   * TT_LINK_BROKEN: the sender gave up meanwhile, and the bytes shown may be garbage. */
   ssize_t (*consume)(struct tt_link *link, size_t len);
 
   /* Reads up to `len` of the message's next bytes into `data`; as peek + copy + consume, but may avoid the copy.
-   * Not mixed with peek inside one message. `data` may hold garbage until the last byte of the message is in. Who
-   * offers room for the whole message in his first call leaves that room to the transport, for the peer may be writing
-   * there, and offers what is not filled of it again, until the message is in or the transport is halted. */
+   * Not mixed with peek inside one message. `data` may hold garbage until the last byte of the message is in. A caller
+   * that offers room for the whole message in its first call leaves that room to the transport, because the peer may be
+   * writing there, and offers the unfilled part again, until the message is in or the transport is halted. */
   ssize_t (*recv)(struct tt_link *link, void *data, size_t len);
 
-  /* ---- whole messages at once: NULL where quick_bytes is 0 ----
-   * They are used between messages, never inside one. On the wire a message is the same however it was sent or taken;
-   * one that was begun with send_begin and of which nothing was sent is forgotten. */
+  /* ---- whole messages at once: NULL if quick_bytes is 0 ----
+   * They are used between messages, never inside one. On the wire a message is the same however it is sent or received.
+   * A message that was begun with send_begin and of which nothing was sent is forgotten. */
 
-  /* Sends a message of head->len <= quick_bytes: 1. 0: not now, and nothing has changed. */
+  /* Sends a message of head->len <= quick_bytes and returns 1; 0: not possible now, and nothing has changed. */
   int (*put)(struct tt_link *link, const struct tt_head *head, const void *data);
 
-  /* The next message, if all of it is there in one piece, `len` bytes long and with this word: valid until take. NULL:
-   * nothing has changed, look again, or receive it piece by piece, which also tells what is wrong. */
+  /* Returns the next message if all of it is there in one piece, `len` bytes long and with this word: valid until take.
+   * NULL: nothing has changed; call again, or receive the message piece by piece, which also reports errors. */
   const void *(*look)(struct tt_link *link, uint64_t word, size_t len);
 
-  /* Releases what look has shown. */
+  /* Releases the message that look has shown. */
   void (*take)(struct tt_link *link);
 
-  /* A descriptor that becomes readable (or, where the last send took less than offered, writable) when the link can
-   * go on from now; *events gets EPOLLIN | EPOLLOUT. It may be that of other links too, and may become readable in
-   * vain. -1 if there is none and the waiter must look again by itself (*events 0), or if the link may go on already
-   * (*events not 0). */
+  /* Returns a descriptor that becomes readable (or, if the last send took less than offered, writable) when the link
+   * can go on from now; *events gets EPOLLIN | EPOLLOUT. Other links may share it, and it may become readable without
+   * cause. -1 if there is none and the waiter must poll (*events 0), or if the link may go on already (*events
+   * not 0). */
   int (*descriptor)(struct tt_link *link, uint32_t *events);
 };
 
-/* What a transport must know. It and what it points to live as long as the transport. */
+/* The input of a transport. It and everything that it points to live as long as the transport. */
 struct tt_transport_spec {
   int nranks, rank;
   int lanes;                          /* 1 .. TT_MAX_LANES */
   const struct tt_settings *settings;
   const struct tt_credentials *credentials;
-  struct tt_listener *ip_listener;            /* NULL if there is none */
+  struct tt_listener *ip_listener;    /* NULL if there is none */
   struct tt_listener *local_listener;
   const uint64_t *hosts;              /* host id of each rank */
   const int32_t *pids;                /* of each rank, for pointers within one process */
@@ -115,8 +115,8 @@ struct tt_transport_spec {
 struct tt_enrolled {
   void *data;
   size_t len;
-  int fd;          /* of a dma-buf, where only devices can reach it; -1: host memory */
-  uint64_t offset; /* of data in that */
+  int fd;          /* of a dma-buf, if only devices can reach the memory; -1: host memory */
+  uint64_t offset; /* of data in the dma-buf */
 };
 
 struct tt_transport_ops {
@@ -125,7 +125,7 @@ struct tt_transport_ops {
   /* NULL if this process can use it, else why not and what to do; for `tutti info` and the log. */
   const char *(*unusable)(const struct tt_settings *settings, char *why, size_t size);
 
-  /* Makes this rank's end and writes what peers need to reach it to `peer_info`, at most
+  /* Makes this rank's end and writes to `peer_info` how peers reach it, at most
    * TT_TRANSPORT_PEER_INFO_BYTES; the rest of the peer info is zero. spec->hosts and pids are not known yet. */
   tuttiResult_t (*create)(struct tt_transport **transport, const struct tt_transport_spec *spec,
                           void *peer_info);
@@ -134,35 +134,35 @@ struct tt_transport_ops {
    * transport; spec->hosts and pids are known from here on. */
   tuttiResult_t (*connect)(struct tt_transport *transport, const void *peer_infos, size_t stride);
 
-  /* True if `peer` can be reached; both sides must answer alike. After connect. A peer info of zeros is that of a rank
-   * that does not have this transport. */
+  /* True if `peer` can be reached; both sides must answer alike. After connect. A peer info of zeros means that the
+   * rank does not have this transport. */
   int (*reaches)(const struct tt_transport *transport, int peer);
 
   /* Opens the link to `peer` on `lane`; resumable: tuttiInProgress until done, tuttiSuccess with *link.
    * Both sides open it, at any time, in any order, and it may be in progress until both do. Opening again gives the
-   * same link. What was sent on an open link arrives even if the sender's transport is destroyed in good order after
-   * that. tuttiSuccess with *link NULL: this transport has no link between the two on this lane, as both sides have
-   * agreed; tt_last_sentence() says why, and another transport may have one. Errors: tuttiRemoteError,
+   * same link. Data sent on an open link arrives even if the sender's transport is destroyed in good order after
+   * that. tuttiSuccess with *link NULL: both sides have agreed that this transport has no link between them on this
+   * lane; tt_last_sentence() says why, and another transport may have one. Errors: tuttiRemoteError,
    * tuttiSystemError. The transport frees its links. */
   tuttiResult_t (*open)(struct tt_transport *transport, int peer, int lane, struct tt_link **link);
 
   /* Descriptors in use, for the printed budget. */
   int (*descriptors)(const struct tt_transport *transport);
 
-  /* Bytes of memory that it holds for its links; its records of them do not count. */
+  /* Bytes of memory that the transport holds for its links; its records of them do not count. */
   size_t (*held)(const struct tt_transport *transport);
 
-  /* One line about the way to `peer` for the log at INFO, e.g. "tcp eth0 192.0.2.1:4711 -> 192.0.2.2:4712". */
+  /* One line about the path to `peer` for the log at INFO, e.g. "tcp eth0 192.0.2.1:4711 -> 192.0.2.2:4712". */
   const char *(*path)(const struct tt_transport *transport, int peer, char *text, size_t size);
 
-  /* Makes such memory known to what moves bytes, so that it is not copied, and takes that back; what is not taken back
-   * goes with the transport. The memory stays until then, and no call uses it when it is taken back. *handle may be
-   * NULL, and is for withdraw alone. NULL: nothing to do, any memory is as good. Errors: tuttiSystemError. */
+  /* Enroll registers memory with the device that moves bytes, so that it is not copied; withdraw ends that, destroy at
+   * the latest. The memory stays until then, and no call uses it when it is withdrawn. *handle may be NULL, and is for
+   * withdraw alone. Both functions NULL: there is nothing to do, any memory is as good. Errors: tuttiSystemError. */
   tuttiResult_t (*enroll)(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle);
   void (*withdraw)(struct tt_transport *transport, void *handle);
 
-  /* This rank's calls have failed: whatever is under way is given up, for good. When it returns, no peer writes memory
-   * of this rank's callers, and no peer's call can succeed with bytes that were offered and not taken, so that they may
+  /* This rank's calls have failed: gives up everything under way, for good. When it returns, no peer writes memory of
+   * this rank's callers, and no peer's call can succeed with bytes that were offered and not taken, so that they may
    * be changed. The links are of no use from then on. NULL: nothing to do. destroy does it too. */
   void (*halt)(struct tt_transport *transport);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the decorators have in common: a transport around a transport, a link around a link. */
+/* The common part of the decorators: a transport around a transport, a link around a link. */
 #ifndef TT_TRANSPORT_WRAP_H
 #define TT_TRANSPORT_WRAP_H
 
@@ -36,7 +36,7 @@ const char *tt_wrap_path(const struct tt_transport *transport, int peer, char *t
 /* Frees links and inner transport, not the struct itself. */
 void tt_wrap_clear(struct tt_wrap *wrap);
 
-/* A result of the inner link as the outer one's: it brings what was seen along, an error its reasons. */
+/* Returns a result of the inner link as the outer one's, and copies the seen word and, after an error, its reasons. */
 ssize_t tt_wrap_result(struct tt_wrap_link *l, ssize_t result);
 
 #endif
