@@ -143,10 +143,10 @@ void tt_listener_close(struct tt_listener *listener); /* NULL is allowed */
 /* The address under which others reach the listener, with its actual port. */
 const struct tt_address *tt_listener_address(const struct tt_listener *listener);
 
-/* Lets in clients that prove to hold the credentials (copied) and say kind and dst; others with a right key but an
- * unknown (kind, dst) get TT_STATUS_UNKNOWN and may try again later. One (pass, kind, dst) has one
- * owner at a time: a second is tuttiInvalidUsage. Any number of clients may come with one admission:
- * (src, lane) twice is the client function's to refuse, by closing. A local listener also requires the
+/* Admits clients that prove to hold `credentials` (copied) and say kind and dst. Clients with a right key but an
+ * unknown (kind, dst) get TT_STATUS_UNKNOWN and may try again later. One (credentials, kind, dst) has one
+ * owner at a time: a second is tuttiInvalidUsage. One admission lets in any number of clients; the client
+ * function refuses a repeated (src, lane) by closing it. A local listener also requires the
  * peer's uid to be ours (or root's). */
 tuttiResult_t tt_listener_admit(struct tt_listener *listener, const struct tt_credentials *credentials,
                             enum tt_hello_kind kind, uint32_t dst, tt_client_fn client, void *owner);

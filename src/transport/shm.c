@@ -18,8 +18,8 @@
  * A message is a sequence of fragments, each one line: sequence, call word, length, place, 40 bytes. At most 40
  * bytes at the end of a message lie in the line itself, everything else in a slot, or in the sender's heap
  * (memory/memory.h: memory of tuttiMemAlloc). All fragments but the last of a message are multiples of 16 bytes. The
- * sequence is stored last (release) and loaded first (acquire); the acknowledgement likewise the other way. Nothing
- * else orders anything.
+ * sequence is stored last (release) and loaded first (acquire), and so is the acknowledgement in the other direction.
+ * No other access is ordered.
  *
  * Shares. A link may take a slot while it holds fewer than are free (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998,
  * with alpha = 1): k readers that do not read leave 1/(k+1) of the pool to others. A link that may not take one, but
