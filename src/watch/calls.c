@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ranks called: published, compared, and missed. These run in the thread inside the call. */
+/* The calls of all ranks: published, compared, and missed. These functions run in the thread inside the call. */
 #include <stdio.h>
 #include <string.h>
 
 #include "watch/private.h"
 
-#define SHOW_NS 20000000u        /* waiting for longer, our call is shown to neighbours on other hosts */
+#define SHOW_NS 20000000u        /* after so long a wait, our call is shown to neighbours on other hosts */
 #define PASSED_NS 1000000000u    /* a rank this long past our call, beyond its ring, cannot have matched it */
-#define PAIR_GRACE_NS 500000000u /* what a rank sent before it left may take so long to come */
+#define PAIR_GRACE_NS 500000000u /* data that a rank sent before it left may take so long to come */
 #define NAMES_MAX 4              /* late ranks named in a sentence */
-#define LOOK_NS 10000u           /* for each rank, between two looks at the calls of all ... */
-#define LOOK_RANKS 100           /* ... of more than so many: callers come every millisecond */
+#define LOOK_NS 10000u           /* per rank, between two comparisons of all ranks' calls ... */
+#define LOOK_RANKS 100           /* ... if there are more than so many: callers come every millisecond */
 
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call)
 {
@@ -182,7 +182,7 @@ static void check_page(struct tt_watch *watch)
 
 /* ---- messages between pairs ---- */
 
-/* The peer left before it sent or took the message: what it handed over before may still be on its way for a while. */
+/* The peer left before it sent or took the message. Data that it sent before may still be on its way for a while. */
 static void pair_left(struct tt_watch *watch, const struct tt_call *call, uint64_t waited_ns)
 {
   char text[TT_SENTENCE_BYTES];
@@ -216,7 +216,7 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
   if (!ends && (waited_ns < watch->late_warn_ns || waited_ns < watch->wait.look_ns)) return;
   watch->wait.look_ns = waited_ns + watch->late_warn_ns;
   struct tt_call message = *call;
-  message.root = -1; /* named beside it */
+  message.root = -1; /* the rank is named separately */
   tt_call_text(&message, what, sizeof what);
   tt_watch_rank_text(watch, call->root, name, sizeof name);
   int first = tt_circle_text(watch, text);
@@ -233,7 +233,7 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
   tt_watch_fail(watch, first < 0 ? tuttiRemoteError : tuttiInvalidUsage, first < 0 ? call->root : -1, call->op, text);
 }
 
-/* Shows on the host's status page that this rank can do nothing before that message has gone, or come. */
+/* Shows on the host's status page that this rank can do nothing before the message of `call` has gone, or come. */
 static void pair_show(const struct tt_watch *watch, const struct tt_call *call)
 {
   uint64_t waits = call->form & TT_FORM_LONE ? tt_waits_make(call->root, (call->form & TT_FORM_SENDS) != 0) : 0;
@@ -291,7 +291,7 @@ static int known_to_differ(const struct tt_watch *watch, int peer, uint64_t op, 
          tt_calls_differ(&pair[0], &pair[1]);
 }
 
-/* Both are in `mine`, so what differs is an earlier call. */
+/* Both ranks are in `mine`, so the call that differs is an earlier one. */
 static tuttiResult_t record_earlier(struct tt_watch *watch, const struct tt_call *mine, int peer)
 {
   char own[TT_RANK_TEXT_BYTES], name[TT_RANK_TEXT_BYTES], what[TT_CALL_TEXT_BYTES], text[TT_SENTENCE_BYTES];
@@ -304,7 +304,7 @@ static tuttiResult_t record_earlier(struct tt_watch *watch, const struct tt_call
   return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
 }
 
-/* True if the peer, who sent a message of our operation, made the same call. */
+/* True if the peer, which sent a message of our operation, made the same call. */
 static int is_same(const struct tt_watch *watch, const struct tt_call *mine, int peer, const struct tt_call *theirs)
 {
   struct tt_call seen;
@@ -313,7 +313,7 @@ static int is_same(const struct tt_watch *watch, const struct tt_call *mine, int
   return slot && tt_rank_slot_call(slot, mine->op, &seen) && !tt_calls_differ(mine, &seen);
 }
 
-/* The operation number whose low 32 bits travelled, next to `near`. */
+/* The operation number nearest to `near` that has these low 32 bits; only they travel. */
 static uint64_t widen(uint32_t op, uint64_t near)
 {
   return near + (uint64_t)(int64_t)(int32_t)(op - (uint32_t)near);

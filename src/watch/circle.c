@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends and receives that wait for each other: the classic mistake is that all ranks send first, each to its neighbour,
- * without a group. Each rank of a host shows for which one it waits (pair_show); the way from one to the next then
- * comes back to where it began. */
+/* Sends and receives that wait for each other. The classic mistake is that all ranks send first, each to its neighbour,
+ * without a group. Each rank of a host shows which rank it waits for (pair_show); in a circle, the way from one rank to
+ * the next comes back to where it began. */
 #include <stdio.h>
 
 #include "watch/private.h"
@@ -15,7 +15,7 @@ static uint64_t waits_of(const struct tt_watch *watch, int rank)
   return tt_waits_peer(waits) < watch->nranks ? waits : 0;
 }
 
-/* The rank for which that one waits; -1: none, or it is in the other half of the same message. */
+/* The rank that `rank` waits for; -1: none, or that rank does the other half of the same message. */
 static int next_of(const struct tt_watch *watch, int rank)
 {
   uint64_t waits = rank < 0 ? 0 : waits_of(watch, rank);
@@ -28,7 +28,7 @@ static int next_of(const struct tt_watch *watch, int rank)
 static int lowest_find(const struct tt_watch *watch)
 {
   int at = watch->rank;
-  for (int i = 0; i < watch->nranks; i++) at = next_of(watch, at); /* round the circle by now */
+  for (int i = 0; i < watch->nranks; i++) at = next_of(watch, at); /* after that it is in the circle */
   int lowest = at;
   for (int i = 0; i < watch->nranks; i++) {
     at = next_of(watch, at);
@@ -50,7 +50,7 @@ int tt_circle_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES])
     sends += tt_waits_sends(waits_of(watch, at));
     at = next_of(watch, at);
   } while (at >= 0 && at != lowest && n < watch->nranks);
-  if (at != lowest) return -1; /* it has just moved on */
+  if (at != lowest) return -1; /* a rank has just moved on */
   if (n > NAMES_MAX) snprintf(names + used, sizeof names - used, " and %d more", n - NAMES_MAX);
   snprintf(text, TT_SENTENCE_BYTES,
            "ranks %s are all in %s: put tuttiSend and tuttiRecv between tuttiGroupStart and tuttiGroupEnd", names,

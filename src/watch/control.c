@@ -21,7 +21,7 @@ int tt_control_peers(int rank, int nranks, int peers[TT_CONTROL_LINKS])
   return n;
 }
 
-/* ---- what is passed on ---- */
+/* ---- passing on ---- */
 
 static void tell_gone(struct tt_watch *watch, int rank)
 {
@@ -74,7 +74,7 @@ void tt_control_pass(struct tt_watch *watch, int rank, uint64_t stamp)
 
 void tt_control_vouch(struct tt_watch *watch, int rank)
 {
-  /* All ranks of the host make the same stamp, so that only the first of them is passed on. */
+  /* All ranks of the host make the same stamp, so that only the first voucher is passed on. */
   if (watch->control.nlinks) tt_control_pass(watch, rank, watch->now_ns / (watch->limits.unreachable_ns / 8));
 }
 
@@ -113,7 +113,7 @@ tuttiResult_t tt_control_create(struct tt_watch *watch)
                            watch);
 }
 
-/* One link of the set-up a step further. */
+/* Takes the set-up of one link a step further. */
 static tuttiResult_t advance(struct tt_control_link *link)
 {
   int fd = link->watcher.fd;
@@ -146,7 +146,7 @@ static int is_foreign(const struct tt_watch *watch, int rank)
   return !watch->peers[rank].local;
 }
 
-/* An operation that needs everybody's part has ended: everybody lives. One without elements sends nothing. */
+/* If an operation that needs everybody's part has ended, everybody lives. One without elements sends nothing. */
 static void hear_finished(struct tt_watch *watch)
 {
   struct tt_control *control = &watch->control;
@@ -159,7 +159,7 @@ static void hear_finished(struct tt_watch *watch)
     if (control->links[i].spoke) tt_link_hear(&control->links[i]);
 }
 
-/* While no rank of this host hears any other host, silence says nothing about a single one of them: it may be this host
+/* While no rank of this host hears any other host, silence says nothing about any one of them: this host may be the one
  * that is cut off. */
 static void count_signs(struct tt_watch *watch)
 {
@@ -176,7 +176,7 @@ static void count_signs(struct tt_watch *watch)
     if (is_foreign(watch, control->links[i].peer)) control->links[i].heard_ns += step;
 }
 
-/* How many other hosts the ranks of this one are linked with, 2 standing for more. Ranks that left do not count. */
+/* The number of other hosts that ranks of this one are linked with, at most 2. Ranks that left do not count. */
 static int hosts_linked(const struct tt_watch *watch)
 {
   int peers[TT_CONTROL_LINKS], first = -1;
@@ -192,7 +192,7 @@ static int hosts_linked(const struct tt_watch *watch)
   return first >= 0;
 }
 
-/* The peer, of another host, has not been heard for too long: who is to blame, -1: nobody. */
+/* The rank to blame for the silence of the peer, which is on another host; -1: none, it is not too long yet. */
 static int blame_silence(const struct tt_watch *watch, const struct tt_control_link *link)
 {
   uint64_t limit = watch->limits.unreachable_ns + watch->control.patience_ns;
@@ -211,8 +211,8 @@ static void judge(struct tt_watch *watch, struct tt_control_link *link)
     if (watch->clock_ns - link->ended_ns < TT_GRACE_NS) return;
     tt_lost_text(watch, link->peer, link->how, text);
   } else {
-    /* Before its first frame a rank may still be waiting for its own start-up. Those of this host beat on the status
-     * page. */
+    /* Before its first frame a rank may still be waiting for its own start-up. Ranks of this host beat on the status
+     * page instead. */
     if (!link->spoke && watch->now_ns < watch->deadline_ns) return;
     culprit = is_foreign(watch, link->peer) ? blame_silence(watch, link) : -1;
     if (culprit < 0) return;

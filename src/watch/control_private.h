@@ -10,9 +10,9 @@
 #define TT_CONTROL_LINKS 4
 
 enum tt_control_state {
-  TT_CONTROL_AWAITED, /* dialling, or waiting for the dial */
+  TT_CONTROL_AWAITED, /* dialling, or waiting for the peer to dial */
   TT_CONTROL_UP,
-  TT_CONTROL_ENDED /* the connection is gone: after a farewell that is all right */
+  TT_CONTROL_ENDED /* the connection is gone, which is no error after a farewell */
 };
 
 struct tt_control_link {
@@ -20,32 +20,32 @@ struct tt_control_link {
   struct tt_watch *watch;
   int peer;
   enum tt_control_state state;
-  int spoke;          /* a frame has come */
-  int record_told, target_told; /* the peer knows that; that there is a target */
+  int spoke;                    /* a frame has come */
+  int record_told, target_told; /* the peer knows the record; knows that there is a target */
   struct tt_dialer *dialer;
-  uint64_t heard_ns;  /* last sign of life, on the watch's clock; later by the time in which no other host was heard */
+  uint64_t heard_ns; /* last sign of life, on the watch's clock, plus the time in which no other host was heard */
   uint64_t ended_ns;
-  uint64_t beat_ns;   /* last beat sent */
-  char how[96];       /* why it ended */
+  uint64_t beat_ns;  /* last beat sent */
+  char how[96];      /* why it ended */
   struct tt_frame_reader reader;
-  uint8_t *out;       /* frames not yet taken by the socket: bytes begin .. end of size */
+  uint8_t *out;      /* out_size bytes; out_begin .. out_end are frames that the socket has not taken yet */
   size_t out_size, out_begin, out_end;
   struct tt_rank_slot slot; /* the peer's calls as its frames tell them */
 };
 
 struct tt_control {
-  int nlinks; /* 0: one host only */
+  int nlinks;                    /* 0: one host only */
   struct tt_control_link *links; /* inside memory */
   void *memory;
-  _Atomic int show; /* a waiting thread wants its call shown soon */
-  uint64_t patience_ns; /* a peer may come back so long after an outage */
-  uint64_t signs;       /* of other hosts that came to ranks of this one, as last counted */
-  uint64_t signs_ns;    /* when the last one came, and when they were counted, both on the watch's clock */
-  uint64_t counted_ns;
-  uint64_t finished;    /* our last operation then */
+  _Atomic int show;     /* a waiting thread wants its call shown soon */
+  uint64_t patience_ns; /* how long after an outage a peer may still come back */
+  uint64_t signs;       /* signs of life of other hosts that came to ranks of this one, as last counted */
+  uint64_t signs_ns;    /* when the last one came, on the watch's clock */
+  uint64_t counted_ns;  /* when they were counted, on the watch's clock */
+  uint64_t finished;    /* our last operation at that time */
 };
 
-/* Ranks that `rank` of `nranks` is linked with, each once, into peers; returns how many. Pure. */
+/* Writes the ranks that `rank` of `nranks` is linked with, each once, into peers; returns how many. Pure. */
 int tt_control_peers(int rank, int nranks, int peers[TT_CONTROL_LINKS]);
 
 tuttiResult_t tt_control_create(struct tt_watch *watch);
@@ -56,10 +56,10 @@ void tt_control_destroy(struct tt_watch *watch);
 /* Beats, sends what is due, judges silence. */
 void tt_control_tick(struct tt_watch *watch);
 
-/* Sends the record and who left to every link that was not told yet. */
+/* Sends the record, farewells and losses to every link that was not told yet. */
 void tt_control_tell(struct tt_watch *watch);
 
-/* Takes note of the word that `rank` lives, and passes it on if its stamp is new. */
+/* Notes a voucher that `rank` lives, and passes it on if its stamp is new. */
 void tt_control_pass(struct tt_watch *watch, int rank, uint64_t stamp);
 
 /* Tells the other hosts that local rank `rank` lives though it cannot speak. */
@@ -67,14 +67,14 @@ void tt_control_vouch(struct tt_watch *watch, int rank);
 
 /* ---- link.c ---- */
 
-/* Makes the link, and dials if that is for us to do. */
+/* Makes the link, and dials if this rank is the lower one. */
 tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *link, int peer);
 /* Takes the connected fd, owned by the link at once. */
 tuttiResult_t tt_link_begin(struct tt_control_link *link, int fd);
 /* Queues a frame and sends what the socket takes; 0 if the link is not up or full. */
 int tt_link_send(struct tt_control_link *link, const struct tt_frame *frame);
 void tt_link_beat(struct tt_control_link *link);
-/* Takes note that the peer lives. */
+/* Notes that the peer lives. */
 void tt_link_hear(struct tt_control_link *link);
 void tt_link_flush(struct tt_control_link *link);
 void tt_link_close(struct tt_control_link *link);

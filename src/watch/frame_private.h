@@ -20,16 +20,16 @@
 enum tt_frame_type {
   TT_FRAME_BEAT = 1, /* the sender is alive; its newest call */
   TT_FRAME_GONE,     /* a rank left; passed on once */
-  TT_FRAME_VOUCH,    /* a rank that cannot speak is alive, says a rank of its host; passed on once */
+  TT_FRAME_VOUCH,    /* a rank of the same host says that a silent rank is alive; passed on once */
   TT_FRAME_LOST,     /* a rank is lost; passed on once */
   TT_FRAME_NOTICE,   /* about a communicator that is being made; passed on once */
-  TT_FRAME_TARGET,   /* to which ranks the sender is shrinking the communicator, with its beats */
+  TT_FRAME_TARGET,   /* the ranks to which the sender is shrinking the communicator; sent with its beats */
   TT_FRAME_RECORD    /* the failure record; passed on once */
 };
 
 struct tt_frame {
   uint32_t type;
-  int32_t rank; /* BEAT, TARGET: sender; GONE, VOUCH, LOST: about whom; NOTICE: who gives it; RECORD: detector */
+  int32_t rank; /* BEAT, TARGET: sender; GONE, VOUCH, LOST: the rank in question; NOTICE: author; RECORD: detector */
   union {
     struct {
       struct tt_call call; /* op 0: none yet */
@@ -53,8 +53,8 @@ struct tt_frame_reader {
   uint8_t bytes[TT_FRAME_MAX_BYTES];
 };
 
-/* Takes bytes from *data, *len until a frame is whole: 1 and *frame; 0: more bytes are wanted;
- * -1: this is no frame of ours, -2: it came damaged; the stream is of no more use then. */
+/* Takes bytes from *data, *len until a frame is whole. 1: *frame is written; 0: more bytes are wanted; -1: this is no
+ * frame of ours; -2: the frame came damaged. After -1 and -2 the stream cannot be used any more. */
 int tt_frame_step(struct tt_frame_reader *reader, const uint8_t **data, size_t *len, int nranks,
                   struct tt_frame *frame);
 

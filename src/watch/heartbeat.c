@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beats, and what becomes of a rank of this host whose beat stands still.
+/* Beats, and the treatment of ranks of this host whose beat stands still.
  *
- * The ranks of a host stand in a ring. Each looks after the next CLOSE of it that are well, and after those that are
- * not between itself and them. So some rank that is well looks after each that is not, however many there are; and a
- * host of P ranks costs P looks a tick, not P^2, and few of /proc where ranks have too few cores to beat in time:
+ * The ranks of a host form a ring. Each rank looks after the next CLOSE ranks that are well, and after the unwell ranks
+ * between itself and them. So each unwell rank is looked after by some rank that is well, however many are unwell. A
+ * host of P ranks costs P looks a tick, not P^2, and few reads of /proc where ranks have too few cores to beat in time:
  * 256 ranks on 2 cores spent two thirds of their start there. */
 #include <string.h>
 
 #include "watch/private.h"
 
 #define CLOSE 4
-#define PROBE_NS 20000000u /* /proc is read this often for a rank that does not beat, at first */
-#define PROBE_LAST_NS 200000000u /* and then ever more rarely, down to this */
-#define EARLY_NS 50000000u /* the same before the status page is there */
-#define LIES 3             /* so often wrong about a beating rank, /proc is not asked any more */
+#define PROBE_NS 20000000u       /* period of reads of /proc for a rank that does not beat, at first ... */
+#define PROBE_LAST_NS 200000000u /* ... and at last, after ever longer pauses */
+#define EARLY_NS 50000000u       /* the same before the status page is there */
+#define LIES 3                   /* once /proc was wrong so often about a beating rank, it is not asked any more */
 
 static enum tt_life life_of(const struct tt_watch *watch, int rank)
 {
@@ -25,7 +25,7 @@ static enum tt_life life_of(const struct tt_watch *watch, int rank)
   return tt_process_life(member->pid, member->start);
 }
 
-/* The rank beats, so /proc must know it; where it does not (hidden, or another clock of start times), it cannot be
+/* The rank beats, so /proc must know it. If /proc does not (hidden, or another clock of start times), it cannot be
  * trusted about the rank's end either. */
 static void prove(struct tt_watch *watch, int rank)
 {
@@ -60,7 +60,7 @@ static void act(struct tt_watch *watch, int rank, enum tt_life_verdict verdict)
   case TT_VERDICT_FINE: return;
   case TT_VERDICT_TRACED: warn_traced(watch, rank); return;
   case TT_VERDICT_DEAD:
-    /* It may have said farewell between our look at the status page and our look at /proc. */
+    /* The rank may have said farewell between our look at the status page and our look at /proc. */
     if (watch->own && tt_page_gone(&watch->page, rank)) return;
     tt_died_text(watch, rank, text);
     break;
@@ -89,7 +89,7 @@ static void probe(struct tt_watch *watch, int rank, uint64_t age_ns)
   struct tt_life_facts facts = {
       .age_ns = age_ns, .attached = peer->beat != 0, .life = life_of(watch, rank)};
   peer->probed_ns = clock;
-  int is_silent = age_ns >= watch->limits.unreachable_ns / 4; /* then it does not look after others either */
+  int is_silent = age_ns >= watch->limits.unreachable_ns / 4; /* a silent rank does not look after others either */
   peer->is_unwell = facts.life != TT_LIFE_ALIVE || is_silent;
   if (facts.life != TT_LIFE_FROZEN)
     peer->stopped_ns = 0;
@@ -99,11 +99,11 @@ static void probe(struct tt_watch *watch, int rank, uint64_t age_ns)
   enum tt_life_verdict verdict = tt_life_judge(&facts, &watch->limits);
   act(watch, rank, verdict);
   int lives = facts.life != TT_LIFE_DEAD && facts.life != TT_LIFE_UNKNOWN;
-  /* Long before the other hosts lose patience they are told that it lives. */
+  /* The other hosts are told that it lives long before they lose patience. */
   if (lives && is_silent) tt_control_vouch(watch, rank);
 }
 
-/* A quarter of its silence so far; those on other hosts are told that it lives before they lose patience. */
+/* A quarter of the silence so far, within bounds; so other hosts are told that it lives before they lose patience. */
 static uint64_t probe_pause(const struct tt_watch *watch, uint64_t age_ns)
 {
   uint64_t most = watch->limits.unreachable_ns / 8, pause = age_ns / 4;
@@ -112,7 +112,7 @@ static uint64_t probe_pause(const struct tt_watch *watch, uint64_t age_ns)
   return pause > PROBE_NS ? pause : PROBE_NS;
 }
 
-/* 1: it is well. */
+/* Looks at a rank's beat. 1: the rank is well. */
 static int look_at(struct tt_watch *watch, int rank)
 {
   struct tt_peer *peer = &watch->peers[rank];
@@ -132,7 +132,7 @@ static int look_at(struct tt_watch *watch, int rank)
   return !peer->is_unwell;
 }
 
-/* Without the status page a death is all that can be seen. */
+/* Without the status page only a death can be seen. */
 static int look_early(struct tt_watch *watch, int rank)
 {
   struct tt_peer *peer = &watch->peers[rank];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a silent rank is taken for. Pure: facts in, verdict out. */
+/* The verdict on a silent rank. Pure: facts in, verdict out. */
 #ifndef TT_WATCH_LIFE_H
 #define TT_WATCH_LIFE_H
 
 #include "base/host.h"
 
 #define TT_BEAT_NS 10000000u  /* period of the beat ... */
-#define TT_BEAT_RANKS 128     /* ... up to so many ranks of a host; of more it is longer, so that a host has as many */
+#define TT_BEAT_RANKS 128     /* ... up to so many ranks of a host; for more it is longer, and a host beats as often */
 #define TT_STALE_BEATS 5      /* a beat older than so many periods makes others look at /proc */
 
 static inline uint64_t tt_beat_ns(int nlocal)
@@ -19,11 +19,11 @@ enum tt_life_verdict {
   TT_VERDICT_DEAD,
   TT_VERDICT_FROZEN,     /* stopped for longer than allowed */
   TT_VERDICT_TRACED,     /* a debugger holds it: warn, nothing else */
-  TT_VERDICT_UNREACHABLE /* nothing is known of it for too long */
+  TT_VERDICT_UNREACHABLE /* it has given no sign of life for too long */
 };
 
 struct tt_life_facts {
-  uint64_t age_ns;     /* since its beat was last seen to move */
+  uint64_t age_ns;     /* since its beat was last seen to change */
   int attached;        /* it has beaten at least once */
   enum tt_life life;   /* what /proc says; TT_LIFE_UNKNOWN if it may not be asked */
   uint64_t stopped_ns; /* since /proc first said stopped, without a break */

@@ -21,7 +21,7 @@ void tt_link_flush(struct tt_control_link *link)
       continue;
     }
     if (errno == EINTR) continue;
-    /* A broken connection is noticed by reading, after what the peer still said. */
+    /* A broken connection is noticed by reading, once the peer's last frames are read. */
     return;
   }
   link->out_begin = link->out_end = 0;
@@ -57,7 +57,7 @@ void tt_link_beat(struct tt_control_link *link)
   link->target_told = has_target;
 }
 
-/* ---- its end ---- */
+/* ---- the end of a link ---- */
 
 void tt_link_close(struct tt_control_link *link)
 {
@@ -73,7 +73,7 @@ static void link_end(struct tt_control_link *link, const char *how)
   tt_link_close(link);
   link->ended_ns = watch->clock_ns;
   snprintf(link->how, sizeof link->how, "%s", how);
-  /* A dialer that gave up on an answer of ours that was lost on the way will dial again. */
+  /* If our answer was lost on the way, the dialer gives up and dials again. */
   int again = !watch->ready && !link->spoke && watch->rank > link->peer;
   link->state = again ? TT_CONTROL_AWAITED : TT_CONTROL_ENDED;
 }
@@ -97,7 +97,7 @@ static void take_beat(struct tt_control_link *link, const struct tt_frame *frame
 
 static void take_record(struct tt_control_link *link, const struct tt_frame *frame)
 {
-  link->record_told = 1; /* it need not get it back */
+  link->record_told = 1; /* the peer need not get the record back */
   if (tt_record_set(link->watch, &frame->record))
     tt_log(TT_LOG_INFO, "learned of a failure from rank %d: %s", frame->record.detector,
            frame->record.sentence);
@@ -145,7 +145,7 @@ static int take(struct tt_control_link *link, const struct tt_frame *frame)
   return 1;
 }
 
-/* What is wrong with the bytes, or NULL. */
+/* Takes all frames in the bytes. Returns a phrase that says what is wrong with them, or NULL. */
 static const char *digest(struct tt_control_link *link, const uint8_t *data, size_t len, int *is_damaged)
 {
   struct tt_frame frame;
@@ -157,7 +157,7 @@ static const char *digest(struct tt_control_link *link, const uint8_t *data, siz
   return step ? "what it sent are no control frames, or came damaged" : NULL;
 }
 
-/* Nothing that still comes can be believed, but what is said still arrives. */
+/* Nothing that still comes on the link can be trusted, but frames that we send still arrive. */
 static void end_by(struct tt_control_link *link, const char *wrong, int is_damaged)
 {
   struct tt_watch *watch = link->watch;
@@ -193,7 +193,7 @@ static void link_ready(struct tt_watcher *watcher, uint32_t events)
   }
 }
 
-/* ---- its begin ---- */
+/* ---- the begin of a link ---- */
 
 tuttiResult_t tt_link_create(struct tt_watch *watch, struct tt_control_link *link, int peer)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that are lost, beside the one record and also after it; and what is said about communicators that are being
- * made from this one. */
+/* Ranks that are lost, beside the one record and also after it; and notices about communicators that are being made
+ * from this one. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "watch/private.h"
 
-#define LOOK_NS 5000000u       /* between two looks of a start-up, and for each member */
-#define LOOK_MEMBER_NS 100000u
+#define LOOK_NS 5000000u       /* between two looks of a start-up ... */
+#define LOOK_MEMBER_NS 100000u /* ... and so much more for each member */
 #define LATE_NS \
-  500000000u /* what the lost one's last peer info has let others go on to may be on its way for so long */
+  500000000u /* a message that the lost member's last peer info made possible may be on its way for so long */
 
 static const char *const hows[] = {"", "died", "was stopped for too long", "could not be reached", "was lost",
                                    "was late"};
 
-/* ---- who ---- */
+/* ---- lost ranks ---- */
 
 static uint64_t wall_ms(void)
 {
@@ -71,7 +71,7 @@ int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n)
 
 /* ---- notices ---- */
 
-/* A rank's notices are numbered: one that comes round again is known. */
+/* A rank's notices are numbered, so that one that comes round again is recognised. */
 void tt_notice_take(struct tt_watch *watch, int rank, const struct tt_notice *notice)
 {
   struct tt_peer *peer = &watch->peers[rank];
@@ -100,7 +100,7 @@ void tt_watch_notice(struct tt_watch *watch, uint64_t key, tuttiResult_t code, c
   tt_service_unlock();
 }
 
-/* What `rank` has said about the communicator of this key. */
+/* Finds the notice that `rank` has given about the communicator of this key. */
 static int notice_find(const struct tt_watch *watch, int rank, uint64_t key, struct tt_notice *notice)
 {
   const struct tt_peer *peer = &watch->peers[rank];
@@ -150,7 +150,7 @@ static tuttiResult_t lost_fail(const struct tt_watch *watch, const struct tt_bir
   return tt_fail_quiet(tuttiRemoteError, text);
 }
 
-/* Who was late may come, and who left when it was done has done its part. */
+/* A rank that was late may still come, and a rank that left once it was done has done its part. */
 static int is_missing(const struct tt_watch *watch, int rank, int is_last)
 {
   uint64_t lost = tt_page_lost(&watch->page, rank);
@@ -158,7 +158,7 @@ static int is_missing(const struct tt_watch *watch, int rank, int is_last)
   return !is_last && tt_page_gone(&watch->page, rank) != 0;
 }
 
-/* A member that gave up a split in the all-gather before it told that to all ranks, as the failure of this watch. */
+/* A member that gave up a split in the all-gather before it told all ranks so, by the failure of this watch. */
 static tuttiResult_t failure_look(const struct tt_watch *watch, const struct tt_birth *birth)
 {
   if (birth->is_shrink || birth->is_last || !atomic_load_explicit(&watch->failed, memory_order_acquire))
@@ -171,7 +171,7 @@ static tuttiResult_t failure_look(const struct tt_watch *watch, const struct tt_
 static tuttiResult_t look(const struct tt_watch *watch, struct tt_birth *birth, uint64_t now)
 {
   struct tt_notice notice;
-  int missing = -1; /* the first one that was lost, as all ranks of this host see it */
+  int missing = -1; /* the member that was lost first, as all ranks of this host see it */
   uint64_t since = UINT64_MAX;
   for (int i = 0; i < birth->nmembers; i++) {
     int rank = birth->members[i];

@@ -81,7 +81,7 @@ int tt_rank_slot_notice_find(const struct tt_rank_slot *slot, uint64_t key, stru
 
 void tt_rank_slot_target_set(struct tt_rank_slot *slot, const struct tt_target *target)
 {
-  /* As with calls, each store releases the ones before it. The key stays while the members do. */
+  /* As with calls, each store releases the ones before it. An unchanged key stays, since its members do not change. */
   if (atomic_load_explicit(&slot->target_key, memory_order_relaxed) != target->key)
     atomic_store_explicit(&slot->target_key, 0, memory_order_relaxed);
   for (int i = 0; i < TT_TARGET_WORDS; i++)
@@ -120,7 +120,7 @@ static void kind_unpack(struct tt_call *call, uint64_t kind)
 void tt_rank_slot_publish(struct tt_rank_slot *slot, const struct tt_call *call)
 {
   struct tt_call_line *line = &slot->calls[call->op % TT_CALLS];
-  /* Each store releases the ones before it: whoever reads a new field also sees the cleared number. */
+  /* Each store releases the ones before it, so a reader of a new field also sees the cleared number. */
   atomic_store_explicit(&line->op, 0, memory_order_relaxed);
   atomic_store_explicit(&line->count, call->count, memory_order_release);
   atomic_store_explicit(&line->kind, kind_pack(call), memory_order_release);
@@ -144,7 +144,7 @@ int tt_rank_slot_call(const struct tt_rank_slot *slot, uint64_t op, struct tt_ca
 
 int tt_rank_slot_latest(const struct tt_rank_slot *slot, struct tt_call *call)
 {
-  /* The writer can lap a reader only by publishing TT_CALLS calls during one copy: look again then. */
+  /* The writer can lap a reader only by publishing TT_CALLS calls during one copy. Then the reader looks again. */
   for (int attempt = 0; attempt < 4; attempt++)
     if (tt_rank_slot_call(slot, tt_rank_slot_entered(slot), call)) return 1;
   return 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shared status page of one host: what its ranks show each other in memory. Nobody here ever waits, not
- * even for a writer that died half-way, and nothing that others wrote is believed: it is copied once
- * and checked then.
+/* The shared status page of one host: what its ranks show each other in memory. No function here ever waits, not even
+ * for a writer that died half-way. Nothing that others wrote is trusted: it is copied once, and the copy is checked.
  *
- * Layout: the head, nranks words that tell who left, nranks that tell who is lost, a slot per rank of the host in
- * ascending order of ranks. */
+ * Layout: the head, nranks words about ranks that left, nranks words about ranks that are lost, and a slot for each
+ * rank of the host in ascending order of ranks. */
 #ifndef TT_WATCH_PAGE_H
 #define TT_WATCH_PAGE_H
 
@@ -14,8 +13,8 @@
 
 #define TT_LINE 64
 
-/* One published call. `op` is cleared first and written last; numbers never come back, so a reader
- * that finds the wanted number before and after copying has a whole call. */
+/* One published call. `op` is cleared first and written last, and no number is used twice, so a reader that finds the
+ * wanted number before and after copying has a whole call. */
 struct tt_call_line {
   alignas(TT_LINE) _Atomic uint64_t op;
   _Atomic uint64_t count, kind, form;
@@ -28,12 +27,12 @@ struct tt_failure_slot {
   char sentence[TT_SENTENCE_BYTES];
 };
 
-#define TT_NOTICES 5 /* of one rank; the last four can be read */
+#define TT_NOTICES 5 /* per rank; the last four can be read */
 
-/* What a rank tells the others about a communicator that is being made from this one. */
+/* A rank's message to the others about a communicator that is being made from this one. */
 struct tt_notice {
-  uint64_t key;   /* of the communicator */
-  uint64_t other; /* of a second one, where lists of excluded ranks were unlike; 0: of none */
+  uint64_t key;    /* of the communicator */
+  uint64_t other;  /* of a second communicator, where lists of excluded ranks were unlike; 0: there is none */
   uint32_t number; /* of the rank's notices, from 1 on */
   int32_t code;
   char sentence[TT_SENTENCE_BYTES];
@@ -42,21 +41,21 @@ struct tt_notice {
 #define TT_TARGET_RANKS 4096 /* in larger communicators no target is shown */
 #define TT_TARGET_WORDS (TT_TARGET_RANKS / 64)
 
-/* The ranks to which one is shrinking this communicator. */
+/* The ranks to which a rank is shrinking this communicator. */
 struct tt_target {
-  uint64_t key;     /* of the new communicator */
-  uint64_t against; /* 1 + the rank that has had another target for long, see unlike.c; 0: none */
+  uint64_t key;                      /* of the new communicator */
+  uint64_t against;                  /* 1 + the rank that has had another target for long, see unlike.c; 0: none */
   uint64_t members[TT_TARGET_WORDS]; /* a bit for each rank */
 };
 
-/* What one rank shows. beat and heard belong to its service thread; entered, finished and calls to the thread
- * inside a call; the failure slot to whoever holds the service lock of that rank's process. */
+/* The words and records that one rank shows. beat and heard belong to its service thread; entered, finished and calls
+ * to the thread inside a call; the failure slot to the holder of the service lock of that rank's process. */
 struct tt_rank_slot {
   alignas(TT_LINE) _Atomic uint64_t beat; /* 0: not attached yet */
-  _Atomic uint64_t heard;                 /* signs of life of other hosts that came to it */
+  _Atomic uint64_t heard;                 /* signs of life that it had from other hosts */
   alignas(TT_LINE) _Atomic uint64_t entered;
   _Atomic uint64_t finished;
-  _Atomic uint64_t waits; /* for a message, see tt_waits_make; 0: for none */
+  _Atomic uint64_t waits; /* the message it waits for, see tt_waits_make; 0: none */
   struct tt_call_line calls[TT_CALLS];
   alignas(TT_LINE) struct tt_failure_slot failure_slot;
   _Atomic uint32_t notices; /* written so far */
@@ -76,8 +75,8 @@ struct tt_page_head {
 /* A process's view of the memory; the sizes are its own, never those in the head. */
 struct tt_page {
   struct tt_page_head *head; /* NULL: no status page yet */
-  _Atomic uint64_t *gone;     /* nranks words, see tt_gone_make */
-  _Atomic uint64_t *lost;     /* nranks words, see tt_lost_make */
+  _Atomic uint64_t *gone;    /* nranks words, see tt_gone_make */
+  _Atomic uint64_t *lost;    /* nranks words, see tt_lost_make */
   struct tt_rank_slot *slots;
   int nranks, nslots;
 };
@@ -87,11 +86,11 @@ size_t tt_page_len(int nranks, int nslots);
 /* Writes the head into zeroed memory. */
 void tt_page_format(void *memory, int nranks, int nslots);
 
-/* Views memory of tt_page_len bytes; 0 if its head is not what format writes. */
+/* Views memory of tt_page_len bytes; 0 if its head is not as tt_page_format writes it. */
 int tt_page_view(struct tt_page *page, void *memory, int nranks, int nslots);
 
-/* ---- who left: 0 while a rank is in, else its last finished operation, whether it was inside the next
- * one, and how it left ---- */
+/* ---- ranks that left: the word is 0 while a rank is in, else its last finished operation, whether it was inside the
+ * next one, and how it left ---- */
 
 static inline uint64_t tt_gone_make(uint64_t finished, int inside, int aborted)
 {
@@ -106,17 +105,17 @@ static inline uint64_t tt_page_gone(const struct tt_page *page, int rank)
   return atomic_load_explicit(&page->gone[rank], memory_order_acquire);
 }
 
-/* The first word about a rank counts. */
+/* Writes the rank's word; the first one counts. */
 void tt_page_leave(struct tt_page *page, int rank, uint64_t gone);
 
-/* ---- messages: for which rank this one waits, while it waits for long, and has to do before it can do anything else.
- * Of a group that sends and receives nothing is shown. ---- */
+/* ---- messages: the rank that must do its part of a message before this rank, which has waited for long, can do
+ * anything else. A group that both sends and receives shows none. ---- */
 
 static inline uint64_t tt_waits_make(int peer, int sends) { return (uint64_t)peer << 2 | (sends ? 2u : 0u) | 1u; }
 static inline int tt_waits_peer(uint64_t waits) { return waits ? (int)(waits >> 2) : -1; }
 static inline int tt_waits_sends(uint64_t waits) { return (waits & 2u) != 0; }
 
-/* ---- who is lost: 0 while nothing is known against a rank, else when that was found, and how it is ---- */
+/* ---- lost ranks: the word is 0 while a rank is not known to be lost, else when that was found, and how ---- */
 
 enum tt_lost { TT_LOST_DEAD = 1, TT_LOST_FROZEN, TT_LOST_UNREACHABLE, TT_LOST_CONNECTION, TT_LOST_LATE };
 
@@ -133,15 +132,15 @@ static inline uint64_t tt_page_lost(const struct tt_page *page, int rank)
   return atomic_load_explicit(&page->lost[rank], memory_order_acquire);
 }
 
-/* The first word about a rank counts. */
+/* Writes the rank's word; the first one counts. */
 void tt_page_lose(struct tt_page *page, int rank, uint64_t lost);
 
 /* ---- notices ---- */
 
-/* By the slot's own rank. */
+/* Adds a notice. Only the slot's own rank calls it. */
 void tt_rank_slot_notice(struct tt_rank_slot *slot, const struct tt_notice *notice);
 
-/* Copies the rank's notice about `key`; 0 if there is none, or not any more. */
+/* Copies the rank's notice about `key`; 0 if there is none, or none any more. */
 int tt_rank_slot_notice_find(const struct tt_rank_slot *slot, uint64_t key, struct tt_notice *notice);
 
 static inline int tt_notice_is(const struct tt_notice *notice, uint64_t key)
@@ -151,10 +150,10 @@ static inline int tt_notice_is(const struct tt_notice *notice, uint64_t key)
 
 /* ---- targets ---- */
 
-/* By the slot's own rank; key 0: there is none any more. */
+/* Sets the target; key 0: there is none any more. Only the slot's one writer calls it. */
 void tt_rank_slot_target_set(struct tt_rank_slot *slot, const struct tt_target *target);
 
-/* Copies the rank's target; 0 if there is none, or another one is being set. */
+/* Copies the rank's target; 0 if there is none, or if another one is being set. */
 int tt_rank_slot_target_get(const struct tt_rank_slot *slot, struct tt_target *target);
 
 /* ---- published calls ---- */
@@ -183,8 +182,8 @@ int tt_rank_slot_latest(const struct tt_rank_slot *slot, struct tt_call *call);
 /* ---- the failure record ---- */
 
 /* Makes *failure the status page's record if it has none. `slot` is the writer's own and has not recorded
- * before. The decision is one compare-and-swap after the failure slot is written, so a writer that dies before
- * it has not won and holds up nobody. */
+ * before. One compare-and-swap, after the failure slot is written, decides; so a writer that dies before it has not won
+ * and holds up nobody. */
 void tt_page_record(struct tt_page *page, int slot, const struct tt_failure *failure);
 
 /* The slot whose failure slot is the record, -1 if there is none, nslots if the word makes no sense. */
@@ -193,8 +192,8 @@ int tt_page_winner(const struct tt_page *page);
 /* Copies the failure slot of `slot`; 0 if there is no such slot or the failure slot fails the check below. */
 int tt_page_failure_slot(const struct tt_page *page, int slot, struct tt_failure *failure);
 
-/* What every record written by others must pass: code and ranks in range. The sentence is ended, and
- * bytes that would disturb a terminal become '?'. */
+/* The check of every record written by others: code and ranks must be in range. The sentence is ended, and bytes that
+ * would disturb a terminal become '?'. */
 int tt_failure_check(struct tt_failure *failure, int nranks);
 
 #endif

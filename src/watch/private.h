@@ -12,23 +12,23 @@
 #define TT_GRACE_NS 500000000u /* how long a cause may take to become known */
 #define TT_RANK_TEXT_BYTES 128
 
-/* What this rank knows of another one. */
+/* The state this rank keeps of another one. */
 struct tt_peer {
-  struct tt_rank_slot *slot;    /* on the status page, or of a control link; NULL: cannot be seen from here */
-  uint64_t beat, beat_ns;  /* last value, and when it was new on the watch's clock */
-  uint64_t probed_ns;      /* last look at /proc */
-  uint64_t stopped_ns;     /* since when /proc says stopped; 0: it does not */
-  uint64_t vouched;        /* newest stamp of a VOUCH frame about it */
+  struct tt_rank_slot *slot;     /* on the status page, or of a control link; NULL: cannot be seen from here */
+  uint64_t beat, beat_ns;        /* last value, and when it was new on the watch's clock */
+  uint64_t probed_ns;            /* last look at /proc */
+  uint64_t stopped_ns;           /* since when /proc says stopped; 0: it does not */
+  uint64_t vouched;              /* newest stamp of a VOUCH frame about the rank */
   _Atomic uint64_t suspected_ns; /* first tt_watch_suspect; any thread */
-  uint8_t local;           /* it has a slot on our status page */
-  uint8_t served;          /* leader: it was sent the status page */
-  uint8_t trusted;         /* /proc was seen to know it while it was beating */
-  uint8_t lies;            /* how often /proc called it dead while it was beating */
-  uint8_t is_unwell;       /* its beat stands still, and has for long, or /proc does not say that it runs */
+  uint8_t local;                 /* the rank has a slot on our status page */
+  uint8_t served;                /* leader: the status page was sent to the rank */
+  uint8_t trusted;               /* /proc knew the rank while it was beating */
+  uint8_t lies;                  /* how often /proc called the rank dead while it was beating */
+  uint8_t is_unwell;             /* the beat has stood still for long, or stands still and /proc does not say "runs" */
   uint8_t traced_warned;
-  uint8_t gone_told;       /* its leaving was sent to all control links */
-  uint8_t lost_told;       /* likewise that it is lost */
-  uint32_t notices;        /* number of its newest notice that came by a control link; our own: that we gave */
+  uint8_t gone_told;             /* its farewell was sent to all control links */
+  uint8_t lost_told;             /* its loss was sent to all control links */
+  uint32_t notices; /* number of its newest notice that came by a control link; for this rank: of the newest it gave */
 };
 
 #define TT_HEARD 8 /* notices of other hosts that are kept */
@@ -38,24 +38,24 @@ struct tt_heard {
   struct tt_notice notice; /* number 0: none */
 };
 
-/* State of the thread that waits in a call (tt_watch_compare); nobody else's. */
+/* State of the thread that waits in a call (tt_watch_compare); only that thread uses it. */
 struct tt_wait {
-  uint64_t op;        /* the call it is about; the rest is reset when it changes */
+  uint64_t op;        /* the call that is waited in; the rest is reset when it changes */
   uint64_t passed_ns; /* since when a peer's call of this number is out of its ring; 0: none is */
   uint64_t looked_ns; /* when calls were last compared */
   int shown;          /* control links were asked to show our call */
   int warned;         /* 1: of a late rank; 2: of messages that wait for each other */
-  uint64_t look_ns;   /* when waited for so long, the latter are looked for again: ranks come one after the other */
+  uint64_t look_ns;   /* after so long a wait, look for a circle of messages again: ranks come one after the other */
 };
 
-/* More than 25 fields: the ranks that are watched, the status page of this host and the failure are not divided. */
+/* More than 25 fields: the watched ranks, this host's status page and the failure belong together. */
 struct tt_watch {
   struct tt_timer timer; /* first member */
   int nranks, rank;
   int nlocal, leader;    /* ranks of this host; the lowest of them */
   int slot_index;        /* ours on the status page */
   int *local;            /* nlocal ranks, ascending */
-  int *seen;             /* ranks with a slot, without our own; nseen */
+  int *seen;             /* nseen ranks with a slot, without our own */
   int nseen;
   struct tt_member *members;
   struct tt_peer *peers; /* nranks */
@@ -67,19 +67,19 @@ struct tt_watch {
   uint64_t late_warn_ns, timeout_ns, deadline_ns;
 
   struct tt_page page;
-  struct tt_rank_slot *own;   /* our slot; NULL until the status page is there */
-  void *map;             /* the status page's memory, page_len bytes */
+  struct tt_rank_slot *own; /* our slot; NULL until the status page is there */
+  void *map;                /* the status page's memory, page_len bytes */
   size_t page_len;
-  int page_fd;          /* leader, until all have it; else -1 */
-  struct tt_dialer *dialer;  /* member, to the leader */
-  int socket;            /* member, the status page is about to arrive here; else -1 */
+  int page_fd;              /* leader, until all have it; else -1 */
+  struct tt_dialer *dialer; /* member, to the leader */
+  int socket;               /* member, the status page is about to arrive here; else -1 */
 
-  uint64_t now_ns;       /* of this tick */
-  _Atomic uint64_t clock_ns; /* does not run while this process does not: ages are measured on it */
+  uint64_t now_ns;           /* of this tick */
+  _Atomic uint64_t clock_ns; /* stands still while this process does; ages are measured on it */
   int ready, left, held;
   struct tt_control control;
   struct tt_wait wait;
-  struct tt_heard *heard; /* TT_HEARD, from the first one on */
+  struct tt_heard *heard; /* TT_HEARD; NULL before the first notice */
   uint32_t nheard;
   int ntargets;           /* shrinks of this rank under way */
 
@@ -94,12 +94,12 @@ static inline struct tt_watch *tt_watch_of_timer(struct tt_timer *timer)
 
 /* ---- record.c ---- */
 
-/* Makes *failure the record unless there is one, tells everybody. Returns 1 if it is now the one that
- * counts here. Logs only that another one of this host counts (INFO). */
+/* Makes *failure the record unless there is one, and tells everybody. Returns 1 if *failure is now the record that
+ * counts here. Logs only if another record of this host counts (INFO). */
 int tt_record_set(struct tt_watch *watch, const struct tt_failure *failure);
 
-/* The same for what this rank itself found out, with its sentence logged if it counts, as news if this
- * is the first watch over these ranks. */
+/* The same for a failure that this rank itself found. Logs the sentence if it counts, as a warning if this is the
+ * first watch over these ranks. */
 void tt_record_found(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
 /* Takes over the record of the status page if there is one. */
@@ -107,19 +107,19 @@ void tt_record_adopt(struct tt_watch *watch);
 
 /* ---- circle.c ---- */
 
-/* The sentence, with the remedy, of messages that wait for each other in a circle which this rank is part of, or waits
- * for. Returns the lowest rank of it; -1: there is none that can be seen. */
+/* Writes a sentence, with the remedy, about messages that wait for each other in a circle which this rank is part of,
+ * or waits for. Returns the lowest rank of the circle; -1: none can be seen. */
 int tt_circle_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES]);
 
 /* ---- lost.c ---- */
 
-/* Takes note that another rank is lost, and tells. */
+/* Notes that another rank is lost, and tells the others. */
 void tt_lost_set(struct tt_watch *watch, int rank, enum tt_lost how);
 
-/* Keeps a notice of another host, and passes it on, if it is new. */
+/* Keeps a notice and passes it on if it is new. */
 void tt_notice_take(struct tt_watch *watch, int rank, const struct tt_notice *notice);
 
-/* Gives this rank's next notice, and numbers it. */
+/* Numbers and gives this rank's next notice. */
 void tt_notice_give(struct tt_watch *watch, struct tt_notice *notice);
 
 static inline int tt_is_lost(const struct tt_watch *watch, int rank)
@@ -135,16 +135,16 @@ static inline int tt_rank_slot_of(const struct tt_watch *watch, int rank)
 
 /* ---- unlike.c ---- */
 
-/* Of a shrink: shows the target, and looks at those of its members. tuttiInvalidUsage: one of these waits for this rank
- * in another shrink; the members of both hear of it. */
+/* For a shrink: shows its target and looks at its members' targets. tuttiInvalidUsage: a member waits for this rank in
+ * another shrink; the members of both hear of it. */
 tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth);
 
 /* ---- watch.c ---- */
 
-/* Puts "what rank N (...): " in front of the thread's last sentence, which was logged already. Returns code. */
+/* Puts "what rank N (...): " before the thread's last sentence, which was logged already. Returns code. */
 tuttiResult_t tt_setup_fail(const struct tt_watch *watch, tuttiResult_t code, int peer, const char *what);
 
-/* ---- share.c: the status page's memory gets to all ranks of the host ---- */
+/* ---- share.c: hands the status page's memory to all ranks of the host ---- */
 
 tuttiResult_t tt_share_create(struct tt_watch *watch);
 tuttiResult_t tt_share_poll(struct tt_watch *watch);
@@ -157,12 +157,12 @@ void tt_share_destroy(struct tt_watch *watch);
 /* Beats, and looks after the ranks of this host. */
 void tt_heartbeat_tick(struct tt_watch *watch);
 
-/* Looks at once whether a rank of this host is dead. 1: it is, and that is the record if there was none. */
+/* Checks at once whether a rank of this host is dead. 1: it is, and its death is the record if there was none. */
 int tt_heartbeat_look(struct tt_watch *watch, int rank);
 
 /* ---- sentence.c: any thread, no lock ---- */
 
-/* "during AllReduce #3 (...)" or "before operation #4": what this rank was about, else `rank`. */
+/* "during AllReduce #3 (...)" or "before operation #4": the call that this rank is inside, else the one of `rank`. */
 const char *tt_when_text(const struct tt_watch *watch, int rank, char *text, size_t size);
 
 /* Number of the call this rank is inside, 0 if none. */
@@ -176,7 +176,7 @@ void tt_lost_text(const struct tt_watch *watch, int rank, const char *how, char 
 void tt_damaged_text(const struct tt_watch *watch, int rank, char text[TT_SENTENCE_BYTES]);
 void tt_left_text(const struct tt_watch *watch, int rank, const struct tt_call *call,
                   char text[TT_SENTENCE_BYTES]);
-/* `theirs` is what `peer` called under the number of `mine`. */
+/* `theirs` is the call of `peer` with the number of `mine`. */
 void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, int peer,
                     const struct tt_call *theirs, char text[TT_SENTENCE_BYTES]);
 
@@ -185,8 +185,8 @@ void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, in
 /* True if the calls do not match. */
 int tt_calls_differ(const struct tt_call *a, const struct tt_call *b);
 
-/* True if the collective cannot end at `peer` (-1: any but a root) without our part: not where ranks only give, or only
- * take of others. */
+/* True if the collective cannot end at `peer` (-1: any but a root) without our part. It can where ranks only give, or
+ * only take from others. */
 int tt_call_needs_all(const struct tt_call *call, int peer);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one failure record: of this process, of its host's status page, and of all others by way of control links. */
+/* The one failure record: in this process, on its host's status page, and on other hosts by way of control links. */
 #include <stdio.h>
 #include <string.h>
 
 #include "watch/private.h"
 
-/* The record that counts is known: shows it to this process, passes it on. */
+/* The record that counts is known: shows it to this process and passes it on. */
 static void settle(struct tt_watch *watch, const struct tt_failure *failure)
 {
   watch->failure = *failure;
@@ -18,7 +18,7 @@ static int has_failed(const struct tt_watch *watch)
   return atomic_load_explicit(&watch->failed, memory_order_acquire);
 }
 
-/* Reads the status page's record. A failure slot that makes no sense still means that somebody gave up. */
+/* Reads the status page's record. A failure slot that makes no sense still means that a rank gave up. */
 static void page_read(struct tt_watch *watch, int slot, struct tt_failure *failure)
 {
   if (tt_page_failure_slot(&watch->page, slot, failure)) return;
@@ -59,7 +59,7 @@ void tt_record_adopt(struct tt_watch *watch)
   learned_log(&failure);
 }
 
-/* level: of the log, if the failure counts. */
+/* Records `failure` as found by this rank; `level` is that of its log line if it counts. */
 static tuttiResult_t record(struct tt_watch *watch, struct tt_failure failure, const char *sentence,
                             enum tt_log_level level)
 {
@@ -108,7 +108,7 @@ const _Atomic int *tt_watch_failed(const struct tt_watch *watch)
 
 const struct tt_failure *tt_watch_failure(const struct tt_watch *watch)
 {
-  /* Callers saw the word by a relaxed load: this one makes the record visible. */
+  /* Callers saw the word by a relaxed load; this acquiring one makes the record visible. */
   (void)has_failed(watch);
   return &watch->failure;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sentences that users get to read: who, where, in which operation, and what to do. */
+/* The error sentences that users read: which rank, where, in which operation, and what to do. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ const char *tt_watch_rank_text(const struct tt_watch *watch, int rank, char *tex
   return text;
 }
 
-/* 1 and the call if the rank of `slot` is inside one. */
+/* 1 and *call if the rank of `slot` is inside a call. */
 static int inside(const struct tt_rank_slot *slot, struct tt_call *call)
 {
   return slot && tt_rank_slot_latest(slot, call) && call->op > tt_rank_slot_finished(slot);

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shrinks of one communicator that can never be ready, for their ranks were given unlike lists.
+/* Shrinks of one communicator that can never be ready, because their ranks were given unlike lists.
  *
- * Two ranks shrink to different sets, and each is in the other's: no set can be ready before both have come to it. So
- * they wait for each other, but for two cases that pass. One has done its part, the last word is on its way to it, and
- * the other one is ready and in its next shrink. Or one knows of a death, and the other one, who does not yet, will end
- * its shrink by itself. So a rank that still has to do its part accuses the lowest rank that it has found in such a
- * shrink, the same for STEADY_NS; and where that rank accuses it as well, both shrinks end. There are such two: the
- * lowest rank of all that accuse one, and the lowest one that it finds. */
+ * If two ranks shrink to different sets, and each is in the other's set, neither set can be ready before both ranks
+ * have come to it, so they wait for each other. Two such cases pass by themselves. In the first, one rank has done its
+ * part and the last message is on its way to it, while the other rank is ready and already in its next shrink. In the
+ * second, one rank knows of a death; the other does not yet, and will end its shrink when it does. So a rank that still
+ * has to do its part accuses the lowest rank that it has found in another shrink, if that stays the same for STEADY_NS;
+ * and if the accused rank accuses it as well, both shrinks end. Two such ranks exist: the lowest of all ranks that
+ * accuse one, and the lowest rank that it finds. */
 #include <stdio.h>
 #include <string.h>
 
 #include "watch/private.h"
 
-#define STEADY_NS 5000000000u /* news of a death takes a second; an outage that is no failure 3 s (unreachable_ms) */
+#define STEADY_NS 5000000000u /* news of a death takes 1 s; an outage that is no failure 3 s (unreachable_ms) */
 
 static int has(const struct tt_target *target, int rank)
 {
   return target->members[rank / 64] >> rank % 64 & 1;
 }
 
-/* The first rank that is in one of them only; -1: there is none. */
+/* The first rank that is in one of the targets only; -1: there is none. */
 static int first_difference(const struct tt_target *a, const struct tt_target *b, int nranks)
 {
   int rank = 0;
@@ -27,7 +28,8 @@ static int first_difference(const struct tt_target *a, const struct tt_target *b
   return rank < nranks ? rank : -1;
 }
 
-/* Of two shrinks at once (in a group) none is shown: a rank in both waits for neither alone. */
+/* Shows the shrink's target. If two shrinks run at once (in a group), none is shown: a rank in both waits for neither
+ * alone. */
 static void show(struct tt_watch *watch, struct tt_birth *birth)
 {
   struct tt_target target = {.key = watch->ntargets++ ? 0 : birth->key};
@@ -48,7 +50,7 @@ static int unlike_find(const struct tt_watch *watch, const struct tt_birth *birt
   return -1;
 }
 
-/* Both sides write the same words. */
+/* Writes the same sentence on both sides. */
 static void unlike_text(const struct tt_watch *watch, const struct tt_target *own, int rank,
                         const struct tt_target *other, char text[TT_SENTENCE_BYTES])
 {

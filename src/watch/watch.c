@@ -5,8 +5,8 @@
 
 #include "watch/private.h"
 
-#define LOOK_NS 5000000u /* while the set-up waits for what the service thread does */
-#define PAGE_EPOCH (1ull << 63) /* passes of status pages: beside those of the transports at the same listeners */
+#define LOOK_NS 5000000u        /* between two looks while the set-up waits for the service thread */
+#define PAGE_EPOCH (1ull << 63) /* keeps the page's credentials apart from the transports' at the same listeners */
 
 /* ---- set-up ---- */
 
@@ -37,7 +37,7 @@ tuttiResult_t tt_setup_fail(const struct tt_watch *watch, tuttiResult_t code, in
   return tt_fail_quiet(code, text);
 }
 
-/* Nobody leaves in order before all are ready: waiting on would be in vain. */
+/* A rank that leaves before all are ready has aborted, so waiting on would be in vain. */
 static void check_aborted(struct tt_watch *watch)
 {
   char name[TT_RANK_TEXT_BYTES], text[TT_SENTENCE_BYTES];
@@ -58,7 +58,7 @@ static void check_deadline(struct tt_watch *watch)
   tt_watch_fail(watch, tuttiRemoteError, -1, tt_current_op(watch), text);
 }
 
-/* Its sentence was logged where it was made. */
+/* Records a failure of the set-up, whose sentence is already logged. */
 static void set_up_failed(struct tt_watch *watch, tuttiResult_t result)
 {
   struct tt_failure failure = {.code = result, .culprit = -1, .detector = watch->rank};
@@ -128,7 +128,7 @@ void tt_watch_pollset(struct tt_watch *watch, struct tt_pollset *pollset)
 
 /* ---- create ---- */
 
-/* Ranks of this host, and ranks that can be seen from here. */
+/* Finds the ranks of this host, and the ranks that can be seen from here. */
 static tuttiResult_t survey(struct tt_watch *watch)
 {
   int linked[TT_CONTROL_LINKS], nlinked = 0;
@@ -188,7 +188,7 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   watch->deadline_ns = spec->deadline_ns;
   watch->page_fd = watch->socket = -1;
   watch->timer.fire = tick;
-  /* Not 0, which means "never" in places. */
+  /* Not 0, because 0 means "never" in places. */
   watch->clock_ns = 1;
   watch->now_ns = tt_now_ns();
 }
@@ -228,7 +228,7 @@ void tt_watch_destroy(struct tt_watch *watch)
   /* In a forked child the status page is not mapped, and the connections are the parent's. */
   if (!watch || atomic_load(&tt_process.forked)) return;
   if (watch->held) {
-    tt_watch_leave(watch, 1); /* nothing new if it was said before */
+    tt_watch_leave(watch, 1); /* without effect after an earlier farewell */
     tt_service_lock();
     tt_timer_remove(&watch->timer);
     tt_control_destroy(watch);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is alive, who called what, and the one failure record of a communicator.
+/* Watches the ranks of a communicator: which of them are alive, what they called, and the one failure record.
  *
- * On each host the communicator's ranks share a *status page* (a sealed memfd made by the host's lowest
- * rank, passed over authenticated local sockets): per rank a beat word, written every 10 ms (of more than 128 ranks
- * more rarely) by the service thread, a ring of its last TT_CALLS published calls, a state; and one failure record that
- * the first writer wins. A rank whose beat is older than five such periods is looked up in /proc by some others: gone,
- * zombie or exiting is dead; stopped (T) is frozen, an error after TUTTI_FROZEN_MS; traced is only
- * warned about. Where /proc cannot tell (another PID namespace) a beat older than
- * TUTTI_UNREACHABLE_MS is unreachable.
+ * On each host the communicator's ranks share a *status page*, a sealed memfd that the host's lowest rank makes and
+ * passes over authenticated local sockets. It has for each rank a beat word, written by the service thread every 10 ms
+ * (more rarely if the host has more than 128 ranks), a ring of the rank's last TT_CALLS published calls, and a state;
+ * and one failure record, which the first writer wins. If a rank's beat is older than five such periods, some other
+ * ranks look up its process in /proc: if it is gone, a zombie or exiting, the rank is dead; if it is stopped (T), the
+ * rank is frozen, which is an error after TUTTI_FROZEN_MS; if it is traced, they only warn. Where /proc cannot tell
+ * (another PID namespace), a rank whose beat is older than TUTTI_UNREACHABLE_MS is unreachable.
  *
- * Communicators over several hosts also have control links between ranks r and r+1, r+2 (mod
- * nranks): beats every 100 ms with the sender's latest call, the failure record, and farewells. Missing beats make a
- * neighbour unreachable, unless a rank of its host vouches that it lives (stopped, or in a debugger): an outage of the
- * network of at most TUTTI_UNREACHABLE_MS does not, a longer one is found 0.5 s later and 1 s or an eighth of the limit
- * (before Linux 6.15: as much as the limit). An operation that ended is a sign of life, too. A host that hears no other
- * one is cut off itself, and says so. Records, farewells and vouchers are flooded: whoever learns one writes it to its
- * status page and sends it on, once. End of a control connection without farewell or record: the neighbour's own host
- * is given 500 ms to say what happened, then it is reported as lost.
+ * Communicators over several hosts also have control links between ranks r and r+1, r+2 (mod nranks). They carry beats
+ * every 100 ms with the sender's latest call, the failure record, and farewells. Missing beats make a neighbour
+ * unreachable, unless a rank of its host vouches that it lives (stopped, or in a debugger). An outage of the network of
+ * at most TUTTI_UNREACHABLE_MS makes nobody unreachable; a longer one is found 0.5 s and an eighth of the limit, at
+ * least 1 s, after the limit (before Linux 6.15: 0.5 s and up to the limit again). An operation that ended is a sign of
+ * life, too. A host that hears no other host is cut off itself, and says so. Records, farewells and vouchers are
+ * flooded: a rank that learns one writes it to its status page and sends it on, once. If a control connection ends
+ * without a farewell or record, the neighbour's own host has 500 ms to say what happened; then the neighbour is
+ * reported as lost.
  *
- * Ages are measured on a clock that stands still while this process does not run: a rank that was stopped and
+ * Ages are measured on a clock that stands still while this process does not run, so that a rank that was stopped and
  * wakes up takes nobody else for dead.
  *
- * The watching is done by the service thread, under its lock. The functions below may be called by any thread;
- * tt_watch_failed, tt_watch_publish, tt_watch_finish and, while nothing is wrong, tt_watch_compare take no lock. */
+ * The service thread does the watching, under its lock. Any thread may call the functions below; tt_watch_failed,
+ * tt_watch_publish, tt_watch_finish and, while nothing is wrong, tt_watch_compare take no lock. */
 #ifndef TT_WATCH_H
 #define TT_WATCH_H
 
@@ -41,7 +42,7 @@ struct tt_failure {
   char sentence[TT_SENTENCE_BYTES];
 };
 
-/* What must be known of every rank; part of the peer info exchanged at start-up. */
+/* The facts that every rank must know of each other one; part of the peer info exchanged at start-up. */
 struct tt_member {
   int32_t pid;
   int32_t host_index;     /* ranks with equal index share a host; the lowest rank of each is its leader */
@@ -54,30 +55,30 @@ struct tt_member {
 
 struct tt_watch_spec {
   int nranks, rank;
-  const struct tt_member *members;   /* nranks, copied */
-  const struct tt_credentials *credentials;        /* copied */
-  const struct tt_settings *settings; /* copied */
-  struct tt_listener *ip_listener;           /* NULL if there is one host only; both listeners outlive the watch */
-  struct tt_listener *local_listener;        /* may be NULL where every host has one rank */
-  const char *label;                 /* of the communicator, in sentences: "communicator of 4 ranks" */
-  int is_second;                     /* 1: another watch looks after the same ranks, as long as this one: that tells of
-                                        ranks that die or cannot be reached, and here that is no news (INFO) */
-  int64_t timeout_ms;                /* 0: never */
-  uint64_t deadline_ns;              /* for setting up */
+  const struct tt_member *members;          /* nranks, copied */
+  const struct tt_credentials *credentials; /* copied */
+  const struct tt_settings *settings;       /* copied */
+  struct tt_listener *ip_listener;          /* NULL if there is one host only; both listeners outlive the watch */
+  struct tt_listener *local_listener;       /* may be NULL where every host has one rank */
+  const char *label;                        /* of the communicator, in sentences: "communicator of 4 ranks" */
+  int is_second;        /* 1: another watch looks after the same ranks for as long as this one. The other watch tells of
+                           ranks that die or cannot be reached; this one logs them as INFO, since they are no news */
+  int64_t timeout_ms;   /* 0: never */
+  uint64_t deadline_ns; /* for setting up */
 };
 
 struct tt_watch;
 
-/* Starts setting up; poll until tuttiSuccess (all status pages and control links there). Holds the
- * service. destroy at any time, also half-built; NULL is allowed. */
+/* Starts setting up; poll until tuttiSuccess (all status pages and control links are there). Holds the
+ * service. destroy may be called at any time, also on a half-built watch; NULL is allowed. */
 tuttiResult_t tt_watch_create(struct tt_watch **watch, const struct tt_watch_spec *spec);
 tuttiResult_t tt_watch_poll(struct tt_watch *watch);
-void tt_watch_pollset(struct tt_watch *watch, struct tt_pollset *pollset); /* adds what that waits for */
+void tt_watch_pollset(struct tt_watch *watch, struct tt_pollset *pollset); /* adds what tt_watch_poll waits for */
 void tt_watch_destroy(struct tt_watch *watch);
 
-/* Says farewell: from here on this rank's end is no death. Other ranks that still wait for it in an operation get
- * tuttiRemoteError "left". Call before destroy in an orderly end; aborted != 0 says so in the others' sentence. A
- * destroy without farewell says "aborted". */
+/* Says farewell: from here on the end of this rank's process is no death. Other ranks that still wait for it in an
+ * operation get tuttiRemoteError "left". Call it before destroy in an orderly end; with aborted != 0 the others'
+ * sentence says "aborted", as it does after a destroy without farewell. */
 void tt_watch_leave(struct tt_watch *watch, int aborted);
 
 /* The word that every wait polls: non-zero once the communicator has failed. The pointer is valid for
@@ -92,47 +93,47 @@ const struct tt_failure *tt_watch_failure(const struct tt_watch *watch);
 tuttiResult_t tt_watch_fail(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op,
                             const char *sentence);
 
-/* The same with the calling thread's last sentence. A lack of resources (tuttiSystemError) is told with this rank's
- * name. */
+/* The same with the calling thread's last sentence. The sentence of a lack of resources (tuttiSystemError) also names
+ * this rank. */
 tuttiResult_t tt_watch_fail_here(struct tt_watch *watch, tuttiResult_t code, int culprit, uint64_t op);
 
-/* The same, of what was logged already. */
+/* The same for a failure that was already logged. */
 tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int culprit, const char *sentence);
 
-/* Connection to `peer` broke (`how`: one line). Gives the cause 500 ms to become known, in which this process looks for
- * it, then records tuttiRemoteError "lost connection to rank ...". Returns tuttiInProgress until the word above is set;
- * call it again from the waiting loop. */
+/* To be called when the connection to `peer` broke (`how`: one line). Gives the cause 500 ms to become known, during
+ * which this process looks for it, then records tuttiRemoteError "lost connection to rank ...". Returns tuttiInProgress
+ * until the word of tt_watch_failed is set; call it again from the waiting loop. */
 tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how);
 
 /* Publishes that this rank entered `call`: a few stores, no system call. One thread at a time. */
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call);
 
-/* Publishes that this rank finished operation `op` (it waits for nobody). */
+/* Publishes that this rank finished operation `op`, and so waits for nobody. */
 void tt_watch_finish(struct tt_watch *watch, uint64_t op);
 
 /* To be called about every millisecond by a thread that waits in `call` and has moved nothing since `since_ns`:
  * compares the published calls of all ranks it can see with its own and records a mismatch (tuttiInvalidUsage,
  * naming both ranks and both calls); warns once a host, by name, about ranks that have not entered after
  * late_warn_ms; records tuttiRemoteError after timeout_ms, and for a rank that left. Cheap otherwise. One thread at
- * a time. A call of collective TT_PAIRS is a message to or from rank `root`: then only that rank is looked at, and it
- * is a mismatch if that waits in a collective that needs us and that we have not entered. Where messages of ranks of
- * this host wait for each other in a circle, warning and error (then tuttiInvalidUsage) say so instead of naming it. */
+ * a time. A call of collective TT_PAIRS is a message to or from rank `root`: then only rank `root` is looked at, and it
+ * is a mismatch if it waits in a collective that needs us and that we have not entered. If messages of ranks of this
+ * host wait for each other in a circle, warning and error (then tuttiInvalidUsage) describe the circle instead. */
 void tt_watch_compare(struct tt_watch *watch, const struct tt_call *call, uint64_t since_ns);
 
-/* The messages that this rank waited for are through: takes back what tt_watch_compare has shown of them. */
+/* The messages that this rank waited for are through: withdraws the wait that tt_watch_compare showed on the page. */
 void tt_watch_waits_no_more(struct tt_watch *watch);
 
-/* A message from `peer` carried another word than expected: records the mismatch with both calls as
- * well as they can be known (`theirs` is NULL if the transport did not carry it). Returns the code. */
+/* A message from `peer` carried another word than expected: records the mismatch and describes both calls as
+ * well as they are known (`theirs` is NULL if the transport did not carry it). Returns the code. */
 tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer,
                                 uint64_t word, const struct tt_call *theirs);
 
-/* Ranks that are lost as far as is known here, ascending: those that died, were stopped for too long, could not be
+/* The ranks that this rank knows to be lost, ascending: those that died, were stopped for too long, could not be
  * reached, were late, or left; also after the first failure. Writes the first `size` of them; returns how many there
  * are. Any thread. */
 int tt_watch_lost(struct tt_watch *watch, int *ranks, int size);
 
-/* The caller goes on without these ranks: looks at once which of those of this host are dead. 1: one is. */
+/* The caller goes on without these ranks: checks at once whether those of this host are dead. 1: at least one is. */
 int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n);
 
 /* The start-up of a communicator that is made from this one. */
@@ -140,28 +141,28 @@ struct tt_birth {
   uint64_t key;           /* the same on all its ranks, and for nothing else */
   const int32_t *members; /* ranks of this watch */
   int nmembers;
-  int is_shrink;          /* members ascend, their lists may be unlike; why this watch has failed does not count */
+  int is_shrink;          /* members ascend, their lists may be unlike; the failure of this watch does not count */
   int is_last;            /* this rank has done its part: members that left in order have what they need */
   const char *label;      /* of the new communicator */
-  uint64_t next_ns, missed_ns; /* of tt_watch_birth, as the following */
-  int is_shown, unlike;        /* of a shrink: it is shown; the rank that is in another one, of unlike_key, and since */
-  uint64_t unlike_key, unlike_ns; /* when; key 0: there is none */
+  uint64_t next_ns, missed_ns;    /* private to tt_watch_birth, like the fields below */
+  int is_shown, unlike;           /* of a shrink: its target is shown; the rank that is in another shrink */
+  uint64_t unlike_key, unlike_ns; /* key of that shrink, 0: there is none; when it was found */
 };
 
-/* To be called often while the start-up goes on. tuttiSuccess: nothing is known that ends it. tuttiRemoteError: one of
- * its ranks is lost or left. tuttiInvalidUsage: a member has waited for this rank for some seconds in a shrink to
- * other ranks; all members of both are told that. Else the code of a notice, or of this watch's failure if a member of
- * a split is its culprit. Only tuttiInvalidUsage is logged. Any thread, one at a time. */
+/* To be called often during the start-up. tuttiSuccess: nothing is known that ends it. tuttiRemoteError: one of its
+ * ranks is lost or left. tuttiInvalidUsage: a member has waited for this rank for some seconds in a shrink to a
+ * different set of ranks; all members of both shrinks are told. Else the code of a notice, or of this watch's failure
+ * if a member of a split is its culprit. Only tuttiInvalidUsage is logged. Any thread, one at a time. */
 tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth);
 
-/* The start-up is over, for better or worse, and tt_watch_birth is not called again. Any thread. */
+/* The start-up is over, successful or not, and tt_watch_birth is not called again. Any thread. */
 void tt_watch_birth_end(struct tt_watch *watch, struct tt_birth *birth);
 
-/* 1: the shrink of this key has ended, for lists of excluded ranks were unlike. Any thread. */
+/* 1: the shrink of this key has ended because the lists of excluded ranks were unlike. Any thread. */
 int tt_watch_was_unlike(struct tt_watch *watch, uint64_t key);
 
-/* This rank does not go on with the start-up of that key, says the sentence: all its ranks hear of it. No failure of
- * this watch. Any thread. */
+/* This rank gives up the start-up of that key; the sentence says why, and all ranks of the start-up hear of it. It is
+ * no failure of this watch. Any thread. */
 void tt_watch_notice(struct tt_watch *watch, uint64_t key, tuttiResult_t code, const char *sentence);
 
 /* A moment, as "2026-11-23 04:18:02.123 UTC", into text; returns text. */
