@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start-up: the unique id, the rendezvous of all ranks, and what launchers say. */
+/* Start-up: the unique id, the rendezvous of all ranks, and the answers of launchers. */
 #ifndef TT_BOOTSTRAP_H
 #define TT_BOOTSTRAP_H
 
@@ -20,90 +20,87 @@ struct tt_id {
   uint64_t ticket;     /* tells ids of one fixed address apart, in the process that uses them */
 };
 enum {
-  TT_ID_FIXED = 1,    /* the address was given by the user: rank 0 opens it */
-  TT_ID_MIXED = 0x100,  /* the key file is in credentials.key; in memory only, never packed */
+  TT_ID_FIXED = 1,      /* the user gave the address: rank 0 opens it */
+  TT_ID_MIXED = 0x100,  /* the key file is mixed into credentials.key; in memory only, never packed */
   TT_ID_USERS = 0x400,  /* the key is no secret, but only our own user reaches root; in memory only */
-  TT_ID_DERIVED = 0x200 /* made by every rank alone: its root may open later than the ranks knock; in memory only */
+  TT_ID_DERIVED = 0x200 /* made by every rank alone: its root may open after the ranks dial; in memory only */
 };
 
-/* Errors of unpack: tuttiInvalidArgument: not made by this library, or by another version. */
+/* Error of unpack: tuttiInvalidArgument: the id was not made by this library, or by another version of it. */
 void tt_id_pack(const struct tt_id *id, tuttiUniqueId *out);
 tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in);
 
-/* Every rank calls this once after unpack and before anything uses id->credentials or root: mixes TUTTI_KEY_FILE
- * into the key, so that the 128 bytes alone do not admit. Without the setting a fixed loopback address becomes a local
- * one that only processes of this user can use (unless TUTTI_AUTH=none), and another id is only marked.
- * Errors: tuttiInvalidUsage about the key file. */
+/* Mixes TUTTI_KEY_FILE into the key, so that the 128 bytes alone do not admit. Every rank calls this once after unpack
+ * and before anything uses id->credentials or id->root. Without the setting a fixed loopback address becomes a local
+ * one that only processes of this user can use (unless TUTTI_AUTH=none), and any other id is only marked. Errors:
+ * tuttiInvalidUsage about the key file. */
 tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings);
 
 /* Each rank of a process may use an id once: keeps a hash of id and rank, which *used names from then on. The last
- * TT_IDS_KEPT are kept. Errors: tuttiInvalidUsage, with the remedy: it was used before. */
+ * TT_IDS_KEPT hashes are kept. Errors: tuttiInvalidUsage, with the remedy, if the id was used before. */
 tuttiResult_t tt_id_use(const tuttiUniqueId *id, int rank, uint64_t *used);
 enum tt_use { TT_USE_BEGUN, TT_USE_DONE, TT_USE_FAILED, TT_USE_NONE };
-/* What has become of it. NONE: it may be used again. */
+/* Says how the use of the id ended. NONE: it may be used again. */
 void tt_id_used(uint64_t used, enum tt_use how);
 
-/* A fresh id whose root (a listener and a state machine on the service thread) runs in this process until
- * one communicator has been made, or with TUTTI_COMM_ID the fixed one without a root. The id is
- * not mixed yet and can be packed. A root that no rank ever calls lives until the process
- * ends. Errors as tuttiGetUniqueId. */
+/* Makes a fresh id, whose root (a listener and a state machine on the service thread) runs in this process until
+ * one communicator has been made; with TUTTI_COMM_ID, the fixed id without a root. The id is not mixed yet and can be
+ * packed. A root that no rank ever dials lives until the process ends. Errors as tuttiGetUniqueId. */
 tuttiResult_t tt_id_create(struct tt_id *id, const struct tt_settings *settings);
 
-/* A process of the job that has ended; status is that of waitpid. */
+/* A process of the job that has ended; status comes from waitpid. */
 struct tt_ended {
   int proc, nprocs, pid, status;
 };
-/* Tells the root of `id`, if it is in this process and lives, see tuttiLaunchEnded. */
+/* Tells the root of `id`, if it is in this process and still runs; see tuttiLaunchEnded. */
 void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended);
 
-/* The fixed id of "host:port" (TUTTI_COMM_ID, torchrun): job and key come from the text, so
- * that all processes make the same one. Errors: tuttiInvalidArgument: no such address;
+/* Makes the fixed id of "host:port" (TUTTI_COMM_ID, torchrun): job and key come from the text, so
+ * that all processes make the same id. Errors: tuttiInvalidArgument: no such address;
  * tuttiInvalidUsage: not loopback, and neither TUTTI_KEY_FILE nor TUTTI_AUTH=none. */
 tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_settings *settings);
 
 /* One rank's side of the rendezvous. Resumable: start, then poll. Ranks meet in rounds of `len` bytes (equal on all,
- * at most TT_PEER_INFO_BYTES): all ranks give so many and get those of all, in rank order, or all get those of rank 0.
- * The root refuses, naming the ranks: two claims to one rank, unlike nranks, len or `agreement`
- * (a hash of what must be equal; `version` is compared first). If a rank dies (end of its
- * connection, or its process gone on a host where one can look) all others get tuttiRemoteError
- * naming rank, pid and host; if ranks are missing at the deadline, tuttiRemoteError naming them.
- * In the root's process poll tells a rank of an end, of a round or of the start-up, when those that are connected were
- * told: the process may end right after. */
+ * at most TT_PEER_INFO_BYTES): each rank gives `len` bytes and gets those of all, in rank order, or all get those of
+ * rank 0. The root refuses, naming the ranks: two claims to one rank; unlike nranks, len or `agreement` (a hash of the
+ * settings that must be equal; `version` is compared first). If a rank dies (its connection ends, or its process is
+ * gone on a host where the root can look), all others get tuttiRemoteError naming rank, pid and host; if ranks are
+ * missing at the deadline, tuttiRemoteError naming them. In the root's process, poll reports the end of a round or of
+ * the start-up only after all connected ranks were told of it, so that the process may end right after. */
 #define TT_PEER_INFO_BYTES 8192
 struct tt_rendezvous;
 
 struct tt_rendezvous_spec {
   const struct tt_id *id; /* copied; after tt_id_mix */
   int nranks, rank;
-  uint64_t agreement;     /* settings and nothing else */
-  uint64_t host;          /* tt_host_id of this rank: root and rank of one host look at each other's process */
+  uint64_t agreement;     /* hash of settings and nothing else */
+  uint64_t host;          /* tt_host_id of this rank: root and rank of one host watch each other's process */
   uint64_t deadline_ns;   /* CLOCK_MONOTONIC */
   const struct tt_settings *settings; /* must live as long as the rendezvous */
 };
 
-/* With TT_ID_FIXED rank 0 also opens the root here or in its first polls (when an earlier
- * communicator with the same id is not yet complete on all ranks, it waits for that). */
+/* With TT_ID_FIXED rank 0 also opens the root, here or in its first polls (if an earlier communicator with the same id
+ * is not yet complete on all ranks, it waits for that one). */
 tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
                                   const struct tt_rendezvous_spec *spec);
 /* Starts a round; the bytes of `mine` are copied; `all` (nranks * len bytes) must live until poll
  * says tuttiSuccess. */
 tuttiResult_t tt_rendezvous_gather(struct tt_rendezvous *rendezvous, const void *mine, size_t len,
                                    void *all);
-/* The same; but only rank 0 gives bytes (elsewhere `mine` is NULL), which are all that comes: `len` of them. */
+/* The same, but only rank 0 gives bytes (elsewhere `mine` is NULL): `all` receives these `len` bytes only. */
 tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *rendezvous, const void *mine, size_t len, void *all);
-/* Drives connection and round: tuttiInProgress, tuttiSuccess (round done; before the first: this
- * rank is in), or an error, which stays. Never blocks. */
+/* Drives connection and round. Returns tuttiInProgress, tuttiSuccess (the round is done; before the first round: this
+ * rank has joined), or an error, which stays. Never blocks. */
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);
-/* Adds what poll, which said tuttiInProgress, waits for, but for deaths and the deadline. */
+/* Adds the events that poll waits for after tuttiInProgress, except deaths and the deadline. */
 void tt_rendezvous_pollset(const struct tt_rendezvous *rendezvous, struct tt_pollset *pollset);
-/* Tells the root why this rank gives up, so that all others hear it (before destroy). They get
- * `code` and the sentence with this rank's name in front. A rank that is not in yet
- * comes in for it, within 1 s, unless the id is derived. Nothing happens if the start-up has failed already. Where the
- * root is in this process, it waits until those that are
- * connected were told (1 s at most): the process may end right after.
- * 1: the root has it, or has said itself why the start-up fails; 0: nobody hears of it here. */
+/* Tells the root why this rank gives up, so that all others hear it (before destroy). They get `code` and the sentence
+ * with this rank's name before it. A rank that has not joined yet joins to say so, within 1 s, unless the id is
+ * derived. Nothing happens if the start-up has failed already. If the root is in this process, the function waits until
+ * the connected ranks were told (1 s at most), so that the process may end right after. 1: the root has it, or has
+ * itself said why the start-up fails; 0: nobody hears of it this way. */
 int tt_rendezvous_fail(struct tt_rendezvous *rendezvous, tuttiResult_t code, const char *sentence);
-/* Leaves: in good order if at least one round is done, none is under way and nothing failed; else
+/* Leaves the start-up: in good order if at least one round is done, none is under way and nothing failed; else
  * all others hear that this rank has left. NULL is allowed. */
 void tt_rendezvous_destroy(struct tt_rendezvous *rendezvous);
 

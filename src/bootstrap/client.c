@@ -7,8 +7,8 @@
 
 #include "bootstrap/root_private.h"
 
-/* After the last frame only the end of the connection matters, so that closing does not
- * destroy that frame on its way (a close with unread bytes resets the connection). */
+/* After the last frame the client's bytes are read and dropped until the connection ends: a close with unread bytes
+ * would reset the connection and destroy that frame on its way. */
 static void client_discard(struct client *client)
 {
   tt_intake_set(&client->in, &client->record, sizeof client->record);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The unique id: what it holds, and how a new one is made. */
+/* The unique id: its contents, and the making of a new one. */
 #include <string.h>
 #include <unistd.h>
 
@@ -71,7 +71,7 @@ tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in)
   return tuttiSuccess;
 }
 
-/* ---- each once ---- */
+/* ---- each id once ---- */
 
 #define USE_BITS 3u /* of a kept hash: enum tt_use */
 
@@ -84,7 +84,7 @@ static uint64_t use_hash(const tuttiUniqueId *id, int rank)
   return (hash | USE_BITS) ^ USE_BITS;
 }
 
-/* The place of a kept hash, under tt_process.mutex; NULL: it is not there. */
+/* The place of a kept hash; NULL: it is not there. The caller holds tt_process.mutex. */
 static uint64_t *use_find(uint64_t hash)
 {
   uint32_t kept = tt_process.ids_used < TT_IDS_KEPT ? tt_process.ids_used : TT_IDS_KEPT;
@@ -151,8 +151,8 @@ tuttiResult_t tt_id_mix(struct tt_id *id, const struct tt_settings *settings)
   return tuttiSuccess;
 }
 
-/* An address text is no secret, so something else has to be: the key file, or, at a loopback address, that the kernel
- * tells of which user a process is (tt_id_mix), or the user's word that the risk is known. */
+/* The text of an address is no secret, so something else must keep strangers out: the key file; at a loopback address
+ * the kernel, which tells each end the other's user (tt_id_mix); or the user says that the risk is known. */
 static tuttiResult_t secret_check(const struct tt_id *id, const char *text,
                                   const struct tt_settings *settings)
 {
@@ -187,7 +187,8 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
   return tuttiSuccess;
 }
 
-/* At an address of this host; where it has none, at a local listener, as then only its own ranks can come. */
+/* Opens the root at an address of this host or, if the host has none, at a local listener, because then only ranks of
+ * this host can come. */
 static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *settings)
 {
   struct tt_address where;

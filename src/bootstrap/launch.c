@@ -14,7 +14,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
-/* In tt_process.launch. Its own mutex: asking a launcher may take long and needs tt_process.mutex
+/* Hangs on tt_process.launch. It has its own mutex because asking a launcher may take long and needs tt_process.mutex
  * itself. */
 struct launch {
   pthread_mutex_t mutex;
@@ -58,7 +58,7 @@ static tuttiResult_t descriptor_read(int fd, tuttiUniqueId *id)
   if (seals < 0 || (seals & SEALS) != SEALS || status.st_size != (off_t)sizeof *id ||
       pread(fd, id, sizeof *id, 0) != (ssize_t)sizeof *id)
     return tt_fail(tuttiInvalidArgument, "TUTTI_LAUNCH_FD is %d, which is not a descriptor of `tutti run`", fd);
-  /* It holds the key: programs that this one starts have no use for it. */
+  /* The descriptor holds the key, and programs that this one starts have no use for it. */
   fcntl(fd, F_SETFD, FD_CLOEXEC);
   return tuttiSuccess;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which launcher started this process, told from its environment. Pure. */
+/* Tells from the environment which launcher started this process. Pure. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ static tuttiResult_t torch_address(struct tt_launch_plan *plan, const struct rea
   return tuttiSuccess;
 }
 
-/* A launcher of one process need not be asked. */
+/* A launcher that started one process need not be asked. */
 static tuttiResult_t pmi_plan(struct tt_launch_plan *plan, const struct reader *reader)
 {
   tuttiResult_t result = place_read(reader, "PMI_SIZE", "PMI_RANK", &plan->nprocs, &plan->proc);
@@ -116,7 +116,7 @@ static tuttiResult_t pmi_plan(struct tt_launch_plan *plan, const struct reader *
   return result == tuttiSuccess ? local_check(plan, "MPI_LOCALNRANKS", "PMI_SIZE") : result;
 }
 
-/* RANK and WORLD_SIZE. One process has nobody to meet, and needs no address. */
+/* RANK and WORLD_SIZE. A single process meets no other and needs no address. */
 static tuttiResult_t torch_plan(struct tt_launch_plan *plan, const struct reader *reader,
                                 const struct tt_settings *settings)
 {
@@ -126,9 +126,9 @@ static tuttiResult_t torch_plan(struct tt_launch_plan *plan, const struct reader
   return torch_address(plan, reader, settings);
 }
 
-/* A process that no launcher speaks to is alone. Where a variable shows that it is not, that is an error: each would be
- * a job of one, with wrong sums and in silence. A batch script of Slurm has SLURM_NTASKS, but is no step: it may be
- * alone. */
+/* A process that no launcher speaks to is alone. If a variable shows that it is not, that is an error: otherwise each
+ * process would silently be a job of one, with wrong sums. A batch script of Slurm has SLURM_NTASKS but is no step, so
+ * it may be alone. */
 static tuttiResult_t alone_check(const struct reader *reader, const struct tt_settings *settings)
 {
   static const char *const sizes[] = {"PMI_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
@@ -150,7 +150,7 @@ static tuttiResult_t alone_check(const struct reader *reader, const struct tt_se
   return tuttiSuccess;
 }
 
-/* PMIx and PMI come before torchrun's variables: images often set MASTER_ADDR for everybody. */
+/* PMIx and PMI come before torchrun's variables, because images often set MASTER_ADDR for everybody. */
 tuttiResult_t tt_launch_plan(struct tt_launch_plan *plan, const struct tt_settings *settings,
                              tt_lookup_fn lookup, const void *owner)
 {

@@ -2,9 +2,9 @@
 /* PMI-1, the protocol of MPICH's and Intel MPI's mpiexec (Hydra), Flux and `srun --mpi=pmi2`: lines of text over the
  * socket PMI_FD, each a question of this process and the launcher's answer (Balaji et al., "PMI: A Scalable Parallel
  * Process-Management Interface for Extreme-Scale Systems", EuroMPI 2010). Process 0 puts the id into the launcher's
- * store, the others get it after a barrier. Right after that PMI is finalized, so that a process may end later in
- * whatever way; a launcher takes an end before that for an abort. Where MPI is initialized in this process, it has
- * initialized PMI and will finalize it: only the store and the barrier are used then. */
+ * store, and the others get it after a barrier. PMI is finalized right after that, because a launcher takes an earlier
+ * end of a process for an abort; so a process may end later in any way. If MPI is initialized in this process, MPI has
+ * initialized PMI and will finalize it; then only the store and the barrier are used. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 #include "bootstrap/wire_private.h"
 
 #define LINE_BYTES 1024  /* the protocol's longest line, with its newline */
-#define VALUE_BYTES 256  /* of a value, so that its line is short enough with any name of the store */
+#define VALUE_BYTES 256  /* longest value that we put, so that its line is short enough with any name of the store */
 #define TEXT_BYTES (1 + 2 * TUTTI_UNIQUE_ID_BYTES) /* "i" and the id in hexadecimal digits, or "e" and a result code */
 
 struct pmi {
@@ -49,7 +49,7 @@ static tuttiResult_t line_send(const struct pmi *pmi, const char *line, size_t l
   return tuttiSuccess;
 }
 
-/* One line is one answer: the launcher says nothing unasked. */
+/* One line is one answer: the launcher sends nothing unasked. */
 static tuttiResult_t line_receive(struct pmi *pmi, const char *question)
 {
   for (size_t got = 0; got < LINE_BYTES;) {
@@ -71,7 +71,7 @@ static tuttiResult_t line_receive(struct pmi *pmi, const char *question)
   return pmi_fail(question, "its answer is no line of PMI-1");
 }
 
-/* The value of `name` in the last answer, NULL if that has none; *len is its length. */
+/* The value of `name` in the last answer, NULL if the answer has none; *len is its length. */
 static const char *field_find(const struct pmi *pmi, const char *name, size_t *len)
 {
   size_t name_len = strlen(name);
@@ -93,7 +93,7 @@ static int field_is(const struct pmi *pmi, const char *name, const char *wanted)
   return value && len == strlen(wanted) && memcmp(value, wanted, len) == 0;
 }
 
-/* Asks, and waits for the answer of that name; its field rc, if there, must be 0. */
+/* Asks and waits for the answer called `answer`; its field rc, if there, must be 0. */
 static tuttiResult_t ask(struct pmi *pmi, const char *answer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static tuttiResult_t ask(struct pmi *pmi, const char *answer, const char *format, ...)
@@ -135,7 +135,7 @@ static tuttiResult_t store_open(struct pmi *pmi)
   return tuttiSuccess;
 }
 
-/* Process 0: also a failure is published, so that the others do not wait for it. */
+/* Process 0 publishes its id, or its failure to make one, so that the others do not wait in vain. */
 static tuttiResult_t id_publish(struct pmi *pmi, tuttiUniqueId *out, const struct tt_settings *settings)
 {
   static const char digits[] = "0123456789abcdef";
@@ -196,7 +196,7 @@ static tuttiResult_t id_fetch(struct pmi *pmi, tuttiUniqueId *id)
   return result;
 }
 
-/* True if MPI was initialized in this process: then PMI is, too. */
+/* True if MPI was initialized in this process; then PMI is, too. */
 static int mpi_is_up(void)
 {
   void *symbol = dlsym(RTLD_DEFAULT, "MPI_Initialized");

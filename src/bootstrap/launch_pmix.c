@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* PMIx launchers: Open MPI's mpirun, srun --mpi=pmix, prterun. libpmix is loaded when it is needed, so
- * that one binary serves every host; its symbols stay out of the program's (RTLD_LOCAL). It is
- * finalized right after the exchange: a process that ends later, in whatever way, owes the launcher nothing,
- * and the library's threads are gone. PMIx counts its users, so this is harmless after MPI_Init; but Open
- * MPI 4.1 cannot start PMIx again after the last one has left, so MPI_Init must come first. */
+ * that one binary serves every host; its symbols stay out of the program's (RTLD_LOCAL). PMIx is finalized
+ * right after the exchange: then the library's threads are gone, and the process may end later in any way
+ * without a word to the launcher. PMIx counts its users, so this is harmless after MPI_Init; but Open
+ * MPI 4.1 cannot start PMIx again after the last user has left, so MPI_Init must come first. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct pmix {
   __typeof__(PMIx_Error_string) *text;
 };
 
-/* What process 0 publishes; result != tuttiSuccess: it could not make an id. */
+/* The value that process 0 publishes; result != tuttiSuccess: it could not make an id. */
 struct published {
   int32_t result;
   tuttiUniqueId id;
@@ -34,7 +34,7 @@ struct published {
 
 static tuttiResult_t pmix_load(struct pmix *pmix)
 {
-  /* Never closed: its plugins and threads do not survive that. */
+  /* Never closed, because its plugins and threads do not survive that. */
   void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return tt_fail(tuttiSystemError,
@@ -69,8 +69,8 @@ static void value_free(pmix_value_t *value)
   tt_free(value);
 }
 
-/* A number of the job (rank PMIX_RANK_WILDCARD) or of one process; `missing` >= 0: use that if the
- * launcher does not tell. */
+/* Gets a number of the job (rank PMIX_RANK_WILDCARD) or of one process. If the launcher does not tell it, `missing`
+ * is used if it is >= 0. */
 static tuttiResult_t number_get(const struct pmix *pmix, const pmix_proc_t *self, pmix_rank_t rank,
                                 const char *key, int *number, int missing)
 {
@@ -94,7 +94,7 @@ static void info_set(pmix_info_t *info, const char *key, pmix_data_type_t type)
   info->value.type = type;
 }
 
-/* A barrier that spreads what was put. */
+/* A barrier that also spreads the values that were put. */
 static tuttiResult_t exchange(const struct pmix *pmix, const pmix_proc_t *self,
                               const struct tt_settings *settings)
 {
@@ -111,7 +111,7 @@ static tuttiResult_t exchange(const struct pmix *pmix, const pmix_proc_t *self,
   return status == PMIX_SUCCESS ? tuttiSuccess : pmix_fail(pmix, "PMIx_Fence", status);
 }
 
-/* Process 0: also a failure is published, so that the others do not wait for it. */
+/* Process 0 publishes its id, or its failure to make one, so that the others do not wait in vain. */
 static tuttiResult_t id_publish(const struct pmix *pmix, struct published *mine,
                                 const struct tt_settings *settings)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How launchers are told apart. Private to this folder. */
+/* The launcher of this process: recognised and asked. Private to this folder. */
 #ifndef TT_BOOTSTRAP_LAUNCH_H
 #define TT_BOOTSTRAP_LAUNCH_H
 
@@ -8,7 +8,7 @@
 enum tt_launcher { TT_LAUNCHER_NONE, TT_LAUNCHER_TUTTI, TT_LAUNCHER_COMM_ID, TT_LAUNCHER_PMIX, TT_LAUNCHER_PMI,
                    TT_LAUNCHER_TORCHRUN };
 
-/* What the environment says. */
+/* The launcher and its numbers, as the environment gives them. */
 struct tt_launch_plan {
   enum tt_launcher launcher;
   int nprocs, proc, local_nprocs, local_proc; /* not for PMIx: the library is asked */
@@ -21,7 +21,7 @@ typedef const char *(*tt_lookup_fn)(const void *owner, const char *name);
 
 /* Reads the environment through `lookup`; pure. Errors: tuttiInvalidArgument naming the variable
  * that is malformed, missing or contradicts another, and its value; tuttiInvalidUsage: a launcher started several
- * processes, but by nothing that it says can they meet. */
+ * processes, but gave them nothing by which they can meet. */
 tuttiResult_t tt_launch_plan(struct tt_launch_plan *plan, const struct tt_settings *settings,
                              tt_lookup_fn lookup, const void *owner);
 
@@ -29,7 +29,7 @@ tuttiResult_t tt_launch_plan(struct tt_launch_plan *plan, const struct tt_settin
  * found, or no answer; tuttiRemoteError: process 0 could not make the id. */
 tuttiResult_t tt_launch_pmix(tuttiLaunch_t *launch, const struct tt_settings *settings);
 
-/* The same of PMI-1, which speaks over `fd`; launch->proc is known. Errors: tuttiSystemError: no answer, or not within
+/* Asks PMI-1 over `fd`; launch->proc is known. Errors: tuttiSystemError: no answer, or none within
  * TUTTI_INIT_TIMEOUT_MS; tuttiRemoteError as above. */
 tuttiResult_t tt_launch_pmi(tuttiLaunch_t *launch, int fd, const struct tt_settings *settings);
 

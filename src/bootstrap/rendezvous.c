@@ -8,15 +8,15 @@
 
 #include "bootstrap/root_private.h"
 
-#define GRACE_NS 2000000000u /* past our deadline the root's sentence, which knows more, may still come */
-#define GONE_NS 10000000000u /* a root that was there before the id: turned away for so long, it is gone */
+#define GRACE_NS 2000000000u /* after our deadline, for a sentence of the root, which knows more */
+#define GONE_NS 10000000000u /* a root older than its id that refuses every dial for so long is gone */
 #define HEARD_NS 1000000000u /* for a root in this process to tell the others why this rank gave up */
-#define AGAIN_NS 5000000u    /* before another try at a place that is still taken */
+#define AGAIN_NS 5000000u    /* before another try at an address that is still taken */
 
 enum stage { OPENING, DIALING, CONNECTED, READY };
 enum expect { RECORD, HEAD, PEER_INFOS, REASON };
 
-/* More than 25 fields: the connection to the root, the round under way and the reason of a failure are not divided. */
+/* More than 25 fields: the connection to the root, the round under way and the reason of a failure belong together. */
 struct tt_rendezvous {
   struct tt_id id;
   const struct tt_settings *settings;
@@ -31,18 +31,18 @@ struct tt_rendezvous {
   struct tt_outlet out;
   struct tt_start_frame head_in, head_out, peer_info_head;
   uint32_t rounds;
-  int is_roots; /* it has opened the root, of a fixed or derived id */
-  int in_round, peer_info_waits; /* a round is under way; its peer info is not on its way yet */
+  int is_roots;                  /* this rank has opened the root, of a fixed or derived id */
+  int in_round, peer_info_waits; /* a round is under way; our peer info for it is not on its way yet */
   int is_broadcast;
   size_t len;
   void *all;
   tuttiResult_t code;
-  int is_known; /* to the root, that it failed */
-  char sentence[TT_SENTENCE_BYTES]; /* why it failed; also what comes in or goes out as a reason */
+  int is_known;                     /* the root knows that the start-up failed */
+  char sentence[TT_SENTENCE_BYTES]; /* why it failed; also the buffer of a reason that comes in or goes out */
   uint8_t peer_info[TT_PEER_INFO_BYTES];
 };
 
-/* Our own finding; it stays. */
+/* Keeps the thread's last sentence as the reason of our own failure. */
 static tuttiResult_t give_up(struct tt_rendezvous *r, tuttiResult_t code)
 {
   r->code = code;
@@ -88,7 +88,7 @@ static tuttiResult_t dialer(struct tt_rendezvous *r)
   return tuttiInProgress;
 }
 
-/* At the listener (for IP, or local) that the id names: this process must have it. */
+/* Opens the root at the listener (for IP, or local) that the id names; it must be a listener of this process. */
 static tuttiResult_t derived_root_open(struct tt_rendezvous *r)
 {
   struct tt_address where = {.len = 0}, at;
@@ -136,7 +136,8 @@ static void connected(struct tt_rendezvous *r)
   tt_outlet_set(&r->out, NULL, 0, NULL, 0);
 }
 
-/* Only now: who met a damaged record before can come again, for the root does not know it yet. */
+/* Sends our record only after the root's has come whole: until then the root does not know this rank, so that the rank
+ * can come again after a damaged record. */
 static void introduce(struct tt_rendezvous *r)
 {
   r->stage = READY;
@@ -155,8 +156,8 @@ static tuttiResult_t dial_drive(struct tt_rendezvous *r)
   return tuttiSuccess;
 }
 
-/* The root serves the communicator before ours, its record came damaged, or it had no memory for us: leave, and come
- * again. */
+/* Leaves and comes again later, because the root serves the communicator before ours, its record came damaged, or it
+ * had no memory for us. */
 static tuttiResult_t come_again(struct tt_rendezvous *r)
 {
   close(r->fd);
@@ -169,7 +170,7 @@ static tuttiResult_t come_again(struct tt_rendezvous *r)
 
 /* ---- in and out --------------------------------------------------------------------------------- */
 
-/* Broken connections are found by reading: there may be a last sentence. */
+/* Broken connections are left to the reader to find, because a last sentence may still be there. */
 static int output_drive(struct tt_rendezvous *r)
 {
   int state = tt_outlet_write(&r->out, r->fd);
@@ -183,7 +184,7 @@ static int output_drive(struct tt_rendezvous *r)
   return tt_outlet_write(&r->out, r->fd);
 }
 
-/* Best effort: a last frame finds room in the socket unless the root hangs. 1: it did. */
+/* Sends a last frame, best effort: it finds room in the socket unless the root hangs. 1: it did. */
 static int last_frame(struct tt_rendezvous *r, enum tt_start_frame_kind kind, tuttiResult_t code)
 {
   if (r->stage < CONNECTED) return 0;
@@ -210,7 +211,7 @@ static tuttiResult_t broken_protocol(struct tt_rendezvous *r)
                             (unsigned long long)r->head_in.len));
 }
 
-/* The others hear of it, too. */
+/* Fails because of a damaged frame, and lets the others hear of it, too. */
 static tuttiResult_t damaged(struct tt_rendezvous *r)
 {
   char name[TT_RANK_NAME_BYTES + TT_ADDRESS_TEXT_BYTES];
@@ -257,8 +258,8 @@ static int root_is_here(const struct tt_rendezvous *r)
   return r->root.pid == r->mine.pid && r->root.start == r->mine.start && r->root.host == r->mine.host;
 }
 
-/* This process may end as soon as its caller knows: where it has the root, that has told the others by then. The root
- * tells all of them before it lets go of the lock. */
+/* This process may end as soon as its caller knows the result. If the root is in this process, waits until the root has
+ * told the others, which it does before it releases the service lock. */
 static void others_hear(const struct tt_rendezvous *r)
 {
   if (!root_is_here(r)) return;
@@ -290,7 +291,7 @@ static tuttiResult_t peer_infos_arrived(struct tt_rendezvous *r)
   return tuttiSuccess;
 }
 
-/* tuttiSuccess: go on reading; tuttiInProgress: not now; else an error. */
+/* Handles what was read. tuttiSuccess: go on reading; tuttiInProgress: not now; else an error. */
 static tuttiResult_t item_arrived(struct tt_rendezvous *r)
 {
   switch (r->expect) {
@@ -301,7 +302,7 @@ static tuttiResult_t item_arrived(struct tt_rendezvous *r)
   }
 }
 
-/* Stops at a complete round: what happened to the root since then does not undo it. */
+/* Stops at a complete round, because nothing that happens to the root afterwards undoes it. */
 static tuttiResult_t input_drive(struct tt_rendezvous *r)
 {
   uint32_t rounds = r->rounds;
@@ -329,7 +330,7 @@ static tuttiResult_t wait_check(struct tt_rendezvous *r)
   if (now >= r->look_ns) {
     r->look_ns = now + TT_LOOK_NS;
     if (tt_record_is_dead(&r->root, &r->mine)) {
-      /* Its last words first. */
+      /* The root's last frames come first. */
       tuttiResult_t result = r->fd >= 0 ? input_drive(r) : tuttiSuccess;
       if (r->code) return result;
       return is_idle(r) ? tuttiSuccess : root_died(r, 0);
@@ -418,7 +419,7 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
   return tuttiSuccess;
 }
 
-/* mine NULL: another rank's bytes. */
+/* Starts a round; mine NULL: this rank gives no bytes. */
 static tuttiResult_t round_start(struct tt_rendezvous *r, const void *mine, size_t len, void *all)
 {
   if (r->code) return tt_fail_quiet(r->code, r->sentence);
@@ -446,7 +447,7 @@ tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *r, const void *mine,
   return result;
 }
 
-/* As others_hear, of what this rank has said: the root closes our side when it has heard. */
+/* Like others_hear, for a reason that this rank has sent: the root closes our connection when it has it. */
 static void root_tells(struct tt_rendezvous *r)
 {
   if (!root_is_here(r)) return;
@@ -462,16 +463,16 @@ static void root_tells(struct tt_rendezvous *r)
   tt_service_release();
 }
 
-/* The root cannot see that this rank, which has opened it, will not come. */
+/* Abandons the root that this rank has opened and not joined: the root cannot see that this rank will not come. */
 static void root_leave(struct tt_rendezvous *r)
 {
   if (r->is_roots && r->stage < READY) tt_root_abandon(&r->id);
   r->is_roots = 0;
 }
 
-/* A rank that gives up before it is in comes in to say so, unless that takes long. The parent's watch does that for
- * a derived id. A root that this rank has opened is taken away: failed, it would refuse ranks that come for the next
- * try. */
+/* A rank that gives up before it has joined joins to say so, unless that takes long. For a derived id the parent's
+ * watch tells the others. A root that this rank has opened is abandoned instead: if it failed, it would refuse ranks
+ * that come for the next try. */
 static void come_to_tell(struct tt_rendezvous *r)
 {
   if (r->is_roots || (r->id.flags & TT_ID_DERIVED)) return;
@@ -500,7 +501,7 @@ int tt_rendezvous_fail(struct tt_rendezvous *r, tuttiResult_t code, const char *
   return r->is_known;
 }
 
-/* Reads what has come: closing with unread bytes would reset the connection, and the last
+/* Reads the bytes that have come: closing with unread bytes would reset the connection, and the last
  * frame could be lost with it. */
 static void throw_away(int fd)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The root's life. It opens a listener and waits; time runs from its first client. It shuts the listener when
- * all ranks have said bye; after a failure when all ranks have heard of it, or when those that never
- * came have had one more start-up time to come and hear it (of a derived id at once: the parent's watch tells them).
- * Clients that are in by mistake or for the next communicator get their answer; then it frees itself. A root that no
- * rank ever calls has no timer, costs a few hundred bytes, and lives until the process ends. */
+/* The root's life. It opens a listener and waits; time runs from its first client. It closes the listener when all
+ * ranks have said bye. After a failure it closes it when all ranks have heard of the failure, or when the ranks that
+ * never came have had one more start-up time to come and hear it (with a derived id at once, because the parent's watch
+ * tells them). Clients that are there by mistake or for the next communicator get their answer; then the root frees
+ * itself. A root that no rank ever dials has no timer, costs a few hundred bytes, and lives until the process ends. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #define NEXT_LOG_NS 30000000000u
 #define SHUT_NS 1000000000u /* for the last clients to hear why and leave */
 
-/* Nobody else gets in; the place is free for the next root. */
+/* Closes the listener: nobody else can join, and the address is free for the next root. */
 static void root_shut(struct tt_root *root)
 {
   if (root->shut) return;
@@ -74,7 +74,7 @@ void tt_root_settle(struct tt_root *root)
   if (root->shut && (!root->clients || tt_now_ns() > root->over_ns)) root_free(root);
 }
 
-/* ---- who is missing ---- */
+/* ---- missing ranks ---- */
 
 static const char *ended_text(const struct tt_ended *ended, char text[64])
 {
@@ -83,8 +83,8 @@ static const char *ended_text(const struct tt_ended *ended, char text[64])
   return text;
 }
 
-/* A process may bring several ranks, but hardly any brings those of another: with as many ranks as processes, or more,
- * each of them is wanted. */
+/* A process may bring several ranks, but hardly ever those of another process. So if there are at least as many ranks
+ * as processes, every process is needed. */
 void tt_root_miss(struct tt_root *root)
 {
   const struct tt_ended *ended = &root->ended;
@@ -95,7 +95,7 @@ void tt_root_miss(struct tt_root *root)
                root->self.host_name, ended_text(ended, how));
 }
 
-/* Behind the names of those that are missing. */
+/* The text behind the names of the missing ranks. */
 static const char *ended_note(const struct tt_root *root, char note[128])
 {
   char how[64];
@@ -124,7 +124,7 @@ static void missing_fail(struct tt_root *root)
                  seconds);
 }
 
-/* A warning once, and the other times for those who want to know how it goes on. */
+/* Sets the time of the next log line: a warning once, the other lines for users who ask for INFO. */
 static void log_next(struct tt_root *root, uint64_t at)
 {
   uint64_t late = root->first_ns + root->late_warn_ns;
@@ -152,7 +152,7 @@ static void processes_look(struct tt_root *root)
     struct slot *slot = &root->slots[root->look];
     root->look = (root->look + 1) % root->nranks;
     if (!slot->client || !tt_record_is_dead(&slot->client->record, &root->self)) continue;
-    tt_client_drain(slot->client); /* its last words first: it may have left in good order */
+    tt_client_drain(slot->client); /* its last frames come first: it may have left in good order */
     if (slot->client) tt_rank_slot_lose(slot->client, "died");
   }
 }
@@ -184,7 +184,7 @@ static int same_address(const struct tt_address *a, const struct tt_address *b)
   return a->len == b->len && memcmp(&a->any, &b->any, a->len) == 0;
 }
 
-/* Makes room at a fixed address: a failed start-up gives way, a living one is waited for. */
+/* Makes room at a fixed address: a failed start-up gives way, one still under way is waited for. */
 static int place_is_free(const struct tt_address *where)
 {
   for (struct tt_root *root = tt_process.roots; root; root = root->next) {
@@ -244,7 +244,7 @@ static tuttiResult_t root_open_locked(const struct tt_id *id, const struct tt_ad
 tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *where,
                            const struct tt_settings *settings, struct tt_address *at)
 {
-  tuttiResult_t result = tt_service_hold(); /* the lock needs somebody's hold */
+  tuttiResult_t result = tt_service_hold(); /* the lock may only be taken while the service is held */
   if (result != tuttiSuccess) return result;
   tt_service_lock();
   result = root_open_locked(id, where, settings, at);
@@ -283,7 +283,7 @@ static int has_joined(const struct tt_root *root, int pid)
 
 void tt_id_ended(const struct tt_id *id, const struct tt_ended *ended)
 {
-  if (tt_service_hold() != tuttiSuccess) return; /* the lock needs somebody's hold */
+  if (tt_service_hold() != tuttiSuccess) return; /* the lock may only be taken while the service is held */
   tt_service_lock();
   struct tt_root *root = tt_process.roots;
   while (root && !is_of(root, id)) root = root->next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the root makes of its clients' words: who sits where, rounds, and refusals. */
+/* The root's handling of its clients' frames: ranks and their slots, rounds, and refusals. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ int tt_rank_slot_is_in(const void *owner, uint32_t rank)
   return slot->rounds > root->rounds;
 }
 
-/* ---- who sits where ---------------------------------------------------------------------- */
+/* ---- ranks and their slots ---------------------------------------------------------------- */
 
 static int table_make(struct client *client)
 {
@@ -39,7 +39,7 @@ static int table_make(struct client *client)
   return 1;
 }
 
-/* Two ranks that do not agree, by name. */
+/* Fails the start-up with the names of two ranks whose settings differ. */
 static void unlike_settings(struct tt_root *root, const struct tt_record *mine, const char *name,
                             const struct tt_record *first, const char *other)
 {
@@ -75,7 +75,7 @@ static void agreement_check(struct client *client)
   else if (root->slots && mine->agreement != first->agreement) unlike_settings(root, mine, name, first, other);
 }
 
-/* The first claimant keeps the slot: a healthy start-up is not ended by a stray second one. */
+/* The first claimant keeps the slot, so that a stray second one does not end a healthy start-up. */
 static void claim_refuse(struct client *client, const struct slot *slot)
 {
   struct tt_root *root = client->root;
@@ -97,8 +97,8 @@ static void claim_refuse(struct client *client, const struct slot *slot)
   tt_client_tell(client, TT_START_FAILURE);
 }
 
-/* The rank has come before. With a fixed id it may be on its way to the next communicator; what its
- * first connection still has to say is heard before that is decided. */
+/* The rank has come before. With a fixed id it may be on its way to the next communicator; its first connection is
+ * read to the end before that is decided. */
 static void claim_again(struct client *client)
 {
   struct tt_root *root = client->root;
@@ -121,7 +121,7 @@ static void slot_take(struct client *client)
   root->came++;
 }
 
-/* With a fixed address the next communicator's ranks may knock while this one is being left. */
+/* With a fixed address the next communicator's ranks may dial while ranks still leave this one. */
 static int is_for_the_next(const struct tt_root *root)
 {
   return root->fixed && (root->shut || (!root->code && root->nranks && root->came == root->nranks));
@@ -159,14 +159,14 @@ void tt_rank_slot_claim(struct client *client)
   if (!root->code) agreement_check(client);
   if (!root->slots) known = table_make(client);
   if (client->record.nranks < root->least) root->least = client->record.nranks;
-  if (known) slot_take(client); /* also after a failure: the root ends when all have heard of it */
+  if (known) slot_take(client); /* also after a failure, because the root ends when all have heard of it */
   tt_root_miss(root);
   if (root->code) tt_client_tell(client, TT_START_FAILURE);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-/* A rank that said bye gives no more peer infos: whoever begins another round would wait for ever. */
+/* A rank that said bye gives no more peer infos, so a rank that begins another round would wait for ever. */
 static int round_is_possible(struct tt_root *root)
 {
   char left[TT_RANK_NAME_BYTES], name[TT_RANK_NAME_BYTES];
@@ -324,10 +324,10 @@ void tt_rank_slot_reason(struct client *client)
   }
   int is_error = code > tuttiSuccess && code < tuttiInProgress;
   tt_text_clean(client->reason, TT_SENTENCE_BYTES);
-  client->told = 1; /* it knows */
+  client->told = 1; /* the client knows already */
   tt_root_fail(root, is_error ? (tuttiResult_t)code : tuttiRemoteError, "%s gave up: %s",
                tt_rank_name(client->rank, &client->record, name), client->reason);
-  shutdown(client->watcher.fd, SHUT_WR); /* it may wait until the others were told */
+  shutdown(client->watcher.fd, SHUT_WR); /* the client may be waiting for the others to be told */
 }
 
 void tt_rank_slot_lose(struct client *client, const char *how)

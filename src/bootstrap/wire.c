@@ -43,7 +43,7 @@ int tt_outlet_busy(const struct tt_outlet *outlet)
   return outlet->sent < outlet->len[0] + outlet->len[1];
 }
 
-/* What is left of both parts, for one sendmsg; returns the number of pieces. */
+/* Lists the unsent rest of both parts for one sendmsg; returns the number of pieces. */
 static size_t outlet_pieces(const struct tt_outlet *outlet, struct iovec pieces[2])
 {
   size_t count = 0, skip = outlet->sent;
@@ -87,7 +87,7 @@ int tt_frame_fits(const struct tt_start_frame *head, const void *body, size_t le
   return head->body_sum == tt_crc32c(0, body, len);
 }
 
-/* Both ends have one address. */
+/* 1 if both ends have the same address. */
 static int is_within_a_host(int fd)
 {
   struct tt_address mine = {.len = 0}, theirs = {.len = 0};
@@ -102,7 +102,7 @@ void tt_socket_guard(int fd, int64_t unreachable_ms)
   int on = 1, tries = 3;
   int seconds = (int)((unreachable_ms + 2999) / 3000);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  /* There the connection ends with the process; and of a kernel that has too much to do answers come late. */
+  /* Within a host the connection ends with the process, and the answers of an overloaded kernel may come late. */
   if (is_within_a_host(fd)) return;
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
