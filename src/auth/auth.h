@@ -23,7 +23,7 @@
 #define TT_REPLY_BYTES 112
 #define TT_VERDICT_BYTES 40
 
-/* What admits to a communicator. */
+/* The credentials that admit to a communicator. */
 struct tt_credentials {
   uint8_t job[TT_JOB_BYTES];
   uint8_t key[TT_KEY_BYTES];
@@ -37,7 +37,7 @@ enum tt_hello_kind {
   TT_HELLO_CONTROL,    /* control link of watch */
   TT_HELLO_SHARE,      /* asks for a descriptor over a local socket; lane says which one */
   TT_HELLO_OUTBOX,     /* asks over a local socket for the outbox of the shm transport */
-  TT_HELLO_QUEUE_PAIR  /* to exchange what two queue pairs of the verbs transport must know; lane says which */
+  TT_HELLO_QUEUE_PAIR  /* exchanges the facts that two queue pairs of the verbs transport must know; lane says which */
 };
 
 struct tt_hello {
@@ -46,7 +46,7 @@ struct tt_hello {
   uint32_t src, dst; /* ranks */
 };
 
-/* libsodium ready? Call before anything else here; cheap when repeated. */
+/* Makes libsodium ready. To be called before anything else here; cheap when repeated. */
 tuttiResult_t tt_auth_init(void);
 
 void tt_random(void *out, size_t len);
@@ -57,12 +57,11 @@ void tt_wipe(void *secret, size_t len);
 void tt_key_derive(uint8_t out[TT_KEY_BYTES], const uint8_t key[TT_KEY_BYTES], const char *label,
                    const void *data, size_t len);
 
-/* Reads TUTTI_KEY_FILE: a regular file owned by the effective user, mode at most 0600, opened
- * without following links, 16 to 4096 bytes; hashed into out. Errors: tuttiInvalidUsage
- * with the path and the remedy. */
+/* Reads TUTTI_KEY_FILE and hashes it into out. It must be a regular file owned by the effective user, of mode at most
+ * 0600 and 16 to 4096 bytes; links are not followed. Errors: tuttiInvalidUsage with the path and the remedy. */
 tuttiResult_t tt_key_file_read(const char *path, uint8_t out[TT_KEY_BYTES]);
 
-/* Server: makes the challenge (and remembers it in Ns). */
+/* Server: makes the challenge; ns keeps its nonce. */
 void tt_challenge_make(uint8_t message[TT_CHALLENGE_BYTES], uint8_t ns[TT_NONCE_BYTES]);
 
 /* Client: answers a challenge. nc is remembered for tt_verdict_check. Errors:
@@ -72,15 +71,15 @@ tuttiResult_t tt_reply_make(uint8_t message[TT_REPLY_BYTES],
                             const struct tt_credentials *credentials, const struct tt_hello *hello,
                             uint8_t nc[TT_NONCE_BYTES]);
 
-/* Server: 0 as soon as the first `len` bytes show that this will be no reply of ours. */
+/* Server: 0 as soon as the first `len` bytes show that this is no reply of ours. */
 int tt_reply_plausible(const uint8_t *start, size_t len);
 
-/* Server: the unauthenticated job and epoch of a reply, to find the pass it claims. Returns 0
+/* Server: reads the unauthenticated job and epoch of a reply, to find the credentials that it claims. Returns 0
  * if magic or version are not ours. */
 int tt_reply_claim(const uint8_t reply[TT_REPLY_BYTES], uint8_t job[TT_JOB_BYTES],
                    uint64_t *epoch);
 
-/* Server: what a whole reply seems to be that is not authentic; nobody has proved it. */
+/* Server: the apparent purpose of a whole reply that is not authentic; nothing proves it. */
 enum tt_claim {
   TT_CLAIM_NONE,    /* no reply of ours */
   TT_CLAIM_VERSION, /* of another version of the handshake */
@@ -93,16 +92,16 @@ enum tt_claim tt_reply_seems(const uint8_t reply[TT_REPLY_BYTES]);
 int tt_reply_check(const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
                    const struct tt_credentials *credentials, struct tt_hello *hello);
 
-/* Server: the verdict on an authentic reply; status 0 is welcome, else a reason that the
+/* Server: writes the verdict on an authentic reply; status 0 is welcome, any other a reason that the
  * client gets to see. */
 enum tt_status { TT_WELCOME, TT_STATUS_TAKEN, TT_STATUS_UNKNOWN, TT_STATUS_FULL, TT_STATUS_KEY };
 void tt_verdict_make(uint8_t message[TT_VERDICT_BYTES], uint64_t status,
                      const uint8_t reply[TT_REPLY_BYTES], const uint8_t ns[TT_NONCE_BYTES],
                      const struct tt_credentials *credentials);
 
-/* Server: what a reply gets that names a known job and epoch but has a wrong MAC: TT_STATUS_KEY and a
- * MAC of zeros. No key is used, so strangers learn nothing from it; an honest client with another key
- * sees a verdict that is not authentic, and after a few of them can say so. */
+/* Server: writes the verdict on a reply that names a known job and epoch but has a wrong MAC: TT_STATUS_KEY and a
+ * MAC of zeros. No key is used, so strangers learn nothing from it. An honest client with another key
+ * sees a verdict that is not authentic; after a few of them it can say so. */
 void tt_verdict_refuse(uint8_t message[TT_VERDICT_BYTES]);
 
 /* Client: 1 and *status filled if the verdict is authentic, else 0. */

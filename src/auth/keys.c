@@ -46,7 +46,7 @@ void tt_key_derive(uint8_t out[TT_KEY_BYTES], const uint8_t key[TT_KEY_BYTES], c
   tt_hash(out, key, pieces, len ? 2 : 1);
 }
 
-/* Up to `size` bytes of a file; -1 and errno on an error. */
+/* Reads up to `size` bytes of a file; -1 and errno on an error. */
 static ssize_t read_all(int fd, uint8_t *buffer, size_t size)
 {
   size_t used = 0;
@@ -97,7 +97,7 @@ static tuttiResult_t file_hash(int fd, const char *path, uint8_t out[TT_KEY_BYTE
 
 tuttiResult_t tt_key_file_read(const char *path, uint8_t out[TT_KEY_BYTES])
 {
-  /* O_NONBLOCK: a pipe in its place must not stop the start-up. */
+  /* O_NONBLOCK, because a pipe in the file's place must not stop the start-up. */
   int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return tt_fail(tuttiInvalidUsage, "TUTTI_KEY_FILE %s cannot be opened: %s%s", path,

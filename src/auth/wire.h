@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Little-endian integers in messages, whatever the host's order and alignment. */
+/* Little-endian integers in messages, for any byte order and alignment of the host. */
 #ifndef TT_AUTH_WIRE_H
 #define TT_AUTH_WIRE_H
 
