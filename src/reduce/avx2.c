@@ -28,7 +28,7 @@ TT_INLINE fp64s one_nan_fp64s(fp64s value)
   return _mm256_blendv_pd(value, nan, _mm256_cmp_pd(value, value, _CMP_UNORD_Q));
 }
 
-/* The instructions give b where one is NaN and where both are zero. */
+/* The instructions give b if one operand is NaN or both are zero. */
 #define TT_OWN_ORDER
 TT_INLINE fp32s larger_fp32s(fp32s a, fp32s b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels for AVX-512 as all servers have it that have it: F, BW, DQ, VL. Not the conversion to bf16, which takes
- * subnormals for zero. */
+/* Kernels for the parts of AVX-512 that all servers with AVX-512 have: F, BW, DQ, VL. The conversion to bf16 is not
+ * used, because it takes subnormals for zero. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -47,7 +47,7 @@ TT_INLINE fp64s one_nan_fp64s(fp64s value)
   return _mm512_mask_mov_pd(value, _mm512_cmp_pd_mask(value, value, _CMP_UNORD_Q), nan);
 }
 
-/* The instructions give b where one is NaN and where both are zero. */
+/* The instructions give b if one operand is NaN or both are zero. */
 #define TT_OWN_ORDER
 TT_INLINE fp32s larger_fp32s(fp32s a, fp32s b)
 {

@@ -6,7 +6,7 @@
  *
  * A small float of 1 + e + m bits has an exponent bias of 2^(e-1) - 1. Its bits,
  * shifted to the place of fp32's and with the difference of the biases added, are its
- * value, but for subnormals and for the largest exponent. */
+ * value in fp32, except for subnormals and for the largest exponent. */
 #ifndef TT_REDUCE_CONVERT_H
 #define TT_REDUCE_CONVERT_H
 
@@ -45,7 +45,7 @@ static inline double fp64_of(uint64_t bits)
   return value;
 }
 
-/* yes ? a : b, in arithmetic: of a conditional the compiler makes a branch, which it
+/* yes ? a : b, in arithmetic. The compiler turns a conditional into a branch, which it
  * then cannot vectorise, as soon as one side is an addition of floats. */
 static inline uint32_t pick(int yes, uint32_t a, uint32_t b)
 {
@@ -59,7 +59,7 @@ static inline uint32_t sign_of(uint32_t bits)
   return pick((int32_t)(bits & 0x7fffffffu) > (int32_t)FP32_INFINITY, 0, bits & 0x80000000u);
 }
 
-/* The value; of all NaN the one that is written. */
+/* The value; for every NaN the one that is written. */
 static inline float one_nan_fp32(float value)
 {
   uint32_t bits = fp32_bits(value);
@@ -72,9 +72,9 @@ static inline double one_nan_fp64(double value)
   return fp64_of((FP64_QUIET_NAN & nan) | (bits & ~nan));
 }
 
-/* Bits of |value| in fp32 where the largest exponent is an ordinary one. A subnormal
- * is m * 2^(1 - bias - mantissa): with the exponent of the least normal put before it
- * that is one addition too much, which is taken off again, exactly. */
+/* Bits of |value| in fp32, in a format whose largest exponent is an ordinary one. A
+ * subnormal is m * 2^(1 - bias - mantissa). It gets the exponent of the least normal,
+ * which adds that number to its value; it is subtracted again, exactly. */
 static inline uint32_t widen_finite(uint32_t magnitude, int mantissa, uint32_t bias)
 {
   const uint32_t least = (128u - bias) << 23;
@@ -84,7 +84,7 @@ static inline uint32_t widen_finite(uint32_t magnitude, int mantissa, uint32_t b
   return pick((int32_t)magnitude < 1 << mantissa, subnormal, normal);
 }
 
-/* As widen_finite; the largest exponent is infinity and NaN. */
+/* As widen_finite, but the largest exponent means infinity and NaN. */
 static inline uint32_t widen_ieee(uint32_t magnitude, int mantissa, uint32_t bias)
 {
   uint32_t finite = widen_finite(magnitude, mantissa, bias);
@@ -92,9 +92,9 @@ static inline uint32_t widen_ieee(uint32_t magnitude, int mantissa, uint32_t bia
   return pick((int32_t)magnitude < (int32_t)((2 * bias + 1) << mantissa), finite, special);
 }
 
-/* |value| rounded to nearest even, if it does not overflow; bits of an fp32 >= 0. Below
- * the least normal the addition of a number whose last place is the format's smallest
- * step does the rounding; above, adding just under half a step to the bits does. */
+/* |value| rounded to nearest even, if it does not overflow; `bits` are those of an fp32
+ * >= 0. Below the least normal the addition of a number whose last place is the format's
+ * smallest step does the rounding; above, adding just under half a step to the bits does. */
 static inline uint32_t narrow_finite(uint32_t bits, int mantissa, uint32_t bias)
 {
   const uint32_t step = (128u - bias + 23u - (uint32_t)mantissa) << 23;
@@ -115,8 +115,8 @@ static inline uint32_t narrow_ieee(uint32_t bits, int mantissa, uint32_t bias)
   return pick((int32_t)bits > (int32_t)FP32_INFINITY, infinity | 1u << (mantissa - 1), small);
 }
 
-/* round_ is widen_ of narrow_, without the way there and back: |value| rounded to a value of
- * the format that has a larger exponent than the format's largest where it overflows. */
+/* round_ is widen_ of narrow_ without the two conversions: |value| rounded to the format's
+ * precision; where it overflows, the exponent is larger than the format's largest. */
 static inline uint32_t round_finite(uint32_t bits, int mantissa, uint32_t bias)
 {
   const uint32_t step = (128u - bias + 23u - (uint32_t)mantissa) << 23;
@@ -213,8 +213,8 @@ static inline float round_e4m3(float value)
   return fp32_of(small | sign_of(bits));
 }
 
-/* Equal numbers have equal bits, but for zeros of different sign: of those, `and` is +0
- * and `or` is -0. A comparison with a NaN is false, so b is taken unless it is the NaN. */
+/* Equal numbers have equal bits, except zeros of different sign: their `and` is +0, their
+ * `or` is -0. A comparison with a NaN is false, so b is taken unless b is the NaN. */
 static inline float larger_fp32(float a, float b)
 {
   uint32_t x = fp32_bits(a), y = fp32_bits(b), equal = x & y;

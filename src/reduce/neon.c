@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels for AArch64, all of which have NEON (Advanced SIMD), conversions from and to fp16 among it. What it writes
- * for a NaN and where subnormals go is decided by FPCR, which fpenv_private.h sets. */
+/* Kernels for AArch64, which always has NEON (Advanced SIMD), including conversions from and to fp16. The treatment of
+ * NaN and subnormals is set by FPCR, which fpenv_private.h sets. */
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
@@ -8,8 +8,8 @@
 #define TT_VECTOR 16
 #include "reduce/lanes.inc"
 
-/* FMAXNM and FMINNM order zeros and prefer a number to a quiet NaN only; FMAX of a value with itself is that value,
- * quiet. */
+/* FMAXNM and FMINNM order zeros but prefer a number only to a quiet NaN; FMAX of a value with itself is that value with
+ * a NaN made quiet. */
 #define TT_OWN_ORDER
 TT_INLINE fp32s larger_fp32s(fp32s a, fp32s b)
 {
@@ -72,7 +72,7 @@ TT_INLINE fp32s widen_bf16s(halves value)
   return vreinterpretq_f32_u32(vshll_n_u16(value, 16));
 }
 
-/* Half a step is added, less its last bit if the last bit that stays is 0: only the tie differs. */
+/* Half a step is added, and one less if the last bit that stays is 0, which makes a difference only for a tie. */
 TT_INLINE halves narrow_bf16s(fp32s value)
 {
   uint32x4_t bits = vreinterpretq_u32_f32(one_nan_fp32s(value));
@@ -80,7 +80,7 @@ TT_INLINE halves narrow_bf16s(fp32s value)
   return vaddhn_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
 }
 
-/* Of vectors of 4 bytes compilers make one element after the other. */
+/* Compilers turn vectors of 4 bytes into code for one element after the other. */
 #define TT_OWN_QUARTERS
 TT_INLINE halves halves_of_quarters(quarters value)
 {

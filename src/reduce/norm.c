@@ -10,7 +10,7 @@
 
 #define ELEMENT_BYTES 8 /* at most */
 
-/* n elements for the lanes from `lane` on: a row of which the others are zeros, which change no sum. */
+/* Adds n elements to the lanes from `lane` on, as a row whose other elements are zeros, which change no sum. */
 static void add_part(struct tt_norm *norm, int type, const void *data, size_t lane, size_t n)
 {
   char row[TT_NORM_LANES * ELEMENT_BYTES] = {0};
@@ -41,7 +41,7 @@ double tt_norm_get(const struct tt_norm *norm)
   memcpy(sum, norm->lane, sizeof sum);
   for (int half = TT_NORM_LANES / 2; half; half /= 2)
     for (int l = 0; l < half; l++) sum[l] += sum[l + half];
-  volatile double root = one_nan_fp64(sqrt(sum[0])); /* computed here, not behind the environment */
+  volatile double root = one_nan_fp64(sqrt(sum[0])); /* computed before the environment is left */
   fpenv_leave(env);
   return root;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels in plain C for whatever the compiler targets: the table that is always right, and against which the others
- * are tested. */
+/* Kernels in plain C for any target of the compiler: the reference table, against which the others are tested. */
 #include "reduce/types.inc"
 
 static int always(void)

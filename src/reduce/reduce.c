@@ -28,7 +28,7 @@ const struct tt_reduce_table *tt_reduce_table(void)
   const void *chosen = atomic_load_explicit(&tt_process.kernels, memory_order_acquire);
   if (chosen) return chosen;
   const struct tt_reduce_table *table = fastest();
-  /* Another thread may just have chosen: that stays. */
+  /* Another thread may just have chosen; its choice stays. */
   return atomic_compare_exchange_strong(&tt_process.kernels, &chosen, table) ? table : chosen;
 }
 
@@ -67,7 +67,7 @@ int tt_reduce_finishes(int redop, int type)
   return redop == tuttiAvg && !tt_type_is_float(type);
 }
 
-/* Volatile here and below: computed here, not before the environment is set. Rounding the quotient to fp64
+/* Volatile, here and below, keeps the computation behind the change of the environment. Rounding the quotient to fp64
  * first changes no bit of it in fp32. */
 static double quotient(int type, double value, int divisor)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels for what every x86-64 has. */
+/* Kernels for SSE2, which every x86-64 has. */
 #if defined(__x86_64__)
 #include <emmintrin.h>
 
@@ -15,7 +15,7 @@ TT_INLINE uint32s words_of_halves(halves value)
   return (uint32s)_mm_unpacklo_epi16(_mm_cvtsi64_si128(low), _mm_setzero_si128());
 }
 
-/* The instruction packs signed lanes. */
+/* The lanes are sign-extended first, because the instruction packs signed lanes. */
 TT_INLINE halves halves_of_words(uint32s value)
 {
   __m128i bits = _mm_srai_epi32(_mm_slli_epi32((__m128i)value, 16), 16);

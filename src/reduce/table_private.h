@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tables of kernels, one an instruction set, and their rows. Private to reduce. */
+/* The tables of kernels, one for each instruction set, and their rows. Private to reduce. */
 #ifndef TT_REDUCE_TABLE_H
 #define TT_REDUCE_TABLE_H
 
 #include "reduce/norm.h"
 #include "reduce/reduce.h"
 
-/* Every table has every kernel. Those of another architecture are not there. */
+/* Every table has every kernel. Tables of another architecture are not built. */
 extern const struct tt_reduce_table tt_reduce_plain;
 extern const struct tt_reduce_table tt_reduce_sse2, tt_reduce_avx2, tt_reduce_avx512; /* x86-64 */
 extern const struct tt_reduce_table tt_reduce_neon;                                   /* AArch64 */
