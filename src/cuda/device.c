@@ -39,7 +39,7 @@ static void memory_free(const struct tt_device *device, void *pointer)
   tt_cuda_leave_context(gpu);
 }
 
-/* The driver takes whole pages of this host. */
+/* The driver exposes only whole pages of this host. */
 static tuttiResult_t expose(const struct tt_device *device, void *pointer, size_t len, int *fd, uint64_t *offset)
 {
   struct cuda_gpu *gpu = gpu_of(device);
@@ -58,7 +58,7 @@ static tuttiResult_t expose(const struct tt_device *device, void *pointer, size_
   return result;
 }
 
-/* Starts work that is described; nothing is under way if that fails. */
+/* Starts a piece of work that is filled in; on failure nothing is under way. */
 static tuttiResult_t work_start(struct cuda_gpu *gpu, struct cuda_work *work, tt_ticket *ticket)
 {
   tuttiResult_t result = tt_cuda_cut_start(gpu, work);
@@ -73,7 +73,7 @@ static tuttiResult_t copy_inside(struct cuda_gpu *gpu, void *dst, const void *sr
 {
   struct cuda_operand to, from;
   struct cuda_work *work;
-  enum cuda_where to_where, from_where; /* memory of another GPU is as good: the driver finds its way */
+  enum cuda_where to_where, from_where; /* memory of another GPU is as good: the driver reaches it */
   tuttiResult_t result = tt_cuda_operand(gpu, dst, &to, &to_where);
   if (result == tuttiSuccess) result = tt_cuda_operand(gpu, src, &from, &from_where);
   if (result != tuttiSuccess) return result;
@@ -130,7 +130,7 @@ static tuttiResult_t look(const struct cuda_gpu *gpu, const void *pointer, int s
   return tuttiSuccess;
 }
 
-/* `list`: where the sources' operands go; NULL: there is no room for them yet, so they are looked at only. */
+/* Writes the sources' operands to `list`; if it is NULL, there is no room for them yet, and they are only checked. */
 static tuttiResult_t look_at_sources(const struct cuda_gpu *gpu, const struct tt_reduction *what,
                                      const struct tt_reduce_arg *arg, struct cuda_operand *list, struct operands *all)
 {
@@ -270,7 +270,7 @@ static void cuda_free(struct cuda *cuda)
   tt_free(cuda);
 }
 
-/* The mutex is held. */
+/* Makes CUDA memory known if the driver is there. The mutex is held. */
 static tuttiResult_t meet(int asked)
 {
   struct cuda *cuda = NULL;
@@ -285,7 +285,8 @@ static tuttiResult_t meet(int asked)
 
 enum choice { CHOICE_AUTO, CHOICE_NEVER, CHOICE_ASKED }; /* of TUTTI_CUDA */
 
-/* Also those for which there is no CUDA are counted: later ones may meet it, and then they ask it for pointers too. */
+/* Communicators that find no CUDA are counted, too: later ones may find it, and then the earlier ones ask it about
+ * their pointers as well. */
 tuttiResult_t tt_cuda_join(const struct tt_settings *settings, int *joined)
 {
   tuttiResult_t result = tuttiSuccess;

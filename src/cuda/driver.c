@@ -7,7 +7,7 @@
 
 #define LIBRARY "libcuda.so.1"
 
-/* Names with the version whose parameters driver_private.h has. */
+/* Each name carries the version whose parameters driver_private.h has. */
 static const struct {
   const char *name;
   size_t offset;

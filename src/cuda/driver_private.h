@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The driver's functions that are used here, found by name at run time. Names and numbers are those of the documented
- * driver interface; where its header is at hand tests/unit/cuda_driver.c compares them. Private to cuda.
+ * driver interface; if its header is there, tests/unit/cuda_driver.c compares them. Private to cuda.
  *
  * Handles are pointers, CUdeviceptr is uint64_t, CUdevice and the enums are int. */
 #ifndef TT_CUDA_DRIVER_H
@@ -72,15 +72,15 @@ struct cuda_driver {
                 unsigned block_z, unsigned shared_bytes, void *stream, void **params, void **extra);
 };
 
-/* Finds the driver: the one the process has loaded, or, with `load`, loads it. 1 if it is complete; else why not is
- * written to text. */
+/* Finds the driver that the process has loaded; with `load`, loads it. 1 if it has all functions; else text says why
+ * not. */
 int tt_cuda_driver_open(struct cuda_driver *driver, int load, char *text, size_t size);
 void tt_cuda_driver_close(struct cuda_driver *driver);
 
-/* tt_fail: "<call> failed on GPU <ordinal>: <what the driver says>"; ordinal -1: not of one GPU. */
+/* tt_fail with "<call> failed on GPU <ordinal>: <the driver's text>"; ordinal -1: no particular GPU. */
 tuttiResult_t tt_cuda_fail(const struct cuda_driver *driver, const char *call, int ordinal, int code);
 
-/* What the driver calls a code, "" if nothing. */
+/* The driver's text for a code, "" if it has none. */
 const char *tt_cuda_text(const struct cuda_driver *driver, int code);
 
 #endif

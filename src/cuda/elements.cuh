@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Single elements: what tables of reduce.h do to one, for the GPU. The same source also compiles as C++ for the CPU,
- * where a test compares it with the plain table.
+/* The arithmetic of single elements on the GPU, with the bits of the tables of reduce.h. The same source also compiles
+ * as C++ for the CPU, where a test compares it with the plain table.
  *
- * A struct per type: `bits` as in memory, `value` in which it is combined, widen and narrow between the two. narrow
- * makes every NaN the one that is written. No fused multiply-add, no flush to zero: see cmake/cuda.cmake. */
+ * Each type has a struct: `bits` is the type in memory, `value` the type in which it is combined, and widen and narrow
+ * convert between the two. narrow turns every NaN into the one that is written. No fused multiply-add, no flush to
+ * zero: see cmake/cuda.cmake. */
 #ifndef TT_CUDA_ELEMENTS_CUH
 #define TT_CUDA_ELEMENTS_CUH
 
@@ -30,7 +31,7 @@ const uint32_t fp32_infinity = 0x7f800000u, fp32_sign = 0x80000000u;
 
 /* ---- integers: they wrap ---- */
 
-/* Signed: whose order it has; Divisor: in which it is divided. */
+/* Signed: the type whose order max and min use; Divisor: the type in which avg divides. */
 template <class Unsigned, class Signed, class Divisor> struct integer {
   typedef Unsigned bits;
   typedef Unsigned value;
@@ -56,7 +57,8 @@ typedef integer<uint64_t, uint64_t, uint64_t> element_uint64;
 
 /* ---- arithmetic of floats ---- */
 
-/* Numbers before NaN. Equal numbers have equal bits, but for zeros of different sign: `and` of those is +0, `or` -0. */
+/* max and min prefer a number to a NaN. Equal numbers have equal bits, except zeros of different sign: their `and` is
+ * +0, their `or` is -0. */
 template <class Float, class Bits> struct arithmetic {
   typedef Float value;
 
@@ -92,9 +94,9 @@ typedef whole_float<double, uint64_t, 0x7ff8000000000000u, 0x7ff0000000000000u> 
 
 /* ---- small floats, combined in fp32 ---- */
 
-/* Bits of |v| rounded to nearest even, `a` the bits of |v| below what overflows. Below the least normal the addition
- * of a number whose last place is the format's smallest step rounds; above, just under half a step added to the bits
- * does, and may carry into the exponent. */
+/* Bits of |v| rounded to nearest even; `a` is the bits of |v|, which does not overflow. Below the least normal, the
+ * addition of a number whose last place is the format's smallest step rounds; above, adding just under half a step to
+ * the bits does, and may carry into the exponent. */
 template <int mantissa, int bias> TT_EITHER uint32_t narrow_magnitude(uint32_t a)
 {
   const uint32_t least_normal = (uint32_t)(128 - bias) << 23, step = (uint32_t)(151 - bias - mantissa) << 23;
@@ -105,7 +107,7 @@ template <int mantissa, int bias> TT_EITHER uint32_t narrow_magnitude(uint32_t a
   return a < least_normal ? tiny : normal;
 }
 
-/* fp16 is the GPU's own; on the CPU it is made of integers. Subnormals are kept by both. */
+/* The GPU converts fp16 itself; on the CPU the conversion uses integers. Both keep subnormals. */
 #ifdef __CUDA_ARCH__
 TT_EITHER float half_widen(uint16_t b)
 {
@@ -158,7 +160,7 @@ struct format_bfloat16 {
   }
 };
 
-/* The exponents of fp16: its upper byte. */
+/* e5m2 is the upper byte of an fp16. */
 struct format_f8e5m2 {
   typedef uint8_t bits;
   static const bits quiet_nan = 0x7e, beyond_finite = 0x7c;
@@ -172,7 +174,7 @@ struct format_f8e5m2 {
   }
 };
 
-/* Without infinity: what is too large is 448. As fp16 its exponents are 8 too low. */
+/* e4m3 has no infinity; larger values become 448. Read as fp16, its exponents are 8 too low. */
 struct format_f8e4m3 {
   typedef uint8_t bits;
   static const bits quiet_nan = 0x7f, beyond_finite = 0x7f;

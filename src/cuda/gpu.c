@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whose a pointer is, and what is made once per context: streams, pieces of work, kernels. */
+/* The context of a pointer, and the objects made once per context: streams, pieces of work, kernels. */
 #include <stdio.h>
 
 #include "cuda/gpu_private.h"
@@ -8,7 +8,7 @@
 /* ---- pointers ---- */
 
 struct facts {
-  void *context; /* NULL: of memory that belongs to no context (pools, mappings) */
+  void *context; /* NULL: the memory belongs to no context (pools, mappings) */
   unsigned memory_type, is_managed;
   uint64_t device_pointer; /* 0: the GPU cannot reach it */
   int ordinal;
@@ -19,7 +19,7 @@ static int is_gpu_memory(const struct facts *facts)
   return facts->memory_type == CU_MEMORY_DEVICE || facts->is_managed;
 }
 
-/* What the driver knows; all zero of a pointer that it does not know, or while nobody has started it. */
+/* Asks the driver about a pointer; the facts are all zero if it does not know the pointer or nobody has started it. */
 static int look(const struct cuda_driver *driver, const void *pointer, struct facts *facts)
 {
   int attributes[] = {CU_POINTER_CONTEXT, CU_POINTER_MEMORY_TYPE, CU_POINTER_IS_MANAGED, CU_POINTER_DEVICE_POINTER,
@@ -72,8 +72,8 @@ static struct cuda_gpu *gpu_of(struct cuda *cuda, const struct facts *facts)
   return context ? gpu_of_context(cuda, context) : &cuda->gpus[CUDA_GPUS];
 }
 
-/* A pointer of which the driver cannot tell whose it is must not be taken for the host's: that would end in a crash
- * instead of an error. */
+/* If the driver fails to tell the owner of a pointer, the pointer must not be taken for the host's: that would end in a
+ * crash instead of an error. */
 const struct tt_device *tt_cuda_member(const struct tt_device *device, const void *pointer)
 {
   struct cuda *cuda = (struct cuda *)(uintptr_t)device;
@@ -101,7 +101,7 @@ tuttiResult_t tt_cuda_operand(const struct cuda_gpu *gpu, const void *pointer, s
 
 /* ---- contexts ---- */
 
-/* What was made of a context; it is current. */
+/* Frees the objects made in a context, which is current. */
 static void gpu_clear(struct cuda_gpu *gpu)
 {
   const struct cuda_driver *driver = &gpu->cuda->driver;
@@ -116,7 +116,7 @@ static void gpu_clear(struct cuda_gpu *gpu)
   gpu->module = NULL;
 }
 
-/* The context is current, the mutex held. */
+/* Makes the streams and the first slab. The context is current, and the mutex is held. */
 static tuttiResult_t gpu_make(struct cuda_gpu *gpu)
 {
   const struct cuda_driver *driver = &gpu->cuda->driver;
@@ -146,7 +146,7 @@ static tuttiResult_t gpu_ready(struct cuda_gpu *gpu)
   return result;
 }
 
-/* Of the entry that stands for what cannot be used. */
+/* The error of the entry that stands for pointers that cannot be used. */
 static tuttiResult_t refuse(const struct cuda *cuda)
 {
   const char *call = atomic_load_explicit(&cuda->lookup_call, memory_order_acquire);
@@ -231,7 +231,7 @@ void tt_cuda_gpus_init(struct cuda *cuda)
   }
 }
 
-/* A context that its owner has destroyed cannot be entered any more: what was made in it went with it. */
+/* A context that its owner has destroyed cannot be entered any more; the objects made in it went with it. */
 void tt_cuda_gpus_close(struct cuda *cuda)
 {
   for (int g = 0; g <= CUDA_GPUS; g++) {

@@ -4,6 +4,6 @@
 #define TT_CUDA_IMAGE_H
 
 extern const char tt_cuda_image[]; /* a fat binary; without kernels, a module that has none */
-extern const char *const tt_cuda_image_text; /* for which GPUs it is; NULL: the library was built without kernels */
+extern const char *const tt_cuda_image_text; /* the GPUs it is for; NULL: the library was built without kernels */
 
 #endif

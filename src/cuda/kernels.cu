@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The reduce kernels on the GPU: one per type and operation, for any number of sources. avg and pre-multiplied sums
- * are `sum` with a scaled source or a divisor. Only memory counts here: what differs between calls is told by uniform
- * branches, and 16 bytes are loaded at a time where every pointer allows it.
+/* The reduce kernels on the GPU: one per type and operation, for any number of sources. avg and pre-multiplied sums are
+ * `sum` with a scaled source or a divisor. Memory is the bottleneck, so uniform branches tell the variants of a call
+ * apart, and 16 bytes are loaded at a time where every pointer allows it.
  *
- * All sources of an element are read by the thread that writes it, before it writes: so dst may be any of them. */
+ * The thread that writes an element reads all its sources first, so dst may be any of them. */
 #include "cuda/elements.cuh"
 #include "cuda/params_private.h"
 
@@ -13,7 +13,7 @@
 #define TT_UNROLL _Pragma("unroll")
 typedef uint4 quad; /* 16 bytes that are loaded and stored at once */
 
-/* By hand: the compiler makes several stores of what was put together of smaller elements. */
+/* In assembler, because the compiler makes several stores of a quad that was put together from smaller elements. */
 TT_DEVICE void quad_store(void *to, quad q)
 {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
@@ -32,7 +32,7 @@ template <class E, int op> TT_DEVICE typename E::value apply(typename E::value a
   return op == op_max ? E::max(a, b) : E::min(a, b);
 }
 
-/* Elements `at` .. at + n: one of any alignment, or as many as make whole vectors. */
+/* Loads elements at .. at + n - 1: one of any alignment, or as many as fill whole vectors. */
 template <class T, int n> TT_DEVICE void load(T *to, const void *from, uint64_t at, int is_aligned)
 {
   const T *first = (const T *)from + at;
@@ -72,7 +72,7 @@ TT_DEVICE const void *source_of(const tt_cuda_params &p, int k)
   return p.nsrc > TT_CUDA_INLINE ? p.table[k] : p.sources[k];
 }
 
-/* The fp32 elements of the wide source, rounded to the type. */
+/* Loads fp32 elements of the wide source, rounded to the type. */
 template <class E, int n>
 TT_DEVICE void load_wide(typename E::value *v, const void *source, const tt_cuda_params &p, uint64_t at, int is_scaled)
 {
@@ -85,7 +85,7 @@ TT_DEVICE void load_wide(typename E::value *v, const void *source, const tt_cuda
   }
 }
 
-/* What source k contributes. */
+/* Loads the contribution of source k. */
 template <class E, int n>
 TT_DEVICE void contribution(typename E::value *v, const tt_cuda_params &p, int k, uint64_t at)
 {
@@ -102,7 +102,7 @@ TT_DEVICE void contribution(typename E::value *v, const tt_cuda_params &p, int k
   for (int i = 0; i < n; i++) v[i] = E::scale(v[i], p.scale, p.multiplier);
 }
 
-/* Writes the result wherever it goes. */
+/* Writes the result to its destinations, and the overflow report. */
 template <class E, int n> TT_DEVICE void deliver(const tt_cuda_params &p, uint64_t at, const typename E::bits *out)
 {
   if (E::has_wide && p.dst_wide) {
@@ -188,7 +188,7 @@ template <class E, int op> TT_DEVICE void combine(const tt_cuda_params &p)
     combine<element_##type, op_##op>(p);                                                \
   }
 
-/* Named as tt_redop_name and tt_type_name have them. */
+/* Kernels are named with the names of tt_redop_name and tt_type_name. */
 #define TT_KERNELS(type) TT_KERNEL(sum, type) TT_KERNEL(prod, type) TT_KERNEL(max, type) TT_KERNEL(min, type)
 TT_KERNELS(int8)
 TT_KERNELS(uint8)

@@ -6,7 +6,7 @@
 
 #define ALIGNED(address, bytes) ((uintptr_t)(address) % (uintptr_t)(bytes) == 0)
 
-/* Every source, then dst, then `also` if there is one, then NULL. */
+/* Operand number k: every source, then dst, then `also` if there is one, then NULL. */
 static struct cuda_operand *operand_at(struct cuda_work *work, int k)
 {
   if (k < work->nsrc) return &work->sources[k];
@@ -19,16 +19,16 @@ int tt_cuda_keeps_bits(const struct tt_reduce_arg *arg, int nsrc)
   return nsrc == 1 && arg->scaled < 0 && arg->wide < 0 && !arg->dst_wide && arg->divisor <= 1;
 }
 
-/* ---- what fits ---- */
+/* ---- cuts ---- */
 
-/* Where the stage's data begin: before them are the operands and the list for the kernel, of many sources. */
+/* The offset of the stage's data; before them are, with many sources, the operands and the list for the kernel. */
 static size_t stage_data(const struct cuda_work *work)
 {
   size_t n = (size_t)work->nsrc;
   return n > TT_CUDA_INLINE ? n * (sizeof(struct cuda_operand) + sizeof(void *)) : 0;
 }
 
-/* Elements of the next cut; all that is left if nothing is staged. Longer cuts end where vectors do. */
+/* Elements of the next cut; all that are left if nothing is staged. Cuts longer than a vector end where vectors do. */
 static size_t cut_count(struct cuda_work *work)
 {
   size_t left = work->count - work->done, each = 0, used = stage_data(work);
@@ -43,15 +43,15 @@ static size_t cut_count(struct cuda_work *work)
   return fits > TT_CUDA_VECTOR ? fits - fits % TT_CUDA_VECTOR : fits;
 }
 
-/* Elements before the first address of `operand` that is a multiple of a vector; 0 where there is none. */
+/* Elements before the first address of `operand` that is a multiple of a vector; 0 if there is no such address. */
 static size_t head_of(const struct cuda_work *work, const struct cuda_operand *operand)
 {
   size_t size = (size_t)operand->size, off = (uintptr_t)(operand->at + work->done * size) % TT_CUDA_VECTOR;
   return off % size ? 0 : (TT_CUDA_VECTOR - off) % TT_CUDA_VECTOR / size;
 }
 
-/* The head that the first operand of GPU memory asks for, one of the type's size if there is one: all others are
- * looked at against it, and what is staged is placed by it. */
+/* The head of the first operand in GPU memory, of one with elements of the type's size if there is one. The alignment
+ * of all others is checked against it, and staged operands are placed by it. */
 static size_t head_choose(struct cuda_work *work)
 {
   const struct cuda_operand *operand;
@@ -64,14 +64,14 @@ static size_t head_choose(struct cuda_work *work)
 
 /* ---- the argument ---- */
 
-/* Places of one cut. */
+/* The argument of one cut, and the places of its operands. */
 struct cut {
   struct tt_cuda_params params;
-  char *stage;    /* where there is still room */
+  char *stage;    /* the free part of the stage */
   int can_vector; /* every pointer is a multiple of a vector behind the head */
 };
 
-/* Where the kernel finds an operand. Staged memory is placed so that vectors begin behind the head. */
+/* The address at which the kernel finds an operand. Staged memory is placed so that vectors begin behind the head. */
 static char *place(struct cuda_work *work, struct cut *cut, const struct cuda_operand *operand, int reads)
 {
   size_t size = (size_t)operand->size, head = size * cut->params.head;
@@ -88,7 +88,7 @@ static char *place(struct cuda_work *work, struct cut *cut, const struct cuda_op
   return at;
 }
 
-/* Sources beyond those that fit into the argument: their list lies in the stage, which the GPU reads. */
+/* Places the sources. If there are too many for the argument, their list lies in the stage, which the GPU can read. */
 static void sources_place(struct cuda_work *work, struct cut *cut)
 {
   const void **list = cut->params.sources;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one argument of every kernel: C on the host's side, CUDA on the other. Pointers are the GPU's, which may also
- * lead to pinned host memory. Private to cuda. */
+/* The one argument of every kernel: C on the host's side, CUDA on the other. Pointers are as the GPU sees them, and may
+ * also lead to pinned host memory. Private to cuda. */
 #ifndef TT_CUDA_PARAMS_H
 #define TT_CUDA_PARAMS_H
 
@@ -14,16 +14,16 @@ struct tt_cuda_params {
   void *dst;
   void *also;            /* second destination; NULL: none */
   int32_t *overflow;     /* becomes 1 if an element is infinite or NaN; NULL: not asked */
-  uint64_t count;        /* elements; the first `head`, then `vectors` of 16 bytes (of `type`), then the rest */
+  uint64_t count;        /* elements: `head` single ones, then `vectors` of 16 bytes (of the type), then the rest */
   uint64_t head, vectors;
-  uint64_t multiplier;   /* as in struct tt_reduce_arg, to the end of these */
+  uint64_t multiplier;   /* this one to `divisor`: as in struct tt_reduce_arg */
   double scale;
   int32_t scaled, wide, dst_wide, divisor;
   int32_t nsrc;
-  int32_t keeps_bits;    /* one source that nothing is done to */
-  int32_t is_plain_pair; /* two sources, and nothing else of all that there is */
-  int32_t is_aligned;    /* every pointer is a multiple of the size of what it points to */
-  const void *const *table; /* the sources where there are more than TT_CUDA_INLINE */
+  int32_t keeps_bits;    /* one source, which is only copied */
+  int32_t is_plain_pair; /* two sources and one destination, nothing scaled, wide, divided or reported */
+  int32_t is_aligned;    /* every pointer is a multiple of its element's size */
+  const void *const *table; /* the sources if there are more than TT_CUDA_INLINE */
   const void *sources[TT_CUDA_INLINE];
 };
 

@@ -6,7 +6,7 @@
 
 /* ---- slabs ---- */
 
-/* What the driver made for a slab. */
+/* Frees the objects that the driver made for a slab. */
 static void slab_clear(struct cuda_gpu *gpu, struct cuda_work *slab, int32_t *flags)
 {
   const struct cuda_driver *driver = &gpu->cuda->driver;
@@ -121,7 +121,7 @@ struct cuda_work *tt_cuda_work_find(struct cuda_gpu *gpu, tt_ticket ticket)
 
 /* ---- cuts ---- */
 
-/* A copy of which one side is pageable goes through the stage. */
+/* A copy with a pageable side goes through the stage. */
 static tuttiResult_t copy_start(struct cuda_gpu *gpu, struct cuda_work *work)
 {
   const struct cuda_driver *driver = &gpu->cuda->driver;
@@ -147,7 +147,7 @@ tuttiResult_t tt_cuda_cut_start(struct cuda_gpu *gpu, struct cuda_work *work)
   return tt_cuda_fail(driver, "cuEventRecord", gpu->ordinal, code);
 }
 
-/* What a cut wrote into the stage or the flag goes where it belongs. */
+/* Copies the results of a cut from the stage and the flag to where they belong. */
 static void cut_finish(struct cuda_work *work)
 {
   if (work->staged_dst) {
