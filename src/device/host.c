@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host memory: the CPU does the work before it returns, so there are no tickets. */
+/* Host memory: the CPU does the work before the function returns, so there are no tickets. */
 #include <string.h>
 
 #include "device/device.h"
@@ -32,10 +32,10 @@ static tuttiResult_t host_copy(const struct tt_device *device, void *dst, const 
   return tuttiSuccess;
 }
 
-#define LOOK_COUNT 2048 /* elements: what a kernel wrote is looked at while it is in the first cache */
-#define LOOK_SOURCES 64 /* with more, reading dst again is little beside reading them */
+#define LOOK_COUNT 2048 /* elements: results are checked while they are in the first cache */
+#define LOOK_SOURCES 64 /* with more sources, reading dst again costs little beside reading them */
 
-/* A piece at a time, so that nothing is read from memory a second time. */
+/* Reduces a piece at a time, so that no result is read from memory a second time. */
 static void reduce_and_look(const struct tt_reduction *what, tt_reduce_fn kernel)
 {
   struct tt_reduce_arg arg = what->arg ? *what->arg : tt_reduce_plainly;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which kinds of memory there are, in four slots of the process object. Writers hold
+/* The registered kinds of memory, in four slots of the process object. Writers hold
  * its mutex; readers take no lock and look at the slots only while the count says that
  * one is set. A thread that was handed a pointer of a device after the registration also
  * sees the count. */
