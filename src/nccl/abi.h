@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The binary interface of NCCL 2.28.9 as its clients see it, and the names that came until 2.30.7: sizes, offsets,
- * values and prototypes.
+/* The binary interface of NCCL 2.28.9 as its programs see it, and the names that NCCL added up to 2.30.7: sizes,
+ * offsets, values and prototypes.
  *
- * Tutti's handles, results, types and operations have NCCL's values, so they are the same types here. Written from
- * the documented interface; tests/nccl/facts.c holds it against NVIDIA's headers where they are. */
+ * Tutti's handles, results, types and operations have NCCL's values, so they are the same types here. This file was
+ * written from the documented interface; tests/nccl/facts.c compares it with NVIDIA's headers where they are there. */
 #ifndef TT_NCCL_ABI_H
 #define TT_NCCL_ABI_H
 
@@ -32,7 +32,7 @@ typedef struct CUstream_st *cudaStream_t;
 #define NCCL_WIN_STRICT_ORDERING 0x02
 #define NCCL_TIMEOUT 8 /* ncclTimeout: a result that is never returned here; programs of 2.28 do not know it */
 
-/* Has grown at its end only; `size` says how much of it the program knows, `version` which of its fields. */
+/* NCCL extends this struct only at its end; `size` says how much of it the program knows, `version` which fields. */
 typedef struct {
   size_t size;
   unsigned int magic;
@@ -74,7 +74,7 @@ typedef struct {
 
 typedef struct ncclParamHandle *ncclParamHandle_t;
 
-/* Grows at its end, as the config does. */
+/* NCCL extends this struct only at its end, too. */
 typedef struct ncclCommProperties {
   size_t size;
   unsigned int magic;
@@ -91,7 +91,7 @@ typedef struct ncclMultimemHandle {
   void *mcBasePtr;
 } ncclMultimemHandle_t;
 
-/* Structures of the device interface that are never looked into here. */
+/* Structures of the device interface, which are opaque here. */
 struct ncclDevComm;
 struct ncclDevCommRequirements;
 struct ncclDevResourceRequirements;

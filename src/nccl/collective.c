@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The operations.
  *
- * A call is complete when it returns (in a group: when the group's end returns), whatever its stream: then everything
- * that is queued on the stream afterwards comes later, as NCCL promises. A stream of the CUDA driver is waited
- * for first; without the driver there is nothing that a stream could hold. */
+ * A call is complete when it returns (in a group: when the group's end returns), for any stream: so everything that is
+ * queued on the stream afterwards comes later, as NCCL promises. A stream of the CUDA driver is waited for first;
+ * without the driver a stream cannot hold work. */
 #include "nccl/shim.h"
 
 ncclResult_t pncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -131,7 +131,7 @@ ncclResult_t pncclGroupEnd(void)
 }
 NCCL_WEAK_NAME(ncclGroupEnd);
 
-/* The group is over and none of its calls starts: that much a caller may rely on. */
+/* A caller may rely on this much: the group is over, and none of its calls starts. */
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
   (void)info;

@@ -4,7 +4,7 @@
 
 #include "nccl/shim.h"
 
-#define RANKS_OF_PROCESS 1024 /* that one group can make */
+#define RANKS_OF_PROCESS 1024 /* most that one group can make */
 
 ncclResult_t pncclGetUniqueId(ncclUniqueId *id)
 {
@@ -29,7 +29,7 @@ ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, in
 }
 NCCL_WEAK_NAME(ncclCommInitRank);
 
-/* Several ids only share the load of NCCL's start-up: one rendezvous is enough here, that of the first id. */
+/* Several ids only share the load of NCCL's start-up; here one rendezvous, that of the first id, is enough. */
 ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids,
                                        ncclConfig_t *config)
 {
@@ -42,7 +42,7 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, i
 }
 NCCL_WEAK_NAME(ncclCommInitRankScalable);
 
-/* The devices are numbers to be told again by ncclCommCuDevice; several ranks may have the same. */
+/* The devices are numbers that ncclCommCuDevice returns again; several ranks may have the same one. */
 ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist)
 {
   int devices[RANKS_OF_PROCESS];
@@ -55,7 +55,7 @@ ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist)
 }
 NCCL_WEAK_NAME(ncclCommInitAll);
 
-/* Both ways to make communicators from one return the new one at once when they do not block. */
+/* Split and shrink, when they do not block, return the new communicator at once. */
 static ncclResult_t made(tuttiResult_t result, ncclComm_t parent, const ncclComm_t *child)
 {
   if (result == tuttiInProgress && *child) tt_nccl_pending_add(parent, *child);
@@ -95,7 +95,7 @@ ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank)
 }
 NCCL_WEAK_NAME(ncclCommUserRank);
 
-/* Host memory has no device; a program that hands the number to CUDA needs one, and a thread's first is 0. */
+/* Host memory has no device, but a program that hands the number to CUDA needs one; 0 is the first of any thread. */
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device)
 {
   tuttiResult_t result = tuttiCommDevice(comm, device);
@@ -185,7 +185,7 @@ ncclResult_t pncclCommResume(ncclComm_t comm)
 }
 NCCL_WEAK_NAME(ncclCommResume);
 
-/* The memory that operations work on is the host's, so that is what is told of. */
+/* Operations work on host memory, so the statistics are of host memory. */
 ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value)
 {
   return tt_nccl_result(tuttiCommMemStats(comm, stat, value));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ncclConfig_t of any age: what the program does not know keeps its default, what it sets is checked.
+/* ncclConfig_t of any version: fields that the program does not know keep their defaults, fields that it sets are
+ * checked.
  *
- * Blocking and name have a meaning here; the others steer NCCL's kernels and networks, and have none. */
+ * Blocking and name have a meaning here; the other fields steer NCCL's kernels and networks and have none. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 struct field {
   const char *name;
   size_t offset;
-  unsigned since; /* version that brought it: an older program has other bytes, or none, in its place */
+  unsigned since; /* version that added it: an older program has other bytes, or none, in its place */
   int lowest, highest;
 };
 
@@ -48,7 +49,7 @@ static void defaults(ncclConfig_t *config)
   for (size_t f = 0; f < FIELD_COUNT; f++) *field_at(config, &fields[f]) = NCCL_CONFIG_UNDEF_INT;
 }
 
-/* Takes away what the program's version had not: bytes that its compiler put between or behind its fields. */
+/* Resets fields that the program's version did not have: there its struct has padding between or behind its fields. */
 static void forget_newer(ncclConfig_t *config)
 {
   for (size_t f = 0; f < FIELD_COUNT; f++)
@@ -72,7 +73,7 @@ static ncclResult_t check(ncclConfig_t *config)
   return tuttiSuccess;
 }
 
-/* NCCL takes any name; Tutti's stands in log lines, so it is short and printable. */
+/* NCCL accepts any name; Tutti writes the name into log lines, so it is made short and printable. */
 static void name_take(char *out, size_t size, const char *name)
 {
   snprintf(out, size, "%s", name);

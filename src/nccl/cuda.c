@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device memory is recognised, not served: a program that has some gets an error instead of a crash.
+/* Device memory is recognised but not served: a program that passes it gets an error instead of a crash.
  *
- * The driver is asked, if the process has loaded it; nothing here loads it. Its functions and numbers are those of the
+ * The driver is asked if the process has loaded it; nothing here loads it. Its functions and numbers are those of the
  * documented driver interface. */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #define ATTRIBUTE_MEMORY_TYPE 2 /* CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
 #define MEMORY_OF_DEVICE 2      /* CU_MEMORYTYPE_DEVICE */
 
-/* CUDA_ERROR_NOT_INITIALIZED, _DEINITIALIZED, _INVALID_CONTEXT: then no stream holds anything. */
+/* CUDA_ERROR_NOT_INITIALIZED, _DEINITIALIZED, _INVALID_CONTEXT: no stream can hold work then. */
 #define NO_CONTEXT(code) ((code) == 3 || (code) == 4 || (code) == 201)
 
 void tt_nccl_cuda_look(void)
@@ -27,7 +27,7 @@ void tt_nccl_cuda_look(void)
   }
   atomic_store(&tt_nccl_process.pointer_attribute, attribute);
   atomic_store(&tt_nccl_process.stream_synchronize, synchronize);
-  atomic_store(&tt_nccl_process.cuda, 1); /* the handle stays open, and with it the driver */
+  atomic_store(&tt_nccl_process.cuda, 1); /* the handle stays open, so the driver stays loaded */
 }
 
 static ncclResult_t buffer_check(const char *name, const void *buffer)

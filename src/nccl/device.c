@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host's side of the device interface, in which kernels of the program move the data themselves.
  *
- * Kernels read NCCL's own structures, which nobody else can make, so whatever makes one is refused. Teams are
- * arithmetic and work: no rank can load and store in another's memory, so the team of those that can (lsa) is the
- * rank alone, and the team across them (rail) is everybody. */
+ * Kernels read NCCL's own structures, which only NCCL can make, so every function that makes one is refused. Teams are
+ * arithmetic and work: no rank can load and store in another's memory, so the team of the ranks that can (lsa) is the
+ * rank alone, and the team across these teams (rail) is all ranks. */
 #include <string.h>
 
 #include "nccl/shim.h"
@@ -16,7 +16,7 @@ static ncclResult_t refuse(const char *function)
                                            "call the operations from the host", function);
 }
 
-/* A program that asks before it uses kernels finds that there is nothing for them. */
+/* A program that asks before it uses kernels learns that nothing supports them. */
 ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t *properties)
 {
   ncclCommProperties_t told = {0};
@@ -88,7 +88,7 @@ ncclResult_t pncclGinInboxA2ACreateRequirement(ncclTeam_t peers, int nblocks, in
 }
 NCCL_WEAK_NAME(ncclGinInboxA2ACreateRequirement);
 
-/* Pointers are for kernels that load from another rank's memory. */
+/* These pointers are for kernels that load from another rank's memory. */
 ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int rank, void **ptr)
 {
   return refuse("ncclGetLsaDevicePointer");

@@ -6,7 +6,7 @@
 
 #include "nccl/shim.h"
 
-/* The sentence with the names that the program knows: tuttiCommSplit is its ncclCommSplit. */
+/* Copies the sentence with the names that the program knows: tuttiCommSplit becomes ncclCommSplit. */
 static void rename_functions(char *out, size_t size, const char *in)
 {
   size_t used = 0;
@@ -41,8 +41,8 @@ ncclResult_t tt_nccl_refuse(ncclResult_t code, const char *format, ...)
   return tt_nccl_remember(tuttiRefuse(code, sentence));
 }
 
-/* Like NCCL this looks at no communicator, so one that is gone does no harm. The text is the calling thread's until it
- * asks again. */
+/* Like NCCL's, this function looks at no communicator, so one that is freed does no harm. The text is the calling
+ * thread's until it asks again. */
 const char *pncclGetLastError(ncclComm_t comm)
 {
   static _Thread_local char told[TT_NCCL_SENTENCE_BYTES];
@@ -54,7 +54,7 @@ const char *pncclGetLastError(ncclComm_t comm)
 }
 NCCL_WEAK_NAME(ncclGetLastError);
 
-/* Programs and people look for NCCL's words, so they come first. */
+/* Programs and people search for NCCL's words, so these come first. */
 const char *pncclGetErrorString(ncclResult_t result)
 {
   switch ((int)result) {
@@ -72,7 +72,7 @@ const char *pncclGetErrorString(ncclResult_t result)
 }
 NCCL_WEAK_NAME(ncclGetErrorString);
 
-/* The version whose interface this is, not Tutti's: programs choose their calls by it. */
+/* The version of the interface, not of Tutti, because programs choose their calls by it. */
 ncclResult_t pncclGetVersion(int *version)
 {
   if (!version) return tt_nccl_refuse(tuttiInvalidArgument, "version is NULL: pass a valid pointer");
@@ -81,7 +81,7 @@ ncclResult_t pncclGetVersion(int *version)
 }
 NCCL_WEAK_NAME(ncclGetVersion);
 
-/* NCCL reads NCCL_DEBUG again here; Tutti has its log level from TUTTI_DEBUG and keeps it. */
+/* NCCL reads NCCL_DEBUG again here; Tutti keeps its log level, which TUTTI_DEBUG sets. */
 void ncclResetDebugInitInternal(void)
 {
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory and its registration. A registration is a hint: one that is of no use here, or that the device cannot take,
- * comes to nothing, and its handle is NULL, which NCCL's programs know as "not needed". A window is a registration
+/* Memory and its registration. A registration is a hint: if it is of no use here, or the device cannot take it, it has
+ * no effect, and its handle is NULL, which NCCL's programs know as "not needed". A window is a registration
  * that can tell its address. */
 #include "nccl/shim.h"
 
@@ -27,7 +27,7 @@ static ncclResult_t registration_check(ncclComm_t comm, const void *buff, size_t
   return tuttiSuccess;
 }
 
-/* Arguments are checked. */
+/* Registers the buffer; the arguments are already checked. */
 static ncclResult_t enroll(ncclComm_t comm, void *buff, size_t size, void **handle)
 {
   tuttiResult_t state, result = tuttiCommGetAsyncError(comm, &state);
@@ -83,7 +83,7 @@ ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, n
 }
 NCCL_WEAK_NAME(ncclCommWindowRegister);
 
-/* What the window is if it is one of comm's, else all NULL; with `gives_back` it is none from here on. */
+/* A copy of the window if it is one of comm's, else all NULL; with `gives_back` the window is free from then on. */
 static struct ncclWindow_vidmem window_find(ncclComm_t comm, ncclWindow_t window, int gives_back)
 {
   struct ncclWindow_vidmem found = {NULL, NULL, NULL};
@@ -105,7 +105,7 @@ static ncclResult_t no_window(ncclWindow_t window)
 
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
-  if (!window) return tuttiSuccess; /* as NCCL gives where it has none */
+  if (!window) return tuttiSuccess; /* NCCL gives NULL where it supports no windows */
   struct ncclWindow_vidmem found = window_find(comm, window, 1);
   return found.comm ? tt_nccl_result(tuttiCommDeregister(comm, found.handle)) : no_window(window);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's parameters: there are none, because NCCL_* variables have no effect. So the list of keys is empty, every key
- * is unknown, and no handle is one. */
+ * is unknown, and no handle is valid. */
 #include "nccl/shim.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter" /* of functions that only refuse */

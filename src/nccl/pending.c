@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators that are being made from others without blocking.
  *
- * NCCL's programs wait for the parent, whose state covers the child; Tutti's wait for the child. So the parent's state
- * is in progress here until the child is ready. */
+ * NCCL's programs wait for the parent, whose state covers the child; Tutti's programs wait for the child. So here the
+ * parent's state is in progress until the child is ready. */
 #include "nccl/shim.h"
 
 static void drop_locked(int p)
@@ -40,7 +40,7 @@ ncclResult_t tt_nccl_pending_state(ncclComm_t comm)
   pthread_mutex_lock(&tt_nccl_process.pending_mutex);
   for (int p = atomic_load(&tt_nccl_process.npairs) - 1; p >= 0; p--) {
     struct tt_nccl_pair *pair = &tt_nccl_process.pairs[p];
-    ncclResult_t child = tuttiSuccess; /* and so it is if comm is the child: the caller has asked it */
+    ncclResult_t child = tuttiSuccess; /* right also if comm is the child, whose state the caller has checked */
     if (pair->parent == comm) tuttiCommGetAsyncError(pair->child, &child);
     else if (pair->child != comm) continue;
     if (child == tuttiInProgress) state = tuttiInProgress;

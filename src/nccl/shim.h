@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of libnccl.so.2 share: the last error, the look at CUDA, the config. */
+/* The declarations that the files of libnccl.so.2 share: the last error, the check for CUDA, the config. */
 #ifndef TT_NCCL_SHIM_H
 #define TT_NCCL_SHIM_H
 
@@ -10,7 +10,7 @@
 #include "tutti_tools.h"
 
 #define TT_NCCL_SENTENCE_BYTES 512
-#define TT_NCCL_PENDING_MAX 64 /* more at once are not covered: their programs must ask the child */
+#define TT_NCCL_PENDING_MAX 64 /* more at once are not covered: then programs must ask the child */
 #define TT_NCCL_WINDOWS_MAX 1024
 
 typedef int tt_pointer_attribute_fn(void *value, int attribute, uint64_t pointer);
@@ -18,7 +18,7 @@ typedef int tt_stream_synchronize_fn(cudaStream_t stream);
 
 /* The library's only writable global. */
 struct tt_nccl_process {
-  /* NCCL's last error belongs to the process: a watchdog thread asks for what another thread met. */
+  /* NCCL's last error belongs to the process: a watchdog thread asks for the error that another thread met. */
   pthread_mutex_t error_mutex;
   char sentence[TT_NCCL_SENTENCE_BYTES];
 
@@ -37,7 +37,7 @@ struct tt_nccl_process {
     void *buff, *handle; /* handle: of the registration */
   } windows[TT_NCCL_WINDOWS_MAX];
 
-  /* 1: this process has loaded the CUDA driver, and the two functions of it are there. */
+  /* 1: this process has loaded the CUDA driver, and the two functions below are set. */
   _Atomic int cuda;
   _Atomic(tt_pointer_attribute_fn *) pointer_attribute;
   _Atomic(tt_stream_synchronize_fn *) stream_synchronize;
@@ -53,7 +53,7 @@ ncclResult_t tt_nccl_remember(ncclResult_t code);
 /* Refuses a call with a sentence of its own; inside a group none of the group's calls starts. Returns code. */
 ncclResult_t tt_nccl_refuse(ncclResult_t code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What a forwarding function returns. */
+/* The result of a forwarding function; an error is remembered. */
 static inline ncclResult_t tt_nccl_result(tuttiResult_t result)
 {
   return result == tuttiSuccess || result == tuttiInProgress ? result : tt_nccl_remember(result);
@@ -61,14 +61,14 @@ static inline ncclResult_t tt_nccl_result(tuttiResult_t result)
 
 /* ---- cuda.c ---- */
 
-/* Looks whether the process has loaded the CUDA driver; every creation of a communicator does, because a buffer of
- * a device cannot be older than that. */
+/* Looks whether the process has loaded the CUDA driver. Every creation of a communicator calls it, because no buffer of
+ * a device is older than the driver. */
 void tt_nccl_cuda_look(void);
 
-/* Waits for what the stream holds; refuses device memory. Only where the driver is loaded. */
+/* Waits for the work of the stream and refuses device memory. Only if the driver is loaded. */
 ncclResult_t tt_nccl_cuda_check(const void *sendbuff, const void *recvbuff, cudaStream_t stream);
 
-/* A buffer may be NULL. */
+/* The same, but nothing if the driver is not loaded. A buffer may be NULL. */
 static inline ncclResult_t tt_nccl_buffers(const void *sendbuff, const void *recvbuff, cudaStream_t stream)
 {
   if (!atomic_load_explicit(&tt_nccl_process.cuda, memory_order_acquire)) return tuttiSuccess;
@@ -77,7 +77,7 @@ static inline ncclResult_t tt_nccl_buffers(const void *sendbuff, const void *rec
 
 /* ---- memory.c ---- */
 
-/* comm is about to be freed, and with it the registrations of its windows. */
+/* Forgets the windows of comm, which is about to be freed together with their registrations. */
 void tt_nccl_windows_free(ncclComm_t comm);
 
 /* ---- config.c ---- */
@@ -92,13 +92,13 @@ ncclResult_t tt_nccl_config(struct tt_nccl_config *storage, tuttiConfig_t **out,
 
 /* ---- pending.c ---- */
 
-/* child is being made from parent: parent is in progress until it is ready. */
+/* child is being made from parent: parent is in progress until child is ready. */
 void tt_nccl_pending_add(ncclComm_t parent, ncclComm_t child);
 
 /* comm is about to be freed. */
 void tt_nccl_pending_remove(ncclComm_t comm);
 
-/* For a communicator that is ready: tuttiInProgress while a child of it is being made. Any thread. */
+/* The state of a communicator that is itself ready: tuttiInProgress while a child of it is being made. Any thread. */
 ncclResult_t tt_nccl_pending_state(ncclComm_t comm);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-sided operations on windows: none yet, each says what to use instead. */
+/* One-sided operations on windows: there are none yet, and each function says what to use instead. */
 #include "nccl/shim.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter" /* of functions that only refuse */
