@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All allocation goes through here, so that a test can fail the n-th one. */
+/* All allocations are made here, so that a test can fail the n-th one. */
 #ifndef TT_BASE_ALLOC_H
 #define TT_BASE_ALLOC_H
 
@@ -8,13 +8,13 @@
 /* count * size zeroed bytes, or NULL (also on overflow). count 0 gives a valid pointer. */
 void *tt_alloc(size_t count, size_t size);
 
-/* NULL is allowed. */
+/* Frees memory of tt_alloc; NULL is allowed. */
 void tt_free(void *pointer);
 
 /* The n-th tt_alloc from now returns NULL, once; 0: none. For tests. */
 void tt_alloc_fail_at(long n);
 
-/* Counts as one; 1: it is to fail. For what is not made by tt_alloc. */
+/* Counts as one allocation; 1: it must fail. For resources that are not made by tt_alloc. */
 int tt_alloc_fails(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every folder may use: results and log, settings, time and time line,
- * allocation, threads, the description of a call, and the one process object. Includes nothing above it. */
+/* The foundation that every folder may use: results and log, settings, time and time line,
+ * allocation, threads, the description of a call, and the one process object. It includes nothing above it. */
 #ifndef TT_BASE_H
 #define TT_BASE_H
 

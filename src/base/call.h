@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank called: the part of a collective call that must match across ranks.
+/* The description of a call: the part of a collective call that must match across ranks.
  * It is published for other ranks to compare, and travels in TCP headers. */
 #ifndef TT_BASE_CALL_H
 #define TT_BASE_CALL_H
@@ -21,8 +21,8 @@ enum tt_collective {
   TT_COLLECTIVES
 };
 
-/* Inside the library a reduction is a tuttiRedOp_t below tuttiNumOps, or this: pre-multiplied sum, whose scalar
- * is the communicator's to know. */
+/* Inside the library a reduction is a tuttiRedOp_t below tuttiNumOps, or this one: the pre-multiplied sum, whose scalar
+ * the communicator keeps. */
 #define TT_PREMUL_SUM tuttiNumOps
 #define TT_REDOPS (tuttiNumOps + 1)
 
@@ -35,17 +35,17 @@ struct tt_call {
   uint8_t redop;      /* below TT_REDOPS */
   uint8_t algo;       /* index into tt_algos; chosen from the rest, so it matches if they do */
   int32_t root;       /* -1 where the collective has none */
-  uint64_t form;      /* how it is carried out, see below; 0: as ever */
+  uint64_t form;      /* how it is carried out, see below; 0: nothing special */
 };
 
 /* Bits of form. */
 #define TT_FORM_SPLIT 1u         /* the all-gather that a split begins with */
 #define TT_FORM_REPORT 2u        /* ranks tell each other of infinities and NaN */
 #define TT_FORM_SENDS 4u         /* of TT_PAIRS, not on the wire: the message goes to rank root */
-#define TT_FORM_RECVS 8u         /* it comes from there */
-#define TT_FORM_LONE 16u         /* and the operation has messages of that direction only */
+#define TT_FORM_RECVS 8u         /* likewise: the message comes from rank root */
+#define TT_FORM_LONE 16u         /* likewise: the operation has messages of this direction only */
 #define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */
-#define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 by which results are multiplied at the end; 0: not */
+#define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 factor of the results at the end; 0: none */
 
 /* The type of elements in messages and scratch. */
 static inline int tt_call_wire_type(const struct tt_call *call)
@@ -54,23 +54,23 @@ static inline int tt_call_wire_type(const struct tt_call *call)
   return wire ? wire - 1 : call->type;
 }
 
-/* What results are multiplied by at the end; 1: nothing. */
+/* The factor of the results at the end; 1: none. */
 float tt_call_after(const struct tt_call *call);
 
-/* The form of a reduction of `type` that travels as `wire` if that is a float, whose results are multiplied by `after`,
+/* The form of a reduction of `type` that travels as `wire` if `type` is fp32, whose results are multiplied by `after`,
  * and that reports overflow or not. */
 uint64_t tt_call_form(int type, int wire, float after, int reports);
 
-/* The word in front of every message: low 32 bits of op in its upper half, a hash
- * of everything else in its lower half. Equal calls give equal words. Never 0. Bit TT_WORD_OVERFLOW is 0: a message
- * may set it, to say that its sender has seen an infinity or NaN; whoever compares words leaves it out. */
+/* The word before every message: the low 32 bits of op in its upper half, a hash of everything else in its lower half.
+ * Equal calls give equal words. Never 0. Bit TT_WORD_OVERFLOW is 0: a message may set it, to say that its sender has
+ * seen an infinity or NaN; comparisons of words leave it out. */
 uint64_t tt_call_word(const struct tt_call *call);
 #define TT_WORD_OVERFLOW ((uint64_t)2)
 static inline int tt_word_matches(uint64_t a, uint64_t b) { return !((a ^ b) & ~TT_WORD_OVERFLOW); }
 
-/* History of a rank's calls on a communicator: 0 before the first one. The words of messages are mixed with that of the
- * calls before: ranks whose earlier calls differed, also where one of them had nothing to send, see it at the next
- * message between them. */
+/* The history of a rank's calls on a communicator is 0 before the first one. The words of messages are mixed with the
+ * history of the calls before. So ranks whose earlier calls differed, even if one of them had nothing to send, notice
+ * it at the next message between them. */
 static inline uint64_t tt_history_add(uint64_t history, uint64_t word)
 {
   return (history ^ (word & ~TT_WORD_OVERFLOW)) * 0x9e3779b97f4a7c15u;
@@ -81,13 +81,13 @@ static inline uint64_t tt_word_after(uint64_t word, uint64_t history)
 }
 static inline uint32_t tt_word_op(uint64_t word) { return (uint32_t)(word >> 32); }
 
-/* "AllReduce #12 (count 1024, float, sum)" into text, what the form says where it says anything: "AllReduce #12 (count
- * 1024, float as half, sum, overflow report, scale_after 0.5)"; returns text. */
+/* Writes "AllReduce #12 (count 1024, float, sum)" into text, with the contents of the form if it has any: "AllReduce
+ * #12 (count 1024, float as half, sum, overflow report, scale_after 0.5)"; returns text. */
 const char *tt_call_text(const struct tt_call *call, char *text, size_t size);
 #define TT_CALL_TEXT_BYTES 128
 
 const char *tt_call_name(const struct tt_call *call); /* "AllReduce" .. */
-const char *tt_type_name(int type);   /* "int8" .. as nccl-tests prints them; "?" if unknown */
+const char *tt_type_name(int type);   /* "int8" .. as in nccl-tests; "?" if unknown */
 const char *tt_redop_name(int redop); /* "sum" ..; "?" if unknown */
 size_t tt_type_size(int type);        /* bytes of an element; 0 if unknown */
 int tt_type_is_float(int type);       /* of 8 to 64 bits */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* CRC32C with the instructions of the machine where it has them.
+/* CRC32C with the instructions of the machine if it has them.
  *
- * x86: crc32 takes 3 cycles but one starts every cycle, so three streams run side by side and are joined
+ * x86: crc32 takes 3 cycles, but one can start every cycle, so three streams run side by side and are joined
  * by a carry-less multiplication with x^(8 n - 33) mod P (Gopal et al., Fast CRC Computation for iSCSI
  * Polynomial Using CRC32 Instruction, Intel 2011). */
 #include "base/crc32c.h"
@@ -71,14 +71,15 @@ static inline __attribute__((unused)) uint64_t load64(const uint8_t *at)
 
 #define X86_TARGET __attribute__((target("sse4.2,pclmul")))
 
-/* `crc` moved over n zero bytes; the constant is x^(8 n - 33) mod P. */
+/* `crc` advanced by n zero bytes; the constant is x^(8 n - 33) mod P. */
 X86_TARGET static inline uint32_t shift(uint32_t crc, uint32_t constant)
 {
   __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc), _mm_cvtsi32_si128((int)constant), 0);
   return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-/* Three neighbouring streams of `stream` bytes each (a multiple of 8); `once` and `twice` move over one and two. */
+/* The CRC of three neighbouring streams of `stream` bytes each (a multiple of 8); `once` and `twice` are the constants
+ * for one and two streams. */
 X86_TARGET static inline uint64_t triple(uint64_t crc, const uint8_t *at, size_t stream, uint32_t once,
                                          uint32_t twice)
 {
@@ -109,7 +110,7 @@ static inline int is_accelerated(void)
 
 #elif defined(__aarch64__)
 
-/* In assembler, since compilers differ in what they ask for before they know the intrinsics. */
+/* In assembler, because compilers require different options before they know the intrinsics. */
 static uint32_t accelerated(uint32_t crc, const void *data, size_t len)
 {
   const uint8_t *at = data;

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Names of descriptors: links that nobody but the kernel and root makes. */
+/* 1 if the name is that of a descriptor: only the kernel and root make these links. */
 static int is_stream(const char *name)
 {
   static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -35,7 +35,7 @@ void tt_file_limit_begin(sigset_t *before)
   pthread_sigmask(SIG_BLOCK, &xfsz, before);
 }
 
-/* The caller looks after signals that were blocked before. */
+/* If the signal was blocked before, the caller must deal with it. */
 void tt_file_limit_end(const sigset_t *before)
 {
   sigset_t xfsz;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files that the user has named for the library to write: log, trace and time line; and what a limit on their length
- * must not do. */
+/* Files that the user has named for the library to write: log, trace and time line; and protection from the signal of
+ * a limit on their length. */
 #ifndef TT_BASE_FILE_H
 #define TT_BASE_FILE_H
 
@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Opens a file for writing, made with mode 0600 if it is not there; flags: O_APPEND or 0. Another user may have put a
- * symbolic link in its place to have us overwrite a file of ours, so links are not followed, but for /dev/stdout,
- * /dev/stderr and descriptors (/dev/fd/63, as shells name what `>(command)` reads). -1 and errno on failure. */
+/* Opens a file for writing, created with mode 0600 if it is not there; flags: O_APPEND or 0. Another user may have put
+ * a symbolic link in its place to make us overwrite a file of ours, so links are not followed, except /dev/stdout,
+ * /dev/stderr and descriptors (/dev/fd/63, as shells name the pipe of `>(command)`). -1 and errno on failure. */
 int tt_file_open(const char *name, int flags);
 
-/* Why tt_file_open failed with `error`; lives for ever. */
+/* A phrase that says why tt_file_open failed with `error`; it lives for ever. */
 const char *tt_file_why(int error);
 
-/* As write (at < 0) or pwrite; what is beyond `ulimit -f` fails with EFBIG, and nothing else happens. */
+/* As write (at < 0) or pwrite; a write beyond `ulimit -f` fails with EFBIG, and nothing else happens. */
 ssize_t tt_file_write(int fd, const void *data, size_t len, off_t at);
 
 /* Beyond `ulimit -f` write, ftruncate and fallocate fail with EFBIG and send the calling thread SIGXFSZ, which ends a

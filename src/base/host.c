@@ -67,7 +67,7 @@ void tt_host_name(char name[TT_HOST_NAME_BYTES])
   name[TT_HOST_NAME_BYTES - 1] = 0;
 }
 
-/* From what stands behind the colon of the first such line. */
+/* The name is the text behind the colon of the first line "model name". */
 void tt_host_cpu(char *name, size_t size)
 {
   char line[512];
@@ -98,7 +98,7 @@ uint64_t tt_machine_id(void)
   return n > 0 ? hash_bytes(HASH_START, id, (size_t)n) : 0;
 }
 
-/* As large as any kernel's mask: a smaller one is refused where there are more than 1,024 processors. */
+/* As large as any kernel's mask, because a smaller one is refused where there are more than 1,024 processors. */
 struct cores {
   cpu_set_t set[8];
 };
@@ -166,7 +166,7 @@ static int is_ending(const struct stat_fields *fields)
   return fields->flags & PF_EXITING || fields->state == 'Z' || fields->state == 'X';
 }
 
-/* The first thread has ended (main may call pthread_exit): does another one live on? */
+/* 1 if another thread of the process lives on after the first one has ended (main may call pthread_exit). */
 static int others_live(pid_t pid)
 {
   char path[320];
@@ -194,7 +194,7 @@ enum tt_life tt_process_life(pid_t pid, uint64_t start)
   struct stat_fields fields;
   if (stat_read(pid, &fields) != 0) {
     if (errno != ENOENT && errno != ESRCH) return TT_LIFE_UNKNOWN;
-    /* Without /proc at all nothing can be said. */
+    /* Without /proc nothing is known. */
     return access("/proc/self/stat", R_OK) == 0 ? TT_LIFE_DEAD : TT_LIFE_UNKNOWN;
   }
   if (start && fields.start != start) return TT_LIFE_DEAD;

@@ -13,26 +13,26 @@
  * network namespace, or of `override` (TUTTI_HOSTID) if that is not NULL or "". */
 uint64_t tt_host_id(const char *override);
 
-/* Processes with equal ids run under one kernel, on the same cores, whatever hosts they take themselves for
- * (containers, network namespaces): a hash of the boot id; 0 if unknown. */
+/* Processes with equal ids run under one kernel, on the same cores, even if their host ids differ (containers, network
+ * namespaces): a hash of the boot id; 0 if unknown. */
 uint64_t tt_kernel_id(void);
 
 /* Host name, cut to TT_HOST_NAME_BYTES. */
 void tt_host_name(char name[TT_HOST_NAME_BYTES]);
 
-/* What the processors call themselves, without double quotes, '#' and control characters, cut to size; "unknown". */
+/* The name of the processors, without double quotes, '#' and control characters, cut to size; else "unknown". */
 void tt_host_cpu(char *name, size_t size);
 
-/* The installation: a hash of /etc/machine-id, which no boot changes; 0 if unknown. */
+/* The id of the installation: a hash of /etc/machine-id, which no boot changes; 0 if unknown. */
 uint64_t tt_machine_id(void);
 
-/* A hash of a text, going on from another one (or from 0). */
+/* A hash of a text, continued from another hash (or from 0). */
 uint64_t tt_text_hash(uint64_t hash, const char *text);
 
 /* Cores this process may run on; at least 1. */
 int tt_host_cores(void);
 
-/* Those cores as a bit mask: core c is bit c % 8 of byte c / 8. Cores beyond it begin again at bit 0. */
+/* Those cores as a bit mask: core c is bit c % 8 of byte c / 8. Cores beyond its end wrap around to bit 0. */
 #define TT_CORE_MASK_BYTES 128
 void tt_host_core_mask(uint8_t mask[TT_CORE_MASK_BYTES]);
 
@@ -47,8 +47,8 @@ enum tt_life {
   TT_LIFE_UNKNOWN  /* /proc cannot tell */
 };
 
-/* Start time of a process in clock ticks since boot, 0 if unknown: with the pid it
- * names a process for good. */
+/* Start time of a process in clock ticks since boot, 0 if unknown; together with the pid
+ * it identifies a process for good. */
 uint64_t tt_process_start(pid_t pid);
 
 /* Reads /proc/<pid>/stat; a process of another start time is another process. */

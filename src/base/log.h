@@ -3,7 +3,7 @@
  *
  * An error is logged once, where its cause is first known, by tt_fail: it keeps the
  * sentence for tuttiGetLastError, logs it at WARN and returns the code. Callers
- * above pass the code on without a word. */
+ * pass the code on without another log line. */
 #ifndef TT_BASE_LOG_H
 #define TT_BASE_LOG_H
 
@@ -11,8 +11,8 @@
 
 #define TT_SENTENCE_BYTES 512 /* longest error sentence with its NUL */
 
-/* ASKED: another setting asked for it, so it is written whatever TUTTI_DEBUG is; its text begins with a word of its own
- * where others have their level. */
+/* ASKED: another setting asked for the line, so it is written for any TUTTI_DEBUG; its text begins with a word of its
+ * own in the place of the level. */
 enum tt_log_level { TT_LOG_ASKED = -1, TT_LOG_NONE, TT_LOG_VERSION, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_TRACE };
 
 /* Writes "host:pid:tid TUTTI LEVEL text" to TUTTI_DEBUG_FILE or stderr in one
@@ -20,7 +20,7 @@ enum tt_log_level { TT_LOG_ASKED = -1, TT_LOG_NONE, TT_LOG_VERSION, TT_LOG_WARN,
 void tt_log(enum tt_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* True if a line of this level would be written; for lines that cost to make. */
+/* True if a line of this level would be written; for lines that are expensive to make. */
 int tt_log_wants(enum tt_log_level level);
 
 /* Keeps the sentence for the calling thread, logs it, returns `code`. */

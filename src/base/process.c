@@ -10,7 +10,7 @@ struct tt_process tt_process = {
     .mutex = PTHREAD_MUTEX_INITIALIZER, .cuda_mutex = PTHREAD_MUTEX_INITIALIZER,
     .heap_mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
-/* A name of the socket that lasts as long as it does: descriptor and inode; 0: it is none. */
+/* A name that identifies the socket while it lives: descriptor and inode; 0: fd is no socket. */
 static uint64_t socket_name(int fd)
 {
   struct stat status;
@@ -31,7 +31,7 @@ static void sockets_close(void)
   }
 }
 
-/* Only what may be done after fork in a process of several threads. */
+/* Does only what is allowed after fork in a process of several threads. */
 static void mark_child(void)
 {
   atomic_store(&tt_process.forked, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one writable global: what a process has once. A test checks that there is
- * no other. Upper folders own a slot each and say so here. */
+/* The one writable global: everything that a process has once. A test checks that there is
+ * no other. Each field names the upper folder that owns it. */
 #ifndef TT_BASE_PROCESS_H
 #define TT_BASE_PROCESS_H
 
@@ -13,41 +13,41 @@
 #define TT_PROCESS_SOCKETS 4096
 #define TT_IDS_KEPT 2048
 
-/* More than 25 fields: all that belongs to the process as a whole is kept here, some slots for each folder. */
+/* More than 25 fields: everything that belongs to the process as a whole is kept here, some slots for each folder. */
 struct tt_process {
   _Atomic uint32_t communicators; /* made so far */
-  pthread_mutex_t mutex;     /* guards the slots below while they are made or freed */
+  pthread_mutex_t mutex;          /* guards the slots below while they are made or freed */
   pthread_once_t once;
-  _Atomic int installed;     /* the fork handler is */
-  _Atomic int membarrier;    /* the kernel can fence all threads of the process at once */
-  _Atomic int forked;        /* set in a forked child: every call there is an error */
-  _Atomic int log_level;     /* enum tt_log_level + 1; 0: not read yet */
-  _Atomic int log_file;      /* descriptor + 1; 0: not opened yet */
+  _Atomic int installed;          /* the fork handler is installed */
+  _Atomic int membarrier;         /* the kernel can fence all threads of the process at once */
+  _Atomic int forked;             /* set in a forked child: every call there is an error */
+  _Atomic int log_level;          /* enum tt_log_level + 1; 0: not read yet */
+  _Atomic int log_file;           /* descriptor + 1; 0: not opened yet */
   _Atomic int unknown_warned;
-  _Atomic int auth_warned;   /* bootstrap: the risk of TUTTI_AUTH=none was told */
-  _Atomic int fork_warned;   /* transport: that ibv_fork_init failed was told */
+  _Atomic int auth_warned;        /* bootstrap: the warning about TUTTI_AUTH=none was given */
+  _Atomic int fork_warned;        /* transport: the warning that ibv_fork_init failed was given */
   _Atomic long alloc_countdown;
-  void *_Atomic timeline;    /* base: the trace that is written (TUTTI_TIMELINE), kept to the end; NULL: none */
-  void *service;             /* net: the service thread and its listeners */
-  void *progress;            /* comm: the progress thread of streams */
-  void *launch;              /* bootstrap: answer of the launcher */
-  void *roots;               /* bootstrap: those that live; guarded by the service lock */
-  uint64_t ids[TT_IDS_KEPT]; /* bootstrap: ids that ranks of this process have used, the oldest overwritten first; */
-  uint32_t ids_used;         /* and how many that were: guarded by `mutex` */
-  pthread_mutex_t heap_mutex; /* net: guards the next two; long, while pages are made */
-  void *heap;                /* net: memory of tuttiMemAlloc; NULL: nobody needs it */
-  void *heap_views;          /* net: heaps of peers that are mapped */
-  _Atomic int device_count;  /* device: how many of `devices` are set; 0: all memory is the host's */
+  void *_Atomic timeline;         /* base: the trace that is written (TUTTI_TIMELINE), kept to the end; NULL: none */
+  void *service;                  /* net: the service thread and its listeners */
+  void *progress;                 /* comm: the progress thread of streams */
+  void *launch;                   /* bootstrap: answer of the launcher */
+  void *roots;                    /* bootstrap: the open roots; guarded by the service lock */
+  uint64_t ids[TT_IDS_KEPT];      /* bootstrap: ids that ranks of this process have used; the oldest is overwritten */
+  uint32_t ids_used;              /* bootstrap: number of ids used so far; guarded, like ids, by `mutex` */
+  pthread_mutex_t heap_mutex;     /* memory: guards the next two; held for long while pages are made */
+  void *heap;                     /* memory: memory of tuttiMemAlloc; NULL: nobody needs it */
+  void *heap_views;               /* memory: heaps of peers that are mapped */
+  _Atomic int device_count;       /* device: how many of `devices` are set; 0: all memory is the host's */
   const void *_Atomic devices[4]; /* device: kinds of memory beside the host's, NULL where free */
-  pthread_mutex_t cuda_mutex; /* cuda: guards the next two while they are made or freed */
-  int cuda_users;             /* cuda: communicators; with the last one goes what is kept there */
-  void *cuda;                 /* cuda: the driver and what was made per context, NULL: not met yet */
-  const void *_Atomic kernels; /* reduce: the table in use; NULL: not chosen yet */
-  _Atomic size_t cache_len;  /* reduce: bytes of the last cache; 0: not read yet */
-  const void *_Atomic machine; /* topo: the hardware, read once and kept */
-  const void *_Atomic profile; /* tuner: the profile that is built in, read once and kept */
-  _Atomic uint64_t sockets[TT_PROCESS_SOCKETS]; /* net: their names, at descriptor % room; 0: none */
-  void *outboxes;            /* transport: shared outboxes of the ranks in this process */
+  pthread_mutex_t cuda_mutex;     /* cuda: guards the next two while they are made or freed */
+  int cuda_users;                 /* cuda: communicators; `cuda` is freed with the last one */
+  void *cuda;                     /* cuda: the driver and the objects made per context; NULL: not met yet */
+  const void *_Atomic kernels;    /* reduce: the table in use; NULL: not chosen yet */
+  _Atomic size_t cache_len;       /* reduce: bytes of the last cache; 0: not read yet */
+  const void *_Atomic machine;    /* topo: the hardware, read once and kept */
+  const void *_Atomic profile;    /* profile: the profile that is built in, read once and kept */
+  _Atomic uint64_t sockets[TT_PROCESS_SOCKETS]; /* net: names of sockets, at descriptor % room; 0: none */
+  void *outboxes;                 /* transport: shared outboxes of the ranks in this process */
 };
 
 extern struct tt_process tt_process;
@@ -59,13 +59,13 @@ static inline void tt_process_enter(void)
   if (!atomic_load_explicit(&tt_process.installed, memory_order_acquire)) tt_process_install();
 }
 
-/* A forked child closes this socket, so that its end is the end of its process, whatever children do. Nothing is to be
- * done when it is closed before. Children keep some where there are more sockets than room. */
+/* Makes forked children close this socket, so that it ends with this process even if children live on. A socket that is
+ * closed earlier needs no call. If there are more sockets than room, children keep some of them. */
 void tt_process_socket(int fd);
 
-/* Two threads that each store a word and then load the other's must not both miss it. The frequent side stores with
- * tt_light_store, the rare side calls tt_heavy_fence between its store and its load. Where the kernel can interrupt
- * all threads for the rare side (membarrier), the frequent side needs no fence. */
+/* If two threads each store a word and then load the other's, they must not both miss the other's store. The frequent
+ * side stores with tt_light_store, the rare side calls tt_heavy_fence between its store and its load. Where the kernel
+ * can interrupt all threads for the rare side (membarrier), the frequent side needs no fence. */
 static inline void tt_light_store(_Atomic int *word, int value)
 {
   if (atomic_load_explicit(&tt_process.membarrier, memory_order_relaxed))

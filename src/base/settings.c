@@ -45,7 +45,7 @@ const char *tt_env(const char *name)
   return value && *value ? value : NULL;
 }
 
-/* The index-th of "a|b|c" and its length; NULL behind the last. */
+/* The index-th choice of "a|b|c" and its length; NULL behind the last. */
 static const char *choice_at(const char *choices, int index, size_t *len)
 {
   while (index-- > 0) {
@@ -73,7 +73,7 @@ static tuttiResult_t choice_parse(const struct row *row, const char *text, int *
 }
 
 #define DIGITS_MOST 10000000000000000000u /* 19 digits */
-#define TENS_MOST 1000000 /* more digits than that have no text in an environment */
+#define TENS_MOST 1000000 /* no text in an environment has more digits */
 
 /* digits * 10^tens; digits end in no zero. */
 struct decimal {
@@ -81,7 +81,7 @@ struct decimal {
   int tens;
 };
 
-/* The exponent at *text, if there is one; *text moves behind it. */
+/* Reads the exponent at *text, if there is one, and moves *text behind it. */
 static int exponent_read(const char **text)
 {
   const char *at = *text;
@@ -96,10 +96,10 @@ static int exponent_read(const char **text)
   return is_negative ? -tens : tens;
 }
 
-/* What is behind the number, or NULL: there is none, or its digits are too many for a word. */
+/* Reads a number; returns the text behind it, or NULL: there is none, or it has too many digits for a word. */
 static const char *decimal_read(struct decimal *number, const char *text)
 {
-  int zeros = 0, has_point = 0; /* zeros: places behind the last digit that is none */
+  int zeros = 0, has_point = 0; /* zeros: places behind the last digit that is not 0 */
   *number = (struct decimal){0, 0};
   if (!isdigit((unsigned char)*text)) return NULL;
   for (; isdigit((unsigned char)*text) || (*text == '.' && !has_point && isdigit((unsigned char)text[1])); text++) {
@@ -119,7 +119,7 @@ static const char *decimal_read(struct decimal *number, const char *text)
   return text;
 }
 
-/* number * 2^twos. 0: that is not whole, or not less than INT64_MAX. */
+/* Computes number * 2^twos. 0: the result is not whole, or not less than INT64_MAX. */
 static int whole_make(uint64_t *whole, struct decimal number, int twos)
 {
   const uint64_t most = (uint64_t)INT64_MAX - 1;
@@ -160,7 +160,7 @@ int tt_bytes_read(const char **text, uint64_t *bytes)
   return 1;
 }
 
-/* A number, of bytes with a suffix; what is behind it, or NULL: it is none. */
+/* Reads a number, of bytes with a suffix; returns the text behind it, or NULL: it is no number. */
 static const char *number_read(const char *text, int is_bytes, int64_t *value)
 {
   char *end;
@@ -272,7 +272,7 @@ void tt_settings_print(FILE *out, const struct tt_settings *settings)
     row_print(out, &rows[i], (const char *)settings + rows[i].offset);
 }
 
-/* The hash goes on with the value of a row. */
+/* Continues the hash with the value of a row. */
 static uint64_t row_hash(uint64_t hash, const struct row *row, const struct tt_settings *settings)
 {
   static const size_t sizes[] = {[INT] = sizeof(int64_t), [CHOICE] = sizeof(int)};

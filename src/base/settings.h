@@ -36,21 +36,22 @@ void tt_settings_print(FILE *out, const struct tt_settings *settings);
  * begins with '='). */
 uint64_t tt_settings_wire_hash(const struct tt_settings *settings);
 
-/* A byte of hash for each of these: where the bytes of two ranks differ, so do their settings. (Settings beyond the
- * last byte share those of others.) Names of these, ", " between them, into text; returns text. */
+/* tt_settings_wire_marks makes a byte of hash for each of these settings: if the bytes of two ranks differ, so do their
+ * settings. (Settings beyond the last byte share the bytes of others.) tt_settings_unlike_text writes the names of
+ * settings that may differ, with ", " between them, into text; returns text. */
 #define TT_SETTINGS_MARKS 16
 void tt_settings_wire_marks(const struct tt_settings *settings, uint8_t marks[TT_SETTINGS_MARKS]);
 const char *tt_settings_unlike_text(const uint8_t a[TT_SETTINGS_MARKS], const uint8_t b[TT_SETTINGS_MARKS], char *text,
                                     size_t size);
 
-/* Reads a number of bytes and moves *text behind it: digits, with a fraction and an exponent if need be (1.5, 1e6),
- * then nothing, B, or K, M or G (KiB, MiB, GiB mean the same; powers of 1,024). The value is a whole number. 0: there
- * is none, the value is not whole or not less than INT64_MAX, or has more than 19 digits between its first and last
- * that are not 0; nothing is written. All sizes of settings, rules, profiles, policies and tools (tuttiReadSize) are
- * read by this, and those of programs in Python by perf/measuring.py in the same way (tests/unit/sizes.csv). */
+/* Reads a number of bytes and moves *text behind it: digits, possibly with a fraction and an exponent (1.5, 1e6), then
+ * nothing, B, or K, M or G (KiB, MiB, GiB mean the same; powers of 1,024). The value is a whole number. 0: there is no
+ * number, its value is not whole or not less than INT64_MAX, or it has more than 19 digits from its first to its last
+ * that is not 0; then nothing is written. This function reads all sizes of settings, rules, profiles, policies and
+ * tools (tuttiReadSize); perf/measuring.py reads those of programs in Python in the same way (tests/unit/sizes.csv). */
 int tt_bytes_read(const char **text, uint64_t *bytes);
 
-/* A variable that belongs to somebody else (a launcher), or NULL if unset or empty. */
+/* The value of a variable that is not ours (a launcher's), or NULL if unset or empty. */
 const char *tt_env(const char *name);
 
 #endif

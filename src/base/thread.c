@@ -11,8 +11,8 @@ int tt_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), 
   sigset_t all, before;
   if (tt_alloc_fails()) return EAGAIN;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the thread from its start */
-  /* The usual stack, only touched as far as needed: it holds the program's thread-locals too. */
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it from its start */
+  /* The stack has the usual size, because it also holds the program's thread-locals; only used pages are touched. */
   int error = pthread_create(thread, NULL, body, context);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!error) pthread_setname_np(*thread, name);

@@ -5,9 +5,9 @@
 
 #include <pthread.h>
 
-/* Starts a thread in which the application's signal handlers never run. name: what `top -H` shows, at most 15 bytes.
- * Returns 0, or an errno: the caller says what the thread was for, and the remedy. Counts as an allocation
- * (tt_alloc_fail_at). */
+/* Starts a thread in which the application's signal handlers never run. name: as `top -H` shows it, at most 15 bytes.
+ * Returns 0 or an errno; then the caller's sentence says what the thread was for, and the remedy. Counts as an
+ * allocation (tt_alloc_fail_at). */
 int tt_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *context);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* CLOCK_MONOTONIC in nanoseconds: jumps of the wall clock change nothing. */
+/* CLOCK_MONOTONIC in nanoseconds, which jumps of the wall clock do not affect. */
 static inline uint64_t tt_now_ns(void)
 {
   struct timespec now;
@@ -20,7 +20,7 @@ static inline void tt_sleep_ns(uint64_t ns)
   nanosleep(&time, 0);
 }
 
-/* One breath inside a spinning wait. */
+/* A short pause inside a spinning wait. */
 static inline void tt_cpu_relax(void)
 {
 #if defined(__x86_64__)

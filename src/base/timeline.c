@@ -19,8 +19,8 @@
 #include "base/time.h"
 
 #define BUFFER_BYTES 65536
-#define WRITE_MS 250   /* nothing is kept from the file for longer */
-#define FILE_BYTES 512 /* of its name */
+#define WRITE_MS 250   /* spans wait in the buffer at most so long */
+#define FILE_BYTES 512 /* of the file's name */
 #define EVENT_BYTES (2048 + TT_TIMELINE_ARGS_BYTES)
 #define ARRAY_END "\n]\n"
 #define OTHER_TRACKS "other"
@@ -31,7 +31,7 @@ struct timeline {
   pthread_t writer;
   int ends;
   int fd, rank;
-  int failed; /* the file cannot be written: it has ended */
+  int failed; /* the file cannot be written any more */
   int events; /* at least one was added */
   off_t len;  /* of the file without the end of the array */
   int ntracks;
@@ -43,15 +43,15 @@ struct timeline {
 
 /* ---- the file ---- */
 
-/* The array ends where it did before a write that failed half-way: of these bytes the file was made already. */
+/* Restores the end of the array after a write that failed half-way, in bytes that the file already had. */
 static void end_again(const struct timeline *line)
 {
   size_t len = line->len ? strlen(ARRAY_END) : 0;
   if (tt_file_write(line->fd, ARRAY_END, len, line->len) != (ssize_t)len || ftruncate(line->fd, line->len + (off_t)len))
-    return; /* said already */
+    return; /* the failure was already logged */
 }
 
-/* The buffer becomes part of the file, which is a whole array before and after it. */
+/* Appends the buffer to the file, which is a whole array before and after. */
 static void flush_locked(struct timeline *line)
 {
   size_t len = line->used + strlen(ARRAY_END), done = 0;
@@ -72,7 +72,7 @@ static void flush_locked(struct timeline *line)
   line->used = 0;
 }
 
-/* The text of one event, behind those before it. */
+/* Appends the text of one event to the buffer. */
 static void event_add(struct timeline *line, const char *event, size_t len)
 {
   if (line->used + len + 2 + strlen(ARRAY_END) > sizeof line->buffer) flush_locked(line);
@@ -102,7 +102,7 @@ static const char *escape(char out[ESCAPED_BYTES], const char *text)
   return out;
 }
 
-/* Says what process (thread 0) or thread, that is track, is called. */
+/* Adds an event that names the process (thread 0) or a thread, that is, a track. */
 static void name_add(struct timeline *line, const char *what, int thread, const char *name)
 {
   char event[EVENT_BYTES], escaped[ESCAPED_BYTES];
@@ -112,7 +112,7 @@ static void name_add(struct timeline *line, const char *what, int thread, const 
   event_add(line, event, (size_t)n);
 }
 
-/* The number of a track, which is told its name when it is new. */
+/* The number of a track; a new one is added with its name. */
 static int track_get(struct timeline *line, const char *name)
 {
   char wanted[TT_TIMELINE_TEXT_BYTES];
@@ -154,7 +154,7 @@ void tt_timeline_flush(void)
 
 /* ---- the writer ---- */
 
-/* A thread of its own: others beat and send while a file system takes its time. */
+/* The file has a thread of its own, so that other threads beat and send while a file system is slow. */
 static void *writer_main(void *context)
 {
   struct timeline *line = context;
@@ -183,7 +183,7 @@ static int writer_start(struct timeline *line)
   return tt_thread_start(&line->writer, "tutti-timeline", writer_main, line);
 }
 
-/* The process ends, or the library is unloaded. */
+/* Called when the process ends or the library is unloaded. */
 static void writer_end(void)
 {
   struct timeline *line = atomic_load_explicit(&tt_process.timeline, memory_order_acquire);
@@ -213,7 +213,7 @@ static __attribute__((format(printf, 2, 3))) void append(struct text *text, cons
   va_end(args);
 }
 
-/* Errors: tuttiInvalidArgument. */
+/* Makes the file's name from the pattern. Errors: tuttiInvalidArgument. */
 static tuttiResult_t file_name(char name[FILE_BYTES], const char *pattern, int rank, int nranks)
 {
   char host[TT_HOST_NAME_BYTES];
@@ -235,11 +235,12 @@ static tuttiResult_t file_name(char name[FILE_BYTES], const char *pattern, int r
                  FILE_BYTES - 1);
 }
 
-/* Empties the file, which nobody else may be writing. What is no file, /dev/null, say, is let be. */
+/* Empties the file, which no other process may be writing. Anything but a regular file, such as /dev/null, is left as
+ * it is. */
 static tuttiResult_t file_take(int fd, const char *name)
 {
   struct stat stat;
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* is the process's, and goes with it */
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* belongs to the process and ends with it */
   if (fstat(fd, &stat) == 0 && !S_ISREG(stat.st_mode)) return tuttiSuccess;
   if (fcntl(fd, F_SETLK, &lock) != 0 && (errno == EACCES || errno == EAGAIN))
     return tt_fail(tuttiSystemError,
