@@ -5,7 +5,7 @@
 
 enum { CACHE, NUMA, NODE, KINDS };
 
-/* Groups of ranks, one array a kind of place; every rank is in a group, and they are nested. */
+/* Groups of ranks, one array for each kind of place; every rank is in a group of each kind, and they are nested. */
 struct work {
   int32_t n;
   int32_t *number[KINDS], count[KINDS];
@@ -36,7 +36,7 @@ static int work_create(struct work *w, int32_t nranks)
   return 0;
 }
 
-/* Groups of `kind` are those of `outer`, cut by `value`; -1 is a value like others. */
+/* Makes the groups of `kind`: those of `outer`, cut by `value`; -1 is a value like others. */
 static void groups_cut(struct work *w, int kind, const int32_t *outer, const int32_t *value)
 {
   for (int32_t r = 0; r < w->n; r++)
@@ -59,7 +59,7 @@ static int says_something(int64_t ngroups, int64_t nranks)
   return ngroups > 1 && ngroups < nranks;
 }
 
-/* Groups stand in consecutive positions, so a new one begins where the number changes. */
+/* Groups have consecutive positions, so a new group begins where the number changes. */
 static void level_append(struct tt_arrangement *made, const int32_t *number)
 {
   int32_t *group = made->storage + (size_t)(made->groups.nlevels + 1) * (size_t)made->nranks;
@@ -69,8 +69,8 @@ static void level_append(struct tt_arrangement *made, const int32_t *number)
   made->groups.group[made->groups.nlevels++] = group;
 }
 
-/* How many groups near the square root of n: n / d for the largest divisor d from 2/3 of the root to the root, else
- * those of the nearest whole number. In integers, so that all ranks agree. */
+/* The number of groups with sizes near the square root of n: n / d for the largest divisor d from 2/3 of the root to
+ * the root, else the number for the nearest whole size. Computed in integers, so that all ranks agree. */
 static int64_t groups_near_root(int64_t n)
 {
   int64_t root = 1;
@@ -81,7 +81,7 @@ static int64_t groups_near_root(int64_t n)
   return (n + root - 1) / root;
 }
 
-/* Consecutive positions; with a size given the last group has the rest, else sizes differ by one. */
+/* Makes groups of consecutive positions; with a given size the last group has the rest, else sizes differ by one. */
 static void level_invent(struct tt_arrangement *made, int64_t group_size)
 {
   int64_t n = made->nranks, ngroups = group_size > 0 ? (n + group_size - 1) / group_size : groups_near_root(n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "topo/machine_private.h"
 
-/* Hardware does not change, so it is read once per process and kept; two threads that come first both read it, and
- * one of them throws its own away. */
+/* Hardware does not change, so it is read once per process and kept. Two threads that come first at once both read it,
+ * and one of them discards its result. */
 static tuttiResult_t machine_get(const struct tt_machine **machine)
 {
   const void *known = atomic_load_explicit(&tt_process.machine, memory_order_acquire);

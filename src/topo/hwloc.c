@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The hardware as hwloc sees it. libhwloc is loaded when it is needed, so that one binary serves every host; its
- * symbols stay out of the program's (RTLD_LOCAL). Its x86 backend is left out: it would bind the calling thread to one
- * processor after the other, and tells nothing that is asked here. */
+ * symbols stay out of the program's (RTLD_LOCAL). Its x86 backend is left out, because it would bind the calling thread
+ * to one processor after the other, and tells nothing that is needed here. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #ifdef TT_HAVE_HWLOC
 #include <hwloc.h>
 
-#define LIBRARY "libhwloc.so.15" /* that of hwloc 2 */
+#define LIBRARY "libhwloc.so.15" /* hwloc 2 */
 #define API_MAJOR(version) ((version) >> 16)
 
 struct hwloc {
@@ -30,7 +30,7 @@ struct hwloc {
 
 static int hwloc_open(struct hwloc *hwloc, char why[TT_WHY_BYTES])
 {
-  /* Never closed: it may have loaded plugins. */
+  /* Never closed, because it may have loaded plugins. */
   void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     snprintf(why, TT_WHY_BYTES, "%s", dlerror());
@@ -73,7 +73,7 @@ static void processor_note(const struct hwloc *hwloc, hwloc_obj_t object, struct
     int32_t lowest = o->cpuset ? hwloc->first(o->cpuset) : -1;
     if (o->type == HWLOC_OBJ_CORE) row->core = lowest;
     else if (o->type == HWLOC_OBJ_PACKAGE) row->socket = lowest;
-    else if (hwloc->is_data_cache(o->type)) row->cache = lowest; /* from inside out: the last one stays */
+    else if (hwloc->is_data_cache(o->type)) row->cache = lowest; /* from inside out, so the last one stays */
   }
 }
 
@@ -104,7 +104,8 @@ tuttiResult_t tt_machine_hwloc(struct tt_machine **machine, char why[TT_WHY_BYTE
     snprintf(why, TT_WHY_BYTES, "hwloc_topology_init failed");
     return tuttiSuccess;
   }
-  /* Also what a control group forbids to this process: names must be the same for all processes of the host. */
+  /* Processors that a control group forbids to this process are included, because names must be the same for all
+   * processes of the host. */
   if (hwloc.set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86") != 0 ||
       hwloc.set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 || hwloc.load(topology) != 0)
     snprintf(why, TT_WHY_BYTES, "hwloc_topology_load failed");

@@ -19,7 +19,7 @@ tuttiResult_t tt_machine_read(struct tt_machine **machine)
 {
   char why[TT_WHY_BYTES];
   struct tt_machine *found = NULL;
-  /* Both say the same. sysfs takes 0.2 ms; hwloc 17 ms, because it loads its plugins, in every process of a job. */
+  /* Both say the same. sysfs takes 0.2 ms, hwloc 17 ms in every process of a job, because it loads its plugins. */
   tuttiResult_t result = tt_machine_sysfs(&found, "/sys", why);
   if (result == tuttiSuccess && !found) {
     tt_log(TT_LOG_INFO, "sysfs is not used: %s", why);
@@ -35,7 +35,7 @@ tuttiResult_t tt_machine_read(struct tt_machine **machine)
 
 void tt_processors_usable(struct tt_processors *set)
 {
-  /* As large as any kernel's mask: a smaller one is refused where there are more than 1,024 processors. */
+  /* As large as any kernel's mask, because a smaller one is refused where there are more than 1,024 processors. */
   cpu_set_t mask[TT_MAX_PROCESSORS / CPU_SETSIZE];
   memset(set, 0, sizeof *set);
   memset(mask, 0, sizeof mask);
@@ -44,7 +44,7 @@ void tt_processors_usable(struct tt_processors *set)
     if (CPU_ISSET_S(p, sizeof mask, mask)) set->bits[p / 64] |= (uint64_t)1 << p % 64;
 }
 
-/* The part of a processor's row at `offset`, if all processors of the set have the same; else -1. */
+/* The field at `offset` of a processor's row if all processors of the set have the same value; else -1. */
 static int32_t common(const struct tt_machine *machine, const struct tt_processors *set, size_t offset)
 {
   int32_t found = -1;
@@ -64,7 +64,7 @@ struct tt_locality tt_machine_locality(const struct tt_machine *machine, const s
                               common(machine, set, offsetof(struct tt_processor, cache))};
 }
 
-/* Counts `number` the first time it comes. */
+/* Counts `number` when it comes for the first time. */
 static void count_once(int32_t *count, struct tt_processors *seen, int32_t number)
 {
   if (number < 0 || number >= TT_MAX_PROCESSORS || tt_processor_is_in(seen, number)) return;

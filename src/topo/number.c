@@ -21,7 +21,7 @@ int32_t tt_places_number(struct tt_place_key *keys, int32_t nkeys, int32_t nrank
     if (k == 0 || keys[k].outer != keys[k - 1].outer || keys[k].inner != keys[k - 1].inner) lead = keys[k].rank;
     number[keys[k].rank] = lead;
   }
-  /* The lead is the lowest rank of its place, so its number is there before anyone asks. */
+  /* The lead is the lowest rank of its place, so its number is there before other ranks of the place need it. */
   for (int32_t r = 0; r < nranks; r++)
     if (number[r] == r) number[r] = count++;
     else if (number[r] >= 0) number[r] = number[number[r]];
@@ -35,7 +35,7 @@ void tt_ranks_sort(int32_t nranks, const int32_t *number, int32_t ngroups, const
   for (int32_t r = 0; r < nranks; r++)
     if (number[r] >= 0 && number[r] + 1 < ngroups) start[number[r] + 2]++;
   for (int32_t g = 2; g <= ngroups; g++) start[g] += start[g - 1];
-  /* start[g + 1] is where group g begins, and moves to where it ends. */
+  /* start[g + 1] is the beginning of group g, and moves to its end. */
   for (int32_t i = 0; i < nranks; i++) {
     int32_t rank = ranks ? ranks[i] : i;
     if (number[rank] >= 0) members[start[number[rank] + 1]++] = rank;

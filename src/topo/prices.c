@@ -8,8 +8,8 @@ const char *const tt_link_names[TT_LINK_KINDS] = {"self", "cache", "numa", "node
     .nparts = 1, .part = { {UINT64_MAX, alpha, beta} }           \
   }
 
-/* Not measured: they put things in the right decade. In memory 8 to 13 GB/s per stream, less the farther; on the wire
- * 10 Gbit/s, which is 839 us a MiB. */
+/* These are not measured; they have the right order of magnitude. In memory 8 to 13 GB/s per stream, less with the
+ * distance; on the wire 10 Gbit/s, which is 839 us a MiB. */
 const struct tt_link_prices tt_link_prices_default = {
     .link =
         {

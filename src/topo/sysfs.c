@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hardware as the kernel shows it: Documentation/ABI/stable/sysfs-devices-system-cpu and -node. Files are asked for
- * once for each core, socket and cache, not for each processor: they say who shares it. */
+/* The hardware as the kernel shows it: Documentation/ABI/stable/sysfs-devices-system-cpu and -node. Files are read once
+ * for each core, socket and cache, not for each processor, because they list all processors that share it. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "topo/machine_private.h"
 
-#define FILE_BYTES 65536 /* a list of all processors that takes turns is shorter */
+#define FILE_BYTES 65536 /* longer than a list of every other processor */
 #define CACHE_INDEXES 10
 
 struct reader {
@@ -21,7 +21,7 @@ struct reader {
   struct tt_machine *machine;
 };
 
-/* Reads ROOT/devices/system/PATH into r->text without its last newline. 0: there is none, or it is too long. */
+/* Reads ROOT/devices/system/PATH into r->text without its last newline. 0: there is no such file, or it is too long. */
 __attribute__((format(printf, 2, 3))) static int file_read(struct reader *r, const char *format, ...)
 {
   char path[256];
@@ -44,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static int file_read(struct reader *r, con
   return 1;
 }
 
-/* "0-3,8" as a set; 0: it is not such a list. */
+/* Reads "0-3,8" as a set; 0: the text is no such list. */
 static int list_parse(const char *text, struct tt_processors *set)
 {
   memset(set, 0, sizeof *set);
@@ -65,14 +65,14 @@ static int list_parse(const char *text, struct tt_processors *set)
   return 1;
 }
 
-/* The part of row p at `offset`. */
+/* The field of row p at `offset`. */
 static int32_t *part(struct reader *r, int32_t p, size_t offset)
 {
   return (int32_t *)((char *)&r->machine->processor[p] + offset);
 }
 
-/* r->text is a list of processors that share something: names it by the lowest, for those that are online and have
- * none yet. */
+/* r->text is a list of processors that share something. Names it by the lowest that is online, in the rows of those
+ * that are online and have no name of it yet. */
 static void shared_note(struct reader *r, size_t offset)
 {
   struct tt_processors set;
@@ -85,7 +85,7 @@ static void shared_note(struct reader *r, size_t offset)
   }
 }
 
-/* Files have changed their names: the first is that since Linux 5.3. */
+/* The files have changed their names; the first name of each is the one since Linux 5.3. */
 static void core_and_socket_read(struct reader *r, int32_t p)
 {
   struct tt_processor *row = &r->machine->processor[p];
@@ -98,7 +98,7 @@ static void core_and_socket_read(struct reader *r, int32_t p)
     shared_note(r, offsetof(struct tt_processor, socket));
 }
 
-/* The last level is the highest that holds data. */
+/* The last-level cache is the one of the highest level that holds data. */
 static void cache_read(struct reader *r, int32_t p)
 {
   long highest = 0;
@@ -116,7 +116,7 @@ static void cache_read(struct reader *r, int32_t p)
     shared_note(r, offsetof(struct tt_processor, cache));
 }
 
-/* A processor near several NUMA nodes counts to the first. A kernel without NUMA has one node and does not show it. */
+/* A processor near several NUMA nodes belongs to the first. A kernel without NUMA has one node and does not show it. */
 static void numa_read(struct reader *r)
 {
   struct tt_processors nodes, set;
@@ -133,7 +133,7 @@ static void numa_read(struct reader *r)
     else if (!has_nodes) r->machine->processor[p].numa = 0;
 }
 
-/* The highest processor that is online and 1; 0: the file does not say. */
+/* 1 + the highest processor that is online; 0: the file does not say. */
 static int32_t online_read(struct reader *r)
 {
   int32_t n = TT_MAX_PROCESSORS;
