@@ -21,7 +21,7 @@
       LABEL("interface", type, flow.interface),                                                          \
       COUNT("flows", type, flow.flows, 1, TT_PROFILE_MAX_FLOWS), COUNT("ways", type, flow.ways, 1, 2)
 
-#define SHORTEST 1e-6 /* times that others are divided by */
+#define SHORTEST 1e-6 /* least value of times that others are divided by */
 
 static const struct tt_profile_key machine[] = {
     TEXT("host", tt_profile, host),

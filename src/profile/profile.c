@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles in memory; lines.c says which lines there are. */
+/* Profiles in memory; lines.c has the table of lines. */
 #include "profile/profile.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ const char *tt_flow_text(const struct tt_flow *flow, char text[TT_FLOW_TEXT])
 
 #define FIRST_ROOM 8
 
-/* There is room for FIRST_ROOM items, and then for the next power of two. Returns the array with room for one more, or
- * NULL; the old one is freed. */
+/* An array has room for FIRST_ROOM items, then for the next power of two. Returns the array with room for one more
+ * item, or NULL; if it is a new array, the old one is freed. */
 static void *room_make(void *items, int32_t n, size_t size)
 {
   int is_full = n == 0 || (n >= FIRST_ROOM && (n & (n - 1)) == 0);

@@ -31,7 +31,7 @@ static struct tt_profile *shipped_read(void)
   return NULL;
 }
 
-/* Two threads that come first both read it, and one of them throws its own away. */
+/* Two threads that come first at once both read it, and one of them discards its result. */
 const struct tt_profile *tt_profile_shipped(void)
 {
   const void *known = atomic_load_explicit(&tt_process.profile, memory_order_acquire);
