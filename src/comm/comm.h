@@ -99,7 +99,7 @@ struct tuttiComm {
   struct tt_exec *exec;
   struct tt_run *run;
   struct tt_table table;
-  struct tt_world world;             /* rank 0: what prices depend on */
+  struct tt_cluster cluster;             /* rank 0: what prices depend on */
   struct tt_explainer *explainer;    /* rank 0 with TUTTI_EXPLAIN; else NULL */
   int is_observed;                   /* by that, or a trace is written (TUTTI_TIMELINE) */
   uint64_t span_ns;                  /* the operation under way began, for the trace; 0: none is */
@@ -199,10 +199,10 @@ tuttiResult_t tt_comm_drain(struct tuttiComm *comm);
 
 /* ---- explain.c ---- */
 
-/* world and prices are copied; *profile is taken over if it is that of the prices, and is empty then. table: the file
+/* cluster and prices are copied; *profile is taken over if it is that of the prices, and is empty then. table: the file
  * of rules, "" if there is none.
  * Errors: tuttiSystemError: no memory. As tt_rules_load. */
-tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_world *world,
+tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_cluster *cluster,
                                   const struct tt_prices *prices, struct tt_profile *profile, const char *table);
 void tt_explainer_destroy(struct tt_explainer *explainer);
 

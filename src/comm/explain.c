@@ -17,7 +17,7 @@ struct tt_explainer {
   struct tt_profile profile; /* of the prices; empty: built in */
   struct tt_prices prices;
   struct tt_rules rules;
-  struct tt_world world;
+  struct tt_cluster cluster;
   uint8_t calls[TT_COLLECTIVES][TYPES][HALF_POWERS]; /* of a shape, up to TIMED */
   uint64_t began_ns; /* of an operation that is timed; 0: none is under way */
   struct tt_call call;
@@ -25,7 +25,7 @@ struct tt_explainer {
   char text[TT_SENTENCE_BYTES / 2];
 };
 
-tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_world *world,
+tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_cluster *cluster,
                                   const struct tt_prices *prices, struct tt_profile *profile, const char *table)
 {
   struct tt_explainer *made = tt_alloc(1, sizeof *made);
@@ -35,7 +35,7 @@ tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct 
     tt_free(made);
     return result;
   }
-  made->world = *world;
+  made->cluster = *cluster;
   made->prices = *prices;
   if (profile && prices->profile == profile) {
     made->profile = *profile;
@@ -87,7 +87,7 @@ static tuttiResult_t prediction_write(struct tuttiComm *comm)
   const struct tt_tuning tuning = {.nranks = comm->nranks,
                                    .groups = &comm->arrangement.groups,
                                    .order = comm->settings.deterministic ? NULL : comm->arrangement.order,
-                                   .world = &explainer->world,
+                                   .cluster = &explainer->cluster,
                                    .prices = &explainer->prices,
                                    .lanes = (int32_t)comm->settings.lanes};
   const struct tt_decision decision = {

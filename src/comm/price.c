@@ -4,11 +4,11 @@
 
 #include "comm/private.h"
 
-static void origins_log(const struct tt_prices *prices, const struct tt_world *world)
+static void origins_log(const struct tt_prices *prices, const struct tt_cluster *cluster)
 {
   char text[256];
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
-    if (!world->transport[kind]) continue;
+    if (!cluster->transport[kind]) continue;
     const struct tt_curve_part *part = prices->links.link[kind].part;
     tt_origin_text(&prices->origin[kind], text, sizeof text);
     tt_log(TT_LOG_INFO, "prices of %s: %.3g us and %.4g us a MiB for short messages; %s", tt_link_names[kind],
@@ -18,15 +18,15 @@ static void origins_log(const struct tt_prices *prices, const struct tt_world *w
   tt_log(TT_LOG_INFO, "price of combining: %.4g us a MiB; %s", prices->links.gamma_us_per_mib, text);
 }
 
-static void world_find(struct tuttiComm *comm)
+static void cluster_find(struct tuttiComm *comm)
 {
-  comm->world = (struct tt_world){.nranks = comm->nranks,
-                                  .cores = comm->creation->cores,
-                                  .topology = &comm->topology,
-                                  .interface = comm->interface};
+  comm->cluster = (struct tt_cluster){.nranks = comm->nranks,
+                                    .cores = comm->creation->cores,
+                                    .topology = &comm->topology,
+                                    .interface = comm->interface};
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
     const struct pair *pair = &comm->creation->pairs[kind];
-    if (pair->ranks[0] != pair->ranks[1]) comm->world.transport[kind] = comm->creation->wanted[pair->transport]->name;
+    if (pair->ranks[0] != pair->ranks[1]) comm->cluster.transport[kind] = comm->creation->wanted[pair->transport]->name;
   }
 }
 
@@ -36,14 +36,14 @@ tuttiResult_t tt_pricing_make(struct tt_pricing *pricing, const struct tuttiComm
   pricing->profile = (struct tt_profile){.nlinks = 0};
   tuttiResult_t result = path[0] ? tt_profile_load(&pricing->profile, path) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
-  tt_prices_make(&pricing->prices, path[0] ? &pricing->profile : NULL, &comm->world);
+  tt_prices_make(&pricing->prices, path[0] ? &pricing->profile : NULL, &comm->cluster);
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++)
     if (comm->corrected[kind].transport)
       tt_prices_correct(&pricing->prices, (enum tt_link_kind)kind, comm->corrected[kind].by);
   pricing->tuning = (struct tt_tuning){.nranks = comm->nranks,
                                        .groups = &comm->arrangement.groups,
                                        .order = comm->settings.deterministic ? NULL : comm->arrangement.order,
-                                       .world = &comm->world,
+                                       .cluster = &comm->cluster,
                                        .prices = &pricing->prices,
                                        .lanes = (int32_t)comm->settings.lanes};
   return tuttiSuccess;
@@ -59,11 +59,11 @@ static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_pricing *prici
   uint64_t began_ns = tt_now_ns();
   tuttiResult_t result = tt_table_make(table, &comm->settings, &pricing->tuning);
   if (result == tuttiSuccess && tt_log_wants(TT_LOG_INFO)) {
-    origins_log(&pricing->prices, &comm->world);
+    origins_log(&pricing->prices, &comm->cluster);
     tt_log(TT_LOG_INFO, "the table of algorithms took %.1f ms", (double)(tt_now_ns() - began_ns) / 1e6);
   }
   if (result == tuttiSuccess && comm->settings.explain)
-    result = tt_explainer_create(&comm->explainer, &comm->world, &pricing->prices, &pricing->profile,
+    result = tt_explainer_create(&comm->explainer, &comm->cluster, &pricing->prices, &pricing->profile,
                                  comm->settings.table);
   if (comm->explainer) comm->is_observed = 1;
   return result;
@@ -73,7 +73,7 @@ tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
 {
   struct tt_pricing *pricing = tt_alloc(1, sizeof *pricing);
   if (!pricing) return tt_fail(tuttiSystemError, "out of memory for prices");
-  world_find(comm);
+  cluster_find(comm);
   tuttiResult_t result = tt_pricing_make(pricing, comm);
   if (result == tuttiSuccess) result = table_make(comm, pricing, table);
   tt_pricing_destroy(pricing);

@@ -35,7 +35,7 @@ static tuttiResult_t points_play(struct tt_cost_curve *curve, const struct tt_ch
                              .context = (void *)(uintptr_t)algo,
                              .element_bytes = ELEMENT_BYTES,
                              .prices = &tuning->prices->links,
-                             .topology = tuning->world->topology,
+                             .topology = tuning->cluster->topology,
                              .order = kind->is_shared ? NULL : tuning->order};
   struct tt_sim_result got[TT_COST_CURVE_SIZES];
   size_t counts[TT_COST_CURVE_SIZES];

@@ -28,7 +28,7 @@ struct tt_estimate {
 static void step_count(struct sight *sight, const struct tt_schedule *schedule, const struct tt_step *step,
                        const struct tt_tuning *tuning, const int32_t *order)
 {
-  const struct tt_topology *topology = tuning->world->topology;
+  const struct tt_topology *topology = tuning->cluster->topology;
   int32_t me = order ? order[schedule->shape.rank] : schedule->shape.rank;
   int has_message = 0;
   for (int k = 0; k < step->nto + step->nsrc; k++) {
@@ -75,7 +75,7 @@ static tuttiResult_t rank_look(struct tt_estimate *estimate, const struct tt_cho
 static tuttiResult_t ranks_look(struct tt_estimate *estimate, const struct tt_choice *choice,
                                 const struct tt_tuning *tuning)
 {
-  const struct tt_topology *topology = tuning->world->topology;
+  const struct tt_topology *topology = tuning->cluster->topology;
   const int32_t *order = tt_kinds[tt_algos[choice->algo].collective].is_shared ? NULL : tuning->order;
   const int32_t others[] = {1, tuning->nranks / 2, tuning->nranks - 1};
   tuttiResult_t result = tuttiSuccess;

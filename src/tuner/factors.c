@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was measured of choices, over what is predicted of them: the anchors of a profile, of the worlds nearest to the
- * one that is priced. */
+/* What was measured of choices, over what is predicted of them: the anchors of a profile, of the clusters nearest to
+ * the one that is priced. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 struct tt_factors {
   int collective;
   int32_t nranks;
-  int n, nsizes; /* nsizes 0: nothing was measured that is like this world */
+  int n, nsizes; /* nsizes 0: nothing was measured that is like this cluster */
   struct tt_choice choices[TT_CHOICES];
   uint64_t bytes[SIZES]; /* ascending */
   double log_factor[TT_CHOICES][SIZES];
@@ -28,7 +28,7 @@ struct place {
   int32_t nranks, nnodes, cores;
   struct tt_topology topology;
   struct tt_arrangement arrangement;
-  struct tt_world world;
+  struct tt_cluster cluster;
   struct tt_prices prices;
   struct tt_tuning tuning;
   double log_factor[TT_CHOICES][SIZES]; /* NONE: nothing was measured */
@@ -38,11 +38,11 @@ struct place {
 
 /* ---- which places ---- */
 
-static const char *transport_of(const struct tt_world *world)
+static const char *transport_of(const struct tt_cluster *cluster)
 {
   const char *inside = NULL;
-  if (world->topology->nnodes > 1 && world->transport[TT_LINK_NET]) return world->transport[TT_LINK_NET];
-  for (int kind = TT_LINK_CACHE; kind <= TT_LINK_NODE && !inside; kind++) inside = world->transport[kind];
+  if (cluster->topology->nnodes > 1 && cluster->transport[TT_LINK_NET]) return cluster->transport[TT_LINK_NET];
+  for (int kind = TT_LINK_CACHE; kind <= TT_LINK_NODE && !inside; kind++) inside = cluster->transport[kind];
   return inside ? inside : "";
 }
 
@@ -51,13 +51,14 @@ static int is_crowded(int32_t nranks, int32_t nnodes, int32_t cores)
   return nranks > (int64_t)cores * nnodes;
 }
 
-/* It says something of this world: the same collective and transport, one node or several, crowded or not. */
-static int is_akin(const struct tt_profile_anchor *anchor, int collective, const struct tt_world *world)
+/* It says something of this cluster: the same collective and transport, one node or several, crowded or not. */
+static int is_akin(const struct tt_profile_anchor *anchor, int collective, const struct tt_cluster *cluster)
 {
-  int32_t nnodes = world->topology->nnodes;
-  return anchor->collective == collective && strcmp(anchor->transport, transport_of(world)) == 0 &&
+  int32_t nnodes = cluster->topology->nnodes;
+  return anchor->collective == collective && strcmp(anchor->transport, transport_of(cluster)) == 0 &&
          (anchor->nnodes > 1) == (nnodes > 1) &&
-         is_crowded(anchor->nranks, anchor->nnodes, anchor->cores) == is_crowded(world->nranks, nnodes, world->cores);
+         is_crowded(anchor->nranks, anchor->nnodes, anchor->cores) ==
+             is_crowded(cluster->nranks, nnodes, cluster->cores);
 }
 
 static int is_at(const struct tt_profile_anchor *anchor, const struct place *place)
@@ -73,31 +74,31 @@ static int is_beside(const struct tt_profile_anchor *a, const struct tt_profile_
          strcmp(a->transport, b->transport) == 0;
 }
 
-/* How far from the wanted world, in ranks first. */
-static double distance(const struct tt_profile_anchor *anchor, const struct tt_world *world)
+/* How far from the wanted cluster, in ranks first. */
+static double distance(const struct tt_profile_anchor *anchor, const struct tt_cluster *cluster)
 {
-  return fabs(log2((double)anchor->nranks / world->nranks)) +
-         fabs(log2((double)anchor->nnodes / world->topology->nnodes)) / 16 +
-         fabs(log2((double)anchor->cores / world->cores)) / 64;
+  return fabs(log2((double)anchor->nranks / cluster->nranks)) +
+         fabs(log2((double)anchor->nnodes / cluster->topology->nnodes)) / 16 +
+         fabs(log2((double)anchor->cores / cluster->cores)) / 64;
 }
 
 /* The nearest anchor with no more ranks (side < 0) or no fewer (side > 0). */
 static const struct tt_profile_anchor *nearest(const struct tt_profile *profile, int collective,
-                                               const struct tt_world *world, int side)
+                                               const struct tt_cluster *cluster, int side)
 {
   const struct tt_profile_anchor *best = NULL;
   for (int32_t i = 0; i < profile->nanchors; i++) {
     const struct tt_profile_anchor *anchor = &profile->anchors[i];
-    if (!is_akin(anchor, collective, world) || (anchor->nranks - world->nranks) * side < 0) continue;
-    if (!best || distance(anchor, world) < distance(best, world)) best = anchor;
+    if (!is_akin(anchor, collective, cluster) || (anchor->nranks - cluster->nranks) * side < 0) continue;
+    if (!best || distance(anchor, cluster) < distance(best, cluster)) best = anchor;
   }
   return best;
 }
 
 /* ---- a place ---- */
 
-/* Ranks in blocks over nodes, as near each other as the nearest of the wanted world. */
-static tuttiResult_t topology_make(struct place *place, const struct tt_world *wanted)
+/* Ranks in blocks over nodes, as near each other as the nearest of the wanted cluster. */
+static tuttiResult_t topology_make(struct place *place, const struct tt_cluster *wanted)
 {
   size_t nranks = (size_t)place->nranks;
   struct tt_locality near = {wanted->transport[TT_LINK_CACHE] || wanted->transport[TT_LINK_NUMA] ? 0 : -1,
@@ -119,7 +120,7 @@ static tuttiResult_t topology_make(struct place *place, const struct tt_world *w
 static tuttiResult_t place_make(struct place *place, const struct tt_profile_anchor *anchor,
                                 const struct tt_profile *profile, const struct tt_tuning *tuning)
 {
-  const struct tt_world *wanted = tuning->world;
+  const struct tt_cluster *wanted = tuning->cluster;
   place->profile = profile;
   place->transport = anchor->transport;
   place->nranks = anchor->nranks;
@@ -128,16 +129,16 @@ static tuttiResult_t place_make(struct place *place, const struct tt_profile_anc
   tuttiResult_t result = topology_make(place, wanted);
   if (result == tuttiSuccess) result = tt_topology_arrange(&place->arrangement, &place->topology, 0);
   if (result != tuttiSuccess) return result;
-  place->world = (struct tt_world){.nranks = place->nranks,
-                                   .cores = place->cores,
-                                   .topology = &place->topology,
-                                   .interface = wanted->interface};
-  memcpy(place->world.transport, wanted->transport, sizeof place->world.transport);
-  tt_prices_make(&place->prices, profile, &place->world);
+  place->cluster = (struct tt_cluster){.nranks = place->nranks,
+                                       .cores = place->cores,
+                                       .topology = &place->topology,
+                                       .interface = wanted->interface};
+  memcpy(place->cluster.transport, wanted->transport, sizeof place->cluster.transport);
+  tt_prices_make(&place->prices, profile, &place->cluster);
   place->tuning = (struct tt_tuning){.nranks = place->nranks,
                                      .groups = &place->arrangement.groups,
                                      .order = place->arrangement.order,
-                                     .world = &place->world,
+                                     .cluster = &place->cluster,
                                      .prices = &place->prices,
                                      .lanes = tuning->lanes};
   return tuttiSuccess;
@@ -345,8 +346,8 @@ static tuttiResult_t places_compare(struct tt_factors *factors, struct place *lo
 static void anchors_find(const struct tt_profile *profile, int collective, const struct tt_tuning *tuning,
                          const struct tt_profile_anchor **low, const struct tt_profile_anchor **high)
 {
-  *low = nearest(profile, collective, tuning->world, -1);
-  *high = nearest(profile, collective, tuning->world, 1);
+  *low = nearest(profile, collective, tuning->cluster, -1);
+  *high = nearest(profile, collective, tuning->cluster, 1);
   if (!*low || (*high && (*high)->nranks == tuning->nranks)) *low = *high;
   if (!*high || (*low)->nranks == tuning->nranks) *high = *low;
 }
@@ -408,7 +409,7 @@ int tt_factors_blocks(uint32_t *blocks, int most, const struct tt_choice *choice
   const struct tt_profile *profile = profile_of(tuning);
   const struct tt_profile_anchor *low, *high;
   int n = 0;
-  if (!profile || !tuning->world || tuning->nranks < 2) return 0;
+  if (!profile || !tuning->cluster || tuning->nranks < 2) return 0;
   anchors_find(profile, tt_algos[choice->algo].collective, tuning, &low, &high);
   for (int32_t i = 0; low && i < profile->nanchors && n < most; i++) {
     const struct tt_profile_anchor *anchor = &profile->anchors[i];

@@ -131,11 +131,11 @@ void tt_prices_combine(struct tt_prices *prices, int type)
 /* ---- all ----------------------------------------------------------------------------- */
 
 /* Pairs inside the fullest node that can talk at once. */
-static int32_t pairs_of(const struct tt_world *world)
+static int32_t pairs_of(const struct tt_cluster *cluster)
 {
-  int32_t most = 0, nnodes = world->topology->nnodes, *ranks = tt_alloc((size_t)nnodes, sizeof *ranks);
-  for (int32_t r = 0; ranks && r < world->nranks; r++)
-    if (++ranks[world->topology->node[r]] > most) most = ranks[world->topology->node[r]];
+  int32_t most = 0, nnodes = cluster->topology->nnodes, *ranks = tt_alloc((size_t)nnodes, sizeof *ranks);
+  for (int32_t r = 0; ranks && r < cluster->nranks; r++)
+    if (++ranks[cluster->topology->node[r]] > most) most = ranks[cluster->topology->node[r]];
   tt_free(ranks);
   return most > 3 ? most / 2 : 1;
 }
@@ -145,19 +145,19 @@ uint32_t tt_prices_block(const char *transport)
   return strcmp(transport, "shm") == 0 ? MEMORY_BLOCK_BYTES : SOCKET_BLOCK_BYTES;
 }
 
-void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_world *world)
+void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_cluster *cluster)
 {
-  int32_t pairs = pairs_of(world);
+  int32_t pairs = pairs_of(cluster);
   *prices = (struct tt_prices){
       .links = tt_link_prices_default, .block_bytes = MEMORY_BLOCK_BYTES, .profile = profile};
   for (int kind = 0; kind < TT_LINK_KINDS; kind++) {
-    const char *transport = world->transport[kind];
+    const char *transport = cluster->transport[kind];
     struct tt_flow wanted = {.kind = (enum tt_link_kind)kind, .flows = kind == TT_LINK_NET ? 1 : pairs, .ways = 2};
     if (!transport && kind == TT_LINK_SELF) transport = "self"; /* copies */
     if (!transport) continue;
     snprintf(wanted.transport, sizeof wanted.transport, "%s", transport);
-    if (kind == TT_LINK_NET && world->interface)
-      snprintf(wanted.interface, sizeof wanted.interface, "%s", world->interface);
+    if (kind == TT_LINK_NET && cluster->interface)
+      snprintf(wanted.interface, sizeof wanted.interface, "%s", cluster->interface);
     link_price(prices, (enum tt_link_kind)kind, profile, &wanted);
     if (kind != TT_LINK_SELF && tt_prices_block(transport) > prices->block_bytes)
       prices->block_bytes = tt_prices_block(transport);

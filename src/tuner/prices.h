@@ -9,7 +9,7 @@
 #include "profile/profile.h"
 
 /* Where ranks are and how they talk: what a communicator knows at its creation, or a tool was told. */
-struct tt_world {
+struct tt_cluster {
   int32_t nranks;
   int32_t cores;                     /* that the ranks of a node may use, on the node where they are fewest to a rank */
   const struct tt_topology *topology; /* who is near whom; its prices do not count */
@@ -60,7 +60,7 @@ uint32_t tt_prices_block(const char *transport);
  * once (half of the ranks of a node for links inside it, 1 between nodes: there the play shares the node's port), and
  * between nodes those of the interface in use, if it was measured: from `profile`, or if that has none of this
  * transport, from the shipped one. profile may be NULL: all shipped. */
-void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_world *world);
+void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_cluster *cluster);
 
 /* What combining elements of this type takes, instead of float: from the profile of the prices, or the shipped one, or
  * where both have nothing of it what a type takes that is like it. */

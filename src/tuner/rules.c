@@ -271,7 +271,7 @@ struct tt_choice tt_rule_choice(const struct tt_rule *rule, const struct tt_sett
 
 tuttiResult_t tt_rule_place_find(struct tt_rule_place *place, const struct tt_tuning *tuning)
 {
-  const struct tt_topology *topology = tuning->world->topology;
+  const struct tt_topology *topology = tuning->cluster->topology;
   int32_t most = 0, *ranks = tt_alloc((size_t)topology->nnodes, sizeof *ranks);
   if (!ranks) return tt_fail(tuttiSystemError, "no memory to count the ranks of %d nodes", (int)topology->nnodes);
   for (int32_t r = 0; r < topology->nranks; r++)

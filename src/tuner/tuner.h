@@ -44,7 +44,7 @@ struct tt_tuning {
   int32_t nranks;
   const struct tt_groups *groups; /* may be NULL */
   const int32_t *order;           /* rank of the topology at each place on the wire; NULL: the same */
-  const struct tt_world *world;   /* only pricing needs these two */
+  const struct tt_cluster *cluster;   /* only pricing needs these two */
   const struct tt_prices *prices;
   int32_t lanes; /* segments under way at once; 0: as by default */
   const struct tt_factors *factors; /* NULL: nothing corrects predictions */
@@ -70,7 +70,7 @@ tuttiResult_t tt_factors_make(struct tt_factors **factors, int collective, const
                               const struct tt_tuning *tuning);
 void tt_factors_destroy(struct tt_factors *factors); /* NULL is allowed */
 
-/* Blocks other than its own with which this choice was measured in the worlds whose anchors count, into blocks[most];
+/* Blocks other than its own with which this choice was measured in the clusters whose anchors count, into blocks[most];
  * how many. */
 int tt_factors_blocks(uint32_t *blocks, int most, const struct tt_choice *choice, const struct tt_tuning *tuning);
 

@@ -32,12 +32,12 @@ int main(int argc, char **argv)
     struct tt_settings settings = {.lanes = 4};
     topology_make(&topology, sizes[s].nodes, sizes[s].each);
     if (tt_topology_arrange(&wire, &topology, 0) != tuttiSuccess) return 1;
-    struct tt_world world = {topology.nranks, sizes[s].each, &topology, {NULL}, NULL};
-    world.transport[TT_LINK_NODE] = sizes[s].each > 1 ? sizes[s].transport : NULL;
-    world.transport[TT_LINK_NET] = sizes[s].nodes > 1 ? "tcp" : NULL;
-    tt_prices_make(&prices, argc > 1 ? &profile : NULL, &world);
+    struct tt_cluster cluster = {topology.nranks, sizes[s].each, &topology, {NULL}, NULL};
+    cluster.transport[TT_LINK_NODE] = sizes[s].each > 1 ? sizes[s].transport : NULL;
+    cluster.transport[TT_LINK_NET] = sizes[s].nodes > 1 ? "tcp" : NULL;
+    tt_prices_make(&prices, argc > 1 ? &profile : NULL, &cluster);
     const struct tt_tuning tuning = {.nranks = topology.nranks, .groups = &wire.groups, .order = wire.order,
-                                     .world = &world, .prices = &prices};
+                                     .cluster = &cluster, .prices = &prices};
     double least_ms = 1e9;
     for (int k = 0; k < 5; k++) {
       uint64_t began_ns = tt_now_ns();

@@ -15,14 +15,14 @@ void tuned_make(struct tuned *tuned, int nranks, int nnodes, const char *transpo
   if (tt_topology_arrange(&tuned->arrangement, &tuned->topology, 0) != tuttiSuccess) abort();
   free(host);
   free(here);
-  tuned->world = (struct tt_world){.nranks = nranks, .cores = nranks, .topology = &tuned->topology};
-  if (nnodes < nranks) tuned->world.transport[TT_LINK_CACHE] = transport;
-  if (nnodes > 1) tuned->world.transport[TT_LINK_NET] = "tcp";
-  tt_prices_make(&tuned->prices, NULL, &tuned->world);
+  tuned->cluster = (struct tt_cluster){.nranks = nranks, .cores = nranks, .topology = &tuned->topology};
+  if (nnodes < nranks) tuned->cluster.transport[TT_LINK_CACHE] = transport;
+  if (nnodes > 1) tuned->cluster.transport[TT_LINK_NET] = "tcp";
+  tt_prices_make(&tuned->prices, NULL, &tuned->cluster);
   tuned->tuning = (struct tt_tuning){.nranks = nranks,
                                      .groups = &tuned->arrangement.groups,
                                      .order = tuned->arrangement.order,
-                                     .world = &tuned->world,
+                                     .cluster = &tuned->cluster,
                                      .prices = &tuned->prices};
 }
 

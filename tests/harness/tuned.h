@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A world to tune for: ranks on nodes in blocks, at the prices that are built in. */
+/* A cluster to tune for: ranks on nodes in blocks, at the prices that are built in. */
 #ifndef TUNED_H
 #define TUNED_H
 
@@ -8,7 +8,7 @@
 struct tuned {
   struct tt_topology topology;
   struct tt_arrangement arrangement;
-  struct tt_world world;
+  struct tt_cluster cluster;
   struct tt_prices prices;
   struct tt_tuning tuning; /* points into this object */
 };

@@ -23,16 +23,16 @@ static struct tt_settings settings_with(const char *algo, int64_t segment_bytes)
 static struct tt_tuning tuning_of(const char *transport, int nranks)
 {
   static struct tt_topology topology;
-  static struct tt_world world;
+  static struct tt_cluster cluster;
   static struct tt_prices prices;
   static uint64_t host[TT_PLAYED_RANKS + 1];
   static struct tt_locality locality[TT_PLAYED_RANKS + 1];
   tt_topology_destroy(&topology);
   assert_int_equal(tt_topology_make(&topology, nranks, host, locality), tuttiSuccess);
-  world = (struct tt_world){.nranks = nranks, .cores = nranks, .topology = &topology};
-  if (nranks > 1) world.transport[TT_LINK_CACHE] = transport;
-  tt_prices_make(&prices, NULL, &world);
-  return (struct tt_tuning){.nranks = nranks, .world = &world, .prices = &prices};
+  cluster = (struct tt_cluster){.nranks = nranks, .cores = nranks, .topology = &topology};
+  if (nranks > 1) cluster.transport[TT_LINK_CACHE] = transport;
+  tt_prices_make(&prices, NULL, &cluster);
+  return (struct tt_tuning){.nranks = nranks, .cluster = &cluster, .prices = &prices};
 }
 
 static const char *const transports[] = {"shm", "tcp"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Anchors: predictions go through what was measured, and only where it was measured in a world like this one.
+/* Anchors: predictions go through what was measured, and only where it was measured in a cluster like this one.
  * Labels: plain, planner. */
 #include <math.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static struct tt_choice choice_of(const char *algo)
                             .block_bytes = 131072};
 }
 
-/* The factor of one of three algorithms, in a world of ranks on a node of so many cores. */
+/* The factor of one of three algorithms, in a cluster of ranks on a node of so many cores. */
 static double factor_of(const struct tt_profile *profile, int nranks, int cores, const char *algo, uint64_t bytes)
 {
   struct tuned tuned;
@@ -52,7 +52,7 @@ static double factor_of(const struct tt_profile *profile, int nranks, int cores,
   const struct tt_choice choices[] = {choice_of("ring"), choice_of("direct"), choice_of("star")};
   const struct tt_choice wanted = choice_of(algo);
   tuned_make(&tuned, nranks, 1, "shm");
-  tuned.world.cores = cores;
+  tuned.cluster.cores = cores;
   tuned.prices.profile = profile;
   assert_int_equal(tt_factors_make(&factors, TT_ALL_REDUCE, choices, 3, &tuned.tuning), tuttiSuccess);
   double factor = tt_factor(factors, &wanted, bytes, lines);
@@ -75,7 +75,7 @@ static void a_prediction_at_an_anchor_is_what_was_measured(void **state)
   (void)state;
   for (int s = 0; s < SIZES; s++) anchor_add(&profile, "ring", 4, 4, s, 7.5 * (s + 1));
   tuned_make(&tuned, 4, 1, "shm");
-  tuned.world.cores = 4;
+  tuned.cluster.cores = 4;
   tuned.prices.profile = &profile;
   assert_int_equal(tt_factors_make(&factors, TT_ALL_REDUCE, &ring, 1, &tuned.tuning), tuttiSuccess);
   tuned.tuning.factors = factors;
@@ -178,7 +178,7 @@ static void the_table_takes_what_was_measured_as_fastest(void **state)
         anchor_add(&profile, tt_algos[a].name, 4, 4, s, strcmp(tt_algos[a].name, "double_tree") && s == 1 ? 500 : 250);
   assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
   tuned_make(&tuned, 4, 1, "shm");
-  tuned.world.cores = 4;
+  tuned.cluster.cores = 4;
   tuned.prices.profile = &profile;
   assert_int_equal(tt_table_make(&table, &settings, &tuned.tuning), tuttiSuccess);
   assert_string_equal(tt_algos[tt_table_choice(&table, TT_ALL_REDUCE, sizes[1])->algo].name, "double_tree");
@@ -201,7 +201,7 @@ static void a_block_is_chosen_only_where_it_was_measured_as_faster(void **state)
   assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
   for (int round = 0; round < 2; round++) {
     tuned_make(&tuned, 4, 1, "shm");
-    tuned.world.cores = 4;
+    tuned.cluster.cores = 4;
     tuned.prices.profile = &profile;
     assert_int_equal(tt_table_make(&table, &settings, &tuned.tuning), tuttiSuccess);
     for (int s = 0; s < SIZES; s++) {

@@ -43,7 +43,7 @@ static void profile_read(struct tt_profile *profile, const char *text)
 struct scene {
   struct tt_topology topology;
   struct tt_arrangement wire;
-  struct tt_world world;
+  struct tt_cluster cluster;
   struct tt_prices prices;
   struct tt_tuning tuning;
 };
@@ -60,11 +60,11 @@ static void scene_make(struct scene *s, int32_t nnodes, int32_t each, const stru
   }
   assert_int_equal(tt_topology_make(&s->topology, n, host, locality), tuttiSuccess);
   assert_int_equal(tt_topology_arrange(&s->wire, &s->topology, 0), tuttiSuccess);
-  s->world = (struct tt_world){.nranks = n, .cores = each, .topology = &s->topology};
-  if (each > 1) s->world.transport[TT_LINK_CACHE] = "shm";
-  if (nnodes > 1) s->world.transport[TT_LINK_NET] = "tcp";
-  tt_prices_make(&s->prices, profile, &s->world);
-  s->tuning = (struct tt_tuning){.nranks = n, .groups = &s->wire.groups, .order = s->wire.order, .world = &s->world,
+  s->cluster = (struct tt_cluster){.nranks = n, .cores = each, .topology = &s->topology};
+  if (each > 1) s->cluster.transport[TT_LINK_CACHE] = "shm";
+  if (nnodes > 1) s->cluster.transport[TT_LINK_NET] = "tcp";
+  tt_prices_make(&s->prices, profile, &s->cluster);
+  s->tuning = (struct tt_tuning){.nranks = n, .groups = &s->wire.groups, .order = s->wire.order, .cluster = &s->cluster,
                                  .prices = &s->prices};
 }
 
@@ -139,8 +139,8 @@ static double net_alpha(const struct tt_profile *profile, const char *interface,
   struct scene s;
   struct tt_prices prices;
   scene_make(&s, 2, 1, NULL);
-  s.world.interface = interface;
-  tt_prices_make(&prices, profile, &s.world);
+  s.cluster.interface = interface;
+  tt_prices_make(&prices, profile, &s.cluster);
   *is_nearest = prices.origin[TT_LINK_NET].is_nearest;
   scene_free(&s);
   return prices.links.link[TT_LINK_NET].part[0].alpha_us;

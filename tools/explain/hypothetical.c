@@ -87,32 +87,32 @@ static const char *interface_of(struct tt_hypothetical *place, const struct tt_e
 }
 
 /* The transport of each kind of link: that of the request inside nodes, tcp between them. */
-static void world_fill(struct tt_hypothetical *place, const struct tt_explain_request *request)
+static void cluster_fill(struct tt_hypothetical *place, const struct tt_explain_request *request)
 {
   const struct tt_topology *topology = &place->topology;
   const char *inside = request->transport && strcmp(request->transport, "tcp") == 0 ? "tcp" : "shm";
-  place->world = (struct tt_world){.nranks = topology->nranks, .cores = request->cores, .topology = topology};
+  place->cluster = (struct tt_cluster){.nranks = topology->nranks, .cores = request->cores, .topology = topology};
   int32_t run = 0, most = 0;
   for (int32_t p = 0; p < topology->nranks; p++) {
     int32_t rank = place->arrangement.order[p], before = p ? place->arrangement.order[p - 1] : rank;
     enum tt_link_kind kind = tt_topology_kind(topology, before, rank);
-    if (p) place->world.transport[kind] = kind == TT_LINK_NET ? "tcp" : inside;
+    if (p) place->cluster.transport[kind] = kind == TT_LINK_NET ? "tcp" : inside;
     run = kind == TT_LINK_NET ? 1 : run + 1;
     if (run > most) most = run;
   }
-  if (place->world.transport[TT_LINK_NET]) place->world.interface = interface_of(place, request);
+  if (place->cluster.transport[TT_LINK_NET]) place->cluster.interface = interface_of(place, request);
   int here = tt_host_cores();
-  if (!place->world.cores) place->world.cores = topology->nnodes == 1 && here < most ? here : most;
+  if (!place->cluster.cores) place->cluster.cores = topology->nnodes == 1 && here < most ? here : most;
 }
 
 /* As a job would have them that starts here. */
 static void prices_make(struct tt_hypothetical *place, const struct tt_profile *profile)
 {
   struct tt_cache cache = {.n = 0};
-  tt_prices_make(&place->prices, profile, &place->world);
+  tt_prices_make(&place->prices, profile, &place->cluster);
   if (!profile) tt_cache_load(&cache, &place->settings);
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
-    const char *transport = place->world.transport[kind];
+    const char *transport = place->cluster.transport[kind];
     if (transport)
       tt_prices_correct(&place->prices, (enum tt_link_kind)kind,
                         tt_cache_get(&cache, (enum tt_link_kind)kind, transport));
@@ -132,12 +132,12 @@ static tuttiResult_t tuning_make(struct tt_hypothetical *place, const struct tt_
   if (!code && profile[0]) code = tt_profile_load(&place->profile, profile);
   if (!code) code = interface_check(&place->profile, request->interface);
   if (code) return code;
-  world_fill(place, request);
+  cluster_fill(place, request);
   prices_make(place, profile[0] ? &place->profile : NULL);
   place->tuning = (struct tt_tuning){.nranks = place->topology.nranks,
                                      .groups = &place->arrangement.groups,
                                      .order = settings->deterministic ? NULL : place->arrangement.order,
-                                     .world = &place->world,
+                                     .cluster = &place->cluster,
                                      .prices = &place->prices,
                                      .lanes = (int32_t)settings->lanes};
   return tuttiSuccess;

@@ -11,7 +11,7 @@ struct tt_hypothetical {
   struct tt_topology topology;
   struct tt_arrangement arrangement;
   struct tt_profile profile;
-  struct tt_world world;
+  struct tt_cluster cluster;
   struct tt_prices prices;
   struct tt_tuning tuning; /* points into this object */
   char interface[16];

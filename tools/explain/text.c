@@ -12,17 +12,17 @@
 static void head_print(const struct tt_explained *e, FILE *out)
 {
   char size[TT_BYTES_TEXT_BYTES], us[TT_US_BYTES], name[TT_CHOICE_TEXT_BYTES], why[512];
-  const struct tt_world *world = e->tuning->world;
+  const struct tt_cluster *cluster = e->tuning->cluster;
   const struct tt_candidate *chosen = tt_explained_candidate(e, &e->choice);
-  int32_t nnodes = world->topology->nnodes;
+  int32_t nnodes = cluster->topology->nnodes;
   int is_narrowed = e->wire_type != e->call->type;
   fprintf(out, "%s of %s%s, %s%s%s%s, on %d rank%s of %d node%s with %d core%s for the ranks of each%s\n",
           tt_kinds[e->collective].name, tt_bytes_text(e->call->count * tt_type_size(e->call->type), size),
           tt_kinds[e->collective].is_shared ? " a rank" : "", tt_type_name(e->call->type),
           is_narrowed ? " as " : "", is_narrowed ? tt_type_name(e->wire_type) : "",
           tt_kinds[e->collective].reduces ? ", sum" : "", (int)e->tuning->nranks,
-          e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)world->cores,
-          world->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
+          e->tuning->nranks == 1 ? "" : "s", (int)nnodes, nnodes == 1 ? "" : "s", (int)cluster->cores,
+          cluster->cores == 1 ? "" : "s", e->settings->deterministic ? ", deterministic" : "");
   tt_explained_reason(e, why, sizeof why);
   fprintf(out, "choice: %s in blocks of %s: %s us predicted; %s\n", tt_choice_text(&e->choice, name),
           tt_bytes_text(e->choice.block_bytes, size), tt_us_text(chosen->predicted.us, us), why);
@@ -155,7 +155,7 @@ static void origins_print(const struct tt_explained *e, FILE *out)
   const struct tt_prices *prices = &e->prices;
   fprintf(out, "\nprices came from:\n");
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
-    if (!e->tuning->world->transport[kind]) continue;
+    if (!e->tuning->cluster->transport[kind]) continue;
     const struct tt_curve_part *part = prices->links.link[kind].part;
     tt_origin_text(&prices->origin[kind], text, sizeof text);
     fprintf(out, "  %s\n    a short message %.3g us, and %.4g us a MiB", text, part->alpha_us,
@@ -227,7 +227,7 @@ static tuttiResult_t eta_print(const struct tt_explained *e, FILE *out)
     if (algo == tt_algo_find(TT_ALL_REDUCE, "ring")) ring = &e->candidates[c].choice;
     if (algo->has_middle) levels = &e->candidates[c].choice;
   }
-  if (e->collective != TT_ALL_REDUCE || e->tuning->world->topology->nnodes == 1) return result;
+  if (e->collective != TT_ALL_REDUCE || e->tuning->cluster->topology->nnodes == 1) return result;
   fprintf(out, "\nring or hierarchical (eta of Jia et al. is the size at which both take the same):\n");
   if (!ring || !levels) {
     fprintf(out, "  one of them is not to be chosen\n");
