@@ -3,6 +3,7 @@
  * track. */
 #include <stdio.h>
 
+#include "base/text.h"
 #include "comm/comm.h"
 #include "tuner/explain.h"
 

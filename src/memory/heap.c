@@ -8,11 +8,11 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "auth/auth.h"
 #include "memory/private.h"
 
 #define LONGEST ((size_t)256 << 30) /* a process with the heaps of 256 peers has half of its addresses left */
@@ -54,7 +54,8 @@ static void reserve(struct tt_heap *heap)
   void *map = MAP_FAILED;
   if (!len) return; /* ulimit -f, ulimit -v */
   heap->fd = tt_memory_descriptor("tutti-heap");
-  if (heap->fd >= 0 && ftruncate(heap->fd, (off_t)len) == 0 && fcntl(heap->fd, F_ADD_SEALS, TT_MEMORY_SEALS) == 0)
+  if (heap->fd >= 0 && ftruncate(heap->fd, (off_t)len) == 0 && fcntl(heap->fd, F_ADD_SEALS, TT_MEMORY_SEALS) == 0 &&
+      getrandom(&heap->nonce, sizeof heap->nonce, 0) == sizeof heap->nonce)
     map = mmap(NULL, len, PROT_NONE, MAP_SHARED | MAP_NORESERVE, heap->fd, 0);
   if (map == MAP_FAILED) {
     tt_log(TT_LOG_INFO, "no memory that peers can read: %s; what they get of tuttiMemAlloc's is copied",
@@ -64,7 +65,6 @@ static void reserve(struct tt_heap *heap)
     return;
   }
   madvise(map, len, MADV_DONTDUMP);
-  tt_random(&heap->nonce, sizeof heap->nonce);
   heap->base = map;
   heap->len = len;
 }
@@ -98,8 +98,6 @@ static void put(struct tt_heap *heap)
 
 tuttiResult_t tt_heap_hold(struct tt_heap **heap)
 {
-  tuttiResult_t result = tt_auth_init();
-  if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&tt_process.heap_mutex);
   *heap = get();
   pthread_mutex_unlock(&tt_process.heap_mutex);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
+
 #define SHORT_OTHERS 3
 
 /* ---- words ---- */
@@ -15,25 +17,6 @@ const char *tt_choice_text(const struct tt_choice *choice, char text[TT_CHOICE_T
   if (choice->radix && tt_algos[choice->algo].has_radix) snprintf(radix, sizeof radix, "/%d", choice->radix);
   snprintf(text, TT_CHOICE_TEXT_BYTES, "%s%s%s%s", tt_algos[choice->algo].name, has_middle ? "+" : "",
            has_middle ? tt_algos[choice->middle].name : "", radix);
-  return text;
-}
-
-const char *tt_bytes_text(uint64_t bytes, char text[TT_BYTES_TEXT_BYTES])
-{
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
-  double value = (double)bytes;
-  int unit = 0;
-  while (unit < 3 && value >= 1024) {
-    value /= 1024;
-    unit++;
-  }
-  snprintf(text, TT_BYTES_TEXT_BYTES, "%.4g %s", value, units[unit]);
-  return text;
-}
-
-const char *tt_us_text(double us, char text[TT_US_BYTES])
-{
-  snprintf(text, TT_US_BYTES, "%.*f", us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0, us);
   return text;
 }
 

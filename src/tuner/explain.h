@@ -56,16 +56,8 @@ tuttiResult_t tt_explain_short(char *text, size_t size, const struct tt_decision
                                const struct tt_settings *settings, const struct tt_tuning *tuning);
 
 #define TT_CHOICE_TEXT_BYTES 64
-#define TT_BYTES_TEXT_BYTES 24
-#define TT_US_BYTES 24
 
 /* "hierarchical+ring/3"; returns text. */
 const char *tt_choice_text(const struct tt_choice *choice, char text[TT_CHOICE_TEXT_BYTES]);
-
-/* "1 MiB", "1.41 KiB", "100 B"; returns text. */
-const char *tt_bytes_text(uint64_t bytes, char text[TT_BYTES_TEXT_BYTES]);
-
-/* A time for a person, in four digits: "0.525", "31.24", "1203"; returns text. */
-const char *tt_us_text(double us, char text[TT_US_BYTES]);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "tuner/choice.h"
 #include "tuner/explain.h"
 

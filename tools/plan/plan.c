@@ -3,10 +3,10 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "explain/hypothetical.h"
 #include "planner/price.h"
 #include "plan/layers_private.h"
-#include "tuner/explain.h"
 
 #define POLICIES_MOST 16
 #define TEXT_BYTES 160
