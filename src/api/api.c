@@ -4,10 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/check_private.h"
 #include "bootstrap/bootstrap.h"
 #include "comm/comm.h"
-#include "memory/memory.h"
 
 tuttiResult_t tuttiGetVersion(int *version)
 {
@@ -35,7 +33,7 @@ const char *tuttiGetLastError(tuttiComm_t comm)
 {
   /* The health of a communicator brings its sentence to this thread. */
   static _Thread_local char told[TT_SENTENCE_BYTES]; /* errors that come later leave it alone */
-  if (comm && comm->magic == TT_COMM_MAGIC) tt_comm_health(comm);
+  if (tt_comm_is(comm)) tt_comm_health(comm);
   snprintf(told, sizeof told, "%s", tt_last_sentence());
   return told;
 }
@@ -63,7 +61,7 @@ tuttiResult_t tuttiCommCount(const tuttiComm_t comm, int *count)
 {
   if (!count) return tt_null("count");
   tuttiResult_t result = tt_comm_check(comm);
-  if (result == tuttiSuccess) *count = comm->nranks;
+  if (result == tuttiSuccess) *count = tt_comm_facts(comm)->nranks;
   return result;
 }
 
@@ -71,7 +69,7 @@ tuttiResult_t tuttiCommUserRank(const tuttiComm_t comm, int *rank)
 {
   if (!rank) return tt_null("rank");
   tuttiResult_t result = tt_comm_check(comm);
-  if (result == tuttiSuccess) *rank = comm->rank;
+  if (result == tuttiSuccess) *rank = tt_comm_facts(comm)->rank;
   return result;
 }
 
@@ -79,7 +77,7 @@ tuttiResult_t tuttiCommDevice(const tuttiComm_t comm, int *device)
 {
   if (!device) return tt_null("device");
   tuttiResult_t result = tt_comm_check(comm);
-  if (result == tuttiSuccess) *device = comm->device;
+  if (result == tuttiSuccess) *device = tt_comm_facts(comm)->device;
   return result;
 }
 
@@ -87,7 +85,7 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t *result)
 {
   if (!result) return tt_null("result");
   tuttiResult_t checked = tt_comm_check(comm);
-  if (checked == tuttiSuccess) *result = atomic_load(&comm->revoked) ? tuttiSuccess : tt_comm_health(comm);
+  if (checked == tuttiSuccess) *result = tt_comm_async_error(comm);
   return checked;
 }
 
@@ -97,11 +95,8 @@ tuttiResult_t tuttiCommGetFailed(tuttiComm_t comm, int *ranks, int *count)
   if (*count < 0) return tt_fail(tuttiInvalidArgument, "*count is %d: it must be the room in ranks", *count);
   if (!ranks && *count) return tt_null("ranks");
   tuttiResult_t result = tt_comm_check(comm);
-  if (result != tuttiSuccess) return result;
-  int state = atomic_load_explicit(&comm->state, memory_order_acquire);
-  int has_watch = state != TT_COMM_CREATING && state != TT_COMM_NOT_CREATED;
-  *count = has_watch ? tt_watch_lost(comm->watch, ranks, *count) : 0;
-  return tuttiSuccess;
+  if (result == tuttiSuccess) *count = tt_comm_lost(comm, ranks, *count);
+  return result;
 }
 
 static tuttiResult_t group_open(int calls, const char *what)
@@ -154,25 +149,19 @@ tuttiResult_t tuttiCommSuspend(tuttiComm_t comm, int flags)
 
 tuttiResult_t tuttiCommResume(tuttiComm_t comm)
 {
-  int suspended = TT_COMM_SUSPENDED;
   tuttiResult_t result = tt_comm_check(comm);
-  if (result == tuttiSuccess && !atomic_compare_exchange_strong(&comm->state, &suspended, TT_COMM_READY))
-    result = tt_fail(tuttiInvalidUsage, "comm is not suspended: there is nothing to resume");
-  return result;
+  return result == tuttiSuccess ? tt_comm_resume(comm) : result;
 }
 
 tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiCommMemStat_t stat, uint64_t *value)
 {
-  uint64_t spare, rest;
+  struct tt_held held;
   if (!value) return tt_null("value");
   if ((int)stat < 0 || stat > tuttiStatMemTotal)
     return tt_fail(tuttiInvalidArgument, "stat is %d: it must be from 0 to %d", (int)stat, tuttiStatMemTotal);
-  tuttiResult_t result = tt_comm_check(comm);
-  int is_suspended = result == tuttiSuccess && atomic_load(&comm->state) == TT_COMM_SUSPENDED;
-  if (result == tuttiSuccess && !is_suspended) result = tt_comm_ready_check(comm);
+  tuttiResult_t result = tt_comm_held(comm, &held);
   if (result != tuttiSuccess) return result;
-  tt_comm_held(comm, &spare, &rest);
-  const uint64_t values[] = {spare, (uint64_t)is_suspended, rest, spare + rest};
+  const uint64_t values[] = {held.spare, (uint64_t)held.is_suspended, held.rest, held.spare + held.rest};
   *value = values[stat];
   return tuttiSuccess;
 }
@@ -181,14 +170,14 @@ tuttiResult_t tuttiMemAlloc(void **ptr, size_t size)
 {
   if (!ptr) return tt_null("ptr");
   tuttiResult_t result = tt_process_check();
-  return result == tuttiSuccess ? tt_heap_alloc(ptr, size) : result;
+  return result == tuttiSuccess ? tt_user_alloc(ptr, size) : result;
 }
 
 tuttiResult_t tuttiMemFree(void *ptr)
 {
   if (!ptr) return tuttiSuccess;
   tuttiResult_t result = tt_process_check();
-  return result == tuttiSuccess ? tt_heap_free(ptr) : result;
+  return result == tuttiSuccess ? tt_user_free(ptr) : result;
 }
 
 tuttiResult_t tuttiCommRegister(const tuttiComm_t comm, void *buff, size_t size, void **handle)

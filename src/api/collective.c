@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/check_private.h"
 #include "api/form_private.h"
 
 /* What a public function was called with. */
@@ -17,29 +16,29 @@ struct asked {
 };
 
 /* Shares that a buffer of this rank has: 0: it is not looked at. */
-static size_t shares_of(const struct tuttiComm *comm, const struct asked *asked, int cover)
+static size_t shares_of(const struct tt_comm_facts *facts, const struct asked *asked, int cover)
 {
   const struct tt_kind *kind = &tt_kinds[asked->collective];
-  int is_there = cover == TT_COVER_ALL || cover == TT_COVER_OWN || comm->rank == asked->root;
+  int is_there = cover == TT_COVER_ALL || cover == TT_COVER_OWN || facts->rank == asked->root;
   if (!is_there) return 0;
-  return kind->is_shared && cover != TT_COVER_OWN ? (size_t)comm->nranks : 1;
+  return kind->is_shared && cover != TT_COVER_OWN ? (size_t)facts->nranks : 1;
 }
 
 /* Where in place begins, in a buffer of all shares next to one of the own share. */
-static uintptr_t own_share(const struct tuttiComm *comm, const struct asked *asked, uintptr_t buffer, size_t shares,
-                           size_t len)
+static uintptr_t own_share(const struct tt_comm_facts *facts, const struct asked *asked, uintptr_t buffer,
+                           size_t shares, size_t len)
 {
   int moves = tt_kinds[asked->collective].is_shared && shares > 1;
-  return buffer + (moves ? (size_t)comm->rank * len : 0);
+  return buffer + (moves ? (size_t)facts->rank * len : 0);
 }
 
-static tuttiResult_t overlap_check(const struct tuttiComm *comm, const struct asked *asked, size_t len)
+static tuttiResult_t overlap_check(const struct tt_comm_facts *facts, const struct asked *asked, size_t len)
 {
   size_t ins = asked->ins, outs = asked->outs;
   uintptr_t in = (uintptr_t)asked->send, out = (uintptr_t)asked->recv;
   if (!ins || !outs || in >= out + outs * len || out >= in + ins * len) return tuttiSuccess;
   int whole = ins == outs; /* both are whole, or both are one share */
-  if (whole ? in == out : own_share(comm, asked, in, ins, len) == own_share(comm, asked, out, outs, len))
+  if (whole ? in == out : own_share(facts, asked, in, ins, len) == own_share(facts, asked, out, outs, len))
     return tuttiSuccess;
   const char *where = whole     ? "the same pointer"
                       : ins > 1 ? "recvbuff = sendbuff + rank * count"
@@ -49,17 +48,17 @@ static tuttiResult_t overlap_check(const struct tuttiComm *comm, const struct as
                  asked->recv, outs * len, asked->send, ins * len, where);
 }
 
-static tuttiResult_t buffers_check(const struct tuttiComm *comm, const struct asked *asked)
+static tuttiResult_t buffers_check(const struct tt_comm_facts *facts, const struct asked *asked)
 {
   const struct tt_kind *kind = &tt_kinds[asked->collective];
-  size_t element = tt_type_size(asked->type), shares = kind->is_shared ? (size_t)comm->nranks : 1, bytes;
+  size_t element = tt_type_size(asked->type), shares = kind->is_shared ? (size_t)facts->nranks : 1, bytes;
   if (asked->count == 0) return tuttiSuccess;
   if (__builtin_mul_overflow(asked->count, element * shares, &bytes) || bytes > SIZE_MAX / 2)
     return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", asked->count,
                    element);
   if (asked->ins && !asked->send) return tt_null("sendbuff");
   if (asked->outs && !asked->recv) return tt_null("recvbuff");
-  return overlap_check(comm, asked, asked->count * element);
+  return overlap_check(facts, asked, asked->count * element);
 }
 
 static tuttiResult_t type_check(int type)
@@ -69,11 +68,11 @@ static tuttiResult_t type_check(int type)
                  tuttiNumTypes - 1);
 }
 
-static tuttiResult_t root_check(const struct tuttiComm *comm, const struct asked *asked)
+static tuttiResult_t root_check(const struct tt_comm_facts *facts, const struct asked *asked)
 {
-  if (!tt_kinds[asked->collective].has_root || (asked->root >= 0 && asked->root < comm->nranks)) return tuttiSuccess;
+  if (!tt_kinds[asked->collective].has_root || (asked->root >= 0 && asked->root < facts->nranks)) return tuttiSuccess;
   return tt_fail(tuttiInvalidArgument, "root is %d: it must be from 0 to nranks - 1 = %d", asked->root,
-                 comm->nranks - 1);
+                 facts->nranks - 1);
 }
 
 /* Sets what the operation is to the binding. */
@@ -90,27 +89,6 @@ static tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked
   binding->scalar = redop->scalar;
   binding->scalar_at = redop->at;
   return tuttiSuccess;
-}
-
-static tuttiResult_t queue_inside(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
-{
-  tuttiResult_t result = tt_comm_health(comm);
-  if (result != tuttiSuccess) return result;
-  struct tt_op *op = tt_op_take(comm, stream, binding);
-  if (!op) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
-  if (tt_group_active()) return tt_group_add_op(op);
-  op->next_of_group = NULL;
-  tt_ops_submit(op);
-  return tuttiSuccess;
-}
-
-/* Behind a group or a stream. */
-static tuttiResult_t queue(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
-{
-  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
-  tuttiResult_t result = queue_inside(comm, stream, binding);
-  tt_comm_exit(comm);
-  return result;
 }
 
 static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tuttiComm *comm, struct tuttiStream *stream,
@@ -134,22 +112,23 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
   binding.block_bytes = 0;
   binding.transfers = NULL;
   binding.ntransfers = 0;
+  const struct tt_comm_facts *facts = tt_comm_facts(comm);
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess) result = type_check(asked->type);
-  if (result == tuttiSuccess) result = root_check(comm, asked);
+  if (result == tuttiSuccess) result = root_check(facts, asked);
   int reduces = tt_kinds[asked->collective].reduces;
   if (result == tuttiSuccess && reduces) result = redop_bind(comm, asked, &binding);
   if (result == tuttiSuccess) {
-    asked->ins = shares_of(comm, asked, tt_kinds[asked->collective].in);
-    asked->outs = shares_of(comm, asked, tt_kinds[asked->collective].out);
-    result = buffers_check(comm, asked);
+    asked->ins = shares_of(facts, asked, tt_kinds[asked->collective].in);
+    asked->outs = shares_of(facts, asked, tt_kinds[asked->collective].out);
+    result = buffers_check(facts, asked);
   }
   if (result == tuttiSuccess && reduces) result = tt_form_bind(comm, asked->options, &binding);
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess) return tt_group_refuse(result);
   if (!asked->ins) binding.in = NULL;
   if (!asked->outs) binding.out = NULL;
-  result = !stream && !tt_group_active() ? tt_comm_run(comm, &binding) : queue(comm, stream, &binding);
+  result = !stream && !tt_group_active() ? tt_comm_run(comm, &binding) : tt_comm_queue(comm, stream, &binding);
   return result == tuttiSuccess ? result : tt_group_refuse(result);
 }
 
@@ -250,28 +229,18 @@ static tuttiResult_t transfer_check(const struct tuttiComm *comm, const void *bu
   return tuttiSuccess;
 }
 
-static tuttiResult_t transfer_add(struct tuttiComm *comm, struct tuttiStream *stream,
-                                  const struct tt_transfer *transfer)
-{
-  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
-  tuttiResult_t result = tt_comm_health(comm);
-  if (result == tuttiSuccess) result = tt_group_add_transfer(comm, stream, transfer);
-  tt_comm_exit(comm);
-  return result;
-}
-
 /* A call outside of groups is a group of its own. */
 static tuttiResult_t transfer_call(struct tuttiComm *comm, struct tuttiStream *stream,
                                    const struct tt_transfer *transfer)
 {
   tuttiResult_t result = tuttiSuccess;
-  if (transfer->peer < 0 || transfer->peer >= comm->nranks)
+  if (transfer->peer < 0 || transfer->peer >= tt_comm_facts(comm)->nranks)
     result = tt_fail(tuttiInvalidArgument, "peer is %d: it must be from 0 to nranks - 1 = %d", transfer->peer,
-                     comm->nranks - 1);
+                     tt_comm_facts(comm)->nranks - 1);
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess) return result;
   tt_group_start();
-  result = transfer_add(comm, stream, transfer);
+  result = tt_group_transfer(comm, stream, transfer);
   if (result != tuttiSuccess) tt_group_refuse(result);
   tuttiResult_t ended = tt_group_end();
   return result == tuttiSuccess ? ended : result;

@@ -4,8 +4,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/check_private.h"
-
 tuttiResult_t tt_options_take(tuttiReduceOptions_t *copy, const tuttiReduceOptions_t *options)
 {
   *copy = (tuttiReduceOptions_t)TUTTI_REDUCE_OPTIONS_INITIALIZER;
@@ -83,7 +81,7 @@ tuttiResult_t tt_form_bind_more(const struct tuttiComm *comm, const tuttiReduceO
                                 struct tt_binding *binding)
 {
   struct tt_call *call = &binding->call;
-  int wire = comm->wire_type;
+  int wire = tt_comm_facts(comm)->wire_type;
   float after = 1;
   if (options) {
     tuttiResult_t result = options_check(options, binding);

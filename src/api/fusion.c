@@ -2,7 +2,7 @@
 /* The functions of tutti_fusion.h: check arguments, then one call into the fuser. */
 #include <string.h>
 
-#include "api/check_private.h"
+#include "api/form_private.h"
 #include "fusion/fusion.h"
 
 static tuttiResult_t fusion_check(const struct tuttiFusion *fusion)

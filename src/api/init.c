@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/check_private.h"
+#include "api/form_private.h"
 #include "bootstrap/bootstrap.h"
 
 static tuttiResult_t config_check(const tuttiConfig_t *config)
@@ -67,15 +67,6 @@ static void blocking_apply(struct tt_settings *settings, const tuttiConfig_t *co
     settings->blocking = config->blocking ? BLOCKING_1 : BLOCKING_0;
 }
 
-static tuttiResult_t create_wait(struct tuttiComm *comm)
-{
-  struct tt_waiter waiter;
-  tt_waiter_init(&waiter, 1);
-  tuttiResult_t result;
-  while ((result = tt_comm_create_poll(comm)) == tuttiInProgress) tt_comm_create_rest(comm, &waiter);
-  return result;
-}
-
 static tuttiResult_t init(tuttiComm_t *out, const struct tt_comm_spec *spec)
 {
   struct tuttiComm *comm = NULL;
@@ -84,11 +75,10 @@ static tuttiResult_t init(tuttiComm_t *out, const struct tt_comm_spec *spec)
     int has_none = spec->parent && !spec->exclude && spec->color == TUTTI_SPLIT_NOCOLOR; /* no handle to poll */
     int blocking = has_none || spec->settings->blocking != BLOCKING_0;
     if (tt_group_active()) return tt_group_add_creation(comm, out, !blocking);
-    result = blocking ? create_wait(comm) : tt_comm_create_later(comm);
+    result = blocking ? tt_comm_create_wait(comm) : tt_comm_create_later(comm);
   }
-  int is_made = result == tuttiSuccess || result == tuttiInProgress;
-  if (is_made) *out = comm->is_none ? NULL : comm;
-  if (comm && (!is_made || comm->is_none)) tt_comm_destroy(comm);
+  if (result == tuttiSuccess || result == tuttiInProgress) *out = tt_comm_handle(comm);
+  else if (comm) tt_comm_destroy(comm);
   return result;
 }
 
@@ -148,11 +138,12 @@ static tuttiResult_t child_make(tuttiComm_t *out, struct tt_comm_spec *spec, con
   tuttiConfig_t copy;
   tuttiResult_t result = config_take(&copy, config);
   if (result != tuttiSuccess) return result;
-  struct tt_settings settings = spec->parent->settings;
+  const struct tt_comm_facts *parent = tt_comm_facts(spec->parent);
+  struct tt_settings settings = parent->settings;
   blocking_apply(&settings, &copy);
   spec->config = &copy;
   spec->settings = &settings;
-  spec->device = spec->parent->device;
+  spec->device = parent->device;
   return init(out, spec);
 }
 
@@ -170,16 +161,16 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t *
   return result == tuttiSuccess || result == tuttiInProgress ? result : tt_group_refuse(result);
 }
 
-static tuttiResult_t exclude_check(const struct tuttiComm *comm, const int *exclude, int nexclude)
+static tuttiResult_t exclude_check(const struct tt_comm_facts *parent, const int *exclude, int nexclude)
 {
-  if (nexclude < 0 || nexclude >= comm->nranks)
+  if (nexclude < 0 || nexclude >= parent->nranks)
     return tt_fail(tuttiInvalidArgument, "nexclude is %d: it must be from 0 to nranks - 1 = %d", nexclude,
-                   comm->nranks - 1);
+                   parent->nranks - 1);
   if (nexclude && !exclude) return tt_null("exclude");
   for (int i = 0; i < nexclude; i++) {
-    if (exclude[i] < 0 || exclude[i] >= comm->nranks || exclude[i] == comm->rank)
+    if (exclude[i] < 0 || exclude[i] >= parent->nranks || exclude[i] == parent->rank)
       return tt_fail(tuttiInvalidArgument, "exclude[%d] is %d: it must be from 0 to nranks - 1 = %d, and not this rank",
-                     i, exclude[i], comm->nranks - 1);
+                     i, exclude[i], parent->nranks - 1);
     for (int j = 0; j < i; j++)
       if (exclude[j] == exclude[i])
         return tt_fail(tuttiInvalidArgument, "exclude[%d] and exclude[%d] are both %d: name each rank once", j, i,
@@ -188,32 +179,10 @@ static tuttiResult_t exclude_check(const struct tuttiComm *comm, const int *excl
   return tuttiSuccess;
 }
 
-/* Why the parent ends, if it has not failed yet: a rank is dead, or else that this one goes on without some. */
-static void shrink_record(struct tuttiComm *comm, const int *exclude, int n)
+static tuttiResult_t flags_check(int flags)
 {
-  char sentence[TT_SENTENCE_BYTES], rank[128], other[128] = "";
-  if (tt_watch_exclude(comm->watch, exclude, n) || tt_comm_health(comm) != tuttiSuccess) return;
-  if (n) tt_watch_rank_text(comm->watch, exclude[0], other, sizeof other);
-  tt_watch_rank_text(comm->watch, comm->rank, rank, sizeof rank);
-  int used = snprintf(sentence, sizeof sentence, "%s shrinks the communicator%s%s", rank,
-                      n ? " to go on without " : "", other);
-  if (n > 1) snprintf(sentence + used, sizeof sentence - (size_t)used, " and %d more", n - 1);
-  tt_watch_fail(comm->watch, tuttiRemoteError, n ? exclude[0] : comm->rank, 0, sentence);
-}
-
-/* The state of the parent that the flags want; with TUTTI_SHRINK_ABORT its operations end here. */
-static tuttiResult_t parent_check(struct tuttiComm *comm, const int *exclude, int n, int flags)
-{
-  if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT)
-    return tt_fail(tuttiInvalidArgument, "flags is %d: it must be TUTTI_SHRINK_DEFAULT or TUTTI_SHRINK_ABORT", flags);
-  if (flags == TUTTI_SHRINK_DEFAULT) {
-    tuttiResult_t result = tt_comm_ready_check(comm);
-    return result == tuttiSuccess && !atomic_load(&comm->revoked) ? tt_comm_health(comm) : result;
-  }
-  int state = atomic_load(&comm->state);
-  if (state != TT_COMM_READY && state != TT_COMM_FINALIZED) return tt_comm_ready_check(comm);
-  shrink_record(comm, exclude, n);
-  return tuttiSuccess;
+  if (flags == TUTTI_SHRINK_DEFAULT || flags == TUTTI_SHRINK_ABORT) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "flags is %d: it must be TUTTI_SHRINK_DEFAULT or TUTTI_SHRINK_ABORT", flags);
 }
 
 tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tuttiComm_t *newcomm, tuttiConfig_t *config,
@@ -222,8 +191,9 @@ tuttiResult_t tuttiCommShrink(tuttiComm_t comm, int *exclude, int nexclude, tutt
   static const int nobody;
   tuttiResult_t result = tt_comm_check(comm);
   if (result == tuttiSuccess && !newcomm) result = tt_null("newcomm");
-  if (result == tuttiSuccess) result = exclude_check(comm, exclude, nexclude);
-  if (result == tuttiSuccess) result = parent_check(comm, exclude, nexclude, flags);
+  if (result == tuttiSuccess) result = exclude_check(tt_comm_facts(comm), exclude, nexclude);
+  if (result == tuttiSuccess) result = flags_check(flags);
+  if (result == tuttiSuccess) result = tt_shrink_check(comm, exclude, nexclude, flags == TUTTI_SHRINK_ABORT);
   if (result == tuttiSuccess) {
     struct tt_comm_spec spec = {.parent = comm, .exclude = nexclude ? exclude : &nobody, .nexclude = nexclude};
     result = child_make(newcomm, &spec, config);

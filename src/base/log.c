@@ -125,6 +125,11 @@ tuttiResult_t tt_fail_quiet(tuttiResult_t code, const char *sentence)
   return code;
 }
 
+tuttiResult_t tt_null(const char *name)
+{
+  return tt_fail(tuttiInvalidArgument, "%s is NULL: pass a valid pointer", name);
+}
+
 const char *tt_last_sentence(void)
 {
   return last_sentence;

@@ -30,6 +30,9 @@ tuttiResult_t tt_fail(tuttiResult_t code, const char *format, ...)
 /* The same without a log line: for a sentence that was logged elsewhere already. */
 tuttiResult_t tt_fail_quiet(tuttiResult_t code, const char *sentence);
 
+/* tuttiInvalidArgument: the argument of this name is NULL. */
+tuttiResult_t tt_null(const char *name);
+
 /* The calling thread's last sentence, "" if none. */
 const char *tt_last_sentence(void);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/process.h"
 
+#include "base/log.h"
+
 #include <linux/membarrier.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -49,6 +51,12 @@ static void install(void)
 void tt_process_install(void)
 {
   pthread_once(&tt_process.once, install);
+}
+
+tuttiResult_t tt_process_refuse(void)
+{
+  return tt_fail(tuttiInvalidUsage, "this process is a forked child of one that uses Tutti: "
+                                    "call it in the parent only, or exec a program first");
 }
 
 void tt_heavy_fence(void)

@@ -59,6 +59,17 @@ static inline void tt_process_enter(void)
   if (!atomic_load_explicit(&tt_process.installed, memory_order_acquire)) tt_process_install();
 }
 
+/* The error of a forked child, tuttiInvalidUsage. */
+tuttiResult_t tt_process_refuse(void);
+
+/* tt_process_enter, and that error. Every call that touches shared state begins with it. */
+static inline tuttiResult_t tt_process_check(void)
+{
+  tt_process_enter();
+  if (!atomic_load_explicit(&tt_process.forked, memory_order_relaxed)) return tuttiSuccess;
+  return tt_process_refuse();
+}
+
 /* Makes forked children close this socket, so that it ends with this process even if children live on. A socket that is
  * closed earlier needs no call. If there are more sockets than room, children keep some of them. */
 void tt_process_socket(int fd);

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a creation: all ranks have the same topology, and take rank 0's decision table. */
-#include "comm/private.h"
+#include "comm/creation_private.h"
 #include "reduce/reduce.h"
 
 /* ---- what has to be alike ---- */
+
+const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank)
+{
+  size_t stride = tt_rank_info_bytes(comm->life.creation->nwanted);
+  return (const void *)((const char *)comm->parts.peer_infos + (size_t)rank * stride);
+}
 
 uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement)
 {
@@ -21,14 +27,14 @@ uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_ar
 static void profiles_compare(const struct tuttiComm *comm)
 {
   int r = 1;
-  while (r < comm->nranks && tt_creation_info(comm, r)->profile == tt_creation_info(comm, 0)->profile) r++;
-  if (comm->rank == 0 && r < comm->nranks)
+  while (r < comm->facts.nranks && tt_creation_info(comm, r)->profile == tt_creation_info(comm, 0)->profile) r++;
+  if (comm->facts.rank == 0 && r < comm->facts.nranks)
     tt_log(TT_LOG_INFO, "TUTTI_PROFILE of rank %d is another one than that of rank 0, and is ignored", r);
 }
 
 tuttiResult_t tt_peer_infos_compare(const struct tuttiComm *comm)
 {
-  for (int r = 1; r < comm->nranks; r++)
+  for (int r = 1; r < comm->facts.nranks; r++)
     if (tt_creation_info(comm, r)->nearness != tt_creation_info(comm, 0)->nearness)
       return tt_fail(tuttiInvalidUsage,
                      "rank %d and rank 0 see different topologies: give all ranks the same "
@@ -44,47 +50,51 @@ _Static_assert(sizeof(struct tt_table) <= TT_PEER_INFO_BYTES, "the table goes th
 
 tuttiResult_t tt_agree_start(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
-  tuttiResult_t result = comm->rank == 0 ? tt_creation_price(comm, &comm->table) : tuttiSuccess;
+  struct tt_creation *creation = comm->life.creation;
+  struct tt_table *table = &comm->calls.table;
+  tuttiResult_t result = comm->facts.rank == 0 ? tt_creation_price(comm, table) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
   creation->stage = AGREEING;
-  return tt_rendezvous_broadcast(creation->rendezvous, &comm->table, sizeof comm->table, &comm->table);
+  return tt_rendezvous_broadcast(creation->rendezvous, table, sizeof *table, table);
 }
 
 static void report(const struct tuttiComm *comm)
 {
   if (!tt_log_wants(TT_LOG_INFO)) return;
+  const struct tt_comm_facts *facts = &comm->facts;
+  const struct tt_creation *creation = comm->life.creation;
+  struct tt_transport *const *transports = comm->parts.transports;
   int descriptors = 0;
-  for (int t = 0; t < comm->ntransports; t++) descriptors += comm->transports[t]->ops->descriptors(comm->transports[t]);
-  for (int r = 0; r < comm->nranks; r++) {
+  for (int t = 0; t < comm->parts.ntransports; t++) descriptors += transports[t]->ops->descriptors(transports[t]);
+  for (int r = 0; r < facts->nranks; r++) {
     char text[200];
-    const struct tt_transport *route = tt_exec_route(comm->exec, r);
-    tt_log(TT_LOG_INFO, "rank %d -> rank %d: %s", comm->rank, r, route->ops->path(route, r, text, sizeof text));
+    const struct tt_transport *route = tt_exec_route(comm->parts.exec, r);
+    tt_log(TT_LOG_INFO, "rank %d -> rank %d: %s", facts->rank, r, route->ops->path(route, r, text, sizeof text));
   }
-  tt_log(TT_LOG_INFO, "rank %d: reduce kernels %s; wire type of float: %s", comm->rank, tt_reduce_table()->name,
-         tt_type_name(comm->wire_type));
-  for (int c = 0; c < TT_COLLECTIVES && comm->rank == 0; c++) {
+  tt_log(TT_LOG_INFO, "rank %d: reduce kernels %s; wire type of float: %s", facts->rank, tt_reduce_table()->name,
+         tt_type_name(facts->wire_type));
+  for (int c = 0; c < TT_COLLECTIVES && facts->rank == 0; c++) {
     char text[512];
     if (!tt_kinds[c].name) continue;
-    tt_table_text(&comm->table, c, text, sizeof text);
+    tt_table_text(&comm->calls.table, c, text, sizeof text);
     tt_log(TT_LOG_INFO, "%s: %s", tt_kinds[c].name, text);
   }
   tt_log(TT_LOG_INFO, "communicator%s%s: rank %d of %d on %d host%s ready after %.1f ms; %d descriptor%s in use so far",
-         comm->name[0] ? " " : "", comm->name, comm->rank, comm->nranks, comm->creation->nhosts,
-         comm->creation->nhosts == 1 ? "" : "s", (double)(tt_now_ns() - comm->creation->began_ns) / 1e6, descriptors,
+         facts->name[0] ? " " : "", facts->name, facts->rank, facts->nranks, creation->nhosts,
+         creation->nhosts == 1 ? "" : "s", (double)(tt_now_ns() - creation->began_ns) / 1e6, descriptors,
          descriptors == 1 ? "" : "s");
 }
 
 tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
-  if (!tt_table_valid(&comm->table))
+  struct tt_creation *creation = comm->life.creation;
+  if (!tt_table_valid(&comm->calls.table))
     return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
   tt_id_used(creation->used, TT_USE_DONE);
   creation->used = 0;
   report(comm);
   tt_creation_destroy(creation);
-  comm->creation = NULL;
-  atomic_store_explicit(&comm->state, TT_COMM_READY, memory_order_release);
+  comm->life.creation = NULL;
+  atomic_store_explicit(&comm->life.state, TT_COMM_READY, memory_order_release);
   return tuttiSuccess;
 }

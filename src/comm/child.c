@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "bootstrap/bootstrap.h"
-#include "comm/private.h"
+#include "comm/creation_private.h"
 
 enum how { SPLIT = 1, SHRINK = 2 };
 
@@ -26,7 +26,7 @@ static uint64_t birth_key(const struct tuttiComm *parent, const struct context *
 {
   uint8_t digest[TT_KEY_BYTES];
   uint64_t key;
-  tt_key_derive(digest, parent->credentials.key, "tutti-birth", context, sizeof *context);
+  tt_key_derive(digest, parent->parts.credentials.key, "tutti-birth", context, sizeof *context);
   memcpy(&key, digest, sizeof key);
   return key;
 }
@@ -35,27 +35,27 @@ static void id_derive(const struct tuttiComm *parent, const struct context *cont
 {
   uint8_t job[TT_KEY_BYTES];
   *id = (struct tt_id){.flags = TT_ID_MIXED | TT_ID_DERIVED};
-  tt_key_derive(id->credentials.key, parent->credentials.key, "tutti-child", context, sizeof *context);
+  tt_key_derive(id->credentials.key, parent->parts.credentials.key, "tutti-child", context, sizeof *context);
   tt_key_derive(job, id->credentials.key, "tutti-child-job", context, sizeof *context);
   memcpy(id->credentials.job, job, sizeof id->credentials.job);
-  id->credentials.epoch = parent->credentials.epoch + 1;
-  tt_address_unpack(&id->root, parent->listeners + (size_t)root * TT_ADDRESS_PACKED_BYTES);
+  id->credentials.epoch = parent->parts.credentials.epoch + 1;
+  tt_address_unpack(&id->root, parent->parts.listeners + (size_t)root * TT_ADDRESS_PACKED_BYTES);
 }
 
 /* A topology file is about the ranks of the first parent: a child takes its part of that. */
 static tuttiResult_t topology_take(struct tuttiComm *comm, const struct tuttiComm *parent, const int32_t *members)
 {
-  const struct tt_topology *whole = &parent->topology;
-  if (!comm->settings.topology[0]) return tuttiSuccess;
-  uint64_t *nodes = tt_alloc((size_t)comm->nranks, sizeof *nodes);
-  struct tt_locality *localities = tt_alloc((size_t)comm->nranks, sizeof *localities);
+  const struct tt_topology *whole = &parent->parts.topology;
+  if (!comm->facts.settings.topology[0]) return tuttiSuccess;
+  uint64_t *nodes = tt_alloc((size_t)comm->facts.nranks, sizeof *nodes);
+  struct tt_locality *localities = tt_alloc((size_t)comm->facts.nranks, sizeof *localities);
   tuttiResult_t result = tuttiSystemError;
-  for (int r = 0; nodes && localities && r < comm->nranks; r++) {
+  for (int r = 0; nodes && localities && r < comm->facts.nranks; r++) {
     nodes[r] = (uint64_t)whole->node[members[r]];
     localities[r] = (struct tt_locality){whole->numa[members[r]], whole->cache[members[r]]};
   }
-  if (nodes && localities) result = tt_topology_make(&comm->topology, comm->nranks, nodes, localities);
-  else tt_fail(result, "out of memory for the topology of %d ranks", comm->nranks);
+  if (nodes && localities) result = tt_topology_make(&comm->parts.topology, comm->facts.nranks, nodes, localities);
+  else tt_fail(result, "out of memory for the topology of %d ranks", comm->facts.nranks);
   tt_free(nodes);
   tt_free(localities);
   return result;
@@ -63,28 +63,29 @@ static tuttiResult_t topology_take(struct tuttiComm *comm, const struct tuttiCom
 
 static void label_make(struct tuttiComm *comm, const struct tuttiComm *parent, enum how how)
 {
-  if (comm->name[0]) return; /* it has one */
-  snprintf(comm->label, sizeof comm->label, "communicator of %d ranks %s the %.44s%s", comm->nranks,
-           how == SPLIT ? "split from" : "shrunk from", parent->label, strlen(parent->label) > 44 ? "..." : "");
+  if (comm->facts.name[0]) return; /* it has one */
+  const char *of = parent->facts.label;
+  snprintf(comm->facts.label, sizeof comm->facts.label, "communicator of %d ranks %s the %.44s%s", comm->facts.nranks,
+           how == SPLIT ? "split from" : "shrunk from", of, strlen(of) > 44 ? "..." : "");
 }
 
 /* Goes on with ranks known: those of creation->ranks, which are the parent's, in the child's order. */
 static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *context)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   const struct tuttiComm *parent = creation->parent;
   const int32_t *ranks = creation->ranks;
   label_make(comm, parent, context->how);
   creation->birth = (struct tt_birth){.key = birth_key(parent, context),
                                       .members = ranks,
-                                      .nmembers = comm->nranks,
+                                      .nmembers = comm->facts.nranks,
                                       .is_shrink = context->how == SHRINK,
-                                      .label = comm->label};
+                                      .label = comm->facts.label};
   tuttiResult_t result = tt_child_look(comm); /* before there is something that others could hear of */
   if (result != tuttiSuccess) return result;
   id_derive(parent, context, ranks[0], &creation->id);
   creation->is_child = 1;
-  memcpy(comm->corrected, parent->corrected, sizeof comm->corrected);
+  memcpy(comm->parts.corrected, parent->parts.corrected, sizeof comm->parts.corrected);
   result = topology_take(comm, parent, ranks);
   return result == tuttiSuccess ? tt_creation_start(comm) : result;
 }
@@ -93,11 +94,11 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *c
 
 tuttiResult_t tt_child_look(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   struct tuttiComm *parent = creation->parent;
   creation->birth.is_last = creation->stage == AGREEING && !creation->words_ns;
-  tuttiResult_t result =
-      atomic_load(&parent->aborting) ? tt_comm_aborted(parent) : tt_watch_birth(parent->watch, &creation->birth);
+  tuttiResult_t result = atomic_load(&parent->life.aborting) ? tt_comm_aborted(parent)
+                                                             : tt_watch_birth(parent->parts.watch, &creation->birth);
   creation->is_known = result != tuttiSuccess;
   return result;
 }
@@ -106,19 +107,19 @@ static void child_tell(const struct tuttiComm *parent, uint64_t key, const char 
                        const char *why)
 {
   char sentence[TT_SENTENCE_BYTES], rank[128], when[48];
-  tt_watch_rank_text(parent->watch, parent->rank, rank, sizeof rank);
+  tt_watch_rank_text(parent->parts.watch, parent->facts.rank, rank, sizeof rank);
   snprintf(sentence, sizeof sentence, "%s gave up the start-up of the %s at %s: %.250s", rank, label,
            tt_now_text(when, sizeof when), why);
-  tt_watch_notice(parent->watch, key, code, sentence);
+  tt_watch_notice(parent->parts.watch, key, code, sentence);
 }
 
 void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   struct tuttiComm *parent = creation->parent;
   if (creation->is_known) return;
-  const char *label = creation->birth.label ? comm->label : "communicator that it shrinks to";
-  if (creation->birth.key) child_tell(parent, creation->birth.key, label, code, comm->creation_error);
+  const char *label = creation->birth.label ? comm->facts.label : "communicator that it shrinks to";
+  if (creation->birth.key) child_tell(parent, creation->birth.key, label, code, comm->life.creation_error);
   else if (code == tuttiSystemError || creation->op) tt_comm_give_up(parent, code, 0); /* others gather */
 }
 
@@ -138,10 +139,10 @@ struct color_key {
 /* Appends what the ranks said to the parent's queue; the caller drives it. */
 static tuttiResult_t filters_gather(struct tuttiComm *comm, struct tuttiComm *parent, const struct color_key *mine)
 {
-  struct tt_creation *creation = comm->creation;
-  size_t n = (size_t)parent->nranks;
+  struct tt_creation *creation = comm->life.creation;
+  size_t n = (size_t)parent->facts.nranks;
   struct color_key *filters = tt_alloc(n + 1, sizeof *mine);
-  if (!filters) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->nranks);
+  if (!filters) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->facts.nranks);
   filters[n] = *mine;
   struct tt_binding binding = {
       .call = {.count = sizeof *mine,
@@ -183,30 +184,30 @@ static tuttiResult_t filters_take(struct tuttiComm *comm, const struct tt_op *op
 {
   const struct color_key *filters = op->owned;
   struct tuttiComm *parent = op->comm;
-  struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = filters[parent->rank].color};
+  struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = filters[parent->facts.rank].color};
   if (context.color == TUTTI_SPLIT_NOCOLOR) {
-    comm->is_none = 1;
-    atomic_store_explicit(&comm->state, TT_COMM_NOT_CREATED, memory_order_release);
+    comm->life.is_none = 1;
+    atomic_store_explicit(&comm->life.state, TT_COMM_NOT_CREATED, memory_order_release);
     return tuttiSuccess;
   }
-  int32_t *ranks = comm->creation->ranks;
-  comm->nranks = members_sort(filters, parent->nranks, context.color, ranks);
-  while (ranks[comm->rank] != parent->rank) comm->rank++;
+  int32_t *ranks = comm->life.creation->ranks;
+  comm->facts.nranks = members_sort(filters, parent->facts.nranks, context.color, ranks);
+  while (ranks[comm->facts.rank] != parent->facts.rank) comm->facts.rank++;
   return child_begin(comm, &context);
 }
 
 /* As tt_comm_enter; several children of one parent may be polled by the caller and by the progress thread at once. */
 static int parent_enter(struct tuttiComm *parent)
 {
-  atomic_fetch_add(&parent->inside, 1);
-  if (!atomic_load(&parent->aborting)) return 1;
-  atomic_fetch_sub(&parent->inside, 1);
+  atomic_fetch_add(&parent->life.inside, 1);
+  if (!atomic_load(&parent->life.aborting)) return 1;
+  atomic_fetch_sub(&parent->life.inside, 1);
   return 0;
 }
 
 tuttiResult_t tt_split_poll(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   struct tuttiComm *parent = creation->parent;
   struct tt_op *op = creation->op;
   if (!parent_enter(parent)) return tt_comm_aborted(parent);
@@ -218,7 +219,7 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
     creation->op = NULL;
     tt_op_give(op);
   }
-  atomic_fetch_sub(&parent->inside, 1);
+  atomic_fetch_sub(&parent->life.inside, 1);
   return result;
 }
 
@@ -238,15 +239,15 @@ tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *
 /* A place for one set more; a power of two of them has no room left. NULL: out of memory. */
 static struct tt_shrinks *shrinks_add(struct tuttiComm *parent)
 {
-  uint32_t n = parent->nshrinks;
+  uint32_t n = parent->life.nshrinks;
   if ((n & (n - 1)) == 0) {
     struct tt_shrinks *grown = tt_alloc(n ? 2 * (size_t)n : 1, sizeof *grown);
     if (!grown) return NULL;
-    if (n) memcpy(grown, parent->shrinks, n * sizeof *grown);
-    tt_free(parent->shrinks);
-    parent->shrinks = grown;
+    if (n) memcpy(grown, parent->life.shrinks, n * sizeof *grown);
+    tt_free(parent->life.shrinks);
+    parent->life.shrinks = grown;
   }
-  return &parent->shrinks[parent->nshrinks++];
+  return &parent->life.shrinks[parent->life.nshrinks++];
 }
 
 static struct context try_context(const struct tt_attempt *try)
@@ -265,8 +266,8 @@ void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
     struct context rank = {.how = SHRINK, .number = (uint64_t)spec->exclude[i]};
     try->set += birth_key(parent, &rank);
   }
-  for (uint32_t i = 0; i < parent->nshrinks; i++)
-    if (parent->shrinks[i].set == try->set) of = &parent->shrinks[i];
+  for (uint32_t i = 0; i < parent->life.nshrinks; i++)
+    if (parent->life.shrinks[i].set == try->set) of = &parent->life.shrinks[i];
   if (!of) {
     of = shrinks_add(parent);
     if (of) *of = (struct tt_shrinks){.set = try->set};
@@ -275,23 +276,50 @@ void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
   do {
     if (of) context.number = ++of->tries;
     try->key = birth_key(parent, &context);
-  } while (of && tt_watch_was_unlike(parent->watch, try->key));
+  } while (of && tt_watch_was_unlike(parent->parts.watch, try->key));
   try->number = of ? context.number : 0;
 }
 
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec)
 {
   struct tuttiComm *parent = spec->parent;
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   struct context context = try_context(&creation->try);
   if (!context.number) return tt_fail(tuttiSystemError, "out of memory for one shrink more");
-  uint8_t *excluded = tt_alloc((size_t)parent->nranks, 1);
-  if (!excluded) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->nranks);
+  uint8_t *excluded = tt_alloc((size_t)parent->facts.nranks, 1);
+  if (!excluded) return tt_fail(tuttiSystemError, "out of memory for %d ranks", parent->facts.nranks);
   for (int i = 0; i < spec->nexclude; i++) excluded[spec->exclude[i]] = 1;
-  for (int32_t r = 0; r < parent->nranks; r++) {
-    if (r == parent->rank) comm->rank = comm->nranks;
-    if (!excluded[r]) creation->ranks[comm->nranks++] = r;
+  for (int32_t r = 0; r < parent->facts.nranks; r++) {
+    if (r == parent->facts.rank) comm->facts.rank = comm->facts.nranks;
+    if (!excluded[r]) creation->ranks[comm->facts.nranks++] = r;
   }
   tt_free(excluded);
   return child_begin(comm, &context);
+}
+
+/* Why the parent ends, if it has not failed yet: a rank is dead, or else that this one goes on without some. */
+static void shrink_record(struct tuttiComm *parent, const int *exclude, int n)
+{
+  struct tt_watch *watch = parent->parts.watch;
+  int own = parent->facts.rank;
+  char sentence[TT_SENTENCE_BYTES], rank[128], other[128] = "";
+  if (tt_watch_exclude(watch, exclude, n) || tt_comm_health(parent) != tuttiSuccess) return;
+  if (n) tt_watch_rank_text(watch, exclude[0], other, sizeof other);
+  tt_watch_rank_text(watch, own, rank, sizeof rank);
+  int used = snprintf(sentence, sizeof sentence, "%s shrinks the communicator%s%s", rank,
+                      n ? " to go on without " : "", other);
+  if (n > 1) snprintf(sentence + used, sizeof sentence - (size_t)used, " and %d more", n - 1);
+  tt_watch_fail(watch, tuttiRemoteError, n ? exclude[0] : own, 0, sentence);
+}
+
+tuttiResult_t tt_shrink_check(struct tuttiComm *parent, const int *exclude, int n, int aborts)
+{
+  if (!aborts) {
+    tuttiResult_t result = tt_comm_ready_check(parent);
+    return result == tuttiSuccess && !atomic_load(&parent->life.revoked) ? tt_comm_health(parent) : result;
+  }
+  int state = atomic_load(&parent->life.state);
+  if (state != TT_COMM_READY && state != TT_COMM_FINALIZED) return tt_comm_ready_check(parent);
+  shrink_record(parent, exclude, n);
+  return tuttiSuccess;
 }

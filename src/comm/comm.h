@@ -1,134 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The communicator: created by a resumable state machine, then a queue of operations that one thread
- * at a time moves, whoever holds its owner word: the caller, or the progress thread of streams.
- * Arguments are checked by api before they come here. */
+/* The communicator, as all other folders see it: created by a resumable state machine, then a queue of operations that
+ * one thread at a time moves, whoever holds its owner word: the caller, or the progress thread of streams. Its fields
+ * are this folder's (private.h). Arguments are checked by api before they come here; handles are checked here. */
 #ifndef TT_COMM_H
 #define TT_COMM_H
 
+#include <stdio.h>
+
 #include "exec/exec.h"
-#include "topo/topo.h"
-#include "tuner/tuner.h"
 
-enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_SUSPENDED, TT_COMM_FINALIZED, TT_COMM_NOT_CREATED };
+struct tt_pricing;
+struct tt_table;
+struct tt_topology;
+struct tt_tuning;
 
-#define TT_COMM_MAGIC 0x54757474u
-#define TT_COMM_TRANSPORTS 8
-#define TT_COMM_PLANS 256 /* programs do call rooted collectives for one root after the other */
-
-struct tt_creation; /* create.c */
-struct tt_explainer; /* explain.c */
-
-/* A queued operation. */
-struct tt_op {
-  struct tt_op *next_of_comm, *next_of_stream, *next_of_group;
-  struct tuttiComm *comm;
-  struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
-  uint64_t batch;             /* of the stream: ops of one group have the same, and do not wait for each other there */
-  struct tt_binding binding;  /* TT_NO_COLLECTIVE: nothing is done, its turn is all that is waited for */
-  int transfer_room;          /* of binding.transfers, which belong to the op */
-  void *owned;                /* memory of the binding that goes with the op; may be NULL */
-  int is_queued, is_abandoned; /* nobody waits for it; both guarded by tt_process.mutex */
-  int started;
-  uint64_t since_ns; /* nothing moved since; 0: not known */
-  tuttiResult_t result;
-  _Atomic int done; /* set last, with release */
-};
-
-struct tt_plan_entry {
-  int32_t root;
-  struct tt_choice choice; /* its algorithm is one of the collective */
-  struct tt_plan *plan;
-};
-
-/* Tries to shrink a communicator to one set of ranks. */
-struct tt_shrinks {
-  uint64_t set; /* a hash */
-  uint32_t tries;
-};
-
-#define TT_COMM_REDOPS 4096 /* operations with a scalar that live at once */
-
-/* An operation made by tuttiRedOpCreatePreMulSum. */
-struct tt_redop {
-  int used, type;
-  uint64_t scalar;  /* bits of one element */
-  const void *at;   /* where it is read each time; NULL: scalar */
-};
-
-/* More than 25 fields: facts of the creation, the state that threads share and the queue are not divided. */
-struct tuttiComm {
-  uint32_t magic;
+/* What is fixed once a communicator is ready. */
+struct tt_comm_facts {
   int nranks, rank, device;
-  struct tt_settings settings;
-  char name[64];
-  char label[96]; /* what errors call it: "communicator "x"", "communicator of 4 ranks" */
-  int joined_cuda; /* it is counted there */
-  int crowded; /* ranks of this machine for each of its cores, if they are more; else 0 */
   int wire_type; /* tuttiDataType_t: in which reductions of tuttiFloat32 are combined and travel */
-
-  _Atomic int state;  /* enum tt_comm_state */
-  _Atomic int inside; /* calls of the user's thread that may block; tuttiCommAbort waits for them */
-  _Atomic int served; /* the progress thread is at it; likewise */
-  _Atomic int aborting;
-  _Atomic int revoked; /* by this rank */
-  _Atomic int revoking; /* calls of tuttiCommRevoke under way; who frees it waits for them */
-  _Atomic int owner;  /* 1: somebody moves this communicator now */
-  _Atomic int queued; /* operations in the queue */
-  int children;       /* communicators that are being made from it, which need its watch; with `ended` guarded by */
-  int ended;          /* tt_process.mutex: the last of them frees it */
-  _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
-
-  struct tt_creation *creation; /* until ready */
-  tuttiResult_t creation_code;      /* why creation failed */
-  char creation_error[TT_SENTENCE_BYTES];
-
-  struct tt_credentials credentials;
-  struct tt_listener *ip_listener, *local_listener;
-  char interface[16]; /* on which ip_listener is; "": there is none */
-  uint8_t *listeners;  /* of each rank: where its IP listener is, packed; of one that has none, its local listener */
-  int is_none;     /* a split without color: there is no communicator; state is NOT_CREATED */
-  struct tt_shrinks *shrinks; /* by sets of ranks that it was to be shrunk to so far; none is forgotten, for ranks */
-  uint32_t nshrinks;          /* that have been in fewer sets would remember more */
-  uint64_t *hosts;
-  int32_t *pids;
-  char *peer_infos;
-  struct tt_transport_spec spec; /* what the transports were made from */
-  struct tt_transport *transports[TT_COMM_TRANSPORTS];
-  int ntransports;
-  struct tt_watch *watch;
-  struct tt_exec *exec;
-  struct tt_run *run;
-  struct tt_table table;
-  struct tt_cluster cluster;             /* rank 0: what prices depend on */
-  struct tt_explainer *explainer;    /* rank 0 with TUTTI_EXPLAIN; else NULL */
-  int is_observed;                   /* by that, or a trace is written (TUTTI_TIMELINE) */
-  uint64_t span_ns;                  /* the operation under way began, for the trace; 0: none is */
-  struct tt_topology topology;       /* where the ranks are */
-  struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
-  int32_t position;                  /* of this rank in that order */
-  struct tt_corrected {
-    const char *transport;           /* NULL: nothing is known */
-    struct tt_correction by;
-  } corrected[TT_LINK_KINDS];        /* what pairs take; the same on all ranks */
-  struct tt_plan_entry plans[TT_COMM_PLANS];
-  int nplans;
-
-  uint32_t serial;        /* of the process's communicators; part of its operations' numbers */
-  uint64_t scalar;        /* where one is read to */
-  struct tt_redop *redops;
-  int nredops;            /* used ones are below */
-  struct tt_registration *registrations; /* memory.c; the owner's */
-  uint64_t *sent, *received; /* messages to and from each rank */
-
-  uint64_t last_op;            /* number of the newest collective */
-  struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
-  struct tt_op *spare;         /* ops to use again; same guard */
-  uint64_t look_ns;             /* the progress thread's next look at what others called */
-  struct tuttiComm *next_busy; /* in the progress thread's list; same guard */
-  int busy, holds_progress;
+  int crowded;   /* ranks of this machine for each of its cores, if they are more; else 0 */
+  uint32_t serial;    /* of the process's communicators; part of its operations' numbers */
+  char name[64];
+  char label[96];     /* what errors call it: "communicator "x"", "communicator of 4 ranks" */
+  char interface[16]; /* that other hosts are reached over; "": there is none */
+  struct tt_settings settings;
 };
 
-/* ---- create.c ---- */
+/* They lie where the communicator begins (private.h): short messages would feel a call. */
+static inline const struct tt_comm_facts *tt_comm_facts(const struct tuttiComm *comm)
+{
+  return (const struct tt_comm_facts *)(const void *)comm;
+}
+
+/* ---- check.c: handles ---- */
+
+/* 1: a communicator that was not destroyed. */
+int tt_comm_is(const struct tuttiComm *comm);
+
+/* The handle is one of ours and the process is not a forked child. */
+tuttiResult_t tt_comm_check(const struct tuttiComm *comm);
+tuttiResult_t tt_stream_check(const struct tuttiStream *stream);
+
+/* The communicator accepts operations. */
+tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm);
+
+/* ---- create.c, rest.c, child.c ---- */
 
 struct tt_comm_spec {
   const tuttiUniqueId *id;      /* NULL: made from `parent` */
@@ -143,83 +59,74 @@ struct tt_comm_spec {
   const struct tt_settings *settings;
 };
 
-/* Makes a communicator that is being created; poll until it is not tuttiInProgress. On an error it stays
- * as one whose creation failed, to be destroyed. */
+/* Makes a communicator that is being created: one of the next three goes on with it. On an error it stays as one whose
+ * creation failed, to be destroyed. */
 tuttiResult_t tt_comm_create(struct tuttiComm **comm, const struct tt_comm_spec *spec);
-tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm);
-/* A pause after that said tuttiInProgress: after some first looks until something may go on, 50 ms at most. */
-void tt_comm_create_rest(struct tuttiComm *comm, struct tt_waiter *waiter);
-/* It is to be freed: if it is being made, the other ranks hear that this one does not go on. */
-void tt_creation_quit(struct tuttiComm *comm);
-void tt_creation_destroy(struct tt_creation *creation);
+/* Waits until it is made, or has failed. */
+tuttiResult_t tt_comm_create_wait(struct tuttiComm *comm);
+/* Leaves the creation to the progress thread: tuttiInProgress. */
+tuttiResult_t tt_comm_create_later(struct tuttiComm *comm);
+/* Leaves it to the thread's open group; *slot gets the handle when that ends. later: that does not wait for it. */
+tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot, int later);
 
-/* ---- op.c ---- */
+/* The caller's handle of a creation that goes on or has succeeded. NULL where that is of a split without color: then
+ * it is destroyed here. */
+tuttiComm_t tt_comm_handle(struct tuttiComm *comm);
 
-/* Runs a collective now, on the calling thread, after what is queued. */
-tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding);
+/* Whether a parent, which is no more than a communicator, can be shrunk to all ranks but these n. aborts: operations
+ * of it end here, on all ranks, and it may have failed. */
+tuttiResult_t tt_shrink_check(struct tuttiComm *parent, const int *exclude, int n, int aborts);
 
-/* A fresh op for the communicator, from its spares; NULL if out of memory. */
-struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
-void tt_op_give(struct tt_op *op);
-void tt_op_free(struct tt_op *op);
-/* Nobody waits for this submitted op of no stream any more: it gives itself back. */
-void tt_op_abandon(struct tt_op *op);
-/* Frees the struct itself with its last reference; all it had is freed already. */
-void tt_comm_drop(struct tuttiComm *comm);
-
-/* Puts ops (linked by next_of_group) in the queues of their communicators and streams, all at once. */
-void tt_ops_submit(struct tt_op *first);
-
-/* Moves the oldest op of the queue if nobody else does. Returns 1 if something moved. `look`: a millisecond
- * has passed: compare calls. */
-int tt_comm_drive(struct tuttiComm *comm, int look);
-
-/* By who alone drives it: the operation under way has begun all its segments. */
-int tt_comm_ending(const struct tuttiComm *comm);
-
-/* For waiters of one operation of a communicator (struct tt_waiter: sleep): sleeps until that may go on. */
-enum tt_slept tt_comm_sleep(void *comm, uint64_t ns);
-
-/* Ends all queued operations of a communicator that has failed or is being aborted, whatever their streams wait for. */
-void tt_comm_flush(struct tuttiComm *comm);
-
-/* Sets the table by which algorithms are chosen. All ranks set the same one between the same two operations, and
- * nothing is queued: a call must be carried out alike everywhere. */
-void tt_comm_table_set(struct tuttiComm *comm, const struct tt_table *table);
+/* ---- health ---- */
 
 /* What the communicator says of itself: tuttiSuccess, tuttiInProgress, or its first error, whose sentence
  * becomes the calling thread's. */
 tuttiResult_t tt_comm_health(const struct tuttiComm *comm);
 
-/* Why an operation of it failed: its first error, or that it was aborted; as above. */
-tuttiResult_t tt_comm_why(const struct tuttiComm *comm);
+/* The same for the user: after this rank has revoked it nothing of it is an error. */
+tuttiResult_t tt_comm_async_error(const struct tuttiComm *comm);
+
+/* 1: it has failed, on this rank or another one. */
+int tt_comm_has_failed(const struct tuttiComm *comm);
+
+/* Ranks that are lost, into ranks[most]; how many there are in all. */
+int tt_comm_lost(const struct tuttiComm *comm, int *ranks, int most);
+
+/* "rank 3 (host h, pid 1234)" and the like; returns text. */
+const char *tt_comm_rank_text(const struct tuttiComm *comm, int rank, char *text, size_t size);
+
+/* This rank cannot do its part, for the reason of the calling thread's last sentence: ends the communicator for all
+ * ranks, so that nobody waits for it. op: number of the call, 0: none yet. Returns the code that counts. */
+tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64_t op);
+
+/* Ends it on all ranks, for this reason of this rank. is_told: another communicator of these ranks says so, too, and
+ * one warning is enough. */
+void tt_comm_fail(struct tuttiComm *comm, tuttiResult_t code, const char *sentence, int is_told);
+
+/* ---- op.c: operations ---- */
+
+/* Runs a collective now, on the calling thread, after what is queued. */
+tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding);
+
+/* Puts a collective into the thread's open group, or else into the stream. */
+tuttiResult_t tt_comm_queue(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
 
 /* Waits until the queue is empty; the first error of the communicator. */
 tuttiResult_t tt_comm_drain(struct tuttiComm *comm);
 
-/* ---- explain.c ---- */
+struct tt_op;
 
-/* cluster and prices are copied; *profile is taken over if it is that of the prices, and is empty then. table: the file
- * of rules, "" if there is none.
- * Errors: tuttiSystemError: no memory. As tt_rules_load. */
-tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_cluster *cluster,
-                                  const struct tt_prices *prices, struct tt_profile *profile, const char *table);
-void tt_explainer_destroy(struct tt_explainer *explainer);
-
-/* Around an operation, by the owner of a communicator that has an explainer: where the shape of the call is new (its
- * collective, type, and bytes in half powers of two), logs what was chosen, predicted and measured. */
-void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call);
-void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result);
-
-/* ---- observe.c ---- */
-
-/* Opens the trace of this process if there is to be one. Errors: as tt_timeline_open. */
-tuttiResult_t tt_observe_start(struct tuttiComm *comm);
-
-/* Around an operation, by the owner of a communicator that is observed: what the explainer and the trace of this
- * process (base/timeline.h) are told. An end without a beginning is none. */
-void tt_observe_begin(struct tuttiComm *comm, const struct tt_call *call);
-void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result);
+/* Queues a collective that its caller drives; NULL: out of memory, and nothing was begun. */
+struct tt_op *tt_op_begin(struct tuttiComm *comm, const struct tt_binding *binding);
+/* Moves the oldest operation of the op's communicator if nobody else does: 1 if something moved. `look`: a millisecond
+ * has passed: compare calls. */
+int tt_op_drive(struct tt_op *op, int look);
+/* 1: it is over. */
+int tt_op_done(const struct tt_op *op);
+/* By who alone drives it: it has begun all its segments, as the oldest of its communicator. */
+int tt_op_ending(const struct tt_op *op);
+/* Gives back one that is over: why it failed, if it did: the communicator's first error, or that it was aborted. */
+tuttiResult_t tt_op_end(struct tt_op *op);
 
 /* ---- group.c ---- */
 
@@ -230,119 +137,100 @@ void tt_group_start(void);
 tuttiResult_t tt_group_end(void);
 /* A call inside the group was refused: the group will not run, and its end says why. Returns code. */
 tuttiResult_t tt_group_refuse(tuttiResult_t code);
-tuttiResult_t tt_group_add_op(struct tt_op *op);
-/* A send or receive; its number is set later. All of one communicator are carried out together after the group's
- * collectives. Caller is inside the communicator and inside a group. */
-tuttiResult_t tt_group_add_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
-                                    const struct tt_transfer *transfer);
-/* The communicator is being created; *slot gets it when the group ends. later: that does not wait for it. */
-tuttiResult_t tt_group_add_creation(struct tuttiComm *comm, tuttiComm_t *slot, int later);
+/* A send or receive, inside a group; its number is set later. All of one communicator are carried out together after
+ * the group's collectives. */
+tuttiResult_t tt_group_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
+                                const struct tt_transfer *transfer);
 
 /* ---- stream.c ---- */
-
-struct tuttiStream {
-  uint32_t magic;
-  _Atomic int pending;        /* operations not done */
-  _Atomic int error;          /* first error, a tuttiResult_t */
-  struct tt_op *first, *last; /* guarded by tt_process.mutex */
-  uint64_t batch;             /* the newest; same guard */
-  char sentence[TT_SENTENCE_BYTES];
-};
-
-#define TT_STREAM_MAGIC 0x53747265u
-
-/* The progress thread exists while it is held. */
-tuttiResult_t tt_progress_hold(void);
-void tt_progress_release(void);
-/* The communicator has work for the progress thread (queued operations, or its creation).
- * Caller holds tt_process.mutex. */
-void tt_progress_add_locked(struct tuttiComm *comm);
-void tt_progress_remove(struct tuttiComm *comm);
-/* Leaves the creation to the progress thread: tuttiInProgress. */
-tuttiResult_t tt_comm_create_later(struct tuttiComm *comm);
 
 tuttiResult_t tt_stream_create(struct tuttiStream **stream);
 tuttiResult_t tt_stream_query(struct tuttiStream *stream);
 tuttiResult_t tt_stream_synchronize(struct tuttiStream *stream);
 tuttiResult_t tt_stream_destroy(struct tuttiStream *stream);
 
-/* Where the stream's queue ends now, and whether all that was queued up to there has ended. */
+/* Where the stream's queue ends now; and tuttiInProgress until all that was queued up to there has ended, then
+ * tuttiSuccess, or the stream's first error. */
 uint64_t tt_stream_mark(struct tuttiStream *stream);
-int tt_stream_passed(struct tuttiStream *stream, uint64_t mark);
+tuttiResult_t tt_stream_passed(struct tuttiStream *stream, uint64_t mark);
 
-/* ---- price.c ---- */
+/* ---- redop.c ---- */
 
-/* What rank 0's table is made from. Points into itself and into the communicator. */
-struct tt_pricing {
-  struct tt_profile profile; /* TUTTI_PROFILE; empty: there is none */
-  struct tt_prices prices;
-  struct tt_tuning tuning;
+/* An operation made by tuttiRedOpCreatePreMulSum. */
+struct tt_redop {
+  int used, type;
+  uint64_t scalar;  /* bits of one element */
+  const void *at;   /* where it is read each time; NULL: scalar */
 };
 
-/* Rank 0's, from the time on at which ranks know who is where. Errors: those of the profile. */
-tuttiResult_t tt_pricing_make(struct tt_pricing *pricing, const struct tuttiComm *comm);
-void tt_pricing_destroy(struct tt_pricing *pricing); /* what it holds */
+/* Operations with a scalar; tuttiInvalidArgument if `op` is none of comm's. */
+tuttiResult_t tt_redop_create(struct tuttiComm *comm, const struct tt_redop *redop, tuttiRedOp_t *op);
+tuttiResult_t tt_redop_destroy(struct tuttiComm *comm, tuttiRedOp_t op);
+const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t op);
 
-/* ---- memory.c ---- */
+/* ---- memory.c: the user's ---- */
+
+/* As tuttiMemAlloc and tuttiMemFree: ranks of this host read such memory where it lies. */
+tuttiResult_t tt_user_alloc(void **memory, size_t size);
+tuttiResult_t tt_user_free(void *memory);
 
 /* Makes memory known to all transports that have a use for it. *handle is NULL if none has. Errors: tuttiSystemError:
  * one of them cannot; then none is told. */
 tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, void **handle);
 /* Errors: tuttiInvalidArgument: comm made no such handle, or it was given back already. */
 tuttiResult_t tt_comm_deregister(struct tuttiComm *comm, void *handle);
-void tt_registrations_free(struct tuttiComm *comm); /* the records; what transports made of them goes with those */
 
-/* Transports and the run are touched by one thread at a time: whoever moves the communicator. For those who do that
- * beside operations. */
-void tt_comm_own(struct tuttiComm *comm);
-void tt_comm_disown(struct tuttiComm *comm);
+/* ---- what it is made of ---- */
+
+/* Where the ranks are; who is near whom. */
+const struct tt_topology *tt_comm_topology(const struct tuttiComm *comm);
+const struct tt_groups *tt_comm_groups(const struct tuttiComm *comm);
+
+#define TT_COMM_TRANSPORTS 8 /* at most */
+
+/* Its t-th transport; NULL: it has no more. */
+const struct tt_transport_ops *tt_comm_transport(const struct tuttiComm *comm, int t);
+/* The number of the one that leads to a rank. */
+int tt_comm_route(const struct tuttiComm *comm, int rank);
+
+/* The table by which algorithms are chosen. All ranks set the same one between the same two operations, and nothing is
+ * queued: a call must be carried out alike everywhere. */
+const struct tt_table *tt_comm_table(const struct tuttiComm *comm);
+void tt_comm_table_set(struct tuttiComm *comm, const struct tt_table *table);
+
+/* What rank 0's table is made from; points into the communicator. Rank 0's, from the time on at which ranks know who is
+ * where. Errors: those of the profile; tuttiSystemError. */
+tuttiResult_t tt_pricing_create(struct tt_pricing **pricing, const struct tuttiComm *comm);
+const struct tt_tuning *tt_pricing_tuning(const struct tt_pricing *pricing);
+void tt_pricing_destroy(struct tt_pricing *pricing); /* NULL is allowed */
+
+/* ---- info.c ---- */
+
+/* Writes the version, the settings, and what communicators of this process have at hand: the machine, kernels,
+ * transports, memory, algorithms. Errors, before anything is written: those of TUTTI_KERNELS. */
+tuttiResult_t tt_info_print(FILE *out, const struct tt_settings *settings);
 
 /* ---- suspend.c ---- */
 
 /* Of one that is ready: waits until its operations are done, then takes no more. releases: frees what the next ones can
  * make anew. The communicator's first error. */
 tuttiResult_t tt_comm_suspend(struct tuttiComm *comm, int releases);
-/* Bytes of its buffers; *spare: that a suspend releases. */
-void tt_comm_held(struct tuttiComm *comm, uint64_t *spare, uint64_t *rest);
+/* Errors: tuttiInvalidUsage: it is not suspended. */
+tuttiResult_t tt_comm_resume(struct tuttiComm *comm);
+
+struct tt_held {
+  int is_suspended;
+  uint64_t spare, rest; /* bytes of its buffers; those that a suspend releases, and others */
+};
+
+/* Errors: as tt_comm_ready_check, but of one that is suspended. */
+tuttiResult_t tt_comm_held(struct tuttiComm *comm, struct tt_held *held);
 
 /* ---- end.c ---- */
-
-/* A child that is being made holds on to its parent: that is freed after it. */
-void tt_parent_hold(struct tuttiComm *parent);
-void tt_parent_release(struct tuttiComm *parent);
 
 tuttiResult_t tt_comm_finalize(struct tuttiComm *comm);
 tuttiResult_t tt_comm_destroy(struct tuttiComm *comm);
 tuttiResult_t tt_comm_abort(struct tuttiComm *comm);
 tuttiResult_t tt_comm_revoke(struct tuttiComm *comm);
-
-/* Entry and exit of calls that may block, so that an abort can wait for them. tt_comm_enter
- * returns 0 if the communicator is being aborted. */
-static inline int tt_comm_enter(struct tuttiComm *comm)
-{
-  /* Only one thread at a time counts here: a load and a store, and the fence is the aborting thread's. */
-  int before = atomic_load_explicit(&comm->inside, memory_order_relaxed);
-  tt_light_store(&comm->inside, before + 1);
-  if (!atomic_load_explicit(&comm->aborting, memory_order_acquire)) return 1;
-  atomic_store_explicit(&comm->inside, before, memory_order_release);
-  return 0;
-}
-static inline void tt_comm_exit(struct tuttiComm *comm)
-{
-  int before = atomic_load_explicit(&comm->inside, memory_order_relaxed);
-  atomic_store_explicit(&comm->inside, before - 1, memory_order_release);
-}
-tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm);
-
-/* This rank cannot do its part, for the reason of the calling thread's last sentence: ends the communicator for all
- * ranks, so that nobody waits for it. op: number of the call, 0: none yet. Returns the code that counts. */
-tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64_t op);
-
-/* ---- redop.c ---- */
-
-/* Operations with a scalar; tuttiInvalidArgument if `op` is none of comm's. */
-tuttiResult_t tt_redop_create(struct tuttiComm *comm, const struct tt_redop *redop, tuttiRedOp_t *op);
-tuttiResult_t tt_redop_destroy(struct tuttiComm *comm, tuttiRedOp_t op);
-const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t op);
 
 #endif

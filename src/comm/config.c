@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
 
 /* settings are this communicator's own, or already its parent's. */
 static void deterministic_apply(struct tt_settings *settings, const tuttiConfig_t *config, int is_child)
@@ -22,36 +22,36 @@ static void wire_type_apply(struct tuttiComm *comm, const tuttiConfig_t *config,
   static const int choices[] = {TUTTI_CONFIG_UNDEF_INT, tuttiFloat32, tuttiFloat16, tuttiBfloat16};
   const char *forced = tt_env("TUTTI_WIRE_TYPE");
   int said = config ? config->wire_type : TUTTI_CONFIG_UNDEF_INT;
-  int *choice = &comm->settings.wire_type;
+  int *choice = &comm->facts.settings.wire_type;
   int takes = is_child ? !forced || !strcasecmp(forced, "config") : !*choice;
   for (int c = 1; takes && c < 4; c++)
     if (choices[c] == said) *choice = c;
   if (!*choice) *choice = 1;
-  comm->wire_type = choices[*choice];
+  comm->facts.wire_type = choices[*choice];
 }
 
 static void name_apply(struct tuttiComm *comm, const char *name)
 {
   if (name) {
-    snprintf(comm->name, sizeof comm->name, "%s", name);
-    snprintf(comm->label, sizeof comm->label, "communicator \"%s\"", comm->name);
-  } else snprintf(comm->label, sizeof comm->label, "communicator of %d ranks", comm->nranks);
+    snprintf(comm->facts.name, sizeof comm->facts.name, "%s", name);
+    snprintf(comm->facts.label, sizeof comm->facts.label, "communicator \"%s\"", comm->facts.name);
+  } else snprintf(comm->facts.label, sizeof comm->facts.label, "communicator of %d ranks", comm->facts.nranks);
 }
 
 tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
 {
-  comm->creation->is_named = tt_env("TUTTI_TRANSPORTS") || (config && config->transports);
-  deterministic_apply(&comm->settings, config, is_child);
+  comm->life.creation->is_named = tt_env("TUTTI_TRANSPORTS") || (config && config->transports);
+  deterministic_apply(&comm->facts.settings, config, is_child);
   wire_type_apply(comm, config, is_child);
   name_apply(comm, config ? config->name : NULL);
   if (!config) return tuttiSuccess;
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))
-    comm->settings.timeout_ms = config->timeout_ms;
+    comm->facts.settings.timeout_ms = config->timeout_ms;
   if (config->transports && !tt_env("TUTTI_TRANSPORTS")) {
     if (strlen(config->transports) >= TT_SETTING_TEXT_BYTES)
       return tt_fail(tuttiInvalidArgument, "config.transports has %zu bytes: at most %d are allowed",
                      strlen(config->transports), TT_SETTING_TEXT_BYTES - 1);
-    strcpy(comm->settings.transports, config->transports);
+    strcpy(comm->facts.settings.transports, config->transports);
   }
   return tuttiSuccess;
 }

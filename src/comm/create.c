@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
 #include "cuda/cuda.h"
 #include "reduce/reduce.h"
 
@@ -37,7 +37,7 @@ static void id_give_up(struct tt_creation *creation)
 static void parent_leave(struct tt_creation *creation)
 {
   if (creation->op) tt_op_abandon(creation->op);
-  if (creation->parent) tt_watch_birth_end(creation->parent->watch, &creation->birth);
+  if (creation->parent) tt_watch_birth_end(creation->parent->parts.watch, &creation->birth);
   if (creation->parent) tt_parent_release(creation->parent);
   creation->op = NULL;
   creation->parent = NULL;
@@ -63,8 +63,8 @@ void tt_creation_destroy(struct tt_creation *creation)
 static void listeners_open(struct tuttiComm *comm)
 {
   struct tt_address address;
-  if (tt_interface_choose(&comm->settings, &address, comm->interface) != tuttiSuccess || !address.len ||
-      tt_listener_open(&comm->ip_listener, &address) != tuttiSuccess)
+  if (tt_interface_choose(&comm->facts.settings, &address, comm->facts.interface) != tuttiSuccess || !address.len ||
+      tt_listener_open(&comm->parts.ip_listener, &address) != tuttiSuccess)
     tt_log(TT_LOG_INFO, "no IP listener: ranks on other hosts and tcp cannot be reached");
 }
 
@@ -76,11 +76,12 @@ static void member_fill(const struct tuttiComm *comm, struct member_info *info)
   if (tt_topo_here(&info->locality) != tuttiSuccess) info->locality = (struct tt_locality){-1, -1};
   info->start = tt_process_start(getpid());
   info->pid_namespace = tt_pid_namespace();
-  info->host = tt_host_id(comm->settings.host_id);
+  info->host = tt_host_id(comm->facts.settings.host_id);
   info->kernel = tt_kernel_id();
   tt_host_name(info->host_name);
-  tt_address_pack(tt_listener_address(comm->ip_listener ? comm->ip_listener : comm->local_listener), info->listener);
-  const struct tt_address *local = tt_listener_address(comm->local_listener);
+  const struct tt_listener *local_listener = comm->parts.local_listener, *ip_listener = comm->parts.ip_listener;
+  tt_address_pack(tt_listener_address(ip_listener ? ip_listener : local_listener), info->listener);
+  const struct tt_address *local = tt_listener_address(local_listener);
   size_t len = local->len - offsetof(struct sockaddr_un, sun_path) - 1;
   memcpy(info->local, local->local.sun_path + 1, len < sizeof info->local ? len : 0);
   tt_random(info->salt, sizeof info->salt);
@@ -136,39 +137,41 @@ static int is_idle(const struct tt_creation *creation, int t)
 
 static int tables_make(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
-  size_t n = (size_t)comm->nranks;
+  struct tt_creation *creation = comm->life.creation;
+  struct tt_comm_parts *parts = &comm->parts;
+  struct tt_comm_queue *queue = &comm->queue;
+  size_t n = (size_t)comm->facts.nranks;
   creation->members = tt_alloc(n, sizeof *creation->members);
-  comm->hosts = tt_alloc(n, sizeof *comm->hosts);
-  comm->pids = tt_alloc(n, sizeof *comm->pids);
-  comm->listeners = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
-  comm->sent = tt_alloc(n, sizeof *comm->sent);
-  comm->received = tt_alloc(n, sizeof *comm->received);
+  parts->hosts = tt_alloc(n, sizeof *parts->hosts);
+  parts->pids = tt_alloc(n, sizeof *parts->pids);
+  parts->listeners = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
+  queue->sent = tt_alloc(n, sizeof *queue->sent);
+  queue->received = tt_alloc(n, sizeof *queue->received);
   creation->peer_info = tt_alloc(1, sizeof *creation->peer_info);
-  comm->peer_infos = tt_alloc(n, tt_rank_info_bytes(creation->nwanted));
-  return creation->members && creation->peer_info && comm->hosts && comm->pids && comm->listeners && comm->sent &&
-         comm->received && comm->peer_infos;
+  parts->peer_infos = tt_alloc(n, tt_rank_info_bytes(creation->nwanted));
+  return creation->members && creation->peer_info && parts->hosts && parts->pids && parts->listeners && queue->sent &&
+         queue->received && parts->peer_infos;
 }
 
 tuttiResult_t tt_creation_start(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   if (!tables_make(comm))
-    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->nranks);
-  tt_descriptors_want(DESCRIPTORS_OF_RANK * (size_t)comm->nranks); /* they may all be threads of this process */
+    return tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks", comm->facts.nranks);
+  tt_descriptors_want(DESCRIPTORS_OF_RANK * (size_t)comm->facts.nranks); /* they may all be threads of this process */
   listeners_open(comm);
   struct tt_address local = {.len = 0};
-  tuttiResult_t result = tt_listener_open(&comm->local_listener, &local);
+  tuttiResult_t result = tt_listener_open(&comm->parts.local_listener, &local);
   if (result != tuttiSuccess) return result;
 
-  creation->deadline_ns = tt_now_ns() + (uint64_t)comm->settings.init_timeout_ms * 1000000u;
+  creation->deadline_ns = tt_now_ns() + (uint64_t)comm->facts.settings.init_timeout_ms * 1000000u;
   struct tt_rendezvous_spec rendezvous = {.id = &creation->id,
-                                          .nranks = comm->nranks,
-                                          .rank = comm->rank,
-                                          .agreement = tt_settings_wire_hash(&comm->settings),
-                                          .host = tt_host_id(comm->settings.host_id),
+                                          .nranks = comm->facts.nranks,
+                                          .rank = comm->facts.rank,
+                                          .agreement = tt_settings_wire_hash(&comm->facts.settings),
+                                          .host = tt_host_id(comm->facts.settings.host_id),
                                           .deadline_ns = creation->deadline_ns,
-                                          .settings = &comm->settings};
+                                          .settings = &comm->facts.settings};
   result = tt_rendezvous_start(&creation->rendezvous, &rendezvous);
   if (result != tuttiSuccess) return result;
   struct member_info peer_info;
@@ -179,38 +182,38 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm)
 
 static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *spec)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   creation->began_ns = tt_now_ns();
   tuttiResult_t result = tt_auth_init();
-  if (result == tuttiSuccess) result = tt_reduce_choose(comm->settings.kernels);
-  if (result == tuttiSuccess) result = tt_cuda_join(&comm->settings, &comm->joined_cuda);
+  if (result == tuttiSuccess) result = tt_reduce_choose(comm->facts.settings.kernels);
+  if (result == tuttiSuccess) result = tt_cuda_join(&comm->facts.settings, &comm->life.joined_cuda);
   if (result == tuttiSuccess) result = tt_config_apply(comm, spec->config, spec->parent != NULL);
-  if (result == tuttiSuccess) result = wanted_parse(creation, comm->settings.transports);
+  if (result == tuttiSuccess) result = wanted_parse(creation, comm->facts.settings.transports);
   if (result != tuttiSuccess) return result;
   if (spec->parent) return spec->exclude ? tt_shrink_start(comm, spec) : tt_split_start(comm, spec);
   result = tt_id_unpack(&creation->id, spec->id);
-  if (result == tuttiSuccess) result = tt_id_mix(&creation->id, &comm->settings);
+  if (result == tuttiSuccess) result = tt_id_mix(&creation->id, &comm->facts.settings);
   if (result == tuttiSuccess) result = tt_id_use(spec->id, spec->rank, &creation->used);
   return result == tuttiSuccess ? tt_creation_start(comm) : result;
 }
 
 static tuttiResult_t creation_failed(struct tuttiComm *comm, tuttiResult_t code)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   id_give_up(creation);
-  snprintf(comm->creation_error, sizeof comm->creation_error, "%s", tt_last_sentence());
-  comm->creation_code = code;
+  snprintf(comm->life.creation_error, sizeof comm->life.creation_error, "%s", tt_last_sentence());
+  comm->life.creation_code = code;
   if (creation->parent) tt_child_tell(comm, code); /* before its root can tell */
-  if (creation->rendezvous) tt_rendezvous_fail(creation->rendezvous, code, comm->creation_error);
-  atomic_store_explicit(&comm->state, TT_COMM_NOT_CREATED, memory_order_release);
+  if (creation->rendezvous) tt_rendezvous_fail(creation->rendezvous, code, comm->life.creation_error);
+  atomic_store_explicit(&comm->life.state, TT_COMM_NOT_CREATED, memory_order_release);
   parent_leave(creation);
-  return tt_fail_quiet(code, comm->creation_error);
+  return tt_fail_quiet(code, comm->life.creation_error);
 }
 
 void tt_creation_quit(struct tuttiComm *comm)
 {
-  if (atomic_load(&comm->state) != TT_COMM_CREATING) return;
-  creation_failed(comm, tt_fail_quiet(tuttiRemoteError, comm->creation->op ? "its caller aborted a split of it"
+  if (atomic_load(&comm->life.state) != TT_COMM_CREATING) return;
+  creation_failed(comm, tt_fail_quiet(tuttiRemoteError, comm->life.creation->op ? "its caller aborted a split of it"
                                                                      : "its caller aborted it in its start-up"));
 }
 
@@ -218,7 +221,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
 {
   struct tuttiComm *comm = tt_alloc(1, sizeof *comm);
   struct tt_creation *creation = comm ? tt_alloc(1, sizeof *creation) : NULL;
-  size_t most = spec->parent ? (size_t)spec->parent->nranks : 0;
+  size_t most = spec->parent ? (size_t)spec->parent->facts.nranks : 0;
   int32_t *ranks = creation && most ? tt_alloc(most, sizeof *ranks) : NULL;
   struct tt_attempt try = {.set = 0};
   if (spec->exclude) tt_shrink_number(spec, &try);
@@ -226,20 +229,20 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
     tt_free(creation);
     tt_free(comm);
     tuttiResult_t result = tt_fail(tuttiSystemError, "out of memory for a communicator of %d ranks",
-                                   spec->parent ? spec->parent->nranks : spec->nranks);
+                                   spec->parent ? spec->parent->facts.nranks : spec->nranks);
     tt_child_no_memory(spec, &try);
     return result;
   }
   int asked = tt_log_wants(TT_LOG_INFO) || !tt_log_wants(TT_LOG_WARN); /* the default, WARN, has no news to tell */
   if (spec->rank == 0 && asked) tt_log(TT_LOG_VERSION, "Tutti %d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
-  comm->magic = TT_COMM_MAGIC;
-  comm->serial = atomic_fetch_add(&tt_process.communicators, 1);
-  atomic_store(&comm->refs, 1);
-  comm->nranks = spec->nranks;
-  comm->rank = spec->rank;
-  comm->device = spec->device;
-  comm->settings = *spec->settings;
-  comm->creation = creation;
+  comm->life.magic = TT_COMM_MAGIC;
+  comm->facts.serial = atomic_fetch_add(&tt_process.communicators, 1);
+  atomic_store(&comm->life.refs, 1);
+  comm->facts.nranks = spec->nranks;
+  comm->facts.rank = spec->rank;
+  comm->facts.device = spec->device;
+  comm->facts.settings = *spec->settings;
+  comm->life.creation = creation;
   creation->is_second = spec->is_second;
   creation->ranks = ranks;
   creation->try = try;
@@ -261,16 +264,16 @@ static int same_cores(const struct member_info *a, const struct member_info *b)
 
 static void hosts_take(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
-  const struct member_info *mine = &creation->members[comm->rank];
+  struct tt_creation *creation = comm->life.creation;
+  const struct member_info *mine = &creation->members[comm->facts.rank];
   uint8_t mask[TT_CORE_MASK_BYTES] = {0}; /* cores that the ranks of this machine may use, together */
   int beside = 0, cores = 0;
   creation->nhosts = 0;
-  for (int r = 0; r < comm->nranks; r++) {
+  for (int r = 0; r < comm->facts.nranks; r++) {
     const struct member_info *peer_info = &creation->members[r];
-    comm->hosts[r] = peer_info->host;
-    comm->pids[r] = peer_info->pid;
-    memcpy(comm->listeners + (size_t)r * TT_ADDRESS_PACKED_BYTES, peer_info->listener, TT_ADDRESS_PACKED_BYTES);
+    comm->parts.hosts[r] = peer_info->host;
+    comm->parts.pids[r] = peer_info->pid;
+    memcpy(comm->parts.listeners + (size_t)r * TT_ADDRESS_PACKED_BYTES, peer_info->listener, TT_ADDRESS_PACKED_BYTES);
     int is_beside = same_cores(peer_info, mine);
     beside += is_beside;
     for (int b = 0; b < TT_CORE_MASK_BYTES && is_beside; b++) mask[b] |= peer_info->core_mask[b];
@@ -279,21 +282,21 @@ static void hosts_take(struct tuttiComm *comm)
     creation->nhosts += first == r;
   }
   for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
-  comm->crowded = beside > cores ? beside / (cores ? cores : 1) : 0;
+  comm->facts.crowded = beside > cores ? beside / (cores ? cores : 1) : 0;
 }
 
 /* How many cores the ranks of a node may use, where they are fewest to a rank. */
 static void cores_count(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   int64_t least = 0, its_ranks = 1;
-  for (int first = 0; first < comm->nranks; first++) {
+  for (int first = 0; first < comm->facts.nranks; first++) {
     uint8_t mask[TT_CORE_MASK_BYTES] = {0};
     int64_t ranks = 0, cores = 0;
     int is_first = 1;
     for (int r = 0; r < first && is_first; r++)
       is_first = !same_cores(&creation->members[r], &creation->members[first]);
-    for (int r = first; r < comm->nranks && is_first; r++) {
+    for (int r = first; r < comm->facts.nranks && is_first; r++) {
       const struct member_info *peer_info = &creation->members[r];
       if (!same_cores(peer_info, &creation->members[first])) continue;
       ranks++;
@@ -311,54 +314,54 @@ static void cores_count(struct tuttiComm *comm)
 /* Where the ranks are, and in which order they stand on the wire. */
 static tuttiResult_t arrange(struct tuttiComm *comm)
 {
-  struct tt_locality *localities = tt_alloc((size_t)comm->nranks, sizeof *localities);
-  if (!localities) return tt_fail(tuttiSystemError, "out of memory for the topology of %d ranks", comm->nranks);
-  for (int r = 0; r < comm->nranks; r++) localities[r] = comm->creation->members[r].locality;
+  struct tt_locality *localities = tt_alloc((size_t)comm->facts.nranks, sizeof *localities);
+  if (!localities) return tt_fail(tuttiSystemError, "out of memory for the topology of %d ranks", comm->facts.nranks);
+  for (int r = 0; r < comm->facts.nranks; r++) localities[r] = comm->life.creation->members[r].locality;
   tuttiResult_t result = tuttiSuccess;
-  if (!comm->settings.topology[0])
-    result = tt_topology_make(&comm->topology, comm->nranks, comm->hosts, localities);
-  else if (!comm->topology.nranks) /* a child has its part of the parent's */
-    result = tt_topology_load(&comm->topology, comm->settings.topology, comm->nranks);
+  if (!comm->facts.settings.topology[0])
+    result = tt_topology_make(&comm->parts.topology, comm->facts.nranks, comm->parts.hosts, localities);
+  else if (!comm->parts.topology.nranks) /* a child has its part of the parent's */
+    result = tt_topology_load(&comm->parts.topology, comm->facts.settings.topology, comm->facts.nranks);
   tt_free(localities);
   if (result == tuttiSuccess)
-    result = tt_topology_arrange(&comm->arrangement, &comm->topology, comm->settings.group_size);
+    result = tt_topology_arrange(&comm->parts.arrangement, &comm->parts.topology, comm->facts.settings.group_size);
   if (result != tuttiSuccess) return result;
-  while (comm->arrangement.order[comm->position] != comm->rank) comm->position++;
+  while (comm->parts.arrangement.order[comm->parts.position] != comm->facts.rank) comm->parts.position++;
   return tuttiSuccess;
 }
 
 /* Keys of this communicator only: the id's key may serve several, one after the other. */
 static void credentials_make(struct tuttiComm *comm)
 {
-  const struct tt_creation *creation = comm->creation;
+  const struct tt_creation *creation = comm->life.creation;
   const uint8_t *salt = creation->members[0].salt;
   uint8_t job[TT_KEY_BYTES];
-  tt_key_derive(comm->credentials.key, creation->id.credentials.key, "tutti-comm", salt, TT_JOB_BYTES);
-  tt_key_derive(job, comm->credentials.key, "tutti-job", salt, TT_JOB_BYTES);
-  memcpy(comm->credentials.job, job, sizeof comm->credentials.job);
-  comm->credentials.epoch = 0;
+  tt_key_derive(comm->parts.credentials.key, creation->id.credentials.key, "tutti-comm", salt, TT_JOB_BYTES);
+  tt_key_derive(job, comm->parts.credentials.key, "tutti-job", salt, TT_JOB_BYTES);
+  memcpy(comm->parts.credentials.job, job, sizeof comm->parts.credentials.job);
+  comm->parts.credentials.epoch = 0;
 }
 
 static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_peer_info *peer_infos)
 {
-  struct tt_creation *creation = comm->creation;
-  comm->spec = (struct tt_transport_spec){.nranks = comm->nranks,
-                                          .crowded = comm->crowded,
-                                          .rank = comm->rank,
-                                          .lanes = (int)comm->settings.lanes,
-                                          .settings = &comm->settings,
-                                          .credentials = &comm->credentials,
-                                          .ip_listener = comm->ip_listener,
-                                          .local_listener = comm->local_listener,
-                                          .hosts = comm->hosts,
-                                          .pids = comm->pids};
-  comm->ntransports = creation->nwanted; /* those that are not made stay NULL */
+  struct tt_creation *creation = comm->life.creation;
+  comm->parts.spec = (struct tt_transport_spec){.nranks = comm->facts.nranks,
+                                          .crowded = comm->facts.crowded,
+                                          .rank = comm->facts.rank,
+                                          .lanes = (int)comm->facts.settings.lanes,
+                                          .settings = &comm->facts.settings,
+                                          .credentials = &comm->parts.credentials,
+                                          .ip_listener = comm->parts.ip_listener,
+                                          .local_listener = comm->parts.local_listener,
+                                          .hosts = comm->parts.hosts,
+                                          .pids = comm->parts.pids};
+  comm->parts.ntransports = creation->nwanted; /* those that are not made stay NULL */
   const char *lacking = NULL;
   char why[TT_SENTENCE_BYTES], lacks_why[TT_SENTENCE_BYTES] = "";
-  int leads = comm->nranks == 1; /* to others */
+  int leads = comm->facts.nranks == 1; /* to others */
   for (int t = 0; t < creation->nwanted; t++) {
     if (is_idle(creation, t)) continue;
-    const char *reason = creation->wanted[t]->unusable(&comm->settings, why, sizeof why);
+    const char *reason = creation->wanted[t]->unusable(&comm->facts.settings, why, sizeof why);
     struct tt_transport *made = NULL;
     if (reason) {
       tt_log(TT_LOG_INFO, "transport %s is not usable: %s", creation->wanted[t]->name, reason);
@@ -367,65 +370,61 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
       continue;
     }
     leads |= creation->wanted[t] != &tt_transport_self;
-    tuttiResult_t result = creation->wanted[t]->create(&made, &comm->spec, peer_infos[t].blob);
+    tuttiResult_t result = creation->wanted[t]->create(&made, &comm->parts.spec, peer_infos[t].blob);
     if (result != tuttiSuccess) return result;
     peer_infos[t].usable = 1;
-    comm->transports[t] = made;
+    comm->parts.transports[t] = made;
   }
   if (leads || !lacking) return tuttiSuccess;
   return tt_fail(tuttiInvalidUsage, "transport %s cannot be used: %s. Take others (TUTTI_TRANSPORTS is \"%s\")",
-                 lacking, lacks_why, comm->settings.transports);
+                 lacking, lacks_why, comm->facts.settings.transports);
 }
 
 static tuttiResult_t after_meeting(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   hosts_take(comm);
-  if (comm->rank == 0) cores_count(comm);
+  if (comm->facts.rank == 0) cores_count(comm);
   credentials_make(comm);
   tuttiResult_t result = arrange(comm);
   if (result == tuttiSuccess) result = transports_create(comm, creation->peer_info->transports);
   if (result != tuttiSuccess) return result;
   struct rank_info *mine = creation->peer_info;
-  mine->nearness = tt_nearness_hash(&comm->topology, &comm->arrangement);
-  mine->profile = tt_text_hash(0, comm->settings.profile);
+  mine->nearness = tt_nearness_hash(&comm->parts.topology, &comm->parts.arrangement);
+  mine->profile = tt_text_hash(0, comm->facts.settings.profile);
   tt_correct_say(comm, mine);
   creation->stage = EXCHANGING;
-  return tt_rendezvous_gather(creation->rendezvous, mine, tt_rank_info_bytes(creation->nwanted), comm->peer_infos);
+  size_t bytes = tt_rank_info_bytes(creation->nwanted);
+  return tt_rendezvous_gather(creation->rendezvous, mine, bytes, comm->parts.peer_infos);
 }
 
 /* ---- after round 2 ---- */
-
-const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank)
-{
-  return (const void *)((const char *)comm->peer_infos + (size_t)rank * tt_rank_info_bytes(comm->creation->nwanted));
-}
 
 /* A transport counts only if every rank has it: both ends of a pair must choose alike. That nobody has one that nobody
  * has named is no news. */
 static int usable_everywhere(const struct tuttiComm *comm, int t)
 {
-  const struct tt_creation *creation = comm->creation;
+  const struct tt_creation *creation = comm->life.creation;
   int have = 0, lacks = 0;
-  for (int r = comm->nranks - 1; r >= 0; r--) {
+  for (int r = comm->facts.nranks - 1; r >= 0; r--) {
     int has = tt_creation_info(comm, r)->transports[t].usable;
     have += has;
     if (!has) lacks = r;
   }
-  if (have < comm->nranks && !is_idle(creation, t) && (have || creation->is_named))
+  if (have < comm->facts.nranks && !is_idle(creation, t) && (have || creation->is_named))
     tt_log(creation->is_second ? TT_LOG_INFO : TT_LOG_WARN,
            "transport %s is not used: rank %d cannot (TUTTI_DEBUG=INFO there says why)", creation->wanted[t]->name,
            lacks);
-  return have == comm->nranks;
+  return have == comm->facts.nranks;
 }
 
 static tuttiResult_t decorate(struct tuttiComm *comm, struct tt_transport **transport)
 {
-  const struct tt_settings *settings = &comm->settings;
+  const struct tt_settings *settings = &comm->facts.settings;
   tuttiResult_t result = tuttiSuccess;
-  if (settings->fault[0]) result = tt_fault_wrap(transport, *transport, &comm->spec, settings->fault);
+  if (settings->fault[0]) result = tt_fault_wrap(transport, *transport, &comm->parts.spec, settings->fault);
   if (result == tuttiSuccess && settings->trace[0])
-    result = tt_trace_wrap(transport, *transport, &comm->spec, settings->trace);
+    result = tt_trace_wrap(transport, *transport, &comm->parts.spec, settings->trace);
   return result;
 }
 
@@ -433,22 +432,22 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
 {
   int kept = 0;
   tuttiResult_t result = tuttiSuccess;
-  for (int t = 0; t < comm->ntransports; t++) {
-    struct tt_transport *transport = comm->transports[t];
-    comm->transports[t] = NULL;
+  for (int t = 0; t < comm->parts.ntransports; t++) {
+    struct tt_transport *transport = comm->parts.transports[t];
+    comm->parts.transports[t] = NULL;
     if (!usable_everywhere(comm, t)) {
       if (transport) transport->ops->destroy(transport);
       continue;
     }
-    comm->transports[kept] = transport;
-    comm->creation->kept[kept] = t;
+    comm->parts.transports[kept] = transport;
+    comm->life.creation->kept[kept] = t;
     const void *blobs = tt_creation_info(comm, 0)->transports[t].blob;
-    size_t stride = tt_rank_info_bytes(comm->creation->nwanted);
+    size_t stride = tt_rank_info_bytes(comm->life.creation->nwanted);
     if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, stride);
-    if (result == tuttiSuccess && t > 0) result = decorate(comm, &comm->transports[kept]);
+    if (result == tuttiSuccess && t > 0) result = decorate(comm, &comm->parts.transports[kept]);
     kept++;
   }
-  comm->ntransports = kept;
+  comm->parts.ntransports = kept;
   return result;
 }
 
@@ -471,26 +470,26 @@ static void member_unpack(const struct tt_creation *creation, int rank, struct t
 
 static tuttiResult_t watch_start(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
-  if (creation->nhosts > 1 && !comm->ip_listener)
+  struct tt_creation *creation = comm->life.creation;
+  if (creation->nhosts > 1 && !comm->parts.ip_listener)
     return tt_fail(tuttiInvalidUsage,
                    "the ranks are on %d hosts, but rank %d has no usable interface: set TUTTI_SOCKET_IFNAME to one "
                    "that is up and has an address",
-                   creation->nhosts, comm->rank);
-  struct tt_member *members = tt_alloc((size_t)comm->nranks, sizeof *members);
-  if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->nranks);
-  for (int r = 0; r < comm->nranks; r++) member_unpack(creation, r, &members[r]);
-  struct tt_watch_spec spec = {.nranks = comm->nranks, .rank = comm->rank,
+                   creation->nhosts, comm->facts.rank);
+  struct tt_member *members = tt_alloc((size_t)comm->facts.nranks, sizeof *members);
+  if (!members) return tt_fail(tuttiSystemError, "out of memory for %d members", comm->facts.nranks);
+  for (int r = 0; r < comm->facts.nranks; r++) member_unpack(creation, r, &members[r]);
+  struct tt_watch_spec spec = {.nranks = comm->facts.nranks, .rank = comm->facts.rank,
                                .members = members,
-                               .credentials = &comm->credentials,
-                               .settings = &comm->settings,
-                               .local_listener = comm->local_listener,
-                               .label = comm->label,
+                               .credentials = &comm->parts.credentials,
+                               .settings = &comm->facts.settings,
+                               .local_listener = comm->parts.local_listener,
+                               .label = comm->facts.label,
                                .is_second = creation->is_second,
-                               .ip_listener = creation->nhosts > 1 ? comm->ip_listener : NULL,
-                               .timeout_ms = comm->settings.timeout_ms,
+                               .ip_listener = creation->nhosts > 1 ? comm->parts.ip_listener : NULL,
+                               .timeout_ms = comm->facts.settings.timeout_ms,
                                .deadline_ns = creation->deadline_ns};
-  tuttiResult_t result = tt_watch_create(&comm->watch, &spec);
+  tuttiResult_t result = tt_watch_create(&comm->parts.watch, &spec);
   tt_free(members);
   return result;
 }
@@ -501,7 +500,7 @@ static tuttiResult_t after_exchange(struct tuttiComm *comm)
   if (result == tuttiSuccess) result = tt_observe_start(comm);
   if (result == tuttiSuccess) result = transports_connect(comm);
   if (result == tuttiSuccess) result = watch_start(comm);
-  comm->creation->stage = WATCHING;
+  comm->life.creation->stage = WATCHING;
   return result;
 }
 
@@ -509,17 +508,17 @@ static tuttiResult_t after_exchange(struct tuttiComm *comm)
 
 static tuttiResult_t after_watching(struct tuttiComm *comm)
 {
-  struct tt_exec_spec spec = {.nranks = comm->nranks,
-                              .rank = comm->rank,
-                              .lanes = (int)comm->settings.lanes,
-                              .transports = comm->transports,
-                              .ntransports = comm->ntransports,
-                              .watch = comm->watch};
-  tuttiResult_t result = tt_exec_create(&comm->exec, &spec);
-  if (result == tuttiSuccess) result = tt_run_create(&comm->run, comm->exec);
+  struct tt_exec_spec spec = {.nranks = comm->facts.nranks,
+                              .rank = comm->facts.rank,
+                              .lanes = (int)comm->facts.settings.lanes,
+                              .transports = comm->parts.transports,
+                              .ntransports = comm->parts.ntransports,
+                              .watch = comm->parts.watch};
+  tuttiResult_t result = tt_exec_create(&comm->parts.exec, &spec);
+  if (result == tuttiSuccess) result = tt_run_create(&comm->parts.run, comm->parts.exec);
   if (result != tuttiSuccess) return result;
   if (!tt_correct_start(comm)) return tt_agree_start(comm);
-  comm->creation->stage = MEASURING;
+  comm->life.creation->stage = MEASURING;
   return tuttiSuccess;
 }
 
@@ -532,22 +531,22 @@ static tuttiResult_t after_finding(struct tuttiComm *comm)
 /* Between rounds. The watch or a link may know of a lost rank before its own words come: they are waited for. */
 static tuttiResult_t prepare(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   if (!creation->lost_ns) {
-    tuttiResult_t result = creation->stage == WATCHING ? tt_watch_poll(comm->watch) : tt_pair_poll(comm);
+    tuttiResult_t result = creation->stage == WATCHING ? tt_watch_poll(comm->parts.watch) : tt_pair_poll(comm);
     if (result != tuttiRemoteError || creation->parent) return result;
-    snprintf(comm->creation_error, sizeof comm->creation_error, "%s", tt_last_sentence());
+    snprintf(comm->life.creation_error, sizeof comm->life.creation_error, "%s", tt_last_sentence());
     creation->lost_ns = tt_now_ns();
   }
   if (tt_now_ns() - creation->lost_ns < WORDS_NS) return tuttiInProgress;
-  return tt_fail_quiet(tuttiRemoteError, comm->creation_error);
+  return tt_fail_quiet(tuttiRemoteError, comm->life.creation_error);
 }
 
 /* `result` is what the start-up says. The parent's watch may know more, in the same words for all ranks: it is given
  * time for that. Slower ranks find the words, not only that this one has left. */
 static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   if (!creation->parent || result == tuttiSuccess) return result;
   int is_error = result != tuttiInProgress && result != tuttiRemoteError;
   if (is_error && !tt_rendezvous_fail(creation->rendezvous, result, ""))
@@ -555,21 +554,22 @@ static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
   if (result != tuttiInProgress && !creation->words_ns) {
     creation->words_ns = tt_now_ns();
     creation->birth.next_ns = 0; /* it may have been told by one that had heard of it there: look at once */
-    snprintf(comm->creation_error, sizeof comm->creation_error, "%s", tt_last_sentence());
+    snprintf(comm->life.creation_error, sizeof comm->life.creation_error, "%s", tt_last_sentence());
   }
   tuttiResult_t known = tt_child_look(comm);
   if (known != tuttiSuccess || result == tuttiInProgress) return known == tuttiSuccess ? result : known;
-  int is_all = comm->rank == 0 && result != tuttiRemoteError; /* who has the root tells the others what it says */
+  int is_all = comm->facts.rank == 0 && result != tuttiRemoteError; /* who has the root tells the others what it says */
   if (!is_all && tt_now_ns() - creation->words_ns < WORDS_NS) return tuttiInProgress;
-  creation->is_known = comm->rank != 0;
-  if (comm->rank) tt_watch_notice(creation->parent->watch, creation->birth.key, result, comm->creation_error);
-  return tt_fail_quiet(result, comm->creation_error);
+  creation->is_known = comm->facts.rank != 0;
+  if (comm->facts.rank)
+    tt_watch_notice(creation->parent->parts.watch, creation->birth.key, result, comm->life.creation_error);
+  return tt_fail_quiet(result, comm->life.creation_error);
 }
 
 /* One stage on. */
 static tuttiResult_t advance(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   if (creation->stage == SPLITTING) return tt_split_poll(comm);
   tuttiResult_t result = tt_rendezvous_poll(creation->rendezvous);
   if (creation->stage == WATCHING || creation->stage == MEASURING) { /* between rounds */
@@ -592,9 +592,9 @@ static tuttiResult_t advance(struct tuttiComm *comm)
 
 tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm)
 {
-  if (atomic_load(&comm->state) != TT_COMM_CREATING) return tt_comm_health(comm);
+  if (atomic_load(&comm->life.state) != TT_COMM_CREATING) return tt_comm_health(comm);
   tuttiResult_t result = advance(comm);
-  if (atomic_load(&comm->state) == TT_COMM_READY || comm->is_none) return tuttiSuccess;
+  if (atomic_load(&comm->life.state) == TT_COMM_READY || comm->life.is_none) return tuttiSuccess;
   if (result == tuttiSuccess || result == tuttiInProgress) return tuttiInProgress;
   return creation_failed(comm, result);
 }

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a communicator: finalize, destroy, abort, revoke. None waits for other ranks. */
-#include "comm/comm.h"
-#include "cuda/cuda.h"
-
 #include <stdio.h>
 
-tuttiResult_t tt_comm_give_up(struct tuttiComm *comm, tuttiResult_t code, uint64_t op)
-{
-  char sentence[TT_SENTENCE_BYTES], rank[128];
-  snprintf(sentence, sizeof sentence, "%s gives up: %.360s",
-           tt_watch_rank_text(comm->watch, comm->rank, rank, sizeof rank), tt_last_sentence());
-  return tt_watch_fail(comm->watch, code, comm->rank, op, sentence);
-}
+#include "comm/private.h"
+#include "cuda/cuda.h"
 
 /* Waits until no call is inside any more; all of them poll `aborting` and whether the communicator has failed, or have
  * finished. The caller has set one of these. */
@@ -20,16 +12,16 @@ static void wait_outside(struct tuttiComm *comm)
   tt_heavy_fence();
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  while (atomic_load(&comm->inside) || atomic_load(&comm->served)) tt_waiter_pause(&waiter, 0);
+  while (atomic_load(&comm->life.inside) || atomic_load(&comm->life.served)) tt_waiter_pause(&waiter, 0);
 }
 
 /* From here on an op that is given back is freed, and with the last one the struct. */
 static void shell_leave(struct tuttiComm *comm)
 {
   pthread_mutex_lock(&tt_process.mutex);
-  comm->magic = 0;
+  comm->life.magic = 0;
   pthread_mutex_unlock(&tt_process.mutex);
-  for (struct tt_op *op = comm->spare, *next; op; op = next) {
+  for (struct tt_op *op = comm->queue.spare, *next; op; op = next) {
     next = op->next_of_comm;
     tt_op_free(op);
   }
@@ -39,35 +31,35 @@ static void shell_leave(struct tuttiComm *comm)
 /* Frees everything; nobody is inside. */
 static void comm_free(struct tuttiComm *comm)
 {
-  atomic_store(&comm->aborting, 1); /* for groups that still hold operations of it */
+  atomic_store(&comm->life.aborting, 1); /* for groups that still hold operations of it */
   tt_progress_remove(comm);
   wait_outside(comm); /* the progress thread may have been at it */
-  while (atomic_load(&comm->revoking)) sched_yield();
+  while (atomic_load(&comm->life.revoking)) sched_yield();
   tt_timeline_flush();
-  tt_creation_destroy(comm->creation);
-  tt_run_destroy(comm->run);
-  for (int i = 0; i < comm->nplans; i++) tt_plan_destroy(comm->plans[i].plan);
-  tt_exec_destroy(comm->exec);
-  if (comm->joined_cuda) tt_cuda_leave();
-  for (int t = 0; t < comm->ntransports; t++)
-    if (comm->transports[t]) comm->transports[t]->ops->destroy(comm->transports[t]);
-  tt_watch_destroy(comm->watch);
-  tt_listener_close(comm->ip_listener);
-  tt_listener_close(comm->local_listener);
-  tt_explainer_destroy(comm->explainer);
-  tt_topology_destroy(&comm->topology);
-  tt_arrangement_destroy(&comm->arrangement);
+  tt_creation_destroy(comm->life.creation);
+  tt_run_destroy(comm->parts.run);
+  for (int i = 0; i < comm->calls.nplans; i++) tt_plan_destroy(comm->calls.plans[i].plan);
+  tt_exec_destroy(comm->parts.exec);
+  if (comm->life.joined_cuda) tt_cuda_leave();
+  for (int t = 0; t < comm->parts.ntransports; t++)
+    if (comm->parts.transports[t]) comm->parts.transports[t]->ops->destroy(comm->parts.transports[t]);
+  tt_watch_destroy(comm->parts.watch);
+  tt_listener_close(comm->parts.ip_listener);
+  tt_listener_close(comm->parts.local_listener);
+  tt_explainer_destroy(comm->calls.explainer);
+  tt_topology_destroy(&comm->parts.topology);
+  tt_arrangement_destroy(&comm->parts.arrangement);
   tt_registrations_free(comm);
-  tt_free(comm->redops);
-  tt_free(comm->shrinks);
-  tt_free(comm->listeners);
-  tt_free(comm->sent);
-  tt_free(comm->received);
-  tt_free(comm->hosts);
-  tt_free(comm->pids);
-  tt_free(comm->peer_infos);
-  tt_wipe(&comm->credentials, sizeof comm->credentials);
-  if (comm->holds_progress) tt_progress_release();
+  tt_free(comm->calls.redops);
+  tt_free(comm->life.shrinks);
+  tt_free(comm->parts.listeners);
+  tt_free(comm->queue.sent);
+  tt_free(comm->queue.received);
+  tt_free(comm->parts.hosts);
+  tt_free(comm->parts.pids);
+  tt_free(comm->parts.peer_infos);
+  tt_wipe(&comm->parts.credentials, sizeof comm->parts.credentials);
+  if (comm->life.holds_progress) tt_progress_release();
   shell_leave(comm);
 }
 
@@ -75,27 +67,27 @@ static void comm_free(struct tuttiComm *comm)
  * once. */
 static void comm_end(struct tuttiComm *comm, int aborted)
 {
-  if (comm->watch && aborted) tt_watch_leave(comm->watch, 1);
+  if (comm->parts.watch && aborted) tt_watch_leave(comm->parts.watch, 1);
   pthread_mutex_lock(&tt_process.mutex);
-  int waits = comm->children > 0;
-  comm->ended = waits;
+  int waits = comm->life.children > 0;
+  comm->life.ended = waits;
   pthread_mutex_unlock(&tt_process.mutex);
   if (waits) return;
-  if (comm->watch) tt_watch_leave(comm->watch, 0);
+  if (comm->parts.watch) tt_watch_leave(comm->parts.watch, 0);
   comm_free(comm);
 }
 
 void tt_parent_hold(struct tuttiComm *parent)
 {
   pthread_mutex_lock(&tt_process.mutex);
-  parent->children++;
+  parent->life.children++;
   pthread_mutex_unlock(&tt_process.mutex);
 }
 
 void tt_parent_release(struct tuttiComm *parent)
 {
   pthread_mutex_lock(&tt_process.mutex);
-  int ends = --parent->children == 0 && parent->ended;
+  int ends = --parent->life.children == 0 && parent->life.ended;
   pthread_mutex_unlock(&tt_process.mutex);
   if (ends) comm_end(parent, 0);
 }
@@ -104,12 +96,12 @@ tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result = tt_comm_health(comm);
-  int state = atomic_load(&comm->state);
+  int state = atomic_load(&comm->life.state);
   if (result == tuttiSuccess && state == TT_COMM_FINALIZED)
     result = tt_fail(tuttiInvalidArgument, "comm was finalized already: tuttiCommDestroy is the next step");
   else if (state == TT_COMM_READY || state == TT_COMM_SUSPENDED) {
     result = tt_comm_drain(comm);
-    atomic_store(&comm->state, TT_COMM_FINALIZED);
+    atomic_store(&comm->life.state, TT_COMM_FINALIZED);
   }
   tt_comm_exit(comm);
   return result;
@@ -117,17 +109,24 @@ tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
 
 tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
 {
-  if (atomic_load(&comm->state) == TT_COMM_CREATING) return tt_comm_abort(comm);
+  if (atomic_load(&comm->life.state) == TT_COMM_CREATING) return tt_comm_abort(comm);
   tuttiResult_t result =
-      atomic_load(&comm->state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_health(comm);
-  if (atomic_load(&comm->revoked)) result = tuttiSuccess;
+      atomic_load(&comm->life.state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_health(comm);
+  if (atomic_load(&comm->life.revoked)) result = tuttiSuccess;
   comm_end(comm, 0);
   return result;
 }
 
+tuttiComm_t tt_comm_handle(struct tuttiComm *comm)
+{
+  if (!comm->life.is_none) return comm;
+  tt_comm_destroy(comm);
+  return NULL;
+}
+
 tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
 {
-  atomic_store(&comm->aborting, 1);
+  atomic_store(&comm->life.aborting, 1);
   tt_comm_flush(comm); /* streams, and callers that wait behind them, see the error */
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
@@ -140,9 +139,9 @@ static void revoke(struct tuttiComm *comm)
 {
   char sentence[TT_SENTENCE_BYTES], rank[128];
   snprintf(sentence, sizeof sentence, "%s has revoked the communicator: shrink or destroy it",
-           tt_watch_rank_text(comm->watch, comm->rank, rank, sizeof rank));
-  atomic_store(&comm->revoked, 1);
-  tt_watch_fail_too(comm->watch, tuttiInvalidUsage, -1, sentence); /* as is wanted: no warning */
+           tt_watch_rank_text(comm->parts.watch, comm->facts.rank, rank, sizeof rank));
+  atomic_store(&comm->life.revoked, 1);
+  tt_watch_fail_too(comm->parts.watch, tuttiInvalidUsage, -1, sentence); /* as is wanted: no warning */
   tt_comm_flush(comm);
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
@@ -152,9 +151,9 @@ static void revoke(struct tuttiComm *comm)
 tuttiResult_t tt_comm_revoke(struct tuttiComm *comm)
 {
   tuttiResult_t result = tuttiSuccess;
-  atomic_fetch_add(&comm->revoking, 1);
-  if (!atomic_load(&comm->aborting)) revoke(comm);
+  atomic_fetch_add(&comm->life.revoking, 1);
+  if (!atomic_load(&comm->life.aborting)) revoke(comm);
   else result = tt_comm_aborted(comm);
-  atomic_fetch_sub(&comm->revoking, 1);
+  atomic_fetch_sub(&comm->life.revoking, 1);
   return result;
 }

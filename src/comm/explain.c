@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "comm/comm.h"
+#include "comm/private.h"
 
 #define HALF_POWERS 128 /* of two */
 #define TYPES 32
@@ -72,7 +72,7 @@ static int is_timed(struct tt_explainer *explainer, const struct tt_call *call, 
 
 void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call)
 {
-  struct tt_explainer *explainer = comm->explainer;
+  struct tt_explainer *explainer = comm->calls.explainer;
   explainer->began_ns = 0;
   if (call->collective == TT_PAIRS || call->collective == TT_NO_COLLECTIVE) return;
   explainer->bytes = call->count * tt_type_size(tt_call_wire_type(call));
@@ -83,23 +83,23 @@ void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call)
 
 static tuttiResult_t prediction_write(struct tuttiComm *comm)
 {
-  struct tt_explainer *explainer = comm->explainer;
-  const struct tt_tuning tuning = {.nranks = comm->nranks,
-                                   .groups = &comm->arrangement.groups,
-                                   .order = comm->settings.deterministic ? NULL : comm->arrangement.order,
+  struct tt_explainer *explainer = comm->calls.explainer;
+  const struct tt_tuning tuning = {.nranks = comm->facts.nranks,
+                                   .groups = &comm->parts.arrangement.groups,
+                                   .order = comm->facts.settings.deterministic ? NULL : comm->parts.arrangement.order,
                                    .cluster = &explainer->cluster,
                                    .prices = &explainer->prices,
-                                   .lanes = (int32_t)comm->settings.lanes};
+                                   .lanes = (int32_t)comm->facts.settings.lanes};
   const struct tt_decision decision = {
       .call = &explainer->call,
-      .choice = tt_table_choice(&comm->table, explainer->call.collective, explainer->bytes),
+      .choice = tt_table_choice(&comm->calls.table, explainer->call.collective, explainer->bytes),
       .rules = &explainer->rules};
-  return tt_explain_short(explainer->text, sizeof explainer->text, &decision, &comm->settings, &tuning);
+  return tt_explain_short(explainer->text, sizeof explainer->text, &decision, &comm->facts.settings, &tuning);
 }
 
 void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
 {
-  struct tt_explainer *explainer = comm->explainer;
+  struct tt_explainer *explainer = comm->calls.explainer;
   const struct tt_call *call = &explainer->call;
   if (!explainer->began_ns || result != tuttiSuccess) return;
   double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
@@ -109,5 +109,6 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
   tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s; measured %.*f us, the second time",
          tt_kinds[call->collective].name, (unsigned long long)(call->count * tt_type_size(call->type)),
          tt_type_name(call->type), wire == call->type ? "" : " as ", wire == call->type ? "" : tt_type_name(wire),
-         comm->nranks, comm->name[0] ? " of " : "", comm->name, explainer->text, us < 100 ? 2 : 0, us);
+         comm->facts.nranks, comm->facts.name[0] ? " of " : "", comm->facts.name, explainer->text, us < 100 ? 2 : 0,
+         us);
 }

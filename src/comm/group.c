@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups: calls are collected per thread and started together by the outermost end. */
-#include "comm/comm.h"
+#include "comm/private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -110,8 +110,9 @@ static int room_for_transfer(struct tt_op *op)
   return 1;
 }
 
-tuttiResult_t tt_group_add_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
-                                    const struct tt_transfer *transfer)
+/* Inside the communicator. */
+static tuttiResult_t transfer_add(struct tuttiComm *comm, struct tuttiStream *stream,
+                                  const struct tt_transfer *transfer)
 {
   struct tt_op *op = find_op(group.pairs, comm);
   if (!op) op = add_op(&group.pairs, comm, stream, TT_PAIRS);
@@ -121,12 +122,22 @@ tuttiResult_t tt_group_add_transfer(struct tuttiComm *comm, struct tuttiStream *
   return tuttiSuccess;
 }
 
+tuttiResult_t tt_group_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
+                                const struct tt_transfer *transfer)
+{
+  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
+  tuttiResult_t result = tt_comm_health(comm);
+  if (result == tuttiSuccess) result = transfer_add(comm, stream, transfer);
+  tt_comm_exit(comm);
+  return result;
+}
+
 /* The n-th message of this rank to itself (sends: or from itself); NULL: there are fewer. */
 static const struct tt_transfer *own_transfer(const struct tt_op *op, int sends, int n)
 {
   for (int i = 0; i < op->binding.ntransfers; i++) {
     const struct tt_transfer *transfer = &op->binding.transfers[i];
-    if (transfer->peer == op->comm->rank && transfer->sends == sends && n-- == 0) return transfer;
+    if (transfer->peer == op->comm->facts.rank && transfer->sends == sends && n-- == 0) return transfer;
   }
   return NULL;
 }
@@ -138,7 +149,7 @@ static tuttiResult_t own_check(const struct tt_op *op)
     const struct tt_transfer *send = own_transfer(op, 1, n), *recv = own_transfer(op, 0, n);
     if (!send && !recv) return tuttiSuccess;
     if (send && recv && send->bytes == recv->bytes) continue;
-    return tt_fail(tuttiInvalidUsage, "rank %d sends to itself %s message %d of the group: %s", op->comm->rank,
+    return tt_fail(tuttiInvalidUsage, "rank %d sends to itself %s message %d of the group: %s", op->comm->facts.rank,
                    send ? "in" : "nothing for", n + 1,
                    send && recv ? "its receive has another size" : "call tuttiSend and tuttiRecv in one group");
   }
@@ -231,8 +242,7 @@ static tuttiResult_t creations_run(struct group *all)
   }
   for (int i = 0; i < all->ncreated; i++) {
     struct tuttiComm *comm = all->created[i].comm;
-    *all->created[i].slot = comm->is_none ? NULL : comm;
-    if (comm->is_none) tt_comm_destroy(comm);
+    *all->created[i].slot = tt_comm_handle(comm);
   }
   return result;
 }
@@ -242,7 +252,7 @@ static tuttiResult_t creations_run(struct group *all)
 static void ops_drive(const struct group *all)
 {
   struct tt_waiter waiter;
-  tt_waiter_init(&waiter, all->first->comm->crowded);
+  tt_waiter_init(&waiter, all->first->comm->facts.crowded);
   if (!all->first->next_of_group) {
     waiter.sleep = tt_comm_sleep;
     waiter.sleeper = all->first->comm;

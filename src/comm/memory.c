@@ -1,28 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that the user registers, in all transports that have a use for that. */
+/* Memory of users: what they are given, and what they register in all transports that have a use for that. */
 #include <unistd.h>
 
-#include "comm/comm.h"
+#include "comm/private.h"
+#include "memory/memory.h"
 
 struct tt_registration {
   struct tt_registration *next;
   void *handles[TT_COMM_TRANSPORTS]; /* one a transport */
 };
 
+tuttiResult_t tt_user_alloc(void **memory, size_t size)
+{
+  return tt_heap_alloc(memory, size);
+}
+
+tuttiResult_t tt_user_free(void *memory)
+{
+  return tt_heap_free(memory);
+}
+
 void tt_comm_own(struct tuttiComm *comm)
 {
-  while (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) sched_yield();
+  while (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) sched_yield();
 }
 
 void tt_comm_disown(struct tuttiComm *comm)
 {
-  atomic_store_explicit(&comm->owner, 0, memory_order_release);
+  atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
 }
 
 static void withdraw(const struct tuttiComm *comm, const struct tt_registration *registration)
 {
-  for (int t = 0; t < comm->ntransports; t++)
-    if (registration->handles[t]) comm->transports[t]->ops->withdraw(comm->transports[t], registration->handles[t]);
+  for (int t = 0; t < comm->parts.ntransports; t++) {
+    struct tt_transport *transport = comm->parts.transports[t];
+    if (registration->handles[t]) transport->ops->withdraw(transport, registration->handles[t]);
+  }
 }
 
 /* *is_used: a transport has made something of it. */
@@ -31,8 +44,8 @@ static tuttiResult_t enroll(const struct tuttiComm *comm, struct tt_registration
 {
   tuttiResult_t result = tuttiSuccess;
   *is_used = 0;
-  for (int t = 0; t < comm->ntransports && result == tuttiSuccess; t++) {
-    struct tt_transport *transport = comm->transports[t];
+  for (int t = 0; t < comm->parts.ntransports && result == tuttiSuccess; t++) {
+    struct tt_transport *transport = comm->parts.transports[t];
     if (transport && transport->ops->enroll)
       result = transport->ops->enroll(transport, what, &registration->handles[t]);
     *is_used |= registration->handles[t] != NULL;
@@ -56,8 +69,8 @@ static tuttiResult_t enroll_all(struct tuttiComm *comm, struct tt_registration *
   tt_comm_own(comm);
   result = enroll(comm, registration, what, is_used);
   if (result == tuttiSuccess && *is_used) {
-    registration->next = comm->registrations;
-    comm->registrations = registration;
+    registration->next = comm->calls.registrations;
+    comm->calls.registrations = registration;
   }
   tt_comm_disown(comm);
   if (what->fd >= 0) close(what->fd);
@@ -68,8 +81,8 @@ static int is_wanted(const struct tuttiComm *comm, const void *buff)
 {
   const struct tt_device *device = tt_device_of(buff);
   int wanted = 0;
-  for (int t = 0; t < comm->ntransports; t++)
-    wanted |= comm->transports[t] && comm->transports[t]->ops->enroll;
+  for (int t = 0; t < comm->parts.ntransports; t++)
+    wanted |= comm->parts.transports[t] && comm->parts.transports[t]->ops->enroll;
   return wanted && (device->host || device->expose);
 }
 
@@ -93,7 +106,7 @@ tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, 
 
 static struct tt_registration *unlink_registration(struct tuttiComm *comm, const void *handle)
 {
-  struct tt_registration **at = &comm->registrations;
+  struct tt_registration **at = &comm->calls.registrations;
   while (*at && *at != handle) at = &(*at)->next;
   struct tt_registration *registration = *at;
   if (registration) *at = registration->next;
@@ -116,9 +129,9 @@ tuttiResult_t tt_comm_deregister(struct tuttiComm *comm, void *handle)
 
 void tt_registrations_free(struct tuttiComm *comm)
 {
-  while (comm->registrations) {
-    struct tt_registration *registration = comm->registrations;
-    comm->registrations = registration->next;
+  while (comm->calls.registrations) {
+    struct tt_registration *registration = comm->calls.registrations;
+    comm->calls.registrations = registration->next;
     tt_free(registration);
   }
 }

@@ -4,20 +4,20 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "comm/comm.h"
+#include "comm/private.h"
 #include "tuner/explain.h"
 
 tuttiResult_t tt_observe_start(struct tuttiComm *comm)
 {
-  if (!comm->settings.timeline[0]) return tuttiSuccess;
-  comm->is_observed = 1;
-  return tt_timeline_open(comm->settings.timeline, comm->rank, comm->nranks);
+  if (!comm->facts.settings.timeline[0]) return tuttiSuccess;
+  comm->calls.is_observed = 1;
+  return tt_timeline_open(comm->facts.settings.timeline, comm->facts.rank, comm->facts.nranks);
 }
 
 void tt_observe_begin(struct tuttiComm *comm, const struct tt_call *call)
 {
-  if (comm->explainer) tt_explain_begin(comm, call);
-  if (tt_timeline_wanted()) comm->span_ns = tt_now_ns();
+  if (comm->calls.explainer) tt_explain_begin(comm, call);
+  if (tt_timeline_wanted()) comm->calls.span_ns = tt_now_ns();
 }
 
 /* Of a collective the bytes that the call counts, of messages those of all. */
@@ -34,13 +34,14 @@ static void args_write(char *text, size_t size, const struct tuttiComm *comm, co
   const struct tt_call *call = &binding->call;
   char algorithm[TT_CHOICE_TEXT_BYTES];
   int n = snprintf(text, size, "\"bytes\":%llu,\"communicator\":%u,\"rank\":%d,\"ranks\":%d",
-                   (unsigned long long)bytes_of(binding), (unsigned)comm->serial, comm->rank, comm->nranks);
+                   (unsigned long long)bytes_of(binding), (unsigned)comm->facts.serial, comm->facts.rank,
+                   comm->facts.nranks);
   if (call->collective == TT_PAIRS) {
     snprintf(text + n, size - (size_t)n, ",\"messages\":%d", binding->ntransfers);
     return;
   }
   const struct tt_choice *choice =
-      tt_table_choice(&comm->table, call->collective, call->count * tt_type_size(tt_call_wire_type(call)));
+      tt_table_choice(&comm->calls.table, call->collective, call->count * tt_type_size(tt_call_wire_type(call)));
   n += snprintf(text + n, size - (size_t)n, ",\"op\":%llu,\"type\":\"%s\",\"algorithm\":\"%s\"",
                 (unsigned long long)call->op, tt_type_name(call->type), tt_choice_text(choice, algorithm));
   if (tt_call_wire_type(call) != call->type)
@@ -52,18 +53,18 @@ static void span_add(struct tuttiComm *comm, const struct tt_binding *binding, t
 {
   char track[TT_TIMELINE_TEXT_BYTES], name[TT_TIMELINE_TEXT_BYTES], number[16] = "", size[TT_BYTES_TEXT_BYTES];
   char args[TT_TIMELINE_ARGS_BYTES];
-  if (comm->serial) snprintf(number, sizeof number, " %u", (unsigned)comm->serial);
-  snprintf(track, sizeof track, "operations%s%s%s", number, comm->name[0] ? " of " : "", comm->name);
+  if (comm->facts.serial) snprintf(number, sizeof number, " %u", (unsigned)comm->facts.serial);
+  snprintf(track, sizeof track, "operations%s%s%s", number, comm->facts.name[0] ? " of " : "", comm->facts.name);
   snprintf(name, sizeof name, "%s %s%s", tt_call_name(&binding->call), tt_bytes_text(bytes_of(binding), size),
            result == tuttiSuccess ? "" : ", failed");
   args_write(args, sizeof args, comm, binding);
-  tt_timeline_add(
-      &(struct tt_span){.track = track, .name = name, .begin_ns = comm->span_ns, .end_ns = tt_now_ns(), .args = args});
+  tt_timeline_add(&(struct tt_span){
+      .track = track, .name = name, .begin_ns = comm->calls.span_ns, .end_ns = tt_now_ns(), .args = args});
 }
 
 void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result)
 {
-  if (comm->explainer) tt_explain_end(comm, result);
-  if (comm->span_ns) span_add(comm, binding, result);
-  comm->span_ns = 0;
+  if (comm->calls.explainer) tt_explain_end(comm, result);
+  if (comm->calls.span_ns) span_add(comm, binding, result);
+  comm->calls.span_ns = 0;
 }

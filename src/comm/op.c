@@ -1,35 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations: choice of algorithm, plan cache, the queue, and who moves it. */
-#include "comm/comm.h"
+#include "comm/private.h"
 
 #include <stdio.h>
 #include <string.h>
-
-tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm)
-{
-  char sentence[TT_SENTENCE_BYTES];
-  snprintf(sentence, sizeof sentence, "the communicator%s%s of rank %d was aborted", comm->name[0] ? " " : "",
-           comm->name, comm->rank);
-  return tt_fail_quiet(tuttiRemoteError, sentence);
-}
-
-tuttiResult_t tt_comm_health(const struct tuttiComm *comm)
-{
-  switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
-  case TT_COMM_CREATING: return tuttiInProgress;
-  case TT_COMM_NOT_CREATED: return tt_fail_quiet(comm->creation_code, comm->creation_error);
-  default: break;
-  }
-  if (!atomic_load_explicit(tt_watch_failed(comm->watch), memory_order_acquire)) return tuttiSuccess;
-  const struct tt_failure *failure = tt_watch_failure(comm->watch);
-  return tt_fail_quiet(failure->code, failure->sentence);
-}
-
-tuttiResult_t tt_comm_why(const struct tuttiComm *comm)
-{
-  tuttiResult_t health = tt_comm_health(comm);
-  return health == tuttiSuccess ? tt_comm_aborted(comm) : health;
-}
 
 /* ---- plans ---- */
 
@@ -37,17 +11,17 @@ tuttiResult_t tt_comm_why(const struct tuttiComm *comm)
 static tuttiResult_t schedule_make(struct tuttiComm *comm, const struct tt_choice *choice, int root,
                                    struct tt_schedule *schedule)
 {
-  const struct tt_arrangement *wire = &comm->arrangement;
-  const struct tt_tuning tuning = {.nranks = comm->nranks, .groups = &wire->groups};
+  const struct tt_arrangement *wire = &comm->parts.arrangement;
+  const struct tt_tuning tuning = {.nranks = comm->facts.nranks, .groups = &wire->groups};
   const struct tt_algo *algo = &tt_algos[choice->algo];
-  int is_ordered = !tt_kinds[algo->collective].is_shared && !comm->settings.deterministic;
-  int32_t rank = is_ordered ? comm->position : comm->rank, on_wire = root;
-  for (int32_t p = 0; is_ordered && root >= 0 && p < comm->nranks; p++)
+  int is_ordered = !tt_kinds[algo->collective].is_shared && !comm->facts.settings.deterministic;
+  int32_t rank = is_ordered ? comm->parts.position : comm->facts.rank, on_wire = root;
+  for (int32_t p = 0; is_ordered && root >= 0 && p < comm->facts.nranks; p++)
     if (wire->order[p] == root) on_wire = p;
   struct tt_shape shape = tt_choice_shape(choice, &tuning, rank, on_wire);
   tt_schedule_init(schedule, &shape);
   algo->generate(schedule, &shape);
-  if (!comm->settings.deterministic) tt_pass_merge(schedule); /* rounds at other places */
+  if (!comm->facts.settings.deterministic) tt_pass_merge(schedule); /* rounds at other places */
   tt_pass_fuse(schedule);
   if (is_ordered) tt_pass_order(schedule, wire->order);
   return schedule->error;
@@ -60,13 +34,13 @@ static tuttiResult_t plan_make(struct tuttiComm *comm, const struct tt_choice *c
   if (result == tuttiSuccess) result = tt_plan_create(plan, &schedule);
   tt_schedule_destroy(&schedule);
   if (result != tuttiSuccess) return result;
-  if (comm->nplans == TT_COMM_PLANS) { /* full: the first one goes */
-    tt_run_forget(comm->run, comm->plans[0].plan);
-    tt_plan_destroy(comm->plans[0].plan);
-    memmove(&comm->plans[0], &comm->plans[1], sizeof comm->plans[0] * (TT_COMM_PLANS - 1));
-    comm->nplans--;
+  if (comm->calls.nplans == TT_COMM_PLANS) { /* full: the first one goes */
+    tt_run_forget(comm->parts.run, comm->calls.plans[0].plan);
+    tt_plan_destroy(comm->calls.plans[0].plan);
+    memmove(&comm->calls.plans[0], &comm->calls.plans[1], sizeof comm->calls.plans[0] * (TT_COMM_PLANS - 1));
+    comm->calls.nplans--;
   }
-  comm->plans[comm->nplans++] = (struct tt_plan_entry){root, *choice, *plan};
+  comm->calls.plans[comm->calls.nplans++] = (struct tt_plan_entry){root, *choice, *plan};
   return tuttiSuccess;
 }
 
@@ -80,28 +54,23 @@ static int same_plan(const struct tt_plan_entry *entry, const struct tt_choice *
 /* What is used often comes to stand where it is looked for first, and is not the one that goes. */
 static void plan_raise(struct tuttiComm *comm, int i)
 {
-  if (i + 1 == comm->nplans) return;
-  struct tt_plan_entry raised = comm->plans[i];
-  comm->plans[i] = comm->plans[i + 1];
-  comm->plans[i + 1] = raised;
-}
-
-void tt_comm_table_set(struct tuttiComm *comm, const struct tt_table *table)
-{
-  comm->table = *table;
+  if (i + 1 == comm->calls.nplans) return;
+  struct tt_plan_entry raised = comm->calls.plans[i];
+  comm->calls.plans[i] = comm->calls.plans[i + 1];
+  comm->calls.plans[i + 1] = raised;
 }
 
 /* The plan of a call and the block it is bound to; the last plan is looked at first. */
 static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding, struct tt_plan **plan)
 {
   uint64_t bytes = binding->call.count * tt_type_size(tt_call_wire_type(&binding->call));
-  const struct tt_choice *choice = tt_table_choice(&comm->table, binding->call.collective, bytes);
+  const struct tt_choice *choice = tt_table_choice(&comm->calls.table, binding->call.collective, bytes);
   int root = binding->call.root;
   binding->call.algo = choice->algo;
   binding->block_bytes = choice->block_bytes;
-  for (int i = comm->nplans - 1; i >= 0; i--)
-    if (same_plan(&comm->plans[i], choice, root)) {
-      *plan = comm->plans[i].plan;
+  for (int i = comm->calls.nplans - 1; i >= 0; i--)
+    if (same_plan(&comm->calls.plans[i], choice, root)) {
+      *plan = comm->calls.plans[i].plan;
       plan_raise(comm, i);
       return tuttiSuccess;
     }
@@ -113,7 +82,7 @@ static void transfers_number(struct tuttiComm *comm, struct tt_binding *binding)
 {
   for (int i = 0; i < binding->ntransfers; i++) {
     struct tt_transfer *transfer = &binding->transfers[i];
-    transfer->number = ++(transfer->sends ? comm->sent : comm->received)[transfer->peer];
+    transfer->number = ++(transfer->sends ? comm->queue.sent : comm->queue.received)[transfer->peer];
   }
 }
 
@@ -123,17 +92,18 @@ static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *bind
   const struct tt_device *device = tt_device_of(binding->scalar_at);
   struct tt_waiter waiter;
   tt_ticket ticket = 0;
-  tt_waiter_init(&waiter, comm->crowded);
-  comm->scalar = 0; /* not on the stack: a copy that nobody waits for any more may still go on */
+  tt_waiter_init(&waiter, comm->facts.crowded);
+  comm->calls.scalar = 0; /* not on the stack: a copy that nobody waits for any more may still go on */
   tuttiResult_t result =
-      device->copy(device, &comm->scalar, binding->scalar_at, tt_type_size(binding->call.type), &ticket);
+      device->copy(device, &comm->calls.scalar, binding->scalar_at, tt_type_size(binding->call.type), &ticket);
   while (result == tuttiSuccess && ticket) {
     result = device->poll(device, ticket);
     if (result != tuttiInProgress) break;
-    if (tt_waiter_pause(&waiter, 0)) tt_watch_compare(comm->watch, &binding->call, waiter.since_ns);
-    result = atomic_load_explicit(&comm->aborting, memory_order_relaxed) ? tt_comm_aborted(comm) : tt_comm_health(comm);
+    if (tt_waiter_pause(&waiter, 0)) tt_watch_compare(comm->parts.watch, &binding->call, waiter.since_ns);
+    int is_aborting = atomic_load_explicit(&comm->life.aborting, memory_order_relaxed);
+    result = is_aborting ? tt_comm_aborted(comm) : tt_comm_health(comm);
   }
-  if (result == tuttiSuccess) binding->scalar = comm->scalar;
+  if (result == tuttiSuccess) binding->scalar = comm->calls.scalar;
   return result;
 }
 
@@ -145,16 +115,16 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
   tuttiResult_t result = tuttiSuccess;
   if (binding->call.collective == TT_PAIRS) {
     transfers_number(comm, binding);
-    result = tt_run_start_pairs(comm->run, binding);
+    result = tt_run_start_pairs(comm->parts.run, binding);
   } else {
-    binding->call.op = ++comm->last_op;
+    binding->call.op = ++comm->queue.last_op;
     if (binding->scalar_at) result = scalar_read(comm, binding);
     if (result == tuttiSuccess) result = plan_get(comm, binding, &plan);
-    if (result == tuttiSuccess && waiter && tt_run_at_once(comm->run, plan, binding, waiter)) {
+    if (result == tuttiSuccess && waiter && tt_run_at_once(comm->parts.run, plan, binding, waiter)) {
       *done = 1;
       return result;
     }
-    if (result == tuttiSuccess) result = tt_run_start(comm->run, plan, binding);
+    if (result == tuttiSuccess) result = tt_run_start(comm->parts.run, plan, binding);
   }
   if (result == tuttiSuccess) return result;
   return tt_comm_give_up(comm, result, binding->call.op);
@@ -163,9 +133,9 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
 /* An operation has failed: before its caller hears of it, peers lose sight of the caller's memory. */
 static tuttiResult_t halted(struct tuttiComm *comm, tuttiResult_t result)
 {
-  for (int t = 0; t < comm->ntransports; t++)
-    if (comm->transports[t] && comm->transports[t]->ops->halt)
-      comm->transports[t]->ops->halt(comm->transports[t]);
+  for (int t = 0; t < comm->parts.ntransports; t++)
+    if (comm->parts.transports[t] && comm->parts.transports[t]->ops->halt)
+      comm->parts.transports[t]->ops->halt(comm->parts.transports[t]);
   return result;
 }
 
@@ -173,16 +143,16 @@ static tuttiResult_t halted(struct tuttiComm *comm, tuttiResult_t result)
 enum tt_slept tt_comm_sleep(void *it, uint64_t ns)
 {
   struct tuttiComm *comm = it;
-  if (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) return TT_SLEPT_NOT;
-  enum tt_slept slept = tt_run_sleep(comm->run, ns);
-  atomic_store_explicit(&comm->owner, 0, memory_order_release);
+  if (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) return TT_SLEPT_NOT;
+  enum tt_slept slept = tt_run_sleep(comm->parts.run, ns);
+  atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
   return slept;
 }
 
 /* How one operation of the communicator is waited for. */
 static void waiter_init(struct tt_waiter *waiter, struct tuttiComm *comm)
 {
-  tt_waiter_init(waiter, comm->crowded);
+  tt_waiter_init(waiter, comm->facts.crowded);
   waiter->sleep = tt_comm_sleep;
   waiter->sleeper = comm;
 }
@@ -200,11 +170,11 @@ static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
   if (result != tuttiSuccess) return halted(comm, result);
   for (;;) {
     int moved = 0;
-    result = tt_run_poll(comm->run, &moved);
+    result = tt_run_poll(comm->parts.run, &moved);
     if (result == tuttiSuccess) return result;
     if (result != tuttiInProgress) return halted(comm, result);
-    if (atomic_load_explicit(&comm->aborting, memory_order_relaxed)) return halted(comm, tt_comm_aborted(comm));
-    if (tt_waiter_pause(&waiter, moved)) tt_watch_compare(comm->watch, &binding->call, waiter.since_ns);
+    if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed)) return halted(comm, tt_comm_aborted(comm));
+    if (tt_waiter_pause(&waiter, moved)) tt_watch_compare(comm->parts.watch, &binding->call, waiter.since_ns);
   }
 }
 
@@ -219,26 +189,21 @@ static tuttiResult_t run_observed(struct tuttiComm *comm, struct tt_binding *bin
 /* Behind queued operations: waits in the queue like them, and helps. */
 static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding *binding)
 {
-  struct tt_op *op = tt_op_take(comm, NULL, binding);
+  struct tt_op *op = tt_op_begin(comm, binding);
   if (!op) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
-  op->next_of_group = NULL;
-  tt_ops_submit(op);
   struct tt_waiter waiter;
   waiter_init(&waiter, comm);
   int look = 0;
-  while (!atomic_load_explicit(&op->done, memory_order_acquire))
-    look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
-  tuttiResult_t result = op->result;
-  tt_op_give(op);
-  return result == tuttiSuccess ? result : tt_comm_why(comm);
+  while (!tt_op_done(op)) look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
+  return tt_op_end(op);
 }
 
 tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result;
-  if (atomic_load_explicit(&comm->queued, memory_order_acquire)) result = run_queued(comm, binding);
-  else if (__builtin_expect(comm->is_observed, 0)) result = run_observed(comm, binding);
+  if (atomic_load_explicit(&comm->queue.queued, memory_order_acquire)) result = run_queued(comm, binding);
+  else if (__builtin_expect(comm->calls.is_observed, 0)) result = run_observed(comm, binding);
   else result = run_now(comm, binding);
   tt_comm_exit(comm);
   return result;
@@ -249,12 +214,12 @@ tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
 struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
 {
   pthread_mutex_lock(&tt_process.mutex);
-  struct tt_op *op = comm->spare;
-  if (op) comm->spare = op->next_of_comm;
+  struct tt_op *op = comm->queue.spare;
+  if (op) comm->queue.spare = op->next_of_comm;
   pthread_mutex_unlock(&tt_process.mutex);
   if (!op) op = tt_alloc(1, sizeof *op);
   if (!op) return NULL;
-  atomic_fetch_add(&comm->refs, 1);
+  atomic_fetch_add(&comm->life.refs, 1);
   struct tt_transfer *transfers = op->binding.transfers; /* kept from its last life */
   int room = op->transfer_room;
   memset(op, 0, sizeof *op);
@@ -286,7 +251,7 @@ void tt_op_free(struct tt_op *op)
 
 void tt_comm_drop(struct tuttiComm *comm)
 {
-  if (atomic_fetch_sub(&comm->refs, 1) == 1) tt_free(comm);
+  if (atomic_fetch_sub(&comm->life.refs, 1) == 1) tt_free(comm);
 }
 
 /* The communicator lives. */
@@ -294,16 +259,16 @@ static void give_locked(struct tt_op *op)
 {
   tt_free(op->owned);
   op->owned = NULL;
-  atomic_fetch_sub(&op->comm->refs, 1);
-  op->next_of_comm = op->comm->spare;
-  op->comm->spare = op;
+  atomic_fetch_sub(&op->comm->life.refs, 1);
+  op->next_of_comm = op->comm->queue.spare;
+  op->comm->queue.spare = op;
 }
 
 void tt_op_give(struct tt_op *op)
 {
   struct tuttiComm *comm = op->comm;
   pthread_mutex_lock(&tt_process.mutex);
-  int lives = comm->magic == TT_COMM_MAGIC;
+  int lives = comm->life.magic == TT_COMM_MAGIC;
   if (lives) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
   if (lives) return;
@@ -314,10 +279,10 @@ void tt_op_give(struct tt_op *op)
 static void append_locked(struct tt_op *op)
 {
   struct tuttiComm *comm = op->comm;
-  if (comm->last) comm->last->next_of_comm = op;
-  else comm->first = op;
-  comm->last = op;
-  atomic_fetch_add(&comm->queued, 1);
+  if (comm->queue.last) comm->queue.last->next_of_comm = op;
+  else comm->queue.first = op;
+  comm->queue.last = op;
+  atomic_fetch_add(&comm->queue.queued, 1);
   op->is_queued = 1;
   struct tuttiStream *stream = op->stream;
   if (!stream) return;
@@ -342,13 +307,33 @@ void tt_ops_submit(struct tt_op *first)
   pthread_mutex_unlock(&tt_process.mutex);
 }
 
+static tuttiResult_t queue_inside(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
+{
+  tuttiResult_t result = tt_comm_health(comm);
+  if (result != tuttiSuccess) return result;
+  struct tt_op *op = tt_op_take(comm, stream, binding);
+  if (!op) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
+  if (tt_group_active()) return tt_group_add_op(op);
+  op->next_of_group = NULL;
+  tt_ops_submit(op);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_comm_queue(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
+{
+  if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
+  tuttiResult_t result = queue_inside(comm, stream, binding);
+  tt_comm_exit(comm);
+  return result;
+}
+
 /* The oldest op, if its stream has come to its batch: a group on one stream may hold the ranks of one communicator,
  * which need each other. Both queues are filled under one lock, so the oldest op of all is always at both heads:
  * somebody can always go on. */
 static struct tt_op *next_op(struct tuttiComm *comm)
 {
   pthread_mutex_lock(&tt_process.mutex);
-  struct tt_op *op = comm->first;
+  struct tt_op *op = comm->queue.first;
   if (op && op->stream && op->stream->first->batch != op->batch) op = NULL;
   pthread_mutex_unlock(&tt_process.mutex);
   return op;
@@ -370,13 +355,13 @@ static void finish(struct tt_op *op, tuttiResult_t result)
 {
   struct tuttiComm *comm = op->comm;
   struct tuttiStream *stream = op->stream;
-  if (comm->is_observed) tt_observe_end(comm, &op->binding, result);
+  if (comm->calls.is_observed) tt_observe_end(comm, &op->binding, result);
   if (stream && result != tuttiSuccess && !atomic_load(&stream->error))
     snprintf(stream->sentence, sizeof stream->sentence, "%s", tt_last_sentence());
   pthread_mutex_lock(&tt_process.mutex);
-  comm->first = op->next_of_comm;
-  if (!comm->first) comm->last = NULL;
-  atomic_fetch_sub(&comm->queued, 1);
+  comm->queue.first = op->next_of_comm;
+  if (!comm->queue.first) comm->queue.last = NULL;
+  atomic_fetch_sub(&comm->queue.queued, 1);
   op->is_queued = 0;
   int is_abandoned = op->is_abandoned, none = tuttiSuccess;
   if (stream && result != tuttiSuccess && !is_abandoned)
@@ -397,20 +382,20 @@ static void finish(struct tt_op *op, tuttiResult_t result)
 static tuttiResult_t move(struct tt_op *op, int look, int *moved)
 {
   struct tuttiComm *comm = op->comm;
-  if (atomic_load_explicit(&comm->aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
+  if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
   if (op->binding.call.collective == TT_NO_COLLECTIVE) return tt_comm_health(comm);
   if (!op->started) {
     tuttiResult_t result = tt_comm_health(comm);
-    if (comm->is_observed) tt_observe_begin(comm, &op->binding.call);
+    if (comm->calls.is_observed) tt_observe_begin(comm, &op->binding.call);
     if (result == tuttiSuccess) result = start(comm, &op->binding, NULL, NULL);
     if (result != tuttiSuccess) return result;
     op->started = 1;
   }
-  tuttiResult_t result = tt_run_poll(comm->run, moved);
+  tuttiResult_t result = tt_run_poll(comm->parts.run, moved);
   if (*moved) op->since_ns = 0;
   if (result == tuttiInProgress && look) {
     if (!op->since_ns) op->since_ns = tt_now_ns();
-    tt_watch_compare(comm->watch, &op->binding.call, op->since_ns);
+    tt_watch_compare(comm->parts.watch, &op->binding.call, op->since_ns);
   }
   return result;
 }
@@ -418,7 +403,7 @@ static tuttiResult_t move(struct tt_op *op, int look, int *moved)
 int tt_comm_drive(struct tuttiComm *comm, int look)
 {
   int moved = 0;
-  if (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) return 0;
+  if (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) return 0;
   struct tt_op *op = next_op(comm);
   if (op) {
     tuttiResult_t result = move(op, look, &moved);
@@ -428,33 +413,63 @@ int tt_comm_drive(struct tuttiComm *comm, int look)
       moved = 1;
     }
   }
-  atomic_store_explicit(&comm->owner, 0, memory_order_release);
+  atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
   return moved;
-}
-
-int tt_comm_ending(const struct tuttiComm *comm)
-{
-  return comm->first && comm->first->started && tt_run_ending(comm->run);
 }
 
 void tt_comm_flush(struct tuttiComm *comm)
 {
-  while (atomic_exchange_explicit(&comm->owner, 1, memory_order_acquire)) sched_yield();
-  while (atomic_load(&comm->queued)) {
+  while (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) sched_yield();
+  while (atomic_load(&comm->queue.queued)) {
     pthread_mutex_lock(&tt_process.mutex);
-    struct tt_op *op = comm->first;
+    struct tt_op *op = comm->queue.first;
     pthread_mutex_unlock(&tt_process.mutex);
     finish(op, halted(comm, tt_comm_why(comm)));
   }
-  atomic_store_explicit(&comm->owner, 0, memory_order_release);
+  atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
 }
 
 tuttiResult_t tt_comm_drain(struct tuttiComm *comm)
 {
   struct tt_waiter waiter;
-  tt_waiter_init(&waiter, comm->crowded);
+  tt_waiter_init(&waiter, comm->facts.crowded);
   int look = 0;
-  while (atomic_load_explicit(&comm->queued, memory_order_acquire))
+  while (atomic_load_explicit(&comm->queue.queued, memory_order_acquire))
     look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
   return tt_comm_health(comm);
+}
+
+/* ---- for a caller that drives several at once ---- */
+
+struct tt_op *tt_op_begin(struct tuttiComm *comm, const struct tt_binding *binding)
+{
+  struct tt_op *op = tt_op_take(comm, NULL, binding);
+  if (!op) return NULL;
+  op->next_of_group = NULL;
+  tt_ops_submit(op);
+  return op;
+}
+
+int tt_op_drive(struct tt_op *op, int look)
+{
+  return tt_comm_drive(op->comm, look);
+}
+
+int tt_op_done(const struct tt_op *op)
+{
+  return atomic_load_explicit(&op->done, memory_order_acquire);
+}
+
+int tt_op_ending(const struct tt_op *op)
+{
+  const struct tt_op *first = op->comm->queue.first;
+  return first && first->started && tt_run_ending(op->comm->parts.run);
+}
+
+tuttiResult_t tt_op_end(struct tt_op *op)
+{
+  const struct tuttiComm *comm = op->comm;
+  tuttiResult_t result = op->result;
+  tt_op_give(op);
+  return result == tuttiSuccess ? result : tt_comm_why(comm);
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
 #include "memory/memory.h"
 
 #define SHORT_BYTES 8
@@ -70,7 +70,7 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, struct measuring *m)
   m->binding = (struct tt_binding){.call = {.collective = TT_PAIRS, .type = tuttiUint8, .root = -1},
                                    .transfers = m->transfers,
                                    .ntransfers = 2};
-  return tt_run_start_pairs(comm->run, &m->binding);
+  return tt_run_start_pairs(comm->parts.run, &m->binding);
 }
 
 /* ---- the leader ---- */
@@ -132,8 +132,8 @@ static void batch_end(struct measuring *m)
 
 static void pair_conclude(struct tuttiComm *comm, const struct measuring *m)
 {
-  const char *transport = comm->creation->wanted[comm->creation->pairs[m->kind].transport]->name;
-  struct tt_correction *found = &comm->corrected[m->kind].by;
+  const char *transport = comm->life.creation->wanted[comm->life.creation->pairs[m->kind].transport]->name;
+  struct tt_correction *found = &comm->parts.corrected[m->kind].by;
   double us = (double)(tt_now_ns() - m->began_ns) / 1e3;
   *found = TT_CORRECTION_NONE;
   if (is_settled(&m->short_us) && is_settled(&m->long_us))
@@ -141,13 +141,13 @@ static void pair_conclude(struct tuttiComm *comm, const struct measuring *m)
                                 m->long_us.least);
   if (!tt_correction_known(*found)) {
     tt_log(TT_LOG_INFO, "%s over %s, ranks %d and %d: not measured: too slow or too uneven after %.0f us",
-           tt_link_names[m->kind], transport, comm->rank, (int)m->peer, us);
+           tt_link_names[m->kind], transport, comm->facts.rank, (int)m->peer, us);
     return;
   }
   tt_log(TT_LOG_INFO,
          "%s over %s, ranks %d and %d: measured in %.0f us: %.3g us for %d B, %.4g us for %u B both ways: "
          "corrections %d and %d",
-         tt_link_names[m->kind], transport, comm->rank, (int)m->peer, us, m->short_us.least, SHORT_BYTES,
+         tt_link_names[m->kind], transport, comm->facts.rank, (int)m->peer, us, m->short_us.least, SHORT_BYTES,
          m->long_us.least, m->long_bytes, found->alpha, found->beta);
 }
 
@@ -185,7 +185,7 @@ static tuttiResult_t exchange_end(struct tuttiComm *comm, struct measuring *m)
 static tuttiResult_t pair_open(struct tuttiComm *comm, struct measuring *m, const struct pair *pair)
 {
   int kind = m->kind;
-  m->leads = pair->ranks[0] == comm->rank;
+  m->leads = pair->ranks[0] == comm->facts.rank;
   m->peer = pair->ranks[m->leads];
   m->is_open = 1;
   m->is_answered = m->is_batch = 0;
@@ -194,7 +194,7 @@ static tuttiResult_t pair_open(struct tuttiComm *comm, struct measuring *m, cons
   m->order = (struct order){SHORT_BYTES, 4};
   m->short_us = m->long_us = (struct samples){.n = 0};
   memset(m->data, 1, sizeof m->data); /* never written, all pages would be one */
-  comm->corrected[kind].by = TT_CORRECTION_NONE;
+  comm->parts.corrected[kind].by = TT_CORRECTION_NONE;
   return exchange_start(comm, m);
 }
 
@@ -204,8 +204,8 @@ static tuttiResult_t late(const struct tuttiComm *comm, const struct measuring *
   return tt_fail(tuttiRemoteError,
                  "%s did not answer rank %d within TUTTI_INIT_TIMEOUT_MS (%lld ms), to measure their link: see "
                  "whether it is stopped, or set TUTTI_CACHE=none",
-                 tt_watch_rank_text(comm->watch, m->peer, rank, sizeof rank), comm->rank,
-                 (long long)comm->settings.init_timeout_ms);
+                 tt_watch_rank_text(comm->parts.watch, m->peer, rank, sizeof rank), comm->facts.rank,
+                 (long long)comm->facts.settings.init_timeout_ms);
 }
 
 /* Moves the pair until nothing comes for a while; tuttiSuccess: it is done. */
@@ -214,7 +214,7 @@ static tuttiResult_t pair_move(struct tuttiComm *comm, struct measuring *m)
   uint64_t until_ns = tt_now_ns() + POLL_NS;
   for (uint32_t looks = 1;; looks++) {
     int moved = 0;
-    tuttiResult_t result = tt_run_poll(comm->run, &moved);
+    tuttiResult_t result = tt_run_poll(comm->parts.run, &moved);
     if (result == tuttiSuccess) {
       result = exchange_end(comm, m);
       if (result != tuttiInProgress) return result;
@@ -228,7 +228,7 @@ static tuttiResult_t pair_move(struct tuttiComm *comm, struct measuring *m)
 
 tuttiResult_t tt_pair_poll(struct tuttiComm *comm)
 {
-  struct tt_creation *creation = comm->creation;
+  struct tt_creation *creation = comm->life.creation;
   struct measuring *m = creation->measuring;
   if (!m) {
     void *memory = NULL;
@@ -238,7 +238,7 @@ tuttiResult_t tt_pair_poll(struct tuttiComm *comm)
   }
   for (; m->kind < TT_LINK_KINDS; m->kind++, m->is_open = 0) {
     const struct pair *pair = &creation->pairs[m->kind];
-    if (!pair->is_measured || (pair->ranks[0] != comm->rank && pair->ranks[1] != comm->rank)) continue;
+    if (!pair->is_measured || (pair->ranks[0] != comm->facts.rank && pair->ranks[1] != comm->facts.rank)) continue;
     tuttiResult_t result = m->is_open ? tuttiSuccess : pair_open(comm, m, pair);
     if (result == tuttiSuccess) result = pair_move(comm, m);
     if (result == tuttiInProgress && tt_now_ns() > creation->deadline_ns) return late(comm, m);

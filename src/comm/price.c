@@ -2,7 +2,14 @@
 /* Rank 0's part of a creation: from where the ranks are to what messages cost, and the table made from that. */
 #include <stdio.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
+
+/* What the table is made from. Points into itself and into the communicator. */
+struct tt_pricing {
+  struct tt_profile profile; /* TUTTI_PROFILE; empty: there is none */
+  struct tt_prices prices;
+  struct tt_tuning tuning;
+};
 
 static void origins_log(const struct tt_prices *prices, const struct tt_cluster *cluster)
 {
@@ -20,63 +27,80 @@ static void origins_log(const struct tt_prices *prices, const struct tt_cluster 
 
 static void cluster_find(struct tuttiComm *comm)
 {
-  comm->cluster = (struct tt_cluster){.nranks = comm->nranks,
-                                    .cores = comm->creation->cores,
-                                    .topology = &comm->topology,
-                                    .interface = comm->interface};
+  const struct tt_creation *creation = comm->life.creation;
+  struct tt_cluster *cluster = &comm->parts.cluster;
+  *cluster = (struct tt_cluster){.nranks = comm->facts.nranks,
+                                 .cores = creation->cores,
+                                 .topology = &comm->parts.topology,
+                                 .interface = comm->facts.interface};
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
-    const struct pair *pair = &comm->creation->pairs[kind];
-    if (pair->ranks[0] != pair->ranks[1]) comm->cluster.transport[kind] = comm->creation->wanted[pair->transport]->name;
+    const struct pair *pair = &creation->pairs[kind];
+    if (pair->ranks[0] != pair->ranks[1]) cluster->transport[kind] = creation->wanted[pair->transport]->name;
   }
 }
 
-tuttiResult_t tt_pricing_make(struct tt_pricing *pricing, const struct tuttiComm *comm)
+static tuttiResult_t pricing_make(struct tt_pricing *pricing, const struct tuttiComm *comm)
 {
-  const char *path = comm->settings.profile;
-  pricing->profile = (struct tt_profile){.nlinks = 0};
+  const struct tt_settings *settings = &comm->facts.settings;
+  const char *path = settings->profile;
   tuttiResult_t result = path[0] ? tt_profile_load(&pricing->profile, path) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
-  tt_prices_make(&pricing->prices, path[0] ? &pricing->profile : NULL, &comm->cluster);
+  tt_prices_make(&pricing->prices, path[0] ? &pricing->profile : NULL, &comm->parts.cluster);
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++)
-    if (comm->corrected[kind].transport)
-      tt_prices_correct(&pricing->prices, (enum tt_link_kind)kind, comm->corrected[kind].by);
-  pricing->tuning = (struct tt_tuning){.nranks = comm->nranks,
-                                       .groups = &comm->arrangement.groups,
-                                       .order = comm->settings.deterministic ? NULL : comm->arrangement.order,
-                                       .cluster = &comm->cluster,
+    if (comm->parts.corrected[kind].transport)
+      tt_prices_correct(&pricing->prices, (enum tt_link_kind)kind, comm->parts.corrected[kind].by);
+  pricing->tuning = (struct tt_tuning){.nranks = comm->facts.nranks,
+                                       .groups = &comm->parts.arrangement.groups,
+                                       .order = settings->deterministic ? NULL : comm->parts.arrangement.order,
+                                       .cluster = &comm->parts.cluster,
                                        .prices = &pricing->prices,
-                                       .lanes = (int32_t)comm->settings.lanes};
+                                       .lanes = (int32_t)settings->lanes};
   return tuttiSuccess;
+}
+
+tuttiResult_t tt_pricing_create(struct tt_pricing **out, const struct tuttiComm *comm)
+{
+  struct tt_pricing *pricing = tt_alloc(1, sizeof *pricing);
+  if (!pricing) return tt_fail(tuttiSystemError, "out of memory for prices");
+  tuttiResult_t result = pricing_make(pricing, comm);
+  if (result == tuttiSuccess) *out = pricing;
+  else tt_pricing_destroy(pricing);
+  return result;
+}
+
+const struct tt_tuning *tt_pricing_tuning(const struct tt_pricing *pricing)
+{
+  return &pricing->tuning;
 }
 
 void tt_pricing_destroy(struct tt_pricing *pricing)
 {
+  if (!pricing) return;
   tt_profile_destroy(&pricing->profile);
+  tt_free(pricing);
 }
 
 static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_pricing *pricing, struct tt_table *table)
 {
   uint64_t began_ns = tt_now_ns();
-  tuttiResult_t result = tt_table_make(table, &comm->settings, &pricing->tuning);
+  tuttiResult_t result = tt_table_make(table, &comm->facts.settings, &pricing->tuning);
   if (result == tuttiSuccess && tt_log_wants(TT_LOG_INFO)) {
-    origins_log(&pricing->prices, &comm->cluster);
+    origins_log(&pricing->prices, &comm->parts.cluster);
     tt_log(TT_LOG_INFO, "the table of algorithms took %.1f ms", (double)(tt_now_ns() - began_ns) / 1e6);
   }
-  if (result == tuttiSuccess && comm->settings.explain)
-    result = tt_explainer_create(&comm->explainer, &comm->cluster, &pricing->prices, &pricing->profile,
-                                 comm->settings.table);
-  if (comm->explainer) comm->is_observed = 1;
+  if (result == tuttiSuccess && comm->facts.settings.explain)
+    result = tt_explainer_create(&comm->calls.explainer, &comm->parts.cluster, &pricing->prices, &pricing->profile,
+                                 comm->facts.settings.table);
+  if (comm->calls.explainer) comm->calls.is_observed = 1;
   return result;
 }
 
 tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
 {
-  struct tt_pricing *pricing = tt_alloc(1, sizeof *pricing);
-  if (!pricing) return tt_fail(tuttiSystemError, "out of memory for prices");
+  struct tt_pricing *pricing = NULL;
   cluster_find(comm);
-  tuttiResult_t result = tt_pricing_make(pricing, comm);
+  tuttiResult_t result = tt_pricing_create(&pricing, comm);
   if (result == tuttiSuccess) result = table_make(comm, pricing, table);
   tt_pricing_destroy(pricing);
-  tt_free(pricing);
   return result;
 }

@@ -1,137 +1,249 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known while a communicator is being created. Private to the files that create it. */
-#ifndef TT_COMM_CREATION_H
-#define TT_COMM_CREATION_H
+/* Shared by the files of comm only: what a communicator consists of, its operations, and streams. */
+#ifndef TT_COMM_PRIVATE_H
+#define TT_COMM_PRIVATE_H
 
-#include "bootstrap/bootstrap.h"
 #include "comm/comm.h"
+#include "topo/topo.h"
+#include "tuner/tuner.h"
 
-struct transport_peer_info {
-  uint8_t usable;
-  struct tt_correction known[TT_LINK_KINDS]; /* what this rank's cache says */
-  uint8_t pad[5];
-  uint8_t blob[TT_TRANSPORT_PEER_INFO_BYTES];
+enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_SUSPENDED, TT_COMM_FINALIZED, TT_COMM_NOT_CREATED };
+
+#define TT_COMM_MAGIC 0x54757474u
+#define TT_COMM_PLANS 256 /* programs do call rooted collectives for one root after the other */
+
+struct tt_creation; /* creation_private.h */
+struct tt_explainer; /* explain.c */
+
+/* A queued operation. */
+struct tt_op {
+  struct tt_op *next_of_comm, *next_of_stream, *next_of_group;
+  struct tuttiComm *comm;
+  struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
+  uint64_t batch;             /* of the stream: ops of one group have the same, and do not wait for each other there */
+  struct tt_binding binding;  /* TT_NO_COLLECTIVE: nothing is done, its turn is all that is waited for */
+  int transfer_room;          /* of binding.transfers, which belong to the op */
+  void *owned;                /* memory of the binding that goes with the op; may be NULL */
+  int is_queued, is_abandoned; /* nobody waits for it; both guarded by tt_process.mutex */
+  int started;
+  uint64_t since_ns; /* nothing moved since; 0: not known */
+  tuttiResult_t result;
+  _Atomic int done; /* set last, with release */
 };
 
-/* What every rank says in the second round. All ranks get those of all: so no more of it is sent than the transports
- * that are wanted, which are the same on all. */
-struct rank_info {
-  uint64_t nearness;             /* a hash: topology files may differ */
-  uint64_t profile;              /* a hash of the file's name */
-  uint8_t corrects;              /* on rank 0: prices are corrected by what pairs take */
-  uint8_t may_measure;           /* it has a core for itself, and nothing stands between it and its links */
-  uint8_t pad[6];
-  struct transport_peer_info transports[TT_COMM_TRANSPORTS]; /* as they are wanted */
+struct tt_plan_entry {
+  int32_t root;
+  struct tt_choice choice; /* its algorithm is one of the collective */
+  struct tt_plan *plan;
 };
 
-static inline size_t tt_rank_info_bytes(int nwanted)
+/* Tries to shrink a communicator to one set of ranks. */
+struct tt_shrinks {
+  uint64_t set; /* a hash */
+  uint32_t tries;
+};
+
+#define TT_COMM_REDOPS 4096 /* operations with a scalar that live at once */
+
+/* ---- the communicator: five structs, by what they are for ---- */
+
+/* How it begins and ends, and who is at it meanwhile. */
+struct tt_comm_life {
+  uint32_t magic;     /* 0: it is gone, but for ops that a group still holds */
+  _Atomic int state;  /* enum tt_comm_state */
+  _Atomic int inside; /* calls of the user's thread that may block; tuttiCommAbort waits for them */
+  _Atomic int served; /* the progress thread is at it; likewise */
+  _Atomic int aborting;
+  _Atomic int revoked; /* by this rank */
+  _Atomic int revoking; /* calls of tuttiCommRevoke under way; who frees it waits for them */
+  int children;       /* communicators that are being made from it, which need its watch; with `ended` guarded by */
+  int ended;          /* tt_process.mutex: the last of them frees it */
+  _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
+  int joined_cuda;    /* it is counted there */
+  int holds_progress;
+  struct tt_creation *creation; /* until ready */
+  tuttiResult_t creation_code;      /* why creation failed */
+  char creation_error[TT_SENTENCE_BYTES];
+  int is_none;     /* a split without color: there is no communicator; state is TT_COMM_NOT_CREATED */
+  struct tt_shrinks *shrinks; /* by sets of ranks that it was to be shrunk to so far; none is forgotten, for ranks */
+  uint32_t nshrinks;          /* that have been in fewer sets would remember more */
+};
+
+/* What a creation makes, and the end of the communicator frees. */
+struct tt_comm_parts {
+  struct tt_credentials credentials;
+  struct tt_listener *ip_listener, *local_listener;
+  uint8_t *listeners;  /* of each rank: where its IP listener is, packed; of one that has none, its local listener */
+  uint64_t *hosts;
+  int32_t *pids;
+  char *peer_infos;
+  struct tt_transport_spec spec; /* what the transports were made from */
+  struct tt_transport *transports[TT_COMM_TRANSPORTS];
+  int ntransports;
+  struct tt_watch *watch;
+  struct tt_exec *exec;
+  struct tt_run *run;
+  struct tt_topology topology;       /* where the ranks are */
+  struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
+  int32_t position;                  /* of this rank in that order */
+  struct tt_cluster cluster;         /* rank 0: what prices depend on */
+  struct tt_corrected {
+    const char *transport;           /* NULL: nothing is known */
+    struct tt_correction by;
+  } corrected[TT_LINK_KINDS];        /* what pairs take; the same on all ranks */
+};
+
+/* Operations that wait, and what tells them from each other. */
+struct tt_comm_queue {
+  _Atomic int owner;  /* 1: somebody moves this communicator now */
+  _Atomic int queued; /* operations in the queue */
+  struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
+  struct tt_op *spare;         /* ops to use again; same guard */
+  uint64_t last_op;            /* number of the newest collective */
+  uint64_t *sent, *received; /* messages to and from each rank */
+  uint64_t look_ns;             /* the progress thread's next look at what others called */
+  struct tuttiComm *next_busy; /* in the progress thread's list; same guard */
+  int busy;
+};
+
+/* How calls are carried out, and who looks on. */
+struct tt_comm_calls {
+  struct tt_table table;
+  struct tt_plan_entry plans[TT_COMM_PLANS];
+  int nplans;
+  uint64_t scalar;        /* where one is read to */
+  struct tt_redop *redops;
+  int nredops;            /* used ones are below */
+  struct tt_registration *registrations; /* memory.c; the owner's */
+  struct tt_explainer *explainer;    /* rank 0 with TUTTI_EXPLAIN; else NULL */
+  int is_observed;                   /* by that, or a trace is written (TUTTI_TIMELINE) */
+  uint64_t span_ns;                  /* the operation under way began, for the trace; 0: none is */
+};
+
+struct tuttiComm {
+  struct tt_comm_facts facts;
+  struct tt_comm_life life;
+  struct tt_comm_queue queue;
+  struct tt_comm_parts parts;
+  struct tt_comm_calls calls;
+};
+
+_Static_assert(offsetof(struct tuttiComm, facts) == 0, "tt_comm_facts looks for them there");
+
+/* ---- create.c ---- */
+
+/* One look at a creation; poll until it is not tuttiInProgress. */
+tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm);
+/* It is to be freed: if it is being made, the other ranks hear that this one does not go on. */
+void tt_creation_quit(struct tuttiComm *comm);
+void tt_creation_destroy(struct tt_creation *creation);
+
+/* ---- op.c ---- */
+
+/* A fresh op for the communicator, from its spares; NULL if out of memory. */
+struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
+void tt_op_give(struct tt_op *op);
+void tt_op_free(struct tt_op *op);
+/* Nobody waits for this submitted op of no stream any more: it gives itself back. */
+void tt_op_abandon(struct tt_op *op);
+/* Frees the struct itself with its last reference; all it had is freed already. */
+void tt_comm_drop(struct tuttiComm *comm);
+
+/* Puts ops (linked by next_of_group) in the queues of their communicators and streams, all at once. */
+void tt_ops_submit(struct tt_op *first);
+
+/* As tt_op_drive. */
+int tt_comm_drive(struct tuttiComm *comm, int look);
+
+/* For waiters of one operation of a communicator (struct tt_waiter: sleep): sleeps until that may go on. */
+enum tt_slept tt_comm_sleep(void *comm, uint64_t ns);
+
+/* Ends all queued operations of a communicator that has failed or is being aborted, whatever their streams wait for. */
+void tt_comm_flush(struct tuttiComm *comm);
+
+/* Why an operation of it failed: its first error, or that it was aborted; the sentence becomes the calling thread's. */
+tuttiResult_t tt_comm_why(const struct tuttiComm *comm);
+
+/* ---- explain.c ---- */
+
+/* cluster and prices are copied; *profile is taken over if it is that of the prices, and is empty then. table: the file
+ * of rules, "" if there is none.
+ * Errors: tuttiSystemError: no memory. As tt_rules_load. */
+tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_cluster *cluster,
+                                  const struct tt_prices *prices, struct tt_profile *profile, const char *table);
+void tt_explainer_destroy(struct tt_explainer *explainer);
+
+/* Around an operation, by the owner of a communicator that has an explainer: where the shape of the call is new (its
+ * collective, type, and bytes in half powers of two), logs what was chosen, predicted and measured. */
+void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call);
+void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result);
+
+/* ---- observe.c ---- */
+
+/* Opens the trace of this process if there is to be one. Errors: as tt_timeline_open. */
+tuttiResult_t tt_observe_start(struct tuttiComm *comm);
+
+/* Around an operation, by the owner of a communicator that is observed: what the explainer and the trace of this
+ * process (base/timeline.h) are told. An end without a beginning is none. */
+void tt_observe_begin(struct tuttiComm *comm, const struct tt_call *call);
+void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result);
+
+/* ---- group.c ---- */
+
+tuttiResult_t tt_group_add_op(struct tt_op *op);
+
+/* ---- stream.c ---- */
+
+struct tuttiStream {
+  uint32_t magic;
+  _Atomic int pending;        /* operations not done */
+  _Atomic int error;          /* first error, a tuttiResult_t */
+  struct tt_op *first, *last; /* guarded by tt_process.mutex */
+  uint64_t batch;             /* the newest; same guard */
+  char sentence[TT_SENTENCE_BYTES];
+};
+
+#define TT_STREAM_MAGIC 0x53747265u
+
+/* The progress thread exists while it is held. */
+tuttiResult_t tt_progress_hold(void);
+void tt_progress_release(void);
+/* The communicator has work for the progress thread (queued operations, or its creation).
+ * Caller holds tt_process.mutex. */
+void tt_progress_add_locked(struct tuttiComm *comm);
+void tt_progress_remove(struct tuttiComm *comm);
+
+/* ---- memory.c ---- */
+
+void tt_registrations_free(struct tuttiComm *comm); /* the records; what transports made of them goes with those */
+
+/* Transports and the run are touched by one thread at a time: whoever moves the communicator. For those who do that
+ * beside operations. */
+void tt_comm_own(struct tuttiComm *comm);
+void tt_comm_disown(struct tuttiComm *comm);
+
+/* ---- end.c ---- */
+
+/* A child that is being made holds on to its parent: that is freed after it. */
+void tt_parent_hold(struct tuttiComm *parent);
+void tt_parent_release(struct tuttiComm *parent);
+
+/* Entry and exit of calls that may block, so that an abort can wait for them. tt_comm_enter
+ * returns 0 if the communicator is being aborted. */
+static inline int tt_comm_enter(struct tuttiComm *comm)
 {
-  return offsetof(struct rank_info, transports) + (size_t)nwanted * sizeof(struct transport_peer_info);
+  /* Only one thread at a time counts here: a load and a store, and the fence is the aborting thread's. */
+  int before = atomic_load_explicit(&comm->life.inside, memory_order_relaxed);
+  tt_light_store(&comm->life.inside, before + 1);
+  if (!atomic_load_explicit(&comm->life.aborting, memory_order_acquire)) return 1;
+  atomic_store_explicit(&comm->life.inside, before, memory_order_release);
+  return 0;
 }
-
-/* What the leaders of pairs found, if anything had to be measured. */
-struct finding {
-  struct tt_correction of[TT_LINK_KINDS];
-};
-
-/* The first neighbours on the wire with this kind of link between them. The same on all ranks. */
-struct pair {
-  int32_t ranks[2];  /* the first one leads; equal: there is none */
-  int transport;     /* that joins them, among those wanted */
-  int is_measured;   /* now: nobody knew what it takes */
-};
-
-enum stage { SPLITTING, MEETING, EXCHANGING, WATCHING, MEASURING, FINDING, AGREEING };
-
-/* A try to shrink a communicator. */
-struct tt_attempt {
-  uint64_t set, number; /* which ranks are left out, and its number among the tries with the same; 0: no memory */
-  uint64_t key;         /* under which the members hear of it */
-};
-
-/* More than 25 fields: each stage leaves here what the next ones need, and a child has some of its own. */
-struct tt_creation {
-  enum stage stage;
-  struct tt_id id;
-  uint64_t used; /* tt_id_use: the id of its user; 0: a child has none */
-  struct tt_rendezvous *rendezvous;
-  struct member_info *members;
-  struct rank_info *peer_info;   /* this rank's */
-  struct finding *findings;
-  uint64_t deadline_ns, began_ns;
-  uint64_t lost_ns; /* another rank has gone since then, says comm->creation_error; 0: none */
-  const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
-  int nwanted;
-  int is_named; /* somebody has said which transports: who wants one that is not there is told */
-  int kept[TT_COMM_TRANSPORTS]; /* of comm->transports: which of those wanted */
-  int nhosts;
-  int32_t cores; /* that the ranks of a node may use, where they are fewest to a rank; on rank 0 */
-  struct pair pairs[TT_LINK_KINDS];
-  struct measuring *measuring; /* pair.c */
-  int is_child; /* it has from its parent what pairs take */
-  int is_second; /* as in struct tt_comm_spec */
-
-  struct tuttiComm *parent; /* of a child; held */
-  int32_t *ranks;           /* in the parent, of the child's members; room for all */
-  struct tt_birth birth;    /* how the parent's watch knows it */
-  struct tt_attempt try;        /* of a shrink */
-  uint64_t words_ns;        /* the start-up has failed since then, says its root; 0: it has not */
-  int is_known;             /* that it has failed, to all members */
-  struct tt_op *op;         /* the all-gather of the ranks' filters, which it owns */
-};
-
-/* Goes on once the communicator's nranks, rank and creation->id are known. */
-tuttiResult_t tt_creation_start(struct tuttiComm *comm);
-
-/* What rank `rank` said in the second round. */
-const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank);
-
-/* ---- config.c ---- */
-/* Takes over what config says, unless the environment overrides it; a child has its parent's settings already. Errors:
- * tuttiInvalidArgument. */
-tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child);
-
-/* ---- correct.c: what pairs take, known or to be measured ---- */
-/* Fills this rank's part of the second round. */
-void tt_correct_say(struct tuttiComm *comm, struct rank_info *peer_info);
-/* Links can be opened: finds the pairs. 1: some are to be measured, and all ranks meet once more. */
-int tt_correct_start(struct tuttiComm *comm);
-/* All pairs of this rank are measured: tells the others. */
-tuttiResult_t tt_correct_tell(struct tuttiComm *comm);
-/* All have told. */
-void tt_correct_finish(struct tuttiComm *comm);
-
-/* ---- pair.c ---- */
-/* Measures the pairs of which this rank is one, in the order of their kinds: tuttiInProgress until they are done. Never
- * waits, but takes the core for up to a millisecond while the partner answers. Errors: the communicator's failure;
- * tuttiRemoteError: the partner does not answer before the creation's deadline; tuttiSystemError. */
-tuttiResult_t tt_pair_poll(struct tuttiComm *comm);
-void tt_measuring_destroy(struct measuring *measuring); /* NULL is allowed */
-
-/* ---- agree.c ---- */
-/* A hash of what ranks must see alike: order, groups, and what lies between neighbours, by which pairs are found. */
-uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement);
-/* What has to be alike is. Errors: tuttiInvalidUsage: ranks see different topologies. */
-tuttiResult_t tt_peer_infos_compare(const struct tuttiComm *comm);
-/* The last round: rank 0 prices and sends its table to all. */
-tuttiResult_t tt_agree_start(struct tuttiComm *comm);
-tuttiResult_t tt_agree_finish(struct tuttiComm *comm);
-
-/* ---- price.c ---- */
-/* Makes the table, on rank 0. Errors: those of the profile and of tt_table_make. */
-tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table);
-
-/* ---- child.c ---- */
-tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
-tuttiResult_t tt_split_poll(struct tuttiComm *comm);
-tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
-/* What the parent's watch knows against the child's start-up; tuttiSuccess: nothing. */
-tuttiResult_t tt_child_look(struct tuttiComm *comm);
-/* This rank gives up, says the thread's last sentence: the other members hear of it if they do not know. */
-void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code);
-/* Likewise where there is no memory for a communicator. */
-void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try);
-/* The call is to shrink: that begins now. The key is right also without memory. */
-void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try);
+static inline void tt_comm_exit(struct tuttiComm *comm)
+{
+  int before = atomic_load_explicit(&comm->life.inside, memory_order_relaxed);
+  atomic_store_explicit(&comm->life.inside, before - 1, memory_order_release);
+}
+tuttiResult_t tt_comm_aborted(const struct tuttiComm *comm);
 
 #endif

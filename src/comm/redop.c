@@ -2,13 +2,13 @@
 /* Operations with a scalar. Their numbers hold the communicator's, so that those of another one are refused. */
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/private.h"
 
 #define SERIALS 0x10000u
 
 static int number_of(const struct tuttiComm *comm, int index)
 {
-  return tuttiNumOps + (int)((comm->serial % SERIALS) * TT_COMM_REDOPS) + index;
+  return tuttiNumOps + (int)((comm->facts.serial % SERIALS) * TT_COMM_REDOPS) + index;
 }
 
 const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t op)
@@ -19,30 +19,30 @@ const struct tt_redop *tt_redop_get(const struct tuttiComm *comm, tuttiRedOp_t o
             (int)op);
     return NULL;
   }
-  if (index < 0 || index >= comm->nredops || !comm->redops[index].used) {
+  if (index < 0 || index >= comm->calls.nredops || !comm->calls.redops[index].used) {
     tt_fail(tuttiInvalidArgument,
             "op is %d: it must be a tuttiRedOp_t from 0 to %d, or one made by "
             "tuttiRedOpCreatePreMulSum on this communicator and not destroyed yet",
             (int)op, tuttiNumOps - 1);
     return NULL;
   }
-  return &comm->redops[index];
+  return &comm->calls.redops[index];
 }
 
 /* The first free one; -1: none, and none can be made. */
 static int index_take(struct tuttiComm *comm)
 {
-  for (int i = 0; i < comm->nredops; i++)
-    if (!comm->redops[i].used) return i;
-  int room = comm->nredops ? comm->nredops * 2 : 8;
+  for (int i = 0; i < comm->calls.nredops; i++)
+    if (!comm->calls.redops[i].used) return i;
+  int room = comm->calls.nredops ? comm->calls.nredops * 2 : 8;
   if (room > TT_COMM_REDOPS) return -1;
   struct tt_redop *larger = tt_alloc((size_t)room, sizeof *larger);
   if (!larger) return -1;
-  if (comm->nredops) memcpy(larger, comm->redops, (size_t)comm->nredops * sizeof *larger);
-  tt_free(comm->redops);
-  comm->redops = larger;
-  int index = comm->nredops;
-  comm->nredops = room;
+  if (comm->calls.nredops) memcpy(larger, comm->calls.redops, (size_t)comm->calls.nredops * sizeof *larger);
+  tt_free(comm->calls.redops);
+  comm->calls.redops = larger;
+  int index = comm->calls.nredops;
+  comm->calls.nredops = room;
   return index;
 }
 
@@ -51,9 +51,9 @@ tuttiResult_t tt_redop_create(struct tuttiComm *comm, const struct tt_redop *red
   int index = index_take(comm);
   if (index < 0)
     return tt_fail(tuttiSystemError, "no room for another operation beside %d: destroy some with tuttiRedOpDestroy",
-                   comm->nredops);
-  comm->redops[index] = *redop;
-  comm->redops[index].used = 1;
+                   comm->calls.nredops);
+  comm->calls.redops[index] = *redop;
+  comm->calls.redops[index].used = 1;
   *op = (tuttiRedOp_t)number_of(comm, index);
   return tuttiSuccess;
 }
@@ -61,6 +61,6 @@ tuttiResult_t tt_redop_create(struct tuttiComm *comm, const struct tt_redop *red
 tuttiResult_t tt_redop_destroy(struct tuttiComm *comm, tuttiRedOp_t op)
 {
   if (!tt_redop_get(comm, op)) return tuttiInvalidArgument;
-  comm->redops[(int)op - number_of(comm, 0)].used = 0;
+  comm->calls.redops[(int)op - number_of(comm, 0)].used = 0;
   return tuttiSuccess;
 }

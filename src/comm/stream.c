@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Host streams, and the one progress thread that carries their operations out. */
-#include "comm/comm.h"
+#include "comm/private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,8 @@ struct progress {
 
 static void append_locked(struct progress *progress, struct tuttiComm *comm)
 {
-  comm->next_busy = NULL;
-  if (progress->last) progress->last->next_busy = comm;
+  comm->queue.next_busy = NULL;
+  if (progress->last) progress->last->queue.next_busy = comm;
   else progress->first = comm;
   progress->last = comm;
 }
@@ -27,11 +27,11 @@ static struct tuttiComm *pick_locked(struct progress *progress)
 {
   struct tuttiComm *comm = progress->first;
   if (!comm) return NULL;
-  progress->first = comm->next_busy;
+  progress->first = comm->queue.next_busy;
   if (!progress->first) progress->last = NULL;
-  int creating = atomic_load(&comm->state) == TT_COMM_CREATING;
-  if (!creating && atomic_load(&comm->queued) == 0) {
-    comm->busy = 0;
+  int creating = atomic_load(&comm->life.state) == TT_COMM_CREATING;
+  if (!creating && atomic_load(&comm->queue.queued) == 0) {
+    comm->queue.busy = 0;
     progress->ncomms--;
     return pick_locked(progress);
   }
@@ -45,16 +45,16 @@ static struct tuttiComm *pick_locked(struct progress *progress)
 static int serve_locked(struct tuttiComm *comm)
 {
   uint64_t now = tt_now_ns();
-  int moved = 0, look = now >= comm->look_ns;
-  if (look) comm->look_ns = now + LOOK_EVERY_NS;
-  atomic_store(&comm->served, 1); /* destroy and abort wait for this */
+  int moved = 0, look = now >= comm->queue.look_ns;
+  if (look) comm->queue.look_ns = now + LOOK_EVERY_NS;
+  atomic_store(&comm->life.served, 1); /* destroy and abort wait for this */
   pthread_mutex_unlock(&tt_process.mutex);
-  if (atomic_load(&comm->state) == TT_COMM_CREATING) {
-    if (!atomic_load(&comm->aborting)) moved = tt_comm_create_poll(comm) != tuttiInProgress;
+  if (atomic_load(&comm->life.state) == TT_COMM_CREATING) {
+    if (!atomic_load(&comm->life.aborting)) moved = tt_comm_create_poll(comm) != tuttiInProgress;
   } else {
     moved = tt_comm_drive(comm, look);
   }
-  atomic_store_explicit(&comm->served, 0, memory_order_release);
+  atomic_store_explicit(&comm->life.served, 0, memory_order_release);
   pthread_mutex_lock(&tt_process.mutex);
   return moved;
 }
@@ -117,7 +117,7 @@ void tt_progress_release(void)
   struct progress *progress = tt_process.progress;
   int last = progress && --progress->holds == 0;
   if (last) {
-    for (struct tuttiComm *comm = progress->first; comm; comm = comm->next_busy) comm->busy = 0;
+    for (struct tuttiComm *comm = progress->first; comm; comm = comm->queue.next_busy) comm->queue.busy = 0;
     progress->first = progress->last = NULL; /* nothing is left to do for those that stand here */
     progress->ncomms = 0;
     progress->stopping = 1;
@@ -134,8 +134,8 @@ void tt_progress_release(void)
 void tt_progress_add_locked(struct tuttiComm *comm)
 {
   struct progress *progress = tt_process.progress;
-  if (comm->busy || !progress) return;
-  comm->busy = 1;
+  if (comm->queue.busy || !progress) return;
+  comm->queue.busy = 1;
   append_locked(progress, comm);
   progress->ncomms++;
   pthread_cond_signal(&progress->wake);
@@ -145,15 +145,15 @@ void tt_progress_remove(struct tuttiComm *comm)
 {
   pthread_mutex_lock(&tt_process.mutex);
   struct progress *progress = tt_process.progress;
-  if (progress && comm->busy) {
+  if (progress && comm->queue.busy) {
     struct tuttiComm *old = progress->first, *next;
     progress->first = progress->last = NULL;
     for (; old; old = next) {
-      next = old->next_busy;
+      next = old->queue.next_busy;
       if (old != comm) append_locked(progress, old);
     }
     progress->ncomms--;
-    comm->busy = 0;
+    comm->queue.busy = 0;
   }
   pthread_mutex_unlock(&tt_process.mutex);
 }
@@ -162,7 +162,7 @@ tuttiResult_t tt_comm_create_later(struct tuttiComm *comm)
 {
   tuttiResult_t result = tt_progress_hold();
   if (result != tuttiSuccess) return result;
-  comm->holds_progress = 1;
+  comm->life.holds_progress = 1;
   pthread_mutex_lock(&tt_process.mutex);
   tt_progress_add_locked(comm);
   pthread_mutex_unlock(&tt_process.mutex);
@@ -185,11 +185,15 @@ tuttiResult_t tt_stream_create(struct tuttiStream **out)
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_stream_query(struct tuttiStream *stream)
+static tuttiResult_t first_error(const struct tuttiStream *stream)
 {
-  if (atomic_load_explicit(&stream->pending, memory_order_acquire)) return tuttiInProgress;
   int error = atomic_load(&stream->error);
   return error == tuttiSuccess ? tuttiSuccess : tt_fail_quiet((tuttiResult_t)error, stream->sentence);
+}
+
+tuttiResult_t tt_stream_query(struct tuttiStream *stream)
+{
+  return atomic_load_explicit(&stream->pending, memory_order_acquire) ? tuttiInProgress : first_error(stream);
 }
 
 tuttiResult_t tt_stream_synchronize(struct tuttiStream *stream)
@@ -218,10 +222,10 @@ uint64_t tt_stream_mark(struct tuttiStream *stream)
   return mark;
 }
 
-int tt_stream_passed(struct tuttiStream *stream, uint64_t mark)
+tuttiResult_t tt_stream_passed(struct tuttiStream *stream, uint64_t mark)
 {
   pthread_mutex_lock(&tt_process.mutex);
   int passed = !stream->first || stream->first->batch > mark;
   pthread_mutex_unlock(&tt_process.mutex);
-  return passed;
+  return passed ? first_error(stream) : tuttiInProgress;
 }

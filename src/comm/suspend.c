@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator that pauses: what it holds, and what of that it gives back meanwhile. */
-#include "comm/comm.h"
+#include "comm/private.h"
 
 tuttiResult_t tt_comm_suspend(struct tuttiComm *comm, int releases)
 {
@@ -8,22 +8,34 @@ tuttiResult_t tt_comm_suspend(struct tuttiComm *comm, int releases)
   tuttiResult_t result = tt_comm_drain(comm);
   if (result == tuttiSuccess) {
     tt_comm_own(comm);
-    if (releases) tt_run_trim(comm->run);
+    if (releases) tt_run_trim(comm->parts.run);
     tt_comm_disown(comm);
-    atomic_store(&comm->state, TT_COMM_SUSPENDED);
+    atomic_store(&comm->life.state, TT_COMM_SUSPENDED);
   }
   tt_comm_exit(comm);
   return result;
 }
 
-void tt_comm_held(struct tuttiComm *comm, uint64_t *spare, uint64_t *rest)
+tuttiResult_t tt_comm_resume(struct tuttiComm *comm)
 {
-  *spare = *rest = 0;
-  if (!tt_comm_enter(comm)) return;
+  int suspended = TT_COMM_SUSPENDED;
+  if (atomic_compare_exchange_strong(&comm->life.state, &suspended, TT_COMM_READY)) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "comm is not suspended: there is nothing to resume");
+}
+
+tuttiResult_t tt_comm_held(struct tuttiComm *comm, struct tt_held *held)
+{
+  tuttiResult_t result = tt_comm_check(comm);
+  int is_suspended = result == tuttiSuccess && atomic_load(&comm->life.state) == TT_COMM_SUSPENDED;
+  if (result == tuttiSuccess && !is_suspended) result = tt_comm_ready_check(comm);
+  if (result != tuttiSuccess) return result;
+  *held = (struct tt_held){.is_suspended = is_suspended};
+  if (!tt_comm_enter(comm)) return tuttiSuccess;
   tt_comm_own(comm);
-  *spare = tt_run_held(comm->run);
-  for (int t = 0; t < comm->ntransports; t++)
-    if (comm->transports[t]) *rest += comm->transports[t]->ops->held(comm->transports[t]);
+  held->spare = tt_run_held(comm->parts.run);
+  for (int t = 0; t < comm->parts.ntransports; t++)
+    if (comm->parts.transports[t]) held->rest += comm->parts.transports[t]->ops->held(comm->parts.transports[t]);
   tt_comm_disown(comm);
   tt_comm_exit(comm);
+  return tuttiSuccess;
 }

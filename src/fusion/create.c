@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "fusion/private.h"
-#include "memory/memory.h"
 #include "planner/price.h"
 
 /* ---- channels ---- */
@@ -15,24 +14,21 @@ static tuttiResult_t channel_make(const struct config *config, struct tuttiComm 
   struct tuttiComm *parent = config->nchannels ? config->channel[0] : comm;
   char name[64];
   tuttiConfig_t its = TUTTI_CONFIG_INITIALIZER;
-  struct tt_settings settings = comm->settings;
-  struct tt_comm_spec spec = {.parent = parent, .key = comm->rank, .device = comm->device, .is_second = 1};
-  snprintf(name, sizeof name, "%.40s%sfusion %d", comm->name, comm->name[0] ? " " : "", config->nchannels + 1);
+  const struct tt_comm_facts *facts = tt_comm_facts(comm);
+  struct tt_comm_spec spec = {.parent = parent, .key = facts->rank, .device = facts->device, .is_second = 1};
+  snprintf(name, sizeof name, "%.40s%sfusion %d", facts->name, facts->name[0] ? " " : "", config->nchannels + 1);
   its.name = name;
   spec.config = &its;
-  spec.settings = &settings;
+  spec.settings = &facts->settings;
   tuttiResult_t result = tt_comm_create(channel, &spec);
-  struct tt_waiter waiter;
-  tt_waiter_init(&waiter, 1);
-  if (result == tuttiSuccess)
-    while ((result = tt_comm_create_poll(*channel)) == tuttiInProgress) tt_comm_create_rest(*channel, &waiter);
+  if (result == tuttiSuccess) result = tt_comm_create_wait(*channel);
   if (result == tuttiSuccess || (!config->nchannels && *channel)) return result; /* all have heard of it */
   return tt_comm_give_up(parent, result, 0);
 }
 
 static tuttiResult_t channels_make(struct config *config, struct tuttiComm *comm)
 {
-  int wanted = (int)comm->settings.fusion_channels;
+  int wanted = (int)tt_comm_facts(comm)->settings.fusion_channels;
   tuttiResult_t result = tuttiSuccess;
   for (int c = 0; c < wanted && result == tuttiSuccess; c++) {
     struct tuttiComm *channel = NULL;
@@ -49,7 +45,7 @@ void tt_fusion_end(const struct config *config, tuttiResult_t result)
   char *name = strstr(sentence, " (communicator "); /* each adds its own */
   if (name) *name = '\0';
   for (int c = 0; c < config->nchannels; c++)
-    tt_watch_fail_too(config->channel[c]->watch, result, config->rank, sentence);
+    tt_comm_fail(config->channel[c], result, sentence, 1);
   tt_fail_quiet(result, sentence);
 }
 
@@ -65,13 +61,12 @@ tuttiResult_t tt_fusion_told(const struct config *config, tuttiResult_t result)
 
 static tuttiResult_t prices_find(struct config *config)
 {
-  struct tt_pricing *pricing = tt_alloc(1, sizeof *pricing);
-  if (!pricing) return tt_fail(tuttiSystemError, "out of memory for the prices of messages");
-  tuttiResult_t result = tt_pricing_make(pricing, config->channel[0]);
+  const struct tuttiComm *channel = config->channel[0];
+  struct tt_pricing *pricing = NULL;
+  tuttiResult_t result = tt_pricing_create(&pricing, channel);
   if (result == tuttiSuccess)
-    result = tt_message_cost_price(&config->priced, &config->channel[0]->settings, &pricing->tuning);
+    result = tt_message_cost_price(&config->priced, &tt_comm_facts(channel)->settings, tt_pricing_tuning(pricing));
   tt_pricing_destroy(pricing);
-  tt_free(pricing);
   return result;
 }
 
@@ -110,10 +105,10 @@ static void buffer_cut(struct config *config)
   config->buffer_bytes = (all + 4095) & ~(size_t)4095;
 }
 
-static tuttiResult_t policy_take(struct config *config, const struct tuttiComm *comm,
+static tuttiResult_t policy_take(struct config *config, const struct tt_comm_facts *facts,
                                  const tuttiFusionConfig_t *asked)
 {
-  const char *text = comm->settings.fusion_policy;
+  const char *text = facts->settings.fusion_policy;
   if (!text[0]) text = asked->policy ? asked->policy : "auto";
   if (strlen(text) >= sizeof config->policy_text)
     return tt_fail(tuttiInvalidArgument, "policy '%.40s...' is too long: at most %zu bytes", text,
@@ -122,20 +117,21 @@ static tuttiResult_t policy_take(struct config *config, const struct tuttiComm *
   return tt_policy_parse(&config->policy, text);
 }
 
-static tuttiResult_t config_set(struct config *config, const struct tuttiComm *comm, const tuttiFusionConfig_t *asked)
+static tuttiResult_t config_set(struct config *config, const struct tt_comm_facts *facts,
+                                const tuttiFusionConfig_t *asked)
 {
-  size_t bytes = (size_t)comm->settings.fusion_bytes;
+  size_t bytes = (size_t)facts->settings.fusion_bytes;
   if (!bytes) bytes = asked->buffer_bytes ? asked->buffer_bytes : (size_t)64 << 20;
   config->buffer_bytes = config->asked_bytes = bytes;
-  config->nranks = comm->nranks;
-  config->rank = comm->rank;
+  config->nranks = facts->nranks;
+  config->rank = facts->rank;
   config->redop = asked->op;
-  config->wire = asked->wire_type == TUTTI_CONFIG_UNDEF_INT ? comm->wire_type : asked->wire_type;
+  config->wire = asked->wire_type == TUTTI_CONFIG_UNDEF_INT ? facts->wire_type : asked->wire_type;
   config->reports = asked->overflow;
   config->norms = asked->norms;
-  config->timeout_ns = (uint64_t)comm->settings.timeout_ms * 1000000;
-  config->warn_ns = (uint64_t)comm->settings.late_warn_ms * 1000000;
-  return policy_take(config, comm, asked);
+  config->timeout_ns = (uint64_t)facts->settings.timeout_ms * 1000000;
+  config->warn_ns = (uint64_t)facts->settings.late_warn_ms * 1000000;
+  return policy_take(config, facts, asked);
 }
 
 static void locks_init(struct shared *shared)
@@ -166,7 +162,7 @@ static tuttiResult_t config_memory_make(struct config *config, const tuttiFusion
   if (!config->tensors) return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", config->n);
   tensors_take(config, tensors);
   buffer_cut(config);
-  tuttiResult_t result = tt_heap_alloc(&buffer, config->buffer_bytes);
+  tuttiResult_t result = tt_user_alloc(&buffer, config->buffer_bytes);
   config->buffer = buffer;
   return result;
 }
@@ -206,7 +202,7 @@ static tuttiResult_t fuser_fill(struct tuttiFusion *fuser, struct tuttiComm *com
   engine->agree_step = tt_trial_next(&engine->trial, 0);
   fuser->shared.scale = (struct scale){1, 1};
   fuser->shared.planned.bound_us = -1;
-  tuttiResult_t result = config_set(config, comm, asked);
+  tuttiResult_t result = config_set(config, tt_comm_facts(comm), asked);
   if (result == tuttiSuccess) result = channels_make(config, comm);
   if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fuser, tensors));
   if (result == tuttiSuccess) result = tt_fusion_compare(config);
@@ -236,7 +232,7 @@ static void fuser_free(struct tuttiFusion *fuser)
   pthread_cond_destroy(&shared->done);
   pthread_cond_destroy(&shared->wake);
   pthread_mutex_destroy(&shared->mutex);
-  if (config->buffer) tt_heap_free(config->buffer);
+  if (config->buffer) tt_user_free(config->buffer);
   tt_free(config->tensors);
   tt_free(fuser);
 }
@@ -277,9 +273,8 @@ static void channels_abort(const struct config *config)
   char rank[128], sentence[TT_SENTENCE_BYTES];
   for (int c = 0; c < config->nchannels; c++) {
     snprintf(sentence, sizeof sentence, "%s aborted the fusion",
-             tt_watch_rank_text(config->channel[c]->watch, config->rank, rank, sizeof rank));
-    if (c == 0) tt_watch_fail(config->channel[c]->watch, tuttiRemoteError, config->rank, 0, sentence);
-    else tt_watch_fail_too(config->channel[c]->watch, tuttiRemoteError, config->rank, sentence);
+             tt_comm_rank_text(config->channel[c], config->rank, rank, sizeof rank));
+    tt_comm_fail(config->channel[c], tuttiRemoteError, sentence, c > 0);
   }
 }
 

@@ -33,15 +33,15 @@ void tt_fusion_fail(struct tuttiFusion *fuser, tuttiResult_t result)
   struct shared *shared = &fuser->shared;
   struct engine *engine = &fuser->engine;
   int is_own = 1;
-  for (int c = 0; c < config->nchannels; c++) is_own &= !atomic_load(tt_watch_failed(config->channel[c]->watch));
+  for (int c = 0; c < config->nchannels; c++) is_own &= !tt_comm_has_failed(config->channel[c]);
   if (is_own) result = tt_fusion_told(config, result);
   else tt_fusion_end(config, result);
   char sentence[TT_SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
   for (int32_t m = engine->back; m < engine->next; m++) {
     struct tt_op *op = engine->messages[m].op;
-    while (op && !atomic_load_explicit(&op->done, memory_order_acquire)) tt_comm_drive(op->comm, 0);
-    if (op) tt_op_give(op);
+    while (op && !tt_op_done(op)) tt_op_drive(op, 0);
+    if (op) tt_op_end(op);
     engine->messages[m].op = NULL;
   }
   copy_end(&engine->copying);
@@ -79,7 +79,7 @@ static int may_begin(const struct config *config, const struct engine *engine)
   for (int32_t m = engine->back; m < engine->next; m++) {
     const struct message_progress *progress = &engine->messages[m];
     if (progress->state != UNDER_WAY) continue;
-    if (m % config->nchannels == engine->next % config->nchannels || !tt_comm_ending(progress->op->comm)) return 0;
+    if (m % config->nchannels == engine->next % config->nchannels || !tt_op_ending(progress->op)) return 0;
   }
   return 1;
 }
@@ -98,17 +98,15 @@ static int message_begin(struct tuttiFusion *fuser, tuttiResult_t *result)
   binding_make(fuser, &binding);
   binding.in = in;
   binding.out = out;
-  progress->op = tt_op_take(config->channel[engine->next % config->nchannels], NULL, &binding);
+  progress->begin_ns = tt_now_ns();
+  progress->op = tt_op_begin(config->channel[engine->next % config->nchannels], &binding);
   if (!progress->op) {
     *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes",
                       engine->used->messages[engine->next].bytes);
     return 0;
   }
-  progress->op->next_of_group = NULL;
-  progress->begin_ns = tt_now_ns();
   progress->state = UNDER_WAY;
   engine->next++;
-  tt_ops_submit(progress->op);
   return 1;
 }
 
@@ -119,7 +117,8 @@ static void message_trace(const struct tuttiFusion *fuser, int32_t m, uint64_t e
   const struct config *config = &fuser->config;
   const struct plan *plan = fuser->engine.used;
   const struct message *message = &plan->messages[m];
-  snprintf(track, sizeof track, "fusion %u: messages %d", config->channel[0]->serial, m % config->nchannels + 1);
+  snprintf(track, sizeof track, "fusion %u: messages %d", tt_comm_facts(config->channel[0])->serial,
+           m % config->nchannels + 1);
   snprintf(name, sizeof name, "%d: %.40s%s", m + 1, config->tensors[plan->parts[message->first_part].tensor].name,
            message->nparts > 1 ? ", ..." : "");
   snprintf(args, sizeof args, "\"step\":%llu,\"message\":%d,\"group\":%d,\"tensors\":%d,\"bytes\":%llu",
@@ -128,13 +127,12 @@ static void message_trace(const struct tuttiFusion *fuser, int32_t m, uint64_t e
   tt_timeline_add(&(struct tt_span){track, name, fuser->engine.messages[m].begin_ns, end_ns, args});
 }
 
-/* The channel's error, with what it was about. */
-static tuttiResult_t message_why(const struct tuttiFusion *fuser, int32_t m, const struct tuttiComm *comm)
+/* The channel's error, the thread's last sentence, with what it was about. */
+static tuttiResult_t message_why(const struct tuttiFusion *fuser, int32_t m, tuttiResult_t result)
 {
   char sentence[TT_SENTENCE_BYTES];
   const struct plan *plan = fuser->engine.used;
   const struct message *message = &plan->messages[m];
-  tuttiResult_t result = tt_comm_why(comm);
   snprintf(sentence, sizeof sentence, "step %llu, message %d (%.60s%s): %.380s",
            (unsigned long long)fuser->engine.step, (int)m + 1,
            fuser->config.tensors[plan->parts[message->first_part].tensor].name, message->nparts > 1 ? ", ..." : "",
@@ -148,13 +146,11 @@ static tuttiResult_t message_end(struct tuttiFusion *fuser, int32_t m)
   struct engine *engine = &fuser->engine;
   struct shared *shared = &fuser->shared;
   struct message_progress *progress = &engine->messages[m];
-  struct tuttiComm *comm = progress->op->comm;
-  tuttiResult_t result = progress->op->result;
   uint64_t end_ns = tt_now_ns();
-  tt_op_give(progress->op);
+  tuttiResult_t result = tt_op_end(progress->op);
   progress->op = NULL;
   progress->state = CAME;
-  if (result != tuttiSuccess) return message_why(fuser, m, comm);
+  if (result != tuttiSuccess) return message_why(fuser, m, result);
   if (tt_timeline_wanted()) message_trace(fuser, m, end_ns);
   pthread_mutex_lock(&shared->mutex);
   shared->planned.sent[m] = (struct interval){progress->begin_ns, end_ns};
@@ -171,8 +167,8 @@ static int messages_move(struct tuttiFusion *fuser, int look, tuttiResult_t *res
   for (int32_t m = engine->back; m < engine->next && *result == tuttiSuccess; m++) {
     const struct message_progress *progress = &engine->messages[m];
     if (progress->state != UNDER_WAY) continue;
-    moved |= tt_comm_drive(progress->op->comm, look);
-    if (!atomic_load_explicit(&progress->op->done, memory_order_acquire)) continue;
+    moved |= tt_op_drive(progress->op, look);
+    if (!tt_op_done(progress->op)) continue;
     *result = message_end(fuser, m);
     moved = 1;
   }
@@ -279,7 +275,7 @@ static int row_begin(const struct config *config, struct row *row, tuttiResult_t
 {
   int c = row->begun % config->nchannels;
   for (int k = 0; k < config->nchannels; k++)
-    if (row->ops[k] && (k == c || !tt_comm_ending(row->ops[k]->comm))) return 0;
+    if (row->ops[k] && (k == c || !tt_op_ending(row->ops[k]))) return 0;
   void *data = config->buffer + (size_t)c * row->bytes;
   struct tt_binding binding = {.in = data, .out = data, .before = 1};
   binding.call = (struct tt_call){.count = row->bytes / sizeof(float),
@@ -287,14 +283,12 @@ static int row_begin(const struct config *config, struct row *row, tuttiResult_t
                                   .type = tuttiFloat32,
                                   .redop = tuttiSum,
                                   .root = -1};
-  row->ops[c] = tt_op_take(config->channel[c], NULL, &binding);
+  row->ops[c] = tt_op_begin(config->channel[c], &binding);
   if (!row->ops[c]) {
     tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", row->bytes);
     *result = tt_fusion_told(config, tuttiSystemError);
     return 0;
   }
-  row->ops[c]->next_of_group = NULL;
-  tt_ops_submit(row->ops[c]);
   row->begun++;
   return 1;
 }
@@ -306,13 +300,13 @@ static int row_move(const struct config *config, struct row *row, tuttiResult_t 
   for (int c = 0; c < config->nchannels; c++) {
     struct tt_op *op = row->ops[c];
     if (!op) continue;
-    moved |= tt_comm_drive(op->comm, row->look);
-    if (!atomic_load_explicit(&op->done, memory_order_acquire)) continue;
-    if (op->result != tuttiSuccess && *result == tuttiSuccess) {
-      *result = tt_comm_why(op->comm);
-      tt_fusion_end(config, *result); /* who is ahead of this rank has begun what it will not begin any more */
+    moved |= tt_op_drive(op, row->look);
+    if (!tt_op_done(op)) continue;
+    tuttiResult_t ended = tt_op_end(op);
+    if (ended != tuttiSuccess && *result == tuttiSuccess) {
+      *result = ended;
+      tt_fusion_end(config, ended); /* who is ahead of this rank has begun what it will not begin any more */
     }
-    tt_op_give(op);
     row->ops[c] = NULL;
     row->ended++;
     moved = 1;
@@ -325,7 +319,7 @@ tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messa
   struct row row = {.bytes = bytes};
   struct tt_waiter waiter;
   tuttiResult_t result = tuttiSuccess;
-  tt_waiter_init(&waiter, config->channel[0]->crowded);
+  tt_waiter_init(&waiter, tt_comm_facts(config->channel[0])->crowded);
   while (row.ended < row.begun || (row.begun < messages && result == tuttiSuccess)) {
     int moved = row_move(config, &row, &result);
     if (row.begun < messages && result == tuttiSuccess) moved |= row_begin(config, &row, &result);
@@ -342,9 +336,10 @@ static tuttiResult_t streams_look(struct tuttiFusion *fuser)
   struct shared *shared = &fuser->shared;
   for (int i = 0; i < fuser->config.n && shared->nstreams; i++) {
     struct gradient *gradient = &shared->gradients[i];
-    if (!gradient->stream || !tt_stream_passed(gradient->stream, gradient->stream_mark)) continue;
-    tuttiResult_t error = (tuttiResult_t)atomic_load(&gradient->stream->error);
-    if (error != tuttiSuccess) return tt_fail_quiet(error, gradient->stream->sentence);
+    if (!gradient->stream) continue;
+    tuttiResult_t result = tt_stream_passed(gradient->stream, gradient->stream_mark);
+    if (result == tuttiInProgress) continue;
+    if (result != tuttiSuccess) return result;
     gradient->stream = NULL;
     shared->nstreams--;
     tt_fusion_ready(fuser, i);
@@ -420,7 +415,7 @@ void *tt_fusion_main(void *context)
   struct engine *engine = &fuser->engine;
   tuttiResult_t result = tuttiSuccess;
   int look = 0;
-  tt_waiter_init(&engine->waiter, fuser->config.channel[0]->crowded);
+  tt_waiter_init(&engine->waiter, tt_comm_facts(fuser->config.channel[0])->crowded);
   tt_fusion_step_start(fuser);
   while (users_look(fuser, &result)) {
     int moved = messages_move(fuser, look, &result);

@@ -72,7 +72,7 @@ static tuttiResult_t push_begin(const struct config *config, struct shared *shar
 static void push_trace(const struct config *config, const struct gradient *gradient, int index)
 {
   char track[48], args[64];
-  snprintf(track, sizeof track, "fusion %u: pushes", config->channel[0]->serial);
+  snprintf(track, sizeof track, "fusion %u: pushes", tt_comm_facts(config->channel[0])->serial);
   snprintf(args, sizeof args, "\"step\":%llu,\"tensor\":%d", (unsigned long long)gradient->pushed, index);
   tt_timeline_add(
       &(struct tt_span){track, config->tensors[index].name, gradient->push_ns, gradient->push_ns, args});
@@ -142,7 +142,8 @@ static void wait_trace(const struct config *config, int index, uint64_t began_ns
 {
   char track[48];
   if (!began_ns || !tt_timeline_wanted()) return;
-  snprintf(track, sizeof track, "fusion %u: waits of thread %d", config->channel[0]->serial, (int)gettid());
+  uint32_t serial = tt_comm_facts(config->channel[0])->serial;
+  snprintf(track, sizeof track, "fusion %u: waits of thread %d", serial, (int)gettid());
   tt_timeline_add(
       &(struct tt_span){track, index == ALL ? "all" : config->tensors[index].name, began_ns, now_ns, NULL});
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
+#include "comm/private.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -231,7 +231,7 @@ static void a_rank_later_than_the_timeout_is_an_error(void **state)
 static void *abort_soon(void *context)
 {
   tuttiComm_t comm = context;
-  while (!atomic_load(&comm->inside)) usleep(1000);
+  while (!atomic_load(&comm->life.inside)) usleep(1000);
   usleep(100000);
   tuttiCommAbort(comm);
   return NULL;

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
 #include "meeting.h"
 #include "ranks.h"
 #include "tutti_fusion.h"
@@ -42,7 +42,7 @@ static int ends(const struct trial *trial)
 
 static struct tt_comm_spec spec_of(const struct trial *trial, tuttiComm_t comm, const int *dead)
 {
-  struct tt_comm_spec spec = {.parent = comm, .settings = &comm->settings, .device = -1};
+  struct tt_comm_spec spec = {.parent = comm, .settings = &comm->facts.settings, .device = -1};
   spec.is_second = trial->kind == FUSION;
   if (trial->kind == SHRINK) spec.exclude = dead;
   if (trial->kind == SHRINK) spec.nexclude = 1;
@@ -68,10 +68,10 @@ static int go_amid(const struct ranks *self, struct trial *trial, tuttiComm_t co
   tuttiComm_t child = NULL;
   const struct tt_comm_spec spec = spec_of(trial, comm, dead);
   RANKS_CHECK(tt_comm_create(&child, &spec) == tuttiSuccess);
-  while (child->creation->stage < (enum stage)trial->stage)
+  while (child->life.creation->stage < (enum stage)trial->stage)
     RANKS_CHECK(tt_comm_create_poll(child) == tuttiInProgress);
   if (trial->stage == SPLITTING && trial->hosts == 1) /* the all-gather has ended, and the others go on */
-    while (!atomic_load(&child->creation->op->done)) tt_comm_drive(comm, 1);
+    while (!atomic_load(&child->life.creation->op->done)) tt_comm_drive(comm, 1);
   if (trial->how == KILL) raise(SIGKILL);
   if (trial->how == EXIT) exit(0);
   RANKS_CHECK(tuttiCommAbort(child) == tuttiSuccess);
@@ -209,7 +209,7 @@ static int abort_first(const struct ranks *self)
   RANKS_CHECK(tt_settings_load(&settings) == tuttiSuccess);
   const struct tt_comm_spec spec = {.id = &self->id, .nranks = self->nranks, .rank = 1, .settings = &settings};
   RANKS_CHECK(tt_comm_create(&comm, &spec) == tuttiSuccess);
-  while (comm->creation->stage < (enum stage)trial->stage)
+  while (comm->life.creation->stage < (enum stage)trial->stage)
     RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
   RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
   if (trial->stage == MEETING) RANKS_CHECK(meeting_wait(trial->later));

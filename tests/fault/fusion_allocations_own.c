@@ -9,8 +9,7 @@
 
 #include "../multi/fusion_ranks.h"
 #include "census.h"
-#include "comm/comm.h"
-#include "memory/memory.h"
+#include "comm/private.h"
 #include "net/net.h"
 
 #include <setjmp.h>
@@ -42,17 +41,17 @@ void *own_alloc(size_t count, size_t size)
   return is_refused() ? NULL : tt_alloc(count, size);
 }
 
-tuttiResult_t own_heap_alloc(void **pointer, size_t size);
-tuttiResult_t own_heap_alloc(void **pointer, size_t size)
+tuttiResult_t own_user_alloc(void **pointer, size_t size);
+tuttiResult_t own_user_alloc(void **pointer, size_t size)
 {
-  return is_refused() ? tt_fail(tuttiSystemError, "no memory of %zu bytes", size) : tt_heap_alloc(pointer, size);
+  return is_refused() ? tt_fail(tuttiSystemError, "no memory of %zu bytes", size) : tt_user_alloc(pointer, size);
 }
 
 /* Ops that are used again are there already. */
-struct tt_op *own_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
-struct tt_op *own_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
+struct tt_op *own_op_begin(struct tuttiComm *comm, const struct tt_binding *binding);
+struct tt_op *own_op_begin(struct tuttiComm *comm, const struct tt_binding *binding)
 {
-  return !comm->spare && is_refused() ? NULL : tt_op_take(comm, stream, binding);
+  return !comm->queue.spare && is_refused() ? NULL : tt_op_begin(comm, binding);
 }
 
 int own_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *context);
@@ -67,10 +66,10 @@ tuttiResult_t own_comm_create(struct tuttiComm **comm, const struct tt_comm_spec
   return is_refused() ? tt_fail(tuttiSystemError, "out of memory for a channel") : tt_comm_create(comm, spec);
 }
 
-tuttiResult_t own_pricing_make(struct tt_pricing *pricing, const struct tuttiComm *comm);
-tuttiResult_t own_pricing_make(struct tt_pricing *pricing, const struct tuttiComm *comm)
+tuttiResult_t own_pricing_create(struct tt_pricing **pricing, const struct tuttiComm *comm);
+tuttiResult_t own_pricing_create(struct tt_pricing **pricing, const struct tuttiComm *comm)
 {
-  return is_refused() ? tt_fail(tuttiSystemError, "out of memory for a profile") : tt_pricing_make(pricing, comm);
+  return is_refused() ? tt_fail(tuttiSystemError, "out of memory for prices") : tt_pricing_create(pricing, comm);
 }
 
 /* ---- trials ---- */

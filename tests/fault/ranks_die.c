@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -71,7 +71,7 @@ static int start_up_in_part(const struct ranks *self)
   RANKS_CHECK(tt_settings_load(&settings) == tuttiSuccess);
   const struct tt_comm_spec spec = {.id = &self->id, .nranks = self->nranks, .rank = VICTIM, .settings = &settings};
   RANKS_CHECK(tt_comm_create(&comm, &spec) == tuttiSuccess);
-  while (comm->creation->stage == MEETING) RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
+  while (comm->life.creation->stage == MEETING) RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
   atomic_store(&trial->in, 1);
   for (;;) pause();
 }

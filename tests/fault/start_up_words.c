@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -33,12 +33,12 @@ static int quit(const struct ranks *self)
   RANKS_CHECK(tt_settings_load(&settings) == tuttiSuccess);
   const struct tt_comm_spec spec = {.id = &self->id, .nranks = RANKS, .rank = QUITTER, .settings = &settings};
   RANKS_CHECK(tt_comm_create(&comm, &spec) == tuttiSuccess);
-  while (comm->creation->stage != EXCHANGING) RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
-  while ((result = tt_rendezvous_poll(comm->creation->rendezvous)) == tuttiInProgress) usleep(100);
+  while (comm->life.creation->stage != EXCHANGING) RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
+  while ((result = tt_rendezvous_poll(comm->life.creation->rendezvous)) == tuttiInProgress) usleep(100);
   RANKS_CHECK(result == tuttiSuccess);
   atomic_store(&trial->met, 1);
   while (!atomic_load(&trial->go)) usleep(100);
-  tt_rendezvous_fail(comm->creation->rendezvous, tuttiSystemError, "no more paper");
+  tt_rendezvous_fail(comm->life.creation->rendezvous, tuttiSystemError, "no more paper");
   _exit(0);
 }
 

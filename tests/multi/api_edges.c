@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
+#include "comm/private.h"
 #include "ranks.h"
 #include "tutti.h"
 
@@ -136,7 +136,7 @@ static int a_half_made_communicator_is_freed_body(const struct ranks *self)
     struct tt_comm_spec spec = {.id = &self->id, .nranks = 2, .rank = r, .device = -1, .settings = &settings};
     RANKS_CHECK(tt_comm_create(&comms[r], &spec) == tuttiSuccess);
   }
-  while (!comms[0]->ntransports)
+  while (!comms[0]->parts.ntransports)
     for (int r = 0; r < 2; r++) RANKS_CHECK(tt_comm_create_poll(comms[r]) == tuttiInProgress);
   tt_comm_destroy(comms[0]);
   tt_comm_destroy(comms[1]);

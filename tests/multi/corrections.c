@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
 #include "meeting.h"
 #include "ranks.h"
 #include "tuner/cache.h"
@@ -109,9 +109,10 @@ static void environment_set(const struct ranks *self)
 
 static int odd_corrections(const struct tuttiComm *comm)
 {
+  const struct tt_corrected *corrected = comm->parts.corrected;
   int n = 0;
   for (int kind = 0; kind < TT_LINK_KINDS; kind++)
-    n += comm->corrected[kind].transport && comm->corrected[kind].by.alpha == 6 && comm->corrected[kind].by.beta == -5;
+    n += corrected[kind].transport && corrected[kind].by.alpha == 6 && corrected[kind].by.beta == -5;
   return n;
 }
 
@@ -135,7 +136,7 @@ static int creates(const struct ranks *self)
   RANKS_CHECK(tuttiSend(&sent, 1, tuttiInt, peer, comm, NULL) == tuttiSuccess);
   RANKS_CHECK(tuttiRecv(&received, 1, tuttiInt, peer, comm, NULL) == tuttiSuccess);
   RANKS_CHECK(tuttiGroupEnd() == tuttiSuccess && received == peer);
-  RANKS_CHECK(comm->sent[peer] == 1 && comm->received[peer] == 1);
+  RANKS_CHECK(comm->queue.sent[peer] == 1 && comm->queue.received[peer] == 1);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }
@@ -327,7 +328,7 @@ static int leaves(const struct ranks *self)
   RANKS_CHECK(tt_settings_load(&settings) == tuttiSuccess);
   const struct tt_comm_spec spec = {.id = &self->id, .nranks = 2, .rank = 1, .settings = &settings};
   RANKS_CHECK(tt_comm_create(&comm, &spec) == tuttiSuccess);
-  while (comm->creation->stage != MEASURING) RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
+  while (comm->life.creation->stage != MEASURING) RANKS_CHECK(tt_comm_create_poll(comm) == tuttiInProgress);
   if (scene->ends) tt_comm_create_poll(comm);
   if (scene->ends) raise(SIGKILL);
   pause(); /* until the test ends it */

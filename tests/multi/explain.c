@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
+#include "comm/private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static int sum_is_right(tuttiComm_t comm, int rank, int nranks, size_t count)
 
 static const char *chosen(tuttiComm_t comm, int collective, uint64_t bytes)
 {
-  return tt_algos[tt_table_choice(&comm->table, collective, bytes)->algo].name;
+  return tt_algos[tt_table_choice(&comm->calls.table, collective, bytes)->algo].name;
 }
 
 static int follows_body(const struct ranks *self)
@@ -63,7 +63,7 @@ static int follows_body(const struct ranks *self)
   RANKS_CHECK(strcmp(chosen(comm, TT_ALL_REDUCE, 1 << 20), "direct") == 0);
   RANKS_CHECK(strcmp(chosen(comm, TT_BROADCAST, 1 << 20), "chain") == 0);
   RANKS_CHECK(sum_is_right(comm, self->rank, self->nranks, 100) && sum_is_right(comm, self->rank, self->nranks, 101));
-  RANKS_CHECK(comm->nplans == 2);
+  RANKS_CHECK(comm->calls.nplans == 2);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }

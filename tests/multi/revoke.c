@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
+#include "comm/private.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -172,10 +172,10 @@ static int own_thread_body(const struct ranks *self)
     RANKS_CHECK(tuttiAllReduce(&y, &y, 1, tuttiInt, tuttiSum, queued, stream) == tuttiSuccess);
     usleep(50000);
     RANKS_CHECK(!atomic_load(&caller.over));
-    RANKS_CHECK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT) == tuttiSuccess && !atomic_load(&comm->inside));
+    RANKS_CHECK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT) == tuttiSuccess && !atomic_load(&comm->life.inside));
     pthread_join(thread, NULL);
     RANKS_CHECK(caller.result == tuttiInvalidUsage);
-    RANKS_CHECK(tuttiCommRevoke(queued, TUTTI_REVOKE_DEFAULT) == tuttiSuccess && !atomic_load(&queued->queued));
+    RANKS_CHECK(tuttiCommRevoke(queued, TUTTI_REVOKE_DEFAULT) == tuttiSuccess && !atomic_load(&queued->queue.queued));
     RANKS_CHECK(meeting_wait(meeting));
     RANKS_CHECK(tuttiStreamSynchronize(stream) == tuttiInvalidUsage && says(NULL, "has revoked"));
     RANKS_CHECK(x == self->nranks && y == 1);
@@ -245,13 +245,13 @@ static int aborted_body(const struct ranks *self)
   tuttiComm_t comm;
   pthread_t revoker, aborter;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  atomic_store(&comm->inside, 1);
+  atomic_store(&comm->life.inside, 1);
   RANKS_CHECK(pthread_create(&revoker, NULL, revoke_main, comm) == 0);
-  while (!atomic_load(&comm->revoked)) usleep(1000);
+  while (!atomic_load(&comm->life.revoked)) usleep(1000);
   RANKS_CHECK(pthread_create(&aborter, NULL, abort_main, comm) == 0);
-  while (!atomic_load(&comm->aborting)) usleep(1000);
+  while (!atomic_load(&comm->life.aborting)) usleep(1000);
   usleep(1000);
-  atomic_store(&comm->inside, 0);
+  atomic_store(&comm->life.inside, 0);
   RANKS_CHECK(pthread_join(revoker, NULL) == 0 && pthread_join(aborter, NULL) == 0);
   return 0;
 }

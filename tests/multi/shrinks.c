@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "comm/private.h"
+#include "comm/creation_private.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -203,11 +203,11 @@ static int excluded_by(unsigned set, int *exclude)
 static int shrink_slowly(const struct ranks *self, tuttiComm_t comm, unsigned set, tuttiComm_t *child)
 {
   int exclude[PATIENT];
-  const struct tt_comm_spec spec = {.parent = comm, .settings = &comm->settings, .device = -1, .exclude = exclude,
+  const struct tt_comm_spec spec = {.parent = comm, .settings = &comm->facts.settings, .device = -1, .exclude = exclude,
                                     .nexclude = excluded_by(set, exclude)};
   tuttiResult_t result = tt_comm_create(child, &spec);
   RANKS_CHECK(result == tuttiSuccess);
-  while ((*child)->creation->stage < AGREEING) RANKS_CHECK(tt_comm_create_poll(*child) == tuttiInProgress);
+  while ((*child)->life.creation->stage < AGREEING) RANKS_CHECK(tt_comm_create_poll(*child) == tuttiInProgress);
   result = tt_comm_create_poll(*child);
   for (long until = meeting_now_ms() + LONG_MS; result == tuttiInProgress && meeting_now_ms() < until; usleep(1000))
     RANKS_CHECK(tt_child_look(*child) == tuttiSuccess);

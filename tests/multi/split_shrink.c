@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "census.h"
-#include "comm/comm.h"
+#include "comm/private.h"
 #include "meeting.h"
 #include "ranks.h"
 
@@ -229,20 +229,23 @@ static int inherits_body(const struct ranks *self)
   setenv("TUTTI_TOPOLOGY", self->argument, 1);
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
   RANKS_CHECK(tuttiCommSplit(comm, 0, -self->rank, &child, NULL) == tuttiSuccess);
-  RANKS_CHECK(child->settings.deterministic == 1 && child->settings.timeout_ms == 12345);
-  RANKS_CHECK(child->topology.nnodes == 2); /* its part of the file, turned round */
-  for (int r = 0; r < 5; r++) RANKS_CHECK(child->topology.node[r] == (r > 2));
+  RANKS_CHECK(child->facts.settings.deterministic == 1 && child->facts.settings.timeout_ms == 12345);
+  RANKS_CHECK(child->parts.topology.nnodes == 2); /* its part of the file, turned round */
+  for (int r = 0; r < 5; r++) RANKS_CHECK(child->parts.topology.node[r] == (r > 2));
   if (has(self, child, others, 5)) return 1;
   config = (tuttiConfig_t)TUTTI_CONFIG_INITIALIZER;
   config.deterministic = 0;
   RANKS_CHECK(tuttiCommSplit(child, self->rank ? 0 : TUTTI_SPLIT_NOCOLOR, 0, &other, &config) == tuttiSuccess);
-  if (other) RANKS_CHECK(!other->settings.deterministic && other->topology.nnodes == 2 && other->topology.nranks == 4);
+  if (other) {
+    const struct tt_topology *topology = &other->parts.topology;
+    RANKS_CHECK(!other->facts.settings.deterministic && topology->nnodes == 2 && topology->nranks == 4);
+  }
   if (other && has(self, other, others, 4)) return 1;
   RANKS_CHECK(tuttiCommDestroy(other) == tuttiSuccess);
   if (self->rank) {
     int exclude[] = {0};
     RANKS_CHECK(tuttiCommShrink(comm, exclude, 1, &other, NULL, TUTTI_SHRINK_DEFAULT) == tuttiSuccess);
-    RANKS_CHECK(other->settings.deterministic == 1 && other->topology.nranks == 4);
+    RANKS_CHECK(other->facts.settings.deterministic == 1 && other->parts.topology.nranks == 4);
     RANKS_CHECK(tuttiCommDestroy(other) == tuttiSuccess);
   }
   RANKS_CHECK(tuttiCommDestroy(child) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
@@ -490,8 +493,8 @@ static int lists_differ_body(const struct ranks *self)
   int kind = *(const int *)self->argument, exclude[] = {3}, other[] = {kind ? 2 : 0};
   tuttiComm_t comm, child = NULL;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  int64_t usual_ms = comm->settings.init_timeout_ms;
-  comm->settings.init_timeout_ms = 2000; /* of the shrink alone */
+  int64_t usual_ms = comm->facts.settings.init_timeout_ms;
+  comm->facts.settings.init_timeout_ms = 2000; /* of the shrink alone */
   if (self->rank != 3 && !(kind && self->rank == 2)) {
     tuttiResult_t result =
         tuttiCommShrink(comm, self->rank == 1 ? other : exclude, 1, &child, NULL, TUTTI_SHRINK_DEFAULT);
@@ -499,7 +502,7 @@ static int lists_differ_body(const struct ranks *self)
     RANKS_CHECK(!child && tuttiGetLastError(NULL)[0]);
     RANKS_CHECK(kind || self->rank != 0 || result == tuttiRemoteError || says(NULL, "rank"));
   }
-  comm->settings.init_timeout_ms = usual_ms;
+  comm->facts.settings.init_timeout_ms = usual_ms;
   if (has(self, comm, whole, 4)) return 1;
   usleep(100000);
   tuttiCommDestroy(comm);

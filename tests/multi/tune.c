@@ -10,7 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
+#include "comm/private.h"
 #include "ranks.h"
 #include "measure/measure.h"
 #include "profiles/profiles.h"
@@ -83,7 +83,7 @@ static int kind_check(const struct ranks *self, tuttiComm_t comm, const struct t
     for (int flows = 1; flows <= self->nranks; flows++) {
       struct tt_flow flow = {.kind = (enum tt_link_kind)kind, .flows = flows, .ways = ways};
       int lines, points, wanted = flows <= most && (!(flows & (flows - 1)) || flows == most);
-      strcpy(flow.transport, comm->settings.transports);
+      strcpy(flow.transport, comm->facts.settings.transports);
       if (lines_of(self, read, &flow, &lines) || points_of(self, read, &flow, &points)) return 1;
       RANKS_CHECK((lines > 0) == wanted);
       RANKS_CHECK((points >= 4) == wanted && (points > 0) == wanted);
@@ -114,7 +114,7 @@ static int is_legal(const struct ranks *self, tuttiComm_t comm, int a)
   struct tt_shape shape = {.nranks = self->nranks,
                            .root = tt_kinds[tt_algos[a].collective].has_root ? 0 : -1,
                            .middle = -1,
-                           .groups = &comm->arrangement.groups};
+                           .groups = &comm->parts.arrangement.groups};
   tt_algo_shape(&tt_algos[a], &shape);
   return !tt_algos[a].illegal || !tt_algos[a].illegal(&shape);
 }
@@ -129,8 +129,8 @@ static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struc
     for (int32_t i = 0; i < read->nanchors; i++) {
       const struct tt_profile_anchor *anchor = &read->anchors[i];
       if (anchor->collective != collective || strcmp(anchor->algo, tt_algos[a].name)) continue;
-      RANKS_CHECK(anchor->us > 0 && anchor->nranks == self->nranks && anchor->nnodes == comm->topology.nnodes);
-      RANKS_CHECK(anchor->cores == tt_host_cores() && !strcmp(anchor->transport, comm->settings.transports));
+      RANKS_CHECK(anchor->us > 0 && anchor->nranks == self->nranks && anchor->nnodes == comm->parts.topology.nnodes);
+      RANKS_CHECK(anchor->cores == tt_host_cores() && !strcmp(anchor->transport, comm->facts.settings.transports));
       int is_other_block = collective == TT_ALL_REDUCE && anchor->block_bytes != tt_prices_block(anchor->transport);
       nradices += anchor->radix != 0;
       n += !anchor->radix && !is_other_block;
@@ -149,7 +149,7 @@ static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struc
 /* Pairs of ranks without a rank twice, all of this kind, greedily: here all ranks are alike. */
 static int kinds_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
 {
-  int kind = tt_topology_kind(&comm->topology, 0, 1);
+  int kind = tt_topology_kind(&comm->parts.topology, 0, 1);
   for (int k = TT_LINK_CACHE; k < TT_LINK_KINDS; k++)
     if (kind_check(self, comm, read, k, k == kind ? self->nranks / 2 : 0)) return 1;
   return 0;
@@ -173,10 +173,10 @@ static int whole_body(const struct ranks *self)
   struct tt_profile read;
   const struct tt_measure_options options = {.seconds = SECONDS, .command = "a \"test\"\n# of it"};
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  struct tt_table before = comm->table;
+  struct tt_table before = comm->calls.table;
   for (int k = 0; k < (self->nranks == 3 ? 2 : 1); k++) { /* the second time it takes the place of the first */
     RANKS_CHECK(tt_measure(comm, &options, &profile) == tuttiSuccess);
-    RANKS_CHECK(memcmp(&before, &comm->table, sizeof before) == 0);
+    RANKS_CHECK(memcmp(&before, &comm->calls.table, sizeof before) == 0);
     if (sum_check(self, comm)) return 1;
     if (self->rank) continue;
     if (profile_read(self, &profile, &read)) return 1;

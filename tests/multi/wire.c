@@ -2,7 +2,7 @@
 /* Floats that travel as fp16 or bf16: the bits are those of the same call in that type on contributions that were
  * converted before, whatever the algorithm, the collective, the place and the values.
  * Labels: slow, processes. */
-#include "comm/comm.h"
+#include "comm/private.h"
 #include "wire_ranks.h"
 
 #include <setjmp.h>
@@ -189,7 +189,7 @@ static int every_size_body(const struct ranks *self)
   tuttiComm_t comm;
   if (wire_comm(self, self->argument, "", 0, self->nranks % 2 ? tuttiFloat16 : tuttiBfloat16, &comm)) return 1;
   for (size_t count = 1; count < 600000; count += 1 + count * 2 / 5) {
-    struct trial trial = {.collective = TT_ALL_REDUCE, .wire = comm->wire_type, .count = count, .op = tuttiSum,
+    struct trial trial = {.collective = TT_ALL_REDUCE, .wire = comm->facts.wire_type, .count = count, .op = tuttiSum,
                           .in_place = (int)(count % 2)};
     if (check_one(self, comm, &trial)) return 1;
   }

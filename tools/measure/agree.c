@@ -33,7 +33,7 @@ double agree(struct measure *m, double value)
 
 double agree_timed(struct measure *m, double value, double end_us)
 {
-  double left = m->comm->rank == 0 ? end_us - now_us() : 0, values[2] = {value, left > 0 ? left : 0};
+  double left = m->facts->rank == 0 ? end_us - now_us() : 0, values[2] = {value, left > 0 ? left : 0};
   agree_all(m, values, 2);
   m->left_us = values[1];
   return values[0];
@@ -48,13 +48,13 @@ void messages_run(struct measure *m, struct tt_transfer *transfers, int n)
 /* Chooses IN and OUT among the data: in place; if there are shares of several ranks, in this rank's own. */
 static void buffers_bind(const struct measure *m, struct tt_binding *binding)
 {
-  char *own = m->data + (size_t)m->comm->rank * binding->call.count * sizeof(float);
+  char *own = m->data + (size_t)m->facts->rank * binding->call.count * sizeof(float);
   int collective = binding->call.collective;
   binding->in = collective == TT_ALL_GATHER ? own : m->data;
   binding->out = collective == TT_REDUCE_SCATTER ? own : m->data;
   if (!tt_kinds[collective].has_root) return;
   binding->call.root = 0;
-  if (m->comm->rank != 0) binding->in = NULL;
+  if (m->facts->rank != 0) binding->in = NULL;
 }
 
 void collective_run(struct measure *m, int collective, size_t count)
@@ -75,7 +75,7 @@ void gather_all(struct measure *m, const void *own, void *all, size_t len)
 
 void progress_tell(const struct measure *m, double done, const char *what)
 {
-  if (m->comm->rank || !m->options->progress || m->result) return;
+  if (m->facts->rank || !m->options->progress || m->result) return;
   if (done > 1) done = 1;
   m->options->progress(m->options->context, m->progress_from + done * m->progress_part, what);
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "measure/private.h"
-#include "tuner/choice.h"
 
 #define SIZES_MOST 8
 #define SAMPLES 9
@@ -50,14 +49,14 @@ struct trial {
 
 static int is_legal(const struct measure *m, const struct tt_choice *choice)
 {
-  const struct tuttiComm *comm = m->comm;
+  const struct tt_comm_facts *facts = m->facts;
   const struct tt_algo *algo = &tt_algos[choice->algo];
-  const struct tt_tuning tuning = {.nranks = comm->nranks, .groups = &comm->arrangement.groups};
+  const struct tt_tuning tuning = {.nranks = facts->nranks, .groups = tt_comm_groups(m->comm)};
   const struct tt_kind *kind = &tt_kinds[algo->collective];
   struct tt_shape shape = tt_choice_shape(choice, &tuning, 0, kind->has_root ? 0 : -1);
   if (algo->illegal && algo->illegal(&shape)) return 0;
-  if (algo->has_middle && comm->nranks > TT_PLAYED_RANKS) return 0;
-  return !comm->settings.deterministic || !kind->reduces || comm->nranks <= 2 || algo->has_one_tree;
+  if (algo->has_middle && facts->nranks > TT_PLAYED_RANKS) return 0;
+  return !facts->settings.deterministic || !kind->reduces || facts->nranks <= 2 || algo->has_one_tree;
 }
 
 static void choice_add(struct trial *trial, const struct tt_choice *choice)
@@ -69,13 +68,13 @@ static void choice_add(struct trial *trial, const struct tt_choice *choice)
 static void choices_find(const struct measure *m, struct trial *trial)
 {
   const struct tt_prices prices = {.block_bytes = m->block_bytes};
-  const struct tt_tuning tuning = {.nranks = m->comm->nranks, .prices = &prices};
+  const struct tt_tuning tuning = {.nranks = m->facts->nranks, .prices = &prices};
   int collective = trial->sweep->collective;
-  uint32_t block_bytes = tt_choice_block(collective, &m->comm->settings, &tuning);
+  uint32_t block_bytes = tt_choice_block(collective, &m->facts->settings, &tuning);
   for (int a = 0; a < tt_algo_count; a++) {
     struct tt_choice choice = {.algo = (uint8_t)a, .middle = -1, .block_bytes = block_bytes};
     if (tt_algos[a].collective != collective || !is_legal(m, &choice)) continue;
-    int nradices = collective == TT_ALL_REDUCE ? tt_choice_radices(&choice, m->comm->nranks) : 0;
+    int nradices = collective == TT_ALL_REDUCE ? tt_choice_radices(&choice, m->facts->nranks) : 0;
     choice_add(trial, &choice);
     for (int k = 0; k < nradices; k++) {
       choice.radix = tt_choice_radix[k];
@@ -87,7 +86,7 @@ static void choices_find(const struct measure *m, struct trial *trial)
 /* Sizes whose shares fit into the data. */
 static int sizes_count(const struct measure *m, const struct sweep *sweep)
 {
-  size_t shares = tt_kinds[sweep->collective].is_shared ? (size_t)m->comm->nranks : 1;
+  size_t shares = tt_kinds[sweep->collective].is_shared ? (size_t)m->facts->nranks : 1;
   int n = sweep->nsizes;
   while (n > 0 && sweep->bytes[n - 1] * shares > 2 * DATA_BYTES) n--;
   return n;
@@ -195,7 +194,7 @@ static int place_of(const struct trial *trial, int choice, int n, int size)
 /* Into how many segments a vector of so many bytes is cut. */
 static uint64_t segments_of(const struct measure *m, const struct tt_choice *choice, uint64_t bytes)
 {
-  const struct tt_tuning tuning = {.nranks = m->comm->nranks, .groups = &m->comm->arrangement.groups};
+  const struct tt_tuning tuning = {.nranks = m->facts->nranks, .groups = tt_comm_groups(m->comm)};
   uint64_t segment = (uint64_t)tt_choice_shape(choice, &tuning, 0, -1).nblocks * choice->block_bytes;
   return (bytes + segment - 1) / segment;
 }
@@ -212,7 +211,7 @@ static int is_cut_otherwise(const struct measure *m, const struct tt_choice *cho
 static void blocks_try(struct measure *m, struct trial *trial)
 {
   int n = trial->nchoices;
-  for (int c = 0; c < n && !m->comm->settings.segment_bytes; c++) {
+  for (int c = 0; c < n && !m->facts->settings.segment_bytes; c++) {
     struct tt_choice choice = trial->choices[c];
     uint32_t block_bytes = choice.block_bytes;
     int is_good = 0;
@@ -251,7 +250,6 @@ static void anchor_store(struct measure *m, struct trial *trial, int choice, int
 {
   struct point *point = &trial->points[choice][size];
   const struct tt_choice *with = &trial->choices[choice];
-  const struct tuttiComm *comm = m->comm;
   if (point->once <= 0) return;
   if (!point->n) point->us[point->n++] = point->once;
   double us = samples_summarise(point->us, point->n).median;
@@ -259,8 +257,8 @@ static void anchor_store(struct measure *m, struct trial *trial, int choice, int
   struct tt_profile_anchor anchor = {.collective = trial->sweep->collective,
                                      .radix = with->radix,
                                      .block_bytes = with->block_bytes,
-                                     .nranks = comm->nranks,
-                                     .nnodes = comm->topology.nnodes,
+                                     .nranks = m->facts->nranks,
+                                     .nnodes = m->topology->nnodes,
                                      .cores = m->cores,
                                      .bytes = trial->sweep->bytes[size],
                                      .us = us};

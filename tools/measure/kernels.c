@@ -217,7 +217,7 @@ static void pages_touch(volatile char *arena, size_t len)
 void kernels_measure(struct measure *m, double seconds)
 {
   struct kernel kernels[KERNELS];
-  if (m->comm->rank == 0 && !m->result) {
+  if (m->facts->rank == 0 && !m->result) {
     int n = kernels_list(kernels);
     size_t len = kernels[n - 1].bytes * (size_t)kernels[n - 1].nsrc + 4 * GAP + LINE;
     char *arena = tt_alloc(1, len);

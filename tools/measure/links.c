@@ -117,7 +117,7 @@ static double train_batch(struct measure *m, const struct flow *flow, int n)
 
 static void warm_up(struct measure *m, const struct flow *flow, double limit_us)
 {
-  double begin = now_us(), spent = 0, us = m->comm->nranks > flow->nmembers ? WARM_US : WARM_US / 10;
+  double begin = now_us(), spent = 0, us = m->facts->nranks > flow->nmembers ? WARM_US : WARM_US / 10;
   if (us > limit_us) us = limit_us;
   while (!m->result && spent < us) {
     batch(m, flow, 0, 2, 16);
@@ -209,7 +209,7 @@ static void flow_store(struct measure *m, struct flow *flow)
       point->flow = (struct tt_flow){.kind = flow->kind, .flows = flow->flows, .ways = w + 1};
       strncpy(point->flow.transport, flow->transport, TT_PROFILE_NAME - 1);
       if (flow->kind == TT_LINK_NET && strcmp(flow->transport, "tcp") == 0)
-        snprintf(point->flow.interface, TT_PROFILE_NAME, "%s", m->comm->interface);
+        snprintf(point->flow.interface, TT_PROFILE_NAME, "%s", m->facts->interface);
     }
     if (n) store_flow(m, points, n, told.overhead_us);
   }
@@ -235,14 +235,14 @@ static void flow_add(struct measure *m, struct flows *flows, const struct pairs_
     return;
   }
   *flow = (struct flow){.kind = of->kind,
-                        .transport = m->comm->transports[of->transport]->ops->name,
+                        .transport = tt_comm_transport(m->comm, of->transport)->name,
                         .flows = npairs,
                         .nmembers = npairs * 2,
                         .members = members,
                         .place = -1};
   for (int32_t i = 0; i < npairs * 2; i++) {
     members[i] = of->pairs[i / 2][i % 2];
-    if (members[i] == m->comm->rank) flow->place = i;
+    if (members[i] == m->facts->rank) flow->place = i;
   }
   flows->list[flows->n++] = flow;
 }
@@ -250,12 +250,12 @@ static void flow_add(struct measure *m, struct flows *flows, const struct pairs_
 /* One pair, 2, 4, .. and as many as there are. */
 static void flows_find(struct measure *m, struct flows *flows)
 {
-  struct pairs_of_kind of = {.pairs = tt_alloc((size_t)m->comm->nranks / 2 + 1, sizeof *of.pairs)};
+  struct pairs_of_kind of = {.pairs = tt_alloc((size_t)m->facts->nranks / 2 + 1, sizeof *of.pairs)};
   if (!of.pairs) give_up(m, tt_fail(tuttiSystemError, "tune: out of memory for pairs"));
   int least = m->options->no_inside ? TT_LINK_NET : TT_LINK_CACHE;
   int most = m->options->no_between ? TT_LINK_NODE : TT_LINK_NET;
   for (int kind = least; kind <= most && !m->result; kind++)
-    for (of.transport = 0; of.transport < m->comm->ntransports && !m->result; of.transport++) {
+    for (of.transport = 0; tt_comm_transport(m->comm, of.transport) && !m->result; of.transport++) {
       of.kind = (enum tt_link_kind)kind;
       pairs_find(m, &of);
       if (of.n > TT_PROFILE_MAX_FLOWS) of.n = TT_PROFILE_MAX_FLOWS;

@@ -11,7 +11,7 @@ static double options_agree(struct measure *m)
 {
   const struct tt_measure_options *options = m->options;
   int leaves = !!options->no_inside + 2 * !!options->no_kernels + 4 * !!options->no_anchors + 8 * !!options->no_between;
-  double values[3] = {leaves, -leaves, m->comm->rank == 0 ? options->seconds : 0};
+  double values[3] = {leaves, -leaves, m->facts->rank == 0 ? options->seconds : 0};
   agree_all(m, values, 3);
   if (!m->result && values[0] + values[1] != 0)
     m->result = tt_fail(tuttiInvalidUsage,
@@ -30,8 +30,8 @@ static void part_run(struct measure *m, void (*part)(struct measure *, double), 
 static void parts_run(struct measure *m, double total)
 {
   const struct tt_measure_options *options = m->options;
-  int links = !(options->no_inside && options->no_between) && m->comm->nranks > 1;
-  int anchors = !options->no_anchors && m->comm->nranks > 1;
+  int links = !(options->no_inside && options->no_between) && m->facts->nranks > 1;
+  int anchors = !options->no_anchors && m->facts->nranks > 1;
   double kernels = options->no_kernels ? 0 : total * (links || anchors ? KERNELS_PART : 1);
   if (kernels > KERNELS_MOST_S) kernels = KERNELS_MOST_S;
   double links_s = !links ? 0 : (total - kernels) * (anchors ? LINKS_PART : 1);
@@ -42,13 +42,15 @@ static void parts_run(struct measure *m, double total)
 
 tuttiResult_t tt_measure(struct tuttiComm *comm, const struct tt_measure_options *options, struct tt_profile *profile)
 {
-  struct measure m = {.comm = comm, .options = options, .profile = comm->rank == 0 ? profile : NULL};
+  struct measure m = {
+      .comm = comm, .facts = tt_comm_facts(comm), .topology = tt_comm_topology(comm), .options = options};
+  if (m.facts->rank == 0) m.profile = profile;
   m.result = tt_comm_drain(comm);
-  m.table = comm->table;
+  m.table = *tt_comm_table(comm);
   double seconds = options_agree(&m);
-  if (!m.result && comm->nranks > TT_MEASURE_RANKS)
+  if (!m.result && m.facts->nranks > TT_MEASURE_RANKS)
     m.result = tt_fail(tuttiInvalidUsage, "tune: the communicator has %d ranks: measure on at most %d of them",
-                       comm->nranks, TT_MEASURE_RANKS);
+                       m.facts->nranks, TT_MEASURE_RANKS);
   world_find(&m);
   store_machine(&m);
   if (!m.result) parts_run(&m, seconds);
@@ -57,6 +59,6 @@ tuttiResult_t tt_measure(struct tuttiComm *comm, const struct tt_measure_options
   m.progress_part = 0;
   if (!m.result) progress_tell(&m, 1, "done");
   tt_free(m.route);
-  tt_heap_free(m.data);
+  tuttiMemFree(m.data);
   return m.result;
 }

@@ -4,12 +4,14 @@
 #define TT_MEASURE_INSIDE_H
 
 #include "measure/measure.h"
-#include "memory/memory.h"
+#include "tuner/choice.h"
 
 #define DATA_BYTES ((size_t)16 << 20) /* longest message; there is one such part for what is sent, one for what comes */
 
 struct measure {
   struct tuttiComm *comm;
+  const struct tt_comm_facts *facts;  /* of comm */
+  const struct tt_topology *topology; /* likewise */
   const struct tt_measure_options *options;
   struct tt_profile *profile; /* NULL but on rank 0 */
   tuttiResult_t result;       /* the first failure: after it all functions do nothing, and times are 0 */
@@ -57,7 +59,7 @@ void progress_tell(const struct measure *m, double done, const char *what);
 /* Pairs of ranks with the same between them, no rank twice. Inside of nodes they are all of one node. */
 struct pairs_of_kind {
   enum tt_link_kind kind;
-  int transport; /* index into comm->transports */
+  int transport; /* as in tt_comm_transport */
   int32_t n;
   int32_t (*pairs)[2];
 };

@@ -159,8 +159,8 @@ void store_anchors_forget(struct measure *m, int collective, uint64_t up_to_byte
   if (!profile || m->result) return;
   for (int32_t i = 0; i < profile->nanchors; i++) {
     const struct tt_profile_anchor *a = &profile->anchors[i];
-    if (a->collective != collective || a->bytes > up_to_bytes || a->nranks != m->comm->nranks ||
-        a->nnodes != m->comm->topology.nnodes || a->cores != m->cores || strcmp(a->transport, m->transport) != 0)
+    if (a->collective != collective || a->bytes > up_to_bytes || a->nranks != m->facts->nranks ||
+        a->nnodes != m->topology->nnodes || a->cores != m->cores || strcmp(a->transport, m->transport) != 0)
       profile->anchors[n++] = *a;
   }
   profile->nanchors = n;

@@ -4,14 +4,6 @@
 
 #include "measure/private.h"
 
-static int route_number(const struct tuttiComm *comm, int peer)
-{
-  const struct tt_transport *route = tt_exec_route(comm->exec, peer);
-  int t = 0;
-  while (t < comm->ntransports - 1 && comm->transports[t] != route) t++;
-  return t;
-}
-
 /* The cores on which a rank may run, and the kernel they belong to. */
 struct place {
   uint8_t cores[TT_CORE_MASK_BYTES];
@@ -21,14 +13,14 @@ struct place {
 /* Containers of one machine are nodes of their own, but compete for its cores. */
 static int same_cores(const struct measure *m, const struct place *places, int32_t a, int32_t b)
 {
-  const int32_t *node = m->comm->topology.node;
+  const int32_t *node = m->topology->node;
   return places[a].kernel && places[b].kernel ? places[a].kernel == places[b].kernel : node[a] == node[b];
 }
 
 /* The cores of the machine with the fewest to a rank. */
 static void cores_count(struct measure *m, const struct place *places)
 {
-  int32_t nranks = m->comm->nranks, its_ranks = 1;
+  int32_t nranks = m->facts->nranks, its_ranks = 1;
   uint8_t counted[TT_MEASURE_RANKS] = {0};
   m->cores = 0;
   for (int32_t first = 0; first < nranks; first++) {
@@ -49,23 +41,22 @@ static void cores_count(struct measure *m, const struct place *places)
 
 static const char *transport_of_most(const struct measure *m)
 {
-  const struct tuttiComm *comm = m->comm;
-  size_t n = (size_t)comm->nranks, times[TT_COMM_TRANSPORTS] = {0};
+  size_t n = (size_t)m->facts->nranks, times[TT_COMM_TRANSPORTS] = {0};
   int most = 0;
   for (size_t a = 0; a < n; a++)
     for (size_t b = 0; b < n; b++)
       if (a != b) times[m->route[a * n + b] % TT_COMM_TRANSPORTS]++;
-  for (int t = 1; t < comm->ntransports; t++)
+  for (int t = 1; tt_comm_transport(m->comm, t); t++)
     if (times[t] > times[most]) most = t;
-  return comm->transports[most]->ops->name;
+  return tt_comm_transport(m->comm, most)->name;
 }
 
 static uint32_t block_bytes_find(const struct measure *m)
 {
-  size_t n = (size_t)m->comm->nranks;
+  size_t n = (size_t)m->facts->nranks;
   uint32_t longest = 0;
   for (size_t at = 0; at < n * n; at++) {
-    uint32_t block = tt_prices_block(m->comm->transports[m->route[at]]->ops->name);
+    uint32_t block = tt_prices_block(tt_comm_transport(m->comm, m->route[at])->name);
     if (at % (n + 1) && block > longest) longest = block;
   }
   return longest;
@@ -73,18 +64,17 @@ static uint32_t block_bytes_find(const struct measure *m)
 
 void world_find(struct measure *m)
 {
-  struct tuttiComm *comm = m->comm;
-  size_t n = (size_t)comm->nranks;
+  size_t n = (size_t)m->facts->nranks;
   uint8_t *own = tt_alloc(n, 1);
   struct place place = {.kernel = tt_kernel_id()}, *places = tt_alloc(n, sizeof place);
   m->route = tt_alloc(n, n);
   void *data = NULL;
-  (void)tt_heap_alloc(&data, 2 * DATA_BYTES); /* as who is in a hurry has it */
+  (void)tuttiMemAlloc(&data, 2 * DATA_BYTES); /* as who is in a hurry has it */
   m->data = data;
   int lacks = !own || !places || !m->route || !m->data;
   if (agree(m, lacks) > 0 && !m->result)
     m->result = tt_fail(tuttiSystemError, "tune: out of memory on %s", lacks ? "this rank" : "another rank");
-  for (int r = 0; !m->result && r < comm->nranks; r++) own[r] = (uint8_t)route_number(comm, r);
+  for (int r = 0; !m->result && r < m->facts->nranks; r++) own[r] = (uint8_t)tt_comm_route(m->comm, r);
   tt_host_core_mask(place.cores);
   gather_all(m, own, m->route, n);
   gather_all(m, &place, places, sizeof place);
@@ -99,16 +89,16 @@ void world_find(struct measure *m)
 
 static int is_of(const struct measure *m, const struct pairs_of_kind *of, int32_t a, int32_t b)
 {
-  size_t n = (size_t)m->comm->nranks;
-  return m->route[(size_t)a * n + (size_t)b] == of->transport && tt_topology_kind(&m->comm->topology, a, b) == of->kind;
+  size_t n = (size_t)m->facts->nranks;
+  return m->route[(size_t)a * n + (size_t)b] == of->transport && tt_topology_kind(m->topology, a, b) == of->kind;
 }
 
 /* Pairs a rank of node `a` with one of node `b`, the lowest free ones first; how many there are. */
 static int32_t pairs_match(const struct measure *m, const struct pairs_of_kind *of, int32_t a, int32_t b,
                            int32_t (*pairs)[2])
 {
-  const int32_t *node = m->comm->topology.node;
-  int32_t n = 0, nranks = m->comm->nranks;
+  const int32_t *node = m->topology->node;
+  int32_t n = 0, nranks = m->facts->nranks;
   uint8_t used[TT_MEASURE_RANKS] = {0};
   for (int32_t r = 0; r < nranks; r++) {
     if (node[r] != a || used[r]) continue;
@@ -126,7 +116,7 @@ static int32_t pairs_match(const struct measure *m, const struct pairs_of_kind *
 /* The node with most ranks, but for `other`. */
 static int32_t node_largest(const struct measure *m, int32_t other)
 {
-  const struct tt_topology *topology = &m->comm->topology;
+  const struct tt_topology *topology = m->topology;
   int32_t best = -1, most = 0;
   for (int32_t node = 0; node < topology->nnodes; node++) {
     int32_t ranks = 0;
@@ -140,7 +130,7 @@ static int32_t node_largest(const struct measure *m, int32_t other)
 
 void pairs_find(const struct measure *m, struct pairs_of_kind *of)
 {
-  int32_t nnodes = m->comm->topology.nnodes, most = 0, best = -1, first = -1;
+  int32_t nnodes = m->topology->nnodes, most = 0, best = -1, first = -1;
   int is_far = of->kind == TT_LINK_NET;
   of->n = 0;
   if (is_far && nnodes < 2) return;

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "api/check_private.h"
+/* Whether a handle is one, and of something that takes operations. */
+#include "comm/private.h"
 
-tuttiResult_t tt_null(const char *name)
+int tt_comm_is(const struct tuttiComm *comm)
 {
-  return tt_fail(tuttiInvalidArgument, "%s is NULL: pass a valid pointer", name);
-}
-
-tuttiResult_t tt_process_check(void)
-{
-  tt_process_enter();
-  if (!atomic_load_explicit(&tt_process.forked, memory_order_relaxed)) return tuttiSuccess;
-  return tt_fail(tuttiInvalidUsage, "this process is a forked child of one that uses Tutti: "
-                                    "call it in the parent only, or exec a program first");
+  return comm && comm->life.magic == TT_COMM_MAGIC;
 }
 
 tuttiResult_t tt_comm_check(const struct tuttiComm *comm)
 {
   if (!comm) return tt_null("comm");
-  if (comm->magic != TT_COMM_MAGIC)
+  if (comm->life.magic != TT_COMM_MAGIC)
     return tt_fail(tuttiInvalidArgument, "comm %p is no communicator: it was destroyed, or never created",
                    (const void *)comm);
   return tt_process_check();
@@ -32,12 +25,9 @@ tuttiResult_t tt_stream_check(const struct tuttiStream *stream)
   return tt_process_check();
 }
 
-tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm)
+static tuttiResult_t not_ready(const struct tuttiComm *comm, int state)
 {
-  tuttiResult_t result = tt_comm_check(comm);
-  if (result != tuttiSuccess) return result;
-  switch (atomic_load_explicit(&comm->state, memory_order_acquire)) {
-  case TT_COMM_READY: return tuttiSuccess;
+  switch (state) {
   case TT_COMM_CREATING:
     return tt_fail(tuttiInvalidArgument,
                    "comm is still being created: wait until tuttiCommGetAsyncError gives tuttiSuccess");
@@ -46,4 +36,12 @@ tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm)
   case TT_COMM_FINALIZED: return tt_fail(tuttiInvalidUsage, "comm was finalized: it takes no more operations");
   default: return tt_comm_health(comm);
   }
+}
+
+tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm)
+{
+  tuttiResult_t result = tt_comm_check(comm);
+  if (result != tuttiSuccess) return result;
+  int state = atomic_load_explicit(&comm->life.state, memory_order_acquire);
+  return state == TT_COMM_READY ? tuttiSuccess : not_ready(comm, state);
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is known while a communicator is being created. Private to the files that create it. */
+#ifndef TT_COMM_CREATION_H
+#define TT_COMM_CREATION_H
+
+#include "bootstrap/bootstrap.h"
+#include "comm/private.h"
+
+struct transport_peer_info {
+  uint8_t usable;
+  struct tt_correction known[TT_LINK_KINDS]; /* what this rank's cache says */
+  uint8_t pad[5];
+  uint8_t blob[TT_TRANSPORT_PEER_INFO_BYTES];
+};
+
+/* What every rank says in the second round. All ranks get those of all: so no more of it is sent than the transports
+ * that are wanted, which are the same on all. */
+struct rank_info {
+  uint64_t nearness;             /* a hash: topology files may differ */
+  uint64_t profile;              /* a hash of the file's name */
+  uint8_t corrects;              /* on rank 0: prices are corrected by what pairs take */
+  uint8_t may_measure;           /* it has a core for itself, and nothing stands between it and its links */
+  uint8_t pad[6];
+  struct transport_peer_info transports[TT_COMM_TRANSPORTS]; /* as they are wanted */
+};
+
+static inline size_t tt_rank_info_bytes(int nwanted)
+{
+  return offsetof(struct rank_info, transports) + (size_t)nwanted * sizeof(struct transport_peer_info);
+}
+
+/* What the leaders of pairs found, if anything had to be measured. */
+struct finding {
+  struct tt_correction of[TT_LINK_KINDS];
+};
+
+/* The first neighbours on the wire with this kind of link between them. The same on all ranks. */
+struct pair {
+  int32_t ranks[2];  /* the first one leads; equal: there is none */
+  int transport;     /* that joins them, among those wanted */
+  int is_measured;   /* now: nobody knew what it takes */
+};
+
+enum stage { SPLITTING, MEETING, EXCHANGING, WATCHING, MEASURING, FINDING, AGREEING };
+
+/* A try to shrink a communicator. */
+struct tt_attempt {
+  uint64_t set, number; /* which ranks are left out, and its number among the tries with the same; 0: no memory */
+  uint64_t key;         /* under which the members hear of it */
+};
+
+/* More than 25 fields: each stage leaves here what the next ones need, and a child has some of its own. */
+struct tt_creation {
+  enum stage stage;
+  struct tt_id id;
+  uint64_t used; /* tt_id_use: the id of its user; 0: a child has none */
+  struct tt_rendezvous *rendezvous;
+  struct member_info *members;
+  struct rank_info *peer_info;   /* this rank's */
+  struct finding *findings;
+  uint64_t deadline_ns, began_ns;
+  uint64_t lost_ns; /* another rank has gone since then, says comm->creation_error; 0: none */
+  const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
+  int nwanted;
+  int is_named; /* somebody has said which transports: who wants one that is not there is told */
+  int kept[TT_COMM_TRANSPORTS]; /* of comm->transports: which of those wanted */
+  int nhosts;
+  int32_t cores; /* that the ranks of a node may use, where they are fewest to a rank; on rank 0 */
+  struct pair pairs[TT_LINK_KINDS];
+  struct measuring *measuring; /* pair.c */
+  int is_child; /* it has from its parent what pairs take */
+  int is_second; /* as in struct tt_comm_spec */
+
+  struct tuttiComm *parent; /* of a child; held */
+  int32_t *ranks;           /* in the parent, of the child's members; room for all */
+  struct tt_birth birth;    /* how the parent's watch knows it */
+  struct tt_attempt try;        /* of a shrink */
+  uint64_t words_ns;        /* the start-up has failed since then, says its root; 0: it has not */
+  int is_known;             /* that it has failed, to all members */
+  struct tt_op *op;         /* the all-gather of the ranks' filters, which it owns */
+};
+
+/* Goes on once the communicator's nranks, rank and creation->id are known. */
+tuttiResult_t tt_creation_start(struct tuttiComm *comm);
+
+/* What rank `rank` said in the second round. */
+const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank);
+
+/* ---- config.c ---- */
+/* Takes over what config says, unless the environment overrides it; a child has its parent's settings already. Errors:
+ * tuttiInvalidArgument. */
+tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child);
+
+/* ---- correct.c: what pairs take, known or to be measured ---- */
+/* Fills this rank's part of the second round. */
+void tt_correct_say(struct tuttiComm *comm, struct rank_info *peer_info);
+/* Links can be opened: finds the pairs. 1: some are to be measured, and all ranks meet once more. */
+int tt_correct_start(struct tuttiComm *comm);
+/* All pairs of this rank are measured: tells the others. */
+tuttiResult_t tt_correct_tell(struct tuttiComm *comm);
+/* All have told. */
+void tt_correct_finish(struct tuttiComm *comm);
+
+/* ---- pair.c ---- */
+/* Measures the pairs of which this rank is one, in the order of their kinds: tuttiInProgress until they are done. Never
+ * waits, but takes the core for up to a millisecond while the partner answers. Errors: the communicator's failure;
+ * tuttiRemoteError: the partner does not answer before the creation's deadline; tuttiSystemError. */
+tuttiResult_t tt_pair_poll(struct tuttiComm *comm);
+void tt_measuring_destroy(struct measuring *measuring); /* NULL is allowed */
+
+/* ---- agree.c ---- */
+/* A hash of what ranks must see alike: order, groups, and what lies between neighbours, by which pairs are found. */
+uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement);
+/* What has to be alike is. Errors: tuttiInvalidUsage: ranks see different topologies. */
+tuttiResult_t tt_peer_infos_compare(const struct tuttiComm *comm);
+/* The last round: rank 0 prices and sends its table to all. */
+tuttiResult_t tt_agree_start(struct tuttiComm *comm);
+tuttiResult_t tt_agree_finish(struct tuttiComm *comm);
+
+/* ---- price.c ---- */
+/* Makes the table, on rank 0. Errors: those of the profile and of tt_table_make. */
+tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table);
+
+/* ---- child.c ---- */
+tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
+tuttiResult_t tt_split_poll(struct tuttiComm *comm);
+tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
+/* What the parent's watch knows against the child's start-up; tuttiSuccess: nothing. */
+tuttiResult_t tt_child_look(struct tuttiComm *comm);
+/* This rank gives up, says the thread's last sentence: the other members hear of it if they do not know. */
+void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code);
+/* Likewise where there is no memory for a communicator. */
+void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try);
+/* The call is to shrink: that begins now. The key is right also without memory. */
+void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try);
+
+#endif
