@@ -5,7 +5,7 @@
 
 #include "api/form_private.h"
 
-/* What a public function was called with. */
+/* The arguments of a public function. */
 struct asked {
   const void *send;
   void *recv;

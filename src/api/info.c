@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti_tools.h offers. */
+/* The functions of tutti_tools.h. */
 #include "tutti_tools.h"
 
 #include <string.h>

@@ -58,7 +58,7 @@ static tuttiResult_t spec_check(const tuttiComm_t *comm, int nranks, int rank)
 
 enum { BLOCKING_CONFIG, BLOCKING_0, BLOCKING_1 }; /* choices of TUTTI_COMM_BLOCKING */
 
-/* What config says goes into the communicator's settings, which its children inherit. */
+/* Puts config.blocking into the communicator's settings, which its children inherit. */
 static void blocking_apply(struct tt_settings *settings, const tuttiConfig_t *config)
 {
   const char *said = tt_env("TUTTI_COMM_BLOCKING");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a handle is one, and of something that takes operations. */
+/* Checks of handles, and of whether their objects take operations. */
 #include "comm/private.h"
 
 int tt_comm_is(const struct tuttiComm *comm)

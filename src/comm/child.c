@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators made from others: split and shrink.
  *
- * Who belongs to the child is known on each of its ranks: after an all-gather of colors and keys over the parent, or
+ * Each rank of a child knows all of its ranks: after an all-gather of colors and keys over the parent, or
  * from the list of excluded ranks. From there on it is made like any other, but for its id, which nobody has to send:
  * its key is derived from the parent's, and its root stands at the listener that the child's first rank has had since
  * the parent was made. So a shrink needs nothing of a parent that has failed, but its watch:
@@ -14,7 +14,7 @@
 
 enum how { SPLIT = 1, SHRINK = 2 };
 
-/* What makes one child's key differ from another's: only what its ranks know alike. */
+/* The input of a child's key: only facts that all of its ranks know alike. */
 struct context {
   uint32_t how;
   int32_t color;   /* of a split */
@@ -297,7 +297,7 @@ tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec 
   return child_begin(comm, &context);
 }
 
-/* Why the parent ends, if it has not failed yet: a rank is dead, or else that this one goes on without some. */
+/* Records why the parent ends, unless it has failed already: a rank is dead, or else this rank goes on without some. */
 static void shrink_record(struct tuttiComm *parent, const int *exclude, int n)
 {
   struct tt_watch *watch = parent->parts.watch;

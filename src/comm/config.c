@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program says about a communicator that it makes. */
+/* The configuration that a program gives to a communicator. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -16,7 +16,7 @@ static void deterministic_apply(struct tt_settings *settings, const tuttiConfig_
   } else if (said != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_DETERMINISTIC")) settings->deterministic = said;
 }
 
-/* Likewise. What counts stays in the settings, as one of their choices: all ranks must have the same. */
+/* Likewise. The effective type stays in the settings, as one of their choices: all ranks must have the same. */
 static void wire_type_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
 {
   static const int choices[] = {TUTTI_CONFIG_UNDEF_INT, tuttiFloat32, tuttiFloat16, tuttiBfloat16};

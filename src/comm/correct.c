@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What links take where no profile says it: of one pair of each kind the first rank knows that from its cache, or it is
- * measured (pair.c), told to all, and kept. */
+/* Corrections of link prices if no profile is given: those of one pair of each kind are known from the cache of its
+ * first rank, or measured (pair.c), told to all ranks, and kept. */
 #include "comm/creation_private.h"
 #include "tuner/cache.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known while a communicator is being created. Private to the files that create it. */
+/* The state of a communicator while it is being created. For the files of comm that create it. */
 #ifndef TT_COMM_CREATION_H
 #define TT_COMM_CREATION_H
 
@@ -13,8 +13,8 @@ struct transport_peer_info {
   uint8_t blob[TT_TRANSPORT_PEER_INFO_BYTES];
 };
 
-/* What every rank says in the second round. All ranks get those of all: so no more of it is sent than the transports
- * that are wanted, which are the same on all. */
+/* The contribution of a rank to the second round. Every rank gets those of all, so only the wanted transports are sent,
+ * which are the same on all ranks. */
 struct rank_info {
   uint64_t nearness;             /* a hash: topology files may differ */
   uint64_t profile;              /* a hash of the file's name */
@@ -29,7 +29,7 @@ static inline size_t tt_rank_info_bytes(int nwanted)
   return offsetof(struct rank_info, transports) + (size_t)nwanted * sizeof(struct transport_peer_info);
 }
 
-/* What the leaders of pairs found, if anything had to be measured. */
+/* The results of the pairs' leaders, if anything had to be measured. */
 struct finding {
   struct tt_correction of[TT_LINK_KINDS];
 };
@@ -83,7 +83,7 @@ struct tt_creation {
 /* Goes on once the communicator's nranks, rank and creation->id are known. */
 tuttiResult_t tt_creation_start(struct tuttiComm *comm);
 
-/* What rank `rank` said in the second round. */
+/* The contribution of rank `rank` to the second round. */
 const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank);
 
 /* ---- config.c ---- */
@@ -111,7 +111,7 @@ void tt_measuring_destroy(struct measuring *measuring); /* NULL is allowed */
 /* ---- agree.c ---- */
 /* A hash of what ranks must see alike: order, groups, and what lies between neighbours, by which pairs are found. */
 uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement);
-/* What has to be alike is. Errors: tuttiInvalidUsage: ranks see different topologies. */
+/* Checks that all ranks see the same topology. Errors: tuttiInvalidUsage: they do not. */
 tuttiResult_t tt_peer_infos_compare(const struct tuttiComm *comm);
 /* The last round: rank 0 prices and sends its table to all. */
 tuttiResult_t tt_agree_start(struct tuttiComm *comm);
@@ -125,7 +125,7 @@ tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table);
 tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
 tuttiResult_t tt_split_poll(struct tuttiComm *comm);
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
-/* What the parent's watch knows against the child's start-up; tuttiSuccess: nothing. */
+/* The reason against the child's start-up that the parent's watch knows; tuttiSuccess: none. */
 tuttiResult_t tt_child_look(struct tuttiComm *comm);
 /* This rank gives up, says the thread's last sentence: the other members hear of it if they do not know. */
 void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code);

@@ -142,7 +142,7 @@ static const struct tt_transfer *own_transfer(const struct tt_op *op, int sends,
   return NULL;
 }
 
-/* What a rank sends to itself it must receive in the same group. */
+/* A rank must receive its sends to itself in the same group. */
 static tuttiResult_t own_check(const struct tt_op *op)
 {
   for (int n = 0;; n++) {

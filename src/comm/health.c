@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a communicator is: what it says of itself, and what one rank makes it say to all. */
+/* The health of a communicator: its state and first error, and the errors that this rank adds. */
 #include <stdio.h>
 
 #include "comm/private.h"

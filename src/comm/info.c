@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What communicators of this process have at hand, for `tutti info`. */
+/* The means of communicators of this process, for `tutti info`. */
 #include <stdio.h>
 #include <string.h>
 

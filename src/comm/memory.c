@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of users: what they are given, and what they register in all transports that have a use for that. */
+/* Memory of the user: allocated from the heap, and registered with all transports that have a use for it. */
 #include <unistd.h>
 
 #include "comm/private.h"

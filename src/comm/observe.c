@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who looks on while operations run: the explainer, and the trace, where each operation is a span of its communicator's
+/* The observers of operations: the explainer, and the trace, where each operation is a span of its communicator's
  * track. */
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ void tt_observe_begin(struct tuttiComm *comm, const struct tt_call *call)
   if (tt_timeline_wanted()) comm->calls.span_ns = tt_now_ns();
 }
 
-/* Of a collective the bytes that the call counts, of messages those of all. */
+/* The bytes that a collective call counts, or those of all messages. */
 static uint64_t bytes_of(const struct tt_binding *binding)
 {
   uint64_t bytes = 0;

@@ -51,7 +51,7 @@ static int same_plan(const struct tt_plan_entry *entry, const struct tt_choice *
          has->middle == choice->middle;
 }
 
-/* What is used often comes to stand where it is looked for first, and is not the one that goes. */
+/* Moves a plan that is used towards the end of the array, where the search begins and no plan is dropped. */
 static void plan_raise(struct tuttiComm *comm, int i)
 {
   if (i + 1 == comm->calls.nplans) return;
@@ -86,7 +86,7 @@ static void transfers_number(struct tuttiComm *comm, struct tt_binding *binding)
   }
 }
 
-/* The scalar of a pre-multiplied sum that is read when it starts. What ends the operation ends the waiting. */
+/* The scalar of a pre-multiplied sum that is read when it starts. An error or abort ends the waiting. */
 static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *binding)
 {
   const struct tt_device *device = tt_device_of(binding->scalar_at);
@@ -107,8 +107,8 @@ static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *bind
   return result;
 }
 
-/* Numbers the call and starts it on the communicator's run. The caller owns the communicator. Who has a waiter may be
- * kept waiting: *done is set to 1 if it is over then. */
+/* Numbers the call and starts it on the communicator's run. The caller owns the communicator. A caller with a waiter
+ * may be kept waiting: *done is set to 1 if the call is over then. */
 static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, struct tt_waiter *waiter, int *done)
 {
   struct tt_plan *plan;

@@ -3,7 +3,7 @@
  *
  * Both send and receive at once, message after message. The first rank leads: it alone looks at the clock. Before each
  * batch both exchange 8 bytes, in which it says how many messages of which length follow; so the batch begins at both
- * ends at once, and no more is agreed. What counts is the fastest batch, once a second one was nearly as fast. */
+ * ends at once, and no more is agreed. The result is the fastest batch, once a second one was nearly as fast. */
 #include <math.h>
 #include <string.h>
 

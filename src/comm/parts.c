@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a communicator consists of, told to others. */
+/* Parts of a communicator, for other folders. */
 #include "comm/private.h"
 
 const struct tt_topology *tt_comm_topology(const struct tuttiComm *comm)

@@ -4,7 +4,7 @@
 
 #include "comm/creation_private.h"
 
-/* What the table is made from. Points into itself and into the communicator. */
+/* The input of the decision table. It points into itself and into the communicator. */
 struct tt_pricing {
   struct tt_profile profile; /* TUTTI_PROFILE; empty: there is none */
   struct tt_prices prices;

@@ -45,9 +45,9 @@ struct tt_shrinks {
 
 #define TT_COMM_REDOPS 4096 /* operations with a scalar that live at once */
 
-/* ---- the communicator: five structs, by what they are for ---- */
+/* ---- the communicator: five structs, each for one purpose ---- */
 
-/* How it begins and ends, and who is at it meanwhile. */
+/* Its beginning and end, and the threads that are inside meanwhile. */
 struct tt_comm_life {
   uint32_t magic;     /* 0: it is gone, but for ops that a group still holds */
   _Atomic int state;  /* enum tt_comm_state */
@@ -69,7 +69,7 @@ struct tt_comm_life {
   uint32_t nshrinks;          /* that have been in fewer sets would remember more */
 };
 
-/* What a creation makes, and the end of the communicator frees. */
+/* The parts that a creation makes and the end of the communicator frees. */
 struct tt_comm_parts {
   struct tt_credentials credentials;
   struct tt_listener *ip_listener, *local_listener;
@@ -93,7 +93,7 @@ struct tt_comm_parts {
   } corrected[TT_LINK_KINDS];        /* what pairs take; the same on all ranks */
 };
 
-/* Operations that wait, and what tells them from each other. */
+/* Operations that wait, and their numbers. */
 struct tt_comm_queue {
   _Atomic int owner;  /* 1: somebody moves this communicator now */
   _Atomic int queued; /* operations in the queue */
@@ -106,7 +106,7 @@ struct tt_comm_queue {
   int busy;
 };
 
-/* How calls are carried out, and who looks on. */
+/* The means of carrying calls out, and their observers. */
 struct tt_comm_calls {
   struct tt_table table;
   struct tt_plan_entry plans[TT_COMM_PLANS];
@@ -132,9 +132,9 @@ _Static_assert(offsetof(struct tuttiComm, facts) == 0, "tt_comm_facts looks for 
 
 /* ---- create.c ---- */
 
-/* One look at a creation; poll until it is not tuttiInProgress. */
+/* Moves a creation one stage on if it can go on; poll until the result is not tuttiInProgress. */
 tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm);
-/* It is to be freed: if it is being made, the other ranks hear that this one does not go on. */
+/* Before a communicator is freed: if it is being created, tells the other ranks that this one has given up. */
 void tt_creation_quit(struct tuttiComm *comm);
 void tt_creation_destroy(struct tt_creation *creation);
 
@@ -161,7 +161,8 @@ enum tt_slept tt_comm_sleep(void *comm, uint64_t ns);
 /* Ends all queued operations of a communicator that has failed or is being aborted, whatever their streams wait for. */
 void tt_comm_flush(struct tuttiComm *comm);
 
-/* Why an operation of it failed: its first error, or that it was aborted; the sentence becomes the calling thread's. */
+/* The reason why an operation failed: the communicator's first error, or that it was aborted. Its sentence becomes the
+ * calling thread's. */
 tuttiResult_t tt_comm_why(const struct tuttiComm *comm);
 
 /* ---- explain.c ---- */
