@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All-to-all: each share straight to its rank, or all of them in few messages by way of others.
+/* All-to-all: each share goes straight to its rank, or all shares go in few messages by way of other ranks.
  *
  * Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", IEEE TPDS 8(11), 1997. With P ranks and n elements of a share
@@ -8,11 +8,12 @@
  *   bruck   the share for the rank j behind goes there by way of the ranks at the sums of the bits of j, from the
  *           lowest one on: in round k = 1, 2, 4, .. all shares with bit k in j go k ranks on in one message. That is
  *           ceil(log2 P) messages, m(k) n elements each, m(k) of 1 .. P - 1 having bit k (P / 2 for powers of two);
- *           scratch 2 max m(k) n, less where rounds need no packing or unpacking; no share goes more than
- *           floor(log2 P) ways, which is the number of rounds.
- * A share on its way waits in OUT, where the share will be that ends there: from the rank j before. A message is packed
- * in scratch, shares with higher j first: then those that follow one another do so in OUT as well. Bruck is made for
- * shares of one block; with more each share is a message of its own. Any P, any n; IN and OUT are apart. */
+ *           scratch 2 max m(k) n, less where rounds need no packing or unpacking; no share takes more than
+ *           floor(log2 P) hops, which is the number of rounds.
+ * A share in transit waits in OUT, in the place of the share that ends up there, which comes from the rank j before. A
+ * message is packed in scratch, shares with higher j first, so that neighbours in the message are neighbours in OUT as
+ * well. Bruck is made for shares of one block; with more blocks each share is a message of its own. Any P, any n; IN
+ * and OUT are different memory. */
 #include "algos/shares_private.h"
 #include "algos/table_private.h"
 
@@ -41,17 +42,17 @@ void tt_direct_all_to_all_claim(const struct tt_shape *shape, struct tt_cost *co
   cost->blocks = cost->messages * shape->nblocks;
 }
 
-/* Numbers from 1 to nranks - 1 that have bit k. */
+/* How many numbers from 1 to nranks - 1 have bit k. */
 static int32_t with_bit(int32_t nranks, int32_t k)
 {
   int32_t rest = nranks % (2 * k);
   return nranks / (2 * k) * k + (rest > k ? rest - k : 0);
 }
 
-/* Runs of consecutive j with bit k, the highest run first: k of them each, but for the highest. */
+/* A run of consecutive j with bit k. Runs are visited from the highest down; each but the highest has k members. */
 struct run {
   int32_t low, n; /* j = low .. low + n - 1 */
-  int32_t slot;   /* of the highest one, in shares */
+  int32_t slot;   /* where the highest j lies in scratch, in shares */
 };
 
 static struct run run_first(int32_t nranks, int32_t k)
@@ -65,7 +66,7 @@ static struct run run_next(struct run run, int32_t k)
   return (struct run){run.low - 2 * k, k, run.slot + run.n};
 }
 
-/* Copies n shares that follow one another at both ends. */
+/* Copies shares that are consecutive at the source and at the destination. */
 static void shares_copy(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_operand from,
                         struct tt_operand to)
 {
@@ -81,7 +82,8 @@ static void shares_copy(struct tt_schedule *schedule, struct tt_blocks blocks, s
   }
 }
 
-/* Where in scratch a message is packed (from 0 on) and where one is unpacked, in shares. */
+/* Scratch, in shares: `pack` for the message to send, from slot 0 on, and behind it `unpack` for the message
+ * received. */
 struct room {
   int32_t pack, unpack;
 };
@@ -97,7 +99,7 @@ static struct room room(const struct tt_shape *shape)
   return most;
 }
 
-/* Of a run the lowest one has not moved yet, the others have. */
+/* The lowest share of a run has not moved yet and is in IN; the others have moved and are in OUT. */
 static void pack(struct tt_schedule *schedule, const struct tt_shape *shape, int32_t k)
 {
   for (struct run run = run_first(shape->nranks, k); run.low > 0; run = run_next(run, k)) {
@@ -117,7 +119,7 @@ static void unpack(struct tt_schedule *schedule, const struct tt_shape *shape, i
   }
 }
 
-/* Sends the packed message, or the one share that it is, and receives its like: a single run in its place. */
+/* Sends the packed message, or its only share, and receives as many shares: a single run directly in its place. */
 static void exchange(struct tt_schedule *schedule, const struct tt_shape *shape, int32_t k, int32_t slot)
 {
   int32_t n = with_bit(shape->nranks, k), each = tt_shares_at_once(shape, n);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Binary blocks: the ranks stand in blocks of powers of two, so that nobody folds.
+/* Binary blocks: the ranks form blocks of powers of two, so that no rank folds.
  *
  * Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; Chahal, Grover and Dey, "A hitchhiker's
  * guide on distributed training of deep neural networks", 2018. P = 2^k0 + 2^k1 + ... + 2^kl, descending, the lower
  * ranks in the larger blocks: 600 = 512 + 64 + 16 + 8. With N elements:
- * `binary_blocks`: every block halves (a reduce-scatter), so that nobody is idle; then the ranks of the smallest block
+ * `binary_blocks`: every block halves (a reduce-scatter), so that no rank is idle; then the ranks of the smallest block
  * send their parts to those of the next larger one that hold the pieces, these add them, and so on up to the largest;
  * the finished pieces go the same way back, and every block doubles (an all-gather). A rank of a block of 2^k sends
  *   messages 2 k, + 1 if there is a smaller block, + 2^(k' - k) if there is a larger one, of 2^k';
  *   elements 2 N (1 - 1 / 2^k), + N / 2^k for either neighbour there is: 2 N at most;
  *   reductions N (1 - 1 / 2^k), + N / 2^k if there is a smaller block; no scratch. Rounds 2 k0.
  *   (Where 2^k0 divides N. Parts are runs of whole blocks of the vector; empty ones cost nothing.)
- * `binary_blocks_whole`, for short vectors: every block exchanges whole vectors by recursive doubling. What the smaller
- * blocks have is there before a block is done itself, since they are smaller; each rank of the smaller block gives it
+ * `binary_blocks_whole`, for short vectors: every block exchanges whole vectors by recursive doubling. The sum of the
+ * smaller blocks arrives before a block is done itself, since they are smaller; each rank of the smaller block gives it
  * to 2^(k' - k) ranks of the larger one, along a binomial tree in which these help. The ranks of the largest block then
- * have the result and the last of them give it to the others, one each. A rank sends, N elements each,
- *   messages k, + at most k' - k + 1 to a larger block, + less than the same for handing on what came from a smaller
- *   one, + 1 if it gives the result to another; reductions k N, + N if there is a smaller block;
- *   scratch 2 N if there is a smaller block or (one block, odd k > 1) values alternate so, else N, none if k = 0.
+ * have the result, and the last of them give it to the others, one each. A rank sends, N elements each,
+ *   messages k, + at most k' - k + 1 to a larger block, + less than the same for handing on the sum of a smaller one,
+ *   + 1 if it gives the result to another; reductions k N, + N if there is a smaller block;
+ *   scratch 2 N if there is a smaller block or if values alternate so (one block, odd k > 1); else N; none if k = 0.
  *   Rounds k0, + 1 if there is more than one block.
  * Both combine every element by one tree, whatever N, the blocks of the vector, and the place of the element are:
  * T0 + (T1 + (T2 + ...)), where Ti is the butterfly ((0 + 1) + (2 + 3)) + ... of the ranks of block i.
@@ -25,7 +25,7 @@
 #include "algos/table_private.h"
 #include "algos/team_private.h"
 
-/* The blocks next to each other around a rank. size 0: there is none. */
+/* The own block of a rank and its neighbours. size 0: there is none. */
 struct around {
   struct tt_team own, larger, smaller;
   int32_t largest; /* ranks of the largest block */
@@ -54,7 +54,8 @@ static struct around around(const struct tt_shape *shape)
 
 /* ---- parts ------------------------------------------------------------------------- */
 
-/* The rank of the smaller block whose part has ours in it: reversed bits, so it has the same low ones. */
+/* The rank of the smaller block whose part contains ours: parts are in the order of reversed bits, so its id has the
+ * same low bits. */
 static int32_t rank_below(const struct around *a)
 {
   return a->smaller.first + a->own.id % a->smaller.size;
@@ -112,10 +113,10 @@ int32_t tt_binary_blocks(const struct tt_shape *shape)
 
 /* ---- whole vectors ------------------------------------------------------------------- */
 
-/* A binomial tree: node 0 is a rank of the smaller block; nodes 1, 2, ... are the ranks of the larger one with its id
- * as low bits. Node t hears from t without its highest bit, and tells t + bit for all higher bits. */
+/* A binomial tree: node 0 is a rank of the smaller block; nodes 1, 2, ... are the ranks of the larger one with the id
+ * of node 0 as low bits. Node t receives from t without its highest bit, and sends to t + bit for all higher bits. */
 struct tree {
-  int32_t node, last; /* the rank's own one, the last one */
+  int32_t node, last; /* the rank's own node, the last node */
   int32_t root;       /* rank */
   int32_t above;      /* rank of node 1 */
   int32_t step;       /* between ranks of nodes */
@@ -137,7 +138,7 @@ static int32_t tree_parent(const struct tree *tree)
   return node ? tree->above + (node - 1) * tree->step : tree->root;
 }
 
-/* The first of the bits to add for a child; then it doubles. */
+/* The bit to add for the first child; it doubles from child to child. */
 static int32_t tree_bit(const struct tree *tree)
 {
   return tree->node ? 2 * highest_bit(tree->node) : 1;
@@ -157,8 +158,8 @@ static void tree_tell(struct tt_schedule *schedule, const struct tree *tree, str
             tree->above + (tree->node + bit - 1) * tree->step);
 }
 
-/* Adds what the smaller blocks have, and hands it on. The result is in OUT. All ranks take it into scratch, also those
- * that do not hand it on: what is combined in one step after passes is then the same on all. */
+/* Adds the sum of the smaller blocks, and hands it on. The result is in OUT. All ranks receive that sum in scratch,
+ * also those that do not hand it on, so that after the passes one step combines the same operands on all ranks. */
 static void smaller_take(struct tt_schedule *schedule, const struct around *a, struct tt_operand value)
 {
   struct tree tree = tree_between(&a->smaller, &a->own, schedule->shape.rank);
@@ -169,7 +170,7 @@ static void smaller_take(struct tt_schedule *schedule, const struct around *a, s
   tt_reduce2(schedule, all, value, other, tt_out(0));
 }
 
-/* Exchanges inside of the block; returns where the value is: OUT if there is one block, else where it fits. */
+/* Exchanges inside the block. Returns the place of the value: OUT if there is one block, else IN, OUT or scratch. */
 static struct tt_operand exchange(struct tt_schedule *schedule, const struct around *a)
 {
   struct tt_operand value = tt_in(0);

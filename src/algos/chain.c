@@ -3,11 +3,11 @@
  *
  * The pipelined linear tree of Barnett, Shuler, Gupta, Payne, van de Geijn and Watts, "Building a high-performance
  * collective communication library", Supercomputing 1994. Broadcast goes from the root up the ranks and round to the
- * one below it; reduce comes the other way, and each rank adds its own. With P ranks and N elements in B blocks every
- * rank but the last one of the chain (reduce: but the root) sends B messages, N elements. In a reduce every rank but
- * the first one reduces N elements, and those in between need min(B, 4) blocks of scratch. P - 1 rounds for each block,
- * all blocks under way at once: B blocks take P - 2 + B times as long as one. Any P, any N, any root, in place
- * or not. */
+ * one below it; reduce comes the other way, and each rank adds its own contribution. With P ranks and N elements in B
+ * blocks every rank but the last one of the chain (reduce: but the root) sends B messages, N elements. In a reduce
+ * every rank but the first one reduces N elements, and those in between need min(B, 4) blocks of scratch. P - 1 rounds
+ * for each block, all blocks under way at once: B blocks take P - 2 + B times as long as one. Any P, any N, any root,
+ * in place or not. */
 #include "algos/shares_private.h"
 #include "algos/table_private.h"
 
@@ -24,7 +24,8 @@ void tt_chain_broadcast_generate(struct tt_schedule *schedule, const struct tt_s
   }
 }
 
-/* Adds our own to what comes from behind: to ranks up to the one before the root, on this side of rank 0 or not. */
+/* Adds our own block to the message from behind: the sum of the ranks up to the one before the root, which stands first
+ * if it holds rank 0. */
 static void take(struct tt_schedule *schedule, const struct tt_shape *shape, int32_t b, struct tt_operand dst)
 {
   struct tt_blocks block = {b, 1};
@@ -65,8 +66,8 @@ void tt_chain_reduce_claim(const struct tt_shape *shape, struct tt_cost *cost)
   if (sends && takes) cost->slots = shape->nblocks < PLACES ? shape->nblocks : PLACES;
 }
 
-/* So many that filling the chain costs at most half as long as all blocks take to leave the root; two ranks have
- * nothing to fill, and a program of more than a few windows gains no more. */
+/* So many blocks that filling the chain takes at most half as long as all blocks take to leave the root. Two ranks have
+ * no chain to fill, and a program of more than a few windows gains no more. */
 int32_t tt_chain_blocks(const struct tt_shape *shape)
 {
   if (shape->nranks <= 2) return 1;

@@ -12,11 +12,11 @@
  *   all-reduce:     both, without scratch; parts are runs of whole blocks, messages of empty ones are not sent.
  * A block goes through a chain of at most floor(log2 P) messages each way.
  *   Cuts: before the round with skip s, part i is the sum of the ranks r - t, t = 0, 2 s, 4 s, ... < P - i. With
- * P = a s + b, 0 <= b < s, of the own sum and the one that comes one has a term more for i < b than for i >= b. For
- * the ranks r >= a s this decides which one has the lowest rank, so what they get comes in two messages. In the second
- * round all ranks do: from b on the parts sent, or those of the receiver, are still in IN, before they are not.
- *   Where a share has several blocks, reduce-scatter sends every part alone, P - 1 messages: spans of slots can only be
- * taken apart where all slots are full. Any P, any N, in place or not. */
+ * P = a s + b, 0 <= b < s, either the own sum or the received one has one term more for i < b than for i >= b. For the
+ * ranks r >= a s this decides which of the two holds the lowest rank, so these ranks receive two messages. In the
+ * second round all ranks do: the parts sent, or those of the receiver, are still in IN from b on, but not before b.
+ *   If a share has several blocks, reduce-scatter sends every part alone, in P - 1 messages, because spans of slots can
+ * only be taken apart if all slots are full. Any P, any N, in place or not. */
 #include "algos/parts_private.h"
 #include "algos/table_private.h"
 
@@ -24,8 +24,8 @@
 struct round {
   int32_t skip;
   int32_t n;         /* parts sent */
-  int32_t cut;       /* parts from here on have a term less */
-  int32_t top;       /* ranks from here on are cut; 0: all */
+  int32_t cut;       /* parts from here on have one term less */
+  int32_t top;       /* ranks from here on receive two messages; 0: all do */
   int32_t fresh;     /* parts from here on were never added to: they are in IN */
   int is_last, apart; /* apart: each part travels alone */
 };
@@ -49,21 +49,21 @@ static int32_t skip_first(const struct tt_shape *shape)
   return skip;
 }
 
-/* Where the message to `receiver` that begins with its part i ends. */
+/* The end of the message to `receiver` that begins with its part i. */
 static int32_t piece_end(const struct round *round, int32_t receiver, int32_t i)
 {
   if (round->apart) return i + 1;
   return i < round->cut && round->cut < round->n && receiver >= round->top ? round->cut : round->n;
 }
 
-/* Where the sums of the parts from i on are made, */
+/* The place where the sums of the parts from i on are made. */
 static struct tt_operand made(const struct tt_shape *shape, const struct round *round, int32_t i)
 {
   if (shape->collective == TT_ALL_REDUCE || round->is_last) return tt_out(tt_parts(shape, shape->rank + i, 1).first);
   return tt_scratch(i * shape->nblocks);
 }
 
-/* and where they are before the round. */
+/* The place of the parts from i on before the round. */
 static struct tt_operand held(const struct tt_shape *shape, const struct round *round, int32_t i)
 {
   int32_t first = tt_parts(shape, shape->rank + i, 1).first;
@@ -71,8 +71,8 @@ static struct tt_operand held(const struct tt_shape *shape, const struct round *
   return shape->collective == TT_ALL_REDUCE ? tt_out(first) : tt_scratch(i * shape->nblocks);
 }
 
-/* The sums hold the ranks me - t skip, for t <= last: even t the own one, odd t the one that comes. The lowest is that
- * of the largest t that does not go below rank 0. */
+/* Together the two sums hold the ranks me - t skip, for t <= last: the own sum has even t, the received one odd t. The
+ * lowest rank is that of the largest t that does not go below rank 0. */
 static void take(struct tt_schedule *schedule, const struct round *round, int32_t i, int32_t end)
 {
   const struct tt_shape *shape = &schedule->shape;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Direct: every rank gets its part from all others and adds it up in one go; then sends it to all others.
+/* Direct: every rank gets its part from all others and adds it up in one go; then it sends the sum to all others.
  *
  * The linear exchange of MPI libraries; Rabenseifner, "Optimization of collective reduction operations", ICCS 2004,
  * compares it. Part p belongs to rank p, which adds all P contributions in the order of the ranks: a chain that the
@@ -7,8 +7,9 @@
  *   reduce-scatter: P - 1 messages, N (P - 1) / P sent and as many added, N of scratch; 1 round;
  *   all-gather:     P - 1 messages, N (P - 1) / P sent; 1 round;
  *   all-reduce:     both, 2 rounds. Parts are runs of whole blocks; empty ones cost nothing.
- * Rank r begins with rank r + 1, so that not all send to the same one. A few sends are followed by as many receives,
- * for a window full of sends that wait for each other would stand still. Any P, any N, in place or not. */
+ * Rank r begins with rank r + 1, so that not all ranks send to the same one. A few sends are followed by as many
+ * receives, because a window full of sends that wait for each other would be a deadlock. Any P, any N, in place or
+ * not. */
 #include "algos/parts_private.h"
 #include "algos/table_private.h"
 
@@ -26,13 +27,13 @@ static struct tt_blocks part(const struct tt_shape *shape, const int32_t *start,
   return start ? (struct tt_blocks){start[p], start[p + 1] - start[p]} : tt_parts(shape, p, 1);
 }
 
-/* Where rank p's contribution to the own part is kept; our own place is for the sum. */
+/* The place in scratch of rank p's contribution to our part; our own place there is for the sum. */
 static struct tt_operand kept(struct tt_blocks own, int32_t p)
 {
   return tt_scratch(p * own.n);
 }
 
-/* Sends to each rank its part, and keeps what comes for the own one. */
+/* Sends each rank its part, and keeps the contributions to our own part. */
 static void scatter(const struct exchange *e, int32_t begin, int32_t end)
 {
   const struct tt_shape *shape = &e->schedule->shape;
@@ -48,7 +49,7 @@ static void scatter(const struct exchange *e, int32_t begin, int32_t end)
   }
 }
 
-/* IN may be where the sum is at the end, so until our own contribution is in, the sum is in scratch. */
+/* IN may be the memory where the sum ends up, so the sum is in scratch until our own contribution is added. */
 static void reduce(const struct exchange *e)
 {
   const struct tt_shape *shape = &e->schedule->shape;

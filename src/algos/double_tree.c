@@ -2,26 +2,26 @@
 /* Double tree: two binary trees over the same ranks, each for half of the vector: a reduce, a broadcast, an all-reduce.
  *
  * Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
- * 35(12), 2009. Ranks are counted from the root on, m = P - 1 follow it. In the first tree these are in the order of
- * their numbers 1 .. m, odd ones being leaves: the children of a number are half its lowest bit away from it, the right
- * one a quarter, an eighth, ... where the numbers end before. The second tree is the first one mirrored or, for odd m,
- * moved by one number, so that inner ranks of the one are leaves of the other. The root is the parent of both tops.
- * So with N elements each way a rank takes and sends N at most: two halves to add and one to send as an inner rank,
- * and one half to send as a leaf; the root takes both, and sends both. With P ranks, c = ceil(log2 P), a half
- * being cut into min(c, its blocks) runs of whole blocks that follow each other, and a rank with d children, in both
- * trees together
+ * 35(12), 2009. Ranks are counted from the root; the other m = P - 1 have the numbers 1 .. m. The first tree has them
+ * in this order, and odd numbers are leaves: the children of a number are half its lowest bit away from it, the right
+ * one a quarter, an eighth, ... if the numbers end before. The second tree is the first one mirrored or, for odd m,
+ * moved by one number, so that inner ranks of the one are leaves of the other. The root is the parent of both tops. So
+ * with N elements each way a rank receives and sends N at most: as an inner rank it adds two halves and sends one, and
+ * as a leaf it sends one half; the root receives both, and sends both. With P ranks and c = ceil(log2 P), a half is cut
+ * into min(c, its blocks) consecutive runs of whole blocks. A rank with d children, in both trees together,
  *   up:   sends N, one message a run, but for the root, and reduces d N / 2;
  *   down: sends d N / 2, one message a run and child; d <= 2.
- * Rounds, each way: c. Scratch: N / 2 on the inner ranks of a reduce, where OUT is not there, else none.
+ * Rounds, each way: c. Scratch: N / 2 on the inner ranks of a reduce, which have no OUT; else none.
  *   Reduce and broadcast are made for 2 blocks: a rank is done with a segment once its own messages are taken, so the
- * segments of a long vector follow each other through the trees. In an all-reduce it waits for what comes back through
- * 2 c ranks, so a schedule has c runs of each tree, and two lanes fill the way. Any P, N and root, in place or not. */
+ * segments of a long vector follow each other through the trees. In an all-reduce it waits for the result, which comes
+ * back through 2 c ranks, so a schedule has c runs of each tree, and two lanes fill the way. Any P, N and root, in
+ * place or not. */
 #include "algos/table_private.h"
 
 /* One of the trees. Ranks are counted from the root on; the others have positions 1 .. m in the order of the tree. */
 struct tree {
   int32_t which, m, root;
-  struct tt_blocks half; /* what goes through it */
+  struct tt_blocks half; /* the blocks that go through it */
   int32_t runs;
 };
 
@@ -56,14 +56,14 @@ static int32_t rank_of(const struct tree *t, int32_t count)
   return count <= t->m - t->root ? count + t->root : count + t->root - t->m - 1;
 }
 
-/* The rank, counted, at a position, */
+/* The count of the rank at a position. */
 static int32_t count_at(const struct tree *t, int32_t position)
 {
   if (t->which == 0) return position;
   return t->m % 2 ? position % t->m + 1 : t->m + 1 - position;
 }
 
-/* and the other way. */
+/* The position of the rank with a count: the inverse of count_at. */
 static int32_t position_of(const struct tree *t, int32_t count)
 {
   if (t->which == 0) return count;
@@ -98,14 +98,14 @@ static struct place place_of(const struct tree *t, int32_t rank)
   return place;
 }
 
-/* The lowest of the ranks counted from..to. */
+/* The lowest rank among the counts from..to. */
 static int32_t lowest_counted(const struct tree *t, int32_t from, int32_t to)
 {
   int32_t first = rank_of(t, from);
   return first > rank_of(t, to) ? 0 : first;
 }
 
-/* The lowest rank in a subtree. In the tree that was moved by one the last position is the first rank's. */
+/* The lowest rank in a subtree. In the tree that is moved by one, the last position has count 1. */
 static int32_t lowest_in(const struct tree *t, struct branch branch)
 {
   if (t->which == 0) return lowest_counted(t, branch.first, branch.last);

@@ -5,12 +5,12 @@
  * 19(1), 2005. With P = p + r ranks, p = 2^k <= P, and N elements: pairs at distance 1, 2, 4 ... p / 2 exchange halves
  * of what they still have; then the same backwards. A rank of the p sends
  *   messages 2 k, elements 2 N (p - 1) / p, reductions N (p - 1) / p (where p divides N); no scratch; rounds 2 k.
- * Distance 1 first, so every element is combined by the same tree ((0 + 1) + (2 + 3)) + ..., that of binary blocks if
- * P is a power of two.
+ * Distance 1 comes first, so every element is combined by the same tree ((0 + 1) + (2 + 3)) + ..., that of binary
+ * blocks if P is a power of two.
  * The first 2 r ranks fold in pairs: the odd one gives all of its vector to the even one, which reduces N and sends N
- * more, and gets the result: 2 rounds more, as a whole. (In halves, each of a pair reducing one, it would be 3, for
- * N / 2 fewer reductions and the same elements. That pays off only for vectors so long that binary blocks, which
- * need not fold, send half as much.)
+ * more, and gets the result back: 2 more rounds of whole vectors. (If each of a pair reduced one half, it would be 3
+ * rounds, for N / 2 fewer reductions and the same elements. That pays off only for vectors so long that binary blocks,
+ * which need not fold, send half as much.)
  * Parts are runs of whole blocks; with fewer blocks than p some are empty and cost nothing. Any P, any N, in place or
  * not. */
 #include "algos/table_private.h"
@@ -37,7 +37,7 @@ void tt_halving_generate(struct tt_schedule *schedule, const struct tt_shape *sh
 }
 
 /* The longest chain goes from the member farthest from the owner of a part, whose bits all differ, to the owner and
- * back: with the fold if there is such a member with a rank aside. */
+ * back. The fold adds two messages to it if such a member has a rank aside. */
 static int64_t rounds(const struct tt_shape *shape, const struct tt_team *team)
 {
   int64_t rounds = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hierarchical all-reduce over nested groups of ranks: near ranks combine before far ones talk.
  *
- * Two forms. Both end on their way up with an all-reduce among one rank of each of the G outermost groups, by any other
- * row of the table (the middle step; ring if not told), and come back down the way they went up. Any number of levels,
- * groups of any sizes, any P, any N, in place or not; without groups, ranks in runs of about the square root of P.
+ * There are two forms. On the way up both end with an all-reduce among one rank of each of the G outermost groups, by
+ * any other row of the table (the middle step; ring by default), and they come back down the way they went up. Any
+ * number of levels, groups of any sizes, any P, any N, in place or not; without groups, ranks in runs of about the
+ * square root of P.
  *
  * hierarchical: Jia et al., "Highly scalable deep learning training system with mixed-precision: training ImageNet in
  * four minutes", 2018. In each group the leaders of its units (innermost: the ranks) reduce to the first one by a
@@ -20,19 +21,19 @@
  * P = k G, that is 2 (k - 1) messages and 2 (k - 1) / k N elements, and then what the middle step sends for N / k.
  * Shards and their owners where groups differ in size: see hierarchy_private.h.
  *
- * Rounds: the longest way up, through the middle step, and down; with one level of equal groups those of the trees, or
- * 2, and of the middle step. See hierarchical_claim.c. */
+ * Rounds: the longest way up, through the middle step, and down; with one level of equal groups, the rounds of the
+ * trees, or 2, and those of the middle step. See hierarchical_claim.c. */
 #include "algos/hierarchy_private.h"
 
 struct build {
   struct tt_schedule *schedule;
   const struct tt_shape *shape;
   struct tt_hierarchy h;
-  int32_t shard[TT_MAX_LEVELS]; /* the shard at hand, as tt_hierarchy_actor wants it; all 0 where there are none */
+  int32_t shard[TT_MAX_LEVELS]; /* the current shard, as tt_hierarchy_actor wants it; all 0 if there are none */
 };
 
-/* Puts a schedule of some of the ranks, h.ranks, on `blocks` into OUT, and destroys it; what this rank puts in lies in
- * `value`. */
+/* Embeds a schedule of the ranks h.ranks on `blocks`, with its result in OUT, and destroys it. The input of this rank
+ * lies in `value`. */
 static void embed(struct build *b, struct tt_schedule *inner, struct tt_blocks blocks, enum tt_place value)
 {
   tt_embed(b->schedule, inner,
@@ -50,7 +51,7 @@ static void run(struct build *b, const struct tt_algo *algo, const struct tt_sha
   embed(b, &inner, blocks, value);
 }
 
-/* Sets h.ranks to those that act for the units of a group of level l. */
+/* Sets h.ranks to the ranks that act for the units of a group of level l. */
 static void group_map(struct build *b, int32_t l, int32_t group)
 {
   const struct tt_hierarchy_level *level = &b->h.level[l];
@@ -95,7 +96,8 @@ static void leaders_run(struct build *b)
 
 /* ---- in shards ------------------------------------------------------------------- */
 
-/* The direct exchange of a group in which this rank acts for a unit: what all act for goes to the owners, or back. */
+/* The direct exchange of a group in which this rank acts for a unit: contributions go to the owners, or results come
+ * back. */
 static void circle_run(struct build *b, int32_t l, int32_t unit, struct tt_blocks blocks, enum tt_place value,
                        void (*half)(struct tt_schedule *, const int32_t *))
 {

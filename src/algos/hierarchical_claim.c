@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What hierarchical algorithms cost: the sum of what their steps claim, and the most of their scratch, which is used
- * again and again; a message of the middle step over the end of a shard's blocks counts as two.
+/* The cost of hierarchical algorithms: the sum of the claims of their steps, and the largest scratch among them,
+ * because scratch is reused. A message of the middle step that goes over the end of a shard's blocks counts as two.
  *
- * Rounds. The longest way from the ranks below a unit up to the rank that acts for it is, over the units of its group,
- * the way of that unit and its hops to the acting one; the way down is as long. A direct exchange takes one hop, a
- * k-nomial tree as many as the unit's index has digits other than 0. So all is known of a shard but what the middle
- * step adds where its ranks are unequally late (tt_middle_rounds). Neighbouring shards alike are counted once. */
+ * Rounds. The longest way from the ranks below a unit up to the rank that acts for it is the maximum, over the units of
+ * its group, of the way of that unit plus its hops to the acting one; the way down is as long. A direct exchange takes
+ * one hop, a k-nomial tree as many as the unit's index has digits other than 0. So the rounds of a shard are known but
+ * for those of the middle step if its ranks are unequally late (tt_middle_rounds). Neighbouring shards that are alike
+ * are counted once. */
 #include "algos/hierarchy_private.h"
 
 struct tally {
@@ -14,8 +15,8 @@ struct tally {
   int32_t shard[TT_MAX_LEVELS];
   int has_shards;
   struct tt_cost *cost;
-  int32_t *before, *last; /* [ntops]: how late the ranks of the middle step start, now and in the last shard */
-  int32_t last_blocks;    /* of that shard; 0: there was none */
+  int32_t *before, *last; /* [ntops]: how late the ranks of the middle step start, in this and in the last shard */
+  int32_t last_blocks;    /* of the last shard; 0: there was none */
 };
 
 static void add(struct tt_cost *cost, const struct tt_cost *part)
@@ -75,14 +76,15 @@ static void shards_add(struct tally *t, int32_t l, int32_t unit, struct tt_block
 
 /* ---- rounds ---------------------------------------------------------------------- */
 
-/* From the unit of this index in a group to the owner. */
+/* Hops from the unit of this index in a group to the owner. */
 static int32_t hops(const struct tally *t, int32_t size, int32_t index, int32_t owner)
 {
   struct tt_shape tree = tt_tree_shape(t->shape, TT_REDUCE, size, index);
   return t->has_shards ? index != owner : tt_knomial_hops(&tree);
 }
 
-/* Messages from the ranks below a unit of level l to the one that acts for it on the shard at hand. */
+/* The longest chain of messages from the ranks below a unit of level l to the rank that acts for it on the current
+ * shard. */
 static int32_t way_up(const struct tally *t, int32_t l, int32_t unit)
 {
   int32_t longest = 0;
@@ -168,8 +170,9 @@ int32_t tt_hierarchical_blocks(const struct tt_shape *shape)
   return tt_middle_shape(shape, tt_hierarchy_tops(shape), 0, 0).nblocks;
 }
 
-/* As many shards as there are, in the blocks that the middle step wants for each: the number of ranks where groups are
- * equal and the middle wants one a rank. Where sizes differ a lot this would be many more: levels are left out then. */
+/* The number of shards times the blocks that the middle step wants for each: this is the number of ranks if groups are
+ * equal and the middle step wants one block a rank. If sizes differ a lot it would be many more, and levels are left
+ * out. */
 int32_t tt_shards_blocks(const struct tt_shape *shape)
 {
   struct tt_hierarchy h;

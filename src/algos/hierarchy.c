@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "algos/hierarchy_private.h"
 
-/* The integer whose square is nearest: consecutive ranks in groups of this size, the last one smaller. */
+/* The integer whose square is nearest to nranks: the size of groups of consecutive ranks, of which the last may be
+ * smaller. */
 static int32_t size_near_root(int32_t nranks)
 {
   int64_t size = 1;
@@ -20,7 +21,7 @@ int32_t tt_hierarchy_tops(const struct tt_shape *shape)
   return most + 1;
 }
 
-/* Sorts the units of a level, whose groups are known. */
+/* Sorts the units of a level by their groups, which are known. */
 static void level_sort(struct tt_hierarchy_level *level)
 {
   for (int32_t u = 0; u < level->nunits; u++) level->index[u] = level->start[level->group[u] + 1]++;
@@ -31,8 +32,8 @@ static void level_sort(struct tt_hierarchy_level *level)
   for (int32_t u = 0; u < level->nunits; u++) level->unit[level->start[level->group[u]] + level->index[u]] = u;
 }
 
-/* Finds the groups of level l, takes its arrays from `room`, and returns what is left of that. `ranks[u]` is a rank of
- * unit u, and then of group u. */
+/* Finds the groups of level l, takes its arrays from `room`, and returns the rest of it. h->ranks[u] is a rank of unit
+ * u on entry, and of group u on return. */
 static int32_t *level_make(struct tt_hierarchy *h, const struct tt_shape *shape, int32_t l, int32_t *room)
 {
   struct tt_hierarchy_level *level = &h->level[l];

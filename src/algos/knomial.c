@@ -3,19 +3,19 @@
  *
  * Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005,
  * for radix 2; Wilkins et al., "Generalized collective algorithms for the exascale era", CLUSTER 2023, for radix k.
- * Ranks are counted from the root on; the parent of a rank is the one with its lowest digit that is not 0, to base k,
- * made 0. So a subtree is a run of ranks, its top first. Radix 2 is the binomial tree, the number of ranks the star.
- * With P ranks and N elements, a rank with c children
+ * Ranks are counted from the root on; the parent's number to base k is that of the rank with its lowest digit that is
+ * not 0 made 0. So a subtree is a run of ranks, its top first. Radix 2 is the binomial tree, radix P the star. With P
+ * ranks and N elements, a rank with c children
  *   up:   sends one message of N, but for the root, and reduces c N;
  *   down: sends c messages of N.
- * Rounds, each way: how many of the numbers 1, 11, 111, ... to base k are below P; at most ceil(log_k P).
- * Scratch: N on the inner ranks of a reduce, where OUT is not there, else none. Small subtrees are taken first, being
- * ready first; large ones are served first. Any P, N and root, in place or not. */
+ * Rounds, each way: as many as numbers 1, 11, 111, ... to base k are below P; at most ceil(log_k P).
+ * Scratch: N on the inner ranks of a reduce, which have no OUT; else none. Small subtrees are received first, because
+ * they are ready first; large ones are served first. Any P, N and root, in place or not. */
 #include "algos/table_private.h"
 
 #define DEFAULT_RADIX 4
 
-/* Where a rank is in the tree. */
+/* The position of a rank in the tree. */
 struct position {
   int32_t nranks, radix, root;
   int32_t me;        /* counted from the root on */
@@ -46,8 +46,8 @@ static int32_t rank_of(const struct position *s, int32_t counted)
   return (int32_t)(((int64_t)counted + s->root) % s->nranks);
 }
 
-/* The i-th child, counted from the root on, in ascending order; only the last ones may be missing. Its subtree
- * is as long as it is away from the next one. */
+/* The i-th child, counted from the root on, in ascending order; only the last ones may be missing. *size is its
+ * subtree, as long as the distance to the next child. */
 static int32_t child_of(const struct position *s, int32_t i, int32_t *size)
 {
   *size = 1;
@@ -55,8 +55,8 @@ static int32_t child_of(const struct position *s, int32_t i, int32_t *size)
   return s->me + (i % (s->radix - 1) + 1) * *size;
 }
 
-/* Adds up the children's sums and our own contribution; returns where the result is. The sum at hand is of the ranks
- * just before the child's, so it stands first, unless the count reaches rank 0 among the child's. */
+/* Adds up the children's sums and our own contribution; returns the place of the result. The sum so far holds the ranks
+ * just before the child's subtree, so it stands first, unless that subtree contains rank 0. */
 static struct tt_operand up(struct tt_schedule *schedule, const struct position *s)
 {
   struct tt_blocks all = {0, schedule->shape.nblocks};

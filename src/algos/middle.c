@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The middle step of hierarchical algorithms: which row it is, and what of it no claim says: how many of its messages
- * go over the end, and its longest chain of messages where its ranks start unequally late. That is counted on the
- * schedules of all its ranks: each block carries the length of the longest chain behind it, as in the proof, but
- * messages have buffers. */
+/* The middle step of hierarchical algorithms: its row of the table, and two figures that no claim gives: how many of
+ * its messages go over the end, and its longest chain of messages if its ranks start unequally late. The chain is found
+ * by playing the schedules of all its ranks: each block carries the length of the longest chain behind it, as in the
+ * proof, but messages have buffers. */
 #include "algos/hierarchy_private.h"
 
 const struct tt_algo *tt_middle_algo(const struct tt_shape *shape)
 {
-  int is_told = shape->middle >= 0 && shape->middle < tt_algo_count; /* another number is illegal, but asked about */
+  int is_told = shape->middle >= 0 && shape->middle < tt_algo_count; /* other numbers are illegal, but may come here */
   return is_told ? &tt_algos[shape->middle] : tt_algo_find(TT_ALL_REDUCE, "ring");
 }
 
@@ -32,7 +32,7 @@ int64_t tt_middle_splits(const struct tt_algo *algo, const struct tt_shape *midd
   return splits;
 }
 
-/* One rank of the middle step. Depths: messages in the longest chain behind a block. */
+/* One rank of the middle step. A depth is the number of messages in the longest chain behind a block. */
 struct player {
   struct tt_schedule schedule;
   int32_t next;     /* the step it is at */
@@ -40,8 +40,8 @@ struct player {
   int32_t *out;     /* [nblocks]: depths */
   int32_t *slots;   /* [nslots] */
   int32_t *sent;    /* depths of all blocks sent so far, in the order of the steps */
-  int32_t *sent_at; /* [nsteps]: where in that a step's are */
-  int32_t *seen;    /* [nranks]: how many steps of that rank hold no message for this one that it still must take */
+  int32_t *sent_at; /* [nsteps]: where in `sent` a step's depths begin */
+  int32_t *seen;    /* [nranks]: how many steps of that rank hold no further message for this one */
   int32_t *storage;
 };
 
@@ -103,7 +103,7 @@ static void block_play(const struct player *all, struct player *p, const struct 
   if (step->dst.place == TT_OUT) p->out[(step->dst.at + x) % p->schedule.shape.nblocks] = most;
 }
 
-/* Does the next step; 0 if there is none or its messages are not there yet. */
+/* Plays the next step; 0 if there is none or its messages are not sent yet. */
 static int step_play(struct player *all, struct player *p)
 {
   if (p->next == p->schedule.nsteps) return 0;

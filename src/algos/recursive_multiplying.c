@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Recursive multiplying: in each round the k ranks of a group give each other all they have.
+/* Recursive multiplying: in each round the k ranks of a group exchange all that they have.
  *
  * Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005
  * (k = 2: recursive doubling); Ruefenacht, Bull and Booth, "Generalisation of recursive doubling for AllReduce",
  * EuroMPI 2016 (any k). With P ranks, N elements and radix k, n = ceil(log_k P):
- *  - if P is a product of n or n + 1 factors <= k, those are the groups of the rounds, and all ranks take part in all;
- *  - else n factors <= k, as even as can be, with a product >= P: the smallest is what folds. P ranks make groups of
+ *  - if P is a product of n or n + 1 factors <= k, those are the sizes of the groups in the rounds, and all ranks take
+ *    part in all;
+ *  - else n factors <= k, as even as can be, with a product >= P: the smallest is the fold. P ranks make groups of
  *    neighbours, one for each member of a team as large as the product of the others; the member adds the vectors of
  *    its group, takes part in the n - 1 rounds and gives the result back. (Folding what exceeds a power of k, as is
  *    usual, takes as many rounds and more messages: 17 ranks at k = 4 are 9 groups and rounds of 3 and 3, not
- *    16 and rounds of 4 and 4.) n + 1 factors take as long as a fold, never more messages, and nobody is idle.
+ *    16 and rounds of 4 and 4.) n + 1 factors take as long as a fold, never more messages, and no rank is idle.
  * A member with e ranks aside sends and reduces, with f the factors of the rounds, S = e + sum (f - 1) vectors:
  *   messages S, elements S N, reductions S N; a rank aside sends one and reduces nothing.
  *   Rounds: as many as factors, and with a fold 2 more; 1 more if too few ranks are aside for a chain through two.
- * The old value is still being sent while the new one is made, so values are made in OUT and in scratch by turns, from
- * the end; scratch: N, and 2 N for an odd number of rounds > 1 that begins in IN, since IN may be OUT. One round alone
- * ends in scratch and is copied: the only copy there is. Groups are neighbours in the first round and intervals of
- * ranks ever after, so contributions stay contiguous. Any P, any N, in place or not. */
+ * The old value is still being sent while the new one is made, so values are made in OUT and in scratch in turn,
+ * counted from the last round; scratch: N, and 2 N for an odd number of rounds > 1 that begins in IN, since IN may be
+ * OUT. A single round ends in scratch and is copied, the only copy there is. Groups are neighbours in the first round
+ * and intervals of ranks ever after, so contributions stay contiguous. Any P, any N, in place or not. */
 #include "algos/table_private.h"
 #include "algos/team_private.h"
 
@@ -95,8 +96,8 @@ void tt_multiplying_generate(struct tt_schedule *schedule, const struct tt_shape
   tt_fold_out(schedule, &team);
 }
 
-/* A chain of messages changes a digit of the member in every round; the first and the last message are the fold's if
- * it can begin and end at members with ranks aside, the last digits of which then differ: 0 and 1. */
+/* A chain of messages changes a digit of the member in every round; the first and the last message are those of the
+ * fold if the chain can begin and end at members with ranks aside, whose last digits then differ: 0 and 1. */
 static int64_t rounds(const struct way *way, const struct tt_team *team)
 {
   if (tt_team_extras(team, 0) == 0) return way->nrounds;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ring: all-reduce is a reduce-scatter round the ring, then an all-gather; each of the two also stands alone, and
- * reduce is the first and a gather of the parts at the root.
+ * reduce is the reduce-scatter and a gather of the parts at the root.
  *
  * Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009. Part p
  * of the vector, or share p, belongs to rank p. In the reduce-scatter it starts at rank p + 1, gathers each rank's
@@ -24,8 +24,8 @@ static struct tt_blocks part(const struct tt_shape *shape, int32_t p)
   return tt_parts(shape, p + shape->nranks, 1);
 }
 
-/* Where a sum lies that was made in `round`. Where OUT is not there two places in scratch take turns: in the one lies
- * what is sent while the next sum is made in the other. */
+/* The place of the sum made in `round`. If it has no place in OUT, two places in scratch alternate: one holds the sum
+ * that is sent while the next sum is made in the other. */
 static struct tt_operand sum(const struct tt_shape *shape, struct tt_blocks blocks, int32_t round)
 {
   int32_t place = round % 2 * ((shape->nblocks + shape->nranks - 1) / shape->nranks);
@@ -37,8 +37,8 @@ static struct tt_operand sum(const struct tt_shape *shape, struct tt_blocks bloc
   }
 }
 
-/* Takes one part from the left and adds our own. What comes passed rank 0, and so holds the lowest rank, or comes from
- * lower ranks, unless we are rank 0 ourselves. */
+/* Takes one part from the left and adds our own. The message stands first unless we are rank 0: it either passed rank
+ * 0, and so holds the lowest rank, or comes from lower ranks only. */
 static void take(struct tt_schedule *schedule, struct tt_blocks blocks, int32_t left, struct tt_operand dst)
 {
   struct tt_operand own = tt_in(blocks.first), message = tt_message(left);
@@ -55,7 +55,7 @@ static void reduce_round(struct tt_schedule *schedule, const struct tt_shape *sh
   take(schedule, in, tt_rank_at(shape, -1), sum(shape, in, round));
 }
 
-/* `own`: where our own part lies. */
+/* `own`: the place of our own part. */
 static void gather_round(struct tt_schedule *schedule, const struct tt_shape *shape, int32_t round,
                          struct tt_operand own)
 {
@@ -142,7 +142,7 @@ void tt_ring_reduce_claim(const struct tt_shape *shape, struct tt_cost *cost)
   cost->messages = parts - (own.n > 0) + to_root;
   cost->blocks = shape->nblocks - (is_root ? own.n : 0);
   cost->reductions = shape->nblocks - part(shape, shape->rank - 1).n;
-  cost->rounds = shape->nblocks == 1 && shape->root == n - 1 ? n - 1 : n; /* one block is the last rank's */
+  cost->rounds = shape->nblocks == 1 && shape->root == n - 1 ? n - 1 : n; /* a single block is the last rank's */
   for (int32_t round = 0; round < n - 1; round++) {
     struct tt_blocks blocks = part(shape, shape->rank - 2 - round);
     struct tt_operand at = sum(shape, blocks, round);

@@ -5,17 +5,17 @@
  * library", Supercomputing 1994. Ranks are counted from the root, v = 0 .. P - 1; part v of the vector is meant for
  * rank v. The scatter goes down the binomial tree: v > 0 gets the parts of the s = min(2^j, P - v) ranks from v on,
  * 2^j being its lowest bit. The all-gather is that of Bruck, Ho, Kipnis, Upfal and Weathersby, IEEE TPDS 8(11), 1997:
- * in round k = 1, 2, 4, .. v gets from v + k the min(k, P - k) parts from v + k on, in their places, as what goes over
- * the end is still one step; it is not sent what it had from the scatter. So every rank but the root receives N
- * elements in at most 1 + ceil(log2 P) messages, the root none; what each of them sends differs, the root most: at
- * most 2 ceil(log2 P) messages and 2 N (P - 1) / P elements where P divides N. No scratch; at most
- * 2 floor(log2 P) rounds, 2 log2 P - 1 for powers of two. Parts are runs of whole blocks; with fewer blocks than ranks
- * some are empty and cost nothing. Any P, any N, any root, in place or not. */
+ * in round k = 1, 2, 4, .. v gets from v + k the min(k, P - k) parts from v + k on, in their places, because a span
+ * over the end is still one step; parts that v has from the scatter are not sent. So every rank but the root receives N
+ * elements in at most 1 + ceil(log2 P) messages, the root none. The ranks send different amounts, the root most: at
+ * most 2 ceil(log2 P) messages and 2 N (P - 1) / P elements where P divides N. No scratch; at most 2 floor(log2 P)
+ * rounds, 2 log2 P - 1 for powers of two. Parts are runs of whole blocks; with fewer blocks than ranks some are empty
+ * and cost nothing. Any P, any N, any root, in place or not. */
 #include "algos/parts_private.h"
 #include "algos/shares_private.h"
 #include "algos/table_private.h"
 
-/* What rank v gets in round k of the all-gather. */
+/* The parts that rank v gets in round k of the all-gather. */
 static struct tt_blocks missing(const struct tt_shape *shape, int32_t v, int32_t k)
 {
   int32_t has = tt_node_of(v, shape->nranks).n, from = k > has ? k : has;
@@ -23,7 +23,7 @@ static struct tt_blocks missing(const struct tt_shape *shape, int32_t v, int32_t
   return tt_parts(shape, v + from, from < end ? end - from : 0);
 }
 
-/* The rank of which we are the k-th one behind gets this from us. */
+/* The parts that the rank k before us gets from us in round k. */
 static struct tt_blocks wanted(const struct tt_shape *shape, int32_t k)
 {
   return missing(shape, (tt_rank_from_root(shape) - k + shape->nranks) % shape->nranks, k);
@@ -61,8 +61,9 @@ static void count(struct tt_cost *cost, struct tt_blocks blocks)
   cost->blocks += blocks.n;
 }
 
-/* Part p reaches rank p in as many messages as p has bits. Rank p - d has it by as many more as d has bits, where d and
- * p differ in their lowest bit, and by fewer where they do not: so the best d is odd for even p, even for odd p. */
+/* Part p reaches rank p in as many messages as p has bits set. It reaches rank p - d in as many more as d has bits set,
+ * if d and p differ in their lowest bit, and in fewer if they do not: so the longest chain has an odd d for even p, an
+ * even d for odd p. */
 static int64_t rounds_of_part(const struct tt_shape *shape, int32_t p)
 {
   if (tt_parts(shape, p, 1).n == 0) return 0;

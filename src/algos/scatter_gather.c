@@ -10,12 +10,12 @@
  *   binomial scatter  every rank sends a message to each of its ceil(log2 s) children (root: s = P), (s - 1) n elements
  *                     in all; scratch the same; floor(log2 P) rounds;
  *   direct            the root receives or sends P - 1 messages of n elements; no scratch; one round.
- * A message of the tree is the shares of consecutive ranks, that may go round over rank 0. Made for shares of one
- * block; with more each share is a message of its own. Any P, any n, any root, in place or not. */
+ * A message of the tree holds the shares of consecutive ranks, which may wrap around past rank 0. The tree is made for
+ * shares of one block; with more blocks each share is a message of its own. Any P, any n, any root, in place or not. */
 #include "algos/shares_private.h"
 #include "algos/table_private.h"
 
-/* Where the share of the rank at a distance lies in IN, OUT, or scratch. */
+/* The place of the share of the rank at a distance, in IN, OUT, or scratch. */
 static struct tt_operand held(const struct tt_shape *shape, enum tt_place place, int32_t distance)
 {
   int32_t at = place == TT_SCRATCH ? distance * shape->nblocks : tt_shares(shape, distance, 1).first;
@@ -27,7 +27,7 @@ static void own_copy(struct tt_schedule *schedule, const struct tt_shape *shape,
   tt_copy(schedule, tt_shares(shape, 0, 1), held(shape, from, 0), held(shape, to, 0));
 }
 
-/* The shares of `n` ranks, from distance k on, go to or come from a peer. */
+/* Sends the shares of `n` ranks, from distance k on, to a peer. */
 static void shares_send(struct tt_schedule *schedule, enum tt_place from, int32_t k, int32_t n, int32_t peer)
 {
   const struct tt_shape *shape = &schedule->shape;

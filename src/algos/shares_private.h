@@ -11,7 +11,7 @@ static inline int32_t tt_rank_at(const struct tt_shape *shape, int32_t distance)
   return (shape->rank + distance + shape->nranks) % shape->nranks;
 }
 
-/* The rank as if the root were 0. */
+/* The rank counted from the root, which is 0. */
 static inline int32_t tt_rank_from_root(const struct tt_shape *shape)
 {
   return (shape->rank - shape->root + shape->nranks) % shape->nranks;
@@ -23,20 +23,20 @@ static inline struct tt_blocks tt_shares(const struct tt_shape *shape, int32_t d
   return (struct tt_blocks){tt_rank_at(shape, distance) * shape->nblocks, n * shape->nblocks};
 }
 
-/* How many of `n` shares one step takes that has them in scratch, where only the slots of shares of one block can be
- * put together and taken apart as spans. */
+/* How many of `n` shares one step handles if they are in scratch. Only the slots of shares of one block can be put
+ * together and taken apart as spans. */
 static inline int32_t tt_shares_at_once(const struct tt_shape *shape, int32_t n)
 {
   return shape->nblocks == 1 ? n : 1;
 }
 
-/* Steps that takes. */
+/* The number of steps that `n` shares in scratch need. */
 static inline int32_t tt_shares_steps(const struct tt_shape *shape, int32_t n)
 {
   return shape->nblocks == 1 ? n > 0 : n;
 }
 
-/* floor(log2 n), n >= 1: also, of all numbers below n, the most bits that one has set. */
+/* floor(log2 n), n >= 1: also the most bits that are set in any number below n. */
 static inline int32_t tt_log2(int32_t n)
 {
   int32_t bits = 0;
@@ -44,8 +44,8 @@ static inline int32_t tt_log2(int32_t n)
   return bits;
 }
 
-/* The binomial tree over the ranks as counted from the root: v > 0 leads the n = min(2^j, nranks - v) ranks from v on,
- * 2^j being its lowest bit; its parent is v - 2^j, its children are v + 1, v + 2, v + 4, .. */
+/* The binomial tree over the ranks counted from the root: v > 0 leads the n = min(2^j, nranks - v) ranks from v on, 2^j
+ * being its lowest bit; its parent is v - 2^j, its children are v + 1, v + 2, v + 4, .. */
 struct tt_node {
   int32_t reach; /* 2^j; the root: the power of two from nranks up */
   int32_t n;

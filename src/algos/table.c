@@ -2,10 +2,10 @@
 #include "algos/table_private.h"
 
 
-/* What the functions of a family are called. */
+/* The functions of a family. */
 #define FAMILY(name) .generate = tt_##name##_generate, .claim = tt_##name##_claim, .blocks = tt_##name##_blocks
 
-/* Of several members of a family, made for the same number of blocks. */
+/* The functions of one member of a family whose members share the number of blocks. */
 #define MEMBER(name, family) \
   .generate = tt_##name##_generate, .claim = tt_##name##_claim, .blocks = tt_##family##_blocks
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder: what each file gives to its row in table.c. */
+/* Private to this folder: the functions of each file for its rows in table.c. */
 #ifndef TT_ALGOS_TABLE_H
 #define TT_ALGOS_TABLE_H
 
@@ -84,7 +84,7 @@ void tt_direct_generate(struct tt_schedule *schedule, const struct tt_shape *sha
 void tt_direct_claim(const struct tt_shape *shape, struct tt_cost *cost);
 int32_t tt_direct_blocks(const struct tt_shape *shape);
 
-/* The two halves of the direct all-reduce, and what both cost, for parts of any lengths: part p is blocks
+/* The two halves of the direct all-reduce, and the cost of both, for parts of any lengths: part p is blocks
  * [start[p], start[p + 1]); NULL: as equal as can be. */
 void tt_direct_reduce_parts(struct tt_schedule *schedule, const int32_t *start);
 void tt_direct_gather_parts(struct tt_schedule *schedule, const int32_t *start);

@@ -73,7 +73,7 @@ void tt_fold_extra(struct tt_schedule *schedule, const struct tt_team *team)
 
 /* ---- whole vectors ------------------------------------------------------------------ */
 
-/* The sources of one step are limited, so a round of more goes on from what it has in `to`. */
+/* The sources of one step are limited, so a larger round goes on from its partial sum in `to`. */
 void tt_team_multiply(struct tt_schedule *schedule, const struct tt_team *team, int32_t stride, int32_t factor,
                       struct tt_operand from, struct tt_operand to)
 {
@@ -111,9 +111,9 @@ struct tt_blocks tt_half_part(int32_t nblocks, int32_t size, int32_t id)
   return (struct tt_blocks){(int32_t)first, (int32_t)(end - first)};
 }
 
-/* What the round at distance `bit` is about. */
+/* The halves that are exchanged in the round at distance `bit`. */
 struct halves {
-  struct tt_blocks own, other; /* that the member keeps, that its partner keeps */
+  struct tt_blocks own, other; /* the member keeps `own`, its partner `other` */
   int32_t partner;             /* rank */
 };
 
