@@ -29,7 +29,7 @@ void tt_schedule_destroy(struct tt_schedule *schedule)
   *schedule = (struct tt_schedule){.shape = schedule->shape, .error = schedule->error};
 }
 
-/* A larger copy of `array`, freed; NULL, and array as it was, if there is no memory. */
+/* Returns a larger copy of `array`, which it frees; NULL, with `array` as it was, if there is no memory. */
 static void *grown(void *array, int32_t used, int32_t room, size_t size)
 {
   void *larger = tt_alloc((size_t)room, size);

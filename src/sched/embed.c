@@ -7,7 +7,7 @@ struct embed {
   const struct tt_schedule *inner;
   const struct tt_embedding *map;
   int32_t blocks;       /* of inner, all shares together */
-  int is_whole;         /* as many as of the larger: both end where they end */
+  int is_whole;         /* inner has as many blocks as the larger: both wrap around alike */
   const int32_t *peers; /* inner's, as ranks of the larger */
 };
 
@@ -41,8 +41,8 @@ static int is_legal(const struct embed *e)
   return e->schedule->error == 0;
 }
 
-/* The operand of inner, for the piece of its step that begins `skip` blocks behind the step's own first one; `block` is
- * where that piece begins in inner. */
+/* Maps an operand of inner to the larger schedule, for the piece of its step that begins `skip` blocks behind the
+ * step's first one. `block` is where that piece begins in inner. */
 static struct tt_operand moved(const struct embed *e, struct tt_operand operand, int32_t block, int32_t skip)
 {
   const struct tt_embedding *map = e->map;
@@ -56,7 +56,7 @@ static struct tt_operand moved(const struct embed *e, struct tt_operand operand,
   return (struct tt_operand){place, map->first + block};
 }
 
-/* Where inner's IN and OUT are one place, what it copies from one to the other is there already. */
+/* If inner's IN and OUT become one place, a copy from one to the other has nothing to do. */
 static int is_there(const struct tt_step *step, struct tt_operand source)
 {
   return step->nsrc == 1 && source.place == step->dst.place && source.at == step->dst.at;
@@ -78,7 +78,8 @@ static void piece_add(const struct embed *e, const struct tt_step *step, int32_t
   tt_add(e->schedule, &piece, sources, e->peers ? e->peers + step->to : NULL);
 }
 
-/* Only blocks of one number are surely as long as each other in the larger schedule, and cut alike at both ends. */
+/* Only blocks with the same number surely have the same length in the larger schedule, and are cut alike at both
+ * ends. */
 static int names_one_block(const struct tt_step *step, struct tt_operand operand)
 {
   return (operand.place != TT_IN && operand.place != TT_OUT) || operand.at == step->first;

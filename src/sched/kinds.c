@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the collectives are: the table in the head of sched.h. */
+/* The properties of the collectives: the table in the head of sched.h. */
 #include <ctype.h>
 
 #include "sched/sched.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sched/step.h"
 
-/* Sources in memory that are remembered; those of a step with more are looked up. */
+/* Sources in memory that are remembered for a step; if it has more, all are looked up. */
 enum { FEW = 3 };
 
-/* What one step touches, kept for the last TT_WINDOW steps. */
+/* The places that one step touches, kept for the last TT_WINDOW steps. */
 struct touch {
   const struct tt_step *step;
   struct tt_range write;
   struct tt_range reads[FEW];
-  int nreads; /* of the sources in memory */
-  int takes;  /* of the sources that are messages */
-  int32_t from; /* the rank of the first of these */
+  int nreads; /* sources in memory */
+  int takes;  /* sources that are messages */
+  int32_t from; /* the rank of the first message */
 };
 
 static struct touch touch_of(const struct tt_schedule *schedule, int32_t i)
@@ -30,7 +30,7 @@ static struct touch touch_of(const struct tt_schedule *schedule, int32_t i)
   return touch;
 }
 
-/* All sources, one by one. */
+/* Looks up all sources, one by one. */
 static int sources_meet(const struct tt_schedule *schedule, const struct tt_step *step, struct tt_range write,
                         int32_t blocks)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sched/pass_private.h"
 
-enum { REACH = TT_WINDOW / 16 }; /* other steps by which a message is delayed at most */
+enum { REACH = TT_WINDOW / 16 }; /* the most other steps by which a message is delayed */
 
-/* ---- who reads what ---------------------------------------------------------------- */
+/* ---- the readers of each step ------------------------------------------------------ */
 
 /* State of the walk over the steps. */
 struct walk {
@@ -71,9 +71,9 @@ static int walk_all(struct tt_insight *insight)
   return made;
 }
 
-/* ---- who waits for whom ------------------------------------------------------------ */
+/* ---- the waits of each step -------------------------------------------------------- */
 
-/* Only when somebody asks: it takes longer than all the rest. */
+/* Runs only when the waits are first needed, because it takes longer than all the rest. */
 static void waits_fill(struct tt_insight *insight)
 {
   struct tt_order *order = insight->order;
@@ -89,17 +89,17 @@ static void waits_fill(struct tt_insight *insight)
   insight->has_waits = 1;
 }
 
-/* Step i starts only when step q is finished: the waits, or a window of that size. */
+/* Step i starts only when step q is finished: by its waits, or by the rule of a window of that size. */
 static int is_behind(const struct tt_insight *insight, int32_t q, int32_t i, int32_t window)
 {
   if (q >= i) return 0;
   return i - q >= window || (insight->waits[i] >> (i - 1 - q) & 1);
 }
 
-/* Step j > i waits for a send for which i does not wait, were the window half as large. */
+/* Step j > i waits for a send for which i would not wait if the window were half as large. */
 static int waits_more(const struct tt_insight *insight, int32_t i, int32_t j)
 {
-  int32_t past = j - TT_WINDOW; /* for all up to this one j waits by the rule of the window */
+  int32_t past = j - TT_WINDOW; /* j waits for all up to this one by the rule of the window */
   if (past > i && insight->sends[past + 1] > insight->sends[i + 1]) return 1;
   for (int32_t q = i > TT_WINDOW ? i - TT_WINDOW : 0; q < j; q++) {
     int32_t is_send = insight->sends[q + 1] - insight->sends[q];
@@ -159,14 +159,14 @@ void tt_insight_free(struct tt_insight *insight)
   *insight = (struct tt_insight){.schedule = NULL};
 }
 
-/* ---- put the new one in place ------------------------------------------------------ */
+/* ---- replace the schedule ---------------------------------------------------------- */
 
 static void slots_mark(int32_t *number, struct tt_operand operand, int32_t nblocks)
 {
   for (int32_t x = 0; operand.place == TT_SCRATCH && x < nblocks; x++) number[operand.at + x] = 1;
 }
 
-/* Slots of one span are neighbours and all in use, so they are neighbours afterwards. */
+/* Slots of one span are neighbours and all in use, so they stay neighbours. */
 static int slots_compact(struct tt_schedule *s)
 {
   int32_t *number = tt_alloc((size_t)s->nslots, sizeof *number), used = 0;

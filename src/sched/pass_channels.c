@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every block is cut into as many blocks as there are channels, and every step into as many steps: channel c has the
- * c-th run of the blocks of the span, so each step is on the wire on all channels at once, and there are no more
- * messages than that.
+/* Cuts every block into as many blocks as there are channels, and every step into as many steps: channel c has the c-th
+ * run of the blocks of the span. So each step is on the wire on all channels at once, and a message becomes one message
+ * a channel.
  *
- * What one channel wrote another may read: the order that is derived from the places holds for all. A span of scratch
- * is packed, so its runs must be read as they were written: a schedule that reads a part of a span of scratch cannot be
- * cut. The window holds TT_WINDOW / nchannels steps of the old schedule. */
+ * One channel may read a place that another one wrote: the order derived from the places holds for all. A span of
+ * scratch is packed, so its runs must be read as they were written: a schedule that reads a part of a span of scratch
+ * cannot be cut. The window holds TT_WINDOW / nchannels steps of the old schedule. */
 #include "sched/pass_private.h"
 
 enum { CHANNELS_MAX = UINT8_MAX + 1 };
@@ -17,7 +17,7 @@ static struct tt_operand run_of(struct tt_operand operand, int64_t nchannels, in
   return (struct tt_operand){operand.place, (int32_t)(operand.place == TT_SCRATCH ? at : at % blocks)};
 }
 
-/* The run of step i that goes to a channel. */
+/* Adds the run of step i that goes to a channel. */
 static void run_add(struct tt_schedule *made, const struct tt_schedule *s, int32_t i, int32_t channel)
 {
   const struct tt_step *old = &s->steps[i];
@@ -59,7 +59,7 @@ void tt_pass_channels(struct tt_schedule *schedule, int32_t nchannels)
   struct tt_insight insight;
   struct tt_schedule made;
   if (nchannels == 1 || schedule->error) return;
-  schedule->error = numbers_check(schedule, nchannels); /* first: the insight has memory for every block */
+  schedule->error = numbers_check(schedule, nchannels); /* first, as the insight takes memory for every block */
   if (schedule->error || !tt_insight_make(&insight, schedule)) return;
   schedule->error = steps_check(schedule, &insight);
   tt_insight_free(&insight);

@@ -13,7 +13,7 @@ static int32_t operand_of(const struct tt_insight *insight, int32_t i)
   return -1;
 }
 
-/* A message into scratch, all of which one operand of a step that keeps its result reads, and nobody else. */
+/* The step receives a message into scratch, which only one operand of a step that keeps its result reads. */
 static int is_candidate(const struct tt_insight *insight, int32_t i)
 {
   const struct tt_schedule *s = insight->schedule;
@@ -45,8 +45,8 @@ static int is_fused(struct tt_schedule *s, struct tt_insight *insight, int32_t i
   return 1;
 }
 
-/* From the last step to the first, so that what is taken between a receive and its reader is decided before. parts:
- * by step, the receives that became part of it; -1: is one of them. */
+/* Goes from the last step to the first, so that the messages taken between a receive and its reader are decided before.
+ * parts: by step, how many receives became part of it; -1: the step is such a receive. */
 static void steps_fuse(struct tt_schedule *s, struct tt_insight *insight, int32_t *parts)
 {
   int32_t next = s->nsteps;

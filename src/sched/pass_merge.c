@@ -5,17 +5,17 @@
 
 #include "sched/pass_private.h"
 
-/* A step with those that became part of it: y = x + c, x = a + b is y = a + b + c. */
+/* A step with the steps that became part of it: x = a + b and y = x + c become y = a + b + c. */
 struct chain {
   int32_t before;  /* the step that makes the first source and is part of this one; -1: none */
   int32_t head;    /* the first step of the chain */
-  int32_t nsteps, nsrc; /* of all together */
+  int32_t nsteps, nsrc; /* of the whole chain */
   int32_t until;   /* the first later step that writes over a source */
-  int32_t rest;    /* the same of all sources of this step but the first */
+  int32_t rest;    /* the same for all sources of this step but the first */
   uint8_t is_part; /* of a later step */
   uint8_t has_in, takes;
   uint8_t is_kept;   /* a source lies where the result goes */
-  uint8_t rest_kept; /* the same of all sources of this step but the first */
+  uint8_t rest_kept; /* the same for all sources of this step but the first */
   uint8_t channel;   /* of its messages */
 };
 
@@ -25,7 +25,7 @@ struct merge {
   struct chain *chains; /* by step */
   int32_t *next;        /* by place: the next step that writes there */
   int32_t *taken;       /* by rank: head of the chain that took its last message */
-  /* Of the sends that are to be one step: */
+  /* The sends that are to become one step: */
   struct tt_schedule made;
   struct tt_step send; /* nto 0: there is none */
   struct tt_operand source;
@@ -33,14 +33,14 @@ struct merge {
   int32_t nsends;
 };
 
-/* ---- what may be part of what ------------------------------------------------------ */
+/* ---- steps that may join others ---------------------------------------------------- */
 
 static struct tt_range range_of(const struct merge *m, int32_t i, struct tt_operand operand)
 {
   return tt_step_range(m->schedule, &m->schedule->steps[i], operand);
 }
 
-/* The first step behind i that writes over a source, which lies elsewhere than the result. */
+/* The first step behind i that writes over a source. The source lies elsewhere than the result. */
 static int32_t source_until(const struct merge *m, int32_t i, struct tt_operand source)
 {
   struct tt_range range = range_of(m, i, source);
@@ -76,7 +76,7 @@ static void chain_make(struct merge *m, int32_t i)
   for (int32_t x = 0; x < dst.len; x++) m->next[tt_insight_place(&m->insight, dst, x)] = i;
 }
 
-/* Step j writes over a source of the chain that ends at i: it may, where that lies just as its result. */
+/* Step j writes over a source of the chain that ends at i. It may, if the source lies exactly where its result goes. */
 static int writes_just_over(const struct merge *m, int32_t i, int32_t j)
 {
   struct tt_range dst = range_of(m, j, m->schedule->steps[j].dst);
@@ -90,7 +90,8 @@ static int writes_just_over(const struct merge *m, int32_t i, int32_t j)
   return 1;
 }
 
-/* What the chain that ends at i takes may be taken by step j, and who writes over its sources may wait for step j. */
+/* Step j may take the messages of the chain that ends at i, and steps that write over its sources may wait for step
+ * j. */
 static int may_wait(struct merge *m, int32_t i, int32_t j)
 {
   const struct chain *x = &m->chains[i], *y = &m->chains[j];
@@ -112,7 +113,7 @@ static int may_join(struct merge *m, int32_t i, int32_t j)
   const struct tt_step *first = &m->schedule->steps[i], *step = &m->schedule->steps[j];
   const struct chain *x = &m->chains[i], *y = &m->chains[j];
   if (first->nsrc < 2 || first->nto || m->insight.nreads[i] != 1) return 0;
-  if (first->dst.place == TT_OUT && !tt_same_operand(first->dst, step->dst)) return 0; /* it may be wanted there */
+  if (first->dst.place == TT_OUT && !tt_same_operand(first->dst, step->dst)) return 0; /* OUT may be its last place */
   if (x->nsrc + y->nsrc - 1 > TT_MAX_SOURCES || (x->has_in && y->has_in)) return 0;
   if (x->until < j || (x->until == j && !writes_just_over(m, i, j))) return 0;
   return may_wait(m, i, j);
@@ -128,7 +129,7 @@ static void join(struct merge *m, int32_t i, int32_t j)
   y->nsteps += x->nsteps;
   y->nsrc += x->nsrc - 1;
   y->until = x->until < y->rest ? x->until : y->rest;
-  if (x->is_kept && !in_place) y->until = j; /* what lies there is read here for the last time */
+  if (x->is_kept && !in_place) y->until = j; /* the place is read here for the last time */
   y->is_kept = y->rest_kept || (x->is_kept && in_place);
   y->has_in |= x->has_in;
   if (x->takes) y->channel = x->channel;
@@ -163,7 +164,7 @@ static int is_send(const struct tt_schedule *s, const struct tt_step *step)
   return step->nsrc == 1 && step->dst.place == TT_NOWHERE && s->operands[step->src].place != TT_MESSAGE;
 }
 
-/* The same span on the same channel as the sends at hand, and to none of their peers. */
+/* The step sends the same span on the same channel as the collected sends, and to none of their peers. */
 static int goes_along(const struct merge *m, const struct tt_step *step)
 {
   const struct tt_schedule *s = m->schedule;
@@ -191,7 +192,7 @@ static void send_add(struct merge *m, const struct tt_step *step)
   }
 }
 
-/* Step i with all that is part of it. */
+/* Adds step i with all that is part of it. */
 static void chain_add(struct merge *m, int32_t i)
 {
   const struct tt_schedule *s = m->schedule;

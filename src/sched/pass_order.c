@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks are renumbered. Blocks are not: so this is for collectives of one share, whose blocks belong to nobody. */
+/* Renumbers ranks, but not blocks; so it is for collectives of one share, whose blocks belong to no rank. */
 #include "sched/pass_private.h"
 
 static int is_permutation(const int32_t *order, int32_t n, uint8_t *seen)
@@ -35,5 +35,5 @@ void tt_pass_order(struct tt_schedule *schedule, const int32_t *order)
     if (schedule->operands[k].place == TT_MESSAGE) schedule->operands[k].at = order[schedule->operands[k].at];
   shape->rank = order[shape->rank];
   if (shape->root >= 0) shape->root = order[shape->root];
-  shape->groups = NULL; /* they speak of the old numbers */
+  shape->groups = NULL; /* they hold the old numbers */
 }

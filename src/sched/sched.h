@@ -8,7 +8,7 @@
  * size depends on ranks and blocks, never on bytes. An algorithm only writes it;
  * one executor runs it, one verifier (tools/schedule) proves it. Pure: no clock, no I/O.
  *
- * Places. IN and OUT are numbered by block. What of them is there (tt_kinds):
+ * Places. IN and OUT are numbered by block. The parts of them that exist (tt_kinds):
  *                    IN                    OUT                   IN b and OUT b
  *   all-reduce       all                   all                   may be the same memory
  *   reduce           all                   all, on root          may be
@@ -20,13 +20,13 @@
  *   all-to-all       all: share r is       all: share r comes    never are
  *                    for rank r            from rank r
  * SCRATCH holds numbered slots, each as large as the largest block; a span of several blocks
- * lies in consecutive slots, packed without gaps, from the start of its first slot: what was written as one span is
- * read from there only. Where each rank has a share and that is one block, slots follow one another without gaps, so
- * spans may be put together from others and taken apart. MESSAGE is what arrives next from a rank.
+ * lies in consecutive slots, packed without gaps, from the start of its first slot, and is read only as it was
+ * written. If each rank has a share of one block, slots follow one another without gaps, so spans may be put together
+ * from others and taken apart. MESSAGE is the next message from a rank.
  *
- * A span of blocks [first, first + nblocks) may go over the end: it goes on at block 0. Where a
- * step names another block than `first` in IN or OUT, or another one at the two ends of a
- * message, the two must differ by whole shares: then the lengths are the same.
+ * A span of blocks [first, first + nblocks) may go over the end: it goes on at block 0. If a
+ * step names another block than `first` in IN or OUT, or different ones at the two ends of a
+ * message, the two must differ by whole shares, so that the lengths are the same.
  *
  * Order is derived, never stated. A step may start when every earlier step that
  * touches the same place has finished, if one of the two writes there; IN block b
@@ -37,22 +37,21 @@
  * At most TT_WINDOW consecutive steps, from the oldest unfinished one on, are under
  * way at once. Messages of length 0 (empty blocks) are not sent: both sides know.
  *
- * What a generator must respect, and the verifier proves for all ranks together,
- * assuming that messages have no buffer at all (a send finishes only while the step
- * that receives it is started) and the window above:
+ * A generator must respect these rules, which the verifier proves for all ranks together, assuming that messages have
+ * no buffer at all (a send finishes only while the step that receives it is started) and the window above:
  *  - no rank waits for ever, and every message sent is received, with equal blocks;
  *  - nothing is read that was not written; IN is never written, and IN block b is
  *    not read after OUT block b was written where that may be the same memory;
- *  - at the end every OUT block that is there holds what the collective says: of a reducing one each
- *    rank's contribution exactly once, combined in the same tree on all ranks, so that they get the same
- *    bits; of the others the block of the right rank;
+ *  - at the end every OUT block that exists holds the result of the collective: if it reduces, each rank's contribution
+ *    exactly once, combined in the same tree on all ranks, so that they get the same bits; else the block of the right
+ *    rank;
  *  - operands stand in rank order: the first one of a step holds the lowest rank that any of them holds (so a
  *    chain of sums in rank order is still one when a pass makes it one step);
  *  - several messages of one step are taken together, so all must be able to come; a
  *    step that takes messages and sends has a dst, and has taken them once they are there.
  *
- * What one rank contributes to a sum may be scaled (avg, pre-multiplied sums): the executor does that
- * whenever IN is read. So a step has at most one IN source. */
+ * The contribution of a rank to a sum may be scaled (avg, pre-multiplied sums): the executor does that whenever it
+ * reads IN. So a step has at most one IN source. */
 #ifndef TT_SCHED_H
 #define TT_SCHED_H
 
@@ -76,8 +75,8 @@ struct tt_operand {
 
 /* Combines `nsrc` sources, first to last (((s0 + s1) + s2) + ..., rounded once), over blocks
  * [first, first + nblocks) and puts the result into `dst` and / or into one message
- * to each of `nto` peers. One source: a send, a receive or a copy. At least one of
- * dst and to. At most one source is a MESSAGE from any one (peer, channel). */
+ * to each of `nto` peers. One source: a send, a receive or a copy. A step has at least one of dst and to. At most one
+ * source is a MESSAGE from any one (peer, channel). */
 struct tt_step {
   int32_t first, nblocks; /* the blocks the step is about: they give its length */
   uint8_t channel;
@@ -102,28 +101,28 @@ struct tt_kind {
 
 extern const struct tt_kind tt_kinds[TT_COLLECTIVES]; /* by enum tt_collective; name NULL: has no schedules */
 
-/* 1 if two names of collectives or algorithms are equal but for underscores, hyphens and the size of letters: so they
- * may be written everywhere. */
+/* 1 if two names of collectives or algorithms are equal but for underscores, hyphens and the case of letters; they may
+ * be written so everywhere. */
 int tt_same_name(const char *a, const char *b);
 
 /* The collective of that name ("all_reduce", also "allreduce" or "All-Reduce"), or TT_NO_COLLECTIVE. */
 int tt_kind_find(const char *name);
 
-/* Which ranks are near each other. group[l][rank]: number of the rank's group at level l, from 0 by first
- * appearance; level 0 is the innermost; groups are nested. */
+/* Nested groups of ranks that are near each other. group[l][rank]: number of the rank's group at level l, from 0 by
+ * first appearance; level 0 is the innermost. */
 struct tt_groups {
   int32_t nlevels;
   const int32_t *group[TT_MAX_LEVELS];
 };
 
-/* What an algorithm is asked for. */
+/* The task that an algorithm makes a schedule for. */
 struct tt_shape {
   int collective;   /* enum tt_collective */
   int32_t nranks, rank;
-  int32_t nblocks;  /* cuts of a share, >= 1; any number must work, the natural one is best */
+  int32_t nblocks;  /* blocks of a share, >= 1; any number must work, the natural one is best */
   int32_t root;     /* -1: none */
   int32_t radix;    /* 0: the algorithm's default; more than nranks: nranks */
-  int32_t middle;   /* of hierarchical ones: what runs among the leaders, index into tt_algos; -1: the default */
+  int32_t middle;   /* of hierarchical ones: the algorithm among the leaders, index into tt_algos; -1: the default */
   const struct tt_groups *groups; /* NULL: the algorithm makes groups near the square root of nranks */
 };
 
@@ -151,7 +150,7 @@ struct tt_schedule {
 
 /* ---- build (build.c) ------------------------------------------------------------- */
 
-/* An empty schedule; destroy it also after errors. destroy accepts a zeroed one. */
+/* Makes an empty schedule; destroy it also after errors. destroy accepts a zeroed one. */
 void tt_schedule_init(struct tt_schedule *schedule, const struct tt_shape *shape);
 void tt_schedule_destroy(struct tt_schedule *schedule);
 
@@ -192,8 +191,8 @@ void tt_copy(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_op
 void tt_reduce2(struct tt_schedule *schedule, struct tt_blocks blocks, struct tt_operand a,
                 struct tt_operand b, struct tt_operand dst);
 
-/* Elements of a share of `count` in its block `block` of nblocks, and where it starts: the first
- * count % nblocks blocks have one element more than the others. */
+/* The start of block `block` of nblocks in a share of `count` elements, and the elements of `n` blocks from `first` on.
+ * The first count % nblocks blocks have one element more than the others. */
 static inline size_t tt_block_start(size_t count, int32_t nblocks, int32_t block)
 {
   size_t each = count / (size_t)nblocks, more = count % (size_t)nblocks, b = (size_t)block;
@@ -206,13 +205,13 @@ static inline size_t tt_blocks_count(size_t count, int32_t nblocks, int32_t firs
 
 /* ---- order (order.c) ------------------------------------------------------------- */
 
-/* What step i waits for, among the TT_WINDOW - 1 steps before it: bit k stands for
- * step i - 1 - k. Steps further back are finished by the rule of the window. */
+/* The steps that step i waits for, among the TT_WINDOW - 1 steps before it: bit k stands for step i - 1 - k. Steps
+ * further back are finished by the rule of the window. */
 struct tt_order {
   uint64_t finished; /* these must have finished (same place, one writes) */
   uint64_t started;  /* these must have handed over / taken all their bytes: the order of messages
-                        on a (peer, channel), in each direction; to wait until they are finished
-                        is slower but right, and what the verifier does */
+                        on a (peer, channel), in each direction; waiting until they are finished
+                        is slower but right, and the verifier does so */
 };
 
 /* Fills order[0 .. nsteps - 1]. */
@@ -220,55 +219,54 @@ void tt_order_derive(const struct tt_schedule *schedule, struct tt_order *order)
 
 /* ---- one schedule inside another (embed.c) ---------------------------------------- */
 
-/* Where the parts of a smaller schedule lie in a larger one. */
+/* The places of a smaller schedule in a larger one. */
 struct tt_embedding {
   const int32_t *ranks;  /* rank of the smaller -> rank of the larger; NULL: the same */
   int32_t first;         /* block 0 of the smaller is this one of the larger */
-  enum tt_place in;      /* what its IN is: TT_IN, TT_OUT or TT_SCRATCH */
-  enum tt_place out;     /* what its OUT is: TT_OUT or TT_SCRATCH */
-  int32_t in_slot, out_slot; /* where that is scratch: the slot of its block 0 */
+  enum tt_place in;      /* its IN: TT_IN, TT_OUT or TT_SCRATCH */
+  enum tt_place out;     /* its OUT: TT_OUT or TT_SCRATCH */
+  int32_t in_slot, out_slot; /* if that is scratch: the slot of its block 0 */
   int32_t slot;          /* its slot 0 */
   int32_t channel;       /* its channel 0 */
 };
 
-/* Appends the steps of `inner`, all of them kept, of the rank that map->ranks makes schedule's. Its blocks are
- * consecutive ones of the larger schedule, which knows no shares of inner: each step of inner must be about the same
- * blocks in all its operands and at both ends of its messages (so not all-to-all), and put no spans of scratch
- * together. Unless there are as many blocks in both, a step that goes over the end of inner's becomes two
- * (messages too, at both ends alike). Where IN and OUT of inner become one place, it copies nothing from one to the
- * other. Where IN or OUT becomes scratch, spans of several blocks are packed there, so inner must read what it or its
- * caller wrote in the same spans. Errors: schedule->error. */
+/* Appends the steps of `inner`, which has kept all of them, for the rank that map->ranks maps to the schedule's rank.
+ * Its blocks are consecutive ones of the larger schedule, which knows no shares of inner: each step of inner must be
+ * about the same blocks in all its operands and at both ends of its messages (so not all-to-all), and put no spans of
+ * scratch together. Unless there are as many blocks in both, a step that goes over the end of inner's becomes two
+ * (messages too, at both ends alike). If IN and OUT of inner become one place, nothing is copied from one to the other.
+ * If IN or OUT becomes scratch, spans of several blocks are packed there, so inner must read what it or its caller
+ * wrote in the same spans. Errors: schedule->error. */
 void tt_embed(struct tt_schedule *schedule, const struct tt_schedule *inner, const struct tt_embedding *map);
 
 /* ---- passes (pass_*.c): the same collective, written better ------------------------
  *
  * Each rewrites a whole schedule of one rank in place, knowing nothing of the others', and is applied on all ranks
- * alike. Errors: schedule->error. Slots that no step uses any more are numbered away. What they ask of a generator:
- * its schedules stay alive, too, where each rank takes its messages in the order of its program, in half the window
+ * alike. Errors: schedule->error. Slots that no step uses any more are numbered away. They require of a generator that
+ * its schedules also run to their end when each rank takes its messages in the order of its program, in half the window
  * (pass_private.h says where that is needed). Every row of tt_algos is proved after them. */
 
-/* Several sources at once: a chain of reductions whose middle results nobody else needs becomes one step
- * with more sources (rounded once instead of each time); neighbouring sends of one span become one step to
- * several peers. */
+/* Several sources at once: a chain of reductions whose middle results nothing else needs becomes one step with more
+ * sources (rounded once instead of each time); neighbouring sends of one span become one step to several peers. */
 void tt_pass_merge(struct tt_schedule *schedule);
 
 /* Receive-and-reduce (or receive-and-copy) as one step: a message that is received into scratch only to be a source of
- * one later step is taken by that step, if no other message is waited for in between but those the step takes too, and
- * the step waits for no send that the receive did not wait for. After tt_pass_merge it finds more. */
+ * one later step is taken by that step, if no other message is waited for in between but those that the step takes too,
+ * and the step waits for no send that the receive did not wait for. After tt_pass_merge it finds more. */
 void tt_pass_fuse(struct tt_schedule *schedule);
 
 /* The same on `nchannels` channels side by side: each block is cut into that many blocks, and each step into that many
- * steps, of which the one on channel c has the c-th run of the blocks of its span. Schedules of channel 0 only, which
- * stay alive in a window of TT_WINDOW / nchannels, and which read spans of scratch as they were written. */
+ * steps, of which the one on channel c has the c-th run of the blocks of its span. The schedule must use channel 0
+ * only, run to its end in a window of TT_WINDOW / nchannels, and read spans of scratch as they were written. */
 void tt_pass_channels(struct tt_schedule *schedule, int32_t nchannels);
 
-/* Ranks are renumbered: rank p is called order[p] from now on; order is a permutation. Only for collectives of one
- * share. shape.groups becomes NULL. */
+/* Renumbers ranks: rank p is called order[p] from now on; order is a permutation. Only for collectives of one share.
+ * shape.groups becomes NULL. */
 void tt_pass_order(struct tt_schedule *schedule, const int32_t *order);
 
-/* ---- what generators are, and what they cost ---------------------------------------- */
+/* ---- generators and their cost ------------------------------------------------------ */
 
-/* What one rank does, in blocks rather than elements; summed over its steps. */
+/* The work of one rank, in blocks rather than elements, summed over its steps. */
 struct tt_cost {
   int64_t messages;   /* sent */
   int64_t blocks;     /* sent, over all messages */
@@ -277,7 +275,7 @@ struct tt_cost {
   int64_t rounds;     /* of all ranks together: the longest chain of messages of which each needs the one before */
 };
 
-/* Makes the schedule of one rank on demand; whoever asks for it destroys what it gets. */
+/* Makes the schedule of one rank on demand; the caller destroys it. */
 typedef void (*tt_generate_fn)(struct tt_schedule *schedule, const struct tt_shape *shape,
                                void *context);
 

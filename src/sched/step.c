@@ -57,7 +57,7 @@ static int peer_check(const struct tt_schedule *schedule, int32_t peer, char *re
   return 1;
 }
 
-/* A source may be the destination, not merely overlap it: the step runs in pieces. */
+/* A source may be the destination but not merely overlap it, because the step runs in pieces. */
 static int overlap_check(const struct tt_schedule *schedule, const struct tt_step *step,
                          struct tt_operand source, char *reason)
 {
@@ -72,7 +72,7 @@ static int sources_check(const struct tt_schedule *schedule, const struct tt_ste
                          const struct tt_operand *sources, char *reason)
 {
   int ins = 0;
-  int32_t highest = -1; /* rank so far: mostly they ascend, and then none comes twice */
+  int32_t highest = -1; /* rank so far: ranks mostly ascend, and then none comes twice */
   for (int k = 0; k < step->nsrc; k++) {
     struct tt_operand source = sources[k];
     if (source.place == TT_IN && ins++) return refuse(reason, "two sources are IN");

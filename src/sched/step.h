@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder: what builder, order and verifier ask about one step. */
+/* Private to this folder: facts about one step for builder, order and verifier. */
 #ifndef TT_SCHED_STEP_H
 #define TT_SCHED_STEP_H
 
@@ -25,8 +25,7 @@ static inline int tt_ranges_meet(struct tt_range a, struct tt_range b, int32_t b
   return behind < a.len || (behind && blocks - behind < b.len);
 }
 
-/* What can be said about a step alone: 1 if it is well formed, else 0 and the reason
- * (TT_REASON_BYTES). */
+/* Checks a step alone: 1 if it is well formed, else 0 and the reason (TT_REASON_BYTES). */
 int tt_step_check(const struct tt_schedule *schedule, const struct tt_step *step,
                   const struct tt_operand *sources, const int32_t *peers, char *reason);
 
