@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define WAYS 4 /* children of a node: flatter than 2, and they lie in two cache lines */
+#define WAYS 4 /* children of a node: flatter than with 2, and they lie in two cache lines */
 
 static int is_sooner(const struct tt_sim_event *a, const struct tt_sim_event *b)
 {

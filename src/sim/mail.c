@@ -14,7 +14,7 @@ static size_t home(const struct tt_sim_mail *mail, const struct tt_sim_box *box)
   return (size_t)(key ^ key >> 29) & (mail->room - 1);
 }
 
-/* Where it is, or would be. */
+/* The entry, or the free place where it would be. */
 static struct tt_sim_box *find(const struct tt_sim_mail *mail, const struct tt_sim_box *where)
 {
   size_t at = home(mail, where);
@@ -41,7 +41,7 @@ static int add(struct tt_sim_mail *mail, struct tt_sim_box *box, const struct tt
   return ++mail->n < mail->room / 2 || grow(mail);
 }
 
-/* Entries behind the hole that were put off by it move up. */
+/* Moves up the entries behind the hole that were displaced by the erased one. */
 static void erase(struct tt_sim_mail *mail, struct tt_sim_box *box)
 {
   size_t mask = mail->room - 1, hole = (size_t)(box - mail->boxes);

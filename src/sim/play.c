@@ -29,7 +29,7 @@ static uint64_t bit_of(const struct lane *lane, int32_t i)
   return 1ull << (63 - (i - lane->oldest));
 }
 
-/* A total that is too large to be told stays at the largest number. */
+/* A total that overflows stays at the largest number. */
 static void add(int64_t *total, size_t bytes, int times)
 {
   int64_t more;
@@ -55,7 +55,7 @@ static int peer_next(const struct world *world, int32_t rank, const struct tt_sc
   return k;
 }
 
-/* What goes next this way: the oldest step that has messages to give. 0: nothing. */
+/* Chooses the step to send next this way: the oldest one that has messages left. 0: none. */
 static int sending_choose(struct world *world, int32_t rank, enum way way)
 {
   struct actor *actor = &world->actors[rank];
@@ -98,7 +98,7 @@ static void message_start(struct world *world, int32_t rank, enum way way)
   world->play->watcher.message(world->play->watcher.context, &message);
 }
 
-/* Waits for the port of the node behind those who do already. */
+/* Queues the rank for the port of its node, behind the ranks that wait already. */
 static void port_wait(struct world *world, int32_t rank)
 {
   struct actor *actor = &world->actors[rank];
@@ -111,7 +111,7 @@ static void port_wait(struct world *world, int32_t rank)
   node->last = rank;
 }
 
-/* 1 if a message has started. */
+/* Starts a message if it can. 1 if one has started. */
 static int port_go(struct world *world, int32_t rank, enum way way)
 {
   struct actor *actor = &world->actors[rank];
@@ -125,7 +125,7 @@ static int port_go(struct world *world, int32_t rank, enum way way)
   return 1;
 }
 
-/* A message of `rank` has left the port of its node: the next rank in turn has it, this one last. */
+/* A message of `rank` has left the port of its node: the port goes to the next rank in turn, this one being last. */
 static void port_pass(struct world *world, int32_t rank)
 {
   struct node *node = world->actors[rank].node;
@@ -140,7 +140,7 @@ static void port_pass(struct world *world, int32_t rank)
   }
 }
 
-/* The port in takes a message for a step that has started; after the last one the step is ready when it has arrived. */
+/* The port in draws a message for a step that has started. When the last one has arrived, the step is ready. */
 static void draw(struct world *world, int32_t rank, int32_t from, uint32_t lane_channel, int32_t i)
 {
   struct actor *actor = &world->actors[rank];
@@ -174,7 +174,7 @@ static void step_finish(struct world *world, struct lane *lane, int32_t i, size_
   world->play->watcher.progress(world->play->watcher.context, &world->progress);
 }
 
-/* The result of a step is there: 1 if that is all. */
+/* The result of a step is made: 1 if that finishes the step. */
 static int step_made(struct world *world, int32_t rank, struct lane *lane, int32_t i)
 {
   const struct tt_step *step = step_at(lane, i);
@@ -286,7 +286,7 @@ static int may_start(const struct lane *lane, int32_t behind)
   return (lane->program->waits[lane->oldest + behind - lane->program->from] & ~past) == 0;
 }
 
-/* Starts what may start, once over the window: 1 if something was finished at that. */
+/* Starts all steps that may start, in one pass over the window: 1 if one of them is finished by that. */
 static int window_start(struct world *world, int32_t rank, struct lane *lane)
 {
   int32_t left = lane->program->schedule.total - lane->oldest;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder: what a play consists of. */
+/* Private to this folder: the parts of a play. */
 #ifndef TT_SIM_STAGE_H
 #define TT_SIM_STAGE_H
 
 #include "sim/sim.h"
 
-/* What lies between two ranks of the schedules, and the number of a rank's node. */
+/* The kind of link between two ranks of the schedules, and the number of a rank's node. */
 static inline enum tt_link_kind tt_sim_kind(const struct tt_sim_play *play, int32_t a, int32_t b)
 {
   if (!play->topology) return TT_LINK_NET;
@@ -18,10 +18,10 @@ static inline int32_t tt_sim_node(const struct tt_sim_play *play, int32_t rank)
   return play->topology->node[play->order ? play->order[rank] : rank];
 }
 
-/* ---- events.c: what is going to happen, soonest first ------------------------------ */
+/* ---- events.c: events to come, soonest first --------------------------------------- */
 
 enum tt_sim_event_kind {
-  TT_HEAD,  /* the message of rank `what` can be had by `rank` */
+  TT_HEAD,  /* the message of rank `what` is available to `rank` */
   TT_READY, /* all messages of step `what` have arrived */
   TT_MADE,  /* step `what` is combined or copied */
   TT_LEFT,  /* the message in the port out of `rank` has left */
@@ -44,12 +44,12 @@ struct tt_sim_events {
 
 /* 0: no memory. */
 int tt_sim_push(struct tt_sim_events *events, const struct tt_sim_event *event);
-/* The soonest one, of those the first caused; events->n > 0. */
+/* The soonest event; among those at one time, the first caused. events->n > 0. */
 struct tt_sim_event tt_sim_pop(struct tt_sim_events *events);
 
 /* ---- mail.c: messages that came before their step, and steps that came before their message --------------- */
 
-/* Of messages from one rank to another on one lane and channel. */
+/* The messages from one rank to another on one lane and channel. */
 struct tt_sim_box {
   int32_t to, from;
   uint32_t lane_channel;
@@ -63,7 +63,8 @@ struct tt_sim_mail {
 
 /* A message comes: returns the step that waits for it, or -1; -2: no memory. */
 int32_t tt_sim_mail_put(struct tt_sim_mail *mail, const struct tt_sim_box *where);
-/* A step wants a message: 1 if there is one, 0 if it will be put for that step; -1: no memory. */
+/* A step wants a message: 1 if there is one, 0 if none is there: the next tt_sim_mail_put returns the step; -1: no
+ * memory. */
 int tt_sim_mail_take(struct tt_sim_mail *mail, const struct tt_sim_box *where, int32_t step);
 
 /* ---- program.c: a stretch of one rank's schedule --------------------------------- */
@@ -74,7 +75,7 @@ struct tt_sim_program {
   int32_t from, wait_room;
 };
 
-/* What all programs of a play are made from. */
+/* The source of all programs of a play. */
 struct tt_sim_maker {
   const struct tt_sim_play *play;
   int32_t keep; /* 0: whole schedules */
@@ -87,7 +88,7 @@ tuttiResult_t tt_sim_program_load(struct tt_sim_program *program, struct tt_sim_
                                   int32_t from);
 void tt_sim_program_free(struct tt_sim_program *program);
 
-/* Programs that end, or reach beyond the window at `oldest`, can be played there. */
+/* 1 if the program can be played at `oldest`: it holds the end of the schedule, or the whole window. */
 static inline int tt_sim_program_covers(const struct tt_sim_program *program, int32_t oldest)
 {
   int32_t end = program->from + program->schedule.nsteps;

@@ -7,7 +7,7 @@ static tuttiResult_t no_memory(const struct tt_sim_maker *maker)
                  (int)maker->play->shape.nranks);
 }
 
-/* Empty, but with the memory it has got. */
+/* Empties the schedule, but keeps its memory. */
 static void restart(struct tt_schedule *schedule, const struct tt_shape *shape)
 {
   struct tt_schedule old = *schedule;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The whole play: from its ranks to what came out. */
+/* The whole play: from its ranks to its result. */
 #include "sim/world_private.h"
 
 #define MIB 1048576.0
@@ -13,7 +13,7 @@ static tuttiResult_t no_memory(const struct world *world)
                  (int)world->play->shape.nranks);
 }
 
-/* As at the beginning of a play; the rank's program stays. */
+/* Resets a rank to the beginning of a play; its program stays. */
 static void actor_begin(struct world *world, int32_t rank)
 {
   struct actor *actor = &world->actors[rank];
@@ -45,8 +45,8 @@ static void segments_cut(struct world *world)
   world->progress.total *= (int64_t)world->nsegments;
 }
 
-/* About how many steps all ranks will play: those of a few ranks, evenly apart. A root may have many more than others,
- * so the longest one counts for itself only. */
+/* Estimates how many steps all ranks will play, from a few ranks, evenly apart. A root may have many more steps than
+ * others, so the longest program counts for itself only. */
 static tuttiResult_t steps_estimate(struct world *world, int64_t *steps)
 {
   const struct tt_sim_play *play = world->play;
@@ -98,7 +98,7 @@ static tuttiResult_t world_make(struct world *world)
   return code;
 }
 
-/* Everything but the programs as at the beginning. */
+/* Resets everything but the programs to the beginning. */
 static void world_begin(struct world *world)
 {
   const struct tt_sim_play *play = world->play;

@@ -12,19 +12,19 @@ enum way { NEAR, FAR, WAYS }; /* through the port of the rank, or of its node */
 /* One lane of one rank. Bit 63 - j of the masks stands for step oldest + j. */
 struct lane {
   struct tt_sim_program *program;
-  struct tt_sim_program own; /* where the rank's program does not hold all */
+  struct tt_sim_program own; /* used if the rank's program does not hold all steps */
   size_t segment;
   size_t base, more; /* elements of a block; the first `more` blocks of a share have one more */
   int32_t oldest;
   uint64_t started, finished;
-  uint64_t offering[WAYS]; /* made; messages that go this way have not left yet */
+  uint64_t offering[WAYS]; /* made steps with messages this way that have not left yet */
   int16_t missing[TT_WINDOW]; /* by step mod TT_WINDOW: messages that no port has drawn */
-  double arrived_us[TT_WINDOW]; /* likewise: when the last one that was drawn is there */
+  double arrived_us[TT_WINDOW]; /* likewise: when the last message drawn has arrived */
 };
 
-/* What a rank sends one way. */
+/* The outgoing messages of a rank one way. */
 struct outlet {
-  int32_t step, peer; /* whose messages go now, -1: none; index of its peer */
+  int32_t step, peer; /* the step whose messages go now, -1: none; index of its peer */
   uint16_t lane;
   uint8_t is_busy;    /* with a message of this rank */
   uint8_t is_waiting; /* for the node's port */
@@ -50,7 +50,7 @@ struct actor {
   struct port port;
   struct node *node;
   int32_t next_waiting;        /* rank; -1: none */
-  double cpu_free_us, cpu_us; /* the processor, likewise */
+  double cpu_free_us, cpu_us; /* the processor: when it is free again; how long it was occupied */
 };
 
 struct world {
@@ -65,7 +65,7 @@ struct world {
   size_t nblocks, segment_count, nsegments; /* blocks of a share, after passes */
   int32_t nlanes;
   int is_broke; /* no memory */
-  int has_stretches; /* programs of which only a part is kept */
+  int has_stretches; /* some programs are kept only in part */
   struct tt_sim_progress progress;
   struct tt_sim_result result;
 };
@@ -75,13 +75,13 @@ struct world {
 /* Begins a segment on a lane; 0: there is no such segment. */
 int tt_sim_segment_begin(struct world *world, struct lane *lane, size_t segment);
 
-/* A lane of the rank is through. */
+/* A lane of the rank has no segment left. */
 void tt_sim_lane_end(struct world *world, int32_t rank);
 
-/* Lets all steps of a lane start that may. Errors: what generate says. */
+/* Starts all steps of a lane that may start. Errors: those of generate. */
 tuttiResult_t tt_sim_lane_go(struct world *world, int32_t rank, struct lane *lane);
 
-/* What happens at world->now_us. Errors: likewise. */
+/* Plays an event at world->now_us. Errors: likewise. */
 tuttiResult_t tt_sim_event_play(struct world *world, const struct tt_sim_event *event);
 
 #endif
