@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What no plan can beat. */
+/* A bound that no plan can beat. */
 #include <math.h>
 
 #include "planner/private.h"
 
-/* The least that a message of up to `most` bytes takes, and the least that one takes for each of its bytes. Pieces are
- * straight, so both are at an end of one. */
+/* The least time of a message of up to `most` bytes, and the least time per byte. Pieces are straight, so both are at
+ * an end of one. */
 static void least_find(const struct tt_message_cost *cost, uint64_t most, double *message_us, double *byte_us)
 {
   *message_us = *byte_us = HUGE_VAL;
@@ -22,8 +22,8 @@ static void least_find(const struct tt_message_cost *cost, uint64_t most, double
   if (most == 0) *byte_us = 0;
 }
 
-/* Every byte takes the least, messages cost nothing besides, and any byte can overtake: Jackson's preemptive schedule,
- * which is the shortest there is of one machine with ready times and tails. */
+/* Every byte takes the least time, messages cost nothing besides, and any byte can overtake: this is Jackson's
+ * preemptive schedule, the shortest one for a machine with ready times and tails. */
 static tuttiResult_t by_bytes(const struct tt_queue *queue, double byte_us, double *us)
 {
   struct tt_stage stage = {.heap = NULL};
@@ -34,7 +34,7 @@ static tuttiResult_t by_bytes(const struct tt_queue *queue, double byte_us, doub
   if (result == tuttiSuccess) {
     for (int32_t i = 0; i < queue->n; i++) tt_fusion_plan_group_add(&plan, queue, i + 1);
     tt_fusion_plan_slice(&plan, queue, 1);
-    uint64_t element = 0; /* no byte overtakes within one */
+    uint64_t element = 0; /* no byte overtakes within an element */
     for (int32_t g = 0; g < plan.ngroups; g++)
       if (plan.groups[g].slice_bytes > element && plan.groups[g].bytes) element = plan.groups[g].slice_bytes;
     *us = tt_stage_play(&stage, &plan, queue, &line) * (1 - 1e-12) - byte_us * (double)element; /* rounding */

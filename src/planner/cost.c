@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a message costs. */
+/* The cost of a message. */
 #include "planner/plan.h"
 
 struct tt_message_cost tt_message_cost_line(double a_us, double b_us_per_byte)
@@ -23,7 +23,7 @@ struct tt_message_cost tt_message_cost_points(const uint64_t *bytes, const doubl
 
 double tt_message_us(const struct tt_message_cost *cost, uint64_t bytes)
 {
-  int32_t low = 0, high = cost->n; /* piece `low` counts, or one behind it and before `high` */
+  int32_t low = 0, high = cost->n; /* the piece is `low`, or one behind it and before `high` */
   while (high - low > 1) {
     int32_t middle = (low + high) / 2;
     if (cost->pieces[middle].from <= bytes) low = middle;

@@ -74,7 +74,7 @@ static void horovod(struct tt_fusion_plan *plan, const struct tt_queue *queue, u
   }
 }
 
-/* What one message less saves: a of a straight line. */
+/* The saving of one message less: for a straight line, its a. */
 static double startup_us(const struct tt_message_cost *cost, uint64_t one, uint64_t other)
 {
   if (cost->n == 1) return cost->pieces[0].a_us;
@@ -86,13 +86,14 @@ static double startup_us(const struct tt_message_cost *cost, uint64_t one, uint6
  *
  *   end of backward of l - 1, less begin of the message of l, < a
  *
- * which the paper writes with tau_b[l-2], the begin of backward of l - 2. As printed there is none for l = 2: here it
- * is the end of backward, as in the authors' own program; and the loop of line 9 leaves out tau_b[1]: with 0 in its
- * place layers 3 and 2 would always be merged. The paper's procedure computes all begins again after each merge; as a
- * merge changes none before it, one pass does. For a cost that is no straight line a is what one message less saves. */
+ * which the paper writes with tau_b[l-2], the begin of backward of l - 2. As printed there is no such value for l = 2:
+ * here it is the end of backward, as in the authors' own program; and the loop of line 9 leaves out tau_b[1]: with 0 in
+ * its place layers 3 and 2 would always be merged. The paper's procedure computes all begins again after each merge; as
+ * a merge changes none before it, one pass does. For a cost that is no straight line, a is the saving of one message
+ * less. */
 static void mgwfbp(struct tt_fusion_plan *plan, const struct tt_queue *queue, const struct tt_message_cost *cost)
 {
-  double begin_us = queue->ready_us[0]; /* of the message of position i, with what is merged into it */
+  double begin_us = queue->ready_us[0]; /* of the message of position i, with those merged into it */
   int32_t first = 0;
   for (int32_t i = 0; i < queue->n; i++) {
     uint64_t bytes = queue->before[i + 1] - queue->before[first];
@@ -121,7 +122,7 @@ static int is_rising(const struct tt_message_cost *cost)
   return 1;
 }
 
-/* The earliest end of a last message of positions j .. i, over all j; *pick: the j. rises: what is_rising says. */
+/* The earliest end of a last message of positions j .. i, over all j; *pick: the j. rises: the result of is_rising. */
 static double end_find(const struct tt_queue *queue, const struct tt_message_cost *cost, int rises, int32_t i,
                        int32_t *pick)
 {
@@ -144,8 +145,8 @@ static double end_find(const struct tt_queue *queue, const struct tt_message_cos
   return best_us;
 }
 
-/* E(i) = min over j <= i of max(E(j - 1), R(i)) + T(p_j + .. + p_i): when the messages of positions 0 .. i have ended
- * at the earliest. It holds for every T, as a message that starts later never ends earlier. */
+/* E(i) = min over j <= i of max(E(j - 1), R(i)) + T(p_j + .. + p_i): the earliest end of the messages of positions 0 ..
+ * i. It holds for every T, as a message that starts later never ends earlier. */
 static void optimal(struct tt_fusion_plan *plan, const struct tt_queue *queue, const struct tt_message_cost *cost)
 {
   int32_t *firsts = queue->picks, *behind = queue->picks, rises = is_rising(cost);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which tensors go together, in what pieces, and in what order: pure functions of what is agreed over all ranks.
+/* Plans which tensors go together, in what pieces, and in what order: pure functions of values that all ranks agree on.
  *
  * The model, as in MG-WFBP (Shi, Chu: INFOCOM 2019) and P3 (Jayarajan et al.: SysML 2019): an iteration is backward,
  * from time 0 on, and the next forward. A tensor's gradient is ready at ready_us. One message is under way at a time;
- * it is of one group of tensors, or of a slice of one, and takes what the cost function says of its bytes. Nothing of a
- * group is sent before all its tensors are ready. Then
+ * it carries one group of tensors, or a slice of one, and takes the time that the cost function gives for its bytes.
+ * Nothing of a group is sent before all its tensors are ready. Then
  *
  *   - as it comes (by_priority 0): messages are sent in the order in which groups are ready, and the next forward
  *     begins when backward and all messages have ended: MG-WFBP's t_iter = t_f + max(t_b, end of the last message);
- *   - by priority: whenever a message has ended (so slices are where one is overtaken) the next slice is sent of that
- *     group, among those ready, which has the layer that comes first in forward, and forward of a layer waits for
- *     nothing but backward, the layer before it, and its own tensor.
+ *   - by priority: whenever a message has ended (so a group is overtaken between slices), the next slice is sent from
+ *     the ready group whose layer comes first in forward, and forward of a layer waits for nothing but backward, the
+ *     layer before it, and its own tensor.
  *
  * Either way all messages have ended when forward has, so that one iteration is like the next, and its length is that
  * of the steady state.
  *
- * In a message tensors lie the latest ready first: where backward goes from the last layer to the first, that is
- * forward order, and the first slices are those that forward needs first.
+ * In a message the tensor ready last lies first: if backward goes from the last layer to the first, that is forward
+ * order, and the first slices are those that forward needs first.
  *
  * All ranks that call these functions with the same numbers get the same plan: there is no clock and no chance in them,
  * and sums are taken in a fixed order. Memory is the only thing they ask of the system. */
@@ -29,16 +29,16 @@
 
 #include "base/base.h"
 
-/* ---- what is planned ------------------------------------------------------------------- */
+/* ---- the net to plan ------------------------------------------------------------------- */
 
 #define TT_PLAN_TENSORS 16384 /* of a net, at most */
 
 struct tt_tensor {
   uint64_t count;    /* elements; may be 0, which is a message all the same */
-  uint64_t bytes;    /* as they travel: as many for each element */
+  uint64_t bytes;    /* as they travel: the same number for each element */
   int32_t type;      /* tensors of different types are in different groups */
   double ready_us;   /* when its gradient is ready, at or after 0 */
-  double forward_us; /* what forward of its layer takes */
+  double forward_us; /* the time of forward of its layer */
 };
 
 struct tt_net {
@@ -47,10 +47,11 @@ struct tt_net {
   double backward_us;             /* when backward has ended: not before the last tensor is ready */
 };
 
-/* Errors: tuttiInvalidArgument: a number is not as said above (the sentence names the tensor, from 1 on, and it). */
+/* Errors: tuttiInvalidArgument: a number breaks the limits above (the sentence names the tensor, from 1 on, and the
+ * number). */
 tuttiResult_t tt_net_check(const struct tt_net *net);
 
-/* ---- what a message costs (cost.c) ------------------------------------------------------- */
+/* ---- the cost of a message (cost.c) ------------------------------------------------------ */
 
 #define TT_COST_PIECES 64
 
@@ -67,7 +68,7 @@ struct tt_message_cost {
 struct tt_message_cost tt_message_cost_line(double a_us, double b_us_per_byte);
 
 /* Through n >= 1 points (at most TT_COST_PIECES - 1), bytes ascending, us not below 0: straight between them; below the
- * first what that takes; beyond the last as steep as between the last two, but not falling. */
+ * first, its time; beyond the last, as steep as between the last two, but not falling. */
 struct tt_message_cost tt_message_cost_points(const uint64_t *bytes, const double *us, int32_t n);
 
 double tt_message_us(const struct tt_message_cost *cost, uint64_t bytes);
@@ -122,8 +123,8 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
  *
  * Optimal's iteration, and so auto's, is never longer than that of other groups sent as they come; auto's is not
  * longer, either, than p3's with policy->slice, 40,000 or 50,000 elements to a slice. Within that, auto takes fewer
- * messages where an iteration becomes at most a hundredth longer by it than the shortest one found: so it may be that
- * much longer than p3's with other slices, of which powers of two from 2,048 elements on are tried.
+ * messages if this makes an iteration at most a hundredth longer than the shortest one found. So it may be that much
+ * longer than p3's with other slices, of which powers of two from 2,048 elements on are tried.
  *
  * Work: optimal takes time with the square of the number of tensors, auto as much again and a bounded number of plays:
  * 1,000 tensors take a few milliseconds. Errors: tuttiSystemError: no memory. */
@@ -147,8 +148,8 @@ struct tt_played {
   double exposed_us;      /* communication that is not hidden: iteration less backward and forward */
   int64_t nmessages;
   struct tt_played_message *messages; /* in the order sent */
-  double *done_us;                    /* of each tensor, in forward order: its last message has ended */
-  double *forward_us;                 /* and forward of its layer begins */
+  double *done_us;                    /* by tensor, in forward order: when its last message has ended */
+  double *forward_us;                 /* likewise: when forward of its layer begins */
 };
 
 /* Plays one iteration of the steady state; tt_played_destroy frees it. Errors: tuttiInvalidUsage: there are more than
@@ -157,16 +158,17 @@ struct tt_played {
 tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan, const struct tt_net *net,
                            const struct tt_message_cost *cost);
 
-/* The same with the messages in the order of an earlier play of this plan, whatever the net and costs of that were; by
- * these tensors must be ready in the plan's order. NULL: as above. */
+/* The same with the messages in the order of an earlier play of this plan, whatever the net and costs of that play
+ * were. In this net tensors must be ready in the plan's order. NULL: as above. */
 tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_fusion_plan *plan,
                                      const struct tt_played *order, const struct tt_net *net,
                                      const struct tt_message_cost *cost);
 void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are allowed */
 
-/* No plan of any groups, slices and order has a shorter iteration (bound.c): as if any byte could be overtaken, and
- * took the least that a byte of a message takes; nor less than what each tensor needs alone, in a message, with what
- * is behind it. There may be no plan that reaches it. Errors: tuttiSystemError: no memory. */
+/* A bound: no plan of any groups, slices and order has a shorter iteration (bound.c). It assumes that any byte can be
+ * overtaken, and takes the least time of a byte of a message; and it is at least the time of each tensor alone, in a
+ * message, with forward from its layer on. There may be no plan that reaches it. Errors: tuttiSystemError: no
+ * memory. */
 tuttiResult_t tt_fusion_bound(const struct tt_net *net, const struct tt_message_cost *cost, double *iteration_us);
 
 /* ---- a plan as JSON (print.c) ---------------------------------------------------------------- */

@@ -48,7 +48,7 @@ static void messages_keep(struct sending *s, int32_t g, uint64_t k, double slice
   }
 }
 
-/* The next k slices, each of which takes as long; tensors that end in them are done. */
+/* Sends the next k slices, each of which takes slice_us; tensors that end in them are done. */
 static void slices_send(struct sending *s, int32_t g, uint64_t k, double slice_us)
 {
   const struct tt_fusion_group *group = &s->plan->groups[g];
@@ -89,7 +89,7 @@ static int group_send(struct sending *s, int32_t g, double until_us)
   return 1;
 }
 
-/* ---- which group is next ---- */
+/* ---- the next group ---- */
 
 static void heap_add(struct sending *s, int32_t g)
 {
@@ -140,7 +140,7 @@ static void as_it_comes_send(struct sending *s)
   }
 }
 
-/* Each one when it is ready and those before it have ended. */
+/* Sends each message when it is ready and those before it have ended. */
 static void in_order_send(struct sending *s, const struct tt_played *order)
 {
   for (int64_t m = 0; m < order->nmessages; m++) {
@@ -152,7 +152,7 @@ static void in_order_send(struct sending *s, const struct tt_played *order)
 
 /* ---- iteration ---- */
 
-/* When forward has ended. starts_us: of each layer; NULL: not wanted. */
+/* Returns when forward has ended. starts_us: when that of each layer begins; NULL: not wanted. */
 static double forward_run(const struct tt_fusion_plan *plan, const struct tt_net *net, const double *done_us,
                           double messages_end_us, double *starts_us)
 {

@@ -22,11 +22,11 @@ static const struct {
 };
 
 struct reader {
-  const char *text, *at; /* at: what was not read yet */
+  const char *text, *at; /* at: the rest to read */
   const char *example;
 };
 
-/* The number that the help calls `part`, behind ':' or ','. 0: it is none from `low` on, as was told. */
+/* Reads the number that the help calls `part`, behind ':' or ','. 0: it is none from `low` on; the error is set. */
 static int part_read(struct reader *r, const char *part, uint64_t low, uint64_t *number)
 {
   const char *begin = *r->at ? ++r->at : r->at;
@@ -36,7 +36,7 @@ static int part_read(struct reader *r, const char *part, uint64_t low, uint64_t 
   return 0;
 }
 
-/* What is behind the name. 0: it makes no sense, as was told. */
+/* Reads the arguments behind the name. 0: they make no sense; the error is set. */
 static int arguments_read(struct reader *r, struct tt_policy *made, enum argument argument)
 {
   if (argument == ELEMENTS && !*r->at) made->slice = TT_P3_SLICE;

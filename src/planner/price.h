@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What messages cost by the selector's prices. Pure. */
+/* The cost of messages by the selector's prices. Pure. */
 #ifndef TT_PLANNER_PRICE_H
 #define TT_PLANNER_PRICE_H
 
@@ -7,7 +7,7 @@
 #include "tuner/tuner.h"
 
 /* All-reduces (float, sum) as they would be chosen and predicted, at powers of two from 64 bytes to 1 GiB, and straight
- * lines between them; none costs less per byte than that of 1 GiB, for messages follow each other. Errors: as
+ * lines between them; none costs less per byte than that of 1 GiB, because messages follow each other. Errors: as
  * tt_table_make. */
 tuttiResult_t tt_message_cost_price(struct tt_message_cost *cost, const struct tt_settings *settings,
                                     const struct tt_tuning *tuning);

@@ -5,7 +5,7 @@
 
 #include "planner/plan.h"
 
-/* Position i is the i-th tensor to be ready; of several at once the last layer is the first. */
+/* Position i is the i-th tensor to be ready; if several are ready at once, the last layer comes first. */
 struct tt_queue {
   int32_t n;
   const struct tt_net *net;
@@ -29,19 +29,19 @@ static inline int32_t tt_queue_type(const struct tt_queue *queue, int32_t positi
 /* Room for all tensors, in the queue's order, and no groups. */
 tuttiResult_t tt_fusion_plan_start(struct tt_fusion_plan *plan, const struct tt_queue *queue);
 
-/* Appends the positions behind the last group up to, and not with, `end`. */
+/* Appends the positions behind the last group up to but not including `end`, as a group. */
 void tt_fusion_plan_group_add(struct tt_fusion_plan *plan, const struct tt_queue *queue, int32_t end);
 
 /* Replaces the groups by those of a policy other than auto, unsliced and as they come. */
 void tt_fusion_plan_merge(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_queue *queue,
                    const struct tt_message_cost *cost);
 
-/* By priority, and cut into slices of at most so many elements (at least 1). */
+/* Makes the plan go by priority, in slices of at most so many elements (at least 1). */
 void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue, uint64_t elements);
 
 /* ---- plays (play.c) ---- */
 
-/* What a play needs while it runs, for up to n tensors. */
+/* The memory of a play while it runs, for up to n tensors. */
 struct tt_stage {
   int32_t *heap;    /* groups that are ready and not sent; the most urgent one at 0 */
   int32_t *urgency; /* of a group: its first place in forward */
@@ -53,15 +53,15 @@ struct tt_stage {
 };
 
 tuttiResult_t tt_stage_make(struct tt_stage *stage, int32_t n);
-void tt_stage_destroy(struct tt_stage *stage); /* a zeroed one is allowed; not messages */
+void tt_stage_destroy(struct tt_stage *stage); /* a zeroed one is allowed; messages are not freed */
 
-/* Length of the iteration; fills done_us. */
+/* Returns the length of the iteration; fills done_us. */
 double tt_stage_play(struct tt_stage *stage, const struct tt_fusion_plan *plan, const struct tt_queue *queue,
                      const struct tt_message_cost *cost);
 
 /* ---- the search of auto (search.c) ---- */
 
-/* plan is started. */
+/* The plan must be started (tt_fusion_plan_start). */
 tuttiResult_t tt_fusion_plan_search(struct tt_fusion_plan *plan, const struct tt_policy *policy,
                                     const struct tt_queue *queue, const struct tt_message_cost *cost);
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Auto: groups, slices and priority together.
  *
- * Sent as they come, the groups of `optimal` cannot be beaten. By priority the same question has no such recurrence:
- * what is sent depends on all that was sent before. So it is answered by plays: of the groups of all policies with
- * slices of many lengths, and from the best of these and from those of `optimal` on by small changes as long as one
- * helps. What messages cost is never known to a percent, and what is not measured looks cheap to who searches for the
- * shortest: so in the end, of plans that are nearly as short, the one with few messages is taken. Plays are counted,
- * not timed, so that all ranks find the same. */
+ * Sent as they come, the groups of `optimal` cannot be beaten. By priority the same question has no such recurrence,
+ * because each message depends on all that were sent before. So the search plays plans: the groups of all policies with
+ * slices of many lengths, and then, from the best of these and from those of `optimal` on, small changes as long as one
+ * helps. The cost of messages is never known to a percent, and a search for the shortest favours costs that are too
+ * low: so in the end, among plans that are nearly as short, one with few messages is taken. Plays are counted, not
+ * timed, so that all ranks find the same. */
 #include <math.h>
 #include <string.h>
 
 #include "planner/private.h"
 
 #define SLICE_LEAST 2048u   /* elements */
-#define WORK_LADDER 100000  /* of the plays of other policies' groups, ... */
-#define WORK_CHANGES 100000 /* ... of changes to them; a unit is 10 to 20 ns */
-#define WORK_FEWER 30000    /* ... and of what saves messages */
+#define WORK_LADDER 100000  /* for plays of other policies' groups */
+#define WORK_CHANGES 100000 /* for changes to them; a unit is 10 to 20 ns */
+#define WORK_FEWER 30000    /* for plays that save messages */
 #define WORK_GROUP 8        /* of a group; of a tensor 1 */
 #define LOSS_MOST 1.01      /* an iteration may become so much longer by fewer messages */
 
@@ -32,7 +32,7 @@ struct search {
   struct tt_fusion_plan trial;
   struct tt_fusion_plan merged; /* groups of optimal */
   double merged_us;             /* sent as they come */
-  double others_us;             /* the shortest of other policies: what is taken must not be longer */
+  double others_us;             /* the shortest of other policies: the result must not be longer */
   int64_t work_left;
 };
 
@@ -86,7 +86,7 @@ static uint64_t elements_most(const struct search *s)
   return most;
 }
 
-/* The groups of the trial whole and in slices of lengths that are asked for; `given`: one more, or 0. */
+/* Tries the groups of the trial whole and in slices of the usual lengths; `given`: one more, or 0. */
 static void usual_slices_try(struct search *s, uint64_t given)
 {
   const uint64_t others[] = {40000, TT_P3_SLICE, given};
@@ -96,7 +96,7 @@ static void usual_slices_try(struct search *s, uint64_t given)
     if (others[k] && others[k] < most) trial_play(s, others[k]);
 }
 
-/* And in slices of many more lengths. */
+/* Tries also slices of many more lengths. */
 static void slices_try(struct search *s, uint64_t given)
 {
   uint64_t most = elements_most(s);
@@ -170,7 +170,7 @@ static int group_split(struct search *s, int32_t g, int32_t n)
   return 1;
 }
 
-/* Everything that may be changed at one group; 1: something helped. */
+/* Tries every change at one group; 1: one helped. */
 static int group_change(struct search *s, int32_t g)
 {
   int helped = 0;
@@ -201,7 +201,7 @@ static int slices_change(struct search *s)
   return helped;
 }
 
-/* From the last group on, for which forward waits most. */
+/* Begins with the last group, for which forward waits most. */
 static void changes_try(struct search *s)
 {
   for (int helped = 1; helped && s->work_left > 0;) {
@@ -287,7 +287,7 @@ static void search_run(struct search *s, const struct tt_policy *asked)
   s->merged_us = s->best_us = tt_stage_play(&s->stage, &s->best, s->queue, s->cost);
   s->urgent_us = HUGE_VAL;
   s->work_left = WORK_LADDER;
-  tt_fusion_plan_merge(&s->trial, &alone, s->queue, s->cost); /* p3, whatever work that is */
+  tt_fusion_plan_merge(&s->trial, &alone, s->queue, s->cost); /* p3, regardless of its work */
   usual_slices_try(s, asked->slice);
   s->others_us = fmin(s->merged_us, s->urgent_us);
   slices_try(s, asked->slice);
@@ -295,7 +295,7 @@ static void search_run(struct search *s, const struct tt_policy *asked)
   s->work_left = WORK_CHANGES / 2;
   changes_try(s);
   best_keep(s);
-  s->urgent_us = HUGE_VAL; /* once more from optimal's groups: another hill */
+  s->urgent_us = HUGE_VAL; /* once more from optimal's groups: another local optimum */
   s->work_left = WORK_CHANGES / 2;
   plan_copy(&s->trial, &s->merged);
   trial_play(s, 0);
