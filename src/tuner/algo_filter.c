@@ -9,7 +9,7 @@
 #define NAME_BYTES 64
 #define REASON_BYTES 400
 
-/* NCCL's words for what is not there. */
+/* NCCL's words for hardware that Tutti does not use. */
 static const char *const foreign[] = {"collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
 #define FOREIGN (sizeof foreign / sizeof foreign[0])
 
@@ -98,7 +98,7 @@ const char *tt_algo_filter_rest(struct tt_algo_filter *filter, const char *text,
 struct reader {
   const char *text, *at;
   struct tt_filters *made;
-  struct tt_algo_filter_list part[TT_COLLECTIVES]; /* what the part at hand says */
+  struct tt_algo_filter_list part[TT_COLLECTIVES]; /* the filters of the current part */
   int collective;                           /* of the part; TT_NO_COLLECTIVE: all that have such names */
   int is_inverse;
   int nforeign;                             /* words of the part that were left out */
@@ -185,7 +185,7 @@ static tuttiResult_t name_read(struct reader *r)
   return name_take(r, name, rest);
 }
 
-/* COLLECTIVE: and '^', where they are. */
+/* Reads COLLECTIVE: and '^', if they are there. */
 static tuttiResult_t part_begin(struct reader *r)
 {
   char name[NAME_BYTES];
@@ -206,7 +206,7 @@ static tuttiResult_t part_begin(struct reader *r)
   return tuttiSuccess;
 }
 
-/* What the part says is kept, but a part for all does not count where a collective has its own. */
+/* Keeps the filters of the part, but a part for all does not count for a collective that has its own. */
 static tuttiResult_t part_end(struct reader *r)
 {
   int source = r->collective == TT_NO_COLLECTIVE ? 1 : 2, names = 0;

@@ -38,8 +38,8 @@ struct tt_filters {
   uint32_t ignored; /* a bit for each of NCCL's words that was left out */
 };
 
-/* Reads the text of TUTTI_ALGO; empty: nothing is said. Errors: tuttiInvalidArgument: it is malformed, or names what
- * there is not; the sentence says what there is. */
+/* Reads the text of TUTTI_ALGO; empty: nothing is said. Errors: tuttiInvalidArgument: it is malformed, or names
+ * something that does not exist; the sentence says what does. */
 tuttiResult_t tt_filters_parse(struct tt_filters *filters, const char *text);
 
 /* Logs a warning for each word that was left out. */
@@ -51,8 +51,8 @@ int tt_algo_filter_allows(const struct tt_algo_filter_list *list, const struct t
 /* "ring, binary_tree, ...", cut at size. */
 void tt_algo_filter_names(int collective, char *list, size_t size);
 
-/* Reads [+MIDDLE][/RADIX], all of `text`, behind the name of filter->algo. NULL, or what is wrong with it, which may
- * lie in sentence[size]. */
+/* Reads [+MIDDLE][/RADIX], all of `text`, behind the name of filter->algo. Returns NULL, or the reason why it is wrong,
+ * which may lie in sentence[size]. */
 const char *tt_algo_filter_rest(struct tt_algo_filter *filter, const char *text, char *sentence, size_t size);
 
 #endif

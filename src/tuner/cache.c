@@ -77,14 +77,14 @@ static void folders_make(const char *path)
   char *last = strrchr(above, '/');
   if (last) {
     *last = 0;
-    mkdir(above, 0700); /* what is wrong is seen when the file is made */
+    mkdir(above, 0700); /* an error is seen when the file is made */
   }
   mkdir(folder, 0700);
 }
 
 /* ---- text ---- */
 
-/* The lines that say for what it holds. */
+/* Prints the lines that say which machine and version the file is of. */
 static int head_print(char *text, size_t size)
 {
   char host[TT_HOST_NAME_BYTES], cpu[TT_PROFILE_TEXT];
@@ -106,7 +106,7 @@ static int line_read(struct tt_cache *cache, const char *line)
   return 1;
 }
 
-/* NULL: it was read; else why it was not. */
+/* Returns NULL, or why the text was not read. */
 static const char *text_read(struct tt_cache *cache, char *text)
 {
   char head[TEXT_BYTES];
@@ -123,7 +123,7 @@ static const char *text_read(struct tt_cache *cache, char *text)
 
 /* ---- the file ---- */
 
-/* Likewise; "" is no file at all. */
+/* Returns NULL, or why the file was not read; "" if there is none. */
 static const char *file_read(char text[TEXT_BYTES], const char *path)
 {
   struct stat status;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pairs of ranks were measured to take, kept for later communicators: one small text file for each host.
+/* Measured corrections of pairs of ranks, kept for later communicators: one small text file for each host.
  *
  *   tutti cache 1
  *   machine host NAME cpu "MODEL" cores N version 0.1.0
  *   link kind cache transport shm alpha 1 beta -1      powers of two, as in struct tt_correction
  *
  * It lies in the folder TUTTI_CACHE, else in $XDG_CACHE_HOME/tutti, else in $HOME/.cache/tutti, and is named by the
- * host, by what tells that from others of its name, and by what decides which way messages go (machine-id,
- * TUTTI_HOSTID, TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY): hosts may share a home directory, and a boot changes
- * nothing. It is a cache: whatever is wrong with it, it is measured again, and INFO says why. */
+ * host, and by a hash of machine-id and TUTTI_HOSTID, which tell hosts of one name apart, and of TUTTI_SOCKET_IFNAME
+ * and TUTTI_SOCKET_FAMILY, which decide the way of messages: hosts may share a home directory, and a boot changes
+ * nothing. It is a cache: if anything is wrong with it, pairs are measured again, and INFO says why. */
 #ifndef TT_CACHE_H
 #define TT_CACHE_H
 
@@ -30,21 +30,21 @@ struct tt_cache {
 /* 1 unless TUTTI_CACHE is none: then nothing is measured, nor read. */
 int tt_cache_wanted(const struct tt_settings *settings);
 
-/* Where the file is. 0: nowhere, because TUTTI_CACHE is none or there is no home directory. */
+/* The path of the file. 0: there is none, because TUTTI_CACHE is none or there is no home directory. */
 int tt_cache_path(char path[TT_CACHE_PATH], const struct tt_settings *settings);
 
 /* Reads the file. *cache is empty if there is none, or if it is of another machine or version of the library, broken,
  * of another user, or others may write to it. */
 void tt_cache_load(struct tt_cache *cache, const struct tt_settings *settings);
 
-/* Writes it, with its folder and the one above that: the file is there as a whole or as before. That fails without an
- * error. */
+/* Writes the file, and makes its folder and the one above that. The file is replaced as a whole or stays as before. A
+ * failure is no error. */
 void tt_cache_store(const struct tt_cache *cache, const struct tt_settings *settings);
 
 /* TT_CORRECTION_NONE if nothing is known. */
 struct tt_correction tt_cache_get(const struct tt_cache *cache, enum tt_link_kind kind, const char *transport);
 
-/* Instead of what was known. What is TT_CORRECTION_NONE, or more than there is room for, is left out. */
+/* Replaces the known correction. TT_CORRECTION_NONE, or a correction for which there is no room, is left out. */
 void tt_cache_put(struct tt_cache *cache, enum tt_link_kind kind, const char *transport,
                   struct tt_correction correction);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may be chosen: all legal algorithms of a collective, or those of them that TUTTI_ALGO leaves. */
+/* The candidates: all legal algorithms of a collective, or those of them that TUTTI_ALGO leaves. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,9 +18,9 @@ const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_se
   return why;
 }
 
-/* ---- choices that are one ---- */
+/* ---- choices with the same schedule ---- */
 
-struct look { /* what can be seen of a choice at once */
+struct look { /* the facts of a choice that are cheap to find */
   int32_t nblocks;
   struct tt_cost cost; /* of rank 0 */
 };
@@ -106,8 +106,8 @@ uint32_t tt_choice_block(int collective, const struct tt_settings *settings, con
   return block;
 }
 
-/* Where groups differ in size, what a hierarchical row costs is found by playing its middle step: seconds for so many
- * ranks, while all wait for rank 0's table. */
+/* If groups differ in size, the cost of a hierarchical row is found by playing its middle step. For so many ranks this
+ * takes seconds, while all wait for rank 0's table. */
 int tt_choice_slow(int algo, const struct tt_tuning *tuning)
 {
   return tt_algos[algo].has_middle && tuning->nranks > TT_PLAYED_RANKS;
@@ -121,7 +121,7 @@ struct finder {
   const struct tt_algo_filter_list *filters;
   const struct tt_settings *settings;
   const struct tt_tuning *tuning;
-  char why[384]; /* what is not legal, and the reasons */
+  char why[384]; /* the illegal choices, and the reasons */
 };
 
 static void why_add(struct finder *finder, const struct tt_choice *choice, const char *why)
@@ -131,7 +131,7 @@ static void why_add(struct finder *finder, const struct tt_choice *choice, const
            why);
 }
 
-/* The same in other blocks: only those that were measured, for what blocks gain the model does not know. */
+/* Adds the choice with other blocks: only measured ones, because the model does not know the gain of blocks. */
 static void blocks_add(struct finder *finder, const struct tt_choice *choice)
 {
   uint32_t blocks[BLOCKS_MOST];
@@ -144,7 +144,7 @@ static void blocks_add(struct finder *finder, const struct tt_choice *choice)
   }
 }
 
-/* 1 if there is one already that is the same: only noise would set them apart. */
+/* 1 if the same choice is there already: only noise would set them apart. */
 static int has_twin(const struct finder *finder, const struct tt_choice *choice, const struct look *look)
 {
   for (int c = 0; c < finder->n; c++)
@@ -180,7 +180,7 @@ int tt_choice_radices(const struct tt_choice *choice, int32_t nranks)
   return n;
 }
 
-/* The algorithm as it is by default, and with other radices. */
+/* Adds the algorithm as it is by default, and with other radices. */
 static void filter_add_all(struct finder *finder, const struct tt_algo_filter *filter)
 {
   const struct tt_choice choice = {.algo = filter->algo, .radix = (uint16_t)finder->settings->radix};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may be chosen, for those who also tell of what may not. Pure. */
+/* The candidates, for callers that also report illegal choices. Pure. */
 #ifndef TT_CHOICE_H
 #define TT_CHOICE_H
 
@@ -10,19 +10,19 @@
 const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_settings *settings,
                               const struct tt_tuning *tuning);
 
-/* 1: it costs too much to find out what it takes, so it is chosen only where TUTTI_ALGO names it. */
+/* 1: the algorithm takes too long to price, so it is chosen only if TUTTI_ALGO names it. */
 int tt_choice_slow(int algo, const struct tt_tuning *tuning);
 
 /* 1 if both are the same schedule with so many ranks, as binary_blocks and halving_doubling are with a power of two:
- * their steps are compared, of more than TWIN_RANKS ranks those of so many. 0 also where there is no memory for it. */
+ * the steps of at most TWIN_RANKS ranks are compared. 0 also if there is no memory for it. */
 int tt_choices_twins(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning);
 #define TWIN_RANKS 16
 
 /* The longest block sent at once, where nothing else is said. */
 uint32_t tt_choice_block(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning);
 
-/* Radices beside an algorithm's own that are tried where nobody has set one, ascending; of these the first so many for
- * this choice: not as many as there are ranks, nor 2, which are rows of their own. */
+/* Radices beside an algorithm's own that are tried if none is set, ascending, and how many of them, from the first on,
+ * suit this choice: neither 2 nor the number of ranks, which are rows of their own. */
 extern const uint16_t tt_choice_radix[];
 int tt_choice_radices(const struct tt_choice *choice, int32_t nranks);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a choice takes at any size, from plays of one segment at a few sizes.
+/* The time of a choice at any size, from plays of one segment at a few sizes.
  *
- * Between two sizes a play is taken for straight: it is piecewise linear, and mostly straight. Of S segments as many
- * are under way as there are lanes, L, and what is busiest of all ports and processors works for each of them: if one
- * takes T and keeps that busy for B, all take max(T + (S - 1) B, T S / L). */
+ * Between two sizes a play is taken for straight: it is piecewise linear, and mostly straight. Of S segments L are
+ * under way at once, one a lane, and the busiest of all ports and processors works for each of them: if one segment
+ * takes T and keeps it busy for B, all take max(T + (S - 1) B, T S / L). */
 #include <math.h>
 
 #include "sim/sim.h"
 #include "tuner/private.h"
 
 #define ELEMENT_BYTES 4    /* float */
-#define LEAST_US 1e-3      /* nothing is for nothing */
+#define LEAST_US 1e-3      /* no operation takes less */
 #define SMALLEST_BYTES 8.0
-/* Of all ranks; each takes about a microsecond. */
+/* Messages of all ranks; each takes about a microsecond to play. */
 #define PLAYED_MESSAGES 1024 /* in one play */
 #define ALL_MESSAGES 3072    /* at all sizes */
 #define LEAST_SIZES 4
@@ -49,13 +49,13 @@ static tuttiResult_t points_play(struct tt_cost_curve *curve, const struct tt_ch
   return result;
 }
 
-/* How many messages all send, about: those of the ranks at both ends and in the middle say. In an all-to-all blocks are
- * also copied into messages and out of them, one by one, and a copy takes a play as long as a message. */
+/* Estimates how many messages all ranks send, from the ranks at both ends and in the middle. In an all-to-all blocks
+ * are also copied into messages and out of them, one by one, and a copy takes a play as long as a message. */
 static int64_t messages_of(const struct tt_choice *choice, const struct tt_tuning *tuning)
 {
   const struct tt_algo *algo = &tt_algos[choice->algo];
   int64_t most = 0;
-  if (algo->has_middle && tuning->nranks > TT_PLAYED_RANKS) return INT64_MAX; /* already its claim takes long */
+  if (algo->has_middle && tuning->nranks > TT_PLAYED_RANKS) return INT64_MAX; /* even its claim takes long */
   for (int k = 0; k < 3; k++) {
     int32_t rank = (int32_t)((int64_t)(tuning->nranks - 1) * k / 2);
     struct tt_shape shape = tt_choice_shape(choice, tuning, rank, tt_kinds[algo->collective].has_root ? 0 : -1);
@@ -73,7 +73,7 @@ static double segment_bytes(const struct tt_cost_curve *curve, uint32_t block_by
   return (double)curve->nblocks * block_bytes;
 }
 
-/* Returns how many messages a play has; too many: 0, and there is an estimate instead. */
+/* Returns how many messages a play has; 0 if they are too many: the curve has an estimate instead. */
 static int64_t curve_begin(struct tt_cost_curve *curve, const struct tt_choice *choice, const struct tt_tuning *tuning,
                             tuttiResult_t *result)
 {
@@ -116,7 +116,7 @@ void tt_cost_curve_destroy(struct tt_cost_curve *curve)
   curve->estimate = NULL;
 }
 
-/* Between the two sizes around it, or as the nearest one. */
+/* Interpolates between the two sizes around it, or takes the nearest one. */
 static struct tt_cost_point point_find(const struct tt_cost_curve *curve, double bytes)
 {
   const struct tt_cost_point *a = curve->at, *b;

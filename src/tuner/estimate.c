@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prices without a play, for schedules that are too long for one.
  *
- * Of some ranks it is counted what they send and receive over each kind of link; the row claims how many messages
- * follow one another. A rank takes: the latency of those; the time that its ports, or those of its node, are busy, or
- * if that is more, that of the messages that follow one another; and its reductions and copies. The slowest counts. */
+ * The messages of some ranks are counted over each kind of link; the row claims how many messages follow one another. A
+ * rank takes the latency of those; the time that its ports, or those of its node, are busy, or, if that is more, the
+ * time of the messages that follow one another; and its reductions and copies. The slowest rank counts. */
 #include <math.h>
 
 #include "tuner/private.h"
@@ -20,7 +20,7 @@ struct sight {
 
 struct tt_estimate {
   int32_t nblocks, nranks, node_ranks; /* ranks that were looked at; the first ones are of one node */
-  double node_share;                   /* of the ranks of that node */
+  double node_share;                   /* the part of that node's ranks that was looked at */
   int64_t rounds, far_rounds;          /* messages that follow one another; of them between nodes */
   struct sight of[LOOKED_AT], all;     /* all: their sum */
 };
@@ -71,7 +71,7 @@ static tuttiResult_t rank_look(struct tt_estimate *estimate, const struct tt_cho
   return result;
 }
 
-/* Ranks of the node of the first one, as many as there is room for, and then some others. */
+/* Looks at ranks of the first one's node, as many as there is room for, and then at some others. */
 static tuttiResult_t ranks_look(struct tt_estimate *estimate, const struct tt_choice *choice,
                                 const struct tt_tuning *tuning)
 {
@@ -96,9 +96,9 @@ static int64_t larger(int64_t a, int64_t b)
   return a > b ? a : b;
 }
 
-/* How many of the rounds go between nodes. Where no rank has a message for each round, as in trees: as many as the rank
- * with most of them sends and receives; where there is a hierarchy: sends or receives; else rounds go round all ranks,
- * and it is what those of a node have on average. */
+/* The number of rounds that go between nodes. In a hierarchy: as many messages as the rank with most of them sends or
+ * receives. If no rank has a message for each round, as in trees: as many as the rank with most of them sends and
+ * receives together. Else rounds go round all ranks: the average of the ranks of a node. */
 static int64_t far_rounds_of(const struct tt_estimate *estimate, int has_middle)
 {
   int64_t most = 0, both = 0, sum = 0, sent = 0;
@@ -140,7 +140,7 @@ void tt_estimate_destroy(struct tt_estimate *estimate)
   tt_free(estimate);
 }
 
-/* One message of those that a rank sends or receives over a kind of link. */
+/* The time of one message of those that a rank sends or receives over a kind of link. */
 static double message_us(const struct sight *sight, enum way way, int kind, const struct tt_prices *prices,
                          double block)
 {
@@ -159,8 +159,8 @@ static void ports_add(const struct sight *sight, const struct tt_prices *prices,
             (double)sight->messages[way][kind] * message_us(sight, (enum way)way, kind, prices, block);
 }
 
-/* The messages that follow one another: those between nodes, then as many as there are of the farthest kind, then of
- * the next. */
+/* The time of the messages that follow one another: those between nodes, then as many as there are of the farthest
+ * kind, then of the next. */
 static double chain_us(const struct tt_estimate *estimate, const struct sight *sight, const struct tt_prices *prices,
                        double block, double *latency_us)
 {

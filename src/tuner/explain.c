@@ -77,7 +77,7 @@ void tt_explained_reason(const struct tt_explained *e, char *text, size_t size)
   else snprintf(text, size, "it stands until another one is clearly faster");
 }
 
-/* All that needs no search. */
+/* Fills in all that needs no search. */
 static void explained_fill(struct tt_explained *e, const struct tt_decision *decision,
                            const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
@@ -119,7 +119,7 @@ void tt_explained_destroy(struct tt_explained *explained)
 
 /* ---- in a line ---- */
 
-/* It is the choice, or differs from that or from a cheaper candidate only in its block. */
+/* The candidate is the choice, or differs from that or from a cheaper candidate only in its block. */
 static int is_block_of_another(const struct tt_explained *e, int c)
 {
   const struct tt_choice *other = &e->choice;

@@ -7,7 +7,7 @@
 #include "tuner/rules.h"
 #include "tuner/algo_filter.h"
 
-/* What was decided at a communicator's creation about a call. */
+/* The decision about a call, made at a communicator's creation. */
 struct tt_decision {
   const struct tt_call *call;
   const struct tt_choice *choice;
@@ -19,7 +19,7 @@ struct tt_candidate {
   struct tt_predicted predicted;
 };
 
-/* A decision beside all that it was one of. */
+/* A decision with all its candidates. */
 struct tt_explained {
   const struct tt_call *call;
   int collective, wire_type;
@@ -31,7 +31,7 @@ struct tt_explained {
   struct tt_factors *factors;
   struct tt_filters filters;
   const struct tt_rules *rules;
-  const struct tt_rule *rule; /* that decides; NULL: none does */
+  const struct tt_rule *rule; /* the one that decides; NULL: none does */
   struct tt_choice choice;
   struct tt_candidate candidates[TT_CHOICES + 1]; /* the cheapest first; one may be a rule's */
   int n;

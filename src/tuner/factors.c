@@ -21,7 +21,7 @@ struct tt_factors {
   int32_t line[TT_CHOICES][SIZES]; /* of the anchor; 0: there is none */
 };
 
-/* One place where anchors were measured, and, made up again, what is predicted there. */
+/* One place where anchors were measured, rebuilt for predictions there. */
 struct place {
   const struct tt_profile *profile;
   const char *transport;
@@ -36,7 +36,7 @@ struct place {
   int32_t line[TT_CHOICES][SIZES];
 };
 
-/* ---- which places ---- */
+/* ---- the places ---- */
 
 static const char *transport_of(const struct tt_cluster *cluster)
 {
@@ -67,7 +67,7 @@ static int is_at(const struct tt_profile_anchor *anchor, const struct place *pla
          strcmp(anchor->transport, place->transport) == 0;
 }
 
-/* Both were measured at one place. */
+/* Both anchors were measured at one place. */
 static int is_beside(const struct tt_profile_anchor *a, const struct tt_profile_anchor *b)
 {
   return a->nranks == b->nranks && a->nnodes == b->nnodes && a->cores == b->cores &&
@@ -152,7 +152,7 @@ static void place_destroy(struct place *place)
   tt_free(place);
 }
 
-/* ---- what was measured there ---- */
+/* ---- measurements at a place ---- */
 
 /* 2: this very choice, whatever its block; 1: the same algorithm with another middle or radix; 0: another one. */
 static int likeness(const struct tt_profile_anchor *anchor, const struct tt_choice *choice)
@@ -228,7 +228,7 @@ static tuttiResult_t choice_compare(struct place *place, int c, const struct tt_
   return result;
 }
 
-/* Where a size is missing, what lies between its neighbours; beyond them the nearest. */
+/* Fills in missing sizes: by interpolation between their neighbours; beyond them by the nearest. */
 static void gaps_fill(double *at, const struct tt_factors *factors)
 {
   for (int s = 0; s < factors->nsizes; s++) {
@@ -252,7 +252,7 @@ static int by_value(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* A choice of which nothing is known is as far from its prediction as the others: else it would look too cheap. */
+/* A choice without measurements gets the median of the others, because it would look too cheap otherwise. */
 static void unknown_fill(struct place *place, const struct tt_factors *factors)
 {
   double known[TT_CHOICES];
@@ -268,7 +268,7 @@ static void unknown_fill(struct place *place, const struct tt_factors *factors)
       if (place->log_factor[c][s] >= NONE) place->log_factor[c][s] = place->median[s];
 }
 
-/* A choice that differs from an earlier one only in its block has that one's factors, but where it was measured. */
+/* A choice that differs from an earlier one only in its block has that one's factors, except where it was measured. */
 static tuttiResult_t place_compare(struct place *place, const struct tt_factors *factors)
 {
   for (int c = 0; c < factors->n; c++) {
@@ -309,8 +309,8 @@ static void sizes_find(struct tt_factors *factors, const struct place *low, cons
   }
 }
 
-/* How much of what sets a choice apart from the others is believed of so many ranks: all where ranks lie between two
- * places, and up to twice or half as many as in the only one; then half with each doubling. */
+/* How much of a choice's distance from the others is believed for this number of ranks: all if it lies between two
+ * places, or is up to twice or half that of the only one; beyond, half with each doubling. */
 static double belief(const struct tt_factors *factors, const struct place *low, const struct place *high)
 {
   double far = fabs(log2((double)factors->nranks / low->nranks));
@@ -342,7 +342,7 @@ static tuttiResult_t places_compare(struct tt_factors *factors, struct place *lo
   return result;
 }
 
-/* Where the profile has anchors that count, at most two places: *low == *high if there is one. NULL: none. */
+/* Finds the places with anchors that count, at most two: *low == *high if there is one. NULL: none. */
 static void anchors_find(const struct tt_profile *profile, int collective, const struct tt_tuning *tuning,
                          const struct tt_profile_anchor **low, const struct tt_profile_anchor **high)
 {
@@ -395,7 +395,7 @@ void tt_factors_destroy(struct tt_factors *factors)
   tt_free(factors);
 }
 
-/* Adds it to the n there are, each once. */
+/* Adds a block to the n there are, each once. */
 static int block_add(uint32_t *blocks, int n, uint32_t block)
 {
   for (int k = 0; k < n; k++)

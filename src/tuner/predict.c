@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One choice at one size, and of what its time consists. */
+/* The time of one choice at one size, and its parts. */
 #include <math.h>
 
 #include "tuner/private.h"

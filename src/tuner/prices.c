@@ -50,7 +50,8 @@ static const struct tt_profile_link *flow_find(const struct tt_profile *profile,
   return best;
 }
 
-/* All lines of a flow, in ascending order; of more than a curve may have the first ones, of which the last goes on. */
+/* Takes all lines of a flow, in ascending order. If there are more than a curve may have, the first ones count, and the
+ * last of these goes on. */
 static void curve_make(struct tt_curve *curve, const struct tt_profile *profile, const struct tt_flow *flow)
 {
   uint64_t from = 0;
@@ -104,7 +105,7 @@ static const struct tt_profile_reduce *reduce_find(const struct tt_profile *prof
   return best;
 }
 
-/* What is measured of those that are alike: integers are added, short floats are widened first. */
+/* The type that is measured for types alike: integers are added, short floats are widened first. */
 static int type_like(int type)
 {
   if (!tt_type_is_float(type)) return tuttiInt32;
@@ -177,7 +178,7 @@ static int8_t power_of(double factor)
   return (int8_t)fmin(fmax(power, -beyond), beyond);
 }
 
-/* Of one pair, both ways; no parts: the shipped profile has none. */
+/* The shipped curve of one pair, both ways; no parts if the shipped profile has none. */
 static void shipped_curve(struct tt_curve *curve, enum tt_link_kind kind, const char *transport)
 {
   struct tt_flow flow = {.kind = kind, .flows = 1, .ways = 2};

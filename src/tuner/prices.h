@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a profile to what one operation takes: prices of the links that a communicator uses, a play of the schedule at
- * those prices, and a correction by what was measured. Pure. */
+/* From a profile to the time of one operation: prices of the links that a communicator uses, a play of the schedule at
+ * those prices, and a correction by measurements. Pure. */
 #ifndef TT_PRICES_H
 #define TT_PRICES_H
 
@@ -12,16 +12,16 @@
 struct tt_cluster {
   int32_t nranks;
   int32_t cores;                     /* that the ranks of a node may use, on the node where they are fewest to a rank */
-  const struct tt_topology *topology; /* who is near whom; its prices do not count */
-  const char *transport[TT_LINK_KINDS]; /* that joins ranks with this between them; NULL: no two ranks have */
+  const struct tt_topology *topology; /* which ranks are near each other; its prices do not count */
+  const char *transport[TT_LINK_KINDS]; /* that joins ranks over this kind of link; NULL: there are none */
   const char *interface; /* over which rank 0 reaches other nodes; NULL or "": any */
 };
 
-/* One measured pair of ranks over what the shipped profile says of one pair of that kind and transport, both ways at
- * once: time of a short message, and time per byte of a long one; in powers of two, of the two between which it lies
- * the one next to 1: what is less than twice and more than half of what is shipped is no correction. So noise does not
- * change what is chosen: the times of one machine differ by half from run to run. No link differs by more than the
- * most: the ranks of such a pair waited for a core, and it says nothing. */
+/* The times of one measured pair of ranks over those of the shipped profile for one pair of that kind and transport,
+ * both ways at once: the time of a short message, and the time per byte of a long one. Ratios are powers of two,
+ * rounded towards 1: less than twice and more than half of the shipped time is no correction. So noise does not change
+ * choices: the times of one machine differ by half from run to run. No link differs by more than the most: the ranks of
+ * such a pair waited for a core, and the measurement says nothing. */
 struct tt_correction {
   int8_t alpha, beta; /* from -TT_CORRECTION_MOST to TT_CORRECTION_MOST */
 };
@@ -33,10 +33,10 @@ static inline int tt_correction_known(struct tt_correction correction)
   return abs(correction.alpha) <= TT_CORRECTION_MOST && abs(correction.beta) <= TT_CORRECTION_MOST;
 }
 
-/* Where a number came from. */
+/* The origin of a number. */
 struct tt_origin {
   const struct tt_profile *profile;
-  struct tt_flow flow; /* what was taken: perhaps not the flow that was wanted */
+  struct tt_flow flow; /* the one taken: perhaps not the one that was wanted */
   int32_t line;        /* the first; 0: none */
   int32_t points;      /* sizes that were measured; 0: none */
   double error_percent; /* of the fit, where that is worst */
@@ -53,7 +53,7 @@ struct tt_prices {
   const struct tt_profile *profile;      /* whose anchors correct; lives as long as this; NULL: the shipped one */
 };
 
-/* The longest block by default where ranks are joined by this transport; of several the largest counts. */
+/* The longest block by default if ranks are joined by this transport; if there are several, the largest counts. */
 uint32_t tt_prices_block(const char *transport);
 
 /* Takes of each kind of link in use the lines of its transport with ways 2 and flows nearest to the pairs that talk at
@@ -62,8 +62,8 @@ uint32_t tt_prices_block(const char *transport);
  * transport, from the shipped one. profile may be NULL: all shipped. */
 void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_cluster *cluster);
 
-/* What combining elements of this type takes, instead of float: from the profile of the prices, or the shipped one, or
- * where both have nothing of it what a type takes that is like it. */
+/* Prices the combining of elements of this type instead of float: by the profile of the prices, or by the shipped one,
+ * or, if neither has the type, by a type that is like it. */
 void tt_prices_combine(struct tt_prices *prices, int type);
 
 /* 1 if the shipped profile has prices of a pair of this kind and transport: only such are corrected. */
@@ -74,8 +74,8 @@ int tt_correction_possible(enum tt_link_kind kind, const char *transport);
 struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *transport, double short_us,
                                         uint64_t long_bytes, double long_us);
 
-/* Multiplies all parts of a kind's curve, for however many flows it is. Nothing happens where the curve is none of the
- * shipped profile, or where nothing was measured; once for each kind. */
+/* Multiplies all parts of a kind's curve, for however many flows it is. Nothing happens if the curve is not of the
+ * shipped profile, or if nothing was measured. Call it once for each kind. */
 void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct tt_correction correction);
 
 /* "cache over shm, 4 pairs at once: FILE line 12" or "... built in (1 pair: the nearest that was measured)"; behind

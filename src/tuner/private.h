@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder: what choices take at any size, and how anchors correct that. */
+/* Private to this folder: the time of choices at any size, and its correction by anchors. */
 #ifndef TT_TUNER_PRIVATE_H
 #define TT_TUNER_PRIVATE_H
 
@@ -7,15 +7,15 @@
 
 /* ---- estimate.c: what an algorithm claims, with prices by kind of link ---------------- */
 
-/* What some ranks do, by what lies between them and their peers. */
+/* The work of some ranks, by the kinds of link to their peers. */
 struct tt_estimate;
 
-/* Errors: tuttiSystemError: no memory. What generate says. */
+/* Errors: tuttiSystemError: no memory. Also the errors of generate. */
 tuttiResult_t tt_estimate_make(struct tt_estimate **estimate, const struct tt_choice *choice,
                               const struct tt_tuning *tuning);
 void tt_estimate_destroy(struct tt_estimate *estimate);
 
-/* One segment with `bytes` in a share: how long it takes, and of that how long what is busiest is occupied. */
+/* The time of one segment with `bytes` in a share. *busy_us: how long the busiest port or processor is occupied. */
 double tt_estimate_us(const struct tt_estimate *estimate, const struct tt_prices *prices, double bytes,
                       double *busy_us);
 
@@ -23,7 +23,8 @@ double tt_estimate_us(const struct tt_estimate *estimate, const struct tt_prices
 
 #define TT_COST_CURVE_SIZES 12
 
-/* What one segment takes, by the bytes in a share of it; so also what many do, whatever the length of blocks. */
+/* The time of one segment, by the bytes in a share of it; from this also that of many, whatever the length of
+ * blocks. */
 struct tt_cost_curve {
   const struct tt_tuning *tuning;
   int32_t nblocks;
@@ -44,7 +45,7 @@ tuttiResult_t tt_cost_curve_make_at(struct tt_cost_curve *curve, const struct tt
                                 const struct tt_tuning *tuning, uint32_t block_bytes, const uint64_t *bytes, int n);
 void tt_cost_curve_destroy(struct tt_cost_curve *curve);
 
-/* An operation with `bytes` in a share and blocks of block_bytes. More than 0. */
+/* The time of an operation with `bytes` in a share and blocks of block_bytes. More than 0. */
 double tt_cost_curve_us(const struct tt_cost_curve *curve, uint32_t block_bytes, uint64_t bytes);
 
 #endif

@@ -292,8 +292,7 @@ static tuttiResult_t legal_check(const struct tt_rules *rules, const struct tt_r
                  why);
 }
 
-/* The first of the rules that match which is about this size, or NULL. *to is cut at the last size of which that is so,
- * too. */
+/* The first matching rule that is about this size, or NULL. *to is cut at the last size with the same answer. */
 static const struct tt_rule *rule_at(const struct tt_rule *const *matching, int n, uint64_t bytes, uint64_t *to)
 {
   for (int k = 0; k < n; k++) {
@@ -322,7 +321,7 @@ static int row_add(struct cutter *cutter, uint64_t to, const struct tt_choice *c
   return 1;
 }
 
-/* The rules that are about the collective there; all of them must be legal. */
+/* Finds the rules about the collective at this place; all of them must be legal. */
 static tuttiResult_t matching_find(const struct tt_rule **matching, int *n, const struct tt_rules *rules,
                                    int collective, const struct tt_settings *settings, const struct tt_tuning *tuning)
 {

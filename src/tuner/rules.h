@@ -38,7 +38,7 @@ struct tt_rules {
   struct tt_rule *rule;
 };
 
-/* Where ranks are, as rules see it. */
+/* The placement of ranks, as rules see it. */
 struct tt_rule_place {
   int32_t nranks, nnodes, ppn;
 };
@@ -56,7 +56,7 @@ void tt_rules_destroy(struct tt_rules *rules);
 /* 1 if the rule is about the collective at that place, for some size. */
 int tt_rule_matches(const struct tt_rule *rule, int collective, const struct tt_rule_place *place);
 
-/* What the rule chooses. */
+/* The choice of the rule. */
 struct tt_choice tt_rule_choice(const struct tt_rule *rule, const struct tt_settings *settings,
                                 const struct tt_tuning *tuning);
 

@@ -5,7 +5,7 @@
 #include "tuner/private.h"
 #include "tuner/rules.h"
 
-#define WORTH 0.97 /* a new choice takes less than so much of what the one that stood would */
+#define WORTH 0.97 /* a new choice takes less than this part of the time of the one that stood */
 
 /* The cost curves of all choices; those that differ only in the length of blocks share one. */
 struct field {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which algorithm for which size: prices -> a table of break points. Pure.
+/* The selector of algorithms by size: prices -> a table of break points. Pure.
  *
  * Rank 0 makes the table once, at the communicator's creation, and sends it to all, so
  * that all ranks choose alike and a choice is a lookup. */
@@ -39,7 +39,7 @@ struct tt_table {
   struct tt_table_row rows[TT_COLLECTIVES][TT_TABLE_ROWS];
 };
 
-/* What is agreed of a communicator: it decides, with the call, what goes on the wire. */
+/* The values that the ranks of a communicator agree on: with the call, they decide what goes on the wire. */
 struct tt_tuning {
   int32_t nranks;
   const struct tt_groups *groups; /* may be NULL */
@@ -54,15 +54,15 @@ struct tt_tuning {
 struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank,
                                 int32_t root);
 
-/* ---- what was measured, over what is predicted (factors.c) ------------------------- */
+/* ---- measured over predicted times (factors.c) ------------------------------------- */
 
 #define TT_CHOICES 96
 
-/* Of some choices of one collective, at the sizes of the anchors of the profile that the prices are of, or of the
- * shipped one. An anchor counts where the transport is the same, and the ranks are on one node or on several, and
- * crowded (more than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated,
- * also between two sizes, both on logarithms. A choice of which nothing was measured has the median of the others', and
- * far beyond the numbers of ranks that were measured all come near it. */
+/* The factors of some choices of one collective, at the sizes of the anchors of the prices' profile, or of the shipped
+ * one. An anchor counts if the transport is the same, and the ranks are on one node or on several, and crowded (more
+ * than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated, also between two
+ * sizes, both on logarithms. A choice without measurements has the median of the others' factors, and far beyond the
+ * measured numbers of ranks all factors come near it. */
 struct tt_factors;
 
 /* tuning->factors is ignored. Errors: tuttiSystemError: no memory. */
@@ -74,21 +74,21 @@ void tt_factors_destroy(struct tt_factors *factors); /* NULL is allowed */
  * how many. */
 int tt_factors_blocks(uint32_t *blocks, int most, const struct tt_choice *choice, const struct tt_tuning *tuning);
 
-/* Of a choice whose algorithm, middle and radix are among those given (else 1), whatever its block; lines: of the
- * anchors between whose sizes it lies, 0: none. factors may be NULL. */
+/* The factor of a choice whose algorithm, middle and radix are among those given (else 1), whatever its block. lines:
+ * those of the anchors between whose sizes it lies, 0: none. factors may be NULL. */
 double tt_factor(const struct tt_factors *factors, const struct tt_choice *choice, uint64_t bytes, int32_t lines[2]);
 
 /* ---- predictions ------------------------------------------------------------------- */
 
-/* What one operation takes, and of what it consists: us = factor (latency + bandwidth + reduction). */
+/* The time of one operation, and its parts: us = factor (latency + bandwidth + reduction). */
 struct tt_predicted {
   double us;
   double latency_us;   /* if bytes cost nothing */
-  double bandwidth_us; /* what the bytes of messages add */
-  double reduction_us; /* what combining adds */
+  double bandwidth_us; /* added by the bytes of messages */
+  double reduction_us; /* added by combining */
   double factor;       /* measured / played, of the anchors next to it; 1: there is none */
   int32_t anchor_line, anchor_line2; /* between which `factor` was interpolated; 0: none */
-  int is_played;       /* 1: by tt_simulate; 0: too much for that, by what the algorithm claims */
+  int is_played;       /* 1: by tt_simulate; 0: too long for that, estimated from the algorithm's claim */
 };
 
 /* Predicts the operation with `bytes` in a share for the type float and the operation sum.
@@ -104,9 +104,9 @@ tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective,
 
 /* Fills the table for all collectives. settings->algo says what may be chosen (algo_filter.h); settings->radix the
  * radix of algorithms that have one, settings->segment_bytes the block; settings->deterministic leaves only the tree of
- * binary blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is malformed or names what there is not (the sentence says
- * what there is), or leaves a collective nothing that is legal for this number of ranks and these settings (the
- * sentence says why, for each). */
+ * binary blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is malformed or names something that does not exist (the
+ * sentence says what does), or leaves a collective nothing that is legal for this number of ranks and these settings
+ * (the sentence says why, for each). */
 tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
                             const struct tt_tuning *tuning);
 
