@@ -92,13 +92,6 @@ static int lack(const struct ranks *self, struct trial *trial, tuttiComm_t comm)
   return 0;
 }
 
-static int has(const struct ranks *self, tuttiComm_t comm, int n)
-{
-  int x = 1;
-  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiSuccess && x == n);
-  return 0;
-}
-
 /* Told, with the name of the victim. */
 static int survive(const struct ranks *self, struct trial *trial, tuttiComm_t comm)
 {
@@ -125,7 +118,7 @@ static int find_together(const struct ranks *self, struct trial *trial, tuttiCom
   RANKS_CHECK(n == wanted && failed[0] == trial->victim && (n == 1 || failed[1] == DEAD));
   RANKS_CHECK(tuttiCommShrink(comm, failed, n, &child, NULL, TUTTI_SHRINK_ABORT) == tuttiSuccess);
   tuttiCommDestroy(comm);
-  if (has(self, child, self->nranks - n)) return 1;
+  if (comm_try(self, child, self->nranks - n)) return 1;
   RANKS_CHECK(tuttiCommDestroy(child) == tuttiSuccess);
   return 0;
 }
@@ -134,9 +127,9 @@ static int find_together(const struct ranks *self, struct trial *trial, tuttiCom
 static int make_again(const struct ranks *self, struct trial *trial, tuttiComm_t comm)
 {
   tuttiComm_t child = NULL;
-  if (trial->kind != SHRINK && has(self, comm, self->nranks)) return 1;
+  if (trial->kind != SHRINK && comm_try(self, comm, self->nranks)) return 1;
   RANKS_CHECK(make(trial, comm, &child) == tuttiSuccess);
-  if (child && has(self, child, trial->kind == SHRINK ? self->nranks - 1 : self->nranks)) return 1;
+  if (child && comm_try(self, child, trial->kind == SHRINK ? self->nranks - 1 : self->nranks)) return 1;
   RANKS_CHECK(meeting_wait(trial->later));
   tuttiCommDestroy(child);
   tuttiCommDestroy(comm);
@@ -163,7 +156,7 @@ static int body(const struct ranks *self)
   if (self->rank == trial->victim) atomic_store(&trial->pid, getpid());
   if (trial->how == NO_FILES && trial->kind != SHRINK) { /* links that are open need no descriptor later */
     tuttiComm_t child = NULL;
-    if (has(self, comm, self->nranks)) return 1;
+    if (comm_try(self, comm, self->nranks)) return 1;
     RANKS_CHECK(make(trial, comm, &child) == tuttiSuccess && tuttiCommDestroy(child) == tuttiSuccess);
   }
   RANKS_CHECK(meeting_wait(trial->meeting));

@@ -26,13 +26,6 @@ struct play {
   int warnings;         /* and how often it is logged before */
 };
 
-static int says(const struct ranks *self, const char *words)
-{
-  int found = strstr(tuttiGetLastError(NULL), words) != NULL;
-  if (!found) fprintf(stderr, "rank %d says \"%s\", not \"%s\"\n", self->rank, tuttiGetLastError(NULL), words);
-  return found;
-}
-
 static tuttiResult_t play_rank(const struct ranks *self, char call, tuttiComm_t comm)
 {
   int n = self->nranks, x = 1;
@@ -50,7 +43,7 @@ static int play(const struct ranks *self)
     tuttiResult_t state = tuttiSuccess;
     while (tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiSuccess) usleep(1000);
   } else {
-    RANKS_CHECK(play_rank(self, call, comm) == play->result && says(self, play->sentence));
+    RANKS_CHECK(play_rank(self, call, comm) == play->result && says(play->sentence));
     RANKS_CHECK(!strstr(tuttiGetLastError(NULL), "with rank"));
   }
   tuttiCommAbort(comm);
@@ -109,7 +102,7 @@ static int stopped_sender(const struct ranks *self)
     RANKS_CHECK(kill(atomic_load(sender), SIGSTOP) == 0);
     tuttiResult_t result = tuttiRecv(data, len, tuttiChar, 1, comm, NULL);
     kill(atomic_load(sender), SIGCONT);
-    RANKS_CHECK(result == tuttiRemoteError && says(self, " did not do its part of "));
+    RANKS_CHECK(result == tuttiRemoteError && says(" did not do its part of "));
   }
   tuttiCommAbort(comm);
   free(data);

@@ -72,6 +72,26 @@ void *ranks_shared(unsigned long len)
   return map == MAP_FAILED ? NULL : map;
 }
 
+int comm_try(const struct ranks *self, tuttiComm_t comm, int n)
+{
+  int count = 0, sum = 1;
+  RANKS_CHECK(tuttiCommCount(comm, &count) == tuttiSuccess && count == n);
+  RANKS_CHECK(tuttiAllReduce(&sum, &sum, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiSuccess && sum == n);
+  return 0;
+}
+
+int comm_says(tuttiComm_t comm, const char *words)
+{
+  int found = strstr(tuttiGetLastError(comm), words) != NULL;
+  if (!found) fprintf(stderr, "last error is \"%s\", wanted \"%s\"\n", tuttiGetLastError(comm), words);
+  return found;
+}
+
+int says(const char *words)
+{
+  return comm_says(NULL, words);
+}
+
 void ranks_complain(const struct ranks *self, const char *file, int line, const char *condition)
 {
   fprintf(stderr, "rank %d of %d: %s:%d: not true: %s (last error: %s)\n", self->rank, self->nranks, file, line,

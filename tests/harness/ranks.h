@@ -38,6 +38,13 @@ int ranks_wait(int pid, int limit_s);
 /* Memory shared by all processes started later; zeroed. */
 void *ranks_shared(unsigned long len);
 
+/* Has all ranks of comm add: 0 if it has n ranks and the sum is right. */
+int comm_try(const struct ranks *self, tuttiComm_t comm, int n);
+
+/* 1 if the last error of this thread, or of comm, has these words in it; else 0, and both are on stderr. */
+int says(const char *words);
+int comm_says(tuttiComm_t comm, const char *words);
+
 #define RANKS_CHECK(condition)                              \
   do {                                                      \
     if (!(condition)) {                                     \

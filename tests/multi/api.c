@@ -29,13 +29,6 @@ static int is_sum(const float *data, size_t count, int nranks)
   return 1;
 }
 
-static int says(const char *words)
-{
-  int found = strstr(tuttiGetLastError(NULL), words) != NULL;
-  if (!found) fprintf(stderr, "last error is \"%s\", wanted \"%s\"\n", tuttiGetLastError(NULL), words);
-  return found;
-}
-
 /* ---- refusals ---- */
 
 static int refusals_leave_the_communicator_usable_body(const struct ranks *self)

@@ -16,13 +16,6 @@
 
 #define COUNT 64
 
-static int says(const char *words)
-{
-  int found = strstr(tuttiGetLastError(NULL), words) != NULL;
-  if (!found) fprintf(stderr, "last error is \"%s\", wanted \"%s\"\n", tuttiGetLastError(NULL), words);
-  return found;
-}
-
 /* ---- streams ---- */
 
 /* The progress thread may end with the last stream before it has taken an idle communicator off its list. */

@@ -231,13 +231,6 @@ static const char *const fusion_policies[] = {"wfbp",    "single",  "threshold:6
                                               "mgwfbp", "optimal", "p3:700",          "auto"};
 enum { FUSION_POLICIES = sizeof fusion_policies / sizeof *fusion_policies };
 
-static inline int says(const char *words)
-{
-  if (strstr(tuttiGetLastError(NULL), words)) return 1;
-  fprintf(stderr, "\"%s\" is not in: %s\n", words, tuttiGetLastError(NULL));
-  return 0;
-}
-
 static inline int run_fusion(const char *transport, int nranks, ranks_body body, void *argument)
 {
   setenv("TUTTI_TRANSPORTS", transport, 1);

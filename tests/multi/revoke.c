@@ -20,22 +20,6 @@
 
 #define LIMIT_S 60
 
-static int says(tuttiComm_t comm, const char *words)
-{
-  int found = strstr(tuttiGetLastError(comm), words) != NULL;
-  if (!found) fprintf(stderr, "last error is \"%s\", wanted \"%s\"\n", tuttiGetLastError(comm), words);
-  return found;
-}
-
-/* The communicator of n ranks works. */
-static int works(const struct ranks *self, tuttiComm_t comm, int n)
-{
-  int count = 0, sum = 1;
-  RANKS_CHECK(tuttiCommCount(comm, &count) == tuttiSuccess && count == n);
-  RANKS_CHECK(tuttiAllReduce(&sum, &sum, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiSuccess && sum == n);
-  return 0;
-}
-
 static int state_of(tuttiComm_t comm)
 {
   tuttiResult_t state = tuttiInProgress;
@@ -87,8 +71,8 @@ static int is_over(const struct ranks *self, tuttiComm_t comm)
   tuttiComm_t none = NULL;
   int x = 1;
   RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiInvalidUsage);
-  RANKS_CHECK(says(comm, "rank 0") && x == 1);
-  RANKS_CHECK(says(comm, "has revoked the communicator: shrink or destroy it (communicator \"w\", "));
+  RANKS_CHECK(comm_says(comm, "rank 0") && x == 1);
+  RANKS_CHECK(comm_says(comm, "has revoked the communicator: shrink or destroy it (communicator \"w\", "));
   RANKS_CHECK(tuttiCommSplit(comm, 0, 0, &none, NULL) == tuttiInvalidUsage && !none);
   return 0;
 }
@@ -102,7 +86,7 @@ static int all_end_body(const struct ranks *self)
   if (strcmp(getenv("TUTTI_TRANSPORTS"), "tcp") == 0) setenv("TUTTI_HOSTID", self->rank < 3 ? "one" : "two", 1);
   config.name = "w";
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
-  RANKS_CHECK(works(self, comm, self->nranks) == 0);
+  RANKS_CHECK(comm_try(self, comm, self->nranks) == 0);
   if (self->rank == REVOKES) {
     usleep(100000); /* the others are waiting */
     RANKS_CHECK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT) == tuttiSuccess);
@@ -121,8 +105,8 @@ static int all_end_body(const struct ranks *self)
     RANKS_CHECK(tuttiCommShrink(comm, last, 1, &fewer, NULL, TUTTI_SHRINK_DEFAULT) == tuttiSuccess);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   RANKS_CHECK(tuttiCommSplit(again, self->rank % 2, 0, &half, NULL) == tuttiSuccess);
-  RANKS_CHECK(works(self, again, self->nranks) == 0 && works(self, half, self->rank % 2 ? 2 : 3) == 0);
-  RANKS_CHECK(!fewer || works(self, fewer, self->nranks - 1) == 0);
+  RANKS_CHECK(comm_try(self, again, self->nranks) == 0 && comm_try(self, half, self->rank % 2 ? 2 : 3) == 0);
+  RANKS_CHECK(!fewer || comm_try(self, fewer, self->nranks - 1) == 0);
   RANKS_CHECK(tuttiCommDestroy(again) == tuttiSuccess && tuttiCommDestroy(fewer) == tuttiSuccess);
   RANKS_CHECK(tuttiCommDestroy(half) == tuttiSuccess);
   return 0;
@@ -177,13 +161,13 @@ static int own_thread_body(const struct ranks *self)
     RANKS_CHECK(caller.result == tuttiInvalidUsage);
     RANKS_CHECK(tuttiCommRevoke(queued, TUTTI_REVOKE_DEFAULT) == tuttiSuccess && !atomic_load(&queued->queue.queued));
     RANKS_CHECK(meeting_wait(meeting));
-    RANKS_CHECK(tuttiStreamSynchronize(stream) == tuttiInvalidUsage && says(NULL, "has revoked"));
+    RANKS_CHECK(tuttiStreamSynchronize(stream) == tuttiInvalidUsage && says("has revoked"));
     RANKS_CHECK(x == self->nranks && y == 1);
   } else {
     RANKS_CHECK(meeting_wait(meeting));
     RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, other, NULL) == tuttiSuccess && x == self->nranks);
   }
-  RANKS_CHECK(works(self, other, self->nranks) == 0);
+  RANKS_CHECK(comm_try(self, other, self->nranks) == 0);
   tuttiStreamDestroy(stream);
   RANKS_CHECK(tuttiCommDestroy(other) == tuttiSuccess);
   tuttiResult_t ended = tuttiCommDestroy(comm), too = tuttiCommDestroy(queued);
@@ -208,9 +192,9 @@ static int failed_body(const struct ranks *self)
   if (self->rank == dead[0]) raise(SIGKILL);
   RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiRemoteError);
   RANKS_CHECK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT) == tuttiSuccess && state_of(comm) == tuttiSuccess);
-  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiRemoteError && says(comm, "died"));
+  RANKS_CHECK(tuttiAllReduce(&x, &x, 1, tuttiInt, tuttiSum, comm, NULL) == tuttiRemoteError && comm_says(comm, "died"));
   RANKS_CHECK(tuttiCommShrink(comm, dead, 1, &fewer, NULL, TUTTI_SHRINK_DEFAULT) == tuttiSuccess);
-  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess && works(self, fewer, self->nranks - 1) == 0);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess && comm_try(self, fewer, self->nranks - 1) == 0);
   RANKS_CHECK(tuttiCommDestroy(fewer) == tuttiSuccess);
   return 0;
 }
@@ -269,16 +253,16 @@ static int refused_body(const struct ranks *self)
   tuttiComm_t comm, later;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.blocking = 0;
-  RANKS_CHECK(tuttiCommRevoke(NULL, 0) == tuttiInvalidArgument && says(NULL, "comm"));
+  RANKS_CHECK(tuttiCommRevoke(NULL, 0) == tuttiInvalidArgument && says("comm"));
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  RANKS_CHECK(tuttiCommRevoke(comm, 1) == tuttiInvalidArgument && says(NULL, "flags is 1"));
-  RANKS_CHECK(works(self, comm, self->nranks) == 0);
+  RANKS_CHECK(tuttiCommRevoke(comm, 1) == tuttiInvalidArgument && says("flags is 1"));
+  RANKS_CHECK(comm_try(self, comm, self->nranks) == 0);
   RANKS_CHECK(tuttiCommSplit(comm, 0, 0, &later, &config) == tuttiInProgress);
   if (self->rank == 0) RANKS_CHECK(meeting_wait(self->argument));
   else RANKS_CHECK(tuttiCommRevoke(comm, 1) == tuttiInvalidArgument && meeting_wait(self->argument));
   while (state_of(later) == tuttiInProgress) usleep(1000);
-  RANKS_CHECK(works(self, later, self->nranks) == 0 && tuttiCommFinalize(later) == tuttiSuccess);
-  RANKS_CHECK(tuttiCommRevoke(later, 0) == tuttiInvalidUsage && says(NULL, "finalized"));
+  RANKS_CHECK(comm_try(self, later, self->nranks) == 0 && tuttiCommFinalize(later) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommRevoke(later, 0) == tuttiInvalidUsage && says("finalized"));
   RANKS_CHECK(tuttiCommDestroy(later) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }

@@ -21,13 +21,6 @@
 
 #define LIMIT_S 60
 
-static int says(tuttiComm_t comm, const char *words)
-{
-  int found = strstr(tuttiGetLastError(comm), words) != NULL;
-  if (!found) fprintf(stderr, "last error is \"%s\", wanted \"%s\"\n", tuttiGetLastError(comm), words);
-  return found;
-}
-
 /* The ranks of comm are those of `members` (numbers in the first parent), in this order: each says who it is. */
 static int has(const struct ranks *self, tuttiComm_t comm, const int *members, int n)
 {
@@ -500,7 +493,7 @@ static int lists_differ_body(const struct ranks *self)
         tuttiCommShrink(comm, self->rank == 1 ? other : exclude, 1, &child, NULL, TUTTI_SHRINK_DEFAULT);
     RANKS_CHECK(result == tuttiInvalidUsage || result == tuttiRemoteError);
     RANKS_CHECK(!child && tuttiGetLastError(NULL)[0]);
-    RANKS_CHECK(kind || self->rank != 0 || result == tuttiRemoteError || says(NULL, "rank"));
+    RANKS_CHECK(kind || self->rank != 0 || result == tuttiRemoteError || says("rank"));
   }
   comm->facts.settings.init_timeout_ms = usual_ms;
   if (has(self, comm, whole, 4)) return 1;
@@ -520,7 +513,7 @@ static int refuses(tuttiComm_t comm, int *exclude, int nexclude, int flags, cons
 {
   tuttiComm_t child = NULL;
   return tuttiCommShrink(comm, exclude, nexclude, &child, NULL, flags) == tuttiInvalidArgument && !child &&
-         says(NULL, words);
+         says(words);
 }
 
 static int refused_body(const struct ranks *self)
@@ -529,12 +522,12 @@ static int refused_body(const struct ranks *self)
   tuttiComm_t comm, child = NULL;
   RANKS_CHECK(tuttiCommInitRank(&comm, 2, self->id, self->rank) == tuttiSuccess);
   int *twice = self->rank ? exclude : self_list;
-  RANKS_CHECK(tuttiCommSplit(NULL, 0, 0, &child, NULL) == tuttiInvalidArgument && says(NULL, "comm"));
-  RANKS_CHECK(tuttiCommSplit(comm, 0, 0, NULL, NULL) == tuttiInvalidArgument && says(NULL, "newcomm"));
-  RANKS_CHECK(tuttiCommSplit(comm, -2, 0, &child, NULL) == tuttiInvalidArgument && says(NULL, "color is -2"));
+  RANKS_CHECK(tuttiCommSplit(NULL, 0, 0, &child, NULL) == tuttiInvalidArgument && says("comm"));
+  RANKS_CHECK(tuttiCommSplit(comm, 0, 0, NULL, NULL) == tuttiInvalidArgument && says("newcomm"));
+  RANKS_CHECK(tuttiCommSplit(comm, -2, 0, &child, NULL) == tuttiInvalidArgument && says("color is -2"));
   RANKS_CHECK(refuses(NULL, twice, 1, 0, "comm"));
   RANKS_CHECK(refuses(comm, NULL, 1, 0, "exclude"));
-  RANKS_CHECK(tuttiCommShrink(comm, twice, 1, NULL, NULL, 0) == tuttiInvalidArgument && says(NULL, "newcomm"));
+  RANKS_CHECK(tuttiCommShrink(comm, twice, 1, NULL, NULL, 0) == tuttiInvalidArgument && says("newcomm"));
   RANKS_CHECK(refuses(comm, self_list, 1, 0, "exclude[0]"));
   RANKS_CHECK(refuses(comm, wrong, 1, 0, "exclude[0] is 2"));
   RANKS_CHECK(refuses(comm, below, 1, 0, "exclude[0] is -1"));

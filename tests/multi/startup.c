@@ -24,13 +24,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-static int says(const char *words)
-{
-  int found = strstr(tuttiGetLastError(NULL), words) != NULL;
-  if (!found) fprintf(stderr, "last error is \"%s\", wanted \"%s\"\n", tuttiGetLastError(NULL), words);
-  return found;
-}
-
 static int join(const struct ranks *self, tuttiUniqueId id)
 {
   tuttiComm_t comm;

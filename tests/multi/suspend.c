@@ -17,13 +17,6 @@
 #define RANKS_MAX 3
 #define EACH 100000 /* elements that each rank sends to each */
 
-static int says(const char *words)
-{
-  int found = strstr(tuttiGetLastError(NULL), words) != NULL;
-  if (!found) fprintf(stderr, "last error is \"%s\", wanted \"%s\"\n", tuttiGetLastError(NULL), words);
-  return found;
-}
-
 static uint64_t told(tuttiComm_t comm, tuttiCommMemStat_t stat)
 {
   uint64_t value = UINT64_MAX;

@@ -15,11 +15,6 @@
 #define FINE 1.0003f /* neither fp16 nor bf16 has it: they have 1 */
 #define COARSE 1.005f /* fp16 has something near it; bf16 has 1.0078125 */
 
-static int says(const char *words)
-{
-  return strstr(tuttiGetLastError(NULL), words) != NULL;
-}
-
 /* Which type a sum of comm really travels in. */
 static int type_seen(const struct ranks *self, tuttiComm_t comm, const tuttiReduceOptions_t *options)
 {
