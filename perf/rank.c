@@ -98,7 +98,7 @@ struct plan {
 static tuttiResult_t operate_scaled(struct plan *plan)
 {
   struct call *call = &plan->call;
-  uint64_t scalar = data_scalar(call->type, call->rank);
+  uint64_t scalar = data_scalar((int)call->type, call->rank);
   tuttiResult_t result =
       tuttiRedOpCreatePreMulSum(&call->op, &scalar, call->type, tuttiScalarHostImmediate, call->comm);
   if (result != tuttiSuccess) return result;

@@ -100,7 +100,7 @@ tuttiResult_t interface_take(tuttiComm_t *comm, const char *name, tuttiComm_t fi
   snprintf(exactly, sizeof exactly, "=%s", name);
   setenv("TUTTI_SOCKET_IFNAME", exactly, 1);
   unsetenv("TUTTI_COMM_ID"); /* it stands for the first one */
-  if (rank == 0) told.result = tuttiGetUniqueId(&told.id);
+  if (rank == 0) told.result = (int)tuttiGetUniqueId(&told.id);
   tuttiResult_t result = tuttiBroadcast(&told, &told, sizeof told, tuttiUint8, 0, first, NULL);
   if (result == tuttiSuccess) result = (tuttiResult_t)told.result;
   return result == tuttiSuccess ? tuttiCommInitRank(comm, nranks, told.id, rank) : result;

@@ -436,7 +436,7 @@ static int host_measure(struct tune *tune)
   struct screen screen = {.is_terminal = isatty(STDERR_FILENO), .nworlds = worlds_list(tune, worlds)};
   char part[PATH_MAX];
   int status = 0;
-  if (!tune->seconds) tune->seconds = SECONDS;
+  if (tune->seconds == 0) tune->seconds = SECONDS;
   if (!worlds_check(tune, worlds, screen.nworlds)) return 1;
   snprintf(part, sizeof part, "%s.part", tune->out);
   if (!out_check(tune->out) || !part_begin(tune, part)) return 1;

@@ -129,7 +129,7 @@ static void *side_run(void *argument)
   unsigned turn = 0;
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(cores->cpu[side->number], &set);
+  CPU_SET((size_t)cores->cpu[side->number], &set);
   sched_setaffinity(0, sizeof set, &set);
   flags_measure(side, &turn);
   for (int s = 0; s < side->nsizes; s++) {
@@ -158,8 +158,8 @@ static int cores_measure(int nsizes, char **sizes)
   pthread_t thread;
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set)) fail("sched_getaffinity");
-  for (int cpu = 0; cpu < CPU_SETSIZE && cores.cpu[1] < 0; cpu++)
-    if (CPU_ISSET(cpu, &set)) cores.cpu[cores.cpu[0] >= 0] = cpu;
+  for (size_t cpu = 0; cpu < CPU_SETSIZE && cores.cpu[1] < 0; cpu++)
+    if (CPU_ISSET(cpu, &set)) cores.cpu[cores.cpu[0] >= 0] = (int)cpu;
   if (cores.cpu[1] < 0) return 0; /* one core: nothing to tell */
   for (int s = 0; s < nsizes; s++) {
     size_t bytes = strtoull(sizes[s], NULL, 10);
@@ -243,7 +243,7 @@ static double stream(int fd, int is_first, size_t there, size_t back)
 
 static void streams_measure(int fd, int is_first, const char *name, size_t back)
 {
-  double mib = (STREAM_BYTES + back) / 1048576.0, best = stream(fd, is_first, STREAM_BYTES, back);
+  double mib = (double)(STREAM_BYTES + back) / 1048576, best = stream(fd, is_first, STREAM_BYTES, back);
   unsigned char more = best < STREAM_US / BATCHES ? BATCHES : 2; /* the first side says it */
   if (is_first && send(fd, &more, 1, MSG_NOSIGNAL) != 1) fail("send");
   while (!is_first && recv(fd, &more, 1, 0) != 1)

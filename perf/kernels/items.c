@@ -139,7 +139,7 @@ static void items_of(struct items *items, const struct tt_reduce_table *table, i
                      const struct options *options)
 {
   for (int i = 0; i < SOURCES_MAX * FORMS * 2; i++) {
-    struct subject subject = {type, op, i / (FORMS * 2) + 1, i % 2, i / 2 % FORMS};
+    struct subject subject = {type, op, i / (FORMS * 2) + 1, i % 2, (enum form)(i / 2 % FORMS)};
     if (options->sources >> subject.nsrc & 1) item_add(items, table, &subject, options->levels);
   }
 }

@@ -3,12 +3,13 @@
 #include "kernels.h"
 
 #if KERNELS_HAVE_FLOAT16
+__extension__ typedef _Float16 half;
 const char *const loop_name = "_Float16";
 
 void loop_fp16_sum(void *dst, const void *const *sources, int nsrc, size_t count, const struct tt_reduce_arg *arg)
 {
-  _Float16 *c = dst;
-  const _Float16 *a = sources[0], *b = sources[1];
+  half *c = dst;
+  const half *a = sources[0], *b = sources[1];
   (void)nsrc, (void)arg;
   for (size_t i = 0; i < count; i++) c[i] = a[i] + b[i];
 }

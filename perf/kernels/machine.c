@@ -94,7 +94,7 @@ static int pin(void)
   int cpu = sched_getcpu();
   if (cpu < 0 || cpu >= CPU_SETSIZE) return -1;
   CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
+  CPU_SET((size_t)cpu, &one);
   return sched_setaffinity(0, sizeof one, &one) ? -1 : cpu;
 }
 

@@ -64,7 +64,7 @@ static int32_t rank_below(const struct around *a)
 /* Our part goes up in pieces, and the pieces come back. */
 static void parts_up(struct tt_schedule *schedule, const struct around *a)
 {
-  enum tt_place place = a->own.size > 1 ? TT_OUT : TT_IN;
+  uint8_t place = a->own.size > 1 ? TT_OUT : TT_IN;
   int32_t nblocks = schedule->shape.nblocks;
   for (int32_t id = a->own.id; id < a->larger.size; id += a->own.size) {
     struct tt_blocks piece = tt_half_part(nblocks, a->larger.size, id);

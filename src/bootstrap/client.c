@@ -49,7 +49,7 @@ void tt_client_tell(struct client *client, enum tt_start_frame_kind kind)
 {
   if (client->watcher.fd < 0 || client->told) return;
   client->told = 1;
-  client->told_next = kind;
+  client->told_next = (int)kind;
   client_discard(client);
   client_push(client);
 }

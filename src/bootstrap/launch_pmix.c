@@ -117,7 +117,7 @@ static tuttiResult_t id_publish(const struct pmix *pmix, struct published *mine,
 {
   struct tt_id id;
   tuttiResult_t result = tt_id_create(&id, settings);
-  mine->result = result;
+  mine->result = (int32_t)result;
   if (result == tuttiSuccess) tt_id_pack(&id, &mine->id);
   pmix_value_t value = {.type = PMIX_BYTE_OBJECT};
   value.data.bo.bytes = (char *)mine;

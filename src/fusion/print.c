@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a fusion says of its plan. */
+#include <errno.h>
 #include <string.h>
 
 #include "fusion/private.h"
@@ -89,6 +90,6 @@ tuttiResult_t tt_fusion_print(struct tuttiFusion *fuser, FILE *out, int json)
   else plan_print(&fuser->config, shared, out);
   pthread_mutex_unlock(&shared->mutex);
   if (result == tuttiSuccess && (fflush(out) != 0 || ferror(out)))
-    result = tt_fail(tuttiSystemError, "the plan cannot be written: %m");
+    result = tt_fail(tuttiSystemError, "the plan cannot be written: %s", strerror(errno));
   return result;
 }

@@ -5,6 +5,7 @@
  * documented driver interface. */
 #include <dlfcn.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "nccl/shim.h"
 
@@ -19,12 +20,15 @@ void tt_nccl_cuda_look(void)
   if (atomic_load(&tt_nccl_process.cuda)) return;
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!driver) return;
-  tt_pointer_attribute_fn *attribute = (tt_pointer_attribute_fn *)dlsym(driver, "cuPointerGetAttribute");
-  tt_stream_synchronize_fn *synchronize = (tt_stream_synchronize_fn *)dlsym(driver, "cuStreamSynchronize");
-  if (!attribute || !synchronize) {
+  void *symbols[] = {dlsym(driver, "cuPointerGetAttribute"), dlsym(driver, "cuStreamSynchronize")};
+  tt_pointer_attribute_fn *attribute;
+  tt_stream_synchronize_fn *synchronize;
+  if (!symbols[0] || !symbols[1]) {
     dlclose(driver);
     return;
   }
+  memcpy(&attribute, &symbols[0], sizeof attribute);
+  memcpy(&synchronize, &symbols[1], sizeof synchronize);
   atomic_store(&tt_nccl_process.pointer_attribute, attribute);
   atomic_store(&tt_nccl_process.stream_synchronize, synchronize);
   atomic_store(&tt_nccl_process.cuda, 1); /* the handle stays open, so the driver stays loaded */

@@ -160,7 +160,7 @@ static int items_compare(const void *a, const void *b, void *context)
 void tt_profile_sort(struct tt_profile *profile)
 {
   for (int w = 0; w < TT_PROFILE_WORDS; w++) {
-    enum tt_profile_word word = w;
+    enum tt_profile_word word = (enum tt_profile_word)w;
     int32_t n;
     void *items = tt_profile_items(profile, word, &n);
     if (n) qsort_r(items, (size_t)n, tt_profile_lines[word].size, items_compare, &word);

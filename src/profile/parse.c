@@ -289,7 +289,7 @@ static void line_parse(struct reader *r)
   if (!tt_profile_lines[w].size && r->words_seen & 1u << w) wrong(r, "one such line only");
   r->words_seen |= 1u << w;
   next(r);
-  if (tt_profile_lines[w].size) item_parse(r, w);
+  if (tt_profile_lines[w].size) item_parse(r, (enum tt_profile_word)w);
   else keys_parse(r, &tt_profile_lines[w], (char *)&r->profile);
 }
 
@@ -375,7 +375,7 @@ tuttiResult_t tt_profile_parse(struct tt_profile *profile, FILE *in, const char 
   lines_parse(&r);
   tt_plain_end(&plain);
   if (!r.failed) tt_profile_sort(&r.profile);
-  for (int w = TT_WORD_MEASURED; w < TT_PROFILE_WORDS && !r.failed; w++) doubles_check(&r, w);
+  for (int w = TT_WORD_MEASURED; w < TT_PROFILE_WORDS && !r.failed; w++) doubles_check(&r, (enum tt_profile_word)w);
   links_check(&r);
   if (!r.has_ended) wrong(&r, "a line 'end': the text is cut off; measure anew, or write that line if nothing is lost");
   if (r.failed) tt_profile_destroy(&r.profile);

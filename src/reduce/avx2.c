@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for AVX2 with the conversions of F16C. */
+#include "reduce/table_private.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>

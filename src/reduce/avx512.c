@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for the parts of AVX-512 that all servers with AVX-512 have: F, BW, DQ, VL. The conversion to bf16 is not
  * used, because it takes subnormals for zero. */
+#include "reduce/table_private.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 

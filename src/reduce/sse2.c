@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for SSE2, which every x86-64 has. */
+#include "reduce/table_private.h"
+
 #if defined(__x86_64__)
 #include <emmintrin.h>
 

@@ -46,12 +46,12 @@ static int is_legal(const struct embed *e)
 static struct tt_operand moved(const struct embed *e, struct tt_operand operand, int32_t block, int32_t skip)
 {
   const struct tt_embedding *map = e->map;
-  enum tt_place place = operand.place;
+  uint8_t place = operand.place;
   if (place == TT_MESSAGE) return tt_message(rank_of(e, operand.at));
   if (place == TT_SCRATCH) return tt_scratch(map->slot + operand.at + skip);
   if (place == TT_NOWHERE) return operand;
   int is_in = place == TT_IN;
-  place = is_in ? map->in : map->out;
+  place = (uint8_t)(is_in ? map->in : map->out);
   if (place == TT_SCRATCH) return tt_scratch((is_in ? map->in_slot : map->out_slot) + block);
   return (struct tt_operand){place, map->first + block};
 }

@@ -40,7 +40,7 @@ void tt_processors_usable(struct tt_processors *set)
   memset(set, 0, sizeof *set);
   memset(mask, 0, sizeof mask);
   if (sched_getaffinity(0, sizeof mask, mask) != 0) return;
-  for (int p = 0; p < TT_MAX_PROCESSORS; p++)
+  for (size_t p = 0; p < TT_MAX_PROCESSORS; p++)
     if (CPU_ISSET_S(p, sizeof mask, mask)) set->bits[p / 64] |= (uint64_t)1 << p % 64;
 }
 

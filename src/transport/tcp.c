@@ -187,9 +187,9 @@ static tuttiResult_t options_set(const struct tt_settings *settings, int fd)
   if (!*congestion || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) == 0)
     return tuttiSuccess;
   return tt_fail(tuttiSystemError,
-                 "TUTTI_TCP_CONGESTION is \"%s\": %m; take one that "
+                 "TUTTI_TCP_CONGESTION is \"%s\": %s; take one that "
                  "/proc/sys/net/ipv4/tcp_allowed_congestion_control lists",
-                 congestion);
+                 congestion, strerror(errno));
 }
 
 /* Makes the link over a connected socket, which it closes on failure. */

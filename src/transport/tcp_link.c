@@ -47,7 +47,7 @@ tuttiResult_t tt_tcp_link_create(struct tcp_link **out, int fd, int has_crc)
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     tt_free(link);
     tt_free(stage);
-    return tt_fail(tuttiSystemError, "cannot make socket %d non-blocking: %m", fd);
+    return tt_fail(tuttiSystemError, "cannot make socket %d non-blocking: %s", fd, strerror(errno));
   }
   link->base.ops = &ops;
   link->fd = fd;

@@ -31,7 +31,7 @@ static ssize_t pull(struct tcp_link *link, struct iovec *pieces, int count, size
   link->in.is_drained = n < (ssize_t)wanted;
   if (n > 0) return n;
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
-  if (n < 0) return tt_tcp_break(link, "receiving failed: %m");
+  if (n < 0) return tt_tcp_break(link, "receiving failed: %s", strerror(errno));
   return tt_tcp_break(link, "the peer closed the connection");
 }
 

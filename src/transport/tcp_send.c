@@ -70,7 +70,7 @@ static ssize_t frame_push(struct tcp_link *link, const void *data, size_t len, s
   do n = push(link, data, len);
   while (n < 0 && errno == EINTR);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
-  if (n < 0) return tt_tcp_break(link, "sending failed: %m");
+  if (n < 0) return tt_tcp_break(link, "sending failed: %s", strerror(errno));
   size_t head = smaller((uint64_t)n, out->head_left);
   out->head_left -= head;
   *taken = (size_t)n - head;

@@ -288,7 +288,9 @@ static tuttiResult_t say(struct slot *slot, int peer, size_t len)
     ssize_t n = send(slot->fd, (const char *)&slot->mine + slot->said, len - slot->said, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return tuttiInProgress;
-    if (n < 0) return tt_fail(tuttiRemoteError, "rank %d gave up while a queue pair was made with it: %m", peer);
+    if (n < 0)
+      return tt_fail(tuttiRemoteError, "rank %d gave up while a queue pair was made with it: %s", peer,
+                     strerror(errno));
     slot->said += (size_t)n;
   }
   return tuttiSuccess;
@@ -301,7 +303,9 @@ static tuttiResult_t hear(struct slot *slot, int peer, size_t len)
     ssize_t n = recv(slot->fd, (char *)&slot->theirs + slot->heard, len - slot->heard, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return tuttiInProgress;
-    if (n < 0) return tt_fail(tuttiRemoteError, "rank %d gave up while a queue pair was made with it: %m", peer);
+    if (n < 0)
+      return tt_fail(tuttiRemoteError, "rank %d gave up while a queue pair was made with it: %s", peer,
+                     strerror(errno));
     if (n == 0)
       return tt_fail(tuttiRemoteError, "rank %d gave up while a queue pair was made with it: its log says why", peer);
     slot->heard += (size_t)n;

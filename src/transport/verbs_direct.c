@@ -76,7 +76,7 @@ ssize_t tt_verbs_direct_write(struct verbs_link *link, const void *data, size_t 
   if (is_last) out->ended = out->posted;
   out->left -= len;
   out->to += len;
-  out->directs += is_last;
+  out->directs += (uint64_t)is_last;
   tt_verbs_lend(out, out->posted, len);
   return (ssize_t)len;
 }

@@ -36,7 +36,7 @@ static void body(struct world_rank *me)
 {
   cpu_set_t core;
   CPU_ZERO(&core);
-  CPU_SET(me->rank, &core);
+  CPU_SET((size_t)me->rank, &core);
   sched_setaffinity(0, sizeof core, &core); /* fails harmlessly where there is one core */
   struct tt_call call = {.op = 1, .count = 2, .collective = TT_ALL_REDUCE, .type = tuttiFloat, .root = -1};
   struct tt_head head = {tt_call_word(&call), 8, &call, 0};

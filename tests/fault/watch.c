@@ -160,7 +160,8 @@ static void of_many_ranks_each_asks_proc_about_four(void **state)
 static void a_rank_killed_behind_many_that_are_stopped_is_named(void **state)
 {
   (void)state;
-  const unsigned stopped = 0x3fe, victim = 10; /* 1 to 9 */
+  const unsigned stopped = 0x3fe; /* 1 to 9 */
+  const int victim = 10;
   struct world *world = world_new(12, 1, party_idle);
   world_ready(world);
   for (int rank = 1; rank < 10; rank++) world_signal(world, rank, SIGSTOP);
@@ -186,7 +187,8 @@ static void without_service(struct party *party)
 static void a_rank_killed_behind_many_that_no_longer_beat_is_named(void **state)
 {
   (void)state;
-  const unsigned held = 0x3fe, victim = 10; /* 1 to 9 */
+  const unsigned held = 0x3fe; /* 1 to 9 */
+  const int victim = 10;
   struct world *world = world_new(12, 1, without_service);
   world_ready(world);
   world_stepped(world, (1u << 12) - 1);

@@ -188,18 +188,21 @@ static void reduce_double(const struct reference *call, void *dst, size_t i)
   if (call->arg->also) memcpy((char *)call->arg->also + 8 * i, &acc, 8);
 }
 
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+
 /* The value modulo 2^bits, in the type's range. */
-static __int128 wrap(__int128 value, int bits, int is_signed)
+static int128 wrap(int128 value, int bits, int is_signed)
 {
-  __int128 modulus = (__int128)1 << bits, rest = value % modulus;
+  int128 modulus = (int128)1 << bits, rest = value % modulus;
   if (rest < 0) rest += modulus;
   return is_signed && rest >= modulus / 2 ? rest - modulus : rest;
 }
 
-static __int128 combine_integer(int redop, __int128 a, __int128 b)
+static int128 combine_integer(int redop, int128 a, int128 b)
 {
   switch (redop) {
-  case tuttiProd: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
+  case tuttiProd: return (int128)((uint128)a * (uint128)b);
   case tuttiMax: return a > b ? a : b;
   case tuttiMin: return a < b ? a : b;
   default: return a + b;
@@ -212,13 +215,13 @@ static void reduce_integer(const struct reference *call, void *dst, size_t i)
   const int is_signed = type == tuttiInt8 || type == tuttiInt32 || type == tuttiInt64;
   size_t size = tt_type_size(type);
   int bits = (int)size * 8;
-  __int128 acc = 0;
+  int128 acc = 0;
   for (int k = 0; k < call->nsrc; k++) {
     uint64_t stored = 0;
     memcpy(&stored, (const char *)call->sources[k] + i * size, size);
-    __int128 value = wrap((__int128)stored, bits, is_signed);
+    int128 value = wrap((int128)stored, bits, is_signed);
     if (is_scaled(call, k))
-      value = wrap((__int128)((unsigned __int128)value * call->arg->multiplier), bits, is_signed);
+      value = wrap((int128)((uint128)value * call->arg->multiplier), bits, is_signed);
     acc = wrap(k ? combine_integer(call->redop, acc, value) : value, bits, is_signed);
   }
   if (call->redop >= tuttiAvg && call->arg->divisor > 1) acc = acc / call->arg->divisor;

@@ -191,7 +191,8 @@ static void what_process_0_lacks_is_told_to_all(void **state)
   static struct launcher l = {.value_max = 1024};
   struct job *job = launch(&l, rank_0_lacks_a_network);
   for (int r = 0; r < RANKS; r++)
-    job_expect(job, r, r ? tuttiRemoteError : job->outcomes[0].code, r ? "process 0 could not make" : "nowhere");
+    job_expect(job, r, r ? tuttiRemoteError : (tuttiResult_t)job->outcomes[0].code,
+               r ? "process 0 could not make" : "nowhere");
   assert_int_not_equal(job->outcomes[0].code, tuttiSuccess);
   assert_int_equal(l.wrong, 0);
   for (int r = 0; r < RANKS; r++) assert_int_equal(l.asked[r], 6);

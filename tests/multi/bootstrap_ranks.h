@@ -193,7 +193,7 @@ static inline tuttiResult_t member_meet(struct member *m)
 static inline void outcome_set(struct job *job, int slot, tuttiResult_t code)
 {
   struct outcome *outcome = &job->outcomes[slot];
-  outcome->code = code;
+  outcome->code = (int)code;
   outcome->at_ns = tt_now_ns();
   outcome->pid = getpid();
   snprintf(outcome->sentence, sizeof outcome->sentence, "%s", tt_last_sentence());

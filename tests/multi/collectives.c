@@ -247,7 +247,7 @@ static int body(const struct ranks *self)
   struct setting setting;
   for (int k = 0, more; (more = setting_pick(&setting, k, self->nranks)) != 0; k++) {
     int is_extra = k >= most_rows(), is_many = self->nranks > MANY;
-    int kept = !below(&chance, IS_SANITIZED ? 8 : (is_extra ? 4 : 1) * (is_many ? 2 : 1));
+    int kept = !below(&chance, IS_SANITIZED ? 8u : (is_extra ? 4u : 1u) * (is_many ? 2u : 1u));
     if (more < 0 || (!is_long && !kept)) continue;
     uint64_t calls = chance;
     if (communicator(self, k, &calls)) return 1;

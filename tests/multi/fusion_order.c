@@ -257,7 +257,7 @@ static int streams_body(const struct ranks *self)
   for (uint64_t step = 0; step < 20; step++) {
     for (int t = 3; t >= 0; t--) {
       char *to = g.in + g.at[t];
-      tuttiStream_t stream = streams[(t + step) % 2];
+      tuttiStream_t stream = streams[((uint64_t)t + step) % 2];
       gradient_fill(&given, t, self->rank, step);
       memset(to, 0x7f, gradient_bytes(&g, t));
       if (t == 1) memcpy(to, given.in + given.at[t], gradient_bytes(&g, t)); /* ready at once: no stream */

@@ -60,7 +60,7 @@ struct gradients {
 
 static inline size_t gradient_bytes(const struct gradients *g, int tensor)
 {
-  return g->tensors[tensor].count * tt_type_size(g->tensors[tensor].type);
+  return g->tensors[tensor].count * tt_type_size((int)g->tensors[tensor].type);
 }
 
 static inline double gradient_value(const struct gradients *g, int tensor, int rank, uint64_t step, size_t i)

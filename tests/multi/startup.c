@@ -371,7 +371,7 @@ static int wait_politely(const struct ranks *self)
   setenv("TUTTI_HOSTID", host, 1);
   CPU_ZERO(&mine);
   RANKS_CHECK(sched_getaffinity(0, sizeof cores, &cores) == 0);
-  for (int core = 0; core < CPU_SETSIZE; core++)
+  for (size_t core = 0; core < CPU_SETSIZE; core++)
     if (CPU_ISSET(core, &cores) && n++ == (apart ? self->rank : 0)) CPU_SET(core, &mine);
   RANKS_CHECK(sched_setaffinity(0, sizeof mine, &mine) == 0);
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);

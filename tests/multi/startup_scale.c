@@ -147,7 +147,7 @@ static void the_more_ranks_share_a_core_the_longer_are_their_sleeps(void **state
   cpu_set_t all, one;
   assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
   CPU_ZERO(&one);
-  CPU_SET(sched_getcpu(), &one);
+  CPU_SET((size_t)sched_getcpu(), &one);
   assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
   assert_int_equal(ranks_run_threads(CROWD, reduce_late, NULL, 120), 0);
   assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);

@@ -483,7 +483,7 @@ static void another_call_is_a_mismatch_that_shows_it(void **state)
     tt_tcp_recv_begin(&wire.to->base, &expected);
     assert_int_equal(tt_tcp_send(&wire.from->base, source, 40), 40);
     while (wire_move(&wire, 7) > 0) {}
-    for (int i = 0; i < 2; i++) assert_int_equal(step_receive(wire.to, mode, 0, 24, 1), TT_LINK_MISMATCH);
+    for (int i = 0; i < 2; i++) assert_int_equal(step_receive(wire.to, (enum mode)mode, 0, 24, 1), TT_LINK_MISMATCH);
     assert_int_equal(wire.to->base.seen_word, tt_call_word(&other));
     assert_memory_equal(&wire.to->base.seen_call, &other, sizeof other);
     /* The other side must still learn our call. */

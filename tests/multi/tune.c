@@ -149,7 +149,7 @@ static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struc
 /* Pairs of ranks without a rank twice, all of this kind, greedily: here all ranks are alike. */
 static int kinds_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
 {
-  int kind = tt_topology_kind(&comm->parts.topology, 0, 1);
+  int kind = (int)tt_topology_kind(&comm->parts.topology, 0, 1);
   for (int k = TT_LINK_CACHE; k < TT_LINK_KINDS; k++)
     if (kind_check(self, comm, read, k, k == kind ? self->nranks / 2 : 0)) return 1;
   return 0;

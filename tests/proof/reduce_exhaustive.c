@@ -90,7 +90,7 @@ static void fp16_is_rounded_as_the_compiler_does(void **state)
       float value;
       uint16_t wanted;
       memcpy(&value, &bits, 4);
-      _Float16 half = (_Float16)value;
+      __extension__ _Float16 half = (_Float16)value;
       memcpy(&wanted, &half, 2);
       if (!isnan(value)) assert_int_equal(tt_float_from_fp32(tuttiFloat16, value), wanted);
     }

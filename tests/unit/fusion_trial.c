@@ -29,7 +29,7 @@ static int agree(struct loop *loop, uint64_t step, double least_us)
   if (verdict == TT_TRIED_IN_VAIN) loop->now = loop->kept;
   struct tt_promises promises = {
       .now_us = loop->now == PROMISED ? loop->promise_us : 100,
-      .new_us = loop->promise_us ? loop->promise_us : 100,
+      .new_us = loop->promise_us != 0 ? loop->promise_us : 100,
       .has_beaten = loop->beaten != NONE, .has_plain = loop->now != PLAIN && loop->beaten != PLAIN};
   enum tt_try what = tt_trial_begins(&loop->trial, step, &promises);
   if (what == TT_TRY_NOTHING) return loop->now != was;

@@ -368,7 +368,8 @@ static void lines_that_were_added_print_and_read_back(void **state)
   uint64_t seed = 5;
   struct tt_profile p = {.cores = 1};
   for (int i = 0; i < 600; i++) {
-    struct tt_flow flow = {i % TT_LINK_KINDS, "shm", 1 + (int)(random_next(&seed) % 3), 1 + i % 2, ""};
+    enum tt_link_kind kind = (enum tt_link_kind)(i % TT_LINK_KINDS);
+    struct tt_flow flow = {kind, "shm", 1 + (int)(random_next(&seed) % 3), 1 + i % 2, ""};
     snprintf(flow.transport, sizeof flow.transport, "t%d", i);
     struct tt_profile_link link = {.flow = flow, .to = UINT64_MAX, .alpha_us = random_number(&seed),
                                    .beta_us_per_mib = random_number(&seed) * 1e-5, .line = 7};
@@ -455,7 +456,7 @@ static void the_shipped_one_knows_every_link_and_prints_to_itself(void **state)
     for (int t = k == TT_LINK_NET; t < 2; t++)
       for (int flows = 1; flows <= 8; flows *= 2)
         for (int ways = 1; ways <= 2; ways++) {
-          struct tt_flow flow = {k, "", flows, ways, ""};
+          struct tt_flow flow = {(enum tt_link_kind)k, "", flows, ways, ""};
           int found = 0;
           snprintf(flow.transport, sizeof flow.transport, "%s", transports[t]);
           for (int32_t i = 0; i < p->nlinks; i++) found += tt_flow_same(&p->links[i].flow, &flow);

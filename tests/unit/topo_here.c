@@ -22,7 +22,7 @@ static struct tt_locality ask_on(int processor)
   cpu_set_t set;
   struct tt_locality here = {-7, -7};
   CPU_ZERO(&set);
-  CPU_SET(processor, &set);
+  CPU_SET((size_t)processor, &set);
   if (sched_setaffinity(0, sizeof set, &set) == 0 && tt_topo_here(&here) != tuttiSuccess) here.numa = -8;
   return here;
 }
@@ -45,8 +45,8 @@ static int processors(int list[CPU_SETSIZE])
   cpu_set_t set;
   int n = 0;
   assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
-  for (int p = 0; p < CPU_SETSIZE; p++)
-    if (CPU_ISSET(p, &set)) list[n++] = p;
+  for (size_t p = 0; p < CPU_SETSIZE; p++)
+    if (CPU_ISSET(p, &set)) list[n++] = (int)p;
   return n;
 }
 

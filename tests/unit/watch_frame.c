@@ -41,7 +41,7 @@ static struct tt_frame frame_of(uint32_t type)
     break;
   case TT_FRAME_TARGET:
     frame.target = (struct tt_target){.key = ~11ull, .against = 2};
-    for (int i = 0; i < TT_TARGET_WORDS; i++) frame.target.members[i] = ~0ull / (uint64_t)(i + 3);
+    for (int i = 0; i < TT_TARGET_WORDS; i++) frame.target.members[i] = UINT64_MAX / (uint64_t)(i + 3);
     break;
   default:
     frame.record.code = tuttiRemoteError;

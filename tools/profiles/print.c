@@ -81,7 +81,7 @@ tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out)
   fprintf(out, "tutti profile %d\n"
                "# What was measured on a machine: times in us, slopes in us per MiB, sizes in bytes (K, M, G: powers "
                "of 1,024).\n", TT_PROFILE_VERSION);
-  for (int w = 0; w < TT_PROFILE_WORDS && !result; w++) result = lines_print(profile, w, out);
+  for (int w = 0; w < TT_PROFILE_WORDS && !result; w++) result = lines_print(profile, (enum tt_profile_word)w, out);
   fprintf(out, "\nend\n");
   tt_plain_end(&plain);
   if (!result && ferror(out)) result = tt_fail(tuttiSystemError, "cannot write a profile: %s", strerror(errno));
