@@ -120,11 +120,9 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
     binding->call.op = ++comm->queue.last_op;
     if (binding->scalar_at) result = scalar_read(comm, binding);
     if (result == tuttiSuccess) result = plan_get(comm, binding, &plan);
-    if (result == tuttiSuccess && waiter && tt_run_at_once(comm->parts.run, plan, binding, waiter)) {
-      *done = 1;
-      return result;
-    }
-    if (result == tuttiSuccess) result = tt_run_start(comm->parts.run, plan, binding);
+    if (result == tuttiSuccess)
+      result = waiter ? tt_run_at_once(comm->parts.run, plan, binding, waiter, done)
+                      : tt_run_start(comm->parts.run, plan, binding);
   }
   if (result == tuttiSuccess) return result;
   return tt_comm_give_up(comm, result, binding->call.op);

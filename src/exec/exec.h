@@ -99,12 +99,13 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
 
 struct tt_waiter;
 
-/* Runs a short call to its end, waiting for messages no longer than until tt_waiter_pause says that calls are to be
- * compared: 1. 0: it cannot be run so, or what it waits for does not come: tt_run_start, with the same arguments, takes
- * it up. Short are calls of up to TT_QUICK_BYTES in host memory, of one vector that all ranks share, that do nothing
- * beside combining, where a link has a quick way to all peers: one step after the other, without looking at others. */
-int tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
-                   struct tt_waiter *waiter);
+/* The same for who may be kept waiting: a short call is run at once, and *done is set to 1 if it is over then; there is
+ * nothing to poll. If what it waits for does not come until tt_waiter_pause says that calls are to be compared,
+ * tt_run_poll goes on with what is left. Short are calls of up to TT_QUICK_BYTES in host memory, of one vector that all
+ * ranks share, that do nothing beside combining, where a link has a quick way to all peers: one step after the other,
+ * without looking at others. */
+tuttiResult_t tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
+                             struct tt_waiter *waiter, int *done);
 
 /* Moves what can be moved: tuttiInProgress; tuttiSuccess: done; else the communicator's failure,
  * which is recorded in watch. *moved is set to 1 if anything went on (else left alone). */

@@ -119,10 +119,6 @@ struct tt_run {
   tt_ticket in_copy_ticket;
   struct pairs *pairs;
   struct tt_call *pairs_call; /* of the binding */
-  int was_quick;        /* tt_run_at_once has begun the operation that is started next: */
-  uint64_t quick_done;  /* steps that it has done */
-  int32_t quick_half;   /* a step of which quick_sent peers have their message; -1: none */
-  int32_t quick_sent;
   uint64_t suspect_op; /* the operation that met the broken link */
   int32_t link_room, peer_room; /* of each lane */
   size_t scratch_room;          /* bytes of each lane, on scratch_device */
@@ -237,8 +233,16 @@ void tt_quick_destroy(struct quick *quick); /* NULL is allowed */
 /* The links of lane 0 are open. */
 void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links);
 
-/* Takes up in the run's first lane, which is bound and has its links, what tt_run_at_once left. */
-void tt_quick_resume(struct tt_run *run);
+/* How far a call has come at once. */
+struct begun {
+  uint64_t done; /* steps that are over */
+  int32_t half;  /* a step of which the first `sent` peers have their message; sent 0: none */
+  int32_t sent;
+};
+
+/* tt_run_start for what was begun at once (run.c). */
+tuttiResult_t tt_run_take_up(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
+                             const struct begun *begun);
 
 /* pairs.c */
 tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved);

@@ -2,9 +2,11 @@
 /* Short calls at once: one step after the other, whole messages, no windows and no lanes. What makes a call short is
  * its own time: beside the exchange of two cache lines every branch counts.
  *
- * A step that waits for a message holds up those behind it. So sends go as early as the order of steps allows; and
- * where ranks wait for each other nevertheless, or something is wrong, the general way takes over, which knows what to
- * do: nothing here fails. */
+ * A step that waits holds up those behind it. So sends go as early as the order of steps allows; and where ranks wait
+ * for each other nevertheless, as where each has more to send than it has slots, or something is wrong, the general way
+ * takes over what is left, with all that may go on side by side: nothing here fails. What that is worth: all-reduce
+ * between two ranks that have a core each, the lowest of ten runs, takes 0.13 us for 8 B and 0.23 us for 2 KiB; 0.20 and
+ * 0.28 us without this file, and 0.20 and 0.30 us if a call goes this way only where its first message is there. */
 #include <string.h>
 
 #include "exec/private.h"
@@ -155,8 +157,8 @@ static int give(struct task *task, const struct tt_step *step, size_t n)
   return 1;
 }
 
-/* Does all steps; 0 if it waited too long, and run->quick_ says where. */
-static int steps_do(struct tt_run *run, struct task *task, struct tt_waiter *waiter)
+/* Does all steps; 0 if it waited too long, and *begun says where. */
+static int steps_do(const struct tt_run *run, struct task *task, struct tt_waiter *waiter, struct begun *begun)
 {
   const struct tt_plan *plan = task->plan;
   uint64_t done = 0;
@@ -167,10 +169,7 @@ static int steps_do(struct tt_run *run, struct task *task, struct tt_waiter *wai
     task->head.same = step->nto > 1 ? ++run->exec->same : 0;
     while (n && !(step->dst.place == TT_NOWHERE ? give(task, step, n) : keep(task, step, n))) {
       if (!tt_waiter_pause(waiter, 0)) continue;
-      run->was_quick = 1;
-      run->quick_done = done;
-      run->quick_half = task->sent ? i : -1;
-      run->quick_sent = task->sent;
+      *begun = (struct begun){.done = done, .half = i, .sent = task->sent};
       return 0;
     }
     if (waiter->idle) tt_waiter_pause(waiter, 1);
@@ -186,42 +185,39 @@ static int is_plain_call(const struct tt_binding *binding)
          tt_device_of(binding->out)->host;
 }
 
-int tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
-                   struct tt_waiter *waiter)
+/* 0: the call cannot be run at once. */
+static int task_make(struct task *task, const struct tt_run *run, const struct tt_plan *plan,
+                     const struct tt_binding *binding)
 {
   const struct tt_call *call = &binding->call;
   size_t element = tt_type_size(call->type), nblocks = (size_t)plan->schedule.shape.nblocks;
   if (!plan->quick || call->count == 0 || call->count > TT_QUICK_BYTES) return 0;
   size_t bytes = call->count * element;
   if (bytes > plan->quick->longest || bytes > binding->block_bytes || !is_plain_call(binding)) return 0;
-  struct task task = {.plan = plan, .in = (char *)(uintptr_t)binding->in, .out = binding->out, .element = element};
-  task.base = nblocks == 1 ? call->count : call->count / nblocks;
-  task.more = call->count - task.base * nblocks;
-  task.slot_bytes = ((task.base + (task.more != 0)) * element + 63) & ~(size_t)63;
+  *task = (struct task){.plan = plan, .in = (char *)(uintptr_t)binding->in, .out = binding->out, .element = element};
+  task->base = nblocks == 1 ? call->count : call->count / nblocks;
+  task->more = call->count - task->base * nblocks;
+  task->slot_bytes = ((task->base + (task->more != 0)) * element + 63) & ~(size_t)63;
   if (plan->schedule.nslots) {
-    size_t len = (size_t)plan->schedule.nslots * task.slot_bytes;
+    size_t len = (size_t)plan->schedule.nslots * task->slot_bytes;
     if (run->scratch_room < len || !run->scratch_device->host || !run->lanes[0].scratch) return 0;
-    task.scratch = run->lanes[0].scratch;
+    task->scratch = run->lanes[0].scratch;
   }
-  task.head = (struct tt_head){.word = tt_word_after(tt_call_word(call), run->history), .call = call};
-  task.kernel = tt_kinds[call->collective].reduces ? tt_reduce_kernel(call->redop, call->type) : NULL;
-  tt_watch_publish(run->exec->watch, call);
-  if (!steps_do(run, &task, waiter)) return 0;
-  run->history = tt_history_add(run->history, task.head.word);
-  tt_watch_finish(run->exec->watch, call->op);
+  task->head = (struct tt_head){.word = tt_word_after(tt_call_word(call), run->history), .call = call};
+  task->kernel = tt_kinds[call->collective].reduces ? tt_reduce_kernel(call->redop, call->type) : NULL;
   return 1;
 }
 
-void tt_quick_resume(struct tt_run *run)
+tuttiResult_t tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
+                             struct tt_waiter *waiter, int *done)
 {
-  struct lane *lane = &run->lanes[0];
-  lane->finished = run->quick_done;
-  if (run->quick_half >= 0) {
-    const struct tt_step *step = &run->plan->schedule.steps[run->quick_half];
-    size_t bytes = step_bytes(run, lane, step);
-    tt_step_begin(run, lane, run->quick_half, bytes);
-    for (int32_t k = 0; k < run->quick_sent; k++) lane->sent[step->to + k] = bytes;
-    lane->active |= (uint64_t)1 << run->quick_half;
-  }
-  run->was_quick = 0;
+  struct task task;
+  struct begun begun;
+  if (!task_make(&task, run, plan, binding)) return tt_run_start(run, plan, binding);
+  tt_watch_publish(run->exec->watch, &binding->call);
+  if (!steps_do(run, &task, waiter, &begun)) return tt_run_take_up(run, plan, binding, &begun);
+  run->history = tt_history_add(run->history, task.head.word);
+  tt_watch_finish(run->exec->watch, binding->call.op);
+  *done = 1;
+  return tuttiSuccess;
 }

@@ -249,11 +249,26 @@ static int steps_start(struct tt_run *run, struct lane *lane)
   return started;
 }
 
-/* What was begun at once goes on with the other steps beside it: a send may wait for what they receive. */
-static void quick_resume(struct tt_run *run)
+/* A short call has one lane. Its links are open: it was begun on them. */
+tuttiResult_t tt_run_take_up(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
+                             const struct begun *begun)
 {
-  tt_quick_resume(run);
-  steps_start(run, &run->lanes[0]);
+  struct lane *lane = &run->lanes[0];
+  tuttiResult_t result = tt_run_start(run, plan, binding);
+  if (result != tuttiSuccess) return result;
+  memcpy(lane->links, plan->quick->links, (size_t)plan->nlinks * sizeof *lane->links);
+  if (!run->opened) run->opened = 1;
+  run->state = RUN_MOVING;
+  lane->finished = begun->done;
+  if (begun->sent) {
+    const struct tt_step *step = &plan->schedule.steps[begun->half];
+    size_t bytes = step_bytes(run, lane, step);
+    tt_step_begin(run, lane, begun->half, bytes);
+    for (int32_t k = 0; k < begun->sent; k++) lane->sent[step->to + k] = bytes;
+    lane->active |= (uint64_t)1 << begun->half;
+  }
+  steps_start(run, lane); /* beside a half step: what it sends may wait for what they receive */
+  return tuttiSuccess;
 }
 
 /* Moves the window over finished steps; 1 if all steps are done. */
@@ -351,12 +366,9 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
     if (result != tuttiSuccess) return result;
     run->state = RUN_MOVING;
     *moved = 1;
-    if (run->was_quick) quick_resume(run);
     return lanes_move(run, moved);
   }
-  case RUN_MOVING:
-    if (run->was_quick) quick_resume(run);
-    return lanes_move(run, moved);
+  case RUN_MOVING: return lanes_move(run, moved);
   case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->suspect_op, run->broken->why);
   default: return tt_fail(tuttiInternalError, "an operation was polled that was not started");
   }
