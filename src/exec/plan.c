@@ -41,14 +41,14 @@ static int goes_over(const struct tt_plan *plan, const struct tt_step *step, str
   return (operand.place == TT_IN || operand.place == TT_OUT) && operand.at > plan->nblocks - step->nblocks;
 }
 
-/* Of one share, and no span goes over the end. */
+/* Of one share, and no span goes over the end, nor do the blocks that only give a step its length. */
 static void find_plain(struct tt_plan *plan)
 {
   const struct tt_schedule *schedule = &plan->schedule;
   for (int32_t i = 0; i < schedule->nsteps && plan->nshares == 1; i++) {
     const struct tt_step *step = &schedule->steps[i];
     struct plan_step *more = &plan->steps[i];
-    more->is_plain = !goes_over(plan, step, step->dst);
+    more->is_plain = step->first <= plan->nblocks - step->nblocks && !goes_over(plan, step, step->dst);
     for (int k = 0; k < step->nsrc; k++)
       if (goes_over(plan, step, schedule->operands[step->src + k])) more->is_plain = 0;
   }

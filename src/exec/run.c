@@ -257,7 +257,6 @@ tuttiResult_t tt_run_take_up(struct tt_run *run, const struct tt_plan *plan, con
   tuttiResult_t result = tt_run_start(run, plan, binding);
   if (result != tuttiSuccess) return result;
   memcpy(lane->links, plan->quick->links, (size_t)plan->nlinks * sizeof *lane->links);
-  if (!run->opened) run->opened = 1;
   run->state = RUN_MOVING;
   lane->finished = begun->done;
   if (begun->sent) {

@@ -24,7 +24,10 @@
  * written. If each rank has a share of one block, slots follow one another without gaps, so spans may be put together
  * from others and taken apart. MESSAGE is the next message from a rank.
  *
- * A span of blocks [first, first + nblocks) may go over the end: it goes on at block 0. If a
+ * A span of blocks [first, first + nblocks) may go over the end: it goes on at block 0. So ranks that each count from
+ * their own part on send one message a round. (If such a span were two, 64 ranks would send 441 messages in a circulant
+ * all-gather instead of 384, the one with most 11 instead of 6, and shares of 64 KiB would take 1.22 times as long in
+ * simulation; shares of 128 bytes between 4 ranks take 1.16 times as long over TCP on one host.) If a
  * step names another block than `first` in IN or OUT, or different ones at the two ends of a
  * message, the two must differ by whole shares, so that the lengths are the same.
  *
