@@ -27,7 +27,8 @@ static const char *const help =
     "      --wire TYPE       type in which floats (-d float) that are reduced travel: float, half or\n"
     "                        bfloat16 (default: TUTTI_WIRE_TYPE, or float)\n"
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
-    "      --transport NAME  inside a node: shm (default) or tcp\n"
+    "      --transport LIST  transports in order of preference, present on this host or not; after them come those\n"
+    "                        of TUTTI_TRANSPORTS that this host can use\n"
     "      --interface NAME  between nodes: of this host, or of the profile (default: the one this host would use)\n"
     "      --topology FILE   topology file, instead of nodes\n"
     "      --deterministic   only algorithms whose bits depend on nothing but values and ranks\n"
@@ -111,7 +112,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   optind = 1;
   while ((option = getopt_long(argc, argv, "d:h", options, NULL)) != -1) switch (option) {
     case 'p': asked->request.profile = optarg; break;
-    case 't': asked->request.transport = optarg; break;
+    case 't': asked->request.transports = optarg; break;
     case 'i': asked->request.interface = optarg; break;
     case 'T': asked->request.topology = optarg; break;
     case 'd': asked->request.type = optarg; break;

@@ -39,7 +39,7 @@ static const char *const help =
     "  -n, --ranks N         a message is an all-reduce of N ranks, and takes what `tutti explain` predicts\n"
     "      --nodes N         over which they are spread in blocks (default: each has its own)\n"
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
-    "      --transport NAME  inside a node: shm (default) or tcp\n"
+    "      --transport LIST  transports (default: those of TUTTI_TRANSPORTS that this host can use)\n"
     "      --interface NAME  between nodes: of this host, or of the profile (default: the one this host would use)\n"
     "      --slice N         messages of any policy go in slices of N parameters (50000, 64K, ...) and by\n"
     "                        priority; with all only those of p3 and auto\n"
@@ -93,7 +93,7 @@ static int option_take(struct asked *asked, int option)
     request->slice = (size_t)number;
     return is_fine;
   case 'p': request->profile = optarg; break;
-  case 't': request->transport = optarg; break;
+  case 't': request->transports = optarg; break;
   case 'i': request->interface = optarg; break;
   case 'j': request->json = 1; break;
   case 'S': asked->svg = optarg; break;
@@ -112,10 +112,10 @@ static int refuse(const char *what)
 /* --cost has said all: what else would say it does not count. */
 static void ranks_leave(struct tt_plan_request *request)
 {
-  if (request->nranks || request->nnodes || request->profile || request->transport || request->interface)
+  if (request->nranks || request->nnodes || request->profile || request->transports || request->interface)
     fprintf(stderr, "tutti plan: --cost says what a message takes: ranks, nodes, links and profiles do not count\n");
   request->nranks = request->nnodes = 0;
-  request->profile = request->transport = request->interface = NULL;
+  request->profile = request->transports = request->interface = NULL;
 }
 
 /* -1: go on; else the exit status. */

@@ -20,6 +20,7 @@
 #include "command.h"
 #include "measure/measure.h"
 #include "profiles/profiles.h"
+#include "transport/transport.h"
 
 #define MAX_WORLDS 64
 #define RANKS_LEAST 8       /* so many are tried even where there are fewer cores */
@@ -61,7 +62,7 @@ static const char *const help =
     "  -o, --output FILE      the profile (default: tutti.profile)\n"
     "  -n, --ranks N          worlds of up to N ranks, 1024 at most (default: the cores, at least 8)\n"
     "      --seconds S        about how long all of it may take (default: 40; a job: 20)\n"
-    "      --transports LIST  over these (default: shm,tcp; a job: its own)\n"
+    "      --transports LIST  over these (default: all of one host; a job: its own)\n"
     "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
     "                         all that are up on all hosts (default: the one in use)\n"
     "      --append           keep the other lines of FILE; it must be of this machine and kernel\n"
@@ -327,13 +328,26 @@ static int transports_check(const char *list)
   return result == tuttiSuccess;
 }
 
+/* Those that ranks of one host use, in the opposite of the default order: the one that most jobs use comes last. */
+static void transports_list(char *list, size_t size)
+{
+  int n = 0;
+  size_t used = 0;
+  while (tt_transports[n]) n++;
+  list[0] = 0;
+  while (--n > 0)
+    if (!tt_transports[n]->is_idle_on_one_host && used < size)
+      used += (size_t)snprintf(list + used, size - used, "%s%s", used ? "," : "", tt_transports[n]->name);
+}
+
 /* For each transport the largest world first: of what several measure the smallest one's counts, where least else
  * happens. */
 static int worlds_list(const struct tune *tune, struct world *worlds)
 {
   int n = 0, cores = cores_count(), most = tune->ranks ? tune->ranks : cores > RANKS_LEAST ? cores : RANKS_LEAST;
   char list[256], *rest = NULL;
-  snprintf(list, sizeof list, "%s", tune->transports ? tune->transports : "tcp,shm");
+  if (tune->transports) snprintf(list, sizeof list, "%s", tune->transports);
+  else transports_list(list, sizeof list);
   for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
     for (int ranks = most > 2 ? most : 2; ranks >= 2 && n < MAX_WORLDS; ranks = world_below(ranks)) {
       worlds[n].ranks = ranks;

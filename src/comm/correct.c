@@ -27,7 +27,7 @@ static int transport_between(const struct tuttiComm *comm, int32_t a, int32_t b)
   const struct tt_creation *creation = comm->life.creation;
   int last = comm->parts.ntransports - 1;
   for (int t = 1; t < last; t++)
-    if (comm->parts.hosts[a] == comm->parts.hosts[b] || creation->wanted[creation->kept[t]] != &tt_transport_shm)
+    if (comm->parts.hosts[a] == comm->parts.hosts[b] || !creation->wanted[creation->kept[t]]->is_same_host)
       return creation->kept[t];
   return creation->kept[last];
 }

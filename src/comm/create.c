@@ -89,48 +89,12 @@ static void member_fill(const struct tuttiComm *comm, struct member_info *info)
 
 /* ---- which transports ---- */
 
-static const struct tt_transport_ops *transport_find(const char *name, size_t len)
-{
-  for (int t = 0; tt_transports[t]; t++)
-    if (strlen(tt_transports[t]->name) == len && memcmp(tt_transports[t]->name, name, len) == 0)
-      return tt_transports[t];
-  return NULL;
-}
-
-static int is_wanted(const struct tt_creation *creation, const struct tt_transport_ops *ops)
-{
-  for (int t = 0; t < creation->nwanted; t++)
-    if (creation->wanted[t] == ops) return 1;
-  return 0;
-}
-
-static tuttiResult_t wanted_parse(struct tt_creation *creation, const char *list)
-{
-  creation->wanted[creation->nwanted++] = &tt_transport_self;
-  for (const char *at = list; *at;) {
-    size_t len = strcspn(at, ",");
-    const struct tt_transport_ops *ops = transport_find(at, len);
-    if (!ops || is_wanted(creation, ops) || creation->nwanted == TT_COMM_TRANSPORTS) {
-      char names[128] = "";
-      for (int t = 0; tt_transports[t]; t++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", t ? "," : "", tt_transports[t]->name);
-      return tt_fail(tuttiInvalidArgument,
-                     "the transports are \"%s\" (TUTTI_TRANSPORTS, config.transports, or an option of the program): "
-                     "give some of %s, each once", list, names);
-    }
-    creation->wanted[creation->nwanted++] = ops;
-    at += len;
-    if (*at == ',') at++;
-  }
-  return tuttiSuccess;
-}
-
-/* Devices for other hosts are not opened where all ranks are on one, and shm comes first. The same on all ranks. */
+/* Devices for other hosts are not opened where none is needed. The same on all ranks. */
 static int is_idle(const struct tt_creation *creation, int t)
 {
-  int after_shm = 0;
-  for (int s = 0; s < t; s++) after_shm |= creation->wanted[s] == &tt_transport_shm;
-  return after_shm && creation->nhosts == 1 && creation->wanted[t] == &tt_transport_verbs;
+  int comes_after = 0;
+  for (int s = 1; s < t; s++) comes_after |= creation->wanted[s]->is_same_host;
+  return comes_after && creation->nhosts == 1 && creation->wanted[t]->is_idle_on_one_host;
 }
 
 /* ---- start ---- */
@@ -188,7 +152,9 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
   if (result == tuttiSuccess) result = tt_reduce_choose(comm->facts.settings.kernels);
   if (result == tuttiSuccess) result = tt_cuda_join(&comm->facts.settings, &comm->life.joined_cuda);
   if (result == tuttiSuccess) result = tt_config_apply(comm, spec->config, spec->parent != NULL);
-  if (result == tuttiSuccess) result = wanted_parse(creation, comm->facts.settings.transports);
+  if (result == tuttiSuccess)
+    result = tt_transports_choose(creation->wanted, &creation->nwanted, TT_COMM_TRANSPORTS,
+                                  comm->facts.settings.transports);
   if (result != tuttiSuccess) return result;
   if (spec->parent) return spec->exclude ? tt_shrink_start(comm, spec) : tt_split_start(comm, spec);
   result = tt_id_unpack(&creation->id, spec->id);
@@ -369,7 +335,7 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
       snprintf(lacks_why, sizeof lacks_why, "%.*s", (int)sizeof lacks_why - 1, reason);
       continue;
     }
-    leads |= creation->wanted[t] != &tt_transport_self;
+    leads |= t > 0;
     tuttiResult_t result = creation->wanted[t]->create(&made, &comm->parts.spec, peer_infos[t].blob);
     if (result != tuttiSuccess) return result;
     peer_infos[t].usable = 1;

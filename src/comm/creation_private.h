@@ -60,7 +60,7 @@ struct tt_creation {
   struct finding *findings;
   uint64_t deadline_ns, began_ns;
   uint64_t lost_ns; /* another rank has gone since then, says comm->creation_error; 0: none */
-  const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* self first */
+  const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* tt_transports_choose */
   int nwanted;
   int is_named; /* somebody has said which transports: who wants one that is not there is told */
   int kept[TT_COMM_TRANSPORTS]; /* of comm->transports: which of those wanted */

@@ -46,7 +46,7 @@ static void print_hardware(FILE *out, const struct tt_settings *settings)
 static void print_transports(FILE *out, const struct tt_settings *settings)
 {
   fprintf(out, "\ntransports\n");
-  for (int t = 0; tt_transports[t]; t++) {
+  for (int t = 1; tt_transports[t]; t++) {
     char why[TT_SENTENCE_BYTES];
     const char *reason = tt_transports[t]->unusable(settings, why, sizeof why);
     fprintf(out, "  %-10s %s%s\n", tt_transports[t]->name, reason ? "unusable: " : "usable", reason ? reason : "");

@@ -31,11 +31,14 @@ static void cluster_find(struct tuttiComm *comm)
   struct tt_cluster *cluster = &comm->parts.cluster;
   *cluster = (struct tt_cluster){.nranks = comm->facts.nranks,
                                  .cores = creation->cores,
-                                 .topology = &comm->parts.topology,
-                                 .interface = comm->facts.interface};
+                                 .topology = &comm->parts.topology};
+  tt_cluster_join(cluster, TT_LINK_SELF, tt_transports[0]->name, tt_transports[0]->block_bytes);
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
     const struct pair *pair = &creation->pairs[kind];
-    if (pair->ranks[0] != pair->ranks[1]) cluster->transport[kind] = creation->wanted[pair->transport]->name;
+    const struct tt_transport_ops *ops = creation->wanted[pair->transport];
+    if (pair->ranks[0] == pair->ranks[1]) continue;
+    tt_cluster_join(cluster, (enum tt_link_kind)kind, ops->name, ops->block_bytes);
+    if (kind == TT_LINK_NET && ops->uses_interface) cluster->interface = comm->facts.interface;
   }
 }
 

@@ -191,36 +191,19 @@ static void destroy(struct tt_transport *transport)
   tt_free(f);
 }
 
-/* Never created or asked by name: it goes around one that was. */
-static const struct tt_transport_ops fault_ops = {
-    .name = "fault",
-    .connect = tt_wrap_connect,
-    .reaches = tt_wrap_reaches,
-    .open = tt_wrap_open,
-    .descriptors = tt_wrap_descriptors,
-    .held = tt_wrap_held,
-    .path = tt_wrap_path,
-    .enroll = tt_wrap_enroll,
-    .withdraw = tt_wrap_withdraw,
-    .halt = tt_wrap_halt,
-    .destroy = destroy,
-};
-
 tuttiResult_t tt_fault_wrap(struct tt_transport **out, struct tt_transport *inner,
                             const struct tt_transport_spec *spec, const char *rules)
 {
   struct fault *f = tt_alloc(1, sizeof *f);
   if (!f) return tt_fail(tuttiSystemError, "out of memory for fault injection");
-  f->wrap = (struct tt_wrap){.base.ops = &fault_ops,
-                             .spec = spec,
-                             .link_ops = &link_ops,
-                             .link_bytes = sizeof(struct fault_link)};
+  f->wrap = (struct tt_wrap){.spec = spec, .link_ops = &link_ops, .link_bytes = sizeof(struct fault_link)};
   tuttiResult_t result = tt_fault_rules_parse(&f->rules, rules);
   if (result != tuttiSuccess) {
     tt_free(f);
     return result;
   }
-  f->wrap.inner = inner;
+  tt_wrap_make(&f->wrap, inner);
+  f->wrap.ops.destroy = destroy;
   *out = &f->wrap.base;
   return tuttiSuccess;
 }

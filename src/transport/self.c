@@ -217,6 +217,8 @@ static void destroy(struct tt_transport *transport)
 
 const struct tt_transport_ops tt_transport_self = {
     .name = "self",
+    .block_bytes = TT_BLOCK_BYTES_MEMORY,
+    .is_same_host = 1,
     .unusable = unusable,
     .create = create,
     .connect = peer_infos_take,

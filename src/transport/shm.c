@@ -465,6 +465,8 @@ static void destroy(struct tt_transport *transport)
 
 const struct tt_transport_ops tt_transport_shm = {
     .name = "shm",
+    .block_bytes = TT_BLOCK_BYTES_MEMORY,
+    .is_same_host = 1,
     .unusable = unusable,
     .create = create,
     .connect = peer_infos_take,

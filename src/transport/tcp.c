@@ -324,6 +324,8 @@ static const char *path(const struct tt_transport *transport, int peer, char *te
 
 const struct tt_transport_ops tt_transport_tcp = {
     .name = "tcp",
+    .block_bytes = TT_BLOCK_BYTES_SOCKET,
+    .uses_interface = 1,
     .unusable = unusable,
     .create = create,
     .connect = connect_all,

@@ -117,9 +117,11 @@ static const struct tt_link_ops link_ops = {
     .descriptor = descriptor,
 };
 
+/* The file is one more. */
 static int descriptors(const struct tt_transport *transport)
 {
-  return tt_wrap_descriptors(transport) + 1;
+  const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
+  return inner->ops->descriptors(inner) + 1;
 }
 
 static void destroy(struct tt_transport *transport)
@@ -130,21 +132,6 @@ static void destroy(struct tt_transport *transport)
   close(t->fd);
   tt_free(t);
 }
-
-/* Never created or asked by name: it goes around one that was. */
-static const struct tt_transport_ops trace_ops = {
-    .name = "trace",
-    .connect = tt_wrap_connect,
-    .reaches = tt_wrap_reaches,
-    .open = tt_wrap_open,
-    .descriptors = descriptors,
-    .held = tt_wrap_held,
-    .path = tt_wrap_path,
-    .enroll = tt_wrap_enroll,
-    .withdraw = tt_wrap_withdraw,
-    .halt = tt_wrap_halt,
-    .destroy = destroy,
-};
 
 /* `file` with %p replaced by the pid; -1 if it does not fit. */
 static int file_name(char *out, size_t size, const char *file)
@@ -168,11 +155,10 @@ tuttiResult_t tt_trace_wrap(struct tt_transport **out, struct tt_transport *inne
     tt_free(t);
     return tt_fail(tuttiSystemError, "cannot open the trace file %s (TUTTI_TRACE): %s", name, tt_file_why(errno));
   }
-  t->wrap = (struct tt_wrap){.base.ops = &trace_ops,
-                             .inner = inner,
-                             .spec = spec,
-                             .link_ops = &link_ops,
-                             .link_bytes = sizeof(struct trace_link)};
+  t->wrap = (struct tt_wrap){.spec = spec, .link_ops = &link_ops, .link_bytes = sizeof(struct trace_link)};
+  tt_wrap_make(&t->wrap, inner);
+  t->wrap.ops.descriptors = descriptors;
+  t->wrap.ops.destroy = destroy;
   *out = &t->wrap.base;
   return tuttiSuccess;
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "transport/verbs_facts_private.h"
 #include "transport/verbs_private.h"
 
 /* For peers, before links are opened; zeros: this rank has no listener. */
@@ -480,7 +481,7 @@ static const char *path(const struct tt_transport *transport, int peer, char *te
 }
 
 const struct tt_transport_ops tt_transport_verbs = {
-    .name = "verbs",
+    TT_VERBS_FACTS,
     .unusable = unusable,
     .create = create,
     .connect = connect_all,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "transport/transport.h"
+#include "transport/verbs_facts_private.h"
 
 static const char *unusable(const struct tt_settings *settings, char *why, size_t size)
 {
@@ -23,7 +24,7 @@ static void destroy(struct tt_transport *transport)
 }
 
 const struct tt_transport_ops tt_transport_verbs = {
-    .name = "verbs",
+    TT_VERBS_FACTS,
     .unusable = unusable,
     .create = create,
     .destroy = destroy,

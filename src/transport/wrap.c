@@ -3,56 +3,56 @@
 
 #include <string.h>
 
-tuttiResult_t tt_wrap_connect(struct tt_transport *transport, const void *peer_infos, size_t stride)
+static tuttiResult_t peer_infos_take(struct tt_transport *transport, const void *peer_infos, size_t stride)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
   return inner->ops->connect(inner, peer_infos, stride);
 }
 
-int tt_wrap_reaches(const struct tt_transport *transport, int peer)
+static int reaches(const struct tt_transport *transport, int peer)
 {
   const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
   return inner->ops->reaches(inner, peer);
 }
 
-int tt_wrap_descriptors(const struct tt_transport *transport)
+static int descriptors(const struct tt_transport *transport)
 {
   const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
   return inner->ops->descriptors(inner);
 }
 
-size_t tt_wrap_held(const struct tt_transport *transport)
+static size_t held(const struct tt_transport *transport)
 {
   const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
   return inner->ops->held(inner);
 }
 
-tuttiResult_t tt_wrap_enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle)
+static tuttiResult_t enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
   *handle = NULL;
   return inner->ops->enroll ? inner->ops->enroll(inner, memory, handle) : tuttiSuccess;
 }
 
-void tt_wrap_withdraw(struct tt_transport *transport, void *handle)
+static void withdraw(struct tt_transport *transport, void *handle)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
   if (inner->ops->withdraw) inner->ops->withdraw(inner, handle);
 }
 
-void tt_wrap_halt(struct tt_transport *transport)
+static void halt(struct tt_transport *transport)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
   if (inner->ops->halt) inner->ops->halt(inner);
 }
 
-const char *tt_wrap_path(const struct tt_transport *transport, int peer, char *text, size_t size)
+static const char *path(const struct tt_transport *transport, int peer, char *text, size_t size)
 {
   const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;
   return inner->ops->path(inner, peer, text, size);
 }
 
-tuttiResult_t tt_wrap_open(struct tt_transport *transport, int peer, int lane, struct tt_link **link)
+static tuttiResult_t link_open(struct tt_transport *transport, int peer, int lane, struct tt_link **link)
 {
   struct tt_wrap *wrap = (struct tt_wrap *)transport;
   struct tt_wrap_link *l = wrap->links;
@@ -74,6 +74,23 @@ tuttiResult_t tt_wrap_open(struct tt_transport *transport, int peer, int lane, s
   }
   *link = &l->link;
   return tuttiSuccess;
+}
+
+void tt_wrap_make(struct tt_wrap *wrap, struct tt_transport *inner)
+{
+  struct tt_transport_ops *ops = &wrap->ops;
+  *ops = *inner->ops;
+  ops->connect = peer_infos_take;
+  ops->reaches = reaches;
+  ops->open = link_open;
+  ops->descriptors = descriptors;
+  ops->held = held;
+  ops->path = path;
+  ops->enroll = enroll;
+  ops->withdraw = withdraw;
+  ops->halt = halt;
+  wrap->inner = inner;
+  wrap->base.ops = ops;
 }
 
 void tt_wrap_clear(struct tt_wrap *wrap)

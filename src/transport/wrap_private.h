@@ -15,23 +15,17 @@ struct tt_wrap_link {
 /* Every decorator's struct begins with this one. */
 struct tt_wrap {
   struct tt_transport base;
-  struct tt_transport *inner; /* owned; NULL: not taken over yet */
+  struct tt_transport_ops ops; /* base.ops */
+  struct tt_transport *inner;  /* owned */
   const struct tt_transport_spec *spec;
   const struct tt_link_ops *link_ops;
   size_t link_bytes; /* size of the decorator's link struct */
   struct tt_wrap_link *links;
 };
 
-/* The slots of struct tt_transport_ops that hand on to the inner transport. */
-tuttiResult_t tt_wrap_connect(struct tt_transport *transport, const void *peer_infos, size_t stride);
-int tt_wrap_reaches(const struct tt_transport *transport, int peer);
-tuttiResult_t tt_wrap_open(struct tt_transport *transport, int peer, int lane, struct tt_link **link);
-int tt_wrap_descriptors(const struct tt_transport *transport);
-size_t tt_wrap_held(const struct tt_transport *transport);
-tuttiResult_t tt_wrap_enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle);
-void tt_wrap_withdraw(struct tt_transport *transport, void *handle);
-void tt_wrap_halt(struct tt_transport *transport);
-const char *tt_wrap_path(const struct tt_transport *transport, int peer, char *text, size_t size);
+/* Takes `inner` over: the facts are those of inner, and all functions hand on to it, but for destroy, which the
+ * decorator sets (wrap->ops). The result is never created or asked whether it is usable. */
+void tt_wrap_make(struct tt_wrap *wrap, struct tt_transport *inner);
 
 /* Frees links and inner transport, not the struct itself. */
 void tt_wrap_clear(struct tt_wrap *wrap);

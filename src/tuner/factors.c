@@ -132,6 +132,7 @@ static tuttiResult_t place_make(struct place *place, const struct tt_profile_anc
   place->cluster = (struct tt_cluster){.nranks = place->nranks,
                                        .cores = place->cores,
                                        .topology = &place->topology,
+                                       .block_bytes = wanted->block_bytes,
                                        .interface = wanted->interface};
   memcpy(place->cluster.transport, wanted->transport, sizeof place->cluster.transport);
   tt_prices_make(&place->prices, profile, &place->cluster);

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY_BLOCK_BYTES (128u << 10)
-#define SOCKET_BLOCK_BYTES (512u << 10)
-
 /* ---- which flow ------------------------------------------------------------------ */
 
 /* 0: the same; 1: one of them is any; 2: two that differ. */
@@ -78,6 +75,7 @@ static void link_price(struct tt_prices *prices, enum tt_link_kind kind, const s
     profile = tt_profile_shipped();
     link = flow_find(profile, wanted);
   }
+  prices->origin[kind].flow = *wanted;
   if (!link) return;
   curve_make(&prices->links.link[kind], profile, &link->flow);
   prices->origin[kind] = (struct tt_origin){
@@ -141,27 +139,19 @@ static int32_t pairs_of(const struct tt_cluster *cluster)
   return most > 3 ? most / 2 : 1;
 }
 
-uint32_t tt_prices_block(const char *transport)
-{
-  return strcmp(transport, "shm") == 0 ? MEMORY_BLOCK_BYTES : SOCKET_BLOCK_BYTES;
-}
-
 void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_cluster *cluster)
 {
   int32_t pairs = pairs_of(cluster);
   *prices = (struct tt_prices){
-      .links = tt_link_prices_default, .block_bytes = MEMORY_BLOCK_BYTES, .profile = profile};
+      .links = tt_link_prices_default, .block_bytes = cluster->block_bytes, .profile = profile};
   for (int kind = 0; kind < TT_LINK_KINDS; kind++) {
     const char *transport = cluster->transport[kind];
     struct tt_flow wanted = {.kind = (enum tt_link_kind)kind, .flows = kind == TT_LINK_NET ? 1 : pairs, .ways = 2};
-    if (!transport && kind == TT_LINK_SELF) transport = "self"; /* copies */
     if (!transport) continue;
     snprintf(wanted.transport, sizeof wanted.transport, "%s", transport);
     if (kind == TT_LINK_NET && cluster->interface)
       snprintf(wanted.interface, sizeof wanted.interface, "%s", cluster->interface);
     link_price(prices, (enum tt_link_kind)kind, profile, &wanted);
-    if (kind != TT_LINK_SELF && tt_prices_block(transport) > prices->block_bytes)
-      prices->block_bytes = tt_prices_block(transport);
   }
   prices->gamma_origin.type = tuttiFloat32;
   tt_prices_combine(prices, tuttiFloat32);

@@ -14,8 +14,17 @@ struct tt_cluster {
   int32_t cores;                     /* that the ranks of a node may use, on the node where they are fewest to a rank */
   const struct tt_topology *topology; /* which ranks are near each other; its prices do not count */
   const char *transport[TT_LINK_KINDS]; /* that joins ranks over this kind of link; NULL: there are none */
-  const char *interface; /* over which rank 0 reaches other nodes; NULL or "": any */
+  uint32_t block_bytes;  /* longest block by default: the largest of these transports */
+  const char *interface; /* over which rank 0 reaches other nodes, if that matters; NULL or "": any */
 };
+
+/* Ranks with this kind of link are joined by this transport, which has blocks of so many bytes by default. */
+static inline void tt_cluster_join(struct tt_cluster *cluster, enum tt_link_kind kind, const char *transport,
+                                   uint32_t block_bytes)
+{
+  cluster->transport[kind] = transport;
+  if (block_bytes > cluster->block_bytes) cluster->block_bytes = block_bytes;
+}
 
 /* The times of one measured pair of ranks over those of the shipped profile for one pair of that kind and transport,
  * both ways at once: the time of a short message, and the time per byte of a long one. Ratios are powers of two,
@@ -49,12 +58,9 @@ struct tt_prices {
   struct tt_link_prices links;           /* as tt_simulate takes them */
   struct tt_origin origin[TT_LINK_KINDS];
   struct tt_origin gamma_origin;
-  uint32_t block_bytes;                  /* longest block by default */
+  uint32_t block_bytes;                  /* the cluster's */
   const struct tt_profile *profile;      /* whose anchors correct; lives as long as this; NULL: the shipped one */
 };
-
-/* The longest block by default if ranks are joined by this transport; if there are several, the largest counts. */
-uint32_t tt_prices_block(const char *transport);
 
 /* Takes of each kind of link in use the lines of its transport with ways 2 and flows nearest to the pairs that talk at
  * once (half of the ranks of a node for links inside it, 1 between nodes: there the play shares the node's port), and

@@ -2,7 +2,7 @@
 /* How long rank 0 takes to make its table, by nodes and ranks; by hand. Usage: bench_table [PROFILE]. */
 #include <stdlib.h>
 
-#include "tuner/tuner.h"
+#include "tuned.h"
 
 static const struct {
   int32_t nodes, each;
@@ -32,9 +32,9 @@ int main(int argc, char **argv)
     struct tt_settings settings = {.lanes = 4};
     topology_make(&topology, sizes[s].nodes, sizes[s].each);
     if (tt_topology_arrange(&wire, &topology, 0) != tuttiSuccess) return 1;
-    struct tt_cluster cluster = {topology.nranks, sizes[s].each, &topology, {NULL}, NULL};
-    cluster.transport[TT_LINK_NODE] = sizes[s].each > 1 ? sizes[s].transport : NULL;
-    cluster.transport[TT_LINK_NET] = sizes[s].nodes > 1 ? "tcp" : NULL;
+    struct tt_cluster cluster = {topology.nranks, sizes[s].each, &topology, {NULL}, 0, NULL};
+    tuned_join(&cluster, TT_LINK_NODE, sizes[s].each > 1 ? sizes[s].transport : NULL);
+    tuned_join(&cluster, TT_LINK_NET, sizes[s].nodes > 1 ? "tcp" : NULL);
     tt_prices_make(&prices, argc > 1 ? &profile : NULL, &cluster);
     const struct tt_tuning tuning = {.nranks = topology.nranks, .groups = &wire.groups, .order = wire.order,
                                      .cluster = &cluster, .prices = &prices};

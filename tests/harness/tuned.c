@@ -4,6 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/transport.h"
+
+static void join(struct tt_cluster *cluster, enum tt_link_kind kind, const char *name)
+{
+  const struct tt_transport_ops *const *ops = tt_transports;
+  while (*ops && strcmp((*ops)->name, name) != 0) ops++;
+  if (!*ops) abort();
+  tt_cluster_join(cluster, kind, name, (*ops)->block_bytes);
+}
+
+void tuned_join(struct tt_cluster *cluster, enum tt_link_kind kind, const char *transport)
+{
+  join(cluster, TT_LINK_SELF, tt_transports[0]->name);
+  if (transport) join(cluster, kind, transport);
+}
+
 void tuned_make(struct tuned *tuned, int nranks, int nnodes, const char *transport)
 {
   uint64_t *host = calloc((size_t)nranks, sizeof *host);
@@ -16,8 +32,8 @@ void tuned_make(struct tuned *tuned, int nranks, int nnodes, const char *transpo
   free(host);
   free(here);
   tuned->cluster = (struct tt_cluster){.nranks = nranks, .cores = nranks, .topology = &tuned->topology};
-  if (nnodes < nranks) tuned->cluster.transport[TT_LINK_CACHE] = transport;
-  if (nnodes > 1) tuned->cluster.transport[TT_LINK_NET] = "tcp";
+  tuned_join(&tuned->cluster, TT_LINK_CACHE, nnodes < nranks ? transport : NULL);
+  tuned_join(&tuned->cluster, TT_LINK_NET, nnodes > 1 ? "tcp" : NULL);
   tt_prices_make(&tuned->prices, NULL, &tuned->cluster);
   tuned->tuning = (struct tt_tuning){.nranks = nranks,
                                      .groups = &tuned->arrangement.groups,

@@ -16,4 +16,7 @@ struct tuned {
 void tuned_make(struct tuned *tuned, int nranks, int nnodes, const char *transport);
 void tuned_destroy(struct tuned *tuned);
 
+/* Ranks with this between them are joined by that transport; NULL: there are none. */
+void tuned_join(struct tt_cluster *cluster, enum tt_link_kind kind, const char *transport);
+
 #endif

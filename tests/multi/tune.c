@@ -123,6 +123,7 @@ static int is_legal(const struct ranks *self, tuttiComm_t comm, int a)
  * all-reduce other radices and blocks, too. */
 static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
 {
+  const uint32_t block_bytes = comm->transports[1]->ops->block_bytes;
   int nradices = 0, sizes[TT_COLLECTIVES] = {0};
   for (int a = 0; a < tt_algo_count; a++) {
     int n = 0, collective = tt_algos[a].collective;
@@ -131,7 +132,7 @@ static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struc
       if (anchor->collective != collective || strcmp(anchor->algo, tt_algos[a].name)) continue;
       RANKS_CHECK(anchor->us > 0 && anchor->nranks == self->nranks && anchor->nnodes == comm->parts.topology.nnodes);
       RANKS_CHECK(anchor->cores == tt_host_cores() && !strcmp(anchor->transport, comm->facts.settings.transports));
-      int is_other_block = collective == TT_ALL_REDUCE && anchor->block_bytes != tt_prices_block(anchor->transport);
+      int is_other_block = collective == TT_ALL_REDUCE && anchor->block_bytes != block_bytes;
       nradices += anchor->radix != 0;
       n += !anchor->radix && !is_other_block;
       RANKS_CHECK(!is_other_block || anchor->bytes >= 256 << 10);

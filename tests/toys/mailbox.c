@@ -290,6 +290,8 @@ static const char *path(const struct tt_transport *transport, int peer, char *te
 
 const struct tt_transport_ops tt_transport_mailbox = {
     .name = "mailbox",
+    .block_bytes = TT_BLOCK_BYTES_MEMORY,
+    .is_same_host = 1,
     .unusable = unusable,
     .create = create,
     .connect = peer_infos_take,

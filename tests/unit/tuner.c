@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "schedule/text_private.h"
+#include "tuned.h"
 #include "tuner/choice.h"
 
 #include <setjmp.h>
@@ -30,7 +31,7 @@ static struct tt_tuning tuning_of(const char *transport, int nranks)
   tt_topology_destroy(&topology);
   assert_int_equal(tt_topology_make(&topology, nranks, host, locality), tuttiSuccess);
   cluster = (struct tt_cluster){.nranks = nranks, .cores = nranks, .topology = &topology};
-  if (nranks > 1) cluster.transport[TT_LINK_CACHE] = transport;
+  tuned_join(&cluster, TT_LINK_CACHE, nranks > 1 ? transport : NULL);
   tt_prices_make(&prices, NULL, &cluster);
   return (struct tt_tuning){.nranks = nranks, .cluster = &cluster, .prices = &prices};
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sim/sim.h"
+#include "tuned.h"
 #include "tuner/private.h"
 
 #include <setjmp.h>
@@ -61,8 +62,8 @@ static void scene_make(struct scene *s, int32_t nnodes, int32_t each, const stru
   assert_int_equal(tt_topology_make(&s->topology, n, host, locality), tuttiSuccess);
   assert_int_equal(tt_topology_arrange(&s->wire, &s->topology, 0), tuttiSuccess);
   s->cluster = (struct tt_cluster){.nranks = n, .cores = each, .topology = &s->topology};
-  if (each > 1) s->cluster.transport[TT_LINK_CACHE] = "shm";
-  if (nnodes > 1) s->cluster.transport[TT_LINK_NET] = "tcp";
+  tuned_join(&s->cluster, TT_LINK_CACHE, each > 1 ? "shm" : NULL);
+  tuned_join(&s->cluster, TT_LINK_NET, nnodes > 1 ? "tcp" : NULL);
   tt_prices_make(&s->prices, profile, &s->cluster);
   s->tuning = (struct tt_tuning){.nranks = n, .groups = &s->wire.groups, .order = s->wire.order, .cluster = &s->cluster,
                                  .prices = &s->prices};

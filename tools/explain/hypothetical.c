@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "net/net.h"
+#include "transport/transport.h"
 #include "tuner/cache.h"
 
 #define NAMES_BYTES 160
+#define TRANSPORTS_MOST 16
 
 static tuttiResult_t request_check(const struct tt_explain_request *request)
 {
-  const char *transport = request->transport;
   if (request->nranks < 0 || request->nranks > TT_TOPOLOGY_MAX_RANKS || (!request->nranks && !request->topology))
     return tt_fail(tuttiInvalidArgument, "the number of ranks is %d: give 1 to %d, or a topology", request->nranks,
                    TT_TOPOLOGY_MAX_RANKS);
@@ -24,8 +25,6 @@ static tuttiResult_t request_check(const struct tt_explain_request *request)
   if (request->cores < 0 || request->cores > TT_TOPOLOGY_MAX_RANKS)
     return tt_fail(tuttiInvalidArgument, "the number of cores is %d: give 0 to %d", request->cores,
                    TT_TOPOLOGY_MAX_RANKS);
-  if (transport && strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)
-    return tt_fail(tuttiInvalidArgument, "the transport is \"%.40s\": give shm or tcp", transport);
   return tuttiSuccess;
 }
 
@@ -86,21 +85,59 @@ static const char *interface_of(struct tt_hypothetical *place, const struct tt_e
   return place->interface;
 }
 
-/* The transport of each kind of link: that of the request inside nodes, tcp between them. */
-static void cluster_fill(struct tt_hypothetical *place, const struct tt_explain_request *request)
+/* The transports that join ranks of one node, and of two. */
+struct joins {
+  const struct tt_transport_ops *inside, *between;
+};
+
+/* The first of the list each, where there was none yet; settings NULL: all can be used. */
+static tuttiResult_t joins_find(struct joins *joins, const char *list, const struct tt_settings *settings)
+{
+  const struct tt_transport_ops *chosen[TRANSPORTS_MOST];
+  char why[TT_SENTENCE_BYTES];
+  int n;
+  tuttiResult_t result = tt_transports_choose(chosen, &n, TRANSPORTS_MOST, list);
+  for (int t = 1; result == tuttiSuccess && t < n; t++) {
+    if (settings && chosen[t]->unusable(settings, why, sizeof why)) continue;
+    if (!joins->inside) joins->inside = chosen[t];
+    if (!joins->between && !chosen[t]->is_same_host) joins->between = chosen[t];
+  }
+  return result;
+}
+
+/* What is asked for need not be at hand; behind that comes what a job that starts here would take. */
+static tuttiResult_t joins_make(struct joins *joins, const struct tt_hypothetical *place,
+                               const struct tt_explain_request *request)
+{
+  const char *list = place->settings.transports;
+  tuttiResult_t result = request->transports ? joins_find(joins, request->transports, NULL) : tuttiSuccess;
+  if (result == tuttiSuccess) result = joins_find(joins, list, &place->settings);
+  if (result != tuttiSuccess) return result;
+  const struct tt_topology *topology = &place->topology;
+  const char *lacks = topology->nnodes < topology->nranks && !joins->inside ? "ranks of one node"
+                      : topology->nnodes > 1 && !joins->between             ? "nodes"
+                                                                           : NULL;
+  if (!lacks) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "no transport of \"%s\" (TUTTI_TRANSPORTS) that this host can use joins %s: "
+                 "name one that does", list, lacks);
+}
+
+static void cluster_fill(struct tt_hypothetical *place, const struct tt_explain_request *request, const struct joins *joins)
 {
   const struct tt_topology *topology = &place->topology;
-  const char *inside = request->transport && strcmp(request->transport, "tcp") == 0 ? "tcp" : "shm";
   place->cluster = (struct tt_cluster){.nranks = topology->nranks, .cores = request->cores, .topology = topology};
+  tt_cluster_join(&place->cluster, TT_LINK_SELF, tt_transports[0]->name, tt_transports[0]->block_bytes);
   int32_t run = 0, most = 0;
   for (int32_t p = 0; p < topology->nranks; p++) {
     int32_t rank = place->arrangement.order[p], before = p ? place->arrangement.order[p - 1] : rank;
     enum tt_link_kind kind = tt_topology_kind(topology, before, rank);
-    if (p) place->cluster.transport[kind] = kind == TT_LINK_NET ? "tcp" : inside;
+    const struct tt_transport_ops *ops = kind == TT_LINK_NET ? joins->between : joins->inside;
+    if (p) tt_cluster_join(&place->cluster, kind, ops->name, ops->block_bytes);
     run = kind == TT_LINK_NET ? 1 : run + 1;
     if (run > most) most = run;
   }
-  if (place->cluster.transport[TT_LINK_NET]) place->cluster.interface = interface_of(place, request);
+  if (place->cluster.transport[TT_LINK_NET] && joins->between->uses_interface)
+    place->cluster.interface = interface_of(place, request);
   int here = tt_host_cores();
   if (!place->cluster.cores) place->cluster.cores = topology->nnodes == 1 && here < most ? here : most;
 }
@@ -132,7 +169,10 @@ static tuttiResult_t tuning_make(struct tt_hypothetical *place, const struct tt_
   if (!code && profile[0]) code = tt_profile_load(&place->profile, profile);
   if (!code) code = interface_check(&place->profile, request->interface);
   if (code) return code;
-  cluster_fill(place, request);
+  struct joins joins = {NULL, NULL};
+  code = joins_make(&joins, place, request);
+  if (code) return code;
+  cluster_fill(place, request, &joins);
   prices_make(place, profile[0] ? &place->profile : NULL);
   place->tuning = (struct tt_tuning){.nranks = place->topology.nranks,
                                      .groups = &place->arrangement.groups,

@@ -8,6 +8,7 @@
 
 #include "measure/private.h"
 #include "reduce/reduce.h"
+#include "transport/transport.h"
 
 #define ROUNDS 9
 #define BATCH_US 500.0
@@ -174,11 +175,12 @@ static void copies_store(struct measure *m, struct copies *copies)
   memset(points, 0, sizeof points);
   for (int size = 0; size < COPY_SIZES; size++) {
     struct summary sum = samples_summarise(copies->us[size], copies->n);
-    points[size] = (struct tt_profile_point){.flow = {.kind = TT_LINK_SELF, .transport = "self", .flows = 1, .ways = 2},
+    points[size] = (struct tt_profile_point){.flow = {.kind = TT_LINK_SELF, .flows = 1, .ways = 2},
                                              .bytes = copy_bytes(size),
                                              .us = sum.median,
                                              .low_us = sum.low,
                                              .high_us = sum.high};
+    snprintf(points[size].flow.transport, sizeof points[size].flow.transport, "%s", tt_transports[0]->name);
   }
   store_flow(m, points, COPY_SIZES, points[0].us);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "measure/private.h"
+#include "transport/transport.h"
 
 #define SIZES 22             /* 8 B, 16 B, .. 16 MiB */
 #define SIZES_LEAST 4        /* so many are measured however slow they are */
@@ -22,7 +23,7 @@
 
 struct flow {
   enum tt_link_kind kind;
-  const char *transport;
+  const struct tt_transport_ops *transport;
   int32_t flows, nmembers;
   int32_t *members; /* ranks 2p and 2p + 1 of it are pair p; the first one leads */
   int place;        /* this rank's among them; -1: it waits */
@@ -207,8 +208,8 @@ static void flow_store(struct measure *m, struct flow *flow)
       struct tt_profile_point *point = &points[n++];
       *point = (struct tt_profile_point){.bytes = bytes_of(size), .us = us[0], .low_us = us[1], .high_us = us[2]};
       point->flow = (struct tt_flow){.kind = flow->kind, .flows = flow->flows, .ways = w + 1};
-      strncpy(point->flow.transport, flow->transport, TT_PROFILE_NAME - 1);
-      if (flow->kind == TT_LINK_NET && strcmp(flow->transport, "tcp") == 0)
+      strncpy(point->flow.transport, flow->transport->name, TT_PROFILE_NAME - 1);
+      if (flow->kind == TT_LINK_NET && flow->transport->uses_interface)
         snprintf(point->flow.interface, TT_PROFILE_NAME, "%s", m->facts->interface);
     }
     if (n) store_flow(m, points, n, told.overhead_us);
@@ -235,7 +236,7 @@ static void flow_add(struct measure *m, struct flows *flows, const struct pairs_
     return;
   }
   *flow = (struct flow){.kind = of->kind,
-                        .transport = tt_comm_transport(m->comm, of->transport)->name,
+                        .transport = tt_comm_transport(m->comm, of->transport),
                         .flows = npairs,
                         .nmembers = npairs * 2,
                         .members = members,
@@ -270,7 +271,7 @@ static void round_measure(struct measure *m, struct flows *flows, int round, dou
   for (int f = 0; f < flows->n && !m->result; f++) {
     struct flow *flow = flows->list[f];
     char what[96];
-    snprintf(what, sizeof what, "links: %s over %s, %d %s", tt_link_names[flow->kind], flow->transport,
+    snprintf(what, sizeof what, "links: %s over %s, %d %s", tt_link_names[flow->kind], flow->transport->name,
              (int)flow->flows, flow->flows == 1 ? "pair" : "pairs at once");
     progress_tell(m, (round * flows->n + f) / (double)(flows->nrounds * flows->n), what);
     agree_timed(m, 0, end_us);

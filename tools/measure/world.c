@@ -56,7 +56,7 @@ static uint32_t block_bytes_find(const struct measure *m)
   size_t n = (size_t)m->facts->nranks;
   uint32_t longest = 0;
   for (size_t at = 0; at < n * n; at++) {
-    uint32_t block = tt_prices_block(tt_comm_transport(m->comm, m->route[at])->name);
+    uint32_t block = tt_comm_transport(m->comm, m->route[at])->block_bytes;
     if (at % (n + 1) && block > longest) longest = block;
   }
   return longest;

@@ -47,7 +47,7 @@ static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request
   }
   struct tt_explain_request wanted = {.nranks = request->nranks,
                                   .nnodes = request->nnodes ? request->nnodes : request->nranks,
-                                  .transport = request->transport,
+                                  .transports = request->transports,
                                   .profile = request->profile,
                                   .interface = request->interface};
   struct tt_hypothetical *place;

@@ -21,7 +21,7 @@ struct tt_plan_request {
   int nranks;              /* a message is an all-reduce of so many ranks, and takes what is predicted of the algorithm
                               that would be chosen; the next four as in tt_explain_request, ... */
   int nnodes;              /* ... but 0: as many as there are ranks */
-  const char *transport;
+  const char *transports;
   const char *interface;
   const char *profile;
   size_t slice;            /* parameters: messages are cut into slices of at most so many and sent by priority; 0: as

@@ -42,12 +42,12 @@ static void complain(struct check *c, int32_t line, const char *sentence)
 
 static void transport_check(struct check *c, int32_t line, const char *name)
 {
-  char list[LIST_BYTES] = "self", sentence[SENTENCE_BYTES];
-  size_t used = strlen(list);
-  if (strcmp(list, name) == 0) return;
+  char list[LIST_BYTES] = "", sentence[SENTENCE_BYTES];
+  size_t used = 0;
   for (int t = 0; tt_transports[t]; t++) {
     if (strcmp(tt_transports[t]->name, name) == 0) return;
-    if (used < sizeof list) used += (size_t)snprintf(list + used, sizeof list - used, ", %s", tt_transports[t]->name);
+    if (used < sizeof list) used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", t ? ", " : "",
+                                                tt_transports[t]->name);
   }
   snprintf(sentence, sizeof sentence, "there is no transport \"%s\": there are %s", name, list);
   complain(c, line, sentence);
