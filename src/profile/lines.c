@@ -166,17 +166,3 @@ void tt_profile_sort(struct tt_profile *profile)
     if (n) qsort_r(items, (size_t)n, tt_profile_lines[word].size, items_compare, &word);
   }
 }
-
-int tt_plain_begin(struct tt_plain *plain)
-{
-  plain->own = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (plain->own) plain->before = uselocale(plain->own);
-  else tt_fail(tuttiSystemError, "no memory to read or print a profile: give the process more");
-  return plain->own != (locale_t)0;
-}
-
-void tt_plain_end(struct tt_plain *plain)
-{
-  uselocale(plain->before);
-  freelocale(plain->own);
-}

@@ -3,8 +3,6 @@
 #ifndef TT_PROFILE_LINES_H
 #define TT_PROFILE_LINES_H
 
-#include <locale.h>
-
 #include "profile/profile.h"
 
 /* What a key's value is, and so what lies at its offset. */
@@ -58,13 +56,5 @@ int tt_profile_compare(const void *a, const void *b, enum tt_profile_word word);
 
 /* Sorts all lines as they are printed. */
 void tt_profile_sort(struct tt_profile *profile);
-
-/* Decimal points for the calling thread, whatever locale the program has set: from here to tt_plain_end. 0: no memory,
- * as was said; then there is nothing to end. */
-struct tt_plain {
-  locale_t own, before;
-};
-int tt_plain_begin(struct tt_plain *plain);
-void tt_plain_end(struct tt_plain *plain);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/scan.h"
 #include "transport/fault_private.h"
 
 #define FIELD_BYTES 64
@@ -10,13 +9,9 @@
 /* Decimal digits only. */
 static int number(const char *text, uint64_t high, uint64_t *out)
 {
-  if (*text < '0' || *text > '9') return -1;
-  char *end;
-  errno = 0;
-  unsigned long long value = strtoull(text, &end, 10);
-  if (errno || *end || value > high) return -1;
-  *out = value;
-  return 0;
+  const char *end = text;
+  *out = tt_digits(&end, high);
+  return end > text && !*end && *out <= high ? 0 : -1;
 }
 
 /* "5ms" in nanoseconds, an hour at most. */

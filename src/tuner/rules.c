@@ -1,66 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tuner/rules.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define LINE_BYTES 1024
-#define TOKEN_BYTES 80
+#include "base/scan.h"
+
 #define SENTENCE_PART 300
+#define RANKS_MOST ((uint64_t)1 << 60)
 
 /* ---- reading ---- */
 
 struct reader {
-  FILE *in;
-  int32_t line;
-  char text[LINE_BYTES], *at; /* the line */
-  char token[TOKEN_BYTES];    /* "" at its end */
+  struct tt_scan scan;
   struct tt_rules made;
   int32_t room;
-  tuttiResult_t failed; /* the first error is kept; after it nothing is read */
 };
 
-static void wrong(struct reader *r, const char *wanted)
-{
-  const char *quote = r->token[0] ? "'" : "";
-  if (r->failed) return;
-  r->failed = tt_fail(tuttiInvalidArgument, "TUTTI_TABLE: %s, line %d: wanted %s, not %s%s%s", r->made.name,
-                      (int)r->line, wanted, quote, r->token[0] ? r->token : "the end of the line", quote);
-}
-
-static void next(struct reader *r)
-{
-  r->at += strspn(r->at, " \t\r");
-  size_t len = strcspn(r->at, " \t\r");
-  if (len >= sizeof r->token) {
-    snprintf(r->token, sizeof r->token, "%.40s...", r->at);
-    wrong(r, "words of less than 80 characters");
-    return;
-  }
-  memcpy(r->token, r->at, len);
-  r->token[len] = 0;
-  r->at += len;
-}
-
-static int took(struct reader *r, const char *word)
-{
-  if (r->failed || strcmp(r->token, word) != 0) return 0;
-  next(r);
-  return 1;
-}
-
 /* A whole number with K, M, G, KiB, ... where it is a size; *text moves behind it. 0: it is none. */
-static int number_read(const char **text, int is_size, uint64_t *value)
+static int limit_read(const char **text, int is_size, uint64_t *value)
 {
-  char *end;
+  const char *begin = *text;
   if (is_size) return tt_bytes_read(text, value);
-  if (!isdigit((unsigned char)**text)) return 0;
-  errno = 0;
-  *value = strtoull(*text, &end, 10);
-  *text = end;
-  return !errno && *value <= INT64_MAX;
+  *value = tt_digits(text, RANKS_MOST);
+  return *text > begin && *value <= RANKS_MOST;
 }
 
 /* N, FROM..TO or FROM..inf; `least`: what numbers begin with. */
@@ -68,21 +31,21 @@ static struct tt_limits range_read(struct reader *r, const char *key)
 {
   struct tt_limits range = {0, 0};
   int is_size = strcmp(key, "bytes") == 0, least = !is_size;
-  const char *text = r->token;
-  int is_fine = number_read(&text, is_size, &range.from);
+  const char *text = r->scan.token;
+  int is_fine = limit_read(&text, is_size, &range.from);
   range.to = range.from;
   if (is_fine && strcmp(text, "..inf") == 0) {
     range.to = UINT64_MAX;
     text += 5;
   } else if (is_fine && text[0] == '.' && text[1] == '.') {
     text += 2;
-    is_fine = number_read(&text, is_size, &range.to);
+    is_fine = limit_read(&text, is_size, &range.to);
   }
   if (!is_fine || *text || range.from < (uint64_t)least)
-    wrong(r, is_size ? "bytes as N, FROM..TO or FROM..inf, with K, M or G if you like"
-                     : "N, FROM..TO or FROM..inf, from 1 on");
-  else if (range.to < range.from) wrong(r, "a range whose end is not below its begin");
-  else next(r);
+    tt_scan_wrong(&r->scan, is_size ? "bytes as N, FROM..TO or FROM..inf, with K, M or G if you like"
+                                    : "N, FROM..TO or FROM..inf, from 1 on");
+  else if (range.to < range.from) tt_scan_wrong(&r->scan, "a range whose end is not below its begin");
+  tt_scan_next(&r->scan);
   return range;
 }
 
@@ -92,54 +55,50 @@ static void keys_read(struct reader *r, struct tt_rule *rule)
   struct tt_limits *const ranges[] = {&rule->ranks, &rule->nodes, &rule->ppn, &rule->bytes};
   int seen[4] = {0};
   for (int k = 0; k < 4; k++) *ranges[k] = (struct tt_limits){0, UINT64_MAX};
-  while (!r->failed && !took(r, "->")) {
+  while (!r->scan.failed && !tt_scan_took(&r->scan, "->")) {
     int k = 0;
-    while (k < 4 && strcmp(r->token, names[k]) != 0) k++;
-    if (k == 4) wrong(r, "one of ranks, nodes, ppn, bytes, or ->");
-    else if (seen[k]++) wrong(r, "each key once");
-    if (r->failed) return;
-    next(r);
+    while (k < 4 && !tt_scan_is(&r->scan, names[k])) k++;
+    if (k == 4) tt_scan_wrong(&r->scan, "one of ranks, nodes, ppn, bytes, or ->");
+    else if (seen[k]++) tt_scan_wrong(&r->scan, "each key once");
+    if (r->scan.failed) return;
+    tt_scan_next(&r->scan);
     *ranges[k] = range_read(r, names[k]);
   }
 }
 
 static void algo_read(struct reader *r, struct tt_rule *rule)
 {
-  char name[TOKEN_BYTES], why[SENTENCE_PART + 60], list[SENTENCE_PART];
-  size_t len = strcspn(r->token, "+/");
-  memcpy(name, r->token, len);
-  name[len] = 0;
+  char name[TT_TOKEN_BYTES], why[SENTENCE_PART + 60], list[SENTENCE_PART];
+  const char *token = r->scan.token;
+  size_t len = strcspn(token, "+/");
+  snprintf(name, sizeof name, "%.*s", (int)len, token);
   const struct tt_algo *algo = tt_algo_find(rule->collective, name);
   if (!algo) {
     tt_algo_filter_names(rule->collective, list, sizeof list);
     snprintf(why, sizeof why, "an algorithm of %s, one of %s", tt_kinds[rule->collective].name, list);
-    wrong(r, why);
+    tt_scan_wrong(&r->scan, why);
     return;
   }
   rule->choice = (struct tt_algo_filter){.algo = (uint8_t)(algo - tt_algos), .middle = -1};
-  const char *reason = r->failed ? NULL : tt_algo_filter_rest(&rule->choice, r->token + len, why, sizeof why);
-  if (reason) r->failed = tt_fail(tuttiInvalidArgument, "%s, line %d: %s", r->made.name, (int)r->line, reason);
-  next(r);
+  const char *reason = tt_algo_filter_rest(&rule->choice, token + len, why, sizeof why);
+  if (reason) tt_scan_fail(&r->scan, r->scan.line, "%s", reason);
+  tt_scan_next(&r->scan);
 }
 
 static void parameters_read(struct reader *r, struct tt_rule *rule)
 {
-  while (!r->failed && r->token[0]) {
-    uint64_t value = 0;
-    int is_radix = strcmp(r->token, "radix") == 0;
-    if ((!is_radix && strcmp(r->token, "block") != 0) || (is_radix ? rule->choice.radix : rule->block_bytes)) {
-      wrong(r, "radix N or block SIZE, each once, or the end of the line");
+  struct tt_scan *scan = &r->scan;
+  while (tt_scan_has_word(scan)) {
+    int is_radix = tt_scan_is(scan, "radix");
+    if ((!is_radix && !tt_scan_is(scan, "block")) || (is_radix ? rule->choice.radix : rule->block_bytes)) {
+      tt_scan_wrong(scan, "radix N or block SIZE, each once, or the end of the line");
       return;
     }
-    if (is_radix && !tt_algos[rule->choice.algo].has_radix) wrong(r, "an algorithm that has one in front of a radix");
-    next(r);
-    const char *text = r->token;
-    if (!number_read(&text, !is_radix, &value) || *text) value = 0;
-    if (is_radix && (value < 2 || value > UINT16_MAX)) wrong(r, "a radix from 2 to 65535");
-    if (!is_radix && (value < 1 || value > 1u << 30)) wrong(r, "a block from 1 byte to 1 GiB");
-    if (is_radix) rule->choice.radix = (uint16_t)value;
-    else rule->block_bytes = (uint32_t)value;
-    next(r);
+    if (is_radix && !tt_algos[rule->choice.algo].has_radix)
+      tt_scan_wrong(scan, "an algorithm that has one in front of a radix");
+    tt_scan_next(scan);
+    if (is_radix) rule->choice.radix = (uint16_t)tt_scan_whole(scan, "a radix", 2, UINT16_MAX);
+    else rule->block_bytes = (uint32_t)tt_scan_bytes(scan, "a block from 1 byte to 1 GiB", 1, 1u << 30);
   }
 }
 
@@ -150,30 +109,29 @@ static int covers(const struct tt_limits *a, const struct tt_limits *b)
 
 static void cover_check(struct reader *r, const struct tt_rule *rule)
 {
-  for (int32_t k = 0; k < r->made.n && !r->failed; k++) {
+  for (int32_t k = 0; k < r->made.n && !r->scan.failed; k++) {
     const struct tt_rule *before = &r->made.rule[k];
     if (before->collective != rule->collective || !covers(&before->ranks, &rule->ranks) ||
         !covers(&before->nodes, &rule->nodes) || !covers(&before->ppn, &rule->ppn) ||
         !covers(&before->bytes, &rule->bytes))
       continue;
-    r->failed = tt_fail(tuttiInvalidArgument, "%s, line %d: this rule can never match, as line %d covers it: put it in "
-                        "front of that, or leave it out", r->made.name, (int)rule->line, (int)before->line);
+    tt_scan_fail(&r->scan, rule->line, "this rule can never match, as line %d covers it: put it in front of that, or "
+                 "leave it out", (int)before->line);
   }
 }
 
 static void rule_add(struct reader *r, const struct tt_rule *rule)
 {
-  if (r->failed) return;
+  if (r->scan.failed) return;
   if (r->made.n == TT_RULES) {
-    r->failed = tt_fail(tuttiInvalidArgument, "%s, line %d: wanted at most %d rules", r->made.name, (int)r->line,
-                        TT_RULES);
+    tt_scan_fail(&r->scan, rule->line, "wanted at most %d rules", TT_RULES);
     return;
   }
   if (r->made.n == r->room) {
     int32_t room = r->room ? 2 * r->room : 16;
     struct tt_rule *bigger = tt_alloc((size_t)room, sizeof *bigger);
     if (!bigger) {
-      r->failed = tt_fail(tuttiSystemError, "out of memory for the rules of %s", r->made.name);
+      r->scan.failed = tt_fail(tuttiSystemError, "out of memory for the rules of %s", r->made.name);
       return;
     }
     if (r->made.n) memcpy(bigger, r->made.rule, (size_t)r->made.n * sizeof *bigger);
@@ -186,46 +144,28 @@ static void rule_add(struct reader *r, const struct tt_rule *rule)
 
 static void line_parse(struct reader *r)
 {
-  struct tt_rule rule = {.line = r->line};
-  r->at = r->text;
-  next(r);
-  if (r->failed || !r->token[0]) return;
-  rule.collective = tt_kind_find(r->token);
+  struct tt_rule rule = {.line = r->scan.line, .collective = tt_kind_find(r->scan.token)};
   if (rule.collective == TT_NO_COLLECTIVE)
-    wrong(r, "all_reduce, reduce, broadcast, reduce_scatter, all_gather, all_to_all, gather or scatter");
-  if (!r->failed) next(r);
+    tt_scan_wrong(&r->scan, "all_reduce, reduce, broadcast, reduce_scatter, all_gather, all_to_all, gather or scatter");
+  tt_scan_next(&r->scan);
   keys_read(r, &rule);
-  if (!r->failed) algo_read(r, &rule);
+  if (!r->scan.failed) algo_read(r, &rule);
   parameters_read(r, &rule);
   cover_check(r, &rule);
   rule_add(r, &rule);
 }
 
-/* Takes the next line without its comment; 0 at the end. */
-static int line_read(struct reader *r)
-{
-  if (r->failed || !fgets(r->text, sizeof r->text, r->in)) return 0;
-  r->line++;
-  r->token[0] = 0;
-  size_t len = strlen(r->text);
-  if (len && r->text[len - 1] == '\n') r->text[--len] = 0;
-  else if (!feof(r->in)) wrong(r, "text, in lines of less than 1,023 characters");
-  r->text[strcspn(r->text, "#")] = 0;
-  for (char *c = r->text; *c; c++)
-    if ((unsigned char)*c < ' ' && *c != '\t' && *c != '\r') wrong(r, "text without control characters");
-  return 1;
-}
-
 tuttiResult_t tt_rules_parse(struct tt_rules *rules, FILE *in, const char *name)
 {
-  struct reader r = {.in = in};
+  struct reader r = {.room = 0};
+  char source[TT_SOURCE_SHOWN + 1];
   snprintf(r.made.name, sizeof r.made.name, "%s", name);
-  while (line_read(&r)) line_parse(&r);
-  if (ferror(in) && !r.failed)
-    r.failed = tt_fail(tuttiInvalidArgument, "TUTTI_TABLE: %s cannot be read: %s", r.made.name, strerror(errno));
-  if (r.failed) tt_free(r.made.rule);
+  snprintf(source, sizeof source, "TUTTI_TABLE: %s", name);
+  tt_scan_begin(&r.scan, in, source, "");
+  while (tt_scan_line(&r.scan)) line_parse(&r);
+  if (tt_scan_end(&r.scan) != tuttiSuccess) tt_free(r.made.rule);
   else *rules = r.made;
-  return r.failed;
+  return r.scan.failed;
 }
 
 tuttiResult_t tt_rules_load(struct tt_rules *rules, const char *path)

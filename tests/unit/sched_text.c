@@ -77,17 +77,17 @@ static void blanks_and_empty_lines_are_free(void **state)
 #define HEAD "schedule all_reduce ranks 4 rank 1 blocks 4 scratch 0 steps 1\n"
 
 static const char *const wrong[][2] = {
-  {"", "line 1: wanted 'schedule', not ''"},
+  {"", "line 1: wanted 'schedule', not 'the end of the text'"},
   {"plan", "line 1: wanted 'schedule', not 'plan'"},
   {"schedule ranks", "line 1: wanted a collective"},
   {"schedule pairs ranks 2", "line 1: wanted a collective"},
-  {"schedule all_reduce ranks x", "line 1: wanted a number, not 'x'"},
+  {"schedule all_reduce ranks x", "line 1: wanted a number from 0 to 2147483647, not 'x'"},
   {"schedule all_reduce ranks 4 rank 4 blocks 1 scratch 0 steps 0\n", "line 1: wanted ranks > rank"},
-  {"schedule all_reduce ranks 4 rank 1 blocks 99999999999 scratch 0 steps 0\n", "wanted a number, not '99999999999'"},
+  {"schedule all_reduce ranks 4 rank 1 blocks 99999999999 scratch 0 steps 0\n", "to 2147483647, not '99999999999'"},
   {"schedule all_reduce ranks 4 rank 1 blocks 4 scratch 0 steps 1 more\n", "wanted the end of the line, not 'more'"},
   {HEAD, "wanted as many steps as the header says"},
   {HEAD "1 copy [0,4) in:0 -> out:0\n", "line 2: wanted the steps numbered"},
-  {HEAD "0 copy [0,4 in:0 -> out:0\n", "line 2: wanted a number, not '[0,4'"},
+  {HEAD "0 copy [0,4 in:0 -> out:0\n", "line 2: wanted blocks as [FIRST,END), not '4'"},
   {HEAD "0 copy [4,4) in:0 -> out:0\n", "line 2: wanted blocks as [FIRST,END), not '[4,4)'"},
   {HEAD "0 copy 0,4 in:0 -> out:0\n", "line 2: wanted blocks as"},
   {HEAD "0 copy [0,5) in:0 -> out:0\n", "line 2: blocks [0,5) are not among the 4"},
@@ -95,12 +95,12 @@ static const char *const wrong[][2] = {
   {HEAD "0 copy [1,2) in:2 -> out:1\n", "line 2: a source is block 2, where the step is about block 1"},
   {"schedule broadcast ranks 2 rank 0 blocks 1 scratch 0 steps 0\n", "root"},
   {HEAD "0 copy [0,4) ink:0 -> out:0\n", "line 2: wanted in:N, out:N, scratch:N or msg:N, not 'ink:0'"},
-  {HEAD "0 copy [0,4) in: -> out:0\n", "line 2: wanted a number, not 'in:'"},
+  {HEAD "0 copy [0,4) in: -> out:0\n", "line 2: wanted a number behind the place, not 'in:'"},
   {HEAD "0 copy [0,4) in:0 out:0\n", "line 2: wanted '->', not 'out:0'"},
-  {HEAD "0 copy [0,4) in:0 -> \n", "line 2: wanted out:N, scratch:N or 'rank N', not 'end of line'"},
+  {HEAD "0 copy [0,4) in:0 -> \n", "line 2: wanted out:N, scratch:N or 'rank N', not 'the end of the line'"},
   {HEAD "0 copy [0,4) in:0 -> in:0\n", "line 2: the destination is neither OUT nor SCRATCH"},
   {HEAD "0 copy [0,4) in:0 -> out:0, out:0\n", "line 2: wanted one place at most"},
-  {HEAD "0 send [0,4) in:0 -> out:0\n", "line 2: the step's first word does not fit the rest"},
+  {HEAD "0 send [0,4) in:0 -> out:0\n", "line 2: the step's first word is 'send', which does not fit the rest"},
   {HEAD "0 send [0,4) in:0 -> rank 1\n", "line 2: a message to or from itself"},
   {HEAD "0 send [0,4) in:0 -> rank 9\n", "line 2: rank 9 is none of the 4 ranks"},
   {HEAD "0 send [0,4) in:0 -> rank 2  channel 256\n", "line 2: wanted a channel from 1 to 255"},
@@ -109,7 +109,7 @@ static const char *const wrong[][2] = {
   {HEAD "\n0 copy [0,4) in:0 -> out:0 really\n", "line 3: wanted the end of the line, not 'really'"},
   {HEAD "0 copy [0,4) in:0 -> scratch:0\n", "wanted as much scratch as the header says"},
   {HEAD "0 0123456789012345678901234567890123456789012345678901234567890123456789 [0,4) in:0 -> out:0\n",
-   "line 2: wanted blocks as"},
+   "line 2: the step's first word is '0123456789012345678901234567890123456789012345678901234567890123456789'"},
 };
 
 static void a_wrong_line_is_named_and_the_schedule_stays_as_it_was(void **state)

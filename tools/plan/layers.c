@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scan.h"
+
 #define LINE_BYTES 1024
 #define COLUMNS 64
 #define MOST_PARAMS ((uint64_t)1 << 44)
@@ -99,14 +101,10 @@ static tuttiResult_t head_read(struct reader *r)
 
 static tuttiResult_t whole_read(const struct reader *r, enum column column, uint64_t *number)
 {
-  const char *text = r->fields[r->at[column]];
-  char *end, wanted[96];
-  errno = 0;
-  unsigned long long value = strtoull(text, &end, 10);
-  if (*text >= '0' && *text <= '9' && !*end && !errno && value <= MOST_PARAMS) {
-    *number = value;
-    return tuttiSuccess;
-  }
+  const char *text = r->fields[r->at[column]], *end = text;
+  char wanted[96];
+  *number = tt_digits(&end, MOST_PARAMS);
+  if (end > text && !*end && *number <= MOST_PARAMS) return tuttiSuccess;
   snprintf(wanted, sizeof wanted, "a whole number from 0 to 2^44 for %s", columns[column]);
   return wrong(r, wanted, text);
 }

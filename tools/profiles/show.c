@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/scan.h"
 #include "profiles/order_private.h"
 #include "profiles/profiles.h"
 

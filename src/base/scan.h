@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads texts of words in lines: topologies, profiles, tables of rules, schedules. Blanks are free between words; from
+ * # to the end of the line is comment; a word in double quotes may have blanks and #.
+ *
+ * All errors have one form, "SOURCE, line N: wanted WHAT, not 'WORD'". The first one is kept, and after it nothing is
+ * read or taken: who parses need not look at each step, but before it acts on what it has read. */
+#ifndef TT_BASE_SCAN_H
+#define TT_BASE_SCAN_H
+
+#include <locale.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tutti.h"
+
+#define TT_TOKEN_BYTES 128
+#define TT_SOURCE_SHOWN 200 /* of the source, so that the rest of a sentence has room */
+
+/* Decimal points for the calling thread, whatever locale the program has set: from here to tt_plain_end. 0: no memory,
+ * as was said; then there is nothing to end. */
+struct tt_plain {
+  locale_t own, before;
+};
+int tt_plain_begin(struct tt_plain *plain);
+void tt_plain_end(struct tt_plain *plain);
+
+enum tt_token { TT_END_OF_TEXT, TT_END_OF_LINE, TT_WORD, TT_QUOTED };
+
+struct tt_scan {
+  FILE *in;
+  const char *source; /* what sentences call the text */
+  const char *marks;  /* characters that are words by themselves */
+  int32_t line;
+  tuttiResult_t failed;
+  enum tt_token what; /* token is */
+  char token[TT_TOKEN_BYTES]; /* the next one, that was not taken yet; "" at an end */
+  struct tt_plain plain;
+};
+
+/* Reads the first token. `source` and `marks` live until tt_scan_end, which gives `failed` back. In between the calling
+ * thread has decimal points. */
+void tt_scan_begin(struct tt_scan *scan, FILE *in, const char *source, const char *marks);
+tuttiResult_t tt_scan_end(struct tt_scan *scan);
+
+/* Takes the token and reads the next one. */
+void tt_scan_next(struct tt_scan *scan);
+
+static inline int tt_scan_has_word(const struct tt_scan *scan) /* or a text in quotes; else the line ends */
+{
+  return !scan->failed && scan->what >= TT_WORD;
+}
+
+int tt_scan_is(const struct tt_scan *scan, const char *word);
+
+/* 1 and the word is taken, if it is the next. */
+int tt_scan_took(struct tt_scan *scan, const char *word);
+
+/* Takes the word, which must be the next. */
+void tt_scan_expect(struct tt_scan *scan, const char *word, const char *wanted);
+
+/* The line must end here. */
+void tt_scan_line_end(struct tt_scan *scan);
+
+/* Goes over ends of lines to the next word; 0: there is none. */
+int tt_scan_line(struct tt_scan *scan);
+
+/* ---- values: "wanted NOUN from LOW to HIGH"; they are taken, and LOW stands for what is none ---- */
+
+/* Digits only. */
+uint64_t tt_scan_whole(struct tt_scan *scan, const char *noun, uint64_t low, uint64_t high);
+
+/* With a decimal point and an exponent if need be; low >= 0. */
+double tt_scan_number(struct tt_scan *scan, const char *noun, double low, double high);
+
+/* As 4096, 64K, 1.5M or 1e6 (tt_bytes_read); `wanted` is the whole sentence. */
+uint64_t tt_scan_bytes(struct tt_scan *scan, const char *wanted, uint64_t low, uint64_t high);
+
+/* A whole number at *text, which moves behind it; it stays where there is none. More than `most`, at most 2^60: it is
+ * larger. */
+uint64_t tt_digits(const char **text, uint64_t most);
+
+/* ---- errors ---- */
+
+/* "wanted WANTED, not 'WORD'", of the next token. */
+void tt_scan_wrong(struct tt_scan *scan, const char *wanted);
+
+/* "SOURCE, line N: ", and that behind it. */
+void tt_scan_fail(struct tt_scan *scan, int32_t line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif
