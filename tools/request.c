@@ -7,8 +7,12 @@
 #include "command.h"
 
 const char *const request_help =
-    "COLLECTIVE is allreduce, reduce, broadcast, reducescatter, allgather, alltoall, gather or\n"
-    "scatter, with or without _ or - between words; an unknown algorithm is answered with the names of all.\n\n"
+#define TT_KIND(value, called, name, ...) " " name ","
+    "COLLECTIVE is one of"
+#include "base/collectives.def"
+    "\n"
+#undef TT_KIND
+    "with or without _ or - between words; an unknown algorithm is answered with the names of all.\n\n"
     "      --algo NAME       algorithm\n"
     "  -n, --ranks N         number of ranks (default: those of the topology)\n"
     "      --root R          root rank (default: 0)\n"

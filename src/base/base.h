@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/call.h"
+#include "base/collectives.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/process.h"

@@ -7,19 +7,6 @@
 
 #include "tutti.h"
 
-static const char *const collective_names[TT_COLLECTIVES] = {
-    [TT_NO_COLLECTIVE] = "nothing",
-    [TT_ALL_REDUCE] = "AllReduce",
-    [TT_REDUCE] = "Reduce",
-    [TT_BROADCAST] = "Broadcast",
-    [TT_REDUCE_SCATTER] = "ReduceScatter",
-    [TT_ALL_GATHER] = "AllGather",
-    [TT_ALL_TO_ALL] = "AlltoAll",
-    [TT_GATHER] = "Gather",
-    [TT_SCATTER] = "Scatter",
-    [TT_PAIRS] = "Send/Recv",
-};
-
 static const struct {
   const char *name;
   size_t size;
@@ -115,7 +102,7 @@ static void add_reduction(struct line *line, const struct tt_call *call)
 const char *tt_call_name(const struct tt_call *call)
 {
   if (call->form == TT_FORM_SPLIT) return "CommSplit";
-  return call->collective < TT_COLLECTIVES ? collective_names[call->collective] : "unknown call";
+  return call->collective < TT_COLLECTIVES ? tt_kinds[call->collective].called : "unknown call";
 }
 
 const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
@@ -133,8 +120,7 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     add(&line, "%s #%llu", tt_call_name(call), op);
     return text;
   }
-  int reduces = call->collective == TT_ALL_REDUCE || call->collective == TT_REDUCE ||
-                call->collective == TT_REDUCE_SCATTER;
+  int reduces = call->collective < TT_COLLECTIVES && tt_kinds[call->collective].reduces;
   add(&line, "%s #%llu (count %llu, %s", tt_call_name(call), op, count, tt_type_name(call->type));
   if (reduces) add_reduction(&line, call);
   if (call->root >= 0) add(&line, ", root %d", (int)call->root);

@@ -7,19 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum tt_collective {
-  TT_NO_COLLECTIVE,
-  TT_ALL_REDUCE,
-  TT_REDUCE,
-  TT_BROADCAST,
-  TT_REDUCE_SCATTER,
-  TT_ALL_GATHER,
-  TT_ALL_TO_ALL,
-  TT_GATHER,
-  TT_SCATTER,
-  TT_PAIRS, /* sends and receives between pairs of ranks: no collective, numbered per pair and direction */
-  TT_COLLECTIVES
-};
+#include "base/collectives.h"
 
 /* Inside the library a reduction is a tuttiRedOp_t below tuttiNumOps, or this one: the pre-multiplied sum, whose scalar
  * the communicator keeps. */

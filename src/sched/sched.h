@@ -89,27 +89,7 @@ struct tt_step {
   struct tt_operand dst;  /* IN and MESSAGE are illegal; NOWHERE: none */
 };
 
-/* ---- collectives (kinds.c) ------------------------------------------------------- */
-
-enum tt_cover { TT_COVER_NONE, TT_COVER_ALL, TT_COVER_OWN, TT_COVER_ROOT }; /* of IN or OUT; ROOT: all, on root only */
-
-struct tt_kind {
-  const char *name;   /* as in the command line: "all_reduce" */
-  uint8_t in, out;    /* enum tt_cover */
-  uint8_t is_shared;  /* one share for each rank */
-  uint8_t reduces;
-  uint8_t has_root;
-  uint8_t is_apart;   /* IN and OUT never are the same memory */
-};
-
-extern const struct tt_kind tt_kinds[TT_COLLECTIVES]; /* by enum tt_collective; name NULL: has no schedules */
-
-/* 1 if two names of collectives or algorithms are equal but for underscores, hyphens and the case of letters; they may
- * be written so everywhere. */
-int tt_same_name(const char *a, const char *b);
-
-/* The collective of that name ("all_reduce", also "allreduce" or "All-Reduce"), or TT_NO_COLLECTIVE. */
-int tt_kind_find(const char *name);
+/* ---- what a schedule is for: a row of tt_kinds (base/collectives.h), a shape ---------------- */
 
 /* Nested groups of ranks that are near each other. group[l][rank]: number of the rank's group at level l, from 0 by
  * first appearance; level 0 is the innermost. */

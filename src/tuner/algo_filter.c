@@ -106,11 +106,11 @@ struct reader {
 
 static tuttiResult_t malformed(const struct reader *r)
 {
+  char names[TT_KIND_NAMES_BYTES];
   return tt_fail(tuttiInvalidArgument,
                  "TUTTI_ALGO is \"%s\": wanted [COLLECTIVE:]NAME[+MIDDLE][/RADIX], more names behind ',', '^' in front "
-                 "for all but these, and more parts behind ';', with COLLECTIVE one of all_reduce, reduce, broadcast, "
-                 "reduce_scatter, all_gather, all_to_all, gather, scatter",
-                 r->text);
+                 "for all but these, and more parts behind ';', with COLLECTIVE one of %s",
+                 r->text, tt_kind_names(names, sizeof names));
 }
 
 static tuttiResult_t unknown(const struct reader *r, const char *name)

@@ -61,7 +61,7 @@ static int64_t messages_of(const struct tt_choice *choice, const struct tt_tunin
     struct tt_shape shape = tt_choice_shape(choice, tuning, rank, tt_kinds[algo->collective].has_root ? 0 : -1);
     struct tt_cost cost = {0};
     algo->claim(&shape, &cost);
-    int64_t copied = algo->collective == TT_ALL_TO_ALL ? cost.blocks : 0;
+    int64_t copied = tt_kinds[algo->collective].is_apart ? cost.blocks : 0;
     if (cost.messages > most) most = cost.messages;
     if (copied > most) most = copied;
   }

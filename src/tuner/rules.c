@@ -145,8 +145,11 @@ static void rule_add(struct reader *r, const struct tt_rule *rule)
 static void line_parse(struct reader *r)
 {
   struct tt_rule rule = {.line = r->scan.line, .collective = tt_kind_find(r->scan.token)};
-  if (rule.collective == TT_NO_COLLECTIVE)
-    tt_scan_wrong(&r->scan, "all_reduce, reduce, broadcast, reduce_scatter, all_gather, all_to_all, gather or scatter");
+  if (rule.collective == TT_NO_COLLECTIVE) {
+    char names[TT_KIND_NAMES_BYTES], wanted[TT_KIND_NAMES_BYTES + 8];
+    snprintf(wanted, sizeof wanted, "one of %s", tt_kind_names(names, sizeof names));
+    tt_scan_wrong(&r->scan, wanted);
+  }
   tt_scan_next(&r->scan);
   keys_read(r, &rule);
   if (!r->scan.failed) algo_read(r, &rule);

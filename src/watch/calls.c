@@ -40,15 +40,14 @@ static tuttiResult_t record_differ(struct tt_watch *watch, const struct tt_call 
 
 int tt_call_needs_all(const struct tt_call *call, int peer)
 {
-  switch (call->collective) {
-  case TT_ALL_REDUCE:
-  case TT_REDUCE_SCATTER:
-  case TT_ALL_GATHER:
-  case TT_ALL_TO_ALL: return 1;
-  case TT_REDUCE:
-  case TT_GATHER: return call->root == peer;
-  default: return 0;
+  const struct tt_kind *kind = &tt_kinds[call->collective < TT_COLLECTIVES ? call->collective : TT_NO_COLLECTIVE];
+  switch (kind->from) {
+  case TT_FROM_ALL:
+  case TT_FROM_SHARE: return kind->out != TT_COVER_ROOT || call->root == peer;
+  case TT_FROM_ROOT:
+  case TT_FROM_NOBODY: break;
   }
+  return 0;
 }
 
 /* The peer's ring no longer has our call. For a moment that can be right: we may be the last to notice that the call
@@ -200,7 +199,7 @@ static void pair_crossed(struct tt_watch *watch, const struct tt_call *call, uin
   struct tt_call theirs;
   if (!slot || waited_ns < PASSED_NS || !tt_rank_slot_latest(slot, &theirs)) return;
   if (theirs.op <= tt_rank_slot_finished(slot) || theirs.op <= tt_rank_slot_entered(watch->own)) return;
-  int needs_root = theirs.collective == TT_BROADCAST || theirs.collective == TT_SCATTER;
+  int needs_root = theirs.collective < TT_COLLECTIVES && tt_kinds[theirs.collective].from == TT_FROM_ROOT;
   if (!tt_call_needs_all(&theirs, call->root) && !(needs_root && theirs.root == watch->rank)) return;
   snprintf(text, sizeof text, "calls differ between ranks: %s waits in %s, but %s waits in %s",
            tt_watch_rank_text(watch, watch->rank, own, sizeof own), tt_call_text(call, what, sizeof what),

@@ -163,8 +163,8 @@ static void what_is_wrong_is_told_with_its_line(void **state)
   static const struct {
     const char *text, *sentence;
   } wrong[] = {
-      {"\n\nall_reduces -> ring", "table, line 3: wanted all_reduce, reduce, broadcast, reduce_scatter, all_gather, "
-                                  "all_to_all, gather or scatter, not 'all_reduces'"},
+      {"\n\nall_reduces -> ring", "table, line 3: wanted one of all_reduce, reduce, broadcast, reduce_scatter, "
+                                  "all_gather, all_to_all, gather, scatter, not 'all_reduces'"},
       {"all_reduce rank 2 -> ring", "line 1: wanted one of ranks, nodes, ppn, bytes, or ->, not 'rank'"},
       {"all_reduce ranks 2 ring", "wanted one of ranks, nodes, ppn, bytes, or ->, not 'ring'"},
       {"all_reduce ranks 2", "or ->, not 'the end of the text'"},

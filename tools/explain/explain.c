@@ -32,10 +32,11 @@ static tuttiResult_t wire_make(struct tt_call *call, const struct tt_settings *s
 
 static tuttiResult_t call_make(struct tt_call *call, const struct tt_explain_request *request)
 {
+  char names[TT_KIND_NAMES_BYTES];
   int collective = tt_kind_find(request->collective), type = type_find(request->type ? request->type : "float");
   if (collective == TT_NO_COLLECTIVE)
-    return tt_fail(tuttiInvalidArgument, "there is no collective \"%.40s\": take one of all_reduce, reduce, broadcast, "
-                   "reduce_scatter, all_gather, all_to_all, gather, scatter", request->collective);
+    return tt_fail(tuttiInvalidArgument, "there is no collective \"%.40s\": take one of %s", request->collective,
+                   tt_kind_names(names, sizeof names));
   if (type == tuttiNumTypes)
     return tt_fail(tuttiInvalidArgument, "there is no type \"%.40s\": take one of int8, uint8, int32, uint32, int64, "
                    "uint64, half, float, double, bfloat16, f8e4m3, f8e5m2", request->type);

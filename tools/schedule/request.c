@@ -8,17 +8,14 @@
 
 /* ---- names ------------------------------------------------------------------------- */
 
-/* "ring, binary_tree, ..."; of all collectives if collective is TT_NO_COLLECTIVE. */
+/* "ring, binary_tree, ...". */
 static const char *names_list(int collective, char *list)
 {
   size_t used = 0;
-  int n = collective == TT_NO_COLLECTIVE ? TT_COLLECTIVES : tt_algo_count;
   list[0] = 0;
-  for (int k = 0; k < n && used < LIST_BYTES; k++) {
-    const char *name = collective == TT_NO_COLLECTIVE ? tt_kinds[k].name : tt_algos[k].name;
-    if (!name || (collective != TT_NO_COLLECTIVE && tt_algos[k].collective != collective)) continue;
-    used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "", name);
-  }
+  for (int k = 0; k < tt_algo_count && used < LIST_BYTES; k++)
+    if (tt_algos[k].collective == collective)
+      used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "", tt_algos[k].name);
   return list;
 }
 
@@ -29,7 +26,7 @@ static tuttiResult_t algo_find(struct tt_request *made, const struct tt_schedule
   made->shape.middle = -1;
   if (kind == TT_NO_COLLECTIVE)
     return tt_fail(tuttiInvalidArgument, "there is no collective \"%.40s\": take one of %s", request->collective,
-                   names_list(TT_NO_COLLECTIVE, list));
+                   tt_kind_names(list, LIST_BYTES));
   made->algo = tt_algo_find(kind, request->algorithm);
   if (!made->algo && !(request->algorithm && request->algorithm[0]))
     return tt_fail(tuttiInvalidArgument, "no algorithm is named (--algo): %s has %s", tt_kinds[kind].name,

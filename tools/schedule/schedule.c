@@ -140,10 +140,11 @@ static void cheapest_find(const struct tt_sim_play *play, double *alpha_us, doub
 static double bound_find(const struct tt_sim_play *play)
 {
   double alpha_us, beta_us_per_mib, rounds = 0, shares = 1, nranks = play->shape.nranks;
+  const struct tt_kind *kind = &tt_kinds[play->shape.collective];
   cheapest_find(play, &alpha_us, &beta_us_per_mib);
   for (double p = 1; p < nranks; p *= 2) rounds++;
-  if (play->shape.collective == TT_ALL_REDUCE) shares = 2 * (nranks - 1) / nranks;
-  else if (tt_kinds[play->shape.collective].is_shared) shares = nranks - 1;
+  if (kind->is_shared) shares = nranks - 1;
+  else if (kind->reduces && kind->out == TT_COVER_ALL) shares = 2 * (nranks - 1) / nranks;
   if (nranks == 1) shares = 0;
   return larger(rounds * alpha_us, shares * (double)(play->count * play->element_bytes) / 1048576 * beta_us_per_mib);
 }

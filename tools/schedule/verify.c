@@ -272,20 +272,31 @@ static tuttiResult_t sum_judge(struct tt_world *world, int32_t rank, int32_t blo
   return tuttiSuccess;
 }
 
+/* The rank whose block it must be at the end; -1: combined from all. */
+static int32_t source_of(const struct tt_world *world, int32_t share)
+{
+  switch (world->kind->from) {
+  case TT_FROM_ROOT: return world->shape.root;
+  case TT_FROM_SHARE: return share;
+  case TT_FROM_ALL:
+  case TT_FROM_NOBODY: break;
+  }
+  return -1;
+}
+
 /* Checks the other collectives: the block is that of `source`, of the right share. */
 static tuttiResult_t block_judge(struct tt_world *world, int32_t rank, int32_t block)
 {
   const struct tt_shape *shape = &world->shape;
   const struct tt_actor *actor = &world->actors[rank];
   struct tt_cell cell = actor->out[block - actor->out_start];
-  int32_t share = world->kind->is_shared ? block / shape->nblocks : 0, source = share;
+  int32_t share = world->kind->is_shared ? block / shape->nblocks : 0, source = source_of(world, share);
   if (!cell.value) return tt_complain(world, rank, -1, "OUT block %d is never written", (int)block);
   if (world->kind->is_apart) share = rank; /* all-to-all: what its sender has for this rank */
   if (cell.share != share)
     return tt_complain(world, rank, -1, "OUT block %d is of share %d at the end, not of share %d", (int)block,
                        (int)cell.share, (int)share);
-  if (world->kind->reduces) return sum_judge(world, rank, block);
-  if (world->kind->has_root && world->kind->in == TT_COVER_ROOT) source = shape->root;
+  if (source < 0) return sum_judge(world, rank, block);
   if (cell.value != tt_value_of_rank(world->position[source]))
     return tt_complain(world, rank, -1, "OUT block %d is not rank %d's at the end", (int)block, (int)source);
   return tuttiSuccess;
