@@ -117,7 +117,7 @@ static const struct tt_link_ops link_ops = {
     .descriptor = descriptor,
 };
 
-/* The file is one more. */
+/* The trace file is one more descriptor. */
 static int descriptors(const struct tt_transport *transport)
 {
   const struct tt_transport *inner = ((const struct tt_wrap *)transport)->inner;

@@ -14,10 +14,10 @@
 #include "net/net.h"
 
 #define TT_MAX_LANES 8
-#define TT_TRANSPORT_PEER_INFO_BYTES 80 /* every rank gets those of all */
+#define TT_TRANSPORT_PEER_INFO_BYTES 80 /* every rank gets the peer infos of all */
 #define TT_QUICK_BYTES 8192 /* the longest quick_bytes */
-#define TT_BLOCK_BYTES_MEMORY (128u << 10) /* block_bytes of what moves bytes through memory that both ranks map */
-#define TT_BLOCK_BYTES_SOCKET (512u << 10) /* and of what moves them through a network */
+#define TT_BLOCK_BYTES_MEMORY (128u << 10) /* block_bytes of transports through memory that both ranks map */
+#define TT_BLOCK_BYTES_SOCKET (512u << 10) /* block_bytes of transports through a network */
 
 /* Results of the link functions that are not a number of bytes. */
 #define TT_LINK_BROKEN ((ssize_t)-1)   /* the connection is lost for good: link->why says how */
@@ -122,16 +122,16 @@ struct tt_enrolled {
 };
 
 struct tt_transport_ops {
-  /* ---- facts: all that the rest of the library knows of one transport and not of another ---- */
+  /* ---- facts: all differences between transports that the rest of the library knows ---- */
   const char *name;        /* for TUTTI_TRANSPORTS, profiles and logs */
-  uint32_t block_bytes;    /* longest block by default of ranks that it joins: 1 KiB .. 1 GiB */
-  int is_same_host;        /* it joins no ranks of two hosts */
-  int is_idle_on_one_host; /* it is not opened where all ranks are on one host and one that is_same_host comes first */
-  int uses_interface;      /* its links go over the interface of TUTTI_SOCKET_IFNAME, and take what that takes */
+  uint32_t block_bytes;    /* default of the longest block between ranks that it joins: 1 KiB .. 1 GiB */
+  int is_same_host;        /* it joins only ranks of one host */
+  int is_idle_on_one_host; /* not opened if all ranks are on one host and a transport with is_same_host comes first */
+  int uses_interface;      /* its links go over the interface of TUTTI_SOCKET_IFNAME, and cost what that costs */
 
   /* ---- functions ---- */
 
-  /* NULL if this process can use it, else why not and what to do; for `tutti info` and the log. */
+  /* NULL if this process can use the transport, else the reason and the remedy; for `tutti info` and the log. */
   const char *(*unusable)(const struct tt_settings *settings, char *why, size_t size);
 
   /* Makes this rank's end and writes to `peer_info` how peers reach it, at most
@@ -190,12 +190,12 @@ extern const struct tt_transport_ops tt_transport_shm;
 extern const struct tt_transport_ops tt_transport_tcp;
 extern const struct tt_transport_ops tt_transport_verbs;
 
-/* All there are, ended by NULL: the one of a rank to itself, which is always there, then those that TUTTI_TRANSPORTS
+/* All transports, ended by NULL: first that of a rank to itself, which is always used, then those that TUTTI_TRANSPORTS
  * may name. */
 extern const struct tt_transport_ops *const tt_transports[];
 
-/* Those that `list` names, "NAME,NAME,..." as in TUTTI_TRANSPORTS, in its order, behind tt_transports[0]; *n of them,
- * at most `most`. Errors: tuttiInvalidArgument: it names one that there is not, one twice, or too many. */
+/* Chooses tt_transports[0] and then the transports that `list` names, "NAME,NAME,..." as in TUTTI_TRANSPORTS, in its
+ * order; *n of them, at most `most`. Errors: tuttiInvalidArgument: an unknown name, one given twice, or too many. */
 tuttiResult_t tt_transports_choose(const struct tt_transport_ops **chosen, int *n, int most, const char *list);
 
 /* Decorators: wrap a connected transport, which they own from then on. Links of the result behave as the inner

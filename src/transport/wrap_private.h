@@ -15,7 +15,7 @@ struct tt_wrap_link {
 /* Every decorator's struct begins with this one. */
 struct tt_wrap {
   struct tt_transport base;
-  struct tt_transport_ops ops; /* base.ops */
+  struct tt_transport_ops ops; /* base.ops points here */
   struct tt_transport *inner;  /* owned */
   const struct tt_transport_spec *spec;
   const struct tt_link_ops *link_ops;
@@ -23,8 +23,8 @@ struct tt_wrap {
   struct tt_wrap_link *links;
 };
 
-/* Takes `inner` over: the facts are those of inner, and all functions hand on to it, but for destroy, which the
- * decorator sets (wrap->ops). The result is never created or asked whether it is usable. */
+/* Takes `inner` over: the facts are those of inner, and all functions forward to it, except destroy, which the
+ * decorator sets (wrap->ops). `create` and `unusable` of the result are never called. */
 void tt_wrap_make(struct tt_wrap *wrap, struct tt_transport *inner);
 
 /* Frees links and inner transport, not the struct itself. */
