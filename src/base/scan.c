@@ -59,7 +59,8 @@ static int character(struct tt_scan *scan)
   return c;
 }
 
-/* Control characters become DELETE, and are told once the word is whole. 0: there is no room for more. */
+/* Adds a character to the token. Control characters become DELETE and are reported once the word is whole. 0: there is
+ * no room for more. */
 static int token_add(struct tt_scan *scan, size_t *n, int c)
 {
   scan->token[(*n)++] = (char)(c < ' ' ? DELETE : c);
@@ -199,7 +200,7 @@ double tt_scan_number(struct tt_scan *scan, const char *noun, double low, double
 {
   char *end = scan->token, wanted[WANTED_BYTES];
   double value = 0;
-  /* strtod knows more than decimal numbers. */
+  /* strtod also accepts other texts than decimal numbers. */
   if (strspn(scan->token, "0123456789.eE+-") == strlen(scan->token)) value = strtod(scan->token, &end);
   if (end == scan->token || *end || !(value >= low && value <= high) || scan->token[0] == '-') {
     snprintf(wanted, sizeof wanted, "%s from %g to %g", noun, low, high);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lines of a profile and their keys, from which it is read, printed and sorted. */
+/* The lines of a profile and their keys: the table by which profiles are read, printed and sorted. */
 #ifndef TT_PROFILE_LINES_H
 #define TT_PROFILE_LINES_H
 
 #include "profile/profile.h"
 
-/* What a key's value is, and so what lies at its offset. */
+/* The kind of a key's value, and so the type of the field at its offset. */
 enum tt_profile_value {
   TT_VALUE_TEXT,       /* char [TT_PROFILE_TEXT] */
   TT_VALUE_NAME,       /* char [TT_PROFILE_NAME], not empty */
@@ -23,9 +23,9 @@ enum tt_profile_value {
 struct tt_profile_key {
   const char *name;
   enum tt_profile_value value;
-  int is_identity;     /* no two lines have the same of all these; lines are sorted by them, the first one first */
+  int is_identity;     /* no two lines agree in all keys of this kind; lines are sorted by them, first key first */
   size_t offset;
-  double low, high;    /* of numbers */
+  double low, high;    /* the range of a number */
 };
 
 enum tt_profile_word {
@@ -36,25 +36,25 @@ enum tt_profile_word {
 
 struct tt_profile_line {
   const char *word;
-  const char *comment; /* stands above the first such line */
-  size_t size;         /* of what one line is read into; 0: the profile itself */
-  size_t line;         /* offset of its number */
+  const char *comment; /* printed above the first such line */
+  size_t size;         /* of the struct that a line is read into; 0: the profile itself */
+  size_t line;         /* offset of the line's number in it */
   const struct tt_profile_key *keys;
   int nkeys;
 };
 
 extern const struct tt_profile_line tt_profile_lines[TT_PROFILE_WORDS];
 
-/* The index-th name of such a value, or NULL behind the last one. Some numbers have none: "". */
+/* The index-th name of a value of this kind, or NULL behind the last one. Some numbers have no name: "". */
 const char *tt_profile_name(enum tt_profile_value value, int index);
 
-/* Where the lines of a word are and how many. */
+/* The lines of a word, and in *n their number. */
 void *tt_profile_items(const struct tt_profile *profile, enum tt_profile_word word, int32_t *n);
 
-/* By the keys that are the identity. */
+/* Compares two lines by the keys with is_identity. */
 int tt_profile_compare(const void *a, const void *b, enum tt_profile_word word);
 
-/* Sorts all lines as they are printed. */
+/* Sorts all lines in the order in which they are printed. */
 void tt_profile_sort(struct tt_profile *profile);
 
 #endif

@@ -95,7 +95,7 @@ static void value_parse(struct tt_scan *scan, const struct tt_profile_key *key, 
 
 /* ---- lines ---- */
 
-/* "one of the keys flows, ways": those that are not there yet. */
+/* Writes "one of the keys flows, ways", the keys that are not there yet. */
 static void missing_text(const struct tt_profile_line *line, unsigned seen, char *text, size_t size)
 {
   size_t begin = (size_t)snprintf(text, size, "one of the keys "), used = begin;
@@ -104,7 +104,7 @@ static void missing_text(const struct tt_profile_line *line, unsigned seen, char
       used += (size_t)snprintf(text + used, size - used, "%s%s", used > begin ? ", " : "", line->keys[k].name);
 }
 
-/* Behind the word: pairs up to the end of the line. */
+/* Reads the pairs behind the word up to the end of the line. */
 static void keys_parse(struct tt_scan *scan, const struct tt_profile_line *line, char *item)
 {
   unsigned seen = 0, all = (1u << line->nkeys) - 1;
@@ -124,7 +124,7 @@ static void keys_parse(struct tt_scan *scan, const struct tt_profile_line *line,
   if (seen != all) tt_scan_wrong(scan, wanted + strlen("one of "));
 }
 
-/* What no key can say of itself. */
+/* Checks that keys of one line agree with each other. */
 static void item_check(struct tt_scan *scan, enum tt_profile_word word, const void *item, int32_t number)
 {
   const struct tt_profile_link *link = item;
@@ -207,7 +207,7 @@ static int32_t line_of(const struct tt_profile_line *line, const char *item)
   return number;
 }
 
-/* Of sorted lines. */
+/* Checks that no two of the sorted lines are about the same. */
 static void doubles_check(struct reader *r, enum tt_profile_word word)
 {
   const struct tt_profile_line *line = &tt_profile_lines[word];
@@ -235,7 +235,7 @@ static void wrong_link(struct reader *r, const struct tt_profile_link *link, con
                "another from 0 to inf", what);
 }
 
-/* Of sorted links: those of a flow are without gaps. (One whose end was cut off is told as that.) */
+/* Checks that sorted links of one flow have no gaps. (If the text was cut off, the caller's error says so instead.) */
 static void links_check(struct reader *r)
 {
   int32_t nparts = 0;

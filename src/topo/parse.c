@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The grammar, a statement a line, where {} repeats, [] is optional and | chooses; # to the end of line is comment:
+/* The grammar, a statement a line; {} repeats, [] is optional, | chooses, # begins a comment to the end of the line:
  *   tutti topology 1
  *   node NODE ranks LIST
  *   numa NODE/NUMA ranks LIST
@@ -19,7 +19,7 @@
 struct reader {
   struct tt_scan scan;
   struct tt_location *locations;
-  int32_t nranks, room;    /* ranks seen so far: the highest and 1 */
+  int32_t nranks, room;    /* 1 + the highest rank so far; ranks that fit into `locations` */
   uint64_t made_names;     /* nodes that a `nodes` line has made */
   struct tt_link_prices prices;
   unsigned prices_seen;    /* bit 2 kind: alpha, bit 2 kind + 1: beta, the next one: gamma */
@@ -49,7 +49,7 @@ static int32_t rank_read(const char **text)
   return *text == begin || rank >= TT_TOPOLOGY_MAX_RANKS ? -1 : (int32_t)rank;
 }
 
-/* ---- who is where ---- */
+/* ---- places of ranks ---- */
 
 static uint64_t name_hash(const char *text, size_t len)
 {
@@ -58,7 +58,7 @@ static uint64_t name_hash(const char *text, size_t len)
   return hash ? hash : 1;
 }
 
-/* Reads `depth` names with '/' between them: the place of the rank, and what it lies in. */
+/* Reads `depth` names with '/' between them: a place, after the places that it lies in. */
 static struct tt_location path(struct reader *r, int depth, const char *wanted)
 {
   struct tt_location place = {0, 0, 0};
@@ -96,7 +96,7 @@ static int rank_reach(struct reader *r, int32_t rank)
   return 1;
 }
 
-/* Puts a rank where `place` says, on one level more than it is. */
+/* Puts a rank at `place`, which must refine the rank's location so far by one level. */
 static void rank_put(struct reader *r, int32_t rank, const struct tt_location *place)
 {
   int is_node = !place->numa && !place->cache;
@@ -129,7 +129,7 @@ static void place_parse(struct reader *r, int depth, const char *wanted)
   } while (tt_scan_took(scan, ","));
 }
 
-/* "WORD N each", or 0 if there is no such word. */
+/* Reads "WORD N each" and returns N, or 0 if the word is not there. */
 static int32_t each(struct reader *r, const char *word, const char *noun)
 {
   if (!tt_scan_took(&r->scan, word)) return 0;
@@ -138,14 +138,14 @@ static int32_t each(struct reader *r, const char *word, const char *noun)
   return n;
 }
 
-/* Which of n parts item i of `total` is in: the inverse of tt_block_start. */
+/* The part, of n, in which item i of `total` is: the inverse of tt_block_start. */
 static int32_t part_of(int32_t i, int32_t total, int32_t n)
 {
   int32_t small = total / n, large = total % n;
   return i < large * (small + 1) ? i / (small + 1) : large + (i - large * (small + 1)) / small;
 }
 
-/* Names that no line can spell: parts of a made node by number. */
+/* Places in a node of a `nodes` line, by number, with names that no line can spell. */
 static struct tt_location made_location(uint64_t node, int32_t numa, int32_t cache)
 {
   char text[64];
