@@ -3,8 +3,7 @@
  * words; a comment goes from # to the end of the line; a word in double quotes may have blanks and #.
  *
  * All errors have one form, "SOURCE, line N: wanted WHAT, not 'WORD'". The first one is kept, and after it nothing is
- * read or taken. So a parser need not check `failed` at each step, but must before it acts on the values it has read.
- * */
+ * read or taken. So a parser checks `failed` only before it acts on the values it has read. */
 #ifndef TT_BASE_SCAN_H
 #define TT_BASE_SCAN_H
 
