@@ -123,7 +123,7 @@ static int is_legal(const struct ranks *self, tuttiComm_t comm, int a)
  * all-reduce other radices and blocks, too. */
 static int anchors_check(const struct ranks *self, tuttiComm_t comm, const struct tt_profile *read)
 {
-  const uint32_t block_bytes = comm->transports[1]->ops->block_bytes;
+  const uint32_t block_bytes = comm->parts.transports[1]->ops->block_bytes;
   int nradices = 0, sizes[TT_COLLECTIVES] = {0};
   for (int a = 0; a < tt_algo_count; a++) {
     int n = 0, collective = tt_algos[a].collective;

@@ -90,7 +90,7 @@ struct joins {
   const struct tt_transport_ops *inside, *between;
 };
 
-/* The first of the list each, where there was none yet; settings NULL: all can be used. */
+/* Takes the first of the list for each of the two that is not there yet; settings NULL: all can be used. */
 static tuttiResult_t joins_find(struct joins *joins, const char *list, const struct tt_settings *settings)
 {
   const struct tt_transport_ops *chosen[TRANSPORTS_MOST];
@@ -105,7 +105,7 @@ static tuttiResult_t joins_find(struct joins *joins, const char *list, const str
   return result;
 }
 
-/* What is asked for need not be at hand; behind that comes what a job that starts here would take. */
+/* The requested transports need not be on this host; after them come those that a job started here would take. */
 static tuttiResult_t joins_make(struct joins *joins, const struct tt_hypothetical *place,
                                const struct tt_explain_request *request)
 {
@@ -115,14 +115,15 @@ static tuttiResult_t joins_make(struct joins *joins, const struct tt_hypothetica
   if (result != tuttiSuccess) return result;
   const struct tt_topology *topology = &place->topology;
   const char *lacks = topology->nnodes < topology->nranks && !joins->inside ? "ranks of one node"
-                      : topology->nnodes > 1 && !joins->between             ? "nodes"
-                                                                           : NULL;
+                      : topology->nnodes > 1 && !joins->between              ? "nodes"
+                                                                             : NULL;
   if (!lacks) return tuttiSuccess;
   return tt_fail(tuttiInvalidArgument, "no transport of \"%s\" (TUTTI_TRANSPORTS) that this host can use joins %s: "
                  "name one that does", list, lacks);
 }
 
-static void cluster_fill(struct tt_hypothetical *place, const struct tt_explain_request *request, const struct joins *joins)
+static void cluster_fill(struct tt_hypothetical *place, const struct tt_explain_request *request,
+                         const struct joins *joins)
 {
   const struct tt_topology *topology = &place->topology;
   place->cluster = (struct tt_cluster){.nranks = topology->nranks, .cores = request->cores, .topology = topology};

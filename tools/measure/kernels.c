@@ -8,7 +8,6 @@
 
 #include "measure/private.h"
 #include "reduce/reduce.h"
-#include "transport/transport.h"
 
 #define ROUNDS 9
 #define BATCH_US 500.0

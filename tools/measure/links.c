@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "measure/private.h"
-#include "transport/transport.h"
 
 #define SIZES 22             /* 8 B, 16 B, .. 16 MiB */
 #define SIZES_LEAST 4        /* so many are measured however slow they are */
