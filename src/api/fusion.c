@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of tutti_fusion.h: check arguments, then one call into the fuser. */
+/* The functions of tutti_fusion.h: check arguments, then one call into the fusion. */
 #include <string.h>
 
 #include "api/form_private.h"

@@ -9,15 +9,15 @@
 
 /* The 128 bytes of tuttiUniqueId, taken apart:
  * magic 4 | version 2 | flags 2 | job 16 | key 32 | address 32 | root's host id 8 |
- * root's sight 8 | root's start time 8 | root's pid 4 | zero 4 | ticket 8 */
+ * root's pid_scope 8 | root's start time 8 | root's pid 4 | zero 4 | nonce 8 */
 struct tt_id {
   uint16_t flags; /* TT_ID_* */
   struct tt_credentials credentials;
   struct tt_address root; /* where the rendezvous is */
   int32_t root_pid;       /* 0: not known (fixed address) */
   uint64_t root_host, root_start;
-  uint64_t root_sight; /* processes of equal sight see each other's pids; 0: not known */
-  uint64_t ticket;     /* tells ids of one fixed address apart, in the process that uses them */
+  uint64_t root_pid_scope; /* processes of equal pid_scope see each other's pids; 0: not known */
+  uint64_t nonce;     /* tells ids of one fixed address apart, in the process that uses them */
 };
 enum {
   TT_ID_FIXED = 1,      /* the user gave the address: rank 0 opens it */

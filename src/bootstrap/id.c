@@ -15,10 +15,10 @@ struct packed_id {
   uint32_t magic;
   uint16_t layout, flags;
   uint8_t job[TT_JOB_BYTES], key[TT_KEY_BYTES], address[TT_ADDRESS_PACKED_BYTES];
-  uint64_t host, sight, start;
+  uint64_t host, pid_scope, start;
   int32_t pid;
   uint8_t zero[4];
-  uint64_t ticket;
+  uint64_t nonce;
 };
 _Static_assert(sizeof(struct packed_id) == TUTTI_UNIQUE_ID_BYTES, "fixed");
 
@@ -30,10 +30,10 @@ void tt_id_pack(const struct tt_id *id, tuttiUniqueId *out)
   memcpy(packed.key, id->credentials.key, sizeof packed.key);
   tt_address_pack(&id->root, packed.address);
   packed.host = id->root_host;
-  packed.sight = id->root_sight;
+  packed.pid_scope = id->root_pid_scope;
   packed.start = id->root_start;
   packed.pid = id->root_pid;
-  packed.ticket = id->ticket;
+  packed.nonce = id->nonce;
   memcpy(out, &packed, sizeof packed);
   tt_wipe(&packed, sizeof packed);
 }
@@ -61,10 +61,10 @@ tuttiResult_t tt_id_unpack(struct tt_id *id, const tuttiUniqueId *in)
   memcpy(made.credentials.job, packed.job, sizeof packed.job);
   memcpy(made.credentials.key, packed.key, sizeof packed.key);
   made.root_host = packed.host;
-  made.root_sight = packed.sight;
+  made.root_pid_scope = packed.pid_scope;
   made.root_start = packed.start;
   made.root_pid = packed.pid;
-  made.ticket = packed.ticket;
+  made.nonce = packed.nonce;
   *id = made;
   tt_wipe(&packed, sizeof packed);
   tt_wipe(&made, sizeof made);
@@ -182,7 +182,7 @@ tuttiResult_t tt_id_fixed(struct tt_id *id, const char *text, const struct tt_se
   tt_key_derive(job, public_key, "tutti-fixed-job", text, strlen(text));
   memcpy(made.credentials.job, job, TT_JOB_BYTES);
   tt_key_derive(made.credentials.key, public_key, "tutti-fixed-key", text, strlen(text));
-  tt_random((uint8_t *)&made.ticket, sizeof made.ticket);
+  tt_random((uint8_t *)&made.nonce, sizeof made.nonce);
   *id = made;
   return tuttiSuccess;
 }
@@ -205,7 +205,7 @@ static tuttiResult_t id_open(struct tt_id *id, const struct tt_settings *setting
   tt_record_fill(&self);
   id->root_pid = self.pid;
   id->root_start = self.start;
-  id->root_sight = self.sight;
+  id->root_pid_scope = self.pid_scope;
   id->root_host = tt_host_id(settings->host_id);
   return result;
 }

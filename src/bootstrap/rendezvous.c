@@ -391,7 +391,7 @@ static void records_fill(struct tt_rendezvous *r, const struct tt_rendezvous_spe
   tt_record_seal(&r->mine);
   r->root.pid = spec->id->root_pid;
   r->root.host = spec->id->root_host;
-  r->root.sight = spec->id->root_sight;
+  r->root.pid_scope = spec->id->root_pid_scope;
   r->root.start = spec->id->root_start;
 }
 

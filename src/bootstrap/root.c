@@ -209,7 +209,7 @@ static struct tt_root *root_make(const struct tt_id *id, const struct tt_address
   root->timer = (struct tt_timer){.period_ns = TT_LOOK_NS, .fire = tick};
   root->where = *where;
   memcpy(root->job, id->credentials.job, sizeof root->job);
-  root->ticket = id->ticket;
+  root->nonce = id->nonce;
   root->fixed = (id->flags & TT_ID_FIXED) != 0;
   root->derived = (id->flags & TT_ID_DERIVED) != 0;
   root->timeout_ns = (uint64_t)settings->init_timeout_ms * 1000000u;
@@ -263,7 +263,7 @@ void tt_root_abandon(const struct tt_id *id)
   if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */
   tt_service_lock();
   struct tt_root *root = tt_process.roots;
-  while (root && !(is_of(root, id) && root->ticket == id->ticket)) root = root->next;
+  while (root && !(is_of(root, id) && root->nonce == id->nonce)) root = root->next;
   if (root && root->nranks)
     tt_root_fail(root, tuttiRemoteError, "rank 0 (pid %d on %s) gave up before it joined", (int)root->self.pid,
                  root->self.host_name);

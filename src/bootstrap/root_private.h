@@ -49,7 +49,7 @@ struct tt_root {
   struct tt_listener *listener; /* NULL once shut */
   struct tt_root *next; /* in tt_process.roots */
   uint8_t job[TT_JOB_BYTES];
-  uint64_t ticket;      /* of the id */
+  uint64_t nonce;      /* of the id */
   struct tt_address where;
   int fixed, derived;   /* kind of the id */
   int ticking;

@@ -110,18 +110,18 @@ void tt_socket_guard(int fd, int64_t unreachable_ms)
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-uint64_t tt_sight(void)
+uint64_t tt_pid_scope(void)
 {
   uint64_t names = tt_pid_namespace();
   if (!names || access("/proc/self/stat", R_OK) != 0) return 0;
-  uint64_t sight = (tt_host_id(NULL) ^ names) * 0x9e3779b97f4a7c15u;
-  return sight ? sight : 1;
+  uint64_t pid_scope = (tt_host_id(NULL) ^ names) * 0x9e3779b97f4a7c15u;
+  return pid_scope ? pid_scope : 1;
 }
 
 void tt_record_fill(struct tt_record *record)
 {
   *record = (struct tt_record){.version = TUTTI_VERSION_CODE, .pid = (int32_t)getpid()};
-  record->sight = tt_sight();
+  record->pid_scope = tt_pid_scope();
   record->start = tt_process_start(getpid());
   tt_host_name(record->host_name);
 }
@@ -151,7 +151,7 @@ void tt_record_clean(struct tt_record *record)
 int tt_record_is_dead(const struct tt_record *other, const struct tt_record *self)
 {
   if (other->pid <= 0 || other->pid == self->pid) return 0;
-  if (!self->sight || other->sight != self->sight || other->host != self->host) return 0;
+  if (!self->pid_scope || other->pid_scope != self->pid_scope || other->host != self->host) return 0;
   return tt_process_life(other->pid, other->start) == TT_LIFE_DEAD;
 }
 

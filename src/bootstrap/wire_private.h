@@ -24,7 +24,7 @@ struct tt_record {
   uint32_t nranks;  /* 0 from the root */
   uint32_t rank;    /* 0 from the root */
   int32_t pid;
-  uint64_t agreement, host, sight, start;
+  uint64_t agreement, host, pid_scope, start;
   uint8_t marks[TT_SETTINGS_MARKS]; /* of the settings, to name those that differ */
   char host_name[TT_HOST_NAME_BYTES];
   uint32_t zero, sum; /* of all before it */
@@ -79,9 +79,9 @@ int tt_frame_fits(const struct tt_start_frame *head, const void *body, size_t le
 void tt_socket_guard(int fd, int64_t unreachable_ms);
 
 /* A number that is equal in processes that see each other's pids; 0: this cannot be told. */
-uint64_t tt_sight(void);
+uint64_t tt_pid_scope(void);
 
-/* Fills pid, start, sight, host name and version; the rest is 0. */
+/* Fills pid, start, pid_scope, host name and version; the rest is 0. */
 void tt_record_fill(struct tt_record *record);
 /* Sets the record's checksum, last of all; 1 if a received record has the right one. */
 void tt_record_seal(struct tt_record *record);

@@ -22,11 +22,11 @@ struct context {
   uint64_t set;    /* of a shrink: a hash of the ranks that are left out, in any order */
 };
 
-static uint64_t birth_key(const struct tuttiComm *parent, const struct context *context)
+static uint64_t startup_key(const struct tuttiComm *parent, const struct context *context)
 {
   uint8_t digest[TT_KEY_BYTES];
   uint64_t key;
-  tt_key_derive(digest, parent->parts.credentials.key, "tutti-birth", context, sizeof *context);
+  tt_key_derive(digest, parent->parts.credentials.key, "tutti-startup", context, sizeof *context);
   memcpy(&key, digest, sizeof key);
   return key;
 }
@@ -76,7 +76,7 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *c
   const struct tuttiComm *parent = creation->parent;
   const int32_t *ranks = creation->ranks;
   label_make(comm, parent, context->how);
-  creation->birth = (struct tt_birth){.key = birth_key(parent, context),
+  creation->startup = (struct tt_startup){.key = startup_key(parent, context),
                                       .members = ranks,
                                       .nmembers = comm->facts.nranks,
                                       .is_shrink = context->how == SHRINK,
@@ -96,9 +96,9 @@ tuttiResult_t tt_child_look(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->life.creation;
   struct tuttiComm *parent = creation->parent;
-  creation->birth.is_last = creation->stage == AGREEING && !creation->words_ns;
-  tuttiResult_t result = atomic_load(&parent->life.aborting) ? tt_comm_aborted(parent)
-                                                             : tt_watch_birth(parent->parts.watch, &creation->birth);
+  creation->startup.is_last = creation->stage == AGREEING && !creation->words_ns;
+  int aborts = atomic_load(&parent->life.aborting);
+  tuttiResult_t result = aborts ? tt_comm_aborted(parent) : tt_watch_startup(parent->parts.watch, &creation->startup);
   creation->is_known = result != tuttiSuccess;
   return result;
 }
@@ -118,8 +118,8 @@ void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code)
   struct tt_creation *creation = comm->life.creation;
   struct tuttiComm *parent = creation->parent;
   if (creation->is_known) return;
-  const char *label = creation->birth.label ? comm->facts.label : "communicator that it shrinks to";
-  if (creation->birth.key) child_tell(parent, creation->birth.key, label, code, comm->life.creation_error);
+  const char *label = creation->startup.label ? comm->facts.label : "communicator that it shrinks to";
+  if (creation->startup.key) child_tell(parent, creation->startup.key, label, code, comm->life.creation_error);
   else if (code == tuttiSystemError || creation->op) tt_comm_give_up(parent, code, 0); /* others gather */
 }
 
@@ -264,7 +264,7 @@ void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
   try->set = 1;
   for (int i = 0; i < spec->nexclude; i++) {
     struct context rank = {.how = SHRINK, .number = (uint64_t)spec->exclude[i]};
-    try->set += birth_key(parent, &rank);
+    try->set += startup_key(parent, &rank);
   }
   for (uint32_t i = 0; i < parent->life.nshrinks; i++)
     if (parent->life.shrinks[i].set == try->set) of = &parent->life.shrinks[i];
@@ -275,7 +275,7 @@ void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try)
   struct context context = {.how = SHRINK, .number = 1, .set = try->set}; /* without memory: this rank's first one */
   do {
     if (of) context.number = ++of->tries;
-    try->key = birth_key(parent, &context);
+    try->key = startup_key(parent, &context);
   } while (of && tt_watch_was_unlike(parent->parts.watch, try->key));
   try->number = of ? context.number : 0;
 }

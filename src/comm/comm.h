@@ -18,7 +18,7 @@ struct tt_tuning;
 struct tt_comm_facts {
   int nranks, rank, device;
   int wire_type;      /* tuttiDataType_t in which reductions of tuttiFloat32 are combined and travel */
-  int crowded;        /* ranks of this machine for each of its cores, if they are more; else 0 */
+  int oversubscribed;        /* ranks of this machine for each of its cores, if they are more; else 0 */
   uint32_t serial;    /* its number in the process, which is part of the numbers of its scalar operations */
   char name[64];
   char label[96];     /* its name in errors: "communicator "x"", "communicator of 4 ranks" */

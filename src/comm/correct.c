@@ -12,7 +12,7 @@ void tt_correct_say(struct tuttiComm *comm, struct rank_info *peer_info)
   struct tt_cache cache;
   tt_cache_load(&cache, settings);
   peer_info->corrects = tt_cache_wanted(settings) && !settings->profile[0];
-  peer_info->may_measure = !comm->facts.crowded && !settings->fault[0] && !settings->trace[0];
+  peer_info->may_measure = !comm->facts.oversubscribed && !settings->fault[0] && !settings->trace[0];
   for (int t = 0; t < comm->life.creation->nwanted; t++)
     for (int kind = 0; kind < TT_LINK_KINDS; kind++)
       peer_info->transports[t].known[kind] =

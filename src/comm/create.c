@@ -37,7 +37,7 @@ static void id_give_up(struct tt_creation *creation)
 static void parent_leave(struct tt_creation *creation)
 {
   if (creation->op) tt_op_abandon(creation->op);
-  if (creation->parent) tt_watch_birth_end(creation->parent->parts.watch, &creation->birth);
+  if (creation->parent) tt_watch_startup_end(creation->parent->parts.watch, &creation->startup);
   if (creation->parent) tt_parent_release(creation->parent);
   creation->op = NULL;
   creation->parent = NULL;
@@ -212,7 +212,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   creation->is_second = spec->is_second;
   creation->ranks = ranks;
   creation->try = try;
-  creation->birth.key = try.key;
+  creation->startup.key = try.key;
   creation->parent = spec->parent;
   if (spec->parent) tt_parent_hold(spec->parent);
   *out = comm;
@@ -248,7 +248,7 @@ static void hosts_take(struct tuttiComm *comm)
     creation->nhosts += first == r;
   }
   for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
-  comm->facts.crowded = beside > cores ? beside / (cores ? cores : 1) : 0;
+  comm->facts.oversubscribed = beside > cores ? beside / (cores ? cores : 1) : 0;
 }
 
 /* How many cores the ranks of a node may use, where they are fewest to a rank. */
@@ -312,7 +312,7 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
 {
   struct tt_creation *creation = comm->life.creation;
   comm->parts.spec = (struct tt_transport_spec){.nranks = comm->facts.nranks,
-                                          .crowded = comm->facts.crowded,
+                                          .oversubscribed = comm->facts.oversubscribed,
                                           .rank = comm->facts.rank,
                                           .lanes = (int)comm->facts.settings.lanes,
                                           .settings = &comm->facts.settings,
@@ -519,7 +519,7 @@ static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
     return tt_rendezvous_poll(creation->rendezvous); /* its own: the root does not know of it */
   if (result != tuttiInProgress && !creation->words_ns) {
     creation->words_ns = tt_now_ns();
-    creation->birth.next_ns = 0; /* it may have been told by one that had heard of it there: look at once */
+    creation->startup.next_ns = 0; /* it may have been told by one that had heard of it there: look at once */
     snprintf(comm->life.creation_error, sizeof comm->life.creation_error, "%s", tt_last_sentence());
   }
   tuttiResult_t known = tt_child_look(comm);
@@ -528,7 +528,7 @@ static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
   if (!is_all && tt_now_ns() - creation->words_ns < WORDS_NS) return tuttiInProgress;
   creation->is_known = comm->facts.rank != 0;
   if (comm->facts.rank)
-    tt_watch_notice(creation->parent->parts.watch, creation->birth.key, result, comm->life.creation_error);
+    tt_watch_notice(creation->parent->parts.watch, creation->startup.key, result, comm->life.creation_error);
   return tt_fail_quiet(result, comm->life.creation_error);
 }
 

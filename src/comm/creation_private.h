@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of a communicator while it is being created. For the files of comm that create it. */
-#ifndef TT_COMM_CREATION_H
-#define TT_COMM_CREATION_H
+#ifndef TT_COMM_CREATION_PRIVATE_H
+#define TT_COMM_CREATION_PRIVATE_H
 
 #include "bootstrap/bootstrap.h"
 #include "comm/private.h"
@@ -73,7 +73,7 @@ struct tt_creation {
 
   struct tuttiComm *parent; /* of a child; held */
   int32_t *ranks;           /* in the parent, of the child's members; room for all */
-  struct tt_birth birth;    /* how the parent's watch knows it */
+  struct tt_startup startup;    /* how the parent's watch knows it */
   struct tt_attempt try;        /* of a shrink */
   uint64_t words_ns;        /* the start-up has failed since then, says its root; 0: it has not */
   int is_known;             /* that it has failed, to all members */

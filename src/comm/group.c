@@ -252,7 +252,7 @@ static tuttiResult_t creations_run(struct group *all)
 static void ops_drive(const struct group *all)
 {
   struct tt_waiter waiter;
-  tt_waiter_init(&waiter, all->first->comm->facts.crowded);
+  tt_waiter_init(&waiter, all->first->comm->facts.oversubscribed);
   if (!all->first->next_of_group) {
     waiter.sleep = tt_comm_sleep;
     waiter.sleeper = all->first->comm;

@@ -30,44 +30,44 @@ void tt_comm_disown(struct tuttiComm *comm)
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
 }
 
-static void withdraw(const struct tuttiComm *comm, const struct tt_registration *registration)
+static void deregister_memory(const struct tuttiComm *comm, const struct tt_registration *registration)
 {
   for (int t = 0; t < comm->parts.ntransports; t++) {
     struct tt_transport *transport = comm->parts.transports[t];
-    if (registration->handles[t]) transport->ops->withdraw(transport, registration->handles[t]);
+    if (registration->handles[t]) transport->ops->deregister_memory(transport, registration->handles[t]);
   }
 }
 
 /* *is_used: a transport has made something of it. */
-static tuttiResult_t enroll(const struct tuttiComm *comm, struct tt_registration *registration,
-                            const struct tt_enrolled *what, int *is_used)
+static tuttiResult_t register_memory(const struct tuttiComm *comm, struct tt_registration *registration,
+                                     const struct tt_registered *what, int *is_used)
 {
   tuttiResult_t result = tuttiSuccess;
   *is_used = 0;
   for (int t = 0; t < comm->parts.ntransports && result == tuttiSuccess; t++) {
     struct tt_transport *transport = comm->parts.transports[t];
-    if (transport && transport->ops->enroll)
-      result = transport->ops->enroll(transport, what, &registration->handles[t]);
+    if (transport && transport->ops->register_memory)
+      result = transport->ops->register_memory(transport, what, &registration->handles[t]);
     *is_used |= registration->handles[t] != NULL;
   }
-  if (result != tuttiSuccess) withdraw(comm, registration);
+  if (result != tuttiSuccess) deregister_memory(comm, registration);
   return result;
 }
 
 /* Only devices reach the memory of some: those are shown it by a descriptor, which is used at once. */
-static tuttiResult_t descriptor_get(struct tt_enrolled *what)
+static tuttiResult_t descriptor_get(struct tt_registered *what)
 {
   const struct tt_device *device = tt_device_of(what->data);
   return device->host ? tuttiSuccess : device->expose(device, what->data, what->len, &what->fd, &what->offset);
 }
 
-static tuttiResult_t enroll_all(struct tuttiComm *comm, struct tt_registration *registration, struct tt_enrolled *what,
-                                int *is_used)
+static tuttiResult_t register_all(struct tuttiComm *comm, struct tt_registration *registration,
+                                  struct tt_registered *what, int *is_used)
 {
   tuttiResult_t result = descriptor_get(what);
   if (result != tuttiSuccess) return result;
   tt_comm_own(comm);
-  result = enroll(comm, registration, what, is_used);
+  result = register_memory(comm, registration, what, is_used);
   if (result == tuttiSuccess && *is_used) {
     registration->next = comm->calls.registrations;
     comm->calls.registrations = registration;
@@ -82,20 +82,20 @@ static int is_wanted(const struct tuttiComm *comm, const void *buff)
   const struct tt_device *device = tt_device_of(buff);
   int wanted = 0;
   for (int t = 0; t < comm->parts.ntransports; t++)
-    wanted |= comm->parts.transports[t] && comm->parts.transports[t]->ops->enroll;
+    wanted |= comm->parts.transports[t] && comm->parts.transports[t]->ops->register_memory;
   return wanted && (device->host || device->expose);
 }
 
 tuttiResult_t tt_comm_register(struct tuttiComm *comm, void *buff, size_t size, void **handle)
 {
-  struct tt_enrolled what = {buff, size, -1, 0};
+  struct tt_registered what = {buff, size, -1, 0};
   int is_used = 0;
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result = tt_comm_health(comm);
   struct tt_registration *registration = NULL;
   if (result == tuttiSuccess && is_wanted(comm, buff)) {
     registration = tt_alloc(1, sizeof *registration);
-    result = registration ? enroll_all(comm, registration, &what, &is_used)
+    result = registration ? register_all(comm, registration, &what, &is_used)
                           : tt_fail(tuttiSystemError, "out of memory for a registration");
   }
   tt_comm_exit(comm);
@@ -118,7 +118,7 @@ tuttiResult_t tt_comm_deregister(struct tuttiComm *comm, void *handle)
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tt_comm_own(comm);
   struct tt_registration *registration = unlink_registration(comm, handle);
-  if (registration) withdraw(comm, registration);
+  if (registration) deregister_memory(comm, registration);
   tt_comm_disown(comm);
   tt_comm_exit(comm);
   tt_free(registration);

@@ -92,7 +92,7 @@ static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *bind
   const struct tt_device *device = tt_device_of(binding->scalar_at);
   struct tt_waiter waiter;
   tt_ticket ticket = 0;
-  tt_waiter_init(&waiter, comm->facts.crowded);
+  tt_waiter_init(&waiter, comm->facts.oversubscribed);
   comm->calls.scalar = 0; /* not on the stack: a copy that nobody waits for any more may still go on */
   tuttiResult_t result =
       device->copy(device, &comm->calls.scalar, binding->scalar_at, tt_type_size(binding->call.type), &ticket);
@@ -150,7 +150,7 @@ enum tt_slept tt_comm_sleep(void *it, uint64_t ns)
 /* How one operation of the communicator is waited for. */
 static void waiter_init(struct tt_waiter *waiter, struct tuttiComm *comm)
 {
-  tt_waiter_init(waiter, comm->facts.crowded);
+  tt_waiter_init(waiter, comm->facts.oversubscribed);
   waiter->sleep = tt_comm_sleep;
   waiter->sleeper = comm;
 }
@@ -430,7 +430,7 @@ void tt_comm_flush(struct tuttiComm *comm)
 tuttiResult_t tt_comm_drain(struct tuttiComm *comm)
 {
   struct tt_waiter waiter;
-  tt_waiter_init(&waiter, comm->facts.crowded);
+  tt_waiter_init(&waiter, comm->facts.oversubscribed);
   int look = 0;
   while (atomic_load_explicit(&comm->queue.queued, memory_order_acquire))
     look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));

@@ -142,12 +142,12 @@ struct tt_waiter {
   void *sleeper;
   int woken;         /* the last sleep was ended early */
   uint32_t idle;     /* looks in vain since something moved */
-  int crowded;       /* ranks of this machine for each of its cores; 0: they have one each */
+  int oversubscribed;       /* ranks of this machine for each of its cores; 0: they have one each */
   uint64_t since_ns; /* 0: clock not read yet */
   uint64_t look_ns;  /* next time to compare calls */
 };
 
-void tt_waiter_init(struct tt_waiter *waiter, int crowded);
+void tt_waiter_init(struct tt_waiter *waiter, int oversubscribed);
 
 /* One pause. moved: something went on since the last one. Returns 1 about every millisecond after the first, or as
  * often as it wakes: then the caller should tt_watch_compare (since_ns says since when it waits). */

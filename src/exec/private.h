@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the files of this folder only. */
-#ifndef TT_EXEC_INTERNAL_H
-#define TT_EXEC_INTERNAL_H
+#ifndef TT_EXEC_PRIVATE_H
+#define TT_EXEC_PRIVATE_H
 
 #include "exec/exec.h"
 

@@ -8,17 +8,17 @@
 #define PIECE ((size_t)256 << 10) /* host memory is copied in pieces: links are looked at in between */
 
 /* Whether the parts lie one behind the other in both buffers; as they did when they were last sent: `then`. */
-static int lies_together(const struct tuttiFusion *fuser, int32_t m, int then)
+static int lies_together(const struct tuttiFusion *fusion, int32_t m, int then)
 {
-  const struct plan *plan = fuser->engine.used;
+  const struct plan *plan = fusion->engine.used;
   const struct message *message = &plan->messages[m];
   const struct part *first = &plan->parts[message->first_part];
   uintptr_t send = 0, recv = 0;
   for (const struct part *part = first; part < first + message->nparts; part++) {
-    const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
-    const struct tensor_progress *last = &fuser->engine.tensors[part->tensor];
+    const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
+    const struct tensor_progress *last = &fusion->engine.tensors[part->tensor];
     const void *from = then ? last->last_send : gradient->send;
-    uintptr_t skip = (uintptr_t)part->first * (uintptr_t)fuser->config.tensors[part->tensor].element - part->at;
+    uintptr_t skip = (uintptr_t)part->first * (uintptr_t)fusion->config.tensors[part->tensor].element - part->at;
     uintptr_t its_send = (uintptr_t)from + skip;
     uintptr_t its_recv = (uintptr_t)(then ? last->last_recv : gradient->recv) + skip;
     if (part->count == 0) continue;
@@ -88,15 +88,15 @@ static void room_drop(struct engine *engine, int32_t m)
 
 /* Room for messages that come later, as far as it goes, so that their tensors can be copied when they are pushed. What
  * lay together when it was last sent, and what never was, is not copied ahead. */
-static void room_ahead(struct tuttiFusion *fuser)
+static void room_ahead(struct tuttiFusion *fusion)
 {
-  struct engine *engine = &fuser->engine;
+  struct engine *engine = &fusion->engine;
   struct ring *ring = &engine->ring;
   if (ring->next < engine->next) ring->next = engine->next;
   for (; ring->next < engine->used->nmessages; ring->next++) {
     int32_t m = ring->next;
-    if (engine->messages[m].has_room || (m != ring->forced && lies_together(fuser, m, 1))) continue;
-    if (!room_give(&fuser->config, engine, m)) return;
+    if (engine->messages[m].has_room || (m != ring->forced && lies_together(fusion, m, 1))) continue;
+    if (!room_give(&fusion->config, engine, m)) return;
   }
 }
 
@@ -125,24 +125,24 @@ static void room_force(const struct config *config, struct engine *engine)
   room_give(config, engine, engine->next); /* if not now, when those under way are back */
 }
 
-int tt_fusion_place(struct tuttiFusion *fuser, int32_t m, const void **in, void **out)
+int tt_fusion_place(struct tuttiFusion *fusion, int32_t m, const void **in, void **out)
 {
-  const struct plan *plan = fuser->engine.used;
+  const struct plan *plan = fusion->engine.used;
   const struct message *message = &plan->messages[m];
-  const struct message_progress *progress = &fuser->engine.messages[m];
+  const struct message_progress *progress = &fusion->engine.messages[m];
   const struct part *part = &plan->parts[message->first_part], *last = part + message->nparts - 1;
   if (progress->has_room) {
     if (progress->parts_in < message->nparts) return 0;
-    *in = *out = fuser->config.buffer + progress->at;
+    *in = *out = fusion->config.buffer + progress->at;
     return 1;
   }
-  if (!lies_together(fuser, m, 0)) {
-    room_force(&fuser->config, &fuser->engine);
+  if (!lies_together(fusion, m, 0)) {
+    room_force(&fusion->config, &fusion->engine);
     return 0;
   }
   while (part->count == 0 && part < last) part++;
-  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
-  size_t skip = (size_t)part->first * (size_t)fuser->config.tensors[part->tensor].element;
+  const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
+  size_t skip = (size_t)part->first * (size_t)fusion->config.tensors[part->tensor].element;
   *in = (const char *)gradient->send + skip;
   *out = (char *)gradient->recv + skip;
   return 1;
@@ -156,19 +156,19 @@ static size_t part_bytes(const struct config *config, const struct part *part)
 }
 
 /* The part's place in the fusion buffer. */
-static char *part_place(const struct tuttiFusion *fuser, int32_t m, const struct part *part)
+static char *part_place(const struct tuttiFusion *fusion, int32_t m, const struct part *part)
 {
-  return fuser->config.buffer + fuser->engine.messages[m].at + part->at;
+  return fusion->config.buffer + fusion->engine.messages[m].at + part->at;
 }
 
 /* From or to a tensor's part, at most a piece of it from `done` on, which moves. */
-static void part_copy(struct tuttiFusion *fuser, int32_t m, const struct part *part, int out, tuttiResult_t *result)
+static void part_copy(struct tuttiFusion *fusion, int32_t m, const struct part *part, int out, tuttiResult_t *result)
 {
-  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
-  struct copying *copying = &fuser->engine.copying;
-  size_t all = part_bytes(&fuser->config, part);
-  size_t skip = (size_t)part->first * (size_t)fuser->config.tensors[part->tensor].element;
-  char *place = part_place(fuser, m, part);
+  const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
+  struct copying *copying = &fusion->engine.copying;
+  size_t all = part_bytes(&fusion->config, part);
+  size_t skip = (size_t)part->first * (size_t)fusion->config.tensors[part->tensor].element;
+  char *place = part_place(fusion, m, part);
   const char *from = out ? place : (const char *)gradient->send + skip;
   char *to = out ? (char *)gradient->recv + skip : place;
   copying->device = all ? tt_device_of(out ? to : from) : &tt_host_device;
@@ -182,16 +182,16 @@ static void part_copy(struct tuttiFusion *fuser, int32_t m, const struct part *p
   copying->done = all;
 }
 
-static int part_is_done(const struct tuttiFusion *fuser, const struct part *part)
+static int part_is_done(const struct tuttiFusion *fusion, const struct part *part)
 {
-  return fuser->engine.copying.done >= part_bytes(&fuser->config, part);
+  return fusion->engine.copying.done >= part_bytes(&fusion->config, part);
 }
 
 /* The tensor may lie in the next step where it lies in this one. */
-static void part_remember(struct tuttiFusion *fuser, const struct part *part)
+static void part_remember(struct tuttiFusion *fusion, const struct part *part)
 {
-  fuser->engine.tensors[part->tensor].last_send = fuser->shared.gradients[part->tensor].send;
-  fuser->engine.tensors[part->tensor].last_recv = fuser->shared.gradients[part->tensor].recv;
+  fusion->engine.tensors[part->tensor].last_send = fusion->shared.gradients[part->tensor].send;
+  fusion->engine.tensors[part->tensor].last_recv = fusion->shared.gradients[part->tensor].recv;
 }
 
 /* ---- in ---- */
@@ -213,25 +213,25 @@ static const struct part *part_to_copy(struct engine *engine, const struct gradi
   return NULL;
 }
 
-static int copy_in(struct tuttiFusion *fuser, tuttiResult_t *result)
+static int copy_in(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
-  struct engine *engine = &fuser->engine;
+  struct engine *engine = &fusion->engine;
   struct copying *copying = &engine->copying;
   if (!copying->in) {
     if (engine->looked == engine->looks) return 0; /* nothing has come since there was nothing to do */
-    room_ahead(fuser);
-    copying->in = part_to_copy(engine, fuser->shared.gradients, &copying->message);
+    room_ahead(fusion);
+    copying->in = part_to_copy(engine, fusion->shared.gradients, &copying->message);
     copying->done = 0;
     if (!copying->in) engine->looked = engine->looks;
     if (!copying->in) return 0;
   }
   const struct part *part = copying->in;
-  if (!part_is_done(fuser, part) || part->count == 0) part_copy(fuser, copying->message, part, 0, result);
-  if (!part_is_done(fuser, part) || copying->ticket) return 1;
-  part_remember(fuser, part);
+  if (!part_is_done(fusion, part) || part->count == 0) part_copy(fusion, copying->message, part, 0, result);
+  if (!part_is_done(fusion, part) || copying->ticket) return 1;
+  part_remember(fusion, part);
   engine->is_in[part - engine->used->parts] = 1;
   engine->messages[copying->message].parts_in++;
-  engine->copied += part_bytes(&fuser->config, part);
+  engine->copied += part_bytes(&fusion->config, part);
   copying->in = NULL;
   return 1;
 }
@@ -252,15 +252,15 @@ static void tensor_finish(const struct config *config, struct shared *shared, co
 }
 
 /* Adds a piece of the part to the tensor's norm, from where the sum lies; 1: all of it is added. */
-static int norm_add(struct tuttiFusion *fuser, int32_t m, const struct part *part, tuttiResult_t *result)
+static int norm_add(struct tuttiFusion *fusion, int32_t m, const struct part *part, tuttiResult_t *result)
 {
-  const struct tensor *tensor = &fuser->config.tensors[part->tensor];
-  const struct gradient *gradient = &fuser->shared.gradients[part->tensor];
-  struct engine *engine = &fuser->engine;
+  const struct tensor *tensor = &fusion->config.tensors[part->tensor];
+  const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
+  struct engine *engine = &fusion->engine;
   struct copying *copying = &engine->copying;
-  size_t element = (size_t)tensor->element, all = part_bytes(&fuser->config, part), left = all - copying->added;
+  size_t element = (size_t)tensor->element, all = part_bytes(&fusion->config, part), left = all - copying->added;
   size_t piece = left < PIECE ? left : PIECE;
-  const char *at = engine->messages[m].has_room ? part_place(fuser, m, part)
+  const char *at = engine->messages[m].has_room ? part_place(fusion, m, part)
                                                 : (const char *)gradient->recv + (size_t)part->first * element;
   at += copying->added;
   if (!piece) return 1;
@@ -283,9 +283,9 @@ static int norm_add(struct tuttiFusion *fuser, int32_t m, const struct part *par
 }
 
 /* Goes on with the oldest message that has come. */
-static int copy_out(struct tuttiFusion *fuser, tuttiResult_t *result)
+static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
-  struct engine *engine = &fuser->engine;
+  struct engine *engine = &fusion->engine;
   struct copying *copying = &engine->copying;
   struct message_progress *progress = &engine->messages[engine->back];
   int32_t m = engine->back;
@@ -293,15 +293,15 @@ static int copy_out(struct tuttiFusion *fuser, tuttiResult_t *result)
   const struct message *message = &engine->used->messages[m];
   const struct part *part = &engine->used->parts[message->first_part + engine->out_part];
   if (copying->out != part) *copying = (struct copying){.out = part};
-  if (progress->has_room && !part_is_done(fuser, part)) {
-    part_copy(fuser, m, part, 1, result);
-    if (*result != tuttiSuccess || copying->ticket || !part_is_done(fuser, part)) return 1;
+  if (progress->has_room && !part_is_done(fusion, part)) {
+    part_copy(fusion, m, part, 1, result);
+    if (*result != tuttiSuccess || copying->ticket || !part_is_done(fusion, part)) return 1;
   }
-  if (fuser->config.norms && !norm_add(fuser, m, part, result)) return 1;
+  if (fusion->config.norms && !norm_add(fusion, m, part, result)) return 1;
   copying->out = NULL;
-  part_remember(fuser, part);
+  part_remember(fusion, part);
   if (--engine->tensors[part->tensor].parts_left == 0)
-    tensor_finish(&fuser->config, &fuser->shared, engine, part->tensor);
+    tensor_finish(&fusion->config, &fusion->shared, engine, part->tensor);
   if (++engine->out_part < message->nparts) return 1;
   engine->out_part = 0;
   engine->back++;
@@ -313,10 +313,10 @@ static int copy_out(struct tuttiFusion *fuser, tuttiResult_t *result)
 }
 
 /* One copy is under way at a time, and what is begun is ended first. */
-int tt_fusion_copy(struct tuttiFusion *fuser, tuttiResult_t *result)
+int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
-  const struct engine *engine = &fuser->engine;
-  struct copying *copying = &fuser->engine.copying;
+  const struct engine *engine = &fusion->engine;
+  struct copying *copying = &fusion->engine.copying;
   if (copying->ticket) {
     tuttiResult_t polled = copying->device->poll(copying->device, copying->ticket);
     if (polled == tuttiInProgress) return 0;
@@ -324,9 +324,9 @@ int tt_fusion_copy(struct tuttiFusion *fuser, tuttiResult_t *result)
     *result = polled;
     if (polled != tuttiSuccess) return 1;
   }
-  if (copying->in) return copy_in(fuser, result);
-  if (copying->out) return copy_out(fuser, result);
+  if (copying->in) return copy_in(fusion, result);
+  if (copying->out) return copy_out(fusion, result);
   int idle = engine->next == engine->back; /* nothing is under way, or to come out: the links wait for the next */
-  if (!idle && copy_out(fuser, result)) return 1;
-  return copy_in(fuser, result);
+  if (!idle && copy_out(fusion, result)) return 1;
+  return copy_in(fusion, result);
 }

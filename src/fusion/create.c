@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a fuser: channels, rank 0's prices, the engine, on all ranks or on none; its end. */
+/* Making a fusion: channels, rank 0's prices, the engine, on all ranks or on none; its end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -145,13 +145,13 @@ static void locks_init(struct shared *shared)
   pthread_condattr_destroy(&monotonic);
 }
 
-static tuttiResult_t engine_start(struct tuttiFusion *fuser)
+static tuttiResult_t engine_start(struct tuttiFusion *fusion)
 {
-  int error = tt_thread_start(&fuser->thread, "tutti-fusion", tt_fusion_main, fuser);
+  int error = tt_thread_start(&fusion->thread, "tutti-fusion", tt_fusion_main, fusion);
   if (error)
     return tt_fail(tuttiSystemError, "no thread for the fusion: %s; raise the limit of processes (ulimit -u)",
                    strerror(error));
-  fuser->has_thread = 1;
+  fusion->has_thread = 1;
   return tuttiSuccess;
 }
 
@@ -167,12 +167,12 @@ static tuttiResult_t config_memory_make(struct config *config, const tuttiFusion
   return result;
 }
 
-static tuttiResult_t memory_make(struct tuttiFusion *fuser, const tuttiFusionTensor_t *tensors)
+static tuttiResult_t memory_make(struct tuttiFusion *fusion, const tuttiFusionTensor_t *tensors)
 {
-  struct shared *shared = &fuser->shared;
+  struct shared *shared = &fusion->shared;
   struct ranges *ranges = &shared->ranges;
-  struct engine *engine = &fuser->engine;
-  size_t n = (size_t)fuser->config.n;
+  struct engine *engine = &fusion->engine;
+  size_t n = (size_t)fusion->config.n;
   shared->gradients = tt_alloc(n, sizeof *shared->gradients);
   shared->missing = tt_alloc(n, sizeof *shared->missing);
   ranges->sums = tt_alloc(n, sizeof *ranges->sums);
@@ -183,7 +183,7 @@ static tuttiResult_t memory_make(struct tuttiFusion *fuser, const tuttiFusionTen
   if (!shared->gradients || !shared->missing || !ranges->sums || !ranges->inputs || !ranges->by_address ||
       !engine->tensors || !engine->known.facts)
     return tt_fail(tuttiSystemError, "out of memory for a fusion of %zu tensors", n);
-  return config_memory_make(&fuser->config, tensors);
+  return config_memory_make(&fusion->config, tensors);
 }
 
 /* Nobody is done before all have what they need. */
@@ -193,34 +193,34 @@ static tuttiResult_t all_await(const struct config *config)
   return tt_fusion_run(config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
 }
 
-static tuttiResult_t fuser_fill(struct tuttiFusion *fuser, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
-                                const tuttiFusionConfig_t *asked)
+static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
+                                 const tuttiFusionConfig_t *asked)
 {
-  struct config *config = &fuser->config;
-  struct engine *engine = &fuser->engine;
+  struct config *config = &fusion->config;
+  struct engine *engine = &fusion->engine;
   engine->step = 1;
   engine->agree_step = tt_trial_next(&engine->trial, 0);
-  fuser->shared.scale = (struct scale){1, 1};
-  fuser->shared.planned.bound_us = -1;
+  fusion->shared.scale = (struct scale){1, 1};
+  fusion->shared.planned.bound_us = -1;
   tuttiResult_t result = config_set(config, tt_comm_facts(comm), asked);
   if (result == tuttiSuccess) result = channels_make(config, comm);
-  if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fuser, tensors));
+  if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fusion, tensors));
   if (result == tuttiSuccess) result = tt_fusion_compare(config);
   if (result == tuttiSuccess) result = prices_take(config);
   if (result == tuttiSuccess) result = tt_fusion_probe(config, &engine->known);
-  if (result == tuttiSuccess) result = tt_fusion_told(config, tt_fusion_plans_first(fuser));
-  if (result == tuttiSuccess) result = tt_fusion_told(config, engine_start(fuser));
+  if (result == tuttiSuccess) result = tt_fusion_told(config, tt_fusion_plans_first(fusion));
+  if (result == tuttiSuccess) result = tt_fusion_told(config, engine_start(fusion));
   if (result == tuttiSuccess) result = all_await(config);
   return result;
 }
 
-static void fuser_free(struct tuttiFusion *fuser)
+static void fusion_free(struct tuttiFusion *fusion)
 {
-  struct config *config = &fuser->config;
-  struct shared *shared = &fuser->shared;
-  struct engine *engine = &fuser->engine;
-  fuser->magic = 0;
-  tt_fusion_plans_free(fuser);
+  struct config *config = &fusion->config;
+  struct shared *shared = &fusion->shared;
+  struct engine *engine = &fusion->engine;
+  fusion->magic = 0;
+  tt_fusion_plans_free(fusion);
   tt_free(engine->fetched);
   tt_free(engine->tensors);
   tt_free(engine->known.facts);
@@ -234,38 +234,38 @@ static void fuser_free(struct tuttiFusion *fuser)
   pthread_mutex_destroy(&shared->mutex);
   if (config->buffer) tt_user_free(config->buffer);
   tt_free(config->tensors);
-  tt_free(fuser);
+  tt_free(fusion);
 }
 
 tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
                               int ntensors, const tuttiFusionConfig_t *asked)
 {
-  struct tuttiFusion *fuser = tt_alloc(1, sizeof *fuser);
-  if (!fuser) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);
-  fuser->config.n = ntensors;
-  locks_init(&fuser->shared);
-  tuttiResult_t result = fuser_fill(fuser, comm, tensors, asked);
-  fuser->magic = TT_FUSION_MAGIC;
+  struct tuttiFusion *fusion = tt_alloc(1, sizeof *fusion);
+  if (!fusion) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);
+  fusion->config.n = ntensors;
+  locks_init(&fusion->shared);
+  tuttiResult_t result = fusion_fill(fusion, comm, tensors, asked);
+  fusion->magic = TT_FUSION_MAGIC;
   if (result == tuttiSuccess) {
-    *out = fuser;
+    *out = fusion;
     return result;
   }
   char sentence[TT_SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
-  tt_fusion_destroy(fuser);
+  tt_fusion_destroy(fusion);
   return tt_fail_quiet(result, sentence);
 }
 
 /* ---- the end ---- */
 
-int tt_fusion_is(const struct tuttiFusion *fuser)
+int tt_fusion_is(const struct tuttiFusion *fusion)
 {
-  return fuser && fuser->magic == TT_FUSION_MAGIC;
+  return fusion && fusion->magic == TT_FUSION_MAGIC;
 }
 
-int tt_fusion_tensors(const struct tuttiFusion *fuser)
+int tt_fusion_tensors(const struct tuttiFusion *fusion)
 {
-  return fuser->config.n;
+  return fusion->config.n;
 }
 
 static void channels_abort(const struct config *config)
@@ -278,16 +278,16 @@ static void channels_abort(const struct config *config)
   }
 }
 
-tuttiResult_t tt_fusion_abort(struct tuttiFusion *fuser)
+tuttiResult_t tt_fusion_abort(struct tuttiFusion *fusion)
 {
-  struct shared *shared = &fuser->shared;
+  struct shared *shared = &fusion->shared;
   pthread_mutex_lock(&shared->mutex);
   int is_over = shared->failed != tuttiSuccess;
   pthread_mutex_unlock(&shared->mutex);
   if (is_over) return tuttiSuccess;
-  channels_abort(&fuser->config);
+  channels_abort(&fusion->config);
   pthread_mutex_lock(&shared->mutex);
-  shared->nap.is_asleep = 0;
+  shared->sleep.is_asleep = 0;
   shared->pushes++;
   pthread_cond_signal(&shared->wake);
   while (shared->failed == tuttiSuccess) pthread_cond_wait(&shared->done, &shared->mutex); /* what is under way ends */
@@ -296,14 +296,14 @@ tuttiResult_t tt_fusion_abort(struct tuttiFusion *fuser)
 }
 
 /* The engine ends, after what is under way; that is ended if it is not a whole step. */
-static void engine_stop(struct tuttiFusion *fuser)
+static void engine_stop(struct tuttiFusion *fusion)
 {
-  struct shared *shared = &fuser->shared;
-  if (!fuser->has_thread) return;
+  struct shared *shared = &fusion->shared;
+  if (!fusion->has_thread) return;
   pthread_mutex_lock(&shared->mutex);
-  int is_open = shared->step && shared->npushed < fuser->config.n, failed = shared->failed != tuttiSuccess;
+  int is_open = shared->step && shared->npushed < fusion->config.n, failed = shared->failed != tuttiSuccess;
   pthread_mutex_unlock(&shared->mutex);
-  if (is_open && !failed) tt_fusion_abort(fuser);
+  if (is_open && !failed) tt_fusion_abort(fusion);
   pthread_mutex_lock(&shared->mutex);
   shared->all_waiters++;
   while (shared->failed == tuttiSuccess && (is_open || shared->finished < shared->step))
@@ -311,17 +311,17 @@ static void engine_stop(struct tuttiFusion *fuser)
   shared->is_stopping = 1;
   pthread_cond_signal(&shared->wake);
   pthread_mutex_unlock(&shared->mutex);
-  pthread_join(fuser->thread, NULL);
+  pthread_join(fusion->thread, NULL);
 }
 
-tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fuser)
+tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fusion)
 {
   tuttiResult_t result = tuttiSuccess;
-  engine_stop(fuser);
-  for (int c = fuser->config.nchannels - 1; c >= 0; c--) { /* the first one is the parent of the others */
-    tuttiResult_t destroyed = tt_comm_destroy(fuser->config.channel[c]);
+  engine_stop(fusion);
+  for (int c = fusion->config.nchannels - 1; c >= 0; c--) { /* the first one is the parent of the others */
+    tuttiResult_t destroyed = tt_comm_destroy(fusion->config.channel[c]);
     if (result == tuttiSuccess) result = destroyed;
   }
-  fuser_free(fuser);
+  fusion_free(fusion);
   return result;
 }

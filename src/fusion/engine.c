@@ -27,11 +27,11 @@ static void copy_end(struct copying *copying)
 }
 
 /* Ends what is under way on all channels and ranks before anybody hears of it: then buffers are the caller's. */
-void tt_fusion_fail(struct tuttiFusion *fuser, tuttiResult_t result)
+void tt_fusion_fail(struct tuttiFusion *fusion, tuttiResult_t result)
 {
-  const struct config *config = &fuser->config;
-  struct shared *shared = &fuser->shared;
-  struct engine *engine = &fuser->engine;
+  const struct config *config = &fusion->config;
+  struct shared *shared = &fusion->shared;
+  struct engine *engine = &fusion->engine;
   int is_own = 1;
   for (int c = 0; c < config->nchannels; c++) is_own &= !tt_comm_has_failed(config->channel[c]);
   if (is_own) result = tt_fusion_told(config, result);
@@ -56,10 +56,10 @@ void tt_fusion_fail(struct tuttiFusion *fuser, tuttiResult_t result)
 
 /* ---- messages ---- */
 
-static void binding_make(const struct tuttiFusion *fuser, struct tt_binding *binding)
+static void binding_make(const struct tuttiFusion *fusion, struct tt_binding *binding)
 {
-  const struct config *config = &fuser->config;
-  const struct engine *engine = &fuser->engine;
+  const struct config *config = &fusion->config;
+  const struct engine *engine = &fusion->engine;
   const struct message *message = &engine->used->messages[engine->next];
   memset(binding, 0, sizeof *binding);
   binding->call = (struct tt_call){
@@ -85,17 +85,17 @@ static int may_begin(const struct config *config, const struct engine *engine)
 }
 
 /* Starts the next message if all of it is there. 1: it did. */
-static int message_begin(struct tuttiFusion *fuser, tuttiResult_t *result)
+static int message_begin(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
-  const struct config *config = &fuser->config;
-  struct engine *engine = &fuser->engine;
+  const struct config *config = &fusion->config;
+  struct engine *engine = &fusion->engine;
   struct message_progress *progress = &engine->messages[engine->next];
   struct tt_binding binding;
   const void *in = NULL;
   void *out = NULL;
   if (engine->next == engine->used->nmessages || !engine->seen.is_next_pushed || !may_begin(config, engine)) return 0;
-  if (!tt_fusion_place(fuser, engine->next, &in, &out)) return 0;
-  binding_make(fuser, &binding);
+  if (!tt_fusion_place(fusion, engine->next, &in, &out)) return 0;
+  binding_make(fusion, &binding);
   binding.in = in;
   binding.out = out;
   progress->begin_ns = tt_now_ns();
@@ -111,65 +111,65 @@ static int message_begin(struct tuttiFusion *fuser, tuttiResult_t *result)
 }
 
 /* Messages under way at once are on rows of their own. */
-static void message_trace(const struct tuttiFusion *fuser, int32_t m, uint64_t end_ns)
+static void message_trace(const struct tuttiFusion *fusion, int32_t m, uint64_t end_ns)
 {
   char track[32], name[64], args[128];
-  const struct config *config = &fuser->config;
-  const struct plan *plan = fuser->engine.used;
+  const struct config *config = &fusion->config;
+  const struct plan *plan = fusion->engine.used;
   const struct message *message = &plan->messages[m];
   snprintf(track, sizeof track, "fusion %u: messages %d", tt_comm_facts(config->channel[0])->serial,
            m % config->nchannels + 1);
   snprintf(name, sizeof name, "%d: %.40s%s", m + 1, config->tensors[plan->parts[message->first_part].tensor].name,
            message->nparts > 1 ? ", ..." : "");
   snprintf(args, sizeof args, "\"step\":%llu,\"message\":%d,\"group\":%d,\"tensors\":%d,\"bytes\":%llu",
-           (unsigned long long)fuser->engine.step, m + 1, (int)message->group + 1, message->nparts,
+           (unsigned long long)fusion->engine.step, m + 1, (int)message->group + 1, message->nparts,
            (unsigned long long)message->wire_bytes);
-  tt_timeline_add(&(struct tt_span){track, name, fuser->engine.messages[m].begin_ns, end_ns, args});
+  tt_timeline_add(&(struct tt_span){track, name, fusion->engine.messages[m].begin_ns, end_ns, args});
 }
 
 /* The channel's error, the thread's last sentence, with what it was about. */
-static tuttiResult_t message_why(const struct tuttiFusion *fuser, int32_t m, tuttiResult_t result)
+static tuttiResult_t message_why(const struct tuttiFusion *fusion, int32_t m, tuttiResult_t result)
 {
   char sentence[TT_SENTENCE_BYTES];
-  const struct plan *plan = fuser->engine.used;
+  const struct plan *plan = fusion->engine.used;
   const struct message *message = &plan->messages[m];
   snprintf(sentence, sizeof sentence, "step %llu, message %d (%.60s%s): %.380s",
-           (unsigned long long)fuser->engine.step, (int)m + 1,
-           fuser->config.tensors[plan->parts[message->first_part].tensor].name, message->nparts > 1 ? ", ..." : "",
+           (unsigned long long)fusion->engine.step, (int)m + 1,
+           fusion->config.tensors[plan->parts[message->first_part].tensor].name, message->nparts > 1 ? ", ..." : "",
            tt_last_sentence());
   return tt_fail_quiet(result, sentence);
 }
 
 /* A message has ended. */
-static tuttiResult_t message_end(struct tuttiFusion *fuser, int32_t m)
+static tuttiResult_t message_end(struct tuttiFusion *fusion, int32_t m)
 {
-  struct engine *engine = &fuser->engine;
-  struct shared *shared = &fuser->shared;
+  struct engine *engine = &fusion->engine;
+  struct shared *shared = &fusion->shared;
   struct message_progress *progress = &engine->messages[m];
   uint64_t end_ns = tt_now_ns();
   tuttiResult_t result = tt_op_end(progress->op);
   progress->op = NULL;
   progress->state = CAME;
-  if (result != tuttiSuccess) return message_why(fuser, m, result);
-  if (tt_timeline_wanted()) message_trace(fuser, m, end_ns);
+  if (result != tuttiSuccess) return message_why(fusion, m, result);
+  if (tt_timeline_wanted()) message_trace(fusion, m, end_ns);
   pthread_mutex_lock(&shared->mutex);
   shared->planned.sent[m] = (struct interval){progress->begin_ns, end_ns};
-  shared->steps[engine->step % 2].overflow |= fuser->config.reports && progress->overflow;
+  shared->steps[engine->step % 2].overflow |= fusion->config.reports && progress->overflow;
   pthread_mutex_unlock(&shared->mutex);
   return result;
 }
 
 /* Moves all that are under way, the oldest first. 1: something moved. */
-static int messages_move(struct tuttiFusion *fuser, int look, tuttiResult_t *result)
+static int messages_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 {
-  const struct engine *engine = &fuser->engine;
+  const struct engine *engine = &fusion->engine;
   int moved = 0;
   for (int32_t m = engine->back; m < engine->next && *result == tuttiSuccess; m++) {
     const struct message_progress *progress = &engine->messages[m];
     if (progress->state != UNDER_WAY) continue;
     moved |= tt_op_drive(progress->op, look);
     if (!tt_op_done(progress->op)) continue;
-    *result = message_end(fuser, m);
+    *result = message_end(fusion, m);
     moved = 1;
   }
   return moved;
@@ -177,9 +177,9 @@ static int messages_move(struct tuttiFusion *fuser, int look, tuttiResult_t *res
 
 /* ---- steps ---- */
 
-void tt_fusion_step_start(struct tuttiFusion *fuser)
+void tt_fusion_step_start(struct tuttiFusion *fusion)
 {
-  struct engine *engine = &fuser->engine;
+  struct engine *engine = &fusion->engine;
   const struct plan *plan = engine->used;
   for (int32_t m = 0; m < plan->nmessages; m++) {
     struct message_progress *progress = &engine->messages[m];
@@ -187,7 +187,7 @@ void tt_fusion_step_start(struct tuttiFusion *fuser)
     progress->has_room = progress->parts_in = progress->overflow = 0;
   }
   memset(engine->is_in, 0, (size_t)plan->nparts);
-  for (int i = 0; i < fuser->config.n; i++) {
+  for (int i = 0; i < fusion->config.n; i++) {
     engine->tensors[i].parts_left = plan->cuts[i].nparts;
     engine->tensors[i].norm = (struct tt_norm){0};
   }
@@ -230,22 +230,22 @@ static void took_take(struct engine *engine, const struct interval *sent)
 }
 
 /* All messages are back: ranks agree if it is time for that, and the next step begins. */
-static tuttiResult_t step_finish(struct tuttiFusion *fuser)
+static tuttiResult_t step_finish(struct tuttiFusion *fusion)
 {
-  struct engine *engine = &fuser->engine;
-  struct shared *shared = &fuser->shared;
+  struct engine *engine = &fusion->engine;
+  struct shared *shared = &fusion->shared;
   tuttiResult_t result = tuttiSuccess;
   took_take(engine, shared->planned.sent);
-  if (engine->step == engine->agree_step) result = tt_fusion_agree(fuser);
+  if (engine->step == engine->agree_step) result = tt_fusion_agree(fusion);
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&shared->mutex);
   shared->finished = engine->step++;
   shared->ndone = 0;
   shared->steps[engine->step % 2].overflow = 0;
-  tt_fusion_missing_count(&fuser->config, shared);
+  tt_fusion_missing_count(&fusion->config, shared);
   if (shared->all_waiters) pthread_cond_broadcast(&shared->done);
   pthread_mutex_unlock(&shared->mutex);
-  tt_fusion_step_start(fuser);
+  tt_fusion_step_start(fusion);
   return result;
 }
 
@@ -319,7 +319,7 @@ tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messa
   struct row row = {.bytes = bytes};
   struct tt_waiter waiter;
   tuttiResult_t result = tuttiSuccess;
-  tt_waiter_init(&waiter, tt_comm_facts(config->channel[0])->crowded);
+  tt_waiter_init(&waiter, tt_comm_facts(config->channel[0])->oversubscribed);
   while (row.ended < row.begun || (row.begun < messages && result == tuttiSuccess)) {
     int moved = row_move(config, &row, &result);
     if (row.begun < messages && result == tuttiSuccess) moved |= row_begin(config, &row, &result);
@@ -331,10 +331,10 @@ tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messa
 /* ---- what users have done ---- */
 
 /* Tensors whose streams have come to where they were pushed. Errors: that of a stream. */
-static tuttiResult_t streams_look(struct tuttiFusion *fuser)
+static tuttiResult_t streams_look(struct tuttiFusion *fusion)
 {
-  struct shared *shared = &fuser->shared;
-  for (int i = 0; i < fuser->config.n && shared->nstreams; i++) {
+  struct shared *shared = &fusion->shared;
+  for (int i = 0; i < fusion->config.n && shared->nstreams; i++) {
     struct gradient *gradient = &shared->gradients[i];
     if (!gradient->stream) continue;
     tuttiResult_t result = tt_stream_passed(gradient->stream, gradient->stream_mark);
@@ -342,18 +342,18 @@ static tuttiResult_t streams_look(struct tuttiFusion *fuser)
     if (result != tuttiSuccess) return result;
     gradient->stream = NULL;
     shared->nstreams--;
-    tt_fusion_ready(fuser, i);
+    tt_fusion_ready(fusion, i);
   }
   return tuttiSuccess;
 }
 
 /* Looks at what has changed. 0: the engine is to end. */
-static int users_look(struct tuttiFusion *fuser, tuttiResult_t *result)
+static int users_look(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
-  struct engine *engine = &fuser->engine;
-  struct shared *shared = &fuser->shared;
+  struct engine *engine = &fusion->engine;
+  struct shared *shared = &fusion->shared;
   pthread_mutex_lock(&shared->mutex);
-  if (shared->nstreams) *result = streams_look(fuser);
+  if (shared->nstreams) *result = streams_look(fusion);
   if (engine->seen.pushes != shared->pushes) engine->looks++;
   engine->seen = (struct seen){.pushes = shared->pushes,
                                .nstreams = shared->nstreams,
@@ -370,9 +370,9 @@ static void sleep_for_users(struct shared *shared, const struct engine *engine)
 {
   pthread_mutex_lock(&shared->mutex);
   if (engine->seen.pushes == shared->pushes && !shared->is_stopping && !shared->nstreams) {
-    shared->nap = (struct nap){.is_asleep = 1, .wanted = engine->used->messages[engine->next].group};
+    shared->sleep = (struct sleep){.is_asleep = 1, .wanted = engine->used->messages[engine->next].group};
     tt_fusion_idle(shared, &shared->wake, IDLE_NS);
-    shared->nap.is_asleep = 0;
+    shared->sleep.is_asleep = 0;
   }
   pthread_mutex_unlock(&shared->mutex);
 }
@@ -393,49 +393,49 @@ static void stop_await(struct shared *shared)
 }
 
 /* Nothing moved. */
-static tuttiResult_t pause(struct tuttiFusion *fuser, int *look)
+static tuttiResult_t pause(struct tuttiFusion *fusion, int *look)
 {
-  struct engine *engine = &fuser->engine;
+  struct engine *engine = &fusion->engine;
   int under_way = 0;
   for (int32_t m = engine->back; m < engine->next; m++) under_way |= engine->messages[m].state == UNDER_WAY;
-  tuttiResult_t result = under_way ? tuttiSuccess : channels_health(&fuser->config);
+  tuttiResult_t result = under_way ? tuttiSuccess : channels_health(&fusion->config);
   if (under_way || engine->copying.ticket || engine->seen.nstreams) {
     *look = tt_waiter_pause(&engine->waiter, 0);
     return result;
   }
   *look = 0;
-  if (result == tuttiSuccess) sleep_for_users(&fuser->shared, engine);
+  if (result == tuttiSuccess) sleep_for_users(&fusion->shared, engine);
   tt_waiter_pause(&engine->waiter, 1);
   return result;
 }
 
 void *tt_fusion_main(void *context)
 {
-  struct tuttiFusion *fuser = context;
-  struct engine *engine = &fuser->engine;
+  struct tuttiFusion *fusion = context;
+  struct engine *engine = &fusion->engine;
   tuttiResult_t result = tuttiSuccess;
   int look = 0;
-  tt_waiter_init(&engine->waiter, tt_comm_facts(fuser->config.channel[0])->crowded);
-  tt_fusion_step_start(fuser);
-  while (users_look(fuser, &result)) {
-    int moved = messages_move(fuser, look, &result);
+  tt_waiter_init(&engine->waiter, tt_comm_facts(fusion->config.channel[0])->oversubscribed);
+  tt_fusion_step_start(fusion);
+  while (users_look(fusion, &result)) {
+    int moved = messages_move(fusion, look, &result);
     look = 0;
-    while (result == tuttiSuccess && message_begin(fuser, &result)) {
+    while (result == tuttiSuccess && message_begin(fusion, &result)) {
       moved = 1;
-      users_look(fuser, &result);
+      users_look(fusion, &result);
     }
-    if (result == tuttiSuccess) moved |= tt_fusion_copy(fuser, &result);
+    if (result == tuttiSuccess) moved |= tt_fusion_copy(fusion, &result);
     if (result == tuttiSuccess && engine->back == engine->used->nmessages) {
-      result = step_finish(fuser);
+      result = step_finish(fusion);
       moved = 1;
     }
     if (moved) tt_waiter_pause(&engine->waiter, 1);
-    else if (result == tuttiSuccess) result = pause(fuser, &look);
+    else if (result == tuttiSuccess) result = pause(fusion, &look);
     if (result != tuttiSuccess) break;
   }
   if (result != tuttiSuccess) {
-    tt_fusion_fail(fuser, result);
-    stop_await(&fuser->shared);
+    tt_fusion_fail(fusion, result);
+    stop_await(&fusion->shared);
   }
   return NULL;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The run time of tensor fusion: tensors are pushed, copied together, sent as planned, and waited for.
  *
- * A fuser has *channels*, communicators of its own made from the user's, and one thread, the *engine*, that alone moves
- * them. Messages of a step are sent in the order of the plan's play, which all ranks have alike; message k begins when
- * all of its tensors were pushed here and message k - 1 is at its last steps, on channel k mod channels. So ranks
+ * A fusion has *channels*, communicators of its own made from the user's, and one thread, the *engine*, that alone
+ * moves them. Messages of a step are sent in the order of the plan's play, which all ranks have alike; message k begins
+ * when all of its tensors were pushed here and message k - 1 is at its last steps, on channel k mod channels. So ranks
  * need not say when they are ready: who is early waits in the collective, and as the order is fixed nobody waits for
  * somebody who waits for him. What is urgent is ahead by its place in that order, between the slices of what is not.
  *
@@ -32,8 +32,8 @@ struct tuttiComm;
 /* comm is ready; config is complete and checked but for policy and buffer_bytes. */
 tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
                               int ntensors, const tuttiFusionConfig_t *config);
-tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fuser);
-tuttiResult_t tt_fusion_abort(struct tuttiFusion *fuser);
+tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fusion);
+tuttiResult_t tt_fusion_abort(struct tuttiFusion *fusion);
 
 struct tt_pushed {
   const void *send;
@@ -43,19 +43,19 @@ struct tt_pushed {
   struct tuttiStream *stream;
 };
 
-tuttiResult_t tt_fusion_push(struct tuttiFusion *fuser, int tensor, const struct tt_pushed *pushed);
-tuttiResult_t tt_fusion_wait(struct tuttiFusion *fuser, int tensor, int blocks);
-tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fuser);
-tuttiResult_t tt_fusion_scale(struct tuttiFusion *fuser, float before, float after);
-tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fuser, int *overflow);
-tuttiResult_t tt_fusion_norm(struct tuttiFusion *fuser, int tensor, double *norm);
-void tt_fusion_info(struct tuttiFusion *fuser, tuttiFusionInfo_t *info);
-tuttiResult_t tt_fusion_print(struct tuttiFusion *fuser, FILE *out, int json);
+tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int tensor, const struct tt_pushed *pushed);
+tuttiResult_t tt_fusion_wait(struct tuttiFusion *fusion, int tensor, int blocks);
+tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fusion);
+tuttiResult_t tt_fusion_scale(struct tuttiFusion *fusion, float before, float after);
+tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fusion, int *overflow);
+tuttiResult_t tt_fusion_norm(struct tuttiFusion *fusion, int tensor, double *norm);
+void tt_fusion_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info);
+tuttiResult_t tt_fusion_print(struct tuttiFusion *fusion, FILE *out, int json);
 
 /* 1 if it is one. */
-int tt_fusion_is(const struct tuttiFusion *fuser);
+int tt_fusion_is(const struct tuttiFusion *fusion);
 
 /* How many tensors it has. */
-int tt_fusion_tensors(const struct tuttiFusion *fuser);
+int tt_fusion_tensors(const struct tuttiFusion *fusion);
 
 #endif

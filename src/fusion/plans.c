@@ -56,10 +56,10 @@ static tuttiResult_t planned_make(const struct engine *engine, const struct plan
 }
 
 /* From the next step on. Where there is no memory for it the present plan stays in use, but the fusion ends. */
-static tuttiResult_t plan_use(struct tuttiFusion *fuser, struct plan *plan)
+static tuttiResult_t plan_use(struct tuttiFusion *fusion, struct plan *plan)
 {
-  struct engine *engine = &fuser->engine;
-  struct shared *shared = &fuser->shared;
+  struct engine *engine = &fusion->engine;
+  struct shared *shared = &fusion->shared;
   struct planned now = shared->planned, gone;
   now.expected = (struct tt_played){.nmessages = 0};
   tuttiResult_t result = planned_make(engine, plan, &now);
@@ -68,7 +68,7 @@ static tuttiResult_t plan_use(struct tuttiFusion *fuser, struct plan *plan)
     pthread_mutex_lock(&shared->mutex);
     gone = shared->planned;
     shared->planned = now;
-    tt_fusion_missing_count(&fuser->config, shared);
+    tt_fusion_missing_count(&fusion->config, shared);
     pthread_mutex_unlock(&shared->mutex);
     tt_fusion_plans_hold(&engine->used, plan);
   } else {
@@ -79,9 +79,9 @@ static tuttiResult_t plan_use(struct tuttiFusion *fuser, struct plan *plan)
   return result;
 }
 
-static tuttiResult_t plan_make(const struct tuttiFusion *fuser, const struct tt_policy *policy, struct plan **plan)
+static tuttiResult_t plan_make(const struct tuttiFusion *fusion, const struct tt_policy *policy, struct plan **plan)
 {
-  return tt_fusion_plans_make(plan, &fuser->config, policy, &fuser->engine.known);
+  return tt_fusion_plans_make(plan, &fusion->config, policy, &fusion->engine.known);
 }
 
 /* ---- what a policy says ---- */
@@ -106,11 +106,11 @@ static int same_plans(const struct plan *a, const struct plan *b)
 }
 
 /* The plan of this policy is used; if it is the present one, that stays. */
-static tuttiResult_t policy_use(struct tuttiFusion *fuser, const struct tt_policy *policy)
+static tuttiResult_t policy_use(struct tuttiFusion *fusion, const struct tt_policy *policy)
 {
-  struct plan *made = NULL, *used = fuser->engine.used;
-  tuttiResult_t result = plan_make(fuser, policy, &made);
-  if (result == tuttiSuccess) result = plan_use(fuser, used && same_plans(made, used) ? used : made);
+  struct plan *made = NULL, *used = fusion->engine.used;
+  tuttiResult_t result = plan_make(fusion, policy, &made);
+  if (result == tuttiSuccess) result = plan_use(fusion, used && same_plans(made, used) ? used : made);
   tt_fusion_plans_hold(&made, NULL);
   return result;
 }
@@ -118,24 +118,24 @@ static tuttiResult_t policy_use(struct tuttiFusion *fuser, const struct tt_polic
 /* ---- auto: plans are tried ---- */
 
 /* Ends a trial; returns the plan that stays. */
-static struct plan *trial_end(struct tuttiFusion *fuser, double iteration_us)
+static struct plan *trial_end(struct tuttiFusion *fusion, double iteration_us)
 {
-  struct engine *engine = &fuser->engine;
+  struct engine *engine = &fusion->engine;
   enum tt_verdict verdict = tt_trial_ends(&engine->trial, engine->step, iteration_us);
-  if (verdict != TT_NOT_TRIED && fuser->config.rank == 0)
+  if (verdict != TT_NOT_TRIED && fusion->config.rank == 0)
     tt_log(TT_LOG_INFO, "fusion: step %llu: the plan on trial takes %.0f us, %s", (unsigned long long)engine->step,
            iteration_us, verdict == TT_TRIED_WELL ? "and is better" : "the one before it was better");
   if (verdict == TT_TRIED_WELL) tt_fusion_plans_hold(&engine->beaten, engine->kept);
   return verdict == TT_TRIED_IN_VAIN ? engine->kept : engine->used;
 }
 
-static void trial_tell(const struct tuttiFusion *fuser, const struct tt_promises *promises, enum tt_try what)
+static void trial_tell(const struct tuttiFusion *fusion, const struct tt_promises *promises, enum tt_try what)
 {
   static const char *const tried[TT_TRIES] = {"no other plan", "one that promises more, or as much in fewer messages",
                                               "the one that was beaten", "the best one without priority"};
-  if (fuser->config.rank == 0)
+  if (fusion->config.rank == 0)
     tt_log(TT_LOG_INFO, "fusion: step %llu: the plan takes %.0f us (%.0f by these costs), a new one of %lld messages "
-           "promises %.0f; tried is %s", (unsigned long long)fuser->engine.step, fuser->engine.trial.us,
+           "promises %.0f; tried is %s", (unsigned long long)fusion->engine.step, fusion->engine.trial.us,
            promises->now_us, (long long)promises->messages, promises->new_us, tried[what]);
 }
 
@@ -165,10 +165,10 @@ static tuttiResult_t promises_make(const struct engine *engine, const struct pla
 }
 
 /* Uses the plan that is to be tried now, and keeps the one that stays, or else uses that. */
-static tuttiResult_t trial_begin(struct tuttiFusion *fuser, struct plan *stays, struct plan *made)
+static tuttiResult_t trial_begin(struct tuttiFusion *fusion, struct plan *stays, struct plan *made)
 {
   static const struct tt_policy plain = {.kind = TT_POLICY_OPTIMAL};
-  struct engine *engine = &fuser->engine;
+  struct engine *engine = &fusion->engine;
   struct tt_promises promises;
   struct plan *best = NULL;
   tuttiResult_t result = promises_make(engine, stays, made, &promises);
@@ -176,31 +176,31 @@ static tuttiResult_t trial_begin(struct tuttiFusion *fuser, struct plan *stays, 
   if (is_back(engine, stays) && stays->fusion.by_priority && !engine->used->fusion.by_priority)
     tt_fusion_plans_hold(&engine->beaten, NULL); /* the next time, the best one of then is tried */
   enum tt_try what = tt_trial_begins(&engine->trial, engine->step, &promises);
-  trial_tell(fuser, &promises, what);
-  if (what == TT_TRY_NOTHING) return plan_use(fuser, stays);
+  trial_tell(fusion, &promises, what);
+  if (what == TT_TRY_NOTHING) return plan_use(fusion, stays);
   tt_fusion_plans_hold(&engine->kept, stays);
-  if (what == TT_TRY_BEATEN) return plan_use(fuser, engine->beaten);
-  if (what == TT_TRY_PROMISED) return plan_use(fuser, made);
-  result = plan_make(fuser, &plain, &best);
-  if (result == tuttiSuccess) result = plan_use(fuser, best);
+  if (what == TT_TRY_BEATEN) return plan_use(fusion, engine->beaten);
+  if (what == TT_TRY_PROMISED) return plan_use(fusion, made);
+  result = plan_make(fusion, &plain, &best);
+  if (result == tuttiSuccess) result = plan_use(fusion, best);
   tt_fusion_plans_hold(&best, NULL);
   return result;
 }
 
-static tuttiResult_t auto_use(struct tuttiFusion *fuser, double iteration_us)
+static tuttiResult_t auto_use(struct tuttiFusion *fusion, double iteration_us)
 {
-  struct engine *engine = &fuser->engine;
-  struct plan *stays = trial_end(fuser, iteration_us), *made = NULL;
-  tuttiResult_t result = plan_make(fuser, &fuser->config.policy, &made);
+  struct engine *engine = &fusion->engine;
+  struct plan *stays = trial_end(fusion, iteration_us), *made = NULL;
+  tuttiResult_t result = plan_make(fusion, &fusion->config.policy, &made);
   if (result == tuttiSuccess && same_queues(&made->fusion, &stays->fusion)) {
-    result = trial_begin(fuser, stays, made);
+    result = trial_begin(fusion, stays, made);
   } else if (result == tuttiSuccess) { /* its groups may be ready in another order now */
-    if (fuser->config.rank == 0)
+    if (fusion->config.rank == 0)
       tt_log(TT_LOG_INFO, "fusion: step %llu: tensors are ready in another order: a new plan",
              (unsigned long long)engine->step);
     tt_trial_forget(&engine->trial, engine->step);
     if (engine->used == engine->beaten) tt_fusion_plans_hold(&engine->beaten, NULL); /* there will be no verdict */
-    result = plan_use(fuser, made);
+    result = plan_use(fusion, made);
   }
   tt_fusion_plans_hold(&made, NULL);
   return result;
@@ -226,19 +226,19 @@ static void order_keep(struct engine *engine, double iteration_us)
   if (known->net.backward_us < latest_us) known->net.backward_us = latest_us;
 }
 
-tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fuser, double iteration_us)
+tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fusion, double iteration_us)
 {
-  int may_try = fuser->config.policy.kind == TT_POLICY_AUTO && fuser->shared.planned.is_measured;
-  order_keep(&fuser->engine, iteration_us);
-  return may_try ? auto_use(fuser, iteration_us) : policy_use(fuser, &fuser->config.policy);
+  int may_try = fusion->config.policy.kind == TT_POLICY_AUTO && fusion->shared.planned.is_measured;
+  order_keep(&fusion->engine, iteration_us);
+  return may_try ? auto_use(fusion, iteration_us) : policy_use(fusion, &fusion->config.policy);
 }
 
 /* Backward from the last layer to the first, a microsecond each: only the order of that counts. The plan knows of one
  * type: those of a group are messages of their own, one after the other. */
-tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fuser)
+tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion)
 {
-  const struct config *config = &fuser->config;
-  struct known *known = &fuser->engine.known;
+  const struct config *config = &fusion->config;
+  struct known *known = &fusion->engine.known;
   struct tt_policy policy = config->policy;
   if (policy.kind == TT_POLICY_AUTO)
     policy = (struct tt_policy){.kind = TT_POLICY_THRESHOLD, .bytes = (uint64_t)25 << 20, .first_bytes = 1 << 20};
@@ -248,17 +248,17 @@ tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fuser)
                                          .bytes = tensor->count * (uint64_t)tensor->wire_element,
                                          .ready_us = config->n - 1 - i};
   }
-  known->net = (struct tt_net){.n = config->n, .tensors = known->facts, .backward_us = config->n - 1};
-  return policy_use(fuser, &policy);
+  known->net = (struct tt_model){.n = config->n, .tensors = known->facts, .backward_us = config->n - 1};
+  return policy_use(fusion, &policy);
 }
 
-void tt_fusion_plans_free(struct tuttiFusion *fuser)
+void tt_fusion_plans_free(struct tuttiFusion *fusion)
 {
-  struct engine *engine = &fuser->engine;
+  struct engine *engine = &fusion->engine;
   tt_fusion_plans_hold(&engine->used, NULL);
   tt_fusion_plans_hold(&engine->kept, NULL);
   tt_fusion_plans_hold(&engine->beaten, NULL);
   progress_free(engine);
-  tt_played_destroy(&fuser->shared.planned.expected);
-  tt_free(fuser->shared.planned.sent);
+  tt_played_destroy(&fusion->shared.planned.expected);
+  tt_free(fusion->shared.planned.sent);
 }

@@ -78,16 +78,16 @@ static void json_print(const struct config *config, const struct planned *planne
   fputc('\n', out);
 }
 
-tuttiResult_t tt_fusion_print(struct tuttiFusion *fuser, FILE *out, int json)
+tuttiResult_t tt_fusion_print(struct tuttiFusion *fusion, FILE *out, int json)
 {
-  struct shared *shared = &fuser->shared;
+  struct shared *shared = &fusion->shared;
   tuttiResult_t result = tuttiSuccess;
   pthread_mutex_lock(&shared->mutex);
   if (shared->failed != tuttiSuccess) result = tt_fail_quiet(shared->failed, shared->sentence);
   else if (shared->ended < shared->step)
     result = tt_fail(tuttiInvalidUsage, "a step is under way: print when all of its tensors were waited for");
-  else if (json) json_print(&fuser->config, &shared->planned, out);
-  else plan_print(&fuser->config, shared, out);
+  else if (json) json_print(&fusion->config, &shared->planned, out);
+  else plan_print(&fusion->config, shared, out);
   pthread_mutex_unlock(&shared->mutex);
   if (result == tuttiSuccess && (fflush(out) != 0 || ferror(out)))
     result = tt_fail(tuttiSystemError, "the plan cannot be written: %s", strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder. A fuser is three structs, by who may touch them: `config` is made at creation and only read
+/* Private to this folder. A fusion is three structs, by who may touch them: `config` is made at creation and only read
  * from then on; `shared` is used under its mutex; `engine` is the engine thread's alone. */
 #ifndef TT_FUSION_PRIVATE_H
 #define TT_FUSION_PRIVATE_H
@@ -104,7 +104,7 @@ struct step {
 };
 
 /* The engine sleeps. */
-struct nap {
+struct sleep {
   int is_asleep;
   int32_t wanted; /* group whose tensors it sleeps for */
   uint64_t bytes; /* pushed meanwhile */
@@ -164,7 +164,7 @@ struct shared {
   char sentence[TT_SENTENCE_BYTES];
   struct scale scale;         /* of the next step */
   struct step steps[2];       /* by their number mod 2 */
-  struct nap nap;
+  struct sleep sleep;
   struct times times;
   struct ranges ranges;
   struct planned planned;
@@ -175,7 +175,7 @@ struct shared {
 /* The numbers that plans are made of. */
 struct known {
   struct tt_tensor *facts; /* of net */
-  struct tt_net net;
+  struct tt_model net;
   struct tt_message_cost cost;
   double ratios[CLASSES];   /* of each size class: measured / priced; 0: not known */
   double known_us[CLASSES]; /* the priced time of the messages this was measured of, older ones counting less */
@@ -274,15 +274,15 @@ void tt_fusion_plans_hold(struct plan **holder, struct plan *plan);
 /* ---- plans.c: which plan is used ---- */
 
 /* The first plan: nothing is known but sizes. */
-tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fuser);
+tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion);
 
 /* Plans by policy and what is known now, and uses that in place of the present plan if it is another one. Auto tries it
  * if it promises something, and comes back to what was better (trial_private.h): iteration_us is what ranks agree that
  * an iteration takes by the present plan, 0: not known. The engine's, between steps. */
-tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fuser, double iteration_us);
+tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fusion, double iteration_us);
 
 /* No plan is held or in use any more. */
-void tt_fusion_plans_free(struct tuttiFusion *fuser);
+void tt_fusion_plans_free(struct tuttiFusion *fusion);
 
 /* Counts anew what is missing of each group in the engine's step. Under the mutex. */
 void tt_fusion_missing_count(const struct config *config, struct shared *shared);
@@ -298,7 +298,7 @@ tuttiResult_t tt_fusion_probe(const struct config *config, struct known *known);
 
 /* The engine's, at the end of agree_step, with no message under way: agrees with all ranks on what was measured, and
  * makes a plan of it if that is better. Takes as long as the slowest rank. */
-tuttiResult_t tt_fusion_agree(struct tuttiFusion *fuser);
+tuttiResult_t tt_fusion_agree(struct tuttiFusion *fusion);
 
 /* ---- create.c ---- */
 
@@ -328,20 +328,20 @@ void tt_fusion_range_take(const struct config *config, struct shared *shared, in
 /* ---- copies.c: the fusion buffer ---- */
 
 /* One piece of copying, the most urgent there is. 1: something was done. */
-int tt_fusion_copy(struct tuttiFusion *fuser, tuttiResult_t *result);
+int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result);
 
 /* Where the message is to be sent from and received to: NULL: it is not there yet. */
-int tt_fusion_place(struct tuttiFusion *fuser, int32_t message, const void **in, void **out);
+int tt_fusion_place(struct tuttiFusion *fusion, int32_t message, const void **in, void **out);
 
 /* ---- engine.c ---- */
 
-void *tt_fusion_main(void *fuser);
+void *tt_fusion_main(void *fusion);
 
 /* Nothing of the engine's step was done yet. */
-void tt_fusion_step_start(struct tuttiFusion *fuser);
+void tt_fusion_step_start(struct tuttiFusion *fusion);
 
 /* A tensor that was pushed is there. Under the mutex. */
-void tt_fusion_ready(struct tuttiFusion *fuser, int tensor);
+void tt_fusion_ready(struct tuttiFusion *fusion, int tensor);
 
 /* With the mutex, which is given away meanwhile: until told, or so long, less than a second. */
 void tt_fusion_idle(struct shared *shared, pthread_cond_t *until_told, uint64_t ns);
@@ -356,6 +356,6 @@ tuttiResult_t tt_fusion_run(const struct config *config, int collective, void *d
 tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messages);
 
 /* Everything ends: the calling thread's last sentence. */
-void tt_fusion_fail(struct tuttiFusion *fuser, tuttiResult_t result);
+void tt_fusion_fail(struct tuttiFusion *fusion, tuttiResult_t result);
 
 #endif

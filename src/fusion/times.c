@@ -96,11 +96,11 @@ static double shortest(const struct shared *shared)
 
 /* ready, forward, backward, iteration: of these the most counts; and messages, of which the mean does: what one rank
  * seems to wait less, because it was late for the message before, another one waits more. */
-static void facts_tell(struct tuttiFusion *fuser, double *facts)
+static void facts_tell(struct tuttiFusion *fusion, double *facts)
 {
-  struct shared *shared = &fuser->shared;
-  const struct engine *engine = &fuser->engine;
-  size_t n = (size_t)fuser->config.n;
+  struct shared *shared = &fusion->shared;
+  const struct engine *engine = &fusion->engine;
+  size_t n = (size_t)fusion->config.n;
   for (size_t i = 0; i < n; i++) { /* nobody who pushes has to wait for all of them */
     pthread_mutex_lock(&shared->mutex);
     facts[i] = median(shared->gradients[i].ready_us, 2, shared->times.recorded);
@@ -237,14 +237,14 @@ tuttiResult_t tt_fusion_probe(const struct config *config, struct known *known)
   return result;
 }
 
-tuttiResult_t tt_fusion_agree(struct tuttiFusion *fuser)
+tuttiResult_t tt_fusion_agree(struct tuttiFusion *fusion)
 {
-  const struct config *config = &fuser->config;
-  struct engine *engine = &fuser->engine;
+  const struct config *config = &fusion->config;
+  struct engine *engine = &fusion->engine;
   size_t n = (size_t)config->n, told = (size_t)told_of(engine->used), count = 2 * n + 2 + told;
   double *facts = tt_alloc(count, sizeof *facts);
   if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", config->n);
-  facts_tell(fuser, facts);
+  facts_tell(fusion, facts);
   double *took = facts + 2 * n + 2;
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_REDUCE, facts, 2 * n + 2, tuttiFloat64, tuttiMax);
   if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, took, told, tuttiFloat64, tuttiSum);
@@ -253,7 +253,7 @@ tuttiResult_t tt_fusion_agree(struct tuttiFusion *fuser)
     ratios_take(config, &engine->known, engine->used, took);
     cost_make(config, &engine->known);
     engine->agreements++;
-    result = tt_fusion_plans_renew(fuser, facts[2 * n + 1]);
+    result = tt_fusion_plans_renew(fusion, facts[2 * n + 1]);
     engine->agree_step = tt_trial_next(&engine->trial, engine->step);
   }
   tt_free(facts);

@@ -78,57 +78,57 @@ static void push_trace(const struct config *config, const struct gradient *gradi
       &(struct tt_span){track, config->tensors[index].name, gradient->push_ns, gradient->push_ns, args});
 }
 
-void tt_fusion_ready(struct tuttiFusion *fuser, int index)
+void tt_fusion_ready(struct tuttiFusion *fusion, int index)
 {
-  struct shared *shared = &fuser->shared;
+  struct shared *shared = &fusion->shared;
   struct gradient *gradient = &shared->gradients[index];
   gradient->push_ns = tt_now_ns();
-  if (tt_timeline_wanted()) push_trace(&fuser->config, gradient, index);
+  if (tt_timeline_wanted()) push_trace(&fusion->config, gradient, index);
   atomic_store_explicit(&gradient->ready, gradient->pushed, memory_order_release);
   shared->pushes++;
-  shared->nap.bytes += fuser->config.tensors[index].bytes;
+  shared->sleep.bytes += fusion->config.tensors[index].bytes;
   if (gradient->pushed != shared->finished + 1) return;
   int32_t group = shared->planned.plan->cuts[index].group, missing = --shared->missing[group];
-  if (!shared->nap.is_asleep) return;
-  if ((missing == 0 && group == shared->nap.wanted) || shared->nap.bytes >= WAKE_BYTES) {
-    shared->nap.is_asleep = 0;
+  if (!shared->sleep.is_asleep) return;
+  if ((missing == 0 && group == shared->sleep.wanted) || shared->sleep.bytes >= WAKE_BYTES) {
+    shared->sleep.is_asleep = 0;
     pthread_cond_signal(&shared->wake);
   }
 }
 
-static void push(struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
+static void push(struct tuttiFusion *fusion, int index, const struct tt_pushed *pushed)
 {
-  struct shared *shared = &fuser->shared;
+  struct shared *shared = &fusion->shared;
   struct gradient *gradient = &shared->gradients[index];
-  tt_fusion_range_take(&fuser->config, shared, index, pushed);
+  tt_fusion_range_take(&fusion->config, shared, index, pushed);
   gradient->pushed = shared->step;
   gradient->send = pushed->send;
   gradient->recv = pushed->recv;
   gradient->wait_ns = 0;
   shared->npushed++;
   if (!pushed->stream) {
-    tt_fusion_ready(fuser, index);
+    tt_fusion_ready(fusion, index);
     return;
   }
   gradient->stream = pushed->stream;
   gradient->stream_mark = tt_stream_mark(pushed->stream);
   shared->nstreams++;
   shared->pushes++;
-  shared->nap.is_asleep = 0;
+  shared->sleep.is_asleep = 0;
   pthread_cond_signal(&shared->wake);
 }
 
-tuttiResult_t tt_fusion_push(struct tuttiFusion *fuser, int index, const struct tt_pushed *pushed)
+tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int index, const struct tt_pushed *pushed)
 {
-  const struct config *config = &fuser->config;
-  struct shared *shared = &fuser->shared;
+  const struct config *config = &fusion->config;
+  struct shared *shared = &fusion->shared;
   tuttiResult_t result = push_check(config, index, pushed);
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&shared->mutex);
   result = first_error(shared);
   if (result == tuttiSuccess) result = tt_fusion_range_check(config, shared, index, pushed);
   if (result == tuttiSuccess) result = push_begin(config, shared, index);
-  if (result == tuttiSuccess) push(fuser, index, pushed);
+  if (result == tuttiSuccess) push(fusion, index, pushed);
   pthread_mutex_unlock(&shared->mutex);
   return result;
 }
@@ -262,11 +262,11 @@ static tuttiResult_t wait_one(const struct config *config, struct shared *shared
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_fusion_wait(struct tuttiFusion *fuser, int index, int blocks)
+tuttiResult_t tt_fusion_wait(struct tuttiFusion *fusion, int index, int blocks)
 {
-  pthread_mutex_lock(&fuser->shared.mutex);
-  tuttiResult_t result = wait_one(&fuser->config, &fuser->shared, index, blocks);
-  pthread_mutex_unlock(&fuser->shared.mutex);
+  pthread_mutex_lock(&fusion->shared.mutex);
+  tuttiResult_t result = wait_one(&fusion->config, &fusion->shared, index, blocks);
+  pthread_mutex_unlock(&fusion->shared.mutex);
   if (result == tuttiInProgress) sched_yield(); /* who asks again and again would keep the engine from the mutex */
   return result;
 }
@@ -294,12 +294,12 @@ static tuttiResult_t wait_all(const struct config *config, struct shared *shared
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fuser)
+tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fusion)
 {
   uint64_t called_ns = tt_now_ns();
-  pthread_mutex_lock(&fuser->shared.mutex);
-  tuttiResult_t result = wait_all(&fuser->config, &fuser->shared, called_ns);
-  pthread_mutex_unlock(&fuser->shared.mutex);
+  pthread_mutex_lock(&fusion->shared.mutex);
+  tuttiResult_t result = wait_all(&fusion->config, &fusion->shared, called_ns);
+  pthread_mutex_unlock(&fusion->shared.mutex);
   return result;
 }
 
@@ -316,10 +316,10 @@ static tuttiResult_t scale_check(const struct config *config, const char *name, 
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_fusion_scale(struct tuttiFusion *fuser, float before, float after)
+tuttiResult_t tt_fusion_scale(struct tuttiFusion *fusion, float before, float after)
 {
-  const struct config *config = &fuser->config;
-  struct shared *shared = &fuser->shared;
+  const struct config *config = &fusion->config;
+  struct shared *shared = &fusion->shared;
   tuttiResult_t result = scale_check(config, "before", before);
   if (result == tuttiSuccess) result = scale_check(config, "after", after);
   if (result != tuttiSuccess) return result;
@@ -344,10 +344,10 @@ static tuttiResult_t ended_check(const struct shared *shared, const char *what)
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fuser, int *overflow)
+tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fusion, int *overflow)
 {
-  struct shared *shared = &fuser->shared;
-  if (!fuser->config.reports)
+  struct shared *shared = &fusion->shared;
+  if (!fusion->config.reports)
     return tt_fail(tuttiInvalidUsage, "no overflow is looked for: set overflow = 1 in tuttiFusionConfig_t");
   pthread_mutex_lock(&shared->mutex);
   tuttiResult_t result = ended_check(shared, "no step has ended yet");
@@ -356,25 +356,25 @@ tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fuser, int *overflow)
   return result;
 }
 
-tuttiResult_t tt_fusion_norm(struct tuttiFusion *fuser, int index, double *norm)
+tuttiResult_t tt_fusion_norm(struct tuttiFusion *fusion, int index, double *norm)
 {
-  struct shared *shared = &fuser->shared;
+  struct shared *shared = &fusion->shared;
   const struct gradient *gradient = &shared->gradients[index];
-  if (!fuser->config.norms)
+  if (!fusion->config.norms)
     return tt_fail(tuttiInvalidUsage, "no norms are made: set norms = 1 in tuttiFusionConfig_t");
   pthread_mutex_lock(&shared->mutex);
   tuttiResult_t result = first_error(shared);
   if (result == tuttiSuccess && (!gradient->pushed || gradient->waited < gradient->pushed))
     result = tt_fail(tuttiInvalidUsage, "tensor %d (%s) is not there: call tuttiFusionWait for it first", index,
-                     fuser->config.tensors[index].name);
+                     fusion->config.tensors[index].name);
   if (result == tuttiSuccess) *norm = gradient->norm;
   pthread_mutex_unlock(&shared->mutex);
   return result;
 }
 
-void tt_fusion_info(struct tuttiFusion *fuser, tuttiFusionInfo_t *info)
+void tt_fusion_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info)
 {
-  struct shared *shared = &fuser->shared;
+  struct shared *shared = &fusion->shared;
   pthread_mutex_lock(&shared->mutex);
   const struct planned *planned = &shared->planned;
   info->steps = shared->ended;
@@ -383,7 +383,7 @@ void tt_fusion_info(struct tuttiFusion *fuser, tuttiFusionInfo_t *info)
   info->groups = planned->plan->fusion.ngroups;
   info->messages = planned->plan->nmessages;
   info->is_by_priority = planned->plan->fusion.by_priority;
-  info->buffer_bytes = fuser->config.buffer_bytes;
+  info->buffer_bytes = fusion->config.buffer_bytes;
   info->copied_bytes = shared->steps[shared->ended % 2].copied;
   info->iteration_us = shared->times.iteration_us;
   info->exposed_us = shared->times.exposed_us;

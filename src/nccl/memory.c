@@ -28,7 +28,7 @@ static ncclResult_t registration_check(ncclComm_t comm, const void *buff, size_t
 }
 
 /* Registers the buffer; the arguments are already checked. */
-static ncclResult_t enroll(ncclComm_t comm, void *buff, size_t size, void **handle)
+static ncclResult_t register_buffer(ncclComm_t comm, void *buff, size_t size, void **handle)
 {
   tuttiResult_t state, result = tuttiCommGetAsyncError(comm, &state);
   *handle = NULL;
@@ -40,7 +40,7 @@ static ncclResult_t enroll(ncclComm_t comm, void *buff, size_t size, void **hand
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
 {
   ncclResult_t result = registration_check(comm, buff, size, handle);
-  return result == tuttiSuccess ? enroll(comm, buff, size, handle) : result;
+  return result == tuttiSuccess ? register_buffer(comm, buff, size, handle) : result;
 }
 NCCL_WEAK_NAME(ncclCommRegister);
 
@@ -70,7 +70,7 @@ ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, n
   if (result == tuttiSuccess && (flags & ~(NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING)))
     result = tt_nccl_refuse(tuttiInvalidArgument, "winFlags is %#x: NCCL_WIN_COLL_SYMMETRIC (1) and "
                             "NCCL_WIN_STRICT_ORDERING (2) are all there are", (unsigned)flags);
-  if (result == tuttiSuccess) result = enroll(comm, buff, size, &handle);
+  if (result == tuttiSuccess) result = register_buffer(comm, buff, size, &handle);
   if (result != tuttiSuccess) return result;
   ncclWindow_t made = window_take(comm, buff, handle);
   if (made) {

@@ -183,7 +183,7 @@ uint64_t tt_listener_refused(const struct tt_listener *listener)
   return atomic_load(&listener->refused);
 }
 
-static int same_pass(const struct tt_credentials *a, const struct tt_credentials *b)
+static int same_credentials(const struct tt_credentials *a, const struct tt_credentials *b)
 {
   return a->epoch == b->epoch && memcmp(a->job, b->job, TT_JOB_BYTES) == 0 &&
          memcmp(a->key, b->key, TT_KEY_BYTES) == 0;
@@ -193,7 +193,7 @@ static int is_admitted(const struct tt_listener *listener, const struct tt_crede
                        enum tt_hello_kind kind, uint32_t dst)
 {
   for (const struct tt_admission *at = listener->admissions; at; at = at->next)
-    if (at->kind == kind && at->dst == dst && same_pass(&at->credentials, credentials)) return 1;
+    if (at->kind == kind && at->dst == dst && same_credentials(&at->credentials, credentials)) return 1;
   return 0;
 }
 

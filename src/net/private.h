@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the files of net only: the structs of a listener, and the choice of an interface
  * as a pure function. */
-#ifndef TT_NET_INSIDE_H
-#define TT_NET_INSIDE_H
+#ifndef TT_NET_PRIVATE_H
+#define TT_NET_PRIVATE_H
 
 #include <stdatomic.h>
 

@@ -44,7 +44,7 @@ static tuttiResult_t by_bytes(const struct tt_queue *queue, double byte_us, doub
   return result;
 }
 
-tuttiResult_t tt_fusion_bound(const struct tt_net *net, const struct tt_message_cost *cost, double *iteration_us)
+tuttiResult_t tt_fusion_bound(const struct tt_model *net, const struct tt_message_cost *cost, double *iteration_us)
 {
   struct tt_queue queue = {.n = 0};
   double message_us, byte_us, us = 0, tail_us = 0;

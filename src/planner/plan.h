@@ -41,7 +41,7 @@ struct tt_tensor {
   double forward_us; /* the time of forward of its layer */
 };
 
-struct tt_net {
+struct tt_model {
   int32_t n;                      /* 1 to TT_PLAN_TENSORS */
   const struct tt_tensor *tensors; /* in forward order */
   double backward_us;             /* when backward has ended: not before the last tensor is ready */
@@ -49,7 +49,7 @@ struct tt_net {
 
 /* Errors: tuttiInvalidArgument: a number breaks the limits above (the sentence names the tensor, from 1 on, and the
  * number). */
-tuttiResult_t tt_net_check(const struct tt_net *net);
+tuttiResult_t tt_model_check(const struct tt_model *net);
 
 /* ---- the cost of a message (cost.c) ------------------------------------------------------ */
 
@@ -119,7 +119,7 @@ struct tt_policy {
  * is wrong, and what was wanted). */
 tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
 
-/* Makes the plan of this policy; tt_fusion_plan_destroy frees it. The net must be right (tt_net_check).
+/* Makes the plan of this policy; tt_fusion_plan_destroy frees it. The net must be right (tt_model_check).
  *
  * Optimal's iteration, and so auto's, is never longer than that of other groups sent as they come; auto's is not
  * longer, either, than p3's with policy->slice, 40,000 or 50,000 elements to a slice. Within that, auto takes fewer
@@ -128,8 +128,8 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
  *
  * Work: optimal takes time with the square of the number of tensors, auto as much again and a bounded number of plays:
  * 1,000 tensors take a few milliseconds. Errors: tuttiSystemError: no memory. */
-tuttiResult_t tt_fusion_plan_make(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_net *net,
-                           const struct tt_message_cost *cost);
+tuttiResult_t tt_fusion_plan_make(struct tt_fusion_plan *plan, const struct tt_policy *policy,
+                                  const struct tt_model *net, const struct tt_message_cost *cost);
 
 /* NULL and a zeroed plan are allowed. */
 void tt_fusion_plan_destroy(struct tt_fusion_plan *plan);
@@ -155,13 +155,13 @@ struct tt_played {
 /* Plays one iteration of the steady state; tt_played_destroy frees it. Errors: tuttiInvalidUsage: there are more than
  * TT_PLAY_MESSAGES slices; tuttiSystemError: no memory. */
 #define TT_PLAY_MESSAGES (1 << 24)
-tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan, const struct tt_net *net,
-                           const struct tt_message_cost *cost);
+tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan,
+                                  const struct tt_model *net, const struct tt_message_cost *cost);
 
 /* The same with the messages in the order of an earlier play of this plan, whatever the net and costs of that play
  * were. In this net tensors must be ready in the plan's order. NULL: as above. */
 tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_fusion_plan *plan,
-                                     const struct tt_played *order, const struct tt_net *net,
+                                     const struct tt_played *order, const struct tt_model *net,
                                      const struct tt_message_cost *cost);
 void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are allowed */
 
@@ -169,7 +169,7 @@ void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are a
  * overtaken, and takes the least time of a byte of a message; and it is at least the time of each tensor alone, in a
  * message, with forward from its layer on. There may be no plan that reaches it. Errors: tuttiSystemError: no
  * memory. */
-tuttiResult_t tt_fusion_bound(const struct tt_net *net, const struct tt_message_cost *cost, double *iteration_us);
+tuttiResult_t tt_fusion_bound(const struct tt_model *net, const struct tt_message_cost *cost, double *iteration_us);
 
 /* ---- a plan as JSON (print.c) ---------------------------------------------------------------- */
 

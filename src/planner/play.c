@@ -153,7 +153,7 @@ static void in_order_send(struct sending *s, const struct tt_played *order)
 /* ---- iteration ---- */
 
 /* Returns when forward has ended. starts_us: when that of each layer begins; NULL: not wanted. */
-static double forward_run(const struct tt_fusion_plan *plan, const struct tt_net *net, const double *done_us,
+static double forward_run(const struct tt_fusion_plan *plan, const struct tt_model *net, const double *done_us,
                           double messages_end_us, double *starts_us)
 {
   double now_us = plan->by_priority ? net->backward_us : fmax(net->backward_us, messages_end_us);
@@ -229,7 +229,7 @@ static tuttiResult_t messages_count(int64_t *n, const struct tt_fusion_plan *pla
 
 static void played_fill(struct tt_played *played, struct sending *s, const struct tt_played *order)
 {
-  const struct tt_net *net = s->queue->net;
+  const struct tt_model *net = s->queue->net;
   double forward_us = 0;
   s->stage->messages = played->messages;
   played->messages_end_us = messages_send(s, order);
@@ -242,7 +242,7 @@ static void played_fill(struct tt_played *played, struct sending *s, const struc
 }
 
 tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_fusion_plan *plan,
-                                     const struct tt_played *order, const struct tt_net *net,
+                                     const struct tt_played *order, const struct tt_model *net,
                                      const struct tt_message_cost *cost)
 {
   struct tt_played made = {.nmessages = 0};
@@ -271,8 +271,8 @@ tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_f
   return result;
 }
 
-tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan, const struct tt_net *net,
-                                  const struct tt_message_cost *cost)
+tuttiResult_t tt_fusion_plan_play(struct tt_played *played, const struct tt_fusion_plan *plan,
+                                  const struct tt_model *net, const struct tt_message_cost *cost)
 {
   return tt_fusion_plan_play_as(played, plan, NULL, net, cost);
 }

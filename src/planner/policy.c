@@ -64,8 +64,8 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text)
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_fusion_plan_make(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_net *net,
-                           const struct tt_message_cost *cost)
+tuttiResult_t tt_fusion_plan_make(struct tt_fusion_plan *plan, const struct tt_policy *policy,
+                                  const struct tt_model *net, const struct tt_message_cost *cost)
 {
   struct tt_queue queue = {.n = 0};
   struct tt_fusion_plan made = {.ntensors = 0};

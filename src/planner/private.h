@@ -8,7 +8,7 @@
 /* Position i is the i-th tensor to be ready; if several are ready at once, the last layer comes first. */
 struct tt_queue {
   int32_t n;
-  const struct tt_net *net;
+  const struct tt_model *net;
   int32_t *order;   /* tensor at each position */
   double *ready_us; /* ascending */
   uint64_t *before; /* bytes of all positions before this one; n + 1 of them */
@@ -16,7 +16,7 @@ struct tt_queue {
   int32_t *picks;   /* n, for a policy */
 };
 
-tuttiResult_t tt_queue_make(struct tt_queue *queue, const struct tt_net *net);
+tuttiResult_t tt_queue_make(struct tt_queue *queue, const struct tt_model *net);
 void tt_queue_destroy(struct tt_queue *queue); /* a zeroed one is allowed */
 
 static inline int32_t tt_queue_type(const struct tt_queue *queue, int32_t position)

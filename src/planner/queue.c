@@ -5,7 +5,7 @@
 
 #include "planner/private.h"
 
-tuttiResult_t tt_net_check(const struct tt_net *net)
+tuttiResult_t tt_model_check(const struct tt_model *net)
 {
   if (net->n < 1 || net->n > TT_PLAN_TENSORS)
     return tt_fail(tuttiInvalidArgument, "there are %d tensors: give 1 to %d", (int)net->n, TT_PLAN_TENSORS);
@@ -55,7 +55,7 @@ static tuttiResult_t queue_allocate(struct tt_queue *queue, struct entry **entri
   return tt_fail(tuttiSystemError, "no memory to plan %d tensors: give the process more", (int)queue->n);
 }
 
-tuttiResult_t tt_queue_make(struct tt_queue *queue, const struct tt_net *net)
+tuttiResult_t tt_queue_make(struct tt_queue *queue, const struct tt_model *net)
 {
   struct tt_queue made = {.n = net->n, .net = net};
   struct entry *entries;

@@ -84,18 +84,18 @@ static const struct tt_profile_key anchor_keys[] = {
   {word, comment, sizeof(struct type), FIELD(type, line), keys, sizeof keys / sizeof keys[0]}
 
 const struct tt_profile_line tt_profile_lines[TT_PROFILE_WORDS] = {
-    [TT_WORD_MACHINE] = {"machine", "who was measured", 0, 0, machine, sizeof machine / sizeof machine[0]},
-    [TT_WORD_MEASURED] = LINE("measured", "When and how; load: tasks that wanted to run just before, beside these.",
-                              tt_profile_measured, measured),
-    [TT_WORD_LINK] = LINE("link", "A message of more than `from` and up to `to` bytes takes alpha + bytes * beta.\n"
-                                  "# flows: pairs of ranks of a host that talk at once; ways: 2 if both ranks send.",
+    [TT_PROFILE_MACHINE] = {"machine", "who was measured", 0, 0, machine, sizeof machine / sizeof machine[0]},
+    [TT_PROFILE_MEASURED] = LINE("measured", "When and how; load: tasks that wanted to run just before, beside these.",
+                                 tt_profile_measured, measured),
+    [TT_PROFILE_LINK] = LINE("link", "A message of more than `from` and up to `to` bytes takes alpha + bytes * beta.\n"
+                             "# flows: pairs of ranks of a host that talk at once; ways: 2 if both ranks send.",
                           tt_profile_link, link_keys),
-    [TT_WORD_POINT] = LINE("point", "What was measured: the median, and a quarter of the samples below and above.",
-                           tt_profile_point, point_keys),
-    [TT_WORD_REDUCE] = LINE("reduce", "Combining takes gamma for each MiB of each source beyond the first.",
-                            tt_profile_reduce, reduce_keys),
-    [TT_WORD_ANCHOR] = LINE("anchor", "Whole operations, from the moment when all began to the last rank's end.",
-                            tt_profile_anchor, anchor_keys),
+    [TT_PROFILE_POINT] = LINE("point", "What was measured: the median, and a quarter of the samples below and above.",
+                              tt_profile_point, point_keys),
+    [TT_PROFILE_REDUCE] = LINE("reduce", "Combining takes gamma for each MiB of each source beyond the first.",
+                               tt_profile_reduce, reduce_keys),
+    [TT_PROFILE_ANCHOR] = LINE("anchor", "Whole operations, from the moment when all began to the last rank's end.",
+                               tt_profile_anchor, anchor_keys),
 };
 
 static const char *name_of_index(const char *name, int index, int n)
@@ -116,11 +116,11 @@ const char *tt_profile_name(enum tt_profile_value value, int index)
 void *tt_profile_items(const struct tt_profile *profile, enum tt_profile_word word, int32_t *n)
 {
   *n = 0;
-  if (word == TT_WORD_MEASURED) return *n = profile->nmeasured, profile->measured;
-  if (word == TT_WORD_LINK) return *n = profile->nlinks, profile->links;
-  if (word == TT_WORD_POINT) return *n = profile->npoints, profile->points;
-  if (word == TT_WORD_REDUCE) return *n = profile->nreduces, profile->reduces;
-  if (word == TT_WORD_ANCHOR) return *n = profile->nanchors, profile->anchors;
+  if (word == TT_PROFILE_MEASURED) return *n = profile->nmeasured, profile->measured;
+  if (word == TT_PROFILE_LINK) return *n = profile->nlinks, profile->links;
+  if (word == TT_PROFILE_POINT) return *n = profile->npoints, profile->points;
+  if (word == TT_PROFILE_REDUCE) return *n = profile->nreduces, profile->reduces;
+  if (word == TT_PROFILE_ANCHOR) return *n = profile->nanchors, profile->anchors;
   return NULL;
 }
 

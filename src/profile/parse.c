@@ -132,10 +132,10 @@ static void item_check(struct tt_scan *scan, enum tt_profile_word word, const vo
   const struct tt_profile_anchor *anchor = item;
   const char *what = NULL;
   if (scan->failed) return;
-  if (word == TT_WORD_LINK && link->from >= link->to) what = "from must be less than to";
-  if (word == TT_WORD_POINT && !(point->low_us <= point->us && point->us <= point->high_us))
+  if (word == TT_PROFILE_LINK && link->from >= link->to) what = "from must be less than to";
+  if (word == TT_PROFILE_POINT && !(point->low_us <= point->us && point->us <= point->high_us))
     what = "low_us must not be above us, nor us above high_us";
-  if (word == TT_WORD_ANCHOR && anchor->nnodes > anchor->nranks) what = "there must not be more nodes than ranks";
+  if (word == TT_PROFILE_ANCHOR && anchor->nnodes > anchor->nranks) what = "there must not be more nodes than ranks";
   if (what) tt_scan_fail(scan, number, "%s", what);
 }
 
@@ -156,11 +156,11 @@ static void item_parse(struct reader *r, enum tt_profile_word word)
   memcpy((char *)&item + line->line, &number, sizeof number);
   item_check(scan, word, &item, number);
   if (scan->failed) return;
-  if (word == TT_WORD_MEASURED) scan->failed = tt_profile_add_measured(&r->profile, &item.measured);
-  if (word == TT_WORD_LINK) scan->failed = tt_profile_add_link(&r->profile, &item.link);
-  if (word == TT_WORD_POINT) scan->failed = tt_profile_add_point(&r->profile, &item.point);
-  if (word == TT_WORD_REDUCE) scan->failed = tt_profile_add_reduce(&r->profile, &item.reduce);
-  if (word == TT_WORD_ANCHOR) scan->failed = tt_profile_add_anchor(&r->profile, &item.anchor);
+  if (word == TT_PROFILE_MEASURED) scan->failed = tt_profile_add_measured(&r->profile, &item.measured);
+  if (word == TT_PROFILE_LINK) scan->failed = tt_profile_add_link(&r->profile, &item.link);
+  if (word == TT_PROFILE_POINT) scan->failed = tt_profile_add_point(&r->profile, &item.point);
+  if (word == TT_PROFILE_REDUCE) scan->failed = tt_profile_add_reduce(&r->profile, &item.reduce);
+  if (word == TT_PROFILE_ANCHOR) scan->failed = tt_profile_add_anchor(&r->profile, &item.anchor);
 }
 
 static void line_parse(struct reader *r)
@@ -197,7 +197,7 @@ static void lines_parse(struct reader *r)
   tt_scan_expect(scan, VERSION, "version " VERSION ": measure anew with tutti tune");
   tt_scan_line_end(scan);
   while (tt_scan_line(scan)) line_parse(r);
-  if (!(r->words_seen & 1u << TT_WORD_MACHINE)) tt_scan_wrong(scan, "a line 'machine'");
+  if (!(r->words_seen & 1u << TT_PROFILE_MACHINE)) tt_scan_wrong(scan, "a line 'machine'");
 }
 
 static int32_t line_of(const struct tt_profile_line *line, const char *item)
@@ -263,7 +263,8 @@ tuttiResult_t tt_profile_parse(struct tt_profile *profile, FILE *in, const char 
   tt_scan_begin(scan, in, name, "");
   lines_parse(&r);
   if (!scan->failed) tt_profile_sort(&r.profile);
-  for (int w = TT_WORD_MEASURED; w < TT_PROFILE_WORDS && !scan->failed; w++) doubles_check(&r, (enum tt_profile_word)w);
+  for (int w = TT_PROFILE_MEASURED; w < TT_PROFILE_WORDS && !scan->failed; w++)
+    doubles_check(&r, (enum tt_profile_word)w);
   links_check(&r);
   if (!r.has_ended)
     tt_scan_wrong(scan, "a line 'end': the text is cut off; measure anew, or write that line if nothing is lost");

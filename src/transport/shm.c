@@ -373,7 +373,7 @@ static size_t direct_bytes(const struct shm *t)
 {
   int64_t wanted = t->spec->settings->shm_direct_bytes;
   if (wanted) return (size_t)wanted;
-  return t->spec->crowded ? (size_t)16 * 1024 : (size_t)128 * 1024;
+  return t->spec->oversubscribed ? (size_t)16 * 1024 : (size_t)128 * 1024;
 }
 
 static tuttiResult_t link_open(struct tt_transport *transport, int rank, int lane, struct tt_link **link)

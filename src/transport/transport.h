@@ -110,11 +110,11 @@ struct tt_transport_spec {
   struct tt_listener *local_listener;
   const uint64_t *hosts;              /* host id of each rank */
   const int32_t *pids;                /* of each rank, for pointers within one process */
-  int crowded;                        /* the machine's ranks are more than its cores */
+  int oversubscribed;                        /* the machine's ranks are more than its cores */
 };
 
 /* Memory that calls will use often. */
-struct tt_enrolled {
+struct tt_registered {
   void *data;
   size_t len;
   int fd;          /* of a dma-buf, if only devices can reach the memory; -1: host memory */
@@ -164,11 +164,12 @@ struct tt_transport_ops {
   /* One line about the path to `peer` for the log at INFO, e.g. "tcp eth0 192.0.2.1:4711 -> 192.0.2.2:4712". */
   const char *(*path)(const struct tt_transport *transport, int peer, char *text, size_t size);
 
-  /* Enroll registers memory with the device that moves bytes, so that it is not copied; withdraw ends that, destroy at
-   * the latest. The memory stays until then, and no call uses it when it is withdrawn. *handle may be NULL, and is for
-   * withdraw alone. Both functions NULL: there is nothing to do, any memory is as good. Errors: tuttiSystemError. */
-  tuttiResult_t (*enroll)(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle);
-  void (*withdraw)(struct tt_transport *transport, void *handle);
+  /* Registers memory with the device that moves bytes, so that it is not copied; deregister_memory ends that, destroy
+   * at the latest. The memory stays until then, and no call uses it when it is deregistered. *handle may be NULL, and
+   * is for deregister_memory alone. Both functions NULL: there is nothing to do, any memory is as good. Errors:
+   * tuttiSystemError. */
+  tuttiResult_t (*register_memory)(struct tt_transport *transport, const struct tt_registered *memory, void **handle);
+  void (*deregister_memory)(struct tt_transport *transport, void *handle);
 
   /* This rank's calls have failed: gives up everything under way, for good. When it returns, no peer writes memory of
    * this rank's callers, and no peer's call can succeed with bytes that were offered and not taken, so that they may

@@ -172,14 +172,14 @@ static void halt(struct tt_transport *transport)
   tt_verbs_memory_halt(verbs->device.memory);
 }
 
-static tuttiResult_t enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle)
+static tuttiResult_t register_memory(struct tt_transport *transport, const struct tt_registered *memory, void **handle)
 {
-  return tt_verbs_memory_enroll(((struct verbs *)transport)->device.memory, memory, handle);
+  return tt_verbs_memory_register(((struct verbs *)transport)->device.memory, memory, handle);
 }
 
-static void withdraw(struct tt_transport *transport, void *handle)
+static void deregister_memory(struct tt_transport *transport, void *handle)
 {
-  tt_verbs_memory_withdraw(((struct verbs *)transport)->device.memory, handle);
+  tt_verbs_memory_deregister(((struct verbs *)transport)->device.memory, handle);
 }
 
 /* Clients are admitted before the peers can know the address, so that none comes too early. */
@@ -490,8 +490,8 @@ const struct tt_transport_ops tt_transport_verbs = {
     .descriptors = descriptors,
     .held = held,
     .path = path,
-    .enroll = enroll,
-    .withdraw = withdraw,
+    .register_memory = register_memory,
+    .deregister_memory = deregister_memory,
     .halt = halt,
     .destroy = destroy,
 };

@@ -148,7 +148,7 @@ struct ibv_mr *tt_verbs_memory_find(struct verbs_memory *memory, const void *dat
 
 /* ---- memory that users register ---- */
 
-static struct ibv_mr *reg_users(const struct verbs_memory *memory, const struct tt_enrolled *what)
+static struct ibv_mr *reg_users(const struct verbs_memory *memory, const struct tt_registered *what)
 {
   const struct verbs_api *api = &memory->device->api;
   if (what->fd < 0) return reg(memory, what->data, what->len);
@@ -160,7 +160,7 @@ static struct ibv_mr *reg_users(const struct verbs_memory *memory, const struct 
                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 }
 
-static tuttiResult_t enroll_failed(const struct verbs_memory *memory, const struct tt_enrolled *what, int error)
+static tuttiResult_t register_failed(const struct verbs_memory *memory, const struct tt_registered *what, int error)
 {
   char locked[256];
   const char *remedy = "";
@@ -174,21 +174,21 @@ static tuttiResult_t enroll_failed(const struct verbs_memory *memory, const stru
 }
 
 /* One block has all of the memory, or it is not the user's. */
-static tuttiResult_t enroll_of_heap(struct verbs_memory *memory, const struct tt_enrolled *what)
+static tuttiResult_t register_of_heap(struct verbs_memory *memory, const struct tt_registered *what)
 {
   if (tt_verbs_memory_find(memory, what->data, what->len)) return tuttiSuccess;
   const struct region *region = look(memory, what->data, what->len);
-  return enroll_failed(memory, what, region ? region->error : EFAULT);
+  return register_failed(memory, what, region ? region->error : EFAULT);
 }
 
-tuttiResult_t tt_verbs_memory_enroll(struct verbs_memory *memory, const struct tt_enrolled *what, void **handle)
+tuttiResult_t tt_verbs_memory_register(struct verbs_memory *memory, const struct tt_registered *what, void **handle)
 {
   uint64_t offset;
   *handle = NULL;
   if (memory->is_halted) return tuttiSuccess;
-  if (tt_heap_has(memory->heap, what->data, what->len, &offset)) return enroll_of_heap(memory, what);
+  if (tt_heap_has(memory->heap, what->data, what->len, &offset)) return register_of_heap(memory, what);
   struct ibv_mr *mr = reg_users(memory, what);
-  if (!mr) return enroll_failed(memory, what, errno);
+  if (!mr) return register_failed(memory, what, errno);
   pthread_mutex_lock(&memory->mutex);
   struct region *region = add(memory, what->data, what->len, mr);
   if (region) region->is_users = 1;
@@ -201,7 +201,7 @@ tuttiResult_t tt_verbs_memory_enroll(struct verbs_memory *memory, const struct t
   return tt_fail(tuttiSystemError, "out of memory for a registration");
 }
 
-void tt_verbs_memory_withdraw(struct verbs_memory *memory, void *handle)
+void tt_verbs_memory_deregister(struct verbs_memory *memory, void *handle)
 {
   pthread_mutex_lock(&memory->mutex);
   for (size_t i = 0; i < memory->count; i++)

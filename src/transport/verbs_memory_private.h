@@ -37,9 +37,9 @@ struct ibv_mr *tt_verbs_memory_find(struct verbs_memory *memory, const void *dat
  * link uses them meanwhile. */
 int tt_verbs_memory_spare(struct verbs_memory *memory);
 
-/* As tt_transport_ops.enroll and withdraw. */
-tuttiResult_t tt_verbs_memory_enroll(struct verbs_memory *memory, const struct tt_enrolled *what, void **handle);
-void tt_verbs_memory_withdraw(struct verbs_memory *memory, void *handle);
+/* As tt_transport_ops.register_memory and deregister_memory. */
+tuttiResult_t tt_verbs_memory_register(struct verbs_memory *memory, const struct tt_registered *what, void **handle);
+void tt_verbs_memory_deregister(struct verbs_memory *memory, void *handle);
 
 /* Removes all regions and makes none any more. No queue pair uses them now. */
 void tt_verbs_memory_halt(struct verbs_memory *memory);

@@ -27,17 +27,17 @@ static size_t held(const struct tt_transport *transport)
   return inner->ops->held(inner);
 }
 
-static tuttiResult_t enroll(struct tt_transport *transport, const struct tt_enrolled *memory, void **handle)
+static tuttiResult_t register_memory(struct tt_transport *transport, const struct tt_registered *memory, void **handle)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
   *handle = NULL;
-  return inner->ops->enroll ? inner->ops->enroll(inner, memory, handle) : tuttiSuccess;
+  return inner->ops->register_memory ? inner->ops->register_memory(inner, memory, handle) : tuttiSuccess;
 }
 
-static void withdraw(struct tt_transport *transport, void *handle)
+static void deregister_memory(struct tt_transport *transport, void *handle)
 {
   struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
-  if (inner->ops->withdraw) inner->ops->withdraw(inner, handle);
+  if (inner->ops->deregister_memory) inner->ops->deregister_memory(inner, handle);
 }
 
 static void halt(struct tt_transport *transport)
@@ -86,8 +86,8 @@ void tt_wrap_make(struct tt_wrap *wrap, struct tt_transport *inner)
   ops->descriptors = descriptors;
   ops->held = held;
   ops->path = path;
-  ops->enroll = enroll;
-  ops->withdraw = withdraw;
+  ops->register_memory = register_memory;
+  ops->deregister_memory = deregister_memory;
   ops->halt = halt;
   wrap->inner = inner;
   wrap->base.ops = ops;

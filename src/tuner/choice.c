@@ -79,13 +79,13 @@ static int same_for_rank(const struct tt_choice *a, const struct tt_choice *b, c
 
 static int same_schedules(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning)
 {
-  int64_t n = tuning->nranks, looks = n < TWIN_RANKS ? n : TWIN_RANKS;
+  int64_t n = tuning->nranks, looks = n < DUPLICATE_RANKS ? n : DUPLICATE_RANKS;
   for (int64_t k = 0; k < looks; k++)
     if (!same_for_rank(a, b, tuning, (int32_t)(looks > 1 ? k * (n - 1) / (looks - 1) : 0))) return 0;
   return 1;
 }
 
-int tt_choices_twins(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning)
+int tt_choices_duplicate(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning)
 {
   struct look one = look_at(a, tuning), other = look_at(b, tuning);
   return is_alike(&one, &other) && same_schedules(a, b, tuning);
@@ -145,7 +145,7 @@ static void blocks_add(struct finder *finder, const struct tt_choice *choice)
 }
 
 /* 1 if the same choice is there already: only noise would set them apart. */
-static int has_twin(const struct finder *finder, const struct tt_choice *choice, const struct look *look)
+static int has_duplicate(const struct finder *finder, const struct tt_choice *choice, const struct look *look)
 {
   for (int c = 0; c < finder->n; c++)
     if (is_alike(&finder->looks[c], look) && same_schedules(&finder->choices[c], choice, finder->tuning)) return 1;
@@ -163,7 +163,7 @@ static void filter_add(struct finder *finder, const struct tt_algo_filter *filte
   if (why) why_add(finder, &choice, why);
   if (why || finder->n == TT_CHOICES) return;
   struct look look = look_at(&choice, finder->tuning);
-  if (has_twin(finder, &choice, &look)) return;
+  if (has_duplicate(finder, &choice, &look)) return;
   finder->looks[finder->n] = look;
   finder->choices[finder->n++] = choice;
   blocks_add(finder, &choice);

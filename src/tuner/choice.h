@@ -14,9 +14,9 @@ const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_se
 int tt_choice_slow(int algo, const struct tt_tuning *tuning);
 
 /* 1 if both are the same schedule with so many ranks, as binary_blocks and halving_doubling are with a power of two:
- * the steps of at most TWIN_RANKS ranks are compared. 0 also if there is no memory for it. */
-int tt_choices_twins(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning);
-#define TWIN_RANKS 16
+ * the steps of at most DUPLICATE_RANKS ranks are compared. 0 also if there is no memory for it. */
+int tt_choices_duplicate(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning);
+#define DUPLICATE_RANKS 16
 
 /* The longest block sent at once, where nothing else is said. */
 uint32_t tt_choice_block(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning);

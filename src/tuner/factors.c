@@ -46,19 +46,19 @@ static const char *transport_of(const struct tt_cluster *cluster)
   return inside ? inside : "";
 }
 
-static int is_crowded(int32_t nranks, int32_t nnodes, int32_t cores)
+static int is_oversubscribed(int32_t nranks, int32_t nnodes, int32_t cores)
 {
   return nranks > (int64_t)cores * nnodes;
 }
 
-/* It says something of this cluster: the same collective and transport, one node or several, crowded or not. */
+/* It says something of this cluster: the same collective and transport, one node or several, oversubscribed or not. */
 static int is_akin(const struct tt_profile_anchor *anchor, int collective, const struct tt_cluster *cluster)
 {
   int32_t nnodes = cluster->topology->nnodes;
   return anchor->collective == collective && strcmp(anchor->transport, transport_of(cluster)) == 0 &&
          (anchor->nnodes > 1) == (nnodes > 1) &&
-         is_crowded(anchor->nranks, anchor->nnodes, anchor->cores) ==
-             is_crowded(cluster->nranks, nnodes, cluster->cores);
+         is_oversubscribed(anchor->nranks, anchor->nnodes, anchor->cores) ==
+             is_oversubscribed(cluster->nranks, nnodes, cluster->cores);
 }
 
 static int is_at(const struct tt_profile_anchor *anchor, const struct place *place)

@@ -10,7 +10,7 @@
 /* The cost curves of all choices; those that differ only in the length of blocks share one. */
 struct field {
   const struct tt_choice *choices;
-  int n, ncourses;
+  int n, ncurves;
   int curve_of[TT_CHOICES];
   struct tt_cost_curve curves[TT_CHOICES];
   struct tt_factors *factors;
@@ -28,12 +28,12 @@ static tuttiResult_t curves_make(struct field *field, const struct tt_tuning *tu
     uint32_t longest = field->choices[c].block_bytes;
     int first = 0;
     while (!is_same_curve(&field->choices[first], &field->choices[c])) first++;
-    field->curve_of[c] = first < c ? field->curve_of[first] : field->ncourses;
+    field->curve_of[c] = first < c ? field->curve_of[first] : field->ncurves;
     if (first < c) continue;
     for (int d = c; d < field->n; d++)
       if (is_same_curve(&field->choices[d], &field->choices[c]) && field->choices[d].block_bytes > longest)
         longest = field->choices[d].block_bytes;
-    result = tt_cost_curve_make(&field->curves[field->ncourses++], &field->choices[c], tuning, longest);
+    result = tt_cost_curve_make(&field->curves[field->ncurves++], &field->choices[c], tuning, longest);
   }
   return result;
 }
@@ -85,7 +85,7 @@ static tuttiResult_t collective_make(struct tt_table_row *rows, const struct tt_
   if (n > 1 && result == tuttiSuccess)
     result = tt_factors_make(&field->factors, tt_algos[choices[0].algo].collective, choices, n, tuning);
   if (result == tuttiSuccess) rows_make(rows, field);
-  for (int c = 0; c < field->ncourses; c++) tt_cost_curve_destroy(&field->curves[c]);
+  for (int c = 0; c < field->ncurves; c++) tt_cost_curve_destroy(&field->curves[c]);
   tt_factors_destroy(field->factors);
   tt_free(field);
   return result;

@@ -59,10 +59,10 @@ struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_
 #define TT_CHOICES 96
 
 /* The factors of some choices of one collective, at the sizes of the anchors of the prices' profile, or of the shipped
- * one. An anchor counts if the transport is the same, and the ranks are on one node or on several, and crowded (more
- * than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated, also between two
- * sizes, both on logarithms. A choice without measurements has the median of the others' factors, and far beyond the
- * measured numbers of ranks all factors come near it. */
+ * one. An anchor counts if the transport is the same, and the ranks are on one node or on several, and oversubscribed
+ * (more than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated, also
+ * between two sizes, both on logarithms. A choice without measurements has the median of the others' factors, and far
+ * beyond the measured numbers of ranks all factors come near it. */
 struct tt_factors;
 
 /* tuning->factors is ignored. Errors: tuttiSystemError: no memory. */

@@ -136,17 +136,17 @@ static tuttiResult_t notice_fail(struct tt_notice *notice)
   return tt_fail_quiet(is_error ? (tuttiResult_t)notice->code : tuttiRemoteError, notice->sentence);
 }
 
-static tuttiResult_t lost_fail(const struct tt_watch *watch, const struct tt_birth *birth, int rank)
+static tuttiResult_t lost_fail(const struct tt_watch *watch, const struct tt_startup *startup, int rank)
 {
   char name[TT_RANK_TEXT_BYTES], when[48], text[TT_SENTENCE_BYTES];
   uint64_t lost = tt_page_lost(&watch->page, rank);
   tt_watch_rank_text(watch, rank, name, sizeof name);
   if (lost)
     snprintf(text, sizeof text, "%s %s at %s, in the start-up of the %.100s or before", name, hows[tt_lost_how(lost)],
-             tt_time_text(tt_lost_ms(lost), when, sizeof when), birth->label);
+             tt_time_text(tt_lost_ms(lost), when, sizeof when), startup->label);
   else
     snprintf(text, sizeof text, "%s left the %.100s (%s) in the start-up of the %.100s or before", name, watch->label,
-             tt_gone_aborted(tt_page_gone(&watch->page, rank)) ? "aborted" : "destroyed", birth->label);
+             tt_gone_aborted(tt_page_gone(&watch->page, rank)) ? "aborted" : "destroyed", startup->label);
   return tt_fail_quiet(tuttiRemoteError, text);
 }
 
@@ -159,45 +159,46 @@ static int is_missing(const struct tt_watch *watch, int rank, int is_last)
 }
 
 /* A member that gave up a split in the all-gather before it told all ranks so, by the failure of this watch. */
-static tuttiResult_t failure_look(const struct tt_watch *watch, const struct tt_birth *birth)
+static tuttiResult_t failure_look(const struct tt_watch *watch, const struct tt_startup *startup)
 {
-  if (birth->is_shrink || birth->is_last || !atomic_load_explicit(&watch->failed, memory_order_acquire))
+  if (startup->is_shrink || startup->is_last || !atomic_load_explicit(&watch->failed, memory_order_acquire))
     return tuttiSuccess;
-  for (int i = 0; i < birth->nmembers; i++)
-    if (birth->members[i] == watch->failure.culprit) return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
+  for (int i = 0; i < startup->nmembers; i++)
+    if (startup->members[i] == watch->failure.culprit)
+      return tt_fail_quiet(watch->failure.code, watch->failure.sentence);
   return tuttiSuccess;
 }
 
-static tuttiResult_t look(const struct tt_watch *watch, struct tt_birth *birth, uint64_t now)
+static tuttiResult_t look(const struct tt_watch *watch, struct tt_startup *startup, uint64_t now)
 {
   struct tt_notice notice;
   int missing = -1; /* the member that was lost first, as all ranks of this host see it */
   uint64_t since = UINT64_MAX;
-  for (int i = 0; i < birth->nmembers; i++) {
-    int rank = birth->members[i];
+  for (int i = 0; i < startup->nmembers; i++) {
+    int rank = startup->members[i];
     if (rank == watch->rank) continue;
-    if (notice_find(watch, rank, birth->key, &notice)) return notice_fail(&notice);
-    if (!is_missing(watch, rank, birth->is_last)) continue;
+    if (notice_find(watch, rank, startup->key, &notice)) return notice_fail(&notice);
+    if (!is_missing(watch, rank, startup->is_last)) continue;
     uint64_t lost = tt_page_lost(&watch->page, rank);
     if (missing >= 0 && (lost ? lost : UINT64_MAX) >= since) continue;
     since = lost ? lost : UINT64_MAX;
     missing = rank;
   }
-  if (missing < 0) return failure_look(watch, birth);
-  if (!birth->missed_ns) birth->missed_ns = now;
-  if (birth->is_last && now - birth->missed_ns < LATE_NS) return tuttiSuccess;
-  return lost_fail(watch, birth, missing);
+  if (missing < 0) return failure_look(watch, startup);
+  if (!startup->missed_ns) startup->missed_ns = now;
+  if (startup->is_last && now - startup->missed_ns < LATE_NS) return tuttiSuccess;
+  return lost_fail(watch, startup, missing);
 }
 
-tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth)
+tuttiResult_t tt_watch_startup(struct tt_watch *watch, struct tt_startup *startup)
 {
   uint64_t now = tt_now_ns();
   tuttiResult_t result = tuttiSuccess;
-  if (now < birth->next_ns) return result;
-  birth->next_ns = now + LOOK_NS + LOOK_MEMBER_NS * (uint64_t)birth->nmembers;
+  if (now < startup->next_ns) return result;
+  startup->next_ns = now + LOOK_NS + LOOK_MEMBER_NS * (uint64_t)startup->nmembers;
   tt_service_lock();
-  if (watch->own) result = look(watch, birth, now);
-  if (watch->own && birth->is_shrink && result == tuttiSuccess) result = tt_unlike_look(watch, birth);
+  if (watch->own) result = look(watch, startup, now);
+  if (watch->own && startup->is_shrink && result == tuttiSuccess) result = tt_unlike_look(watch, startup);
   tt_service_unlock();
   return result;
 }

@@ -30,22 +30,25 @@ static int first_difference(const struct tt_target *a, const struct tt_target *b
 
 /* Shows the shrink's target. If two shrinks run at once (in a group), none is shown: a rank in both waits for neither
  * alone. */
-static void show(struct tt_watch *watch, struct tt_birth *birth)
+static void show(struct tt_watch *watch, struct tt_startup *startup)
 {
-  struct tt_target target = {.key = watch->ntargets++ ? 0 : birth->key};
-  birth->is_shown = 1;
-  for (int i = 0; i < birth->nmembers; i++) target.members[birth->members[i] / 64] |= 1ull << birth->members[i] % 64;
+  struct tt_target target = {.key = watch->ntargets++ ? 0 : startup->key};
+  startup->is_shown = 1;
+  for (int i = 0; i < startup->nmembers; i++) {
+    int rank = startup->members[i];
+    target.members[rank / 64] |= 1ull << rank % 64;
+  }
   tt_rank_slot_target_set(watch->own, &target);
 }
 
 /* The lowest member that shows another target with this rank in it; -1: there is none. */
-static int unlike_find(const struct tt_watch *watch, const struct tt_birth *birth, const struct tt_target *own,
+static int unlike_find(const struct tt_watch *watch, const struct tt_startup *startup, const struct tt_target *own,
                        struct tt_target *other)
 {
-  for (int i = 0; i < birth->nmembers; i++) {
-    const struct tt_rank_slot *slot = watch->peers[birth->members[i]].slot;
+  for (int i = 0; i < startup->nmembers; i++) {
+    const struct tt_rank_slot *slot = watch->peers[startup->members[i]].slot;
     if (!slot || !tt_rank_slot_target_get(slot, other) || other->key == own->key || !has(other, watch->rank)) continue;
-    if (first_difference(own, other, watch->nranks) >= 0) return birth->members[i];
+    if (first_difference(own, other, watch->nranks) >= 0) return startup->members[i];
   }
   return -1;
 }
@@ -65,20 +68,20 @@ static void unlike_text(const struct tt_watch *watch, const struct tt_target *ow
            tt_now_text(when, sizeof when));
 }
 
-tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth)
+tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_startup *startup)
 {
   struct tt_target own, other = {.key = 0};
   if (watch->nranks > TT_TARGET_RANKS) return tuttiSuccess;
-  if (!birth->is_shown) show(watch, birth);
-  if (!tt_rank_slot_target_get(watch->own, &own) || own.key != birth->key) return tuttiSuccess;
-  int rank = birth->is_last ? -1 : unlike_find(watch, birth, &own, &other);
+  if (!startup->is_shown) show(watch, startup);
+  if (!tt_rank_slot_target_get(watch->own, &own) || own.key != startup->key) return tuttiSuccess;
+  int rank = startup->is_last ? -1 : unlike_find(watch, startup, &own, &other);
   uint64_t key = rank < 0 ? 0 : other.key;
-  if (!key || key != birth->unlike_key || rank != birth->unlike) {
-    birth->unlike = rank;
-    birth->unlike_key = key;
-    birth->unlike_ns = watch->clock_ns;
+  if (!key || key != startup->unlike_key || rank != startup->unlike) {
+    startup->unlike = rank;
+    startup->unlike_key = key;
+    startup->unlike_ns = watch->clock_ns;
   }
-  own.against = key && watch->clock_ns - birth->unlike_ns >= STEADY_NS ? 1 + (uint64_t)rank : 0;
+  own.against = key && watch->clock_ns - startup->unlike_ns >= STEADY_NS ? 1 + (uint64_t)rank : 0;
   tt_rank_slot_target_set(watch->own, &own);
   if (!own.against || other.against != 1 + (uint64_t)watch->rank) return tuttiSuccess;
   struct tt_notice notice = {.key = own.key, .other = other.key, .code = tuttiInvalidUsage};
@@ -87,11 +90,11 @@ tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_birth *birth)
   return tt_fail(tuttiInvalidUsage, "%s", notice.sentence);
 }
 
-void tt_watch_birth_end(struct tt_watch *watch, struct tt_birth *birth)
+void tt_watch_startup_end(struct tt_watch *watch, struct tt_startup *startup)
 {
-  if (!birth->is_shown || atomic_load(&tt_process.forked)) return; /* the status page is not mapped there */
+  if (!startup->is_shown || atomic_load(&tt_process.forked)) return; /* the status page is not mapped there */
   tt_service_lock();
-  birth->is_shown = 0;
+  startup->is_shown = 0;
   watch->ntargets--;
   tt_rank_slot_target_set(watch->own, &(struct tt_target){.key = 0});
   tt_service_unlock();

@@ -137,14 +137,14 @@ int tt_watch_lost(struct tt_watch *watch, int *ranks, int size);
 int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n);
 
 /* The start-up of a communicator that is made from this one. */
-struct tt_birth {
+struct tt_startup {
   uint64_t key;           /* the same on all its ranks, and for nothing else */
   const int32_t *members; /* ranks of this watch */
   int nmembers;
   int is_shrink;          /* members ascend, their lists may be unlike; the failure of this watch does not count */
   int is_last;            /* this rank has done its part: members that left in order have what they need */
   const char *label;      /* of the new communicator */
-  uint64_t next_ns, missed_ns;    /* private to tt_watch_birth, like the fields below */
+  uint64_t next_ns, missed_ns;    /* private to tt_watch_startup, like the fields below */
   int is_shown, unlike;           /* of a shrink: its target is shown; the rank that is in another shrink */
   uint64_t unlike_key, unlike_ns; /* key of that shrink, 0: there is none; when it was found */
 };
@@ -153,10 +153,10 @@ struct tt_birth {
  * ranks is lost or left. tuttiInvalidUsage: a member has waited for this rank for some seconds in a shrink to a
  * different set of ranks; all members of both shrinks are told. Else the code of a notice, or of this watch's failure
  * if a member of a split is its culprit. Only tuttiInvalidUsage is logged. Any thread, one at a time. */
-tuttiResult_t tt_watch_birth(struct tt_watch *watch, struct tt_birth *birth);
+tuttiResult_t tt_watch_startup(struct tt_watch *watch, struct tt_startup *startup);
 
-/* The start-up is over, successful or not, and tt_watch_birth is not called again. Any thread. */
-void tt_watch_birth_end(struct tt_watch *watch, struct tt_birth *birth);
+/* The start-up is over, successful or not, and tt_watch_startup is not called again. Any thread. */
+void tt_watch_startup_end(struct tt_watch *watch, struct tt_startup *startup);
 
 /* 1: the shrink of this key has ended because the lists of excluded ranks were unlike. Any thread. */
 int tt_watch_was_unlike(struct tt_watch *watch, uint64_t key);

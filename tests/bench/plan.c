@@ -25,7 +25,7 @@ static double now_ms(void)
 }
 
 /* From 64 parameters to some millions; backward of about 300 ms, forward of half of that. */
-static void net_fill(struct tt_net *net, struct tt_tensor *tensors, uint64_t *state)
+static void net_fill(struct tt_model *net, struct tt_tensor *tensors, uint64_t *state)
 {
   double now_us = 0;
   for (int32_t l = net->n - 1; l >= 0; l--) {
@@ -57,7 +57,7 @@ static void policy_time(const char *name, int32_t n, struct tt_tensor *tensors)
   uint64_t chance = 1;
   tt_policy_parse(&policy, name);
   for (int k = 0; k < NETS; k++) {
-    struct tt_net net = {.n = n};
+    struct tt_model net = {.n = n};
     struct tt_fusion_plan plan;
     net_fill(&net, tensors, &chance);
     struct tt_message_cost cost = cost_make(k % 2, &chance);

@@ -272,24 +272,25 @@ static void a_ring_comes_before_blocks_that_are_registered(void **state)
 
 /* ---- what users register ---- */
 
-static void enroll_and_pass(struct world_rank *me)
+static void register_and_pass(struct world_rank *me)
 {
   static const struct trip trip = {BY_RECV, LONG, 1, 0, 0};
   struct tt_link *link = world_open(me, !me->rank, 0);
   unsigned char *data = get(0, LONG);
-  const struct tt_enrolled what = {data, LONG, -1, 0};
+  const struct tt_registered what = {data, LONG, -1, 0};
   void *handles[2] = {NULL, NULL};
   if (!link) return;
   world_barrier(me);
   long before = fake->count().regions;
   world_barrier(me);
   for (int h = 0; h < 2; h++)
-    WORLD_CHECK(me, me->transport->ops->enroll(me->transport, &what, &handles[h]) == tuttiSuccess && handles[h]);
-  me->transport->ops->withdraw(me->transport, handles[0]); /* the other one is left */
+    WORLD_CHECK(me, me->transport->ops->register_memory(me->transport, &what, &handles[h]) == tuttiSuccess &&
+                handles[h]);
+  me->transport->ops->deregister_memory(me->transport, handles[0]); /* the other one is left */
   WORLD_CHECK(me, pass(me, link, &trip, data, 0));
   if (me->rank == 0) WORLD_CHECK(me, directs_of(link) == 1);
   world_barrier(me);
-  me->transport->ops->withdraw(me->transport, handles[1]);
+  me->transport->ops->deregister_memory(me->transport, handles[1]);
   world_barrier(me);
   WORLD_CHECK(me, fake->count().regions == before);
   WORLD_CHECK(me, pass(me, link, &trip, data, 1));
@@ -302,22 +303,22 @@ static void what_users_register_goes_straight_into_place_until_they_take_it_back
 {
   (void)state;
   fake->reset();
-  expect_ok(world_of(NULL, enroll_and_pass));
+  expect_ok(world_of(NULL, register_and_pass));
 }
 
 /* What could not be registered says why, also when it is asked again; and what ends behind its block is no memory. */
-static void enroll_in_vain(struct world_rank *me)
+static void register_in_vain(struct world_rank *me)
 {
   unsigned char *data = get(1, LONG);
-  const struct tt_enrolled what = {data, LONG, -1, 0}, too_long = {data, (size_t)LONG + 65536, -1, 0};
+  const struct tt_registered what = {data, LONG, -1, 0}, too_long = {data, (size_t)LONG + 65536, -1, 0};
   void *handle = NULL;
   world_barrier(me);
   if (me->rank == 0) {
-    WORLD_CHECK(me, me->transport->ops->enroll(me->transport, &too_long, &handle) == tuttiSystemError);
+    WORLD_CHECK(me, me->transport->ops->register_memory(me->transport, &too_long, &handle) == tuttiSystemError);
     WORLD_CHECK(me, strstr(tt_last_sentence(), strerror(EFAULT)) != NULL);
     fake->break_at("ibv_reg_mr", 1, EPERM);
     for (int k = 0; k < 2; k++) {
-      WORLD_CHECK(me, me->transport->ops->enroll(me->transport, &what, &handle) == tuttiSystemError);
+      WORLD_CHECK(me, me->transport->ops->register_memory(me->transport, &what, &handle) == tuttiSystemError);
       WORLD_CHECK(me, strstr(tt_last_sentence(), strerror(EPERM)) && !strstr(tt_last_sentence(), "ulimit"));
     }
   }
@@ -329,30 +330,30 @@ static void what_users_register_in_vain_says_why(void **state)
 {
   (void)state;
   fake->reset();
-  expect_ok(world_of(NULL, enroll_in_vain));
+  expect_ok(world_of(NULL, register_in_vain));
 }
 
 /* The file stands for memory of a GPU: it is not mapped where `data` points. */
-static void enroll_descriptor(struct world_rank *me)
+static void register_descriptor(struct world_rank *me)
 {
   int fd = memfd_create("gpu", MFD_CLOEXEC);
-  struct tt_enrolled what = {(void *)(uintptr_t)0x7000000000, LONG, fd, 8192};
+  struct tt_registered what = {(void *)(uintptr_t)0x7000000000, LONG, fd, 8192};
   void *handle = NULL;
   WORLD_CHECK(me, fd >= 0 && ftruncate(fd, LONG + 8192) == 0);
   world_barrier(me);
   long before = fake->count().registered;
   world_barrier(me);
-  WORLD_CHECK(me, me->transport->ops->enroll(me->transport, &what, &handle) == tuttiSuccess && handle);
+  WORLD_CHECK(me, me->transport->ops->register_memory(me->transport, &what, &handle) == tuttiSuccess && handle);
   world_barrier(me);
   WORLD_CHECK(me, fake->count().registered == before + 2 * LONG);
   world_barrier(me);
-  me->transport->ops->withdraw(me->transport, handle);
+  me->transport->ops->deregister_memory(me->transport, handle);
   world_barrier(me);
   WORLD_CHECK(me, fake->count().registered == before);
   world_barrier(me);
   if (me->rank == 0) {
     fake->break_at("ibv_reg_dmabuf_mr", 1, EOPNOTSUPP);
-    WORLD_CHECK(me, me->transport->ops->enroll(me->transport, &what, &handle) == tuttiSystemError);
+    WORLD_CHECK(me, me->transport->ops->register_memory(me->transport, &what, &handle) == tuttiSystemError);
     WORLD_CHECK(me, strstr(tt_last_sentence(), "ibv_reg_dmabuf_mr") && strstr(tt_last_sentence(), "fake0"));
     WORLD_CHECK(me, strstr(tt_last_sentence(), "kernel modules") && !strstr(tt_last_sentence(), "ulimit"));
   }
@@ -364,7 +365,7 @@ static void memory_behind_a_descriptor_is_registered_as_a_dma_buf(void **state)
 {
   (void)state;
   fake->reset();
-  expect_ok(world_of(NULL, enroll_descriptor));
+  expect_ok(world_of(NULL, register_descriptor));
 }
 
 /* ---- who fails is left alone ---- */

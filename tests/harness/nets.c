@@ -27,7 +27,7 @@ void net_draw(struct drawn *d, uint64_t *state, int32_t n)
     d->tensors[l] = (struct tt_tensor){.count = count, .bytes = 4 * count, .ready_us = now_us,
                                        .forward_us = (double)below(state, forward + 1)};
   }
-  d->net = (struct tt_net){n, d->tensors, now_us};
+  d->net = (struct tt_model){n, d->tensors, now_us};
 }
 
 /* Up and down through points whose distances are powers of two, so that slopes are exact. */
@@ -72,7 +72,7 @@ struct tt_fusion_plan plan_of(const char *text, const struct drawn *d)
   struct tt_policy policy;
   struct tt_fusion_plan plan;
   check(tt_policy_parse(&policy, text) == tuttiSuccess, "a plan of a network drawn");
-  check(tt_net_check(&d->net) == tuttiSuccess, "a plan of a network drawn");
+  check(tt_model_check(&d->net) == tuttiSuccess, "a plan of a network drawn");
   check(tt_fusion_plan_make(&plan, &policy, &d->net, &d->cost) == tuttiSuccess, "a plan of a network drawn");
   return plan;
 }
@@ -111,5 +111,5 @@ void net_make(struct drawn *d, int32_t n, const double *backward, const uint64_t
     d->tensors[l] = (struct tt_tensor){.count = bytes[l], .bytes = bytes[l], .ready_us = now_us,
                                        .forward_us = forward ? forward[l] : 0};
   }
-  d->net = (struct tt_net){n, d->tensors, now_us};
+  d->net = (struct tt_model){n, d->tensors, now_us};
 }

@@ -9,7 +9,7 @@
 
 struct drawn {
   struct tt_tensor tensors[NET_MOST];
-  struct tt_net net;
+  struct tt_model net;
   struct tt_message_cost cost;
 };
 

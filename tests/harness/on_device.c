@@ -25,7 +25,7 @@ static struct {
   const struct call *call;
   struct tt_reduce_table table;
   struct twin twins[BUFFERS];
-  int ntwins;
+  int nduplicates;
   char trouble[256];
 } run;
 
@@ -58,11 +58,11 @@ static void room_move(const struct twin *twin, char *image, int to_device)
   if (!on_device_move(run.on.device, to_device ? at : image, to_device ? image : at, len)) complain("copy");
 }
 
-static void *twin_of(const void *host, size_t len, int stays)
+static void *duplicate_of(const void *host, size_t len, int stays)
 {
-  for (int t = 0; t < run.ntwins; t++)
+  for (int t = 0; t < run.nduplicates; t++)
     if (run.twins[t].host == host) return run.twins[t].device;
-  struct twin *twin = &run.twins[run.ntwins++];
+  struct twin *twin = &run.twins[run.nduplicates++];
   *twin = (struct twin){.host = (void *)(uintptr_t)host, .len = len, .device = (void *)(uintptr_t)host};
   if (stays) return twin->device;
   twin->room = run.on.device->alloc(run.on.device, len + 2 * BESIDE + 64);
@@ -82,7 +82,7 @@ static void *twin_of(const void *host, size_t len, int stays)
 /* Brings results back, and sources too: they must not have changed. */
 static void twins_return(void)
 {
-  for (int t = 0; t < run.ntwins; t++) {
+  for (int t = 0; t < run.nduplicates; t++) {
     struct twin *twin = &run.twins[t];
     if (!twin->room) continue;
     char *image = malloc(twin->len + 2 * BESIDE);
@@ -117,13 +117,13 @@ static void carry_out(void *dst, const void *const *sources, int nsrc, size_t co
   uint64_t seed = call->seed;
   int overflow = 0;
   tt_ticket ticket;
-  run.ntwins = 0;
+  run.nduplicates = 0;
   struct tt_reduction what = {call->redop, call->type, NULL, theirs, nsrc, count, &arg, NULL};
   int dst_stays = dst != sources[0] && stays(&seed); /* then the first source does not */
-  what.dst = twin_of(dst, count * dst_size, dst_stays);
+  what.dst = duplicate_of(dst, count * dst_size, dst_stays);
   for (int k = 0; k < nsrc; k++)
-    theirs[k] = twin_of(sources[k], count * (k == arg.wide ? sizeof(float) : size), k > 0 && stays(&seed));
-  if (arg.also) arg.also = twin_of(arg.also, count * size, stays(&seed));
+    theirs[k] = duplicate_of(sources[k], count * (k == arg.wide ? sizeof(float) : size), k > 0 && stays(&seed));
+  if (arg.also) arg.also = duplicate_of(arg.also, count * size, stays(&seed));
   if (call->streams) what.overflow = &overflow;
   tuttiResult_t result = run.on.device->reduce(run.on.device, &what, &ticket);
   if (result == tuttiSuccess) result = on_device_wait(run.on.device, ticket);

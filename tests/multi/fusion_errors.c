@@ -302,7 +302,7 @@ static void tensors_that_overlap_are_named(void **state)
 
 /* Nor may a sum lie over what another tensor gives, whichever is pushed first, each time anew: what is waited for is in
  * nobody's way, and where one gave in the step before another's sum may come. Two may give the same. */
-static int gifts_body(const struct ranks *self)
+static int inputs_body(const struct ranks *self)
 {
   tuttiComm_t comm;
   tuttiFusion_t fusion;
@@ -312,12 +312,12 @@ static int gifts_body(const struct ranks *self)
   if (comm_make(self, &comm)) return 1;
   RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, NULL) == tuttiSuccess);
   for (int step = 0; step < 40; step++) {
-    float *gift = x + 3 + 29 * (step / 4), *to = step % 2 ? gift + 300 : gift - 3; /* some twice in the same place */
+    float *input = x + 3 + 29 * (step / 4), *to = step % 2 ? input + 300 : input - 3; /* some twice in the same place */
     for (int i = 0; i < 2000; i++) x[i] = 1;
     for (int k = 0; k < 3; k++) {
-      float *over = k == 0 ? gift : k == 1 ? gift + 299 : gift - 2;
+      float *over = k == 0 ? input : k == 1 ? input + 299 : input - 2;
       if (step % 3) {
-        if (k == 0) RANKS_CHECK(tuttiFusionPush(fusion, 0, gift, weight, 300, type, NULL) == tuttiSuccess);
+        if (k == 0) RANKS_CHECK(tuttiFusionPush(fusion, 0, input, weight, 300, type, NULL) == tuttiSuccess);
         REFUSED(tuttiFusionPush(fusion, 1, over, over, 3, type, NULL), tuttiInvalidArgument, "recvbuff",
                 "overlaps sendbuff");
         REFUSED(tuttiFusionPush(fusion, 1, zeros, over, 3, type, NULL), tuttiInvalidArgument, "tensor 1 (bias",
@@ -332,20 +332,20 @@ static int gifts_body(const struct ranks *self)
                 "tensor 1 (bias");
       }
     }
-    if (step % 3) RANKS_CHECK(tuttiFusionPush(fusion, 1, gift, bias, 3, type, NULL) == tuttiSuccess); /* both give it */
-    else RANKS_CHECK(tuttiFusionPush(fusion, 0, gift, gift, 300, type, NULL) == tuttiSuccess);
+    if (step % 3) RANKS_CHECK(tuttiFusionPush(fusion, 1, input, bias, 3, type, NULL) == tuttiSuccess); /* both do */
+    else RANKS_CHECK(tuttiFusionPush(fusion, 0, input, input, 300, type, NULL) == tuttiSuccess);
     RANKS_CHECK(tuttiFusionPush(fusion, 2, to, to, 0, type, NULL) == tuttiSuccess); /* it has no elements */
     RANKS_CHECK(tuttiFusionPush(fusion, 3, y, y, 9, tuttiFloat64, NULL) == tuttiSuccess);
     RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
-    if (step % 3) RANKS_CHECK(weight[299] == (float)self->nranks && bias[2] == (float)self->nranks && gift[299] == 1);
-    else RANKS_CHECK(gift[299] == (float)self->nranks && to[2] == 0);
+    if (step % 3) RANKS_CHECK(weight[299] == (float)self->nranks && bias[2] == (float)self->nranks && input[299] == 1);
+    else RANKS_CHECK(input[299] == (float)self->nranks && to[2] == 0);
   }
   RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }
 
 /* Where a tensor was in a step before is not taken for free if another one has come there since. */
-static int gifts_again_body(const struct ranks *self)
+static int inputs_again_body(const struct ranks *self)
 {
   tuttiComm_t comm;
   tuttiFusion_t fusion;
@@ -355,13 +355,13 @@ static int gifts_again_body(const struct ranks *self)
   if (comm_make(self, &comm)) return 1;
   RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, TENSORS, NULL) == tuttiSuccess);
   for (int step = 0; step < 12; step++) {
-    float *gift = step % 3 == 1 ? there : here;
+    float *input = step % 3 == 1 ? there : here;
     if (step % 3 == 1) {
       RANKS_CHECK(tuttiFusionPush(fusion, 1, bias, here + 5, 3, type, NULL) == tuttiSuccess);
       REFUSED(tuttiFusionPush(fusion, 0, here, weight, 300, type, NULL), tuttiInvalidArgument, "sendbuff",
               "overlaps recvbuff");
     }
-    RANKS_CHECK(tuttiFusionPush(fusion, 0, gift, weight, 300, type, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiFusionPush(fusion, 0, input, weight, 300, type, NULL) == tuttiSuccess);
     if (step % 3 == 2)
       REFUSED(tuttiFusionPush(fusion, 1, bias, here + 5, 3, type, NULL), tuttiInvalidArgument, "recvbuff",
               "overlaps sendbuff");
@@ -378,8 +378,8 @@ static void a_sum_over_what_another_tensor_gives_is_named(void **state)
 {
   (void)state;
   for (int nranks = 1; nranks <= 2; nranks++) {
-    assert_int_equal(run_fusion("shm", nranks, gifts_body, NULL), 0);
-    assert_int_equal(run_fusion("shm", nranks, gifts_again_body, NULL), 0);
+    assert_int_equal(run_fusion("shm", nranks, inputs_body, NULL), 0);
+    assert_int_equal(run_fusion("shm", nranks, inputs_again_body, NULL), 0);
   }
 }
 

@@ -375,7 +375,7 @@ static int wait_politely(const struct ranks *self)
     if (CPU_ISSET(core, &cores) && n++ == (apart ? self->rank : 0)) CPU_SET(core, &mine);
   RANKS_CHECK(sched_setaffinity(0, sizeof mine, &mine) == 0);
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
-  RANKS_CHECK((comm->facts.crowded > 0) == !apart);
+  RANKS_CHECK((comm->facts.oversubscribed > 0) == !apart);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }

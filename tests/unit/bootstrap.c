@@ -25,7 +25,7 @@ static void id_sample(struct tt_id *id)
   assert_int_equal(tt_address_parse(&id->root, "127.0.0.1:4711"), tuttiSuccess);
   id->root_pid = 4242;
   id->root_host = 0x1122334455667788u;
-  id->root_sight = 0x99aabbccddeeff00u;
+  id->root_pid_scope = 0x99aabbccddeeff00u;
   id->root_start = 777;
 }
 
@@ -41,7 +41,7 @@ static void an_id_survives_packing(void **state)
   assert_memory_equal(&back.credentials, &id.credentials, sizeof id.credentials);
   assert_int_equal(back.root_pid, 4242);
   assert_true(back.root_host == id.root_host && back.root_start == 777);
-  assert_true(back.root_sight == id.root_sight);
+  assert_true(back.root_pid_scope == id.root_pid_scope);
   char text[TT_ADDRESS_TEXT_BYTES];
   assert_string_equal(tt_address_text(&back.root, text, sizeof text), "127.0.0.1:4711");
   tt_id_pack(&back, &again);

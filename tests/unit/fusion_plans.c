@@ -20,7 +20,7 @@ struct owned {
 };
 
 /* By priority the first layer, which is ready last, overtakes the last one, which is long. */
-static void fuser_make(struct tuttiFusion *f, struct owned *owned)
+static void fusion_make(struct tuttiFusion *f, struct owned *owned)
 {
   static const uint64_t counts[TENSORS] = {1000, 20000, 20000, 800000};
   memset(f, 0, sizeof *f);
@@ -50,7 +50,7 @@ static void fuser_make(struct tuttiFusion *f, struct owned *owned)
   f->engine.known.net.backward_us = 500 * TENSORS;
 }
 
-static void fuser_end(struct tuttiFusion *f)
+static void fusion_end(struct tuttiFusion *f)
 {
   tt_fusion_plans_free(f);
   pthread_mutex_destroy(&f->shared.mutex);
@@ -73,7 +73,7 @@ static void a_plan_without_priority_is_tried_once_at_a_time(void **state)
   static const double plain[2] = {80, 100}, urgent[2] = {100, 60};
   int tried = 0, was_plain = 0;
   (void)state;
-  fuser_make(&f, &owned);
+  fusion_make(&f, &owned);
   for (f.engine.step = 3; f.engine.step < 20;) agree(&f, plain); /* wins, and is beaten then */
   while (f.engine.step < 10000) {
     agree(&f, urgent);
@@ -82,7 +82,7 @@ static void a_plan_without_priority_is_tried_once_at_a_time(void **state)
     tried += was_plain;
   }
   assert_in_range(tried, 10000 / 800, 30);
-  fuser_end(&f);
+  fusion_end(&f);
 }
 
 /* What is sent as it comes is not what was beaten long ago, but the best by the present costs. */
@@ -95,7 +95,7 @@ static void without_priority_the_best_of_now_is_tried(void **state)
   struct tt_fusion_plan best;
   int tried = 0;
   (void)state;
-  fuser_make(&f, &owned);
+  fusion_make(&f, &owned);
   for (f.engine.step = 3; f.engine.step < 20;) agree(&f, plain);
   while (!f.engine.beaten || f.engine.beaten->fusion.by_priority) agree(&f, urgent);
   f.engine.known.cost = tt_message_cost_line(100000, 0.001);
@@ -107,7 +107,7 @@ static void without_priority_the_best_of_now_is_tried(void **state)
   }
   assert_in_range(tried, 2, 30);
   tt_fusion_plan_destroy(&best);
-  fuser_end(&f);
+  fusion_end(&f);
 }
 
 /* Threads that push, or ranks that push in other orders. */
@@ -118,7 +118,7 @@ static void tensors_that_change_places_all_the_time_hinder_no_trial(void **state
   static const double urgent[2] = {100, 60};
   int tried = 0;
   (void)state;
-  fuser_make(&f, &owned);
+  fusion_make(&f, &owned);
   f.engine.step = 3;
   for (int n = 0; n < 200; n++) {
     owned.facts[1].ready_us = 1500;
@@ -128,7 +128,7 @@ static void tensors_that_change_places_all_the_time_hinder_no_trial(void **state
   }
   assert_in_range(tried, 5, 30);
   assert_in_range(f.shared.planned.plans, 2, 80);
-  fuser_end(&f);
+  fusion_end(&f);
 }
 
 static void order_of(const struct tt_played *played, int32_t *groups, int64_t *n)
@@ -157,7 +157,7 @@ static void a_plan_keeps_the_order_of_its_messages(void **state)
   int left = 0, came = 0, was = 1;
   struct tt_played anew;
   (void)state;
-  fuser_make(&f, &owned);
+  fusion_make(&f, &owned);
   for (f.engine.step = 3; f.engine.step < 200 || !f.engine.used->fusion.by_priority;) agree(&f, urgent);
   const struct plan *plan = f.engine.used;
   const struct known *known = &f.engine.known;
@@ -178,7 +178,7 @@ static void a_plan_keeps_the_order_of_its_messages(void **state)
   }
   assert_in_range(left, 2, 25);
   assert_in_range(came, left - 1, left);
-  fuser_end(&f);
+  fusion_end(&f);
 }
 
 int main(void)

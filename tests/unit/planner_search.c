@@ -31,7 +31,7 @@ static int slicings_of(uint64_t count, double us_per_byte)
 {
   static struct tt_tensor tensors[TENSORS];
   const struct tt_policy policy = {.kind = TT_POLICY_AUTO};
-  const struct tt_net net = {TENSORS, tensors, 400 * TENSORS};
+  const struct tt_model net = {TENSORS, tensors, 400 * TENSORS};
   const struct tt_message_cost cost = tt_message_cost_line(1, us_per_byte);
   struct tt_queue queue;
   struct tt_fusion_plan plan;

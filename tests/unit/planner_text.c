@@ -105,7 +105,7 @@ static void a_table_says_what_it_says_in_any_order_of_columns(void **state)
   assert_true(layers.net.tensors[2].bytes == 0 && layers.net.tensors[1].forward_us == 0.5);
   assert_true(layers.net.tensors[2].ready_us == 1 && layers.net.tensors[1].ready_us == 2.25);
   assert_true(layers.net.tensors[0].ready_us == 4.75 && layers.net.backward_us == 4.75 && layers.forward_us == 3.5);
-  assert_int_equal(tt_net_check(&layers.net), tuttiSuccess);
+  assert_int_equal(tt_model_check(&layers.net), tuttiSuccess);
   tt_layers_destroy(&layers);
   assert_int_equal(parse(&layers, "fwd_time_us,params,bwd_time_us,layer_index\n1,2,3,1\n"), tuttiSuccess);
   assert_true(layers.net.tensors[0].forward_us == 1 && layers.net.tensors[0].count == 2 && layers.net.backward_us == 3);
@@ -166,22 +166,22 @@ static void a_network_that_is_wrong_is_told_by_its_tensor(void **state)
 {
   const struct tt_tensor right = {.count = 2, .bytes = 8, .ready_us = 3, .forward_us = 1};
   struct tt_tensor tensors[2] = {right, right};
-  struct tt_net net = {2, tensors, 3};
+  struct tt_model net = {2, tensors, 3};
   (void)state;
-  assert_int_equal(tt_net_check(&net), tuttiSuccess);
+  assert_int_equal(tt_model_check(&net), tuttiSuccess);
   const struct tt_tensor wrong[] = {{.count = 3, .bytes = 8}, {.count = 0, .bytes = 8}, {.count = 8, .bytes = 0},
                                     {.ready_us = 4}, {.ready_us = -1}, {.ready_us = NAN}, {.forward_us = -1},
                                     {.forward_us = INFINITY}};
   for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {
     tensors[1] = wrong[w];
-    assert_int_equal(tt_net_check(&net), tuttiInvalidArgument);
+    assert_int_equal(tt_model_check(&net), tuttiInvalidArgument);
     assert_non_null(strstr(tuttiGetLastError(NULL), "tensor 2"));
   }
   tensors[1] = right;
   net.n = 0;
-  assert_int_equal(tt_net_check(&net), tuttiInvalidArgument);
+  assert_int_equal(tt_model_check(&net), tuttiInvalidArgument);
   net.n = TT_PLAN_TENSORS + 1;
-  assert_int_equal(tt_net_check(&net), tuttiInvalidArgument);
+  assert_int_equal(tt_model_check(&net), tuttiInvalidArgument);
 }
 
 static void a_cost_goes_through_its_points(void **state)
@@ -204,7 +204,7 @@ static void a_cost_goes_through_its_points(void **state)
 static void slices_without_number_are_refused(void **state)
 {
   const struct tt_tensor tensor = {.count = 1u << 30, .bytes = (uint64_t)1 << 32};
-  const struct tt_net net = {1, &tensor, 0};
+  const struct tt_model net = {1, &tensor, 0};
   const struct tt_message_cost cost = tt_message_cost_line(1, 1);
   const struct tt_policy policy = {.kind = TT_POLICY_P3, .slice = 1};
   struct tt_fusion_plan plan;

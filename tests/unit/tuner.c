@@ -158,7 +158,7 @@ static void twins_are_the_same_on_all_ranks(void **state)
           continue;
         int same = 1;
         for (int r = 0; r < nranks && same; r++) same = texts_same(&one, &two, &tuning, r);
-        if (tt_choices_twins(&one, &two, &tuning) != same)
+        if (tt_choices_duplicate(&one, &two, &tuning) != same)
           fail_msg("%s %s and %s of %d ranks", tt_kinds[tt_algos[a].collective].name, tt_algos[a].name,
                    tt_algos[b].name, nranks);
       }

@@ -92,10 +92,10 @@ static int is_candidate(const struct tt_explained *e, int algo)
 }
 
 /* The candidate that is the same schedule; NULL: there is none. */
-static const char *twin_of(const struct tt_explained *e, const struct tt_choice *choice)
+static const char *duplicate_of(const struct tt_explained *e, const struct tt_choice *choice)
 {
   for (int c = 0; c < e->n; c++)
-    if (tt_choices_twins(choice, &e->candidates[c].choice, e->tuning))
+    if (tt_choices_duplicate(choice, &e->candidates[c].choice, e->tuning))
       return tt_algos[e->candidates[c].choice.algo].name;
   return NULL;
 }
@@ -109,8 +109,8 @@ static const char *why_not(const struct tt_explained *e, int algo, char *text, s
   if (why) return why;
   if (!tt_algo_filter_allows(&e->filters.of[e->collective], &filter)) return "TUTTI_ALGO excludes it";
   if (tt_choice_slow(algo, e->tuning)) return "with so many ranks it is priced only where TUTTI_ALGO names it";
-  const char *twin = twin_of(e, &plain);
-  snprintf(text, size, "with so many ranks it is the same schedule as %s", twin ? twin : "another one");
+  const char *duplicate = duplicate_of(e, &plain);
+  snprintf(text, size, "with so many ranks it is the same schedule as %s", duplicate ? duplicate : "another one");
   return text;
 }
 

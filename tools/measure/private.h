@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Private to this folder. */
-#ifndef TT_MEASURE_INSIDE_H
-#define TT_MEASURE_INSIDE_H
+#ifndef TT_MEASURE_PRIVATE_H
+#define TT_MEASURE_PRIVATE_H
 
 #include "measure/measure.h"
 #include "tuner/choice.h"

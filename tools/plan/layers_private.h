@@ -17,7 +17,7 @@
 #include "planner/plan.h"
 
 struct tt_layers {
-  struct tt_net net; /* its tensors are this object's */
+  struct tt_model net; /* its tensors are this object's */
   double forward_us; /* of all layers */
 };
 

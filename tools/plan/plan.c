@@ -88,7 +88,7 @@ static tuttiResult_t asked_fill(struct asked *asked, const struct tt_plan_reques
   double bound_us = 0;
   tuttiResult_t result = policies_find(asked, request);
   if (result == tuttiSuccess) result = tt_layers_load(&asked->layers, request->table);
-  if (result == tuttiSuccess) result = tt_net_check(&asked->layers.net);
+  if (result == tuttiSuccess) result = tt_model_check(&asked->layers.net);
   if (result == tuttiSuccess) result = cost_make(asked, request);
   if (result == tuttiSuccess) result = tt_fusion_bound(&asked->layers.net, &asked->cost, &bound_us);
   for (int k = 0; k < asked->n && result == tuttiSuccess; k++) {

@@ -19,7 +19,7 @@ static const char *layers_text(const struct tt_fusion_plan *plan, const struct t
 }
 
 static double ready_us_of(const struct tt_fusion_plan *plan, const struct tt_fusion_group *group,
-                          const struct tt_net *net)
+                          const struct tt_model *net)
 {
   return net->tensors[plan->order[group->first + group->n - 1]].ready_us;
 }

@@ -82,10 +82,10 @@ static tuttiResult_t tables_show(const struct tt_profile *profile, FILE *out)
   static const struct {
     enum tt_profile_word word;
     void (*show)(const void *const *order, int32_t n, FILE *out);
-  } tables[] = {{TT_WORD_MEASURED, measured_show},
-                {TT_WORD_LINK, links_show},
-                {TT_WORD_REDUCE, reduces_show},
-                {TT_WORD_ANCHOR, anchors_show}};
+  } tables[] = {{TT_PROFILE_MEASURED, measured_show},
+                {TT_PROFILE_LINK, links_show},
+                {TT_PROFILE_REDUCE, reduces_show},
+                {TT_PROFILE_ANCHOR, anchors_show}};
   for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
     int32_t n;
     const void **order = tt_profile_order(profile, tables[t].word, &n);
