@@ -238,7 +238,7 @@ static void fusion_free(struct tuttiFusion *fusion)
 }
 
 tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
-                              int ntensors, const tuttiFusionConfig_t *asked)
+                               int ntensors, const tuttiFusionConfig_t *asked)
 {
   struct tuttiFusion *fusion = tt_alloc(1, sizeof *fusion);
   if (!fusion) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);

@@ -250,7 +250,7 @@ static tuttiResult_t step_finish(struct tuttiFusion *fusion)
 }
 
 tuttiResult_t tt_fusion_run(const struct config *config, int collective, void *data, size_t count, int type,
-                           int redop)
+                            int redop)
 {
   size_t share = collective == TT_ALL_GATHER ? count * tt_type_size(type) * (size_t)config->rank : 0;
   struct tt_binding binding = {.in = (char *)data + share, .out = data, .before = 1};

@@ -31,7 +31,7 @@ struct tuttiComm;
 
 /* comm is ready; config is complete and checked but for policy and buffer_bytes. */
 tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
-                              int ntensors, const tuttiFusionConfig_t *config);
+                               int ntensors, const tuttiFusionConfig_t *config);
 tuttiResult_t tt_fusion_destroy(struct tuttiFusion *fusion);
 tuttiResult_t tt_fusion_abort(struct tuttiFusion *fusion);
 

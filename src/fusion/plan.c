@@ -140,7 +140,7 @@ static tuttiResult_t messages_make(struct plan *plan, struct cutting *c)
 }
 
 tuttiResult_t tt_fusion_plans_make(struct plan **plan, const struct config *config, const struct tt_policy *policy,
-                                 const struct known *known)
+                                   const struct known *known)
 {
   struct plan *made = tt_alloc(1, sizeof *made);
   if (!made) return tt_fail(tuttiSystemError, "out of memory for a plan of %d tensors", config->n);

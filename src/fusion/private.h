@@ -266,7 +266,7 @@ struct tuttiFusion {
 
 /* By this policy and these numbers; the caller holds it. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_plans_make(struct plan **plan, const struct config *config, const struct tt_policy *policy,
-                                 const struct known *known);
+                                   const struct known *known);
 
 /* *holder holds this plan in place of the one that it held; either may be NULL. A plan that nobody holds is freed. */
 void tt_fusion_plans_hold(struct plan **holder, struct plan *plan);
@@ -319,11 +319,11 @@ tuttiResult_t tt_fusion_compare(const struct config *config);
 /* Whether the tensor's buffers may be used: no sum is written to where another tensor's is or will be, or its
  * contribution lies, that was not waited for yet. */
 tuttiResult_t tt_fusion_range_check(const struct config *config, struct shared *shared, int tensor,
-                                   const struct tt_pushed *pushed);
+                                    const struct tt_pushed *pushed);
 
 /* They are, having been checked. */
 void tt_fusion_range_take(const struct config *config, struct shared *shared, int tensor,
-                         const struct tt_pushed *pushed);
+                          const struct tt_pushed *pushed);
 
 /* ---- copies.c: the fusion buffer ---- */
 
@@ -349,7 +349,7 @@ void tt_fusion_idle(struct shared *shared, pthread_cond_t *until_told, uint64_t 
 /* Runs a collective of the fusion's own on channel 0, which has nothing under way, in place: rank r's share of an
  * all-gather is the r-th `count` elements of data. */
 tuttiResult_t tt_fusion_run(const struct config *config, int collective, void *data, size_t count, int type,
-                           int redop);
+                            int redop);
 
 /* Before the engine is there: so many sums of so many bytes of the buffer, which has room for one on each channel, each
  * begun when the engine would. */

@@ -99,7 +99,7 @@ static tuttiResult_t inputs_check(const struct checking *c, struct buff mine, st
 }
 
 tuttiResult_t tt_fusion_range_check(const struct config *config, struct shared *shared, int index,
-                                   const struct tt_pushed *pushed)
+                                    const struct tt_pushed *pushed)
 {
   const struct tensor *tensor = &config->tensors[index];
   const struct checking checking = {config, shared, index};
@@ -145,7 +145,7 @@ static void input_take(struct ranges *ranges, int index, struct range range)
 }
 
 void tt_fusion_range_take(const struct config *config, struct shared *shared, int index,
-                         const struct tt_pushed *pushed)
+                          const struct tt_pushed *pushed)
 {
   const struct tensor *tensor = &config->tensors[index];
   struct ranges *ranges = &shared->ranges;

@@ -44,8 +44,8 @@ struct tt_dialer {
 };
 
 tuttiResult_t tt_dialer_start(struct tt_dialer **dialer, const struct tt_address *to,
-                            const struct tt_credentials *credentials, const struct tt_hello *hello,
-                            uint64_t deadline_ns)
+                              const struct tt_credentials *credentials, const struct tt_hello *hello,
+                              uint64_t deadline_ns)
 {
   tuttiResult_t result = tt_auth_init();
   if (result != tuttiSuccess) return result;

@@ -198,7 +198,7 @@ static int is_admitted(const struct tt_listener *listener, const struct tt_crede
 }
 
 tuttiResult_t tt_listener_admit(struct tt_listener *listener, const struct tt_credentials *credentials,
-                            enum tt_hello_kind kind, uint32_t dst, tt_client_fn client, void *owner)
+                                enum tt_hello_kind kind, uint32_t dst, tt_client_fn client, void *owner)
 {
   struct tt_admission *made = tt_alloc(1, sizeof *made);
   if (!made) return tt_fail(tuttiSystemError, "out of memory for an admission");

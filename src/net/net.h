@@ -149,7 +149,7 @@ const struct tt_address *tt_listener_address(const struct tt_listener *listener)
  * function refuses a repeated (src, lane) by closing it. A local listener also requires the
  * peer's uid to be ours (or root's). */
 tuttiResult_t tt_listener_admit(struct tt_listener *listener, const struct tt_credentials *credentials,
-                            enum tt_hello_kind kind, uint32_t dst, tt_client_fn client, void *owner);
+                                enum tt_hello_kind kind, uint32_t dst, tt_client_fn client, void *owner);
 
 /* Forgets all admissions of `owner`; afterwards none of its callbacks runs. */
 void tt_listener_dismiss(struct tt_listener *listener, const void *owner);
@@ -192,8 +192,8 @@ const char *tt_listener_refusals_text(const struct tt_listener *listener, const 
 struct tt_dialer;
 
 tuttiResult_t tt_dialer_start(struct tt_dialer **dialer, const struct tt_address *to,
-                            const struct tt_credentials *credentials, const struct tt_hello *hello,
-                            uint64_t deadline_ns);
+                              const struct tt_credentials *credentials, const struct tt_hello *hello,
+                              uint64_t deadline_ns);
 
 /* For a listener that was open before we knew its address: once it is closed, it will not come back. The dialer then
  * gives up, with tuttiRemoteError, when for patience_ns every attempt was refused, or closed on our reply sooner than a

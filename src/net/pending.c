@@ -116,7 +116,7 @@ static const struct tt_admission *admission_find(const struct tt_listener *liste
 /* The credentials that the reply proves, or NULL; *known: its job and epoch are ours. One job and
  * epoch may have several keys; of admissions in a row with the same key only the first is tried. */
 static const struct tt_credentials *credentials_find(const struct tt_pending *slot, struct tt_hello *hello,
-                                       int *known)
+                                                     int *known)
 {
   uint8_t job[TT_JOB_BYTES];
   uint64_t epoch;

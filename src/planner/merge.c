@@ -165,7 +165,7 @@ static void optimal(struct tt_fusion_plan *plan, const struct tt_queue *queue, c
 }
 
 void tt_fusion_plan_merge(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_queue *queue,
-                   const struct tt_message_cost *cost)
+                          const struct tt_message_cost *cost)
 {
   plan->ngroups = 0;
   plan->by_priority = 0;

@@ -34,7 +34,7 @@ void tt_fusion_plan_group_add(struct tt_fusion_plan *plan, const struct tt_queue
 
 /* Replaces the groups by those of a policy other than auto, unsliced and as they come. */
 void tt_fusion_plan_merge(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_queue *queue,
-                   const struct tt_message_cost *cost);
+                          const struct tt_message_cost *cost);
 
 /* Makes the plan go by priority, in slices of at most so many elements (at least 1). */
 void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue, uint64_t elements);

@@ -75,7 +75,7 @@ static double segment_bytes(const struct tt_cost_curve *curve, uint32_t block_by
 
 /* Returns how many messages a play has; 0 if they are too many: the curve has an estimate instead. */
 static int64_t curve_begin(struct tt_cost_curve *curve, const struct tt_choice *choice, const struct tt_tuning *tuning,
-                            tuttiResult_t *result)
+                           tuttiResult_t *result)
 {
   const struct tt_kind *kind = &tt_kinds[tt_algos[choice->algo].collective];
   struct tt_shape shape = tt_choice_shape(choice, tuning, 0, kind->has_root ? 0 : -1);
@@ -98,7 +98,7 @@ tuttiResult_t tt_cost_curve_make(struct tt_cost_curve *curve, const struct tt_ch
 }
 
 tuttiResult_t tt_cost_curve_make_at(struct tt_cost_curve *curve, const struct tt_choice *choice,
-                                const struct tt_tuning *tuning, uint32_t block_bytes, const uint64_t *bytes, int n)
+                                    const struct tt_tuning *tuning, uint32_t block_bytes, const uint64_t *bytes, int n)
 {
   tuttiResult_t result;
   if (!curve_begin(curve, choice, tuning, &result)) return result;

@@ -116,7 +116,7 @@ static int64_t far_rounds_of(const struct tt_estimate *estimate, int has_middle)
 }
 
 tuttiResult_t tt_estimate_make(struct tt_estimate **estimate, const struct tt_choice *choice,
-                              const struct tt_tuning *tuning)
+                               const struct tt_tuning *tuning)
 {
   const struct tt_algo *algo = &tt_algos[choice->algo];
   struct tt_shape shape = tt_choice_shape(choice, tuning, 0, tt_kinds[algo->collective].has_root ? 0 : -1);

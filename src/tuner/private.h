@@ -12,7 +12,7 @@ struct tt_estimate;
 
 /* Errors: tuttiSystemError: no memory. Also the errors of generate. */
 tuttiResult_t tt_estimate_make(struct tt_estimate **estimate, const struct tt_choice *choice,
-                              const struct tt_tuning *tuning);
+                               const struct tt_tuning *tuning);
 void tt_estimate_destroy(struct tt_estimate *estimate);
 
 /* The time of one segment with `bytes` in a share. *busy_us: how long the busiest port or processor is occupied. */
@@ -42,7 +42,7 @@ tuttiResult_t tt_cost_curve_make(struct tt_cost_curve *curve, const struct tt_ch
 
 /* Only for operations of so many bytes in that block, but played exactly: 1 to TT_COST_CURVE_SIZES ascending sizes. */
 tuttiResult_t tt_cost_curve_make_at(struct tt_cost_curve *curve, const struct tt_choice *choice,
-                                const struct tt_tuning *tuning, uint32_t block_bytes, const uint64_t *bytes, int n);
+                                    const struct tt_tuning *tuning, uint32_t block_bytes, const uint64_t *bytes, int n);
 void tt_cost_curve_destroy(struct tt_cost_curve *curve);
 
 /* The time of an operation with `bytes` in a share and blocks of block_bytes. More than 0. */

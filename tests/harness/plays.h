@@ -36,7 +36,7 @@ static inline void row_generate(struct tt_schedule *schedule, const struct tt_sh
 
 /* A row of the table for P ranks and a share of `count` bytes. */
 static inline struct tt_sim_play play_of(const char *collective, const char *name, int32_t nranks, size_t count,
-                                  const struct tt_link_prices *prices)
+                                         const struct tt_link_prices *prices)
 {
   int kind = tt_kind_find(collective);
   const struct tt_algo *algo = tt_algo_find(kind, name);

@@ -64,7 +64,7 @@ static inline struct tt_listener *listener_at(const char *place)
 }
 
 static inline tuttiResult_t dialer(const struct tt_address *to, const struct tt_credentials *credentials,
-                          const struct tt_hello *hello, uint64_t patience_ns, int *fd)
+                                   const struct tt_hello *hello, uint64_t patience_ns, int *fd)
 {
   struct tt_dialer *made;
   tuttiResult_t result = tt_dialer_start(&made, to, credentials, hello, tt_now_ns() + patience_ns);

@@ -107,7 +107,7 @@ static tuttiResult_t joins_find(struct joins *joins, const char *list, const str
 
 /* The requested transports need not be on this host; after them come those that a job started here would take. */
 static tuttiResult_t joins_make(struct joins *joins, const struct tt_hypothetical *place,
-                               const struct tt_explain_request *request)
+                                const struct tt_explain_request *request)
 {
   const char *list = place->settings.transports;
   tuttiResult_t result = request->transports ? joins_find(joins, request->transports, NULL) : tuttiSuccess;

@@ -200,7 +200,7 @@ static tuttiResult_t play_run(struct tt_request *made, const struct tt_simulatio
 }
 
 tuttiResult_t tt_schedules_simulate(const struct tt_schedule_request *request, const struct tt_simulation *how,
-                            struct tt_simulated *result)
+                                    struct tt_simulated *result)
 {
   struct tt_request made;
   tuttiResult_t code = how_check(how);
