@@ -176,7 +176,8 @@ struct tt_transport_ops {
    * be changed. The links are of no use from then on. NULL: nothing to do. destroy does it too. */
   void (*halt)(struct tt_transport *transport);
 
-  /* Frees everything at once, whatever is under way; waits for nobody; half-built and NULL are allowed. */
+  /* Frees everything, whatever is under way. It waits for no program: a device that still has data of a link in good
+   * order is waited for, no longer than TUTTI_UNREACHABLE_MS, and not after halt. Half-built and NULL are allowed. */
   void (*destroy)(struct tt_transport *transport);
 };
 

@@ -50,7 +50,7 @@ struct tt_tuning {
   const struct tt_factors *factors; /* NULL: nothing corrects predictions */
 };
 
-/* The shape of a choice for rank `rank` (in the order of the wire), complete but for collective NO_COLLECTIVE rows. */
+/* The shape of a choice for rank `rank` (in the order of the wire). root: -1 if the collective has none. */
 struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank,
                                 int32_t root);
 
