@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The executor: runs the schedule of one rank on any transport and any memory.
  *
- * A *plan* is a schedule made ready: order derived, peers numbered. It depends on ranks and blocks
- * only and is made once. A *run* binds a plan to one call. A long vector is cut into segments, which
- * run the same plan one after the other on each of a few lanes: segment s runs on lane s mod lanes, on
- * the links of that lane. A segment is a range of elements of every share. Lanes are independent of each other, so the
- * verifier's proof of one segment holds for all.
+ * A *plan* is a schedule made ready: its order is derived and its peers are numbered. It depends on ranks and blocks
+ * only and is made once. A *run* binds a plan to one call. A long vector is cut into segments. Each segment runs the
+ * plan on one of a few lanes, over the links of that lane: segment s on lane s mod lanes, after the earlier segments of
+ * that lane. A segment is a range of elements of every share. Lanes are independent of each other, so the verifier's
+ * proof of one segment holds for all.
  *
  * Contributions to an average or a pre-multiplied sum are scaled whenever IN is read: by the reduction that reads it,
- * or on the way into a message. Averages of integers are divided once, segment by segment, at the end; likewise
- * results are multiplied at the end where the form of the call says so.
+ * or on the way into a message. Averages of integers are divided once, segment by segment, at the end. Results are
+ * likewise multiplied at the end if the form of the call says so.
  *
- * A call may have a wire type other than its type (tt_call_wire_type): fp32 that is combined and travels as fp16 or
- * bf16. Scratch and messages then hold elements of the wire type, IN and OUT fp32: IN is scaled and rounded whenever it
- * is read, and what is written to OUT is a value of the wire type, so that nothing is rounded when it is read from
- * there. Lengths of steps and blocks are those of the wire type. So the bits are those of the same schedule on
- * data that was converted before. Only collectives that reduce convert. A kernel converts one source, so a step
- * reads IN or OUT once at most.
+ * A call may have a wire type other than its type (tt_call_wire_type): fp32 elements are then combined and travel as
+ * fp16 or bf16. Scratch and messages hold elements of the wire type, and IN and OUT hold fp32. IN is scaled and rounded
+ * whenever it is read. Every value that is written to OUT is a value of the wire type, so reading it back rounds
+ * nothing. Lengths of steps and blocks are lengths in the wire type. The result therefore has the bits that the same
+ * schedule makes of data converted beforehand. Only collectives that reduce convert. A kernel converts one source, so a
+ * step reads IN or OUT at most once.
  *
- * Overflow report: a rank whose kernels wrote an infinity or NaN sets TT_WORD_OVERFLOW in the words of the messages it
- * begins from then on, and takes it over from messages (seen_word of their links). A message is begun after what it
- * sends was computed, so the word knows of all it brings; of a contribution that is sent as it was given it need not
- * know, for who receives it combines it, and looks. A sum keeps infinities and NaN, so whoever has a result was told:
- * in an all-reduce every rank. Copies of IN are looked at too.
+ * Overflow report: a rank sets TT_WORD_OVERFLOW in the words of all messages that it begins after one of its kernels
+ * wrote an infinity or NaN, or after it received a word with that bit (seen_word of the link). A message begins after
+ * its data were computed, so its word covers them. A contribution that is sent unchanged need not be covered, because
+ * its receiver combines it and checks it. Sums keep infinities and NaN, so every rank that has a result also has the
+ * report: in an all-reduce, every rank. Copies of IN are checked too.
  *
- * tt_run_poll never blocks. Everything of one `tt_exec` is called by one thread at a time. */
+ * tt_run_poll never blocks. All functions of one `tt_exec` are called by one thread at a time. */
 #ifndef TT_EXEC_H
 #define TT_EXEC_H
 
@@ -33,7 +33,7 @@
 #include "transport/transport.h"
 #include "watch/watch.h"
 
-/* Which transport leads to which rank, and the links that are open. */
+/* The executor of a communicator: the transport that leads to each rank, and the open links. */
 struct tt_exec;
 
 struct tt_exec_spec {
@@ -43,7 +43,7 @@ struct tt_exec_spec {
   struct tt_watch *watch; /* borrowed */
 };
 
-/* Errors: tuttiSystemError; tuttiInvalidUsage if no transport reaches some rank (named). */
+/* Errors: tuttiSystemError; tuttiInvalidUsage if no transport reaches a rank, which the sentence names. */
 tuttiResult_t tt_exec_create(struct tt_exec **exec, const struct tt_exec_spec *spec);
 void tt_exec_destroy(struct tt_exec *exec); /* NULL is allowed; the transports stay */
 
@@ -52,9 +52,9 @@ const struct tt_transport *tt_exec_route(const struct tt_exec *exec, int peer);
 
 struct tt_plan;
 
-/* Makes a plan; takes the schedule over (it is zeroed). Errors: the schedule's own; tuttiSystemError;
- * tuttiInternalError for a step that this executor cannot run: one that sends anything but one span, sends and
- * keeps at once, or reads IN or OUT twice. */
+/* Makes a plan and takes over the schedule, which is then zeroed. Errors: the schedule's own; tuttiSystemError;
+ * tuttiInternalError if this executor cannot run a step: one that sends anything but one span, both stores and sends
+ * its result, or reads IN or OUT twice. */
 tuttiResult_t tt_plan_create(struct tt_plan **plan, struct tt_schedule *schedule);
 void tt_plan_destroy(struct tt_plan *plan);
 
@@ -62,53 +62,54 @@ void tt_plan_destroy(struct tt_plan *plan);
 struct tt_transfer {
   int32_t peer; /* may be this rank itself */
   int32_t sends;
-  uint64_t number; /* 1, 2, ...: of the message among those from the one to the other on this communicator */
+  uint64_t number; /* 1, 2, ...: of the message among all from its sender to its receiver on this communicator */
   void *data;
-  size_t bytes; /* 0: a message all the same */
+  size_t bytes; /* 0: still a message */
 };
 
-/* What a run is bound to. */
+/* The arguments of one call, to which a run binds a plan. */
 struct tt_binding {
   struct tt_call call; /* call.op is set; call.count: elements of a share */
-  const void *in;      /* the shares of IN that are there, one behind the other; NULL if none is */
+  const void *in;      /* the shares of IN that exist, one after the other; NULL if none does */
   void *out;           /* likewise */
   uint64_t scalar;     /* of TT_PREMUL_SUM: bits of one element, this rank's own */
-  const void *scalar_at; /* comm's: where it is read from before the start; NULL: it is there */
-  float before;        /* sum, avg, TT_PREMUL_SUM of floats: this rank's contributions are multiplied by it; else 1 */
-  int *overflow;       /* of call.form & TT_FORM_REPORT: set to 0 or 1 when the run has succeeded */
+  const void *scalar_at; /* for comm: the address from which it reads scalar before the start; NULL: scalar is set */
+  float before;        /* factor of this rank's contributions to a sum, avg or TT_PREMUL_SUM of floats; else 1 */
+  int *overflow;       /* if call.form & TT_FORM_REPORT: set to 0 or 1 when the run succeeds */
   size_t block_bytes;  /* longest block of a segment, agreed by all ranks, > 0 */
-  struct tt_transfer *transfers; /* collective TT_PAIRS: these, and of the rest nothing */
+  struct tt_transfer *transfers; /* collective TT_PAIRS: its messages; the fields above but call are not used */
   int ntransfers;
 };
 
-struct tt_run; /* state of one operation; reusable: starting it again allocates nothing */
+struct tt_run; /* the state of one operation; reusable: starting it again allocates nothing */
 
 /* Makes a run object for the operations of `exec`, one at a time. */
 tuttiResult_t tt_run_create(struct tt_run **run, struct tt_exec *exec);
 void tt_run_destroy(struct tt_run *run); /* NULL is allowed */
 
-/* Bytes of the buffers that a run keeps for the next call: scratch, staging, a copy of IN. The trim of an idle run
- * frees them; the next call makes them anew. */
+/* tt_run_held returns the bytes of the buffers that a run keeps for the next call: scratch, bounce buffers, a copy of
+ * IN. tt_run_trim frees those of an idle run; the next call allocates them again. */
 size_t tt_run_held(const struct tt_run *run);
 void tt_run_trim(struct tt_run *run);
 
-/* Binds the run. Publishes the call. The plan, the binding and the buffers must live until poll is not
- * tuttiInProgress. Errors: tuttiSystemError if scratch has to grow and cannot; tuttiInvalidUsage: fewer lanes than the
- * plan has channels; tuttiInternalError: a type that cannot travel as the other. */
+/* Binds the run to a plan and a call, and publishes the call. The plan, the binding and the buffers must live until
+ * tt_run_poll returns anything but tuttiInProgress. Errors: tuttiSystemError if scratch has to grow and cannot;
+ * tuttiInvalidUsage if there are fewer lanes than the plan has channels; tuttiInternalError if the type cannot travel
+ * as the wire type. */
 tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding);
 
 struct tt_waiter;
 
-/* The same for who may be kept waiting: a short call is run at once, and *done is set to 1 if it is over then; there is
- * nothing to poll. If what it waits for does not come until tt_waiter_pause says that calls are to be compared,
- * tt_run_poll goes on with what is left. Short are calls of up to TT_QUICK_BYTES in host memory, of one vector that all
- * ranks share, that do nothing beside combining, where a link has a quick way to all peers: one step after the other,
- * without looking at others. */
+/* Does the same for a caller that may block for a while: a short call runs at once, and *done is set to 1 if it has
+ * ended; then there is nothing to poll. If a message is still missing when tt_waiter_pause says that calls are to be
+ * compared, tt_run_poll does the rest. A call is short if it moves up to TT_QUICK_BYTES in host memory, concerns one
+ * vector that all ranks share, does nothing but combine, and has links with a quick way to all its peers. Its steps run
+ * one after the other, none beside another. */
 tuttiResult_t tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
                              struct tt_waiter *waiter, int *done);
 
-/* Moves what can be moved: tuttiInProgress; tuttiSuccess: done; else the communicator's failure,
- * which is recorded in watch. *moved is set to 1 if anything went on (else left alone). */
+/* Goes on as far as it can. Returns tuttiInProgress, tuttiSuccess when the run is done, or else the communicator's
+ * failure, which the watch has recorded. *moved is set to 1 if anything went on, and is otherwise left alone. */
 tuttiResult_t tt_run_poll(struct tt_run *run, int *moved);
 
 /* 1 if all lanes are at the last steps of their last segments: the links will soon be free. */
@@ -116,41 +117,43 @@ int tt_run_ending(const struct tt_run *run);
 
 /* ---- messages between pairs of ranks (pairs.c) ---- */
 
-/* Starts the binding's transfers at once; those of one peer and direction go in the order of the array, others do not
- * wait for each other. Uses the run in place of a plan; binding and buffers must live until tt_run_poll is not
- * tuttiInProgress. Nothing is published: binding->call becomes that of a transfer that is not done, with its peer as
- * root, for tt_watch_compare. Memory that the CPU cannot touch is tuttiInvalidUsage. Errors: tuttiSystemError. */
+/* Starts all transfers of the binding; the run needs no plan. Transfers with the same peer and direction go in the
+ * order of the array; others do not wait for each other. The binding and the buffers must live until tt_run_poll
+ * returns anything but tuttiInProgress. Nothing is published: binding->call is always the call of an unfinished
+ * transfer, with its peer as root, for tt_watch_compare. Errors: tuttiInvalidUsage for memory that the CPU cannot
+ * touch; tuttiSystemError. */
 tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding);
 
-/* The plan is about to be destroyed: an idle run keeps links of its last one. */
+/* Must be called before `plan` is destroyed, because an idle run keeps the links of its last plan. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);
 
 enum tt_slept {
   TT_SLEPT_NOT,   /* there is nothing to sleep on */
-  TT_SLEPT_LONG,  /* all the time that was asked for */
-  TT_SLEPT_WOKEN, /* something may go on */
+  TT_SLEPT_LONG,  /* the whole time has passed */
+  TT_SLEPT_WOKEN, /* a link may go on */
 };
 
-/* Sleeps for `ns` at most, until one of the links that the run waits for may go on. Not at all where a link has no
- * descriptor, or where the run waits for something else. */
+/* Sleeps for at most `ns`, until one of the links that the run waits for may go on. It does not sleep at all if a link
+ * has no descriptor, or if the run waits for something else. */
 enum tt_slept tt_run_sleep(const struct tt_run *run, uint64_t ns);
 
-/* How a thread waits: spins, yields (early if ranks outnumber cores), then sleeps, longer and
- * longer, until woken if it has what wakes it; looks at the clock only after about 2 us. */
+/* The way a thread waits: it spins, yields (early if ranks outnumber cores), then sleeps, longer and longer, or until
+ * `sleep` wakes it. It reads the clock only after about 2 us. */
 struct tt_waiter {
   enum tt_slept (*sleep)(void *sleeper, uint64_t ns); /* as tt_run_sleep; NULL: by the clock. Set after init */
   void *sleeper;
-  int woken;         /* the last sleep was ended early */
-  uint32_t idle;     /* looks in vain since something moved */
-  int oversubscribed;       /* ranks of this machine for each of its cores; 0: they have one each */
-  uint64_t since_ns; /* 0: clock not read yet */
-  uint64_t look_ns;  /* next time to compare calls */
+  int woken;          /* 1: the last sleep was ended early */
+  uint32_t idle;      /* pauses since something moved */
+  int oversubscribed; /* ranks of this machine per core; 0: each has a core of its own */
+  uint64_t since_ns;  /* start of the wait; 0: clock not read yet */
+  uint64_t look_ns;   /* next time to compare calls */
 };
 
 void tt_waiter_init(struct tt_waiter *waiter, int oversubscribed);
 
-/* One pause. moved: something went on since the last one. Returns 1 about every millisecond after the first, or as
- * often as it wakes: then the caller should tt_watch_compare (since_ns says since when it waits). */
+/* Pauses once. `moved`: something has gone on since the last pause. Returns 1 after the first millisecond and about
+ * every millisecond from then on, or each time the thread wakes if it sleeps longer: then the caller should call
+ * tt_watch_compare (the wait began at since_ns). */
 int tt_waiter_pause(struct tt_waiter *waiter, int moved);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run does to elements beside moving and combining them: scaling, wire types, the end, the overflow report. */
+/* Operations of a run on elements other than moving and combining them: scaling, wire types, the division or
+ * multiplication at the end, the overflow report. */
 #include "exec/private.h"
 
-/* fp32 that is combined and travels in two bytes. */
+/* Binds a call whose fp32 elements are combined and travel in two bytes. */
 static tuttiResult_t wire_bind(struct tt_run *run)
 {
   const struct tt_call *call = &run->binding->call;
@@ -37,7 +38,7 @@ static tuttiResult_t form_bind(struct tt_run *run)
   if (form & TT_FORM_REPORT) {
     run->overflow = 0;
     run->looks = &run->overflow;
-    run->numbers.computes |= TOUCHES_IN; /* what is only copied is looked at as well */
+    run->numbers.computes |= TOUCHES_IN; /* copies are checked as well */
   }
   return wire_bind(run);
 }
@@ -61,7 +62,7 @@ void tt_numbers_arg(const struct tt_run *run, int32_t index, struct tt_reduce_ar
   arg->dst_wide = run->plan->schedule.steps[index].dst.place == TT_OUT;
 }
 
-/* Divides the segment's results, or multiplies them, in the type of the call. */
+/* Divides or multiplies the results of the segment, in the type of the call. */
 static tuttiResult_t end_begin(struct tt_run *run, struct lane *lane)
 {
   const struct tt_call *call = &run->binding->call;
@@ -92,7 +93,8 @@ enum tried tt_numbers_end(struct tt_run *run, struct lane *lane, tuttiResult_t *
   return *result == tuttiSuccess ? TRIED_FINISHED : TRIED_ERROR;
 }
 
-/* What a message brought was computed before it was begun, and its sender had been told likewise: so its word knows. */
+/* The data of a message were computed before the message began, and by then its sender had taken over the reports that
+ * it received itself. So the word of the message covers its data. */
 void tt_numbers_report(struct tt_run *run, const struct lane *lane, uint64_t steps)
 {
   const struct tt_plan *plan = run->plan;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between pairs of ranks: sends and receives that do not wait for each other, but for those of one peer and
- * direction, which go in order. A long message is cut into one stripe for each lane, by both ends alike. */
+/* Messages between pairs of ranks. Sends and receives do not wait for each other, except that those with the same peer
+ * and direction go in order. Both ends cut a long message alike into stripes, one for each lane that it uses. */
 #include "exec/private.h"
 
 #define STRIPE_BYTES 262144 /* longer messages use more lanes */
@@ -13,19 +13,19 @@ struct stripe {
   size_t len, done;
   int sends, begun;
   int32_t peer, lane;
-  struct tt_call call; /* of the message; travels with it */
+  struct tt_call call; /* the message's call; travels with it */
   struct tt_head head;
 };
 
 struct pairs {
   struct stripe *stripes;
   int room, n;
-  struct stripe **first, **last; /* queues by (lane, peer, direction); `first` is what is under way */
+  struct stripe **first, **last; /* queues by (lane, peer, direction); the stripe in `first` is under way */
   int32_t *used;                 /* numbers of the queues that are not empty */
   int nused, turn;
   size_t nqueues;
-  char empty[2]; /* what a message of 0 bytes carries */
-  int is_lone;   /* all transfers have one direction */
+  char empty[2]; /* the byte that a message of 0 bytes carries: received, sent */
+  int is_lone;   /* 1: all transfers have the same direction */
 };
 
 void tt_pairs_destroy(struct pairs *pairs)
@@ -43,7 +43,7 @@ static tuttiResult_t no_memory(int n)
   return tt_fail(tuttiSystemError, "out of memory for %d messages", n);
 }
 
-/* The arrays that depend on ranks and lanes only. */
+/* Allocates the arrays that depend on ranks and lanes only. */
 static struct pairs *pairs_get(struct tt_run *run)
 {
   if (run->pairs) return run->pairs;
@@ -61,7 +61,7 @@ static struct pairs *pairs_get(struct tt_run *run)
   return pairs;
 }
 
-/* Lanes of a message, the same at both ends. */
+/* Returns the number of lanes of a message, the same at both ends. */
 static int lanes_of(const struct tt_run *run, size_t bytes)
 {
   size_t lanes = bytes / STRIPE_BYTES + 1;
@@ -106,7 +106,7 @@ static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
   }
 }
 
-/* Room for the stripes of all transfers. */
+/* Makes room for the stripes of all transfers; returns 0 if there is no memory. */
 static int stripes_ensure(struct tt_run *run, const struct tt_binding *binding)
 {
   struct pairs *pairs = run->pairs;
@@ -120,7 +120,7 @@ static int stripes_ensure(struct tt_run *run, const struct tt_binding *binding)
   return pairs->room;
 }
 
-/* What the operation waits for, for tt_watch_compare. */
+/* Sets the call that the operation waits for, for tt_watch_compare. */
 static void waits_for(struct tt_run *run, const struct stripe *stripe)
 {
   *run->pairs_call = stripe->call;
@@ -138,7 +138,7 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
       return tt_fail(tuttiInvalidUsage, "send and receive do not take %s memory yet: copy it to host memory first",
                      device->name);
   }
-  pairs->n = pairs->nused = 0; /* the queues are empty: after a failure nothing is started any more */
+  pairs->n = pairs->nused = 0; /* the queues are empty: nothing is started any more after a failure */
   pairs->is_lone = 1;
   for (int i = 0; i < binding->ntransfers; i++) {
     transfer_cut(run, &binding->transfers[i]);
@@ -151,7 +151,7 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
   return tuttiSuccess;
 }
 
-/* Each message opens its own link: that of another peer may wait until that one comes. */
+/* Opens the link of this stripe only: links to other peers may have to wait until those peers come. */
 static tuttiResult_t stripe_open(struct tt_run *run, struct stripe *stripe)
 {
   if (stripe->link) return tuttiSuccess;
@@ -160,7 +160,8 @@ static tuttiResult_t stripe_open(struct tt_run *run, struct stripe *stripe)
   return tt_watch_fail_here(run->exec->watch, result, stripe->peer, stripe->call.op);
 }
 
-/* Bytes moved, or as a link function. Memory that the CPU cannot touch is refused by the caller. */
+/* Returns the bytes moved, or the error of a link function. Memory that the CPU cannot touch was refused at the
+ * start. */
 static ssize_t stripe_move(struct stripe *stripe)
 {
   const struct tt_link_ops *ops = stripe->link->ops;
@@ -188,7 +189,7 @@ static tuttiResult_t stripe_failed(struct tt_run *run, struct stripe *stripe, ss
   return tuttiInProgress;
 }
 
-/* Moves what is first in a queue. 1: the queue is empty now. */
+/* Moves the first stripes of a queue. Returns 1 if the queue is empty now. */
 static int queue_move(struct tt_run *run, int32_t q, int *moved, tuttiResult_t *result)
 {
   struct pairs *pairs = run->pairs;
@@ -233,7 +234,7 @@ tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
     i++;
   }
   if (pairs->nused) {
-    if (++pairs->turn >= pairs->nused) pairs->turn = 0; /* each of them is looked into in its turn */
+    if (++pairs->turn >= pairs->nused) pairs->turn = 0; /* the queues are compared in turn */
     waits_for(run, pairs->first[pairs->used[pairs->turn]]);
     return tuttiInProgress;
   }

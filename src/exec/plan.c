@@ -12,7 +12,7 @@ static int32_t link_find(struct tt_plan *plan, int32_t peer, int32_t channel)
   return plan->nlinks++;
 }
 
-/* Either keeps what it makes, or sends one span. */
+/* True if the step either stores its result, or sends one span as it lies. */
 static int can_run(const struct tt_schedule *schedule, const struct tt_step *step)
 {
   if (step->nto == 0) return 1;
@@ -41,7 +41,8 @@ static int goes_over(const struct tt_plan *plan, const struct tt_step *step, str
   return (operand.place == TT_IN || operand.place == TT_OUT) && operand.at > plan->nblocks - step->nblocks;
 }
 
-/* Of one share, and no span goes over the end, nor do the blocks that only give a step its length. */
+/* Marks the plain steps: there is one share, and no span goes over the end, nor do the blocks that only give a step its
+ * length. */
 static void find_plain(struct tt_plan *plan)
 {
   const struct tt_schedule *schedule = &plan->schedule;
@@ -75,7 +76,7 @@ static tuttiResult_t find_sources(struct tt_plan *plan)
   return tuttiSuccess;
 }
 
-/* What of IN and OUT is there. */
+/* Finds the parts of IN and OUT that exist. */
 static void find_shares(struct tt_plan *plan)
 {
   const struct tt_shape *shape = &plan->schedule.shape;
@@ -90,7 +91,7 @@ static void find_shares(struct tt_plan *plan)
   plan->out_is_there = end > start;
 }
 
-/* One span to one peer, or one message to a span. */
+/* Chooses the steps with a shortcut: one span to one peer, or one message to a span. */
 static void choose_actions(struct tt_plan *plan)
 {
   const struct tt_schedule *schedule = &plan->schedule;
