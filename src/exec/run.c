@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A run: which steps may start, segment after segment, lane beside lane. */
+/* A run: starts the steps of a plan when they may start, segment after segment, on several lanes side by side. */
 #include <string.h>
 
 #include "exec/private.h"
@@ -63,13 +63,13 @@ void tt_run_destroy(struct tt_run *run)
   tt_free(run);
 }
 
-/* Scratch and staging, kept from run to run; grows only when a larger plan comes. */
+/* Allocates scratch and bounce buffers. They are kept from run to run and grow only for a larger plan. */
 static tuttiResult_t scratch_ensure(struct tt_run *run, size_t len)
 {
   const struct tt_device *device = run->device;
   if (run->scratch_device != device || run->scratch_room < len) scratch_free(run);
   run->scratch_device = device;
-  size_t room = len > run->scratch_room ? len : run->scratch_room; /* all lanes have as much as any */
+  size_t room = len > run->scratch_room ? len : run->scratch_room; /* the same for all lanes */
   for (int s = 0; s < run->nlanes; s++) {
     struct lane *lane = &run->lanes[s];
     if (len && !lane->scratch) lane->scratch = device->alloc(device, room);
@@ -82,7 +82,7 @@ static tuttiResult_t scratch_ensure(struct tt_run *run, size_t len)
   return tuttiSuccess;
 }
 
-/* Arrays of each lane that depend on the plan; kept and grown likewise. */
+/* Allocates the arrays of each lane whose length depends on the plan. They are kept and grow likewise. */
 static tuttiResult_t lanes_ensure(struct tt_run *run)
 {
   const struct tt_plan *plan = run->plan;
@@ -92,7 +92,7 @@ static tuttiResult_t lanes_ensure(struct tt_run *run)
   for (int s = 0; s < run->nlanes; s++) {
     struct lane *lane = &run->lanes[s];
     if (!grow && lane->links) continue;
-    if (run->opened > s) run->opened = s; /* its links are to be asked for again */
+    if (run->opened > s) run->opened = s; /* its links must be looked up again */
     tt_free(lane->links);
     tt_free(lane->sent);
     lane->links = tt_alloc((size_t)run->link_room, sizeof *lane->links);
@@ -102,7 +102,7 @@ static tuttiResult_t lanes_ensure(struct tt_run *run)
       return tt_fail(tuttiSystemError, "out of memory for an operation over %d links", plan->nlinks);
     }
   }
-  if (grow) /* lanes beyond this run's are made anew when they are needed */
+  if (grow) /* the other lanes get theirs anew when a run needs them */
     for (int s = run->nlanes; s < TT_MAX_LANES; s++) {
       tt_free(run->lanes[s].links);
       run->lanes[s].links = NULL;
@@ -112,14 +112,14 @@ static tuttiResult_t lanes_ensure(struct tt_run *run)
   return tuttiSuccess;
 }
 
-/* Binds a lane to its segment; 0 if there is none left. */
+/* Binds a lane to its segment. Returns 0 if no segment is left. */
 static int lane_bind(struct tt_run *run, struct lane *lane)
 {
   if (lane->segment >= run->nsegments) return 0;
   size_t total = run->binding->call.count, nblocks = (size_t)run->plan->schedule.shape.nblocks;
   lane->start = lane->segment * run->segment_count;
   lane->count = total - lane->start < run->segment_count ? total - lane->start : run->segment_count;
-  lane->base = nblocks == 1 ? lane->count : lane->count / nblocks; /* short messages feel a division */
+  lane->base = nblocks == 1 ? lane->count : lane->count / nblocks; /* a division costs short messages too much */
   lane->more = lane->count - lane->base * nblocks;
   lane->head = 0;
   lane->active = lane->finished = 0;
@@ -134,7 +134,7 @@ static const struct tt_device *device_of_call(const struct tt_binding *binding)
   return device->host && binding->out ? tt_device_of(binding->out) : device;
 }
 
-/* All-to-all in place would overwrite what is still to be sent: IN is copied aside first. */
+/* Starts to copy IN aside: an all-to-all in place would overwrite data that is still to be sent. */
 static tuttiResult_t in_copy_start(struct tt_run *run)
 {
   const struct tt_device *device = run->device;
@@ -155,8 +155,8 @@ static tuttiResult_t in_copy_start(struct tt_run *run)
   return device->copy(device, run->in_copy, run->binding->in, len, &run->in_copy_ticket);
 }
 
-/* Length and number of segments, and of a scratch slot. Short vectors, which are one segment, get by without
- * divisions. */
+/* Computes the length and number of segments, and the length of a scratch slot. A short vector, which is one segment,
+ * needs no division. */
 static void cut_segments(struct tt_run *run)
 {
   size_t nblocks = (size_t)run->plan->schedule.shape.nblocks, count = run->binding->call.count;
@@ -171,7 +171,7 @@ static void cut_segments(struct tt_run *run)
 
 tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding)
 {
-  int known = run->plan == plan; /* then its links are open, on as many lanes as were in use */
+  int known = run->plan == plan; /* 1: its links are open, on the lanes that were in use */
   run->plan = plan;
   run->binding = binding;
   run->head.word = tt_word_after(tt_call_word(&run->binding->call), run->history);
@@ -206,7 +206,7 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   return tuttiSuccess;
 }
 
-/* Opens what is missing of the links of all lanes in use. */
+/* Opens the missing links of all lanes in use. */
 static tuttiResult_t links_open(struct tt_run *run)
 {
   const struct tt_plan *plan = run->plan;
@@ -227,7 +227,7 @@ static tuttiResult_t links_open(struct tt_run *run)
   return tuttiSuccess;
 }
 
-/* Lets all steps start that may now; returns how many. */
+/* Starts all steps that may start now. Returns their number. */
 static int steps_start(struct tt_run *run, struct lane *lane)
 {
   const struct tt_plan *plan = run->plan;
@@ -249,7 +249,7 @@ static int steps_start(struct tt_run *run, struct lane *lane)
   return started;
 }
 
-/* A short call has one lane. Its links are open: it was begun on them. */
+/* A short call has one lane. The links of that lane are open, because the call began on them. */
 tuttiResult_t tt_run_take_up(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding,
                              const struct begun *begun)
 {
@@ -266,11 +266,11 @@ tuttiResult_t tt_run_take_up(struct tt_run *run, const struct tt_plan *plan, con
     for (int32_t k = 0; k < begun->sent; k++) lane->sent[step->to + k] = bytes;
     lane->active |= (uint64_t)1 << begun->half;
   }
-  steps_start(run, lane); /* beside a half step: what it sends may wait for what they receive */
+  steps_start(run, lane); /* beside the half-done step, whose sends may have to wait until these steps receive */
   return tuttiSuccess;
 }
 
-/* Moves the window over finished steps; 1 if all steps are done. */
+/* Moves the window over finished steps. Returns 1 if all steps are done. */
 static int head_advance(struct tt_run *run, struct lane *lane)
 {
   while (lane->finished & 1) {
@@ -281,7 +281,7 @@ static int head_advance(struct tt_run *run, struct lane *lane)
   return lane->head == run->plan->schedule.nsteps;
 }
 
-/* Moves one lane; TRIED_FINISHED: no segment is left for it. */
+/* Moves one lane. TRIED_FINISHED: no segment is left for it. */
 static enum tried lane_move(struct tt_run *run, struct lane *lane, tuttiResult_t *result)
 {
   enum tried all = TRIED_NOTHING;

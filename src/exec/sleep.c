@@ -8,13 +8,13 @@
 
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT, "events of links are those of poll");
 
-#define DESCRIPTORS 64 /* of more, one sleeps by the clock */
+#define DESCRIPTORS 64 /* with more, a thread sleeps by the clock */
 
 struct pollset {
   struct pollfd polls[DESCRIPTORS];
   int n;
-  int is_hard; /* some link has nothing to sleep on */
-  int is_late; /* some link may go on already */
+  int is_hard; /* 1: a link has no descriptor to sleep on */
+  int is_late; /* 1: a link may go on already */
 };
 
 static void add(struct pollset *pollset, struct tt_link *link)
@@ -22,7 +22,7 @@ static void add(struct pollset *pollset, struct tt_link *link)
   uint32_t events;
   int i = 0, fd = link->ops->descriptor(link, &events);
   if (fd >= 0)
-    while (i < pollset->n && pollset->polls[i].fd != fd) i++; /* verbs have one for all links */
+    while (i < pollset->n && pollset->polls[i].fd != fd) i++; /* verbs has one for all links */
   if (fd < 0 && events) pollset->is_late = 1;
   if ((fd < 0 && !events) || i == DESCRIPTORS) pollset->is_hard = 1;
   if (fd < 0 || i == DESCRIPTORS) return;

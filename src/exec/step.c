@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moving one step: sources from spans and arriving messages combined into a span, or a span sent to
- * one or several peers. */
+/* Moves one step: combines sources (spans and arriving messages) into a span, or sends a span to one or several
+ * peers. */
 #include <string.h>
 
 #include "exec/private.h"
 
-/* IN and OUT: the segment's parts of all shares are one line, which may go on at its beginning. */
+/* Finds a span in IN or OUT. The segment's parts of all shares form one line of bytes, and a span may wrap from its end
+ * to its beginning. */
 static char *share_look(const struct tt_run *run, const struct lane *lane, struct tt_operand operand, size_t done,
                         size_t *n)
 {
@@ -26,7 +27,8 @@ static char *share_look(const struct tt_run *run, const struct lane *lane, struc
   return base + share * run->share_bytes + ((lane->start * run->element + at) << run->numbers.is_wide);
 }
 
-/* Where shares are one block, what travels in one message is put together and taken apart in scratch: no gaps then. */
+/* Returns the distance between slots. If each rank has a share of one block, spans are put together and taken apart in
+ * scratch, so slots have no gaps. */
 static size_t slot_stride(const struct tt_run *run, const struct lane *lane)
 {
   int is_full = run->plan->nshares > 1 && run->plan->schedule.shape.nblocks == 1;
@@ -40,13 +42,13 @@ char *tt_span_look(const struct tt_run *run, const struct lane *lane, struct tt_
   return share_look(run, lane, operand, done, n);
 }
 
-/* The span that a step writes or, if it keeps nothing, sends. */
+/* Returns the span that a step writes or, if it has no dst, sends. */
 static struct tt_operand span_of(const struct tt_run *run, const struct tt_step *step)
 {
   return step->dst.place != TT_NOWHERE ? step->dst : run->plan->schedule.operands[step->src];
 }
 
-/* It moves bytes as they lie: nothing of what it touches is converted. */
+/* True if the step moves bytes as they lie: nothing that it touches is converted. */
 static int moves_bytes(const struct tt_run *run, int32_t index)
 {
   return !run->numbers.converts || !(run->numbers.converts & run->plan->steps[index].touches);
@@ -80,7 +82,7 @@ void tt_step_begin(struct tt_run *run, struct lane *lane, int32_t index, size_t 
   }
 }
 
-/* A link function failed: a mismatch is recorded at once, a broken link is looked into by run.c. */
+/* Handles the error of a link function: a mismatch is recorded at once, and run.c examines a broken link. */
 static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t code, tuttiResult_t *result)
 {
   if (code == TT_LINK_MISMATCH) {
@@ -93,7 +95,7 @@ static enum tried link_failed(struct tt_run *run, struct tt_link *link, ssize_t 
   return TRIED_ERROR;
 }
 
-/* Hands the k-th peer of the step what follows of `data`; *sent counts. */
+/* Offers the n bytes at `data` to peer k of the schedule, and counts in lane->sent the bytes that its link takes. */
 static enum tried hand_over(struct tt_run *run, struct lane *lane, int32_t k, const char *data, size_t n,
                             tuttiResult_t *result)
 {
@@ -104,7 +106,7 @@ static enum tried hand_over(struct tt_run *run, struct lane *lane, int32_t k, co
   return taken ? TRIED_MOVED : TRIED_NOTHING;
 }
 
-/* Bytes that every peer of the step has got. */
+/* Returns the number of bytes that every peer of the step has got. */
 static size_t sent_to_all(const struct lane *lane, const struct tt_step *step, size_t len)
 {
   for (int32_t k = step->to; k < step->to + step->nto; k++)
@@ -112,7 +114,7 @@ static size_t sent_to_all(const struct lane *lane, const struct tt_step *step, s
   return len;
 }
 
-/* Device work under way: 1 when it is done (or there was none), 0 if not yet, -1 on error. */
+/* Polls the device work of a step: 1 when it is done (or there was none), 0 if not yet, -1 on error. */
 static int ticket_done(struct tt_run *run, struct cursor *cursor, tuttiResult_t *result)
 {
   if (!cursor->ticket) return 1;
@@ -124,7 +126,7 @@ static int ticket_done(struct tt_run *run, struct cursor *cursor, tuttiResult_t 
   return -1;
 }
 
-/* Puts the next piece of what is sent behind what the bounce buffer has, converted if it is to be. */
+/* Appends the next piece of the span that is sent to the bounce buffer, converted if necessary. */
 static tuttiResult_t stage(struct tt_run *run, struct lane *lane, int32_t index, char *bounce)
 {
   struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
@@ -142,8 +144,8 @@ static tuttiResult_t stage(struct tt_run *run, struct lane *lane, int32_t index,
   return run->device->reduce(run->device, &what, &cursor->ticket);
 }
 
-/* Fills the bounce buffer, piece by piece: links may want more than a small piece before they take any. Returns as
- * ticket_done. */
+/* Fills the bounce buffer, piece by piece, because a link may take nothing before it is offered more than a small
+ * piece. Returns as ticket_done. */
 static int stage_all(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
@@ -157,15 +159,15 @@ static int stage_all(struct tt_run *run, struct lane *lane, int32_t index, tutti
   }
 }
 
-/* A send of what must not be sent as it lies: through the bounce buffer. done: staged and sent before; pending: what
- * the buffer has, staged or on the way. */
+/* Sends through the bounce buffer a span that must not be sent as it lies. cursor->done: bytes sent from earlier fills
+ * of the buffer; cursor->pending: bytes of this fill, staged or on the way to the buffer. */
 static enum tried send_staged(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
   struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
   const char *bounce = lane->bounce + (size_t)(index % TT_WINDOW) * BOUNCE_BYTES;
   enum tried tried = TRIED_NOTHING;
-  if (sent_to_all(lane, step, cursor->len) == cursor->done + cursor->pending) { /* room for the next */
+  if (sent_to_all(lane, step, cursor->len) == cursor->done + cursor->pending) { /* there is room for the next fill */
     cursor->done += cursor->pending;
     cursor->pending = 0;
   }
@@ -183,8 +185,8 @@ static enum tried send_staged(struct tt_run *run, struct lane *lane, int32_t ind
 
 #define GATHER_BYTES 512
 
-/* What follows byte `sent` of the span, *n bytes of it: where it lies, or, where only a little does so in one piece,
- * gathered in `buffer` of GATHER_BYTES. */
+/* Returns the bytes that follow byte `sent` of the span, *n of them: where they lie or, if only a few lie there in one
+ * piece, gathered in `buffer` of GATHER_BYTES. */
 static const char *send_look(const struct tt_run *run, const struct lane *lane, struct tt_operand from, size_t sent,
                              size_t *n, char *buffer)
 {
@@ -219,7 +221,7 @@ static enum tried send_plain(struct tt_run *run, struct lane *lane, int32_t inde
   return sent_to_all(lane, step, cursor->len) == cursor->len ? TRIED_FINISHED : tried;
 }
 
-/* The short ways: one link, host memory. */
+/* Moves a step by its shortcut: one link, host memory. */
 static enum tried move_bytes(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   struct cursor *cursor = &lane->cursors[index % TT_WINDOW];
@@ -233,7 +235,8 @@ static enum tried move_bytes(struct tt_run *run, struct lane *lane, int32_t inde
   return n ? TRIED_MOVED : TRIED_NOTHING;
 }
 
-/* Where dst and the sources of a step lie at byte `done`, and how many bytes of all of them lie there in one piece. */
+/* Finds dst and the sources of a step at byte `done`. Returns how many bytes of all of them lie there in one piece, 0
+ * if a message is missing, or the error of a link, which is run->broken then. */
 static ssize_t sources_look(struct tt_run *run, struct lane *lane, int32_t index, const void **sources, char **dst)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];
@@ -259,7 +262,7 @@ static ssize_t sources_look(struct tt_run *run, struct lane *lane, int32_t index
   return (ssize_t)n;
 }
 
-/* The link that failed, or NULL. */
+/* Releases `len` bytes of each message of a step. Returns the link that failed, or NULL. */
 static struct tt_link *sources_consume(struct tt_run *run, struct lane *lane, const struct tt_step *step,
                                        size_t len)
 {
@@ -272,7 +275,7 @@ static struct tt_link *sources_consume(struct tt_run *run, struct lane *lane, co
   return NULL;
 }
 
-/* Starts combining the next pending bytes. */
+/* Starts to combine the next cursor->pending bytes. */
 static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const void **sources, struct cursor *cursor)
 {
   const struct tt_device *device = run->device;
@@ -291,7 +294,7 @@ static tuttiResult_t combine(struct tt_run *run, int32_t index, char *dst, const
   return device->reduce(device, &what, &cursor->ticket);
 }
 
-/* One piece of a step with a dst: sources -> dst. */
+/* Moves one piece of a step with a dst, from its sources to dst. */
 static enum tried fill(struct tt_run *run, struct lane *lane, int32_t index, tuttiResult_t *result)
 {
   const struct tt_step *step = &run->plan->schedule.steps[index];

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "exec/exec.h"
 
-#define SPIN_LOOKS 64         /* about 2 us of looking before the clock is read */
-#define YIELD_AFTER_NS 100000 /* ranks fit on the cores: spin this long before yielding */
-#define SLEEP_AFTER_NS 20000000
-#define SLEEP_LONGEST_NS 1000000   /* where each rank has a core, or nearly */
-#define SLEEP_OVERSUBSCRIBED 20    /* times so long at most where they share one: it wakes as often as otherwise */
-#define SLEEP_SHARED_NS 50000      /* at least, for each rank that shares a core: all wake-ups together leave it time */
-#define SLEEP_WOKEN_NS 10000000 /* the same where something wakes: for what nothing tells of, as failures */
-#define LOOK_EVERY_NS 1000000
+#define SPIN_LOOKS 64              /* pauses before the clock is read, about 2 us */
+#define YIELD_AFTER_NS 100000      /* if each rank has a core: time of spinning before yields */
+#define SLEEP_AFTER_NS 20000000    /* time of waiting before sleeps */
+#define SLEEP_LONGEST_NS 1000000   /* longest sleep by the clock if each rank has a core, or nearly */
+#define SLEEP_OVERSUBSCRIBED 20    /* ranks that share a core sleep longer, up to this factor: it wakes as often */
+#define SLEEP_SHARED_NS 50000      /* shortest sleep for each rank that shares a core: their wake-ups leave it time */
+#define SLEEP_WOKEN_NS 10000000    /* longest sleep of a thread that links wake: failures, for one, do not wake it */
+#define LOOK_EVERY_NS 1000000      /* time between comparisons of calls, for each rank that shares a core */
 
 void tt_waiter_init(struct tt_waiter *waiter, int oversubscribed)
 {
   *waiter = (struct tt_waiter){.oversubscribed = oversubscribed};
 }
 
-/* What wakes may do so in vain, and again at once: a message that comes before its turn. So who was woken and still
- * waits sleeps by the clock for once. */
+/* A thread may be woken in vain, and again at once, by a message that comes before its turn. So a thread that was woken
+ * and still waits sleeps by the clock once. */
 static void idle(struct tt_waiter *waiter, uint64_t ns)
 {
   enum tt_slept slept = TT_SLEPT_NOT;
@@ -29,8 +29,8 @@ static void idle(struct tt_waiter *waiter, uint64_t ns)
   tt_sleep_ns(ns < longest ? ns : longest);
 }
 
-/* Waiting since `waited_ns`: the longer, the less of the core is used. Waking a sleeper costs
- * 16 to 25 us where a yield costs 1.2 us, so sleep late. */
+/* Rests a thread that has waited for `waited_ns`: the longer the wait, the less of the core it uses. Waking a sleeper
+ * costs 16 to 25 us and a yield 1.2 us, so it sleeps late. */
 static void rest(struct tt_waiter *waiter, uint64_t waited_ns)
 {
   uint64_t least_ns = (uint64_t)waiter->oversubscribed * SLEEP_SHARED_NS, ns = waited_ns / 64;
@@ -39,7 +39,8 @@ static void rest(struct tt_waiter *waiter, uint64_t waited_ns)
   else tt_cpu_relax();
 }
 
-/* A look at the calls of all ranks takes as long as there are ranks: a core gets as many as if it had one rank. */
+/* The time to compare the calls of all ranks grows with their number. So a core makes as many comparisons as if it had
+ * one rank. */
 static uint64_t look_pause(const struct tt_waiter *waiter)
 {
   return (uint64_t)(waiter->oversubscribed > 1 ? waiter->oversubscribed : 1) * LOOK_EVERY_NS;
