@@ -79,8 +79,8 @@ struct tt_shape tt_middle_shape(const struct tt_shape *shape, int32_t ntops, int
  * are not the whole vector. -1: no memory. */
 int64_t tt_middle_splits(const struct tt_algo *algo, const struct tt_shape *middle);
 
-/* The longest chain of messages through the middle step, if rank i of it starts behind a chain of before[i] messages
- * and goes on with one of as many. -1: no memory. */
+/* The longest chain of messages through the middle step, if rank i of it starts after a chain of before[i] messages and
+ * is followed by one of as many. -1: no memory. */
 int64_t tt_middle_rounds(const struct tt_algo *algo, const struct tt_shape *middle, const int32_t *before);
 
 /* The algorithm in a group of the leader form (reduce or broadcast), and its shape for the unit of an index among

@@ -5,7 +5,7 @@
 
 #include "sched/sched.h"
 
-/* The rank `distance` behind (< 0: before) that of the shape, for |distance| <= nranks. */
+/* The rank that comes `distance` ranks after that of the shape (before it if < 0), for |distance| <= nranks. */
 static inline int32_t tt_rank_at(const struct tt_shape *shape, int32_t distance)
 {
   return (shape->rank + distance + shape->nranks) % shape->nranks;

@@ -17,7 +17,8 @@ enum tt_collective {
 
 enum tt_cover { TT_COVER_NONE, TT_COVER_ALL, TT_COVER_OWN, TT_COVER_ROOT }; /* of IN or OUT; ROOT: all, on root only */
 
-/* Whose IN an element of OUT comes from. A switch over it has no `default`: a new value is a warning there. */
+/* The ranks whose IN an element of OUT comes from. A switch over it has no `default`: a new value is a warning
+ * there. */
 enum tt_from { TT_FROM_NOBODY, TT_FROM_ALL, TT_FROM_ROOT, TT_FROM_SHARE };
 
 struct tt_kind {

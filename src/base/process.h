@@ -35,10 +35,10 @@ struct tt_process {
   uint64_t ids[TT_IDS_KEPT];      /* bootstrap: ids that ranks of this process have used; the oldest is overwritten */
   uint32_t ids_used;              /* bootstrap: number of ids used so far; guarded, like ids, by `mutex` */
   pthread_mutex_t heap_mutex;     /* memory: guards the next two; held for long while pages are made */
-  void *heap;                     /* memory: memory of tuttiMemAlloc; NULL: nobody needs it */
+  void *heap;                     /* memory: memory of tuttiMemAlloc; NULL: not needed yet */
   void *heap_views;               /* memory: heaps of peers that are mapped */
   _Atomic int device_count;       /* device: how many of `devices` are set; 0: all memory is the host's */
-  const void *_Atomic devices[4]; /* device: kinds of memory beside the host's, NULL where free */
+  const void *_Atomic devices[4]; /* device: kinds of memory other than the host's, NULL where free */
   pthread_mutex_t cuda_mutex;     /* cuda: guards the next two while they are made or freed */
   int cuda_users;                 /* cuda: communicators; `cuda` is freed with the last one */
   void *cuda;                     /* cuda: the driver and the objects made per context; NULL: not met yet */

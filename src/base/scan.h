@@ -76,7 +76,7 @@ double tt_scan_number(struct tt_scan *scan, const char *noun, double low, double
 /* Bytes, as 4096, 64K, 1.5M or 1e6 (tt_bytes_read); `wanted` is the whole phrase of the error. */
 uint64_t tt_scan_bytes(struct tt_scan *scan, const char *wanted, uint64_t low, uint64_t high);
 
-/* The whole number at *text, or a value above `most` if it is larger; *text moves behind the number if there is one.
+/* The whole number at *text, or a value above `most` if it is larger; moves *text past the number if there is one.
  * `most` is at most 2^60. */
 uint64_t tt_digits(const char **text, uint64_t most);
 
@@ -85,7 +85,7 @@ uint64_t tt_digits(const char **text, uint64_t most);
 /* Fails with "wanted WANTED, not 'WORD'", where WORD is the next token. */
 void tt_scan_wrong(struct tt_scan *scan, const char *wanted);
 
-/* Fails with "SOURCE, line N: " and the formatted text behind it. */
+/* Fails with "SOURCE, line N: " followed by the formatted text. */
 void tt_scan_fail(struct tt_scan *scan, int32_t line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -44,7 +44,7 @@ void tt_settings_wire_marks(const struct tt_settings *settings, uint8_t marks[TT
 const char *tt_settings_unlike_text(const uint8_t a[TT_SETTINGS_MARKS], const uint8_t b[TT_SETTINGS_MARKS], char *text,
                                     size_t size);
 
-/* Reads a number of bytes and moves *text behind it: digits, possibly with a fraction and an exponent (1.5, 1e6), then
+/* Reads a number of bytes and moves *text past it: digits, possibly with a fraction and an exponent (1.5, 1e6), then
  * nothing, B, or K, M or G (KiB, MiB, GiB mean the same; powers of 1,024). The value is a whole number. 0: there is no
  * number, its value is not whole or not less than INT64_MAX, or it has more than 19 digits from its first to its last
  * that is not 0; then nothing is written. This function reads all sizes of settings, rules, profiles, policies and

@@ -94,14 +94,14 @@ tuttiResult_t tt_rendezvous_broadcast(struct tt_rendezvous *rendezvous, const vo
 tuttiResult_t tt_rendezvous_poll(struct tt_rendezvous *rendezvous);
 /* Adds the events that poll waits for after tuttiInProgress, except deaths and the deadline. */
 void tt_rendezvous_pollset(const struct tt_rendezvous *rendezvous, struct tt_pollset *pollset);
-/* Tells the root why this rank gives up, so that all others hear it (before destroy). They get `code` and the sentence
+/* Tells the root why this rank gives up, so that all others learn it (before destroy). They get `code` and the sentence
  * with this rank's name before it. A rank that has not joined yet joins to say so, within 1 s, unless the id is
  * derived. Nothing happens if the start-up has failed already. If the root is in this process, the function waits until
  * the connected ranks were told (1 s at most), so that the process may end right after. 1: the root has it, or has
- * itself said why the start-up fails; 0: nobody hears of it this way. */
+ * itself said why the start-up fails; 0: no rank learns of it this way. */
 int tt_rendezvous_fail(struct tt_rendezvous *rendezvous, tuttiResult_t code, const char *sentence);
 /* Leaves the start-up: in good order if at least one round is done, none is under way and nothing failed; else
- * all others hear that this rank has left. NULL is allowed. */
+ * all others learn that this rank has left. NULL is allowed. */
 void tt_rendezvous_destroy(struct tt_rendezvous *rendezvous);
 
 /* The answer of tuttiGetLaunch; asks once per process. */

@@ -39,7 +39,7 @@ struct client {
   struct tt_outlet out;
   int full;       /* the socket takes no more: EPOLLOUT is awaited */
   char *reason;   /* TT_SENTENCE_BYTES, allocated when the client announces a reason */
-  char *sentence; /* for this client alone (a refused one); NULL: the root's sentence counts */
+  char *sentence; /* for this client alone, if it is refused; NULL: the root's sentence counts */
   uint32_t code;  /* goes with sentence */
 };
 
@@ -92,7 +92,7 @@ void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, 
     __attribute__((format(printf, 3, 4)));
 
 /* Rank 0 gives up the root that it has opened, without having joined: a fixed address becomes free for the next
- * start-up, and ranks that wait there hear it. */
+ * start-up, and ranks that wait there are told. */
 void tt_root_abandon(const struct tt_id *id);
 
 /* Fails the start-up if a process that has ended is needed in it. */
@@ -115,7 +115,7 @@ void tt_client_drain(struct client *client);
 void tt_client_send_peer_infos(struct client *client, const struct tt_start_frame *head, const uint8_t *peer_infos);
 
 /* ---- slot.c ---- */
-/* To be called when the client's record is complete; its frame head; its peer info; its reason. */
+/* Each is called when a part of the client's bytes is complete: its record, a frame head, its peer info, its reason. */
 void tt_rank_slot_claim(struct client *client);
 void tt_rank_slot_head(struct client *client);
 void tt_rank_slot_peer_info(struct client *client);

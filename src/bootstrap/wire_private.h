@@ -2,10 +2,10 @@
 /* The messages between root and ranks after the handshake, and their way through a non-blocking socket. Private to this
  * folder.
  *
- *   root -> rank   record (who the root is), then frames PEER INFOS, FAILURE, LATER
- *   rank -> root   record (who the rank is) once the root's is here, then frames PEER INFO, SHARE, BYE, FAILURE
+ *   root -> rank   record (of the root), then frames PEER INFOS, FAILURE, LATER
+ *   rank -> root   record (of the rank) once the root's is here, then frames PEER INFO, SHARE, BYE, FAILURE
  *
- * A record and a frame head have fixed sizes. The receiver knows the length of the body behind a head from its own
+ * A record and a frame head have fixed sizes. The receiver knows the length of the body after a head from its own
  * state; the length on the wire is only compared with it. Integers are little endian. Everything has CRC32C checksums:
  * the handshake proves who the sender is, the checksums prove that the bytes came as they were sent. After a damaged
  * record the rank comes again on a new connection, because nothing has been agreed yet; a damaged frame
@@ -37,13 +37,13 @@ enum tt_start_frame_kind {
   TT_START_BYE,           /* rank: done, in good order */
   TT_START_FAILURE,       /* both: code and a sentence of TT_SENTENCE_BYTES */
   TT_START_LATER,         /* root: come again, an earlier communicator is still here */
-  TT_START_SHARE          /* rank: its bytes for all if it is rank 0; other ranks send no bytes behind the head */
+  TT_START_SHARE          /* rank: its bytes for all if it is rank 0; other ranks send no bytes after the head */
 };
 
 struct tt_start_frame {
   uint32_t kind, code; /* code: a tuttiResult_t with FAILURE, else 0 */
-  uint64_t len;        /* bytes behind this head; with SHARE the number that rank 0 sends */
-  uint32_t body_sum;   /* of the bytes behind this head */
+  uint64_t len;        /* bytes after this head; with SHARE the number that rank 0 sends */
+  uint32_t body_sum;   /* of the bytes after this head */
   uint32_t sum;        /* of the head before it */
 };
 _Static_assert(sizeof(struct tt_start_frame) == 24, "fixed on the wire");
@@ -78,7 +78,7 @@ int tt_frame_fits(const struct tt_start_frame *head, const void *body, size_t le
  * frames at once. A failure is ignored. */
 void tt_socket_guard(int fd, int64_t unreachable_ms);
 
-/* A number that is equal in processes that see each other's pids; 0: this cannot be told. */
+/* A number that is equal in processes that see each other's pids; 0: this is not known. */
 uint64_t tt_pid_scope(void);
 
 /* Fills pid, start, pid_scope, host name and version; the rest is 0. */

@@ -8,7 +8,7 @@
 
 struct transport_peer_info {
   uint8_t usable;
-  struct tt_correction known[TT_LINK_KINDS]; /* what this rank's cache says */
+  struct tt_correction known[TT_LINK_KINDS]; /* the corrections in this rank's cache */
   uint8_t pad[5];
   uint8_t blob[TT_TRANSPORT_PEER_INFO_BYTES];
 };
@@ -18,10 +18,10 @@ struct transport_peer_info {
 struct rank_info {
   uint64_t nearness;             /* a hash: topology files may differ */
   uint64_t profile;              /* a hash of the file's name */
-  uint8_t corrects;              /* on rank 0: prices are corrected by what pairs take */
+  uint8_t corrects;              /* on rank 0: measured pairs correct its prices */
   uint8_t may_measure;           /* it has a core for itself, and nothing stands between it and its links */
   uint8_t pad[6];
-  struct transport_peer_info transports[TT_COMM_TRANSPORTS]; /* as they are wanted */
+  struct transport_peer_info transports[TT_COMM_TRANSPORTS]; /* in the order of the wanted list */
 };
 
 static inline size_t tt_rank_info_bytes(int nwanted)
@@ -37,47 +37,47 @@ struct finding {
 /* The first neighbours on the wire with this kind of link between them. The same on all ranks. */
 struct pair {
   int32_t ranks[2];  /* the first one leads; equal: there is none */
-  int transport;     /* that joins them, among those wanted */
-  int is_measured;   /* now: nobody knew what it takes */
+  int transport;     /* the transport that joins them, as an index into the wanted ones */
+  int is_measured;   /* measured at this start-up, because its times were not known */
 };
 
 enum stage { SPLITTING, MEETING, EXCHANGING, WATCHING, MEASURING, FINDING, AGREEING };
 
 /* A try to shrink a communicator. */
 struct tt_attempt {
-  uint64_t set, number; /* which ranks are left out, and its number among the tries with the same; 0: no memory */
-  uint64_t key;         /* under which the members hear of it */
+  uint64_t set, number; /* the set of ranks left out; number of this try among those with the same set, 0: no memory */
+  uint64_t key;         /* the key of the try's start-up, the same on all members */
 };
 
 /* More than 25 fields: each stage leaves here what the next ones need, and a child has some of its own. */
 struct tt_creation {
   enum stage stage;
   struct tt_id id;
-  uint64_t used; /* tt_id_use: the id of its user; 0: a child has none */
+  uint64_t used; /* the use of the id (tt_id_use); 0: a child has none */
   struct tt_rendezvous *rendezvous;
   struct member_info *members;
   struct rank_info *peer_info;   /* this rank's */
   struct finding *findings;
   uint64_t deadline_ns, began_ns;
-  uint64_t lost_ns; /* another rank has gone since then, says comm->creation_error; 0: none */
+  uint64_t lost_ns; /* time at which another rank was found lost (comm->creation_error says how); 0: none is */
   const struct tt_transport_ops *wanted[TT_COMM_TRANSPORTS]; /* tt_transports_choose */
   int nwanted;
-  int is_named; /* somebody has said which transports: who wants one that is not there is told */
-  int kept[TT_COMM_TRANSPORTS]; /* of comm->transports: which of those wanted */
+  int is_named; /* 1: the user has named transports; the log then warns of a named one that cannot be used */
+  int kept[TT_COMM_TRANSPORTS]; /* for each of comm->transports: its index in wanted */
   int nhosts;
-  int32_t cores; /* that the ranks of a node may use, where they are fewest to a rank; on rank 0 */
+  int32_t cores; /* cores for the ranks of a node, on the node with fewest cores per rank; on rank 0 */
   struct pair pairs[TT_LINK_KINDS];
   struct measuring *measuring; /* pair.c */
-  int is_child; /* it has from its parent what pairs take */
+  int is_child; /* 1: it has the pairs' corrections from its parent */
   int is_second; /* as in struct tt_comm_spec */
 
-  struct tuttiComm *parent; /* of a child; held */
-  int32_t *ranks;           /* in the parent, of the child's members; room for all */
-  struct tt_startup startup;    /* how the parent's watch knows it */
-  struct tt_attempt try;        /* of a shrink */
-  uint64_t words_ns;        /* the start-up has failed since then, says its root; 0: it has not */
-  int is_known;             /* that it has failed, to all members */
-  struct tt_op *op;         /* the all-gather of the ranks' filters, which it owns */
+  struct tuttiComm *parent;  /* of a child; held */
+  int32_t *ranks;            /* the child's members, as ranks of the parent; room for all */
+  struct tt_startup startup; /* this start-up, for the parent's watch */
+  struct tt_attempt try;     /* of a shrink */
+  uint64_t words_ns;         /* time at which the root reported the failure of the start-up; 0: it has not */
+  int is_known;              /* 1: all members know that it has failed */
+  struct tt_op *op;          /* the all-gather of the ranks' colors and keys, which it owns */
 };
 
 /* Goes on once the communicator's nranks, rank and creation->id are known. */
@@ -87,18 +87,18 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm);
 const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank);
 
 /* ---- config.c ---- */
-/* Takes over what config says, unless the environment overrides it; a child has its parent's settings already. Errors:
- * tuttiInvalidArgument. */
+/* Takes over the values of config, unless the environment overrides them; a child has its parent's settings already.
+ * Errors: tuttiInvalidArgument. */
 tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child);
 
-/* ---- correct.c: what pairs take, known or to be measured ---- */
+/* ---- correct.c: the times of pairs, known or to be measured ---- */
 /* Fills this rank's part of the second round. */
 void tt_correct_say(struct tuttiComm *comm, struct rank_info *peer_info);
-/* Links can be opened: finds the pairs. 1: some are to be measured, and all ranks meet once more. */
+/* Finds the pairs, once links can be opened. 1: some must be measured, and all ranks meet once more. */
 int tt_correct_start(struct tuttiComm *comm);
-/* All pairs of this rank are measured: tells the others. */
+/* Sends the results to the other ranks, once all pairs of this rank are measured. */
 tuttiResult_t tt_correct_tell(struct tuttiComm *comm);
-/* All have told. */
+/* Takes over the results of all ranks. */
 void tt_correct_finish(struct tuttiComm *comm);
 
 /* ---- pair.c ---- */
@@ -109,11 +109,12 @@ tuttiResult_t tt_pair_poll(struct tuttiComm *comm);
 void tt_measuring_destroy(struct measuring *measuring); /* NULL is allowed */
 
 /* ---- agree.c ---- */
-/* A hash of what ranks must see alike: order, groups, and what lies between neighbours, by which pairs are found. */
+/* A hash of the facts on which all ranks must agree: order, groups, and the kinds of link between neighbours, by which
+ * pairs are found. */
 uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement);
 /* Checks that all ranks see the same topology. Errors: tuttiInvalidUsage: they do not. */
 tuttiResult_t tt_peer_infos_compare(const struct tuttiComm *comm);
-/* The last round: rank 0 prices and sends its table to all. */
+/* The last round: rank 0 makes the decision table and sends it to all. */
 tuttiResult_t tt_agree_start(struct tuttiComm *comm);
 tuttiResult_t tt_agree_finish(struct tuttiComm *comm);
 
@@ -125,13 +126,13 @@ tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table);
 tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
 tuttiResult_t tt_split_poll(struct tuttiComm *comm);
 tuttiResult_t tt_shrink_start(struct tuttiComm *comm, const struct tt_comm_spec *spec);
-/* The reason against the child's start-up that the parent's watch knows; tuttiSuccess: none. */
+/* The reason, known to the parent's watch, why the child's start-up fails; tuttiSuccess: none. */
 tuttiResult_t tt_child_look(struct tuttiComm *comm);
-/* This rank gives up, says the thread's last sentence: the other members hear of it if they do not know. */
+/* Tells the other members that this rank gives up, with the thread's last sentence, unless they know. */
 void tt_child_tell(struct tuttiComm *comm, tuttiResult_t code);
-/* Likewise where there is no memory for a communicator. */
+/* Does the same if there is no memory for a communicator. */
 void tt_child_no_memory(const struct tt_comm_spec *spec, const struct tt_attempt *try);
-/* The call is to shrink: that begins now. The key is right also without memory. */
+/* Numbers a try to shrink, which begins now. The key is right also without memory. */
 void tt_shrink_number(const struct tt_comm_spec *spec, struct tt_attempt *try);
 
 #endif

@@ -8,7 +8,7 @@
 #include "device/device.h"
 
 #define CUDA_GPUS 32            /* contexts whose memory can be met in one process */
-#define CUDA_STREAMS 4          /* per context, so that copies run beside kernels */
+#define CUDA_STREAMS 4          /* per context, so that copies run alongside kernels */
 #define CUDA_SOURCES 1024       /* most sources of one reduction */
 #define CUDA_STAGE_BYTES ((size_t)256 << 10) /* pinned memory of a piece of work that meets pageable memory */
 #define CUDA_SLAB 64            /* pieces of work made at a time */

@@ -58,7 +58,7 @@ struct tt_device {
    * tuttiUnhandledCudaError. */
   tuttiResult_t (*expose)(const struct tt_device *device, void *pointer, size_t len, int *fd, uint64_t *offset);
 
-  /* May be NULL; else it is asked instead of owns: it returns the device of this very pointer, NULL if the pointer is
+  /* May be NULL; else it is called instead of owns: it returns the device of this very pointer, NULL if the pointer is
    * not of this kind. So one registration stands for several GPUs. The result lives as long as *device. Any thread. */
   const struct tt_device *(*member)(const struct tt_device *device, const void *pointer);
 };
@@ -66,7 +66,7 @@ struct tt_device {
 /* Host memory. */
 extern const struct tt_device tt_host_device;
 
-#define TT_DEVICES 4 /* most kinds of memory beside the host's */
+#define TT_DEVICES 4 /* most kinds of memory other than the host's */
 
 /* The device that owns the pointer; the host's if none of the registered ones does.
  * Takes no lock; one load and one comparison while none is registered. Never NULL. */

@@ -31,8 +31,8 @@ struct tt_address {
 const char *tt_address_text(const struct tt_address *address, char *text, size_t size);
 
 /* Fixed 32-byte form for peer infos and ids: family 2 (4 or 6, 0: no address) | port 2 | scope 4 |
- * ip 16 | zero 8, little endian; or family 2 (1: a local listener) | zero 6 | abstract name 24, zeros behind
- * it. Any other address packs as no address, which unpacks to len 0. The scope id of a link-local address
+ * ip 16 | zero 8, little endian; or family 2 (1: a local listener) | zero 6 | abstract name 24, padded
+ * with zeros. Any other address packs as no address, which unpacks to len 0. The scope id of a link-local address
  * means nothing on another host: pack writes 0, and unpack sets it from the interface that
  * TUTTI_SOCKET_IFNAME chooses there.
  * Errors of unpack: tuttiInvalidArgument: unknown family. */
@@ -124,7 +124,7 @@ void tt_timer_remove(struct tt_timer *timer);
  *   job and epoch not known here, not our protocol, too slow, evicted: the connection ends;
  *   they are known, but the MAC is wrong: tt_verdict_refuse;
  *   authentic, but there is no admission for this (kind, dst): TT_STATUS_UNKNOWN;
- *   else TT_WELCOME, and the connection belongs to the client function: no byte behind the
+ *   else TT_WELCOME, and the connection belongs to the client function: no byte after the
  *   reply has been read. */
 struct tt_listener;
 
@@ -204,7 +204,7 @@ void tt_dialer_limit(struct tt_dialer *dialer, uint64_t patience_ns);
  * listener of another user is warned about once, and the dialer tries again. */
 void tt_dialer_same_user(struct tt_dialer *dialer);
 
-/* Returns tuttiInProgress; tuttiSuccess: *fd is the caller's, no byte behind the verdict has been read;
+/* Returns tuttiInProgress; tuttiSuccess: *fd is the caller's, no byte after the verdict has been read;
  * else the error with both addresses in its sentence: tuttiRemoteError (deadline, no listener),
  * tuttiInvalidUsage (the other side does not hold the key, or refuses ours), tuttiSystemError.
  * After anything but tuttiInProgress only destroy is of use (a failed dialer repeats its code). */

@@ -29,7 +29,7 @@ static inline int32_t tt_queue_type(const struct tt_queue *queue, int32_t positi
 /* Room for all tensors, in the queue's order, and no groups. */
 tuttiResult_t tt_fusion_plan_start(struct tt_fusion_plan *plan, const struct tt_queue *queue);
 
-/* Appends the positions behind the last group up to but not including `end`, as a group. */
+/* Appends the positions after the last group up to but not including `end`, as a group. */
 void tt_fusion_plan_group_add(struct tt_fusion_plan *plan, const struct tt_queue *queue, int32_t end);
 
 /* Replaces the groups by those of a policy other than auto, unsliced and as they come. */

@@ -46,7 +46,7 @@ struct tt_profile_line {
 
 extern const struct tt_profile_line tt_profile_lines[TT_PROFILE_WORDS];
 
-/* The index-th name of a value of this kind, or NULL behind the last one. Some numbers have no name: "". */
+/* The index-th name of a value of this kind, or NULL after the last one. Some numbers have no name: "". */
 const char *tt_profile_name(enum tt_profile_value value, int index);
 
 /* The lines of a word, and in *n their number. */

@@ -2,7 +2,7 @@
 /* A profile: the measurements of a machine, as a text file that people read, compare and edit. Pure.
  *
  * The first line is `tutti profile 2`. Every other line is a word that gives its kind, and then pairs of a key and a
- * value, in any order; text behind a '#' is a comment, and empty lines are ignored. A value with blanks is in double
+ * value, in any order; text after a '#' is a comment, and empty lines are ignored. A value with blanks is in double
  * quotes, and has none in it. Sizes are bytes up to 2^60 as in settings (64K, 1.5M, 1e6: tt_bytes_read); `inf` is no
  * limit. Times are in us, slopes in us per MiB (2^20 bytes). No key is optional. Lines may have any order, but the last
  * one is `end`, without which the text counts as cut off. The line machine is there once; unknown values are "" and

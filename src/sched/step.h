@@ -10,7 +10,7 @@
 /* A range of blocks or slots. IN and OUT are one place where they may be the same memory. len 0: no memory. */
 struct tt_range {
   enum tt_place place;
-  int32_t start, len; /* IN, OUT: goes on at 0 behind the last block */
+  int32_t start, len; /* IN, OUT: goes on at 0 after the last block */
 };
 
 struct tt_range tt_step_range(const struct tt_schedule *schedule, const struct tt_step *step,

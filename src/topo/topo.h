@@ -2,8 +2,8 @@
 /* The nearness of ranks: nodes, NUMA nodes and last-level caches.
  *
  * There are two halves: one process's view of its own machine (here.c and below: hwloc or sysfs), and the map of all
- * ranks. The map is pure: it is made from the facts that all ranks told, or from a text file, so that machines that do
- * not exist can be tried. In a map, NUMA nodes lie inside nodes and caches inside NUMA nodes; a cache that spans
+ * ranks. The map is pure: it is made from the facts that all ranks reported, or from a text file, so that machines that
+ * do not exist can be tried. In a map, NUMA nodes lie inside nodes and caches inside NUMA nodes; a cache that spans
  * several NUMA nodes counts as one cache in each of them. */
 #ifndef TT_TOPO_H
 #define TT_TOPO_H
@@ -99,8 +99,8 @@ struct tt_topology {
   struct tt_link_prices prices;
 };
 
-/* Makes the map of `nranks` ranks from the facts that each told: the identity of its host and its locality. Prices are
- * the defaults. Errors: tuttiInvalidArgument: nranks is not from 1 to TT_TOPOLOGY_MAX_RANKS. tuttiSystemError: no
+/* Makes the map of `nranks` ranks from the facts that each reported: the identity of its host and its locality. Prices
+ * are the defaults. Errors: tuttiInvalidArgument: nranks is not from 1 to TT_TOPOLOGY_MAX_RANKS. tuttiSystemError: no
  * memory. */
 tuttiResult_t tt_topology_make(struct tt_topology *topology, int32_t nranks, const uint64_t *host,
                                const struct tt_locality *locality);

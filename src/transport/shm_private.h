@@ -92,7 +92,7 @@ struct tt_shm_piece {
 struct tt_shm_pool {
   uint8_t *base;
   uint32_t slots, slot_bytes;
-  uint32_t first, nfree; /* free[first] and those behind it, round the end */
+  uint32_t first, nfree; /* the free ones start at free[first] and wrap around */
   uint16_t *free;        /* `slots` of them */
   struct tt_shm_piece *pieces;    /* by slot */
   uint16_t recent[TT_SHM_RECENT]; /* slots filled for several links, hashed by content; any value is safe */

@@ -49,7 +49,7 @@ struct tcp_head {
  * messages of 512 KiB. */
 #define TCP_TURN_BYTES ((size_t)1 << 20)
 
-/* Payload up to this length is copied behind its head and leaves with a plain send(2), which
+/* Payload up to this length is copied after its head and leaves with a plain send(2), which
  * costs less than gathering two pieces. */
 #define TCP_INLINE_BYTES ((size_t)2048)
 

@@ -29,7 +29,7 @@
  * Kinds: VERBS_FRAGMENT; VERBS_CREDIT, an empty write that only carries `freed`; and those of "Straight into place".
  *
  * Credits. A sender writes only into slots that the peer has emptied: fragments written - freed < slots. A side that
- * has emptied a quarter of the ring and had no fragment to tell it with sends VERBS_CREDIT, which needs no credit. On
+ * has emptied a quarter of the ring and had no fragment to report it with sends VERBS_CREDIT, which needs no credit. On
  * top of `slots` fragments at most four of those can come before this side polls and posts new receives, and at most
  * one answer, one VERBS_WRITTEN and the credit that proves the path; so many receives are kept. So a queue pair always
  * finds a receive, and waits for nothing but the peer's device.
@@ -38,7 +38,7 @@
  * (verbs_memory_private.h), begins with a VERBS_ASK: a fragment with a short payload, whose sender sends nothing more
  * of the message until it has the answer. The receiver answers when it opens the fragment: with VERBS_GRANT if it does
  * so in `recv` with room for the whole message in registered memory, else with VERBS_REFUSAL. A grant brings a struct
- * verbs_answer, written to a place behind the two halves of the memory: the address for the rest of the message, and
+ * verbs_answer, written to a place after the two halves of the memory: the address for the rest of the message, and
  * the key to it. The sender writes the rest there, the last write with immediate, VERBS_WRITTEN; until that has come
  * the receiver takes no further fragment. After a refusal the rest comes as fragments. A receiver that opens the
  * fragment in `peek`, to reduce the message, says so with the refusal (VERBS_REDUCES): the sender does not ask again
@@ -110,7 +110,7 @@ struct verbs_answer {
   uint64_t address, len; /* of the rest of the message */
   uint32_t rkey, zero;
 };
-#define VERBS_ANSWER_BYTES 64 /* place for one; behind the halves, the place that the peer writes to comes first */
+#define VERBS_ANSWER_BYTES 64 /* place for one; after the halves, first the place that the peer writes to */
 
 #define VERBS_FIRST_BYTES sizeof(struct verbs_head)
 #define VERBS_LATER_BYTES offsetof(struct verbs_head, call)
@@ -195,7 +195,7 @@ struct verbs_receiver {
   const uint8_t *data;    /* of the open fragment */
   size_t shown;           /* bytes of it from data on; 0: none is open */
   uint64_t arrived;       /* fragments */
-  uint64_t freed, told;   /* slots emptied; how many of them the peer was told of */
+  uint64_t freed, told;   /* slots emptied; how many of them were reported to the peer */
   uint64_t asked;         /* number of the fragment that asks and is not opened yet, + 1; 0: none */
   enum verbs_kind answer; /* to be posted; 0: none */
   int is_reducing;        /* a refusal is because the message is reduced */

@@ -5,7 +5,7 @@
  *
  *   PART {; PART}       PART: [COLLECTIVE:][^]NAME[+MIDDLE][/RADIX] {, NAME[+MIDDLE][/RADIX]}
  *
- * A part restricts a collective to the algorithms that it names, or, behind '^', to all others. A part without a
+ * A part restricts a collective to the algorithms that it names, or, after '^', to all others. A part without a
  * collective is about every collective that has an algorithm of one of these names, except those that have a part of
  * their own. MIDDLE is the algorithm that a hierarchical one runs among the leaders. Letters may be upper or lower
  * case, and underscores may be left out or written as hyphens.
@@ -51,8 +51,8 @@ int tt_algo_filter_allows(const struct tt_algo_filter_list *list, const struct t
 /* "ring, binary_tree, ...", cut at size. */
 void tt_algo_filter_names(int collective, char *list, size_t size);
 
-/* Reads [+MIDDLE][/RADIX], all of `text`, behind the name of filter->algo. Returns NULL, or the reason why it is wrong,
- * which may lie in sentence[size]. */
+/* Reads [+MIDDLE][/RADIX], all of `text`, which follows the name of filter->algo. Returns NULL, or the reason why it is
+ * wrong, which may lie in sentence[size]. */
 const char *tt_algo_filter_rest(struct tt_algo_filter *filter, const char *text, char *sentence, size_t size);
 
 #endif

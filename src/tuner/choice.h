@@ -18,11 +18,11 @@ int tt_choice_slow(int algo, const struct tt_tuning *tuning);
 int tt_choices_duplicate(const struct tt_choice *a, const struct tt_choice *b, const struct tt_tuning *tuning);
 #define DUPLICATE_RANKS 16
 
-/* The longest block sent at once, where nothing else is said. */
+/* The longest block sent at once by default. */
 uint32_t tt_choice_block(int collective, const struct tt_settings *settings, const struct tt_tuning *tuning);
 
-/* Radices beside an algorithm's own that are tried if none is set, ascending, and how many of them, from the first on,
- * suit this choice: neither 2 nor the number of ranks, which are rows of their own. */
+/* Radices other than an algorithm's own that are tried if none is set, ascending, and how many of them, from the first
+ * on, suit this choice: neither 2 nor the number of ranks, which are rows of their own. */
 extern const uint16_t tt_choice_radix[];
 int tt_choice_radices(const struct tt_choice *choice, int32_t nranks);
 

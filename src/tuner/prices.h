@@ -8,7 +8,8 @@
 
 #include "profile/profile.h"
 
-/* Where ranks are and how they talk: what a communicator knows at its creation, or a tool was told. */
+/* The places of ranks and their transports: the facts that a communicator knows at its creation, or that a tool was
+ * given. */
 struct tt_cluster {
   int32_t nranks;
   int32_t cores;                     /* that the ranks of a node may use, on the node where they are fewest to a rank */
@@ -42,7 +43,7 @@ static inline int tt_correction_known(struct tt_correction correction)
   return abs(correction.alpha) <= TT_CORRECTION_MOST && abs(correction.beta) <= TT_CORRECTION_MOST;
 }
 
-/* The origin of a number. */
+/* The origin of a price. */
 struct tt_origin {
   const struct tt_profile *profile;
   struct tt_flow flow; /* the one taken: perhaps not the one that was wanted */
@@ -84,9 +85,9 @@ struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *tran
  * shipped profile, or if nothing was measured. Call it once for each kind. */
 void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct tt_correction correction);
 
-/* "cache over shm, 4 pairs at once: FILE line 12" or "... built in (1 pair: the nearest that was measured)"; behind
- * that, where a correction is in force, "; corrected by a pair in TUTTI_CACHE: latency x4, time per byte x0.5". Of
- * gamma "sum of two vectors of half: built in (the nearest that was measured)". */
+/* "cache over shm, 4 pairs at once: FILE line 12" or "... built in (1 pair: the nearest that was measured)", followed
+ * by "; corrected by a pair in TUTTI_CACHE: latency x4, time per byte x0.5" if a correction is in force. For gamma "sum
+ * of two vectors of half: built in (the nearest that was measured)". */
 void tt_origin_text(const struct tt_origin *origin, char *text, size_t size);
 
 #endif

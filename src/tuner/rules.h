@@ -10,7 +10,7 @@
  * nodes: the number of nodes; ppn: ranks on the node that has most; bytes: the size of a share. bytes and SIZE may end
  * in K, M, G, or KiB, MiB, GiB: powers of 1,024. Names are written as in TUTTI_ALGO (tuner/algo_filter.h), but NCCL's
  * words other than ring mean nothing here. A rule that names no radix or block leaves them as they are without it. The
- * radix may also be given behind the name, as radix N. */
+ * radix may also be given after the name, as radix N. */
 #ifndef TT_RULES_H
 #define TT_RULES_H
 

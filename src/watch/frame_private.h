@@ -6,9 +6,9 @@
  *     GONE               word 8 (tt_gone_make) | zero 40
  *     VOUCH              stamp 8 | zero 40
  *     LOST               word 8 (tt_lost_make) | zero 40
- *     NOTICE             key 8 | number 4 | code 4 | other key 8 | zero 24, and 512 B of sentence behind the frame
- *     TARGET             key 8 | against 8 | zero 32, and 512 B of members behind the frame
- *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence behind the frame */
+ *     NOTICE             key 8 | number 4 | code 4 | other key 8 | zero 24, and 512 B of sentence after the frame
+ *     TARGET             key 8 | against 8 | zero 32, and 512 B of members after the frame
+ *     RECORD             code 4 | culprit 4 | op 8 | zero 32, and 512 B of sentence after the frame */
 #ifndef TT_WATCH_FRAME_H
 #define TT_WATCH_FRAME_H
 

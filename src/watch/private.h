@@ -136,7 +136,7 @@ static inline int tt_rank_slot_of(const struct tt_watch *watch, int rank)
 /* ---- unlike.c ---- */
 
 /* For a shrink: shows its target and looks at its members' targets. tuttiInvalidUsage: a member waits for this rank in
- * another shrink; the members of both hear of it. */
+ * another shrink; the members of both are told. */
 tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_startup *startup);
 
 /* ---- watch.c ---- */

@@ -108,7 +108,7 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
 /* Publishes that this rank entered `call`: a few stores, no system call. One thread at a time. */
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call);
 
-/* Publishes that this rank finished operation `op`, and so waits for nobody. */
+/* Publishes that this rank finished operation `op`, and so waits for no other rank. */
 void tt_watch_finish(struct tt_watch *watch, uint64_t op);
 
 /* To be called about every millisecond by a thread that waits in `call` and has moved nothing since `since_ns`:
@@ -161,7 +161,7 @@ void tt_watch_startup_end(struct tt_watch *watch, struct tt_startup *startup);
 /* 1: the shrink of this key has ended because the lists of excluded ranks were unlike. Any thread. */
 int tt_watch_was_unlike(struct tt_watch *watch, uint64_t key);
 
-/* This rank gives up the start-up of that key; the sentence says why, and all ranks of the start-up hear of it. It is
+/* This rank gives up the start-up of that key; the sentence says why, and all ranks of the start-up get it. It is
  * no failure of this watch. Any thread. */
 void tt_watch_notice(struct tt_watch *watch, uint64_t key, tuttiResult_t code, const char *sentence);
 
