@@ -3,9 +3,9 @@
  *
  * Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", IEEE TPDS 8(11), 1997. With P ranks and n elements of a share
- *   direct  in step s = 1 .. P - 1 each rank sends the share for the rank s behind it and receives that of the rank s
+ *   direct  in step s = 1 .. P - 1 each rank sends the share for the rank s after it and receives that of the rank s
  *           before it: P - 1 messages of n elements, no scratch, one round;
- *   bruck   the share for the rank j behind goes there by way of the ranks at the sums of the bits of j, from the
+ *   bruck   the share for the rank j after it goes there by way of the ranks at the sums of the bits of j, from the
  *           lowest one on: in round k = 1, 2, 4, .. all shares with bit k in j go k ranks on in one message. That is
  *           ceil(log2 P) messages, m(k) n elements each, m(k) of 1 .. P - 1 having bit k (P / 2 for powers of two);
  *           scratch 2 max m(k) n, less where rounds need no packing or unpacking; no share takes more than
@@ -82,7 +82,7 @@ static void shares_copy(struct tt_schedule *schedule, struct tt_blocks blocks, s
   }
 }
 
-/* Scratch, in shares: `pack` for the message to send, from slot 0 on, and behind it `unpack` for the message
+/* Scratch, in shares: `pack` for the message to send, from slot 0 on, and after it `unpack` for the message
  * received. */
 struct room {
   int32_t pack, unpack;

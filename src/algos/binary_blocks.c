@@ -10,7 +10,7 @@
  *   messages 2 k, + 1 if there is a smaller block, + 2^(k' - k) if there is a larger one, of 2^k';
  *   elements 2 N (1 - 1 / 2^k), + N / 2^k for either neighbour there is: 2 N at most;
  *   reductions N (1 - 1 / 2^k), + N / 2^k if there is a smaller block; no scratch. Rounds 2 k0.
- *   (Where 2^k0 divides N. Parts are runs of whole blocks of the vector; empty ones cost nothing.)
+ *   (This holds if 2^k0 divides N. Parts are runs of whole blocks of the vector; empty ones cost nothing.)
  * `binary_blocks_whole`, for short vectors: every block exchanges whole vectors by recursive doubling. The sum of the
  * smaller blocks arrives before a block is done itself, since they are smaller; each rank of the smaller block gives it
  * to 2^(k' - k) ranks of the larger one, along a binomial tree in which these help. The ranks of the largest block then

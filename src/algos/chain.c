@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chain: the vector passes through the ranks one after the other, block behind block.
+/* Chain: the vector passes through the ranks one after the other, block after block.
  *
  * The pipelined linear tree of Barnett, Shuler, Gupta, Payne, van de Geijn and Watts, "Building a high-performance
  * collective communication library", Supercomputing 1994. Broadcast goes from the root up the ranks and round to the

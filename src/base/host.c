@@ -67,7 +67,7 @@ void tt_host_name(char name[TT_HOST_NAME_BYTES])
   name[TT_HOST_NAME_BYTES - 1] = 0;
 }
 
-/* The name is the text behind the colon of the first line "model name". */
+/* The name is the text after the colon of the first line "model name". */
 void tt_host_cpu(char *name, size_t size)
 {
   char line[512];

@@ -45,7 +45,7 @@ const char *tt_env(const char *name)
   return value && *value ? value : NULL;
 }
 
-/* The index-th choice of "a|b|c" and its length; NULL behind the last. */
+/* The index-th choice of "a|b|c" and its length; NULL after the last. */
 static const char *choice_at(const char *choices, int index, size_t *len)
 {
   while (index-- > 0) {
@@ -81,7 +81,7 @@ struct decimal {
   int tens;
 };
 
-/* Reads the exponent at *text, if there is one, and moves *text behind it. */
+/* Reads the exponent at *text, if there is one, and moves *text past it. */
 static int exponent_read(const char **text)
 {
   const char *at = *text;
@@ -96,10 +96,10 @@ static int exponent_read(const char **text)
   return is_negative ? -tens : tens;
 }
 
-/* Reads a number; returns the text behind it, or NULL: there is none, or it has too many digits for a word. */
+/* Reads a number; returns the text after it, or NULL: there is none, or it has too many digits for a word. */
 static const char *decimal_read(struct decimal *number, const char *text)
 {
-  int zeros = 0, has_point = 0; /* zeros: places behind the last digit that is not 0 */
+  int zeros = 0, has_point = 0; /* zeros: places after the last digit that is not 0 */
   *number = (struct decimal){0, 0};
   if (!isdigit((unsigned char)*text)) return NULL;
   for (; isdigit((unsigned char)*text) || (*text == '.' && !has_point && isdigit((unsigned char)text[1])); text++) {
@@ -160,7 +160,7 @@ int tt_bytes_read(const char **text, uint64_t *bytes)
   return 1;
 }
 
-/* Reads a number, of bytes with a suffix; returns the text behind it, or NULL: it is no number. */
+/* Reads a number, of bytes with a suffix; returns the text after it, or NULL: it is no number. */
 static const char *number_read(const char *text, int is_bytes, int64_t *value)
 {
   char *end;

@@ -15,7 +15,7 @@
 #define LOOKS_PER_TICK 16 /* reads of /proc in 20 ms: a bounded share of one core */
 #define FIRST_LOG_NS 5000000000u
 #define NEXT_LOG_NS 30000000000u
-#define SHUT_NS 1000000000u /* for the last clients to hear why and leave */
+#define SHUT_NS 1000000000u /* for the last clients to receive the reason and leave */
 
 /* Closes the listener: nobody else can join, and the address is free for the next root. */
 static void root_shut(struct tt_root *root)
@@ -95,7 +95,7 @@ void tt_root_miss(struct tt_root *root)
                root->self.host_name, ended_text(ended, how));
 }
 
-/* The text behind the names of the missing ranks. */
+/* The text after the names of the missing ranks. */
 static const char *ended_note(const struct tt_root *root, char note[128])
 {
   char how[64];

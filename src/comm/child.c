@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communicators made from others: split and shrink.
  *
- * Each rank of a child knows all of its ranks: after an all-gather of colors and keys over the parent, or
- * from the list of excluded ranks. From there on it is made like any other, but for its id, which nobody has to send:
- * its key is derived from the parent's, and its root stands at the listener that the child's first rank has had since
- * the parent was made. So a shrink needs nothing of a parent that has failed, but its watch:
- * that goes on looking after the ranks, and one that is lost, or gives up, ends the start-up of what it is to be in. */
+ * Each rank of a child knows all of its ranks: after an all-gather of colors and keys over the parent, or from the list
+ * of excluded ranks. From then on the child is made like any other communicator, except that no rank has to send its
+ * id: its key is derived from the parent's, and its root is at the listener that the child's first rank has had since
+ * the parent was made. So a shrink needs nothing of a parent that has failed except its watch. The watch goes on
+ * looking after the ranks, and ends the start-up of a child if one of its ranks is lost or gives up. */
 #include <stdio.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ static tuttiResult_t child_begin(struct tuttiComm *comm, const struct context *c
                                       .nmembers = comm->facts.nranks,
                                       .is_shrink = context->how == SHRINK,
                                       .label = comm->facts.label};
-  tuttiResult_t result = tt_child_look(comm); /* before there is something that others could hear of */
+  tuttiResult_t result = tt_child_look(comm); /* before there is anything that other ranks could learn of */
   if (result != tuttiSuccess) return result;
   id_derive(parent, context, ranks[0], &creation->id);
   creation->is_child = 1;
@@ -165,7 +165,7 @@ static tuttiResult_t filters_gather(struct tuttiComm *comm, struct tuttiComm *pa
   return tuttiSuccess;
 }
 
-/* Ranks of one color, by key, then by rank; -1 behind them. */
+/* Ranks of one color, by key, then by rank; -1 after them. */
 static int members_sort(const struct color_key *filters, int nranks, int32_t color, int32_t *members)
 {
   int n = 0;

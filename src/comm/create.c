@@ -524,7 +524,7 @@ static tuttiResult_t covered(struct tuttiComm *comm, tuttiResult_t result)
   }
   tuttiResult_t known = tt_child_look(comm);
   if (known != tuttiSuccess || result == tuttiInProgress) return known == tuttiSuccess ? result : known;
-  int is_all = comm->facts.rank == 0 && result != tuttiRemoteError; /* who has the root tells the others what it says */
+  int is_all = comm->facts.rank == 0 && result != tuttiRemoteError; /* rank 0 reports it to the others */
   if (!is_all && tt_now_ns() - creation->words_ns < WORDS_NS) return tuttiInProgress;
   creation->is_known = comm->facts.rank != 0;
   if (comm->facts.rank)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TUTTI_EXPLAIN: rank 0 says of each shape of a call what was chosen, what was predicted, and what it took.
+/* TUTTI_EXPLAIN: for each shape of a call rank 0 logs the choice, the predicted time and the measured time.
  *
- * The first call of a shape opens links and makes plans, so the second one is timed; what is predicted is worked out
- * behind it, so that rank 0 is not late for it. */
+ * The first call of a shape opens links and makes plans, so the second one is timed. Its prediction is made after it,
+ * so that rank 0 is not late for it. */
 #include "tuner/explain.h"
 
 #include <stdio.h>

@@ -225,7 +225,7 @@ static void creations_poll(struct group *all, int *left)
   }
 }
 
-/* All are made, or none: who has not got a handle cannot destroy it. */
+/* Makes all communicators or none: a caller without a handle could not destroy its communicator. */
 static tuttiResult_t creations_run(struct group *all)
 {
   struct tt_waiter waiter;

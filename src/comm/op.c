@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations: choice of algorithm, plan cache, the queue, and who moves it. */
+/* Operations: choice of algorithm, plan cache, the queue, and its owner. */
 #include "comm/private.h"
 
 #include <stdio.h>
@@ -128,7 +128,7 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
   return tt_comm_give_up(comm, result, binding->call.op);
 }
 
-/* An operation has failed: before its caller hears of it, peers lose sight of the caller's memory. */
+/* An operation has failed: before its caller learns it, peers lose sight of the caller's memory. */
 static tuttiResult_t halted(struct tuttiComm *comm, tuttiResult_t result)
 {
   for (int t = 0; t < comm->parts.ntransports; t++)
@@ -184,7 +184,7 @@ static tuttiResult_t run_observed(struct tuttiComm *comm, struct tt_binding *bin
   return result;
 }
 
-/* Behind queued operations: waits in the queue like them, and helps. */
+/* Runs an operation after those that are queued: it waits in the queue like them, and the caller helps. */
 static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding *binding)
 {
   struct tt_op *op = tt_op_begin(comm, binding);
@@ -326,8 +326,8 @@ tuttiResult_t tt_comm_queue(struct tuttiComm *comm, struct tuttiStream *stream, 
 }
 
 /* The oldest op, if its stream has come to its batch: a group on one stream may hold the ranks of one communicator,
- * which need each other. Both queues are filled under one lock, so the oldest op of all is always at both heads:
- * somebody can always go on. */
+ * which need each other. Both queues are filled under one lock, so the oldest op of all is always at both heads, and
+ * one op can always go on. */
 static struct tt_op *next_op(struct tuttiComm *comm)
 {
   pthread_mutex_lock(&tt_process.mutex);
@@ -363,7 +363,7 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   op->is_queued = 0;
   int is_abandoned = op->is_abandoned, none = tuttiSuccess;
   if (stream && result != tuttiSuccess && !is_abandoned)
-    atomic_compare_exchange_strong(&stream->error, &none, (int)result); /* who sees it has left sees why */
+    atomic_compare_exchange_strong(&stream->error, &none, (int)result); /* before the op leaves its stream */
   if (stream) leave_stream_locked(op);
   if (stream || is_abandoned) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);

@@ -68,10 +68,10 @@ static size_t head_choose(struct cuda_work *work)
 struct cut {
   struct tt_cuda_params params;
   char *stage;    /* the free part of the stage */
-  int can_vector; /* every pointer is a multiple of a vector behind the head */
+  int can_vector; /* every pointer is a multiple of a vector after the head */
 };
 
-/* The address at which the kernel finds an operand. Staged memory is placed so that vectors begin behind the head. */
+/* The address at which the kernel finds an operand. Staged memory is placed so that vectors begin after the head. */
 static char *place(struct cuda_work *work, struct cut *cut, const struct cuda_operand *operand, int reads)
 {
   size_t size = (size_t)operand->size, head = size * cut->params.head;

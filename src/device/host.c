@@ -33,7 +33,7 @@ static tuttiResult_t host_copy(const struct tt_device *device, void *dst, const 
 }
 
 #define LOOK_COUNT 2048 /* elements: results are checked while they are in the first cache */
-#define LOOK_SOURCES 64 /* with more sources, reading dst again costs little beside reading them */
+#define LOOK_SOURCES 64 /* with more sources, reading dst again costs little compared with reading them */
 
 /* Reduces a piece at a time, so that no result is read from memory a second time. */
 static void reduce_and_look(const struct tt_reduction *what, tt_reduce_fn kernel)

@@ -114,7 +114,7 @@ void tt_heap_release(struct tt_heap *heap)
 
 /* ---- blocks; under tt_process.heap_mutex ---- */
 
-/* Finds a gap for a block of len bytes and the page behind it, at *at. Returns the list's link that will point to the
+/* Finds a gap for a block of len bytes and the page after it, at *at. Returns the list's link that will point to the
  * block, NULL if there is no gap. */
 static struct tt_heap_block **gap_find(struct tt_heap *heap, size_t len, uint8_t **at)
 {

@@ -30,7 +30,7 @@ static tuttiResult_t memory_fail(const char *what, size_t len)
                  remedy_of(error));
 }
 
-/* The number behind `key` in a file of lines, or the first number if key is ""; UINT64_MAX if there is no such file or
+/* The number after `key` in a file of lines, or the first number if key is ""; UINT64_MAX if there is no such file or
  * number (a control group says "max"). */
 static uint64_t number_in(const char *path, const char *key)
 {

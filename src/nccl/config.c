@@ -49,7 +49,7 @@ static void defaults(ncclConfig_t *config)
   for (size_t f = 0; f < FIELD_COUNT; f++) *field_at(config, &fields[f]) = NCCL_CONFIG_UNDEF_INT;
 }
 
-/* Resets fields that the program's version did not have: there its struct has padding between or behind its fields. */
+/* Resets fields that the program's version did not have: there its struct has padding between or after its fields. */
 static void forget_newer(ncclConfig_t *config)
 {
   for (size_t f = 0; f < FIELD_COUNT; f++)

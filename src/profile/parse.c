@@ -104,7 +104,7 @@ static void missing_text(const struct tt_profile_line *line, unsigned seen, char
       used += (size_t)snprintf(text + used, size - used, "%s%s", used > begin ? ", " : "", line->keys[k].name);
 }
 
-/* Reads the pairs behind the word up to the end of the line. */
+/* Reads the pairs after the word up to the end of the line. */
 static void keys_parse(struct tt_scan *scan, const struct tt_profile_line *line, char *item)
 {
   unsigned seen = 0, all = (1u << line->nkeys) - 1;

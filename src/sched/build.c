@@ -39,7 +39,7 @@ static void *grown(void *array, int32_t used, int32_t room, size_t size)
   return larger;
 }
 
-/* Makes room for `more` elements behind the `used` ones; 0 if it cannot. */
+/* Makes room for `more` elements after the `used` ones; 0 if it cannot. */
 static int reserve(void **array, int32_t *room, int32_t used, int32_t more, size_t size)
 {
   if (more <= *room - used) return 1;

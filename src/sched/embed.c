@@ -41,7 +41,7 @@ static int is_legal(const struct embed *e)
   return e->schedule->error == 0;
 }
 
-/* Maps an operand of inner to the larger schedule, for the piece of its step that begins `skip` blocks behind the
+/* Maps an operand of inner to the larger schedule, for the piece of its step that begins `skip` blocks after the
  * step's first one. `block` is where that piece begins in inner. */
 static struct tt_operand moved(const struct embed *e, struct tt_operand operand, int32_t block, int32_t skip)
 {

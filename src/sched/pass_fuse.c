@@ -31,7 +31,7 @@ static int can_take(const struct tt_schedule *s, const struct tt_step *reader, i
   return 1;
 }
 
-/* Receive i becomes part of its reader if it can; `next` is the first step behind it that takes a message. */
+/* Receive i becomes part of its reader if it can; `next` is the first step after it that takes a message. */
 static int is_fused(struct tt_schedule *s, struct tt_insight *insight, int32_t i, int32_t next, int32_t *parts)
 {
   if (!is_candidate(insight, i)) return 0;

@@ -40,7 +40,7 @@ static struct tt_range range_of(const struct merge *m, int32_t i, struct tt_oper
   return tt_step_range(m->schedule, &m->schedule->steps[i], operand);
 }
 
-/* The first step behind i that writes over a source. The source lies elsewhere than the result. */
+/* The first step after i that writes over a source. The source lies elsewhere than the result. */
 static int32_t source_until(const struct merge *m, int32_t i, struct tt_operand source)
 {
   struct tt_range range = range_of(m, i, source);

@@ -41,7 +41,7 @@ static int add(struct tt_sim_mail *mail, struct tt_sim_box *box, const struct tt
   return ++mail->n < mail->room / 2 || grow(mail);
 }
 
-/* Moves up the entries behind the hole that were displaced by the erased one. */
+/* Moves up the entries after the hole that were displaced by the erased one. */
 static void erase(struct tt_sim_mail *mail, struct tt_sim_box *box)
 {
   size_t mask = mail->room - 1, hole = (size_t)(box - mail->boxes);

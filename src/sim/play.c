@@ -11,7 +11,7 @@ static size_t elements_before(const struct lane *lane, size_t nblocks, size_t x)
   return x * lane->base + x / nblocks * lane->more + (rest < lane->more ? rest : lane->more);
 }
 
-/* A span that goes on at block 0 is as long as one that goes on behind the last share. */
+/* A span that goes on at block 0 is as long as one that goes on after the last share. */
 static size_t step_bytes(const struct world *world, const struct lane *lane, const struct tt_step *step)
 {
   size_t first = (size_t)step->first, end = first + (size_t)step->nblocks;
@@ -98,7 +98,7 @@ static void message_start(struct world *world, int32_t rank, enum way way)
   world->play->watcher.message(world->play->watcher.context, &message);
 }
 
-/* Queues the rank for the port of its node, behind the ranks that wait already. */
+/* Queues the rank for the port of its node, after the ranks that wait already. */
 static void port_wait(struct world *world, int32_t rank)
 {
   struct actor *actor = &world->actors[rank];
@@ -260,7 +260,7 @@ void tt_sim_lane_end(struct world *world, int32_t rank)
   if (world->progress.ended++ == 0) world->result.first_us = world->now_us;
 }
 
-/* The window moves over finished steps, and to the next segment behind the last one. 0: the lane has ended. */
+/* The window moves over finished steps, and to the next segment after the last one. 0: the lane has ended. */
 static int lane_advance(struct world *world, int32_t rank, struct lane *lane, tuttiResult_t *code)
 {
   int finished = lane->finished == UINT64_MAX ? 64 : __builtin_clzll(~lane->finished);

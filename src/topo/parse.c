@@ -41,7 +41,7 @@ static int32_t count(struct reader *r, const char *noun)
   return (int32_t)tt_scan_whole(&r->scan, noun, 1, TT_TOPOLOGY_MAX_RANKS);
 }
 
-/* A rank at *text, which moves behind it; -1: there is none. */
+/* A rank at *text, which moves past it; -1: there is none. */
 static int32_t rank_read(const char **text)
 {
   const char *begin = *text;

@@ -12,7 +12,7 @@
  *   ring              16 lines of 64 bytes for each (destination, lane).
  *   pool              `shm_slots` slots of `shm_slot_bytes`, for all destinations.
  *
- * With L ranks on the host and n lanes an outbox takes 1088 L n bytes beside its pool: with the defaults (2 lanes,
+ * With L ranks on the host and n lanes an outbox takes 1088 L n bytes besides its pool: with the defaults (2 lanes,
  * 2 MiB of slots) 17 KiB for 8 ranks, 550 KiB for 256. Ranks of other hosts cost nothing.
  *
  * A message is a sequence of fragments, each one line: sequence, call word, length, place, 40 bytes. At most 40

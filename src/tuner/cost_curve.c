@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The time of a choice at any size, from plays of one segment at a few sizes.
  *
- * Between two sizes a play is taken for straight: it is piecewise linear, and mostly straight. Of S segments L are
- * under way at once, one a lane, and the busiest of all ports and processors works for each of them: if one segment
- * takes T and keeps it busy for B, all take max(T + (S - 1) B, T S / L). */
+ * Between two sizes a play is taken for straight: it is piecewise linear, and mostly straight. L of S segments are
+ * under way at once, one on each lane, and the busiest of all ports and processors works for each of them: if one
+ * segment takes T and keeps it busy for B, all take max(T + (S - 1) B, T S / L). */
 #include <math.h>
 
 #include "sim/sim.h"

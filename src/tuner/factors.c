@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was measured of choices, over what is predicted of them: the anchors of a profile, of the clusters nearest to
- * the one that is priced. */
+/* Measured times of choices over predicted ones: the anchors of a profile, of the clusters nearest to the one that is
+ * priced. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,7 @@ struct reader {
   int32_t room;
 };
 
-/* A whole number with K, M, G, KiB, ... where it is a size; *text moves behind it. 0: it is none. */
+/* A whole number with K, M, G, KiB, ... where it is a size; *text moves past it. 0: it is none. */
 static int limit_read(const char **text, int is_size, uint64_t *value)
 {
   const char *begin = *text;

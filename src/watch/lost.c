@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that are lost, beside the one record and also after it; and notices about communicators that are being made
+/* Ranks that are lost, besides the one record and also after it; and notices about communicators that are being made
  * from this one. */
 #include <stdio.h>
 #include <string.h>
