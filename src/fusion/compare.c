@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same options and tensors on all ranks. */
+/* Checks that options and tensors are the same on all ranks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,9 +9,9 @@
 
 enum option { NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, POLICY, OPTIONS };
 
-/* What a rank says of itself. */
+/* The options of a rank, as all ranks get them. */
 struct said {
-  int64_t numbers[POLICY]; /* of options that are numbers */
+  int64_t numbers[POLICY]; /* options that are numbers */
   char policy[sizeof ((struct config *)0)->policy_text];
 };
 
@@ -42,7 +42,7 @@ static enum option first_unlike(const struct said *a, const struct said *b)
   return option == POLICY && memcmp(a->policy, b->policy, sizeof a->policy) == 0 ? OPTIONS : option;
 }
 
-/* All ranks find the same, as they have what all have said. */
+/* All ranks find the same difference, because they compare the same options. */
 static tuttiResult_t said_compare(const struct said *said, int nranks)
 {
   static const char *const names[OPTIONS] = {"ntensors", "op", "wire_type", "overflow", "norms",
@@ -89,7 +89,7 @@ static struct listed list(const struct tensor *tensor)
   return (struct listed){tensor->count, tt_text_hash(0, tensor->name), tensor->type};
 }
 
-/* *index: the first tensor that is not that of rank 0, n: there is none. */
+/* Finds the first tensor that differs from that of rank 0; *index is n if there is none. */
 static tuttiResult_t lists_compare(const struct config *config, int *index)
 {
   size_t n = (size_t)config->n;
@@ -105,7 +105,7 @@ static tuttiResult_t lists_compare(const struct config *config, int *index)
   return result;
 }
 
-/* All ranks show the tensor to all; that of `rank` is not that of rank 0. */
+/* Gathers the tensor of all ranks, and fails with the difference between that of `rank` and that of rank 0. */
 static tuttiResult_t difference_show(const struct config *config, int rank, int index)
 {
   const struct tensor *tensor = &config->tensors[index];
@@ -125,7 +125,7 @@ static tuttiResult_t difference_show(const struct config *config, int rank, int 
   return result;
 }
 
-/* The first rank that has another list tells in what. */
+/* Finds the first rank that has another list, and reports its first difference. */
 static tuttiResult_t tensors_compare(const struct config *config)
 {
   int index = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a plan to messages: which pieces of which tensors each one has. */
+/* From a plan to messages: the pieces of tensors in each message. */
 #include <stdlib.h>
 
 #include "fusion/private.h"
@@ -21,7 +21,7 @@ static const struct tensor *tensor_at(const struct cutting *c, int32_t g)
   return &c->config->tensors[c->layout[c->plan->fusion.groups[g].first + c->place[g]]];
 }
 
-/* Adds a part of up to `count` elements of the tensor of group g that is cut next; how many. */
+/* Adds a part of up to `count` elements of the tensor of group g that is cut next. Returns how many it has. */
 static uint64_t part_add(struct cutting *c, int32_t g, uint64_t count, size_t at)
 {
   const struct tensor *tensor = tensor_at(c, g);
@@ -38,8 +38,9 @@ static uint64_t part_add(struct cutting *c, int32_t g, uint64_t count, size_t at
   return take;
 }
 
-/* The next elements of one type of a group, up to so many bytes on the wire, and tensors without elements that come
- * then, in forward order: as they mostly lie in memory, and what is needed first is sent first. How many bytes. */
+/* Adds a message: the next elements of one type of a group, up to `bytes` bytes on the wire, and tensors without
+ * elements that come next. They are in forward order, in which tensors mostly lie in memory and are needed. Returns its
+ * bytes on the wire. */
 static uint64_t message_add(struct cutting *c, int64_t played, uint64_t bytes)
 {
   int32_t g = c->plan->played.messages[played].group;
@@ -48,7 +49,7 @@ static uint64_t message_add(struct cutting *c, int64_t played, uint64_t bytes)
   struct message message = {
       .group = g, .type = first->type, .first_part = (int)c->nparts, .played = (int32_t)played};
   if (count > most) count = most;
-  if (count == 0 && bytes) count = 1; /* of another group of types the plan may have cut within an element */
+  if (count == 0 && bytes) count = 1; /* the plan may cut a group of several types within an element */
   while (c->place[g] >= 0 && tensor_at(c, g)->type == first->type) {
     if (message.count == count && tensor_at(c, g)->count) break;
     message.count += part_add(c, g, count - message.count, message.count * (size_t)first->element);
@@ -61,7 +62,7 @@ static uint64_t message_add(struct cutting *c, int64_t played, uint64_t bytes)
   return message.wire_bytes;
 }
 
-/* Forward order backwards, types one after the other. */
+/* A tensor of a layout: types one after the other, each in forward order backwards. */
 struct placed {
   int32_t tensor, type;
 };
@@ -88,7 +89,8 @@ static tuttiResult_t layout_make(struct cutting *c)
   return tuttiSuccess;
 }
 
-/* All messages of the play: those cut that are longer than half the fusion buffer, or of several types. */
+/* Cuts the messages of the play: one that is longer than half the fusion buffer, or of several types, becomes
+ * several. */
 static void messages_cut(struct cutting *c)
 {
   const struct tt_fusion_plan *fusion = &c->plan->fusion;
@@ -115,7 +117,7 @@ static void cuts_find(struct cut *cuts, const struct tt_fusion_plan *fusion, con
   for (int64_t p = 0; p < c->nparts; p++) cuts[c->parts[p].tensor].nparts++;
 }
 
-/* Messages, parts and cuts of a plan that has groups and a play. */
+/* Makes messages, parts and cuts of a plan that has groups and a play. */
 static tuttiResult_t messages_make(struct plan *plan, struct cutting *c)
 {
   struct cut *cuts = tt_alloc((size_t)c->config->n, sizeof *cuts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which plan is used: that of the policy, or, of those that auto has measured, the quickest. */
+/* The choice of the plan in use: the plan of the policy or, with auto, the fastest of the measured plans. */
 #include <string.h>
 
 #include "fusion/private.h"
@@ -32,13 +32,13 @@ static tuttiResult_t progress_make(struct engine *engine, const struct plan *pla
   return tt_fail(tuttiSystemError, "out of memory for %d messages of a step", plan->nmessages);
 }
 
-/* Plays the plan by the newest numbers, its messages in the order that they always had. */
+/* Plays the plan by the newest numbers, with its messages in the order that they always had. */
 static tuttiResult_t plan_expect(const struct engine *engine, const struct plan *plan, struct tt_played *expected)
 {
   return tt_fusion_plan_play_as(expected, &plan->fusion, &plan->played, &engine->known.net, &engine->known.cost);
 }
 
-/* *planned is what users are told of the present plan, and becomes what they are told of this one, which may be the
+/* *planned is the information for users about the present plan. It becomes that about this plan, which may be the
  * present one. */
 static tuttiResult_t planned_make(const struct engine *engine, const struct plan *plan, struct planned *planned)
 {
@@ -55,7 +55,8 @@ static tuttiResult_t planned_make(const struct engine *engine, const struct plan
   return tt_fail(tuttiSystemError, "out of memory for %d messages of a step", plan->nmessages);
 }
 
-/* From the next step on. Where there is no memory for it the present plan stays in use, but the fusion ends. */
+/* Uses the plan from the next step on. If there is no memory for it, the present plan stays in use, but the fusion
+ * ends. */
 static tuttiResult_t plan_use(struct tuttiFusion *fusion, struct plan *plan)
 {
   struct engine *engine = &fusion->engine;
@@ -84,9 +85,9 @@ static tuttiResult_t plan_make(const struct tuttiFusion *fusion, const struct tt
   return tt_fusion_plans_make(plan, &fusion->config, policy, &fusion->engine.known);
 }
 
-/* ---- what a policy says ---- */
+/* ---- the plan of a policy ---- */
 
-/* Tensors are ready in the same order. */
+/* True if tensors are ready in the same order. */
 static int same_queues(const struct tt_fusion_plan *a, const struct tt_fusion_plan *b)
 {
   return memcmp(a->order, b->order, (size_t)a->ntensors * sizeof *a->order) == 0;
@@ -105,7 +106,7 @@ static int same_plans(const struct plan *a, const struct plan *b)
   return is_same;
 }
 
-/* The plan of this policy is used; if it is the present one, that stays. */
+/* Uses the plan of this policy; if it is the same as the present one, that stays. */
 static tuttiResult_t policy_use(struct tuttiFusion *fusion, const struct tt_policy *policy)
 {
   struct plan *made = NULL, *used = fusion->engine.used;
@@ -139,13 +140,13 @@ static void trial_tell(const struct tuttiFusion *fusion, const struct tt_promise
            promises->now_us, (long long)promises->messages, promises->new_us, tried[what]);
 }
 
-/* The beaten plan, which is still in use, was tried in vain. */
+/* True if the beaten plan, which is still in use, was tried in vain. */
 static int is_back(const struct engine *engine, const struct plan *stays)
 {
   return engine->used != stays && engine->used == engine->beaten;
 }
 
-/* The new plan and the beaten one beside the plan that stays, by the present times and costs. */
+/* Compares the new plan and the beaten one with the plan that stays, by the present times and costs. */
 static tuttiResult_t promises_make(const struct engine *engine, const struct plan *stays, const struct plan *made,
                                    struct tt_promises *promises)
 {
@@ -164,7 +165,8 @@ static tuttiResult_t promises_make(const struct engine *engine, const struct pla
   return result;
 }
 
-/* Uses the plan that is to be tried now, and keeps the one that stays, or else uses that. */
+/* Uses the plan that is to be tried now and keeps the one that stays. If none is to be tried, uses the one that
+ * stays. */
 static tuttiResult_t trial_begin(struct tuttiFusion *fusion, struct plan *stays, struct plan *made)
 {
   static const struct tt_policy plain = {.kind = TT_POLICY_OPTIMAL};
@@ -174,7 +176,7 @@ static tuttiResult_t trial_begin(struct tuttiFusion *fusion, struct plan *stays,
   tuttiResult_t result = promises_make(engine, stays, made, &promises);
   if (result != tuttiSuccess) return result;
   if (is_back(engine, stays) && stays->fusion.by_priority && !engine->used->fusion.by_priority)
-    tt_fusion_plans_hold(&engine->beaten, NULL); /* the next time, the best one of then is tried */
+    tt_fusion_plans_hold(&engine->beaten, NULL); /* next time the plan that is best then is tried */
   enum tt_try what = tt_trial_begins(&engine->trial, engine->step, &promises);
   trial_tell(fusion, &promises, what);
   if (what == TT_TRY_NOTHING) return plan_use(fusion, stays);
@@ -233,8 +235,8 @@ tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fusion, double iteration
   return may_try ? auto_use(fusion, iteration_us) : policy_use(fusion, &fusion->config.policy);
 }
 
-/* Backward from the last layer to the first, a microsecond each: only the order of that counts. The plan knows of one
- * type: those of a group are messages of their own, one after the other. */
+/* Plans for a backward pass from the last layer to the first, a microsecond each: only that order counts. The planner
+ * knows one type only: if a group has several, they are messages of their own, one after the other. */
 tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion)
 {
   const struct config *config = &fusion->config;

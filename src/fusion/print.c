@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a fusion says of its plan. */
+/* Prints the plan of a fusion. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #define NAMES_BYTES 48
 #define MOST 200 /* lines */
 
-/* "fc.bias .. conv1.weight (12)": of the parts of a message the first, the last, and how many. */
+/* "fc.bias .. conv1.weight (12)": the first and the last tensor of a message, and the number of its parts. */
 static const char *names_text(const struct config *config, const struct plan *plan, const struct message *message,
                               char text[NAMES_BYTES])
 {
@@ -66,14 +66,14 @@ static void plan_print(const struct config *config, const struct shared *shared,
   table_print(config, shared, out);
 }
 
-/* For a program. */
+/* Prints the plan as JSON, for programs. */
 static void json_print(const struct config *config, const struct planned *planned, FILE *out)
 {
   struct tt_planned told = {.name = config->policy_text,
                             .plan = planned->plan->fusion,
                             .played = planned->expected,
                             .bound_us = planned->bound_us};
-  if (!planned->is_measured) told.played.iteration_us = 0; /* of invented times */
+  if (!planned->is_measured) told.played.iteration_us = 0; /* its times are invented */
   tt_planned_json(out, &told);
   fputc('\n', out);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where sums are written, and what is read: two tensors whose buffers overlap would spoil each other, unless both are
- * only read. Ranges of sums that are known are sorted by address and overlap neither each other nor known ranges of
- * contributions that lie elsewhere than their sums; a tensor that comes where it was known to be costs two
- * comparisons. */
+/* The address ranges of sums and inputs. Two tensors whose buffers overlap would spoil each other, unless both are only
+ * read. Known ranges of sums are sorted by address. They overlap neither each other nor known ranges of inputs that lie
+ * elsewhere than their sums. A tensor that is pushed at its known address costs two comparisons. */
 #include <string.h>
 
 #include "fusion/private.h"
@@ -17,13 +16,13 @@ static int overlap(struct range a, struct range b)
   return a.begin < b.end && b.begin < a.end;
 }
 
-/* Whether the tensor's is that one already, or it has no elements. */
+/* True if this is the tensor's known range already, or if the tensor has no elements. */
 static int is_known(const struct range *known, struct range range)
 {
   return range.begin == range.end || (known->end && known->begin == range.begin);
 }
 
-/* Place of the first known sum that ends behind the address. */
+/* Returns the place of the first known sum that ends after the address. */
 static int32_t place_of(const struct ranges *ranges, uintptr_t address)
 {
   int32_t low = 0, high = ranges->nsums;
@@ -35,7 +34,7 @@ static int32_t place_of(const struct ranges *ranges, uintptr_t address)
   return low;
 }
 
-/* Place of the first known sum from `place` on that begins behind the range. */
+/* Returns the place of the first known sum from `place` on that begins after the range. */
 static int32_t place_behind(const struct ranges *ranges, int32_t place, struct range range)
 {
   while (place < ranges->nsums && ranges->sums[ranges->by_address[place]].begin < range.end) place++;
@@ -56,7 +55,7 @@ struct buff {
   const void *at;
 };
 
-/* Success if the other tensor was waited for: then its buffers are free. */
+/* Succeeds if the other tensor was waited for, because its buffers are free then. */
 static tuttiResult_t other_check(const struct checking *c, struct buff mine, int i, struct buff its)
 {
   const struct tensor *tensor = &c->config->tensors[c->index], *other = &c->config->tensors[i];
@@ -84,7 +83,7 @@ static void input_forget(struct ranges *ranges, int index)
   ranges->inputs[index] = (struct range){0, 0};
 }
 
-/* Those that were waited for are not known any more: a sum comes there, or would have. */
+/* Inputs of tensors that were waited for are forgotten: a sum comes there, or would have. */
 static tuttiResult_t inputs_check(const struct checking *c, struct buff mine, struct range range)
 {
   struct ranges *ranges = &c->shared->ranges;
@@ -115,9 +114,9 @@ tuttiResult_t tt_fusion_range_check(const struct config *config, struct shared *
   return result;
 }
 
-/* ---- taking: what is in the way was waited for ---- */
+/* ---- taking: tensors in the way of a range were waited for ---- */
 
-/* `gone` places from `place` on become `come` ones. */
+/* Replaces `gone` places from `place` on by `come` new ones. */
 static void places_move(struct ranges *ranges, int32_t place, int32_t gone, int32_t come)
 {
   int32_t *from = ranges->by_address + place;

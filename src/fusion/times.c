@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was measured, and what ranks agree on of it. All ranks must come to the same plan, so that from here on there is
- * nothing but sums and products in one order, and no function of a library that differs from host to host. */
+/* Measured times, and the agreement of ranks on them. All ranks must come to the same plan. So from here on there are
+ * only sums and products in one order, and no function of a library that differs from host to host. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fusion/private.h"
 
-#define TOLD 4096    /* messages of which ranks tell each other what they took; of later ones they do not */
+#define TOLD 4096    /* messages whose times ranks report to each other; later ones are left out */
 
 /* ---- taking times: the mutex is held ---- */
 
@@ -15,7 +15,7 @@ static double us_between(uint64_t from_ns, uint64_t to_ns)
   return to_ns > from_ns ? (double)(to_ns - from_ns) / 1000 : 0;
 }
 
-/* Tensors that were not waited for yet count as waited for now. */
+/* Takes the times of the step. Tensors that were not waited for yet count as waited for now. */
 void tt_fusion_times_take(const struct config *config, struct shared *shared, uint64_t now_ns)
 {
   struct times *times = &shared->times;
@@ -35,8 +35,8 @@ void tt_fusion_times_take(const struct config *config, struct shared *shared, ui
   times->timed = shared->step;
 }
 
-/* Forward of the last layer ends with the first push of the next step: what is before that is the same whatever is
- * planned. */
+/* Begins a step. Forward of the last layer ends with the first push of the next step, because the time until then is
+ * the same for any plan. */
 void tt_fusion_step_begins(const struct config *config, struct shared *shared, uint64_t now_ns)
 {
   struct times *times = &shared->times;
@@ -56,7 +56,7 @@ void tt_fusion_step_begins(const struct config *config, struct shared *shared, u
   times->wait_sum_ns = 0;
 }
 
-/* ---- what a rank tells ---- */
+/* ---- the times that a rank reports ---- */
 
 static int by_size(const void *a, const void *b)
 {
@@ -64,7 +64,7 @@ static int by_size(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Of the slots of the last steps up to and with `last`, but of none before `since`. */
+/* Returns the median of the slots of the last steps up to and with `last`, without those before `since`. */
 static double median(const float slots[HISTORY], uint64_t since, uint64_t last)
 {
   float sorted[HISTORY];
@@ -82,7 +82,7 @@ static int told_of(const struct plan *plan)
 
 _Static_assert(TT_TRIAL_STEPS <= HISTORY, "a trial's steps are kept");
 
-/* The shortest of the last iterations in which all was sent as planned now; 0: there was none. */
+/* Returns the shortest of the last iterations in which all was sent by the present plan; 0: there was none. */
 static double shortest(const struct shared *shared)
 {
   double least = 0;
@@ -94,14 +94,15 @@ static double shortest(const struct shared *shared)
   return least;
 }
 
-/* ready, forward, backward, iteration: of these the most counts; and messages, of which the mean does: what one rank
- * seems to wait less, because it was late for the message before, another one waits more. */
+/* Reports ready, forward, backward and iteration times, of which the longest of any rank counts, and times of messages,
+ * of which the mean counts: if a rank waits less for a message because it was late for the one before, another rank
+ * waits more. */
 static void facts_tell(struct tuttiFusion *fusion, double *facts)
 {
   struct shared *shared = &fusion->shared;
   const struct engine *engine = &fusion->engine;
   size_t n = (size_t)fusion->config.n;
-  for (size_t i = 0; i < n; i++) { /* nobody who pushes has to wait for all of them */
+  for (size_t i = 0; i < n; i++) { /* so that no push has to wait for all of them */
     pthread_mutex_lock(&shared->mutex);
     facts[i] = median(shared->gradients[i].ready_us, 2, shared->times.recorded);
     facts[n + i] = median(shared->gradients[i].forward_us, 2, shared->times.recorded);
@@ -128,7 +129,7 @@ static void net_take(struct known *known, const double *facts)
   known->net.backward_us = last_us;
 }
 
-/* 2 k for messages from 2^(k+6) bytes on, 2 k + 1 from one and a half times that on. */
+/* Class 2 k has messages from 2^(k+6) bytes on, class 2 k + 1 from one and a half times that on. */
 static int class_of(uint64_t bytes)
 {
   if (bytes < 64) return 0;
@@ -143,8 +144,8 @@ static uint64_t class_bytes(int class)
   return class % 2 ? power + power / 2 : power;
 }
 
-/* Measured / priced of the messages of each size; took: on all ranks together. A plan may have only one of a size of
- * which others had many: at each agreement what was known counts half. */
+/* Takes measured / priced times of the messages of each size; took: sums over all ranks. A plan may have only one
+ * message of a size of which others had many, so older measurements count half at each agreement. */
 static void ratios_take(const struct config *config, struct known *known, const struct plan *plan, const double *took)
 {
   double measured[CLASSES] = {0}, priced[CLASSES] = {0};
@@ -162,7 +163,8 @@ static void ratios_take(const struct config *config, struct known *known, const 
   }
 }
 
-/* Between two known ratios on a straight line over the classes, beyond them the nearest; 1: none is known. */
+/* Interpolates between two known ratios, on a straight line over the classes; beyond them the nearest counts. 1: none
+ * is known. */
 static double ratio_at(const struct known *known, int class)
 {
   int below = class, above = class;
@@ -184,7 +186,7 @@ static void cost_make(const struct config *config, struct known *known)
     bytes[n] = class_bytes(c);
     us[n] = tt_message_us(&config->priced, bytes[n]) * ratio_at(known, c);
   }
-  /* A link's burst lets single short ones pass quickly, but not a row of them: a byte takes no less than it does at
+  /* A link's burst lets single short messages pass quickly, but not a row of them: a byte takes no less than it does at
    * best in longer ones. */
   double byte_us = us[n - 1] / (double)bytes[n - 1];
   for (int c = n - 2; c >= 0; c--) {
@@ -198,10 +200,10 @@ static void cost_make(const struct config *config, struct known *known)
 
 #define PROBES 3
 #define PROBE_ROWS 2
-#define PROBE_MOST_US 200000 /* longer ones are not tried if they would take so long */
+#define PROBE_MOST_US 200000 /* longer messages are left out if they would take this long */
 
-/* So many messages of so many bytes in a row: the mean time of one, over all ranks, in the quicker of two rows: in one
- * a rank may have been stopped, and sizes that seem that dear are not sent, nor measured again. The first messages open
+/* Sends rows of messages. *us is the mean time of one, over all ranks, in the faster of two rows: a rank may have been
+ * stopped in one of them, and sizes that seem that expensive are not sent, nor measured again. The first messages open
  * links and make plans. */
 static tuttiResult_t probe(const struct config *config, size_t bytes, int messages, double *us)
 {

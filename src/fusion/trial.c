@@ -3,8 +3,8 @@
 
 #define AGREES_EVERY 50
 #define RESTS_MOST 800
-#define AGES 1.01 /* a plan that seems slower may be in a slow phase of the machine: by so much at each agreement */
-#define SLOW_MOST 4 /* what was slower at so many agreements in a row is: others may be quicker now */
+#define AGES 1.01 /* factor of the known time at each agreement that is slower, as machines have slow phases */
+#define SLOW_MOST 4 /* after this many slower agreements in a row the plan is slower: others may be faster now */
 
 static void rests(struct tt_trial *trial, uint64_t step, uint64_t steps)
 {
@@ -12,7 +12,7 @@ static void rests(struct tt_trial *trial, uint64_t step, uint64_t steps)
   trial->next_step = step + trial->rest;
 }
 
-/* Of the plan that stays, which is not on trial. */
+/* Takes a measurement of the plan that stays, which is not on trial. */
 static void measured(struct tt_trial *trial, uint64_t step, double us)
 {
   if (trial->us <= 0 || us <= AGES * trial->us) {
@@ -28,7 +28,7 @@ static void measured(struct tt_trial *trial, uint64_t step, double us)
   if (trial->next_step > step) trial->next_step = step;
 }
 
-/* Many messages may cost more than is known of them: that says nothing of a plan of few. */
+/* Many messages may cost more than is known of them, which says nothing about a plan of few. */
 static void doubts(struct tt_trial *trial, double us)
 {
   if (trial->doubt <= 0 || trial->promise_messages < trial->doubt_messages)
@@ -58,8 +58,8 @@ enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us)
   return TT_TRIED_WELL;
 }
 
-/* Promises may be too long, as where ranks wait for one that is later than they: then that of the plan that stays is,
- * too, and the two are compared, until what one is worth was measured. */
+/* Promises may be too long, for example if ranks wait for one that is later than they are. Then the promise of the plan
+ * that stays is too long as well, and the two promises are compared, until the worth of one was measured. */
 static enum tt_try chosen(const struct tt_trial *trial, const struct tt_promises *promises, int may_be_old)
 {
   int is_doubted = trial->doubt > 0 && 2 * promises->messages >= trial->doubt_messages;
@@ -86,7 +86,7 @@ enum tt_try tt_trial_begins(struct tt_trial *trial, uint64_t step, const struct 
     return what;
   }
   trial->what = what;
-  trial->tried[what] = 1; /* of promises, doubt says when */
+  trial->tried[what] = 1; /* not read for promised plans: doubt holds them back */
   trial->kept_us = trial->us;
   trial->kept_promise_us = promises->now_us;
   trial->promise_us = promises->new_us;

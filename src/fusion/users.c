@@ -7,21 +7,21 @@
 
 #include "fusion/private.h"
 
-#define WAKE_BYTES ((uint64_t)1 << 20) /* so much that could be copied is worth waking the engine */
-#define LOOK_NS 50000000               /* who waits looks this often for what is late */
+#define WAKE_BYTES ((uint64_t)1 << 20) /* this much to copy is worth waking the engine */
+#define LOOK_NS 50000000               /* interval at which a waiting thread looks for late tensors */
 
 static tuttiResult_t first_error(const struct shared *shared)
 {
   return shared->failed == tuttiSuccess ? tuttiSuccess : tt_fail_quiet(shared->failed, shared->sentence);
 }
 
-/* Some tensors of the last step begun are still to be pushed. */
+/* True if some tensors of the last step begun are not pushed yet. */
 static int is_open(const struct config *config, const struct shared *shared)
 {
   return shared->step && shared->npushed < config->n;
 }
 
-/* The first one of these. */
+/* Returns the first of these tensors. */
 static int not_pushed(const struct shared *shared)
 {
   int i = 0;
@@ -51,7 +51,7 @@ static tuttiResult_t push_check(const struct config *config, int index, const st
   return tuttiSuccess;
 }
 
-/* Whether it may be pushed now; begins a step with the first one. */
+/* Checks that the tensor may be pushed now; begins a step with the first one. */
 static tuttiResult_t push_begin(const struct config *config, struct shared *shared, int index)
 {
   const struct gradient *gradient = &shared->gradients[index];
@@ -137,7 +137,7 @@ tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int index, const struct
 
 #define ALL (-1) /* tensors */
 
-/* Each thread has a row: waits of several overlap. */
+/* Each thread has a row, because waits of several threads overlap. */
 static void wait_trace(const struct config *config, int index, uint64_t began_ns, uint64_t now_ns)
 {
   char track[48];
@@ -148,7 +148,7 @@ static void wait_trace(const struct config *config, int index, uint64_t began_ns
       &(struct tt_span){track, index == ALL ? "all" : config->tensors[index].name, began_ns, now_ns, NULL});
 }
 
-/* The caller has seen that the tensor is there. */
+/* Notes that the caller has seen the tensor's sum. */
 static void waited_set(const struct config *config, struct shared *shared, int index, uint64_t began_ns,
                        uint64_t now_ns)
 {
@@ -161,10 +161,10 @@ static void waited_set(const struct config *config, struct shared *shared, int i
   if (++*nwaited < config->n) return;
   *nwaited = 0;
   shared->ended = gradient->waited;
-  if (shared->ended == shared->step) tt_fusion_times_take(config, shared, now_ns); /* else the next first push has */
+  if (shared->ended == shared->step) tt_fusion_times_take(config, shared, now_ns); /* else the next step's push has */
 }
 
-/* How many tensors this rank has still to push in the step; the first one. */
+/* Returns how many tensors this rank has still to push in the step, and in *first the first of them. */
 static int holds_up(const struct config *config, const struct shared *shared, uint64_t step, int *first)
 {
   int n = 0;
@@ -176,7 +176,7 @@ static int holds_up(const struct config *config, const struct shared *shared, ui
   return n;
 }
 
-/* The wait for tensors of the step has lasted for waited_ns. */
+/* Warns or fails if the wait for tensors of the step, which has lasted for waited_ns, is too long. */
 static tuttiResult_t late_look(const struct config *config, const struct shared *shared, uint64_t step,
                                uint64_t waited_ns, int *is_warned)
 {
@@ -214,8 +214,8 @@ static int is_done(const struct config *config, const struct shared *shared, int
   return shared->finished >= step || (shared->finished + 1 == step && shared->ndone == config->n);
 }
 
-/* Until the tensor, or all of them, is there, as it was pushed last: another thread may wait for it, too, and push it
- * again at once. *began_ns: 0 if it was there already. */
+/* Waits until the tensor, or all of them, is there as it was pushed last: another thread may wait for it, too, and push
+ * it again at once. *began_ns is the start of the wait, or 0 if the tensor was there already. */
 static tuttiResult_t await(const struct config *config, struct shared *shared, int index, uint64_t *began_ns)
 {
   struct gradient *gradient = index == ALL ? NULL : &shared->gradients[index];
@@ -267,7 +267,7 @@ tuttiResult_t tt_fusion_wait(struct tuttiFusion *fusion, int index, int blocks)
   pthread_mutex_lock(&fusion->shared.mutex);
   tuttiResult_t result = wait_one(&fusion->config, &fusion->shared, index, blocks);
   pthread_mutex_unlock(&fusion->shared.mutex);
-  if (result == tuttiInProgress) sched_yield(); /* who asks again and again would keep the engine from the mutex */
+  if (result == tuttiInProgress) sched_yield(); /* repeated calls would keep the engine from the mutex */
   return result;
 }
 
@@ -303,7 +303,7 @@ tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fusion)
   return result;
 }
 
-/* ---- what a step was ---- */
+/* ---- results of a step ---- */
 
 static tuttiResult_t scale_check(const struct config *config, const char *name, float scale)
 {
