@@ -7,7 +7,8 @@
 
 #define PIECE ((size_t)256 << 10) /* host memory is copied in pieces: links are looked at in between */
 
-/* Whether the parts lie one behind the other in both buffers; as they did when they were last sent: `then`. */
+/* True if the parts lie one after the other in both buffers or, with `then`, if they did so when they were last
+ * sent. */
 static int lies_together(const struct tuttiFusion *fusion, int32_t m, int then)
 {
   const struct plan *plan = fusion->engine.used;
@@ -32,13 +33,13 @@ static int lies_together(const struct tuttiFusion *fusion, int32_t m, int then)
 
 /* ---- room ---- */
 
-/* The message that was given the k-th oldest room. */
+/* Returns the place of the message with the k-th oldest room. */
 static int32_t *ring_at(const struct engine *engine, int32_t k)
 {
   return &engine->ring.messages[(engine->ring.first + k) % engine->used->nmessages];
 }
 
-/* Messages that have room and are no more in the way of others: the oldest ones. */
+/* Takes back room that is not used any more: that of the oldest messages. */
 static void room_reclaim(struct engine *engine)
 {
   struct ring *ring = &engine->ring;
@@ -53,7 +54,7 @@ static size_t room_bytes(const struct engine *engine, int32_t m)
   return (engine->used->messages[m].bytes + 63) & ~(size_t)63;
 }
 
-/* 1: the message has room from here on. */
+/* Gives the message room. Returns 0 if there is none. */
 static int room_give(const struct config *config, struct engine *engine, int32_t m)
 {
   struct message_progress *progress = &engine->messages[m];
@@ -86,8 +87,8 @@ static void room_drop(struct engine *engine, int32_t m)
   engine->messages[m].has_room = 0;
 }
 
-/* Room for messages that come later, as far as it goes, so that their tensors can be copied when they are pushed. What
- * lay together when it was last sent, and what never was, is not copied ahead. */
+/* Gives room to messages that come later, as far as it goes, so that their tensors can be copied when they are pushed.
+ * Tensors that lay together when they were last sent, and tensors that were never sent, are not copied ahead. */
 static void room_ahead(struct tuttiFusion *fusion)
 {
   struct engine *engine = &fusion->engine;
@@ -161,7 +162,7 @@ static char *part_place(const struct tuttiFusion *fusion, int32_t m, const struc
   return fusion->config.buffer + fusion->engine.messages[m].at + part->at;
 }
 
-/* From or to a tensor's part, at most a piece of it from `done` on, which moves. */
+/* Copies from or to a tensor's part at most one piece from `done` on, which moves. */
 static void part_copy(struct tuttiFusion *fusion, int32_t m, const struct part *part, int out, tuttiResult_t *result)
 {
   const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
@@ -238,7 +239,7 @@ static int copy_in(struct tuttiFusion *fusion, tuttiResult_t *result)
 
 /* ---- out ---- */
 
-/* All parts of the tensor are back. */
+/* Finishes a tensor whose parts are all back. */
 static void tensor_finish(const struct config *config, struct shared *shared, const struct engine *engine, int tensor)
 {
   struct gradient *gradient = &shared->gradients[tensor];
@@ -251,7 +252,7 @@ static void tensor_finish(const struct config *config, struct shared *shared, co
   pthread_mutex_unlock(&shared->mutex);
 }
 
-/* Adds a piece of the part to the tensor's norm, from where the sum lies; 1: all of it is added. */
+/* Adds a piece of the part to the tensor's norm, from where the sum lies. 1: all of it is added. */
 static int norm_add(struct tuttiFusion *fusion, int32_t m, const struct part *part, tuttiResult_t *result)
 {
   const struct tensor *tensor = &fusion->config.tensors[part->tensor];

@@ -70,7 +70,7 @@ static tuttiResult_t prices_find(struct config *config)
   return result;
 }
 
-/* Those of rank 0 count. */
+/* Finds the prices of messages; those of rank 0 count. */
 static tuttiResult_t prices_take(struct config *config)
 {
   tuttiResult_t result = config->rank == 0 ? tt_fusion_told(config, prices_find(config)) : tuttiSuccess;
@@ -95,7 +95,7 @@ static void tensors_take(struct config *config, const tuttiFusionTensor_t *tenso
   }
 }
 
-/* No more than would hold all tensors in two messages. */
+/* Cuts the buffer to room for two messages of all tensors. */
 static void buffer_cut(struct config *config)
 {
   size_t most = 4096, all;
@@ -186,7 +186,7 @@ static tuttiResult_t memory_make(struct tuttiFusion *fusion, const tuttiFusionTe
   return config_memory_make(&fusion->config, tensors);
 }
 
-/* Nobody is done before all have what they need. */
+/* No rank is done before all have what they need. */
 static tuttiResult_t all_await(const struct config *config)
 {
   int32_t one = 1;
@@ -290,12 +290,12 @@ tuttiResult_t tt_fusion_abort(struct tuttiFusion *fusion)
   shared->sleep.is_asleep = 0;
   shared->pushes++;
   pthread_cond_signal(&shared->wake);
-  while (shared->failed == tuttiSuccess) pthread_cond_wait(&shared->done, &shared->mutex); /* what is under way ends */
+  while (shared->failed == tuttiSuccess) pthread_cond_wait(&shared->done, &shared->mutex); /* the engine ends them */
   pthread_mutex_unlock(&shared->mutex);
   return tuttiSuccess;
 }
 
-/* The engine ends, after what is under way; that is ended if it is not a whole step. */
+/* Ends the engine after the step under way, which is aborted if not all of its tensors were pushed. */
 static void engine_stop(struct tuttiFusion *fusion)
 {
   struct shared *shared = &fusion->shared;

@@ -6,7 +6,7 @@
 #include "fusion/private.h"
 
 #define HANGS_NS 5000000000 /* a copy takes milliseconds */
-#define IDLE_NS 20000000 /* this often failures of other ranks are looked for */
+#define IDLE_NS 20000000 /* interval of looks for failures of other ranks */
 
 /* ---- failing ---- */
 
@@ -26,7 +26,8 @@ static void copy_end(struct copying *copying)
   copying->ticket = 0;
 }
 
-/* Ends what is under way on all channels and ranks before anybody hears of it: then buffers are the caller's. */
+/* Ends all operations under way, on all channels and ranks, before any caller learns of the failure: then buffers are
+ * the caller's. */
 void tt_fusion_fail(struct tuttiFusion *fusion, tuttiResult_t result)
 {
   const struct config *config = &fusion->config;
@@ -110,7 +111,7 @@ static int message_begin(struct tuttiFusion *fusion, tuttiResult_t *result)
   return 1;
 }
 
-/* Messages under way at once are on rows of their own. */
+/* Messages under way at the same time are on rows of their own. */
 static void message_trace(const struct tuttiFusion *fusion, int32_t m, uint64_t end_ns)
 {
   char track[32], name[64], args[128];
@@ -127,7 +128,7 @@ static void message_trace(const struct tuttiFusion *fusion, int32_t m, uint64_t 
   tt_timeline_add(&(struct tt_span){track, name, fusion->engine.messages[m].begin_ns, end_ns, args});
 }
 
-/* The channel's error, the thread's last sentence, with what it was about. */
+/* Makes the channel's error, the thread's last sentence, say which message it was about. */
 static tuttiResult_t message_why(const struct tuttiFusion *fusion, int32_t m, tuttiResult_t result)
 {
   char sentence[TT_SENTENCE_BYTES];
@@ -140,7 +141,7 @@ static tuttiResult_t message_why(const struct tuttiFusion *fusion, int32_t m, tu
   return tt_fail_quiet(result, sentence);
 }
 
-/* A message has ended. */
+/* Ends a message that has come. */
 static tuttiResult_t message_end(struct tuttiFusion *fusion, int32_t m)
 {
   struct engine *engine = &fusion->engine;
@@ -159,7 +160,7 @@ static tuttiResult_t message_end(struct tuttiFusion *fusion, int32_t m)
   return result;
 }
 
-/* Moves all that are under way, the oldest first. 1: something moved. */
+/* Moves all messages under way, the oldest first. 1: something moved. */
 static int messages_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 {
   const struct engine *engine = &fusion->engine;
@@ -229,7 +230,7 @@ static void took_take(struct engine *engine, const struct interval *sent)
   run_took(engine, first, n, (double)(free_ns - began_ns) / 1000);
 }
 
-/* All messages are back: ranks agree if it is time for that, and the next step begins. */
+/* Ends a step whose messages are all back: ranks agree if it is time for that, and the next step begins. */
 static tuttiResult_t step_finish(struct tuttiFusion *fusion)
 {
   struct engine *engine = &fusion->engine;
@@ -270,7 +271,7 @@ struct row {
   struct tt_op *ops[CHANNELS]; /* under way */
 };
 
-/* Starts the next one if all that are under way are at their last steps. 1: it did. */
+/* Starts the next message of the row if all under way are at their last steps. 1: it did. */
 static int row_begin(const struct config *config, struct row *row, tuttiResult_t *result)
 {
   int c = row->begun % config->nchannels;
@@ -305,7 +306,7 @@ static int row_move(const struct config *config, struct row *row, tuttiResult_t 
     tuttiResult_t ended = tt_op_end(op);
     if (ended != tuttiSuccess && *result == tuttiSuccess) {
       *result = ended;
-      tt_fusion_end(config, ended); /* who is ahead of this rank has begun what it will not begin any more */
+      tt_fusion_end(config, ended); /* a rank ahead of this one has begun messages that this rank will not begin */
     }
     row->ops[c] = NULL;
     row->ended++;
@@ -328,9 +329,9 @@ tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messa
   return result;
 }
 
-/* ---- what users have done ---- */
+/* ---- pushes of users ---- */
 
-/* Tensors whose streams have come to where they were pushed. Errors: that of a stream. */
+/* Notes tensors whose streams have come to the place at which they were pushed. Errors: that of a stream. */
 static tuttiResult_t streams_look(struct tuttiFusion *fusion)
 {
   struct shared *shared = &fusion->shared;
@@ -347,7 +348,7 @@ static tuttiResult_t streams_look(struct tuttiFusion *fusion)
   return tuttiSuccess;
 }
 
-/* Looks at what has changed. 0: the engine is to end. */
+/* Looks at the changes that users have made. 0: the engine has to end. */
 static int users_look(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
   struct engine *engine = &fusion->engine;
@@ -384,7 +385,7 @@ static tuttiResult_t channels_health(const struct config *config)
   return result;
 }
 
-/* After a failure there is nothing to do but to wait for the end. */
+/* Waits for the end: after a failure there is nothing else to do. */
 static void stop_await(struct shared *shared)
 {
   pthread_mutex_lock(&shared->mutex);

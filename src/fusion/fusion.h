@@ -7,18 +7,19 @@
  * need not say when they are ready: who is early waits in the collective, and as the order is fixed nobody waits for
  * somebody who waits for him. What is urgent is ahead by its place in that order, between the slices of what is not.
  *
- * Tensors of a message that lie one behind the other are sent from where they lie. Others are copied into a ring of
- * bytes, the fusion buffer, in the order of messages as far as there is room: each tensor as soon as it is pushed, so
- * that when the last one comes the others are there; and out of it when the message has come. The engine copies in
- * pieces, between looks at the links. Messages longer than half the buffer are cut, on all ranks alike.
+ * Tensors of a message that lie one after the other in memory are sent from where they lie. Others are copied into a
+ * ring of bytes, the fusion buffer, in the order of messages as far as there is room. Each tensor is copied as soon as
+ * it is pushed, so that the others are there when the last one comes. Sums are copied out when the message has come.
+ * The engine copies in pieces, between looks at the links. Messages longer than half the buffer are cut, on all ranks
+ * alike.
  *
- * Times are taken of every step: when tensors were pushed, what the caller did between waits, what messages took. At
- * the end of some steps the ranks agree on them (the latest push, the longest forward, the mean time of a message),
- * each makes the same plan from them, and the next step uses it. What messages take is the selector's price times
- * measured / priced, by size.
+ * Every step is timed: the pushes of tensors, the caller's work between waits, the messages. At the end of some steps
+ * the ranks agree on the times (the latest push, the longest forward, the mean time of a message). Each makes the same
+ * plan from them, and the next step uses it. The cost of messages is the selector's price times measured / priced, by
+ * size.
  *
- * Locks: a mutex guards what users and the engine share, and is never held while anything is copied or sent.
- * Contracts of the functions: tutti_fusion.h, whose arguments are checked here unless it is said otherwise. */
+ * Locks: a mutex guards the data that users and the engine share, and is never held while anything is copied or sent.
+ * Contracts of the functions: tutti_fusion.h. Its arguments are checked here unless it says otherwise. */
 #ifndef TT_FUSION_H
 #define TT_FUSION_H
 
@@ -52,10 +53,10 @@ tuttiResult_t tt_fusion_norm(struct tuttiFusion *fusion, int tensor, double *nor
 void tt_fusion_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info);
 tuttiResult_t tt_fusion_print(struct tuttiFusion *fusion, FILE *out, int json);
 
-/* 1 if it is one. */
+/* True if it is a fusion. */
 int tt_fusion_is(const struct tuttiFusion *fusion);
 
-/* How many tensors it has. */
+/* Returns the number of its tensors. */
 int tt_fusion_tensors(const struct tuttiFusion *fusion);
 
 #endif

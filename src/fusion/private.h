@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder. A fusion is three structs, by who may touch them: `config` is made at creation and only read
- * from then on; `shared` is used under its mutex; `engine` is the engine thread's alone. */
+/* Private to this folder. A fusion is three structs, divided by the threads that may touch them: `config` is made at
+ * creation and only read from then on; `shared` is used under its mutex; `engine` is used by the engine thread
+ * alone. */
 #ifndef TT_FUSION_PRIVATE_H
 #define TT_FUSION_PRIVATE_H
 
@@ -21,8 +22,8 @@ struct tensor {
   uint64_t count;
   size_t bytes; /* in memory */
   int type;
-  int element;      /* bytes of one */
-  int wire_element; /* as it travels */
+  int element;      /* bytes of one element */
+  int wire_element; /* bytes of one element as it travels */
   char name[NAME_BYTES];
 };
 
@@ -45,7 +46,7 @@ struct config {
 struct part {
   int32_t tensor;
   uint64_t first, count; /* elements */
-  size_t at;             /* bytes: where it lies in the message */
+  size_t at;             /* place in the message, in bytes */
 };
 
 struct message {
@@ -55,18 +56,18 @@ struct message {
   uint64_t count;
   size_t bytes;           /* in memory */
   uint64_t wire_bytes;
-  int32_t played;         /* which of the play it is (a piece of) */
+  int32_t played;         /* the message of the play of which it is all or a piece */
 };
 
 struct cut {
-  int32_t group, nparts; /* of a tensor: the group it is in, the parts it is cut into */
+  int32_t group, nparts; /* of a tensor: its group; number of parts into which it is cut */
 };
 
-/* The messages of a step, and their order. Nothing but `refs` changes once it is made (plan.c), so what was measured of
- * a plan stays true of it. It is freed with the last reference, and all references are the engine's. */
+/* The messages of a step, and their order. Only `refs` changes once a plan is made (plan.c), so measurements of a plan
+ * stay true of it. It is freed with the last reference, and all references are those of the engine. */
 struct plan {
   struct tt_fusion_plan fusion; /* groups */
-  struct tt_played played;      /* by the numbers that it was made of: its messages stay in this order */
+  struct tt_played played;      /* by the numbers of which it was made; messages stay in this order */
   int32_t nmessages, nparts;
   const struct message *messages;
   const struct part *parts;
@@ -78,14 +79,14 @@ struct plan {
 
 /* A tensor as users push it and wait for it. Steps count from 1. */
 struct gradient {
-  uint64_t pushed, waited, done; /* the last step in which it was */
-  _Atomic uint64_t ready;        /* likewise, for the engine; send and recv are written before it, so that the engine,
-                                    which has seen the step here, reads them without the mutex */
+  uint64_t pushed, waited, done; /* the last step in which it was that */
+  _Atomic uint64_t ready;        /* likewise, for the engine; send and recv are written before it, so the engine, which
+                                    has seen the step here, reads them without the mutex */
   const void *send;
   void *recv;
-  struct tuttiStream *stream;    /* what is still waited for before it counts as pushed; NULL: nothing */
+  struct tuttiStream *stream;    /* the push counts when this stream has come to stream_mark; NULL: at once */
   uint64_t stream_mark;
-  uint64_t push_ns, wait_ns, waited_ns; /* of this step: pushed (or its stream came so far), first wait, its end */
+  uint64_t push_ns, wait_ns, waited_ns; /* of this step: push (or stream at its mark), first wait, end of the wait */
   int waiters;
   float ready_us[HISTORY], forward_us[HISTORY]; /* of the last steps whose times are complete */
   double norm; /* of its last sum */
@@ -95,7 +96,7 @@ struct scale {
   float before, after;
 };
 
-/* One is pushed while another is sent. */
+/* One of two steps: one is pushed while the other is sent. */
 struct step {
   int nwaited; /* tensors */
   struct scale scale;
@@ -103,7 +104,7 @@ struct step {
   uint64_t copied;
 };
 
-/* The engine sleeps. */
+/* The sleep of the engine. */
 struct sleep {
   int is_asleep;
   int32_t wanted; /* group whose tensors it sleeps for */
@@ -113,8 +114,8 @@ struct sleep {
 /* times.c */
 struct times {
   uint64_t first_push_ns, last_wait_ns; /* of the last step begun */
-  uint64_t wait_sum_ns;                 /* spent in waits in it */
-  uint64_t timed, recorded;             /* the last step whose times were taken; that are complete */
+  uint64_t wait_sum_ns;                 /* time spent in waits in that step */
+  uint64_t timed, recorded;             /* the last step whose times were taken; the last whose times are complete */
   float backward_us[HISTORY], iterations_us[HISTORY];
   double iteration_us, exposed_us;
 };
@@ -126,35 +127,35 @@ struct range {
 
 /* ranges.c */
 struct ranges {
-  struct range *sums;    /* of each tensor: where its sum was written last */
-  struct range *inputs;   /* likewise: where its contribution was, if that was elsewhere */
+  struct range *sums;    /* of each tensor: the place where its sum was last written */
+  struct range *inputs;   /* likewise: the place of its contribution, if that was elsewhere */
   int32_t *by_address;   /* tensors with a known sum */
-  int32_t nsums, ninputs; /* known ones */
+  int32_t nsums, ninputs; /* numbers of known ones */
 };
 
 struct interval {
   uint64_t begin_ns, end_ns;
 };
 
-/* The plan in use, as users are told of it. The engine alone writes this, and so reads it without the mutex. */
+/* The plan in use, as users see it. The engine alone writes this, and therefore reads it without the mutex. */
 struct planned {
   const struct plan *plan;   /* the engine holds it */
-  uint64_t plans, step;      /* so many were used so far; the first step with this one */
-  int is_measured;           /* the plan is of measured times, or was found to be good for them */
-  double bound_us;           /* then: no plan takes less by the newest times; else -1 */
-  struct tt_played expected; /* how this one is expected to go by these */
+  uint64_t plans, step;      /* number of plans used so far; first step with this one */
+  int is_measured;           /* 1: the plan was made from measured times, or is good by them */
+  double bound_us;           /* then: no plan takes less time by the newest times; else -1 */
+  struct tt_played expected; /* the play of this plan by the newest times */
   struct interval *sent;     /* of each message, in the last step; end 0: not yet */
 };
 
 struct shared {
   pthread_mutex_t mutex;
-  pthread_cond_t wake, done;  /* the engine; those who wait */
+  pthread_cond_t wake, done;  /* of the engine; of waiting users */
   struct gradient *gradients; /* of all tensors */
   uint64_t step;              /* the last one begun; 0: none */
   int npushed;                /* tensors in it */
   uint64_t ended;             /* the last step that was waited for as a whole */
-  uint64_t finished;          /* the last step whose sums are all there: the engine is at the next one */
-  int ndone;                  /* tensors of that one whose sums are there */
+  uint64_t finished;          /* the last step whose sums are all there: the engine is in the next one */
+  int ndone;                  /* tensors of the next one whose sums are there */
   int32_t *missing;           /* of each group: tensors that are not ready in it */
   uint64_t pushes;            /* counts what the engine has to look at */
   int nstreams;               /* tensors that wait for their stream */
@@ -172,13 +173,13 @@ struct shared {
 
 /* ---- engine ---- */
 
-/* The numbers that plans are made of. */
+/* The numbers from which plans are made. */
 struct known {
   struct tt_tensor *facts; /* of net */
   struct tt_model net;
   struct tt_message_cost cost;
   double ratios[CLASSES];   /* of each size class: measured / priced; 0: not known */
-  double known_us[CLASSES]; /* the priced time of the messages this was measured of, older ones counting less */
+  double known_us[CLASSES]; /* priced time of the messages measured for it; older ones count less */
 };
 
 /* A tensor in this step. */
@@ -212,7 +213,7 @@ struct ring {
   int32_t forced;    /* needs room before later ones are given any; -1: none does */
 };
 
-/* One copy at a time: of a part into the buffer, or out of it and into the norm. */
+/* The copy under way, one at a time: of a part into the buffer, or out of it and into the norm. */
 struct copying {
   const struct tt_device *device;
   tt_ticket ticket;         /* 0: nothing is under way */
@@ -223,7 +224,7 @@ struct copying {
   int is_fetched;           /* the next piece for the norm is in host memory */
 };
 
-/* How far users were when the engine looked last. */
+/* The progress of users when the engine looked last. */
 struct seen {
   int is_next_pushed; /* all tensors of the next message were */
   struct scale scale; /* of the engine's step, then */
@@ -237,8 +238,8 @@ struct engine {
   uint64_t agreements;
   struct known known;
   struct plan *used;     /* the plan */
-  struct tt_trial trial; /* auto's: */
-  struct plan *kept, *beaten; /* in use before the trial; before the plan that stays */
+  struct tt_trial trial; /* auto's */
+  struct plan *kept, *beaten; /* used before the trial; used before the plan that stays */
   struct tensor_progress *tensors;
   struct message_progress *messages; /* of the plan in use */
   uint8_t *is_in;                    /* of its parts: copied into the buffer in this step */
@@ -264,64 +265,67 @@ struct tuttiFusion {
 
 /* ---- plan.c ---- */
 
-/* By this policy and these numbers; the caller holds it. Errors: tuttiSystemError: no memory. */
+/* Makes a plan, which the caller holds, by this policy and these numbers. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_plans_make(struct plan **plan, const struct config *config, const struct tt_policy *policy,
                                    const struct known *known);
 
-/* *holder holds this plan in place of the one that it held; either may be NULL. A plan that nobody holds is freed. */
+/* Makes *holder hold this plan in place of the one that it held; either may be NULL. A plan without a holder is
+ * freed. */
 void tt_fusion_plans_hold(struct plan **holder, struct plan *plan);
 
-/* ---- plans.c: which plan is used ---- */
+/* ---- plans.c: the choice of the plan in use ---- */
 
-/* The first plan: nothing is known but sizes. */
+/* Makes the first plan: only sizes are known. */
 tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion);
 
-/* Plans by policy and what is known now, and uses that in place of the present plan if it is another one. Auto tries it
- * if it promises something, and comes back to what was better (trial_private.h): iteration_us is what ranks agree that
- * an iteration takes by the present plan, 0: not known. The engine's, between steps. */
+/* Makes a plan by the policy and the numbers known now, and uses it in place of the present plan if it is another one.
+ * Auto tries it if it promises something, and returns to the plan that was better (trial_private.h). iteration_us is
+ * the time of an iteration by the present plan on which ranks have agreed, 0: not known. For the engine, between
+ * steps. */
 tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fusion, double iteration_us);
 
-/* No plan is held or in use any more. */
+/* Releases all plans. */
 void tt_fusion_plans_free(struct tuttiFusion *fusion);
 
-/* Counts anew what is missing of each group in the engine's step. Under the mutex. */
+/* Counts anew the tensors that are missing of each group in the engine's step. Under the mutex. */
 void tt_fusion_missing_count(const struct config *config, struct shared *shared);
 
 /* ---- times.c ---- */
 
-/* Under the mutex: times of the step are complete, if they were not before; another step begins with a push. */
+/* Under the mutex: completes the times of the step, if they were not complete before; begins another step, with a
+ * push. */
 void tt_fusion_times_take(const struct config *config, struct shared *shared, uint64_t now_ns);
 void tt_fusion_step_begins(const struct config *config, struct shared *shared, uint64_t now_ns);
 
-/* Before the first plan: what some rows of messages take. */
+/* Measures some rows of messages, before the first plan. */
 tuttiResult_t tt_fusion_probe(const struct config *config, struct known *known);
 
-/* The engine's, at the end of agree_step, with no message under way: agrees with all ranks on what was measured, and
- * makes a plan of it if that is better. Takes as long as the slowest rank. */
+/* For the engine, at the end of agree_step, with no message under way: agrees with all ranks on the measured times, and
+ * makes a plan from them if that is better. Takes as long as the slowest rank. */
 tuttiResult_t tt_fusion_agree(struct tuttiFusion *fusion);
 
 /* ---- create.c ---- */
 
-/* This rank's own result: those who wait for it on any of the channels, which end with that, hear of an error. Returns
- * what counts on all ranks. */
+/* Reports this rank's own result to the ranks that wait for it on any of the channels, which end if it is an error.
+ * Returns the result that counts on all ranks. */
 tuttiResult_t tt_fusion_told(const struct config *config, tuttiResult_t result);
 
-/* Ends all channels, on all ranks, for the calling thread's last sentence. */
+/* Ends all channels, on all ranks, with the calling thread's last sentence. */
 void tt_fusion_end(const struct config *config, tuttiResult_t result);
 
 /* ---- compare.c ---- */
 
-/* Errors: tuttiInvalidUsage, on all ranks: two of them have other options or tensors. */
+/* Errors: tuttiInvalidUsage, on all ranks: two of them have different options or tensors. */
 tuttiResult_t tt_fusion_compare(const struct config *config);
 
 /* ---- ranges.c: under the mutex ---- */
 
-/* Whether the tensor's buffers may be used: no sum is written to where another tensor's is or will be, or its
- * contribution lies, that was not waited for yet. */
+/* Checks that the tensor's buffers may be used: no sum may be written to the place of another tensor's sum or
+ * contribution that was not waited for yet. */
 tuttiResult_t tt_fusion_range_check(const struct config *config, struct shared *shared, int tensor,
                                     const struct tt_pushed *pushed);
 
-/* They are, having been checked. */
+/* Takes the buffers into use, after the check. */
 void tt_fusion_range_take(const struct config *config, struct shared *shared, int tensor,
                           const struct tt_pushed *pushed);
 
@@ -337,13 +341,13 @@ int tt_fusion_place(struct tuttiFusion *fusion, int32_t message, const void **in
 
 void *tt_fusion_main(void *fusion);
 
-/* Nothing of the engine's step was done yet. */
+/* Starts the engine's step: nothing of it was done yet. */
 void tt_fusion_step_start(struct tuttiFusion *fusion);
 
-/* A tensor that was pushed is there. Under the mutex. */
+/* Notes that a pushed tensor is there. Under the mutex. */
 void tt_fusion_ready(struct tuttiFusion *fusion, int tensor);
 
-/* With the mutex, which is given away meanwhile: until told, or so long, less than a second. */
+/* Waits until signalled or for `ns`, less than a second. The mutex is held, except during the wait. */
 void tt_fusion_idle(struct shared *shared, pthread_cond_t *until_told, uint64_t ns);
 
 /* Runs a collective of the fusion's own on channel 0, which has nothing under way, in place: rank r's share of an
@@ -351,11 +355,11 @@ void tt_fusion_idle(struct shared *shared, pthread_cond_t *until_told, uint64_t 
 tuttiResult_t tt_fusion_run(const struct config *config, int collective, void *data, size_t count, int type,
                             int redop);
 
-/* Before the engine is there: so many sums of so many bytes of the buffer, which has room for one on each channel, each
- * begun when the engine would. */
+/* Before the engine exists: sends `messages` sums of `bytes` bytes of the buffer, which has room for one on each
+ * channel, each begun when the engine would begin it. */
 tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messages);
 
-/* Everything ends: the calling thread's last sentence. */
+/* Ends everything, with the calling thread's last sentence. */
 void tt_fusion_fail(struct tuttiFusion *fusion, tuttiResult_t result);
 
 #endif
