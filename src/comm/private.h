@@ -21,12 +21,12 @@ struct tt_op {
   struct tuttiComm *comm;
   struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
   uint64_t batch;             /* of the stream: ops of one group have the same, and do not wait for each other there */
-  struct tt_binding binding;  /* TT_NO_COLLECTIVE: nothing is done, its turn is all that is waited for */
+  struct tt_binding binding;  /* TT_NO_COLLECTIVE: nothing is done; the op only waits for its turn */
   int transfer_room;          /* of binding.transfers, which belong to the op */
-  void *owned;                /* memory of the binding that goes with the op; may be NULL */
-  int is_queued, is_abandoned; /* nobody waits for it; both guarded by tt_process.mutex */
+  void *owned;                /* memory of the binding, freed with the op; may be NULL */
+  int is_queued, is_abandoned; /* is_abandoned: no caller waits for it; both guarded by tt_process.mutex */
   int started;
-  uint64_t since_ns; /* nothing moved since; 0: not known */
+  uint64_t since_ns; /* time since which nothing has moved; 0: not known */
   tuttiResult_t result;
   _Atomic int done; /* set last, with release */
 };
@@ -47,61 +47,61 @@ struct tt_shrinks {
 
 /* ---- the communicator: five structs, each for one purpose ---- */
 
-/* Its beginning and end, and the threads that are inside meanwhile. */
+/* The beginning and end of a communicator, and the threads that are inside meanwhile. */
 struct tt_comm_life {
-  uint32_t magic;     /* 0: it is gone, but for ops that a group still holds */
+  uint32_t magic;     /* 0: it is gone, except for ops that a group still holds */
   _Atomic int state;  /* enum tt_comm_state */
   _Atomic int inside; /* calls of the user's thread that may block; tuttiCommAbort waits for them */
-  _Atomic int served; /* the progress thread is at it; likewise */
+  _Atomic int served; /* the progress thread works on it; likewise */
   _Atomic int aborting;
   _Atomic int revoked; /* by this rank */
-  _Atomic int revoking; /* calls of tuttiCommRevoke under way; who frees it waits for them */
+  _Atomic int revoking; /* calls of tuttiCommRevoke under way; the thread that frees it waits for them */
   int children;       /* communicators that are being made from it, which need its watch; with `ended` guarded by */
   int ended;          /* tt_process.mutex: the last of them frees it */
   _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
-  int joined_cuda;    /* it is counted there */
+  int joined_cuda;    /* 1: it is counted by cuda */
   int holds_progress;
   struct tt_creation *creation; /* until ready */
   tuttiResult_t creation_code;      /* why creation failed */
   char creation_error[TT_SENTENCE_BYTES];
   int is_none;     /* a split without color: there is no communicator; state is TT_COMM_NOT_CREATED */
-  struct tt_shrinks *shrinks; /* by sets of ranks that it was to be shrunk to so far; none is forgotten, for ranks */
-  uint32_t nshrinks;          /* that have been in fewer sets would remember more */
+  struct tt_shrinks *shrinks; /* one for each set of ranks to which shrinks were tried; none is forgotten, as ranks */
+  uint32_t nshrinks;          /* in fewer sets would remember more of them */
 };
 
 /* The parts that a creation makes and the end of the communicator frees. */
 struct tt_comm_parts {
   struct tt_credentials credentials;
   struct tt_listener *ip_listener, *local_listener;
-  uint8_t *listeners;  /* of each rank: where its IP listener is, packed; of one that has none, its local listener */
+  uint8_t *listeners;  /* packed address of the IP listener of each rank, or of its local one if it has none */
   uint64_t *hosts;
   int32_t *pids;
   char *peer_infos;
-  struct tt_transport_spec spec; /* what the transports were made from */
+  struct tt_transport_spec spec; /* the input from which the transports were made */
   struct tt_transport *transports[TT_COMM_TRANSPORTS];
   int ntransports;
   struct tt_watch *watch;
   struct tt_exec *exec;
   struct tt_run *run;
   struct tt_topology topology;       /* where the ranks are */
-  struct tt_arrangement arrangement; /* who is near whom; the order of the ranks on the wire */
+  struct tt_arrangement arrangement; /* groups of near ranks; the order of the ranks on the wire */
   int32_t position;                  /* of this rank in that order */
-  struct tt_cluster cluster;         /* rank 0: what prices depend on */
+  struct tt_cluster cluster;         /* rank 0: the facts on which prices depend */
   struct tt_corrected {
     const char *transport;           /* NULL: nothing is known */
     struct tt_correction by;
-  } corrected[TT_LINK_KINDS];        /* what pairs take; the same on all ranks */
+  } corrected[TT_LINK_KINDS];        /* corrections by pairs; the same on all ranks */
 };
 
 /* Operations that wait, and their numbers. */
 struct tt_comm_queue {
-  _Atomic int owner;  /* 1: somebody moves this communicator now */
+  _Atomic int owner;  /* 1: a thread moves this communicator now */
   _Atomic int queued; /* operations in the queue */
   struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
   struct tt_op *spare;         /* ops to use again; same guard */
   uint64_t last_op;            /* number of the newest collective */
   uint64_t *sent, *received; /* messages to and from each rank */
-  uint64_t look_ns;             /* the progress thread's next look at what others called */
+  uint64_t look_ns;             /* time at which the progress thread next compares calls */
   struct tuttiComm *next_busy; /* in the progress thread's list; same guard */
   int busy;
 };
@@ -111,13 +111,13 @@ struct tt_comm_calls {
   struct tt_table table;
   struct tt_plan_entry plans[TT_COMM_PLANS];
   int nplans;
-  uint64_t scalar;        /* where one is read to */
+  uint64_t scalar;        /* the last scalar that was read */
   struct tt_redop *redops;
-  int nredops;            /* used ones are below */
+  int nredops;            /* entries of redops, used or not */
   struct tt_registration *registrations; /* memory.c; the owner's */
   struct tt_explainer *explainer;    /* rank 0 with TUTTI_EXPLAIN; else NULL */
-  int is_observed;                   /* by that, or a trace is written (TUTTI_TIMELINE) */
-  uint64_t span_ns;                  /* the operation under way began, for the trace; 0: none is */
+  int is_observed;                   /* 1: by the explainer, or by a trace (TUTTI_TIMELINE) */
+  uint64_t span_ns;                  /* start of the operation under way, for the trace; 0: there is none */
 };
 
 struct tuttiComm {
@@ -144,9 +144,9 @@ void tt_creation_destroy(struct tt_creation *creation);
 struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
 void tt_op_give(struct tt_op *op);
 void tt_op_free(struct tt_op *op);
-/* Nobody waits for this submitted op of no stream any more: it gives itself back. */
+/* Abandons a submitted op without a stream, for which no caller waits any more: it gives itself back. */
 void tt_op_abandon(struct tt_op *op);
-/* Frees the struct itself with its last reference; all it had is freed already. */
+/* Frees the struct itself with its last reference; all its parts are freed already. */
 void tt_comm_drop(struct tuttiComm *comm);
 
 /* Puts ops (linked by next_of_group) in the queues of their communicators and streams, all at once. */
@@ -174,8 +174,8 @@ tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct 
                                   const struct tt_prices *prices, struct tt_profile *profile, const char *table);
 void tt_explainer_destroy(struct tt_explainer *explainer);
 
-/* Around an operation, by the owner of a communicator that has an explainer: where the shape of the call is new (its
- * collective, type, and bytes in half powers of two), logs what was chosen, predicted and measured. */
+/* Called around an operation, by the owner of a communicator with an explainer. If the shape of the call is new (its
+ * collective, type, and bytes in half powers of two), logs the choice, the predicted time and the measured time. */
 void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call);
 void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result);
 
@@ -184,8 +184,8 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result);
 /* Opens the trace of this process if there is to be one. Errors: as tt_timeline_open. */
 tuttiResult_t tt_observe_start(struct tuttiComm *comm);
 
-/* Around an operation, by the owner of a communicator that is observed: what the explainer and the trace of this
- * process (base/timeline.h) are told. An end without a beginning is none. */
+/* Called around an operation, by the owner of a communicator that is observed: passes it on to the explainer and to the
+ * trace of this process (base/timeline.h). An end without a beginning is none. */
 void tt_observe_begin(struct tuttiComm *comm, const struct tt_call *call);
 void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result);
 
@@ -209,23 +209,23 @@ struct tuttiStream {
 /* The progress thread exists while it is held. */
 tuttiResult_t tt_progress_hold(void);
 void tt_progress_release(void);
-/* The communicator has work for the progress thread (queued operations, or its creation).
- * Caller holds tt_process.mutex. */
+/* Tells the progress thread that the communicator has work (queued operations, or its creation). The caller holds
+ * tt_process.mutex. */
 void tt_progress_add_locked(struct tuttiComm *comm);
 void tt_progress_remove(struct tuttiComm *comm);
 
 /* ---- memory.c ---- */
 
-void tt_registrations_free(struct tuttiComm *comm); /* the records; what transports made of them goes with those */
+void tt_registrations_free(struct tuttiComm *comm); /* frees the records; the transports free their own parts */
 
-/* Transports and the run are touched by one thread at a time: whoever moves the communicator. For those who do that
- * beside operations. */
+/* Transports and the run are used by one thread at a time, the owner of the communicator. These functions take and give
+ * back ownership outside operations. */
 void tt_comm_own(struct tuttiComm *comm);
 void tt_comm_disown(struct tuttiComm *comm);
 
 /* ---- end.c ---- */
 
-/* A child that is being made holds on to its parent: that is freed after it. */
+/* A child that is being made holds its parent, which is then freed after it. */
 void tt_parent_hold(struct tuttiComm *parent);
 void tt_parent_release(struct tuttiComm *parent);
 
