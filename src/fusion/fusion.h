@@ -4,8 +4,9 @@
  * A fusion has *channels*, communicators of its own made from the user's, and one thread, the *engine*, that alone
  * moves them. Messages of a step are sent in the order of the plan's play, which all ranks have alike; message k begins
  * when all of its tensors were pushed here and message k - 1 is at its last steps, on channel k mod channels. So ranks
- * need not say when they are ready: who is early waits in the collective, and as the order is fixed nobody waits for
- * somebody who waits for him. What is urgent is ahead by its place in that order, between the slices of what is not.
+ * need not say when they are ready: a rank that is early waits in the collective, and as the order is fixed no rank
+ * waits for one that waits for it. Urgent messages are ahead by their place in that order, between the slices of
+ * others.
  *
  * Tensors of a message that lie one after the other in memory are sent from where they lie. Others are copied into a
  * ring of bytes, the fusion buffer, in the order of messages as far as there is room. Each tensor is copied as soon as

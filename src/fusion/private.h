@@ -334,7 +334,7 @@ void tt_fusion_range_take(const struct config *config, struct shared *shared, in
 /* One piece of copying, the most urgent there is. 1: something was done. */
 int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result);
 
-/* Where the message is to be sent from and received to: NULL: it is not there yet. */
+/* Finds the places from which the message is sent and to which it is received. 0: it is not all there yet. */
 int tt_fusion_place(struct tuttiFusion *fusion, int32_t message, const void **in, void **out);
 
 /* ---- engine.c ---- */
