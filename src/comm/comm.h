@@ -130,6 +130,23 @@ int tt_op_ending(const struct tt_op *op);
  * error, or the error of an aborted one. */
 tuttiResult_t tt_op_end(struct tt_op *op);
 
+/* ---- mail.c: a communicator that carries frames, and never operations. By its owner alone ---- */
+
+/* Opens the links to these ranks, which do the same with this one; waits for them. Errors: all ranks hear of them. */
+tuttiResult_t tt_comm_mail_make(struct tuttiComm *comm, const int32_t *peers, int npeers, size_t bytes);
+
+/* As those of exec.h; a loss is an error in a round. */
+tuttiResult_t tt_comm_mail_post(struct tuttiComm *comm, int peer, const void *data);
+tuttiResult_t tt_comm_mail_poll(struct tuttiComm *comm, int *moved);
+const void *tt_comm_mail_take(struct tuttiComm *comm, int *peer);
+int tt_comm_mail_is_sent(const struct tuttiComm *comm);
+
+/* A round is what all ranks do by frames, of so many words: others see who has begun it. look: about every millisecond,
+ * if nothing has come since since_ns: a rank that is late or has left is found out as in an operation. */
+void tt_comm_round_begin(struct tuttiComm *comm, size_t count);
+void tt_comm_round_end(struct tuttiComm *comm);
+void tt_comm_round_look(struct tuttiComm *comm, uint64_t since_ns);
+
 /* ---- group.c ---- */
 
 int tt_group_active(void);

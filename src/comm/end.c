@@ -38,6 +38,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_timeline_flush();
   tt_creation_destroy(comm->life.creation);
   tt_run_destroy(comm->parts.run);
+  tt_mail_destroy(comm->parts.mail);
   for (int i = 0; i < comm->calls.nplans; i++) tt_plan_destroy(comm->calls.plans[i].plan);
   tt_exec_destroy(comm->parts.exec);
   if (comm->life.joined_cuda) tt_cuda_leave();

@@ -83,6 +83,7 @@ struct tt_comm_parts {
   struct tt_watch *watch;
   struct tt_exec *exec;
   struct tt_run *run;
+  struct tt_mail *mail;              /* of one that carries frames; else NULL */
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* groups of near ranks; the order of the ranks on the wire */
   int32_t position;                  /* of this rank in that order */
@@ -100,6 +101,7 @@ struct tt_comm_queue {
   struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
   struct tt_op *spare;         /* ops to use again; same guard */
   uint64_t last_op;            /* number of the newest collective */
+  struct tt_call round;        /* that it is in; op 0: none */
   uint64_t *sent, *received; /* messages to and from each rank */
   uint64_t look_ns;             /* time at which the progress thread next compares calls */
   struct tuttiComm *next_busy; /* in the progress thread's list; same guard */

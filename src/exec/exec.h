@@ -127,6 +127,36 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
 /* Must be called before `plan` is destroyed, because an idle run keeps the links of its last plan. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);
 
+/* ---- frames (mail.c) ---- */
+
+#define TT_MAIL_FRAMES 8 /* to one rank at once, at most */
+
+/* Frames of one length between ranks that have opened this, in an exec that runs nothing: messages that nobody waits
+ * for, and that come when they come, each sender's in the order in which they were posted. */
+struct tt_mail;
+
+/* With these ranks, which have this one among theirs. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_mail_create(struct tt_mail **mail, struct tt_exec *exec, const int32_t *peers, int npeers,
+                             size_t bytes);
+void tt_mail_destroy(struct tt_mail *mail); /* NULL is allowed */
+
+/* tuttiInProgress until all links are open. Before anything else. Errors: recorded in watch. */
+tuttiResult_t tt_mail_open(struct tt_mail *mail);
+
+/* A frame for the p-th of the peers. tuttiInternalError: too many wait. */
+tuttiResult_t tt_mail_post(struct tt_mail *mail, int p, const void *data);
+
+/* Moves what can be moved; never blocks. waits: a frame is missed, so that the loss of a link is an error; else the
+ * rank may have left. tuttiInProgress: a link is lost, and why is being found out: call it again. Errors: recorded in
+ * watch. */
+tuttiResult_t tt_mail_poll(struct tt_mail *mail, int waits, int *moved);
+
+/* 1: all that was posted is on its way. */
+int tt_mail_is_sent(const struct tt_mail *mail);
+
+/* A frame that has come, from the p-th of the peers, valid until the next poll. NULL: there is none. */
+const void *tt_mail_take(struct tt_mail *mail, int *p);
+
 enum tt_slept {
   TT_SLEPT_NOT,   /* there is nothing to sleep on */
   TT_SLEPT_LONG,  /* the whole time has passed */
