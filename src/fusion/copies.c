@@ -92,11 +92,16 @@ static void room_drop(struct engine *engine, int32_t m)
 static void room_ahead(struct tuttiFusion *fusion)
 {
   struct engine *engine = &fusion->engine;
+  const struct tt_sequence *order = &engine->ordering.order;
   struct ring *ring = &engine->ring;
-  if (ring->next < engine->next) ring->next = engine->next;
+  int32_t forced = ring->forced;
+  if (forced >= 0 && !engine->messages[forced].has_room && engine->messages[forced].state == TO_SEND &&
+      !room_give(&fusion->config, engine, forced))
+    return;
+  if (ring->next < order->next) ring->next = order->next;
   for (; ring->next < engine->used->nmessages; ring->next++) {
-    int32_t m = ring->next;
-    if (engine->messages[m].has_room || (m != ring->forced && lies_together(fusion, m, 1))) continue;
+    int32_t m = order->sequence[ring->next];
+    if (engine->messages[m].has_room || lies_together(fusion, m, 1)) continue;
     if (!room_give(&fusion->config, engine, m)) return;
   }
 }
@@ -112,18 +117,18 @@ static void ring_pack(struct engine *engine)
   engine->ring.n = kept;
 }
 
-/* The next message has to have room, if later ones lose theirs for it. */
-static void room_force(const struct config *config, struct engine *engine)
+/* The message, which is to be begun, has to have room, if those behind it lose theirs for it. */
+static void room_force(const struct config *config, struct engine *engine, int32_t forced)
 {
   engine->looks++;
-  engine->ring.forced = engine->next;
-  if (engine->copying.ticket || room_give(config, engine, engine->next)) return;
+  engine->ring.forced = forced;
+  if (engine->copying.ticket || room_give(config, engine, forced)) return;
   engine->copying.in = NULL;
-  for (int32_t m = engine->next + 1; m < engine->used->nmessages; m++)
-    if (engine->messages[m].has_room) room_drop(engine, m);
-  engine->ring.next = engine->next;
+  for (int32_t m = 0; m < engine->used->nmessages; m++)
+    if (engine->messages[m].has_room && engine->messages[m].state == TO_SEND) room_drop(engine, m);
+  engine->ring.next = engine->ordering.order.next;
   ring_pack(engine);
-  room_give(config, engine, engine->next); /* if not now, when those under way are back */
+  room_give(config, engine, forced); /* if not now, when those under way are back */
 }
 
 int tt_fusion_place(struct tuttiFusion *fusion, int32_t m, const void **in, void **out)
@@ -138,7 +143,7 @@ int tt_fusion_place(struct tuttiFusion *fusion, int32_t m, const void **in, void
     return 1;
   }
   if (!lies_together(fusion, m, 0)) {
-    room_force(&fusion->config, &fusion->engine);
+    room_force(&fusion->config, &fusion->engine, m);
     return 0;
   }
   while (part->count == 0 && part < last) part++;
@@ -283,14 +288,23 @@ static int norm_add(struct tuttiFusion *fusion, int32_t m, const struct part *pa
   return copying->added == all;
 }
 
-/* Goes on with the oldest message that has come. */
+/* The message that is coming out; else the one of those that have come that was begun first; -1: none has. */
+static int32_t message_out(const struct engine *engine)
+{
+  if (engine->out >= 0) return engine->out;
+  for (int32_t k = engine->back; k < engine->nbegun; k++)
+    if (engine->messages[engine->begun[k]].state == CAME) return engine->begun[k];
+  return -1;
+}
+
+/* Goes on with a message that has come. */
 static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
   struct engine *engine = &fusion->engine;
   struct copying *copying = &engine->copying;
-  struct message_progress *progress = &engine->messages[engine->back];
-  int32_t m = engine->back;
-  if (m == engine->used->nmessages || progress->state != CAME) return 0;
+  int32_t m = engine->out = message_out(engine);
+  if (m < 0) return 0;
+  struct message_progress *progress = &engine->messages[m];
   const struct message *message = &engine->used->messages[m];
   const struct part *part = &engine->used->parts[message->first_part + engine->out_part];
   if (copying->out != part) *copying = (struct copying){.out = part};
@@ -305,10 +319,11 @@ static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
     tensor_finish(&fusion->config, &fusion->shared, engine, part->tensor);
   if (++engine->out_part < message->nparts) return 1;
   engine->out_part = 0;
-  engine->back++;
+  engine->out = -1;
   engine->looks++;
   progress->state = OVER;
   progress->has_room = 0;
+  while (engine->back < engine->nbegun && engine->messages[engine->begun[engine->back]].state == OVER) engine->back++;
   room_reclaim(engine);
   return 1;
 }
@@ -327,7 +342,7 @@ int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result)
   }
   if (copying->in) return copy_in(fusion, result);
   if (copying->out) return copy_out(fusion, result);
-  int idle = engine->next == engine->back; /* nothing is under way, or to come out: the links wait for the next */
+  int idle = engine->nbegun == engine->back; /* nothing is under way, or to come out: the links wait for the next */
   if (!idle && copy_out(fusion, result)) return 1;
   return copy_in(fusion, result);
 }

@@ -28,13 +28,15 @@ static tuttiResult_t channel_make(const struct config *config, struct tuttiComm 
 
 static tuttiResult_t channels_make(struct config *config, struct tuttiComm *comm)
 {
-  int wanted = (int)tt_comm_facts(comm)->settings.fusion_channels;
+  int wanted = (int)tt_comm_facts(comm)->settings.fusion_channels + (tt_comm_facts(comm)->nranks > 1 ? 2 : 0);
   tuttiResult_t result = tuttiSuccess;
   for (int c = 0; c < wanted && result == tuttiSuccess; c++) {
     struct tuttiComm *channel = NULL;
     result = channel_make(config, comm, &channel);
     if (channel) config->channel[config->nchannels++] = channel;
   }
+  config->nplanned = (int)tt_comm_facts(comm)->settings.fusion_channels;
+  if (tt_comm_facts(comm)->nranks > 1) config->frames = config->channel[config->nchannels - 1];
   return result;
 }
 
@@ -175,13 +177,14 @@ static tuttiResult_t memory_make(struct tuttiFusion *fusion, const tuttiFusionTe
   size_t n = (size_t)fusion->config.n;
   shared->gradients = tt_alloc(n, sizeof *shared->gradients);
   shared->missing = tt_alloc(n, sizeof *shared->missing);
+  shared->complete = tt_alloc(n, sizeof *shared->complete);
   ranges->sums = tt_alloc(n, sizeof *ranges->sums);
   ranges->inputs = tt_alloc(n, sizeof *ranges->inputs);
   ranges->by_address = tt_alloc(n, sizeof *ranges->by_address);
   engine->tensors = tt_alloc(n, sizeof *engine->tensors);
   engine->known.facts = tt_alloc(n, sizeof *engine->known.facts);
-  if (!shared->gradients || !shared->missing || !ranges->sums || !ranges->inputs || !ranges->by_address ||
-      !engine->tensors || !engine->known.facts)
+  if (!shared->gradients || !shared->missing || !shared->complete || !ranges->sums || !ranges->inputs ||
+      !ranges->by_address || !engine->tensors || !engine->known.facts)
     return tt_fail(tuttiSystemError, "out of memory for a fusion of %zu tensors", n);
   return config_memory_make(&fusion->config, tensors);
 }
@@ -206,6 +209,7 @@ static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *c
   if (result == tuttiSuccess) result = channels_make(config, comm);
   if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fusion, tensors));
   if (result == tuttiSuccess) result = tt_fusion_compare(config);
+  if (result == tuttiSuccess) result = tt_fusion_rounds_make(fusion);
   if (result == tuttiSuccess) result = prices_take(config);
   if (result == tuttiSuccess) result = tt_fusion_probe(config, &engine->known);
   if (result == tuttiSuccess) result = tt_fusion_told(config, tt_fusion_plans_first(fusion));
@@ -221,11 +225,13 @@ static void fusion_free(struct tuttiFusion *fusion)
   struct engine *engine = &fusion->engine;
   fusion->magic = 0;
   tt_fusion_plans_free(fusion);
+  tt_fusion_rounds_free(engine);
   tt_free(engine->fetched);
   tt_free(engine->tensors);
   tt_free(engine->known.facts);
   tt_free(shared->gradients);
   tt_free(shared->missing);
+  tt_free(shared->complete);
   tt_free(shared->ranges.sums);
   tt_free(shared->ranges.inputs);
   tt_free(shared->ranges.by_address);

@@ -39,11 +39,12 @@ void tt_fusion_fail(struct tuttiFusion *fusion, tuttiResult_t result)
   else tt_fusion_end(config, result);
   char sentence[TT_SENTENCE_BYTES];
   snprintf(sentence, sizeof sentence, "%s", tt_last_sentence());
-  for (int32_t m = engine->back; m < engine->next; m++) {
-    struct tt_op *op = engine->messages[m].op;
+  for (int32_t k = engine->back; k < engine->nbegun; k++) {
+    struct message_progress *progress = &engine->messages[engine->begun[k]];
+    struct tt_op *op = progress->op;
     while (op && !tt_op_done(op)) tt_op_drive(op, 0);
     if (op) tt_op_end(op);
-    engine->messages[m].op = NULL;
+    progress->op = NULL;
   }
   copy_end(&engine->copying);
   pthread_mutex_lock(&shared->mutex);
@@ -57,11 +58,11 @@ void tt_fusion_fail(struct tuttiFusion *fusion, tuttiResult_t result)
 
 /* ---- messages ---- */
 
-static void binding_make(const struct tuttiFusion *fusion, struct tt_binding *binding)
+static void binding_make(const struct tuttiFusion *fusion, int32_t m, struct tt_binding *binding)
 {
   const struct config *config = &fusion->config;
   const struct engine *engine = &fusion->engine;
-  const struct message *message = &engine->used->messages[engine->next];
+  const struct message *message = &engine->used->messages[m];
   memset(binding, 0, sizeof *binding);
   binding->call = (struct tt_call){
       .count = message->count,
@@ -71,16 +72,17 @@ static void binding_make(const struct tuttiFusion *fusion, struct tt_binding *bi
       .root = -1,
       .form = tt_call_form(message->type, config->wire, engine->seen.scale.after, config->reports)};
   binding->before = engine->seen.scale.before;
-  binding->overflow = config->reports ? &engine->messages[engine->next].overflow : NULL;
+  binding->overflow = config->reports ? &engine->messages[m].overflow : NULL;
 }
 
-/* Not before all that was begun earlier is at its last steps: a message under way has the links for itself. */
-static int may_begin(const struct config *config, const struct engine *engine)
+/* Not before all that was begun earlier is at its last steps: a message under way has the links for itself, but for
+ * those that wait for a late rank. */
+static int may_begin(const struct engine *engine)
 {
-  for (int32_t m = engine->back; m < engine->next; m++) {
-    const struct message_progress *progress = &engine->messages[m];
-    if (progress->state != UNDER_WAY) continue;
-    if (m % config->nchannels == engine->next % config->nchannels || !tt_op_ending(progress->op)) return 0;
+  for (int32_t k = engine->back; k < engine->nbegun; k++) {
+    const struct message_progress *progress = &engine->messages[engine->begun[k]];
+    if (progress->state != UNDER_WAY || tt_sequence_is_parked(&engine->ordering.order, progress->channel)) continue;
+    if (!tt_op_ending(progress->op)) return 0;
   }
   return 1;
 }
@@ -90,24 +92,27 @@ static int message_begin(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
   const struct config *config = &fusion->config;
   struct engine *engine = &fusion->engine;
-  struct message_progress *progress = &engine->messages[engine->next];
+  struct tt_sequence_begin what;
   struct tt_binding binding;
   const void *in = NULL;
   void *out = NULL;
-  if (engine->next == engine->used->nmessages || !engine->seen.is_next_pushed || !may_begin(config, engine)) return 0;
-  if (!tt_fusion_place(fusion, engine->next, &in, &out)) return 0;
-  binding_make(fusion, &binding);
+  if (!tt_sequence_next(&engine->ordering.order, &what) || (!what.is_owed && !may_begin(engine))) return 0;
+  if (!tt_fusion_place(fusion, what.message, &in, &out)) return 0;
+  struct message_progress *progress = &engine->messages[what.message];
+  binding_make(fusion, what.message, &binding);
   binding.in = in;
   binding.out = out;
   progress->begin_ns = tt_now_ns();
-  progress->op = tt_op_begin(config->channel[engine->next % config->nchannels], &binding);
+  progress->op = tt_op_begin(config->channel[what.channel], &binding);
   if (!progress->op) {
     *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes",
-                      engine->used->messages[engine->next].bytes);
+                      engine->used->messages[what.message].bytes);
     return 0;
   }
   progress->state = UNDER_WAY;
-  engine->next++;
+  progress->channel = what.channel;
+  engine->begun[engine->nbegun++] = what.message;
+  tt_sequence_begin(&engine->ordering.order, &what);
   return 1;
 }
 
@@ -119,7 +124,7 @@ static void message_trace(const struct tuttiFusion *fusion, int32_t m, uint64_t 
   const struct plan *plan = fusion->engine.used;
   const struct message *message = &plan->messages[m];
   snprintf(track, sizeof track, "fusion %u: messages %d", tt_comm_facts(config->channel[0])->serial,
-           m % config->nchannels + 1);
+           fusion->engine.messages[m].channel + 1);
   snprintf(name, sizeof name, "%d: %.40s%s", m + 1, config->tensors[plan->parts[message->first_part].tensor].name,
            message->nparts > 1 ? ", ..." : "");
   snprintf(args, sizeof args, "\"step\":%llu,\"message\":%d,\"group\":%d,\"tensors\":%d,\"bytes\":%llu",
@@ -151,6 +156,7 @@ static tuttiResult_t message_end(struct tuttiFusion *fusion, int32_t m)
   tuttiResult_t result = tt_op_end(progress->op);
   progress->op = NULL;
   progress->state = CAME;
+  tt_sequence_end(&engine->ordering.order, progress->channel);
   if (result != tuttiSuccess) return message_why(fusion, m, result);
   if (tt_timeline_wanted()) message_trace(fusion, m, end_ns);
   pthread_mutex_lock(&shared->mutex);
@@ -165,7 +171,8 @@ static int messages_move(struct tuttiFusion *fusion, int look, tuttiResult_t *re
 {
   const struct engine *engine = &fusion->engine;
   int moved = 0;
-  for (int32_t m = engine->back; m < engine->next && *result == tuttiSuccess; m++) {
+  for (int32_t k = engine->back; k < engine->nbegun && *result == tuttiSuccess; k++) {
+    int32_t m = engine->begun[k];
     const struct message_progress *progress = &engine->messages[m];
     if (progress->state != UNDER_WAY) continue;
     moved |= tt_op_drive(progress->op, look);
@@ -192,7 +199,9 @@ void tt_fusion_step_start(struct tuttiFusion *fusion)
     engine->tensors[i].parts_left = plan->cuts[i].nparts;
     engine->tensors[i].norm = (struct tt_norm){0};
   }
-  engine->next = engine->back = 0;
+  tt_sequence_start(&engine->ordering.order, engine->step);
+  engine->nbegun = engine->back = 0;
+  engine->out = -1;
   engine->out_part = 0;
   engine->ring.first = engine->ring.n = engine->ring.next = 0;
   engine->ring.forced = -1;
@@ -200,15 +209,17 @@ void tt_fusion_step_start(struct tuttiFusion *fusion)
   engine->copied = 0;
 }
 
-/* Messages first .. end - 1 were sent one behind the other. The next one begins before one has ended, and both share
- * the links: what a single one took says little, so each gets its part of what all took by what is expected of it. */
+/* The first-th to (end - 1)-th message were sent one behind the other. The next one begins before one has ended, and
+ * both share the links: what a single one took says little, so each gets its part of what all took by what is expected
+ * of it. */
 static void run_took(struct engine *engine, int32_t first, int32_t end, double us)
 {
   const struct message *messages = engine->used->messages;
   const struct tt_message_cost *cost = &engine->known.cost;
   double expected_us = 0;
-  for (int32_t m = first; m < end; m++) expected_us += tt_message_us(cost, messages[m].wire_bytes);
-  for (int32_t m = first; m < end; m++) {
+  for (int32_t k = first; k < end; k++) expected_us += tt_message_us(cost, messages[engine->begun[k]].wire_bytes);
+  for (int32_t k = first; k < end; k++) {
+    int32_t m = engine->begun[k];
     double part = expected_us > 0 ? tt_message_us(cost, messages[m].wire_bytes) / expected_us : 0;
     engine->messages[m].took_us[engine->step % HISTORY] = (float)(us * part);
   }
@@ -219,13 +230,14 @@ static void took_take(struct engine *engine, const struct interval *sent)
 {
   uint64_t began_ns = 0, free_ns = 0;
   int32_t first = 0, n = engine->used->nmessages;
-  for (int32_t m = 0; m < n; m++) {
-    if (sent[m].begin_ns > free_ns) {
-      run_took(engine, first, m, (double)(free_ns - began_ns) / 1000);
-      first = m;
-      began_ns = sent[m].begin_ns;
+  for (int32_t k = 0; k < n; k++) {
+    const struct interval *its = &sent[engine->begun[k]];
+    if (its->begin_ns > free_ns) {
+      run_took(engine, first, k, (double)(free_ns - began_ns) / 1000);
+      first = k;
+      began_ns = its->begin_ns;
     }
-    if (sent[m].end_ns > free_ns) free_ns = sent[m].end_ns;
+    if (its->end_ns > free_ns) free_ns = its->end_ns;
   }
   run_took(engine, first, n, (double)(free_ns - began_ns) / 1000);
 }
@@ -274,8 +286,8 @@ struct row {
 /* Starts the next message of the row if all under way are at their last steps. 1: it did. */
 static int row_begin(const struct config *config, struct row *row, tuttiResult_t *result)
 {
-  int c = row->begun % config->nchannels;
-  for (int k = 0; k < config->nchannels; k++)
+  int c = row->begun % config->nplanned;
+  for (int k = 0; k < config->nplanned; k++)
     if (row->ops[k] && (k == c || !tt_op_ending(row->ops[k]))) return 0;
   void *data = config->buffer + (size_t)c * row->bytes;
   struct tt_binding binding = {.in = data, .out = data, .before = 1};
@@ -298,7 +310,7 @@ static int row_begin(const struct config *config, struct row *row, tuttiResult_t
 static int row_move(const struct config *config, struct row *row, tuttiResult_t *result)
 {
   int moved = 0;
-  for (int c = 0; c < config->nchannels; c++) {
+  for (int c = 0; c < config->nplanned; c++) {
     struct tt_op *op = row->ops[c];
     if (!op) continue;
     moved |= tt_op_drive(op, row->look);
@@ -358,20 +370,19 @@ static int users_look(struct tuttiFusion *fusion, tuttiResult_t *result)
   if (engine->seen.pushes != shared->pushes) engine->looks++;
   engine->seen = (struct seen){.pushes = shared->pushes,
                                .nstreams = shared->nstreams,
-                               .scale = shared->steps[engine->step % 2].scale,
-                               .is_next_pushed = engine->next < engine->used->nmessages &&
-                                                 shared->missing[engine->used->messages[engine->next].group] == 0};
+                               .scale = shared->steps[engine->step % 2].scale};
+  tt_fusion_order_look(engine, shared);
   int goes_on = !shared->is_stopping;
   pthread_mutex_unlock(&shared->mutex);
   return goes_on && *result == tuttiSuccess;
 }
 
-/* Sleeps until something is pushed that lets the next message begin, or enough to be copied, but not for long. */
+/* Sleeps until something is pushed that lets a message begin, or enough to be copied, but not for long. */
 static void sleep_for_users(struct shared *shared, const struct engine *engine)
 {
   pthread_mutex_lock(&shared->mutex);
   if (engine->seen.pushes == shared->pushes && !shared->is_stopping && !shared->nstreams) {
-    shared->sleep = (struct sleep){.is_asleep = 1, .wanted = engine->used->messages[engine->next].group};
+    shared->sleep = (struct sleep){.is_asleep = 1};
     tt_fusion_idle(shared, &shared->wake, IDLE_NS);
     shared->sleep.is_asleep = 0;
   }
@@ -398,10 +409,12 @@ static tuttiResult_t pause(struct tuttiFusion *fusion, int *look)
 {
   struct engine *engine = &fusion->engine;
   int under_way = 0;
-  for (int32_t m = engine->back; m < engine->next; m++) under_way |= engine->messages[m].state == UNDER_WAY;
+  for (int32_t k = engine->back; k < engine->nbegun; k++)
+    under_way |= engine->messages[engine->begun[k]].state == UNDER_WAY;
   tuttiResult_t result = under_way ? tuttiSuccess : channels_health(&fusion->config);
-  if (under_way || engine->copying.ticket || engine->seen.nstreams) {
+  if (under_way || engine->copying.ticket || engine->seen.nstreams || !tt_fusion_order_rests(fusion)) {
     *look = tt_waiter_pause(&engine->waiter, 0);
+    if (*look && fusion->config.frames) tt_comm_round_look(fusion->config.frames, engine->waiter.since_ns);
     return result;
   }
   *look = 0;
@@ -426,7 +439,8 @@ void *tt_fusion_main(void *context)
       users_look(fusion, &result);
     }
     if (result == tuttiSuccess) moved |= tt_fusion_copy(fusion, &result);
-    if (result == tuttiSuccess && engine->back == engine->used->nmessages) {
+    if (result == tuttiSuccess) moved |= tt_fusion_order_move(fusion, !moved, &result);
+    if (result == tuttiSuccess && engine->back == engine->used->nmessages && tt_fusion_order_rests(fusion)) {
       result = step_finish(fusion);
       moved = 1;
     }

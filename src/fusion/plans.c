@@ -12,23 +12,29 @@ void tt_fusion_missing_count(const struct config *config, struct shared *shared)
   for (int32_t g = 0; g < plan->fusion.ngroups; g++) shared->missing[g] = plan->fusion.groups[g].n;
   for (int i = 0; i < config->n; i++)
     if (shared->gradients[i].ready > shared->finished) shared->missing[plan->cuts[i].group]--;
+  shared->ncomplete = 0;
+  for (int32_t g = 0; g < plan->fusion.ngroups; g++)
+    if (shared->missing[g] == 0) shared->complete[shared->ncomplete++] = g;
 }
 
 static void progress_free(struct engine *engine)
 {
   tt_free(engine->messages);
   tt_free(engine->is_in);
+  tt_free(engine->begun);
   tt_free(engine->ring.messages);
 }
 
 /* The engine's part of the plan's messages. Without memory for it there is none, and the fusion ends. */
-static tuttiResult_t progress_make(struct engine *engine, const struct plan *plan)
+static tuttiResult_t progress_make(struct engine *engine, const struct config *config, const struct plan *plan)
 {
   progress_free(engine);
   engine->messages = tt_alloc((size_t)plan->nmessages, sizeof *engine->messages);
   engine->is_in = tt_alloc((size_t)plan->nparts, sizeof *engine->is_in);
+  engine->begun = tt_alloc((size_t)plan->nmessages, sizeof *engine->begun);
   engine->ring.messages = tt_alloc((size_t)plan->nmessages, sizeof *engine->ring.messages);
-  if (engine->messages && engine->is_in && engine->ring.messages) return tuttiSuccess;
+  if (engine->messages && engine->is_in && engine->begun && engine->ring.messages)
+    return tt_fusion_order_plan(engine, config, plan);
   return tt_fail(tuttiSystemError, "out of memory for %d messages of a step", plan->nmessages);
 }
 
@@ -64,7 +70,7 @@ static tuttiResult_t plan_use(struct tuttiFusion *fusion, struct plan *plan)
   struct planned now = shared->planned, gone;
   now.expected = (struct tt_played){.nmessages = 0};
   tuttiResult_t result = planned_make(engine, plan, &now);
-  if (result == tuttiSuccess && plan != engine->used) result = progress_make(engine, plan);
+  if (result == tuttiSuccess && plan != engine->used) result = progress_make(engine, &fusion->config, plan);
   if (result == tuttiSuccess) {
     pthread_mutex_lock(&shared->mutex);
     gone = shared->planned;

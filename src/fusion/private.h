@@ -7,11 +7,13 @@
 
 #include "comm/comm.h"
 #include "fusion/fusion.h"
+#include "fusion/sequence_private.h"
+#include "fusion/round_private.h"
 #include "fusion/trial_private.h"
 #include "planner/plan.h"
 #include "reduce/norm.h"
 
-#define CHANNELS 8
+#define CHANNELS TT_SEQUENCE_CHANNELS
 #define HISTORY 12 /* steps whose times are kept */
 #define CLASSES 64 /* of sizes: powers of two from 64 bytes on, and in the middle between two */
 #define NAME_BYTES 128
@@ -28,8 +30,9 @@ struct tensor {
 };
 
 struct config {
-  struct tuttiComm *channel[CHANNELS];
-  int nchannels, nranks, rank, n;
+  struct tuttiComm *channel[CHANNELS + 2]; /* nplanned take messages as planned; of several ranks, then the reserve */
+  struct tuttiComm *frames;                /* of rounds, the last one; NULL: this rank is alone */
+  int nchannels, nplanned, nranks, rank, n;
   struct tensor *tensors; /* n of them */
   int redop, wire, reports, norms;
   struct tt_policy policy;
@@ -107,7 +110,6 @@ struct step {
 /* The sleep of the engine. */
 struct sleep {
   int is_asleep;
-  int32_t wanted; /* group whose tensors it sleeps for */
   uint64_t bytes; /* pushed meanwhile */
 };
 
@@ -157,6 +159,8 @@ struct shared {
   uint64_t finished;          /* the last step whose sums are all there: the engine is in the next one */
   int ndone;                  /* tensors of the next one whose sums are there */
   int32_t *missing;           /* of each group: tensors that are not ready in it */
+  int32_t *complete;          /* groups that lack none, and the engine was not told yet */
+  int32_t ncomplete;
   uint64_t pushes;            /* counts what the engine has to look at */
   int nstreams;               /* tensors that wait for their stream */
   int all_waiters;            /* who waits for all tensors */
@@ -200,6 +204,7 @@ struct message_progress {
   int parts_in;     /* copied already */
   int parts_before; /* those from here on were, since it has room */
   struct tt_op *op;
+  int channel;
   int overflow;
   uint64_t begin_ns;
   float took_us[HISTORY]; /* in the last steps */
@@ -209,8 +214,8 @@ struct message_progress {
 struct ring {
   int32_t *messages; /* as many places as the plan has messages */
   int32_t first, n;
-  int32_t next;      /* to be given room */
-  int32_t forced;    /* needs room before later ones are given any; -1: none does */
+  int32_t next;      /* position: to be given room */
+  int32_t forced;    /* message that needs room before others are given any; -1: none does */
 };
 
 /* The copy under way, one at a time: of a part into the buffer, or out of it and into the norm. */
@@ -226,10 +231,19 @@ struct copying {
 
 /* The progress of users when the engine looked last. */
 struct seen {
-  int is_next_pushed; /* all tensors of the next message were */
   struct scale scale; /* of the engine's step, then */
   uint64_t pushes;
   int nstreams;
+};
+
+/* Which message is next (rounds.c). */
+struct ordering {
+  struct tt_sequence order;
+  struct tt_round round;
+  int32_t *urgency; /* of the groups of the plan in use: as tt_sequence_plan numbers them */
+  int32_t *groups;  /* of its messages */
+  uint64_t *bytes;
+  uint64_t *frame;  /* room for one */
 };
 
 struct engine {
@@ -243,8 +257,11 @@ struct engine {
   struct tensor_progress *tensors;
   struct message_progress *messages; /* of the plan in use */
   uint8_t *is_in;                    /* of its parts: copied into the buffer in this step */
-  int32_t next, back;    /* messages: to be sent, to come out */
-  int out_part;          /* of the message at `back` */
+  struct ordering ordering;
+  int32_t *begun;        /* messages as they were begun in this step */
+  int32_t nbegun, back;  /* of these; those before `back` are over */
+  int32_t out;           /* message that is coming out; -1: none */
+  int out_part;          /* of it */
   struct ring ring;
   struct copying copying;
   void *fetched;         /* a piece of a device's memory */
@@ -289,6 +306,24 @@ void tt_fusion_plans_free(struct tuttiFusion *fusion);
 
 /* Counts anew the tensors that are missing of each group in the engine's step. Under the mutex. */
 void tt_fusion_missing_count(const struct config *config, struct shared *shared);
+
+/* ---- rounds.c: the order of messages ---- */
+
+/* For all plans. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_fusion_rounds_make(struct tuttiFusion *fusion);
+void tt_fusion_rounds_free(struct engine *engine);
+
+/* For this plan, from the next step on. Errors: likewise. */
+tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *config, const struct plan *plan);
+
+/* Groups whose tensors were all pushed since the last time. Under the mutex. */
+void tt_fusion_order_look(struct engine *engine, struct shared *shared);
+
+/* Sends and takes frames, and begins and ends rounds. is_idle: nothing else moves. 1: something moved. */
+int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, tuttiResult_t *result);
+
+/* No round is under way, and no other rank waits for frames. */
+int tt_fusion_order_rests(const struct tuttiFusion *fusion);
 
 /* ---- times.c ---- */
 

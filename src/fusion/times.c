@@ -207,7 +207,7 @@ static void cost_make(const struct config *config, struct known *known)
  * links and make plans. */
 static tuttiResult_t probe(const struct config *config, size_t bytes, int messages, double *us)
 {
-  tuttiResult_t result = tt_fusion_row(config, bytes, config->nchannels);
+  tuttiResult_t result = tt_fusion_row(config, bytes, config->nplanned);
   for (int k = 0; k < PROBE_ROWS && result == tuttiSuccess; k++) {
     uint64_t began_ns = tt_now_ns();
     result = tt_fusion_row(config, bytes, messages);
@@ -227,7 +227,7 @@ tuttiResult_t tt_fusion_probe(const struct config *config, struct known *known)
   tuttiResult_t result = tuttiSuccess;
   double us = 0;
   for (int k = 0; k < PROBES && result == tuttiSuccess; k++) {
-    if (probes[k].bytes * (size_t)config->nchannels > config->buffer_bytes) break;
+    if (probes[k].bytes * (size_t)config->nplanned > config->buffer_bytes) break;
     if (us * 16 * PROBE_ROWS * probes[k].messages > PROBE_MOST_US) break;
     result = probe(config, probes[k].bytes, probes[k].messages, &us);
     double priced_us = tt_message_us(&config->priced, probes[k].bytes);

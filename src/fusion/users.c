@@ -89,8 +89,9 @@ void tt_fusion_ready(struct tuttiFusion *fusion, int index)
   shared->sleep.bytes += fusion->config.tensors[index].bytes;
   if (gradient->pushed != shared->finished + 1) return;
   int32_t group = shared->planned.plan->cuts[index].group, missing = --shared->missing[group];
+  if (missing == 0) shared->complete[shared->ncomplete++] = group;
   if (!shared->sleep.is_asleep) return;
-  if ((missing == 0 && group == shared->sleep.wanted) || shared->sleep.bytes >= WAKE_BYTES) {
+  if (missing == 0 || shared->sleep.bytes >= WAKE_BYTES) {
     shared->sleep.is_asleep = 0;
     pthread_cond_signal(&shared->wake);
   }

@@ -48,7 +48,8 @@ struct model {
   struct cut cuts[TENSORS];
   struct message_progress message_progress[PARTS];
   uint8_t is_in[PARTS];
-  int32_t ring[PARTS];
+  int32_t ring[PARTS], begun[PARTS], groups[PARTS]; /* one group: the order is that of the plan */
+  uint64_t bytes[PARTS];
   const struct tt_device *device; /* NULL: all memory is the host's */
   uint64_t chance;
   unsigned char *arena[2][2]; /* of the host, the device: sends, sums */
@@ -188,12 +189,13 @@ static void push_one(struct model *m)
 static int may_begin(const struct model *m)
 {
   const struct engine *engine = &m->f.engine;
-  int nchannels = m->f.config.nchannels;
-  if (engine->next == m->plan.nmessages) return 0;
-  for (int32_t k = engine->back; k < engine->next; k++)
-    if (engine->messages[k].state == UNDER_WAY && (k % nchannels == engine->next % nchannels || !m->ways[k].is_ending))
+  int nchannels = m->f.config.nplanned;
+  if (engine->nbegun == m->plan.nmessages) return 0;
+  for (int32_t k = engine->back; k < engine->nbegun; k++)
+    if (engine->messages[k].state == UNDER_WAY &&
+        (k % nchannels == engine->nbegun % nchannels || !m->ways[k].is_ending))
       return 0;
-  const struct message *message = &m->messages[engine->next];
+  const struct message *message = &m->messages[engine->nbegun];
   for (int p = 0; p < message->nparts; p++)
     if (m->gradients[m->parts[message->first_part + p].tensor].ready < engine->step) return 0;
   return 1;
@@ -204,10 +206,13 @@ static int begin_one(struct model *m)
 {
   struct engine *engine = &m->f.engine;
   if (!may_begin(m)) return 0;
-  struct way *way = &m->ways[engine->next];
+  int32_t next = engine->nbegun;
+  struct way *way = &m->ways[next];
   *way = (struct way){.in = NULL};
-  if (!tt_fusion_place(&m->f, engine->next, &way->in, &way->out)) return 0;
-  engine->messages[engine->next++].state = UNDER_WAY;
+  if (!tt_fusion_place(&m->f, next, &way->in, &way->out)) return 0;
+  engine->messages[next].state = UNDER_WAY;
+  engine->begun[engine->nbegun++] = next;
+  engine->ordering.order.next++;
   return 1;
 }
 
@@ -215,7 +220,7 @@ static int begin_one(struct model *m)
 static void end_some(struct model *m)
 {
   unsigned char bytes[MOST];
-  for (int32_t k = m->f.engine.back; k < m->f.engine.next; k++) {
+  for (int32_t k = m->f.engine.back; k < m->f.engine.nbegun; k++) {
     struct message_progress *progress = &m->message_progress[k];
     size_t len = m->messages[k].bytes;
     struct way *way = &m->ways[k];
@@ -293,13 +298,21 @@ static size_t rate_draw(struct model *m)
 static void trial_run(struct model *m, uint64_t seed)
 {
   m->chance = seed;
-  m->f.config.nchannels = 1 + (int)below(&m->chance, 4);
+  m->f.config.nplanned = 1 + (int)below(&m->chance, 4);
   m->longest = below(&m->chance, 3) ? MOST - MOST / 12 : 600;
   m->rates = (struct rates){rate_draw(m), rate_draw(m)};
   tensors_draw(m);
   messages_draw(m);
   memset(m->f.config.buffer, FILL, BUFFER + GAP);
+  for (int32_t k = 0; k < m->plan.nmessages; k++) m->bytes[k] = m->messages[k].bytes;
+  struct tt_sequence_plan plan = {.nmessages = m->plan.nmessages,
+                                  .ngroups = 1,
+                                  .nchannels = m->f.config.nplanned,
+                                  .groups = m->groups,
+                                  .bytes = m->bytes};
+  assert_int_equal(tt_sequence_make(&m->f.engine.ordering.order, &plan), tuttiSuccess);
   for (uint64_t step = 1; step <= STEPS; step++) step_run(m, step);
+  tt_sequence_destroy(&m->f.engine.ordering.order);
 }
 
 static void trials_run(const struct tt_device *device, uint64_t trials)
@@ -318,6 +331,7 @@ static void trials_run(const struct tt_device *device, uint64_t trials)
   m->f.engine.messages = m->message_progress;
   m->f.engine.is_in = m->is_in;
   m->f.engine.ring.messages = m->ring;
+  m->f.engine.begun = m->begun;
   pthread_mutex_init(&m->f.shared.mutex, NULL);
   pthread_cond_init(&m->f.shared.done, NULL);
   for (int which = 0; which < 2; which++) {

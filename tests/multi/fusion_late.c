@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A tensor that is late holds up no other: what all ranks have pushed is there before they push the rest. Nothing about
+ * time is asserted: ranks wait for what was pushed everywhere, and only then push what is late.
+ * Labels: slow, processes. */
+#include "fusion_ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define STEPS 60 /* plans are made again after the 3rd, 6th, 10th, 20th and 50th */
+#define MOST 8   /* tensors */
+
+struct task {
+  const char *policy;
+  const tuttiFusionTensor_t *tensors;
+  int n;
+  int late; /* tensor of all steps; -1: drawn */
+};
+
+/* Whether the rank pushes the tensor late in this step. All ranks know. */
+static int is_late(const struct task *task, int rank, int tensor, uint64_t step)
+{
+  uint64_t state = (step * 64 + (uint64_t)rank) * 64 + (uint64_t)tensor;
+  if (step < 2) return 0;
+  if (task->late >= 0) return rank == 0 && tensor == task->late && step > 12;
+  return below(&state, 4) == 0;
+}
+
+static int is_late_somewhere(const struct task *task, int nranks, int tensor, uint64_t step)
+{
+  int is = 0;
+  for (int r = 0; r < nranks; r++) is |= is_late(task, r, tensor, step);
+  return is;
+}
+
+static int step_run(const struct ranks *self, tuttiFusion_t fusion, const struct gradients *g, uint64_t step)
+{
+  const struct task *task = self->argument;
+  uint64_t state = step * 64 + (uint64_t)self->rank;
+  int order[MOST];
+  shuffled(order, g->n, &state);
+  for (int k = 0; k < g->n; k++) {
+    int t = task->late < 0 ? order[k] : g->n - 1 - k;
+    if (is_late(task, self->rank, t, step)) continue;
+    gradient_fill(g, t, self->rank, step);
+    RANKS_CHECK(gradient_push(fusion, g, t, NULL) == tuttiSuccess);
+  }
+  for (int t = 0; t < g->n; t++) {
+    if (is_late_somewhere(task, self->nranks, t, step)) continue;
+    if (tuttiFusionWait(fusion, t) != tuttiSuccess)
+      fprintf(stderr, "rank %d, step %llu, %s: tensor %d, which all have pushed: %s\n", self->rank,
+              (unsigned long long)step, task->policy, t, tuttiGetLastError(NULL));
+    if (gradient_check(self, g, t, step, 1)) return 1;
+  }
+  for (int k = 0; k < g->n; k++) {
+    if (!is_late(task, self->rank, order[k], step)) continue;
+    gradient_fill(g, order[k], self->rank, step);
+    RANKS_CHECK(gradient_push(fusion, g, order[k], NULL) == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+  return gradients_check(self, g, step, 1);
+}
+
+static int late_body(const struct ranks *self)
+{
+  const struct task *task = self->argument;
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  config.policy = task->policy;
+  RANKS_CHECK(gradients_make(&g, task->tensors, task->n, FUSION_GAP, self->rank % 2));
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, task->tensors, task->n, &config) == tuttiSuccess);
+  for (uint64_t step = 0; step < STEPS; step++)
+    if (step_run(self, fusion, &g, step)) return 1;
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  gradients_free(&g);
+  return 0;
+}
+
+static void the_others_are_there_before_a_late_one_is_pushed(void **state)
+{
+  static const tuttiFusionTensor_t layers[] = {
+      {"0", 1 << 18, tuttiFloat32}, {"1", 1 << 18, tuttiFloat32}, {"2", 1 << 18, tuttiFloat32},
+      {"3", 1 << 18, tuttiFloat32}};
+  static const char *const policies[] = {"wfbp", "p3:50000"};
+  (void)state;
+  for (int p = 0; p < 2; p++)
+    for (int late = 3; late >= 0; late -= 3) {
+      struct task task = {policies[p], layers, 4, late};
+      assert_int_equal(run_fusion("tcp", 2, late_body, &task), 0);
+    }
+}
+
+static void what_all_have_pushed_is_there_before_the_rest_is_pushed(void **state)
+{
+  static const tuttiFusionTensor_t layers[] = {
+      {"0", 700, tuttiFloat32},  {"1", 3, tuttiFloat32},    {"2", 90, tuttiInt64},    {"3", 20000, tuttiFloat32},
+      {"4", 1500, tuttiFloat32}, {"5", 5000, tuttiFloat32}, {"6", 1, tuttiFloat64}, {"7", 3000, tuttiFloat32}};
+  static const char *const policies[] = {"wfbp", "p3:500"};
+  (void)state;
+  for (int p = 0; p < 2; p++)
+    for (int t = 0; ranks_transports(t); t++)
+      for (int nranks = 2; nranks <= 5; nranks += 1 + IS_SLOW) {
+        struct task task = {policies[(p + nranks) % 2], layers, MOST, -1};
+        assert_int_equal(run_fusion(ranks_transports(t), nranks, late_body, &task), 0);
+      }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_others_are_there_before_a_late_one_is_pushed),
+      cmocka_unit_test(what_all_have_pushed_is_there_before_the_rest_is_pushed),
+  };
+  setenv("TUTTI_TIMEOUT_MS", "10000", 0);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
