@@ -64,6 +64,8 @@ struct tt_comm_spec {
 tuttiResult_t tt_comm_create(struct tuttiComm **comm, const struct tt_comm_spec *spec);
 /* Waits until the creation has ended. */
 tuttiResult_t tt_comm_create_wait(struct tuttiComm *comm);
+/* The same of several, which go on at once. Returns the first one's error that has one. */
+tuttiResult_t tt_comms_create_wait(struct tuttiComm *const *comms, int n);
 /* Leaves the creation to the progress thread: tuttiInProgress. */
 tuttiResult_t tt_comm_create_later(struct tuttiComm *comm);
 /* Leaves the creation to the thread's open group, whose end writes the handle to *slot. later: the end does not wait
@@ -135,9 +137,9 @@ tuttiResult_t tt_op_end(struct tt_op *op);
 /* Opens the links to these ranks, which do the same with this one; waits for them. Errors: all ranks hear of them. */
 tuttiResult_t tt_comm_mail_make(struct tuttiComm *comm, const int32_t *peers, int npeers, size_t bytes);
 
-/* As those of exec.h; a loss is an error in a round. */
+/* As those of exec.h; a loss is an error in a round. is_glance: with one of the peers. */
 tuttiResult_t tt_comm_mail_post(struct tuttiComm *comm, int peer, const void *data);
-tuttiResult_t tt_comm_mail_poll(struct tuttiComm *comm, int *moved);
+tuttiResult_t tt_comm_mail_poll(struct tuttiComm *comm, int is_glance, int *moved);
 const void *tt_comm_mail_take(struct tuttiComm *comm, int *peer);
 int tt_comm_mail_is_sent(const struct tuttiComm *comm);
 

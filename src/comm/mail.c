@@ -20,9 +20,11 @@ tuttiResult_t tt_comm_mail_post(struct tuttiComm *comm, int peer, const void *da
   return tt_mail_post(comm->parts.mail, peer, data);
 }
 
-tuttiResult_t tt_comm_mail_poll(struct tuttiComm *comm, int *moved)
+tuttiResult_t tt_comm_mail_poll(struct tuttiComm *comm, int is_glance, int *moved)
 {
-  tuttiResult_t result = tt_mail_poll(comm->parts.mail, comm->queue.round.op != 0, moved);
+  struct tt_mail *mail = comm->parts.mail;
+  int waits = comm->queue.round.op != 0;
+  tuttiResult_t result = is_glance ? tt_mail_glance(mail, waits, moved) : tt_mail_poll(mail, waits, moved);
   return result == tuttiInProgress ? tuttiSuccess : result;
 }
 
@@ -39,11 +41,11 @@ int tt_comm_mail_is_sent(const struct tuttiComm *comm)
 void tt_comm_round_begin(struct tuttiComm *comm, size_t count)
 {
   comm->queue.round = (struct tt_call){.op = ++comm->queue.last_op,
-                                 .count = count,
-                                 .collective = TT_ALL_REDUCE,
-                                 .type = tuttiUint64,
-                                 .redop = tuttiMin,
-                                 .root = -1};
+                                       .count = count,
+                                       .collective = TT_ALL_REDUCE,
+                                       .type = tuttiUint64,
+                                       .redop = tuttiMin,
+                                       .root = -1};
   tt_watch_publish(comm->parts.watch, &comm->queue.round);
 }
 

@@ -151,6 +151,9 @@ tuttiResult_t tt_mail_post(struct tt_mail *mail, int p, const void *data);
  * watch. */
 tuttiResult_t tt_mail_poll(struct tt_mail *mail, int waits, int *moved);
 
+/* The same with one of the peers, each in its turn: a look at a socket takes a while. */
+tuttiResult_t tt_mail_glance(struct tt_mail *mail, int waits, int *moved);
+
 /* 1: all that was posted is on its way. */
 int tt_mail_is_sent(const struct tt_mail *mail);
 

@@ -24,7 +24,7 @@ struct mail_peer {
 struct tt_mail {
   struct tt_exec *exec;
   size_t bytes;
-  int npeers;
+  int npeers, turn;         /* of the peer that is looked at next */
   struct mail_peer *peers;
   char *data;
 };
@@ -141,16 +141,29 @@ static tuttiResult_t in_move(struct tt_mail *mail, struct mail_peer *peer, int *
   return tuttiSuccess;
 }
 
+static tuttiResult_t peer_move(struct tt_mail *mail, struct mail_peer *peer, int waits, int *moved)
+{
+  tuttiResult_t result = tuttiSuccess;
+  if (!peer->is_lost) result = out_move(mail, peer, moved);
+  if (!peer->is_lost && result == tuttiSuccess) result = in_move(mail, peer, moved);
+  if (!peer->is_lost || !waits) return result;
+  return tt_watch_suspect(mail->exec->watch, peer->peer, 0, peer->link->why);
+}
+
 tuttiResult_t tt_mail_poll(struct tt_mail *mail, int waits, int *moved)
 {
   tuttiResult_t result = tuttiSuccess;
-  for (int p = 0; p < mail->npeers && result == tuttiSuccess; p++) {
-    struct mail_peer *peer = &mail->peers[p];
-    if (!peer->is_lost) result = out_move(mail, peer, moved);
-    if (!peer->is_lost && result == tuttiSuccess) result = in_move(mail, peer, moved);
-    if (peer->is_lost && waits) return tt_watch_suspect(mail->exec->watch, peer->peer, 0, peer->link->why);
-  }
+  for (int p = 0; p < mail->npeers && result == tuttiSuccess; p++)
+    result = peer_move(mail, &mail->peers[p], waits, moved);
   return result;
+}
+
+tuttiResult_t tt_mail_glance(struct tt_mail *mail, int waits, int *moved)
+{
+  if (!mail->npeers) return tuttiSuccess;
+  struct mail_peer *peer = &mail->peers[mail->turn];
+  mail->turn = mail->turn + 1 < mail->npeers ? mail->turn + 1 : 0;
+  return peer_move(mail, peer, waits, moved);
 }
 
 int tt_mail_is_sent(const struct tt_mail *mail)

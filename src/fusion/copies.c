@@ -74,6 +74,7 @@ static int room_give(const struct config *config, struct engine *engine, int32_t
   }
   *ring_at(engine, engine->ring.n++) = m;
   progress->has_room = 1;
+  progress->is_spare = 0;
   progress->parts_before = engine->used->messages[m].nparts;
   progress->at = at;
   return 1;
@@ -99,8 +100,8 @@ static void room_ahead(struct tuttiFusion *fusion)
       !room_give(&fusion->config, engine, forced))
     return;
   if (ring->next < order->next) ring->next = order->next;
-  for (; ring->next < engine->used->nmessages; ring->next++) {
-    int32_t m = order->sequence[ring->next];
+  for (; ring->next < order->plan.nmessages; ring->next++) {
+    int32_t m = tt_fusion_order_at(&engine->ordering, ring->next);
     if (engine->messages[m].has_room || lies_together(fusion, m, 1)) continue;
     if (!room_give(&fusion->config, engine, m)) return;
   }
@@ -131,15 +132,79 @@ static void room_force(const struct config *config, struct engine *engine, int32
   room_give(config, engine, forced); /* if not now, when those under way are back */
 }
 
-int tt_fusion_place(struct tuttiFusion *fusion, int32_t m, const void **in, void **out)
+static int spare_is_used(const struct engine *engine, const struct spare *spare)
 {
+  const struct message_progress *progress = spare->message < 0 ? NULL : &engine->messages[spare->message];
+  return progress && progress->has_room && progress->is_spare;
+}
+
+/* No more than one message of a channel is under way, so each has room as soon as the one before it is back. */
+tuttiResult_t tt_fusion_spare(struct tuttiFusion *fusion, const struct tt_sequence_begin *what)
+{
+  struct engine *engine = &fusion->engine;
+  int32_t m = engine->ordering.messages[what->message];
+  struct message_progress *progress = &engine->messages[m];
+  struct spare *spare = &engine->ring.spares[what->channel];
+  size_t bytes = room_bytes(engine, m);
+  if (progress->has_room || engine->ring.forced != m || engine->copying.ticket || spare_is_used(engine, spare))
+    return tuttiSuccess;
+  if (spare->bytes < bytes) {
+    tt_free(spare->memory);
+    *spare = (struct spare){.memory = tt_alloc(1, bytes), .bytes = bytes};
+    if (!spare->memory) return tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes", bytes);
+  }
+  spare->message = m;
+  progress->has_room = progress->is_spare = 1;
+  progress->parts_before = engine->used->messages[m].nparts;
+  progress->channel = what->channel;
+  engine->looks++;
+  return tuttiSuccess;
+}
+
+void tt_fusion_spares_forget(struct ring *ring)
+{
+  for (int c = 0; c <= CHANNELS; c++) ring->spares[c].message = -1;
+}
+
+void tt_fusion_spares_free(struct ring *ring)
+{
+  for (int c = 0; c <= CHANNELS; c++) tt_free(ring->spares[c].memory);
+}
+
+/* Where the message is that has room. */
+static char *room_at(const struct tuttiFusion *fusion, int32_t m)
+{
+  const struct message_progress *progress = &fusion->engine.messages[m];
+  return progress->is_spare ? fusion->engine.ring.spares[progress->channel].memory
+                            : fusion->config.buffer + progress->at;
+}
+
+/* The message was given the spare room of another channel than the one that it is on since the last round. 1: it still
+ * has it, as a copy is under way. */
+static int spare_is_wrong(struct engine *engine, int32_t m, int channel)
+{
+  const struct message_progress *progress = &engine->messages[m];
+  struct copying *copying = &engine->copying;
+  if (!progress->has_room || !progress->is_spare || progress->channel == channel) return 0;
+  if (copying->in && copying->message == m) {
+    if (copying->ticket) return 1;
+    copying->in = NULL;
+  }
+  room_drop(engine, m);
+  return 0;
+}
+
+int tt_fusion_place(struct tuttiFusion *fusion, const struct tt_sequence_begin *what, const void **in, void **out)
+{
+  int32_t m = fusion->engine.ordering.messages[what->message];
   const struct plan *plan = fusion->engine.used;
   const struct message *message = &plan->messages[m];
   const struct message_progress *progress = &fusion->engine.messages[m];
   const struct part *part = &plan->parts[message->first_part], *last = part + message->nparts - 1;
+  if (spare_is_wrong(&fusion->engine, m, what->channel)) return 0;
   if (progress->has_room) {
     if (progress->parts_in < message->nparts) return 0;
-    *in = *out = fusion->config.buffer + progress->at;
+    *in = *out = room_at(fusion, m);
     return 1;
   }
   if (!lies_together(fusion, m, 0)) {
@@ -164,7 +229,7 @@ static size_t part_bytes(const struct config *config, const struct part *part)
 /* The part's place in the fusion buffer. */
 static char *part_place(const struct tuttiFusion *fusion, int32_t m, const struct part *part)
 {
-  return fusion->config.buffer + fusion->engine.messages[m].at + part->at;
+  return room_at(fusion, m) + part->at;
 }
 
 /* Copies from or to a tensor's part at most one piece from `done` on, which moves. */
@@ -202,21 +267,32 @@ static void part_remember(struct tuttiFusion *fusion, const struct part *part)
 
 /* ---- in ---- */
 
-/* The next part that may be copied in, of the messages that have room, from behind, as backward makes them; NULL:
- * none. */
-static const struct part *part_to_copy(struct engine *engine, const struct gradient *gradients, int32_t *of)
+/* The next part of the message that may be copied in, from behind, as backward makes them; NULL: none. */
+static const struct part *part_of(struct engine *engine, const struct gradient *gradients, int32_t m)
 {
   const struct plan *plan = engine->used;
-  for (int32_t k = 0; k < engine->ring.n; k++) {
-    int32_t m = *of = *ring_at(engine, k);
-    struct message_progress *progress = &engine->messages[m];
-    if (!progress->has_room || progress->state != TO_SEND || progress->parts_in == plan->messages[m].nparts) continue;
-    int first = plan->messages[m].first_part;
-    while (progress->parts_before && engine->is_in[first + progress->parts_before - 1]) progress->parts_before--;
-    for (int p = first + progress->parts_before - 1; p >= first; p--)
-      if (!engine->is_in[p] && gradients[plan->parts[p].tensor].ready >= engine->step) return &plan->parts[p];
-  }
+  struct message_progress *progress = &engine->messages[m];
+  if (!progress->has_room || progress->state != TO_SEND || progress->parts_in == plan->messages[m].nparts) return NULL;
+  int first = plan->messages[m].first_part;
+  while (progress->parts_before && engine->is_in[first + progress->parts_before - 1]) progress->parts_before--;
+  for (int p = first + progress->parts_before - 1; p >= first; p--)
+    if (!engine->is_in[p] && gradients[plan->parts[p].tensor].ready >= engine->step) return &plan->parts[p];
   return NULL;
+}
+
+/* Of the messages that have room; NULL: none. Those with spare room are the next ones to be sent. */
+static const struct part *part_to_copy(struct engine *engine, const struct gradient *gradients, int32_t *of)
+{
+  const struct part *part = NULL;
+  for (int c = 0; c <= CHANNELS && !part; c++) {
+    *of = engine->ring.spares[c].message;
+    if (*of >= 0 && engine->messages[*of].is_spare) part = part_of(engine, gradients, *of);
+  }
+  for (int32_t k = 0; k < engine->ring.n && !part; k++) {
+    *of = *ring_at(engine, k);
+    part = part_of(engine, gradients, *of);
+  }
+  return part;
 }
 
 static int copy_in(struct tuttiFusion *fusion, tuttiResult_t *result)

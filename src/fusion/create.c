@@ -8,35 +8,40 @@
 
 /* ---- channels ---- */
 
-/* All but the first are made from that, which ends on all ranks with a rank that cannot make one. */
-static tuttiResult_t channel_make(const struct config *config, struct tuttiComm *comm, struct tuttiComm **channel)
+/* Begins another one. Frames are short: one lane is enough for them. */
+static tuttiResult_t channel_begin(struct config *config, struct tuttiComm *comm, int has_frames)
 {
-  struct tuttiComm *parent = config->nchannels ? config->channel[0] : comm;
+  struct tuttiComm *parent = config->nchannels ? config->channel[0] : comm, *channel = NULL;
   char name[64];
   tuttiConfig_t its = TUTTI_CONFIG_INITIALIZER;
   const struct tt_comm_facts *facts = tt_comm_facts(comm);
+  struct tt_settings settings = facts->settings;
   struct tt_comm_spec spec = {.parent = parent, .key = facts->rank, .device = facts->device, .is_second = 1};
   snprintf(name, sizeof name, "%.40s%sfusion %d", facts->name, facts->name[0] ? " " : "", config->nchannels + 1);
+  if (has_frames) settings.lanes = 1;
   its.name = name;
   spec.config = &its;
-  spec.settings = &facts->settings;
-  tuttiResult_t result = tt_comm_create(channel, &spec);
-  if (result == tuttiSuccess) result = tt_comm_create_wait(*channel);
-  if (result == tuttiSuccess || (!config->nchannels && *channel)) return result; /* all have heard of it */
-  return tt_comm_give_up(parent, result, 0);
+  spec.settings = &settings;
+  tuttiResult_t result = tt_comm_create(&channel, &spec);
+  if (channel) config->channel[config->nchannels++] = channel;
+  return result;
 }
 
+/* All but the first are made at once, from that, which ends on all ranks with a rank that cannot make one. */
 static tuttiResult_t channels_make(struct config *config, struct tuttiComm *comm)
 {
-  int wanted = (int)tt_comm_facts(comm)->settings.fusion_channels + (tt_comm_facts(comm)->nranks > 1 ? 2 : 0);
-  tuttiResult_t result = tuttiSuccess;
-  for (int c = 0; c < wanted && result == tuttiSuccess; c++) {
-    struct tuttiComm *channel = NULL;
-    result = channel_make(config, comm, &channel);
-    if (channel) config->channel[config->nchannels++] = channel;
-  }
-  config->nplanned = (int)tt_comm_facts(comm)->settings.fusion_channels;
-  if (tt_comm_facts(comm)->nranks > 1) config->frames = config->channel[config->nchannels - 1];
+  const struct tt_comm_facts *facts = tt_comm_facts(comm);
+  config->nplanned = (int)facts->settings.fusion_channels;
+  int wanted = config->nplanned + (facts->nranks > 1 ? 2 : 0);
+  tuttiResult_t result = channel_begin(config, comm, 0);
+  if (result == tuttiSuccess) result = tt_comm_create_wait(config->channel[0]);
+  else if (!config->nchannels) return tt_comm_give_up(comm, result, 0); /* else all have heard of it */
+  if (result != tuttiSuccess) return result;
+  for (int c = 1; c < wanted && result == tuttiSuccess; c++)
+    result = channel_begin(config, comm, facts->nranks > 1 && c == wanted - 1);
+  if (result == tuttiSuccess) result = tt_comms_create_wait(config->channel + 1, config->nchannels - 1);
+  if (result != tuttiSuccess) return tt_comm_give_up(config->channel[0], result, 0);
+  if (facts->nranks > 1) config->frames = config->channel[wanted - 1];
   return result;
 }
 
@@ -226,6 +231,7 @@ static void fusion_free(struct tuttiFusion *fusion)
   fusion->magic = 0;
   tt_fusion_plans_free(fusion);
   tt_fusion_rounds_free(engine);
+  tt_fusion_spares_free(&engine->ring);
   tt_free(engine->fetched);
   tt_free(engine->tensors);
   tt_free(engine->known.facts);

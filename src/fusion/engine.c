@@ -97,21 +97,25 @@ static int message_begin(struct tuttiFusion *fusion, tuttiResult_t *result)
   const void *in = NULL;
   void *out = NULL;
   if (!tt_sequence_next(&engine->ordering.order, &what) || (!what.is_owed && !may_begin(engine))) return 0;
-  if (!tt_fusion_place(fusion, what.message, &in, &out)) return 0;
-  struct message_progress *progress = &engine->messages[what.message];
-  binding_make(fusion, what.message, &binding);
+  int32_t m = engine->ordering.messages[what.message];
+  if (!tt_fusion_place(fusion, &what, &in, &out)) {
+    if (what.is_sure) *result = tt_fusion_spare(fusion, &what);
+    return 0;
+  }
+  struct message_progress *progress = &engine->messages[m];
+  binding_make(fusion, m, &binding);
   binding.in = in;
   binding.out = out;
   progress->begin_ns = tt_now_ns();
   progress->op = tt_op_begin(config->channel[what.channel], &binding);
   if (!progress->op) {
     *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes",
-                      engine->used->messages[what.message].bytes);
+                      engine->used->messages[m].bytes);
     return 0;
   }
   progress->state = UNDER_WAY;
   progress->channel = what.channel;
-  engine->begun[engine->nbegun++] = what.message;
+  engine->begun[engine->nbegun++] = m;
   tt_sequence_begin(&engine->ordering.order, &what);
   return 1;
 }
@@ -205,6 +209,7 @@ void tt_fusion_step_start(struct tuttiFusion *fusion)
   engine->out_part = 0;
   engine->ring.first = engine->ring.n = engine->ring.next = 0;
   engine->ring.forced = -1;
+  tt_fusion_spares_forget(&engine->ring);
   engine->looks++;
   engine->copied = 0;
 }
@@ -432,14 +437,14 @@ void *tt_fusion_main(void *context)
   tt_waiter_init(&engine->waiter, tt_comm_facts(fusion->config.channel[0])->oversubscribed);
   tt_fusion_step_start(fusion);
   while (users_look(fusion, &result)) {
-    int moved = messages_move(fusion, look, &result);
+    int moved = messages_move(fusion, look, &result), looks = look;
     look = 0;
     while (result == tuttiSuccess && message_begin(fusion, &result)) {
       moved = 1;
       users_look(fusion, &result);
     }
     if (result == tuttiSuccess) moved |= tt_fusion_copy(fusion, &result);
-    if (result == tuttiSuccess) moved |= tt_fusion_order_move(fusion, !moved, &result);
+    if (result == tuttiSuccess) moved |= tt_fusion_order_move(fusion, !moved, looks, &result);
     if (result == tuttiSuccess && engine->back == engine->used->nmessages && tt_fusion_order_rests(fusion)) {
       result = step_finish(fusion);
       moved = 1;

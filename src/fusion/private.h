@@ -199,7 +199,8 @@ enum message_state { TO_SEND, UNDER_WAY, CAME, OVER };
 /* A message in this step. */
 struct message_progress {
   enum message_state state;
-  int has_room;     /* bytes of the ring at `at` */
+  int has_room;     /* bytes of the ring at `at`; is_spare: instead its channel's spare room */
+  int is_spare;
   size_t at;
   int parts_in;     /* copied already */
   int parts_before; /* those from here on were, since it has room */
@@ -210,12 +211,20 @@ struct message_progress {
   float took_us[HISTORY]; /* in the last steps */
 };
 
+/* Room beside the ring, for the next message of a channel, if those that have the ring's wait for late ranks. */
+struct spare {
+  char *memory;
+  size_t bytes;
+  int32_t message; /* that had it last; -1: none in this step */
+};
+
 /* Messages that were given room in the fusion buffer, the oldest first. */
 struct ring {
   int32_t *messages; /* as many places as the plan has messages */
   int32_t first, n;
   int32_t next;      /* position: to be given room */
   int32_t forced;    /* message that needs room before others are given any; -1: none does */
+  struct spare spares[CHANNELS + 1]; /* of each channel */
 };
 
 /* The copy under way, one at a time: of a part into the buffer, or out of it and into the norm. */
@@ -239,11 +248,14 @@ struct seen {
 /* Which message is next (rounds.c). */
 struct ordering {
   struct tt_sequence order;
-  struct tt_round round;
-  int32_t *urgency; /* of the groups of the plan in use: as tt_sequence_plan numbers them */
-  int32_t *groups;  /* of its messages */
+  struct tt_fusion_round round;
+  int32_t *urgency;  /* of the groups of the plan in use: as tt_sequence_plan numbers them */
+  int32_t *messages; /* of the plan: those that have elements, which are the sequence's; behind them the empty ones,
+                        which are not sent, because no rank would wait in them for the others */
+  int32_t nempty;
+  int32_t *groups;   /* of the sequence's messages */
   uint64_t *bytes;
-  uint64_t *frame;  /* room for one */
+  uint64_t *frame;   /* room for one */
 };
 
 struct engine {
@@ -316,11 +328,18 @@ void tt_fusion_rounds_free(struct engine *engine);
 /* For this plan, from the next step on. Errors: likewise. */
 tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *config, const struct plan *plan);
 
-/* Groups whose tensors were all pushed since the last time. Under the mutex. */
+/* The plan's message at this position of the sequence. */
+static inline int32_t tt_fusion_order_at(const struct ordering *ordering, int32_t position)
+{
+  return ordering->messages[ordering->order.sequence[position]];
+}
+
+/* Groups whose tensors were all pushed since the last time: their empty messages are there. Under the mutex. */
 void tt_fusion_order_look(struct engine *engine, struct shared *shared);
 
-/* Sends and takes frames, and begins and ends rounds. is_idle: nothing else moves. 1: something moved. */
-int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, tuttiResult_t *result);
+/* Sends and takes frames, and begins and ends rounds. is_idle: nothing else moves; looks: for a millisecond by now. 1:
+ * something moved. */
+int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, int looks, tuttiResult_t *result);
 
 /* No round is under way, and no other rank waits for frames. */
 int tt_fusion_order_rests(const struct tuttiFusion *fusion);
@@ -369,8 +388,18 @@ void tt_fusion_range_take(const struct config *config, struct shared *shared, in
 /* One piece of copying, the most urgent there is. 1: something was done. */
 int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result);
 
-/* Finds the places from which the message is sent and to which it is received. 0: it is not all there yet. */
-int tt_fusion_place(struct tuttiFusion *fusion, int32_t message, const void **in, void **out);
+/* Finds the places from which the message, the next one of its channel, is sent and to which it is received. 0: it is
+ * not all there yet. */
+int tt_fusion_place(struct tuttiFusion *fusion, const struct tt_sequence_begin *what, const void **in, void **out);
+
+/* The message, for which there was no place, is known to be ready on all ranks. So it must not wait for room that
+ * others have: they may wait for a rank that waits for it. Gives it its channel's spare room. Errors: tuttiSystemError:
+ * no memory. */
+tuttiResult_t tt_fusion_spare(struct tuttiFusion *fusion, const struct tt_sequence_begin *what);
+
+/* No message has spare room; frees it. */
+void tt_fusion_spares_forget(struct ring *ring);
+void tt_fusion_spares_free(struct ring *ring);
 
 /* ---- engine.c ---- */
 

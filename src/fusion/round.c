@@ -7,35 +7,35 @@
 
 #define CALL UINT64_MAX /* in place of a phase */
 
-tuttiResult_t tt_round_make(struct tt_round *round, int32_t nranks, int32_t rank, size_t nwords)
+tuttiResult_t tt_round_make(struct tt_fusion_round *round, int32_t nranks, int32_t rank, size_t nwords)
 {
-  *round = (struct tt_round){.nranks = nranks, .rank = rank, .nwords = nwords};
+  *round = (struct tt_fusion_round){.nranks = nranks, .rank = rank, .nwords = nwords};
   while ((nranks - 1) >> round->nphases) round->nphases++;
   round->sum = tt_alloc(nwords, sizeof *round->sum);
   round->came = tt_alloc((size_t)round->nphases * nwords, sizeof *round->came);
   if (round->sum && round->came) return tuttiSuccess;
   tt_round_destroy(round);
-  *round = (struct tt_round){.nranks = nranks};
+  *round = (struct tt_fusion_round){.nranks = nranks};
   return tt_fail(tuttiSystemError, "out of memory for the order of messages");
 }
 
-void tt_round_destroy(struct tt_round *round)
+void tt_round_destroy(struct tt_fusion_round *round)
 {
   tt_free(round->sum);
   tt_free(round->came);
 }
 
-int32_t tt_round_to(const struct tt_round *round, int n)
+int32_t tt_round_to(const struct tt_fusion_round *round, int n)
 {
   return (int32_t)((round->rank + ((int64_t)1 << n)) % round->nranks);
 }
 
-int32_t tt_round_from(const struct tt_round *round, int n)
+int32_t tt_round_from(const struct tt_fusion_round *round, int n)
 {
   return (int32_t)((round->rank + round->nranks - ((int64_t)1 << n)) % round->nranks);
 }
 
-void tt_round_join(struct tt_round *round, uint64_t step, const uint64_t *part)
+void tt_round_join(struct tt_fusion_round *round, uint64_t step, const uint64_t *part)
 {
   round->number++;
   round->step = step;
@@ -47,7 +47,7 @@ void tt_round_join(struct tt_round *round, uint64_t step, const uint64_t *part)
 }
 
 /* Adds what has come of phases below `end`, one after the other. */
-static void came_add(struct tt_round *round, int end)
+static void came_add(struct tt_fusion_round *round, int end)
 {
   while (round->nadded < end && round->has[round->nadded]) {
     tt_sequence_add(round->sum, round->came + (size_t)round->nadded * round->nwords, round->nwords);
@@ -55,7 +55,7 @@ static void came_add(struct tt_round *round, int end)
   }
 }
 
-int tt_round_send(struct tt_round *round, uint64_t *frame, int *n)
+int tt_round_send(struct tt_fusion_round *round, uint64_t *frame, int *n)
 {
   if (!round->is_open || round->nsent == round->nphases) return 0;
   came_add(round, round->nsent);
@@ -69,7 +69,7 @@ int tt_round_send(struct tt_round *round, uint64_t *frame, int *n)
   return 1;
 }
 
-tuttiResult_t tt_round_take(struct tt_round *round, int n, const uint64_t *frame)
+tuttiResult_t tt_round_take(struct tt_fusion_round *round, int n, const uint64_t *frame)
 {
   uint64_t number = frame[TT_ROUND_NUMBER], phase = frame[TT_ROUND_PHASE];
   int is_call = phase == CALL, is_next = number == round->number + 1;
@@ -85,7 +85,7 @@ tuttiResult_t tt_round_take(struct tt_round *round, int n, const uint64_t *frame
   return tuttiSuccess;
 }
 
-int tt_round_ends(struct tt_round *round)
+int tt_round_ends(struct tt_fusion_round *round)
 {
   if (!round->is_open || round->nsent < round->nphases) return 0;
   came_add(round, round->nphases);

@@ -24,7 +24,7 @@
 /* The first words of a frame; a part follows. */
 enum { TT_ROUND_NUMBER, TT_ROUND_PHASE, TT_ROUND_STEP, TT_ROUND_PART };
 
-struct tt_round {
+struct tt_fusion_round {
   int32_t nranks, rank, nphases;
   size_t nwords;       /* of a part */
   uint64_t number;     /* of the last round that was joined */
@@ -38,35 +38,35 @@ struct tt_round {
 };
 
 /* Parts of at most so many words. Errors: tuttiSystemError: no memory. */
-tuttiResult_t tt_round_make(struct tt_round *round, int32_t nranks, int32_t rank, size_t nwords);
-void tt_round_destroy(struct tt_round *round); /* a zeroed one is allowed */
+tuttiResult_t tt_round_make(struct tt_fusion_round *round, int32_t nranks, int32_t rank, size_t nwords);
+void tt_round_destroy(struct tt_fusion_round *round); /* a zeroed one is allowed */
 
 /* The n-th rank, of nphases, that this one sends to, or gets frames from. */
-int32_t tt_round_to(const struct tt_round *round, int n);
-int32_t tt_round_from(const struct tt_round *round, int n);
+int32_t tt_round_to(const struct tt_fusion_round *round, int n);
+int32_t tt_round_from(const struct tt_fusion_round *round, int n);
 
 /* Words of a frame. */
-static inline size_t tt_round_frame(const struct tt_round *round)
+static inline size_t tt_round_frame(const struct tt_fusion_round *round)
 {
   return TT_ROUND_PART + round->nwords;
 }
 
 /* Somebody has asked for the next round, in this step. */
-static inline int tt_round_is_called(const struct tt_round *round, uint64_t step)
+static inline int tt_round_is_called(const struct tt_fusion_round *round, uint64_t step)
 {
   return !round->is_open && round->called_step == step;
 }
 
 /* Joins the next round with this part. None is open. */
-void tt_round_join(struct tt_round *round, uint64_t step, const uint64_t *part);
+void tt_round_join(struct tt_fusion_round *round, uint64_t step, const uint64_t *part);
 
 /* The next frame to be sent: 1, and *n is the receiver's place among those that this rank sends to. */
-int tt_round_send(struct tt_round *round, uint64_t *frame, int *n);
+int tt_round_send(struct tt_fusion_round *round, uint64_t *frame, int *n);
 
 /* A frame from the n-th of those that send to this rank. tuttiInternalError: it cannot be one. */
-tuttiResult_t tt_round_take(struct tt_round *round, int n, const uint64_t *frame);
+tuttiResult_t tt_round_take(struct tt_fusion_round *round, int n, const uint64_t *frame);
 
 /* 1, once: all parts are in round->sum. */
-int tt_round_ends(struct tt_round *round);
+int tt_round_ends(struct tt_fusion_round *round);
 
 #endif

@@ -10,7 +10,7 @@
 /* ---- made once ---- */
 
 /* Those that this rank sends to and gets frames from, each once. How many. */
-static int peers_find(const struct tt_round *round, int32_t peers[2 * TT_ROUND_PHASES])
+static int peers_find(const struct tt_fusion_round *round, int32_t peers[2 * TT_ROUND_PHASES])
 {
   int npeers = 0;
   for (int n = 0; n < 2 * round->nphases; n++) {
@@ -27,7 +27,7 @@ tuttiResult_t tt_fusion_rounds_make(struct tuttiFusion *fusion)
 {
   const struct config *config = &fusion->config;
   struct ordering *ordering = &fusion->engine.ordering;
-  struct tt_round *round = &ordering->round;
+  struct tt_fusion_round *round = &ordering->round;
   int32_t peers[2 * TT_ROUND_PHASES];
   tuttiResult_t result = tt_round_make(round, config->nranks, config->rank, TT_SEQUENCE_WORDS(config->n));
   if (result == tuttiSuccess) {
@@ -46,6 +46,7 @@ static void order_free(struct ordering *ordering)
 {
   tt_sequence_destroy(&ordering->order);
   tt_free(ordering->urgency);
+  tt_free(ordering->messages);
   tt_free(ordering->groups);
   tt_free(ordering->bytes);
 }
@@ -79,6 +80,24 @@ static uint64_t worth_find(const struct tt_message_cost *cost)
   return bytes;
 }
 
+/* Which of the plan's messages the sequence has. How many. */
+static int32_t messages_sort(struct ordering *ordering, const struct plan *plan)
+{
+  int32_t n = 0;
+  ordering->nempty = 0;
+  for (int32_t m = 0; m < plan->nmessages; m++) {
+    const struct message *message = &plan->messages[m];
+    if (!message->count) {
+      ordering->messages[plan->nmessages - ++ordering->nempty] = m;
+      continue;
+    }
+    ordering->groups[n] = ordering->urgency[message->group];
+    ordering->bytes[n] = message->wire_bytes;
+    ordering->messages[n++] = m;
+  }
+  return n;
+}
+
 tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *config, const struct plan *plan)
 {
   struct ordering *ordering = &engine->ordering;
@@ -86,21 +105,18 @@ tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *c
   order_free(ordering);
   ordering->order = (struct tt_sequence){.nsure = 0};
   ordering->urgency = tt_alloc((size_t)plan->fusion.ngroups, sizeof *ordering->urgency);
+  ordering->messages = tt_alloc(n, sizeof *ordering->messages);
   ordering->groups = tt_alloc(n, sizeof *ordering->groups);
   ordering->bytes = tt_alloc(n, sizeof *ordering->bytes);
-  if (!ordering->urgency || !ordering->groups || !ordering->bytes)
+  if (!ordering->urgency || !ordering->messages || !ordering->groups || !ordering->bytes)
     return tt_fail(tuttiSystemError, "out of memory for %d messages of a step", plan->nmessages);
   urgency_find(config, plan, ordering->urgency);
-  for (int32_t m = 0; m < plan->nmessages; m++) {
-    ordering->groups[m] = ordering->urgency[plan->messages[m].group];
-    ordering->bytes[m] = plan->messages[m].wire_bytes;
-  }
-  struct tt_sequence_plan its = {.nmessages = plan->nmessages,
-                              .ngroups = plan->fusion.ngroups,
-                              .nchannels = config->nplanned,
-                              .by_priority = plan->fusion.by_priority,
-                              .groups = ordering->groups,
-                              .bytes = ordering->bytes};
+  struct tt_sequence_plan its = {.nmessages = messages_sort(ordering, plan),
+                                 .ngroups = plan->fusion.ngroups,
+                                 .nchannels = config->nplanned,
+                                 .by_priority = plan->fusion.by_priority,
+                                 .groups = ordering->groups,
+                                 .bytes = ordering->bytes};
   tuttiResult_t result = tt_sequence_make(&ordering->order, &its);
   ordering->order.worth_bytes = worth_find(&engine->known.cost);
   return result;
@@ -115,12 +131,28 @@ static int waits_for_others(const struct engine *engine)
   return engine->back < engine->nbegun && waiter->since_ns && tt_now_ns() - waiter->since_ns > WAITS_NS;
 }
 
+static void empty_take(struct engine *engine, struct shared *shared, int32_t group)
+{
+  const struct ordering *ordering = &engine->ordering;
+  int32_t n = engine->used->nmessages;
+  for (int32_t k = n - ordering->nempty; k < n; k++) {
+    int32_t m = ordering->messages[k];
+    if (engine->used->messages[m].group != group) continue;
+    uint64_t now_ns = tt_now_ns();
+    engine->messages[m].state = CAME;
+    engine->begun[engine->nbegun++] = m;
+    shared->planned.sent[m] = (struct interval){now_ns, now_ns};
+  }
+}
+
 void tt_fusion_order_look(struct engine *engine, struct shared *shared)
 {
   if (!shared->ncomplete) return;
   int waits = waits_for_others(engine);
-  for (int32_t k = 0; k < shared->ncomplete; k++)
+  for (int32_t k = 0; k < shared->ncomplete; k++) {
+    empty_take(engine, shared, shared->complete[k]);
     tt_sequence_push(&engine->ordering.order, engine->ordering.urgency[shared->complete[k]], waits);
+  }
   shared->ncomplete = 0;
 }
 
@@ -132,7 +164,7 @@ int tt_fusion_order_rests(const struct tuttiFusion *fusion)
 }
 
 /* The p-th peer is the n-th of those from which frames of a round come. */
-static tuttiResult_t frames_take(const struct config *config, struct tt_round *round)
+static tuttiResult_t frames_take(const struct config *config, struct tt_fusion_round *round)
 {
   const uint64_t *frame;
   int32_t peers[2 * TT_ROUND_PHASES];
@@ -182,14 +214,15 @@ static void round_end(const struct config *config, struct engine *engine)
   if (config->frames) tt_comm_round_end(config->frames);
 }
 
-int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, tuttiResult_t *result)
+int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, int looks, tuttiResult_t *result)
 {
   const struct config *config = &fusion->config;
   struct engine *engine = &fusion->engine;
-  struct tt_round *round = &engine->ordering.round;
+  struct tt_fusion_round *round = &engine->ordering.round;
   int moved = 0, asks = !round->is_open && tt_sequence_asks(&engine->ordering.order);
   if (!round->is_open && !asks && !is_idle) return 0;
-  if (config->frames) *result = tt_comm_mail_poll(config->frames, &moved);
+  int is_glance = !round->is_open && !asks && !looks;
+  if (config->frames) *result = tt_comm_mail_poll(config->frames, is_glance, &moved);
   if (*result == tuttiSuccess && config->frames) *result = frames_take(config, round);
   if (*result != tuttiSuccess) return moved;
   if (asks || tt_round_is_called(round, engine->step)) {
@@ -197,7 +230,7 @@ int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, tuttiResult_t 
     moved = 1;
   }
   *result = frames_send(config, &engine->ordering, &moved);
-  if (moved && *result == tuttiSuccess && config->frames) *result = tt_comm_mail_poll(config->frames, &moved);
+  if (moved && *result == tuttiSuccess && config->frames) *result = tt_comm_mail_poll(config->frames, 0, &moved);
   if (*result != tuttiSuccess || !tt_round_ends(round)) return moved;
   round_end(config, engine);
   return 1;

@@ -125,7 +125,7 @@ static int owed_next(const struct tt_sequence *order, struct tt_sequence_begin *
   for (int c = 0; c <= order->plan.nchannels; c++) {
     const struct tt_sequence_channel *channel = &order->channels[c];
     if (channel->owed < 0 || channel->under_way >= 0 || !is_ready(order, channel->owed)) continue;
-    *begin = (struct tt_sequence_begin){channel->owed, c, 1};
+    *begin = (struct tt_sequence_begin){channel->owed, c, 1, !channel->is_parked};
     return 1;
   }
   return 0;
@@ -139,7 +139,7 @@ int tt_sequence_next(const struct tt_sequence *order, struct tt_sequence_begin *
   int c = channel_of(order, order->next);
   if (c < 0 || order->channels[c].under_way >= 0 || order->channels[c].owed >= 0 || !is_ready(order, message)) return 0;
   if (order->is_troubled && !bit(order->told, group_of(order, message))) return 0;
-  *begin = (struct tt_sequence_begin){message, c, 0};
+  *begin = (struct tt_sequence_begin){message, c, 0, order->next < order->agreed};
   return 1;
 }
 

@@ -105,6 +105,7 @@ struct tt_sequence_begin {
   int32_t message;
   int channel;
   int is_owed; /* others wait for it: whether the links are free does not matter */
+  int is_sure; /* it is known to be ready on all ranks */
 };
 
 /* Words of a part and of a result. */

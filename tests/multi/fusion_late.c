@@ -17,6 +17,7 @@ struct task {
   const tuttiFusionTensor_t *tensors;
   int n;
   int late; /* tensor of all steps; -1: drawn */
+  size_t buffer_bytes;
 };
 
 /* Whether the rank pushes the tensor late in this step. All ranks know. */
@@ -71,6 +72,7 @@ static int late_body(const struct ranks *self)
   struct gradients g;
   tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
   config.policy = task->policy;
+  config.buffer_bytes = task->buffer_bytes;
   RANKS_CHECK(gradients_make(&g, task->tensors, task->n, FUSION_GAP, self->rank % 2));
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(tuttiFusionCreate(&fusion, comm, task->tensors, task->n, &config) == tuttiSuccess);
@@ -90,7 +92,7 @@ static void the_others_are_there_before_a_late_one_is_pushed(void **state)
   (void)state;
   for (int p = 0; p < 2; p++)
     for (int late = 3; late >= 0; late -= 3) {
-      struct task task = {policies[p], layers, 4, late};
+      struct task task = {policies[p], layers, 4, late, 0};
       assert_int_equal(run_fusion("tcp", 2, late_body, &task), 0);
     }
 }
@@ -105,9 +107,24 @@ static void what_all_have_pushed_is_there_before_the_rest_is_pushed(void **state
   for (int p = 0; p < 2; p++)
     for (int t = 0; ranks_transports(t); t++)
       for (int nranks = 2; nranks <= 5; nranks += 1 + IS_SLOW) {
-        struct task task = {policies[(p + nranks) % 2], layers, MOST, -1};
+        struct task task = {policies[(p + nranks) % 2], layers, MOST, -1, 0};
         assert_int_equal(run_fusion(ranks_transports(t), nranks, late_body, &task), 0);
       }
+}
+
+/* Two messages fill it, which wait for late ranks; the others have to get room all the same. */
+static void the_same_where_the_fusion_buffer_is_full_of_late_messages(void **state)
+{
+  static const tuttiFusionTensor_t layers[] = {
+      {"0", 500, tuttiFloat32}, {"1", 500, tuttiFloat32}, {"2", 500, tuttiFloat32}, {"3", 500, tuttiFloat32},
+      {"4", 500, tuttiFloat32}, {"5", 500, tuttiFloat32}, {"6", 500, tuttiFloat32}, {"7", 500, tuttiFloat32}};
+  static const char *const policies[] = {"wfbp", "p3:300"};
+  (void)state;
+  for (int p = 0; p < 2; p++)
+    for (int nranks = 2; nranks <= 5; nranks += 1 + IS_SLOW) {
+      struct task task = {policies[p], layers, MOST, -1, 4096};
+      assert_int_equal(run_fusion("shm", nranks, late_body, &task), 0);
+    }
 }
 
 int main(void)
@@ -115,6 +132,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_others_are_there_before_a_late_one_is_pushed),
       cmocka_unit_test(what_all_have_pushed_is_there_before_the_rest_is_pushed),
+      cmocka_unit_test(the_same_where_the_fusion_buffer_is_full_of_late_messages),
   };
   setenv("TUTTI_TIMEOUT_MS", "10000", 0);
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,7 @@ struct event {
 
 struct rank {
   struct tt_sequence order;
-  struct tt_round round;
+  struct tt_fusion_round round;
   int left;                       /* messages not over in this step */
   uint64_t step_at, ready_at[GROUPS];
   uint64_t link_at[PHASES];       /* when the last frame to each arrives */
