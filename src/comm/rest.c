@@ -34,8 +34,10 @@ tuttiResult_t tt_comms_create_wait(struct tuttiComm *const *comms, int n)
 {
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  for (int left = n;;) {
-    for (int k = left = 0; k < n; k++) left += is_creating(comms[k]) && tt_comm_create_poll(comms[k]) == tuttiInProgress;
+  for (;;) {
+    int left = 0;
+    for (int k = 0; k < n; k++)
+      left += is_creating(comms[k]) && tt_comm_create_poll(comms[k]) == tuttiInProgress;
     if (!left) break;
     rest(comms, n, &waiter);
   }

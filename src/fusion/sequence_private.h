@@ -23,8 +23,8 @@
  * Why all channels agree: a message's channel and place follow from the sequence and the results alone, and between a
  * rank's part and the result it adds nothing to the sequence that others may change. Why nobody waits for ever: a
  * message known to be ready everywhere is begun by all ranks as soon as its channel is free, has never a message before
- * it that is not (parked channels get none), and has always a channel. What is ready nowhere else waits for a push
- * only.
+ * it that is not (parked channels get none), and has always a channel. A message that is ready nowhere else waits for a
+ * push only.
  *
  * When a rank asks. A group is news if it has become ready here since this rank's last part and has messages to send.
  * Only news can change what is ready everywhere. A rank asks
@@ -35,8 +35,8 @@
  *     does not begin before all have heard of it, for others may be held up where that cannot help them; and when
  *     it has begun what it owed, so that the channel is used again;
  *   - by priority: if it has news more urgent than the next message, of whose group so much is left that a round is
- *     hidden behind it. What became ready while this rank waited in a message for others is not asked for: they are
- *     behind, and will ask.
+ *     hidden behind it. A group that became ready while this rank waited in a message for others is not asked for:
+ *     they are behind, and will ask.
  *
  * So whenever a message becomes ready on all ranks, and others are in its way, the last rank to have it asks: the link
  * is idle, or busy with something less urgent, for the time of two rounds at most (one may have been under way).
@@ -60,7 +60,7 @@
 
 #define TT_SEQUENCE_CHANNELS 8 /* at most; the reserve is one more */
 
-/* What all ranks have alike. */
+/* The part that all ranks have alike. */
 struct tt_sequence_plan {
   int32_t nmessages, ngroups;
   int nchannels;           /* channel number nchannels is the reserve */
