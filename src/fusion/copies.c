@@ -171,7 +171,7 @@ void tt_fusion_spares_free(struct ring *ring)
   for (int c = 0; c <= CHANNELS; c++) tt_free(ring->spares[c].memory);
 }
 
-/* Where the message is that has room. */
+/* The place of a message that has room. */
 static char *room_at(const struct tuttiFusion *fusion, int32_t m)
 {
   const struct message_progress *progress = &fusion->engine.messages[m];
@@ -280,7 +280,7 @@ static const struct part *part_of(struct engine *engine, const struct gradient *
   return NULL;
 }
 
-/* Of the messages that have room; NULL: none. Those with spare room are the next ones to be sent. */
+/* The same of all messages that have room; NULL: none. Those with spare room are the next ones to be sent. */
 static const struct part *part_to_copy(struct engine *engine, const struct gradient *gradients, int32_t *of)
 {
   const struct part *part = NULL;

@@ -245,7 +245,7 @@ struct seen {
   int nstreams;
 };
 
-/* Which message is next (rounds.c). */
+/* The choice of the next message (rounds.c). */
 struct ordering {
   struct tt_sequence order;
   struct tt_fusion_round round;

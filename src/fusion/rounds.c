@@ -80,7 +80,7 @@ static uint64_t worth_find(const struct tt_message_cost *cost)
   return bytes;
 }
 
-/* Which of the plan's messages the sequence has. How many. */
+/* Finds the messages of the plan that the sequence has; how many. */
 static int32_t messages_sort(struct ordering *ordering, const struct plan *plan)
 {
   int32_t n = 0;
@@ -124,7 +124,7 @@ tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *c
 
 /* ---- in a step ---- */
 
-/* What was begun here does not go on. */
+/* Messages that were begun here do not go on. */
 static int waits_for_others(const struct engine *engine)
 {
   const struct tt_waiter *waiter = &engine->waiter;

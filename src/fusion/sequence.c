@@ -63,7 +63,7 @@ void tt_sequence_destroy(struct tt_sequence *order)
   tt_free(order->ready);
 }
 
-/* Which channels take what comes next. */
+/* Finds the channels that take the next messages. */
 static void channels_deal(struct tt_sequence *order)
 {
   int n = order->plan.nchannels;
@@ -221,7 +221,7 @@ void tt_sequence_add(uint64_t *part, const uint64_t *other, size_t nwords)
   for (size_t w = READY; w < nwords; w++) part[w] &= other[w];
 }
 
-/* What was begun up to `end`, here or elsewhere. */
+/* Takes over messages that were begun up to `end`, here or elsewhere. */
 static void begun_take(struct tt_sequence *order, int32_t end)
 {
   for (int32_t p = order->base; p < end; p++) {
@@ -235,7 +235,7 @@ static void begun_take(struct tt_sequence *order, int32_t end)
   order->base = order->next = end;
 }
 
-/* What is left: first what is ready everywhere. */
+/* Sorts the rest: first the messages that are ready everywhere. */
 static void rest_sort(struct tt_sequence *order, const uint64_t *ready)
 {
   int32_t at = order->base, n = order->plan.nmessages;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which message goes next: the most urgent one that is ready on all ranks, agreed at run time without a coordinator.
+/* The choice of the next message: the most urgent one that is ready on all ranks, agreed at run time and without a
+ * coordinator.
  *
  * All ranks hold one *sequence* of a step's messages, at first the plan's order. Each rank begins messages in that
  * order, each when its group is ready here. A begun message whose group is not ready elsewhere waits in its channel for
