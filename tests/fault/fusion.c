@@ -139,13 +139,57 @@ static int dies_body(const struct ranks *self)
   return 0;
 }
 
-static void run_deaths(const struct trial *trial)
+/* Each rank pushes other tensors first, so that the ranks are in a round, or before or behind one. */
+static int dies_in_a_round_body(const struct ranks *self)
+{
+  const struct trial *trial = self->argument;
+  tuttiComm_t comm = NULL;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  if (start(self, trial, &comm, &fusion, &g)) return 1;
+  RANKS_CHECK(meeting_wait(meeting));
+  for (int k = 0; k < TENSORS; k++) {
+    int t = (2 * self->rank + k) % TENSORS;
+    if (self->rank == VICTIM && k == trial->pushes) usleep((useconds_t)trial->pushes * 100);
+    if (self->rank == VICTIM && k == trial->pushes) raise(SIGKILL);
+    if (self->rank != VICTIM && k == TENSORS / 2) usleep(300);
+    gradient_fill(&g, t, self->rank, LAST_STEP);
+    gradient_push(fusion, &g, t, NULL);
+  }
+  RANKS_CHECK(wait_as(fusion, trial->waits) == tuttiRemoteError && says("rank 1"));
+  if (has_failed(self, fusion, &g, tuttiRemoteError)) return 1;
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiRemoteError);
+  gradients_free(&g);
+  if (comm_knows(self, comm) || survivors_go_on(self, comm, trial)) return 1;
+  tuttiCommDestroy(comm);
+  return 0;
+}
+
+static void run_deaths_of(ranks_body body, const struct trial *trial)
 {
   int pids[RANKS];
   meeting = meeting_make(RANKS);
-  assert_int_equal(ranks_start(RANKS, dies_body, (void *)(uintptr_t)trial, pids), 0);
+  assert_int_equal(ranks_start(RANKS, body, (void *)(uintptr_t)trial, pids), 0);
   for (int r = 0; r < RANKS; r++) assert_int_equal(ranks_wait(pids[r], 60), r == VICTIM ? 128 + SIGKILL : 0);
   meeting_free(meeting);
+}
+
+static void run_deaths(const struct trial *trial)
+{
+  run_deaths_of(dies_body, trial);
+}
+
+static void a_death_in_a_round_ends_every_wait(void **state)
+{
+  static const char *const policies[] = {"wfbp", "p3:5000"};
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int t = 0; ranks_transports(t); t++)
+    for (int pushes = 1; pushes < TENSORS; pushes += 1 + IS_SLOW) {
+      struct trial trial = {policies[pushes % 2], pushes, pushes % 3};
+      setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
+      run_deaths_of(dies_in_a_round_body, &trial);
+    }
 }
 
 static void a_death_in_a_step_ends_every_wait(void **state)
@@ -335,6 +379,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_death_in_a_step_ends_every_wait),
+      cmocka_unit_test(a_death_in_a_round_ends_every_wait),
       cmocka_unit_test(a_death_is_logged_once),
       cmocka_unit_test(an_abort_ends_every_wait),
       cmocka_unit_test(a_fusion_may_be_destroyed_in_a_step),
