@@ -5,6 +5,8 @@
 #include "fusion/private.h"
 
 #define WAITS_NS 200000 /* who has moved nothing for so long waits for others */
+#define GLANCES_EVERY 8  /* idle turns between looks at frames, so that messages are not slowed down ... */
+#define GLANCES_AFTER 64 /* ... up to so many turns in vain */
 #define HIDES 4         /* a round is hidden behind what takes so many times as long */
 
 /* ---- made once ---- */
@@ -222,6 +224,7 @@ int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, int looks, tut
   int moved = 0, asks = !round->is_open && tt_sequence_asks(&engine->ordering.order);
   if (!round->is_open && !asks && !is_idle) return 0;
   int is_glance = !round->is_open && !asks && !looks;
+  if (is_glance && engine->waiter.idle < GLANCES_AFTER && engine->waiter.idle % GLANCES_EVERY) return 0;
   if (config->frames) *result = tt_comm_mail_poll(config->frames, is_glance, &moved);
   if (*result == tuttiSuccess && config->frames) *result = frames_take(config, round);
   if (*result != tuttiSuccess) return moved;
