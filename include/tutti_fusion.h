@@ -30,10 +30,12 @@
  *
  * A step. In each step every tensor is pushed once and then waited for, on all ranks, in any order, which may differ
  * between ranks and steps. A tensor may be pushed for the next step as soon as it has been waited for and all tensors
- * of the step before have been pushed. The ranks agree on the order in which messages are sent, so ranks that push in
- * different orders wait for each other, but never for ever: a rank that is dead, silent or late ends the wait as with
- * any collective. A tensor without a gradient is pushed as zeros. A program that adds up gradients of several backward
- * passes pushes in the last one only.
+ * of the step before have been pushed. Messages are sent in the order of the plan. If a tensor is late on a rank, or a
+ * more urgent one is ready, the ranks agree at run time on another order, in which the messages that are ready on all
+ * ranks go first. So a late tensor holds up only the tensors that are sent together with it, whatever the orders of the
+ * pushes. No wait lasts for ever: a rank that is dead, silent or late ends it as with any collective. A tensor without
+ * a gradient is pushed as zeros. A program that adds up gradients of several backward passes pushes in the last one
+ * only.
  *
  * Results are those of tuttiAllReduceWith for each tensor alone, and the same bits on all ranks. The rounding of a sum
  * of floats may depend on which tensors are sent together, as it may on the size of any message; with `deterministic`

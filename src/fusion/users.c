@@ -190,8 +190,8 @@ static tuttiResult_t late_look(const struct config *config, const struct shared 
   const char *how = shared->gradients[first].pushed < step ? "was not pushed in this step"
                                                            : "still waits for its stream";
   if (is_error)
-    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) %s, %d in all: messages "
-                   "are sent in the order of the plan, so push all tensors", (double)waited_ns / 1e9, first, name, how,
+    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) %s, %d in all: tensors "
+                   "may be sent together with others, so push all of them", (double)waited_ns / 1e9, first, name, how,
                    n);
   tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) %s, %d in all", config->rank, (double)waited_ns / 1e9,
          first, name, how, n);
