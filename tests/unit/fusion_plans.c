@@ -53,6 +53,7 @@ static void fusion_make(struct tuttiFusion *f, struct owned *owned)
 static void fusion_end(struct tuttiFusion *f)
 {
   tt_fusion_plans_free(f);
+  tt_fusion_rounds_free(&f->engine);
   pthread_mutex_destroy(&f->shared.mutex);
   memset(f, 0, sizeof *f); /* a plan that is still held is a leak */
 }

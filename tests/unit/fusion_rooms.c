@@ -352,6 +352,7 @@ static void trials_run(const struct tt_device *device, uint64_t trials)
     free(m->arena[0][which]);
     if (device) device->free(device, m->arena[1][which]);
   }
+  tt_fusion_spares_free(&m->f.engine.ring);
   pthread_cond_destroy(&m->f.shared.done);
   pthread_mutex_destroy(&m->f.shared.mutex);
   free(m->f.config.buffer);
