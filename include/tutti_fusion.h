@@ -85,8 +85,8 @@ typedef struct {
   uint32_t magic;
   uint32_t version;
   const char *policy;  /* how tensors are grouped: "auto" (the default), or as for `tutti plan`: "wfbp", "single",
-                          "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal", "p3[:PARAMETERS]"
-                          (TUTTI_FUSION_POLICY) */
+                          "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
+                          "p3[:PARAMETERS]", "fifo[:PARAMETERS]" (TUTTI_FUSION_POLICY) */
   size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). It has at most about twice
                           the size of all tensors. Messages longer than half of it are cut */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */

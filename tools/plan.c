@@ -10,13 +10,14 @@
 
 #define ALPHA_MOST 1e12 /* us, as tt_plan_print has them */
 #define BETA_MOST 1e6
+#define CHANNELS_MOST 64
 
 static const char *const help =
     "usage: tutti plan FILE.csv --policy POLICY --cost A_US,B_US_PER_BYTE [OPTION...]\n"
     "       tutti plan FILE.csv --policy POLICY --ranks N [--profile FILE] [OPTION...]\n\n"
     "Plans the messages in which the gradients of a network are reduced: which layers go together, when each\n"
     "message begins and ends, and how long an iteration is, backward and the next forward. One message\n"
-    "is under way at a time.\n\n"
+    "is under way at a time, unless --gap says that more gain something.\n\n"
     "The first line of FILE.csv names columns, among them layer_index (1, 2, ... in forward order),\n"
     "params (floats of 4 bytes), bwd_time_us and fwd_time_us; each other line is a layer.\n\n"
     "policies; but for p3 and auto the next forward begins when all messages have ended:\n"
@@ -28,8 +29,10 @@ static const char *const help =
     "  mgwfbp            neighbours are merged where that pays (MG-WFBP: Algorithm 1 of Shi and Chu, with\n"
     "                    corrected indices)\n"
     "  optimal           the merge of neighbours, sent in the order of backward, that ends earliest\n"
-    "  p3[:PARAMETERS]   each layer alone, in slices (default: 50000), the one that forward needs first goes\n"
-    "                    first, and forward of a layer waits for its own gradient only\n"
+    "  p3[:PARAMETERS[,CREDIT]]  each layer alone, in slices (default: 50000), the one that forward needs first\n"
+    "                    goes first, and forward of a layer waits for its own gradient only; another slice\n"
+    "                    begins while fewer than CREDIT bytes are in flight\n"
+    "  fifo[:PARAMETERS[,CREDIT]]  likewise, but sent as gradients are ready\n"
     "  auto              merging, slices and priority together, for nearly the shortest iteration\n"
     "                    found (a hundredth more at most), in few messages\n"
     "  all               a line for each of these\n\n"
@@ -41,8 +44,11 @@ static const char *const help =
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
     "      --transport LIST  transports (default: those of TUTTI_TRANSPORTS that this host can use)\n"
     "      --interface NAME  between nodes: of this host, or of the profile (default: the one this host would use)\n"
+    "      --gap US          for so long each message keeps the links from others before they carry its bytes; for\n"
+    "                        the rest of its start-up others are under way, if slices are short (default: all)\n"
+    "      --channels N      for so many messages under way at once, with --gap (default: 8)\n"
     "      --slice N         messages of any policy go in slices of N parameters (50000, 64K, ...) and by\n"
-    "                        priority; with all only those of p3 and auto\n"
+    "                        priority; with all only those of p3, fifo and auto\n"
     "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
     "                        bound_us, which no plan can beat\n"
     "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto (needs\n"
@@ -69,6 +75,15 @@ static int cost_read(struct tt_plan_request *request)
   return 0;
 }
 
+static int gap_read(struct tt_plan_request *request)
+{
+  const char *at = optarg;
+  request->has_gap = 1;
+  if (decimal_read(&at, 0, ALPHA_MOST, &request->gap_us) && !*at) return 1;
+  fprintf(stderr, "tutti plan: --gap is \"%s\": give us, from 0 to %g\n", optarg, ALPHA_MOST);
+  return 0;
+}
+
 static int count_read(const char *option, int *count)
 {
   long long number;
@@ -91,6 +106,11 @@ static int option_take(struct asked *asked, int option)
   case 's':
     is_fine = number_read("plan", "--slice", SIZE, (const long long[]){1, SIZE_MOST}, &number);
     request->slice = (size_t)number;
+    return is_fine;
+  case 'g': return gap_read(request);
+  case 'C':
+    is_fine = number_read("plan", "--channels", DIGITS, (const long long[]){1, CHANNELS_MOST}, &number);
+    request->channels = (int)number;
     return is_fine;
   case 'p': request->profile = optarg; break;
   case 't': request->transports = optarg; break;
@@ -128,6 +148,8 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {"profile", required_argument, NULL, 'p'},
                                           {"transport", required_argument, NULL, 't'},
                                           {"interface", required_argument, NULL, 'i'},
+                                          {"gap", required_argument, NULL, 'g'},
+                                          {"channels", required_argument, NULL, 'C'},
                                           {"slice", required_argument, NULL, 's'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"svg", required_argument, NULL, 'S'},

@@ -4,8 +4,8 @@
 
 #include "planner/private.h"
 
-/* The least time of a message of up to `most` bytes, and the least time per byte. Pieces are straight, so both are at
- * an end of one. */
+/* The least time of a message of up to `most` bytes, and the least for which each byte holds the links. Pieces are
+ * straight, so both are at an end of one. */
 static void least_find(const struct tt_message_cost *cost, uint64_t most, double *message_us, double *byte_us)
 {
   *message_us = *byte_us = HUGE_VAL;
@@ -13,9 +13,8 @@ static void least_find(const struct tt_message_cost *cost, uint64_t most, double
     uint64_t last = k + 1 < cost->n && cost->pieces[k + 1].from <= most ? cost->pieces[k + 1].from - 1 : most;
     const uint64_t ends[2] = {cost->pieces[k].from ? cost->pieces[k].from : most > 0, last};
     for (int e = 0; e < 2; e++) {
-      double us = tt_message_us(cost, ends[e]);
-      *message_us = fmin(*message_us, us);
-      if (ends[e]) *byte_us = fmin(*byte_us, us / (double)ends[e]);
+      *message_us = fmin(*message_us, tt_message_us(cost, ends[e]));
+      if (ends[e]) *byte_us = fmin(*byte_us, tt_message_held_us(cost, ends[e]) / (double)ends[e]);
     }
   }
   *message_us = fmin(*message_us, tt_message_us(cost, 0));
@@ -33,7 +32,7 @@ static tuttiResult_t by_bytes(const struct tt_queue *queue, double byte_us, doub
   if (result == tuttiSuccess) result = tt_stage_make(&stage, queue->n);
   if (result == tuttiSuccess) {
     for (int32_t i = 0; i < queue->n; i++) tt_fusion_plan_group_add(&plan, queue, i + 1);
-    tt_fusion_plan_slice(&plan, queue, 1);
+    tt_fusion_plan_slice(&plan, queue, &line, 1);
     uint64_t element = 0; /* no byte overtakes within an element */
     for (int32_t g = 0; g < plan.ngroups; g++)
       if (plan.groups[g].slice_bytes > element && plan.groups[g].bytes) element = plan.groups[g].slice_bytes;

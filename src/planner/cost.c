@@ -4,7 +4,7 @@
 
 struct tt_message_cost tt_message_cost_line(double a_us, double b_us_per_byte)
 {
-  struct tt_message_cost cost = {.n = 1, .pieces = {{0, a_us, b_us_per_byte}}};
+  struct tt_message_cost cost = {.n = 1, .pieces = {{0, a_us, b_us_per_byte}}, .byte_us = b_us_per_byte};
   return cost;
 }
 
@@ -12,6 +12,9 @@ struct tt_message_cost tt_message_cost_points(const uint64_t *bytes, const doubl
 {
   struct tt_message_cost cost = tt_message_cost_line(us[0], 0);
   if (n > TT_COST_PIECES - 1) n = TT_COST_PIECES - 1;
+  cost.byte_us = us[0] / (double)bytes[0];
+  for (int32_t k = 1; k < n; k++)
+    if (us[k] < cost.byte_us * (double)bytes[k]) cost.byte_us = us[k] / (double)bytes[k];
   for (int32_t k = 0; k + 1 < n; k++) {
     double slope = (us[k + 1] - us[k]) / (double)(bytes[k + 1] - bytes[k]);
     cost.pieces[cost.n++] = (struct tt_message_cost_piece){bytes[k], us[k] - slope * (double)bytes[k], slope};

@@ -169,6 +169,7 @@ void tt_fusion_plan_merge(struct tt_fusion_plan *plan, const struct tt_policy *p
 {
   plan->ngroups = 0;
   plan->by_priority = 0;
+  plan->credit = 0;
   switch (policy->kind) {
   case TT_POLICY_SINGLE: single(plan, queue); break;
   case TT_POLICY_THRESHOLD: threshold(plan, queue, policy); break;
@@ -189,12 +190,16 @@ static uint64_t element_of(const struct tt_queue *queue, const struct tt_fusion_
   return 1;
 }
 
-void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue, uint64_t elements)
+void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue,
+                          const struct tt_message_cost *cost, uint64_t elements)
 {
+  uint64_t longest = 0;
   plan->by_priority = 1;
   for (int32_t g = 0; g < plan->ngroups; g++) {
     struct tt_fusion_group *group = &plan->groups[g];
     uint64_t element = element_of(queue, group);
     group->slice_bytes = elements < group->bytes / element ? elements * element : group->bytes;
+    if (group->slice_bytes > longest) longest = group->slice_bytes;
   }
+  plan->credit = tt_flight_credit(cost, longest);
 }

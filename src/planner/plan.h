@@ -2,13 +2,14 @@
 /* Plans which tensors go together, in what pieces, and in what order: pure functions of values that all ranks agree on.
  *
  * The model, as in MG-WFBP (Shi, Chu: INFOCOM 2019) and P3 (Jayarajan et al.: SysML 2019): an iteration is backward,
- * from time 0 on, and the next forward. A tensor's gradient is ready at ready_us. One message is under way at a time;
- * it carries one group of tensors, or a slice of one, and takes the time that the cost function gives for its bytes.
- * Nothing of a group is sent before all its tensors are ready. Then
+ * from time 0 on, and the next forward. A tensor's gradient is ready at ready_us. A message carries one group of
+ * tensors, or a slice of one, and takes the time that the cost function gives for its bytes. One is under way at a
+ * time, or, in plans with a credit, as many as flight.h says. Nothing of a group is sent before all its tensors are
+ * ready. Then
  *
  *   - as it comes (by_priority 0): messages are sent in the order in which groups are ready, and the next forward
  *     begins when backward and all messages have ended: MG-WFBP's t_iter = t_f + max(t_b, end of the last message);
- *   - by priority: whenever a message has ended (so a group is overtaken between slices), the next slice is sent from
+ *   - by priority: whenever the next message may begin (so a group is overtaken between slices), a slice is sent from
  *     the ready group whose layer comes first in forward, and forward of a layer waits for nothing but backward, the
  *     layer before it, and its own tensor.
  *
@@ -56,14 +57,20 @@ tuttiResult_t tt_model_check(const struct tt_model *net);
 #define TT_COST_PIECES 64
 
 /* A message of m bytes takes a_us + b_us_per_byte m by the last piece with from <= m. Pieces ascend, the first is from
- * 0; times are finite, none is below 0, and they may fall and jump. */
+ * 0; times are finite, none is below 0, and they may fall and jump. How much of that several messages in flight have in
+ * common is told by the rest (flight.h); zeroed: nothing. */
 struct tt_message_cost {
   int32_t n;
   struct tt_message_cost_piece {
     uint64_t from;
     double a_us, b_us_per_byte;
   } pieces[TT_COST_PIECES];
+  double byte_us;   /* of links */
+  double free;      /* the part of a message's start-up in which they are free for other messages: 0 to 1 */
+  int32_t channels; /* for messages in flight; less than 2: one at a time */
 };
+
+/* These two leave `free` and `channels` at 0. */
 
 struct tt_message_cost tt_message_cost_line(double a_us, double b_us_per_byte);
 
@@ -86,6 +93,7 @@ struct tt_fusion_plan {
   int32_t *order;               /* tensors (from 0, in forward order) as they are ready; of several the last layer */
   struct tt_fusion_group *groups; /* as they are ready */
   int by_priority;
+  uint64_t credit; /* bytes (flight.h); 0: one message at a time */
 };
 
 /* ---- policies (policy.c, merge.c, search.c) ------------------------------------------------ */
@@ -99,7 +107,8 @@ enum tt_policy_kind {
                           tensor goes alone); Horovod's cycle time is left out */
   TT_POLICY_MGWFBP,    /* Algorithm 1 of the paper with corrected indices: merge.c says which */
   TT_POLICY_OPTIMAL,   /* no other groups, sent as they come, end earlier */
-  TT_POLICY_P3,        /* each tensor alone, in slices, by priority */
+  TT_POLICY_P3,        /* each tensor alone, in slices, by priority; several in flight */
+  TT_POLICY_FIFO,      /* likewise, but as they come: P3 without its priority */
   TT_POLICY_AUTO,      /* groups, slices and priority with nearly the shortest iteration found, and few messages */
   TT_POLICIES
 };
@@ -109,22 +118,24 @@ struct tt_policy {
   uint64_t bytes;       /* of threshold and horovod */
   uint64_t first_bytes; /* of threshold; 0: bytes */
   uint64_t slice;       /* elements: groups are cut into slices of at most so many and sent by priority; 0: neither.
-                           Auto tries these beside its own, p3 has 50,000 for 0 */
+                           Auto tries these beside its own, p3 and fifo have 50,000 for 0 */
+  int has_credit;       /* of p3 and fifo; else credit is found by flight.h, which is also auto's */
+  uint64_t credit;
 };
 
 #define TT_P3_SLICE 50000 /* parameters: best of P3's Figure 12 */
 
-/* From "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal", "p3[:PARAMETERS]", "auto";
- * numbers are read by tt_bytes_read. Errors: tuttiInvalidArgument: it is none of these (the sentence says which part
- * is wrong, and what was wanted). */
+/* From "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
+ * "p3[:PARAMETERS[,CREDIT]]", "fifo[:PARAMETERS[,CREDIT]]", "auto"; numbers are read by tt_bytes_read. Errors:
+ * tuttiInvalidArgument: it is none of these (the sentence says which part is wrong, and what was wanted). */
 tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
 
 /* Makes the plan of this policy; tt_fusion_plan_destroy frees it. The net must be right (tt_model_check).
  *
- * Optimal's iteration, and so auto's, is never longer than that of other groups sent as they come; auto's is not
- * longer, either, than p3's with policy->slice, 40,000 or 50,000 elements to a slice. Within that, auto takes fewer
- * messages if this makes an iteration at most a hundredth longer than the shortest one found. So it may be that much
- * longer than p3's with other slices, of which powers of two from 2,048 elements on are tried.
+ * Optimal's iteration, and so auto's, is never longer than that of other groups sent as they come, one at a time;
+ * auto's is not longer, either, than p3's with policy->slice, 40,000 or 50,000 elements to a slice. Within that, auto
+ * takes fewer messages if this makes an iteration at most a hundredth longer than the shortest one found. So it may be
+ * that much longer than p3's with other slices, of which powers of two from 2,048 elements on are tried.
  *
  * Work: optimal takes time with the square of the number of tensors, auto as much again and a bounded number of plays:
  * 1,000 tensors take a few milliseconds. Errors: tuttiSystemError: no memory. */
@@ -139,7 +150,7 @@ void tt_fusion_plan_destroy(struct tt_fusion_plan *plan);
 struct tt_played_message {
   int32_t group;
   uint64_t offset, bytes; /* which bytes of the group */
-  double start_us, end_us;
+  double start_us, end_us; /* those in flight together overlap */
 };
 
 struct tt_played {
@@ -165,10 +176,10 @@ tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_f
                                      const struct tt_message_cost *cost);
 void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are allowed */
 
-/* A bound: no plan of any groups, slices and order has a shorter iteration (bound.c). It assumes that any byte can be
- * overtaken, and takes the least time of a byte of a message; and it is at least the time of each tensor alone, in a
- * message, with forward from its layer on. There may be no plan that reaches it. Errors: tuttiSystemError: no
- * memory. */
+/* A bound: no plan of any groups, slices, credit and order has a shorter iteration (bound.c). It assumes that any byte
+ * can be overtaken, and takes the least time for which a byte of a message holds the links; and it is at least the time
+ * of each tensor alone, in a message, with forward from its layer on. There may be no plan that reaches it. Errors:
+ * tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_bound(const struct tt_model *net, const struct tt_message_cost *cost, double *iteration_us);
 
 /* ---- a plan as JSON (print.c) ---------------------------------------------------------------- */

@@ -10,8 +10,8 @@ struct sending {
   struct tt_stage *stage;
   const struct tt_fusion_plan *plan;
   const struct tt_queue *queue;
-  const struct tt_message_cost *cost;
-  double now_us;   /* no message is under way from here on */
+  struct tt_flight flight;
+  double now_us;   /* the next message may begin from here on */
   int32_t nheap;   /* groups that are ready */
   int32_t arrived; /* groups that were ever ready */
 };
@@ -34,58 +34,78 @@ static uint64_t slice_of(const struct sending *s, const struct tt_fusion_group *
   return end ? (end - 1) / group->slice_bytes : 0;
 }
 
-static void messages_keep(struct sending *s, int32_t g, uint64_t k, double slice_us)
-{
-  const struct tt_fusion_group *group = &s->plan->groups[g];
-  for (uint64_t m = 0; m < k; m++) {
-    uint64_t offset = (s->stage->sent[g] + m) * group->slice_bytes, left = group->bytes - offset;
-    s->stage->messages[s->stage->nmessages + (int64_t)m] =
-        (struct tt_played_message){.group = g,
-                                   .offset = offset,
-                                   .bytes = left < group->slice_bytes ? left : group->slice_bytes,
-                                   .start_us = s->now_us + (double)m * slice_us,
-                                   .end_us = s->now_us + (double)(m + 1) * slice_us};
-  }
-}
-
-/* Sends the next k slices, each of which takes slice_us; tensors that end in them are done. */
-static void slices_send(struct sending *s, int32_t g, uint64_t k, double slice_us)
+/* Sends the next slice, of so many bytes; tensors that end in it are done. Returns how long it takes. */
+static double slice_send(struct sending *s, int32_t g, uint64_t bytes)
 {
   const struct tt_fusion_group *group = &s->plan->groups[g];
   struct tt_stage *stage = s->stage;
-  if (stage->messages) messages_keep(s, g, k, slice_us);
-  for (int32_t *i = &stage->at[g]; *i >= group->first; (*i)--) {
-    uint64_t slice = slice_of(s, group, *i);
-    if (slice >= stage->sent[g] + k) break;
-    stage->done_us[s->plan->order[*i]] = s->now_us + (double)(slice - stage->sent[g] + 1) * slice_us;
-  }
-  stage->sent[g] += k;
-  stage->nmessages += (int64_t)k;
-  s->now_us += (double)k * slice_us;
+  uint64_t slice = stage->sent[g]++;
+  double begin_us = s->now_us, end_us = tt_flight_begin(&s->flight, begin_us, bytes);
+  s->now_us = s->flight.next_us;
+  if (stage->messages)
+    stage->messages[stage->nmessages] = (struct tt_played_message){.group = g,
+                                                                   .offset = slice * group->slice_bytes,
+                                                                   .bytes = bytes,
+                                                                   .start_us = begin_us,
+                                                                   .end_us = end_us};
+  stage->nmessages++;
+  for (int32_t *i = &stage->at[g]; *i >= group->first && slice_of(s, group, *i) <= slice; (*i)--)
+    stage->done_us[s->plan->order[*i]] = end_us;
+  return end_us - begin_us;
 }
 
-/* How many of `most` slices begin before `until_us`; at least one. */
-static uint64_t slices_before(double now_us, double slice_us, uint64_t most, double until_us)
+/* The end of the k-th slice from now on, where each ends slice_us after it began, and begins at the end of another. */
+static double steady_end_us(const struct tt_flight *flight, uint64_t k, double slice_us)
 {
-  if (now_us + (double)(most - 1) * slice_us < until_us) return most;
-  double about = (until_us - now_us) / slice_us;
-  uint64_t k = about < 1 ? 1 : about > (double)most ? most : (uint64_t)about;
-  while (k > 1 && now_us + (double)(k - 1) * slice_us >= until_us) k--;
-  while (k < most && now_us + (double)k * slice_us < until_us) k++;
-  return k;
+  uint64_t each = (uint64_t)flight->n + 1, before = k % each;
+  double us = flight->next_us;
+  if (before) us = flight->ends_us[(flight->first + (int32_t)before - 1) % TT_FLIGHT_MOST];
+  return us + slice_us * (double)(k / each + 1);
 }
 
-/* Sends slices of a group until it has ended, or one has ended at or after until_us. 1: the group has ended. */
+/* Sends many equal slices at once, all of which begin before until_us: as long as each ends slice_us after it began,
+ * all is as it was, only later. */
+static void steady_send(struct sending *s, int32_t g, uint64_t most, double until_us, double slice_us)
+{
+  const struct tt_fusion_group *group = &s->plan->groups[g];
+  struct tt_flight *flight = &s->flight;
+  uint64_t each = (uint64_t)flight->n + 1, rounds = most / each, first = s->stage->sent[g];
+  if (slice_us > 0 && (until_us - s->now_us) / slice_us < (double)rounds + 1) {
+    double before = (until_us - s->now_us) / slice_us - 1;
+    rounds = before < 1 ? 0 : (uint64_t)before;
+  }
+  s->stage->sent[g] += rounds * each;
+  s->stage->nmessages += (int64_t)(rounds * each);
+  for (int32_t *i = &s->stage->at[g]; *i >= group->first; (*i)--) {
+    uint64_t slice = slice_of(s, group, *i);
+    if (slice >= s->stage->sent[g]) break;
+    s->stage->done_us[s->plan->order[*i]] = steady_end_us(flight, slice - first, slice_us);
+  }
+  double later_us = slice_us * (double)rounds;
+  for (int32_t k = 0; k < flight->n; k++) flight->ends_us[(flight->first + k) % TT_FLIGHT_MOST] += later_us;
+  flight->links_us += later_us;
+  flight->end_us += later_us;
+  flight->next_us += later_us;
+  s->now_us = flight->next_us;
+}
+
+/* Sends slices of a group until it has ended, or the next message may begin at or after until_us. 1: it has ended. */
 static int group_send(struct sending *s, int32_t g, double until_us)
 {
   const struct tt_fusion_group *group = &s->plan->groups[g];
-  uint64_t slices = slices_of(group), full = slices - 1, *sent = &s->stage->sent[g];
-  if (*sent < full) {
-    double slice_us = tt_message_us(s->cost, group->slice_bytes);
-    slices_send(s, g, slices_before(s->now_us, slice_us, full - *sent, until_us), slice_us);
-    if (s->now_us >= until_us || *sent < full) return 0;
+  uint64_t full = slices_of(group) - 1, *sent = &s->stage->sent[g];
+  double before_us = -1;
+  for (int32_t steady = 0, inflight = -1; *sent < full;) {
+    double slice_us = slice_send(s, g, group->slice_bytes);
+    if (s->now_us >= until_us) return 0;
+    steady = s->flight.n == inflight && fabs(slice_us - before_us) <= 1e-12 * slice_us ? steady + 1 : 0;
+    inflight = s->flight.n;
+    before_us = slice_us;
+    if (steady <= inflight || s->stage->messages) continue;
+    steady_send(s, g, full - *sent, until_us, slice_us);
+    steady = 0;
   }
-  slices_send(s, g, 1, tt_message_us(s->cost, group->bytes - full * group->slice_bytes));
+  slice_send(s, g, group->bytes - full * group->slice_bytes);
   return 1;
 }
 
@@ -140,13 +160,13 @@ static void as_it_comes_send(struct sending *s)
   }
 }
 
-/* Sends each message when it is ready and those before it have ended. */
+/* Sends each message when it is ready and may begin. */
 static void in_order_send(struct sending *s, const struct tt_played *order)
 {
   for (int64_t m = 0; m < order->nmessages; m++) {
     const struct tt_played_message *message = &order->messages[m];
     s->now_us = fmax(s->now_us, ready_us_of(s, message->group));
-    slices_send(s, message->group, 1, tt_message_us(s->cost, message->bytes));
+    slice_send(s, message->group, message->bytes);
   }
 }
 
@@ -166,9 +186,11 @@ static double forward_run(const struct tt_fusion_plan *plan, const struct tt_mod
 }
 
 /* order: NULL: the plan's; returns when the last message has ended. */
-static double messages_send(struct sending *s, const struct tt_played *order)
+static double messages_send(struct sending *s, const struct tt_message_cost *cost, const struct tt_played *order)
 {
+  tt_flight_start(&s->flight, cost, s->plan->credit);
   s->stage->nmessages = 0;
+  s->now_us = 0;
   for (int32_t g = 0; g < s->plan->ngroups; g++) {
     s->stage->sent[g] = 0;
     s->stage->at[g] = s->plan->groups[g].first + s->plan->groups[g].n - 1;
@@ -176,14 +198,14 @@ static double messages_send(struct sending *s, const struct tt_played *order)
   if (order) in_order_send(s, order);
   else if (s->plan->by_priority) by_priority_send(s);
   else as_it_comes_send(s);
-  return s->now_us;
+  return s->flight.end_us;
 }
 
 double tt_stage_play(struct tt_stage *stage, const struct tt_fusion_plan *plan, const struct tt_queue *queue,
                      const struct tt_message_cost *cost)
 {
-  struct sending s = {.stage = stage, .plan = plan, .queue = queue, .cost = cost};
-  double messages_end_us = messages_send(&s, NULL);
+  struct sending s = {.stage = stage, .plan = plan, .queue = queue};
+  double messages_end_us = messages_send(&s, cost, NULL);
   return forward_run(plan, queue->net, stage->done_us, messages_end_us, NULL);
 }
 
@@ -227,12 +249,13 @@ static tuttiResult_t messages_count(int64_t *n, const struct tt_fusion_plan *pla
   return tuttiSuccess;
 }
 
-static void played_fill(struct tt_played *played, struct sending *s, const struct tt_played *order)
+static void played_fill(struct tt_played *played, struct sending *s, const struct tt_message_cost *cost,
+                        const struct tt_played *order)
 {
   const struct tt_model *net = s->queue->net;
   double forward_us = 0;
   s->stage->messages = played->messages;
-  played->messages_end_us = messages_send(s, order);
+  played->messages_end_us = messages_send(s, cost, order);
   played->iteration_us = forward_run(s->plan, net, s->stage->done_us, played->messages_end_us, played->forward_us);
   for (int32_t l = 0; l < net->n; l++) {
     played->done_us[l] = s->stage->done_us[l];
@@ -260,8 +283,8 @@ tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_f
                        (long long)made.nmessages);
   }
   if (result == tuttiSuccess) {
-    struct sending s = {.stage = &stage, .plan = plan, .queue = &queue, .cost = cost};
-    played_fill(&made, &s, order);
+    struct sending s = {.stage = &stage, .plan = plan, .queue = &queue};
+    played_fill(&made, &s, cost, order);
     *played = made;
   } else {
     tt_played_destroy(&made);

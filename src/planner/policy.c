@@ -17,7 +17,8 @@ static const struct {
     [TT_POLICY_HOROVOD] = {"horovod", BYTES, "horovod:128M"},
     [TT_POLICY_MGWFBP] = {"mgwfbp", NONE, "mgwfbp"},
     [TT_POLICY_OPTIMAL] = {"optimal", NONE, "optimal"},
-    [TT_POLICY_P3] = {"p3", ELEMENTS, "p3 or p3:50000"},
+    [TT_POLICY_P3] = {"p3", ELEMENTS, "p3, p3:50000 or p3:50000,1M"},
+    [TT_POLICY_FIFO] = {"fifo", ELEMENTS, "fifo, fifo:50000 or fifo:50000,1M"},
     [TT_POLICY_AUTO] = {"auto", NONE, "auto"},
 };
 
@@ -43,6 +44,8 @@ static int arguments_read(struct reader *r, struct tt_policy *made, enum argumen
   else if (argument == ELEMENTS && !part_read(r, "PARAMETERS", 1, &made->slice)) return 0;
   if ((argument == BYTES || argument == BYTES_PAIR) && !part_read(r, "BYTES", 0, &made->bytes)) return 0;
   if (argument == BYTES_PAIR && *r->at && !part_read(r, "FIRST", 0, &made->first_bytes)) return 0;
+  made->has_credit = argument == ELEMENTS && *r->at;
+  if (made->has_credit && !part_read(r, "CREDIT", 0, &made->credit)) return 0;
   if (!*r->at) return 1;
   tt_fail(tuttiInvalidArgument, "policy \"%.40s\": \"%.40s\" is too much: give %s", r->text, r->at, r->example);
   return 0;
@@ -56,7 +59,8 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text)
     kind++;
   if (kind == TT_POLICIES)
     return tt_fail(tuttiInvalidArgument, "there is no policy \"%.40s\": take wfbp, single, threshold:BYTES[,FIRST], "
-                   "horovod:BYTES, mgwfbp, optimal, p3[:PARAMETERS] or auto", text);
+                   "horovod:BYTES, mgwfbp, optimal, p3[:PARAMETERS[,CREDIT]], fifo[:PARAMETERS[,CREDIT]] or auto",
+                   text);
   struct tt_policy made = {.kind = (enum tt_policy_kind)kind};
   struct reader r = {text, text + len, policies[kind].example};
   if (!arguments_read(&r, &made, policies[kind].argument)) return tuttiInvalidArgument;
@@ -69,14 +73,17 @@ tuttiResult_t tt_fusion_plan_make(struct tt_fusion_plan *plan, const struct tt_p
 {
   struct tt_queue queue = {.n = 0};
   struct tt_fusion_plan made = {.ntensors = 0};
-  uint64_t slice = policy->slice || policy->kind != TT_POLICY_P3 ? policy->slice : TT_P3_SLICE;
+  int is_sliced = policy->kind == TT_POLICY_P3 || policy->kind == TT_POLICY_FIFO;
+  uint64_t slice = policy->slice || !is_sliced ? policy->slice : TT_P3_SLICE;
   tuttiResult_t result = tt_queue_make(&queue, net);
   if (result == tuttiSuccess) result = tt_fusion_plan_start(&made, &queue);
   if (result == tuttiSuccess && policy->kind == TT_POLICY_AUTO) {
     result = tt_fusion_plan_search(&made, policy, &queue, cost);
   } else if (result == tuttiSuccess) {
     tt_fusion_plan_merge(&made, policy, &queue, cost);
-    if (slice) tt_fusion_plan_slice(&made, &queue, slice);
+    if (slice) tt_fusion_plan_slice(&made, &queue, cost, slice);
+    if (policy->has_credit) made.credit = policy->credit;
+    made.by_priority &= policy->kind != TT_POLICY_FIFO;
   }
   if (result == tuttiSuccess) *plan = made;
   else tt_fusion_plan_destroy(&made);

@@ -3,7 +3,7 @@
 #ifndef TT_PLANNER_PRIVATE_H
 #define TT_PLANNER_PRIVATE_H
 
-#include "planner/plan.h"
+#include "planner/flight.h"
 
 /* Position i is the i-th tensor to be ready; if several are ready at once, the last layer comes first. */
 struct tt_queue {
@@ -36,8 +36,10 @@ void tt_fusion_plan_group_add(struct tt_fusion_plan *plan, const struct tt_queue
 void tt_fusion_plan_merge(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_queue *queue,
                           const struct tt_message_cost *cost);
 
-/* Makes the plan go by priority, in slices of at most so many elements (at least 1). */
-void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue, uint64_t elements);
+/* Makes the plan go by priority, in slices of at most so many elements (at least 1), several in flight where that
+ * pays. */
+void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue,
+                          const struct tt_message_cost *cost, uint64_t elements);
 
 /* ---- plays (play.c) ---- */
 

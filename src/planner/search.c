@@ -40,6 +40,7 @@ static void plan_copy(struct tt_fusion_plan *to, const struct tt_fusion_plan *fr
 {
   to->ngroups = from->ngroups;
   to->by_priority = from->by_priority;
+  to->credit = from->credit;
   memcpy(to->groups, from->groups, (size_t)from->ngroups * sizeof *to->groups);
 }
 
@@ -51,8 +52,8 @@ static double least_us(const struct search *s, const struct tt_fusion_plan *plan
   for (int32_t g = 0; g < plan->ngroups; g++) {
     const struct tt_fusion_group *group = &plan->groups[g];
     uint64_t full = group->bytes > group->slice_bytes ? (group->bytes - 1) / group->slice_bytes : 0;
-    if (full) us += (double)full * tt_message_us(s->cost, group->slice_bytes);
-    us += tt_message_us(s->cost, group->bytes - full * group->slice_bytes);
+    if (full) us += (double)full * tt_message_held_us(s->cost, group->slice_bytes);
+    us += tt_message_held_us(s->cost, group->bytes - full * group->slice_bytes);
   }
   return us;
 }
@@ -60,7 +61,7 @@ static double least_us(const struct search *s, const struct tt_fusion_plan *plan
 /* Plays the trial, cut into slices of so many elements (0: whole groups), by priority. 1: it is the best so far. */
 static int trial_play(struct search *s, uint64_t slice)
 {
-  tt_fusion_plan_slice(&s->trial, s->queue, slice ? slice : UINT64_MAX);
+  tt_fusion_plan_slice(&s->trial, s->queue, s->cost, slice ? slice : UINT64_MAX);
   s->work_left -= (int64_t)s->trial.ngroups * (WORK_GROUP / 4);
   if (least_us(s, &s->trial) >= s->urgent_us) return 0;
   s->work_left -= s->queue->n + (int64_t)s->trial.ngroups * WORK_GROUP;
@@ -227,7 +228,7 @@ static int64_t messages_of(const struct tt_fusion_plan *plan)
  * and is not longer than the limit. */
 static int fewer_take(struct search *s, uint64_t slice, double limit_us)
 {
-  tt_fusion_plan_slice(&s->trial, s->queue, slice ? slice : UINT64_MAX);
+  tt_fusion_plan_slice(&s->trial, s->queue, s->cost, slice ? slice : UINT64_MAX);
   s->work_left -= (int64_t)s->trial.ngroups * (WORK_GROUP / 4);
   if (messages_of(&s->trial) >= messages_of(&s->best)) return 0;
   s->work_left -= s->queue->n + (int64_t)s->trial.ngroups * WORK_GROUP;

@@ -60,6 +60,14 @@ void cost_draw(struct drawn *d, uint64_t *state)
   }
 }
 
+void overlap_draw(struct drawn *d, uint64_t *state)
+{
+  if (below(state, 2)) return;
+  d->cost.free = below(state, 2) ? 1 : 0.5;
+  d->cost.byte_us = 0.25 * (double)below(state, 8);
+  d->cost.channels = 1 + (int32_t)below(state, 9);
+}
+
 double net_forward_us(const struct drawn *d)
 {
   double sum = 0;

@@ -16,6 +16,9 @@ struct drawn {
 /* Layer after layer, from the last to the first; times and sizes of several scales, also 0. */
 void net_draw(struct drawn *d, uint64_t *state, int32_t n);
 
+/* For half of the costs: of start-ups some or all is free for other messages in flight. Halves and quarters. */
+void overlap_draw(struct drawn *d, uint64_t *state);
+
 /* A straight line, pieces that jump up and down, or pieces that rise and fall. */
 void cost_draw(struct drawn *d, uint64_t *state);
 

@@ -6,6 +6,7 @@
 
 #include "chance.h"
 #include "nets.h"
+#include "planner/flight.h"
 #include "slow.h"
 
 #include <setjmp.h>
@@ -16,9 +17,9 @@
 /* ---- an independent play: every message by itself, nothing kept in order ---- */
 
 struct slice {
-  double ready_us, us;
+  double ready_us, us, held_us;
   int32_t urgency, group;
-  uint64_t offset;
+  uint64_t offset, bytes;
   int is_sent;
   double end_us;
 };
@@ -33,7 +34,12 @@ static int slices_list(struct slice *slices, const struct tt_fusion_plan *plan, 
     do {
       uint64_t left = group->bytes - at, bytes = left < group->slice_bytes ? left : group->slice_bytes;
       struct slice *s = &slices[n++];
-      *s = (struct slice){.us = tt_message_us(&d->cost, bytes), .urgency = INT32_MAX, .group = g, .offset = at};
+      *s = (struct slice){.us = tt_message_us(&d->cost, bytes),
+                          .held_us = tt_message_held_us(&d->cost, bytes),
+                          .urgency = INT32_MAX,
+                          .group = g,
+                          .offset = at,
+                          .bytes = bytes};
       for (int32_t k = 0; k < group->n; k++) {
         int32_t tensor = plan->order[group->first + k];
         s->ready_us = fmax(s->ready_us, d->tensors[tensor].ready_us);
@@ -76,11 +82,30 @@ static double tensor_end_us(const struct slice *slices, int n, const struct tt_f
   return end_us;
 }
 
+/* From this time on the next one may begin, where these were sent, the last one at this time. */
+static double free_us(const struct slice *slices, int n, double now_us, const struct tt_fusion_plan *plan,
+                      const struct drawn *d)
+{
+  for (;;) {
+    double first_us = HUGE_VAL;
+    uint64_t bytes = 0;
+    int inflight = 0;
+    for (int s = 0; s < n; s++) {
+      if (!slices[s].is_sent || slices[s].end_us <= now_us) continue;
+      first_us = fmin(first_us, slices[s].end_us);
+      bytes += slices[s].bytes;
+      inflight++;
+    }
+    if (!inflight || (bytes < plan->credit && inflight < d->cost.channels)) return now_us;
+    now_us = first_us;
+  }
+}
+
 static double iteration_us(const struct tt_fusion_plan *plan, const struct drawn *d)
 {
   static struct slice slices[100000];
   int n = slices_list(slices, plan, d);
-  double now_us = 0, end_us = 0;
+  double now_us = 0, end_us = 0, links_us = 0;
   for (int sent = 0; sent < n; sent++) {
     int s = slice_next(slices, n, now_us, plan->by_priority);
     if (s < 0) {
@@ -91,7 +116,9 @@ static double iteration_us(const struct tt_fusion_plan *plan, const struct drawn
       s = slice_next(slices, n, now_us, plan->by_priority);
     }
     slices[s].is_sent = 1;
-    slices[s].end_us = end_us = now_us += slices[s].us;
+    slices[s].end_us = end_us = fmax(fmax(now_us, links_us) + slices[s].us, end_us);
+    links_us = fmax(now_us, links_us) + slices[s].held_us;
+    now_us = free_us(slices, n, now_us, plan, d);
   }
   now_us = plan->by_priority ? d->net.backward_us : fmax(d->net.backward_us, end_us);
   for (int32_t l = 0; l < d->net.n; l++) {
@@ -164,17 +191,19 @@ static void every_tensor_is_in_one_group_and_groups_are_as_ready(void **state)
 
 static void a_play_is_that_of_every_message_by_itself(void **state)
 {
-  static const char *const others[] = {"p3:1", "p3:7", "p3:50", "p3", "auto"};
+  static const char *const others[] = {"p3:1", "p3:7", "p3:50", "p3", "fifo:9", "fifo:3,40", "p3:5,100", "auto"};
+  const size_t nothers = sizeof others / sizeof others[0];
   static struct drawn d;
   uint64_t chance = 2;
   (void)state;
   for (int round = 0; round < (IS_SLOW ? 40 : 400); round++) {
     net_draw(&d, &chance, 1 + (int32_t)below(&chance, 20));
     cost_draw(&d, &chance);
+    overlap_draw(&d, &chance);
     if (round % 4 == 0) /* backward in any order */
       for (int32_t l = 0; l < d.net.n; l++)
         d.tensors[l].ready_us = (double)below(&chance, (size_t)d.net.backward_us + 1);
-    for (size_t p = 0; p < MERGING + 5; p++) {
+    for (size_t p = 0; p < MERGING + nothers; p++) {
       struct tt_fusion_plan plan = plan_of(p < MERGING ? merging[p] : others[p - MERGING], &d);
       for (int cut = 0; cut < 2; cut++) {
         assert_true(played_us(&plan, &d) == iteration_us(&plan, &d));

@@ -4,10 +4,11 @@
 
 static int slicings;
 
-static void counted_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue, uint64_t elements)
+static void counted_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue,
+                          const struct tt_message_cost *cost, uint64_t elements)
 {
   slicings++;
-  tt_fusion_plan_slice(plan, queue, elements);
+  tt_fusion_plan_slice(plan, queue, cost, elements);
 }
 
 tuttiResult_t counted_search(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_queue *queue,

@@ -41,6 +41,10 @@ static void policies_are_what_their_names_say(void **state)
       {"p3:1", {.kind = TT_POLICY_P3, .slice = 1}},
       {"p3:5e4", {.kind = TT_POLICY_P3, .slice = 50000}},
       {"p3:4K", {.kind = TT_POLICY_P3, .slice = 4096}},
+      {"p3:4K,1M", {.kind = TT_POLICY_P3, .slice = 4096, .has_credit = 1, .credit = 1 << 20}},
+      {"p3:1,0", {.kind = TT_POLICY_P3, .slice = 1, .has_credit = 1}},
+      {"fifo", {.kind = TT_POLICY_FIFO, .slice = 50000}},
+      {"fifo:7,9", {.kind = TT_POLICY_FIFO, .slice = 7, .has_credit = 1, .credit = 9}},
       {"auto", {.kind = TT_POLICY_AUTO}},
   };
   (void)state;
@@ -51,6 +55,8 @@ static void policies_are_what_their_names_say(void **state)
     assert_int_equal(got.bytes, names[n].policy.bytes);
     assert_int_equal(got.first_bytes, names[n].policy.first_bytes);
     assert_int_equal(got.slice, names[n].policy.slice);
+    assert_int_equal(got.has_credit, names[n].policy.has_credit);
+    assert_int_equal(got.credit, names[n].policy.credit);
   }
 }
 
@@ -80,10 +86,13 @@ static void what_is_no_policy_is_told_with_the_part_that_is_wrong(void **state)
       {"horovod", "BYTES is \"\": give"},
       {"horovod:1,2", "policy \"horovod:1,2\": \",2\" is too much: give horovod:128M"},
       {"p3:", "PARAMETERS is \"\": give a whole number from 1 to 9223372036854775806, such as 50000, 64K, 1.5M or 1e6, "
-              "as in p3 or p3:50000"},
+              "as in p3, p3:50000 or p3:50000,1M"},
       {"p3:0", "PARAMETERS is \"0\": give a whole number from 1 to"},
       {"p3:x", "policy \"p3:x\": PARAMETERS is \"x\": give"},
-      {"p3:1,2", "\",2\" is too much: give p3 or p3:50000"},
+      {"p3:1,", "policy \"p3:1,\": CREDIT is \"\": give a whole number from 0 to"},
+      {"p3:1,x", "CREDIT is \"x\": give"},
+      {"p3:1,2,3", "\",3\" is too much: give p3, p3:50000 or p3:50000,1M"},
+      {"fifo:0", "PARAMETERS is \"0\": give a whole number from 1 to"},
   };
   struct tt_policy policy = {.kind = TT_POLICIES};
   (void)state;

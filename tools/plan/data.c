@@ -30,7 +30,7 @@ static int64_t messages_end(const struct tt_played *played, int64_t begin)
   int64_t end = begin + 1;
   while (played->nmessages > MESSAGES_DRAWN && end < played->nmessages &&
          played->messages[end].group == played->messages[begin].group &&
-         played->messages[end].start_us == played->messages[end - 1].end_us)
+         played->messages[end].start_us <= played->messages[end - 1].end_us)
     end++;
   return end;
 }

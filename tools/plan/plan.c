@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "explain/hypothetical.h"
+#include "planner/flight.h"
 #include "planner/price.h"
 #include "plan/layers_private.h"
 
@@ -12,8 +13,10 @@
 #define TEXT_BYTES 160
 
 /* The policies of "all". */
-static const char *const policies_all[] = {"wfbp",   "single",  "threshold:25M,1M", "horovod:128M",
-                                           "mgwfbp", "optimal", "p3",               "auto"};
+static const char *const policies_all[] = {"wfbp",    "single", "threshold:25M,1M", "horovod:128M", "mgwfbp",
+                                           "optimal", "p3",     "fifo",             "auto"};
+
+#define CHANNELS 8 /* where it is not told */
 
 struct asked {
   struct tt_layers layers;
@@ -29,12 +32,26 @@ static tuttiResult_t request_check(const struct tt_plan_request *request)
   if (request->has_cost && (!(a >= 0 && a <= 1e12) || !(b >= 0 && b <= 1e6)))
     return tt_fail(tuttiInvalidArgument, "a message costs %g us and %g us for each byte: give times from 0 to 1e12 and "
                    "from 0 to 1e6", a, b);
+  if (request->has_gap && !(request->gap_us >= 0 && request->gap_us <= 1e12))
+    return tt_fail(tuttiInvalidArgument, "links are held for %g us of a start-up: give a time from 0 to 1e12",
+                   request->gap_us);
+  if (request->channels < 0 || request->channels > TT_FLIGHT_MOST)
+    return tt_fail(tuttiInvalidArgument, "there are %d channels: give 1 to %d", request->channels, TT_FLIGHT_MOST);
   if (request->has_cost && request->nranks)
     return tt_fail(tuttiInvalidArgument, "both a cost and a number of ranks, %d, are given: leave one out",
                    request->nranks);
   if (!request->has_cost && !request->nranks)
     return tt_fail(tuttiInvalidArgument, "nothing says what a message costs: give a cost or a number of ranks");
   return tuttiSuccess;
+}
+
+/* The start-up is that of the shortest message. */
+static void gap_take(struct tt_message_cost *cost, const struct tt_plan_request *request)
+{
+  double startup_us = tt_message_us(cost, 0);
+  if (!request->has_gap || request->gap_us >= startup_us) return;
+  cost->free = 1 - request->gap_us / startup_us;
+  cost->channels = request->channels ? request->channels : CHANNELS;
 }
 
 static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request *request)
@@ -77,7 +94,8 @@ static tuttiResult_t policies_find(struct asked *asked, const struct tt_plan_req
     asked->planned[k].name = names[k];
     result = tt_policy_parse(policy, names[k]);
     /* With "all", policies that send as tensors come are left unsliced, as their names say. */
-    if (request->slice && (!is_all || policy->kind == TT_POLICY_P3 || policy->kind == TT_POLICY_AUTO))
+    if (request->slice && (!is_all || policy->kind == TT_POLICY_P3 || policy->kind == TT_POLICY_FIFO ||
+                            policy->kind == TT_POLICY_AUTO))
       policy->slice = request->slice;
   }
   return result;
@@ -90,6 +108,7 @@ static tuttiResult_t asked_fill(struct asked *asked, const struct tt_plan_reques
   if (result == tuttiSuccess) result = tt_layers_load(&asked->layers, request->table);
   if (result == tuttiSuccess) result = tt_model_check(&asked->layers.net);
   if (result == tuttiSuccess) result = cost_make(asked, request);
+  gap_take(&asked->cost, request);
   if (result == tuttiSuccess) result = tt_fusion_bound(&asked->layers.net, &asked->cost, &bound_us);
   for (int k = 0; k < asked->n && result == tuttiSuccess; k++) {
     struct tt_planned *planned = &asked->planned[k];

@@ -15,7 +15,7 @@ struct tt_plan_request {
                               columns, among them layer_index (1, 2, ... in forward order), params (elements of 4
                               bytes), bwd_time_us and fwd_time_us */
   const char *policy;      /* "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
-                              "p3[:PARAMETERS]", "auto", or "all" of them */
+                              "p3[:PARAMETERS[,CREDIT]]", "fifo[:PARAMETERS[,CREDIT]]", "auto", or "all" of them */
   int has_cost;            /* 1: a message of m bytes takes alpha_us + beta_us_per_byte m */
   double alpha_us, beta_us_per_byte;
   int nranks;              /* a message is an all-reduce of so many ranks, and takes what is predicted of the algorithm
@@ -24,6 +24,10 @@ struct tt_plan_request {
   const char *transports;
   const char *interface;
   const char *profile;
+  int has_gap;             /* 1: of a message's start-up the links are held for gap_us at most, and then free for other
+                              messages, as many as there are channels; 0: one message is under way at a time */
+  double gap_us;
+  int channels;            /* 0: 8 */
   size_t slice;            /* parameters: messages are cut into slices of at most so many and sent by priority; 0: as
                               the policy does; with "all" only of p3 and auto */
   int json;                /* 1: print JSON: "policy", "groups" (lists of layers from 1 on, in the order sent) and

@@ -41,7 +41,7 @@ void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct 
     const struct tt_fusion_group *group = &plan->groups[first->group];
     uint64_t bytes = first->bytes;
     for (next = m + 1; played->nmessages > MANY && next < played->nmessages; next++) {
-      if (played->messages[next].group != first->group || played->messages[next].start_us != last->end_us) break;
+      if (played->messages[next].group != first->group || played->messages[next].start_us > last->end_us) break;
       last = &played->messages[next];
       bytes += last->bytes;
     }

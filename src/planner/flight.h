@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages in flight: when the next one may begin, and when it ends, as plays have it.
+ *
+ * The rule. A message is *in flight* from its begin until it has ended. The next message may begin
+ *
+ *   - when none is in flight; or
+ *   - when fewer bytes than the plan's *credit*, and fewer messages than there are channels, are in flight.
+ *
+ * So at most the credit and one message are in flight, and with a credit of 0 messages follow one another. Which
+ * message is next does not depend on when it begins: ranks that agree on the order need not agree on that.
+ *
+ * The cost. A message of m bytes takes T(m) alone, and holds the links for a part of that, H(m). What is not the time
+ * of its bytes, T(m) - m byte_us, is its start-up; for the part `free` of that the links are free for other messages
+ * (they wait for what is on its way, or for ranks to wake), for the rest they are not (a processor is busy with it):
+ *
+ *   H(m) = T(m) - free (T(m) - m byte_us)
+ *
+ * Messages hold the links one after the other, as they begin, and end T(m) after they got them, but not before those
+ * that began earlier. With free = 0 they take T one after the other, whatever the credit.
+ *
+ * The credit of a plan whose longest message has m bytes is what the links carry in the time of one,
+ *
+ *   m T(m) / H(m)
+ *
+ * (rounded up; 0 if nothing is free or there is one channel): m + alpha / beta where T(m) = alpha + beta m and all of
+ * the start-up is free. ceil(T / H) such messages are in flight then, which hides all start-ups but the first, if there
+ * are as many channels. An urgent one that becomes ready waits for no more than the credit and one message. All ranks
+ * have the same costs, and so the same credit.
+ *
+ * Pure. */
+#ifndef TT_PLANNER_FLIGHT_H
+#define TT_PLANNER_FLIGHT_H
+
+#include "planner/plan.h"
+
+#define TT_FLIGHT_MOST 64 /* messages */
+
+struct tt_flight {
+  const struct tt_message_cost *cost;
+  uint64_t credit;
+  double next_us;  /* from here on the next message may begin */
+  double links_us; /* the links are held until then */
+  double end_us;   /* of the last message */
+  /* Messages in flight at next_us, the oldest at `first`. */
+  int32_t first, n;
+  uint64_t total;
+  uint64_t bytes[TT_FLIGHT_MOST];
+  double ends_us[TT_FLIGHT_MOST];
+};
+
+/* H(m). */
+double tt_message_held_us(const struct tt_message_cost *cost, uint64_t bytes);
+
+/* Of a plan whose longest message has so many bytes. */
+uint64_t tt_flight_credit(const struct tt_message_cost *cost, uint64_t bytes);
+
+/* Nothing is in flight; from time 0 on. */
+void tt_flight_start(struct tt_flight *flight, const struct tt_message_cost *cost, uint64_t credit);
+
+/* A message begins, not before next_us. Returns when it ends. */
+double tt_flight_begin(struct tt_flight *flight, double at_us, uint64_t bytes);
+
+#endif
