@@ -5,16 +5,23 @@
 
 #define CREDIT_MOST 0x1p40
 
+/* Of a message that takes so long. */
+static double held_of(const struct tt_message_cost *cost, uint64_t bytes, double us)
+{
+  double startup_us = us - cost->byte_us * (double)bytes;
+  return startup_us > 0 ? us - cost->free * startup_us : us;
+}
+
 double tt_message_held_us(const struct tt_message_cost *cost, uint64_t bytes)
 {
-  double us = tt_message_us(cost, bytes), startup_us = us - cost->byte_us * (double)bytes;
-  return startup_us > 0 ? us - cost->free * startup_us : us;
+  return held_of(cost, bytes, tt_message_us(cost, bytes));
 }
 
 uint64_t tt_flight_credit(const struct tt_message_cost *cost, uint64_t bytes)
 {
+  if (cost->channels < 2 || !(cost->free > 0)) return 0;
   double held_us = tt_message_held_us(cost, bytes), free_us = tt_message_us(cost, bytes) - held_us;
-  if (cost->channels < 2 || !(free_us > 0)) return 0;
+  if (!(free_us > 0)) return 0;
   double credit = held_us > 0 ? (double)bytes * (held_us + free_us) / held_us : CREDIT_MOST;
   return (uint64_t)ceil(fmin(credit, CREDIT_MOST));
 }
@@ -26,6 +33,9 @@ void tt_flight_start(struct tt_flight *flight, const struct tt_message_cost *cos
   flight->next_us = flight->links_us = flight->end_us = 0;
   flight->first = flight->n = 0;
   flight->total = 0;
+  flight->last_bytes = 0;
+  flight->message_us = tt_message_us(cost, 0);
+  flight->message_held_us = tt_message_held_us(cost, 0);
 }
 
 static void oldest_end(struct tt_flight *flight)
@@ -39,16 +49,22 @@ double tt_flight_begin(struct tt_flight *flight, double at_us, uint64_t bytes)
 {
   int32_t most = flight->cost->channels < TT_FLIGHT_MOST ? flight->cost->channels : TT_FLIGHT_MOST;
   while (flight->n && flight->ends_us[flight->first] <= at_us) oldest_end(flight);
-  double held_us = fmax(at_us, flight->links_us);
-  flight->links_us = held_us + tt_message_held_us(flight->cost, bytes);
-  flight->end_us = fmax(held_us + tt_message_us(flight->cost, bytes), flight->end_us);
+  if (bytes != flight->last_bytes) {
+    flight->last_bytes = bytes;
+    flight->message_us = tt_message_us(flight->cost, bytes);
+    flight->message_held_us = held_of(flight->cost, bytes, flight->message_us);
+  }
+  double from_us = at_us > flight->links_us ? at_us : flight->links_us;
+  flight->links_us = from_us + flight->message_held_us;
+  if (from_us + flight->message_us > flight->end_us) flight->end_us = from_us + flight->message_us;
   int32_t last = (flight->first + flight->n++) % TT_FLIGHT_MOST;
   flight->ends_us[last] = flight->end_us;
   flight->bytes[last] = bytes;
   flight->total += bytes;
   flight->next_us = at_us;
   while (flight->n && (flight->total >= flight->credit || flight->n >= most)) {
-    flight->next_us = fmax(flight->next_us, flight->ends_us[flight->first]);
+    double end_us = flight->ends_us[flight->first];
+    if (end_us > flight->next_us) flight->next_us = end_us;
     oldest_end(flight);
   }
   return flight->end_us;

@@ -41,6 +41,8 @@ struct tt_flight {
   double next_us;  /* from here on the next message may begin */
   double links_us; /* the links are held until then */
   double end_us;   /* of the last message */
+  uint64_t last_bytes;          /* its length, and what a message of that takes: equal ones follow one another */
+  double message_us, message_held_us;
   /* Messages in flight at next_us, the oldest at `first`. */
   int32_t first, n;
   uint64_t total;

@@ -101,7 +101,7 @@ static int group_send(struct sending *s, int32_t g, double until_us)
     steady = s->flight.n == inflight && fabs(slice_us - before_us) <= 1e-12 * slice_us ? steady + 1 : 0;
     inflight = s->flight.n;
     before_us = slice_us;
-    if (steady <= inflight || s->stage->messages) continue;
+    if ((steady <= inflight && s->plan->credit) || s->stage->messages) continue;
     steady_send(s, g, full - *sent, until_us, slice_us);
     steady = 0;
   }
