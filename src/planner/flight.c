@@ -5,7 +5,7 @@
 
 #define CREDIT_MOST 0x1p40
 
-/* Of a message that takes so long. */
+/* The part of `us`, what the message takes, for which it holds the links. */
 static double held_of(const struct tt_message_cost *cost, uint64_t bytes, double us)
 {
   double startup_us = us - cost->byte_us * (double)bytes;
@@ -26,6 +26,13 @@ uint64_t tt_flight_credit(const struct tt_message_cost *cost, uint64_t bytes)
   return (uint64_t)ceil(fmin(credit, CREDIT_MOST));
 }
 
+static void price_take(struct tt_flight *flight, uint64_t bytes)
+{
+  flight->last_bytes = bytes;
+  flight->message_us = tt_message_us(flight->cost, bytes);
+  flight->message_held_us = held_of(flight->cost, bytes, flight->message_us);
+}
+
 void tt_flight_start(struct tt_flight *flight, const struct tt_message_cost *cost, uint64_t credit)
 {
   flight->cost = cost;
@@ -33,9 +40,7 @@ void tt_flight_start(struct tt_flight *flight, const struct tt_message_cost *cos
   flight->next_us = flight->links_us = flight->end_us = 0;
   flight->first = flight->n = 0;
   flight->total = 0;
-  flight->last_bytes = 0;
-  flight->message_us = tt_message_us(cost, 0);
-  flight->message_held_us = tt_message_held_us(cost, 0);
+  price_take(flight, 0);
 }
 
 static void oldest_end(struct tt_flight *flight)
@@ -47,13 +52,10 @@ static void oldest_end(struct tt_flight *flight)
 
 double tt_flight_begin(struct tt_flight *flight, double at_us, uint64_t bytes)
 {
+  if (bytes != flight->last_bytes) price_take(flight, bytes);
+  if (!flight->credit) return flight->end_us = flight->next_us = at_us + flight->message_us;
   int32_t most = flight->cost->channels < TT_FLIGHT_MOST ? flight->cost->channels : TT_FLIGHT_MOST;
   while (flight->n && flight->ends_us[flight->first] <= at_us) oldest_end(flight);
-  if (bytes != flight->last_bytes) {
-    flight->last_bytes = bytes;
-    flight->message_us = tt_message_us(flight->cost, bytes);
-    flight->message_held_us = held_of(flight->cost, bytes, flight->message_us);
-  }
   double from_us = at_us > flight->links_us ? at_us : flight->links_us;
   flight->links_us = from_us + flight->message_held_us;
   if (from_us + flight->message_us > flight->end_us) flight->end_us = from_us + flight->message_us;

@@ -6,12 +6,13 @@
  *   - when none is in flight; or
  *   - when fewer bytes than the plan's *credit*, and fewer messages than there are channels, are in flight.
  *
- * So at most the credit and one message are in flight, and with a credit of 0 messages follow one another. Which
- * message is next does not depend on when it begins: ranks that agree on the order need not agree on that.
+ * So at most the credit and one message are in flight, and with a credit of 0 messages follow one another. The order
+ * of messages does not depend on when they begin: ranks that agree on the order need not agree on that.
  *
- * The cost. A message of m bytes takes T(m) alone, and holds the links for a part of that, H(m). What is not the time
- * of its bytes, T(m) - m byte_us, is its start-up; for the part `free` of that the links are free for other messages
- * (they wait for what is on its way, or for ranks to wake), for the rest they are not (a processor is busy with it):
+ * The cost. A message of m bytes takes T(m) alone, and holds the links for a part of that, H(m). Its start-up is
+ * what is not the time of its bytes, T(m) - m byte_us. For the part `free` of that the links are free for other
+ * messages (they wait for what is on its way, or for ranks to wake), for the rest they are not (a processor is busy
+ * with it):
  *
  *   H(m) = T(m) - free (T(m) - m byte_us)
  *
@@ -53,7 +54,7 @@ struct tt_flight {
 /* H(m). */
 double tt_message_held_us(const struct tt_message_cost *cost, uint64_t bytes);
 
-/* Of a plan whose longest message has so many bytes. */
+/* The credit of a plan whose longest message has so many bytes. */
 uint64_t tt_flight_credit(const struct tt_message_cost *cost, uint64_t bytes);
 
 /* Nothing is in flight; from time 0 on. */

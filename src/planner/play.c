@@ -71,7 +71,7 @@ static void steady_send(struct sending *s, int32_t g, uint64_t most, double unti
   struct tt_flight *flight = &s->flight;
   uint64_t each = (uint64_t)flight->n + 1, rounds = most / each, first = s->stage->sent[g];
   if (slice_us > 0 && (until_us - s->now_us) / slice_us < (double)rounds + 1) {
-    double before = (until_us - s->now_us) / slice_us - 1;
+    double before = (until_us - s->now_us) / slice_us - (each > 1);
     rounds = before < 1 ? 0 : (uint64_t)before;
   }
   s->stage->sent[g] += rounds * each;
@@ -95,14 +95,20 @@ static int group_send(struct sending *s, int32_t g, double until_us)
   const struct tt_fusion_group *group = &s->plan->groups[g];
   uint64_t full = slices_of(group) - 1, *sent = &s->stage->sent[g];
   double before_us = -1;
+  if (*sent < full && !s->plan->credit && !s->stage->messages) {
+    s->flight.next_us = s->now_us; /* nothing is in flight */
+    steady_send(s, g, full - *sent, until_us, tt_message_us(s->flight.cost, group->slice_bytes));
+    if (s->now_us >= until_us) return 0;
+  }
   for (int32_t steady = 0, inflight = -1; *sent < full;) {
     double slice_us = slice_send(s, g, group->slice_bytes);
     if (s->now_us >= until_us) return 0;
     steady = s->flight.n == inflight && fabs(slice_us - before_us) <= 1e-12 * slice_us ? steady + 1 : 0;
     inflight = s->flight.n;
     before_us = slice_us;
-    if ((steady <= inflight && s->plan->credit) || s->stage->messages) continue;
+    if (steady <= inflight || s->stage->messages) continue;
     steady_send(s, g, full - *sent, until_us, slice_us);
+    if (s->now_us >= until_us) return 0;
     steady = 0;
   }
   slice_send(s, g, group->bytes - full * group->slice_bytes);
