@@ -86,7 +86,9 @@ typedef struct {
   uint32_t version;
   const char *policy;  /* how tensors are grouped: "auto" (the default), or as for `tutti plan`: "wfbp", "single",
                           "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
-                          "p3[:PARAMETERS]", "fifo[:PARAMETERS]" (TUTTI_FUSION_POLICY) */
+                          "p3[:PARAMETERS[,CREDIT]]", "fifo[:PARAMETERS[,CREDIT]]" (TUTTI_FUSION_POLICY). CREDIT, in
+                          bytes: the next slice may begin while less than that is in flight, on as many channels as
+                          there are (TUTTI_FUSION_CHANNELS); by default what the measured links are worth */
   size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). It has at most about twice
                           the size of all tensors. Messages longer than half of it are cut */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fusion/private.h"
+#include "planner/flight.h"
 
 #define HANGS_NS 5000000000 /* a copy takes milliseconds */
 #define IDLE_NS 20000000 /* interval of looks for failures of other ranks */
@@ -75,16 +76,20 @@ static void binding_make(const struct tuttiFusion *fusion, int32_t m, struct tt_
   binding->overflow = config->reports ? &engine->messages[m].overflow : NULL;
 }
 
-/* Not before all that was begun earlier is at its last steps: a message under way has the links for itself, but for
- * those that wait for a late rank. */
+/* As plays have it (flight.h); a message that is at its last steps, or waits for a late rank, is not in flight here. */
 static int may_begin(const struct engine *engine)
 {
+  uint64_t bytes = 0;
+  int n = 0;
   for (int32_t k = engine->back; k < engine->nbegun; k++) {
-    const struct message_progress *progress = &engine->messages[engine->begun[k]];
+    int32_t m = engine->begun[k];
+    const struct message_progress *progress = &engine->messages[m];
     if (progress->state != UNDER_WAY || tt_sequence_is_parked(&engine->ordering.order, progress->channel)) continue;
-    if (!tt_op_ending(progress->op)) return 0;
+    if (tt_op_ending(progress->op)) continue;
+    bytes += engine->used->messages[m].wire_bytes;
+    n++;
   }
-  return 1;
+  return tt_flight_may(engine->used->fusion.credit, n, bytes);
 }
 
 /* Starts the next message if all of it is there. 1: it did. */
@@ -215,14 +220,17 @@ void tt_fusion_step_start(struct tuttiFusion *fusion)
 }
 
 /* The first-th to (end - 1)-th message were sent one behind the other. The next one begins before one has ended, and
- * both share the links: what a single one took says little, so each gets its part of what all took by what is expected
- * of it. */
+ * both share the links: what a single one took says little, so each took as much longer than expected as all did beside
+ * a play of them. */
 static void run_took(struct engine *engine, int32_t first, int32_t end, double us)
 {
   const struct message *messages = engine->used->messages;
   const struct tt_message_cost *cost = &engine->known.cost;
+  struct tt_flight flight;
   double expected_us = 0;
-  for (int32_t k = first; k < end; k++) expected_us += tt_message_us(cost, messages[engine->begun[k]].wire_bytes);
+  tt_flight_start(&flight, cost, engine->used->fusion.credit);
+  for (int32_t k = first; k < end; k++)
+    expected_us = tt_flight_begin(&flight, flight.next_us, messages[engine->begun[k]].wire_bytes);
   for (int32_t k = first; k < end; k++) {
     int32_t m = engine->begun[k];
     double part = expected_us > 0 ? tt_message_us(cost, messages[m].wire_bytes) / expected_us : 0;
@@ -281,19 +289,21 @@ tuttiResult_t tt_fusion_run(const struct config *config, int collective, void *d
   return tt_comm_run(config->channel[0], &binding);
 }
 
-/* A row of messages before there is a plan, begun as the engine begins them. */
+/* A row of messages before there is a plan, begun as the engine begins them; in flight together if it is_full. */
 struct row {
   size_t bytes;
+  int is_full;
   int begun, ended, look;
   struct tt_op *ops[CHANNELS]; /* under way */
 };
 
-/* Starts the next message of the row if all under way are at their last steps. 1: it did. */
+/* Starts the next message of the row if its channel is free, and all under way are at their last steps or the row is
+ * full. 1: it did. */
 static int row_begin(const struct config *config, struct row *row, tuttiResult_t *result)
 {
   int c = row->begun % config->nplanned;
   for (int k = 0; k < config->nplanned; k++)
-    if (row->ops[k] && (k == c || !tt_op_ending(row->ops[k]))) return 0;
+    if (row->ops[k] && (k == c || !(row->is_full || tt_op_ending(row->ops[k])))) return 0;
   void *data = config->buffer + (size_t)c * row->bytes;
   struct tt_binding binding = {.in = data, .out = data, .before = 1};
   binding.call = (struct tt_call){.count = row->bytes / sizeof(float),
@@ -332,9 +342,9 @@ static int row_move(const struct config *config, struct row *row, tuttiResult_t 
   return moved;
 }
 
-tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messages)
+tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messages, int is_full)
 {
-  struct row row = {.bytes = bytes};
+  struct row row = {.bytes = bytes, .is_full = is_full};
   struct tt_waiter waiter;
   tuttiResult_t result = tuttiSuccess;
   tt_waiter_init(&waiter, tt_comm_facts(config->channel[0])->oversubscribed);

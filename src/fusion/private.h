@@ -182,6 +182,7 @@ struct known {
   struct tt_tensor *facts; /* of net */
   struct tt_model net;
   struct tt_message_cost cost;
+  double free;              /* of cost */
   double ratios[CLASSES];   /* of each size class: measured / priced; 0: not known */
   double known_us[CLASSES]; /* priced time of the messages measured for it; older ones count less */
 };
@@ -420,8 +421,8 @@ tuttiResult_t tt_fusion_run(const struct config *config, int collective, void *d
                             int redop);
 
 /* Before the engine exists: sends `messages` sums of `bytes` bytes of the buffer, which has room for one on each
- * channel, each begun when the engine would begin it. */
-tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messages);
+ * channel, each begun when the engine would begin it with a credit of 0, or, is_full, as soon as a channel is free. */
+tuttiResult_t tt_fusion_row(const struct config *config, size_t bytes, int messages, int is_full);
 
 /* Ends everything, with the calling thread's last sentence. */
 void tt_fusion_fail(struct tuttiFusion *fusion, tuttiResult_t result);

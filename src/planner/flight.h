@@ -51,8 +51,23 @@ struct tt_flight {
   double ends_us[TT_FLIGHT_MOST];
 };
 
-/* H(m). */
-double tt_message_held_us(const struct tt_message_cost *cost, uint64_t bytes);
+/* n messages of so many bytes are in flight: the next one may begin, if there is a channel for it. */
+static inline int tt_flight_may(uint64_t credit, int32_t n, uint64_t bytes)
+{
+  return n == 0 || bytes < credit;
+}
+
+/* H(m), where T(m) is us. */
+static inline double tt_held_us_of(const struct tt_message_cost *cost, uint64_t bytes, double us)
+{
+  double startup_us = us - cost->byte_us * (double)bytes;
+  return startup_us > 0 ? us - cost->free * startup_us : us;
+}
+
+static inline double tt_message_held_us(const struct tt_message_cost *cost, uint64_t bytes)
+{
+  return tt_held_us_of(cost, bytes, tt_message_us(cost, bytes));
+}
 
 /* The credit of a plan whose longest message has so many bytes. */
 uint64_t tt_flight_credit(const struct tt_message_cost *cost, uint64_t bytes);
@@ -61,6 +76,21 @@ uint64_t tt_flight_credit(const struct tt_message_cost *cost, uint64_t bytes);
 void tt_flight_start(struct tt_flight *flight, const struct tt_message_cost *cost, uint64_t credit);
 
 /* A message begins, not before next_us. Returns when it ends. */
-double tt_flight_begin(struct tt_flight *flight, double at_us, uint64_t bytes);
+static inline double tt_flight_begin(struct tt_flight *flight, double at_us, uint64_t bytes);
+
+/* ---- parts of it ---- */
+
+/* Finds what messages of this length take. */
+void tt_flight_price(struct tt_flight *flight, uint64_t bytes);
+
+/* With a credit. */
+double tt_flight_join(struct tt_flight *flight, double at_us, uint64_t bytes);
+
+static inline double tt_flight_begin(struct tt_flight *flight, double at_us, uint64_t bytes)
+{
+  if (bytes != flight->last_bytes) tt_flight_price(flight, bytes);
+  if (flight->credit) return tt_flight_join(flight, at_us, bytes);
+  return flight->end_us = flight->next_us = at_us + flight->message_us;
+}
 
 #endif

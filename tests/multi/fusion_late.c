@@ -2,7 +2,10 @@
 /* A tensor that is late holds up no other: what all ranks have pushed is there before they push the rest. Nothing about
  * time is asserted: ranks wait for what was pushed everywhere, and only then push what is late.
  * Labels: slow, processes. */
+#include "fusion/private.h"
 #include "fusion_ranks.h"
+
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -131,12 +134,88 @@ static void the_same_where_the_fusion_buffer_is_full_of_late_messages(void **sta
   }
 }
 
+/* ---- messages in flight ---- */
+
+#define SLICE_KIB 256
+#define AT_ONCE 5 /* channels */
+
+/* Slices of 256 KiB, and as many in flight as the credit and the channels allow. */
+struct flight {
+  const char *policy;
+  int wanted;
+  struct meeting *meeting;
+};
+
+static int under_way(tuttiFusion_t fusion)
+{
+  return (int)__atomic_load_n(&fusion->engine.nbegun, __ATOMIC_ACQUIRE) -
+         (int)__atomic_load_n(&fusion->engine.back, __ATOMIC_ACQUIRE);
+}
+
+/* Rank 1 pushes nothing before rank 0 has begun all that it may begin without it. */
+static int flight_body(const struct ranks *self)
+{
+  static const tuttiFusionTensor_t tensors[] = {{"w", 8 * SLICE_KIB << 8, tuttiFloat32}};
+  const struct flight *flight = self->argument;
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  config.policy = flight->policy;
+  RANKS_CHECK(gradients_make(&g, tensors, 1, 0, 1));
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, 1, &config) == tuttiSuccess);
+  for (uint64_t step = 0; step < 12; step++) {
+    gradient_fill(&g, 0, self->rank, step);
+    RANKS_CHECK(meeting_wait(flight->meeting));
+    if (self->rank == 1) RANKS_CHECK(meeting_wait(flight->meeting));
+    RANKS_CHECK(gradient_push(fusion, &g, 0, NULL) == tuttiSuccess);
+    if (self->rank != 1) {
+      for (long until_ms = meeting_now_ms() + 20000; self->rank == 0 && under_way(fusion) < flight->wanted;) {
+        if (meeting_now_ms() > until_ms) fprintf(stderr, "%s: %d in flight\n", flight->policy, under_way(fusion));
+        RANKS_CHECK(meeting_now_ms() <= until_ms);
+      }
+      if (self->rank == 0) usleep(2000); /* for more, which would be too many */
+      int n = under_way(fusion);
+      if (self->rank == 0 && n != flight->wanted)
+        fprintf(stderr, "%s: %d in flight, not %d\n", flight->policy, n, flight->wanted);
+      RANKS_CHECK(self->rank != 0 || n == flight->wanted);
+      RANKS_CHECK(meeting_wait(flight->meeting));
+    }
+    RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+    if (gradients_check(self, &g, step, 1)) return 1;
+  }
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  gradients_free(&g);
+  return 0;
+}
+
+/* While fewer bytes than the credit are in flight another message begins. */
+static void slices_are_in_flight_up_to_the_credit_and_one(void **state)
+{
+  static const struct flight flights[] = {
+      {"p3:65536,0", 1, NULL},    {"p3:65536,256K", 1, NULL}, {"p3:65536,257K", 2, NULL},
+      {"p3:65536,513K", 3, NULL}, {"p3:65536,1G", AT_ONCE, NULL}};
+  (void)state;
+  setenv("TUTTI_FUSION_CHANNELS", "5", 1);
+  setenv("TUTTI_ALGO", "ring", 1); /* whose last step comes late */
+  for (size_t k = 0; k < sizeof flights / sizeof *flights; k++) {
+    struct flight flight = flights[k];
+    flight.meeting = meeting_make(3);
+    assert_int_equal(run_fusion(k % 2 ? "shm" : "tcp", 3, flight_body, &flight), 0);
+    meeting_free(flight.meeting);
+  }
+  unsetenv("TUTTI_FUSION_CHANNELS");
+  unsetenv("TUTTI_ALGO");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_others_are_there_before_a_late_one_is_pushed),
       cmocka_unit_test(what_all_have_pushed_is_there_before_the_rest_is_pushed),
       cmocka_unit_test(the_same_where_the_fusion_buffer_is_full_of_late_messages),
+      cmocka_unit_test(slices_are_in_flight_up_to_the_credit_and_one),
   };
   setenv("TUTTI_TIMEOUT_MS", "10000", 0);
   return cmocka_run_group_tests(tests, NULL, NULL);

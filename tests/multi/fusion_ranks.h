@@ -228,7 +228,7 @@ static inline void shuffled(int *order, int n, uint64_t *state)
 /* ---- ranks ---- */
 
 static const char *const fusion_policies[] = {"wfbp",    "single",  "threshold:6K,1K", "horovod:8K",
-                                              "mgwfbp", "optimal", "p3:700",          "auto"};
+                                              "mgwfbp", "optimal", "p3:700",          "p3:300,1M", "auto"};
 enum { FUSION_POLICIES = sizeof fusion_policies / sizeof *fusion_policies };
 
 static inline int run_fusion(const char *transport, int nranks, ranks_body body, void *argument)
