@@ -64,15 +64,20 @@ static int by_size(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Returns the median of the slots of the last steps up to and with `last`, without those before `since`. */
+/* Sorts the slots of at most `most` steps up to and with `last`, without those before `since`. Returns how many. */
+static int slots_sort(const float slots[HISTORY], uint64_t since, uint64_t last, int most, float sorted[HISTORY])
+{
+  int n = 0;
+  for (uint64_t step = last; step >= since && n < most; step--) sorted[n++] = slots[step % HISTORY];
+  qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+  return n;
+}
+
 static double median(const float slots[HISTORY], uint64_t since, uint64_t last)
 {
   float sorted[HISTORY];
-  int n = 0;
-  for (uint64_t step = last; step >= since && n < HISTORY; step--) sorted[n++] = slots[step % HISTORY];
-  if (!n) return 0;
-  qsort(sorted, (size_t)n, sizeof *sorted, by_size);
-  return ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2;
+  int n = slots_sort(slots, since, last, HISTORY, sorted);
+  return n ? ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2 : 0;
 }
 
 static int told_of(const struct plan *plan)
@@ -82,16 +87,13 @@ static int told_of(const struct plan *plan)
 
 _Static_assert(TT_TRIAL_STEPS <= HISTORY, "a trial's steps are kept");
 
-/* Returns the shortest of the last iterations in which all was sent by the present plan; 0: there was none. */
-static double shortest(const struct shared *shared)
+/* Returns the time of an iteration, by the last ones in which all was sent by the present plan; 0: there was none. */
+static double iteration(const struct shared *shared)
 {
-  double least = 0;
-  int n = 0;
-  for (uint64_t step = shared->times.recorded; step > shared->planned.step && n < TT_TRIAL_STEPS; step--, n++) {
-    double us = shared->times.iterations_us[step % HISTORY];
-    if (n == 0 || us < least) least = us;
-  }
-  return least;
+  float sorted[HISTORY];
+  const struct times *times = &shared->times;
+  int n = slots_sort(times->iterations_us, shared->planned.step + 1, times->recorded, TT_TRIAL_STEPS, sorted);
+  return tt_trial_us(sorted, n);
 }
 
 /* Reports ready, forward, backward and iteration times, of which the longest of any rank counts, and times of messages,
@@ -110,7 +112,7 @@ static void facts_tell(struct tuttiFusion *fusion, double *facts)
   }
   pthread_mutex_lock(&shared->mutex);
   facts[2 * n] = median(shared->times.backward_us, 2, shared->times.recorded);
-  facts[2 * n + 1] = shortest(shared);
+  facts[2 * n + 1] = iteration(shared);
   uint64_t first = shared->planned.step > 2 ? shared->planned.step : 2;
   pthread_mutex_unlock(&shared->mutex);
   for (int m = 0; m < told_of(engine->used); m++)

@@ -6,6 +6,11 @@
 #define AGES 1.01 /* factor of the known time at each agreement that is slower, as machines have slow phases */
 #define SLOW_MOST 4 /* after this many slower agreements in a row the plan is slower: others may be faster now */
 
+double tt_trial_us(const float *sorted, int n)
+{
+  return n ? (double)sorted[n / 4] : 0;
+}
+
 static void rests(struct tt_trial *trial, uint64_t step, uint64_t steps)
 {
   trial->rest = steps < RESTS_MOST ? steps : RESTS_MOST;

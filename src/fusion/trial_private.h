@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TT_TRIAL_STEPS 10  /* steps of a trial, and of the plan before it (fewer at first); the fastest counts */
+#define TT_TRIAL_STEPS 10  /* steps of a trial, and of the plan before it (fewer at first) */
 #define TT_TRIAL_GAIN 0.99 /* a change is worth it below this part of the time before */
 
 enum tt_try {
@@ -51,6 +51,11 @@ enum tt_verdict {
   TT_TRIED_WELL, /* the plan in use stays: it has beaten the kept one */
   TT_TRIED_IN_VAIN, /* the kept plan stays */
 };
+
+/* Returns the time by which a plan is judged, of n iterations by it, the shortest first; 0: there are none. That is the
+ * lower quartile: the median would follow slow phases of the machine, and the shortest is but the luckiest if
+ * iterations vary. */
+double tt_trial_us(const float *sorted, int n);
 
 /* The first call at an agreement at the end of `step`. us: time of an iteration by the plan in use (0: not known). */
 enum tt_verdict tt_trial_ends(struct tt_trial *trial, uint64_t step, double us);
