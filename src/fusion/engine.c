@@ -104,7 +104,7 @@ static int message_begin(struct tuttiFusion *fusion, tuttiResult_t *result)
   if (!tt_sequence_next(&engine->ordering.order, &what) || (!what.is_owed && !may_begin(engine))) return 0;
   int32_t m = engine->ordering.messages[what.message];
   if (!tt_fusion_place(fusion, &what, &in, &out)) {
-    if (what.is_sure) *result = tt_fusion_spare(fusion, &what);
+    if (what.is_owed || what.is_sure) *result = tt_fusion_spare(fusion, &what);
     return 0;
   }
   struct message_progress *progress = &engine->messages[m];

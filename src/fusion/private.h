@@ -393,9 +393,9 @@ int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result);
  * not all there yet. */
 int tt_fusion_place(struct tuttiFusion *fusion, const struct tt_sequence_begin *what, const void **in, void **out);
 
-/* The message, for which there was no place, is known to be ready on all ranks. So it must not wait for room that
- * others have: they may wait for a rank that waits for it. Gives it its channel's spare room. Errors: tuttiSystemError:
- * no memory. */
+/* Gives a message for which there was no place its channel's spare room. It is known to be ready on all ranks, or others
+ * have begun it, and what comes after it waits for it here. So it must not wait for room that others have: they may wait
+ * for a rank that waits for one of these. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_spare(struct tuttiFusion *fusion, const struct tt_sequence_begin *what);
 
 /* No message has spare room; frees it. */

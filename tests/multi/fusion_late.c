@@ -209,6 +209,60 @@ static void slices_are_in_flight_up_to_the_credit_and_one(void **state)
   unsetenv("TUTTI_ALGO");
 }
 
+/* ---- what others have begun ---- */
+
+/* Rank 2 has pushed none of the groups 0, 2 and 4, the first ones of the plan; 1, 3 and 5 it waits for one by one. Rank
+ * 0 has two of the former in its fusion buffer, which is full, and has no room for the third, which rank 1 has begun:
+ * its tensors lie together there. */
+static int owed_body(const struct ranks *self)
+{
+  static const tuttiFusionTensor_t layers[] = {
+      {"0", 250, tuttiFloat32}, {"1", 250, tuttiFloat32}, {"2", 250, tuttiFloat32},  {"3", 250, tuttiFloat32},
+      {"4", 250, tuttiFloat32}, {"5", 250, tuttiFloat32}, {"6", 250, tuttiFloat32},  {"7", 250, tuttiFloat32},
+      {"8", 250, tuttiFloat32}, {"9", 250, tuttiFloat32}, {"10", 250, tuttiFloat32}, {"11", 250, tuttiFloat32}};
+  struct meeting *meeting = self->argument;
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  config.policy = "threshold:2000"; /* pairs of tensors, from the last on */
+  config.buffer_bytes = 4096;
+  RANKS_CHECK(gradients_make(&g, layers, 12, self->rank == 1 ? 0 : FUSION_GAP, 1));
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, layers, 12, &config) == tuttiSuccess);
+  for (int t = 11; t >= 0; t--) {
+    gradient_fill(&g, t, self->rank, 0);
+    if (self->rank < 2) RANKS_CHECK(gradient_push(fusion, &g, t, NULL) == tuttiSuccess);
+  }
+  for (int t = 8; t >= 0; t -= 4) {
+    long until_ms = meeting_now_ms() + 20000;
+    while (self->rank == 1 && t == 0 && under_way(fusion) < 5) RANKS_CHECK(meeting_now_ms() <= until_ms);
+    RANKS_CHECK(meeting_wait(meeting));
+    for (int k = 1; self->rank == 2 && k >= 0; k--)
+      RANKS_CHECK(gradient_push(fusion, &g, t + k, NULL) == tuttiSuccess);
+    if (tuttiFusionWait(fusion, t) != tuttiSuccess)
+      fprintf(stderr, "rank %d: tensor %d, which all have pushed: %s\n", self->rank, t, tuttiGetLastError(NULL));
+    if (gradient_check(self, &g, t, 0, 1)) return 1;
+  }
+  for (int t = 11; t >= 0; t--)
+    if (self->rank == 2 && t % 4 > 1) RANKS_CHECK(gradient_push(fusion, &g, t, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+  if (gradients_check(self, &g, 0, 1)) return 1;
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  gradients_free(&g);
+  return 0;
+}
+
+static void a_message_that_others_have_begun_holds_up_no_other_if_it_has_no_room(void **state)
+{
+  struct meeting *meeting = meeting_make(3);
+  (void)state;
+  setenv("TUTTI_FUSION_CHANNELS", "3", 1);
+  assert_int_equal(run_fusion("shm", 3, owed_body, meeting), 0);
+  unsetenv("TUTTI_FUSION_CHANNELS");
+  meeting_free(meeting);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -216,6 +270,7 @@ int main(void)
       cmocka_unit_test(what_all_have_pushed_is_there_before_the_rest_is_pushed),
       cmocka_unit_test(the_same_where_the_fusion_buffer_is_full_of_late_messages),
       cmocka_unit_test(slices_are_in_flight_up_to_the_credit_and_one),
+      cmocka_unit_test(a_message_that_others_have_begun_holds_up_no_other_if_it_has_no_room),
   };
   setenv("TUTTI_TIMEOUT_MS", "10000", 0);
   return cmocka_run_group_tests(tests, NULL, NULL);
