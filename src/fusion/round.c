@@ -69,17 +69,27 @@ int tt_round_send(struct tt_fusion_round *round, uint64_t *frame, int *n)
   return 1;
 }
 
+/* 1: no rank that follows the rules sends this as the n-th of those that send to this rank. */
+static int is_wrong(const struct tt_fusion_round *round, int n, const uint64_t *frame)
+{
+  uint64_t number = frame[TT_ROUND_NUMBER], phase = frame[TT_ROUND_PHASE], step = frame[TT_ROUND_STEP];
+  if (number > round->number + 1) return 1;
+  if (number > round->number && (!step || (round->called_step && step != round->called_step))) return 1;
+  if (phase == CALL) return 0;
+  if (phase != (uint64_t)n || round->has[n] || number < round->number) return 1;
+  return number == round->number && (!round->is_open || n < round->nadded || step != round->step);
+}
+
 tuttiResult_t tt_round_take(struct tt_fusion_round *round, int n, const uint64_t *frame)
 {
-  uint64_t number = frame[TT_ROUND_NUMBER], phase = frame[TT_ROUND_PHASE];
-  int is_call = phase == CALL, is_next = number == round->number + 1;
-  int is_wrong = is_call ? number > round->number + 1 : phase != (uint64_t)n || round->has[n];
-  if (is_wrong || (!is_call && !is_next && number != round->number))
-    return tt_fail(tuttiInternalError, "rank %d sent phase %llu of round %llu where round %llu is under way",
-                   (int)tt_round_from(round, n), (unsigned long long)phase, (unsigned long long)number,
-                   (unsigned long long)round->number);
-  if (is_next) round->called_step = frame[TT_ROUND_STEP];
-  if (is_call) return tuttiSuccess;
+  uint64_t number = frame[TT_ROUND_NUMBER], phase = frame[TT_ROUND_PHASE], step = frame[TT_ROUND_STEP];
+  if (is_wrong(round, n, frame))
+    return tt_fail(tuttiInternalError, "rank %d sent phase %lld of round %llu, step %llu, where round %llu, step %llu, "
+                   "was the last one that was joined", (int)tt_round_from(round, n), (long long)phase,
+                   (unsigned long long)number, (unsigned long long)step, (unsigned long long)round->number,
+                   (unsigned long long)round->step);
+  if (number > round->number) round->called_step = step;
+  if (phase == CALL) return tuttiSuccess;
   memcpy(round->came + (size_t)n * round->nwords, frame + TT_ROUND_PART, round->nwords * sizeof *frame);
   round->has[n] = 1;
   return tuttiSuccess;

@@ -207,13 +207,14 @@ static void round_join(const struct config *config, struct engine *engine)
   if (config->frames) tt_comm_round_begin(config->frames, ordering->round.nwords);
 }
 
-static void round_end(const struct config *config, struct engine *engine)
+static tuttiResult_t round_end(const struct config *config, struct engine *engine)
 {
   struct ordering *ordering = &engine->ordering;
-  tt_sequence_decide(&ordering->order, ordering->round.sum);
+  tuttiResult_t result = tt_sequence_decide(&ordering->order, ordering->round.sum);
   engine->ring.next = ordering->order.next;
   engine->looks++;
   if (config->frames) tt_comm_round_end(config->frames);
+  return result;
 }
 
 int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, int looks, tuttiResult_t *result)
@@ -235,6 +236,6 @@ int tt_fusion_order_move(struct tuttiFusion *fusion, int is_idle, int looks, tut
   *result = frames_send(config, &engine->ordering, &moved);
   if (moved && *result == tuttiSuccess && config->frames) *result = tt_comm_mail_poll(config->frames, 0, &moved);
   if (*result != tuttiSuccess || !tt_round_ends(round)) return moved;
-  round_end(config, engine);
+  *result = round_end(config, engine);
   return 1;
 }

@@ -248,9 +248,28 @@ static void rest_sort(struct tt_sequence *order, const uint64_t *ready)
     if (order->is_left[message] && !bit(ready, group_of(order, message))) order->sequence[at++] = message;
 }
 
-void tt_sequence_decide(struct tt_sequence *order, const uint64_t *result)
+/* 1: ranks can have begun messages up to `end`. None begins the next one of a channel before this rank has begun the one
+ * before it. */
+static int can_be_begun(const struct tt_sequence *order, uint64_t end)
+{
+  unsigned owes = 0; /* bits of channels */
+  if (end < (uint64_t)order->next || end > (uint64_t)order->plan.nmessages) return 0;
+  for (int c = 0; c <= order->plan.nchannels; c++) owes |= (unsigned)(order->channels[c].owed >= 0) << c;
+  for (int32_t p = order->next; p < (int32_t)end; p++) {
+    int c = channel_of(order, p);
+    if (c < 0 || owes >> c & 1) return 0;
+    owes |= 1u << c;
+  }
+  return 1;
+}
+
+tuttiResult_t tt_sequence_decide(struct tt_sequence *order, const uint64_t *result)
 {
   const uint64_t *ready = result + READY;
+  if (!can_be_begun(order, result[BEGUN]))
+    return tt_fail(tuttiInternalError, "a round says that %llu of %d messages were begun, of which this rank has begun "
+                   "%d: ranks do not have the same plan", (unsigned long long)result[BEGUN],
+                   (int)order->plan.nmessages, (int)order->next);
   begun_take(order, (int32_t)result[BEGUN]);
   order->is_troubled = result[HELD_UP] != 0;
   for (int c = 0; c <= order->plan.nchannels; c++) {
@@ -261,4 +280,5 @@ void tt_sequence_decide(struct tt_sequence *order, const uint64_t *result)
   rest_sort(order, ready);
   channels_deal(order);
   order->is_frozen = 0;
+  return tuttiSuccess;
 }

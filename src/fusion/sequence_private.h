@@ -141,8 +141,8 @@ void tt_sequence_tell(struct tt_sequence *order, uint64_t *part);
 /* Adds another part, or the sum of several, to one; in any order, any number of times. */
 void tt_sequence_add(uint64_t *part, const uint64_t *other, size_t nwords);
 
-/* All ranks' parts, added up. */
-void tt_sequence_decide(struct tt_sequence *order, const uint64_t *result);
+/* Takes all ranks' parts, added up. Errors: tuttiInternalError: no ranks with this plan can have said that. */
+tuttiResult_t tt_sequence_decide(struct tt_sequence *order, const uint64_t *result);
 
 /* A message under way on it, as far as is known, is not ready on all ranks: links are free of it. */
 static inline int tt_sequence_is_parked(const struct tt_sequence *order, int channel)
