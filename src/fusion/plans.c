@@ -78,6 +78,7 @@ static tuttiResult_t plan_use(struct tuttiFusion *fusion, struct plan *plan)
     tt_fusion_missing_count(&fusion->config, shared);
     pthread_mutex_unlock(&shared->mutex);
     tt_fusion_plans_hold(&engine->used, plan);
+    tt_fusion_order_price(engine);
   } else {
     gone = now;
   }

@@ -257,6 +257,7 @@ struct ordering {
   int32_t *groups;   /* of the sequence's messages */
   uint64_t *bytes;
   uint64_t *frame;   /* room for one */
+  uint64_t waits_ns; /* a rank waits for others if its messages have not moved for so long */
 };
 
 struct engine {
@@ -328,6 +329,10 @@ void tt_fusion_rounds_free(struct engine *engine);
 
 /* For this plan, from the next step on. Errors: likewise. */
 tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *config, const struct plan *plan);
+
+/* Takes over the newest costs: what hides a round, and for how long a message may rest on the links. Whenever a plan is
+ * used, or stays in use. */
+void tt_fusion_order_price(struct engine *engine);
 
 /* The plan's message at this position of the sequence. */
 static inline int32_t tt_fusion_order_at(const struct ordering *ordering, int32_t position)

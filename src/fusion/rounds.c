@@ -4,7 +4,8 @@
 
 #include "fusion/private.h"
 
-#define WAITS_NS 200000 /* who has moved nothing for so long waits for others */
+#define WAITS_NS 200000 /* a rank whose messages have not moved for so long waits for others ... */
+#define WAITS 2         /* ... if that is also so many times what a short message takes */
 #define GLANCES_EVERY 8  /* idle turns between looks at frames, so that messages are not slowed down ... */
 #define GLANCES_AFTER 64 /* ... up to so many turns in vain */
 #define HIDES 4         /* a round is hidden behind what takes so many times as long */
@@ -73,13 +74,15 @@ static void urgency_find(const struct config *config, const struct plan *plan, i
   }
 }
 
-/* The fewest bytes that a round is hidden behind: it takes about what a short message does. */
-static uint64_t worth_find(const struct tt_message_cost *cost)
+void tt_fusion_order_price(struct engine *engine)
 {
-  uint64_t bytes = 1024;
-  double us = HIDES * tt_message_us(cost, 64);
-  while (bytes < (uint64_t)1 << 40 && tt_message_us(cost, bytes) < us) bytes *= 2;
-  return bytes;
+  const struct tt_message_cost *cost = &engine->known.cost;
+  struct ordering *ordering = &engine->ordering;
+  double round_us = tt_message_us(cost, 64); /* it takes about what a short message does */
+  uint64_t bytes = 1024, waits_ns = (uint64_t)(1000 * WAITS * round_us);
+  while (bytes < (uint64_t)1 << 40 && tt_message_us(cost, bytes) < HIDES * round_us) bytes *= 2;
+  ordering->order.worth_bytes = bytes;
+  ordering->waits_ns = waits_ns > WAITS_NS ? waits_ns : WAITS_NS;
 }
 
 /* Finds the messages of the plan that the sequence has; how many. */
@@ -119,9 +122,7 @@ tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *c
                                  .by_priority = plan->fusion.by_priority,
                                  .groups = ordering->groups,
                                  .bytes = ordering->bytes};
-  tuttiResult_t result = tt_sequence_make(&ordering->order, &its);
-  ordering->order.worth_bytes = worth_find(&engine->known.cost);
-  return result;
+  return tt_sequence_make(&ordering->order, &its);
 }
 
 /* ---- in a step ---- */
@@ -130,7 +131,7 @@ tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *c
 static int waits_for_others(const struct engine *engine)
 {
   const struct tt_waiter *waiter = &engine->waiter;
-  return engine->back < engine->nbegun && waiter->since_ns && tt_now_ns() - waiter->since_ns > WAITS_NS;
+  return engine->back < engine->nbegun && waiter->since_ns && tt_now_ns() - waiter->since_ns > engine->ordering.waits_ns;
 }
 
 static void empty_take(struct engine *engine, struct shared *shared, int32_t group)

@@ -182,6 +182,27 @@ static void a_plan_keeps_the_order_of_its_messages(void **state)
   fusion_end(&f);
 }
 
+/* What a round costs decides what it is hidden behind, and when a rank waits for others rather than for the links. */
+static void a_plan_that_stays_has_the_newest_cost_of_a_round(void **state)
+{
+  static struct tuttiFusion f;
+  struct owned owned;
+  static const double us[2] = {100, 100};
+  (void)state;
+  fusion_make(&f, &owned);
+  assert_int_equal(tt_policy_parse(&f.config.policy, "wfbp"), tuttiSuccess);
+  for (f.engine.step = 3; f.engine.step < 10;) agree(&f, us);
+  const struct plan *used = f.engine.used;
+  assert_int_equal(f.engine.ordering.order.worth_bytes, 1 << 17); /* 30 + 131 is more than 4 times 30 */
+  assert_int_equal(f.engine.ordering.waits_ns, 200000);
+  f.engine.known.cost = tt_message_cost_line(10000, 0.001);
+  agree(&f, us);
+  assert_ptr_equal(f.engine.used, used);
+  assert_int_equal(f.engine.ordering.order.worth_bytes, 1 << 25);
+  assert_int_equal(f.engine.ordering.waits_ns, 20000128); /* of twice 64 bytes */
+  fusion_end(&f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -189,6 +210,7 @@ int main(void)
       cmocka_unit_test(a_plan_keeps_the_order_of_its_messages),
       cmocka_unit_test(without_priority_the_best_of_now_is_tried),
       cmocka_unit_test(a_plan_without_priority_is_tried_once_at_a_time),
+      cmocka_unit_test(a_plan_that_stays_has_the_newest_cost_of_a_round),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
