@@ -8,7 +8,7 @@
 const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank)
 {
   size_t stride = tt_rank_info_bytes(comm->life.creation->nwanted);
-  return (const void *)((const char *)comm->parts.peer_infos + (size_t)rank * stride);
+  return (const void *)((const char *)comm->parts.rank_infos + (size_t)rank * stride);
 }
 
 uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement)
@@ -32,7 +32,7 @@ static void profiles_compare(const struct tuttiComm *comm)
     tt_log(TT_LOG_INFO, "TUTTI_PROFILE of rank %d is another one than that of rank 0, and is ignored", r);
 }
 
-tuttiResult_t tt_peer_infos_compare(const struct tuttiComm *comm)
+tuttiResult_t tt_rank_infos_compare(const struct tuttiComm *comm)
 {
   for (int r = 1; r < comm->facts.nranks; r++)
     if (tt_creation_info(comm, r)->nearness != tt_creation_info(comm, 0)->nearness)

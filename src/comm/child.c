@@ -136,29 +136,29 @@ struct color_key {
   int32_t color, key;
 };
 
-/* Appends what the ranks said to the parent's queue; the caller drives it. */
-static tuttiResult_t filters_gather(struct tuttiComm *comm, struct tuttiComm *parent, const struct color_key *mine)
+/* Appends the all-gather of colors and keys to the parent's queue; the caller drives it. */
+static tuttiResult_t colors_gather(struct tuttiComm *comm, struct tuttiComm *parent, const struct color_key *mine)
 {
   struct tt_creation *creation = comm->life.creation;
   size_t n = (size_t)parent->facts.nranks;
-  struct color_key *filters = tt_alloc(n + 1, sizeof *mine);
-  if (!filters) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->facts.nranks);
-  filters[n] = *mine;
+  struct color_key *colors = tt_alloc(n + 1, sizeof *mine);
+  if (!colors) return tt_fail(tuttiSystemError, "out of memory for the colors of %d ranks", parent->facts.nranks);
+  colors[n] = *mine;
   struct tt_binding binding = {
       .call = {.count = sizeof *mine,
                .collective = TT_ALL_GATHER,
                .type = tuttiUint8,
                .root = -1,
                .form = TT_FORM_SPLIT},
-      .in = &filters[n],
-      .out = filters,
+      .in = &colors[n],
+      .out = colors,
       .before = 1};
   creation->op = tt_op_take(parent, NULL, &binding);
   if (!creation->op) {
-    tt_free(filters);
+    tt_free(colors);
     return tt_comm_give_up(parent, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
   }
-  creation->op->owned = filters;
+  creation->op->owned = colors;
   creation->op->next_of_group = NULL;
   creation->stage = SPLITTING;
   tt_ops_submit(creation->op);
@@ -166,13 +166,13 @@ static tuttiResult_t filters_gather(struct tuttiComm *comm, struct tuttiComm *pa
 }
 
 /* Ranks of one color, by key, then by rank; -1 after them. */
-static int members_sort(const struct color_key *filters, int nranks, int32_t color, int32_t *members)
+static int members_sort(const struct color_key *colors, int nranks, int32_t color, int32_t *members)
 {
   int n = 0;
   for (int32_t r = 0; r < nranks; r++) {
     int at = n;
-    if (filters[r].color != color) continue;
-    while (at && filters[members[at - 1]].key > filters[r].key) at--;
+    if (colors[r].color != color) continue;
+    while (at && colors[members[at - 1]].key > colors[r].key) at--;
     memmove(&members[at + 1], &members[at], (size_t)(n - at) * sizeof *members);
     members[at] = r;
     n++;
@@ -180,18 +180,18 @@ static int members_sort(const struct color_key *filters, int nranks, int32_t col
   return n;
 }
 
-static tuttiResult_t filters_take(struct tuttiComm *comm, const struct tt_op *op)
+static tuttiResult_t colors_take(struct tuttiComm *comm, const struct tt_op *op)
 {
-  const struct color_key *filters = op->owned;
+  const struct color_key *colors = op->owned;
   struct tuttiComm *parent = op->comm;
-  struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = filters[parent->facts.rank].color};
+  struct context context = {.how = SPLIT, .number = op->binding.call.op, .color = colors[parent->facts.rank].color};
   if (context.color == TUTTI_SPLIT_NOCOLOR) {
     comm->life.is_none = 1;
     atomic_store_explicit(&comm->life.state, TT_COMM_NOT_CREATED, memory_order_release);
     return tuttiSuccess;
   }
   int32_t *ranks = comm->life.creation->ranks;
-  comm->facts.nranks = members_sort(filters, parent->facts.nranks, context.color, ranks);
+  comm->facts.nranks = members_sort(colors, parent->facts.nranks, context.color, ranks);
   while (ranks[comm->facts.rank] != parent->facts.rank) comm->facts.rank++;
   return child_begin(comm, &context);
 }
@@ -215,7 +215,7 @@ tuttiResult_t tt_split_poll(struct tuttiComm *comm)
   int done = atomic_load_explicit(&op->done, memory_order_acquire);
   tuttiResult_t result = tuttiInProgress;
   if (done) {
-    result = op->result == tuttiSuccess ? filters_take(comm, op) : tt_comm_why(parent);
+    result = op->result == tuttiSuccess ? colors_take(comm, op) : tt_comm_why(parent);
     creation->op = NULL;
     tt_op_give(op);
   }
@@ -229,7 +229,7 @@ tuttiResult_t tt_split_start(struct tuttiComm *comm, const struct tt_comm_spec *
   const struct color_key mine = {spec->color, spec->key};
   if (!tt_comm_enter(parent)) return tt_comm_aborted(parent);
   tuttiResult_t result = tt_comm_health(parent);
-  if (result == tuttiSuccess) result = filters_gather(comm, parent, &mine);
+  if (result == tuttiSuccess) result = colors_gather(comm, parent, &mine);
   tt_comm_exit(parent);
   return result;
 }

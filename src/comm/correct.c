@@ -6,16 +6,16 @@
 
 /* ---- round 2 ---- */
 
-void tt_correct_say(struct tuttiComm *comm, struct rank_info *peer_info)
+void tt_correct_say(struct tuttiComm *comm, struct rank_info *info)
 {
   const struct tt_settings *settings = &comm->facts.settings;
   struct tt_cache cache;
   tt_cache_load(&cache, settings);
-  peer_info->corrects = tt_cache_wanted(settings) && !settings->profile[0];
-  peer_info->may_measure = !comm->facts.oversubscribed && !settings->fault[0] && !settings->trace[0];
+  info->corrects = tt_cache_wanted(settings) && !settings->profile[0];
+  info->may_measure = !comm->facts.oversubscribed && !settings->fault[0] && !settings->trace[0];
   for (int t = 0; t < comm->life.creation->nwanted; t++)
     for (int kind = 0; kind < TT_LINK_KINDS; kind++)
-      peer_info->transports[t].known[kind] =
+      info->transports[t].known[kind] =
           tt_cache_get(&cache, (enum tt_link_kind)kind, comm->life.creation->wanted[t]->name);
 }
 

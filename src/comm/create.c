@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creation, as a state machine that never blocks. Three rounds of the rendezvous:
- *   1. who is there (pid, host, listeners, rank 0's salt): gives hosts and the communicator's own key;
- *   2. the transports' peer infos, once all ranks have made their ends: then they connect; and what each knows of
- *   links; 3. rank 0's decision table, once every rank has its watch: nobody uses what a peer lacks.
- * Before the last one some pairs of ranks measure their links if nobody knows those (correct.c): one more round. */
+ *   1. the places of the ranks (pid, host, listeners) and rank 0's salt give hosts and the communicator's own key;
+ *   2. the transports' peer infos, once each rank has made its ends, and the link costs that it knows: then transports
+ *      connect;
+ *   3. rank 0's decision table, once every rank has its watch, so that no rank uses what a peer lacks.
+ * If no rank knows the costs of a kind of link, a pair of ranks measures them before the last round (correct.c), which
+ * takes one more. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +51,7 @@ void tt_creation_destroy(struct tt_creation *creation)
   id_give_up(creation); /* aborted */
   tt_rendezvous_destroy(creation->rendezvous);
   tt_free(creation->members);
-  tt_free(creation->peer_info);
+  tt_free(creation->rank_info);
   tt_free(creation->findings);
   tt_measuring_destroy(creation->measuring);
   parent_leave(creation);
@@ -111,10 +113,10 @@ static int tables_make(struct tuttiComm *comm)
   parts->listeners = tt_alloc(n, TT_ADDRESS_PACKED_BYTES);
   queue->sent = tt_alloc(n, sizeof *queue->sent);
   queue->received = tt_alloc(n, sizeof *queue->received);
-  creation->peer_info = tt_alloc(1, sizeof *creation->peer_info);
-  parts->peer_infos = tt_alloc(n, tt_rank_info_bytes(creation->nwanted));
-  return creation->members && creation->peer_info && parts->hosts && parts->pids && parts->listeners && queue->sent &&
-         queue->received && parts->peer_infos;
+  creation->rank_info = tt_alloc(1, sizeof *creation->rank_info);
+  parts->rank_infos = tt_alloc(n, tt_rank_info_bytes(creation->nwanted));
+  return creation->members && creation->rank_info && parts->hosts && parts->pids && parts->listeners && queue->sent &&
+         queue->received && parts->rank_infos;
 }
 
 tuttiResult_t tt_creation_start(struct tuttiComm *comm)
@@ -138,10 +140,10 @@ tuttiResult_t tt_creation_start(struct tuttiComm *comm)
                                           .settings = &comm->facts.settings};
   result = tt_rendezvous_start(&creation->rendezvous, &rendezvous);
   if (result != tuttiSuccess) return result;
-  struct member_info peer_info;
-  member_fill(comm, &peer_info);
+  struct member_info info;
+  member_fill(comm, &info);
   creation->stage = MEETING;
-  return tt_rendezvous_gather(creation->rendezvous, &peer_info, sizeof peer_info, creation->members);
+  return tt_rendezvous_gather(creation->rendezvous, &info, sizeof info, creation->members);
 }
 
 static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *spec)
@@ -236,15 +238,15 @@ static void hosts_take(struct tuttiComm *comm)
   int beside = 0, cores = 0;
   creation->nhosts = 0;
   for (int r = 0; r < comm->facts.nranks; r++) {
-    const struct member_info *peer_info = &creation->members[r];
-    comm->parts.hosts[r] = peer_info->host;
-    comm->parts.pids[r] = peer_info->pid;
-    memcpy(comm->parts.listeners + (size_t)r * TT_ADDRESS_PACKED_BYTES, peer_info->listener, TT_ADDRESS_PACKED_BYTES);
-    int is_beside = same_cores(peer_info, mine);
+    const struct member_info *info = &creation->members[r];
+    comm->parts.hosts[r] = info->host;
+    comm->parts.pids[r] = info->pid;
+    memcpy(comm->parts.listeners + (size_t)r * TT_ADDRESS_PACKED_BYTES, info->listener, TT_ADDRESS_PACKED_BYTES);
+    int is_beside = same_cores(info, mine);
     beside += is_beside;
-    for (int b = 0; b < TT_CORE_MASK_BYTES && is_beside; b++) mask[b] |= peer_info->core_mask[b];
+    for (int b = 0; b < TT_CORE_MASK_BYTES && is_beside; b++) mask[b] |= info->core_mask[b];
     int first = 0;
-    while (creation->members[first].host != peer_info->host) first++;
+    while (creation->members[first].host != info->host) first++;
     creation->nhosts += first == r;
   }
   for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
@@ -263,10 +265,10 @@ static void cores_count(struct tuttiComm *comm)
     for (int r = 0; r < first && is_first; r++)
       is_first = !same_cores(&creation->members[r], &creation->members[first]);
     for (int r = first; r < comm->facts.nranks && is_first; r++) {
-      const struct member_info *peer_info = &creation->members[r];
-      if (!same_cores(peer_info, &creation->members[first])) continue;
+      const struct member_info *info = &creation->members[r];
+      if (!same_cores(info, &creation->members[first])) continue;
       ranks++;
-      for (int b = 0; b < TT_CORE_MASK_BYTES; b++) mask[b] |= peer_info->core_mask[b];
+      for (int b = 0; b < TT_CORE_MASK_BYTES; b++) mask[b] |= info->core_mask[b];
     }
     if (!is_first) continue;
     for (int b = 0; b < TT_CORE_MASK_BYTES; b++) cores += __builtin_popcount(mask[b]);
@@ -308,7 +310,7 @@ static void credentials_make(struct tuttiComm *comm)
   comm->parts.credentials.epoch = 0;
 }
 
-static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_peer_info *peer_infos)
+static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_info *infos)
 {
   struct tt_creation *creation = comm->life.creation;
   comm->parts.spec = (struct tt_transport_spec){.nranks = comm->facts.nranks,
@@ -336,9 +338,9 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
       continue;
     }
     leads |= t > 0;
-    tuttiResult_t result = creation->wanted[t]->create(&made, &comm->parts.spec, peer_infos[t].blob);
+    tuttiResult_t result = creation->wanted[t]->create(&made, &comm->parts.spec, infos[t].peer_info);
     if (result != tuttiSuccess) return result;
-    peer_infos[t].usable = 1;
+    infos[t].usable = 1;
     comm->parts.transports[t] = made;
   }
   if (leads || !lacking) return tuttiSuccess;
@@ -353,15 +355,15 @@ static tuttiResult_t after_meeting(struct tuttiComm *comm)
   if (comm->facts.rank == 0) cores_count(comm);
   credentials_make(comm);
   tuttiResult_t result = arrange(comm);
-  if (result == tuttiSuccess) result = transports_create(comm, creation->peer_info->transports);
+  if (result == tuttiSuccess) result = transports_create(comm, creation->rank_info->transports);
   if (result != tuttiSuccess) return result;
-  struct rank_info *mine = creation->peer_info;
+  struct rank_info *mine = creation->rank_info;
   mine->nearness = tt_nearness_hash(&comm->parts.topology, &comm->parts.arrangement);
   mine->profile = tt_text_hash(0, comm->facts.settings.profile);
   tt_correct_say(comm, mine);
   creation->stage = EXCHANGING;
   size_t bytes = tt_rank_info_bytes(creation->nwanted);
-  return tt_rendezvous_gather(creation->rendezvous, mine, bytes, comm->parts.peer_infos);
+  return tt_rendezvous_gather(creation->rendezvous, mine, bytes, comm->parts.rank_infos);
 }
 
 /* ---- after round 2 ---- */
@@ -407,9 +409,9 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
     }
     comm->parts.transports[kept] = transport;
     comm->life.creation->kept[kept] = t;
-    const void *blobs = tt_creation_info(comm, 0)->transports[t].blob;
+    const void *peer_infos = tt_creation_info(comm, 0)->transports[t].peer_info;
     size_t stride = tt_rank_info_bytes(comm->life.creation->nwanted);
-    if (result == tuttiSuccess) result = transport->ops->connect(transport, blobs, stride);
+    if (result == tuttiSuccess) result = transport->ops->connect(transport, peer_infos, stride);
     if (result == tuttiSuccess && t > 0) result = decorate(comm, &comm->parts.transports[kept]);
     kept++;
   }
@@ -419,18 +421,18 @@ static tuttiResult_t transports_connect(struct tuttiComm *comm)
 
 static void member_unpack(const struct tt_creation *creation, int rank, struct tt_member *member)
 {
-  const struct member_info *peer_info = &creation->members[rank];
-  member->pid = peer_info->pid;
-  member->start = peer_info->start;
-  member->pid_namespace = peer_info->pid_namespace;
-  memcpy(member->host_name, peer_info->host_name, sizeof member->host_name);
+  const struct member_info *info = &creation->members[rank];
+  member->pid = info->pid;
+  member->start = info->start;
+  member->pid_namespace = info->pid_namespace;
+  memcpy(member->host_name, info->host_name, sizeof member->host_name);
   member->host_name[TT_HOST_NAME_BYTES - 1] = 0;
   member->host_index = 0;
-  while (creation->members[member->host_index].host != peer_info->host) member->host_index++;
-  if (creation->nhosts > 1) tt_address_unpack(&member->control, peer_info->listener);
-  size_t len = strnlen(peer_info->local, sizeof peer_info->local - 1);
+  while (creation->members[member->host_index].host != info->host) member->host_index++;
+  if (creation->nhosts > 1) tt_address_unpack(&member->control, info->listener);
+  size_t len = strnlen(info->local, sizeof info->local - 1);
   member->local.local.sun_family = AF_UNIX;
-  memcpy(member->local.local.sun_path + 1, peer_info->local, len);
+  memcpy(member->local.local.sun_path + 1, info->local, len);
   member->local.len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
@@ -462,7 +464,7 @@ static tuttiResult_t watch_start(struct tuttiComm *comm)
 
 static tuttiResult_t after_exchange(struct tuttiComm *comm)
 {
-  tuttiResult_t result = tt_peer_infos_compare(comm);
+  tuttiResult_t result = tt_rank_infos_compare(comm);
   if (result == tuttiSuccess) result = tt_observe_start(comm);
   if (result == tuttiSuccess) result = transports_connect(comm);
   if (result == tuttiSuccess) result = watch_start(comm);

@@ -6,11 +6,11 @@
 #include "bootstrap/bootstrap.h"
 #include "comm/private.h"
 
-struct transport_peer_info {
+struct transport_info {
   uint8_t usable;
   struct tt_correction known[TT_LINK_KINDS]; /* the corrections in this rank's cache */
   uint8_t pad[5];
-  uint8_t blob[TT_TRANSPORT_PEER_INFO_BYTES];
+  uint8_t peer_info[TT_TRANSPORT_PEER_INFO_BYTES]; /* as in transport.h */
 };
 
 /* The contribution of a rank to the second round. Every rank gets those of all, so only the wanted transports are sent,
@@ -21,12 +21,12 @@ struct rank_info {
   uint8_t corrects;              /* on rank 0: measured pairs correct its prices */
   uint8_t may_measure;           /* it has a core for itself, and nothing stands between it and its links */
   uint8_t pad[6];
-  struct transport_peer_info transports[TT_COMM_TRANSPORTS]; /* in the order of the wanted list */
+  struct transport_info transports[TT_COMM_TRANSPORTS]; /* in the order of the wanted list */
 };
 
 static inline size_t tt_rank_info_bytes(int nwanted)
 {
-  return offsetof(struct rank_info, transports) + (size_t)nwanted * sizeof(struct transport_peer_info);
+  return offsetof(struct rank_info, transports) + (size_t)nwanted * sizeof(struct transport_info);
 }
 
 /* The results of the pairs' leaders, if anything had to be measured. */
@@ -56,7 +56,7 @@ struct tt_creation {
   uint64_t used; /* the use of the id (tt_id_use); 0: a child has none */
   struct tt_rendezvous *rendezvous;
   struct member_info *members;
-  struct rank_info *peer_info;   /* this rank's */
+  struct rank_info *rank_info;   /* this rank's */
   struct finding *findings;
   uint64_t deadline_ns, began_ns;
   uint64_t lost_ns; /* time at which another rank was found lost (comm->creation_error says how); 0: none is */
@@ -93,7 +93,7 @@ tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *confi
 
 /* ---- correct.c: the times of pairs, known or to be measured ---- */
 /* Fills this rank's part of the second round. */
-void tt_correct_say(struct tuttiComm *comm, struct rank_info *peer_info);
+void tt_correct_say(struct tuttiComm *comm, struct rank_info *info);
 /* Finds the pairs, once links can be opened. 1: some must be measured, and all ranks meet once more. */
 int tt_correct_start(struct tuttiComm *comm);
 /* Sends the results to the other ranks, once all pairs of this rank are measured. */
@@ -113,7 +113,7 @@ void tt_measuring_destroy(struct measuring *measuring); /* NULL is allowed */
  * pairs are found. */
 uint64_t tt_nearness_hash(const struct tt_topology *topology, const struct tt_arrangement *arrangement);
 /* Checks that all ranks see the same topology. Errors: tuttiInvalidUsage: they do not. */
-tuttiResult_t tt_peer_infos_compare(const struct tuttiComm *comm);
+tuttiResult_t tt_rank_infos_compare(const struct tuttiComm *comm);
 /* The last round: rank 0 makes the decision table and sends it to all. */
 tuttiResult_t tt_agree_start(struct tuttiComm *comm);
 tuttiResult_t tt_agree_finish(struct tuttiComm *comm);

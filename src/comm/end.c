@@ -58,7 +58,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_free(comm->queue.received);
   tt_free(comm->parts.hosts);
   tt_free(comm->parts.pids);
-  tt_free(comm->parts.peer_infos);
+  tt_free(comm->parts.rank_infos);
   tt_wipe(&comm->parts.credentials, sizeof comm->parts.credentials);
   if (comm->life.holds_progress) tt_progress_release();
   shell_leave(comm);

@@ -76,7 +76,7 @@ struct tt_comm_parts {
   uint8_t *listeners;  /* packed address of the IP listener of each rank, or of its local one if it has none */
   uint64_t *hosts;
   int32_t *pids;
-  char *peer_infos;
+  char *rank_infos;    /* of all ranks: struct rank_info, tt_rank_info_bytes apart */
   struct tt_transport_spec spec; /* the input from which the transports were made */
   struct tt_transport *transports[TT_COMM_TRANSPORTS];
   int ntransports;

@@ -148,8 +148,8 @@ tuttiResult_t tt_fusion_plans_make(struct plan **plan, const struct config *conf
   if (!made) return tt_fail(tuttiSystemError, "out of memory for a plan of %d tensors", config->n);
   struct cutting cutting = {.config = config, .plan = made};
   made->refs = 1;
-  tuttiResult_t result = tt_fusion_plan_make(&made->fusion, policy, &known->net, &known->cost);
-  if (result == tuttiSuccess) result = tt_fusion_plan_play(&made->played, &made->fusion, &known->net, &known->cost);
+  tuttiResult_t result = tt_fusion_plan_make(&made->fusion, policy, &known->model, &known->cost);
+  if (result == tuttiSuccess) result = tt_fusion_plan_play(&made->played, &made->fusion, &known->model, &known->cost);
   if (result == tuttiSuccess) result = messages_make(made, &cutting);
   tt_free(cutting.layout);
   tt_free(cutting.place);

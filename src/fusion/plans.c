@@ -41,7 +41,7 @@ static tuttiResult_t progress_make(struct engine *engine, const struct config *c
 /* Plays the plan by the newest numbers, with its messages in the order that they always had. */
 static tuttiResult_t plan_expect(const struct engine *engine, const struct plan *plan, struct tt_played *expected)
 {
-  return tt_fusion_plan_play_as(expected, &plan->fusion, &plan->played, &engine->known.net, &engine->known.cost);
+  return tt_fusion_plan_play_as(expected, &plan->fusion, &plan->played, &engine->known.model, &engine->known.cost);
 }
 
 /* *planned is the information for users about the present plan. It becomes that about this plan, which may be the
@@ -52,7 +52,7 @@ static tuttiResult_t planned_make(const struct engine *engine, const struct plan
   planned->plan = plan;
   planned->is_measured = engine->agreements > 0;
   if (result == tuttiSuccess && planned->is_measured)
-    result = tt_fusion_bound(&engine->known.net, &engine->known.cost, &planned->bound_us);
+    result = tt_fusion_bound(&engine->known.model, &engine->known.cost, &planned->bound_us);
   if (plan == engine->used || result != tuttiSuccess) return result;
   planned->plans++;
   planned->step = engine->agreements ? engine->step + 1 : 0;
@@ -225,14 +225,14 @@ static void order_keep(struct engine *engine, double iteration_us)
 {
   struct known *known = &engine->known;
   const struct tt_fusion_plan *fusion = &engine->used->fusion;
-  double most_us = iteration_us > known->net.backward_us ? iteration_us : known->net.backward_us;
+  double most_us = iteration_us > known->model.backward_us ? iteration_us : known->model.backward_us;
   double within_us = ORDER_PART * most_us, latest_us = -1;
   for (int i = 0; i < fusion->ntensors; i++) {
     double *ready_us = &known->facts[fusion->order[i]].ready_us;
     if (*ready_us <= latest_us && *ready_us > latest_us - within_us) *ready_us = latest_us + 0.001;
     if (*ready_us > latest_us) latest_us = *ready_us;
   }
-  if (known->net.backward_us < latest_us) known->net.backward_us = latest_us;
+  if (known->model.backward_us < latest_us) known->model.backward_us = latest_us;
 }
 
 tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fusion, double iteration_us)
@@ -257,7 +257,7 @@ tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion)
                                          .bytes = tensor->count * (uint64_t)tensor->wire_element,
                                          .ready_us = config->n - 1 - i};
   }
-  known->net = (struct tt_model){.n = config->n, .tensors = known->facts, .backward_us = config->n - 1};
+  known->model = (struct tt_model){.n = config->n, .tensors = known->facts, .backward_us = config->n - 1};
   return policy_use(fusion, &policy);
 }
 

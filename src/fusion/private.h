@@ -179,8 +179,8 @@ struct shared {
 
 /* The numbers from which plans are made. */
 struct known {
-  struct tt_tensor *facts; /* of net */
-  struct tt_model net;
+  struct tt_tensor *facts; /* of the tensors of model */
+  struct tt_model model;
   struct tt_message_cost cost;
   double free;              /* of cost */
   double ratios[CLASSES];   /* of each size class: measured / priced; 0: not known */
@@ -398,9 +398,9 @@ int tt_fusion_copy(struct tuttiFusion *fusion, tuttiResult_t *result);
  * not all there yet. */
 int tt_fusion_place(struct tuttiFusion *fusion, const struct tt_sequence_begin *what, const void **in, void **out);
 
-/* Gives a message for which there was no place its channel's spare room. It is known to be ready on all ranks, or others
- * have begun it, and what comes after it waits for it here. So it must not wait for room that others have: they may wait
- * for a rank that waits for one of these. Errors: tuttiSystemError: no memory. */
+/* Gives a message for which there was no place the spare room of its channel. The message is known to be ready on all
+ * ranks, or other ranks have begun it; those after it wait for it here. So it must not wait for the room of other
+ * messages: they may wait for a rank that waits for one of these. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_spare(struct tuttiFusion *fusion, const struct tt_sequence_begin *what);
 
 /* No message has spare room; frees it. */

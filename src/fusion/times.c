@@ -119,16 +119,16 @@ static void facts_tell(struct tuttiFusion *fusion, double *facts)
     facts[2 * n + 2 + (size_t)m] = median(engine->messages[m].took_us, first, engine->step);
 }
 
-static void net_take(struct known *known, const double *facts)
+static void model_take(struct known *known, const double *facts)
 {
-  size_t n = (size_t)known->net.n;
+  size_t n = (size_t)known->model.n;
   double last_us = facts[2 * n];
   for (size_t i = 0; i < n; i++) {
     known->facts[i].ready_us = facts[i];
     known->facts[i].forward_us = facts[n + i];
     if (facts[i] > last_us) last_us = facts[i];
   }
-  known->net.backward_us = last_us;
+  known->model.backward_us = last_us;
 }
 
 /* Class 2 k has messages from 2^(k+6) bytes on, class 2 k + 1 from one and a half times that on. */
@@ -275,7 +275,7 @@ tuttiResult_t tt_fusion_agree(struct tuttiFusion *fusion)
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_REDUCE, facts, 2 * n + 2, tuttiFloat64, tuttiMax);
   if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, took, told, tuttiFloat64, tuttiSum);
   if (result == tuttiSuccess) {
-    net_take(&engine->known, facts);
+    model_take(&engine->known, facts);
     ratios_take(config, &engine->known, engine->used, took);
     cost_make(config, &engine->known);
     engine->agreements++;

@@ -47,7 +47,7 @@ static void fusion_make(struct tuttiFusion *f, struct owned *owned)
     owned->facts[i].ready_us = 500 * (TENSORS - i);
     owned->facts[i].forward_us = 500;
   }
-  f->engine.known.net.backward_us = 500 * TENSORS;
+  f->engine.known.model.backward_us = 500 * TENSORS;
 }
 
 static void fusion_end(struct tuttiFusion *f)
@@ -100,7 +100,7 @@ static void without_priority_the_best_of_now_is_tried(void **state)
   for (f.engine.step = 3; f.engine.step < 20;) agree(&f, plain);
   while (!f.engine.beaten || f.engine.beaten->fusion.by_priority) agree(&f, urgent);
   f.engine.known.cost = tt_message_cost_line(100000, 0.001);
-  assert_int_equal(tt_fusion_plan_make(&best, &optimal, &f.engine.known.net, &f.engine.known.cost), tuttiSuccess);
+  assert_int_equal(tt_fusion_plan_make(&best, &optimal, &f.engine.known.model, &f.engine.known.cost), tuttiSuccess);
   assert_int_not_equal(best.ngroups, f.engine.beaten->fusion.ngroups);
   while (f.engine.step < 10000) {
     agree(&f, urgent);
@@ -164,7 +164,7 @@ static void a_plan_keeps_the_order_of_its_messages(void **state)
   const struct known *known = &f.engine.known;
   order_of(&plan->played, groups, &n);
   f.engine.known.cost = tt_message_cost_line(60, 0.0005);
-  assert_int_equal(tt_fusion_plan_play(&anew, &plan->fusion, &known->net, &known->cost), tuttiSuccess);
+  assert_int_equal(tt_fusion_plan_play(&anew, &plan->fusion, &known->model, &known->cost), tuttiSuccess);
   assert_false(has_order(&anew, groups, n)); /* what it would be in */
   tt_played_destroy(&anew);
   for (int k = 0; k < 50; k++) {
