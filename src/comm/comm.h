@@ -132,19 +132,22 @@ int tt_op_ending(const struct tt_op *op);
  * error, or the error of an aborted one. */
 tuttiResult_t tt_op_end(struct tt_op *op);
 
-/* ---- mail.c: a communicator that carries frames, and never operations. By its owner alone ---- */
+/* ---- mail.c: a communicator that carries frames, and never operations; for one thread ---- */
 
-/* Opens the links to these ranks, which do the same with this one; waits for them. Errors: all ranks hear of them. */
+/* Makes the mail with these peers (exec.h), and waits until its links are open. Errors end the communicator on all
+ * ranks. */
 tuttiResult_t tt_comm_mail_make(struct tuttiComm *comm, const int32_t *peers, int npeers, size_t bytes);
 
-/* As those of exec.h; a loss is an error in a round. is_glance: with one of the peers. */
+/* As tt_mail_post, tt_mail_poll, tt_mail_take and tt_mail_is_sent, except that tuttiInProgress is tuttiSuccess. Between
+ * the begin and the end of a round a lost link is an error. is_glance: as tt_mail_glance. */
 tuttiResult_t tt_comm_mail_post(struct tuttiComm *comm, int peer, const void *data);
 tuttiResult_t tt_comm_mail_poll(struct tuttiComm *comm, int is_glance, int *moved);
 const void *tt_comm_mail_take(struct tuttiComm *comm, int *peer);
 int tt_comm_mail_is_sent(const struct tuttiComm *comm);
 
-/* A round is what all ranks do by frames, of so many words: others see who has begun it. look: about every millisecond,
- * if nothing has come since since_ns: a rank that is late or has left is found out as in an operation. */
+/* A round is an exchange of frames by all ranks, about `count` words. Its begin and its end are published like those of
+ * an operation. tt_comm_round_look compares them between ranks: call it about every millisecond while nothing moves; the
+ * wait began at since_ns. So a rank that is late or has left in a round is noticed as in an operation. */
 void tt_comm_round_begin(struct tuttiComm *comm, size_t count);
 void tt_comm_round_end(struct tuttiComm *comm);
 void tt_comm_round_look(struct tuttiComm *comm, uint64_t since_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators that carry frames instead of operations, and calls of rounds that ranks make by them. */
+/* Communicators that carry frames instead of operations, and the published calls of rounds (fusion). */
 #include "comm/private.h"
 
 tuttiResult_t tt_comm_mail_make(struct tuttiComm *comm, const int32_t *peers, int npeers, size_t bytes)

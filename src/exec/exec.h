@@ -129,35 +129,37 @@ void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);
 
 /* ---- frames (mail.c) ---- */
 
-#define TT_MAIL_FRAMES 8 /* to one rank at once, at most */
+#define TT_MAIL_FRAMES 8 /* that may wait to be sent to one rank */
 
-/* Frames of one length between ranks that have opened this, in an exec that runs nothing: messages that nobody waits
- * for, and that come when they come, each sender's in the order in which they were posted. */
+/* Mail: frames of one length between ranks, in an exec that runs nothing else. No rank waits for a frame: each sender's
+ * frames arrive in the order in which they were posted, and may be taken at any time later. */
 struct tt_mail;
 
-/* With these ranks, which have this one among theirs. Errors: tuttiSystemError: no memory. */
+/* Makes the mail between this rank and these peers, each of which names this rank among its own. Errors:
+ * tuttiSystemError: no memory. */
 tuttiResult_t tt_mail_create(struct tt_mail **mail, struct tt_exec *exec, const int32_t *peers, int npeers,
                              size_t bytes);
 void tt_mail_destroy(struct tt_mail *mail); /* NULL is allowed */
 
-/* tuttiInProgress until all links are open. Before anything else. Errors: recorded in watch. */
+/* Opens the links, before anything else is done: tuttiInProgress until all of them are open. Errors are recorded in the
+ * watch. */
 tuttiResult_t tt_mail_open(struct tt_mail *mail);
 
-/* A frame for the p-th of the peers. tuttiInternalError: too many wait. */
+/* Copies a frame, to be sent to peer p. Errors: tuttiInternalError: TT_MAIL_FRAMES wait already. */
 tuttiResult_t tt_mail_post(struct tt_mail *mail, int p, const void *data);
 
-/* Moves what can be moved; never blocks. waits: a frame is missed, so that the loss of a link is an error; else the
- * rank may have left. tuttiInProgress: a link is lost, and why is being found out: call it again. Errors: recorded in
- * watch. */
+/* Moves all frames that can be moved; never blocks. waits: this rank needs a frame from a peer, so that a lost link is
+ * an error; otherwise the peer may have left. tuttiInProgress: a link is lost and the reason is not known yet: call
+ * again. Errors are recorded in the watch. */
 tuttiResult_t tt_mail_poll(struct tt_mail *mail, int waits, int *moved);
 
-/* The same with one of the peers, each in its turn: a look at a socket takes a while. */
+/* Does the same with one peer, a different one each time, because a look at a socket takes a while. */
 tuttiResult_t tt_mail_glance(struct tt_mail *mail, int waits, int *moved);
 
-/* 1: all that was posted is on its way. */
+/* 1: the links have taken all posted frames. */
 int tt_mail_is_sent(const struct tt_mail *mail);
 
-/* A frame that has come, from the p-th of the peers, valid until the next poll. NULL: there is none. */
+/* Takes a frame that has arrived, from peer *p; it is valid until the next poll or glance. NULL: there is none. */
 const void *tt_mail_take(struct tt_mail *mail, int *p);
 
 enum tt_slept {

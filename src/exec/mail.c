@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames: messages of one length that come when they come. The links of lane 0 are theirs alone. */
+/* Frames: messages of one length for which no rank waits. They have the links of lane 0 to themselves. */
 #include <string.h>
 
 #include "exec/private.h"
 
 /* One direction of one link. */
 struct way {
-  struct tt_call call; /* of the frame that is under way */
-  struct tt_head head;
-  size_t done;         /* bytes of it */
-  int is_begun;
-  char *data;          /* out: a ring of TT_MAIL_FRAMES, the first of `n` at `first`; in: one frame */
-  int first, n;
+  struct tt_call call; /* of the present frame: the one that is under way, or was last */
+  struct tt_head head; /* likewise */
+  size_t done;         /* bytes of the present frame that were moved */
+  int is_begun;        /* 1: the present frame is under way or, in, has arrived and was not taken */
+  char *data;          /* out: a ring of TT_MAIL_FRAMES frames; in: one frame */
+  int first, n;        /* out: n frames wait in the ring, the oldest at `first` */
 };
 
 struct mail_peer {
   int32_t peer;
   struct tt_link *link; /* NULL: not open yet */
-  int is_lost;          /* the link is broken; the rank may have left in good order */
+  int is_lost;          /* 1: the link is broken. The rank may have left in good order */
   struct way in, out;
 };
 
 struct tt_mail {
   struct tt_exec *exec;
   size_t bytes;
-  int npeers, turn;         /* of the peer that is looked at next */
+  int npeers, turn;         /* turn: the peer that the next glance looks at */
   struct mail_peer *peers;
-  char *data;
+  char *data;               /* of all peers: a frame in, and the ring out */
 };
 
 tuttiResult_t tt_mail_create(struct tt_mail **out, struct tt_exec *exec, const int32_t *peers, int npeers,
@@ -70,7 +70,7 @@ tuttiResult_t tt_mail_open(struct tt_mail *mail)
   return all;
 }
 
-/* Another frame of this direction: numbered, so that a link that has lost one is found out. */
+/* Begins the next frame of this direction. Frames are numbered, so that a lost one is noticed. */
 static void way_begin(const struct tt_mail *mail, struct way *way)
 {
   way->call = (struct tt_call){
@@ -80,6 +80,7 @@ static void way_begin(const struct tt_mail *mail, struct way *way)
   way->is_begun = 1;
 }
 
+/* Handles the error of a link function. A broken link is no error yet. */
 static tuttiResult_t link_failed(const struct tt_mail *mail, struct mail_peer *peer, ssize_t code)
 {
   const struct tt_link *link = peer->link;
@@ -98,6 +99,7 @@ tuttiResult_t tt_mail_post(struct tt_mail *mail, int p, const void *data)
   return tuttiSuccess;
 }
 
+/* Sends as much of the posted frames as the link takes. */
 static tuttiResult_t out_move(struct tt_mail *mail, struct mail_peer *peer, int *moved)
 {
   struct way *out = &peer->out;
@@ -120,7 +122,7 @@ static tuttiResult_t out_move(struct tt_mail *mail, struct mail_peer *peer, int 
   return tuttiSuccess;
 }
 
-/* Up to the end of a frame. */
+/* Receives up to the end of the present frame. */
 static tuttiResult_t in_move(struct tt_mail *mail, struct mail_peer *peer, int *moved)
 {
   struct way *in = &peer->in;

@@ -46,7 +46,7 @@ void tt_round_join(struct tt_fusion_round *round, uint64_t step, const uint64_t 
   memcpy(round->sum, part, round->nwords * sizeof *part);
 }
 
-/* Adds what has come of phases below `end`, one after the other. */
+/* Adds the parts that have arrived for phases below `end`, in order, up to the first that is missing. */
 static void came_add(struct tt_fusion_round *round, int end)
 {
   while (round->nadded < end && round->has[round->nadded]) {
@@ -69,7 +69,7 @@ int tt_round_send(struct tt_fusion_round *round, uint64_t *frame, int *n)
   return 1;
 }
 
-/* 1: no rank that follows the rules sends this as the n-th of those that send to this rank. */
+/* 1: rank tt_round_from(round, n) cannot have sent this frame. */
 static int is_wrong(const struct tt_fusion_round *round, int n, const uint64_t *frame)
 {
   uint64_t number = frame[TT_ROUND_NUMBER], phase = frame[TT_ROUND_PHASE], step = frame[TT_ROUND_STEP];

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rounds: all-reduces of some words that ranks join when they want one or hear of one (sequence_private.h).
+/* Rounds: all-reduces of a few words. A rank joins a round when it wants one, or when it hears of one
+ * (sequence_private.h).
  *
- * Dissemination (Hensgen, Finkel, Manber 1988): in phase k rank r sends what it has to rank r + 2^k mod P, and adds
- * what comes from r - 2^k; after ceil(log2 P) phases each has all ranks' parts. Adding a part twice changes nothing
- * (tt_sequence_add), so any P will do. A rank that joins sends a *call* to those that it sends to in phases 1 and up,
- * too; who hears of a round joins it, so all know after ceil(log2 P) messages in a row. Rounds are numbered, and a rank
- * is at most one ahead of another. Frames between two ranks come in the order in which they were sent.
+ * The algorithm is dissemination (Hensgen, Finkel, Manber 1988). In phase k rank r sends the sum that it has so far to
+ * rank r + 2^k mod P, and adds the sum that comes from rank r - 2^k. After ceil(log2 P) phases each rank has added the
+ * parts of all ranks. A part that is added twice changes nothing (tt_sequence_add), so P may be any number.
  *
- * One place a phase is enough: who sends phase n of the next round has heard in that from 2^n ranks in a row, of which
- * one would still wait in this round if the receiver lacked a phase below n of it.
+ * When a rank joins, it also sends a *call* to each rank that it sends to in phases 1 and up. A rank that receives a
+ * call or a phase of the next round joins that round, so all ranks know of it after ceil(log2 P) frames one after the
+ * other. Rounds are numbered; no rank is more than one ahead of another. Frames between two ranks arrive in the order
+ * in which they were sent.
  *
- * Pure: frames are taken from here and given to here. */
+ * A rank keeps one arrived part for each phase, and that is enough. A rank that sends phase n of the next round has
+ * heard in it from 2^n ranks in a row. If the receiver still lacked a phase below n of the present round, one of these
+ * ranks would lack one, too, and could not have joined the next round.
+ *
+ * This is pure: the caller moves the frames. */
 #ifndef TT_FUSION_ROUND_H
 #define TT_FUSION_ROUND_H
 
@@ -27,21 +32,21 @@ enum { TT_ROUND_NUMBER, TT_ROUND_PHASE, TT_ROUND_STEP, TT_ROUND_PART };
 struct tt_fusion_round {
   int32_t nranks, rank, nphases;
   size_t nwords;       /* of a part */
-  uint64_t number;     /* of the last round that was joined */
-  uint64_t step;       /* its */
-  int is_open;         /* it is not over */
-  int ncalls, nsent, nadded; /* of it: calls and phases sent, phases added */
-  uint64_t *sum;       /* of parts */
-  uint64_t *came;      /* [nphases] parts that have come; which of them are not added yet: */
-  uint8_t has[TT_ROUND_PHASES];
-  uint64_t called_step; /* of the next round, of which something was heard; 0: nothing was. Steps count from 1 */
+  uint64_t number;     /* of the last round that this rank has joined; 0: none yet */
+  uint64_t step;       /* the training step of that round */
+  int is_open;         /* 1: that round is not over */
+  int ncalls, nsent, nadded; /* in that round: calls sent (phase 0 counts as one), phases sent, phases added */
+  uint64_t *sum;       /* of the parts added so far */
+  uint64_t *came;      /* the part that has arrived for each phase */
+  uint8_t has[TT_ROUND_PHASES]; /* of each phase: 1: a part has arrived that is not added yet */
+  uint64_t called_step; /* the training step of the next round, if another rank has asked for it; 0: none has */
 };
 
-/* Parts of at most so many words. Errors: tuttiSystemError: no memory. */
+/* Makes rounds of parts of `nwords` words. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_round_make(struct tt_fusion_round *round, int32_t nranks, int32_t rank, size_t nwords);
 void tt_round_destroy(struct tt_fusion_round *round); /* a zeroed one is allowed */
 
-/* The n-th rank, of nphases, that this one sends to, or gets frames from. */
+/* The rank to which this one sends phase n, and the rank from which it receives phase n. */
 int32_t tt_round_to(const struct tt_fusion_round *round, int n);
 int32_t tt_round_from(const struct tt_fusion_round *round, int n);
 
@@ -51,22 +56,23 @@ static inline size_t tt_round_frame(const struct tt_fusion_round *round)
   return TT_ROUND_PART + round->nwords;
 }
 
-/* Somebody has asked for the next round, in this step. */
+/* 1: another rank has asked for the next round, in this step. */
 static inline int tt_round_is_called(const struct tt_fusion_round *round, uint64_t step)
 {
   return !round->is_open && round->called_step == step;
 }
 
-/* Joins the next round with this part. None is open. */
+/* Joins the next round with this part. No round is open. */
 void tt_round_join(struct tt_fusion_round *round, uint64_t step, const uint64_t *part);
 
-/* The next frame to be sent: 1, and *n is the receiver's place among those that this rank sends to. */
+/* Writes the next frame to be sent, which is for rank tt_round_to(round, *n). 0: there is none now. */
 int tt_round_send(struct tt_fusion_round *round, uint64_t *frame, int *n);
 
-/* A frame from the n-th of those that send to this rank. tuttiInternalError: it cannot be one. */
+/* Takes a frame from rank tt_round_from(round, n). Errors: tuttiInternalError: no rank sends such a frame; nothing has
+ * changed. */
 tuttiResult_t tt_round_take(struct tt_fusion_round *round, int n, const uint64_t *frame);
 
-/* 1, once: all parts are in round->sum. */
+/* Returns 1 once for each round: when all parts are in round->sum. */
 int tt_round_ends(struct tt_fusion_round *round);
 
 #endif

@@ -130,8 +130,8 @@ tuttiResult_t tt_fusion_order_plan(struct engine *engine, const struct config *c
 /* Messages that were begun here do not go on. */
 static int waits_for_others(const struct engine *engine)
 {
-  const struct tt_waiter *waiter = &engine->waiter;
-  return engine->back < engine->nbegun && waiter->since_ns && tt_now_ns() - waiter->since_ns > engine->ordering.waits_ns;
+  uint64_t since_ns = engine->waiter.since_ns;
+  return engine->back < engine->nbegun && since_ns && tt_now_ns() - since_ns > engine->ordering.waits_ns;
 }
 
 static void empty_take(struct engine *engine, struct shared *shared, int32_t group)

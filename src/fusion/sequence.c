@@ -248,8 +248,8 @@ static void rest_sort(struct tt_sequence *order, const uint64_t *ready)
     if (order->is_left[message] && !bit(ready, group_of(order, message))) order->sequence[at++] = message;
 }
 
-/* 1: ranks can have begun messages up to `end`. None begins the next one of a channel before this rank has begun the one
- * before it. */
+/* 1: ranks can have begun the messages up to `end`. No rank begins a message of a channel before this rank has begun
+ * the one before it. */
 static int can_be_begun(const struct tt_sequence *order, uint64_t end)
 {
   unsigned owes = 0; /* bits of channels */
