@@ -84,13 +84,16 @@ typedef struct {
   size_t size;
   uint32_t magic;
   uint32_t version;
-  const char *policy;  /* how tensors are grouped: "auto" (the default), or as for `tutti plan`: "wfbp", "single",
-                          "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
-                          "p3[:PARAMETERS[,CREDIT]]", "fifo[:PARAMETERS[,CREDIT]]" (TUTTI_FUSION_POLICY). CREDIT, in
-                          bytes: the next slice may begin while less than that is in flight, on as many channels as
-                          there are (TUTTI_FUSION_CHANNELS); by default what the measured links are worth */
-  size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). It has at most about twice
-                          the size of all tensors. Messages longer than half of it are cut */
+  const char *policy;  /* how tensors are grouped and ordered: "auto" (the default), or one of `tutti plan --help`:
+                          "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES", "mgwfbp", "optimal",
+                          "p3[:PARAMETERS[,CREDIT]]", "fifo[:PARAMETERS[,CREDIT]]" (TUTTI_FUSION_POLICY). PARAMETERS:
+                          elements of a slice, by default 50000. CREDIT, in bytes: while less than that is in flight the
+                          next slice may begin, if a channel is free (TUTTI_FUSION_CHANNELS, by default 2); 0: one slice
+                          at a time; by default found from how long messages take alone and side by side, which is
+                          measured at creation */
+  size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). It is rounded up to 4 KiB, and
+                          has at most about twice the size of all tensors. Messages longer than half of it are cut, also
+                          those that are sent without a copy */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */
   int wire_type;       /* of tuttiFloat32 tensors, as in tuttiReduceOptions_t; undefined: the communicator's */
   int overflow;        /* 1: tuttiFusionOverflow will be called; default 0 */
@@ -134,13 +137,14 @@ TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t com
 TUTTI_API tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *sendbuff, void *recvbuff,
                                         size_t count, tuttiDataType_t type, tuttiStream_t stream);
 
-/* Waits until the sum of a tensor that was pushed is there. A second wait in the same step returns at once. It also
- * waits for other threads to push the tensors that are sent before; if that takes longer than the communicator's
- * timeout_ms it is an error that names the missing tensors. tuttiFusionQuery returns tuttiInProgress instead of
- * waiting; once it has returned tuttiSuccess the tensor has been waited for.
+/* Waits until the sum of a tensor that was pushed is there. A second wait in the same step returns at once. The sum is
+ * there some time after all ranks have pushed the tensor and those that are sent together with it: push a tensor that
+ * other ranks wait for before a wait that depends on them. A wait that takes longer than the communicator's timeout_ms
+ * is an error that names the missing tensors of this rank, or the late rank. tuttiFusionQuery returns tuttiInProgress
+ * instead of waiting; once it has returned tuttiSuccess the tensor has been waited for.
  *
- * Errors: tuttiInvalidArgument: fusion or tensor is wrong. tuttiInvalidUsage: the tensor was not pushed yet, or
- * too late, see above. The fusion's first error. */
+ * Errors: tuttiInvalidArgument: fusion or tensor is wrong. tuttiInvalidUsage: the tensor was not pushed in this step,
+ * or tensors were not pushed in time (named). The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionWait(tuttiFusion_t fusion, int tensor);
 TUTTI_API tuttiResult_t tuttiFusionQuery(tuttiFusion_t fusion, int tensor);
 
@@ -198,9 +202,10 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info);
 
 /* Prints the present plan. It lists the messages in the order sent, the tensors in each, the times at which they are
- * expected to begin and end beside those of the last step, and, by the times measured, an iteration time that no plan
- * can beat. It may be called between steps. With json it prints the plan as `tutti plan --json` does; there the first
- * tensor is 1. Until something is measured iteration_us is 0, and there is no bound_us.
+ * expected to begin and end beside those of the last step, and an iteration time that no plan can beat if all takes as
+ * long as expected: a step may, if messages or computation are faster than that. It may be called between steps. With
+ * json it prints the plan as `tutti plan --json` does; there the first tensor is 1. Until something is measured
+ * iteration_us is 0, and there is no bound_us.
  *
  * Errors: tuttiInvalidArgument: fusion or out is NULL. tuttiInvalidUsage: a step is under way. tuttiSystemError: out
  * cannot be written, or no memory. */

@@ -3,10 +3,11 @@
  *
  * A fusion has *channels*, communicators of its own made from the user's, and one thread, the *engine*, that alone
  * moves them. Messages of a step are sent in the order of the plan's play, on the channels in turn, each when all its
- * tensors were pushed here and the one before it is at its last steps. A rank that is early waits in the collective. If
- * a tensor is late on a rank, or something more urgent is ready, the ranks agree on another order of the rest, in which
- * the messages that are ready on all of them come first (sequence_private.h). So no rank waits for one that waits for
- * it. A message without elements is there as soon as its tensors were pushed.
+ * tensors were pushed here and those before it are at their last steps, or have fewer bytes than the plan's credit
+ * (planner/flight.h). A rank that is early waits in the collective. If a tensor is late on a rank, or something more
+ * urgent is ready, the ranks agree on another order of the rest, in which the messages that are ready on all of them
+ * come first (sequence_private.h). So no rank waits for one that waits for it. A message without elements is there as
+ * soon as its tensors were pushed.
  *
  * Tensors of a message that lie one after the other in memory are sent from where they lie. Others are copied into a
  * ring of bytes, the fusion buffer, in the order of messages as far as there is room. Each tensor is copied as soon as
