@@ -9,6 +9,7 @@
 
 #define WAKE_BYTES ((uint64_t)1 << 20) /* this much to copy is worth waking the engine */
 #define LOOK_NS 50000000               /* interval at which a waiting thread looks for late tensors */
+#define TENSOR_BYTES 160               /* index and name */
 
 static tuttiResult_t first_error(const struct shared *shared)
 {
@@ -165,37 +166,53 @@ static void waited_set(const struct config *config, struct shared *shared, int i
   if (shared->ended == shared->step) tt_fusion_times_take(config, shared, now_ns); /* else the next step's push has */
 }
 
-/* Returns how many tensors this rank has still to push in the step, and in *first the first of them. */
-static int holds_up(const struct config *config, const struct shared *shared, uint64_t step, int *first)
+/* Returns how many tensors this rank has still to push in the step, and in *first the first of them: of those that are
+ * sent together with the tensor, if there are any. */
+static int holds_up(const struct config *config, const struct shared *shared, int index, uint64_t step, int *first)
 {
-  int n = 0;
+  const struct cut *cuts = shared->planned.plan->cuts;
+  int n = 0, is_together = 0;
   if (shared->npushed == config->n && !shared->nstreams) return 0;
   for (int i = 0; i < config->n; i++) {
     if (shared->gradients[i].ready >= step) continue;
-    if (n++ == 0) *first = i;
+    int together = index != ALL && cuts[i].group == cuts[index].group;
+    if (n++ && together <= is_together) continue;
+    *first = i;
+    is_together = together;
   }
   return n;
 }
 
-/* Warns or fails if the wait for tensors of the step, which has lasted for waited_ns, is too long. */
-static tuttiResult_t late_look(const struct config *config, const struct shared *shared, uint64_t step,
-                               uint64_t waited_ns, int *is_warned)
+struct late {
+  int index; /* of the tensor that is waited for, or ALL */
+  uint64_t step, waited_ns;
+  int is_warned;
+};
+
+/* Warns or fails if a wait is too long. Another rank may be late, not this one, if this one has pushed all that is sent
+ * together with the tensor. */
+static tuttiResult_t late_look(const struct config *config, const struct shared *shared, struct late *late)
 {
-  int first = 0;
-  int is_error = config->timeout_ns && waited_ns > config->timeout_ns;
-  if (!is_error && (*is_warned || waited_ns < config->warn_ns)) return tuttiSuccess;
-  int n = holds_up(config, shared, step, &first);
+  const struct cut *cuts = shared->planned.plan->cuts;
+  const double waited_s = (double)late->waited_ns / 1e9;
+  char awaited[TENSOR_BYTES] = "all tensors";
+  int first = 0, is_error = config->timeout_ns && late->waited_ns > config->timeout_ns;
+  if (!is_error && (late->is_warned || late->waited_ns < config->warn_ns)) return tuttiSuccess;
+  int n = holds_up(config, shared, late->index, late->step, &first);
   if (!n) return tuttiSuccess; /* then another rank is late, and the channel knows that */
+  int is_together = late->index != ALL && cuts[first].group == cuts[late->index].group;
+  if (late->index != ALL)
+    snprintf(awaited, sizeof awaited, "tensor %d (%s)", late->index, config->tensors[late->index].name);
+  const char *which = is_together ? "is sent together with others" : "may be late on another rank";
   const char *name = config->tensors[first].name;
-  const char *how = shared->gradients[first].pushed < step ? "was not pushed in this step"
-                                                           : "still waits for its stream";
+  const char *how = shared->gradients[first].pushed < late->step ? "was not pushed in this step"
+                                                                 : "still waits for its stream";
   if (is_error)
-    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS), but tensor %d (%s) %s, %d in all: tensors "
-                   "may be sent together with others, so push all of them", (double)waited_ns / 1e9, first, name, how,
-                   n);
-  tt_log(TT_LOG_WARN, "rank %d waits for %.1f s: tensor %d (%s) %s, %d in all", config->rank, (double)waited_ns / 1e9,
-         first, name, how, n);
-  *is_warned = 1;
+    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS) for %s, which %s; on rank %d tensor %d (%s) %s, "
+                   "%d in all: push all of them", waited_s, awaited, which, config->rank, first, name, how, n);
+  tt_log(TT_LOG_WARN, "rank %d has waited %.1f s for %s, which %s; here tensor %d (%s) %s, %d in all", config->rank,
+         waited_s, awaited, which, first, name, how, n);
+  late->is_warned = 1;
   return tuttiSuccess;
 }
 
@@ -220,8 +237,9 @@ static int is_done(const struct config *config, const struct shared *shared, int
 static tuttiResult_t await(const struct config *config, struct shared *shared, int index, uint64_t *began_ns)
 {
   struct gradient *gradient = index == ALL ? NULL : &shared->gradients[index];
-  int is_warned = 0, *waiters = gradient ? &gradient->waiters : &shared->all_waiters;
+  int *waiters = gradient ? &gradient->waiters : &shared->all_waiters;
   uint64_t step = gradient ? gradient->pushed : shared->step;
+  struct late late = {index, step, 0, 0};
   tuttiResult_t result = first_error(shared);
   *began_ns = 0;
   if (gradient && !gradient->wait_ns) gradient->wait_ns = tt_now_ns();
@@ -231,7 +249,8 @@ static tuttiResult_t await(const struct config *config, struct shared *shared, i
     tt_fusion_idle(shared, &shared->done, LOOK_NS);
     --*waiters;
     result = first_error(shared);
-    if (result == tuttiSuccess) result = late_look(config, shared, step, tt_now_ns() - *began_ns, &is_warned);
+    late.waited_ns = tt_now_ns() - *began_ns;
+    if (result == tuttiSuccess) result = late_look(config, shared, &late);
   }
   return result;
 }

@@ -375,6 +375,56 @@ static void a_rank_that_does_not_push_is_named(void **state)
     for (size_t k = 0; k < sizeof trials / sizeof *trials; k++) run(ranks_transports(t), silent_body, &trials[k]);
 }
 
+/* Rank 0 waits for the last tensor and has not pushed the first one; the others push nothing. */
+static int waits_body(const struct ranks *self)
+{
+  const struct trial *trial = self->argument;
+  tuttiComm_t comm = NULL;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.timeout_ms = 3000;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
+  if (start(self, trial, &comm, &fusion, &g)) return 1;
+  push_some(self, fusion, &g, LAST_STEP, self->rank ? 0 : TENSORS - 1);
+  if (self->rank == 0) RANKS_CHECK(tuttiFusionWait(fusion, TENSORS - 1) != tuttiSuccess);
+  RANKS_CHECK(meeting_wait(meeting));
+  tuttiFusionDestroy(fusion);
+  tuttiCommAbort(comm);
+  gradients_free(&g);
+  return 0;
+}
+
+static void a_long_wait_tells_what_holds_it_up(void **state)
+{
+  static const struct { struct trial trial; const char *why; } plays[] = {
+      {{"single", 0, 1}, "for tensor 5 (b2), which is sent together with others; "},
+      {{"wfbp", 0, 1}, "for tensor 5 (b2), which may be late on another rank; "}};
+  (void)state;
+  for (size_t k = 0; k < sizeof plays / sizeof *plays; k++) {
+    char name[] = "/tmp/tutti-fusion-log-XXXXXX", line[1024];
+    int file = mkstemp(name), told = 0;
+    assert_true(file >= 0);
+    setenv("TUTTI_TRANSPORTS", "shm", 1);
+    setenv("TUTTI_DEBUG", "WARN", 1);
+    setenv("TUTTI_LATE_WARN_MS", "300", 1);
+    setenv("TUTTI_DEBUG_FILE", name, 1);
+    meeting = meeting_make(3);
+    assert_int_equal(ranks_run_processes(3, waits_body, (void *)(uintptr_t)&plays[k].trial, 60), 0);
+    meeting_free(meeting);
+    unsetenv("TUTTI_DEBUG_FILE");
+    unsetenv("TUTTI_LATE_WARN_MS");
+    setenv("TUTTI_DEBUG", "NONE", 1);
+    FILE *log = fdopen(file, "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+      told += strstr(line, plays[k].why) && strstr(line, "tensor 0 (w0) was not pushed in this step, 1 in all");
+    fclose(log);
+    unlink(name);
+    assert_true(told > 0);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -384,6 +434,7 @@ int main(void)
       cmocka_unit_test(an_abort_ends_every_wait),
       cmocka_unit_test(a_fusion_may_be_destroyed_in_a_step),
       cmocka_unit_test(a_rank_that_does_not_push_is_named),
+      cmocka_unit_test(a_long_wait_tells_what_holds_it_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
