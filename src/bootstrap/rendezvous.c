@@ -11,7 +11,8 @@
 #define GRACE_NS 2000000000u /* after our deadline, for a sentence of the root, which knows more */
 #define GONE_NS 10000000000u /* a root older than its id that refuses every dial for so long is gone */
 #define HEARD_NS 1000000000u /* for a root in this process to tell the others why this rank gave up */
-#define AGAIN_NS 5000000u    /* before another try at an address that is still taken */
+#define AGAIN_NS 1000000u    /* before the second try at an address that is still taken, and twice as long each time, */
+#define AGAIN_MOST_NS 16000000u /* up to this */
 
 enum stage { OPENING, DIALING, CONNECTED, READY };
 enum expect { RECORD, HEAD, PEER_INFOS, REASON };
@@ -22,7 +23,8 @@ struct tt_rendezvous {
   const struct tt_settings *settings;
   struct tt_record mine, root, came; /* root.pid 0: not known */
   uint32_t damaged_records;
-  uint64_t deadline_ns, look_ns, again_ns;
+  uint64_t deadline_ns, look_ns;
+  uint64_t again_ns, pause_ns; /* time of the next try; the pause before it */
   enum stage stage;
   enum expect expect;
   struct tt_dialer *dialer;
@@ -76,6 +78,13 @@ static tuttiResult_t root_died(struct tt_rendezvous *r, int error)
 
 /* ---- getting in ----------------------------------------------------------------------------- */
 
+static void try_later(struct tt_rendezvous *r)
+{
+  r->pause_ns = r->pause_ns ? 2 * r->pause_ns : AGAIN_NS;
+  if (r->pause_ns > AGAIN_MOST_NS) r->pause_ns = AGAIN_MOST_NS;
+  r->again_ns = tt_now_ns() + r->pause_ns;
+}
+
 static tuttiResult_t dialer(struct tt_rendezvous *r)
 {
   struct tt_hello hello = {.kind = TT_HELLO_RENDEZVOUS, .src = r->mine.rank};
@@ -109,7 +118,7 @@ static tuttiResult_t fixed_root_open(struct tt_rendezvous *r)
   struct tt_address at;
   uint64_t now = tt_now_ns();
   if (now < r->again_ns) return tuttiInProgress;
-  r->again_ns = now + AGAIN_NS;
+  try_later(r);
   tuttiResult_t result = tt_root_open(&r->id, &r->id.root, r->settings, &at);
   if (result == tuttiInProgress && now > r->deadline_ns) {
     char text[TT_ADDRESS_TEXT_BYTES];
@@ -163,7 +172,7 @@ static tuttiResult_t come_again(struct tt_rendezvous *r)
   close(r->fd);
   r->fd = -1;
   r->stage = DIALING;
-  r->again_ns = tt_now_ns() + AGAIN_NS;
+  try_later(r);
   r->peer_info_waits = r->in_round;
   return tuttiInProgress;
 }

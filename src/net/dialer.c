@@ -10,7 +10,7 @@
 #include "net/private.h"
 
 #define MS 1000000u
-#define PAUSE_FIRST_NS (10u * MS)
+#define PAUSE_FIRST_NS MS /* ranks that start together are ready within a few ms of each other */
 #define PAUSE_LAST_NS (500u * MS)
 #define REFUSAL_NS (25u * MS)
 #define ATTEMPT_NS (10000u * (uint64_t)MS) /* a queue full of strangers may take this long */

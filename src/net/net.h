@@ -179,7 +179,7 @@ const char *tt_listener_refusals_text(const struct tt_listener *listener, const 
 
 /* ---- dialers (dialer.c) ------------------------------------------------------------------- */
 
-/* An outgoing connection: connect, handshake, and both again after a pause (10 ms, doubling
+/* An outgoing connection: connect, handshake, and both again after a pause (1 ms, doubling
  * to 500 ms, with jitter) until the deadline. The caller's polls drive it; it needs no service
  * thread. Some failures are tried again:
  *   - No listener, unreachable, reset, end of connection at any point, no answer for 10 s, no challenge
@@ -215,7 +215,7 @@ void tt_dialer_destroy(struct tt_dialer *dialer); /* at any time; NULL is allowe
 
 /* The conditions that end a thread's sleep: one of the descriptors is ready, or the time has come. A thread that waits
  * for several things lets each of them add to one pollset. */
-#define TT_POLLSET_MOST 8
+#define TT_POLLSET_MOST 64 /* the channels of a fusion are made at once, and each waits for up to 6 */
 struct tt_pollset {
   struct pollfd polls[TT_POLLSET_MOST];
   int n;

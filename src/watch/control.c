@@ -89,6 +89,7 @@ static void admit(void *owner, const struct tt_hello *hello, int fd)
     tt_link_close(link); /* a second connection before the first one spoke: the dialer tried again */
     link->state = TT_CONTROL_AWAITED;
     link->watcher.fd = fd;
+    tt_watch_wake(watch);
     return;
   }
   close(fd);

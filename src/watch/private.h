@@ -77,6 +77,7 @@ struct tt_watch {
   uint64_t now_ns;           /* of this tick */
   _Atomic uint64_t clock_ns; /* stands still while this process does; ages are measured on it */
   int ready, left, held;
+  int wake;               /* an eventfd on which the set-up sleeps until others have come; -1: it waits for none */
   struct tt_control control;
   struct tt_wait wait;
   struct tt_heard *heard; /* TT_HEARD; NULL before the first notice */
@@ -144,12 +145,14 @@ tuttiResult_t tt_unlike_look(struct tt_watch *watch, struct tt_startup *startup)
 /* Puts "what rank N (...): " before the thread's last sentence, which was logged already. Returns code. */
 tuttiResult_t tt_setup_fail(const struct tt_watch *watch, tuttiResult_t code, int peer, const char *what);
 
+/* Ends the sleep of the thread that sets up: a rank has come, or the watch has failed. */
+void tt_watch_wake(const struct tt_watch *watch);
+
 /* ---- share.c: hands the status page's memory to all ranks of the host ---- */
 
 tuttiResult_t tt_share_create(struct tt_watch *watch);
 tuttiResult_t tt_share_poll(struct tt_watch *watch);
-int tt_share_pollset(const struct tt_watch *watch,
-                     struct tt_pollset *pollset); /* 1: it waits for what the service thread does */
+void tt_share_pollset(const struct tt_watch *watch, struct tt_pollset *pollset);
 void tt_share_destroy(struct tt_watch *watch);
 
 /* ---- heartbeat.c ---- */

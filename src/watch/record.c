@@ -10,6 +10,7 @@ static void settle(struct tt_watch *watch, const struct tt_failure *failure)
 {
   watch->failure = *failure;
   atomic_store_explicit(&watch->failed, 1, memory_order_release);
+  tt_watch_wake(watch);
   tt_control_tell(watch);
 }
 

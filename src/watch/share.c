@@ -26,6 +26,7 @@ static void serve(void *owner, const struct tt_hello *hello, int fd)
       watch->peers[hello->src].local && tt_fd_send(fd, watch->page_fd, watch->page_len) == tuttiSuccess)
     watch->peers[hello->src].served = 1;
   close(fd);
+  tt_watch_wake(watch);
 }
 
 static tuttiResult_t lead(struct tt_watch *watch)
@@ -118,12 +119,11 @@ tuttiResult_t tt_share_poll(struct tt_watch *watch)
   return tuttiSuccess;
 }
 
-int tt_share_pollset(const struct tt_watch *watch, struct tt_pollset *pollset)
+void tt_share_pollset(const struct tt_watch *watch, struct tt_pollset *pollset)
 {
-  if (watch->own) return watch->page_fd >= 0;
+  if (watch->own) return;
   if (watch->socket >= 0) tt_pollset_add(pollset, watch->socket, POLLIN);
   else tt_dialer_pollset(watch->dialer, pollset);
-  return 0;
 }
 
 void tt_share_destroy(struct tt_watch *watch)

@@ -1,14 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A watch from its start to its end, and the tick that drives it in the service thread. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "watch/private.h"
 
-#define LOOK_NS 5000000u        /* between two looks while the set-up waits for the service thread */
 #define PAGE_EPOCH (1ull << 63) /* keeps the page's credentials apart from the transports' at the same listeners */
 
 /* ---- set-up ---- */
+
+/* Others come to this rank: the service thread lets them in, and wakes the thread that sets up. */
+static tuttiResult_t wake_open(struct tt_watch *watch)
+{
+  int awaits = watch->nlocal < watch->nranks || (watch->nlocal > 1 && watch->leader == watch->rank);
+  if (!awaits) return tuttiSuccess;
+  watch->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (watch->wake >= 0) return tuttiSuccess;
+  return tt_fail(tuttiSystemError, "no descriptor for the start-up of a communicator: %s (see `ulimit -n`)",
+                 strerror(errno));
+}
+
+static void wake_close(struct tt_watch *watch)
+{
+  if (watch->wake >= 0) close(watch->wake);
+  watch->wake = -1;
+}
+
+void tt_watch_wake(const struct tt_watch *watch)
+{
+  uint64_t one = 1;
+  if (watch->wake < 0) return;
+  ssize_t n = write(watch->wake, &one, sizeof one);
+  (void)n; /* if the eventfd is full, the thread will wake anyway */
+}
+
+/* The caller looks next at what has come so far. */
+static void wake_take(const struct tt_watch *watch)
+{
+  uint64_t count;
+  if (watch->wake < 0) return;
+  ssize_t n = read(watch->wake, &count, sizeof count);
+  (void)n; /* nothing has come */
+}
 
 /* Names the ranks the set-up still waits for. */
 static void missing_text(const struct tt_watch *watch, char text[TT_SENTENCE_BYTES])
@@ -69,13 +105,17 @@ static void set_up_failed(struct tt_watch *watch, tuttiResult_t result)
 static void set_up(struct tt_watch *watch)
 {
   if (watch->ready || atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;
+  wake_take(watch);
   tuttiResult_t result = tt_share_poll(watch);
   if (watch->own && (result == tuttiSuccess || result == tuttiInProgress)) {
     tuttiResult_t links = tt_control_poll(watch);
     if (links != tuttiSuccess) result = links;
   }
   watch->ready = result == tuttiSuccess;
-  if (watch->ready) return;
+  if (watch->ready) {
+    wake_close(watch);
+    return;
+  }
   if (result != tuttiInProgress) {
     set_up_failed(watch, result);
     return;
@@ -115,15 +155,13 @@ tuttiResult_t tt_watch_poll(struct tt_watch *watch)
 void tt_watch_pollset(struct tt_watch *watch, struct tt_pollset *pollset)
 {
   tt_service_lock();
-  int waits = tt_share_pollset(watch, pollset);
+  tt_share_pollset(watch, pollset);
   for (int i = 0; i < watch->control.nlinks; i++) {
     const struct tt_control_link *link = &watch->control.links[i];
-    if (link->state != TT_CONTROL_AWAITED) continue;
-    if (link->dialer) tt_dialer_pollset(link->dialer, pollset);
-    else waits = 1;
+    if (link->state == TT_CONTROL_AWAITED && link->dialer) tt_dialer_pollset(link->dialer, pollset);
   }
+  if (watch->wake >= 0) tt_pollset_add(pollset, watch->wake, POLLIN);
   tt_service_unlock();
-  if (waits) tt_pollset_limit(pollset, tt_now_ns() + LOOK_NS);
 }
 
 /* ---- create ---- */
@@ -186,7 +224,7 @@ static void copy_spec(struct tt_watch *watch, const struct tt_watch_spec *spec)
   watch->late_warn_ns = (uint64_t)spec->settings->late_warn_ms * ms;
   watch->timeout_ns = (uint64_t)spec->timeout_ms * ms;
   watch->deadline_ns = spec->deadline_ns;
-  watch->page_fd = watch->socket = -1;
+  watch->page_fd = watch->socket = watch->wake = -1;
   watch->timer.fire = tick;
   /* Not 0, because 0 means "never" in places. */
   watch->clock_ns = 1;
@@ -198,6 +236,7 @@ static tuttiResult_t start(struct tt_watch *watch, const struct tt_watch_spec *s
   tuttiResult_t result = copy_members(watch, spec->members);
   if (result != tuttiSuccess) return result;
   result = survey(watch);
+  if (result == tuttiSuccess) result = wake_open(watch);
   if (result != tuttiSuccess) return result;
   result = tt_service_hold();
   if (result != tuttiSuccess) return result;
@@ -236,6 +275,7 @@ void tt_watch_destroy(struct tt_watch *watch)
     tt_service_unlock();
     tt_service_release();
   }
+  wake_close(watch);
   tt_wipe(&watch->credentials, sizeof watch->credentials);
   tt_wipe(&watch->page_credentials, sizeof watch->page_credentials);
   tt_free(watch->members);
