@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rank 0's part of a creation: from where the ranks are to what messages cost, and the table made from that. */
 #include <stdio.h>
+#include <string.h>
 
 #include "comm/creation_private.h"
 
@@ -98,10 +99,39 @@ static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_pricing *prici
   return result;
 }
 
+static int same_cluster(const struct tt_cluster *a, const struct tt_cluster *b)
+{
+  const char *interfaces[] = {a->interface ? a->interface : "", b->interface ? b->interface : ""};
+  int is_same = a->cores == b->cores && a->block_bytes == b->block_bytes && !strcmp(interfaces[0], interfaces[1]);
+  for (int kind = 0; kind < TT_LINK_KINDS; kind++)
+    is_same &= a->transport[kind] == b->transport[kind]; /* names are constants */
+  return is_same;
+}
+
+/* A child of all ranks in the same order: a table is a function of settings, groups, order, cluster and corrections. A
+ * child has the settings that are not of the wire, and the corrections of the same cluster, from its parent. */
+static int is_priced_as_parent(const struct tuttiComm *comm)
+{
+  const struct tt_creation *creation = comm->life.creation;
+  const struct tuttiComm *parent = creation->parent;
+  int32_t r = 0;
+  if (!parent || parent->facts.nranks != comm->facts.nranks || comm->facts.settings.explain) return 0;
+  while (r < comm->facts.nranks && creation->ranks[r] == r) r++;
+  return r == comm->facts.nranks && same_cluster(&comm->parts.cluster, &parent->parts.cluster) &&
+         tt_settings_wire_hash(&comm->facts.settings) == tt_settings_wire_hash(&parent->facts.settings) &&
+         creation->rank_info->nearness == tt_nearness_hash(&parent->parts.topology, &parent->parts.arrangement);
+}
+
+/* Rank 0 may take its parent's table: that goes to all ranks like one that was made, in the round that they need anyway,
+ * so no rank has to know where it comes from. */
 tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
 {
   struct tt_pricing *pricing = NULL;
   cluster_find(comm);
+  if (is_priced_as_parent(comm)) {
+    *table = comm->life.creation->parent->calls.table;
+    return tuttiSuccess;
+  }
   tuttiResult_t result = tt_pricing_create(&pricing, comm);
   if (result == tuttiSuccess) result = table_make(comm, pricing, table);
   tt_pricing_destroy(pricing);
