@@ -146,8 +146,8 @@ const void *tt_comm_mail_take(struct tuttiComm *comm, int *peer);
 int tt_comm_mail_is_sent(const struct tuttiComm *comm);
 
 /* A round is an exchange of frames by all ranks, about `count` words. Its begin and its end are published like those of
- * an operation. tt_comm_round_look compares them between ranks: call it about every millisecond while nothing moves; the
- * wait began at since_ns. So a rank that is late or has left in a round is noticed as in an operation. */
+ * an operation. tt_comm_round_look compares them between ranks: call it about every millisecond while nothing moves;
+ * the wait began at since_ns. So a rank that is late or has left in a round is noticed as in an operation. */
 void tt_comm_round_begin(struct tuttiComm *comm, size_t count);
 void tt_comm_round_end(struct tuttiComm *comm);
 void tt_comm_round_look(struct tuttiComm *comm, uint64_t since_ns);

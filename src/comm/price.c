@@ -122,8 +122,8 @@ static int is_priced_as_parent(const struct tuttiComm *comm)
          creation->rank_info->nearness == tt_nearness_hash(&parent->parts.topology, &parent->parts.arrangement);
 }
 
-/* Rank 0 may take its parent's table: that goes to all ranks like one that was made, in the round that they need anyway,
- * so no rank has to know where it comes from. */
+/* Rank 0 may take its parent's table: that goes to all ranks like one that was made, in the round that they need
+ * anyway, so no rank has to know where it comes from. */
 tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
 {
   struct tt_pricing *pricing = NULL;
