@@ -208,8 +208,8 @@ static tuttiResult_t late_look(const struct config *config, const struct shared 
   const char *how = shared->gradients[first].pushed < late->step ? "was not pushed in this step"
                                                                  : "still waits for its stream";
   if (is_error)
-    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS) for %s, which %s; on rank %d tensor %d (%s) %s, "
-                   "%d in all: push all of them", waited_s, awaited, which, config->rank, first, name, how, n);
+    return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS) for %s, which %s; on rank %d tensor %d (%s) "
+                   "%s, %d in all: push all of them", waited_s, awaited, which, config->rank, first, name, how, n);
   tt_log(TT_LOG_WARN, "rank %d has waited %.1f s for %s, which %s; here tensor %d (%s) %s, %d in all", config->rank,
          waited_s, awaited, which, first, name, how, n);
   late->is_warned = 1;
