@@ -17,7 +17,7 @@ static const char *const help =
     "       tutti plan FILE.csv --policy POLICY --ranks N [--profile FILE] [OPTION...]\n\n"
     "Plans the messages in which the gradients of a network are reduced: which layers go together, when each\n"
     "message begins and ends, and how long an iteration is, backward and the next forward. One message\n"
-    "is under way at a time, unless --gap says that more gain something.\n\n"
+    "is in flight at a time; with --gap slices overlap in p3, fifo and auto.\n\n"
     "The first line of FILE.csv names columns, among them layer_index (1, 2, ... in forward order),\n"
     "params (floats of 4 bytes), bwd_time_us and fwd_time_us; each other line is a layer.\n\n"
     "policies; but for p3 and auto the next forward begins when all messages have ended:\n"
@@ -30,23 +30,24 @@ static const char *const help =
     "                    corrected indices)\n"
     "  optimal           the merge of neighbours, sent in the order of backward, that ends earliest\n"
     "  p3[:PARAMETERS[,CREDIT]]  each layer alone, in slices (default: 50000), the one that forward needs first\n"
-    "                    goes first, and forward of a layer waits for its own gradient only; another slice\n"
-    "                    begins while fewer than CREDIT bytes are in flight\n"
+    "                    goes first, and forward of a layer waits for its own gradient only; with --gap\n"
+    "                    another slice begins while fewer than CREDIT bytes are in flight (default: as many as\n"
+    "                    the links carry in the time of one slice; 0: one slice at a time)\n"
     "  fifo[:PARAMETERS[,CREDIT]]  likewise, but sent as gradients are ready\n"
-    "  auto              merging, slices and priority together, for nearly the shortest iteration\n"
-    "                    found (a hundredth more at most), in few messages\n"
+    "  auto              merging, slices and priority together, for nearly the shortest iteration found:\n"
+    "                    up to a hundredth longer where that saves messages, but longer than by no other policy\n"
     "  all               a line for each of these\n\n"
-    "      --policy POLICY   one of these; BYTES, FIRST and PARAMETERS may be 50000, 64K, 1.5M\n"
-    "                        or 1e6; K, M and G are powers of 1,024\n"
+    "      --policy POLICY   one of these; BYTES, FIRST, PARAMETERS and CREDIT may be 50000, 64K,\n"
+    "                        1.5M or 1e6; K, M and G are powers of 1,024\n"
     "      --cost A,B        a message of m bytes takes A + B m us; --ranks does not count then\n"
     "  -n, --ranks N         a message is an all-reduce of N ranks, and takes what `tutti explain` predicts\n"
     "      --nodes N         over which they are spread in blocks (default: each has its own)\n"
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
     "      --transport LIST  transports (default: those of TUTTI_TRANSPORTS that this host can use)\n"
     "      --interface NAME  between nodes: of this host, or of the profile (default: the one this host would use)\n"
-    "      --gap US          for so long each message keeps the links from others before they carry its bytes; for\n"
-    "                        the rest of its start-up others are under way, if slices are short (default: all)\n"
-    "      --channels N      for so many messages under way at once, with --gap (default: 8)\n"
+    "      --gap US          of its start-up, A us, each message keeps the links busy for so long; in the rest of it\n"
+    "                        they carry the bytes of others (default: all of A, so that nothing overlaps)\n"
+    "      --channels N      at most so many messages in flight, with --gap (default: 8)\n"
     "      --slice N         messages of any policy go in slices of N parameters (50000, 64K, ...) and by\n"
     "                        priority; with all only those of p3, fifo and auto\n"
     "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
@@ -54,7 +55,10 @@ static const char *const help =
     "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto (needs\n"
     "                        python3)\n"
     "      --data            print what --svg draws, as JSON for `tutti draw`, and nothing else\n"
-    "  -h, --help            this text\n";
+    "  -h, --help            this text\n\n"
+    "A line of the plan is a message, or several slices of one group in a row: the number of the first message, its\n"
+    "layers, the bytes, and from the beginning of backward on when the last of its gradients is ready, when the\n"
+    "first slice begins and when the last one ends.\n";
 
 struct asked {
   struct tt_plan_request request;
@@ -166,11 +170,12 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
     fprintf(option == 'h' ? stdout : stderr, "%s", help);
     return option == 'h' ? 0 : 2;
   }
-  if (optind == argc) return refuse("which layer table?");
+  if (optind == argc) return refuse("no layer table is given: FILE.csv");
   if (optind + 1 < argc) return refuse("one layer table at a time");
   request->table = argv[optind];
-  if (!request->policy) return refuse("which policy?");
-  if (!request->has_cost && !request->nranks) return refuse("what does a message cost? take --cost or --ranks");
+  if (!request->policy) return refuse("no policy is given: --policy POLICY");
+  if (!request->has_cost && !request->nranks)
+    return refuse("nothing says what a message costs: give --cost or --ranks");
   if (request->has_cost) ranks_leave(request);
   return -1;
 }

@@ -29,9 +29,12 @@ void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct 
   const struct tt_fusion_plan *plan = &planned->plan;
   const struct tt_played *played = &planned->played;
   char group_text[LAYERS_BYTES];
-  fprintf(out, "%s: %d group%s in %lld message%s, %s\n", planned->name, (int)plan->ngroups,
+  fprintf(out, "%s: %d group%s in %lld message%s, %s", planned->name, (int)plan->ngroups,
           plan->ngroups == 1 ? "" : "s", (long long)played->nmessages, played->nmessages == 1 ? "" : "s",
           plan->by_priority ? "by priority: what forward needs first goes first" : "sent as their gradients are ready");
+  if (plan->credit) fprintf(out, "; another begins while fewer than %llu bytes are in flight",
+                            (unsigned long long)plan->credit);
+  fputc('\n', out);
   fprintf(out, "iteration %.3f us = backward %.3f + forward %.3f + communication that is not hidden %.3f\n",
           played->iteration_us, layers->net.backward_us, layers->forward_us, played->exposed_us);
   fprintf(out, "no plan takes less than %.3f us\n\n", planned->bound_us);
