@@ -50,17 +50,21 @@ static void plan_print(const struct config *config, const struct shared *shared,
 {
   const struct planned *planned = &shared->planned;
   const struct plan *plan = planned->plan;
-  fprintf(out, "%s: %d tensors in %d group%s and %d message%s, %s, since step %llu\n", config->policy_text, config->n,
-          (int)plan->fusion.ngroups, plan->fusion.ngroups == 1 ? "" : "s", (int)plan->nmessages,
-          plan->nmessages == 1 ? "" : "s", plan->fusion.by_priority ? "by priority" : "as they come",
+  fprintf(out, "%s: %d tensor%s in %d group%s and %d message%s, %s, since step %llu", config->policy_text, config->n,
+          config->n == 1 ? "" : "s", (int)plan->fusion.ngroups, plan->fusion.ngroups == 1 ? "" : "s",
+          (int)plan->nmessages, plan->nmessages == 1 ? "" : "s",
+          plan->fusion.by_priority ? "by priority" : "as they come",
           (unsigned long long)(planned->step ? planned->step : 1));
+  if (plan->fusion.credit) fprintf(out, "; another begins while fewer than %llu bytes are in flight",
+                                   (unsigned long long)plan->fusion.credit);
+  fputc('\n', out);
   if (!planned->is_measured) fprintf(out, "nothing is measured yet: the plan is of sizes alone\n");
   else
     fprintf(out, "iteration %.0f us expected, %.0f us the last one; not hidden %.0f us expected, %.0f the last one\n",
             planned->expected.iteration_us, shared->times.iteration_us, planned->expected.exposed_us,
             shared->times.exposed_us);
   if (planned->bound_us > 0)
-    fprintf(out, "no plan takes less than %.0f us, as far as is known\n", planned->bound_us);
+    fprintf(out, "no plan takes less than %.0f us, if all takes as long as expected\n", planned->bound_us);
   fprintf(out, "fusion buffer %zu bytes; %llu bytes copied in the last step\n\n", config->buffer_bytes,
           (unsigned long long)shared->steps[shared->ended % 2].copied);
   table_print(config, shared, out);

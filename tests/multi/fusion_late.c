@@ -142,6 +142,7 @@ static void the_same_where_the_fusion_buffer_is_full_of_late_messages(void **sta
 /* Slices of 256 KiB, and as many in flight as the credit and the channels allow. */
 struct flight {
   const char *policy;
+  const char *told; /* the credit, as the plan is printed; NULL: none */
   int wanted;
   struct meeting *meeting;
 };
@@ -150,6 +151,18 @@ static int under_way(tuttiFusion_t fusion)
 {
   return (int)__atomic_load_n(&fusion->engine.nbegun, __ATOMIC_ACQUIRE) -
          (int)__atomic_load_n(&fusion->engine.back, __ATOMIC_ACQUIRE);
+}
+
+static int credit_is_told(const struct ranks *self, tuttiFusion_t fusion, const char *told)
+{
+  FILE *file = tmpfile();
+  char line[256];
+  RANKS_CHECK(file && tuttiFusionPrint(fusion, file, 0) == tuttiSuccess);
+  rewind(file);
+  RANKS_CHECK(fgets(line, sizeof line, file));
+  RANKS_CHECK(told ? strstr(line, told) != NULL : !strstr(line, "in flight"));
+  fclose(file);
+  return 0;
 }
 
 /* Rank 1 pushes nothing before rank 0 has begun all that it may begin without it. */
@@ -185,6 +198,7 @@ static int flight_body(const struct ranks *self)
     RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
     if (gradients_check(self, &g, step, 1)) return 1;
   }
+  if (credit_is_told(self, fusion, flight->told)) return 1;
   RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
   gradients_free(&g);
   return 0;
@@ -194,8 +208,11 @@ static int flight_body(const struct ranks *self)
 static void slices_are_in_flight_up_to_the_credit_and_one(void **state)
 {
   static const struct flight flights[] = {
-      {"p3:65536,0", 1, NULL},    {"p3:65536,256K", 1, NULL}, {"p3:65536,257K", 2, NULL},
-      {"p3:65536,513K", 3, NULL}, {"p3:65536,1G", AT_ONCE, NULL}};
+      {"p3:65536,0", NULL, 1, NULL},
+      {"p3:65536,256K", "; another begins while fewer than 262144 bytes are in flight\n", 1, NULL},
+      {"p3:65536,257K", " fewer than 263168 ", 2, NULL},
+      {"p3:65536,513K", " fewer than 525312 ", 3, NULL},
+      {"p3:65536,1G", " fewer than 1073741824 ", AT_ONCE, NULL}};
   (void)state;
   setenv("TUTTI_FUSION_CHANNELS", "5", 1);
   setenv("TUTTI_ALGO", "ring", 1); /* whose last step comes late */
