@@ -2,7 +2,7 @@
 /* Tutti's tensor fusion: gradients go in as they are made and come out combined.
  *
  * The backward pass makes many small gradients. Sent one by one, they spend most of their time on the start-up cost of
- * messages; sent all at once at the end, none of that time is hidden behind computation. A *fusion* is told of all
+ * messages; sent all at once at the end, none of that time is hidden behind computation. A fusion is told of all
  * tensors once, measures when each of them is ready and how long messages take, and plans from that which tensors go
  * together, in what pieces and in what order, so that an iteration is as short as possible; it plans again when times
  * have changed. A thread of its own copies and sends.
