@@ -4,53 +4,52 @@
  *
  * All ranks hold one *sequence* of a step's messages, at first the plan's order. Each rank begins messages in that
  * order, each when its group is ready here. A begun message whose group is not ready elsewhere waits in its channel for
- * the others. So as long as the order is right nothing is exchanged, and a rank that is early waits in the collective
- * as ever.
+ * the others. So as long as the order fits nothing is exchanged, and a rank that is early waits in the collective as
+ * ever.
  *
- * A *round* sorts the rest of the sequence anew. It is an all-reduce of some words (round_private.h): how many messages
- * of the sequence each rank has begun (the maximum counts), whether one is held up (or), and which groups are ready
- * (and). Any rank may ask for a round at any time, for any reason; the others join as soon as they hear of it. From its
- * part on until the result a rank begins nothing new. The result is the same on all ranks, so all of them do the same
- * with it:
+ * A *round* sorts the rest of the sequence anew. It is an all-reduce of a few words (round_private.h): the number of
+ * messages of the sequence that each rank has begun (the maximum counts), whether a rank is held up (or), and the
+ * groups that are ready (and). Any rank may ask for a round at any time; the others join as soon as they hear of it. A
+ * rank begins nothing new between its part and the result. The result is the same on all ranks, so all of them do the
+ * same with it:
  *
- *   - what any rank has begun stays where it is in the sequence and on its channel. A rank that has not begun it
- *     yet *owes* it: it begins it as soon as its group is ready here, whatever else it does;
- *   - of the rest the messages that are ready on all ranks come first, by urgency, then the others in the plan's
- *     order;
- *   - a channel whose last message is not ready on all ranks is *parked*: it gets no other message before a round
- *     has shown that it is. Channels take the rest in turn. While one is parked, what is ready on all ranks has a
- *     channel more, the *reserve*, which is never parked as it gets nothing else.
+ *   - a message that any rank has begun keeps its place in the sequence and its channel. A rank that has not begun it
+ *     yet *owes* it: it begins it as soon as its group is ready here, before anything else;
+ *   - of the rest, the messages that are ready on all ranks come first, by urgency: they are *sure*. The others follow
+ *     in the plan's order;
+ *   - a channel whose last message is not ready on all ranks is *parked*: it gets no other message before a round has
+ *     shown that it is. Channels take the rest in turn. While one is parked, sure messages have a channel more, the
+ *     *reserve*, which is never parked because it gets nothing else.
  *
- * Why all channels agree: a message's channel and place follow from the sequence and the results alone, and between a
- * rank's part and the result it adds nothing to the sequence that others may change. Why nobody waits for ever: a
- * message known to be ready everywhere is begun by all ranks as soon as its channel is free, has never a message before
- * it that is not (parked channels get none), and has always a channel. A message that is ready nowhere else waits for a
- * push only.
+ * All channels agree, because the channel and place of a message follow from the sequence and the results alone, and a
+ * rank adds nothing between its part and the result. No message waits for ever: a sure one is begun by all ranks as
+ * soon as its channel is free, it always has a channel, and no message before it on that channel lacks a rank (parked
+ * channels get none). A message that is ready on some ranks only waits for pushes and for nothing else.
  *
  * When a rank asks. A group is news if it has become ready here since this rank's last part and has messages to send.
- * Only news can change what is ready everywhere. A rank asks
+ * Only news can change the set of groups that are ready everywhere. A rank asks
  *
  *   - if it is held up: the next message of the sequence is not ready here, or has no channel, and another one is
  *     ready;
- *   - in trouble, when the last result said that somebody is held up or a channel parked: if it has news, which it
- *     does not begin before all have heard of it, for others may be held up where that cannot help them; and when
- *     it has begun what it owed, so that the channel is used again;
- *   - by priority: if it has news more urgent than the next message, of whose group so much is left that a round is
- *     hidden behind it. A group that became ready while this rank waited in a message for others is not asked for:
- *     they are behind, and will ask.
+ *   - in trouble, when the last result said that a rank is held up or a channel parked: if it has news, which it does
+ *     not begin before all ranks have heard of it, because others may be held up where that cannot help them; and when
+ *     it has begun the messages that it owed, so that their channels are used again;
+ *   - by priority: if it has news more urgent than the next message, and so much of the next message's group is left
+ *     that a round is hidden behind it. A rank does not ask for a group that became ready while it waited in a message
+ *     for others: they are behind, and will ask.
  *
- * So whenever a message becomes ready on all ranks, and others are in its way, the last rank to have it asks: the link
- * is idle, or busy with something less urgent, for the time of two rounds at most (one may have been under way).
+ * So whenever a message becomes ready on all ranks, and others are in its way, the last rank to have it asks. The link
+ * is then idle, or busy with something less urgent, for the time of two rounds at most (one may have been under way).
  *
- * Rounds belong to one step: who asks has something to begin, so no rank has ended this step, and the call for a round
- * names its step, so that a rank that is still in the one before joins when it comes there. A step ends when its round
- * has. A rank that dies in a round is found by the watch as one that dies in a message.
+ * A round belongs to one step. A rank that asks has something left to begin, so no rank has ended this step; and the
+ * call names the step, so that a rank that is still in the step before joins when it comes to this one. A step ends
+ * when its round has. The watch notices a rank that dies in a round as it does one that dies in a message.
  *
- * Costs. Where pushes come in the plan's order, none: nothing is sent. A round takes each rank ceil(log2 P) frames of
- * 40 bytes and a bit a group, and ceil(log2 P) - 1 calls: of 2, 8 and 256 ranks 1, 5 and 15 frames, and at most 1, 6
- * and 16 of them one after the other.
+ * Costs. If pushes come in the plan's order, nothing is sent. In a round each rank sends ceil(log2 P) frames of 40
+ * bytes and a bit for each tensor, and ceil(log2 P) - 1 calls of the same length: with 2, 8 and 256 ranks 1, 5 and 15
+ * frames, of which at most 1, 6 and 16 come one after the other.
  *
- * Pure: no clock, no input or output; simulated by seed in tests/unit/fusion_ready.c. */
+ * This is pure: it has no clock, input or output. tests/unit/fusion_ready.c simulates it by seed. */
 #ifndef TT_FUSION_SEQUENCE_H
 #define TT_FUSION_SEQUENCE_H
 
@@ -61,7 +60,7 @@
 
 #define TT_SEQUENCE_CHANNELS 8 /* at most; the reserve is one more */
 
-/* The part that all ranks have alike. */
+/* The facts that are the same on all ranks. */
 struct tt_sequence_plan {
   int32_t nmessages, ngroups;
   int nchannels;           /* channel number nchannels is the reserve */
@@ -80,7 +79,7 @@ struct tt_sequence_channel {
 
 struct tt_sequence {
   struct tt_sequence_plan plan;
-  uint64_t worth_bytes;   /* so much hides a round; this rank's own matter */
+  uint64_t worth_bytes;   /* messages of so many bytes hide a round; may differ between ranks */
   uint64_t step;
   int32_t *sequence;      /* message at each position */
   int32_t *by_urgency;    /* messages, those of a group in the plan's order */
@@ -98,21 +97,21 @@ struct tt_sequence {
   int nsure, nguessed;
   int is_frozen;          /* since this rank's part of a round */
   int is_troubled;        /* the last result said that somebody is held up, or a channel parked */
-  int has_paid;           /* begun what it owed, since its last part */
+  int has_paid;           /* since its last part this rank has begun a message that it owed */
 };
 
 /* A message that may be begun. */
 struct tt_sequence_begin {
   int32_t message;
   int channel;
-  int is_owed; /* others wait for it: whether the links are free does not matter */
+  int is_owed; /* other ranks wait for it, so it begins even if the credit is used up */
   int is_sure; /* it is known to be ready on all ranks */
 };
 
 /* Words of a part and of a result. */
 #define TT_SEQUENCE_WORDS(ngroups) ((size_t)2 + ((size_t)(ngroups) + 63) / 64)
 
-/* Plan's arrays are borrowed. Errors: tuttiSystemError: no memory. */
+/* The plan's arrays are borrowed. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_sequence_make(struct tt_sequence *order, const struct tt_sequence_plan *plan);
 void tt_sequence_destroy(struct tt_sequence *order); /* a zeroed one is allowed */
 
@@ -129,13 +128,13 @@ void tt_sequence_begin(struct tt_sequence *order, const struct tt_sequence_begin
 /* The message on the channel is over. */
 void tt_sequence_end(struct tt_sequence *order, int channel);
 
-/* A group is ready here that has messages left. */
+/* 1: a group that has messages left is ready here. */
 int tt_sequence_has_ready(const struct tt_sequence *order);
 
-/* This rank wants a round. */
+/* 1: this rank wants a round. */
 int tt_sequence_asks(const struct tt_sequence *order);
 
-/* It joins one: its part. Nothing is begun until decide but what is owed. */
+/* Writes this rank's part of the round that it joins. Until tt_sequence_decide only owed messages are begun. */
 void tt_sequence_tell(struct tt_sequence *order, uint64_t *part);
 
 /* Adds another part, or the sum of several, to one; in any order, any number of times. */
@@ -144,7 +143,7 @@ void tt_sequence_add(uint64_t *part, const uint64_t *other, size_t nwords);
 /* Takes all ranks' parts, added up. Errors: tuttiInternalError: no ranks with this plan can have said that. */
 tuttiResult_t tt_sequence_decide(struct tt_sequence *order, const uint64_t *result);
 
-/* A message under way on it, as far as is known, is not ready on all ranks: links are free of it. */
+/* 1: as far as is known, the message under way on this channel is not ready on all ranks: links are free of it. */
 static inline int tt_sequence_is_parked(const struct tt_sequence *order, int channel)
 {
   return order->channels[channel].is_parked;
