@@ -219,10 +219,10 @@ void tt_fusion_step_start(struct tuttiFusion *fusion)
   engine->copied = 0;
 }
 
-/* The first-th to (end - 1)-th message were sent one behind the other. The next one begins before one has ended, and
- * both share the links: what a single one took says little, so each took as much longer than expected as all did beside
- * a play of them. */
-static void run_took(struct engine *engine, int32_t first, int32_t end, double us)
+/* The first-th to (end - 1)-th message were sent one behind the other, in so many microseconds. The next one begins
+ * before one has ended, and both share the links: what a single one took says little, so each took as much longer than
+ * expected as all did beside a play of them. None took longer than from its begin to its end. */
+static void run_took(struct engine *engine, const struct interval *sent, int32_t first, int32_t end, double us)
 {
   const struct message *messages = engine->used->messages;
   const struct tt_message_cost *cost = &engine->known.cost;
@@ -230,11 +230,13 @@ static void run_took(struct engine *engine, int32_t first, int32_t end, double u
   double expected_us = 0;
   tt_flight_start(&flight, cost, engine->used->fusion.credit);
   for (int32_t k = first; k < end; k++)
-    expected_us = tt_flight_begin(&flight, flight.next_us, messages[engine->begun[k]].wire_bytes);
+    if (messages[engine->begun[k]].count)
+      expected_us = tt_flight_begin(&flight, flight.next_us, messages[engine->begun[k]].wire_bytes);
   for (int32_t k = first; k < end; k++) {
     int32_t m = engine->begun[k];
     double part = expected_us > 0 ? tt_message_us(cost, messages[m].wire_bytes) / expected_us : 0;
-    engine->messages[m].took_us[engine->step % HISTORY] = (float)(us * part);
+    double its_us = (double)(sent[m].end_ns - sent[m].begin_ns) / 1000;
+    engine->messages[m].took_us[engine->step % HISTORY] = (float)(us * part < its_us ? us * part : its_us);
   }
 }
 
@@ -246,13 +248,13 @@ static void took_take(struct engine *engine, const struct interval *sent)
   for (int32_t k = 0; k < n; k++) {
     const struct interval *its = &sent[engine->begun[k]];
     if (its->begin_ns > free_ns) {
-      run_took(engine, first, k, (double)(free_ns - began_ns) / 1000);
+      run_took(engine, sent, first, k, (double)(free_ns - began_ns) / 1000);
       first = k;
       began_ns = its->begin_ns;
     }
     if (its->end_ns > free_ns) free_ns = its->end_ns;
   }
-  run_took(engine, first, n, (double)(free_ns - began_ns) / 1000);
+  run_took(engine, sent, first, n, (double)(free_ns - began_ns) / 1000);
 }
 
 /* Ends a step whose messages are all back: ranks agree if it is time for that, and the next step begins. */

@@ -16,9 +16,9 @@
  * alike.
  *
  * Every step is timed: the pushes of tensors, the caller's work between waits, the messages. At the end of some steps
- * the ranks agree on the times (the latest push, the longest forward, the mean time of a message). Each makes the same
- * plan from them, and the next step uses it. The cost of messages is the selector's price times measured / priced, by
- * size.
+ * the ranks agree on the times: the latest push, the longest forward, the shortest time of a message, which is that of
+ * the rank that began it last, because the others waited for that rank. Each makes the same plan from them, and the
+ * next step uses it. The cost of messages is the selector's price times measured / priced, by size.
  *
  * Locks: a mutex guards the data that users and the engine share, and is never held while anything is copied or sent.
  * Contracts of the functions: tutti_fusion.h. Its arguments are checked here unless it says otherwise. */

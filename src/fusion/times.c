@@ -97,8 +97,7 @@ static double iteration(const struct shared *shared)
 }
 
 /* Reports ready, forward, backward and iteration times, of which the longest of any rank counts, and times of messages,
- * of which the mean counts: if a rank waits less for a message because it was late for the one before, another rank
- * waits more. */
+ * below 0, so that the shortest counts: that of the rank which began the message last. The others waited for it. */
 static void facts_tell(struct tuttiFusion *fusion, double *facts)
 {
   struct shared *shared = &fusion->shared;
@@ -116,7 +115,7 @@ static void facts_tell(struct tuttiFusion *fusion, double *facts)
   uint64_t first = shared->planned.step > 2 ? shared->planned.step : 2;
   pthread_mutex_unlock(&shared->mutex);
   for (int m = 0; m < told_of(engine->used); m++)
-    facts[2 * n + 2 + (size_t)m] = median(engine->messages[m].took_us, first, engine->step);
+    facts[2 * n + 2 + (size_t)m] = -median(engine->messages[m].took_us, first, engine->step);
 }
 
 static void model_take(struct known *known, const double *facts)
@@ -146,16 +145,17 @@ static uint64_t class_bytes(int class)
   return class % 2 ? power + power / 2 : power;
 }
 
-/* Takes measured / priced times of the messages of each size; took: sums over all ranks. A plan may have only one
+/* Takes measured / priced times of the messages of each size; told: what they took, below 0. A plan may have only one
  * message of a size of which others had many, so older measurements count half at each agreement. */
-static void ratios_take(const struct config *config, struct known *known, const struct plan *plan, const double *took)
+static void ratios_take(const struct config *config, struct known *known, const struct plan *plan, const double *told)
 {
   double measured[CLASSES] = {0}, priced[CLASSES] = {0};
   for (int m = 0; m < told_of(plan); m++) {
     const struct message *message = &plan->messages[m];
     int class = class_of(message->wire_bytes);
-    measured[class] += took[m];
-    priced[class] += tt_message_us(&config->priced, message->wire_bytes) * config->nranks;
+    if (!message->count) continue; /* it was not sent */
+    measured[class] -= told[m];
+    priced[class] += tt_message_us(&config->priced, message->wire_bytes);
   }
   for (int c = 0; c < CLASSES - 2; c++) {
     if (!(measured[c] > 0 && priced[c] > 0)) continue;
@@ -255,7 +255,7 @@ tuttiResult_t tt_fusion_probe(const struct config *config, struct known *known)
     double priced_us = tt_message_us(&config->priced, probes[k].bytes);
     if (!(us > 0 && priced_us > 0)) continue;
     known->ratios[class_of(probes[k].bytes)] = us / priced_us;
-    known->known_us[class_of(probes[k].bytes)] = priced_us * config->nranks * probes[k].messages;
+    known->known_us[class_of(probes[k].bytes)] = priced_us * probes[k].messages;
   }
   cost_make(config, known);
   if (known->known_us[class_of(probes[0].bytes)] > 0 && result == tuttiSuccess) result = free_probe(config, known);
@@ -271,12 +271,10 @@ tuttiResult_t tt_fusion_agree(struct tuttiFusion *fusion)
   double *facts = tt_alloc(count, sizeof *facts);
   if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", config->n);
   facts_tell(fusion, facts);
-  double *took = facts + 2 * n + 2;
-  tuttiResult_t result = tt_fusion_run(config, TT_ALL_REDUCE, facts, 2 * n + 2, tuttiFloat64, tuttiMax);
-  if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, took, told, tuttiFloat64, tuttiSum);
+  tuttiResult_t result = tt_fusion_run(config, TT_ALL_REDUCE, facts, count, tuttiFloat64, tuttiMax);
   if (result == tuttiSuccess) {
     model_take(&engine->known, facts);
-    ratios_take(config, &engine->known, engine->used, took);
+    ratios_take(config, &engine->known, engine->used, facts + 2 * n + 2);
     cost_make(config, &engine->known);
     engine->agreements++;
     result = tt_fusion_plans_renew(fusion, facts[2 * n + 1]);

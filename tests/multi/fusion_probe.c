@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What messages are thought to take before anything was pushed, where one of them is late by chance.
- * Labels: plain. */
+/* What messages are thought to take where something is late: before anything was pushed, one of them by chance; later,
+ * ranks with their tensors.
+ * Labels: slow, plain. */
 #include "fusion/private.h"
 #include "fusion_ranks.h"
+
+#include <unistd.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,13 +42,64 @@ static void one_late_message_does_not_make_its_size_dear(void **state)
     setenv("TUTTI_FAULT", rule, 1);
     bad += run_fusion("tcp", 2, late_body, NULL) != 0;
   }
+  unsetenv("TUTTI_FAULT");
+  unsetenv("TUTTI_FUSION_CHANNELS");
   assert_int_equal(bad, 0);
+}
+
+/* ---- late ranks ---- */
+
+#define WAIT_US 80000
+#define STEPS 12 /* ranks agree after the 3rd, 6th and 10th */
+#define MOST 3   /* ranks */
+
+/* Rank r pushes tensor r (r + 1) WAIT_US after the others, unless only rank 1 is late. */
+static int wait_body(const struct ranks *self)
+{
+  static const tuttiFusionTensor_t tensors[MOST] = {
+      {"a", 300, tuttiFloat32}, {"b", 5000, tuttiFloat32}, {"c", 40000, tuttiFloat32}};
+  int late = *(const int *)self->argument || self->rank == 1 ? self->rank : -1;
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  struct gradients g;
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  config.policy = "wfbp";
+  RANKS_CHECK(gradients_make(&g, tensors, MOST, 0, 1));
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, MOST, &config) == tuttiSuccess);
+  for (uint64_t step = 0; step < STEPS; step++) {
+    for (int t = 0; t < MOST; t++) gradient_fill(&g, t, self->rank, step);
+    for (int t = MOST - 1; t >= 0; t--)
+      if (t != late) RANKS_CHECK(gradient_push(fusion, &g, t, NULL) == tuttiSuccess);
+    if (late >= 0) usleep((unsigned)(late + 1) * WAIT_US);
+    if (late >= 0) RANKS_CHECK(gradient_push(fusion, &g, late, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+    if (gradients_check(self, &g, step, 1)) return 1;
+  }
+  for (int t = 0; t < MOST; t++) {
+    double us = tt_message_us(&fusion->engine.known.cost, gradient_bytes(&g, t));
+    if (us >= WAIT_US / 4)
+      fprintf(stderr, "%d ranks, tensor %d: a message is thought to take %.0f us\n", self->nranks, t, us);
+    RANKS_CHECK(us < WAIT_US / 4);
+  }
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
+  gradients_free(&g);
+  return 0;
+}
+
+static void a_wait_for_a_late_rank_is_not_what_messages_take(void **state)
+{
+  (void)state;
+  for (int are_all_late = 0; are_all_late < 2; are_all_late++)
+    for (int nranks = 2; nranks <= MOST; nranks++)
+      assert_int_equal(run_fusion(nranks % 2 ? "shm" : "tcp", nranks, wait_body, &are_all_late), 0);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_late_message_does_not_make_its_size_dear),
+      cmocka_unit_test(a_wait_for_a_late_rank_is_not_what_messages_take),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
