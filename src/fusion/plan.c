@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From a plan to messages: the pieces of tensors in each message. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "fusion/private.h"
 
@@ -10,7 +11,7 @@ struct cutting {
   const struct plan *plan;
   struct message *messages;  /* NULL: messages and parts are only counted */
   struct part *parts;
-  int32_t *layout;           /* as the plan's order, but forward order backwards in each group */
+  int32_t *layout;           /* as the plan's members, but forward order backwards in each group */
   int32_t *place;            /* of each group: place in it of the tensor that is cut next */
   uint64_t *first;           /* likewise: element of that tensor that is cut next */
   int64_t nmessages, nparts; /* so far */
@@ -38,9 +39,9 @@ static uint64_t part_add(struct cutting *c, int32_t g, uint64_t count, size_t at
   return take;
 }
 
-/* Adds a message: the next elements of one type of a group, up to `bytes` bytes on the wire, and tensors without
- * elements that come next. They are in forward order, in which tensors mostly lie in memory and are needed. Returns its
- * bytes on the wire. */
+/* Adds a message: the next elements of a group, up to `bytes` bytes on the wire, and tensors without elements that come
+ * next. They are in forward order, in which tensors mostly lie in memory and are needed. Returns its bytes on the
+ * wire. */
 static uint64_t message_add(struct cutting *c, int64_t played, uint64_t bytes)
 {
   int32_t g = c->plan->played.messages[played].group;
@@ -49,8 +50,7 @@ static uint64_t message_add(struct cutting *c, int64_t played, uint64_t bytes)
   struct message message = {
       .group = g, .type = first->type, .first_part = (int)c->nparts, .played = (int32_t)played};
   if (count > most) count = most;
-  if (count == 0 && bytes) count = 1; /* the plan may cut a group of several types within an element */
-  while (c->place[g] >= 0 && tensor_at(c, g)->type == first->type) {
+  while (c->place[g] >= 0) {
     if (message.count == count && tensor_at(c, g)->count) break;
     message.count += part_add(c, g, count - message.count, message.count * (size_t)first->element);
     message.nparts++;
@@ -62,35 +62,21 @@ static uint64_t message_add(struct cutting *c, int64_t played, uint64_t bytes)
   return message.wire_bytes;
 }
 
-/* A tensor of a layout: types one after the other, each in forward order backwards. */
-struct placed {
-  int32_t tensor, type;
-};
-
 static int backwards(const void *a, const void *b)
 {
-  const struct placed *x = a, *y = b;
-  if (x->type != y->type) return (x->type > y->type) - (x->type < y->type);
-  return (x->tensor < y->tensor) - (x->tensor > y->tensor);
+  int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+  return (x < y) - (x > y);
 }
 
-static tuttiResult_t layout_make(struct cutting *c)
+static void layout_make(struct cutting *c)
 {
   const struct tt_fusion_plan *fusion = &c->plan->fusion;
-  int32_t n = c->config->n;
-  struct placed *placed = tt_alloc((size_t)n, sizeof *placed);
-  if (!placed) return tt_fail(tuttiSystemError, "out of memory for a plan of %d tensors", (int)n);
-  for (int32_t i = 0; i < n; i++)
-    placed[i] = (struct placed){fusion->order[i], c->config->tensors[fusion->order[i]].type};
+  memcpy(c->layout, fusion->members, (size_t)c->config->n * sizeof *c->layout);
   for (int32_t g = 0; g < fusion->ngroups; g++)
-    qsort(placed + fusion->groups[g].first, (size_t)fusion->groups[g].n, sizeof *placed, backwards);
-  for (int32_t i = 0; i < n; i++) c->layout[i] = placed[i].tensor;
-  tt_free(placed);
-  return tuttiSuccess;
+    qsort(c->layout + fusion->groups[g].first, (size_t)fusion->groups[g].n, sizeof *c->layout, backwards);
 }
 
-/* Cuts the messages of the play: one that is longer than half the fusion buffer, or of several types, becomes
- * several. */
+/* Cuts the messages of the play: one that is longer than half the fusion buffer becomes several. */
 static void messages_cut(struct cutting *c)
 {
   const struct tt_fusion_plan *fusion = &c->plan->fusion;
@@ -113,7 +99,7 @@ static void messages_cut(struct cutting *c)
 static void cuts_find(struct cut *cuts, const struct tt_fusion_plan *fusion, const struct cutting *c)
 {
   for (int32_t g = 0; g < fusion->ngroups; g++)
-    for (int32_t k = 0; k < fusion->groups[g].n; k++) cuts[fusion->order[fusion->groups[g].first + k]].group = g;
+    for (int32_t k = 0; k < fusion->groups[g].n; k++) cuts[fusion->members[fusion->groups[g].first + k]].group = g;
   for (int64_t p = 0; p < c->nparts; p++) cuts[c->parts[p].tensor].nparts++;
 }
 
@@ -126,8 +112,7 @@ static tuttiResult_t messages_make(struct plan *plan, struct cutting *c)
   c->place = tt_alloc((size_t)plan->fusion.ngroups, sizeof *c->place);
   c->first = tt_alloc((size_t)plan->fusion.ngroups, sizeof *c->first);
   if (cuts && c->layout && c->place && c->first) {
-    tuttiResult_t result = layout_make(c);
-    if (result != tuttiSuccess) return result;
+    layout_make(c);
     messages_cut(c);
     plan->messages = c->messages = tt_alloc((size_t)c->nmessages, sizeof *c->messages);
     plan->parts = c->parts = tt_alloc((size_t)c->nparts, sizeof *c->parts);

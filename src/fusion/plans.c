@@ -106,6 +106,7 @@ static int same_plans(const struct plan *a, const struct plan *b)
   const struct tt_played_message *m = a->played.messages, *n = b->played.messages;
   int is_same = same_queues(&a->fusion, &b->fusion) && a->fusion.by_priority == b->fusion.by_priority &&
                 a->fusion.ngroups == b->fusion.ngroups && a->played.nmessages == b->played.nmessages;
+  is_same = is_same && !memcmp(a->fusion.members, b->fusion.members, (size_t)a->fusion.ntensors * sizeof(int32_t));
   for (int32_t g = 0; is_same && g < a->fusion.ngroups; g++)
     is_same = x[g].n == y[g].n && x[g].slice_bytes == y[g].slice_bytes;
   for (int64_t k = 0; is_same && k < a->played.nmessages; k++)
@@ -242,8 +243,7 @@ tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fusion, double iteration
   return may_try ? auto_use(fusion, iteration_us) : policy_use(fusion, &fusion->config.policy);
 }
 
-/* Plans for a backward pass from the last layer to the first, a microsecond each: only that order counts. The planner
- * knows one type only: if a group has several, they are messages of their own, one after the other. */
+/* Plans for a backward pass from the last layer to the first, a microsecond each: only that order counts. */
 tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion)
 {
   const struct config *config = &fusion->config;
@@ -255,6 +255,7 @@ tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion)
     const struct tensor *tensor = &config->tensors[i];
     known->facts[i] = (struct tt_tensor){.count = tensor->count,
                                          .bytes = tensor->count * (uint64_t)tensor->wire_element,
+                                         .type = tensor->type,
                                          .ready_us = config->n - 1 - i};
   }
   known->model = (struct tt_model){.n = config->n, .tensors = known->facts, .backward_us = config->n - 1};

@@ -37,7 +37,7 @@
 struct tt_tensor {
   uint64_t count;    /* elements; may be 0, which is a message all the same */
   uint64_t bytes;    /* as they travel: the same number for each element */
-  int32_t type;      /* tensors of different types are in different groups */
+  int32_t type;      /* of a group all have the same */
   double ready_us;   /* when its gradient is ready, at or after 0 */
   double forward_us; /* the time of forward of its layer */
 };
@@ -83,20 +83,25 @@ double tt_message_us(const struct tt_message_cost *cost, uint64_t bytes);
 /* ---- a plan --------------------------------------------------------------------------------- */
 
 struct tt_fusion_group {
-  int32_t first, n;     /* its tensors: plan->order[first] .. plan->order[first + n - 1] */
+  int32_t first, n;     /* its tensors: plan->members[first] .. plan->members[first + n - 1] */
   uint64_t bytes;       /* of all of them */
   uint64_t slice_bytes; /* it is sent in pieces of so many bytes, the last one shorter; a multiple of an element */
 };
 
 struct tt_fusion_plan {
   int32_t ntensors, ngroups;
-  int32_t *order;               /* tensors (from 0, in forward order) as they are ready; of several the last layer */
+  int32_t *order;   /* tensors (from 0, in forward order) as they are ready; of several the last layer */
+  int32_t *members; /* tensors of the first group, of the second and so on, each group's as in order; in a net of one
+                       type all are as in order */
   struct tt_fusion_group *groups; /* as they are ready */
   int by_priority;
   uint64_t credit; /* bytes (flight.h); 0: one message at a time */
 };
 
 /* ---- policies (policy.c, merge.c, search.c) ------------------------------------------------ */
+
+/* A message has tensors of one type. Policies decide which tensors go together whatever their types are; such a run of
+ * tensors is then one group of each type, and costs as many messages. */
 
 enum tt_policy_kind {
   TT_POLICY_WFBP,      /* each tensor alone */
@@ -132,7 +137,7 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
 
 /* Makes the plan of this policy; tt_fusion_plan_destroy frees it. The net must be right (tt_model_check).
  *
- * Optimal's iteration, and so auto's, is never longer than that of other groups sent as they come, one at a time;
+ * Optimal's iteration, and so auto's, is never longer than that of other runs sent as they come, one at a time;
  * auto's is not longer, either, than p3's with policy->slice, 40,000 or 50,000 elements to a slice. Within that, auto
  * takes fewer messages if this makes an iteration at most a hundredth longer than the shortest one found. So it may be
  * that much longer than p3's with other slices, of which powers of two from 2,048 elements on are tried.

@@ -10,6 +10,8 @@ struct sending {
   struct tt_stage *stage;
   const struct tt_fusion_plan *plan;
   const struct tt_queue *queue;
+  const double *ready_us; /* of each of the plan's members */
+  const uint64_t *before; /* bytes of all members before this one */
   struct tt_flight flight;
   double now_us;   /* the next message may begin from here on */
   int32_t nheap;   /* groups that are ready */
@@ -19,7 +21,7 @@ struct sending {
 static double ready_us_of(const struct sending *s, int32_t g)
 {
   const struct tt_fusion_group *group = &s->plan->groups[g];
-  return s->queue->ready_us[group->first + group->n - 1];
+  return s->ready_us[group->first + group->n - 1];
 }
 
 static uint64_t slices_of(const struct tt_fusion_group *group)
@@ -27,10 +29,10 @@ static uint64_t slices_of(const struct tt_fusion_group *group)
   return group->bytes ? (group->bytes + group->slice_bytes - 1) / group->slice_bytes : 1;
 }
 
-/* The slice that has the last byte of the tensor at position i. */
+/* The slice that has the last byte of the i-th of the plan's members. */
 static uint64_t slice_of(const struct sending *s, const struct tt_fusion_group *group, int32_t i)
 {
-  uint64_t end = s->queue->before[group->first + group->n] - s->queue->before[i];
+  uint64_t end = s->before[group->first + group->n] - s->before[i];
   return end ? (end - 1) / group->slice_bytes : 0;
 }
 
@@ -50,7 +52,7 @@ static double slice_send(struct sending *s, int32_t g, uint64_t bytes)
                                                                    .end_us = end_us};
   stage->nmessages++;
   for (int32_t *i = &stage->at[g]; *i >= group->first && slice_of(s, group, *i) <= slice; (*i)--)
-    stage->done_us[s->plan->order[*i]] = end_us;
+    stage->done_us[s->plan->members[*i]] = end_us;
   return end_us - begin_us;
 }
 
@@ -79,7 +81,7 @@ static void steady_send(struct sending *s, int32_t g, uint64_t most, double unti
   for (int32_t *i = &s->stage->at[g]; *i >= group->first; (*i)--) {
     uint64_t slice = slice_of(s, group, *i);
     if (slice >= s->stage->sent[g]) break;
-    s->stage->done_us[s->plan->order[*i]] = steady_end_us(flight, slice - first, slice_us);
+    s->stage->done_us[s->plan->members[*i]] = steady_end_us(flight, slice - first, slice_us);
   }
   double later_us = slice_us * (double)rounds;
   for (int32_t k = 0; k < flight->n; k++) flight->ends_us[(flight->first + k) % TT_FLIGHT_MOST] += later_us;
@@ -140,7 +142,7 @@ static void heap_drop(struct sending *s)
 static void urgency_find(struct tt_stage *stage, const struct tt_fusion_plan *plan)
 {
   for (int32_t g = 0; g < plan->ngroups; g++) {
-    const int32_t *tensor = plan->order + plan->groups[g].first;
+    const int32_t *tensor = plan->members + plan->groups[g].first;
     stage->urgency[g] = tensor[0];
     for (int32_t k = 1; k < plan->groups[g].n; k++)
       if (tensor[k] < stage->urgency[g]) stage->urgency[g] = tensor[k];
@@ -191,10 +193,28 @@ static double forward_run(const struct tt_fusion_plan *plan, const struct tt_mod
   return now_us;
 }
 
+/* Members of a plan of one type are as in the queue. */
+static void members_take(struct sending *s)
+{
+  const struct tt_queue *queue = s->queue;
+  struct tt_stage *stage = s->stage;
+  s->ready_us = queue->ready_us;
+  s->before = queue->before;
+  if (queue->ntypes == 1) return;
+  for (int32_t i = 0; i < queue->n; i++) {
+    const struct tt_tensor *tensor = &queue->net->tensors[s->plan->members[i]];
+    stage->ready_us[i] = tensor->ready_us;
+    stage->before[i + 1] = stage->before[i] + tensor->bytes;
+  }
+  s->ready_us = stage->ready_us;
+  s->before = stage->before;
+}
+
 /* order: NULL: the plan's; returns when the last message has ended. */
 static double messages_send(struct sending *s, const struct tt_message_cost *cost, const struct tt_played *order)
 {
   tt_flight_start(&s->flight, cost, s->plan->credit);
+  members_take(s);
   s->stage->nmessages = 0;
   s->now_us = 0;
   for (int32_t g = 0; g < s->plan->ngroups; g++) {
@@ -222,7 +242,9 @@ tuttiResult_t tt_stage_make(struct tt_stage *stage, int32_t n)
   made.at = tt_alloc((size_t)n, sizeof *made.at);
   made.sent = tt_alloc((size_t)n, sizeof *made.sent);
   made.done_us = tt_alloc((size_t)n, sizeof *made.done_us);
-  if (!made.heap || !made.urgency || !made.at || !made.sent || !made.done_us) {
+  made.ready_us = tt_alloc((size_t)n, sizeof *made.ready_us);
+  made.before = tt_alloc((size_t)n + 1, sizeof *made.before);
+  if (!made.heap || !made.urgency || !made.at || !made.sent || !made.done_us || !made.ready_us || !made.before) {
     tt_stage_destroy(&made);
     return tt_fail(tuttiSystemError, "no memory to play a plan of %d tensors: give the process more", (int)n);
   }
@@ -237,6 +259,8 @@ void tt_stage_destroy(struct tt_stage *stage)
   tt_free(stage->at);
   tt_free(stage->sent);
   tt_free(stage->done_us);
+  tt_free(stage->ready_us);
+  tt_free(stage->before);
 }
 
 /* ---- with all that happens ---- */

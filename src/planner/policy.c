@@ -81,6 +81,7 @@ tuttiResult_t tt_fusion_plan_make(struct tt_fusion_plan *plan, const struct tt_p
     result = tt_fusion_plan_search(&made, policy, &queue, cost);
   } else if (result == tuttiSuccess) {
     tt_fusion_plan_merge(&made, policy, &queue, cost);
+    tt_fusion_plan_part(&made, &queue);
     if (slice) tt_fusion_plan_slice(&made, &queue, cost, slice);
     if (policy->has_credit) made.credit = policy->credit;
     made.by_priority &= policy->kind != TT_POLICY_FIFO;
@@ -95,5 +96,6 @@ void tt_fusion_plan_destroy(struct tt_fusion_plan *plan)
 {
   if (!plan) return;
   tt_free(plan->order);
+  tt_free(plan->members);
   tt_free(plan->groups);
 }

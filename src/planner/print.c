@@ -12,7 +12,7 @@ void tt_planned_json(FILE *out, const struct tt_planned *planned)
     if (planned->played.messages[m].offset) continue; /* of a group sent before */
     fprintf(out, "%s[", ngroups++ ? ", " : "");
     for (int32_t k = 0; k < group->n; k++)
-      fprintf(out, "%s%d", k ? ", " : "", (int)plan->order[group->first + k] + 1);
+      fprintf(out, "%s%d", k ? ", " : "", (int)plan->members[group->first + k] + 1);
     fputc(']', out);
   }
   fprintf(out, "], \"iteration_us\": %.15g", planned->played.iteration_us);

@@ -5,6 +5,15 @@
 
 #include "planner/flight.h"
 
+/* The tensors of one type in a run, which become a group. */
+struct tt_part {
+  int32_t type, n;
+  uint64_t bytes;
+  int32_t piece; /* of the cost */
+  double us;     /* what their message takes */
+  int32_t end;   /* of the group's members that have no place yet */
+};
+
 /* Position i is the i-th tensor to be ready; if several are ready at once, the last layer comes first. */
 struct tt_queue {
   int32_t n;
@@ -14,27 +23,28 @@ struct tt_queue {
   uint64_t *before; /* bytes of all positions before this one; n + 1 of them */
   double *scratch;  /* n, for a policy */
   int32_t *picks;   /* n, for a policy */
+  int32_t ntypes;
+  int32_t *types;   /* of each position, from 0 on */
+  struct tt_part *parts; /* of each type, for a run of positions */
 };
 
 tuttiResult_t tt_queue_make(struct tt_queue *queue, const struct tt_model *net);
 void tt_queue_destroy(struct tt_queue *queue); /* a zeroed one is allowed */
-
-static inline int32_t tt_queue_type(const struct tt_queue *queue, int32_t position)
-{
-  return queue->net->tensors[queue->order[position]].type;
-}
 
 /* ---- groups (merge.c) ---- */
 
 /* Room for all tensors, in the queue's order, and no groups. */
 tuttiResult_t tt_fusion_plan_start(struct tt_fusion_plan *plan, const struct tt_queue *queue);
 
-/* Appends the positions after the last group up to but not including `end`, as a group. */
+/* Appends the positions after the last group up to but not including `end`, as a group, of whatever types. */
 void tt_fusion_plan_group_add(struct tt_fusion_plan *plan, const struct tt_queue *queue, int32_t end);
 
-/* Replaces the groups by those of a policy other than auto, unsliced and as they come. */
+/* Replaces the groups by those of a policy other than auto, of whatever types, unsliced and as they come. */
 void tt_fusion_plan_merge(struct tt_fusion_plan *plan, const struct tt_policy *policy, const struct tt_queue *queue,
                           const struct tt_message_cost *cost);
+
+/* Makes groups of one type each of those of several. */
+void tt_fusion_plan_part(struct tt_fusion_plan *plan, const struct tt_queue *queue);
 
 /* Makes the plan go by priority, in slices of at most so many elements (at least 1), several in flight where that
  * pays. */
@@ -47,9 +57,11 @@ void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *qu
 struct tt_stage {
   int32_t *heap;    /* groups that are ready and not sent; the most urgent one at 0 */
   int32_t *urgency; /* of a group: its first place in forward */
-  int32_t *at;      /* of a group: the position whose tensor is the next to be complete */
+  int32_t *at;      /* of a group: the place in members of the tensor that is the next to be complete */
   uint64_t *sent;   /* of a group: slices */
   double *done_us;  /* of a tensor */
+  double *ready_us; /* of members, if there are several types; bytes of those before one of them: */
+  uint64_t *before;
   struct tt_played_message *messages; /* NULL: none are kept */
   int64_t nmessages;
 };

@@ -50,9 +50,21 @@ static tuttiResult_t queue_allocate(struct tt_queue *queue, struct entry **entri
   queue->before = tt_alloc(n + 1, sizeof *queue->before);
   queue->scratch = tt_alloc(n, sizeof *queue->scratch);
   queue->picks = tt_alloc(n, sizeof *queue->picks);
-  if (*entries && queue->order && queue->ready_us && queue->before && queue->scratch && queue->picks)
+  queue->types = tt_alloc(n, sizeof *queue->types);
+  queue->parts = tt_alloc(n, sizeof *queue->parts);
+  if (*entries && queue->order && queue->ready_us && queue->before && queue->scratch && queue->picks && queue->types &&
+      queue->parts)
     return tuttiSuccess;
   return tt_fail(tuttiSystemError, "no memory to plan %d tensors: give the process more", (int)queue->n);
+}
+
+/* Returns the number of a type, a new one if it was not there before. */
+static int32_t type_number(struct tt_queue *queue, int32_t type)
+{
+  int32_t k = 0;
+  while (k < queue->ntypes && queue->parts[k].type != type) k++;
+  if (k == queue->ntypes) queue->parts[queue->ntypes++].type = type;
+  return k;
 }
 
 tuttiResult_t tt_queue_make(struct tt_queue *queue, const struct tt_model *net)
@@ -69,6 +81,7 @@ tuttiResult_t tt_queue_make(struct tt_queue *queue, const struct tt_model *net)
   qsort(entries, (size_t)net->n, sizeof entries[0], is_later);
   for (int32_t i = 0; i < net->n; i++) {
     made.order[i] = entries[i].tensor;
+    made.types[i] = type_number(&made, net->tensors[entries[i].tensor].type);
     made.ready_us[i] = entries[i].ready_us;
     made.before[i + 1] = made.before[i] + net->tensors[entries[i].tensor].bytes;
   }
@@ -84,4 +97,6 @@ void tt_queue_destroy(struct tt_queue *queue)
   tt_free(queue->before);
   tt_free(queue->scratch);
   tt_free(queue->picks);
+  tt_free(queue->types);
+  tt_free(queue->parts);
 }

@@ -29,7 +29,8 @@ struct search {
   struct tt_fusion_plan urgent; /* by priority */
   double urgent_us;
   uint64_t urgent_slice; /* elements; 0: whole groups */
-  struct tt_fusion_plan trial;
+  struct tt_fusion_plan trial;  /* groups of it and of all above are of whatever types */
+  struct tt_fusion_plan sent;   /* one of them in groups of one type, if there are several */
   struct tt_fusion_plan merged; /* groups of optimal */
   double merged_us;             /* sent as they come */
   double others_us;             /* the shortest of other policies: the result must not be longer */
@@ -44,11 +45,28 @@ static void plan_copy(struct tt_fusion_plan *to, const struct tt_fusion_plan *fr
   memcpy(to->groups, from->groups, (size_t)from->ngroups * sizeof *to->groups);
 }
 
+static void sent_slice(const struct search *s, struct tt_fusion_plan *plan, uint64_t slice)
+{
+  if (plan->by_priority) tt_fusion_plan_slice(plan, s->queue, s->cost, slice ? slice : UINT64_MAX);
+}
+
+/* The plan as it is sent: in groups of one type and, by priority, in slices of so many elements (0: whole groups). */
+static struct tt_fusion_plan *sent_as(struct search *s, struct tt_fusion_plan *plan, uint64_t slice)
+{
+  struct tt_fusion_plan *sent = plan;
+  if (s->queue->ntypes > 1) {
+    sent = &s->sent;
+    plan_copy(sent, plan);
+    tt_fusion_plan_part(sent, s->queue);
+  }
+  sent_slice(s, sent, slice);
+  return sent;
+}
+
 /* No plan with these messages has a shorter iteration. */
 static double least_us(const struct search *s, const struct tt_fusion_plan *plan)
 {
-  const struct tt_queue *queue = s->queue;
-  double us = queue->ready_us[plan->groups[0].n - 1];
+  double us = s->queue->net->tensors[plan->members[plan->groups[0].n - 1]].ready_us;
   for (int32_t g = 0; g < plan->ngroups; g++) {
     const struct tt_fusion_group *group = &plan->groups[g];
     uint64_t full = group->bytes > group->slice_bytes ? (group->bytes - 1) / group->slice_bytes : 0;
@@ -61,11 +79,12 @@ static double least_us(const struct search *s, const struct tt_fusion_plan *plan
 /* Plays the trial, cut into slices of so many elements (0: whole groups), by priority. 1: it is the best so far. */
 static int trial_play(struct search *s, uint64_t slice)
 {
-  tt_fusion_plan_slice(&s->trial, s->queue, s->cost, slice ? slice : UINT64_MAX);
-  s->work_left -= (int64_t)s->trial.ngroups * (WORK_GROUP / 4);
-  if (least_us(s, &s->trial) >= s->urgent_us) return 0;
-  s->work_left -= s->queue->n + (int64_t)s->trial.ngroups * WORK_GROUP;
-  double us = tt_stage_play(&s->stage, &s->trial, s->queue, s->cost);
+  s->trial.by_priority = 1;
+  const struct tt_fusion_plan *sent = sent_as(s, &s->trial, slice);
+  s->work_left -= (int64_t)sent->ngroups * (WORK_GROUP / 4);
+  if (least_us(s, sent) >= s->urgent_us) return 0;
+  s->work_left -= s->queue->n + (int64_t)sent->ngroups * WORK_GROUP;
+  double us = tt_stage_play(&s->stage, sent, s->queue, s->cost);
   if (us >= s->urgent_us) return 0;
   plan_copy(&s->urgent, &s->trial);
   s->urgent_us = us;
@@ -133,10 +152,7 @@ static int boundary_move(struct search *s, int32_t g, int32_t by)
   if (g < 1 || g >= s->urgent.ngroups) return 0;
   plan_copy(&s->trial, &s->urgent);
   int32_t first = group->first + by, end = group->first + group->n;
-  int32_t low = by < 0 ? first : group->first, high = by < 0 ? group->first : first;
   if (first <= group[-1].first || first >= end) return 0;
-  for (int32_t i = low; i <= high; i++)
-    if (tt_queue_type(s->queue, i) != tt_queue_type(s->queue, i - 1)) return 0;
   group[-1].n = first - group[-1].first;
   group[-1].bytes = before[first] - before[group[-1].first];
   *group = (struct tt_fusion_group){.first = first, .n = end - first, .bytes = before[end] - before[first]};
@@ -149,7 +165,6 @@ static int groups_join(struct search *s, int32_t g)
   struct tt_fusion_group *group = s->trial.groups + g;
   if (g < 1 || g >= s->urgent.ngroups) return 0;
   plan_copy(&s->trial, &s->urgent);
-  if (tt_queue_type(s->queue, group->first) != tt_queue_type(s->queue, group->first - 1)) return 0;
   group[-1].n += group->n;
   group[-1].bytes += group->bytes;
   memmove(group, group + 1, (size_t)(--s->trial.ngroups - g) * sizeof *group);
@@ -228,11 +243,12 @@ static int64_t messages_of(const struct tt_fusion_plan *plan)
  * and is not longer than the limit. */
 static int fewer_take(struct search *s, uint64_t slice, double limit_us)
 {
-  tt_fusion_plan_slice(&s->trial, s->queue, s->cost, slice ? slice : UINT64_MAX);
-  s->work_left -= (int64_t)s->trial.ngroups * (WORK_GROUP / 4);
-  if (messages_of(&s->trial) >= messages_of(&s->best)) return 0;
-  s->work_left -= s->queue->n + (int64_t)s->trial.ngroups * WORK_GROUP;
-  double us = tt_stage_play(&s->stage, &s->trial, s->queue, s->cost);
+  int64_t most = messages_of(sent_as(s, &s->best, s->best_slice));
+  const struct tt_fusion_plan *sent = sent_as(s, &s->trial, slice);
+  s->work_left -= (int64_t)sent->ngroups * (WORK_GROUP / 4);
+  if (messages_of(sent) >= most) return 0;
+  s->work_left -= s->queue->n + (int64_t)sent->ngroups * WORK_GROUP;
+  double us = tt_stage_play(&s->stage, sent, s->queue, s->cost);
   if (us > limit_us) return 0;
   plan_copy(&s->best, &s->trial);
   s->best_us = us;
@@ -243,7 +259,8 @@ static int fewer_take(struct search *s, uint64_t slice, double limit_us)
 static void messages_save(struct search *s)
 {
   double limit_us = fmin(LOSS_MOST * s->best_us, s->others_us);
-  if (s->merged_us <= limit_us && messages_of(&s->merged) <= messages_of(&s->best)) {
+  int64_t most = messages_of(sent_as(s, &s->best, s->best_slice));
+  if (s->merged_us <= limit_us && messages_of(sent_as(s, &s->merged, 0)) <= most) {
     plan_copy(&s->best, &s->merged);
     s->best_us = s->merged_us;
     return;
@@ -268,6 +285,7 @@ static tuttiResult_t search_start(struct search *s)
   tuttiResult_t result = tt_stage_make(&s->stage, s->queue->n);
   if (result == tuttiSuccess) result = tt_fusion_plan_start(&s->urgent, s->queue);
   if (result == tuttiSuccess) result = tt_fusion_plan_start(&s->trial, s->queue);
+  if (result == tuttiSuccess) result = tt_fusion_plan_start(&s->sent, s->queue);
   if (result == tuttiSuccess) result = tt_fusion_plan_start(&s->merged, s->queue);
   return result;
 }
@@ -285,7 +303,7 @@ static void search_run(struct search *s, const struct tt_policy *asked)
   const struct tt_policy optimal = {.kind = TT_POLICY_OPTIMAL}, alone = {.kind = TT_POLICY_WFBP};
   tt_fusion_plan_merge(&s->merged, &optimal, s->queue, s->cost);
   plan_copy(&s->best, &s->merged);
-  s->merged_us = s->best_us = tt_stage_play(&s->stage, &s->best, s->queue, s->cost);
+  s->merged_us = s->best_us = tt_stage_play(&s->stage, sent_as(s, &s->best, 0), s->queue, s->cost);
   s->urgent_us = HUGE_VAL;
   s->work_left = WORK_LADDER;
   tt_fusion_plan_merge(&s->trial, &alone, s->queue, s->cost); /* p3, regardless of its work */
@@ -304,6 +322,8 @@ static void search_run(struct search *s, const struct tt_policy *asked)
   best_keep(s);
   s->work_left = WORK_FEWER;
   messages_save(s);
+  tt_fusion_plan_part(&s->best, s->queue);
+  sent_slice(s, &s->best, s->best_slice);
 }
 
 tuttiResult_t tt_fusion_plan_search(struct tt_fusion_plan *plan, const struct tt_policy *policy,
@@ -318,6 +338,7 @@ tuttiResult_t tt_fusion_plan_search(struct tt_fusion_plan *plan, const struct tt
   tt_stage_destroy(&s.stage);
   tt_fusion_plan_destroy(&s.urgent);
   tt_fusion_plan_destroy(&s.trial);
+  tt_fusion_plan_destroy(&s.sent);
   tt_fusion_plan_destroy(&s.merged);
   return result;
 }

@@ -108,7 +108,7 @@ void groups_text(char *text, size_t size, const struct tt_fusion_plan *plan)
   for (int32_t g = 0; g < plan->ngroups; g++)
     for (int32_t k = 0; k < plan->groups[g].n; k++)
       snprintf(text + strlen(text), size - strlen(text), "%s%d", k ? " " : g ? "|" : "",
-               (int)plan->order[plan->groups[g].first + k] + 1);
+               (int)plan->members[plan->groups[g].first + k] + 1);
 }
 
 void net_make(struct drawn *d, int32_t n, const double *backward, const uint64_t *bytes, const double *forward)

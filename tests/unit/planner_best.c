@@ -51,6 +51,67 @@ static void optimal_equals_brute_force(void **state)
   assert_true(beats_mgwfbp > rounds / 20 && has_pieces > rounds / 5); /* so the networks are such that it matters */
 }
 
+/* ---- several types ---- */
+
+/* What the messages of the tensors from `first` down to `last` take, one of each type after the other. */
+static double typed_us(const struct drawn *d, int32_t first, int32_t last)
+{
+  double us = 0;
+  for (int32_t type = 0; type < 3; type++) {
+    uint64_t bytes = 0;
+    int n = 0;
+    for (int32_t l = first; l >= last; l--) {
+      if (d->tensors[l].type != type) continue;
+      bytes += d->tensors[l].bytes;
+      n++;
+    }
+    if (n) us += tt_message_us(&d->cost, bytes);
+  }
+  return us;
+}
+
+/* As brute_us; none of a run's messages begins before all of it is ready. */
+static double typed_brute_us(const struct drawn *d)
+{
+  int32_t n = d->net.n;
+  double best_us = HUGE_VAL;
+  for (uint32_t cuts = 0; cuts < 1u << (n - 1); cuts++) {
+    double end_us = 0;
+    int32_t first = n - 1;
+    for (int32_t l = n - 1; l >= 0; l--) {
+      if (l && !(cuts >> (l - 1) & 1)) continue;
+      end_us = fmax(end_us, d->tensors[l].ready_us) + typed_us(d, first, l);
+      first = l - 1;
+    }
+    best_us = fmin(best_us, fmax(end_us, d->net.backward_us) + net_forward_us(d));
+  }
+  return best_us;
+}
+
+static void tensors_of_several_types_take_a_message_each_and_no_more(void **state)
+{
+  static struct drawn d;
+  uint64_t chance = 16;
+  int beats = 0, rounds = IS_SLOW ? 100 : 2000;
+  (void)state;
+  for (int round = 0; round < rounds; round++) {
+    net_draw(&d, &chance, 1 + (int32_t)below(&chance, 10));
+    cost_draw(&d, &chance);
+    int32_t ntypes = 0, is_there[3] = {0};
+    for (int32_t l = 0; l < d.net.n; l++) d.tensors[l].type = (int32_t)below(&chance, 3);
+    for (int32_t l = 0; l < d.net.n; l++) ntypes += !is_there[d.tensors[l].type]++;
+    struct tt_fusion_plan single = plan_of("single", &d);
+    assert_int_equal(single.ngroups, ntypes);
+    tt_fusion_plan_destroy(&single);
+    double us = us_of("optimal", &d), brute_us = typed_brute_us(&d);
+    assert_true(us <= brute_us && us_of("auto", &d) <= us);
+    beats += us < brute_us;
+  }
+  assert_true(beats < rounds / 2); /* by types that are ready before the rest of their run */
+}
+
+/* ---- beside all others ---- */
+
 static void optimal_is_never_behind_other_merges_nor_auto_behind_anything(void **state)
 {
   static const char *const usual[] = {"p3:40000", "p3"}, *const others[] = {"p3:2048", "p3:8192", "p3:16384"};
@@ -212,6 +273,7 @@ int main(void)
   setenv("TUTTI_DEBUG", "NONE", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(optimal_equals_brute_force),
+      cmocka_unit_test(tensors_of_several_types_take_a_message_each_and_no_more),
       cmocka_unit_test(optimal_is_never_behind_other_merges_nor_auto_behind_anything),
       cmocka_unit_test(auto_takes_few_messages_where_many_gain_next_to_nothing),
       cmocka_unit_test(no_plan_is_shorter_than_the_bound),

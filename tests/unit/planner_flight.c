@@ -38,10 +38,10 @@ static void messages_are(const char *policy, const struct wanted *wanted, int n,
   assert_int_equal(played.nmessages, n);
   for (int m = 0; m < n; m++) {
     const struct tt_played_message *message = &played.messages[m];
-    if (plan.order[plan.groups[message->group].first] + 1 != wanted[m].layer ||
+    if (plan.members[plan.groups[message->group].first] + 1 != wanted[m].layer ||
         message->start_us != wanted[m].start_us || message->end_us != wanted[m].end_us)
       fail_msg("%s: message %d is of layer %d, from %g to %g", policy, m + 1,
-               (int)plan.order[plan.groups[message->group].first] + 1, message->start_us, message->end_us);
+               (int)plan.members[plan.groups[message->group].first] + 1, message->start_us, message->end_us);
   }
   assert_true(played.messages_end_us == wanted[n - 1].end_us);
   tt_played_destroy(&played);

@@ -43,8 +43,8 @@ static void messages_print(const struct drawing *d)
     const struct tt_played_message *first = &played->messages[m];
     const struct tt_fusion_group *group = &plan->groups[first->group];
     end = messages_end(played, m);
-    fprintf(d->out, "%s[%d, %d, %.15g, %.15g]", m ? ", " : "", (int)plan->order[group->first] + 1,
-            (int)plan->order[group->first + group->n - 1] + 1, first->start_us, played->messages[end - 1].end_us);
+    fprintf(d->out, "%s[%d, %d, %.15g, %.15g]", m ? ", " : "", (int)plan->members[group->first] + 1,
+            (int)plan->members[group->first + group->n - 1] + 1, first->start_us, played->messages[end - 1].end_us);
   }
 }
 

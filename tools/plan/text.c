@@ -9,7 +9,7 @@
 static const char *layers_text(const struct tt_fusion_plan *plan, const struct tt_fusion_group *group,
                                char text[LAYERS_BYTES])
 {
-  const int32_t *tensor = plan->order + group->first;
+  const int32_t *tensor = plan->members + group->first;
   int is_run = 1;
   for (int32_t k = 1; k < group->n; k++) is_run &= tensor[k] == tensor[k - 1] - 1;
   if (group->n == 1) snprintf(text, LAYERS_BYTES, "%d", (int)tensor[0] + 1);
@@ -21,7 +21,7 @@ static const char *layers_text(const struct tt_fusion_plan *plan, const struct t
 static double ready_us_of(const struct tt_fusion_plan *plan, const struct tt_fusion_group *group,
                           const struct tt_model *net)
 {
-  return net->tensors[plan->order[group->first + group->n - 1]].ready_us;
+  return net->tensors[plan->members[group->first + group->n - 1]].ready_us;
 }
 
 void tt_planned_print(FILE *out, const struct tt_planned *planned, const struct tt_layers *layers)
