@@ -2,7 +2,7 @@
 /* Single values: conversions between small floats and fp32, and max and min of
  * floats. Private to reduce. No tables and no branches, only selects, so that the
  * loops of small.inc become vector code. All want the default environment of
- * fpenv_private.h: two of the additions below round, the others are exact.
+ * fpenv.h: two of the additions below round, the others are exact.
  *
  * A small float of 1 + e + m bits has an exponent bias of 2^(e-1) - 1. Its bits,
  * shifted to the place of fp32's and with the difference of the biases added, are its

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels for AArch64, which always has NEON (Advanced SIMD), including conversions from and to fp16. The treatment of
- * NaN and subnormals is set by FPCR, which fpenv_private.h sets. */
+ * NaN and subnormals is set by FPCR, which fpenv.h sets. */
 #include "reduce/table_private.h"
 
 #if defined(__aarch64__)

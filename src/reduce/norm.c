@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "reduce/convert_private.h"
-#include "reduce/fpenv_private.h"
+#include "reduce/fpenv.h"
 #include "reduce/reduce.h"
 
 #define ELEMENT_BYTES 8 /* at most */

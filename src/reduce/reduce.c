@@ -2,7 +2,7 @@
 #include "reduce/reduce.h"
 
 #include "reduce/convert_private.h"
-#include "reduce/fpenv_private.h"
+#include "reduce/fpenv.h"
 #include "reduce/table_private.h"
 
 #include <stdio.h>

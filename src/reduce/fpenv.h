@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The floating-point environment of a kernel: nearest even, subnormals kept, nothing
  * trapped, for any setting of the calling thread. Otherwise ranks whose threads have
- * different settings would hold different bits. Private to reduce.
+ * different settings would hold different bits.
  *
  * This costs about 2 ns where the caller has the default environment, which is tested first
  * because writing the control register costs much more than reading it. The memory
  * clobbers keep a kernel's loads, and so its arithmetic, between enter and leave. */
-#ifndef TT_REDUCE_FPENV_H
-#define TT_REDUCE_FPENV_H
+#ifndef TT_FPENV_H
+#define TT_FPENV_H
 
 #if defined(__x86_64__)
 #include <stdint.h>

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Kernels of the codecs: one table for each instruction set that has one of its own, all with the same bits. They work
+ * on blocks of n elements in rows of LANES; the last row may be shorter, and then its missing elements count as zeros.
+ * Private to codec.
+ *
+ * Sums are taken in LANES lanes, element i in lane i modulo LANES; the upper half is added to the lower half until one
+ * lane is left. Bits of elements are stored in rows, too: a word of 16 bits for each bit of the elements, the lowest
+ * first, and in each word element i of the row at bit i. No pointer is aligned. */
+#ifndef TT_CODEC_KERNELS_H
+#define TT_CODEC_KERNELS_H
+
+#include "codec/private.h"
+
+/* The sides of a block of error + values. */
+struct tt_sides {
+  float negative, positive; /* sums */
+  uint32_t nnegative;
+  uint32_t peak; /* bits of the greatest magnitude */
+};
+
+struct tt_codec_kernels {
+  const char *name; /* that of the table of reduce kernels that it goes with */
+
+  /* The sides of error[i] + values[i]. -0 is positive. */
+  void (*sides)(struct tt_sides *sides, const float *error, const float *values, size_t n);
+
+  /* Sets the bit of each element whose error + value is negative, and leaves error + value - means[bit] in error. */
+  void (*signs_put)(uint8_t *to, float *error, const float *values, size_t n, const float means[2]);
+
+  /* sum[i] += means[bit i]. */
+  void (*signs_add)(float *sum, const uint8_t *from, size_t n, const float means[2]);
+};
+
+extern const struct tt_codec_kernels tt_codec_plain;
+
+/* Those that go with the table of reduce kernels in use. */
+const struct tt_codec_kernels *tt_codec_kernels(void);
+
+#endif

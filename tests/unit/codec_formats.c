@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Codes, byte by byte, as written by hand: the format is a promise between ranks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "codecs.h"
+
+/* Bytes as hexadecimal digits with blanks between; "" is nothing. */
+static size_t bytes_of(uint8_t *to, const char *text)
+{
+  size_t n = 0;
+  for (const char *at = text; *at;) {
+    if (*at == ' ') {
+      at++;
+      continue;
+    }
+    unsigned byte;
+    assert_int_equal(sscanf(at, "%2x", &byte), 1);
+    to[n++] = (uint8_t)byte;
+    at += 2;
+  }
+  return n;
+}
+
+struct golden {
+  const char *codec;
+  enum tt_codec_stage stage;
+  int nranks;
+  uint32_t count;
+  float values[80];
+  const char *code;
+  float sum[80];
+  float plane[80]; /* the first one, which began with zeros */
+  float shared;    /* facts */
+};
+
+static void judge(const struct golden *golden)
+{
+  struct tt_codec codec = codec_of(golden->codec);
+  uint8_t wanted[512], code[512];
+  size_t bytes = bytes_of(wanted, golden->code);
+  struct tt_codec_piece piece = {.stage = golden->stage, .nranks = golden->nranks, .count = golden->count};
+  piece.capacity = tt_codec_capacity(&codec, golden->count, 0);
+  if (tt_codec_prepares(&codec)) tt_codec_prepare(&codec, golden->values, golden->count, &piece.facts);
+  if (golden->shared > 0) piece.facts.shared = golden->shared;
+  float *plane = floats(golden->count), *second = floats(golden->count), *sum = floats(golden->count);
+  assert_int_equal(tt_codec_bytes(&codec, &piece), bytes);
+  tt_codec_encode(&codec, &piece, golden->values, (float *[]){plane, second}, code);
+  for (size_t i = 0; i < bytes; i++)
+    if (code[i] != wanted[i])
+      fail_msg("%s: byte %zu is %02x, not %02x", golden->codec, i, code[i], wanted[i]);
+  assert_int_equal(tt_codec_decode_add(&codec, &piece, wanted, bytes, sum), tuttiSuccess);
+  assert_memory_equal(sum, golden->sum, golden->count * sizeof *sum);
+  if (tt_codec_planes(&codec, golden->stage)) assert_memory_equal(plane, golden->plane, golden->count * sizeof *plane);
+  free(plane);
+  free(second);
+  free(sum);
+}
+
+static void fp16_and_bf16_are_the_bits_of_small_floats(void **state)
+{
+  static const struct golden golden[] = {
+      {"fp16", 0, 2, 4, {1, -2, 65504, 0x1p-24f}, "003c 00c0 ff7b 0100", {1, -2, 65504, 0x1p-24f}, {0}, 0},
+      {"bf16", 1, 2, 3, {1, -3, 0x1.01p0f}, "803f 40c0 803f", {1, -3, 1}, {0}, 0},
+      {"fp16", 0, 1, 0, {0}, "", {0}, {0}, 0},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) judge(&golden[i]);
+}
+
+/* Two rows: of 18 elements, of which three are negative with the mean -2 and 15 have the mean 1, and of two. */
+static void onebit_is_two_means_and_a_bit_for_each_element(void **state)
+{
+  static const struct golden golden = {
+      .codec = "1bit:18",
+      .stage = TT_CODEC_RESULT,
+      .nranks = 2,
+      .count = 20,
+      .values = {-1, 3, -0.0f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -2, 12, -3, 4, 8},
+      .code = "000000c0 0000803f 0180 0200"
+              "00000000 0000c040 0000",
+      .sum = {-2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -2, 1, -2, 6, 6},
+      .plane = {1, 2, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 11, -1, -2, 2}};
+  (void)state;
+  judge(&golden);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(fp16_and_bf16_are_the_bits_of_small_floats),
+      cmocka_unit_test(onebit_is_two_means_and_a_bit_for_each_element),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
