@@ -15,7 +15,8 @@
 #define ROUNDS 15
 #define MOST 64
 
-static const char *const some[] = {"fp16", "bf16", "1bit", "1bit:1024", NULL};
+static const char *const some[] = {"fp16",   "bf16",   "int8",     "1bit", "1bit:1024", "qsgd:2",
+                                   "qsgd:4", "qsgd:8", "terngrad", NULL};
 
 struct timed {
   struct tt_codec codec;

@@ -10,7 +10,8 @@
 #include "codec/private.h"
 #include "reduce/fpenv.h"
 
-static const struct tt_codec_row *const rows[] = {&tt_codec_fp16, &tt_codec_bf16, &tt_codec_onebit, NULL};
+static const struct tt_codec_row *const rows[] = {&tt_codec_fp16, &tt_codec_bf16, &tt_codec_int8,     &tt_codec_onebit,
+                                                  &tt_codec_qsgd, &tt_codec_terngrad, NULL};
 
 const struct tt_codec_row *tt_codec_row(int number)
 {

@@ -10,12 +10,23 @@
 #define TT_CODEC_KERNELS_H
 
 #include "codec/private.h"
+#include "codec/random_private.h"
 
 /* The sides of a block of error + values. */
 struct tt_sides {
   float negative, positive; /* sums */
   uint32_t nnegative;
   uint32_t peak; /* bits of the greatest magnitude */
+};
+
+/* The levels of a block: value v has level l, 0 to `most`, of the sign of v: |v|, or `limit` if that is less, times
+ * `inverse` is rounded to a whole number. Bit b of the elements is bit b of l, and the last one the sign, 0 if l is 0. */
+struct tt_levels {
+  float limit, inverse;
+  int most, bits;
+  int is_random; /* rounded up if a random number from [0, 1) is below the rest of rounding down; else if 1/2 is */
+  struct tt_codec_random random;
+  uint32_t start; /* number of the first element in its stream: a multiple of LANES * STREAM_ROWS */
 };
 
 struct tt_codec_kernels {
@@ -29,6 +40,21 @@ struct tt_codec_kernels {
 
   /* sum[i] += means[bit i]. */
   void (*signs_add)(float *sum, const uint8_t *from, size_t n, const float means[2]);
+
+  /* The bits of the greatest magnitude. */
+  uint32_t (*peak)(const float *values, size_t n);
+
+  /* Writes levels as words of bits. The values are finite. */
+  void (*levels_put)(uint8_t *to, const float *values, size_t n, const struct tt_levels *levels);
+
+  /* sum[i] += level i times unit. 0: a level was above `most`, or a 0 had a sign; such ones are added, too. */
+  int (*levels_add)(float *sum, const uint8_t *from, size_t n, const struct tt_levels *levels, float unit);
+
+  /* Writes values times `inverse` as whole numbers from -127 to 127, rounded to nearest even. */
+  void (*bytes_put)(uint8_t *to, const float *values, size_t n, float inverse);
+
+  /* sum[i] += number i times unit. 0: a number was -128. */
+  int (*bytes_add)(float *sum, const uint8_t *from, size_t n, float unit);
 };
 
 extern const struct tt_codec_kernels tt_codec_plain;

@@ -33,7 +33,8 @@ struct tt_codec_row {
                     float *sum); /* 0: damaged */
 };
 
-extern const struct tt_codec_row tt_codec_fp16, tt_codec_bf16, tt_codec_onebit;
+extern const struct tt_codec_row tt_codec_fp16, tt_codec_bf16, tt_codec_int8, tt_codec_onebit, tt_codec_qsgd,
+    tt_codec_terngrad;
 
 #define FP32_NAN 0x7fc00000u
 #define FP32_HUGE 0x7f000000u /* 2^127: larger magnitudes count as infinite */
@@ -72,6 +73,28 @@ static inline float get_float(const uint8_t *from)
   float value;
   memcpy(&value, from, sizeof value);
   return value;
+}
+
+/* The block of greatest magnitude `peak` (its bits) in steps from -nsteps to nsteps: the value of a step, NaN if the
+ * block is not finite, and steps for each unit of value. Both are 0 below a peak at which the second could overflow. */
+#define UNIT_BYTES 4
+#define FP32_TINY 0x0d800000u /* 2^-100 */
+
+static inline float unit_of(uint32_t peak, int nsteps)
+{
+  if (peak >= FP32_HUGE) return float_of(FP32_NAN);
+  return peak < FP32_TINY ? 0 : float_of(peak) / (float)nsteps;
+}
+
+static inline float inverse_of(uint32_t peak, int nsteps)
+{
+  return peak < FP32_TINY || peak >= FP32_HUGE ? 0 : (float)nsteps / float_of(peak);
+}
+
+/* 1: unit_of can give it. A step beyond them would be infinite. */
+static inline int is_unit(float unit, int nsteps)
+{
+  return bits_of(unit) <= bits_of(float_of(FP32_HUGE) / (float)nsteps);
 }
 
 /* Writes NaN over a block of a sum. */

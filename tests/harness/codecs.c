@@ -10,7 +10,8 @@
 
 #include "chance.h"
 
-const char *const codecs[] = {"fp16", "bf16", "1bit", "1bit:1", "1bit:50", NULL};
+const char *const codecs[] = {"fp16", "bf16", "1bit", "1bit:1", "1bit:50",      "int8",     "int8:7", "qsgd:4",
+                              "qsgd:2,100", "qsgd:8,16", "qsgd:5,1", "terngrad", "terngrad:0", NULL};
 
 static void check(int is_right, const char *what)
 {

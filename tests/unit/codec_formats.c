@@ -91,11 +91,64 @@ static void onebit_is_two_means_and_a_bit_for_each_element(void **state)
   judge(&golden);
 }
 
+/* Units 2 and, of a block below 2^-100, 0. */
+static void int8_is_a_unit_and_a_byte_for_each_element(void **state)
+{
+  static const struct golden golden = {.codec = "int8:4",
+                                       .nranks = 2,
+                                       .count = 6,
+                                       .values = {254, -7, 1, -254, 0x1p-101f, -0x1p-149f},
+                                       .code = "00000040 7ffc0081"
+                                               "00000000 0000",
+                                       .sum = {254, -8, 0, -254, 0, 0}};
+  (void)state;
+  judge(&golden);
+}
+
+/* Unit 1: whole numbers are levels, which no random number changes. 2 rows of 4 words, the last one of 1 element. */
+static void qsgd_is_a_unit_and_words_of_bits_of_levels(void **state)
+{
+  static const struct golden golden = {.codec = "qsgd:4",
+                                       .nranks = 2,
+                                       .count = 17,
+                                       .values = {7, -1, 0, -0.0f, 2, -2, 4, -4, 0, 0, 0, 0, 0, 0, 0, -7, -6},
+                                       .code = "0000803f 0380 3180 c180 a280"
+                                               "0000 0100 0100 0100",
+                                       .sum = {7, -1, 0, 0, 2, -2, 4, -4, 0, 0, 0, 0, 0, 0, 0, -7, -6}};
+  (void)state;
+  judge(&golden);
+}
+
+/* Probabilities of 0 and 1. A result of 3 ranks has 3 bits, and is the sum itself. */
+static void terngrad_is_words_of_bits_of_levels(void **state)
+{
+  static const struct golden contribution = {.codec = "terngrad:0",
+                                             .nranks = 3,
+                                             .count = 18,
+                                             .values = {2, -2, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -2, 0, -2},
+                                             .code = "0b80 0280 0200 0200",
+                                             .sum = {2, -2, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -2, 0, -2}};
+  static const struct golden result = {.codec = "terngrad",
+                                       .stage = TT_CODEC_RESULT,
+                                       .nranks = 3,
+                                       .count = 5,
+                                       .values = {1.5f, -0.5f, -1, 0, 1},
+                                       .code = "0300 1500 0600",
+                                       .sum = {1.5f, -0.5f, -1, 0, 1},
+                                       .shared = 0.5f};
+  (void)state;
+  judge(&contribution);
+  judge(&result);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fp16_and_bf16_are_the_bits_of_small_floats),
       cmocka_unit_test(onebit_is_two_means_and_a_bit_for_each_element),
+      cmocka_unit_test(int8_is_a_unit_and_a_byte_for_each_element),
+      cmocka_unit_test(qsgd_is_a_unit_and_words_of_bits_of_levels),
+      cmocka_unit_test(terngrad_is_words_of_bits_of_levels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

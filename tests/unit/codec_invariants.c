@@ -96,44 +96,64 @@ static int keeps_errors(const struct codec_world *world)
   return tt_codec_planes(&world->codec, TT_CODEC_CONTRIBUTION) == 1;
 }
 
+/* What each rank has not sent, and all of them together have not got, in all steps. */
+struct ledger {
+  double *left[RANKS], *all;
+};
+
+static void ledger_add(struct ledger *ledger, const struct scene *scene)
+{
+  for (uint64_t i = 0; i < scene->world.count; i++) {
+    for (int rank = 0; rank < RANKS; rank++) {
+      ledger->left[rank][i] += (double)scene->values[rank][i] - (double)scene->sent[rank][i];
+      ledger->all[i] += scene->values[rank][i];
+    }
+    ledger->all[i] -= scene->result[i];
+  }
+}
+
+/* Element i of all planes is what the ledger says. */
+static void ledger_judge(const struct ledger *ledger, const struct scene *scene, uint64_t i, const char *text)
+{
+  const float *owner = scene->world.owner[0];
+  double kept = owner ? owner[i] : 0;
+  for (int rank = 0; rank < RANKS; rank++) {
+    double error = scene->world.planes[rank * TT_CODEC_PLANES][i];
+    if (fabs(error - ledger->left[rank][i]) > 1e-5)
+      fail_msg("%s, element %zu of %zu: %g is left, %g is kept", text, (size_t)i, (size_t)scene->world.count,
+               ledger->left[rank][i], error);
+    kept += error;
+  }
+  if (fabs(kept - ledger->all[i]) > 1e-5)
+    fail_msg("%s, element %zu of %zu: all keep %g, of %g", text, (size_t)i, (size_t)scene->world.count, kept,
+             ledger->all[i]);
+}
+
+static void lost_judge(const char *text, uint64_t count)
+{
+  struct scene scene;
+  struct ledger ledger;
+  double *room = calloc(count * (RANKS + 1) + 1, sizeof *room);
+  assert_non_null(room);
+  for (int rank = 0; rank < RANKS; rank++) ledger.left[rank] = room + (uint64_t)rank * count;
+  ledger.all = room + RANKS * count;
+  scene_open(&scene, text, count);
+  for (int step = 0; step < 5 && keeps_errors(&scene.world); step++) {
+    scene_draw(&scene, floats_draw);
+    scene_step(&scene);
+    ledger_add(&ledger, &scene);
+  }
+  for (uint64_t i = 0; i < count && keeps_errors(&scene.world); i++) ledger_judge(&ledger, &scene, i, text);
+  scene_close(&scene);
+  free(room);
+}
+
 /* Over all steps: sent + error = values, for each rank; result + errors of all = values of all. */
 static void nothing_is_lost(void **state)
 {
   (void)state;
   for (int c = 0; codecs[c]; c++)
-    for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
-      struct scene scene;
-      scene_open(&scene, codecs[c], counts[n]);
-      if (keeps_errors(&scene.world)) {
-        double *left = calloc(counts[n] * (RANKS + 1) + 1, sizeof *left), *all = left + counts[n] * RANKS;
-        for (int step = 0; step < 5; step++) {
-          scene_draw(&scene, floats_draw);
-          scene_step(&scene);
-          for (int rank = 0; rank < RANKS; rank++)
-            for (uint64_t i = 0; i < counts[n]; i++) {
-              left[(uint64_t)rank * counts[n] + i] += (double)scene.values[rank][i] - (double)scene.sent[rank][i];
-              all[i] += scene.values[rank][i];
-            }
-          for (uint64_t i = 0; i < counts[n]; i++) all[i] -= scene.result[i];
-        }
-        for (uint64_t i = 0; i < counts[n]; i++) {
-          const float *owner = scene.world.owner[0];
-          double kept = owner ? owner[i] : 0;
-          for (int rank = 0; rank < RANKS; rank++) {
-            double error = scene.world.planes[rank * TT_CODEC_PLANES][i];
-            if (fabs(error - left[(uint64_t)rank * counts[n] + i]) > 1e-5)
-              fail_msg("%s, element %zu of %zu: %g is left, %g is kept", codecs[c], (size_t)i, (size_t)counts[n],
-                       left[(uint64_t)rank * counts[n] + i], error);
-            kept += error;
-          }
-          if (fabs(kept - all[i]) > 1e-5)
-            fail_msg("%s, element %zu of %zu: all keep %g, of %g", codecs[c], (size_t)i, (size_t)counts[n], kept,
-                     all[i]);
-        }
-        free(left);
-      }
-      scene_close(&scene);
-    }
+    for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) lost_judge(codecs[c], counts[n]);
 }
 
 static void no_cut_changes_a_bit(void **state)
