@@ -14,10 +14,12 @@
  * A fusion for each policy exists from the beginning. In round 0 each takes `warm` steps, which are not told: then
  * the plan is made from what was measured. Auto takes TRIALS more, in which it measures plans beside each other.
  * In every further round each takes a step whose sums are checked exactly and then `steps` of zeros that are told, as
- * many for all, so that slow phases of the machine meet everybody.
+ * many for all, so that slow phases of the machine meet everybody. Where computation varies (variation.h), the n-th
+ * step of a round is the same for all policies.
  *
  * usage: train_replay line ROUNDS BYTES...
- *        train_replay [--together] [--wire half|bfloat16] TABLE WARM ROUNDS STEPS POLICY... */
+ *        train_replay [--together] [--wire half|bfloat16] [--jitter PERCENT] [--slow RANK:FACTOR] [--lengths FILE]
+ *                     [--seed N] TABLE WARM ROUNDS STEPS POLICY... */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -29,6 +31,7 @@
 #include "replay.h"
 #include "tutti.h"
 #include "tutti_fusion.h"
+#include "variation.h"
 
 #define POLICIES_MAX 32
 #define STEPS_MAX 100000
@@ -40,6 +43,7 @@ struct replay {
   tuttiComm_t comm;
   int is_together, wire;
   int warm, rounds, steps;
+  struct variation variation;
   struct network network;
   int npolicies;
   char **policies;
@@ -139,28 +143,30 @@ static double gradient_await(const struct replay *r, tuttiFusion_t fusion, int l
 }
 
 /* Backward from the last layer to the first, then forward, from begin_us on. */
-static void step_run(struct replay *r, tuttiFusion_t fusion, double begin_us)
+static void step_run(struct replay *r, tuttiFusion_t fusion, uint64_t step, double begin_us)
 {
   const struct network *network = &r->network;
   double due_us = begin_us;
   for (int l = network->n - 1; l >= 0; l--) {
     const struct layer *layer = &network->layers[l];
-    due_us += layer->backward_us;
+    due_us += layer->backward_us * variation_factor(&r->variation, step, r->rank, l, BACKWARD);
     sleep_until(r, due_us);
     check(r, tuttiFusionPush(fusion, l, layer->gradient, layer->gradient, layer->count, tuttiFloat32, NULL));
   }
   for (int l = 0; l < network->n; l++) {
-    due_us = gradient_await(r, fusion, l, due_us) + network->layers[l].forward_us;
+    due_us = gradient_await(r, fusion, l, due_us);
+    due_us += network->layers[l].forward_us * variation_factor(&r->variation, step, r->rank, l, FORWARD);
     sleep_until(r, due_us);
   }
 }
 
-static void steps_run(struct replay *r, tuttiFusion_t fusion, int steps)
+/* So many steps of a round, from this number on. */
+static void steps_run(struct replay *r, tuttiFusion_t fusion, uint64_t first, int steps)
 {
   agree(r, 0);
   double begin = now_us();
   for (int s = 0; s < steps; s++) {
-    step_run(r, fusion, begin);
+    step_run(r, fusion, first + (uint64_t)s, begin);
     double end = now_us();
     r->step_us[s] = end - begin;
     begin = end;
@@ -198,13 +204,13 @@ static void policy_round(struct replay *r, int round, int p)
   double idle, all, idle_then, all_then;
   int warm = r->warm + (strcmp(r->policies[p], "auto") == 0 ? TRIALS : 0);
   network_fill(&r->network, r->rank);
-  steps_run(r, r->fusions[p], 1);
+  steps_run(r, r->fusions[p], variation_step(round, 0), 1);
   if (!network_check(&r->network, r->nranks, r->policies[p])) exit(1);
   network_clear(&r->network);
   r->late_us = 0;
   r->wakes = 0;
   ticks_read(&idle_then, &all_then);
-  steps_run(r, r->fusions[p], round ? r->steps : warm - 1);
+  steps_run(r, r->fusions[p], variation_step(round, 1), round ? r->steps : warm - 1);
   ticks_read(&idle, &all);
   if (!network_check(&r->network, 0, r->policies[p])) exit(1);
   state_tell(r, round, p, all > all_then ? (idle - idle_then) / (all - all_then) : 0);
@@ -255,7 +261,8 @@ static int replay_run(struct replay *r)
 static int usage(void)
 {
   fprintf(stderr, "usage: train_replay line ROUNDS BYTES...\n"
-          "       train_replay [--together] [--wire half|bfloat16] TABLE WARM ROUNDS STEPS POLICY...\n"
+          "       train_replay [--together] [--wire half|bfloat16] " VARIATION_USAGE "\n"
+          "                    TABLE WARM ROUNDS STEPS POLICY...\n"
           "The script perf/train_replay starts it.\n");
   return 0;
 }
@@ -263,11 +270,11 @@ static int usage(void)
 static int arguments_take(struct replay *r, int argc, char **argv)
 {
   static const struct option options[] = {
-      {"together", no_argument, NULL, 't'}, {"wire", required_argument, NULL, 'w'}, {0}};
+      {"together", no_argument, NULL, 't'}, {"wire", required_argument, NULL, 'w'}, VARIATION_OPTIONS, {0}};
   int option;
   r->wire = TUTTI_CONFIG_UNDEF_INT;
   while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-    if (option == '?') return usage();
+    if (option == '?' || variation_take(&r->variation, option, optarg) == 0) return usage();
     if (option == 't') r->is_together = 1;
     if (option == 'w') r->wire = strcmp(optarg, "half") == 0 ? tuttiFloat16 : tuttiBfloat16;
   }
@@ -295,5 +302,6 @@ int main(int argc, char **argv)
   int status = is_line ? line_measure(&r, argc, argv) : !replay_run(&r);
   check(&r, tuttiCommDestroy(r.comm));
   network_destroy(&r.network);
+  variation_free(&r.variation);
   return status;
 }
