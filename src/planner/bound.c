@@ -22,8 +22,8 @@ static void least_find(const struct tt_message_cost *cost, uint64_t most, double
 }
 
 /* Every byte takes the least time, messages cost nothing besides, and any byte can overtake: this is Jackson's
- * preemptive schedule, the shortest one for a machine with ready times and tails. */
-static tuttiResult_t by_bytes(const struct tt_queue *queue, double byte_us, double *us)
+ * preemptive schedule. It ends the first k tensors of forward, for each k, earlier than any other. */
+static tuttiResult_t by_bytes(const struct tt_queue *queue, double byte_us, double *done_us)
 {
   struct tt_stage stage = {.heap = NULL};
   struct tt_fusion_plan plan = {.ntensors = 0};
@@ -36,28 +36,39 @@ static tuttiResult_t by_bytes(const struct tt_queue *queue, double byte_us, doub
     uint64_t element = 0; /* no byte overtakes within an element */
     for (int32_t g = 0; g < plan.ngroups; g++)
       if (plan.groups[g].slice_bytes > element && plan.groups[g].bytes) element = plan.groups[g].slice_bytes;
-    *us = tt_stage_play(&stage, &plan, queue, &line) * (1 - 1e-12) - byte_us * (double)element; /* rounding */
+    tt_stage_play(&stage, &plan, queue, &line);
+    for (int32_t l = 0; l < queue->n; l++) /* rounding */
+      done_us[l] = stage.done_us[l] * (1 - 1e-12) - byte_us * (double)element;
   }
   tt_stage_destroy(&stage);
   tt_fusion_plan_destroy(&plan);
   return result;
 }
 
-tuttiResult_t tt_fusion_bound(const struct tt_model *net, const struct tt_message_cost *cost, double *iteration_us)
+tuttiResult_t tt_fusion_bound_done(const struct tt_model *net, const struct tt_message_cost *cost, double *done_us)
 {
   struct tt_queue queue = {.n = 0};
-  double message_us, byte_us, us = 0, tail_us = 0;
+  double message_us, byte_us;
   tuttiResult_t result = tt_queue_make(&queue, net);
   if (result == tuttiSuccess) {
     least_find(cost, queue.before[queue.n], &message_us, &byte_us);
-    result = by_bytes(&queue, byte_us, &us);
+    result = by_bytes(&queue, byte_us, done_us);
   }
-  for (int32_t l = net->n - 1; result == tuttiSuccess && l >= 0; l--) {
+  for (int32_t l = 0; l < net->n && result == tuttiSuccess; l++) {
     const struct tt_tensor *tensor = &net->tensors[l];
-    tail_us += tensor->forward_us;
-    us = fmax(us, tensor->ready_us + fmax(message_us, byte_us * (double)tensor->bytes) + tail_us);
+    done_us[l] = fmax(done_us[l], tensor->ready_us + fmax(message_us, byte_us * (double)tensor->bytes));
   }
-  if (result == tuttiSuccess) *iteration_us = fmax(us, net->backward_us + tail_us);
   tt_queue_destroy(&queue);
+  return result;
+}
+
+tuttiResult_t tt_fusion_bound(const struct tt_model *net, const struct tt_message_cost *cost, double *iteration_us)
+{
+  double *done_us = tt_alloc((size_t)net->n, sizeof *done_us), us = net->backward_us;
+  if (!done_us) return tt_fail(tuttiSystemError, "no memory for a bound of %d tensors: give the process more", net->n);
+  tuttiResult_t result = tt_fusion_bound_done(net, cost, done_us);
+  for (int32_t l = 0; l < net->n && result == tuttiSuccess; l++) us = fmax(us, done_us[l]) + net->tensors[l].forward_us;
+  if (result == tuttiSuccess) *iteration_us = us;
+  tt_free(done_us);
   return result;
 }

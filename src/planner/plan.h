@@ -187,6 +187,11 @@ void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are a
  * tuttiSystemError: no memory. */
 tuttiResult_t tt_fusion_bound(const struct tt_model *net, const struct tt_message_cost *cost, double *iteration_us);
 
+/* The same by tensor, in forward order: in no plan have tensors 0 to l all been there before the latest of done_us[0]
+ * to done_us[l]. So it bounds the forwards of several ranks at once: in this net a tensor is ready when it is ready on
+ * all of them. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_fusion_bound_done(const struct tt_model *net, const struct tt_message_cost *cost, double *done_us);
+
 /* ---- a plan as JSON (print.c) ---------------------------------------------------------------- */
 
 struct tt_planned {
