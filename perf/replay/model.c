@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEASURED 10 /* steps */
+#define MEASURED 10        /* steps */
+#define MEASURED_FROM (1 << 30) /* the first: none has a number of those that are played */
 
 tuttiResult_t model_make(struct model *model, const struct network *network, const struct variation *variation,
                          const struct tt_message_cost *cost, int nranks)
@@ -123,11 +124,11 @@ static double median(double *samples)
 }
 
 /* The samples of one rank: those of each layer's gradient, then those of each layer's forward. */
-static void samples_take(struct model *model, int rank)
+static void samples_take(struct model *model, int round, int rank)
 {
   int n = model->net.n;
   for (int s = 0; s < MEASURED; s++) {
-    uint64_t step = variation_step(0, s + 1);
+    uint64_t step = variation_step(round, MEASURED_FROM + s);
     double now_us = 0;
     for (int l = n - 1; l >= 0; l--) {
       model->samples_us[l * MEASURED + s] = now_us += layer_us(model, step, rank, l, BACKWARD);
@@ -136,12 +137,12 @@ static void samples_take(struct model *model, int rank)
   }
 }
 
-tuttiResult_t model_plan(struct model *model, struct player *player)
+tuttiResult_t model_plan(struct model *model, struct player *player, int round)
 {
   int n = model->net.n;
   for (int l = 0; l < n; l++) model->tensors[l].ready_us = model->tensors[l].forward_us = 0;
   for (int r = 0; r < model->nranks; r++) {
-    samples_take(model, r);
+    samples_take(model, round, r);
     for (int l = 0; l < n; l++) {
       struct tt_tensor *tensor = &model->tensors[l];
       tensor->ready_us = fmax(tensor->ready_us, median(model->samples_us + l * MEASURED));
@@ -151,5 +152,7 @@ tuttiResult_t model_plan(struct model *model, struct player *player)
   model->net.backward_us = model->tensors[0].ready_us;
   tuttiResult_t result = tt_model_check(&model->net);
   if (result != tuttiSuccess || player->is_bound) return result;
+  tt_fusion_plan_destroy(&player->plan);
+  player->plan = (struct tt_fusion_plan){.ntensors = 0};
   return tt_fusion_plan_make(&player->plan, &player->policy, &model->net, &model->cost);
 }

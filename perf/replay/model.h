@@ -11,9 +11,9 @@
  * ranks, the most urgent byte goes first, and messages cost no more than the least for their bytes. So no policy has
  * shorter steps, whatever it does, at the same costs.
  *
- * A policy plans from what a fusion would have measured: for each tensor and layer the median of the first steps of
- * round 0, of which the longest of any rank counts. Then its plan stays. Horovod's groups, whatever is ready when links
- * are free, are found anew in each step.
+ * A policy plans from what a fusion would have measured: for each tensor and layer the median of ten steps, of which
+ * the longest of any rank counts. These are other steps than those played, drawn anew for each round, in which the plan
+ * stays. Horovod's groups, whatever is ready when links are free, are found anew in each step.
  *
  * The engine of a fusion differs from that in these:
  *   - the most urgent group that is ready on all ranks goes next here, at once and for nothing. The engine keeps to the
@@ -56,8 +56,8 @@ tuttiResult_t model_make(struct model *model, const struct network *network, con
                          const struct tt_message_cost *cost, int nranks);
 void model_destroy(struct model *model); /* a zeroed one is allowed */
 
-/* Makes the plan of the player's policy. */
-tuttiResult_t model_plan(struct model *model, struct player *player);
+/* Makes the plan of the player's policy for a round, in place of the one before. */
+tuttiResult_t model_plan(struct model *model, struct player *player, int round);
 
 /* Plays so many steps of a round, from number 1 on, which all ranks begin at 0. *step_us: the mean of a step, on the
  * rank that ends last. */

@@ -68,9 +68,9 @@ static tuttiResult_t played_print(const struct asked *asked, struct model *model
   struct player player = {.is_bound = strcmp(name, "bound") == 0};
   double us = 0;
   tuttiResult_t result = player.is_bound ? tuttiSuccess : tt_policy_parse(&player.policy, name);
-  if (result == tuttiSuccess) result = model_plan(model, &player);
   for (int round = 1; round <= asked->rounds && result == tuttiSuccess; round++) {
-    result = model_play(model, &player, round, asked->steps, &us);
+    result = model_plan(model, &player, round);
+    if (result == tuttiSuccess) result = model_play(model, &player, round, asked->steps, &us);
     if (result == tuttiSuccess) printf("model %d %s %.3f\n", round, name, us);
   }
   tt_fusion_plan_destroy(&player.plan);
