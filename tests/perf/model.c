@@ -123,6 +123,8 @@ static void a_slow_rank_is_waited_for_as_it_is_by_hand(void **state)
   assert_true(step_us(&d, &v, "wfbp", 2, 1, 1) == 18);
   assert_true(step_us(&d, &v, "wfbp", 2, 1, 5) == 18);
   assert_true(step_us(&d, &v, "single", 2, 1, 1) == 6 + 6 + 8);
+  v.slow_rank = 0; /* the first of three */
+  assert_true(step_us(&d, &v, "wfbp", 3, 1, 5) == 18);
   v.slow_rank = 2; /* there is none */
   assert_true(step_us(&d, &v, "wfbp", 2, 1, 1) == 5 + 4 + 4);
 }
