@@ -221,10 +221,10 @@ tuttiResult_t tt_settings_load(struct tt_settings *settings)
   return tuttiSuccess;
 }
 
-/* Variables that `tutti run` itself sets for its children. */
+/* Variables that are no settings: `tutti run` sets them for its children, and the Python package reads the last one. */
 static int is_internal(const char *name, size_t len)
 {
-  return len > 13 && memcmp(name, "TUTTI_LAUNCH_", 13) == 0;
+  return (len > 13 && memcmp(name, "TUTTI_LAUNCH_", 13) == 0) || (len == 13 && memcmp(name, "TUTTI_LIBRARY", 13) == 0);
 }
 
 static int is_known(const char *name, size_t len)

@@ -1,0 +1,532 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Communicators: how they are made and end, and their collectives."""
+import atexit
+import collections
+import time
+import weakref
+from ctypes import byref, c_int, c_void_p
+from threading import get_ident
+from typing import Any, List, NamedTuple, Optional, Sequence, Union
+
+from . import _interrupt, _library
+from ._arrays import NAMES, element, look, type_code
+from ._handles import OPEN, Handle, give_stream, take_stream
+from ._library import C, IN_PROGRESS, THREAD, TuttiUsageError, check, error, refusal
+
+OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
+_all_reduce = C["tuttiAllReduce"]
+
+
+class Launch(NamedTuple):
+    """The job as the launcher describes it to this process."""
+
+    launcher: str    #: "tutti", "pmix", "pmi", "torchrun", "comm_id"; "none": this process is a job of one
+    rank: int        #: of this process, 0 .. size - 1
+    size: int        #: processes of the job
+    local_rank: int  #: of this process on this host
+    local_size: int  #: processes on this host; 1 if the launcher does not tell
+    id: bytes        #: 128 bytes, for one communicator over all processes
+
+
+def launch() -> Launch:
+    """Finds out which launcher started this process: `tutti run`, mpirun, srun, torchrun, or none.
+
+    The call is collective over the job's processes; later calls give the same answer.
+
+    Errors: TuttiArgumentError: the environment contradicts itself. TuttiSystemError: the launcher did not answer.
+    TuttiUsageError: the processes cannot meet, or have no secret; the sentence has the remedy.
+    """
+    job = _library.Launch()
+    check(C["tuttiGetLaunch"](byref(job)))
+    return Launch(job.launcher.decode(), job.proc, job.nprocs, job.local_proc, job.local_nprocs, bytes(job.id))
+
+
+def unique_id() -> bytes:
+    """Makes the id of a new communicator: 128 bytes that all ranks give to ``tutti.init``.
+
+    One process makes it and sends it to the others by any means; its ranks meet in this process, which must live until
+    all have joined. One id serves one communicator. It carries the key: anyone who can read it can join.
+
+    Errors: TuttiSystemError: no usable interface, no port, no thread.
+    """
+    made = _library.UniqueId()
+    check(C["tuttiGetUniqueId"](byref(made)))
+    return bytes(made)
+
+
+def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Optional[int] = None, **options) -> "Comm":
+    """Joins a communicator of all processes that the launcher has started, or of `size` ranks that have one id.
+
+    ``tutti.init()`` finds launcher and rank by itself (see ``launch``); without a launcher it is a job of one.
+    ``tutti.init(id=bytes, rank=r, size=n)`` takes them from the program, with an id of ``unique_id()``. The call is
+    collective: it returns when all ranks have joined. Ctrl-C ends it. An id makes one communicator: make others by
+    ``Comm.split``.
+
+    Options, each as the C library has it (``man 3 tutti``), the environment overrides them:
+    ``timeout_ms``: a rank this late is an error; default 1,800,000 (30 minutes); 0: never.
+    ``name``: of the communicator, in errors; at most 63 bytes.
+    ``transports``: allowed ones in order of preference, such as "shm,tcp".
+    ``deterministic``: True: bits of a reduction depend on the values and the number of ranks only.
+    ``wire_type``: "float16" or "bfloat16": the type in which reductions of float32 travel.
+
+    Errors: TuttiArgumentError: an argument is wrong. TuttiUsageError: ranks differ, or an id is used twice.
+    TuttiRemoteError: a rank died, or did not come in time. TuttiSystemError: a resource is missing.
+    """
+    if id is None:
+        if rank is not None or size is not None:
+            raise refusal(f"rank is {rank} and size is {size}, but id is None: give all three, or none")
+        job = launch()
+        id, rank, size = job.id, job.rank, job.size
+    if not isinstance(id, (bytes, bytearray)) or len(id) != _library.UNIQUE_ID_BYTES:
+        raise refusal(f"id is {id!r:.80}: it must be the {_library.UNIQUE_ID_BYTES} bytes of tutti.unique_id()")
+    for name, value in (("rank", rank), ("size", size)):
+        if not hasattr(value, "__index__"):
+            raise refusal(f"{name} is {value!r}: it must be a whole number")
+    config, unique, handle = _config(options), _library.UniqueId.from_buffer_copy(id), c_void_p()
+    return _join(C["tuttiCommInitRankConfig"](byref(handle), size, unique, rank, byref(config)), handle)
+
+
+def _config(options):
+    """The options of a communicator, made without waiting for it: so that Ctrl-C can end that."""
+    _outside_groups("a communicator cannot be made inside a group: leave the group first")
+    config = _library.make(_library.Config)
+    config.blocking = 0
+    for name, value in options.items():
+        if name in ("timeout_ms", "deterministic") and isinstance(value, int):
+            setattr(config, name, value)
+        elif name in ("name", "transports") and isinstance(value, str):
+            setattr(config, name, value.encode())
+        elif name == "wire_type":
+            config.wire_type = type_code(value, "wire_type")
+        elif name in ("timeout_ms", "name", "transports", "deterministic"):
+            wanted = "a text" if name in ("name", "transports") else "a whole number"
+            raise refusal(f"{name} is {value!r}: it must be {wanted}")
+        else:
+            raise refusal(f"there is no option {name}: there are timeout_ms, name, transports, deterministic and "
+                          "wire_type")
+    return config
+
+
+def _outside_groups(sentence):
+    if THREAD.group is not None:
+        raise refusal(sentence, TuttiUsageError)
+
+
+def _join(code, handle):
+    """Waits until a communicator is made; in slices, so that Ctrl-C can end it."""
+    try:
+        state, began = c_int(code), time.perf_counter()
+        if code not in (0, IN_PROGRESS):
+            raise error(code)
+        while True:
+            check(C["tuttiCommGetAsyncError"](handle, byref(state)))
+            if state.value != IN_PROGRESS:
+                break
+            time.sleep(min(max((time.perf_counter() - began) / 16, 2e-5), 1e-3))
+        check(state.value, handle)
+        return Comm(handle.value)
+    except BaseException:
+        if handle.value:
+            C["tuttiCommAbort"](handle)
+        raise
+
+
+class ReduceOp:
+    """A sum with a scalar, made by ``Comm.scaled_sum``: for ``op=`` of the same communicator and type."""
+
+    def __init__(self, comm, value):
+        self._comm, self.value = weakref.ref(comm), value
+
+    def __del__(self):
+        comm = self._comm()
+        if comm is not None and comm._handle is not None:
+            C["tuttiRedOpDestroy"](self.value, comm._handle)
+
+
+class Comm:
+    """One rank's membership in a group of ranks; made by ``tutti.init``, ``split`` and ``shrink``.
+
+    ``rank``: of this process, 0 .. size - 1. ``size``: the number of ranks.
+
+    Arrays are numpy arrays, torch tensors in host memory, or anything that has the buffer protocol,
+    ``__array_interface__`` or DLPack; contiguous in C order. Numbers of elements count, not shapes. Reductions take the
+    types of ``tutti.TYPES``; what only moves elements takes any type but objects. ``dtype=`` names the type where an
+    array cannot (bfloat16 in an array of uint16, any type in bytes).
+
+    All ranks call the same collectives in the same order, with the same types, numbers of elements, ``op`` and
+    ``root``. Each call waits until its result is there, while other threads run Python. With ``async_=True`` it returns
+    a ``Handle`` at once. Inside ``tutti.group()`` calls are collected. A communicator is used by one thread at a time.
+
+    ``op`` is "sum", "prod", "max", "min", "avg", or what ``scaled_sum`` gives.
+
+    Errors of every call: TuttiArgumentError: an argument is wrong; nothing was sent. TuttiUsageError: the calls of two
+    ranks differ (both are named), or the communicator is closed or was revoked. TuttiRemoteError: a rank died, left, is
+    unreachable or too late; ``failed`` tells which, ``shrink`` makes a communicator of the others. After all but
+    TuttiArgumentError the communicator moves no more data. Ctrl-C ends a call that waits in the main thread by
+    KeyboardInterrupt: the communicator is revoked, so the other ranks get a TuttiUsageError that names this one.
+
+    As a context manager it is closed at the end, or aborted if the block is left by an exception.
+    """
+
+    def __init__(self, handle):
+        value = c_int()
+        self._handle: Optional[int] = handle
+        self._inside = None
+        self._pending: collections.deque = collections.deque()
+        self._fusions: "weakref.WeakSet" = weakref.WeakSet()
+        check(C["tuttiCommUserRank"](handle, byref(value)))
+        self.rank: int = value.value
+        check(C["tuttiCommCount"](handle, byref(value)))
+        self.size: int = value.value
+        _interrupt.track(self)
+
+    def __repr__(self):
+        state = ", closed" if self._handle is None else ""
+        return f"<tutti.Comm: rank {self.rank} of {self.size}{state}>"
+
+    # ---- calls ----
+
+    def _open(self):
+        if self._handle is None:
+            raise refusal("this communicator is closed: make another one", TuttiUsageError)
+        return self._handle
+
+    def _call(self, async_, result, keep, function, *arguments):
+        """Calls a function of the library for this communicator."""
+        handle = self._handle
+        if handle is None:
+            self._open()
+        if async_ or (OPEN and THREAD.group is not None):
+            return self._queue(async_, result, keep, function, arguments)
+        self._inside = [get_ident()]
+        try:
+            code = function(*arguments, handle, None)
+        finally:
+            self._inside = None
+        if code:
+            raise error(code)
+        return result
+
+    def _queue(self, async_, result, keep, function, arguments):
+        """A call that is not waited for, or not here."""
+        while self._pending and self._pending[0].done():
+            self._pending.popleft()
+        stream = take_stream() if async_ else None
+        code = function(*arguments, self._handle, stream)
+        if code:
+            if async_:
+                give_stream(stream, code)
+            raise error(code)
+        group, handle = THREAD.group, None
+        if async_:
+            handle = Handle(self, stream, keep, result, group)
+            self._pending.append(handle)
+        if group is not None:
+            group._add(self, keep, handle)
+        return handle if async_ else result
+
+    def _op(self, op):
+        if isinstance(op, str) and op in OPS:
+            return OPS[op]
+        if isinstance(op, ReduceOp):
+            return op.value
+        raise refusal(f"op is {op!r}: it must be one of {', '.join(OPS)}, or what Comm.scaled_sum gives")
+
+    def _pair(self, x, out, dtype, reduces, shares=(1, 1)):
+        """Both arrays of a call: (address, address, elements of one share, type, owners).
+
+        x has shares[0] shares and out shares[1]; an array of 0 shares is not looked at. out None: it is x.
+        """
+        where, count, kind, keep = (None, None, None, None)
+        if shares[0]:
+            where, count, kind, keep = look(x, "x", dtype, out is None and shares[1] > 0, reduces)
+            count = self._share(x, "x", count, shares[0])
+        if out is None or not shares[1]:
+            return where, where if shares[1] else None, count, kind, keep
+        to, out_count, out_kind, out_keep = look(out, "out", dtype, True, reduces)
+        out_count = self._share(out, "out", out_count, shares[1])
+        if shares[0] and (count != out_count or kind != out_kind):
+            raise self._unlike(count, out_count, kind, out_kind, shares)
+        return where, to, out_count, out_kind, (keep, out_keep)
+
+    def _share(self, array, name, count, shares):
+        if count % shares:
+            raise refusal(f"{name} has {count} elements, which is no multiple of the {shares} ranks: pass an array of "
+                          f"{shares} equal shares")
+        return count // shares
+
+    @staticmethod
+    def _unlike(count, out_count, kind, out_kind, shares):
+        if kind != out_kind:
+            return refusal(f"out has elements of {NAMES[out_kind]}, and x of {NAMES[kind]}: pass arrays of one type")
+        return refusal(f"out has {out_count * shares[1]} elements, and x has {count * shares[0]}: out must have "
+                       f"{count * shares[1]}")
+
+    def _root(self, root, name="root"):
+        if not hasattr(root, "__index__") or not 0 <= root < self.size:
+            raise refusal(f"{name} is {root!r}: it must be from 0 to size - 1 = {self.size - 1}")
+        return root
+
+    # ---- collectives ----
+
+    def all_reduce(self, x, op: Union[str, ReduceOp] = "sum", *, out=None, dtype=None, async_: bool = False) -> Any:
+        """Combines the arrays of all ranks; each rank gets the result: out[i] = op over all ranks r of x_r[i].
+
+        In place in ``x``, or in ``out`` of as many elements, which does not overlap x. Returns the array with the
+        result, the same bits on all ranks.
+        """
+        try:
+            number = OPS[op]
+        except (KeyError, TypeError):
+            number = self._op(op)
+        if out is None:
+            where, count, kind, keep = look(x, "x", dtype, True, True)
+            return self._call(async_, x, keep, _all_reduce, where, where, count, kind, number)
+        where, to, count, kind, keep = self._pair(x, out, dtype, True)
+        return self._call(async_, out, keep, _all_reduce, where, to, count, kind, number)
+
+    def all_reduce_with(self, x, op: Union[str, ReduceOp] = "sum", *, out=None, dtype=None, wire_type=None,
+                        scale_before: float = 1.0, scale_after: float = 1.0, overflow=None,
+                        async_: bool = False) -> Any:
+        """``all_reduce`` with options.
+
+        ``wire_type``: "float16" or "bfloat16": float32 is combined and travels in that type, at half the bytes; default
+        as for the communicator. ``scale_before``: each contribution of this rank is multiplied by it; ``scale_after``:
+        each result is; not 0, and for floats only. ``overflow``: an array of one int32 that becomes 1 if any element
+        on any rank was or became infinite or NaN, else 0, alike on all ranks; it counts when the result is there.
+        ``man tuttiAllReduceWith`` has the bound of the error.
+        """
+        where, to, count, kind, keep = self._pair(x, out, dtype, True)
+        options = _library.make(_library.ReduceOptions)
+        if wire_type is not None:
+            options.wire_type = type_code(wire_type, "wire_type")
+        options.scale_before, options.scale_after = scale_before, scale_after
+        if overflow is not None:
+            options.overflow, flags, flag_kind, keep_flag = look(overflow, "overflow", None, True)
+            if flags != 1 or flag_kind != type_code("int32"):
+                raise refusal(f"overflow has {flags} elements: it must be an array of one int32")
+            keep = (keep, keep_flag)
+        return self._call(async_, x if out is None else out, keep, C["tuttiAllReduceWith"], where, to, count, kind,
+                          self._op(op), byref(options))
+
+    def reduce(self, x, root: int = 0, op: Union[str, ReduceOp] = "sum", *, out=None, dtype=None,
+               async_: bool = False) -> Any:
+        """Combines the arrays of all ranks; the root gets the result: out[i] = op over all ranks r of x_r[i].
+
+        On the root in place in ``x``, or in ``out`` of as many elements; other ranks' x is not written, and their out
+        is not looked at. Returns the array with the result on the root, None on other ranks.
+        """
+        is_root = self._root(root) == self.rank
+        where, to, count, kind, keep = self._pair(x, out, dtype, True, (1, 1 if is_root else 0))
+        result = (x if out is None else out) if is_root else None
+        return self._call(async_, result, keep, C["tuttiReduce"], where, to, count, kind, self._op(op), root)
+
+    def broadcast(self, x, root: int = 0, *, out=None, dtype=None, async_: bool = False) -> Any:
+        """Copies the root's array to all ranks: out[i] = the root's x[i].
+
+        In place in ``x`` on all ranks, or, on any of them, in ``out`` of as many elements; then x counts on the root
+        only and may be None elsewhere. Returns the array with the result.
+        """
+        is_root = self._root(root) == self.rank
+        if out is None:
+            where, count, kind, keep = look(x, "x", dtype, not is_root)
+            to = where
+        else:
+            where, to, count, kind, keep = self._pair(x, out, dtype, False, (1 if is_root else 0, 1))
+        return self._call(async_, x if out is None else out, keep, C["tuttiBroadcast"], where, to, count, kind, root)
+
+    def reduce_scatter(self, x, out, op: Union[str, ReduceOp] = "sum", *, dtype=None, async_: bool = False) -> Any:
+        """Combines the arrays of all ranks; each rank gets its share: out[i] = op over all r of x_r[rank * n + i].
+
+        ``out`` has n elements, ``x`` size * n. In place out is the share of this rank in x, ``x[rank * n:(rank + 1) *
+        n]``; then the rest of x is undefined afterwards. Returns out.
+        """
+        where, to, count, kind, keep = self._pair(x, out, dtype, True, (self.size, 1))
+        return self._call(async_, out, keep, C["tuttiReduceScatter"], where, to, count, kind, self._op(op))
+
+    def all_gather(self, x, out, *, dtype=None, async_: bool = False) -> Any:
+        """Gives each rank the arrays of all ranks: out[r * n + i] = x_r[i].
+
+        ``x`` has n elements, ``out`` size * n. In place x is the share of this rank in out. Returns out.
+        """
+        where, to, count, kind, keep = self._pair(x, out, dtype, False, (1, self.size))
+        return self._call(async_, out, keep, C["tuttiAllGather"], where, to, count, kind)
+
+    def all_to_all(self, x, out=None, *, dtype=None, async_: bool = False) -> Any:
+        """Gives each rank its share of each rank's array: out[r * n + i] = x_r[rank * n + i].
+
+        Both arrays have size * n elements. In place in ``x`` if there is no ``out``. Returns the array with the result.
+        """
+        where, to, count, kind, keep = self._pair(x, out, dtype, False, (self.size, self.size))
+        return self._call(async_, x if out is None else out, keep, C["tuttiAlltoAll"], where, to, count, kind)
+
+    def gather(self, x, out=None, root: int = 0, *, dtype=None, async_: bool = False) -> Any:
+        """Gives the root the arrays of all ranks: there out[r * n + i] = x_r[i].
+
+        ``x`` has n elements, ``out`` size * n on the root; elsewhere it is not looked at. In place on the root x is its
+        share in out. Returns out on the root, None on other ranks.
+        """
+        is_root = self._root(root) == self.rank
+        if is_root and out is None:
+            raise refusal("out is None on the root: pass an array of size * n elements")
+        where, to, count, kind, keep = self._pair(x, out, dtype, False, (1, self.size if is_root else 0))
+        return self._call(async_, out if is_root else None, keep, C["tuttiGather"], where, to, count, kind, root)
+
+    def scatter(self, x, out, root: int = 0, *, dtype=None, async_: bool = False) -> Any:
+        """Gives each rank its share of the root's array: out[i] = the root's x[rank * n + i].
+
+        ``out`` has n elements, ``x`` size * n on the root; elsewhere it is not looked at and may be None. In place on
+        the root out is its share in x. Returns out.
+        """
+        is_root = self._root(root) == self.rank
+        if out is None:
+            raise refusal("out is None: pass an array of n elements")
+        where, to, count, kind, keep = self._pair(x, out, dtype, False, (self.size if is_root else 0, 1))
+        return self._call(async_, out, keep, C["tuttiScatter"], where, to, count, kind, root)
+
+    # ---- messages ----
+
+    def send(self, x, peer: int, *, dtype=None, async_: bool = False) -> Any:
+        """Sends the array to rank ``peer``, which calls ``recv`` for this rank with as many bytes.
+
+        Messages from one rank to another are received in the order of the calls. Ranks that send to each other and
+        receive do both inside one ``tutti.group()``; so does a rank that sends to itself. There are no tags, and no
+        receiving from any rank. Returns None.
+        """
+        where, count, kind, keep = look(x, "x", dtype)
+        return self._call(async_, None, keep, C["tuttiSend"], where, count, kind, self._root(peer, "peer"))
+
+    def recv(self, x, peer: int, *, dtype=None, async_: bool = False) -> Any:
+        """Receives a message of rank ``peer`` into the array, see ``send``. Returns the array."""
+        where, count, kind, keep = look(x, "x", dtype, True)
+        return self._call(async_, x, keep, C["tuttiRecv"], where, count, kind, self._root(peer, "peer"))
+
+    # ---- other operations and communicators ----
+
+    def scaled_sum(self, factor, dtype="float32") -> ReduceOp:
+        """Makes an ``op``: the contributions of this rank are multiplied by ``factor``, and summed.
+
+        It is for arrays of ``dtype`` on this communicator; ranks may have different factors, and all of them give such
+        an op. ``factor`` is a number, or an array of one element (bfloat16 and the floats of 8 bits).
+        """
+        value, kind = c_int(), type_code(dtype)
+        where, _, _, keep = look(element(factor, dtype), "factor", dtype)
+        check(C["tuttiRedOpCreatePreMulSum"](byref(value), where, kind, 1, self._open()))
+        del keep
+        return ReduceOp(self, value.value)
+
+    def split(self, color: Optional[int], key: Optional[int] = None, **options) -> Optional["Comm"]:
+        """Makes a communicator of the ranks that give the same ``color``, for each color; collective over this one.
+
+        Ranks are in the order of their ``key`` (default: their rank here). With color None this rank gets None. This
+        communicator stays as it is. ``options`` as for ``tutti.init``; default: those of this communicator.
+        """
+        if color is not None and (not hasattr(color, "__index__") or color < 0):
+            raise refusal(f"color is {color!r}: it must be a whole number from 0 on, or None")
+        config, handle = _config(options), c_void_p()
+        code = self._watched(C["tuttiCommSplit"], self._open(), -1 if color is None else color,
+                             self.rank if key is None else key, byref(handle), byref(config))
+        if color is None:
+            check(code)
+            return None
+        return _join(code, handle)
+
+    def shrink(self, exclude: Sequence[int] = (), *, abort: bool = False, **options) -> "Comm":
+        """Makes a communicator of the ranks that are not in ``exclude``; only they call it, with the same list.
+
+        After a failure: ``comm.shrink(comm.failed(), abort=True)``. If another rank has died meanwhile do both again.
+        ``abort``: operations of this communicator are ended first; without it, it must be healthy or revoked.
+        ``options`` as for ``split``.
+
+        Errors: TuttiArgumentError: a rank of the list is wrong. TuttiUsageError: the lists of two ranks differ.
+        TuttiRemoteError: a survivor died, or this communicator has failed and ``abort`` is False.
+        """
+        ranks = list(exclude)
+        if not all(hasattr(rank, "__index__") for rank in ranks):
+            raise refusal(f"exclude is {exclude!r}: it must be a list of ranks")
+        config, handle = _config(options), c_void_p()
+        code = self._watched(C["tuttiCommShrink"], self._open(), (c_int * len(ranks))(*ranks), len(ranks),
+                             byref(handle), byref(config), 1 if abort else 0)
+        return _join(code, handle)
+
+    def _watched(self, function, *arguments):
+        """A call that Ctrl-C can end by revoking this communicator."""
+        self._inside = [get_ident()]
+        try:
+            return function(*arguments)
+        finally:
+            self._inside = None
+
+    def failed(self) -> List[int]:
+        """The ranks that have failed, as far as this rank knows, ascending; it never waits. See ``shrink``."""
+        count = c_int(self.size)
+        ranks = (c_int * self.size)()
+        check(C["tuttiCommGetFailed"](self._open(), ranks, byref(count)))
+        return list(ranks[:count.value])
+
+    def revoke(self) -> None:
+        """Ends all operations on all ranks with TuttiUsageError, but not the communicator: ``shrink`` it.
+
+        It may be called from any thread, and does not wait for other ranks.
+        """
+        check(C["tuttiCommRevoke"](self._open(), 0))
+
+    def abort(self) -> None:
+        """Stops everything in progress and closes the communicator; other ranks see this rank leave.
+
+        It may be called from any thread. Calls that wait inside raise TuttiRemoteError.
+        """
+        self._end(C["tuttiCommAbort"])
+
+    def close(self) -> None:
+        """Waits for operations with handles, then frees the communicator and its fusions. Again: nothing happens.
+
+        It does not wait for other ranks' close. Errors of operations are told by their handles, not here.
+        """
+        if self._handle is not None and self._pending:
+            self._watched(C["tuttiCommFinalize"], self._handle)
+        self._end(C["tuttiCommDestroy"])
+
+    def _end(self, how):
+        for fusion in list(self._fusions):
+            fusion.close()
+        with _interrupt.LOCK:
+            handle, self._handle = self._handle, None
+        if handle is not None:
+            how(handle)
+
+    def _end_call(self):
+        """Ends a call that waits (see _interrupt)."""
+        C["tuttiCommRevoke"](self._handle, 0)
+
+    def _forget(self):
+        """This is a child of the process whose communicator it is."""
+        self._handle = None
+
+    def _leave(self):
+        """Ends it without waiting for anything."""
+        busy = self._inside is not None or any(not handle.done() for handle in self._pending)
+        self._end(C["tuttiCommAbort" if busy else "tuttiCommDestroy"])
+
+    def __enter__(self) -> "Comm":
+        return self
+
+    def __exit__(self, kind, why, trace):
+        if why is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __del__(self):
+        if getattr(self, "_handle", None) is not None:
+            self._leave()
+
+
+def _leave_all():
+    """At the end of the process memory goes that operations may still use."""
+    for thing in list(_interrupt.OBJECTS):
+        if isinstance(thing, Comm):
+            thing._leave()
+
+
+atexit.register(_leave_all)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tensor fusion: gradients go in as they are made and come out combined."""
+import ctypes
+from ctypes import byref, c_char_p, c_double, c_int, c_size_t, c_void_p
+from threading import get_ident
+from typing import Any, Mapping, NamedTuple, Optional
+
+from . import _interrupt, _library
+from ._arrays import NAMES, look, type_code
+from ._comm import Comm, OPS
+from ._library import C, IN_PROGRESS, TuttiUsageError, check, error, refusal
+
+_push = C["tuttiFusionPush"]
+
+
+class FusionInfo(NamedTuple):
+    """The state of a fusion; times in microseconds, of this rank, 0 where nothing was measured yet."""
+
+    steps: int                   #: that have ended so far
+    plans: int                   #: that were used so far
+    planned_step: int            #: the present plan is used from this step on
+    groups: int                  #: of the present plan
+    messages: int                #: of the present plan
+    is_by_priority: bool         #: it sends what forward needs first
+    buffer_bytes: int            #: of the fusion buffer
+    copied_bytes: int            #: into the buffer, in the last step
+    iteration_us: float          #: measured, from first push to first push
+    predicted_us: float          #: the same, predicted by the plan
+    exposed_us: float            #: measured: the time spent in waits
+    predicted_exposed_us: float  #: the same, predicted by the plan
+
+
+class Fusion:
+    """Sums many tensors in few messages, planned from the times at which they are ready and the cost of messages.
+
+    It is told of all tensors once. In each step every tensor is pushed once when it is ready and then waited for, on
+    all ranks, in any order and from any threads; messages go while the rest is computed. Results are those of
+    ``all_reduce`` for each tensor alone.
+
+        fusion = tutti.Fusion(comm, {"w": w_grad, "b": b_grad})    # in the order of the forward pass
+        for step in range(steps):
+            ...backward...
+            fusion.push("b", b_grad)                                # as soon as it is there; never waits
+            fusion.push("w", w_grad)
+            fusion.wait()                                           # all; or fusion.wait("w") before w is used
+
+    ``tensors``: name -> an array, whose number of elements and type count, or (number of elements, name of the type);
+    the same on all ranks. A tensor without a gradient is pushed as zeros.
+
+    Options, the same on all ranks (``man 3 tutti_fusion``):
+    ``policy``: how tensors are grouped: "auto" (default), "wfbp", "single", "threshold:BYTES[,FIRST]", "horovod:BYTES",
+    "mgwfbp", "optimal", "p3[:PARAMETERS[,CREDIT]]", "fifo[:PARAMETERS[,CREDIT]]".
+    ``buffer_bytes``: of the fusion buffer; default 64 MiB.
+    ``op``: "sum" (default) or "avg".
+    ``wire_type``: "float16" or "bfloat16" for tensors of float32; default: the communicator's.
+    ``overflow``, ``norms``: True if ``overflow()``, ``norm()`` will be called.
+
+    The call is collective, and the fusion has communicators of its own: ``comm`` may be used for other things, and is
+    closed after it. As a context manager it is closed at the end.
+
+    Errors of all calls: TuttiArgumentError: an argument is wrong; nothing has changed. TuttiUsageError: tensors or
+    options of two ranks differ, a tensor is pushed twice in a step or waited for before its push. When a message fails
+    (a rank died, ...), every call raises that error from then on: close the fusion, shrink the communicator, make
+    another. Ctrl-C in a wait ends the step on all ranks: close the fusion.
+    """
+
+    def __init__(self, comm: Comm, tensors: Mapping[str, Any], *, policy: Optional[str] = None, buffer_bytes: int = 0,
+                 op: str = "sum", wire_type=None, overflow: bool = False, norms: bool = False):
+        self._handle: Optional[int] = None
+        self._inside = None
+        if not isinstance(comm, Comm):
+            raise refusal(f"comm is of type {type(comm).__name__}: it must be a tutti.Comm")
+        if not isinstance(tensors, Mapping) or not tensors:
+            raise refusal(f"tensors is {tensors!r:.80}: it must be a dict of at least one name and array")
+        if op not in ("sum", "avg"):
+            raise refusal(f"op is {op!r}: it must be sum or avg")
+        self._comm = comm
+        self._numbers = {name: number for number, name in enumerate(tensors)}
+        self._kept: list = [None] * len(tensors)
+        facts = (_library.FusionTensor * len(tensors))(*(self._fact(*item) for item in tensors.items()))
+        config = _library.make(_library.FusionConfig)
+        config.policy = None if policy is None else policy.encode()
+        config.buffer_bytes, config.op, config.overflow, config.norms = buffer_bytes, OPS[op], overflow, norms
+        if wire_type is not None:
+            config.wire_type = type_code(wire_type, "wire_type")
+        handle = c_void_p()
+        check(comm._watched(C["tuttiFusionCreate"], byref(handle), comm._open(), facts, len(tensors), byref(config)))
+        self._handle = handle.value
+        comm._fusions.add(self)
+        _interrupt.track(self)
+
+    @staticmethod
+    def _fact(name, what):
+        if not isinstance(name, str):
+            raise refusal(f"tensors has the name {name!r}: it must be a text")
+        if isinstance(what, tuple):
+            if len(what) != 2 or not hasattr(what[0], "__index__") or what[0] < 0:
+                raise refusal(f"tensor {name} is {what!r}: it must be (number of elements, type), or an array")
+            return name.encode(), what[0], type_code(what[1], f"type of tensor {name}")
+        _, count, kind, _ = look(what, f"tensor {name}", None, False, True)
+        return name.encode(), count, kind
+
+    def _open(self):
+        if self._handle is None:
+            raise refusal("this fusion is closed: make another one", TuttiUsageError)
+        return self._handle
+
+    def _number(self, tensor):
+        try:
+            return self._numbers[tensor]
+        except (KeyError, TypeError):
+            names = ", ".join(list(self._numbers)[:8])
+            raise refusal(f"there is no tensor {tensor!r}: there are {names}"
+                          f"{', ...' if len(self._numbers) > 8 else ''}") from None
+
+    def push(self, tensor: str, x, out=None, *, dtype=None) -> None:
+        """Says that a tensor of this step is ready in ``x``. It never waits.
+
+        The sum is written to ``out`` of as many elements, or in place to x. Both belong to the fusion until the tensor
+        has been waited for; they may be other ones in each step.
+        """
+        number = self._number(tensor)
+        where, count, kind, keep = look(x, "x", dtype, out is None, True)
+        to, owner = where, keep
+        if out is not None:
+            to, out_count, out_kind, out_keep = look(out, "out", dtype, True, True)
+            owner = (keep, out_keep)
+            if out_count != count or out_kind != kind:
+                raise refusal(f"out has {out_count} elements of {NAMES[out_kind]}, and x {count} of {NAMES[kind]}: "
+                              "pass arrays of one type with as many elements")
+        code = _push(self._open(), number, where, to, count, kind, None)
+        if code:
+            raise error(code)
+        self._kept[number] = owner
+
+    def wait(self, tensor: Optional[str] = None) -> None:
+        """Waits until the sum of a tensor is there; without a name, for all tensors: that ends the step."""
+        if tensor is None:
+            self._call(C["tuttiFusionWaitAll"])
+            self._kept = [None] * len(self._kept)
+            return
+        number = self._number(tensor)
+        self._call(C["tuttiFusionWait"], number)
+        self._kept[number] = None
+
+    def done(self, tensor: str) -> bool:
+        """Whether the sum of a tensor is there; if so it has been waited for."""
+        number = self._number(tensor)
+        code = C["tuttiFusionQuery"](self._open(), number)
+        if code == IN_PROGRESS:
+            return False
+        check(code)
+        self._kept[number] = None
+        return True
+
+    def _call(self, function, *arguments):
+        handle = self._open()
+        self._inside = [get_ident()]
+        try:
+            code = function(handle, *arguments)
+        finally:
+            self._inside = None
+        if code:
+            raise error(code)
+
+    def scale(self, before: float = 1.0, after: float = 1.0) -> None:
+        """From the next step on contributions are multiplied by ``before``, and results by ``after``.
+
+        All ranks give the same ``after``. For floats only.
+        """
+        check(C["tuttiFusionScale"](self._open(), before, after))
+
+    def overflow(self) -> bool:
+        """Whether an element of the step that ended last was or became infinite or NaN on any rank."""
+        flag = c_int()
+        check(C["tuttiFusionOverflow"](self._open(), byref(flag)))
+        return bool(flag.value)
+
+    def norm(self, tensor: str) -> float:
+        """The L2 norm of a tensor's sum, the same bits on all ranks; after its wait and before its next push."""
+        norm = c_double()
+        check(C["tuttiFusionNorm"](self._open(), self._number(tensor), byref(norm)))
+        return norm.value
+
+    def info(self) -> FusionInfo:
+        """The state: plans, measured and predicted times."""
+        info = _library.FusionInfo(size=ctypes.sizeof(_library.FusionInfo))
+        check(C["tuttiFusionGetInfo"](self._open(), byref(info)))
+        values = {name: getattr(info, name) for name in FusionInfo._fields}
+        return FusionInfo(**{**values, "is_by_priority": bool(info.is_by_priority)})
+
+    def plan(self, json: bool = False) -> str:
+        """The present plan in words, or as `tutti plan --json` prints it. Between steps."""
+        system = ctypes.CDLL(None)
+        system.open_memstream.restype = c_void_p
+        text, length = c_char_p(), c_size_t()
+        out = c_void_p(system.open_memstream(byref(text), byref(length)))
+        try:
+            code = C["tuttiFusionPrint"](self._open(), out, int(json))
+        finally:
+            system.fclose(out)
+        said = ctypes.string_at(text, length.value).decode()
+        system.free(text)
+        check(code)
+        return said
+
+    def abort(self) -> None:
+        """Ends the step under way on all ranks, with TuttiRemoteError; from any thread. It still has to be closed."""
+        check(C["tuttiFusionAbort"](self._open()))
+
+    def close(self) -> None:
+        """Ends the fusion; a step that is under way is abandoned. Again: nothing happens."""
+        with _interrupt.LOCK:
+            handle, self._handle = self._handle, None
+        if handle is not None:
+            C["tuttiFusionDestroy"](handle)
+            self._kept = []
+
+    def _end_call(self):
+        """Ends a wait (see _interrupt)."""
+        C["tuttiFusionAbort"](self._handle)
+
+    def _forget(self):
+        """This is a child of the process whose fusion it is."""
+        self._handle = None
+
+    def __enter__(self) -> "Fusion":
+        return self
+
+    def __exit__(self, kind, why, trace):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_handle", None) is not None:
+            self.close()

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calls that go on after they have returned: handles, and groups of calls."""
+import threading
+import time
+from ctypes import byref, c_void_p
+from typing import Any, Optional
+
+from . import _interrupt
+from ._library import C, IN_PROGRESS, THREAD, TuttiUsageError, check, error, refusal
+
+_query = C["tuttiStreamQuery"]
+_LOCK = threading.Lock()
+_KEPT = 64    # streams for the next handles
+_idle: list = []
+
+OPEN: list = []  # the groups that any thread has open
+
+
+def take_stream():
+    """A stream of its own for each call that is not waited for: so each can be asked whether it is done."""
+    try:
+        return _idle.pop()
+    except IndexError:
+        stream = c_void_p()
+        check(C["tuttiStreamCreate"](byref(stream)))
+        return stream.value
+
+
+def give_stream(stream, code):
+    """A stream that had an error keeps it, so it is not used again."""
+    if code or len(_idle) >= _KEPT:
+        C["tuttiStreamDestroy"](stream)
+    else:
+        _idle.append(stream)
+
+
+class Handle:
+    """An operation that was started with ``async_=True``.
+
+    Its arrays must not be touched until it is done; they are kept alive. Operations of one communicator are carried out
+    in the order of the calls. A handle can be dropped: the operation goes on.
+    """
+
+    __slots__ = ("_comm", "_stream", "_keep", "_result", "_error", "_group")
+
+    def __init__(self, comm, stream, keep, result, group):
+        self._comm, self._stream, self._keep, self._result = comm, stream, keep, result
+        self._error: Optional[BaseException] = None
+        self._group = group  # it has not started while this is there
+
+    def done(self) -> bool:
+        """Whether the operation has ended, also by an error. It never waits."""
+        with _LOCK:
+            if self._stream is None:
+                return True
+            if self._group is not None:
+                return False
+            code = _query(self._stream)
+            if code == IN_PROGRESS:
+                return False
+            self._end(code, error(code) if code else None)
+            return True
+
+    def _end(self, code, why):
+        give_stream(self._stream, code)
+        self._stream = self._keep = self._comm = self._group = None
+        self._error = why
+
+    def _start(self, why):
+        """Its group has ended, by the error `why` if there is one: then what has not started never will."""
+        with _LOCK:
+            self._group = None
+            if why is not None and _query(self._stream) == 0:
+                self._end(0, why)
+
+    def wait(self, timeout: Optional[float] = None) -> Any:
+        """Waits until the operation has ended; returns the array with the result.
+
+        ``timeout``: seconds. Ctrl-C ends the wait, not the operation.
+
+        Errors: TimeoutError: it was not done in time, and goes on. TuttiUsageError: its group is still open in this
+        thread. Else the error of the operation.
+        """
+        if self._group is not None and self._group is THREAD.group:
+            raise refusal("wait() was called inside the group of the call: leave the group first", TuttiUsageError)
+        began = now = time.perf_counter()
+        while not self.done():
+            waited = now - began
+            if timeout is not None and waited >= timeout:
+                raise TimeoutError(f"the operation is not done after {timeout} s")
+            # The processor is left to the thread that does the work; later the wait is at most an eighth too long.
+            time.sleep(0 if waited < 1e-4 else min(waited / 8, 1e-3))
+            now = time.perf_counter()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def __await__(self):
+        """``await handle`` gives the array with the result; the event loop goes on meanwhile."""
+        import asyncio  # takes long, and few need it
+
+        pause = 0.0
+        while not self.done():
+            yield from asyncio.sleep(pause).__await__()
+            pause = min(max(1.5 * pause, 1e-5), 1e-3)
+        return self.wait()
+
+
+class Group:
+    """Collects the calls of this thread and starts them together; made by ``tutti.group()``."""
+
+    _inside = None
+
+    def __init__(self):
+        self._depth = 0
+        self._comms: set = set()
+        self._keep: list = []
+        self._handles: list = []
+
+    def __enter__(self) -> "Group":
+        self._depth += 1
+        if THREAD.group is not None:
+            return self
+        check(C["tuttiGroupStart"]())
+        THREAD.group = self
+        OPEN.append(self)
+        return self
+
+    def __exit__(self, kind, why, trace):
+        self._depth -= 1
+        if why is not None:
+            C["tuttiRefuse"](TuttiUsageError.code, f"the group was left by {kind.__name__}: {why}".encode()[:511])
+        if THREAD.group is not self or self._depth:
+            return
+        _interrupt.track(self)
+        wrong = None
+        try:
+            self._inside = [threading.get_ident()]
+            code = C["tuttiGroupEnd"]()
+            wrong = error(code) if code else None
+        finally:
+            self._inside = THREAD.group = None
+            OPEN.remove(self)
+            for handle in self._handles:
+                handle._start(wrong)
+            self._keep, self._handles, self._comms = [], [], set()
+        if wrong is not None and why is None:
+            raise wrong
+
+    def _add(self, comm, keep, handle):
+        """Notes a call of the group: its buffers live until all calls have been started, or are done."""
+        self._comms.add(comm)
+        self._keep.append(keep)
+        if handle is not None:
+            self._handles.append(handle)
+
+    def _end_call(self):
+        """Ends the waiting of tuttiGroupEnd."""
+        for comm in list(self._comms):
+            comm._end_call()
+
+    def _forget(self):
+        """This is a child of the process that opened it."""
+
+
+def group() -> Group:
+    """``with tutti.group():`` starts the calls inside together, and waits for all of them at the end.
+
+    Ranks that send to each other and receive must do both inside a group. Until the group is left, calls are only
+    checked and collected; arrays must not be touched. Calls with ``async_=True`` return handles, which are not waited
+    for. If a call is refused, or the block ends with an exception, none of them starts. Groups nest; they are of one
+    thread. Communicators cannot be made inside.
+
+    Errors, at the end: the first refusal or error of a call of the group.
+    """
+    return Group()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums of a fusion are those of all-reduces of its tensors, whatever the policy, options and order of pushes."""
+import array
+import json
+import math
+import threading
+import unittest
+
+import ranks
+import tutti
+
+SIZES = {"first": 3, "none": 0, "long": 5000, "last": 17}
+POLICIES = (None, "wfbp", "single", "threshold:64K,1K", "p3", "fifo")
+
+
+def grads(comm, step):
+    return {name: array.array("f", [comm.rank + step + i % 3 for i in range(count)]) for name, count in SIZES.items()}
+
+
+def sums(size, step):
+    return {name: [size * (size - 1) // 2 + size * (step + i % 3) for i in range(count)]
+            for name, count in SIZES.items()}
+
+
+def all_of_it():
+    with tutti.init() as comm:
+        for policy in POLICIES:
+            steps(comm, policy)
+        kinds(comm)
+        options(comm)
+        threads(comm)
+
+
+def steps(comm, policy):
+    with tutti.Fusion(comm, grads(comm, 0), policy=policy) as fusion:
+        for step in range(8):
+            x = grads(comm, step)
+            out = {name: array.array("f", [-1] * len(values)) for name, values in x.items()}
+            order = list(x)[::-1] if (step + comm.rank) % 2 else list(x)
+            for name in order:
+                fusion.push(name, x[name], out[name] if step % 2 else None)
+            results = out if step % 2 else x
+            for name in x if step % 3 else ():
+                fusion.wait(name)
+                assert list(results[name]) == sums(comm.size, step)[name], (policy, step, name)
+            fusion.wait()
+            assert {name: list(values) for name, values in results.items()} == sums(comm.size, step), (policy, step)
+            if step % 2:
+                assert x == grads(comm, step)
+        assert fusion.info().steps == 8
+        assert len(json.loads(fusion.plan(json=True))) > 0 and "tensors" in fusion.plan()
+
+
+def kinds(comm):
+    """Each type of tensors, in one fusion."""
+    all_kinds = [ranks.Numbers(name) for name in tutti.TYPES]
+    with tutti.Fusion(comm, {kind.name: (9, kind.name) for kind in all_kinds}) as fusion:
+        x = [kind.make([1 + (comm.rank + i) % 2 for i in range(9)]) for kind in all_kinds]
+        for kind, values in zip(all_kinds, x):
+            fusion.push(kind.name, values, dtype=kind.dtype)
+        while not all([fusion.done(kind.name) for kind in all_kinds]):
+            pass
+        for kind, values in zip(all_kinds, x):
+            wanted = [sum(1 + (r + i) % 2 for r in range(comm.size)) for i in range(9)]
+            assert kind.read(values) == wanted, kind.name
+
+
+def options(comm):
+    with tutti.Fusion(comm, {"x": (4, "float32")}, op="avg", wire_type="float16", overflow=True, norms=True,
+                      buffer_bytes=1 << 16) as fusion:
+        x = array.array("f", [4 * (comm.rank % 2)] * 4)
+        fusion.push("x", x)
+        fusion.wait()
+        if comm.size in (1, 2, 4):
+            assert list(x) == [0 if comm.size == 1 else 2] * 4, x
+            assert fusion.norm("x") == math.sqrt(4 * x[0] * x[0])
+        assert fusion.overflow() is False
+        fusion.scale(before=2, after=0.5)
+        fusion.push("x", array.array("f", [1e6] * 4))
+        fusion.wait()
+        assert fusion.overflow() is True
+
+
+def threads(comm):
+    """Several threads push and wait."""
+    with tutti.Fusion(comm, {str(i): (100, "int32") for i in range(8)}) as fusion:
+        x = [array.array("i", [comm.rank + i] * 100) for i in range(8)]
+
+        def work(part):
+            for i in part:
+                fusion.push(str(i), x[i])
+            for i in part:
+                fusion.wait(str(i))
+        both = [threading.Thread(target=work, args=(part,)) for part in (range(0, 8, 2), range(1, 8, 2))]
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join()
+        fusion.wait()
+        for i in range(8):
+            assert list(x[i]) == [comm.size * (comm.size - 1) // 2 + comm.size * i] * 100, i
+
+
+class Fusions(unittest.TestCase):
+    def test_sums_are_exact(self):
+        for size in (1, 2, 3, 4):
+            with self.subTest(size=size):
+                ranks.succeed(self, size, __file__, "all_of_it")
+
+    def test_tensors_that_differ_are_told_on_both_ranks(self):
+        def body(comm):
+            with self.assertRaisesRegex(tutti.TuttiUsageError, "rank 0.*rank 1|rank 1.*rank 0"):
+                tutti.Fusion(comm, {"x": (1 + comm.rank, "float32")})
+            self.assertEqual(comm.all_reduce(array.array("i", [1]))[0], 2)
+        ranks.threads(2, body)
+
+    def test_abort_ends_a_wait_in_another_thread(self):
+        def body(comm):
+            with tutti.Fusion(comm, {"x": (1, "float32"), "y": (1, "float32")}) as fusion:
+                fusion.push("x", array.array("f", [1]))
+                if comm.rank == 0:
+                    fusion.push("y", array.array("f", [1]))
+                    threading.Timer(0.05, fusion.abort).start()
+                with self.assertRaises(tutti.TuttiRemoteError):
+                    fusion.wait("x")
+                    fusion.wait("y") if comm.rank == 0 else fusion.wait("x")
+                    while comm.rank == 1:
+                        fusion.done("x")
+            self.assertEqual(comm.all_reduce(array.array("i", [1]))[0], 2)
+        ranks.threads(2, body)
+
+
+if __name__ == "__main__":
+    unittest.main()

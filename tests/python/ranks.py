@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks for the tests of the package: processes under `tutti run`, or threads of this process; and encoded numbers."""
+import os
+import subprocess
+import sys
+import threading
+
+import tutti
+
+BINARY = os.environ["TESTED_BINARY"]
+SOURCE = os.environ["TESTED_SOURCE"]
+
+
+def environment(**changes):
+    """This process's environment, without a folder of measurements."""
+    return {**os.environ, "TUTTI_CACHE": "none", **changes}
+
+
+def processes(size, file, function, *options, **variables):
+    """Runs function(comm) of a test file in `size` ranks; returns what `tutti run` ended with and said."""
+    program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='ranks_of_a_test')[sys.argv[2]]()"
+    command = [os.path.join(BINARY, "bin", "tutti"), "run", "-n", str(size), *options, "--", sys.executable, "-c",
+               program, file, function]
+    return subprocess.run(command, env=environment(**variables), capture_output=True, text=True, timeout=400)
+
+
+def succeed(test, size, file, function, *options, **variables):
+    """The function returns on all ranks."""
+    done = processes(size, file, function, *options, **variables)
+    test.assertEqual(done.returncode, 0, f"{size} ranks, {function}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def threads(size, body, **options):
+    """Calls body(comm) in `size` threads, one a rank; raises the first exception of one."""
+    unique, wrong = tutti.unique_id(), []
+
+    def rank(number):
+        try:
+            with tutti.init(id=unique, rank=number, size=size, **options) as comm:
+                body(comm)
+        except BaseException as why:  # told by the caller
+            wrong.append(why)
+
+    all_of_them = [threading.Thread(target=rank, args=(number,)) for number in range(size)]
+    for thread in all_of_them:
+        thread.start()
+    for thread in all_of_them:
+        thread.join()
+    if wrong:
+        raise wrong[0]
+
+
+_FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float32": "f",
+            "float64": "d"}
+_SMALL = {"float16": (10, 15, "H"), "bfloat16": (7, 127, "H"), "float8_e4m3fn": (3, 7, "B"),
+          "float8_e5m2": (2, 15, "B")}  # bits of the fraction, bias of the exponent
+
+
+def _bits(value, mantissa, bias):
+    """A number that has exact bits in a small float."""
+    if value == 0:
+        return 0
+    exponent = 0
+    while value >= 2:
+        value, exponent = value / 2, exponent + 1
+    fraction = (value - 1) * 2**mantissa
+    assert fraction == int(fraction)
+    return ((exponent + bias) << mantissa) + int(fraction)
+
+
+def _number(bits, mantissa, bias):
+    if bits == 0:
+        return 0
+    return (1 + (bits & (2**mantissa - 1)) / 2**mantissa) * 2.0**((bits >> mantissa) - bias)
+
+
+class Numbers:
+    """A type of elements: memory with given numbers, and the numbers in memory, without numpy."""
+
+    def __init__(self, name):
+        self.name, self.small = name, _SMALL.get(name)
+        self.is_float = "float" in name
+        self.format = self.small[2] if self.small else _FORMATS[name]
+
+    def make(self, values):
+        """A memoryview of a new bytearray; call with dtype=self.dtype."""
+        values = list(values)
+        size = {"b": 1, "B": 1, "H": 2}.get(self.format, 4 if self.format in "iIf" else 8)
+        view = memoryview(bytearray(size * len(values))).cast(self.format)
+        for i, value in enumerate(values):
+            view[i] = _bits(value, *self.small[:2]) if self.small else value
+        return view
+
+    def read(self, view):
+        return [_number(bits, *self.small[:2]) for bits in view] if self.small else list(view)
+
+    @property
+    def dtype(self):
+        """For dtype= of a call: None where the memoryview says it itself."""
+        return self.name if self.small else None
