@@ -259,13 +259,12 @@ def interrupted_elsewhere():
         peer(comm)
     else:
         for name in ("handle", "group", "fusion", "split"):
-            later(0.1, os.kill, os.getpid(), signal.SIGINT)
             try:
                 WAITS[name](comm.split(0))
             except KeyboardInterrupt:
                 print("interrupted", name)
             comm.all_reduce(floats(1))
-        later(0.1, os.kill, os.getpid(), signal.SIGINT)
+        interrupt()
         try:
             tutti.init(id=tutti.unique_id(), rank=0, size=2)
         except KeyboardInterrupt:
@@ -277,8 +276,13 @@ def interrupted_elsewhere():
         print("own handler", seen)
 
 
+def interrupt():
+    later(0.1, os.kill, os.getpid(), signal.SIGINT)
+
+
 def wait_for_handle(comm):
     handle = comm.all_reduce(floats(1), async_=True)
+    interrupt()
     try:
         handle.wait()
     finally:
@@ -287,6 +291,7 @@ def wait_for_handle(comm):
 
 
 def wait_for_group(comm):
+    interrupt()
     with tutti.group():
         comm.recv(floats(0), 0)
 
@@ -294,10 +299,12 @@ def wait_for_group(comm):
 def wait_for_fusion(comm):
     with tutti.Fusion(comm, {"x": (1, "float32")}) as fusion:
         fusion.push("x", floats(1))
+        interrupt()
         fusion.wait()
 
 
 def wait_for_split(comm):
+    interrupt()
     comm.split(None)
 
 
