@@ -16,7 +16,8 @@
 #define MOST 64
 
 static const char *const some[] = {"fp16",   "bf16",   "int8",     "1bit", "1bit:1024", "qsgd:2",
-                                   "qsgd:4", "qsgd:8", "terngrad", NULL};
+                                   "qsgd:4", "qsgd:8", "terngrad", "threshold:2.5", "drop:0.99", "dryden:0.01",
+                                   "adacomp", "dgc:0.999", NULL};
 
 struct timed {
   struct tt_codec codec;

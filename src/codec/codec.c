@@ -10,8 +10,9 @@
 #include "codec/private.h"
 #include "reduce/fpenv.h"
 
-static const struct tt_codec_row *const rows[] = {&tt_codec_fp16, &tt_codec_bf16, &tt_codec_int8,     &tt_codec_onebit,
-                                                  &tt_codec_qsgd, &tt_codec_terngrad, NULL};
+static const struct tt_codec_row *const rows[] = {
+    &tt_codec_fp16,      &tt_codec_bf16, &tt_codec_int8,   &tt_codec_onebit,  &tt_codec_qsgd, &tt_codec_terngrad,
+    &tt_codec_threshold, &tt_codec_drop, &tt_codec_dryden, &tt_codec_adacomp, &tt_codec_dgc,  NULL};
 
 const struct tt_codec_row *tt_codec_row(int number)
 {
@@ -40,12 +41,13 @@ static tuttiResult_t refuse(const struct tt_codec_row *row, const struct tt_code
                  row->example);
 }
 
-/* Digits with a point and an exponent; a locale's own point is none of ours. 0: no number. */
+/* Digits, possibly with a decimal point and an exponent, whatever the locale. 0: no number. */
 static int number_read(const char *text, const char **end, double *number)
 {
   struct tt_plain plain;
   char *after;
-  if (strcspn(text, "0123456789") > strspn(text, ".")) return 0;
+  const char *digit = text + (text[0] == '.');
+  if (*digit < '0' || *digit > '9') return 0;
   if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) return 0;
   if (!tt_plain_begin(&plain)) return 0;
   *number = strtod(text, &after);
@@ -135,7 +137,11 @@ uint32_t tt_codec_grain(const struct tt_codec *codec)
 
 uint32_t tt_codec_capacity(const struct tt_codec *codec, uint64_t count, uint32_t wanted)
 {
-  return codec->row->capacity ? codec->row->capacity(codec, count, wanted) : 0;
+  if (!codec->row->capacity || !count) return 0;
+  fpenv env = fpenv_enter();
+  uint32_t capacity = codec->row->capacity(codec, count, wanted);
+  fpenv_leave(env);
+  return capacity;
 }
 
 uint32_t tt_codec_wanted(const void *code)
@@ -147,7 +153,10 @@ uint32_t tt_codec_wanted(const void *code)
 
 uint64_t tt_codec_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece)
 {
-  return codec->row->bytes(codec, piece);
+  fpenv env = fpenv_enter();
+  uint64_t bytes = codec->row->bytes(codec, piece);
+  fpenv_leave(env);
+  return bytes;
 }
 
 void tt_codec_prepare(const struct tt_codec *codec, const float *values, uint64_t count, struct tt_codec_facts *facts)
@@ -169,10 +178,11 @@ int tt_codec_encode(const struct tt_codec *codec, const struct tt_codec_piece *p
 tuttiResult_t tt_codec_decode_add(const struct tt_codec *codec, const struct tt_codec_piece *piece, const void *code,
                                   uint64_t bytes, float *sum)
 {
-  if (bytes != codec->row->bytes(codec, piece))
+  uint64_t wanted = tt_codec_bytes(codec, piece);
+  if (bytes != wanted)
     return tt_fail(tuttiInvalidArgument, "codec %s: the code of %llu elements has %llu bytes, not %llu",
                    codec->row->name, (unsigned long long)piece->count, (unsigned long long)bytes,
-                   (unsigned long long)codec->row->bytes(codec, piece));
+                   (unsigned long long)wanted);
   fpenv env = fpenv_enter();
   int is_good = codec->row->decode_add(codec, piece, code, sum);
   fpenv_leave(env);

@@ -20,7 +20,7 @@ struct tt_sides {
 };
 
 /* The levels of a block: value v has level l, 0 to `most`, of the sign of v: |v|, or `limit` if that is less, times
- * `inverse` is rounded to a whole number. Bit b of the elements is bit b of l, and the last one the sign, 0 if l is 0. */
+ * `inverse` is rounded to a whole number. Bit b of elements is bit b of l, and the last one the sign, 0 if l is 0. */
 struct tt_levels {
   float limit, inverse;
   int most, bits;

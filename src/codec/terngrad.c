@@ -6,8 +6,8 @@
  * |v| / s, so that the mean is the clipped v. Clipping is a bias, the price for fewer zeros. The deviation is taken
  * about 0, where the mean of a gradient is; about their mean, equal values would all be clipped to 0.
  *
- * s is rounded up to 12 bits. So fp32 has all sums of up to 4096 ranks, which are whole multiples of s, exactly, and the
- * owner's code is the sum: there is no second rounding. Magnitudes of 2^115 or more count as infinite, and make the
+ * s is rounded up to 12 bits. So fp32 has all sums of up to 4096 ranks, which are whole multiples of s, exactly, and
+ * the owner's code is the sum: there is no second rounding. Magnitudes of 2^115 or more count as infinite, and make the
  * whole tensor NaN on all ranks.
  *
  * Code: as in qsgd.c, without units: s is a fact that all ranks know. A contribution has 2 bits an element, a result of

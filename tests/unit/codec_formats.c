@@ -141,6 +141,81 @@ static void terngrad_is_words_of_bits_of_levels(void **state)
   judge(&result);
 }
 
+/* What is beyond 1/2, as a number and a sign. Room for 4. */
+static void threshold_is_marks_of_tau(void **state)
+{
+  static const struct golden golden = {.codec = "threshold:0.5",
+                                       .nranks = 2,
+                                       .count = 4,
+                                       .values = {1, -0.5f, 0.25f, -2},
+                                       .code = "02000000 02000000 0000003f 000000bf"
+                                               "00000000 03000080 00000000 00000000",
+                                       .sum = {0.5f, 0, 0, -0.5f},
+                                       .plane = {0.5f, -0.5f, 0.25f, -1.5f}};
+  (void)state;
+  judge(&golden);
+}
+
+/* The two greatest: one place behind the beginning, one behind the place after that. */
+static void drop_and_dgc_are_gaps_and_values(void **state)
+{
+  static const struct golden drop = {.codec = "drop:0.5",
+                                     .nranks = 2,
+                                     .count = 4,
+                                     .values = {1, -3, 0.5f, 2},
+                                     .code = "02000000 02000000 00000000 00000000"
+                                             "0100 000040c0 0100 00000040",
+                                     .sum = {0, -3, 0, 2},
+                                     .plane = {1, 0, 0.5f, 0}};
+  static const struct golden dgc = {.codec = "dgc:0.5,0.5",
+                                    .nranks = 2,
+                                    .count = 2,
+                                    .values = {1, -4},
+                                    .code = "01000000 01000000 00000000 00000000 0100 000080c0",
+                                    .sum = {0, -4},
+                                    .plane = {1, 0}};
+  (void)state;
+  judge(&drop);
+  judge(&dgc);
+}
+
+/* The mean of 3 and 4, and -6. Room for 5. */
+static void dryden_is_marks_of_two_means(void **state)
+{
+  static const struct golden golden = {.codec = "dryden:0.5",
+                                       .nranks = 2,
+                                       .count = 5,
+                                       .values = {1, 3, 2, 4, -6},
+                                       .code = "03000000 03000000 00006040 0000c0c0"
+                                               "01000000 03000000 04000080 00000000 00000000",
+                                       .sum = {0, 3.5f, 0, 3.5f, -6},
+                                       .plane = {1, -0.5f, 2, 0.5f, 0}};
+  (void)state;
+  judge(&golden);
+}
+
+/* Two bins with greatest magnitudes of 2 and 0, so the scale is 1; of the first bin two elements are sent. */
+static void adacomp_is_numbers_of_bins_and_places_with_signs(void **state)
+{
+  static const struct golden bytes = {.codec = "adacomp:4",
+                                      .nranks = 2,
+                                      .count = 6,
+                                      .values = {1, -2, 0.5f, 0.25f, 0, 0},
+                                      .code = "02000000 02000000 0000803f 00000000 02 00 40 c1 00 00 00 00",
+                                      .sum = {1, -1, 0, 0, 0, 0},
+                                      .plane = {0, -1, 0.5f, 0.25f, 0, 0}};
+  static const struct golden words = {.codec = "adacomp:100",
+                                      .nranks = 2,
+                                      .count = 3,
+                                      .values = {0, 0, -4},
+                                      .code = "01000000 01000000 00008040 00000000 0100 02c0 0000 0000",
+                                      .sum = {0, 0, -4},
+                                      .plane = {0, 0, 0}};
+  (void)state;
+  judge(&bytes);
+  judge(&words);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -149,6 +224,10 @@ int main(void)
       cmocka_unit_test(int8_is_a_unit_and_a_byte_for_each_element),
       cmocka_unit_test(qsgd_is_a_unit_and_words_of_bits_of_levels),
       cmocka_unit_test(terngrad_is_words_of_bits_of_levels),
+      cmocka_unit_test(threshold_is_marks_of_tau),
+      cmocka_unit_test(drop_and_dgc_are_gaps_and_values),
+      cmocka_unit_test(dryden_is_marks_of_two_means),
+      cmocka_unit_test(adacomp_is_numbers_of_bins_and_places_with_signs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

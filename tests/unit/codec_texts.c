@@ -52,6 +52,18 @@ static void a_wrong_text_is_refused_by_a_sentence(void **state)
       {"1bit: 7", "codec 1bit: ROW is \" 7\""},
       {"1bit:7,", "codec 1bit: \",\" is too much"},
       {"1bit:7,8", "codec 1bit: \",8\" is too much"},
+      {"threshold", "codec threshold: TAU is \"\": give a number from 1e-30 to 1e+30, as in threshold:0.5"},
+      {"drop:1", "codec drop: LEFTOUT is \"1\""},
+      {"drop", "codec drop: LEFTOUT is \"\""},
+      {"dryden:0", "codec dryden: SENT is \"0\""},
+      {"qsgd", "codec qsgd: BITS is \"\": give a whole number from 2 to 8, as in qsgd:4,512"},
+      {"qsgd:9", "codec qsgd: BITS is \"9\""},
+      {"qsgd:4,0", "codec qsgd: BUCKET is \"0\""},
+      {"dgc:0.9,1", "codec dgc: MOMENTUM is \"1\""},
+      {"dgc:0.9,0.5,inf", "codec dgc: CLIP is \"inf\""},
+      {"adacomp:16385", "codec adacomp: BIN is \"16385\""},
+      {"int8:0", "codec int8: BLOCK is \"0\""},
+      {"terngrad:-1", "codec terngrad: CLIP is \"-1\""},
       {"1bit:1e300", "codec 1bit: ROW is \"1e300\""},
   };
   (void)state;

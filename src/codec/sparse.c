@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "codec/sparse_private.h"
+
+#include <math.h>
+
+void tt_sparse_head_put(uint8_t *code, const struct tt_sparse_head *head)
+{
+  memcpy(code, head, HEAD_BYTES);
+}
+
+struct tt_sparse_head tt_sparse_head_get(const uint8_t *code)
+{
+  struct tt_sparse_head head;
+  memcpy(&head, code, HEAD_BYTES);
+  return head;
+}
+
+uint32_t tt_sparse_share(double share, uint64_t count)
+{
+  double wanted = ceil(share * (double)count * (1 - 1e-9));
+  if (wanted < 1) wanted = 1;
+  return wanted < (double)count ? (uint32_t)wanted : (uint32_t)count;
+}
+
+/* A quarter more than was wanted in the step before, or one of 64 elements. */
+uint32_t tt_sparse_capacity(const struct tt_codec *codec, uint64_t count, uint32_t wanted)
+{
+  uint64_t entries = wanted ? wanted + (uint64_t)wanted / 4 : count / 64;
+  (void)codec;
+  entries = (entries / 64 + 1) * 64;
+  return (uint32_t)(entries < count ? entries : count);
+}
+
+int tt_sparse_errors_add(float *error, const float *values, uint64_t count)
+{
+  uint32_t peak = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    uint32_t magnitude = magnitude_of(error[i] + values[i]);
+    peak = magnitude > peak ? magnitude : peak;
+  }
+  if (peak >= FP32_HUGE) return 1;
+  for (uint64_t i = 0; i < count; i++) error[i] += values[i];
+  return 0;
+}
+
+/* ---- selection, by digits of the bits of magnitudes, the highest first ---- */
+
+#define DIGIT_BITS 11
+
+static int is_on(float value, enum tt_sparse_side side)
+{
+  return side == TT_SPARSE_BOTH || (side == TT_SPARSE_POSITIVE ? value > 0 : value < 0);
+}
+
+/* Among values whose bits above `shift` + digit are those of `above`, counts digits. */
+static void digits_count(uint32_t *counts, const float *values, uint64_t count, enum tt_sparse_side side,
+                         const uint32_t above[2])
+{
+  const uint32_t shift = above[1];
+  memset(counts, 0, sizeof *counts << DIGIT_BITS);
+  for (uint64_t i = 0; i < count; i++) {
+    uint32_t digits = magnitude_of(values[i]) >> shift;
+    if (digits >> DIGIT_BITS == above[0] && is_on(values[i], side)) counts[digits & ((1u << DIGIT_BITS) - 1)]++;
+  }
+}
+
+struct tt_sparse_top tt_sparse_top(const float *values, uint64_t count, enum tt_sparse_side side, uint64_t wanted)
+{
+  uint32_t counts[1 << DIGIT_BITS], bound = 0;
+  for (uint32_t shift = 2 * DIGIT_BITS;; shift -= DIGIT_BITS) {
+    digits_count(counts, values, count, side, (const uint32_t[2]){bound, shift});
+    uint32_t digit = (1u << DIGIT_BITS) - 1;
+    for (; digit && counts[digit] < wanted; digit--) wanted -= counts[digit];
+    bound = bound << DIGIT_BITS | digit;
+    if (!shift) return (struct tt_sparse_top){bound, wanted};
+  }
+}
+
+/* ---- values ---- */
+
+uint64_t tt_sparse_values_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece)
+{
+  (void)codec;
+  return HEAD_BYTES + VALUE_BYTES * (piece->capacity + piece->count / GAP_SKIP);
+}
+
+static void pair_put(struct tt_sparse_writer *writer, uint32_t gap, float value)
+{
+  uint16_t narrow = (uint16_t)gap;
+  memcpy(writer->at, &narrow, sizeof narrow);
+  put_float(writer->at + sizeof narrow, value);
+  writer->at += VALUE_BYTES;
+  writer->count++;
+}
+
+void tt_sparse_value_put(struct tt_sparse_writer *writer, uint64_t element, float value)
+{
+  for (; element - writer->next >= GAP_SKIP; writer->next += GAP_SKIP) pair_put(writer, GAP_SKIP, 0);
+  pair_put(writer, (uint32_t)(element - writer->next), value);
+  writer->next = element + 1;
+}
+
+int tt_sparse_values_add(const struct tt_codec *codec, const struct tt_codec_piece *piece, const uint8_t *code,
+                         float *sum)
+{
+  struct tt_sparse_head head = tt_sparse_head_get(code);
+  uint64_t next = 0;
+  (void)codec;
+  if (head.count > piece->capacity + piece->count / GAP_SKIP) return 0;
+  code += HEAD_BYTES;
+  for (uint32_t i = 0; i < head.count; i++, code += VALUE_BYTES) {
+    uint16_t gap;
+    float value = get_float(code + sizeof gap);
+    memcpy(&gap, code, sizeof gap);
+    next += gap;
+    if (gap == GAP_SKIP && !bits_of(value)) continue;
+    if (gap == GAP_SKIP || next >= piece->count || (is_huge(value) && bits_of(value) != FP32_NAN)) return 0;
+    entry_add(&sum[next++], value);
+  }
+  return 1;
+}
+
+/* ---- marks ---- */
+
+uint64_t tt_sparse_marks_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece)
+{
+  (void)codec;
+  return HEAD_BYTES + MARK_BYTES * (uint64_t)piece->capacity;
+}
+
+void tt_sparse_mark_put(struct tt_sparse_writer *writer, uint64_t element, int is_b)
+{
+  uint32_t mark = (uint32_t)element | (uint32_t)is_b << 31;
+  memcpy(writer->at, &mark, sizeof mark);
+  writer->at += MARK_BYTES;
+  writer->count++;
+}
+
+void tt_sparse_marks_spoil(const struct tt_codec_piece *piece, const float *values, float *error,
+                           struct tt_sparse_writer *writer, struct tt_sparse_head *head)
+{
+  for (uint64_t i = 0; i < piece->count; i++)
+    if (error_add(&error[i], values[i]) && head->wanted++ < piece->capacity) tt_sparse_mark_put(writer, i, 0);
+  head->a = head->b = float_of(FP32_NAN);
+}
+
+int tt_sparse_marks_add(const struct tt_codec *codec, const struct tt_codec_piece *piece, const uint8_t *code,
+                        float *sum)
+{
+  struct tt_sparse_head head = tt_sparse_head_get(code);
+  uint64_t next = 0;
+  (void)codec;
+  int is_nan = bits_of(head.a) == FP32_NAN && bits_of(head.b) == FP32_NAN;
+  if (head.count > piece->capacity) return 0;
+  if (!is_nan && (is_huge(head.a) || is_huge(head.b) || head.a < 0 || head.b > 0)) return 0;
+  code += HEAD_BYTES;
+  for (uint32_t i = 0; i < head.count; i++, code += MARK_BYTES) {
+    uint32_t mark;
+    memcpy(&mark, code, sizeof mark);
+    uint64_t element = mark & 0x7fffffffu;
+    if (element < next || element >= piece->count) return 0;
+    entry_add(&sum[element], mark >> 31 ? head.b : head.a);
+    next = element + 1;
+  }
+  return 1;
+}

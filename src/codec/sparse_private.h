@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sparse codes: tools of the rows of the route gather. Private to codec.
+ *
+ * A code begins with a head of 16 bytes. Behind it there is room for `capacity` entries: the first `count` count, and
+ * the others are zeros. Two formats of entries are shared by rows:
+ *
+ *   values   u16 gap, fp32 value: the element `gap` places behind the one after the entry before; a gap of 65535 and a
+ *            value of 0 skip that many elements. There is room for `capacity` values and all gaps that may be needed.
+ *   marks    u32: the element's number, and in the highest bit 0 for an element of value head.a, 1 for head.b.
+ *
+ * Elements ascend. A tensor with a value that is not finite is a code of nothing but the first such values, as NaN. */
+#ifndef TT_CODEC_SPARSE_H
+#define TT_CODEC_SPARSE_H
+
+#include "codec/private.h"
+
+#define HEAD_BYTES 16
+#define VALUE_BYTES 6
+#define MARK_BYTES 4
+#define GAP_SKIP 65535u
+
+struct tt_sparse_head {
+  uint32_t wanted; /* entries that would have been sent with enough room */
+  uint32_t count;
+  float a, b;
+};
+
+void tt_sparse_head_put(uint8_t *code, const struct tt_sparse_head *head);
+struct tt_sparse_head tt_sparse_head_get(const uint8_t *code);
+
+/* ceil(share * count), but 1 to count (0 of 0). The product may be 1e-9 of itself above a whole number, because shares
+ * are decimal fractions. */
+uint32_t tt_sparse_share(double share, uint64_t count);
+
+/* The capacity of rows whose codes have no fixed number of entries. */
+uint32_t tt_sparse_capacity(const struct tt_codec *codec, uint64_t count, uint32_t wanted);
+
+/* ---- errors ---- */
+
+/* Adds values to the plane of errors, except where the sum is not finite. Returns 0 if there is no such place. */
+int tt_sparse_errors_add(float *error, const float *values, uint64_t count);
+
+/* The same for one element; 1: the sum is not finite. */
+static inline int error_add(float *error, float value)
+{
+  float sum = *error + value;
+  if (is_huge(sum)) return 1;
+  *error = sum;
+  return 0;
+}
+
+/* ---- selection ---- */
+
+enum tt_sparse_side { TT_SPARSE_BOTH, TT_SPARSE_POSITIVE, TT_SPARSE_NEGATIVE };
+
+/* The values of greatest magnitude: all above `bound`, and the first `nties` that have it. */
+struct tt_sparse_top {
+  uint32_t bound;
+  uint64_t nties;
+};
+
+/* The greatest `wanted` values of a side, which has at least so many; 0 is on no side but both. wanted >= 1. */
+struct tt_sparse_top tt_sparse_top(const float *values, uint64_t count, enum tt_sparse_side side, uint64_t wanted);
+
+/* 1 if the value, of the right side, is one of them. To be asked in the order of values. */
+static inline int top_has(struct tt_sparse_top *top, float value)
+{
+  if (magnitude_of(value) != top->bound) return magnitude_of(value) > top->bound;
+  if (!top->nties) return 0;
+  top->nties--;
+  return 1;
+}
+
+/* ---- entries ---- */
+
+struct tt_sparse_writer {
+  uint8_t *at;
+  uint64_t next;  /* number of the element behind the last one */
+  uint32_t count; /* entries so far */
+};
+
+uint64_t tt_sparse_values_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece);
+uint64_t tt_sparse_marks_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece);
+void tt_sparse_value_put(struct tt_sparse_writer *writer, uint64_t element, float value);
+void tt_sparse_mark_put(struct tt_sparse_writer *writer, uint64_t element, int is_b);
+/* Encodes a tensor with a value that is not finite; values are added to errors elsewhere. */
+void tt_sparse_marks_spoil(const struct tt_codec_piece *piece, const float *values, float *error,
+                           struct tt_sparse_writer *writer, struct tt_sparse_head *head);
+int tt_sparse_values_add(const struct tt_codec *codec, const struct tt_codec_piece *piece, const uint8_t *code,
+                         float *sum);
+int tt_sparse_marks_add(const struct tt_codec *codec, const struct tt_codec_piece *piece, const uint8_t *code,
+                        float *sum);
+
+/* Adds to a sum as an entry says. */
+static inline void entry_add(float *sum, float value)
+{
+  *sum = value != value ? float_of(FP32_NAN) : *sum + value;
+}
+
+#endif
