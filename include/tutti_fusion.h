@@ -201,11 +201,11 @@ typedef struct {
  * Errors: tuttiInvalidArgument: fusion or info is NULL, size too small. */
 TUTTI_API tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info);
 
-/* Prints the present plan. It lists the messages in the order sent, the tensors in each, the times at which they are
- * expected to begin and end beside those of the last step, and an iteration time that no plan can beat if all takes as
- * long as expected: a step may, if messages or computation are faster than that. It may be called between steps. With
- * json it prints the plan as `tutti plan --json` does; there the first tensor is 1. Until something is measured
- * iteration_us is 0, and there is no bound_us.
+/* Prints the present plan. It lists the messages in the plan's order, the tensors in each, the times at which they are
+ * expected to begin and end beside those of the last step (in which the ranks may have agreed on another order), and an
+ * iteration time that no plan can beat if all takes as long as expected: a step may, if messages or computation are
+ * faster than that. It may be called between steps. With json it prints the plan as `tutti plan --json` does; there the
+ * first tensor is 1. Until something is measured iteration_us is 0, and there is no bound_us.
  *
  * Errors: tuttiInvalidArgument: fusion or out is NULL. tuttiInvalidUsage: a step is under way. tuttiSystemError: out
  * cannot be written, or no memory. */
