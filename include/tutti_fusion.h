@@ -93,7 +93,8 @@ typedef struct {
                           measured at creation */
   size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). It is rounded up to 4 KiB, and
                           has at most about twice the size of all tensors. Messages longer than half of it are cut, also
-                          those that are sent without a copy */
+                          those that are sent without a copy. While it is full of messages that wait for a late rank,
+                          each channel may take as much memory again as its longest message */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */
   int wire_type;       /* of tuttiFloat32 tensors, as in tuttiReduceOptions_t; undefined: the communicator's */
   int overflow;        /* 1: tuttiFusionOverflow will be called; default 0 */

@@ -434,9 +434,9 @@ static tuttiResult_t pause(struct tuttiFusion *fusion, int *look)
     if (*look && fusion->config.frames) tt_comm_round_look(fusion->config.frames, engine->waiter.since_ns);
     return result;
   }
-  *look = 0;
   if (result == tuttiSuccess) sleep_for_users(&fusion->shared, engine);
   tt_waiter_pause(&engine->waiter, 1);
+  *look = 1; /* at the frames of all ranks: some may wait in a round for this one */
   return result;
 }
 
