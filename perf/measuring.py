@@ -147,8 +147,8 @@ def machine_tell():
 
 
 class Progress:
-    """One line on stderr, rewritten where that is a terminal, with the seconds since it was new: those of a program that
-    says nothing meanwhile."""
+    """One line on stderr, rewritten where that is a terminal, with the seconds since it was new: those of a
+    program that says nothing meanwhile."""
 
     def __init__(self):
         self.began, self.is_terminal, self.told = time.monotonic(), sys.stderr.isatty(), 0

@@ -9,6 +9,7 @@ optional_packages=(
   libpmix-dev libhwloc-dev libibverbs-dev librdmacm-dev    # compiled in: PMIx start-up, hwloc, RDMA
   openmpi-bin mpich                                        # launchers that are not ours: PMIx, PMI-1
   iproute2 python3 gnuplot-nox libxml2-utils groff-base    # hosts that are namespaces; what measures, draws and checks
+  python3-numpy                                            # arrays for the package for Python, which needs none
 )
 clang_packages=(clang)
 # For AArch64 on another machine: the compiler, what runs its programs, and libraries in packages of that architecture.

@@ -6,7 +6,7 @@ import struct
 import sys
 import weakref
 from ctypes import addressof, byref, c_char, c_ssize_t, c_void_p
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence, Union
 
 from ._library import C, check, refusal
 
@@ -24,6 +24,8 @@ _KINDS = {"i": "int", "u": "uint", "f": "float", "b": "bool", "c": "complex"}  #
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 _from_buffer = c_char.from_buffer
 
+Array = Any  # whatever has a buffer in host memory, see Comm
+
 # The numbers of numpy's types, keyed by numpy's own objects: filled as arrays of them come.
 _codes: dict = {}
 
@@ -32,7 +34,7 @@ class Seen(NamedTuple):
     """An array as its library describes it."""
 
     address: int
-    count: int
+    length: int        # elements
     itemsize: int
     type: str          # one of TYPES, or another name: elements that can be moved only
     is_writable: bool
@@ -165,11 +167,11 @@ def _retyped(seen, dtype, name):
     code = type_code(dtype)
     if seen.itemsize == SIZES[code]:
         return seen._replace(type=NAMES[code])
-    nbytes = seen.count * seen.itemsize
+    nbytes = seen.length * seen.itemsize
     if seen.itemsize != 1 or nbytes % SIZES[code]:
-        raise refusal(f"{name} has {seen.count} elements of {seen.itemsize} bytes, and dtype {NAMES[code]} has "
+        raise refusal(f"{name} has {seen.length} elements of {seen.itemsize} bytes, and dtype {NAMES[code]} has "
                       f"{SIZES[code]} bytes: pass an array of such elements, or of bytes in a multiple of that")
-    return seen._replace(type=NAMES[code], itemsize=SIZES[code], count=nbytes // SIZES[code])
+    return seen._replace(type=NAMES[code], itemsize=SIZES[code], length=nbytes // SIZES[code])
 
 
 def _remember(x, code):
@@ -193,11 +195,11 @@ def look_closely(x, name, dtype, is_output, reduces):
     if seen.type in TYPES:
         if dtype is None:
             _remember(x, TYPES[seen.type][0])
-        return seen.address, seen.count, TYPES[seen.type][0], seen.keep
+        return seen.address, seen.length, TYPES[seen.type][0], seen.keep
     if reduces or seen.type == "object":
         raise refusal(f"{name} has elements of {seen.type}, which cannot be {'combined' if reduces else 'sent'}: "
                       f"convert them to one of {', '.join(TYPES)}")
-    return seen.address, seen.count * seen.itemsize, UINT8, seen.keep
+    return seen.address, seen.length * seen.itemsize, UINT8, seen.keep
 
 
 def look(x, name, dtype=None, is_output=False, reduces=False):
@@ -215,7 +217,7 @@ def look(x, name, dtype=None, is_output=False, reduces=False):
     return look_closely(x, name, dtype, is_output, reduces)
 
 
-def empty(shape, dtype="float32") -> Any:
+def empty(shape: Union[int, Sequence[int]], dtype: str = "float32") -> Array:
     """Makes an array in memory that the other ranks of this host read where it lies.
 
     Collectives of some MiB are faster there, and RDMA devices send and receive without copies. Any other memory will
@@ -239,7 +241,7 @@ def empty(shape, dtype="float32") -> Any:
         import numpy
     except ImportError:
         form = form.replace("e", "H")
-        view = memoryview(memory).cast("B")
+        view: Any = memoryview(memory).cast("B")
         return view.cast(form, lengths) if view.nbytes else view.cast(form)
     return numpy.frombuffer(memory, dtype=form if NAMES[code] in _FORMATS else f"u{SIZES[code]}").reshape(lengths)
 

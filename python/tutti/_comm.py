@@ -9,7 +9,7 @@ from threading import get_ident
 from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
 from . import _interrupt, _library
-from ._arrays import NAMES, element, look, type_code
+from ._arrays import Array, NAMES, element, look, type_code
 from ._handles import OPEN, Handle, give_stream, take_stream
 from ._library import C, IN_PROGRESS, THREAD, TuttiUsageError, check, error, refusal
 
@@ -143,6 +143,9 @@ class ReduceOp:
             C["tuttiRedOpDestroy"](self.value, comm._handle)
 
 
+Op = Union[str, ReduceOp]
+
+
 class Comm:
     """One rank's membership in a group of ranks; made by ``tutti.init``, ``split`` and ``shrink``.
 
@@ -269,14 +272,15 @@ class Comm:
 
     # ---- collectives ----
 
-    def all_reduce(self, x, op: Union[str, ReduceOp] = "sum", *, out=None, dtype=None, async_: bool = False) -> Any:
+    def all_reduce(self, x: Array, op: Op = "sum", *, out: Optional[Array] = None, dtype: Optional[str] = None,
+                   async_: bool = False) -> Any:
         """Combines the arrays of all ranks; each rank gets the result: out[i] = op over all ranks r of x_r[i].
 
         In place in ``x``, or in ``out`` of as many elements, which does not overlap x. Returns the array with the
         result, the same bits on all ranks.
         """
         try:
-            number = OPS[op]
+            number = OPS[op]  # type: ignore[index]
         except (KeyError, TypeError):
             number = self._op(op)
         if out is None:
@@ -285,9 +289,9 @@ class Comm:
         where, to, count, kind, keep = self._pair(x, out, dtype, True)
         return self._call(async_, out, keep, _all_reduce, where, to, count, kind, number)
 
-    def all_reduce_with(self, x, op: Union[str, ReduceOp] = "sum", *, out=None, dtype=None, wire_type=None,
-                        scale_before: float = 1.0, scale_after: float = 1.0, overflow=None,
-                        async_: bool = False) -> Any:
+    def all_reduce_with(self, x: Array, op: Op = "sum", *, out: Optional[Array] = None, dtype: Optional[str] = None,
+                        wire_type: Optional[str] = None, scale_before: float = 1.0, scale_after: float = 1.0,
+                        overflow: Optional[Array] = None, async_: bool = False) -> Any:
         """``all_reduce`` with options.
 
         ``wire_type``: "float16" or "bfloat16": float32 is combined and travels in that type, at half the bytes; default
@@ -309,8 +313,8 @@ class Comm:
         return self._call(async_, x if out is None else out, keep, C["tuttiAllReduceWith"], where, to, count, kind,
                           self._op(op), byref(options))
 
-    def reduce(self, x, root: int = 0, op: Union[str, ReduceOp] = "sum", *, out=None, dtype=None,
-               async_: bool = False) -> Any:
+    def reduce(self, x: Array, root: int = 0, op: Op = "sum", *, out: Optional[Array] = None,
+               dtype: Optional[str] = None, async_: bool = False) -> Any:
         """Combines the arrays of all ranks; the root gets the result: out[i] = op over all ranks r of x_r[i].
 
         On the root in place in ``x``, or in ``out`` of as many elements; other ranks' x is not written, and their out
@@ -321,7 +325,8 @@ class Comm:
         result = (x if out is None else out) if is_root else None
         return self._call(async_, result, keep, C["tuttiReduce"], where, to, count, kind, self._op(op), root)
 
-    def broadcast(self, x, root: int = 0, *, out=None, dtype=None, async_: bool = False) -> Any:
+    def broadcast(self, x: Optional[Array], root: int = 0, *, out: Optional[Array] = None,
+                  dtype: Optional[str] = None, async_: bool = False) -> Any:
         """Copies the root's array to all ranks: out[i] = the root's x[i].
 
         In place in ``x`` on all ranks, or, on any of them, in ``out`` of as many elements; then x counts on the root
@@ -335,7 +340,8 @@ class Comm:
             where, to, count, kind, keep = self._pair(x, out, dtype, False, (1 if is_root else 0, 1))
         return self._call(async_, x if out is None else out, keep, C["tuttiBroadcast"], where, to, count, kind, root)
 
-    def reduce_scatter(self, x, out, op: Union[str, ReduceOp] = "sum", *, dtype=None, async_: bool = False) -> Any:
+    def reduce_scatter(self, x: Array, out: Array, op: Op = "sum", *, dtype: Optional[str] = None,
+                       async_: bool = False) -> Any:
         """Combines the arrays of all ranks; each rank gets its share: out[i] = op over all r of x_r[rank * n + i].
 
         ``out`` has n elements, ``x`` size * n. In place out is the share of this rank in x, ``x[rank * n:(rank + 1) *
@@ -344,7 +350,7 @@ class Comm:
         where, to, count, kind, keep = self._pair(x, out, dtype, True, (self.size, 1))
         return self._call(async_, out, keep, C["tuttiReduceScatter"], where, to, count, kind, self._op(op))
 
-    def all_gather(self, x, out, *, dtype=None, async_: bool = False) -> Any:
+    def all_gather(self, x: Array, out: Array, *, dtype: Optional[str] = None, async_: bool = False) -> Any:
         """Gives each rank the arrays of all ranks: out[r * n + i] = x_r[i].
 
         ``x`` has n elements, ``out`` size * n. In place x is the share of this rank in out. Returns out.
@@ -352,7 +358,8 @@ class Comm:
         where, to, count, kind, keep = self._pair(x, out, dtype, False, (1, self.size))
         return self._call(async_, out, keep, C["tuttiAllGather"], where, to, count, kind)
 
-    def all_to_all(self, x, out=None, *, dtype=None, async_: bool = False) -> Any:
+    def all_to_all(self, x: Array, out: Optional[Array] = None, *, dtype: Optional[str] = None,
+                   async_: bool = False) -> Any:
         """Gives each rank its share of each rank's array: out[r * n + i] = x_r[rank * n + i].
 
         Both arrays have size * n elements. In place in ``x`` if there is no ``out``. Returns the array with the result.
@@ -360,7 +367,8 @@ class Comm:
         where, to, count, kind, keep = self._pair(x, out, dtype, False, (self.size, self.size))
         return self._call(async_, x if out is None else out, keep, C["tuttiAlltoAll"], where, to, count, kind)
 
-    def gather(self, x, out=None, root: int = 0, *, dtype=None, async_: bool = False) -> Any:
+    def gather(self, x: Array, out: Optional[Array] = None, root: int = 0, *, dtype: Optional[str] = None,
+               async_: bool = False) -> Any:
         """Gives the root the arrays of all ranks: there out[r * n + i] = x_r[i].
 
         ``x`` has n elements, ``out`` size * n on the root; elsewhere it is not looked at. In place on the root x is its
@@ -372,7 +380,8 @@ class Comm:
         where, to, count, kind, keep = self._pair(x, out, dtype, False, (1, self.size if is_root else 0))
         return self._call(async_, out if is_root else None, keep, C["tuttiGather"], where, to, count, kind, root)
 
-    def scatter(self, x, out, root: int = 0, *, dtype=None, async_: bool = False) -> Any:
+    def scatter(self, x: Optional[Array], out: Array, root: int = 0, *, dtype: Optional[str] = None,
+                async_: bool = False) -> Any:
         """Gives each rank its share of the root's array: out[i] = the root's x[rank * n + i].
 
         ``out`` has n elements, ``x`` size * n on the root; elsewhere it is not looked at and may be None. In place on
@@ -386,7 +395,7 @@ class Comm:
 
     # ---- messages ----
 
-    def send(self, x, peer: int, *, dtype=None, async_: bool = False) -> Any:
+    def send(self, x: Array, peer: int, *, dtype: Optional[str] = None, async_: bool = False) -> Any:
         """Sends the array to rank ``peer``, which calls ``recv`` for this rank with as many bytes.
 
         Messages from one rank to another are received in the order of the calls. Ranks that send to each other and
@@ -396,14 +405,14 @@ class Comm:
         where, count, kind, keep = look(x, "x", dtype)
         return self._call(async_, None, keep, C["tuttiSend"], where, count, kind, self._root(peer, "peer"))
 
-    def recv(self, x, peer: int, *, dtype=None, async_: bool = False) -> Any:
+    def recv(self, x: Array, peer: int, *, dtype: Optional[str] = None, async_: bool = False) -> Any:
         """Receives a message of rank ``peer`` into the array, see ``send``. Returns the array."""
         where, count, kind, keep = look(x, "x", dtype, True)
         return self._call(async_, x, keep, C["tuttiRecv"], where, count, kind, self._root(peer, "peer"))
 
     # ---- other operations and communicators ----
 
-    def scaled_sum(self, factor, dtype="float32") -> ReduceOp:
+    def scaled_sum(self, factor: Union[int, float, Array], dtype: str = "float32") -> ReduceOp:
         """Makes an ``op``: the contributions of this rank are multiplied by ``factor``, and summed.
 
         It is for arrays of ``dtype`` on this communicator; ranks may have different factors, and all of them give such
@@ -494,6 +503,8 @@ class Comm:
             handle, self._handle = self._handle, None
         if handle is not None:
             how(handle)
+        while self._pending:  # all are done
+            self._pending.popleft().done()
 
     def _end_call(self):
         """Ends a call that waits (see _interrupt)."""

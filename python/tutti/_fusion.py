@@ -6,7 +6,7 @@ from threading import get_ident
 from typing import Any, Mapping, NamedTuple, Optional
 
 from . import _interrupt, _library
-from ._arrays import NAMES, look, type_code
+from ._arrays import Array, NAMES, look, type_code
 from ._comm import Comm, OPS
 from ._library import C, IN_PROGRESS, TuttiUsageError, check, error, refusal
 
@@ -65,9 +65,9 @@ class Fusion:
     """
 
     def __init__(self, comm: Comm, tensors: Mapping[str, Any], *, policy: Optional[str] = None, buffer_bytes: int = 0,
-                 op: str = "sum", wire_type=None, overflow: bool = False, norms: bool = False):
+                 op: str = "sum", wire_type: Optional[str] = None, overflow: bool = False, norms: bool = False):
         self._handle: Optional[int] = None
-        self._inside = None
+        self._inside: Optional[list] = None
         if not isinstance(comm, Comm):
             raise refusal(f"comm is of type {type(comm).__name__}: it must be a tutti.Comm")
         if not isinstance(tensors, Mapping) or not tensors:
@@ -113,7 +113,7 @@ class Fusion:
             raise refusal(f"there is no tensor {tensor!r}: there are {names}"
                           f"{', ...' if len(self._numbers) > 8 else ''}") from None
 
-    def push(self, tensor: str, x, out=None, *, dtype=None) -> None:
+    def push(self, tensor: str, x: Array, out: Optional[Array] = None, *, dtype: Optional[str] = None) -> None:
         """Says that a tensor of this step is ready in ``x``. It never waits.
 
         The sum is written to ``out`` of as many elements, or in place to x. Both belong to the fusion until the tensor

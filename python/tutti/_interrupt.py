@@ -5,6 +5,7 @@ Python runs a handler of signals in the main thread, between two instructions, s
 call of C. Such a call, and only such a one, is ended by another thread: Python writes the number of each signal that
 comes to a descriptor (signal.set_wakeup_fd), where that thread reads it. A call that ends by itself within GRACE is
 left alone. Handlers other than Python's own, which raises KeyboardInterrupt, may want the call to go on: then it does.
+It also does where the program has given set_wakeup_fd another descriptor.
 """
 import os
 import signal

@@ -4,6 +4,7 @@ import ctypes
 import os
 import threading
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any
 
 VERSION = "0.1.0"  # of this package; the library must have the same major and minor number
 
@@ -218,7 +219,7 @@ def check(code, comm=None):
 
 
 class _Thread(threading.local):
-    group = None  # the outermost group that this thread has open
+    group: Any = None  # the outermost group that this thread has open
 
 
 THREAD = _Thread()

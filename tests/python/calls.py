@@ -258,7 +258,7 @@ def interrupted_elsewhere():
     if comm.rank == 0:
         peer(comm)
     else:
-        for name in ("handle", "group", "fusion", "split"):
+        for name in WAITS:
             try:
                 WAITS[name](comm.split(0))
             except KeyboardInterrupt:
@@ -271,7 +271,8 @@ def interrupted_elsewhere():
             print("interrupted init")
         seen = []
         signal.signal(signal.SIGINT, lambda *_: seen.append(1))
-        later(0.1, os.kill, os.getpid(), signal.SIGINT)
+        interrupt()
+        comm.send(floats(1), 0)
         comm.all_reduce(floats(1))
         print("own handler", seen)
 
@@ -308,7 +309,13 @@ def wait_for_split(comm):
     comm.split(None)
 
 
-WAITS = {"handle": wait_for_handle, "group": wait_for_group, "fusion": wait_for_fusion, "split": wait_for_split}
+def wait_for_creation(comm):
+    interrupt()
+    tutti.Fusion(comm, {"x": (1, "float32")})
+
+
+WAITS = {"creation": wait_for_creation, "handle": wait_for_handle, "group": wait_for_group,
+         "fusion": wait_for_fusion, "split": wait_for_split}
 
 
 def peer(comm):
@@ -318,6 +325,7 @@ def peer(comm):
         fusion = tutti.Fusion(part, {"x": (1, "float32")}) if name == "fusion" else None
         comm.all_reduce(floats(1))
         assert fusion is None or fusion.close() is None
+    comm.recv(floats(0), 1)
     time.sleep(0.5)
     comm.all_reduce(floats(1))
 
@@ -361,7 +369,7 @@ def forked():
         except tutti.TuttiUsageError as why:
             print("child:", why)
         raise SystemExit(3)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 3
     print("sum", comm.all_reduce(floats(1))[0])
 
 
@@ -374,7 +382,7 @@ class Signals(unittest.TestCase):
 
     def test_ctrl_c_ends_each_kind_of_wait_and_no_handler_of_the_program(self):
         said = ranks.succeed(self, 2, __file__, "interrupted_elsewhere").stdout
-        for name in ("handle", "group", "fusion", "split", "init"):
+        for name in [*WAITS, "init"]:
             self.assertIn(f"[1] interrupted {name}", said)
         self.assertIn("[1] own handler [1]", said)
 
