@@ -57,7 +57,7 @@ static void rank_make(struct rank *rank, const char *policy)
     rank->facts[i] = (struct tt_tensor){
         .count = COUNT, .bytes = 4 * COUNT, .ready_us = 500 * (LAYERS - i), .forward_us = 500};
   }
-  known->net = (struct tt_model){LAYERS, rank->facts, 500 * LAYERS};
+  known->model = (struct tt_model){LAYERS, rank->facts, 500 * LAYERS};
   known->cost = tt_message_cost_line(30, 0.001);
   assert_int_equal(tt_fusion_plans_make(&plan, config, &config->policy, known), tuttiSuccess);
   assert_int_equal(tt_fusion_order_plan(&rank->engine, config, plan), tuttiSuccess);
