@@ -46,7 +46,7 @@ static void unlike_settings(struct tt_root *root, const struct tt_record *mine, 
   char settings[192];
   if (*tt_settings_unlike_text(mine->marks, first->marks, settings, sizeof settings))
     tt_root_fail(root, tuttiInvalidUsage,
-                 "%s and %s have unlike settings: %s must be the same there (or what it overrides in tuttiConfig_t)",
+                 "%s and %s have unlike settings: %s must be the same there (or the field of a config it overrides)",
                  name, other, settings);
   else
     tt_root_fail(root, tuttiInvalidUsage,

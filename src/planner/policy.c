@@ -58,9 +58,9 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text)
   while (kind < TT_POLICIES && (strlen(policies[kind].name) != len || strncmp(policies[kind].name, text, len) != 0))
     kind++;
   if (kind == TT_POLICIES)
-    return tt_fail(tuttiInvalidArgument, "there is no policy \"%.40s\": take wfbp, single, threshold:BYTES[,FIRST], "
-                   "horovod:BYTES, mgwfbp, optimal, p3[:PARAMETERS[,CREDIT]], fifo[:PARAMETERS[,CREDIT]] or auto",
-                   text);
+    return tt_fail(tuttiInvalidArgument, "there is no policy \"%.40s\" (TUTTI_FUSION_POLICY, config.policy, or an "
+                   "option of the program): take wfbp, single, threshold:BYTES[,FIRST], horovod:BYTES, mgwfbp, "
+                   "optimal, p3[:PARAMETERS[,CREDIT]], fifo[:PARAMETERS[,CREDIT]] or auto", text);
   struct tt_policy made = {.kind = (enum tt_policy_kind)kind};
   struct reader r = {text, text + len, policies[kind].example};
   if (!arguments_read(&r, &made, policies[kind].argument)) return tuttiInvalidArgument;

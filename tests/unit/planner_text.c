@@ -65,13 +65,13 @@ static void what_is_no_policy_is_told_with_the_part_that_is_wrong(void **state)
   static const struct {
     const char *text, *wanted;
   } trials[] = {
-      {"", "there is no policy \"\": take wfbp, single"},
-      {"wfb", "there is no policy \"wfb\": take wfbp, single"},
-      {"wfbpp", "there is no policy \"wfbpp\": take"},
-      {"optimal ", "there is no policy \"optimal \": take"},
+      {"", "there is no policy \"\" (TUTTI_FUSION_POLICY, config.policy, or an option of the program): take wfbp, "},
+      {"wfb", "there is no policy \"wfb\" ("},
+      {"wfbpp", "there is no policy \"wfbpp\" ("},
+      {"optimal ", "there is no policy \"optimal \" ("},
       {"wfbp:5", "policy \"wfbp:5\": \":5\" is too much: give wfbp"},
       {"single:", "policy \"single:\": \":\" is too much: give single"},
-      {"auto,1", "there is no policy \"auto,1\": take"},
+      {"auto,1", "there is no policy \"auto,1\" ("},
       {"threshold", "policy \"threshold\": BYTES is \"\": give a whole number from 0 to 9223372036854775806, "},
       {"threshold:", "BYTES is \"\": give a whole number from 0 to "},
       {"threshold:x", "BYTES is \"x\": give"},
