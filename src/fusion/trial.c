@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fusion/trial_private.h"
 
+/* docs/results/2026-11-23-constants-of-trials.md has what each of these costs, and what other values would. */
 #define AGREES_EVERY 50
+#define RESTS_GROW 4 /* times as many steps until the next try */
 #define RESTS_MOST 800
 #define AGES 1.01 /* factor of the known time at each agreement that is slower, as machines have slow phases */
 #define SLOW_MOST 4 /* after this many slower agreements in a row the plan is slower: others may be faster now */
@@ -87,7 +89,7 @@ enum tt_try tt_trial_begins(struct tt_trial *trial, uint64_t step, const struct 
   }
   enum tt_try what = chosen(trial, promises, is_due || failed);
   if (what == TT_TRY_NOTHING) {
-    if (failed) rests(trial, step, trial->rest ? 4 * trial->rest : TT_TRIAL_STEPS);
+    if (failed) rests(trial, step, trial->rest ? RESTS_GROW * trial->rest : TT_TRIAL_STEPS);
     return what;
   }
   trial->what = what;
