@@ -109,16 +109,19 @@ static int same_cluster(const struct tt_cluster *a, const struct tt_cluster *b)
 }
 
 /* A child of all ranks in the same order: a table is a function of settings, groups, order, cluster and corrections. A
- * child has the settings that are not of the wire, and the corrections of the same cluster, from its parent. */
+ * child has the settings that are not of the wire, and the corrections of the same cluster, from its parent. Lanes do
+ * not count: only a communicator of frames has others than its parent, and that carries no operations. */
 static int is_priced_as_parent(const struct tuttiComm *comm)
 {
   const struct tt_creation *creation = comm->life.creation;
   const struct tuttiComm *parent = creation->parent;
+  struct tt_settings settings = comm->facts.settings;
   int32_t r = 0;
-  if (!parent || parent->facts.nranks != comm->facts.nranks || comm->facts.settings.explain) return 0;
+  if (!parent || parent->facts.nranks != comm->facts.nranks || settings.explain) return 0;
   while (r < comm->facts.nranks && creation->ranks[r] == r) r++;
+  settings.lanes = parent->facts.settings.lanes;
   return r == comm->facts.nranks && same_cluster(&comm->parts.cluster, &parent->parts.cluster) &&
-         tt_settings_wire_hash(&comm->facts.settings) == tt_settings_wire_hash(&parent->facts.settings) &&
+         tt_settings_wire_hash(&settings) == tt_settings_wire_hash(&parent->facts.settings) &&
          creation->rank_info->nearness == tt_nearness_hash(&parent->parts.topology, &parent->parts.arrangement);
 }
 
