@@ -123,6 +123,12 @@ static double median(double *samples)
   return (samples[(MEASURED - 1) / 2] + samples[MEASURED / 2]) / 2;
 }
 
+/* Half of what is between the quartiles; the samples are sorted. */
+static double spread(const double *samples)
+{
+  return (samples[MEASURED - 1 - MEASURED / 4] - samples[MEASURED / 4]) / 2;
+}
+
 /* The samples of one rank: those of each layer's gradient, then those of each layer's forward. */
 static void samples_take(struct model *model, int round, int rank)
 {
@@ -140,12 +146,14 @@ static void samples_take(struct model *model, int round, int rank)
 tuttiResult_t model_plan(struct model *model, struct player *player, int round)
 {
   int n = model->net.n;
-  for (int l = 0; l < n; l++) model->tensors[l].ready_us = model->tensors[l].forward_us = 0;
+  for (int l = 0; l < n; l++)
+    model->tensors[l].ready_us = model->tensors[l].forward_us = model->tensors[l].spread_us = 0;
   for (int r = 0; r < model->nranks; r++) {
     samples_take(model, round, r);
     for (int l = 0; l < n; l++) {
       struct tt_tensor *tensor = &model->tensors[l];
       tensor->ready_us = fmax(tensor->ready_us, median(model->samples_us + l * MEASURED));
+      tensor->spread_us = fmax(tensor->spread_us, spread(model->samples_us + l * MEASURED));
       tensor->forward_us = fmax(tensor->forward_us, median(model->samples_us + (n + l) * MEASURED));
     }
   }

@@ -39,6 +39,7 @@ struct tt_tensor {
   uint64_t bytes;    /* as they travel: the same number for each element */
   int32_t type;      /* of a group all have the same */
   double ready_us;   /* when its gradient is ready, at or after 0 */
+  double spread_us;  /* in other steps it is ready so much earlier or later, which auto's plans bear */
   double forward_us; /* the time of forward of its layer */
 };
 
@@ -140,7 +141,8 @@ tuttiResult_t tt_policy_parse(struct tt_policy *policy, const char *text);
  * Optimal's iteration, and so auto's, is never longer than that of other runs sent as they come, one at a time;
  * auto's is not longer, either, than p3's with policy->slice, 40,000 or 50,000 elements to a slice. Within that, auto
  * takes fewer messages if this makes an iteration at most a hundredth longer than the shortest one found. So it may be
- * that much longer than p3's with other slices, of which powers of two from 2,048 elements on are tried.
+ * that much longer than p3's with other slices, of which powers of two from 2,048 elements on are tried. If tensors
+ * have a spread, all this holds for what tt_fusion_plan_mean has, not for the iteration of this net.
  *
  * Work: optimal takes time with the square of the number of tensors, auto as much again and a bounded number of plays:
  * 1,000 tensors take a few milliseconds. Errors: tuttiSystemError: no memory. */
@@ -180,6 +182,12 @@ tuttiResult_t tt_fusion_plan_play_as(struct tt_played *played, const struct tt_f
                                      const struct tt_played *order, const struct tt_model *net,
                                      const struct tt_message_cost *cost);
 void tt_played_destroy(struct tt_played *played); /* NULL and a zeroed one are allowed */
+
+/* *us is an iteration of this plan, played with this net. It becomes the mean of it and of those with all tensors early
+ * and late by their spread (spread.c), in the same order; where no tensor has a spread it stays as it is. Errors:
+ * tuttiSystemError: no memory. */
+tuttiResult_t tt_fusion_plan_mean(double *us, const struct tt_fusion_plan *plan, const struct tt_model *net,
+                                  const struct tt_message_cost *cost);
 
 /* A bound: no plan of any groups, slices, credit and order has a shorter iteration (bound.c). It assumes that any byte
  * can be overtaken, and takes the least time for which a byte of a message holds the links; and it is at least the time

@@ -73,6 +73,28 @@ void tt_stage_destroy(struct tt_stage *stage); /* a zeroed one is allowed; messa
 double tt_stage_play(struct tt_stage *stage, const struct tt_fusion_plan *plan, const struct tt_queue *queue,
                      const struct tt_message_cost *cost);
 
+/* ---- ready times with a spread (spread.c) ---- */
+
+#define TT_MOVES 3
+
+/* The net of a queue with its tensors ready at other times, in the same order. */
+struct tt_moves {
+  int n; /* 0: no tensor has a spread */
+  struct tt_moved {
+    struct tt_tensor *tensors;
+    struct tt_model net;
+    struct tt_queue queue;
+  } moved[TT_MOVES];
+};
+
+/* Zeroed before; to be destroyed also after a failure. It stays where it is: queues point into it. */
+tuttiResult_t tt_moves_make(struct tt_moves *moves, const struct tt_queue *queue);
+void tt_moves_destroy(struct tt_moves *moves);
+
+/* Returns the mean of us, the iteration on time, and of those of the moved nets. */
+double tt_moves_mean(const struct tt_moves *moves, double us, struct tt_stage *stage, const struct tt_fusion_plan *plan,
+                     const struct tt_message_cost *cost);
+
 /* ---- the search of auto (search.c) ---- */
 
 /* The plan must be started (tt_fusion_plan_start). */

@@ -20,6 +20,9 @@ tuttiResult_t tt_model_check(const struct tt_model *net)
     if (!(tensor->ready_us >= 0 && tensor->ready_us <= net->backward_us))
       return tt_fail(tuttiInvalidArgument, "tensor %d is ready at %g us: give a time from 0 to the end of backward, %g",
                      (int)l + 1, tensor->ready_us, net->backward_us);
+    if (!(tensor->spread_us >= 0 && isfinite(tensor->spread_us)))
+      return tt_fail(tuttiInvalidArgument, "the ready time of tensor %d has a spread of %g us: give a time from 0 on",
+                     (int)l + 1, tensor->spread_us);
     if (!(tensor->forward_us >= 0 && isfinite(tensor->forward_us)))
       return tt_fail(tuttiInvalidArgument, "forward of tensor %d takes %g us: give a time from 0 on", (int)l + 1,
                      tensor->forward_us);

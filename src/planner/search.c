@@ -6,7 +6,8 @@
  * slices of many lengths, and then, from the best of these and from those of `optimal` on, small changes as long as one
  * helps. The cost of messages is never known to a percent, and a search for the shortest favours costs that are too
  * low: so in the end, among plans that are nearly as short, one with few messages is taken. Plays are counted, not
- * timed, so that all ranks find the same. */
+ * timed, so that all ranks find the same.
+ * Where ready times have a spread, what counts of a play is the mean that spread.c finds. */
 #include <math.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@
 struct search {
   const struct tt_queue *queue;
   const struct tt_message_cost *cost;
+  struct tt_moves moves;
   struct tt_stage stage;
   struct tt_fusion_plan best; /* of all */
   double best_us;
@@ -63,6 +65,14 @@ static struct tt_fusion_plan *sent_as(struct search *s, struct tt_fusion_plan *p
   return sent;
 }
 
+/* The iteration; where ready times have a spread, the mean of those with tensors on time, early and late. */
+static double plan_us(struct search *s, const struct tt_fusion_plan *plan)
+{
+  double us = tt_stage_play(&s->stage, plan, s->queue, s->cost);
+  s->work_left -= s->moves.n * (s->queue->n + (int64_t)plan->ngroups * WORK_GROUP);
+  return tt_moves_mean(&s->moves, us, &s->stage, plan, s->cost);
+}
+
 /* No plan with these messages has a shorter iteration. */
 static double least_us(const struct search *s, const struct tt_fusion_plan *plan)
 {
@@ -84,7 +94,7 @@ static int trial_play(struct search *s, uint64_t slice)
   s->work_left -= (int64_t)sent->ngroups * (WORK_GROUP / 4);
   if (least_us(s, sent) >= s->urgent_us) return 0;
   s->work_left -= s->queue->n + (int64_t)sent->ngroups * WORK_GROUP;
-  double us = tt_stage_play(&s->stage, sent, s->queue, s->cost);
+  double us = plan_us(s, sent);
   if (us >= s->urgent_us) return 0;
   plan_copy(&s->urgent, &s->trial);
   s->urgent_us = us;
@@ -248,7 +258,7 @@ static int fewer_take(struct search *s, uint64_t slice, double limit_us)
   s->work_left -= (int64_t)sent->ngroups * (WORK_GROUP / 4);
   if (messages_of(sent) >= most) return 0;
   s->work_left -= s->queue->n + (int64_t)sent->ngroups * WORK_GROUP;
-  double us = tt_stage_play(&s->stage, sent, s->queue, s->cost);
+  double us = plan_us(s, sent);
   if (us > limit_us) return 0;
   plan_copy(&s->best, &s->trial);
   s->best_us = us;
@@ -303,7 +313,7 @@ static void search_run(struct search *s, const struct tt_policy *asked)
   const struct tt_policy optimal = {.kind = TT_POLICY_OPTIMAL}, alone = {.kind = TT_POLICY_WFBP};
   tt_fusion_plan_merge(&s->merged, &optimal, s->queue, s->cost);
   plan_copy(&s->best, &s->merged);
-  s->merged_us = s->best_us = tt_stage_play(&s->stage, sent_as(s, &s->best, 0), s->queue, s->cost);
+  s->merged_us = s->best_us = plan_us(s, sent_as(s, &s->best, 0));
   s->urgent_us = HUGE_VAL;
   s->work_left = WORK_LADDER;
   tt_fusion_plan_merge(&s->trial, &alone, s->queue, s->cost); /* p3, regardless of its work */
@@ -331,10 +341,12 @@ tuttiResult_t tt_fusion_plan_search(struct tt_fusion_plan *plan, const struct tt
 {
   struct search s = {.queue = queue, .cost = cost, .best = *plan};
   tuttiResult_t result = search_start(&s);
+  if (result == tuttiSuccess) result = tt_moves_make(&s.moves, queue);
   if (result == tuttiSuccess) {
     search_run(&s, policy);
     *plan = s.best;
   }
+  tt_moves_destroy(&s.moves);
   tt_stage_destroy(&s.stage);
   tt_fusion_plan_destroy(&s.urgent);
   tt_fusion_plan_destroy(&s.trial);

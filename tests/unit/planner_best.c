@@ -214,6 +214,69 @@ static void slices_of_one_element_reach_the_bound_where_messages_are_free(void *
   }
 }
 
+/* ---- ready times with a spread ---- */
+
+/* The mean iteration of a plan where tensors are ready at other times by these parts of their spread. */
+static double mean_us(const struct tt_fusion_plan *plan, const struct drawn *d, const double *parts, int n)
+{
+  static struct drawn moved;
+  double sum_us = 0;
+  for (int k = 0; k < n; k++) {
+    double now_us = 0;
+    moved = *d;
+    moved.net.tensors = moved.tensors;
+    for (int32_t i = 0; i < d->net.n; i++) {
+      struct tt_tensor *tensor = &moved.tensors[plan->order[i]];
+      now_us = tensor->ready_us = fmax(now_us, tensor->ready_us + parts[k] * tensor->spread_us);
+    }
+    moved.net.backward_us = now_us;
+    sum_us += played_us(plan, &moved);
+  }
+  return sum_us / n;
+}
+
+/* Long layers, so that they are cut into slices, and ready times that vary by a tenth. */
+static void spread_draw(struct drawn *d, uint64_t *chance)
+{
+  net_draw(d, chance, 2 + (int32_t)below(chance, 20));
+  for (int32_t l = 0; l < d->net.n; l++) {
+    d->tensors[l].count *= 1024;
+    d->tensors[l].bytes *= 1024;
+    d->tensors[l].spread_us = d->tensors[l].ready_us / 8;
+  }
+  d->cost = tt_message_cost_line((double)below(chance, 4), 0.0001 * (double)(1 + below(chance, 8)));
+}
+
+/* On average no plan of optimal or p3 is better, and plans that were made without the spread are worse. */
+static void plans_for_ready_times_with_a_spread_bear_it(void **state)
+{
+  static const double moves[] = {0, -1, 1, 2}, others[] = {-1, -0.5, 0, 0.5, 1, 1.5, 2};
+  static struct drawn d, certain;
+  uint64_t chance = 12;
+  double borne_us = 0, else_us = 0;
+  (void)state;
+  for (int round = 0; round < 300; round++) {
+    spread_draw(&d, &chance);
+    certain = d;
+    certain.net.tensors = certain.tensors;
+    for (int32_t l = 0; l < d.net.n; l++) certain.tensors[l].spread_us = 0;
+    struct tt_fusion_plan plan = plan_of("auto", &d), plain = plan_of("auto", &certain);
+    struct tt_fusion_plan optimal = plan_of("optimal", &d), p3 = plan_of("p3", &d);
+    double us = mean_us(&plan, &d, moves, 4) * (1 - 1e-11), told_us = played_us(&plan, &d);
+    assert_int_equal(tt_fusion_plan_mean(&told_us, &plan, &d.net, &d.cost), tuttiSuccess);
+    assert_true(told_us >= us && told_us * (1 - 2e-11) <= us);
+    assert_true(us <= mean_us(&optimal, &d, moves, 4) && us <= mean_us(&p3, &d, moves, 4));
+    borne_us += mean_us(&plan, &d, others, 7);
+    else_us += mean_us(&plain, &d, others, 7);
+    tt_fusion_plan_destroy(&plan);
+    tt_fusion_plan_destroy(&plain);
+    tt_fusion_plan_destroy(&optimal);
+    tt_fusion_plan_destroy(&p3);
+  }
+  print_message("with the spread / without: %.4f\n", borne_us / else_us);
+  assert_true(borne_us < 0.999 * else_us);
+}
+
 /* ---- speed and memory ---- */
 
 /* Whatever they are asked for, plans are made of the same numbers, so they are the same on all ranks. */
@@ -250,6 +313,7 @@ static void a_failed_allocation_is_an_error(void **state)
   (void)state;
   net_make(d, 3, backward, bytes, NULL);
   d->cost = tt_message_cost_line(2, 1);
+  d->tensors[0].spread_us = 1;
   tuttiResult_t result = tuttiSystemError;
   for (; result != tuttiSuccess; n++) {
     tt_alloc_fail_at(n);
@@ -260,6 +324,13 @@ static void a_failed_allocation_is_an_error(void **state)
   for (result = tuttiSystemError, n = 1; result != tuttiSuccess; n++) {
     tt_alloc_fail_at(n);
     result = tt_fusion_plan_play(&played, &plan, &d->net, &d->cost);
+    assert_true(result == tuttiSuccess || result == tuttiSystemError);
+  }
+  assert_true(n > 10);
+  double us = played.iteration_us;
+  for (result = tuttiSystemError, n = 1; result != tuttiSuccess; n++) {
+    tt_alloc_fail_at(n);
+    result = tt_fusion_plan_mean(&us, &plan, &d->net, &d->cost);
     assert_true(result == tuttiSuccess || result == tuttiSystemError);
   }
   assert_true(n > 10);
@@ -278,6 +349,7 @@ int main(void)
       cmocka_unit_test(auto_takes_few_messages_where_many_gain_next_to_nothing),
       cmocka_unit_test(no_plan_is_shorter_than_the_bound),
       cmocka_unit_test(slices_of_one_element_reach_the_bound_where_messages_are_free),
+      cmocka_unit_test(plans_for_ready_times_with_a_spread_bear_it),
       cmocka_unit_test(plans_of_the_same_numbers_are_the_same),
       cmocka_unit_test(a_failed_allocation_is_an_error),
   };

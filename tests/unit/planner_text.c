@@ -180,7 +180,7 @@ static void a_network_that_is_wrong_is_told_by_its_tensor(void **state)
   assert_int_equal(tt_model_check(&net), tuttiSuccess);
   const struct tt_tensor wrong[] = {{.count = 3, .bytes = 8}, {.count = 0, .bytes = 8}, {.count = 8, .bytes = 0},
                                     {.ready_us = 4}, {.ready_us = -1}, {.ready_us = NAN}, {.forward_us = -1},
-                                    {.forward_us = INFINITY}};
+                                    {.forward_us = INFINITY}, {.spread_us = -1}, {.spread_us = NAN}};
   for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {
     tensors[1] = wrong[w];
     assert_int_equal(tt_model_check(&net), tuttiInvalidArgument);
