@@ -154,16 +154,23 @@ static int is_back(const struct engine *engine, const struct plan *stays)
   return engine->used != stays && engine->used == engine->beaten;
 }
 
-/* Compares the new plan and the beaten one with the plan that stays, by the present times and costs. */
+/* Compares the new plan and the beaten one with the plan that stays, by the present times and costs, and on
+ * average over ready times that have a spread. */
 static tuttiResult_t promises_make(const struct engine *engine, const struct plan *stays, const struct plan *made,
                                    struct tt_promises *promises)
 {
   const struct plan *beaten = engine->beaten;
   int is_usable = beaten && same_queues(&made->fusion, &beaten->fusion);
   struct tt_played now = {.nmessages = 0};
+  double now_us = 0, new_us = made->played.iteration_us;
   tuttiResult_t result = plan_expect(engine, stays, &now);
-  *promises = (struct tt_promises){.now_us = now.iteration_us,
-                                   .new_us = made->played.iteration_us,
+  now_us = now.iteration_us;
+  if (result == tuttiSuccess)
+    result = tt_fusion_plan_mean(&now_us, &stays->fusion, &engine->known.model, &engine->known.cost);
+  if (result == tuttiSuccess)
+    result = tt_fusion_plan_mean(&new_us, &made->fusion, &engine->known.model, &engine->known.cost);
+  *promises = (struct tt_promises){.now_us = now_us,
+                                   .new_us = new_us,
                                    .messages = made->played.nmessages,
                                    .is_simpler = 2 * made->played.nmessages <= now.nmessages,
                                    .has_beaten = is_usable && !is_back(engine, stays),

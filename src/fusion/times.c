@@ -80,6 +80,14 @@ static double median(const float slots[HISTORY], uint64_t since, uint64_t last)
   return n ? ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2 : 0;
 }
 
+/* Half of what is between the quartiles. */
+static double spread(const float slots[HISTORY], uint64_t since, uint64_t last)
+{
+  float sorted[HISTORY];
+  int n = slots_sort(slots, since, last, HISTORY, sorted);
+  return n ? ((double)sorted[n - 1 - n / 4] - (double)sorted[n / 4]) / 2 : 0;
+}
+
 static int told_of(const struct plan *plan)
 {
   return plan->nmessages < TOLD ? plan->nmessages : TOLD;
@@ -96,8 +104,9 @@ static double iteration(const struct shared *shared)
   return tt_trial_us(sorted, n);
 }
 
-/* Reports ready, forward, backward and iteration times, of which the longest of any rank counts, and times of messages,
- * below 0, so that the shortest counts: that of the rank which began the message last. The others waited for it. */
+/* Reports ready times and their spread, forward, backward and iteration times, of which the longest of any rank counts,
+ * and times of messages, below 0, so that the shortest counts: that of the rank which began the message last. The
+ * others waited for it. */
 static void facts_tell(struct tuttiFusion *fusion, double *facts)
 {
   struct shared *shared = &fusion->shared;
@@ -107,24 +116,26 @@ static void facts_tell(struct tuttiFusion *fusion, double *facts)
     pthread_mutex_lock(&shared->mutex);
     facts[i] = median(shared->gradients[i].ready_us, 2, shared->times.recorded);
     facts[n + i] = median(shared->gradients[i].forward_us, 2, shared->times.recorded);
+    facts[2 * n + i] = spread(shared->gradients[i].ready_us, 2, shared->times.recorded);
     pthread_mutex_unlock(&shared->mutex);
   }
   pthread_mutex_lock(&shared->mutex);
-  facts[2 * n] = median(shared->times.backward_us, 2, shared->times.recorded);
-  facts[2 * n + 1] = iteration(shared);
+  facts[3 * n] = median(shared->times.backward_us, 2, shared->times.recorded);
+  facts[3 * n + 1] = iteration(shared);
   uint64_t first = shared->planned.step > 2 ? shared->planned.step : 2;
   pthread_mutex_unlock(&shared->mutex);
   for (int m = 0; m < told_of(engine->used); m++)
-    facts[2 * n + 2 + (size_t)m] = -median(engine->messages[m].took_us, first, engine->step);
+    facts[3 * n + 2 + (size_t)m] = -median(engine->messages[m].took_us, first, engine->step);
 }
 
 static void model_take(struct known *known, const double *facts)
 {
   size_t n = (size_t)known->model.n;
-  double last_us = facts[2 * n];
+  double last_us = facts[3 * n];
   for (size_t i = 0; i < n; i++) {
     known->facts[i].ready_us = facts[i];
     known->facts[i].forward_us = facts[n + i];
+    known->facts[i].spread_us = facts[2 * n + i];
     if (facts[i] > last_us) last_us = facts[i];
   }
   known->model.backward_us = last_us;
@@ -267,17 +278,17 @@ tuttiResult_t tt_fusion_agree(struct tuttiFusion *fusion)
 {
   const struct config *config = &fusion->config;
   struct engine *engine = &fusion->engine;
-  size_t n = (size_t)config->n, told = (size_t)told_of(engine->used), count = 2 * n + 2 + told;
+  size_t n = (size_t)config->n, told = (size_t)told_of(engine->used), count = 3 * n + 2 + told;
   double *facts = tt_alloc(count, sizeof *facts);
   if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", config->n);
   facts_tell(fusion, facts);
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_REDUCE, facts, count, tuttiFloat64, tuttiMax);
   if (result == tuttiSuccess) {
     model_take(&engine->known, facts);
-    ratios_take(config, &engine->known, engine->used, facts + 2 * n + 2);
+    ratios_take(config, &engine->known, engine->used, facts + 3 * n + 2);
     cost_make(config, &engine->known);
     engine->agreements++;
-    result = tt_fusion_plans_renew(fusion, facts[2 * n + 1]);
+    result = tt_fusion_plans_renew(fusion, facts[3 * n + 1]);
     engine->agree_step = tt_trial_next(&engine->trial, engine->step);
   }
   tt_free(facts);
