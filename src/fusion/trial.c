@@ -2,6 +2,7 @@
 #include "fusion/trial_private.h"
 
 /* docs/results/2026-11-23-constants-of-trials.md has what each of these costs, and what other values would. */
+#define AGREES_FIRST 3
 #define AGREES_EVERY 50
 #define RESTS_GROW 4 /* times as many steps until the next try */
 #define RESTS_MOST 800
@@ -109,7 +110,7 @@ void tt_trial_forget(struct tt_trial *trial, uint64_t step)
 
 uint64_t tt_trial_next(const struct tt_trial *trial, uint64_t step)
 {
-  if (step < 6) return step + 3;
-  if (step < 20) return step < 10 ? 10 : 20;
-  return trial->what ? step + TT_TRIAL_STEPS : (step / AGREES_EVERY + 1) * AGREES_EVERY;
+  uint64_t most = trial->what ? TT_TRIAL_STEPS : AGREES_EVERY;
+  if (!step) return AGREES_FIRST;
+  return step + (step < most ? step : most);
 }

@@ -66,7 +66,8 @@ enum tt_try tt_trial_begins(struct tt_trial *trial, uint64_t step, const struct 
 /* Forgets all measurements, because times have changed too much. */
 void tt_trial_forget(struct tt_trial *trial, uint64_t step);
 
-/* The step at whose end ranks agree next, after an agreement at the end of `step`, 0 at first. */
+/* The step at whose end ranks agree next, after an agreement at the end of `step`, 0 at first. That is after as many
+ * steps again, but soon in a trial, and not too late without one. */
 uint64_t tt_trial_next(const struct tt_trial *trial, uint64_t step);
 
 #endif

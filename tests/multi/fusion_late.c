@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define STEPS 60 /* plans are made again after the 3rd, 6th, 10th, 20th and 50th */
+#define STEPS 60 /* plans are made again after the 3rd, 6th, 12th, 24th and 48th */
 #define MOST 8   /* tensors */
 
 struct task {

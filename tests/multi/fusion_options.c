@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define STEPS (IS_SLOW ? 7 : 12) /* plans are made again after the 3rd, the 6th and the 10th */
+#define STEPS (IS_SLOW ? 7 : 14) /* plans are made again after the 3rd, the 6th and the 12th */
 
 static const tuttiFusionTensor_t all_types[] = {
     {"w0", 1000, tuttiFloat32},   {"b0", 1, tuttiFloat32},      {"none", 0, tuttiFloat32},  {"w1", 2049, tuttiFloat32},

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define STEPS (IS_SLOW ? 24 : 200) /* plans are made again after the 3rd, 6th, 10th, 20th and every 50th */
+#define STEPS (IS_SLOW ? 24 : 200) /* plans are made again after the 3rd, 6th, 12th, 24th .. step */
 
 static const tuttiFusionTensor_t tensors[] = {
     {"w0", 400, tuttiFloat32},  {"b0", 3, tuttiFloat32},   {"w1", 1500, tuttiFloat32}, {"b1", 3, tuttiFloat32},

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define STEPS (IS_SLOW ? 7 : 12) /* plans are made again after the 3rd, the 6th and the 10th */
+#define STEPS (IS_SLOW ? 7 : 14) /* plans are made again after the 3rd, the 6th and the 12th */
 
 static const tuttiFusionTensor_t of_all_types[] = {
     {"embedding", 1000, tuttiFloat32}, {"a", 1, tuttiFloat32},      {"nothing", 0, tuttiFloat32},

@@ -250,7 +250,7 @@ static void what_was_not_measured_decides_nothing(void **state)
 static void ranks_agree_often_at_first_and_soon_after_a_trial(void **state)
 {
   (void)state;
-  static const uint64_t wanted[] = {3, 6, 10, 20, 50, 100, 150};
+  static const uint64_t wanted[] = {3, 6, 12, 24, 48, 96, 146, 196};
   struct tt_trial trial = {.us = 0};
   uint64_t step = 0;
   for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
@@ -258,6 +258,7 @@ static void ranks_agree_often_at_first_and_soon_after_a_trial(void **state)
     assert_int_equal(step, wanted[k]);
   }
   trial.what = TT_TRY_PLAIN;
+  assert_int_equal(tt_trial_next(&trial, 3), 6);
   assert_int_equal(tt_trial_next(&trial, 150), 160);
 }
 
