@@ -105,8 +105,8 @@ static double iteration(const struct shared *shared)
 }
 
 /* Reports ready times and their spread, forward, backward and iteration times, of which the longest of any rank counts,
- * and times of messages, below 0, so that the shortest counts: that of the rank which began the message last. The
- * others waited for it. */
+ * and times of messages in each of the last steps, below 0, so that the shortest counts: that of the rank which began
+ * the message last in that step. The others waited for it. */
 static void facts_tell(struct tuttiFusion *fusion, double *facts)
 {
   struct shared *shared = &fusion->shared;
@@ -122,10 +122,10 @@ static void facts_tell(struct tuttiFusion *fusion, double *facts)
   pthread_mutex_lock(&shared->mutex);
   facts[3 * n] = median(shared->times.backward_us, 2, shared->times.recorded);
   facts[3 * n + 1] = iteration(shared);
-  uint64_t first = shared->planned.step > 2 ? shared->planned.step : 2;
   pthread_mutex_unlock(&shared->mutex);
+  double *told = facts + 3 * n + 2;
   for (int m = 0; m < told_of(engine->used); m++)
-    facts[3 * n + 2 + (size_t)m] = -median(engine->messages[m].took_us, first, engine->step);
+    for (int k = 0; k < HISTORY; k++) *told++ = -engine->messages[m].took_us[k];
 }
 
 static void model_take(struct known *known, const double *facts)
@@ -156,18 +156,29 @@ static uint64_t class_bytes(int class)
   return class % 2 ? power + power / 2 : power;
 }
 
-/* Takes measured / priced times of the messages of each size; told: what they took, below 0. A plan may have only one
- * message of a size of which others had many, so older measurements count half at each agreement. */
-static void ratios_take(const struct config *config, struct known *known, const struct plan *plan, const double *told)
+/* Adds up measured and priced times of the messages of each size; told: what they took in each step, below 0. */
+static void took_add(const struct tuttiFusion *fusion, const double *told, double *measured, double *priced)
 {
-  double measured[CLASSES] = {0}, priced[CLASSES] = {0};
+  const struct plan *plan = fusion->engine.used;
+  uint64_t first = fusion->shared.planned.step > 2 ? fusion->shared.planned.step : 2;
   for (int m = 0; m < told_of(plan); m++) {
     const struct message *message = &plan->messages[m];
     int class = class_of(message->wire_bytes);
+    float took_us[HISTORY];
+    for (int k = 0; k < HISTORY; k++) took_us[k] = (float)-*told++;
     if (!message->count) continue; /* it was not sent */
-    measured[class] -= told[m];
-    priced[class] += tt_message_us(&config->priced, message->wire_bytes);
+    measured[class] += median(took_us, first, fusion->engine.step);
+    priced[class] += tt_message_us(&fusion->config.priced, message->wire_bytes);
   }
+}
+
+/* Takes measured / priced times of the messages of each size. A plan may have only one message of a size of which
+ * others had many, so older measurements count half at each agreement. */
+static void ratios_take(struct tuttiFusion *fusion, const double *told)
+{
+  struct known *known = &fusion->engine.known;
+  double measured[CLASSES] = {0}, priced[CLASSES] = {0};
+  took_add(fusion, told, measured, priced);
   for (int c = 0; c < CLASSES - 2; c++) {
     if (!(measured[c] > 0 && priced[c] > 0)) continue;
     double weight = known->known_us[c] / 2;
@@ -278,14 +289,14 @@ tuttiResult_t tt_fusion_agree(struct tuttiFusion *fusion)
 {
   const struct config *config = &fusion->config;
   struct engine *engine = &fusion->engine;
-  size_t n = (size_t)config->n, told = (size_t)told_of(engine->used), count = 3 * n + 2 + told;
+  size_t n = (size_t)config->n, count = 3 * n + 2 + (size_t)told_of(engine->used) * HISTORY;
   double *facts = tt_alloc(count, sizeof *facts);
   if (!facts) return tt_fail(tuttiSystemError, "out of memory for the times of %d tensors", config->n);
   facts_tell(fusion, facts);
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_REDUCE, facts, count, tuttiFloat64, tuttiMax);
   if (result == tuttiSuccess) {
     model_take(&engine->known, facts);
-    ratios_take(config, &engine->known, engine->used, facts + 3 * n + 2);
+    ratios_take(fusion, facts + 3 * n + 2);
     cost_make(config, &engine->known);
     engine->agreements++;
     result = tt_fusion_plans_renew(fusion, facts[3 * n + 1]);
