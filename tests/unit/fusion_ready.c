@@ -497,6 +497,9 @@ static void a_late_message_is_passed_by_at_the_cost_of_rounds(void **state)
     assert_in_range(rounds, 1, 2);
     assert_int_equal(sim->frames, rounds * (uint64_t)costs[k].nranks * (uint64_t)costs[k].frames);
     assert_in_range(last - 1000, 1, rounds * (uint64_t)costs[k].hops);
+    printf("%d ranks: %llu rounds, %llu frames of a rank, over %llu frames one after the other\n", costs[k].nranks,
+           (unsigned long long)rounds, (unsigned long long)(sim->frames / (uint64_t)costs[k].nranks),
+           (unsigned long long)(last - 1000));
     sim_free(sim);
   }
 }
