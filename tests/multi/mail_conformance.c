@@ -172,9 +172,9 @@ static int traffic_body(const struct ranks *self)
 static void frames_come_whole_and_in_order_and_none_is_lost(void **state)
 {
   (void)state;
-  on_all(traffic_body, (struct load){.nranks = 3, .frames = IS_SLOW ? 100 : 600, .bytes = 40}, 3);
-  on_all(traffic_body, (struct load){.nranks = 4, .frames = 40, .bytes = 5000}, 3);
-  on_all(traffic_body, (struct load){.nranks = 2, .frames = 30, .bytes = 300000}, 3);
+  on_all(traffic_body, (struct load){.nranks = 3, .frames = IS_SLOW ? 60 : 600, .bytes = 40}, 3);
+  on_all(traffic_body, (struct load){.nranks = 4, .frames = 40, .bytes = 5000}, IS_SLOW ? 1 : 3);
+  on_all(traffic_body, (struct load){.nranks = 2, .frames = 30, .bytes = 300000}, IS_SLOW ? 1 : 3);
 }
 
 /* ---- bounds ---- */
