@@ -26,7 +26,7 @@ _from_buffer = c_char.from_buffer
 
 Array = Any  # whatever has a buffer in host memory, see Comm
 
-# The numbers of numpy's types, keyed by numpy's own objects: filled as arrays of them come.
+# The numbers of types, keyed by numpy's own objects, or these and dtype= of the same size; filled as arrays come.
 _codes: dict = {}
 
 
@@ -174,11 +174,11 @@ def _retyped(seen, dtype, name):
     return seen._replace(type=NAMES[code], itemsize=SIZES[code], length=nbytes // SIZES[code])
 
 
-def _remember(x, code):
+def _remember(x, dtype, code):
     """Next time arrays of this type need not be described."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and type(x) is numpy.ndarray and len(_codes) < 1000:
-        _codes[x.dtype] = code
+    if numpy is not None and type(x) is numpy.ndarray and x.itemsize == SIZES[code] and len(_codes) < 1000:
+        _codes[x.dtype if dtype is None else (x.dtype, dtype)] = code
 
 
 def look_closely(x, name, dtype, is_output, reduces):
@@ -193,8 +193,7 @@ def look_closely(x, name, dtype, is_output, reduces):
         raise refusal(f"{name} is read-only, and the result is written there: pass out=, or a copy that can be "
                       "written (numpy.array, bytearray)")
     if seen.type in TYPES:
-        if dtype is None:
-            _remember(x, TYPES[seen.type][0])
+        _remember(x, dtype, TYPES[seen.type][0])
         return seen.address, seen.length, TYPES[seen.type][0], seen.keep
     if reduces or seen.type == "object":
         raise refusal(f"{name} has elements of {seen.type}, which cannot be {'combined' if reduces else 'sent'}: "
@@ -207,13 +206,12 @@ def look(x, name, dtype=None, is_output=False, reduces=False):
 
     numpy's arrays that can be written come first: they are described in a fraction of a microsecond.
     """
-    if dtype is None:
-        try:
-            code = _codes[x.dtype]
-            keep = _from_buffer(x)  # contiguous and writable, or an exception
-            return addressof(keep), x.size, code, keep
-        except (AttributeError, KeyError, TypeError, ValueError, BufferError):
-            pass
+    try:
+        code = _codes[x.dtype if dtype is None else (x.dtype, dtype)]
+        keep = _from_buffer(x)  # contiguous and writable, or an exception
+        return addressof(keep), x.size, code, keep
+    except (AttributeError, KeyError, TypeError, ValueError, BufferError):
+        pass
     return look_closely(x, name, dtype, is_output, reduces)
 
 

@@ -170,6 +170,15 @@ class OfOneRank(unittest.TestCase):
         self.comm.broadcast(numpy.zeros(2, [("a", "f4"), ("b", "i2")]))
         with self.assertRaisesRegex(tutti.TuttiArgumentError, "object"):
             self.comm.broadcast(numpy.zeros(2, [("a", object)]))
+        for _ in range(2):  # one array as elements of several types
+            bits = numpy.array([0x3f80] * 3, numpy.uint16)
+            for name, wanted in (("bfloat16", 0x4000), ("float16", 0x4400)):
+                two = self.comm.scaled_sum(numpy.array([0x4000], numpy.uint16), name)
+                self.comm.all_reduce(bits, two, dtype=name)
+                self.assertEqual(bits.tolist(), [wanted] * 3)
+            raw = numpy.frombuffer(bytearray(numpy.float32([1, 2, 3]).tobytes()), numpy.uint8)
+            self.comm.all_reduce(raw, self.twice, dtype="float32")
+            self.assertEqual(raw.view(numpy.float32).tolist(), [2, 4, 6])
         zero = numpy.array(3, numpy.float32)
         self.comm.all_reduce(zero, self.twice)
         self.assertEqual(zero, 6)

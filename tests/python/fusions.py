@@ -75,8 +75,12 @@ def options(comm):
             assert list(x) == [0 if comm.size == 1 else 2] * 4, x
             assert fusion.norm("x") == math.sqrt(4 * x[0] * x[0])
         assert fusion.overflow() is False
-        fusion.scale(before=2, after=0.5)
-        fusion.push("x", array.array("f", [1e6] * 4))
+        fusion.scale(before=8, after=0.5)
+        fusion.push("x", x)
+        fusion.wait()
+        if comm.size in (1, 2, 4):
+            assert list(x) == [0 if comm.size == 1 else 8] * 4, x
+        fusion.push("x", array.array("f", [20000] * 4))
         fusion.wait()
         assert fusion.overflow() is True
 
