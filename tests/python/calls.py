@@ -5,6 +5,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 import unittest
@@ -22,8 +23,21 @@ class Mark(array.array):
     """An array that can be watched."""
 
 
-def later(seconds, function, *arguments):
-    threading.Timer(seconds, function, arguments).start()
+def once_inside(name, *functions):
+    """Another thread calls the functions when this one has been in the package's function `name` for a while."""
+    waiter = threading.get_ident()
+
+    def look():
+        while sys._current_frames()[waiter].f_code.co_name != name:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        for function in functions:
+            function()
+    threading.Thread(target=look, daemon=True).start()
+
+
+def ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 class Asynchronous(unittest.TestCase):
@@ -38,7 +52,7 @@ class Asynchronous(unittest.TestCase):
                     first.wait(timeout=0.01)
                 self.assertFalse(first.done())
                 met.wait()
-                self.assertIs(first.wait(timeout=60), x)
+                self.assertIs(first.wait(timeout=400), x)
                 self.assertEqual(x[0], 2)
                 self.assertFalse(second.done())
                 met.wait()
@@ -180,7 +194,7 @@ class Communicators(unittest.TestCase):
     def test_revoke_ends_a_call_on_the_other_rank_and_shrink_goes_on(self):
         def body(comm):
             if comm.rank == 0:
-                later(0.05, comm.revoke)
+                once_inside("_call", comm.revoke)
             with self.assertRaisesRegex(tutti.TuttiUsageError, "rank 0.*has revoked"):
                 comm.recv(floats(0), 1 - comm.rank)
             comm.revoke()
@@ -191,7 +205,7 @@ class Communicators(unittest.TestCase):
     def test_abort_ends_a_call_in_another_thread(self):
         def body(comm):
             if comm.rank == 0:
-                later(0.05, comm.abort)
+                once_inside("_call", comm.abort)
             with self.assertRaises(tutti.TuttiRemoteError):
                 comm.recv(floats(0), 1 - comm.rank)
         ranks.threads(2, body)
@@ -235,7 +249,7 @@ def interrupted():
     """Each rank receives from the other, and rank 0 gets SIGINT."""
     comm = tutti.init()
     if comm.rank == 0:
-        later(0.1, os.kill, os.getpid(), signal.SIGINT)
+        once_inside("_call", ctrl_c)
         try:
             comm.recv(floats(0), 1)
         except KeyboardInterrupt:
@@ -258,21 +272,22 @@ def interrupted_elsewhere():
     if comm.rank == 0:
         peer(comm)
     else:
-        for name in WAITS:
+        for name, (function, wait) in WAITS.items():
+            part = comm.split(0)
+            once_inside(function, ctrl_c)
             try:
-                WAITS[name](comm.split(0))
+                wait(part)
             except KeyboardInterrupt:
                 print("interrupted", name)
             comm.all_reduce(floats(1))
-        interrupt()
+        once_inside("_join", ctrl_c)
         try:
             tutti.init(id=tutti.unique_id(), rank=0, size=2)
         except KeyboardInterrupt:
             print("interrupted init")
-        seen = []
+        seen, side = [], comm.split(0)
         signal.signal(signal.SIGINT, lambda *_: seen.append(1))
-        interrupt()
-        comm.send(floats(1), 0)
+        once_inside("_call", ctrl_c, lambda: time.sleep(0.3), lambda: side.send(floats(1), 0))
         comm.all_reduce(floats(1))
         print("own handler", seen)
 
@@ -314,8 +329,9 @@ def wait_for_creation(comm):
     tutti.Fusion(comm, {"x": (1, "float32")})
 
 
-WAITS = {"creation": wait_for_creation, "handle": wait_for_handle, "group": wait_for_group,
-         "fusion": wait_for_fusion, "split": wait_for_split}
+WAITS = {"creation": ("_watched", wait_for_creation), "handle": ("wait", wait_for_handle),
+         "group": ("__exit__", wait_for_group), "fusion": ("_call", wait_for_fusion),
+         "split": ("_watched", wait_for_split)}  # the function in which each waits
 
 
 def peer(comm):
@@ -325,8 +341,7 @@ def peer(comm):
         fusion = tutti.Fusion(part, {"x": (1, "float32")}) if name == "fusion" else None
         comm.all_reduce(floats(1))
         assert fusion is None or fusion.close() is None
-    comm.recv(floats(0), 1)
-    time.sleep(0.5)
+    comm.split(0).recv(floats(0), 1)
     comm.all_reduce(floats(1))
 
 
