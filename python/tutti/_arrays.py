@@ -233,7 +233,10 @@ def empty(shape: Union[int, Sequence[int]], dtype: str = "float32") -> Array:
     if not all(isinstance(n, int) or hasattr(n, "__index__") for n in lengths) or any(n < 0 for n in lengths):
         raise refusal(f"shape is {shape!r}: it must be a number of elements, or a tuple of lengths, none below 0")
     lengths = tuple(int(n) for n in lengths)
-    memory = _allocate(math.prod(lengths) * SIZES[code])
+    nbytes = math.prod(lengths) * SIZES[code]
+    if nbytes > sys.maxsize // 2:
+        raise refusal(f"shape is {shape!r}: more bytes than memory can hold")
+    memory = _allocate(nbytes)
     form = _FORMATS.get(NAMES[code], "eB"[SIZES[code] == 1])
     try:
         import numpy

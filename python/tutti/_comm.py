@@ -11,7 +11,8 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Union
 from . import _interrupt, _library
 from ._arrays import Array, NAMES, element, look, type_code
 from ._handles import OPEN, Handle, give_stream, take_stream
-from ._library import C, IN_PROGRESS, THREAD, TuttiUsageError, check, error, refusal
+from ._library import (C, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
+                       whole)
 
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 _all_reduce = C["tuttiAllReduce"]
@@ -79,9 +80,7 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
         id, rank, size = job.id, job.rank, job.size
     if not isinstance(id, (bytes, bytearray)) or len(id) != _library.UNIQUE_ID_BYTES:
         raise refusal(f"id is {id!r:.80}: it must be the {_library.UNIQUE_ID_BYTES} bytes of tutti.unique_id()")
-    for name, value in (("rank", rank), ("size", size)):
-        if not hasattr(value, "__index__"):
-            raise refusal(f"{name} is {value!r}: it must be a whole number")
+    size, rank = whole("size", size, 1), whole("rank", rank)
     config, unique, handle = _config(options), _library.UniqueId.from_buffer_copy(id), c_void_p()
     return _join(C["tuttiCommInitRankConfig"](byref(handle), size, unique, rank, byref(config)), handle)
 
@@ -92,15 +91,14 @@ def _config(options):
     config = _library.make(_library.Config)
     config.blocking = 0
     for name, value in options.items():
-        if name in ("timeout_ms", "deterministic") and isinstance(value, int):
-            setattr(config, name, value)
+        if name in ("timeout_ms", "deterministic"):
+            setattr(config, name, whole(name, value, 0, INT_MOST if name == "timeout_ms" else 1))
         elif name in ("name", "transports") and isinstance(value, str):
             setattr(config, name, value.encode())
         elif name == "wire_type":
             config.wire_type = type_code(value, "wire_type")
-        elif name in ("timeout_ms", "name", "transports", "deterministic"):
-            wanted = "a text" if name in ("name", "transports") else "a whole number"
-            raise refusal(f"{name} is {value!r}: it must be {wanted}")
+        elif name in ("name", "transports"):
+            raise refusal(f"{name} is {value!r}: it must be a text")
         else:
             raise refusal(f"there is no option {name}: there are timeout_ms, name, transports, deterministic and "
                           "wire_type")
@@ -124,11 +122,11 @@ def _join(code, handle):
                 break
             time.sleep(min(max((time.perf_counter() - began) / 16, 2e-5), 1e-3))
         check(state.value, handle)
-        return Comm(handle.value)
     except BaseException:
         if handle.value:
             C["tuttiCommAbort"](handle)
         raise
+    return Comm(handle.value)
 
 
 class ReduceOp:
@@ -304,7 +302,8 @@ class Comm:
         options = _library.make(_library.ReduceOptions)
         if wire_type is not None:
             options.wire_type = type_code(wire_type, "wire_type")
-        options.scale_before, options.scale_after = scale_before, scale_after
+        options.scale_before = number("scale_before", scale_before)
+        options.scale_after = number("scale_after", scale_after)
         if overflow is not None:
             options.overflow, flags, flag_kind, keep_flag = look(overflow, "overflow", None, True)
             if flags != 1 or flag_kind != type_code("int32"):
@@ -430,11 +429,10 @@ class Comm:
         Ranks are in the order of their ``key`` (default: their rank here). With color None this rank gets None. This
         communicator stays as it is. ``options`` as for ``tutti.init``; default: those of this communicator.
         """
-        if color is not None and (not hasattr(color, "__index__") or color < 0):
-            raise refusal(f"color is {color!r}: it must be a whole number from 0 on, or None")
+        part = -1 if color is None else whole("color", color)
+        place = self.rank if key is None else whole("key", key, -INT_MOST)
         config, handle = _config(options), c_void_p()
-        code = self._watched(C["tuttiCommSplit"], self._open(), -1 if color is None else color,
-                             self.rank if key is None else key, byref(handle), byref(config))
+        code = self._watched(C["tuttiCommSplit"], self._open(), part, place, byref(handle), byref(config))
         if color is None:
             check(code)
             return None
@@ -450,9 +448,7 @@ class Comm:
         Errors: TuttiArgumentError: a rank of the list is wrong. TuttiUsageError: the lists of two ranks differ.
         TuttiRemoteError: a survivor died, or this communicator has failed and ``abort`` is False.
         """
-        ranks = list(exclude)
-        if not all(hasattr(rank, "__index__") for rank in ranks):
-            raise refusal(f"exclude is {exclude!r}: it must be a list of ranks")
+        ranks = [self._root(rank, "a rank in exclude") for rank in exclude]
         config, handle = _config(options), c_void_p()
         code = self._watched(C["tuttiCommShrink"], self._open(), (c_int * len(ranks))(*ranks), len(ranks),
                              byref(handle), byref(config), 1 if abort else 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tensor fusion: gradients go in as they are made and come out combined."""
 import ctypes
+import sys
 from ctypes import byref, c_char_p, c_double, c_int, c_size_t, c_void_p
 from threading import get_ident
 from typing import Any, Mapping, NamedTuple, Optional
@@ -8,7 +9,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 from . import _interrupt, _library
 from ._arrays import Array, NAMES, look, type_code
 from ._comm import Comm, OPS
-from ._library import C, IN_PROGRESS, TuttiUsageError, check, error, refusal
+from ._library import C, IN_PROGRESS, TuttiUsageError, check, error, number, refusal, whole
 
 _push = C["tuttiFusionPush"]
 
@@ -75,11 +76,14 @@ class Fusion:
         if op not in ("sum", "avg"):
             raise refusal(f"op is {op!r}: it must be sum or avg")
         self._comm = comm
-        self._numbers = {name: number for number, name in enumerate(tensors)}
+        self._numbers = {name: index for index, name in enumerate(tensors)}
         self._kept: list = [None] * len(tensors)
         facts = (_library.FusionTensor * len(tensors))(*(self._fact(*item) for item in tensors.items()))
         config = _library.make(_library.FusionConfig)
+        if policy is not None and not isinstance(policy, str):
+            raise refusal(f"policy is {policy!r}: it must be a text")
         config.policy = None if policy is None else policy.encode()
+        buffer_bytes = whole("buffer_bytes", buffer_bytes, 0, sys.maxsize)
         config.buffer_bytes, config.op, config.overflow, config.norms = buffer_bytes, OPS[op], overflow, norms
         if wire_type is not None:
             config.wire_type = type_code(wire_type, "wire_type")
@@ -94,9 +98,10 @@ class Fusion:
         if not isinstance(name, str):
             raise refusal(f"tensors has the name {name!r}: it must be a text")
         if isinstance(what, tuple):
-            if len(what) != 2 or not hasattr(what[0], "__index__") or what[0] < 0:
+            if len(what) != 2:
                 raise refusal(f"tensor {name} is {what!r}: it must be (number of elements, type), or an array")
-            return name.encode(), what[0], type_code(what[1], f"type of tensor {name}")
+            count = whole(f"number of elements of tensor {name}", what[0], 0, sys.maxsize)
+            return name.encode(), count, type_code(what[1], f"type of tensor {name}")
         _, count, kind, _ = look(what, f"tensor {name}", None, False, True)
         return name.encode(), count, kind
 
@@ -119,7 +124,7 @@ class Fusion:
         The sum is written to ``out`` of as many elements, or in place to x. Both belong to the fusion until the tensor
         has been waited for; they may be other ones in each step.
         """
-        number = self._number(tensor)
+        index = self._number(tensor)
         where, count, kind, keep = look(x, "x", dtype, out is None, True)
         to, owner = where, keep
         if out is not None:
@@ -128,10 +133,10 @@ class Fusion:
             if out_count != count or out_kind != kind:
                 raise refusal(f"out has {out_count} elements of {NAMES[out_kind]}, and x {count} of {NAMES[kind]}: "
                               "pass arrays of one type with as many elements")
-        code = _push(self._open(), number, where, to, count, kind, None)
+        code = _push(self._open(), index, where, to, count, kind, None)
         if code:
             raise error(code)
-        self._kept[number] = owner
+        self._kept[index] = owner
 
     def wait(self, tensor: Optional[str] = None) -> None:
         """Waits until the sum of a tensor is there; without a name, for all tensors: that ends the step."""
@@ -139,18 +144,18 @@ class Fusion:
             self._call(C["tuttiFusionWaitAll"])
             self._kept = [None] * len(self._kept)
             return
-        number = self._number(tensor)
-        self._call(C["tuttiFusionWait"], number)
-        self._kept[number] = None
+        index = self._number(tensor)
+        self._call(C["tuttiFusionWait"], index)
+        self._kept[index] = None
 
     def done(self, tensor: str) -> bool:
         """Whether the sum of a tensor is there; if so it has been waited for."""
-        number = self._number(tensor)
-        code = C["tuttiFusionQuery"](self._open(), number)
+        index = self._number(tensor)
+        code = C["tuttiFusionQuery"](self._open(), index)
         if code == IN_PROGRESS:
             return False
         check(code)
-        self._kept[number] = None
+        self._kept[index] = None
         return True
 
     def _call(self, function, *arguments):
@@ -168,7 +173,7 @@ class Fusion:
 
         All ranks give the same ``after``. For floats only.
         """
-        check(C["tuttiFusionScale"](self._open(), before, after))
+        check(C["tuttiFusionScale"](self._open(), number("before", before), number("after", after)))
 
     def overflow(self) -> bool:
         """Whether an element of the step that ended last was or became infinite or NaN on any rank."""

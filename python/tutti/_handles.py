@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Calls that go on after they have returned: handles, and groups of calls."""
+import os
 import threading
 import time
 from ctypes import byref, c_void_p
@@ -9,9 +10,10 @@ from . import _interrupt
 from ._library import C, IN_PROGRESS, THREAD, TuttiUsageError, check, error, refusal
 
 _query = C["tuttiStreamQuery"]
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()  # the collector of garbage may end a communicator anywhere
 _KEPT = 64    # streams for the next handles
 _idle: list = []
+os.register_at_fork(after_in_child=_idle.clear)
 
 OPEN: list = []  # the groups that any thread has open
 

@@ -230,3 +230,20 @@ def refusal(sentence, kind=TuttiArgumentError):
     if THREAD.group is not None:
         C["tuttiRefuse"](kind.code, sentence.encode()[:511])
     return kind(sentence)
+
+
+INT_MOST = 2**31 - 1
+
+
+def whole(name, value, low=0, high=INT_MOST):
+    """A whole number of C, which would cut off what does not fit."""
+    if not hasattr(value, "__index__") or not low <= value <= high:
+        raise refusal(f"{name} is {value!r}: it must be a whole number from {low} to {high}")
+    return int(value)
+
+
+def number(name, value):
+    """A number with a fraction."""
+    if not hasattr(value, "__float__"):
+        raise refusal(f"{name} is {value!r}: it must be a number")
+    return float(value)

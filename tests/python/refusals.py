@@ -84,7 +84,7 @@ class OfOneRank(unittest.TestCase):
         self.refused(["dtype is 'float128'", "bfloat16"], lambda: self.comm.all_reduce(x, dtype="float128"))
         self.refused(["x has 2 elements of 4 bytes", "float64 has 8 bytes"],
                      lambda: self.comm.all_reduce(x, dtype="float64"))
-        for root in (-1, 1, None, "0"):
+        for root in (-1, 1, None, "0", 0.5):
             self.refused([f"root is {root!r}", "from 0 to size - 1 = 0"], lambda: self.comm.broadcast(x, root))
             self.refused(f"root is {root!r}", lambda: self.comm.gather(x, x, root))
         self.refused("peer is 7", lambda: self.comm.send(x, 7))
@@ -95,12 +95,18 @@ class OfOneRank(unittest.TestCase):
         self.refused("there is no option colour", lambda: self.comm.split(0, colour=1))
         self.refused("timeout_ms is '1 s'", lambda: self.comm.split(0, timeout_ms="1 s"))
         self.refused("timeout_ms is -5", lambda: self.comm.split(0, timeout_ms=-5))
+        self.refused("timeout_ms is 4294967297", lambda: self.comm.split(0, timeout_ms=2**32 + 1))
+        self.refused("name is 3", lambda: self.comm.split(0, name=3))
+        self.refused("scale_before is 'a'", lambda: self.comm.all_reduce_with(x, scale_before="a"))
+        self.refused("color is 4294967296", lambda: self.comm.split(2**32))
+        self.refused("key is 'a'", lambda: self.comm.split(0, "a"))
         self.refused("wire_type is 'half'", lambda: self.comm.all_reduce_with(x, wire_type="half"))
         self.refused("scale_after", lambda: self.comm.all_reduce_with(x, scale_after=0))
         self.refused("one int32", lambda: self.comm.all_reduce_with(x, overflow=floats(1)))
         self.refused("color is -2", lambda: self.comm.split(-2))
-        self.refused("exclude is ['a']", lambda: self.comm.shrink(["a"]))
-        self.refused("exclude", lambda: self.comm.shrink([5]))
+        self.refused("a rank in exclude is 'a'", lambda: self.comm.shrink(["a"]))
+        self.refused("a rank in exclude is 5", lambda: self.comm.shrink([5]))
+        self.refused("nexclude is 1", lambda: self.comm.shrink([0]))
 
     def test_operations_with_a_scalar_are_of_their_type_and_number(self):
         op = self.comm.scaled_sum(2, "float32")
@@ -111,7 +117,7 @@ class OfOneRank(unittest.TestCase):
 
     def test_wrong_ids_and_ranks_are_refused(self):
         self.refused("it must be the 128 bytes", lambda: tutti.init(id=b"short", rank=0, size=1))
-        self.refused("rank is None", lambda: tutti.init(id=bytes(128), size=1))
+        self.refused("size is None", lambda: tutti.init(id=bytes(128), rank=0))
         self.refused("give all three", lambda: tutti.init(rank=0, size=1))
         self.refused("rank is 3", lambda: tutti.init(id=tutti.unique_id(), rank=3, size=1))
         self.refused("id", lambda: tutti.init(id=bytes(128), rank=0, size=1))
@@ -120,6 +126,8 @@ class OfOneRank(unittest.TestCase):
         for shape in (-1, (2, -3), 1.5, "ab", None):
             self.refused([f"shape is {shape!r}", "none below 0"], lambda: tutti.empty(shape))
         self.refused("dtype is 'int16'", lambda: tutti.empty(3, "int16"))
+        self.refused("more bytes than memory", lambda: tutti.empty(1 << 62, "float64"))
+        self.refused("Cannot allocate memory", lambda: tutti.empty(1 << 50), tutti.TuttiSystemError)
 
     def test_a_refusal_inside_a_group_refuses_the_group(self):
         x = floats(1, 2)
@@ -164,10 +172,12 @@ class OfOneRank(unittest.TestCase):
         grads = {"a": floats(1, 2), "b": (3, "float64")}
         self.refused("comm is of type int", lambda: tutti.Fusion(3, grads))
         self.refused("tensors is", lambda: tutti.Fusion(self.comm, {}))
-        self.refused("tensor b is (-3,", lambda: tutti.Fusion(self.comm, {"b": (-3, "float32")}))
+        self.refused("elements of tensor b is -3", lambda: tutti.Fusion(self.comm, {"b": (-3, "float32")}))
         self.refused("type of tensor b is 'int16'", lambda: tutti.Fusion(self.comm, {"b": (3, "int16")}))
         self.refused("op is 'max'", lambda: tutti.Fusion(self.comm, grads, op="max"))
         self.refused("policy", lambda: tutti.Fusion(self.comm, grads, policy="best"))
+        self.refused("policy is 3", lambda: tutti.Fusion(self.comm, grads, policy=3))
+        self.refused("buffer_bytes is -1", lambda: tutti.Fusion(self.comm, grads, buffer_bytes=-1))
         with tutti.Fusion(self.comm, grads) as fusion:
             self.refused(["no tensor 'c'", "a, b"], lambda: fusion.push("c", floats(1)))
             self.refused("count", lambda: fusion.push("a", floats(1)))
