@@ -3,7 +3,13 @@
 
 #include "reduce/reduce.h"
 
-static const struct tt_codec_kernels *const tables[] = {&tt_codec_plain};
+static const struct tt_codec_kernels *const tables[] = {
+#if defined(__x86_64__)
+    &tt_codec_avx512, &tt_codec_avx2, &tt_codec_sse2,
+#elif defined(__aarch64__)
+    &tt_codec_neon,
+#endif
+    &tt_codec_plain};
 
 const struct tt_codec_kernels *tt_codec_kernels(void)
 {

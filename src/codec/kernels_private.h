@@ -57,9 +57,26 @@ struct tt_codec_kernels {
   int (*bytes_add)(float *sum, const uint8_t *from, size_t n, float unit);
 };
 
+/* The functions of a file by these names. */
+#define TT_CODEC_KERNELS(table)                                                                                      \
+  {                                                                                                                  \
+    .name = table, .sides = sides, .signs_put = signs_put, .signs_add = signs_add, .peak = peak,                     \
+    .levels_put = levels_put, .levels_add = levels_add, .bytes_put = bytes_put, .bytes_add = bytes_add               \
+  }
+
 extern const struct tt_codec_kernels tt_codec_plain;
+extern const struct tt_codec_kernels tt_codec_sse2, tt_codec_avx2, tt_codec_avx512; /* x86-64 */
+extern const struct tt_codec_kernels tt_codec_neon;                                 /* AArch64 */
 
 /* Those that go with the table of reduce kernels in use. */
 const struct tt_codec_kernels *tt_codec_kernels(void);
+
+/* The sum of lanes, which are changed. */
+static inline float lanes_sum(float lane[LANES])
+{
+  for (int half = LANES / 2; half; half /= 2)
+    for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+  return lane[0];
+}
 
 #endif

@@ -2,13 +2,6 @@
 /* Kernels in plain C: the reference table, against which the others are tested. */
 #include "codec/kernels_private.h"
 
-static float lanes_sum(float lane[LANES])
-{
-  for (int half = LANES / 2; half; half /= 2)
-    for (int l = 0; l < half; l++) lane[l] += lane[l + half];
-  return lane[0];
-}
-
 static void sides(struct tt_sides *sides, const float *error, const float *values, size_t n)
 {
   float negative[LANES] = {0}, positive[LANES] = {0};
@@ -135,12 +128,4 @@ static int bytes_add(float *sum, const uint8_t *from, size_t n, float unit)
   return is_good;
 }
 
-const struct tt_codec_kernels tt_codec_plain = {.name = "plain",
-                                                .sides = sides,
-                                                .signs_put = signs_put,
-                                                .signs_add = signs_add,
-                                                .peak = peak,
-                                                .levels_put = levels_put,
-                                                .levels_add = levels_add,
-                                                .bytes_put = bytes_put,
-                                                .bytes_add = bytes_add};
+const struct tt_codec_kernels tt_codec_plain = TT_CODEC_KERNELS("plain");
