@@ -9,6 +9,7 @@
  * (sparse_private.h: a is the mean), the number of entries of each bin, the entries of all bins in turn. Numbers and
  * entries have 8 bits if BIN is at most 64, else 16: an entry is the place in the bin, and in the upper two bits 1 for
  * the sign of + and 3 for -. */
+#include "codec/kernels_private.h"
 #include "codec/sparse_private.h"
 
 #define SMALL_BIN 64
@@ -81,10 +82,7 @@ static void bin_end(struct writer *writer)
 
 static float peak_of(const float *values, uint64_t n)
 {
-  uint32_t peak = 0;
-  for (uint64_t i = 0; i < n; i++)
-    if (magnitude_of(values[i]) > peak) peak = magnitude_of(values[i]);
-  return float_of(peak);
+  return float_of(tt_codec_kernels()->peak(values, n));
 }
 
 /* The mean of the bins' greatest magnitudes. */

@@ -91,13 +91,26 @@ tuttiResult_t tt_codec_parse(struct tt_codec *codec, const char *text)
   return tuttiSuccess;
 }
 
+/* The shortest text of a number that is read as the same one; returns its length. */
+static int number_write(char *text, size_t room, double number)
+{
+  int len = 0;
+  for (int digits = 6; digits <= 17; digits++) {
+    len = snprintf(text, room, "%.*g", digits, number);
+    if (strtod(text, NULL) == number) break;
+  }
+  return len;
+}
+
 const char *tt_codec_text(const struct tt_codec *codec, char text[TT_CODEC_TEXT_BYTES])
 {
   struct tt_plain plain;
   int has_points = tt_plain_begin(&plain);
-  int len = snprintf(text, TT_CODEC_TEXT_BYTES, "%s", codec->row->name);
-  for (int p = 0; p < TT_CODEC_PARAMETERS && codec->row->parameters[p].name; p++)
-    len += snprintf(text + len, TT_CODEC_TEXT_BYTES - (size_t)len, "%c%.17g", p ? ',' : ':', codec->number[p]);
+  size_t len = (size_t)snprintf(text, TT_CODEC_TEXT_BYTES, "%s", codec->row->name);
+  for (int p = 0; p < TT_CODEC_PARAMETERS && codec->row->parameters[p].name; p++) {
+    text[len++] = p ? ',' : ':';
+    len += (size_t)number_write(text + len, TT_CODEC_TEXT_BYTES - len, codec->number[p]);
+  }
   if (has_points) tt_plain_end(&plain);
   return text;
 }

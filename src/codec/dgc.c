@@ -13,6 +13,7 @@
  * Code: `values` of sparse_private.h. */
 #include <math.h>
 
+#include "codec/kernels_private.h"
 #include "codec/sparse_private.h"
 #include "reduce/norm.h"
 
@@ -32,14 +33,35 @@ static float factor_of(const struct tt_codec *codec, const struct tt_codec_piece
   return length > limit && isfinite(length) ? (float)(limit / length) : 1;
 }
 
-/* One element; 1: it is not finite, and the planes are as before. */
-static int accumulate(float *v, float *u, float momentum, float value)
+#define PIECE 1024 /* elements whose planes are made beside the old ones first */
+
+/* Adds values, clipped by `factor`, to the planes. Where one is not finite the planes stay as they are, and an entry is
+ * NaN. */
+struct accumulation {
+  const struct tt_codec_piece *piece;
+  struct tt_sparse_writer *writer;
+  float momentum, factor;
+  uint32_t nspoiled;
+};
+
+static void accumulate(struct accumulation *sum, float *v, float *u, const float *values, uint64_t first)
 {
-  float velocity = momentum * *u + value, sum = *v + velocity;
-  if (is_huge(velocity) || is_huge(sum)) return 1;
-  *u = velocity;
-  *v = sum;
-  return 0;
+  const float momentum = sum->momentum, factor = sum->factor;
+  const uint64_t left = sum->piece->count - first, n = left < PIECE ? left : PIECE;
+  float velocity[PIECE], total[PIECE];
+  for (uint64_t i = 0; i < n; i++) {
+    velocity[i] = momentum * u[first + i] + values[first + i] * factor;
+    total[i] = v[first + i] + velocity[i];
+  }
+  int is_well = tt_codec_kernels()->peak(velocity, n) < FP32_HUGE && tt_codec_kernels()->peak(total, n) < FP32_HUGE;
+  for (uint64_t i = 0; i < n && !is_well; i++) {
+    if (!is_huge(velocity[i]) && !is_huge(total[i])) continue;
+    velocity[i] = u[first + i];
+    total[i] = v[first + i];
+    if (sum->nspoiled++ < sum->piece->capacity) tt_sparse_value_put(sum->writer, first + i, float_of(FP32_NAN));
+  }
+  memcpy(u + first, velocity, n * sizeof *u);
+  memcpy(v + first, total, n * sizeof *v);
 }
 
 static int encode(const struct tt_codec *codec, const struct tt_codec_piece *piece, const float *values,
@@ -47,17 +69,17 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
 {
   struct tt_sparse_writer writer = {.at = code + HEAD_BYTES};
   struct tt_sparse_head head = {0};
-  float *v = planes[0], *u = planes[1], momentum = (float)codec->number[1];
+  float *v = planes[0], *u = planes[1];
   memset(code, 0, tt_sparse_values_bytes(codec, piece));
   if (!piece->count) return 0;
-  const float factor = factor_of(codec, piece, values);
-  for (uint64_t i = 0; i < piece->count; i++)
-    if (accumulate(&v[i], &u[i], momentum, values[i] * factor) && head.wanted++ < piece->capacity)
-      tt_sparse_value_put(&writer, i, float_of(FP32_NAN));
-  int is_spoiled = head.wanted > 0, is_masked = piece->capacity < piece->count;
+  struct accumulation sum = {piece, &writer, (float)codec->number[1], factor_of(codec, piece, values), 0};
+  for (uint64_t at = 0; at < piece->count; at += PIECE) accumulate(&sum, v, u, values, at);
+  int is_spoiled = sum.nspoiled > 0, is_masked = piece->capacity < piece->count;
+  head.wanted = sum.nspoiled;
   if (!is_spoiled) {
     struct tt_sparse_top top = tt_sparse_top(v, piece->count, TT_SPARSE_BOTH, piece->capacity);
-    for (uint64_t i = 0; i < piece->count; i++) {
+    struct tt_sparse_scan scan = tt_sparse_scan_begin(v, piece->count, top.bound);
+    for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
       if (!top_has(&top, v[i])) continue;
       tt_sparse_value_put(&writer, i, v[i]);
       v[i] = 0;

@@ -36,7 +36,8 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
     spoiled_encode(piece, values, error, &writer, &head);
   } else {
     struct tt_sparse_top top = tt_sparse_top(error, piece->count, TT_SPARSE_BOTH, piece->capacity);
-    for (uint64_t i = 0; i < piece->count; i++) {
+    struct tt_sparse_scan scan = tt_sparse_scan_begin(error, piece->count, top.bound);
+    for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
       if (!top_has(&top, error[i])) continue;
       tt_sparse_value_put(&writer, i, error[i]);
       error[i] = 0;

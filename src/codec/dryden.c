@@ -23,17 +23,31 @@ struct side {
   float mean;
 };
 
+static uint64_t npositive(const float *error, uint64_t count)
+{
+  uint32_t n = 0;
+  for (uint64_t i = 0; i < count; i++) n += error[i] > 0;
+  return n;
+}
+
+static uint64_t nnegative(const float *error, uint64_t count)
+{
+  uint32_t n = 0;
+  for (uint64_t i = 0; i < count; i++) n += error[i] < 0;
+  return n;
+}
+
 static struct side side_of(const struct tt_codec *codec, const float *error, uint64_t count, enum tt_sparse_side which)
 {
-  struct side side = {.top = {~0u, 0}, .mean = 0};
-  uint64_t all = 0;
+  struct side side = {.top = {FP32_HUGE, 0}, .mean = 0};
+  uint64_t all = which == TT_SPARSE_POSITIVE ? npositive(error, count) : nnegative(error, count);
   double sum = 0;
-  for (uint64_t i = 0; i < count; i++) all += which == TT_SPARSE_POSITIVE ? error[i] > 0 : error[i] < 0;
   if (!all) return side;
   uint32_t sent = tt_sparse_share(codec->number[0], all);
   side.top = tt_sparse_top(error, count, which, sent);
   struct tt_sparse_top top = side.top;
-  for (uint64_t i = 0; i < count; i++) {
+  struct tt_sparse_scan scan = tt_sparse_scan_begin(error, count, top.bound);
+  for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
     int is_on = which == TT_SPARSE_POSITIVE ? error[i] > 0 : error[i] < 0;
     if (is_on && top_has(&top, error[i])) sum += (double)error[i];
   }
@@ -56,9 +70,11 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
     struct side negative = side_of(codec, error, piece->count, TT_SPARSE_NEGATIVE);
     head.a = positive.mean;
     head.b = negative.mean;
-    for (uint64_t i = 0; i < piece->count; i++) {
+    uint32_t bound = positive.top.bound < negative.top.bound ? positive.top.bound : negative.top.bound;
+    struct tt_sparse_scan scan = tt_sparse_scan_begin(error, piece->count, bound);
+    for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
       struct side *side = error[i] > 0 ? &positive : &negative;
-      if (error[i] == 0 || !top_has(&side->top, error[i])) continue;
+      if (writer.count >= piece->capacity || !top_has(&side->top, error[i])) continue;
       tt_sparse_mark_put(&writer, i, side == &negative);
       error[i] -= side->mean;
     }

@@ -44,6 +44,12 @@ struct tt_codec_kernels {
   /* The bits of the greatest magnitude. */
   uint32_t (*peak)(const float *values, size_t n);
 
+  /* The same of error[i] + values[i]. */
+  uint32_t (*sums_peak)(const float *error, const float *values, size_t n);
+
+  /* Sets the bit of each element whose magnitude has bits of at least `bound`. */
+  void (*above_put)(uint8_t *to, const float *values, size_t n, uint32_t bound);
+
   /* Writes levels as words of bits. The values are finite. */
   void (*levels_put)(uint8_t *to, const float *values, size_t n, const struct tt_levels *levels);
 
@@ -61,7 +67,8 @@ struct tt_codec_kernels {
 #define TT_CODEC_KERNELS(table)                                                                                      \
   {                                                                                                                  \
     .name = table, .sides = sides, .signs_put = signs_put, .signs_add = signs_add, .peak = peak,                     \
-    .levels_put = levels_put, .levels_add = levels_add, .bytes_put = bytes_put, .bytes_add = bytes_add               \
+    .sums_peak = sums_peak, .above_put = above_put, .levels_put = levels_put, .levels_add = levels_add,              \
+    .bytes_put = bytes_put, .bytes_add = bytes_add                                                                   \
   }
 
 extern const struct tt_codec_kernels tt_codec_plain;

@@ -47,6 +47,26 @@ static uint32_t peak(const float *values, size_t n)
   return most;
 }
 
+static uint32_t sums_peak(const float *error, const float *values, size_t n)
+{
+  uint32_t most = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t magnitude = magnitude_of(error[i] + values[i]);
+    if (magnitude > most) most = magnitude;
+  }
+  return most;
+}
+
+static void above_put(uint8_t *to, const float *values, size_t n, uint32_t bound)
+{
+  for (size_t i = 0; i < n; i += LANES, to += 2) {
+    uint16_t word = 0;
+    for (size_t l = i; l < n && l < i + LANES; l++)
+      word |= (uint16_t)((uint32_t)(magnitude_of(values[l]) >= bound) << (l - i));
+    memcpy(to, &word, sizeof word);
+  }
+}
+
 /* The level of a value; chance: from [0, 1). */
 static uint32_t level_of(const struct tt_levels *levels, float value, float chance)
 {

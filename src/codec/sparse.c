@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+#include "codec/kernels_private.h"
+#include "reduce/reduce.h"
+
 void tt_sparse_head_put(uint8_t *code, const struct tt_sparse_head *head)
 {
   memcpy(code, head, HEAD_BYTES);
@@ -33,47 +36,81 @@ uint32_t tt_sparse_capacity(const struct tt_codec *codec, uint64_t count, uint32
 
 int tt_sparse_errors_add(float *error, const float *values, uint64_t count)
 {
-  uint32_t peak = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    uint32_t magnitude = magnitude_of(error[i] + values[i]);
-    peak = magnitude > peak ? magnitude : peak;
-  }
-  if (peak >= FP32_HUGE) return 1;
-  for (uint64_t i = 0; i < count; i++) error[i] += values[i];
+  const void *both[2] = {error, values};
+  if (tt_codec_kernels()->sums_peak(error, values, count) >= FP32_HUGE) return 1;
+  if (count) tt_reduce_kernel(tuttiSum, tuttiFloat32)(error, both, 2, count, NULL);
   return 0;
 }
 
 /* ---- selection, by digits of the bits of magnitudes, the highest first ---- */
 
 #define DIGIT_BITS 11
+#define DIGIT_MASK ((1u << DIGIT_BITS) - 1)
 
-static int is_on(float value, enum tt_sparse_side side)
-{
-  return side == TT_SPARSE_BOTH || (side == TT_SPARSE_POSITIVE ? value > 0 : value < 0);
-}
+/* A number for a value, greater for greater magnitudes; the highest bit is set for those of the other side. */
+struct key {
+  uint32_t flip, mask;
+};
 
-/* Among values whose bits above `shift` + digit are those of `above`, counts digits. */
-static void digits_count(uint32_t *counts, const float *values, uint64_t count, enum tt_sparse_side side,
+static const struct key keys[] = {
+    [TT_SPARSE_BOTH] = {0, 0x7fffffffu}, [TT_SPARSE_POSITIVE] = {0, ~0u}, [TT_SPARSE_NEGATIVE] = {0x80000000u, ~0u}};
+
+/* Counts digits `shift` bits up, among values whose bits above are those of `above`. */
+static void digits_count(uint32_t counts[DIGIT_MASK + 1], const float *values, uint64_t count, struct key key,
                          const uint32_t above[2])
 {
   const uint32_t shift = above[1];
-  memset(counts, 0, sizeof *counts << DIGIT_BITS);
+  memset(counts, 0, sizeof *counts * (DIGIT_MASK + 1));
   for (uint64_t i = 0; i < count; i++) {
-    uint32_t digits = magnitude_of(values[i]) >> shift;
-    if (digits >> DIGIT_BITS == above[0] && is_on(values[i], side)) counts[digits & ((1u << DIGIT_BITS) - 1)]++;
+    uint32_t digits = ((bits_of(values[i]) ^ key.flip) & key.mask) >> shift;
+    if (digits >> DIGIT_BITS == above[0]) counts[digits & DIGIT_MASK]++;
   }
 }
 
+/* The first digit has 10 bits, of which the highest one is that of the other side. */
 struct tt_sparse_top tt_sparse_top(const float *values, uint64_t count, enum tt_sparse_side side, uint64_t wanted)
 {
-  uint32_t counts[1 << DIGIT_BITS], bound = 0;
-  for (uint32_t shift = 2 * DIGIT_BITS;; shift -= DIGIT_BITS) {
-    digits_count(counts, values, count, side, (const uint32_t[2]){bound, shift});
-    uint32_t digit = (1u << DIGIT_BITS) - 1;
+  uint32_t counts[DIGIT_MASK + 1], bound = 0, digit = 511;
+  for (uint32_t shift = 2 * DIGIT_BITS;; shift -= DIGIT_BITS, digit = DIGIT_MASK) {
+    digits_count(counts, values, count, keys[side], (const uint32_t[2]){bound, shift});
     for (; digit && counts[digit] < wanted; digit--) wanted -= counts[digit];
     bound = bound << DIGIT_BITS | digit;
     if (!shift) return (struct tt_sparse_top){bound, wanted};
   }
+}
+
+/* ---- scans ---- */
+
+struct tt_sparse_scan tt_sparse_scan_begin(const float *values, uint64_t count, uint32_t bound)
+{
+  return (struct tt_sparse_scan){.values = values, .count = count, .bound = bound};
+}
+
+/* Makes bits of further elements; 0: there are none. */
+static int scan_go_on(struct tt_sparse_scan *scan)
+{
+  uint64_t n = scan->count - scan->next;
+  if (!n) return 0;
+  if (n > SCAN_WORDS * 64) n = SCAN_WORDS * 64;
+  memset(scan->words, 0, sizeof scan->words);
+  tt_codec_kernels()->above_put((uint8_t *)scan->words, scan->values + scan->next, n, scan->bound);
+  scan->first = scan->next;
+  scan->next += n;
+  scan->word = 0;
+  return 1;
+}
+
+int tt_sparse_scan_next(struct tt_sparse_scan *scan, uint64_t *element)
+{
+  while (!scan->words[scan->word]) {
+    if (++scan->word < SCAN_WORDS) continue;
+    scan->word = SCAN_WORDS - 1; /* which is empty */
+    if (!scan_go_on(scan)) return 0;
+  }
+  uint64_t *word = &scan->words[scan->word];
+  *element = scan->first + (uint64_t)scan->word * 64 + (uint64_t)__builtin_ctzll(*word);
+  *word &= *word - 1;
+  return 1;
 }
 
 /* ---- values ---- */

@@ -37,10 +37,10 @@ uint32_t tt_sparse_capacity(const struct tt_codec *codec, uint64_t count, uint32
 
 /* ---- errors ---- */
 
-/* Adds values to the plane of errors, except where the sum is not finite. Returns 0 if there is no such place. */
+/* Adds values to the plane of errors and returns 0; 1: some sum is not finite, and nothing was added. */
 int tt_sparse_errors_add(float *error, const float *values, uint64_t count);
 
-/* The same for one element; 1: the sum is not finite. */
+/* The same for one element. */
 static inline int error_add(float *error, float value)
 {
   float sum = *error + value;
@@ -70,6 +70,26 @@ static inline int top_has(struct tt_sparse_top *top, float value)
   top->nties--;
   return 1;
 }
+
+/* ---- scans ---- */
+
+#define SCAN_WORDS 16 /* of 64 elements, of which bits are made at once */
+
+/* The elements of a tensor whose magnitudes have bits of at least `bound`, all if that is 0, in ascending order. An
+ * element that has been given may be changed meanwhile. */
+struct tt_sparse_scan {
+  const float *values;
+  uint64_t count;
+  uint32_t bound;
+  uint64_t first, next; /* the elements that have bits now begin and end there */
+  int word;
+  uint64_t words[SCAN_WORDS]; /* element i at bit i modulo 64 */
+};
+
+struct tt_sparse_scan tt_sparse_scan_begin(const float *values, uint64_t count, uint32_t bound);
+
+/* 0: there is no further one. */
+int tt_sparse_scan_next(struct tt_sparse_scan *scan, uint64_t *element);
 
 /* ---- entries ---- */
 

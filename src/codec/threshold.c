@@ -19,9 +19,10 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
   memset(code, 0, tt_sparse_marks_bytes(codec, piece));
   int is_spoiled = tt_sparse_errors_add(error, values, piece->count);
   if (is_spoiled) tt_sparse_marks_spoil(piece, values, error, &writer, &head);
-  for (uint64_t i = 0; i < piece->count && !is_spoiled; i++) {
+  struct tt_sparse_scan scan = tt_sparse_scan_begin(error, is_spoiled ? 0 : piece->count, bits_of(tau) + 1);
+  for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
     int is_negative = error[i] < 0;
-    if ((is_negative ? -error[i] : error[i]) <= tau || head.wanted++ >= piece->capacity) continue;
+    if (head.wanted++ >= piece->capacity) continue;
     tt_sparse_mark_put(&writer, i, is_negative);
     error[i] -= is_negative ? -tau : tau;
   }

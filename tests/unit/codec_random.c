@@ -67,7 +67,8 @@ static double norm_of(const float *values)
   return sqrt(sum);
 }
 
-/* At most 5 standard errors off, at each element; the variance of a bucket of COUNT within both bounds of QSGD. */
+/* A mean is at most 5 standard errors off, and 3 events of 1 level, at each element; the variance of a bucket of COUNT
+ * is within both bounds of QSGD. */
 static void unbiased_judge(const char *text, double nlevels)
 {
   float values[COUNT];
@@ -75,10 +76,12 @@ static void unbiased_judge(const char *text, double nlevels)
   uint64_t state = 5;
   floats_draw(values, COUNT, &state);
   moments_take(&moments, text, values);
-  double total = 0, norm = norm_of(values), bound = fmin(COUNT / (nlevels * nlevels), sqrt(COUNT) / nlevels);
+  double total = 0, peak = 0, norm = norm_of(values), bound = fmin(COUNT / (nlevels * nlevels), sqrt(COUNT) / nlevels);
+  for (int i = 0; i < COUNT; i++) peak = fmax(peak, fabs((double)values[i]));
   for (int i = 0; i < COUNT; i++) {
+    double steps = fabs((double)values[i]) * nlevels / peak, chance = steps - floor(steps);
+    double limit = peak / nlevels * (5 * sqrt(chance * (1 - chance) / DRAWS) + 3.0 / DRAWS);
     total += moments.square[i];
-    double limit = 5 * sqrt(moments.square[i] / DRAWS) + 1e-6;
     if (fabs(moments.mean[i]) > limit)
       fail_msg("%s: element %d is %g off, allowed are %g", text, i, moments.mean[i], limit);
   }
