@@ -15,12 +15,11 @@
 
 #include "chance.h"
 #include "codecs.h"
-#include "slow.h"
 
 #define PAGE 65536
 #define MOST 600 /* elements */
 
-static int ntries = IS_SLOW ? 2000 : 10000;
+static int ntries = 10000;
 
 /* A page between two that cannot be touched. */
 static char *page_new(void)
