@@ -91,6 +91,8 @@ uint32_t tt_codec_wanted(const void *code);
 /* Length of the code of a piece: the stage, nranks, count and capacity decide. */
 uint64_t tt_codec_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece);
 
+/* The following calls are for tensors and numbers of ranks that tt_codec_check has passed. */
+
 /* The facts about a rank's whole tensor. */
 void tt_codec_prepare(const struct tt_codec *codec, const float *values, uint64_t count, struct tt_codec_facts *facts);
 

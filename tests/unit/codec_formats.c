@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Codes, byte by byte, as written by hand: the format is a promise between ranks. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,6 +217,24 @@ static void adacomp_is_numbers_of_bins_and_places_with_signs(void **state)
   judge(&words);
 }
 
+/* A block, or a sparse code, with infinities or NaN is decoded as NaN, and what it says beside that has one form. */
+static void what_is_not_finite_has_one_form(void **state)
+{
+  static const struct golden golden[] = {
+      {"int8:2", 0, 2, 3, {1, INFINITY, 127}, "0000c07f 0000 0000803f 7f", {NAN, NAN, 127}, {0}, 0},
+      {"1bit:2", 0, 2, 3, {1, -NAN, 4}, "0000c07f 0000c07f 0000 00000000 00008040 0000", {NAN, NAN, 4}, {0}, 0},
+      {"qsgd:2,2", 0, 2, 3, {0x1p127f, 1, 4}, "0000c07f 0000 0000 00008040 0100 0000", {NAN, NAN, 4}, {0}, 0},
+      {"terngrad:0", 0, 2, 3, {1, 2, -INFINITY}, "0000 0000", {NAN, NAN, NAN}, {0}, 0},
+      {"threshold:1", 0, 2, 2, {5, NAN}, "01000000 01000000 0000c07f 0000c07f 01000000 00000000", {0, NAN}, {5, 0}, 0},
+      {"drop:0.5", 0, 2, 2, {5, NAN}, "01000000 01000000 00000000 00000000 0100 0000c07f", {0, NAN}, {5, 0}, 0},
+      {"dryden:1", 0, 2, 2, {5, NAN}, "01000000 01000000 0000c07f 0000c07f 01000000 00000000", {0, NAN}, {5, 0}, 0},
+      {"adacomp:2", 0, 2, 2, {5, NAN}, "01000000 01000000 0000c07f 00000000 01 41 00", {0, NAN}, {5, 0}, 0},
+      {"dgc:0.5,0", 0, 2, 2, {5, NAN}, "01000000 01000000 00000000 00000000 0100 0000c07f", {0, NAN}, {5, 0}, 0},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) judge(&golden[i]);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -228,6 +247,7 @@ int main(void)
       cmocka_unit_test(drop_and_dgc_are_gaps_and_values),
       cmocka_unit_test(dryden_is_marks_of_two_means),
       cmocka_unit_test(adacomp_is_numbers_of_bins_and_places_with_signs),
+      cmocka_unit_test(what_is_not_finite_has_one_form),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -309,11 +309,35 @@ static void what_is_not_finite_is_told_and_does_not_stay(void **state)
     }
 }
 
+/* Lengths of shards add up to that of the tensor, and no longest tensor makes a number overflow. */
+static void lengths_add_up_to_the_longest_tensor(void **state)
+{
+  (void)state;
+  for (int c = 0; codecs[c]; c++) {
+    struct tt_codec codec = codec_of(codecs[c]);
+    struct tt_codec_piece all = {.nranks = TT_CODEC_MOST_RANKS, .count = TT_CODEC_MOST_ELEMENTS};
+    struct tt_codec_piece first = all, last = all;
+    uint32_t grain = tt_codec_grain(&codec);
+    all.capacity = tt_codec_capacity(&codec, all.count, ~0u);
+    assert_true(all.capacity <= all.count);
+    uint64_t bytes = tt_codec_bytes(&codec, &all);
+    assert_true(bytes >= all.capacity && bytes <= 16 + 14 * all.count);
+    if (!grain) continue;
+    first.count = (all.count / 3) / grain * grain;
+    last.first = first.count;
+    last.count -= first.count;
+    assert_int_equal(tt_codec_bytes(&codec, &first) + tt_codec_bytes(&codec, &last), bytes);
+    last.count = 0;
+    assert_int_equal(tt_codec_bytes(&codec, &last), 0);
+  }
+}
+
 int main(void)
 {
   setenv("TUTTI_DEBUG", "NONE", 1); /* refusals are wanted, by the hundred */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_is_lost),
+      cmocka_unit_test(lengths_add_up_to_the_longest_tensor),
       cmocka_unit_test(no_cut_changes_a_bit),
       cmocka_unit_test(no_table_of_kernels_changes_a_bit),
       cmocka_unit_test(no_environment_of_the_caller_changes_a_bit),
