@@ -339,8 +339,8 @@ static int environment_body(const struct ranks *self)
     RANKS_CHECK(tuttiFusionCreate(&fusion, comm, floats, FLOATS, &config) == tuttiSuccess);
     if (fusion_step(self, fusion, &g, 3)) return 1;
     RANKS_CHECK(tuttiFusionGetInfo(fusion, &info) == tuttiSuccess);
-    RANKS_CHECK(info.groups == (k ? FLOATS : 1));
-    RANKS_CHECK(info.messages == (k ? FLOATS : 6)); /* it has six types */
+    RANKS_CHECK(info.groups == (k ? FLOATS : 6)); /* groups have one type each, and it has six */
+    RANKS_CHECK(info.messages == (k ? FLOATS : 6));
     RANKS_CHECK(k ? info.buffer_bytes == 32768 : info.buffer_bytes > 32768);
     RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);
   }
