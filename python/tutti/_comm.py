@@ -10,7 +10,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
 from . import _interrupt, _library
 from ._arrays import Array, NAMES, element, look, type_code
-from ._handles import OPEN, Handle, give_stream, take_stream
+from ._handles import OPEN, Handle, take_stream
 from ._library import (C, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
                        whole)
 
@@ -87,7 +87,8 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
 
 def _config(options):
     """The options of a communicator, made without waiting for it: so that Ctrl-C can end that."""
-    _outside_groups("a communicator cannot be made inside a group: leave the group first")
+    if THREAD.group is not None:
+        raise refusal("a communicator cannot be made inside a group: leave the group first", TuttiUsageError)
     config = _library.make(_library.Config)
     config.blocking = 0
     for name, value in options.items():
@@ -103,11 +104,6 @@ def _config(options):
             raise refusal(f"there is no option {name}: there are timeout_ms, name, transports, deterministic and "
                           "wire_type")
     return config
-
-
-def _outside_groups(sentence):
-    if THREAD.group is not None:
-        raise refusal(sentence, TuttiUsageError)
 
 
 def _join(code, handle):
@@ -212,18 +208,19 @@ class Comm:
         """A call that is not waited for, or not here."""
         while self._pending and self._pending[0].done():
             self._pending.popleft()
-        stream = take_stream() if async_ else None
-        code = function(*arguments, self._handle, stream)
-        if code:
-            if async_:
-                give_stream(stream, code)
-            raise error(code)
-        group, handle = THREAD.group, None
+        group, handle, stream = THREAD.group, None, None
         if async_:
+            stream = take_stream()
             handle = Handle(self, stream, keep, result, group)
             self._pending.append(handle)
         if group is not None:
             group._add(self, keep, handle)
+        code = function(*arguments, self._handle, stream)  # all is noted: a KeyboardInterrupt behind it loses nothing
+        if code:
+            why = error(code)
+            if handle is not None:
+                handle._end(code, why)
+            raise why
         return handle if async_ else result
 
     def _op(self, op):
@@ -241,16 +238,17 @@ class Comm:
         where, count, kind, keep = (None, None, None, None)
         if shares[0]:
             where, count, kind, keep = look(x, "x", dtype, out is None and shares[1] > 0, reduces)
-            count = self._share(x, "x", count, shares[0])
+            count = self._share("x", count, shares[0])
         if out is None or not shares[1]:
             return where, where if shares[1] else None, count, kind, keep
         to, out_count, out_kind, out_keep = look(out, "out", dtype, True, reduces)
-        out_count = self._share(out, "out", out_count, shares[1])
+        out_count = self._share("out", out_count, shares[1])
         if shares[0] and (count != out_count or kind != out_kind):
             raise self._unlike(count, out_count, kind, out_kind, shares)
         return where, to, out_count, out_kind, (keep, out_keep)
 
-    def _share(self, array, name, count, shares):
+    @staticmethod
+    def _share(name, count, shares):
         if count % shares:
             raise refusal(f"{name} has {count} elements, which is no multiple of the {shares} ranks: pass an array of "
                           f"{shares} equal shares")

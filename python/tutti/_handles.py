@@ -72,7 +72,7 @@ class Handle:
         """Its group has ended, by the error `why` if there is one: then what has not started never will."""
         with _LOCK:
             self._group = None
-            if why is not None and _query(self._stream) == 0:
+            if why is not None and self._stream is not None and _query(self._stream) == 0:
                 self._end(0, why)
 
     def wait(self, timeout: Optional[float] = None) -> Any:

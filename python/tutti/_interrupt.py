@@ -9,7 +9,6 @@ It also does where the program has given set_wakeup_fd another descriptor.
 """
 import os
 import signal
-import socket
 import threading
 import time
 import weakref
@@ -37,17 +36,17 @@ def track(thing):
 def _install():
     global _write
     if _write is None:
-        read, _write = socket.socketpair()
-        _write.setblocking(False)
+        read, _write = os.pipe()
+        os.set_blocking(_write, False)
         threading.Thread(target=_listen, args=(read,), name="tutti-interrupt", daemon=True).start()
-    before = signal.set_wakeup_fd(_write.fileno(), warn_on_full_buffer=False)
-    if before not in (-1, _write.fileno()):  # somebody else listens, such as an event loop
+    before = signal.set_wakeup_fd(_write, warn_on_full_buffer=False)
+    if before not in (-1, _write):  # somebody else listens, such as an event loop
         signal.set_wakeup_fd(before)
 
 
 def _listen(read):
     while True:
-        if signal.SIGINT in read.recv(64) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        if signal.SIGINT in os.read(read, 64) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             _end_calls()
 
 
@@ -73,7 +72,9 @@ def _forked():
         thing._forget()
     OBJECTS.clear()
     if _write is not None:
-        signal.set_wakeup_fd(-1)
+        before = signal.set_wakeup_fd(-1)
+        if before != _write:
+            signal.set_wakeup_fd(before)
         _write = None
 
 
