@@ -8,7 +8,8 @@
 #define WAITS 2         /* ... if that is also so many times what a short message takes */
 #define GLANCES_EVERY 8  /* idle turns between looks at frames, so that messages are not slowed down ... */
 #define GLANCES_AFTER 64 /* ... up to so many turns in vain */
-#define HIDES 4         /* a round is hidden behind what takes so many times as long */
+#define HIDES 4         /* a round is hidden behind what takes so many times as long; from 0 to 8 it hardly matters
+                           (docs/results/2026-11-23-constants-of-trials.md) */
 
 /* ---- made once ---- */
 
