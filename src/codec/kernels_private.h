@@ -50,7 +50,7 @@ struct tt_codec_kernels {
   /* Sets the bit of each element whose magnitude has bits of at least `bound`. */
   void (*above_put)(uint8_t *to, const float *values, size_t n, uint32_t bound);
 
-  /* Writes levels as words of bits. The values are finite. */
+  /* Writes levels as words of bits. With a finite limit and an inverse of 0 all are 0, whatever the values. */
   void (*levels_put)(uint8_t *to, const float *values, size_t n, const struct tt_levels *levels);
 
   /* sum[i] += level i times unit. 0: a level was above `most`, or a 0 had a sign; such ones are added, too. */

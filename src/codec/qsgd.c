@@ -52,8 +52,7 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
     levels.inverse = inverse_of(peak, levels.most);
     levels.random.counter[0] = (uint32_t)((piece->first + at) / bucket);
     put_float(code, unit_of(peak, levels.most));
-    if (peak >= FP32_HUGE) memset(code + UNIT_BYTES, 0, bucket_bytes(codec, n) - UNIT_BYTES);
-    else kernels->levels_put(code + UNIT_BYTES, values + at, n, &levels);
+    kernels->levels_put(code + UNIT_BYTES, values + at, n, &levels);
     overflows |= peak >= FP32_HUGE;
   }
   return overflows;
