@@ -13,6 +13,7 @@
 #include "codec/sparse_private.h"
 
 #define SMALL_BIN 64
+#define PIECE 1024 /* elements that are looked at together */
 
 /* The layout of a code. */
 struct layout {
@@ -35,17 +36,18 @@ static uint64_t bytes(const struct tt_codec *codec, const struct tt_codec_piece 
 
 static void number_put(uint8_t **to, size_t width, uint32_t number)
 {
-  uint16_t narrow = (uint16_t)number;
-  memcpy(*to, &narrow, width); /* little endian */
+  const uint16_t wide = (uint16_t)number;
+  if (width == 1) **to = (uint8_t)number;
+  else memcpy(*to, &wide, sizeof wide);
   *to += width;
 }
 
 static uint32_t number_get(const uint8_t **from, size_t width)
 {
-  uint16_t narrow = 0;
-  memcpy(&narrow, *from, width);
+  uint16_t wide = **from;
+  if (width != 1) memcpy(&wide, *from, sizeof wide);
   *from += width;
-  return narrow;
+  return wide;
 }
 
 /* Writes entries behind the bins' numbers. */
@@ -94,15 +96,28 @@ static float scale_of(const struct writer *writer, const float *error)
   return writer->layout.nbins ? (float)(sum / (double)writer->layout.nbins) : 0;
 }
 
-/* error: G, of the bin that begins at `at`. */
+/* Encodes elements at .. end - 1, at most PIECE; error: G; peak: the greatest |G| of their bin, above 0. */
+static void piece_encode(struct writer *writer, const float *values, float *error, const uint64_t at[2],
+                         const float scale_and_peak[2])
+{
+  const float scale = scale_and_peak[0];
+  float soft[PIECE];
+  for (uint64_t i = at[0]; i < at[1]; i++) soft[i - at[0]] = error[i] + values[i];
+  struct tt_sparse_scan scan = tt_sparse_scan_begin(soft, at[1] - at[0], bits_of(scale_and_peak[1]));
+  for (uint64_t place; tt_sparse_scan_next(&scan, &place);) {
+    uint64_t i = at[0] + place;
+    if (error[i] != 0 && entry_put(writer, i, error[i] < 0)) error[i] -= error[i] < 0 ? -scale : scale;
+  }
+}
+
+/* The bin that begins at `at`. */
 static void bin_encode(struct writer *writer, const float *values, float *error, uint64_t at, float scale)
 {
   const uint64_t end = bin_last(writer, at);
-  float peak = peak_of(error + at, end - at);
-  for (uint64_t i = at; i < end; i++) {
-    float soft = float_of(magnitude_of(error[i] + values[i]));
-    if (error[i] == 0 || !(soft >= peak) || !entry_put(writer, i, error[i] < 0)) continue;
-    error[i] -= error[i] < 0 ? -scale : scale;
+  const float peak = peak_of(error + at, end - at);
+  for (; at < end && peak > 0; at += PIECE) {
+    const uint64_t piece[2] = {at, end - at < PIECE ? end : at + PIECE};
+    piece_encode(writer, values, error, piece, (const float[2]){scale, peak});
   }
   bin_end(writer);
 }

@@ -42,43 +42,6 @@ int tt_sparse_errors_add(float *error, const float *values, uint64_t count)
   return 0;
 }
 
-/* ---- selection, by digits of the bits of magnitudes, the highest first ---- */
-
-#define DIGIT_BITS 11
-#define DIGIT_MASK ((1u << DIGIT_BITS) - 1)
-
-/* A number for a value, greater for greater magnitudes; the highest bit is set for those of the other side. */
-struct key {
-  uint32_t flip, mask;
-};
-
-static const struct key keys[] = {
-    [TT_SPARSE_BOTH] = {0, 0x7fffffffu}, [TT_SPARSE_POSITIVE] = {0, ~0u}, [TT_SPARSE_NEGATIVE] = {0x80000000u, ~0u}};
-
-/* Counts digits `shift` bits up, among values whose bits above are those of `above`. */
-static void digits_count(uint32_t counts[DIGIT_MASK + 1], const float *values, uint64_t count, struct key key,
-                         const uint32_t above[2])
-{
-  const uint32_t shift = above[1];
-  memset(counts, 0, sizeof *counts * (DIGIT_MASK + 1));
-  for (uint64_t i = 0; i < count; i++) {
-    uint32_t digits = ((bits_of(values[i]) ^ key.flip) & key.mask) >> shift;
-    if (digits >> DIGIT_BITS == above[0]) counts[digits & DIGIT_MASK]++;
-  }
-}
-
-/* The first digit has 10 bits, of which the highest one is that of the other side. */
-struct tt_sparse_top tt_sparse_top(const float *values, uint64_t count, enum tt_sparse_side side, uint64_t wanted)
-{
-  uint32_t counts[DIGIT_MASK + 1], bound = 0, digit = 511;
-  for (uint32_t shift = 2 * DIGIT_BITS;; shift -= DIGIT_BITS, digit = DIGIT_MASK) {
-    digits_count(counts, values, count, keys[side], (const uint32_t[2]){bound, shift});
-    for (; digit && counts[digit] < wanted; digit--) wanted -= counts[digit];
-    bound = bound << DIGIT_BITS | digit;
-    if (!shift) return (struct tt_sparse_top){bound, wanted};
-  }
-}
-
 /* ---- scans ---- */
 
 struct tt_sparse_scan tt_sparse_scan_begin(const float *values, uint64_t count, uint32_t bound)
@@ -111,6 +74,67 @@ int tt_sparse_scan_next(struct tt_sparse_scan *scan, uint64_t *element)
   *element = scan->first + (uint64_t)scan->word * 64 + (uint64_t)__builtin_ctzll(*word);
   *word &= *word - 1;
   return 1;
+}
+
+/* ---- selection, by digits of a key, the highest first ---- */
+
+#define FIRST_BITS 10 /* of the key's 32, the sign or another side among them */
+#define DIGIT_BITS 11
+
+/* A number for a value, greater for greater magnitudes; the highest bit is set for those of the other side. */
+struct key {
+  uint32_t flip, mask;
+};
+
+static const struct key keys[] = {
+    [TT_SPARSE_BOTH] = {0, 0x7fffffffu}, [TT_SPARSE_POSITIVE] = {0, ~0u}, [TT_SPARSE_NEGATIVE] = {0x80000000u, ~0u}};
+
+static uint32_t key_of(struct key key, float value)
+{
+  return (bits_of(value) ^ key.flip) & key.mask;
+}
+
+/* Takes the digit with which there are enough values, from `most` down; *wanted: how many of them. */
+static uint32_t digit_take(const uint32_t *counts, uint32_t most, uint64_t *wanted)
+{
+  uint32_t digit = most;
+  for (; digit && counts[digit] < *wanted; digit--) *wanted -= counts[digit];
+  return digit;
+}
+
+/* The first digit: of all values. Neighbours are often alike, so they have counters of their own. */
+static uint32_t first_digit(const float *values, uint64_t count, struct key key, uint64_t *wanted)
+{
+  enum { STRANDS = 4, DIGITS = 1 << FIRST_BITS };
+  uint32_t counts[STRANDS][DIGITS] = {{0}};
+  for (uint64_t i = 0; i < count; i++) counts[i % STRANDS][key_of(key, values[i]) >> (32 - FIRST_BITS)]++;
+  for (int strand = 1; strand < STRANDS; strand++)
+    for (int digit = 0; digit < DIGITS; digit++) counts[0][digit] += counts[strand][digit];
+  return digit_take(counts[0], DIGITS / 2 - 1, wanted);
+}
+
+/* The next one: of values that have all digits before. */
+static uint32_t next_digit(const float *values, uint64_t count, struct key key, const uint32_t above[2],
+                           uint64_t *wanted)
+{
+  uint32_t counts[1 << DIGIT_BITS] = {0};
+  const uint32_t before = above[0], shift = above[1];
+  struct tt_sparse_scan scan = tt_sparse_scan_begin(values, count, before << (shift + DIGIT_BITS));
+  for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
+    uint32_t digits = key_of(key, values[i]) >> shift;
+    if (digits >> DIGIT_BITS == before) counts[digits & ((1u << DIGIT_BITS) - 1)]++;
+  }
+  return digit_take(counts, (1u << DIGIT_BITS) - 1, wanted);
+}
+
+struct tt_sparse_top tt_sparse_top(const float *values, uint64_t count, enum tt_sparse_side side, uint64_t wanted)
+{
+  uint32_t bound = first_digit(values, count, keys[side], &wanted);
+  for (uint32_t shift = 2 * DIGIT_BITS; shift;) {
+    shift -= DIGIT_BITS;
+    bound = bound << DIGIT_BITS | next_digit(values, count, keys[side], (const uint32_t[2]){bound, shift}, &wanted);
+  }
+  return (struct tt_sparse_top){bound, wanted};
 }
 
 /* ---- values ---- */
