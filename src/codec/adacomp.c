@@ -186,7 +186,7 @@ static int decode_add(const struct tt_codec *codec, const struct tt_codec_piece 
                           .width = layout.width,
                           .scale = head.a,
                           .left = head.count};
-  if (head.count > piece->capacity) return 0;
+  if (head.wanted > piece->count || head.count > piece->capacity) return 0;
   if (bits_of(head.a) != FP32_NAN && bits_of(head.a) >= FP32_HUGE) return 0; /* negative ones among them */
   for (uint64_t at = 0; at < piece->count; at += layout.bin)
     if (!bin_decode(&reader, sum + at, piece->count - at < layout.bin ? piece->count - at : layout.bin)) return 0;

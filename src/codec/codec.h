@@ -18,7 +18,7 @@
  * kernels, the calling thread's floating-point environment, the machine, or how a tensor is cut. By the owner's route
  * a tensor may be cut before any element whose number is a multiple of the grain; by the other it is encoded whole, and
  * its code may be cut anywhere. Random numbers are a function of seed, tensor, step, rank, stage and the element's
- * number.
+ * number. Numbers in codes are little endian, as all machines are that the library runs on.
  *
  * Values that are not finite are never hidden, so that a scaled loss which overflows is found on all ranks as it is
  * without a codec: fp16 and bf16 keep them; else those of 2^127 or more count as infinite, a block with such a value is

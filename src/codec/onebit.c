@@ -28,9 +28,9 @@ static uint64_t bytes(const struct tt_codec *codec, const struct tt_codec_piece 
 }
 
 /* Encodes a row; 1: it is spoiled. */
-static int row_encode(const float *values, float *error, size_t n, uint8_t *code)
+static int row_encode(const struct tt_codec_kernels *kernels, const float *values, float *error, size_t n,
+                      uint8_t *code)
 {
-  const struct tt_codec_kernels *kernels = tt_codec_kernels();
   struct tt_sides sides;
   kernels->sides(&sides, error, values, n);
   float negative = sides.nnegative ? sides.negative / (float)sides.nnegative : 0;
@@ -47,10 +47,13 @@ static int row_encode(const float *values, float *error, size_t n, uint8_t *code
 static int encode(const struct tt_codec *codec, const struct tt_codec_piece *piece, const float *values,
                   float *const *planes, uint8_t *code)
 {
+  const struct tt_codec_kernels *kernels = tt_codec_kernels();
   const uint64_t row = grain(codec);
   int overflows = 0;
-  for (uint64_t at = 0; at < piece->count; at += row, code += row_bytes(row))
-    overflows |= row_encode(values + at, planes[0] + at, piece->count - at < row ? piece->count - at : row, code);
+  for (uint64_t at = 0; at < piece->count; at += row, code += row_bytes(row)) {
+    size_t n = piece->count - at < row ? piece->count - at : row;
+    overflows |= row_encode(kernels, values + at, planes[0] + at, n, code);
+  }
   return overflows;
 }
 

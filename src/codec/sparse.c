@@ -167,7 +167,7 @@ int tt_sparse_values_add(const struct tt_codec *codec, const struct tt_codec_pie
   struct tt_sparse_head head = tt_sparse_head_get(code);
   uint64_t next = 0;
   (void)codec;
-  if (head.count > piece->capacity + piece->count / GAP_SKIP) return 0;
+  if (head.wanted > piece->count || head.count > piece->capacity + piece->count / GAP_SKIP) return 0;
   code += HEAD_BYTES;
   for (uint32_t i = 0; i < head.count; i++, code += VALUE_BYTES) {
     uint16_t gap;
@@ -212,7 +212,7 @@ int tt_sparse_marks_add(const struct tt_codec *codec, const struct tt_codec_piec
   uint64_t next = 0;
   (void)codec;
   int is_nan = bits_of(head.a) == FP32_NAN && bits_of(head.b) == FP32_NAN;
-  if (head.count > piece->capacity) return 0;
+  if (head.wanted > piece->count || head.count > piece->capacity) return 0;
   if (!is_nan && (is_huge(head.a) || is_huge(head.b) || head.a < 0 || head.b > 0)) return 0;
   code += HEAD_BYTES;
   for (uint32_t i = 0; i < head.count; i++, code += MARK_BYTES) {

@@ -57,7 +57,8 @@ void codec_world_create(struct codec_world *world, const char *text, int nranks,
   *world = (struct codec_world){.codec = codec_of(text), .nranks = nranks, .count = count, .seed = 7, .tensor = 3};
   check(tt_codec_check(&world->codec, count, nranks) == tuttiSuccess, "not checked");
   world->planes = calloc((size_t)nranks * TT_CODEC_PLANES, sizeof *world->planes);
-  check(world->planes != NULL, "no memory");
+  world->hashes = calloc((size_t)nranks + 1, sizeof *world->hashes);
+  check(world->planes && world->hashes, "no memory");
   for (int rank = 0; rank < nranks; rank++)
     for (int p = 0; p < tt_codec_planes(&world->codec, TT_CODEC_CONTRIBUTION); p++)
       world->planes[rank * TT_CODEC_PLANES + p] = floats(count);
@@ -69,6 +70,7 @@ void codec_world_destroy(struct codec_world *world)
   for (int i = 0; i < world->nranks * TT_CODEC_PLANES; i++) free(world->planes[i]);
   for (int p = 0; p < TT_CODEC_PLANES; p++) free(world->owner[p]);
   free(world->planes);
+  free(world->hashes);
 }
 
 struct tt_codec_piece codec_piece(const struct codec_world *world, int rank, uint64_t first, uint64_t count)
@@ -84,16 +86,22 @@ struct tt_codec_piece codec_piece(const struct codec_world *world, int rank, uin
                                  .capacity = tt_codec_capacity(&world->codec, world->count, world->wanted)};
 }
 
-/* Encodes to bytes that are freed by the caller. */
+/* Encodes to bytes that are freed by the caller. They were garbage before, never the same. */
 static uint8_t *encoded(const struct tt_codec *codec, const struct tt_codec_piece *piece, const float *values,
                         float *const *planes, int *overflows)
 {
+  static int garbage;
   uint64_t bytes = tt_codec_bytes(codec, piece);
   uint8_t *code = malloc(bytes ? bytes : 1);
   check(code != NULL, "no memory");
-  memset(code, 0xa5, bytes);
+  memset(code, garbage++ % 256, bytes);
   *overflows |= tt_codec_encode(codec, piece, values, planes, code);
   return code;
+}
+
+static void hash_add(uint64_t *hash, const uint8_t *code, uint64_t bytes)
+{
+  for (uint64_t i = 0; i < bytes; i++) *hash = (*hash ^ code[i]) * 1099511628211u;
 }
 
 static void decoded(const struct tt_codec *codec, const struct tt_codec_piece *piece, uint8_t *code, float *sum)
@@ -144,6 +152,7 @@ static void shard_reduce(struct codec_world *world, const float *const *values, 
     piece.rank = (uint32_t)rank;
     piece.facts = facts[rank];
     uint8_t *code = encoded(codec, &piece, values[rank] + first, planes, &world->overflows);
+    hash_add(&world->hashes[rank], code, tt_codec_bytes(codec, &piece));
     decoded(codec, &piece, code, sum);
     if (sent) decoded(codec, &piece, code, sent[rank] + first);
     if (!is_owner && tt_codec_wanted(code) > wanted) wanted = tt_codec_wanted(code);
@@ -156,6 +165,7 @@ static void shard_reduce(struct codec_world *world, const float *const *values, 
   float *owner[TT_CODEC_PLANES];
   for (int p = 0; p < TT_CODEC_PLANES; p++) owner[p] = world->owner[p] ? world->owner[p] + first : NULL;
   uint8_t *code = encoded(codec, &piece, sum, owner, &world->overflows);
+  hash_add(&world->hashes[world->nranks], code, tt_codec_bytes(codec, &piece));
   decoded(codec, &piece, code, result + first);
   free(code);
   free(sum);

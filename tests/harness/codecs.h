@@ -21,6 +21,7 @@ struct codec_world {
   uint64_t piece; /* shards have so many elements, rounded up to the grain; 0: the whole tensor is one */
   uint32_t wanted; /* entries, most of the step before */
   int overflows; /* of the last step: 1 if an encoder said so */
+  uint64_t *hashes; /* of all bytes of codes so far: those of each rank, and of results */
 };
 
 /* All planes are zeros. */

@@ -121,6 +121,9 @@ static void lies_are_refused(void **state)
       {"int8", 10, 0x80, 1},             /* -128 */
       {"qsgd:4", 0, 0x7e800000u, 4},     /* 7 units are infinite */
       {"terngrad", 0, 0x10000u, 4},      /* a 0 with a sign */
+      {"threshold:0.01", 0, 101, 4},     /* more was wanted than there is */
+      {"drop:0.9", 0, 101, 4},
+      {"adacomp:50", 0, 101, 4},
       {"threshold:0.01", 4, 65, 4},      /* more entries than there is room for */
       {"threshold:0.01", 16, 100, 4},    /* element 100 of 100 */
       {"threshold:0.01", 20, 0, 4},      /* not ascending */

@@ -62,7 +62,7 @@ static void scene_step(struct scene *scene)
   codec_world_reduce(&scene->world, (const float *const *)scene->values, scene->result, scene->sent);
 }
 
-/* A hash of everything that a step leaves. */
+/* A hash of everything that a step leaves, and of all codes. */
 static uint64_t scene_hash(const struct scene *scene)
 {
   uint64_t hash = 1469598103934665603u;
@@ -75,17 +75,19 @@ static uint64_t scene_hash(const struct scene *scene)
       memcpy(&bits, &all[a][i], sizeof bits);
       hash = (hash ^ bits) * 1099511628211u;
     }
+  for (int i = 0; i <= RANKS; i++) hash = (hash ^ world->hashes[i]) * 1099511628211u;
   return hash;
 }
 
-/* Three steps on ordinary values, one on hard ones. */
+/* Three steps on ordinary values, one on hard ones, one with infinities and NaN. */
 static uint64_t scene_play(const char *text, uint64_t count, uint64_t piece)
 {
   struct scene scene;
   scene_open(&scene, text, count);
   scene.world.piece = piece;
-  for (int step = 0; step < 4; step++) {
+  for (int step = 0; step < 5; step++) {
     scene_draw(&scene, step < 3 ? floats_draw : floats_draw_hard);
+    for (uint64_t i = count / 2; step == 4 && i < count; i += 77) scene.values[i % RANKS][i] = i % 2 ? NAN : -INFINITY;
     scene_step(&scene);
   }
   uint64_t hash = scene_hash(&scene);
