@@ -215,6 +215,22 @@ static void adacomp_sends_what_its_equations_say(void **state)
   }
 }
 
+/* The second value takes back what was left of the first one: G is 0 where the newest value is the greatest. */
+static void adacomp_sends_no_zeros(void **state)
+{
+  struct one one;
+  (void)state;
+  one_open(&one, "adacomp:3", 3);
+  memcpy(one.values, (const float[3]){4, 1, 0.25f}, 12);
+  one_step(&one);
+  assert_true(one.sent[0] == 4 && one.sent[1] == 0 && one.sent[2] == 0);
+  memcpy(one.values, (const float[3]){0, -1, 0}, 12);
+  one_step(&one);
+  assert_true(one.sent[0] == 0 && one.sent[1] == 0 && one.sent[2] == 0.25f);
+  assert_int_equal(one.world.wanted, 1);
+  one_close(&one);
+}
+
 /* ---- dgc ---- */
 
 static void dgc_that_leaves_nothing_out_is_momentum(void **state)
@@ -318,6 +334,7 @@ int main(void)
       cmocka_unit_test(what_has_no_room_is_sent_later),
       cmocka_unit_test(room_grows_with_what_was_wanted),
       cmocka_unit_test(adacomp_sends_what_its_equations_say),
+      cmocka_unit_test(adacomp_sends_no_zeros),
       cmocka_unit_test(dgc_that_leaves_nothing_out_is_momentum),
       cmocka_unit_test(dgc_without_momentum_is_drop),
       cmocka_unit_test(dgc_masks_both_planes_exactly_where_it_sends),
