@@ -11,7 +11,7 @@
 #include "chance.h"
 
 const char *const codecs[] = {"fp16", "bf16", "1bit", "1bit:1", "1bit:50",      "int8",     "int8:7", "qsgd:4",
-                              "qsgd:2,100", "qsgd:8,16", "qsgd:5,1", "terngrad", "terngrad:0",
+                              "qsgd:2,100", "qsgd:8,16", "qsgd:5,9", "terngrad", "terngrad:0",
                               "threshold:0.5", "drop:0.9", "drop:0", "dryden:0.1", "adacomp", "adacomp:50", "dgc:0.9",
                               "dgc:0.99,0.5,1", "dgc:0,0.9,2", NULL};
 
