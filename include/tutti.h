@@ -572,6 +572,9 @@ TUTTI_API tuttiResult_t tuttiGather(const void *sendbuff, void *recvbuff, size_t
 TUTTI_API tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, tuttiDataType_t type,
                                      int root, tuttiComm_t comm, tuttiStream_t stream);
 
+/* Waits for all ranks. It is complete on a rank once all ranks have called it (with a stream: have come to it). */
+TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
+
 /* Sends elements to a rank, or receives them from one. Count elements are sent to rank `peer`, which must call
  * tuttiRecv for this rank with as many bytes. Sends from one rank to another are received in the order of the calls;
  * different pairs and directions do not wait for each other inside one group. peer may be this rank itself if both

@@ -91,6 +91,14 @@ static tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked
   return tuttiSuccess;
 }
 
+/* Carries out a call that was checked. */
+static inline tuttiResult_t begin(struct tuttiComm *comm, struct tuttiStream *stream, struct tt_binding *binding)
+{
+  tuttiResult_t result =
+      !stream && !tt_group_active() ? tt_comm_run(comm, binding) : tt_comm_queue(comm, stream, binding);
+  return result == tuttiSuccess ? result : tt_group_refuse(result);
+}
+
 static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tuttiComm *comm, struct tuttiStream *stream,
                                                                      struct asked *asked)
 {
@@ -128,8 +136,7 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
   if (result != tuttiSuccess) return tt_group_refuse(result);
   if (!asked->ins) binding.in = NULL;
   if (!asked->outs) binding.out = NULL;
-  result = !stream && !tt_group_active() ? tt_comm_run(comm, &binding) : tt_comm_queue(comm, stream, &binding);
-  return result == tuttiSuccess ? result : tt_group_refuse(result);
+  return begin(comm, stream, &binding);
 }
 
 static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, struct asked *asked)
@@ -212,6 +219,24 @@ tuttiResult_t tuttiScatter(const void *sendbuff, void *recvbuff, size_t count, t
 {
   struct asked asked = {sendbuff, recvbuff, count, TT_SCATTER, (int)type, -1, root, 0, 0, NULL};
   return call(comm, stream, &asked);
+}
+
+tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream)
+{
+  tuttiResult_t result = tt_comm_ready_check(comm);
+  if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
+  if (result != tuttiSuccess) return tt_group_refuse(result);
+  void *byte = tt_comm_barrier_byte(comm);
+  struct tt_binding binding = {.call = {.count = 1,
+                                        .collective = TT_ALL_REDUCE,
+                                        .type = tuttiUint8,
+                                        .redop = tuttiMax,
+                                        .root = -1,
+                                        .form = TT_FORM_BARRIER},
+                               .in = byte,
+                               .out = byte,
+                               .before = 1};
+  return begin(comm, stream, &binding);
 }
 
 /* ---- messages between pairs ---- */

@@ -102,6 +102,7 @@ static void add_reduction(struct line *line, const struct tt_call *call)
 const char *tt_call_name(const struct tt_call *call)
 {
   if (call->form == TT_FORM_SPLIT) return "CommSplit";
+  if (call->form == TT_FORM_BARRIER) return "Barrier";
   return call->collective < TT_COLLECTIVES ? tt_kinds[call->collective].called : "unknown call";
 }
 
@@ -116,7 +117,7 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     add(&line, ")");
     return text;
   }
-  if (call->form == TT_FORM_SPLIT) {
+  if (call->form == TT_FORM_SPLIT || call->form == TT_FORM_BARRIER) {
     add(&line, "%s #%llu", tt_call_name(call), op);
     return text;
   }

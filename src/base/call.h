@@ -32,6 +32,7 @@ struct tt_call {
 #define TT_FORM_SENDS 4u         /* of TT_PAIRS, not on the wire: the message goes to rank root */
 #define TT_FORM_RECVS 8u         /* likewise: the message comes from rank root */
 #define TT_FORM_LONE 16u         /* likewise: the operation has messages of this direction only */
+#define TT_FORM_BARRIER 32u      /* the all-reduce of one byte that a barrier is */
 #define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */
 #define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 factor of the results at the end; 0: none */
 

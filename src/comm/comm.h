@@ -217,6 +217,9 @@ const struct tt_transport_ops *tt_comm_transport(const struct tuttiComm *comm, i
 /* The number of the transport that leads to a rank. */
 int tt_comm_route(const struct tuttiComm *comm, int rank);
 
+/* The byte that barriers combine, which is of no other use. */
+void *tt_comm_barrier_byte(struct tuttiComm *comm);
+
 /* The decision table. All ranks set the same table between the same two operations, while nothing is queued, because
  * all ranks must carry out a call alike. */
 const struct tt_table *tt_comm_table(const struct tuttiComm *comm);

@@ -25,6 +25,11 @@ int tt_comm_route(const struct tuttiComm *comm, int rank)
   return t;
 }
 
+void *tt_comm_barrier_byte(struct tuttiComm *comm)
+{
+  return &comm->calls.barrier;
+}
+
 const struct tt_table *tt_comm_table(const struct tuttiComm *comm)
 {
   return &comm->calls.table;

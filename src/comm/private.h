@@ -114,6 +114,7 @@ struct tt_comm_calls {
   struct tt_plan_entry plans[TT_COMM_PLANS];
   int nplans;
   uint64_t scalar;        /* the last scalar that was read */
+  uint8_t barrier;        /* the byte that barriers combine */
   struct tt_redop *redops;
   int nredops;            /* entries of redops, used or not */
   struct tt_registration *registrations; /* memory.c; the owner's */

@@ -134,6 +134,33 @@ static void a_split_is_not_taken_for_an_all_gather(void **state)
   assert_int_equal(ranks_run_processes(4, split_or_gather, NULL, 30), 0);
 }
 
+/* A barrier is an all-reduce of a byte, which nobody else's is. On rank 0 it is on a stream. */
+static int barrier_or_sum(const struct ranks *self)
+{
+  unsigned char byte = 0;
+  tuttiComm_t comm;
+  tuttiStream_t stream = NULL;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  if (self->rank == 0) RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
+  tuttiResult_t result = self->rank == ODD ? tuttiAllReduce(&byte, &byte, 1, tuttiUint8, tuttiMax, comm, NULL)
+                                           : tuttiBarrier(comm, stream);
+  if (stream) result = tuttiStreamDestroy(stream);
+  RANKS_CHECK(result == tuttiInvalidUsage);
+  RANKS_CHECK(comm_says(comm, "Barrier #1") && comm_says(comm, "AllReduce #1 (count 1, uint8, max)"));
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
+  return 0;
+}
+
+static void a_barrier_is_not_taken_for_an_all_reduce(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  setenv("TUTTI_TRANSPORTS", "shm", 1);
+  assert_int_equal(ranks_run_processes(4, barrier_or_sum, NULL, 30), 0);
+  setenv("TUTTI_TRANSPORTS", "tcp", 1);
+  assert_int_equal(ranks_run_processes(4, barrier_or_sum, NULL, 30), 0);
+}
+
 /* ---- late ranks ---- */
 
 /* Waits for a warning about ODD that came to the log after *at: 1 if rank 1 is not in it. */
@@ -337,6 +364,7 @@ int main(void)
       cmocka_unit_test(differing_calls_are_named_on_all_ranks),
       cmocka_unit_test(an_earlier_call_that_differed_is_found_at_the_next_message),
       cmocka_unit_test(a_split_is_not_taken_for_an_all_gather),
+      cmocka_unit_test(a_barrier_is_not_taken_for_an_all_reduce),
       cmocka_unit_test(a_late_rank_is_warned_about_by_name),
       cmocka_unit_test(a_rank_later_than_the_timeout_is_an_error),
       cmocka_unit_test(an_abort_releases_a_blocked_call),

@@ -227,6 +227,9 @@ static void a_call_reads_as_it_was_written(void **state)
   call.form = TT_FORM_SPLIT;
   assert_string_equal(tt_call_text(&call, text, sizeof text), "CommSplit #2");
   assert_int_not_equal(tt_call_word(&call), tt_call_word(&gather));
+  call.form = TT_FORM_BARRIER;
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "Barrier #2");
+  assert_int_not_equal(tt_call_word(&call), tt_call_word(&gather));
   memset(&call, 250, sizeof call);
   tt_call_text(&call, tiny, sizeof tiny);
   assert_int_equal(strlen(tiny), sizeof tiny - 1);
