@@ -13,6 +13,7 @@ struct tt_pricing;
 struct tt_table;
 struct tt_topology;
 struct tt_tuning;
+struct tuttiEvent;
 
 /* The facts of a communicator: fixed once it is ready. */
 struct tt_comm_facts {
@@ -177,6 +178,16 @@ tuttiResult_t tt_stream_destroy(struct tuttiStream *stream);
  * then tuttiSuccess or the stream's first error. */
 uint64_t tt_stream_mark(struct tuttiStream *stream);
 tuttiResult_t tt_stream_passed(struct tuttiStream *stream, uint64_t mark);
+
+/* ---- event.c: as the functions of tutti_event.h, with checked arguments ---- */
+
+tuttiResult_t tt_event_check(const struct tuttiEvent *event);
+tuttiResult_t tt_event_create(struct tuttiEvent **event);
+void tt_event_record(struct tuttiEvent *event, struct tuttiStream *stream);
+tuttiResult_t tt_event_query(const struct tuttiEvent *event);
+tuttiResult_t tt_event_synchronize(const struct tuttiEvent *event, int timeout_ms);
+tuttiResult_t tt_event_descriptor(struct tuttiEvent *event, int *fd);
+void tt_event_destroy(struct tuttiEvent *event);
 
 /* ---- redop.c ---- */
 

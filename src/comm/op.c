@@ -364,7 +364,11 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   int is_abandoned = op->is_abandoned, none = tuttiSuccess;
   if (stream && result != tuttiSuccess && !is_abandoned)
     atomic_compare_exchange_strong(&stream->error, &none, (int)result); /* before the op leaves its stream */
-  if (stream) leave_stream_locked(op);
+  if (stream) {
+    if (result != tuttiSuccess) tt_events_fail_locked(stream, op->batch, result, tt_last_sentence());
+    leave_stream_locked(op);
+    if (stream->events) tt_events_end_locked(stream);
+  }
   if (stream || is_abandoned) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
   if (is_abandoned) return;

@@ -204,6 +204,12 @@ struct tuttiStream {
   _Atomic int error;          /* first error, a tuttiResult_t */
   struct tt_op *first, *last; /* guarded by tt_process.mutex */
   uint64_t batch;             /* the newest; same guard */
+  struct tuttiEvent *events;  /* that have not ended, by their batches; same guard */
+  struct {
+    uint64_t batch;
+    tuttiResult_t code;
+    char sentence[TT_SENTENCE_BYTES];
+  } failed;                   /* the first error of the newest batch, if it is of that batch; same guard */
   char sentence[TT_SENTENCE_BYTES];
 };
 
@@ -216,6 +222,13 @@ void tt_progress_release(void);
  * tt_process.mutex. */
 void tt_progress_add_locked(struct tuttiComm *comm);
 void tt_progress_remove(struct tuttiComm *comm);
+
+/* ---- event.c; the caller holds tt_process.mutex ---- */
+
+/* An operation of that batch of the stream has failed. */
+void tt_events_fail_locked(struct tuttiStream *stream, uint64_t batch, tuttiResult_t code, const char *sentence);
+/* Ends the events whose operations have all left the stream. */
+void tt_events_end_locked(struct tuttiStream *stream);
 
 /* ---- memory.c ---- */
 
