@@ -18,6 +18,39 @@ extern "C" {
  * Errors: tuttiInvalidArgument: out is NULL, or a setting is out of range. */
 TUTTI_API tuttiResult_t tuttiInfo(FILE *out);
 
+/* The facts of a communicator. Set size to sizeof(tuttiCommInfo_t) first; fields that the library is too old to know
+ * become 0. Hosts are numbered 0, 1, ... in the order of their lowest ranks. */
+typedef struct {
+  size_t size;
+  int nranks, rank;
+  int nhosts, host;             /* the hosts of comm, and that of this rank; those of TUTTI_TOPOLOGY if it is set */
+  int local_nranks, local_rank; /* the ranks of comm on this host, and the place of this rank among them */
+  char name[64];                /* of the communicator, as in tuttiConfig_t; "": it has none */
+} tuttiCommInfo_t;
+
+/* Tells the facts of a communicator: its ranks and hosts.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL or still being made, info NULL, size too small. */
+TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, tuttiCommInfo_t *info);
+
+/* Tells the transport to another rank. *name gets a constant text: a name as in TUTTI_TRANSPORTS, or "self" for this
+ * rank. It is the one chosen when comm was made; where two ranks get no RDMA queue pair later, they use the next one.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL or still being made, peer outside 0 .. n-1, name NULL. */
+TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const char **name);
+
+#define TUTTI_ALGORITHM_BYTES 64 /* room for its text */
+
+/* Tells the algorithm that a call of a size takes. It is written to text as `tutti explain` prints it, such as
+ * "recursive_doubling". collective is a name such as "all_reduce" or "reduce_scatter"; bytes are those of a vector, or
+ * of one rank's share where each rank has one, in the type that travels. The call is local, and the choice may change
+ * with later operations.
+ *
+ * Errors: tuttiInvalidArgument: comm NULL or still being made, collective or text NULL, no such collective (the
+ * sentence has all names), size below TUTTI_ALGORITHM_BYTES. */
+TUTTI_API tuttiResult_t tuttiCommGetAlgorithm(tuttiComm_t comm, const char *collective, uint64_t bytes, char *text,
+                                              size_t size);
+
 /* Hands an id on to child processes. It is put into a descriptor that they inherit (sealed, not close-on-exec),
  * which is written to *fd. A child finds the job through tuttiGetLaunch if its environment has
  * TUTTI_LAUNCH_FD (that number), TUTTI_LAUNCH_NPROCS, TUTTI_LAUNCH_PROC,

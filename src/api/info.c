@@ -15,6 +15,51 @@ tuttiResult_t tuttiInfo(FILE *out)
   return result == tuttiSuccess ? tt_info_print(out, &settings) : result;
 }
 
+tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, tuttiCommInfo_t *info)
+{
+  tuttiResult_t result = tt_comm_made_check(comm);
+  if (result == tuttiSuccess && !info) result = tt_null("info");
+  if (result == tuttiSuccess && info->size < offsetof(tuttiCommInfo_t, nhosts))
+    result = tt_fail(tuttiInvalidArgument, "info->size is %zu: set it to sizeof(tuttiCommInfo_t) first", info->size);
+  if (result != tuttiSuccess) return result;
+  size_t size = info->size;
+  tuttiCommInfo_t whole = {.size = size};
+  tt_comm_info(comm, &whole);
+  memset(info, 0, size);
+  memcpy(info, &whole, size < sizeof whole ? size : sizeof whole);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const char **name)
+{
+  if (!name) return tt_null("name");
+  tuttiResult_t result = tt_comm_made_check(comm);
+  if (result != tuttiSuccess) return result;
+  int last = tt_comm_facts(comm)->nranks - 1;
+  if (peer < 0 || peer > last)
+    return tt_fail(tuttiInvalidArgument, "peer is %d: it must be from 0 to nranks - 1 = %d", peer, last);
+  *name = tt_comm_transport(comm, tt_comm_route(comm, peer))->name;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tuttiCommGetAlgorithm(tuttiComm_t comm, const char *collective, uint64_t bytes, char *text, size_t size)
+{
+  char names[TT_KIND_NAMES_BYTES];
+  if (!collective) return tt_null("collective");
+  if (!text) return tt_null("text");
+  if (size < TUTTI_ALGORITHM_BYTES)
+    return tt_fail(tuttiInvalidArgument, "size is %zu: give text TUTTI_ALGORITHM_BYTES (%d) bytes", size,
+                   TUTTI_ALGORITHM_BYTES);
+  tuttiResult_t result = tt_comm_made_check(comm);
+  if (result != tuttiSuccess) return result;
+  int kind = tt_kind_find(collective);
+  if (kind == TT_NO_COLLECTIVE)
+    return tt_fail(tuttiInvalidArgument, "collective is '%.40s': it must be one of %s", collective,
+                   tt_kind_names(names, sizeof names));
+  tt_comm_algorithm(comm, kind, bytes, text);
+  return tuttiSuccess;
+}
+
 tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd)
 {
   if (!id) return tt_null("id");

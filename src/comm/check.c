@@ -38,6 +38,14 @@ static tuttiResult_t not_ready(const struct tuttiComm *comm, int state)
   }
 }
 
+tuttiResult_t tt_comm_made_check(const struct tuttiComm *comm)
+{
+  tuttiResult_t result = tt_comm_check(comm);
+  if (result != tuttiSuccess) return result;
+  int state = atomic_load_explicit(&comm->life.state, memory_order_acquire);
+  return state == TT_COMM_CREATING || state == TT_COMM_NOT_CREATED ? not_ready(comm, state) : tuttiSuccess;
+}
+
 tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm)
 {
   tuttiResult_t result = tt_comm_check(comm);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "exec/exec.h"
+#include "tutti_tools.h"
 
 struct tt_pricing;
 struct tt_table;
@@ -42,6 +43,9 @@ int tt_comm_is(const struct tuttiComm *comm);
  * tuttiInvalidUsage. */
 tuttiResult_t tt_comm_check(const struct tuttiComm *comm);
 tuttiResult_t tt_stream_check(const struct tuttiStream *stream);
+
+/* Checks the same, and that the communicator was made; it may have ended. Errors: as well that of its creation. */
+tuttiResult_t tt_comm_made_check(const struct tuttiComm *comm);
 
 /* Checks the same, and that the communicator takes operations. Errors: as well that of its creation. */
 tuttiResult_t tt_comm_ready_check(const struct tuttiComm *comm);
@@ -227,6 +231,11 @@ const struct tt_groups *tt_comm_groups(const struct tuttiComm *comm);
 const struct tt_transport_ops *tt_comm_transport(const struct tuttiComm *comm, int t);
 /* The number of the transport that leads to a rank. */
 int tt_comm_route(const struct tuttiComm *comm, int rank);
+
+/* Sets all fields but `size` of *info, which is zeroed. The communicator is ready, or was. */
+void tt_comm_info(const struct tuttiComm *comm, tuttiCommInfo_t *info);
+/* Writes the choice for a share of `bytes`. */
+void tt_comm_algorithm(const struct tuttiComm *comm, int collective, uint64_t bytes, char text[TUTTI_ALGORITHM_BYTES]);
 
 /* The byte that barriers combine, which is of no other use. */
 void *tt_comm_barrier_byte(struct tuttiComm *comm);

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parts of a communicator, for other folders. */
+#include <string.h>
+
 #include "comm/private.h"
+#include "tuner/explain.h"
+
+_Static_assert(TT_CHOICE_TEXT_BYTES == TUTTI_ALGORITHM_BYTES, "the text of a choice fits");
+_Static_assert(sizeof ((tuttiCommInfo_t *)0)->name == sizeof ((struct tt_comm_facts *)0)->name, "the name fits");
 
 const struct tt_topology *tt_comm_topology(const struct tuttiComm *comm)
 {
@@ -23,6 +29,26 @@ int tt_comm_route(const struct tuttiComm *comm, int rank)
   int t = 0;
   while (t < comm->parts.ntransports - 1 && comm->parts.transports[t] != route) t++;
   return t;
+}
+
+void tt_comm_info(const struct tuttiComm *comm, tuttiCommInfo_t *info)
+{
+  const struct tt_topology *topology = &comm->parts.topology;
+  info->nranks = comm->facts.nranks;
+  info->rank = comm->facts.rank;
+  info->nhosts = topology->nnodes;
+  info->host = topology->node[info->rank];
+  for (int r = 0; r < info->nranks; r++) {
+    int is_here = topology->node[r] == info->host;
+    info->local_nranks += is_here;
+    info->local_rank += is_here && r < info->rank;
+  }
+  memcpy(info->name, comm->facts.name, sizeof info->name);
+}
+
+void tt_comm_algorithm(const struct tuttiComm *comm, int collective, uint64_t bytes, char text[TUTTI_ALGORITHM_BYTES])
+{
+  tt_choice_text(tt_table_choice(&comm->calls.table, collective, bytes), text);
 }
 
 void *tt_comm_barrier_byte(struct tuttiComm *comm)
