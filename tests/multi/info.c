@@ -33,6 +33,26 @@ static int check_facts(const struct ranks *self, tuttiComm_t comm, const char *n
   return 0;
 }
 
+/* Communicators of one host, and of one rank. */
+static int check_parts(const struct ranks *self, tuttiComm_t comm)
+{
+  for (int alone = 0; alone < 2; alone++) {
+    tuttiCommInfo_t info = {.size = sizeof info};
+    const char *transport = NULL;
+    tuttiComm_t part;
+    int n = alone ? 1 : 3 - self->rank % 2, rank = alone ? 0 : self->rank / 2;
+    RANKS_CHECK(tuttiCommSplit(comm, alone ? self->rank : self->rank % 2, 0, &part, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiCommGetInfo(part, &info) == tuttiSuccess && info.nranks == n && info.rank == rank);
+    RANKS_CHECK(info.nhosts == 1 && info.host == 0 && info.local_nranks == n && info.local_rank == rank);
+    for (int peer = 0; peer < n; peer++) {
+      RANKS_CHECK(tuttiCommGetTransport(part, peer, &transport) == tuttiSuccess);
+      RANKS_CHECK(strcmp(transport, peer == rank ? "self" : "shm") == 0);
+    }
+    RANKS_CHECK(tuttiCommDestroy(part) == tuttiSuccess);
+  }
+  return 0;
+}
+
 static int check_refusals(const struct ranks *self, tuttiComm_t comm)
 {
   tuttiCommInfo_t info = {.size = 3}, longer[2];
@@ -68,6 +88,7 @@ static int facts_body(const struct ranks *self)
   setenv("TUTTI_TABLE", self->argument, 1);
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, RANKS, self->id, self->rank, &config) == tuttiSuccess);
   RANKS_CHECK(check_facts(self, comm, "facts") == 0 && check_refusals(self, comm) == 0);
+  RANKS_CHECK(check_parts(self, comm) == 0);
   RANKS_CHECK(tuttiCommGetAlgorithm(comm, "all_reduce", 1024, text, sizeof text) == tuttiSuccess);
   RANKS_CHECK(strcmp(text, "recursive_doubling") == 0);
   RANKS_CHECK(tuttiCommGetAlgorithm(comm, "AllReduce", 1025, text, sizeof text) == tuttiSuccess);
