@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The learner: which of a few algorithms is the quickest for the calls of one shape, by their measured times. Pure.
+ *
+ * A shape is all calls of a communicator that are alike for a choice: collective, wire type, size class, kind of
+ * memory. Each rank has one learner for it and tells it the time of its calls, one after the other. The learner says by
+ * which *arm* the next call goes: a candidate, of which arm 0 has the best price. Ranks agree because an arm depends on
+ * nothing but the number of the call and on facts that all ranks have been told alike. They exchange these facts
+ * between two calls whose number all know, in one all-reduce of TT_LEARN_FACTS numbers by the maximum.
+ *
+ * Agreed and local. `agreed` is equal on all ranks between the same two calls, and is computed with integers alone, so
+ * compilers and processors that differ do no harm. `local` has the measurements of one rank; they may be lacking or
+ * differ as they like, and only change the facts that the rank tells. A call without a time (0) is one that is not to
+ * count, because the process did something else meanwhile; it has its place in the order of calls all the same.
+ *
+ * Times. Let cost be the time from the last rank's arrival to the end. A rank's time is the cost, plus its wait for
+ * later ranks. In a loop of calls all ranks have the same period, so a slower arm adds as much to each rank's time,
+ * however long that rank waits. Where ranks arrive together, the slowest rank counts. So the excess of an arm is
+ * (max over ranks of its time - max of the incumbent's time) / (min over ranks of the incumbent's time).
+ *
+ * 1. Sweep, the first 100 calls at most: all arms in turn, several times. The arm whose lowest median is best becomes
+ *    the incumbent.
+ * 2. Race: one challenger after the other, by increasing excess, in *visits* of a few calls among the incumbent's, at
+ *    drawn places in equal slots, so that no rhythm of the caller falls on one of them. Calls just behind a change of
+ *    arm are not counted: caches and waits are those of the other arm. A visit's medians of 3 or 5 calls are held
+ *    beside the median of the incumbent just before it. Each 500 calls ranks exchange mean and standard error of this
+ *    challenger's visits. It goes out when it is not better by 2 %, and becomes the incumbent when it is better by 1 %,
+ *    both by 4 standard errors, or more after few visits. An incumbent that has been a challenger and is beaten goes
+ *    out, so races end. After 128 exchanges for one challenger 2 standard errors must do, or it goes out.
+ * 3. Settled: no more trials. Each 2,048 calls or more ranks exchange the time of some. If that has changed by 5 %,
+ *    twice running, the race begins again with all arms. If its result is the same arm, it takes twice as many calls
+ *    until the next comparison, up to 32,768. The race begins again also if times change by a fifth while it goes on,
+ *    at most twice.
+ *
+ * Budget. The cost of a trial is what the visits' calls take longer than the incumbent's, with all that the change of
+ * arms costs, and the exchanges, of which each counts as much as a call. In 1,000 calls behind the first 100 it is at
+ * most 1 % of the incumbent's time: the visits of any three periods of 500 calls cost at most 4.5 calls by what is
+ * known when they are planned, exchanges 2 more, and the rest is left for errors of that. After a drift nothing is
+ * known, so an arm is looked at in single calls before it is visited. If the drift has made it more than 9 times as
+ * slow as the incumbent, such a call costs more than the budget; so does nothing else.
+ *
+ * Not noticed: an arm that becomes quicker while the settled one stays as it is. If the calls of an arm change after
+ * 17 in a row, it is measured wrongly until it is the incumbent. The one before it then challenges it. */
+#ifndef TT_LEARN_PRIVATE_H
+#define TT_LEARN_PRIVATE_H
+
+#include <stdint.h>
+
+#define TT_LEARN_ARMS 6
+#define TT_LEARN_FACTS 8
+#define TT_LEARN_GROUP 5 /* calls of the incumbent of which the median is taken */
+
+enum tt_learn_state { TT_LEARN_SWEEP, TT_LEARN_RACE, TT_LEARN_SETTLED };
+
+struct tt_learn_race {
+  uint8_t challenger;
+  uint8_t stage;    /* of the challenger: how long visits are (learn.c) */
+  uint8_t looks;    /* single calls that were far too slow */
+  uint8_t nears;    /* and those that were not */
+  uint8_t visits;   /* in this period */
+  uint16_t slot;    /* calls from the beginning of a slot to the next one */
+  uint16_t begin;   /* where the visit begins in the present slot */
+  uint16_t periods; /* of this challenger */
+  uint16_t n;       /* visits on this stage */
+  int32_t upper_ppm; /* excess that a visit will hardly pass */
+  int32_t edge_ppm;  /* what a call next to a change of arms takes longer */
+};
+
+struct tt_learn_agreed {
+  uint32_t at, calls; /* in this period: so far, and until the exchange */
+  uint32_t periods;   /* so far */
+  uint32_t rest;      /* calls of a period when it is settled */
+  uint16_t since;     /* calls since the arm changed */
+  uint8_t state, narms;
+  uint8_t incumbent;  /* the quickest arm as far as is known */
+  uint8_t before;     /* the incumbent when the trial began */
+  uint8_t live;       /* bit by arm: not out */
+  uint8_t known;      /* bit by arm: known_ppm is of this trial */
+  uint8_t crowned;    /* bit by arm: it has won as a challenger */
+  uint8_t moved;      /* exchanges running at which the incumbent's time was not the reference */
+  uint8_t again;      /* how often this race began again */
+  uint8_t is_steady;  /* the reference is of a settled period */
+  int32_t known_ppm[TT_LEARN_ARMS]; /* excess over the incumbent, as last measured */
+  int32_t spent[2];   /* thousandths of a call's time: visits of the last two periods */
+  int64_t reference_ns; /* the incumbent's time; 0: not known */
+  struct tt_learn_race race;
+};
+
+struct tt_learn_local {
+  float group[TT_LEARN_GROUP], edge[4]; /* times not yet taken for a median */
+  uint8_t ngroup, nedge, nvisit;
+  float visit;    /* sum of nvisit differences of this visit to the incumbent */
+  float spread;   /* usual difference */
+  float last;     /* median of the incumbent before the visit */
+  float usual;    /* of the incumbent, followed slowly: far more or less is not believed */
+  float arm, incumbent, square; /* sums over n visits: medians, those of the incumbent, squares of their difference */
+  uint32_t n;
+  float edges;    /* sum of nedges medians */
+  uint32_t nedges;
+  float steady;   /* sum of nsteady medians of the incumbent in this period */
+  uint32_t nsteady;
+  float lowest[TT_LEARN_ARMS]; /* medians in the sweep */
+};
+
+struct tt_learn {
+  struct tt_learn_agreed agreed;
+  struct tt_learn_local local;
+};
+_Static_assert(sizeof(struct tt_learn) <= 256, "a shape takes at most 256 bytes");
+
+enum tt_learned { TT_LEARNED_NOTHING, TT_LEARNED_ANOTHER, TT_LEARNED_SETTLED, TT_LEARNED_DRIFT };
+
+/* narms: 1 to TT_LEARN_ARMS. With one arm nothing is measured or exchanged. */
+void tt_learn_init(struct tt_learn *learn, int narms);
+
+/* The arm of the next call. */
+int tt_learn_arm(const struct tt_learn *learn);
+
+/* 1 if the time of the next call is wanted. */
+int tt_learn_is_timed(const struct tt_learn *learn);
+
+/* The next call is over and took so long here; 0: not known, or not to be counted. 1 if the ranks exchange facts before
+ * the call after it. */
+int tt_learn_step(struct tt_learn *learn, uint64_t ns);
+
+/* The facts of this rank. */
+void tt_learn_tell(const struct tt_learn *learn, int64_t facts[TT_LEARN_FACTS]);
+
+/* Takes the maxima over all ranks. The result: nothing to tell, another arm is the incumbent, it is settled (whatever
+ * the incumbent is now), or times have changed and all arms are tried again. */
+enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t facts[TT_LEARN_FACTS]);
+
+#endif
