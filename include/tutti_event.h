@@ -58,10 +58,10 @@ TUTTI_API tuttiResult_t tuttiEventQuery(tuttiEvent_t event);
 TUTTI_API tuttiResult_t tuttiEventSynchronize(tuttiEvent_t event, int timeout_ms);
 
 /* Gives a descriptor for an event loop. Written to *fd, it can be read (POLLIN of poll, EPOLLIN, add_reader of Python's
- * asyncio) exactly while the event has ended; a tuttiEventRecord makes it wait again. It is made by the first call, so
- * that only those who ask pay for it: then the end of an operation takes one more system call. Each call gives the
- * same number. It belongs to the event, which closes it in tuttiEventDestroy; the program watches it only, and neither
- * reads nor writes it.
+ * asyncio) exactly while the event has ended; a tuttiEventRecord makes it wait again. Ask tuttiEventQuery for the
+ * result then, before buffers are touched. The descriptor is made by the first call, so that only those who ask pay for
+ * it: then the end of an operation takes one more system call. Each call gives the same number. It belongs to the
+ * event, which closes it in tuttiEventDestroy; the program watches it only, and neither reads nor writes it.
  *
  * Errors: tuttiInvalidArgument: an argument is NULL. tuttiSystemError: no descriptor (ulimit -n). */
 TUTTI_API tuttiResult_t tuttiEventDescriptor(tuttiEvent_t event, int *fd);
