@@ -152,11 +152,12 @@ tuttiResult_t tt_watch_poll(struct tt_watch *watch)
   return ready ? tuttiSuccess : tuttiInProgress;
 }
 
+/* Control links are not set up before the status page is there (set_up): until then nothing is waited for there. */
 void tt_watch_pollset(struct tt_watch *watch, struct tt_pollset *pollset)
 {
   tt_service_lock();
   tt_share_pollset(watch, pollset);
-  for (int i = 0; i < watch->control.nlinks; i++) {
+  for (int i = 0; watch->own && i < watch->control.nlinks; i++) {
     const struct tt_control_link *link = &watch->control.links[i];
     if (link->state == TT_CONTROL_AWAITED && link->dialer) tt_dialer_pollset(link->dialer, pollset);
   }

@@ -144,6 +144,33 @@ static void without_a_timeout_a_late_rank_is_no_error(void **state)
   world_end(world);
 }
 
+/* ---- sleep in a start-up ---- */
+
+/* Rank 0, which has the status page, does not come. Rank 1 may sleep nevertheless, although it may not do yet what it
+ * will do with those of the other host: says so by step 1. */
+static void waits_for_a_page(struct party *party)
+{
+  if (party->rank != 1) return;
+  party_create(party);
+  while (!party_over(party) && tt_watch_poll(party->watch) == tuttiInProgress) {
+    struct tt_pollset pollset = {.until_ns = UINT64_MAX};
+    tt_watch_pollset(party->watch, &pollset);
+    int is_ready = poll(pollset.polls, (nfds_t)pollset.n, 1) != 0 || pollset.until_ns <= tt_now_ns();
+    if (!is_ready) atomic_store(&party->world->reports[1].step, 1);
+  }
+}
+
+static void who_waits_for_the_status_page_sleeps_until_it_comes(void **state)
+{
+  (void)state;
+  struct world *world = world_new(4, 2, party_idle);
+  world->outside = waits_for_a_page;
+  for (int rank = 0; rank < 4; rank++) atomic_store(&world->stays_out[rank], 1);
+  world_start(world);
+  assert_true(world_await(&world->reports[1].step, 1));
+  world_end(world);
+}
+
 /* ---- failures recorded by ranks ---- */
 
 static void all_fail(struct party *party)
@@ -183,6 +210,7 @@ int main(void)
       cmocka_unit_test(a_rank_that_is_past_the_call_is_found_by_the_calls_of_those_who_wait),
       cmocka_unit_test(a_late_rank_is_named_by_all_after_the_timeout),
       cmocka_unit_test(without_a_timeout_a_late_rank_is_no_error),
+      cmocka_unit_test(who_waits_for_the_status_page_sleeps_until_it_comes),
       cmocka_unit_test(failures_recorded_at_once_leave_one_record_on_a_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,8 @@ struct world {
   struct tt_member members[WORLD_RANKS];
   _Atomic int joined;            /* ranks whose listeners are open */
   _Atomic int go, finish;        /* said by the parent */
-  _Atomic int stays_out[WORLD_RANKS]; /* joins and makes no watch */
+  _Atomic int stays_out[WORLD_RANKS]; /* joins and makes no watch, unless `outside` does; NULL: nothing is done */
+  party_script outside;
   _Atomic int gives_up[WORLD_RANKS];  /* makes its watch, and destroys it without farewell */
   _Atomic int asked[WORLD_RANKS][WORLD_RANKS]; /* for scripts: who has asked /proc about whom */
   struct report {
@@ -148,7 +149,7 @@ static inline void party_join(struct party *party)
   while (atomic_load(&world->joined) < world->nranks) tt_sleep_ns(MS);
 }
 
-static inline tuttiResult_t party_watch(struct party *party)
+static inline void party_create(struct party *party)
 {
   struct world *world = party->world;
   struct tt_watch_spec spec = {.nranks = world->nranks,
@@ -161,8 +162,13 @@ static inline tuttiResult_t party_watch(struct party *party)
                                .label = "communicator",
                                .timeout_ms = world->timeout_ms,
                                .deadline_ns = tt_now_ns() + (uint64_t)world->setup_ms * MS};
-  tuttiResult_t result = tt_watch_create(&party->watch, &spec);
-  if (result != tuttiSuccess) _exit(12);
+  if (tt_watch_create(&party->watch, &spec) != tuttiSuccess) _exit(12);
+}
+
+static inline tuttiResult_t party_watch(struct party *party)
+{
+  tuttiResult_t result;
+  party_create(party);
   while ((result = tt_watch_poll(party->watch)) == tuttiInProgress) tt_sleep_ns(MS / 2);
   return result;
 }
@@ -191,6 +197,7 @@ static inline void party_run(struct world *world, int rank)
   alarm(100);
   party_join(&party);
   if (atomic_load(&world->stays_out[rank])) {
+    if (world->outside) world->outside(&party);
     while (!party_over(&party)) tt_sleep_ns(MS);
     _exit(0);
   }
