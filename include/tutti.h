@@ -54,8 +54,9 @@ typedef enum {
   tuttiNumResults = 8
 } tuttiResult_t;
 
-/* The values are NCCL's. Floats of 16 and 8 bits are added in fp32 and rounded
- * once (nearest even) at every reduce step. */
+/* The values below 12 are NCCL's, which has no others. Floats of 16 and 8 bits are added in fp32 and rounded once
+ * (nearest even) at every reduce step. A tuttiBool is a byte, true if not 0; results are 0 or 1; sum and max are `or`,
+ * prod and min are `and`. A complex number is a pair of floats, the real part first, which are added one by one. */
 typedef enum {
   tuttiInt8 = 0, tuttiChar = 0,
   tuttiUint8 = 1,
@@ -69,21 +70,28 @@ typedef enum {
   tuttiBfloat16 = 9,
   tuttiFloat8e4m3 = 10, /* OCP E4M3: no infinity, overflow saturates to +-448 */
   tuttiFloat8e5m2 = 11, /* OCP E5M2: with infinity */
-  tuttiNumTypes = 12
+  tuttiInt16 = 12, tuttiUint16 = 13,
+  tuttiBool = 14,
+  tuttiComplexFloat32 = 15, tuttiComplexFloat64 = 16, /* of 8 and 16 bytes */
+  tuttiNumTypes = 17
 } tuttiDataType_t;
 
-/* The values are NCCL's. Integers wrap. NaN passes through sum, prod and avg;
+/* The values below 5 are NCCL's, which has no others. Integers wrap. NaN passes through sum, prod and avg;
  * max and min prefer the number (as fmax, fmin), and max(-0, +0) is +0,
  * min(-0, +0) is -0. Avg multiplies each contribution by 1/nranks in fp32 (fp64
  * for fp64), rounds it to the type and adds them; it divides the sum of integers by nranks,
- * truncating toward zero. */
+ * truncating toward zero. The bitwise operations are for integers and tuttiBool; tuttiBool has no average and no
+ * pre-multiplied sum, complex numbers have sum and avg alone. Others are refused. */
 typedef enum {
   tuttiSum = 0,
   tuttiProd = 1,
   tuttiMax = 2,
   tuttiMin = 3,
   tuttiAvg = 4,
-  tuttiNumOps = 5, /* from here on: made by tuttiRedOpCreatePreMulSum */
+  tuttiBitAnd = 5,
+  tuttiBitOr = 6,
+  tuttiBitXor = 7,
+  tuttiNumOps = 8, /* from here on: made by tuttiRedOpCreatePreMulSum */
   tuttiMaxRedOp = 0x7fffffff
 } tuttiRedOp_t;
 

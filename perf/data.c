@@ -15,9 +15,10 @@
 #include "perf.h"
 
 const char *const type_names[tuttiNumTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
-                                               "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
-const char *const op_names[OPS] = {"sum", "prod", "max", "min", "avg", "mulsum", "none"};
-const size_t type_sizes[tuttiNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+                                               "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2",
+                                               "int16", "uint16", "bool", "complex64", "complex128"};
+const char *const op_names[OPS] = {"sum", "prod", "max", "min", "avg", "and", "or", "xor", "mulsum", "none"};
+const size_t type_sizes[tuttiNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1, 2, 2, 1, 8, 16};
 
 #define PATTERN 0xa5 /* in memory that nobody may write */
 
@@ -112,7 +113,7 @@ uint64_t data_scalar(int type, int rank)
 
 static int is_signed(int type)
 {
-  return type == tuttiInt8 || type == tuttiInt32 || type == tuttiInt64;
+  return type == tuttiInt8 || type == tuttiInt16 || type == tuttiInt32 || type == tuttiInt64;
 }
 
 /* The value of the low bits of an integer type, widened. */
@@ -128,6 +129,22 @@ static int less(int type, uint64_t a, uint64_t b)
   return is_signed(type) ? (int64_t)a < (int64_t)b : a < b;
 }
 
+/* A bool is true where its byte is not 0; so many bytes are. */
+static uint64_t bool_bits(const struct work *work, int rank, size_t slot)
+{
+  uint64_t random = random_of(work, rank, slot);
+  return random & 3 ? 0 : 1 + (random >> 8) % 255;
+}
+
+static uint64_t bool_result(const struct work *work, size_t slot)
+{
+  int trues = 0;
+  for (int r = 0; r < work->nranks; r++) trues += bool_bits(work, r, slot) != 0;
+  if (work->op == tuttiBitXor) return (uint64_t)trues % 2;
+  int is_and = work->op == tuttiProd || work->op == tuttiMin || work->op == tuttiBitAnd;
+  return is_and ? trues == work->nranks : trues > 0;
+}
+
 static uint64_t int_result(const struct work *work, size_t slot)
 {
   int type = work->type;
@@ -138,6 +155,9 @@ static uint64_t int_result(const struct work *work, size_t slot)
     case tuttiProd: all *= next; break;
     case tuttiMax: all = less(type, all, next) ? next : all; break;
     case tuttiMin: all = less(type, next, all) ? next : all; break;
+    case tuttiBitAnd: all &= next; break;
+    case tuttiBitOr: all |= next; break;
+    case tuttiBitXor: all ^= next; break;
     default: all += next;
     }
   }
@@ -180,6 +200,7 @@ static uint64_t slot_bits(const struct work *work, int from, size_t slot)
     double wanted = float_result(work, slot);
     return float_bits(type, carrier == type ? wanted : float_decode(carrier, float_bits(carrier, wanted)));
   }
+  if (type == tuttiBool) return from == RESULT ? bool_result(work, slot) : bool_bits(work, from, slot);
   if (from == RESULT) return int_result(work, slot);
   if (is_float(type) && collective_reduces(work->collective)) return float_bits(type, float_value(work, from, slot));
   return random_of(work, from, slot);
@@ -398,16 +419,40 @@ static size_t image_wrong(const struct work *work, const struct image *image, co
          rest_wrong(work, image, out_end, work_elements(work), buffer);
 }
 
-void data_fill(const struct work *work, void *send, void *recv)
+int op_takes(int op, int type)
 {
+  int is_complex = type == tuttiComplexFloat32 || type == tuttiComplexFloat64;
+  int is_sum = op == tuttiSum || op == tuttiAvg;
+  int is_bitwise = op == tuttiBitAnd || op == tuttiBitOr || op == tuttiBitXor;
+  if (op == OP_NONE) return 1;
+  if (is_complex) return is_sum;
+  if (type == tuttiBool) return op != tuttiAvg && op != OP_MULSUM;
+  return !is_bitwise || !is_float(type);
+}
+
+/* The same work on the parts of complex numbers. */
+static struct work parts_of(const struct work *work)
+{
+  struct work parts = *work;
+  if (work->type != tuttiComplexFloat32 && work->type != tuttiComplexFloat64) return parts;
+  parts.type = work->type == tuttiComplexFloat32 ? tuttiFloat32 : tuttiFloat64;
+  parts.wire = parts.type;
+  parts.count = 2 * work->count;
+  return parts;
+}
+
+void data_fill(const struct work *whole, void *send, void *recv)
+{
+  const struct work parts = parts_of(whole), *work = &parts;
   struct image in, out;
   images_of(work, &in, &out);
   image_fill(work, &in, send);
   image_fill(work, &out, recv);
 }
 
-size_t data_wrong(const struct work *work, const void *send, const void *recv)
+size_t data_wrong(const struct work *whole, const void *send, const void *recv)
 {
+  const struct work parts = parts_of(whole), *work = &parts;
   struct image in, out;
   images_of(work, &in, &out);
   return image_wrong(work, &in, send) + image_wrong(work, &out, recv);

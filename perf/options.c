@@ -33,7 +33,8 @@ static const char *const help_flags =
     "  -N, --run_cycles N     repeat the sweep, 0: for ever (default 1)\n"
     "  -c, --check N          checked iterations per row, 0: none (default 1)\n"
     "  -d, --datatype TYPE    int8 uint8 int32 uint32 int64 uint64 half float double bfloat16\n"
-    "                         f8e4m3 f8e5m2 or all (default float)\n"
+    "                         f8e4m3 f8e5m2 int16 uint16 bool complex64 complex128\n"
+    "                         or all (default float)\n"
     "  -a, --average N        time of 0: rank 0, 1: mean, 2: min, 3: max over ranks (default 1)\n"
     "  -T, --timeout S        a rank this late is an error (default: the library's)\n"
     "  -u, --unalign N        shift buffers by N elements\n"
@@ -44,8 +45,8 @@ static const char *const help_flags =
     "      --stream 1         queue on a host stream instead of running on the calling thread\n";
 
 static const char *const help_op =
-    "  -o, --op OP            sum, prod, max, min, avg, mulsum (odd ranks multiply theirs by 2 before the sum)\n"
-    "                         or all (default sum)\n"
+    "  -o, --op OP            sum, prod, max, min, avg, and, or, xor, mulsum (odd ranks multiply theirs by 2 before\n"
+    "                         the sum) or all (default sum)\n"
     "      --deterministic    the same bits for every size\n"
     "      --wire TYPE        type in which floats (-d float) travel: float, half or bfloat16 (default float)\n";
 

@@ -110,13 +110,16 @@ extern const char *const type_names[tuttiNumTypes];
 extern const char *const op_names[OPS];
 extern const size_t type_sizes[tuttiNumTypes];
 
+/* Whether elements of the type can be combined so. */
+int op_takes(int op, int type);
+
 /* Writes this rank's contribution, chosen so that the result is exact whatever the order of summation (for avg:
  * within 2 units of the last place), and a pattern into all else that the two buffers have. With another seed nearly
  * all is different. */
 void data_fill(const struct work *work, void *send, void *recv);
 
 /* How many elements of the two buffers are not what they have to be once the operation is done: the result, what a
- * rank has to leave as it was, and what is beyond its share. */
+ * rank has to leave as it was, and what is beyond its share. Each part of a complex number counts. */
 size_t data_wrong(const struct work *work, const void *send, const void *recv);
 
 /* The number this rank multiplies with for OP_MULSUM, an element of `type`. */

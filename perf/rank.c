@@ -287,9 +287,10 @@ static int sweep_type(struct rank *self, int type)
   if (collective_has_root(collective)) root = range_of(o->root, self->nranks);
   struct work work = {.collective = collective, .rank = self->rank, .nranks = self->nranks, .type = type,
                       .wire = o->wire_type};
+  int is_all = op.first < op.last || o->type < 0; /* what is asked for by name is left to the library to refuse */
   for (work.op = op.first; work.op <= op.last; work.op++)
     for (work.root = root.first; work.root <= root.last; work.root++)
-      if (!sweep(self, &work)) return 0;
+      if ((!is_all || op_takes(work.op, type)) && !sweep(self, &work)) return 0;
   return 1;
 }
 

@@ -19,10 +19,11 @@ static int is_sensible(const struct subject *subject)
 {
   int scales = tt_reduce_scales(subject->op, subject->type), several = subject->nsrc > 1;
   int converts = is_half(subject->type) && subject->nsrc <= 2 && (subject->op == tuttiSum || scales);
+  if (tt_redop_lacks(subject->op, subject->type)) return 0;
   switch (subject->form) {
   case WHOLE: return several && !scales;
   case SCALED: return scales;
-  case DIVIDED: return !several && tt_reduce_finishes(subject->op, subject->type);
+  case DIVIDED: return !several && tt_reduce_finishes(subject->op, subject->type, 2);
   case FROM_FLOAT: return converts && (several || !subject->in_place);
   case TO_FLOAT: return converts && !subject->in_place;
   case BOTH_FLOAT: return converts && several;
@@ -31,13 +32,14 @@ static int is_sensible(const struct subject *subject)
   }
 }
 
-/* The bits of 1/2, of integers 3. */
+/* The bits of 1/2, of integers 3; of complex types those of a part. */
 static uint64_t scalar_of(int type)
 {
   double half = 0.5;
   uint64_t bits = 3;
+  type = tt_type_part(type);
   if (type == tuttiFloat64) memcpy(&bits, &half, sizeof bits);
-  else if (type >= tuttiFloat16) bits = tt_float_from_fp32(type, 0.5f);
+  else if (tt_type_is_float(type)) bits = tt_float_from_fp32(type, 0.5f);
   return bits;
 }
 

@@ -49,17 +49,18 @@ static uint64_t element_of(int type, uint64_t random)
   double wide = one;
   uint64_t bits = random;
   if (type == tuttiFloat64) memcpy(&bits, &wide, sizeof bits);
-  else if (type >= tuttiFloat16) bits = tt_float_from_fp32(type, one);
+  else if (tt_type_is_float(type)) bits = tt_float_from_fp32(type, one);
   return bits;
 }
 
 static void tile_make(struct arena *arena, int type)
 {
   uint64_t state = 88172645463325252u;
-  size_t size = tt_type_size(type);
+  int part = tt_type_part(type);
+  size_t size = tt_type_size(part);
   for (size_t at = 0; at < TILE_BYTES; at += size) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    uint64_t bits = element_of(type, state >> 20);
+    uint64_t bits = element_of(part, state >> 20);
     memcpy(arena->tile + at, &bits, size); /* little endian */
   }
   arena->tile_type = type;

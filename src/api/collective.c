@@ -75,11 +75,18 @@ static tuttiResult_t root_check(const struct tt_comm_facts *facts, const struct 
                  facts->nranks - 1);
 }
 
+static tuttiResult_t redop_check(int op, int type)
+{
+  const char *lacks = tt_redop_lacks(op, type);
+  if (!lacks) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "op is %s, but type is %s: %s", tt_redop_name(op), tt_type_name(type), lacks);
+}
+
 /* Sets what the operation is to the binding. */
 static tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked *asked, struct tt_binding *binding)
 {
   binding->call.redop = (uint8_t)asked->op;
-  if (asked->op >= 0 && asked->op < tuttiNumOps) return tuttiSuccess;
+  if (asked->op >= 0 && asked->op < tuttiNumOps) return redop_check(asked->op, asked->type);
   const struct tt_redop *redop = tt_redop_get(comm, (tuttiRedOp_t)asked->op);
   if (!redop) return tuttiInvalidArgument;
   if (redop->type != asked->type)
@@ -304,6 +311,9 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t *op, void *scalar, tuttiDat
   if (!scalar) return tt_null("scalar");
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess) result = type_check((int)type);
+  if (result == tuttiSuccess && (type == tuttiBool || tt_type_part((int)type) != (int)type))
+    result = tt_fail(tuttiInvalidArgument, "type is %s: only integers and floats are multiplied before they are added",
+                     tt_type_name((int)type));
   if (result != tuttiSuccess) return result;
   struct tt_redop redop = {.type = (int)type};
   if (residence == tuttiScalarHostImmediate) memcpy(&redop.scalar, scalar, tt_type_size((int)type));

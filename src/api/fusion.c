@@ -58,6 +58,8 @@ static tuttiResult_t tensors_check(const tuttiFusionTensor_t *tensors, int ntens
     if ((int)tensors[i].type < 0 || tensors[i].type >= tuttiNumTypes)
       return tt_fail(tuttiInvalidArgument, "tensors[%d].type is %d: it must be a tuttiDataType_t from 0 to %d", i,
                      (int)tensors[i].type, tuttiNumTypes - 1);
+    if (tensors[i].type == tuttiBool)
+      return tt_fail(tuttiInvalidArgument, "tensors[%d].type is bool: a fusion adds numbers, push uint8 instead", i);
     if (__builtin_mul_overflow(tensors[i].count, tt_type_size((int)tensors[i].type), &bytes) || bytes > SIZE_MAX / 2)
       return tt_fail(tuttiInvalidArgument, "tensors[%d].count is %zu: more elements than memory can hold", i,
                      tensors[i].count);

@@ -17,9 +17,12 @@ static const struct {
     [tuttiFloat16] = {"half", 2},      [tuttiFloat32] = {"float", 4},
     [tuttiFloat64] = {"double", 8},    [tuttiBfloat16] = {"bfloat16", 2},
     [tuttiFloat8e4m3] = {"f8e4m3", 1}, [tuttiFloat8e5m2] = {"f8e5m2", 1},
+    [tuttiInt16] = {"int16", 2},       [tuttiUint16] = {"uint16", 2},
+    [tuttiBool] = {"bool", 1},         [tuttiComplexFloat32] = {"complex64", 8},
+    [tuttiComplexFloat64] = {"complex128", 16},
 };
 
-static const char *const redop_names[TT_REDOPS] = {"sum", "prod", "max", "min", "avg", "mulsum"};
+static const char *const redop_names[TT_REDOPS] = {"sum", "prod", "max", "min", "avg", "and", "or", "xor", "mulsum"};
 
 const char *tt_type_name(int type)
 {
@@ -38,7 +41,25 @@ size_t tt_type_size(int type)
 
 int tt_type_is_float(int type)
 {
-  return type >= tuttiFloat16 && type < tuttiNumTypes;
+  type = tt_type_part(type);
+  return type >= tuttiFloat16 && type <= tuttiFloat8e5m2;
+}
+
+int tt_type_part(int type)
+{
+  if (type == tuttiComplexFloat32) return tuttiFloat32;
+  return type == tuttiComplexFloat64 ? tuttiFloat64 : type;
+}
+
+const char *tt_redop_lacks(int redop, int type)
+{
+  int is_sum = redop == tuttiSum || redop == tuttiAvg || redop == TT_PREMUL_SUM;
+  int is_bitwise = redop == tuttiBitAnd || redop == tuttiBitOr || redop == tuttiBitXor;
+  if (is_bitwise && tt_type_is_float(type)) return "only integers and bool are combined bit by bit";
+  if (type == tuttiBool && is_sum && redop != tuttiSum)
+    return "bool has no average and no factor: use sum or max for or, prod or min for and";
+  if (tt_type_part(type) != type && !is_sum) return "complex numbers have sum and avg alone";
+  return NULL;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)

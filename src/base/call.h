@@ -79,6 +79,11 @@ const char *tt_call_name(const struct tt_call *call); /* "AllReduce" .. */
 const char *tt_type_name(int type);   /* "int8" .. as in nccl-tests; "?" if unknown */
 const char *tt_redop_name(int redop); /* "sum" ..; "?" if unknown */
 size_t tt_type_size(int type);        /* bytes of an element; 0 if unknown */
-int tt_type_is_float(int type);       /* of 8 to 64 bits */
+int tt_type_is_float(int type);       /* of 8 to 64 bits, or a pair of such: complex */
+int tt_type_part(int type);           /* of complex types that of the parts; else the type itself */
+
+/* NULL if elements of the type can be combined so, else what it takes instead; redop is below TT_REDOPS, type a type.
+ * Inside the library TT_PREMUL_SUM of complex numbers has a real factor. */
+const char *tt_redop_lacks(int redop, int type);
 
 #endif

@@ -187,11 +187,14 @@ static tuttiResult_t reduce_inside(struct cuda_gpu *gpu, const struct tt_reducti
 {
   const struct tt_reduce_arg *arg = what->arg ? what->arg : &tt_reduce_plainly;
   struct operands all;
-  if (tt_cuda_keeps_bits(arg, what->nsrc) && !arg->also && !what->overflow)
+  if (tt_cuda_keeps_bits(arg, what->nsrc) && what->type != tuttiBool && !arg->also && !what->overflow)
     return copy_inside(gpu, what->dst, what->sources[0], what->count * tt_type_size(what->type), ticket);
   tuttiResult_t result = look_at_all(gpu, what, arg, &all);
   if (result != tuttiSuccess) return result;
   if (!all.any_gpu) return tt_host_device.reduce(&tt_host_device, what, ticket);
+  if (what->type >= CUDA_TYPES || (what->redop > tuttiAvg && what->redop != TT_PREMUL_SUM))
+    return tt_fail(tuttiInvalidUsage, "GPU memory is not reduced with %s of %s: reduce it in host memory",
+                   tt_redop_name(what->redop), tt_type_name(what->type));
   result = tt_cuda_kernels(gpu);
   return result == tuttiSuccess ? reduce_work(gpu, what, arg, &all, ticket) : result;
 }

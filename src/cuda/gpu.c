@@ -182,7 +182,7 @@ static tuttiResult_t kernels_find(struct cuda_gpu *gpu)
   const struct cuda_driver *driver = &gpu->cuda->driver;
   char name[32];
   for (int op = 0; op < CUDA_OPERATIONS; op++)
-    for (int type = 0; type < tuttiNumTypes; type++) {
+    for (int type = 0; type < CUDA_TYPES; type++) {
       snprintf(name, sizeof name, "tt_%s_%s", tt_redop_name(op), tt_type_name(type));
       int code = driver->module_function(&gpu->kernels[op][type], gpu->module, name);
       if (code == CU_NOT_FOUND && !tt_cuda_image_text)

@@ -14,6 +14,7 @@
 #define CUDA_SLAB 64            /* pieces of work made at a time */
 #define CUDA_SLABS 256
 #define CUDA_OPERATIONS 4       /* of kernels.cu: sum, prod, max, min */
+#define CUDA_TYPES 12           /* of kernels.cu: NCCL's */
 
 /* A buffer of a piece of work. */
 struct cuda_operand {
@@ -55,7 +56,7 @@ struct cuda_gpu {
   unsigned turn;
   void *streams[CUDA_STREAMS];
   void *module;
-  void *kernels[CUDA_OPERATIONS][tuttiNumTypes];
+  void *kernels[CUDA_OPERATIONS][CUDA_TYPES];
   struct cuda_work *_Atomic slabs[CUDA_SLABS]; /* read without the mutex */
   int32_t *flags[CUDA_SLABS];
   int nslabs;

@@ -27,7 +27,7 @@ static void scale_bind(struct tt_run *run)
   else tt_reduce_arg_before(&run->arg, redop, type, nranks, binding->scalar, binding->before);
   run->numbers.scales = binding->before != 1 || tt_reduce_scales(redop, type);
   if (run->numbers.scales) run->numbers.converts = TOUCHES_IN;
-  else run->numbers.divides = run->plan->out_is_there && tt_reduce_finishes(redop, type);
+  else run->numbers.divides = run->plan->out_is_there && tt_reduce_finishes(redop, type, nranks);
   if (redop == tuttiSum && run->numbers.scales) run->numbers.redop = TT_PREMUL_SUM;
 }
 

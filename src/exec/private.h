@@ -213,7 +213,8 @@ static inline tuttiResult_t tt_numbers_bind(struct tt_run *run)
   run->element = tt_type_size(call->type);
   run->share_bytes = (size_t)call->count * run->element;
   run->looks = NULL;
-  if (call->redop <= tuttiMin && call->form == 0 && run->binding->before == 1) return tuttiSuccess;
+  int is_plain = call->redop <= tuttiMin && call->type != tuttiBool && call->form == 0;
+  if (is_plain && run->binding->before == 1) return tuttiSuccess;
   return tt_numbers_bind_more(run);
 }
 

@@ -6,10 +6,23 @@
  * without the driver a stream cannot hold work. */
 #include "nccl/shim.h"
 
+/* The types and operations that Tutti has beyond NCCL's do not exist here. */
+static ncclResult_t known_check(ncclDataType_t type, ncclRedOp_t op)
+{
+  if (type > tuttiFloat8e5m2)
+    return tt_nccl_refuse(tuttiInvalidArgument, "type is %d: it must be an ncclDataType_t from 0 to %d", (int)type,
+                          tuttiFloat8e5m2);
+  if (op > tuttiAvg && op < tuttiNumOps)
+    return tt_nccl_refuse(tuttiInvalidArgument, "op is %d: it must be an ncclRedOp_t from 0 to %d, or one made by "
+                          "ncclRedOpCreatePreMulSum on this communicator and not destroyed yet", (int)op, tuttiAvg);
+  return tuttiSuccess;
+}
+
 ncclResult_t pncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, op);
   if (result == tuttiSuccess) result = tuttiAllReduce(sendbuff, recvbuff, count, type, op, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -19,6 +32,7 @@ ncclResult_t pncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncc
                          int root, ncclComm_t comm, cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, op);
   if (result == tuttiSuccess) result = tuttiReduce(sendbuff, recvbuff, count, type, op, root, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -28,6 +42,7 @@ ncclResult_t pncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, 
                             ncclComm_t comm, cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiBroadcast(sendbuff, recvbuff, count, type, root, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -36,6 +51,7 @@ NCCL_WEAK_NAME(ncclBroadcast);
 ncclResult_t pncclBcast(void *buff, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(buff, NULL, stream);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiBcast(buff, count, type, root, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -45,6 +61,7 @@ ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff, size_t rec
                                 ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, op);
   if (result == tuttiSuccess) result = tuttiReduceScatter(sendbuff, recvbuff, recvcount, type, op, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -54,6 +71,7 @@ ncclResult_t pncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcou
                             ncclComm_t comm, cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiAllGather(sendbuff, recvbuff, sendcount, type, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -63,6 +81,7 @@ ncclResult_t pncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, n
                            cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiAlltoAll(sendbuff, recvbuff, count, type, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -72,6 +91,7 @@ ncclResult_t pncclGather(const void *sendbuff, void *recvbuff, size_t count, ncc
                          ncclComm_t comm, cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiGather(sendbuff, recvbuff, count, type, root, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -81,6 +101,7 @@ ncclResult_t pncclScatter(const void *sendbuff, void *recvbuff, size_t count, nc
                           ncclComm_t comm, cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiScatter(sendbuff, recvbuff, count, type, root, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -90,6 +111,7 @@ ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t type, 
                        cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(sendbuff, NULL, stream);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiSend(sendbuff, count, type, peer, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -99,6 +121,7 @@ ncclResult_t pncclRecv(void *recvbuff, size_t count, ncclDataType_t type, int pe
                        cudaStream_t stream)
 {
   ncclResult_t result = tt_nccl_buffers(NULL, recvbuff, stream);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiRecv(recvbuff, count, type, peer, comm, NULL);
   return tt_nccl_result(result);
 }
@@ -108,6 +131,7 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
                                        ncclScalarResidence_t residence, ncclComm_t comm)
 {
   ncclResult_t result = tt_nccl_buffers(scalar, NULL, NULL);
+  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiRedOpCreatePreMulSum(op, scalar, type, residence, comm);
   return tt_nccl_result(result);
 }

@@ -21,7 +21,11 @@ static void add_part(struct tt_norm *norm, int type, const void *data, size_t la
 
 void tt_norm_add(struct tt_norm *norm, int type, const void *data, uint64_t first, size_t count)
 {
+  const size_t parts = tt_type_part(type) == type ? 1 : 2; /* of a complex number */
   const char *from = data;
+  type = tt_type_part(type);
+  first *= parts;
+  count *= parts;
   size_t size = tt_type_size(type), lane = first % TT_NORM_LANES;
   if (lane && count) {
     size_t n = count < TT_NORM_LANES - lane ? count : TT_NORM_LANES - lane;

@@ -19,7 +19,8 @@ struct tt_norm {
 };
 
 /* Adds elements first .. first + count - 1 of the tensor, which lie at `data` in any alignment. Elements come in
- * ascending order. type is any of tuttiDataType_t. One thread at a time for each norm. */
+ * ascending order. type is any of tuttiDataType_t; of complex numbers both parts count, a
+ * bool is a number of 8 bits. One thread at a time for each norm. */
 void tt_norm_add(struct tt_norm *norm, int type, const void *data, uint64_t first, size_t count);
 
 /* The norm of the elements that were added; 0 if there were none. */

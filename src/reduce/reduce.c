@@ -62,8 +62,9 @@ int tt_reduce_scales(int redop, int type)
   return redop == TT_PREMUL_SUM || (redop == tuttiAvg && tt_type_is_float(type));
 }
 
-int tt_reduce_finishes(int redop, int type)
+int tt_reduce_finishes(int redop, int type, int nranks)
 {
+  if (type == tuttiBool) return nranks == 1;
   return redop == tuttiAvg && !tt_type_is_float(type);
 }
 
@@ -75,7 +76,7 @@ static double quotient(int type, double value, int divisor)
   volatile double dividend = value;
   volatile double wide = dividend / divisor;
   volatile float narrow = (float)wide;
-  volatile double result = type == tuttiFloat64 ? wide : (double)narrow;
+  volatile double result = tt_type_part(type) == tuttiFloat64 ? wide : (double)narrow;
   fpenv_leave(env);
   return result;
 }
@@ -99,12 +100,12 @@ void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nran
   if (!tt_reduce_scales(redop, type)) return;
   arg->scaled = scaled;
   if (!tt_type_is_float(type)) arg->multiplier = scalar;
-  else arg->scale = redop == tuttiAvg ? quotient(type, 1, nranks) : value_of(type, scalar);
+  else arg->scale = redop == tuttiAvg ? quotient(type, 1, nranks) : value_of(tt_type_part(type), scalar);
 }
 
 void tt_reduce_arg_before(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, float before)
 {
-  double own = redop == TT_PREMUL_SUM ? value_of(type, scalar) : 1;
+  double own = redop == TT_PREMUL_SUM ? value_of(tt_type_part(type), scalar) : 1;
   volatile float narrow = before;
   fpenv env = fpenv_enter();
   volatile double factor = narrow;

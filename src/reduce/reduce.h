@@ -18,7 +18,9 @@
  *     integers                 multiplier * s, wrapping
  * Integers are divided by arg->divisor, truncating toward zero; floats are never divided. With one source
  * that is neither scaled nor wide, a dst that is not wide, and a divisor of 1, a kernel copies, and does nothing if dst
- * is the source.
+ * is the source. tuttiBool is never copied: results are 0 or 1.
+ *
+ * The parts of complex numbers, pairs of floats, are combined and scaled as such floats.
  *
  * fp32 data that travel as fp16 or bf16 are combined in that type. One source may be wide: its elements are fp32,
  * scaled (in fp32) if it is the scaled one, and rounded to the type before they are combined. dst may be wide: its
@@ -83,19 +85,20 @@ const struct tt_reduce_table *tt_reduce_table(void);
  * sentence names it, and those there are). */
 tuttiResult_t tt_reduce_choose(const char *name);
 
-/* The kernel of the table in use; NULL if redop or type is unknown. */
+/* The kernel of the table in use; NULL if redop or type is unknown, or tt_redop_lacks. */
 tt_reduce_fn tt_reduce_kernel(int redop, int type);
 
 /* 1 if the ranks' contributions are scaled: avg of floats, TT_PREMUL_SUM of anything. */
 int tt_reduce_scales(int redop, int type);
 
-/* 1 if the combination of all contributions is divided at the very end: avg of integers. */
-int tt_reduce_finishes(int redop, int type);
+/* 1 if the combination of the contributions of nranks ranks passes a kernel at the very end: avg of integers, which is
+ * divided, and bool of one rank, which no kernel has made 0 or 1 yet. */
+int tt_reduce_finishes(int redop, int type, int nranks);
 
 /* Fills *arg for sources of which number `scaled` (-1: none) is a contribution not scaled yet.
- * scalar: the bits of one element of `type`, for TT_PREMUL_SUM; else ignored. If the operation does not scale
- * contributions, *arg is tt_reduce_plainly for any `scaled`. The divisor is 1, and nothing is wide. Only
- * arg->scaled depends on `scaled`, so a caller may make *arg once and set that field for each step. */
+ * scalar: the bits of one element of `type`, of complex types of one part, for TT_PREMUL_SUM; else ignored. If the
+ * operation does not scale contributions, *arg is tt_reduce_plainly for any `scaled`. The divisor is 1, and nothing is
+ * wide. Only arg->scaled depends on `scaled`, so a caller may make *arg once and set that field for each step. */
 void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, int scaled);
 
 /* The same for sums, averages and pre-multiplied sums of floats whose contributions are also multiplied by `before`:
@@ -103,7 +106,7 @@ void tt_reduce_arg_make(struct tt_reduce_arg *arg, int redop, int type, int nran
  * use the kernel of TT_PREMUL_SUM. arg->scaled is -1. */
 void tt_reduce_arg_before(struct tt_reduce_arg *arg, int redop, int type, int nranks, uint64_t scalar, float before);
 
-/* Fills *arg for the last division of avg of integers, whose one source is the sum. */
+/* Fills *arg for that kernel, whose one source is the combination. */
 void tt_reduce_arg_finish(struct tt_reduce_arg *arg, int nranks);
 
 /* Conversions of single values, for tests and tools. type is a float type of at most 32

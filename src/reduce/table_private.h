@@ -22,28 +22,42 @@ static inline int finite_always(const void *data, size_t count)
 }
 
 /* Functions are named operation_type. */
-#define TT_ROW(op)                                                                                                  \
-  {                                                                                                                 \
-    [tuttiInt8] = op##_int8, [tuttiUint8] = op##_uint8, [tuttiInt32] = op##_int32, [tuttiUint32] = op##_uint32,     \
-    [tuttiInt64] = op##_int64, [tuttiUint64] = op##_uint64, [tuttiFloat16] = op##_fp16, [tuttiFloat32] = op##_fp32, \
-    [tuttiFloat64] = op##_fp64, [tuttiBfloat16] = op##_bf16, [tuttiFloat8e4m3] = op##_e4m3,                         \
-    [tuttiFloat8e5m2] = op##_e5m2                                                                                   \
+#define TT_INTEGERS(op)                                                                                       \
+  [tuttiInt8] = op##_int8, [tuttiUint8] = op##_uint8, [tuttiInt16] = op##_int16, [tuttiUint16] = op##_uint16, \
+  [tuttiInt32] = op##_int32, [tuttiUint32] = op##_uint32, [tuttiInt64] = op##_int64, [tuttiUint64] = op##_uint64
+
+#define TT_FLOATS(op)                                                                 \
+  [tuttiFloat16] = op##_fp16, [tuttiFloat32] = op##_fp32, [tuttiFloat64] = op##_fp64, \
+  [tuttiBfloat16] = op##_bf16, [tuttiFloat8e4m3] = op##_e4m3, [tuttiFloat8e5m2] = op##_e5m2
+
+#define TT_COMPLEX(op) [tuttiComplexFloat32] = op##_complex64, [tuttiComplexFloat64] = op##_complex128
+
+/* NULL where tt_redop_lacks. */
+#define TT_ALL_ROWS                                                                      \
+  {                                                                                      \
+    [tuttiSum] = {TT_INTEGERS(sum), TT_FLOATS(sum), TT_COMPLEX(sum), [tuttiBool] = or_bool}, \
+    [tuttiProd] = {TT_INTEGERS(prod), TT_FLOATS(prod), [tuttiBool] = and_bool},          \
+    [tuttiMax] = {TT_INTEGERS(max), TT_FLOATS(max), [tuttiBool] = or_bool},              \
+    [tuttiMin] = {TT_INTEGERS(min), TT_FLOATS(min), [tuttiBool] = and_bool},             \
+    [tuttiAvg] = {TT_INTEGERS(weighted), TT_FLOATS(weighted), TT_COMPLEX(weighted)},     \
+    [tuttiBitAnd] = {TT_INTEGERS(and), [tuttiBool] = and_bool},                          \
+    [tuttiBitOr] = {TT_INTEGERS(or), [tuttiBool] = or_bool},                             \
+    [tuttiBitXor] = {TT_INTEGERS(xor), [tuttiBool] = xor_bool},                          \
+    [TT_PREMUL_SUM] = {TT_INTEGERS(weighted), TT_FLOATS(weighted), TT_COMPLEX(weighted)} \
   }
 
-#define TT_ALL_ROWS                                                                                           \
-  {                                                                                                           \
-    [tuttiSum] = TT_ROW(sum), [tuttiProd] = TT_ROW(prod), [tuttiMax] = TT_ROW(max), [tuttiMin] = TT_ROW(min), \
-    [tuttiAvg] = TT_ROW(weighted), [TT_PREMUL_SUM] = TT_ROW(weighted)                                         \
+/* Complex numbers are given to the function of their parts. */
+#define TT_NORM                                                            \
+  {                                                                        \
+    TT_INTEGERS(norm), TT_FLOATS(norm), [tuttiBool] = norm_uint8           \
   }
 
-#define TT_NORM TT_ROW(norm)
-
-#define TT_FINITE                                                                                   \
-  {                                                                                                 \
-    [tuttiInt8] = finite_always, [tuttiUint8] = finite_always, [tuttiInt32] = finite_always,        \
-    [tuttiUint32] = finite_always, [tuttiInt64] = finite_always, [tuttiUint64] = finite_always,     \
-    [tuttiFloat16] = finite_fp16, [tuttiFloat32] = finite_fp32, [tuttiFloat64] = finite_fp64,       \
-    [tuttiBfloat16] = finite_bf16, [tuttiFloat8e4m3] = finite_e4m3, [tuttiFloat8e5m2] = finite_e5m2 \
+#define TT_FINITE                                                                               \
+  {                                                                                             \
+    [tuttiInt8] = finite_always, [tuttiUint8] = finite_always, [tuttiInt16] = finite_always,    \
+    [tuttiUint16] = finite_always, [tuttiInt32] = finite_always, [tuttiUint32] = finite_always, \
+    [tuttiInt64] = finite_always, [tuttiUint64] = finite_always, [tuttiBool] = finite_always,   \
+    TT_FLOATS(finite), TT_COMPLEX(finite)                                                       \
   }
 
 #endif

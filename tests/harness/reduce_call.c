@@ -294,6 +294,10 @@ struct call call_draw_of(int redop, int type, size_t most, uint64_t *seed)
 
 struct call call_draw(size_t most, uint64_t *seed)
 {
-  int redop = (int)below(seed, TT_REDOPS);
-  return call_draw_of(redop, (int)below(seed, tuttiNumTypes), most, seed);
+  int redop, type;
+  do {
+    redop = (int)below(seed, TT_REDOPS);
+    type = (int)below(seed, REFERENCE_TYPES);
+  } while (tt_redop_lacks(redop, type));
+  return call_draw_of(redop, type, most, seed);
 }

@@ -31,7 +31,7 @@ static struct format format_of(int type)
 
 int reference_is_float(int type)
 {
-  return type >= tuttiFloat16;
+  return type >= tuttiFloat16 && type <= tuttiFloat8e5m2;
 }
 
 /* The value that a code without sign would have if the format had no infinity and NaN. */
@@ -138,7 +138,7 @@ static uint32_t bits_at(const void *source, size_t i, size_t size)
 
 static int is_scaled(const struct reference *call, int k)
 {
-  return call->redop >= tuttiAvg && call->arg->scaled == k;
+  return (call->redop == tuttiAvg || call->redop == TT_PREMUL_SUM) && call->arg->scaled == k;
 }
 
 /* One source, of which every bit is kept. */
@@ -205,6 +205,9 @@ static int128 combine_integer(int redop, int128 a, int128 b)
   case tuttiProd: return (int128)((uint128)a * (uint128)b);
   case tuttiMax: return a > b ? a : b;
   case tuttiMin: return a < b ? a : b;
+  case tuttiBitAnd: return a & b;
+  case tuttiBitOr: return a | b;
+  case tuttiBitXor: return a ^ b;
   default: return a + b;
   }
 }
@@ -212,7 +215,7 @@ static int128 combine_integer(int redop, int128 a, int128 b)
 static void reduce_integer(const struct reference *call, void *dst, size_t i)
 {
   const int type = call->type;
-  const int is_signed = type == tuttiInt8 || type == tuttiInt32 || type == tuttiInt64;
+  const int is_signed = type == tuttiInt8 || type == tuttiInt16 || type == tuttiInt32 || type == tuttiInt64;
   size_t size = tt_type_size(type);
   int bits = (int)size * 8;
   int128 acc = 0;
@@ -224,7 +227,7 @@ static void reduce_integer(const struct reference *call, void *dst, size_t i)
       value = wrap((int128)((uint128)value * call->arg->multiplier), bits, is_signed);
     acc = wrap(k ? combine_integer(call->redop, acc, value) : value, bits, is_signed);
   }
-  if (call->redop >= tuttiAvg && call->arg->divisor > 1) acc = acc / call->arg->divisor;
+  if (call->arg->divisor > 1) acc = acc / call->arg->divisor;
   put(dst, i, size, (uint64_t)acc);
   if (call->arg->also) put(call->arg->also, i, size, (uint64_t)acc);
 }
@@ -315,7 +318,7 @@ void reference_arg(struct tt_reduce_arg *arg, int redop, int type, int scaled, u
   if (next(seed) % 2) reference_tame(type, &scalar, seed);
   else memcpy(&scalar, (const char *)hard + below(seed, n) * size, size);
   tt_reduce_arg_make(arg, redop, type, nranks, scalar, scaled);
-  if (tt_reduce_finishes(redop, type) && next(seed) % 2) tt_reduce_arg_finish(arg, nranks);
+  if (tt_reduce_finishes(redop, type, nranks) && next(seed) % 2) tt_reduce_arg_finish(arg, nranks);
   if (!tt_reduce_scales(redop, type)) return;
   if (!reference_is_float(type) && size < 8) arg->multiplier |= next(seed) << 8 * size;
   if (reference_is_float(type) && type != tuttiFloat64 && next(seed) % 4 == 0)

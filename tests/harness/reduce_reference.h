@@ -33,6 +33,9 @@ size_t reference_hard(int type, void *out);
 
 int reference_is_float(int type);
 
+/* The types from here on have kernels that are made of those of the types below, and no reference. */
+#define REFERENCE_TYPES tuttiBool
+
 /* One element: of floats a number between -2 and 2, of integers any. */
 void reference_tame(int type, void *element, uint64_t *seed);
 

@@ -24,12 +24,12 @@ static uint64_t mixed(uint64_t x)
 
 static int is_float(int type)
 {
-  return type >= tuttiFloat16;
+  return tt_type_is_float(type);
 }
 
 static int is_signed(int type)
 {
-  return type == tuttiInt8 || type == tuttiInt32 || type == tuttiInt64;
+  return type == tuttiInt8 || type == tuttiInt16 || type == tuttiInt32 || type == tuttiInt64;
 }
 
 static int reduces(const struct trial *trial)
@@ -48,6 +48,21 @@ static int64_t extended(int type, uint64_t bits)
 static uint64_t integer_scalar(int rank)
 {
   return (uint64_t)(2 * rank - 5);
+}
+
+/* A byte that is 0 in about one of three places. */
+static uint64_t bool_of(int rank, size_t i)
+{
+  return mixed((uint64_t)rank * PERIOD + i + 1) % 3 ? mixed(i) % 255 + 1 : 0;
+}
+
+static uint64_t bool_reduced(const struct trial *trial, size_t i)
+{
+  int trues = 0;
+  for (int r = 0; r < trial->nranks; r++) trues += bool_of(r, i) != 0;
+  if (trial->op == tuttiBitXor) return (uint64_t)trues % 2;
+  int is_and = trial->op == tuttiProd || trial->op == tuttiMin || trial->op == tuttiBitAnd;
+  return is_and ? trues == trial->nranks : trues > 0;
 }
 
 static uint64_t integer_of(const struct trial *trial, int rank, size_t i)
@@ -71,6 +86,9 @@ static uint64_t integer_reduced(const struct trial *trial, size_t i)
     if (trial->op == tuttiProd) result *= x;
     else if (trial->op == tuttiMax) result = is_greater(trial->type, x, result) ? x : result;
     else if (trial->op == tuttiMin) result = is_greater(trial->type, result, x) ? x : result;
+    else if (trial->op == tuttiBitAnd) result &= x;
+    else if (trial->op == tuttiBitOr) result |= x;
+    else if (trial->op == tuttiBitXor) result ^= x;
     else result += x;
   }
   if (trial->op != tuttiAvg) return result;
@@ -127,7 +145,9 @@ static uint64_t float_bits(int type, double value)
 /* 12 ranks: sums of fp16 and bf16 stay below 256. One byte holds less. */
 int trial_is_exact(int collective, int type, int op, int nranks)
 {
-  if (!tt_kinds[collective].reduces || !is_float(type) || op == tuttiMax || op == tuttiMin) return 1;
+  if (!tt_kinds[collective].reduces) return 1;
+  if (tt_redop_lacks(op, type) || (op == TT_PREMUL_SUM && tt_type_part(type) != type)) return 0;
+  if (!is_float(type) || op == tuttiMax || op == tuttiMin) return 1;
   if (op == tuttiProd) return nranks <= (type == tuttiFloat8e4m3 ? 8 : 12);
   if (tt_type_size(type) == 1) return op == tuttiSum && nranks <= 8;
   return nranks <= 12;
@@ -137,11 +157,14 @@ int trial_is_exact(int collective, int type, int op, int nranks)
 
 #define REDUCED (-1) /* as rank: the result */
 
+/* Of complex numbers, parts. */
 static uint64_t bits_of(const struct trial *trial, int rank, size_t i)
 {
   if (!reduces(trial)) return mixed((uint64_t)rank * PERIOD + i + 1);
+  if (trial->type == tuttiBool) return rank == REDUCED ? bool_reduced(trial, i) : bool_of(rank, i);
   if (is_float(trial->type))
-    return float_bits(trial->type, rank == REDUCED ? float_reduced(trial, i) : float_of(trial, rank, i, 0));
+    return float_bits(tt_type_part(trial->type),
+                      rank == REDUCED ? float_reduced(trial, i) : float_of(trial, rank, i, 0));
   if (rank == REDUCED) return integer_reduced(trial, i);
   return mixed((uint64_t)rank * PERIOD + i + 1);
 }
@@ -150,9 +173,10 @@ static uint64_t bits_of(const struct trial *trial, int rank, size_t i)
 static void spread(const struct trial *trial, char *to, int rank, size_t first, size_t n)
 {
   size_t size = tt_type_size(trial->type), known = n < PERIOD ? n : PERIOD;
-  for (size_t i = 0; i < known; i++) {
-    uint64_t bits = bits_of(trial, rank, (first + i) % PERIOD);
-    memcpy(to + i * size, &bits, size);
+  size_t part = tt_type_size(tt_type_part(trial->type)), parts = size / part;
+  for (size_t i = 0; i < known * parts; i++) {
+    uint64_t bits = bits_of(trial, rank, (first + i / parts) % PERIOD * parts + i % parts);
+    memcpy(to + i * part, &bits, part);
   }
   for (size_t i = known; i < n; i += known) {
     size_t more = n - i < known ? n - i : known;

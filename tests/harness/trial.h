@@ -29,7 +29,7 @@ struct trial {
 
 #define TRIAL_SHIFT 64
 
-/* 1 if the type can hold the result of all ranks exactly. */
+/* 1 if the type has the operation and can hold the result of all ranks exactly. */
 int trial_is_exact(int collective, int type, int op, int nranks);
 
 /* Makes the operation with the scalar of trial->rank for trial->type. */

@@ -121,8 +121,8 @@ static int all_kinds(const struct ranks *self)
   tuttiComm_t comm;
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
-    for (int type = 0; type < tuttiNumTypes; type++)
-      for (int op = 0; op < tuttiNumOps; op++) {
+    for (int type = 0; type <= tuttiFloat8e5m2; type++)
+      for (int op = 0; op <= tuttiAvg; op++) {
         int fp8 = type == tuttiFloat8e4m3 || type == tuttiFloat8e5m2;
         int shift = (int)(c % 3) * (int)tt_type_size(type);
         struct trial trial = {counts[c], type, op, (int)(c + (size_t)op) % 2, shift + (int)(c % 2), 0};

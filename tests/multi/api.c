@@ -42,12 +42,12 @@ static int refusals_leave_the_communicator_usable_body(const struct ranks *self)
               says("recvbuff"));
   RANKS_CHECK(tuttiAllReduce(in, in + 1, COUNT - 1, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
               says("overlaps"));
-  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, (tuttiDataType_t)12, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
-              says("type is 12"));
+  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, (tuttiDataType_t)17, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
+              says("type is 17"));
   RANKS_CHECK(tuttiAllReduce(in, out, COUNT, (tuttiDataType_t)-1, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
               says("type is -1"));
-  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, (tuttiRedOp_t)5, comm, NULL) == tuttiInvalidArgument &&
-              says("op is 5"));
+  RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiNumOps, comm, NULL) == tuttiInvalidArgument &&
+              says("op is 8"));
   RANKS_CHECK(tuttiAllReduce(in, out, SIZE_MAX / 2, tuttiFloat, tuttiSum, comm, NULL) == tuttiInvalidArgument &&
               says("count is"));
   RANKS_CHECK(tuttiAllReduce(in, out, COUNT, tuttiFloat, tuttiSum, NULL, NULL) == tuttiInvalidArgument && says("comm"));

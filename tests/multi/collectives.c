@@ -164,10 +164,16 @@ static int setting_apply(const struct setting *setting, const struct ranks *self
 
 /* ---- calls ---- */
 
+/* One that is exact for any number of ranks. */
+static int any_op(int type)
+{
+  return tt_type_part(type) == type ? tuttiMax : tuttiSum;
+}
+
 static int op_of(const struct trial *trial, size_t n)
 {
   int op = (int)(n % TT_REDOPS);
-  return trial_is_exact(trial->collective, trial->type, op, trial->nranks) ? op : tuttiMax;
+  return trial_is_exact(trial->collective, trial->type, op, trial->nranks) ? op : any_op(trial->type);
 }
 
 static int run(struct trial *trial, tuttiComm_t comm)
@@ -194,7 +200,8 @@ static int every_root(struct trial trial, tuttiComm_t comm, uint64_t *chance)
 static int every_count(struct trial trial, tuttiComm_t comm, uint64_t *chance)
 {
   static const int types[] = {tuttiInt32, tuttiFloat16, tuttiInt32, tuttiBfloat16, tuttiFloat, tuttiDouble,
-                              tuttiInt64, tuttiUint8,   tuttiInt8,  tuttiFloat8e4m3, tuttiUint32, tuttiFloat8e5m2};
+                              tuttiInt64, tuttiUint8,   tuttiInt8,  tuttiFloat8e4m3, tuttiUint32, tuttiFloat8e5m2,
+                              tuttiInt16, tuttiUint16,  tuttiBool,  tuttiComplexFloat32, tuttiComplexFloat64};
   size_t n = (size_t)trial.nranks, whole = tt_kinds[trial.collective].is_shared ? n : 1;
   const size_t counts[] = {0, 1, n - 1, n, n + 1, 17, 1000, LONG_ELEMENTS / whole};
   size_t ncounts = sizeof counts / sizeof counts[0];
@@ -205,7 +212,7 @@ static int every_count(struct trial trial, tuttiComm_t comm, uint64_t *chance)
       trial.count = counts[c];
       trial.type = draw % 2 ? tuttiInt32 : types[draw / 2 % (sizeof types / sizeof types[0])];
       trial.op = draw % 8 < 3 ? tuttiSum : op_of(&trial, draw / 64);
-      if (!trial_is_exact(trial.collective, trial.type, trial.op, trial.nranks)) trial.op = tuttiMax;
+      if (!trial_is_exact(trial.collective, trial.type, trial.op, trial.nranks)) trial.op = any_op(trial.type);
       trial.in_place = in_place;
       trial.bare = (int)(draw / 16 % 2);
       trial.root = (int)(draw / 7 % n);

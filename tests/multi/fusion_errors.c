@@ -37,11 +37,11 @@ static int tensors_refused(const struct ranks *self, tuttiComm_t comm)
   name[128] = 0;
   for (int k = 0; k < 4; k++) {
     memcpy(own, tensors, sizeof own);
-    if (k == 0) own[1].type = (tuttiDataType_t)12;
+    if (k == 0) own[1].type = tuttiNumTypes;
     if (k == 1) own[1].type = (tuttiDataType_t)-1;
     if (k == 2) own[1].count = SIZE_MAX / 2;
     if (k == 3) own[1].name = name;
-    static const char *const words[] = {"12", "-1", "count", "127"};
+    static const char *const words[] = {"17", "-1", "count", "127"};
     REFUSED(tuttiFusionCreate(&fusion, comm, own, TENSORS, NULL), tuttiInvalidArgument, words[k],
             k < 3 ? "tensors[1]" : "tensors[1].name");
   }

@@ -73,10 +73,12 @@ static size_t count_pick(uint64_t *chance, size_t element, size_t most_bytes)
 /* Exact in any order of summation, for every type: at most 8 ranks. */
 static double contribution(const struct call *call, int rank, size_t i)
 {
-  int is_small = call->type >= tuttiFloat8e4m3, pick = (int)((i * 7 + (size_t)rank * 3 + (i * i) % 5) % 11);
+  int is_small = tt_type_is_float(call->type) && tt_type_size(call->type) == 1;
+  int has_sign = tt_type_is_float(call->type) || call->type == tuttiInt8 || call->type == tuttiInt16 ||
+                 call->type == tuttiInt32 || call->type == tuttiInt64;
+  int pick = (int)((i * 7 + (size_t)rank * 3 + (i * i) % 5) % 11);
   if (call->op == tuttiProd) return (i + (size_t)rank) % 3 == 0 ? 2 : 1;
-  if (call->op == tuttiMax || call->op == tuttiMin)
-    return call->type == tuttiUint8 || call->type == tuttiUint32 || call->type == tuttiUint64 ? pick : pick - 5;
+  if (call->op == tuttiMax || call->op == tuttiMin) return has_sign ? pick - 5 : pick;
   if (call->op == tuttiAvg) return (double)((i % 2) * 8); /* the same on all ranks */
   return is_small ? pick % 2 : pick;
 }
@@ -150,13 +152,13 @@ static void call_pick(struct call *call, uint64_t *chance, int nranks, size_t mo
 {
   static const int wires[] = {TUTTI_CONFIG_UNDEF_INT, tuttiFloat16, tuttiBfloat16, tuttiFloat32};
   memset(call, 0, sizeof *call);
-  call->type = (int)below(chance, tuttiNumTypes);
-  call->op = (int)below(chance, tuttiNumOps);
+  call->type = (int)below(chance, tuttiBool);
+  call->op = (int)below(chance, tuttiAvg + 1);
   call->count = count_pick(chance, tt_type_size(call->type), most);
   call->noise = below(chance, 4) == 0;
   call->of_comm = (int)below(chance, 2);
   call->wire = wires[below(chance, 4)];
-  int is_float = call->type >= tuttiFloat16, is_sum = call->op == tuttiSum || call->op == tuttiAvg;
+  int is_float = tt_type_is_float(call->type), is_sum = call->op == tuttiSum || call->op == tuttiAvg;
   call->after = is_float && below(chance, 3) == 0 ? 0.5f : 1;
   call->reports = is_sum && below(chance, 2);
   /* Averages of floats over thirds round at every step: then only the ranks are compared. */

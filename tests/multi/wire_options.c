@@ -264,7 +264,7 @@ static int refusals_body(const struct ranks *self)
       {OPTIONS(UNDEF, 1, 1, &flag), tuttiInt32, tuttiProd, {"options.overflow is set, but op is prod", "NULL"}},
       {{0}, tuttiFloat, tuttiSum, {"not initialised", "TUTTI_REDUCE_OPTIONS_INITIALIZER"}},
       {{4, TUTTI_REDUCE_OPTIONS_MAGIC, 0, UNDEF, 1, 1, NULL}, tuttiFloat, tuttiSum, {"not initialised", "INITIALIZER"}},
-      {OPTIONS(UNDEF, 1, 1, NULL), (tuttiDataType_t)12, tuttiSum, {"type is 12", "0 to 11"}},
+      {OPTIONS(UNDEF, 1, 1, NULL), (tuttiDataType_t)17, tuttiSum, {"type is 17", "0 to 16"}},
   };
   tuttiComm_t comm;
   if (wire_comm(self, self->argument, "", 0, -1, &comm)) return 1;

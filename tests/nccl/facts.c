@@ -89,14 +89,18 @@ VALUE(Double, 8);
 VALUE(Bfloat16, 9);
 VALUE(Float8e4m3, 10);
 VALUE(Float8e5m2, 11);
+#ifdef NCCL_MAJOR
 VALUE(NumTypes, 12);
+#endif
 
 VALUE(Sum, 0);
 VALUE(Prod, 1);
 VALUE(Max, 2);
 VALUE(Min, 3);
 VALUE(Avg, 4);
+#ifdef NCCL_MAJOR
 VALUE(NumOps, 5);
+#endif
 VALUE(MaxRedOp, 0x7fffffff);
 VALUE(ScalarDevice, 0);
 VALUE(ScalarHostImmediate, 1);

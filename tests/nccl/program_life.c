@@ -130,7 +130,13 @@ static void errors(const struct world *world)
   WANT(ncclInvalidArgument, ncclBcast(&x, 1, ncclFloat, world->nranks, world->comm, NULL));
   HOLDS(strstr(ncclGetLastError(NULL), "root"));
   WANT(ncclInvalidArgument, ncclAllReduce(&x, &x, 1, ncclNumTypes, ncclSum, world->comm, NULL));
-  HOLDS(strstr(ncclGetLastError(world->comm), "type is 12"));
+  HOLDS(strstr(ncclGetLastError(world->comm), "type is 12: it must be an ncclDataType_t from 0 to 11"));
+  WANT(ncclInvalidArgument, ncclBcast(&x, 1, (ncclDataType_t)16, 0, world->comm, NULL)); /* one of tutti.h alone */
+  HOLDS(strstr(ncclGetLastError(NULL), "type is 16"));
+  for (int op = ncclNumOps; op < ncclNumOps + 3; op++) {
+    WANT(ncclInvalidArgument, ncclAllReduce(&x, &x, 1, ncclInt32, (ncclRedOp_t)op, world->comm, NULL));
+    HOLDS(strstr(ncclGetLastError(NULL), "it must be an ncclRedOp_t from 0 to 4, or one made by"));
+  }
   config.magic = 1;
   WANT(ncclInvalidArgument, ncclCommSplit(world->comm, 0, 0, &comm, &config));
   HOLDS(strstr(ncclGetLastError(NULL), "NCCL_CONFIG_INITIALIZER"));

@@ -267,8 +267,9 @@ static const struct {
     {HEAD "point us 0", "line 4: wanted a number from 1e-06 to 1e+12, not '0'"},
     {HEAD "point bytes inf", "not 'inf'"},
     {HEAD "reduce type float32", "line 4: wanted one of int8, uint8, int32, uint32, int64, uint64, half, float, "
-                                 "double, bfloat16, f8e4m3, f8e5m2, not 'float32'"},
-    {HEAD "reduce op add", "line 4: wanted one of sum, prod, max, min, avg, mulsum, not 'add'"},
+                                 "double, bfloat16, f8e4m3, f8e5m2, int16, uint16, bool, complex64, complex128, "
+                                 "not 'float32'"},
+    {HEAD "reduce op add", "line 4: wanted one of sum, prod, max, min, avg, and, or, xor, mulsum, not 'add'"},
     {HEAD "reduce sources 1", "line 4: wanted a whole number from 2 to 1024, not '1'"},
     {HEAD "reduce level l2", "line 4: wanted one of L1, L2, L3, memory, not 'l2'"},
     {HEAD "anchor collective allreduce", "line 4: wanted one of all_reduce, reduce, broadcast, reduce_scatter, "

@@ -34,12 +34,12 @@ static void check(int redop, int type, const void *const *sources, int nsrc, siz
   }
 }
 
-static void every_operation_and_type_has_a_kernel(void **state)
+static void every_operation_has_a_kernel_of_each_type_that_it_takes(void **state)
 {
   (void)state;
   for (int redop = 0; redop < TT_REDOPS; redop++)
     for (int type = 0; type < tuttiNumTypes; type++)
-      assert_non_null(tt_reduce_kernel(redop, type));
+      assert_int_equal(tt_reduce_kernel(redop, type) == NULL, tt_redop_lacks(redop, type) != NULL);
 }
 
 static void unknown_operations_and_types_have_no_kernel(void **state)
@@ -58,7 +58,7 @@ static void hard_pairs_equal_the_reference(void **state)
   static char hard[REFERENCE_HARD * 8], left[REFERENCE_HARD * REFERENCE_HARD * 8];
   static char right[sizeof left];
   const void *sources[2] = {left, right};
-  for (int type = 0; type < tuttiNumTypes; type++) {
+  for (int type = 0; type < REFERENCE_TYPES; type++) {
     size_t size = tt_type_size(type), n = reference_hard(type, hard);
     assert_in_range(n, 8, REFERENCE_HARD);
     for (size_t i = 0; i < n * n; i++) {
@@ -66,6 +66,7 @@ static void hard_pairs_equal_the_reference(void **state)
       memcpy(right + i * size, hard + i % n * size, size);
     }
     for (int redop = 0; redop < TT_REDOPS; redop++) {
+      if (tt_redop_lacks(redop, type)) continue;
       struct tt_reduce_arg arg;
       uint64_t seed = 31;
       for (int scaled = -1; scaled < (tt_reduce_scales(redop, type) ? 2 : 0); scaled++) {
@@ -80,7 +81,7 @@ static void check_many(int nsrc, size_t words, int tame, uint64_t *seed)
 {
   static uint64_t pool[700][40];
   const void *sources[700];
-  for (int type = 0; type < tuttiNumTypes; type++) {
+  for (int type = 0; type < REFERENCE_TYPES; type++) {
     size_t size = tt_type_size(type), count = words * 8 / size;
     for (int k = 0; k < nsrc; k++) {
       sources[k] = pool[k];
@@ -88,6 +89,7 @@ static void check_many(int nsrc, size_t words, int tame, uint64_t *seed)
       for (size_t i = 0; i < (tame ? count : 0); i++) reference_tame(type, (char *)pool[k] + i * size, seed);
     }
     for (int redop = 0; redop < TT_REDOPS; redop++) {
+      if (tt_redop_lacks(redop, type)) continue;
       struct tt_reduce_arg arg;
       reference_arg(&arg, redop, type, (int)(below(seed, (size_t)nsrc + 1)) - 1, seed);
       check(redop, type, sources, nsrc, count, &arg);
@@ -113,7 +115,7 @@ static void long_vectors_equal_the_reference(void **state)
   uint64_t seed = 99;
   for (int k = 0; k < 3; k++)
     for (int w = 0; w < 2600; w++) words[k][w] = next(&seed);
-  for (int type = 0; type < tuttiNumTypes; type++)
+  for (int type = 0; type < REFERENCE_TYPES; type++)
     for (int nsrc = 1; nsrc <= 3; nsrc++) {
       struct tt_reduce_arg arg;
       reference_arg(&arg, TT_PREMUL_SUM, type, nsrc - 1, &seed);
@@ -186,6 +188,7 @@ static void nan_passes_sums_and_products_but_loses_to_numbers(void **state)
   const int types[] = {tuttiFloat16, tuttiBfloat16, tuttiFloat8e4m3, tuttiFloat8e5m2};
   for (int t = 0; t < 4; t++)
     for (int redop = 0; redop < TT_REDOPS; redop++) {
+      if (tt_redop_lacks(redop, types[t])) continue;
       int ordered = redop == tuttiMax || redop == tuttiMin;
       for (int order = 0; order < 2; order++) {
         float result = tt_float_to_fp32(types[t], small(redop, types[t], 2, values[order]));
@@ -214,8 +217,9 @@ static void every_nan_that_is_written_is_the_same_one(void **state)
   (void)state;
   uint64_t nans[16], others[16], got[16], seed = 44;
   const void *sources[2] = {nans, others};
-  for (int type = tuttiFloat16; type < tuttiNumTypes; type++)
+  for (int type = tuttiFloat16; type <= tuttiFloat8e5m2; type++)
     for (int redop = 0; redop < TT_REDOPS; redop++) {
+      if (tt_redop_lacks(redop, type)) continue;
       size_t size = tt_type_size(type), last = 8 * size - 1;
       const uint64_t wanted = nan_of(type), all = ~(uint64_t)0 >> (63 - last);
       for (size_t i = 0; i < 16; i++) {
@@ -265,7 +269,7 @@ static void zeros_are_ordered_in_max_and_min(void **state)
 static int run(const char *table)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_operation_and_type_has_a_kernel),
+      cmocka_unit_test(every_operation_has_a_kernel_of_each_type_that_it_takes),
       cmocka_unit_test(unknown_operations_and_types_have_no_kernel),
       cmocka_unit_test(hard_pairs_equal_the_reference),
       cmocka_unit_test(many_sources_are_combined_left_to_right),

@@ -51,7 +51,7 @@ static void conversion_before_or_on_the_way_gives_the_same_bits(void **state)
   uint64_t seed = 61;
   for (int t = 0; t < 2; t++)
     for (int redop = 0; redop < TT_REDOPS; redop++)
-      for (int nsrc = 1; nsrc <= SOURCES; nsrc++)
+      for (int nsrc = 1; nsrc <= SOURCES && !tt_redop_lacks(redop, types[t]); nsrc++)
         for (int k = 0; k < nsrc; k++) check_converted(redop, types[t], nsrc, k, &seed);
 }
 
@@ -147,7 +147,7 @@ static void one_infinity_or_nan_anywhere_is_seen_and_those_outside_are_not(void 
 {
   (void)state;
   uint64_t seed = 62;
-  for (int type = 0; type < tuttiNumTypes; type++)
+  for (int type = 0; type < REFERENCE_TYPES; type++)
     for (size_t count = 0; count < FINITE_COUNT; count++)
       for (int i = 0; i < 3; i++) check_finite(type, count, below(&seed, 64), count ? below(&seed, count) : 0);
 }
@@ -155,7 +155,7 @@ static void one_infinity_or_nan_anywhere_is_seen_and_those_outside_are_not(void 
 static void each_element_counts(void **state)
 {
   (void)state;
-  for (int type = tuttiFloat16; type < tuttiNumTypes; type++)
+  for (int type = tuttiFloat16; type <= tuttiFloat8e5m2; type++)
     for (size_t at = 0; at < FINITE_COUNT; at++) check_finite(type, FINITE_COUNT, at % 7, at);
 }
 

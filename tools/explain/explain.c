@@ -39,7 +39,8 @@ static tuttiResult_t call_make(struct tt_call *call, const struct tt_explain_req
                    tt_kind_names(names, sizeof names));
   if (type == tuttiNumTypes)
     return tt_fail(tuttiInvalidArgument, "there is no type \"%.40s\": take one of int8, uint8, int32, uint32, int64, "
-                   "uint64, half, float, double, bfloat16, f8e4m3, f8e5m2", request->type);
+                   "uint64, half, float, double, bfloat16, f8e4m3, f8e5m2, int16, uint16, bool, complex64, complex128",
+                   request->type);
   size_t size = tt_type_size(type);
   *call = (struct tt_call){.collective = (uint8_t)collective,
                            .type = (uint8_t)type,
