@@ -58,12 +58,9 @@ typedef enum {
  * (nearest even) at every reduce step. A tuttiBool is a byte, true if not 0; results are 0 or 1; sum and max are `or`,
  * prod and min are `and`. A complex number is a pair of floats, the real part first, which are added one by one. */
 typedef enum {
-  tuttiInt8 = 0, tuttiChar = 0,
-  tuttiUint8 = 1,
-  tuttiInt32 = 2, tuttiInt = 2,
-  tuttiUint32 = 3,
-  tuttiInt64 = 4,
-  tuttiUint64 = 5,
+  tuttiInt8 = 0, tuttiChar = 0, tuttiUint8 = 1,
+  tuttiInt32 = 2, tuttiInt = 2, tuttiUint32 = 3,
+  tuttiInt64 = 4, tuttiUint64 = 5,
   tuttiFloat16 = 6, tuttiHalf = 6,
   tuttiFloat32 = 7, tuttiFloat = 7,
   tuttiFloat64 = 8, tuttiDouble = 8,

@@ -13,12 +13,14 @@ from ._library import C, check, refusal
 # Each type of elements: its number (tuttiDataType_t), and its bytes.
 TYPES = {"int8": (0, 1), "uint8": (1, 1), "int32": (2, 4), "uint32": (3, 4), "int64": (4, 8), "uint64": (5, 8),
          "float16": (6, 2), "float32": (7, 4), "float64": (8, 8), "bfloat16": (9, 2), "float8_e4m3fn": (10, 1),
-         "float8_e5m2": (11, 1)}
+         "float8_e5m2": (11, 1), "int16": (12, 2), "uint16": (13, 2), "bool": (14, 1), "complex64": (15, 8),
+         "complex128": (16, 16)}
 UINT8 = TYPES["uint8"][0]
 NAMES = [name for name in TYPES]
 SIZES = [size for _, size in TYPES.values()]
+# Of struct; memoryviews have all but e.
 _FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float16": "e",
-            "float32": "f", "float64": "d"}  # of struct; memoryviews have all but e
+            "float32": "f", "float64": "d", "int16": "h", "uint16": "H", "bool": "?"}
 _LETTERS = {"bhilqn": "int", "BHILQNcP": "uint", "efd": "float", "?": "bool", "FDZ": "complex"}
 _KINDS = {"i": "int", "u": "uint", "f": "float", "b": "bool", "c": "complex"}  # of __array_interface__
 _NATIVE = "<" if sys.byteorder == "little" else ">"
@@ -223,10 +225,11 @@ def empty(shape: Union[int, Sequence[int]], dtype: str = "float32") -> Array:
 
     ``shape``: a number of elements, or a tuple of lengths. ``dtype``: one of ``tutti.TYPES``. Returns a numpy array
     where numpy is there, else a memoryview; elements are 0. Types that these lack (bfloat16 and the floats of 8 bits;
-    float16 without numpy) come as unsigned integers of the same size: give ``dtype=`` with such an array. The memory is
-    freed when the last view of it is gone; after a fork parent and child see the same bytes.
+    float16 and complex64 without numpy) come as unsigned integers of the same size: give ``dtype=`` with such an array.
+    The memory is freed when the last view of it is gone; after a fork parent and child see the same bytes.
 
-    Errors: TuttiArgumentError: a negative length, an unknown type. TuttiSystemError: out of memory.
+    Errors: TuttiArgumentError: a negative length, an unknown type, complex128 without numpy.
+    TuttiSystemError: out of memory.
     """
     code = type_code(dtype)
     lengths = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
@@ -237,14 +240,18 @@ def empty(shape: Union[int, Sequence[int]], dtype: str = "float32") -> Array:
     if nbytes > sys.maxsize // 2:
         raise refusal(f"shape is {shape!r}: more bytes than memory can hold")
     memory = _allocate(nbytes)
-    form = _FORMATS.get(NAMES[code], "eB"[SIZES[code] == 1])
+    form = _FORMATS.get(NAMES[code], {1: "B", 2: "e", 8: "Q"}.get(SIZES[code], ""))
     try:
         import numpy
     except ImportError:
+        if not form:
+            raise refusal(f"dtype is {NAMES[code]}, which only numpy has: install it, or ask for float64") from None
         form = form.replace("e", "H")
         view: Any = memoryview(memory).cast("B")
         return view.cast(form, lengths) if view.nbytes else view.cast(form)
-    return numpy.frombuffer(memory, dtype=form if NAMES[code] in _FORMATS else f"u{SIZES[code]}").reshape(lengths)
+    if NAMES[code] not in _FORMATS:
+        form = ("c" if NAMES[code].startswith("complex") else "u") + str(SIZES[code])
+    return numpy.frombuffer(memory, dtype=form).reshape(lengths)
 
 
 def _allocate(nbytes):

@@ -14,7 +14,7 @@ from ._handles import OPEN, Handle, take_stream
 from ._library import (C, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
                        whole)
 
-OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
+OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "and": 5, "or": 6, "xor": 7}
 _all_reduce = C["tuttiAllReduce"]
 
 
@@ -154,7 +154,7 @@ class Comm:
     ``root``. Each call waits until its result is there, while other threads run Python. With ``async_=True`` it returns
     a ``Handle`` at once. Inside ``tutti.group()`` calls are collected. A communicator is used by one thread at a time.
 
-    ``op`` is "sum", "prod", "max", "min", "avg", or what ``scaled_sum`` gives.
+    ``op`` is "sum", "prod", "max", "min", "avg", "and", "or", "xor", or what ``scaled_sum`` gives.
 
     Errors of every call: TuttiArgumentError: an argument is wrong; nothing was sent. TuttiUsageError: the calls of two
     ranks differ (both are named), or the communicator is closed or was revoked. TuttiRemoteError: a rank died, left, is

@@ -156,10 +156,14 @@ class OfOneRank(unittest.TestCase):
         frozen = numpy.ones(4, numpy.float32)
         frozen.flags.writeable = False
         for bad, words in ((x[:, 1], "not contiguous"), (x.T[:2], "not contiguous"), (frozen, "read-only"),
-                           (x.astype(">f4"), "byte-swapped float32"), (x.astype(complex), "complex128"),
-                           (x.astype(object), "object"), (x.astype(bool), "bool")):
+                           (x.astype(">f4"), "byte-swapped float32"), (x.astype(numpy.longdouble), "float128"),
+                           (x.astype(object), "object")):
             with self.assertRaisesRegex(tutti.TuttiArgumentError, words):
                 self.comm.all_reduce(bad)
+        for kind, values in (("bool", [True, False]), ("complex64", [1 + 2j, -3j]), ("complex128", [0.5j, 4])):
+            for _ in range(2):
+                self.assertEqual(self.comm.all_reduce(numpy.array(values, kind)).tolist(), values)
+            self.assertEqual((tutti.empty(2, kind).dtype, tutti.empty(2, kind).tolist()), (numpy.dtype(kind), [0, 0]))
         out = numpy.zeros(4, numpy.float32)
         self.comm.all_reduce(frozen, self.twice, out=out)
         self.assertEqual(out.tolist(), [2] * 4)
@@ -194,13 +198,16 @@ class OfOneRank(unittest.TestCase):
         self.assertEqual(self.comm.all_reduce(shared, self.twice).tolist(), [2, 2, 2])
         with self.assertRaisesRegex(tutti.TuttiArgumentError, "not contiguous"):
             self.comm.all_reduce(torch.zeros(4, 4).t()[1:])
-        with self.assertRaisesRegex(tutti.TuttiArgumentError, "bool"):
-            self.comm.all_reduce(torch.zeros(4, dtype=torch.bool))
+        for name in ("int16", "bool", "complex64", "complex128"):
+            x = torch.ones(3, dtype=getattr(torch, name))
+            self.assertEqual(self.comm.all_reduce(x).tolist(), [1, 1, 1])
+        with self.assertRaisesRegex(tutti.TuttiArgumentError, "op is avg, but type is bool"):
+            self.comm.all_reduce(torch.zeros(4, dtype=torch.bool), "avg")
 
 
 class Memory(unittest.TestCase):
     def test_it_is_zero_and_has_the_shape_and_type(self):
-        for name in tutti.TYPES:
+        for name in ranks.NUMBERS:
             x = tutti.empty((2, 3), name)
             self.assertEqual(memoryview(x).shape, (2, 3))
             self.assertEqual(memoryview(x).itemsize, ranks.Numbers(name).make([0]).itemsize)

@@ -27,13 +27,14 @@ def expect(what, got, wanted):
 
 
 def combined(op, size, count, is_float):
-    """The result, or None where rounding counts."""
+    """The result, or None where rounding counts, or floats have no such operation."""
     columns = zip(*(vector(r, count) for r in range(size)))
+    if is_float and op in ("avg", "and", "or", "xor"):
+        return None
     if op == "avg":
-        if is_float:
-            return None
         return [sum(column) // size for column in columns]
-    how = {"sum": sum, "prod": functools.partial(functools.reduce, operator.mul), "max": max, "min": min}[op]
+    bits = {"and": operator.and_, "or": operator.or_, "xor": operator.xor, "prod": operator.mul}
+    how = {"sum": sum, "max": max, "min": min}.get(op) or functools.partial(functools.reduce, bits[op])
     return [how(column) for column in columns]
 
 
@@ -159,8 +160,42 @@ def with_options(comm):
     expect("overflow", flag, [1])
 
 
+def bools(comm):
+    """Any byte but 0 is true, and results are 0 or 1."""
+    rank, size = comm.rank, comm.size
+    for op, wanted in (("sum", [1, 1, 0]), ("or", [1, 1, 0]), ("max", [1, 1, 0]), ("prod", [1, size == 1, 0]),
+                       ("and", [1, size == 1, 0]), ("min", [1, size == 1, 0]), ("xor", [size % 2, 1, 0])):
+        x = bytearray([2 + rank, 7 * (rank == 0), 0])
+        comm.all_reduce(memoryview(x).cast("?"), op)
+        expect(f"all_reduce bool {op}", x, wanted)
+    try:
+        comm.all_reduce(x, "avg", dtype="bool")
+    except tutti.TuttiArgumentError as refused:
+        assert "op is avg, but type is bool" in str(refused), refused
+    else:
+        raise AssertionError("bool has an average")
+
+
+def complex_numbers(comm):
+    """They are pairs of floats."""
+    for name, letter in (("complex64", "f"), ("complex128", "d")):
+        x = memoryview(bytearray(array.array(letter, [1 + comm.rank, -2, 0.5, comm.rank])))
+        comm.all_reduce(x, dtype=name)
+        ranks_sum = comm.size * (comm.size - 1) / 2
+        expect(f"all_reduce {name}", x.cast(letter), [comm.size + ranks_sum, -2 * comm.size, comm.size / 2, ranks_sum])
+        out = memoryview(bytearray(len(x) * comm.size))
+        comm.all_gather(x, out, dtype=name)
+        expect(f"all_gather {name}", out, x.tolist() * comm.size)
+        try:
+            comm.all_reduce(x, "max", dtype=name)
+        except tutti.TuttiArgumentError as refused:
+            assert f"op is max, but type is {name}" in str(refused), refused
+        else:
+            raise AssertionError(f"{name} has a maximum")
+
+
 def elements_of_any_type(comm):
-    """They can be moved: here those of complex numbers, booleans and two bytes."""
+    """They can be moved: here those of booleans and two bytes."""
     for format, value in (("?", True), ("h", -3)):
         x = memoryview(bytearray(8 if format == "?" else 16)).cast(format)
         x[3] = value if comm.rank == comm.size - 1 else 0
@@ -184,13 +219,13 @@ def long_vectors(comm):
 
 def all_of_it():
     with tutti.init() as comm:
-        for name in tutti.TYPES:
+        for name in ranks.NUMBERS:
             kind = ranks.Numbers(name)
             for op in tutti.OPS:
                 reductions(comm, kind, op)
             moves(comm, kind)
             messages(comm, kind)
-        for part in (averages, scaled, with_options, elements_of_any_type, long_vectors):
+        for part in (averages, scaled, with_options, bools, complex_numbers, elements_of_any_type, long_vectors):
             part(comm)
 
 

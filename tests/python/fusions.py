@@ -53,7 +53,7 @@ def steps(comm, policy):
 
 def kinds(comm):
     """Each type of tensors, in one fusion."""
-    all_kinds = [ranks.Numbers(name) for name in tutti.TYPES]
+    all_kinds = [ranks.Numbers(name) for name in ranks.NUMBERS]
     with tutti.Fusion(comm, {kind.name: (9, kind.name) for kind in all_kinds}) as fusion:
         x = [kind.make([1 + (comm.rank + i) % 2 for i in range(9)]) for kind in all_kinds]
         for kind, values in zip(all_kinds, x):

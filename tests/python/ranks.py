@@ -52,7 +52,7 @@ def threads(size, body, **options):
 
 
 _FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float32": "f",
-            "float64": "d"}
+            "float64": "d", "int16": "h", "uint16": "H"}
 _SMALL = {"float16": (10, 15, "H"), "bfloat16": (7, 127, "H"), "float8_e4m3fn": (3, 7, "B"),
           "float8_e5m2": (2, 15, "B")}  # bits of the fraction, bias of the exponent
 
@@ -75,6 +75,10 @@ def _number(bits, mantissa, bias):
     return (1 + (bits & (2**mantissa - 1)) / 2**mantissa) * 2.0**((bits >> mantissa) - bias)
 
 
+# The types of numbers; the others are bool and complex.
+NUMBERS = [name for name in tutti.TYPES if name in _FORMATS or name in _SMALL]
+
+
 class Numbers:
     """A type of elements: memory with given numbers, and the numbers in memory, without numpy."""
 
@@ -86,7 +90,7 @@ class Numbers:
     def make(self, values):
         """A memoryview of a new bytearray; call with dtype=self.dtype."""
         values = list(values)
-        size = {"b": 1, "B": 1, "H": 2}.get(self.format, 4 if self.format in "iIf" else 8)
+        size = {"b": 1, "B": 1, "h": 2, "H": 2}.get(self.format, 4 if self.format in "iIf" else 8)
         view = memoryview(bytearray(size * len(values))).cast(self.format)
         for i, value in enumerate(values):
             view[i] = _bits(value, *self.small[:2]) if self.small else value

@@ -37,10 +37,8 @@ class OfOneRank(unittest.TestCase):
             self.refused(["x is of type", type(x).__name__, "numpy array"], lambda: self.comm.all_reduce(x))
 
     def test_types_that_cannot_be_combined_are_refused_by_name(self):
-        for x, name in ((memoryview(bytearray(8)).cast("?"), "bool"), (array.array("h", [1]), "int16"),
-                        (array.array("H", [1]), "uint16"), ((ctypes.c_longdouble * 2)(), "format '<g'")):
-            self.refused([f"x has elements of {name}", "cannot be combined", "float32"],
-                         lambda: self.comm.all_reduce(x))
+        self.refused(["x has elements of format '<g'", "cannot be combined", "float32"],
+                     lambda: self.comm.all_reduce((ctypes.c_longdouble * 2)()))
 
     def test_objects_cannot_even_be_moved(self):
         self.refused(["elements of object", "cannot be sent"],
@@ -125,7 +123,7 @@ class OfOneRank(unittest.TestCase):
     def test_shapes_of_new_memory_are_refused(self):
         for shape in (-1, (2, -3), 1.5, "ab", None):
             self.refused([f"shape is {shape!r}", "none below 0"], lambda: tutti.empty(shape))
-        self.refused("dtype is 'int16'", lambda: tutti.empty(3, "int16"))
+        self.refused("dtype is 'int24'", lambda: tutti.empty(3, "int24"))
         self.refused("more bytes than memory", lambda: tutti.empty(1 << 62, "float64"))
         self.refused("Cannot allocate memory", lambda: tutti.empty(1 << 50), tutti.TuttiSystemError)
 
@@ -173,7 +171,7 @@ class OfOneRank(unittest.TestCase):
         self.refused("comm is of type int", lambda: tutti.Fusion(3, grads))
         self.refused("tensors is", lambda: tutti.Fusion(self.comm, {}))
         self.refused("elements of tensor b is -3", lambda: tutti.Fusion(self.comm, {"b": (-3, "float32")}))
-        self.refused("type of tensor b is 'int16'", lambda: tutti.Fusion(self.comm, {"b": (3, "int16")}))
+        self.refused("type of tensor b is 'int24'", lambda: tutti.Fusion(self.comm, {"b": (3, "int24")}))
         self.refused("op is 'max'", lambda: tutti.Fusion(self.comm, grads, op="max"))
         self.refused("policy", lambda: tutti.Fusion(self.comm, grads, policy="best"))
         self.refused("policy is 3", lambda: tutti.Fusion(self.comm, grads, policy=3))
