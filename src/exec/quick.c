@@ -180,9 +180,9 @@ static int steps_do(const struct tt_run *run, struct task *task, struct tt_waite
 static int is_plain_call(const struct tt_binding *binding)
 {
   const struct tt_call *call = &binding->call;
-  int is_plain = call->redop <= tuttiMin && call->type != tuttiBool && !(call->form & ~TT_FORM_BARRIER);
-  return is_plain && binding->before == 1 && tt_device_of(binding->in)->host &&
-         tt_device_of(binding->out)->host;
+  int is_plain = call->redop <= tuttiMin && call->type != tuttiBool;
+  return is_plain && (!call->form || call->form == TT_FORM_BARRIER) && binding->before == 1 &&
+         tt_device_of(binding->in)->host && tt_device_of(binding->out)->host;
 }
 
 /* Returns 0 if the call cannot run at once. */
