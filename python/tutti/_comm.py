@@ -154,7 +154,8 @@ class Comm:
     ``root``. Each call waits until its result is there, while other threads run Python. With ``async_=True`` it returns
     a ``Handle`` at once. Inside ``tutti.group()`` calls are collected. A communicator is used by one thread at a time.
 
-    ``op`` is "sum", "prod", "max", "min", "avg", "and", "or", "xor", or what ``scaled_sum`` gives.
+    ``op`` is "sum", "prod", "max", "min", "avg", "and", "or", "xor", or what ``scaled_sum`` gives. The bitwise
+    ones are for integers and bool; bool has no "avg" and no scaled sum, complex numbers have "sum" and "avg" alone.
 
     Errors of every call: TuttiArgumentError: an argument is wrong; nothing was sent. TuttiUsageError: the calls of two
     ranks differ (both are named), or the communicator is closed or was revoked. TuttiRemoteError: a rank died, left, is
