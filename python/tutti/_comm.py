@@ -473,7 +473,9 @@ class Comm:
 
         It may be called from any thread, and does not wait for other ranks.
         """
-        check(C["tuttiCommRevoke"](self._open(), 0))
+        with _interrupt.LOCK:  # a call that it ends may be followed by close at once
+            code = C["tuttiCommRevoke"](self._open(), 0)
+        check(code)
 
     def abort(self) -> None:
         """Stops everything in progress and closes the communicator; other ranks see this rank leave.

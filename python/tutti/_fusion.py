@@ -211,7 +211,9 @@ class Fusion:
 
     def abort(self) -> None:
         """Ends the step under way on all ranks, with TuttiRemoteError; from any thread. It still has to be closed."""
-        check(C["tuttiFusionAbort"](self._open()))
+        with _interrupt.LOCK:  # a wait that it ends may be followed by close at once
+            code = C["tuttiFusionAbort"](self._open())
+        check(code)
 
     def close(self) -> None:
         """Ends the fusion; a step that is under way is abandoned. Again: nothing happens."""
