@@ -364,12 +364,23 @@ static int norm_add(struct tuttiFusion *fusion, int32_t m, const struct part *pa
   return copying->added == all;
 }
 
-/* The message that is coming out; else the one of those that have come that was begun first; -1: none has. */
-static int32_t message_out(const struct engine *engine)
+/* True unless elements before those of the message are still to be added to a norm, whose bits depend on the order.
+ * Only its first part can have such. */
+static int is_next(const struct tuttiFusion *fusion, int32_t m)
 {
+  const struct engine *engine = &fusion->engine;
+  const struct part *part = &engine->used->parts[engine->used->messages[m].first_part];
+  return !fusion->config.norms || engine->tensors[part->tensor].added == part->first;
+}
+
+/* The message that is coming out; else the one that was begun first of those that have come and may come out; -1: there
+ * is none. */
+static int32_t message_out(const struct tuttiFusion *fusion)
+{
+  const struct engine *engine = &fusion->engine;
   if (engine->out >= 0) return engine->out;
   for (int32_t k = engine->back; k < engine->nbegun; k++)
-    if (engine->messages[engine->begun[k]].state == CAME) return engine->begun[k];
+    if (engine->messages[engine->begun[k]].state == CAME && is_next(fusion, engine->begun[k])) return engine->begun[k];
   return -1;
 }
 
@@ -378,7 +389,7 @@ static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
   struct engine *engine = &fusion->engine;
   struct copying *copying = &engine->copying;
-  int32_t m = engine->out = message_out(engine);
+  int32_t m = engine->out = message_out(fusion);
   if (m < 0) return 0;
   struct message_progress *progress = &engine->messages[m];
   const struct message *message = &engine->used->messages[m];
@@ -390,6 +401,7 @@ static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
   }
   if (fusion->config.norms && !norm_add(fusion, m, part, result)) return 1;
   copying->out = NULL;
+  engine->tensors[part->tensor].added += part->count;
   part_remember(fusion, part);
   if (--engine->tensors[part->tensor].parts_left == 0)
     tensor_finish(&fusion->config, &fusion->shared, engine, part->tensor);

@@ -207,6 +207,7 @@ void tt_fusion_step_start(struct tuttiFusion *fusion)
   for (int i = 0; i < fusion->config.n; i++) {
     engine->tensors[i].parts_left = plan->cuts[i].nparts;
     engine->tensors[i].norm = (struct tt_norm){0};
+    engine->tensors[i].added = 0;
   }
   tt_sequence_start(&engine->ordering.order, engine->step);
   engine->nbegun = engine->back = 0;

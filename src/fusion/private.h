@@ -191,6 +191,7 @@ struct known {
 struct tensor_progress {
   int32_t parts_left;      /* not yet back */
   struct tt_norm norm;     /* of the parts that are back */
+  uint64_t added;          /* elements in it */
   const void *last_send;   /* where it was when it was last copied or sent; NULL: never */
   void *last_recv;
 };
