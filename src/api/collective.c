@@ -82,10 +82,10 @@ static tuttiResult_t redop_check(int op, int type)
   return tt_fail(tuttiInvalidArgument, "op is %s, but type is %s: %s", tt_redop_name(op), tt_type_name(type), lacks);
 }
 
-/* Sets what the operation is to the binding. */
-static tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked *asked, struct tt_binding *binding)
+/* Sets an operation that not every type has. Not inline: short sums pay for each instruction. */
+static __attribute__((noinline)) tuttiResult_t other_redop_bind(const struct tuttiComm *comm, const struct asked *asked,
+                                                                struct tt_binding *binding)
 {
-  binding->call.redop = (uint8_t)asked->op;
   if (asked->op >= 0 && asked->op < tuttiNumOps) return redop_check(asked->op, asked->type);
   const struct tt_redop *redop = tt_redop_get(comm, (tuttiRedOp_t)asked->op);
   if (!redop) return tuttiInvalidArgument;
@@ -96,6 +96,14 @@ static tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked
   binding->scalar = redop->scalar;
   binding->scalar_at = redop->at;
   return tuttiSuccess;
+}
+
+/* Sets the operation. */
+static inline tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked *asked,
+                                       struct tt_binding *binding)
+{
+  binding->call.redop = (uint8_t)asked->op;
+  return asked->op == tuttiSum ? tuttiSuccess : other_redop_bind(comm, asked, binding);
 }
 
 /* Carries out a call that was checked. */
