@@ -52,8 +52,8 @@ enum tt_verdict {
   TT_TRIED_IN_VAIN, /* the kept plan stays */
 };
 
-/* Returns the time by which a plan is judged, of n iterations by it, the shortest first; 0: there are none. That is the
- * lower quartile: the median would follow slow phases of the machine, and the shortest is but the luckiest if
+/* Returns the time by which a plan is judged, of n iterations by it, the shortest first; 0: there are none. The
+ * lower quartile counts: the median would follow slow phases of the machine, and the shortest is but the luckiest if
  * iterations vary. */
 double tt_trial_us(const float *sorted, int n);
 
@@ -66,8 +66,8 @@ enum tt_try tt_trial_begins(struct tt_trial *trial, uint64_t step, const struct 
 /* Forgets all measurements, because times have changed too much. */
 void tt_trial_forget(struct tt_trial *trial, uint64_t step);
 
-/* The step at whose end ranks agree next, after an agreement at the end of `step`, 0 at first. That is after as many
- * steps again, but soon in a trial, and not too late without one. */
+/* The step at whose end ranks agree next, after an agreement at the end of `step`, 0 at first: after as many steps
+ * again, but soon in a trial, and not too late without one. */
 uint64_t tt_trial_next(const struct tt_trial *trial, uint64_t step);
 
 #endif

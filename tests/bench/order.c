@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What it costs a step that ranks agree on the order of messages: 32 tensors of 40 KB, each sent alone, pushed so many
- * us apart. Steps in which all ranks push in the plan's order take turns with such in which one rank, another one each
+/* Measures the cost, in a step, of agreeing on the order of messages: 32 tensors of 40 KB, each sent alone, pushed so
+ * many us apart. Steps in which all ranks push in the plan's order take turns with such in which one rank, another one each
  * time, pushes its first tensor last, and with such in which each rank pushes in an order of its own. us of the slowest
  * rank, median and mean, and rounds and frames of a rank per step.
  *

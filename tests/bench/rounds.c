@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the choice of HIDES costs (src/fusion/rounds.c): a rank asks for a round for what is more urgent only if what
- * goes next takes so many times as long as a round. Simulated as in tests/unit/fusion_ready.c: plans by priority whose
+/* Simulates the cost of each choice of HIDES (src/fusion/rounds.c): a rank asks for a round for a more urgent message only
+ * if what goes next takes so many times as long as a round. Simulated as in tests/unit/fusion_ready.c: plans by priority whose
  * tensors are ready in drawn orders. Prints, for each value, by how many percent iterations (the forward pass waits for
  * layer after layer) take longer than with the best one, and rounds a step. */
 int ready_main(int argc, char **argv);
