@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Measures the cost, in a step, of agreeing on the order of messages: 32 tensors of 40 KB, each sent alone, pushed so
- * many us apart. Steps in which all ranks push in the plan's order take turns with such in which one rank, another one each
- * time, pushes its first tensor last, and with such in which each rank pushes in an order of its own. us of the slowest
- * rank, median and mean, and rounds and frames of a rank per step.
+ * many us apart. Steps in which all ranks push in the plan's order take turns with such in which one rank, another one
+ * each time, pushes its first tensor last, and with such in which each rank pushes in an order of its own. Prints us of
+ * the slowest rank, median and mean, and rounds and frames of a rank per step.
  *
  *   tutti run -n 2 bench_order [APART_US [STEPS]] */
 #include <stdio.h>

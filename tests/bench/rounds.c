@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Simulates the cost of each choice of HIDES (src/fusion/rounds.c): a rank asks for a round for a more urgent message only
- * if what goes next takes so many times as long as a round. Simulated as in tests/unit/fusion_ready.c: plans by priority whose
- * tensors are ready in drawn orders. Prints, for each value, by how many percent iterations (the forward pass waits for
- * layer after layer) take longer than with the best one, and rounds a step. */
+/* Simulates the cost of each choice of HIDES (src/fusion/rounds.c): a rank asks for a round for a more urgent message
+ * only if what goes next takes so many times as long as a round. Simulated as in tests/unit/fusion_ready.c: plans by
+ * priority whose tensors are ready in drawn orders. Prints, for each value, by how many percent iterations (the forward
+ * pass waits for layer after layer) take longer than with the best one, and rounds a step. */
 int ready_main(int argc, char **argv);
 #define main ready_main
 #include "../unit/fusion_ready.c"
