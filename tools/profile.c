@@ -10,7 +10,7 @@
 #include "profiles/profiles.h"
 
 static const char *const help =
-    "usage: tutti profile show FILE [--plot SVG]\n"
+    "usage: tutti profile show FILE [--allreduce] [--plot SVG]\n"
     "       tutti profile check FILE [--verbose]\n"
     "       tutti profile print FILE\n\n"
     "`show` prints the profile as tables: latency, GB/s and error of messages, GB/s of\n"
@@ -19,6 +19,8 @@ static const char *const help =
     "algorithms and transports exist; lines about others have no effect, and are reported, too. The\n"
     "exit status is 0 only if nothing is reported. `print` prints the profile in the form in which\n"
     "`tutti tune` writes profiles: its lines sorted, with comments.\n"
+    "      --allreduce       only what an all-reduce of m bytes takes, a + b m, by each algorithm: the\n"
+    "                        line nearest to the measured times, its mean and its worst error\n"
     "      --plot SVG        also draw the measured points and the fitted lines (needs python3)\n"
     "      --verbose         report each line without effect, not only each such algorithm\n"
     "  -h, --help            this text\n";
@@ -55,11 +57,11 @@ static int plot(const struct tt_profile *profile, const char *svg)
 }
 
 /* The exit status. */
-static int show(const char *path, const char *svg)
+static int show(const char *path, int is_allreduce, const char *svg)
 {
   struct tt_profile profile = {.nlinks = 0};
   tuttiResult_t result = tt_profile_load(&profile, path);
-  if (!result) result = tt_profile_show(&profile, stdout);
+  if (!result) result = (is_allreduce ? tt_profile_allreduce_show : tt_profile_show)(&profile, stdout);
   int is_fine = result ? !complain("show", tuttiGetLastError(NULL)) : !svg || plot(&profile, svg);
   tt_profile_destroy(&profile);
   return !is_fine;
@@ -96,16 +98,18 @@ static int wrong_usage(void)
 
 int command_profile(int argc, char **argv)
 {
-  static const struct option options[] = {{"plot", required_argument, NULL, 'p'},
+  static const struct option options[] = {{"allreduce", no_argument, NULL, 'a'},
+                                          {"plot", required_argument, NULL, 'p'},
                                           {"verbose", no_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   const char *svg = NULL;
-  int option, is_verbose = 0;
+  int option, is_verbose = 0, is_allreduce = 0;
   optind = 1;
   while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1)
     if (option == 'p') svg = optarg;
     else if (option == 'v') is_verbose = 1;
+    else if (option == 'a') is_allreduce = 1;
     else if (option != 'h') return wrong_usage();
     else return fputs(help, stdout) < 0;
   const char *action = optind < argc ? argv[optind] : "";
@@ -113,11 +117,12 @@ int command_profile(int argc, char **argv)
   if (!is_show && !is_check && strcmp(action, "print") != 0)
     fprintf(stderr, "tutti profile: say show, check or print, not \"%s\"\n", action);
   else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
+  else if (!is_show && is_allreduce) fprintf(stderr, "tutti profile %s: has no --allreduce\n", action);
   else if (!is_show && svg) fprintf(stderr, "tutti profile %s: has no --plot\n", action);
   else if (!is_check && is_verbose) fprintf(stderr, "tutti profile %s: has no --verbose\n", action);
   else {
     setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
-    if (is_show) return show(argv[optind + 1], svg);
+    if (is_show) return show(argv[optind + 1], is_allreduce, svg);
     return is_check ? check(argv[optind + 1], is_verbose) : print(argv[optind + 1]);
   }
   return wrong_usage();

@@ -20,7 +20,7 @@ const char *const request_help =
     "      --middle NAME     the algorithm that a hierarchical one runs among the leaders\n"
     "      --blocks B        blocks of a share (default: the number that the algorithm is made for)\n"
     "      --topology FILE   topology file: which ranks are near each other, and the prices of links\n"
-    "      --group-size G    ranks in a group, where the topology has no groups\n"
+    "      --group-size G    ranks in a group, instead of the groups of the topology\n"
     "      --passes LIST     rewrites, in this order: merge, fuse, channels=N\n";
 
 int number_read(const char *command, const char *option, enum form form, const long long limits[2], long long *value)

@@ -113,7 +113,7 @@ tuttiResult_t tt_topology_arrange(struct tt_arrangement *made, const struct tt_t
   groups_cut(&w, CACHE, w.number[NUMA], topology->cache);
   new.order = new.storage;
   order_find(&w, new.order);
-  for (int k = 0; k < KINDS; k++) {
+  for (int k = 0; k < KINDS && group_size <= 0; k++) {
     if (says_something(w.count[k], w.n) && w.count[k] != below) level_append(&new, w.number[k]);
     below = w.count[k];
   }

@@ -134,11 +134,11 @@ struct tt_arrangement {
 
 /* The levels are cache, NUMA node and node, except those that say nothing: a level needs several groups, one of them
  * with several ranks, and other groups than the level below. Ranks whose NUMA node or cache is unknown form one group
- * within the next larger unit. If no level is left, the one level is consecutive ranks in groups of `group_size`
- * (TUTTI_GROUP_SIZE) or, if that is 0, of about the square root of nranks: of the largest exact divisor from 2/3 of the
- * root to the root, else of sizes that differ by one. If such groups say nothing either (1 and 2 ranks; group_size 1 or
- * >= nranks), there is no level (nlevels 0). A pure function of its arguments, the same on all ranks. Errors:
- * tuttiSystemError: no memory. */
+ * within the next larger unit. With a `group_size` (TUTTI_GROUP_SIZE) other than 0, or if no level is left, the one
+ * level is consecutive positions: in groups of that size, the last of which has the rest, or, if it is 0, in groups of
+ * about the square root of nranks: of the largest exact divisor from 2/3 of the root to the root, else of sizes that
+ * differ by one. If such groups say nothing either (1 and 2 ranks; group_size 1 or >= nranks), there is no level
+ * (nlevels 0). A pure function of its arguments, the same on all ranks. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_topology_arrange(struct tt_arrangement *made, const struct tt_topology *topology, int64_t group_size);
 
 /* NULL and a zeroed one are allowed. */

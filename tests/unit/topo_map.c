@@ -126,7 +126,7 @@ static void ranks_in_blocks_keep_their_numbers_and_sizes_may_differ(void **state
   }
   struct tt_topology t = make(12, host, where);
   struct tt_arrangement a;
-  assert_int_equal(tt_topology_arrange(&a, &t, 3), tuttiSuccess);
+  assert_int_equal(tt_topology_arrange(&a, &t, 0), tuttiSuccess);
   equals(a.order, (int32_t[]){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 12);
   assert_int_equal(a.groups.nlevels, 1);
   equals(a.groups.group[0], (int32_t[]){0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1}, 12);
@@ -186,11 +186,11 @@ static void arrangements_are_what_the_contract_says(void **state)
     int32_t n = 1 + round % MOST, seen[MOST] = {0};
     struct tt_topology t = random_make(&seed, n);
     struct tt_arrangement a;
-    assert_int_equal(tt_topology_arrange(&a, &t, 1), tuttiSuccess);
+    assert_int_equal(tt_topology_arrange(&a, &t, 0), tuttiSuccess);
     for (int32_t p = 0; p < n; p++) assert_int_equal(seen[a.order[p]]++, 0);
     int level = 0;
     for (int kind = 2; kind >= 0; kind--) partition_check(&t, &a, kind, &level);
-    assert_int_equal(level, a.groups.nlevels);
+    if (level) assert_int_equal(level, a.groups.nlevels); /* else groups of about the square root */
     /* Nodes, and what is inside, in order of first appearance. */
     for (int32_t p = 1; p < n; p++) {
       int32_t here = a.order[p], before = a.order[p - 1];
@@ -246,6 +246,21 @@ static void a_group_size_counts_where_no_topology_shows(void **state)
   invented(7, 1, 0, NULL);
   invented(1, 1, 0, NULL);
   invented(2, 1, 0, NULL);
+}
+
+static void a_group_size_counts_before_what_a_topology_shows(void **state)
+{
+  (void)state;
+  static const uint64_t host[6] = {9, 8, 9, 8, 9, 8};
+  static const struct tt_locality where[6] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {1, 1}, {0, 0}};
+  struct tt_topology t = make(6, host, where);
+  struct tt_arrangement a;
+  assert_int_equal(tt_topology_arrange(&a, &t, 2), tuttiSuccess);
+  equals(a.order, (int32_t[]){0, 2, 4, 1, 3, 5}, 6);
+  assert_int_equal(a.groups.nlevels, 1);
+  equals(a.groups.group[0], (int32_t[]){0, 0, 1, 1, 2, 2}, 6);
+  tt_arrangement_destroy(&a);
+  tt_topology_destroy(&t);
 }
 
 static void ranks_on_nodes_of_their_own_are_grouped_by_size(void **state)
@@ -318,6 +333,7 @@ int main(void)
       cmocka_unit_test(arrangements_are_what_the_contract_says),
       cmocka_unit_test(without_topology_groups_are_near_the_square_root),
       cmocka_unit_test(a_group_size_counts_where_no_topology_shows),
+      cmocka_unit_test(a_group_size_counts_before_what_a_topology_shows),
       cmocka_unit_test(ranks_on_nodes_of_their_own_are_grouped_by_size),
       cmocka_unit_test(a_wrong_number_of_ranks_is_refused),
       cmocka_unit_test(every_failed_allocation_is_told_and_leaves_nothing),

@@ -16,6 +16,10 @@ tuttiResult_t tt_profile_print(const struct tt_profile *profile, FILE *out);
  * many anchors each algorithm has. Errors: as tt_profile_print. */
 tuttiResult_t tt_profile_show(const struct tt_profile *profile, FILE *out);
 
+/* Writes the line a + b m of each algorithm, with its errors, for every number of ranks and place in which it was
+ * measured with three sizes or more. Errors: as tt_profile_print. */
+tuttiResult_t tt_profile_allreduce_show(const struct tt_profile *profile, FILE *out);
+
 /* Writes a sentence to `out`, "FILE, 9 lines from 12 to 20: ...", or if is_verbose one for each line, about algorithms
  * and transports that are not there, and how many such lines there were to *n. Errors: tuttiSystemError: it cannot be
  * written. */

@@ -22,7 +22,7 @@ struct tt_schedule_request {
   int root;               /* where the collective has one */
   int radix;              /* where the algorithm has one; 0: its default */
   int blocks;             /* cuts of a share; 0: the number the algorithm is made for */
-  int group_size;         /* ranks in a group, where the topology tells of no groups; 0: about the root of nranks */
+  int group_size;         /* ranks in a group; 0: the topology's groups, else about the root of nranks */
   size_t count;           /* elements of a share, as in the call; 0: one for each block */
   size_t element_bytes;   /* 0: 4 */
 };
