@@ -188,7 +188,7 @@ static void sizes_print(const struct tt_explained *e, const struct tt_table *tab
 
 /* ---- eta ---- */
 
-/* Time of ring less that of hierarchical; result is set on an error. */
+/* Returns the time of ring less that of hierarchical; result is set on an error. */
 static double lead_us(const struct tt_explained *e, const struct tt_choice *ring, const struct tt_choice *levels,
                       uint64_t bytes, tuttiResult_t *result)
 {
@@ -215,34 +215,54 @@ static uint64_t crossing_find(const struct tt_explained *e, const struct tt_choi
 #define ETA_FROM 8u
 #define ETA_TO (1u << 30)
 
+/* The candidate of an algorithm that counts here, whatever size is asked for: the one of the usual block. */
+static const struct tt_choice *usual_find(const struct tt_explained *e, const struct tt_algo *algo)
+{
+  const struct tt_choice *first = NULL;
+  for (int c = 0; c < e->n; c++) {
+    const struct tt_choice *choice = &e->candidates[c].choice;
+    if (&tt_algos[choice->algo] != algo) continue;
+    if (choice->block_bytes == e->tuning->cluster->block_bytes) return choice;
+    if (!first) first = choice;
+  }
+  return first;
+}
+
+/* "hierarchical up to 344 KiB, ring up to 1 GiB" */
+static tuttiResult_t crossings_print(const struct tt_explained *e, const struct tt_choice *ring,
+                                     const struct tt_choice *levels, FILE *out)
+{
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
+  tuttiResult_t result = tuttiSuccess;
+  int leads = lead_us(e, ring, levels, ETA_FROM, &result) > 0;
+  fprintf(out, "  ring or %s: ", tt_choice_text(levels, name));
+  for (uint64_t bytes = ETA_FROM; bytes < ETA_TO && result == tuttiSuccess; bytes *= 4) {
+    int is = lead_us(e, ring, levels, 4 * bytes, &result) > 0;
+    if (is == leads || result != tuttiSuccess) continue;
+    fprintf(out, "%s up to %s, ", leads ? name : "ring",
+            tt_bytes_text(crossing_find(e, ring, levels, bytes, &result), size));
+    leads = is;
+  }
+  fprintf(out, "%s up to 1 GiB\n", leads ? name : "ring");
+  return result;
+}
+
 /* Jia et al. choose hierarchical below a size eta and ring above it: with a for what a message of no bytes takes and b
  * for each byte, eta = (a_r - a_h) / (b_h - b_r), the size at which both take the same. Here times are no straight
  * lines, so that size is searched for, and there may be several. */
 static tuttiResult_t eta_print(const struct tt_explained *e, FILE *out)
 {
-  const struct tt_choice *ring = NULL, *levels = NULL;
-  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
+  const struct tt_choice *levels, *ring = usual_find(e, tt_algo_find(TT_ALL_REDUCE, "ring"));
   tuttiResult_t result = tuttiSuccess;
-  for (int c = e->n - 1; c >= 0; c--) {
-    const struct tt_algo *algo = &tt_algos[e->candidates[c].choice.algo];
-    if (algo == tt_algo_find(TT_ALL_REDUCE, "ring")) ring = &e->candidates[c].choice;
-    if (algo->has_middle) levels = &e->candidates[c].choice;
-  }
+  int n = 0;
   if (e->collective != TT_ALL_REDUCE || e->tuning->cluster->topology->nnodes == 1) return result;
   fprintf(out, "\nring or hierarchical (eta of Jia et al. is the size at which both take the same):\n");
-  if (!ring || !levels) {
-    fprintf(out, "  one of them is not to be chosen\n");
-    return result;
+  for (int a = 0; a < tt_algo_count && ring && result == tuttiSuccess; a++) {
+    if (!tt_algos[a].has_middle || !(levels = usual_find(e, &tt_algos[a]))) continue;
+    result = crossings_print(e, ring, levels, out);
+    n++;
   }
-  int leads = lead_us(e, ring, levels, ETA_FROM, &result) > 0;
-  for (uint64_t bytes = ETA_FROM; bytes < ETA_TO && result == tuttiSuccess; bytes *= 4) {
-    int is = lead_us(e, ring, levels, 4 * bytes, &result) > 0;
-    if (is == leads || result != tuttiSuccess) continue;
-    fprintf(out, "  %s is faster up to %s\n", leads ? tt_choice_text(levels, name) : "ring",
-            tt_bytes_text(crossing_find(e, ring, levels, bytes, &result), size));
-    leads = is;
-  }
-  fprintf(out, "  %s is faster up to 1 GiB\n", leads ? tt_choice_text(levels, name) : "ring");
+  if (!n) fprintf(out, "  one of them is not to be chosen\n");
   return result;
 }
 
