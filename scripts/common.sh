@@ -11,6 +11,8 @@ optional_packages=(
   iproute2 python3 gnuplot-nox libxml2-utils groff-base    # hosts that are namespaces; what measures, draws and checks
   python3-numpy                                            # arrays for the package for Python, which needs none
 )
+# For the tests of tutti.torch: 140 MB, so it is a group of its own, and without it the rest goes on.
+torch_packages=(python3-torch)
 clang_packages=(clang)
 # For AArch64 on another machine: the compiler, what runs its programs, and libraries in packages of that architecture.
 aarch64_packages=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)

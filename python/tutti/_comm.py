@@ -80,9 +80,13 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
         id, rank, size = job.id, job.rank, job.size
     if not isinstance(id, (bytes, bytearray)) or len(id) != _library.UNIQUE_ID_BYTES:
         raise refusal(f"id is {id!r:.80}: it must be the {_library.UNIQUE_ID_BYTES} bytes of tutti.unique_id()")
-    size, rank = whole("size", size, 1), whole("rank", rank)
+    return join(id, whole("rank", rank), whole("size", size, 1), options)
+
+
+def join(id, rank, size, options, alive=None):
+    """Joins a communicator. alive(), if given, is called now and then; it raises to give up."""
     config, unique, handle = _config(options), _library.UniqueId.from_buffer_copy(id), c_void_p()
-    return _join(C["tuttiCommInitRankConfig"](byref(handle), size, unique, rank, byref(config)), handle)
+    return _join(C["tuttiCommInitRankConfig"](byref(handle), size, unique, rank, byref(config)), handle, alive)
 
 
 def _config(options):
@@ -106,7 +110,7 @@ def _config(options):
     return config
 
 
-def _join(code, handle):
+def _join(code, handle, alive=None):
     """Waits until a communicator is made; in slices, so that Ctrl-C can end it."""
     try:
         state, began = c_int(code), time.perf_counter()
@@ -116,6 +120,8 @@ def _join(code, handle):
             check(C["tuttiCommGetAsyncError"](handle, byref(state)))
             if state.value != IN_PROGRESS:
                 break
+            if alive is not None:
+                alive()
             time.sleep(min(max((time.perf_counter() - began) / 16, 2e-5), 1e-3))
         check(state.value, handle)
     except BaseException:

@@ -144,6 +144,7 @@ _FUNCTIONS = {
     "tuttiAlltoAll": _MOVE + _END,
     "tuttiGather": _MOVE + [c_int] + _END,
     "tuttiScatter": _MOVE + [c_int] + _END,
+    "tuttiBarrier": _END,
     "tuttiSend": [_P, c_size_t, c_int, c_int] + _END,
     "tuttiRecv": [_P, c_size_t, c_int, c_int] + _END,
     "tuttiFusionCreate": [POINTER(_P), _P, POINTER(FusionTensor), c_int, POINTER(FusionConfig)],
@@ -167,8 +168,8 @@ def _candidates():
     if named:
         return [named]
     here = os.path.dirname(os.path.abspath(__file__))
-    # Beside the package (a wheel), in the build tree (build/release/python/tutti), installed (lib/tutti/python/tutti).
-    folders = [here, os.path.join(here, "..", ".."), os.path.join(here, "..", "..", "..")]
+    # In a wheel, beside the package, in a build tree (build/release/python/tutti), installed (lib/tutti/python/tutti).
+    folders = [os.path.join(here, "lib"), here, os.path.join(here, "..", ".."), os.path.join(here, "..", "..", "..")]
     paths = [os.path.normpath(os.path.join(folder, "libtutti.so.0")) for folder in folders]
     return [path for path in paths if os.path.exists(path)][:1] or ["libtutti.so.0"]
 

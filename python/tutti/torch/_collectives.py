@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The collectives of a process group, as c10d calls them: tensors in, one or a few calls of the library out.
+
+A method returns DONE where the caller waits for the operation at once: then it was done in the caller's thread. Else it
+returns a Work. The library carries out the operations of a communicator in the order of the calls.
+"""
+import threading
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from .. import _handles
+from .._comm import OPS
+from .._library import C, refusal
+from ._tensors import (check_list, flat, gathered, is_flat, joined, moved, one, put, reduced, room, share,
+                       storage)
+from ._work import DONE, UNKNOWN, WAITS, Work, caller
+
+_ALL_REDUCE, _REDUCE, _BROADCAST = C["tuttiAllReduce"], C["tuttiReduce"], C["tuttiBroadcast"]
+_ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL = C["tuttiAllGather"], C["tuttiReduceScatter"], C["tuttiAlltoAll"]
+_GATHER, _SCATTER, _BARRIER = C["tuttiGather"], C["tuttiScatter"], C["tuttiBarrier"]
+_SEND, _RECV = C["tuttiSend"], C["tuttiRecv"]
+
+# The number of each operation, keyed by the hash of torch's.
+_OPS = {hash(getattr(dist.ReduceOp, theirs)): OPS[ours] for theirs, ours in (
+    ("SUM", "sum"), ("PRODUCT", "prod"), ("MAX", "max"), ("MIN", "min"), ("AVG", "avg"), ("BAND", "and"),
+    ("BOR", "or"), ("BXOR", "xor")) if hasattr(dist.ReduceOp, theirs)}
+
+
+class Collectives:
+    """What both kinds of backends of torch.distributed are made of."""
+
+    def _begin(self, comm):
+        self._comm = comm
+        self._lock = threading.RLock()
+        self._copying = []  # works under way that have copies to make at their end
+
+    # ---- calls ----
+
+    def _run(self, who, results, copies, keep, *calls):
+        """Calls the library: each call is a function and its arguments. Several start together."""
+        comm = self._comm
+        with self._lock:
+            if self._copying:
+                self._settle()
+            if who == WAITS:
+                if len(calls) == 1:
+                    comm._call(False, None, None, *calls[0])
+                else:
+                    with _handles.group():
+                        for call in calls:
+                            comm._call(False, None, keep, *call)
+                put(copies)
+                return DONE
+            if len(calls) == 1:
+                handles = [comm._call(True, None, keep, *calls[0])]
+            else:
+                with _handles.group():
+                    handles = [comm._call(True, None, keep, *call) for call in calls]
+            work = Work(handles, results, copies)
+            if copies:
+                self._copying.append(work)
+        return work.keep() if who == UNKNOWN else work
+
+    def _settle(self):
+        """Ends the operations whose results still have to be copied: the next call may read them."""
+        copying, self._copying = self._copying, []
+        for work in copying:
+            work.wait()
+
+    def _copied(self, *tensors):
+        """Waits for operations under way on tensors that are read before the library is called."""
+        if self._copying:
+            with self._lock:
+                self._settle()
+        pending = [handle for handle in list(self._comm._pending) if not handle.done()]
+        if pending:
+            used = {storage(x) for x in tensors}
+            for handle in pending:
+                if any(isinstance(x, torch.Tensor) and storage(x) in used for x in handle._keep or ()):
+                    handle.wait()
+
+    def _in(self, x, name="tensor"):
+        """A tensor that is read, as the library can use it."""
+        if is_flat(x, name):
+            return x
+        self._copied(x)
+        return flat(x)
+
+    def _out(self, x, is_read, name="tensor"):
+        """A tensor that is written: what the library writes, and the copies to make then."""
+        if is_flat(x, name):
+            return x, ()
+        if is_read:
+            self._copied(x)
+            t = flat(x)
+        else:
+            t = torch.empty(x.shape, dtype=x.dtype)
+        return t, ((x, t),)
+
+    def _gathered(self, tensors):
+        """One array of the elements of all tensors, which are read."""
+        if not joined(tensors):
+            self._copied(*tensors)
+        return gathered(tensors)
+
+    def _op(self, opts, dtype):
+        """The number of the operation, and what has to live as long as the call."""
+        op = dist.ReduceOp.SUM if opts is None else getattr(opts, "reduceOp", opts)
+        try:
+            return _OPS[hash(op)], None
+        except KeyError:
+            pass
+        made = self._comm.scaled_sum(*_factor(op, dtype))
+        return made.value, made
+
+    # ---- collectives of one tensor a rank ----
+
+    def broadcast(self, tensors, opts=None):
+        who = caller(opts)
+        x = one(tensors)
+        root = opts.rootRank if opts is not None else 0
+        t, copies = (self._in(x), ()) if root == self._comm.rank else self._out(x, False)
+        n, code = moved(t)
+        at = t.data_ptr()
+        return self._run(who, (x,), copies, (x, t), (_BROADCAST, at, at, n, code, root))
+
+    def allreduce(self, tensors, opts=None):
+        who = caller(opts)
+        x = one(tensors)
+        t, copies = self._out(x, True)
+        n, code = reduced(t)
+        op, keep = self._op(opts, t.dtype)
+        at = t.data_ptr()
+        return self._run(who, (x,), copies, (x, t, keep), (_ALL_REDUCE, at, at, n, code, op))
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        who = caller(opts)
+        calls, copies, keep = [], [], []
+        for i, x in enumerate(tensors):
+            t, copy = self._out(x, True, f"tensors[{i}]")
+            n, code = reduced(t, f"tensors[{i}]")
+            op, made = self._op(opts, t.dtype)
+            calls.append((_ALL_REDUCE, t.data_ptr(), t.data_ptr(), n, code, op))
+            copies += copy
+            keep += [x, t, made]
+        return self._run(who, tuple(tensors), tuple(copies), tuple(keep), *calls)
+
+    def reduce(self, tensors, opts=None):
+        who = caller(opts)
+        x = one(tensors)
+        root = opts.rootRank if opts is not None else 0
+        t, copies = self._out(x, True)
+        n, code = reduced(t)
+        op, keep = self._op(opts, t.dtype)
+        at, to = t.data_ptr(), None
+        if root == self._comm.rank:
+            to = at
+        else:
+            copies = ()
+        return self._run(who, (x,), copies, (x, t, keep), (_REDUCE, at, to, n, code, op, root))
+
+    def barrier(self, opts=None):
+        return self._run(caller(opts), (), (), (), (_BARRIER,))
+
+    # ---- with a share for each rank ----
+
+    def _allgather_base(self, output, input, opts=None):
+        who = caller(opts)
+        x = self._in(input, "input")
+        t, copies = self._out(output, False, "output")
+        if x.dtype != t.dtype:
+            raise refusal(f"output has elements of {t.dtype}, and input of {x.dtype}: pass tensors of one type")
+        share(x.numel(), t.numel(), self._comm.size, "input", "output")
+        n, code = moved(x)
+        return self._run(who, (output,), copies, (output, x, t), (_ALL_GATHER, x.data_ptr(), t.data_ptr(), n, code))
+
+    def allgather(self, outputs, inputs, opts=None):
+        who = caller(opts)
+        outs, x = (outputs if isinstance(inputs, torch.Tensor) else one(outputs, "output_tensors")), one(inputs)
+        check_list(outs, self._comm.size, "tensor_list", x)
+        t = self._in(x)
+        counts = [out.numel() for out in outs]
+        if counts[self._comm.rank] != t.numel():
+            raise refusal(f"tensor has {t.numel()} elements, and its place in tensor_list has "
+                          f"{counts[self._comm.rank]}: they must be as many")
+        if len(set(counts)) > 1:
+            return self._exchange(who, outs, [t] * len(outs), (x, t))
+        to, copies = room(outs)
+        n, code = moved(t)
+        return self._run(who, tuple(outs), copies, (*outs, t, to), (_ALL_GATHER, t.data_ptr(), to.data_ptr(), n, code))
+
+    def allgather_coalesced(self, output_lists, inputs, opts=None):
+        who = caller(opts)
+        calls, copies, keep = [], [], []
+        for i, x in enumerate(inputs):
+            outs = [row[i] for row in output_lists]
+            check_list(outs, self._comm.size, f"the lists' tensors {i}", x)
+            t = self._in(x)
+            for out in outs:
+                if out.numel() != t.numel():
+                    raise refusal(f"input {i} has {t.numel()} elements, and an output for it {out.numel()}: they must "
+                                  "be as many")
+            to, copy = room(outs)
+            calls.append((_ALL_GATHER, t.data_ptr(), to.data_ptr(), *moved(t)))
+            copies += copy
+            keep += [*outs, t, to]
+        results = tuple(out for row in output_lists for out in row)
+        return self._run(who, results, tuple(copies), tuple(keep), *calls)
+
+    def gather(self, outputs, inputs, opts=None):
+        who = caller(opts)
+        x = one(inputs)
+        root = opts.rootRank if opts is not None else 0
+        t = self._in(x)
+        n, code = moved(t)
+        if root != self._comm.rank:
+            return self._run(who, (), (), (x, t), (_GATHER, t.data_ptr(), None, n, code, root))
+        outs = one(outputs, "output_tensors")
+        check_list(outs, self._comm.size, "gather_list", x)
+        self._equal(outs, x, "gather_list")
+        to, copies = room(outs)
+        return self._run(who, tuple(outs), copies, (*outs, t, to),
+                         (_GATHER, t.data_ptr(), to.data_ptr(), n, code, root))
+
+    def scatter(self, outputs, inputs, opts=None):
+        who = caller(opts)
+        x = one(outputs)
+        root = opts.rootRank if opts is not None else 0
+        t, copies = self._out(x, False)
+        n, code = moved(t)
+        source, at = None, None
+        if root == self._comm.rank:
+            parts = one(inputs, "input_tensors")
+            check_list(parts, self._comm.size, "scatter_list", x)
+            self._equal(parts, x, "scatter_list")
+            source = self._gathered(parts)
+            at = source.data_ptr()
+        keep = (x, t) if source is None else (x, t, source, *parts)
+        return self._run(who, (x,), copies, keep, (_SCATTER, at, t.data_ptr(), n, code, root))
+
+    @staticmethod
+    def _equal(parts, x, name):
+        for i, part in enumerate(parts):
+            if part.numel() != x.numel():
+                raise refusal(f"{name}[{i}] has {part.numel()} elements, and tensor has {x.numel()}: all must have as "
+                              "many")
+
+    def _reduce_scatter_base(self, output, input, opts=None):
+        who = caller(opts)
+        x = self._in(input, "input")
+        t, copies = self._out(output, False, "output")
+        if x.dtype != t.dtype:
+            raise refusal(f"output has elements of {t.dtype}, and input of {x.dtype}: pass tensors of one type")
+        share(t.numel(), x.numel(), self._comm.size, "output", "input")
+        n, code = reduced(t, "output")
+        op, keep = self._op(opts, t.dtype)
+        return self._run(who, (output,), copies, (output, x, t, keep),
+                         (_REDUCE_SCATTER, x.data_ptr(), t.data_ptr(), n, code, op))
+
+    def reduce_scatter(self, outputs, inputs, opts=None):
+        who = caller(opts)
+        parts, x = (inputs if isinstance(outputs, torch.Tensor) else one(inputs, "input_tensors")), one(outputs)
+        check_list(parts, self._comm.size, "input_list", x)
+        counts = [part.numel() for part in parts]
+        if counts[self._comm.rank] != x.numel():
+            raise refusal(f"output has {x.numel()} elements, and its part of input_list has "
+                          f"{counts[self._comm.rank]}: they must be as many")
+        t, copies = self._out(x, False, "output")
+        _, code = reduced(t, "output")
+        op, made = self._op(opts, t.dtype)
+        if len(set(counts)) > 1:
+            sources = [self._in(part) for part in parts]
+            calls = [(_REDUCE, source.data_ptr(), t.data_ptr() if root == self._comm.rank else None, counts[root],
+                      code, op, root) for root, source in enumerate(sources)]
+            return self._run(who, (x,), copies, (x, t, made, *parts, *sources), *calls)
+        source = self._gathered(parts)
+        return self._run(who, (x,), copies, (x, t, source, made, *parts),
+                         (_REDUCE_SCATTER, source.data_ptr(), t.data_ptr(), counts[0], code, op))
+
+    # ---- from all ranks to all ranks ----
+
+    def alltoall_base(self, output, input, output_split_sizes=(), input_split_sizes=(), opts=None):
+        who = caller(opts)
+        x = self._in(input, "input")
+        t, copies = self._out(output, False, "output")
+        if x.dtype != t.dtype:
+            raise refusal(f"output has elements of {t.dtype}, and input of {x.dtype}: pass tensors of one type")
+        if not output_split_sizes and not input_split_sizes:
+            size = self._comm.size
+            if x.numel() != t.numel() or x.numel() % size:
+                raise refusal(f"input has {x.numel()} elements, and output has {t.numel()}: without split sizes both "
+                              f"must have the same multiple of the {size} ranks")
+            n, code = moved(x)
+            return self._run(who, (output,), copies, (output, x, t),
+                             (_ALL_TO_ALL, x.data_ptr(), t.data_ptr(), n // size, code))
+        outs, ins = self._parts(t, output_split_sizes, "output"), self._parts(x, input_split_sizes, "input")
+        return self._exchange(who, outs, ins, (output, x, t), copies, (output,))
+
+    def _parts(self, x, sizes, name):
+        """The part of a tensor for each rank: `sizes` lengths along its first dimension, or equal ones."""
+        size = self._comm.size
+        length = x.shape[0] if x.dim() else 0
+        if not sizes:
+            if length % size:
+                raise refusal(f"{name} has the length {length}, which is no multiple of the {size} ranks: give its "
+                              "split sizes")
+            sizes = [length // size] * size
+        if len(sizes) != size or sum(sizes) != length or min(sizes) < 0:
+            raise refusal(f"{name}_split_sizes are {list(sizes)}: there must be one for each of the {size} ranks, and "
+                          f"their sum the length of {name}, {length}")
+        return x.split(list(sizes))
+
+    def alltoall(self, outputs, inputs, opts=None):
+        who = caller(opts)
+        check_list(inputs, self._comm.size, "input_tensor_list")
+        check_list(outputs, self._comm.size, "output_tensor_list", inputs[0])
+        return self._exchange(who, outputs, [self._in(x) for x in inputs], tuple(inputs))
+
+    def _exchange(self, who, outs, ins, keep, copies=(), results=None):
+        """Sends ins[r] to each rank r, and receives outs[r] from it."""
+        calls, copies = [], list(copies)
+        for peer, (out, x) in enumerate(zip(outs, ins)):
+            t, copy = self._out(out, False)
+            calls += [(_SEND, x.data_ptr(), *moved(x), peer), (_RECV, t.data_ptr(), *moved(t), peer)]
+            copies += copy
+            keep += (out, t, x)
+        return self._run(who, results or tuple(outs), tuple(copies), keep, *calls)
+
+    # ---- names of newer versions ----
+
+    all_gather_single = _allgather_base
+    reduce_scatter_single = _reduce_scatter_base
+    all_to_all_single = alltoall_base
+
+
+def _factor(op, dtype):
+    """The factor of a PREMUL_SUM, and the name of the type."""
+    try:
+        kind, factor = op.__getstate__()
+    except (AttributeError, TypeError, ValueError):
+        raise refusal(f"op is {op}: it must be SUM, PRODUCT, MIN, MAX, AVG, BAND, BOR or BXOR") from None
+    return torch.as_tensor(factor).to(dtype).reshape(-1), dtype
+
+
+def milliseconds(timeout):
+    """A timedelta as the library has it."""
+    return max(1, min(int(timeout / timedelta(milliseconds=1)), 2**31 - 1))

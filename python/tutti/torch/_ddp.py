@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Gradients of DistributedDataParallel through a fusion: planned, merged and prioritised messages."""
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from .._arrays import NAMES
+from .._fusion import Fusion
+from .._library import refusal
+from ._group import found
+from ._tensors import CODES
+
+
+class DDPHook:
+    """The fusion of a model, made by ``ddp_hook``; ``fusion`` has its plans and times (``fusion.info()``)."""
+
+    def __init__(self, fusion, names):
+        self.fusion = fusion
+        self._names = names  # by the ids of parameters: DDP, which calls this, holds them
+
+    def _push(self, bucket):
+        """Called by DDP for each bucket, in their order, as soon as its gradients are there."""
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+            if not gradient.is_contiguous():  # other strides, but still one piece of the bucket
+                gradient = gradient.as_strided((gradient.numel(),), (1,))
+            self.fusion.push(self._names[id(parameter)], gradient)
+        if bucket.is_last():
+            self.fusion.wait()
+        done = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    def close(self) -> None:
+        """Ends the fusion; the model cannot be trained any more then. Again: nothing happens."""
+        self.fusion.close()
+
+
+def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
+    """Lets a fusion of Tutti average the gradients of a DistributedDataParallel model, in place of DDP's all-reduces.
+
+        model = torch.nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=True, bucket_cap_mb=1)
+        hook = tutti.torch.ddp_hook(model)
+
+    Each gradient is pushed when its bucket is full, so small buckets (``bucket_cap_mb``) let messages begin early; the
+    fusion decides by itself which gradients travel together, and in what order. When ``backward`` returns, all averages
+    are there: clipping, GradScaler, ``no_sync``, ``join`` and unused parameters work as ever. Without
+    ``gradient_as_bucket_view`` DDP copies each gradient twice.
+
+    ``options``: those of ``tutti.Fusion``: ``policy``, ``buffer_bytes``, ``wire_type``, ... The call is collective over
+    the model's process group, which must be of the backend tutti; close the hook, or drop the model, before the group
+    ends.
+
+    Errors: TuttiArgumentError: no DDP model, another backend, parameters of a type that cannot be averaged. Else as
+    ``tutti.Fusion``; errors of messages come out of ``backward``.
+    """
+    if not isinstance(model, DistributedDataParallel):
+        raise refusal(f"model is of type {type(model).__name__}: it must be a DistributedDataParallel")
+    tensors, names = {}, {}
+    ignored = set(getattr(model, "parameters_to_ignore", ()))
+    for name, parameter in model.module.named_parameters():
+        if not parameter.requires_grad or name in ignored:
+            continue
+        if parameter.dtype not in CODES:
+            raise refusal(f"parameter {name} has elements of {parameter.dtype}, which cannot be averaged")
+        names[id(parameter)] = name
+        tensors[name] = (parameter.numel(), NAMES[CODES[parameter.dtype]])
+    hook = DDPHook(Fusion(found(model.process_group)._comm, tensors, op="avg", **options), names)
+    model.register_comm_hook(hook, DDPHook._push)
+    return hook

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Process groups: how torch.distributed makes and ends them, as its versions have it; and groups without the dead."""
+import inspect
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from .._comm import Comm, join, unique_id
+from .._library import TuttiRemoteError, TuttiUsageError, refusal
+from ._collectives import Collectives, milliseconds
+from ._messages import Messages
+from ._rendezvous import meet
+
+_c10d = dist.distributed_c10d
+
+
+class _Group(Collectives, Messages):
+    """One rank of a group: what it has beside collectives and messages."""
+
+    def _begin_group(self, comm, store, timeout, options):
+        self._begin(comm)
+        self._begin_messages(store, timeout, options)
+
+    def getBackendName(self):
+        return "tutti"
+
+    def supportsCoalescing(self):
+        return False
+
+    def _start_coalescing(self, *_):
+        """Messages of a batch are asynchronous, and go on together as they are."""
+
+    def _end_coalescing(self, *_):
+        """See _start_coalescing."""
+
+    def _set_sequence_number_for_group(self):
+        """The library numbers calls by itself."""
+
+    def shutdown(self):
+        """Ends the group; operations under way are waited for."""
+        self._end_messages(Comm.close)
+        self._comm.close()
+
+    def abort(self):
+        """Ends the group; operations under way end with an error."""
+        self._end_messages(Comm.abort)
+        self._comm.abort()
+
+
+class ProcessGroup(_Group, dist.ProcessGroup):
+    """For versions in which only a process group can be written in Python."""
+
+    def __init__(self, comm, store, timeout, options):
+        dist.ProcessGroup.__init__(self, comm.rank, comm.size)
+        self._begin_group(comm, store, timeout, options)
+
+    def __repr__(self):
+        return f"<tutti.torch.ProcessGroup: rank {self._comm.rank} of {self._comm.size}>"
+
+
+if hasattr(dist, "BackendBase"):
+    class Backend(_Group, dist.BackendBase):
+        """For versions in which a backend can be: it may stand beside others in one group ("cpu:tutti,cuda:nccl")."""
+
+        def __init__(self, comm, store, timeout, options):
+            dist.BackendBase.__init__(self, comm.rank, comm.size)
+            self._begin_group(comm, store, timeout, options)
+else:
+    Backend = ProcessGroup
+
+
+def register() -> None:
+    """Makes the name "tutti" known to torch.distributed. Again: nothing happens.
+
+    So is "tutti" as an init_method ("tutti://"). Importing tutti.torch does it; versions of torch that look for
+    backends by themselves call it.
+    """
+    if "TUTTI" not in dist.Backend._plugins:
+        takes_devices = "devices" in inspect.signature(dist.Backend.register_backend).parameters
+        dist.Backend.register_backend("tutti", _create, extended_api=True,
+                                      **({"devices": ["cpu"]} if takes_devices else {}))
+        dist.register_rendezvous_handler("tutti", meet)
+
+
+def _create(facts, options=None):
+    """Joins the group that torch.distributed makes: the id of the communicator goes through its store."""
+    store, rank, size, timeout = facts.store, facts.group_rank, facts.group_size, facts.timeout
+    options = _options(options, timeout)
+    name = facts.group_id or "default"
+    store = dist.PrefixStore("tutti", store)
+    if rank == 0:
+        made = unique_id()
+        store.set("id", made.hex())
+    else:
+        try:
+            made = bytes.fromhex(store.get("id").decode())
+        except RuntimeError as why:
+            raise TuttiRemoteError(f"rank 0 of group {name} did not come to make it: {why}") from None
+    comm = join(made, rank, size, {"name": f"torch group {name}"[:63], **options})
+    return Backend(comm, store, timeout, options)
+
+
+def _options(options, timeout):
+    """The options of the communicator, from pg_options= of torch.distributed."""
+    if options is not None and not isinstance(options, dict):
+        raise refusal(f"pg_options is of type {type(options).__name__}: for tutti it must be a dict of options of "
+                      "tutti.init, such as {'deterministic': True}")
+    return {"timeout_ms": milliseconds(timeout), **(options or {})}
+
+
+def found(group):
+    """The group of this backend that torch.distributed's argument `group` stands for."""
+    if group is None or group is getattr(_c10d.group, "WORLD", None):
+        group = _c10d._get_default_group()
+    if not isinstance(group, _Group) and hasattr(group, "_get_backend"):
+        group = group._get_backend(torch.device("cpu"))
+    if not isinstance(group, _Group):
+        raise refusal(f"group is {group!r}: it must be a process group of the backend tutti")
+    return group
+
+
+def shrink(group=None, exclude=None, timeout=None):
+    """Makes a process group of the ranks that are left; only they call it.
+
+    ``group``: a group of the backend tutti, also one that has failed; default: that of all ranks. ``exclude``: its
+    ranks that are left out; default: those that have failed, as far as this rank knows. Operations under way end with
+    TuttiRemoteError, and of the old group nothing but its ranks' numbers is of use. Returns the new group, for
+    ``group=`` of the functions of torch.distributed; ranks keep their order. If another rank has died meanwhile, shrink
+    again.
+
+    Errors: TuttiUsageError: the lists of two ranks differ. TuttiRemoteError: a survivor died.
+    """
+    old = found(group)
+    exclude = old._comm.failed() if exclude is None else list(exclude)
+    members = [rank for rank in range(old._comm.size) if rank not in exclude]
+    comm = old._comm.shrink(exclude, abort=True, **old._options)
+    token = bytearray(unique_id()[:16] if comm.rank == 0 else 16)  # ranks may have tried differently often
+    comm.broadcast(token)
+    patience = timeout if isinstance(timeout, timedelta) else timedelta(seconds=old._patience)
+    new = ProcessGroup(comm, dist.PrefixStore(f"shrunk {token.hex()}", old._store), patience, old._options)
+    _enter(new, old, members)
+    return new
+
+
+def _enter(new, old, members):
+    """Makes a group known to torch.distributed."""
+    world = getattr(_c10d, "_world", None)
+    groups, names, ranks = ((world.pg_map, world.pg_names, world.pg_group_ranks) if world is not None else
+                            (_c10d._pg_map, _c10d._pg_names, _c10d._pg_group_ranks))
+    theirs = next((numbers for pg, numbers in ranks.items() if pg is old), None)
+    if theirs is None:
+        raise refusal("the group is not known to torch.distributed: it was destroyed", TuttiUsageError)
+    whole = {own: everywhere for everywhere, own in theirs.items()}
+    groups[new] = ("tutti", next(store for pg, (_, store) in groups.items() if pg is old))
+    names[new] = f"{names[old]} without {len(whole) - len(members)}, {new._comm.size} ranks {len(names)}"
+    ranks[new] = {whole[member]: number for number, member in enumerate(members)}

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Operations that go on after the call has returned, as torch.distributed has them, and who waits at once."""
+import inspect
+import sys
+import threading
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from ._tensors import put
+
+_LOCK = threading.Lock()
+_KEPT = 1024  # operations that only C++ may hold
+_kept: dict = {}
+
+
+def _code(name):
+    function = getattr(dist.distributed_c10d, name, None)
+    return inspect.unwrap(function).__code__ if function is not None else None
+
+
+# Functions of torch.distributed that wait for the operation before they return, if their async_op is False; and those
+# that always do. Versions whose options do not say so tell it by the caller's variable.
+_WITH_FLAG = {_code(name) for name in (
+    "broadcast", "all_reduce", "all_reduce_coalesced", "reduce", "all_gather", "all_gather_into_tensor",
+    "all_gather_coalesced", "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all_single",
+    "all_to_all", "barrier")} - {None}
+_WAITING = {_code(name) for name in ("send", "recv")} - {None}
+_ASYNCHRONOUS = {_code(name) for name in ("isend", "irecv")} - {None}
+_TELLS = hasattr(dist.AllreduceOptions(), "asyncOp")
+
+WAITS, RETURNS, UNKNOWN = range(3)
+
+
+def caller(opts, depth=2):
+    """What the caller of the backend's method does: it WAITS at once, RETURNS the work, or is UNKNOWN (C++)."""
+    code = sys._getframe(depth).f_code
+    if code in _WITH_FLAG:
+        if _TELLS and opts is not None:
+            return RETURNS if opts.asyncOp else WAITS
+        return RETURNS if sys._getframe(depth).f_locals["async_op"] else WAITS
+    if code in _WAITING:
+        return WAITS
+    return RETURNS if code in _ASYNCHRONOUS else UNKNOWN
+
+
+class Done(dist._Work):
+    """An operation that was done in the caller's thread."""
+
+    def wait(self, timeout=None):
+        return True
+
+    def is_completed(self):
+        return True
+
+
+DONE = Done()
+
+
+class Work(dist._Work):
+    """An operation under way: its handles, the tensors that it writes, and copies to make at its end."""
+
+    def __init__(self, handles, results, copies=(), source=-1):
+        super().__init__()
+        self._handles, self._results, self._copies = handles, results, copies
+        self._source = source
+        self._future = None
+
+    def keep(self):
+        """C++ of older versions holds only its half of this object, until it has waited or asked for the future."""
+        with _LOCK:
+            _kept[id(self)] = self
+            if len(_kept) > _KEPT:
+                _kept.pop(next(iter(_kept)))
+        return self
+
+    def _let_go(self):
+        if _kept:
+            with _LOCK:
+                _kept.pop(id(self), None)
+
+    def settle(self):
+        """Makes the copies once, when the handles are done."""
+        if self._copies:
+            with _LOCK:
+                copies, self._copies = self._copies, ()
+                put(copies)
+
+    def is_completed(self):
+        """Whether it has ended, also by an error. It never waits."""
+        if not all(handle.done() for handle in self._handles):
+            return False
+        if self._error() is None:
+            self.settle()
+        return True
+
+    def wait(self, timeout=None):
+        """Waits until it has ended; raises its error. `timeout`: a timedelta; then the operation goes on."""
+        limit = timeout.total_seconds() if isinstance(timeout, timedelta) and timeout else None
+        try:
+            for handle in self._handles:
+                handle.wait(limit)
+        except TimeoutError:
+            raise RuntimeError(f"the operation is not done after {limit} s, and goes on: not all ranks have come to "
+                               "it, or it takes longer") from None
+        finally:
+            self._let_go()
+        self.settle()
+        return True
+
+    def _error(self):
+        """The error of an operation that has ended."""
+        for handle in self._handles:
+            try:
+                handle.wait()
+            except Exception as why:
+                return why
+        return None
+
+    def is_success(self):
+        return self.is_completed() and self._error() is None
+
+    def exception(self):
+        return self._error() if self.is_completed() else None
+
+    def result(self):
+        """The tensors with the result."""
+        return list(self._results)
+
+    def source_rank(self):
+        return self._source
+
+    _source_rank = source_rank
+
+    def synchronize(self):
+        self.wait()
+
+    def get_future(self):
+        """A torch.futures.Future of the tensors with the result."""
+        if self._future is None:
+            begun = torch.futures.Future()
+            self._future = begun.then(self._outcome)  # so an exception is one for C++, too
+            if self.is_completed():
+                begun.set_result(None)
+            else:
+                _WATCHER.add(self, begun)
+        self._let_go()
+        return self._future
+
+    def _outcome(self, _):
+        error = self._error()
+        if error is not None:
+            raise error
+        return self.result()
+
+
+class _Watcher:
+    """A thread that completes futures; it is there once somebody has asked for one."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._watched = []
+        self._runs = False
+
+    def add(self, work, future):
+        with self._changed:
+            self._watched.append((work, future))
+            self._changed.notify()
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._run, name="tutti-futures", daemon=True).start()
+
+    def _run(self):
+        while True:
+            with self._changed:
+                while not self._watched:
+                    self._changed.wait()
+                watched = list(self._watched)
+            ended = [pair for pair in watched if pair[0].is_completed()]
+            if not ended:
+                self._pause(watched[0][0])
+                continue
+            with self._changed:
+                self._watched = [pair for pair in self._watched if pair not in ended]
+            for _, future in ended:
+                future.set_result(None)
+
+    @staticmethod
+    def _pause(work):
+        """Waits for the oldest operation, but not for long: others may end before it."""
+        for handle in work._handles:
+            if not handle.done():
+                try:
+                    handle.wait(1e-3)
+                except Exception:  # told by the future
+                    pass
+                return
+
+
+_WATCHER = _Watcher()

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calls that return before they are done, their futures, messages in any order, and groups of some of the ranks."""
+import threading
+import unittest
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import tutti
+import tutti.torch
+from torch_ranks import run, values
+
+SIZE = 3
+TOTAL = torch.stack([values(rank, 9) for rank in range(SIZE)]).sum(0)
+
+
+class Works(unittest.TestCase):
+    def test_works_end_with_the_result(self):
+        def body(rank):
+            xs = [values(rank, 9) for _ in range(3)]
+            works = [dist.all_reduce(x, async_op=True) for x in xs]
+            for work, x in zip(works, xs):
+                assert work.wait() and work.is_completed() and work.is_success() and work.exception() is None
+                assert torch.equal(x, TOTAL) and work.result()[0] is x
+            out = torch.zeros(SIZE, 9).t()  # not contiguous
+            work = dist.all_gather([row for row in out.t()], values(rank, 9), async_op=True)
+            work.wait()
+            assert torch.equal(out.sum(1), TOTAL)
+        run(SIZE, body)
+
+    def test_operations_on_one_tensor_go_in_the_order_of_the_calls(self):
+        def body(rank):
+            for x in (torch.ones(6), torch.ones(6, 2)[:, 0]):
+                works = [dist.all_reduce(x, async_op=True) for _ in range(3)]
+                dist.all_reduce(x)
+                assert x.tolist() == [81] * 6, x
+                assert all(work.wait() for work in works)
+        run(SIZE, body)
+
+    def test_a_future_has_the_tensors_and_calls_back(self):
+        def body(rank):
+            x, y = values(rank, 9), values(rank, 9)
+            future = dist.all_reduce(x, async_op=True).get_future().then(lambda done: done.value()[0] * 2)
+            other = dist.all_reduce(y, async_op=True).get_future()
+            assert torch.equal(future.wait(), 2 * TOTAL) and other.wait()[0] is y
+        run(SIZE, body)
+
+    def test_a_wait_with_a_limit_ends_and_the_operation_goes_on(self):
+        def body(rank):
+            x = torch.ones(2)
+            if rank == 0:
+                work = dist.all_reduce(x, async_op=True)
+                try:
+                    work.wait(timedelta(milliseconds=20))
+                    raise AssertionError("it ended")
+                except RuntimeError as why:
+                    assert "not done after 0.02 s" in str(why)
+                dist.distributed_c10d._get_default_store().set("go", "1")
+                assert work.wait()
+            else:
+                dist.distributed_c10d._get_default_store().wait(["go"])
+                dist.all_reduce(x)
+            assert x.tolist() == [2, 2]
+        run(2, body)
+
+    def test_a_work_can_be_dropped(self):
+        def body(rank):
+            for x in (torch.ones(4), torch.ones(4, 2)[:, 0]):
+                dist.all_reduce(x, async_op=True)
+                dist.barrier()
+                assert x.tolist() == [2] * 4
+        run(2, body)
+
+    def test_methods_of_the_group_itself_return_works(self):
+        def body(rank):
+            x, pg = values(rank, 9), dist.group.WORLD
+            assert pg.allreduce([x]).wait()
+            assert torch.equal(x, TOTAL)
+            outs = [torch.zeros(9) for _ in range(SIZE)]
+            pg.allgather([outs], [values(rank, 9)]).wait()
+            assert torch.equal(torch.stack(outs).sum(0), TOTAL)
+            pg.barrier().wait()
+        run(SIZE, body)
+
+
+class Messages(unittest.TestCase):
+    def test_both_ranks_send_first(self):
+        def body(rank):
+            for count in (3, 1 << 18):  # the second is too long for a buffer on the way
+                x, y = torch.full((count,), float(rank)), torch.zeros(count)
+                works = [dist.isend(x, 1 - rank), dist.irecv(y, 1 - rank)]
+                for work in works:
+                    work.wait()
+                assert torch.equal(y, torch.full((count,), float(1 - rank)))
+        run(2, body)
+
+    def test_messages_of_a_pair_keep_their_order_and_tags_have_orders_of_their_own(self):
+        def body(rank):
+            if rank == 0:
+                works = [dist.isend(torch.tensor([i]), 1, tag=i % 2) for i in range(4)]
+                for work in works:
+                    work.wait()
+            else:
+                x, got = torch.zeros(1, dtype=torch.int64), []
+                for tag in (1, 1, 0, 0):
+                    assert dist.recv(x, 0, tag=tag) == 0
+                    got.append(x.item())
+                assert got == [1, 3, 0, 2], got
+        run(2, body)
+
+    def test_a_batch_around_a_ring_with_tensors_that_are_not_contiguous(self):
+        def body(rank):
+            x, y = values(rank, 5), torch.zeros(5, 2)[:, 0]
+            batch = [dist.P2POp(dist.irecv, y, (rank - 1) % SIZE), dist.P2POp(dist.isend, x, (rank + 1) % SIZE)]
+            for work in dist.batch_isend_irecv(batch):
+                work.wait()
+            assert torch.equal(y, values((rank - 1) % SIZE, 5))
+        run(SIZE, body)
+
+    def test_messages_go_on_while_a_collective_waits(self):
+        def body(rank):
+            x, y = torch.ones(1), torch.zeros(1)
+            if rank == 0:
+                work = dist.all_reduce(x, async_op=True)
+                dist.send(torch.tensor([5.0]), 1)
+                work.wait()
+            else:
+                dist.recv(y, 0)
+                dist.all_reduce(x)
+                assert y.item() == 5
+        run(2, body)
+
+    def test_receiving_from_any_rank_and_from_itself_are_refused_by_name(self):
+        def body(rank):
+            for call, why in ((lambda: dist.recv(torch.zeros(1)), "from any rank.*src="),
+                              (lambda: dist.send(torch.zeros(1), 0), "is this rank")):
+                try:
+                    call()
+                    raise AssertionError("not refused")
+                except tutti.TuttiArgumentError as refused:
+                    CASE.assertRegex(str(refused), why)
+        run(1, body)
+
+
+class Groups(unittest.TestCase):
+    def test_groups_of_some_ranks_beside_each_other(self):
+        def body(rank):
+            odd, all_of_them = dist.new_group([1, 3]), dist.new_group()
+            even = dist.new_group([0, 2], pg_options={"deterministic": True})
+            x, ours = values(rank, 5), odd if rank % 2 else even
+            dist.all_reduce(x, group=ours)
+            assert torch.equal(x, values(rank, 5) + values((rank + 2) % 4, 5))
+            dist.broadcast(x, 3 if rank % 2 else 2, group=ours)  # ranks are those of all
+            y = torch.zeros(1)
+            if rank < 2:
+                dist.send(torch.tensor([float(rank)]), rank + 2, group=ours)
+            else:
+                dist.recv(y, rank - 2, group=ours)
+                assert y.item() == rank - 2
+            z = torch.ones(1)
+            dist.all_reduce(z, group=all_of_them)
+            assert z.item() == 4
+            dist.destroy_process_group(ours if rank != 1 else odd)
+            dist.barrier()
+        run(4, body)
+
+    def test_a_group_of_this_backend_beside_gloo_s(self):
+        def body(rank):
+            ours, x = dist.new_group(backend="tutti"), torch.ones(1)
+            dist.all_reduce(x, group=ours)
+            dist.all_reduce(x)
+            assert x.item() == 4 and (dist.get_backend(), dist.get_backend(ours)) == ("gloo", "tutti")
+        run(2, body, "gloo")
+
+    def test_threads_of_a_rank_may_use_groups_of_their_own(self):
+        def body(rank):
+            groups, wrong = [dist.new_group() for _ in range(3)], []
+
+            def work(group):
+                for _ in range(50):
+                    x = torch.ones(3)
+                    dist.all_reduce(x, group=group)
+                    wrong.extend([] if x.tolist() == [2, 2, 2] else [x])
+            threads = [threading.Thread(target=work, args=(group,)) for group in groups]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert not wrong, wrong
+        run(2, body)
+
+
+CASE = unittest.TestCase()
+
+if __name__ == "__main__":
+    unittest.main()

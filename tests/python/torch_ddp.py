@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""DistributedDataParallel over tutti, by itself and through a fusion, ends with the weights that it has over gloo, bit
+for bit: whatever is done between backward and step, and however a model uses its parameters."""
+import unittest
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import tutti
+import tutti.torch
+from torch_ranks import die, run
+
+STEPS = 4
+
+
+class Plain(nn.Module):
+    """Convolution, normalisation with buffers, and layers of two sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.first, self.second = nn.Linear(64, 50), nn.Linear(50, 3)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(torch.relu(self.norm(self.conv(x))).flatten(1))))
+
+
+class Shared(Plain):
+    """A layer that is used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.middle = nn.Linear(50, 50)
+
+    def forward(self, x):
+        x = self.first(torch.relu(self.conv(x)).flatten(1))
+        return self.second(self.middle(torch.tanh(self.middle(x)))) + self.norm.weight.sum() + self.norm.bias.sum()
+
+
+class Unused(Plain):
+    """A layer that rank 1 does not use in odd steps, and one that nobody uses."""
+
+    def __init__(self):
+        super().__init__()
+        self.sometimes, self.never = nn.Linear(50, 3), nn.Linear(50, 3)
+        self.step = 0
+
+    def forward(self, x):
+        x = torch.tanh(self.first(torch.relu(self.norm(self.conv(x))).flatten(1)))
+        self.step += 1
+        return self.second(x) if dist.get_rank() and self.step % 2 else self.second(x) + self.sometimes(x)
+
+
+class Mixed(Plain):
+    """Parameters of three types."""
+
+    def __init__(self):
+        super().__init__()
+        self.second.double()
+        self.factor = nn.Parameter(torch.ones(5, dtype=torch.float16))
+
+    def forward(self, x):
+        x = torch.tanh(self.first(torch.relu(self.norm(self.conv(x))).flatten(1)))
+        return self.second(x.double()) * self.factor.sum().double()
+
+
+def data(rank, step):
+    torch.manual_seed(100 * step + rank)
+    return torch.randn(6, 2, 6, 6)
+
+
+def simple(model, optimizer, rank, step):
+    model(data(rank, step)).square().sum().backward()
+
+
+def accumulate(model, optimizer, rank, step):
+    with model.no_sync():
+        simple(model, optimizer, rank, 10 + step)
+    simple(model, optimizer, rank, step)
+
+
+def clip(model, optimizer, rank, step):
+    simple(model, optimizer, rank, step)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+
+
+def scale(model, optimizer, rank, step):
+    """What a GradScaler does."""
+    (model(data(rank, step)).square().sum() * 1024).backward()
+    for parameter in model.parameters():
+        parameter.grad /= 1024
+
+
+def train(kind, group, rank, backward=simple, hook=None, steps=STEPS, **options):
+    """The weights, buffers and gradients of a model after some steps."""
+    torch.manual_seed(5)
+    net = kind()
+    if options.pop("channels_last", False):
+        net = net.to(memory_format=torch.channels_last)
+    model = DistributedDataParallel(net, process_group=group, **options)
+    made = None if hook is None else tutti.torch.ddp_hook(model, **hook)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    for step in range(steps):
+        optimizer.zero_grad()
+        backward(model, optimizer, rank, step)
+        optimizer.step()
+    if made is not None:
+        assert made.fusion.info().steps >= steps
+        made.close()
+    grads = {f"grad of {name}": p.grad for name, p in net.named_parameters()}
+    return {**net.state_dict(), **grads}
+
+
+def compare(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, x in theirs.items():
+        y = ours[name]
+        assert (x is None) == (y is None), name
+        assert x is None or torch.equal(x, y), f"{name}: {y} is not {x}"
+
+
+class Equal(unittest.TestCase):
+    """Two ranks: then the sum of two numbers has the same bits in either order."""
+
+    def same(self, kind, backward=simple, hooks=(None, {}), **options):
+        def body(rank):
+            theirs = train(kind, None, rank, backward, **options)
+            ours = dist.new_group(backend="tutti")
+            for hook in hooks:
+                compare(train(kind, ours, rank, backward, hook, **options), theirs)
+        run(2, body, "gloo")
+
+    def test_a_plain_model_with_and_without_views(self):
+        for views in (True, False):
+            self.same(Plain, gradient_as_bucket_view=views, bucket_cap_mb=0.005)
+
+    def test_every_policy_of_the_fusion(self):
+        self.same(Plain, hooks=[{"policy": policy} for policy in ("wfbp", "single", "p3:100", "mgwfbp")],
+                  gradient_as_bucket_view=True, bucket_cap_mb=0.005)
+
+    def test_gradients_that_accumulate_without_messages(self):
+        self.same(Plain, accumulate, gradient_as_bucket_view=True, bucket_cap_mb=0.005)
+
+    def test_clipping_and_scaling_see_the_averages(self):
+        self.same(Plain, clip, gradient_as_bucket_view=True, bucket_cap_mb=0.005)
+        self.same(Plain, scale, bucket_cap_mb=0.005)
+
+    def test_shared_parameters(self):
+        self.same(Shared, bucket_cap_mb=0.005)
+
+    def test_unused_parameters(self):
+        self.same(Unused, find_unused_parameters=True, gradient_as_bucket_view=True, bucket_cap_mb=0.005)
+
+    def test_mixed_types(self):
+        self.same(Mixed, gradient_as_bucket_view=True, bucket_cap_mb=0.005)
+
+    def test_channels_last(self):
+        self.same(Plain, channels_last=True, gradient_as_bucket_view=True)
+
+    def test_ranks_with_more_data_than_others(self):
+        def body(rank):
+            def joined(group, hook):
+                torch.manual_seed(5)
+                net = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+                model = DistributedDataParallel(net, process_group=group, bucket_cap_mb=0.0001)
+                made = tutti.torch.ddp_hook(model) if hook else None
+                optimizer = torch.optim.SGD(model.parameters(), 0.01)
+                with model.join():
+                    for step in range(3 + 2 * rank):
+                        torch.manual_seed(10 * step + rank)
+                        optimizer.zero_grad()
+                        model(torch.randn(4, 8)).square().sum().backward()
+                        optimizer.step()
+                assert made is None or made.close() is None
+                return dict(net.state_dict())
+            theirs, ours = joined(None, False), dist.new_group(backend="tutti")
+            compare(joined(ours, False), theirs)
+            compare(joined(ours, True), theirs)
+        run(2, body, "gloo")
+
+
+class Hook(unittest.TestCase):
+    def test_options_of_the_fusion_count(self):
+        def body(rank):
+            exact = train(Plain, None, rank)
+            narrow = train(Plain, None, rank, hook={"wire_type": "bfloat16"})
+            assert any(not torch.equal(x, narrow[name]) for name, x in exact.items())
+        run(2, body)
+
+    def test_what_is_no_model_of_this_backend_is_refused(self):
+        def body(rank):
+            for model, why in ((nn.Linear(2, 2), "must be a DistributedDataParallel"),
+                               (DistributedDataParallel(nn.Linear(2, 2)), "backend tutti")):
+                try:
+                    tutti.torch.ddp_hook(model)
+                    raise AssertionError("not refused")
+                except tutti.TuttiArgumentError as refused:
+                    assert why in str(refused), refused
+        run(1, body, "gloo")
+
+    def test_a_dead_rank_raises_in_backward(self):
+        def body(rank):
+            model = DistributedDataParallel(nn.Linear(2, 2))
+            hook = tutti.torch.ddp_hook(model)
+            model(torch.ones(2)).sum().backward()
+            if rank == 1:
+                die()
+            try:
+                model(torch.ones(2)).sum().backward()
+                raise AssertionError("nothing was raised")
+            except RuntimeError as why:
+                assert "rank 1" in str(why), why
+            hook.close()
+        run(2, body, dies=[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A dead rank, a late rank, calls that differ: each raises on the others with a sentence that names it; those that are
+left go on; torchrun starts all of them again."""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import ranks
+import tutti
+import tutti.torch
+from torch_ranks import die, run
+
+
+def raised(kind, call):
+    """The sentence that a call raises."""
+    try:
+        call()
+    except kind as why:
+        return str(why)
+    raise AssertionError("nothing was raised")
+
+
+class Deaths(unittest.TestCase):
+    def test_a_dead_rank_is_named_by_every_kind_of_call_and_the_rest_goes_on(self):
+        def body(rank):
+            x = torch.ones(4)
+            dist.all_reduce(x)
+            if rank == 1:
+                die()
+            work, future = dist.all_reduce(x, async_op=True), dist.all_reduce(x, async_op=True).get_future()
+            said = [raised(tutti.TuttiRemoteError, work.wait), raised(RuntimeError, future.wait),
+                    raised(tutti.TuttiRemoteError, lambda: dist.all_reduce(x)),
+                    raised(tutti.TuttiRemoteError, lambda: dist.recv(x, 1)),
+                    raised(tutti.TuttiRemoteError, tutti.torch.monitored_barrier)]
+            for sentence in said:
+                assert "rank 1" in sentence, sentence
+            group = tutti.torch.shrink()
+            y = torch.ones(1)
+            dist.all_reduce(y, group=group)
+            dist.broadcast(y, 2, group=group)
+            assert y.item() == 2 and dist.get_world_size(group) == 2
+            if rank == 0:
+                dist.send(y, 2, group=group)
+            else:
+                dist.recv(y, 0, group=group)
+        run(3, body, dies=[1])
+
+    def test_a_rank_that_dies_before_its_first_message_is_named(self):
+        def body(rank):
+            if rank == 1:
+                die()
+            for call in (lambda: dist.recv(torch.zeros(1), 1), lambda: dist.send(torch.zeros(1), 1),
+                         dist.irecv(torch.zeros(1), 1, tag=1).wait):
+                assert "rank 1 " in raised(tutti.TuttiRemoteError, call)
+        run(2, body, dies=[1])
+
+    def test_the_backward_pass_of_ddp_raises(self):
+        def body(rank):
+            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+            model(torch.ones(2)).sum().backward()
+            if rank == 1:
+                die()
+            loss = model(torch.ones(2)).sum()
+            assert "rank 1" in raised(RuntimeError, loss.backward)
+        run(2, body, dies=[1])
+
+
+class Lateness(unittest.TestCase):
+    def test_a_late_rank_is_an_error_after_the_group_s_timeout(self):
+        def body(rank):
+            store = dist.distributed_c10d._get_default_store()
+            if rank == 0:
+                sentence = raised(tutti.TuttiRemoteError, lambda: dist.all_reduce(torch.ones(1)))
+                assert "rank 1" in sentence, sentence
+                store.set("over", "1")
+            else:
+                store.wait(["over"])
+        run(2, body, timeout=timedelta(milliseconds=300))
+
+    def test_the_monitored_barrier_names_all_that_are_missing(self):
+        def body(rank):
+            tutti.torch.monitored_barrier()
+            if rank in (1, 3):
+                dist.distributed_c10d._get_default_store().wait(["over"])
+                return
+            sentence = raised(tutti.TuttiRemoteError,
+                              lambda: tutti.torch.monitored_barrier(timeout=timedelta(milliseconds=200)))
+            assert sentence == "monitored barrier: ranks 1 and 3 did not come in 0.2 s", sentence
+            dist.distributed_c10d._get_default_store().set("over", "1")
+        run(4, body)
+
+
+class Differences(unittest.TestCase):
+    def test_calls_that_differ_are_both_told(self):
+        def body(rank):
+            sentence = raised(tutti.TuttiUsageError, lambda: dist.all_reduce(torch.ones(2 + rank)))
+            assert all(part in sentence for part in ("rank 0", "rank 1", "count 2", "count 3")), sentence
+        run(2, body)
+
+
+# The torchrun of 1.13 fails with Python 3.11 where it has to find out that nothing is redirected.
+LOGS = ["--redirects", "1", "--tee", "1", "--log_dir"]
+
+
+def elastic(folder):
+    """A worker: in the first round of the job rank 1 dies in the middle."""
+    dist.init_process_group("tutti")
+    rank, is_first = dist.get_rank(), os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    for step in range(3):
+        x = torch.ones(2)
+        if is_first and rank == 1 and step == 1:
+            die()
+        try:
+            dist.all_reduce(x)
+        except tutti.TuttiRemoteError as why:
+            with open(os.path.join(folder, f"told{rank}"), "w") as file:
+                file.write(str(why))
+            raise
+        assert x.tolist() == [2, 2]
+    with open(os.path.join(folder, f"done{rank}"), "w") as file:
+        file.write(os.environ["TORCHELASTIC_RESTART_COUNT"])
+
+
+class Elastic(unittest.TestCase):
+    def test_torchrun_starts_again_what_a_dead_rank_has_ended(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *LOGS,
+                 os.path.join(folder, "logs"), "--max_restarts", "1", "--monitor_interval", "0.2", __file__, "elastic",
+                 folder],
+                env=ranks.environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            read = {}
+            for path in glob.glob(os.path.join(folder, "*[0-9]")):
+                with open(path) as file:
+                    read[os.path.basename(path)] = file.read()
+        self.assertEqual([read["done0"], read["done1"]], ["1", "1"])
+        self.assertIn("rank 1", read.get("told0", "rank 1"))  # the agent may have ended it before
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["elastic"]:
+        elastic(sys.argv[2])
+    else:
+        unittest.main()
