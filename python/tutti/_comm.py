@@ -12,7 +12,7 @@ from . import _interrupt, _library
 from ._arrays import Array, NAMES, element, look, type_code
 from ._handles import OPEN, Handle, take_stream
 from ._library import (C, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
-                       whole)
+                       whole, words)
 
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "and": 5, "or": 6, "xor": 7}
 _all_reduce = C["tuttiAllReduce"]
@@ -294,17 +294,19 @@ class Comm:
 
     def all_reduce_with(self, x: Array, op: Op = "sum", *, out: Optional[Array] = None, dtype: Optional[str] = None,
                         wire_type: Optional[str] = None, scale_before: float = 1.0, scale_after: float = 1.0,
-                        overflow: Optional[Array] = None, async_: bool = False) -> Any:
+                        overflow: Optional[Array] = None, codec: Optional[str] = None, async_: bool = False) -> Any:
         """``all_reduce`` with options.
 
         ``wire_type``: "float16" or "bfloat16": float32 is combined and travels in that type, at half the bytes; default
         as for the communicator. ``scale_before``: each contribution of this rank is multiplied by it; ``scale_after``:
         each result is; not 0, and for floats only. ``overflow``: an array of one int32 that becomes 1 if any element
         on any rank was or became infinite or NaN, else 0, alike on all ranks; it counts when the result is there.
-        ``man tuttiAllReduceWith`` has the bound of the error.
+        ``codec``: float32 travels in fewer bits, e.g. "int8" or "qsgd:4"; for sums and averages.
+        ``man tuttiAllReduceWith`` has the bound of the error, and all codecs.
         """
         where, to, count, kind, keep = self._pair(x, out, dtype, True)
         options = _library.make(_library.ReduceOptions)
+        options.codec = words("codec", codec)
         if wire_type is not None:
             options.wire_type = type_code(wire_type, "wire_type")
         options.scale_before = number("scale_before", scale_before)

@@ -81,13 +81,15 @@ class Config(Sized):
 
 
 class ReduceOptions(Sized):
-    _fields_ = [("wire_type", c_int), ("scale_before", c_float), ("scale_after", c_float), ("overflow", c_void_p)]
+    _fields_ = [("wire_type", c_int), ("scale_before", c_float), ("scale_after", c_float), ("overflow", c_void_p),
+                ("codec", c_char_p)]
     MAGIC = 0x74756f70
 
 
 class FusionConfig(Sized):
     _fields_ = [("policy", c_char_p), ("buffer_bytes", c_size_t), ("op", c_int), ("wire_type", c_int),
-                ("overflow", c_int), ("norms", c_int)]
+                ("overflow", c_int), ("norms", c_int), ("codec", c_char_p), ("codec_least", c_size_t),
+                ("rows", c_void_p)]
     MAGIC = 0x74756675
 
 
@@ -155,6 +157,8 @@ _FUNCTIONS = {
     "tuttiFusionScale": [_P, c_float, c_float],
     "tuttiFusionOverflow": [_P, POINTER(c_int)],
     "tuttiFusionNorm": [_P, c_int, POINTER(c_double)],
+    "tuttiFusionCodec": [_P, c_char_p],
+    "tuttiFusionState": [_P, c_int, c_int, _P, c_size_t, c_int],
     "tuttiFusionGetInfo": [_P, POINTER(FusionInfo)],
     "tuttiFusionPrint": [_P, _P, c_int],
     "tuttiFusionDestroy": [_P],
@@ -241,6 +245,13 @@ def whole(name, value, low=0, high=INT_MOST):
     if not hasattr(value, "__index__") or not low <= value <= high:
         raise refusal(f"{name} is {value!r}: it must be a whole number from {low} to {high}")
     return int(value)
+
+
+def words(name, value):
+    """A text as C has it, or None."""
+    if value is not None and not isinstance(value, str):
+        raise refusal(f"{name} is {value!r}: it must be a text")
+    return None if value is None else value.encode()
 
 
 def number(name, value):

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "api/coded_private.h"
 #include "api/form_private.h"
 
 /* The arguments of a public function. */
@@ -151,7 +152,9 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
   if (result != tuttiSuccess) return tt_group_refuse(result);
   if (!asked->ins) binding.in = NULL;
   if (!asked->outs) binding.out = NULL;
-  return begin(comm, stream, &binding);
+  if (!asked->options || !asked->options->codec) return begin(comm, stream, &binding);
+  result = tt_coded_begin(comm, stream, &binding, asked->options);
+  return result == tuttiSuccess ? result : tt_group_refuse(result);
 }
 
 static tuttiResult_t call(struct tuttiComm *comm, struct tuttiStream *stream, struct asked *asked)

@@ -62,6 +62,22 @@ const char *tt_redop_lacks(int redop, int type)
   return NULL;
 }
 
+static const struct {
+  const char *name;
+  enum tt_codec_detail detail;
+} codecs[] = {
+#define TT_CODEC(row, name, detail) {name, TT_DETAIL_##detail},
+#include "base/codecs.def"
+#undef TT_CODEC
+};
+
+#define CODECS (int)(sizeof codecs / sizeof codecs[0])
+
+enum tt_codec_detail tt_detail_kind(int codec)
+{
+  return codec >= 0 && codec < CODECS ? codecs[codec].detail : TT_DETAIL_NONE;
+}
+
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -120,8 +136,29 @@ static void add_reduction(struct line *line, const struct tt_call *call)
   if (call->form >> TT_FORM_AFTER_SHIFT) add(line, ", scale_after %.9g", (double)tt_call_after(call));
 }
 
+static void add_codec(struct line *line, const struct tt_call *call)
+{
+  int codec = (int)(call->form >> TT_FORM_CODEC_SHIFT & 0xff), is_last = (call->form & TT_FORM_LAST) != 0;
+  uint32_t detail = (uint32_t)(call->form >> TT_FORM_DETAIL_SHIFT);
+  float real;
+  memcpy(&real, &detail, sizeof real);
+  add(line, ", codec %s", codec < CODECS ? codecs[codec].name : "?");
+  if (is_last && detail) add(line, ", scale_after %.9g", (double)real);
+  if (is_last) return;
+  switch (tt_detail_kind(codec)) {
+  case TT_DETAIL_ONE: add(line, ":%u", detail); break;
+  case TT_DETAIL_TWO:
+    add(line, ":%u,%u", detail >> TT_DETAIL_TWO_SHIFT, detail & (((uint32_t)1 << TT_DETAIL_TWO_SHIFT) - 1));
+    break;
+  case TT_DETAIL_REAL: add(line, ":%.7g", (double)real); break;
+  case TT_DETAIL_HASH: add(line, ":... (%08x)", detail); break;
+  case TT_DETAIL_NONE: break;
+  }
+}
+
 const char *tt_call_name(const struct tt_call *call)
 {
+  if (call->form & TT_FORM_CODED) return "AllReduce";
   if (call->form == TT_FORM_SPLIT) return "CommSplit";
   if (call->form == TT_FORM_BARRIER) return "Barrier";
   return call->collective < TT_COLLECTIVES ? tt_kinds[call->collective].called : "unknown call";
@@ -140,6 +177,12 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
   }
   if (call->form == TT_FORM_SPLIT || call->form == TT_FORM_BARRIER) {
     add(&line, "%s #%llu", tt_call_name(call), op);
+    return text;
+  }
+  if (call->form & TT_FORM_CODED) {
+    add(&line, "AllReduce #%llu (count %u, float, %s", op, (unsigned)call->root, tt_redop_name(call->redop));
+    add_codec(&line, call);
+    add(&line, ")");
     return text;
   }
   int reduces = call->collective < TT_COLLECTIVES && tt_kinds[call->collective].reduces;

@@ -33,8 +33,17 @@ struct tt_call {
 #define TT_FORM_RECVS 8u         /* likewise: the message comes from rank root */
 #define TT_FORM_LONE 16u         /* likewise: the operation has messages of this direction only */
 #define TT_FORM_BARRIER 32u      /* the all-reduce of one byte that a barrier is */
+#define TT_FORM_CODED 64u        /* one act of a coded reduction: bytes move; root is the number of elements */
+#define TT_FORM_LAST 128u        /* likewise: the act that ends it */
 #define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */
+#define TT_FORM_CODEC_SHIFT 16   /* 8 bits, of a coded reduction: the codec's number in base/codecs.def */
 #define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 factor of the results at the end; 0: none */
+#define TT_FORM_DETAIL_SHIFT 32  /* likewise, of coded reductions: the parameters, in the last act the factor */
+
+/* How the parameters of a codec lie in those 32 bits (codecs.def). */
+enum tt_codec_detail { TT_DETAIL_NONE, TT_DETAIL_ONE, TT_DETAIL_TWO, TT_DETAIL_REAL, TT_DETAIL_HASH };
+#define TT_DETAIL_TWO_SHIFT 25 /* the first one's place; the second is below */
+enum tt_codec_detail tt_detail_kind(int codec);
 
 /* The type of elements in messages and scratch. */
 static inline int tt_call_wire_type(const struct tt_call *call)
@@ -45,6 +54,13 @@ static inline int tt_call_wire_type(const struct tt_call *call)
 
 /* The factor of the results at the end; 1: none. */
 float tt_call_after(const struct tt_call *call);
+
+/* The form of an act of a coded reduction. */
+static inline uint64_t tt_coded_form(int codec, uint32_t detail, int is_last)
+{
+  return TT_FORM_CODED | (is_last ? TT_FORM_LAST : 0) | (uint64_t)codec << TT_FORM_CODEC_SHIFT |
+         (uint64_t)detail << TT_FORM_DETAIL_SHIFT;
+}
 
 /* The form of a reduction of `type` that travels as `wire` if `type` is fp32, whose results are multiplied by `after`,
  * and that reports overflow or not. */

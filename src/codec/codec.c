@@ -11,8 +11,10 @@
 #include "reduce/fpenv.h"
 
 static const struct tt_codec_row *const rows[] = {
-    &tt_codec_fp16,      &tt_codec_bf16, &tt_codec_int8,   &tt_codec_onebit,  &tt_codec_qsgd, &tt_codec_terngrad,
-    &tt_codec_threshold, &tt_codec_drop, &tt_codec_dryden, &tt_codec_adacomp, &tt_codec_dgc,  NULL};
+#define TT_CODEC(row, ...) &tt_codec_##row,
+#include "base/codecs.def"
+#undef TT_CODEC
+    NULL};
 
 const struct tt_codec_row *tt_codec_row(int number)
 {
@@ -115,6 +117,28 @@ const char *tt_codec_text(const struct tt_codec *codec, char text[TT_CODEC_TEXT_
   return text;
 }
 
+int tt_codec_number(const struct tt_codec *codec)
+{
+  int number = 0;
+  while (rows[number] != codec->row) number++;
+  return number;
+}
+
+uint32_t tt_codec_detail(const struct tt_codec *codec)
+{
+  const double *number = codec->number;
+  uint32_t hash = 2166136261u;
+  switch (tt_detail_kind(tt_codec_number(codec))) {
+  case TT_DETAIL_NONE: return 0;
+  case TT_DETAIL_ONE: return (uint32_t)number[0];
+  case TT_DETAIL_TWO: return (uint32_t)number[0] << TT_DETAIL_TWO_SHIFT | (uint32_t)number[1];
+  case TT_DETAIL_REAL: return bits_of((float)number[0]);
+  case TT_DETAIL_HASH: break;
+  }
+  for (int p = 0; p < TT_CODEC_PARAMETERS; p++) hash = (hash ^ bits_of((float)number[p])) * 16777619u;
+  return hash;
+}
+
 /* ---- calls ---- */
 
 tuttiResult_t tt_codec_check(const struct tt_codec *codec, uint64_t count, int nranks)
@@ -203,4 +227,29 @@ tuttiResult_t tt_codec_decode_add(const struct tt_codec *codec, const struct tt_
   return tt_fail(tuttiInvalidArgument, "codec %s: the code of rank %u for elements %llu to %llu of tensor %u is "
                  "damaged: its bytes changed on the way", codec->row->name, piece->rank,
                  (unsigned long long)piece->first, (unsigned long long)(piece->first + piece->count), piece->tensor);
+}
+
+/* ---- lengths ---- */
+
+uint64_t tt_codec_unit(const struct tt_codec *codec, uint64_t count)
+{
+  uint32_t grain = tt_codec_grain(codec);
+  return grain ? grain : count ? count : 1;
+}
+
+/* An all-reduce of n bytes has a rank send 2 n (P - 1) / P of them. By the owner's route a
+ * rank sends n (P - 1) / P of the codes of each stage, by the other n (P - 1), if those have n bytes. */
+uint64_t tt_codec_wire(const struct tt_codec *codec, uint64_t count, int nranks)
+{
+  uint64_t unit = tt_codec_unit(codec, count), bytes;
+  struct tt_codec_piece piece = {.nranks = nranks, .count = count < unit ? count : unit};
+  if (tt_codec_route(codec) == TT_CODEC_GATHER) {
+    piece.capacity = tt_codec_capacity(codec, count, 0);
+    bytes = (tt_codec_bytes(codec, &piece) * (uint64_t)nranks + 1) / 2;
+  } else {
+    bytes = tt_codec_bytes(codec, &piece);
+    piece.stage = TT_CODEC_RESULT;
+    bytes = (bytes + tt_codec_bytes(codec, &piece) + 1) / 2;
+  }
+  return bytes ? bytes : 1;
 }

@@ -73,6 +73,10 @@ tuttiResult_t tt_codec_parse(struct tt_codec *codec, const char *text);
 /* The codec as text with all its parameters, which tt_codec_parse reads as the same codec; returns text. */
 const char *tt_codec_text(const struct tt_codec *codec, char text[TT_CODEC_TEXT_BYTES]);
 
+/* The codec's number in base/codecs.def, and its parameters as calls have them (base/call.h). */
+int tt_codec_number(const struct tt_codec *codec);
+uint32_t tt_codec_detail(const struct tt_codec *codec);
+
 /* Errors: tuttiInvalidArgument: too many elements for a tensor, or too many ranks. */
 tuttiResult_t tt_codec_check(const struct tt_codec *codec, uint64_t count, int nranks);
 
@@ -90,6 +94,13 @@ uint32_t tt_codec_wanted(const void *code);
 
 /* Length of the code of a piece: the stage, nranks, count and capacity decide. */
 uint64_t tt_codec_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece);
+
+/* Elements of a tensor that no cut parts: a grain, or by the route gather all. */
+uint64_t tt_codec_unit(const struct tt_codec *codec, uint64_t count);
+
+/* Bytes for which a unit of a tensor of so many elements counts beside tensors that are all-reduced as they are: an
+ * all-reduce of so many bytes moves as many as the codes of all stages. */
+uint64_t tt_codec_wire(const struct tt_codec *codec, uint64_t count, int nranks);
 
 /* The following calls are for tensors and numbers of ranks that tt_codec_check has passed. */
 

@@ -33,8 +33,9 @@ struct tt_codec_row {
                     float *sum); /* 0: damaged */
 };
 
-extern const struct tt_codec_row tt_codec_fp16, tt_codec_bf16, tt_codec_int8, tt_codec_onebit, tt_codec_qsgd,
-    tt_codec_terngrad, tt_codec_threshold, tt_codec_drop, tt_codec_dryden, tt_codec_adacomp, tt_codec_dgc;
+#define TT_CODEC(row, ...) extern const struct tt_codec_row tt_codec_##row;
+#include "base/codecs.def"
+#undef TT_CODEC
 
 #define FP32_NAN 0x7fc00000u
 #define FP32_HUGE 0x7f000000u /* 2^127: larger magnitudes count as infinite */

@@ -51,6 +51,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_topology_destroy(&comm->parts.topology);
   tt_arrangement_destroy(&comm->parts.arrangement);
   tt_registrations_free(comm);
+  tt_codes_free(&comm->calls.codes);
   tt_free(comm->calls.redops);
   tt_free(comm->life.shrinks);
   tt_free(comm->parts.listeners);

@@ -65,7 +65,7 @@ static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding
 {
   uint64_t bytes = binding->call.count * tt_type_size(tt_call_wire_type(&binding->call));
   const struct tt_choice *choice = tt_table_choice(&comm->calls.table, binding->call.collective, bytes);
-  int root = binding->call.root;
+  int root = binding->call.form & TT_FORM_CODED ? -1 : binding->call.root;
   binding->call.algo = choice->algo;
   binding->block_bytes = choice->block_bytes;
   for (int i = comm->calls.nplans - 1; i >= 0; i--)
@@ -128,6 +128,11 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
   return tt_comm_give_up(comm, result, binding->call.op);
 }
 
+tuttiResult_t tt_op_start(struct tt_op *op)
+{
+  return start(op->comm, &op->binding, NULL, NULL);
+}
+
 /* An operation has failed: before its caller learns it, peers lose sight of the caller's memory. */
 static tuttiResult_t halted(struct tuttiComm *comm, tuttiResult_t result)
 {
@@ -184,16 +189,21 @@ static tuttiResult_t run_observed(struct tuttiComm *comm, struct tt_binding *bin
   return result;
 }
 
+tuttiResult_t tt_op_await(struct tt_op *op)
+{
+  struct tt_waiter waiter;
+  waiter_init(&waiter, op->comm);
+  int look = 0;
+  while (!tt_op_done(op)) look = tt_waiter_pause(&waiter, tt_comm_drive(op->comm, look));
+  return tt_op_end(op);
+}
+
 /* Runs an operation after those that are queued: it waits in the queue like them, and the caller helps. */
 static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding *binding)
 {
   struct tt_op *op = tt_op_begin(comm, binding);
   if (!op) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
-  struct tt_waiter waiter;
-  waiter_init(&waiter, comm);
-  int look = 0;
-  while (!tt_op_done(op)) look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
-  return tt_op_end(op);
+  return tt_op_await(op);
 }
 
 tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
@@ -385,17 +395,17 @@ static tuttiResult_t move(struct tt_op *op, int look, int *moved)
 {
   struct tuttiComm *comm = op->comm;
   if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
-  if (op->binding.call.collective == TT_NO_COLLECTIVE) return tt_comm_health(comm);
-  if (!op->started) {
+  if (op->binding.call.collective == TT_NO_COLLECTIVE && !op->coded) return tt_comm_health(comm);
+  if (!op->started && !op->coded) {
     tuttiResult_t result = tt_comm_health(comm);
     if (comm->calls.is_observed) tt_observe_begin(comm, &op->binding.call);
     if (result == tuttiSuccess) result = start(comm, &op->binding, NULL, NULL);
     if (result != tuttiSuccess) return result;
     op->started = 1;
   }
-  tuttiResult_t result = tt_run_poll(comm->parts.run, moved);
+  tuttiResult_t result = op->coded ? tt_coded_move(op, moved) : tt_run_poll(comm->parts.run, moved);
   if (*moved) op->since_ns = 0;
-  if (result == tuttiInProgress && look) {
+  if (result == tuttiInProgress && look && !(op->coded && *moved)) { /* that may be between two acts */
     if (!op->since_ns) op->since_ns = tt_now_ns();
     tt_watch_compare(comm->parts.watch, &op->binding.call, op->since_ns);
   }

@@ -12,6 +12,7 @@ enum tt_comm_state { TT_COMM_CREATING, TT_COMM_READY, TT_COMM_SUSPENDED, TT_COMM
 #define TT_COMM_MAGIC 0x54757474u
 #define TT_COMM_PLANS 256 /* programs do call rooted collectives for one root after the other */
 
+struct tt_coded;    /* coded.c */
 struct tt_creation; /* creation_private.h */
 struct tt_explainer; /* explain.c */
 
@@ -22,6 +23,7 @@ struct tt_op {
   struct tuttiStream *stream; /* NULL: the caller waits for it in its group */
   uint64_t batch;             /* of the stream: ops of one group have the same, and do not wait for each other there */
   struct tt_binding binding;  /* TT_NO_COLLECTIVE: nothing is done; the op only waits for its turn */
+  struct tt_coded *coded;     /* a coded reduction, of which binding is the present act; else NULL */
   int transfer_room;          /* of binding.transfers, which belong to the op */
   void *owned;                /* memory of the binding, freed with the op; may be NULL */
   int is_queued, is_abandoned; /* is_abandoned: no caller waits for it; both guarded by tt_process.mutex */
@@ -108,6 +110,17 @@ struct tt_comm_queue {
   int busy;
 };
 
+/* Memory that grows as it is needed. */
+struct tt_room {
+  void *memory;
+  size_t bytes;
+};
+
+/* The buffers of coded reductions. */
+struct tt_codes {
+  struct tt_room sent, received, values;
+};
+
 /* The means of carrying calls out, and their observers. */
 struct tt_comm_calls {
   struct tt_table table;
@@ -115,6 +128,8 @@ struct tt_comm_calls {
   int nplans;
   uint64_t scalar;        /* the last scalar that was read */
   uint8_t barrier;        /* the byte that barriers combine */
+  struct tt_codes codes;
+  uint32_t ncoded;        /* coded reductions so far that were not numbered by their callers */
   struct tt_redop *redops;
   int nredops;            /* entries of redops, used or not */
   struct tt_registration *registrations; /* memory.c; the owner's */
@@ -147,6 +162,10 @@ void tt_creation_destroy(struct tt_creation *creation);
 struct tt_op *tt_op_take(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding);
 void tt_op_give(struct tt_op *op);
 void tt_op_free(struct tt_op *op);
+/* Numbers the collective that op->binding is, and starts it on the communicator's run. */
+tuttiResult_t tt_op_start(struct tt_op *op);
+/* Waits for a submitted op, which the caller helps to move; returns as tt_op_end. */
+tuttiResult_t tt_op_await(struct tt_op *op);
 /* Abandons a submitted op without a stream, for which no caller waits any more: it gives itself back. */
 void tt_op_abandon(struct tt_op *op);
 /* Frees the struct itself with its last reference; all its parts are freed already. */
@@ -167,6 +186,16 @@ void tt_comm_flush(struct tuttiComm *comm);
 /* The reason why an operation failed: the communicator's first error, or that it was aborted. Its sentence becomes the
  * calling thread's. */
 tuttiResult_t tt_comm_why(const struct tuttiComm *comm);
+
+/* ---- coded.c ---- */
+
+/* Moves a coded reduction, which the communicator's oldest op is; tuttiInProgress while it is not done. Errors end the
+ * communicator. */
+tuttiResult_t tt_coded_move(struct tt_op *op, int *moved);
+
+/* Frees the buffers; tt_codes_held: their bytes. */
+void tt_codes_free(struct tt_codes *codes);
+size_t tt_codes_held(const struct tt_codes *codes);
 
 /* ---- explain.c ---- */
 

@@ -8,7 +8,10 @@ tuttiResult_t tt_comm_suspend(struct tuttiComm *comm, int releases)
   tuttiResult_t result = tt_comm_drain(comm);
   if (result == tuttiSuccess) {
     tt_comm_own(comm);
-    if (releases) tt_run_trim(comm->parts.run);
+    if (releases) {
+      tt_run_trim(comm->parts.run);
+      tt_codes_free(&comm->calls.codes);
+    }
     tt_comm_disown(comm);
     atomic_store(&comm->life.state, TT_COMM_SUSPENDED);
   }
@@ -32,7 +35,7 @@ tuttiResult_t tt_comm_held(struct tuttiComm *comm, struct tt_held *held)
   *held = (struct tt_held){.is_suspended = is_suspended};
   if (!tt_comm_enter(comm)) return tuttiSuccess;
   tt_comm_own(comm);
-  held->spare = tt_run_held(comm->parts.run);
+  held->spare = tt_run_held(comm->parts.run) + tt_codes_held(&comm->calls.codes);
   for (int t = 0; t < comm->parts.ntransports; t++)
     if (comm->parts.transports[t]) held->rest += comm->parts.transports[t]->ops->held(comm->parts.transports[t]);
   tt_comm_disown(comm);

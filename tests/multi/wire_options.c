@@ -242,7 +242,7 @@ static int one_refused(const struct ranks *self, tuttiComm_t comm, const struct 
   return 0;
 }
 
-#define OPTIONS(...) {sizeof(tuttiReduceOptions_t), TUTTI_REDUCE_OPTIONS_MAGIC, TUTTI_VERSION_CODE, __VA_ARGS__}
+#define OPTIONS(...) {sizeof(tuttiReduceOptions_t), TUTTI_REDUCE_OPTIONS_MAGIC, TUTTI_VERSION_CODE, __VA_ARGS__, NULL}
 #define UNDEF TUTTI_CONFIG_UNDEF_INT
 
 static int refusals_body(const struct ranks *self)
@@ -263,7 +263,8 @@ static int refusals_body(const struct ranks *self)
       {OPTIONS(UNDEF, 1, 1, &flag), tuttiFloat, tuttiMin, {"options.overflow is set, but op is min", "leave it NULL"}},
       {OPTIONS(UNDEF, 1, 1, &flag), tuttiInt32, tuttiProd, {"options.overflow is set, but op is prod", "NULL"}},
       {{0}, tuttiFloat, tuttiSum, {"not initialised", "TUTTI_REDUCE_OPTIONS_INITIALIZER"}},
-      {{4, TUTTI_REDUCE_OPTIONS_MAGIC, 0, UNDEF, 1, 1, NULL}, tuttiFloat, tuttiSum, {"not initialised", "INITIALIZER"}},
+      {{4, TUTTI_REDUCE_OPTIONS_MAGIC, 0, UNDEF, 1, 1, NULL, NULL}, tuttiFloat, tuttiSum,
+       {"not initialised", "INITIALIZER"}},
       {OPTIONS(UNDEF, 1, 1, NULL), (tuttiDataType_t)17, tuttiSum, {"type is 17", "0 to 16"}},
   };
   tuttiComm_t comm;

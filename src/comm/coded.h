@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Coded reductions: sums of tensors of fp32 whose contributions and results travel as codes (codec/codec.h).
+ *
+ * A coded reduction is one operation of a communicator, of several acts, each of which is a collective of bytes with a
+ * number of its own:
+ *
+ *   facts     where the codec prepares: an all-gather of a float for each part, of which each takes the greatest
+ *   exchange  by the owner's route: an all-to-all of the codes of contributions, by their owners
+ *   gather    an all-gather of the codes of results, or by the other route of contributions
+ *
+ * Its tensors come in parts. Elements of a tensor have owners by *units* of a fixed length, counted from the tensor's
+ * beginning, in turn: the owner depends on the tensor alone, not on parts and messages, and each rank owns nearly as
+ * much as any other. A rank's share of a message is as long as the longest one; the rest of it has no meaning.
+ *
+ * All ranks get the bits that one process gets which encodes, adds and decodes the same tensors by codec.h. */
+#ifndef TT_COMM_CODED_H
+#define TT_COMM_CODED_H
+
+#include "codec/codec.h"
+#include "comm/comm.h"
+
+struct tt_coded_part {
+  struct tt_codec codec; /* the spec's row; checked for the tensor */
+  const float *in;       /* elements of the part: the contribution, multiplied by `before` first; */
+  float *out;            /* and the result. The same memory as `in`, or apart */
+  uint64_t first, count; /* first is a multiple of the grain; count too, or up to the end. Route gather: all */
+  uint64_t whole;        /* elements of the tensor */
+  uint32_t tensor;       /* its number, on which random numbers depend */
+  uint32_t turn;         /* the owner of its first unit, modulo the number of ranks */
+  const struct tt_codec_facts *facts; /* of the scaled tensor on this rank; NULL: the part is all of it, and they are
+                                         found here */
+  const float *planes[2][TT_CODEC_PLANES]; /* by stage, of the part's elements: as they are before, */
+  float *changed[2][TT_CODEC_PLANES];      /* and after it, in other memory; of results on the element's owner alone */
+  uint32_t wanted;       /* as tt_codec_capacity takes it */
+  uint32_t *wants;       /* becomes the same for the next step, on all ranks alike; NULL: not of interest */
+};
+
+struct tt_coded_spec {
+  struct tt_codec codec;
+  const struct tt_coded_part *parts; /* copied */
+  int nparts;
+  int redop;             /* tuttiSum or tuttiAvg */
+  float before, after;   /* results are multiplied by `after`, of an average divided by the number of ranks: one fp32
+                            factor. The same `after` on all ranks */
+  uint32_t step;         /* 0: numbered by the coded reductions of the communicator, from 1 on */
+  int *overflow;         /* becomes 1 if an element of the result is infinite or NaN, else 0; NULL: no report */
+};
+
+/* Runs it now, after the operations that are queued. Buffers are host memory. Errors: as tt_comm_run; tuttiRemoteError:
+ * a rank sent a damaged code. */
+tuttiResult_t tt_comm_run_coded(struct tuttiComm *comm, const struct tt_coded_spec *spec);
+
+/* Puts it into the thread's open group, or else into the stream. */
+tuttiResult_t tt_comm_queue_coded(struct tuttiComm *comm, struct tuttiStream *stream,
+                                  const struct tt_coded_spec *spec);
+
+/* As tt_op_begin. */
+struct tt_op *tt_op_begin_coded(struct tuttiComm *comm, const struct tt_coded_spec *spec);
+
+/* Elements of a unit of a tensor of so many; a multiple of the grain. Route gather: all. */
+uint64_t tt_coded_unit(const struct tt_codec *codec, uint64_t whole, int nranks);
+
+/* The owner of an element. */
+static inline int tt_coded_owner(const struct tt_coded_part *part, uint64_t unit, uint64_t element, int nranks)
+{
+  return (int)((element / unit + part->turn) % (uint64_t)nranks);
+}
+
+#endif
