@@ -37,9 +37,30 @@
  * a gradient is pushed as zeros. A program that adds up gradients of several backward passes pushes in the last one
  * only.
  *
- * Results are those of tuttiAllReduceWith for each tensor alone, and the same bits on all ranks. The rounding of a sum
- * of floats may depend on which tensors are sent together, as it may on the size of any message; with `deterministic`
- * of the communicator it does not.
+ * Results are, without a codec, those of tuttiAllReduceWith for each tensor alone, and with or without one the same
+ * bits on all ranks. The rounding of a sum of floats may depend on which tensors are sent together, as it may on the
+ * size of any message; with `deterministic` of the communicator it does not.
+ *
+ * Codecs. With a codec the tensors of tuttiFloat32 that have at least codec_least elements travel in fewer bits. Each
+ * rank encodes its contribution (times `before`) once, and what it leaves out is kept, in fp32, for the next step: a
+ * tensor has *planes* of such state, which begin as zeros. Codecs are those of tuttiAllReduceWith, and
+ *
+ *   "1bit[:ROW]"                    a bit for an element, and two means for each row (`rows`, else ROW, 128): Seide et
+ *                                   al., Interspeech 2014. Planes: the error of the contribution, and of the sum at its
+ *                                   owner (the rank that adds an element's contributions)
+ *   "threshold:TAU"                 elements beyond TAU are sent as +-TAU: Strom, Interspeech 2015. One plane: the rest
+ *   "drop:LEFTOUT"                  all but the share LEFTOUT of smallest magnitude ("drop:0.99" sends 1 %): Aji and
+ *                                   Heafield, EMNLP 2017. One plane
+ *   "dryden:SENT"                   the share SENT of each sign, as its mean: Dryden et al., MLHPC 2016. One plane
+ *   "adacomp[:BIN]"                 those that are large within their BIN (500): Chen et al., AAAI 2018. One plane
+ *   "dgc:LEFTOUT[,MOMENTUM[,CLIP]]" as drop, with momentum (0.9) inside and local clipping: Lin et al., ICLR 2018. Two
+ *                                   planes: the rest, and the velocity. The optimizer has no momentum of its own then
+ *
+ * The bits of results depend on the tensors, steps and ranks alone: not on the plan, its slices, the transport, or the
+ * place of a rank; random numbers follow from tensor, step, rank and element. A codec that keeps a rest wants a smaller
+ * rate, or momentum inside the codec: momentum outside of it adds the rest up again and again. Planes are scaled when
+ * `after` is changed (tuttiFusionScale), so that a loss scale may change in mid-training. With config.overflow a step
+ * that overflowed leaves all planes as they were before it: the program skips its update, and nothing is lost.
  *
  * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent alone
  * is combined there; several that are sent together are copied through the fusion buffer, which is host memory, and
@@ -99,12 +120,17 @@ typedef struct {
   int wire_type;       /* of tuttiFloat32 tensors, as in tuttiReduceOptions_t; undefined: the communicator's */
   int overflow;        /* 1: tuttiFusionOverflow will be called; default 0 */
   int norms;           /* 1: tuttiFusionNorm will be called; default 0 */
+  const char *codec;   /* how tensors of tuttiFloat32 travel, see "Codecs" above; NULL or "none": as they are
+                          (TUTTI_FUSION_CODEC) */
+  size_t codec_least;  /* tensors with fewer elements travel as they are; default 1024 */
+  const uint32_t *rows; /* NULL, or of each tensor the elements of a row of its matrix, 0: not told; copied. With "1bit"
+                           the elements of a row have their two means in common */
 } tuttiFusionConfig_t;
 
 #define TUTTI_FUSION_CONFIG_MAGIC 0x74756675u
 #define TUTTI_FUSION_CONFIG_INITIALIZER \
   { sizeof(tuttiFusionConfig_t), TUTTI_FUSION_CONFIG_MAGIC, TUTTI_VERSION_CODE, NULL, 0, tuttiSum, \
-    TUTTI_CONFIG_UNDEF_INT, 0, 0 }
+    TUTTI_CONFIG_UNDEF_INT, 0, 0, NULL, 0, NULL }
 
 /* Makes a fusion of `ntensors` tensors over the ranks of comm. The call is collective: all ranks call it with the same
  * tensors and options. The fusion has communicators of its own, so comm may be used for other things at any time, by
@@ -179,6 +205,27 @@ TUTTI_API tuttiResult_t tuttiFusionOverflow(tuttiFusion_t fusion, int *overflow)
  * Errors: tuttiInvalidArgument: fusion, tensor or norm is wrong. tuttiInvalidUsage: config.norms was not set, or the
  * tensor is not there. The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionNorm(tuttiFusion_t fusion, int tensor, double *norm);
+
+/* Sets another codec, from the next step on. It is for warm-ups, or dense first steps, and collective: all ranks give
+ * the same codec between the same two steps, and the call returns when all have. NULL or "none": no codec. Planes stay
+ * if only parameters change ("dgc:0.75" to "dgc:0.999"); else they begin as zeros again, and what they held is lost.
+ *
+ * Errors: tuttiInvalidArgument: fusion, or the codec, is wrong on this rank: then it waits for no other.
+ * tuttiInvalidUsage: two ranks gave different codecs (both are named; nothing has changed, on any rank), or a step is
+ * under way. The fusion's first error. */
+TUTTI_API tuttiResult_t tuttiFusionCodec(tuttiFusion_t fusion, const char *codec);
+
+/* Reads or writes a plane of what a codec keeps. A tensor's plane is read to data, or, with set 1, written from there:
+ * for checkpoints. Planes are numbered from 0 on in the order above, have as many elements as the tensor (count), and
+ * are those that the last complete step left, each rank its own. A plane of sums ("1bit": 1) is zero but for the
+ * elements that this rank owns: to go on with other ranks, add up those of all ranks, and give each rank the sum. After
+ * an error they may still be read, before the fusion is destroyed, so the ranks that are left after a shrink take
+ * theirs to the next fusion.
+ *
+ * Errors: tuttiInvalidArgument: fusion, tensor, plane, data or count is wrong. tuttiInvalidUsage: a step is under way.
+ * With set: the fusion's first error. */
+TUTTI_API tuttiResult_t tuttiFusionState(tuttiFusion_t fusion, int tensor, int plane, float *data, size_t count,
+                                         int set);
 
 /* The state of a fusion: its measurements and predictions. Set size to sizeof(tuttiFusionInfo_t) first; fields that the
  * library is too old to know become 0. Times are in microseconds, of this rank; 0 where nothing was measured yet. */

@@ -9,7 +9,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 from . import _interrupt, _library
 from ._arrays import Array, NAMES, look, type_code
 from ._comm import Comm, OPS
-from ._library import C, IN_PROGRESS, TuttiUsageError, check, error, number, refusal, whole
+from ._library import C, IN_PROGRESS, TuttiUsageError, check, error, number, refusal, whole, words
 
 _push = C["tuttiFusionPush"]
 
@@ -54,6 +54,7 @@ class Fusion:
     ``buffer_bytes``: of the fusion buffer; default 64 MiB.
     ``op``: "sum" (default) or "avg".
     ``wire_type``: "float16" or "bfloat16" for tensors of float32; default: the communicator's.
+    ``codec``: how tensors of float32 with at least ``codec_least`` elements (1024) travel, e.g. "1bit" or "dgc:0.99".
     ``overflow``, ``norms``: True if ``overflow()``, ``norm()`` will be called.
 
     The call is collective, and the fusion has communicators of its own: ``comm`` may be used for other things, and is
@@ -66,7 +67,8 @@ class Fusion:
     """
 
     def __init__(self, comm: Comm, tensors: Mapping[str, Any], *, policy: Optional[str] = None, buffer_bytes: int = 0,
-                 op: str = "sum", wire_type: Optional[str] = None, overflow: bool = False, norms: bool = False):
+                 op: str = "sum", wire_type: Optional[str] = None, overflow: bool = False, norms: bool = False,
+                 codec: Optional[str] = None, codec_least: int = 0):
         self._handle: Optional[int] = None
         self._inside: Optional[list] = None
         if not isinstance(comm, Comm):
@@ -80,9 +82,8 @@ class Fusion:
         self._kept: list = [None] * len(tensors)
         facts = (_library.FusionTensor * len(tensors))(*(self._fact(*item) for item in tensors.items()))
         config = _library.make(_library.FusionConfig)
-        if policy is not None and not isinstance(policy, str):
-            raise refusal(f"policy is {policy!r}: it must be a text")
-        config.policy = None if policy is None else policy.encode()
+        config.policy, config.codec = words("policy", policy), words("codec", codec)
+        config.codec_least = whole("codec_least", codec_least, 0, sys.maxsize)
         buffer_bytes = whole("buffer_bytes", buffer_bytes, 0, sys.maxsize)
         config.buffer_bytes, config.op, config.overflow, config.norms = buffer_bytes, OPS[op], overflow, norms
         if wire_type is not None:
@@ -180,6 +181,10 @@ class Fusion:
         flag = c_int()
         check(C["tuttiFusionOverflow"](self._open(), byref(flag)))
         return bool(flag.value)
+
+    def codec(self, codec: Optional[str]) -> None:
+        """Sets another codec from the next step on, on all ranks alike, between steps; None: no codec."""
+        check(C["tuttiFusionCodec"](self._open(), words("codec", codec)))
 
     def norm(self, tensor: str) -> float:
         """The L2 norm of a tensor's sum, the same bits on all ranks; after its wait and before its next push."""

@@ -132,6 +132,22 @@ tuttiResult_t tuttiFusionNorm(tuttiFusion_t fusion, int tensor, double *norm)
   return result == tuttiSuccess ? tt_fusion_norm(fusion, tensor, norm) : result;
 }
 
+tuttiResult_t tuttiFusionCodec(tuttiFusion_t fusion, const char *codec)
+{
+  tuttiResult_t result = fusion_check(fusion);
+  return result == tuttiSuccess ? tt_fusion_codec(fusion, codec) : result;
+}
+
+tuttiResult_t tuttiFusionState(tuttiFusion_t fusion, int tensor, int plane, float *data, size_t count, int set)
+{
+  tuttiResult_t result = tensor_check(fusion, tensor);
+  if (result == tuttiSuccess && !data) result = tt_null("data");
+  if (result == tuttiSuccess && set != 0 && set != 1)
+    result = tt_fail(tuttiInvalidArgument, "set is %d: give 0 to read or 1 to write", set);
+  if (result != tuttiSuccess) return result;
+  return tt_fusion_state(fusion, &(struct tt_fusion_state){tensor, plane, data, count, set});
+}
+
 tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo_t *info)
 {
   tuttiResult_t result = fusion_check(fusion);

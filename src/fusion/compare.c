@@ -7,12 +7,13 @@
 
 /* ---- options ---- */
 
-enum option { NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, POLICY, OPTIONS };
+enum option { NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, LEAST, POLICY, CODEC, OPTIONS };
 
 /* The options of a rank, as all ranks get them. */
 struct said {
   int64_t numbers[POLICY]; /* options that are numbers */
   char policy[sizeof ((struct config *)0)->policy_text];
+  char codec[TT_CODEC_TEXT_BYTES];
 };
 
 static void options_say(const struct config *config, struct said *said)
@@ -23,12 +24,15 @@ static void options_say(const struct config *config, struct said *said)
   said->numbers[OVERFLOW_] = config->reports;
   said->numbers[NORMS] = config->norms;
   said->numbers[BUFFER] = (int64_t)config->asked_bytes;
+  said->numbers[LEAST] = (int64_t)config->codec_least;
+  tt_fusion_codec_text(&config->codec, said->codec);
   memcpy(said->policy, config->policy_text, sizeof said->policy);
 }
 
 static const char *option_text(const struct said *said, enum option option, char *text, size_t size)
 {
   if (option == POLICY) snprintf(text, size, "%.63s", said->policy);
+  else if (option == CODEC) snprintf(text, size, "%.79s", said->codec);
   else if (option == OP) snprintf(text, size, "%s", tt_redop_name((int)said->numbers[option]));
   else if (option == WIRE) snprintf(text, size, "%s", tt_type_name((int)said->numbers[option]));
   else snprintf(text, size, "%lld", (long long)said->numbers[option]);
@@ -39,14 +43,16 @@ static enum option first_unlike(const struct said *a, const struct said *b)
 {
   enum option option = 0;
   while (option < POLICY && a->numbers[option] == b->numbers[option]) option++;
-  return option == POLICY && memcmp(a->policy, b->policy, sizeof a->policy) == 0 ? OPTIONS : option;
+  if (option < POLICY || memcmp(a->policy, b->policy, sizeof a->policy) != 0) return option;
+  return memcmp(a->codec, b->codec, sizeof a->codec) == 0 ? OPTIONS : CODEC;
 }
 
 /* All ranks find the same difference, because they compare the same options. */
 static tuttiResult_t said_compare(const struct said *said, int nranks)
 {
   static const char *const names[OPTIONS] = {"ntensors", "op", "wire_type", "overflow", "norms",
-                                             "buffer_bytes (TUTTI_FUSION_BYTES)", "policy (TUTTI_FUSION_POLICY)"};
+                                             "buffer_bytes (TUTTI_FUSION_BYTES)", "codec_least",
+                                             "policy (TUTTI_FUSION_POLICY)", "codec (TUTTI_FUSION_CODEC)"};
   char its[80], first[80];
   for (int r = 1; r < nranks; r++) {
     enum option option = first_unlike(&said[r], &said[0]);
@@ -75,18 +81,20 @@ static tuttiResult_t options_compare(const struct config *config)
 
 struct listed {
   uint64_t count, name; /* a hash */
-  int64_t type;
+  int32_t type;
+  uint32_t row;
 };
 
 struct shown {
   uint64_t count;
-  int64_t type;
+  int32_t type;
+  uint32_t row;
   char name[NAME_BYTES];
 };
 
 static struct listed list(const struct tensor *tensor)
 {
-  return (struct listed){tensor->count, tt_text_hash(0, tensor->name), tensor->type};
+  return (struct listed){tensor->count, tt_text_hash(0, tensor->name), tensor->type, tensor->row};
 }
 
 /* Finds the first tensor that differs from that of rank 0; *index is n if there is none. */
@@ -105,22 +113,32 @@ static tuttiResult_t lists_compare(const struct config *config, int *index)
   return result;
 }
 
+/* ", rows of 64", if the other one has not the same. */
+static const char *rows_text(const struct shown *shown, const struct shown *other, char text[32])
+{
+  text[0] = '\0';
+  if (shown->row != other->row) snprintf(text, 32, ", rows of %u", shown->row);
+  return text;
+}
+
 /* Gathers the tensor of all ranks, and fails with the difference between that of `rank` and that of rank 0. */
 static tuttiResult_t difference_show(const struct config *config, int rank, int index)
 {
   const struct tensor *tensor = &config->tensors[index];
+  char row[2][32];
   struct shown *shown = tt_alloc((size_t)config->nranks, sizeof *shown);
   if (!shown)
     return tt_fusion_told(config, tt_fail(tuttiSystemError, "out of memory for a tensor of %d ranks", config->nranks));
-  shown[config->rank] = (struct shown){.count = tensor->count, .type = tensor->type};
+  shown[config->rank] = (struct shown){.count = tensor->count, .type = tensor->type, .row = tensor->row};
   memcpy(shown[config->rank].name, tensor->name, NAME_BYTES);
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, shown, sizeof *shown, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess)
-    result = tt_fail(tuttiInvalidUsage, "tensor %d is %.127s (%llu elements of %s) on rank %d and %.127s (%llu "
-                     "elements of %s) on rank 0: create the fusion with the same tensors on all ranks, in the same "
-                     "order", index, shown[rank].name, (unsigned long long)shown[rank].count,
-                     tt_type_name((int)shown[rank].type), rank, shown[0].name, (unsigned long long)shown[0].count,
-                     tt_type_name((int)shown[0].type));
+    result = tt_fail(tuttiInvalidUsage, "tensor %d is %.127s (%llu elements of %s%s) on rank %d and %.127s "
+                     "(%llu elements of %s%s) on rank 0: create the fusion with the same tensors on all ranks, in the "
+                     "same order", index, shown[rank].name, (unsigned long long)shown[rank].count,
+                     tt_type_name(shown[rank].type), rows_text(&shown[rank], &shown[0], row[0]), rank, shown[0].name,
+                     (unsigned long long)shown[0].count, tt_type_name(shown[0].type),
+                     rows_text(&shown[0], &shown[rank], row[1]));
   tt_free(shown);
   return result;
 }

@@ -15,6 +15,7 @@ static int lies_together(const struct tuttiFusion *fusion, int32_t m, int then)
   const struct message *message = &plan->messages[m];
   const struct part *first = &plan->parts[message->first_part];
   uintptr_t send = 0, recv = 0;
+  if (message->is_coded) return 1; /* encoded from where its tensors lie */
   for (const struct part *part = first; part < first + message->nparts; part++) {
     const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
     const struct tensor_progress *last = &fusion->engine.tensors[part->tensor];

@@ -6,6 +6,8 @@
 #include "fusion/private.h"
 #include "planner/price.h"
 
+#define CODEC_LEAST 1024 /* elements: biases and norms travel as they are */
+
 /* ---- channels ---- */
 
 /* Begins another one. Frames are short: one lane is enough for them. */
@@ -87,7 +89,7 @@ static tuttiResult_t prices_take(struct config *config)
 
 /* ---- making ---- */
 
-static void tensors_take(struct config *config, const tuttiFusionTensor_t *tensors)
+static void tensors_take(struct config *config, const tuttiFusionTensor_t *tensors, const uint32_t *rows)
 {
   for (int i = 0; i < config->n; i++) {
     struct tensor *tensor = &config->tensors[i];
@@ -97,8 +99,7 @@ static void tensors_take(struct config *config, const tuttiFusionTensor_t *tenso
     tensor->type = (int)tensors[i].type;
     tensor->element = (int)tt_type_size(tensor->type);
     tensor->bytes = tensor->count * (size_t)tensor->element;
-    tensor->wire_element =
-        (int)tt_type_size(tensor->type == tuttiFloat32 && config->wire != tuttiFloat32 ? config->wire : tensor->type);
+    tensor->row = rows ? rows[i] : 0;
   }
 }
 
@@ -125,8 +126,9 @@ static tuttiResult_t policy_take(struct config *config, const struct tt_comm_fac
 }
 
 static tuttiResult_t config_set(struct config *config, const struct tt_comm_facts *facts,
-                                const tuttiFusionConfig_t *asked)
+                                const tuttiFusionTensor_t *tensors, const tuttiFusionConfig_t *asked)
 {
+  const char *codec = facts->settings.fusion_codec[0] ? facts->settings.fusion_codec : asked->codec;
   size_t bytes = (size_t)facts->settings.fusion_bytes;
   if (!bytes) bytes = asked->buffer_bytes ? asked->buffer_bytes : (size_t)64 << 20;
   config->buffer_bytes = config->asked_bytes = bytes;
@@ -138,7 +140,12 @@ static tuttiResult_t config_set(struct config *config, const struct tt_comm_fact
   config->norms = asked->norms;
   config->timeout_ns = (uint64_t)facts->settings.timeout_ms * 1000000;
   config->warn_ns = (uint64_t)facts->settings.late_warn_ms * 1000000;
-  return policy_take(config, facts, asked);
+  config->codec_least = asked->codec_least ? asked->codec_least : CODEC_LEAST;
+  config->tensors = tt_alloc((size_t)config->n, sizeof *config->tensors);
+  if (!config->tensors) return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", config->n);
+  tensors_take(config, tensors, asked->rows);
+  tuttiResult_t result = tt_fusion_codec_read(config, codec ? codec : "none", &config->codec);
+  return result == tuttiSuccess ? policy_take(config, facts, asked) : result;
 }
 
 static void locks_init(struct shared *shared)
@@ -162,19 +169,16 @@ static tuttiResult_t engine_start(struct tuttiFusion *fusion)
   return tuttiSuccess;
 }
 
-static tuttiResult_t config_memory_make(struct config *config, const tuttiFusionTensor_t *tensors)
+static tuttiResult_t buffer_make(struct config *config)
 {
   void *buffer = NULL;
-  config->tensors = tt_alloc((size_t)config->n, sizeof *config->tensors);
-  if (!config->tensors) return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", config->n);
-  tensors_take(config, tensors);
   buffer_cut(config);
   tuttiResult_t result = tt_user_alloc(&buffer, config->buffer_bytes);
   config->buffer = buffer;
   return result;
 }
 
-static tuttiResult_t memory_make(struct tuttiFusion *fusion, const tuttiFusionTensor_t *tensors)
+static tuttiResult_t memory_make(struct tuttiFusion *fusion)
 {
   struct shared *shared = &fusion->shared;
   struct ranges *ranges = &shared->ranges;
@@ -191,7 +195,8 @@ static tuttiResult_t memory_make(struct tuttiFusion *fusion, const tuttiFusionTe
   if (!shared->gradients || !shared->missing || !shared->complete || !ranges->sums || !ranges->inputs ||
       !ranges->by_address || !engine->tensors || !engine->known.facts)
     return tt_fail(tuttiSystemError, "out of memory for a fusion of %zu tensors", n);
-  return config_memory_make(&fusion->config, tensors);
+  tuttiResult_t result = buffer_make(&fusion->config);
+  return result == tuttiSuccess ? tt_fusion_coding_set(fusion, &fusion->config.codec) : result;
 }
 
 /* No rank is done before all have what they need. */
@@ -210,9 +215,9 @@ static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *c
   engine->agree_step = tt_trial_next(&engine->trial, 0);
   fusion->shared.scale = (struct scale){1, 1};
   fusion->shared.planned.bound_us = -1;
-  tuttiResult_t result = config_set(config, tt_comm_facts(comm), asked);
+  tuttiResult_t result = config_set(config, tt_comm_facts(comm), tensors, asked);
   if (result == tuttiSuccess) result = channels_make(config, comm);
-  if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fusion, tensors));
+  if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fusion));
   if (result == tuttiSuccess) result = tt_fusion_compare(config);
   if (result == tuttiSuccess) result = tt_fusion_rounds_make(fusion);
   if (result == tuttiSuccess) result = prices_take(config);
@@ -230,6 +235,7 @@ static void fusion_free(struct tuttiFusion *fusion)
   struct engine *engine = &fusion->engine;
   fusion->magic = 0;
   tt_fusion_plans_free(fusion);
+  tt_fusion_coding_free(fusion);
   tt_fusion_rounds_free(engine);
   tt_fusion_spares_free(&engine->ring);
   tt_free(engine->fetched);

@@ -112,7 +112,8 @@ static int message_begin(struct tuttiFusion *fusion, tuttiResult_t *result)
   binding.in = in;
   binding.out = out;
   progress->begin_ns = tt_now_ns();
-  progress->op = tt_op_begin(config->channel[what.channel], &binding);
+  progress->op = engine->used->messages[m].is_coded ? tt_fusion_coded_begin(fusion, m, what.channel)
+                                                    : tt_op_begin(config->channel[what.channel], &binding);
   if (!progress->op) {
     *result = tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes",
                       engine->used->messages[m].bytes);
@@ -265,6 +266,7 @@ static tuttiResult_t step_finish(struct tuttiFusion *fusion)
   struct shared *shared = &fusion->shared;
   tuttiResult_t result = tuttiSuccess;
   took_take(engine, shared->planned.sent);
+  tt_fusion_coding_step(fusion, shared->steps[engine->step % 2].overflow); /* which the engine alone writes */
   if (engine->step == engine->agree_step) result = tt_fusion_agree(fusion);
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&shared->mutex);
@@ -388,6 +390,7 @@ static int users_look(struct tuttiFusion *fusion, tuttiResult_t *result)
   if (engine->seen.pushes != shared->pushes) engine->looks++;
   engine->seen = (struct seen){.pushes = shared->pushes,
                                .nstreams = shared->nstreams,
+                               .is_asked = shared->asked.codec != NULL,
                                .scale = shared->steps[engine->step % 2].scale};
   tt_fusion_order_look(engine, shared);
   int goes_on = !shared->is_stopping;
@@ -462,6 +465,7 @@ void *tt_fusion_main(void *context)
       result = step_finish(fusion);
       moved = 1;
     }
+    if (result == tuttiSuccess && engine->seen.is_asked) moved |= tt_fusion_codec_look(fusion, &result);
     if (moved) tt_waiter_pause(&engine->waiter, 1);
     else if (result == tuttiSuccess) result = pause(fusion, &look);
     if (result != tuttiSuccess) break;

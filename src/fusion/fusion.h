@@ -52,6 +52,16 @@ tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fusion);
 tuttiResult_t tt_fusion_scale(struct tuttiFusion *fusion, float before, float after);
 tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fusion, int *overflow);
 tuttiResult_t tt_fusion_norm(struct tuttiFusion *fusion, int tensor, double *norm);
+tuttiResult_t tt_fusion_codec(struct tuttiFusion *fusion, const char *text); /* NULL: none */
+
+struct tt_fusion_state {
+  int tensor, plane;
+  float *data;
+  size_t count;
+  int sets; /* 1: the plane is overwritten, 0: it is read */
+};
+
+tuttiResult_t tt_fusion_state(struct tuttiFusion *fusion, const struct tt_fusion_state *state);
 void tt_fusion_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info);
 tuttiResult_t tt_fusion_print(struct tuttiFusion *fusion, FILE *out, int json);
 

@@ -14,6 +14,7 @@ struct cutting {
   int32_t *layout;           /* as the plan's members, but forward order backwards in each group */
   int32_t *place;            /* of each group: place in it of the tensor that is cut next */
   uint64_t *first;           /* likewise: element of that tensor that is cut next */
+  uint64_t *left;            /* likewise: bytes of played messages that were too short for the next unit */
   int64_t nmessages, nparts; /* so far */
 };
 
@@ -22,11 +23,12 @@ static const struct tensor *tensor_at(const struct cutting *c, int32_t g)
   return &c->config->tensors[c->layout[c->plan->fusion.groups[g].first + c->place[g]]];
 }
 
-/* Adds a part of up to `count` elements of the tensor of group g that is cut next. Returns how many it has. */
-static uint64_t part_add(struct cutting *c, int32_t g, uint64_t count, size_t at)
+/* Adds a part of so many units of the tensor of group g that is cut next. Returns its elements. */
+static uint64_t part_add(struct cutting *c, int32_t g, uint64_t units, size_t at)
 {
   const struct tensor *tensor = tensor_at(c, g);
-  uint64_t *first = &c->first[g], left = tensor->count - *first, take = left < count ? left : count;
+  uint64_t *first = &c->first[g], left = tensor->count - *first, take = left;
+  if (units < (left + tensor->unit - 1) / tensor->unit) take = units * tensor->unit;
   if (c->messages)
     c->parts[c->nparts] =
         (struct part){.tensor = (int32_t)(tensor - c->config->tensors), .first = *first, .count = take, .at = at};
@@ -39,27 +41,45 @@ static uint64_t part_add(struct cutting *c, int32_t g, uint64_t count, size_t at
   return take;
 }
 
+/* Units of the tensor of group g that is cut next which go into a message of so many bytes on the wire. A unit goes
+ * into a message of its own, however long it is. */
+static uint64_t units_fit(const struct cutting *c, int32_t g, const struct message *message, uint64_t bytes)
+{
+  const struct tensor *tensor = tensor_at(c, g);
+  uint64_t unit_bytes = tensor->unit * (uint64_t)tensor->element, most = c->config->buffer_bytes / 2;
+  uint64_t fit = (bytes - message->wire_bytes) / tensor->wire_unit, room = (most - message->bytes) / unit_bytes;
+  if (message->bytes > most) room = 0;
+  if (!room && !message->count) room = 1;
+  return fit < room ? fit : room;
+}
+
 /* Adds a message: the next elements of a group, up to `bytes` bytes on the wire, and tensors without elements that come
- * next. They are in forward order, in which tensors mostly lie in memory and are needed. Returns its bytes on the
- * wire. */
-static uint64_t message_add(struct cutting *c, int64_t played, uint64_t bytes)
+ * next. They are in forward order, in which tensors mostly lie in memory and are needed. Takes its bytes from *bytes.
+ * 0: no unit is as short as that. */
+static int message_add(struct cutting *c, int64_t played, uint64_t *bytes)
 {
   int32_t g = c->plan->played.messages[played].group;
   const struct tensor *first = tensor_at(c, g);
-  uint64_t most = c->config->buffer_bytes / 2 / (uint64_t)first->element, count = bytes / (uint64_t)first->wire_element;
-  struct message message = {
-      .group = g, .type = first->type, .first_part = (int)c->nparts, .played = (int32_t)played};
-  if (count > most) count = most;
+  struct message message = {.group = g,
+                            .type = first->type,
+                            .is_coded = first->is_coded,
+                            .first_part = (int)c->nparts,
+                            .played = (int32_t)played};
   while (c->place[g] >= 0) {
-    if (message.count == count && tensor_at(c, g)->count) break;
-    message.count += part_add(c, g, count - message.count, message.count * (size_t)first->element);
+    const struct tensor *tensor = tensor_at(c, g);
+    uint64_t units = tensor->count ? units_fit(c, g, &message, *bytes) : 0;
+    if (tensor->count && !units) break;
+    uint64_t count = part_add(c, g, units, message.bytes);
+    message.count += count;
+    message.bytes += count * (size_t)tensor->element;
+    message.wire_bytes += (count + tensor->unit - 1) / tensor->unit * tensor->wire_unit;
     message.nparts++;
   }
-  message.bytes = message.count * (size_t)first->element;
-  message.wire_bytes = message.count * (uint64_t)first->wire_element;
+  if (!message.nparts) return 0;
   if (c->messages) c->messages[c->nmessages] = message;
   c->nmessages++;
-  return message.wire_bytes;
+  *bytes -= message.wire_bytes;
+  return 1;
 }
 
 static int backwards(const void *a, const void *b)
@@ -83,16 +103,14 @@ static void messages_cut(struct cutting *c)
   c->nmessages = c->nparts = 0;
   for (int32_t g = 0; g < fusion->ngroups; g++) {
     c->place[g] = fusion->groups[g].n - 1;
-    c->first[g] = 0;
+    c->first[g] = c->left[g] = 0;
   }
   for (int64_t m = 0; m < c->plan->played.nmessages; m++) {
     const struct tt_played_message *played = &c->plan->played.messages[m];
     int is_last = played->offset + played->bytes == fusion->groups[played->group].bytes;
-    uint64_t left = played->bytes, sent;
-    while (c->place[played->group] >= 0 && (left || is_last)) {
-      sent = message_add(c, m, left);
-      left -= sent < left ? sent : left;
-    }
+    uint64_t *left = &c->left[played->group];
+    *left += played->bytes;
+    while (c->place[played->group] >= 0 && (*left || is_last) && message_add(c, m, left)) continue;
   }
 }
 
@@ -111,7 +129,8 @@ static tuttiResult_t messages_make(struct plan *plan, struct cutting *c)
   c->layout = tt_alloc((size_t)c->config->n, sizeof *c->layout);
   c->place = tt_alloc((size_t)plan->fusion.ngroups, sizeof *c->place);
   c->first = tt_alloc((size_t)plan->fusion.ngroups, sizeof *c->first);
-  if (cuts && c->layout && c->place && c->first) {
+  c->left = tt_alloc((size_t)plan->fusion.ngroups, sizeof *c->left);
+  if (cuts && c->layout && c->place && c->first && c->left) {
     layout_make(c);
     messages_cut(c);
     plan->messages = c->messages = tt_alloc((size_t)c->nmessages, sizeof *c->messages);
@@ -139,6 +158,7 @@ tuttiResult_t tt_fusion_plans_make(struct plan **plan, const struct config *conf
   tt_free(cutting.layout);
   tt_free(cutting.place);
   tt_free(cutting.first);
+  tt_free(cutting.left);
   if (result == tuttiSuccess) *plan = made;
   else tt_fusion_plans_hold(&made, NULL);
   return result;

@@ -4,6 +4,8 @@
 
 #include "fusion/private.h"
 
+#define CODED_TYPE 0x100 /* messages have coded tensors only, or none */
+
 /* ---- using a plan ---- */
 
 void tt_fusion_missing_count(const struct config *config, struct shared *shared)
@@ -250,23 +252,55 @@ tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fusion, double iteration
   return may_try ? auto_use(fusion, iteration_us) : policy_use(fusion, &fusion->config.policy);
 }
 
+/* The lengths of tensors as they travel. */
+static void lengths_take(const struct config *config, struct known *known)
+{
+  for (int i = 0; i < config->n; i++) {
+    const struct tensor *tensor = &config->tensors[i];
+    uint64_t units = (tensor->count + tensor->unit - 1) / tensor->unit;
+    known->facts[i].count = units;
+    known->facts[i].bytes = units * tensor->wire_unit;
+    known->facts[i].type = tensor->type | (tensor->is_coded ? CODED_TYPE : 0);
+    known->facts[i].grain = (uint32_t)tensor->unit;
+  }
+}
+
+/* The policy while only sizes are known. */
+static struct tt_policy policy_first(const struct config *config)
+{
+  if (config->policy.kind != TT_POLICY_AUTO) return config->policy;
+  return (struct tt_policy){.kind = TT_POLICY_THRESHOLD, .bytes = (uint64_t)25 << 20, .first_bytes = 1 << 20};
+}
+
 /* Plans for a backward pass from the last layer to the first, a microsecond each: only that order counts. */
 tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion)
 {
   const struct config *config = &fusion->config;
   struct known *known = &fusion->engine.known;
-  struct tt_policy policy = config->policy;
-  if (policy.kind == TT_POLICY_AUTO)
-    policy = (struct tt_policy){.kind = TT_POLICY_THRESHOLD, .bytes = (uint64_t)25 << 20, .first_bytes = 1 << 20};
-  for (int i = 0; i < config->n; i++) {
-    const struct tensor *tensor = &config->tensors[i];
-    known->facts[i] = (struct tt_tensor){.count = tensor->count,
-                                         .bytes = tensor->count * (uint64_t)tensor->wire_element,
-                                         .type = tensor->type,
-                                         .ready_us = config->n - 1 - i};
-  }
+  const struct tt_policy policy = policy_first(config);
+  for (int i = 0; i < config->n; i++) known->facts[i] = (struct tt_tensor){.ready_us = config->n - 1 - i};
+  lengths_take(config, known);
   known->model = (struct tt_model){.n = config->n, .tensors = known->facts, .backward_us = config->n - 1};
   return policy_use(fusion, &policy);
+}
+
+tuttiResult_t tt_fusion_plans_again(struct tuttiFusion *fusion)
+{
+  struct engine *engine = &fusion->engine;
+  const struct tt_policy policy = engine->agreements ? fusion->config.policy : policy_first(&fusion->config);
+  struct plan *made = NULL;
+  tt_fusion_plans_hold(&engine->kept, NULL);
+  tt_fusion_plans_hold(&engine->beaten, NULL);
+  lengths_take(&fusion->config, &engine->known);
+  tuttiResult_t result = plan_make(fusion, &policy, &made);
+  if (result == tuttiSuccess) result = plan_use(fusion, made);
+  tt_fusion_plans_hold(&made, NULL);
+  pthread_mutex_lock(&fusion->shared.mutex);
+  fusion->shared.planned.step = engine->step;
+  pthread_mutex_unlock(&fusion->shared.mutex);
+  tt_trial_forget(&engine->trial, engine->step - 1);
+  engine->agree_step = tt_trial_next(&engine->trial, engine->step - 1);
+  return result;
 }
 
 void tt_fusion_plans_free(struct tuttiFusion *fusion)

@@ -46,6 +46,16 @@ static void table_print(const struct config *config, const struct shared *shared
   if (plan->nmessages > MOST) fprintf(out, "    ... and %d messages more\n", (int)plan->nmessages - MOST);
 }
 
+static void codec_print(const struct tuttiFusion *fusion, FILE *out)
+{
+  char text[TT_CODEC_TEXT_BYTES];
+  int n = 0;
+  for (int i = 0; i < fusion->config.n; i++) n += fusion->config.tensors[i].is_coded;
+  if (!fusion->coding.codec.row) return;
+  fprintf(out, "codec %s of %d tensor%s, whose wire bytes are those of an all-reduce that moves as many\n",
+          tt_fusion_codec_text(&fusion->coding.codec, text), n, n == 1 ? "" : "s");
+}
+
 static void plan_print(const struct config *config, const struct shared *shared, FILE *out)
 {
   const struct planned *planned = &shared->planned;
@@ -91,7 +101,10 @@ tuttiResult_t tt_fusion_print(struct tuttiFusion *fusion, FILE *out, int json)
   else if (shared->ended < shared->step)
     result = tt_fail(tuttiInvalidUsage, "a step is under way: print when all of its tensors were waited for");
   else if (json) json_print(&fusion->config, &shared->planned, out);
-  else plan_print(&fusion->config, shared, out);
+  else {
+    codec_print(fusion, out);
+    plan_print(&fusion->config, shared, out);
+  }
   pthread_mutex_unlock(&shared->mutex);
   if (result == tuttiSuccess && (fflush(out) != 0 || ferror(out)))
     result = tt_fail(tuttiSystemError, "the plan cannot be written: %s", strerror(errno));

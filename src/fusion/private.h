@@ -5,6 +5,7 @@
 #ifndef TT_FUSION_PRIVATE_H
 #define TT_FUSION_PRIVATE_H
 
+#include "codec/codec.h"
 #include "comm/comm.h"
 #include "fusion/fusion.h"
 #include "fusion/sequence_private.h"
@@ -25,8 +26,13 @@ struct tensor {
   size_t bytes; /* in memory */
   int type;
   int element;      /* bytes of one element */
-  int wire_element; /* bytes of one element as it travels */
   char name[NAME_BYTES];
+  uint32_t row;     /* elements of a row of its matrix; 0: not told */
+  /* These follow from the codec; the engine changes them between steps, while nothing is pushed. */
+  int is_coded;
+  uint64_t unit;    /* elements that are never cut apart: a grain, or by the route gather all */
+  uint64_t wire_unit; /* bytes of so many as they travel; of a coded tensor those of an all-reduce that moves as many */
+  uint32_t turn;    /* of a coded one (comm/coded.h) */
 };
 
 struct config {
@@ -35,6 +41,8 @@ struct config {
   int nchannels, nplanned, nranks, rank, n;
   struct tensor *tensors; /* n of them */
   int redop, wire, reports, norms;
+  struct tt_codec codec; /* the first one; row NULL: none */
+  uint64_t codec_least;
   struct tt_policy policy;
   char policy_text[64];
   struct tt_message_cost priced;     /* by the selector's prices, rank 0's */
@@ -54,7 +62,7 @@ struct part {
 
 struct message {
   int32_t group;
-  int type;
+  int type, is_coded;
   int first_part, nparts; /* of the plan's parts */
   uint64_t count;
   size_t bytes;           /* in memory */
@@ -149,6 +157,12 @@ struct planned {
   struct interval *sent;     /* of each message, in the last step; end 0: not yet */
 };
 
+/* A wish of a caller, who waits for the engine to fulfil it between two steps. */
+struct asked {
+  const struct tt_codec *codec; /* from the next step on; NULL: nobody wants another one */
+  tuttiResult_t answer;
+};
+
 struct shared {
   pthread_mutex_t mutex;
   pthread_cond_t wake, done;  /* of the engine; of waiting users */
@@ -165,6 +179,7 @@ struct shared {
   int nstreams;               /* tensors that wait for their stream */
   int all_waiters;            /* who waits for all tensors */
   int is_stopping;
+  struct asked asked;
   tuttiResult_t failed;
   char sentence[TT_SENTENCE_BYTES];
   struct scale scale;         /* of the next step */
@@ -245,6 +260,7 @@ struct seen {
   struct scale scale; /* of the engine's step, then */
   uint64_t pushes;
   int nstreams;
+  int is_asked;       /* for another codec */
 };
 
 /* The choice of the next message (rounds.c). */
@@ -286,11 +302,34 @@ struct engine {
   struct tt_waiter waiter;
 };
 
+/* ---- coding: the engine's, too ---- */
+
+/* A coded tensor. */
+struct tensor_code {
+  struct tt_codec codec;
+  float *planes[2][TT_CODEC_PLANES];  /* by stage: as the last step has left them, */
+  float *changed[2][TT_CODEC_PLANES]; /* and as this step does */
+  uint64_t prepared;                  /* the last step whose facts are here */
+  struct tt_codec_facts facts;
+  uint32_t wanted, wants;             /* as tt_codec_capacity takes it: in this step, in the next one */
+};
+
+struct coding {
+  struct tt_codec codec;       /* row NULL: none */
+  struct tensor_code *tensors; /* of all; those that are not coded have no planes */
+  float after;                 /* planes are in units of results before that factor */
+  struct tt_coded_part *parts; /* room for those of one message */
+  int nparts;
+  float *scaled;               /* room for a tensor */
+  uint64_t nscaled;
+};
+
 struct tuttiFusion {
   uint32_t magic;
   struct config config;
   struct shared shared;
   struct engine engine;
+  struct coding coding;
   pthread_t thread; /* the engine's */
   int has_thread;
 };
@@ -315,6 +354,9 @@ tuttiResult_t tt_fusion_plans_first(struct tuttiFusion *fusion);
  * the time of an iteration by the present plan on which ranks have agreed, 0: not known. For the engine, between
  * steps. */
 tuttiResult_t tt_fusion_plans_renew(struct tuttiFusion *fusion, double iteration_us);
+
+/* Makes a plan anew, because the tensors have another codec: in place of all plans so far. Between steps. */
+tuttiResult_t tt_fusion_plans_again(struct tuttiFusion *fusion);
 
 /* Releases all plans. */
 void tt_fusion_plans_free(struct tuttiFusion *fusion);
@@ -407,6 +449,29 @@ tuttiResult_t tt_fusion_spare(struct tuttiFusion *fusion, const struct tt_sequen
 /* No message has spare room; frees it. */
 void tt_fusion_spares_forget(struct ring *ring);
 void tt_fusion_spares_free(struct ring *ring);
+
+/* ---- coded.c: tensors that travel as codes ---- */
+
+/* Reads the codec's text, "none" or one of codec/codec.h, and checks it for the tensors, which config has. */
+tuttiResult_t tt_fusion_codec_read(const struct config *config, const char *text, struct tt_codec *codec);
+
+/* As text; "none". */
+const char *tt_fusion_codec_text(const struct tt_codec *codec, char text[TT_CODEC_TEXT_BYTES]);
+
+/* Codes tensors with this codec from the next step on. Planes stay if the codec keeps its row, else they are zeros.
+ * Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_fusion_coding_set(struct tuttiFusion *fusion, const struct tt_codec *codec);
+void tt_fusion_coding_free(struct tuttiFusion *fusion);
+
+/* Begins a coded message on a channel. NULL: no memory. */
+struct tt_op *tt_fusion_coded_begin(struct tuttiFusion *fusion, int32_t m, int channel);
+
+/* Ends the step: planes are as it has left them, or, if it overflowed and that is reported, as they were. */
+void tt_fusion_coding_step(struct tuttiFusion *fusion, int overflowed);
+
+/* Answers the caller who wants another codec, if one does and no step is under way. 1: it did. Errors: of the
+ * channel. */
+int tt_fusion_codec_look(struct tuttiFusion *fusion, tuttiResult_t *result);
 
 /* ---- engine.c ---- */
 

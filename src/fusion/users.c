@@ -44,6 +44,13 @@ static tuttiResult_t push_check(const struct config *config, int index, const st
   if (tensor->count && (!pushed->send || !pushed->recv))
     return tt_fail(tuttiInvalidArgument, "%s is NULL: tensor %d (%s) has %llu elements",
                    pushed->send ? "recvbuff" : "sendbuff", index, tensor->name, (unsigned long long)tensor->count);
+  if (tensor->is_coded && ((uintptr_t)pushed->send | (uintptr_t)pushed->recv) % sizeof(float))
+    return tt_fail(tuttiInvalidArgument, "sendbuff %p or recvbuff %p of tensor %d (%s) is no multiple of %zu: codecs "
+                   "take aligned floats", pushed->send, pushed->recv, index, tensor->name, sizeof(float));
+  if (tensor->is_coded && (!tt_device_of(pushed->send)->host || !tt_device_of(pushed->recv)->host))
+    return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, but travels by a codec: the CPU encodes, "
+                   "push host memory, or raise codec_least", index, tensor->name,
+                   tt_device_of(tt_device_of(pushed->send)->host ? pushed->recv : pushed->send)->name);
   uintptr_t send = (uintptr_t)pushed->send, recv = (uintptr_t)pushed->recv;
   if (send != recv && send < recv + tensor->bytes && recv < send + tensor->bytes)
     return tt_fail(tuttiInvalidArgument, "recvbuff %p overlaps sendbuff %p of tensor %d (%s, %zu bytes): pass the same "

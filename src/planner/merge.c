@@ -246,15 +246,15 @@ void tt_fusion_plan_merge(struct tt_fusion_plan *plan, const struct tt_policy *p
   }
 }
 
-/* Bytes of an element of the group; 1 if it has none. */
-static uint64_t element_of(const struct tt_queue *queue, const struct tt_fusion_plan *plan,
-                           const struct tt_fusion_group *group)
+/* The first tensor of the group that has elements; NULL: none has. */
+static const struct tt_tensor *first_of(const struct tt_queue *queue, const struct tt_fusion_plan *plan,
+                                        const struct tt_fusion_group *group)
 {
   for (int32_t i = group->first; i < group->first + group->n; i++) {
     const struct tt_tensor *tensor = &queue->net->tensors[plan->members[i]];
-    if (tensor->bytes) return tensor->bytes / tensor->count;
+    if (tensor->bytes) return tensor;
   }
-  return 1;
+  return NULL;
 }
 
 void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *queue,
@@ -264,8 +264,10 @@ void tt_fusion_plan_slice(struct tt_fusion_plan *plan, const struct tt_queue *qu
   plan->by_priority = 1;
   for (int32_t g = 0; g < plan->ngroups; g++) {
     struct tt_fusion_group *group = &plan->groups[g];
-    uint64_t element = element_of(queue, plan, group);
-    group->slice_bytes = elements < group->bytes / element ? elements * element : group->bytes;
+    const struct tt_tensor *tensor = first_of(queue, plan, group);
+    uint64_t element = tensor ? tensor->bytes / tensor->count : 1, grain = tensor && tensor->grain ? tensor->grain : 1;
+    uint64_t grains = elements < grain ? 1 : elements / grain;
+    group->slice_bytes = grains < group->bytes / element ? grains * element : group->bytes;
     if (group->slice_bytes > longest) longest = group->slice_bytes;
   }
   plan->credit = tt_flight_credit(cost, longest);

@@ -38,6 +38,7 @@ struct tt_tensor {
   uint64_t count;    /* elements; may be 0, which is a message all the same */
   uint64_t bytes;    /* as they travel: the same number for each element */
   int32_t type;      /* of a group all have the same */
+  uint32_t grain;    /* what is counted as an element has so many, because no cut parts them; 0: it is one */
   double ready_us;   /* when its gradient is ready, at or after 0 */
   double spread_us;  /* in other steps it is ready so much earlier or later, which auto's plans bear */
   double forward_us; /* the time of forward of its layer */

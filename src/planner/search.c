@@ -109,8 +109,10 @@ static uint64_t elements_most(const struct search *s)
   uint64_t most = 0;
   for (int32_t g = 0; g < s->trial.ngroups; g++) {
     uint64_t elements = 0;
-    for (int32_t i = 0; i < s->trial.groups[g].n; i++)
-      elements += s->queue->net->tensors[s->queue->order[s->trial.groups[g].first + i]].count;
+    for (int32_t i = 0; i < s->trial.groups[g].n; i++) {
+      const struct tt_tensor *tensor = &s->queue->net->tensors[s->queue->order[s->trial.groups[g].first + i]];
+      elements += tensor->count * (tensor->grain ? tensor->grain : 1);
+    }
     if (elements > most) most = elements;
   }
   return most;

@@ -38,7 +38,9 @@ static void fusion_make(struct tuttiFusion *f, struct owned *owned)
   for (int i = 0; i < TENSORS; i++) {
     struct tensor *tensor = &owned->tensors[i];
     tensor->count = counts[i];
-    tensor->element = tensor->wire_element = 4;
+    tensor->element = 4;
+    tensor->unit = 1;
+    tensor->wire_unit = 4;
     tensor->bytes = 4 * counts[i];
     tensor->type = tuttiFloat32;
   }

@@ -53,7 +53,7 @@ static void rank_make(struct rank *rank, const char *policy)
   assert_int_equal(tt_policy_parse(&config->policy, policy), tuttiSuccess);
   for (int i = 0; i < LAYERS; i++) {
     rank->tensors[i] = (struct tensor){
-        .count = COUNT, .bytes = 4 * COUNT, .type = tuttiFloat32, .element = 4, .wire_element = 4};
+        .count = COUNT, .bytes = 4 * COUNT, .type = tuttiFloat32, .element = 4, .unit = 1, .wire_unit = 4};
     rank->facts[i] = (struct tt_tensor){
         .count = COUNT, .bytes = 4 * COUNT, .ready_us = 500 * (LAYERS - i), .forward_us = 500};
   }

@@ -95,7 +95,7 @@ static void tensors_draw(struct model *m)
   for (int t = 0; t < m->f.config.n; t++) {
     struct tensor *tensor = &m->tensors[t];
     size_t most = below(&m->chance, 8) ? 400 : MOST;
-    *tensor = (struct tensor){.type = tuttiUint8, .element = 1, .wire_element = 1};
+    *tensor = (struct tensor){.type = tuttiUint8, .element = 1, .unit = 1, .wire_unit = 1};
     tensor->count = tensor->bytes = below(&m->chance, 8) ? below(&m->chance, most) : 0;
     snprintf(tensor->name, sizeof tensor->name, "t%d", t);
     memset(&m->gradients[t], 0, sizeof m->gradients[t]);

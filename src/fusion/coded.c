@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tensors that travel as codes: which ones, their planes of state from step to step, and their messages.
+ *
+ * A coded message is an operation like any other (comm/coded.h), encoded from where its tensors lie, so it has no room
+ * in the fusion buffer. The bits of a tensor do not depend on the plan: it is cut between grains of its codec only, or
+ * by the route gather not at all, the owner of an element follows from the tensor, and random numbers from tensor,
+ * step, rank and element. To planner and cost a tensor is as long as an all-reduce that moves as many bytes.
+ *
+ * Planes are kept twice: a step reads what the last complete one has left and writes the other copy, and the two change
+ * places when it has ended. So a step that overflowed, or a fusion that fails in mid-step, leaves planes as they were.
+ * Ranks agree on another codec between two steps, in the engine, as they agree on times. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/coded.h"
+#include "fusion/private.h"
+#include "reduce/fpenv.h"
+
+#define NONE "none"
+
+/* ---- the codec ---- */
+
+static int is_coded(const struct config *config, const struct tt_codec *codec, const struct tensor *tensor)
+{
+  return codec->row && tensor->type == tuttiFloat32 && tensor->count && tensor->count >= config->codec_least;
+}
+
+/* A row of the tensor's matrix goes before that of the text. */
+static struct tt_codec codec_for(const struct tt_codec *codec, const struct tensor *tensor)
+{
+  struct tt_codec its = *codec;
+  if (tensor->row && strcmp(tt_codec_name(codec->row), "1bit") == 0) its.number[0] = tensor->row;
+  return its;
+}
+
+tuttiResult_t tt_fusion_codec_read(const struct config *config, const char *text, struct tt_codec *codec)
+{
+  struct tt_codec read = {.row = NULL};
+  tuttiResult_t result = strcmp(text, NONE) == 0 ? tuttiSuccess : tt_codec_parse(&read, text);
+  for (int i = 0; i < config->n && result == tuttiSuccess; i++) {
+    const struct tensor *tensor = &config->tensors[i];
+    if (is_coded(config, &read, tensor)) result = tt_codec_check(&read, tensor->count, config->nranks);
+  }
+  if (result == tuttiSuccess) *codec = read;
+  return result;
+}
+
+const char *tt_fusion_codec_text(const struct tt_codec *codec, char text[TT_CODEC_TEXT_BYTES])
+{
+  memset(text, 0, TT_CODEC_TEXT_BYTES);
+  if (codec->row) return tt_codec_text(codec, text);
+  return strcpy(text, NONE);
+}
+
+/* ---- lengths ---- */
+
+/* Sets all that follows from the codec. */
+static void tensor_set(struct tensor *tensor, const struct config *config, const struct tt_codec *codec,
+                       uint64_t *turns)
+{
+  tensor->is_coded = is_coded(config, codec, tensor);
+  tensor->unit = 1;
+  tensor->wire_unit =
+      tt_type_size(tensor->type == tuttiFloat32 && config->wire != tuttiFloat32 ? config->wire : tensor->type);
+  tensor->turn = (uint32_t)(*turns % (uint64_t)config->nranks);
+  if (!tensor->is_coded) return;
+  struct tt_codec its = codec_for(codec, tensor);
+  uint64_t owned = tt_coded_unit(&its, tensor->count, config->nranks);
+  tensor->unit = tt_codec_unit(&its, tensor->count);
+  tensor->wire_unit = tt_codec_wire(&its, tensor->count, config->nranks);
+  *turns += (tensor->count + owned - 1) / owned;
+}
+
+/* ---- planes ---- */
+
+static void planes_free(struct tensor_code *code)
+{
+  for (int stage = 0; stage < 2; stage++)
+    for (int p = 0; p < TT_CODEC_PLANES; p++) {
+      tt_free(code->planes[stage][p]);
+      tt_free(code->changed[stage][p]);
+      code->planes[stage][p] = code->changed[stage][p] = NULL;
+    }
+  code->wanted = code->wants = 0;
+}
+
+/* Those of results have room for the whole tensor, too, but of it only what this rank owns is ever touched. */
+static tuttiResult_t planes_make(struct tensor_code *code, const struct tensor *tensor)
+{
+  for (int stage = 0; stage < 2; stage++)
+    for (int p = 0; p < tt_codec_planes(&code->codec, (enum tt_codec_stage)stage); p++) {
+      if (code->planes[stage][p]) continue;
+      code->planes[stage][p] = tt_alloc(tensor->count, sizeof(float));
+      code->changed[stage][p] = tt_alloc(tensor->count, sizeof(float));
+      if (!code->planes[stage][p] || !code->changed[stage][p])
+        return tt_fail(tuttiSystemError, "out of memory for the state of tensor %.60s (%llu elements)", tensor->name,
+                       (unsigned long long)tensor->count);
+    }
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_fusion_coding_set(struct tuttiFusion *fusion, const struct tt_codec *codec)
+{
+  struct config *config = &fusion->config;
+  struct coding *coding = &fusion->coding;
+  tuttiResult_t result = tuttiSuccess;
+  uint64_t turns = 0;
+  if (!coding->tensors) {
+    coding->tensors = tt_alloc((size_t)config->n, sizeof *coding->tensors);
+    coding->after = 1;
+  }
+  if (!coding->tensors) return tt_fail(tuttiSystemError, "out of memory for the codes of %d tensors", config->n);
+  for (int i = 0; i < config->n && result == tuttiSuccess; i++) {
+    struct tensor *tensor = &config->tensors[i];
+    struct tensor_code *code = &coding->tensors[i];
+    tensor_set(tensor, config, codec, &turns);
+    if (coding->codec.row != codec->row) planes_free(code);
+    code->prepared = 0;
+    if (!tensor->is_coded) continue;
+    code->codec = codec_for(codec, tensor);
+    result = planes_make(code, tensor);
+  }
+  coding->codec = *codec;
+  return result;
+}
+
+void tt_fusion_coding_free(struct tuttiFusion *fusion)
+{
+  struct coding *coding = &fusion->coding;
+  for (int i = 0; coding->tensors && i < fusion->config.n; i++) planes_free(&coding->tensors[i]);
+  tt_free(coding->tensors);
+  tt_free(coding->parts);
+  tt_free(coding->scaled);
+}
+
+/* Another factor of results: what planes hold back stays the same part of results. */
+static void planes_scale(const struct config *config, struct coding *coding, float after)
+{
+  float factor = coding->after / after;
+  fpenv env = fpenv_enter();
+  for (int i = 0; i < config->n; i++)
+    for (int k = 0; k < 2 * TT_CODEC_PLANES; k++) {
+      float *plane = coding->tensors[i].planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];
+      for (uint64_t e = 0; plane && e < config->tensors[i].count; e++) plane[e] *= factor;
+    }
+  fpenv_leave(env);
+  coding->after = after;
+}
+
+void tt_fusion_coding_step(struct tuttiFusion *fusion, int overflowed)
+{
+  struct coding *coding = &fusion->coding;
+  if (!coding->codec.row || overflowed) return;
+  for (int i = 0; i < fusion->config.n; i++) {
+    struct tensor_code *code = &coding->tensors[i];
+    code->wanted = code->wants;
+    for (int k = 0; k < 2 * TT_CODEC_PLANES; k++) {
+      float **plane = &code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];
+      float **changed = &code->changed[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES], *before = *plane;
+      *plane = *changed;
+      *changed = before;
+    }
+  }
+}
+
+/* ---- messages ---- */
+
+/* Finds the facts about a tensor that is cut, once a step. 0: no memory. */
+static int facts_find(struct tuttiFusion *fusion, int index)
+{
+  struct coding *coding = &fusion->coding;
+  struct tensor_code *code = &coding->tensors[index];
+  const float *values = fusion->shared.gradients[index].send;
+  uint64_t count = fusion->config.tensors[index].count;
+  float before = fusion->engine.seen.scale.before;
+  if (code->prepared == fusion->engine.step) return 1;
+  if (before != 1 && coding->nscaled < count) {
+    tt_free(coding->scaled);
+    coding->scaled = tt_alloc(count, sizeof *coding->scaled);
+    coding->nscaled = coding->scaled ? count : 0;
+    if (!coding->scaled) return 0;
+  }
+  if (before != 1) {
+    fpenv env = fpenv_enter();
+    for (uint64_t e = 0; e < count; e++) coding->scaled[e] = values[e] * before;
+    fpenv_leave(env);
+    values = coding->scaled;
+  }
+  tt_codec_prepare(&code->codec, values, count, &code->facts);
+  code->prepared = fusion->engine.step;
+  return 1;
+}
+
+static struct tt_coded_part part_make(struct tuttiFusion *fusion, const struct part *part)
+{
+  const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
+  const struct tensor *tensor = &fusion->config.tensors[part->tensor];
+  struct tensor_code *code = &fusion->coding.tensors[part->tensor];
+  struct tt_coded_part made = {.codec = code->codec,
+                               .in = (const float *)gradient->send + part->first,
+                               .out = (float *)gradient->recv + part->first,
+                               .first = part->first,
+                               .count = part->count,
+                               .whole = tensor->count,
+                               .tensor = (uint32_t)part->tensor,
+                               .turn = tensor->turn,
+                               .facts = part->count < tensor->count ? &code->facts : NULL,
+                               .wanted = code->wanted,
+                               .wants = &code->wants};
+  for (int k = 0; k < 2 * TT_CODEC_PLANES; k++) {
+    int stage = k / TT_CODEC_PLANES, p = k % TT_CODEC_PLANES;
+    if (!code->planes[stage][p]) continue;
+    made.planes[stage][p] = code->planes[stage][p] + part->first;
+    made.changed[stage][p] = code->changed[stage][p] + part->first;
+  }
+  return made;
+}
+
+/* Room for the parts of a message. 0: no memory. */
+static int parts_ensure(struct coding *coding, int n)
+{
+  if (coding->nparts >= n) return 1;
+  tt_free(coding->parts);
+  coding->parts = tt_alloc((size_t)n, sizeof *coding->parts);
+  coding->nparts = coding->parts ? n : 0;
+  return coding->parts != NULL;
+}
+
+struct tt_op *tt_fusion_coded_begin(struct tuttiFusion *fusion, int32_t m, int channel)
+{
+  const struct config *config = &fusion->config;
+  struct engine *engine = &fusion->engine;
+  struct coding *coding = &fusion->coding;
+  const struct message *message = &engine->used->messages[m];
+  const struct part *parts = &engine->used->parts[message->first_part];
+  int prepares = tt_codec_prepares(&coding->codec);
+  if (coding->after != engine->seen.scale.after) planes_scale(config, coding, engine->seen.scale.after);
+  if (!parts_ensure(coding, message->nparts)) return NULL;
+  struct tt_coded_spec spec = {.codec = coding->codec,
+                               .parts = coding->parts,
+                               .redop = config->redop,
+                               .before = engine->seen.scale.before,
+                               .after = engine->seen.scale.after,
+                               .step = (uint32_t)engine->step,
+                               .overflow = config->reports ? &engine->messages[m].overflow : NULL};
+  for (int k = 0; k < message->nparts; k++) {
+    if (!parts[k].count) continue;
+    int is_cut = parts[k].count < config->tensors[parts[k].tensor].count;
+    if (prepares && is_cut && !facts_find(fusion, parts[k].tensor)) return NULL;
+    coding->parts[spec.nparts++] = part_make(fusion, &parts[k]);
+  }
+  return tt_op_begin_coded(config->channel[channel], &spec);
+}
+
+/* ---- another codec ---- */
+
+/* All ranks tell the codec that their callers want: *is_same. */
+static tuttiResult_t asked_compare(const struct config *config, const struct tt_codec *asked, int *is_same)
+{
+  char(*texts)[TT_CODEC_TEXT_BYTES] = tt_alloc((size_t)config->nranks, sizeof *texts);
+  if (!texts) return tt_fail(tuttiSystemError, "out of memory for the codecs of %d ranks", config->nranks);
+  tt_fusion_codec_text(asked, texts[config->rank]);
+  tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, texts, sizeof *texts, tuttiUint8, tuttiSum);
+  int r = 0;
+  while (result == tuttiSuccess && r < config->nranks && strcmp(texts[r], texts[0]) == 0) r++;
+  *is_same = result == tuttiSuccess && r == config->nranks;
+  if (result == tuttiSuccess && !*is_same)
+    tt_fail(tuttiInvalidUsage, "codec is %.80s on rank %d and %.80s on rank 0: give the same on all ranks", texts[r], r,
+            texts[0]);
+  tt_free(texts);
+  return result;
+}
+
+/* All ranks are here, between the same two steps. */
+static tuttiResult_t codec_change(struct tuttiFusion *fusion, const struct tt_codec *asked, int *is_same)
+{
+  const struct config *config = &fusion->config;
+  tuttiResult_t result = asked_compare(config, asked, is_same);
+  if (result != tuttiSuccess || !*is_same) return result;
+  result = tt_fusion_coding_set(fusion, asked);
+  if (result == tuttiSuccess) result = tt_fusion_plans_again(fusion);
+  if (result == tuttiSuccess) tt_fusion_step_start(fusion);
+  return result;
+}
+
+int tt_fusion_codec_look(struct tuttiFusion *fusion, tuttiResult_t *result)
+{
+  struct shared *shared = &fusion->shared;
+  int is_same = 0;
+  pthread_mutex_lock(&shared->mutex);
+  const struct tt_codec *asked = shared->finished == shared->step ? shared->asked.codec : NULL;
+  pthread_mutex_unlock(&shared->mutex);
+  if (!asked) return 0;
+  *result = codec_change(fusion, asked, &is_same);
+  pthread_mutex_lock(&shared->mutex);
+  if (*result == tuttiSuccess) {
+    shared->asked.answer = is_same ? tuttiSuccess : tuttiInvalidUsage;
+    if (!is_same) snprintf(shared->sentence, sizeof shared->sentence, "%s", tt_last_sentence());
+    shared->asked.codec = NULL;
+  }
+  pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
+  return 1;
+}
+
+/* ---- the caller's side: the mutex is held ---- */
+
+static tuttiResult_t failed(const struct shared *shared)
+{
+  return shared->failed == tuttiSuccess ? tuttiSuccess : tt_fail_quiet(shared->failed, shared->sentence);
+}
+
+/* Waits until the engine has ended the last step. Errors: a step is under way for the caller. */
+static tuttiResult_t rest_await(const struct config *config, struct shared *shared)
+{
+  tuttiResult_t result = failed(shared);
+  if (result == tuttiSuccess && shared->ended < shared->step)
+    result = tt_fail(tuttiInvalidUsage, "step %llu is under way: call it when all of its %d tensors were waited for",
+                     (unsigned long long)shared->step, config->n);
+  shared->all_waiters++;
+  while (result == tuttiSuccess && shared->finished < shared->step) {
+    pthread_cond_wait(&shared->done, &shared->mutex);
+    result = failed(shared);
+  }
+  shared->all_waiters--;
+  return result;
+}
+
+static tuttiResult_t codec_ask(const struct config *config, struct shared *shared, const struct tt_codec *codec)
+{
+  tuttiResult_t result = rest_await(config, shared);
+  if (result != tuttiSuccess) return result;
+  shared->asked.codec = codec;
+  shared->pushes++;
+  shared->sleep.is_asleep = 0;
+  pthread_cond_signal(&shared->wake);
+  while (shared->asked.codec && shared->failed == tuttiSuccess) pthread_cond_wait(&shared->done, &shared->mutex);
+  shared->asked.codec = NULL;
+  result = failed(shared);
+  if (result != tuttiSuccess || shared->asked.answer == tuttiSuccess) return result;
+  return tt_fail_quiet(shared->asked.answer, shared->sentence);
+}
+
+tuttiResult_t tt_fusion_codec(struct tuttiFusion *fusion, const char *text)
+{
+  struct shared *shared = &fusion->shared;
+  struct tt_codec codec;
+  tuttiResult_t result = tt_fusion_codec_read(&fusion->config, text ? text : NONE, &codec);
+  if (result != tuttiSuccess) return result;
+  pthread_mutex_lock(&shared->mutex);
+  result = codec_ask(&fusion->config, shared, &codec);
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
+
+/* The planes of a tensor in the order in which callers number them: those of contributions, those of results. */
+static float *plane_find(const struct tuttiFusion *fusion, int index, int number)
+{
+  const struct tensor_code *code = &fusion->coding.tensors[index];
+  for (int k = 0; k < 2 * TT_CODEC_PLANES; k++) {
+    float *plane = code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];
+    if (plane && number-- == 0) return plane;
+  }
+  return NULL;
+}
+
+static tuttiResult_t state_move(const struct tuttiFusion *fusion, const struct tt_fusion_state *state)
+{
+  const struct tensor *tensor = &fusion->config.tensors[state->tensor];
+  char text[TT_CODEC_TEXT_BYTES];
+  float *plane = state->plane < 0 ? NULL : plane_find(fusion, state->tensor, state->plane);
+  if (!plane)
+    return tt_fail(tuttiInvalidArgument, "plane is %d: with codec %s tensor %d (%s) has no such plane of state",
+                   state->plane, tt_fusion_codec_text(&fusion->coding.codec, text), state->tensor, tensor->name);
+  if (state->count != tensor->count)
+    return tt_fail(tuttiInvalidArgument, "count is %zu, but tensor %d (%s) was registered with %llu elements: give "
+                   "that many", state->count, state->tensor, tensor->name, (unsigned long long)tensor->count);
+  if (state->sets) memcpy(plane, state->data, state->count * sizeof *plane);
+  else memcpy(state->data, plane, state->count * sizeof *plane);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_fusion_state(struct tuttiFusion *fusion, const struct tt_fusion_state *state)
+{
+  struct shared *shared = &fusion->shared;
+  pthread_mutex_lock(&shared->mutex);
+  int may_read = shared->failed != tuttiSuccess && !state->sets; /* the engine has ended: planes stay */
+  tuttiResult_t result = may_read ? tuttiSuccess : rest_await(&fusion->config, shared);
+  if (result == tuttiSuccess) result = state_move(fusion, state);
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
