@@ -50,12 +50,21 @@ static const char *const help_op =
     "      --deterministic    the same bits for every size\n"
     "      --wire TYPE        type in which floats (-d float) travel: float, half or bfloat16 (default float)\n";
 
+static const char *const help_codec =
+    "      --codec X          through a fusion of one tensor, by this codec: int8, qsgd:4, 1bit, dgc:0.99 ... (see\n"
+    "                         tutti_fusion.h); #wrong counts elements that are not the same bits on all ranks\n";
+
 static const char *const help_root =
     "  -r, --root RANK        root, or all: one after another (default 0)\n";
 
 static const char *const help_algo =
     "      --algo NAME        algorithm for every size (see `tutti info`)\n"
     "      --radix K          radix of algorithms that have one\n";
+
+static int takes_codec(const struct collective *collective)
+{
+  return collective->algo_name && strcmp(collective->algo_name, "all_reduce") == 0;
+}
 
 static void help_print(const struct collective *collective)
 {
@@ -69,7 +78,8 @@ static void help_print(const struct collective *collective)
   if (collective->never_in_place) printf("It cannot be done in place: that half of a row is the same once more.\n");
   if (collective->needs_power_of_two) printf("It needs a number of ranks that is a power of two.\n");
   printf(help_ranks, program);
-  printf("\n%s%s%s%s", help_flags, reduces ? help_op : "", has_root ? help_root : "",
+  printf("\n%s%s%s%s%s", help_flags, reduces ? help_op : "", takes_codec(collective) ? help_codec : "",
+         has_root ? help_root : "",
          collective->algo_name ? help_algo : "");
   printf("  -h, --help             this text\n\n"
          "Accepted without meaning here: %s%s-p -z -y -G -C -S -R -x -D -V -M.\n"
@@ -114,6 +124,7 @@ static const struct option long_options[] = {{"nthreads", 1, 0, 't'},
                                              {"radix", 1, 0, 4},
                                              {"deterministic", 0, 0, 5},
                                              {"wire", 1, 0, 6},
+                                             {"codec", 1, 0, 7},
                                              {"help", 0, 0, 'h'},
                                              {0}};
 
@@ -255,6 +266,7 @@ static int size_option(struct options *o, int letter)
   case 4: return radix_take(o);
   case 5: o->deterministic = 1; return 1;
   case 6: return wire_option(o);
+  case 7: o->codec = optarg; return 1;
   default: return -1;
   }
 }
@@ -301,6 +313,12 @@ static int consistent(const struct options *o)
              o->skip_iterations, o->iters);
   else if (o->wire && !collective_reduces(o->collective))
     complain("--wire is \"%s\": what is not reduced travels as it is\n", o->wire);
+  else if (o->codec && !takes_codec(o->collective))
+    complain("--codec is \"%s\": only allreduce_perf takes one\n", o->codec);
+  else if (o->codec && (o->type != tuttiFloat || (o->op != tuttiSum && o->op != tuttiAvg)))
+    complain("--codec is \"%s\": codecs are for sum and avg (-o) of float (-d)\n", o->codec);
+  else if (o->codec && (o->stream || o->agg_iters > 1))
+    complain("--codec is \"%s\": a fusion is waited for: leave out --stream and -m\n", o->codec);
   else if (o->algo && !o->collective->algo_name)
     complain("--algo is \"%s\": messages between two ranks have no algorithm\n", o->algo);
   else return 1;

@@ -98,6 +98,7 @@ struct options {
   const char *algo, *radix, *transport; /* NULL: chosen by the library */
   const char *wire;                     /* NULL: not said, TUTTI_WIRE_TYPE counts */
   int wire_type;                        /* what that means: a tuttiDataType_t */
+  const char *codec;                    /* of a fusion that the operations are; NULL: none */
   char ignored[64];                     /* letters of given flags that mean nothing here */
 };
 

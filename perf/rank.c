@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "perf.h"
+#include "tutti_fusion.h"
 
 struct rank {
   const struct options *options;
@@ -19,6 +20,7 @@ struct rank {
   char error[1024];
   tuttiComm_t comm;
   tuttiStream_t stream;
+  tuttiFusion_t fusion; /* of the row, with --codec */
   char *send, *recv;
   double *samples; /* one per iteration, with -I */
   double told_us;  /* when progress was told, or a row was printed */
@@ -107,10 +109,18 @@ static tuttiResult_t operate_scaled(struct plan *plan)
   return result != tuttiSuccess ? result : ended;
 }
 
+/* The row's elements are the one tensor of a fusion. */
+static tuttiResult_t operate_coded(const struct rank *self, const struct call *call)
+{
+  tuttiResult_t result = tuttiFusionPush(self->fusion, 0, call->in, call->out, call->count, call->type, NULL);
+  return result == tuttiSuccess ? tuttiFusionWait(self->fusion, 0) : result;
+}
+
 static tuttiResult_t operate(const struct rank *self, struct plan *plan, size_t place)
 {
   plan->call.in = (plan->work.in_place ? self->recv : self->send) + place + plan->in_at;
   plan->call.out = self->recv + place + plan->out_at;
+  if (self->fusion) return operate_coded(self, &plan->call);
   return plan->work.op == OP_MULSUM ? operate_scaled(plan) : plan->work.collective->call(&plan->call);
 }
 
@@ -185,6 +195,20 @@ static int measure(struct rank *self, struct plan *plan, struct timing *timing)
   return average(self, &timing->us);
 }
 
+/* Elements of which some rank has other bits than this one; below 0: it could not be found. */
+static double unlike_others(struct rank *self, const uint32_t *got, size_t count)
+{
+  uint32_t *most = calloc(2 * count + 1, sizeof *most), *least = most + count;
+  double wrong = 0;
+  if (!check(self, most ? tuttiSuccess : tuttiSystemError)) return -1;
+  if (!check(self, tuttiAllReduce(got, most, count, tuttiUint32, tuttiMax, self->comm, NULL)) ||
+      !check(self, tuttiAllReduce(got, least, count, tuttiUint32, tuttiMin, self->comm, NULL)))
+    wrong = -1;
+  for (size_t i = 0; i < count && wrong >= 0; i++) wrong += most[i] != least[i];
+  free(most);
+  return wrong;
+}
+
 /* -1 wrong elements: not checked. */
 static int verify(struct rank *self, struct plan *plan, struct timing *timing)
 {
@@ -195,7 +219,10 @@ static int verify(struct rank *self, struct plan *plan, struct timing *timing)
     progress_tell(self, &plan->work, "checking", 0);
     data_fill(&plan->work, send, recv);
     if (!check(self, operate(self, plan, plan->shift)) || !settle(self)) return 0;
-    wrong += (double)data_wrong(&plan->work, send, recv);
+    double its = self->fusion ? unlike_others(self, (const uint32_t *)(const void *)recv, plan->call.count)
+                              : (double)data_wrong(&plan->work, send, recv);
+    if (its < 0) return 0;
+    wrong += its;
   }
   if (!combine(self, &wrong, 1, tuttiSum)) return 0;
   timing->wrong = self->options->check ? (long)wrong : -1;
@@ -236,15 +263,36 @@ static int half_run(struct rank *self, const struct work *work, struct timing *t
   return plan.work.in_place != work->in_place || verify(self, &plan, timing);
 }
 
+/* With --codec a row has a fusion of its own. */
+static int fusion_make(struct rank *self, const struct work *work)
+{
+  const tuttiFusionTensor_t tensor = {"floats", work->count, tuttiFloat32};
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  config.codec = self->options->codec;
+  config.codec_least = 1;
+  config.op = work->op;
+  return check(self, tuttiFusionCreate(&self->fusion, self->comm, &tensor, 1, &config));
+}
+
+static int fusion_end(struct rank *self)
+{
+  tuttiResult_t result = tuttiFusionDestroy(self->fusion);
+  self->fusion = NULL;
+  return check(self, result);
+}
+
 static int row_run(struct rank *self, struct work work, size_t bytes)
 {
   size_t size = type_sizes[work.type];
   work.count = collective_count(work.collective, bytes / size, size, work.nranks);
   struct row row = {.bytes = work_elements(&work) * size, .count = work.count, .type = work.type, .op = work.op,
                     .root = work.root};
-  if (!half_run(self, &work, &row.out_of_place)) return 0;
+  if (self->options->codec && !fusion_make(self, &work)) return 0;
+  int is_well = half_run(self, &work, &row.out_of_place);
   work.in_place = 1;
-  if (!half_run(self, &work, &row.in_place)) return 0;
+  is_well = is_well && half_run(self, &work, &row.in_place);
+  if (self->fusion && !fusion_end(self)) return 0;
+  if (!is_well) return 0;
   if (self->rank == 0) {
     progress_end(self);
     report_row(self->report, &row);

@@ -56,6 +56,7 @@ void report_head(struct report *report)
          o->agg_iters, o->check, o->unalign);
   if (o->wire_type != tuttiFloat32 && collective_reduces(o->collective))
     printf("# float travels as %s; sizes and bandwidths count the caller's bytes\n", type_names[o->wire_type]);
+  if (o->codec) printf("# floats travel by the codec %s; sizes and bandwidths count the caller's bytes\n", o->codec);
   if (o->ignored[0]) {
     printf("# without meaning here:");
     for (const char *letter = o->ignored; *letter; letter++) printf(" -%c", *letter);

@@ -31,6 +31,8 @@ static const char *const help =
     "                        complex128 (default: float)\n"
     "      --wire TYPE       type in which floats (-d float) that are reduced travel: float, half or\n"
     "                        bfloat16 (default: TUTTI_WIRE_TYPE, or float)\n"
+    "      --codec X         prices an all-reduce of floats by this codec (int8, qsgd:4, 1bit, dgc:0.99 ...), too,\n"
+    "                        and tells from how many ranks on floats as they are take less time\n"
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
     "      --transport LIST  transports in order of preference, present on this host or not; after them come those\n"
     "                        of TUTTI_TRANSPORTS that this host can use\n"
@@ -106,6 +108,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
 {
   static const struct option options[] = {{"datatype", required_argument, NULL, 'd'},
                                           {"wire", required_argument, NULL, 'w'},
+                                          {"codec", required_argument, NULL, 'c'},
                                           {"profile", required_argument, NULL, 'p'},
                                           {"transport", required_argument, NULL, 't'},
                                           {"interface", required_argument, NULL, 'i'},
@@ -116,6 +119,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   int option, taken = 0;
   optind = 1;
   while ((option = getopt_long(argc, argv, "d:h", options, NULL)) != -1) switch (option) {
+    case 'c': asked->request.codec = optarg; break;
     case 'p': asked->request.profile = optarg; break;
     case 't': asked->request.transports = optarg; break;
     case 'i': asked->request.interface = optarg; break;

@@ -50,6 +50,7 @@ static const char *const help =
     "      --channels N      at most so many messages in flight, with --gap (default: 8)\n"
     "      --slice N         messages of any policy go in slices of N parameters (50000, 64K, ...) and by\n"
     "                        priority; with all only those of p3, fifo and auto\n"
+    "      --codec X         by which layers of 1024 parameters or more travel (int8, 1bit, ...), with --ranks\n"
     "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
     "                        bound_us, which no plan can beat\n"
     "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto (needs\n"
@@ -119,6 +120,7 @@ static int option_take(struct asked *asked, int option)
   case 'p': request->profile = optarg; break;
   case 't': request->transports = optarg; break;
   case 'i': request->interface = optarg; break;
+  case 'X': request->codec = optarg; break;
   case 'j': request->json = 1; break;
   case 'S': asked->svg = optarg; break;
   case 'd': asked->data = 1; break;
@@ -155,6 +157,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {"gap", required_argument, NULL, 'g'},
                                           {"channels", required_argument, NULL, 'C'},
                                           {"slice", required_argument, NULL, 's'},
+                                          {"codec", required_argument, NULL, 'X'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"svg", required_argument, NULL, 'S'},
                                           {"data", no_argument, NULL, 'd'},

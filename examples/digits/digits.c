@@ -9,6 +9,7 @@
  *   tutti run -n 4 -- digits            four processes
  *   digits --threads 4                  four threads of one process
  *   digits --threads 4 --wire half      gradients travel as fp16, at half the bytes
+ *   digits --threads 4 --codec 1bit     or as one bit and two means a row, at a 20th of them
  *   mpirun -n 4 digits, torchrun ...    any launcher that tuttiGetLaunch knows */
 #include <getopt.h>
 #include <math.h>
@@ -26,11 +27,17 @@
 #define DIGITS_CSV "digits.csv"
 #endif
 
+#define CODED_LEAST 100 /* elements: both matrices, but no bias */
+
 struct options {
   int threads;
   int epochs;
   int spoil;
   int wire; /* tuttiDataType_t in which gradients travel */
+  const char *codec; /* by which they do; NULL: none */
+  int forget;        /* what the codec leaves out of a step */
+  float rate, momentum; /* below 0: the usual ones */
+  int seed;
   const char *data;
 };
 
@@ -99,8 +106,14 @@ static void fusion_create(struct rank *r)
 {
   tuttiFusionTensor_t tensors[TENSORS + 1] = {[TENSORS] = {"loss", 1, tuttiFloat64}};
   tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
-  for (int t = 0; t < TENSORS; t++)
+  uint32_t rows[TENSORS + 1] = {0};
+  for (int t = 0; t < TENSORS; t++) {
     tensors[t] = (tuttiFusionTensor_t){network_tensors[t].name, (size_t)network_tensors[t].count, tuttiFloat32};
+    rows[t] = (uint32_t)network_tensors[t].row;
+  }
+  config.codec = r->options->codec;
+  config.codec_least = CODED_LEAST;
+  config.rows = rows;
   if (r->options->wire != tuttiFloat32) config.wire_type = r->options->wire;
   config.overflow = 1;
   must(r, tuttiFusionCreate(&r->fusion, r->comm, tensors, TENSORS + 1, &config), "tuttiFusionCreate");
@@ -132,6 +145,17 @@ static int add_gradients(struct rank *r)
   return !overflow;
 }
 
+/* Zeros in place of what the codec keeps for the next step: to see what that is worth. */
+static void forget(struct rank *r)
+{
+  static const float zeros[WEIGHTS];
+  int planes = !strncmp(r->options->codec, "1bit", 4) || !strncmp(r->options->codec, "dgc", 3) ? 2 : 1;
+  for (int t = 0; t < TENSORS; t++)
+    for (int p = 0; network_tensors[t].count >= CODED_LEAST && p < planes; p++)
+      must(r, tuttiFusionState(r->fusion, t, p, (float *)(uintptr_t)zeros, (size_t)network_tensors[t].count, 1),
+           "tuttiFusionState");
+}
+
 /* One batch: this rank takes every nranks-th image of it. Returns the batch's loss. */
 static double train_batch(struct rank *r, int first, int batch)
 {
@@ -150,6 +174,7 @@ static double train_batch(struct rank *r, int first, int batch)
   push(r, HIDDEN_BIAS);
   push(r, HIDDEN_WEIGHT);
   if (add_gradients(r)) network_learn(&r->network, r->sum, batch);
+  if (r->options->forget) forget(r);
   r->step++;
   if (r->step == r->options->spoil && r->rank == r->nranks - 1) r->network.weight[0] += 1;
   same_bits(r);
@@ -184,7 +209,7 @@ static void train(struct rank *r)
   double percent = 0;
   for (int epoch = 1; epoch <= r->options->epochs; epoch++) {
     double loss = 0;
-    shuffle(r, (uint64_t)epoch);
+    shuffle(r, (uint64_t)epoch + 1000 * (uint64_t)(r->options->seed - 1));
     for (int first = 0; first < r->train_count; first += BATCH_MAX) {
       int left = r->train_count - first;
       loss += train_batch(r, first, left < BATCH_MAX ? left : BATCH_MAX);
@@ -202,12 +227,23 @@ static void train(struct rank *r)
   must(r, tuttiFusionPrint(r->fusion, stdout, 0), "tuttiFusionPrint");
 }
 
+/* A codec adds up what it leaves out until that is sent, and momentum adds it up once more: both together train at a
+ * smaller rate. dgc has the momentum in itself. */
+static void learning_set(struct network *network, const struct options *options)
+{
+  if (options->codec) network->rate = 0.1f;
+  if (options->codec && strncmp(options->codec, "dgc", 3) == 0) network->momentum = 0;
+  if (options->rate >= 0) network->rate = options->rate;
+  if (options->momentum >= 0) network->momentum = options->momentum;
+}
+
 static void *run_rank(void *argument)
 {
   struct rank *r = argument;
   must(r, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
   fusion_create(r);
-  network_init(&r->network, 1);
+  network_init(&r->network, (uint64_t)r->options->seed);
+  learning_set(&r->network, r->options);
   for (int image = 0; image < r->images->count; image++)
     if (!held_out(image)) r->order[r->train_count++] = image;
   if (r->rank == 0)
@@ -226,12 +262,17 @@ static const char help[] =
   "  --threads N   ranks of each process, as threads (default 1)\n"
   "  --epochs N    times that all images are seen (default 25)\n"
   "  --wire TYPE   in which gradients travel: float, half or bfloat16 (default float)\n"
+  "  --codec X     by which they travel, e.g. 1bit, qsgd:4 or dgc:0.99 (tutti_fusion.h has all)\n"
+  "  --forget      what a codec leaves out of a step, instead of keeping it for the next one\n"
+  "  --rate R      of learning (default 0.3, with a codec 0.1)\n"
+  "  --momentum M  (default 0.9; with the codec dgc 0, because that has its own)\n"
+  "  --seed N      of weights and of the order of images (default 1)\n"
   "  --data FILE   the images (default " DIGITS_CSV ")\n"
   "  --spoil N     change one weight of the last rank after step N, to see the check fail\n"
   "  --help        this text\n"
   "\n"
   "Any number of ranks gives the same weights to the last bit, but with --wire half or\n"
-  "bfloat16, where sums are rounded. The exit status is 0 if\n"
+  "bfloat16, where sums are rounded, and with --codec. The exit status is 0 if\n"
   "they were equal on all ranks after every step, else 1.\n";
 
 static int number(const char *text, int lowest)
@@ -240,6 +281,15 @@ static int number(const char *text, int lowest)
   long value = strtol(text, &end, 10);
   if (*text && !*end && value >= lowest && value <= 100000) return (int)value;
   fprintf(stderr, "digits: '%s' is not a number from %d to 100000\n", text, lowest);
+  exit(2);
+}
+
+static float factor(const char *text)
+{
+  char *end;
+  float value = strtof(text, &end);
+  if (*text && !*end && value >= 0 && value <= 1) return value;
+  fprintf(stderr, "digits: '%s' is not a number from 0 to 1\n", text);
   exit(2);
 }
 
@@ -257,14 +307,22 @@ static void parse(struct options *o, int argc, char **argv)
   static const struct option names[] = {
     {"threads", required_argument, NULL, 't'}, {"epochs", required_argument, NULL, 'e'},
     {"data", required_argument, NULL, 'd'},    {"spoil", required_argument, NULL, 's'},
-    {"wire", required_argument, NULL, 'w'},    {"help", no_argument, NULL, 'h'},
+    {"wire", required_argument, NULL, 'w'},    {"codec", required_argument, NULL, 'c'},
+    {"rate", required_argument, NULL, 'r'},    {"momentum", required_argument, NULL, 'm'},
+    {"seed", required_argument, NULL, 'n'},    {"forget", no_argument, NULL, 'f'},
+    {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0}};
-  for (int c; (c = getopt_long(argc, argv, "t:e:d:s:w:h", names, NULL)) != -1;) {
+  for (int c; (c = getopt_long(argc, argv, "t:e:d:s:w:c:r:m:n:fh", names, NULL)) != -1;) {
     switch (c) {
     case 't': o->threads = number(optarg, 1); break;
     case 'e': o->epochs = number(optarg, 1); break;
     case 'd': o->data = optarg; break;
     case 'w': o->wire = wire_type(optarg); break;
+    case 'c': o->codec = optarg; break;
+    case 'f': o->forget = 1; break;
+    case 'r': o->rate = factor(optarg); break;
+    case 'm': o->momentum = factor(optarg); break;
+    case 'n': o->seed = number(optarg, 1); break;
     case 's': o->spoil = number(optarg, 1); break;
     case 'h': fputs(help, stdout); exit(0);
     default: fputs("try digits --help\n", stderr); exit(2);
@@ -278,8 +336,13 @@ static void parse(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-  struct options options = {.threads = 1, .epochs = 25, .wire = tuttiFloat32, .data = DIGITS_CSV};
+  struct options options = {.threads = 1, .epochs = 25, .wire = tuttiFloat32, .rate = -1, .momentum = -1, .seed = 1,
+                            .data = DIGITS_CSV};
   parse(&options, argc, argv);
+  if (options.forget && !options.codec) {
+    fputs("digits: --forget is of use with a --codec that keeps something\n", stderr);
+    return 2;
+  }
   struct images *images = images_read(options.data);
   if (!images) return 1;
 

@@ -4,16 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-static const float learning_rate = 0.3f, momentum = 0.9f;
-
 /* The place of each layer among the weights. */
 enum { BIAS1 = HIDDEN * PIXELS, WEIGHT2 = BIAS1 + HIDDEN, BIAS2 = WEIGHT2 + CLASSES * HIDDEN };
 
 const struct tensor network_tensors[TENSORS] = {
-  [HIDDEN_WEIGHT] = {"hidden.weight", 0, HIDDEN * PIXELS},
-  [HIDDEN_BIAS] = {"hidden.bias", BIAS1, HIDDEN},
-  [OUTPUT_WEIGHT] = {"output.weight", WEIGHT2, CLASSES * HIDDEN},
-  [OUTPUT_BIAS] = {"output.bias", BIAS2, CLASSES}};
+  [HIDDEN_WEIGHT] = {"hidden.weight", 0, HIDDEN * PIXELS, PIXELS},
+  [HIDDEN_BIAS] = {"hidden.bias", BIAS1, HIDDEN, HIDDEN},
+  [OUTPUT_WEIGHT] = {"output.weight", WEIGHT2, CLASSES * HIDDEN, HIDDEN},
+  [OUTPUT_BIAS] = {"output.bias", BIAS2, CLASSES, CLASSES}};
 
 uint64_t random_next(uint64_t *state)
 {
@@ -33,6 +31,8 @@ static void fill(float *weight, int count, float width, uint64_t *seed)
 void network_init(struct network *network, uint64_t seed)
 {
   memset(network, 0, sizeof *network);
+  network->rate = 0.3f;
+  network->momentum = 0.9f;
   fill(network->weight, HIDDEN * PIXELS, sqrtf(6.0f / PIXELS), &seed);
   fill(network->weight + WEIGHT2, CLASSES * HIDDEN, sqrtf(6.0f / HIDDEN), &seed);
 }
@@ -119,7 +119,7 @@ void network_backward_hidden(const struct network *network, const struct activit
 void network_learn(struct network *network, const float *sum, int batch)
 {
   for (int i = 0; i < WEIGHTS; i++) {
-    network->speed[i] = momentum * network->speed[i] - learning_rate * sum[i] / (float)batch;
+    network->speed[i] = network->momentum * network->speed[i] - network->rate * sum[i] / (float)batch;
     network->weight[i] += network->speed[i];
   }
 }

@@ -18,6 +18,7 @@ enum {
 struct network {
   float weight[WEIGHTS];
   float speed[WEIGHTS]; /* momentum of each weight */
+  float rate, momentum; /* of learning */
 };
 
 /* The tensors among the weights: in the order in which forward needs them, one behind the other. */
@@ -25,6 +26,7 @@ enum { HIDDEN_WEIGHT, HIDDEN_BIAS, OUTPUT_WEIGHT, OUTPUT_BIAS, TENSORS };
 struct tensor {
   const char *name;
   int first, count; /* among the weights */
+  int row;          /* elements of a row of its matrix: the weights of one neuron */
 };
 extern const struct tensor network_tensors[TENSORS];
 
@@ -34,6 +36,7 @@ struct activity {
   float error[CLASSES]; /* d loss / d score */
 };
 
+/* With the usual rate and momentum. */
 void network_init(struct network *network, uint64_t seed);
 
 /* The digit that the network sees in an image. */

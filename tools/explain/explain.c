@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "codec/codec.h"
+#include "explain/codec_private.h"
 #include "explain/hypothetical.h"
 #include "explain/text_private.h"
 
@@ -41,6 +43,12 @@ static tuttiResult_t call_make(struct tt_call *call, const struct tt_explain_req
     return tt_fail(tuttiInvalidArgument, "there is no type \"%.40s\": take one of int8, uint8, int32, uint32, int64, "
                    "uint64, half, float, double, bfloat16, f8e4m3, f8e5m2, int16, uint16, bool, complex64, complex128",
                    request->type);
+  if (request->codec && (collective != TT_ALL_REDUCE || type != tuttiFloat32))
+    return tt_fail(tuttiInvalidArgument, "the codec is %.40s: codecs are for all-reduces of float, leave it out",
+                   request->codec);
+  struct tt_codec codec;
+  tuttiResult_t result = request->codec ? tt_codec_parse(&codec, request->codec) : tuttiSuccess;
+  if (result != tuttiSuccess) return result;
   size_t size = tt_type_size(type);
   *call = (struct tt_call){.collective = (uint8_t)collective,
                            .type = (uint8_t)type,
@@ -58,6 +66,7 @@ tuttiResult_t tt_explain(const struct tt_explain_request *request, FILE *out)
   if (result != tuttiSuccess) return result;
   result = wire_make(&call, &place->settings, request->wire_type);
   if (result == tuttiSuccess) result = tt_explain_print(out, &call, &place->settings, &place->tuning);
+  if (result == tuttiSuccess && request->codec) result = tt_explain_codec(out, request, call.count, place);
   tt_hypothetical_destroy(place);
   return result;
 }

@@ -18,6 +18,7 @@ struct tt_explain_request {
   const char *type;       /* of elements, by its name: "half", "float", ...; NULL: "float" */
   const char *wire_type;  /* in which floats that are reduced travel: "float", "half" or "bfloat16"; NULL:
                              TUTTI_WIRE_TYPE */
+  const char *codec;      /* of an all-reduce of floats: its price is printed, too; NULL: none */
   const char *transports; /* that join ranks, in order of preference, before those of TUTTI_TRANSPORTS; NULL: none */
   const char *topology;   /* file, instead of nnodes; NULL: none */
   const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */

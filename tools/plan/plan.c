@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "codec/codec.h"
 #include "explain/hypothetical.h"
 #include "planner/flight.h"
 #include "planner/price.h"
@@ -21,7 +22,7 @@ static const char *const policies_all[] = {"wfbp",    "single", "threshold:25M,1
 struct asked {
   struct tt_layers layers;
   struct tt_message_cost cost;
-  char cost_text[TEXT_BYTES];
+  char cost_text[TEXT_BYTES], codec_text[TEXT_BYTES];
   struct tt_planned planned[POLICIES_MOST];
   int n;
 };
@@ -101,11 +102,51 @@ static tuttiResult_t policies_find(struct asked *asked, const struct tt_plan_req
   return result;
 }
 
+#define CODEC_LEAST 1024 /* parameters, as fusions have it */
+#define CODED_TYPE 0x100
+
+/* The length of a layer as it travels by the codec. */
+static tuttiResult_t layer_code(struct tt_tensor *tensor, const struct tt_codec *codec, int nranks)
+{
+  if (tensor->count < CODEC_LEAST) return tuttiSuccess;
+  tuttiResult_t result = tt_codec_check(codec, tensor->count, nranks);
+  if (result != tuttiSuccess) return result;
+  uint64_t unit = tt_codec_unit(codec, tensor->count), wire = tt_codec_wire(codec, tensor->count, nranks);
+  tensor->count = (tensor->count + unit - 1) / unit;
+  tensor->bytes = tensor->count * wire;
+  tensor->type = CODED_TYPE;
+  tensor->grain = (uint32_t)unit;
+  return result;
+}
+
+static tuttiResult_t codec_take(struct asked *asked, const struct tt_plan_request *request)
+{
+  struct tt_codec codec;
+  struct tt_tensor *tensors = (struct tt_tensor *)(uintptr_t)asked->layers.net.tensors; /* they are this request's */
+  char text[TT_CODEC_TEXT_BYTES];
+  uint64_t before = 0, after = 0;
+  if (!request->codec) return tuttiSuccess;
+  if (!request->nranks)
+    return tt_fail(tuttiInvalidArgument, "the codec is %.40s, but no number of ranks is given: its bytes depend on "
+                   "that", request->codec);
+  tuttiResult_t result = tt_codec_parse(&codec, request->codec);
+  for (int32_t l = 0; l < asked->layers.net.n && result == tuttiSuccess; l++) {
+    before += tensors[l].bytes;
+    result = layer_code(&tensors[l], &codec, request->nranks);
+    after += tensors[l].bytes;
+  }
+  if (result == tuttiSuccess && after)
+    snprintf(asked->codec_text, TEXT_BYTES, "codec %s: gradients count as %.4g %% of their bytes (%.4g times fewer)\n",
+             tt_codec_text(&codec, text), 100 * (double)after / (double)before, (double)before / (double)after);
+  return result;
+}
+
 static tuttiResult_t asked_fill(struct asked *asked, const struct tt_plan_request *request)
 {
   double bound_us = 0;
   tuttiResult_t result = policies_find(asked, request);
   if (result == tuttiSuccess) result = tt_layers_load(&asked->layers, request->table);
+  if (result == tuttiSuccess) result = codec_take(asked, request);
   if (result == tuttiSuccess) result = tt_model_check(&asked->layers.net);
   if (result == tuttiSuccess) result = cost_make(asked, request);
   gap_take(&asked->cost, request);
@@ -134,7 +175,7 @@ static tuttiResult_t all_print(const struct asked *asked, const struct tt_plan_r
 {
   if (out && request->json) json_print(out, asked);
   else if (out) {
-    fprintf(out, "%s\n", asked->cost_text);
+    fprintf(out, "%s\n%s", asked->cost_text, asked->codec_text);
     if (asked->n > 1) tt_planned_compare(out, asked->planned, asked->n, &asked->layers);
     else tt_planned_print(out, &asked->planned[0], &asked->layers);
   }

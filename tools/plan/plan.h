@@ -30,6 +30,8 @@ struct tt_plan_request {
   int channels;            /* 0: 8 */
   size_t slice;            /* parameters: messages are cut into slices of at most so many and sent by priority; 0: as
                               the policy does; with "all" only of p3 and auto */
+  const char *codec;       /* by which layers of 1,024 parameters or more travel, with nranks; its kernels count as
+                              nothing; NULL: none */
   int json;                /* 1: print JSON: "policy", "groups" (lists of layers from 1 on, in the order sent) and
                               "iteration_us", and "bound_us", which no plan can beat; a list of these for "all" */
 };
