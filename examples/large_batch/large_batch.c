@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ways to train with many images a step, and on many ranks, on the images and the network of examples/digits:
+ *
+ *   large_batch --threads 4 --batch 512 --linear --warmup 5   linear scaling of the rate, warm-up
+ *   large_batch --threads 4 --half                            FP16 weights and gradients, FP32 masters, loss scale
+ *   large_batch --threads 4 --lars 0.02 --rate 1              LARS, with norms from the fusion
+ *   large_batch --threads 4 --elastic 10 --momentum 0         EASGD: weights are exchanged, every 10 steps
+ *   large_batch --threads 4 --gossip --momentum 0             gossip: pairs of ranks average their weights
+ *   tutti run -n 4 -- large_batch ...                         the ranks as processes
+ *
+ * examples/digits is the shorter program, to be read first. README.md tells what each of these shows. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exchange.h"
+#include "images.h"
+#include "network.h"
+#include "optimizer.h"
+#include "options.h"
+#include "tutti.h"
+#include "tutti_fusion.h"
+
+enum {
+  SCALE_FIRST = 1 << 16, /* of gradients; always from 1, with which sums of 2000 images fit, to 2^24 */
+  SCALE_MAX = 1 << 24,
+  SCALE_AGAIN = 200      /* well steps after which a larger scale is tried */
+};
+
+/* One rank: a thread of this process. Only the thread writes to it. */
+struct rank {
+  int rank, nranks;
+  const struct options *options;
+  const struct recipe *recipe;
+  const struct images *images;
+  tuttiUniqueId id;
+  tuttiComm_t comm;
+  tuttiFusion_t fusion; /* NULL: this rank trains on its own, and exchanges weights */
+  pthread_t thread;
+  struct network network;
+  struct network centre; /* of --elastic */
+  struct optimizer optimizer;
+  struct activity activity[IMAGES_MAX]; /* of this rank's images of the batch */
+  float sum[WEIGHTS]; /* gradient of this batch */
+  float scratch[WEIGHTS];
+  double loss; /* of this rank's images in this epoch */
+  int order[IMAGES_MAX]; /* the images to train on, in this epoch's order */
+  int train_count;
+  int step;
+  float scale; /* of gradients that travel as FP16 */
+  int well, skipped; /* steps since the scale was changed; steps not taken */
+};
+
+/* Every fifth image is held out: the network never learns from it. */
+static int held_out(int image)
+{
+  return image % 5 == 4;
+}
+
+/* An error of Tutti ends this rank; the library has logged why, and tells the other ranks. */
+static void must(const struct rank *r, tuttiResult_t result, const char *call)
+{
+  if (result == tuttiSuccess) return;
+  fprintf(stderr, "large_batch: rank %d: %s: %s\n", r->rank, call, tuttiGetErrorString(result));
+  exit(1);
+}
+
+/* All ranks shuffle alike: same seed, same order. */
+static void shuffle(struct rank *r, uint64_t seed)
+{
+  for (int i = r->train_count - 1; i > 0; i--) {
+    int j = (int)(random_next(&seed) % (uint64_t)(i + 1));
+    int image = r->order[i];
+    r->order[i] = r->order[j];
+    r->order[j] = image;
+  }
+}
+
+/* A number that no other pair of seed and time has. */
+static uint64_t seed_of(const struct rank *r, int time)
+{
+  return (uint64_t)r->options->seed << 32 | (uint64_t)time;
+}
+
+/* Highest and lowest hash of all ranks are equal, or some rank differs. */
+static uint64_t same_bits(struct rank *r, const struct network *network)
+{
+  uint64_t hash = network_hash(network), high, low;
+  must(r, tuttiGroupStart(), "tuttiGroupStart");
+  must(r, tuttiAllReduce(&hash, &high, 1, tuttiUint64, tuttiMax, r->comm, NULL), "tuttiAllReduce max");
+  must(r, tuttiAllReduce(&hash, &low, 1, tuttiUint64, tuttiMin, r->comm, NULL), "tuttiAllReduce min");
+  must(r, tuttiGroupEnd(), "tuttiGroupEnd");
+  if (high == low) return hash;
+  fprintf(stderr, "large_batch: the weights differ between ranks after step %d: rank %d has hash %016llx, highest and "
+          "lowest are %016llx and %016llx\n", r->step, r->rank, (unsigned long long)hash, (unsigned long long)high,
+          (unsigned long long)low);
+  exit(1);
+}
+
+/* With --half each contribution is multiplied by the scale, rounded to FP16 and summed as FP16; the sum is divided by
+ * the scale in FP32. So do programs that multiply the loss, and keep gradients in FP16. */
+static void fusion_create(struct rank *r)
+{
+  tuttiFusionTensor_t tensors[TENSORS];
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  for (int t = 0; t < TENSORS; t++)
+    tensors[t] = (tuttiFusionTensor_t){network_tensors[t].name, (size_t)network_tensors[t].count, tuttiFloat32};
+  if (r->options->half) config.wire_type = tuttiFloat16;
+  config.overflow = 1;
+  config.norms = 1;
+  must(r, tuttiFusionCreate(&r->fusion, r->comm, tensors, TENSORS, &config), "tuttiFusionCreate");
+  must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
+}
+
+/* This rank's gradient of a tensor is ready. */
+static void push(struct rank *r, int tensor)
+{
+  float *at = r->sum + network_tensors[tensor].first;
+  if (!r->fusion) return;
+  must(r, tuttiFusionPush(r->fusion, tensor, at, at, (size_t)network_tensors[tensor].count, tuttiFloat32, NULL),
+       "tuttiFusionPush");
+}
+
+/* Forward and backward of this rank's images of the batch, every nranks-th one. Returns how many they are. */
+static int compute(struct rank *r, int first, int batch)
+{
+  int count = 0;
+  memset(r->sum, 0, sizeof r->sum);
+  for (int i = r->rank; i < batch; i += r->nranks, count++) {
+    int image = r->order[first + i];
+    r->loss += (double)network_forward(&r->network, r->images->pixel[image], r->images->digit[image], &r->activity[i]);
+  }
+  for (int i = r->rank; i < batch; i += r->nranks) network_backward_output(&r->activity[i], r->sum);
+  push(r, OUTPUT_BIAS);
+  push(r, OUTPUT_WEIGHT);
+  for (int i = r->rank; i < batch; i += r->nranks)
+    network_backward_hidden(&r->network, &r->activity[i], r->images->pixel[r->order[first + i]], r->sum);
+  push(r, HIDDEN_BIAS);
+  push(r, HIDDEN_WEIGHT);
+  return count;
+}
+
+/* Waits for the sums over all ranks; returns 0 if they overflowed. A scale that is too large makes an infinity on some
+ * rank, which Tutti reports to all ranks: none of them takes the step, and all halve the scale. */
+static int add_gradients(struct rank *r, double *norm)
+{
+  int overflow;
+  must(r, tuttiFusionWaitAll(r->fusion), "tuttiFusionWaitAll");
+  must(r, tuttiFusionOverflow(r->fusion, &overflow), "tuttiFusionOverflow");
+  for (int t = 0; t < TENSORS; t++) must(r, tuttiFusionNorm(r->fusion, t, &norm[t]), "tuttiFusionNorm");
+  r->well = overflow ? 0 : r->well + 1;
+  r->skipped += overflow;
+  if (!r->options->half) return !overflow;
+  if (overflow) r->scale = fmaxf(r->scale / 2, 1);
+  else if (r->well % SCALE_AGAIN == 0) r->scale = fminf(r->scale * 2, SCALE_MAX);
+  must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
+  return !overflow;
+}
+
+/* All ranks take the same step, by the sum of their gradients. */
+static void step_together(struct rank *r, int batch)
+{
+  double norm[TENSORS];
+  if (add_gradients(r, norm)) optimizer_step(&r->optimizer, &r->network, r->sum, batch, norm);
+  same_bits(r, &r->network);
+}
+
+/* This rank takes a step by its own gradient, if it had an image, and meets others. */
+static void step_alone(struct rank *r, int count)
+{
+  float *x = r->optimizer.master;
+  if (count) optimizer_step(&r->optimizer, &r->network, r->sum, count, NULL);
+  if (r->options->elastic && r->step % r->options->elastic == 0) {
+    float alpha = 0.9f / (float)r->nranks;
+    must(r, elastic_exchange(x, r->centre.weight, r->scratch, WEIGHTS, alpha, r->comm), "elastic_exchange");
+    same_bits(r, &r->centre);
+  }
+  if (r->options->gossip) {
+    int partner = gossip_partner(r->rank, r->nranks, seed_of(r, r->step));
+    if (partner >= 0) must(r, gossip_exchange(x, r->scratch, WEIGHTS, partner, r->comm), "gossip_exchange");
+  }
+  optimizer_publish(&r->optimizer, &r->network);
+}
+
+static void train_batch(struct rank *r, int first, int batch)
+{
+  int count = compute(r, first, batch);
+  r->step++;
+  if (r->fusion) step_together(r, batch);
+  else step_alone(r, count);
+}
+
+/* Each rank classifies all held-out images by the network that it has. Returns the percentage that is right, on average
+ * over the ranks, and the loss of this epoch's images on average. */
+static double evaluate(struct rank *r, double *loss)
+{
+  const struct network *network = r->options->elastic ? &r->centre : &r->network;
+  double tally[3] = {r->loss, 0, 0}; /* loss; held-out images right, all */
+  for (int image = 0; image < r->images->count; image++) {
+    if (!held_out(image)) continue;
+    tally[1] += network_classify(network, r->images->pixel[image]) == r->images->digit[image];
+    tally[2]++;
+  }
+  must(r, tuttiAllReduce(tally, tally, 3, tuttiFloat64, tuttiSum, r->comm, NULL), "tuttiAllReduce tally");
+  *loss = tally[0] / r->train_count;
+  r->loss = 0;
+  return tally[2] > 0 ? 100 * tally[1] / tally[2] : 0;
+}
+
+/* How far the ranks' weights are from each other: root mean square distance to their mean, in percent of the length of
+ * the mean. */
+static double spread(struct rank *r)
+{
+  float *mean = r->scratch;
+  double square = 0, length = 0;
+  must(r, tuttiAllReduce(r->network.weight, mean, WEIGHTS, tuttiFloat, tuttiAvg, r->comm, NULL), "tuttiAllReduce mean");
+  for (int i = 0; i < WEIGHTS; i++) {
+    double far = (double)r->network.weight[i] - (double)mean[i];
+    square += far * far;
+    length += (double)mean[i] * (double)mean[i];
+  }
+  must(r, tuttiAllReduce(&square, &square, 1, tuttiFloat64, tuttiAvg, r->comm, NULL), "tuttiAllReduce distance");
+  return 100 * sqrt(square / length);
+}
+
+/* The bar grows with the root of the loss, so that its end is still seen to fall. */
+static void print_epoch(int epoch, double loss, double percent)
+{
+  static const char bar[] = "########################################";
+  int length = (int)fmin(sqrt(loss) * 30 + 0.5, sizeof bar - 1); /* a loss that is NaN has the longest bar */
+  printf("epoch %2d   loss %.4f   held-out %5.1f %%   %.*s\n", epoch, loss, percent, length, bar);
+  fflush(stdout);
+}
+
+static void print_end(struct rank *r, double percent)
+{
+  const struct options *o = r->options;
+  double far = r->fusion ? 0 : spread(r);
+  uint64_t hash = o->gossip ? 0 : same_bits(r, o->elastic ? &r->centre : &r->network);
+  if (r->rank) return;
+  if (r->fusion)
+    printf("all %d ranks hold the same bits: yes (hash %016llx, compared after each of %d steps)\n", r->nranks,
+           (unsigned long long)hash, r->step);
+  else printf("the ranks' weights lie %.2f %% from their mean\n", far);
+  if (o->elastic)
+    printf("all %d ranks hold the same centre: yes (hash %016llx)\n", r->nranks, (unsigned long long)hash);
+  if (o->half) printf("%d steps were skipped until gradients times %g fit\n", r->skipped, (double)r->scale);
+  printf("held-out accuracy %.1f %%\n", percent);
+}
+
+static void train(struct rank *r)
+{
+  double percent = 0, loss;
+  for (int epoch = 1; epoch <= r->options->epochs; epoch++) {
+    shuffle(r, seed_of(r, epoch));
+    for (int first = 0; first < r->train_count; first += r->options->batch) {
+      int left = r->train_count - first;
+      train_batch(r, first, left < r->options->batch ? left : r->options->batch);
+    }
+    percent = evaluate(r, &loss);
+    if (r->rank == 0) print_epoch(epoch, loss, percent);
+  }
+  print_end(r, percent);
+}
+
+static void *run_rank(void *argument)
+{
+  struct rank *r = argument;
+  const struct options *o = r->options;
+  must(r, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
+  if (!o->elastic && !o->gossip) fusion_create(r);
+  network_init(&r->network, (uint64_t)o->seed);
+  r->centre = r->network;
+  optimizer_init(&r->optimizer, r->recipe, &r->network);
+  for (int image = 0; image < r->images->count; image++)
+    if (!held_out(image)) r->order[r->train_count++] = image;
+  if (r->rank == 0)
+    printf("large_batch: %d rank%s, %d images to train on, %d held out, %d a step, rate %g to %g\n", r->nranks,
+           r->nranks > 1 ? "s" : "", r->train_count, r->images->count - r->train_count, o->batch, r->recipe->rate,
+           r->recipe->peak);
+  train(r);
+  must(r, tuttiFusionDestroy(r->fusion), "tuttiFusionDestroy");
+  must(r, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
+  return NULL;
+}
+
+static struct recipe make_recipe(const struct options *o, const struct images *images)
+{
+  int train = 0;
+  double peak = o->linear ? o->rate * o->batch / 64 : o->rate;
+  for (int image = 0; image < images->count; image++) train += !held_out(image);
+  return (struct recipe){.rate = o->warmup ? o->rate : peak,
+                         .peak = peak,
+                         .warmup_steps = o->warmup * ((train + o->batch - 1) / o->batch),
+                         .momentum = o->momentum,
+                         .lars = o->lars,
+                         .decay = o->decay,
+                         .half = o->half,
+                         .no_master = o->no_master};
+}
+
+static int run_ranks(const struct options *options, const struct recipe *recipe, const struct images *images,
+                     const tuttiLaunch_t *launch)
+{
+  struct rank *ranks = calloc((size_t)options->threads, sizeof *ranks);
+  if (!ranks) return 1;
+  for (int t = 0; t < options->threads; t++) {
+    ranks[t].rank = launch->proc * options->threads + t;
+    ranks[t].nranks = launch->nprocs * options->threads;
+    ranks[t].options = options;
+    ranks[t].recipe = recipe;
+    ranks[t].images = images;
+    ranks[t].id = launch->id;
+    ranks[t].scale = options->half ? SCALE_FIRST : 1;
+    if (pthread_create(&ranks[t].thread, NULL, run_rank, &ranks[t]) != 0) {
+      fprintf(stderr, "large_batch: no thread for rank %d\n", ranks[t].rank);
+      return 1;
+    }
+  }
+  for (int t = 0; t < options->threads; t++) pthread_join(ranks[t].thread, NULL);
+  free(ranks);
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct options options;
+  options_read(&options, argc, argv);
+  struct images *images = images_read(options.data);
+  if (!images) return 1;
+
+  /* Which job is this process part of? Without a launcher it is a job of one process. */
+  tuttiLaunch_t launch;
+  if (tuttiGetLaunch(&launch) != tuttiSuccess) return 1;
+  if (options.gossip && launch.nprocs > GOSSIP_RANKS_MAX / options.threads) {
+    fprintf(stderr, "large_batch: --gossip: more than %d ranks\n", GOSSIP_RANKS_MAX);
+    return 2;
+  }
+  struct recipe recipe = make_recipe(&options, images);
+  int status = run_ranks(&options, &recipe, images, &launch);
+  free(images);
+  return status;
+}
