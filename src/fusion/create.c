@@ -141,8 +141,6 @@ static tuttiResult_t config_set(struct config *config, const struct tt_comm_fact
   config->timeout_ns = (uint64_t)facts->settings.timeout_ms * 1000000;
   config->warn_ns = (uint64_t)facts->settings.late_warn_ms * 1000000;
   config->codec_least = asked->codec_least ? asked->codec_least : CODEC_LEAST;
-  config->tensors = tt_alloc((size_t)config->n, sizeof *config->tensors);
-  if (!config->tensors) return tt_fail(tuttiSystemError, "out of memory for a fusion of %d tensors", config->n);
   tensors_take(config, tensors, asked->rows);
   tuttiResult_t result = tt_fusion_codec_read(config, codec ? codec : "none", &config->codec);
   return result == tuttiSuccess ? policy_take(config, facts, asked) : result;
@@ -251,16 +249,16 @@ static void fusion_free(struct tuttiFusion *fusion)
   pthread_cond_destroy(&shared->wake);
   pthread_mutex_destroy(&shared->mutex);
   if (config->buffer) tt_user_free(config->buffer);
-  tt_free(config->tensors);
   tt_free(fusion);
 }
 
 tuttiResult_t tt_fusion_create(struct tuttiFusion **out, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
                                int ntensors, const tuttiFusionConfig_t *asked)
 {
-  struct tuttiFusion *fusion = tt_alloc(1, sizeof *fusion);
+  struct tuttiFusion *fusion = tt_alloc(1, sizeof *fusion + (size_t)ntensors * sizeof *fusion->config.tensors);
   if (!fusion) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for a fusion"), 0);
   fusion->config.n = ntensors;
+  fusion->config.tensors = (struct tensor *)(fusion + 1);
   locks_init(&fusion->shared);
   tuttiResult_t result = fusion_fill(fusion, comm, tensors, asked);
   fusion->magic = TT_FUSION_MAGIC;

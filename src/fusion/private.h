@@ -39,7 +39,7 @@ struct config {
   struct tuttiComm *channel[CHANNELS + 2]; /* nplanned take messages as planned; of several ranks, then the reserve */
   struct tuttiComm *frames;                /* of rounds, the last one; NULL: this rank is alone */
   int nchannels, nplanned, nranks, rank, n;
-  struct tensor *tensors; /* n of them */
+  struct tensor *tensors; /* n of them, behind the fusion itself */
   int redop, wire, reports, norms;
   struct tt_codec codec; /* the first one; row NULL: none */
   uint64_t codec_least;

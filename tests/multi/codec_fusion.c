@@ -5,6 +5,7 @@
  * another one.
  * Labels: processes. */
 #include <math.h>
+#include <signal.h>
 
 #include "codecs.h"
 #include "fusion_ranks.h"
@@ -166,9 +167,9 @@ static void gradients_draw(const struct gradients *g, int rank, const struct ste
 static int plain_check(const struct ranks *self, const struct gradients *g, const struct way *way,
                        const struct step *step, int t)
 {
+  if (step->before != 1 || step->after != 1 || way->avg || tensors[t].type != tuttiFloat32) return 0;
   const float *out = (const float *)(const void *)(g->out + g->at[t]);
   float *sum = floats(tensors[t].count), *one = floats(tensors[t].count);
-  if (step->before != 1 || step->after != 1 || way->avg || tensors[t].type != tuttiFloat32) return 0;
   for (int rank = 0; rank < self->nranks; rank++) {
     values_draw(t, rank, step->number, one);
     for (size_t e = 0; e < tensors[t].count; e++) sum[e] += one[e];
@@ -367,6 +368,93 @@ static void state_goes_on_in_another_fusion(void **state)
   assert_int_equal(run_fusion("shm", 3, state_body, NULL), 0);
 }
 
+/* ---- a death ---- */
+
+/* The planes of this rank are those of the reference. */
+static int state_check(const struct ranks *self, tuttiFusion_t fusion, const struct reference *reference)
+{
+  for (int t = 0; t < TENSORS; t++) {
+    const float *want = is_coded(t) ? reference->worlds[t].planes[self->rank * TT_CODEC_PLANES] : NULL;
+    float *plane = floats(tensors[t].count);
+    if (want) RANKS_CHECK(tuttiFusionState(fusion, t, 0, plane, tensors[t].count, 0) == tuttiSuccess);
+    if (want) RANKS_CHECK(memcmp(plane, want, tensors[t].count * sizeof *plane) == 0);
+    free(plane);
+  }
+  return 0;
+}
+
+/* The fusion of those that are left begins with the planes of the failed one, and its steps are those of a reference
+ * that does. */
+static int others_go_on(const struct ranks *self, tuttiComm_t comm, tuttiFusion_t failed,
+                        const struct reference *before, const struct way *way)
+{
+  tuttiComm_t child = NULL;
+  tuttiFusion_t fusion;
+  struct reference reference;
+  int dead = self->nranks - 1;
+  struct ranks left = {.rank = self->rank, .nranks = dead};
+  struct step step = {.number = 4, .before = 1, .after = 1};
+  RANKS_CHECK(tuttiCommShrink(comm, &dead, 1, &child, NULL, TUTTI_SHRINK_ABORT) == tuttiSuccess);
+  RANKS_CHECK(fusion_make(&fusion, child, way) == tuttiSuccess);
+  reference_make(&reference, way->text, dead, 0);
+  for (int t = 0; t < TENSORS; t++) {
+    float *plane = floats(tensors[t].count);
+    for (int r = 0; is_coded(t) && r < dead; r++)
+      memcpy(reference.worlds[t].planes[r * TT_CODEC_PLANES], before->worlds[t].planes[r * TT_CODEC_PLANES],
+             tensors[t].count * sizeof *plane);
+    if (is_coded(t)) RANKS_CHECK(tuttiFusionState(failed, t, 0, plane, tensors[t].count, 0) == tuttiSuccess);
+    if (is_coded(t)) RANKS_CHECK(tuttiFusionState(fusion, t, 0, plane, tensors[t].count, 1) == tuttiSuccess);
+    if (is_coded(t)) reference.worlds[t].wanted = 0;
+    free(plane);
+  }
+  RANKS_CHECK(step_run(&left, fusion, &reference, way, &step) == 0);
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(child) == tuttiSuccess);
+  reference_free(&reference);
+  return 0;
+}
+
+/* The last rank dies in the third step, of which it has pushed one tensor. */
+static int death_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  struct reference reference;
+  struct gradients g;
+  const struct way way = {.text = self->argument, .policy = "p3:700"};
+  struct step step = {.before = 1, .after = 1};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(fusion_make(&fusion, comm, &way) == tuttiSuccess);
+  reference_make(&reference, way.text, self->nranks, 0);
+  for (step.number = 1; step.number <= 2; step.number++)
+    if (step_run(self, fusion, &reference, &way, &step)) return 1;
+  RANKS_CHECK(gradients_make(&g, tensors, TENSORS, 0, 0));
+  gradients_draw(&g, self->rank, &step);
+  RANKS_CHECK(gradient_push(fusion, &g, TENSORS - 1, NULL) == tuttiSuccess);
+  RANKS_CHECK(gradient_push(fusion, &g, 5, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWait(fusion, 5) == tuttiSuccess);
+  if (self->rank == self->nranks - 1) raise(SIGKILL);
+  for (int t = 0; t < TENSORS - 1; t++)
+    if (t != 5) gradient_push(fusion, &g, t, NULL);
+  RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiRemoteError);
+  RANKS_CHECK(state_check(self, fusion, &reference) == 0);
+  RANKS_CHECK(others_go_on(self, comm, fusion, &reference, &way) == 0);
+  RANKS_CHECK(tuttiFusionDestroy(fusion) != tuttiInProgress && tuttiCommAbort(comm) == tuttiSuccess);
+  reference_free(&reference);
+  gradients_free(&g);
+  return 0;
+}
+
+static void state_is_that_of_the_last_step_after_a_death(void **state)
+{
+  static const char *const texts[] = {"1bit", "drop:0.9", "threshold:0.5"};
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  for (int k = 0; k < 3; k++)
+    assert_int_equal(run_fusion(k % 2 ? "tcp" : "shm", 3, death_body, (void *)(uintptr_t)texts[k]), 1); /* that died */
+  unsetenv("TUTTI_DEBUG");
+}
+
 /* ---- differences ---- */
 
 static int differ_body(const struct ranks *self)
@@ -409,6 +497,7 @@ int main(void)
       cmocka_unit_test(bits_are_those_of_the_plain_codec),
       cmocka_unit_test(codecs_and_scales_change_between_steps),
       cmocka_unit_test(state_goes_on_in_another_fusion),
+      cmocka_unit_test(state_is_that_of_the_last_step_after_a_death),
       cmocka_unit_test(differing_codecs_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
