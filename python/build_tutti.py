@@ -2,7 +2,7 @@
 """Makes a wheel: what pip calls (PEP 517) for `pip install ./python`.
 
 The wheel has the package, and in it what `cmake --install` gives of the libraries and programs. It serves every Python
-from 3.8 on, so its tag is py3-none; the platform's part says which C library is needed at least. TUTTI_BUILD names a
+from 3.8 on, so its tag is py3-none; the platform's part says which C library is needed at least. WHEEL_BUILD names a
 build folder that is there already, of preset release, and built; else one is made in build/wheel.
 """
 import base64
@@ -54,11 +54,12 @@ def _entry_points():
 
 def _built():
     """A build folder in which everything that is installed has been built."""
-    folder = os.environ.get("TUTTI_BUILD")
+    folder = os.environ.get("WHEEL_BUILD")
     if folder:
         return folder
     folder = os.path.join(ROOT, "build", "wheel")
-    subprocess.check_call(["cmake", "--preset", "release", "-B", folder, "-DCMAKE_INSTALL_LIBDIR=lib"], cwd=ROOT)
+    subprocess.check_call(["cmake", "--preset", "release", "-B", folder, "-DCMAKE_INSTALL_LIBDIR=lib",
+                           "-DTUTTI_TESTS=OFF"], cwd=ROOT)
     subprocess.check_call(["cmake", "--build", folder, "--parallel", "--target", "tutti_installed"])
     return folder
 
@@ -139,7 +140,7 @@ def build_sdist(sdist_directory, config_settings=None):
 def get_requires_for_build_wheel(config_settings=None):
     """What pip has to fetch first: nothing."""
     for program in ("cmake", "ninja", "cc"):
-        if shutil.which(program) is None and "TUTTI_BUILD" not in os.environ:
+        if shutil.which(program) is None and "WHEEL_BUILD" not in os.environ:
             raise SystemExit(f"there is no {program}: install build-essential, cmake, ninja-build, pkg-config and "
                              "libsodium-dev")
     return []

@@ -95,12 +95,29 @@ class Sums(unittest.TestCase):
                     same(x, sum(everyone(x.numel())))
         run(SIZE, body)
 
+    def test_sparse_tensors_are_summed(self):
+        def sparse(rank, size):
+            """`rank` elements: none on rank 0, and one that all others have."""
+            rows = torch.arange(size)[:rank] if rank else torch.zeros(0, dtype=torch.int64)
+            return torch.sparse_coo_tensor(rows[None], values(rank, 2 * rank).view(rank, 2), (size, 2))
+
+        def body(rank):
+            total = sum(sparse(source, 4).to_dense() for source in range(4))
+            x = sparse(rank, 4)
+            dist.all_reduce(x)
+            same(x.to_dense(), total)
+            x = sparse(rank, 4)
+            work = dist.all_reduce(x, async_op=True)
+            assert work.wait() and torch.equal(work.result()[0].to_dense(), total)
+        run(4, body)
+
     def test_what_cannot_be_summed_is_refused_by_name_and_the_group_goes_on(self):
         def body(rank):
             quantized = torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)
-            sparse = torch.eye(2).to_sparse()
+            sparse, factor = torch.eye(2).to_sparse(), dist._make_nccl_premul_sum(2.0)
             for x, op, why in ((quantized, OP.SUM, "qint8, which cannot be combined"),
-                               (sparse, OP.SUM, "layout torch.sparse_coo.*to_dense"),
+                               (sparse, OP.MAX, "not SUM.*sparse"),
+                               (torch.ones(2), factor, "PREMUL_SUM.*multiply the tensor before"),
                                (torch.ones(2, device="meta"), OP.SUM, "device 'meta'"),
                                (torch.ones(2), OP.BXOR, "op is xor, but type is float")):
                 try:
@@ -145,13 +162,23 @@ class Moves(unittest.TestCase):
                 same(x, values(source, x.numel()))
         run(SIZE, body)
 
-    def test_coalesced_all_gather(self):
+    def test_coalesced_shares(self):
         def body(rank):
             outs = [[torch.zeros(2), torch.zeros(3)] for _ in range(SIZE)]
             dist.all_gather_coalesced(outs, [values(rank, 2), values(rank, 3)])
             for source, (x, y) in enumerate(outs):
                 same(x, values(source, 2))
                 same(y, values(source, 3))
+            outs, strided_out = [torch.zeros(2 * SIZE), torch.zeros(3 * SIZE)], strided(torch.zeros(SIZE))
+            dist.group.WORLD.allgather_into_tensor_coalesced(
+                [*outs, strided_out], [values(rank, 2), values(rank, 3), values(rank, 1)]).wait()
+            for n, x in zip((2, 3, 1), (*outs, strided_out)):
+                same(x, torch.cat(everyone(n)))
+            sums = [torch.zeros(2), torch.zeros(1)]
+            dist.group.WORLD.reduce_scatter_tensor_coalesced(
+                sums, [values(rank, 2 * SIZE), values(rank, SIZE)]).wait()
+            same(sums[0], sum(everyone(2 * SIZE))[2 * rank:2 * rank + 2])
+            same(sums[1], sum(everyone(SIZE))[rank:rank + 1])
         run(SIZE, body)
 
     def test_gather_and_scatter(self):

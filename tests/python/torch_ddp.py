@@ -190,6 +190,17 @@ class Hook(unittest.TestCase):
             assert any(not torch.equal(x, narrow[name]) for name, x in exact.items())
         run(2, body)
 
+    def test_a_codec_keeps_the_ranks_equal(self):
+        def body(rank):
+            exact = train(Plain, None, rank)
+            coded = train(Plain, None, rank, hook={"codec": "1bit", "codec_least": 1}, bucket_cap_mb=0.005,
+                          gradient_as_bucket_view=True)
+            assert any(not torch.equal(x, coded[name]) for name, x in exact.items())
+            found = [None, None]
+            dist.all_gather_object(found, {name: x for name, x in coded.items() if "norm" not in name})
+            compare(*found)
+        run(2, body)
+
     def test_what_is_no_model_of_this_backend_is_refused(self):
         def body(rank):
             for model, why in ((nn.Linear(2, 2), "must be a DistributedDataParallel"),

@@ -15,7 +15,6 @@ import torch.distributed as dist
 
 import tutti.torch  # noqa: F401 (makes the backend known)
 
-warnings.filterwarnings("ignore", message=".*torch.distributed.*_coalesced")
 os.environ["TUTTI_CACHE"] = "none"
 torch.set_num_threads(1)  # threads of a pool do not survive a fork
 LIMIT = 200  # seconds
@@ -23,6 +22,7 @@ LIMIT = 200  # seconds
 
 def _child(out, rank, size, body, folder, backend, options):
     """Runs body(rank) and writes (is_well, what it returned or how it failed)."""
+    warnings.filterwarnings("ignore", message="torch.distributed.*_coalesced will be deprecated")
     try:
         dist.init_process_group(backend, store=dist.FileStore(os.path.join(folder, "store"), size), rank=rank,
                                 world_size=size, **{"timeout": timedelta(seconds=60), **options})

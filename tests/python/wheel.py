@@ -24,7 +24,7 @@ class Wheel(unittest.TestCase):
         """The path of a wheel of the build tree."""
         done = subprocess.run(
             [sys.executable, "-c", "import build_tutti, sys; print(build_tutti.build_wheel(sys.argv[1]))", self.folder],
-            env=ranks.environment(PYTHONPATH=os.path.join(ranks.SOURCE, "python"), TUTTI_BUILD=ranks.BINARY),
+            env=ranks.environment(PYTHONPATH=os.path.join(ranks.SOURCE, "python"), WHEEL_BUILD=ranks.BINARY),
             capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return os.path.join(self.folder, done.stdout.split()[-1])

@@ -53,6 +53,8 @@ class Collectives:
                             comm._call(False, None, keep, *call)
                 put(copies)
                 return DONE
+            if not calls:
+                return DONE
             if len(calls) == 1:
                 handles = [comm._call(True, None, keep, *calls[0])]
             else:
@@ -129,23 +131,41 @@ class Collectives:
     def allreduce(self, tensors, opts=None):
         who = caller(opts)
         x = one(tensors)
+        if x.is_sparse:
+            return self._add_sparse(who, x, opts)
         t, copies = self._out(x, True)
         n, code = reduced(t)
         op, keep = self._op(opts, t.dtype)
         at = t.data_ptr()
         return self._run(who, (x,), copies, (x, t, keep), (_ALL_REDUCE, at, at, n, code, op))
 
+    def _add_sparse(self, who, x, opts):
+        """Sums sparse tensors: their elements are gathered, in this thread, and added there."""
+        op, _ = self._op(opts, x.dtype)
+        if op != OPS["sum"]:
+            raise refusal("op is not SUM: only that is there for sparse tensors")
+        own = x.coalesce()
+        counts = torch.zeros(self._comm.size, dtype=torch.int64)
+        self._allgather_base(counts, torch.tensor([own._nnz()])).wait()
+        indices, values = own.indices().t().contiguous(), own.values()
+        gathered = []
+        for t in (indices, values):
+            outs = [t.new_empty(count, *t.shape[1:]) for count in counts.tolist()]
+            self.allgather([outs], [t]).wait()
+            gathered.append(torch.cat(outs))
+        with torch.no_grad():
+            x.copy_(torch.sparse_coo_tensor(gathered[0].t(), gathered[1], x.shape).coalesce())
+        work = Work((), (x,))
+        return work.keep() if who == UNKNOWN else work
+
     def allreduce_coalesced(self, tensors, opts=None):
-        who = caller(opts)
-        calls, copies, keep = [], [], []
+        who, parts = caller(opts), []
         for i, x in enumerate(tensors):
-            t, copy = self._out(x, True, f"tensors[{i}]")
+            t, copies = self._out(x, True, f"tensors[{i}]")
             n, code = reduced(t, f"tensors[{i}]")
             op, made = self._op(opts, t.dtype)
-            calls.append((_ALL_REDUCE, t.data_ptr(), t.data_ptr(), n, code, op))
-            copies += copy
-            keep += [x, t, made]
-        return self._run(who, tuple(tensors), tuple(copies), tuple(keep), *calls)
+            parts.append(((_ALL_REDUCE, t.data_ptr(), t.data_ptr(), n, code, op), copies, (x, t, made)))
+        return self._coalesced(who, tensors, parts)
 
     def reduce(self, tensors, opts=None):
         who = caller(opts)
@@ -166,15 +186,32 @@ class Collectives:
 
     # ---- with a share for each rank ----
 
-    def _allgather_base(self, output, input, opts=None):
-        who = caller(opts)
+    def _pair(self, output, input):
+        """The tensors of a call as the library can use them, and the copies to make then."""
         x = self._in(input, "input")
         t, copies = self._out(output, False, "output")
         if x.dtype != t.dtype:
             raise refusal(f"output has elements of {t.dtype}, and input of {x.dtype}: pass tensors of one type")
+        return x, t, copies
+
+    def _all_gather(self, output, input):
+        """A call, the copies to make then, and what has to live."""
+        x, t, copies = self._pair(output, input)
         share(x.numel(), t.numel(), self._comm.size, "input", "output")
-        n, code = moved(x)
-        return self._run(who, (output,), copies, (output, x, t), (_ALL_GATHER, x.data_ptr(), t.data_ptr(), n, code))
+        return (_ALL_GATHER, x.data_ptr(), t.data_ptr(), *moved(x)), copies, (output, x, t)
+
+    def _allgather_base(self, output, input, opts=None):
+        who = caller(opts)
+        call, copies, keep = self._all_gather(output, input)
+        return self._run(who, (output,), copies, keep, call)
+
+    def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        return self._coalesced(caller(opts), outputs, [self._all_gather(*pair) for pair in zip(outputs, inputs)])
+
+    def _coalesced(self, who, results, parts):
+        """Several calls that start together."""
+        calls, copies, keep = zip(*parts) if parts else ((), (), ())
+        return self._run(who, tuple(results), sum(copies, ()), sum(keep, ()), *calls)
 
     def allgather(self, outputs, inputs, opts=None):
         who = caller(opts)
@@ -192,22 +229,14 @@ class Collectives:
         return self._run(who, tuple(outs), copies, (*outs, t, to), (_ALL_GATHER, t.data_ptr(), to.data_ptr(), n, code))
 
     def allgather_coalesced(self, output_lists, inputs, opts=None):
-        who = caller(opts)
-        calls, copies, keep = [], [], []
+        who, parts = caller(opts), []
         for i, x in enumerate(inputs):
             outs = [row[i] for row in output_lists]
             check_list(outs, self._comm.size, f"the lists' tensors {i}", x)
-            t = self._in(x)
-            for out in outs:
-                if out.numel() != t.numel():
-                    raise refusal(f"input {i} has {t.numel()} elements, and an output for it {out.numel()}: they must "
-                                  "be as many")
-            to, copy = room(outs)
-            calls.append((_ALL_GATHER, t.data_ptr(), to.data_ptr(), *moved(t)))
-            copies += copy
-            keep += [*outs, t, to]
-        results = tuple(out for row in output_lists for out in row)
-        return self._run(who, results, tuple(copies), tuple(keep), *calls)
+            self._equal(outs, x, f"the list of outputs {i}")
+            t, (to, copies) = self._in(x), room(outs)
+            parts.append(((_ALL_GATHER, t.data_ptr(), to.data_ptr(), *moved(t)), copies, (*outs, t, to)))
+        return self._coalesced(who, [out for row in output_lists for out in row], parts)
 
     def gather(self, outputs, inputs, opts=None):
         who = caller(opts)
@@ -247,17 +276,22 @@ class Collectives:
                 raise refusal(f"{name}[{i}] has {part.numel()} elements, and tensor has {x.numel()}: all must have as "
                               "many")
 
-    def _reduce_scatter_base(self, output, input, opts=None):
-        who = caller(opts)
-        x = self._in(input, "input")
-        t, copies = self._out(output, False, "output")
-        if x.dtype != t.dtype:
-            raise refusal(f"output has elements of {t.dtype}, and input of {x.dtype}: pass tensors of one type")
+    def _reduce_scatter(self, output, input, opts):
+        """A call, the copies to make then, and what has to live."""
+        x, t, copies = self._pair(output, input)
         share(t.numel(), x.numel(), self._comm.size, "output", "input")
         n, code = reduced(t, "output")
-        op, keep = self._op(opts, t.dtype)
-        return self._run(who, (output,), copies, (output, x, t, keep),
-                         (_REDUCE_SCATTER, x.data_ptr(), t.data_ptr(), n, code, op))
+        op, made = self._op(opts, t.dtype)
+        return (_REDUCE_SCATTER, x.data_ptr(), t.data_ptr(), n, code, op), copies, (output, x, t, made)
+
+    def _reduce_scatter_base(self, output, input, opts=None):
+        who = caller(opts)
+        call, copies, keep = self._reduce_scatter(output, input, opts)
+        return self._run(who, (output,), copies, keep, call)
+
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        parts = [self._reduce_scatter(*pair, opts) for pair in zip(outputs, inputs)]
+        return self._coalesced(caller(opts), outputs, parts)
 
     def reduce_scatter(self, outputs, inputs, opts=None):
         who = caller(opts)
@@ -283,10 +317,7 @@ class Collectives:
 
     def alltoall_base(self, output, input, output_split_sizes=(), input_split_sizes=(), opts=None):
         who = caller(opts)
-        x = self._in(input, "input")
-        t, copies = self._out(output, False, "output")
-        if x.dtype != t.dtype:
-            raise refusal(f"output has elements of {t.dtype}, and input of {x.dtype}: pass tensors of one type")
+        x, t, copies = self._pair(output, input)
         if not output_split_sizes and not input_split_sizes:
             size = self._comm.size
             if x.numel() != t.numel() or x.numel() % size:
@@ -330,8 +361,8 @@ class Collectives:
 
     # ---- names of newer versions ----
 
-    all_gather_single = _allgather_base
-    reduce_scatter_single = _reduce_scatter_base
+    all_gather_single, all_gather_single_coalesced = _allgather_base, allgather_into_tensor_coalesced
+    reduce_scatter_single, reduce_scatter_single_coalesced = _reduce_scatter_base, reduce_scatter_tensor_coalesced
     all_to_all_single = alltoall_base
 
 
@@ -340,7 +371,8 @@ def _factor(op, dtype):
     try:
         kind, factor = op.__getstate__()
     except (AttributeError, TypeError, ValueError):
-        raise refusal(f"op is {op}: it must be SUM, PRODUCT, MIN, MAX, AVG, BAND, BOR or BXOR") from None
+        raise refusal("op is none of SUM, PRODUCT, MIN, MAX, AVG, BAND, BOR and BXOR; if it is PREMUL_SUM, this torch "
+                      "does not tell its factor: multiply the tensor before") from None
     return torch.as_tensor(factor).to(dtype).reshape(-1), dtype
 
 

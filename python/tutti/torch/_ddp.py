@@ -45,9 +45,9 @@ def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
     are there: clipping, GradScaler, ``no_sync``, ``join`` and unused parameters work as ever. Without
     ``gradient_as_bucket_view`` DDP copies each gradient twice.
 
-    ``options``: those of ``tutti.Fusion``: ``policy``, ``buffer_bytes``, ``wire_type``, ... The call is collective over
-    the model's process group, which must be of the backend tutti; close the hook, or drop the model, before the group
-    ends.
+    ``options``: those of ``tutti.Fusion``: ``policy``, ``wire_type``, ``codec``, ... With a codec, each
+    parameter keeps what was left out of its own gradients, whatever buckets DDP makes. The call is collective over the
+    model's process group, which must be of the backend tutti. Close the hook, or drop the model, before the group ends.
 
     Errors: TuttiArgumentError: no DDP model, another backend, parameters of a type that cannot be averaged. Else as
     ``tutti.Fusion``; errors of messages come out of ``backward``.

@@ -25,9 +25,6 @@ class _Group(Collectives, Messages):
     def getBackendName(self):
         return "tutti"
 
-    def supportsCoalescing(self):
-        return False
-
     def _start_coalescing(self, *_):
         """Messages of a batch are asynchronous, and go on together as they are."""
 
@@ -54,6 +51,10 @@ class ProcessGroup(_Group, dist.ProcessGroup):
     def __init__(self, comm, store, timeout, options):
         dist.ProcessGroup.__init__(self, comm.rank, comm.size)
         self._begin_group(comm, store, timeout, options)
+
+    def _get_backend(self, device):
+        """Newer versions ask for the backend of a device: all of this group's are this."""
+        return self
 
     def __repr__(self):
         return f"<tutti.torch.ProcessGroup: rank {self._comm.rank} of {self._comm.size}>"
