@@ -461,7 +461,7 @@ TUTTI_API tuttiResult_t tuttiAllReduce(const void *sendbuff, void *recvbuff, siz
                                        tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
                                        tuttiStream_t stream);
 
-/* ---- the other collectives ----
+/* ---- the other collectives; tutti_counts.h has three of them with counts for each rank ----
  *
  * The rules of tuttiAllReduce for alignment, count 0, order, matching, streams, groups and errors hold for each of
  * them. Below, n is the number of ranks and `own` this rank; counts are in elements. All may be in place as stated; any

@@ -25,6 +25,8 @@ static const char *const help =
 static const char *const own_help =
     "      --bytes B         of a share, in elements of 4: the whole vector of all-reduce, reduce\n"
     "                        and broadcast, one rank's part of the others (default: 1M)\n"
+    "      --counts LIST     elements of 4 bytes of each rank's share, separated by commas: what an\n"
+    "                        all-gather or a reduce-scatter with counts takes (instead of --bytes)\n"
     "      --alpha US        of a message; with one of these three all links are alike, and\n"
     "      --beta US         a MiB sent          those not given are 0; with none of them the\n"
     "      --gamma US        a MiB combined      topology tells, or it is a network of 10 Gbit/s\n"
@@ -46,6 +48,7 @@ struct asked {
   struct tt_schedule_request request;
   struct tt_simulation how;
   size_t bytes;
+  size_t *counts; /* of --counts; NULL: none */
   const char *name; /* of the row that is running */
   double start, played; /* seconds; when it began, when it began to play */
 };
@@ -68,6 +71,24 @@ static int price_read(const char *option, double *price, int *uniform)
   return 0;
 }
 
+/* Reads optarg. 0 and a message: it is no list. */
+static int counts_read(struct asked *asked)
+{
+  int n = 1;
+  for (const char *at = optarg; *at; at++) n += *at == ',';
+  free(asked->counts);
+  asked->request.ncounts = 0;
+  asked->counts = calloc((size_t)n, sizeof *asked->counts);
+  if (!asked->counts) return 0;
+  for (char *rest = optarg, *text; (text = strsep(&rest, ","));) {
+    if (tuttiReadSize(text, &asked->counts[asked->request.ncounts++]) == tuttiSuccess) continue;
+    fprintf(stderr, "tutti simulate: --counts has \"%s\": give whole numbers, such as 5,0,64K\n", text);
+    return 0;
+  }
+  asked->request.counts = asked->counts;
+  return 1;
+}
+
 /* 1: taken, 0: wrong, -1: is none of these. */
 static int option_take(struct asked *asked, int option)
 {
@@ -82,6 +103,7 @@ static int option_take(struct asked *asked, int option)
     if (!number_read("simulate", "--bytes", SIZE, sizes, &number)) return 0;
     asked->bytes = (size_t)number;
     return 1;
+  case 'C': return counts_read(asked);
   case 'L':
     if (!number_read("simulate", "--block-bytes", SIZE, sizes, &number)) return 0;
     how->block_bytes = (size_t)number;
@@ -99,6 +121,7 @@ static int options_parse(struct asked *asked, int argc, char **argv)
 {
   static const struct option options[] = {REQUEST_OPTIONS,
                                           {"bytes", required_argument, NULL, 'b'},
+                                          {"counts", required_argument, NULL, 'C'},
                                           {"alpha", required_argument, NULL, 'A'},
                                           {"beta", required_argument, NULL, 'E'},
                                           {"gamma", required_argument, NULL, 'G'},
@@ -246,9 +269,15 @@ int command_simulate(int argc, char **argv)
 {
   struct asked asked = {.bytes = 1 << 20};
   int parsed = options_parse(&asked, argc, argv), failed = 0;
-  if (parsed >= 0) return parsed;
+  if (parsed >= 0) {
+    free(asked.counts);
+    return parsed;
+  }
   struct row *rows = calloc(MAX_ROWS, sizeof *rows);
-  if (!rows) return 1;
+  if (!rows) {
+    free(asked.counts);
+    return 1;
+  }
   setenv("TUTTI_DEBUG", "NONE", 0); /* what it logs is said below */
   asked.request.element_bytes = 4;
   asked.request.count = (asked.bytes + 3) / 4;
@@ -261,5 +290,6 @@ int command_simulate(int argc, char **argv)
   qsort(rows, (size_t)n, sizeof rows[0], is_slower);
   if (!failed) rows_print(rows, n);
   free(rows);
+  free(asked.counts);
   return failed;
 }

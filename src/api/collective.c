@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/coded_private.h"
+#include "api/collective_private.h"
 #include "api/form_private.h"
 
 /* The arguments of a public function. */
@@ -62,7 +63,7 @@ static tuttiResult_t buffers_check(const struct tt_comm_facts *facts, const stru
   return overlap_check(facts, asked, asked->count * element);
 }
 
-static tuttiResult_t type_check(int type)
+tuttiResult_t tt_type_check(int type)
 {
   if (type >= 0 && type < tuttiNumTypes) return tuttiSuccess;
   return tt_fail(tuttiInvalidArgument, "type is %d: it must be a tuttiDataType_t from 0 to %d", type,
@@ -84,15 +85,15 @@ static tuttiResult_t redop_check(int op, int type)
 }
 
 /* Sets an operation that not every type has. Not inline: short sums pay for each instruction. */
-static __attribute__((noinline)) tuttiResult_t other_redop_bind(const struct tuttiComm *comm, const struct asked *asked,
+static __attribute__((noinline)) tuttiResult_t other_redop_bind(const struct tuttiComm *comm, int op, int type,
                                                                 struct tt_binding *binding)
 {
-  if (asked->op >= 0 && asked->op < tuttiNumOps) return redop_check(asked->op, asked->type);
-  const struct tt_redop *redop = tt_redop_get(comm, (tuttiRedOp_t)asked->op);
+  if (op >= 0 && op < tuttiNumOps) return redop_check(op, type);
+  const struct tt_redop *redop = tt_redop_get(comm, (tuttiRedOp_t)op);
   if (!redop) return tuttiInvalidArgument;
-  if (redop->type != asked->type)
-    return tt_fail(tuttiInvalidArgument, "op %d was made for %s, but type is %s: make one for that", asked->op,
-                   tt_type_name(redop->type), tt_type_name(asked->type));
+  if (redop->type != type)
+    return tt_fail(tuttiInvalidArgument, "op %d was made for %s, but type is %s: make one for that", op,
+                   tt_type_name(redop->type), tt_type_name(type));
   binding->call.redop = TT_PREMUL_SUM;
   binding->scalar = redop->scalar;
   binding->scalar_at = redop->at;
@@ -100,11 +101,15 @@ static __attribute__((noinline)) tuttiResult_t other_redop_bind(const struct tut
 }
 
 /* Sets the operation. */
-static inline tuttiResult_t redop_bind(const struct tuttiComm *comm, const struct asked *asked,
-                                       struct tt_binding *binding)
+static inline tuttiResult_t redop_bind(const struct tuttiComm *comm, int op, int type, struct tt_binding *binding)
 {
-  binding->call.redop = (uint8_t)asked->op;
-  return asked->op == tuttiSum ? tuttiSuccess : other_redop_bind(comm, asked, binding);
+  binding->call.redop = (uint8_t)op;
+  return op == tuttiSum ? tuttiSuccess : other_redop_bind(comm, op, type, binding);
+}
+
+tuttiResult_t tt_redop_bind(const struct tuttiComm *comm, int op, struct tt_binding *binding)
+{
+  return redop_bind(comm, op, binding->call.type, binding);
 }
 
 /* Carries out a call that was checked. */
@@ -113,6 +118,11 @@ static inline tuttiResult_t begin(struct tuttiComm *comm, struct tuttiStream *st
   tuttiResult_t result =
       !stream && !tt_group_active() ? tt_comm_run(comm, binding) : tt_comm_queue(comm, stream, binding);
   return result == tuttiSuccess ? result : tt_group_refuse(result);
+}
+
+tuttiResult_t tt_call_begin(struct tuttiComm *comm, struct tuttiStream *stream, struct tt_binding *binding)
+{
+  return begin(comm, stream, binding);
 }
 
 static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tuttiComm *comm, struct tuttiStream *stream,
@@ -133,15 +143,16 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
   binding.scalar_at = NULL;
   binding.before = 1;
   binding.overflow = NULL;
+  binding.shares = NULL;
   binding.block_bytes = 0;
   binding.transfers = NULL;
   binding.ntransfers = 0;
   const struct tt_comm_facts *facts = tt_comm_facts(comm);
   tuttiResult_t result = tt_comm_ready_check(comm);
-  if (result == tuttiSuccess) result = type_check(asked->type);
+  if (result == tuttiSuccess) result = tt_type_check(asked->type);
   if (result == tuttiSuccess) result = root_check(facts, asked);
   int reduces = tt_kinds[asked->collective].reduces;
-  if (result == tuttiSuccess && reduces) result = redop_bind(comm, asked, &binding);
+  if (result == tuttiSuccess && reduces) result = redop_bind(comm, asked->op, asked->type, &binding);
   if (result == tuttiSuccess) {
     asked->ins = shares_of(facts, asked, tt_kinds[asked->collective].in);
     asked->outs = shares_of(facts, asked, tt_kinds[asked->collective].out);
@@ -263,7 +274,7 @@ static tuttiResult_t transfer_check(const struct tuttiComm *comm, const void *bu
                                     int type)
 {
   tuttiResult_t result = tt_comm_ready_check(comm);
-  if (result == tuttiSuccess) result = type_check(type);
+  if (result == tuttiSuccess) result = tt_type_check(type);
   if (result != tuttiSuccess || !count) return result;
   if (!buffer) return tt_null(name);
   if (count > SIZE_MAX / 2 / tt_type_size(type))
@@ -321,7 +332,7 @@ tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t *op, void *scalar, tuttiDat
   if (!op) return tt_null("op");
   if (!scalar) return tt_null("scalar");
   tuttiResult_t result = tt_comm_ready_check(comm);
-  if (result == tuttiSuccess) result = type_check((int)type);
+  if (result == tuttiSuccess) result = tt_type_check((int)type);
   if (result == tuttiSuccess && (type == tuttiBool || tt_type_part((int)type) != (int)type))
     result = tt_fail(tuttiInvalidArgument, "type is %s: only integers and floats are multiplied before they are added",
                      tt_type_name((int)type));

@@ -103,9 +103,16 @@ uint64_t tt_call_form(int type, int wire, float after, int reports)
   return form;
 }
 
+uint64_t tt_call_form_counts(const size_t *counts, int nranks)
+{
+  uint64_t hash = 1;
+  for (int rank = 0; rank < nranks; rank++) hash = mix(hash, counts[rank]);
+  return TT_FORM_COUNTS | hash >> 32 << TT_FORM_AFTER_SHIFT;
+}
+
 float tt_call_after(const struct tt_call *call)
 {
-  uint32_t bits = (uint32_t)(call->form >> TT_FORM_AFTER_SHIFT);
+  uint32_t bits = call->form & TT_FORM_COUNTS ? 0 : (uint32_t)(call->form >> TT_FORM_AFTER_SHIFT);
   float after;
   memcpy(&after, &bits, sizeof after);
   return bits ? after : 1;
@@ -133,7 +140,13 @@ static void add_reduction(struct line *line, const struct tt_call *call)
   if (wire != call->type) add(line, " as %s", tt_type_name(wire));
   add(line, ", %s", tt_redop_name(call->redop));
   if (call->form & TT_FORM_REPORT) add(line, ", overflow report");
-  if (call->form >> TT_FORM_AFTER_SHIFT) add(line, ", scale_after %.9g", (double)tt_call_after(call));
+  if (tt_call_after(call) != 1) add(line, ", scale_after %.9g", (double)tt_call_after(call));
+}
+
+static const char *name_of_counts(int collective)
+{
+  if (collective == TT_ALL_GATHER) return "AllGatherV";
+  return collective == TT_REDUCE_SCATTER ? "ReduceScatterV" : "AlltoAllV";
 }
 
 static void add_codec(struct line *line, const struct tt_call *call)
@@ -161,6 +174,7 @@ const char *tt_call_name(const struct tt_call *call)
   if (call->form & TT_FORM_CODED) return "AllReduce";
   if (call->form == TT_FORM_SPLIT) return "CommSplit";
   if (call->form == TT_FORM_BARRIER) return "Barrier";
+  if (call->form & TT_FORM_COUNTS) return name_of_counts(call->collective);
   return call->collective < TT_COLLECTIVES ? tt_kinds[call->collective].called : "unknown call";
 }
 
@@ -170,7 +184,8 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
   unsigned long long op = call->op, count = call->count;
   if (call->collective == TT_PAIRS) {
     int sends = (call->form & TT_FORM_SENDS) != 0, known = sends || (call->form & TT_FORM_RECVS);
-    add(&line, "%s #%llu (%llu bytes", !known ? tt_call_name(call) : sends ? "Send" : "Recv", op, count);
+    int is_named = known && !(call->form & TT_FORM_COUNTS);
+    add(&line, "%s #%llu (%llu bytes", !is_named ? tt_call_name(call) : sends ? "Send" : "Recv", op, count);
     if (call->root >= 0) add(&line, ", %s rank %d", !known ? "with" : sends ? "to" : "from", (int)call->root);
     add(&line, ")");
     return text;
@@ -186,7 +201,12 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     return text;
   }
   int reduces = call->collective < TT_COLLECTIVES && tt_kinds[call->collective].reduces;
-  add(&line, "%s #%llu (count %llu, %s", tt_call_name(call), op, count, tt_type_name(call->type));
+  add(&line, "%s #%llu (", tt_call_name(call), op);
+  if (call->form & TT_FORM_COUNTS)
+    add(&line, "counts of %llu on average with hash %08llx", count,
+        (unsigned long long)(call->form >> TT_FORM_AFTER_SHIFT));
+  else add(&line, "count %llu", count);
+  add(&line, ", %s", tt_type_name(call->type));
   if (reduces) add_reduction(&line, call);
   if (call->root >= 0) add(&line, ", root %d", (int)call->root);
   add(&line, ")");

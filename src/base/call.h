@@ -37,7 +37,9 @@ struct tt_call {
 #define TT_FORM_LAST 128u        /* likewise: the act that ends it */
 #define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */
 #define TT_FORM_CODEC_SHIFT 16   /* 8 bits, of a coded reduction: the codec's number in base/codecs.def */
-#define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 factor of the results at the end; 0: none */
+#define TT_FORM_COUNTS 0x1000000u /* with counts for each rank; of TT_PAIRS: the message is one of an all-to-all */
+#define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 factor of the results at the end; 0: none. TT_FORM_COUNTS: a hash of
+                                    the counts instead; count is then their average, rounded up */
 #define TT_FORM_DETAIL_SHIFT 32  /* likewise, of coded reductions: the parameters, in the last act the factor */
 
 /* How the parameters of a codec lie in those 32 bits (codecs.def). */
@@ -65,6 +67,9 @@ static inline uint64_t tt_coded_form(int codec, uint32_t detail, int is_last)
 /* The form of a reduction of `type` that travels as `wire` if `type` is fp32, whose results are multiplied by `after`,
  * and that reports overflow or not. */
 uint64_t tt_call_form(int type, int wire, float after, int reports);
+
+/* The form of a call with these counts: TT_FORM_COUNTS, and their hash. */
+uint64_t tt_call_form_counts(const size_t *counts, int nranks);
 
 /* The word before every message: the low 32 bits of op in its upper half, a hash of everything else in its lower half.
  * Equal calls give equal words. Never 0. Bit TT_WORD_OVERFLOW is 0: a message may set it, to say that its sender has

@@ -315,12 +315,32 @@ void tt_ops_submit(struct tt_op *first)
   pthread_mutex_unlock(&tt_process.mutex);
 }
 
+/* Gives the op a copy of its shares, which live no longer than the call. Returns 0 if there is no memory. */
+static int shares_own(struct tt_op *op)
+{
+  const struct tt_shares *shares = op->binding.shares;
+  size_t n = (size_t)op->comm->facts.nranks;
+  struct owned {
+    struct tt_shares shares;
+    size_t numbers[];
+  } *owned = tt_alloc(1, sizeof *owned + 2 * n * sizeof(size_t));
+  if (!owned) return 0;
+  memcpy(owned->numbers, shares->counts, n * sizeof(size_t));
+  memcpy(owned->numbers + n, shares->starts, n * sizeof(size_t));
+  owned->shares = (struct tt_shares){owned->numbers, owned->numbers + n};
+  op->binding.shares = &owned->shares;
+  op->owned = owned;
+  return 1;
+}
+
 static tuttiResult_t queue_inside(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
 {
   tuttiResult_t result = tt_comm_health(comm);
   if (result != tuttiSuccess) return result;
   struct tt_op *op = tt_op_take(comm, stream, binding);
-  if (!op) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
+  int has_room = op && (!binding->shares || shares_own(op));
+  if (op && !has_room) tt_op_give(op);
+  if (!has_room) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
   if (tt_group_active()) return tt_group_add_op(op);
   op->next_of_group = NULL;
   tt_ops_submit(op);

@@ -58,13 +58,20 @@ struct tt_plan;
 tuttiResult_t tt_plan_create(struct tt_plan **plan, struct tt_schedule *schedule);
 void tt_plan_destroy(struct tt_plan *plan);
 
-/* One call of send or receive. */
+/* One call of send or receive, or a message of an all-to-all. */
 struct tt_transfer {
   int32_t peer; /* may be this rank itself */
   int32_t sends;
   uint64_t number; /* 1, 2, ...: of the message among all from its sender to its receiver on this communicator */
   void *data;
   size_t bytes; /* 0: still a message */
+  uint64_t form; /* of its call: 0, or TT_FORM_COUNTS */
+};
+
+/* Shares of unequal lengths, one for each rank. */
+struct tt_shares {
+  const size_t *counts; /* elements */
+  const size_t *starts; /* where each begins in a buffer that has all of them, in elements; any order, any gaps */
 };
 
 /* The arguments of one call, to which a run binds a plan. */
@@ -76,6 +83,9 @@ struct tt_binding {
   const void *scalar_at; /* for comm: the address from which it reads scalar before the start; NULL: scalar is set */
   float before;        /* factor of this rank's contributions to a sum, avg or TT_PREMUL_SUM of floats; else 1 */
   int *overflow;       /* if call.form & TT_FORM_REPORT: set to 0 or 1 when the run succeeds */
+  const struct tt_shares *shares; /* of all-gather and reduce-scatter between several ranks, if they are unequal: IN or
+                                     OUT, whichever has all of them, has each where `starts` says. NULL: all have
+                                     call.count elements */
   size_t block_bytes;  /* longest block of a segment, agreed by all ranks, > 0 */
   struct tt_transfer *transfers; /* collective TT_PAIRS: its messages; the fields above but call are not used */
   int ntransfers;
@@ -123,6 +133,19 @@ int tt_run_ending(const struct tt_run *run);
  * transfer, with its peer as root, for tt_watch_compare. Errors: tuttiInvalidUsage for memory that the CPU cannot
  * touch; tuttiSystemError. */
 tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding);
+
+/* Buffers of an all-to-all whose shares have any lengths. */
+struct tt_exchange {
+  const void *in;
+  void *out;
+  struct tt_shares ins, outs; /* of `in`: the share for each rank; of `out`: the share from each rank */
+  size_t element;             /* bytes */
+};
+
+/* Writes the messages of rank `rank` to transfers[2 * nranks], but for their numbers: one to each rank and one from
+ * each rank, also of no bytes, so that both ends of each pair find out if their counts differ. A rank begins with the
+ * rank after it, and receives from the rank before it, so that not all send to the same one. */
+void tt_exchange_write(struct tt_transfer *transfers, const struct tt_exchange *exchange, int nranks, int rank);
 
 /* Must be called before `plan` is destroyed, because an idle run keeps the links of its last plan. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);

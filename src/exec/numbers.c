@@ -34,7 +34,7 @@ static void scale_bind(struct tt_run *run)
 static tuttiResult_t form_bind(struct tt_run *run)
 {
   uint64_t form = run->binding->call.form;
-  run->numbers.multiplies = run->plan->out_is_there && form >> TT_FORM_AFTER_SHIFT;
+  run->numbers.multiplies = run->plan->out_is_there && tt_call_after(&run->binding->call) != 1;
   if (form & TT_FORM_REPORT) {
     run->overflow = 0;
     run->looks = &run->overflow;

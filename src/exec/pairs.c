@@ -85,8 +85,12 @@ static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
   struct pairs *pairs = run->pairs;
   int lanes = lanes_of(run, transfer->bytes);
   size_t each = (transfer->bytes / (size_t)lanes + 63) & ~(size_t)63;
-  struct tt_call call = {
-      .op = transfer->number, .count = transfer->bytes, .collective = TT_PAIRS, .type = tuttiUint8, .root = -1};
+  struct tt_call call = {.op = transfer->number,
+                         .count = transfer->bytes,
+                         .collective = TT_PAIRS,
+                         .type = tuttiUint8,
+                         .root = -1,
+                         .form = transfer->form};
   for (int lane = 0; lane < lanes; lane++) {
     size_t start = each * (size_t)lane, len = transfer->bytes - start;
     struct stripe *stripe = &pairs->stripes[pairs->n++];
@@ -125,7 +129,27 @@ static void waits_for(struct tt_run *run, const struct stripe *stripe)
 {
   *run->pairs_call = stripe->call;
   run->pairs_call->root = stripe->peer;
-  run->pairs_call->form = (stripe->sends ? TT_FORM_SENDS : TT_FORM_RECVS) | (run->pairs->is_lone ? TT_FORM_LONE : 0);
+  run->pairs_call->form |= (stripe->sends ? TT_FORM_SENDS : TT_FORM_RECVS) | (run->pairs->is_lone ? TT_FORM_LONE : 0);
+}
+
+static struct tt_transfer message_of(const struct tt_exchange *exchange, int peer, int sends)
+{
+  const struct tt_shares *shares = sends ? &exchange->ins : &exchange->outs;
+  char *base = sends ? (char *)(uintptr_t)exchange->in : exchange->out;
+  size_t count = shares->counts[peer];
+  return (struct tt_transfer){.peer = peer,
+                              .sends = sends,
+                              .data = count ? base + shares->starts[peer] * exchange->element : NULL,
+                              .bytes = count * exchange->element,
+                              .form = TT_FORM_COUNTS};
+}
+
+void tt_exchange_write(struct tt_transfer *transfers, const struct tt_exchange *exchange, int nranks, int rank)
+{
+  for (int distance = 0; distance < nranks; distance++) {
+    transfers[2 * distance] = message_of(exchange, (rank + distance + 1) % nranks, 1);
+    transfers[2 * distance + 1] = message_of(exchange, (rank - distance - 1 + nranks) % nranks, 0);
+  }
 }
 
 tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)

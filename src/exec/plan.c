@@ -91,6 +91,18 @@ static void find_shares(struct tt_plan *plan)
   plan->out_is_there = end > start;
 }
 
+/* Finds the shares that the slots hold. Returns 0 if there is no memory. */
+static int find_slot_shares(struct tt_plan *plan)
+{
+  if (plan->nshares == 1 || plan->schedule.shape.nblocks != 1 || !plan->schedule.nslots) return 1;
+  plan->slot_share = tt_alloc((size_t)plan->schedule.nslots, sizeof *plan->slot_share);
+  if (!plan->slot_share) return 0;
+  if (tt_slot_shares(&plan->schedule, plan->slot_share)) return 1;
+  tt_free(plan->slot_share);
+  plan->slot_share = NULL;
+  return 1;
+}
+
 /* Chooses the steps with a shortcut: one span to one peer, or one message to a span. */
 static void choose_actions(struct tt_plan *plan)
 {
@@ -154,7 +166,7 @@ tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
   find_shares(plan);
   find_plain(plan);
   choose_actions(plan);
-  if (!tt_quick_make(plan)) {
+  if (!find_slot_shares(plan) || !tt_quick_make(plan)) {
     tt_plan_destroy(plan);
     return tt_fail(tuttiSystemError, "out of memory for a plan");
   }
@@ -169,6 +181,7 @@ void tt_plan_destroy(struct tt_plan *plan)
   tt_quick_destroy(plan->quick);
   tt_free(plan->steps);
   tt_free(plan->source_link);
+  tt_free(plan->slot_share);
   tt_free(plan->links);
   tt_free(plan);
 }

@@ -47,6 +47,7 @@ struct tt_plan {
   int32_t nblocks;             /* of all shares */
   int32_t nshares;
   int32_t in_share, out_share; /* the first share that exists in IN and in OUT */
+  int32_t *slot_share;         /* as in tt_slot_shares; NULL: all slots are as long as the longest share */
   int out_is_there;            /* 1: this rank has a part of OUT */
 };
 
@@ -57,6 +58,13 @@ struct cursor {
   size_t done;      /* of these: written to dst; staged send: sent from earlier fills; shortcut: moved */
   tt_ticket ticket; /* device work under way, for the next `pending` bytes */
   size_t pending;
+};
+
+/* The segment's parts of unequal shares, in elements. One allocation, which begins with `starts`. */
+struct cuts {
+  size_t *starts; /* [nshares + 1]: of the parts, in one line of all of them */
+  size_t *skips;  /* [nshares]: elements of each share in earlier segments */
+  size_t *slots;  /* [nslots]: starts of the slots in scratch */
 };
 
 /* One segment under way on one lane. */
@@ -72,6 +80,7 @@ struct lane {
   char *bounce;                     /* TT_WINDOW bounce buffers of BOUNCE_BYTES each; NULL: not needed yet */
   struct tt_link **links;           /* per plan link, on this lane */
   size_t *sent;                     /* per entry of schedule.peers: bytes handed over */
+  struct cuts cuts;                 /* if the call has unequal shares */
   struct cursor cursors[TT_WINDOW]; /* step i uses entry i mod TT_WINDOW */
 };
 
@@ -121,6 +130,7 @@ struct tt_run {
   struct tt_call *pairs_call;   /* in the binding */
   uint64_t suspect_op;          /* the operation that met the broken link */
   int32_t link_room, peer_room; /* entries of links and sent in each lane */
+  size_t cut_room;              /* entries of the cuts in each lane that has them */
   size_t scratch_room;          /* bytes of each lane, on scratch_device */
   const struct tt_device *scratch_device;
   struct lane lanes[TT_MAX_LANES];
@@ -157,6 +167,7 @@ static inline size_t block_start(const struct tt_run *run, const struct lane *la
 {
   size_t b = (size_t)block, shares = 0;
   if (run->plan->nshares > 1) {
+    if (run->binding->shares) return lane->cuts.starts[block];
     size_t each = (size_t)run->plan->schedule.shape.nblocks;
     shares = b / each;
     b -= shares * each;
@@ -199,6 +210,19 @@ static inline char *plain_look(const struct tt_run *run, const struct lane *lane
  * bytes of messages; in IN and OUT of a wide run they stand for twice as many bytes of memory. */
 char *tt_span_look(const struct tt_run *run, const struct lane *lane, struct tt_operand operand, size_t done,
                    size_t *n);
+
+/* shares.c: calls with unequal shares */
+
+/* Makes room for the cuts of all lanes in use. */
+tuttiResult_t tt_shares_bind(struct tt_run *run);
+void tt_shares_free(struct tt_run *run);
+
+/* Cuts the shares for the lane's segment, of which start and count become those of this rank's own share. */
+void tt_shares_cut(struct tt_run *run, struct lane *lane);
+
+/* As tt_span_look. */
+char *tt_shares_look(const struct tt_run *run, const struct lane *lane, struct tt_operand operand, size_t done,
+                     size_t *n);
 
 /* numbers.c */
 

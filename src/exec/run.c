@@ -55,6 +55,7 @@ void tt_run_destroy(struct tt_run *run)
   if (!run) return;
   scratch_free(run);
   in_copy_free(run);
+  tt_shares_free(run);
   tt_pairs_destroy(run->pairs);
   for (int s = 0; s < TT_MAX_LANES; s++) {
     tt_free(run->lanes[s].links);
@@ -116,14 +117,18 @@ static tuttiResult_t lanes_ensure(struct tt_run *run)
 static int lane_bind(struct tt_run *run, struct lane *lane)
 {
   if (lane->segment >= run->nsegments) return 0;
+  lane->head = 0;
+  lane->active = lane->finished = 0;
+  lane->ending = 0;
+  if (run->binding->shares) {
+    tt_shares_cut(run, lane);
+    return 1;
+  }
   size_t total = run->binding->call.count, nblocks = (size_t)run->plan->schedule.shape.nblocks;
   lane->start = lane->segment * run->segment_count;
   lane->count = total - lane->start < run->segment_count ? total - lane->start : run->segment_count;
   lane->base = nblocks == 1 ? lane->count : lane->count / nblocks; /* a division costs short messages too much */
   lane->more = lane->count - lane->base * nblocks;
-  lane->head = 0;
-  lane->active = lane->finished = 0;
-  lane->ending = 0;
   return 1;
 }
 
@@ -155,11 +160,22 @@ static tuttiResult_t in_copy_start(struct tt_run *run)
   return device->copy(device, run->in_copy, run->binding->in, len, &run->in_copy_ticket);
 }
 
+/* Returns the elements of the longest share. */
+static size_t longest_share(const struct tt_run *run)
+{
+  const struct tt_shares *shares = run->binding->shares;
+  if (!shares) return run->binding->call.count;
+  size_t longest = 0;
+  for (int32_t share = 0; share < run->plan->nshares; share++)
+    if (shares->counts[share] > longest) longest = shares->counts[share];
+  return longest;
+}
+
 /* Computes the length and number of segments, and the length of a scratch slot. A short vector, which is one segment,
  * needs no division. */
 static void cut_segments(struct tt_run *run)
 {
-  size_t nblocks = (size_t)run->plan->schedule.shape.nblocks, count = run->binding->call.count;
+  size_t nblocks = (size_t)run->plan->schedule.shape.nblocks, count = longest_share(run);
   size_t block_count = run->binding->block_bytes >> __builtin_ctzll(run->element); /* a power of two */
   run->segment_count = (block_count ? block_count : 1) * nblocks;
   run->nsegments = count != 0;
@@ -189,6 +205,7 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   int lanes = run->exec->lanes / plan->nchannels;
   run->nlanes = run->nsegments < (size_t)lanes ? (int)run->nsegments : lanes;
   result = lanes_ensure(run);
+  if (result == tuttiSuccess && binding->shares) result = tt_shares_bind(run);
   if (result == tuttiSuccess) result = scratch_ensure(run, (size_t)plan->schedule.nslots * run->slot_bytes);
   if (result != tuttiSuccess) return result;
 

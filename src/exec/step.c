@@ -38,6 +38,7 @@ static size_t slot_stride(const struct tt_run *run, const struct lane *lane)
 char *tt_span_look(const struct tt_run *run, const struct lane *lane, struct tt_operand operand, size_t done,
                    size_t *n)
 {
+  if (run->binding->shares) return tt_shares_look(run, lane, operand, done, n);
   if (operand.place == TT_SCRATCH) return lane->scratch + (size_t)operand.at * slot_stride(run, lane) + done;
   return share_look(run, lane, operand, done, n);
 }

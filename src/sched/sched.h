@@ -31,6 +31,13 @@
  * step names another block than `first` in IN or OUT, or different ones at the two ends of a
  * message, the two must differ by whole shares, so that the lengths are the same.
  *
+ * Shares of unequal lengths (all-gather, reduce-scatter). A schedule in which a share is one block also serves shares
+ * of any lengths, also of none, if blocks of other shares never stand in for each other: steps name block `first` in IN
+ * and OUT, and the same one at both ends of a message. Slots are then as long as what they hold if each holds one and
+ * the same share in all steps (tt_slot_shares); else they are as long as the longest share, and spans of several are
+ * neither put together nor taken apart. The verifier proves it for all lengths at once; all algorithms of the two
+ * collectives have it.
+ *
  * Order is derived, never stated. A step may start when every earlier step that
  * touches the same place has finished, if one of the two writes there; IN block b
  * and OUT block b count as the same place where they may be the same memory, so one schedule
@@ -199,6 +206,12 @@ struct tt_order {
 
 /* Fills order[0 .. nsteps - 1]. */
 void tt_order_derive(const struct tt_schedule *schedule, struct tt_order *order);
+
+/* ---- slots (slots.c) --------------------------------------------------------------- */
+
+/* Finds the share that each slot holds, where a share is one block: share[nslots], -1 for a slot that no step uses.
+ * Returns 0 if a slot holds several shares, one after the other. */
+int tt_slot_shares(const struct tt_schedule *schedule, int32_t *share);
 
 /* ---- one schedule inside another (embed.c) ---------------------------------------- */
 

@@ -5,9 +5,10 @@
 /* ---- lengths and prices ------------------------------------------------------------ */
 
 /* Elements before block x of all shares. */
-static size_t elements_before(const struct lane *lane, size_t nblocks, size_t x)
+static size_t elements_before(const struct world *world, const struct lane *lane, size_t x)
 {
-  size_t rest = x % nblocks;
+  size_t nblocks = world->nblocks, rest = x % nblocks, nranks = (size_t)world->play->shape.nranks;
+  if (lane->starts) return x <= nranks ? lane->starts[x] : lane->starts[nranks] + lane->starts[x - nranks];
   return x * lane->base + x / nblocks * lane->more + (rest < lane->more ? rest : lane->more);
 }
 
@@ -15,8 +16,7 @@ static size_t elements_before(const struct lane *lane, size_t nblocks, size_t x)
 static size_t step_bytes(const struct world *world, const struct lane *lane, const struct tt_step *step)
 {
   size_t first = (size_t)step->first, end = first + (size_t)step->nblocks;
-  return (elements_before(lane, world->nblocks, end) - elements_before(lane, world->nblocks, first)) *
-         world->play->element_bytes;
+  return (elements_before(world, lane, end) - elements_before(world, lane, first)) * world->play->element_bytes;
 }
 
 static const struct tt_step *step_at(const struct lane *lane, int32_t i)
@@ -239,12 +239,28 @@ static int step_start(struct world *world, int32_t rank, struct lane *lane, int3
 
 /* ---- lanes ------------------------------------------------------------------------- */
 
+/* Each segment has the same part of every share, up to one element, as in the executor. */
+static const size_t *starts_get(struct world *world, size_t segment)
+{
+  size_t n = world->nsegments, nranks = (size_t)world->play->shape.nranks;
+  size_t *starts = world->starts[segment];
+  if (starts) return starts;
+  starts = world->starts[segment] = tt_alloc(nranks + 1, sizeof *starts);
+  if (!starts) world->is_broke = 1;
+  for (size_t share = 0; starts && share < nranks; share++) {
+    size_t count = world->play->counts[share];
+    starts[share + 1] = starts[share] + count / n + (segment < count % n);
+  }
+  return starts;
+}
+
 /* Takes the next segment; 0: there is none. */
 int tt_sim_segment_begin(struct world *world, struct lane *lane, size_t segment)
 {
   if (segment >= world->nsegments) return 0;
   size_t nblocks = world->nblocks;
-  size_t left = world->play->count - segment * world->segment_count;
+  if (world->play->counts) lane->starts = starts_get(world, segment);
+  size_t left = world->count - segment * world->segment_count;
   size_t count = left < world->segment_count ? left : world->segment_count;
   lane->segment = segment;
   lane->base = count / nblocks;

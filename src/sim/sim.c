@@ -32,16 +32,25 @@ static void actor_begin(struct world *world, int32_t rank)
   actor->program = (struct tt_sim_program){.from = 0};
 }
 
+static size_t longest_share(const struct tt_sim_play *play)
+{
+  size_t longest = play->counts ? 0 : play->count;
+  for (int32_t rank = 0; play->counts && rank < play->shape.nranks; rank++)
+    if (play->counts[rank] > longest) longest = play->counts[rank];
+  return longest;
+}
+
 /* The number of segments follows from the number of blocks, which passes may change. */
 static void segments_cut(struct world *world)
 {
   const struct tt_sim_play *play = world->play;
-  size_t nblocks = world->nblocks;
+  size_t nblocks = world->nblocks, count = longest_share(play);
   size_t block_count = play->block_bytes / play->element_bytes;
-  world->segment_count = play->count ? play->count : 1;
-  if (play->block_bytes && play->count / nblocks >= (block_count ? block_count : 1))
+  world->count = count;
+  world->segment_count = count ? count : 1;
+  if (play->block_bytes && count / nblocks >= (block_count ? block_count : 1))
     world->segment_count = (block_count ? block_count : 1) * nblocks;
-  world->nsegments = (play->count + world->segment_count - 1) / world->segment_count;
+  world->nsegments = (count + world->segment_count - 1) / world->segment_count;
   world->progress.total *= (int64_t)world->nsegments;
 }
 
@@ -98,6 +107,13 @@ static tuttiResult_t world_make(struct world *world)
   return code;
 }
 
+static void starts_free(struct world *world)
+{
+  for (size_t segment = 0; world->starts && segment < world->nsegments; segment++) tt_free(world->starts[segment]);
+  tt_free(world->starts);
+  world->starts = NULL;
+}
+
 /* Resets everything but the programs to the beginning. */
 static void world_begin(struct world *world)
 {
@@ -110,11 +126,15 @@ static void world_begin(struct world *world)
   world->progress = (struct tt_sim_progress){0};
   for (int32_t node = 0; node < nnodes; node++) world->nodes[node] = (struct node){.first = -1};
   for (int32_t rank = 0; rank < play->shape.nranks; rank++) actor_begin(world, rank);
+  starts_free(world);
   segments_cut(world);
+  if (play->counts) world->starts = tt_alloc(world->nsegments, sizeof *world->starts);
+  if (play->counts && !world->starts) world->is_broke = 1;
 }
 
 static void world_free(struct world *world)
 {
+  starts_free(world);
   for (int32_t rank = 0; world->actors && rank < world->play->shape.nranks; rank++)
     tt_sim_program_free(&world->actors[rank].program);
   for (int64_t s = 0; world->lanes && s < (int64_t)world->play->shape.nranks * world->nlanes; s++)
@@ -129,6 +149,7 @@ static void world_free(struct world *world)
 
 static tuttiResult_t world_start(struct world *world)
 {
+  if (world->is_broke) return no_memory(world);
   for (int32_t rank = 0; rank < world->play->shape.nranks; rank++)
     for (int32_t l = 0; l < world->nlanes; l++) {
       struct lane *lane = &world->actors[rank].lanes[l];
@@ -188,10 +209,15 @@ static tuttiResult_t play_check(const struct tt_sim_play *play)
   size_t shares = tt_kinds[play->shape.collective].is_shared ? (size_t)play->shape.nranks : 1, bytes;
   if (play->lanes < 0 || play->lanes > TT_SIM_MAX_LANES)
     return tt_fail(tuttiInvalidArgument, "lanes is %d: give 1 to %d", (int)play->lanes, TT_SIM_MAX_LANES);
-  if (__builtin_mul_overflow(play->count, play->element_bytes, &bytes) ||
+  size_t count = longest_share(play);
+  int collective = play->shape.collective, is_one = play->shape.nblocks == 1;
+  if (play->counts && (!is_one || (collective != TT_ALL_GATHER && collective != TT_REDUCE_SCATTER)))
+    return tt_fail(tuttiInvalidArgument, "counts are given for %s in %d blocks a share: only all-gather and "
+                   "reduce-scatter have such, of one block", tt_kinds[collective].called, (int)play->shape.nblocks);
+  if (__builtin_mul_overflow(count, play->element_bytes, &bytes) ||
       __builtin_mul_overflow(bytes, shares, &bytes) || bytes > TT_SIM_MAX_BYTES)
     return tt_fail(tuttiInvalidArgument, "%zu elements of %zu bytes, %zu times, are too many: at most 2^60 bytes",
-                   play->count, play->element_bytes, shares);
+                   count, play->element_bytes, shares);
   return tuttiSuccess;
 }
 

@@ -81,6 +81,8 @@ struct tt_sim_play {
   int is_whole;          /* generate needs whole schedules (passes do), so all are kept */
   int32_t keep;          /* steps of a rank to keep at once, at least TT_WINDOW; 0: what memory allows */
   size_t count;          /* elements of a share */
+  const size_t *counts;  /* [shape.nranks]: those of each share of an all-gather or a reduce-scatter whose shares are
+                            unequal, and one block each; NULL: `count` */
   size_t element_bytes;
   size_t block_bytes;    /* a vector longer than blocks of so many bytes is cut into segments of them; 0: never */
   int32_t lanes;         /* segment s is played on lane s mod lanes; 0: 1 */

@@ -15,6 +15,7 @@ struct lane {
   struct tt_sim_program own; /* used if the rank's program does not hold all steps */
   size_t segment;
   size_t base, more; /* elements of a block; the first `more` blocks of a share have one more */
+  const size_t *starts; /* unequal shares: elements of the segment before each share, and all; else NULL */
   int32_t oldest;
   uint64_t started, finished;
   uint64_t offering[WAYS]; /* made steps with messages this way that have not left yet */
@@ -62,7 +63,9 @@ struct world {
   struct tt_sim_events events;
   struct tt_sim_mail mail;
   double now_us, gamma_us; /* gamma: per byte */
+  size_t count; /* elements of the longest share */
   size_t nblocks, segment_count, nsegments; /* blocks of a share, after passes */
+  size_t **starts; /* unequal shares: by segment, made when it begins; NULL: not yet */
   int32_t nlanes;
   int is_broke; /* no memory */
   int has_stretches; /* some programs are kept only in part */

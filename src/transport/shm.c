@@ -3,17 +3,18 @@
  *
  * Each rank owns one *outbox*, a sealed and allocated memfd that only it writes and its peers read:
  *
- *   header | acknowledgements | rings | pool
+ *   header | acknowledgements | rings | calls | pool
  *
  *   header            magic, the peer info's nonce, and whether this rank has given up.
  *   acknowledgement   64 bytes for each (source, lane): whether this rank has opened the lane, and how many lines it
  *                     has consumed from that source's ring for it. The source reads it when it opens the lane, and
  *                     when it needs lines or slots back.
  *   ring              16 lines of 64 bytes for each (destination, lane).
+ *   call              64 bytes for each (destination, lane): the last message between pairs that was begun there.
  *   pool              `shm_slots` slots of `shm_slot_bytes`, for all destinations.
  *
- * With L ranks on the host and n lanes an outbox takes 1088 L n bytes besides its pool: with the defaults (2 lanes,
- * 2 MiB of slots) 17 KiB for 8 ranks, 550 KiB for 256. Ranks of other hosts cost nothing.
+ * With L ranks on the host and n lanes an outbox takes 1152 L n bytes besides its pool: with the defaults (2 lanes,
+ * 2 MiB of slots) 18 KiB for 8 ranks, 580 KiB for 256. Ranks of other hosts cost nothing.
  *
  * A message is a sequence of fragments, each one line: sequence, call word, length, place, 40 bytes. At most 40
  * bytes at the end of a message lie in the line itself, everything else in a slot, or in the sender's heap
@@ -342,10 +343,12 @@ static tuttiResult_t link_make(struct shm *t, struct peer *peer, int rank, int l
   read_peer_info(t, rank, &peer_info);
   l->link = (struct tt_link){.ops = &tt_shm_link_ops, .transport = &t->base, .peer = rank, .lane = lane};
   l->ring = (struct tt_shm_line *)(void *)(ours + tt_shm_ring_at(&t->shape, them, lane));
+  l->says = (struct tt_shm_said *)(void *)(ours + tt_shm_said_at(&t->shape, them, lane));
   l->acknowledged = (const struct tt_shm_ack *)(void *)(theirs + tt_shm_ack_at(shape, us, lane));
   l->pool = &t->pool;
   for (int i = 0; i < TT_SHM_DEPTH; i++) l->slot_of[i] = TT_SHM_NO_SLOT;
   l->lines = (const struct tt_shm_line *)(void *)(theirs + tt_shm_ring_at(shape, us, lane));
+  l->said = (const struct tt_shm_said *)(void *)(theirs + tt_shm_said_at(shape, us, lane));
   l->slots = theirs + tt_shm_pool_at(shape);
   l->nslots = shape->slots;
   l->slot_bytes = shape->slot_bytes;

@@ -26,9 +26,15 @@ size_t tt_shm_ring_at(const struct tt_shm_shape *shape, int destination, int lan
   return rings + ring * TT_SHM_DEPTH * sizeof(struct tt_shm_line);
 }
 
+size_t tt_shm_said_at(const struct tt_shm_shape *shape, int destination, int lane)
+{
+  size_t before = (size_t)destination * shape->lanes + (size_t)lane;
+  return tt_shm_ring_at(shape, (int)shape->nlocal, 0) + before * sizeof(struct tt_shm_said);
+}
+
 size_t tt_shm_pool_at(const struct tt_shm_shape *shape)
 {
-  return (tt_shm_ring_at(shape, (int)shape->nlocal, 0) + TT_SHM_PAGE - 1) & ~(size_t)(TT_SHM_PAGE - 1);
+  return (tt_shm_said_at(shape, (int)shape->nlocal, 0) + TT_SHM_PAGE - 1) & ~(size_t)(TT_SHM_PAGE - 1);
 }
 
 size_t tt_shm_outbox_bytes(const struct tt_shm_shape *shape)

@@ -93,6 +93,14 @@ static ssize_t break_link(struct tt_shm_link *l, const char *what, uint64_t valu
 
 /* ---- sending ---------------------------------------------------------------------- */
 
+/* Ranks compare their collectives on the status page, but messages between pairs are not published there. */
+static __attribute__((noinline)) void say(struct tt_shm_said *says, const struct tt_call *call)
+{
+  uint64_t parts[4];
+  memcpy(parts, call, sizeof parts);
+  for (int k = 0; k < 4; k++) atomic_store_explicit(&says->parts[k], parts[k], memory_order_relaxed);
+}
+
 static void send_begin(struct tt_link *link, const struct tt_head *head)
 {
   struct tt_shm_link *l = (struct tt_shm_link *)link;
@@ -101,6 +109,7 @@ static void send_begin(struct tt_link *link, const struct tt_head *head)
   l->send_same = head->same;
   l->piece = l->pool->slot_bytes;
   if (head->len > 2 * FIRST_PIECE && l->piece > FIRST_PIECE) l->piece = FIRST_PIECE;
+  if (head->call && head->call->collective == TT_PAIRS) say(l->says, head->call);
 }
 
 static void give_back(struct tt_shm_pool *pool, uint16_t slot)
@@ -300,6 +309,17 @@ static void recv_begin(struct tt_link *link, const struct tt_head *head)
   l->recv_left = head->len;
 }
 
+static ssize_t mismatch(struct tt_shm_link *l, uint64_t word)
+{
+  struct tt_call call;
+  uint64_t parts[4];
+  for (int k = 0; k < 4; k++) parts[k] = atomic_load_explicit(&l->said->parts[k], memory_order_relaxed);
+  memcpy(&call, parts, sizeof parts);
+  l->link.seen_call = (struct tt_call){.op = 0};
+  if (call.collective == TT_PAIRS && tt_call_word(&call) == word) l->link.seen_call = call;
+  return TT_LINK_MISMATCH;
+}
+
 /* Makes the next line current. Returns its length, 0 if it is not there, or an error. Each field is read once
  * and then checked, because the writer may be faulty and may still be writing. */
 static inline ssize_t next_fragment(struct tt_shm_link *l)
@@ -320,7 +340,7 @@ static inline ssize_t next_fragment(struct tt_shm_link *l)
     return break_link(l, "an impossible fragment length", len);
   l->link.seen_word = word;
   if (!tt_word_matches(word, l->recv_word) || len > l->recv_left || ends != (len == l->recv_left))
-    return TT_LINK_MISMATCH;
+    return mismatch(l, word);
   l->recv_left -= len;
   l->shown = len;
   l->is_view = is_view;

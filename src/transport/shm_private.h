@@ -27,6 +27,12 @@ struct tt_shm_line {
   uint8_t bytes[TT_SHM_INLINE];
 };
 
+/* The call of the last message between pairs that the outbox's owner began on a ring: for the sentence of a reader that
+ * expected another one. A reader may see a newer call than that of the message at hand, so it compares the word. */
+struct tt_shm_said {
+  _Alignas(64) _Atomic uint64_t parts[4]; /* struct tt_call */
+};
+
 /* The acknowledgement from the outbox's owner to one source. */
 struct tt_shm_ack {
   _Alignas(64) _Atomic uint64_t consumed; /* lines of the source's ring for the owner */
@@ -53,6 +59,7 @@ struct tt_shm_shape {
 /* Offsets from the start. */
 size_t tt_shm_ack_at(const struct tt_shm_shape *shape, int source, int lane);
 size_t tt_shm_ring_at(const struct tt_shm_shape *shape, int destination, int lane);
+size_t tt_shm_said_at(const struct tt_shm_shape *shape, int destination, int lane);
 size_t tt_shm_pool_at(const struct tt_shm_shape *shape);
 size_t tt_shm_outbox_bytes(const struct tt_shm_shape *shape);
 
@@ -104,6 +111,7 @@ struct tt_shm_link {
 
   /* Sending. `ring` lies in our outbox, `acknowledged` in the peer's. */
   struct tt_shm_line *ring;
+  struct tt_shm_said *says;
   const struct tt_shm_ack *acknowledged;
   struct tt_shm_pool *pool;
   uint64_t sent;       /* lines published */
@@ -120,6 +128,7 @@ struct tt_shm_link {
 
   /* Receiving. `lines` and `slots` lie in the peer's outbox, `ack` in ours. */
   const struct tt_shm_line *lines;
+  const struct tt_shm_said *said;
   const uint8_t *slots;
   uint32_t nslots, slot_bytes;
   const uint8_t *view; /* the peer's heap; NULL: we do not see it */

@@ -10,6 +10,7 @@
 #include "fake_device.h"
 #include "reduce/reduce.h"
 #include "sched/sched.h"
+#include "tutti_counts.h"
 
 #define PERIOD 251 /* elements after which contributions repeat: a prime, so that no block looks like another */
 #define GUARD 64
@@ -200,6 +201,52 @@ static size_t shares(const struct trial *trial, int cover)
   return kind->is_shared && cover != TT_COVER_OWN ? (size_t)trial->nranks : 1;
 }
 
+/* 1 if shares have any lengths. */
+static int has_counts(const struct trial *trial)
+{
+  return trial->counts || trial->matrix;
+}
+
+/* Elements of a share in the buffer that is sent (0) or received (1). */
+static size_t count_of(const struct trial *trial, int b, int share)
+{
+  size_t n = (size_t)trial->nranks, own = (size_t)trial->rank, s = (size_t)share;
+  if (trial->matrix) return b ? trial->matrix[s * n + own] : trial->matrix[own * n + s];
+  return trial->counts ? trial->counts[share] : trial->count;
+}
+
+/* Elements that a rank gives before its share `share`. */
+static size_t index_of(const struct trial *trial, int rank, int share)
+{
+  size_t sum = 0;
+  for (int s = 0; s < share; s++)
+    sum += trial->matrix ? trial->matrix[rank * trial->nranks + s] : count_of(trial, 0, s);
+  return sum;
+}
+
+/* Elements between the start of a buffer that has all shares and a share. */
+static size_t start_of(const struct trial *trial, int b, int share)
+{
+  size_t sum = 0;
+  if (trial->displs[b]) return trial->displs[b][share];
+  for (int s = 0; s < share; s++) sum += count_of(trial, b, s);
+  return sum;
+}
+
+/* Elements from the start of a buffer to its end, with gaps. */
+static size_t extent(const struct trial *trial, int b)
+{
+  const struct tt_kind *kind = &tt_kinds[trial->collective];
+  size_t most = 0;
+  if (!kind->is_shared) return trial->count;
+  if ((b ? kind->out : kind->in) == TT_COVER_OWN) return count_of(trial, b, trial->rank);
+  for (int s = 0; s < trial->nranks; s++) {
+    size_t end = start_of(trial, b, s) + count_of(trial, b, s);
+    if (end > most) most = end;
+  }
+  return most;
+}
+
 static int is_there(const struct trial *trial, int cover)
 {
   return cover != TT_COVER_ROOT || trial->rank == trial->root;
@@ -207,25 +254,27 @@ static int is_there(const struct trial *trial, int cover)
 
 static void buffers_measure(struct trial *trial)
 {
-  const struct tt_kind *kind = &tt_kinds[trial->collective];
-  size_t share = trial->count * tt_type_size(trial->type), ins = shares(trial, kind->in),
-         outs = shares(trial, kind->out);
-  trial->len[0] = (trial->in_place && outs > ins ? outs : ins) * share + 2 * GUARD + TRIAL_SHIFT;
-  trial->len[1] = outs * share + 2 * GUARD + TRIAL_SHIFT;
+  size_t size = tt_type_size(trial->type), in = extent(trial, 0) * size, out = extent(trial, 1) * size;
+  trial->len[0] = (trial->in_place && out > in ? out : in) + 2 * GUARD + TRIAL_SHIFT;
+  trial->len[1] = out + 2 * GUARD + TRIAL_SHIFT;
 }
 
 /* Both buffers are taken from memory[0] in place; there the one of several shares is the whole. */
 static void buffers_place(struct trial *trial)
 {
   const struct tt_kind *kind = &tt_kinds[trial->collective];
-  size_t share = trial->count * tt_type_size(trial->type), ins = shares(trial, kind->in),
-         outs = shares(trial, kind->out), own = (size_t)trial->rank * share;
+  size_t size = tt_type_size(trial->type), ins = shares(trial, kind->in), outs = shares(trial, kind->out);
   int in_there = is_there(trial, kind->in), out_there = is_there(trial, kind->out), both = in_there && out_there;
   trial->in = trial->memory[0] + GUARD + trial->shift;
   trial->out = trial->memory[1] + GUARD + trial->shift / 2;
   if (trial->in_place && (both || ins == outs)) {
-    trial->out = ins > outs ? trial->in + own : trial->in;
-    if (ins < outs) trial->in += own;
+    int scatters = kind->is_shared && kind->out == TT_COVER_OWN, gathers = kind->is_shared && kind->in == TT_COVER_OWN;
+    trial->out = scatters ? trial->in + start_of(trial, 0, trial->rank) * size : trial->in;
+    if (gathers) trial->in += start_of(trial, 1, trial->rank) * size;
+  }
+  if (has_counts(trial)) {
+    in_there = extent(trial, 0) > 0;
+    out_there = extent(trial, 1) > 0;
   }
   if (!in_there && trial->bare) trial->in = NULL;
   if (!out_there && trial->bare) trial->out = NULL;
@@ -247,6 +296,20 @@ static char *in_image(const struct trial *trial, const char *at)
   return trial->image[second] + (at - trial->memory[second]);
 }
 
+/* What this rank gives. */
+static void in_fill(const struct trial *trial)
+{
+  const struct tt_kind *kind = &tt_kinds[trial->collective];
+  char *to = in_image(trial, trial->in);
+  if (!kind->is_shared || kind->in == TT_COVER_OWN) {
+    spread(trial, to, trial->rank, 0, extent(trial, 0));
+    return;
+  }
+  for (int s = 0; s < trial->nranks; s++)
+    spread(trial, to + start_of(trial, 0, s) * tt_type_size(trial->type), trial->rank, index_of(trial, trial->rank, s),
+           count_of(trial, 0, s));
+}
+
 int trial_prepare(struct trial *trial)
 {
   const struct tt_kind *kind = &tt_kinds[trial->collective];
@@ -258,8 +321,7 @@ int trial_prepare(struct trial *trial)
     memset(trial->image[b], PAINT, trial->len[b]);
   }
   buffers_place(trial);
-  if (trial->in && (is_there(trial, kind->in) || trial->in == trial->out))
-    spread(trial, in_image(trial, trial->in), trial->rank, 0, shares(trial, kind->in) * trial->count);
+  if (trial->in && (is_there(trial, kind->in) || trial->in == trial->out)) in_fill(trial);
   for (int b = 0; b < 2; b++) {
     if (trial->device) fake_device_write(trial->device, trial->memory[b], trial->image[b], trial->len[b]);
     else memcpy(trial->memory[b], trial->image[b], trial->len[b]);
@@ -278,6 +340,22 @@ void trial_free(struct trial *trial)
   }
 }
 
+static tuttiResult_t call_with_counts(const struct trial *trial, tuttiRedOp_t op, tuttiComm_t comm,
+                                      tuttiStream_t stream)
+{
+  tuttiDataType_t type = (tuttiDataType_t)trial->type;
+  size_t counts[2][TRIAL_RANKS];
+  for (int b = 0; b < 2; b++)
+    for (int r = 0; r < trial->nranks; r++) counts[b][r] = count_of(trial, b, r);
+  if (trial->matrix)
+    return tuttiAlltoAllV(trial->in, counts[0], trial->displs[0], trial->out, counts[1], trial->displs[1], type, comm,
+                          stream);
+  if (trial->collective == TT_ALL_GATHER)
+    return tuttiAllGatherV(trial->in, counts[0][trial->rank], trial->out, counts[1], trial->displs[1], type, comm,
+                           stream);
+  return tuttiReduceScatterV(trial->in, trial->out, counts[0], trial->displs[0], type, op, comm, stream);
+}
+
 tuttiResult_t trial_call(const struct trial *trial, tuttiComm_t comm, tuttiStream_t stream)
 {
   tuttiDataType_t type = (tuttiDataType_t)trial->type;
@@ -286,6 +364,7 @@ tuttiResult_t trial_call(const struct trial *trial, tuttiComm_t comm, tuttiStrea
   char *out = trial->out;
   size_t n = trial->count;
   int root = trial->root;
+  if (has_counts(trial)) return call_with_counts(trial, op, comm, stream);
   switch (trial->collective) {
   case TT_ALL_REDUCE: return tuttiAllReduce(in, out, n, type, op, comm, stream);
   case TT_REDUCE: return tuttiReduce(in, out, n, type, op, root, comm, stream);
@@ -305,27 +384,29 @@ tuttiResult_t trial_call(const struct trial *trial, tuttiComm_t comm, tuttiStrea
 
 static void result_spread(const struct trial *trial, char *to)
 {
-  size_t n = trial->count, size = tt_type_size(trial->type), own = (size_t)trial->rank * n;
+  size_t n = trial->count, size = tt_type_size(trial->type), own = index_of(trial, trial->rank, trial->rank);
   switch (trial->collective) {
   case TT_ALL_REDUCE:
   case TT_REDUCE: spread(trial, to, REDUCED, 0, n); return;
   case TT_BROADCAST: spread(trial, to, trial->root, 0, n); return;
-  case TT_REDUCE_SCATTER: spread(trial, to, REDUCED, own, n); return;
+  case TT_REDUCE_SCATTER: spread(trial, to, REDUCED, own, count_of(trial, 0, trial->rank)); return;
   case TT_SCATTER: spread(trial, to, trial->root, own, n); return;
   case TT_ALL_TO_ALL:
-    for (int r = 0; r < trial->nranks; r++) spread(trial, to + (size_t)r * n * size, r, own, n);
+    for (int r = 0; r < trial->nranks; r++)
+      spread(trial, to + start_of(trial, 1, r) * size, r, index_of(trial, r, trial->rank), count_of(trial, 1, r));
     return;
   default: /* gather and all-gather */
-    for (int r = 0; r < trial->nranks; r++) spread(trial, to + (size_t)r * n * size, r, 0, n);
+    for (int r = 0; r < trial->nranks; r++)
+      spread(trial, to + start_of(trial, 1, r) * size, r, 0, count_of(trial, 1, r));
   }
 }
 
 static void name_print(const struct trial *trial)
 {
-  fprintf(stderr, "rank %d of %d: %s count %zu %s%s%s root %d%s%s shift %zu: ", trial->rank, trial->nranks,
-          tt_kinds[trial->collective].name, trial->count, tt_type_name(trial->type), reduces(trial) ? " " : "",
-          reduces(trial) ? tt_redop_name(trial->op) : "", trial->root, trial->in_place ? " in place" : "",
-          trial->bare ? " bare" : "", trial->shift);
+  fprintf(stderr, "rank %d of %d: %s%s count %zu %s%s%s root %d%s%s shift %zu: ", trial->rank, trial->nranks,
+          tt_kinds[trial->collective].name, has_counts(trial) ? " with counts" : "", trial->count,
+          tt_type_name(trial->type), reduces(trial) ? " " : "", reduces(trial) ? tt_redop_name(trial->op) : "",
+          trial->root, trial->in_place ? " in place" : "", trial->bare ? " bare" : "", trial->shift);
 }
 
 static int same(const struct trial *trial, int b, const char *got)
@@ -343,8 +424,8 @@ static int same(const struct trial *trial, int b, const char *got)
 int trial_check(struct trial *trial)
 {
   const struct tt_kind *kind = &tt_kinds[trial->collective];
-  size_t share = trial->count * tt_type_size(trial->type);
-  int writes = is_there(trial, kind->out), fine = 1;
+  size_t size = tt_type_size(trial->type);
+  int writes = trial->out && is_there(trial, kind->out), fine = 1;
   int forgets = trial->collective == TT_REDUCE_SCATTER && trial->in_place; /* what the other shares held */
   if (writes) result_spread(trial, in_image(trial, trial->out));
   for (int b = 0; b < 2; b++) {
@@ -352,9 +433,9 @@ int trial_check(struct trial *trial)
     if (!copy) return 0;
     if (trial->device) fake_device_read(trial->device, copy, trial->memory[b], trial->len[b]);
     else memcpy(copy, trial->memory[b], trial->len[b]);
-    for (size_t r = 0; forgets && b == 0 && r < (size_t)trial->nranks; r++) {
-      size_t at = GUARD + trial->shift + r * share;
-      if (r != (size_t)trial->rank) memcpy(copy + at, trial->image[0] + at, share);
+    for (int r = 0; forgets && b == 0 && r < trial->nranks; r++) {
+      size_t at = GUARD + trial->shift + start_of(trial, 0, r) * size;
+      if (r != trial->rank) memcpy(copy + at, trial->image[0] + at, count_of(trial, 0, r) * size);
     }
     fine &= same(trial, b, copy);
     free(copy);

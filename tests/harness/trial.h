@@ -14,7 +14,10 @@ struct trial {
   int type, op;   /* op: below TT_REDOPS; where there is none: ignored */
   int root;       /* where there is none: ignored */
   size_t count;
+  const size_t *counts; /* [nranks]: of an all-gather or a reduce-scatter with counts, instead of count; else NULL */
+  const size_t *matrix; /* [from * nranks + to]: of an all-to-all with counts, likewise */
   /* this rank's own */
+  const size_t *displs[2]; /* [nranks] each: with counts, of the buffer that is sent and of that received; NULL: none */
   int rank;
   int in_place;
   int bare;            /* buffers that are not looked at are NULL; else they are there, and watched */
@@ -28,6 +31,7 @@ struct trial {
 };
 
 #define TRIAL_SHIFT 64
+#define TRIAL_RANKS 64 /* with counts, at most */
 
 /* 1 if the type has the operation and can hold the result of all ranks exactly. */
 int trial_is_exact(int collective, int type, int op, int nranks);

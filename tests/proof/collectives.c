@@ -288,6 +288,17 @@ static void compare_trees(struct trial *trial, uint64_t tree, struct tally *tall
   if (plain != tree) fail_trial(trial, "another tree than without");
 }
 
+/* The same schedules serve shares of any lengths, which the proof knows nothing of. */
+static void prove_uneven(struct trial *trial, uint64_t tree)
+{
+  int collective = trial->algo->collective;
+  struct tt_proof proof = {.is_uneven = 1};
+  if (collective != TT_ALL_GATHER && collective != TT_REDUCE_SCATTER) return;
+  if (trial->shape.nblocks != 1 || trial->passes.nchannels != 1) return;
+  if (tt_verify(&trial->shape, generate, trial, &proof)) fail_trial(trial, proof.complaint);
+  if (proof.tree != tree) fail_trial(trial, "another tree with unequal shares");
+}
+
 static void order_draw(struct trial *trial, uint64_t seed)
 {
   int32_t n = trial->shape.nranks;
@@ -320,6 +331,7 @@ static void prove(const struct tt_algo *algo, int32_t nranks, const int32_t *at,
   if (trial.passes.orders) order_draw(&trial, (uint64_t)nranks + 7);
   uint64_t tree = trial_prove(&trial, tally);
   if (!trial.is_refused) compare_trees(&trial, tree, tally);
+  prove_uneven(&trial, tree);
 }
 
 /* ---- which of them ------------------------------------------------------------------- */

@@ -369,8 +369,10 @@ static void generate(struct tt_schedule *schedule, const struct tt_shape *shape,
 /* True if there was something to mutate. */
 static int plant(struct plan plan)
 {
+  int collective = plan.algo->collective, has_counts = collective == TT_ALL_GATHER || collective == TT_REDUCE_SCATTER;
   struct tt_proof proof = {.order = NULL};
   struct tt_shape shape = plan.shape;
+  proof.is_uneven = has_counts && shape.nblocks == 1 && plan.passes < 2 && plan.draw % 2;
   if (plan.passes > 1) shape.nblocks *= 2;
   tuttiResult_t code = tt_verify(&shape, generate, &plan, &proof);
   int is_clean = plan.mutation->is_harmless || plan.step < 0;

@@ -271,6 +271,40 @@ static void a_call_tells_how_it_is_carried_out(void **state)
   assert_int_equal(tt_call_text(&call, text, sizeof text)[strlen(text) - 1], ')');
 }
 
+static void counts_of_all_ranks_are_part_of_the_form(void **state)
+{
+  (void)state;
+  char text[TT_CALL_TEXT_BYTES];
+  size_t counts[5] = {3, 0, 7, 100000, 1};
+  uint64_t form = tt_call_form_counts(counts, 5);
+  assert_true(form & TT_FORM_COUNTS && tt_call_form_counts(counts, 5) == form);
+  for (int a = 0; a < 5; a++)
+    for (int b = 0; b < 5; b++) { /* also those with the same sum */
+      if (a == b || !counts[b]) continue;
+      counts[a]++;
+      counts[b]--;
+      assert_true(tt_call_form_counts(counts, 5) != form);
+      counts[a]--;
+      counts[b]++;
+    }
+  struct tt_call call = {.op = 3, .count = 20, .collective = TT_ALL_GATHER, .type = tuttiFloat, .root = -1,
+                         .form = TT_FORM_COUNTS | (uint64_t)0xab << TT_FORM_AFTER_SHIFT};
+  assert_true(tt_call_after(&call) == 1 && tt_call_wire_type(&call) == tuttiFloat);
+  assert_string_equal(tt_call_text(&call, text, sizeof text),
+                      "AllGatherV #3 (counts of 20 on average with hash 000000ab, float)");
+  call.collective = TT_REDUCE_SCATTER;
+  call.form |= form_of(tuttiBfloat16, 0, 1);
+  assert_string_equal(tt_call_text(&call, text, sizeof text),
+                      "ReduceScatterV #3 (counts of 20 on average with hash 000000ab, float as bfloat16, sum)");
+  call = (struct tt_call){.op = 4294967295u, .count = 100000000000000u, .collective = TT_REDUCE_SCATTER,
+                          .type = tuttiFloat, .redop = TT_PREMUL_SUM, .root = -1, .form = call.form};
+  assert_int_equal(tt_call_text(&call, text, sizeof text)[strlen(text) - 1], ')');
+  call = (struct tt_call){.op = 2, .count = 40, .collective = TT_PAIRS, .root = 1, .form = TT_FORM_COUNTS};
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "AlltoAllV #2 (40 bytes, with rank 1)");
+  call.form |= TT_FORM_SENDS;
+  assert_string_equal(tt_call_text(&call, text, sizeof text), "AlltoAllV #2 (40 bytes, to rank 1)");
+}
+
 /* ---- processes ---- */
 
 static void a_process_is_told_alive_stopped_dead_and_replaced(void **state)
@@ -357,6 +391,7 @@ int main(void)
       cmocka_unit_test(counts_that_are_near_have_different_words),
       cmocka_unit_test(a_call_reads_as_it_was_written),
       cmocka_unit_test(a_call_tells_how_it_is_carried_out),
+      cmocka_unit_test(counts_of_all_ranks_are_part_of_the_form),
       cmocka_unit_test(a_process_is_told_alive_stopped_dead_and_replaced),
       cmocka_unit_test(allocation_fails_where_it_is_told_to),
       cmocka_unit_test(more_than_1024_processors_are_counted),

@@ -24,6 +24,7 @@ struct program {
   int collective; /* 0: all-reduce */
   int32_t root;
   const int32_t *order; /* of the ranks; NULL: as they are */
+  int is_uneven;        /* shares have any lengths */
 };
 
 static struct tt_shape shape_of(const struct program *program)
@@ -59,7 +60,7 @@ static void program_generate(struct tt_schedule *schedule, const struct tt_shape
 
 static void is_judged(struct program program)
 {
-  struct tt_proof proof = {.order = program.order};
+  struct tt_proof proof = {.order = program.order, .is_uneven = program.is_uneven};
   struct tt_shape shape = shape_of(&program);
   tuttiResult_t code = tt_verify(&shape, program_generate, &program, &proof);
   if (!program.complaint) {
@@ -296,6 +297,49 @@ static void every_collective_is_judged_by_its_own_rule(void **state)
   for (size_t k = 0; k < sizeof programs / sizeof programs[0]; k++) is_judged(programs[k]);
 }
 
+/* Right with equal shares (complaint NULL there), with shares of any lengths only if nothing stands in for another. */
+static void is_judged_uneven(struct program program, const char *complaint)
+{
+  is_judged(program);
+  program.is_uneven = 1;
+  program.complaint = complaint;
+  is_judged(program);
+}
+
+#define SHARE_0 "send [0,1) in:0 -> rank 1\ncopy [0,1) in:0 -> out:0\nrecv [1,2) msg:1 -> out:1"
+#define SHARE_1 "send [1,2) in:1 -> rank 0\ncopy [1,2) in:1 -> out:1\n"
+
+static void shares_of_any_lengths_never_stand_in_for_each_other(void **state)
+{
+  (void)state;
+  struct program gather = {.collective = TT_ALL_GATHER, .nranks = 2, .nblocks = 1,
+    .steps = {SHARE_0, SHARE_1 "recv [0,1) msg:0 -> out:0"}};
+  is_judged_uneven(gather, NULL);
+  gather.steps[1] = SHARE_1 "recv [1,2) msg:0 -> out:0";
+  is_judged_uneven(gather, "sends blocks [0,1) to rank 1, whose step 2 takes them as [1,2)");
+  gather.steps[1] = "#1\n" SHARE_1 "recv [0,1) msg:0 -> scratch:0\ncopy [1,2) scratch:0 -> out:0";
+  is_judged_uneven(gather, "is about block 1, but names block 0 of another share");
+  gather.steps[1] = "#1\n" SHARE_1 "recv [0,1) msg:0 -> scratch:0\ncopy [0,1) scratch:0 -> out:0";
+  is_judged_uneven(gather, NULL);
+  gather.collective = TT_ALL_TO_ALL;
+  gather.steps[0] = "copy [0,1) in:0 -> out:0\nsend [1,2) in:1 -> rank 1\nrecv [0,1) msg:1 -> out:1";
+  gather.steps[1] = "copy [1,2) in:1 -> out:1\nsend [0,1) in:0 -> rank 0\nrecv [1,2) msg:0 -> out:0";
+  is_judged_uneven(gather, "unequal shares are those of all-gather and reduce-scatter");
+}
+
+#define TOGETHER "send [1,2) in:1 -> rank 0\nrecv [0,1) msg:0 -> scratch:0\n" \
+                 "copy [1,2) in:1 -> scratch:1\ncopy [0,2) scratch:0 -> out:0"
+
+static void slots_are_put_together_if_each_holds_one_share(void **state)
+{
+  (void)state;
+  struct program gather = {.collective = TT_ALL_GATHER, .nranks = 2, .nblocks = 1,
+    .steps = {SHARE_0, "#2\n" TOGETHER}};
+  is_judged_uneven(gather, NULL);
+  gather.steps[1] = "#2\n" TOGETHER "\ncopy [0,1) out:0 -> scratch:1";
+  is_judged_uneven(gather, "reads block 1 from the span at scratch slot 0, but block 1 of the span at slot 1");
+}
+
 static void operands_stand_in_the_order_that_is_told(void **state)
 {
   (void)state;
@@ -436,6 +480,8 @@ int main(void)
     cmocka_unit_test(all_ranks_must_add_in_the_same_order),
     cmocka_unit_test(a_span_over_the_end_is_one_step),
     cmocka_unit_test(every_collective_is_judged_by_its_own_rule),
+    cmocka_unit_test(shares_of_any_lengths_never_stand_in_for_each_other),
+    cmocka_unit_test(slots_are_put_together_if_each_holds_one_share),
     cmocka_unit_test(operands_stand_in_the_order_that_is_told),
     cmocka_unit_test(steps_rounds_and_trees_are_told),
     cmocka_unit_test(a_message_passed_on_needs_a_place),

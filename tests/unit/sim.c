@@ -141,6 +141,62 @@ static void uniform_links_give_the_closed_forms(void **state)
   }
 }
 
+/* ---- shares of any lengths ---- */
+
+#define UNEVEN 4
+static const char *const uneven[UNEVEN][2] = {
+    {"all_gather", "ring"}, {"all_gather", "circulant"}, {"reduce_scatter", "ring"}, {"reduce_scatter", "circulant"}};
+
+/* Also in segments on lanes. */
+static void equal_counts_play_as_one_count(void **state)
+{
+  (void)state;
+  struct tt_link_prices prices = uniform(&price_list[0]);
+  for (int32_t P = 1; P <= 9; P++)
+    for (int k = 0; k < 2 * UNEVEN; k++) {
+      size_t counts[9];
+      struct tt_sim_play play = play_of(uneven[k / 2][0], uneven[k / 2][1], P, 1000, &prices);
+      if (k % 2) play.block_bytes = 250, play.lanes = 2;
+      struct tt_sim_result one = run(&play);
+      for (int32_t r = 0; r < P; r++) counts[r] = play.count;
+      play.counts = counts;
+      play.count = 0;
+      struct tt_sim_result many = run(&play);
+      assert_true(one.time_us == many.time_us && one.bytes == many.bytes && one.steps == many.steps);
+    }
+}
+
+/* The share goes all the way round the ring, to all ranks at once, or on from rank to rank as in a tree. */
+static void one_share_that_is_all_is_a_broadcast(void **state)
+{
+  (void)state;
+  const struct prices *p = &price_list[0];
+  struct tt_link_prices prices = uniform(p);
+  for (int32_t P = 2; P <= 16; P *= 2) {
+    size_t counts[16] = {0};
+    counts[P / 3] = 5000;
+    double each = p->alpha + 5000 * p->beta;
+    const double wanted[] = {(P - 1) * each, p->alpha + (P - 1) * 5000 * p->beta, lg(P) * each};
+    static const char *const names[] = {"ring", "direct", "circulant"};
+    for (int k = 0; k < 3; k++) {
+      struct tt_sim_play play = play_of("all_gather", names[k], P, 0, &prices);
+      play.counts = counts;
+      struct tt_sim_result got = run(&play);
+      assert_equal_to_rounding(names[k], P, wanted[k], got.time_us);
+      assert_int_equal(got.bytes, (P - 1) * 5000);
+    }
+    counts[P / 3] = 0;
+    struct tt_sim_play nothing = play_of("all_gather", "ring", P, 7, &prices);
+    nothing.counts = counts;
+    assert_true(run(&nothing).time_us == 0);
+  }
+  size_t few[2] = {1, 2};
+  struct tt_sim_result result;
+  struct tt_sim_play play = play_of("all_to_all", "direct", 2, 0, &prices);
+  play.counts = few;
+  assert_int_equal(tt_simulate(&play, &result), tuttiInvalidArgument);
+}
+
 /* T_reduce(k) + ring of g leaders + T_bcast(k). */
 static void hierarchical_takes_its_three_steps(void **state)
 {
@@ -441,6 +497,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(uniform_links_give_the_closed_forms),
+      cmocka_unit_test(equal_counts_play_as_one_count),
+      cmocka_unit_test(one_share_that_is_all_is_a_broadcast),
       cmocka_unit_test(hierarchical_takes_its_three_steps),
       cmocka_unit_test(segments_on_one_lane_follow_one_another),
       cmocka_unit_test(ports_and_processors_do_one_thing_at_a_time),

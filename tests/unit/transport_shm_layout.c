@@ -29,6 +29,12 @@ static void parts_of_an_outbox_do_not_overlap(void **state)
           assert_true(ring >= at && ring % 128 == 0);
           at = ring + TT_SHM_DEPTH * sizeof(struct tt_shm_line);
         }
+      for (uint32_t r = 0; r < nlocal; r++)
+        for (uint32_t lane = 0; lane < lanes; lane++) {
+          size_t said = tt_shm_said_at(&shape, (int)r, (int)lane);
+          assert_true(said >= at && said % 64 == 0);
+          at = said + sizeof(struct tt_shm_said);
+        }
       assert_true(tt_shm_pool_at(&shape) >= at && tt_shm_pool_at(&shape) % TT_SHM_PAGE == 0);
       assert_int_equal(tt_shm_outbox_bytes(&shape), tt_shm_pool_at(&shape) + 5 * 8192);
     }

@@ -110,7 +110,8 @@ static tuttiResult_t join(struct tt_world *world, const struct end *out, const s
 {
   struct tt_actor *from = &world->actors[out->from], *to = &world->actors[in->to];
   const struct tt_step *sent = &from->schedule.steps[out->step], *taken = &to->schedule.steps[in->step];
-  if ((sent->first - taken->first) % world->shape.nblocks || sent->nblocks != taken->nblocks)
+  int32_t apart = sent->first - taken->first;
+  if ((world->proof->is_uneven ? apart : apart % world->shape.nblocks) || sent->nblocks != taken->nblocks)
     return tt_complain(world, out->from, out->step,
                        "sends blocks [%d,%d) to rank %d, whose step %d takes them as [%d,%d)",
                        (int)sent->first, (int)(sent->first + sent->nblocks), (int)out->to, (int)in->step,

@@ -48,13 +48,8 @@ static tuttiResult_t out_read(const struct view *v, int32_t at, struct tt_cell *
 /* Blocks of equal length may stand in for each other. */
 static int same_length(const struct tt_world *world, int32_t a, int32_t b)
 {
+  if (world->proof->is_uneven) return a == b;
   return (a - b) % world->shape.nblocks == 0;
-}
-
-/* Where a share is one block all slots are full, so spans of them can be put together and taken apart. */
-static int slots_are_full(const struct tt_world *world)
-{
-  return world->shape.nblocks == 1;
 }
 
 static tuttiResult_t slot_read(const struct view *v, int32_t begin, int32_t x, struct tt_cell *cell)
@@ -64,7 +59,7 @@ static tuttiResult_t slot_read(const struct view *v, int32_t begin, int32_t x, s
   if (!slot->cell.value)
     return tt_complain(v->world, v->rank, v->index, "reads scratch slot %d, which holds nothing",
                        (int)(begin + x));
-  if ((slot->begin != begin && !slots_are_full(v->world)) || !same_length(v->world, slot->block, block))
+  if ((slot->begin != begin && !v->actor->slots_are_full) || !same_length(v->world, slot->block, block))
     return tt_complain(v->world, v->rank, v->index,
                        "reads block %d from the span at scratch slot %d, but block %d of the span at slot %d "
                        "was written there",
@@ -141,6 +136,18 @@ static tuttiResult_t message_read(const struct view *v, int k, int32_t x, struct
   return code;
 }
 
+/* Steps that move a block of one share to another share's place need equal shares. */
+static tuttiResult_t places_check(const struct view *v)
+{
+  for (int k = -1; k < v->step->nsrc && v->world->proof->is_uneven; k++) {
+    struct tt_operand operand = k < 0 ? v->step->dst : v->sources[k];
+    if ((operand.place == TT_IN || operand.place == TT_OUT) && operand.at != v->step->first)
+      return tt_complain(v->world, v->rank, v->index, "is about block %d, but names block %d of another share, which "
+                         "may have another length", (int)v->step->first, (int)operand.at);
+  }
+  return tuttiSuccess;
+}
+
 static tuttiResult_t block_evaluate(const struct view *v, int32_t x)
 {
   struct tt_cell parts[TT_MAX_SOURCES];
@@ -157,11 +164,9 @@ static tuttiResult_t block_evaluate(const struct view *v, int32_t x)
 tuttiResult_t tt_step_evaluate(struct tt_world *world, int32_t rank, int32_t step)
 {
   struct view v = view_of(world, rank, step);
-  for (int32_t x = 0; x < v.step->nblocks; x++) {
-    tuttiResult_t code = block_evaluate(&v, x);
-    if (code) return code;
-  }
-  return tuttiSuccess;
+  tuttiResult_t code = places_check(&v);
+  for (int32_t x = 0; x < v.step->nblocks && !code; x++) code = block_evaluate(&v, x);
+  return code;
 }
 
 /* Writing a span spoils what an older span that begins before its end holds behind it:
@@ -172,7 +177,7 @@ static void slots_write(const struct tt_world *world, struct tt_actor *actor, co
   for (int32_t x = 0; x < step->nblocks; x++)
     actor->slots[begin + x] =
         (struct tt_slot){world->result[x], (int32_t)(((int64_t)step->first + x) % world->nblocks), begin};
-  if (slots_are_full(world)) return;
+  if (actor->slots_are_full) return;
   for (int32_t s = end; s < actor->schedule.nslots; s++) {
     if (!actor->slots[s].cell.value || actor->slots[s].begin >= end) break;
     actor->slots[s].cell.value = 0;

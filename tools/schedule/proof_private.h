@@ -11,6 +11,7 @@ void tt_schedule_cost(const struct tt_schedule *schedule, struct tt_cost *cost);
 #define TT_COMPLAINT_BYTES 512
 
 struct tt_proof {
+  int is_uneven;        /* in: 1: shares have any lengths, so that a block never stands in for another share's */
   const int32_t *order; /* in: order[p] is the p-th rank; operands stand in this order. NULL: 0, 1, ... */
   int64_t steps;        /* of all ranks */
   int64_t rounds;       /* as in tt_cost */

@@ -149,6 +149,13 @@ static tuttiResult_t size_check(const struct tt_request *made)
   return tuttiSuccess;
 }
 
+static tuttiResult_t counts_check(const struct tt_request *made, const struct tt_schedule_request *request)
+{
+  if (!request->ncounts || request->ncounts == made->shape.nranks) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "there are %d counts: give one for each of the %d ranks", request->ncounts,
+                 (int)made->shape.nranks);
+}
+
 static tuttiResult_t shape_make(struct tt_request *made, const struct tt_schedule_request *request)
 {
   struct tt_shape *shape = &made->shape;
@@ -169,7 +176,9 @@ static tuttiResult_t shape_make(struct tt_request *made, const struct tt_schedul
   made->element_bytes = request->element_bytes ? request->element_bytes : 4;
   made->count = request->count;
   if (!made->count) made->count = (size_t)shape->nblocks * (size_t)(made->nchannels ? made->nchannels : 1);
-  return size_check(made);
+  if (request->ncounts) made->counts = request->counts;
+  tuttiResult_t code = counts_check(made, request);
+  return code ? code : size_check(made);
 }
 
 tuttiResult_t tt_request_make(struct tt_request *made, const struct tt_schedule_request *request)

@@ -23,6 +23,7 @@ struct tt_request {
   int npasses, nchannels;
   enum tt_request_pass passes[TT_REQUEST_PASSES];
   size_t count, element_bytes;
+  const size_t *counts; /* as in the request */
 };
 
 /* Errors: as tt_schedules_print. */

@@ -137,6 +137,20 @@ static void cheapest_find(const struct tt_sim_play *play, double *alpha_us, doub
   }
 }
 
+/* Elements that pass the port of the rank with the shortest share, or of one with the longest. */
+static double most_taken(const struct tt_sim_play *play)
+{
+  size_t total = 0, shortest = play->counts[0], longest = 0;
+  for (int32_t rank = 0; rank < play->shape.nranks; rank++) {
+    size_t count = play->counts[rank];
+    total += count;
+    if (count < shortest) shortest = count;
+    if (count > longest) longest = count;
+  }
+  if (play->shape.nranks == 1) return 0;
+  return larger((double)(total - shortest), (double)longest);
+}
+
 static double bound_find(const struct tt_sim_play *play)
 {
   double alpha_us, beta_us_per_mib, rounds = 0, shares = 1, nranks = play->shape.nranks;
@@ -146,7 +160,8 @@ static double bound_find(const struct tt_sim_play *play)
   if (kind->is_shared) shares = nranks - 1;
   else if (kind->reduces && kind->out == TT_COVER_ALL) shares = 2 * (nranks - 1) / nranks;
   if (nranks == 1) shares = 0;
-  return larger(rounds * alpha_us, shares * (double)(play->count * play->element_bytes) / 1048576 * beta_us_per_mib);
+  double count = play->counts ? most_taken(play) : shares * (double)play->count;
+  return larger(rounds * alpha_us, count * (double)play->element_bytes / 1048576 * beta_us_per_mib);
 }
 
 static void progress_pass(void *context, const struct tt_sim_progress *progress)
@@ -184,7 +199,8 @@ static tuttiResult_t play_run(struct tt_request *made, const struct tt_simulatio
   struct tt_sim_play play = {.shape = made->shape, .generate = tt_request_generate, .context = made,
                              .is_whole = made->npasses > 0, .count = made->count,
                              .element_bytes = made->element_bytes, .block_bytes = how->block_bytes,
-                             .lanes = how->lanes, .prices = &prices, .order = made->order};
+                             .lanes = how->lanes, .prices = &prices, .order = made->order,
+                             .counts = made->counts};
   if (made->has_topology) play.topology = &made->topology;
   play.most_steps = how->most_steps;
   if (how->progress) play.watcher.progress = progress_pass;

@@ -25,6 +25,9 @@ struct tt_schedule_request {
   int group_size;         /* ranks in a group; 0: the topology's groups, else about the root of nranks */
   size_t count;           /* elements of a share, as in the call; 0: one for each block */
   size_t element_bytes;   /* 0: 4 */
+  const size_t *counts;   /* for tt_schedules_simulate: elements of each rank's share of an all-gather or a
+                             reduce-scatter; NULL: all have `count` */
+  int ncounts;            /* must be nranks; 0: no counts */
 };
 
 /* The name of the index-th algorithm of a collective; NULL: there is no such one. */

@@ -60,6 +60,19 @@ static tuttiResult_t step_check(struct tt_world *world, int32_t rank, int32_t i)
   return tuttiSuccess;
 }
 
+/* Where a share is one block all slots are full; of any lengths, if each has one share. Returns 0 if there is no
+ * memory. */
+static int slots_judge(const struct tt_world *world, struct tt_actor *actor)
+{
+  actor->slots_are_full = world->shape.nblocks == 1;
+  if (!world->proof->is_uneven) return 1;
+  int32_t *share = tt_alloc((size_t)actor->schedule.nslots, sizeof *share);
+  if (!share) return 0;
+  actor->slots_are_full = tt_slot_shares(&actor->schedule, share);
+  tt_free(share);
+  return 1;
+}
+
 static tuttiResult_t actor_make(struct tt_world *world, int32_t rank, tt_generate_fn generate, void *context)
 {
   struct tt_actor *actor = &world->actors[rank];
@@ -87,6 +100,7 @@ static tuttiResult_t actor_make(struct tt_world *world, int32_t rank, tt_generat
   if (!actor->order || !actor->stand || !actor->untaken || !actor->taker || !actor->giver || !actor->out ||
       !actor->slots)
     return no_memory(world);
+  if (!slots_judge(world, actor)) return no_memory(world);
   tt_order_derive(schedule, actor->order);
   for (int32_t i = 0; i < schedule->nsteps; i++) actor->untaken[i] = schedule->steps[i].nto;
   world->proof->steps += schedule->nsteps;
@@ -323,6 +337,8 @@ static tuttiResult_t shape_check(struct tt_world *world)
   if (empty.error) return tt_complain(world, 0, -1, "nothing to prove: %s", tt_last_sentence());
   world->kind = &tt_kinds[world->shape.collective];
   world->nblocks = tt_shape_blocks(&world->shape);
+  if (world->proof->is_uneven && (world->shape.nblocks != 1 || !world->kind->is_shared || world->kind->is_apart))
+    return tt_complain(world, 0, -1, "unequal shares are those of all-gather and reduce-scatter, of one block");
   return tuttiSuccess;
 }
 

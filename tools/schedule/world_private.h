@@ -39,6 +39,7 @@ struct tt_actor {
   struct tt_cell *out; /* blocks out_start .. out_end - 1 of OUT */
   int32_t out_start, out_end;
   struct tt_slot *slots;
+  int slots_are_full;  /* spans of slots can be put together and taken apart */
   int32_t oldest;    /* first unfinished step */
   uint64_t finished; /* bit 63 - j: step oldest + j */
   int is_queued;
