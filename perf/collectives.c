@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "perf.h"
+#include "tutti_counts.h"
 
 static tuttiResult_t all_reduce(const struct call *c)
 {
@@ -21,16 +22,22 @@ static tuttiResult_t broadcast(const struct call *c)
 
 static tuttiResult_t reduce_scatter(const struct call *c)
 {
+  if (c->counts[0])
+    return tuttiReduceScatterV(c->in, c->out, c->counts[0], NULL, c->type, c->op, c->comm, c->stream);
   return tuttiReduceScatter(c->in, c->out, c->count, c->type, c->op, c->comm, c->stream);
 }
 
 static tuttiResult_t all_gather(const struct call *c)
 {
+  if (c->counts[1])
+    return tuttiAllGatherV(c->in, c->counts[1][c->rank], c->out, c->counts[1], NULL, c->type, c->comm, c->stream);
   return tuttiAllGather(c->in, c->out, c->count, c->type, c->comm, c->stream);
 }
 
 static tuttiResult_t all_to_all(const struct call *c)
 {
+  if (c->counts[0])
+    return tuttiAlltoAllV(c->in, c->counts[0], NULL, c->out, c->counts[1], NULL, c->type, c->comm, c->stream);
   return tuttiAlltoAll(c->in, c->out, c->count, c->type, c->comm, c->stream);
 }
 
@@ -84,11 +91,11 @@ static const struct collective collectives[] = {
     {.program = "broadcast_perf", .title = "broadcast", .algo_name = "broadcast", .call = broadcast,
      .in = ROOT_ONLY, .source = ROOT},
     {.program = "reduce_scatter_perf", .title = "reduce-scatter", .algo_name = "reduce_scatter", .call = reduce_scatter,
-     .in = PER_RANK, .source = ALL_RANKS, .bus_share = 1},
+     .in = PER_RANK, .source = ALL_RANKS, .bus_share = 1, .takes_counts = 1},
     {.program = "all_gather_perf", .title = "all-gather", .algo_name = "all_gather", .call = all_gather,
-     .out = PER_RANK, .source = RANK_OF_SHARE, .bus_share = 1},
+     .out = PER_RANK, .source = RANK_OF_SHARE, .bus_share = 1, .takes_counts = 1},
     {.program = "alltoall_perf", .title = "all-to-all", .algo_name = "all_to_all", .call = all_to_all,
-     .in = PER_RANK, .out = PER_RANK, .source = RANK_OF_SHARE, .bus_share = 1},
+     .in = PER_RANK, .out = PER_RANK, .source = RANK_OF_SHARE, .bus_share = 1, .takes_counts = 1},
     {.program = "gather_perf", .title = "gather", .algo_name = "gather", .call = gather,
      .out = PER_RANK | ROOT_ONLY, .source = RANK_OF_SHARE, .bus_share = 1},
     {.program = "scatter_perf", .title = "scatter", .algo_name = "scatter", .call = scatter,
@@ -132,13 +139,29 @@ size_t collective_count(const struct collective *collective, size_t elements, si
   return is_shared(collective) ? elements / (size_t)nranks & ~(16 / type_size - 1) : elements;
 }
 
+size_t work_share(const struct work *work, int from, int to)
+{
+  const struct collective *collective = work->collective;
+  size_t n = (size_t)work->nranks, parts = work->parts ? (size_t)work->parts : 1, r;
+  if (!work->uneven || n == 1) return work->count;
+  if (collective->in & collective->out & PER_RANK) r = (size_t)(to - from + work->nranks) % n;
+  else r = (size_t)(collective->in & PER_RANK ? to : from);
+  return work->count / parts * 2 * r / (n - 1) * parts;
+}
+
+size_t work_start(const struct work *work, int is_out, int r)
+{
+  size_t sum = 0;
+  for (int s = 0; s < r; s++) sum += is_out ? work_share(work, s, work->rank) : work_share(work, work->rank, s);
+  return sum;
+}
+
 /* In place one of the buffers is this rank's share of the other. */
 void work_offsets(const struct work *work, size_t *in, size_t *out)
 {
-  size_t own = work->in_place ? (size_t)work->rank * work->count : 0;
   int in_is_whole = work->collective->in & PER_RANK, out_is_whole = work->collective->out & PER_RANK;
-  *in = out_is_whole && !in_is_whole ? own : 0;
-  *out = in_is_whole && !out_is_whole ? own : 0;
+  *in = work->in_place && out_is_whole && !in_is_whole ? work_start(work, 1, work->rank) : 0;
+  *out = work->in_place && in_is_whole && !out_is_whole ? work_start(work, 0, work->rank) : 0;
 }
 
 double bus_factor(const struct collective *collective, int nranks)

@@ -336,13 +336,16 @@ static size_t output_wrong(const struct work *work, size_t n, const char *got)
 {
   const struct collective *collective = work->collective;
   size_t shares = collective->out & PER_RANK ? (size_t)work->nranks : 1, wrong = 0;
-  size_t from = collective->in & PER_RANK ? (size_t)work->rank * work->count : 0;
   for (size_t s = 0; s < shares && n; s++) {
     int rank = work->root;
     if (collective->source == ALL_RANKS) rank = RESULT;
     if (collective->source == RANK_OF_SHARE) rank = (int)s;
     if (collective->source == RANK_BEFORE) rank = (work->rank + work->nranks - 1) % work->nranks;
-    wrong += span_wrong(work, rank, from, work->count, got + s * work->count * type_sizes[work->type]);
+    struct work theirs = *work;
+    if (rank >= 0) theirs.rank = rank;
+    size_t from = collective->in & PER_RANK ? work_start(&theirs, 0, work->rank) : 0;
+    size_t at = shares > 1 ? work_start(work, 1, (int)s) : 0, count = work_share(work, (int)s, work->rank);
+    wrong += span_wrong(work, rank, from, count, got + at * type_sizes[work->type]);
   }
   return wrong;
 }
@@ -360,11 +363,12 @@ static size_t pattern_wrong(const struct work *work, size_t n, const char *got)
 
 /* ---- buffers ---- */
 
-/* Elements that a buffer has of what is `sides`: in or out. */
-static size_t side_count(const struct work *work, int side)
+/* Elements that the input has, or the output (1). */
+static size_t side_count(const struct work *work, int is_out)
 {
+  int side = is_out ? work->collective->out : work->collective->in;
   if (side & ROOT_ONLY && work->rank != work->root) return 0;
-  return side & PER_RANK ? work->count * (size_t)work->nranks : work->count;
+  return side & PER_RANK ? work_start(work, is_out, work->nranks) : work_share(work, work->rank, work->rank);
 }
 
 /* The contents of a buffer: a contribution, a result or both, the result on top; the rest is the pattern. */
@@ -376,11 +380,11 @@ struct image {
 static void images_of(const struct work *work, struct image *send, struct image *recv)
 {
   const struct collective *collective = work->collective;
-  size_t in, out, in_count = side_count(work, collective->in);
+  size_t in, out, in_count = side_count(work, 0);
   work_offsets(work, &in, &out);
   *send = (struct image){.in_first = in, .in_count = work->in_place ? 0 : in_count};
   *recv = (struct image){.in_first = in, .in_count = work->in_place ? in_count : 0, .out_first = out,
-                         .out_count = side_count(work, collective->out)};
+                         .out_count = side_count(work, 1)};
   recv->has_remains = work->in_place && collective_reduces(collective) && collective->in & PER_RANK;
 }
 
@@ -438,6 +442,7 @@ static struct work parts_of(const struct work *work)
   parts.type = work->type == tuttiComplexFloat32 ? tuttiFloat32 : tuttiFloat64;
   parts.wire = parts.type;
   parts.count = 2 * work->count;
+  parts.parts = 2;
   return parts;
 }
 

@@ -54,6 +54,10 @@ static const char *const help_codec =
     "      --codec X          through a fusion of one tensor, by this codec: int8, qsgd:4, 1bit, dgc:0.99 ... (see\n"
     "                         tutti_fusion.h); #wrong counts elements that are not the same bits on all ranks\n";
 
+static const char *const help_counts =
+    "      --uneven           shares of unequal lengths: of rank r 2 r / (n - 1) of a size that is the average, so\n"
+    "                         the first one is empty (all-to-all: between ranks that are r apart; never in place)\n";
+
 static const char *const help_root =
     "  -r, --root RANK        root, or all: one after another (default 0)\n";
 
@@ -78,8 +82,8 @@ static void help_print(const struct collective *collective)
   if (collective->never_in_place) printf("It cannot be done in place: that half of a row is the same once more.\n");
   if (collective->needs_power_of_two) printf("It needs a number of ranks that is a power of two.\n");
   printf(help_ranks, program);
-  printf("\n%s%s%s%s%s", help_flags, reduces ? help_op : "", takes_codec(collective) ? help_codec : "",
-         has_root ? help_root : "",
+  printf("\n%s%s%s%s%s%s", help_flags, reduces ? help_op : "", takes_codec(collective) ? help_codec : "",
+         has_root ? help_root : "", collective->takes_counts ? help_counts : "",
          collective->algo_name ? help_algo : "");
   printf("  -h, --help             this text\n\n"
          "Accepted without meaning here: %s%s-p -z -y -G -C -S -R -x -D -V -M.\n"
@@ -125,6 +129,7 @@ static const struct option long_options[] = {{"nthreads", 1, 0, 't'},
                                              {"deterministic", 0, 0, 5},
                                              {"wire", 1, 0, 6},
                                              {"codec", 1, 0, 7},
+                                             {"uneven", 0, 0, 8},
                                              {"help", 0, 0, 'h'},
                                              {0}};
 
@@ -267,6 +272,7 @@ static int size_option(struct options *o, int letter)
   case 5: o->deterministic = 1; return 1;
   case 6: return wire_option(o);
   case 7: o->codec = optarg; return 1;
+  case 8: o->uneven = 1; return 1;
   default: return -1;
   }
 }
@@ -321,6 +327,8 @@ static int consistent(const struct options *o)
     complain("--codec is \"%s\": a fusion is waited for: leave out --stream and -m\n", o->codec);
   else if (o->algo && !o->collective->algo_name)
     complain("--algo is \"%s\": messages between two ranks have no algorithm\n", o->algo);
+  else if (o->uneven && !o->collective->takes_counts)
+    complain("--uneven: %s has no counts for each rank\n", o->collective->title);
   else return 1;
   return 0;
 }

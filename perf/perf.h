@@ -23,6 +23,8 @@ struct call {
   tuttiDataType_t type;
   tuttiRedOp_t op;
   int rank, nranks, root;
+  const size_t *counts[2]; /* [nranks] each: elements of the shares in the input and in the output; NULL: all have
+                              `count` */
   tuttiComm_t comm;
   tuttiStream_t stream;
 };
@@ -40,6 +42,7 @@ struct collective {
   tuttiResult_t (*call)(const struct call *call);
   int in, out; /* PER_RANK, ROOT_ONLY */
   enum source source;
+  int takes_counts;       /* shares may be unequal; then never in place if both buffers have all of them */
   int never_in_place;
   int has_steps;          /* each needs what came in the one before: operations cannot be in one group */
   int needs_power_of_two; /* of ranks */
@@ -60,8 +63,17 @@ struct work {
   int type, op, in_place;
   int wire; /* type in which floats are combined and travel; any other type, or tuttiFloat32: as they are */
   size_t count;
+  int uneven;    /* shares are unequal: `count` is their average, about */
+  int parts;     /* of an element: 2 if `count` is that of the parts of complex numbers; 0: 1 */
   uint64_t seed; /* of the data */
 };
+
+/* Elements of the share that goes from one rank to another, of which one is this rank. With `uneven` that of rank r is
+ * 2 r / (n - 1) of the average, so the first one is empty; in an all-to-all it is the share for the rank r behind. */
+size_t work_share(const struct work *work, int from, int to);
+
+/* Elements before the share of rank r in this rank's buffer that has all of them: the input, or the output (1). */
+size_t work_start(const struct work *work, int is_out, int r);
 
 /* Elements that the larger of the two buffers has. */
 size_t work_elements(const struct work *work);
@@ -93,6 +105,7 @@ struct options {
   int unalign;                                /* elements that buffers are shifted by */
   int per_iteration, skip_iterations;         /* -I, -K */
   int stream;                                 /* 1: on a host stream instead of the calling thread */
+  int uneven;                                 /* 1: shares are unequal */
   int deterministic;
   const char *json_file;
   const char *algo, *radix, *transport; /* NULL: chosen by the library */

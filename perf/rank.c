@@ -90,6 +90,7 @@ static void progress_end(struct rank *self)
 struct plan {
   struct work work;
   struct call call;      /* but for the buffers */
+  size_t *counts;        /* that the call points to; NULL: shares are equal */
   size_t bytes;          /* of the larger buffer */
   size_t room;           /* bytes of the buffers: operations move through them */
   size_t shift;          /* bytes at their beginning that are left out */
@@ -234,7 +235,8 @@ static void plan_make(const struct rank *self, struct plan *plan, const struct w
   const struct options *o = self->options;
   size_t size = type_sizes[work->type];
   *plan = (struct plan){.work = *work, .room = o->max_bytes, .shift = (size_t)o->unalign * size};
-  if (work->collective->never_in_place) plan->work.in_place = 0; /* the buffers stay apart; see row_run */
+  int is_apart = work->uneven && work->collective->in & work->collective->out & PER_RANK;
+  if (work->collective->never_in_place || is_apart) plan->work.in_place = 0; /* the buffers stay apart; see row_run */
   work_offsets(&plan->work, &plan->in_at, &plan->out_at);
   plan->in_at *= size;
   plan->out_at *= size;
@@ -247,6 +249,26 @@ static void plan_make(const struct rank *self, struct plan *plan, const struct w
                              .root = work->root,
                              .comm = self->comm,
                              .stream = self->stream};
+  size_t n = (size_t)work->nranks;
+  plan->counts = work->uneven ? calloc(2 * n, sizeof *plan->counts) : NULL;
+  for (int r = 0; plan->counts && r < work->nranks; r++) {
+    plan->counts[r] = work_share(work, work->rank, r);
+    plan->counts[n + (size_t)r] = work_share(work, r, work->rank);
+  }
+  if (!plan->counts) return;
+  plan->call.counts[0] = plan->counts;
+  plan->call.counts[1] = plan->counts + n;
+}
+
+static int plan_run(struct rank *self, struct plan *plan, const struct work *work, struct timing *timing)
+{
+  progress_tell(self, work, "warming up", 0);
+  for (int w = 0; w < self->options->warmup_iters; w++)
+    if (!iterate(self, plan, w)) return 0;
+  progress_tell(self, work, "measuring", 0);
+  if (!settle(self) || !measure(self, plan, timing)) return 0;
+  timing->wrong = -1;
+  return plan->work.in_place != work->in_place || verify(self, plan, timing);
 }
 
 /* Half a row: one of the two places. */
@@ -254,13 +276,9 @@ static int half_run(struct rank *self, const struct work *work, struct timing *t
 {
   struct plan plan;
   plan_make(self, &plan, work);
-  progress_tell(self, work, "warming up", 0);
-  for (int w = 0; w < self->options->warmup_iters; w++)
-    if (!iterate(self, &plan, w)) return 0;
-  progress_tell(self, work, "measuring", 0);
-  if (!settle(self) || !measure(self, &plan, timing)) return 0;
-  timing->wrong = -1;
-  return plan.work.in_place != work->in_place || verify(self, &plan, timing);
+  int is_right = plan_run(self, &plan, work, timing);
+  free(plan.counts);
+  return is_right;
 }
 
 /* With --codec a row has a fusion of its own. */
@@ -334,7 +352,7 @@ static int sweep_type(struct rank *self, int type)
   if (collective_reduces(collective)) op = range_of(o->op, OP_NONE);
   if (collective_has_root(collective)) root = range_of(o->root, self->nranks);
   struct work work = {.collective = collective, .rank = self->rank, .nranks = self->nranks, .type = type,
-                      .wire = o->wire_type};
+                      .wire = o->wire_type, .uneven = o->uneven};
   int is_all = op.first < op.last || o->type < 0; /* what is asked for by name is left to the library to refuse */
   for (work.op = op.first; work.op <= op.last; work.op++)
     for (work.root = root.first; work.root <= root.last; work.root++)
