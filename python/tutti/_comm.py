@@ -9,8 +9,9 @@ from threading import get_ident
 from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
 from . import _interrupt, _library
-from ._arrays import Array, NAMES, element, look, type_code
+from ._arrays import Array, NAMES, SIZES, UINT8, element, look, type_code
 from ._handles import OPEN, Handle, take_stream
+from ._parts import has_parts, look_parts
 from ._library import (C, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
                        whole, words)
 
@@ -346,32 +347,81 @@ class Comm:
             where, to, count, kind, keep = self._pair(x, out, dtype, False, (1 if is_root else 0, 1))
         return self._call(async_, x if out is None else out, keep, C["tuttiBroadcast"], where, to, count, kind, root)
 
-    def reduce_scatter(self, x: Array, out: Array, op: Op = "sum", *, dtype: Optional[str] = None,
+    def reduce_scatter(self, x: Union[Array, Sequence[Array]], out: Array, op: Op = "sum", *,
+                       counts: Optional[Sequence[int]] = None, dtype: Optional[str] = None,
                        async_: bool = False) -> Any:
         """Combines the arrays of all ranks; each rank gets its share: out[i] = op over all r of x_r[rank * n + i].
 
         ``out`` has n elements, ``x`` size * n. In place out is the share of this rank in x, ``x[rank * n:(rank + 1) *
         n]``; then the rest of x is undefined afterwards. Returns out.
-        """
-        where, to, count, kind, keep = self._pair(x, out, dtype, True, (self.size, 1))
-        return self._call(async_, out, keep, C["tuttiReduceScatter"], where, to, count, kind, self._op(op))
 
-    def all_gather(self, x: Array, out: Array, *, dtype: Optional[str] = None, async_: bool = False) -> Any:
+        Shares of any lengths, also of none: ``counts`` has the elements of each rank's share, which lie one behind the
+        other in x; or x is a list of arrays, one for each rank. All ranks have the same counts.
+        """
+        if not has_parts(x, counts):
+            where, to, count, kind, keep = self._pair(x, out, dtype, True, (self.size, 1))
+            return self._call(async_, out, keep, C["tuttiReduceScatter"], where, to, count, kind, self._op(op))
+        parts = look_parts(x, "x", counts, "counts", self.size, dtype, False, True)
+        to, count, kind, keep = look(out, "out", dtype, True, True)
+        self._own_check("out", count, kind, parts)
+        return self._call(async_, out, (parts.keep, keep), C["tuttiReduceScatterV"], parts.address, to, parts.counts,
+                          parts.displs, kind, self._op(op))
+
+    def all_gather(self, x: Array, out: Union[Array, Sequence[Array]], *, counts: Optional[Sequence[int]] = None,
+                   dtype: Optional[str] = None, async_: bool = False) -> Any:
         """Gives each rank the arrays of all ranks: out[r * n + i] = x_r[i].
 
         ``x`` has n elements, ``out`` size * n. In place x is the share of this rank in out. Returns out.
-        """
-        where, to, count, kind, keep = self._pair(x, out, dtype, False, (1, self.size))
-        return self._call(async_, out, keep, C["tuttiAllGather"], where, to, count, kind)
 
-    def all_to_all(self, x: Array, out: Optional[Array] = None, *, dtype: Optional[str] = None,
-                   async_: bool = False) -> Any:
+        Arrays of any lengths, also of none: ``counts`` has the elements of each rank's x, which come one behind the
+        other in out; or out is a list of arrays, one for each rank. All ranks have the same counts.
+        """
+        if not has_parts(out, counts):
+            where, to, count, kind, keep = self._pair(x, out, dtype, False, (1, self.size))
+            return self._call(async_, out, keep, C["tuttiAllGather"], where, to, count, kind)
+        where, count, kind, keep = look(x, "x", dtype)
+        parts = look_parts(out, "out", counts, "counts", self.size, dtype, True)
+        self._own_check("x", count * SIZES[kind], kind, parts)
+        return self._call(async_, out, (keep, parts.keep), C["tuttiAllGatherV"], where, count * SIZES[kind],
+                          parts.address, parts.counts, parts.displs, parts.kind)
+
+    def _own_check(self, name, count, kind, parts):
+        """The array of this rank has its count, and the type of the parts."""
+        own = parts.counts[self.rank]
+        if kind != parts.element:
+            raise refusal(f"{name} has elements of {NAMES[kind]}, and the others are of {NAMES[parts.element]}: pass "
+                          "arrays of one type")
+        if count != own:
+            unit = "elements" if parts.kind != UINT8 else "bytes"
+            raise refusal(f"{name} has {count} {unit}, and the count of rank {self.rank} is {own}: they must be equal")
+
+    def all_to_all(self, x: Union[Array, Sequence[Array]], out: Optional[Union[Array, Sequence[Array]]] = None, *,
+                   send_counts: Optional[Sequence[int]] = None, recv_counts: Optional[Sequence[int]] = None,
+                   dtype: Optional[str] = None, async_: bool = False) -> Any:
         """Gives each rank its share of each rank's array: out[r * n + i] = x_r[rank * n + i].
 
         Both arrays have size * n elements. In place in ``x`` if there is no ``out``. Returns the array with the result.
+
+        Shares of any lengths, also of none: ``send_counts`` has the elements of the share for each rank, which lie one
+        behind the other in x, ``recv_counts`` those of the share from each rank, which come so in out; or x or out is a
+        list of arrays, one for each rank. What a rank sends to another one, that one must receive. Then there is no in
+        place.
         """
-        where, to, count, kind, keep = self._pair(x, out, dtype, False, (self.size, self.size))
-        return self._call(async_, x if out is None else out, keep, C["tuttiAlltoAll"], where, to, count, kind)
+        if not has_parts(x, send_counts) and not has_parts(out, recv_counts):
+            where, to, count, kind, keep = self._pair(x, out, dtype, False, (self.size, self.size))
+            return self._call(async_, x if out is None else out, keep, C["tuttiAlltoAll"], where, to, count, kind)
+        if out is None:
+            raise refusal("out is None: shares of any lengths need an array for the results")
+        sent = look_parts(x, "x", send_counts, "send_counts", self.size, dtype)
+        taken = look_parts(out, "out", recv_counts, "recv_counts", self.size, dtype, True)
+        if sent.element != taken.element:
+            raise self._unlike(0, 0, sent.element, taken.element, (1, 1))
+        return self._call(async_, out, (sent.keep, taken.keep), C["tuttiAlltoAllV"], sent.address, sent.counts,
+                          sent.displs, taken.address, taken.counts, taken.displs, taken.kind)
+
+    def barrier(self, *, async_: bool = False) -> Any:
+        """Waits for all ranks: it returns once all ranks have called it. Returns None."""
+        return self._call(async_, None, None, C["tuttiBarrier"])
 
     def gather(self, x: Array, out: Optional[Array] = None, root: int = 0, *, dtype: Optional[str] = None,
                async_: bool = False) -> Any:

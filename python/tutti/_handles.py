@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from ctypes import byref, c_void_p
+from ctypes import byref, c_int, c_void_p
 from typing import Any, Optional
 
 from . import _interrupt
@@ -11,9 +11,11 @@ from ._library import C, IN_PROGRESS, THREAD, TuttiUsageError, check, error, ref
 
 _query = C["tuttiStreamQuery"]
 _LOCK = threading.RLock()  # the collector of garbage may end a communicator anywhere
-_KEPT = 64    # streams for the next handles
+_KEPT = 64    # streams for the next handles, and events for the next awaits
 _idle: list = []
+_events: list = []  # pairs of event and descriptor
 os.register_at_fork(after_in_child=_idle.clear)
+os.register_at_fork(after_in_child=_events.clear)
 
 OPEN: list = []  # the groups that any thread has open
 
@@ -34,6 +36,28 @@ def give_stream(stream, code):
         C["tuttiStreamDestroy"](stream)
     else:
         _idle.append(stream)
+
+
+def _take_event():
+    """An event with its descriptor, which an event loop can watch."""
+    try:
+        return _events.pop()
+    except IndexError:
+        event, descriptor = c_void_p(), c_int()
+        check(C["tuttiEventCreate"](byref(event)))
+        code = C["tuttiEventDescriptor"](event, byref(descriptor))
+        if code:
+            why = error(code)
+            C["tuttiEventDestroy"](event)
+            raise why
+        return event.value, descriptor.value
+
+
+def _give_event(pair):
+    if len(_events) >= _KEPT:
+        C["tuttiEventDestroy"](pair[0])
+    else:
+        _events.append(pair)
 
 
 class Handle:
@@ -98,14 +122,31 @@ class Handle:
         return self._result
 
     def __await__(self):
-        """``await handle`` gives the array with the result; the event loop goes on meanwhile."""
+        """``await handle`` gives the array with the result; the event loop goes on meanwhile, and is woken."""
         import asyncio  # takes long, and few need it
 
-        pause = 0.0
-        while not self.done():
-            yield from asyncio.sleep(pause).__await__()
-            pause = min(max(1.5 * pause, 1e-5), 1e-3)
+        while not self.done() and (self._group is not None or THREAD.group is not None):
+            yield from asyncio.sleep(1e-3).__await__()  # another task may leave the group
+        if not self.done():
+            yield from self._watch(asyncio.get_running_loop()).__await__()
         return self.wait()
+
+    async def _watch(self, loop):
+        """Waits until the operation has ended, which makes the descriptor of an event readable."""
+        pair = _take_event()
+        ended = loop.create_future()
+        try:
+            with _LOCK:
+                if self._stream is None:
+                    return
+                check(C["tuttiEventRecord"](pair[0], self._stream))
+            loop.add_reader(pair[1], lambda: ended.done() or ended.set_result(None))
+            try:
+                await ended
+            finally:
+                loop.remove_reader(pair[1])
+        finally:
+            _give_event(pair)
 
 
 class Group:

@@ -110,6 +110,7 @@ class Launch(ctypes.Structure):
 
 
 _P = c_void_p
+_COUNTS = POINTER(c_size_t)
 _MOVE = [_P, _P, c_size_t, c_int]  # how most operations begin: two buffers, a count, a type
 _END = [_P, _P]                    # how they end: communicator and stream
 _FUNCTIONS = {
@@ -134,6 +135,10 @@ _FUNCTIONS = {
     "tuttiStreamCreate": [POINTER(_P)],
     "tuttiStreamQuery": [_P],
     "tuttiStreamDestroy": [_P],
+    "tuttiEventCreate": [POINTER(_P)],
+    "tuttiEventRecord": [_P, _P],
+    "tuttiEventDescriptor": [_P, POINTER(c_int)],
+    "tuttiEventDestroy": [_P],
     "tuttiGroupStart": [],
     "tuttiGroupEnd": [],
     "tuttiRefuse": [c_int, c_char_p],
@@ -144,6 +149,10 @@ _FUNCTIONS = {
     "tuttiReduceScatter": _MOVE + [c_int] + _END,
     "tuttiAllGather": _MOVE + _END,
     "tuttiAlltoAll": _MOVE + _END,
+    "tuttiReduceScatterV": [_P, _P, _COUNTS, _COUNTS, c_int, c_int] + _END,
+    "tuttiAllGatherV": [_P, c_size_t, _P, _COUNTS, _COUNTS, c_int] + _END,
+    "tuttiAlltoAllV": [_P, _COUNTS, _COUNTS, _P, _COUNTS, _COUNTS, c_int] + _END,
+    "tuttiBarrier": _END,
     "tuttiGather": _MOVE + [c_int] + _END,
     "tuttiScatter": _MOVE + [c_int] + _END,
     "tuttiBarrier": _END,
