@@ -121,6 +121,9 @@ def _of_buffer(x):
 def _of_torch(x, name):
     if x.device.type != "cpu":
         raise refusal(f"{name} is on device '{x.device}': pass a tensor in host memory ({name}.cpu())")
+    if any(getattr(x, lazily, bool)() for lazily in ("is_conj", "is_neg")):
+        raise refusal(f"{name} is a view of elements that torch conjugates or negates when it reads them: pass "
+                      f"{name}.resolve_conj().resolve_neg()")
     return Seen(x.data_ptr(), x.numel(), x.element_size(), str(x.dtype).replace("torch.", ""), True, x.is_contiguous(),
                 x)
 

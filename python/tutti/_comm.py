@@ -136,12 +136,10 @@ class ReduceOp:
     """A sum with a scalar, made by ``Comm.scaled_sum``: for ``op=`` of the same communicator and type."""
 
     def __init__(self, comm, value):
-        self._comm, self.value = weakref.ref(comm), value
+        self._dropped, self.value = comm._dropped, value
 
     def __del__(self):
-        comm = self._comm()
-        if comm is not None and comm._handle is not None:
-            C["tuttiRedOpDestroy"](self.value, comm._handle)
+        self._dropped.append(self.value)  # any thread may be here; that of the communicator ends it
 
 
 Op = Union[str, ReduceOp]
@@ -178,6 +176,7 @@ class Comm:
         self._handle: Optional[int] = handle
         self._inside = None
         self._pending: collections.deque = collections.deque()
+        self._dropped: list = []  # numbers of operations
         self._fusions: "weakref.WeakSet" = weakref.WeakSet()
         check(C["tuttiCommUserRank"](handle, byref(value)))
         self.rank: int = value.value
@@ -476,7 +475,10 @@ class Comm:
         """
         value, kind = c_int(), type_code(dtype)
         where, _, _, keep = look(element(factor, dtype), "factor", dtype)
-        check(C["tuttiRedOpCreatePreMulSum"](byref(value), where, kind, 1, self._open()))
+        handle = self._open()
+        while self._dropped:
+            C["tuttiRedOpDestroy"](self._dropped.pop(), handle)
+        check(C["tuttiRedOpCreatePreMulSum"](byref(value), where, kind, 1, handle))
         del keep
         return ReduceOp(self, value.value)
 

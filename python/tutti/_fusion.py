@@ -2,6 +2,8 @@
 """Tensor fusion: gradients go in as they are made and come out combined."""
 import ctypes
 import sys
+import threading
+import time
 from ctypes import byref, c_char_p, c_double, c_int, c_size_t, c_void_p
 from threading import get_ident
 from typing import Any, Mapping, NamedTuple, Optional
@@ -70,7 +72,7 @@ class Fusion:
                  op: str = "sum", wire_type: Optional[str] = None, overflow: bool = False, norms: bool = False,
                  codec: Optional[str] = None, codec_least: int = 0):
         self._handle: Optional[int] = None
-        self._inside: Optional[list] = None
+        self._calls: dict = {}  # under way: number of the thread -> [that], a new list each time
         if not isinstance(comm, Comm):
             raise refusal(f"comm is of type {type(comm).__name__}: it must be a tutti.Comm")
         if not isinstance(tensors, Mapping) or not tensors:
@@ -134,40 +136,53 @@ class Fusion:
             if out_count != count or out_kind != kind:
                 raise refusal(f"out has {out_count} elements of {NAMES[out_kind]}, and x {count} of {NAMES[kind]}: "
                               "pass arrays of one type with as many elements")
-        code = _push(self._open(), index, where, to, count, kind, None)
+        before = self._kept[index]
+        self._kept[index] = (before, owner)  # both, as a KeyboardInterrupt may come before it is known which counts
+        code = self._call(_push, index, where, to, count, kind, None)
+        self._kept[index] = before if code else owner
         if code:
             raise error(code)
-        self._kept[index] = owner
 
     def wait(self, tensor: Optional[str] = None) -> None:
         """Waits until the sum of a tensor is there; without a name, for all tensors: that ends the step."""
         if tensor is None:
-            self._call(C["tuttiFusionWaitAll"])
+            check(self._call(C["tuttiFusionWaitAll"]))
             self._kept = [None] * len(self._kept)
             return
         index = self._number(tensor)
-        self._call(C["tuttiFusionWait"], index)
-        self._kept[index] = None
+        kept = self._kept[index]
+        check(self._call(C["tuttiFusionWait"], index))
+        self._release(index, kept)
 
     def done(self, tensor: str) -> bool:
         """Whether the sum of a tensor is there; if so it has been waited for."""
         index = self._number(tensor)
-        code = C["tuttiFusionQuery"](self._open(), index)
+        kept = self._kept[index]
+        code = self._call(C["tuttiFusionQuery"], index)
         if code == IN_PROGRESS:
             return False
         check(code)
-        self._kept[index] = None
+        self._release(index, kept)
         return True
 
+    def _release(self, index, kept):
+        """Arrays that were waited for may go, unless another thread has pushed others meanwhile."""
+        if self._kept[index] is kept:
+            self._kept[index] = None
+
     def _call(self, function, *arguments):
-        handle = self._open()
-        self._inside = [get_ident()]
+        """Calls a function of the library that any thread may be in; returns its code. See close."""
+        thread = get_ident()
         try:
-            code = function(handle, *arguments)
+            self._calls[thread] = [thread]
+            return function(self._open(), *arguments)
         finally:
-            self._inside = None
-        if code:
-            raise error(code)
+            self._calls.pop(thread, None)
+
+    @property
+    def _inside(self):
+        """The call of the main thread, see _interrupt."""
+        return self._calls.get(threading.main_thread().ident)
 
     def scale(self, before: float = 1.0, after: float = 1.0) -> None:
         """From the next step on contributions are multiplied by ``before``, and results by ``after``.
@@ -221,12 +236,24 @@ class Fusion:
         check(code)
 
     def close(self) -> None:
-        """Ends the fusion; a step that is under way is abandoned. Again: nothing happens."""
+        """Ends the fusion; a step that is under way is abandoned. Again: nothing happens.
+
+        Other threads that push or wait meanwhile get an error.
+        """
         with _interrupt.LOCK:
             handle, self._handle = self._handle, None
-        if handle is not None:
-            C["tuttiFusionDestroy"](handle)
-            self._kept = []
+        if handle is None:
+            return
+        if self._elsewhere():
+            C["tuttiFusionAbort"](handle)
+        while self._elsewhere():
+            time.sleep(1e-4)
+        C["tuttiFusionDestroy"](handle)
+        self._kept = []
+
+    def _elsewhere(self):
+        """Whether another thread is in a call, or about to be: it may have the handle."""
+        return any(thread != get_ident() for thread in list(self._calls))
 
     def _end_call(self):
         """Ends a wait (see _interrupt)."""

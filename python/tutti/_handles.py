@@ -14,8 +14,17 @@ _LOCK = threading.RLock()  # the collector of garbage may end a communicator any
 _KEPT = 64    # streams for the next handles, and events for the next awaits
 _idle: list = []
 _events: list = []  # pairs of event and descriptor
-os.register_at_fork(after_in_child=_idle.clear)
-os.register_at_fork(after_in_child=_events.clear)
+
+
+def _forked():
+    """In a child of this process: these are the parent's, and another thread of it may have held the lock."""
+    global _LOCK
+    _LOCK = threading.RLock()
+    _idle.clear()
+    _events.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 OPEN: list = []  # the groups that any thread has open
 
@@ -88,9 +97,11 @@ class Handle:
             return True
 
     def _end(self, code, why):
-        give_stream(self._stream, code)
-        self._stream = self._keep = self._comm = self._group = None
+        """A KeyboardInterrupt may come between any two lines: the stream is never given twice."""
         self._error = why
+        stream, self._stream = self._stream, None
+        give_stream(stream, code)
+        self._keep = self._comm = self._group = None
 
     def _start(self, why):
         """Its group has ended, by the error `why` if there is one: then what has not started never will."""
@@ -172,7 +183,8 @@ class Group:
     def __exit__(self, kind, why, trace):
         self._depth -= 1
         if why is not None:
-            C["tuttiRefuse"](TuttiUsageError.code, f"the group was left by {kind.__name__}: {why}".encode()[:511])
+            said = f"the group was left by {kind.__name__}: {why}"
+            C["tuttiRefuse"](TuttiUsageError.code, said.encode(errors="replace")[:511])
         if THREAD.group is not self or self._depth:
             return
         _interrupt.track(self)

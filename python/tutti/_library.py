@@ -242,7 +242,7 @@ THREAD = _Thread()
 def refusal(sentence, kind=TuttiArgumentError):
     """The exception of a wrong call. Within a group the call is refused there, too, so none of the group's starts."""
     if THREAD.group is not None:
-        C["tuttiRefuse"](kind.code, sentence.encode()[:511])
+        C["tuttiRefuse"](kind.code, sentence.encode(errors="replace")[:511])
     return kind(sentence)
 
 

@@ -114,6 +114,15 @@ class OfOneRank(unittest.TestCase):
             with self.assertRaisesRegex(tutti.TuttiArgumentError, words):
                 self.comm.all_reduce(tensor)
 
+    def test_tensors_that_are_conjugated_when_they_are_read_are_refused(self):
+        for name in ("is_conj", "is_neg"):
+            tensor = Tensor((ctypes.c_float * 2)(1, 2), "float32")
+            setattr(tensor, name, lambda: False)
+            self.comm.all_reduce(tensor)
+            setattr(tensor, name, lambda: True)
+            with self.assertRaisesRegex(tutti.TuttiArgumentError, r"x is a view .* x\.resolve_conj\(\)"):
+                self.comm.all_reduce(tensor)
+
     @unittest.skipIf(numpy is None, "no numpy")
     def test_dlpack_is_taken_as_it_says(self):
         class Producer:

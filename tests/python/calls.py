@@ -5,7 +5,6 @@ import asyncio
 import gc
 import os
 import signal
-import sys
 import threading
 import time
 import unittest
@@ -13,6 +12,8 @@ import weakref
 
 import ranks
 import tutti
+import tutti._comm
+import tutti._handles
 
 
 def floats(*values):
@@ -21,19 +22,6 @@ def floats(*values):
 
 class Mark(array.array):
     """An array that can be watched."""
-
-
-def once_inside(name, *functions):
-    """Another thread calls the functions when this one has been in the package's function `name` for a while."""
-    waiter = threading.get_ident()
-
-    def look():
-        while sys._current_frames()[waiter].f_code.co_name != name:
-            time.sleep(0.01)
-        time.sleep(0.05)
-        for function in functions:
-            function()
-    threading.Thread(target=look, daemon=True).start()
 
 
 def ctrl_c():
@@ -148,6 +136,22 @@ class Asynchronous(unittest.TestCase):
             self.assertEqual(list(handle.wait()), [2])
         ranks.threads(2, body)
 
+    def test_an_interrupted_end_gives_no_stream_twice(self):
+        interrupts = 0
+        with tutti.init(id=tutti.unique_id(), rank=0, size=1) as comm:
+            for stop in range(1, 60):
+                handle = comm.all_reduce(floats(1), async_=True)
+                while tutti._handles._query(handle._stream):
+                    time.sleep(0.001)
+                was_stopped = ranks.interrupted_at(stop, ("_end", "give_stream"), handle.done)
+                self.assertNotIn(handle._stream, tutti._handles._idle, stop)
+                self.assertTrue(handle.done())
+                self.assertEqual(len(tutti._handles._idle), len(set(tutti._handles._idle)))
+                interrupts += was_stopped
+                if not was_stopped:
+                    break
+        self.assertGreater(interrupts, 3)
+
     def test_an_error_is_raised_by_the_handle(self):
         def body(comm):
             handle = comm.all_reduce(floats(*range(comm.rank + 1)), async_=True)
@@ -182,6 +186,14 @@ class Groups(unittest.TestCase):
         ranks.threads(2, body)
 
 
+    def test_a_group_ends_whatever_the_text_of_the_exception_is(self):
+        def body(comm):
+            with self.assertRaises(ValueError), tutti.group():
+                raise ValueError("\udc80")
+            self.assertEqual(list(comm.all_reduce(floats(1))), [2])
+        ranks.threads(2, body)
+
+
 class Communicators(unittest.TestCase):
     def test_split_makes_one_for_each_color_in_the_order_of_the_keys(self):
         def body(comm):
@@ -206,7 +218,7 @@ class Communicators(unittest.TestCase):
     def test_revoke_ends_a_call_on_the_other_rank_and_shrink_goes_on(self):
         def body(comm):
             if comm.rank == 0:
-                once_inside("_call", comm.revoke)
+                ranks.once_inside("_call", comm.revoke)
             with self.assertRaisesRegex(tutti.TuttiUsageError, "rank 0.*has revoked"):
                 comm.recv(floats(0), 1 - comm.rank)
             comm.revoke()
@@ -217,7 +229,7 @@ class Communicators(unittest.TestCase):
     def test_abort_ends_a_call_in_another_thread(self):
         def body(comm):
             if comm.rank == 0:
-                once_inside("_call", comm.abort)
+                ranks.once_inside("_call", comm.abort)
             with self.assertRaises(tutti.TuttiRemoteError):
                 comm.recv(floats(0), 1 - comm.rank)
         ranks.threads(2, body)
@@ -243,6 +255,27 @@ class Communicators(unittest.TestCase):
         gc.collect()
         self.assertEqual((watched(), kept()), (None, None))
 
+    def test_an_operation_that_another_thread_drops_is_ended_by_the_communicators_own(self):
+        destroy, threads = tutti._comm.C["tuttiRedOpDestroy"], []
+
+        def destroy_and_note(*arguments):
+            threads.append(threading.get_ident())
+            return destroy(*arguments)
+
+        with tutti.init(id=tutti.unique_id(), rank=0, size=1) as comm:
+            tutti._comm.C["tuttiRedOpDestroy"] = destroy_and_note
+            try:
+                ops = [comm.scaled_sum(2)]
+                first = ops[0].value
+                dropper = threading.Thread(target=ops.clear)
+                dropper.start()
+                dropper.join()
+                again = comm.scaled_sum(3)
+            finally:
+                tutti._comm.C["tuttiRedOpDestroy"] = destroy
+            self.assertEqual((threads, again.value), ([threading.get_ident()], first))
+            self.assertEqual(list(comm.all_reduce(floats(1), again)), [3])
+
     def test_other_threads_run_python_while_a_call_waits(self):
         turns = []
 
@@ -261,7 +294,7 @@ def interrupted():
     """Each rank receives from the other, and rank 0 gets SIGINT."""
     comm = tutti.init()
     if comm.rank == 0:
-        once_inside("_call", ctrl_c)
+        ranks.once_inside("_call", ctrl_c)
         try:
             comm.recv(floats(0), 1)
         except KeyboardInterrupt:
@@ -286,20 +319,20 @@ def interrupted_elsewhere():
     else:
         for name, (function, wait) in WAITS.items():
             part = comm.split(0)
-            once_inside(function, ctrl_c)
+            ranks.once_inside(function, ctrl_c)
             try:
                 wait(part)
             except KeyboardInterrupt:
                 print("interrupted", name)
             comm.all_reduce(floats(1))
-        once_inside("_join", ctrl_c)
+        ranks.once_inside("_join", ctrl_c)
         try:
             tutti.init(id=tutti.unique_id(), rank=0, size=2)
         except KeyboardInterrupt:
             print("interrupted init")
         seen, side = [], comm.split(0)
         signal.signal(signal.SIGINT, lambda *_: seen.append(1))
-        once_inside("_call", ctrl_c, lambda: time.sleep(0.3), lambda: side.send(floats(1), 0))
+        ranks.once_inside("_call", ctrl_c, lambda: time.sleep(0.3), lambda: side.send(floats(1), 0))
         comm.all_reduce(floats(1))
         print("own handler", seen)
 
@@ -392,6 +425,33 @@ def forked():
     print("sum", comm.all_reduce(floats(1))[0])
 
 
+def forked_while_another_thread_asks():
+    """Another thread holds the lock of handles when the process forks: a child's handles do not wait for it."""
+    comm = tutti.init()
+    handle = comm.all_reduce(floats(1), async_=True)
+    handle.wait()
+    again = comm.all_reduce(floats(1), async_=True)
+    held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with tutti._handles._LOCK:
+            held.set()
+            over.wait()
+    threading.Thread(target=hold).start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            again.wait()
+        except tutti.TuttiUsageError as why:
+            print("child:", why)
+        os._exit(3)
+    assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 3
+    over.set()
+    print("sum", again.wait()[0])
+
+
 class Signals(unittest.TestCase):
     def test_ctrl_c_ends_a_call_and_the_other_rank_is_told(self):
         said = ranks.succeed(self, 2, __file__, "interrupted").stdout
@@ -418,6 +478,11 @@ class Deaths(unittest.TestCase):
     def test_a_child_of_a_rank_is_no_rank(self):
         said = ranks.succeed(self, 2, __file__, "forked").stdout
         self.assertEqual((said.count("child: this communicator is closed"), said.count("sum 2.0")), (2, 2))
+
+    def test_handles_of_a_child_do_not_wait_for_the_parents_threads(self):
+        said = ranks.succeed(self, 1, __file__, "forked_while_another_thread_asks").stdout
+        self.assertRegex(said, "child: .*forked child")
+        self.assertIn("sum 1.0", said)
 
 
 if __name__ == "__main__":

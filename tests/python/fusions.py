@@ -3,11 +3,17 @@
 import array
 import json
 import math
+import os
+import signal
+import sys
 import threading
+import time
 import unittest
+import weakref
 
 import ranks
 import tutti
+import tutti._fusion
 
 SIZES = {"first": 3, "none": 0, "long": 5000, "last": 17}
 POLICIES = (None, "single", "threshold:64K,1K", "p3")
@@ -105,6 +111,38 @@ def threads(comm):
             assert list(x[i]) == [comm.size * (comm.size - 1) // 2 + comm.size * i] * 100, i
 
 
+class Mark(array.array):
+    """An array that can be watched."""
+
+
+def interrupted_beside_another_wait():
+    """Rank 0 gets SIGINT while its main thread waits, and another one, which began later, as well."""
+    comm, main = tutti.init(), threading.get_ident()
+
+    def wait_too(fusion):
+        while sys._current_frames()[main].f_code.co_name != "_call":
+            time.sleep(0.01)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            fusion.wait("y")
+        except tutti.TuttiRemoteError:
+            print("the other wait ended")
+
+    with tutti.Fusion(comm, {"x": (1, "float32"), "y": (1, "float32")}) as fusion:
+        fusion.push("x", array.array("f", [1]))
+        try:
+            if comm.rank == 0:
+                fusion.push("y", array.array("f", [1]))
+                other = threading.Thread(target=wait_too, args=(fusion,))
+                other.start()
+            fusion.wait("x")
+        except KeyboardInterrupt:
+            print("interrupted")
+            other.join()
+        except tutti.TuttiRemoteError:
+            print("told")
+
+
 class Fusions(unittest.TestCase):
     def test_sums_are_exact(self):
         for size in (1, 2, 3):
@@ -132,6 +170,62 @@ class Fusions(unittest.TestCase):
                         fusion.done("x")
             self.assertEqual(comm.all_reduce(array.array("i", [1]))[0], 2)
         ranks.threads(2, body)
+
+    def test_ctrl_c_ends_the_main_threads_wait_beside_that_of_another_thread(self):
+        said = ranks.succeed(self, 2, __file__, "interrupted_beside_another_wait").stdout
+        for words in ("[0] interrupted", "[0] the other wait ended", "[1] told"):
+            self.assertIn(words, said)
+
+    def test_close_frees_nothing_before_other_threads_have_left(self):
+        ends, inside = [], []
+        destroy = tutti._fusion.C["tuttiFusionDestroy"]
+
+        def destroy_and_note(handle):
+            ends.append(len(inside))
+            return destroy(handle)
+
+        def body(comm):
+            fusion = tutti.Fusion(comm, {"x": (1, "float32"), "y": (1, "float32")})
+            fusion.push("x", array.array("f", [1]))
+            if comm.rank == 1:
+                with self.assertRaises(tutti.TuttiError):
+                    fusion.wait("x")
+                return
+            inside.append(0)
+            ranks.once_inside("_call", comm.abort)
+            with self.assertRaises(tutti.TuttiRemoteError):
+                fusion.wait("x")
+            inside.clear()
+            with self.assertRaisesRegex(tutti.TuttiUsageError, "closed"):
+                fusion.push("y", array.array("f", [1]))
+
+        tutti._fusion.C["tuttiFusionDestroy"] = destroy_and_note
+        try:
+            ranks.threads(2, body)
+        finally:
+            tutti._fusion.C["tuttiFusionDestroy"] = destroy
+        self.assertEqual(ends, [0, 0])
+
+    def test_an_interrupted_push_keeps_what_the_library_has_got(self):
+        taken_and_interrupted = 0
+        with tutti.init(id=tutti.unique_id(), rank=0, size=1) as comm:
+            fusion = tutti.Fusion(comm, {"x": (9, "float32")})
+            for stop in range(1, 60):
+                x = Mark("f", [1] * 9)
+                alive = weakref.ref(x)
+                was_stopped = ranks.interrupted_at(stop, ("push", "_call"), fusion.push, "x", x)
+                del x
+                is_alive = alive() is not None
+                try:
+                    fusion.wait("x")
+                except tutti.TuttiUsageError:
+                    continue  # it was not pushed
+                self.assertTrue(is_alive, stop)
+                self.assertIsNone(alive())
+                taken_and_interrupted += was_stopped
+                if not was_stopped:
+                    break
+        self.assertGreater(taken_and_interrupted, 0)
 
 
 if __name__ == "__main__":

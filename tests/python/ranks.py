@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import tutti
 
@@ -49,6 +50,43 @@ def threads(size, body, **options):
         thread.join()
     if wrong:
         raise wrong[0]
+
+
+def once_inside(name, *functions):
+    """Another thread calls the functions when this one has been in the package's function `name` for a while."""
+    waiter = threading.get_ident()
+
+    def look():
+        while sys._current_frames()[waiter].f_code.co_name != name:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        for function in functions:
+            function()
+    threading.Thread(target=look, daemon=True).start()
+
+
+def interrupted_at(stop, names, function, *arguments):
+    """Calls the function; a KeyboardInterrupt comes before the stop-th line in functions with these names. Whether it
+    came. (At the line of a `with`, where a real one does not come, it would leave a lock held.)"""
+    lines = 0
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if frame.f_code.co_name not in names:
+            return None
+        lines += event == "line"
+        if event == "line" and lines == stop:
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        function(*arguments)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
 
 
 _FORMATS = {"int8": "b", "uint8": "B", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q", "float32": "f",
