@@ -378,24 +378,31 @@ static void leave_stream_locked(struct tt_op *op)
   if (op->stream->last == op) op->stream->last = before;
 }
 
+/* The first error of the stream stays. The op has not left it yet. */
+static void error_note_locked(const struct tt_op *op, tuttiResult_t result)
+{
+  struct tuttiStream *stream = op->stream;
+  if (!atomic_load(&stream->error)) {
+    snprintf(stream->sentence, sizeof stream->sentence, "%s", tt_last_sentence());
+    atomic_store(&stream->error, (int)result); /* last: readers do not lock */
+  }
+  tt_events_fail_locked(stream, op->batch, result, tt_last_sentence());
+}
+
 /* The communicator's oldest op is over. */
 static void finish(struct tt_op *op, tuttiResult_t result)
 {
   struct tuttiComm *comm = op->comm;
   struct tuttiStream *stream = op->stream;
   if (comm->calls.is_observed) tt_observe_end(comm, &op->binding, result);
-  if (stream && result != tuttiSuccess && !atomic_load(&stream->error))
-    snprintf(stream->sentence, sizeof stream->sentence, "%s", tt_last_sentence());
   pthread_mutex_lock(&tt_process.mutex);
   comm->queue.first = op->next_of_comm;
   if (!comm->queue.first) comm->queue.last = NULL;
   atomic_fetch_sub(&comm->queue.queued, 1);
   op->is_queued = 0;
-  int is_abandoned = op->is_abandoned, none = tuttiSuccess;
-  if (stream && result != tuttiSuccess && !is_abandoned)
-    atomic_compare_exchange_strong(&stream->error, &none, (int)result); /* before the op leaves its stream */
+  int is_abandoned = op->is_abandoned;
   if (stream) {
-    if (result != tuttiSuccess) tt_events_fail_locked(stream, op->batch, result, tt_last_sentence());
+    if (result != tuttiSuccess) error_note_locked(op, result);
     leave_stream_locked(op);
     if (stream->events) tt_events_end_locked(stream);
   }

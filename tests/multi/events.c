@@ -300,6 +300,84 @@ static void an_event_has_the_result_of_its_own_operation(void **state)
   run(2, revoke_body);
 }
 
+/* ---- two failures at once ---- */
+
+struct aborter {
+  tuttiComm_t comm;
+  pthread_barrier_t *start;
+};
+
+static void *abort_there(void *context)
+{
+  struct aborter *aborter = context;
+  pthread_barrier_wait(aborter->start);
+  tuttiCommAbort(aborter->comm);
+  return NULL;
+}
+
+#define STREAMS 50
+
+static int has_one_sentence(tuttiStream_t stream)
+{
+  if (tuttiStreamSynchronize(stream) != tuttiRemoteError) return 0;
+  const char *sentence = tuttiGetLastError(NULL);
+  return strcmp(sentence, "the communicator aaaaaaaaaaaaaaaaaaaa of rank 0 was aborted") == 0 ||
+         strcmp(sentence, "the communicator bbb of rank 0 was aborted") == 0;
+}
+
+/* Each stream of rank 0 has an operation of both, which never happens. */
+static int abort_both(const struct ranks *self, tuttiComm_t *comms)
+{
+  tuttiStream_t streams[STREAMS];
+  pthread_barrier_t start;
+  pthread_t threads[2];
+  struct aborter aborters[2];
+  int x[2 * STREAMS];
+  RANKS_CHECK(pthread_barrier_init(&start, NULL, 2) == 0);
+  for (int i = 0; i < STREAMS; i++) RANKS_CHECK(tuttiStreamCreate(&streams[i]) == tuttiSuccess);
+  for (int i = 0; i < 2 * STREAMS; i++)
+    RANKS_CHECK(tuttiAllReduce(&x[i], &x[i], 1, tuttiInt, tuttiSum, comms[i % 2], streams[i / 2]) == tuttiSuccess);
+  for (int c = 0; c < 2; c++) {
+    aborters[c] = (struct aborter){comms[c], &start};
+    RANKS_CHECK(pthread_create(&threads[c], NULL, abort_there, &aborters[c]) == 0);
+  }
+  for (int c = 0; c < 2; c++) RANKS_CHECK(pthread_join(threads[c], NULL) == 0);
+  for (int i = 0; i < STREAMS; i++) {
+    RANKS_CHECK(has_one_sentence(streams[i]));
+    RANKS_CHECK(tuttiStreamDestroy(streams[i]) == tuttiRemoteError);
+  }
+  return pthread_barrier_destroy(&start);
+}
+
+static int at_once_body(const struct ranks *self)
+{
+  struct gate *gate = self->argument;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  tuttiComm_t whole, comms[2];
+  RANKS_CHECK(tuttiCommInitRank(&whole, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (int round = 1; round <= 10; round++) {
+    for (int c = 0; c < 2; c++) {
+      config.name = c ? "bbb" : "aaaaaaaaaaaaaaaaaaaa";
+      RANKS_CHECK(tuttiCommSplit(whole, 0, 0, &comms[c], &config) == tuttiSuccess);
+    }
+    if (self->rank == 0) {
+      RANKS_CHECK(abort_both(self, comms) == 0);
+      atomic_store(&gate->ended, round);
+      continue;
+    }
+    while (atomic_load(&gate->ended) < round) usleep(200);
+    for (int c = 0; c < 2; c++) tuttiCommDestroy(comms[c]);
+  }
+  return tuttiCommDestroy(whole) != tuttiSuccess;
+}
+
+/* The thread sanitizer sees who writes it. */
+static void two_failures_at_once_leave_a_stream_one_sentence(void **state)
+{
+  (void)state;
+  run_by(ranks_run_threads, 2, at_once_body);
+}
+
 /* ---- a rank dies ---- */
 
 static int die_body(const struct ranks *self)
@@ -411,6 +489,7 @@ int main(void)
       cmocka_unit_test(an_event_has_the_result_of_its_own_operation),
       cmocka_unit_test(an_event_ends_when_a_rank_dies),
       cmocka_unit_test(it_is_the_same_with_ranks_as_threads), /* from here on this process uses Tutti */
+      cmocka_unit_test(two_failures_at_once_leave_a_stream_one_sentence),
       cmocka_unit_test(an_event_of_nothing_has_ended),
       cmocka_unit_test(wrong_arguments_are_refused),
   };
