@@ -73,12 +73,12 @@ typedef enum {
   tuttiNumTypes = 17
 } tuttiDataType_t;
 
-/* The values below 5 are NCCL's, which has no others. Integers wrap. NaN passes through sum, prod and avg;
- * max and min prefer the number (as fmax, fmin), and max(-0, +0) is +0,
- * min(-0, +0) is -0. Avg multiplies each contribution by 1/nranks in fp32 (fp64
- * for fp64), rounds it to the type and adds them; it divides the sum of integers by nranks,
+/* The values below 5 are NCCL's, which has no others. Integers wrap. NaN passes through sum, prod and avg; max and min
+ * prefer the number (as fmax, fmin), and max(-0, +0) is +0, min(-0, +0) is -0. Avg multiplies each contribution by
+ * 1/nranks in fp32 (fp64 for fp64), rounds it to the type and adds them; it divides the sum of integers by nranks,
  * truncating toward zero. The bitwise operations are for integers and tuttiBool; tuttiBool has no average and no
- * pre-multiplied sum, complex numbers have sum and avg alone. Others are refused. */
+ * pre-multiplied sum, complex numbers have sum and avg alone; memory of GPUs has NCCL's types and operations alone.
+ * Others are refused. */
 typedef enum {
   tuttiSum = 0,
   tuttiProd = 1,
@@ -535,7 +535,7 @@ TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
  * group on one communicator run after the group's collectives on it. Ranks that exchange messages both ways must do so
  * inside groups.
  *
- * Errors: as tuttiAllReduce; tuttiInvalidArgument: peer outside 0 .. n-1; tuttiInvalidUsage: the bytes
+ * Errors: as tuttiAllReduce; tuttiInvalidArgument: peer outside 0 .. n-1, memory of a GPU; tuttiInvalidUsage: the bytes
  * differ between the two ends, the other end is in a collective, or this rank sends to itself and never receives. */
 TUTTI_API tuttiResult_t tuttiSend(const void *sendbuff, size_t count, tuttiDataType_t type, int peer,
                                   tuttiComm_t comm, tuttiStream_t stream);

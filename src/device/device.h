@@ -72,6 +72,13 @@ extern const struct tt_device tt_host_device;
  * Takes no lock; one load and one comparison while none is registered. Never NULL. */
 const struct tt_device *tt_device_of(const void *pointer);
 
+/* Whether elements of the type in the device's memory can be combined so: all devices but the host's have kernels for
+ * NCCL's types and operations alone. redop < TT_REDOPS. */
+static inline int tt_device_combines(const struct tt_device *device, int redop, int type)
+{
+  return device->host || (type <= tuttiFloat8e5m2 && (redop <= tuttiAvg || redop == TT_PREMUL_SUM));
+}
+
 /* Adds a device to those that tt_device_of asks, or takes it away (nothing happens if
  * it is not there). *device must live until it is taken away and no thread is inside
  * tt_device_of any more. Errors of register: tuttiInvalidArgument: NULL;

@@ -32,6 +32,20 @@ static int not_pushed(const struct shared *shared)
 
 /* ---- pushing ---- */
 
+/* Not all that is done in host memory is done in others. */
+static tuttiResult_t device_check(const struct config *config, int index, const struct tt_pushed *pushed)
+{
+  const struct tensor *tensor = &config->tensors[index];
+  const struct tt_device *device = tt_device_of(pushed->send);
+  if (device->host) device = tt_device_of(pushed->recv);
+  if (!device->host && tensor->is_coded)
+    return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, but travels by a codec: the CPU encodes, "
+                   "push host memory, or raise codec_least", index, tensor->name, device->name);
+  if (tt_device_combines(device, config->redop, tensor->type)) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, which has no sums of %s: push host memory",
+                 index, tensor->name, device->name, tt_type_name(tensor->type));
+}
+
 static tuttiResult_t push_check(const struct config *config, int index, const struct tt_pushed *pushed)
 {
   const struct tensor *tensor = &config->tensors[index];
@@ -47,10 +61,10 @@ static tuttiResult_t push_check(const struct config *config, int index, const st
   if (tensor->is_coded && ((uintptr_t)pushed->send | (uintptr_t)pushed->recv) % sizeof(float))
     return tt_fail(tuttiInvalidArgument, "sendbuff %p or recvbuff %p of tensor %d (%s) is no multiple of %zu: codecs "
                    "take aligned floats", pushed->send, pushed->recv, index, tensor->name, sizeof(float));
-  if (tensor->is_coded && (!tt_device_of(pushed->send)->host || !tt_device_of(pushed->recv)->host))
-    return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, but travels by a codec: the CPU encodes, "
-                   "push host memory, or raise codec_least", index, tensor->name,
-                   tt_device_of(tt_device_of(pushed->send)->host ? pushed->recv : pushed->send)->name);
+  if (tensor->is_coded || tensor->type > tuttiFloat8e5m2) {
+    tuttiResult_t result = device_check(config, index, pushed);
+    if (result != tuttiSuccess) return result;
+  }
   uintptr_t send = (uintptr_t)pushed->send, recv = (uintptr_t)pushed->recv;
   if (send != recv && send < recv + tensor->bytes && recv < send + tensor->bytes)
     return tt_fail(tuttiInvalidArgument, "recvbuff %p overlaps sendbuff %p of tensor %d (%s, %zu bytes): pass the same "

@@ -33,8 +33,6 @@ enum tt_profile_word {
   TT_PROFILE_WORDS
 };
 
-#define TT_PROFILE_KEYS 16 /* more than a line has */
-
 struct tt_profile_line {
   const char *word;
   const char *comment; /* printed above the first such line */

@@ -115,7 +115,6 @@ struct verbs_answer {
 #define VERBS_FIRST_BYTES sizeof(struct verbs_head)
 #define VERBS_LATER_BYTES offsetof(struct verbs_head, call)
 
-#define VERBS_SLOTS_MOST 1024
 #define VERBS_SIGNAL_MOST 8      /* of so many work requests in a row at least one asks for a completion */
 #define VERBS_RECEIVES_AT_ONCE 8 /* new receives are posted in bunches of so many */
 #define VERBS_LEND_BYTES 16384   /* a copy at 10 GB/s takes 1.6 us, about as long as a completion; not tuned */

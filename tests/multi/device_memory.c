@@ -10,6 +10,7 @@
 #include "fake_device.h"
 #include "ranks.h"
 #include "trial.h"
+#include "tutti_fusion.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,6 +174,8 @@ static void every_collective_works_on_device_memory(void **state)
   unsetenv("TUTTI_SEGMENT_BYTES");
 }
 
+/* ---- what devices lack ---- */
+
 static int messages_body(const struct ranks *self)
 {
   const struct job *job = self->argument;
@@ -181,20 +184,70 @@ static int messages_body(const struct ranks *self)
   RANKS_CHECK(data && tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   tuttiResult_t result = self->rank ? tuttiRecv(data, 10, tuttiFloat, 0, comm, NULL)
                                     : tuttiSend(data, 10, tuttiFloat, 1, comm, NULL);
-  RANKS_CHECK(result == tuttiInvalidUsage && strstr(tuttiGetLastError(comm), "host memory"));
+  RANKS_CHECK(result == tuttiInvalidArgument && says(self->rank ? "recvbuff 0x" : "sendbuff 0x"));
+  RANKS_CHECK(says("copy it to host memory first"));
+  RANKS_CHECK(tuttiBcast(data, 10, tuttiFloat, 0, comm, NULL) == tuttiSuccess); /* nothing was queued */
   job->device->free(job->device, data);
-  tuttiCommDestroy(comm);
-  return 0;
+  return tuttiCommDestroy(comm) != tuttiSuccess;
+}
+
+static void run_lacks(ranks_body lacks)
+{
+  struct job job = {fake_device_create(7), 0};
+  assert_non_null(job.device);
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(ranks_run_threads(2, lacks, &job, 100), 0);
+  assert_true(fake_device_end(job.device));
 }
 
 static void messages_of_device_memory_are_refused(void **state)
 {
   (void)state;
-  struct job job = {fake_device_create(7), 0};
-  assert_non_null(job.device);
-  setenv("TUTTI_DEBUG", "NONE", 1);
-  assert_int_equal(ranks_run_threads(2, messages_body, &job, 100), 0);
-  fake_device_destroy(job.device);
+  run_lacks(messages_body);
+}
+
+static int refused(const struct ranks *self, tuttiComm_t comm, void *data, tuttiDataType_t type, tuttiRedOp_t op)
+{
+  char host[64] = {0}, words[64];
+  snprintf(words, sizeof words, "memory, which has no %s of %s: pass host memory", tt_redop_name((int)op),
+           tt_type_name((int)type));
+  RANKS_CHECK(tuttiAllReduce(data, data, 2, type, op, comm, NULL) == tuttiInvalidArgument && says(words));
+  RANKS_CHECK(tuttiReduceScatter(host, data, 1, type, op, comm, NULL) == tuttiInvalidArgument && says(words));
+  RANKS_CHECK(tuttiReduce(data, host, 2, type, op, 0, comm, NULL) == tuttiInvalidArgument && says(words));
+  return 0;
+}
+
+static int lacks_body(const struct ranks *self)
+{
+  const struct job *job = self->argument;
+  const tuttiFusionTensor_t tensor = {.count = 8, .type = tuttiInt16};
+  int16_t host[8] = {1, 2, 3, 4, 5, 6, 7, 8}, *data = job->device->alloc(job->device, 100);
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  RANKS_CHECK(data && tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (int type = tuttiFloat8e5m2 + 1; type < tuttiNumTypes; type++)
+    RANKS_CHECK(refused(self, comm, data, (tuttiDataType_t)type, tuttiSum) == 0);
+  for (int op = tuttiBitAnd; op <= tuttiBitXor; op++)
+    RANKS_CHECK(refused(self, comm, data, tuttiInt32, (tuttiRedOp_t)op) == 0);
+  /* These are moved, or not looked at, which needs no kernel. */
+  fake_device_write(job->device, data, host, sizeof host);
+  RANKS_CHECK(tuttiBcast(data, 8, tuttiInt16, 0, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiReduce(host, self->rank ? data : host, 8, tuttiInt16, tuttiSum, 0, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(host[7] == (self->rank ? 8 : 16));
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, &tensor, 1, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionPush(fusion, 0, data, host, 8, tuttiInt16, NULL) == tuttiInvalidArgument);
+  RANKS_CHECK(says("memory, which has no sums of int16"));
+  RANKS_CHECK(tuttiFusionPush(fusion, 0, host, host, 8, tuttiInt16, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess && host[7] == 24);
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+  job->device->free(job->device, data);
+  return tuttiCommDestroy(comm) != tuttiSuccess;
+}
+
+static void types_and_operations_that_devices_lack_are_refused_before_they_begin(void **state)
+{
+  (void)state;
+  run_lacks(lacks_body);
 }
 
 int main(void)
@@ -204,6 +257,7 @@ int main(void)
       cmocka_unit_test(kinds_of_memory_may_differ_between_ranks),
       cmocka_unit_test(every_collective_works_on_device_memory),
       cmocka_unit_test(messages_of_device_memory_are_refused),
+      cmocka_unit_test(types_and_operations_that_devices_lack_are_refused_before_they_begin),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

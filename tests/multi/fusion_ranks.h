@@ -26,8 +26,11 @@ static inline void element_put(void *at, int type, double x)
 {
   int64_t integer = (int64_t)x;
   uint32_t bits;
+  size_t half = tt_type_size(type) / 2;
+  if (tt_type_part(type) != type) memset((char *)at + half, 0, half); /* the imaginary part */
+  type = tt_type_part(type);
   if (type == tuttiFloat64) memcpy(at, &x, 8);
-  else if (type < tuttiFloat16) memcpy(at, &integer, tt_type_size(type)); /* little-endian */
+  else if (!tt_type_is_float(type)) memcpy(at, &integer, tt_type_size(type)); /* little-endian */
   else {
     bits = tt_float_from_fp32(type, (float)x);
     memcpy(at, &bits, tt_type_size(type));
@@ -36,14 +39,14 @@ static inline void element_put(void *at, int type, double x)
 
 static inline int type_is_signed(int type)
 {
-  return type != tuttiUint8 && type != tuttiUint32 && type != tuttiUint64;
+  return type != tuttiUint8 && type != tuttiUint16 && type != tuttiUint32 && type != tuttiUint64;
 }
 
 /* How many values elements have: sums over 5 ranks are exact. */
 static inline size_t values_of(int type)
 {
   if (type == tuttiFloat8e4m3 || type == tuttiFloat8e5m2) return 3;
-  if (type == tuttiInt8 || type == tuttiUint8 || type == tuttiFloat16 || type == tuttiBfloat16) return 50;
+  if (tt_type_size(type) <= 2) return 50;
   return 1 << 20;
 }
 
