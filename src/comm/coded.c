@@ -105,7 +105,7 @@ static int place_next(struct tt_coded *coded, struct place *place)
                                          .capacity = laid->capacity,
                                          .facts = laid->facts};
   for (int stage = 0; stage < 2; stage++) {
-    place->bytes[stage] = place_bytes(coded, place, stage);
+    place->bytes[stage] = place_bytes(coded, place, (enum tt_codec_stage)stage);
     place->at[stage] = coded->used[stage][place->owner];
     coded->used[stage][place->owner] += place->bytes[stage];
   }
