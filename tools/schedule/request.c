@@ -151,6 +151,9 @@ static tuttiResult_t size_check(const struct tt_request *made)
 
 static tuttiResult_t counts_check(const struct tt_request *made, const struct tt_schedule_request *request)
 {
+  if (request->ncounts && made->nchannels > 1)
+    return tt_fail(tuttiInvalidArgument, "counts are given, and passes are %s: shares with counts are not cut for "
+                   "channels", request->passes);
   if (!request->ncounts || request->ncounts == made->shape.nranks) return tuttiSuccess;
   return tt_fail(tuttiInvalidArgument, "there are %d counts: give one for each of the %d ranks", request->ncounts,
                  (int)made->shape.nranks);
