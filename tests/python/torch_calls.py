@@ -134,11 +134,11 @@ class Messages(unittest.TestCase):
     def test_receiving_from_any_rank_and_from_itself_are_refused_by_name(self):
         def body(rank):
             for call, why in ((lambda: dist.recv(torch.zeros(1)), "from any rank.*src="),
-                              (lambda: dist.send(torch.zeros(1), 0), "is this rank")):
+                              (lambda: dist.send(torch.zeros(1), 0), "is this rank|same as the rank")):
                 try:
                     call()
                     raise AssertionError("not refused")
-                except tutti.TuttiArgumentError as refused:
+                except ValueError as refused:  # newer versions of torch refuse it themselves
                     CASE.assertRegex(str(refused), why)
         run(1, body)
 

@@ -111,13 +111,24 @@ class Sums(unittest.TestCase):
             assert work.wait() and torch.equal(work.result()[0].to_dense(), total)
         run(4, body)
 
+    def test_a_factor_of_each_rank_or_a_refusal_where_torch_hides_it(self):
+        def body(rank):
+            x = values(rank, 4)
+            try:
+                dist.all_reduce(x, dist._make_nccl_premul_sum(rank + 2.0))
+                same(x, sum(values(source, 4) * (source + 2) for source in range(SIZE)))
+            except tutti.TuttiArgumentError as refused:
+                assert "PREMUL_SUM, this torch does not tell its factor" in str(refused), refused
+                assert torch.__version__.startswith("1.")
+            dist.barrier()
+        run(SIZE, body)
+
     def test_what_cannot_be_summed_is_refused_by_name_and_the_group_goes_on(self):
         def body(rank):
             quantized = torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)
-            sparse, factor = torch.eye(2).to_sparse(), dist._make_nccl_premul_sum(2.0)
+            sparse = torch.eye(2).to_sparse()
             for x, op, why in ((quantized, OP.SUM, "qint8, which cannot be combined"),
                                (sparse, OP.MAX, "not SUM.*sparse"),
-                               (torch.ones(2), factor, "PREMUL_SUM.*multiply the tensor before"),
                                (torch.ones(2, device="meta"), OP.SUM, "device 'meta'"),
                                (torch.ones(2), OP.BXOR, "op is xor, but type is float")):
                 try:

@@ -135,7 +135,7 @@ class Elastic(unittest.TestCase):
                 [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", *LOGS,
                  os.path.join(folder, "logs"), "--max_restarts", "1", "--monitor_interval", "0.2", __file__, "elastic",
                  folder],
-                env=ranks.environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300)
+                env=ranks.environment(OMP_NUM_THREADS="1", USE_LIBUV="0"), capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             read = {}
             for path in glob.glob(os.path.join(folder, "*[0-9]")):

@@ -22,7 +22,7 @@ LIMIT = 200  # seconds
 
 def _child(out, rank, size, body, folder, backend, options):
     """Runs body(rank) and writes (is_well, what it returned or how it failed)."""
-    warnings.filterwarnings("ignore", message="torch.distributed.*_coalesced will be deprecated")
+    warnings.filterwarnings("ignore", message=".*_coalesced.* will be deprecated")
     try:
         dist.init_process_group(backend, store=dist.FileStore(os.path.join(folder, "store"), size), rank=rank,
                                 world_size=size, **{"timeout": timedelta(seconds=60), **options})

@@ -48,9 +48,17 @@ class _Group(Collectives, Messages):
 class ProcessGroup(_Group, dist.ProcessGroup):
     """For versions in which only a process group can be written in Python."""
 
+    group_name = group_desc = ""  # newer versions set them; theirs would keep them in backends, of which it has none
+
     def __init__(self, comm, store, timeout, options):
         dist.ProcessGroup.__init__(self, comm.rank, comm.size)
         self._begin_group(comm, store, timeout, options)
+
+    def _set_group_name(self, name):
+        self.group_name = name
+
+    def _set_group_desc(self, description):
+        self.group_desc = description
 
     def _get_backend(self, device):
         """Newer versions ask for the backend of a device: all of this group's are this."""
