@@ -152,7 +152,6 @@ _FUNCTIONS = {
     "tuttiReduceScatterV": [_P, _P, _COUNTS, _COUNTS, c_int, c_int] + _END,
     "tuttiAllGatherV": [_P, c_size_t, _P, _COUNTS, _COUNTS, c_int] + _END,
     "tuttiAlltoAllV": [_P, _COUNTS, _COUNTS, _P, _COUNTS, _COUNTS, c_int] + _END,
-    "tuttiBarrier": _END,
     "tuttiGather": _MOVE + [c_int] + _END,
     "tuttiScatter": _MOVE + [c_int] + _END,
     "tuttiBarrier": _END,

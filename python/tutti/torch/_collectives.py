@@ -5,22 +5,25 @@ A method returns DONE where the caller waits for the operation at once: then it 
 returns a Work. The library carries out the operations of a communicator in the order of the calls.
 """
 import threading
+from ctypes import c_size_t
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 from .. import _handles
+from .._arrays import UINT8
 from .._comm import OPS
 from .._library import C, refusal
 from ._tensors import (check_list, flat, gathered, is_flat, joined, moved, one, put, reduced, room, share,
-                       storage)
+                       spread, storage)
 from ._work import DONE, UNKNOWN, WAITS, Work, caller
 
 _ALL_REDUCE, _REDUCE, _BROADCAST = C["tuttiAllReduce"], C["tuttiReduce"], C["tuttiBroadcast"]
 _ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL = C["tuttiAllGather"], C["tuttiReduceScatter"], C["tuttiAlltoAll"]
 _GATHER, _SCATTER, _BARRIER = C["tuttiGather"], C["tuttiScatter"], C["tuttiBarrier"]
-_SEND, _RECV = C["tuttiSend"], C["tuttiRecv"]
+_ALL_GATHER_V, _REDUCE_SCATTER_V = C["tuttiAllGatherV"], C["tuttiReduceScatterV"]
+_ALL_TO_ALL_V = C["tuttiAlltoAllV"]
 
 # The number of each operation, keyed by the hash of torch's.
 _OPS = {hash(getattr(dist.ReduceOp, theirs)): OPS[ours] for theirs, ours in (
@@ -100,6 +103,11 @@ class Collectives:
         else:
             t = torch.empty(x.shape, dtype=x.dtype)
         return t, ((x, t),)
+
+    def _outs(self, tensors):
+        """The same for several tensors."""
+        pairs = [self._out(x, False) for x in tensors]
+        return [t for t, _ in pairs], tuple(copy for _, copies in pairs for copy in copies)
 
     def _gathered(self, tensors):
         """One array of the elements of all tensors, which are read."""
@@ -223,7 +231,9 @@ class Collectives:
             raise refusal(f"tensor has {t.numel()} elements, and its place in tensor_list has "
                           f"{counts[self._comm.rank]}: they must be as many")
         if len(set(counts)) > 1:
-            return self._exchange(who, outs, [t] * len(outs), (x, t))
+            ts, copies = self._outs(outs)
+            call = (_ALL_GATHER_V, t.data_ptr(), t.numel() * t.element_size(), *spread(ts), UINT8)
+            return self._run(who, tuple(outs), copies, (*outs, *ts, t), call)
         to, copies = room(outs)
         n, code = moved(t)
         return self._run(who, tuple(outs), copies, (*outs, t, to), (_ALL_GATHER, t.data_ptr(), to.data_ptr(), n, code))
@@ -304,12 +314,11 @@ class Collectives:
         t, copies = self._out(x, False, "output")
         _, code = reduced(t, "output")
         op, made = self._op(opts, t.dtype)
-        if len(set(counts)) > 1:
-            sources = [self._in(part) for part in parts]
-            calls = [(_REDUCE, source.data_ptr(), t.data_ptr() if root == self._comm.rank else None, counts[root],
-                      code, op, root) for root, source in enumerate(sources)]
-            return self._run(who, (x,), copies, (x, t, made, *parts, *sources), *calls)
         source = self._gathered(parts)
+        if len(set(counts)) > 1:
+            return self._run(who, (x,), copies, (x, t, source, made, *parts),
+                             (_REDUCE_SCATTER_V, source.data_ptr(), t.data_ptr(), (c_size_t * len(counts))(*counts),
+                              None, code, op))
         return self._run(who, (x,), copies, (x, t, source, made, *parts),
                          (_REDUCE_SCATTER, source.data_ptr(), t.data_ptr(), counts[0], code, op))
 
@@ -351,13 +360,9 @@ class Collectives:
 
     def _exchange(self, who, outs, ins, keep, copies=(), results=None):
         """Sends ins[r] to each rank r, and receives outs[r] from it."""
-        calls, copies = [], list(copies)
-        for peer, (out, x) in enumerate(zip(outs, ins)):
-            t, copy = self._out(out, False)
-            calls += [(_SEND, x.data_ptr(), *moved(x), peer), (_RECV, t.data_ptr(), *moved(t), peer)]
-            copies += copy
-            keep += (out, t, x)
-        return self._run(who, results or tuple(outs), tuple(copies), keep, *calls)
+        ts, parts = self._outs(outs)
+        return self._run(who, results or tuple(outs), (*parts, *copies), (*keep, *outs, *ts, *ins),
+                         (_ALL_TO_ALL_V, *spread(ins), *spread(ts), UINT8))
 
     # ---- names of newer versions ----
 

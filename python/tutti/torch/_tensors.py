@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tensors as the library takes them: addresses, numbers of elements, types; and what is copied where it cannot."""
+from ctypes import c_size_t
+
 import torch
 from torch import Tensor
 
@@ -105,6 +107,14 @@ def room(tensors):
     array = torch.empty(sum(x.numel() for x in tensors), dtype=tensors[0].dtype)
     parts = array.split([x.numel() for x in tensors])
     return array, tuple((x, part.view(x.shape)) for x, part in zip(tensors, parts))
+
+
+def spread(tensors):
+    """Tensors as the parts of one array of bytes: its address, and the lengths and places of the parts."""
+    address = min((x.data_ptr() for x in tensors if x.numel()), default=None)
+    numbers = c_size_t * len(tensors)
+    return (address, numbers(*(x.numel() * x.element_size() for x in tensors)),
+            numbers(*(x.data_ptr() - address if x.numel() else 0 for x in tensors)))
 
 
 def put(copies):
