@@ -129,6 +129,9 @@ typedef struct {
   int wire_type;          /* tuttiFloat16 or tuttiBfloat16: reductions of tuttiFloat32 are combined and travel in that
                              type, see tuttiAllReduceWith; tuttiFloat32: as they are, the default (TUTTI_WIRE_TYPE).
                              It applies to all-reduce, reduce and reduce-scatter. The same on all ranks */
+  int unused2;            /* ignored, likewise */
+  int learn;              /* algorithms: 0: by predictions; 1: in calls that are repeated by their times (default); 2:
+                             as earlier jobs have learnt (TUTTI_LEARN). The same on all ranks. See tutti_tools.h */
 } tuttiConfig_t;
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -153,7 +156,7 @@ typedef enum {
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
     TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
-    TUTTI_CONFIG_UNDEF_INT }
+    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT }
 
 /* The job as the launcher describes it to this process. See tuttiGetLaunch. */
 typedef struct {
@@ -203,8 +206,7 @@ TUTTI_API tuttiResult_t tuttiGetLaunch(tuttiLaunch_t *launch);
  *
  * An id makes one communicator: a rank that comes with it again is refused at once, also with the id of tuttiGetLaunch.
  * A second communicator of the same ranks is made by tuttiCommSplit(comm, 0, rank, &second, NULL), or from another
- * tuttiGetUniqueId. After an error another try needs another id; with a fixed address (TUTTI_COMM_ID, torchrun) the
- * same id will do.
+ * tuttiGetUniqueId. After an error another try needs another id, but at a fixed address (TUTTI_COMM_ID, torchrun).
  *
  * Must match across ranks: id, nranks, library version, and the settings that decide what goes on the wire.
  *
@@ -241,9 +243,8 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int
  * and then comm must not be used until *newcomm is ready. (With TUTTI_SPLIT_NOCOLOR there is nothing to poll: the call
  * waits for the other ranks' colors.) Inside a group *newcomm is written by the outermost tuttiGroupEnd.
  *
- * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, color < 0 and not
- * TUTTI_SPLIT_NOCOLOR, config wrong. tuttiInvalidUsage: the ranks' calls differ. Else as
- * tuttiCommInitRank. */
+ * Errors: tuttiInvalidArgument: comm NULL or not ready, newcomm NULL, color < 0 and not TUTTI_SPLIT_NOCOLOR, config
+ * wrong. tuttiInvalidUsage: the ranks' calls differ. Else as tuttiCommInitRank. */
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t *newcomm,
                                        tuttiConfig_t *config);
 
@@ -307,8 +308,7 @@ TUTTI_API tuttiResult_t tuttiCommMemStats(tuttiComm_t comm, tuttiCommMemStat_t s
  * element of `type`; integers wrap; floats are rounded to the type) and summed. The call is local: it does not
  * communicate. *op may be used with this comm and type only. The ranks may give different scalars.
  *
- * Errors: tuttiInvalidArgument: an argument is NULL, type or residence unknown, comm not ready.
- * tuttiSystemError: out of memory. */
+ * Errors: tuttiInvalidArgument: an argument is NULL, type or residence unknown, comm not ready. tuttiSystemError. */
 TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t *op, void *scalar, tuttiDataType_t type,
                                                   tuttiScalarResidence_t residence, tuttiComm_t comm);
 
@@ -449,7 +449,7 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
  *
  * Must match across ranks: the order of calls on comm, count, type and op (for tuttiRedOpCreatePreMulSum: that it is
  * one). A difference is tuttiInvalidUsage on all ranks that took part, naming two ranks and both calls. All ranks get
- * the same bits.
+ * the same bits; in floats they may differ from call to call while algorithms are learnt (tuttiConfig_t.learn).
  *
  * With stream NULL the call returns when recvbuff holds the result; the caller's thread does the work. Else it is
  * queued on the stream, see tuttiStreamCreate.

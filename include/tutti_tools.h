@@ -41,10 +41,26 @@ TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const 
 
 #define TUTTI_ALGORITHM_BYTES 64 /* room for its text */
 
-/* Tells the algorithm that a call of a size takes. It is written to text as `tutti explain` prints it, such as
- * "recursive_doubling". collective is a name such as "all_reduce" or "reduce_scatter"; bytes are those of a vector, or
- * of one rank's share where each rank has one, in the type that travels. The call is local, and the choice may change
- * with later operations.
+/* Learning. A shape is all calls of all-reduce, reduce-scatter, all-gather or all-to-all on a communicator whose
+ * elements have the same width and whose bytes lie between the same half powers of two. The first 100 calls of a shape
+ * go by predicted times. The next 100 at most try the few algorithms that are predicted to take at most twice as long.
+ * From then on some calls are made by others than the quickest so far, for at most about 1 % of the time, until it is
+ * settled which one is the quickest by the times of all ranks. Then all calls of the shape are made by that one, until
+ * their times change lastingly. TUTTI_DEBUG=INFO tells when a shape has settled and when times have changed.
+ *
+ * All ranks change at the same call. Between two calls, some hundreds or more apart, they exchange their times in an
+ * operation of its own, which has a number like all others and is called "Learning" in errors. Algorithms add in unlike
+ * orders, so the bits of sums of floats may differ from call to call until a shape has settled, and after a change.
+ * deterministic, TUTTI_TABLE and, for its collectives, TUTTI_ALGO exclude learning. Communicators of a fusion go by
+ * what earlier jobs have learnt, and try nothing.
+ *
+ * When tuttiCommDestroy succeeds, rank 0 keeps in its host's cache (TUTTI_CACHE) which algorithms have settled. A
+ * communicator of as many ranks in such places, with these transports and settings, then begins with them. */
+
+/* Tells the algorithm that a call of a size takes, with elements of 4 bytes. It is written to text as `tutti explain`
+ * prints it, such as "recursive_doubling". collective is a name such as "all_reduce" or "reduce_scatter"; bytes are
+ * those of a vector, or of one rank's share where each rank has one, in the type that travels. The call is local, and
+ * the choice may change with later operations.
  *
  * Errors: tuttiInvalidArgument: comm NULL or still being made, collective or text NULL, no such collective (the
  * sentence has all names), size below TUTTI_ALGORITHM_BYTES. */

@@ -10,7 +10,8 @@
  * interleaved, so that slow phases of the machine meet everybody. Decisions on the way (iterations, points left out)
  * follow from times that all ranks agreed on, so all decide alike.
  *
- * usage: bound_ranks SECONDS ROUNDS ALGORITHM,... BYTES...     "chosen" is the library's own choice */
+ * usage: bound_ranks SECONDS ROUNDS ALGORITHM,... BYTES...     "chosen" is the library's own choice by its predictions,
+ * "settled" the one that calls of the first round have learnt: for later rounds it has to be kept (TUTTI_CACHE) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,9 @@
 #define LIMIT_US 150000.0       /* time for each of the four limits, in each round */
 #define BATCH_US 20000.0        /* a shorter batch says little */
 #define ITERATIONS_MAX 20000
+#define SETTLE_US 4e6           /* calls of a size that learn: for so long, ... */
+#define SETTLE_CALLS 100000     /* ... or so many, ... */
+#define SETTLE_LEAST 1000       /* ... but not fewer than these */
 #define HOPELESS 4.0            /* times slower than the best of its size, */
 #define HOPELESS_US 100000.0    /* and this slow: seen once is enough */
 #define MIB (1024.0 * 1024.0)
@@ -174,6 +178,17 @@ static double proof(const struct bound *b, tuttiComm_t comm, const char *algorit
   return us;
 }
 
+/* Calls by which the library finds out which algorithm is the quickest. Without time for measuring there are none. */
+static void settle(const struct bound *b, tuttiComm_t comm, size_t count)
+{
+  double end = now_us() + SETTLE_US;
+  if (agree(b, b->end_us < now_us(), tuttiMin) > 0) return;
+  for (int calls = 0; calls < SETTLE_CALLS; calls += 100) {
+    if (agree(b, now_us() < end || calls < SETTLE_LEAST, tuttiMax) == 0) return;
+    reduce_times(b, comm, count, 100);
+  }
+}
+
 static double best_of_size(const struct bound *b, int size)
 {
   double best = 0;
@@ -198,6 +213,7 @@ static void point_measure(struct bound *b, tuttiComm_t comm, int algorithm, int 
   double before = b->us[algorithm][size], best = best_of_size(b, size);
   if (b->round && before > HOPELESS_US && before > HOPELESS * best) return;
   double once = b->round ? before : proof(b, comm, b->algorithms[algorithm], count);
+  if (!b->round && !strcmp(b->algorithms[algorithm], "settled")) settle(b, comm, count);
   int times = iterations_for(b, once);
   if (times > 1) { /* the first is of links that are not used to this size yet */
     once = batch(b, comm, count, 1);
@@ -218,7 +234,9 @@ static tuttiComm_t comm_create(const struct bound *b, const char *algorithm)
   tuttiComm_t comm = NULL;
   tuttiUniqueId id;
   memset(&id, 0, sizeof id);
-  setenv("TUTTI_ALGO", strcmp(algorithm, "chosen") == 0 ? "" : algorithm, 1);
+  int is_chosen = strcmp(algorithm, "chosen") == 0, is_settled = strcmp(algorithm, "settled") == 0;
+  setenv("TUTTI_ALGO", is_chosen || is_settled ? "" : algorithm, 1);
+  setenv("TUTTI_LEARN", is_settled ? "1" : "0", 1);
   if (b->rank == 0) check(b, NULL, tuttiGetUniqueId(&id));
   check(b, b->control, tuttiBcast(&id, sizeof id, tuttiUint8, 0, b->control, NULL));
   tuttiResult_t result = tuttiCommInitRank(&comm, b->nranks, id, b->rank);
@@ -282,6 +300,7 @@ int main(int argc, char **argv)
     return 2;
   }
   setenv("TUTTI_ALGO", "", 1);
+  setenv("TUTTI_LEARN", "0", 1);
   check(b, NULL, tuttiCommInitRank(&b->control, b->nranks, launch.id, b->rank));
   unsetenv("TUTTI_COMM_ID"); /* would make all further ids this one */
   size_t longest = b->bytes[b->nsizes - 1];

@@ -70,6 +70,7 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
     ``transports``: allowed ones in order of preference, such as "shm,tcp".
     ``deterministic``: True: bits of a reduction depend on the values and the number of ranks only.
     ``wire_type``: "float16" or "bfloat16": the type in which reductions of float32 travel.
+    ``learn``: 1: repeated calls find the quickest algorithm (default); 0: predictions; 2: as earlier jobs have learnt.
 
     Errors: TuttiArgumentError: an argument is wrong. TuttiUsageError: ranks differ, or an id is used twice.
     TuttiRemoteError: a rank died, or did not come in time. TuttiSystemError: a resource is missing.
@@ -97,8 +98,8 @@ def _config(options):
     config = _library.make(_library.Config)
     config.blocking = 0
     for name, value in options.items():
-        if name in ("timeout_ms", "deterministic"):
-            setattr(config, name, whole(name, value, 0, INT_MOST if name == "timeout_ms" else 1))
+        if name in ("timeout_ms", "deterministic", "learn"):
+            setattr(config, name, whole(name, value, 0, {"timeout_ms": INT_MOST, "learn": 2}.get(name, 1)))
         elif name in ("name", "transports") and isinstance(value, str):
             setattr(config, name, value.encode())
         elif name == "wire_type":
@@ -106,8 +107,7 @@ def _config(options):
         elif name in ("name", "transports"):
             raise refusal(f"{name} is {value!r}: it must be a text")
         else:
-            raise refusal(f"there is no option {name}: there are timeout_ms, name, transports, deterministic and "
-                          "wire_type")
+            raise refusal(f"there is no option {name}: timeout_ms, name, transports, deterministic, wire_type, learn")
     return config
 
 

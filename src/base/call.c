@@ -175,6 +175,7 @@ const char *tt_call_name(const struct tt_call *call)
   if (call->form == TT_FORM_SPLIT) return "CommSplit";
   if (call->form == TT_FORM_BARRIER) return "Barrier";
   if (call->form & TT_FORM_COUNTS) return name_of_counts(call->collective);
+  if (call->form == TT_FORM_LEARN) return "Learning";
   return call->collective < TT_COLLECTIVES ? tt_kinds[call->collective].called : "unknown call";
 }
 
@@ -190,7 +191,7 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     add(&line, ")");
     return text;
   }
-  if (call->form == TT_FORM_SPLIT || call->form == TT_FORM_BARRIER) {
+  if (call->form == TT_FORM_SPLIT || call->form == TT_FORM_BARRIER || call->form == TT_FORM_LEARN) {
     add(&line, "%s #%llu", tt_call_name(call), op);
     return text;
   }

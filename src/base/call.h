@@ -38,6 +38,7 @@ struct tt_call {
 #define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */
 #define TT_FORM_CODEC_SHIFT 16   /* 8 bits, of a coded reduction: the codec's number in base/codecs.def */
 #define TT_FORM_COUNTS 0x1000000u /* with counts for each rank; of TT_PAIRS: the message is one of an all-to-all */
+#define TT_FORM_LEARN 0x2000000u  /* the all-reduce by which ranks tell each other what calls take */
 #define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 factor of the results at the end; 0: none. TT_FORM_COUNTS: a hash of
                                     the counts instead; count is then their average, rounded up */
 #define TT_FORM_DETAIL_SHIFT 32  /* likewise, of coded reductions: the parameters, in the last act the factor */

@@ -52,7 +52,8 @@ tuttiResult_t tt_agree_start(struct tuttiComm *comm)
 {
   struct tt_creation *creation = comm->life.creation;
   struct tt_table *table = &comm->calls.table;
-  tuttiResult_t result = comm->facts.rank == 0 ? tt_creation_price(comm, table) : tuttiSuccess;
+  tuttiResult_t result = tt_learning_create(comm);
+  if (result == tuttiSuccess && comm->facts.rank == 0) result = tt_creation_price(comm, table);
   if (result != tuttiSuccess) return result;
   creation->stage = AGREEING;
   return tt_rendezvous_broadcast(creation->rendezvous, table, sizeof *table, table);
@@ -90,6 +91,7 @@ tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
   struct tt_creation *creation = comm->life.creation;
   if (!tt_table_valid(&comm->calls.table))
     return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
+  tt_learning_begin(comm);
   tt_id_used(creation->used, TT_USE_DONE);
   creation->used = 0;
   report(comm);

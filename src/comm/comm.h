@@ -241,7 +241,7 @@ void tt_comm_algorithm(const struct tuttiComm *comm, int collective, uint64_t by
 void *tt_comm_barrier_byte(struct tuttiComm *comm);
 
 /* The decision table. All ranks set the same table between the same two operations, while nothing is queued, because
- * all ranks must carry out a call alike. */
+ * all ranks must carry out a call alike. From then on nothing is learnt. */
 const struct tt_table *tt_comm_table(const struct tuttiComm *comm);
 void tt_comm_table_set(struct tuttiComm *comm, const struct tt_table *table);
 

@@ -16,6 +16,16 @@ static void deterministic_apply(struct tt_settings *settings, const tuttiConfig_
   } else if (said != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_DETERMINISTIC")) settings->deterministic = said;
 }
 
+/* Likewise. The effective choice stays in the settings, as one of those of the environment. */
+static void learn_apply(struct tt_settings *settings, const tuttiConfig_t *config, int is_child)
+{
+  static const int choices[] = {TT_LEARN_OFF, TT_LEARN_ON, TT_LEARN_FREEZE}; /* by the value of config->learn */
+  const char *forced = tt_env("TUTTI_LEARN");
+  int takes = is_child ? !forced || !strcasecmp(forced, "config") : settings->learn == TT_LEARN_CONFIG;
+  if (takes && config && config->learn != TUTTI_CONFIG_UNDEF_INT) settings->learn = choices[config->learn];
+  if (settings->learn == TT_LEARN_CONFIG) settings->learn = TT_LEARN_ON;
+}
+
 /* Likewise. The effective type stays in the settings, as one of their choices: all ranks must have the same. */
 static void wire_type_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child)
 {
@@ -43,6 +53,9 @@ tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *confi
   comm->life.creation->is_named = tt_env("TUTTI_TRANSPORTS") || (config && config->transports);
   deterministic_apply(&comm->facts.settings, config, is_child);
   wire_type_apply(comm, config, is_child);
+  learn_apply(&comm->facts.settings, config, is_child);
+  int is_fusions = comm->life.creation->is_second; /* which learns times of messages itself */
+  if (is_fusions && comm->facts.settings.learn == TT_LEARN_ON) comm->facts.settings.learn = TT_LEARN_FREEZE;
   name_apply(comm, config ? config->name : NULL);
   if (!config) return tuttiSuccess;
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))

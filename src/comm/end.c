@@ -48,6 +48,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_listener_close(comm->parts.ip_listener);
   tt_listener_close(comm->parts.local_listener);
   tt_explainer_destroy(comm->calls.explainer);
+  tt_learning_destroy(comm);
   tt_topology_destroy(&comm->parts.topology);
   tt_arrangement_destroy(&comm->parts.arrangement);
   tt_registrations_free(comm);
@@ -114,6 +115,7 @@ tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
   if (atomic_load(&comm->life.state) == TT_COMM_CREATING) return tt_comm_abort(comm);
   tuttiResult_t result =
       atomic_load(&comm->life.state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_health(comm);
+  if (result == tuttiSuccess) tt_learning_keep(comm);
   if (atomic_load(&comm->life.revoked)) result = tuttiSuccess;
   comm_end(comm, 0);
   return result;

@@ -2,7 +2,7 @@
 /* TUTTI_EXPLAIN: for each shape of a call rank 0 logs the choice, the predicted time and the measured time.
  *
  * The first call of a shape opens links and makes plans, so the second one is timed. Its prediction is made after it,
- * so that rank 0 is not late for it. */
+ * so that rank 0 is not late for it. When a shape has settled (learning.c) its prediction is logged as well. */
 #include "tuner/explain.h"
 
 #include <stdio.h>
@@ -81,7 +81,8 @@ void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call)
   explainer->began_ns = tt_now_ns();
 }
 
-static tuttiResult_t prediction_write(struct tuttiComm *comm)
+static tuttiResult_t prediction_write(const struct tuttiComm *comm, const struct tt_call *call,
+                                      const struct tt_choice *choice)
 {
   struct tt_explainer *explainer = comm->calls.explainer;
   const struct tt_tuning tuning = {.nranks = comm->facts.nranks,
@@ -90,10 +91,7 @@ static tuttiResult_t prediction_write(struct tuttiComm *comm)
                                    .cluster = &explainer->cluster,
                                    .prices = &explainer->prices,
                                    .lanes = (int32_t)comm->facts.settings.lanes};
-  const struct tt_decision decision = {
-      .call = &explainer->call,
-      .choice = tt_table_choice(&comm->calls.table, explainer->call.collective, explainer->bytes),
-      .rules = &explainer->rules};
+  const struct tt_decision decision = {.call = call, .choice = choice, .rules = &explainer->rules};
   return tt_explain_short(explainer->text, sizeof explainer->text, &decision, &comm->facts.settings, &tuning);
 }
 
@@ -104,11 +102,22 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
   if (!explainer->began_ns || result != tuttiSuccess) return;
   double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
   int wire = tt_call_wire_type(call);
+  const struct tt_choice *choice = tt_comm_choice(comm, call->collective, tt_type_size(wire), explainer->bytes);
+  int is_learnt = !tt_choices_same(choice, tt_table_choice(&comm->calls.table, call->collective, explainer->bytes));
   explainer->began_ns = 0;
-  if (prediction_write(comm) != tuttiSuccess) return; /* it was said why */
-  tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s; measured %.*f us, the second time",
+  if (prediction_write(comm, call, choice) != tuttiSuccess) return; /* it was said why */
+  tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s%s; measured %.*f us, the second time",
          tt_kinds[call->collective].name, (unsigned long long)(call->count * tt_type_size(call->type)),
          tt_type_name(call->type), wire == call->type ? "" : " as ", wire == call->type ? "" : tt_type_name(wire),
-         comm->facts.nranks, comm->facts.name[0] ? " of " : "", comm->facts.name, explainer->text, us < 100 ? 2 : 0,
-         us);
+         comm->facts.nranks, comm->facts.name[0] ? " of " : "", comm->facts.name, explainer->text,
+         is_learnt ? "; an earlier job has learnt it" : "", us < 100 ? 2 : 0, us);
+}
+
+const char *tt_explain_choice(const struct tuttiComm *comm, const struct tt_learnt *learnt)
+{
+  static const uint8_t types[TT_WIDTHS] = {tuttiInt8, tuttiFloat16, tuttiFloat32, tuttiFloat64, tuttiComplexFloat64};
+  struct tt_call call = {.collective = learnt->collective, .type = types[learnt->width], .redop = tuttiSum, .root = -1};
+  call.count = tt_size_class_bytes(learnt->size_class) >> learnt->width;
+  if (!comm->calls.explainer || prediction_write(comm, &call, &learnt->choice) != tuttiSuccess) return NULL;
+  return comm->calls.explainer->text;
 }

@@ -40,8 +40,10 @@ static void args_write(char *text, size_t size, const struct tuttiComm *comm, co
     snprintf(text + n, size - (size_t)n, ",\"messages\":%d", binding->ntransfers);
     return;
   }
-  const struct tt_choice *choice =
-      tt_table_choice(&comm->calls.table, call->collective, call->count * tt_type_size(tt_call_wire_type(call)));
+  size_t element = tt_type_size(tt_call_wire_type(call));
+  const struct tt_choice *choice = call->form & TT_FORM_CODED
+                                       ? tt_table_choice(&comm->calls.table, call->collective, call->count * element)
+                                       : tt_comm_choice(comm, call->collective, element, call->count * element);
   n += snprintf(text + n, size - (size_t)n, ",\"op\":%llu,\"type\":\"%s\",\"algorithm\":\"%s\"",
                 (unsigned long long)call->op, tt_type_name(call->type), tt_choice_text(choice, algorithm));
   if (tt_call_wire_type(call) != call->type)

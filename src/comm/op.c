@@ -60,11 +60,10 @@ static void plan_raise(struct tuttiComm *comm, int i)
   comm->calls.plans[i + 1] = raised;
 }
 
-/* The plan of a call and the block it is bound to; the last plan is looked at first. */
-static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding, struct tt_plan **plan)
+/* The last plan is looked at first. */
+tuttiResult_t tt_plan_bind(struct tuttiComm *comm, struct tt_binding *binding, const struct tt_choice *choice,
+                           struct tt_plan **plan)
 {
-  uint64_t bytes = binding->call.count * tt_type_size(tt_call_wire_type(&binding->call));
-  const struct tt_choice *choice = tt_table_choice(&comm->calls.table, binding->call.collective, bytes);
   int root = binding->call.form & TT_FORM_CODED ? -1 : binding->call.root;
   binding->call.algo = choice->algo;
   binding->block_bytes = choice->block_bytes;
@@ -75,6 +74,21 @@ static tuttiResult_t plan_get(struct tuttiComm *comm, struct tt_binding *binding
       return tuttiSuccess;
     }
   return plan_make(comm, choice, root, plan);
+}
+
+/* tuttiInProgress: the call waits for an exchange of the learner. moved: NULL: the call goes by the table, whatever is
+ * learnt. */
+static inline tuttiResult_t choose(struct tuttiComm *comm, const struct tt_binding *binding,
+                                   const struct tt_choice **choice, int *moved)
+{
+  const struct tt_call *call = &binding->call;
+  size_t size = tt_type_size(tt_call_wire_type(call));
+  uint64_t bytes = call->count * size;
+  struct tt_learning *learning = moved ? comm->calls.learning : NULL;
+  struct tt_learn_cell *cell = learning ? tt_learning_cell(learning, call->collective, size, bytes) : NULL;
+  *choice = cell ? &cell->choice : tt_table_choice(&comm->calls.table, call->collective, bytes);
+  if (!cell || __builtin_expect(--cell->quiet != 0, 1)) return tuttiSuccess;
+  return tt_learning_turn(comm, cell, binding, moved);
 }
 
 /* Numbers the messages, each among those of its peer and direction. */
@@ -108,18 +122,23 @@ static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *bind
 }
 
 /* Numbers the call and starts it on the communicator's run. The caller owns the communicator. A caller with a waiter
- * may be kept waiting: *done is set to 1 if the call is over then. */
-static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, struct tt_waiter *waiter, int *done)
+ * may be kept waiting: *done is set to 1 if the call is over then. tuttiInProgress: call it again, because an exchange
+ * of the learner comes before the call. */
+static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, struct tt_waiter *waiter, int *done,
+                           int *moved)
 {
   struct tt_plan *plan;
+  const struct tt_choice *choice;
   tuttiResult_t result = tuttiSuccess;
   if (binding->call.collective == TT_PAIRS) {
     transfers_number(comm, binding);
     result = tt_run_start_pairs(comm->parts.run, binding);
   } else {
+    result = choose(comm, binding, &choice, moved);
+    if (__builtin_expect(result != tuttiSuccess, 0)) return result;
     binding->call.op = ++comm->queue.last_op;
     if (binding->scalar_at) result = scalar_read(comm, binding);
-    if (result == tuttiSuccess) result = plan_get(comm, binding, &plan);
+    if (result == tuttiSuccess) result = tt_plan_bind(comm, binding, choice, &plan);
     if (result == tuttiSuccess)
       result = waiter ? tt_run_at_once(comm->parts.run, plan, binding, waiter, done)
                       : tt_run_start(comm->parts.run, plan, binding);
@@ -130,7 +149,7 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
 
 tuttiResult_t tt_op_start(struct tt_op *op)
 {
-  return start(op->comm, &op->binding, NULL, NULL);
+  return start(op->comm, &op->binding, NULL, NULL, NULL);
 }
 
 /* An operation has failed: before its caller learns it, peers lose sight of the caller's memory. */
@@ -162,17 +181,31 @@ static void waiter_init(struct tt_waiter *waiter, struct tuttiComm *comm)
 
 /* ---- the calling thread runs it ---- */
 
+/* Starts it after the exchange. */
+static tuttiResult_t start_later(struct tuttiComm *comm, struct tt_binding *binding, struct tt_waiter *waiter,
+                                 int *done)
+{
+  for (;;) {
+    int moved = 0;
+    tuttiResult_t result = start(comm, binding, waiter, done, &moved);
+    if (result != tuttiInProgress) return result;
+    if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
+    if (tt_waiter_pause(waiter, moved)) tt_watch_compare(comm->parts.watch, tt_learning_call(comm), waiter->since_ns);
+  }
+}
+
 static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
 {
   struct tt_waiter waiter;
-  int done = 0;
+  int done = 0, moved = 0;
   tuttiResult_t result = tt_comm_health(comm);
   waiter_init(&waiter, comm);
-  if (result == tuttiSuccess) result = start(comm, binding, &waiter, &done);
+  if (result == tuttiSuccess) result = start(comm, binding, &waiter, &done, &moved);
+  if (__builtin_expect(result == tuttiInProgress, 0)) result = start_later(comm, binding, &waiter, &done);
   if (done) return result;
   if (result != tuttiSuccess) return halted(comm, result);
   for (;;) {
-    int moved = 0;
+    moved = 0;
     result = tt_run_poll(comm->parts.run, &moved);
     if (result == tuttiSuccess) return result;
     if (result != tuttiInProgress) return halted(comm, result);
@@ -181,11 +214,12 @@ static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
   }
 }
 
-static tuttiResult_t run_observed(struct tuttiComm *comm, struct tt_binding *binding)
+static inline tuttiResult_t run_here(struct tuttiComm *comm, struct tt_binding *binding)
 {
-  tt_observe_begin(comm, &binding->call);
+  if (__builtin_expect(comm->calls.is_observed, 0)) tt_observe_begin(comm, &binding->call);
   tuttiResult_t result = run_now(comm, binding);
-  tt_observe_end(comm, binding, result);
+  if (__builtin_expect(comm->calls.is_observed, 0)) tt_observe_end(comm, binding, result);
+  if (__builtin_expect(comm->calls.learns != NULL, 0) && result == tuttiSuccess) tt_learning_end(comm);
   return result;
 }
 
@@ -211,8 +245,7 @@ tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result;
   if (atomic_load_explicit(&comm->queue.queued, memory_order_acquire)) result = run_queued(comm, binding);
-  else if (__builtin_expect(comm->calls.is_observed, 0)) result = run_observed(comm, binding);
-  else result = run_now(comm, binding);
+  else result = run_here(comm, binding);
   tt_comm_exit(comm);
   return result;
 }
@@ -395,6 +428,7 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   struct tuttiComm *comm = op->comm;
   struct tuttiStream *stream = op->stream;
   if (comm->calls.is_observed) tt_observe_end(comm, &op->binding, result);
+  if (comm->calls.learns && result == tuttiSuccess) tt_learning_end(comm);
   pthread_mutex_lock(&tt_process.mutex);
   comm->queue.first = op->next_of_comm;
   if (!comm->queue.first) comm->queue.last = NULL;
@@ -417,24 +451,33 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   atomic_store_explicit(&op->done, 1, memory_order_release);
 }
 
+/* tuttiInProgress: an exchange of the learner comes before it. */
+static tuttiResult_t op_start(struct tt_op *op, int *moved)
+{
+  struct tuttiComm *comm = op->comm;
+  tuttiResult_t result = tt_comm_health(comm);
+  if (comm->calls.is_observed && !op->is_begun) tt_observe_begin(comm, &op->binding.call);
+  op->is_begun = 1;
+  if (result == tuttiSuccess) result = start(comm, &op->binding, NULL, NULL, moved);
+  op->started = result == tuttiSuccess;
+  return result;
+}
+
 /* Moves op; tuttiInProgress while it is not done. */
 static tuttiResult_t move(struct tt_op *op, int look, int *moved)
 {
   struct tuttiComm *comm = op->comm;
   if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
   if (op->binding.call.collective == TT_NO_COLLECTIVE && !op->coded) return tt_comm_health(comm);
-  if (!op->started && !op->coded) {
-    tuttiResult_t result = tt_comm_health(comm);
-    if (comm->calls.is_observed) tt_observe_begin(comm, &op->binding.call);
-    if (result == tuttiSuccess) result = start(comm, &op->binding, NULL, NULL);
-    if (result != tuttiSuccess) return result;
-    op->started = 1;
-  }
-  tuttiResult_t result = op->coded ? tt_coded_move(op, moved) : tt_run_poll(comm->parts.run, moved);
+  tuttiResult_t result = tuttiSuccess;
+  if (op->coded) result = tt_coded_move(op, moved);
+  else if (!op->started) result = op_start(op, moved);
+  if (!op->coded && result == tuttiSuccess) result = tt_run_poll(comm->parts.run, moved);
   if (*moved) op->since_ns = 0;
   if (result == tuttiInProgress && look && !(op->coded && *moved)) { /* that may be between two acts */
     if (!op->since_ns) op->since_ns = tt_now_ns();
-    tt_watch_compare(comm->parts.watch, &op->binding.call, op->since_ns);
+    const struct tt_call *exchange = tt_learning_call(comm);
+    tt_watch_compare(comm->parts.watch, exchange ? exchange : &op->binding.call, op->since_ns);
   }
   return result;
 }

@@ -48,7 +48,14 @@ void tt_comm_info(const struct tuttiComm *comm, tuttiCommInfo_t *info)
 
 void tt_comm_algorithm(const struct tuttiComm *comm, int collective, uint64_t bytes, char text[TUTTI_ALGORITHM_BYTES])
 {
-  tt_choice_text(tt_table_choice(&comm->calls.table, collective, bytes), text);
+  tt_choice_text(tt_comm_choice(comm, collective, tt_type_size(tuttiFloat32), bytes), text);
+}
+
+const struct tt_choice *tt_comm_choice(const struct tuttiComm *comm, int collective, size_t size, uint64_t bytes)
+{
+  const struct tt_learn_cell *cell = NULL;
+  if (comm->calls.learning) cell = tt_learning_cell(comm->calls.learning, collective, size, bytes);
+  return cell ? &cell->choice : tt_table_choice(&comm->calls.table, collective, bytes);
 }
 
 void *tt_comm_barrier_byte(struct tuttiComm *comm)
@@ -63,5 +70,6 @@ const struct tt_table *tt_comm_table(const struct tuttiComm *comm)
 
 void tt_comm_table_set(struct tuttiComm *comm, const struct tt_table *table)
 {
+  tt_learning_destroy(comm);
   comm->calls.table = *table;
 }

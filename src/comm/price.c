@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "comm/creation_private.h"
+#include "tuner/cache.h"
 
 /* The input of the decision table. It points into itself and into the communicator. */
 struct tt_pricing {
@@ -120,9 +121,45 @@ static int is_priced_as_parent(const struct tuttiComm *comm)
   if (!parent || parent->facts.nranks != comm->facts.nranks || settings.explain) return 0;
   while (r < comm->facts.nranks && creation->ranks[r] == r) r++;
   settings.lanes = parent->facts.settings.lanes;
+  if (parent->facts.settings.learn != TT_LEARN_OFF) settings.learn = parent->facts.settings.learn; /* it has arms */
   return r == comm->facts.nranks && same_cluster(&comm->parts.cluster, &parent->parts.cluster) &&
          tt_settings_wire_hash(&settings) == tt_settings_wire_hash(&parent->facts.settings) &&
          creation->rank_info->nearness == tt_nearness_hash(&parent->parts.topology, &parent->parts.arrangement);
+}
+
+uint64_t tt_learnt_key(const struct tuttiComm *comm)
+{
+  const struct tt_cluster *cluster = &comm->parts.cluster;
+  struct tt_settings settings = comm->facts.settings;
+  settings.learn = TT_LEARN_ON;
+  uint64_t hash = tt_settings_wire_hash(&settings) * 31 + (uint64_t)cluster->nranks;
+  hash = (hash * 31 + (uint64_t)cluster->cores) * 31;
+  hash += tt_nearness_hash(&comm->parts.topology, &comm->parts.arrangement);
+  for (int kind = 0; kind < TT_LINK_KINDS; kind++)
+    hash = tt_text_hash(tt_text_hash(hash, "\n"), cluster->transport[kind] ? cluster->transport[kind] : "");
+  return tt_text_hash(hash, cluster->interface ? cluster->interface : "");
+}
+
+/* 1 if the choice is an arm of its shape, so that it is legal here. */
+static int is_arm(const struct tt_table *table, const struct tt_learnt *learnt)
+{
+  const struct tt_arms *arms = &table->arms[tt_arms_row(learnt->collective)];
+  for (int a = 0; a < TT_LEARN_ARMS && arms->of[learnt->size_class][a]; a++)
+    if (tt_choices_same(&arms->choices[arms->of[learnt->size_class][a] - 1], &learnt->choice)) return 1;
+  return 0;
+}
+
+/* Adds to the table what earlier jobs have learnt, the newest first. */
+static void learnt_load(const struct tuttiComm *comm, struct tt_table *table)
+{
+  struct tt_cache cache;
+  uint64_t key = tt_learnt_key(comm);
+  table->nlearnt = 0;
+  if (comm->facts.settings.learn == TT_LEARN_OFF) return;
+  tt_cache_load(&cache, &comm->facts.settings);
+  for (int k = cache.nlearnt - 1; k >= 0 && table->nlearnt < TT_LEARNT_MOST; k--)
+    if (cache.learnt[k].key == key && is_arm(table, &cache.learnt[k].learnt))
+      table->learnt[table->nlearnt++] = cache.learnt[k].learnt;
 }
 
 /* Rank 0 may take its parent's table: that goes to all ranks like one that was made, in the round that they need
@@ -137,6 +174,7 @@ tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
   }
   tuttiResult_t result = tt_pricing_create(&pricing, comm);
   if (result == tuttiSuccess) result = table_make(comm, pricing, table);
+  if (result == tuttiSuccess) learnt_load(comm, table);
   tt_pricing_destroy(pricing);
   return result;
 }

@@ -27,6 +27,7 @@ struct tt_op {
   int transfer_room;          /* of binding.transfers, which belong to the op */
   void *owned;                /* memory of the binding, freed with the op; may be NULL */
   int is_queued, is_abandoned; /* is_abandoned: no caller waits for it; both guarded by tt_process.mutex */
+  int is_begun; /* its observers know of it */
   int started;
   uint64_t since_ns; /* time since which nothing has moved; 0: not known */
   tuttiResult_t result;
@@ -43,6 +44,41 @@ struct tt_plan_entry {
 struct tt_shrinks {
   uint64_t set; /* a hash */
   uint32_t tries;
+};
+
+/* ---- learning.c: which choice is the quickest for calls of one shape ---- */
+
+#define TT_LEARN_SHAPES 32 /* of a communicator, that are learnt */
+
+/* A shape: what its calls need. */
+struct tt_learn_cell {
+  uint32_t quiet; /* the next call but so many less one needs tt_learning_turn; 1: the next one */
+  uint16_t shape; /* 1 + index of its learner; 0: it has none */
+  uint16_t pad;
+  struct tt_choice choice; /* of the call under way, or of the quiet ones */
+};
+
+/* The learner of a shape. */
+struct tt_learn_shape {
+  struct tt_learn learn;
+  struct tt_choice arms[TT_LEARN_ARMS];
+  uint64_t calls;
+  uintptr_t memory; /* the kinds of memory of the calls that count; 0: not known yet */
+  uint32_t nalike;  /* calls of this period that had these */
+  uint8_t collective, width, size_class; /* as in struct tt_learnt */
+  uint8_t is_due;   /* 1: ranks exchange facts before the next call */
+};
+
+struct tt_learning {
+  struct tt_learn_cell cells[TT_ARM_ROWS][TT_WIDTHS][TT_SIZE_CLASSES];
+  struct tt_learn_shape shapes[TT_LEARN_SHAPES];
+  int nshapes;
+  int is_exchanging;
+  struct tt_binding exchange; /* of facts */
+  int64_t facts[TT_LEARN_FACTS];
+  uint64_t began_ns;          /* of the call under way; 0: its time does not count */
+  uint64_t key;               /* tt_learnt_key, on rank 0 */
+  const struct tt_heap *heap; /* whose memory peers read where it lies; NULL: none do */
 };
 
 #define TT_COMM_REDOPS 4096 /* operations with a scalar that live at once */
@@ -126,6 +162,8 @@ struct tt_comm_calls {
   struct tt_table table;
   struct tt_plan_entry plans[TT_COMM_PLANS];
   int nplans;
+  struct tt_learning *learning;  /* NULL: nothing is learnt or remembered */
+  struct tt_learn_cell *learns;  /* that of the call under way, if its learner is told of it; else NULL */
   uint64_t scalar;        /* the last scalar that was read */
   uint8_t barrier;        /* the byte that barriers combine */
   struct tt_codes codes;
@@ -174,6 +212,10 @@ void tt_comm_drop(struct tuttiComm *comm);
 /* Puts ops (linked by next_of_group) in the queues of their communicators and streams, all at once. */
 void tt_ops_submit(struct tt_op *first);
 
+/* Binds the call to a choice, and finds its plan or makes it. Errors: tuttiSystemError; the schedule's own. */
+tuttiResult_t tt_plan_bind(struct tuttiComm *comm, struct tt_binding *binding, const struct tt_choice *choice,
+                           struct tt_plan **plan);
+
 /* As tt_op_drive. */
 int tt_comm_drive(struct tuttiComm *comm, int look);
 
@@ -210,6 +252,45 @@ void tt_explainer_destroy(struct tt_explainer *explainer);
  * collective, type, and bytes in half powers of two), logs the choice, the predicted time and the measured time. */
 void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call);
 void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result);
+
+/* Tells what is predicted for a choice that is settled, and for others; NULL: without an explainer. */
+const char *tt_explain_choice(const struct tuttiComm *comm, const struct tt_learnt *learnt);
+
+/* ---- learning.c ---- */
+
+/* Before the last round of a creation, and once the table is known. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_learning_create(struct tuttiComm *comm);
+void tt_learning_begin(struct tuttiComm *comm);
+void tt_learning_destroy(struct tuttiComm *comm);
+
+/* On rank 0, at the end of a communicator that has not failed: what is settled goes into the cache of the host. */
+void tt_learning_keep(const struct tuttiComm *comm);
+
+/* A hash of all on which a learnt choice depends beside machine and version: number and places of the ranks,
+ * transports, settings of the wire. For rank 0. */
+uint64_t tt_learnt_key(const struct tuttiComm *comm);
+
+/* The cell of a call; NULL: such calls are not learnt. size: of an element of the wire type. */
+static inline struct tt_learn_cell *tt_learning_cell(struct tt_learning *learning, int collective, size_t size,
+                                                     uint64_t bytes)
+{
+  int row = tt_arms_row(collective), size_class = tt_size_class(bytes);
+  if (row < 0 || !bytes || size_class < 0) return NULL;
+  return &learning->cells[row][__builtin_ctzll(size)][size_class];
+}
+
+/* Before a call whose cell says so: sets the cell's choice. tuttiInProgress: ranks exchange facts (tt_learning_call is
+ * that operation, else NULL) and the call waits: call it again. *moved is set as by tt_run_poll. Errors: the
+ * communicator's. */
+tuttiResult_t tt_learning_turn(struct tuttiComm *comm, struct tt_learn_cell *cell, const struct tt_binding *binding,
+                               int *moved);
+const struct tt_call *tt_learning_call(const struct tuttiComm *comm);
+
+/* After it, if calls.learns is set. */
+void tt_learning_end(struct tuttiComm *comm);
+
+/* The choice for calls like this one: until tt_learning_end, that of the call under way. */
+const struct tt_choice *tt_comm_choice(const struct tuttiComm *comm, int collective, size_t size, uint64_t bytes);
 
 /* ---- observe.c ---- */
 

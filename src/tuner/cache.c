@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 
-#define TEXT_BYTES 8192 /* longer than any such file */
+#define TEXT_BYTES 49152 /* longer than any such file */
 
 /* ---- lines ---- */
 
@@ -33,6 +33,21 @@ void tt_cache_put(struct tt_cache *cache, enum tt_link_kind kind, const char *tr
   cache->lines[i].kind = kind;
   snprintf(cache->lines[i].transport, sizeof cache->lines[i].transport, "%s", transport);
   cache->lines[i].correction = correction;
+}
+
+void tt_cache_learn(struct tt_cache *cache, const struct tt_cache_learnt *line)
+{
+  const struct tt_learnt *learnt = &line->learnt;
+  int n = 0;
+  for (int i = 0; i < cache->nlearnt; i++) {
+    const struct tt_cache_learnt *has = &cache->learnt[i];
+    int is_same = has->key == line->key && has->learnt.collective == learnt->collective &&
+                  has->learnt.width == learnt->width && has->learnt.size_class == learnt->size_class;
+    if (!is_same) cache->learnt[n++] = *has;
+  }
+  if (n == TT_CACHE_LEARNT) memmove(&cache->learnt[0], &cache->learnt[1], (size_t)--n * sizeof cache->learnt[0]);
+  cache->learnt[n++] = *line;
+  cache->nlearnt = n;
 }
 
 /* ---- where ---- */
@@ -94,10 +109,49 @@ static int head_print(char *text, size_t size)
                   TT_CACHE_VERSION, host, cpu, sysconf(_SC_NPROCESSORS_ONLN), TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
 }
 
+/* The algorithm of that name; -1: there is none. */
+static int algo_find(const char *name, int collective)
+{
+  for (int a = 0; a < tt_algo_count; a++)
+    if (tt_algos[a].collective == collective && strcmp(tt_algos[a].name, name) == 0) return a;
+  return -1;
+}
+
+static int learnt_read(struct tt_cache *cache, const char *line)
+{
+  char collective[24], algo[48], middle[48];
+  unsigned long long key;
+  unsigned ranks, nodes, width, size_class, radix, block;
+  long long ns;
+  int len = -1;
+  int n = sscanf(line,
+                 "learnt key %16llx ranks %7u nodes %7u collective %23s width %2u class %2u algo %47s middle %47s "
+                 "radix %5u block %10u ns %18lld%n",
+                 &key, &ranks, &nodes, collective, &width, &size_class, algo, middle, &radix, &block, &ns, &len);
+  if (n != 11 || len < 0 || line[len]) return 0;
+  int kind = tt_kind_find(collective);
+  int chosen = kind == TT_NO_COLLECTIVE ? -1 : algo_find(algo, kind);
+  int between = chosen < 0 || !strcmp(middle, "-") ? -1 : algo_find(middle, kind);
+  if (chosen < 0 || (between < 0 && strcmp(middle, "-") != 0) || radix > UINT16_MAX) return 0;
+  const struct tt_cache_learnt learnt = {
+      .key = key,
+      .ranks = (int32_t)ranks,
+      .nodes = (int32_t)nodes,
+      .learnt = {.collective = (uint8_t)kind,
+                 .size_class = (uint8_t)size_class,
+                 .width = (uint8_t)width,
+                 .ns = ns,
+                 .choice = {(uint8_t)chosen, (int8_t)between, (uint16_t)radix, block}}};
+  if (!tt_learnt_valid(&learnt.learnt)) return 0;
+  tt_cache_learn(cache, &learnt);
+  return 1;
+}
+
 static int line_read(struct tt_cache *cache, const char *line)
 {
   char kind[8], transport[TT_PROFILE_NAME];
   int alpha, beta, len = -1, k = 0;
+  if (strncmp(line, "learnt ", 7) == 0) return learnt_read(cache, line);
   int n = sscanf(line, "link kind %7s transport %47s alpha %3d beta %3d%n", kind, transport, &alpha, &beta, &len);
   if (n != 4 || len < 0 || line[len] || cache->n == TT_CACHE_LINES) return 0;
   while (k < TT_LINK_KINDS && strcmp(kind, tt_link_names[k]) != 0) k++;
@@ -109,7 +163,7 @@ static int line_read(struct tt_cache *cache, const char *line)
 /* Returns NULL, or why the text was not read. */
 static const char *text_read(struct tt_cache *cache, char *text)
 {
-  char head[TEXT_BYTES];
+  char head[1024];
   int len = head_print(head, sizeof head);
   if (strncmp(text, head, (size_t)len) != 0) return "it is of another machine or version";
   for (char *line = text + len, *end; *line; line = end + 1) {
@@ -150,7 +204,20 @@ void tt_cache_load(struct tt_cache *cache, const struct tt_settings *settings)
   if (!why) why = text_read(cache, text);
   if (!why) return;
   if (*why) tt_log(TT_LOG_INFO, "%s is not used: %s", path, why);
-  cache->n = 0;
+  cache->n = cache->nlearnt = 0;
+}
+
+static int learnt_print(const struct tt_cache_learnt *line, char *text, size_t size)
+{
+  const struct tt_learnt *learnt = &line->learnt;
+  const struct tt_choice *choice = &learnt->choice;
+  return snprintf(text, size,
+                  "learnt key %016llx ranks %d nodes %d collective %s width %d class %d algo %s middle %s radix %u "
+                  "block %u ns %lld\n",
+                  (unsigned long long)line->key, (int)line->ranks, (int)line->nodes,
+                  tt_kinds[learnt->collective].name, learnt->width, learnt->size_class,
+                  tt_algos[choice->algo].name, choice->middle < 0 ? "-" : tt_algos[choice->middle].name, choice->radix,
+                  (unsigned)choice->block_bytes, (long long)learnt->ns);
 }
 
 static int text_print(const struct tt_cache *cache, char *text, size_t size)
@@ -161,6 +228,7 @@ static int text_print(const struct tt_cache *cache, char *text, size_t size)
     len += snprintf(text + len, size - (size_t)len, "link kind %s transport %s alpha %d beta %d\n",
                     tt_link_names[line->kind], line->transport, line->correction.alpha, line->correction.beta);
   }
+  for (int i = 0; i < cache->nlearnt; i++) len += learnt_print(&cache->learnt[i], text + len, size - (size_t)len);
   return len;
 }
 
@@ -175,7 +243,7 @@ void tt_cache_store(const struct tt_cache *cache, const struct tt_settings *sett
   int is_written = fd >= 0 && tt_file_write(fd, text, (size_t)len, -1) == len;
   if (fd >= 0 && close(fd) != 0) is_written = 0;
   if (is_written && rename(temporary, path) == 0) {
-    tt_log(TT_LOG_INFO, "what pairs take is kept in %s", path);
+    tt_log(TT_LOG_INFO, "what pairs take and what was learnt is kept in %s", path);
     return;
   }
   tt_log(TT_LOG_INFO, "%s is not written: %s (TUTTI_CACHE names another folder, or none)", path, strerror(errno));

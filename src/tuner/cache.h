@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Measured corrections of pairs of ranks, kept for later communicators: one small text file for each host.
+/* Measured corrections of pairs of ranks, and choices that jobs have learnt, kept for later communicators: one small
+ * text file for each host.
  *
- *   tutti cache 1
+ *   tutti cache 2
  *   machine host NAME cpu "MODEL" cores N version 0.1.0
  *   link kind cache transport shm alpha 1 beta -1      powers of two, as in struct tt_correction
+ *   learnt key 00f0.. ranks 4 nodes 1 collective all_reduce width 2 class 27 algo ring middle - radix 0 block 8192 ns 9
  *
- * It lies in the folder TUTTI_CACHE, else in $XDG_CACHE_HOME/tutti, else in $HOME/.cache/tutti, and is named by the
- * host, and by a hash of machine-id and TUTTI_HOSTID, which tell hosts of one name apart, and of TUTTI_SOCKET_IFNAME
- * and TUTTI_SOCKET_FAMILY, which decide the way of messages: hosts may share a home directory, and a boot changes
- * nothing. It is a cache: if anything is wrong with it, pairs are measured again, and INFO says why. */
+ * Learnt choices are in the file of rank 0's host. The key stands for all on which they depend beside the machine
+ * (comm/price.c): lines with other keys are of other communicators. Ranks and nodes are for the reader.
+ *
+ * The file lies in the folder TUTTI_CACHE, else in $XDG_CACHE_HOME/tutti, else in $HOME/.cache/tutti, and is named by
+ * the host, and by a hash of machine-id and TUTTI_HOSTID, which tell hosts of one name apart, and of
+ * TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY, which decide the way of messages: hosts may share a home directory, and
+ * a boot changes nothing. It is a cache: if anything is wrong with it, pairs are measured and choices learnt again, and
+ * INFO says why. */
 #ifndef TT_CACHE_H
 #define TT_CACHE_H
 
-#include "tuner/prices.h"
+#include "tuner/tuner.h"
 
-#define TT_CACHE_VERSION 1
+#define TT_CACHE_VERSION 2
+#define TT_CACHE_LEARNT 128 /* the oldest go */
 #define TT_CACHE_LINES 32
 #define TT_CACHE_PATH 512
 
@@ -25,6 +32,12 @@ struct tt_cache {
     char transport[TT_PROFILE_NAME];
     struct tt_correction correction;
   } lines[TT_CACHE_LINES];
+  int nlearnt;
+  struct tt_cache_learnt {
+    uint64_t key;
+    int32_t ranks, nodes;
+    struct tt_learnt learnt;
+  } learnt[TT_CACHE_LEARNT];
 };
 
 /* 1 unless TUTTI_CACHE is none: then nothing is measured, nor read. */
@@ -43,6 +56,9 @@ void tt_cache_store(const struct tt_cache *cache, const struct tt_settings *sett
 
 /* TT_CORRECTION_NONE if nothing is known. */
 struct tt_correction tt_cache_get(const struct tt_cache *cache, enum tt_link_kind kind, const char *transport);
+
+/* Adds what is learnt of a shape behind all others, and takes away what was known of it. */
+void tt_cache_learn(struct tt_cache *cache, const struct tt_cache_learnt *line);
 
 /* Replaces the known correction. TT_CORRECTION_NONE, or a correction for which there is no room, is left out. */
 void tt_cache_put(struct tt_cache *cache, enum tt_link_kind kind, const char *transport,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tuner/learn_private.h"
+#include "tuner/learn.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,6 +14,10 @@
 #define REST 2048       /* calls of a settled period, the first one; 64 groups of it are measured */
 #define REST_MOST 32768
 #define RESTED_GROUPS 64
+#define SHORT_NS 2000   /* of shorter calls few are timed */
+#define STRETCH_NS 6000 /* a period of these takes as long as one of calls that take so long */
+#define STRETCH_MOST 64
+#define REST_STRETCH 16 /* settled periods of short calls are so many times longer still */
 #define SURE 4          /* standard errors; more if there are few visits */
 #define FEWEST 4        /* visits that decide */
 #define PRIOR 0.06      /* of the time: deviation of a sample, as FEWEST visits would have told it */
@@ -94,11 +98,46 @@ int tt_learn_arm(const struct tt_learn *learn)
   return is_visit(agreed) ? agreed->race.challenger : agreed->incumbent;
 }
 
+/* 1 if this call of a race is near a visit: the medians around it, and both changes of arm. */
+static int is_near_visit(const struct tt_learn_agreed *agreed)
+{
+  const struct tt_learn_race *race = &agreed->race;
+  int at = (int)(agreed->at % race->slot);
+  if (agreed->since < SKIP) return 1;
+  return agreed->at < (uint32_t)race->slot * race->visits && at >= race->begin - LEAD &&
+         at < race->begin + visit_calls(race);
+}
+
 int tt_learn_is_timed(const struct tt_learn *learn)
 {
   const struct tt_learn_agreed *agreed = &learn->agreed;
   if (agreed->narms == 1) return 0;
-  return agreed->state != TT_LEARN_SETTLED || agreed->at % (agreed->calls / RESTED_GROUPS) < TT_LEARN_GROUP;
+  if (agreed->state == TT_LEARN_SETTLED) return agreed->at % (agreed->calls / RESTED_GROUPS) < TT_LEARN_GROUP;
+  return agreed->state == TT_LEARN_SWEEP || agreed->stretch == 1 || is_near_visit(agreed);
+}
+
+uint32_t tt_learn_quiet(const struct tt_learn *learn)
+{
+  const struct tt_learn_agreed *agreed = &learn->agreed;
+  if (agreed->narms == 1) return UINT32_MAX;
+  if (tt_learn_is_timed(learn)) return 0;
+  uint32_t left = agreed->calls - 1 - agreed->at, n;
+  if (agreed->state == TT_LEARN_SETTLED) {
+    uint32_t stride = agreed->calls / RESTED_GROUPS;
+    n = stride - agreed->at % stride;
+  } else { /* up to the calls before the visit, or to the last one of the slot */
+    uint32_t slot = agreed->race.slot, at = agreed->at % slot, timed = (uint32_t)(agreed->race.begin - LEAD);
+    int has_visit = agreed->at < slot * agreed->race.visits && at < timed;
+    n = has_visit ? timed - at : slot - 1 - at;
+  }
+  return n < left ? n : left;
+}
+
+void tt_learn_skip(struct tt_learn *learn, uint32_t calls)
+{
+  struct tt_learn_agreed *agreed = &learn->agreed;
+  agreed->at += calls;
+  agreed->since = (uint16_t)(calls < (uint32_t)(UINT16_MAX - agreed->since) ? agreed->since + calls : UINT16_MAX);
 }
 
 /* ---- measurements: local ---- */
@@ -276,6 +315,13 @@ static int64_t planned(const struct tt_learn_race *race)
   return race->stage == LOOK ? LOOK_EXCESS : race->upper_ppm;
 }
 
+/* How many times as long periods are, by what a call takes. */
+static void stretch_set(struct tt_learn_agreed *agreed, int64_t ns)
+{
+  int64_t stretch = ns > 0 ? STRETCH_NS / ns : STRETCH_MOST;
+  agreed->stretch = (uint16_t)(ns >= SHORT_NS ? 1 : stretch < STRETCH_MOST ? stretch : STRETCH_MOST);
+}
+
 static void period_begin(struct tt_learn *learn, uint32_t calls)
 {
   learn->agreed.at = 0;
@@ -297,10 +343,10 @@ static void visits_plan(struct tt_learn *learn)
   if (most > soon) most = soon;
   if (n < 1) n = left == BUDGET; /* there will never be more */
   race->visits = (uint8_t)(n < most ? n : most);
-  race->slot = (uint16_t)(race->visits ? PERIOD / race->visits : PERIOD);
+  race->slot = (uint16_t)(PERIOD * agreed->stretch / (race->visits ? race->visits : 1));
   race->n = (uint16_t)(race->n + race->visits);
   race->periods++;
-  period_begin(learn, PERIOD);
+  period_begin(learn, PERIOD * (uint32_t)agreed->stretch);
   slot_begin(agreed);
 }
 
@@ -319,6 +365,12 @@ static void stage_begin(struct tt_learn *learn, enum stage stage)
   samples_forget(&learn->local);
 }
 
+static void rest_begin(struct tt_learn *learn)
+{
+  uint32_t stretch = learn->agreed.stretch;
+  period_begin(learn, learn->agreed.rest * (stretch > 1 ? REST_STRETCH * stretch : 1));
+}
+
 static void settle(struct tt_learn *learn)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
@@ -329,7 +381,7 @@ static void settle(struct tt_learn *learn)
   agreed->is_steady = 0;
   agreed->moved = agreed->again = 0;
   agreed->spent[0] = agreed->spent[1] = 0;
-  period_begin(learn, agreed->rest);
+  rest_begin(learn);
 }
 
 /* The next challenger, the nearest first, in visits as short as what is known of it demands; without one it is
@@ -384,6 +436,7 @@ static enum tt_learned sweep_agree(struct tt_learn *learn, const int64_t *facts)
   agreed->known = is_swept ? agreed->live : 0;
   incumbent_set(learn, best, agreed->known_ppm[best]);
   agreed->state = TT_LEARN_RACE;
+  if (is_swept) stretch_set(agreed, -facts[SWEPT_LEAST]);
   enum tt_learned learned = challenger_begin(learn);
   return learned == TT_LEARNED_NOTHING && best ? TT_LEARNED_ANOTHER : learned;
 }
@@ -499,7 +552,7 @@ static enum tt_learned settled_agree(struct tt_learn *learn, const int64_t *fact
     agreed->reference_ns = steady_ns;
     agreed->is_steady = 1;
   }
-  period_begin(learn, agreed->rest);
+  rest_begin(learn);
   return TT_LEARNED_NOTHING;
 }
 
@@ -517,5 +570,17 @@ void tt_learn_init(struct tt_learn *learn, int narms)
   learn->agreed.live = (uint8_t)((1u << narms) - 1);
   learn->agreed.before = TT_LEARN_ARMS;
   learn->agreed.rest = REST;
+  learn->agreed.stretch = 1;
   learn->agreed.calls = SWEEP_CALLS / turn * turn;
+}
+
+void tt_learn_resume(struct tt_learn *learn, int narms, int64_t ns)
+{
+  struct tt_learn_agreed *agreed = &learn->agreed;
+  tt_learn_init(learn, narms);
+  if (ns > 0) stretch_set(agreed, ns);
+  agreed->state = TT_LEARN_SETTLED;
+  agreed->before = 0;
+  agreed->reference_ns = ns; /* it is steady once it has been measured here */
+  rest_begin(learn);
 }

@@ -23,14 +23,34 @@ static int choice_valid(const struct tt_choice *choice, int collective)
          choice->middle < tt_algo_count && choice->block_bytes - 1 < (uint32_t)1 << 30;
 }
 
+static int arms_valid(const struct tt_arms *arms, int collective)
+{
+  int is_valid = arms->n <= TT_ARM_CHOICES;
+  for (int c = 0; c < arms->n && is_valid; c++) is_valid = choice_valid(&arms->choices[c], collective);
+  for (int k = 0; k < TT_SIZE_CLASSES && is_valid; k++)
+    for (int a = 0; a < TT_LEARN_ARMS; a++) is_valid &= arms->of[k][a] <= arms->n;
+  return is_valid;
+}
+
+int tt_learnt_valid(const struct tt_learnt *learnt)
+{
+  return learnt->collective < TT_COLLECTIVES && tt_arms_row(learnt->collective) >= 0 &&
+         learnt->size_class < TT_SIZE_CLASSES && learnt->width < TT_WIDTHS && learnt->ns > 0 &&
+         choice_valid(&learnt->choice, learnt->collective);
+}
+
 int tt_table_valid(const struct tt_table *table)
 {
+  if (table->nlearnt < 0 || table->nlearnt > TT_LEARNT_MOST) return 0;
+  for (int k = 0; k < table->nlearnt; k++)
+    if (!tt_learnt_valid(&table->learnt[k])) return 0;
   for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
     if (!tt_kinds[collective].name) continue;
     for (int r = 0;; r++) {
       if (r == TT_TABLE_ROWS || !choice_valid(&table->rows[collective][r].choice, collective)) return 0;
       if (table->rows[collective][r].up_to_bytes == UINT64_MAX) break;
     }
+    if (tt_arms_row(collective) >= 0 && !arms_valid(&table->arms[tt_arms_row(collective)], collective)) return 0;
   }
   return 1;
 }

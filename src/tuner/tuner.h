@@ -7,6 +7,7 @@
 #define TT_TUNER_H
 
 #include "algos/algos.h"
+#include "tuner/learn.h"
 #include "tuner/prices.h"
 
 #define TT_TABLE_ROWS 24 /* of a collective */
@@ -33,10 +34,69 @@ struct tt_table_row {
   struct tt_choice choice;
 };
 
+/* ---- shapes that are learnt (learn.h) ---- */
+
+/* Size classes: those of half powers of two, as rows end there; the first one up to 8 B, the last one up to 128 MiB. */
+#define TT_SIZE_CLASSES 49
+
+/* -1: no bytes, or too many. */
+static inline int tt_size_class(uint64_t bytes)
+{
+  uint64_t last = bytes - 1;
+  if (last < 8) return 0;
+  if (last >= (uint64_t)1 << 27) return -1;
+  int power = 63 - __builtin_clzll(last);
+  return 2 * (power - 3) + 1 + (int)(last >> (power - 1) & 1);
+}
+
+/* The most bytes of a class. */
+static inline uint64_t tt_size_class_bytes(int size_class)
+{
+  if (!size_class) return 8;
+  int power = 3 + (size_class - 1) / 2;
+  return size_class & 1 ? (uint64_t)3 << (power - 1) : (uint64_t)2 << power;
+}
+
+/* Collectives that are learnt: those in which each rank needs something of all others, so that calls take as long on
+ * all ranks. Their rows of arms; -1: none. */
+#define TT_ARM_ROWS 4
+static inline int tt_arms_row(int collective)
+{
+  if (collective == TT_ALL_REDUCE) return 0;
+  return collective >= TT_REDUCE_SCATTER && collective <= TT_ALL_TO_ALL ? 1 + collective - TT_REDUCE_SCATTER : -1;
+}
+
+#define TT_ARM_CHOICES 32 /* of a collective, over all classes */
+
+/* The arms of a collective: for each size class the choice of the table, then the cheapest others whose price is within
+ * twice the best one. */
+struct tt_arms {
+  struct tt_choice choices[TT_ARM_CHOICES];
+  uint8_t of[TT_SIZE_CLASSES][TT_LEARN_ARMS]; /* 1 + index of a choice; 0: no more of them */
+  uint8_t n, pad;
+};
+
+/* The result of an earlier job for one shape. */
+struct tt_learnt {
+  uint8_t collective, size_class;
+  uint8_t width;  /* the logarithm of the bytes of an element of the wire type */
+  uint8_t pad[5];
+  int64_t ns;     /* of a call; > 0 */
+  struct tt_choice choice;
+};
+#define TT_LEARNT_MOST 48
+#define TT_WIDTHS 5 /* elements of 1 to 16 bytes */
+
+/* Checks one that came from elsewhere. */
+int tt_learnt_valid(const struct tt_learnt *learnt);
+
 /* By collective: the first row whose up_to_bytes is not exceeded by the bytes of a share counts; the last row has
  * UINT64_MAX. The same layout on all ranks: it is sent as it is. */
 struct tt_table {
   struct tt_table_row rows[TT_COLLECTIVES][TT_TABLE_ROWS];
+  struct tt_arms arms[TT_ARM_ROWS]; /* n is 0 where nothing is to be learnt */
+  struct tt_learnt learnt[TT_LEARNT_MOST];
+  int64_t nlearnt;
 };
 
 /* The values that the ranks of a communicator agree on: with the call, they decide what goes on the wire. */
@@ -102,11 +162,12 @@ tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice 
 tuttiResult_t tt_choices_find(struct tt_choice *choices, int *n, int collective, const struct tt_settings *settings,
                               const struct tt_tuning *tuning);
 
-/* Fills the table for all collectives. settings->algo says what may be chosen (algo_filter.h); settings->radix the
- * radix of algorithms that have one, settings->segment_bytes the block; settings->deterministic leaves only the tree of
- * binary blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is malformed or names something that does not exist (the
- * sentence says what does), or leaves a collective nothing that is legal for this number of ranks and these settings
- * (the sentence says why, for each). */
+/* Fills the table for all collectives, with arms unless settings exclude learning (learn is 0, deterministic, a file of
+ * rules, or, for a collective, an entry in settings->algo), and without anything remembered. settings->algo says what
+ * may be chosen (algo_filter.h); settings->radix the radix of algorithms that have one, settings->segment_bytes the
+ * block; settings->deterministic leaves only the tree of binary blocks. Errors: tuttiInvalidArgument: TUTTI_ALGO is
+ * malformed or names something that does not exist (the sentence says what does), or leaves a collective nothing that
+ * is legal for this number of ranks and these settings (the sentence says why, for each). */
 tuttiResult_t tt_table_make(struct tt_table *table, const struct tt_settings *settings,
                             const struct tt_tuning *tuning);
 

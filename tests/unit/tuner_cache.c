@@ -105,6 +105,57 @@ static void what_is_stored_is_loaded(void **state)
   scene_free(&s);
 }
 
+/* The n-th of some that differ in key, ranks, shape and choice. */
+static struct tt_cache_learnt learnt_make(int n)
+{
+  const int collective = n % 2 ? TT_ALL_REDUCE : TT_ALL_GATHER;
+  int algo = 0;
+  while (tt_algos[algo].collective != collective) algo++;
+  return (struct tt_cache_learnt){
+      .key = 0xfedcba9876543210u ^ (uint64_t)n,
+      .ranks = n + 2,
+      .nodes = 1 + n % 3,
+      .learnt = {.collective = (uint8_t)collective,
+                 .size_class = (uint8_t)(n % TT_SIZE_CLASSES),
+                 .width = (uint8_t)(n % TT_WIDTHS),
+                 .ns = 1 + 1000000007ll * n,
+                 .choice = {(uint8_t)algo, -1, (uint16_t)(n % 5), 4096u << n % 7}}};
+}
+
+static int same_learnt(const struct tt_cache_learnt *a, const struct tt_cache_learnt *b)
+{
+  return a->key == b->key && a->ranks == b->ranks && a->nodes == b->nodes && a->learnt.ns == b->learnt.ns &&
+         a->learnt.collective == b->learnt.collective && a->learnt.size_class == b->learnt.size_class &&
+         a->learnt.width == b->learnt.width && tt_choices_same(&a->learnt.choice, &b->learnt.choice);
+}
+
+static void what_is_learnt_is_loaded_the_newest_last(void **state)
+{
+  (void)state;
+  struct scene s;
+  struct tt_cache cache = {.n = 0}, loaded;
+  scene_make(&s);
+  tt_cache_put(&cache, TT_LINK_CACHE, "shm", some);
+  for (int n = 0; n < TT_CACHE_LEARNT + 5; n++) {
+    struct tt_cache_learnt line = learnt_make(n);
+    tt_cache_learn(&cache, &line);
+  }
+  struct tt_cache_learnt again = learnt_make(20);
+  again.learnt.ns = 5;
+  tt_cache_learn(&cache, &again); /* instead, and as the last one */
+  tt_cache_store(&cache, &s.settings);
+  tt_cache_load(&loaded, &s.settings);
+  assert_int_equal(loaded.n, 1);
+  assert_int_equal(loaded.nlearnt, TT_CACHE_LEARNT);
+  assert_true(same_learnt(&loaded.learnt[TT_CACHE_LEARNT - 1], &again));
+  for (int k = 0, n = 5; k < TT_CACHE_LEARNT - 1; k++, n++) {
+    n += n == 20;
+    struct tt_cache_learnt line = learnt_make(n);
+    assert_true(same_learnt(&loaded.learnt[k], &line));
+  }
+  scene_free(&s);
+}
+
 static void more_than_there_is_room_for_is_left_out(void **state)
 {
   (void)state;
@@ -122,11 +173,21 @@ static void more_than_there_is_room_for_is_left_out(void **state)
   scene_free(&s);
 }
 
+/* The file then has a line of either kind, or more than one of them. */
+static void learnt_store(const struct scene *s)
+{
+  struct tt_cache cache = {.n = 0};
+  struct tt_cache_learnt line = learnt_make(1);
+  tt_cache_put(&cache, TT_LINK_CACHE, "shm", some);
+  tt_cache_learn(&cache, &line);
+  tt_cache_store(&cache, &s->settings);
+}
+
 /* The first `was` of the file becomes `is`. */
 static void check_replaced(const struct scene *s, const char *was, const char *is)
 {
   char text[4096], other[8192];
-  some_store(s);
+  learnt_store(s);
   file_read(s, text);
   char *at = strstr(text, was);
   assert_non_null(at);
@@ -142,7 +203,7 @@ static void a_file_of_another_machine_or_version_is_ignored(void **state)
   (void)state;
   struct scene s;
   scene_make(&s);
-  check_replaced(&s, "tutti cache 1", "tutti cache 2");
+  check_replaced(&s, "tutti cache 2", "tutti cache 3");
   check_replaced(&s, "machine host ", "machine host x");
   check_replaced(&s, "cpu \"", "cpu \"x");
   check_replaced(&s, "cores ", "cores 9");
@@ -165,7 +226,20 @@ static void a_broken_file_is_ignored(void **state)
   check_replaced(&s, "alpha 3", "alpha -99999999999");
   check_replaced(&s, "beta -2", "beta -2 gamma 1");
   check_replaced(&s, "beta -2", "beta");
-  check_replaced(&s, "beta -2\n", "beta -2"); /* cut off */
+  check_replaced(&s, "ns 1000000008\n", "ns 1000000008"); /* cut off */
+  check_replaced(&s, "learnt", "lernt");
+  check_replaced(&s, "key f", "key x");
+  check_replaced(&s, "collective all_reduce", "collective all_seduce");
+  check_replaced(&s, "collective all_reduce", "collective broadcast"); /* is not learnt */
+  check_replaced(&s, "width 1", "width 5");
+  check_replaced(&s, "class 1", "class 49");
+  check_replaced(&s, "algo ", "algo x");
+  check_replaced(&s, "middle -", "middle x");
+  check_replaced(&s, "radix 1", "radix 65536");
+  check_replaced(&s, "block 8192", "block 0");
+  check_replaced(&s, "ns 1000000008", "ns 0");
+  check_replaced(&s, "ns 1000000008", "ns -5");
+  check_replaced(&s, "ns 1000000008", "ns 1000000008 us");
   some_store(&s);
   file_read(&s, text);
   for (size_t len = 0; len + 1 < strlen(text); len++) {
@@ -299,6 +373,7 @@ int main(void)
   setenv("TUTTI_DEBUG", "NONE", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_stored_is_loaded),
+      cmocka_unit_test(what_is_learnt_is_loaded_the_newest_last),
       cmocka_unit_test(more_than_there_is_room_for_is_left_out),
       cmocka_unit_test(a_file_of_another_machine_or_version_is_ignored),
       cmocka_unit_test(a_broken_file_is_ignored),

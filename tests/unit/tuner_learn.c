@@ -10,7 +10,7 @@
 
 #include "chance.h"
 #include "slow.h"
-#include "tuner/learn_private.h"
+#include "tuner/learn.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tuner/cache.h"
 #include "tuner/choice.h"
 #include "tuner/explain.h"
 
@@ -266,6 +267,27 @@ static tuttiResult_t eta_print(const struct tt_explained *e, FILE *out)
   return result;
 }
 
+/* ---- what jobs have learnt ---- */
+
+/* Prints what jobs of so many ranks and nodes have learnt; they may have had other settings or transports. */
+static void learnt_print(const struct tt_explained *e, FILE *out)
+{
+  struct tt_cache cache;
+  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES], us[TT_US_BYTES];
+  int n = 0, width = __builtin_ctzll(tt_type_size(e->wire_type)), size_class = tt_size_class(e->bytes);
+  tt_cache_load(&cache, e->settings);
+  for (int k = cache.nlearnt - 1; k >= 0; k--) {
+    const struct tt_cache_learnt *line = &cache.learnt[k];
+    const struct tt_learnt *learnt = &line->learnt;
+    if (line->ranks != e->tuning->nranks || line->nodes != e->tuning->cluster->topology->nnodes) continue;
+    if (learnt->collective != e->collective || learnt->width != width || learnt->size_class != size_class) continue;
+    if (!n++) fprintf(out, "\nlearnt by jobs here (TUTTI_LEARN):\n");
+    fprintf(out, "  %s in blocks of %s: %s us\n",
+            tt_choice_text(&learnt->choice, name), tt_bytes_text(learnt->choice.block_bytes, size),
+            tt_us_text((double)learnt->ns / 1e3, us));
+  }
+}
+
 /* ---- all ---- */
 
 /* Makes the choice as a communicator would. */
@@ -284,6 +306,7 @@ static tuttiResult_t all_print(FILE *out, struct tt_decision *decision, const st
   others_print(e, out);
   origins_print(e, out);
   sizes_print(e, table, out);
+  learnt_print(e, out);
   result = eta_print(e, out);
   tt_explained_destroy(e);
   if (result == tuttiSuccess && ferror(out)) result = tt_fail(tuttiSystemError, "the explanation cannot be written");

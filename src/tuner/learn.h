@@ -38,12 +38,19 @@
  * known, so an arm is looked at in single calls before it is visited. If the drift has made it more than 9 times as
  * slow as the incumbent, such a call costs more than the budget; so does nothing else.
  *
+ * Short calls. A look at the clock and a step of the learner take 0.1 us, so calls below 2 us are not all told: in a
+ * race only those near a visit, and periods are 3 to 64 times as long (*stretch*), settled ones 16 times that. For the
+ * calls between tt_learn_quiet says that they need nothing, and tt_learn_skip that they have been made.
+ *
  * Not noticed: an arm that becomes quicker while the settled one stays as it is. If the calls of an arm change after
  * 17 in a row, it is measured wrongly until it is the incumbent. The one before it then challenges it. */
-#ifndef TT_LEARN_PRIVATE_H
-#define TT_LEARN_PRIVATE_H
+#ifndef TT_LEARN_H
+#define TT_LEARN_H
 
 #include <stdint.h>
+
+/* Choices of TUTTI_LEARN. A communicator has none but the last three in its settings. */
+enum tt_learn_setting { TT_LEARN_CONFIG, TT_LEARN_OFF, TT_LEARN_ON, TT_LEARN_FREEZE };
 
 #define TT_LEARN_ARMS 6
 #define TT_LEARN_FACTS 8
@@ -68,7 +75,8 @@ struct tt_learn_race {
 struct tt_learn_agreed {
   uint32_t at, calls; /* in this period: so far, and until the exchange */
   uint32_t periods;   /* so far */
-  uint32_t rest;      /* calls of a period when it is settled */
+  uint32_t rest;      /* calls of a period when it is settled, for a stretch of 1 */
+  uint16_t stretch;   /* periods of short calls are so many times as long */
   uint16_t since;     /* calls since the arm changed */
   uint8_t state, narms;
   uint8_t incumbent;  /* the quickest arm as far as is known */
@@ -112,6 +120,10 @@ enum tt_learned { TT_LEARNED_NOTHING, TT_LEARNED_ANOTHER, TT_LEARNED_SETTLED, TT
 /* narms: 1 to TT_LEARN_ARMS. With one arm nothing is measured or exchanged. */
 void tt_learn_init(struct tt_learn *learn, int narms);
 
+/* The same for a job that takes over what another one has learnt: arm 0 is settled, and takes that long (0: not known).
+ * If that differs by a fifth here, twice running, the trial begins as after a drift. */
+void tt_learn_resume(struct tt_learn *learn, int narms, int64_t ns);
+
 /* The arm of the next call. */
 int tt_learn_arm(const struct tt_learn *learn);
 
@@ -121,6 +133,11 @@ int tt_learn_is_timed(const struct tt_learn *learn);
 /* The next call is over and took so long here; 0: not known, or not to be counted. 1 if the ranks exchange facts before
  * the call after it. */
 int tt_learn_step(struct tt_learn *learn, uint64_t ns);
+
+/* How many of the next calls go by the same arm, need no time, and are not the last one before an exchange; and tells
+ * the learner that so many of these are over. */
+uint32_t tt_learn_quiet(const struct tt_learn *learn);
+void tt_learn_skip(struct tt_learn *learn, uint32_t calls);
 
 /* The facts of this rank. */
 void tt_learn_tell(const struct tt_learn *learn, int64_t facts[TT_LEARN_FACTS]);

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The learners of a communicator (tuner/learn.h): one for each shape of which enough calls have been made. They decide
+ * by which choice a call goes, take its time, and exchange what they know before a call whose number all ranks know.
+ *
+ * All that decides on a choice is the same on all ranks: the order of calls, the table, and facts that all have taken.
+ * A call that needs nothing costs a count. The kind of memory is a rank's own affair: calls in another kind than most
+ * are made like all of their shape, but their times do not count. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "comm/private.h"
+#include "memory/memory.h"
+#include "tuner/cache.h"
+#include "tuner/explain.h"
+
+#define FIRST_CALLS 100 /* of a shape: by its price. A short job pays nothing */
+#define NEVER UINT32_MAX
+
+/* ---- a learner for each shape ---- */
+
+/* Finds what is remembered of the shape; NULL: nothing. */
+static const struct tt_learnt *learnt_find(const struct tt_table *table, const struct tt_learn_shape *shape)
+{
+  for (int64_t k = 0; k < table->nlearnt; k++) {
+    const struct tt_learnt *learnt = &table->learnt[k];
+    if (learnt->collective == shape->collective && learnt->width == shape->width &&
+        learnt->size_class == shape->size_class)
+      return learnt;
+  }
+  return NULL;
+}
+
+static void shape_name(struct tt_learn_shape *shape, const struct tt_learning *learning,
+                       const struct tt_learn_cell *cell)
+{
+  int n = (int)(cell - &learning->cells[0][0][0]), row = n / (TT_WIDTHS * TT_SIZE_CLASSES);
+  shape->collective = (uint8_t)(row ? TT_REDUCE_SCATTER + row - 1 : TT_ALL_REDUCE);
+  shape->width = (uint8_t)(n / TT_SIZE_CLASSES % TT_WIDTHS);
+  shape->size_class = (uint8_t)(n % TT_SIZE_CLASSES);
+}
+
+static void arm_add(struct tt_learn_shape *shape, int *n, const struct tt_choice *choice)
+{
+  for (int a = 0; a < *n; a++)
+    if (tt_choices_same(&shape->arms[a], choice)) return;
+  if (*n < TT_LEARN_ARMS) shape->arms[(*n)++] = *choice;
+}
+
+/* Begins to learn a shape, if it has several arms and there is room for it. */
+static void shape_begin(struct tuttiComm *comm, struct tt_learn_cell *cell)
+{
+  struct tt_learning *learning = comm->calls.learning;
+  const struct tt_table *table = &comm->calls.table;
+  struct tt_learn_shape *shape = &learning->shapes[learning->nshapes];
+  int n = 0;
+  if (comm->facts.settings.learn != TT_LEARN_ON || learning->nshapes == TT_LEARN_SHAPES) return;
+  *shape = (struct tt_learn_shape){.calls = FIRST_CALLS - 1};
+  shape_name(shape, learning, cell);
+  const struct tt_learnt *learnt = learnt_find(table, shape);
+  const struct tt_arms *arms = &table->arms[tt_arms_row(shape->collective)];
+  if (learnt) arm_add(shape, &n, &learnt->choice);
+  for (int a = 0; a < TT_LEARN_ARMS && arms->of[shape->size_class][a]; a++)
+    arm_add(shape, &n, &arms->choices[arms->of[shape->size_class][a] - 1]);
+  if (n < 2) return;
+  if (learnt) tt_learn_resume(&shape->learn, n, learnt->ns);
+  else tt_learn_init(&shape->learn, n);
+  cell->shape = (uint16_t)++learning->nshapes;
+}
+
+static void cells_fill(struct tt_learning *learning, const struct tt_table *table)
+{
+  for (int collective = 0; collective < TT_COLLECTIVES; collective++) {
+    int row = tt_arms_row(collective);
+    for (int k = 0; k < TT_WIDTHS * TT_SIZE_CLASSES && row >= 0; k++) {
+      struct tt_learn_cell *cell = &learning->cells[row][k / TT_SIZE_CLASSES][k % TT_SIZE_CLASSES];
+      cell->quiet = FIRST_CALLS;
+      cell->choice = *tt_table_choice(table, collective, tt_size_class_bytes(k % TT_SIZE_CLASSES));
+    }
+  }
+  for (int64_t k = 0; k < table->nlearnt; k++) {
+    const struct tt_learnt *learnt = &table->learnt[k];
+    learning->cells[tt_arms_row(learnt->collective)][learnt->width][learnt->size_class].choice = learnt->choice;
+  }
+}
+
+tuttiResult_t tt_learning_create(struct tuttiComm *comm)
+{
+  if (comm->facts.settings.learn == TT_LEARN_OFF || comm->facts.nranks == 1) return tuttiSuccess;
+  comm->calls.learning = tt_alloc(1, sizeof *comm->calls.learning);
+  if (comm->calls.learning) return tuttiSuccess;
+  return tt_fail(tuttiSystemError, "no memory to learn algorithms (TUTTI_LEARN): give the process more");
+}
+
+void tt_learning_begin(struct tuttiComm *comm)
+{
+  const struct tt_table *table = &comm->calls.table;
+  struct tt_learning *learning = comm->calls.learning;
+  int narms = 0;
+  for (int row = 0; row < TT_ARM_ROWS; row++) narms += table->arms[row].n;
+  if (comm->facts.settings.learn != TT_LEARN_ON) narms = 0;
+  if (!narms && !table->nlearnt) tt_learning_destroy(comm);
+  if (!comm->calls.learning) return;
+  for (int t = 1; t < comm->parts.ntransports; t++)
+    if (comm->parts.transports[t]->ops->is_same_host) learning->heap = tt_process.heap; /* which that holds */
+  if (!comm->facts.rank) learning->key = tt_learnt_key(comm);
+  cells_fill(learning, table);
+}
+
+void tt_learning_destroy(struct tuttiComm *comm)
+{
+  tt_free(comm->calls.learning);
+  comm->calls.learning = NULL;
+  comm->calls.learns = NULL;
+}
+
+/* ---- kept for later jobs ---- */
+
+static struct tt_learnt learnt_of(const struct tt_learn_shape *shape)
+{
+  const struct tt_learn_agreed *agreed = &shape->learn.agreed;
+  return (struct tt_learnt){.collective = shape->collective,
+                            .size_class = shape->size_class,
+                            .width = shape->width,
+                            .ns = agreed->reference_ns,
+                            .choice = shape->arms[agreed->incumbent]};
+}
+
+/* 1 if the cache has to be changed. */
+static int shape_keep(struct tt_cache *cache, const struct tuttiComm *comm, const struct tt_learn_shape *shape)
+{
+  const struct tt_learn_agreed *agreed = &shape->learn.agreed;
+  const struct tt_learnt *known = learnt_find(&comm->calls.table, shape);
+  const struct tt_learnt learnt = learnt_of(shape);
+  if (agreed->state != TT_LEARN_SETTLED || learnt.ns <= 0) return 0;
+  if (known && tt_choices_same(&known->choice, &learnt.choice)) return 0;
+  tt_cache_learn(cache, &(struct tt_cache_learnt){.key = comm->calls.learning->key,
+                                                  .ranks = comm->facts.nranks,
+                                                  .nodes = comm->parts.topology.nnodes,
+                                                  .learnt = learnt});
+  return 1;
+}
+
+void tt_learning_keep(const struct tuttiComm *comm)
+{
+  const struct tt_learning *learning = comm->calls.learning;
+  struct tt_cache cache;
+  int n = 0;
+  if (!learning || !learning->nshapes || comm->facts.rank || !tt_cache_wanted(&comm->facts.settings)) return;
+  tt_cache_load(&cache, &comm->facts.settings);
+  for (int k = 0; k < learning->nshapes; k++) n += shape_keep(&cache, comm, &learning->shapes[k]);
+  if (n) tt_cache_store(&cache, &comm->facts.settings);
+}
+
+/* ---- what the log says ---- */
+
+/* "; others: circulant +12 %, direct +140 %" */
+static void others_text(const struct tt_learn_shape *shape, char *text, size_t size)
+{
+  const struct tt_learn_agreed *agreed = &shape->learn.agreed;
+  char name[TT_CHOICE_TEXT_BYTES];
+  size_t used = 0;
+  for (int a = 0; a < agreed->narms && used < size; a++) {
+    if (a == agreed->incumbent) continue;
+    int n = snprintf(text + used, size - used, "%s%s %+.0f %%", used ? ", " : "; others: ",
+                     tt_choice_text(&shape->arms[a], name), (double)agreed->known_ppm[a] / 1e4);
+    used += n > 0 ? (size_t)n : 0;
+  }
+}
+
+static void report(const struct tuttiComm *comm, const struct tt_learn_shape *shape, enum tt_learned learned)
+{
+  const struct tt_learn_agreed *agreed = &shape->learn.agreed;
+  enum tt_log_level level = comm->facts.settings.explain ? TT_LOG_ASKED : TT_LOG_INFO;
+  char others[320] = "", us[TT_US_BYTES], name[TT_CHOICE_TEXT_BYTES], bytes[TT_BYTES_TEXT_BYTES], time[48] = "";
+  if (learned == TT_LEARNED_NOTHING || comm->facts.rank || !tt_log_wants(level)) return;
+  const struct tt_learnt learnt = learnt_of(shape);
+  const char *predicted = learned == TT_LEARNED_SETTLED ? tt_explain_choice(comm, &learnt) : NULL;
+  if (learned == TT_LEARNED_SETTLED) others_text(shape, others, sizeof others);
+  if (agreed->reference_ns)
+    snprintf(time, sizeof time, ", measured %s us", tt_us_text((double)agreed->reference_ns / 1e3, us));
+  tt_log(level, "LEARN %s of up to %s in elements of %d B on %d ranks%s%s: %s %s after %llu calls%s%s%s%s",
+         tt_kinds[shape->collective].name, tt_bytes_text(tt_size_class_bytes(shape->size_class), bytes),
+         1 << shape->width, comm->facts.nranks, comm->facts.name[0] ? " of " : "", comm->facts.name,
+         learned == TT_LEARNED_SETTLED ? "settled on"
+         : learned == TT_LEARNED_DRIFT ? "times have changed, all are tried again beside"
+                                       : "goes on with",
+         tt_choice_text(&shape->arms[agreed->incumbent], name), (unsigned long long)shape->calls, time, others,
+         predicted ? "; by predictions: " : "", predicted ? predicted : "");
+}
+
+/* ---- the exchange ---- */
+
+const struct tt_call *tt_learning_call(const struct tuttiComm *comm)
+{
+  const struct tt_learning *learning = comm->calls.learning;
+  return learning && learning->is_exchanging ? &learning->exchange.call : NULL;
+}
+
+/* Goes by the table, whatever is learnt of such calls. */
+static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_learn_shape *shape)
+{
+  struct tt_learning *learning = comm->calls.learning;
+  const struct tt_choice *choice = tt_table_choice(&comm->calls.table, TT_ALL_REDUCE, sizeof learning->facts);
+  struct tt_plan *plan;
+  tt_learn_tell(&shape->learn, learning->facts);
+  learning->exchange = (struct tt_binding){.call = {.op = ++comm->queue.last_op,
+                                                    .count = TT_LEARN_FACTS,
+                                                    .collective = TT_ALL_REDUCE,
+                                                    .type = tuttiInt64,
+                                                    .redop = tuttiMax,
+                                                    .root = -1,
+                                                    .form = TT_FORM_LEARN},
+                                           .in = learning->facts,
+                                           .out = learning->facts,
+                                           .before = 1};
+  tuttiResult_t result = tt_plan_bind(comm, &learning->exchange, choice, &plan);
+  if (result == tuttiSuccess) result = tt_run_start(comm->parts.run, plan, &learning->exchange);
+  if (result != tuttiSuccess) return tt_comm_give_up(comm, result, learning->exchange.call.op);
+  learning->is_exchanging = 1;
+  return tuttiSuccess;
+}
+
+static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *shape, int *moved)
+{
+  struct tt_learning *learning = comm->calls.learning;
+  tuttiResult_t result = learning->is_exchanging ? tuttiSuccess : exchange_start(comm, shape);
+  if (result == tuttiSuccess) result = tt_run_poll(comm->parts.run, moved);
+  if (result != tuttiSuccess) return result;
+  learning->is_exchanging = shape->is_due = 0;
+  if (!shape->nalike) shape->memory = 0; /* the job uses another kind by now */
+  shape->nalike = 0;
+  report(comm, shape, tt_learn_agree(&shape->learn, learning->facts));
+  return tuttiSuccess;
+}
+
+/* ---- around a call ---- */
+
+/* A number for the kinds of memory of a call; not 0. */
+static uintptr_t memory_of(const struct tt_learning *learning, const struct tt_binding *binding)
+{
+  const struct tt_heap *heap = learning->heap;
+  uint64_t offset;
+  uintptr_t in = (uintptr_t)tt_device_of(binding->in), out = (uintptr_t)tt_device_of(binding->out);
+  uintptr_t number = (in * 3 + out) * 4 + 1;
+  if (heap && tt_heap_has(heap, binding->in, 1, &offset)) number += 1;
+  if (heap && tt_heap_has(heap, binding->out, 1, &offset)) number += 2;
+  return number;
+}
+
+/* 1 if the time of the call is to count. */
+static int counts(struct tt_learning *learning, struct tt_learn_shape *shape, const struct tt_binding *binding)
+{
+  if (!tt_learn_is_timed(&shape->learn)) return 0;
+  uintptr_t memory = memory_of(learning, binding);
+  if (!shape->memory) shape->memory = memory;
+  shape->nalike += shape->memory == memory;
+  return shape->memory == memory;
+}
+
+tuttiResult_t tt_learning_turn(struct tuttiComm *comm, struct tt_learn_cell *cell, const struct tt_binding *binding,
+                               int *moved)
+{
+  struct tt_learning *learning = comm->calls.learning;
+  if (!cell->shape) shape_begin(comm, cell);
+  if (!cell->shape) {
+    cell->quiet = NEVER;
+    return tuttiSuccess;
+  }
+  struct tt_learn_shape *shape = &learning->shapes[cell->shape - 1];
+  tuttiResult_t result = shape->is_due ? exchange(comm, shape, moved) : tuttiSuccess;
+  if (result != tuttiSuccess) {
+    cell->quiet = 1;
+    return result;
+  }
+  cell->choice = shape->arms[tt_learn_arm(&shape->learn)];
+  comm->calls.learns = cell;
+  learning->began_ns = counts(learning, shape, binding) ? tt_now_ns() : 0;
+  return tuttiSuccess;
+}
+
+void tt_learning_end(struct tuttiComm *comm)
+{
+  struct tt_learning *learning = comm->calls.learning;
+  struct tt_learn_cell *cell = comm->calls.learns;
+  struct tt_learn_shape *shape = &learning->shapes[cell->shape - 1];
+  uint64_t ns = learning->began_ns ? tt_now_ns() - learning->began_ns : 0;
+  comm->calls.learns = NULL;
+  shape->is_due = (uint8_t)tt_learn_step(&shape->learn, ns);
+  shape->calls++;
+  cell->quiet = 1;
+  if (shape->is_due) return;
+  uint32_t quiet = tt_learn_quiet(&shape->learn);
+  tt_learn_skip(&shape->learn, quiet);
+  shape->calls += quiet;
+  cell->quiet += quiet;
+  if (quiet) cell->choice = shape->arms[tt_learn_arm(&shape->learn)];
+}
