@@ -61,8 +61,8 @@ static void plan_raise(struct tuttiComm *comm, int i)
 }
 
 /* The last plan is looked at first. */
-tuttiResult_t tt_plan_bind(struct tuttiComm *comm, struct tt_binding *binding, const struct tt_choice *choice,
-                           struct tt_plan **plan)
+static inline tuttiResult_t plan_bind(struct tuttiComm *comm, struct tt_binding *binding,
+                                      const struct tt_choice *choice, struct tt_plan **plan)
 {
   int root = binding->call.form & TT_FORM_CODED ? -1 : binding->call.root;
   binding->call.algo = choice->algo;
@@ -74,6 +74,12 @@ tuttiResult_t tt_plan_bind(struct tuttiComm *comm, struct tt_binding *binding, c
       return tuttiSuccess;
     }
   return plan_make(comm, choice, root, plan);
+}
+
+tuttiResult_t tt_plan_bind(struct tuttiComm *comm, struct tt_binding *binding, const struct tt_choice *choice,
+                           struct tt_plan **plan)
+{
+  return plan_bind(comm, binding, choice, plan);
 }
 
 /* tuttiInProgress: the call waits for an exchange of the learner. moved: NULL: the call goes by the table, whatever is
@@ -138,7 +144,7 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
     if (__builtin_expect(result != tuttiSuccess, 0)) return result;
     binding->call.op = ++comm->queue.last_op;
     if (binding->scalar_at) result = scalar_read(comm, binding);
-    if (result == tuttiSuccess) result = tt_plan_bind(comm, binding, choice, &plan);
+    if (result == tuttiSuccess) result = plan_bind(comm, binding, choice, &plan);
     if (result == tuttiSuccess)
       result = waiter ? tt_run_at_once(comm->parts.run, plan, binding, waiter, done)
                       : tt_run_start(comm->parts.run, plan, binding);
