@@ -408,7 +408,7 @@ static enum tt_learned challenger_begin(struct tt_learn *learn)
 }
 
 /* Another arm is the incumbent, with this excess over the one before. Arms that are known to be far slower go out, or
- * are looked at before they are visited. */
+ * are looked at before they are visited; a sweep alone throws none out, as ranks may have waited for a core in it. */
 static void incumbent_set(struct tt_learn *learn, int arm, int64_t excess_ppm)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
@@ -419,7 +419,7 @@ static void incumbent_set(struct tt_learn *learn, int arm, int64_t excess_ppm)
     agreed->known_ppm[a] = a == arm ? 0 : ppm(MILLION + (int64_t)agreed->known_ppm[a] - now, now);
     if (!(agreed->known & bit) || agreed->known_ppm[a] <= POOR / 2) continue; /* slow phases mislead a sweep */
     agreed->known &= (uint8_t)~bit;
-    if (agreed->known_ppm[a] > 2 * POOR) agreed->live &= (uint8_t)~bit;
+    if (agreed->state != TT_LEARN_SWEEP && agreed->known_ppm[a] > 2 * POOR) agreed->live &= (uint8_t)~bit;
   }
   agreed->since = 0;
   learn->local.usual = learn->local.last = 0;
