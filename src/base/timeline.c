@@ -213,6 +213,13 @@ static __attribute__((format(printf, 2, 3))) void append(struct text *text, cons
   va_end(args);
 }
 
+/* 1 if the pattern names a device or pipe, such as /dev/null, which all ranks may write to. */
+static int is_special(const char *pattern)
+{
+  struct stat file;
+  return stat(pattern, &file) == 0 && !S_ISREG(file.st_mode);
+}
+
 /* Makes the file's name from the pattern. Errors: tuttiInvalidArgument. */
 static tuttiResult_t file_name(char name[FILE_BYTES], const char *pattern, int rank, int nranks)
 {
@@ -220,7 +227,8 @@ static tuttiResult_t file_name(char name[FILE_BYTES], const char *pattern, int r
   struct text text = {name, FILE_BYTES, 0};
   const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
   const char *suffix = dot && dot > (slash ? slash + 1 : pattern) ? dot : pattern + strlen(pattern);
-  int differs = nranks == 1 || strstr(pattern, "%r") || strstr(pattern, "%h") || strstr(pattern, "%p");
+  int names_rank = strstr(pattern, "%r") || strstr(pattern, "%h") || strstr(pattern, "%p");
+  int differs = nranks == 1 || names_rank || is_special(pattern);
   tt_host_name(host);
   for (const char *at = pattern;; at++) {
     if (at == suffix && !differs) append(&text, ".%d", rank);

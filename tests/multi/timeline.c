@@ -153,6 +153,14 @@ static void every_rank_has_a_file_of_its_own(void **state)
   file_holds(second, wanted);
 }
 
+static void a_device_is_written_by_all_ranks(void **state)
+{
+  (void)state;
+  setenv("TUTTI_TIMELINE", "/dev/null", 1);
+  assert_int_equal(ranks_run_processes(2, one_call_body, NULL, 60), 0);
+  assert_int_not_equal(access("/dev/null.0", F_OK), 0);
+}
+
 static int refused_body(const struct ranks *self)
 {
   tuttiComm_t comm;
@@ -463,6 +471,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_call_is_one_span_with_its_bytes),
       cmocka_unit_test(every_rank_has_a_file_of_its_own),
+      cmocka_unit_test(a_device_is_written_by_all_ranks),
       cmocka_unit_test(a_file_that_cannot_be_is_refused_on_all_ranks),
       cmocka_unit_test(a_full_disk_ends_no_run),
       cmocka_unit_test(what_a_killed_process_wrote_is_a_trace),
