@@ -208,7 +208,8 @@ TUTTI_API tuttiResult_t tuttiFusionNorm(tuttiFusion_t fusion, int tensor, double
 
 /* Sets another codec, from the next step on. It is for warm-ups, or dense first steps, and collective: all ranks give
  * the same codec between the same two steps, and the call returns when all have. NULL or "none": no codec. Planes stay
- * if only parameters change ("dgc:0.75" to "dgc:0.999"); else they begin as zeros again, and what they held is lost.
+ * if only parameters change ("dgc:0.75" to "dgc:0.999"), but for planes of sums where another ROW gives elements to
+ * other owners; else they begin as zeros again, and what they held is lost.
  *
  * Errors: tuttiInvalidArgument: fusion, or the codec, is wrong on this rank: then it waits for no other.
  * tuttiInvalidUsage: two ranks gave different codecs (both are named; nothing has changed, on any rank), or a step is
@@ -217,10 +218,11 @@ TUTTI_API tuttiResult_t tuttiFusionCodec(tuttiFusion_t fusion, const char *codec
 
 /* Reads or writes a plane of what a codec keeps. A tensor's plane is read to data, or, with set 1, written from there:
  * for checkpoints. Planes are numbered from 0 on in the order above, have as many elements as the tensor (count), and
- * are those that the last complete step left, each rank its own. A plane of sums ("1bit": 1) is zero but for the
- * elements that this rank owns: to go on with other ranks, add up those of all ranks, and give each rank the sum. After
- * an error they may still be read, before the fusion is destroyed, so the ranks that are left after a shrink take
- * theirs to the next fusion.
+ * are those that the last complete step left, each rank its own, in the units of results: a loss scale is not in them.
+ * A plane of sums ("1bit": 1) is zero but for the elements that this rank owns: to go on with other ranks, add up those
+ * of all ranks, and give each rank the sum, of which it keeps what it owns. After an error they may still be read,
+ * before the fusion is destroyed, so the ranks that are left after a shrink take theirs to the next fusion. Random
+ * numbers, and the lengths of "threshold" and "adacomp", begin anew in another fusion.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor, plane, data or count is wrong. tuttiInvalidUsage: a step is under way.
  * With set: the fusion's first error. */

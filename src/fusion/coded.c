@@ -73,14 +73,19 @@ static void tensor_set(struct tensor *tensor, const struct config *config, const
 
 /* ---- planes ---- */
 
+static void stage_free(struct tensor_code *code, enum tt_codec_stage stage)
+{
+  for (int p = 0; p < TT_CODEC_PLANES; p++) {
+    tt_free(code->planes[stage][p]);
+    tt_free(code->changed[stage][p]);
+    code->planes[stage][p] = code->changed[stage][p] = NULL;
+  }
+}
+
 static void planes_free(struct tensor_code *code)
 {
-  for (int stage = 0; stage < 2; stage++)
-    for (int p = 0; p < TT_CODEC_PLANES; p++) {
-      tt_free(code->planes[stage][p]);
-      tt_free(code->changed[stage][p]);
-      code->planes[stage][p] = code->changed[stage][p] = NULL;
-    }
+  stage_free(code, TT_CODEC_CONTRIBUTION);
+  stage_free(code, TT_CODEC_RESULT);
   code->wanted = code->wants = 0;
 }
 
@@ -113,11 +118,15 @@ tuttiResult_t tt_fusion_coding_set(struct tuttiFusion *fusion, const struct tt_c
   for (int i = 0; i < config->n && result == tuttiSuccess; i++) {
     struct tensor *tensor = &config->tensors[i];
     struct tensor_code *code = &coding->tensors[i];
+    uint64_t owned = code->codec.row ? tt_coded_unit(&code->codec, tensor->count, config->nranks) : 0;
+    uint32_t turn = tensor->turn;
     tensor_set(tensor, config, codec, &turns);
     if (coding->codec.row != codec->row) planes_free(code);
     code->prepared = 0;
     if (!tensor->is_coded) continue;
     code->codec = codec_for(codec, tensor);
+    int has_other_owners = owned != tt_coded_unit(&code->codec, tensor->count, config->nranks) || turn != tensor->turn;
+    if (has_other_owners) stage_free(code, TT_CODEC_RESULT);
     result = planes_make(code, tensor);
   }
   coding->codec = *codec;
@@ -353,30 +362,52 @@ tuttiResult_t tt_fusion_codec(struct tuttiFusion *fusion, const char *text)
   return result;
 }
 
-/* The planes of a tensor in the order in which callers number them: those of contributions, those of results. */
-static float *plane_find(const struct tuttiFusion *fusion, int index, int number)
+/* The place of a plane, by stage, as callers number them: those of contributions, those of results. -1: there is none. */
+static int plane_find(const struct tensor_code *code, int number)
 {
-  const struct tensor_code *code = &fusion->coding.tensors[index];
-  for (int k = 0; k < 2 * TT_CODEC_PLANES; k++) {
-    float *plane = code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];
-    if (plane && number-- == 0) return plane;
+  for (int k = 0; k < 2 * TT_CODEC_PLANES; k++)
+    if (code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES] && number-- == 0) return k;
+  return -1;
+}
+
+/* Zeroes what other ranks own of a plane of results. */
+static void others_clear(const struct config *config, const struct tensor_code *code, const struct tensor *tensor,
+                         float *plane)
+{
+  const struct tt_coded_part part = {.turn = tensor->turn};
+  uint64_t unit = tt_coded_unit(&code->codec, tensor->count, config->nranks);
+  for (uint64_t first = 0; first < tensor->count; first += unit) {
+    uint64_t left = tensor->count - first;
+    if (tt_coded_owner(&part, unit, first, config->nranks) == config->rank) continue;
+    memset(plane + first, 0, (left < unit ? left : unit) * sizeof *plane);
   }
-  return NULL;
+}
+
+/* Callers have planes in the units of results, which do not depend on a loss scale. */
+static void plane_move(float *plane, const struct tt_fusion_state *state, float after)
+{
+  fpenv env = fpenv_enter();
+  for (size_t e = 0; e < state->count; e++)
+    if (state->sets) plane[e] = state->data[e] / after;
+    else state->data[e] = plane[e] * after;
+  fpenv_leave(env);
 }
 
 static tuttiResult_t state_move(const struct tuttiFusion *fusion, const struct tt_fusion_state *state)
 {
   const struct tensor *tensor = &fusion->config.tensors[state->tensor];
+  const struct tensor_code *code = &fusion->coding.tensors[state->tensor];
   char text[TT_CODEC_TEXT_BYTES];
-  float *plane = state->plane < 0 ? NULL : plane_find(fusion, state->tensor, state->plane);
-  if (!plane)
+  int k = state->plane < 0 ? -1 : plane_find(code, state->plane);
+  if (k < 0)
     return tt_fail(tuttiInvalidArgument, "plane is %d: with codec %s tensor %d (%s) has no such plane of state",
                    state->plane, tt_fusion_codec_text(&fusion->coding.codec, text), state->tensor, tensor->name);
   if (state->count != tensor->count)
     return tt_fail(tuttiInvalidArgument, "count is %zu, but tensor %d (%s) was registered with %llu elements: give "
                    "that many", state->count, state->tensor, tensor->name, (unsigned long long)tensor->count);
-  if (state->sets) memcpy(plane, state->data, state->count * sizeof *plane);
-  else memcpy(state->data, plane, state->count * sizeof *plane);
+  float *plane = code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];
+  plane_move(plane, state, fusion->coding.after);
+  if (state->sets && k / TT_CODEC_PLANES == TT_CODEC_RESULT) others_clear(&fusion->config, code, tensor, plane);
   return tuttiSuccess;
 }
 
