@@ -362,7 +362,7 @@ tuttiResult_t tt_fusion_codec(struct tuttiFusion *fusion, const char *text)
   return result;
 }
 
-/* The place of a plane, by stage, as callers number them: those of contributions, those of results. -1: there is none. */
+/* The place of a plane, by stage, as callers number them: those of contributions, then those of results; or -1. */
 static int plane_find(const struct tensor_code *code, int number)
 {
   for (int k = 0; k < 2 * TT_CODEC_PLANES; k++)
