@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Calls that return before they are done, their futures, messages in any order, and groups of some of the ranks."""
 import threading
+import time
 import unittest
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ import torch.distributed as dist
 import tutti
 import tutti.torch
 from torch_ranks import run, values
+from tutti.torch._work import UNKNOWN, Work, caller
 
 SIZE = 3
 TOTAL = torch.stack([values(rank, 9) for rank in range(SIZE)]).sum(0)
@@ -45,6 +47,44 @@ class Works(unittest.TestCase):
             other = dist.all_reduce(y, async_op=True).get_future()
             assert torch.equal(future.wait(), 2 * TOTAL) and other.wait()[0] is y
         run(SIZE, body)
+
+    def test_a_callback_may_wait_for_another_future(self):
+        def body(rank):
+            x, y, store = torch.ones(2), torch.ones(2), dist.distributed_c10d._get_default_store()
+            if rank == 0:
+                work = dist.all_reduce(x, async_op=True)
+                future = work.get_future().then(
+                    lambda _: dist.all_reduce(y, async_op=True).get_future().wait()[0] + 1)
+                store.set("go", "1")
+                assert future.wait().tolist() == [3, 3]
+            else:
+                store.wait(["go"])
+                dist.all_reduce(x)
+                dist.all_reduce(y)
+            assert x.tolist() == y.tolist() == [2, 2]
+        run(2, body)
+
+    def test_copies_of_a_result_are_there_when_any_thread_has_waited(self):
+        begun, go, x = threading.Event(), threading.Event(), torch.zeros(2)
+
+        class Slow:
+            """A part of a result whose copy takes until the test lets it go on."""
+
+            def detach(self):
+                begun.set()
+                go.wait()
+                return x
+        work = Work((), (x,), ((Slow(), torch.ones(2)),))
+        first = threading.Thread(target=work.wait)
+        first.start()
+        begun.wait()
+        threading.Timer(0.05, go.set).start()
+        work.wait()
+        self.assertEqual(x.tolist(), [1, 1])
+        first.join()
+
+    def test_a_caller_without_a_frame_of_python_is_unknown(self):
+        self.assertEqual(caller(None, 10000), UNKNOWN)
 
     def test_a_wait_with_a_limit_ends_and_the_operation_goes_on(self):
         def body(rank):
@@ -129,6 +169,21 @@ class Messages(unittest.TestCase):
                 dist.recv(y, 0)
                 dist.all_reduce(x)
                 assert y.item() == 5
+        run(2, body)
+
+    def test_messages_of_a_thread_go_on_while_another_waits_in_a_collective(self):
+        def body(rank):
+            if rank == 0:
+                thread = threading.Thread(target=dist.barrier)
+                thread.start()
+                time.sleep(0.1)  # most likely it waits by now
+                dist.send(torch.tensor([5.0]), 1)
+                thread.join()
+            else:
+                x = torch.zeros(1)
+                dist.recv(x, 0)
+                dist.barrier()
+                assert x.item() == 5
         run(2, body)
 
     def test_receiving_from_any_rank_and_from_itself_are_refused_by_name(self):

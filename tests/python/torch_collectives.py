@@ -52,6 +52,18 @@ class Sums(unittest.TestCase):
                     same(x, functools.reduce(combine, everyone(13, dtype)))
         run(SIZE, body)
 
+    def test_views_that_are_conjugate_or_negative(self):
+        def body(rank):
+            z = torch.tensor([complex(1, rank + 1)])
+            x = z.conj().imag  # its memory has the number without the sign
+            dist.all_reduce(x)
+            same(x, torch.tensor([-6.0]))
+            same(z, torch.tensor([complex(1, 6)]))
+            parts = [torch.zeros(1) for _ in range(SIZE)]
+            dist.all_gather(parts, torch.tensor([complex(1, rank)]).conj().imag)
+            same(torch.cat(parts), torch.tensor([0.0, -1.0, -2.0]))
+        run(SIZE, body)
+
     def test_averages(self):
         def body(rank):
             for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.complex64):

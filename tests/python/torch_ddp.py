@@ -154,6 +154,10 @@ class Equal(unittest.TestCase):
     def test_unused_parameters(self):
         self.same(Unused, find_unused_parameters=True, gradient_as_bucket_view=True, bucket_cap_mb=0.005)
 
+    def test_a_static_graph(self):
+        self.same(Plain, static_graph=True, gradient_as_bucket_view=True, bucket_cap_mb=0.005)
+        self.same(Mixed, static_graph=True, bucket_cap_mb=0.005)  # a bucket for each type from the start
+
     def test_mixed_types(self):
         self.same(Mixed, gradient_as_bucket_view=True, bucket_cap_mb=0.005)
 
@@ -211,6 +215,16 @@ class Hook(unittest.TestCase):
                 except tutti.TuttiArgumentError as refused:
                     assert why in str(refused), refused
         run(1, body, "gloo")
+
+    def test_sparse_gradients_are_refused_by_name(self):
+        def body(rank):
+            net = nn.ModuleDict({"words": nn.Embedding(4, 2, sparse=True), "out": nn.Linear(2, 2)})
+            try:
+                tutti.torch.ddp_hook(DistributedDataParallel(net))
+                raise AssertionError("not refused")
+            except tutti.TuttiArgumentError as refused:
+                assert "words.weight" in str(refused) and "sparse" in str(refused), refused
+        run(1, body)
 
     def test_a_dead_rank_raises_in_backward(self):
         def body(rank):

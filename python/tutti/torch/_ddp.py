@@ -16,6 +16,7 @@ class DDPHook:
     def __init__(self, fusion, names):
         self.fusion = fusion
         self._names = names  # by the ids of parameters: DDP, which calls this, holds them
+        self._pushed = 0  # gradients of this step: the first step of a static graph marks no bucket as the last
 
     def _push(self, bucket):
         """Called by DDP for each bucket, in their order, as soon as its gradients are there."""
@@ -23,7 +24,9 @@ class DDPHook:
             if not gradient.is_contiguous():  # other strides, but still one piece of the bucket
                 gradient = gradient.as_strided((gradient.numel(),), (1,))
             self.fusion.push(self._names[id(parameter)], gradient)
-        if bucket.is_last():
+            self._pushed += 1
+        if self._pushed == len(self._names):
+            self._pushed = 0
             self.fusion.wait()
         done = torch.futures.Future()
         done.set_result(bucket.buffer())
@@ -32,6 +35,12 @@ class DDPHook:
     def close(self) -> None:
         """Ends the fusion; the model cannot be trained any more then. Again: nothing happens."""
         self.fusion.close()
+
+
+def _sparse(net):
+    """The ids of parameters with sparse gradients; DDP looks for the same modules."""
+    kinds = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+    return {id(module.weight) for module in net.modules() if isinstance(module, kinds) and module.sparse}
 
 
 def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
@@ -49,18 +58,22 @@ def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
     parameter keeps what was left out of its own gradients, whatever buckets DDP makes. The call is collective over the
     model's process group, which must be of the backend tutti. Close the hook, or drop the model, before the group ends.
 
-    Errors: TuttiArgumentError: no DDP model, another backend, parameters of a type that cannot be averaged. Else as
-    ``tutti.Fusion``; errors of messages come out of ``backward``.
+    Errors: TuttiArgumentError: no DDP model, another backend, parameters of a type that cannot be averaged or with
+    sparse gradients (``Embedding(sparse=True)``). Else as ``tutti.Fusion``; errors of messages come out of
+    ``backward``.
     """
     if not isinstance(model, DistributedDataParallel):
         raise refusal(f"model is of type {type(model).__name__}: it must be a DistributedDataParallel")
-    tensors, names = {}, {}
+    tensors, names, sparse = {}, {}, _sparse(model.module)
     ignored = set(getattr(model, "parameters_to_ignore", ()))
     for name, parameter in model.module.named_parameters():
         if not parameter.requires_grad or name in ignored:
             continue
         if parameter.dtype not in CODES:
             raise refusal(f"parameter {name} has elements of {parameter.dtype}, which cannot be averaged")
+        if id(parameter) in sparse:
+            raise refusal(f"parameter {name} has sparse gradients, which a fusion cannot take: make its module with "
+                          "sparse=False, or train without this hook")
         names[id(parameter)] = name
         tensors[name] = (parameter.numel(), NAMES[CODES[parameter.dtype]])
     hook = DDPHook(Fusion(found(model.process_group)._comm, tensors, op="avg", **options), names)

@@ -127,7 +127,7 @@ class Messages:
 
     def _begin_messages(self, store, timeout, options):
         self._store, self._patience, self._options = store, timeout.total_seconds(), options
-        self._channels = {}
+        self._channels, self._table = {}, threading.Lock()  # not that of collectives, which is held while one waits
 
     def send(self, tensors, peer, tag=0):
         x = one(tensors)
@@ -151,7 +151,7 @@ class Messages:
                 raise refusal(f"the other rank is {rank}: it must be from 0 to {size - 1}")
         if source == to:
             raise refusal(f"the other rank is {to}, which is this rank: copy the tensor")
-        with self._lock:
+        with self._table:
             channel = self._channels.get((source, to, tag))
             if channel is None:
                 name = f"message from rank {source} to rank {to}" + (f" with tag {tag}" if tag else "")

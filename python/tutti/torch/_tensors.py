@@ -37,7 +37,7 @@ def is_flat(x, name="tensor"):
     """Whether the library can use the tensor where it lies. Refuses what is no array in host memory."""
     try:
         if x.is_cpu and x.layout is _strided:
-            return x.is_contiguous() and not (x.is_complex() and x.is_conj())
+            return x.is_contiguous() and not x.is_neg() and not (x.is_complex() and x.is_conj())
     except AttributeError:
         pass
     check(x, name)
@@ -46,7 +46,7 @@ def is_flat(x, name="tensor"):
 
 def flat(x):
     """A copy of a tensor whose elements lie one behind the other."""
-    return x.detach().resolve_conj().contiguous()
+    return x.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def reduced(x, name="tensor"):

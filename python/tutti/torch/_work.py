@@ -35,7 +35,10 @@ WAITS, RETURNS, UNKNOWN = range(3)
 
 def caller(opts, depth=2):
     """What the caller of the backend's method does: it WAITS at once, RETURNS the work, or is UNKNOWN (C++)."""
-    code = sys._getframe(depth).f_code
+    try:
+        code = sys._getframe(depth).f_code
+    except ValueError:  # a thread that has begun in C++
+        return UNKNOWN
     if code in _WITH_FLAG:
         if _TELLS and opts is not None:
             return RETURNS if opts.asyncOp else WAITS
@@ -82,10 +85,10 @@ class Work(dist._Work):
 
     def settle(self):
         """Makes the copies once, when the handles are done."""
-        if self._copies:
+        if self._copies:  # until all are made, so that nobody goes on before
             with _LOCK:
-                copies, self._copies = self._copies, ()
-                put(copies)
+                put(self._copies)
+                self._copies = ()
 
     def is_completed(self):
         """Whether it has ended, also by an error. It never waits."""
@@ -156,35 +159,58 @@ class Work(dist._Work):
 
 
 class _Watcher:
-    """A thread that completes futures; it is there once somebody has asked for one."""
+    """Threads that complete futures; one is there once somebody has asked for a future.
+
+    One of them watches. When it completes a future it leaves the watch to another: callbacks may wait for futures, too.
+    """
 
     def __init__(self):
         self._changed = threading.Condition()
         self._watched = []
-        self._runs = False
+        self._is_watching = False
+        self._idle = 0  # threads that wait for the watch, or have just been started
 
     def add(self, work, future):
         with self._changed:
             self._watched.append((work, future))
+            self._call()
+
+    def _call(self):
+        """Sees to it that somebody watches. The lock is held."""
+        if self._is_watching or not self._watched:
+            return
+        if self._idle:
             self._changed.notify()
-            if not self._runs:
-                self._runs = True
-                threading.Thread(target=self._run, name="tutti-futures", daemon=True).start()
+        else:
+            self._idle += 1
+            threading.Thread(target=self._run, name="tutti-futures", daemon=True).start()
 
     def _run(self):
         while True:
             with self._changed:
-                while not self._watched:
+                while self._is_watching or not self._watched:
                     self._changed.wait()
-                watched = list(self._watched)
-            ended = [pair for pair in watched if pair[0].is_completed()]
-            if not ended:
-                self._pause(watched[0][0])
-                continue
+                self._idle -= 1
+                self._is_watching = True
+            future = self._next()
             with self._changed:
-                self._watched = [pair for pair in self._watched if pair not in ended]
-            for _, future in ended:
-                future.set_result(None)
+                self._is_watching = False
+                self._call()
+            future.set_result(None)
+            with self._changed:
+                self._idle += 1
+
+    def _next(self):
+        """The future of the first operation that ends; others may end meanwhile, and are left for the next watch."""
+        while True:
+            with self._changed:
+                watched = list(self._watched)
+            for pair in watched:
+                if pair[0].is_completed():
+                    with self._changed:
+                        self._watched.remove(pair)
+                    return pair[1]
+            self._pause(watched[0][0])
 
     @staticmethod
     def _pause(work):
