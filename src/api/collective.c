@@ -112,20 +112,6 @@ tuttiResult_t tt_redop_bind(const struct tuttiComm *comm, int op, struct tt_bind
   return redop_bind(comm, op, binding->call.type, binding);
 }
 
-/* Refuses types and operations that only the host's memory has. Not inline: likewise. */
-static __attribute__((noinline)) tuttiResult_t devices_check(const struct asked *asked, const struct tt_call *call)
-{
-  const void *buffers[] = {asked->ins ? asked->send : NULL, asked->outs ? asked->recv : NULL};
-  for (int b = 0; b < 2; b++) {
-    const struct tt_device *device = tt_device_of(buffers[b]);
-    if (tt_device_combines(device, call->redop, call->type)) continue;
-    return tt_fail(tuttiInvalidArgument, "%s %p is %s memory, which has no %s of %s: pass host memory",
-                   b ? "recvbuff" : "sendbuff", buffers[b], device->name, tt_redop_name(call->redop),
-                   tt_type_name(call->type));
-  }
-  return tuttiSuccess;
-}
-
 /* Carries out a call that was checked. */
 static inline tuttiResult_t begin(struct tuttiComm *comm, struct tuttiStream *stream, struct tt_binding *binding)
 {
@@ -173,7 +159,7 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
     result = buffers_check(facts, asked);
   }
   if (result == tuttiSuccess && reduces && (asked->type > tuttiFloat8e5m2 || asked->op > tuttiAvg))
-    result = devices_check(asked, &binding.call);
+    result = tt_combines_check(asked->ins ? asked->send : NULL, asked->outs ? asked->recv : NULL, &binding.call);
   if (result == tuttiSuccess && reduces) result = tt_form_bind(comm, asked->options, &binding);
   if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess) return tt_group_refuse(result);

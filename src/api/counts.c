@@ -251,6 +251,7 @@ static tuttiResult_t call_begin(struct tuttiComm *comm, struct tuttiStream *stre
   if (layout->nranks > 1) binding.shares = &shares;
   int reduces = tt_kinds[call->collective].reduces;
   if (reduces) result = tt_redop_bind(comm, call->op, &binding);
+  if (result == tuttiSuccess && reduces) result = tt_combines_check(binding.in, binding.out, &binding.call);
   if (result == tuttiSuccess && reduces) result = tt_form_bind(comm, NULL, &binding);
   return result == tuttiSuccess ? tt_call_begin(comm, stream, &binding) : tt_group_refuse(result);
 }

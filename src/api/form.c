@@ -15,6 +15,21 @@ tuttiResult_t tt_options_take(tuttiReduceOptions_t *copy, const tuttiReduceOptio
   return tuttiSuccess;
 }
 
+/* Not inline: short messages feel its code beside theirs. */
+__attribute__((noinline)) tuttiResult_t tt_combines_check(const void *sendbuff, const void *recvbuff,
+                                                          const struct tt_call *call)
+{
+  const void *buffers[] = {sendbuff, recvbuff};
+  for (int b = 0; b < 2; b++) {
+    const struct tt_device *device = tt_device_of(buffers[b]);
+    if (tt_device_combines(device, call->redop, call->type)) continue;
+    return tt_fail(tuttiInvalidArgument, "%s %p is %s memory, which has no %s of %s: pass host memory",
+                   b ? "recvbuff" : "sendbuff", buffers[b], device->name, tt_redop_name(call->redop),
+                   tt_type_name(call->type));
+  }
+  return tuttiSuccess;
+}
+
 static int is_sum(int redop)
 {
   return redop == tuttiSum || redop == tuttiAvg || redop == TT_PREMUL_SUM;

@@ -102,8 +102,11 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
   if (!explainer->began_ns || result != tuttiSuccess) return;
   double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
   int wire = tt_call_wire_type(call);
-  const struct tt_choice *choice = tt_comm_choice(comm, call->collective, tt_type_size(wire), explainer->bytes);
-  int is_learnt = !tt_choices_same(choice, tt_table_choice(&comm->calls.table, call->collective, explainer->bytes));
+  const struct tt_choice *by_table = tt_table_choice(&comm->calls.table, call->collective, explainer->bytes);
+  const struct tt_choice *choice = call->form & (TT_FORM_CODED | TT_FORM_COUNTS)
+                                       ? by_table
+                                       : tt_comm_choice(comm, call->collective, tt_type_size(wire), explainer->bytes);
+  int is_learnt = !tt_choices_same(choice, by_table);
   explainer->began_ns = 0;
   if (prediction_write(comm, call, choice) != tuttiSuccess) return; /* it was said why */
   tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s%s; measured %.*f us, the second time",

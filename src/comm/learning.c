@@ -133,7 +133,8 @@ static int shape_keep(struct tt_cache *cache, const struct tuttiComm *comm, cons
   const struct tt_learnt *known = learnt_find(&comm->calls.table, shape);
   const struct tt_learnt learnt = learnt_of(shape);
   if (agreed->state != TT_LEARN_SETTLED || learnt.ns <= 0) return 0;
-  if (known && tt_choices_same(&known->choice, &learnt.choice)) return 0;
+  int is_as_long = known && 4 * known->ns < 5 * learnt.ns && 4 * learnt.ns < 5 * known->ns;
+  if (is_as_long && tt_choices_same(&known->choice, &learnt.choice)) return 0;
   tt_cache_learn(cache, &(struct tt_cache_learnt){.key = comm->calls.learning->key,
                                                   .ranks = comm->facts.nranks,
                                                   .nodes = comm->parts.topology.nnodes,

@@ -41,14 +41,15 @@ static void args_write(char *text, size_t size, const struct tuttiComm *comm, co
     return;
   }
   size_t element = tt_type_size(tt_call_wire_type(call));
-  const struct tt_choice *choice = call->form & TT_FORM_CODED
+  const struct tt_choice *choice = call->form & (TT_FORM_CODED | TT_FORM_COUNTS)
                                        ? tt_table_choice(&comm->calls.table, call->collective, call->count * element)
                                        : tt_comm_choice(comm, call->collective, element, call->count * element);
   n += snprintf(text + n, size - (size_t)n, ",\"op\":%llu,\"type\":\"%s\",\"algorithm\":\"%s\"",
                 (unsigned long long)call->op, tt_type_name(call->type), tt_choice_text(choice, algorithm));
   if (tt_call_wire_type(call) != call->type)
     n += snprintf(text + n, size - (size_t)n, ",\"wire\":\"%s\"", tt_type_name(tt_call_wire_type(call)));
-  if (call->root >= 0) snprintf(text + n, size - (size_t)n, ",\"root\":%d", (int)call->root);
+  if (call->root < 0 || call->form & TT_FORM_CODED) return; /* of codes it has another meaning */
+  snprintf(text + n, size - (size_t)n, ",\"root\":%d", (int)call->root);
 }
 
 static void span_add(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result)

@@ -140,7 +140,7 @@ static tuttiResult_t start(struct tuttiComm *comm, struct tt_binding *binding, s
     transfers_number(comm, binding);
     result = tt_run_start_pairs(comm->parts.run, binding);
   } else {
-    result = choose(comm, binding, &choice, moved);
+    result = choose(comm, binding, &choice, binding->shares ? NULL : moved); /* shares of no bytes need nobody */
     if (__builtin_expect(result != tuttiSuccess, 0)) return result;
     binding->call.op = ++comm->queue.last_op;
     if (binding->scalar_at) result = scalar_read(comm, binding);
@@ -187,16 +187,19 @@ static void waiter_init(struct tt_waiter *waiter, struct tuttiComm *comm)
 
 /* ---- the calling thread runs it ---- */
 
-/* Starts it after the exchange. */
+/* Starts it after the exchange, for which a waiter of its own waits: the call begins to wait afterwards. */
 static tuttiResult_t start_later(struct tuttiComm *comm, struct tt_binding *binding, struct tt_waiter *waiter,
                                  int *done)
 {
+  struct tt_waiter exchange;
+  waiter_init(&exchange, comm);
   for (;;) {
     int moved = 0;
     tuttiResult_t result = start(comm, binding, waiter, done, &moved);
     if (result != tuttiInProgress) return result;
     if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
-    if (tt_waiter_pause(waiter, moved)) tt_watch_compare(comm->parts.watch, tt_learning_call(comm), waiter->since_ns);
+    if (tt_waiter_pause(&exchange, moved))
+      tt_watch_compare(comm->parts.watch, tt_learning_call(comm), exchange.since_ns);
   }
 }
 

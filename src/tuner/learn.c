@@ -471,8 +471,10 @@ static enum tt_learned challenger_out(struct tt_learn *learn)
   return challenger_begin(learn);
 }
 
+/* A rank that always comes last has short times, beside which a gain may look like more than all. */
 static enum tt_learned challenger_wins(struct tt_learn *learn, int32_t excess_ppm)
 {
+  if (excess_ppm < -900000) excess_ppm = -900000;
   struct tt_learn_agreed *agreed = &learn->agreed;
   if (agreed->crowned >> agreed->incumbent & 1) agreed->live &= (uint8_t)~(1u << agreed->incumbent);
   agreed->known |= (uint8_t)(1u << agreed->incumbent);

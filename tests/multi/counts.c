@@ -298,10 +298,39 @@ static void wrong_arguments_are_refused_by_name(void **state)
   unsetenv("TUTTI_DEBUG");
 }
 
+/* Rank 2 has all elements, needs nobody, and goes ahead through many calls while rank 0, which passes them on, is
+ * late. */
+static int ahead_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  int mine = 7, all = 0;
+  const size_t counts[3] = {0, 0, 1};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (int k = 0; k < 40; k++) {
+    if (self->rank == 0 && k == 1) usleep(1600000); /* links are open by now */
+    all = 0;
+    RANKS_CHECK(tuttiAllGatherV(&mine, counts[self->rank], &all, counts, NULL, tuttiInt32, comm, NULL) == tuttiSuccess);
+    RANKS_CHECK(all == 7);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_rank_that_needs_nobody_may_be_ahead(void **state)
+{
+  (void)state;
+  setenv("TUTTI_TRANSPORTS", "tcp", 1);
+  setenv("TUTTI_ALGO", "allgather:ring", 1);
+  assert_int_equal(ranks_run_processes(3, ahead_body, NULL, LIMIT_S), 0);
+  unsetenv("TUTTI_TRANSPORTS");
+  unsetenv("TUTTI_ALGO");
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wrong_arguments_are_refused_by_name),
+      cmocka_unit_test(a_rank_that_needs_nobody_may_be_ahead),
       cmocka_unit_test(shares_of_any_lengths_are_exact),
   };
   seed = (uint64_t)time(NULL) * 1000;

@@ -10,6 +10,7 @@
 #include "fake_device.h"
 #include "ranks.h"
 #include "trial.h"
+#include "tutti_counts.h"
 #include "tutti_fusion.h"
 
 #include <setjmp.h>
@@ -208,11 +209,14 @@ static void messages_of_device_memory_are_refused(void **state)
 
 static int refused(const struct ranks *self, tuttiComm_t comm, void *data, tuttiDataType_t type, tuttiRedOp_t op)
 {
+  const size_t counts[2] = {1, 1};
   char host[64] = {0}, words[64];
   snprintf(words, sizeof words, "memory, which has no %s of %s: pass host memory", tt_redop_name((int)op),
            tt_type_name((int)type));
   RANKS_CHECK(tuttiAllReduce(data, data, 2, type, op, comm, NULL) == tuttiInvalidArgument && says(words));
   RANKS_CHECK(tuttiReduceScatter(host, data, 1, type, op, comm, NULL) == tuttiInvalidArgument && says(words));
+  RANKS_CHECK(tuttiReduceScatterV(host, data, counts, NULL, type, op, comm, NULL) == tuttiInvalidArgument);
+  RANKS_CHECK(says(words));
   RANKS_CHECK(tuttiReduce(data, host, 2, type, op, 0, comm, NULL) == tuttiInvalidArgument && says(words));
   return 0;
 }
