@@ -105,8 +105,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         files = {**_package(), **{f"{NAME}/{inside}": path for inside, path in sorted(installed.items())}}
         texts = {f"{info}/METADATA": _metadata(), f"{info}/entry_points.txt": _entry_points(),
                  f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: build_tutti\nRoot-Is-Purelib: false\nTag: {tag}\n"}
-        with open(os.path.join(ROOT, "LICENSE")) as file:
-            texts[f"{info}/LICENSE"] = file.read()
+        for name in ("LICENSE", "NOTICE"):
+            with open(os.path.join(ROOT, name)) as file:
+                texts[f"{info}/{name}"] = file.read()
         name = f"{NAME}-{_version()}-{tag}.whl"
         _write(os.path.join(wheel_directory, name), files, texts, f"{info}/RECORD")
     return name

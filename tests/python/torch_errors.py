@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 from datetime import timedelta
 
@@ -51,6 +53,23 @@ class Deaths(unittest.TestCase):
             else:
                 dist.recv(y, 0, group=group)
         run(3, body, dies=[1])
+
+    def test_a_thread_that_waits_for_a_message_ends_when_the_group_is_aborted(self):
+        def body(rank):
+            x, store, said = torch.zeros(1), dist.distributed_c10d._get_default_store(), []
+            if rank == 0:
+                dist.recv(x, 1)
+                thread = threading.Thread(target=lambda: said.append(raised(tutti.TuttiError, lambda: dist.recv(x, 1))))
+                thread.start()
+                time.sleep(0.1)  # most likely it waits by now
+                dist.group.WORLD.abort()
+                thread.join()
+                assert len(said) == 1
+                store.set("done", "1")
+            else:
+                dist.send(x, 0)
+                store.wait(["done"])
+        run(2, body)
 
     def test_a_rank_that_dies_before_its_first_message_is_named(self):
         def body(rank):

@@ -55,6 +55,8 @@ class Wheel(unittest.TestCase):
             env=ranks.environment(PYTHONPATH=place), capture_output=True, text=True)
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertIn(f"[0] 2 {place}/tutti/lib/libtutti.so.0", said.stdout)
+        with open(glob.glob(os.path.join(place, "tutti-*.dist-info", "NOTICE"))[0]) as file:
+            self.assertIn("Frank Denis", file.read())  # libsodium is inside
         for inside in ("lib/tutti/libnccl.so.2", "bin/allreduce_perf", "py.typed", "torch/__init__.py"):
             self.assertTrue(os.path.exists(os.path.join(place, "tutti", inside)), inside)
 

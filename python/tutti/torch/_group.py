@@ -6,10 +6,10 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from .._comm import Comm, join, unique_id
+from .._comm import join, unique_id
 from .._library import TuttiRemoteError, TuttiUsageError, refusal
 from ._collectives import Collectives, milliseconds
-from ._messages import Messages
+from ._messages import Channel, Messages
 from ._rendezvous import meet
 
 _c10d = dist.distributed_c10d
@@ -36,13 +36,13 @@ class _Group(Collectives, Messages):
 
     def shutdown(self):
         """Ends the group; operations under way are waited for."""
-        self._end_messages(Comm.close)
+        self._end_messages(Channel.close)
         self._comm.close()
 
     def abort(self):
         """Ends the group; operations under way end with an error."""
-        self._end_messages(Comm.abort)
         self._comm.abort()
+        self._end_messages(Channel.abort)
 
 
 class ProcessGroup(_Group, dist.ProcessGroup):

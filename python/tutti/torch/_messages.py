@@ -66,7 +66,7 @@ class _Message:
             raise self._channel.error(why) from None
 
 
-class _Channel:
+class Channel:
     """One direction between two ranks and a tag."""
 
     def __init__(self, name, make):
@@ -116,10 +116,15 @@ class _Channel:
             for message, keep, call in waiting:
                 message.begin(comm, keep, call) if error is None else message.fail(error)
 
-    def close(self, how):
-        with self._lock:
+    def close(self):
+        with self._lock:  # a message that is waited for has it
             if self._comm is not None:
-                how(self._comm)
+                self._comm.close()
+
+    def abort(self):
+        comm = self._comm
+        if comm is not None:
+            comm.abort()
 
 
 class Messages:
@@ -155,7 +160,7 @@ class Messages:
             channel = self._channels.get((source, to, tag))
             if channel is None:
                 name = f"message from rank {source} to rank {to}" + (f" with tag {tag}" if tag else "")
-                channel = self._channels[source, to, tag] = _Channel(name, lambda: self._make(source, to, tag))
+                channel = self._channels[source, to, tag] = Channel(name, lambda: self._make(source, to, tag))
         if who == WAITS:
             channel.call(True, keep, call)
             put(copies)
@@ -182,6 +187,7 @@ class Messages:
         return join(made, 0 if is_source else 1, 2, {**self._options, "name": f"torch {key}"}, alive)
 
     def _end_messages(self, how):
-        channels, self._channels = self._channels, {}
+        with self._table:
+            channels, self._channels = self._channels, {}
         for channel in channels.values():
-            channel.close(how)
+            how(channel)
