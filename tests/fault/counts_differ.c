@@ -48,6 +48,12 @@ static int buffers_make(const struct ranks *self, struct buffers *b)
   return 0;
 }
 
+static void buffers_free(struct buffers *b)
+{
+  free(b->in);
+  free(b->out);
+}
+
 /* ---- counts that differ ---- */
 
 /* Rank ODD calls with another count for rank 1's share, and one less for rank 3's, so that the sum is the same. What it
@@ -82,6 +88,7 @@ static int differ(const struct ranks *self)
   if (is_exchange)
     RANKS_CHECK(comm_says(comm, "rank 1") && comm_says(comm, words[0]) && comm_says(comm, words[1]));
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
+  buffers_free(&b);
   return 0;
 }
 
@@ -129,6 +136,7 @@ static int unlike(const struct ranks *self)
   RANKS_CHECK(comm_says(comm, names[job->kind]));
   RANKS_CHECK(comm_says(comm, others[job->kind]) || (job->kind == EXCHANGE && comm_says(comm, "Send/Recv #1 (")));
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiInvalidUsage);
+  buffers_free(&b);
   return 0;
 }
 
@@ -163,6 +171,7 @@ static int die(const struct ranks *self)
   RANKS_CHECK(result == tuttiRemoteError && comm_says(comm, "rank 2"));
   atomic_fetch_add(&job->done, 1);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiRemoteError);
+  buffers_free(&b);
   return 0;
 }
 
