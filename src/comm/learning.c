@@ -92,6 +92,15 @@ tuttiResult_t tt_learning_create(struct tuttiComm *comm)
   return tt_fail(tuttiSystemError, "no memory to learn algorithms (TUTTI_LEARN): give the process more");
 }
 
+/* The heap that the transport within the host holds. Without such a transport it belongs to others, and may not be
+ * looked at without its mutex: the result is NULL. */
+static struct tt_heap *heap_find(const struct tuttiComm *comm)
+{
+  for (int t = 1; t < comm->parts.ntransports; t++)
+    if (comm->parts.transports[t]->ops->is_same_host) return tt_process.heap;
+  return NULL;
+}
+
 void tt_learning_begin(struct tuttiComm *comm)
 {
   const struct tt_table *table = &comm->calls.table;
@@ -101,8 +110,7 @@ void tt_learning_begin(struct tuttiComm *comm)
   if (comm->facts.settings.learn != TT_LEARN_ON) narms = 0;
   if (!narms && !table->nlearnt) tt_learning_destroy(comm);
   if (!comm->calls.learning) return;
-  for (int t = 1; t < comm->parts.ntransports; t++)
-    if (comm->parts.transports[t]->ops->is_same_host) learning->heap = tt_process.heap; /* which that holds */
+  learning->heap = heap_find(comm);
   if (!comm->facts.rank) learning->key = tt_learnt_key(comm);
   cells_fill(learning, table);
 }
