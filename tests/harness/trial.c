@@ -296,7 +296,7 @@ static char *in_image(const struct trial *trial, const char *at)
   return trial->image[second] + (at - trial->memory[second]);
 }
 
-/* What this rank gives. */
+/* Fills in the contribution of this rank. */
 static void in_fill(const struct trial *trial)
 {
   const struct tt_kind *kind = &tt_kinds[trial->collective];

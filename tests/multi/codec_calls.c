@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All-reduces with a codec: on every transport and number of ranks, called, in a group or on a stream, in place or not,
- * the bits are those that one process makes by the plain C codec, on all ranks. What a codec is not for is refused by
- * name. Differing codecs and a rank that dies end the call on all ranks.
+ * the bits are those that one process makes by the plain C codec, on all ranks. Calls that a codec is not for are
+ * refused by name. Differing codecs and a rank that dies end the call on all ranks.
  * Labels: processes. */
 #include <math.h>
 #include <signal.h>
