@@ -419,7 +419,7 @@ def forked():
         try:
             comm.all_reduce(floats(1))
         except tutti.TuttiUsageError as why:
-            print("child:", why)
+            print("child:", why, flush=True)  # _exit writes nothing
         raise SystemExit(3)
     assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 3
     print("sum", comm.all_reduce(floats(1))[0])
@@ -445,7 +445,7 @@ def forked_while_another_thread_asks():
         try:
             again.wait()
         except tutti.TuttiUsageError as why:
-            print("child:", why)
+            print("child:", why, flush=True)  # _exit writes nothing
         os._exit(3)
     assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 3
     over.set()
