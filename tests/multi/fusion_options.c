@@ -318,7 +318,7 @@ static void norms_are_those_of_the_sums_and_the_same_on_all_ranks(void **state)
     assert_int_equal(run_fusion(nranks % 2 ? "shm" : "tcp", nranks, norms_body, NULL), 0);
 }
 
-/* Of a tensor in slices some come long before the one in front of them: its norm is that of the whole. */
+/* Some slices of a tensor come long before the one in front of them: its norm is that of the whole. */
 static int overtaken_body(const struct ranks *self)
 {
   static const tuttiFusionTensor_t tensor = {"w", 3001, tuttiFloat64};
