@@ -234,7 +234,7 @@ static int never_come(const struct ranks *self)
 {
   tuttiComm_t comm;
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  config.timeout_ms = 400;
+  config.timeout_ms = 1500;
   float x = 1;
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
   if (self->rank == ODD) await_seen(self, 2);

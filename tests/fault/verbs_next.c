@@ -16,6 +16,7 @@
 #include "fake_verbs.h"
 #include "meeting.h"
 #include "ranks.h"
+#include "slow.h"
 
 #define RANKS 3
 #define COUNT 300000
@@ -154,7 +155,7 @@ static void a_link_that_cannot_be_made_is_one_of_the_next_transport(void **state
                   {"ibv_post_recv", ENOMEM}, {"ibv_post_send", EIO}};
   (void)state;
   for (size_t f = 0; f < sizeof failures / sizeof failures[0]; f++)
-    for (long n = 1; n <= 6; n += f == 4 ? 6 : 1) { /* of sends the first ones prove the ways */
+    for (long n = 1; n <= 6; n += f == 4 ? 6 : 1 + IS_SLOW) { /* of sends the first ones prove the ways */
       struct job job = job_of(1);
       job.verb = failures[f].verb;
       job.code = failures[f].code;

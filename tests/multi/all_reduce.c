@@ -208,7 +208,8 @@ static void ranks_may_be_threads(void **state)
   for (int k = 0; k < 4; k++) {
     setenv("TUTTI_TRANSPORTS", transports[k / 2], 1);
     setenv("TUTTI_ALGO", algos[k % 2], 1);
-    for (int nranks = 1; nranks <= 8; nranks++) assert_int_equal(ranks_run_threads(nranks, few_kinds, NULL, 200), 0);
+    for (int nranks = 1 + (k / 2 + k) % 2; nranks <= 8; nranks += 2) /* each number on both, by one algorithm */
+      assert_int_equal(ranks_run_threads(nranks, few_kinds, NULL, 200), 0);
   }
   unsetenv("TUTTI_ALGO");
 }

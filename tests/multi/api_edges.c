@@ -7,6 +7,7 @@
 
 #include "comm/private.h"
 #include "ranks.h"
+#include "slow.h"
 #include "tutti.h"
 
 #include <setjmp.h>
@@ -161,7 +162,7 @@ static int nonblocking_inits_are_aborted_at_any_time_body(const struct ranks *se
 {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.blocking = 0;
-  for (int k = 0; k < 60; k++) {
+  for (int k = 0; k < 60; k += 1 + 2 * IS_SLOW) {
     tuttiComm_t comms[2];
     tuttiUniqueId id;
     RANKS_CHECK(tuttiGetUniqueId(&id) == tuttiSuccess);
@@ -243,7 +244,7 @@ static void *abort_soon(void *context)
 static int an_abort_ends_a_waiting_group_body(const struct ranks *self)
 {
   (void)self;
-  for (int k = 0; k < 50; k++) {
+  for (int k = 0; k < (IS_SLOW ? 20 : 50); k++) {
     tuttiComm_t comms[2];
     tuttiStream_t stream;
     pthread_t thread;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* No rank leaves a barrier before all have come to it: called alone, on streams, in groups, between other calls. */
+/* No rank leaves a barrier before all have come to it: called alone, on streams, in groups, between other calls.
+ * Labels: processes. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

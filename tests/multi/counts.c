@@ -202,7 +202,7 @@ static int body(const struct ranks *self)
 static void run_on(const char *transports, int hosts)
 {
   setenv("TUTTI_TRANSPORTS", transports, 1);
-  for (int nranks = hosts; nranks <= MOST; nranks += nranks < 5 ? 1 : 3) {
+  for (int nranks = hosts; nranks <= MOST; nranks += nranks < 5 ? 1 + IS_SLOW : 3) {
     struct job job = {transports, hosts, meeting_make(nranks), seed + (uint64_t)nranks};
     assert_non_null(job.meeting);
     int bad = ranks_run_processes(nranks, body, &job, is_long ? 10 * LIMIT_S : LIMIT_S);

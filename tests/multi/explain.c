@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job follows its table file, and says why where it is asked: TUTTI_TABLE, TUTTI_EXPLAIN. */
+/* A job follows its table file, and says why where it is asked: TUTTI_TABLE, TUTTI_EXPLAIN.
+ * Labels: processes. */
 #include "ranks.h"
 
 #include <stdio.h>

@@ -167,7 +167,7 @@ static void device_tensors_have_exact_sums_alone_and_in_groups(void **state)
 {
   (void)state;
   for (int shift = 0; shift < LAYOUTS; shift++)
-    for (int k = 0; k < 2; k++) {
+    for (int k = IS_SLOW * (shift % 2); k < 2 - IS_SLOW * (shift % 2 == 0); k++) {
       struct job job = {k ? tuttiFloat16 : TUTTI_CONFIG_UNDEF_INT, (shift + k) % 2, shift};
       assert_int_equal(run_fusion(shift == 1 ? "tcp" : "shm", 2 + k, body, &job), 0);
     }

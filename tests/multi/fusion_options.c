@@ -113,7 +113,7 @@ static int alone_body(const struct ranks *self)
     tuttiFusion_t fusion;
     struct gradients g;
     tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
-    if ((k / WAYS + k + self->nranks) % 3) continue; /* each way with some policies */
+    if ((k / WAYS + k + self->nranks + 3 * is_second_transport()) % 6) continue; /* each way with some policies */
     config.policy = fusion_policies[k / WAYS];
     config.op = way->op;
     config.wire_type = way->wire;
@@ -152,6 +152,7 @@ static int exact_body(const struct ranks *self)
     tuttiFusion_t fusion;
     struct gradients g;
     tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+    if (policy_is_left_out(k, self->nranks / 2)) continue;
     config.policy = fusion_policies[k];
     config.op = k % 2 ? tuttiAvg : tuttiSum;
     config.wire_type = wires[k % 3];

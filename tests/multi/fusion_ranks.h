@@ -234,6 +234,18 @@ static const char *const fusion_policies[] = {"wfbp",    "single",  "threshold:6
                                               "mgwfbp", "optimal", "p3:700",          "p3:300,1M", "auto"};
 enum { FUSION_POLICIES = sizeof fusion_policies / sizeof *fusion_policies };
 
+/* 1 in the tests on tcp, if there are others on shm: what they draw from many combinations are other ones then. */
+static inline int is_second_transport(void)
+{
+  return ranks_transports(1) && strcmp(getenv("TUTTI_TRANSPORTS"), ranks_transports(1)) == 0;
+}
+
+/* Of the policies each number of ranks takes half on one transport, and the others on the other one. */
+static inline int policy_is_left_out(int policy, int nranks)
+{
+  return ranks_transports(1) && (policy + nranks + is_second_transport()) % 2;
+}
+
 static inline int run_fusion(const char *transport, int nranks, ranks_body body, void *argument)
 {
   setenv("TUTTI_TRANSPORTS", transport, 1);

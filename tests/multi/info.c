@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A communicator tells its ranks and hosts, the transport to each rank, and the algorithm that a size takes. */
+/* A communicator tells its ranks and hosts, the transport to each rank, and the algorithm that a size takes.
+ * Labels: processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

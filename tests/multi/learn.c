@@ -158,7 +158,7 @@ static int arms_force(tuttiComm_t comm)
 
 /* ---- all ranks alike ---- */
 
-#define MIXED (IS_SLOW ? 2500 : 6000)
+#define MIXED (IS_SLOW ? 1600 : 6000) /* the first exchange comes at some 200 calls of a shape */
 
 /* Shapes in a random order, the same on all ranks: blocking, on streams, in groups. `argument` is the seed. */
 static int mixes_body(const struct ranks *self)
@@ -198,6 +198,7 @@ static void ranks_go_by_the_same_choice_at_every_call(void **state)
   for (int t = 0; ranks_transports(t); t++) {
     setenv("TUTTI_TRANSPORTS", ranks_transports(t), 1);
     for (int nranks = 2; nranks <= RANKS_MOST; nranks += 2) {
+      if (IS_TSAN || (IS_SLOW && (nranks == 2) == (t == 0))) continue;
       meeting = meeting_make(nranks);
       assert_int_equal(ranks_run_processes(nranks, mixes_body, (void *)(uintptr_t)nranks, 120), 0);
       meeting_free(meeting);
@@ -217,7 +218,7 @@ static void so_do_ranks_that_are_threads(void **state)
 /* Operations of several streams and two communicators wait together, and exchanges come between them. */
 static int queues_body(const struct ranks *self)
 {
-  enum { WAITING = 8, ROUNDS = 250 };
+  enum { WAITING = 8, ROUNDS = IS_SLOW ? 130 : 250 };
   struct call call[WAITING];
   tuttiComm_t comm[2];
   tuttiStream_t stream[2];
@@ -310,6 +311,8 @@ static void it_settles_on_the_quicker_one(void **state)
 
 /* ---- what excludes it ---- */
 
+#define NEVER (IS_SLOW ? 300 : 400) /* calls: an exchange would come before */
+
 /* Nothing is learnt and nothing exchanged, however often a shape is called. */
 static int never_body(const struct ranks *self)
 {
@@ -319,8 +322,8 @@ static int never_body(const struct ranks *self)
   if (self->argument) memcpy(&config, self->argument, sizeof config);
   RANKS_CHECK(buffers_make(&call, self->rank));
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
-  for (int k = 0; k < 400; k++) RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess && is_right(&call, self));
-  RANKS_CHECK(comm->queue.last_op == 400);
+  for (int k = 0; k < NEVER; k++) RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess && is_right(&call, self));
+  RANKS_CHECK(comm->queue.last_op == NEVER);
   RANKS_CHECK(!comm->calls.learning || comm->calls.learning->nshapes == 0);
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   buffers_free(&call);
@@ -417,7 +420,7 @@ static int late_body(const struct ranks *self)
   struct call call = {.collective = TT_ALL_REDUCE, .count = 100};
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   tuttiComm_t comm;
-  config.timeout_ms = 500;
+  config.timeout_ms = 2000;
   RANKS_CHECK(buffers_make(&call, self->rank));
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
   RANKS_CHECK(arms_force(comm));

@@ -172,6 +172,7 @@ static int traffic_body(const struct ranks *self)
 static void frames_come_whole_and_in_order_and_none_is_lost(void **state)
 {
   (void)state;
+  if (IS_TSAN && !are_threads) return;
   on_all(traffic_body, (struct load){.nranks = 3, .frames = IS_SLOW ? 60 : 600, .bytes = 40}, 3);
   on_all(traffic_body, (struct load){.nranks = 4, .frames = 40, .bytes = 5000}, IS_SLOW ? 1 : 3);
   on_all(traffic_body, (struct load){.nranks = 2, .frames = 30, .bytes = 300000}, IS_SLOW ? 1 : 3);
@@ -229,6 +230,7 @@ static int full_body(const struct ranks *self)
 static void a_full_buffer_refuses_frames_and_loses_none(void **state)
 {
   (void)state;
+  if (IS_TSAN && !are_threads) return;
   on_all(full_body, (struct load){.nranks = 2, .frames = 2000, .bytes = 65536}, 1);
 }
 
@@ -294,6 +296,7 @@ static int wrong_body(const struct ranks *self)
 static void a_message_that_is_not_the_next_frame_is_refused_on_both_sides(void **state)
 {
   (void)state;
+  if (IS_TSAN && !are_threads) return;
   for (int how = 0; how < WRONGS; how++)
     on_all(wrong_body, (struct load){.nranks = 2, .frames = 1, .bytes = 200, .how = how}, 1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a transport or a device knows of memory of tuttiMemAlloc must not outlive it: freed and allocated again, it lies
- * at the same address on other pages, and calls still have exact results. */
+ * at the same address on other pages, and calls still have exact results.
+ * Labels: processes. */
 #include <stdlib.h>
 
 #include "ranks.h"

@@ -18,6 +18,7 @@
 
 #include "census.h"
 #include "net/net.h"
+#include "slow.h"
 
 #define MS 1000000u
 
@@ -33,7 +34,7 @@ static void many_rounds_of_hold_and_release_leave_nothing(void **state)
   assert_int_equal(tt_service_hold(), tuttiSuccess);
   tt_service_release();
   int before = census_descriptors(), running = census_threads();
-  for (int i = 0; i < 10000; i++) {
+  for (int i = 0; i < (IS_SLOW ? 1000 : 10000); i++) {
     assert_int_equal(tt_service_hold(), tuttiSuccess);
     tt_service_release();
   }
@@ -163,7 +164,7 @@ static void removed_watchers_may_be_freed_at_once(void **state)
 {
   (void)state;
   assert_int_equal(tt_service_hold(), tuttiSuccess);
-  for (int i = 0; i < 2000; i++) {
+  for (int i = 0; i < (IS_SLOW ? 500 : 2000); i++) {
     struct bell *bell = bell_make(insist);
     bell_ring(bell);
     assert_int_equal(tt_watcher_add(&bell->watcher, EPOLLIN), tuttiSuccess);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shrinks of one communicator, one after the other: to other ranks, again to the same ones, and with unlike lists. */
+/* Shrinks of one communicator, one after the other: to other ranks, again to the same ones, and with unlike lists.
+ * Labels: processes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -12,8 +12,10 @@
 #include <cmocka.h>
 
 #include "ranks.h"
+#include "slow.h"
 #include "traffic.h"
 
+#define SAMPLE(messages) (IS_SLOW ? (messages) / 3 : (messages))
 #define FLOWS (2 * WORLD_RANKS * TT_MAX_LANES)
 
 /* Around each transport: nothing, and the decorators with rules that any traffic must survive. */
@@ -30,7 +32,7 @@ static const struct {
 static void on_all(struct world world, int ndecorations)
 {
   for (int k = 0; world_transports()[k]; k++)
-    for (int is_forked = 0; is_forked < 2; is_forked++)
+    for (int is_forked = 0; is_forked < 2 - IS_TSAN; is_forked++)
       for (int d = 0; d < ndecorations; d++) {
         world.ops = world_transports()[k];
         world.is_forked = is_forked;
@@ -103,7 +105,7 @@ static void exchange(struct world_rank *me)
 static void every_byte_arrives_in_order(void **state)
 {
   (void)state;
-  static const struct load load = {150, 1000000}, decorated = {80, 100000};
+  static const struct load load = {SAMPLE(150), 1000000}, decorated = {SAMPLE(80), 100000};
   on_all((struct world){.nranks = 2, .lanes = 2, .body = exchange, .argument = &decorated}, 3);
   on_all((struct world){.nranks = 3, .lanes = 1, .body = exchange, .argument = &load}, 1);
 }
@@ -111,7 +113,7 @@ static void every_byte_arrives_in_order(void **state)
 static void long_messages_arrive(void **state)
 {
   (void)state;
-  static const struct load load = {70, 6000000};
+  static const struct load load = {SAMPLE(70), 6000000};
   on_all((struct world){.nranks = 2, .lanes = 1, .body = exchange, .argument = &load}, 1);
 }
 
@@ -119,7 +121,7 @@ static void long_messages_arrive(void **state)
 static void what_is_read_where_it_lies_arrives(void **state)
 {
   (void)state;
-  static const struct load load = {150, 300000};
+  static const struct load load = {SAMPLE(150), 300000};
   struct world world = {.nranks = 3, .lanes = 2, .direct_bytes = 1, .body = exchange, .argument = &load};
   on_all(world, 3);
   world.direct_bytes = 5000;
@@ -130,7 +132,7 @@ static void what_is_read_where_it_lies_arrives(void **state)
 static void few_slots_are_enough(void **state)
 {
   (void)state;
-  static const struct load load = {60, 100000};
+  static const struct load load = {SAMPLE(60), 100000};
   struct world world = {.nranks = 4, .lanes = 3, .slots = 4, .slot_bytes = 4096, .body = exchange, .argument = &load};
   on_all(world, 1);
 }
@@ -158,7 +160,7 @@ static void self_body(struct world_rank *me)
 static void a_rank_can_send_to_itself(void **state)
 {
   (void)state;
-  static const struct load load = {300, 200000};
+  static const struct load load = {SAMPLE(300), 200000};
   for (int d = 0; d < 3; d++) {
     struct world world = {.ops = &tt_transport_self, .nranks = 1, .lanes = 1, .body = self_body, .argument = &load};
     world.trace = decorations[d].trace;
@@ -350,7 +352,7 @@ static void links_are_opened_once_and_know_their_peer(void **state)
 
 /* ---- the same bytes to several peers ---------------------------------------------------------- */
 
-#define SAME_MESSAGES 60
+#define SAME_MESSAGES SAMPLE(60)
 #define SAME_BYTES 150000
 
 /* Byte i of message m to a peer: each third message is the link's own. */

@@ -148,7 +148,7 @@ static int all_reduces_check(const struct ranks *self, tuttiComm_t comm, int a, 
       size_t turn = c + k * 2 + (size_t)a;
       struct trial trial = {.collective = TT_ALL_REDUCE, .wire = wire, .count = counts[c], .op = ops[turn % OPS],
                             .in_place = (int)(turn / 2 % 2), .shift = (int)(turn % 5), .hostile = k == 1,
-                            .has_options = a % 2};
+                            .has_options = a / 2 % 2};
       if (check_one(self, comm, &trial)) return 1;
     }
   return 0;
@@ -158,9 +158,10 @@ static int every_algorithm_body(const struct ranks *self)
 {
   const char *algo;
   for (int a = 0; (algo = wire_algo(a, self->nranks)); a++) {
-    int wire = wires[(a + self->nranks) % 2];
+    int wire = wires[(a / 2 + self->nranks) % 2];
     tuttiComm_t comm;
-    if (wire_comm(self, self->argument, algo, 4096, a % 2 ? -1 : wire, &comm)) return 1;
+    if (algo_is_left_out(a, self->nranks)) continue;
+    if (wire_comm(self, self->argument, algo, 4096, a % 4 < 2 ? wire : -1, &comm)) return 1;
     if (all_reduces_check(self, comm, a, wire)) {
       fprintf(stderr, "algorithm %s\n", algo);
       return 1;
@@ -252,12 +253,11 @@ static int reductions_body(const struct ranks *self)
 static void reduce_and_reduce_scatter_have_it_from_the_communicator(void **state)
 {
   (void)state;
-  for (int nranks = 1; nranks <= 6; nranks++)
-    for (int t = 0; t < 2; t++) {
-      struct meeting *meeting = meeting_make(nranks);
-      assert_int_equal(run_wire(t ? "tcp" : "shm", nranks, reductions_body, meeting), 0);
-      meeting_free(meeting);
-    }
+  for (int nranks = 1; nranks <= 6; nranks++) {
+    struct meeting *meeting = meeting_make(nranks);
+    assert_int_equal(run_wire(nranks % 2 ? "tcp" : "shm", nranks, reductions_body, meeting), 0);
+    meeting_free(meeting);
+  }
 }
 
 /* ---- deterministic ---- */

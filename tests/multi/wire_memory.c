@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "fake_device.h"
 #include "ranks.h"
+#include "slow.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -279,7 +280,7 @@ static void run_all(int mixed)
   int most = 0;
   for (int a = 0; a < tt_algo_count; a++) most += tt_algos[a].collective == TT_ALL_REDUCE;
   for (int row = 0; row < most; row++)
-    for (int k = 0; k < 2; k++) {
+    for (int k = IS_SLOW && row % 2; k < 2 - (IS_SLOW && row % 2 == 0); k++) {
       struct job job = {fake_device_create((uint64_t)(row * 10 + k)), mixed, row * 2 + k};
       assert_non_null(job.device);
       rows_set(row);

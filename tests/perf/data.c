@@ -10,6 +10,7 @@
 
 #include "perf.h"
 #include "reduce_reference.h"
+#include "slow.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -257,7 +258,8 @@ static void what_is_right_is_found_right(void **state)
   (void)state;
   for (int n = 1; n <= RANKS; n += n < 4 ? 1 : 3)
     for (int type = 0; type < tuttiComplexFloat32; type++) /* of pairs of floats the floats are looked at */
-      for (int op = 0; op < OP_NONE; op++) for_all(n, type, op, expect_nothing_wrong);
+      for (int op = 0; op < OP_NONE; op++)
+        if (!IS_SLOW || (n + type + op) % 4 == 0) for_all(n, type, op, expect_nothing_wrong);
 }
 
 static void what_travels_in_a_shorter_type_is_found_right(void **state)

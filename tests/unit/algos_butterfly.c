@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who sends what to whom in the algorithms that are made of butterflies, from numbers that can be done by hand. */
+/* Who sends what to whom in the algorithms that are made of butterflies, from numbers that can be done by hand.
+ * Labels: serial, planner. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the schedules of the collectives other than all-reduce do, in facts that can be told without running them: who
- * sends what to whom. That they are right is proved in tests/proof. */
+ * sends what to whom. That they are right is proved in tests/proof.
+ * Labels: serial, planner. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

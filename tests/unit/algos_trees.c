@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What trees, circulant graphs and the direct exchange are said to be, seen in their schedules. */
+/* What trees, circulant graphs and the direct exchange are said to be, seen in their schedules.
+ * Labels: serial, planner. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Damaged codes, of every codec: decoding neither reads nor writes outside, and refuses or gives finite values or NaN.
  *
- * test_unit_codec_damage [--long]: 10,000 damaged codes of each codec, or a million. */
+ * test_unit_codec_damage [--long]: 10,000 damaged codes of each codec, or a million.
+ * Labels: serial. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,12 @@
 
 #include "chance.h"
 #include "codecs.h"
+#include "slow.h"
 
 #define PAGE 65536
 #define MOST 600 /* elements */
 
-static int ntries = 10000;
+static int ntries = IS_SLOW ? 2000 : 10000;
 
 /* A page between two that cannot be touched. */
 static char *page_new(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Codes, byte by byte, as written by hand: the format is a promise between ranks. */
+/* Codes, byte by byte, as written by hand: the format is a promise between ranks.
+ * Labels: serial. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rules that every codec of the table keeps: for any text of codecs[], on ordinary and on hard tensors. */
+/* Rules that every codec of the table keeps: for any text of codecs[], on ordinary and on hard tensors.
+ * Labels: serial. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random rounding: numbers as published, no bias, and no more variance than the papers say. */
+/* Random rounding: numbers as published, no bias, and no more variance than the papers say.
+ * Labels: serial. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

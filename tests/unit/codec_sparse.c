@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sparse codecs send exactly the elements that their equations say: against a sort, by hand, and against momentum. */
+/* Sparse codecs send exactly the elements that their equations say: against a sort, by hand, and against momentum.
+ * Labels: serial. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Codecs as texts, and what is told where they are wrong. */
+/* Codecs as texts, and what is told where they are wrong.
+ * Labels: serial. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Host memory as a device, and who owns a pointer. */
+/* Host memory as a device, and who owns a pointer.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One schedule inside another: where its ranks, blocks, places, slots and channels go, what is cut, what is refused. */
+/* One schedule inside another: where its ranks, blocks, places, slots and channels go, what is cut, what is refused.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the executor asks of schedules beyond what the verifier proves. */
+/* What the executor asks of schedules beyond what the verifier proves.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

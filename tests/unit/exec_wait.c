@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a rank waits: the more ranks share its core, the more rarely it wakes and looks at the calls of all others. */
+/* How a rank waits: the more ranks share its core, the more rarely it wakes and looks at the calls of all others.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

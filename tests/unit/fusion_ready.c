@@ -13,6 +13,7 @@
 #include "chance.h"
 #include "fusion/sequence_private.h"
 #include "fusion/round_private.h"
+#include "slow.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@
 #define SLOW 40
 
 static uint64_t seed = 1;
-static int steps_wanted = 10000;
+static int steps_wanted = IS_SLOW ? 2000 : 10000;
 
 /* ---- what is simulated ---- */
 

@@ -10,6 +10,7 @@
 #include "chance.h"
 #include "fake_device.h"
 #include "fusion/private.h"
+#include "slow.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -362,7 +363,7 @@ static void trials_run(const struct tt_device *device, uint64_t trials)
 static void rooms_never_overlap_and_every_message_comes(void **state)
 {
   (void)state;
-  trials_run(NULL, 1000);
+  trials_run(NULL, IS_SLOW ? 200 : 1000);
 }
 
 static void the_same_with_memory_whose_copies_end_late(void **state)
@@ -370,7 +371,7 @@ static void the_same_with_memory_whose_copies_end_late(void **state)
   (void)state;
   const struct tt_device *device = fake_device_create(5);
   assert_non_null(device);
-  trials_run(device, 500);
+  trials_run(device, IS_SLOW ? 150 : 500);
   struct fake_device_counts counts = fake_device_destroy(device);
   assert_true(counts.started > 1000 && counts.breaches == 0 && counts.outstanding == 0 && counts.allocated == 0);
 }

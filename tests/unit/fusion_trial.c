@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which of some plans stays: the quicker one, whatever others promise, and though the machine has slow phases. */
+/* Which of some plans stays: the quicker one, whatever others promise, and though the machine has slow phases.
+ * Labels: serial. */
 #include "chance.h"
 #include "fusion/trial_private.h"
+#include "slow.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +13,7 @@
 #include <cmocka.h>
 
 #define STEPS 4000
-#define SEEDS 1000
+#define SEEDS (IS_SLOW ? 200 : 1000)
 
 enum { NONE = -1, FIRST, PLAIN, PROMISED, PLANS };
 

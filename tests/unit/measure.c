@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What several samples say together, and the mixed order of points. */
+/* What several samples say together, and the mixed order of points.
+ * Labels: serial. */
 #include "measure/private.h"
 
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses as text and in 32 bytes, and the choice of an interface. */
+/* Addresses as text and in 32 bytes, and the choice of an interface.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

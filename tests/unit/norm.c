@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* L2 norms: their bits are those of the definition in norm.h, for every type and table, however a tensor is cut. */
+/* L2 norms: their bits are those of the definition in norm.h, for every type and table, however a tensor is cut.
+ * Labels: serial. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What holds of every plan, and that policies do what the papers say. */
+/* What holds of every plan, and that policies do what the papers say.
+ * Labels: serial, planner. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The best plans: by brute force, and beside all others. */
+/* The best plans: by brute force, and beside all others.
+ * Labels: serial, planner. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

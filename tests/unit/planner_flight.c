@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several messages in flight: by hand, by the message, and beside one at a time. */
+/* Several messages in flight: by hand, by the message, and beside one at a time.
+ * Labels: serial, planner. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much auto looks at: the search is compiled here once more, with what it cuts plans into slices with counted. */
+/* How much auto looks at: the search is compiled here once more, with what it cuts plans into slices with counted.
+ * Labels: serial, planner. */
 #include "planner/private.h"
 
 static int slicings;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Policies, layer tables and plans as text, and what is told where they are wrong. */
+/* Policies, layer tables and plans as text, and what is told where they are wrong.
+ * Labels: serial. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

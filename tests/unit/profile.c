@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles as text: what it means, what is refused and in which words; and the one that is built in. */
+/* Profiles as text: what it means, what is refused and in which words; and the one that is built in.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

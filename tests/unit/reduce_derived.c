@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernels that a table makes of its others, on every table: bool gives 0 or 1 for any bytes, also from one source and
- * in place; the bitwise operations of integers of all sizes; complex numbers are twice as many floats. */
+ * in place; the bitwise operations of integers of all sizes; complex numbers are twice as many floats.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernels of each table make of the ranks' contributions in avg and in a pre-multiplied sum. */
+/* What the kernels of each table make of the ranks' contributions in avg and in a pre-multiplied sum.
+ * Labels: serial. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

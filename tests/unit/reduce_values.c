@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernels of each table compute, element by element. */
+/* What the kernels of each table compute, element by element.
+ * Labels: serial. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

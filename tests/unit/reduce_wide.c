@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the kernels of each table make of fp32 data that travel as fp16 or bf16, and what they see of infinities and
- * NaN. */
+ * NaN.
+ * Labels: serial. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

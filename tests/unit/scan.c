@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The scanner of texts: words, quotes, marks, comments, lines and values, and one form of error. */
+/* The scanner of texts: words, quotes, marks, comments, lines and values, and one form of error.
+ * Labels: serial. */
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verifier on programs written by hand, each right or with one fault. */
+/* The verifier on programs written by hand, each right or with one fault.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

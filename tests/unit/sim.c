@@ -513,6 +513,6 @@ int main(void)
       cmocka_unit_test(vectors_as_long_as_can_be_are_played_and_longer_ones_refused),
       cmocka_unit_test(every_failed_allocation_is_an_error),
   };
-  alarm(60);
+  alarm(300);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

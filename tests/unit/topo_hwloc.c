@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hwloc and sysfs say the same, here and about machines that do not exist. */
+/* hwloc and sysfs say the same, here and about machines that do not exist.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

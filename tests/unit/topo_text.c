@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Topologies as text: what it means, what is refused and in which words. */
+/* Topologies as text: what it means, what is refused and in which words.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

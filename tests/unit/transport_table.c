@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of transports: each row says its facts, and a list of names gives those named. */
+/* The table of transports: each row says its facts, and a list of names gives those named.
+ * Labels: serial. */
 #include <stdio.h>
 #include <string.h>
 

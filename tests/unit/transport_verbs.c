@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of the verbs transport needs no device. */
+/* What of the verbs transport needs no device.
+ * Labels: serial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,8 @@
 /* The learner, simulated by seed: ranks that wait for each other, on machines that are noisy, drift and mislead. All
  * ranks have the same arm at every call, a trial costs at most 1 % of any 1,000 calls behind the first 100, the learner
  * settles, and then its arm is at most 3 % slower than the best one. After a drift it finds the best one again.
- * "--seed N": the first seed; "--machines N": so many of each kind; "--verbose". */
+ * "--seed N": the first seed; "--machines N": so many of each kind; "--only TEST"; "--verbose".
+ * Labels: serial, planner. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -565,6 +566,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[i], "--verbose") == 0) is_verbose = 1;
     if (i + 1 < argc && strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
     if (i + 1 < argc && strcmp(argv[i], "--machines") == 0) machines = atoi(argv[i + 1]);
+    if (i + 1 < argc && strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
   }
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The learner of short calls: it is told of few of them, which changes nothing but the count of calls that are timed;
- * and one that takes over what is known. */
+ * and one that takes over what is known.
+ * Labels: serial, planner. */
 #include "tuner/learn.h"
 
 #include <string.h>
