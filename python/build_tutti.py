@@ -75,13 +75,25 @@ def _installed(folder, into):
     return files
 
 
+def _machine(path):
+    """The processor that a program or library is for; None: it is neither."""
+    with open(path, "rb") as file:
+        head = file.read(20)
+    if head[:4] != b"\x7fELF":
+        return None
+    return {62: "x86_64", 183: "aarch64"}.get(int.from_bytes(head[18:20], "little"), platform.machine())
+
+
 def _platform(files):
     """The platform's tag: the newest symbol of the C library that a file needs."""
-    needed = 17
+    needed, machine = 17, platform.machine()
     for path in files:
-        said = subprocess.run(["objdump", "-T", path], capture_output=True, text=True).stdout
-        needed = max([needed, *(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", said))])
-    return f"manylinux_2_{needed}_{platform.machine()}"
+        machine = _machine(path) or machine
+        if _machine(path):
+            objdump = shutil.which(f"{machine}-linux-gnu-objdump") or "objdump"
+            said = subprocess.run([objdump, "-T", path], stdout=subprocess.PIPE, check=True).stdout.decode()
+            needed = max([needed, *(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", said))])
+    return f"manylinux_2_{needed}_{machine}"
 
 
 def _package():

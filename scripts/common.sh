@@ -51,19 +51,37 @@ install_packages() {
     "${sudo[@]}" "${quiet[@]}" install -y --no-install-recommends $missing > /dev/null < /dev/null
 }
 
-# Fills aarch64_sysroot. The packages are unpacked there, not installed: that would tie this machine's own libraries to
-# the versions of the others. Needs no rights.
-fetch_aarch64_sysroot() {
-  [ ! -d "$aarch64_sysroot" ] || return 0
-  local apt=$PWD/$aarch64_sysroot.apt deb
+debian_mirror() { # the one that this machine uses
+  local found
+  found=$(awk '$1 == "URIs:" { print $2; exit } $1 == "deb" { print $2; exit }' \
+    /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2> /dev/null) || true
+  echo "${found:-http://deb.debian.org/debian}"
+}
+
+# fetch_packages ARCHITECTURE SUITE FOLDER PACKAGE...: unpacks packages in a folder, those of a suite, or of this machine's
+# where SUITE is "own". They are not installed: that would tie this machine's own libraries to the versions of the
+# others. Needs no rights.
+fetch_packages() {
+  local architecture=$1 suite=$2 folder=$3 deb link
+  shift 3
+  [ ! -d "$folder" ] || return 0
+  local apt=$PWD/$folder.apt sources=()
   rm -rf "$apt"
   mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/root"
-  local quiet=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$apt"
-    -o Dir::State::status=/dev/null -o Dir::Cache="$apt" -o APT::Sandbox::User=root -o Acquire::http::Timeout=20)
+  if [ "$suite" != own ]; then
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(debian_mirror) $suite main" > "$apt/sources"
+    sources=(-o Dir::Etc::sourcelist="$apt/sources" -o Dir::Etc::sourceparts=-)
+  fi
+  local quiet=(apt-get -qq -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" -o Dir::State="$apt"
+    -o Dir::State::status=/dev/null -o Dir::Cache="$apt" "${sources[@]}" -o APT::Sandbox::User=root
+    -o Acquire::http::Timeout=20)
   "${quiet[@]}" update || return 1
-  (cd "$apt/archives" && "${quiet[@]}" download "${aarch64_libraries[@]}") || return 1
+  (cd "$apt/archives" && "${quiet[@]}" download "$@") || return 1
   for deb in "$apt"/archives/*.deb; do dpkg-deb -x "$deb" "$apt/root" || return 1; done
-  mv "$apt/root" "$aarch64_sysroot"
+  find "$apt/root" -type l -lname '/*' | while read -r link; do # they are meant from the folder on
+    ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$apt/root$(readlink "$link")")" "$link"
+  done
+  mv "$apt/root" "$folder"
   rm -rf "$apt"
 }
 
@@ -72,7 +90,7 @@ install_aarch64() {
   [ "${INSTALL:-yes}" != no ] || return 0
   [ "$(uname -m)" != aarch64 ] || return 0
   command -v apt-get > /dev/null || return 1
-  install_packages "${aarch64_packages[@]}" && fetch_aarch64_sysroot
+  install_packages "${aarch64_packages[@]}" && fetch_packages arm64 own "$aarch64_sysroot" "${aarch64_libraries[@]}"
 }
 
 # Why the preset aarch64 cannot be built here; nothing if it can.
@@ -83,6 +101,45 @@ aarch64_lacks() {
     command -v $program > /dev/null || { echo "there is no $program"; return; }
   done
   [ -d "$aarch64_sysroot" ] || echo "there are no libraries in $aarch64_sysroot"
+}
+
+# make_root SUITE FOLDER PACKAGE...: fills a folder with a small Debian of another suite and these packages; one that is
+# there already stays as it is. Needs root and the network.
+make_root() {
+  local suite=$1 folder=$2
+  shift 2
+  [ ! -e "$folder/.complete" ] || return 0
+  install_packages debootstrap || return 1
+  rm -rf --one-file-system "$folder"
+  mkdir -p "$folder"
+  say "Making a Debian $suite in $folder (minutes, needs the network)"
+  debootstrap --variant=minbase "$suite" "$folder" "$(debian_mirror)" > "$folder.log" 2>&1 ||
+    { tail -n 5 "$folder.log"; return 1; }
+  cp /etc/resolv.conf /etc/hosts "$folder/etc/"
+  local valid=true # a mirror of an older day is accepted where this machine accepts one
+  eval "$(apt-config shell valid Acquire::Check-Valid-Until)"
+  local quiet=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::http::Timeout=20 -o APT::Sandbox::User=root
+    -o Acquire::Check-Valid-Until="$valid")
+  [ $# -eq 0 ] || {
+    in_root "$folder" "${quiet[@]}" update &&
+      in_root "$folder" "${quiet[@]}" install -y --no-install-recommends "$@" && rm -rf "$folder"/var/cache/apt/*
+  } >> "$folder.log" 2>&1 || { tail -n 5 "$folder.log"; return 1; }
+  touch "$folder/.complete"
+}
+
+# in_root FOLDER COMMAND...: runs a command in such a folder. It sees the project where it is, with no other file of this
+# machine, and its mounts end with it. NAME=VALUE may stand before the command.
+in_root() {
+  local folder=$1
+  shift
+  mkdir -p "$folder$PWD"
+  unshare --mount sh -c '
+    root=$1 place=$2
+    shift 2
+    mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
+      mount --bind "$place" "$root$place" || exit
+    exec chroot "$root" /usr/bin/env -i -C "$place" HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+  ' in_root "$folder" "$PWD" "$@"
 }
 
 # What the virtual machine with verbs devices needs: a kernel and an emulator among it.

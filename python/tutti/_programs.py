@@ -1,11 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs of an installed wheel: pip makes a script for each, which comes here and becomes the program."""
+"""The programs beside the package: in a wheel, in a build tree, or installed; and what pip's scripts become."""
 import os
+import shutil
 import sys
 
 
+def find(name):
+    """The path of a program of Tutti; None: there is none."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    # In a wheel; from build/release/python/tutti; from lib/tutti/python/tutti, with or without an architecture's folder.
+    for above in ((), ("..",) * 2, ("..",) * 4, ("..",) * 5):
+        path = os.path.normpath(os.path.join(here, *above, "bin", name))
+        if os.path.exists(path):
+            return path
+    return shutil.which(name)
+
+
 def main():
-    """Becomes the program of the same name in the package's folder bin."""
+    """Becomes the program of the same name in the package's folder bin: pip makes a script for each, which comes here."""
     name = os.path.basename(sys.argv[0])
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", name)
     try:

@@ -3,7 +3,6 @@
 import inspect
 import os
 import pydoc
-import re
 import shutil
 import subprocess
 import sys
@@ -84,23 +83,13 @@ class Finding(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    def programs(self, *path):
-        with open(os.path.join(ranks.SOURCE, *path)) as page:
-            return re.findall(r"^```python\n(.*?)^```", page.read(), re.M | re.S)
-
     def test_programs_run_as_they_stand(self):
         for page in (["README.md"], ["python", "README.md"]):
-            programs = self.programs(*page)
+            programs = ranks.page_programs(*page)
             self.assertEqual(len(programs), 1, page)
-            with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
-                file.write(programs[0])
-                file.flush()
-                done = subprocess.run([os.path.join(ranks.BINARY, "bin", "tutti"), "run", "-n", "4", "--",
-                                       sys.executable, file.name], env=ranks.environment(), capture_output=True,
-                                      text=True, timeout=400)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            said = ranks.said_by(self, programs[0], "-n", "4")
             for rank in range(4):
-                self.assertIn(f"[{rank}] rank {rank} of 4: [6.0, 4.0]\n", done.stdout)
+                self.assertIn(f"[{rank}] rank {rank} of 4: [6.0, 4.0]\n", said)
 
     def test_the_program_of_the_manual_runs(self):
         """The first lines of help(tutti), as a job of one."""

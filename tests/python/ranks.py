@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ranks for the tests of the package: processes under `tutti run`, or threads of this process; and encoded numbers."""
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -23,6 +25,23 @@ def processes(size, file, function, *options, **variables):
     command = [os.path.join(BINARY, "bin", "tutti"), "run", "-n", str(size), *options, "--", sys.executable, "-c",
                program, file, function]
     return subprocess.run(command, env=environment(**variables), capture_output=True, text=True, timeout=400)
+
+
+def page_programs(*path):
+    """The programs of a page, in its order."""
+    with open(os.path.join(SOURCE, *path)) as page:
+        return re.findall(r"^```python\n(.*?)^```", page.read(), re.M | re.S)
+
+
+def said_by(test, program, *options, status=0, **variables):
+    """What a program of a page writes under `tutti run`, which ends with status 0, or with another one if asked so."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(program)
+        file.flush()
+        done = subprocess.run([os.path.join(BINARY, "bin", "tutti"), "run", *options, "--", sys.executable, file.name],
+                              env=environment(**variables), capture_output=True, text=True, timeout=400)
+    test.assertEqual(done.returncode == 0, status == 0, done.stdout + done.stderr)
+    return done.stdout
 
 
 def succeed(test, size, file, function, *options, **variables):

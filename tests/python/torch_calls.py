@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Calls that return before they are done, their futures, messages in any order, and groups of some of the ranks."""
+import os
 import threading
 import time
 import unittest
@@ -147,6 +148,87 @@ class Messages(unittest.TestCase):
                     assert dist.recv(x, 0, tag=tag) == 0
                     got.append(x.item())
                 assert got == [1, 3, 0, 2], got
+        run(2, body)
+
+    def test_tags_take_no_descriptors_threads_or_memory_of_their_own(self):
+        def body(rank):
+            def talk(tags):
+                for tag in tags:
+                    x, y = torch.full((3,), float(tag)), torch.zeros(3)
+                    works = [dist.isend(x, 1 - rank, tag=tag), dist.irecv(y, 1 - rank, tag=tag)]
+                    for work in works:
+                        work.wait()
+                    assert torch.equal(x, y)
+                dist.barrier()
+                return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), threading.active_count()
+            talk([0])
+            few = talk([1])
+            many = talk(range(2, 40))
+            assert all(after <= before for before, after in zip(few, many)), (few, many)
+        run(2, body)
+
+    def test_messages_with_tags_are_received_in_any_order(self):
+        def body(rank):
+            sizes = [1, 1 << 18, 0, 5, 1 << 16]  # elements; a long one is on the way for a while
+            if rank == 0:
+                works = [dist.isend(torch.full((n,), 10 * turn + tag, dtype=torch.int32), 1, tag=1 + tag)
+                         for turn in range(2) for tag, n in enumerate(sizes)]
+                dist.send(torch.tensor([5]), 1, tag=99)
+            else:
+                dist.recv(torch.zeros(1, dtype=torch.int64), 0, tag=99)  # all others come before it
+                works, got = [], []
+                for turn in range(2):
+                    for tag in (3, 1, 4, 0, 2):
+                        x = torch.zeros(sizes[tag], dtype=torch.int32)
+                        got.append((x, 10 * turn + tag))
+                        if tag % 2:
+                            works.append(dist.irecv(x, 0, tag=1 + tag))
+                        else:
+                            dist.recv(x, 0, tag=1 + tag)
+                for work in works:
+                    work.wait()
+                for x, value in got:
+                    assert torch.equal(x, torch.full_like(x, value))
+            for work in works:
+                work.wait()
+        run(2, body)
+
+    def test_threads_send_and_receive_with_tags_of_their_own(self):
+        def body(rank):
+            def work(tag):
+                x = torch.zeros(100)
+                for i in range(20):
+                    if rank == 0:
+                        dist.send(torch.full((100,), float(i * tag)), 1, tag=tag)
+                    else:
+                        dist.recv(x, 0, tag=tag)
+                        assert torch.equal(x, torch.full((100,), float(i * tag)))
+                done.append(tag)
+            done, threads = [], [threading.Thread(target=work, args=(tag,)) for tag in (1, 2, 3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert sorted(done) == [1, 2, 3]
+        run(2, body)
+
+    def test_a_message_of_another_length_is_told_and_the_next_one_comes(self):
+        def body(rank):
+            if rank == 0:
+                for n in (3, 2, 2):
+                    dist.send(torch.ones(n), 1, tag=7)
+                dist.send(torch.ones(1), 1, tag=8)
+            else:
+                x = torch.zeros(2)
+                for call in (lambda: dist.recv(x, 0, tag=7), lambda: dist.irecv(torch.zeros(4), 0, tag=7).wait()):
+                    try:
+                        call()
+                        raise AssertionError("not told")
+                    except tutti.TuttiUsageError as why:
+                        CASE.assertRegex(str(why), "to rank 1 with tag 7: (8|12) bytes were sent, and (8|16) are")
+                dist.recv(x[:1], 0, tag=8)
+                dist.recv(x, 0, tag=7)
+                assert x.tolist() == [1, 1]
         run(2, body)
 
     def test_a_batch_around_a_ring_with_tensors_that_are_not_contiguous(self):

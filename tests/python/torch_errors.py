@@ -18,6 +18,7 @@ import ranks
 import tutti
 import tutti.torch
 from torch_ranks import die, run
+from tutti.torch._rendezvous import _store
 
 
 def raised(kind, call):
@@ -53,6 +54,45 @@ class Deaths(unittest.TestCase):
             else:
                 dist.recv(y, 0, group=group)
         run(3, body, dies=[1])
+
+    def test_the_rest_goes_on_when_the_rank_that_held_the_store_is_dead(self):
+        def body(rank):
+            number, timeout = dist.distributed_c10d._get_default_store(), timedelta(seconds=60)
+            if rank == 0:
+                store = _store("127.0.0.1", 0, 4, True, timeout)
+                number.set("port", str(store.port))
+            else:
+                store = _store("127.0.0.1", int(number.get("port")), 4, False, timeout)
+            dist.destroy_process_group()
+            dist.init_process_group("tutti", store=store, rank=rank, world_size=4, timeout=timeout)
+            x, group = torch.ones(1), None
+            dist.barrier()
+            for dead in (0, 1):
+                if rank == dead:
+                    die()
+                raised(tutti.TuttiRemoteError, lambda: [dist.all_reduce(x, group=group) for _ in range(9)])
+                group = tutti.torch.shrink(group)
+                tutti.torch.monitored_barrier(group)
+                for tag in (0, 1):
+                    y = torch.full((1,), float(rank))
+                    if rank == 2:
+                        dist.send(y, 3, group=group, tag=tag)
+                    elif rank == 3:
+                        dist.recv(y, 2, group=group, tag=tag)
+                        assert y.item() == 2
+                dist.barrier(group=group)
+            y = torch.ones(1)
+            dist.all_reduce(y, group=group)
+            assert y.item() == 2
+        run(4, body, dies=[0, 1])
+
+    def test_a_new_group_is_not_waited_for_whose_member_is_dead(self):
+        def body(rank):
+            if rank == 0:
+                die()
+            sentence = raised(tutti.TuttiRemoteError, lambda: dist.new_group([0, 1, 2]))
+            assert "rank 0 has failed or left" in sentence, sentence
+        run(3, body, dies=[0])
 
     def test_a_thread_that_waits_for_a_message_ends_when_the_group_is_aborted(self):
         def body(rank):
@@ -103,6 +143,17 @@ class Lateness(unittest.TestCase):
                 store.wait(["over"])
         run(2, body, timeout=timedelta(milliseconds=300))
 
+    def test_a_new_group_is_waited_for_no_longer_than_its_timeout(self):
+        def body(rank):
+            store = dist.distributed_c10d._get_default_store()
+            if rank == 1:
+                sentence = raised(tutti.TuttiRemoteError, lambda: dist.new_group(timeout=timedelta(milliseconds=200)))
+                assert "was not made in 0.2 s" in sentence, sentence
+                store.set("over", "1")
+            else:
+                store.wait(["over"])
+        run(2, body)
+
     def test_the_monitored_barrier_names_all_that_are_missing(self):
         def body(rank):
             tutti.torch.monitored_barrier()
@@ -114,6 +165,30 @@ class Lateness(unittest.TestCase):
             assert sentence == "monitored barrier: ranks 1 and 3 did not come in 0.2 s", sentence
             dist.distributed_c10d._get_default_store().set("over", "1")
         run(4, body)
+
+
+class Again(unittest.TestCase):
+    @unittest.skipIf(torch.__version__.startswith("1."), "torch 1 counts the ranks of both groups as those of one")
+    def test_a_store_serves_one_group_after_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def body(rank):
+                dist.destroy_process_group()
+                store = dist.FileStore(os.path.join(folder, "again"), 2)
+                for turn in range(3):
+                    dist.init_process_group("tutti", store=store, rank=rank, world_size=2,
+                                            timeout=timedelta(seconds=60))
+                    x, y = torch.full((1,), float(rank + turn)), torch.zeros(1)
+                    dist.all_reduce(x)
+                    tutti.torch.monitored_barrier()
+                    part = dist.new_group([0, 1])
+                    for group in (None, part):
+                        works = [dist.isend(x + turn, 1 - rank, group=group), dist.irecv(y, 1 - rank, group=group)]
+                        for work in works:
+                            work.wait()
+                        assert y.item() == 1 + 3 * turn, (turn, y)
+                    if turn < 2:
+                        dist.destroy_process_group()
+            run(2, body)
 
 
 class Differences(unittest.TestCase):

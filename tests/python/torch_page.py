@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The programs of docs/pytorch.md run as they stand, and the package's manual is whole."""
 import inspect
-import os
 import pydoc
-import re
-import subprocess
-import sys
-import tempfile
 import unittest
 
 import ranks
@@ -14,31 +9,22 @@ import tutti.torch
 
 
 class Page(unittest.TestCase):
-    def setUp(self):
-        with open(os.path.join(ranks.SOURCE, "docs", "pytorch.md")) as page:
-            self.programs = re.findall(r"^```python\n(.*?)^```", page.read(), re.M | re.S)
-
-    def said(self, program, *options, status=0):
-        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
-            file.write(program)
-            file.flush()
-            done = subprocess.run([os.path.join(ranks.BINARY, "bin", "tutti"), "run", *options, "--", sys.executable,
-                                   file.name], env=ranks.environment(OMP_NUM_THREADS="1"), capture_output=True,
-                                  text=True, timeout=400)
-        self.assertEqual(done.returncode == 0, status == 0, done.stdout + done.stderr)
-        return done.stdout
-
     def test_programs_run_as_they_stand(self):
-        first, training, shrink = self.programs
-        said = self.said(first, "-n", "2")
+        def said(program, *options, status=0):
+            return ranks.said_by(self, program, *options, status=status, OMP_NUM_THREADS="1")
+        first, training, buckets, shrink = ranks.page_programs("docs", "pytorch.md")
+        text = said(first, "-n", "2")
         for rank in range(2):
-            self.assertIn(f"[{rank}] rank {rank} of 2: [1.0, 2.0]\n", said)
-        said = self.said(training, "-n", "2")
+            self.assertIn(f"[{rank}] rank {rank} of 2: [1.0, 2.0]\n", text)
+        text = said(training, "-n", "2")
         for rank in range(2):
-            self.assertIn(f"[{rank}] rank {rank}: equal weights: True\n", said)
-        said = self.said(shrink, "-n", "3", "--keep-going", status=1)
-        self.assertEqual(said.count("2 ranks go on\n"), 2, said)
-        self.assertRegex(said, "rank 1 .*")
+            self.assertIn(f"[{rank}] rank {rank}: equal weights: True\n", text)
+        text = said(buckets, "-n", "2")
+        for rank in range(2):
+            self.assertIn(f"[{rank}] rank {rank}: buckets for 0.920 MiB\n", text)
+        text = said(shrink, "-n", "3", "--keep-going", status=1)
+        self.assertEqual(text.count("2 ranks go on\n"), 2, text)
+        self.assertRegex(text, "rank 1 .*")
 
     def test_the_manual_tells_everything_that_is_public(self):
         manual = pydoc.plain(pydoc.render_doc(tutti.torch))

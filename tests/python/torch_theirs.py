@@ -93,6 +93,7 @@ def prepare():
 
     import tutti.torch  # noqa: F401 (makes the backend known)
 
+    print(f"torch {torch.__version__} on Python {sys.version.split()[0]}", flush=True)
     torch.set_num_threads(1)
     try:
         import torch.distributed._shard  # noqa: F401

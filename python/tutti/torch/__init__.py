@@ -19,6 +19,7 @@ Errors are kinds of ``tutti.TuttiError``, which is a RuntimeError: a dead rank r
 within a second, with a sentence that names it.
 
 Beside it: ``ddp_hook`` lets a fusion average the gradients of a DistributedDataParallel model in planned messages;
+``plan`` gives the sizes of DDP's buckets, for any backend;
 ``monitored_barrier`` names the ranks that are missing; ``shrink`` makes a group without the dead; ``empty``
 makes tensors that other ranks of the host read where they lie.
 """
@@ -36,8 +37,9 @@ from .._library import refusal
 from ._ddp import DDPHook, ddp_hook
 from ._group import Backend, ProcessGroup, found, register, shrink
 from ._monitored import monitored_barrier as _monitored_barrier
+from ._plan import plan
 
-__all__ = ["register", "ddp_hook", "monitored_barrier", "shrink", "empty", "DDPHook", "ProcessGroup"]
+__all__ = ["register", "ddp_hook", "plan", "monitored_barrier", "shrink", "empty", "DDPHook", "ProcessGroup"]
 
 
 def empty(shape: Union[int, Sequence[int]], dtype: Optional[torch.dtype] = None) -> torch.Tensor:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Process groups: how torch.distributed makes and ends them, as its versions have it; and groups without the dead."""
 import inspect
+import time
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 from .._comm import join, unique_id
-from .._library import TuttiRemoteError, TuttiUsageError, refusal
+from .._library import TuttiError, TuttiRemoteError, TuttiUsageError, refusal
 from ._collectives import Collectives, milliseconds
-from ._messages import Channel, Messages
-from ._rendezvous import meet
+from ._messages import Channel, Messages, set_key, store_errors, wait_for_key
+from ._rendezvous import meet, share_store
 
 _c10d = dist.distributed_c10d
 
@@ -92,22 +93,45 @@ def register() -> None:
         dist.register_rendezvous_handler("tutti", meet)
 
 
+@store_errors()
 def _create(facts, options=None):
     """Joins the group that torch.distributed makes: the id of the communicator goes through its store."""
-    store, rank, size, timeout = facts.store, facts.group_rank, facts.group_size, facts.timeout
+    rank, size, timeout = facts.group_rank, facts.group_size, facts.timeout
     options = _options(options, timeout)
-    name = facts.group_id or "default"
-    store = dist.PrefixStore("tutti", store)
+    name, members = facts.group_id or "default", list(facts.global_ranks_in_group or ())
+    store = dist.PrefixStore("tutti", facts.store)
+    # The store may have served groups of this name before, so each of them has keys of its own.
+    ours = dist.PrefixStore(f"time {store.add(f'times {rank}', 0)}", store)
     if rank == 0:
         made = unique_id()
-        store.set("id", made.hex())
+        set_key(ours, "id", made.hex())
     else:
-        try:
-            made = bytes.fromhex(store.get("id").decode())
-        except RuntimeError as why:
-            raise TuttiRemoteError(f"rank 0 of group {name} did not come to make it: {why}") from None
-    comm = join(made, rank, size, {"name": f"torch group {name}"[:63], **options})
-    return Backend(comm, store, timeout, options)
+        made = _id(ours, name, members, timeout.total_seconds())
+    comm = join(made, rank, size, {"name": f"torch group {name}"[:63], **options}, lambda: _look(name, members))
+    store.add(f"times {rank}", 1)
+    return Backend(comm, ours, timeout, options)
+
+
+def _look(name, members):
+    """Raises if one of these ranks of all is known to be dead: then their group will never be made."""
+    try:
+        comm = found(None)._comm if members and dist.is_initialized() else None
+        lost = [rank for rank in comm.failed() if rank in members] if comm is not None else []
+    except TuttiError:  # that of all ranks is another backend's, or closed
+        return
+    if lost:
+        raise TuttiRemoteError(f"group {name} cannot be made: rank {lost[0]} has failed or left")
+
+
+def _id(store, name, members, patience):
+    """The id that rank 0 of a group has made."""
+    until = time.monotonic() + patience
+
+    def alive():
+        _look(name, members)
+        if time.monotonic() > until:
+            raise TuttiRemoteError(f"group {name} was not made in {patience:g} s: its rank 0 did not come")
+    return bytes.fromhex(wait_for_key(store, "id", alive).decode())
 
 
 def _options(options, timeout):
@@ -144,10 +168,9 @@ def shrink(group=None, exclude=None, timeout=None):
     exclude = old._comm.failed() if exclude is None else list(exclude)
     members = [rank for rank in range(old._comm.size) if rank not in exclude]
     comm = old._comm.shrink(exclude, abort=True, **old._options)
-    token = bytearray(unique_id()[:16] if comm.rank == 0 else 16)  # ranks may have tried differently often
-    comm.broadcast(token)
     patience = timeout if isinstance(timeout, timedelta) else timedelta(seconds=old._patience)
-    new = ProcessGroup(comm, dist.PrefixStore(f"shrunk {token.hex()}", old._store), patience, old._options)
+    # A new store: the rank that held the old one may be dead.
+    new = ProcessGroup(comm, share_store(comm, patience), patience, old._options)
     _enter(new, old, members)
     return new
 
@@ -161,6 +184,6 @@ def _enter(new, old, members):
     if theirs is None:
         raise refusal("the group is not known to torch.distributed: it was destroyed", TuttiUsageError)
     whole = {own: everywhere for everywhere, own in theirs.items()}
-    groups[new] = ("tutti", next(store for pg, (_, store) in groups.items() if pg is old))
+    groups[new] = ("tutti", new._store)
     names[new] = f"{names[old]} without {len(whole) - len(members)}, {new._comm.size} ranks {len(names)}"
     ranks[new] = {whole[member]: number for number, member in enumerate(members)}

@@ -2,20 +2,39 @@
 """Messages between two ranks, which may come in any order of ranks, directions and tags.
 
 The library carries out the operations of a communicator one after the other, so a rank that has called irecv could not
-send on the same one. Hence each direction between two ranks, and each tag of it, is a channel: a communicator of these
-two, made when its first message is. The ids go through the store of torch.distributed.
+send on the same one. Hence each direction between two ranks is a channel: a communicator of these two, made when its
+first message is; and so are all messages of a direction that have a tag. The ids go through the store of
+torch.distributed.
 """
+import contextlib
 import threading
 import time
 
+from ctypes import addressof, sizeof
+
+from .._arrays import UINT8
 from .._comm import join, unique_id
 from .._library import C, TuttiError, TuttiRemoteError, refusal
+from ._tags import Head, Inbox
 from ._tensors import moved, one, put
 from ._work import DONE, UNKNOWN, WAITS, Work, caller
 
 _SEND, _RECV = C["tuttiSend"], C["tuttiRecv"]
 
 
+@contextlib.contextmanager
+def store_errors():
+    """Errors of a store of torch.distributed, which knows no ranks, are errors of another rank."""
+    try:
+        yield
+    except TuttiError:
+        raise
+    except RuntimeError as why:
+        raise TuttiRemoteError("the store of torch.distributed fails; the rank that holds it may be dead: "
+                               f"{why}") from None
+
+
+@store_errors()
 def wait_for_key(store, key, alive):
     """The value that another rank sets. alive() raises if it never will; no call on the store waits."""
     pause = 1e-4
@@ -26,6 +45,7 @@ def wait_for_key(store, key, alive):
     return store.get(key)
 
 
+@store_errors()
 def set_key(store, key, value):
     """Sets a value for wait_for_key."""
     store.set(key, value)
@@ -40,9 +60,10 @@ class _Message:
         self._known = threading.Event()
         self._handle, self._error = None, None
 
-    def begin(self, comm, keep, call):
+    def begin(self, comm, keep, calls):
         try:
-            self._handle = comm._call(True, None, keep, *call)
+            for call in calls:  # the last one ends last
+                self._handle = comm._call(True, None, keep, *call)
         except TuttiError as why:
             self._error = why
         self._known.set()
@@ -67,39 +88,40 @@ class _Message:
 
 
 class Channel:
-    """One direction between two ranks and a tag."""
+    """One direction between two ranks."""
 
     def __init__(self, name, make):
-        self._name, self._make = name, make
+        self.name, self._make = name, make
         self._lock = threading.Lock()
         self._comm, self._error = None, None
         self._waiting = None  # messages of a channel that is being made
 
     def error(self, why):
         """The error of a message, in whose communicator the ranks have other numbers."""
-        return type(why)(why if str(why).startswith(self._name) else f"{self._name}, here ranks 0 and 1: {why}")
+        return type(why)(why if str(why).startswith(self.name) else f"{self.name}, here ranks 0 and 1: {why}")
 
-    def call(self, is_waited, keep, call):
-        """Sends or receives; returns the handle of a message that is not waited for."""
+    def call(self, is_waited, keep, *calls):
+        """Sends or receives; returns the handle of a message that is not waited for, which may be several calls."""
         with self._lock:
             if self._error is not None:
                 raise self._error
             if self._comm is not None and is_waited:
-                return self._call(call)
+                return self._call(*calls)
             message = _Message(self)
             if self._comm is not None:
-                message.begin(self._comm, keep, call)
+                message.begin(self._comm, keep, calls)
                 return message
-            is_first, self._waiting = self._waiting is None, [*(self._waiting or ()), (message, keep, call)]
+            is_first, self._waiting = self._waiting is None, [*(self._waiting or ()), (message, keep, calls)]
         if is_first and is_waited:
             self._open()
         elif is_first:
             threading.Thread(target=self._open, name="tutti-channel", daemon=True).start()
         return message.wait() if is_waited else message
 
-    def _call(self, call):
+    def _call(self, *calls):
         try:
-            self._comm._call(False, None, None, *call)
+            for call in calls:
+                self._comm._call(False, None, None, *call)
         except TuttiError as why:
             raise self.error(why) from None
 
@@ -113,8 +135,8 @@ class Channel:
         with self._lock:
             waiting, self._waiting = self._waiting, None
             self._comm, self._error = comm, error
-            for message, keep, call in waiting:
-                message.begin(comm, keep, call) if error is None else message.fail(error)
+            for message, keep, calls in waiting:
+                message.begin(comm, keep, calls) if error is None else message.fail(error)
 
     def close(self):
         with self._lock:  # a message that is waited for has it
@@ -132,45 +154,68 @@ class Messages:
 
     def _begin_messages(self, store, timeout, options):
         self._store, self._patience, self._options = store, timeout.total_seconds(), options
-        self._channels, self._table = {}, threading.Lock()  # not that of collectives, which is held while one waits
+        self._channels, self._inboxes = {}, {}
+        self._table = threading.Lock()  # not that of collectives, which is held while one waits
 
     def send(self, tensors, peer, tag=0):
-        x = one(tensors)
+        x, who = one(tensors), caller(None)
         t = self._in(x)
-        return self._message(caller(None), (), (), (x, t), (_SEND, t.data_ptr(), *moved(t), 1), self._comm.rank,
-                             peer, tag)
+        channel = self._channel(self._comm.rank, peer, tag)
+        if tag:  # not in this thread: another one may send with another tag before this message is received
+            head = Head(tag, t.numel() * t.element_size())
+            handle = channel.call(False, (x, t, head), (_SEND, addressof(head), sizeof(head), UINT8, 1),
+                                  (_SEND, t.data_ptr(), head[1], UINT8, 1))
+            if who == WAITS:
+                handle.wait()
+        else:
+            handle = channel.call(who == WAITS, (x, t), (_SEND, t.data_ptr(), *moved(t), 1))
+        return self._sent(who, handle, (), (), self._comm.rank)
 
     def recv(self, tensors, peer, tag=0):
-        x = one(tensors)
+        x, who = one(tensors), caller(None)
         t, copies = self._out(x, False)
-        return self._message(caller(None), (x,), copies, (x, t), (_RECV, t.data_ptr(), *moved(t), 0), peer,
-                             self._comm.rank, tag)
+        channel = self._channel(peer, self._comm.rank, tag)
+        if tag:
+            handle = channel.receive(who == WAITS, tag, t.data_ptr(), t.numel() * t.element_size(), (x, t))
+        else:
+            handle = channel.call(who == WAITS, (x, t), (_RECV, t.data_ptr(), *moved(t), 0))
+        return self._sent(who, handle, (x,), copies, peer)
+
+    @staticmethod
+    def _sent(who, handle, results, copies, source):
+        if who == WAITS:
+            put(copies)
+            return DONE
+        work = Work([handle], results, copies, source)
+        return work.keep() if who == UNKNOWN else work
 
     def recv_anysource(self, tensors, tag=0):
         raise refusal("a message cannot be received from any rank: name its source (src=)")
 
-    def _message(self, who, results, copies, keep, call, source, to, tag):
-        size = self._comm.size
+    def _channel(self, source, to, tag):
+        """The channel of a direction: of its messages without a tag, or of those with one, which are received through
+        an inbox."""
+        size, key = self._comm.size, (source, to, bool(tag))
         for rank in (source, to):
             if not 0 <= rank < size:
                 raise refusal(f"the other rank is {rank}: it must be from 0 to {size - 1}")
         if source == to:
             raise refusal(f"the other rank is {to}, which is this rank: copy the tensor")
         with self._table:
-            channel = self._channels.get((source, to, tag))
+            channel = self._channels.get(key)
             if channel is None:
-                name = f"message from rank {source} to rank {to}" + (f" with tag {tag}" if tag else "")
-                channel = self._channels[source, to, tag] = Channel(name, lambda: self._make(source, to, tag))
-        if who == WAITS:
-            channel.call(True, keep, call)
-            put(copies)
-            return DONE
-        work = Work([channel.call(False, keep, call)], results, copies, source)
-        return work.keep() if who == UNKNOWN else work
+                name = f"message from rank {source} to rank {to}"
+                self._channels[key] = channel = Channel(name, lambda: self._make(*key))
+            if not tag or source == self._comm.rank:
+                return channel
+            inbox = self._inboxes.get(source)
+            if inbox is None:
+                inbox = self._inboxes[source] = Inbox(channel.name, channel)
+            return inbox
 
-    def _make(self, source, to, tag):
+    def _make(self, source, to, has_tags):
         """Makes the communicator of a channel; both ranks come here."""
-        key, is_source = f"{source}>{to}:{tag}", self._comm.rank == source
+        key, is_source = f"{source}>{to}" + (" with tags" if has_tags else ""), self._comm.rank == source
         peer, until = (to if is_source else source), time.monotonic() + self._patience
 
         def alive():
@@ -188,6 +233,6 @@ class Messages:
 
     def _end_messages(self, how):
         with self._table:
-            channels, self._channels = self._channels, {}
+            channels, self._channels, self._inboxes = self._channels, {}, {}
         for channel in channels.values():
             how(channel)

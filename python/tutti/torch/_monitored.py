@@ -4,11 +4,12 @@ import time
 from datetime import timedelta
 
 from .._library import TuttiRemoteError
-from ._messages import set_key, wait_for_key
+from ._messages import set_key, store_errors, wait_for_key
 
 _GRACE = 5.0  # seconds beyond the time limit for the word of rank 0
 
 
+@store_errors()
 def monitored_barrier(group, timeout):
     """All ranks of the group come here, or each that came raises the names of those that did not."""
     group._barriers = number = getattr(group, "_barriers", 0) + 1

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
-from .._comm import init, launch
+from .._comm import init
 
 _met = None  # the communicator of the launcher, which can be made once
 
@@ -21,22 +21,32 @@ def _store(host, port, size, is_master, timeout):
         return dist.TCPStore(host, port, size, is_master, timeout, wait_for_workers=False, use_libuv=False)
 
 
+def _network():
+    """What ranks have in common that reach each other at a loopback address."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return f"{file.read().strip()}/{os.stat('/proc/self/ns/net').st_ino}"
+
+
+def share_store(comm, timeout, host=None):
+    """A store for all ranks of a communicator, which is in rank 0. `host`: its address; default: that of rank 0."""
+    place, store = bytearray(512), None
+    if comm.rank == 0:
+        store = _store(host or "127.0.0.1", 0, comm.size, True, timeout)
+        text = f"{host or socket.gethostname()} {store.port} {_network()}".encode()
+        place[:len(text)] = text
+    comm.broadcast(place)
+    if store is None:
+        theirs, port, network = place.rstrip(b"\0").decode().split()
+        is_near = host is None and network == _network()
+        store = _store("127.0.0.1" if is_near else theirs, int(port), comm.size, False, timeout)
+    return store
+
+
 def meet(url, timeout=timedelta(minutes=30), **_):
     """A handler of torch.distributed.rendezvous: gives (store, rank, size). Rank 0 has the store."""
     global _met
     if _met is None:
         _met = init(name="torch rendezvous")
-    comm, place = _met, bytearray(512)
-    store = None
-    if comm.rank == 0:
-        host = os.environ.get("MASTER_ADDR")
-        host = host or ("127.0.0.1" if launch().local_size == comm.size else socket.gethostname())
-        store = _store(host, 0, comm.size, True, timeout)
-        text = f"{host} {store.port}".encode()
-        place[:len(text)] = text
-    comm.broadcast(place)
-    if store is None:
-        host, port = place.rstrip(b"\0").decode().split()
-        store = _store(host, int(port), comm.size, False, timeout)
-    yield store, comm.rank, comm.size
+    comm = _met
+    yield share_store(comm, timeout, os.environ.get("MASTER_ADDR")), comm.rank, comm.size
     raise RuntimeError("ranks meet once: make another process group instead")

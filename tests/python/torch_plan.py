@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""tutti.torch.plan: DDP makes of its list the buckets with which an iteration ends first, on all ranks alike; planning
+leaves the model as it was."""
+import inspect
+import itertools
+import time
+import unittest
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import ranks  # noqa: F401 (TESTED_BINARY is there)
+import tutti
+import tutti.torch
+from torch_ranks import run
+
+COST = (50.0, 0.01)  # us of a message, us of a byte
+LISTS = "bucket_cap_mb_list" in inspect.signature(DistributedDataParallel.__init__).parameters
+
+
+class Layers(nn.Module):
+    """Parameters of these numbers of elements, whose gradients are ready in the reverse order of `use`."""
+
+    def __init__(self, lengths, use=None):
+        super().__init__()
+        self.parts = nn.ParameterList(nn.Parameter(torch.ones(length)) for length in lengths)
+        self.use = use or range(len(lengths))
+
+    def forward(self):
+        x = torch.ones(())
+        for i in self.use:
+            x = x + (self.parts[i] * x).mean()
+        return x
+
+
+def buckets(parameters, sizes):
+    """How DDP groups parameters, which are in the order of backward, by a list of MiB."""
+    limits = [int(size * 2**20) for size in sizes]
+    limits += [2**30] * (not limits)
+    return dist._compute_bucket_assignment_by_size(parameters, limits)[0]
+
+
+def end(groups, lengths, times):
+    """When the last of the all-reduces ends."""
+    ready, free = list(itertools.accumulate(times)), 0.0
+    for group in groups:
+        free = max(free, ready[group[-1]]) + COST[0] + COST[1] * sum(lengths[i] for i in group)
+    return free
+
+
+def ways(n):
+    """Every way to cut n neighbours into groups."""
+    for cuts in itertools.product((False, True), repeat=n - 1):
+        groups = [[0]]
+        for i, is_cut in enumerate(cuts, 1):
+            groups.append([i]) if is_cut else groups[-1].append(i)
+        yield groups
+
+
+class Buckets(unittest.TestCase):
+    def test_no_other_buckets_end_earlier(self):
+        for counts in ([5000, 10, 20, 3000, 700, 700, 10], [1] * 6, [10000, 1], [64], [300, 0, 5, 9000, 2]):
+            net = Layers(counts)
+            parameters = list(net.parameters())[::-1]
+            lengths = [4 * p.numel() for p in parameters]
+            whole = COST[0] + COST[1] * sum(lengths)
+            times = [whole * length / sum(lengths) for length in lengths]
+            made = buckets(parameters, tutti.torch.plan(net, cost=COST))
+            self.assertEqual([i for group in made for i in group], list(range(len(counts))))
+            least = min(end(groups, lengths, times) for groups in ways(len(counts)))
+            self.assertAlmostEqual(end(made, lengths, times), least, delta=0.05 + 1e-4 * least)
+
+    def test_costs_decide(self):
+        net = Layers([1000] * 8)
+        self.assertEqual(len(tutti.torch.plan(net, cost=(1e6, 0))), 1)
+        self.assertEqual(tutti.torch.plan(net, cost=(0, 1)), [4000 / 2**20] * 8)
+
+    def test_a_step_shows_the_order(self):
+        """The parameter whose gradient is ready last is the longest, whatever its place in the model."""
+        net = Layers([10, 100000, 20, 30], use=[1, 3, 0, 2])
+
+        def step():
+            hooks = [p.register_hook(lambda _: time.sleep(0.01)) for p in net.parameters()]
+            net().backward()
+            for hook in hooks:
+                hook.remove()
+        sizes = tutti.torch.plan(net, step, cost=(1, 1e-6))
+        self.assertEqual([round(size * 2**20) for size in sizes], [80, 40, 120, 400000])
+
+    def test_types_are_planned_for_the_one_with_the_most_bytes(self):
+        net = Layers([10, 20])
+        net.wide = nn.Parameter(torch.ones(100, dtype=torch.float64))
+        net.still = nn.Parameter(torch.ones(1000), requires_grad=False)
+        self.assertEqual(tutti.torch.plan(net, cost=(0, 1)), [800 / 2**20])
+
+    @unittest.skipUnless(LISTS, "this DDP takes no list")
+    def test_ddp_sends_these_buckets(self):
+        def body(rank):
+            net, seen = Layers([5000, 10, 20, 3000, 700]), []
+            sizes = tutti.torch.plan(net, cost=COST)
+            model = DistributedDataParallel(net, bucket_cap_mb_list=sizes)
+
+            def hook(_, bucket):
+                seen.append(bucket.buffer().numel() * 4 / 2**20)
+                done = torch.futures.Future()
+                done.set_result(bucket.buffer())
+                return done
+            model.register_comm_hook(None, hook)
+            for _ in range(3):
+                model().backward()
+            assert seen[-len(sizes):] == sizes, (seen, sizes)
+        run(2, body)
+
+
+class Ranks(unittest.TestCase):
+    def test_all_ranks_get_the_list_of_the_first(self):
+        for backend in ("gloo", "tutti"):
+            def body(rank):
+                net = Layers([100, 20000, 3, 4000])
+
+                def step():
+                    time.sleep(0.005 * rank)
+                    net().backward()
+                part = dist.new_group([1, 2])
+                said = [tutti.torch.plan(net), tutti.torch.plan(Layers([100 + rank]), cost=COST)]
+                if rank:
+                    said.append(tutti.torch.plan(net, step, group=part))
+                    assert tutti.torch.plan(Layers([100 + rank]), group=part, cost=COST) == [404 / 2**20]
+                return said
+            first, second, third = run(3, body, backend)
+            self.assertEqual(first, second[:2])
+            self.assertEqual(second, third)
+            self.assertEqual(first[1], [400 / 2**20])
+
+
+class Unchanged(unittest.TestCase):
+    def test_gradients_buffers_and_chance_are_what_they_were(self):
+        torch.manual_seed(3)
+        net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout())
+        net(torch.randn(8, 4)).sum().backward()
+        state, chance = {name: x.clone() for name, x in net.state_dict().items()}, torch.get_rng_state()
+        grads = [p.grad.clone() for p in net.parameters()]
+        tutti.torch.plan(net, lambda: net(torch.randn(8, 4)).sum().backward(), cost=COST)
+        self.assertTrue(torch.equal(chance, torch.get_rng_state()))
+        for name, x in net.state_dict().items():
+            self.assertTrue(torch.equal(x, state[name]), name)
+        for p, grad in zip(net.parameters(), grads):
+            self.assertTrue(torch.equal(p.grad, grad))
+            self.assertFalse(p._backward_hooks)
+
+
+class Refusals(unittest.TestCase):
+    def test_each_names_its_argument(self):
+        net = Layers([3])
+        for arguments, sentence in (((nn.ReLU(),), "no parameter that needs a gradient"),
+                                    ((net, lambda: None), "step has given no parameter"),
+                                    ((net, None, None, (1,)), r"cost is \(1,\)"),
+                                    ((net, None, None, (1, -1)), r"cost is \(1, -1\)")):
+            with self.assertRaisesRegex(tutti.TuttiArgumentError, sentence):
+                tutti.torch.plan(*arguments, **({} if len(arguments) == 4 else {"cost": COST}))
+        with self.assertRaisesRegex(tutti.TuttiUsageError, "init_process_group"):
+            tutti.torch.plan(net)
+
+
+if __name__ == "__main__":
+    unittest.main()
