@@ -8,7 +8,7 @@ import sys
 def find(name):
     """The path of a program of Tutti; None: there is none."""
     here = os.path.dirname(os.path.abspath(__file__))
-    # In a wheel; from build/release/python/tutti; from lib/tutti/python/tutti, with or without an architecture's folder.
+    # In a wheel; from build/release/python/tutti; from lib/tutti/python/tutti, where lib may be lib/x86_64-linux-gnu.
     for above in ((), ("..",) * 2, ("..",) * 4, ("..",) * 5):
         path = os.path.normpath(os.path.join(here, *above, "bin", name))
         if os.path.exists(path):
@@ -17,7 +17,7 @@ def find(name):
 
 
 def main():
-    """Becomes the program of the same name in the package's folder bin: pip makes a script for each, which comes here."""
+    """Becomes the program of the same name in the package's folder bin; pip makes a script for each that comes here."""
     name = os.path.basename(sys.argv[0])
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", name)
     try:
