@@ -69,13 +69,23 @@ class ProcessGroup(_Group, dist.ProcessGroup):
         return f"<tutti.torch.ProcessGroup: rank {self._comm.rank} of {self._comm.size}>"
 
 
-if hasattr(dist, "BackendBase"):
-    class Backend(_Group, dist.BackendBase):
+_Base = getattr(torch._C._distributed_c10d, "Backend", dist.ProcessGroup)
+
+if _Base is not dist.ProcessGroup and "__init__" in vars(_Base):
+    class Backend(_Group, _Base):
         """For versions in which a backend can be: it may stand beside others in one group ("cpu:tutti,cuda:nccl")."""
 
         def __init__(self, comm, store, timeout, options):
-            dist.BackendBase.__init__(self, comm.rank, comm.size)
+            _Base.__init__(self, comm.rank, comm.size)
             self._begin_group(comm, store, timeout, options)
+            self._settings = _Base.Options("tutti", timeout=timeout)
+
+        @property
+        def options(self):
+            """What torch.distributed asks each backend for."""
+            return self._settings
+
+        start_coalescing, end_coalescing = _Group._start_coalescing, _Group._end_coalescing
 else:
     Backend = ProcessGroup
 
@@ -142,10 +152,14 @@ def _options(options, timeout):
     return {"timeout_ms": milliseconds(timeout), **(options or {})}
 
 
+def _theirs(group):
+    """The process group of torch.distributed that its argument `group` stands for."""
+    return _c10d._get_default_group() if group is None or group is getattr(_c10d.group, "WORLD", None) else group
+
+
 def found(group):
     """The group of this backend that torch.distributed's argument `group` stands for."""
-    if group is None or group is getattr(_c10d.group, "WORLD", None):
-        group = _c10d._get_default_group()
+    group = _theirs(group)
     if not isinstance(group, _Group) and hasattr(group, "_get_backend"):
         group = group._get_backend(torch.device("cpu"))
     if not isinstance(group, _Group):
@@ -171,7 +185,7 @@ def shrink(group=None, exclude=None, timeout=None):
     patience = timeout if isinstance(timeout, timedelta) else timedelta(seconds=old._patience)
     # A new store: the rank that held the old one may be dead.
     new = ProcessGroup(comm, share_store(comm, patience), patience, old._options)
-    _enter(new, old, members)
+    _enter(new, _theirs(group), members)
     return new
 
 
