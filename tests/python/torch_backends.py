@@ -13,10 +13,9 @@ import torch.distributed as dist
 import ranks
 import tutti
 import tutti.torch
-from torch_ranks import run, values
+from torch_ranks import AS_BACKEND, run, values
 
-BY_NAME = hasattr(dist.distributed_c10d, "_ensure_backend_registered")
-AS_BACKEND = tutti.torch.Backend is not tutti.torch.ProcessGroup
+BY_NAME = hasattr(dist.Backend, "_ensure_backend_registered")
 
 
 class EntryPoint(unittest.TestCase):
@@ -68,6 +67,7 @@ class Classes(unittest.TestCase):
     @unittest.skipUnless(AS_BACKEND, "in this torch only process groups can be written in Python")
     def test_it_stands_beside_another_backend_in_one_group(self):
         def body(rank):
+            from torch.testing._internal.distributed import fake_pg  # noqa: F401 (makes its name known)
             dist.destroy_process_group()
             store = dist.FileStore(os.path.join(folder, "mixed"), 2)
             dist.init_process_group("cpu:tutti,meta:fake", store=store, rank=rank, world_size=2)

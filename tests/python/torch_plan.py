@@ -79,15 +79,16 @@ class Buckets(unittest.TestCase):
 
     def test_a_step_shows_the_order(self):
         """The parameter whose gradient is ready last is the longest, whatever its place in the model."""
-        net = Layers([10, 100000, 20, 30], use=[1, 3, 0, 2])
+        def body(rank):  # children have autograd for themselves
+            net = Layers([10, 100000, 20, 30], use=[1, 3, 0, 2])
 
-        def step():
-            hooks = [p.register_hook(lambda _: time.sleep(0.01)) for p in net.parameters()]
-            net().backward()
-            for hook in hooks:
-                hook.remove()
-        sizes = tutti.torch.plan(net, step, cost=(1, 1e-6))
-        self.assertEqual([round(size * 2**20) for size in sizes], [80, 40, 120, 400000])
+            def step():
+                hooks = [p.register_hook(lambda _: time.sleep(0.01)) for p in net.parameters()]
+                net().backward()
+                for hook in hooks:
+                    hook.remove()
+            return [round(size * 2**20) for size in tutti.torch.plan(net, step, cost=(1, 1e-6))]
+        self.assertEqual(run(1, body), [[80, 40, 120, 400000]])
 
     def test_types_are_planned_for_the_one_with_the_most_bytes(self):
         net = Layers([10, 20])
@@ -137,18 +138,19 @@ class Ranks(unittest.TestCase):
 
 class Unchanged(unittest.TestCase):
     def test_gradients_buffers_and_chance_are_what_they_were(self):
-        torch.manual_seed(3)
-        net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout())
-        net(torch.randn(8, 4)).sum().backward()
-        state, chance = {name: x.clone() for name, x in net.state_dict().items()}, torch.get_rng_state()
-        grads = [p.grad.clone() for p in net.parameters()]
-        tutti.torch.plan(net, lambda: net(torch.randn(8, 4)).sum().backward(), cost=COST)
-        self.assertTrue(torch.equal(chance, torch.get_rng_state()))
-        for name, x in net.state_dict().items():
-            self.assertTrue(torch.equal(x, state[name]), name)
-        for p, grad in zip(net.parameters(), grads):
-            self.assertTrue(torch.equal(p.grad, grad))
-            self.assertFalse(p._backward_hooks)
+        def body(rank):
+            torch.manual_seed(3)
+            net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout())
+            net(torch.randn(8, 4)).sum().backward()
+            state, chance = {name: x.clone() for name, x in net.state_dict().items()}, torch.get_rng_state()
+            grads = [p.grad.clone() for p in net.parameters()]
+            tutti.torch.plan(net, lambda: net(torch.randn(8, 4)).sum().backward(), cost=COST)
+            assert torch.equal(chance, torch.get_rng_state())
+            for name, x in net.state_dict().items():
+                assert torch.equal(x, state[name]), name
+            for p, grad in zip(net.parameters(), grads):
+                assert torch.equal(p.grad, grad) and not p._backward_hooks
+        run(1, body)
 
 
 class Refusals(unittest.TestCase):

@@ -49,7 +49,10 @@ class _Group(Collectives, Messages):
 class ProcessGroup(_Group, dist.ProcessGroup):
     """For versions in which only a process group can be written in Python."""
 
-    group_name = group_desc = ""  # newer versions set them; theirs would keep them in backends, of which it has none
+    # Newer versions set or ask for these; theirs would go on to backends, of which it has none.
+    group_name = group_desc = ""
+    supports_splitting = supports_coalescing = supports_time_estimate = supports_shrinking = False
+    supports_reconfigure = supports_window = False
 
     def __init__(self, comm, store, timeout, options):
         dist.ProcessGroup.__init__(self, comm.rank, comm.size)
@@ -85,6 +88,9 @@ if _Base is not dist.ProcessGroup and "__init__" in vars(_Base):
             """What torch.distributed asks each backend for."""
             return self._settings
 
+        # What it asks for, too: the properties of its own class would ask this one again.
+        supports_splitting = supports_coalescing = _supports_time_estimate = property(lambda self: False)
+        supports_shrinking = supports_reconfigure = supports_window = property(lambda self: False)
         start_coalescing, end_coalescing = _Group._start_coalescing, _Group._end_coalescing
 else:
     Backend = ProcessGroup

@@ -9,6 +9,7 @@ torch.distributed.
 import contextlib
 import threading
 import time
+import weakref
 
 from ctypes import addressof, sizeof
 
@@ -204,8 +205,9 @@ class Messages:
         with self._table:
             channel = self._channels.get(key)
             if channel is None:
-                name = f"message from rank {source} to rank {to}"
-                self._channels[key] = channel = Channel(name, lambda: self._make(*key))
+                name, make = f"message from rank {source} to rank {to}", weakref.WeakMethod(self._make)
+                # A reference to this group would keep it, and all its communicators, when it is dropped.
+                self._channels[key] = channel = Channel(name, lambda: make()(*key))
             if not tag or source == self._comm.rank:
                 return channel
             inbox = self._inboxes.get(source)
