@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ways by which versions of torch find and take a backend: what this version lacks is skipped."""
+import gc
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import torch.distributed as dist
 import ranks
 import tutti
 import tutti.torch
-from torch_ranks import AS_BACKEND, run, values
+from torch_ranks import run, values
 
 BY_NAME = hasattr(dist.Backend, "_ensure_backend_registered")
 
@@ -55,16 +56,16 @@ class EntryPoint(unittest.TestCase):
 
 
 class Classes(unittest.TestCase):
-    def test_a_group_has_the_class_of_this_version(self):
+    def test_a_group_of_this_backend_alone_tells_all(self):
         def body(rank):
             group = dist.distributed_c10d._get_default_group()
             backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
-            assert type(backend) is (tutti.torch.Backend if AS_BACKEND else tutti.torch.ProcessGroup), type(backend)
+            assert type(backend) is tutti.torch.ProcessGroup, type(backend)
             assert dist.get_backend() == "tutti" and dist.get_rank() == rank == backend.rank()
             assert backend.size() == dist.get_world_size() == 2
         run(2, body)
 
-    @unittest.skipUnless(AS_BACKEND, "in this torch only process groups can be written in Python")
+    @unittest.skipIf(tutti.torch.Backend is None, "in this torch only process groups can be written in Python")
     def test_it_stands_beside_another_backend_in_one_group(self):
         def body(rank):
             from torch.testing._internal.distributed import fake_pg  # noqa: F401 (makes its name known)
@@ -73,7 +74,22 @@ class Classes(unittest.TestCase):
             dist.init_process_group("cpu:tutti,meta:fake", store=store, rank=rank, world_size=2)
             x = values(rank, 9)
             dist.all_reduce(x)
-            assert torch.equal(x, values(0, 9) + values(1, 9))
+            total = values(0, 9) + values(1, 9)
+            assert torch.equal(x, total)
+            work = dist.all_reduce(x, async_op=True)
+            assert work.wait() and work.get_future().done() and torch.equal(x, 2 * total)
+            gc.collect()
+            part = dist.new_group([0, 1], backend="cpu:tutti,meta:fake")
+            gc.collect()
+            said = [None, None]
+            dist.all_gather_object(said, rank, group=part)
+            assert said == [0, 1]
+            y = torch.zeros(9)
+            batch = [dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, y, 1 - rank)]
+            for work in dist.batch_isend_irecv(batch):
+                work.wait()
+            assert torch.equal(x, y)
+            assert tutti.torch.shrink(exclude=[1]).size() == 1 if rank == 0 else True
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
         run(2, body)

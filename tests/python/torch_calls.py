@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 import tutti
 import tutti.torch
-from torch_ranks import AS_BACKEND, run, values
+from torch_ranks import run, values
 from tutti.torch._work import UNKNOWN, Work, caller
 
 SIZE = 3
@@ -24,12 +24,8 @@ class Works(unittest.TestCase):
             xs = [values(rank, 9) for _ in range(3)]
             works = [dist.all_reduce(x, async_op=True) for x in xs]
             for work, x in zip(works, xs):
-                assert work.wait() and torch.equal(x, TOTAL)
-                if AS_BACKEND:
-                    assert work.get_future().done()
-                else:
-                    assert work.is_completed() and work.is_success() and work.exception() is None
-                    assert work.result()[0] is x
+                assert work.wait() and work.is_completed() and work.is_success() and work.exception() is None
+                assert torch.equal(x, TOTAL) and work.result()[0] is x
             out = torch.zeros(SIZE, 9).t()  # not contiguous
             work = dist.all_gather([row for row in out.t()], values(rank, 9), async_op=True)
             work.wait()
@@ -168,7 +164,8 @@ class Messages(unittest.TestCase):
             talk([0])
             few = talk([1])
             many = talk(range(2, 40))
-            assert all(after <= before for before, after in zip(few, many)), (few, many)
+            # A thread that reads may be at its beginning or end; each of the 38 tags would have one of its own.
+            assert all(after <= before + 5 for before, after in zip(few, many)), (few, many)
         run(2, body)
 
     def test_messages_with_tags_are_received_in_any_order(self):

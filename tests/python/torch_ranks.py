@@ -18,8 +18,6 @@ import tutti.torch  # noqa: F401 (makes the backend known)
 os.environ["TUTTI_CACHE"] = "none"
 torch.set_num_threads(1)  # threads of a pool do not survive a fork
 LIMIT = 200  # seconds
-# In versions that take backends in Python, C++ holds the works, and asks Python for wait() and get_future() alone.
-AS_BACKEND = tutti.torch.Backend is not tutti.torch.ProcessGroup
 
 
 def _child(out, rank, size, body, folder, backend, options):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Process groups: how torch.distributed makes and ends them, as its versions have it; and groups without the dead."""
 import inspect
+import sys
 import time
 from datetime import timedelta
 
@@ -72,16 +73,18 @@ class ProcessGroup(_Group, dist.ProcessGroup):
         return f"<tutti.torch.ProcessGroup: rank {self._comm.rank} of {self._comm.size}>"
 
 
-_Base = getattr(torch._C._distributed_c10d, "Backend", dist.ProcessGroup)
+_Base = getattr(torch._C._distributed_c10d, "Backend", None)
+_held: set = set()  # backends of groups: C++ of 2.14 holds only its half of them
 
-if _Base is not dist.ProcessGroup and "__init__" in vars(_Base):
+if _Base is not None and "__init__" in vars(_Base):
     class Backend(_Group, _Base):
-        """For versions in which a backend can be: it may stand beside others in one group ("cpu:tutti,cuda:nccl")."""
+        """For groups with several backends ("cpu:tutti,cuda:nccl"), in versions in which Python can write one."""
 
         def __init__(self, comm, store, timeout, options):
             _Base.__init__(self, comm.rank, comm.size)
             self._begin_group(comm, store, timeout, options)
             self._settings = _Base.Options("tutti", timeout=timeout)
+            _held.add(self)
 
         @property
         def options(self):
@@ -92,8 +95,31 @@ if _Base is not dist.ProcessGroup and "__init__" in vars(_Base):
         supports_splitting = supports_coalescing = _supports_time_estimate = property(lambda self: False)
         supports_shrinking = supports_reconfigure = supports_window = property(lambda self: False)
         start_coalescing, end_coalescing = _Group._start_coalescing, _Group._end_coalescing
+
+        def shutdown(self):
+            super().shutdown()
+            _held.discard(self)
+
+        def abort(self):
+            super().abort()
+            _held.discard(self)
 else:
-    Backend = ProcessGroup
+    Backend = None
+
+
+def _kind():
+    """The class for the group that torch.distributed is about to make.
+
+    A process group in Python takes the place of one with several backends; its works, which C++ of 2.14 would hide from
+    Python, tell all that they know. So it is the class for groups that have this backend alone.
+    """
+    frame = sys._getframe(1)
+    while Backend is not None and frame is not None:
+        config = frame.f_locals.get("backend_config")
+        if hasattr(config, "get_device_backend_map"):
+            return ProcessGroup if set(config.get_device_backend_map().values()) == {"tutti"} else Backend
+        frame = frame.f_back
+    return ProcessGroup
 
 
 def register() -> None:
@@ -125,7 +151,7 @@ def _create(facts, options=None):
         made = _id(ours, name, members, timeout.total_seconds())
     comm = join(made, rank, size, {"name": f"torch group {name}"[:63], **options}, lambda: _look(name, members))
     store.add(f"times {rank}", 1)
-    return Backend(comm, ours, timeout, options)
+    return _kind()(comm, ours, timeout, options)
 
 
 def _look(name, members):
