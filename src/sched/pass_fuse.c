@@ -13,13 +13,24 @@ static int32_t operand_of(const struct tt_insight *insight, int32_t i)
   return -1;
 }
 
+/* The step receives a message into scratch. */
+static int is_receive(const struct tt_schedule *s, const struct tt_step *step)
+{
+  return step->nsrc == 1 && !step->nto && s->operands[step->src].place == TT_MESSAGE && step->dst.place == TT_SCRATCH;
+}
+
+static int has_receives(const struct tt_schedule *s)
+{
+  int32_t i = 0;
+  while (i < s->nsteps && !is_receive(s, &s->steps[i])) i++;
+  return i < s->nsteps;
+}
+
 /* The step receives a message into scratch, which only one operand of a step that keeps its result reads. */
 static int is_candidate(const struct tt_insight *insight, int32_t i)
 {
   const struct tt_schedule *s = insight->schedule;
-  const struct tt_step *step = &s->steps[i];
-  if (step->nsrc != 1 || step->nto || s->operands[step->src].place != TT_MESSAGE || step->dst.place != TT_SCRATCH)
-    return 0;
+  if (!is_receive(s, &s->steps[i])) return 0;
   return insight->nreads[i] == 1 && s->steps[insight->reader[i]].nto == 0;
 }
 
@@ -62,6 +73,7 @@ void tt_pass_fuse(struct tt_schedule *schedule)
 {
   struct tt_insight insight;
   struct tt_schedule made;
+  if (!schedule->keep && !has_receives(schedule)) return;
   if (!tt_insight_make(&insight, schedule)) return;
   tt_schedule_init(&made, &schedule->shape);
   int32_t *parts = tt_alloc((size_t)schedule->nsteps, sizeof *parts);

@@ -225,10 +225,22 @@ static void steps_add(struct merge *m)
   send_flush(m);
 }
 
+/* 1 if there are two reductions or two sends: most ranks of a tree have no more than one of each. */
+static int has_pairs(const struct tt_schedule *s)
+{
+  int32_t reductions = 0, sends = 0;
+  for (int32_t i = 0; i < s->nsteps; i++) {
+    reductions += s->steps[i].nsrc > 1;
+    sends += is_send(s, &s->steps[i]);
+  }
+  return reductions > 1 || sends > 1;
+}
+
 void tt_pass_merge(struct tt_schedule *schedule)
 {
   struct merge m = {.schedule = schedule};
   size_t nranks = (size_t)schedule->shape.nranks;
+  if (!schedule->keep && !has_pairs(schedule)) return;
   if (!tt_insight_make(&m.insight, schedule)) return;
   tt_schedule_init(&m.made, &schedule->shape);
   m.chains = tt_alloc((size_t)schedule->nsteps, sizeof *m.chains);
