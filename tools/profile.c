@@ -11,10 +11,12 @@
 
 static const char *const help =
     "usage: tutti profile show FILE [--allreduce] [--plot SVG]\n"
+    "       tutti profile show\n"
     "       tutti profile check FILE [--verbose]\n"
     "       tutti profile print FILE\n\n"
     "`show` prints the profile as tables: latency, GB/s and error of messages, GB/s of\n"
-    "reductions, how many whole operations of each algorithm were measured. `check` tests that every\n"
+    "reductions, how many whole operations of each algorithm were measured; without FILE what jobs on\n"
+    "this host have measured and learnt, and when (TUTTI_CACHE). `check` tests that every\n"
     "line can be read (the first that cannot is named), that none is missing at the end, and that all\n"
     "algorithms and transports exist; lines about others have no effect, and are reported, too. The\n"
     "exit status is 0 only if nothing is reported. `print` prints the profile in the form in which\n"
@@ -68,6 +70,15 @@ static int show(const char *path, int is_allreduce, const char *svg)
 }
 
 /* The exit status. */
+static int show_cache(void)
+{
+  struct tt_settings settings;
+  tuttiResult_t result = tt_settings_load(&settings);
+  if (!result) result = tt_profile_cache_show(&settings, stdout);
+  return result ? complain("show", tuttiGetLastError(NULL)) : 0;
+}
+
+/* The exit status. */
 static int check(const char *path, int is_verbose)
 {
   int unknown = 0;
@@ -116,7 +127,10 @@ int command_profile(int argc, char **argv)
   int is_show = strcmp(action, "show") == 0, is_check = strcmp(action, "check") == 0;
   if (!is_show && !is_check && strcmp(action, "print") != 0)
     fprintf(stderr, "tutti profile: say show, check or print, not \"%s\"\n", action);
-  else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
+  else if (is_show && argc - optind == 1 && !is_allreduce && !svg && !is_verbose) {
+    setenv("TUTTI_DEBUG", "NONE", 0);
+    return show_cache();
+  } else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
   else if (!is_show && is_allreduce) fprintf(stderr, "tutti profile %s: has no --allreduce\n", action);
   else if (!is_show && svg) fprintf(stderr, "tutti profile %s: has no --plot\n", action);
   else if (!is_check && is_verbose) fprintf(stderr, "tutti profile %s: has no --verbose\n", action);

@@ -39,4 +39,10 @@ const struct tt_algo *tt_algo_find(int collective, const char *name);
  * middle and groups. */
 void tt_algo_shape(const struct tt_algo *algo, struct tt_shape *shape);
 
+/* Writes the schedule that communicators run, and that is priced and proved, into the empty schedule: generated, then
+ * merged and fused. Ranks have the numbers of the wire. deterministic: nothing is merged, because a merged step rounds
+ * at other places. Errors: schedule->error. */
+void tt_algo_schedule(const struct tt_algo *algo, struct tt_schedule *schedule, const struct tt_shape *shape,
+                      int deterministic);
+
 #endif

@@ -63,6 +63,14 @@ void tt_algo_shape(const struct tt_algo *algo, struct tt_shape *shape)
   shape->nblocks = algo->blocks(shape);
 }
 
+void tt_algo_schedule(const struct tt_algo *algo, struct tt_schedule *schedule, const struct tt_shape *shape,
+                      int deterministic)
+{
+  algo->generate(schedule, shape);
+  if (!deterministic) tt_pass_merge(schedule);
+  tt_pass_fuse(schedule);
+}
+
 const struct tt_algo *tt_algo_find(int collective, const char *name)
 {
   for (int i = 0; name && i < tt_algo_count; i++)

@@ -16,7 +16,7 @@ void tt_correct_say(struct tuttiComm *comm, struct rank_info *info)
   for (int t = 0; t < comm->life.creation->nwanted; t++)
     for (int kind = 0; kind < TT_LINK_KINDS; kind++)
       info->transports[t].known[kind] =
-          tt_cache_get(&cache, (enum tt_link_kind)kind, comm->life.creation->wanted[t]->name);
+          tt_cache_get(&cache, (enum tt_link_kind)kind, comm->life.creation->wanted[t]->name, NULL);
 }
 
 /* ---- pairs ---- */

@@ -14,10 +14,8 @@
 #define TIMED 2 /* which call of a shape */
 
 struct tt_explainer {
-  struct tt_profile profile; /* of the prices; empty: built in */
-  struct tt_prices prices;
+  struct tt_pricing *pricing;
   struct tt_rules rules;
-  struct tt_cluster cluster;
   uint8_t calls[TT_COLLECTIVES][TYPES][HALF_POWERS]; /* of a shape, up to TIMED */
   uint64_t began_ns; /* of an operation that is timed; 0: none is under way */
   struct tt_call call;
@@ -25,8 +23,7 @@ struct tt_explainer {
   char text[TT_SENTENCE_BYTES / 2];
 };
 
-tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_cluster *cluster,
-                                  const struct tt_prices *prices, struct tt_profile *profile, const char *table)
+tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, struct tt_pricing **pricing, const char *table)
 {
   struct tt_explainer *made = tt_alloc(1, sizeof *made);
   if (!made) return tt_fail(tuttiSystemError, "no memory to explain choices (TUTTI_EXPLAIN): give the process more");
@@ -35,13 +32,8 @@ tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct 
     tt_free(made);
     return result;
   }
-  made->cluster = *cluster;
-  made->prices = *prices;
-  if (profile && prices->profile == profile) {
-    made->profile = *profile;
-    made->prices.profile = &made->profile;
-    *profile = (struct tt_profile){.nlinks = 0};
-  }
+  made->pricing = *pricing;
+  *pricing = NULL;
   *explainer = made;
   return tuttiSuccess;
 }
@@ -49,7 +41,7 @@ tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct 
 void tt_explainer_destroy(struct tt_explainer *explainer)
 {
   if (!explainer) return;
-  tt_profile_destroy(&explainer->profile);
+  tt_pricing_destroy(explainer->pricing);
   tt_rules_destroy(&explainer->rules);
   tt_free(explainer);
 }
@@ -85,14 +77,9 @@ static tuttiResult_t prediction_write(const struct tuttiComm *comm, const struct
                                       const struct tt_choice *choice)
 {
   struct tt_explainer *explainer = comm->calls.explainer;
-  const struct tt_tuning tuning = {.nranks = comm->facts.nranks,
-                                   .groups = &comm->parts.arrangement.groups,
-                                   .order = comm->facts.settings.deterministic ? NULL : comm->parts.arrangement.order,
-                                   .cluster = &explainer->cluster,
-                                   .prices = &explainer->prices,
-                                   .lanes = (int32_t)comm->facts.settings.lanes};
   const struct tt_decision decision = {.call = call, .choice = choice, .rules = &explainer->rules};
-  return tt_explain_short(explainer->text, sizeof explainer->text, &decision, &comm->facts.settings, &tuning);
+  return tt_explain_short(explainer->text, sizeof explainer->text, &decision, &comm->facts.settings,
+                          tt_pricing_tuning(explainer->pricing));
 }
 
 void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)

@@ -7,7 +7,7 @@
 
 /* ---- plans ---- */
 
-/* The schedule of this rank: written for places on the wire, then rewritten by the passes. */
+/* The schedule of this rank: written for places on the wire, then renumbered. */
 static tuttiResult_t schedule_make(struct tuttiComm *comm, const struct tt_choice *choice, int root,
                                    struct tt_schedule *schedule)
 {
@@ -20,9 +20,7 @@ static tuttiResult_t schedule_make(struct tuttiComm *comm, const struct tt_choic
     if (wire->order[p] == root) on_wire = p;
   struct tt_shape shape = tt_choice_shape(choice, &tuning, rank, on_wire);
   tt_schedule_init(schedule, &shape);
-  algo->generate(schedule, &shape);
-  if (!comm->facts.settings.deterministic) tt_pass_merge(schedule); /* rounds at other places */
-  tt_pass_fuse(schedule);
+  tt_algo_schedule(algo, schedule, &shape, (int)comm->facts.settings.deterministic);
   if (is_ordered) tt_pass_order(schedule, wire->order);
   return schedule->error;
 }
@@ -64,7 +62,7 @@ static void plan_raise(struct tuttiComm *comm, int i)
 static inline tuttiResult_t plan_bind(struct tuttiComm *comm, struct tt_binding *binding,
                                       const struct tt_choice *choice, struct tt_plan **plan)
 {
-  int root = binding->call.form & TT_FORM_CODED ? -1 : binding->call.root;
+  int root = binding->call.form & (TT_FORM_CODED | TT_FORM_LEARN) ? -1 : binding->call.root;
   binding->call.algo = choice->algo;
   binding->block_bytes = choice->block_bytes;
   for (int i = comm->calls.nplans - 1; i >= 0; i--)

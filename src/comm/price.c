@@ -59,7 +59,8 @@ static tuttiResult_t pricing_make(struct tt_pricing *pricing, const struct tutti
                                        .order = settings->deterministic ? NULL : comm->parts.arrangement.order,
                                        .cluster = &comm->parts.cluster,
                                        .prices = &pricing->prices,
-                                       .lanes = (int32_t)settings->lanes};
+                                       .lanes = (int32_t)settings->lanes,
+                                       .deterministic = (int)settings->deterministic};
   return tuttiSuccess;
 }
 
@@ -85,17 +86,18 @@ void tt_pricing_destroy(struct tt_pricing *pricing)
   tt_free(pricing);
 }
 
-static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_pricing *pricing, struct tt_table *table)
+/* *pricing is NULL if it is needed longer. */
+static tuttiResult_t table_make(struct tuttiComm *comm, struct tt_pricing **pricing, struct tt_table *table)
 {
+  const struct tt_settings *settings = &comm->facts.settings;
   uint64_t began_ns = tt_now_ns();
-  tuttiResult_t result = tt_table_make(table, &comm->facts.settings, &pricing->tuning);
+  tuttiResult_t result = tt_table_make(table, settings, &(*pricing)->tuning);
   if (result == tuttiSuccess && tt_log_wants(TT_LOG_INFO)) {
-    origins_log(&pricing->prices, &comm->parts.cluster);
+    origins_log(&(*pricing)->prices, &comm->parts.cluster);
     tt_log(TT_LOG_INFO, "the table of algorithms took %.1f ms", (double)(tt_now_ns() - began_ns) / 1e6);
   }
-  if (result == tuttiSuccess && comm->facts.settings.explain)
-    result = tt_explainer_create(&comm->calls.explainer, &comm->parts.cluster, &pricing->prices, &pricing->profile,
-                                 comm->facts.settings.table);
+  if (result == tuttiSuccess && settings->explain)
+    result = tt_explainer_create(&comm->calls.explainer, pricing, settings->table);
   if (comm->calls.explainer) comm->calls.is_observed = 1;
   return result;
 }
@@ -173,7 +175,7 @@ tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
     return tuttiSuccess;
   }
   tuttiResult_t result = tt_pricing_create(&pricing, comm);
-  if (result == tuttiSuccess) result = table_make(comm, pricing, table);
+  if (result == tuttiSuccess) result = table_make(comm, &pricing, table);
   if (result == tuttiSuccess) learnt_load(comm, table);
   tt_pricing_destroy(pricing);
   return result;

@@ -241,11 +241,9 @@ size_t tt_codes_held(const struct tt_codes *codes);
 
 /* ---- explain.c ---- */
 
-/* cluster and prices are copied; *profile is taken over if it is that of the prices, and is empty then. table: the file
- * of rules, "" if there is none.
+/* *pricing is taken over, and is NULL then. table: the file of rules, "" if there is none.
  * Errors: tuttiSystemError: no memory. As tt_rules_load. */
-tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, const struct tt_cluster *cluster,
-                                  const struct tt_prices *prices, struct tt_profile *profile, const char *table);
+tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, struct tt_pricing **pricing, const char *table);
 void tt_explainer_destroy(struct tt_explainer *explainer);
 
 /* Called around an operation, by the owner of a communicator with an explainer. If the shape of the call is new (its

@@ -74,7 +74,8 @@ static tuttiResult_t prices_find(struct config *config)
   struct tt_pricing *pricing = NULL;
   tuttiResult_t result = tt_pricing_create(&pricing, channel);
   if (result == tuttiSuccess)
-    result = tt_message_cost_price(&config->priced, &tt_comm_facts(channel)->settings, tt_pricing_tuning(pricing));
+    result = tt_message_cost_price(&config->priced, tt_comm_table(channel), &tt_comm_facts(channel)->settings,
+                                   tt_pricing_tuning(pricing));
   tt_pricing_destroy(pricing);
   return result;
 }

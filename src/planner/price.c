@@ -3,6 +3,7 @@
 
 #define LEAST 64u
 #define MOST (1u << 30)
+#define FLOAT_WIDTH 2 /* as in struct tt_learnt */
 
 /* Messages of gradients follow each other, and a train of short ones carries no more bytes a second than the longest
  * message does: caches and buffers that make a single one look faster than that are full. */
@@ -13,40 +14,59 @@ static void train_bound(const uint64_t *bytes, double *us, int32_t n)
     if (us[i] < us_per_byte * (double)bytes[i]) us[i] = us_per_byte * (double)bytes[i];
 }
 
-/* tuning->factors corrects as the table was made. */
-static tuttiResult_t points_find(struct tt_message_cost *cost, const struct tt_table *table,
-                                 const struct tt_tuning *tuning)
+/* The result of earlier jobs for float sums of this size; NULL: there is none. */
+static const struct tt_learnt *learnt_find(const struct tt_table *table, uint64_t bytes)
+{
+  for (int64_t k = 0; k < table->nlearnt; k++) {
+    const struct tt_learnt *learnt = &table->learnt[k];
+    if (learnt->collective == TT_ALL_REDUCE && learnt->width == FLOAT_WIDTH &&
+        learnt->size_class == tt_size_class(bytes))
+      return learnt;
+  }
+  return NULL;
+}
+
+/* The price of an all-reduce by the choice that it will go by; where jobs have learnt that, they have measured it. */
+static tuttiResult_t us_find(const struct tt_table *table, struct tt_costs *costs, uint64_t bytes, double *us)
+{
+  const struct tt_learnt *learnt = learnt_find(table, bytes);
+  int learnt_c = learnt ? tt_costs_find(costs, &learnt->choice) : -1;
+  int c = learnt_c < 0 ? tt_costs_find(costs, tt_table_choice(table, TT_ALL_REDUCE, bytes)) : learnt_c;
+  double of_class_us = 0;
+  tuttiResult_t result = tt_costs_us(costs, c, bytes, us);
+  if (result != tuttiSuccess || learnt_c < 0) return result;
+  result = tt_costs_us(costs, c, tt_size_class_bytes(learnt->size_class), &of_class_us);
+  if (result == tuttiSuccess) *us *= (double)learnt->ns / 1e3 / of_class_us;
+  return result;
+}
+
+static tuttiResult_t points_find(struct tt_message_cost *cost, const struct tt_table *table, struct tt_costs *costs)
 {
   uint64_t bytes[TT_COST_PIECES - 1];
   double us[TT_COST_PIECES - 1];
   int32_t n = 0;
   for (uint64_t size = LEAST; size <= MOST; size *= 2, n++) {
-    struct tt_predicted predicted;
-    tuttiResult_t result = tt_predict(&predicted, tt_table_choice(table, TT_ALL_REDUCE, size), tuning, size);
+    tuttiResult_t result = us_find(table, costs, size, &us[n]);
     if (result != tuttiSuccess) return result;
     bytes[n] = size;
-    us[n] = predicted.us;
   }
   train_bound(bytes, us, n);
   *cost = tt_message_cost_points(bytes, us, n);
   return tuttiSuccess;
 }
 
-tuttiResult_t tt_message_cost_price(struct tt_message_cost *cost, const struct tt_settings *settings,
-                                    const struct tt_tuning *tuning)
+tuttiResult_t tt_message_cost_price(struct tt_message_cost *cost, const struct tt_table *table,
+                                    const struct tt_settings *settings, const struct tt_tuning *tuning)
 {
-  struct tt_choice choices[TT_CHOICES];
-  struct tt_factors *factors = NULL;
-  struct tt_tuning tuned = *tuning;
+  const struct tt_table_row *rows = table->rows[TT_ALL_REDUCE];
+  struct tt_choice chosen[TT_TABLE_ROWS];
+  struct tt_costs *costs = NULL;
   int n = 0;
-  struct tt_table *table = tt_alloc(1, sizeof *table);
-  if (!table) return tt_fail(tuttiSystemError, "no memory for the prices of messages: give the process more");
-  tuttiResult_t result = tt_table_make(table, settings, tuning);
-  if (result == tuttiSuccess) result = tt_choices_find(choices, &n, TT_ALL_REDUCE, settings, tuning);
-  if (result == tuttiSuccess) result = tt_factors_make(&factors, TT_ALL_REDUCE, choices, n, tuning);
-  tuned.factors = factors;
-  if (result == tuttiSuccess) result = points_find(cost, table, &tuned);
-  tt_factors_destroy(factors);
-  tt_free(table);
+  do {
+    chosen[n] = rows[n].choice;
+  } while (rows[n++].up_to_bytes != UINT64_MAX);
+  tuttiResult_t result = tt_costs_make(&costs, TT_ALL_REDUCE, settings, tuning, chosen, n);
+  if (result == tuttiSuccess) result = points_find(cost, table, costs);
+  tt_costs_destroy(costs);
   return result;
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -14,25 +15,41 @@
 
 /* ---- lines ---- */
 
-struct tt_correction tt_cache_get(const struct tt_cache *cache, enum tt_link_kind kind, const char *transport)
+static void today_write(char date[TT_CACHE_DATE])
 {
-  for (int i = 0; i < cache->n; i++)
-    if (cache->lines[i].kind == kind && strcmp(cache->lines[i].transport, transport) == 0)
-      return cache->lines[i].correction;
-  return TT_CORRECTION_NONE;
+  time_t now = time(NULL);
+  struct tm day;
+  strftime(date, TT_CACHE_DATE, "%Y-%m-%d", gmtime_r(&now, &day));
+}
+
+struct tt_correction tt_cache_get(const struct tt_cache *cache, enum tt_link_kind kind, const char *transport,
+                                  const char **date)
+{
+  int i = 0;
+  while (i < cache->n && (cache->lines[i].kind != kind || strcmp(cache->lines[i].transport, transport) != 0)) i++;
+  if (date) *date = i < cache->n ? cache->lines[i].date : "";
+  return i < cache->n ? cache->lines[i].correction : TT_CORRECTION_NONE;
+}
+
+static void line_put(struct tt_cache *cache, const struct tt_cache_line *line)
+{
+  int i = 0;
+  while (i < cache->n &&
+         (cache->lines[i].kind != line->kind || strcmp(cache->lines[i].transport, line->transport) != 0))
+    i++;
+  if (i == TT_CACHE_LINES) return;
+  if (i == cache->n) cache->n++;
+  cache->lines[i] = *line;
 }
 
 void tt_cache_put(struct tt_cache *cache, enum tt_link_kind kind, const char *transport,
                   struct tt_correction correction)
 {
-  int i = 0;
+  struct tt_cache_line line = {.kind = kind, .correction = correction};
   if (!tt_correction_known(correction)) return;
-  while (i < cache->n && (cache->lines[i].kind != kind || strcmp(cache->lines[i].transport, transport) != 0)) i++;
-  if (i == TT_CACHE_LINES) return;
-  if (i == cache->n) cache->n++;
-  cache->lines[i].kind = kind;
-  snprintf(cache->lines[i].transport, sizeof cache->lines[i].transport, "%s", transport);
-  cache->lines[i].correction = correction;
+  snprintf(line.transport, sizeof line.transport, "%s", transport);
+  today_write(line.date);
+  line_put(cache, &line);
 }
 
 void tt_cache_learn(struct tt_cache *cache, const struct tt_cache_learnt *line)
@@ -46,7 +63,9 @@ void tt_cache_learn(struct tt_cache *cache, const struct tt_cache_learnt *line)
     if (!is_same) cache->learnt[n++] = *has;
   }
   if (n == TT_CACHE_LEARNT) memmove(&cache->learnt[0], &cache->learnt[1], (size_t)--n * sizeof cache->learnt[0]);
-  cache->learnt[n++] = *line;
+  cache->learnt[n] = *line;
+  if (!line->date[0]) today_write(cache->learnt[n].date);
+  n++;
   cache->nlearnt = n;
 }
 
@@ -119,21 +138,21 @@ static int algo_find(const char *name, int collective)
 
 static int learnt_read(struct tt_cache *cache, const char *line)
 {
-  char collective[24], algo[48], middle[48];
+  char collective[24], algo[48], middle[48], date[TT_CACHE_DATE];
   unsigned long long key;
   unsigned ranks, nodes, width, size_class, radix, block;
   long long ns;
   int len = -1;
   int n = sscanf(line,
                  "learnt key %16llx ranks %7u nodes %7u collective %23s width %2u class %2u algo %47s middle %47s "
-                 "radix %5u block %10u ns %18lld%n",
-                 &key, &ranks, &nodes, collective, &width, &size_class, algo, middle, &radix, &block, &ns, &len);
-  if (n != 11 || len < 0 || line[len]) return 0;
+                 "radix %5u block %10u ns %18lld date %10[0-9-]%n",
+                 &key, &ranks, &nodes, collective, &width, &size_class, algo, middle, &radix, &block, &ns, date, &len);
+  if (n != 12 || len < 0 || line[len]) return 0;
   int kind = tt_kind_find(collective);
   int chosen = kind == TT_NO_COLLECTIVE ? -1 : algo_find(algo, kind);
   int between = chosen < 0 || !strcmp(middle, "-") ? -1 : algo_find(middle, kind);
   if (chosen < 0 || (between < 0 && strcmp(middle, "-") != 0) || radix > UINT16_MAX) return 0;
-  const struct tt_cache_learnt learnt = {
+  struct tt_cache_learnt learnt = {
       .key = key,
       .ranks = (int32_t)ranks,
       .nodes = (int32_t)nodes,
@@ -143,20 +162,25 @@ static int learnt_read(struct tt_cache *cache, const char *line)
                  .ns = ns,
                  .choice = {(uint8_t)chosen, (int8_t)between, (uint16_t)radix, block}}};
   if (!tt_learnt_valid(&learnt.learnt)) return 0;
+  snprintf(learnt.date, sizeof learnt.date, "%s", date);
   tt_cache_learn(cache, &learnt);
   return 1;
 }
 
-static int line_read(struct tt_cache *cache, const char *line)
+static int line_read(struct tt_cache *cache, const char *text)
 {
-  char kind[8], transport[TT_PROFILE_NAME];
+  struct tt_cache_line line;
+  char kind[8];
   int alpha, beta, len = -1, k = 0;
-  if (strncmp(line, "learnt ", 7) == 0) return learnt_read(cache, line);
-  int n = sscanf(line, "link kind %7s transport %47s alpha %3d beta %3d%n", kind, transport, &alpha, &beta, &len);
-  if (n != 4 || len < 0 || line[len] || cache->n == TT_CACHE_LINES) return 0;
+  if (strncmp(text, "learnt ", 7) == 0) return learnt_read(cache, text);
+  int n = sscanf(text, "link kind %7s transport %47s alpha %3d beta %3d date %10[0-9-]%n", kind, line.transport, &alpha,
+                 &beta, line.date, &len);
+  if (n != 5 || len < 0 || text[len] || cache->n == TT_CACHE_LINES) return 0;
   while (k < TT_LINK_KINDS && strcmp(kind, tt_link_names[k]) != 0) k++;
   if (k == TT_LINK_KINDS || abs(alpha) > TT_CORRECTION_MOST || abs(beta) > TT_CORRECTION_MOST) return 0;
-  tt_cache_put(cache, (enum tt_link_kind)k, transport, (struct tt_correction){(int8_t)alpha, (int8_t)beta});
+  line.kind = (enum tt_link_kind)k;
+  line.correction = (struct tt_correction){(int8_t)alpha, (int8_t)beta};
+  line_put(cache, &line);
   return 1;
 }
 
@@ -213,11 +237,11 @@ static int learnt_print(const struct tt_cache_learnt *line, char *text, size_t s
   const struct tt_choice *choice = &learnt->choice;
   return snprintf(text, size,
                   "learnt key %016llx ranks %d nodes %d collective %s width %d class %d algo %s middle %s radix %u "
-                  "block %u ns %lld\n",
+                  "block %u ns %lld date %s\n",
                   (unsigned long long)line->key, (int)line->ranks, (int)line->nodes,
                   tt_kinds[learnt->collective].name, learnt->width, learnt->size_class,
                   tt_algos[choice->algo].name, choice->middle < 0 ? "-" : tt_algos[choice->middle].name, choice->radix,
-                  (unsigned)choice->block_bytes, (long long)learnt->ns);
+                  (unsigned)choice->block_bytes, (long long)learnt->ns, line->date);
 }
 
 static int text_print(const struct tt_cache *cache, char *text, size_t size)
@@ -225,8 +249,9 @@ static int text_print(const struct tt_cache *cache, char *text, size_t size)
   int len = head_print(text, size);
   for (int i = 0; i < cache->n; i++) {
     const struct tt_cache_line *line = &cache->lines[i];
-    len += snprintf(text + len, size - (size_t)len, "link kind %s transport %s alpha %d beta %d\n",
-                    tt_link_names[line->kind], line->transport, line->correction.alpha, line->correction.beta);
+    len += snprintf(text + len, size - (size_t)len, "link kind %s transport %s alpha %d beta %d date %s\n",
+                    tt_link_names[line->kind], line->transport, line->correction.alpha, line->correction.beta,
+                    line->date);
   }
   for (int i = 0; i < cache->nlearnt; i++) len += learnt_print(&cache->learnt[i], text + len, size - (size_t)len);
   return len;

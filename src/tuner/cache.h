@@ -2,13 +2,15 @@
 /* Measured corrections of pairs of ranks, and choices that jobs have learnt, kept for later communicators: one small
  * text file for each host.
  *
- *   tutti cache 2
+ *   tutti cache 3
  *   machine host NAME cpu "MODEL" cores N version 0.1.0
- *   link kind cache transport shm alpha 1 beta -1      powers of two, as in struct tt_correction
+ *   link kind cache transport shm alpha 1 beta -1 date 2026-11-24     powers of two, as in struct tt_correction
  *   learnt key 00f0.. ranks 4 nodes 1 collective all_reduce width 2 class 27 algo ring middle - radix 0 block 8192 ns 9
+ *          date 2026-11-24
  *
- * Learnt choices are in the file of rank 0's host. The key stands for all on which they depend beside the machine
- * (comm/price.c): lines with other keys are of other communicators. Ranks and nodes are for the reader.
+ * Learnt choices, each on one line, are in the file of rank 0's host. The key stands for all on which they depend
+ * beside the machine (comm/price.c): lines with other keys are of other communicators. Ranks, nodes and dates (UTC, of
+ * the measurement) are for the reader.
  *
  * The file lies in the folder TUTTI_CACHE, else in $XDG_CACHE_HOME/tutti, else in $HOME/.cache/tutti, and is named by
  * the host, and by a hash of machine-id and TUTTI_HOSTID, which tell hosts of one name apart, and of
@@ -20,10 +22,11 @@
 
 #include "tuner/tuner.h"
 
-#define TT_CACHE_VERSION 2
+#define TT_CACHE_VERSION 3
 #define TT_CACHE_LEARNT 128 /* the oldest go */
 #define TT_CACHE_LINES 32
 #define TT_CACHE_PATH 512
+#define TT_CACHE_DATE 11
 
 struct tt_cache {
   int n;
@@ -31,12 +34,14 @@ struct tt_cache {
     enum tt_link_kind kind;
     char transport[TT_PROFILE_NAME];
     struct tt_correction correction;
+    char date[TT_CACHE_DATE];
   } lines[TT_CACHE_LINES];
   int nlearnt;
   struct tt_cache_learnt {
     uint64_t key;
     int32_t ranks, nodes;
     struct tt_learnt learnt;
+    char date[TT_CACHE_DATE]; /* "" in a line that is learnt now */
   } learnt[TT_CACHE_LEARNT];
 };
 
@@ -54,13 +59,15 @@ void tt_cache_load(struct tt_cache *cache, const struct tt_settings *settings);
  * failure is no error. */
 void tt_cache_store(const struct tt_cache *cache, const struct tt_settings *settings);
 
-/* TT_CORRECTION_NONE if nothing is known. */
-struct tt_correction tt_cache_get(const struct tt_cache *cache, enum tt_link_kind kind, const char *transport);
+/* TT_CORRECTION_NONE if nothing is known. date: when it was measured, "" if nothing is known; NULL: not asked. */
+struct tt_correction tt_cache_get(const struct tt_cache *cache, enum tt_link_kind kind, const char *transport,
+                                  const char **date);
 
 /* Adds what is learnt of a shape behind all others, and takes away what was known of it. */
 void tt_cache_learn(struct tt_cache *cache, const struct tt_cache_learnt *line);
 
-/* Replaces the known correction. TT_CORRECTION_NONE, or a correction for which there is no room, is left out. */
+/* Replaces the known correction by one of today. TT_CORRECTION_NONE, or a correction for which there is no room, is
+ * left out. */
 void tt_cache_put(struct tt_cache *cache, enum tt_link_kind kind, const char *transport,
                   struct tt_correction correction);
 

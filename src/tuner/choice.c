@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tuner/choice.h"
+#include "tuner/private.h"
 
 const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_settings *settings,
                               const struct tt_tuning *tuning)

@@ -17,10 +17,16 @@
 #define ALL_MESSAGES 3072    /* at all sizes */
 #define LEAST_SIZES 4
 
-static void row_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
+/* The subject of a play. */
+struct subject {
+  const struct tt_algo *algo;
+  int deterministic;
+};
+
+static void subject_generate(struct tt_schedule *schedule, const struct tt_shape *shape, void *context)
 {
-  const struct tt_algo *algo = context;
-  algo->generate(schedule, shape);
+  const struct subject *subject = context;
+  tt_algo_schedule(subject->algo, schedule, shape, subject->deterministic);
 }
 
 /* Plays one segment at each of these sizes. */
@@ -30,9 +36,11 @@ static tuttiResult_t points_play(struct tt_cost_curve *curve, const struct tt_ch
   const struct tt_tuning *tuning = curve->tuning;
   const struct tt_algo *algo = &tt_algos[choice->algo];
   const struct tt_kind *kind = &tt_kinds[algo->collective];
+  struct subject subject = {algo, tuning->deterministic};
   struct tt_sim_play play = {.shape = tt_choice_shape(choice, tuning, 0, kind->has_root ? 0 : -1),
-                             .generate = row_generate,
-                             .context = (void *)(uintptr_t)algo,
+                             .generate = subject_generate,
+                             .context = &subject,
+                             .is_whole = 1,
                              .element_bytes = ELEMENT_BYTES,
                              .prices = &tuning->prices->links,
                              .topology = tuning->cluster->topology,
@@ -113,7 +121,7 @@ void tt_cost_curve_destroy(struct tt_cost_curve *curve)
 {
   if (!curve) return;
   tt_estimate_destroy(curve->estimate);
-  curve->estimate = NULL;
+  *curve = (struct tt_cost_curve){.n = 0};
 }
 
 /* Interpolates between the two sizes around it, or takes the nearest one. */

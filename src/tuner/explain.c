@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "tuner/private.h"
 
 #define SHORT_OTHERS 3
 
@@ -28,20 +29,15 @@ static int is_dearer(const void *a, const void *b)
   return (left->predicted.us > right->predicted.us) - (left->predicted.us < right->predicted.us);
 }
 
-/* Predicts all choices there are, and the one that was made if it is none of these. */
+/* Predicts all candidates, and the choice that was made if it is none of these. */
 static tuttiResult_t candidates_find(struct tt_explained *e)
 {
-  struct tt_choice choices[TT_CHOICES + 1];
-  int is_there = 0;
-  tuttiResult_t result = tt_choices_find(choices, &e->n, e->collective, e->settings, e->tuning);
+  tuttiResult_t result = tt_costs_make(&e->costs, e->collective, e->settings, &e->tuned, &e->choice, 1);
   if (result != tuttiSuccess) return result;
-  for (int c = 0; c < e->n; c++) is_there |= tt_choices_same(&choices[c], &e->choice);
-  if (!is_there) choices[e->n++] = e->choice;
-  result = tt_factors_make(&e->factors, e->collective, choices, e->n < TT_CHOICES ? e->n : TT_CHOICES, e->tuning);
-  e->tuned.factors = e->factors;
+  e->n = e->costs->n;
   for (int c = 0; c < e->n && result == tuttiSuccess; c++) {
-    e->candidates[c].choice = choices[c];
-    result = tt_predict(&e->candidates[c].predicted, &choices[c], &e->tuned, e->bytes);
+    e->candidates[c].choice = e->costs->choices[c];
+    result = tt_costs_split(e->costs, c, e->bytes, &e->candidates[c].predicted);
   }
   if (result == tuttiSuccess) qsort(e->candidates, (size_t)e->n, sizeof e->candidates[0], is_dearer);
   return result;
@@ -113,7 +109,7 @@ tuttiResult_t tt_explained_make(struct tt_explained **explained, const struct tt
 void tt_explained_destroy(struct tt_explained *explained)
 {
   if (!explained) return;
-  tt_factors_destroy(explained->factors);
+  tt_costs_destroy(explained->costs);
   tt_free(explained);
 }
 

@@ -26,9 +26,9 @@ struct tt_explained {
   uint64_t bytes; /* of a share, as they travel */
   const struct tt_settings *settings;
   const struct tt_tuning *tuning; /* by which choices are made */
-  struct tt_tuning tuned;         /* of the type, with factors: for predictions */
+  struct tt_tuning tuned;         /* with the prices of the type: for predictions */
   struct tt_prices prices;
-  struct tt_factors *factors;
+  struct tt_costs *costs;
   struct tt_filters filters;
   const struct tt_rules *rules;
   const struct tt_rule *rule; /* the one that decides; NULL: none does */

@@ -141,7 +141,8 @@ static tuttiResult_t place_make(struct place *place, const struct tt_profile_anc
                                      .order = place->arrangement.order,
                                      .cluster = &place->cluster,
                                      .prices = &place->prices,
-                                     .lanes = tuning->lanes};
+                                     .lanes = tuning->lanes,
+                                     .deterministic = tuning->deterministic};
   return tuttiSuccess;
 }
 

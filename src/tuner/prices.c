@@ -216,12 +216,14 @@ void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct 
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-static void correction_append(struct tt_correction correction, char *text, size_t size)
+static void correction_append(const struct tt_origin *origin, char *text, size_t size)
 {
   size_t len = strlen(text);
-  if (!correction.alpha && !correction.beta) return;
-  snprintf(text + len, size - len, "; corrected by a pair in TUTTI_CACHE: latency x%.3g, time per byte x%.3g",
-           exp2(correction.alpha), exp2(correction.beta));
+  int has_date = origin->date[0] != 0;
+  if (!origin->correction.alpha && !origin->correction.beta) return;
+  snprintf(text + len, size - len, "; corrected by a pair in TUTTI_CACHE%s%s%s: latency x%.3g, time per byte x%.3g",
+           has_date ? " (" : "", origin->date, has_date ? ")" : "", exp2(origin->correction.alpha),
+           exp2(origin->correction.beta));
 }
 
 void tt_origin_text(const struct tt_origin *origin, char *text, size_t size)
@@ -239,5 +241,5 @@ void tt_origin_text(const struct tt_origin *origin, char *text, size_t size)
     snprintf(text, size, "%s: %s (%s, %d-way: the nearest that was measured)", what, where, pairs, (int)flow->ways);
   else if (is_link) snprintf(text, size, "%s, %s at once: %s", what, pairs, where);
   else snprintf(text, size, "%s: %s%s", what, where, origin->is_nearest ? " (the nearest that was measured)" : "");
-  correction_append(origin->correction, text, size);
+  correction_append(origin, text, size);
 }

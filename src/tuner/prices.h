@@ -53,6 +53,7 @@ struct tt_origin {
   int type;            /* of gamma: tuttiDataType_t */
   int is_nearest;      /* 1: this very flow, or type, was not measured, the nearest one was taken */
   struct tt_correction correction; /* of what the profile says; alpha 0, beta 0: none */
+  char date[11];                   /* of the correction: 2026-11-24; "": not known */
 };
 
 struct tt_prices {
@@ -86,8 +87,9 @@ struct tt_correction tt_correction_make(enum tt_link_kind kind, const char *tran
 void tt_prices_correct(struct tt_prices *prices, enum tt_link_kind kind, struct tt_correction correction);
 
 /* "cache over shm, 4 pairs at once: FILE line 12" or "... built in (1 pair: the nearest that was measured)", followed
- * by "; corrected by a pair in TUTTI_CACHE: latency x4, time per byte x0.5" if a correction is in force. For gamma "sum
- * of two vectors of half: built in (the nearest that was measured)". */
+ * by "; corrected by a pair in TUTTI_CACHE (2026-11-24): latency x4, time per byte x0.5" if a correction is in force,
+ * with its date where that is known. For gamma "sum of two vectors of half: built in (the nearest that was
+ * measured)". */
 void tt_origin_text(const struct tt_origin *origin, char *text, size_t size);
 
 #endif

@@ -48,4 +48,41 @@ void tt_cost_curve_destroy(struct tt_cost_curve *curve);
 /* The time of an operation with `bytes` in a share and blocks of block_bytes. More than 0. */
 double tt_cost_curve_us(const struct tt_cost_curve *curve, uint32_t block_bytes, uint64_t bytes);
 
+/* ---- factors.c: measured over played times --------------------------------------------- */
+
+/* The factors of some choices of one collective, at the sizes of the anchors of the prices' profile, or of the shipped
+ * one. An anchor counts if the transport is the same, and the ranks are on one node or on several, and oversubscribed
+ * (more than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated, also
+ * between two sizes, both on logarithms. A choice without measurements has the median of the others' factors, and far
+ * beyond the measured numbers of ranks all factors come near it. */
+struct tt_factors;
+
+/* Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_factors_make(struct tt_factors **factors, int collective, const struct tt_choice *choices, int n,
+                              const struct tt_tuning *tuning);
+void tt_factors_destroy(struct tt_factors *factors); /* NULL is allowed */
+
+/* Blocks other than its own with which this choice was measured in the clusters whose anchors count, into blocks[most];
+ * how many. */
+int tt_factors_blocks(uint32_t *blocks, int most, const struct tt_choice *choice, const struct tt_tuning *tuning);
+
+/* The factor of a choice whose algorithm, middle and radix are among those given (else 1), whatever its block. lines:
+ * those of the anchors between whose sizes it lies, 0: none. factors may be NULL. */
+double tt_factor(const struct tt_factors *factors, const struct tt_choice *choice, uint64_t bytes, int32_t lines[2]);
+
+/* ---- costs.c ---------------------------------------------------------------------------- */
+
+#define TT_COSTS (TT_CHOICES + TT_TABLE_ROWS)
+
+struct tt_costs {
+  const struct tt_tuning *tuning;
+  int n, ncandidates; /* the candidates are the first ones */
+  struct tt_choice choices[TT_COSTS];
+  int32_t nblocks[TT_COSTS]; /* of a segment */
+  int curve_of[TT_COSTS];
+  uint32_t longest[TT_COSTS];           /* block of the choices that share a curve */
+  struct tt_cost_curve curves[TT_COSTS]; /* tuning is NULL: not made */
+  struct tt_factors *factors;            /* NULL: not made */
+};
+
 #endif

@@ -107,38 +107,34 @@ struct tt_tuning {
   const struct tt_cluster *cluster;   /* only pricing needs these two */
   const struct tt_prices *prices;
   int32_t lanes; /* segments under way at once; 0: as by default */
-  const struct tt_factors *factors; /* NULL: nothing corrects predictions */
+  int deterministic; /* as tt_algo_schedule has it */
 };
 
 /* The shape of a choice for rank `rank` (in the order of the wire). root: -1 if the collective has none. */
 struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank,
                                 int32_t root);
 
-/* ---- measured over predicted times (factors.c) ------------------------------------- */
+/* ---- the price of a choice (costs.c) ----------------------------------------------- */
 
-#define TT_CHOICES 96
+#define TT_CHOICES 96 /* candidates of a collective, at most */
 
-/* The factors of some choices of one collective, at the sizes of the anchors of the prices' profile, or of the shipped
- * one. An anchor counts if the transport is the same, and the ranks are on one node or on several, and oversubscribed
- * (more than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated, also
- * between two sizes, both on logarithms. A choice without measurements has the median of the others' factors, and far
- * beyond the measured numbers of ranks all factors come near it. */
-struct tt_factors;
+/* The prices of the candidates of a collective (choice.c), and of some more choices: what a play of the schedule that
+ * runs takes, for the type float and the operation sum, times measured / played by the anchors of the profile. This is
+ * the one price of a choice: tables, explanations and the plans of messages ask for it. */
+struct tt_costs;
 
-/* tuning->factors is ignored. Errors: tuttiSystemError: no memory. */
-tuttiResult_t tt_factors_make(struct tt_factors **factors, int collective, const struct tt_choice *choices, int n,
-                              const struct tt_tuning *tuning);
-void tt_factors_destroy(struct tt_factors *factors); /* NULL is allowed */
+/* more: at most TT_TABLE_ROWS choices, of a table that rules have cut, say; those that are candidates are not taken
+ * twice. Settings are read, the tuning outlives the object. Errors: as tt_choices_find. */
+tuttiResult_t tt_costs_make(struct tt_costs **costs, int collective, const struct tt_settings *settings,
+                            const struct tt_tuning *tuning, const struct tt_choice *more, int nmore);
+void tt_costs_destroy(struct tt_costs *costs); /* NULL is allowed */
 
-/* Blocks other than its own with which this choice was measured in the clusters whose anchors count, into blocks[most];
- * how many. */
-int tt_factors_blocks(uint32_t *blocks, int most, const struct tt_choice *choice, const struct tt_tuning *tuning);
+/* The number of a choice; -1: it is neither a candidate nor one of the others. */
+int tt_costs_find(const struct tt_costs *costs, const struct tt_choice *choice);
 
-/* The factor of a choice whose algorithm, middle and radix are among those given (else 1), whatever its block. lines:
- * those of the anchors between whose sizes it lies, 0: none. factors may be NULL. */
-double tt_factor(const struct tt_factors *factors, const struct tt_choice *choice, uint64_t bytes, int32_t lines[2]);
-
-/* ---- predictions ------------------------------------------------------------------- */
+/* The time of choice c with `bytes` in a share; more than 0. The first time for an algorithm it is played at several
+ * sizes; between these it is straight. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_costs_us(struct tt_costs *costs, int c, uint64_t bytes, double *us);
 
 /* The time of one operation, and its parts: us = factor (latency + bandwidth + reduction). */
 struct tt_predicted {
@@ -151,10 +147,8 @@ struct tt_predicted {
   int is_played;       /* 1: by tt_simulate; 0: too long for that, estimated from the algorithm's claim */
 };
 
-/* Predicts the operation with `bytes` in a share for the type float and the operation sum.
- * Errors: tuttiSystemError: no memory. */
-tuttiResult_t tt_predict(struct tt_predicted *predicted, const struct tt_choice *choice, const struct tt_tuning *tuning,
-                         uint64_t bytes);
+/* The same, played at this very size, with its parts. */
+tuttiResult_t tt_costs_split(struct tt_costs *costs, int c, uint64_t bytes, struct tt_predicted *predicted);
 
 #define TT_PLAYED_RANKS 2048 /* for more, hierarchical rows are chosen only if they are forced */
 

@@ -215,9 +215,9 @@ static void generate(struct tt_schedule *schedule, const struct tt_shape *shape,
   struct tt_shape plain = trial->shape;
   plain.rank = passes->orders ? trial->inverse[shape->rank] : shape->rank;
   tt_schedule_init(schedule, &plain);
-  trial->algo->generate(schedule, &plain);
-  if (passes->merges) tt_pass_merge(schedule);
-  if (passes->fuses) tt_pass_fuse(schedule);
+  if (passes->fuses) tt_algo_schedule(trial->algo, schedule, &plain, !passes->merges); /* as communicators do */
+  else trial->algo->generate(schedule, &plain);
+  if (passes->merges && !passes->fuses) tt_pass_merge(schedule);
   int was_right = schedule->error == tuttiSuccess;
   if (passes->nchannels > 1) tt_pass_channels(schedule, passes->nchannels);
   if (was_right && schedule->error == tuttiInternalError) trial->is_refused = 1;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "profiles/profiles.h"
+#include "tuner/cache.h"
 
 #define REST "alpha_us 0.2 beta_us_per_mib 81 overhead_us 0.08 points 9 error_percent 3.1\n"
 #define SAMPLE "us 0.52 low_us 0.5 high_us 0.6\n"
@@ -107,6 +108,47 @@ static void every_failed_allocation_is_told(void **state)
   tt_profile_destroy(&p);
 }
 
+static char *cache_shown(const struct tt_settings *settings)
+{
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  assert_int_equal(tt_profile_cache_show(settings, out), tuttiSuccess);
+  fclose(out);
+  return text;
+}
+
+static void a_cache_shows_what_is_known_and_since_when(void **state)
+{
+  struct tt_settings settings = {.lanes = 4};
+  struct tt_cache cache = {.n = 0};
+  char folder[] = "/tmp/tutti-test-XXXXXX", path[TT_CACHE_PATH], want[256];
+  (void)state;
+  assert_non_null(mkdtemp(folder));
+  snprintf(settings.cache, sizeof settings.cache, "%s", folder);
+  char *text = cache_shown(&settings);
+  has(text, folder);
+  has(text, "nothing was measured or learnt yet");
+  free(text);
+  tt_cache_put(&cache, TT_LINK_CACHE, "shm", (struct tt_correction){2, -1});
+  tt_cache_learn(&cache, &(struct tt_cache_learnt){
+      .ranks = 4, .nodes = 2, .date = "2026-11-20",
+      .learnt = {.collective = TT_ALL_REDUCE, .size_class = 19, .width = 2, .ns = 31250,
+                 .choice = {(uint8_t)(tt_algo_find(TT_ALL_REDUCE, "ring") - tt_algos), -1, 0, 8192}}});
+  tt_cache_store(&cache, &settings);
+  text = cache_shown(&settings);
+  snprintf(want, sizeof want, "  cache  shm              4            0.5   %s\n", cache.lines[0].date);
+  has(text, want);
+  has(text, "  all_reduce         4     2      6 KiB     4 B   ring                            8 KiB      31.25   "
+      "2026-11-20\n");
+  free(text);
+  assert_true(tt_cache_path(path, &settings));
+  unlink(path);
+  rmdir(folder);
+  strcpy(settings.cache, "none");
+  assert_int_equal(tt_profile_cache_show(&settings, stdout), tuttiInvalidUsage);
+}
+
 int main(void)
 {
   alarm(60);
@@ -114,6 +156,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tables_say_what_was_measured),
       cmocka_unit_test(an_empty_profile_is_written_and_shown),
+      cmocka_unit_test(a_cache_shows_what_is_known_and_since_when),
       cmocka_unit_test(every_failed_allocation_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,22 +178,20 @@ static void the_choice_is_about_the_cheapest(void **state)
       const struct tt_choice *chosen = tt_table_choice(&table, TT_ALL_REDUCE, bytes);
       struct tt_choice choices[TT_CHOICES];
       struct tt_predicted got, other;
-      struct tt_factors *factors;
+      struct tt_costs *costs;
       int n;
       assert_int_equal(tt_choices_find(choices, &n, TT_ALL_REDUCE, &settings, &tuning), tuttiSuccess);
-      assert_int_equal(tt_factors_make(&factors, TT_ALL_REDUCE, choices, n, &tuning), tuttiSuccess);
-      tuning.factors = factors;
-      assert_int_equal(tt_predict(&got, chosen, &tuning, bytes), tuttiSuccess);
+      assert_int_equal(tt_costs_make(&costs, TT_ALL_REDUCE, &settings, &tuning, NULL, 0), tuttiSuccess);
+      assert_int_equal(tt_costs_split(costs, tt_costs_find(costs, chosen), bytes, &got), tuttiSuccess);
       assert_true(n > 1);
       for (int c = 0; c < n; c++) {
-        assert_int_equal(tt_predict(&other, &choices[c], &tuning, bytes), tuttiSuccess);
+        assert_int_equal(tt_costs_split(costs, tt_costs_find(costs, &choices[c]), bytes, &other), tuttiSuccess);
         if (got.us > 1.1 * other.us)
           fail_msg("%d ranks, %llu bytes: %s with %u takes %g us, %s with %u %g us", nranks, (unsigned long long)bytes,
                    tt_algos[chosen->algo].name, (unsigned)chosen->block_bytes, got.us, tt_algos[choices[c].algo].name,
                    (unsigned)choices[c].block_bytes, other.us);
       }
-      tt_factors_destroy(factors);
-      tuning.factors = NULL;
+      tt_costs_destroy(costs);
     }
   }
 }

@@ -92,12 +92,12 @@ static void what_is_stored_is_loaded(void **state)
   tt_cache_load(&loaded, &s.settings);
   assert_int_equal(loaded.n, 3);
   for (int i = 0; i < 3; i++) {
-    struct tt_correction got = tt_cache_get(&loaded, cache.lines[i].kind, cache.lines[i].transport);
+    struct tt_correction got = tt_cache_get(&loaded, cache.lines[i].kind, cache.lines[i].transport, NULL);
     assert_int_equal(got.alpha, cache.lines[i].correction.alpha);
     assert_int_equal(got.beta, cache.lines[i].correction.beta);
   }
-  assert_false(tt_correction_known(tt_cache_get(&loaded, TT_LINK_NODE, "shm")));
-  assert_false(tt_correction_known(tt_cache_get(&loaded, TT_LINK_NET, "shm")));
+  assert_false(tt_correction_known(tt_cache_get(&loaded, TT_LINK_NODE, "shm", NULL)));
+  assert_false(tt_correction_known(tt_cache_get(&loaded, TT_LINK_NET, "shm", NULL)));
   assert_int_equal(stat(s.path, &status), 0);
   assert_int_equal(status.st_mode & 0777, 0600);
   assert_int_equal(stat(s.settings.cache, &status), 0);
@@ -115,6 +115,7 @@ static struct tt_cache_learnt learnt_make(int n)
       .key = 0xfedcba9876543210u ^ (uint64_t)n,
       .ranks = n + 2,
       .nodes = 1 + n % 3,
+      .date = "2001-02-03",
       .learnt = {.collective = (uint8_t)collective,
                  .size_class = (uint8_t)(n % TT_SIZE_CLASSES),
                  .width = (uint8_t)(n % TT_WIDTHS),
@@ -126,7 +127,8 @@ static int same_learnt(const struct tt_cache_learnt *a, const struct tt_cache_le
 {
   return a->key == b->key && a->ranks == b->ranks && a->nodes == b->nodes && a->learnt.ns == b->learnt.ns &&
          a->learnt.collective == b->learnt.collective && a->learnt.size_class == b->learnt.size_class &&
-         a->learnt.width == b->learnt.width && tt_choices_same(&a->learnt.choice, &b->learnt.choice);
+         a->learnt.width == b->learnt.width && strcmp(a->date, b->date) == 0 &&
+         tt_choices_same(&a->learnt.choice, &b->learnt.choice);
 }
 
 static void what_is_learnt_is_loaded_the_newest_last(void **state)
@@ -203,7 +205,7 @@ static void a_file_of_another_machine_or_version_is_ignored(void **state)
   (void)state;
   struct scene s;
   scene_make(&s);
-  check_replaced(&s, "tutti cache 2", "tutti cache 3");
+  check_replaced(&s, "tutti cache 3", "tutti cache 2");
   check_replaced(&s, "machine host ", "machine host x");
   check_replaced(&s, "cpu \"", "cpu \"x");
   check_replaced(&s, "cores ", "cores 9");
@@ -226,7 +228,9 @@ static void a_broken_file_is_ignored(void **state)
   check_replaced(&s, "alpha 3", "alpha -99999999999");
   check_replaced(&s, "beta -2", "beta -2 gamma 1");
   check_replaced(&s, "beta -2", "beta");
-  check_replaced(&s, "ns 1000000008\n", "ns 1000000008"); /* cut off */
+  check_replaced(&s, "date 2001-02-03\n", "date 2001-02-03"); /* cut off */
+  check_replaced(&s, "date 2001-02-03", "date 2001-02-03T");
+  check_replaced(&s, " date 2001-02-03", "");
   check_replaced(&s, "learnt", "lernt");
   check_replaced(&s, "key f", "key x");
   check_replaced(&s, "collective all_reduce", "collective all_seduce");

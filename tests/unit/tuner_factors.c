@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tuned.h"
+#include "tuner/private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,24 +71,24 @@ static void a_prediction_at_an_anchor_is_what_was_measured(void **state)
 {
   struct tt_profile profile = {.nlinks = 0};
   struct tuned tuned;
-  struct tt_factors *factors;
+  struct tt_settings settings = {.algo = "all_reduce:ring"};
+  struct tt_costs *costs;
   const struct tt_choice ring = choice_of("ring");
   (void)state;
   for (int s = 0; s < SIZES; s++) anchor_add(&profile, "ring", 4, 4, s, 7.5 * (s + 1));
   tuned_make(&tuned, 4, 1, "shm");
   tuned.cluster.cores = 4;
   tuned.prices.profile = &profile;
-  assert_int_equal(tt_factors_make(&factors, TT_ALL_REDUCE, &ring, 1, &tuned.tuning), tuttiSuccess);
-  tuned.tuning.factors = factors;
+  assert_int_equal(tt_costs_make(&costs, TT_ALL_REDUCE, &settings, &tuned.tuning, &ring, 1), tuttiSuccess);
   for (int s = 0; s < SIZES; s++) {
     struct tt_predicted predicted;
-    assert_int_equal(tt_predict(&predicted, &ring, &tuned.tuning, sizes[s]), tuttiSuccess);
+    assert_int_equal(tt_costs_split(costs, tt_costs_find(costs, &ring), sizes[s], &predicted), tuttiSuccess);
     assert_true(near(predicted.us, 7.5 * (s + 1)));
     assert_true(predicted.anchor_line == 400 + s || predicted.anchor_line2 == 400 + s);
     assert_true(near(predicted.us, predicted.factor * (predicted.latency_us + predicted.bandwidth_us +
                                                        predicted.reduction_us)));
   }
-  tt_factors_destroy(factors);
+  tt_costs_destroy(costs);
   tuned_destroy(&tuned);
   tt_profile_destroy(&profile);
 }

@@ -66,13 +66,14 @@ static double kernels_find(const struct coded *coded, int nranks)
   return mib * ((1 + shard) * kernels[k].encode_us + decodes * kernels[k].decode_us);
 }
 
-static tuttiResult_t one_predict(const struct tt_table *table, const struct tt_tuning *tuning, int collective,
+static tuttiResult_t one_predict(const struct tt_table *table, const struct tt_hypothetical *place, int collective,
                                  uint64_t bytes, struct tt_choice *choice, double *us)
 {
-  struct tt_predicted predicted = {.us = 0};
+  struct tt_costs *costs = NULL;
   *choice = *tt_table_choice(table, collective, bytes);
-  tuttiResult_t result = tt_predict(&predicted, choice, tuning, bytes);
-  *us = predicted.us;
+  tuttiResult_t result = tt_costs_make(&costs, collective, &place->settings, &place->tuning, choice, 1);
+  if (result == tuttiSuccess) result = tt_costs_us(costs, tt_costs_find(costs, choice), bytes, us);
+  tt_costs_destroy(costs);
   return result;
 }
 
@@ -84,11 +85,11 @@ static tuttiResult_t times_find(struct coded *coded, const struct tt_hypothetica
   bytes_find(coded, tuning->nranks);
   tuttiResult_t result = tt_table_make(table, &place->settings, tuning);
   if (result == tuttiSuccess && !is_gathered(coded))
-    result = one_predict(table, tuning, TT_ALL_TO_ALL, coded->share[0], &coded->exchange, &coded->exchange_us);
+    result = one_predict(table, place, TT_ALL_TO_ALL, coded->share[0], &coded->exchange, &coded->exchange_us);
   if (result == tuttiSuccess)
-    result = one_predict(table, tuning, TT_ALL_GATHER, coded->share[1], &coded->gather, &coded->gather_us);
+    result = one_predict(table, place, TT_ALL_GATHER, coded->share[1], &coded->gather, &coded->gather_us);
   if (result == tuttiSuccess)
-    result = one_predict(table, tuning, TT_ALL_REDUCE, coded->count * 4, &coded->dense, &coded->dense_us);
+    result = one_predict(table, place, TT_ALL_REDUCE, coded->count * 4, &coded->dense, &coded->dense_us);
   coded->kernels_us = kernels_find(coded, tuning->nranks);
   coded->all_us = coded->exchange_us + coded->gather_us + coded->kernels_us;
   tt_free(table);

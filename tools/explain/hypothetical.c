@@ -150,10 +150,11 @@ static void prices_make(struct tt_hypothetical *place, const struct tt_profile *
   tt_prices_make(&place->prices, profile, &place->cluster);
   if (!profile) tt_cache_load(&cache, &place->settings);
   for (int kind = TT_LINK_CACHE; kind < TT_LINK_KINDS; kind++) {
-    const char *transport = place->cluster.transport[kind];
-    if (transport)
-      tt_prices_correct(&place->prices, (enum tt_link_kind)kind,
-                        tt_cache_get(&cache, (enum tt_link_kind)kind, transport));
+    const char *transport = place->cluster.transport[kind], *date = "";
+    if (!transport) continue;
+    tt_prices_correct(&place->prices, (enum tt_link_kind)kind,
+                      tt_cache_get(&cache, (enum tt_link_kind)kind, transport, &date));
+    snprintf(place->prices.origin[kind].date, sizeof place->prices.origin[kind].date, "%s", date);
   }
 }
 
@@ -180,7 +181,8 @@ static tuttiResult_t tuning_make(struct tt_hypothetical *place, const struct tt_
                                      .order = settings->deterministic ? NULL : place->arrangement.order,
                                      .cluster = &place->cluster,
                                      .prices = &place->prices,
-                                     .lanes = (int32_t)settings->lanes};
+                                     .lanes = (int32_t)settings->lanes,
+                                     .deterministic = (int)settings->deterministic};
   return tuttiSuccess;
 }
 

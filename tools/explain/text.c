@@ -193,10 +193,11 @@ static void sizes_print(const struct tt_explained *e, const struct tt_table *tab
 static double lead_us(const struct tt_explained *e, const struct tt_choice *ring, const struct tt_choice *levels,
                       uint64_t bytes, tuttiResult_t *result)
 {
-  struct tt_predicted one = {.us = 0}, other = {.us = 0};
-  if (*result == tuttiSuccess) *result = tt_predict(&one, ring, &e->tuned, bytes);
-  if (*result == tuttiSuccess) *result = tt_predict(&other, levels, &e->tuned, bytes);
-  return one.us - other.us;
+  const struct tt_choice *choices[2] = {ring, levels};
+  double us[2] = {0, 0};
+  for (int k = 0; k < 2 && *result == tuttiSuccess; k++)
+    *result = tt_costs_us(e->costs, tt_costs_find(e->costs, choices[k]), bytes, &us[k]);
+  return us[0] - us[1];
 }
 
 /* Between two sizes at which it has not the same sign. */
@@ -282,9 +283,9 @@ static void learnt_print(const struct tt_explained *e, FILE *out)
     if (line->ranks != e->tuning->nranks || line->nodes != e->tuning->cluster->topology->nnodes) continue;
     if (learnt->collective != e->collective || learnt->width != width || learnt->size_class != size_class) continue;
     if (!n++) fprintf(out, "\nlearnt by jobs here (TUTTI_LEARN):\n");
-    fprintf(out, "  %s in blocks of %s: %s us\n",
+    fprintf(out, "  %s in blocks of %s: %s us, on %s\n",
             tt_choice_text(&learnt->choice, name), tt_bytes_text(learnt->choice.block_bytes, size),
-            tt_us_text((double)learnt->ns / 1e3, us));
+            tt_us_text((double)learnt->ns / 1e3, us), line->date);
   }
 }
 

@@ -55,6 +55,16 @@ static void gap_take(struct tt_message_cost *cost, const struct tt_plan_request 
   cost->channels = request->channels ? request->channels : CHANNELS;
 }
 
+static tuttiResult_t all_reduces_price(struct tt_message_cost *cost, const struct tt_hypothetical *place)
+{
+  struct tt_table *table = tt_alloc(1, sizeof *table);
+  if (!table) return tt_fail(tuttiSystemError, "no memory for the prices of messages: give the process more");
+  tuttiResult_t result = tt_table_make(table, &place->settings, &place->tuning);
+  if (result == tuttiSuccess) result = tt_message_cost_price(cost, table, &place->settings, &place->tuning);
+  tt_free(table);
+  return result;
+}
+
 static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request *request)
 {
   if (request->has_cost) {
@@ -71,7 +81,7 @@ static tuttiResult_t cost_make(struct asked *asked, const struct tt_plan_request
   struct tt_hypothetical *place;
   tuttiResult_t result = tt_hypothetical_make(&place, &wanted);
   if (result != tuttiSuccess) return result;
-  result = tt_message_cost_price(&asked->cost, &place->settings, &place->tuning);
+  result = all_reduces_price(&asked->cost, place);
   char us[2][TT_US_BYTES];
   snprintf(asked->cost_text, TEXT_BYTES,
            "all-reduces of %d rank%s on %d node%s as predicted: 4 KiB %s us, 4 MiB %s us", wanted.nranks,

@@ -20,6 +20,10 @@ tuttiResult_t tt_profile_show(const struct tt_profile *profile, FILE *out);
  * measured with three sizes or more. Errors: as tt_profile_print. */
 tuttiResult_t tt_profile_allreduce_show(const struct tt_profile *profile, FILE *out);
 
+/* Writes what is in the cache of this host, with the days on which it was measured: corrections of links, and choices
+ * that jobs have learnt. Errors: tuttiInvalidUsage: there is no cache; as tt_profile_print. */
+tuttiResult_t tt_profile_cache_show(const struct tt_settings *settings, FILE *out);
+
 /* Writes a sentence to `out`, "FILE, 9 lines from 12 to 20: ...", or if is_verbose one for each line, about algorithms
  * and transports that are not there, and how many such lines there were to *n. Errors: tuttiSystemError: it cannot be
  * written. */
