@@ -112,10 +112,30 @@ uint64_t tt_call_form_counts(const size_t *counts, int nranks)
 
 float tt_call_after(const struct tt_call *call)
 {
-  uint32_t bits = call->form & TT_FORM_COUNTS ? 0 : (uint32_t)(call->form >> TT_FORM_AFTER_SHIFT);
+  int has_factor = !(call->form & (TT_FORM_COUNTS | TT_FORM_LEARN));
+  uint32_t bits = has_factor ? (uint32_t)(call->form >> TT_FORM_AFTER_SHIFT) : 0;
   float after;
   memcpy(&after, &bits, sizeof after);
   return bits ? after : 1;
+}
+
+void tt_call_before(struct tt_call *exchange, const struct tt_call *behind)
+{
+  uint64_t what = (uint64_t)behind->collective | (uint64_t)behind->type << 8 | (uint64_t)behind->redop << 16;
+  exchange->form = TT_FORM_LEARN | what << TT_FORM_AFTER_SHIFT;
+  exchange->root = behind->count < INT32_MAX ? (int32_t)behind->count : INT32_MAX;
+}
+
+/* The call behind an exchange, as far as it was noted. */
+static struct tt_call call_behind(const struct tt_call *exchange)
+{
+  uint32_t what = (uint32_t)(exchange->form >> TT_FORM_AFTER_SHIFT);
+  return (struct tt_call){.op = exchange->op + 1,
+                          .count = (uint64_t)exchange->root,
+                          .collective = (uint8_t)what,
+                          .type = (uint8_t)(what >> 8),
+                          .redop = (uint8_t)(what >> 16),
+                          .root = -1};
 }
 
 /* A text that grows until it is full. */
@@ -175,7 +195,7 @@ const char *tt_call_name(const struct tt_call *call)
   if (call->form == TT_FORM_SPLIT) return "CommSplit";
   if (call->form == TT_FORM_BARRIER) return "Barrier";
   if (call->form & TT_FORM_COUNTS) return name_of_counts(call->collective);
-  if (call->form == TT_FORM_LEARN) return "Learning";
+  if (call->form & TT_FORM_LEARN) return "Learning";
   return call->collective < TT_COLLECTIVES ? tt_kinds[call->collective].called : "unknown call";
 }
 
@@ -191,7 +211,13 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     add(&line, ")");
     return text;
   }
-  if (call->form == TT_FORM_SPLIT || call->form == TT_FORM_BARRIER || call->form == TT_FORM_LEARN) {
+  if (call->form & TT_FORM_LEARN) {
+    const struct tt_call behind = call_behind(call);
+    char name[TT_CALL_TEXT_BYTES];
+    add(&line, "Learning #%llu before %s", op, tt_call_text(&behind, name, sizeof name));
+    return text;
+  }
+  if (call->form == TT_FORM_SPLIT || call->form == TT_FORM_BARRIER) {
     add(&line, "%s #%llu", tt_call_name(call), op);
     return text;
   }

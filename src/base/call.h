@@ -38,9 +38,10 @@ struct tt_call {
 #define TT_FORM_WIRE_SHIFT 8     /* 8 bits: 1 + type in which elements are combined and travel; 0: call->type */
 #define TT_FORM_CODEC_SHIFT 16   /* 8 bits, of a coded reduction: the codec's number in base/codecs.def */
 #define TT_FORM_COUNTS 0x1000000u /* with counts for each rank; of TT_PAIRS: the message is one of an all-to-all */
-#define TT_FORM_LEARN 0x2000000u  /* the all-reduce by which ranks tell each other what calls take */
+#define TT_FORM_LEARN 0x2000000u  /* the all-reduce by which ranks tell each other what calls take (tt_call_before) */
 #define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 factor of the results at the end; 0: none. TT_FORM_COUNTS: a hash of
-                                    the counts instead; count is then their average, rounded up */
+                                    the counts instead; count is then their average, rounded up. TT_FORM_LEARN: the
+                                    call behind, and root is its count */
 #define TT_FORM_DETAIL_SHIFT 32  /* likewise, of coded reductions: the parameters, in the last act the factor */
 
 /* How the parameters of a codec lie in those 32 bits (codecs.def). */
@@ -68,6 +69,10 @@ static inline uint64_t tt_coded_form(int codec, uint32_t detail, int is_last)
 /* The form of a reduction of `type` that travels as `wire` if `type` is fp32, whose results are multiplied by `after`,
  * and that reports overflow or not. */
 uint64_t tt_call_form(int type, int wire, float after, int reports);
+
+/* Notes in an exchange of the learner, which has TT_FORM_LEARN, the call that waits behind it: so a rank that makes
+ * another call finds out already there, and both are named. */
+void tt_call_before(struct tt_call *exchange, const struct tt_call *behind);
 
 /* The form of a call with these counts: TT_FORM_COUNTS, and their hash. */
 uint64_t tt_call_form_counts(const size_t *counts, int nranks);

@@ -207,7 +207,8 @@ const struct tt_call *tt_learning_call(const struct tuttiComm *comm)
 }
 
 /* Goes by the table, whatever is learnt of such calls. */
-static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_learn_shape *shape)
+static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_learn_shape *shape,
+                                    const struct tt_call *behind)
 {
   struct tt_learning *learning = comm->calls.learning;
   const struct tt_choice *choice = tt_table_choice(&comm->calls.table, TT_ALL_REDUCE, sizeof learning->facts);
@@ -217,12 +218,11 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_lear
                                                     .count = TT_LEARN_FACTS,
                                                     .collective = TT_ALL_REDUCE,
                                                     .type = tuttiInt64,
-                                                    .redop = tuttiMax,
-                                                    .root = -1,
-                                                    .form = TT_FORM_LEARN},
+                                                    .redop = tuttiMax},
                                            .in = learning->facts,
                                            .out = learning->facts,
                                            .before = 1};
+  tt_call_before(&learning->exchange.call, behind);
   tuttiResult_t result = tt_plan_bind(comm, &learning->exchange, choice, &plan);
   if (result == tuttiSuccess) result = tt_run_start(comm->parts.run, plan, &learning->exchange);
   if (result != tuttiSuccess) return tt_comm_give_up(comm, result, learning->exchange.call.op);
@@ -230,10 +230,11 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_lear
   return tuttiSuccess;
 }
 
-static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *shape, int *moved)
+static tuttiResult_t exchange(struct tuttiComm *comm, struct tt_learn_shape *shape, const struct tt_call *behind,
+                              int *moved)
 {
   struct tt_learning *learning = comm->calls.learning;
-  tuttiResult_t result = learning->is_exchanging ? tuttiSuccess : exchange_start(comm, shape);
+  tuttiResult_t result = learning->is_exchanging ? tuttiSuccess : exchange_start(comm, shape, behind);
   if (result == tuttiSuccess) result = tt_run_poll(comm->parts.run, moved);
   if (result != tuttiSuccess) return result;
   learning->is_exchanging = shape->is_due = 0;
@@ -277,7 +278,7 @@ tuttiResult_t tt_learning_turn(struct tuttiComm *comm, struct tt_learn_cell *cel
     return tuttiSuccess;
   }
   struct tt_learn_shape *shape = &learning->shapes[cell->shape - 1];
-  tuttiResult_t result = shape->is_due ? exchange(comm, shape, moved) : tuttiSuccess;
+  tuttiResult_t result = shape->is_due ? exchange(comm, shape, &binding->call, moved) : tuttiSuccess;
   if (result != tuttiSuccess) {
     cell->quiet = 1;
     return result;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A job finds out which algorithm is the quickest: all ranks go by the same choice at every call, whatever they call
  * and however; sums are right; it settles; what is settled is kept for the next job; settings that exclude learning do.
- * A rank that dies or is late in an exchange is named. */
+ * A rank that dies or is late in an exchange is named, and so are calls that differ there. */
 #include "ranks.h"
 
 #include <signal.h>
@@ -428,7 +428,7 @@ static int late_body(const struct ranks *self)
   for (int k = 0; k < 1000 && !shape->is_due; k++) RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess);
   while (self->rank == 2 && !tt_comm_has_failed(comm)) usleep(1000);
   RANKS_CHECK(call_run(&call, comm, NULL) == tuttiRemoteError && comm_says(comm, "rank 2"));
-  RANKS_CHECK(comm_says(comm, "did not enter Learning #"));
+  RANKS_CHECK(comm_says(comm, "did not enter Learning #") && comm_says(comm, " before AllReduce #"));
   RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
   buffers_free(&call);
   return 0;
@@ -438,6 +438,34 @@ static void a_rank_that_is_late_in_an_exchange_is_named(void **state)
 {
   (void)state;
   assert_int_equal(ranks_run_processes(3, late_body, NULL, 30), 0);
+}
+
+/* Rank 1 makes another call where the others exchange what they know. */
+static int crosses_body(const struct ranks *self)
+{
+  struct call call = {.collective = TT_ALL_REDUCE, .count = 100};
+  int is_barrier = self->argument != NULL;
+  tuttiComm_t comm;
+  RANKS_CHECK(buffers_make(&call, self->rank));
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(arms_force(comm));
+  const struct tt_learn_shape *shape = &comm->calls.learning->shapes[0];
+  for (int k = 0; k < 1000 && !shape->is_due; k++) RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess);
+  RANKS_CHECK(shape->is_due);
+  if (self->rank == 1 && !is_barrier) call.count = 99;
+  tuttiResult_t result = self->rank == 1 && is_barrier ? tuttiBarrier(comm, NULL) : call_run(&call, comm, NULL);
+  RANKS_CHECK(result == tuttiInvalidUsage && comm_says(comm, " before AllReduce #"));
+  RANKS_CHECK(comm_says(comm, "(count 100, int32, sum)") && comm_says(comm, is_barrier ? "Barrier #" : "(count 99, "));
+  RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+  buffers_free(&call);
+  return 0;
+}
+
+static void calls_that_differ_at_an_exchange_are_named(void **state)
+{
+  (void)state;
+  for (intptr_t is_barrier = 0; is_barrier < 2; is_barrier++)
+    assert_int_equal(ranks_run_processes(3, crosses_body, (void *)is_barrier, 30), 0);
 }
 
 /* ---- the cache ---- */
@@ -523,6 +551,7 @@ int main(void)
       cmocka_unit_test(ranks_that_differ_in_it_are_told),
       cmocka_unit_test(a_rank_that_dies_before_an_exchange_is_named),
       cmocka_unit_test(a_rank_that_is_late_in_an_exchange_is_named),
+      cmocka_unit_test(calls_that_differ_at_an_exchange_are_named),
       cmocka_unit_test(what_is_settled_is_remembered),
       cmocka_unit_test(so_do_ranks_that_are_threads), /* last: then this process has used Tutti */
   };
