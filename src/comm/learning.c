@@ -14,7 +14,7 @@
 #include "tuner/cache.h"
 #include "tuner/explain.h"
 
-#define FIRST_CALLS 100 /* of a shape: by its price. A short job pays nothing */
+#define FIRST_CALLS 40 /* of a shape: by its price. A short job pays nothing */
 #define NEVER UINT32_MAX
 
 /* ---- a learner for each shape ---- */

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #define MILLION 1000000
-#define SWEEP_CALLS 100
+#define SWEEP_CALLS 60
+#define SWEEP_STEP 4    /* each 4th call of a sweep is a challenger's */
 #define PERIOD 500      /* calls between exchanges in a race: 1,000 calls touch three periods, and have two exchanges */
 #define SKIP 2          /* calls behind a change of arm that do not count */
-#define LEAD (SKIP + TT_LEARN_GROUP) /* calls of the incumbent before a visit, and of an arm in a turn of the sweep */
+#define LEAD (SKIP + TT_LEARN_GROUP) /* calls of the incumbent before a visit */
 #define ROOM 20         /* calls of a slot among which its visit is placed */
 #define BUDGET 4500     /* thousandths of a call: visits of three periods. With 2 exchanges 6.5 of 10: estimates err */
 #define REST 2048       /* calls of a settled period, the first one; 64 groups of it are measured */
@@ -31,7 +32,7 @@
 #define BETTER 10000    /* worth a change */
 #define TOLERANCE 20000 /* an arm that is not better by more than this goes out */
 #define LEAST 10000     /* a visit is planned at this excess at least */
-#define MARGIN 150000   /* excess that a sweep may have missed; a look, twice as much */
+#define MARGIN 150000   /* half of the excess that a look may have missed */
 #define POOR 800000     /* too slow to be visited */
 #define NEAR 200000     /* near enough for long visits */
 #define LOOK_EXCESS 4500000 /* a look is planned as if it were so slow */
@@ -39,7 +40,7 @@
 #define MOVED 50000     /* times have changed, if it is settled */
 #define MOVED_IN_RACE 200000
 
-enum facts { /* beyond the sweep, where those from 0 on are the lowest medians of arms */
+enum facts { /* beyond the sweep, where those from 0 on are the lowest times of arms */
   ARM,
   INCUMBENT,
   LEAST_INCUMBENT, /* negative, like all whose minimum is wanted */
@@ -91,10 +92,16 @@ static int is_visit(const struct tt_learn_agreed *agreed)
   return at >= race->begin && at < race->begin + visit_calls(race);
 }
 
+static int sweep_arm(const struct tt_learn_agreed *agreed)
+{
+  int at = (int)agreed->at;
+  return at % SWEEP_STEP == SWEEP_STEP - 1 ? 1 + at / SWEEP_STEP % (agreed->narms - 1) : 0;
+}
+
 int tt_learn_arm(const struct tt_learn *learn)
 {
   const struct tt_learn_agreed *agreed = &learn->agreed;
-  if (agreed->state == TT_LEARN_SWEEP) return (int)(agreed->at / LEAD) % agreed->narms;
+  if (agreed->state == TT_LEARN_SWEEP) return sweep_arm(agreed);
   return is_visit(agreed) ? agreed->race.challenger : agreed->incumbent;
 }
 
@@ -181,12 +188,10 @@ static float cut_ns(const struct tt_learn *learn)
   return stages[learn->agreed.race.stage].cut * incumbent_ns(learn);
 }
 
-static void group_take(struct tt_learn *learn, int arm, float ns)
+static void group_take(struct tt_learn *learn, float ns)
 {
   struct tt_learn_local *local = &learn->local;
-  if (learn->agreed.state == TT_LEARN_SWEEP) {
-    if (local->lowest[arm] <= 0 || ns < local->lowest[arm]) local->lowest[arm] = ns;
-  } else if (is_visit(&learn->agreed)) {
+  if (is_visit(&learn->agreed)) {
     float most = fmaxf(cut_ns(learn), USUAL_MOST * local->spread);
     local->visit += fminf(fmaxf(ns - local->last, -most), most);
     local->nvisit++;
@@ -223,13 +228,17 @@ static void sample_take(struct tt_learn *learn, int arm, float ns)
   const struct tt_learn_agreed *agreed = &learn->agreed;
   struct tt_learn_local *local = &learn->local;
   int visits = is_visit(agreed), stage = agreed->race.stage;
+  if (agreed->state == TT_LEARN_SWEEP) {
+    if (local->lowest[arm] <= 0 || ns < local->lowest[arm]) local->lowest[arm] = ns;
+    return;
+  }
   if (agreed->state != TT_LEARN_SETTLED && agreed->since < (visits ? stages[stage].skip : SKIP)) {
     if (local->nedge < 4) local->edge[local->nedge++] = ns;
     return;
   }
   local->group[local->ngroup++] = ns;
   if (local->ngroup < (visits ? stages[stage].group : TT_LEARN_GROUP)) return;
-  group_take(learn, arm, median(local->group, local->ngroup));
+  group_take(learn, median(local->group, local->ngroup));
   local->ngroup = 0;
 }
 
@@ -399,7 +408,7 @@ static enum tt_learned challenger_begin(struct tt_learn *learn)
   }
   agreed->race = (struct tt_learn_race){.challenger = (uint8_t)next};
   if (agreed->known >> next & 1) {
-    agreed->race.upper_ppm = agreed->known_ppm[next] + MARGIN;
+    agreed->race.upper_ppm = agreed->known_ppm[next] + 2 * MARGIN;
     agreed->race.edge_ppm = EDGE;
   }
   stage_begin(learn, agreed->known >> next & 1 ? COARSE : LOOK);
@@ -408,7 +417,7 @@ static enum tt_learned challenger_begin(struct tt_learn *learn)
 }
 
 /* Another arm is the incumbent, with this excess over the one before. Arms that are known to be far slower go out, or
- * are looked at before they are visited; a sweep alone throws none out, as ranks may have waited for a core in it. */
+ * are looked at before they are visited. */
 static void incumbent_set(struct tt_learn *learn, int arm, int64_t excess_ppm)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
@@ -417,28 +426,26 @@ static void incumbent_set(struct tt_learn *learn, int arm, int64_t excess_ppm)
   for (int a = 0; a < agreed->narms; a++) {
     uint8_t bit = (uint8_t)(1u << a);
     agreed->known_ppm[a] = a == arm ? 0 : ppm(MILLION + (int64_t)agreed->known_ppm[a] - now, now);
-    if (!(agreed->known & bit) || agreed->known_ppm[a] <= POOR / 2) continue; /* slow phases mislead a sweep */
+    if (!(agreed->known & bit) || agreed->known_ppm[a] <= POOR / 2) continue; /* slow phases mislead */
     agreed->known &= (uint8_t)~bit;
-    if (agreed->state != TT_LEARN_SWEEP && agreed->known_ppm[a] > 2 * POOR) agreed->live &= (uint8_t)~bit;
+    if (agreed->known_ppm[a] > 2 * POOR) agreed->live &= (uint8_t)~bit;
   }
   agreed->since = 0;
   learn->local.usual = learn->local.last = 0;
 }
 
+/* A sweep tells in which order arms race, and how near they are: few calls decide nothing. */
 static enum tt_learned sweep_agree(struct tt_learn *learn, const int64_t *facts)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
-  int best = 0, is_swept = facts[SWEPT] < 0;
+  int is_swept = facts[SWEPT] < 0;
   for (int a = 1; a < agreed->narms && is_swept; a++) {
     agreed->known_ppm[a] = ppm(facts[a] - facts[0], -facts[SWEPT_LEAST]);
-    if (agreed->known_ppm[a] < agreed->known_ppm[best]) best = a;
+    if (agreed->known_ppm[a] <= POOR / 2) agreed->known |= (uint8_t)(1u << a);
   }
-  agreed->known = is_swept ? agreed->live : 0;
-  incumbent_set(learn, best, agreed->known_ppm[best]);
-  agreed->state = TT_LEARN_RACE;
   if (is_swept) stretch_set(agreed, -facts[SWEPT_LEAST]);
-  enum tt_learned learned = challenger_begin(learn);
-  return learned == TT_LEARNED_NOTHING && best ? TT_LEARNED_ANOTHER : learned;
+  agreed->state = TT_LEARN_RACE;
+  return challenger_begin(learn);
 }
 
 /* 1 if the incumbent's time is not the reference, twice running. */
@@ -566,14 +573,13 @@ enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t facts[TT_LE
 
 void tt_learn_init(struct tt_learn *learn, int narms)
 {
-  uint32_t turn = (uint32_t)(LEAD * narms);
   memset(learn, 0, sizeof *learn);
   learn->agreed.narms = (uint8_t)narms;
   learn->agreed.live = (uint8_t)((1u << narms) - 1);
   learn->agreed.before = TT_LEARN_ARMS;
   learn->agreed.rest = REST;
   learn->agreed.stretch = 1;
-  learn->agreed.calls = SWEEP_CALLS / turn * turn;
+  learn->agreed.calls = SWEEP_CALLS;
 }
 
 void tt_learn_resume(struct tt_learn *learn, int narms, int64_t ns)

@@ -17,8 +17,8 @@
  * however long that rank waits. Where ranks arrive together, the slowest rank counts. So the excess of an arm is
  * (max over ranks of its time - max of the incumbent's time) / (min over ranks of the incumbent's time).
  *
- * 1. Sweep, the first 100 calls at most: all arms in turn, several times. The arm whose lowest median is best becomes
- *    the incumbent.
+ * 1. Sweep, the first 60 calls: each 4th is a challenger's, in turn. The lowest times say in which order challengers
+ *    race, and which are too slow to be visited unseen. The incumbent stays: few calls decide nothing.
  * 2. Race: one challenger after the other, by increasing excess, in *visits* of a few calls among the incumbent's, at
  *    drawn places in equal slots, so that no rhythm of the caller falls on one of them. Calls just behind a change of
  *    arm are not counted: caches and waits are those of the other arm. A visit's medians of 3 or 5 calls are held
@@ -32,7 +32,7 @@
  *    at most twice.
  *
  * Budget. The cost of a trial is what the visits' calls take longer than the incumbent's, with all that the change of
- * arms costs, and the exchanges, of which each counts as much as a call. In 1,000 calls behind the first 100 it is at
+ * arms costs, and the exchanges, of which each counts as much as a call. In 1,000 calls behind the sweep it is at
  * most 1 % of the incumbent's time: the visits of any three periods of 500 calls cost at most 4.5 calls by what is
  * known when they are planned, exchanges 2 more, and the rest is left for errors of that. After a drift nothing is
  * known, so an arm is looked at in single calls before it is visited. If the drift has made it more than 9 times as
@@ -106,7 +106,7 @@ struct tt_learn_local {
   uint32_t nedges;
   float steady;   /* sum of nsteady medians of the incumbent in this period */
   uint32_t nsteady;
-  float lowest[TT_LEARN_ARMS]; /* medians in the sweep */
+  float lowest[TT_LEARN_ARMS]; /* times in the sweep */
 };
 
 struct tt_learn {
