@@ -122,12 +122,12 @@ static void bin_encode(struct writer *writer, const float *values, float *error,
   bin_end(writer);
 }
 
-/* Some value is not finite. */
-static void spoiled_bin_encode(struct writer *writer, const float *values, float *error, uint64_t at)
+/* Some value is not finite; those before `from` are added to errors. */
+static void spoiled_bin_encode(struct writer *writer, const float *values, float *error, uint64_t at, uint64_t from)
 {
   const uint64_t end = bin_last(writer, at);
   for (uint64_t i = at; i < end; i++)
-    if (error_add(&error[i], values[i])) entry_put(writer, i, 0);
+    if (i >= from && error_add(&error[i], values[i])) entry_put(writer, i, 0);
   bin_end(writer);
 }
 
@@ -141,10 +141,11 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
                           .nelements = piece->count,
                           .capacity = piece->capacity};
   memset(code, 0, bytes(codec, piece));
-  int is_spoiled = tt_sparse_errors_add(planes[0], values, piece->count);
+  uint64_t added = tt_sparse_errors_add(planes[0], values, piece->count);
+  int is_spoiled = added < piece->count;
   float scale = is_spoiled ? float_of(FP32_NAN) : scale_of(&writer, planes[0]);
   for (uint64_t at = 0; at < piece->count; at += layout.bin) {
-    if (is_spoiled) spoiled_bin_encode(&writer, values, planes[0], at);
+    if (is_spoiled) spoiled_bin_encode(&writer, values, planes[0], at, added);
     else bin_encode(&writer, values, planes[0], at, scale);
   }
   tt_sparse_head_put(code, &(struct tt_sparse_head){.wanted = writer.wanted, .count = writer.count, .a = scale});

@@ -44,6 +44,27 @@ TT_INLINE uint32s max32(uint32s a, uint32s b)
   return (uint32s)_mm256_max_epi32((__m256i)a, (__m256i)b);
 }
 
+#define TT_OWN_BYTES
+TT_INLINE byte_row bytes_of_row(const uint32s *number)
+{
+  __m256i words = _mm256_packs_epi32((__m256i)number[0], (__m256i)number[1]); /* in halves: 0-3 8-11, 4-7 12-15 */
+  __m256i bytes = _mm256_packus_epi16(words, words);
+  bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5));
+  return (byte_row)_mm256_castsi256_si128(bytes);
+}
+
+TT_INLINE uint32_t bits_of_bytes(byte_row bytes)
+{
+  return (uint32_t)_mm_movemask_epi8((__m128i)bytes);
+}
+
+#define TT_OWN_LOWER
+TT_INLINE uint32s lower_halves(uint64s a, uint64s b)
+{
+  __m256 mixed = _mm256_shuffle_ps((__m256)a, (__m256)b, 0x88); /* of a 0 1, b 0 1, a 2 3, b 2 3 */
+  return (uint32s)_mm256_permute4x64_epi64((__m256i)mixed, 0xd8);
+}
+
 #include "reduce/own.inc"
 #include "codec/vector.inc"
 

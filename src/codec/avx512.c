@@ -32,6 +32,24 @@ TT_INLINE uint64s multiply_low(uint64s lanes, uint32_t factor)
   return (uint64s)_mm512_mul_epu32((__m512i)lanes, _mm512_set1_epi32((int)factor));
 }
 
+#define TT_OWN_BYTES
+TT_INLINE byte_row bytes_of_row(const uint32s *number)
+{
+  return (byte_row)_mm512_cvtepi32_epi8((__m512i)number[0]);
+}
+
+TT_INLINE uint32_t bits_of_bytes(byte_row bytes)
+{
+  return (uint32_t)_mm_movemask_epi8((__m128i)bytes);
+}
+
+#define TT_OWN_LOWER
+TT_INLINE uint32s lower_halves(uint64s a, uint64s b)
+{
+  __m256i half[2] = {_mm512_cvtepi64_epi32((__m512i)a), _mm512_cvtepi64_epi32((__m512i)b)};
+  return (uint32s)_mm512_inserti64x4(_mm512_castsi256_si512(half[0]), half[1], 1);
+}
+
 #define TT_OWN_MIN32
 TT_INLINE uint32s min32(uint32s a, uint32s b)
 {

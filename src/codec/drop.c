@@ -14,11 +14,11 @@ static uint32_t capacity(const struct tt_codec *codec, uint64_t count, uint32_t 
   return tt_sparse_share(1 - codec->number[0], count);
 }
 
-/* Some value is not finite. */
-static void spoiled_encode(const struct tt_codec_piece *piece, const float *values, float *error,
+/* Some value is not finite; those before `from` are added to errors. */
+static void spoiled_encode(const struct tt_codec_piece *piece, const float *values, float *error, uint64_t from,
                            struct tt_sparse_writer *writer, struct tt_sparse_head *head)
 {
-  for (uint64_t i = 0; i < piece->count; i++)
+  for (uint64_t i = from; i < piece->count; i++)
     if (error_add(&error[i], values[i]) && head->wanted++ < piece->capacity)
       tt_sparse_value_put(writer, i, float_of(FP32_NAN));
 }
@@ -31,9 +31,10 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
   float *error = planes[0];
   memset(code, 0, tt_sparse_values_bytes(codec, piece));
   if (!piece->count) return 0;
-  int is_spoiled = tt_sparse_errors_add(error, values, piece->count);
+  uint64_t added = tt_sparse_errors_add(error, values, piece->count);
+  int is_spoiled = added < piece->count;
   if (is_spoiled) {
-    spoiled_encode(piece, values, error, &writer, &head);
+    spoiled_encode(piece, values, error, added, &writer, &head);
   } else {
     struct tt_sparse_top top = tt_sparse_top(error, piece->count, TT_SPARSE_BOTH, piece->capacity);
     struct tt_sparse_scan scan = tt_sparse_scan_begin(error, piece->count, top.bound);

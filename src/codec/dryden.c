@@ -62,9 +62,10 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
   struct tt_sparse_head head = {0};
   float *error = planes[0];
   memset(code, 0, tt_sparse_marks_bytes(codec, piece));
-  int is_spoiled = tt_sparse_errors_add(error, values, piece->count);
+  uint64_t added = tt_sparse_errors_add(error, values, piece->count);
+  int is_spoiled = added < piece->count;
   if (is_spoiled) {
-    tt_sparse_marks_spoil(piece, values, error, &writer, &head);
+    tt_sparse_marks_spoil(piece, values, error, added, &writer, &head);
   } else {
     struct side positive = side_of(codec, error, piece->count, TT_SPARSE_POSITIVE);
     struct side negative = side_of(codec, error, piece->count, TT_SPARSE_NEGATIVE);

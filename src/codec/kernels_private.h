@@ -12,6 +12,10 @@
 #include "codec/private.h"
 #include "codec/random_private.h"
 
+/* A row's elements as bytes, and as words of 16 bits. */
+typedef uint8_t byte_row __attribute__((vector_size(LANES)));
+typedef uint16_t word_row __attribute__((vector_size(2 * LANES)));
+
 /* The sides of a block of error + values. */
 struct tt_sides {
   float negative, positive; /* sums */

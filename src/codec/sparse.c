@@ -34,12 +34,17 @@ uint32_t tt_sparse_capacity(const struct tt_codec *codec, uint64_t count, uint32
   return (uint32_t)(entries < count ? entries : count);
 }
 
-int tt_sparse_errors_add(float *error, const float *values, uint64_t count)
+#define PIECE 4096 /* elements that are looked at and then added, while they are near */
+
+uint64_t tt_sparse_errors_add(float *error, const float *values, uint64_t count)
 {
-  const void *both[2] = {error, values};
-  if (tt_codec_kernels()->sums_peak(error, values, count) >= FP32_HUGE) return 1;
-  if (count) tt_reduce_kernel(tuttiSum, tuttiFloat32)(error, both, 2, count, NULL);
-  return 0;
+  for (uint64_t at = 0, n; at < count; at += n) {
+    const void *both[2] = {error + at, values + at};
+    n = count - at < PIECE ? count - at : PIECE;
+    if (tt_codec_kernels()->sums_peak(error + at, values + at, n) >= FP32_HUGE) return at;
+    tt_reduce_kernel(tuttiSum, tuttiFloat32)(error + at, both, 2, n, NULL);
+  }
+  return count;
 }
 
 /* ---- scans ---- */
@@ -79,7 +84,10 @@ int tt_sparse_scan_next(struct tt_sparse_scan *scan, uint64_t *element)
 /* ---- selection, by digits of a key, the highest first ---- */
 
 #define FIRST_BITS 10 /* of the key's 32, the sign or another side among them */
+#define DIGITS (1 << FIRST_BITS)
 #define DIGIT_BITS 11
+#define SAMPLE_EVERY 64
+#define SAMPLE_LEAST 16
 
 /* A number for a value, greater for greater magnitudes; the highest bit is set for those of the other side. */
 struct key {
@@ -102,11 +110,36 @@ static uint32_t digit_take(const uint32_t *counts, uint32_t most, uint64_t *want
   return digit;
 }
 
-/* The first digit: of all values. Neighbours are often alike, so they have counters of their own. */
+/* The first digit of the value at the bound, by a sample: so that there are some more values than are wanted. 0: there
+ * is no telling, or they would be many. */
+static uint32_t digit_guess(const float *values, uint64_t count, struct key key, uint64_t wanted)
+{
+  uint32_t counts[DIGITS] = {0};
+  uint64_t sampled = 2 * wanted / SAMPLE_EVERY + SAMPLE_LEAST;
+  if (wanted > count / 16) return 0;
+  for (uint64_t i = 0; i < count; i += SAMPLE_EVERY) counts[key_of(key, values[i]) >> (32 - FIRST_BITS)]++;
+  return digit_take(counts, DIGITS / 2 - 1, &sampled);
+}
+
+/* The first digit, of the values that are not below the guess. 0: there are too few. */
+static uint32_t guessed_digit(const float *values, uint64_t count, struct key key, uint64_t *wanted)
+{
+  uint32_t counts[DIGITS] = {0}, guess = digit_guess(values, count, key, *wanted);
+  uint64_t left = *wanted;
+  if (!guess) return 0;
+  struct tt_sparse_scan scan = tt_sparse_scan_begin(values, count, guess << (32 - FIRST_BITS));
+  for (uint64_t i; tt_sparse_scan_next(&scan, &i);) counts[key_of(key, values[i]) >> (32 - FIRST_BITS)]++;
+  uint32_t digit = digit_take(counts, DIGITS / 2 - 1, &left);
+  if (digit) *wanted = left;
+  return digit;
+}
+
+/* The first digit. Neighbours are often alike, so they have counters of their own. */
 static uint32_t first_digit(const float *values, uint64_t count, struct key key, uint64_t *wanted)
 {
-  enum { STRANDS = 4, DIGITS = 1 << FIRST_BITS };
-  uint32_t counts[STRANDS][DIGITS] = {{0}};
+  enum { STRANDS = 4 };
+  uint32_t counts[STRANDS][DIGITS] = {{0}}, guessed = guessed_digit(values, count, key, wanted);
+  if (guessed) return guessed;
   for (uint64_t i = 0; i < count; i++) counts[i % STRANDS][key_of(key, values[i]) >> (32 - FIRST_BITS)]++;
   for (int strand = 1; strand < STRANDS; strand++)
     for (int digit = 0; digit < DIGITS; digit++) counts[0][digit] += counts[strand][digit];
@@ -198,9 +231,9 @@ void tt_sparse_mark_put(struct tt_sparse_writer *writer, uint64_t element, int i
 }
 
 void tt_sparse_marks_spoil(const struct tt_codec_piece *piece, const float *values, float *error,
-                           struct tt_sparse_writer *writer, struct tt_sparse_head *head)
+                           uint64_t from, struct tt_sparse_writer *writer, struct tt_sparse_head *head)
 {
-  for (uint64_t i = 0; i < piece->count; i++)
+  for (uint64_t i = from; i < piece->count; i++)
     if (error_add(&error[i], values[i]) && head->wanted++ < piece->capacity) tt_sparse_mark_put(writer, i, 0);
   head->a = head->b = float_of(FP32_NAN);
 }

@@ -37,8 +37,9 @@ uint32_t tt_sparse_capacity(const struct tt_codec *codec, uint64_t count, uint32
 
 /* ---- errors ---- */
 
-/* Adds values to the plane of errors and returns 0; 1: some sum is not finite, and nothing was added. */
-int tt_sparse_errors_add(float *error, const float *values, uint64_t count);
+/* Adds values to the plane of errors. Returns how many it has added: fewer than count if one of the next sums, which
+ * are then not added, is not finite. */
+uint64_t tt_sparse_errors_add(float *error, const float *values, uint64_t count);
 
 /* The same for one element. */
 static inline int error_add(float *error, float value)
@@ -103,8 +104,9 @@ uint64_t tt_sparse_values_bytes(const struct tt_codec *codec, const struct tt_co
 uint64_t tt_sparse_marks_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece);
 void tt_sparse_value_put(struct tt_sparse_writer *writer, uint64_t element, float value);
 void tt_sparse_mark_put(struct tt_sparse_writer *writer, uint64_t element, int is_b);
-/* Encodes a tensor with a value that is not finite; values are added to errors elsewhere. */
-void tt_sparse_marks_spoil(const struct tt_codec_piece *piece, const float *values, float *error,
+/* Encodes a tensor with a value that is not finite, from the element on that is the first not added to errors; the
+ * others are added there. */
+void tt_sparse_marks_spoil(const struct tt_codec_piece *piece, const float *values, float *error, uint64_t from,
                            struct tt_sparse_writer *writer, struct tt_sparse_head *head);
 int tt_sparse_values_add(const struct tt_codec *codec, const struct tt_codec_piece *piece, const uint8_t *code,
                          float *sum);
