@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "explain/eta_private.h"
 #include "tuner/cache.h"
 #include "tuner/choice.h"
 #include "tuner/explain.h"
@@ -187,87 +188,6 @@ static void sizes_print(const struct tt_explained *e, const struct tt_table *tab
   }
 }
 
-/* ---- eta ---- */
-
-/* Returns the time of ring less that of hierarchical; result is set on an error. */
-static double lead_us(const struct tt_explained *e, const struct tt_choice *ring, const struct tt_choice *levels,
-                      uint64_t bytes, tuttiResult_t *result)
-{
-  const struct tt_choice *choices[2] = {ring, levels};
-  double us[2] = {0, 0};
-  for (int k = 0; k < 2 && *result == tuttiSuccess; k++)
-    *result = tt_costs_us(e->costs, tt_costs_find(e->costs, choices[k]), bytes, &us[k]);
-  return us[0] - us[1];
-}
-
-/* Between two sizes at which it has not the same sign. */
-static uint64_t crossing_find(const struct tt_explained *e, const struct tt_choice *ring,
-                              const struct tt_choice *levels, uint64_t low, tuttiResult_t *result)
-{
-  uint64_t high = 4 * low;
-  int sign = lead_us(e, ring, levels, low, result) > 0;
-  while (high - low > low / 32 + 1 && *result == tuttiSuccess) {
-    uint64_t middle = low + (high - low) / 2;
-    if ((lead_us(e, ring, levels, middle, result) > 0) == sign) low = middle;
-    else high = middle;
-  }
-  return high;
-}
-
-#define ETA_FROM 8u
-#define ETA_TO (1u << 30)
-
-/* The candidate of an algorithm that counts here, whatever size is asked for: the one of the usual block. */
-static const struct tt_choice *usual_find(const struct tt_explained *e, const struct tt_algo *algo)
-{
-  const struct tt_choice *first = NULL;
-  for (int c = 0; c < e->n; c++) {
-    const struct tt_choice *choice = &e->candidates[c].choice;
-    if (&tt_algos[choice->algo] != algo) continue;
-    if (choice->block_bytes == e->tuning->cluster->block_bytes) return choice;
-    if (!first) first = choice;
-  }
-  return first;
-}
-
-/* "hierarchical up to 344 KiB, ring up to 1 GiB" */
-static tuttiResult_t crossings_print(const struct tt_explained *e, const struct tt_choice *ring,
-                                     const struct tt_choice *levels, FILE *out)
-{
-  char name[TT_CHOICE_TEXT_BYTES], size[TT_BYTES_TEXT_BYTES];
-  tuttiResult_t result = tuttiSuccess;
-  int leads = lead_us(e, ring, levels, ETA_FROM, &result) > 0;
-  fprintf(out, "  ring or %s: ", tt_choice_text(levels, name));
-  for (uint64_t bytes = ETA_FROM; bytes < ETA_TO && result == tuttiSuccess; bytes *= 4) {
-    int is = lead_us(e, ring, levels, 4 * bytes, &result) > 0;
-    if (is == leads || result != tuttiSuccess) continue;
-    fprintf(out, "%s up to %s, ", leads ? name : "ring",
-            tt_bytes_text(crossing_find(e, ring, levels, bytes, &result), size));
-    leads = is;
-  }
-  fprintf(out, "%s up to 1 GiB\n", leads ? name : "ring");
-  return result;
-}
-
-/* Jia et al. choose hierarchical below a size eta and ring above it: with a for what a message of no bytes takes and b
- * for each byte, eta = (a_r - a_h) / (b_h - b_r), the size at which both take the same. Here times are no straight
- * lines, so that size is searched for, and there may be several. */
-static tuttiResult_t eta_print(const struct tt_explained *e, FILE *out)
-{
-  const struct tt_choice *levels, *ring = usual_find(e, tt_algo_find(TT_ALL_REDUCE, "ring"));
-  tuttiResult_t result = tuttiSuccess;
-  int n = 0;
-  if (e->collective != TT_ALL_REDUCE || e->tuning->cluster->topology->nnodes == 1) return result;
-  fprintf(out, "\nring or hierarchical (eta of Jia et al. is the size at which both take the same):\n");
-  for (int a = 0; a < tt_algo_count && ring && result == tuttiSuccess; a++) {
-    if (!tt_algos[a].has_middle || !(levels = usual_find(e, &tt_algos[a]))) continue;
-    result = crossings_print(e, ring, levels, out);
-    n++;
-  }
-  if (!n) fprintf(out, "  one of them is not to be chosen\n");
-  return result;
-}
-
 /* ---- what jobs have learnt ---- */
 
 /* Prints what jobs of so many ranks and nodes have learnt; they may have had other settings or transports. */
@@ -308,7 +228,7 @@ static tuttiResult_t all_print(FILE *out, struct tt_decision *decision, const st
   origins_print(e, out);
   sizes_print(e, table, out);
   learnt_print(e, out);
-  result = eta_print(e, out);
+  result = tt_explain_eta(out, e);
   tt_explained_destroy(e);
   if (result == tuttiSuccess && ferror(out)) result = tt_fail(tuttiSystemError, "the explanation cannot be written");
   return result;
