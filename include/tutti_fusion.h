@@ -113,9 +113,11 @@ typedef struct {
                           at a time; by default found from how long messages take alone and side by side, which is
                           measured at creation */
   size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). It is rounded up to 4 KiB, and
-                          has at most about twice the size of all tensors. Messages longer than half of it are cut, also
-                          those that are sent without a copy. While it is full of messages that wait for a late rank,
-                          each channel may take as much memory again as its longest message */
+                          has at most about twice the size of all tensors. Messages longer than half of it are planned
+                          and sent in slices, also those that are sent without a copy: so is the one of "single" (by
+                          default from 32 MiB on); coded ones are not, because they need no room. While it is full of
+                          messages that wait for a late rank, each channel may take as much memory again as its longest
+                          message */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */
   int wire_type;       /* of tuttiFloat32 tensors, as in tuttiReduceOptions_t; undefined: the communicator's */
   int overflow;        /* 1: tuttiFusionOverflow will be called; default 0 */
@@ -197,10 +199,11 @@ TUTTI_API tuttiResult_t tuttiFusionScale(tuttiFusion_t fusion, float before, flo
  * under way. The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionOverflow(tuttiFusion_t fusion, int *overflow);
 
-/* Tells the L2 norm of a tensor's sum. *norm becomes that of the last sum (after scale_after), added up in double while
- * the sum was written: the same bits on all ranks, and for the same elements whatever the plan was. Elements of
- * tuttiFloat64 beyond about 1e154 make it infinite, and those below 1e-162 count as 0. It may be called between
- * tuttiFusionWait of the tensor and its next push.
+/* Tells the L2 norm of a tensor's sum. *norm becomes that of the last sum (after scale_after), added up in double: the
+ * same bits on all ranks, and for the same elements whatever the plan was. Most of a sum comes from other ranks and not
+ * from this rank's kernels, so it is read once more when its message has come, piece by piece while other messages
+ * move. Elements of tuttiFloat64 beyond about 1e154 make it infinite, and those below 1e-162 count as 0. It may be
+ * called between tuttiFusionWait of the tensor and its next push.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor or norm is wrong. tuttiInvalidUsage: config.norms was not set, or the
  * tensor is not there. The fusion's first error. */

@@ -12,8 +12,8 @@
  * Tensors of a message that lie one after the other in memory are sent from where they lie. Others are copied into a
  * ring of bytes, the fusion buffer, in the order of messages as far as there is room. Each tensor is copied as soon as
  * it is pushed, so that the others are there when the last one comes. Sums are copied out when the message has come.
- * The engine copies in pieces, between looks at the links. Messages longer than half the buffer are cut, on all ranks
- * alike.
+ * The engine copies in pieces, between looks at the links. Groups longer than half the buffer go in slices that fit, on
+ * all ranks alike.
  *
  * Every step is timed: the pushes of tensors, the caller's work between waits, the messages. At the end of some steps
  * the ranks agree on the times: the latest push, the longest forward, the shortest time of a message, which is that of

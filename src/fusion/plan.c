@@ -46,7 +46,8 @@ static uint64_t part_add(struct cutting *c, int32_t g, uint64_t units, size_t at
 static uint64_t units_fit(const struct cutting *c, int32_t g, const struct message *message, uint64_t bytes)
 {
   const struct tensor *tensor = tensor_at(c, g);
-  uint64_t unit_bytes = tensor->unit * (uint64_t)tensor->element, most = c->config->buffer_bytes / 2;
+  uint64_t unit_bytes = tensor->unit * (uint64_t)tensor->element;
+  uint64_t most = tensor->is_coded ? UINT64_MAX : c->config->buffer_bytes / 2;
   uint64_t fit = (bytes - message->wire_bytes) / tensor->wire_unit, room = (most - message->bytes) / unit_bytes;
   if (message->bytes > most) room = 0;
   if (!room && !message->count) room = 1;
@@ -96,7 +97,7 @@ static void layout_make(struct cutting *c)
     qsort(c->layout + fusion->groups[g].first, (size_t)fusion->groups[g].n, sizeof *c->layout, backwards);
 }
 
-/* Cuts the messages of the play: one that is longer than half the fusion buffer becomes several. */
+/* Cuts the messages of the play. One with a unit that is longer than half the fusion buffer becomes several. */
 static void messages_cut(struct cutting *c)
 {
   const struct tt_fusion_plan *fusion = &c->plan->fusion;
@@ -145,6 +146,18 @@ static tuttiResult_t messages_make(struct plan *plan, struct cutting *c)
   return tuttiSuccess;
 }
 
+/* Groups go in slices that have room in half the fusion buffer, which the play then knows. Coded ones need no room. */
+static void slices_limit(struct tt_fusion_plan *fusion, const struct config *config)
+{
+  for (int32_t g = 0; g < fusion->ngroups; g++) {
+    struct tt_fusion_group *group = &fusion->groups[g];
+    const struct tensor *tensor = &config->tensors[fusion->members[group->first]];
+    uint64_t units = config->buffer_bytes / 2 / (tensor->unit * (uint64_t)tensor->element);
+    uint64_t most = (units ? units : 1) * tensor->wire_unit;
+    if (!tensor->is_coded && group->slice_bytes > most) group->slice_bytes = most;
+  }
+}
+
 tuttiResult_t tt_fusion_plans_make(struct plan **plan, const struct config *config, const struct tt_policy *policy,
                                    const struct known *known)
 {
@@ -153,6 +166,7 @@ tuttiResult_t tt_fusion_plans_make(struct plan **plan, const struct config *conf
   struct cutting cutting = {.config = config, .plan = made};
   made->refs = 1;
   tuttiResult_t result = tt_fusion_plan_make(&made->fusion, policy, &known->model, &known->cost);
+  if (result == tuttiSuccess) slices_limit(&made->fusion, config);
   if (result == tuttiSuccess) result = tt_fusion_plan_play(&made->played, &made->fusion, &known->model, &known->cost);
   if (result == tuttiSuccess) result = messages_make(made, &cutting);
   tt_free(cutting.layout);

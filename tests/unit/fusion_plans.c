@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What auto does at agreements, without ranks: plans are told what iterations by them take. */
+#include <math.h>
+
 #include "chance.h"
 #include "fusion/private.h"
 
@@ -205,6 +207,36 @@ static void a_plan_that_stays_has_the_newest_cost_of_a_round(void **state)
   fusion_end(&f);
 }
 
+/* Half the fusion buffer has room for a sixth of all tensors: their play has the messages that are sent, each with its
+ * start-up. Tensors that are coded where they lie need no room. */
+static void single_is_planned_as_the_messages_that_it_is(void **state)
+{
+  static struct tuttiFusion f;
+  struct owned owned;
+  const struct tt_policy single = {.kind = TT_POLICY_SINGLE};
+  struct plan *plan = NULL;
+  uint64_t all = 0;
+  (void)state;
+  fusion_make(&f, &owned);
+  for (int i = 0; i < TENSORS; i++) all += owned.tensors[i].bytes;
+  f.config.buffer_bytes = 2 * ((all / 6 + 4) & ~(uint64_t)3);
+  for (int is_coded = 0; is_coded < 2; is_coded++) {
+    for (int i = 0; i < TENSORS; i++) owned.tensors[i].is_coded = is_coded;
+    assert_int_equal(tt_fusion_plans_make(&plan, &f.config, &single, &f.engine.known), tuttiSuccess);
+    assert_int_equal(plan->fusion.ngroups, 1);
+    assert_int_equal(plan->nmessages, is_coded ? 1 : 6);
+    assert_int_equal(plan->played.nmessages, plan->nmessages);
+    double us = f.engine.known.model.backward_us;
+    for (int32_t m = 0; m < plan->nmessages; m++) {
+      assert_int_equal(plan->messages[m].bytes, plan->played.messages[m].bytes);
+      us += tt_message_us(&f.engine.known.cost, plan->messages[m].bytes);
+    }
+    assert_true(fabs(plan->played.messages_end_us - us) < 1e-6);
+    tt_fusion_plans_hold(&plan, NULL);
+  }
+  fusion_end(&f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -212,6 +244,7 @@ int main(void)
       cmocka_unit_test(a_plan_keeps_the_order_of_its_messages),
       cmocka_unit_test(without_priority_the_best_of_now_is_tried),
       cmocka_unit_test(a_plan_without_priority_is_tried_once_at_a_time),
+      cmocka_unit_test(single_is_planned_as_the_messages_that_it_is),
       cmocka_unit_test(a_plan_that_stays_has_the_newest_cost_of_a_round),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
