@@ -23,7 +23,8 @@ struct tt_factors {
 
 /* One place where anchors were measured, rebuilt for predictions there. */
 struct place {
-  const struct tt_profile *profile;
+  const struct tt_profile_anchor **anchors; /* of the collective, measured there */
+  int32_t nanchors;
   const char *transport;
   int32_t nranks, nnodes, cores;
   struct tt_topology topology;
@@ -59,12 +60,6 @@ static int is_akin(const struct tt_profile_anchor *anchor, int collective, const
          (anchor->nnodes > 1) == (nnodes > 1) &&
          is_oversubscribed(anchor->nranks, anchor->nnodes, anchor->cores) ==
              is_oversubscribed(cluster->nranks, nnodes, cluster->cores);
-}
-
-static int is_at(const struct tt_profile_anchor *anchor, const struct place *place)
-{
-  return anchor->nranks == place->nranks && anchor->nnodes == place->nnodes && anchor->cores == place->cores &&
-         strcmp(anchor->transport, place->transport) == 0;
 }
 
 /* Both anchors were measured at one place. */
@@ -117,16 +112,30 @@ static tuttiResult_t topology_make(struct place *place, const struct tt_cluster 
   return result;
 }
 
+/* Finds the anchors that were measured beside this one. */
+static tuttiResult_t anchors_take(struct place *place, const struct tt_profile_anchor *first,
+                                  const struct tt_profile *profile)
+{
+  place->anchors = tt_alloc((size_t)profile->nanchors, sizeof(struct tt_profile_anchor *));
+  if (!place->anchors)
+    return tt_fail(tuttiSystemError, "no memory for %d anchors: give the process more", (int)profile->nanchors);
+  for (int32_t i = 0; i < profile->nanchors; i++) {
+    const struct tt_profile_anchor *anchor = &profile->anchors[i];
+    if (anchor->collective == first->collective && is_beside(anchor, first)) place->anchors[place->nanchors++] = anchor;
+  }
+  return tuttiSuccess;
+}
+
 static tuttiResult_t place_make(struct place *place, const struct tt_profile_anchor *anchor,
                                 const struct tt_profile *profile, const struct tt_tuning *tuning)
 {
   const struct tt_cluster *wanted = tuning->cluster;
-  place->profile = profile;
   place->transport = anchor->transport;
   place->nranks = anchor->nranks;
   place->nnodes = anchor->nnodes;
   place->cores = anchor->cores;
-  tuttiResult_t result = topology_make(place, wanted);
+  tuttiResult_t result = anchors_take(place, anchor, profile);
+  if (result == tuttiSuccess) result = topology_make(place, wanted);
   if (result == tuttiSuccess) result = tt_topology_arrange(&place->arrangement, &place->topology, 0);
   if (result != tuttiSuccess) return result;
   place->cluster = (struct tt_cluster){.nranks = place->nranks,
@@ -149,6 +158,7 @@ static tuttiResult_t place_make(struct place *place, const struct tt_profile_anc
 static void place_destroy(struct place *place)
 {
   if (!place) return;
+  tt_free(place->anchors);
   tt_arrangement_destroy(&place->arrangement);
   tt_topology_destroy(&place->topology);
   tt_free(place);
@@ -174,11 +184,9 @@ static const struct tt_profile_anchor *anchor_find(const struct place *place, co
 {
   const struct tt_profile_anchor *best = NULL;
   int most = 0;
-  for (int32_t i = 0; i < place->profile->nanchors; i++) {
-    const struct tt_profile_anchor *anchor = &place->profile->anchors[i];
-    if (anchor->collective != tt_algos[choice->algo].collective || anchor->bytes != bytes || !is_at(anchor, place) ||
-        (block_bytes && anchor->block_bytes != block_bytes))
-      continue;
+  for (int32_t i = 0; i < place->nanchors; i++) {
+    const struct tt_profile_anchor *anchor = place->anchors[i];
+    if (anchor->bytes != bytes || (block_bytes && anchor->block_bytes != block_bytes)) continue;
     int like = likeness(anchor, choice);
     if (like <= most) continue;
     best = anchor;
@@ -294,18 +302,22 @@ static tuttiResult_t place_compare(struct place *place, const struct tt_factors 
 
 /* ---- all ---- */
 
+/* The smallest size of an anchor that is above the last one; UINT64_MAX: there is none. */
+static uint64_t size_next(const struct place *place, uint64_t last)
+{
+  uint64_t next = UINT64_MAX;
+  for (int32_t i = 0; i < place->nanchors; i++)
+    if (place->anchors[i]->bytes > last && place->anchors[i]->bytes < next) next = place->anchors[i]->bytes;
+  return next;
+}
+
 /* The sizes of all anchors of the two places, ascending. */
 static void sizes_find(struct tt_factors *factors, const struct place *low, const struct place *high)
 {
   uint64_t last = 0;
   for (;;) {
-    uint64_t next = UINT64_MAX;
-    for (int32_t i = 0; i < low->profile->nanchors; i++) {
-      const struct tt_profile_anchor *anchor = &low->profile->anchors[i];
-      if (anchor->collective == factors->collective && (is_at(anchor, low) || is_at(anchor, high)) &&
-          anchor->bytes > last && anchor->bytes < next)
-        next = anchor->bytes;
-    }
+    uint64_t next = size_next(low, last), other = size_next(high, last);
+    if (other < next) next = other;
     if (next == UINT64_MAX || factors->nsizes == SIZES) return;
     factors->bytes[factors->nsizes++] = last = next;
   }
