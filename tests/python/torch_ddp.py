@@ -54,13 +54,24 @@ class Unused(Plain):
         return self.second(x) if dist.get_rank() and self.step % 2 else self.second(x) + self.sometimes(x)
 
 
+def half():
+    """The type of 16 bits that gloo can reduce, if it has one (that of Debian's torch 2 has not)."""
+    try:
+        dist.all_reduce(torch.zeros(1, dtype=torch.float16))
+    except RuntimeError as why:
+        if "scalar type" not in str(why):
+            raise
+        return torch.float64
+    return torch.float16
+
+
 class Mixed(Plain):
     """Parameters of three types."""
 
     def __init__(self):
         super().__init__()
         self.second.double()
-        self.factor = nn.Parameter(torch.ones(5, dtype=torch.float16))
+        self.factor = nn.Parameter(torch.ones(5, dtype=half()))
 
     def forward(self, x):
         x = torch.tanh(self.first(torch.relu(self.norm(self.conv(x))).flatten(1)))
