@@ -58,30 +58,19 @@ debian_mirror() { # the one that this machine uses
   echo "${found:-http://deb.debian.org/debian}"
 }
 
-# fetch_packages ARCHITECTURE SUITE FOLDER PACKAGE...: unpacks packages in a folder, those of a suite, or of this machine's
-# where SUITE is "own". They are not installed: that would tie this machine's own libraries to the versions of the
-# others. Needs no rights.
-fetch_packages() {
-  local architecture=$1 suite=$2 folder=$3 deb link
-  shift 3
-  [ ! -d "$folder" ] || return 0
-  local apt=$PWD/$folder.apt sources=()
+# Fills aarch64_sysroot. The packages are unpacked there, not installed: that would tie this machine's own libraries to
+# the versions of the others. Needs no rights.
+fetch_aarch64_sysroot() {
+  [ ! -d "$aarch64_sysroot" ] || return 0
+  local apt=$PWD/$aarch64_sysroot.apt deb
   rm -rf "$apt"
   mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/root"
-  if [ "$suite" != own ]; then
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(debian_mirror) $suite main" > "$apt/sources"
-    sources=(-o Dir::Etc::sourcelist="$apt/sources" -o Dir::Etc::sourceparts=-)
-  fi
-  local quiet=(apt-get -qq -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" -o Dir::State="$apt"
-    -o Dir::State::status=/dev/null -o Dir::Cache="$apt" "${sources[@]}" -o APT::Sandbox::User=root
-    -o Acquire::http::Timeout=20)
+  local quiet=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$apt"
+    -o Dir::State::status=/dev/null -o Dir::Cache="$apt" -o APT::Sandbox::User=root -o Acquire::http::Timeout=20)
   "${quiet[@]}" update || return 1
-  (cd "$apt/archives" && "${quiet[@]}" download "$@") || return 1
+  (cd "$apt/archives" && "${quiet[@]}" download "${aarch64_libraries[@]}") || return 1
   for deb in "$apt"/archives/*.deb; do dpkg-deb -x "$deb" "$apt/root" || return 1; done
-  find "$apt/root" -type l -lname '/*' | while read -r link; do # they are meant from the folder on
-    ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$apt/root$(readlink "$link")")" "$link"
-  done
-  mv "$apt/root" "$folder"
+  mv "$apt/root" "$aarch64_sysroot"
   rm -rf "$apt"
 }
 
@@ -90,7 +79,7 @@ install_aarch64() {
   [ "${INSTALL:-yes}" != no ] || return 0
   [ "$(uname -m)" != aarch64 ] || return 0
   command -v apt-get > /dev/null || return 1
-  install_packages "${aarch64_packages[@]}" && fetch_packages arm64 own "$aarch64_sysroot" "${aarch64_libraries[@]}"
+  install_packages "${aarch64_packages[@]}" && fetch_aarch64_sysroot
 }
 
 # Why the preset aarch64 cannot be built here; nothing if it can.
