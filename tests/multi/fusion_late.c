@@ -101,6 +101,7 @@ static void the_others_are_there_before_a_late_one_is_pushed(void **state)
   (void)state;
   for (int p = 0; p < 2; p++)
     for (int late = 3; late >= 0; late -= 3) {
+      if (IS_SLOW && (late == 0) != p) continue;
       struct task task = {policies[p], layers, 4, late, 0};
       assert_int_equal(run_fusion("tcp", 2, late_body, &task), 0);
     }

@@ -124,10 +124,11 @@ static int every_algorithm_body(const struct ranks *self)
 static void every_rank_learns_of_it_from_every_algorithm(void **state)
 {
   static const int numbers[] = {1, 2, 3, 4, 5, 6, 9};
-  size_t most = IS_SLOW ? 4 : sizeof numbers / sizeof *numbers;
+  size_t most = IS_SLOW ? 4 : sizeof numbers / sizeof *numbers; /* 2 to 4 ranks have each algorithm once */
   (void)state;
-  for (size_t n = 0; n < most; n++)
+  for (size_t n = IS_SLOW; n < most; n++)
     for (int t = 0; t < (numbers[n] > 6 ? 1 : 2); t++) {
+      if (IS_SLOW && n % 2 != (size_t)t) continue;
       struct meeting *meeting = meeting_make(numbers[n]);
       assert_int_equal(run_wire(t ? "tcp" : "shm", numbers[n], every_algorithm_body, meeting), 0);
       meeting_free(meeting);
@@ -192,7 +193,7 @@ static int ranks_agree_body(const struct ranks *self)
 static void ranks_agree_on_what_leaves_the_range_on_the_way(void **state)
 {
   (void)state;
-  for (int nranks = 2; nranks <= 6; nranks++) {
+  for (int nranks = 2; nranks <= 6 - 2 * IS_SLOW; nranks++) {
     struct meeting *meeting = meeting_make(nranks);
     assert_int_equal(run_wire(nranks % 2 ? "shm" : "tcp", nranks, ranks_agree_body, meeting), 0);
     meeting_free(meeting);

@@ -101,7 +101,8 @@ static inline const char *wire_algo(int index, int nranks)
 /* Of the algorithms few ranks take half on one transport, and the others on the other one. */
 static inline int algo_is_left_out(int index, int nranks)
 {
-  return !IS_SLOW && nranks <= 6 && (index + nranks + !strcmp(getenv("TUTTI_TRANSPORTS"), "tcp")) % 2;
+  int is_second = strcmp(getenv("TUTTI_TRANSPORTS"), "tcp") == 0;
+  return !IS_SLOW && nranks <= 6 && (index + nranks + is_second) % 2;
 }
 
 static inline int run_wire(const char *transport, int nranks, ranks_body body, struct meeting *meeting)

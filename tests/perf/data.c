@@ -225,6 +225,7 @@ static void for_all_with(int n, int type, int op, int wire, size_t count, void (
     const struct collective *collective = collective_find(programs[p]);
     assert_non_null(collective);
     if (collective_reduces(collective) && !op_takes(op, type)) continue;
+    if (IS_SLOW && count > 1000 && (p + n + type) % 3) continue; /* each program with some types */
     struct world world = {{.collective = collective, .nranks = n, .type = type, .seed = 3}, {0}, {0}, {0}};
     world.work.count = count;
     world.work.wire = wire;
