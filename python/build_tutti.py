@@ -48,8 +48,9 @@ def _metadata():
 def _entry_points():
     def lines(title):
         return _table(title).replace('"', "")
-    return (f"[console_scripts]\n{lines('project.scripts')}\n\n[torch.distributed.backends]\n"
-            + lines('project.entry-points."torch.distributed.backends"') + "\n")
+    return f"[console_scripts]\n{lines('project.scripts')}\n" + "".join(
+        f"\n[{group}]\n" + lines(f'project.entry-points."{group}"') + "\n"
+        for group in ("torch.distributed.backends", "vllm.general_plugins"))
 
 
 def _built():

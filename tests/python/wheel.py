@@ -68,6 +68,7 @@ class Wheel(unittest.TestCase):
             points = wheel.read(info + "entry_points.txt").decode()
         self.assertEqual(sorted(line.split(",")[0] for line in record), sorted(names))
         self.assertIn("[torch.distributed.backends]\ntutti = tutti.torch:register", points)
+        self.assertIn("[vllm.general_plugins]\ntutti = tutti.vllm:register", points)
         self.assertIn("tutti = tutti._programs:main", points)
 
 
