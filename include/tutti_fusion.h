@@ -62,6 +62,56 @@
  * `after` is changed (tuttiFusionScale), so that a loss scale may change in mid-training. With config.overflow a step
  * that overflowed leaves all planes as they were before it: the program skips its update, and nothing is lost.
  *
+ * Updates. With config.update results are not sums but weights: each element of a tensor has an *owner*, a rank that
+ * holds its master weight in fp32, adds the contributions of all ranks, updates the weight by the sum (the gradient)
+ * and gives it to all ranks, which find it in recvbuff. So a rank keeps masters, and the state of the optimizer, of one
+ * element in as many as there are ranks, and computes the update of these alone: a synchronous parameter server whose
+ * servers are the ranks. Weights travel in fp32 or, at half the bytes of that half of the way, in 16 bits
+ * (weights_type); the masters stay fp32. The tensors are of tuttiFloat32, or, for programs whose gradients and weights
+ * are 16 bits wide, tuttiFloat16 or tuttiBfloat16, whose weights then travel in that type.
+ *
+ *     config.update = "momentum:0.9";
+ *     config.rate = 0.1f;
+ *     tuttiFusionCreate(&fusion, comm, tensors, n, &config);
+ *     for (i = 0; i < n; i++) tuttiFusionState(fusion, i, 0, weights[i], count[i], 1);  // once, alike on all ranks
+ *     for (each step) {
+ *       ... push gradient[i], with recvbuff weights[i] ...
+ *       tuttiFusionWaitAll(fusion);     // weights[i] are those of the next step
+ *     }
+ *
+ * Weights come as soon as all ranks have pushed their gradients: let recvbuff be other memory than the weights that the
+ * backward pass still reads.
+ *
+ * g is the gradient: the sum or average over all ranks of `before` times the contributions, times `after`. It has the
+ * bits that an all-reduce of a communicator with `deterministic` has (with the fusion's wire_type; then multiplied by
+ * `after` in fp32), whether or not this one has it; with a codec those of the sum that its owner encodes. w is the
+ * master weight, u and v are made for each element in fp32, and each operation is rounded to nearest:
+ *
+ *   "sgd[:DECAY]"                          u = g + DECAY w;  w = w - rate u
+ *   "momentum[:MOMENTUM[,DECAY]]"          u = g + DECAY w;  v = MOMENTUM v + u;  w = w - rate v. MOMENTUM: 0.9
+ *   "lars[:MOMENTUM[,DECAY[,ETA]]]"        u = lambda (g + DECAY w), then as momentum: You, Gitman and Ginsburg, 2017
+ *   "function[:PLANES]"                    config.function, with PLANES planes for an element, 1 to 3
+ *
+ * DECAY is 0 by default; then u = g. lambda = ETA |w| / (|g| + DECAY |w|), by L2 norms of the whole tensor, and 1 where
+ * one of the norms is 0; ETA is 0.001 by default. Owners have parts of a tensor, so they exchange their sums of squares
+ * (in fp64, added in the order of ranks) in a short message; lambda is computed in fp64 and rounded to fp32. With
+ * "lars" a tensor is sent whole, whatever the policy: its norms are known when all of its gradient is. Tensors that
+ * config.exempt names (biases, and weights of normalisation) have neither DECAY nor lambda. The velocity v holds no
+ * rate, so a change of the rate (tuttiFusionRate) counts from the next step on without a correction.
+ *
+ * Planes of state are 0, the weights, and then v, or what the function keeps, which begin as zeros; planes of a codec
+ * have the numbers after them. Weights are given by tuttiFusionState before the first push, on all ranks alike; it also
+ * reads them for a checkpoint. If a rank dies, so do the masters that it owned, which a shrink cannot bring back: go on
+ * from the weights in recvbuff (with weights_type tuttiFloat32 these are the masters' bits) or from a checkpoint. After
+ * an error in mid-step recvbuff may have weights of that step in some tensors, other ones on other ranks: a program
+ * that wants to go on keeps a copy of the step before.
+ *
+ * With config.overflow a step in which an element of a gradient or a weight became infinite or NaN leaves all planes as
+ * they were, and recvbuff gets the weights of the step before once more. So a tensor's wait ends with the step, and all
+ * tensors must be pushed before the first wait. Norms are those of the weights that were written. Codecs of
+ * contributions may be those whose codes go to owners: fp16, bf16, int8, 1bit (without its plane of sums), qsgd and
+ * terngrad.
+ *
  * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent alone
  * is combined there; several that are sent together are copied through the fusion buffer, which is host memory, and
  * combined by the CPU (the policy "wfbp" sends each alone). Streams are those of tuttiStreamCreate; CUDA streams are
@@ -98,6 +148,26 @@ typedef struct {
   tuttiDataType_t type;
 } tuttiFusionTensor_t;
 
+/* Elements of a tensor that this rank owns, for an update function. */
+typedef struct {
+  size_t size;           /* of this struct in the library, whose newer versions may have more fields at its end */
+  int tensor;
+  int staleness;         /* steps of other ranks that are in the weights but were not when the gradient was computed; a
+                            rate is divided by 1 + staleness. Today 0: the fusion is synchronous */
+  uint64_t step;         /* of the fusion, from 1 on */
+  size_t first, count;   /* elements first to first + count - 1 of the tensor */
+  float rate;            /* of this step (config.rate, tuttiFusionRate) */
+  const float *gradient; /* g of these elements */
+  float *planes[3];      /* of these elements: [0] the weights, which the function updates, and what it keeps beside
+                            them; NULL from PLANES on */
+} tuttiFusionShard_t;
+
+/* Updates weights. The fusion's thread calls it, for a few thousand elements at a time, each element once a step on its
+ * owner, in any order. Its results may depend on nothing but its arguments and the context, and it calls no function of
+ * Tutti. The arrays do not overlap, and are its own until it returns. If it does not return tuttiSuccess the fusion
+ * ends with that error on all ranks. After a failed or an overflowed step its work is forgotten. */
+typedef tuttiResult_t (*tuttiFusionUpdate_t)(void *context, const tuttiFusionShard_t *shard);
+
 /* Options. Always start from TUTTI_FUSION_CONFIG_INITIALIZER; a field left as the initializer sets it takes its
  * default. The options are the same on all ranks. Where an environment variable is named, it overrides the program; it
  * is read when comm is made. */
@@ -127,12 +197,19 @@ typedef struct {
   size_t codec_least;  /* tensors with fewer elements travel as they are; default 1024 */
   const uint32_t *rows; /* NULL, or of each tensor the elements of a row of its matrix, 0: not told; copied. With "1bit"
                            the elements of a row have their two means in common */
+  const char *update;     /* how owners update weights, see "Updates" above; NULL or "none": results are sums */
+  tuttiFusionUpdate_t function; /* of "function"; else NULL. The same on all ranks, which are not compared */
+  void *context;          /* its first argument */
+  float rate;             /* of the first step, see tuttiFusionRate; default 0 */
+  int weights_type;       /* in which weights of tuttiFloat32 tensors travel: tuttiFloat32 (also if undefined),
+                             tuttiFloat16 or tuttiBfloat16; recvbuff gets fp32 with such values */
+  const uint8_t *exempt;  /* NULL, or of each tensor 1: its update has neither DECAY nor lambda, else 0; copied */
 } tuttiFusionConfig_t;
 
 #define TUTTI_FUSION_CONFIG_MAGIC 0x74756675u
 #define TUTTI_FUSION_CONFIG_INITIALIZER \
   { sizeof(tuttiFusionConfig_t), TUTTI_FUSION_CONFIG_MAGIC, TUTTI_VERSION_CODE, NULL, 0, tuttiSum, \
-    TUTTI_CONFIG_UNDEF_INT, 0, 0, NULL, 0, NULL }
+    TUTTI_CONFIG_UNDEF_INT, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, TUTTI_CONFIG_UNDEF_INT, NULL }
 
 /* Makes a fusion of `ntensors` tensors over the ranks of comm. The call is collective: all ranks call it with the same
  * tensors and options. The fusion has communicators of its own, so comm may be used for other things at any time, by
@@ -162,7 +239,8 @@ TUTTI_API tuttiResult_t tuttiFusionCreate(tuttiFusion_t *fusion, tuttiComm_t com
  * Errors: tuttiInvalidArgument: fusion, tensor, a buffer (NULL with count > 0, overlap), count or type is wrong.
  * Overlaps are those of recvbuff with the same tensor's sendbuff, and those of a recvbuff with any buffer of another
  * tensor that was pushed and not waited for (both are named). tuttiInvalidUsage: the tensor was pushed already and not
- * waited for since, or another one was not pushed yet in the step before (named). The fusion's first error. */
+ * waited for since, another one was not pushed yet in the step before (named), or owners update weights (config.update)
+ * and those of the tensor were not given yet. The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *sendbuff, void *recvbuff,
                                         size_t count, tuttiDataType_t type, tuttiStream_t stream);
 
@@ -191,6 +269,13 @@ TUTTI_API tuttiResult_t tuttiFusionWaitAll(tuttiFusion_t fusion);
  * step has begun and not all of its tensors were pushed. */
 TUTTI_API tuttiResult_t tuttiFusionScale(tuttiFusion_t fusion, float before, float after);
 
+/* Sets the rate by which weights are updated, from the next step on. All ranks give the same for the same step; two
+ * different ones are a mismatch of their calls (tuttiInvalidUsage), which names both.
+ *
+ * Errors: tuttiInvalidArgument: not finite, or below 0. tuttiInvalidUsage: config.update was not set, or a step has
+ * begun and not all of its tensors were pushed. The fusion's first error. */
+TUTTI_API tuttiResult_t tuttiFusionRate(tuttiFusion_t fusion, float rate);
+
 /* Tells whether a step overflowed. It is about the step that ended last (all its tensors were waited for): *overflow
  * becomes 1 if any element was or became infinite or NaN on any rank, see tuttiReduceOptions_t, else 0. It is the same
  * on all ranks.
@@ -212,20 +297,23 @@ TUTTI_API tuttiResult_t tuttiFusionNorm(tuttiFusion_t fusion, int tensor, double
 /* Sets another codec, from the next step on. It is for warm-ups, or dense first steps, and collective: all ranks give
  * the same codec between the same two steps, and the call returns when all have. NULL or "none": no codec. Planes stay
  * if only parameters change ("dgc:0.75" to "dgc:0.999"), but for planes of sums where another ROW gives elements to
- * other owners; else they begin as zeros again, and what they held is lost.
+ * other owners; else they begin as zeros again, and what they held is lost. Weights and the state of an update are
+ * moved to their new owners, and lose nothing.
  *
  * Errors: tuttiInvalidArgument: fusion, or the codec, is wrong on this rank: then it waits for no other.
  * tuttiInvalidUsage: two ranks gave different codecs (both are named; nothing has changed, on any rank), or a step is
  * under way. The fusion's first error. */
 TUTTI_API tuttiResult_t tuttiFusionCodec(tuttiFusion_t fusion, const char *codec);
 
-/* Reads or writes a plane of what a codec keeps. A tensor's plane is read to data, or, with set 1, written from there:
- * for checkpoints. Planes are numbered from 0 on in the order above, have as many elements as the tensor (count), and
- * are those that the last complete step left, each rank its own, in the units of results: a loss scale is not in them.
- * A plane of sums ("1bit": 1) is zero but for the elements that this rank owns: to go on with other ranks, add up those
- * of all ranks, and give each rank the sum, of which it keeps what it owns. After an error they may still be read,
- * before the fusion is destroyed, so the ranks that are left after a shrink take theirs to the next fusion. Random
- * numbers, and the lengths of "threshold" and "adacomp", begin anew in another fusion.
+/* Reads or writes a plane of what a codec or an update keeps. A tensor's plane is read to data, or, with set 1, written
+ * from there: for checkpoints, and for the first weights of an update. Planes are numbered from 0 on in the order
+ * above, those of an update first, have as many elements as the tensor (count), and are those that the last complete
+ * step left, each rank its own, in the units of results: a loss scale is not in them. A plane of an update, and one of
+ * sums ("1bit": 1), is read as zero but for the elements that this rank owns: to go on with other ranks, or as a
+ * checkpoint, add up those of all ranks, and give each rank the sum, of which it keeps what it owns. After an error
+ * they may still be read, before the fusion is destroyed, so the ranks that are left after a shrink take theirs to the
+ * next fusion; state_step of tuttiFusionGetInfo is the step that left them. Random numbers, and the lengths of
+ * "threshold" and "adacomp", begin anew in another fusion.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor, plane, data or count is wrong. tuttiInvalidUsage: a step is under way.
  * With set: the fusion's first error. */
@@ -247,6 +335,8 @@ typedef struct {
   double predicted_us;     /* the same, predicted by the present plan */
   double exposed_us;       /* measured: the time spent in waits in that step */
   double predicted_exposed_us;
+  uint64_t state_step;     /* the step that left the planes of tuttiFusionState as they are; 0: none has ended. After an
+                              error ranks may be one step apart: those that put state together compare theirs */
 } tuttiFusionInfo_t;
 
 /* Tells the state of a fusion.

@@ -118,6 +118,12 @@ tuttiResult_t tuttiFusionScale(tuttiFusion_t fusion, float before, float after)
   return result == tuttiSuccess ? tt_fusion_scale(fusion, before, after) : result;
 }
 
+tuttiResult_t tuttiFusionRate(tuttiFusion_t fusion, float rate)
+{
+  tuttiResult_t result = fusion_check(fusion);
+  return result == tuttiSuccess ? tt_fusion_rate(fusion, rate) : result;
+}
+
 tuttiResult_t tuttiFusionOverflow(tuttiFusion_t fusion, int *overflow)
 {
   tuttiResult_t result = fusion_check(fusion);

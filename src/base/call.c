@@ -103,6 +103,15 @@ uint64_t tt_call_form(int type, int wire, float after, int reports)
   return form;
 }
 
+static const uint8_t update_types[4] = {tuttiFloat32, tuttiFloat16, tuttiBfloat16, tuttiFloat32};
+
+uint64_t tt_update_form(int codec, uint32_t detail, int is_last, int type)
+{
+  uint64_t number = 0;
+  while (number < 3 && update_types[number] != type) number++;
+  return tt_coded_form(codec, detail, is_last) | TT_FORM_UPDATE | number << TT_FORM_FLOATS_SHIFT;
+}
+
 uint64_t tt_call_form_counts(const size_t *counts, int nranks)
 {
   uint64_t hash = 1;
@@ -169,6 +178,21 @@ static const char *name_of_counts(int collective)
   return collective == TT_REDUCE_SCATTER ? "ReduceScatterV" : "AlltoAllV";
 }
 
+/* Adds the parameters of an update, as far as the act has them. */
+static void add_update(struct line *line, const struct tt_call *call)
+{
+  int codec = (int)(call->form >> TT_FORM_CODEC_SHIFT & 0xff), is_last = (call->form & TT_FORM_LAST) != 0;
+  const char *wire = tt_type_name(update_types[call->form >> TT_FORM_FLOATS_SHIFT & 3]);
+  uint32_t detail = (uint32_t)(call->form >> TT_FORM_DETAIL_SHIFT);
+  float real;
+  memcpy(&real, &detail, sizeof real);
+  add(line, ", update");
+  if (codec < CODECS) add(line, ", codec %s", codecs[codec].name);
+  if (is_last) add(line, ", weights as %s, rate %.9g", wire, (double)real);
+  else add(line, " as %s", wire);
+  if (!is_last && detail) add(line, ", scale_after %.9g", (double)real);
+}
+
 static void add_codec(struct line *line, const struct tt_call *call)
 {
   int codec = (int)(call->form >> TT_FORM_CODEC_SHIFT & 0xff), is_last = (call->form & TT_FORM_LAST) != 0;
@@ -208,6 +232,8 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
     int is_named = known && !(call->form & TT_FORM_COUNTS);
     add(&line, "%s #%llu (%llu bytes", !is_named ? tt_call_name(call) : sends ? "Send" : "Recv", op, count);
     if (call->root >= 0) add(&line, ", %s rank %d", !known ? "with" : sends ? "to" : "from", (int)call->root);
+    if (call->form & TT_FORM_UPDATE) add_update(&line, call);
+    else if (call->form & TT_FORM_CODED) add_codec(&line, call);
     add(&line, ")");
     return text;
   }
@@ -223,7 +249,8 @@ const char *tt_call_text(const struct tt_call *call, char *text, size_t size)
   }
   if (call->form & TT_FORM_CODED) {
     add(&line, "AllReduce #%llu (count %u, float, %s", op, (unsigned)call->root, tt_redop_name(call->redop));
-    add_codec(&line, call);
+    if (call->form & TT_FORM_UPDATE) add_update(&line, call);
+    else add_codec(&line, call);
     add(&line, ")");
     return text;
   }

@@ -39,10 +39,16 @@ struct tt_call {
 #define TT_FORM_CODEC_SHIFT 16   /* 8 bits, of a coded reduction: the codec's number in base/codecs.def */
 #define TT_FORM_COUNTS 0x1000000u /* with counts for each rank; of TT_PAIRS: the message is one of an all-to-all */
 #define TT_FORM_LEARN 0x2000000u  /* the all-reduce by which ranks tell each other what calls take (tt_call_before) */
+#define TT_FORM_UPDATE 0x4000000u /* of a coded reduction: owners update weights. The codec may be TT_NO_CODEC; the
+                                     parameters are the factor of results, in the last act the rate */
+#define TT_FORM_FLOATS_SHIFT 27   /* 2 bits, likewise: the type of contributions, in the last act of weights: 0 fp32,
+                                     1 fp16, 2 bf16 */
 #define TT_FORM_AFTER_SHIFT 32   /* 32 bits: fp32 factor of the results at the end; 0: none. TT_FORM_COUNTS: a hash of
                                     the counts instead; count is then their average, rounded up. TT_FORM_LEARN: the
                                     call behind, and root is its count */
 #define TT_FORM_DETAIL_SHIFT 32  /* likewise, of coded reductions: the parameters, in the last act the factor */
+
+#define TT_NO_CODEC 255
 
 /* How the parameters of a codec lie in those 32 bits (codecs.def). */
 enum tt_codec_detail { TT_DETAIL_NONE, TT_DETAIL_ONE, TT_DETAIL_TWO, TT_DETAIL_REAL, TT_DETAIL_HASH };
@@ -65,6 +71,9 @@ static inline uint64_t tt_coded_form(int codec, uint32_t detail, int is_last)
   return TT_FORM_CODED | (is_last ? TT_FORM_LAST : 0) | (uint64_t)codec << TT_FORM_CODEC_SHIFT |
          (uint64_t)detail << TT_FORM_DETAIL_SHIFT;
 }
+
+/* The same of an update. */
+uint64_t tt_update_form(int codec, uint32_t detail, int is_last, int type);
 
 /* The form of a reduction of `type` that travels as `wire` if `type` is fp32, whose results are multiplied by `after`,
  * and that reports overflow or not. */

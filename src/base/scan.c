@@ -29,6 +29,20 @@ void tt_plain_end(struct tt_plain *plain)
   freelocale(plain->own);
 }
 
+int tt_number_read(const char *text, const char **end, double *number)
+{
+  struct tt_plain plain;
+  char *after;
+  const char *digit = text + (text[0] == '.');
+  if (*digit < '0' || *digit > '9') return 0;
+  if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) return 0;
+  if (!tt_plain_begin(&plain)) return 0;
+  *number = strtod(text, &after);
+  tt_plain_end(&plain);
+  *end = after;
+  return *after == 0 || *after == ',';
+}
+
 /* ---- errors ---- */
 
 void tt_scan_fail(struct tt_scan *scan, int32_t line, const char *format, ...)

@@ -24,6 +24,10 @@ struct tt_plain {
 int tt_plain_begin(struct tt_plain *plain);
 void tt_plain_end(struct tt_plain *plain);
 
+/* Reads a number that a comma or the end follows: digits, possibly with a decimal point and an exponent, whatever the
+ * locale. *end is what follows it. 0: there is none. */
+int tt_number_read(const char *text, const char **end, double *number);
+
 enum tt_token { TT_END_OF_TEXT, TT_END_OF_LINE, TT_WORD, TT_QUOTED };
 
 struct tt_scan {

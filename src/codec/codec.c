@@ -43,21 +43,6 @@ static tuttiResult_t refuse(const struct tt_codec_row *row, const struct tt_code
                  row->example);
 }
 
-/* Digits, possibly with a decimal point and an exponent, whatever the locale. 0: no number. */
-static int number_read(const char *text, const char **end, double *number)
-{
-  struct tt_plain plain;
-  char *after;
-  const char *digit = text + (text[0] == '.');
-  if (*digit < '0' || *digit > '9') return 0;
-  if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) return 0;
-  if (!tt_plain_begin(&plain)) return 0;
-  *number = strtod(text, &after);
-  tt_plain_end(&plain);
-  *end = after;
-  return *after == 0 || *after == ',';
-}
-
 /* Reads parameter i of the row from *at, which is behind the name or the parameter before. */
 static tuttiResult_t parameter_read(struct tt_codec *made, int i, const char **at)
 {
@@ -68,7 +53,7 @@ static tuttiResult_t parameter_read(struct tt_codec *made, int i, const char **a
     return tuttiSuccess;
   }
   const char *begin = **at ? ++*at : *at;
-  if (!number_read(begin, at, number) || !(*number >= wanted->low && *number <= wanted->high) ||
+  if (!tt_number_read(begin, at, number) || !(*number >= wanted->low && *number <= wanted->high) ||
       (wanted->is_whole && *number != floor(*number)))
     return refuse(made->row, wanted, begin);
   return tuttiSuccess;
@@ -252,4 +237,11 @@ uint64_t tt_codec_wire(const struct tt_codec *codec, uint64_t count, int nranks)
     bytes = (bytes + tt_codec_bytes(codec, &piece) + 1) / 2;
   }
   return bytes ? bytes : 1;
+}
+
+uint64_t tt_codec_wire_update(const struct tt_codec *codec, uint64_t count, int nranks, size_t element, size_t weights)
+{
+  const struct tt_codec_piece piece = {.nranks = nranks, .count = count};
+  uint64_t bytes = codec->row ? tt_codec_bytes(codec, &piece) : count * element;
+  return (bytes + count * weights + 1) / 2;
 }

@@ -102,6 +102,11 @@ uint64_t tt_codec_unit(const struct tt_codec *codec, uint64_t count);
  * all-reduce of so many bytes moves as many as the codes of all stages. */
 uint64_t tt_codec_wire(const struct tt_codec *codec, uint64_t count, int nranks);
 
+/* The same for `count` elements whose owners update weights: these travel in `weights` bytes each in place of results.
+ * codec->row NULL: contributions travel in `element` bytes. */
+uint64_t tt_codec_wire_update(const struct tt_codec *codec, uint64_t count, int nranks, size_t element,
+                              size_t weights);
+
 /* The following calls are for tensors and numbers of ranks that tt_codec_check has passed. */
 
 /* The facts about a rank's whole tensor. */

@@ -154,7 +154,7 @@ struct tt_room {
 
 /* The buffers of coded reductions. */
 struct tt_codes {
-  struct tt_room sent, received, values;
+  struct tt_room sent, received, values, sums;
 };
 
 /* The means of carrying calls out, and their observers. */

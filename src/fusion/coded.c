@@ -8,7 +8,9 @@
  *
  * Planes are kept twice: a step reads what the last complete one has left and writes the other copy, and the two change
  * places when it has ended. So a step that overflowed, or a fusion that fails in mid-step, leaves planes as they were.
- * Ranks agree on another codec between two steps, in the engine, as they agree on times. */
+ * Ranks agree on another codec between two steps, in the engine, as they agree on times.
+ *
+ * Tensors whose weights are updated by owners (update.c) go the same way, with a codec or without one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +22,7 @@
 
 /* ---- the codec ---- */
 
-static int is_coded(const struct config *config, const struct tt_codec *codec, const struct tensor *tensor)
+static int has_codec(const struct config *config, const struct tt_codec *codec, const struct tensor *tensor)
 {
   return codec->row && tensor->type == tuttiFloat32 && tensor->count && tensor->count >= config->codec_least;
 }
@@ -37,9 +39,12 @@ tuttiResult_t tt_fusion_codec_read(const struct config *config, const char *text
 {
   struct tt_codec read = {.row = NULL};
   tuttiResult_t result = strcmp(text, NONE) == 0 ? tuttiSuccess : tt_codec_parse(&read, text);
+  if (result == tuttiSuccess && read.row && config->rule.planes && tt_codec_route(&read) == TT_CODEC_GATHER)
+    result = tt_fail(tuttiInvalidArgument, "codec %s sends contributions to all ranks, but with an update they go to "
+                     "owners: give fp16, bf16, int8, 1bit, qsgd or terngrad", tt_codec_name(read.row));
   for (int i = 0; i < config->n && result == tuttiSuccess; i++) {
     const struct tensor *tensor = &config->tensors[i];
-    if (is_coded(config, &read, tensor)) result = tt_codec_check(&read, tensor->count, config->nranks);
+    if (has_codec(config, &read, tensor)) result = tt_codec_check(&read, tensor->count, config->nranks);
   }
   if (result == tuttiSuccess) *codec = read;
   return result;
@@ -54,20 +59,47 @@ const char *tt_fusion_codec_text(const struct tt_codec *codec, char text[TT_CODE
 
 /* ---- lengths ---- */
 
+/* The codec of the tensor; row NULL: it has none. */
+static struct tt_codec codec_of(const struct config *config, const struct tt_codec *codec, const struct tensor *tensor)
+{
+  return has_codec(config, codec, tensor) ? codec_for(codec, tensor) : (struct tt_codec){.row = NULL};
+}
+
+/* Elements of an updated tensor that no cut parts. Norms are of all. */
+static uint64_t update_unit(const struct config *config, const struct tensor *tensor, const struct tt_codec *codec)
+{
+  if (config->rule.kind == LARS) return tensor->count;
+  uint64_t unit = codec->row ? tt_codec_unit(codec, tensor->count) : 1;
+  return unit < tensor->count ? unit : tensor->count;
+}
+
+uint64_t tt_fusion_owned_unit(const struct config *config, const struct tensor_code *code, const struct tensor *tensor)
+{
+  return tt_coded_unit(&code->codec, tensor->count, config->nranks);
+}
+
 /* Sets all that follows from the codec. */
 static void tensor_set(struct tensor *tensor, const struct config *config, const struct tt_codec *codec,
                        uint64_t *turns)
 {
-  tensor->is_coded = is_coded(config, codec, tensor);
+  struct tt_codec its = codec_of(config, codec, tensor);
+  tensor->has_codec = its.row != NULL;
+  tensor->is_coded = tensor->has_codec || (config->rule.planes && tensor->count);
   tensor->unit = 1;
   tensor->wire_unit =
       tt_type_size(tensor->type == tuttiFloat32 && config->wire != tuttiFloat32 ? config->wire : tensor->type);
   tensor->turn = (uint32_t)(*turns % (uint64_t)config->nranks);
   if (!tensor->is_coded) return;
-  struct tt_codec its = codec_for(codec, tensor);
   uint64_t owned = tt_coded_unit(&its, tensor->count, config->nranks);
-  tensor->unit = tt_codec_unit(&its, tensor->count);
-  tensor->wire_unit = tt_codec_wire(&its, tensor->count, config->nranks);
+  if (config->rule.planes) {
+    tensor->unit = update_unit(config, tensor, &its);
+    tensor->wire_unit =
+        tt_codec_wire_update(&its, tensor->unit, config->nranks, tensor->wire_unit,
+                             tt_type_size(tensor->type == tuttiFloat32 ? config->rule.weights : tensor->type));
+  } else {
+    tensor->unit = tt_codec_unit(&its, tensor->count);
+    tensor->wire_unit = tt_codec_wire(&its, tensor->count, config->nranks);
+  }
   *turns += (tensor->count + owned - 1) / owned;
 }
 
@@ -90,9 +122,9 @@ static void planes_free(struct tensor_code *code)
 }
 
 /* Those of results have room for the whole tensor, too, but of it only what this rank owns is ever touched. */
-static tuttiResult_t planes_make(struct tensor_code *code, const struct tensor *tensor)
+static tuttiResult_t planes_make(struct tensor_code *code, const struct tensor *tensor, int stages)
 {
-  for (int stage = 0; stage < 2; stage++)
+  for (int stage = 0; stage < stages; stage++)
     for (int p = 0; p < tt_codec_planes(&code->codec, (enum tt_codec_stage)stage); p++) {
       if (code->planes[stage][p]) continue;
       code->planes[stage][p] = tt_alloc(tensor->count, sizeof(float));
@@ -115,19 +147,23 @@ tuttiResult_t tt_fusion_coding_set(struct tuttiFusion *fusion, const struct tt_c
     coding->after = 1;
   }
   if (!coding->tensors) return tt_fail(tuttiSystemError, "out of memory for the codes of %d tensors", config->n);
+  if (!coding->owned) result = tt_fusion_owned_make(fusion);
   for (int i = 0; i < config->n && result == tuttiSuccess; i++) {
     struct tensor *tensor = &config->tensors[i];
     struct tensor_code *code = &coding->tensors[i];
-    uint64_t owned = code->codec.row ? tt_coded_unit(&code->codec, tensor->count, config->nranks) : 0;
+    uint64_t unit = tensor->is_coded ? tt_fusion_owned_unit(config, code, tensor) : 0;
     uint32_t turn = tensor->turn;
     tensor_set(tensor, config, codec, &turns);
     if (coding->codec.row != codec->row) planes_free(code);
     code->prepared = 0;
     if (!tensor->is_coded) continue;
-    code->codec = codec_for(codec, tensor);
-    int has_other_owners = owned != tt_coded_unit(&code->codec, tensor->count, config->nranks) || turn != tensor->turn;
-    if (has_other_owners) stage_free(code, TT_CODEC_RESULT);
-    result = planes_make(code, tensor);
+    code->codec = codec_of(config, codec, tensor);
+    if (unit != tt_fusion_owned_unit(config, code, tensor) || turn != tensor->turn) {
+      stage_free(code, TT_CODEC_RESULT);
+      if (config->rule.planes && unit) result = tt_fusion_owned_move(fusion, i, unit, turn);
+    }
+    if (result == tuttiSuccess && tensor->has_codec)
+      result = planes_make(code, tensor, config->rule.planes ? TT_CODEC_RESULT : 2);
   }
   coding->codec = *codec;
   return result;
@@ -140,36 +176,33 @@ void tt_fusion_coding_free(struct tuttiFusion *fusion)
   tt_free(coding->tensors);
   tt_free(coding->parts);
   tt_free(coding->scaled);
+  tt_fusion_owned_free(fusion);
 }
 
-/* Another factor of results: what planes hold back stays the same part of results. */
-static void planes_scale(const struct config *config, struct coding *coding, float after)
+static void exchange(float **plane, float **changed)
 {
-  float factor = coding->after / after;
-  fpenv env = fpenv_enter();
-  for (int i = 0; i < config->n; i++)
-    for (int k = 0; k < 2 * TT_CODEC_PLANES; k++) {
-      float *plane = coding->tensors[i].planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];
-      for (uint64_t e = 0; plane && e < config->tensors[i].count; e++) plane[e] *= factor;
-    }
-  fpenv_leave(env);
-  coding->after = after;
+  float *before = *plane;
+  *plane = *changed;
+  *changed = before;
 }
 
 void tt_fusion_coding_step(struct tuttiFusion *fusion, int overflowed)
 {
   struct coding *coding = &fusion->coding;
-  if (!coding->codec.row || overflowed) return;
-  for (int i = 0; i < fusion->config.n; i++) {
+  int has_planes = (coding->codec.row || coding->owned) && !overflowed;
+  if (!overflowed) coding->after = fusion->engine.seen.scale.after;
+  for (int i = 0; i < fusion->config.n && has_planes; i++) {
     struct tensor_code *code = &coding->tensors[i];
+    struct masters *owned = coding->owned ? &coding->owned[i] : NULL;
     code->wanted = code->wants;
-    for (int k = 0; k < 2 * TT_CODEC_PLANES; k++) {
-      float **plane = &code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];
-      float **changed = &code->changed[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES], *before = *plane;
-      *plane = *changed;
-      *changed = before;
-    }
+    for (int k = 0; k < 2 * TT_CODEC_PLANES; k++)
+      exchange(&code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES],
+               &code->changed[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES]);
+    for (int p = 0; p < UPDATE_PLANES && owned; p++) exchange(&owned->planes[p], &owned->changed[p]);
   }
+  pthread_mutex_lock(&fusion->shared.mutex);
+  coding->step = fusion->engine.step;
+  pthread_mutex_unlock(&fusion->shared.mutex);
 }
 
 /* ---- messages ---- */
@@ -205,14 +238,16 @@ static struct tt_coded_part part_make(struct tuttiFusion *fusion, const struct p
   const struct gradient *gradient = &fusion->shared.gradients[part->tensor];
   const struct tensor *tensor = &fusion->config.tensors[part->tensor];
   struct tensor_code *code = &fusion->coding.tensors[part->tensor];
+  uint64_t skip = part->first * (uint64_t)tensor->element;
   struct tt_coded_part made = {.codec = code->codec,
-                               .in = (const float *)gradient->send + part->first,
-                               .out = (float *)gradient->recv + part->first,
+                               .in = (const char *)gradient->send + skip,
+                               .out = (char *)gradient->recv + skip,
                                .first = part->first,
                                .count = part->count,
                                .whole = tensor->count,
                                .tensor = (uint32_t)part->tensor,
                                .turn = tensor->turn,
+                               .planes_factor = (double)fusion->coding.after / (double)fusion->engine.seen.scale.after,
                                .facts = part->count < tensor->count ? &code->facts : NULL,
                                .wanted = code->wanted,
                                .wants = &code->wants};
@@ -222,6 +257,9 @@ static struct tt_coded_part part_make(struct tuttiFusion *fusion, const struct p
     made.planes[stage][p] = code->planes[stage][p] + part->first;
     made.changed[stage][p] = code->changed[stage][p] + part->first;
   }
+  if (!fusion->coding.owned) return made;
+  made.weights = fusion->coding.owned[part->tensor].planes[0] + part->first;
+  made.updated = fusion->coding.owned[part->tensor].changed[0] + part->first;
   return made;
 }
 
@@ -235,30 +273,67 @@ static int parts_ensure(struct coding *coding, int n)
   return coding->parts != NULL;
 }
 
+/* Takes the parts of a message that have elements to a spec. 0: no memory. */
+static int parts_take(struct tuttiFusion *fusion, int32_t m, struct tt_coded_spec *spec)
+{
+  const struct config *config = &fusion->config;
+  struct coding *coding = &fusion->coding;
+  const struct message *message = &fusion->engine.used->messages[m];
+  const struct part *parts = &fusion->engine.used->parts[message->first_part];
+  int prepares = spec->codec.row && tt_codec_prepares(&spec->codec);
+  if (!parts_ensure(coding, message->nparts)) return 0;
+  spec->parts = coding->parts;
+  for (int k = 0; k < message->nparts; k++) {
+    if (!parts[k].count) continue;
+    int is_cut = parts[k].count < config->tensors[parts[k].tensor].count;
+    if (prepares && is_cut && !facts_find(fusion, parts[k].tensor)) return 0;
+    coding->parts[spec->nparts++] = part_make(fusion, &parts[k]);
+  }
+  return 1;
+}
+
+/* Tensors of a message either all have the codec or none does. */
+static int message_has_codec(const struct tuttiFusion *fusion, int32_t m)
+{
+  const struct plan *plan = fusion->engine.used;
+  return fusion->config.tensors[plan->parts[plan->messages[m].first_part].tensor].has_codec;
+}
+
 struct tt_op *tt_fusion_coded_begin(struct tuttiFusion *fusion, int32_t m, int channel)
 {
   const struct config *config = &fusion->config;
   struct engine *engine = &fusion->engine;
   struct coding *coding = &fusion->coding;
-  const struct message *message = &engine->used->messages[m];
-  const struct part *parts = &engine->used->parts[message->first_part];
-  int prepares = tt_codec_prepares(&coding->codec);
-  if (coding->after != engine->seen.scale.after) planes_scale(config, coding, engine->seen.scale.after);
-  if (!parts_ensure(coding, message->nparts)) return NULL;
-  struct tt_coded_spec spec = {.codec = coding->codec,
-                               .parts = coding->parts,
-                               .redop = config->redop,
+  struct tt_coded_update update;
+  struct tt_coded_spec spec = {.redop = config->redop,
                                .before = engine->seen.scale.before,
                                .after = engine->seen.scale.after,
                                .step = (uint32_t)engine->step,
                                .overflow = config->reports ? &engine->messages[m].overflow : NULL};
-  for (int k = 0; k < message->nparts; k++) {
-    if (!parts[k].count) continue;
-    int is_cut = parts[k].count < config->tensors[parts[k].tensor].count;
-    if (prepares && is_cut && !facts_find(fusion, parts[k].tensor)) return NULL;
-    coding->parts[spec.nparts++] = part_make(fusion, &parts[k]);
+  if (message_has_codec(fusion, m)) spec.codec = coding->codec;
+  if (!parts_take(fusion, m, &spec)) return NULL;
+  if (coding->owned) {
+    update = tt_fusion_update(fusion, engine->used->messages[m].type);
+    spec.update = &update;
   }
   return tt_op_begin_coded(config->channel[channel], &spec);
+}
+
+tuttiResult_t tt_fusion_weights_again(struct tuttiFusion *fusion)
+{
+  const struct config *config = &fusion->config;
+  const struct plan *plan = fusion->engine.used;
+  tuttiResult_t result = tuttiSuccess;
+  for (int32_t m = 0; m < plan->nmessages && result == tuttiSuccess; m++) {
+    struct tt_coded_update update = tt_fusion_update(fusion, plan->messages[m].type);
+    struct tt_coded_spec spec = {.redop = config->redop, .before = 1, .after = 1, .update = &update};
+    if (!plan->messages[m].count) continue;
+    update.restores = 1;
+    update.rate = 0;
+    if (parts_take(fusion, m, &spec)) result = tt_comm_run_coded(config->channel[0], &spec);
+    else result = tt_fail(tuttiSystemError, "out of memory for weights of %d tensors", plan->messages[m].nparts);
+  }
+  return result;
 }
 
 /* ---- another codec ---- */
@@ -375,7 +450,7 @@ static void others_clear(const struct config *config, const struct tensor_code *
                          float *plane)
 {
   const struct tt_coded_part part = {.turn = tensor->turn};
-  uint64_t unit = tt_coded_unit(&code->codec, tensor->count, config->nranks);
+  uint64_t unit = tt_fusion_owned_unit(config, code, tensor);
   for (uint64_t first = 0; first < tensor->count; first += unit) {
     uint64_t left = tensor->count - first;
     if (tt_coded_owner(&part, unit, first, config->nranks) == config->rank) continue;
@@ -383,13 +458,16 @@ static void others_clear(const struct config *config, const struct tensor_code *
   }
 }
 
-/* Callers have planes in the units of results, which do not depend on a loss scale. */
+/* Callers have planes in the units of results, which do not depend on a loss scale. A plane stays finite. */
 static void plane_move(float *plane, const struct tt_fusion_state *state, float after)
 {
+  const double most = 0x1.fffffep126;
   fpenv env = fpenv_enter();
-  for (size_t e = 0; e < state->count; e++)
-    if (state->sets) plane[e] = state->data[e] / after;
+  for (size_t e = 0; e < state->count; e++) {
+    double value = state->sets ? (double)state->data[e] / (double)after : 0;
+    if (state->sets) plane[e] = (float)(value > most ? most : value < -most ? -most : value);
     else state->data[e] = plane[e] * after;
+  }
   fpenv_leave(env);
 }
 
@@ -397,14 +475,20 @@ static tuttiResult_t state_move(const struct tuttiFusion *fusion, const struct t
 {
   const struct tensor *tensor = &fusion->config.tensors[state->tensor];
   const struct tensor_code *code = &fusion->coding.tensors[state->tensor];
-  char text[TT_CODEC_TEXT_BYTES];
-  int k = state->plane < 0 ? -1 : plane_find(code, state->plane);
-  if (k < 0)
-    return tt_fail(tuttiInvalidArgument, "plane is %d: with codec %s tensor %d (%s) has no such plane of state",
-                   state->plane, tt_fusion_codec_text(&fusion->coding.codec, text), state->tensor, tensor->name);
+  char text[TT_CODEC_TEXT_BYTES], rule[RULE_BYTES];
+  int planes = fusion->config.rule.planes, is_owned = state->plane >= 0 && state->plane < planes;
+  int k = state->plane < planes ? -1 : plane_find(code, state->plane - planes);
+  if (k < 0 && !is_owned)
+    return tt_fail(tuttiInvalidArgument, "plane is %d: with codec %s and update %s tensor %d (%s) has no such plane of "
+                   "state", state->plane, tt_fusion_codec_text(&fusion->coding.codec, text),
+                   tt_fusion_rule_text(&fusion->config.rule, rule), state->tensor, tensor->name);
   if (state->count != tensor->count)
     return tt_fail(tuttiInvalidArgument, "count is %zu, but tensor %d (%s) was registered with %llu elements: give "
                    "that many", state->count, state->tensor, tensor->name, (unsigned long long)tensor->count);
+  if (is_owned) {
+    tt_fusion_owned_copy(fusion, state);
+    return tuttiSuccess;
+  }
   float *plane = code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];
   plane_move(plane, state, fusion->coding.after);
   if (state->sets && k / TT_CODEC_PLANES == TT_CODEC_RESULT) others_clear(&fusion->config, code, tensor, plane);

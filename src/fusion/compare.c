@@ -7,13 +7,14 @@
 
 /* ---- options ---- */
 
-enum option { NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, LEAST, POLICY, CODEC, OPTIONS };
+enum option { NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, LEAST, WEIGHTS, POLICY, CODEC, UPDATE, OPTIONS };
 
 /* The options of a rank, as all ranks get them. */
 struct said {
   int64_t numbers[POLICY]; /* options that are numbers */
   char policy[sizeof ((struct config *)0)->policy_text];
   char codec[TT_CODEC_TEXT_BYTES];
+  char update[RULE_BYTES];
 };
 
 static void options_say(const struct config *config, struct said *said)
@@ -25,7 +26,9 @@ static void options_say(const struct config *config, struct said *said)
   said->numbers[NORMS] = config->norms;
   said->numbers[BUFFER] = (int64_t)config->asked_bytes;
   said->numbers[LEAST] = (int64_t)config->codec_least;
+  said->numbers[WEIGHTS] = config->rule.weights;
   tt_fusion_codec_text(&config->codec, said->codec);
+  tt_fusion_rule_text(&config->rule, said->update);
   memcpy(said->policy, config->policy_text, sizeof said->policy);
 }
 
@@ -33,8 +36,9 @@ static const char *option_text(const struct said *said, enum option option, char
 {
   if (option == POLICY) snprintf(text, size, "%.63s", said->policy);
   else if (option == CODEC) snprintf(text, size, "%.79s", said->codec);
+  else if (option == UPDATE) snprintf(text, size, "%.79s", said->update);
   else if (option == OP) snprintf(text, size, "%s", tt_redop_name((int)said->numbers[option]));
-  else if (option == WIRE) snprintf(text, size, "%s", tt_type_name((int)said->numbers[option]));
+  else if (option == WIRE || option == WEIGHTS) snprintf(text, size, "%s", tt_type_name((int)said->numbers[option]));
   else snprintf(text, size, "%lld", (long long)said->numbers[option]);
   return text;
 }
@@ -44,7 +48,8 @@ static enum option first_unlike(const struct said *a, const struct said *b)
   enum option option = 0;
   while (option < POLICY && a->numbers[option] == b->numbers[option]) option++;
   if (option < POLICY || memcmp(a->policy, b->policy, sizeof a->policy) != 0) return option;
-  return memcmp(a->codec, b->codec, sizeof a->codec) == 0 ? OPTIONS : CODEC;
+  if (memcmp(a->codec, b->codec, sizeof a->codec) != 0) return CODEC;
+  return memcmp(a->update, b->update, sizeof a->update) == 0 ? OPTIONS : UPDATE;
 }
 
 /* All ranks find the same difference, because they compare the same options. */
@@ -52,7 +57,8 @@ static tuttiResult_t said_compare(const struct said *said, int nranks)
 {
   static const char *const names[OPTIONS] = {"ntensors", "op", "wire_type", "overflow", "norms",
                                              "buffer_bytes (TUTTI_FUSION_BYTES)", "codec_least",
-                                             "policy (TUTTI_FUSION_POLICY)", "codec (TUTTI_FUSION_CODEC)"};
+                                             "weights_type", "policy (TUTTI_FUSION_POLICY)",
+                                             "codec (TUTTI_FUSION_CODEC)", "update"};
   char its[80], first[80];
   for (int r = 1; r < nranks; r++) {
     enum option option = first_unlike(&said[r], &said[0]);
@@ -83,18 +89,21 @@ struct listed {
   uint64_t count, name; /* a hash */
   int32_t type;
   uint32_t row;
+  uint64_t is_exempt;
 };
 
 struct shown {
   uint64_t count;
   int32_t type;
   uint32_t row;
+  int32_t is_exempt;
   char name[NAME_BYTES];
 };
 
 static struct listed list(const struct tensor *tensor)
 {
-  return (struct listed){tensor->count, tt_text_hash(0, tensor->name), tensor->type, tensor->row};
+  return (struct listed){tensor->count, tt_text_hash(0, tensor->name), tensor->type, tensor->row,
+                         (uint64_t)tensor->is_exempt};
 }
 
 /* Finds the first tensor that differs from that of rank 0; *index is n if there is none. */
@@ -113,10 +122,11 @@ static tuttiResult_t lists_compare(const struct config *config, int *index)
   return result;
 }
 
-/* ", rows of 64", if the other one has not the same. */
+/* ", rows of 64" or ", exempt", if the other one has not the same. */
 static const char *rows_text(const struct shown *shown, const struct shown *other, char text[32])
 {
   text[0] = '\0';
+  if (shown->is_exempt != other->is_exempt) snprintf(text, 32, ", %sexempt", shown->is_exempt ? "" : "not ");
   if (shown->row != other->row) snprintf(text, 32, ", rows of %u", shown->row);
   return text;
 }
@@ -129,7 +139,8 @@ static tuttiResult_t difference_show(const struct config *config, int rank, int 
   struct shown *shown = tt_alloc((size_t)config->nranks, sizeof *shown);
   if (!shown)
     return tt_fusion_told(config, tt_fail(tuttiSystemError, "out of memory for a tensor of %d ranks", config->nranks));
-  shown[config->rank] = (struct shown){.count = tensor->count, .type = tensor->type, .row = tensor->row};
+  shown[config->rank] = (struct shown){.count = tensor->count, .type = tensor->type, .row = tensor->row,
+                                        .is_exempt = tensor->is_exempt};
   memcpy(shown[config->rank].name, tensor->name, NAME_BYTES);
   tuttiResult_t result = tt_fusion_run(config, TT_ALL_GATHER, shown, sizeof *shown, tuttiUint8, tuttiSum);
   if (result == tuttiSuccess)

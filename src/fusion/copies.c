@@ -321,9 +321,11 @@ static int copy_in(struct tuttiFusion *fusion, tuttiResult_t *result)
 
 /* ---- out ---- */
 
-/* Finishes a tensor whose parts are all back. */
-static void tensor_finish(const struct config *config, struct shared *shared, const struct engine *engine, int tensor)
+void tt_fusion_tensor_finish(struct tuttiFusion *fusion, int tensor)
 {
+  const struct config *config = &fusion->config;
+  const struct engine *engine = &fusion->engine;
+  struct shared *shared = &fusion->shared;
   struct gradient *gradient = &shared->gradients[tensor];
   pthread_mutex_lock(&shared->mutex);
   gradient->norm = config->norms ? tt_norm_get(&engine->tensors[tensor].norm) : 0;
@@ -404,8 +406,8 @@ static int copy_out(struct tuttiFusion *fusion, tuttiResult_t *result)
   copying->out = NULL;
   engine->tensors[part->tensor].added += part->count;
   part_remember(fusion, part);
-  if (--engine->tensors[part->tensor].parts_left == 0)
-    tensor_finish(&fusion->config, &fusion->shared, engine, part->tensor);
+  if (--engine->tensors[part->tensor].parts_left == 0 && !tt_fusion_gives_last(&fusion->config))
+    tt_fusion_tensor_finish(fusion, part->tensor);
   if (++engine->out_part < message->nparts) return 1;
   engine->out_part = 0;
   engine->out = -1;

@@ -143,7 +143,8 @@ static tuttiResult_t config_set(struct config *config, const struct tt_comm_fact
   config->warn_ns = (uint64_t)facts->settings.late_warn_ms * 1000000;
   config->codec_least = asked->codec_least ? asked->codec_least : CODEC_LEAST;
   tensors_take(config, tensors, asked->rows);
-  tuttiResult_t result = tt_fusion_codec_read(config, codec ? codec : "none", &config->codec);
+  tuttiResult_t result = tt_fusion_rule_read(config, asked);
+  if (result == tuttiSuccess) result = tt_fusion_codec_read(config, codec ? codec : "none", &config->codec);
   return result == tuttiSuccess ? policy_take(config, facts, asked) : result;
 }
 
@@ -212,7 +213,7 @@ static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *c
   struct engine *engine = &fusion->engine;
   engine->step = 1;
   engine->agree_step = tt_trial_next(&engine->trial, 0);
-  fusion->shared.scale = (struct scale){1, 1};
+  fusion->shared.scale = (struct scale){1, 1, asked->rate};
   fusion->shared.planned.bound_us = -1;
   tuttiResult_t result = config_set(config, tt_comm_facts(comm), tensors, asked);
   if (result == tuttiSuccess) result = channels_make(config, comm);

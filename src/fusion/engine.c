@@ -266,7 +266,12 @@ static tuttiResult_t step_finish(struct tuttiFusion *fusion)
   struct shared *shared = &fusion->shared;
   tuttiResult_t result = tuttiSuccess;
   took_take(engine, shared->planned.sent);
-  tt_fusion_coding_step(fusion, shared->steps[engine->step % 2].overflow); /* which the engine alone writes */
+  int overflowed = shared->steps[engine->step % 2].overflow; /* which the engine alone writes */
+  if (overflowed && fusion->config.rule.planes) result = tt_fusion_weights_again(fusion);
+  if (result != tuttiSuccess) return result;
+  tt_fusion_coding_step(fusion, overflowed);
+  for (int i = 0; i < fusion->config.n && tt_fusion_gives_last(&fusion->config); i++)
+    tt_fusion_tensor_finish(fusion, i);
   if (engine->step == engine->agree_step) result = tt_fusion_agree(fusion);
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&shared->mutex);

@@ -50,6 +50,7 @@ tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int tensor, const struc
 tuttiResult_t tt_fusion_wait(struct tuttiFusion *fusion, int tensor, int blocks);
 tuttiResult_t tt_fusion_wait_all(struct tuttiFusion *fusion);
 tuttiResult_t tt_fusion_scale(struct tuttiFusion *fusion, float before, float after);
+tuttiResult_t tt_fusion_rate(struct tuttiFusion *fusion, float rate);
 tuttiResult_t tt_fusion_overflow(struct tuttiFusion *fusion, int *overflow);
 tuttiResult_t tt_fusion_norm(struct tuttiFusion *fusion, int tensor, double *norm);
 tuttiResult_t tt_fusion_codec(struct tuttiFusion *fusion, const char *text); /* NULL: none */

@@ -4,7 +4,8 @@
 
 #include "fusion/private.h"
 
-#define CODED_TYPE 0x100 /* messages have coded tensors only, or none */
+#define CODED_TYPE 0x100 /* messages have coded tensors only, or none; */
+#define CODEC_TYPE 0x200 /* of those only some with a codec, or without one */
 
 /* ---- using a plan ---- */
 
@@ -260,7 +261,7 @@ static void lengths_take(const struct config *config, struct known *known)
     uint64_t units = (tensor->count + tensor->unit - 1) / tensor->unit;
     known->facts[i].count = units;
     known->facts[i].bytes = units * tensor->wire_unit;
-    known->facts[i].type = tensor->type | (tensor->is_coded ? CODED_TYPE : 0);
+    known->facts[i].type = tensor->type | (tensor->is_coded ? CODED_TYPE : 0) | (tensor->has_codec ? CODEC_TYPE : 0);
     known->facts[i].grain = (uint32_t)tensor->unit;
   }
 }

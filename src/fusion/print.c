@@ -46,11 +46,19 @@ static void table_print(const struct config *config, const struct shared *shared
   if (plan->nmessages > MOST) fprintf(out, "    ... and %d messages more\n", (int)plan->nmessages - MOST);
 }
 
+static void update_print(const struct config *config, FILE *out)
+{
+  char text[RULE_BYTES];
+  if (!config->rule.planes) return;
+  fprintf(out, "update %s at owners, whose wire bytes are those of an all-reduce that moves as many\n",
+          tt_fusion_rule_text(&config->rule, text));
+}
+
 static void codec_print(const struct tuttiFusion *fusion, FILE *out)
 {
   char text[TT_CODEC_TEXT_BYTES];
   int n = 0;
-  for (int i = 0; i < fusion->config.n; i++) n += fusion->config.tensors[i].is_coded;
+  for (int i = 0; i < fusion->config.n; i++) n += fusion->config.tensors[i].has_codec;
   if (!fusion->coding.codec.row) return;
   fprintf(out, "codec %s of %d tensor%s, whose wire bytes are those of an all-reduce that moves as many\n",
           tt_fusion_codec_text(&fusion->coding.codec, text), n, n == 1 ? "" : "s");
@@ -103,6 +111,7 @@ tuttiResult_t tt_fusion_print(struct tuttiFusion *fusion, FILE *out, int json)
   else if (json) json_print(&fusion->config, &shared->planned, out);
   else {
     codec_print(fusion, out);
+    update_print(&fusion->config, out);
     plan_print(&fusion->config, shared, out);
   }
   pthread_mutex_unlock(&shared->mutex);

@@ -18,6 +18,8 @@
 #define HISTORY 12 /* steps whose times are kept */
 #define CLASSES 64 /* of sizes: powers of two from 64 bytes on, and in the middle between two */
 #define NAME_BYTES 128
+#define RULE_BYTES 96    /* of an update's text */
+#define UPDATE_PLANES 3  /* of an update, at most: weights, and what the rule keeps beside them */
 
 /* ---- config ---- */
 
@@ -28,11 +30,25 @@ struct tensor {
   int element;      /* bytes of one element */
   char name[NAME_BYTES];
   uint32_t row;     /* elements of a row of its matrix; 0: not told */
+  int is_exempt;    /* its update has neither decay nor lambda */
   /* These follow from the codec; the engine changes them between steps, while nothing is pushed. */
-  int is_coded;
+  int is_coded;     /* its sums are coded reductions: it has a codec, or is updated by owners */
+  int has_codec;
   uint64_t unit;    /* elements that are never cut apart: a grain, or by the route gather all */
   uint64_t wire_unit; /* bytes of so many as they travel; of a coded tensor those of an all-reduce that moves as many */
   uint32_t turn;    /* of a coded one (comm/coded.h) */
+};
+
+/* update.c: the way in which owners update weights. */
+enum rule_kind { NO_UPDATE, SGD, MOMENTUM, LARS, FUNCTION };
+
+struct rule {
+  enum rule_kind kind;
+  int planes; /* 0: no update */
+  float momentum, decay, eta;
+  int weights; /* type in which those of fp32 tensors travel */
+  tuttiFusionUpdate_t function;
+  void *context;
 };
 
 struct config {
@@ -43,6 +59,7 @@ struct config {
   int redop, wire, reports, norms;
   struct tt_codec codec; /* the first one; row NULL: none */
   uint64_t codec_least;
+  struct rule rule;
   struct tt_policy policy;
   char policy_text[64];
   struct tt_message_cost priced;     /* by the selector's prices, rank 0's */
@@ -103,8 +120,9 @@ struct gradient {
   double norm; /* of its last sum */
 };
 
+/* The factors of a step, and the rate of its update. */
 struct scale {
-  float before, after;
+  float before, after, rate;
 };
 
 /* One of two steps: one is pushed while the other is sent. */
@@ -314,9 +332,18 @@ struct tensor_code {
   uint32_t wanted, wants;             /* as tt_codec_capacity takes it: in this step, in the next one */
 };
 
+/* The state of an updated tensor, of the elements that this rank owns, in their places of the tensor. */
+struct masters {
+  float *planes[UPDATE_PLANES], *changed[UPDATE_PLANES]; /* NULL: there are fewer */
+  int is_given; /* weights were; guarded by the mutex */
+};
+
 struct coding {
   struct tt_codec codec;       /* row NULL: none */
   struct tensor_code *tensors; /* of all; those that are not coded have no planes */
+  struct masters *owned;         /* likewise, if weights are updated; else NULL */
+  uint64_t step;               /* the last one that left planes, which are those of it or of one before; guarded by the
+                                  mutex */
   float after;                 /* planes are in units of results before that factor */
   struct tt_coded_part *parts; /* room for those of one message */
   int nparts;
@@ -450,6 +477,9 @@ tuttiResult_t tt_fusion_spare(struct tuttiFusion *fusion, const struct tt_sequen
 void tt_fusion_spares_forget(struct ring *ring);
 void tt_fusion_spares_free(struct ring *ring);
 
+/* Says that a tensor is there. */
+void tt_fusion_tensor_finish(struct tuttiFusion *fusion, int tensor);
+
 /* ---- coded.c: tensors that travel as codes ---- */
 
 /* Reads the codec's text, "none" or one of codec/codec.h, and checks it for the tensors, which config has. */
@@ -472,6 +502,40 @@ void tt_fusion_coding_step(struct tuttiFusion *fusion, int overflowed);
 /* Answers the caller who wants another codec, if one does and no step is under way. 1: it did. Errors: of the
  * channel. */
 int tt_fusion_codec_look(struct tuttiFusion *fusion, tuttiResult_t *result);
+
+/* The unit and the turn of the owners of a tensor's elements (comm/coded.h). */
+uint64_t tt_fusion_owned_unit(const struct config *config, const struct tensor_code *code, const struct tensor *tensor);
+
+/* Sends all weights once more, as the step before has left them: between messages, on all ranks. */
+tuttiResult_t tt_fusion_weights_again(struct tuttiFusion *fusion);
+
+/* ---- update.c: owners update weights ---- */
+
+/* Reads the options, and checks them for the tensors, which config has. */
+tuttiResult_t tt_fusion_rule_read(struct config *config, const tuttiFusionConfig_t *asked);
+
+/* As text, the same for equal rules; "none". */
+const char *tt_fusion_rule_text(const struct rule *rule, char text[RULE_BYTES]);
+
+/* Makes the planes of all tensors. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_fusion_owned_make(struct tuttiFusion *fusion);
+void tt_fusion_owned_free(struct tuttiFusion *fusion);
+
+/* Another rank may own an element from now on than by `unit` and `turn`: all ranks give each other what they own of a
+ * tensor. Errors: tuttiSystemError; of the channel. */
+tuttiResult_t tt_fusion_owned_move(struct tuttiFusion *fusion, int tensor, uint64_t unit, uint32_t turn);
+
+/* The update of a message in the engine's step. */
+struct tt_coded_update tt_fusion_update(const struct tuttiFusion *fusion, int type);
+
+/* Copies what this rank owns of a plane between it and the caller's data, of which the rest becomes zeros. */
+void tt_fusion_owned_copy(const struct tuttiFusion *fusion, const struct tt_fusion_state *state);
+
+/* All tensors of a step are given at once, when it has ended: only then is it known that weights stay. */
+static inline int tt_fusion_gives_last(const struct config *config)
+{
+  return config->rule.planes && config->reports;
+}
 
 /* ---- engine.c ---- */
 

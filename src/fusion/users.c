@@ -38,9 +38,12 @@ static tuttiResult_t device_check(const struct config *config, int index, const 
   const struct tensor *tensor = &config->tensors[index];
   const struct tt_device *device = tt_device_of(pushed->send);
   if (device->host) device = tt_device_of(pushed->recv);
-  if (!device->host && tensor->is_coded)
+  if (!device->host && tensor->has_codec)
     return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, but travels by a codec: the CPU encodes, "
                    "push host memory, or raise codec_least", index, tensor->name, device->name);
+  if (!device->host && config->rule.planes)
+    return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, but its owners update weights by the CPU: "
+                   "push host memory", index, tensor->name, device->name);
   if (tt_device_combines(device, config->redop, tensor->type)) return tuttiSuccess;
   return tt_fail(tuttiInvalidArgument, "tensor %d (%s) is in %s memory, which has no sums of %s: push host memory",
                  index, tensor->name, device->name, tt_type_name(tensor->type));
@@ -58,9 +61,10 @@ static tuttiResult_t push_check(const struct config *config, int index, const st
   if (tensor->count && (!pushed->send || !pushed->recv))
     return tt_fail(tuttiInvalidArgument, "%s is NULL: tensor %d (%s) has %llu elements",
                    pushed->send ? "recvbuff" : "sendbuff", index, tensor->name, (unsigned long long)tensor->count);
-  if (tensor->is_coded && ((uintptr_t)pushed->send | (uintptr_t)pushed->recv) % sizeof(float))
-    return tt_fail(tuttiInvalidArgument, "sendbuff %p or recvbuff %p of tensor %d (%s) is no multiple of %zu: codecs "
-                   "take aligned floats", pushed->send, pushed->recv, index, tensor->name, sizeof(float));
+  if (tensor->is_coded && ((uintptr_t)pushed->send | (uintptr_t)pushed->recv) % (size_t)tensor->element)
+    return tt_fail(tuttiInvalidArgument, "sendbuff %p or recvbuff %p of tensor %d (%s) is no multiple of %d: codecs "
+                   "and updates take aligned floats", pushed->send, pushed->recv, index, tensor->name,
+                   tensor->element);
   if (tensor->is_coded || tensor->type > tuttiFloat8e5m2) {
     tuttiResult_t result = device_check(config, index, pushed);
     if (result != tuttiSuccess) return result;
@@ -141,6 +145,13 @@ static void push(struct tuttiFusion *fusion, int index, const struct tt_pushed *
   pthread_cond_signal(&shared->wake);
 }
 
+static tuttiResult_t weights_check(const struct tuttiFusion *fusion, int index)
+{
+  if (!fusion->coding.owned || fusion->coding.owned[index].is_given) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "tensor %d (%s) has no weights that an update could start from: give them by "
+                 "tuttiFusionState (plane 0), the same on all ranks", index, fusion->config.tensors[index].name);
+}
+
 tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int index, const struct tt_pushed *pushed)
 {
   const struct config *config = &fusion->config;
@@ -150,6 +161,7 @@ tuttiResult_t tt_fusion_push(struct tuttiFusion *fusion, int index, const struct
   pthread_mutex_lock(&shared->mutex);
   result = first_error(shared);
   if (result == tuttiSuccess) result = tt_fusion_range_check(config, shared, index, pushed);
+  if (result == tuttiSuccess) result = weights_check(fusion, index);
   if (result == tuttiSuccess) result = push_begin(config, shared, index);
   if (result == tuttiSuccess) push(fusion, index, pushed);
   pthread_mutex_unlock(&shared->mutex);
@@ -357,6 +369,15 @@ static tuttiResult_t scale_check(const struct config *config, const char *name, 
   return tuttiSuccess;
 }
 
+/* No step is in the middle of its pushes. */
+static tuttiResult_t begun_check(const struct config *config, const struct shared *shared, const char *what)
+{
+  if (!is_open(config, shared)) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "step %llu has begun, and %d of its %d tensors were not pushed yet: set %s "
+                 "before the first push of a step", (unsigned long long)shared->step, config->n - shared->npushed,
+                 config->n, what);
+}
+
 tuttiResult_t tt_fusion_scale(struct tuttiFusion *fusion, float before, float after)
 {
   const struct config *config = &fusion->config;
@@ -366,11 +387,24 @@ tuttiResult_t tt_fusion_scale(struct tuttiFusion *fusion, float before, float af
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&shared->mutex);
   result = first_error(shared);
-  if (result == tuttiSuccess && is_open(config, shared))
-    result = tt_fail(tuttiInvalidUsage, "step %llu has begun, and %d of its %d tensors were not pushed yet: set scales "
-                     "before the first push of a step", (unsigned long long)shared->step, config->n - shared->npushed,
-                     config->n);
-  if (result == tuttiSuccess) shared->scale = (struct scale){before, after};
+  if (result == tuttiSuccess) result = begun_check(config, shared, "scales");
+  if (result == tuttiSuccess) shared->scale = (struct scale){before, after, shared->scale.rate};
+  pthread_mutex_unlock(&shared->mutex);
+  return result;
+}
+
+tuttiResult_t tt_fusion_rate(struct tuttiFusion *fusion, float rate)
+{
+  const struct config *config = &fusion->config;
+  struct shared *shared = &fusion->shared;
+  if (!isfinite(rate) || rate < 0)
+    return tt_fail(tuttiInvalidArgument, "rate is %g: set it to a finite number from 0 on", (double)rate);
+  if (!config->rule.planes)
+    return tt_fail(tuttiInvalidUsage, "no weights are updated: set update in tuttiFusionConfig_t");
+  pthread_mutex_lock(&shared->mutex);
+  tuttiResult_t result = first_error(shared);
+  if (result == tuttiSuccess) result = begun_check(config, shared, "the rate");
+  if (result == tuttiSuccess) shared->scale.rate = rate;
   pthread_mutex_unlock(&shared->mutex);
   return result;
 }
@@ -419,6 +453,7 @@ void tt_fusion_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info)
   pthread_mutex_lock(&shared->mutex);
   const struct planned *planned = &shared->planned;
   info->steps = shared->ended;
+  info->state_step = fusion->coding.step;
   info->plans = planned->plans;
   info->planned_step = planned->step;
   info->groups = planned->plan->fusion.ngroups;

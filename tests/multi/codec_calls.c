@@ -192,6 +192,36 @@ static int group_body(const struct ranks *self)
   return 0;
 }
 
+/* Operations are used again: a coded one takes over what an earlier one of messages had, which has to serve a third. */
+static int messages_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  float x = 0, y[20], *sum = floats(1000);
+  tuttiReduceOptions_t options = TUTTI_REDUCE_OPTIONS_INITIALIZER;
+  int peer = 1 - self->rank;
+  options.codec = "fp16";
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  for (int round = 0; round < 3; round++) {
+    RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+    for (int k = 0; k < 20; k++) {
+      RANKS_CHECK(tuttiSend(&x, 1, tuttiFloat, peer, comm, NULL) == tuttiSuccess);
+      RANKS_CHECK(tuttiRecv(&y[k], 1, tuttiFloat, peer, comm, NULL) == tuttiSuccess);
+    }
+    RANKS_CHECK(tuttiGroupEnd() == tuttiSuccess);
+    for (int k = 0; k < 2; k++)
+      RANKS_CHECK(tuttiAllReduceWith(sum, sum, 1000, tuttiFloat, tuttiSum, &options, comm, NULL) == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  free(sum);
+  return 0;
+}
+
+static void messages_go_on_after_coded_calls(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(2, messages_body, NULL, 60), 0);
+}
+
 static void groups_carry_out_coded_calls(void **state)
 {
   (void)state;
@@ -338,6 +368,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_are_those_of_the_plain_codec),
       cmocka_unit_test(groups_carry_out_coded_calls),
+      cmocka_unit_test(messages_go_on_after_coded_calls),
       cmocka_unit_test(what_a_codec_is_not_for_is_refused),
       cmocka_unit_test(differing_codecs_are_named_on_all_ranks),
       cmocka_unit_test(a_death_in_mid_reduction_ends_it_on_all_ranks),

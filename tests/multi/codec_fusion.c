@@ -315,6 +315,58 @@ static void codecs_and_scales_change_between_steps(void **state)
   for (int nranks = 2; nranks <= 3; nranks++) assert_int_equal(run_fusion("shm", nranks, changes_body, NULL), 0);
 }
 
+/* A step with a factor of results so small that planes in units of contributions would be infinite. */
+static int tiny_step(const struct ranks *self, tuttiFusion_t fusion, const struct step *step, int *is_finite)
+{
+  struct gradients g;
+  *is_finite = 1;
+  RANKS_CHECK(tuttiFusionScale(fusion, step->before, step->after) == tuttiSuccess);
+  RANKS_CHECK(gradients_make(&g, tensors, TENSORS, 0, 1));
+  gradients_draw(&g, self->rank, step);
+  for (int t = 0; t < TENSORS; t++) RANKS_CHECK(gradient_push(fusion, &g, t, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+  for (int t = 0; t < TENSORS; t++) {
+    const float *out = (const float *)(const void *)(g.out + g.at[t]);
+    for (size_t e = 0; is_coded(t) && e < tensors[t].count; e++) *is_finite &= isfinite(out[e]) != 0;
+  }
+  gradients_free(&g);
+  return 0;
+}
+
+/* If such a step overflows, planes are as if it had not been; if not, they are finite. */
+static int tiny_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  struct reference reference;
+  int is_finite;
+  const struct way way = {.text = "drop:0.5", .policy = "p3:700"};
+  struct step step = {.before = 1, .after = 1}, tiny = {.number = 9, .before = 1, .after = 0x1p-149f};
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(fusion_make(&fusion, comm, &way) == tuttiSuccess);
+  reference_make(&reference, way.text, self->nranks, 0);
+  for (step.number = 1; step.number <= 4; step.number++) {
+    tiny.spoilt = step.number == 3;
+    if (tiny.spoilt) RANKS_CHECK(tiny_step(self, fusion, &tiny, &is_finite) == 0 && !is_finite);
+    reference.steps += (uint64_t)tiny.spoilt;
+    RANKS_CHECK(tuttiFusionScale(fusion, 1, 1) == tuttiSuccess);
+    RANKS_CHECK(step_run(self, fusion, &reference, &way, &step) == 0);
+  }
+  tiny.spoilt = 0;
+  RANKS_CHECK(tiny_step(self, fusion, &tiny, &is_finite) == 0 && is_finite);
+  RANKS_CHECK(tiny_step(self, fusion, &step, &is_finite) == 0 && is_finite);
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+  reference_free(&reference);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_tiny_factor_of_results_spoils_no_plane(void **state)
+{
+  (void)state;
+  assert_int_equal(run_fusion("shm", 2, tiny_body, NULL), 0);
+}
+
 /* ---- state ---- */
 
 /* Takes the planes of all tensors to another fusion. Planes of sums are added up, and given to all. */
@@ -452,7 +504,9 @@ static int death_body(const struct ranks *self)
   if (self->rank == self->nranks - 1) raise(SIGKILL);
   for (int t = 0; t < TENSORS - 1; t++)
     if (t != 5) gradient_push(fusion, &g, t, NULL);
+  tuttiFusionInfo_t info = {.size = sizeof info};
   RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiRemoteError);
+  RANKS_CHECK(tuttiFusionGetInfo(fusion, &info) == tuttiSuccess && info.state_step == 2);
   RANKS_CHECK(state_check(self, fusion, &reference) == 0);
   RANKS_CHECK(others_go_on(self, comm, fusion, &reference, &way) == 0);
   RANKS_CHECK(tuttiFusionDestroy(fusion) != tuttiInProgress && tuttiCommAbort(comm) == tuttiSuccess);
@@ -512,6 +566,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_are_those_of_the_plain_codec),
       cmocka_unit_test(codecs_and_scales_change_between_steps),
+      cmocka_unit_test(a_tiny_factor_of_results_spoils_no_plane),
       cmocka_unit_test(state_goes_on_in_another_fusion),
       cmocka_unit_test(state_is_that_of_the_last_step_after_a_death),
       cmocka_unit_test(differing_codecs_are_named),
