@@ -33,6 +33,8 @@ static const char *const help =
     "                        bfloat16 (default: TUTTI_WIRE_TYPE, or float)\n"
     "      --codec X         prices an all-reduce of floats by this codec (int8, qsgd:4, 1bit, dgc:0.99 ...), too,\n"
     "                        and tells from how many ranks on floats as they are take less time\n"
+    "      --update TYPE     prices a reduction to owners that update weights, which travel as TYPE (float, half or\n"
+    "                        bfloat16) in place of sums, too, with or without a codec\n"
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
     "      --transport LIST  transports in order of preference, present on this host or not; after them come those\n"
     "                        of TUTTI_TRANSPORTS that this host can use\n"
@@ -109,6 +111,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   static const struct option options[] = {{"datatype", required_argument, NULL, 'd'},
                                           {"wire", required_argument, NULL, 'w'},
                                           {"codec", required_argument, NULL, 'c'},
+                                          {"update", required_argument, NULL, 'u'},
                                           {"profile", required_argument, NULL, 'p'},
                                           {"transport", required_argument, NULL, 't'},
                                           {"interface", required_argument, NULL, 'i'},
@@ -120,6 +123,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
   optind = 1;
   while ((option = getopt_long(argc, argv, "d:h", options, NULL)) != -1) switch (option) {
     case 'c': asked->request.codec = optarg; break;
+    case 'u': asked->request.update = optarg; break;
     case 'p': asked->request.profile = optarg; break;
     case 't': asked->request.transports = optarg; break;
     case 'i': asked->request.interface = optarg; break;

@@ -51,11 +51,11 @@ static const char *const help =
     "      --slice N         messages of any policy go in slices of N parameters (50000, 64K, ...) and by\n"
     "                        priority; with all only those of p3, fifo and auto\n"
     "      --codec X         by which layers of 1024 parameters or more travel (int8, 1bit, ...), with --ranks\n"
+    "      --update TYPE     owners update weights, and send these as float or half\n"
     "      --json            policy, groups (layers from 1 on, in the order sent), iteration_us and\n"
     "                        bound_us, which no plan can beat\n"
-    "      --svg FILE        draw the time line: backward, messages, next forward; with all that of auto (needs\n"
-    "                        python3)\n"
-    "      --data            print what --svg draws, as JSON for `tutti draw`, and nothing else\n"
+    "      --svg FILE        draw the time line: backward, messages, next forward; with all, auto's (by python3)\n"
+    "      --data            print what --svg draws, as JSON for `tutti draw`\n"
     "  -h, --help            this text\n\n"
     "A line of the plan is a message, or several slices of one group in a row: the number of the first message, its\n"
     "layers, the bytes, and from the beginning of backward on when the last of its gradients is ready, when the\n"
@@ -121,6 +121,7 @@ static int option_take(struct asked *asked, int option)
   case 't': request->transports = optarg; break;
   case 'i': request->interface = optarg; break;
   case 'X': request->codec = optarg; break;
+  case 'u': request->update = optarg; break;
   case 'j': request->json = 1; break;
   case 'S': asked->svg = optarg; break;
   case 'd': asked->data = 1; break;
@@ -158,6 +159,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {"channels", required_argument, NULL, 'C'},
                                           {"slice", required_argument, NULL, 's'},
                                           {"codec", required_argument, NULL, 'X'},
+                                          {"update", required_argument, NULL, 'u'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"svg", required_argument, NULL, 'S'},
                                           {"data", no_argument, NULL, 'd'},

@@ -4,6 +4,7 @@
  *   large_batch --threads 4 --batch 512 --linear --warmup 5   linear scaling of the rate, warm-up
  *   large_batch --threads 4 --half                            FP16 weights and gradients, FP32 masters, loss scale
  *   large_batch --threads 4 --lars 0.02 --rate 1              LARS, with norms from the fusion
+ *   large_batch --threads 4 --half --update                   likewise, with masters at their owners alone
  *   large_batch --threads 4 --elastic 10 --momentum 0         EASGD: weights are exchanged, every 10 steps
  *   large_batch --threads 4 --gossip --momentum 0             gossip: pairs of ranks average their weights
  *   tutti run -n 4 -- large_batch ...                         the ranks as processes
@@ -44,7 +45,7 @@ struct rank {
   struct optimizer optimizer;
   struct activity activity[IMAGES_MAX]; /* of this rank's images of the batch */
   float sum[WEIGHTS]; /* gradient of this batch */
-  float scratch[WEIGHTS];
+  float scratch[WEIGHTS]; /* with --update the weights that come while backward still reads the others */
   double loss; /* of this rank's images in this epoch */
   int order[IMAGES_MAX]; /* the images to train on, in this epoch's order */
   int train_count;
@@ -99,6 +100,18 @@ static uint64_t same_bits(struct rank *r, const struct network *network)
   exit(1);
 }
 
+/* Owners of weights take the steps: the rule that optimizer.c has for a rank that holds them all. */
+static void update_describe(const struct rank *r, tuttiFusionConfig_t *config, char *rule, size_t size)
+{
+  static const uint8_t biases[TENSORS] = {[HIDDEN_BIAS] = 1, [OUTPUT_BIAS] = 1};
+  const struct recipe *recipe = r->recipe;
+  if (recipe->lars > 0) snprintf(rule, size, "lars:%.9g,%.9g,%.9g", recipe->momentum, recipe->decay, recipe->lars);
+  else snprintf(rule, size, "momentum:%.9g,%.9g", recipe->momentum, recipe->decay);
+  config->update = rule;
+  config->exempt = biases;
+  config->weights_type = r->options->half ? tuttiFloat16 : tuttiFloat32;
+}
+
 /* With --half each contribution is multiplied by the scale, rounded to FP16 and summed as FP16; the sum is divided by
  * the scale in FP32. So do programs that multiply the loss, and keep gradients in FP16. */
 static void fusion_create(struct rank *r)
@@ -110,7 +123,12 @@ static void fusion_create(struct rank *r)
   if (r->options->half) config.wire_type = tuttiFloat16;
   config.overflow = 1;
   config.norms = 1;
+  char rule[96];
+  if (r->options->update) update_describe(r, &config, rule, sizeof rule);
   must(r, tuttiFusionCreate(&r->fusion, r->comm, tensors, TENSORS, &config), "tuttiFusionCreate");
+  for (int t = 0; t < TENSORS && r->options->update; t++)
+    must(r, tuttiFusionState(r->fusion, t, 0, r->network.weight + network_tensors[t].first,
+                             (size_t)network_tensors[t].count, 1), "tuttiFusionState");
   must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
 }
 
@@ -118,8 +136,9 @@ static void fusion_create(struct rank *r)
 static void push(struct rank *r, int tensor)
 {
   float *at = r->sum + network_tensors[tensor].first;
+  float *to = r->options->update ? r->scratch + network_tensors[tensor].first : at;
   if (!r->fusion) return;
-  must(r, tuttiFusionPush(r->fusion, tensor, at, at, (size_t)network_tensors[tensor].count, tuttiFloat32, NULL),
+  must(r, tuttiFusionPush(r->fusion, tensor, at, to, (size_t)network_tensors[tensor].count, tuttiFloat32, NULL),
        "tuttiFusionPush");
 }
 
@@ -163,7 +182,11 @@ static int add_gradients(struct rank *r, double *norm)
 static void step_together(struct rank *r, int batch)
 {
   double norm[TENSORS];
-  if (add_gradients(r, norm)) optimizer_step(&r->optimizer, &r->network, r->sum, batch, norm);
+  int is_well = add_gradients(r, norm);
+  if (r->options->update) {
+    memcpy(r->network.weight, r->scratch, sizeof r->scratch); /* those of the step before, if this one overflowed */
+    r->optimizer.steps += is_well;
+  } else if (is_well) optimizer_step(&r->optimizer, &r->network, r->sum, batch, norm);
   same_bits(r, &r->network);
 }
 
@@ -186,6 +209,11 @@ static void step_alone(struct rank *r, int count)
 
 static void train_batch(struct rank *r, int first, int batch)
 {
+  if (r->options->update) {
+    double rate = optimizer_rate(r->recipe, r->optimizer.steps);
+    must(r, tuttiFusionRate(r->fusion, (float)rate), "tuttiFusionRate");
+    must(r, tuttiFusionScale(r->fusion, r->scale, 1 / (r->scale * (float)batch)), "tuttiFusionScale");
+  }
   int count = compute(r, first, batch);
   r->step++;
   if (r->fusion) step_together(r, batch);
@@ -270,8 +298,8 @@ static void *run_rank(void *argument)
   struct rank *r = argument;
   const struct options *o = r->options;
   must(r, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
-  if (!o->elastic && !o->gossip) fusion_create(r);
   network_init(&r->network, (uint64_t)o->seed);
+  if (!o->elastic && !o->gossip) fusion_create(r);
   r->centre = r->network;
   optimizer_init(&r->optimizer, r->recipe, &r->network);
   for (int image = 0; image < r->images->count; image++)

@@ -24,6 +24,7 @@ static const char help[] =
   "  --no-master    with --half: without masters, to see what they are for\n"
   "  --lars ETA     a rate for each layer, by the norms of weights and gradients; without: the same for all\n"
   "  --decay D      of weights, not of biases (default 0)\n"
+  "  --update       owners of weights take the steps, and all ranks get weights in place of sums\n"
   "  --elastic TAU  ranks train on their own; every TAU steps they and a centre are drawn together (EASGD)\n"
   "  --gossip       ranks train on their own; after each step pairs of them average their weights\n"
   "  --epochs N     times that all images are seen (default 25)\n"
@@ -71,9 +72,10 @@ static void check(const struct options *o)
 {
   int alone = o->elastic || o->gossip;
   if (o->elastic && o->gossip) refuse("--elastic and --gossip are two ways: give one of them");
-  if (alone && (o->half || o->lars > 0))
-    refuse("--half and --lars work on sums of gradients, which --elastic and --gossip do not make");
+  if (alone && (o->half || o->lars > 0 || o->update))
+    refuse("--half, --lars and --update work on sums of gradients, which --elastic and --gossip do not make");
   if (o->no_master && !o->half) refuse("--no-master needs --half");
+  if (o->no_master && o->update) refuse("--no-master: owners have masters, leave out --update");
   if (o->warmup && !o->linear) refuse("--warmup needs --linear");
 }
 
@@ -94,6 +96,7 @@ static void set(struct options *o, int letter, const char *text)
   case 'l': o->linear = 1; break;
   case 'H': o->half = 1; break;
   case 'n': o->no_master = 1; break;
+  case 'u': o->update = 1; break;
   case 'g': o->gossip = 1; break;
   case 'h': fputs(help, stdout); exit(0);
   default: fputs("try large_batch --help\n", stderr); exit(2);
@@ -107,7 +110,7 @@ void options_read(struct options *o, int argc, char **argv)
     {"elastic", 1, NULL, 'E'}, {"seed", 1, NULL, 's'},   {"rate", 1, NULL, 'r'},   {"momentum", 1, NULL, 'm'},
     {"lars", 1, NULL, 'L'},    {"decay", 1, NULL, 'D'},  {"data", 1, NULL, 'd'},   {"linear", 0, NULL, 'l'},
     {"half", 0, NULL, 'H'},    {"no-master", 0, NULL, 'n'}, {"gossip", 0, NULL, 'g'}, {"help", 0, NULL, 'h'},
-    {NULL, 0, NULL, 0}};
+    {"update", 0, NULL, 'u'}, {NULL, 0, NULL, 0}};
   *o = (struct options){.threads = 1, .epochs = 25, .batch = 64, .seed = 1, .rate = 0.05, .momentum = 0.9,
                         .data = DIGITS_CSV};
   for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) set(o, c, optarg);

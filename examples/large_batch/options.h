@@ -11,6 +11,7 @@ struct options {
   int warmup;     /* epochs */
   int half;
   int no_master;
+  int update;     /* by owners */
   int elastic;    /* steps between two exchanges; 0: not */
   int gossip;
   int seed;

@@ -27,7 +27,7 @@ from ._arrays import TYPES as _TYPES
 from ._arrays import empty
 from ._comm import OPS as _OPS
 from ._comm import Comm, Launch, ReduceOp, init, launch, unique_id
-from ._fusion import Fusion, FusionInfo
+from ._fusion import Fusion, FusionInfo, Shard
 from ._handles import Group, Handle, group
 from ._library import PATH as LIBRARY
 from ._library import VERSION as __version__
@@ -37,9 +37,9 @@ from ._library import (TuttiArgumentError, TuttiCudaError, TuttiError, TuttiInte
 TYPES = tuple(_TYPES)  # names of the types that can be combined
 OPS = tuple(_OPS)      # names of the operations
 
-__all__ = ["init", "launch", "unique_id", "group", "empty", "Comm", "Fusion", "FusionInfo", "Group", "Handle", "Launch",
-           "ReduceOp", "TuttiError", "TuttiArgumentError", "TuttiCudaError", "TuttiInternalError", "TuttiRemoteError",
-           "TuttiSystemError", "TuttiUsageError", "TYPES", "OPS", "LIBRARY", "__version__"]
+__all__ = ["init", "launch", "unique_id", "group", "empty", "Comm", "Fusion", "FusionInfo", "Group", "Handle",
+           "Launch", "ReduceOp", "Shard", "TuttiError", "TuttiArgumentError", "TuttiCudaError", "TuttiInternalError",
+           "TuttiRemoteError", "TuttiSystemError", "TuttiUsageError", "TYPES", "OPS", "LIBRARY", "__version__"]
 
 for _name in __all__:  # where users know them from, not the file
     if callable(globals()[_name]):

@@ -6,7 +6,7 @@ import threading
 import time
 from ctypes import byref, c_char_p, c_double, c_int, c_size_t, c_void_p
 from threading import get_ident
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from . import _interrupt, _library
 from ._arrays import Array, NAMES, look, type_code
@@ -31,6 +31,27 @@ class FusionInfo(NamedTuple):
     predicted_us: float          #: the same, predicted by the plan
     exposed_us: float            #: measured: the time spent in waits
     predicted_exposed_us: float  #: the same, predicted by the plan
+    state_step: int              #: the step that left the planes of ``get_state``; after an error ranks may differ
+
+
+class Shard(NamedTuple):
+    """Elements of a tensor that this rank owns, for a function that updates weights."""
+
+    tensor: str             #: its name
+    step: int               #: of the fusion, from 1 on
+    first: int              #: number of the first element in its tensor
+    rate: float             #: of this step
+    staleness: int          #: a rate is divided by 1 + staleness; today 0
+    gradient: memoryview    #: of floats (numpy.asarray(gradient) is an array of them, too); not to be kept
+    planes: list            #: likewise: [0] the weights, which the function changes, and what it keeps beside them
+
+
+def _shard(shard, names, count):
+    def view(address):
+        return memoryview((ctypes.c_float * shard.count).from_address(address)).cast("B").cast("f")
+
+    return Shard(names[shard.tensor], shard.step, shard.first, shard.rate, shard.staleness, view(shard.gradient),
+                 [view(shard.planes[p]) for p in range(count)])
 
 
 class Fusion:
@@ -58,6 +79,11 @@ class Fusion:
     ``wire_type``: "float16" or "bfloat16" for tensors of float32; default: the communicator's.
     ``codec``: how tensors of float32 with at least ``codec_least`` elements (1024) travel, e.g. "1bit" or "dgc:0.99".
     ``overflow``, ``norms``: True if ``overflow()``, ``norm()`` will be called.
+    ``update``: results are weights, which the owner of each element updates in fp32, instead of sums: "sgd[:DECAY]",
+    "momentum[:MOMENTUM[,DECAY]]", "lars[:MOMENTUM[,DECAY[,ETA]]]", or a function of a ``Shard``, which the fusion's
+    thread calls and which changes ``shard.planes`` in place (it has ``planes`` of them, 1 to 3). Weights are given by
+    ``set_state(name, 0, weights)`` before the first step. ``rate``: of the update, see ``rate()``. ``weights_type``:
+    "float16" or "bfloat16": weights of float32 travel so. ``exempt``: names of tensors without decay and lambda.
 
     The call is collective, and the fusion has communicators of its own: ``comm`` may be used for other things, and is
     closed after it. As a context manager it is closed at the end.
@@ -70,7 +96,9 @@ class Fusion:
 
     def __init__(self, comm: Comm, tensors: Mapping[str, Any], *, policy: Optional[str] = None, buffer_bytes: int = 0,
                  op: str = "sum", wire_type: Optional[str] = None, overflow: bool = False, norms: bool = False,
-                 codec: Optional[str] = None, codec_least: int = 0):
+                 codec: Optional[str] = None, codec_least: int = 0,
+                 update: Union[None, str, Callable[[Shard], None]] = None, planes: int = 1, rate: float = 0.0,
+                 weights_type: Optional[str] = None, exempt: Sequence[str] = ()):
         self._handle: Optional[int] = None
         self._calls: dict = {}  # under way: number of the thread -> [that], a new list each time
         if not isinstance(comm, Comm):
@@ -90,11 +118,38 @@ class Fusion:
         config.buffer_bytes, config.op, config.overflow, config.norms = buffer_bytes, OPS[op], overflow, norms
         if wire_type is not None:
             config.wire_type = type_code(wire_type, "wire_type")
+        self._config_update(config, update, planes)
+        config.rate = number("rate", rate)
+        if weights_type is not None:
+            config.weights_type = type_code(weights_type, "weights_type")
+        if exempt:
+            numbers = [self._number(name) for name in exempt]
+            flags = (ctypes.c_uint8 * len(tensors))(*(index in numbers for index in range(len(tensors))))
+            config.exempt = ctypes.addressof(flags)
         handle = c_void_p()
         check(comm._watched(C["tuttiFusionCreate"], byref(handle), comm._open(), facts, len(tensors), byref(config)))
         self._handle = handle.value
         comm._fusions.add(self)
         _interrupt.track(self)
+
+    def _config_update(self, config, update, planes):
+        self._update_error: Optional[BaseException] = None
+        if not callable(update):
+            config.update = words("update", update)
+            return
+        names = list(self._numbers)
+
+        def call(_, shard):
+            try:
+                update(_shard(shard.contents, names, count))
+                return 0
+            except BaseException as why:  # it is raised by the calls that end with it
+                self._update_error = why
+                return TuttiUsageError.code
+
+        count = whole("planes", planes, 1, 3)
+        self._update = _library.FusionUpdate(call)  # it lives as long as the fusion
+        config.update, config.function = f"function:{count}".encode(), ctypes.cast(self._update, c_void_p)
 
     @staticmethod
     def _fact(name, what):
@@ -146,12 +201,12 @@ class Fusion:
     def wait(self, tensor: Optional[str] = None) -> None:
         """Waits until the sum of a tensor is there; without a name, for all tensors: that ends the step."""
         if tensor is None:
-            check(self._call(C["tuttiFusionWaitAll"]))
+            self._check(self._call(C["tuttiFusionWaitAll"]))
             self._kept = [None] * len(self._kept)
             return
         index = self._number(tensor)
         kept = self._kept[index]
-        check(self._call(C["tuttiFusionWait"], index))
+        self._check(self._call(C["tuttiFusionWait"], index))
         self._release(index, kept)
 
     def done(self, tensor: str) -> bool:
@@ -164,6 +219,12 @@ class Fusion:
         check(code)
         self._release(index, kept)
         return True
+
+    def _check(self, code):
+        """As check; an exception of the function that updates weights is the cause of this one."""
+        if code and self._update_error is not None:
+            raise error(code) from self._update_error
+        check(code)
 
     def _release(self, index, kept):
         """Arrays that were waited for may go, unless another thread has pushed others meanwhile."""
@@ -200,6 +261,28 @@ class Fusion:
     def codec(self, codec: Optional[str]) -> None:
         """Sets another codec from the next step on, on all ranks alike, between steps; None: no codec."""
         check(C["tuttiFusionCodec"](self._open(), words("codec", codec)))
+
+    def rate(self, rate: float) -> None:
+        """Sets the rate by which weights are updated, from the next step on, on all ranks alike."""
+        check(C["tuttiFusionRate"](self._open(), number("rate", rate)))
+
+    def get_state(self, tensor: str, plane: int, out: Array) -> None:
+        """Reads a plane of a tensor to an array of as many float32: 0, the weights of an update, and so on.
+
+        It is zero but for what this rank owns (``man tuttiFusionState``): a checkpoint is the sum over the ranks.
+        """
+        self._state(tensor, plane, out, 0)
+
+    def set_state(self, tensor: str, plane: int, x: Array) -> None:
+        """Writes a plane of a tensor from an array of as many float32, the same on all ranks. Between steps."""
+        self._state(tensor, plane, x, 1)
+
+    def _state(self, tensor, plane, x, sets):
+        where, count, kind, _ = look(x, "x" if sets else "out", None, not sets, True)
+        if NAMES[kind] != "float32":
+            raise refusal(f"planes are float32, not {NAMES[kind]}")
+        index, plane = self._number(tensor), whole("plane", plane, 0, 7)
+        check(C["tuttiFusionState"](self._open(), index, plane, where, count, sets))
 
     def norm(self, tensor: str) -> float:
         """The L2 norm of a tensor's sum, the same bits on all ranks; after its wait and before its next push."""

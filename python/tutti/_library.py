@@ -89,8 +89,17 @@ class ReduceOptions(Sized):
 class FusionConfig(Sized):
     _fields_ = [("policy", c_char_p), ("buffer_bytes", c_size_t), ("op", c_int), ("wire_type", c_int),
                 ("overflow", c_int), ("norms", c_int), ("codec", c_char_p), ("codec_least", c_size_t),
-                ("rows", c_void_p)]
+                ("rows", c_void_p), ("update", c_char_p), ("function", c_void_p), ("context", c_void_p),
+                ("rate", c_float), ("weights_type", c_int), ("exempt", c_void_p)]
     MAGIC = 0x74756675
+
+
+class FusionShard(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("tensor", c_int), ("staleness", c_int), ("step", c_uint64), ("first", c_size_t),
+                ("count", c_size_t), ("rate", c_float), ("gradient", c_void_p), ("planes", c_void_p * 3)]
+
+
+FusionUpdate = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.POINTER(FusionShard))
 
 
 class FusionTensor(ctypes.Structure):
@@ -101,7 +110,7 @@ class FusionInfo(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("steps", c_uint64), ("plans", c_uint64), ("planned_step", c_uint64),
                 ("groups", c_int), ("messages", c_int), ("is_by_priority", c_int), ("buffer_bytes", c_size_t),
                 ("copied_bytes", c_uint64), ("iteration_us", c_double), ("predicted_us", c_double),
-                ("exposed_us", c_double), ("predicted_exposed_us", c_double)]
+                ("exposed_us", c_double), ("predicted_exposed_us", c_double), ("state_step", c_uint64)]
 
 
 class Launch(ctypes.Structure):
@@ -166,6 +175,8 @@ _FUNCTIONS = {
     "tuttiFusionOverflow": [_P, POINTER(c_int)],
     "tuttiFusionNorm": [_P, c_int, POINTER(c_double)],
     "tuttiFusionCodec": [_P, c_char_p],
+    "tuttiFusionRate": [_P, c_float],
+    "tuttiFusionState": [_P, c_int, c_int, _P, c_size_t, c_int],
     "tuttiFusionState": [_P, c_int, c_int, _P, c_size_t, c_int],
     "tuttiFusionGetInfo": [_P, POINTER(FusionInfo)],
     "tuttiFusionPrint": [_P, _P, c_int],

@@ -34,6 +34,7 @@ def all_of_it():
             steps(comm, policy)
         kinds(comm)
         options(comm)
+        updates(comm)
         threads(comm)
 
 
@@ -89,6 +90,45 @@ def options(comm):
         fusion.push("x", array.array("f", [20000] * 4))
         fusion.wait()
         assert fusion.overflow() is True
+
+
+def updates(comm):
+    """Owners update weights, by a rule and by a function; an exception of the function ends the fusion."""
+    def halved(shard):
+        assert shard.staleness == 0 and len(shard.gradient) == len(shard.planes[0]) == len(shard.planes[1])
+        for i, g in enumerate(shard.gradient):
+            shard.planes[1][i] = shard.planes[1][i] / 2 + g
+            shard.planes[0][i] -= shard.rate * shard.planes[1][i]
+
+    def failing(shard):
+        raise KeyError(shard.tensor)
+
+    count = 3000
+    for update in ("momentum:0.5", halved, failing):
+        with tutti.Fusion(comm, {"w": (count, "float32"), "b": (2, "float32")}, op="avg", update=update, planes=2,
+                          rate=0.25, exempt=["b"]) as fusion:
+            w = array.array("f", [i % 7 for i in range(count)])
+            b = array.array("f", [8, 16])
+            fusion.set_state("w", 0, w)
+            fusion.set_state("b", 0, b)
+            velocity, want = 0, list(w)
+            for step, rate in enumerate((0.25, 0.25, 0.5)):
+                fusion.rate(rate)
+                velocity = velocity / 2 + 4
+                want = [x - rate * velocity for x in want]
+                fusion.push("w", array.array("f", [4] * count), w)
+                fusion.push("b", array.array("f", [0, 0]), b)
+                try:
+                    fusion.wait()
+                except tutti.TuttiError as why:
+                    assert update is failing and isinstance(why.__cause__ or KeyError(), KeyError), why
+                    break
+                assert update is not failing and list(w) == want and list(b) == [8, 16], (step, w[:9], want[:9])
+            else:
+                masters = array.array("f", [0] * count)
+                fusion.get_state("w", 0, masters)
+                assert list(comm.all_reduce(masters)) == want
+                assert fusion.info().state_step == 3
 
 
 def threads(comm):

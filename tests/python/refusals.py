@@ -176,6 +176,12 @@ class OfOneRank(unittest.TestCase):
         self.refused("policy", lambda: tutti.Fusion(self.comm, grads, policy="best"))
         self.refused("policy is 3", lambda: tutti.Fusion(self.comm, grads, policy=3))
         self.refused("buffer_bytes is -1", lambda: tutti.Fusion(self.comm, grads, buffer_bytes=-1))
+        self.refused("adam", lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update="adam"))
+        self.refused("planes is 4", lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update=print, planes=4))
+        self.refused("no tensor 'c'", lambda: tutti.Fusion(self.comm, {"a": (2, "float32")}, update="sgd", exempt="c"))
+        with tutti.Fusion(self.comm, {"a": (2, "float32")}, update="sgd") as fusion:
+            self.refused("planes are float32", lambda: fusion.set_state("a", 0, array.array("d", [1, 2])))
+            self.refused("no weights", lambda: fusion.push("a", floats(1, 2)), tutti.TuttiUsageError)
         with tutti.Fusion(self.comm, grads) as fusion:
             self.refused(["no tensor 'c'", "a, b"], lambda: fusion.push("c", floats(1)))
             self.refused("count", lambda: fusion.push("a", floats(1)))

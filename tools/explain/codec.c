@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An all-reduce by a codec, beside one of floats as they are: bytes, and times by prices. */
+/* An all-reduce by a codec, or one whose owners update weights, beside one of floats as they are: bytes, and times by
+ * prices. */
 #include <string.h>
 
 #include "base/text.h"
@@ -21,7 +22,9 @@ static const struct {
 
 /* An all-reduce of `count` floats; bytes of a share in each act, times in us. */
 struct coded {
-  const struct tt_codec *codec;
+  const struct tt_codec *codec; /* row NULL: none */
+  const char *update;           /* type in which weights travel as results; NULL: sums do */
+  size_t weights;               /* bytes of such an element */
   uint64_t count, contribution, result, share[2];
   double exchange_us, gather_us, kernels_us, all_us, dense_us;
   struct tt_choice exchange, gather, dense;
@@ -29,7 +32,7 @@ struct coded {
 
 static int is_gathered(const struct coded *coded)
 {
-  return tt_codec_route(coded->codec) == TT_CODEC_GATHER;
+  return coded->codec->row && tt_codec_route(coded->codec) == TT_CODEC_GATHER;
 }
 
 /* The code of the first `count` elements, in a stage. */
@@ -37,14 +40,17 @@ static uint64_t code_bytes(const struct coded *coded, int nranks, uint64_t count
 {
   struct tt_codec_piece piece = {.stage = stage,
                                  .nranks = nranks,
-                                 .count = count < coded->count ? count : coded->count,
-                                 .capacity = tt_codec_capacity(coded->codec, coded->count, 0)};
+                                 .count = count < coded->count ? count : coded->count};
+  if (stage == TT_CODEC_RESULT && coded->update) return piece.count * coded->weights;
+  if (!coded->codec->row) return piece.count * sizeof(float);
+  piece.capacity = tt_codec_capacity(coded->codec, coded->count, 0);
   return tt_codec_bytes(coded->codec, &piece);
 }
 
 static void bytes_find(struct coded *coded, int nranks)
 {
-  uint64_t unit = tt_codec_unit(coded->codec, coded->count), units = (coded->count + unit - 1) / unit;
+  uint64_t unit = coded->codec->row ? tt_codec_unit(coded->codec, coded->count) : 1;
+  uint64_t units = (coded->count + unit - 1) / unit;
   uint64_t owned = (units + (uint64_t)nranks - 1) / (uint64_t)nranks * unit;
   coded->contribution = code_bytes(coded, nranks, coded->count, TT_CODEC_CONTRIBUTION);
   coded->share[0] = coded->share[1] = coded->contribution;
@@ -56,12 +62,14 @@ static void bytes_find(struct coded *coded, int nranks)
 }
 
 /* By the owner's route each rank encodes all and a shard, and decodes as much as all twice; by the other it decodes the
- * codes of all ranks. */
+ * codes of all ranks. Owners that update weights do so in place of encoding and decoding sums: that is not counted. */
 static double kernels_find(const struct coded *coded, int nranks)
 {
   double mib = (double)coded->count * 4 / (1 << 20), shard = is_gathered(coded) ? 0 : 1.0 / nranks;
   double decodes = is_gathered(coded) ? nranks : 2;
   int k = 0;
+  if (!coded->codec->row) return 0;
+  if (coded->update) shard = 0, decodes = 1;
   while (strcmp(kernels[k].name, tt_codec_name(coded->codec->row)) != 0) k++;
   return mib * ((1 + shard) * kernels[k].encode_us + decodes * kernels[k].decode_us);
 }
@@ -100,9 +108,12 @@ static void coded_print(const struct coded *coded, int nranks, FILE *out)
 {
   char text[TT_CODEC_TEXT_BYTES], name[TT_CHOICE_TEXT_BYTES], size[2][TT_BYTES_TEXT_BYTES], us[2][TT_US_BYTES];
   uint64_t others = (uint64_t)nranks - 1;
-  fprintf(out, "\ncodec %s: a contribution has %s", tt_codec_text(coded->codec, text),
+  fputc('\n', out);
+  if (coded->codec->row) fprintf(out, "codec %s%s", tt_codec_text(coded->codec, text), coded->update ? ", " : "");
+  fprintf(out, "%s: a contribution has %s", coded->update ? "update by owners" : "",
           tt_bytes_text(coded->contribution, size[0]));
-  if (!is_gathered(coded)) fprintf(out, ", a result %s", tt_bytes_text(coded->result, size[0]));
+  if (coded->update) fprintf(out, ", weights as %s %s", coded->update, tt_bytes_text(coded->result, size[0]));
+  else if (!is_gathered(coded)) fprintf(out, ", a result %s", tt_bytes_text(coded->result, size[0]));
   uint64_t sent = others * (is_gathered(coded) ? coded->share[0] : coded->share[0] + coded->share[1]);
   fprintf(out, "; a rank sends %s instead of %s\n", tt_bytes_text(sent, size[0]),
           tt_bytes_text(coded->count * 4 / (uint64_t)nranks * 2 * others, size[1]));
@@ -111,7 +122,7 @@ static void coded_print(const struct coded *coded, int nranks, FILE *out)
             tt_choice_text(&coded->exchange, name), tt_us_text(coded->exchange_us, us[0]));
   fprintf(out, "  all-gather of %s from each rank (%s): %s us\n", tt_bytes_text(coded->share[1], size[0]),
           tt_choice_text(&coded->gather, name), tt_us_text(coded->gather_us, us[0]));
-  fprintf(out, "  kernels on one core, by what was measured on an AMD EPYC: %s us\n",
+  if (coded->codec->row) fprintf(out, "  kernels on one core, by what was measured on an AMD EPYC: %s us\n",
           tt_us_text(coded->kernels_us, us[0]));
   fprintf(out, "  %s us together; floats as they are (%s) take %s us, %.3g times that\n",
           tt_us_text(coded->all_us, us[0]), tt_choice_text(&coded->dense, name), tt_us_text(coded->dense_us, us[1]),
@@ -142,13 +153,26 @@ static tuttiResult_t crossing_print(struct coded *coded, const struct tt_explain
   return tuttiSuccess;
 }
 
+tuttiResult_t tt_explain_update(const char *update, const struct tt_codec *codec, size_t *weights)
+{
+  *weights = 0;
+  if (!update) return tuttiSuccess;
+  *weights = strcmp(update, "float") == 0 ? 4 : 2;
+  if (*weights == 2 && strcmp(update, "half") != 0 && strcmp(update, "bfloat16") != 0)
+    return tt_fail(tuttiInvalidArgument, "weights travel as %.40s: give float, half or bfloat16", update);
+  if (!codec->row || tt_codec_route(codec) == TT_CODEC_OWNER) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "codec %s sends gradients to all ranks, not to owners that update weights: "
+                 "leave one out", tt_codec_name(codec->row));
+}
+
 tuttiResult_t tt_explain_codec(FILE *out, const struct tt_explain_request *request, uint64_t count,
                                const struct tt_hypothetical *place)
 {
-  struct tt_codec codec;
-  struct coded coded = {.codec = &codec, .count = count};
-  tuttiResult_t result = tt_codec_parse(&codec, request->codec);
-  if (result == tuttiSuccess) result = tt_codec_check(&codec, count, place->tuning.nranks);
+  struct tt_codec codec = {.row = NULL};
+  struct coded coded = {.codec = &codec, .count = count, .update = request->update};
+  tuttiResult_t result = request->codec ? tt_codec_parse(&codec, request->codec) : tuttiSuccess;
+  if (result == tuttiSuccess) result = tt_explain_update(request->update, &codec, &coded.weights);
+  if (result == tuttiSuccess && codec.row) result = tt_codec_check(&codec, count, place->tuning.nranks);
   if (result == tuttiSuccess) result = times_find(&coded, place);
   if (result != tuttiSuccess) return result;
   coded_print(&coded, place->tuning.nranks, out);

@@ -46,8 +46,13 @@ static tuttiResult_t call_make(struct tt_call *call, const struct tt_explain_req
   if (request->codec && (collective != TT_ALL_REDUCE || type != tuttiFloat32))
     return tt_fail(tuttiInvalidArgument, "the codec is %.40s: codecs are for all-reduces of float, leave it out",
                    request->codec);
-  struct tt_codec codec;
+  if (request->update && (collective != TT_ALL_REDUCE || type != tuttiFloat32))
+    return tt_fail(tuttiInvalidArgument, "weights travel as %.40s: updates are for all-reduces of float, leave it out",
+                   request->update);
+  struct tt_codec codec = {.row = NULL};
+  size_t weights;
   tuttiResult_t result = request->codec ? tt_codec_parse(&codec, request->codec) : tuttiSuccess;
+  if (result == tuttiSuccess) result = tt_explain_update(request->update, &codec, &weights);
   if (result != tuttiSuccess) return result;
   size_t size = tt_type_size(type);
   *call = (struct tt_call){.collective = (uint8_t)collective,
@@ -66,7 +71,8 @@ tuttiResult_t tt_explain(const struct tt_explain_request *request, FILE *out)
   if (result != tuttiSuccess) return result;
   result = wire_make(&call, &place->settings, request->wire_type);
   if (result == tuttiSuccess) result = tt_explain_print(out, &call, &place->settings, &place->tuning);
-  if (result == tuttiSuccess && request->codec) result = tt_explain_codec(out, request, call.count, place);
+  if (result == tuttiSuccess && (request->codec || request->update))
+    result = tt_explain_codec(out, request, call.count, place);
   tt_hypothetical_destroy(place);
   return result;
 }

@@ -19,6 +19,8 @@ struct tt_explain_request {
   const char *wire_type;  /* in which floats that are reduced travel: "float", "half" or "bfloat16"; NULL:
                              TUTTI_WIRE_TYPE */
   const char *codec;      /* of an all-reduce of floats: its price is printed, too; NULL: none */
+  const char *update;     /* likewise, with owners that update weights, which travel as "float", "half" or "bfloat16" in
+                             place of sums; NULL: sums do */
   const char *transports; /* that join ranks, in order of preference, before those of TUTTI_TRANSPORTS; NULL: none */
   const char *topology;   /* file, instead of nnodes; NULL: none */
   const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */

@@ -113,41 +113,76 @@ static tuttiResult_t policies_find(struct asked *asked, const struct tt_plan_req
 }
 
 #define CODEC_LEAST 1024 /* parameters, as fusions have it */
-#define CODED_TYPE 0x100
+#define CODED_TYPE 0x100 /* as in fusions */
+#define CODEC_TYPE 0x200
 
-/* The length of a layer as it travels by the codec. */
-static tuttiResult_t layer_code(struct tt_tensor *tensor, const struct tt_codec *codec, int nranks)
+/* How gradients travel, and the weights in place of sums, 0 bytes: sums do. */
+struct travel {
+  struct tt_codec codec; /* row NULL: none */
+  size_t weights;
+};
+
+/* The length of a layer as it travels. */
+static tuttiResult_t layer_code(struct tt_tensor *tensor, const struct travel *travel, int nranks)
 {
-  if (tensor->count < CODEC_LEAST) return tuttiSuccess;
-  tuttiResult_t result = tt_codec_check(codec, tensor->count, nranks);
+  struct tt_codec codec = tensor->count < CODEC_LEAST ? (struct tt_codec){.row = NULL} : travel->codec;
+  if (!codec.row && !travel->weights) return tuttiSuccess;
+  tuttiResult_t result = codec.row ? tt_codec_check(&codec, tensor->count, nranks) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
-  uint64_t unit = tt_codec_unit(codec, tensor->count), wire = tt_codec_wire(codec, tensor->count, nranks);
+  uint64_t unit = codec.row ? tt_codec_unit(&codec, tensor->count) : 1, wire;
+  if (travel->weights) wire = tt_codec_wire_update(&codec, unit, nranks, sizeof(float), travel->weights);
+  else wire = tt_codec_wire(&codec, tensor->count, nranks);
   tensor->count = (tensor->count + unit - 1) / unit;
   tensor->bytes = tensor->count * wire;
-  tensor->type = CODED_TYPE;
+  tensor->type = codec.row ? CODED_TYPE | CODEC_TYPE : CODED_TYPE;
   tensor->grain = (uint32_t)unit;
   return result;
 }
 
-static tuttiResult_t codec_take(struct asked *asked, const struct tt_plan_request *request)
+static tuttiResult_t update_read(struct travel *travel, const char *update)
 {
-  struct tt_codec codec;
-  struct tt_tensor *tensors = (struct tt_tensor *)(uintptr_t)asked->layers.net.tensors; /* they are this request's */
-  char text[TT_CODEC_TEXT_BYTES];
-  uint64_t before = 0, after = 0;
-  if (!request->codec) return tuttiSuccess;
-  if (!request->nranks)
+  if (strcmp(update, "float") == 0) travel->weights = 4;
+  else if (strcmp(update, "half") == 0 || strcmp(update, "bfloat16") == 0) travel->weights = 2;
+  else return tt_fail(tuttiInvalidArgument, "weights travel as %.40s: give float, half or bfloat16", update);
+  if (!travel->codec.row || tt_codec_route(&travel->codec) == TT_CODEC_OWNER) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "codec %s sends gradients to all ranks, not to owners that update weights: "
+                 "leave one out", tt_codec_name(travel->codec.row));
+}
+
+static tuttiResult_t travel_read(struct travel *travel, const struct tt_plan_request *request)
+{
+  tuttiResult_t result = tuttiSuccess;
+  *travel = (struct travel){.weights = 0};
+  if (request->codec && !request->nranks)
     return tt_fail(tuttiInvalidArgument, "the codec is %.40s, but no number of ranks is given: its bytes depend on "
                    "that", request->codec);
-  tuttiResult_t result = tt_codec_parse(&codec, request->codec);
+  if (request->codec) result = tt_codec_parse(&travel->codec, request->codec);
+  if (result == tuttiSuccess && request->update) result = update_read(travel, request->update);
+  return result;
+}
+
+static void travel_text(struct asked *asked, const struct travel *travel, const char *update, double part)
+{
+  char text[TT_CODEC_TEXT_BYTES] = "";
+  if (travel->codec.row) tt_codec_text(&travel->codec, text);
+  snprintf(asked->codec_text, TEXT_BYTES, "%s%s%s%s%s: gradients count as %.4g %% of their bytes (%.4g times fewer)\n",
+           text[0] ? "codec " : "", text, text[0] && update ? ", " : "", update ? "weights from their owners as " : "",
+           update ? update : "", 100 * part, 1 / part);
+}
+
+static tuttiResult_t codec_take(struct asked *asked, const struct tt_plan_request *request)
+{
+  struct travel travel;
+  struct tt_tensor *tensors = (struct tt_tensor *)(uintptr_t)asked->layers.net.tensors; /* they are this request's */
+  uint64_t before = 0, after = 0;
+  tuttiResult_t result = travel_read(&travel, request);
+  if (!request->codec && !request->update) return result;
   for (int32_t l = 0; l < asked->layers.net.n && result == tuttiSuccess; l++) {
     before += tensors[l].bytes;
-    result = layer_code(&tensors[l], &codec, request->nranks);
+    result = layer_code(&tensors[l], &travel, request->nranks);
     after += tensors[l].bytes;
   }
-  if (result == tuttiSuccess && after)
-    snprintf(asked->codec_text, TEXT_BYTES, "codec %s: gradients count as %.4g %% of their bytes (%.4g times fewer)\n",
-             tt_codec_text(&codec, text), 100 * (double)after / (double)before, (double)before / (double)after);
+  if (result == tuttiSuccess && after) travel_text(asked, &travel, request->update, (double)after / (double)before);
   return result;
 }
 

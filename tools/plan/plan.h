@@ -32,6 +32,8 @@ struct tt_plan_request {
                               the policy does; with "all" only of p3 and auto */
   const char *codec;       /* by which layers of 1,024 parameters or more travel, with nranks; its kernels count as
                               nothing; NULL: none */
+  const char *update;      /* not NULL: owners update weights, which travel as "float", "half" or "bfloat16" in place of
+                              results; gradients by the codec of the owner's route, or as they are */
   int json;                /* 1: print JSON: "policy", "groups" (lists of layers from 1 on, in the order sent) and
                               "iteration_us", and "bound_us", which no plan can beat; a list of these for "all" */
 };
