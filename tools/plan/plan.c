@@ -22,7 +22,7 @@ static const char *const policies_all[] = {"wfbp",    "single", "threshold:25M,1
 struct asked {
   struct tt_layers layers;
   struct tt_message_cost cost;
-  char cost_text[TEXT_BYTES], codec_text[TEXT_BYTES];
+  char cost_text[TEXT_BYTES], codec_text[2 * TEXT_BYTES];
   struct tt_planned planned[POLICIES_MOST];
   int n;
 };
@@ -165,7 +165,8 @@ static void travel_text(struct asked *asked, const struct travel *travel, const 
 {
   char text[TT_CODEC_TEXT_BYTES] = "";
   if (travel->codec.row) tt_codec_text(&travel->codec, text);
-  snprintf(asked->codec_text, TEXT_BYTES, "%s%s%s%s%s: gradients count as %.4g %% of their bytes (%.4g times fewer)\n",
+  snprintf(asked->codec_text, sizeof asked->codec_text,
+           "%s%s%s%s%.10s: gradients count as %.4g %% of their bytes (%.4g times fewer)\n",
            text[0] ? "codec " : "", text, text[0] && update ? ", " : "", update ? "weights from their owners as " : "",
            update ? update : "", 100 * part, 1 / part);
 }
