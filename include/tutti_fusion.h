@@ -165,7 +165,8 @@ typedef struct {
 /* Updates weights. The fusion's thread calls it, for a few thousand elements at a time, each element once a step on its
  * owner, in any order. Its results may depend on nothing but its arguments and the context, and it calls no function of
  * Tutti. The arrays do not overlap, and are its own until it returns. If it does not return tuttiSuccess the fusion
- * ends with that error on all ranks. After a failed or an overflowed step its work is forgotten. */
+ * ends with that error on all ranks, or with tuttiInvalidUsage if that is no error. After a failed or an overflowed
+ * step its work is forgotten. */
 typedef tuttiResult_t (*tuttiFusionUpdate_t)(void *context, const tuttiFusionShard_t *shard);
 
 /* Options. Always start from TUTTI_FUSION_CONFIG_INITIALIZER; a field left as the initializer sets it takes its
@@ -185,9 +186,10 @@ typedef struct {
   size_t buffer_bytes; /* size of the fusion buffer; default 64 MiB (TUTTI_FUSION_BYTES). It is rounded up to 4 KiB, and
                           has at most about twice the size of all tensors. Messages longer than half of it are planned
                           and sent in slices, also those that are sent without a copy: so is the one of "single" (by
-                          default from 32 MiB on); coded ones are not, because they need no room. While it is full of
-                          messages that wait for a late rank, each channel may take as much memory again as its longest
-                          message */
+                          default from 32 MiB on); coded ones are not: they take no room in it, but each channel keeps
+                          memory for twice the codes of its longest message, and with update for its share in fp32, so
+                          choose a policy that slices where tensors are huge. While the buffer is full of messages that
+                          wait for a late rank, each channel may take as much memory again as its longest message */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */
   int wire_type;       /* of tuttiFloat32 tensors, as in tuttiReduceOptions_t; undefined: the communicator's */
   int overflow;        /* 1: tuttiFusionOverflow will be called; default 0 */

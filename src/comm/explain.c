@@ -100,7 +100,7 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
          tt_kinds[call->collective].name, (unsigned long long)(call->count * tt_type_size(call->type)),
          tt_type_name(call->type), wire == call->type ? "" : " as ", wire == call->type ? "" : tt_type_name(wire),
          comm->facts.nranks, comm->facts.name[0] ? " of " : "", comm->facts.name, explainer->text,
-         is_learnt ? "; an earlier job has learnt it" : "", us < 100 ? 2 : 0, us);
+         is_learnt ? "; the learner has found or tries it" : "", us < 100 ? 2 : 0, us);
 }
 
 const char *tt_explain_choice(const struct tuttiComm *comm, const struct tt_learnt *learnt)

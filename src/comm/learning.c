@@ -55,7 +55,7 @@ static void shape_begin(struct tuttiComm *comm, struct tt_learn_cell *cell)
   struct tt_learn_shape *shape = &learning->shapes[learning->nshapes];
   int n = 0;
   if (comm->facts.settings.learn != TT_LEARN_ON || learning->nshapes == TT_LEARN_SHAPES) return;
-  *shape = (struct tt_learn_shape){.calls = FIRST_CALLS - 1};
+  *shape = (struct tt_learn_shape){.calls = FIRST_CALLS};
   shape_name(shape, learning, cell);
   const struct tt_learnt *learnt = learnt_find(table, shape);
   const struct tt_arms *arms = &table->arms[tt_arms_row(shape->collective)];
@@ -74,7 +74,7 @@ static void cells_fill(struct tt_learning *learning, const struct tt_table *tabl
     int row = tt_arms_row(collective);
     for (int k = 0; k < TT_WIDTHS * TT_SIZE_CLASSES && row >= 0; k++) {
       struct tt_learn_cell *cell = &learning->cells[row][k / TT_SIZE_CLASSES][k % TT_SIZE_CLASSES];
-      cell->quiet = FIRST_CALLS;
+      cell->quiet = FIRST_CALLS + 1;
       cell->choice = *tt_table_choice(table, collective, tt_size_class_bytes(k % TT_SIZE_CLASSES));
     }
   }

@@ -172,6 +172,7 @@ tuttiResult_t tt_creation_price(struct tuttiComm *comm, struct tt_table *table)
   cluster_find(comm);
   if (is_priced_as_parent(comm)) {
     *table = comm->life.creation->parent->calls.table;
+    if (comm->facts.settings.learn == TT_LEARN_OFF) table->nlearnt = 0;
     return tuttiSuccess;
   }
   tuttiResult_t result = tt_pricing_create(&pricing, comm);

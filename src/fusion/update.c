@@ -293,6 +293,7 @@ static tuttiResult_t function_call(const struct tuttiFusion *fusion, const struc
   for (int p = 0; p < rule->planes; p++) shard.planes[p] = p ? planes[p] : its->weights;
   tuttiResult_t result = rule->function(rule->context, &shard);
   if (result == tuttiSuccess) return result;
+  if (result < 0 || result >= tuttiInProgress) result = tuttiInvalidUsage; /* no error: it would be taken for "go on" */
   return tt_fail(result, "config.function has failed for tensor %d (%s), elements %llu to %llu", shard.tensor,
                  fusion->config.tensors[shard.tensor].name, (unsigned long long)its->first,
                  (unsigned long long)(its->first + its->count - 1));

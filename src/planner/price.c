@@ -14,30 +14,24 @@ static void train_bound(const uint64_t *bytes, double *us, int32_t n)
     if (us[i] < us_per_byte * (double)bytes[i]) us[i] = us_per_byte * (double)bytes[i];
 }
 
-/* The result of earlier jobs for float sums of this size; NULL: there is none. */
-static const struct tt_learnt *learnt_find(const struct tt_table *table, uint64_t bytes)
+/* The choice by which float sums of this size go: that of earlier jobs, or of the table. */
+static const struct tt_choice *choice_find(const struct tt_table *table, uint64_t bytes)
 {
   for (int64_t k = 0; k < table->nlearnt; k++) {
     const struct tt_learnt *learnt = &table->learnt[k];
     if (learnt->collective == TT_ALL_REDUCE && learnt->width == FLOAT_WIDTH &&
         learnt->size_class == tt_size_class(bytes))
-      return learnt;
+      return &learnt->choice;
   }
-  return NULL;
+  return tt_table_choice(table, TT_ALL_REDUCE, bytes);
 }
 
-/* The price of an all-reduce by the choice that it will go by; where jobs have learnt that, they have measured it. */
+/* Times that jobs have learnt are not prices: waits for late ranks are in them. */
 static tuttiResult_t us_find(const struct tt_table *table, struct tt_costs *costs, uint64_t bytes, double *us)
 {
-  const struct tt_learnt *learnt = learnt_find(table, bytes);
-  int learnt_c = learnt ? tt_costs_find(costs, &learnt->choice) : -1;
-  int c = learnt_c < 0 ? tt_costs_find(costs, tt_table_choice(table, TT_ALL_REDUCE, bytes)) : learnt_c;
-  double of_class_us = 0;
-  tuttiResult_t result = tt_costs_us(costs, c, bytes, us);
-  if (result != tuttiSuccess || learnt_c < 0) return result;
-  result = tt_costs_us(costs, c, tt_size_class_bytes(learnt->size_class), &of_class_us);
-  if (result == tuttiSuccess) *us *= (double)learnt->ns / 1e3 / of_class_us;
-  return result;
+  int c = tt_costs_find(costs, choice_find(table, bytes));
+  if (c < 0) c = tt_costs_find(costs, tt_table_choice(table, TT_ALL_REDUCE, bytes));
+  return tt_costs_us(costs, c, bytes, us);
 }
 
 static tuttiResult_t points_find(struct tt_message_cost *cost, const struct tt_table *table, struct tt_costs *costs)

@@ -6,7 +6,7 @@
 
 #define MILLION 1000000
 #define SWEEP_CALLS 60
-#define SWEEP_STEP 4    /* each 4th call of a sweep is a challenger's */
+#define SWEEP_STEP 4    /* one of so many calls of a sweep is a challenger's */
 #define PERIOD 500      /* calls between exchanges in a race: 1,000 calls touch three periods, and have two exchanges */
 #define SKIP 2          /* calls behind a change of arm that do not count */
 #define LEAD (SKIP + TT_LEARN_GROUP) /* calls of the incumbent before a visit */
@@ -92,10 +92,12 @@ static int is_visit(const struct tt_learn_agreed *agreed)
   return at >= race->begin && at < race->begin + visit_calls(race);
 }
 
+/* In each SWEEP_STEP calls one, at a drawn place, so that no rhythm of the caller falls on challengers. */
 static int sweep_arm(const struct tt_learn_agreed *agreed)
 {
-  int at = (int)agreed->at;
-  return at % SWEEP_STEP == SWEEP_STEP - 1 ? 1 + at / SWEEP_STEP % (agreed->narms - 1) : 0;
+  uint32_t turn = agreed->at / SWEEP_STEP;
+  if (agreed->narms == 1 || agreed->at % SWEEP_STEP != draw(turn) % SWEEP_STEP) return 0;
+  return 1 + (int)(turn % (uint32_t)(agreed->narms - 1));
 }
 
 int tt_learn_arm(const struct tt_learn *learn)

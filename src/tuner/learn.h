@@ -17,8 +17,9 @@
  * however long that rank waits. Where ranks arrive together, the slowest rank counts. So the excess of an arm is
  * (max over ranks of its time - max of the incumbent's time) / (min over ranks of the incumbent's time).
  *
- * 1. Sweep, the first 60 calls: each 4th is a challenger's, in turn. The lowest times say in which order challengers
- *    race, and which are too slow to be visited unseen. The incumbent stays: few calls decide nothing.
+ * 1. Sweep, the first 60 calls: one of four is a challenger's, in turn, at a drawn place. The lowest times say in which
+ *    order challengers race, and which are too slow to be visited unseen. The incumbent stays: few calls decide
+ *    nothing.
  * 2. Race: one challenger after the other, by increasing excess, in *visits* of a few calls among the incumbent's, at
  *    drawn places in equal slots, so that no rhythm of the caller falls on one of them. Calls just behind a change of
  *    arm are not counted: caches and waits are those of the other arm. A visit's medians of 3 or 5 calls are held

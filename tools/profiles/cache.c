@@ -45,7 +45,8 @@ tuttiResult_t tt_profile_cache_show(const struct tt_settings *settings, FILE *ou
                    "profile, or the folder of the cache with TUTTI_CACHE");
   tt_cache_load(&cache, settings);
   fprintf(out, "cache     %s\n", path);
-  if (!cache.n && !cache.nlearnt) fprintf(out, "\nnothing was measured or learnt yet\n");
+  if (!cache.n && !cache.nlearnt)
+    fprintf(out, "\nnothing was measured or learnt yet, or it does not count here: TUTTI_DEBUG=INFO says why\n");
   if (cache.n) links_show(&cache, out);
   if (cache.nlearnt) learnt_show(&cache, out);
   return ferror(out) ? tt_fail(tuttiSystemError, "cannot write what is in the cache: %s", strerror(errno))
