@@ -65,6 +65,49 @@ class Works(unittest.TestCase):
             assert x.tolist() == y.tolist() == [2, 2]
         run(2, body)
 
+    def test_an_error_of_a_copy_is_that_of_its_future_alone(self):
+        def body(rank):
+            store = dist.distributed_c10d._get_default_store()
+            for x in (torch.ones(1).expand(4), torch.ones(6)[::2]):
+                if rank:
+                    store.wait([f"{len(x)}"])
+                future = dist.all_reduce(x, async_op=True).get_future()
+                store.set(f"{len(x)}", "asked")
+                try:
+                    future.wait()
+                    assert len(x) == 3 and x.tolist() == [2] * 3
+                except RuntimeError as why:
+                    assert len(x) == 4 and "single memory location" in str(why), why
+            assert dist.all_reduce(torch.ones(2), async_op=True).get_future().wait()[0].tolist() == [2, 2]
+        run(2, body)
+
+    def test_results_may_be_tensors_of_inference(self):
+        def body(rank):
+            with torch.inference_mode():
+                outs = [torch.zeros(2) for _ in range(2)]
+            dist.all_gather(outs, torch.ones(2), async_op=True).get_future().wait()
+            assert all(out.tolist() == [1, 1] for out in outs), outs
+        run(2, body)
+
+    def test_what_the_watcher_meets_is_the_error_of_one_future(self):
+        class Handle:
+            """An operation that ends by an exception once its future is watched."""
+            asked = 0
+
+            def done(self):
+                self.asked += 1
+                if self.asked > 1:
+                    raise self.why
+                return False
+
+            def wait(self, timeout=None):
+                raise self.why
+        for kind in (ValueError, KeyboardInterrupt):
+            handle = Handle()
+            handle.why = kind("it was me")
+            with self.assertRaisesRegex(BaseException, "it was me"):
+                Work([handle], ()).get_future().wait()
+
     def test_copies_of_a_result_are_there_when_any_thread_has_waited(self):
         begun, go, x = threading.Event(), threading.Event(), torch.zeros(2)
 

@@ -3,12 +3,15 @@
 left go on; torchrun starts all of them again."""
 import glob
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
+import unittest.mock
 from datetime import timedelta
 
 import torch
@@ -18,7 +21,11 @@ import ranks
 import tutti
 import tutti.torch
 from torch_ranks import die, run
-from tutti.torch._rendezvous import _store
+from tutti.torch import _rendezvous
+from tutti.torch._group import _create, found
+from tutti.torch._messages import Channel
+from tutti.torch._rendezvous import _store, share_store
+from tutti.torch._tags import Inbox
 
 
 def raised(kind, call):
@@ -189,6 +196,66 @@ class Again(unittest.TestCase):
                     if turn < 2:
                         dist.destroy_process_group()
             run(2, body)
+
+
+    def test_after_an_attempt_that_failed_the_ranks_meet_in_the_next_one(self):
+        def body(_):
+            store, made = dist.HashStore(), {}
+
+            def create(rank):
+                made[rank] = _create(types.SimpleNamespace(
+                    group_rank=rank, group_size=2, timeout=timedelta(seconds=60), group_id="again",
+                    global_ranks_in_group=[], store=store))
+            with unittest.mock.patch.dict(os.environ, TUTTI_INIT_TIMEOUT_MS="200"):
+                raised(tutti.TuttiRemoteError, lambda: create(0))
+            other = threading.Thread(target=create, args=(1,))
+            other.start()
+            time.sleep(0.1)  # most likely it has looked for the id by now
+            create(0)
+            other.join()
+            assert sorted(made) == [0, 1]
+            for group in made.values():
+                group.abort()
+        run(1, body)  # a parent that has used the library could fork no more ranks
+
+    def test_a_store_is_reached_from_hosts_that_do_not_know_the_name(self):
+        def body(rank):
+            _rendezvous._network = lambda: f"of-{rank}"
+            socket.gethostname = lambda: "no-such-host.invalid"
+            store = share_store(found(None)._comm, timedelta(seconds=20))
+            assert store.add("ranks", 1) <= 2
+            dist.barrier()
+            assert store.add("ranks", 0) == 2
+            dist.barrier()
+        run(2, body)
+
+
+class Interrupts(unittest.TestCase):
+    def test_ctrl_c_is_raised_in_its_thread_and_told_to_others(self):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+        channel = types.SimpleNamespace(call=interrupted)
+        inbox, opened = Inbox("message", channel), Channel("message", interrupted)
+        for call in (lambda: inbox.receive(True, 1, 0, 0, None), lambda: opened.call(True, None)):
+            with self.assertRaises(KeyboardInterrupt):
+                call()
+            errors = []
+            for _ in range(2):
+                with self.assertRaisesRegex(tutti.TuttiUsageError, "ended by Ctrl-C") as caught:
+                    call()
+                errors.append(caught.exception)
+            self.assertIsNot(*errors)
+
+    def test_others_that_wait_are_told_of_ctrl_c(self):
+        def interrupted(*_):
+            waiting.append(inbox.receive(False, 2, 0, 0, None))
+            raise KeyboardInterrupt
+        waiting: list = []
+        inbox = Inbox("message", types.SimpleNamespace(call=interrupted))
+        with self.assertRaises(KeyboardInterrupt):
+            inbox.receive(True, 1, 0, 0, None)
+        for _ in range(2):
+            self.assertIn("ended by Ctrl-C", raised(tutti.TuttiUsageError, waiting[0].wait))
 
 
 class Differences(unittest.TestCase):

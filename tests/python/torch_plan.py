@@ -72,6 +72,12 @@ class Buckets(unittest.TestCase):
             least = min(end(groups, lengths, times) for groups in ways(len(counts)))
             self.assertAlmostEqual(end(made, lengths, times), least, delta=0.05 + 1e-4 * least)
 
+    def test_a_cost_may_be_of_any_type_of_number(self):
+        class Number(float):
+            def __repr__(self):  # as numpy's has it
+                return "Number(20.0)"
+        self.assertEqual(tutti.torch.plan(Layers([10]), cost=(Number(20), torch.tensor(1.0))), [40 / 2**20])
+
     def test_costs_decide(self):
         net = Layers([1000] * 8)
         self.assertEqual(len(tutti.torch.plan(net, cost=(1e6, 0))), 1)
@@ -153,12 +159,70 @@ class Unchanged(unittest.TestCase):
         run(1, body)
 
 
+    def test_gradients_that_are_not_planned_for_are_kept_too(self):
+        def body(rank):
+            net = Layers([100, 10])
+            net.wide, net.ignored = nn.Parameter(torch.ones(3, dtype=torch.float64)), nn.Parameter(torch.ones(2))
+            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ["ignored"])
+
+            def step():
+                (net() + net.wide.sum() + net.ignored.sum()).backward()
+            for is_there in (False, True):  # gradients before
+                before = [None if p.grad is None else p.grad.clone() for p in net.parameters()]
+                assert is_there == all(grad is not None for grad in before)
+                tutti.torch.plan(net, step, cost=COST)
+                for p, grad in zip(net.parameters(), before):
+                    assert p.grad is None if grad is None else torch.equal(p.grad, grad)
+                step()
+        run(1, body)
+
+
+class Failures(unittest.TestCase):
+    def test_what_one_rank_raises_ends_the_call_on_all(self):
+        def body(rank):
+            for backend in ("tutti", "gloo"):
+                group = dist.new_group(backend=backend)
+                net = Layers([100, 10])
+
+                def step():
+                    if rank == 1:
+                        raise ValueError("no data")
+                    net().backward()
+                said = []
+                for arguments in ((net if rank != 1 else nn.ReLU(), None, group), (net, step, group)):
+                    for cost in (None, COST):
+                        try:
+                            tutti.torch.plan(*arguments, cost=cost)
+                        except (tutti.TuttiError, ValueError) as why:
+                            said.append(f"{type(why).__name__}: {why}")
+                empty = "TuttiArgumentError: model has no parameter that needs a gradient"
+                if rank != 1:
+                    empty, other = (f"TuttiRemoteError: plan has failed on rank 1 of the group: {sentence}"
+                                    for sentence in (empty, "ValueError: no data"))
+                else:
+                    other = "ValueError: no data"
+                assert said == [empty] * 2 + [other] * 2, said
+                assert tutti.torch.plan(net, group=group, cost=(0, 1)) == [40 / 2**20, 400 / 2**20]
+        run(3, body)
+
+    def test_the_first_rank_plans_for_all(self):
+        def body(rank):
+            if rank:
+                tutti.torch._plan.find = lambda _: self.fail("it plans")
+            return tutti.torch.plan(Layers([100]), cost=COST)
+        self.assertEqual(run(2, body), [[400 / 2**20]] * 2)
+
+
 class Refusals(unittest.TestCase):
     def test_each_names_its_argument(self):
         net = Layers([3])
         for arguments, sentence in (((nn.ReLU(),), "no parameter that needs a gradient"),
                                     ((net, lambda: None), "step has given no parameter"),
                                     ((net, None, None, (1,)), r"cost is \(1,\)"),
+                                    ((net, None, None, 7), "cost is 7"),
+                                    ((net, None, None, ("a", 1)), "cost is"),
+                                    ((net, None, None, (float("inf"), 1)), "finite numbers"),
+                                    ((net, None, None, (1, float("nan"))), "finite numbers"),
                                     ((net, None, None, (1, -1)), r"cost is \(1, -1\)")):
             with self.assertRaisesRegex(tutti.TuttiArgumentError, sentence):
                 tutti.torch.plan(*arguments, **({} if len(arguments) == 4 else {"cost": COST}))

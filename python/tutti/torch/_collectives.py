@@ -69,10 +69,16 @@ class Collectives:
         return work.keep() if who == UNKNOWN else work
 
     def _settle(self):
-        """Ends the operations whose results still have to be copied: the next call may read them."""
+        """Ends the operations whose results still have to be copied: the next call may read them.
+
+        An error of theirs is told by themselves: raised here it would keep this rank from a call that others make.
+        """
         copying, self._copying = self._copying, []
         for work in copying:
-            work.wait()
+            try:
+                work.wait()
+            except Exception:
+                pass
 
     def _copied(self, *tensors):
         """Waits for operations under way on tensors that are read before the library is called."""

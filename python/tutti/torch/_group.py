@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Process groups: how torch.distributed makes and ends them, as its versions have it; and groups without the dead."""
+import contextlib
 import inspect
 import sys
 import time
@@ -11,10 +12,11 @@ import torch.distributed as dist
 from .._comm import join, unique_id
 from .._library import TuttiError, TuttiRemoteError, TuttiUsageError, refusal
 from ._collectives import Collectives, milliseconds
-from ._messages import Channel, Messages, set_key, store_errors, wait_for_key
+from ._messages import Channel, Messages, has_key, set_key, store_errors
 from ._rendezvous import meet, share_store
 
 _c10d = dist.distributed_c10d
+_OVER = "over"  # in place of the id of an attempt that has failed
 
 
 class _Group(Collectives, Messages):
@@ -142,16 +144,20 @@ def _create(facts, options=None):
     options = _options(options, timeout)
     name, members = facts.group_id or "default", list(facts.global_ranks_in_group or ())
     store = dist.PrefixStore("tutti", facts.store)
-    # The store may have served groups of this name before, so each of them has keys of its own.
-    ours = dist.PrefixStore(f"time {store.add(f'times {rank}', 0)}", store)
+    # The store may have served groups of this name before, or attempts that failed, so each attempt has its number.
     if rank == 0:
-        made = unique_id()
-        set_key(ours, "id", made.hex())
+        number, made = store.add("attempts", 1), unique_id()
+        set_key(store, f"id {number}", made.hex())
     else:
-        made = _id(ours, name, members, timeout.total_seconds())
-    comm = join(made, rank, size, {"name": f"torch group {name}"[:63], **options}, lambda: _look(name, members))
-    store.add(f"times {rank}", 1)
-    return _kind()(comm, ours, timeout, options)
+        number, made = _id(store, rank, name, members, timeout.total_seconds())
+    try:
+        comm = join(made, rank, size, {"name": f"torch group {name}"[:63], **options}, lambda: _look(name, members))
+    except BaseException:
+        if rank == 0:
+            with contextlib.suppress(RuntimeError):
+                set_key(store, f"id {number}", _OVER)
+        raise
+    return _kind()(comm, dist.PrefixStore(f"attempt {number}", store), timeout, options)
 
 
 def _look(name, members):
@@ -165,15 +171,21 @@ def _look(name, members):
         raise TuttiRemoteError(f"group {name} cannot be made: rank {lost[0]} has failed or left")
 
 
-def _id(store, name, members, patience):
-    """The id that rank 0 of a group has made."""
-    until = time.monotonic() + patience
-
-    def alive():
+def _id(store, rank, name, members, patience):
+    """The number of the newest attempt of the group's rank 0, and its id: one that this rank has not taken before."""
+    until, pause, taken = time.monotonic() + patience, 1e-4, store.add(f"taken {rank}", 0)
+    while True:
+        number = store.add("attempts", 0)
+        if number > taken and has_key(store, f"id {number}"):
+            made = store.get(f"id {number}").decode()
+            if made != _OVER:
+                store.add(f"taken {rank}", number - taken)
+                return number, bytes.fromhex(made)
         _look(name, members)
         if time.monotonic() > until:
             raise TuttiRemoteError(f"group {name} was not made in {patience:g} s: its rank 0 did not come")
-    return bytes.fromhex(wait_for_key(store, "id", alive).decode())
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
 
 
 def _options(options, timeout):

@@ -16,7 +16,7 @@ from ctypes import addressof, sizeof
 from .._arrays import UINT8
 from .._comm import join, unique_id
 from .._library import C, TuttiError, TuttiRemoteError, refusal
-from ._tags import Head, Inbox
+from ._tags import Head, Inbox, fresh, told
 from ._tensors import moved, one, put
 from ._work import DONE, UNKNOWN, WAITS, Work, caller
 
@@ -39,11 +39,16 @@ def store_errors():
 def wait_for_key(store, key, alive):
     """The value that another rank sets. alive() raises if it never will; no call on the store waits."""
     pause = 1e-4
-    while store.add(key + "#", 0) == 0:
+    while not has_key(store, key):
         alive()
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
     return store.get(key)
+
+
+def has_key(store, key):
+    """Whether set_key has set a value; it does not wait."""
+    return store.add(key + "#", 0) > 0
 
 
 @store_errors()
@@ -66,7 +71,7 @@ class _Message:
             for call in calls:  # the last one ends last
                 self._handle = comm._call(True, None, keep, *call)
         except TuttiError as why:
-            self._error = why
+            self._error = self._channel.error(why)
         self._known.set()
 
     def fail(self, error):
@@ -80,9 +85,9 @@ class _Message:
         began = time.perf_counter()
         if not self._known.wait(timeout):
             raise TimeoutError
+        if self._error is not None:
+            raise fresh(self._error)
         try:
-            if self._error is not None:
-                raise self._error
             self._handle.wait(None if timeout is None else max(timeout - (time.perf_counter() - began), 0))
         except TuttiError as why:
             raise self._channel.error(why) from None
@@ -99,13 +104,13 @@ class Channel:
 
     def error(self, why):
         """The error of a message, in whose communicator the ranks have other numbers."""
-        return type(why)(why if str(why).startswith(self.name) else f"{self.name}, here ranks 0 and 1: {why}")
+        return type(why)(str(why) if str(why).startswith(self.name) else f"{self.name}, here ranks 0 and 1: {why}")
 
     def call(self, is_waited, keep, *calls):
         """Sends or receives; returns the handle of a message that is not waited for, which may be several calls."""
         with self._lock:
             if self._error is not None:
-                raise self._error
+                raise fresh(self._error)
             if self._comm is not None and is_waited:
                 return self._call(*calls)
             message = _Message(self)
@@ -131,8 +136,15 @@ class Channel:
         comm = error = None
         try:
             comm = self._make()
-        except BaseException as why:  # told by the messages
-            error = self.error(why) if isinstance(why, TuttiError) else why
+        except Exception as why:  # told by the messages
+            error = self.error(told(self.name, why))
+        except BaseException as why:  # Ctrl-C is this thread's
+            error = told(self.name, why)
+            raise
+        finally:
+            self._begin(comm, error)
+
+    def _begin(self, comm, error):
         with self._lock:
             waiting, self._waiting = self._waiting, None
             self._comm, self._error = comm, error

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sizes of DistributedDataParallel's buckets, for whatever backend, by the planner of `tutti plan`."""
 import json
+import math
 import subprocess
 import tempfile
 import time
@@ -9,7 +10,7 @@ from typing import Callable, List, Optional, Tuple
 import torch
 import torch.distributed as dist
 
-from .._library import TuttiSystemError, TuttiUsageError, refusal
+from .._library import TuttiRemoteError, TuttiSystemError, TuttiUsageError, refusal
 from .._programs import find
 
 _MIB = 2**20
@@ -35,14 +36,15 @@ def _cost(group, device):
 
 def _ready(model, parameters, step):
     """When the gradient of each parameter is there, in us from the first one on: the medians of some steps."""
-    kept = [p.grad for p in parameters], [x.detach().clone() for x in model.buffers()]
+    all_of_them = list(model.parameters())  # step gives gradients to others, too
+    kept = [p.grad for p in all_of_them], [x.detach().clone() for x in model.buffers()]
     runs, now = [], {}
     hooks = [p.register_hook(lambda _, i=i: now.__setitem__(i, time.perf_counter())) for i, p in enumerate(parameters)]
     try:
         with torch.random.fork_rng(devices=[]):
             for _ in range(_RUNS + 1):
                 now.clear()
-                for p in parameters:
+                for p in all_of_them:
                     p.grad = None  # else sums would be made in those that are kept
                 step()
                 runs.append(dict(now))
@@ -50,7 +52,7 @@ def _ready(model, parameters, step):
         for hook in hooks:
             hook.remove()
         with torch.no_grad():
-            for p, grad in zip(parameters, kept[0]):
+            for p, grad in zip(all_of_them, kept[0]):
                 p.grad = grad
             for x, old in zip(model.buffers(), kept[1]):
                 x.copy_(old)
@@ -96,33 +98,60 @@ def plan(model: torch.nn.Module, step: Optional[Callable[[], object]] = None, gr
     in times proportional to their lengths, and backward to last as long as an all-reduce of all of them.
     ``cost``: (a, b); default: measured with torch.distributed's all-reduces over ``group``, of 4 KiB and 4 MiB.
 
-    If torch.distributed has begun, the call is collective over ``group`` (default: all ranks), and all ranks get the
-    list of its first one. Where parameters have several types, DDP applies the list to those of each type by
-    themselves: it is made for the type with the most bytes.
+    If torch.distributed has begun, the call is collective over ``group`` (default: all ranks): each rank runs ``step``,
+    and all get the list that the first one plans, by its own ``cost``. Where parameters have several types, DDP applies
+    the list to those of each type by themselves: it is made for the type with the most bytes.
 
-    Errors: TuttiArgumentError: no parameter needs a gradient; ``step`` gives none; ``cost`` is no pair of numbers from
-    0. TuttiUsageError: no ``cost`` is given and torch.distributed has not begun. TuttiSystemError: there is no program
-    tutti.
+    Errors: TuttiArgumentError: no parameter needs a gradient; ``step`` gives none; ``cost`` is no pair of finite
+    numbers from 0. TuttiUsageError: no ``cost`` is given and torch.distributed has not begun. TuttiSystemError: there
+    is no program tutti. TuttiRemoteError: one of these, or an exception of ``step``, on another rank, which is named.
     """
+    has_group = dist.is_available() and dist.is_initialized()
+    agreed = _agreed(lambda: _checked(model, step, cost, has_group), group, has_group)
+    parameters = _parameters(model)
+    if agreed is None:
+        agreed = _cost(group, parameters[0].device)
+    is_first = not has_group or dist.get_rank(group) == 0
+    return _agreed(lambda: _sizes(model, parameters, step, agreed, is_first), group, has_group)
+
+
+def _agreed(call, group, has_group):
+    """What call() gives on the first rank; if it raises on one, all raise. Those that come must not be left waiting."""
+    if not has_group:
+        return call()
+    own = value = None
+    try:
+        value = call()
+    except Exception as why:
+        own = why
+    said: list = [None] * dist.get_world_size(group)
+    dist.all_gather_object(said, (value, None if own is None else f"{type(own).__name__}: {own}"), group=group)
+    if own is not None:
+        raise own
+    for rank, (_, sentence) in enumerate(said):
+        if sentence is not None:
+            raise TuttiRemoteError(f"plan has failed on rank {rank} of the group: {sentence}")
+    return said[0][0]
+
+
+def _checked(model, step, cost, has_group):
+    """Checks the arguments; returns the cost in numbers of Python, or None: it is to be measured."""
     parameters = _parameters(model)
     if step is not None and any(p.device.type != "cpu" for p in parameters):
         raise refusal(f"step is given, and parameters are on device '{parameters[0].device}': only on the host does a "
                       "step show when gradients are ready; leave it out")
-    if cost is not None and (len(cost) != 2 or not all(value >= 0 for value in cost)):
-        raise refusal(f"cost is {cost!r}: it must be (us of a message, us of a byte)")
-    has_group = dist.is_available() and dist.is_initialized()
-    if cost is None and not has_group:
-        raise TuttiUsageError("there is no process group to measure, and no cost is given: call torch.distributed."
-                              "init_process_group first, or give cost=(us of a message, us of a byte)")
     if cost is None:
-        cost = _cost(group, parameters[0].device)
-    sizes = _sizes(model, parameters, step, cost)
-    if has_group:
-        found = [sizes]
-        dist.broadcast_object_list(found, 0 if group is None else dist.distributed_c10d.get_global_rank(group, 0),
-                                   group=group)
-        sizes = found[0]
-    return sizes
+        if not has_group:
+            raise TuttiUsageError("there is no process group to measure, and no cost is given: call torch.distributed."
+                                  "init_process_group first, or give cost=(us of a message, us of a byte)")
+        return None
+    try:
+        found = tuple(float(value) for value in cost)
+    except (OverflowError, TypeError, ValueError):
+        found = ()
+    if len(found) != 2 or not all(value >= 0 and math.isfinite(value) for value in found):
+        raise refusal(f"cost is {cost!r}: it must be (us of a message, us of a byte), finite numbers from 0")
+    return found
 
 
 def _parameters(model):
@@ -142,8 +171,8 @@ def _length(p):
     return p.numel() * p.element_size()
 
 
-def _sizes(model, parameters, step, cost):
-    """MiB of each bucket."""
+def _sizes(model, parameters, step, cost, is_first):
+    """MiB of each bucket; other ranks than the first only take part in steps, which may have collectives."""
     if step is not None:
         ready = _ready(model, parameters, step)
         order = sorted(range(len(parameters)), key=lambda i: ready[i])
@@ -153,6 +182,8 @@ def _sizes(model, parameters, step, cost):
         lengths = [_length(p) for p in parameters]
         whole = cost[0] + cost[1] * sum(lengths)
         times = [whole * length / max(sum(lengths), 1) for length in lengths]
+    if not is_first:
+        return None
     groups = _groups(lengths, times, cost)
     # A bucket is full when it has as many bytes as its limit, so the sum of its gradients closes it with the last one.
     return [max(sum(lengths[i] for i in group), 1) / _MIB for group in groups]

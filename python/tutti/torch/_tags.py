@@ -15,6 +15,21 @@ _RECV = C["tuttiRecv"]
 Head = c_int64 * 2  # tag and bytes
 
 
+def fresh(error):
+    """A copy of a stored TuttiError, to be raised: raising the one that is kept would let its traceback grow."""
+    return type(error)(str(error))
+
+
+def told(name, why):
+    """The error that others are told when `why` has ended a thread that worked for all."""
+    if isinstance(why, TuttiError):
+        return fresh(why)
+    if isinstance(why, KeyboardInterrupt):
+        return TuttiUsageError(f"{name}: a call of another thread, or before, was ended by Ctrl-C, and no more "
+                               "messages come from there: make another group, or shrink() this one")
+    return TuttiError(f"{name}: {type(why).__name__}: {why}")
+
+
 class _Wanted:
     """The handle of a message that is to be received: bytes to an address."""
 
@@ -35,7 +50,7 @@ class _Wanted:
         if not self._ended.wait(timeout):
             raise TimeoutError
         if self._error is not None:
-            raise self._error
+            raise fresh(self._error)
 
 
 class Inbox:
@@ -60,7 +75,7 @@ class Inbox:
             if data is not None:
                 self._deliver(wanted, tag, data)
             elif self._error is not None:
-                raise self._error
+                raise fresh(self._error)
             else:
                 self._wanted.setdefault(tag, deque()).append(wanted)
             is_reader = data is None and not self._is_reading
@@ -106,10 +121,11 @@ class Inbox:
                     self._go_on()
                     return
                 self._read_one()
-        except BaseException as why:
-            self._fail(why)
-            if not isinstance(why, TuttiError):
-                raise
+        except Exception as why:
+            self._fail(told(self._name, why))
+        except BaseException as why:  # Ctrl-C is this thread's
+            self._fail(told(self._name, why))
+            raise
 
     def _read_one(self):
         head = Head()
@@ -123,7 +139,7 @@ class Inbox:
             try:
                 self._channel.call(True, None, (_RECV, wanted.address, length, UINT8, 0))
             except BaseException as why:
-                wanted.end(why)
+                wanted.end(told(self._name, why))
                 raise
             wanted.end()
             return
@@ -136,10 +152,10 @@ class Inbox:
             else:
                 self._deliver(wanted, tag, data)
 
-    def _fail(self, why):
+    def _fail(self, error):
         with self._lock:
-            self._is_reading, self._error = False, why
+            self._is_reading, self._error = False, error
             for queue in self._wanted.values():
                 for wanted in queue:
-                    wanted.end(why)
+                    wanted.end(error)
             self._wanted = {}

@@ -120,7 +120,9 @@ def spread(tensors):
 def put(copies):
     """Makes the copies that are left when an operation is done."""
     for to, part in copies:
-        to.detach().copy_(part)
+        to = to.detach()
+        with torch.inference_mode(to.is_inference()):  # a tensor that was made in it is written in it alone
+            to.copy_(part)
 
 
 def storage(x):

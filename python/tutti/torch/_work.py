@@ -94,8 +94,7 @@ class Work(dist._Work):
         """Whether it has ended, also by an error. It never waits."""
         if not all(handle.done() for handle in self._handles):
             return False
-        if self._error() is None:
-            self.settle()
+        self._error()
         return True
 
     def wait(self, timeout=None):
@@ -113,12 +112,13 @@ class Work(dist._Work):
         return True
 
     def _error(self):
-        """The error of an operation that has ended."""
-        for handle in self._handles:
-            try:
+        """The error of an operation that has ended, or of its copies, which are made then."""
+        try:
+            for handle in self._handles:
                 handle.wait()
-            except Exception as why:
-                return why
+            self.settle()
+        except Exception as why:
+            return why
         return None
 
     def is_success(self):
@@ -192,10 +192,12 @@ class _Watcher:
                     self._changed.wait()
                 self._idle -= 1
                 self._is_watching = True
-            future = self._next()
-            with self._changed:
-                self._is_watching = False
-                self._call()
+            try:
+                future = self._next()
+            finally:
+                with self._changed:
+                    self._is_watching = False
+                    self._call()
             future.set_result(None)
             with self._changed:
                 self._idle += 1
@@ -206,22 +208,30 @@ class _Watcher:
             with self._changed:
                 watched = list(self._watched)
             for pair in watched:
-                if pair[0].is_completed():
+                if self._has_ended(pair[0]):
                     with self._changed:
                         self._watched.remove(pair)
                     return pair[1]
             self._pause(watched[0][0])
 
     @staticmethod
+    def _has_ended(work):
+        """Whether a future can be completed: also by whatever is raised here, even a KeyboardInterrupt of before."""
+        try:
+            return work.is_completed()
+        except BaseException:  # told by the future
+            return True
+
+    @staticmethod
     def _pause(work):
         """Waits for the oldest operation, but not for long: others may end before it."""
-        for handle in work._handles:
-            if not handle.done():
-                try:
+        try:
+            for handle in work._handles:
+                if not handle.done():
                     handle.wait(1e-3)
-                except Exception:  # told by the future
-                    pass
-                return
+                    return
+        except BaseException:  # told by the future
+            pass
 
 
 _WATCHER = _Watcher()
