@@ -127,9 +127,10 @@ int command_profile(int argc, char **argv)
   int is_show = strcmp(action, "show") == 0, is_check = strcmp(action, "check") == 0;
   if (!is_show && !is_check && strcmp(action, "print") != 0)
     fprintf(stderr, "tutti profile: say show, check or print, not \"%s\"\n", action);
-  else if (is_show && argc - optind == 1 && !is_allreduce && !svg && !is_verbose)
+  else if (is_show && argc - optind == 1 && !is_allreduce && !svg && !is_verbose) {
+    setenv("TUTTI_DEBUG", "NONE", 0);
     return show_cache();
-  else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
+  } else if (argc - optind != 2) fprintf(stderr, "tutti profile %s: takes one file\n", action);
   else if (!is_show && is_allreduce) fprintf(stderr, "tutti profile %s: has no --allreduce\n", action);
   else if (!is_show && svg) fprintf(stderr, "tutti profile %s: has no --plot\n", action);
   else if (!is_check && is_verbose) fprintf(stderr, "tutti profile %s: has no --verbose\n", action);
