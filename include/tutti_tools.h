@@ -41,10 +41,10 @@ TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const 
 
 #define TUTTI_ALGORITHM_BYTES 64 /* room for its text */
 
-/* Learning. A shape is all calls of all-reduce, reduce-scatter, all-gather or all-to-all on a communicator whose
- * elements have the same width and whose bytes lie between the same half powers of two. The first 40 calls of a shape
- * go by predicted times. One in four of the next 60 tries one of the few algorithms that are predicted to take at most
- * twice as long.
+/* Learning, which TUTTI_LEARN=1 or learn of tuttiConfig_t begins. A shape is all calls of all-reduce, reduce-scatter,
+ * all-gather or all-to-all on a communicator whose elements have the same width and whose bytes lie between the same
+ * half powers of two. The first 40 calls of a shape go by predicted times. One in four of the next 60 tries one of the
+ * few algorithms that are predicted to take at most twice as long.
  * From then on some calls are made by others than the quickest so far, for at most about 1 % of the time, until it is
  * settled which one is the quickest by the times of all ranks. Then all calls of the shape are made by that one, until
  * their times change lastingly. TUTTI_DEBUG=INFO tells when a shape has settled and when times have changed.

@@ -342,13 +342,15 @@ static void settings_exclude_it(void **state)
     setenv(settings[k][0], settings[k][1], 1);
     assert_int_equal(ranks_run_processes(3, never_body, NULL, 60), 0);
     unsetenv(settings[k][0]);
+    setenv("TUTTI_LEARN", "1", 1);
   }
+  unsetenv("TUTTI_LEARN");
   for (config.learn = 0; config.learn <= 2; config.learn += 2)
     assert_int_equal(ranks_run_processes(3, never_body, &config, 60), 0);
   config.learn = 1;
   setenv("TUTTI_LEARN", "0", 1); /* overrides the program */
   assert_int_equal(ranks_run_processes(3, never_body, &config, 60), 0);
-  unsetenv("TUTTI_LEARN");
+  setenv("TUTTI_LEARN", "1", 1);
 }
 
 static int differs_body(const struct ranks *self)
@@ -368,9 +370,11 @@ static int differs_body(const struct ranks *self)
 static void ranks_that_differ_in_it_are_told(void **state)
 {
   (void)state;
+  unsetenv("TUTTI_LEARN");
   meeting = meeting_make(3);
   assert_int_equal(ranks_run_processes(3, differs_body, NULL, 60), 0);
   meeting_free(meeting);
+  setenv("TUTTI_LEARN", "1", 1);
 }
 
 /* ---- death ---- */
@@ -524,7 +528,7 @@ static void what_is_settled_is_remembered(void **state)
   assert_int_equal(ranks_run_processes(3, remembers_body, &cache.learnt[0].learnt, 60), 0);
   setenv("TUTTI_LEARN", "freeze", 1);
   assert_int_equal(ranks_run_processes(3, remembers_body, &cache.learnt[0].learnt, 60), 0);
-  unsetenv("TUTTI_LEARN");
+  setenv("TUTTI_LEARN", "1", 1);
   assert_int_equal(ranks_run_processes(2, remembers_body, NULL, 60), 0); /* other ranks */
   assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
   other = cache;
@@ -554,6 +558,7 @@ int main(void)
   };
   if (!mkdtemp(cache_path)) return 1;
   setenv("TUTTI_CACHE", "none", 1);
+  setenv("TUTTI_LEARN", "1", 1);
   told = ranks_shared(sizeof *told);
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   char command[128];
