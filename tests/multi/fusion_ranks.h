@@ -240,7 +240,7 @@ static inline int is_second_transport(void)
   return ranks_transports(1) && strcmp(getenv("TUTTI_TRANSPORTS"), ranks_transports(1)) == 0;
 }
 
-/* Of the policies each number of ranks takes half on one transport, and the others on the other one. */
+/* Each number of ranks takes half of the policies on one transport, and the others on the other one. */
 static inline int policy_is_left_out(int policy, int nranks)
 {
   return ranks_transports(1) && (policy + nranks + is_second_transport()) % 2;

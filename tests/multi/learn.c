@@ -379,6 +379,15 @@ static void ranks_that_differ_in_it_are_told(void **state)
 
 /* ---- death ---- */
 
+/* Makes calls until an exchange comes before the next one. */
+static int is_due(const struct call *call, tuttiComm_t comm)
+{
+  const struct tt_learn_shape *shape = &comm->calls.learning->shapes[0];
+  for (int k = 0; k < 1000 && !shape->is_due; k++)
+    if (call_run(call, comm, NULL) != tuttiSuccess) return 0;
+  return shape->is_due;
+}
+
 /* Rank 1 makes no call behind that which ends the sweep: the others are in the exchange then. */
 static int dies_body(const struct ranks *self)
 {
@@ -388,9 +397,7 @@ static int dies_body(const struct ranks *self)
   RANKS_CHECK(buffers_make(&call, self->rank));
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(arms_force(comm));
-  const struct tt_learn_shape *shape = &comm->calls.learning->shapes[0];
-  for (int k = 0; k < 1000 && !shape->is_due; k++) RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess);
-  RANKS_CHECK(shape->is_due);
+  RANKS_CHECK(is_due(&call, comm));
   if (self->rank == 1) raise(SIGKILL);
   if (self->argument) {
     tuttiStream_t stream;
@@ -450,9 +457,7 @@ static int crosses_body(const struct ranks *self)
   RANKS_CHECK(buffers_make(&call, self->rank));
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(arms_force(comm));
-  const struct tt_learn_shape *shape = &comm->calls.learning->shapes[0];
-  for (int k = 0; k < 1000 && !shape->is_due; k++) RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess);
-  RANKS_CHECK(shape->is_due);
+  RANKS_CHECK(is_due(&call, comm));
   if (self->rank == 1 && !is_barrier) call.count = 99;
   tuttiResult_t result = self->rank == 1 && is_barrier ? tuttiBarrier(comm, NULL) : call_run(&call, comm, NULL);
   RANKS_CHECK(result == tuttiInvalidUsage && comm_says(comm, " before AllReduce #"));

@@ -98,7 +98,7 @@ static inline const char *wire_algo(int index, int nranks)
   return NULL;
 }
 
-/* Of the algorithms few ranks take half on one transport, and the others on the other one. */
+/* Few ranks take half of the algorithms on one transport, and the others on the other one. */
 static inline int algo_is_left_out(int index, int nranks)
 {
   int is_second = strcmp(getenv("TUTTI_TRANSPORTS"), "tcp") == 0;

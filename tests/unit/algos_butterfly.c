@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who sends what to whom in the algorithms that are made of butterflies, from numbers that can be done by hand.
+/* Algorithms that are made of butterflies send what their definition says, by numbers that can be done by hand.
  * Labels: serial, planner. */
 #include <setjmp.h>
 #include <stdarg.h>
