@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server/server_private.h"
+
+#include <string.h>
+
+#include "base/priority.h"
+
+#define WORD_BITS 64
+
+struct shard {
+  int index;
+  uint64_t version;          /* updates that were taken */
+  struct tt_counted *kept;   /* contributions that were not taken yet: in the order in which they came, or of ranks */
+  int nkept;
+  int is_decided;            /* 1: an update with those of `kept` that are in the decided set is due */
+  int is_new;                /* synchronous: 1: the weights are to go to all */
+  int is_listed;             /* 1: it is in `due` */
+  uint64_t *clocks;          /* of each rank: its last step here + 1; 0: none yet */
+  uint64_t *waiting, *answers; /* ranks that wait for an answer; those of them that are to get it */
+};
+
+/* The decider's part: the step that is to be decided next. */
+struct decider {
+  uint64_t step;
+  int *held;        /* by rank: servers that hold all its contributions */
+  uint64_t *in;     /* ranks whose contributions all servers hold */
+  int n;            /* of them */
+  uint64_t since_ns; /* since when they are enough */
+};
+
+struct tt_server {
+  struct tt_server_spec spec;
+  int nwords;                /* of a set of ranks */
+  int by_decision;           /* 1: synchronous with fewer than all ranks */
+  struct shard *shards;
+  struct tt_priority_queue due;        /* shards that have an action */
+  struct tt_counted *kept, *counted; /* memory of `kept` of all shards; of an action */
+  uint64_t *numbers, *sets;  /* memory of clocks; of sets of ranks */
+  uint64_t *dead, *decided, *told, *shown; /* sets: dead ranks, the last decision, HELD to be said, an action's */
+  int *complete;             /* by rank: shards that have its contribution to the present step; then decider.held */
+  uint64_t step;             /* that the decider has not decided yet, as far as this server knows */
+  int ndead, has_failed;     /* has_failed: 1: it is to be said; 2: it was */
+  uint64_t now_ns;
+  struct decider decider;
+};
+
+/* ---- sets of ranks ---- */
+
+static int has(const uint64_t *set, int rank)
+{
+  return (int)(set[rank / WORD_BITS] >> (rank % WORD_BITS) & 1);
+}
+
+static void add(uint64_t *set, int rank)
+{
+  set[rank / WORD_BITS] |= (uint64_t)1 << (rank % WORD_BITS);
+}
+
+static void take(uint64_t *set, int rank)
+{
+  set[rank / WORD_BITS] &= ~((uint64_t)1 << (rank % WORD_BITS));
+}
+
+/* Returns the first rank of the set; -1: it is empty. */
+static int first_of(const uint64_t *set, int nwords)
+{
+  for (int w = 0; w < nwords; w++)
+    if (set[w]) return w * WORD_BITS + __builtin_ctzll(set[w]);
+  return -1;
+}
+
+/* ---- create, destroy ---- */
+
+static tuttiResult_t spec_check(const struct tt_server_spec *spec)
+{
+  int has_quorum = spec->kind == TT_SERVER_SYNCHRONOUS || spec->kind == TT_SERVER_SOFTSYNC;
+  int has_bound = spec->kind == TT_SERVER_ASGD || spec->kind == TT_SERVER_SOFTSYNC || spec->kind == TT_SERVER_SSP;
+  int most = has_quorum ? spec->nranks : 1;
+  if (spec->nranks < 1 || spec->nshards < 1 || spec->nservers < 1)
+    return tt_fail(tuttiInvalidArgument, "%d ranks, %d servers, %d shards: give one of each at least", spec->nranks,
+                   spec->nservers, spec->nshards);
+  if (spec->quorum < 1 || spec->quorum > most)
+    return tt_fail(tuttiInvalidArgument, "the quorum is %d: set it to 1 .. %d", spec->quorum, most);
+  if (spec->staleness && !has_bound)
+    return tt_fail(tuttiInvalidArgument, "the staleness is %llu, and this rule has none: set it to 0",
+                   (unsigned long long)spec->staleness);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t memory_get(struct tt_server *server)
+{
+  size_t n = (size_t)server->spec.nranks, s = (size_t)server->spec.nshards, words = (size_t)server->nwords;
+  size_t room = n + (size_t)server->spec.quorum; /* each rank has one contribution without an answer, at most */
+  server->shards = tt_alloc(s, sizeof *server->shards);
+  server->kept = tt_alloc(s * room, sizeof *server->kept);
+  server->counted = tt_alloc(room, sizeof *server->counted);
+  server->numbers = tt_alloc(s * n, sizeof *server->numbers);
+  server->sets = tt_alloc((5 + 2 * s) * words, sizeof *server->sets);
+  server->complete = tt_alloc(2 * n, sizeof *server->complete);
+  if (!server->shards || !server->kept || !server->counted || !server->numbers || !server->sets || !server->complete ||
+      !tt_priority_reserve(&server->due, s))
+    return tt_fail(tuttiSystemError, "out of memory for %zu shards of %zu ranks", s, n);
+  uint64_t **sets[] = {&server->dead, &server->decided, &server->told, &server->shown, &server->decider.in};
+  for (size_t k = 0; k < 5; k++) *sets[k] = server->sets + k * words;
+  for (size_t k = 0; k < s; k++)
+    server->shards[k] = (struct shard){.index = (int)k,
+                                       .kept = server->kept + k * room,
+                                       .clocks = server->numbers + k * n,
+                                       .waiting = server->sets + (5 + 2 * k) * words,
+                                       .answers = server->sets + (6 + 2 * k) * words};
+  server->decider.held = server->complete + n;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_server_create(struct tt_server **out, const struct tt_server_spec *spec)
+{
+  tuttiResult_t result = spec_check(spec);
+  if (result != tuttiSuccess) return result;
+  struct tt_server *server = tt_alloc(1, sizeof *server);
+  int32_t *urgency = tt_alloc((size_t)spec->nshards, sizeof *urgency);
+  if (!server || !urgency) {
+    tt_free(server);
+    tt_free(urgency);
+    return tt_fail(tuttiSystemError, "out of memory for %d shards", spec->nshards);
+  }
+  memcpy(urgency, spec->urgency, (size_t)spec->nshards * sizeof *urgency);
+  server->spec = *spec;
+  server->spec.urgency = urgency;
+  server->nwords = (spec->nranks + WORD_BITS - 1) / WORD_BITS;
+  server->by_decision = spec->kind == TT_SERVER_SYNCHRONOUS && spec->quorum < spec->nranks;
+  result = memory_get(server);
+  if (result == tuttiSuccess) *out = server;
+  else tt_server_destroy(server);
+  return result;
+}
+
+void tt_server_destroy(struct tt_server *server)
+{
+  if (!server) return;
+  tt_free((void *)(uintptr_t)server->spec.urgency);
+  tt_free(server->shards);
+  tt_free(server->kept);
+  tt_free(server->counted);
+  tt_free(server->numbers);
+  tt_free(server->sets);
+  tt_free(server->complete);
+  tt_priority_free(&server->due);
+  tt_free(server);
+}
+
+/* ---- events ---- */
+
+/* The number of contributions that the update takes that is due; 0: none is due. */
+static int due_of(const struct tt_server *server, const struct shard *shard)
+{
+  if (server->by_decision) return shard->is_decided ? shard->nkept : 0;
+  return shard->nkept >= server->spec.quorum ? server->spec.quorum : 0;
+}
+
+/* Puts a shard into `due` if it has an action. */
+static void list(struct tt_server *server, struct shard *shard)
+{
+  int has_any = due_of(server, shard) || shard->is_new || first_of(shard->answers, server->nwords) >= 0;
+  if (shard->is_listed || !has_any) return;
+  shard->is_listed = 1;
+  tt_priority_push(&server->due, (uint64_t)server->spec.urgency[shard->index], (uint64_t)shard->index, shard);
+}
+
+/* ssp: the steps that all live ranks have behind them. */
+static uint64_t slowest(const struct tt_server *server, const struct shard *shard)
+{
+  uint64_t least = UINT64_MAX;
+  for (int r = 0; r < server->spec.nranks; r++)
+    if (!has(server->dead, r) && shard->clocks[r] < least) least = shard->clocks[r];
+  return least;
+}
+
+/* Lets ranks have their answers that need not wait any more. */
+static void answers_find(struct tt_server *server, struct shard *shard)
+{
+  int by_steps = server->spec.kind == TT_SERVER_SSP;
+  uint64_t least = by_steps ? slowest(server, shard) : 0;
+  for (int r = 0; r < server->spec.nranks; r++) {
+    if (!has(shard->waiting, r)) continue;
+    if (!by_steps || shard->clocks[r] - least <= server->spec.staleness) add(shard->answers, r);
+  }
+}
+
+/* Adds a contribution: synchronous ones in the order of ranks. */
+static void keep(struct tt_server *server, struct shard *shard, const struct tt_counted *counted)
+{
+  int at = shard->nkept++;
+  for (; server->spec.kind == TT_SERVER_SYNCHRONOUS && at && shard->kept[at - 1].rank > counted->rank; at--)
+    shard->kept[at] = shard->kept[at - 1];
+  shard->kept[at] = *counted;
+  if (server->by_decision && ++server->complete[counted->rank] == server->spec.nshards)
+    add(server->told, counted->rank);
+}
+
+static enum tt_server_verdict judge(const struct tt_server *server, const struct tt_contribution *c)
+{
+  if (c->rank < 0 || c->rank >= server->spec.nranks || c->shard < 0 || c->shard >= server->spec.nshards)
+    return TT_WRONG;
+  const struct shard *shard = &server->shards[c->shard];
+  if (has(server->dead, c->rank)) return TT_GONE;
+  if (c->step < shard->clocks[c->rank]) return TT_REPEATED;
+  if (c->from > shard->version) return TT_WRONG;
+  if (server->spec.kind == TT_SERVER_SYNCHRONOUS) {
+    if (c->from != c->step) return TT_WRONG;
+    return c->step < shard->version + (uint64_t)shard->is_decided ? TT_LATE : TT_KEPT;
+  }
+  if (has(shard->waiting, c->rank)) return TT_WRONG;
+  uint64_t version = shard->version + (uint64_t)(shard->nkept / server->spec.quorum);
+  int has_bound = server->spec.kind == TT_SERVER_ASGD || server->spec.kind == TT_SERVER_SOFTSYNC;
+  return has_bound && version - c->from > server->spec.staleness ? TT_STALE : TT_KEPT;
+}
+
+enum tt_server_verdict tt_server_contribute(struct tt_server *server, const struct tt_contribution *c)
+{
+  enum tt_server_verdict verdict = judge(server, c);
+  if (verdict != TT_KEPT && verdict != TT_STALE) return verdict;
+  struct shard *shard = &server->shards[c->shard];
+  uint64_t version = shard->version + (uint64_t)(shard->nkept / server->spec.quorum);
+  shard->clocks[c->rank] = c->step + 1;
+  if (server->spec.kind == TT_SERVER_SYNCHRONOUS) version = c->from;
+  else add(shard->waiting, c->rank);
+  if (verdict == TT_KEPT)
+    keep(server, shard, &(struct tt_counted){c->rank, c->step, version - c->from, c->tag});
+  answers_find(server, shard);
+  list(server, shard);
+  return verdict;
+}
+
+void tt_server_died(struct tt_server *server, int rank)
+{
+  int most = server->spec.kind == TT_SERVER_SYNCHRONOUS ? server->spec.nranks - server->spec.quorum
+                                                        : server->spec.nranks - 1;
+  if (rank < 0 || rank >= server->spec.nranks || has(server->dead, rank)) return;
+  add(server->dead, rank);
+  if (++server->ndead > most) server->has_failed = 1;
+  for (int s = 0; s < server->spec.nshards; s++) {
+    struct shard *shard = &server->shards[s];
+    take(shard->waiting, rank);
+    take(shard->answers, rank);
+    answers_find(server, shard);
+    list(server, shard);
+  }
+}
+
+void tt_server_clock(struct tt_server *server, uint64_t now_ns)
+{
+  server->now_ns = now_ns;
+}
+
+void tt_server_held(struct tt_server *server, int rank, uint64_t step)
+{
+  struct decider *decider = &server->decider;
+  if (step != decider->step || rank < 0 || rank >= server->spec.nranks) return; /* decided without it */
+  if (++decider->held[rank] != server->spec.nservers) return;
+  add(decider->in, rank);
+  if (++decider->n == server->spec.quorum) decider->since_ns = server->now_ns;
+}
+
+int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *set)
+{
+  if (!server->by_decision || step != server->step) return 0;
+  for (int r = 0; r < server->spec.nranks; r++)
+    if (has(set, r) && server->complete[r] < server->spec.nshards) return 0;
+  server->step++;
+  memcpy(server->decided, set, (size_t)server->nwords * sizeof *set);
+  memset(server->complete, 0, (size_t)server->spec.nranks * sizeof *server->complete);
+  memset(server->told, 0, (size_t)server->nwords * sizeof *server->told);
+  for (int s = 0; s < server->spec.nshards; s++) {
+    server->shards[s].is_decided = 1;
+    list(server, &server->shards[s]);
+  }
+  return 1;
+}
+
+/* ---- actions ---- */
+
+/* 1: the decider's present step has enough contributions, and no others are worth a wait. */
+static int can_decide(const struct tt_server *server)
+{
+  const struct decider *decider = &server->decider;
+  if (!server->spec.is_decider || !server->by_decision || decider->n < server->spec.quorum) return 0;
+  if (server->now_ns - decider->since_ns >= server->spec.grace_ns) return 1;
+  for (int r = 0; r < server->spec.nranks; r++)
+    if (!has(server->dead, r) && !has(decider->in, r)) return 0;
+  return 1;
+}
+
+static void decide(struct tt_server *server, struct tt_server_action *action)
+{
+  struct decider *decider = &server->decider;
+  size_t bytes = (size_t)server->nwords * sizeof *decider->in;
+  memcpy(server->shown, decider->in, bytes);
+  memset(decider->in, 0, bytes);
+  memset(decider->held, 0, (size_t)server->spec.nranks * sizeof *decider->held);
+  *action = (struct tt_server_action){.act = TT_DECIDE, .step = decider->step++, .set = server->shown};
+  decider->n = 0;
+}
+
+/* Moves contributions first .. first + n - 1 of a shard into the action. */
+static void count(struct tt_server *server, struct shard *shard, int first, int n, struct tt_server_action *action)
+{
+  memcpy(server->counted, shard->kept + first, (size_t)n * sizeof *shard->kept);
+  shard->nkept -= n;
+  memmove(shard->kept + first, shard->kept + first + n, (size_t)(shard->nkept - first) * sizeof *shard->kept);
+  action->counted = server->counted;
+  action->ncounted = n;
+}
+
+static int drop(struct tt_server *server, struct shard *shard, struct tt_server_action *action)
+{
+  for (int k = 0; shard->is_decided && k < shard->nkept; k++) {
+    if (has(server->decided, shard->kept[k].rank)) continue;
+    action->act = TT_DROP;
+    count(server, shard, k, 1, action);
+    return 1;
+  }
+  return 0;
+}
+
+static int update(struct tt_server *server, struct shard *shard, struct tt_server_action *action)
+{
+  int n = due_of(server, shard);
+  if (!n) return 0;
+  count(server, shard, 0, n, action);
+  action->act = TT_UPDATE;
+  action->version = ++shard->version;
+  shard->is_decided = 0;
+  shard->is_new = server->spec.kind == TT_SERVER_SYNCHRONOUS;
+  return 1;
+}
+
+static int answer(struct tt_server *server, struct shard *shard, struct tt_server_action *action)
+{
+  int rank = shard->is_new ? -1 : first_of(shard->answers, server->nwords);
+  if (!shard->is_new && rank < 0) return 0;
+  shard->is_new = 0;
+  if (rank >= 0) {
+    take(shard->waiting, rank);
+    take(shard->answers, rank);
+  }
+  action->act = TT_ANSWER;
+  action->rank = rank;
+  return 1;
+}
+
+/* Takes an action that is not a shard's. */
+static int common(struct tt_server *server, struct tt_server_action *action)
+{
+  int rank = first_of(server->told, server->nwords);
+  if (server->has_failed == 1) {
+    *action = (struct tt_server_action){.act = TT_FAIL, .set = server->dead};
+    server->has_failed = 2;
+  } else if (can_decide(server)) decide(server, action);
+  else if (rank >= 0) {
+    take(server->told, rank);
+    *action = (struct tt_server_action){.act = TT_HELD, .rank = rank, .step = server->step};
+  } else return 0;
+  return 1;
+}
+
+int tt_server_next(struct tt_server *server, struct tt_server_action *action)
+{
+  struct shard *shard;
+  if (server->has_failed == 2) return 0;
+  if (common(server, action)) return 1;
+  while ((shard = tt_priority_first(&server->due))) {
+    *action = (struct tt_server_action){.shard = shard->index, .version = shard->version};
+    if (drop(server, shard, action) || update(server, shard, action) || answer(server, shard, action)) return 1;
+    tt_priority_pop(&server->due);
+    shard->is_listed = 0;
+  }
+  return 0;
+}
