@@ -168,6 +168,7 @@ void tt_sequence_begin(struct tt_sequence *order, const struct tt_sequence_begin
 void tt_sequence_end(struct tt_sequence *order, int channel)
 {
   order->channels[channel].under_way = -1;
+  memset(order->quiet, 0, order->nwords * sizeof *order->quiet);
 }
 
 /* ---- rounds ---- */

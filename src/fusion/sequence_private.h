@@ -36,7 +36,8 @@
  *     it has begun the messages that it owed, so that their channels are used again;
  *   - by priority: if it has news more urgent than the next message, and so much of the next message's group is left
  *     that a round is hidden behind it. A rank does not ask for a group that became ready while it waited in a message
- *     for others: they are behind, and will ask.
+ *     for others, before a message has ended here: they are behind, and will ask. (All ranks can seem to wait, where
+ *     links deliver bytes in bursts.)
  *
  * So whenever a message becomes ready on all ranks, and others are in its way, the last rank to have it asks. The link
  * is then idle, or busy with something less urgent, for the time of two rounds at most (one may have been under way).
@@ -89,7 +90,8 @@ struct tt_sequence {
   int32_t *left;          /* of each group: messages that are left */
   uint64_t *left_bytes;
   uint64_t *ready, *told; /* bits of groups: ready here; in this rank's last part */
-  uint64_t *open, *quiet; /* likewise: with messages left; that became ready while this rank waited for others */
+  uint64_t *open;         /* likewise: with messages left */
+  uint64_t *quiet;        /* that became ready while this rank waited for others, and no message has ended since */
   size_t nwords;          /* of these */
   struct tt_sequence_channel channels[TT_SEQUENCE_CHANNELS + 1];
   int8_t sure[TT_SEQUENCE_CHANNELS + 1]; /* channels of what is ready everywhere; of the rest: */
