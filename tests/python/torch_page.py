@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs of docs/pytorch.md run as they stand, and the package's manual is whole."""
+"""The programs of docs/pytorch.md and docs/from-gloo.md run as they stand, and the package's manual is whole."""
 import inspect
 import pydoc
 import unittest
@@ -25,6 +25,10 @@ class Page(unittest.TestCase):
         text = said(shrink, "-n", "3", "--keep-going", status=1)
         self.assertEqual(text.count("2 ranks go on\n"), 2, text)
         self.assertRegex(text, "rank 1 .*")
+
+    def test_the_change_from_gloo(self):
+        change, = ranks.page_programs("docs", "from-gloo.md")
+        ranks.said_by(self, change + "dist.barrier()\ndist.destroy_process_group()\n", "-n", "2")
 
     def test_the_manual_tells_everything_that_is_public(self):
         manual = pydoc.plain(pydoc.render_doc(tutti.torch))
