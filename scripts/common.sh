@@ -13,6 +13,7 @@ optional_packages=(
 )
 # For the tests of tutti.torch: 140 MB, so it is a group of its own, and without it the rest goes on.
 torch_packages=(python3-torch)
+docs_packages=(mkdocs mandoc)
 clang_packages=(clang)
 # For AArch64 on another machine: the compiler, what runs its programs, and libraries in packages of that architecture.
 aarch64_packages=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
