@@ -13,10 +13,11 @@ extern "C" {
 
 /* Prints what library and machine have. The output, to `out`, is the version, build options, every setting with value,
  * source and range, the hardware, the chosen interface, the reduce kernels, and each transport with the reason if it is
- * unusable.
+ * unusable. With json 1 it is one JSON object with an object for each section; its values are strings, those of
+ * "settings" objects of "value", "source", "meaning", "range" and "on all ranks".
  *
  * Errors: tuttiInvalidArgument: out is NULL, or a setting is out of range. */
-TUTTI_API tuttiResult_t tuttiInfo(FILE *out);
+TUTTI_API tuttiResult_t tuttiInfo(FILE *out, int json);
 
 /* The facts of a communicator. Set size to sizeof(tuttiCommInfo_t) first; fields that the library is too old to know
  * become 0. Hosts are numbered 0, 1, ... in the order of their lowest ranks. */

@@ -35,15 +35,22 @@ static void print_help(FILE *out)
 
 int command_info(int argc, char **argv)
 {
-  if (argc > 1) {
-    int help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
-    if (!help) fprintf(stderr, "tutti info: \"%s\" is no option, and nothing else is taken\n\n", argv[1]);
-    fprintf(help ? stdout : stderr, "usage: tutti info\n\n"
-                                    "Prints version, build, every setting with value, source, meaning and range, the\n"
-                                    "hardware, each transport and kind of memory with the reason if it is unusable.\n");
+  int json = 0;
+  for (int a = 1; a < argc; a++) {
+    int help = strcmp(argv[a], "--help") == 0 || strcmp(argv[a], "-h") == 0;
+    if (strcmp(argv[a], "--json") == 0) {
+      json = 1;
+      continue;
+    }
+    if (!help) fprintf(stderr, "tutti info: \"%s\" is no option: --json alone is taken. Try --help.\n", argv[a]);
+    else
+      printf("usage: tutti info [--json]\n\n"
+             "Prints version, build, every setting with value, source, meaning and range, the\n"
+             "hardware, each transport and kind of memory with the reason if it is unusable.\n\n"
+             "  --json   as one JSON object with an object for each section\n");
     return help ? 0 : 2;
   }
-  return tuttiInfo(stdout) == tuttiSuccess ? 0 : 1;
+  return tuttiInfo(stdout, json) == tuttiSuccess ? 0 : 1;
 }
 
 /* The exit status; -1: there is no such command. */
@@ -70,7 +77,7 @@ static int start(int argc, char **argv)
     status = command_start(name, 2, arguments);
     if (status >= 0) return status;
   }
-  if (strcmp(name, "--version") == 0) {
+  if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
     printf("tutti %d.%d.%d\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
     return 0;
   }

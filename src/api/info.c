@@ -7,12 +7,12 @@
 #include "bootstrap/bootstrap.h"
 #include "comm/comm.h"
 
-tuttiResult_t tuttiInfo(FILE *out)
+tuttiResult_t tuttiInfo(FILE *out, int json)
 {
   if (!out) return tt_null("out");
   struct tt_settings settings;
   tuttiResult_t result = tt_settings_load(&settings);
-  return result == tuttiSuccess ? tt_info_print(out, &settings) : result;
+  return result == tuttiSuccess ? tt_info_list(out, json, &settings) : result;
 }
 
 tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, tuttiCommInfo_t *info)

@@ -245,31 +245,34 @@ void tt_settings_warn_unknown(void)
   }
 }
 
-static void row_print(FILE *out, const struct row *row, const char *at)
+static void row_list(struct tt_listing *listing, const struct row *row, const char *at)
 {
-  char value[TT_SETTING_TEXT_BYTES + 2], range[96] = "";
+  static const char *const keys[] = {"value", "source", "meaning", "range", "on all ranks"};
+  char value[TT_SETTING_TEXT_BYTES] = "", range[96] = "";
   size_t len = 0;
   if (row->kind == INT) {
     snprintf(value, sizeof value, "%lld", (long long)*(const int64_t *)(const void *)at);
-    snprintf(range, sizeof range, "%s, %lld..%lld", row->text, (long long)row->low,
+    snprintf(range, sizeof range, "%s%s%lld..%lld", row->text, *row->text ? ", " : "", (long long)row->low,
              (long long)row->high);
   } else if (row->kind == CHOICE) {
     const char *choice = choice_at(row->text, *(const int *)(const void *)at, &len);
     snprintf(value, sizeof value, "%.*s", (int)len, choice);
     snprintf(range, sizeof range, "%s", row->text);
-  } else {
-    snprintf(value, sizeof value, "\"%s\"", at);
-  }
+  } else snprintf(value, sizeof value, "%s", at);
   int same = row->help[0] == '=';
-  fprintf(out, "  %-22s = %-12s %-11s %s%s%s%s%s\n", row->name, value,
-         tt_env(row->name) ? "environment" : "default", row->help + same,
-         *range ? " [" : "", range, *range ? "]" : "", same ? "; on all ranks" : "");
+  const char *const values[] = {value, tt_env(row->name) ? "environment" : "default", row->help + same, range,
+                                same ? "yes" : "no"};
+  const char *quote = row->kind == TEXT ? "\"" : "";
+  if (listing->json) tt_listing_object(listing, row->name, 5, keys, values);
+  else
+    fprintf(listing->out, "  %-22s = %s%s%s%*s %-11s %s%s%s%s%s\n", row->name, quote, value, quote,
+            (int)(strlen(value) + 2 * strlen(quote) < 12 ? 12 - strlen(value) - 2 * strlen(quote) : 0), "", values[1],
+            values[2], *range ? " [" : "", range, *range ? "]" : "", same ? "; on all ranks" : "");
 }
 
-void tt_settings_print(FILE *out, const struct tt_settings *settings)
+void tt_settings_list(struct tt_listing *listing, const struct tt_settings *settings)
 {
-  for (size_t i = 0; i < ROWS; i++)
-    row_print(out, &rows[i], (const char *)settings + rows[i].offset);
+  for (size_t i = 0; i < ROWS; i++) row_list(listing, &rows[i], (const char *)settings + rows[i].offset);
 }
 
 /* Continues the hash with the value of a row. */

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
+#include "base/listing.h"
 #include "tutti.h"
 
 #define TT_SETTING_TEXT_BYTES 256
@@ -28,9 +28,9 @@ tuttiResult_t tt_settings_load(struct tt_settings *settings);
 /* Warns once per process about TUTTI_* variables that are not in the table. */
 void tt_settings_warn_unknown(void);
 
-/* Prints the table: name, value, source (default or environment), range,
- * unit and help, one setting a line. For `tutti info`. */
-void tt_settings_print(FILE *out, const struct tt_settings *settings);
+/* Lists the table: name, value, source (default or environment), range, unit and help, one setting a line. For
+ * `tutti info`. */
+void tt_settings_list(struct tt_listing *listing, const struct tt_settings *settings);
 
 /* A hash of the settings that must be the same on all ranks (those whose help
  * begins with '='). */

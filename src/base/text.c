@@ -21,3 +21,18 @@ const char *tt_us_text(double us, char text[TT_US_BYTES])
   snprintf(text, TT_US_BYTES, "%.*f", us < 10 ? 3 : us < 100 ? 2 : us < 1000 ? 1 : 0, us);
   return text;
 }
+
+const char *tt_json_text(const char *text, char *out, size_t size)
+{
+  size_t used = 0;
+  for (size_t i = 0; text[i] && used + 7 <= size; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (c < 0x20 || c == 0x7f) used += (size_t)snprintf(out + used, size - used, "\\u%04x", c);
+    else {
+      if (c == '"' || c == '\\') out[used++] = '\\';
+      out[used++] = c < 0x80 ? (char)c : '?';
+    }
+  }
+  out[used] = 0;
+  return out;
+}

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "base/time.h"
 
@@ -85,21 +86,13 @@ static void event_add(struct timeline *line, const char *event, size_t len)
 
 /* ---- events ---- */
 
-/* `text` as the inside of a JSON string: at most 6 bytes for each of TT_TIMELINE_TEXT_BYTES - 1. */
-#define ESCAPED_BYTES (6 * TT_TIMELINE_TEXT_BYTES)
+/* `text` as the inside of a JSON string, at most TT_TIMELINE_TEXT_BYTES - 1 bytes of it. */
+#define ESCAPED_BYTES (6 * TT_TIMELINE_TEXT_BYTES + 1)
 static const char *escape(char out[ESCAPED_BYTES], const char *text)
 {
-  size_t used = 0;
-  for (size_t i = 0; text[i] && i < TT_TIMELINE_TEXT_BYTES - 1; i++) {
-    unsigned char c = (unsigned char)text[i];
-    if (c < 0x20 || c == 0x7f) used += (size_t)snprintf(out + used, ESCAPED_BYTES - used, "\\u%04x", c);
-    else {
-      if (c == '"' || c == '\\') out[used++] = '\\';
-      out[used++] = c < 0x80 ? (char)c : '?';
-    }
-  }
-  out[used] = 0;
-  return out;
+  char cut[TT_TIMELINE_TEXT_BYTES];
+  snprintf(cut, sizeof cut, "%s", text);
+  return tt_json_text(cut, out, ESCAPED_BYTES);
 }
 
 /* Adds an event that names the process (thread 0) or a thread, that is, a track. */

@@ -255,7 +255,7 @@ void tt_pricing_destroy(struct tt_pricing *pricing); /* NULL is allowed */
 
 /* Writes the version, the settings, and the means of communicators of this process: machine, kernels, transports,
  * memory, algorithms. Errors: those of TUTTI_KERNELS; then nothing is written. */
-tuttiResult_t tt_info_print(FILE *out, const struct tt_settings *settings);
+tuttiResult_t tt_info_list(FILE *out, int json, const struct tt_settings *settings);
 
 /* ---- suspend.c ---- */
 

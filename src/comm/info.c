@@ -26,71 +26,86 @@ static void cpu_name(char *name, size_t size)
   if (file) fclose(file);
 }
 
-static void print_hardware(FILE *out, const struct tt_settings *settings)
+static void hardware_list(struct tt_listing *listing, const struct tt_settings *settings)
 {
   char cpu[128], host[TT_HOST_NAME_BYTES], text[TT_ADDRESS_TEXT_BYTES], name[16];
   struct tt_address address;
   cpu_name(cpu, sizeof cpu);
   tt_host_name(host);
-  fprintf(out, "\nhardware\n  host       %s (id %016llx)\n  processor  %s\n  cores      %d usable by this process\n",
-          host, (unsigned long long)tt_host_id(settings->host_id), cpu, tt_host_cores());
-  tt_topo_print_here(out);
+  tt_listing_section(listing, "hardware", NULL);
+  tt_listing_line(listing, "host", "%s (id %016llx)", host, (unsigned long long)tt_host_id(settings->host_id));
+  tt_listing_line(listing, "processor", "%s", cpu);
+  tt_listing_line(listing, "cores", "%d usable by this process", tt_host_cores());
+  tt_topo_list_here(listing);
   tuttiResult_t result = tt_interface_choose(settings, &address, name);
   if (result == tuttiSuccess && address.len) {
     tt_address_text(&address, text, sizeof text);
     *strrchr(text, ':') = 0; /* it has no port yet */
-    fprintf(out, "  interface  %s %s\n", name, text);
-  } else fprintf(out, "  interface  none: %s\n", result == tuttiSuccess ? TT_NO_NETWORK : tt_last_sentence());
+    tt_listing_line(listing, "interface", "%s %s", name, text);
+  } else {
+    tt_listing_line(listing, "interface", "none: %s", result == tuttiSuccess ? TT_NO_NETWORK : tt_last_sentence());
+  }
 }
 
-static void print_transports(FILE *out, const struct tt_settings *settings)
+static void kernels_list(struct tt_listing *listing)
 {
-  fprintf(out, "\ntransports\n");
+  char names[128];
+  size_t used = 0;
+  for (int t = 0; tt_reduce_tables[t]; t++)
+    if (tt_reduce_tables[t]->usable())
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? " " : "", tt_reduce_tables[t]->name);
+  tt_listing_section(listing, "reduce kernels", "TUTTI_KERNELS");
+  tt_listing_line(listing, "in use", "%s", tt_reduce_table()->name);
+  tt_listing_line(listing, "usable", "%s", names);
+}
+
+static void transports_list(struct tt_listing *listing, const struct tt_settings *settings)
+{
+  tt_listing_section(listing, "transports", NULL);
   for (int t = 1; tt_transports[t]; t++) {
     char why[TT_SENTENCE_BYTES];
     const char *reason = tt_transports[t]->unusable(settings, why, sizeof why);
-    fprintf(out, "  %-10s %s%s\n", tt_transports[t]->name, reason ? "unusable: " : "usable", reason ? reason : "");
+    tt_listing_line(listing, tt_transports[t]->name, "%s%s", reason ? "unusable: " : "usable", reason ? reason : "");
   }
 }
 
-static void print_memory(FILE *out, const struct tt_settings *settings)
+static void memory_list(struct tt_listing *listing, const struct tt_settings *settings)
 {
   char text[256];
   const char *reason = tt_cuda_unusable(settings, text, sizeof text);
-  fprintf(out, "\nmemory\n  %-10s usable\n  %-10s %s%s\n", "host", "CUDA", reason ? "unusable: " : "usable: ",
-          reason ? reason : text);
+  tt_listing_section(listing, "memory", NULL);
+  tt_listing_line(listing, "host", "usable");
+  tt_listing_line(listing, "CUDA", "%s%s", reason ? "unusable: " : "usable: ", reason ? reason : text);
 }
 
-static void print_kernels(FILE *out)
+static void algorithms_list(struct tt_listing *listing)
 {
-  fprintf(out, "\nreduce kernels (TUTTI_KERNELS)\n  in use     %s\n  usable    ", tt_reduce_table()->name);
-  for (int t = 0; tt_reduce_tables[t]; t++)
-    if (tt_reduce_tables[t]->usable()) fprintf(out, " %s", tt_reduce_tables[t]->name);
-  fprintf(out, "\n");
-}
-
-static void print_algorithms(FILE *out)
-{
-  fprintf(out, "\nalgorithms (TUTTI_ALGO)\n");
+  char names[1024];
+  tt_listing_section(listing, "algorithms", "TUTTI_ALGO");
   for (int kind = 0; kind < TT_COLLECTIVES; kind++) {
-    if (!tt_kinds[kind].name) continue;
-    fprintf(out, "  %-14s", tt_kinds[kind].name);
-    for (int a = 0; a < tt_algo_count; a++)
-      if (tt_algos[a].collective == kind) fprintf(out, " %s", tt_algos[a].name);
-    fprintf(out, "\n");
+    size_t used = 0;
+    for (int a = 0; a < tt_algo_count && tt_kinds[kind].name; a++)
+      if (tt_algos[a].collective == kind && used < sizeof names)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? " " : "", tt_algos[a].name);
+    if (used) tt_listing_line(listing, tt_kinds[kind].name, "%s", names);
   }
 }
 
-tuttiResult_t tt_info_print(FILE *out, const struct tt_settings *settings)
+tuttiResult_t tt_info_list(FILE *out, int json, const struct tt_settings *settings)
 {
+  struct tt_listing listing = {.out = out, .json = json};
   tuttiResult_t result = tt_reduce_choose(settings->kernels);
   if (result != tuttiSuccess) return result;
-  fprintf(out, "Tutti %d.%d.%d\nbuilt with %s\n\nsettings\n", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH, TT_BUILD_TEXT);
-  tt_settings_print(out, settings);
-  print_hardware(out, settings);
-  print_kernels(out);
-  print_transports(out, settings);
-  print_memory(out, settings);
-  print_algorithms(out);
+  tt_listing_section(&listing, "Tutti", NULL);
+  tt_listing_line(&listing, "version", "%d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
+  tt_listing_line(&listing, "built with", "%s", TT_BUILD_TEXT);
+  tt_listing_section(&listing, "settings", NULL);
+  tt_settings_list(&listing, settings);
+  hardware_list(&listing, settings);
+  kernels_list(&listing);
+  transports_list(&listing, settings);
+  memory_list(&listing, settings);
+  algorithms_list(&listing);
+  tt_listing_end(&listing);
   return tuttiSuccess;
 }

@@ -28,36 +28,38 @@ tuttiResult_t tt_topo_here(struct tt_locality *here)
   return tuttiSuccess;
 }
 
-static void count_print(int32_t n, const char *one, const char *many, FILE *out)
+#define COUNTS_BYTES 160
+
+static int count_text(char *text, int32_t n, const char *one, const char *many)
 {
-  fprintf(out, "%d %s", (int)n, n == 1 ? one : many);
+  return sprintf(text, "%d %s", (int)n, n == 1 ? one : many);
 }
 
-static void counts_print(const struct tt_machine_counts *counts, FILE *out)
+static const char *counts_text(const struct tt_machine_counts *counts, char text[COUNTS_BYTES])
 {
-  count_print(counts->sockets, "socket, ", "sockets, ", out);
-  count_print(counts->numas, "NUMA node, ", "NUMA nodes, ", out);
-  count_print(counts->caches, "last-level cache, ", "last-level caches, ", out);
-  count_print(counts->cores, "core, ", "cores, ", out);
-  count_print(counts->processors, "hardware thread", "hardware threads", out);
+  char *at = text;
+  at += count_text(at, counts->sockets, "socket, ", "sockets, ");
+  at += count_text(at, counts->numas, "NUMA node, ", "NUMA nodes, ");
+  at += count_text(at, counts->caches, "last-level cache, ", "last-level caches, ");
+  at += count_text(at, counts->cores, "core, ", "cores, ");
+  count_text(at, counts->processors, "hardware thread", "hardware threads");
+  return text;
 }
 
-void tt_topo_print_here(FILE *out)
+void tt_topo_list_here(struct tt_listing *listing)
 {
   const struct tt_machine *machine;
   struct tt_processors usable;
+  char text[COUNTS_BYTES], numa[32] = "", cache[40] = "";
   if (machine_get(&machine) != tuttiSuccess || machine->nprocessors == 0) {
-    fprintf(out, "  machine    unknown: neither hwloc nor sysfs tell; TUTTI_DEBUG=INFO says why\n");
+    tt_listing_line(listing, "machine", "unknown: neither hwloc nor sysfs tell; TUTTI_DEBUG=INFO says why");
     return;
   }
   tt_processors_usable(&usable);
   struct tt_machine_counts all = tt_machine_count(machine, NULL), here = tt_machine_count(machine, &usable);
   struct tt_locality place = tt_machine_locality(machine, &usable);
-  fprintf(out, "  machine    ");
-  counts_print(&all, out);
-  fprintf(out, " (found by %s)\n  usable     ", machine->method);
-  counts_print(&here, out);
-  if (place.numa >= 0) fprintf(out, "; NUMA node %d", (int)place.numa);
-  if (place.cache >= 0) fprintf(out, "; cache of core %d", (int)place.cache);
-  fprintf(out, "\n");
+  tt_listing_line(listing, "machine", "%s (found by %s)", counts_text(&all, text), machine->method);
+  if (place.numa >= 0) snprintf(numa, sizeof numa, "; NUMA node %d", (int)place.numa);
+  if (place.cache >= 0) snprintf(cache, sizeof cache, "; cache of core %d", (int)place.cache);
+  tt_listing_line(listing, "usable", "%s%s%s", counts_text(&here, text), numa, cache);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "base/listing.h"
 #include "sched/sched.h"
 
 /* ---- this process (here.c) ------------------------------------------------------- */
@@ -27,9 +28,9 @@ struct tt_locality {
  * no error: -1, -1. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_topo_here(struct tt_locality *here);
 
-/* Prints two lines for `tutti info`: the parts of the machine, the method that found them, and the parts that the
+/* Lists two lines for `tutti info`: the parts of the machine, the method that found them, and the parts that the
  * calling thread may use. */
-void tt_topo_print_here(FILE *out);
+void tt_topo_list_here(struct tt_listing *listing);
 
 /* ---- prices of links (prices.c) -------------------------------------------------- */
 

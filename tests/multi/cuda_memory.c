@@ -256,7 +256,7 @@ static void info_tells_what_there_is(void **state)
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
-  assert_int_equal(tuttiInfo(out), tuttiSuccess);
+  assert_int_equal(tuttiInfo(out, 0), tuttiSuccess);
   fclose(out);
   const char *line = strstr(text, "\n  CUDA ");
   assert_non_null(line);

@@ -125,14 +125,15 @@ static void the_machine_is_told_in_two_lines(void **state)
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
-  tt_topo_print_here(out);
+  struct tt_listing listing = {.out = out};
+  tt_topo_list_here(&listing);
   fclose(out);
   int lines = 0;
   for (const char *at = text; (at = strchr(at, '\n')); at++) lines++;
   if (strstr(text, "unknown")) assert_int_equal(lines, 1);
   else assert_int_equal(lines, 2);
-  assert_true(strncmp(text, "  machine    ", 13) == 0);
-  if (lines == 2) assert_non_null(strstr(text, "\n  usable     "));
+  assert_true(strncmp(text, "  machine        ", 17) == 0);
+  if (lines == 2) assert_non_null(strstr(text, "\n  usable         "));
   if (lines == 2) assert_true(strstr(text, "(found by hwloc)\n") || strstr(text, "(found by sysfs)\n"));
   free(text);
 }
