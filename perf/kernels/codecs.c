@@ -26,6 +26,7 @@ struct timed {
   struct tt_codec_piece piece;
   float *planes[TT_CODEC_PLANES];
   uint64_t bytes;
+  uint32_t wanted; /* entries, in the round before */
   double encode[ROUNDS], decode[ROUNDS]; /* seconds */
 };
 
@@ -64,10 +65,16 @@ static void timed_make(struct timed *timed, const char *text, const float *value
   *timed = (struct timed){.bytes = 0};
   if (tt_codec_parse(&timed->codec, text) != tuttiSuccess) exit(2);
   timed->piece = (struct tt_codec_piece){.nranks = 8, .seed = 1, .count = COUNT};
-  timed->piece.capacity = tt_codec_capacity(&timed->codec, COUNT, 0);
   if (tt_codec_prepares(&timed->codec)) tt_codec_prepare(&timed->codec, values, COUNT, &timed->piece.facts);
   for (int p = 0; p < tt_codec_planes(&timed->codec, TT_CODEC_CONTRIBUTION); p++)
     timed->planes[p] = memory(COUNT * sizeof(float));
+}
+
+/* Room as in a fusion: for what was wanted in the round before. */
+static void room_set(struct timed *timed)
+{
+  if (tt_codec_route(&timed->codec) == TT_CODEC_GATHER)
+    timed->piece.capacity = tt_codec_capacity(&timed->codec, COUNT, timed->wanted);
   timed->bytes = tt_codec_bytes(&timed->codec, &timed->piece);
 }
 
@@ -100,12 +107,14 @@ int main(int argc, char **argv)
     for (int i = 0; i < n; i++) {
       struct timed *t = &timed[i];
       t->piece.step = (uint32_t)round;
+      room_set(t);
       begin = now();
       tt_codec_encode(&t->codec, &t->piece, values + round * SHIFT, t->planes, code);
       t->encode[round] = now() - begin;
       begin = now();
       if (tt_codec_decode_add(&t->codec, &t->piece, code, t->bytes, sum) != tuttiSuccess) return 1;
       t->decode[round] = now() - begin;
+      t->wanted = tt_codec_route(&t->codec) == TT_CODEC_GATHER ? tt_codec_wanted(code) : 0;
     }
   }
   printf("kernels %s, memcpy %.2f GB/s\n%-20s %8s %8s %8s\n", tt_reduce_table()->name, gbs(copied), "codec", "ratio",

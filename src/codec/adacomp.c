@@ -141,7 +141,7 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
                           .nelements = piece->count,
                           .capacity = piece->capacity};
   memset(code, 0, bytes(codec, piece));
-  uint64_t added = tt_sparse_errors_add(planes[0], values, piece->count);
+  uint64_t added = tt_sparse_errors_add(planes[0], values, piece->count, NULL);
   int is_spoiled = added < piece->count;
   float scale = is_spoiled ? float_of(FP32_NAN) : scale_of(&writer, planes[0]);
   for (uint64_t at = 0; at < piece->count; at += layout.bin) {

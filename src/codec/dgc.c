@@ -77,7 +77,8 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
   int is_spoiled = sum.nspoiled > 0, is_masked = piece->capacity < piece->count;
   head.wanted = sum.nspoiled;
   if (!is_spoiled) {
-    struct tt_sparse_top top = tt_sparse_top(v, piece->count, TT_SPARSE_BOTH, piece->capacity);
+    struct tt_sparse_top top;
+    tt_sparse_tops(&top, 1, v, piece->count, (const uint64_t[1]){piece->capacity});
     struct tt_sparse_scan scan = tt_sparse_scan_begin(v, piece->count, top.bound);
     for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
       if (!top_has(&top, v[i])) continue;

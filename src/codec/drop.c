@@ -31,12 +31,13 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
   float *error = planes[0];
   memset(code, 0, tt_sparse_values_bytes(codec, piece));
   if (!piece->count) return 0;
-  uint64_t added = tt_sparse_errors_add(error, values, piece->count);
+  uint64_t added = tt_sparse_errors_add(error, values, piece->count, NULL);
   int is_spoiled = added < piece->count;
   if (is_spoiled) {
     spoiled_encode(piece, values, error, added, &writer, &head);
   } else {
-    struct tt_sparse_top top = tt_sparse_top(error, piece->count, TT_SPARSE_BOTH, piece->capacity);
+    struct tt_sparse_top top;
+    tt_sparse_tops(&top, 1, error, piece->count, (const uint64_t[1]){piece->capacity});
     struct tt_sparse_scan scan = tt_sparse_scan_begin(error, piece->count, top.bound);
     for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
       if (!top_has(&top, error[i])) continue;

@@ -6,8 +6,6 @@
  * Numbers are rounded up, and the first of equal elements are sent; a side without elements sends nothing.
  *
  * Code: `marks` of sparse_private.h, of the two means. */
-#include <math.h>
-
 #include "codec/sparse_private.h"
 
 static uint32_t capacity(const struct tt_codec *codec, uint64_t count, uint32_t wanted)
@@ -17,42 +15,34 @@ static uint32_t capacity(const struct tt_codec *codec, uint64_t count, uint32_t 
   return (uint32_t)(entries < count ? entries : count);
 }
 
-/* The elements of one side that are sent. */
-struct side {
-  struct tt_sparse_top top;
-  float mean;
-};
-
-static uint64_t npositive(const float *error, uint64_t count)
+/* Writes the marks of both sides' greatest elements, of all[side], and leaves error - mean there. */
+static void sides_encode(const struct tt_codec *codec, const struct tt_codec_piece *piece, float *error,
+                         const uint64_t all[2], struct tt_sparse_writer *writer, struct tt_sparse_head *head)
 {
-  uint32_t n = 0;
-  for (uint64_t i = 0; i < count; i++) n += error[i] > 0;
-  return n;
-}
-
-static uint64_t nnegative(const float *error, uint64_t count)
-{
-  uint32_t n = 0;
-  for (uint64_t i = 0; i < count; i++) n += error[i] < 0;
-  return n;
-}
-
-static struct side side_of(const struct tt_codec *codec, const float *error, uint64_t count, enum tt_sparse_side which)
-{
-  struct side side = {.top = {FP32_HUGE, 0}, .mean = 0};
-  uint64_t all = which == TT_SPARSE_POSITIVE ? npositive(error, count) : nnegative(error, count);
-  double sum = 0;
-  if (!all) return side;
-  uint32_t sent = tt_sparse_share(codec->number[0], all);
-  side.top = tt_sparse_top(error, count, which, sent);
-  struct tt_sparse_top top = side.top;
-  struct tt_sparse_scan scan = tt_sparse_scan_begin(error, count, top.bound);
+  const uint8_t *marks = writer->at;
+  uint64_t wanted[2];
+  struct tt_sparse_top tops[2];
+  double sum[2] = {0, 0};
+  float mean[2] = {0, 0};
+  for (int side = 0; side < 2; side++)
+    wanted[side] = all[side] ? tt_sparse_share(codec->number[0], all[side]) : 0;
+  tt_sparse_tops(tops, 2, error, piece->count, wanted);
+  uint32_t bound = tops[0].bound < tops[1].bound ? tops[0].bound : tops[1].bound;
+  struct tt_sparse_scan scan = tt_sparse_scan_begin(error, piece->count, bound);
   for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
-    int is_on = which == TT_SPARSE_POSITIVE ? error[i] > 0 : error[i] < 0;
-    if (is_on && top_has(&top, error[i])) sum += (double)error[i];
+    int side = error[i] < 0;
+    if (writer->count >= piece->capacity || !top_has(&tops[side], error[i])) continue;
+    tt_sparse_mark_put(writer, i, side);
+    sum[side] += (double)error[i];
   }
-  side.mean = (float)(sum / sent);
-  return side;
+  for (int side = 0; side < 2; side++)
+    if (wanted[side]) mean[side] = (float)(sum[side] / (double)wanted[side]);
+  for (uint32_t k = 0; k < writer->count; k++) {
+    int side;
+    uint32_t i = tt_sparse_mark_get(marks + k * MARK_BYTES, &side);
+    error[i] -= mean[side];
+  }
+  *head = (struct tt_sparse_head){.wanted = writer->count, .a = mean[0], .b = mean[1]};
 }
 
 static int encode(const struct tt_codec *codec, const struct tt_codec_piece *piece, const float *values,
@@ -62,25 +52,10 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
   struct tt_sparse_head head = {0};
   float *error = planes[0];
   memset(code, 0, tt_sparse_marks_bytes(codec, piece));
-  uint64_t added = tt_sparse_errors_add(error, values, piece->count);
+  uint64_t sides[2] = {0, 0}, added = tt_sparse_errors_add(error, values, piece->count, sides);
   int is_spoiled = added < piece->count;
-  if (is_spoiled) {
-    tt_sparse_marks_spoil(piece, values, error, added, &writer, &head);
-  } else {
-    struct side positive = side_of(codec, error, piece->count, TT_SPARSE_POSITIVE);
-    struct side negative = side_of(codec, error, piece->count, TT_SPARSE_NEGATIVE);
-    head.a = positive.mean;
-    head.b = negative.mean;
-    uint32_t bound = positive.top.bound < negative.top.bound ? positive.top.bound : negative.top.bound;
-    struct tt_sparse_scan scan = tt_sparse_scan_begin(error, piece->count, bound);
-    for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
-      struct side *side = error[i] > 0 ? &positive : &negative;
-      if (writer.count >= piece->capacity || !top_has(&side->top, error[i])) continue;
-      tt_sparse_mark_put(&writer, i, side == &negative);
-      error[i] -= side->mean;
-    }
-    head.wanted = writer.count;
-  }
+  if (is_spoiled) tt_sparse_marks_spoil(piece, values, error, added, &writer, &head);
+  else sides_encode(codec, piece, error, sides, &writer, &head);
   head.count = writer.count;
   tt_sparse_head_put(code, &head);
   return is_spoiled;

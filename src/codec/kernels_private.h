@@ -23,6 +23,12 @@ struct tt_sides {
   uint32_t peak; /* bits of the greatest magnitude */
 };
 
+/* Facts about the sums of a block. */
+struct tt_outlook {
+  uint32_t peak; /* bits of the greatest magnitude */
+  uint32_t npositive, nnegative;
+};
+
 /* The levels of a block: value v has level l, 0 to `most`, of the sign of v: |v|, or `limit` if that is less, times
  * `inverse` is rounded to a whole number. Bit b of elements is bit b of l, and the last one the sign, 0 if l is 0. */
 struct tt_levels {
@@ -48,8 +54,9 @@ struct tt_codec_kernels {
   /* The bits of the greatest magnitude. */
   uint32_t (*peak)(const float *values, size_t n);
 
-  /* The same of error[i] + values[i]. */
+  /* The same of error[i] + values[i]; and how many of them are on each side. */
   uint32_t (*sums_peak)(const float *error, const float *values, size_t n);
+  void (*sums_look)(struct tt_outlook *outlook, const float *error, const float *values, size_t n);
 
   /* Sets the bit of each element whose magnitude has bits of at least `bound`. */
   void (*above_put)(uint8_t *to, const float *values, size_t n, uint32_t bound);
@@ -71,8 +78,8 @@ struct tt_codec_kernels {
 #define TT_CODEC_KERNELS(table)                                                                                      \
   {                                                                                                                  \
     .name = table, .sides = sides, .signs_put = signs_put, .signs_add = signs_add, .peak = peak,                     \
-    .sums_peak = sums_peak, .above_put = above_put, .levels_put = levels_put, .levels_add = levels_add,              \
-    .bytes_put = bytes_put, .bytes_add = bytes_add                                                                   \
+    .sums_peak = sums_peak, .sums_look = sums_look, .above_put = above_put, .levels_put = levels_put,                \
+    .levels_add = levels_add, .bytes_put = bytes_put, .bytes_add = bytes_add                                         \
   }
 
 extern const struct tt_codec_kernels tt_codec_plain;

@@ -57,6 +57,17 @@ static uint32_t sums_peak(const float *error, const float *values, size_t n)
   return most;
 }
 
+static void sums_look(struct tt_outlook *outlook, const float *error, const float *values, size_t n)
+{
+  *outlook = (struct tt_outlook){0, 0, 0};
+  for (size_t i = 0; i < n; i++) {
+    float value = error[i] + values[i];
+    outlook->npositive += value > 0;
+    outlook->nnegative += value < 0;
+    if (magnitude_of(value) > outlook->peak) outlook->peak = magnitude_of(value);
+  }
+}
+
 static void above_put(uint8_t *to, const float *values, size_t n, uint32_t bound)
 {
   for (size_t i = 0; i < n; i += LANES, to += 2) {

@@ -34,15 +34,22 @@ uint32_t tt_sparse_capacity(const struct tt_codec *codec, uint64_t count, uint32
   return (uint32_t)(entries < count ? entries : count);
 }
 
-#define PIECE 4096 /* elements that are looked at and then added, while they are near */
+#define PIECE 2048 /* elements that are looked at and then added, while they are near */
 
-uint64_t tt_sparse_errors_add(float *error, const float *values, uint64_t count)
+uint64_t tt_sparse_errors_add(float *error, const float *values, uint64_t count, uint64_t *sides)
 {
+  const struct tt_codec_kernels *kernels = tt_codec_kernels();
   for (uint64_t at = 0, n; at < count; at += n) {
     const void *both[2] = {error + at, values + at};
+    struct tt_outlook look = {0, 0, 0};
     n = count - at < PIECE ? count - at : PIECE;
-    if (tt_codec_kernels()->sums_peak(error + at, values + at, n) >= FP32_HUGE) return at;
+    if (sides) kernels->sums_look(&look, error + at, values + at, n);
+    else look.peak = kernels->sums_peak(error + at, values + at, n);
+    if (look.peak >= FP32_HUGE) return at;
     tt_reduce_kernel(tuttiSum, tuttiFloat32)(error + at, both, 2, n, NULL);
+    if (!sides) continue;
+    sides[0] += look.npositive;
+    sides[1] += look.nnegative;
   }
   return count;
 }
@@ -81,93 +88,143 @@ int tt_sparse_scan_next(struct tt_sparse_scan *scan, uint64_t *element)
   return 1;
 }
 
-/* ---- selection, by digits of a key, the highest first ---- */
+uint64_t tt_sparse_scan_rest(struct tt_sparse_scan *scan)
+{
+  uint64_t n = 0;
+  do {
+    for (; scan->word < SCAN_WORDS; scan->word++) n += (uint64_t)__builtin_popcountll(scan->words[scan->word]);
+    memset(scan->words, 0, sizeof scan->words);
+    scan->word = SCAN_WORDS - 1;
+  } while (scan_go_on(scan));
+  return n;
+}
 
-#define FIRST_BITS 10 /* of the key's 32, the sign or another side among them */
-#define DIGITS (1 << FIRST_BITS)
-#define DIGIT_BITS 11
+/* ---- selection, by digits of magnitudes, the highest first ---- */
+
+#define FIRST_SHIFT 22 /* the first digit is above it: 9 bits, and the sign */
+#define FIRST_DIGITS 512
+#define NEXT_SHIFT 11 /* the other two have so many bits */
+#define TALLY 4096    /* digits that are counted at once */
 #define SAMPLE_EVERY 64
 #define SAMPLE_LEAST 16
+#define NO_VALUE 0x80000000u /* above all magnitudes */
 
-/* A number for a value, greater for greater magnitudes; the highest bit is set for those of the other side. */
-struct key {
-  uint32_t flip, mask;
+/* The bounds as far as they are known: by side the least magnitude that begins with the digits found so far, and how
+ * many of those that begin so are still to be taken. */
+struct choice {
+  const float *values;
+  uint64_t count;
+  int nsides;
+  uint32_t low[2]; /* NO_VALUE: nothing is wanted of the side */
+  uint64_t wanted[2];
 };
 
-static const struct key keys[] = {
-    [TT_SPARSE_BOTH] = {0, 0x7fffffffu}, [TT_SPARSE_POSITIVE] = {0, ~0u}, [TT_SPARSE_NEGATIVE] = {0x80000000u, ~0u}};
-
-static uint32_t key_of(struct key key, float value)
+static uint32_t side_of(const struct choice *choice, float value)
 {
-  return (bits_of(value) ^ key.flip) & key.mask;
+  return choice->nsides == 2 ? bits_of(value) >> 31 : 0;
 }
 
-/* Takes the digit with which there are enough values, from `most` down; *wanted: how many of them. */
-static uint32_t digit_take(const uint32_t *counts, uint32_t most, uint64_t *wanted)
+/* Takes the digit with which there are enough values, from the highest down; *wanted: how many of them. Below 0: there
+ * are too few. */
+static int digit_take(const uint32_t *counts, int ndigits, uint64_t *wanted)
 {
-  uint32_t digit = most;
-  for (; digit && counts[digit] < *wanted; digit--) *wanted -= counts[digit];
-  return digit;
+  for (int digit = ndigits - 1; digit >= 0; digit--) {
+    if (counts[digit] >= *wanted) return digit;
+    *wanted -= counts[digit];
+  }
+  return -1;
 }
 
-/* The first digit of the value at the bound, by a sample: so that there are some more values than are wanted. 0: there
- * is no telling, or they would be many. */
-static uint32_t digit_guess(const float *values, uint64_t count, struct key key, uint64_t wanted)
+/* Counts values from `low` on, by the digit above `shift`. The last digit stands for all further ones, too. */
+static void tally(const struct choice *choice, int shift, uint32_t counts[2][TALLY])
 {
-  uint32_t counts[DIGITS] = {0};
-  uint64_t sampled = 2 * wanted / SAMPLE_EVERY + SAMPLE_LEAST;
-  if (wanted > count / 16) return 0;
-  for (uint64_t i = 0; i < count; i += SAMPLE_EVERY) counts[key_of(key, values[i]) >> (32 - FIRST_BITS)]++;
-  return digit_take(counts, DIGITS / 2 - 1, &sampled);
+  uint32_t least = choice->low[0] < choice->low[1] ? choice->low[0] : choice->low[1];
+  struct tt_sparse_scan scan = tt_sparse_scan_begin(choice->values, choice->count, least);
+  memset(counts, 0, 2 * sizeof counts[0]);
+  for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
+    uint32_t side = side_of(choice, choice->values[i]), magnitude = magnitude_of(choice->values[i]);
+    if (magnitude < choice->low[side]) continue;
+    uint32_t digit = (magnitude - choice->low[side]) >> shift;
+    counts[side][digit < TALLY ? digit : TALLY - 1]++;
+  }
 }
 
-/* The first digit, of the values that are not below the guess. 0: there are too few. */
-static uint32_t guessed_digit(const float *values, uint64_t count, struct key key, uint64_t *wanted)
+/* Goes on to the next digit, one of ndigits. 0: it is none of these. */
+static int digits_take(struct choice *choice, int shift, int ndigits, uint32_t counts[2][TALLY])
 {
-  uint32_t counts[DIGITS] = {0}, guess = digit_guess(values, count, key, *wanted);
-  uint64_t left = *wanted;
-  if (!guess) return 0;
-  struct tt_sparse_scan scan = tt_sparse_scan_begin(values, count, guess << (32 - FIRST_BITS));
-  for (uint64_t i; tt_sparse_scan_next(&scan, &i);) counts[key_of(key, values[i]) >> (32 - FIRST_BITS)]++;
-  uint32_t digit = digit_take(counts, DIGITS / 2 - 1, &left);
-  if (digit) *wanted = left;
-  return digit;
+  for (int side = 0; side < choice->nsides; side++) {
+    if (choice->low[side] == NO_VALUE) continue;
+    int digit = digit_take(counts[side], ndigits, &choice->wanted[side]);
+    if (digit < 0 || digit == TALLY - 1) return 0;
+    choice->low[side] += (uint32_t)digit << shift;
+  }
+  return 1;
 }
 
-/* The first digit. Neighbours are often alike, so they have counters of their own. */
-static uint32_t first_digit(const float *values, uint64_t count, struct key key, uint64_t *wanted)
+/* First digits by a sample: so that there are some more values than are wanted. 0: there is no telling, or they would
+ * be many. */
+static int digits_guess(struct choice *choice)
+{
+  uint32_t counts[2][FIRST_DIGITS] = {{0}};
+  for (int side = 0; side < choice->nsides; side++)
+    if (choice->wanted[side] > choice->count / 16) return 0;
+  for (uint64_t i = 0; i < choice->count; i += SAMPLE_EVERY)
+    counts[side_of(choice, choice->values[i])][magnitude_of(choice->values[i]) >> FIRST_SHIFT]++;
+  for (int side = 0; side < choice->nsides; side++) {
+    uint64_t sampled = 2 * choice->wanted[side] / SAMPLE_EVERY + SAMPLE_LEAST;
+    if (choice->low[side] == NO_VALUE) continue;
+    int digit = digit_take(counts[side], FIRST_DIGITS, &sampled);
+    if (digit <= 0) return 0;
+    choice->low[side] = (uint32_t)digit << FIRST_SHIFT;
+  }
+  return 1;
+}
+
+/* The first two digits, of the values that are not below the guess. 0: the guess was of no use. */
+static int digits_guessed(struct choice *choice, uint32_t counts[2][TALLY])
+{
+  struct choice guess = *choice;
+  if (!digits_guess(&guess)) return 0;
+  tally(&guess, NEXT_SHIFT, counts);
+  if (!digits_take(&guess, NEXT_SHIFT, TALLY, counts)) return 0;
+  *choice = guess;
+  return 1;
+}
+
+/* The first digit, of all values. Neighbours are often alike, so they have counters of their own. */
+static void digits_first(struct choice *choice, uint32_t counts[2][TALLY])
 {
   enum { STRANDS = 4 };
-  uint32_t counts[STRANDS][DIGITS] = {{0}}, guessed = guessed_digit(values, count, key, wanted);
-  if (guessed) return guessed;
-  for (uint64_t i = 0; i < count; i++) counts[i % STRANDS][key_of(key, values[i]) >> (32 - FIRST_BITS)]++;
-  for (int strand = 1; strand < STRANDS; strand++)
-    for (int digit = 0; digit < DIGITS; digit++) counts[0][digit] += counts[strand][digit];
-  return digit_take(counts[0], DIGITS / 2 - 1, wanted);
+  uint32_t strands[STRANDS][2 * FIRST_DIGITS] = {{0}};
+  for (uint64_t i = 0; i < choice->count; i++) strands[i % STRANDS][bits_of(choice->values[i]) >> FIRST_SHIFT]++;
+  memset(counts, 0, 2 * sizeof counts[0]);
+  for (int strand = 0; strand < STRANDS; strand++)
+    for (int digit = 0; digit < 2 * FIRST_DIGITS; digit++)
+      counts[choice->nsides == 2 ? digit / FIRST_DIGITS : 0][digit % FIRST_DIGITS] += strands[strand][digit];
+  digits_take(choice, FIRST_SHIFT, FIRST_DIGITS, counts);
 }
 
-/* The next one: of values that have all digits before. */
-static uint32_t next_digit(const float *values, uint64_t count, struct key key, const uint32_t above[2],
-                           uint64_t *wanted)
+void tt_sparse_tops(struct tt_sparse_top *tops, int nsides, const float *values, uint64_t count,
+                    const uint64_t *wanted)
 {
-  uint32_t counts[1 << DIGIT_BITS] = {0};
-  const uint32_t before = above[0], shift = above[1];
-  struct tt_sparse_scan scan = tt_sparse_scan_begin(values, count, before << (shift + DIGIT_BITS));
-  for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
-    uint32_t digits = key_of(key, values[i]) >> shift;
-    if (digits >> DIGIT_BITS == before) counts[digits & ((1u << DIGIT_BITS) - 1)]++;
+  struct choice choice = {values, count, nsides, {NO_VALUE, NO_VALUE}, {0, 0}};
+  uint32_t counts[2][TALLY];
+  uint64_t all = 0;
+  for (int side = 0; side < nsides; side++) {
+    tops[side] = (struct tt_sparse_top){FP32_HUGE, 0};
+    choice.low[side] = wanted[side] ? 0 : NO_VALUE;
+    all += choice.wanted[side] = wanted[side];
   }
-  return digit_take(counts, (1u << DIGIT_BITS) - 1, wanted);
-}
-
-struct tt_sparse_top tt_sparse_top(const float *values, uint64_t count, enum tt_sparse_side side, uint64_t wanted)
-{
-  uint32_t bound = first_digit(values, count, keys[side], &wanted);
-  for (uint32_t shift = 2 * DIGIT_BITS; shift;) {
-    shift -= DIGIT_BITS;
-    bound = bound << DIGIT_BITS | next_digit(values, count, keys[side], (const uint32_t[2]){bound, shift}, &wanted);
+  if (!all) return;
+  if (!digits_guessed(&choice, counts)) {
+    digits_first(&choice, counts);
+    tally(&choice, NEXT_SHIFT, counts);
+    digits_take(&choice, NEXT_SHIFT, 1 << NEXT_SHIFT, counts);
   }
-  return (struct tt_sparse_top){bound, wanted};
+  tally(&choice, 0, counts);
+  digits_take(&choice, 0, 1 << NEXT_SHIFT, counts);
+  for (int side = 0; side < nsides; side++)
+    if (wanted[side]) tops[side] = (struct tt_sparse_top){choice.low[side], choice.wanted[side]};
 }
 
 /* ---- values ---- */

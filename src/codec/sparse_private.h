@@ -38,8 +38,8 @@ uint32_t tt_sparse_capacity(const struct tt_codec *codec, uint64_t count, uint32
 /* ---- errors ---- */
 
 /* Adds values to the plane of errors. Returns how many it has added: fewer than count if one of the next sums, which
- * are then not added, is not finite. */
-uint64_t tt_sparse_errors_add(float *error, const float *values, uint64_t count);
+ * are then not added, is not finite. sides: NULL, or to these is added how many sums are positive, and negative. */
+uint64_t tt_sparse_errors_add(float *error, const float *values, uint64_t count, uint64_t *sides);
 
 /* The same for one element. */
 static inline int error_add(float *error, float value)
@@ -52,16 +52,16 @@ static inline int error_add(float *error, float value)
 
 /* ---- selection ---- */
 
-enum tt_sparse_side { TT_SPARSE_BOTH, TT_SPARSE_POSITIVE, TT_SPARSE_NEGATIVE };
-
 /* The values of greatest magnitude: all above `bound`, and the first `nties` that have it. */
 struct tt_sparse_top {
   uint32_t bound;
   uint64_t nties;
 };
 
-/* The greatest `wanted` values of a side, which has at least so many; 0 is on no side but both. wanted >= 1. */
-struct tt_sparse_top tt_sparse_top(const float *values, uint64_t count, enum tt_sparse_side side, uint64_t wanted);
+/* The greatest wanted[0] of all values (nsides 1), or (2) of the positive ones, and wanted[1] of the negative ones, of
+ * which there are at least so many. 0: no value is one of that top. */
+void tt_sparse_tops(struct tt_sparse_top *tops, int nsides, const float *values, uint64_t count,
+                    const uint64_t *wanted);
 
 /* 1 if the value, of the right side, is one of them. To be asked in the order of values. */
 static inline int top_has(struct tt_sparse_top *top, float value)
@@ -92,6 +92,9 @@ struct tt_sparse_scan tt_sparse_scan_begin(const float *values, uint64_t count, 
 /* 0: there is no further one. */
 int tt_sparse_scan_next(struct tt_sparse_scan *scan, uint64_t *element);
 
+/* How many further ones there are. The scan has ended then. */
+uint64_t tt_sparse_scan_rest(struct tt_sparse_scan *scan);
+
 /* ---- entries ---- */
 
 struct tt_sparse_writer {
@@ -104,6 +107,16 @@ uint64_t tt_sparse_values_bytes(const struct tt_codec *codec, const struct tt_co
 uint64_t tt_sparse_marks_bytes(const struct tt_codec *codec, const struct tt_codec_piece *piece);
 void tt_sparse_value_put(struct tt_sparse_writer *writer, uint64_t element, float value);
 void tt_sparse_mark_put(struct tt_sparse_writer *writer, uint64_t element, int is_b);
+
+/* The element of a mark, and whether it is one of value b. */
+static inline uint32_t tt_sparse_mark_get(const uint8_t *from, int *is_b)
+{
+  uint32_t mark;
+  memcpy(&mark, from, sizeof mark);
+  *is_b = (int)(mark >> 31);
+  return mark & 0x7fffffffu;
+}
+
 /* Encodes a tensor with a value that is not finite, from the element on that is the first not added to errors; the
  * others are added there. */
 void tt_sparse_marks_spoil(const struct tt_codec_piece *piece, const float *values, float *error, uint64_t from,

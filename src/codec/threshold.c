@@ -17,13 +17,16 @@ static int encode(const struct tt_codec *codec, const struct tt_codec_piece *pie
   struct tt_sparse_head head = {.a = tau, .b = -tau};
   float *error = planes[0];
   memset(code, 0, tt_sparse_marks_bytes(codec, piece));
-  uint64_t added = tt_sparse_errors_add(error, values, piece->count);
+  uint64_t added = tt_sparse_errors_add(error, values, piece->count, NULL);
   int is_spoiled = added < piece->count;
   if (is_spoiled) tt_sparse_marks_spoil(piece, values, error, added, &writer, &head);
   struct tt_sparse_scan scan = tt_sparse_scan_begin(error, is_spoiled ? 0 : piece->count, bits_of(tau) + 1);
   for (uint64_t i; tt_sparse_scan_next(&scan, &i);) {
     int is_negative = error[i] < 0;
-    if (head.wanted++ >= piece->capacity) continue;
+    if (head.wanted++ == piece->capacity) {
+      head.wanted += (uint32_t)tt_sparse_scan_rest(&scan);
+      break;
+    }
     tt_sparse_mark_put(&writer, i, is_negative);
     error[i] -= is_negative ? -tau : tau;
   }

@@ -53,6 +53,15 @@ static void ties_draw(float *to, uint64_t count, uint64_t *state)
   for (uint64_t i = 0; i < count; i++) to[i] = (float)((int)below(state, 15) - 7) * 0.25f;
 }
 
+/* Values of all magnitudes; every 64th, of which a sample is made, is tiny (is_less) or the only one that is large. */
+static void misleading_draw(float *to, uint64_t count, uint64_t *state, int is_less)
+{
+  for (uint64_t i = 0; i < count; i++) {
+    int is_large = (i % 64 == 0) != is_less;
+    to[i] = ldexpf((float)((int)below(state, 2001) - 1000), is_large ? (int)below(state, 40) : -40);
+  }
+}
+
 /* 1 if element i is among the `wanted` greatest of a side (0: both), of equal ones the first: counted, not sorted. */
 static int is_top(const float *values, uint64_t count, int side, uint64_t wanted, uint64_t i)
 {
@@ -64,14 +73,21 @@ static int is_top(const float *values, uint64_t count, int side, uint64_t wanted
   return (!side || (float)side * values[i] > 0) && greater < wanted;
 }
 
-static void drop_judge(const char *text, uint64_t count, uint64_t wanted)
+/* misleads: -1, or is_less of misleading_draw. */
+static void draw(float *to, uint64_t count, uint64_t *state, int misleads)
+{
+  if (misleads < 0) ties_draw(to, count, state);
+  else misleading_draw(to, count, state, misleads);
+}
+
+static void drop_judge_of(const char *text, uint64_t count, uint64_t wanted, int misleads)
 {
   struct one one;
   uint64_t state = count;
   one_open(&one, text, count);
   assert_int_equal(tt_codec_capacity(&one.world.codec, count, 0), wanted);
   for (int step = 0; step < 3; step++) {
-    ties_draw(one.values, count, &state);
+    draw(one.values, count, &state, misleads);
     one_step(&one);
     for (uint64_t i = 0; i < count; i++) {
       int is_sent = is_top(one.before, count, 0, wanted, i);
@@ -80,6 +96,11 @@ static void drop_judge(const char *text, uint64_t count, uint64_t wanted)
     }
   }
   one_close(&one);
+}
+
+static void drop_judge(const char *text, uint64_t count, uint64_t wanted)
+{
+  drop_judge_of(text, count, wanted, -1);
 }
 
 static void drop_sends_exactly_the_greatest(void **state)
@@ -94,15 +115,17 @@ static void drop_sends_exactly_the_greatest(void **state)
   drop_judge("drop:0.93", 100, 7);
   drop_judge("drop:0.5", 64, 32);
   drop_judge("drop:0", 50, 50);
+  for (int is_less = 0; is_less < 2; is_less++) drop_judge_of("drop:0.99", 1000, 10, is_less);
+  drop_judge_of("drop:0.969", 1000, 31, 0); /* more than those that the sample saw */
 }
 
-static void dryden_judge(double share, const char *text, uint64_t count)
+static void dryden_judge_of(double share, const char *text, uint64_t count, int misleads)
 {
   struct one one;
   uint64_t state = count, nsent[2] = {0, 0}, nside[2] = {0, 0};
   double sum[2] = {0, 0};
   one_open(&one, text, count);
-  ties_draw(one.values, count, &state);
+  draw(one.values, count, &state, misleads);
   one_step(&one);
   for (uint64_t i = 0; i < count; i++)
     if (one.before[i] != 0) nside[one.before[i] < 0]++;
@@ -124,6 +147,23 @@ static void dryden_judge(double share, const char *text, uint64_t count)
   one_close(&one);
 }
 
+static void dryden_judge(double share, const char *text, uint64_t count)
+{
+  dryden_judge_of(share, text, count, -1);
+}
+
+/* A side without elements sends nothing. */
+static void dryden_judge_one_side(void)
+{
+  struct one one;
+  one_open(&one, "dryden:0.5", 5);
+  const float values[5] = {-1, 0, -3, -0.0f, -2};
+  memcpy(one.values, values, sizeof values);
+  one_step(&one);
+  for (int i = 0; i < 5; i++) assert_true(one.sent[i] == (i == 2 || i == 4 ? -2.5f : 0));
+  one_close(&one);
+}
+
 static void dryden_sends_a_share_of_each_side_as_its_mean(void **state)
 {
   (void)state;
@@ -132,6 +172,8 @@ static void dryden_sends_a_share_of_each_side_as_its_mean(void **state)
   dryden_judge(0.5, "dryden:0.5", 200);
   dryden_judge(1, "dryden:1", 100);
   dryden_judge(0.01, "dryden:0.01", 1);
+  dryden_judge_one_side();
+  for (int is_less = 0; is_less < 2; is_less++) dryden_judge_of(0.01, "dryden:0.01", 1000, is_less);
 }
 
 /* What is 5 times TAU takes five steps; what is TAU is not sent. */
