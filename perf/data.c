@@ -10,6 +10,7 @@
  * avg, two ranks that are not zero, within 2 units of the last place; for max and min anything finite. Elements that
  * are only copied may be any bits. Floats that travel in a shorter type have values of that. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "perf.h"
@@ -461,4 +462,17 @@ size_t data_wrong(const struct work *whole, const void *send, const void *recv)
   struct image in, out;
   images_of(work, &in, &out);
   return image_wrong(work, &in, send) + image_wrong(work, &out, recv);
+}
+
+float *data_gradients(size_t count, int rank)
+{
+  float *values = malloc(count ? count * sizeof *values : 1);
+  for (size_t i = 0; values && i < count; i++) {
+    uint64_t random[2] = {mix(2 * i + 1 + ((uint64_t)rank << 40)), mix(2 * i + 2 + ((uint64_t)rank << 40))};
+    int sum = 0; /* of eight uniform numbers, whose deviation is 65536 / sqrt(12) */
+    for (int k = 0; k < 8; k++) sum += (int)(random[k / 4] >> (k % 4 * 16) & 0xffff);
+    values[i] = (float)(sum - 4 * 65535) * (float)(1 / (65536 * 0.816496580927726)); /* sqrt(8 / 12) */
+    if ((random[0] ^ random[1]) % 128 == 0) values[i] *= 32;
+  }
+  return values;
 }
