@@ -12,7 +12,6 @@
  *   digits --threads 4 --codec 1bit     or as one bit and two means a row, at a 20th of them
  *   mpirun -n 4 digits, torchrun ...    any launcher that tuttiGetLaunch knows */
 #include <getopt.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 
 #include "images.h"
 #include "network.h"
+#include "replicas.h"
 #include "tutti.h"
 #include "tutti_fusion.h"
 
@@ -57,49 +57,8 @@ struct rank {
   int order[IMAGES_MAX];  /* the images to train on, in this epoch's order */
   int train_count;
   int step;
-  float scale; /* of gradients that travel as fp16 or bf16 */
-  int well, skipped; /* steps since the scale was changed; steps not taken */
+  struct loss_scale scale; /* of gradients that travel as fp16 or bf16 */
 };
-
-/* Every fifth image is held out: the network never learns from it. */
-static int held_out(int image)
-{
-  return image % 5 == 4;
-}
-
-/* An error of Tutti ends this rank; the library has logged why, and tells the other ranks. */
-static void must(const struct rank *r, tuttiResult_t result, const char *call)
-{
-  if (result == tuttiSuccess) return;
-  fprintf(stderr, "digits: rank %d: %s: %s\n", r->rank, call, tuttiGetErrorString(result));
-  exit(1);
-}
-
-/* All ranks shuffle alike: same seed, same order. */
-static void shuffle(struct rank *r, uint64_t seed)
-{
-  for (int i = r->train_count - 1; i > 0; i--) {
-    int j = (int)(random_next(&seed) % (uint64_t)(i + 1));
-    int image = r->order[i];
-    r->order[i] = r->order[j];
-    r->order[j] = image;
-  }
-}
-
-/* Highest and lowest hash of all ranks are equal, or some rank differs. Two calls in
- * one group run together. */
-static uint64_t same_bits(struct rank *r)
-{
-  uint64_t hash = network_hash(&r->network), high, low;
-  must(r, tuttiGroupStart(), "tuttiGroupStart");
-  must(r, tuttiAllReduce(&hash, &high, 1, tuttiUint64, tuttiMax, r->comm, NULL), "tuttiAllReduce max");
-  must(r, tuttiAllReduce(&hash, &low, 1, tuttiUint64, tuttiMin, r->comm, NULL), "tuttiAllReduce min");
-  must(r, tuttiGroupEnd(), "tuttiGroupEnd");
-  if (high == low) return hash;
-  fprintf(stderr, "digits: the weights differ between ranks after step %d: rank %d has hash %016llx, others "
-          "%016llx\n", r->step, r->rank, (unsigned long long)hash, (unsigned long long)(hash == low ? high : low));
-  exit(1);
-}
 
 /* Tells the fusion its tensors: those of the network in the order of forward, then the loss. */
 static void fusion_create(struct rank *r)
@@ -116,32 +75,26 @@ static void fusion_create(struct rank *r)
   config.rows = rows;
   if (r->options->wire != tuttiFloat32) config.wire_type = r->options->wire;
   config.overflow = 1;
-  must(r, tuttiFusionCreate(&r->fusion, r->comm, tensors, TENSORS + 1, &config), "tuttiFusionCreate");
-  must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
+  must(r->rank, tuttiFusionCreate(&r->fusion, r->comm, tensors, TENSORS + 1, &config), "tuttiFusionCreate");
+  must(r->rank, tuttiFusionScale(r->fusion, r->scale.factor, 1 / r->scale.factor), "tuttiFusionScale");
 }
 
 /* This rank's gradient of a tensor is ready. */
 static void push(struct rank *r, int tensor)
 {
   float *at = r->sum + network_tensors[tensor].first;
-  must(r, tuttiFusionPush(r->fusion, tensor, at, at, (size_t)network_tensors[tensor].count, tuttiFloat32, NULL),
+  must(r->rank, tuttiFusionPush(r->fusion, tensor, at, at, (size_t)network_tensors[tensor].count, tuttiFloat32, NULL),
        "tuttiFusionPush");
 }
 
-/* Waits for the sums over all ranks; returns 0 if they overflowed. Gradients that travel in a shorter type are
- * multiplied on the way, so that small ones are not lost to fp16. Too large a factor makes an infinity, which Tutti
- * reports to all ranks; then none of them takes the step. */
+/* Waits for the sums over all ranks; returns 0 if they overflowed: then no rank takes the step. */
 static int add_gradients(struct rank *r)
 {
   int overflow;
-  must(r, tuttiFusionWaitAll(r->fusion), "tuttiFusionWaitAll");
-  must(r, tuttiFusionOverflow(r->fusion, &overflow), "tuttiFusionOverflow");
-  r->well = overflow ? 0 : r->well + 1;
-  r->skipped += overflow;
-  if (r->options->wire == tuttiFloat32) return !overflow;
-  if (overflow) r->scale /= 2;
-  else if (r->well % 200 == 0) r->scale *= 2;
-  must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
+  must(r->rank, tuttiFusionWaitAll(r->fusion), "tuttiFusionWaitAll");
+  must(r->rank, tuttiFusionOverflow(r->fusion, &overflow), "tuttiFusionOverflow");
+  loss_scale_step(&r->scale, overflow);
+  must(r->rank, tuttiFusionScale(r->fusion, r->scale.factor, 1 / r->scale.factor), "tuttiFusionScale");
   return !overflow;
 }
 
@@ -152,7 +105,7 @@ static void forget(struct rank *r)
   int planes = !strncmp(r->options->codec, "1bit", 4) || !strncmp(r->options->codec, "dgc", 3) ? 2 : 1;
   for (int t = 0; t < TENSORS; t++)
     for (int p = 0; network_tensors[t].count >= CODED_LEAST && p < planes; p++)
-      must(r, tuttiFusionState(r->fusion, t, p, (float *)(uintptr_t)zeros, (size_t)network_tensors[t].count, 1),
+      must(r->rank, tuttiFusionState(r->fusion, t, p, (float *)(uintptr_t)zeros, (size_t)network_tensors[t].count, 1),
            "tuttiFusionState");
 }
 
@@ -165,7 +118,7 @@ static double train_batch(struct rank *r, int first, int batch)
     int image = r->order[first + i];
     r->loss += (double)network_forward(&r->network, r->images->pixel[image], r->images->digit[image], &r->activity[i]);
   }
-  must(r, tuttiFusionPush(r->fusion, TENSORS, &r->loss, &r->loss, 1, tuttiFloat64, NULL), "tuttiFusionPush loss");
+  must(r->rank, tuttiFusionPush(r->fusion, TENSORS, &r->loss, &r->loss, 1, tuttiFloat64, NULL), "tuttiFusionPush loss");
   for (int i = r->rank; i < batch; i += r->nranks) network_backward_output(&r->activity[i], r->sum);
   push(r, OUTPUT_BIAS);
   push(r, OUTPUT_WEIGHT);
@@ -177,7 +130,7 @@ static double train_batch(struct rank *r, int first, int batch)
   if (r->options->forget) forget(r);
   r->step++;
   if (r->step == r->options->spoil && r->rank == r->nranks - 1) r->network.weight[0] += 1;
-  same_bits(r);
+  same_bits(r->rank, r->comm, &r->network, r->step);
   return r->loss;
 }
 
@@ -190,18 +143,8 @@ static double accuracy(struct rank *r)
     tally[0] += network_classify(&r->network, r->images->pixel[image]) == r->images->digit[image];
     tally[1]++;
   }
-  must(r, tuttiAllReduce(tally, tally, 2, tuttiInt64, tuttiSum, r->comm, NULL), "tuttiAllReduce tally");
+  must(r->rank, tuttiAllReduce(tally, tally, 2, tuttiInt64, tuttiSum, r->comm, NULL), "tuttiAllReduce tally");
   return tally[1] ? 100.0 * (double)tally[0] / (double)tally[1] : 0;
-}
-
-/* The bar grows with the root of the loss, so that its end is still seen to fall. */
-static void print_epoch(int epoch, double loss, double percent)
-{
-  static const char bar[] = "########################################";
-  int length = (int)(sqrt(loss) * 30 + 0.5);
-  if (length >= (int)sizeof bar) length = sizeof bar - 1;
-  printf("epoch %2d   loss %.4f   held-out %5.1f %%   %.*s\n", epoch, loss, percent, length, bar);
-  fflush(stdout);
 }
 
 static void train(struct rank *r)
@@ -209,7 +152,7 @@ static void train(struct rank *r)
   double percent = 0;
   for (int epoch = 1; epoch <= r->options->epochs; epoch++) {
     double loss = 0;
-    shuffle(r, (uint64_t)epoch + 1000 * (uint64_t)(r->options->seed - 1));
+    order_shuffle(r->order, r->train_count, (uint64_t)epoch + 1000 * (uint64_t)(r->options->seed - 1));
     for (int first = 0; first < r->train_count; first += BATCH_MAX) {
       int left = r->train_count - first;
       loss += train_batch(r, first, left < BATCH_MAX ? left : BATCH_MAX);
@@ -217,14 +160,14 @@ static void train(struct rank *r)
     percent = accuracy(r);
     if (r->rank == 0) print_epoch(epoch, loss / r->train_count, percent);
   }
-  uint64_t hash = same_bits(r);
+  uint64_t hash = same_bits(r->rank, r->comm, &r->network, r->step);
   if (r->rank) return;
   printf("all %d rank%s the same bits: yes (hash %016llx, compared after each of %d steps)\n", r->nranks,
          r->nranks > 1 ? "s hold" : " holds", (unsigned long long)hash, r->step);
   if (r->options->wire != tuttiFloat32)
-    printf("%d steps were skipped until gradients times %g fit\n", r->skipped, (double)r->scale);
+    printf("%d steps were skipped until gradients times %g fit\n", r->scale.skipped, (double)r->scale.factor);
   printf("held-out accuracy %.1f %%\n", percent);
-  must(r, tuttiFusionPrint(r->fusion, stdout, 0), "tuttiFusionPrint");
+  must(r->rank, tuttiFusionPrint(r->fusion, stdout, 0), "tuttiFusionPrint");
 }
 
 /* A codec adds up what it leaves out until that is sent, and momentum adds it up once more: both together train at a
@@ -240,18 +183,17 @@ static void learning_set(struct network *network, const struct options *options)
 static void *run_rank(void *argument)
 {
   struct rank *r = argument;
-  must(r, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
+  must(r->rank, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
   fusion_create(r);
   network_init(&r->network, (uint64_t)r->options->seed);
   learning_set(&r->network, r->options);
-  for (int image = 0; image < r->images->count; image++)
-    if (!held_out(image)) r->order[r->train_count++] = image;
+  r->train_count = order_begin(r->order, r->images);
   if (r->rank == 0)
     printf("digits: %d rank%s, %d images to train on, %d held out\n", r->nranks, r->nranks > 1 ? "s" : "",
            r->train_count, r->images->count - r->train_count);
   train(r);
-  must(r, tuttiFusionDestroy(r->fusion), "tuttiFusionDestroy");
-  must(r, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
+  must(r->rank, tuttiFusionDestroy(r->fusion), "tuttiFusionDestroy");
+  must(r->rank, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
   return NULL;
 }
 
@@ -357,7 +299,8 @@ int main(int argc, char **argv)
     ranks[t].options = &options;
     ranks[t].images = images;
     ranks[t].id = launch.id;
-    ranks[t].scale = options.wire == tuttiFloat32 ? 1 : 65536;
+    ranks[t].scale.moves = options.wire != tuttiFloat32;
+    ranks[t].scale.factor = ranks[t].scale.moves ? SCALE_FIRST : 1;
     if (pthread_create(&ranks[t].thread, NULL, run_rank, &ranks[t]) != 0) {
       fprintf(stderr, "digits: no thread for rank %d\n", ranks[t].rank);
       return 1;

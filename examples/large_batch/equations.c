@@ -11,6 +11,7 @@
 #include "half.h"
 #include "network.h"
 #include "optimizer.h"
+#include "replicas.h"
 #include "tutti.h"
 #include "tutti_fusion.h"
 
@@ -23,7 +24,7 @@ static void check(int holds, const char *claim)
   exit(1);
 }
 
-static void must(tuttiResult_t result)
+static void succeed(tuttiResult_t result)
 {
   check(result == tuttiSuccess, tuttiGetErrorString(result));
 }
@@ -54,9 +55,9 @@ struct member {
 static void *member_run(void *argument)
 {
   struct member *m = argument;
-  must(tuttiCommInitRank(&m->comm, m->nranks, m->id, m->rank));
+  succeed(tuttiCommInitRank(&m->comm, m->nranks, m->id, m->rank));
   m->body(m);
-  must(tuttiCommDestroy(m->comm));
+  succeed(tuttiCommDestroy(m->comm));
   return NULL;
 }
 
@@ -64,7 +65,7 @@ static void ranks_run(int nranks, void (*body)(struct member *))
 {
   struct member members[RANKS_MAX];
   tuttiUniqueId id;
-  must(tuttiGetUniqueId(&id));
+  succeed(tuttiGetUniqueId(&id));
   for (int r = 0; r < nranks; r++) {
     members[r] = (struct member){.rank = r, .nranks = nranks, .id = id, .body = body};
     check(!pthread_create(&members[r].thread, NULL, member_run, &members[r]), "there is a thread for each rank");
@@ -76,7 +77,7 @@ static void check_alike(const struct member *m, const void *data, size_t len, co
 {
   char *all = malloc(len * (size_t)m->nranks);
   check(all != NULL, "there is memory");
-  must(tuttiAllGather(data, all, len, tuttiUint8, m->comm, NULL));
+  succeed(tuttiAllGather(data, all, len, tuttiUint8, m->comm, NULL));
   for (int r = 0; r < m->nranks; r++) check(!memcmp(all + len * (size_t)r, data, len), claim);
   free(all);
 }
@@ -228,15 +229,15 @@ static void fusion_norms(struct member *m, const char *policy, int wire_type, do
   config.policy = policy;
   config.wire_type = wire_type;
   config.norms = 1;
-  must(tuttiFusionCreate(&fusion, m->comm, tensors, TENSORS, &config));
-  must(tuttiFusionScale(fusion, 1024, 1.0f / 1024));
+  succeed(tuttiFusionCreate(&fusion, m->comm, tensors, TENSORS, &config));
+  succeed(tuttiFusionScale(fusion, 1024, 1.0f / 1024));
   for (int t = TENSORS - 1; t >= 0; t--) {
     float *at = gradient + network_tensors[t].first;
-    must(tuttiFusionPush(fusion, t, at, at, (size_t)network_tensors[t].count, tuttiFloat32, NULL));
+    succeed(tuttiFusionPush(fusion, t, at, at, (size_t)network_tensors[t].count, tuttiFloat32, NULL));
   }
-  must(tuttiFusionWaitAll(fusion));
-  for (int t = 0; t < TENSORS; t++) must(tuttiFusionNorm(fusion, t, &norm[t]));
-  must(tuttiFusionDestroy(fusion));
+  succeed(tuttiFusionWaitAll(fusion));
+  for (int t = 0; t < TENSORS; t++) succeed(tuttiFusionNorm(fusion, t, &norm[t]));
+  succeed(tuttiFusionDestroy(fusion));
 }
 
 static void norms_of(struct member *m)
@@ -268,7 +269,7 @@ enum { LENGTH = 1000, STEPS = 8 };
 /* The sum over ranks of one value of each, exactly where the values are integers. */
 static double total(const struct member *m, double value)
 {
-  must(tuttiAllReduce(&value, &value, 1, tuttiFloat64, tuttiSum, m->comm, NULL));
+  succeed(tuttiAllReduce(&value, &value, 1, tuttiFloat64, tuttiSum, m->comm, NULL));
   return value;
 }
 
@@ -293,7 +294,7 @@ static void elastic_of(struct member *m)
   float first = x[0] - 0.25f * (x[0] - centre[0]);
   double all = total(m, sum_of(x)) + sum_of(centre);
   for (int step = 0; step < 4; step++) {
-    must(elastic_exchange(x, centre, d, LENGTH, 0.25f, m->comm));
+    succeed(elastic_exchange(x, centre, d, LENGTH, 0.25f, m->comm));
     if (step == 0) check(x[0] == first, "a rank goes a quarter of the way to the centre");
     check(total(m, sum_of(x)) + sum_of(centre) == all, "the sum of all ranks and the centre stays");
     check_alike(m, centre, sizeof centre, "the copies of the centre are the same bits");
@@ -301,7 +302,7 @@ static void elastic_of(struct member *m)
   uint64_t seed = (uint64_t)m->rank + 77;
   for (int step = 0; step < STEPS; step++) { /* values that are rounded */
     for (int i = 0; i < LENGTH; i++) x[i] += random_float(&seed);
-    must(elastic_exchange(x, centre, d, LENGTH, 0.9f / 3, m->comm));
+    succeed(elastic_exchange(x, centre, d, LENGTH, 0.9f / 3, m->comm));
     check_alike(m, centre, sizeof centre, "the copies of the centre are the same bits, rounded too");
   }
 }
@@ -337,13 +338,13 @@ static void gossip_of(struct member *m)
   double all = total(m, sum_of(x)), spread = 0, first = 0;
   for (uint64_t step = 0; step < STEPS; step++) {
     int partner = gossip_partner(m->rank, m->nranks, step);
-    must(gossip_exchange(x, y, LENGTH, partner, m->comm));
+    succeed(gossip_exchange(x, y, LENGTH, partner, m->comm));
     check(total(m, sum_of(x)) == all, "the sum over all ranks stays");
   }
   for (uint64_t step = 0; step < 40; step++) { /* values that are rounded: x[0] of each rank in 0 .. 2 */
     if (step == 0) x[0] = 1 + random_float(&(uint64_t){(uint64_t)m->rank + 7});
     double before = total(m, (double)x[0]);
-    must(gossip_exchange(x, y, LENGTH, gossip_partner(m->rank, m->nranks, step), m->comm));
+    succeed(gossip_exchange(x, y, LENGTH, gossip_partner(m->rank, m->nranks, step), m->comm));
     double after = total(m, (double)x[0]), off = (double)x[0] - after / m->nranks;
     check(fabs(after - before) / m->nranks <= 0x1p-23, "the mean stays, within a unit in the last place");
     spread = sqrt(total(m, off * off));
@@ -354,7 +355,7 @@ static void gossip_of(struct member *m)
   for (uint64_t step = 0; step < 4; step++) {
     float values[RANKS_MAX];
     uint64_t seed = step * 64 + (uint64_t)m->rank;
-    must(tuttiAllGather(&value, values, 1, tuttiFloat32, m->comm, NULL));
+    succeed(tuttiAllGather(&value, values, 1, tuttiFloat32, m->comm, NULL));
     value = (value + values[random_next(&seed) % (uint64_t)m->nranks]) / 2;
   }
   check(total(m, (double)value) != 1024 * m->nranks * (m->nranks - 1) / 2.0, "pulls without a matching move the mean");
@@ -363,6 +364,23 @@ static void gossip_of(struct member *m)
 static void gossip_keeps_the_mean_and_pulls_do_not(void)
 {
   ranks_run(6, gossip_of);
+}
+
+static void loss_scale_stays_within_its_bounds(void)
+{
+  struct loss_scale scale = {.moves = 1, .factor = SCALE_FIRST}, one = {.factor = 1};
+  for (int step = 0; step < 20 * SCALE_AGAIN; step++) loss_scale_step(&scale, 0);
+  check(scale.factor == SCALE_MAX && !scale.skipped, "it doubles up to 2^24, and no further");
+  loss_scale_step(&scale, 1);
+  check(scale.factor == SCALE_MAX / 2 && scale.skipped == 1, "an overflow halves it");
+  for (int step = 1; step < SCALE_AGAIN; step++) loss_scale_step(&scale, 0);
+  check(scale.factor == SCALE_MAX / 2, "it waits for 200 steps before it doubles again");
+  for (int step = 0; step < 40; step++) loss_scale_step(&scale, 1);
+  check(scale.factor == 1, "it halves down to 1, and no further");
+  for (int step = 0; step < SCALE_AGAIN; step++) loss_scale_step(&scale, 0);
+  check(scale.factor == 2, "it comes back from 1");
+  for (int step = 0; step < 2 * SCALE_AGAIN; step++) loss_scale_step(&one, 0);
+  check(one.factor == 1, "without a scale there is none later");
 }
 
 #define TEST(function) {#function, function}
@@ -374,6 +392,7 @@ int main(void)
     void (*test)(void);
   } tests[] = {TEST(fp16_is_the_nearest_value_the_even_one_in_a_tie),
                TEST(fp16_weights_move_by_small_steps_only_with_masters),
+               TEST(loss_scale_stays_within_its_bounds),
                TEST(warm_up_is_linear_per_step_and_momentum_is_corrected),
                TEST(lars_is_exact_by_hand),
                TEST(lars_is_that_of_double_within_rounding),

@@ -21,14 +21,9 @@
 #include "network.h"
 #include "optimizer.h"
 #include "options.h"
+#include "replicas.h"
 #include "tutti.h"
 #include "tutti_fusion.h"
-
-enum {
-  SCALE_FIRST = 1 << 16, /* of gradients; always from 1, with which sums of 2000 images fit, to 2^24 */
-  SCALE_MAX = 1 << 24,
-  SCALE_AGAIN = 200      /* well steps after which a larger scale is tried */
-};
 
 /* One rank: a thread of this process. Only the thread writes to it. */
 struct rank {
@@ -50,54 +45,13 @@ struct rank {
   int order[IMAGES_MAX]; /* the images to train on, in this epoch's order */
   int train_count;
   int step;
-  float scale; /* of gradients that travel as FP16 */
-  int well, skipped; /* steps since the scale was changed; steps not taken */
+  struct loss_scale scale; /* of gradients that travel as FP16 */
 };
-
-/* Every fifth image is held out: the network never learns from it. */
-static int held_out(int image)
-{
-  return image % 5 == 4;
-}
-
-/* An error of Tutti ends this rank; the library has logged why, and tells the other ranks. */
-static void must(const struct rank *r, tuttiResult_t result, const char *call)
-{
-  if (result == tuttiSuccess) return;
-  fprintf(stderr, "large_batch: rank %d: %s: %s\n", r->rank, call, tuttiGetErrorString(result));
-  exit(1);
-}
-
-/* All ranks shuffle alike: same seed, same order. */
-static void shuffle(struct rank *r, uint64_t seed)
-{
-  for (int i = r->train_count - 1; i > 0; i--) {
-    int j = (int)(random_next(&seed) % (uint64_t)(i + 1));
-    int image = r->order[i];
-    r->order[i] = r->order[j];
-    r->order[j] = image;
-  }
-}
 
 /* A number that no other pair of seed and time has. */
 static uint64_t seed_of(const struct rank *r, int time)
 {
   return (uint64_t)r->options->seed << 32 | (uint64_t)time;
-}
-
-/* Highest and lowest hash of all ranks are equal, or some rank differs. */
-static uint64_t same_bits(struct rank *r, const struct network *network)
-{
-  uint64_t hash = network_hash(network), high, low;
-  must(r, tuttiGroupStart(), "tuttiGroupStart");
-  must(r, tuttiAllReduce(&hash, &high, 1, tuttiUint64, tuttiMax, r->comm, NULL), "tuttiAllReduce max");
-  must(r, tuttiAllReduce(&hash, &low, 1, tuttiUint64, tuttiMin, r->comm, NULL), "tuttiAllReduce min");
-  must(r, tuttiGroupEnd(), "tuttiGroupEnd");
-  if (high == low) return hash;
-  fprintf(stderr, "large_batch: the weights differ between ranks after step %d: rank %d has hash %016llx, highest and "
-          "lowest are %016llx and %016llx\n", r->step, r->rank, (unsigned long long)hash, (unsigned long long)high,
-          (unsigned long long)low);
-  exit(1);
 }
 
 /* Owners of weights take the steps: the rule that optimizer.c has for a rank that holds them all. */
@@ -125,11 +79,11 @@ static void fusion_create(struct rank *r)
   config.norms = 1;
   char rule[96];
   if (r->options->update) update_describe(r, &config, rule, sizeof rule);
-  must(r, tuttiFusionCreate(&r->fusion, r->comm, tensors, TENSORS, &config), "tuttiFusionCreate");
+  must(r->rank, tuttiFusionCreate(&r->fusion, r->comm, tensors, TENSORS, &config), "tuttiFusionCreate");
   for (int t = 0; t < TENSORS && r->options->update; t++)
-    must(r, tuttiFusionState(r->fusion, t, 0, r->network.weight + network_tensors[t].first,
+    must(r->rank, tuttiFusionState(r->fusion, t, 0, r->network.weight + network_tensors[t].first,
                              (size_t)network_tensors[t].count, 1), "tuttiFusionState");
-  must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
+  must(r->rank, tuttiFusionScale(r->fusion, r->scale.factor, 1 / r->scale.factor), "tuttiFusionScale");
 }
 
 /* This rank's gradient of a tensor is ready. */
@@ -138,7 +92,7 @@ static void push(struct rank *r, int tensor)
   float *at = r->sum + network_tensors[tensor].first;
   float *to = r->options->update ? r->scratch + network_tensors[tensor].first : at;
   if (!r->fusion) return;
-  must(r, tuttiFusionPush(r->fusion, tensor, at, to, (size_t)network_tensors[tensor].count, tuttiFloat32, NULL),
+  must(r->rank, tuttiFusionPush(r->fusion, tensor, at, to, (size_t)network_tensors[tensor].count, tuttiFloat32, NULL),
        "tuttiFusionPush");
 }
 
@@ -161,20 +115,15 @@ static int compute(struct rank *r, int first, int batch)
   return count;
 }
 
-/* Waits for the sums over all ranks; returns 0 if they overflowed. A scale that is too large makes an infinity on some
- * rank, which Tutti reports to all ranks: none of them takes the step, and all halve the scale. */
+/* Waits for the sums over all ranks; returns 0 if they overflowed: then no rank takes the step. */
 static int add_gradients(struct rank *r, double *norm)
 {
   int overflow;
-  must(r, tuttiFusionWaitAll(r->fusion), "tuttiFusionWaitAll");
-  must(r, tuttiFusionOverflow(r->fusion, &overflow), "tuttiFusionOverflow");
-  for (int t = 0; t < TENSORS; t++) must(r, tuttiFusionNorm(r->fusion, t, &norm[t]), "tuttiFusionNorm");
-  r->well = overflow ? 0 : r->well + 1;
-  r->skipped += overflow;
-  if (!r->options->half) return !overflow;
-  if (overflow) r->scale = fmaxf(r->scale / 2, 1);
-  else if (r->well % SCALE_AGAIN == 0) r->scale = fminf(r->scale * 2, SCALE_MAX);
-  must(r, tuttiFusionScale(r->fusion, r->scale, 1 / r->scale), "tuttiFusionScale");
+  must(r->rank, tuttiFusionWaitAll(r->fusion), "tuttiFusionWaitAll");
+  must(r->rank, tuttiFusionOverflow(r->fusion, &overflow), "tuttiFusionOverflow");
+  for (int t = 0; t < TENSORS; t++) must(r->rank, tuttiFusionNorm(r->fusion, t, &norm[t]), "tuttiFusionNorm");
+  loss_scale_step(&r->scale, overflow);
+  must(r->rank, tuttiFusionScale(r->fusion, r->scale.factor, 1 / r->scale.factor), "tuttiFusionScale");
   return !overflow;
 }
 
@@ -187,7 +136,7 @@ static void step_together(struct rank *r, int batch)
     memcpy(r->network.weight, r->scratch, sizeof r->scratch); /* those of the step before, if this one overflowed */
     r->optimizer.steps += is_well;
   } else if (is_well) optimizer_step(&r->optimizer, &r->network, r->sum, batch, norm);
-  same_bits(r, &r->network);
+  same_bits(r->rank, r->comm, &r->network, r->step);
 }
 
 /* This rank takes a step by its own gradient, if it had an image, and meets others. */
@@ -197,12 +146,12 @@ static void step_alone(struct rank *r, int count)
   if (count) optimizer_step(&r->optimizer, &r->network, r->sum, count, NULL);
   if (r->options->elastic && r->step % r->options->elastic == 0) {
     float alpha = 0.9f / (float)r->nranks;
-    must(r, elastic_exchange(x, r->centre.weight, r->scratch, WEIGHTS, alpha, r->comm), "elastic_exchange");
-    same_bits(r, &r->centre);
+    must(r->rank, elastic_exchange(x, r->centre.weight, r->scratch, WEIGHTS, alpha, r->comm), "elastic_exchange");
+    same_bits(r->rank, r->comm, &r->centre, r->step);
   }
   if (r->options->gossip) {
     int partner = gossip_partner(r->rank, r->nranks, seed_of(r, r->step));
-    if (partner >= 0) must(r, gossip_exchange(x, r->scratch, WEIGHTS, partner, r->comm), "gossip_exchange");
+    if (partner >= 0) must(r->rank, gossip_exchange(x, r->scratch, WEIGHTS, partner, r->comm), "gossip_exchange");
   }
   optimizer_publish(&r->optimizer, &r->network);
 }
@@ -211,8 +160,9 @@ static void train_batch(struct rank *r, int first, int batch)
 {
   if (r->options->update) {
     double rate = optimizer_rate(r->recipe, r->optimizer.steps);
-    must(r, tuttiFusionRate(r->fusion, (float)rate), "tuttiFusionRate");
-    must(r, tuttiFusionScale(r->fusion, r->scale, 1 / (r->scale * (float)batch)), "tuttiFusionScale");
+    float factor = r->scale.factor;
+    must(r->rank, tuttiFusionRate(r->fusion, (float)rate), "tuttiFusionRate");
+    must(r->rank, tuttiFusionScale(r->fusion, factor, 1 / (factor * (float)batch)), "tuttiFusionScale");
   }
   int count = compute(r, first, batch);
   r->step++;
@@ -231,7 +181,7 @@ static double evaluate(struct rank *r, double *loss)
     tally[1] += network_classify(network, r->images->pixel[image]) == r->images->digit[image];
     tally[2]++;
   }
-  must(r, tuttiAllReduce(tally, tally, 3, tuttiFloat64, tuttiSum, r->comm, NULL), "tuttiAllReduce tally");
+  must(r->rank, tuttiAllReduce(tally, tally, 3, tuttiFloat64, tuttiSum, r->comm, NULL), "tuttiAllReduce tally");
   *loss = tally[0] / r->train_count;
   r->loss = 0;
   return tally[2] > 0 ? 100 * tally[1] / tally[2] : 0;
@@ -243,30 +193,22 @@ static double spread(struct rank *r)
 {
   float *mean = r->scratch;
   double square = 0, length = 0;
-  must(r, tuttiAllReduce(r->network.weight, mean, WEIGHTS, tuttiFloat, tuttiAvg, r->comm, NULL), "tuttiAllReduce mean");
+  must(r->rank, tuttiAllReduce(r->network.weight, mean, WEIGHTS, tuttiFloat, tuttiAvg, r->comm, NULL),
+       "tuttiAllReduce mean");
   for (int i = 0; i < WEIGHTS; i++) {
     double far = (double)r->network.weight[i] - (double)mean[i];
     square += far * far;
     length += (double)mean[i] * (double)mean[i];
   }
-  must(r, tuttiAllReduce(&square, &square, 1, tuttiFloat64, tuttiAvg, r->comm, NULL), "tuttiAllReduce distance");
+  must(r->rank, tuttiAllReduce(&square, &square, 1, tuttiFloat64, tuttiAvg, r->comm, NULL), "tuttiAllReduce distance");
   return 100 * sqrt(square / length);
-}
-
-/* The bar grows with the root of the loss, so that its end is still seen to fall. */
-static void print_epoch(int epoch, double loss, double percent)
-{
-  static const char bar[] = "########################################";
-  int length = (int)fmin(sqrt(loss) * 30 + 0.5, sizeof bar - 1); /* a loss that is NaN has the longest bar */
-  printf("epoch %2d   loss %.4f   held-out %5.1f %%   %.*s\n", epoch, loss, percent, length, bar);
-  fflush(stdout);
 }
 
 static void print_end(struct rank *r, double percent)
 {
   const struct options *o = r->options;
   double far = r->fusion ? 0 : spread(r);
-  uint64_t hash = o->gossip ? 0 : same_bits(r, o->elastic ? &r->centre : &r->network);
+  uint64_t hash = o->gossip ? 0 : same_bits(r->rank, r->comm, o->elastic ? &r->centre : &r->network, r->step);
   if (r->rank) return;
   if (r->fusion)
     printf("all %d ranks hold the same bits: yes (hash %016llx, compared after each of %d steps)\n", r->nranks,
@@ -274,7 +216,8 @@ static void print_end(struct rank *r, double percent)
   else printf("the ranks' weights lie %.2f %% from their mean\n", far);
   if (o->elastic)
     printf("all %d ranks hold the same centre: yes (hash %016llx)\n", r->nranks, (unsigned long long)hash);
-  if (o->half) printf("%d steps were skipped until gradients times %g fit\n", r->skipped, (double)r->scale);
+  if (o->half)
+    printf("%d steps were skipped until gradients times %g fit\n", r->scale.skipped, (double)r->scale.factor);
   printf("held-out accuracy %.1f %%\n", percent);
 }
 
@@ -282,7 +225,7 @@ static void train(struct rank *r)
 {
   double percent = 0, loss;
   for (int epoch = 1; epoch <= r->options->epochs; epoch++) {
-    shuffle(r, seed_of(r, epoch));
+    order_shuffle(r->order, r->train_count, seed_of(r, epoch));
     for (int first = 0; first < r->train_count; first += r->options->batch) {
       int left = r->train_count - first;
       train_batch(r, first, left < r->options->batch ? left : r->options->batch);
@@ -297,20 +240,19 @@ static void *run_rank(void *argument)
 {
   struct rank *r = argument;
   const struct options *o = r->options;
-  must(r, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
+  must(r->rank, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
   network_init(&r->network, (uint64_t)o->seed);
   if (!o->elastic && !o->gossip) fusion_create(r);
   r->centre = r->network;
   optimizer_init(&r->optimizer, r->recipe, &r->network);
-  for (int image = 0; image < r->images->count; image++)
-    if (!held_out(image)) r->order[r->train_count++] = image;
+  r->train_count = order_begin(r->order, r->images);
   if (r->rank == 0)
     printf("large_batch: %d rank%s, %d images to train on, %d held out, %d a step, rate %g to %g\n", r->nranks,
            r->nranks > 1 ? "s" : "", r->train_count, r->images->count - r->train_count, o->batch, r->recipe->rate,
            r->recipe->peak);
   train(r);
-  must(r, tuttiFusionDestroy(r->fusion), "tuttiFusionDestroy");
-  must(r, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
+  must(r->rank, tuttiFusionDestroy(r->fusion), "tuttiFusionDestroy");
+  must(r->rank, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
   return NULL;
 }
 
@@ -341,7 +283,8 @@ static int run_ranks(const struct options *options, const struct recipe *recipe,
     ranks[t].recipe = recipe;
     ranks[t].images = images;
     ranks[t].id = launch->id;
-    ranks[t].scale = options->half ? SCALE_FIRST : 1;
+    ranks[t].scale.moves = options->half;
+    ranks[t].scale.factor = options->half ? SCALE_FIRST : 1;
     if (pthread_create(&ranks[t].thread, NULL, run_rank, &ranks[t]) != 0) {
       fprintf(stderr, "large_batch: no thread for rank %d\n", ranks[t].rank);
       return 1;
