@@ -13,6 +13,7 @@ import tutti.torch
 from torch_ranks import die, run
 
 STEPS = 4
+RATE = 2 ** -7  # whose products are exact, so it does not matter where they are rounded
 
 
 class Plain(nn.Module):
@@ -105,7 +106,7 @@ def scale(model, optimizer, rank, step):
         parameter.grad /= 1024
 
 
-def train(kind, group, rank, backward=simple, hook=None, steps=STEPS, **options):
+def train(kind, group, rank, backward=simple, hook=None, steps=STEPS, optimizes=True, **options):
     """The weights, buffers and gradients of a model after some steps."""
     torch.manual_seed(5)
     net = kind()
@@ -113,11 +114,12 @@ def train(kind, group, rank, backward=simple, hook=None, steps=STEPS, **options)
         net = net.to(memory_format=torch.channels_last)
     model = DistributedDataParallel(net, process_group=group, **options)
     made = None if hook is None else tutti.torch.ddp_hook(model, **hook)
-    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=0.9)
     for step in range(steps):
         optimizer.zero_grad()
         backward(model, optimizer, rank, step)
-        optimizer.step()
+        if optimizes:
+            optimizer.step()
     if made is not None:
         assert made.fusion.info().steps >= steps
         made.close()
@@ -214,6 +216,32 @@ class Hook(unittest.TestCase):
             found = [None, None]
             dist.all_gather_object(found, {name: x for name, x in coded.items() if "norm" not in name})
             compare(*found)
+        run(2, body)
+
+    def test_weights_that_owners_update_are_those_of_sgd(self):
+        def body(rank):
+            theirs = dist.new_group(backend="gloo")
+            for channels_last in (False, True):
+                options = {"channels_last": channels_last, "gradient_as_bucket_view": True, "bucket_cap_mb": 0.005}
+                sgd = {name: x for name, x in train(Plain, theirs, rank, **options).items() if "grad" not in name}
+                hook = {"update": "momentum:0.9", "rate": RATE}
+                found = train(Plain, None, rank, hook=hook, optimizes=False, **options)
+                compare({name: found[name] for name in sgd}, sgd)
+        run(2, body)
+
+    def test_a_rank_without_data_gets_the_weights_of_the_others(self):
+        def body(rank):
+            torch.manual_seed(5)
+            net = nn.Linear(8, 2)
+            model = DistributedDataParallel(net)
+            hook = tutti.torch.ddp_hook(model, update="sgd", rate=0.01)
+            with model.join():
+                for step in range(2 + 2 * rank):
+                    model(torch.ones(1, 8) + step).square().sum().backward()
+            found = [None, None]
+            dist.all_gather_object(found, dict(net.state_dict()))
+            compare(*found)
+            hook.close()
         run(2, body)
 
     def test_what_is_no_model_of_this_backend_is_refused(self):

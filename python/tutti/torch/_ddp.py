@@ -10,27 +10,50 @@ from ._group import found
 from ._tensors import CODES
 
 
+def _flat(tensor):
+    """The elements in the order of memory: other strides, but still one piece."""
+    return tensor if tensor.is_contiguous() else tensor.as_strided((tensor.numel(),), (1,))
+
+
 class DDPHook:
     """The fusion of a model, made by ``ddp_hook``; ``fusion`` has its plans and times (``fusion.info()``)."""
 
-    def __init__(self, fusion, names):
+    def __init__(self, fusion, parameters, updates):
         self.fusion = fusion
-        self._names = names  # by the ids of parameters: DDP, which calls this, holds them
+        self._names = {id(parameter): name for name, parameter in parameters.items()}  # whom DDP holds
         self._pushed = 0  # gradients of this step: the first step of a static graph marks no bucket as the last
+        self._weights = {}  # with an update: name -> (parameter, what comes for it while backward still reads it)
+        for name, parameter in parameters.items() if updates else ():
+            weights = _flat(parameter.detach())
+            self._weights[name] = (weights, torch.empty_like(weights))
+            fusion.set_state(name, 0, weights.float())
 
     def _push(self, bucket):
         """Called by DDP for each bucket, in their order, as soon as its gradients are there."""
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
-            if not gradient.is_contiguous():  # other strides, but still one piece of the bucket
-                gradient = gradient.as_strided((gradient.numel(),), (1,))
-            self.fusion.push(self._names[id(parameter)], gradient)
+            name = self._names[id(parameter)]
+            self.fusion.push(name, _flat(gradient), self._weights[name][1] if self._weights else None)
             self._pushed += 1
         if self._pushed == len(self._names):
             self._pushed = 0
             self.fusion.wait()
+            self._weights_due()
         done = torch.futures.Future()
         done.set_result(bucket.buffer())
         return done
+
+    def _weights_due(self):
+        """Lets the model have its new weights when backward, which may still read the others, has ended."""
+        if not self._weights:
+            return
+        try:
+            torch.autograd.Variable._execution_engine.queue_callback(self._weights_take)
+        except RuntimeError:  # no backward is under way: a rank without data, in ``join``
+            self._weights_take()
+
+    def _weights_take(self):
+        for weights, new in self._weights.values():
+            weights.copy_(new)
 
     def close(self) -> None:
         """Ends the fusion; the model cannot be trained any more then. Again: nothing happens."""
@@ -58,13 +81,18 @@ def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
     parameter keeps what was left out of its own gradients, whatever buckets DDP makes. The call is collective over the
     model's process group, which must be of the backend tutti. Close the hook, or drop the model, before the group ends.
 
+    With ``update`` there is no optimizer: the owners of weights update them by the averages, and when ``backward``
+    returns the parameters are those of the next step. ``hook.fusion.rate(0.01)`` changes the rate between two steps,
+    and ``hook.fusion.scale(1, 1 / s)`` undoes a factor s of the loss. Gradients are those of this rank alone then, so
+    to clip them is of no use.
+
     Errors: TuttiArgumentError: no DDP model, another backend, parameters of a type that cannot be averaged or with
     sparse gradients (``Embedding(sparse=True)``). Else as ``tutti.Fusion``; errors of messages come out of
     ``backward``.
     """
     if not isinstance(model, DistributedDataParallel):
         raise refusal(f"model is of type {type(model).__name__}: it must be a DistributedDataParallel")
-    tensors, names, sparse = {}, {}, _sparse(model.module)
+    tensors, parameters, sparse = {}, {}, _sparse(model.module)
     ignored = set(getattr(model, "parameters_to_ignore", ()))
     for name, parameter in model.module.named_parameters():
         if not parameter.requires_grad or name in ignored:
@@ -74,8 +102,9 @@ def ddp_hook(model: DistributedDataParallel, **options) -> DDPHook:
         if id(parameter) in sparse:
             raise refusal(f"parameter {name} has sparse gradients, which a fusion cannot take: make its module with "
                           "sparse=False, or train without this hook")
-        names[id(parameter)] = name
+        parameters[name] = parameter
         tensors[name] = (parameter.numel(), NAMES[CODES[parameter.dtype]])
-    hook = DDPHook(Fusion(found(model.process_group)._comm, tensors, op="avg", **options), names)
+    fusion = Fusion(found(model.process_group)._comm, tensors, op="avg", **options)
+    hook = DDPHook(fusion, parameters, options.get("update") not in (None, "none"))
     model.register_comm_hook(hook, DDPHook._push)
     return hook
