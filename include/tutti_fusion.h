@@ -57,10 +57,12 @@
  *                                   planes: the rest, and the velocity. The optimizer has no momentum of its own then
  *
  * The bits of results depend on the tensors, steps and ranks alone: not on the plan, its slices, the transport, or the
- * place of a rank; random numbers follow from tensor, step, rank and element. A codec that keeps a rest wants a smaller
- * rate, or momentum inside the codec: momentum outside of it adds the rest up again and again. Planes are scaled when
- * `after` is changed (tuttiFusionScale), so that a loss scale may change in mid-training. With config.overflow a step
- * that overflowed leaves all planes as they were before it: the program skips its update, and nothing is lost.
+ * place of a rank; random numbers follow from tensor, step, rank and element. A plane takes twice the memory of its
+ * tensor (a step writes the other copy), but one of sums or weights only for what the rank owns. A codec that keeps a
+ * rest wants a smaller rate, or momentum inside the codec: momentum outside of it adds the rest up again and again.
+ * Planes are scaled when `after` is changed (tuttiFusionScale), so that a loss scale may change in mid-training. With
+ * config.overflow a step that overflowed leaves all planes as they were before it: the program skips its update, and
+ * nothing is lost.
  *
  * Updates. With config.update results are not sums but weights: each element of a tensor has an *owner*, a rank that
  * holds its master weight in fp32, adds the contributions of all ranks, updates the weight by the sum (the gradient)
@@ -110,7 +112,8 @@
  * they were, and recvbuff gets the weights of the step before once more. So a tensor's wait ends with the step, and all
  * tensors must be pushed before the first wait. Norms are those of the weights that were written. Codecs of
  * contributions may be those whose codes go to owners: fp16, bf16, int8, 1bit (without its plane of sums), qsgd and
- * terngrad.
+ * terngrad. The others, which are sparse, give every rank the whole sum, and weights that owners gave would travel
+ * whole: leave out the update, and update the same weights on each rank.
  *
  * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent alone
  * is combined there; several that are sent together are copied through the fusion buffer, which is host memory, and
@@ -187,8 +190,10 @@ typedef struct {
                           has at most about twice the size of all tensors. Messages longer than half of it are planned
                           and sent in slices, also those that are sent without a copy: so is the one of "single" (by
                           default from 32 MiB on); coded ones are not: they take no room in it, but each channel keeps
-                          memory for twice the codes of its longest message, and with update for its share in fp32, so
-                          choose a policy that slices where tensors are huge. While the buffer is full of messages that
+                          memory for twice the codes of its longest message (of a sparse codec: for the codes of all
+                          ranks), with update for its share in fp32, and where a sparse codec meets a `before` that is
+                          not 1 (tuttiFusionScale) for its longest tensor. So choose a policy that slices where tensors
+                          are huge; those of sparse codecs are never cut. While the buffer is full of messages that
                           wait for a late rank, each channel may take as much memory again as its longest message */
   int op;              /* tuttiSum or tuttiAvg; default tuttiSum */
   int wire_type;       /* of tuttiFloat32 tensors, as in tuttiReduceOptions_t; undefined: the communicator's */

@@ -155,7 +155,9 @@ static tuttiResult_t rooms_make(const struct tt_coded *coded, struct tt_codes *c
     result = room_ensure(&codes->received, (size_t)coded->nranks * coded->counts[0][coded->rank]);
   if (result == tuttiSuccess && coded->spec.update)
     result = room_ensure(&codes->sums, coded->owned * sizeof(float));
-  if (result == tuttiSuccess) result = room_ensure(&codes->values, coded->longest * sizeof(float));
+  int adds = !is_gathered(coded) && !coded->spec.update; /* in `values` */
+  if (result == tuttiSuccess && (adds || coded->spec.before != 1))
+    result = room_ensure(&codes->values, coded->longest * sizeof(float));
   return result;
 }
 

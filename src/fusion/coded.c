@@ -40,8 +40,9 @@ tuttiResult_t tt_fusion_codec_read(const struct config *config, const char *text
   struct tt_codec read = {.row = NULL};
   tuttiResult_t result = strcmp(text, NONE) == 0 ? tuttiSuccess : tt_codec_parse(&read, text);
   if (result == tuttiSuccess && read.row && config->rule.planes && tt_codec_route(&read) == TT_CODEC_GATHER)
-    result = tt_fail(tuttiInvalidArgument, "codec %s sends contributions to all ranks, but with an update they go to "
-                     "owners: give fp16, bf16, int8, 1bit, qsgd or terngrad", tt_codec_name(read.row));
+    result = tt_fail(tuttiInvalidArgument, "codec %s gives all ranks the sum, so no owner updates weights: leave out "
+                     "the update and update on each rank, or give fp16, bf16, int8, 1bit, qsgd or terngrad",
+                     tt_codec_name(read.row));
   for (int i = 0; i < config->n && result == tuttiSuccess; i++) {
     const struct tensor *tensor = &config->tensors[i];
     if (has_codec(config, &read, tensor)) result = tt_codec_check(&read, tensor->count, config->nranks);
