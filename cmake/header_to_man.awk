@@ -154,7 +154,7 @@ function print_page(   file, names, i, errors)
   if (errors == "") print (section_base ? "Those of\n.BR " section_base " (3)." : "None of its own.") > file
   print ".PP\nThe codes are explained in\n.BR tutti (3)." > file
   if (name[1] != "tuttiGetLastError")
-    print "The sentence that belongs to an error is had from\n.BR tuttiGetLastError (3)." > file
+    print ".BR tuttiGetLastError (3)\nreturns the sentence that belongs to an error." > file
   close(file)
   for (i = 1; i <= functions; i++) page_of[name[i]] = name[1]
   for (i = 2; i <= functions; i++) {
@@ -297,9 +297,14 @@ END {
   flush_page()
   if (type_lines) print ".SH TYPES" > overview
   for (i = 1; i <= type_lines; i++) {
-    if (types[i] ~ /^\n/) print_paragraph(overview, substr(types[i], 2))
-    else print ".br\n.nf\n" quote(types[i]) "\n.fi" > overview
+    shows = types[i] !~ /^\n/ # lines of C, else a paragraph
+    if (shows && !shown_before) print ".PP\n.nf" > overview
+    if (!shows && shown_before) print ".fi" > overview
+    if (shows) print quote(types[i]) > overview
+    else print_paragraph(overview, substr(types[i], 2))
+    shown_before = shows
   }
+  if (shown_before) print ".fi" > overview
   print ".SH FUNCTIONS" > overview
   for (i = 1; i <= pages; i++) print ".BR " all[i] " (3)" (i < pages ? "," : "") > overview
   print ".SH SEE ALSO\n.BR tutti (1),\n.BR tutti\\-settings (7)" > overview
