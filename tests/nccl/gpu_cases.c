@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Graphs, a storm of frees, and ends that are not peaceful. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu_client.h"
+
+#define WORDS_OF_GRAPH 3001u /* elements of a captured all-reduce */
+#define GRAPHS 2
+#define OPS 5 /* all-reduces in a graph */
+
+/* ---- capture ---- */
+
+/* in: what is summed; out: the sum; want: the sum of sums so far; behind it, what in grows by. */
+struct places {
+  uint64_t in, out, sum, step;
+};
+
+static struct places places_of(const struct rank *rank)
+{
+  return (struct places){rank->in, rank->out, rank->want, rank->want + 4 * WORDS_OF_GRAPH + 12};
+}
+
+/* in = rank + 1 and step = 1 everywhere. */
+static void places_set(const struct rank *rank, void *stream)
+{
+  const struct places at = places_of(rank);
+  CU(cuMemsetD32Async(at.in, (unsigned)rank->number + 1, WORDS_OF_GRAPH, stream));
+  CU(cuMemsetD32Async(at.sum, 0, WORDS_OF_GRAPH, stream));
+  CU(cuMemsetD32Async(at.step, 1, WORDS_OF_GRAPH, stream));
+  CU(cuStreamSynchronize(stream));
+}
+
+/* Puts OPS times: out = all-reduce of in; sum += out; in += step. */
+static void body(struct team *team, int stream)
+{
+  uint64_t n = WORDS_OF_GRAPH;
+  for (int k = 0; k < OPS; k++) {
+    if (team->count > 1) NCCL(ncclGroupStart());
+    for (int r = 0; r < team->count; r++) {
+      const struct rank *rank = &team->ranks[r];
+      const struct places at = places_of(rank);
+      enter_gpu(rank);
+      NCCL(ncclAllReduce((void *)(uintptr_t)at.in, (void *)(uintptr_t)at.out, n, ncclUint32, ncclSum, rank->comm,
+                         rank->streams[stream]));
+    }
+    if (team->count > 1) NCCL(ncclGroupEnd());
+    for (int r = 0; r < team->count; r++) {
+      const struct rank *rank = &team->ranks[r];
+      struct places at = places_of(rank);
+      enter_gpu(rank);
+      launch(rank, rank->add, rank->streams[stream], (void *[]){&at.sum, &at.out, &n});
+      launch(rank, rank->add, rank->streams[stream], (void *[]){&at.in, &at.step, &n});
+    }
+  }
+}
+
+static void graph_make(struct team *team, struct exec **execs)
+{
+  struct graph *graph;
+  for (int r = 0; r < team->count; r++) {
+    enter_gpu(&team->ranks[r]);
+    CU(cuStreamBeginCapture_v2(team->ranks[r].streams[3], team->options->mode == PROCESSES ? 0 : 1));
+  }
+  body(team, 3);
+  for (int r = 0; r < team->count; r++) {
+    enter_gpu(&team->ranks[r]);
+    CU(cuStreamEndCapture(team->ranks[r].streams[3], &graph));
+    CU(cuGraphInstantiateWithFlags(&execs[r], graph, 0));
+    CU(cuGraphDestroy(graph));
+  }
+}
+
+/* Each word of the sum is that of all inputs in turn: `turns` all-reduces of (rank + 1) + turn. */
+static void sums_check(struct team *team, uint32_t turns)
+{
+  uint32_t ranks = (uint32_t)team->options->nranks, got[2];
+  uint32_t wanted = turns * (ranks * (ranks + 1) / 2) + ranks * (turns * (turns - 1) / 2);
+  for (int r = 0; r < team->count; r++) {
+    const struct places at = places_of(&team->ranks[r]);
+    enter_gpu(&team->ranks[r]);
+    CU(cuStreamSynchronize(team->ranks[r].streams[3]));
+    CU(cuMemcpyDtoH_v2(&got[0], at.sum, 4));
+    CU(cuMemcpyDtoH_v2(&got[1], at.sum + 4 * (WORDS_OF_GRAPH - 1), 4));
+    if (got[0] != wanted || got[1] != wanted)
+      lost("after %u all-reduces of graphs and calls the sum is %u and %u, not %u", turns, got[0], got[1], wanted);
+  }
+}
+
+/* Replays two graphs in a drawn order, with the same work live in between. */
+void capture_run(struct team *team)
+{
+  struct exec *execs[GRAPHS][RANKS];
+  uint32_t turns = 0;
+  trial_name("capture");
+  deadline(team->options->limit_s);
+  for (int r = 0; r < team->count; r++) {
+    enter_gpu(&team->ranks[r]);
+    places_set(&team->ranks[r], team->ranks[r].streams[3]);
+  }
+  meet(team);
+  for (int g = 0; g < GRAPHS; g++) graph_make(team, execs[g]);
+  for (int k = 0; k < team->options->rounds; k++) {
+    uint64_t kind = drawn(&team->common, 5);
+    trial_name("replay %d of %d", k, team->options->rounds);
+    deadline(team->options->limit_s);
+    turns += OPS;
+    if (kind == 4) {
+      body(team, 3);
+      continue;
+    }
+    for (int r = 0; r < team->count; r++) {
+      enter_gpu(&team->ranks[r]);
+      CU(cuGraphLaunch(execs[kind % GRAPHS][r], team->ranks[r].streams[3]));
+    }
+    if (k % 16 == 15) sums_check(team, turns);
+  }
+  sums_check(team, turns);
+  for (int g = 0; g < GRAPHS; g++)
+    for (int r = 0; r < team->count; r++) CU(cuGraphExecDestroy(execs[g][r]));
+}
+
+/* ---- storm ---- */
+
+static void processes_only(const struct team *team, const char *name)
+{
+  if (team->options->mode != PROCESSES) lost("the case %s is for ranks that are processes", name);
+}
+
+struct storm {
+  const struct rank *rank;
+  int ends;
+  long frees;
+};
+
+static void *storm(void *argument)
+{
+  struct storm *storm = argument;
+  uint64_t memory;
+  void *pinned;
+  enter_gpu(storm->rank);
+  while (!__atomic_load_n(&storm->ends, __ATOMIC_ACQUIRE)) {
+    CU(cuMemAlloc_v2(&memory, 4096));
+    CU(cuMemHostAlloc(&pinned, 4096, 3));
+    CU(cuMemFreeHost(pinned));
+    CU(cuMemFree_v2(memory));
+    storm->frees += 2;
+  }
+  return NULL;
+}
+
+/* All calls of a process are in its queues before it is asked to wait, so a free ends whenever it comes. */
+void storm_run(struct team *team)
+{
+  pthread_t thread;
+  struct storm state = {.rank = &team->ranks[0]};
+  processes_only(team, "storm");
+  team->may_hold = 0; /* a held stream would keep the free, and the free could keep the call that ends it */
+  if (pthread_create(&thread, NULL, storm, &state) != 0) lost("no thread");
+  for (int round = 1; round <= team->options->rounds; round++) jobs_round(team, round);
+  __atomic_store_n(&state.ends, 1, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  if (team->ranks[0].number == 0) printf("storm: %ld frees beside %d rounds\n", state.frees, team->options->rounds);
+}
+
+/* ---- ends ---- */
+
+struct aborter {
+  ncclComm_t comm;
+  double began, after_s;
+};
+
+static void *abort_later(void *argument)
+{
+  struct aborter *aborter = argument;
+  usleep(50000);
+  aborter->began = seconds_now();
+  NCCL(ncclCommAbort(aborter->comm));
+  aborter->after_s = seconds_now() - aborter->began;
+  return NULL;
+}
+
+static void parked_call(const struct rank *rank, void *stream)
+{
+  NCCL(ncclAllReduce((void *)(uintptr_t)rank->in, (void *)(uintptr_t)rank->out, 1000, ncclFloat32, ncclSum, rank->comm,
+                     stream));
+}
+
+/* Rank 0 does not come. The others wait in the driver until another thread aborts. */
+void abort_run(struct team *team)
+{
+  struct rank *rank = &team->ranks[0];
+  struct aborter aborter = {.comm = rank->comm};
+  pthread_t thread;
+  processes_only(team, "abort");
+  trial_name("abort");
+  deadline(team->options->limit_s);
+  meet(team);
+  if (rank->number) {
+    parked_call(rank, rank->streams[3]);
+    if (cu.cuStreamQuery(rank->streams[3]) == 0) lost("an all-reduce is done without rank 0");
+    if (pthread_create(&thread, NULL, abort_later, &aborter) != 0) lost("no thread");
+    CU(cuStreamSynchronize(rank->streams[3]));
+    double released_s = seconds_now();
+    pthread_join(thread, NULL);
+    released_s -= aborter.began;
+    printf("abort: rank %d, stream released after %.1f ms, call took %.1f ms\n", rank->number, 1e3 * released_s,
+           1e3 * aborter.after_s);
+  }
+  meet(team);
+  if (rank->number == 0) NCCL(ncclCommAbort(rank->comm));
+  rank->comm = NULL;
+}
+
+/* The last rank kills itself; the others are told by ncclCommGetAsyncError, their streams stay parked until abort. */
+void kill_run(struct team *team)
+{
+  struct rank *rank = &team->ranks[0];
+  int error = ncclSuccess;
+  processes_only(team, "kill");
+  trial_name("kill");
+  deadline(team->options->limit_s);
+  meet(team);
+  if (rank->number == team->options->nranks - 1) {
+    team->meeting->is_dead = 1;
+    raise(SIGKILL);
+  }
+  parked_call(rank, rank->streams[3]);
+  double began = seconds_now();
+  while (error == ncclSuccess || error == ncclInProgress) {
+    NCCL(ncclCommGetAsyncError(rank->comm, &error));
+    usleep(500);
+  }
+  double told_s = seconds_now() - began;
+  if (cu.cuStreamQuery(rank->streams[3]) == 0) lost("the stream went on although the all-reduce has failed");
+  began = seconds_now();
+  NCCL(ncclCommAbort(rank->comm));
+  CU(cuStreamSynchronize(rank->streams[3]));
+  printf("kill: rank %d, told after %.1f ms (result %d), released %.1f ms after abort\n", rank->number, 1e3 * told_s,
+         error, 1e3 * (seconds_now() - began));
+  rank->comm = NULL;
+}
