@@ -90,11 +90,14 @@ static void sums_check(struct team *team, uint32_t turns)
   }
 }
 
-/* Replays two graphs in a drawn order, with the same work live in between. */
+/* Replays two graphs in a drawn order, with the same work live in between. A launch has all of one rank's graph, so
+ * ranks of one process need contexts of their own: in one channel the second launch would come too late. */
 void capture_run(struct team *team)
 {
   struct exec *execs[GRAPHS][RANKS];
   uint32_t turns = 0;
+  if (team->options->mode != PROCESSES && team->options->nranks > team->options->gpus)
+    lost("the case capture wants a GPU for each rank of a process");
   trial_name("capture");
   deadline(team->options->limit_s);
   for (int r = 0; r < team->count; r++) {

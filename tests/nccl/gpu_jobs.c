@@ -343,6 +343,8 @@ void jobs_round(struct team *team, int round)
   trial_name("round %d, %d jobs%s: %s", round, count, is_group ? " in a group" : "", text);
   deadline(team->options->limit_s);
   each_prepare(team, jobs, count);
+  /* A stream that is held may hold up those of other threads, who have to come to their calls. */
+  meet(team);
   for (int j = 0; j < count; j++)
     for (int r = 0; r < team->count; r++) {
       enter_gpu(&team->ranks[r]);
