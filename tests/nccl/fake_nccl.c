@@ -45,7 +45,7 @@ static void ok(int code, const char *what)
 #define CU(call) ok(cu.call, #call)
 
 /* FAKE_NCCL_BREAK is one of: sum (a wrong byte), wait (nobody waits for the result), sync (a call waits for the
- * stream), create (a call makes an event), host (copies by a thread of the host). */
+ * stream), create (a call makes an event). */
 static int is_broken(const char *how)
 {
   const char *what = getenv("FAKE_NCCL_BREAK");
