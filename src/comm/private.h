@@ -190,6 +190,8 @@ _Static_assert(offsetof(struct tuttiComm, facts) == 0, "tt_comm_facts looks for 
 
 /* Moves a creation one stage on if it can go on; poll until the result is not tuttiInProgress. */
 tuttiResult_t tt_comm_create_poll(struct tuttiComm *comm);
+/* Sleeps until a creation under way may go on, or for 2 ms. 0: no descriptor tells of that, and it has not slept. */
+int tt_comm_create_nap(const struct tuttiComm *comm);
 /* Before a communicator is freed: if it is being created, tells the other ranks that this one has given up. */
 void tt_creation_quit(struct tuttiComm *comm);
 void tt_creation_destroy(struct tt_creation *creation);

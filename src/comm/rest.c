@@ -4,6 +4,7 @@
 
 #define LOOKS 2           /* before the first sleep */
 #define REST_NS 50000000u /* for what no descriptor tells of: deadlines, deaths, failures of a parent */
+#define NAP_NS 2000000u   /* of a thread that others may need */
 
 /* Adds what the creation waits for; 0: no descriptor tells of that. */
 static int pollset_fill(const struct tuttiComm *comm, struct tt_pollset *pollset)
@@ -28,6 +29,14 @@ static void rest(struct tuttiComm *const *comms, int n, struct tt_waiter *waiter
   for (int k = 0; k < n && sleeps; k++) sleeps = !is_creating(comms[k]) || pollset_fill(comms[k], &pollset);
   if (sleeps) tt_pollset_sleep(&pollset);
   else tt_waiter_pause(waiter, 0);
+}
+
+int tt_comm_create_nap(const struct tuttiComm *comm)
+{
+  struct tt_pollset pollset = {.until_ns = tt_now_ns() + NAP_NS};
+  if (!is_creating(comm) || !pollset_fill(comm, &pollset)) return 0;
+  tt_pollset_sleep(&pollset);
+  return 1;
 }
 
 tuttiResult_t tt_comms_create_wait(struct tuttiComm *const *comms, int n)

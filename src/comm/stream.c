@@ -39,10 +39,12 @@ static struct tuttiComm *pick_locked(struct progress *progress)
   return comm;
 }
 
+#define LOOKS 2               /* in vain at a communicator that is being made, before the first sleep */
 #define LOOK_EVERY_NS 1000000 /* a waiting operation compares calls this often, whatever the others do */
 
-/* One look at one communicator; caller holds the mutex, which is given away while it works. */
-static int serve_locked(struct tuttiComm *comm)
+/* One look at one communicator; caller holds the mutex, which is given away while it works. *naps: it may sleep while a
+ * creation cannot go on; becomes 0 if it has not. */
+static int serve_locked(struct tuttiComm *comm, int *naps)
 {
   uint64_t now = tt_now_ns();
   int moved = 0, look = now >= comm->queue.look_ns;
@@ -50,9 +52,12 @@ static int serve_locked(struct tuttiComm *comm)
   atomic_store(&comm->life.served, 1); /* destroy and abort wait for this */
   pthread_mutex_unlock(&tt_process.mutex);
   if (atomic_load(&comm->life.state) == TT_COMM_CREATING) {
-    if (!atomic_load(&comm->life.aborting)) moved = tt_comm_create_poll(comm) != tuttiInProgress;
+    int is_aborting = atomic_load(&comm->life.aborting); /* by a thread that waits until nobody works on it */
+    if (!is_aborting) moved = tt_comm_create_poll(comm) != tuttiInProgress;
+    *naps = *naps && !moved && !is_aborting && tt_comm_create_nap(comm);
   } else {
     moved = tt_comm_drive(comm, look);
+    *naps = 0;
   }
   atomic_store_explicit(&comm->life.served, 0, memory_order_release);
   pthread_mutex_lock(&tt_process.mutex);
@@ -74,8 +79,10 @@ static void *progress_main(void *context)
       vain = 0;
       continue;
     }
-    vain = serve_locked(comm) ? 0 : vain + 1;
-    if (vain && vain < progress->ncomms) continue; /* the others first */
+    int naps = progress->ncomms == 1 && waiter.idle >= LOOKS;
+    vain = serve_locked(comm, &naps) ? 0 : vain + 1;
+    if (naps) vain = 0;
+    if (naps || (vain && vain < progress->ncomms)) continue; /* the others first */
     pthread_mutex_unlock(&tt_process.mutex);
     tt_waiter_pause(&waiter, vain == 0);
     pthread_mutex_lock(&tt_process.mutex);

@@ -23,11 +23,12 @@ struct reader {
 static void text_parse(struct tt_scan *scan, const struct tt_profile_key *key, char *at)
 {
   size_t room = key->value == TT_VALUE_TEXT ? TT_PROFILE_TEXT : TT_PROFILE_NAME, len = strlen(scan->token);
-  char wanted[64];
-  snprintf(wanted, sizeof wanted, "%s of at most %zu characters", room == TT_PROFILE_NAME ? "a name" : "a text",
-           room - 1);
-  if (len >= room || (key->value == TT_VALUE_NAME && !len)) tt_scan_wrong(scan, wanted);
-  else memcpy(at, scan->token, len + 1);
+  if (len >= room || (key->value == TT_VALUE_NAME && !len)) {
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%s of at most %zu characters", room == TT_PROFILE_NAME ? "a name" : "a text",
+             room - 1);
+    tt_scan_wrong(scan, wanted);
+  } else memcpy(at, scan->token, len + 1);
   tt_scan_next(scan);
 }
 
@@ -62,18 +63,25 @@ static void number_parse(struct tt_scan *scan, const struct tt_profile_key *key,
   memcpy(at, &value, sizeof value);
 }
 
-/* One of the names of a kind of value. */
-static void named_parse(struct tt_scan *scan, const struct tt_profile_key *key, char *at)
+static void wrong_name(struct tt_scan *scan, const struct tt_profile_key *key)
 {
   char wanted[WANTED_BYTES] = "one of ";
   const size_t begin = strlen(wanted);
   size_t used = begin;
+  const char *name;
+  for (int32_t index = 0; (name = tt_profile_name(key->value, index)) && used < sizeof wanted; index++)
+    if (name[0])
+      used += (size_t)snprintf(wanted + used, sizeof wanted - used, "%s%s", used > begin ? ", " : "", name);
+  tt_scan_wrong(scan, wanted);
+}
+
+/* One of the names of a kind of value. */
+static void named_parse(struct tt_scan *scan, const struct tt_profile_key *key, char *at)
+{
   int32_t index = 0;
   const char *name = tt_profile_name(key->value, 0);
-  for (; name && (!name[0] || strcmp(scan->token, name) != 0); name = tt_profile_name(key->value, ++index))
-    if (name[0] && used < sizeof wanted)
-      used += (size_t)snprintf(wanted + used, sizeof wanted - used, "%s%s", used > begin ? ", " : "", name);
-  if (!name) tt_scan_wrong(scan, wanted);
+  while (name && (!name[0] || strcmp(scan->token, name) != 0)) name = tt_profile_name(key->value, ++index);
+  if (!name) wrong_name(scan, key);
   memcpy(at, &index, sizeof index);
   tt_scan_next(scan);
 }
@@ -87,41 +95,43 @@ static void value_parse(struct tt_scan *scan, const struct tt_profile_key *key, 
       [TT_VALUE_NUMBER] = number_parse, [TT_VALUE_KIND] = named_parse, [TT_VALUE_TYPE] = named_parse,
       [TT_VALUE_OP] = named_parse,    [TT_VALUE_LEVEL] = named_parse, [TT_VALUE_COLLECTIVE] = named_parse,
   };
-  char wanted[64];
-  snprintf(wanted, sizeof wanted, "a value for '%s'", key->name);
-  if (!tt_scan_has_word(scan)) tt_scan_wrong(scan, wanted);
+  if (!tt_scan_has_word(scan)) {
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "a value for '%s'", key->name);
+    tt_scan_wrong(scan, wanted);
+  }
   if (!scan->failed) parsers[key->value](scan, key, item + key->offset);
 }
 
 /* ---- lines ---- */
 
-/* Writes "one of the keys flows, ways", the keys that are not there yet. */
-static void missing_text(const struct tt_profile_line *line, unsigned seen, char *text, size_t size)
+/* Fails with "one of the keys flows, ways", the keys that are not there yet; at the end without "one of". */
+static void wrong_key(struct tt_scan *scan, const struct tt_profile_line *line, unsigned seen, int is_end)
 {
-  size_t begin = (size_t)snprintf(text, size, "one of the keys "), used = begin;
-  for (int k = 0; k < line->nkeys && used < size; k++)
+  char text[WANTED_BYTES] = "one of the keys ";
+  size_t begin = strlen(text), used = begin;
+  for (int k = 0; k < line->nkeys && used < sizeof text; k++)
     if (!(seen & 1u << k))
-      used += (size_t)snprintf(text + used, size - used, "%s%s", used > begin ? ", " : "", line->keys[k].name);
+      used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > begin ? ", " : "", line->keys[k].name);
+  int is_full = used == begin;
+  tt_scan_wrong(scan, is_full ? "the end of the line" : is_end ? text + strlen("one of ") : text);
 }
 
 /* Reads the pairs after the word up to the end of the line. */
 static void keys_parse(struct tt_scan *scan, const struct tt_profile_line *line, char *item)
 {
   unsigned seen = 0, all = (1u << line->nkeys) - 1;
-  char wanted[WANTED_BYTES];
   while (tt_scan_has_word(scan)) {
     int k = 0;
     while (k < line->nkeys && !tt_scan_is(scan, line->keys[k].name)) k++;
-    missing_text(line, seen, wanted, sizeof wanted);
-    if (k == line->nkeys) tt_scan_wrong(scan, seen == all ? "the end of the line" : wanted);
+    if (k == line->nkeys) wrong_key(scan, line, seen, 0);
     else if (seen & 1u << k) tt_scan_wrong(scan, "each key once");
     if (scan->failed) return;
     tt_scan_next(scan);
     value_parse(scan, &line->keys[k], item);
     seen |= 1u << k;
   }
-  missing_text(line, seen, wanted, sizeof wanted);
-  if (seen != all) tt_scan_wrong(scan, wanted + strlen("one of "));
+  if (seen != all) wrong_key(scan, line, seen, 1);
 }
 
 /* Checks that keys of one line agree with each other. */
