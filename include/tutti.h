@@ -132,6 +132,9 @@ typedef struct {
   int unused2;            /* ignored, likewise */
   int learn;              /* algorithms: 0: by predictions (default); 1: in calls that are repeated by their times; 2:
                              as earlier jobs have learnt (TUTTI_LEARN). The same on all ranks. See tutti_tools.h */
+  int unused3;            /* ignored, likewise */
+  int init_timeout_ms;    /* start-up waits this long for all ranks, in the process that made the id as well if rank 0
+                             is there; at least 1; default 300,000 (TUTTI_INIT_TIMEOUT_MS) */
 } tuttiConfig_t;
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -156,7 +159,8 @@ typedef enum {
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
     TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
-    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT }
+    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
+    TUTTI_CONFIG_UNDEF_INT }
 
 /* The job as the launcher describes it to this process. See tuttiGetLaunch. */
 typedef struct {

@@ -27,9 +27,11 @@ typedef struct {
   int nhosts, host;             /* the hosts of comm, and that of this rank; those of TUTTI_TOPOLOGY if it is set */
   int local_nranks, local_rank; /* the ranks of comm on this host, and the place of this rank among them */
   char name[64];                /* of the communicator, as in tuttiConfig_t; "": it has none */
+  char address[48];             /* of this rank, for other hosts: of the interface that TUTTI_SOCKET_IFNAME and
+                                   TUTTI_SOCKET_FAMILY choose, "192.0.2.1" or "2001:db8::1"; "": there is none */
 } tuttiCommInfo_t;
 
-/* Tells the facts of a communicator: its ranks and hosts.
+/* Tells the facts of a communicator: ranks, hosts, and the address of this rank.
  *
  * Errors: tuttiInvalidArgument: comm NULL or still being made, info NULL, size too small. */
 TUTTI_API tuttiResult_t tuttiCommGetInfo(tuttiComm_t comm, tuttiCommInfo_t *info);

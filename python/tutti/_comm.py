@@ -4,13 +4,14 @@ import atexit
 import collections
 import time
 import weakref
-from ctypes import byref, c_int, c_void_p
+from ctypes import byref, c_int, c_void_p, sizeof
 from threading import get_ident
 from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
 from . import _interrupt, _library
 from ._arrays import Array, NAMES, SIZES, UINT8, element, look, type_code
 from ._handles import OPEN, Handle, take_stream
+from ._options import config_of
 from ._parts import has_parts, look_parts
 from ._library import (C, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
                        whole, words)
@@ -66,6 +67,7 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
 
     Options, each as the C library has it (``man 3 tutti``), the environment overrides them:
     ``timeout_ms``: a rank this late is an error; default 1,800,000 (30 minutes); 0: never.
+    ``init_timeout_ms``: this call waits so long for all ranks, at least 1; default 300,000 (5 minutes).
     ``name``: of the communicator, in errors; at most 63 bytes.
     ``transports``: allowed ones in order of preference, such as "shm,tcp".
     ``deterministic``: True: bits of a reduction depend on the values and the number of ranks only.
@@ -87,28 +89,8 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
 
 def join(id, rank, size, options, alive=None):
     """Joins a communicator. alive(), if given, is called now and then; it raises to give up."""
-    config, unique, handle = _config(options), _library.UniqueId.from_buffer_copy(id), c_void_p()
+    config, unique, handle = config_of(options), _library.UniqueId.from_buffer_copy(id), c_void_p()
     return _join(C["tuttiCommInitRankConfig"](byref(handle), size, unique, rank, byref(config)), handle, alive)
-
-
-def _config(options):
-    """The options of a communicator, made without waiting for it: so that Ctrl-C can end that."""
-    if THREAD.group is not None:
-        raise refusal("a communicator cannot be made inside a group: leave the group first", TuttiUsageError)
-    config = _library.make(_library.Config)
-    config.blocking = 0
-    for name, value in options.items():
-        if name in ("timeout_ms", "deterministic", "learn"):
-            setattr(config, name, whole(name, value, 0, {"timeout_ms": INT_MOST, "learn": 2}.get(name, 1)))
-        elif name in ("name", "transports") and isinstance(value, str):
-            setattr(config, name, value.encode())
-        elif name == "wire_type":
-            config.wire_type = type_code(value, "wire_type")
-        elif name in ("name", "transports"):
-            raise refusal(f"{name} is {value!r}: it must be a text")
-        else:
-            raise refusal(f"there is no option {name}: timeout_ms, name, transports, deterministic, wire_type, learn")
-    return config
 
 
 def _join(code, handle, alive=None):
@@ -123,7 +105,7 @@ def _join(code, handle, alive=None):
                 break
             if alive is not None:
                 alive()
-            time.sleep(min(max((time.perf_counter() - began) / 16, 2e-5), 1e-3))
+            time.sleep(min(max((time.perf_counter() - began) / 16, 2e-5), 1e-2))
         check(state.value, handle)
     except BaseException:
         if handle.value:
@@ -183,6 +165,13 @@ class Comm:
         check(C["tuttiCommCount"](handle, byref(value)))
         self.size: int = value.value
         _interrupt.track(self)
+
+    @property
+    def address(self) -> Optional[str]:
+        """Where other hosts reach this rank, at the interface that TUTTI_SOCKET_IFNAME chooses; None: nowhere."""
+        info = _library.CommInfo(size=sizeof(_library.CommInfo))
+        check(C["tuttiCommGetInfo"](self._open(), byref(info)))
+        return info.address.decode() or None
 
     def __repr__(self):
         state = ", closed" if self._handle is None else ""
@@ -490,7 +479,7 @@ class Comm:
         """
         part = -1 if color is None else whole("color", color)
         place = self.rank if key is None else whole("key", key, -INT_MOST)
-        config, handle = _config(options), c_void_p()
+        config, handle = config_of(options), c_void_p()
         code = self._watched(C["tuttiCommSplit"], self._open(), part, place, byref(handle), byref(config))
         if color is None:
             check(code)
@@ -508,7 +497,7 @@ class Comm:
         TuttiRemoteError: a survivor died, or this communicator has failed and ``abort`` is False.
         """
         ranks = [self._root(rank, "a rank in exclude") for rank in exclude]
-        config, handle = _config(options), c_void_p()
+        config, handle = config_of(options), c_void_p()
         code = self._watched(C["tuttiCommShrink"], self._open(), (c_int * len(ranks))(*ranks), len(ranks),
                              byref(handle), byref(config), 1 if abort else 0)
         return _join(code, handle)

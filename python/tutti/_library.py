@@ -76,7 +76,8 @@ class Sized(ctypes.Structure):
 
 class Config(Sized):
     _fields_ = [("blocking", c_int), ("timeout_ms", c_int), ("name", c_char_p), ("transports", c_char_p),
-                ("deterministic", c_int), ("unused", c_int), ("wire_type", c_int), ("unused2", c_int), ("learn", c_int)]
+                ("deterministic", c_int), ("unused", c_int), ("wire_type", c_int), ("unused2", c_int), ("learn", c_int),
+                ("unused3", c_int), ("init_timeout_ms", c_int)]
     MAGIC = 0x7477696e
 
 
@@ -113,6 +114,12 @@ class FusionInfo(ctypes.Structure):
                 ("exposed_us", c_double), ("predicted_exposed_us", c_double), ("state_step", c_uint64)]
 
 
+class CommInfo(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("nranks", c_int), ("rank", c_int), ("nhosts", c_int), ("host", c_int),
+                ("local_nranks", c_int), ("local_rank", c_int), ("name", ctypes.c_char * 64),
+                ("address", ctypes.c_char * 48)]
+
+
 class Launch(ctypes.Structure):
     _fields_ = [("launcher", ctypes.c_char * 16), ("nprocs", c_int), ("proc", c_int), ("local_nprocs", c_int),
                 ("local_proc", c_int), ("id", UniqueId)]
@@ -136,6 +143,7 @@ _FUNCTIONS = {
     "tuttiCommCount": [_P, POINTER(c_int)],
     "tuttiCommUserRank": [_P, POINTER(c_int)],
     "tuttiCommGetAsyncError": [_P, POINTER(c_int)],
+    "tuttiCommGetInfo": [_P, POINTER(CommInfo)],
     "tuttiCommGetFailed": [_P, POINTER(c_int), POINTER(c_int)],
     "tuttiRedOpCreatePreMulSum": [POINTER(c_int), _P, c_int, c_int, _P],
     "tuttiRedOpDestroy": [c_int, _P],
@@ -176,7 +184,6 @@ _FUNCTIONS = {
     "tuttiFusionNorm": [_P, c_int, POINTER(c_double)],
     "tuttiFusionCodec": [_P, c_char_p],
     "tuttiFusionRate": [_P, c_float],
-    "tuttiFusionState": [_P, c_int, c_int, _P, c_size_t, c_int],
     "tuttiFusionState": [_P, c_int, c_int, _P, c_size_t, c_int],
     "tuttiFusionGetInfo": [_P, POINTER(FusionInfo)],
     "tuttiFusionPrint": [_P, _P, c_int],

@@ -22,6 +22,8 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
     return tt_fail(tuttiInvalidArgument, "config.wire_type is %d: set it to " TT_WIRE_TYPES_TEXT, config->wire_type);
   if (config->learn != TUTTI_CONFIG_UNDEF_INT && (config->learn < 0 || config->learn > 2))
     return tt_fail(tuttiInvalidArgument, "config.learn is %d: set it to 0, 1 or 2", config->learn);
+  if (config->init_timeout_ms != TUTTI_CONFIG_UNDEF_INT && config->init_timeout_ms < 1)
+    return tt_fail(tuttiInvalidArgument, "config.init_timeout_ms is %d: set it to 1 or more", config->init_timeout_ms);
   if (config->name && strlen(config->name) > 63)
     return tt_fail(tuttiInvalidArgument, "config.name has %zu bytes: at most 63 are allowed", strlen(config->name));
   for (const char *at = config->name; at && *at; at++)
@@ -33,7 +35,7 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
 /* In what a program gives that was compiled without a field, the field is not there: it begins where those of then
  * ended, padding included. */
 _Static_assert(offsetof(tuttiConfig_t, deterministic) == 40 && offsetof(tuttiConfig_t, wire_type) == 48 &&
-                   offsetof(tuttiConfig_t, learn) == 56,
+                   offsetof(tuttiConfig_t, learn) == 56 && offsetof(tuttiConfig_t, init_timeout_ms) == 64,
                "sizes of the struct as it was before each field");
 
 /* A copy that has all fields of this version, whatever size the program knew. */

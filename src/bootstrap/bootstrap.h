@@ -79,8 +79,9 @@ struct tt_rendezvous_spec {
   const struct tt_settings *settings; /* must live as long as the rendezvous */
 };
 
-/* With TT_ID_FIXED rank 0 also opens the root, here or in its first polls (if an earlier communicator with the same id
- * is not yet complete on all ranks, it waits for that one). */
+/* If rank 0 is in the root's process, the root waits as long as the settings of rank 0 say. With TT_ID_FIXED rank 0
+ * also opens the root, here or in its first polls (if an earlier communicator with the same id is not yet complete on
+ * all ranks, it waits for that one). */
 tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
                                   const struct tt_rendezvous_spec *spec);
 /* Starts a round; the bytes of `mine` are copied; `all` (nranks * len bytes) must live until poll

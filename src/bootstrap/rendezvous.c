@@ -419,6 +419,7 @@ tuttiResult_t tt_rendezvous_start(struct tt_rendezvous **rendezvous,
   int opens_fixed = (r->id.flags & TT_ID_FIXED) && spec->rank == 0;
   int opens_derived = (r->id.flags & TT_ID_DERIVED) && spec->rank == 0;
   r->stage = opens_fixed ? OPENING : DIALING;
+  if (spec->rank == 0) tt_root_wait(&r->id, (uint64_t)spec->settings->init_timeout_ms * 1000000u);
   result = opens_fixed ? fixed_root_open(r) : opens_derived ? derived_root_open(r) : dialer(r);
   if (result != tuttiInProgress) {
     tt_rendezvous_destroy(r);

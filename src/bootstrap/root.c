@@ -258,6 +258,16 @@ static int is_of(const struct tt_root *root, const struct tt_id *id)
   return memcmp(root->job, id->credentials.job, sizeof root->job) == 0;
 }
 
+void tt_root_wait(const struct tt_id *id, uint64_t timeout_ns)
+{
+  if (tt_service_hold() != tuttiSuccess) return;
+  tt_service_lock();
+  for (struct tt_root *root = tt_process.roots; root; root = root->next)
+    if (is_of(root, id) && root->nonce == id->nonce) root->timeout_ns = timeout_ns;
+  tt_service_unlock();
+  tt_service_release();
+}
+
 void tt_root_abandon(const struct tt_id *id)
 {
   if (tt_service_hold() != tuttiSuccess) return; /* a child after fork */

@@ -87,6 +87,8 @@ tuttiResult_t tt_root_open(const struct tt_id *id, const struct tt_address *wher
                            const struct tt_settings *settings, struct tt_address *at);
 
 /* ---- root.c ---- */
+/* Rank 0 waits for the others for so long: the root does, too, if the id was made in this process. */
+void tt_root_wait(const struct tt_id *id, uint64_t timeout_ns);
 /* The start-up has failed: every client is told, and so are clients that come later. */
 void tt_root_fail(struct tt_root *root, tuttiResult_t code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

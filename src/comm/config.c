@@ -60,6 +60,8 @@ tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *confi
   if (!config) return tuttiSuccess;
   if (config->timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_TIMEOUT_MS"))
     comm->facts.settings.timeout_ms = config->timeout_ms;
+  if (config->init_timeout_ms != TUTTI_CONFIG_UNDEF_INT && !tt_env("TUTTI_INIT_TIMEOUT_MS"))
+    comm->facts.settings.init_timeout_ms = config->init_timeout_ms;
   if (config->transports && !tt_env("TUTTI_TRANSPORTS")) {
     if (strlen(config->transports) >= TT_SETTING_TEXT_BYTES)
       return tt_fail(tuttiInvalidArgument, "config.transports has %zu bytes: at most %d are allowed",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parts of a communicator, for other folders. */
+#include <arpa/inet.h>
 #include <string.h>
 
 #include "comm/private.h"
@@ -31,6 +32,18 @@ int tt_comm_route(const struct tuttiComm *comm, int rank)
   return t;
 }
 
+_Static_assert(sizeof ((tuttiCommInfo_t *)0)->address >= INET6_ADDRSTRLEN, "an address fits");
+
+/* The scope of a link-local address means nothing on another host. */
+static void address_tell(const struct tuttiComm *comm, tuttiCommInfo_t *info)
+{
+  if (!comm->parts.ip_listener) return;
+  const struct tt_address *here = tt_listener_address(comm->parts.ip_listener);
+  int is_v4 = here->any.sa_family == AF_INET;
+  const void *ip = is_v4 ? (const void *)&here->v4.sin_addr : &here->v6.sin6_addr;
+  inet_ntop(here->any.sa_family, ip, info->address, sizeof info->address);
+}
+
 void tt_comm_info(const struct tuttiComm *comm, tuttiCommInfo_t *info)
 {
   const struct tt_topology *topology = &comm->parts.topology;
@@ -44,6 +57,7 @@ void tt_comm_info(const struct tuttiComm *comm, tuttiCommInfo_t *info)
     info->local_rank += is_here && r < info->rank;
   }
   memcpy(info->name, comm->facts.name, sizeof info->name);
+  address_tell(comm, info);
 }
 
 void tt_comm_algorithm(const struct tuttiComm *comm, int collective, uint64_t bytes, char text[TUTTI_ALGORITHM_BYTES])

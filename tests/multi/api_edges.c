@@ -96,6 +96,32 @@ static void inits_of_a_group_succeed_together(void **state)
   assert_int_equal(ranks_run_processes(1, inits_of_a_group_succeed_together_body, NULL, 60), 0);
 }
 
+/* The process of rank 0 made the id: its root takes the limit of rank 0, unless the environment has one. */
+static int rank_0_waits_as_long_as_it_says_body(const struct ranks *self)
+{
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  for (int is_set = 0; is_set < 2; is_set++) {
+    tuttiComm_t comm = NULL;
+    tuttiUniqueId id;
+    config.init_timeout_ms = is_set ? 300000 : 250;
+    if (is_set) setenv("TUTTI_INIT_TIMEOUT_MS", "125", 1);
+    RANKS_CHECK(tuttiGetUniqueId(&id) == tuttiSuccess);
+    RANKS_CHECK(tuttiCommInitRankConfig(&comm, 2, id, 0, &config) == tuttiRemoteError && !comm);
+    RANKS_CHECK(says("rank 1 of 2 did not come within") && says(is_set ? "within 0.125 s" : "within 0.25 s"));
+  }
+  config.init_timeout_ms = 0;
+  tuttiComm_t comm = NULL;
+  RANKS_CHECK(tuttiCommInitRankConfig(&comm, 2, self->id, 0, &config) == tuttiInvalidArgument);
+  RANKS_CHECK(says("config.init_timeout_ms is 0") && !comm);
+  return 0;
+}
+
+static void rank_0_waits_as_long_as_it_says(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(1, rank_0_waits_as_long_as_it_says_body, NULL, 60), 0);
+}
+
 static int a_refused_group_starts_no_init_body(const struct ranks *self)
 {
   tuttiComm_t comm = NULL;
@@ -344,6 +370,7 @@ int main(void)
       cmocka_unit_test(streams_come_and_go),
       cmocka_unit_test(init_all_need_not_block),
       cmocka_unit_test(inits_of_a_group_succeed_together),
+      cmocka_unit_test(rank_0_waits_as_long_as_it_says),
       cmocka_unit_test(a_refused_group_starts_no_init),
       cmocka_unit_test(a_half_made_communicator_is_freed),
       cmocka_unit_test(a_transport_is_named_once),

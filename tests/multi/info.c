@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A communicator tells its ranks and hosts, the transport to each rank, and the algorithm that a size takes.
+/* A communicator tells its ranks and hosts, its rank's address, the transport to each rank, and the algorithm that a
+ * size takes.
  * Labels: processes. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static int check_facts(const struct ranks *self, tuttiComm_t comm, const char *n
   RANKS_CHECK(info.nranks == RANKS && info.rank == self->rank);
   RANKS_CHECK(info.nhosts == 2 && info.host == self->rank % 2);
   RANKS_CHECK(info.local_nranks == 3 - self->rank % 2 && info.local_rank == self->rank / 2);
-  RANKS_CHECK(strcmp(info.name, name) == 0);
+  RANKS_CHECK(strcmp(info.name, name) == 0 && strcmp(info.address, "127.0.0.1") == 0);
   for (int peer = 0; peer < RANKS; peer++) {
     const char *right = peer == self->rank ? "self" : peer % 2 == self->rank % 2 ? "shm" : "tcp";
     RANKS_CHECK(tuttiCommGetTransport(comm, peer, &transport) == tuttiSuccess && strcmp(transport, right) == 0);
@@ -87,6 +88,8 @@ static int facts_body(const struct ranks *self)
   config.name = "facts";
   setenv("TUTTI_HOSTID", self->rank % 2 ? "b" : "a", 1);
   setenv("TUTTI_TABLE", self->argument, 1);
+  setenv("TUTTI_SOCKET_IFNAME", "=lo", 1);
+  setenv("TUTTI_SOCKET_FAMILY", "AF_INET", 1);
   RANKS_CHECK(tuttiCommInitRankConfig(&comm, RANKS, self->id, self->rank, &config) == tuttiSuccess);
   RANKS_CHECK(check_facts(self, comm, "facts") == 0 && check_refusals(self, comm) == 0);
   RANKS_CHECK(check_parts(self, comm) == 0);

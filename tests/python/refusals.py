@@ -94,6 +94,7 @@ class OfOneRank(unittest.TestCase):
         self.refused("timeout_ms is '1 s'", lambda: self.comm.split(0, timeout_ms="1 s"))
         self.refused("timeout_ms is -5", lambda: self.comm.split(0, timeout_ms=-5))
         self.refused("timeout_ms is 4294967297", lambda: self.comm.split(0, timeout_ms=2**32 + 1))
+        self.refused("init_timeout_ms is 0", lambda: self.comm.split(0, init_timeout_ms=0))
         self.refused("name is 3", lambda: self.comm.split(0, name=3))
         self.refused("scale_before is 'a'", lambda: self.comm.all_reduce_with(x, scale_before="a"))
         self.refused("color is 4294967296", lambda: self.comm.split(2**32))

@@ -193,7 +193,8 @@ def _options(options, timeout):
     if options is not None and not isinstance(options, dict):
         raise refusal(f"pg_options is of type {type(options).__name__}: for tutti it must be a dict of options of "
                       "tutti.init, such as {'deterministic': True}")
-    return {"timeout_ms": milliseconds(timeout), **(options or {})}
+    patience = milliseconds(timeout)
+    return {"timeout_ms": patience, "init_timeout_ms": patience, **(options or {})}
 
 
 def _theirs(group):

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """init_method="tutti://": the ranks meet as tutti.init() does, under any launcher that it knows."""
-import functools
 import os
 import socket
 from datetime import timedelta
 
 import torch.distributed as dist
 
-from .._comm import init, unique_id
-from .._library import TuttiError
+from .._comm import init
 
 _PATIENCE = 5  # seconds for an address
-_ADDRESS_IN_ID = slice(56, 88)
 
 _met = None  # the communicator of the launcher, which can be made once
 
@@ -32,22 +29,6 @@ def _network():
         return f"{file.read().strip()}/{os.stat('/proc/self/ns/net').st_ino}"
 
 
-@functools.lru_cache(None)  # each id has a rendezvous, which nobody comes to
-def _own_address():
-    """The address at which the library's ids tell other hosts to come here; None: there is none.
-
-    TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY choose it, so it is what communicators between hosts use.
-    """
-    try:
-        address = unique_id()[_ADDRESS_IN_ID]  # src/net/net.h has the form
-    except TuttiError:  # the other ranks wait for a place
-        return None
-    family, ip = int.from_bytes(address[:2], "little"), address[8:24]
-    if family == 4:
-        return socket.inet_ntop(socket.AF_INET, ip[:4])
-    return socket.inet_ntop(socket.AF_INET6, ip) if family == 6 else None
-
-
 def _reached(places, port):
     """The first of some places at which somebody listens; the last one is not tried."""
     for place in places[:-1]:
@@ -60,11 +41,14 @@ def _reached(places, port):
 
 
 def share_store(comm, timeout, host=None):
-    """A store for all ranks of a communicator, which is in rank 0. `host`: its address; default: that of rank 0."""
+    """A store for all ranks of a communicator, which is in rank 0. `host`: its address; default: that of rank 0.
+
+    TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY choose that address, so it is what communicators between hosts use.
+    """
     place, store = bytearray(512), None
     if comm.rank == 0:
         store = _store(host or "127.0.0.1", 0, comm.size, True, timeout)
-        places = [host] if host else [_own_address(), socket.gethostname()]
+        places = [host] if host else [comm.address, socket.gethostname()]
         text = " ".join([str(store.port), _network(), *filter(None, places)]).encode()
         place[:len(text)] = text
     comm.broadcast(place)
