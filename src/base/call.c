@@ -130,7 +130,8 @@ float tt_call_after(const struct tt_call *call)
 
 void tt_call_before(struct tt_call *exchange, const struct tt_call *behind)
 {
-  uint64_t what = (uint64_t)behind->collective | (uint64_t)behind->type << 8 | (uint64_t)behind->redop << 16;
+  uint64_t what = (uint64_t)behind->collective | (uint64_t)behind->type << 8 | (uint64_t)behind->redop << 16 |
+                  (behind->form & (TT_FORM_SPLIT | TT_FORM_BARRIER)) << 24;
   exchange->form = TT_FORM_LEARN | what << TT_FORM_AFTER_SHIFT;
   exchange->root = behind->count < INT32_MAX ? (int32_t)behind->count : INT32_MAX;
 }
@@ -144,6 +145,7 @@ static struct tt_call call_behind(const struct tt_call *exchange)
                           .collective = (uint8_t)what,
                           .type = (uint8_t)(what >> 8),
                           .redop = (uint8_t)(what >> 16),
+                          .form = what >> 24,
                           .root = -1};
 }
 

@@ -204,6 +204,7 @@ static void a_call_reads_as_it_was_written(void **state)
 {
   (void)state;
   char text[TT_CALL_TEXT_BYTES], tiny[8];
+  struct tt_call exchange = {.op = 1};
   struct tt_call call = {.op = 12, .count = 1024, .collective = TT_ALL_REDUCE, .type = tuttiFloat, .root = -1};
   assert_string_equal(tt_call_text(&call, text, sizeof text), "AllReduce #12 (count 1024, float, sum)");
   call.collective = 250; /* from a hostile peer */
@@ -229,6 +230,8 @@ static void a_call_reads_as_it_was_written(void **state)
   assert_int_not_equal(tt_call_word(&call), tt_call_word(&gather));
   call.form = TT_FORM_BARRIER;
   assert_string_equal(tt_call_text(&call, text, sizeof text), "Barrier #2");
+  tt_call_before(&exchange, &call);
+  assert_string_equal(tt_call_text(&exchange, text, sizeof text), "Learning #1 before Barrier #2");
   assert_int_not_equal(tt_call_word(&call), tt_call_word(&gather));
   memset(&call, 250, sizeof call);
   tt_call_text(&call, tiny, sizeof tiny);
