@@ -13,10 +13,10 @@
 #include "fusion/trial_private.h"
 #include "planner/plan.h"
 #include "reduce/norm.h"
+#include "tuner/tuner.h"
 
 #define CHANNELS TT_SEQUENCE_CHANNELS
 #define HISTORY 12 /* steps whose times are kept */
-#define CLASSES 64 /* of sizes: powers of two from 64 bytes on, and in the middle between two */
 #define NAME_BYTES 128
 #define RULE_BYTES 96    /* of an update's text */
 #define UPDATE_PLANES 3  /* of an update, at most: weights, and what the rule keeps beside them */
@@ -216,8 +216,8 @@ struct known {
   struct tt_model model;
   struct tt_message_cost cost;
   double free;              /* of cost */
-  double ratios[CLASSES];   /* of each size class: measured / priced; 0: not known */
-  double known_us[CLASSES]; /* priced time of the messages measured for it; older ones count less */
+  double ratios[TT_SIZE_CLASSES];   /* of each size class: measured / priced; 0: not known */
+  double known_us[TT_SIZE_CLASSES]; /* priced time of the messages measured for it; older ones count less */
 };
 
 /* A tensor in this step. */

@@ -141,19 +141,11 @@ static void model_take(struct known *known, const double *facts)
   known->model.backward_us = last_us;
 }
 
-/* Class 2 k has messages from 2^(k+6) bytes on, class 2 k + 1 from one and a half times that on. */
+/* Longer messages are of the last class. */
 static int class_of(uint64_t bytes)
 {
-  if (bytes < 64) return 0;
-  int power = 63 - __builtin_clzll(bytes);
-  int class = 2 * (power - 6) + (int)(bytes >> (power - 1) & 1);
-  return class < CLASSES - 2 ? class : CLASSES - 3;
-}
-
-static uint64_t class_bytes(int class)
-{
-  uint64_t power = (uint64_t)64 << class / 2;
-  return class % 2 ? power + power / 2 : power;
+  int class = tt_size_class(bytes);
+  return class < 0 ? TT_SIZE_CLASSES - 1 : class;
 }
 
 /* Adds up measured and priced times of the messages of each size; told: what they took in each step, below 0. */
@@ -177,9 +169,9 @@ static void took_add(const struct tuttiFusion *fusion, const double *told, doubl
 static void ratios_take(struct tuttiFusion *fusion, const double *told)
 {
   struct known *known = &fusion->engine.known;
-  double measured[CLASSES] = {0}, priced[CLASSES] = {0};
+  double measured[TT_SIZE_CLASSES] = {0}, priced[TT_SIZE_CLASSES] = {0};
   took_add(fusion, told, measured, priced);
-  for (int c = 0; c < CLASSES - 2; c++) {
+  for (int c = 0; c < TT_SIZE_CLASSES; c++) {
     if (!(measured[c] > 0 && priced[c] > 0)) continue;
     double weight = known->known_us[c] / 2;
     known->ratios[c] = (measured[c] + weight * known->ratios[c]) / (priced[c] + weight);
@@ -187,28 +179,15 @@ static void ratios_take(struct tuttiFusion *fusion, const double *told)
   }
 }
 
-/* Interpolates between two known ratios, on a straight line over the classes; beyond them the nearest counts. 1: none
- * is known. */
-static double ratio_at(const struct known *known, int class)
-{
-  int below = class, above = class;
-  while (below >= 0 && !(known->ratios[below] > 0)) below--;
-  while (above < CLASSES - 2 && !(known->ratios[above] > 0)) above++;
-  if (below < 0 && above >= CLASSES - 2) return 1;
-  if (below < 0) return known->ratios[above];
-  if (above >= CLASSES - 2 || above == below) return known->ratios[below];
-  double part = (double)(class - below) / (double)(above - below);
-  return known->ratios[below] + (known->ratios[above] - known->ratios[below]) * part;
-}
-
 static void cost_make(const struct config *config, struct known *known)
 {
-  uint64_t bytes[CLASSES];
-  double us[CLASSES];
-  int n = 0;
-  for (int c = 0; c < CLASSES - 2 && n < TT_COST_PIECES - 1; c++, n++) {
-    bytes[n] = class_bytes(c);
-    us[n] = tt_message_us(&config->priced, bytes[n]) * ratio_at(known, c);
+  uint64_t bytes[TT_SIZE_CLASSES];
+  double us[TT_SIZE_CLASSES];
+  const int n = TT_SIZE_CLASSES;
+  for (int c = 0; c < n; c++) {
+    double ratio = tt_ratio_at(known->ratios, c);
+    bytes[c] = tt_size_class_bytes(c);
+    us[c] = tt_message_us(&config->priced, bytes[c]) * (ratio > 0 ? ratio : 1);
   }
   /* A link's burst lets single short messages pass quickly, but not a row of them: a byte takes no less than it does at
    * best in longer ones. */

@@ -10,9 +10,7 @@ const char *tt_choice_illegal(const struct tt_choice *choice, const struct tt_se
                               const struct tt_tuning *tuning)
 {
   const struct tt_algo *algo = &tt_algos[choice->algo];
-  int32_t root = tt_kinds[algo->collective].has_root ? 0 : -1;
-  struct tt_shape shape = tt_choice_shape(choice, tuning, 0, root);
-  const char *why = algo->illegal ? algo->illegal(&shape) : NULL;
+  const char *why = tt_choice_impossible(choice, tuning);
   if (!why && settings->deterministic && tt_kinds[algo->collective].reduces && tuning->nranks > 2 &&
       !algo->has_one_tree)
     why = "its bits depend on the size of the vector or on the place in it (TUTTI_DETERMINISTIC)";
@@ -26,14 +24,9 @@ struct look { /* the facts of a choice that are cheap to find */
   struct tt_cost cost; /* of rank 0 */
 };
 
-static struct tt_shape rank_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank)
-{
-  return tt_choice_shape(choice, tuning, rank, tt_kinds[tt_algos[choice->algo].collective].has_root ? 0 : -1);
-}
-
 static struct look look_at(const struct tt_choice *choice, const struct tt_tuning *tuning)
 {
-  struct tt_shape shape = rank_shape(choice, tuning, 0);
+  struct tt_shape shape = tt_choice_shape_priced(choice, tuning, 0);
   struct look look = {.nblocks = shape.nblocks};
   tt_algos[choice->algo].claim(&shape, &look.cost);
   return look;
@@ -69,7 +62,7 @@ static int same_for_rank(const struct tt_choice *a, const struct tt_choice *b, c
   const struct tt_choice *choices[2] = {a, b};
   struct tt_schedule schedules[2];
   for (int k = 0; k < 2; k++) {
-    struct tt_shape shape = rank_shape(choices[k], tuning, rank);
+    struct tt_shape shape = tt_choice_shape_priced(choices[k], tuning, rank);
     tt_schedule_init(&schedules[k], &shape);
     tt_algos[choices[k]->algo].generate(&schedules[k], &shape);
   }
@@ -137,7 +130,7 @@ static void blocks_add(struct finder *finder, const struct tt_choice *choice)
 {
   uint32_t blocks[BLOCKS_MOST];
   int n = 0;
-  if (!finder->settings->segment_bytes) n = tt_factors_blocks(blocks, BLOCKS_MOST, choice, finder->tuning);
+  if (!finder->settings->segment_bytes) n = tt_calibration_blocks(blocks, BLOCKS_MOST, choice, finder->tuning);
   for (int k = 0; k < n && finder->n < TT_CHOICES; k++) {
     finder->looks[finder->n] = finder->looks[finder->n - 1];
     finder->choices[finder->n] = *choice;

@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to this folder: the time of choices at any size, and its correction by anchors. */
+/* Private to this folder: the time of choices at any size, and its calibration. */
 #ifndef TT_TUNER_PRIVATE_H
 #define TT_TUNER_PRIVATE_H
 
 #include "tuner/tuner.h"
 
-/* ---- estimate.c: what an algorithm claims, with prices by kind of link ---------------- */
+/* ---- stand_in.c: a cluster in place of another one -------------------------------------- */
 
-/* The work of some ranks, by the kinds of link to their peers. */
-struct tt_estimate;
+/* Ranks with their order and groups, and the tuning that is theirs: with transports, cores and prices of that for which
+ * they stand. It points into itself. */
+struct tt_stand_in {
+  struct tt_topology topology;
+  struct tt_arrangement arrangement;
+  struct tt_cluster cluster;
+  struct tt_tuning tuning; /* no ranks: it was destroyed */
+};
 
-/* Errors: tuttiSystemError: no memory. Also the errors of generate. */
-tuttiResult_t tt_estimate_make(struct tt_estimate **estimate, const struct tt_choice *choice,
-                               const struct tt_tuning *tuning);
-void tt_estimate_destroy(struct tt_estimate *estimate);
+/* Every so manieth rank of each of the first nodes. Destroy it also after errors. Errors: tuttiSystemError: no
+ * memory. */
+tuttiResult_t tt_stand_in_some(struct tt_stand_in *stand_in, const struct tt_tuning *tuning, int32_t nnodes,
+                               int32_t every);
 
-/* The time of one segment with `bytes` in a share. *busy_us: how long the busiest port or processor is occupied. */
-double tt_estimate_us(const struct tt_estimate *estimate, const struct tt_prices *prices, double bytes,
-                      double *busy_us);
+/* So many ranks in blocks over nodes, as near each other as the nearest there. Likewise. */
+tuttiResult_t tt_stand_in_blocks(struct tt_stand_in *stand_in, const struct tt_tuning *tuning, int32_t nranks,
+                                 int32_t nnodes);
+void tt_stand_in_destroy(struct tt_stand_in *stand_in);
 
 /* ---- cost_curve.c: a choice at all sizes ---------------------------------------------- */
 
@@ -28,47 +35,45 @@ double tt_estimate_us(const struct tt_estimate *estimate, const struct tt_prices
 struct tt_cost_curve {
   const struct tt_tuning *tuning;
   int32_t nblocks;
-  int32_t n; /* sizes that were played; 0: too much for that */
+  int32_t n;      /* sizes that were played */
+  int is_of_some; /* 1: some ranks were played, for all would take too long */
   struct tt_cost_point {
     double bytes, us, busy_us;
   } at[TT_COST_CURVE_SIZES]; /* in ascending order */
-  struct tt_estimate *estimate; /* n is 0 */
 };
 
-/* For all sizes and all blocks up to block_bytes. tuning outlives the curve; destroy it also after errors. Errors:
- * tuttiSystemError: no memory. */
+/* For all sizes and all blocks up to block_bytes. tuning outlives the curve. Errors: tuttiSystemError: no memory. */
 tuttiResult_t tt_cost_curve_make(struct tt_cost_curve *curve, const struct tt_choice *choice,
                                  const struct tt_tuning *tuning, uint32_t block_bytes);
 
 /* Only for operations of so many bytes in that block, but played exactly: 1 to TT_COST_CURVE_SIZES ascending sizes. */
 tuttiResult_t tt_cost_curve_make_at(struct tt_cost_curve *curve, const struct tt_choice *choice,
                                     const struct tt_tuning *tuning, uint32_t block_bytes, const uint64_t *bytes, int n);
-void tt_cost_curve_destroy(struct tt_cost_curve *curve);
 
 /* The time of an operation with `bytes` in a share and blocks of block_bytes. More than 0. */
 double tt_cost_curve_us(const struct tt_cost_curve *curve, uint32_t block_bytes, uint64_t bytes);
 
-/* ---- factors.c: measured over played times --------------------------------------------- */
+/* ---- calibration.c: measured over played times, by choice and size class ------------- */
 
-/* The factors of some choices of one collective, at the sizes of the anchors of the prices' profile, or of the shipped
- * one. An anchor counts if the transport is the same, and the ranks are on one node or on several, and oversubscribed
- * (more than the cores they may use) or not, as here; between two numbers of ranks factors are interpolated, also
- * between two sizes, both on logarithms. A choice without measurements has the median of the others' factors, and far
- * beyond the measured numbers of ranks all factors come near it. */
-struct tt_factors;
+/* The ratios of some choices of one collective, by the anchors of the prices' profile, or of the shipped one. An anchor
+ * counts if the transport is the same, and the ranks are on one node or on several, and oversubscribed (more than the
+ * cores they may use) or not, as here; of several numbers of ranks the nearest counts. A choice without measurements
+ * has the median of the others' ratios, and far from the measured number of ranks all ratios come near it. */
+struct tt_calibration;
 
 /* Errors: tuttiSystemError: no memory. */
-tuttiResult_t tt_factors_make(struct tt_factors **factors, int collective, const struct tt_choice *choices, int n,
-                              const struct tt_tuning *tuning);
-void tt_factors_destroy(struct tt_factors *factors); /* NULL is allowed */
+tuttiResult_t tt_calibration_make(struct tt_calibration **calibration, int collective,
+                                  const struct tt_choice *choices, int n, const struct tt_tuning *tuning);
+void tt_calibration_destroy(struct tt_calibration *calibration); /* NULL is allowed */
 
-/* Blocks other than its own with which this choice was measured in the clusters whose anchors count, into blocks[most];
+/* Blocks other than its own with which this choice was measured in the cluster whose anchors count, into blocks[most];
  * how many. */
-int tt_factors_blocks(uint32_t *blocks, int most, const struct tt_choice *choice, const struct tt_tuning *tuning);
+int tt_calibration_blocks(uint32_t *blocks, int most, const struct tt_choice *choice, const struct tt_tuning *tuning);
 
-/* The factor of a choice whose algorithm, middle and radix are among those given (else 1), whatever its block. lines:
- * those of the anchors between whose sizes it lies, 0: none. factors may be NULL. */
-double tt_factor(const struct tt_factors *factors, const struct tt_choice *choice, uint64_t bytes, int32_t lines[2]);
+/* The ratio of a choice whose algorithm, middle and radix are among those given (else 1), whatever its block. lines:
+ * those of the anchors between whose sizes it lies, 0: none. */
+double tt_calibration_ratio(const struct tt_calibration *calibration, const struct tt_choice *choice, uint64_t bytes,
+                            int32_t lines[2]);
 
 /* ---- costs.c ---------------------------------------------------------------------------- */
 
@@ -82,7 +87,7 @@ struct tt_costs {
   int curve_of[TT_COSTS];
   uint32_t longest[TT_COSTS];           /* block of the choices that share a curve */
   struct tt_cost_curve curves[TT_COSTS]; /* tuning is NULL: not made */
-  struct tt_factors *factors;            /* NULL: not made */
+  struct tt_calibration *calibration;    /* NULL: not made */
 };
 
 #endif

@@ -17,6 +17,17 @@ struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_
   return shape;
 }
 
+struct tt_shape tt_choice_shape_priced(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank)
+{
+  return tt_choice_shape(choice, tuning, rank, tt_kinds[tt_algos[choice->algo].collective].has_root ? 0 : -1);
+}
+
+const char *tt_choice_impossible(const struct tt_choice *choice, const struct tt_tuning *tuning)
+{
+  struct tt_shape shape = tt_choice_shape_priced(choice, tuning, 0);
+  return tt_algos[choice->algo].illegal ? tt_algos[choice->algo].illegal(&shape) : NULL;
+}
+
 static int choice_valid(const struct tt_choice *choice, int collective)
 {
   return choice->algo < tt_algo_count && tt_algos[choice->algo].collective == collective &&

@@ -57,6 +57,11 @@ static inline uint64_t tt_size_class_bytes(int size_class)
   return size_class & 1 ? (uint64_t)3 << (power - 1) : (uint64_t)2 << power;
 }
 
+/* The ratio (measured / predicted) of a size class, from those that are known (> 0): straight between two of them,
+ * beyond them that of the nearest; 0: none is known. Only sums, products and quotients, so that it is the same on all
+ * hosts. */
+double tt_ratio_at(const double ratios[TT_SIZE_CLASSES], int size_class);
+
 /* Collectives that are learnt: those in which each rank needs something of all others, so that calls take as long on
  * all ranks. Their rows of arms; -1: none. */
 #define TT_ARM_ROWS 4
@@ -114,6 +119,12 @@ struct tt_tuning {
 struct tt_shape tt_choice_shape(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank,
                                 int32_t root);
 
+/* The same for prices: the root, if there is one, is rank 0. */
+struct tt_shape tt_choice_shape_priced(const struct tt_choice *choice, const struct tt_tuning *tuning, int32_t rank);
+
+/* NULL if the algorithm is legal for so many ranks in these groups, whatever settings say, else why not. */
+const char *tt_choice_impossible(const struct tt_choice *choice, const struct tt_tuning *tuning);
+
 /* ---- the price of a choice (costs.c) ----------------------------------------------- */
 
 #define TT_CHOICES 96 /* candidates of a collective, at most */
@@ -144,10 +155,10 @@ struct tt_predicted {
   double reduction_us; /* added by combining */
   double factor;       /* measured / played, of the anchors next to it; 1: there is none */
   int32_t anchor_line, anchor_line2; /* between which `factor` was interpolated; 0: none */
-  int is_played;       /* 1: by tt_simulate; 0: too long for that, estimated from the algorithm's claim */
+  int is_played;       /* 1: by all ranks; 0: by some of them, for all would take too long */
 };
 
-/* The same, played at this very size, with its parts. */
+/* The same with its parts, by what each adds to a play at this very size. */
 tuttiResult_t tt_costs_split(struct tt_costs *costs, int c, uint64_t bytes, struct tt_predicted *predicted);
 
 #define TT_PLAYED_RANKS 2048 /* for more, hierarchical rows are chosen only if they are forced */

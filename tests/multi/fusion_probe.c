@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #define BYTES 2048 /* of the shortest messages that are tried, 16 in a row */
-#define CLASS 10   /* theirs */
 #define LATE_US 640000 /* so that a row in which nothing is late may be slow by chance */
 #define TRIES 4        /* of a machine so busy that two rows are; what is wrong is so in each */
 
@@ -26,7 +25,7 @@ static int late_body(const struct ranks *self)
   for (int k = 0; k < TRIES && us >= LATE_US / 32; k++) {
     RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
     RANKS_CHECK(tuttiFusionCreate(&fusion, comm, tensors, 1, NULL) == tuttiSuccess);
-    us = fusion->engine.known.ratios[CLASS] * tt_message_us(&fusion->config.priced, BYTES);
+    us = fusion->engine.known.ratios[tt_size_class(BYTES)] * tt_message_us(&fusion->config.priced, BYTES);
     if (!(us < LATE_US / 32)) fprintf(stderr, "%s: %d bytes take %.0f us\n", getenv("TUTTI_FAULT"), BYTES, us);
     RANKS_CHECK(us > 0);
     RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess && tuttiCommDestroy(comm) == tuttiSuccess);

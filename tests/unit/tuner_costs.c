@@ -49,7 +49,6 @@ static void check_final(const struct tuned *s, const struct tt_choice *choice)
     fail_msg("%s %s of %d ranks is priced at %g us, runs in %g", tt_kinds[tt_algos[choice->algo].collective].name,
              tt_algos[choice->algo].name, (int)s->tuning.nranks, curve.at[0].us, runs);
   rewritten += runs != played_us(s, choice, plain_generate, bytes / 4);
-  tt_cost_curve_destroy(&curve);
 }
 
 static void the_schedule_that_runs_is_priced(void **state)

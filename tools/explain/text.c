@@ -79,7 +79,7 @@ static void candidates_print(const struct tt_explained *e, FILE *out)
   fprintf(out, "*: chosen. us = factor (latency + bandwidth + reduction), factor: measured / played, by anchors.\n");
   for (int c = 0; c < e->n; c++)
     if (!e->candidates[c].predicted.is_played) {
-      fprintf(out, "~: too much to be played; from the rounds and bytes that the algorithm claims.\n");
+      fprintf(out, "~: only some ranks were played; what all take grows from that as the algorithm claims.\n");
       break;
     }
 }

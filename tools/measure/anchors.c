@@ -53,8 +53,7 @@ static int is_legal(const struct measure *m, const struct tt_choice *choice)
   const struct tt_algo *algo = &tt_algos[choice->algo];
   const struct tt_tuning tuning = {.nranks = facts->nranks, .groups = tt_comm_groups(m->comm)};
   const struct tt_kind *kind = &tt_kinds[algo->collective];
-  struct tt_shape shape = tt_choice_shape(choice, &tuning, 0, kind->has_root ? 0 : -1);
-  if (algo->illegal && algo->illegal(&shape)) return 0;
+  if (tt_choice_impossible(choice, &tuning)) return 0;
   if (algo->has_middle && facts->nranks > TT_PLAYED_RANKS) return 0;
   return !facts->settings.deterministic || !kind->reduces || facts->nranks <= 2 || algo->has_one_tree;
 }
