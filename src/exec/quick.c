@@ -22,6 +22,7 @@ struct task {
   struct tt_head head; /* of the call's messages */
   tt_reduce_fn kernel;
   int32_t sent; /* peers of the current step that have their message */
+  enum { WAITS_NOT, WAITS, WAITS_LONG } waits; /* for messages; long: some microseconds */
 };
 
 /* ---- made with the plan ---- */
@@ -167,6 +168,8 @@ static int steps_do(const struct tt_run *run, struct task *task, struct tt_waite
     size_t n = before(task, step->first + step->nblocks) - before(task, step->first);
     task->head.same = step->nto > 1 ? ++run->exec->same : 0;
     while (n && !(step->dst.place == TT_NOWHERE ? give(task, step, n) : keep(task, step, n))) {
+      if (!task->waits) tt_watch_waits(run->exec->watch, task->head.call->op);
+      if (task->waits != WAITS_LONG) task->waits = waiter->since_ns ? WAITS_LONG : WAITS;
       if (!tt_waiter_pause(waiter, 0)) continue;
       *begun = (struct begun){.done = done, .half = i, .sent = task->sent};
       return 0;
@@ -214,10 +217,11 @@ tuttiResult_t tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, con
   struct task task;
   struct begun begun;
   if (!task_make(&task, run, plan, binding)) return tt_run_start(run, plan, binding);
-  tt_watch_publish(run->exec->watch, &binding->call);
+  tt_watch_publish_quick(run->exec->watch, &binding->call);
   if (!steps_do(run, &task, waiter, &begun)) return tt_run_take_up(run, plan, binding, &begun);
   run->history = tt_history_add(run->history, task.head.word);
-  tt_watch_finish(run->exec->watch, binding->call.op);
+  tt_watch_finish_quick(run->exec->watch, &binding->call, binding->call.count * task.element,
+                        task.waits == WAITS_LONG);
   *done = 1;
   return tuttiSuccess;
 }

@@ -367,7 +367,8 @@ static tuttiResult_t in_copy_poll(struct tt_run *run, int *moved)
   return tuttiInProgress;
 }
 
-tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
+/* Goes on as far as it can; *moved is set to 1 if anything went on. */
+static tuttiResult_t poll_once(struct tt_run *run, int *moved)
 {
   struct tt_exec *exec = run->exec;
   if (atomic_load_explicit(exec->failed, memory_order_acquire)) {
@@ -388,6 +389,15 @@ tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
   case RUN_SUSPECT: return tt_watch_suspect(exec->watch, run->broken->peer, run->suspect_op, run->broken->why);
   default: return tt_fail(tuttiInternalError, "an operation was polled that was not started");
   }
+}
+
+tuttiResult_t tt_run_poll(struct tt_run *run, int *moved)
+{
+  int has_moved = 0;
+  tuttiResult_t result = poll_once(run, &has_moved);
+  if (has_moved) tt_watch_moved(run->exec->watch);
+  *moved |= has_moved;
+  return result;
 }
 
 int tt_run_ending(const struct tt_run *run)

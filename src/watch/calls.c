@@ -12,14 +12,57 @@
 #define LOOK_NS 10000u           /* per rank, between two comparisons of all ranks' calls ... */
 #define LOOK_RANKS 100           /* ... if there are more than so many: callers come every millisecond */
 
+static uint64_t exact(void)
+{
+  return tt_ticks() & ~(uint64_t)1;
+}
+
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call)
 {
-  if (watch->own) tt_rank_slot_publish(watch->own, call);
+  if (watch->own) tt_rank_slot_enter(watch->own, call, &(struct tt_call_times){.began = exact()});
+}
+
+void tt_watch_publish_quick(struct tt_watch *watch, const struct tt_call *call)
+{
+  struct tt_rank_slot *own = watch->own;
+  if (!own) return;
+  int is_timed = call->op % TT_TIMED_EVERY == 0;
+  tt_rank_slot_enter(own, call, &(struct tt_call_times){.began = is_timed ? exact() : tt_rank_slot_coarse(own)});
+}
+
+void tt_watch_waits(struct tt_watch *watch, uint64_t op)
+{
+  if (watch->own && op % TT_TIMED_EVERY) tt_rank_slot_begin(watch->own, op, exact());
+}
+
+void tt_watch_moved(struct tt_watch *watch)
+{
+  if (!watch->own) return;
+  uint64_t moves = atomic_load_explicit(&watch->own->moves, memory_order_relaxed);
+  atomic_store_explicit(&watch->own->moves, moves + 1, memory_order_relaxed);
 }
 
 void tt_watch_finish(struct tt_watch *watch, uint64_t op)
 {
-  if (watch->own) tt_rank_slot_finish(watch->own, op);
+  struct tt_call call;
+  if (!watch->own) return;
+  int is_known = tt_rank_slot_call(watch->own, op, &call) && call.collective < TT_COLLECTIVES;
+  struct tt_call_end end = {.op = op, .ended = exact(), .weight = 1};
+  if (is_known) end.bytes = call.count * tt_type_size(call.type), end.collective = call.collective;
+  tt_rank_slot_end(watch->own, &end);
+}
+
+void tt_watch_finish_quick(struct tt_watch *watch, const struct tt_call *call, size_t bytes, int has_waited)
+{
+  struct tt_rank_slot *own = watch->own;
+  struct tt_call_end end = {.op = call->op, .bytes = bytes, .collective = call->collective};
+  if (!own) return;
+  if (!has_waited && call->op % TT_TIMED_EVERY) end.ended = tt_rank_slot_coarse(own);
+  else {
+    end.ended = exact();
+    end.weight = has_waited ? 1 : TT_TIMED_EVERY;
+  }
+  tt_rank_slot_end(own, &end);
 }
 
 int tt_calls_differ(const struct tt_call *a, const struct tt_call *b)

@@ -4,7 +4,7 @@
 #ifndef TT_WATCH_CONTROL_H
 #define TT_WATCH_CONTROL_H
 
-#include "watch/page_private.h"
+#include "watch/page.h"
 #include "watch/frame_private.h"
 
 #define TT_CONTROL_LINKS 4

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "watch/page_private.h"
+#include "watch/page.h"
 
 #define FRAME_MAGIC 0x32637474u /* "ttc2" */
 #define AT_SUM 12

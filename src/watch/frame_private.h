@@ -12,7 +12,7 @@
 #ifndef TT_WATCH_FRAME_H
 #define TT_WATCH_FRAME_H
 
-#include "watch/page_private.h"
+#include "watch/page.h"
 
 #define TT_FRAME_BYTES 64
 #define TT_FRAME_MAX_BYTES (TT_FRAME_BYTES + TT_SENTENCE_BYTES)

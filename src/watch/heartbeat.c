@@ -146,7 +146,7 @@ static int look_early(struct tt_watch *watch, int rank)
 
 void tt_heartbeat_tick(struct tt_watch *watch)
 {
-  if (watch->own) atomic_fetch_add_explicit(&watch->own->beat, 1, memory_order_release);
+  if (watch->own) tt_rank_slot_beat(watch->own);
   for (int i = 1, well = 0; i < watch->nlocal && well < CLOSE; i++) {
     int rank = watch->local[(watch->slot_index + i) % watch->nlocal];
     if (!watch->own && atomic_load_explicit(&watch->failed, memory_order_relaxed)) return;

@@ -87,6 +87,7 @@ static void take_beat(struct tt_control_link *link, const struct tt_frame *frame
   struct tt_call ours;
   if (theirs->op > tt_rank_slot_entered(&link->slot)) tt_rank_slot_publish(&link->slot, theirs);
   tt_rank_slot_finish(&link->slot, frame->beat.finished);
+  if (!watch->peers[link->peer].local) tt_page_hear(&watch->page, link->peer, theirs->op, frame->beat.finished);
   /* We may have left that call long ago, without noticing that it differed. */
   if (tt_rank_slot_call(watch->own, theirs->op, &ours) && tt_calls_differ(&ours, theirs)) {
     char text[TT_SENTENCE_BYTES];

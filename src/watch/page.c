@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "watch/page_private.h"
+#include "watch/page.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define PAGE_MAGIC 0x3164726f62747474u /* "tttbord1" */
+#include "base/call.h"
+#include "base/time.h"
 
-static size_t gone_len(int nranks)
+#define PAGE_MAGIC 0x3264726f62747474u /* "tttbord2" */
+#define PAGE_RANKS 1048576
+
+/* n structs, as whole cache lines. */
+static size_t lines_len(int n, size_t size)
 {
-  size_t len = (size_t)nranks * sizeof(_Atomic uint64_t);
-  return (len + TT_LINE - 1) / TT_LINE * TT_LINE;
+  return ((size_t)n * size + TT_LINE - 1) / TT_LINE * TT_LINE;
 }
 
 size_t tt_page_len(int nranks, int nslots)
 {
-  return sizeof(struct tt_page_head) + 2 * gone_len(nranks) + (size_t)nslots * sizeof(struct tt_rank_slot);
+  return sizeof(struct tt_page_head) + 2 * lines_len(nranks, sizeof(uint64_t)) +
+         lines_len(nranks, sizeof(struct tt_page_name)) + lines_len(nranks, sizeof(struct tt_page_news)) +
+         (size_t)nslots * sizeof(struct tt_rank_slot);
 }
 
 void tt_page_format(void *memory, int nranks, int nslots)
@@ -30,14 +37,52 @@ int tt_page_view(struct tt_page *page, void *memory, int nranks, int nslots)
   if (head->magic != PAGE_MAGIC || head->nranks != (uint32_t)nranks ||
       head->nslots != (uint32_t)nslots)
     return 0;
-  char *words = (char *)(head + 1);
-  *page = (struct tt_page){.head = head,
-                             .gone = (_Atomic uint64_t *)words,
-                             .lost = (_Atomic uint64_t *)(words + gone_len(nranks)),
-                             .slots = (struct tt_rank_slot *)(words + 2 * gone_len(nranks)),
-                             .nranks = nranks,
-                             .nslots = nslots};
+  char *at = (char *)(head + 1);
+  *page = (struct tt_page){.head = head, .nranks = nranks, .nslots = nslots};
+  page->gone = (_Atomic uint64_t *)at;
+  at += lines_len(nranks, sizeof *page->gone);
+  page->lost = (_Atomic uint64_t *)at;
+  at += lines_len(nranks, sizeof *page->lost);
+  page->names = (struct tt_page_name *)at;
+  at += lines_len(nranks, sizeof *page->names);
+  page->news = (struct tt_page_news *)at;
+  at += lines_len(nranks, sizeof *page->news);
+  page->slots = (struct tt_rank_slot *)at;
   return 1;
+}
+
+int tt_page_read(struct tt_page *page, void *memory, size_t len)
+{
+  const struct tt_page_head *head = memory;
+  if (len < sizeof *head) return 0;
+  uint32_t nranks = head->nranks, nslots = head->nslots;
+  if (nranks < 1 || nranks > PAGE_RANKS || nslots < 1 || nslots > nranks) return 0;
+  return tt_page_len((int)nranks, (int)nslots) == len && tt_page_view(page, memory, (int)nranks, (int)nslots);
+}
+
+void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label)
+{
+  page->head->host = members[rank].host_index;
+  snprintf(page->head->label, sizeof page->head->label, "%s", label);
+  for (int r = 0; r < page->nranks; r++) {
+    struct tt_page_name *name = &page->names[r];
+    *name = (struct tt_page_name){.pid = members[r].pid,
+                                  .host = members[r].host_index,
+                                  .start = members[r].start,
+                                  .pid_namespace = members[r].pid_namespace};
+    snprintf(name->host_name, sizeof name->host_name, "%s", members[r].host_name);
+  }
+}
+
+/* Several ranks of the host may write, the same or nearly. */
+void tt_page_hear(struct tt_page *page, int rank, uint64_t entered, uint64_t finished)
+{
+  struct tt_page_news *news = &page->news[rank];
+  if (entered > atomic_load_explicit(&news->entered, memory_order_relaxed))
+    atomic_store_explicit(&news->entered, entered, memory_order_relaxed);
+  if (finished > atomic_load_explicit(&news->finished, memory_order_relaxed))
+    atomic_store_explicit(&news->finished, finished, memory_order_relaxed);
+  atomic_store_explicit(&news->heard_ns, tt_now_ns(), memory_order_release);
 }
 
 void tt_page_leave(struct tt_page *page, int rank, uint64_t gone)
@@ -117,19 +162,51 @@ static void kind_unpack(struct tt_call *call, uint64_t kind)
   call->root = (int32_t)(uint32_t)(kind >> 32);
 }
 
-void tt_rank_slot_publish(struct tt_rank_slot *slot, const struct tt_call *call)
+/* Each store releases the ones before it, so a reader of a new field also sees the cleared number. */
+static inline void line_write(struct tt_rank_slot *slot, const struct tt_call *call, const struct tt_call_times *times)
 {
   struct tt_call_line *line = &slot->calls[call->op % TT_CALLS];
-  /* Each store releases the ones before it, so a reader of a new field also sees the cleared number. */
   atomic_store_explicit(&line->op, 0, memory_order_relaxed);
   atomic_store_explicit(&line->count, call->count, memory_order_release);
   atomic_store_explicit(&line->kind, kind_pack(call), memory_order_release);
   atomic_store_explicit(&line->form, call->form, memory_order_release);
+  atomic_store_explicit(&line->asked, times->asked, memory_order_release);
+  atomic_store_explicit(&line->began, times->began, memory_order_release);
+  atomic_store_explicit(&line->ended, times->ended, memory_order_release);
   atomic_store_explicit(&line->op, call->op, memory_order_release);
   atomic_store_explicit(&slot->entered, call->op, memory_order_release);
 }
 
-int tt_rank_slot_call(const struct tt_rank_slot *slot, uint64_t op, struct tt_call *call)
+void tt_rank_slot_publish(struct tt_rank_slot *slot, const struct tt_call *call)
+{
+  line_write(slot, call, &(struct tt_call_times){0});
+}
+
+void tt_rank_slot_enter(struct tt_rank_slot *slot, const struct tt_call *call, const struct tt_call_times *times)
+{
+  line_write(slot, call, times);
+}
+
+/* One thread writes, so sums need no atomic additions. */
+static inline void total_add(_Atomic uint64_t *total, uint64_t more)
+{
+  atomic_store_explicit(total, atomic_load_explicit(total, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
+void tt_rank_slot_end(struct tt_rank_slot *slot, const struct tt_call_end *end)
+{
+  struct tt_call_line *line = &slot->calls[end->op % TT_CALLS];
+  struct tt_total *total = &slot->totals[end->collective];
+  atomic_store_explicit(&line->ended, end->ended, memory_order_relaxed);
+  total_add(&total->calls, 1);
+  total_add(&total->bytes, end->bytes);
+  if (end->weight)
+    total_add(&total->ticks, end->weight * (end->ended - atomic_load_explicit(&line->began, memory_order_relaxed)));
+  tt_rank_slot_finish(slot, end->op);
+}
+
+int tt_rank_slot_record(const struct tt_rank_slot *slot, uint64_t op, struct tt_call *call,
+                        struct tt_call_times *times)
 {
   const struct tt_call_line *line = &slot->calls[op % TT_CALLS];
   if (op == 0 || atomic_load_explicit(&line->op, memory_order_acquire) != op) return 0;
@@ -137,9 +214,19 @@ int tt_rank_slot_call(const struct tt_rank_slot *slot, uint64_t op, struct tt_ca
   copy.count = atomic_load_explicit(&line->count, memory_order_acquire);
   kind_unpack(&copy, atomic_load_explicit(&line->kind, memory_order_acquire));
   copy.form = atomic_load_explicit(&line->form, memory_order_acquire);
+  struct tt_call_times at = {.asked = atomic_load_explicit(&line->asked, memory_order_acquire)};
+  at.began = atomic_load_explicit(&line->began, memory_order_acquire);
+  at.ended = atomic_load_explicit(&line->ended, memory_order_acquire);
   if (atomic_load_explicit(&line->op, memory_order_relaxed) != op) return 0;
   *call = copy;
+  *times = at;
   return 1;
+}
+
+int tt_rank_slot_call(const struct tt_rank_slot *slot, uint64_t op, struct tt_call *call)
+{
+  struct tt_call_times times;
+  return tt_rank_slot_record(slot, op, call, &times);
 }
 
 int tt_rank_slot_latest(const struct tt_rank_slot *slot, struct tt_call *call)
@@ -148,6 +235,39 @@ int tt_rank_slot_latest(const struct tt_rank_slot *slot, struct tt_call *call)
   for (int attempt = 0; attempt < 4; attempt++)
     if (tt_rank_slot_call(slot, tt_rank_slot_entered(slot), call)) return 1;
   return 0;
+}
+
+/* ---- clocks ---- */
+
+/* As with calls: `ns` is cleared first and written last, and no two beats have the same. */
+void tt_rank_slot_beat(struct tt_rank_slot *slot)
+{
+  struct tt_moments *moments = &slot->moments;
+  uint64_t ticks = tt_ticks(), ns = tt_now_ns();
+  if (!atomic_load_explicit(&moments->first_ns, memory_order_relaxed)) {
+    atomic_store_explicit(&moments->first_ticks, ticks, memory_order_relaxed);
+    atomic_store_explicit(&moments->first_ns, ns, memory_order_relaxed);
+  }
+  atomic_store_explicit(&moments->ns, 0, memory_order_relaxed);
+  atomic_store_explicit(&moments->ticks, ticks, memory_order_release);
+  atomic_store_explicit(&moments->ns, ns, memory_order_release);
+  atomic_fetch_add_explicit(&slot->beat, 1, memory_order_release);
+}
+
+uint64_t tt_rank_slot_ns(const struct tt_rank_slot *slot, uint64_t ticks)
+{
+  const struct tt_moments *moments = &slot->moments;
+  uint64_t ns = 0, last = 0;
+  for (int attempt = 0; attempt < 4 && !ns; attempt++) {
+    ns = atomic_load_explicit(&moments->ns, memory_order_acquire);
+    last = atomic_load_explicit(&moments->ticks, memory_order_acquire);
+    if (atomic_load_explicit(&moments->ns, memory_order_relaxed) != ns) ns = 0;
+  }
+  uint64_t first = atomic_load_explicit(&moments->first_ticks, memory_order_relaxed);
+  uint64_t first_ns = atomic_load_explicit(&moments->first_ns, memory_order_relaxed);
+  if (!ticks || last <= first || ns <= first_ns) return 0;
+  double rate = (double)(ns - first_ns) / (double)(last - first);
+  return ns + (uint64_t)(int64_t)((double)(int64_t)(ticks - last) * rate);
 }
 
 /* ---- the failure record ---- */

@@ -4,7 +4,7 @@
 #ifndef TT_WATCH_PRIVATE_H
 #define TT_WATCH_PRIVATE_H
 
-#include "watch/page_private.h"
+#include "watch/page.h"
 #include "watch/control_private.h"
 #include "watch/life_private.h"
 #include "watch/watch.h"
@@ -70,7 +70,8 @@ struct tt_watch {
   struct tt_rank_slot *own; /* our slot; NULL until the status page is there */
   void *map;                /* the status page's memory, page_len bytes */
   size_t page_len;
-  int page_fd;              /* leader, until all have it; else -1 */
+  int page_fd;              /* kept open for `tutti status`; -1: none yet, or another rank of this process has it */
+  int is_served;            /* leader: all ranks of the host have the page */
   struct tt_dialer *dialer; /* member, to the leader */
   int socket;               /* member, the status page is about to arrive here; else -1 */
 
@@ -184,9 +185,6 @@ void tt_differ_text(const struct tt_watch *watch, const struct tt_call *mine, in
                     const struct tt_call *theirs, char text[TT_SENTENCE_BYTES]);
 
 /* ---- calls.c ---- */
-
-/* True if the calls do not match. */
-int tt_calls_differ(const struct tt_call *a, const struct tt_call *b);
 
 /* True if the collective cannot end at `peer` (-1: any but a root) without our part. It can where ranks only give, or
  * only take from others. */

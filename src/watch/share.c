@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The leader of a host makes the status page and hands its descriptor to the other ranks through its local listener. */
+/* The leader of a host makes the status page and hands its descriptor to the other ranks through its local listener.
+ * One descriptor stays open in each process, by which `tutti status` finds the page. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ static void attach(struct tt_watch *watch)
 static void serve(void *owner, const struct tt_hello *hello, int fd)
 {
   struct tt_watch *watch = owner;
-  if (watch->page_fd >= 0 && hello->lane == PAGE_LANE && hello->src < (uint32_t)watch->nranks &&
+  if (!watch->is_served && hello->lane == PAGE_LANE && hello->src < (uint32_t)watch->nranks &&
       watch->peers[hello->src].local && tt_fd_send(fd, watch->page_fd, watch->page_len) == tuttiSuccess)
     watch->peers[hello->src].served = 1;
   close(fd);
@@ -36,6 +37,7 @@ static tuttiResult_t lead(struct tt_watch *watch)
   if (result != tuttiSuccess) return result;
   tt_page_format(watch->map, watch->nranks, watch->nlocal);
   tt_page_view(&watch->page, watch->map, watch->nranks, watch->nlocal);
+  tt_page_introduce(&watch->page, watch->members, watch->rank, watch->label);
   attach(watch);
   watch->peers[watch->rank].served = 1;
   if (watch->nlocal == 1) return tuttiSuccess;
@@ -75,6 +77,17 @@ static tuttiResult_t map(struct tt_watch *watch, int fd, uint64_t len)
   return tuttiSuccess;
 }
 
+/* One descriptor of the page is enough for each process. */
+static int is_first_of_process(const struct tt_watch *watch)
+{
+  const struct tt_member *self = &watch->members[watch->rank];
+  for (int i = 0; watch->local[i] != watch->rank; i++) {
+    const struct tt_member *before = &watch->members[watch->local[i]];
+    if (before->pid == self->pid && before->start == self->start) return 0;
+  }
+  return 1;
+}
+
 /* Member: waits for the connection, then for the descriptor. */
 static tuttiResult_t fetch(struct tt_watch *watch)
 {
@@ -90,18 +103,17 @@ static tuttiResult_t fetch(struct tt_watch *watch)
   watch->socket = -1;
   if (result != tuttiSuccess) return tt_setup_fail(watch, result, watch->leader, "no status page from");
   result = map(watch, fd, len);
-  close(fd);
+  if (result == tuttiSuccess && is_first_of_process(watch)) watch->page_fd = fd;
+  else close(fd);
   return result;
 }
 
-/* Leader: nobody needs the descriptor any more. */
+/* Leader: no rank of the host needs the page any more. */
 static void stop_serving(struct tt_watch *watch)
 {
-  if (watch->page_fd >= 0) {
-    if (watch->nlocal > 1) tt_listener_dismiss(watch->local_listener, watch);
-    close(watch->page_fd);
-  }
-  watch->page_fd = -1;
+  if (!watch->is_served && watch->leader == watch->rank && watch->nlocal > 1)
+    tt_listener_dismiss(watch->local_listener, watch);
+  watch->is_served = 1;
 }
 
 tuttiResult_t tt_share_poll(struct tt_watch *watch)
@@ -112,7 +124,7 @@ tuttiResult_t tt_share_poll(struct tt_watch *watch)
     tt_dialer_destroy(watch->dialer);
     watch->dialer = NULL;
   }
-  if (watch->page_fd < 0) return tuttiSuccess;
+  if (watch->is_served || watch->leader != watch->rank) return tuttiSuccess;
   for (int i = 0; i < watch->nlocal; i++)
     if (!watch->peers[watch->local[i]].served) return tuttiInProgress;
   stop_serving(watch);
@@ -131,5 +143,6 @@ void tt_share_destroy(struct tt_watch *watch)
   stop_serving(watch);
   tt_dialer_destroy(watch->dialer);
   if (watch->socket >= 0) close(watch->socket);
+  if (watch->page_fd >= 0) close(watch->page_fd);
   if (watch->map) munmap(watch->map, watch->page_len);
 }

@@ -23,7 +23,7 @@
  * wakes up takes nobody else for dead.
  *
  * The service thread does the watching, under its lock. Any thread may call the functions below; tt_watch_failed,
- * tt_watch_publish, tt_watch_finish and, while nothing is wrong, tt_watch_compare take no lock. */
+ * those that publish what this rank does, and, while nothing is wrong, tt_watch_compare take no lock. */
 #ifndef TT_WATCH_H
 #define TT_WATCH_H
 
@@ -31,7 +31,7 @@
 
 #include "net/net.h"
 
-#define TT_CALLS 16 /* published calls kept per rank */
+#define TT_CALLS 1024 /* published calls kept per rank */
 
 /* The first error of a communicator. */
 struct tt_failure {
@@ -108,8 +108,18 @@ tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, co
 /* Publishes that this rank entered `call`: a few stores, no system call. One thread at a time. */
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call);
 
+/* Publishes that bytes of the call under way have moved, for those who look from outside. */
+void tt_watch_moved(struct tt_watch *watch);
+
 /* Publishes that this rank finished operation `op`, and so waits for no other rank. */
 void tt_watch_finish(struct tt_watch *watch, uint64_t op);
+
+/* The same for a call that ends within a microsecond or so: without reading a clock, but for some of them.
+ * tt_watch_waits is to be called when it has to wait for the first time, and has_waited is 1 if it did so for more than
+ * a moment. */
+void tt_watch_publish_quick(struct tt_watch *watch, const struct tt_call *call);
+void tt_watch_waits(struct tt_watch *watch, uint64_t op);
+void tt_watch_finish_quick(struct tt_watch *watch, const struct tt_call *call, size_t bytes, int has_waited);
 
 /* To be called about every millisecond by a thread that waits in `call` and has moved nothing since `since_ns`:
  * compares the published calls of all ranks it can see with its own and records a mismatch (tuttiInvalidUsage,

@@ -15,7 +15,7 @@
 
 #define NRANKS 4
 #define MS 1000000ull
-#define PAGE_BYTES 32768
+#define PAGE_BYTES 524288
 
 struct world {
   alignas(TT_LINE) char memory[PAGE_BYTES];
@@ -154,7 +154,7 @@ static void a_rank_far_past_our_call_is_a_mismatch_but_not_at_once(void **state)
   world.watches[0].wait.passed_ns -= 1100 * MS; /* it has been so for a second */
   assert_int_equal(wait_in(&mine, 3), tuttiInvalidUsage);
   assert_non_null(strstr(sentence(0), "rank 0 (pid 100 on node-a) waits in AllReduce #1 (count 10, float, sum)"));
-  assert_non_null(strstr(sentence(0), "but rank 1 (pid 101 on node-a) is gone from it, and is at #17"));
+  assert_non_null(strstr(sentence(0), "but rank 1 (pid 101 on node-a) is gone from it, and is at #1025"));
 }
 
 /* Its part is given, or ours is not for it: it need not wait for anybody. */

@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "watch/page_private.h"
+#include "watch/page.h"
 
 #define NRANKS 6
 #define NSEATS 4
-#define PAGE_BYTES 32768
+#define PAGE_BYTES 524288
 
 struct fixture {
   alignas(TT_LINE) char memory[PAGE_BYTES];
@@ -214,6 +214,8 @@ static void a_page_of_another_shape_is_refused(void **state)
 
 /* ---- calls ---- */
 
+#define NCALLS (TT_CALLS + 40u)
+
 /* All fields follow from the number, so that a mix of two calls shows. */
 static struct tt_call call_of(uint64_t op)
 {
@@ -235,16 +237,16 @@ static void the_last_calls_can_be_read_and_older_ones_are_gone(void **state)
   struct tt_rank_slot *slot = &fixture.page.slots[1];
   struct tt_call got;
   assert_false(tt_rank_slot_latest(slot, &got));
-  for (uint64_t op = 1; op <= 40; op++) {
+  for (uint64_t op = 1; op <= NCALLS; op++) {
     struct tt_call call = call_of(op);
     tt_rank_slot_publish(slot, &call);
     assert_int_equal(tt_rank_slot_entered(slot), op);
     assert_true(tt_rank_slot_latest(slot, &got));
     assert_memory_equal(&got, &call, sizeof got);
   }
-  for (uint64_t op = 0; op <= 60; op++) {
+  for (uint64_t op = 0; op <= NCALLS + 20; op++) {
     int there = tt_rank_slot_call(slot, op, &got);
-    assert_int_equal(there, op > 40 - TT_CALLS && op <= 40);
+    assert_int_equal(there, op > NCALLS - TT_CALLS && op <= NCALLS);
     struct tt_call call = call_of(op);
     if (there) assert_memory_equal(&got, &call, sizeof got);
   }

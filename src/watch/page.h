@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shared status page of one host: what its ranks show each other in memory. No function here ever waits, not even
- * for a writer that died half-way. Nothing that others wrote is trusted: it is copied once, and the copy is checked.
+/* The shared status page of one host: what its ranks show each other, and `tutti status`, in memory. No function here
+ * ever waits, not even for a writer that died half-way. Nothing that others wrote is trusted: it is copied once, and
+ * the copy is checked.
  *
- * Layout: the head, nranks words about ranks that left, nranks words about ranks that are lost, and a slot for each
- * rank of the host in ascending order of ranks. */
+ * Layout: the head, nranks words about ranks that left, nranks words about ranks that are lost, nranks names, nranks
+ * pieces of news from other hosts, and a slot for each rank of the host in ascending order of ranks.
+ *
+ * Each process keeps a descriptor of the page open for each communicator, so that other processes of the same user can
+ * map the page through /proc/PID/fd while one of them lives. The kernel frees it with the last process: nothing has a
+ * name that could be left behind. */
 #ifndef TT_WATCH_PAGE_H
 #define TT_WATCH_PAGE_H
 
@@ -13,11 +18,37 @@
 
 #define TT_LINE 64
 
-/* One published call. `op` is cleared first and written last, and no number is used twice, so a reader that finds the
- * wanted number before and after copying has a whole call. */
+#define TT_PAGE_NAME "tutti-status" /* of the memfd: /proc/PID/fd shows "/memfd:tutti-status (deleted)" */
+
+/* One published call, and its record. `op` is cleared first and written last, and no number is used twice, so a reader
+ * that finds the wanted number before and after copying has a whole call. Times are those of tt_ticks; 0: not known.
+ * If the low bit of a time is 1, it is that of the beat before: reading the clock twice would make the quickest calls a
+ * sixth slower. */
 struct tt_call_line {
   alignas(TT_LINE) _Atomic uint64_t op;
   _Atomic uint64_t count, kind, form;
+  _Atomic uint64_t asked; /* when the user made the call, if it had to wait for its turn */
+  _Atomic uint64_t began, ended;
+};
+
+/* The times of a call, as tt_rank_slot_times copies them. */
+struct tt_call_times {
+  uint64_t asked, began, ended;
+};
+
+#define TT_IS_COARSE(time) ((time)&1)
+
+/* Sums over all calls of one collective that ended. Of the quickest calls one in TT_TIMED_EVERY is timed, and stands
+ * for as many. */
+struct tt_total {
+  _Atomic uint64_t calls, bytes, ticks;
+};
+#define TT_TIMED_EVERY 64
+
+/* Two moments at which a rank read both clocks, by which others turn its tt_ticks into times of CLOCK_MONOTONIC. */
+struct tt_moments {
+  _Atomic uint64_t first_ticks, first_ns; /* when it came */
+  _Atomic uint64_t ticks, ns;             /* at its last beat */
 };
 
 /* A failure as one rank wrote it: once, before the head named that rank the winner. */
@@ -48,14 +79,18 @@ struct tt_target {
   uint64_t members[TT_TARGET_WORDS]; /* a bit for each rank */
 };
 
-/* The words and records that one rank shows. beat and heard belong to its service thread; entered, finished and calls
- * to the thread inside a call; the failure slot to the holder of the service lock of that rank's process. */
+/* The words and records that one rank shows. beat, heard and moments belong to its service thread; entered, finished
+ * and what follows to the thread inside a call; the failure slot to the holder of the service lock of that rank's
+ * process. */
 struct tt_rank_slot {
   alignas(TT_LINE) _Atomic uint64_t beat; /* 0: not attached yet */
   _Atomic uint64_t heard;                 /* signs of life that it had from other hosts */
+  struct tt_moments moments;
   alignas(TT_LINE) _Atomic uint64_t entered;
   _Atomic uint64_t finished;
   _Atomic uint64_t waits; /* the message it waits for, see tt_waits_make; 0: none */
+  _Atomic uint64_t moves; /* how often bytes of longer calls have moved */
+  struct tt_total totals[TT_COLLECTIVES];
   struct tt_call_line calls[TT_CALLS];
   alignas(TT_LINE) struct tt_failure_slot failure_slot;
   _Atomic uint32_t notices; /* written so far */
@@ -65,9 +100,26 @@ struct tt_rank_slot {
   _Atomic uint64_t target_members[TT_TARGET_WORDS];
 };
 
+/* The process of a rank. */
+struct tt_page_name {
+  int32_t pid;
+  int32_t host; /* the lowest rank of its host */
+  uint64_t start, pid_namespace;
+  char host_name[TT_HOST_NAME_BYTES];
+};
+
+/* The newest news of a rank of another host, from a rank of this one that has a control link with it. */
+struct tt_page_news {
+  _Atomic uint64_t entered, finished;
+  _Atomic uint64_t heard_ns; /* CLOCK_MONOTONIC; 0: nobody here hears it */
+};
+
 struct tt_page_head {
   uint64_t magic;
   uint32_t nranks, nslots;
+  int32_t host;      /* the lowest rank of this host */
+  int32_t zero;
+  char label[96];    /* of the communicator */
   alignas(TT_LINE) _Atomic uint32_t winner; /* 1 + slot whose failure slot is the record; 0: no failure */
   _Atomic uint64_t warned_op;               /* newest operation that a rank of this host warned about */
 };
@@ -77,6 +129,8 @@ struct tt_page {
   struct tt_page_head *head; /* NULL: no status page yet */
   _Atomic uint64_t *gone;    /* nranks words, see tt_gone_make */
   _Atomic uint64_t *lost;    /* nranks words, see tt_lost_make */
+  struct tt_page_name *names; /* nranks */
+  struct tt_page_news *news;  /* nranks */
   struct tt_rank_slot *slots;
   int nranks, nslots;
 };
@@ -88,6 +142,16 @@ void tt_page_format(void *memory, int nranks, int nslots);
 
 /* Views memory of tt_page_len bytes; 0 if its head is not as tt_page_format writes it. */
 int tt_page_view(struct tt_page *page, void *memory, int nranks, int nslots);
+
+/* For a reader of another process, which knows no numbers: takes them from the head. 0: these len bytes are no page of
+ * this version of the library. */
+int tt_page_read(struct tt_page *page, void *memory, size_t len);
+
+/* Writes down who the ranks are. */
+void tt_page_introduce(struct tt_page *page, const struct tt_member *members, int rank, const char *label);
+
+/* Writes down that a rank of another host said that it had entered and finished these operations. */
+void tt_page_hear(struct tt_page *page, int rank, uint64_t entered, uint64_t finished);
 
 /* ---- ranks that left: the word is 0 while a rank is in, else its last finished operation, whether it was inside the
  * next one, and how it left ---- */
@@ -173,8 +237,47 @@ static inline uint64_t tt_rank_slot_finished(const struct tt_rank_slot *slot)
   return atomic_load_explicit(&slot->finished, memory_order_acquire);
 }
 
+/* Publishes a call of this rank that begins now. */
+void tt_rank_slot_enter(struct tt_rank_slot *slot, const struct tt_call *call, const struct tt_call_times *times);
+
+/* How a call ended. */
+struct tt_call_end {
+  uint64_t op, bytes;
+  uint64_t ended;  /* a time */
+  uint64_t weight; /* calls for which its time stands; 0: its time does not count */
+  int collective;
+};
+
+/* Ends it: adds it to the totals, and finishes it. */
+void tt_rank_slot_end(struct tt_rank_slot *slot, const struct tt_call_end *end);
+
+/* The time of the last beat, as a coarse time. */
+static inline uint64_t tt_rank_slot_coarse(const struct tt_rank_slot *slot)
+{
+  return atomic_load_explicit(&slot->moments.ticks, memory_order_relaxed) | 1;
+}
+
+/* The beginning of call `op` is known now. */
+static inline void tt_rank_slot_begin(struct tt_rank_slot *slot, uint64_t op, uint64_t began)
+{
+  atomic_store_explicit(&slot->calls[op % TT_CALLS].began, began, memory_order_release);
+}
+
 /* Copies call number `op` into *call; 0 if it is not there, or not any more. */
 int tt_rank_slot_call(const struct tt_rank_slot *slot, uint64_t op, struct tt_call *call);
+
+/* The same with its times. */
+int tt_rank_slot_record(const struct tt_rank_slot *slot, uint64_t op, struct tt_call *call,
+                        struct tt_call_times *times);
+
+/* Reads both clocks. Only the rank's service thread calls it. */
+void tt_rank_slot_beat(struct tt_rank_slot *slot);
+
+/* The moment of CLOCK_MONOTONIC at which tt_ticks of that rank was `ticks`; 0: not known. */
+uint64_t tt_rank_slot_ns(const struct tt_rank_slot *slot, uint64_t ticks);
+
+/* True if the calls do not match. */
+int tt_calls_differ(const struct tt_call *a, const struct tt_call *b);
 
 /* The same for the newest call; 0 if there is none. */
 int tt_rank_slot_latest(const struct tt_rank_slot *slot, struct tt_call *call);

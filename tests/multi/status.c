@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What another process sees of a job that hangs: the sentence names the rank that holds up the others, what it is to
+ * do next, and what its process does. Ages are left out of the comparison, and so is the kernel's function in which a
+ * thread sleeps.
+ * Labels: processes. */
+#include "ranks.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "status/status.h"
+
+#define NRANKS 3
+#define LIMIT_S 60
+
+/* What the last rank does while the others are in their second all-reduce. */
+enum late { SLEEPS, SPINS, REDUCES, IS_ON_ANOTHER_HOST, OWES_A_MESSAGE, NOTHING };
+
+struct job {
+  enum late late;
+  int pipe[2];          /* the last rank reads it until the parent closes it */
+  _Atomic int reached;  /* ranks that are about to make their last call */
+  _Atomic int goes_on;  /* for a rank that spins */
+};
+
+/* ---- in a rank ---- */
+
+static void held_up(struct job *job)
+{
+  char byte;
+  atomic_fetch_add(&job->reached, 1);
+  if (job->late == SPINS) {
+    while (!atomic_load(&job->goes_on)) continue;
+    return;
+  }
+  ssize_t n = read(job->pipe[0], &byte, 1);
+  (void)n;
+}
+
+static tuttiResult_t last_call(const struct ranks *self, tuttiComm_t comm, struct job *job)
+{
+  float x[4] = {0};
+  int is_last = self->rank == NRANKS - 1;
+  if (job->late == OWES_A_MESSAGE) {
+    if (self->rank == 0) return tuttiRecv(x, 4, tuttiFloat, NRANKS - 1, comm, NULL);
+    return is_last ? tuttiSend(x, 4, tuttiFloat, 0, comm, NULL) : tuttiSuccess;
+  }
+  if (job->late == REDUCES && is_last) return tuttiReduce(x, x, 4, tuttiFloat, tuttiSum, NRANKS - 1, comm, NULL);
+  return tuttiAllReduce(x, x, 4, tuttiFloat, tuttiSum, comm, NULL);
+}
+
+static int body(const struct ranks *self)
+{
+  struct job *job = self->argument;
+  float x[4] = {0};
+  tuttiComm_t comm;
+  int is_last = self->rank == NRANKS - 1;
+  close(job->pipe[1]);
+  if (job->late == IS_ON_ANOTHER_HOST) setenv("TUTTI_HOSTID", is_last ? "two" : "one", 1);
+  RANKS_CHECK(tuttiCommInitRank(&comm, NRANKS, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(x, x, 4, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  if (is_last && job->late != REDUCES && job->late != NOTHING) held_up(job);
+  else atomic_fetch_add(&job->reached, 1);
+  tuttiResult_t result = job->late == NOTHING ? tuttiSuccess : last_call(self, comm, job);
+  tuttiResult_t wanted = job->late == REDUCES ? tuttiInvalidUsage : tuttiSuccess;
+  if (job->late == REDUCES || job->late == NOTHING) { /* the communicator stays until the parent has looked at it */
+    RANKS_CHECK(read(job->pipe[0], x, 1) == 0);
+  }
+  RANKS_CHECK(result == wanted);
+  RANKS_CHECK((tuttiCommDestroy(comm) == tuttiSuccess) == (wanted == tuttiSuccess));
+  return 0;
+}
+
+/* ---- in the parent ---- */
+
+static int pids[NRANKS];
+
+static struct job *job_start(enum late late)
+{
+  struct job *job = ranks_shared(sizeof *job);
+  assert_non_null(job);
+  job->late = late;
+  assert_int_equal(pipe2(job->pipe, O_CLOEXEC), 0);
+  assert_int_equal(ranks_start(NRANKS, body, job, pids), 0);
+  while (atomic_load(&job->reached) < NRANKS) usleep(1000);
+  return job;
+}
+
+static void job_end(struct job *job)
+{
+  atomic_store(&job->goes_on, 1);
+  close(job->pipe[1]);
+  for (int rank = 0; rank < NRANKS; rank++) assert_int_equal(ranks_wait(pids[rank], LIMIT_S), 0);
+  close(job->pipe[0]);
+}
+
+/* Replaces "for 41 s" and "ended 0.3 s" by "for TIME" and the like, and takes out " (pipe_read)" behind a system
+ * call. */
+static void mask(char *text)
+{
+  static const char *const before[] = {" for ", " ended "};
+  for (size_t i = 0; i < 2; i++) {
+    char *at = strstr(text, before[i]), *end;
+    if (!at) continue;
+    at += strlen(before[i]);
+    (void)strtod(at, &end);
+    if (end == at) continue;
+    end += strncmp(end, " min", 4) == 0 ? 4 : 2;
+    memmove(at + 4, end, strlen(end) + 1);
+    memcpy(at, "TIME", 4);
+  }
+  char *function = strstr(text, "sleeps in read (");
+  if (function) function[strlen("sleeps in read")] = 0;
+}
+
+/* Looks at the one communicator of a process; waits until `ninside` of its ranks are in a call. */
+static int look(int rank, int ninside, char verdict[TT_JUDGED_BYTES])
+{
+  struct tt_pages pages;
+  struct tt_comm_status before, now;
+  assert_int_equal(tt_pages_find(&pages, pids[rank]), tuttiSuccess);
+  assert_int_equal(pages.n, 1);
+  for (int inside = -1; inside != ninside; usleep(1000)) {
+    assert_int_equal(tt_status_take(&before, &pages.pages[0].page), tuttiSuccess);
+    inside = before.has_failed ? ninside : 0;
+    for (int r = 0; r < NRANKS && !before.has_failed; r++)
+      inside += before.ranks[r].is_inside || before.ranks[r].waits_for >= 0;
+    if (inside != ninside) tt_status_destroy(&before);
+  }
+  usleep(20000); /* so that its age is not 0 */
+  assert_int_equal(tt_status_take(&now, &pages.pages[0].page), tuttiSuccess);
+  int is_bad = tt_status_judge(&before, &now, verdict);
+  mask(verdict);
+  tt_status_destroy(&before);
+  tt_status_destroy(&now);
+  tt_pages_close(&pages);
+  return is_bad;
+}
+
+/* The name of a rank in sentences. */
+static const char *name_of(int rank, char text[TT_RANK_NAME_BYTES])
+{
+  struct tt_rank_status status = {.rank = rank, .pid = pids[rank]};
+  tt_host_name(status.host);
+  return tt_status_rank_name(&status, text);
+}
+
+static void a_rank_that_sleeps_elsewhere_is_named(void **state)
+{
+  (void)state;
+  char verdict[TT_JUDGED_BYTES], wanted[TT_JUDGED_BYTES], name[TT_RANK_NAME_BYTES];
+  struct job *job = job_start(SLEEPS);
+  for (int rank = 0; rank < NRANKS; rank++) { /* each of the processes shows the same */
+    assert_true(look(rank, NRANKS - 1, verdict));
+    snprintf(wanted, sizeof wanted,
+             "%s has not entered AllReduce #2 (count 4, float, sum) for TIME; it is alive, its main thread sleeps in "
+             "read", name_of(NRANKS - 1, name));
+    assert_string_equal(verdict, wanted);
+  }
+  assert_int_equal(kill(pids[2], SIGSTOP), 0);
+  snprintf(wanted, sizeof wanted,
+           "%s is after AllReduce #1 (count 4, float, sum): it is stopped (state T), and `kill -CONT %d` lets it go on",
+           name_of(2, name), pids[2]);
+  do assert_true(look(2, NRANKS - 1, verdict));
+  while (strstr(verdict, "sleeps in read")); /* the kernel takes a moment */
+  assert_string_equal(verdict, wanted);
+  assert_int_equal(kill(pids[2], SIGCONT), 0);
+  job_end(job);
+}
+
+static void a_rank_that_computes_is_named(void **state)
+{
+  (void)state;
+  char verdict[TT_JUDGED_BYTES], wanted[TT_JUDGED_BYTES], name[TT_RANK_NAME_BYTES];
+  struct job *job = job_start(SPINS);
+  assert_true(look(0, NRANKS - 1, verdict));
+  snprintf(wanted, sizeof wanted,
+           "%s has not entered AllReduce #2 (count 4, float, sum) for TIME; it is alive, its main thread is running",
+           name_of(NRANKS - 1, name));
+  assert_string_equal(verdict, wanted);
+  job_end(job);
+}
+
+static void a_rank_in_another_call_is_named(void **state)
+{
+  (void)state;
+  char verdict[TT_JUDGED_BYTES];
+  struct job *job = job_start(REDUCES);
+  assert_true(look(1, NRANKS, verdict));
+  assert_non_null(strstr(verdict, "the communicator has failed: calls differ between ranks: "));
+  assert_non_null(strstr(verdict, "Reduce #2 (count 4, float, sum, root 2)"));
+  job_end(job);
+}
+
+static void a_rank_of_another_host_is_named(void **state)
+{
+  (void)state;
+  char verdict[TT_JUDGED_BYTES], wanted[TT_JUDGED_BYTES], name[TT_RANK_NAME_BYTES];
+  char host[TT_HOST_NAME_BYTES];
+  struct job *job = job_start(IS_ON_ANOTHER_HOST);
+  tt_host_name(host);
+  do assert_true(look(0, NRANKS - 1, verdict));
+  while (strstr(verdict, "AllReduce #1 ")); /* until the next beat of that rank */
+  snprintf(wanted, sizeof wanted,
+           "%s has not entered AllReduce #2 (count 4, float, sum) for TIME; it is on %s, where `tutti status` can see "
+           "it",
+           name_of(NRANKS - 1, name), host);
+  assert_string_equal(verdict, wanted);
+  job_end(job);
+}
+
+static void a_rank_that_owes_a_message_is_named(void **state)
+{
+  (void)state;
+  char verdict[TT_JUDGED_BYTES], wanted[TT_JUDGED_BYTES], name[TT_RANK_NAME_BYTES];
+  char other[TT_RANK_NAME_BYTES];
+  struct job *job = job_start(OWES_A_MESSAGE);
+  assert_true(look(0, 1, verdict));
+  snprintf(wanted, sizeof wanted,
+           "%s waits for %s to send its message; of that one: it is alive, its main thread sleeps in read",
+           name_of(0, name), name_of(NRANKS - 1, other));
+  assert_string_equal(verdict, wanted);
+  job_end(job);
+}
+
+static void ranks_outside_of_calls_hang_nowhere_and_leave_nothing(void **state)
+{
+  (void)state;
+  char verdict[TT_JUDGED_BYTES];
+  struct tt_pages pages;
+  struct job *job = job_start(NOTHING);
+  assert_false(look(0, 0, verdict));
+  assert_string_equal(verdict, "no rank is in a call; the last one was AllReduce #1 (count 4, float, sum), which ended "
+                               "TIME ago");
+  assert_int_equal(tt_pages_find(&pages, getpid()), tuttiSuccess); /* a process without communicators */
+  assert_int_equal(pages.n, 0);
+  tt_pages_close(&pages);
+  job_end(job);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_rank_that_sleeps_elsewhere_is_named),
+      cmocka_unit_test(a_rank_that_computes_is_named),
+      cmocka_unit_test(a_rank_in_another_call_is_named),
+      cmocka_unit_test(a_rank_of_another_host_is_named),
+      cmocka_unit_test(a_rank_that_owes_a_message_is_named),
+      cmocka_unit_test(ranks_outside_of_calls_hang_nowhere_and_leave_nothing),
+  };
+  return cmocka_run_group_tests_name("multi.status", tests, NULL, NULL);
+}

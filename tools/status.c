@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti status: what running jobs are doing, and which rank holds them up. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "status/status.h"
+
+#define BETWEEN_NS 200000000u /* two looks, by which it is known what moves */
+
+static const char help_text[] =
+    "usage: tutti status [PID | --all] [--json] [--watch]\n\n"
+    "Shows what running jobs are doing: for each communicator the call that each rank is in, since when, what the\n"
+    "main thread of its process does, and one sentence that says whether calls go on or, if they hang, which rank is\n"
+    "to blame. It reads memory that the processes share, so it works while they hang or are stopped, and does not\n"
+    "disturb them. It sees processes of this user on this host, and of ranks on other hosts what those of this host\n"
+    "have heard from them: run it there for the rest.\n\n"
+    "  PID      only the communicators of this process\n"
+    "  --all    those of all users; needs to be run as root\n"
+    "  --json   prints an array of JSON, with an object for each communicator\n"
+    "  --watch  prints it again every second, until it is interrupted\n\n"
+    "The exit status is 0 if no communicator has failed or hangs on a rank, 1 if there is none or an error, and 3 if\n"
+    "one has failed, or its calls wait for a rank.\n";
+
+struct request {
+  pid_t pid; /* as tt_pages_find */
+  int json, again;
+};
+
+/* Returns -1 to go on, else the exit status. */
+static int request_read(struct request *request, int argc, char **argv)
+{
+  static const struct option options[] = {{"all", no_argument, NULL, 'a'}, {"json", no_argument, NULL, 'j'},
+                                          {"watch", no_argument, NULL, 'w'}, {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  int option, all = 0;
+  while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    switch (option) {
+    case 'a': all = 1; break;
+    case 'j': request->json = 1; break;
+    case 'w': request->again = 1; break;
+    case 'h': fputs(help_text, stdout); return 0;
+    default: fprintf(stderr, "\n%s", help_text); return 2;
+    }
+  }
+  request->pid = all ? -1 : 0;
+  if (optind == argc) return -1;
+  char *end;
+  long pid = strtol(argv[optind], &end, 10);
+  if (optind + 1 == argc && !all && *end == 0 && pid > 0 && pid <= 0x7fffffff) {
+    request->pid = (pid_t)pid;
+    return -1;
+  }
+  fprintf(stderr, "tutti status: \"%s\" is not the only process: give one PID, or --all\n\n%s", argv[argc - 1],
+          help_text);
+  return 2;
+}
+
+/* All pages, twice: before and now. */
+struct looks {
+  struct tt_pages pages;
+  struct tt_comm_status *before, *now;
+};
+
+static void looks_end(struct looks *looks)
+{
+  for (int i = 0; i < looks->pages.n; i++) {
+    if (looks->before) tt_status_destroy(&looks->before[i]);
+    if (looks->now) tt_status_destroy(&looks->now[i]);
+  }
+  free(looks->before);
+  free(looks->now);
+  tt_pages_close(&looks->pages);
+}
+
+static tuttiResult_t looks_take(struct looks *looks, pid_t pid)
+{
+  memset(looks, 0, sizeof *looks);
+  tuttiResult_t result = tt_pages_find(&looks->pages, pid);
+  int n = looks->pages.n;
+  if (result != tuttiSuccess || n == 0) return result;
+  looks->before = calloc((size_t)n, sizeof *looks->before);
+  looks->now = calloc((size_t)n, sizeof *looks->now);
+  if (!looks->before || !looks->now) return tt_fail(tuttiSystemError, "no memory for %d communicators", n);
+  for (int i = 0; result == tuttiSuccess && i < n; i++)
+    result = tt_status_take(&looks->before[i], &looks->pages.pages[i].page);
+  tt_sleep_ns(BETWEEN_NS);
+  for (int i = 0; result == tuttiSuccess && i < n; i++)
+    result = tt_status_take(&looks->now[i], &looks->pages.pages[i].page);
+  return result;
+}
+
+static void none_say(const struct request *request, const struct looks *looks)
+{
+  if (request->pid > 0) fprintf(stderr, "tutti status: process %d has no communicator", (int)request->pid);
+  else fprintf(stderr, "tutti status: no process%s here has a communicator", request->pid ? "" : " of this user");
+  if (looks->pages.nclosed)
+    fprintf(stderr, "; %d may not be looked into: run this as the user of the job", looks->pages.nclosed);
+  fprintf(stderr, "\n");
+}
+
+static int looks_print(const struct request *request, const struct looks *looks)
+{
+  char verdict[TT_JUDGED_BYTES];
+  int is_bad = 0;
+  if (request->json) printf("[");
+  for (int i = 0; i < looks->pages.n; i++) {
+    is_bad |= tt_status_judge(&looks->before[i], &looks->now[i], verdict);
+    if (i) printf(request->json ? ",\n" : "\n");
+    if (request->json) tt_status_json(stdout, &looks->now[i], verdict);
+    else tt_status_print(stdout, &looks->now[i], verdict);
+  }
+  if (request->json) printf("]\n");
+  return is_bad ? 3 : 0;
+}
+
+int command_status(int argc, char **argv)
+{
+  struct request request = {0};
+  int status = request_read(&request, argc, argv);
+  if (status >= 0) return status;
+  do {
+    struct looks looks;
+    tuttiResult_t result = looks_take(&looks, request.pid);
+    if (result != tuttiSuccess) fprintf(stderr, "tutti status: %s\n", tt_last_sentence());
+    if (request.again && isatty(1)) printf("\033[H\033[2J");
+    status = result != tuttiSuccess || !looks.pages.n ? 1 : looks_print(&request, &looks);
+    if (result == tuttiSuccess && !looks.pages.n) none_say(&request, &looks);
+    looks_end(&looks);
+  } while (request.again && fflush(stdout) == 0 && (tt_sleep_ns(800000000u), 1));
+  return status;
+}

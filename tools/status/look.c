@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Takes what a status page shows. The page is written meanwhile, and its writers may have any fault: each word is read
+ * once, and nothing that was read is an index before it was checked. */
+#include "status/status.h"
+
+#include <string.h>
+
+/* Other processes wrote it: bytes that would disturb a terminal become '?'. */
+static void text_take(char *to, const char *from, size_t size)
+{
+  memcpy(to, from, size);
+  to[size - 1] = 0;
+  for (; *to; to++)
+    if ((unsigned char)*to < 0x20 || *to == 0x7f) *to = '?';
+}
+
+/* A page, and the slots of its ranks: NULL for those of other hosts. */
+struct view {
+  const struct tt_page *page;
+  const struct tt_rank_slot **slots;
+  uint64_t now_ns;
+};
+
+static int view_make(struct view *view, const struct tt_page *page)
+{
+  *view = (struct view){page, tt_alloc((size_t)page->nranks, sizeof *view->slots), tt_now_ns()};
+  int32_t host = page->head->host;
+  for (int rank = 0, slot = 0; view->slots && rank < page->nranks; rank++)
+    if (page->names[rank].host == host && slot < page->nslots) view->slots[rank] = &page->slots[slot++];
+  return view->slots != NULL;
+}
+
+static uint64_t age_of(const struct tt_rank_slot *slot, uint64_t ticks, uint64_t now)
+{
+  uint64_t ns = tt_rank_slot_ns(slot, ticks);
+  return ns && ns < now ? now - ns : 0;
+}
+
+static void here_take(struct tt_rank_status *rank, const struct tt_rank_slot *slot, uint64_t now)
+{
+  struct tt_call_times times;
+  rank->seen = TT_SEEN_HERE;
+  rank->finished = tt_rank_slot_finished(slot);
+  rank->entered = tt_rank_slot_entered(slot);
+  rank->beat = atomic_load_explicit(&slot->beat, memory_order_relaxed);
+  rank->moves = atomic_load_explicit(&slot->moves, memory_order_relaxed);
+  uint64_t waits = atomic_load_explicit(&slot->waits, memory_order_relaxed);
+  rank->waits_for = tt_waits_peer(waits);
+  rank->sends = tt_waits_sends(waits);
+  rank->is_inside = rank->entered > rank->finished;
+  if (!tt_rank_slot_record(slot, rank->entered, &rank->call, &times)) return;
+  rank->age_ns = age_of(slot, rank->is_inside ? times.began : times.ended, now);
+}
+
+static void rank_take(struct tt_rank_status *rank, const struct view *view, int number)
+{
+  const struct tt_page *page = view->page;
+  const struct tt_page_name *name = &page->names[number];
+  const struct tt_rank_slot *slot = view->slots[number];
+  *rank = (struct tt_rank_status){.rank = number, .pid = name->pid, .waits_for = -1, .unlike = -1};
+  text_take(rank->host, name->host_name, sizeof rank->host);
+  rank->gone = tt_page_gone(page, number);
+  rank->lost = tt_page_lost(page, number);
+  if (slot) {
+    here_take(rank, slot, view->now_ns);
+    if (name->pid_namespace && name->pid_namespace == tt_pid_namespace())
+      tt_main_thread_read(&rank->thread, name->pid, name->start);
+  } else if (atomic_load_explicit(&page->news[number].heard_ns, memory_order_acquire)) {
+    rank->seen = TT_SEEN_AFAR;
+    rank->entered = atomic_load_explicit(&page->news[number].entered, memory_order_relaxed);
+    rank->finished = atomic_load_explicit(&page->news[number].finished, memory_order_relaxed);
+    rank->is_inside = rank->entered > rank->finished;
+  }
+  rank->call.op = rank->entered;
+  if (rank->waits_for >= page->nranks) rank->waits_for = -1;
+}
+
+/* Notes what other ranks of the page say of the rank's last call, and of the next one. */
+static void rank_compare(struct tt_rank_status *rank, const struct view *view)
+{
+  struct tt_call theirs;
+  struct tt_call_times times;
+  for (int number = 0; number < view->page->nranks; number++) {
+    const struct tt_rank_slot *slot = view->slots[number];
+    if (!slot) continue;
+    if (rank->call.collective && tt_rank_slot_call(slot, rank->entered, &theirs)) {
+      int differs = tt_calls_differ(&theirs, &rank->call);
+      rank->nalike += !differs;
+      if (differs && rank->unlike < 0) rank->unlike = number;
+      if (differs && rank->unlike == number) rank->other = theirs;
+    }
+    if (rank->seen == TT_SEEN_NOT || !tt_rank_slot_record(slot, rank->entered + 1, &theirs, &times)) continue;
+    uint64_t age = age_of(slot, times.began, view->now_ns);
+    if (age > rank->next_ns) rank->next_ns = age;
+    rank->next = theirs;
+  }
+}
+
+/* Totals with times in nanoseconds. */
+static void totals_take(struct tt_comm_status *status, const struct tt_rank_slot *slot)
+{
+  uint64_t base = atomic_load_explicit(&slot->moments.first_ticks, memory_order_relaxed);
+  uint64_t base_ns = tt_rank_slot_ns(slot, base);
+  for (int c = 0; c < TT_COLLECTIVES; c++) {
+    const struct tt_total *from = &slot->totals[c];
+    struct tt_total *to = &status->totals[c];
+    atomic_init(&to->calls, atomic_load_explicit(&from->calls, memory_order_relaxed));
+    atomic_init(&to->bytes, atomic_load_explicit(&from->bytes, memory_order_relaxed));
+    uint64_t ns = tt_rank_slot_ns(slot, base + atomic_load_explicit(&from->ticks, memory_order_relaxed));
+    atomic_init(&to->ticks, base_ns && ns > base_ns ? ns - base_ns : 0);
+  }
+}
+
+static void failure_take(struct tt_comm_status *status, const struct tt_page *page)
+{
+  int winner = tt_page_winner(page);
+  status->has_failed = winner >= 0;
+  if (winner < 0 || tt_page_failure_slot(page, winner, &status->failure)) return;
+  snprintf(status->failure.sentence, sizeof status->failure.sentence, "its failure record is damaged");
+}
+
+tuttiResult_t tt_status_take(struct tt_comm_status *status, const struct tt_page *page)
+{
+  struct view view;
+  memset(status, 0, sizeof *status);
+  status->ranks = tt_alloc((size_t)page->nranks, sizeof *status->ranks);
+  if (!view_make(&view, page) || !status->ranks) {
+    tt_free(view.slots);
+    return tt_fail(tuttiSystemError, "no memory for %d ranks", page->nranks);
+  }
+  status->nranks = page->nranks;
+  status->host = page->head->host;
+  text_take(status->label, page->head->label, sizeof status->label);
+  for (int rank = 0; rank < page->nranks; rank++) {
+    rank_take(&status->ranks[rank], &view, rank);
+    status->nhosts += page->names[rank].host == rank;
+  }
+  for (int rank = 0; rank < page->nranks; rank++) rank_compare(&status->ranks[rank], &view);
+  totals_take(status, &page->slots[0]);
+  failure_take(status, page);
+  tt_free(view.slots);
+  return tuttiSuccess;
+}
+
+void tt_status_destroy(struct tt_comm_status *status)
+{
+  tt_free(status->ranks);
+  memset(status, 0, sizeof *status);
+}
