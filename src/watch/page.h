@@ -38,8 +38,8 @@ struct tt_call_times {
 
 #define TT_IS_COARSE(time) ((time)&1)
 
-/* Sums over all calls of one collective that ended. One in TT_TIMED_EVERY of the quickest calls is timed, and stands for
- * as many. */
+/* Sums over all calls of one collective that ended. One in TT_TIMED_EVERY of the quickest calls is timed, and stands
+ * for as many. */
 struct tt_total {
   _Atomic uint64_t calls, bytes, ticks;
 };
