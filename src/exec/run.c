@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "exec/private.h"
+#include "memory/memory.h"
 
 #define IN_COPY_KEPT_BYTES ((size_t)64 << 20) /* a larger copy of IN is not kept for the next call */
 
@@ -29,7 +30,8 @@ static void scratch_free(struct tt_run *run)
 
 static void in_copy_free(struct tt_run *run)
 {
-  if (run->in_copy) run->in_copy_device->free(run->in_copy_device, run->in_copy);
+  if (run->in_copy && run->in_copy_device->host) tt_heap_free(run->in_copy);
+  else if (run->in_copy) run->in_copy_device->free(run->in_copy_device, run->in_copy);
   run->in_copy = NULL;
   run->in_copy_room = 0;
 }
@@ -139,17 +141,26 @@ static const struct tt_device *device_of_call(const struct tt_binding *binding)
   return device->host && binding->out ? tt_device_of(binding->out) : device;
 }
 
+/* In host memory that ranks of this host read where it lies, so that the shares are copied no more often than out of
+ * place. */
+static void in_copy_alloc(struct tt_run *run, size_t len)
+{
+  const struct tt_device *device = run->device;
+  void *made = NULL;
+  if (!device->host) made = device->alloc(device, len);
+  else if (tt_heap_alloc(&made, len) != tuttiSuccess) made = NULL;
+  run->in_copy = made;
+  run->in_copy_device = device;
+  run->in_copy_room = made ? len : 0;
+}
+
 /* Starts to copy IN aside: an all-to-all in place would overwrite data that is still to be sent. */
 static tuttiResult_t in_copy_start(struct tt_run *run)
 {
   const struct tt_device *device = run->device;
   size_t len = run->share_bytes * (size_t)run->plan->nshares;
   if (run->in_copy_device != device || run->in_copy_room < len) in_copy_free(run);
-  if (!run->in_copy) {
-    run->in_copy = device->alloc(device, len);
-    run->in_copy_device = device;
-    run->in_copy_room = run->in_copy ? len : 0;
-  }
+  if (!run->in_copy) in_copy_alloc(run, len);
   if (!run->in_copy)
     return tt_fail(tuttiSystemError,
                    "out of memory: %zu bytes of %s memory for an all-to-all in place: pass another "
