@@ -21,7 +21,8 @@ struct channel {
 
 pthread_mutex_t hardware = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
-static long pending;
+static long pending, overtaken;
+static uint64_t serials;
 
 void progress_wait(void)
 {
@@ -37,6 +38,17 @@ static void delay(struct channel *channel)
   else if (kind > 4) sched_yield();
 }
 
+/* 1 if a channel has older work. `hardware` is held. */
+static int overtakes(const struct work *work)
+{
+  for (int c = 0; c < CONTEXTS; c++)
+    for (unsigned k = 0; k < settings()->channels; k++) {
+      const struct channel *channel = contexts[c].channels[k];
+      if (channel && channel->first && channel->first->serial < work->serial) return 1;
+    }
+  return 0;
+}
+
 /* `hardware` is held. */
 static void finish(struct channel *channel, struct work *work)
 {
@@ -44,6 +56,7 @@ static void finish(struct channel *channel, struct work *work)
   if (!channel->first) channel->last = &channel->first;
   channel->length--;
   pending--;
+  overtaken += overtakes(work);
   work->stream->done = work->number;
   pthread_cond_broadcast(&progress);
 }
@@ -132,6 +145,7 @@ void channel_put(struct stream *stream, struct work *work)
   struct channel *channel = stream->channel;
   work->stream = stream;
   work->number = ++stream->submitted;
+  work->serial = ++serials;
   work->next = NULL;
   event_resolve(work);
   *channel->last = work;
@@ -203,6 +217,14 @@ void wait_idle(void)
     while (stream->done < until) progress_wait();
   }
   pthread_mutex_unlock(&hardware);
+}
+
+long work_overtaken(void)
+{
+  pthread_mutex_lock(&hardware);
+  long many = overtaken;
+  pthread_mutex_unlock(&hardware);
+  return many;
 }
 
 long work_pending(void)

@@ -17,6 +17,11 @@ struct context *current(void)
   return depth ? stack[depth - 1] : NULL;
 }
 
+int context_error(const struct context *context)
+{
+  return __atomic_load_n(&context->error, __ATOMIC_RELAXED);
+}
+
 int context_depth(void)
 {
   return depth;
@@ -200,7 +205,7 @@ EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
   if (code != SUCCESS) return code;
   if (gpu_check("cuDevicePrimaryCtxGetState", device) != SUCCESS) return leave(INVALID_DEVICE);
   *flags = 0;
-  *active = contexts[device].retained > 0;
+  *active = __atomic_load_n(&contexts[device].retained, __ATOMIC_RELAXED) > 0;
   return leave(SUCCESS);
 }
 
@@ -247,7 +252,7 @@ EXPORT int cuCtxPushCurrent_v2(void *context)
 
 EXPORT int cuCtxPopCurrent_v2(void **context)
 {
-  int code = enter("cuCtxPopCurrent", IS_EARLY);
+  int code = enter("cuCtxPopCurrent", IS_EARLY | IS_DONE_ANYWAY);
   if (code != SUCCESS) return code;
   if (!depth) return leave(breach(INVALID_CONTEXT, "pop of no context"));
   struct context *popped = stack[--depth];
@@ -286,7 +291,7 @@ EXPORT int cuCtxSynchronize(void)
   unlock_driver();
   wait_idle();
   posted_land();
-  return leave(current()->error);
+  return leave(context_error(current()));
 }
 
 EXPORT int cuCtxEnablePeerAccess(void *peer, unsigned flags)

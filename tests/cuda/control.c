@@ -37,6 +37,7 @@ static struct fake_cuda_counts count(void)
       .launches = count_of("", "cuLaunchKernel"),
       .copies = count_of("", "cuMemcpyAsync"),
       .queries = count_of("", "cuEventQuery"),
+      .overtaken = work_overtaken(),
       .breaches = count_breaches(),
       .memory = count_alive("memory"),
       .pinned = count_alive("pinned"),

@@ -17,6 +17,7 @@ long count_alive(const char *kind);
 /* Calls of threads whose name begins with `prefix`; function NULL: of all functions. */
 long count_of(const char *prefix, const char *function);
 void counts_forget(void);
-long work_pending(void); /* pieces of work not done yet */
+long work_pending(void);   /* pieces of work not done yet */
+long work_overtaken(void); /* done before older work of another channel */
 
 #endif

@@ -22,7 +22,7 @@ static int put(void *handle, const struct work *work, int waits)
   unlock_driver();
   if (!is_captured) wait_done(stream, number);
   posted_land();
-  return leave(stream->context->error);
+  return leave(context_error(stream->context));
 }
 
 static const void *pointer_of(uint64_t address)

@@ -72,7 +72,8 @@ enum {
   ENDS = 4,     /* undoes that: a failure that a test asks for is told after it was done */
   WAITS_IDLE = 8, /* waits until the GPUs have nothing to do, as cuMemFree */
   IS_UNSAFE = 16, /* not while a stream is captured */
-  IS_EARLY = 32   /* before cuInit, in a context with an error */
+  IS_EARLY = 32,  /* before cuInit, in a context with an error */
+  IS_DONE_ANYWAY = 64 /* a failure that a test asks for is told afterwards, as with ENDS */
 };
 
 /* 0, or the error with which the function returns at once. */
@@ -114,6 +115,7 @@ extern struct context contexts[CONTEXTS];
 
 struct context *current(void); /* of the calling thread; NULL: none */
 struct context *context_of(const void *handle);
+int context_error(const struct context *context);
 int context_depth(void);
 
 /* ---- memory.c ---- */
@@ -154,6 +156,7 @@ struct work {
   enum work_kind kind;
   struct stream *stream;
   uint64_t number; /* in its stream, from 1 */
+  uint64_t serial; /* of all work */
   struct work *next;
   union {
     struct event *event; /* to be recorded, or NULL */

@@ -71,7 +71,7 @@ static int objection(const char *name, unsigned flags)
   if (flags & IS_EARLY) return SUCCESS;
   if (__atomic_load_n(&started, __ATOMIC_ACQUIRE) != getpid()) return NOT_INITIALIZED;
   if (flags & NEEDS_CONTEXT && !current()) return breach(INVALID_CONTEXT, "%s without a context", name);
-  if (current() && current()->error) return current()->error;
+  if (current() && context_error(current())) return context_error(current());
   if (flags & (CREATES | ENDS) && __atomic_load_n(&is_sealed, __ATOMIC_ACQUIRE)) {
     count_sealed(name);
     return NOT_PERMITTED;
@@ -86,9 +86,9 @@ int enter(const char *name, unsigned flags)
   if (flags & WAITS_IDLE && settings()->frees_lock) pthread_rwlock_wrlock(&lock);
   else pthread_rwlock_rdlock(&lock);
   is_locked = 1;
-  failure = flags & IS_EARLY ? SUCCESS : wished(name);
+  failure = wished(name);
   int code = objection(name, flags);
-  if (code == SUCCESS && failure != SUCCESS && !(flags & ENDS)) code = failure;
+  if (code == SUCCESS && failure != SUCCESS && !(flags & (ENDS | IS_DONE_ANYWAY))) code = failure;
   if (code != SUCCESS) leave(code);
   else if (flags & WAITS_IDLE) {
     if (!settings()->frees_lock) unlock_driver();

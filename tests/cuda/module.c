@@ -103,7 +103,7 @@ static int launch(void *handle, const struct work *work)
   pthread_mutex_unlock(&hardware);
   unlock_driver();
   wait_done(stream, number);
-  return stream->context->error;
+  return context_error(stream->context);
 }
 
 EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,

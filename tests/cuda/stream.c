@@ -131,7 +131,7 @@ EXPORT int cuStreamQuery(void *handle)
   int is_done = stream->done == stream->submitted;
   pthread_mutex_unlock(&hardware);
   if (is_done) posted_land();
-  return leave(stream->context->error ? stream->context->error : is_done ? SUCCESS : NOT_READY);
+  return leave(context_error(stream->context) ? context_error(stream->context) : is_done ? SUCCESS : NOT_READY);
 }
 
 /* What the stream has to do before it is done; the legacy one waits for all blocking streams of its context. */
@@ -149,7 +149,7 @@ static void wait_stream(struct stream *stream)
 
 EXPORT int cuStreamSynchronize(void *handle)
 {
-  int code = enter("cuStreamSynchronize", 0);
+  int code = enter("cuStreamSynchronize", IS_DONE_ANYWAY);
   if (code != SUCCESS) return code;
   struct stream *stream = stream_of(handle);
   if (!stream) return leave(INVALID_HANDLE);
@@ -157,7 +157,7 @@ EXPORT int cuStreamSynchronize(void *handle)
   if (code != SUCCESS) return leave(code);
   unlock_driver();
   wait_stream(stream);
-  return leave(stream->context->error);
+  return leave(context_error(stream->context));
 }
 
 EXPORT int cuStreamGetCtx(void *handle, void **context)
@@ -221,7 +221,9 @@ EXPORT int cuEventDestroy_v2(void *handle)
   if (code != SUCCESS) return code;
   struct event *event = event_of(handle);
   if (!event) return leave(INVALID_HANDLE);
+  pthread_mutex_lock(&hardware);
   event->is_alive = 0;
+  pthread_mutex_unlock(&hardware);
   count_thing("events", 0, 1);
   return leave(SUCCESS);
 }
@@ -283,7 +285,10 @@ static int ask(const char *name, void *handle, struct event **event)
   if (code != SUCCESS) return code;
   *event = event_of(handle);
   if (!*event) return leave(INVALID_HANDLE);
-  return (*event)->capture ? leave(CAPTURED_EVENT) : SUCCESS;
+  pthread_mutex_lock(&hardware);
+  int is_captured = (*event)->capture != NULL;
+  pthread_mutex_unlock(&hardware);
+  return is_captured ? leave(CAPTURED_EVENT) : SUCCESS;
 }
 
 EXPORT int cuEventQuery(void *handle)
@@ -293,7 +298,7 @@ EXPORT int cuEventQuery(void *handle)
   if (code != SUCCESS) return code;
   pthread_mutex_lock(&hardware);
   int is_done = event_is_done(event);
-  int error = event->stream ? event->stream->context->error : SUCCESS;
+  int error = event->stream ? context_error(event->stream->context) : SUCCESS;
   pthread_mutex_unlock(&hardware);
   if (is_done) posted_land();
   return leave(error ? error : is_done ? SUCCESS : NOT_READY);
@@ -311,7 +316,7 @@ EXPORT int cuEventSynchronize(void *handle)
   pthread_mutex_unlock(&hardware);
   if (stream) wait_done(stream, number);
   posted_land();
-  return leave(stream ? stream->context->error : SUCCESS);
+  return leave(stream ? context_error(stream->context) : SUCCESS);
 }
 
 EXPORT int cuEventElapsedTime(float *ms, void *start, void *end)

@@ -68,7 +68,7 @@ const struct kernel *tutti_kernel(const char *name)
   int number = cpu_kernel_find(name);
   if (number < 0 || number >= MOST_KERNELS) return NULL;
   pthread_mutex_lock(&hardware);
-  kernels[number] = (struct kernel){"", sizeof(struct tt_cuda_params), NULL, run, number};
+  if (!kernels[number].run) kernels[number] = (struct kernel){"", sizeof(struct tt_cuda_params), NULL, run, number};
   pthread_mutex_unlock(&hardware);
   return &kernels[number];
 }

@@ -37,8 +37,9 @@ void work_free(struct work *work)
 /* From now on every call in the context fails. */
 static void spoil(const struct work *work, int code, const char *what)
 {
+  int none = SUCCESS;
   breach(0, "%s", what);
-  if (!work->stream->context->error) work->stream->context->error = code;
+  __atomic_compare_exchange_n(&work->stream->context->error, &none, code, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 static int is_of_host(const void *pointer)
@@ -152,7 +153,7 @@ static void call_do(const struct work *work)
 
 void work_do(struct work *work)
 {
-  if (work->stream->context->error && work->kind != WORK_AFTER && work->kind != WORK_RECORD) return;
+  if (context_error(work->stream->context) && work->kind != WORK_AFTER && work->kind != WORK_RECORD) return;
   switch (work->kind) {
   case WORK_NOTHING: break;
   case WORK_RECORD: record_do(work); break;

@@ -150,6 +150,34 @@ EXPORT int ncclCommInitAll(ncclComm_t *comms, int ndev, const int *devices)
   return ncclSuccess;
 }
 
+static void all_have_split(const struct ncclComm *comm)
+{
+  for (int r = 0; r < comm->nranks;)
+    if (__atomic_load_n(&comm->shared->split[r], __ATOMIC_ACQUIRE) < comm->splits) usleep(100);
+    else r++;
+}
+
+EXPORT int ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *made, void *config)
+{
+  struct shared *shared = comm->shared;
+  ncclUniqueId id = {""};
+  int rank = 0, nranks = 0;
+  (void)config;
+  shared->colors[comm->rank] = color;
+  shared->keys[comm->rank] = key;
+  __atomic_store_n(&shared->split[comm->rank], ++comm->splits, __ATOMIC_RELEASE);
+  all_have_split(comm);
+  for (int r = 0; r < comm->nranks; r++) {
+    if (shared->colors[r] != color) continue;
+    nranks++;
+    rank += shared->keys[r] < key || (shared->keys[r] == key && r < comm->rank);
+  }
+  __atomic_store_n(&shared->split[comm->rank], ++comm->splits, __ATOMIC_RELEASE);
+  all_have_split(comm);
+  snprintf(id.internal, sizeof id.internal, "%.40s.%u.%d", comm->local->name, comm->splits, color);
+  return ncclCommInitRank(made, nranks, id, rank);
+}
+
 /* ---- ends ---- */
 
 EXPORT int ncclCommGetAsyncError(ncclComm_t comm, int *error)
@@ -160,7 +188,9 @@ EXPORT int ncclCommGetAsyncError(ncclComm_t comm, int *error)
 
 EXPORT int ncclCommFinalize(ncclComm_t comm)
 {
-  while (comm->started != comm->called && !comm->is_over) usleep(100);
+  while (__atomic_load_n(&comm->started, __ATOMIC_ACQUIRE) != comm->called &&
+         !__atomic_load_n(&comm->is_over, __ATOMIC_ACQUIRE))
+    usleep(100);
   return ncclSuccess;
 }
 
@@ -210,6 +240,7 @@ static void down(struct op *op, uint32_t *number)
   if (comm->has_last && !captures) follow(op->stream, comm->last, comm->events[0]);
   for (int d = 0; d < op->ndowns; d++) {
     const struct part *part = &op->downs[d];
+    if (comm->has_last && !captures) follow(part->stream, comm->last, comm->events[0]);
     CU(cuMemcpyAsync((uintptr_t)comm->in[comm->rank] + part->at, part->pointer, part->len, part->stream));
     follow(op->stream, part->stream, comm->events[1]);
   }

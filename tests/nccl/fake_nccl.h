@@ -36,6 +36,8 @@ struct op {
 struct shared {
   int joined;
   int pids[RANKS];
+  int colors[RANKS], keys[RANKS]; /* of a split */
+  uint32_t split[RANKS];          /* so many times */
   uint32_t arrived[RANKS], left[RANKS];
   size_t messages[RANKS][RANKS]; /* where those of a rank to a peer begin */
 };
@@ -55,6 +57,7 @@ struct ncclComm {
   struct op *captured[RING];   /* by id */
   uint32_t called, started, ran;
   int ncaptured;
+  uint32_t splits;
 };
 
 /* fake_nccl_host.c: the thread of a communicator, which makes no call of the driver. */

@@ -121,7 +121,7 @@ static int step(struct ncclComm *comm)
   struct words *words = comm->words;
   uint32_t next = comm->started + 1, id = word(&words->graph_ready);
   if ((int32_t)(word(&words->ready) - next) >= 0) {
-    comm->started = next;
+    __atomic_store_n(&comm->started, next, __ATOMIC_RELEASE);
     if (!op_run(comm, comm->ops[next % RING])) return -1;
     __atomic_store_n(&words->done, next, __ATOMIC_SEQ_CST);
     return 1;

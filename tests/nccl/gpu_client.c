@@ -4,17 +4,20 @@
  *
  *   gpu_client [OPTION VALUE]... CASE...
  *
- * Cases: jobs (drawn collectives), capture (replays of graphs beside calls), storm (calls beside a thread that
- * allocates and frees), abort (of a call whose peer does not come), kill (a rank dies). With processes all, else jobs
- * and capture.
+ * Cases: jobs (drawn collectives), comms (groups over a communicator and its child, in another order on each rank),
+ * capture (replays of graphs beside calls), storm (calls beside a thread that allocates and frees), abort (of a call
+ * whose peer does not come), kill (a rank dies), speed (prints). Only ranks that are processes have storm, abort and
+ * kill; one thread with all ranks has jobs and capture.
  *
  *   --mode processes|threads|all   ranks are processes, threads, or one thread's (ncclCommInitAll and groups)
  *   --ranks N (2)  --gpus N (1)    rank r is on GPU r mod N
  *   --rounds N (20)  --seed N (1)  --limit SECONDS (30) of a round: then the program says where it is, and ends with 9
- *   --slot BYTES (65536)           sizes are drawn around it
+ *   --slot BYTES (65536)           sizes are drawn around it; --most BYTES: no share is larger
+ *   --operations N (5)             of each graph
  *   --streams own|any              own: no default streams
  *   --sealed 1                     on the double nothing may be made or freed during the jobs
  *   --hold 0                       no call while its stream is held
+ *   --host-ids 1                   NCCL_HOSTID is another one in each process: NVIDIA's NCCL then takes one GPU twice
  *   --nccl FILE  --driver FILE     libraries; libnccl.so.2, libcuda.so.1 */
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,14 +36,16 @@
 #include "client_ptx.h"
 #include "gpu_client.h"
 
-#define ROOM ((size_t)16 << 20)
 #define PORTABLE_MAPPED 3u
 
 struct driver cu;
 struct nccl nccl;
-static char trial[512] = "start";
+/* Of each thread: where it is. */
+static char trials[RANKS][512] = {"start"};
+static _Thread_local char *trial = trials[0];
 static struct options options = {.nccl = "libnccl.so.2", .driver = "libcuda.so.1", .nranks = 2, .gpus = 1, .rounds = 20,
-                                 .limit_s = 30, .may_hold = 1, .slot = 65536, .seed = 1};
+                                 .limit_s = 30, .may_hold = 1, .operations = 5, .slot = 65536, .most = (size_t)1 << 40,
+                                 .seed = 1};
 static char **cases;
 static int ncases;
 
@@ -50,7 +55,7 @@ void trial_name(const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(trial, sizeof trial, format, arguments);
+  vsnprintf(trial, sizeof trials[0], format, arguments);
   va_end(arguments);
 }
 
@@ -70,7 +75,10 @@ static void late(int signal)
 {
   static const char text[] = "gpu_client: no end of: ";
   (void)signal;
-  if (write(2, text, sizeof text - 1) < 0 || write(2, trial, strlen(trial)) < 0 || write(2, "\n", 1) < 0) _exit(8);
+  for (int t = 0; t < RANKS; t++) {
+    size_t len = strnlen(trials[t], sizeof trials[t]);
+    if (len && (write(2, text, sizeof text - 1) < 0 || write(2, trials[t], len) < 0 || write(2, "\n", 1) < 0)) _exit(8);
+  }
   _exit(9);
 }
 
@@ -137,18 +145,25 @@ void launch(const struct rank *rank, void *kernel, void *stream, void **params)
 
 /* ---- ranks ---- */
 
-static void memory_make(struct rank *rank)
+static unsigned char *pinned(size_t len)
 {
   void *host;
-  rank->room = ROOM;
-  CU(cuMemAlloc_v2(&rank->in, ROOM));
-  CU(cuMemAlloc_v2(&rank->out, ROOM));
-  CU(cuMemAlloc_v2(&rank->want, ROOM + 8 * JOBS));
-  CU(cuMemHostAlloc(&host, 2 * ROOM + 8 * JOBS, PORTABLE_MAPPED));
-  rank->stage = host;
-  CU(cuMemHostAlloc(&host, WORDS * sizeof *rank->words, PORTABLE_MAPPED));
-  rank->words = host;
-  memset(host, 0, WORDS * sizeof *rank->words);
+  CU(cuMemHostAlloc(&host, len, PORTABLE_MAPPED));
+  return host;
+}
+
+static void memory_make(struct rank *rank)
+{
+  const size_t room = JOBS * (size_t)options.nranks * (4 * options.slot + 4096), extra = 4096;
+  rank->room = room;
+  CU(cuMemAlloc_v2(&rank->in, room));
+  CU(cuMemAlloc_v2(&rank->out, room));
+  CU(cuMemAlloc_v2(&rank->want, room + extra));
+  rank->host_in = pinned(room);
+  rank->host_out = pinned(room);
+  rank->stage = pinned(2 * room + extra);
+  rank->words = (uint32_t *)(void *)pinned(WORDS * sizeof *rank->words);
+  memset(rank->words, 0, WORDS * sizeof *rank->words);
 }
 
 static void rank_make(struct rank *rank, int number)
@@ -211,6 +226,8 @@ static void case_run(struct team *team, const char *name)
   if (strcmp(name, "jobs") == 0) jobs_run(team);
   else if (strcmp(name, "capture") == 0) capture_run(team);
   else if (strcmp(name, "storm") == 0) storm_run(team);
+  else if (strcmp(name, "comms") == 0) comms_run(team);
+  else if (strcmp(name, "speed") == 0) speed_run(team);
   else if (strcmp(name, "abort") == 0) abort_run(team);
   else if (strcmp(name, "kill") == 0) kill_run(team);
   else lost("there is no case '%s'", name);
@@ -253,6 +270,7 @@ struct thread {
 static void *thread_main(void *argument)
 {
   struct thread *thread = argument;
+  trial = trials[thread->rank];
   team_run(thread->meeting, thread->rank, 1);
   return NULL;
 }
@@ -289,10 +307,13 @@ static int processes_wait(pid_t *ranks, const struct meeting *meeting)
 static int processes_run(struct meeting *meeting)
 {
   pid_t ranks[RANKS];
+  char host[16];
   for (int r = 0; r < options.nranks; r++) {
     ranks[r] = fork();
     if (ranks[r] < 0) lost("no process");
     if (ranks[r]) continue;
+    snprintf(host, sizeof host, "rank%d", r);
+    if (options.has_host_ids) setenv("NCCL_HOSTID", host, 1);
     libraries_load();
     team_run(meeting, r, 1);
     exit(0);
@@ -309,7 +330,9 @@ static int option_take(const char *name, const char *value)
     const char *name;
     int *number;
   } numbers[] = {{"--ranks", &options.nranks}, {"--gpus", &options.gpus},       {"--rounds", &options.rounds},
-                 {"--limit", &options.limit_s}, {"--sealed", &options.is_sealed}, {"--hold", &options.may_hold}};
+                 {"--limit", &options.limit_s}, {"--sealed", &options.is_sealed}, {"--hold", &options.may_hold},
+                 {"--operations", &options.operations},
+                 {"--host-ids", &options.has_host_ids}};
   for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
     if (strcmp(name, numbers[k].name) != 0) continue;
     *numbers[k].number = atoi(value);
@@ -322,6 +345,7 @@ static int option_take(const char *name, const char *value)
   }
   if (strcmp(name, "--seed") == 0) options.seed = strtoull(value, NULL, 10);
   else if (strcmp(name, "--slot") == 0) options.slot = strtoull(value, NULL, 10);
+  else if (strcmp(name, "--most") == 0) options.most = strtoull(value, NULL, 10);
   else if (strcmp(name, "--streams") == 0) options.has_only_own_streams = strcmp(value, "own") == 0;
   else if (strcmp(name, "--nccl") == 0) options.nccl = value;
   else if (strcmp(name, "--driver") == 0) options.driver = value;

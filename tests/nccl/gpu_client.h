@@ -20,8 +20,9 @@ enum mode { PROCESSES, THREADS, ALL };
 struct options {
   const char *nccl, *driver;
   enum mode mode;
-  int nranks, gpus, rounds, limit_s, has_only_own_streams, is_sealed, may_hold;
-  size_t slot; /* bytes around which sizes are drawn */
+  int nranks, gpus, rounds, limit_s, has_only_own_streams, is_sealed, may_hold, has_host_ids;
+  int operations; /* of a graph */
+  size_t slot, most; /* bytes around which sizes are drawn, and the largest share */
   uint64_t seed;
 };
 
@@ -39,7 +40,8 @@ struct rank {
   void *fill, *add, *check, *spin; /* kernels */
   uint64_t in, out, want; /* memory of the GPU, `room` bytes each */
   size_t room;
-  unsigned char *stage; /* pinned, `room` bytes for each of the jobs */
+  unsigned char *host_in, *host_out; /* the same in pinned memory of the host */
+  unsigned char *stage; /* pinned, for what is copied into them and into `want` */
   uint32_t *words;
 };
 
@@ -79,6 +81,8 @@ void jobs_round(struct team *team, int round);
 /* gpu_cases.c */
 void capture_run(struct team *team);
 void storm_run(struct team *team);
+void comms_run(struct team *team);
+void speed_run(struct team *team);
 void abort_run(struct team *team);
 void kill_run(struct team *team);
 

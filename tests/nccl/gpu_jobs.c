@@ -25,7 +25,7 @@ struct job {
 
 /* A rank's own affairs. */
 struct manner {
-  int stream, is_held, before_elsewhere, after_elsewhere;
+  int stream, is_held, before_elsewhere, after_elsewhere, is_on_host;
 };
 
 /* ---- what the right result is ---- */
@@ -115,6 +115,7 @@ static size_t draw_count(struct team *team, size_t size)
   const size_t sizes[] = {0, 1, 3, 17, 1000, 4097, slot - 1, slot, slot + 1, 3 * slot + 5};
   size_t most = team->ranks[0].room / JOBS / (size_t)team->options->nranks / size;
   size_t count = sizes[drawn(&team->common, sizeof sizes / sizeof *sizes)];
+  if (team->options->most / size < most) most = team->options->most / size;
   return count < most ? count : most;
 }
 
@@ -143,17 +144,19 @@ static struct manner manner_draw(struct team *team)
   manner.is_held = drawn(&team->own, 3) == 0 && team->may_hold;
   manner.before_elsewhere = drawn(&team->own, 3) == 0;
   manner.after_elsewhere = drawn(&team->own, 3) == 0;
+  manner.is_on_host = drawn(&team->own, 6) == 0;
   return manner;
 }
 
 /* ---- one rank's part ---- */
 
 /* In place, the send buffer lies where NCCL wants it in the other one, or the other way round. */
-static void buffers(const struct rank *rank, const struct job *job, uint64_t *in, uint64_t *out)
+static void buffers(const struct rank *rank, const struct job *job, const struct manner *manner, uint64_t *in,
+                    uint64_t *out)
 {
   size_t shift = (size_t)rank->number * job->count * value_size(job->type);
-  *in = rank->in + job->at;
-  *out = rank->out + job->at;
+  *in = (manner->is_on_host ? (uintptr_t)rank->host_in : rank->in) + job->at;
+  *out = (manner->is_on_host ? (uintptr_t)rank->host_out : rank->out) + job->at;
   if (!job->in_place) return;
   if (job->kind == REDUCE_SCATTER) *out = *in + shift;
   else if (job->kind == ALL_GATHER) *in = *out + shift;
@@ -161,12 +164,12 @@ static void buffers(const struct rank *rank, const struct job *job, uint64_t *in
 }
 
 /* Puts junk behind the result too: nothing may be written there. */
-static void prepare(const struct rank *rank, const struct job *job)
+static void prepare(const struct rank *rank, const struct job *job, const struct manner *manner)
 {
   size_t size = value_size(job->type), in_len = in_count(job, rank->number), out_len = out_count(job, rank->number);
   unsigned char *in_stage = rank->stage + job->at, *want_stage = rank->stage + rank->room + job->at;
   uint64_t in, out;
-  buffers(rank, job, &in, &out);
+  buffers(rank, job, manner, &in, &out);
   for (size_t i = 0; i < in_len; i++) value_put(in_stage + i * size, job->type, in_value(job, rank->number, i));
   for (size_t i = 0; i < out_len; i++) value_put(want_stage + i * size, job->type, out_value(job, rank->number, i));
   if (!job->in_place) memset(want_stage + out_len * size, JUNK, 16);
@@ -186,7 +189,7 @@ static void before(const struct rank *rank, const struct job *job, const struct 
   uint64_t in, out, len = 16, word = (uintptr_t)&rank->words[j];
   uint32_t junk = JUNK;
   void *stream = stream_of(rank, manner);
-  buffers(rank, job, &in, &out);
+  buffers(rank, job, manner, &in, &out);
   uint64_t behind = out + out_count(job, rank->number) * value_size(job->type);
   void *first = manner->before_elsewhere ? rank->side : stream;
   if (manner->is_held) launch(rank, rank->spin, first, (void *[]){&word, &round});
@@ -228,10 +231,11 @@ static void pre_mul_sum(const struct rank *rank, const struct job *job, const vo
   NCCL(ncclRedOpDestroy(op, rank->comm));
 }
 
-static void call(const struct rank *rank, const struct job *job, void *stream)
+static void call(const struct rank *rank, const struct job *job, const struct manner *manner)
 {
+  void *stream = stream_of(rank, manner);
   uint64_t in_at, out_at;
-  buffers(rank, job, &in_at, &out_at);
+  buffers(rank, job, manner, &in_at, &out_at);
   const void *in = (void *)(uintptr_t)in_at;
   void *out = (void *)(uintptr_t)out_at;
   size_t n = job->count;
@@ -257,7 +261,7 @@ static void after(const struct rank *rank, const struct job *job, const struct m
   uint64_t in, out, want = rank->want + job->at, count = (uintptr_t)&rank->words[JOBS + j];
   uint64_t len = out_count(job, rank->number) * value_size(job->type) + (job->in_place ? 0 : 16);
   void *stream = stream_of(rank, manner);
-  buffers(rank, job, &in, &out);
+  buffers(rank, job, manner, &in, &out);
   if (manner->after_elsewhere) {
     CU(cuEventRecord(rank->events[2 * j + 1], stream));
     CU(cuStreamWaitEvent(rank->side, rank->events[2 * j + 1], 0));
@@ -271,9 +275,9 @@ static void after(const struct rank *rank, const struct job *job, const struct m
 static void job_tell(const struct rank *rank, const struct job *job, const struct manner *manner, char *text,
                      size_t room)
 {
-  snprintf(text, room, "%s type %d op %d root %d count %zu%s, rank %d on stream %d%s", names[job->kind], job->type,
+  snprintf(text, room, "%s type %d op %d root %d count %zu%s, rank %d on stream %d%s%s", names[job->kind], job->type,
            job->op, job->root, job->count, job->in_place ? " in place" : "", rank->number, manner->stream,
-           manner->is_held ? " held" : "");
+           manner->is_held ? " held" : "", manner->is_on_host ? " in memory of the host" : "");
 }
 
 static void verify(const struct rank *rank, const struct job *job, const struct manner *manner, int j)
@@ -284,7 +288,7 @@ static void verify(const struct rank *rank, const struct job *job, const struct 
   if (!differ) return;
   uint64_t in, out;
   size_t at = 0, len = out_count(job, rank->number) * value_size(job->type) + (job->in_place ? 0 : 16);
-  buffers(rank, job, &in, &out);
+  buffers(rank, job, manner, &in, &out);
   if (len > sizeof got) len = sizeof got;
   CU(cuMemcpyDtoH_v2(got, out, len));
   while (at < len && got[at] == rank->stage[rank->room + job->at + at]) at++;
@@ -299,20 +303,20 @@ static void calls(struct team *team, const struct job *jobs, struct manner manne
     if (!is_group && team->count > 1) NCCL(ncclGroupStart());
     for (int r = 0; r < team->count; r++) {
       enter_gpu(&team->ranks[r]);
-      call(&team->ranks[r], &jobs[j], stream_of(&team->ranks[r], &manners[j][r]));
+      call(&team->ranks[r], &jobs[j], &manners[j][r]);
     }
     if (!is_group && team->count > 1) NCCL(ncclGroupEnd());
   }
   if (is_group) NCCL(ncclGroupEnd());
 }
 
-static void each_prepare(struct team *team, const struct job *jobs, int count)
+static void each_prepare(struct team *team, const struct job *jobs, struct manner manners[][RANKS], int count)
 {
   for (int r = 0; r < team->count; r++) {
     const struct rank *rank = &team->ranks[r];
     enter_gpu(rank);
     for (int j = 0; j < count; j++) {
-      prepare(rank, &jobs[j]);
+      prepare(rank, &jobs[j], &manners[j][r]);
       rank->words[JOBS + j] = 0;
     }
     CU(cuStreamSynchronize(rank->side));
@@ -342,7 +346,7 @@ void jobs_round(struct team *team, int round)
   job_tell(&team->ranks[0], &jobs[0], &manners[0][0], text, sizeof text);
   trial_name("round %d, %d jobs%s: %s", round, count, is_group ? " in a group" : "", text);
   deadline(team->options->limit_s);
-  each_prepare(team, jobs, count);
+  each_prepare(team, jobs, manners, count);
   /* A stream that is held may hold up those of other threads, who have to come to their calls. */
   meet(team);
   for (int j = 0; j < count; j++)

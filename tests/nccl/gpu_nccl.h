@@ -22,6 +22,7 @@ enum { ncclScalarDevice, ncclScalarHostImmediate };
   F(ncclGetUniqueId, (ncclUniqueId * id))                                                                            \
   F(ncclCommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId id, int rank))                                    \
   F(ncclCommInitAll, (ncclComm_t * comms, int ndev, const int *devices))                                             \
+  F(ncclCommSplit, (ncclComm_t comm, int color, int key, ncclComm_t * made, void *config))                           \
   F(ncclCommFinalize, (ncclComm_t comm))                                                                             \
   F(ncclCommDestroy, (ncclComm_t comm))                                                                              \
   F(ncclCommAbort, (ncclComm_t comm))                                                                                \
