@@ -85,6 +85,7 @@ static void forbidden(void)
   OK(cu.cuThreadExchangeStreamCaptureMode(&mode));
   OK(cu.cuMemFree_v2(own.memory[1])); /* a relaxed thread may */
   OK(cu.cuStreamEndCapture(own.streams[0], &graph));
+  OK(cu.cuGraphDestroy(graph));
 }
 
 static void unjoined(void)
