@@ -16,6 +16,7 @@
  *   --operations N (5)             of each graph
  *   --streams own|any              own: no default streams
  *   --sealed 1                     on the double nothing may be made or freed during the jobs
+ *   --host 1                       some ranks have memory of the host, another one in each job
  *   --hold 0                       no call while its stream is held
  *   --host-ids 1                   NCCL_HOSTID is another one in each process: NVIDIA's NCCL then takes one GPU twice
  *   --nccl FILE  --driver FILE     libraries; libnccl.so.2, libcuda.so.1 */
@@ -332,7 +333,7 @@ static int option_take(const char *name, const char *value)
   } numbers[] = {{"--ranks", &options.nranks}, {"--gpus", &options.gpus},       {"--rounds", &options.rounds},
                  {"--limit", &options.limit_s}, {"--sealed", &options.is_sealed}, {"--hold", &options.may_hold},
                  {"--operations", &options.operations},
-                 {"--host-ids", &options.has_host_ids}};
+                 {"--host-ids", &options.has_host_ids}, {"--host", &options.draws_host}};
   for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
     if (strcmp(name, numbers[k].name) != 0) continue;
     *numbers[k].number = atoi(value);

@@ -20,7 +20,7 @@ enum mode { PROCESSES, THREADS, ALL };
 struct options {
   const char *nccl, *driver;
   enum mode mode;
-  int nranks, gpus, rounds, limit_s, has_only_own_streams, is_sealed, may_hold, has_host_ids;
+  int nranks, gpus, rounds, limit_s, has_only_own_streams, is_sealed, may_hold, has_host_ids, draws_host;
   int operations; /* of a graph */
   size_t slot, most; /* bytes around which sizes are drawn, and the largest share */
   uint64_t seed;

@@ -144,7 +144,7 @@ static struct manner manner_draw(struct team *team)
   manner.is_held = drawn(&team->own, 3) == 0 && team->may_hold;
   manner.before_elsewhere = drawn(&team->own, 3) == 0;
   manner.after_elsewhere = drawn(&team->own, 3) == 0;
-  manner.is_on_host = drawn(&team->own, 6) == 0;
+  manner.is_on_host = team->options->draws_host && drawn(&team->own, 6) == 0;
   return manner;
 }
 
