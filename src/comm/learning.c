@@ -14,8 +14,9 @@
 #include "tuner/cache.h"
 #include "tuner/explain.h"
 
-#define FIRST_CALLS 40 /* of a shape: by its price. A short job pays nothing */
+#define FIRST_CALLS 940 /* of a shape: by its price. A short job pays nothing */
 #define NEVER UINT32_MAX
+#define PACE_NS 10000000u /* from one step of making an arm ready to the next: a connection takes some 4, of 50 us */
 
 /* ---- a learner for each shape ---- */
 
@@ -206,12 +207,18 @@ const struct tt_call *tt_learning_call(const struct tuttiComm *comm)
   return learning && learning->is_exchanging ? &learning->exchange.call : NULL;
 }
 
-/* Goes by the table, whatever is learnt of such calls. */
+/* An all-reduce goes like the calls of its shape: its plan is made, its links are open, and it takes no longer than one
+ * of them. Other shapes go by the table, whatever is learnt of such calls. */
+static const struct tt_choice *exchange_choice(const struct tuttiComm *comm, const struct tt_learn_shape *shape)
+{
+  if (shape->collective == TT_ALL_REDUCE) return &shape->arms[shape->learn.agreed.incumbent];
+  return tt_table_choice(&comm->calls.table, TT_ALL_REDUCE, sizeof comm->calls.learning->facts);
+}
+
 static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_learn_shape *shape,
                                     const struct tt_call *behind)
 {
   struct tt_learning *learning = comm->calls.learning;
-  const struct tt_choice *choice = tt_table_choice(&comm->calls.table, TT_ALL_REDUCE, sizeof learning->facts);
   struct tt_plan *plan;
   tt_learn_tell(&shape->learn, learning->facts);
   learning->exchange = (struct tt_binding){.call = {.op = ++comm->queue.last_op,
@@ -223,7 +230,7 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, const struct tt_lear
                                            .out = learning->facts,
                                            .before = 1};
   tt_call_before(&learning->exchange.call, behind);
-  tuttiResult_t result = tt_plan_bind(comm, &learning->exchange, choice, &plan);
+  tuttiResult_t result = tt_plan_bind(comm, &learning->exchange, exchange_choice(comm, shape), &plan);
   if (result == tuttiSuccess) result = tt_run_start(comm->parts.run, plan, &learning->exchange);
   if (result != tuttiSuccess) return tt_comm_give_up(comm, result, learning->exchange.call.op);
   learning->is_exchanging = 1;
@@ -268,6 +275,22 @@ static int counts(struct tt_learning *learning, struct tt_learn_shape *shape, co
   return shape->memory == memory;
 }
 
+/* Goes on with what the next arm needs, in few steps: each costs as much as many a call, on all ranks of a core. */
+static void arm_prepare(struct tuttiComm *comm, struct tt_learn_shape *shape, const struct tt_binding *binding)
+{
+  int arm = tt_learn_unready(&shape->learn), crowd = comm->facts.oversubscribed;
+  if (arm < 0 || shape->is_stuck) return;
+  uint64_t now = tt_now_ns(), bytes = binding->call.count << shape->width;
+  if (now < comm->calls.learning->ready_ns) return;
+  struct tt_binding call = *binding;
+  struct tt_plan *plan;
+  tuttiResult_t result = tt_plan_bind(comm, &call, &shape->arms[arm], &plan);
+  if (result == tuttiSuccess) result = tt_plan_prepare(comm->parts.exec, plan, bytes, call.block_bytes);
+  if (result == tuttiSuccess) tt_learn_ready(&shape->learn);
+  else if (result != tuttiInProgress) shape->is_stuck = 1;
+  else comm->calls.learning->ready_ns = now + PACE_NS * (uint64_t)(crowd ? crowd : 1);
+}
+
 tuttiResult_t tt_learning_turn(struct tuttiComm *comm, struct tt_learn_cell *cell, const struct tt_binding *binding,
                                int *moved)
 {
@@ -283,6 +306,7 @@ tuttiResult_t tt_learning_turn(struct tuttiComm *comm, struct tt_learn_cell *cel
     cell->quiet = 1;
     return result;
   }
+  arm_prepare(comm, shape, binding);
   cell->choice = shape->arms[tt_learn_arm(&shape->learn)];
   comm->calls.learns = cell;
   learning->began_ns = counts(learning, shape, binding) ? tt_now_ns() : 0;

@@ -67,6 +67,7 @@ struct tt_learn_shape {
   uint32_t nalike;  /* calls of this period that had these */
   uint8_t collective, width, size_class; /* as in struct tt_learnt */
   uint8_t is_due;   /* 1: ranks exchange facts before the next call */
+  uint8_t is_stuck; /* 1: an arm could not be made ready here */
 };
 
 struct tt_learning {
@@ -77,6 +78,7 @@ struct tt_learning {
   struct tt_binding exchange; /* of facts */
   int64_t facts[TT_LEARN_FACTS];
   uint64_t began_ns;          /* of the call under way; 0: its time does not count */
+  uint64_t ready_ns;          /* an arm is made ready from then on */
   uint64_t key;               /* tt_learnt_key, on rank 0 */
   const struct tt_heap *heap; /* whose memory peers read where it lies; NULL: none do */
 };

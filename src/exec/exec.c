@@ -71,3 +71,10 @@ tuttiResult_t tt_exec_link(struct tt_exec *exec, int peer, int lane, struct tt_l
   *link = *known;
   return tuttiSuccess;
 }
+
+tuttiResult_t tt_exec_prepare(struct tt_exec *exec, int peer, int lane)
+{
+  struct tt_transport *transport = exec->transports[exec->routes[peer]];
+  if (exec->open[(size_t)lane * (size_t)exec->nranks + (size_t)peer] || !transport->ops->prepare) return tuttiSuccess;
+  return transport->ops->prepare(transport, peer, lane);
+}

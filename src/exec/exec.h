@@ -52,6 +52,11 @@ const struct tt_transport *tt_exec_route(const struct tt_exec *exec, int peer);
 
 struct tt_plan;
 
+/* Goes on with the links that a call by this plan lacks, with so many bytes in a share, one link after the other, while
+ * no rank waits for them (tt_transport_ops.prepare). tuttiSuccess: this rank has nothing left to do. Errors: those of
+ * tt_transport_ops.prepare; a call may open the links all the same. */
+tuttiResult_t tt_plan_prepare(struct tt_exec *exec, const struct tt_plan *plan, uint64_t bytes, size_t block_bytes);
+
 /* Makes a plan and takes over the schedule, which is then zeroed. Errors: the schedule's own; tuttiSystemError;
  * tuttiInternalError if this executor cannot run a step: one that sends anything but one span, both stores and sends
  * its result, or reads IN or OUT twice. */

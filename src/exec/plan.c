@@ -174,6 +174,17 @@ tuttiResult_t tt_plan_create(struct tt_plan **out, struct tt_schedule *schedule)
   return tuttiSuccess;
 }
 
+tuttiResult_t tt_plan_prepare(struct tt_exec *exec, const struct tt_plan *plan, uint64_t bytes, size_t block_bytes)
+{
+  uint64_t segment = (uint64_t)plan->schedule.shape.nblocks * block_bytes, nsegments = (bytes + segment - 1) / segment;
+  int lanes = exec->lanes / plan->nchannels, nlanes = nsegments < (uint64_t)lanes ? (int)nsegments : lanes;
+  tuttiResult_t result = tuttiSuccess;
+  for (int s = 0; s < nlanes; s++)
+    for (int32_t l = 0; l < plan->nlinks && result == tuttiSuccess; l++)
+      result = tt_exec_prepare(exec, plan->links[l].peer, s * plan->nchannels + plan->links[l].channel);
+  return result;
+}
+
 void tt_plan_destroy(struct tt_plan *plan)
 {
   if (!plan) return;

@@ -152,6 +152,9 @@ struct tt_exec {
  * tuttiSystemError if no transport is left. */
 tuttiResult_t tt_exec_link(struct tt_exec *exec, int peer, int lane, struct tt_link **link);
 
+/* Does the same before anybody waits for the link, as far as it goes: tt_transport_ops.prepare. */
+tuttiResult_t tt_exec_prepare(struct tt_exec *exec, int peer, int lane);
+
 /* step.c: the outcome of trying to move a step. */
 enum tried { TRIED_NOTHING, TRIED_MOVED, TRIED_FINISHED, TRIED_ERROR };
 

@@ -70,6 +70,11 @@ void tt_dialer_limit(struct tt_dialer *dialer, uint64_t patience_ns)
   dialer->patience_ns = patience_ns;
 }
 
+void tt_dialer_until(struct tt_dialer *dialer, uint64_t deadline_ns)
+{
+  dialer->deadline_ns = deadline_ns;
+}
+
 void tt_dialer_same_user(struct tt_dialer *dialer)
 {
   dialer->is_users = 1;

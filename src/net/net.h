@@ -200,6 +200,9 @@ tuttiResult_t tt_dialer_start(struct tt_dialer **dialer, const struct tt_address
  * busy listener does it. Without this call only the deadline counts. */
 void tt_dialer_limit(struct tt_dialer *dialer, uint64_t patience_ns);
 
+/* Another deadline than that of tt_dialer_start. */
+void tt_dialer_until(struct tt_dialer *dialer, uint64_t deadline_ns);
+
 /* For an address of tt_address_local with a key that is no secret: only a process of our own user may listen there. A
  * listener of another user is warned about once, and the dialer tries again. */
 void tt_dialer_same_user(struct tt_dialer *dialer);

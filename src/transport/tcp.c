@@ -214,8 +214,9 @@ static tuttiResult_t dial_go(struct tcp *tcp, int peer, int lane, int *fd)
   struct slot *slot = slot_at(tcp, peer, lane);
   if (!slot->dialer) {
     struct tt_hello hello = {TT_HELLO_LINK, (uint16_t)lane, (uint32_t)spec->rank, (uint32_t)peer};
+    uint64_t deadline_ns = slot->deadline_ns ? slot->deadline_ns : UINT64_MAX;
     tuttiResult_t result =
-        tt_dialer_start(&slot->dialer, &tcp->peers[peer], spec->credentials, &hello, slot->deadline_ns);
+        tt_dialer_start(&slot->dialer, &tcp->peers[peer], spec->credentials, &hello, deadline_ns);
     if (result != tuttiSuccess) return result;
   }
   tuttiResult_t result = tt_dialer_poll(slot->dialer, fd);
@@ -259,8 +260,10 @@ static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lan
                    peer, lane);
   struct slot *slot = slot_at(tcp, peer, lane);
   if (slot->failed != tuttiSuccess) return slot->failed;
-  if (slot->deadline_ns == 0)
+  if (slot->deadline_ns == 0) {
     slot->deadline_ns = tt_now_ns() + (uint64_t)tcp->spec->settings->init_timeout_ms * 1000000u;
+    if (slot->dialer) tt_dialer_until(slot->dialer, slot->deadline_ns);
+  }
   if (!slot->link) {
     tuttiResult_t result = open_step(tcp, peer, lane);
     if (result == tuttiInProgress) return result;
@@ -269,6 +272,17 @@ static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lan
   }
   *link = &slot->link->base;
   return tuttiSuccess;
+}
+
+/* The lower rank dials. On the other side the client waits in its slot for open. */
+static tuttiResult_t prepare(struct tt_transport *transport, int peer, int lane)
+{
+  struct tcp *tcp = (struct tcp *)transport;
+  struct slot *slot = slot_at(tcp, peer, lane);
+  int fd;
+  if (slot->link || slot->failed != tuttiSuccess || peer < tcp->spec->rank) return tuttiSuccess;
+  tuttiResult_t result = dial_go(tcp, peer, lane, &fd);
+  return result == tuttiSuccess ? link_make(tcp, peer, lane, fd) : result;
 }
 
 /* ---- information ----------------------------------------------------------------------------- */
@@ -331,6 +345,7 @@ const struct tt_transport_ops tt_transport_tcp = {
     .connect = connect_all,
     .reaches = reaches,
     .open = open_link,
+    .prepare = prepare,
     .descriptors = descriptors,
     .held = held,
     .path = path,

@@ -155,6 +155,11 @@ struct tt_transport_ops {
    * tuttiSystemError. The transport frees its links. */
   tuttiResult_t (*open)(struct tt_transport *transport, int peer, int lane, struct tt_link **link);
 
+  /* Does what this rank can for a link that nobody waits for yet, so that open has less to do; resumable likewise, at
+   * any intervals, as no deadline runs. tuttiSuccess: all is done that needs no call of the peer's. NULL: there is
+   * nothing to do before open. Errors: tuttiRemoteError, tuttiSystemError; open may be called all the same. */
+  tuttiResult_t (*prepare)(struct tt_transport *transport, int peer, int lane);
+
   /* Descriptors in use, for the printed budget. */
   int (*descriptors)(const struct tt_transport *transport);
 

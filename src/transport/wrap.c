@@ -76,6 +76,12 @@ static tuttiResult_t link_open(struct tt_transport *transport, int peer, int lan
   return tuttiSuccess;
 }
 
+static tuttiResult_t prepare(struct tt_transport *transport, int peer, int lane)
+{
+  struct tt_transport *inner = ((struct tt_wrap *)transport)->inner;
+  return inner->ops->prepare ? inner->ops->prepare(inner, peer, lane) : tuttiSuccess;
+}
+
 void tt_wrap_make(struct tt_wrap *wrap, struct tt_transport *inner)
 {
   struct tt_transport_ops *ops = &wrap->ops;
@@ -83,6 +89,7 @@ void tt_wrap_make(struct tt_wrap *wrap, struct tt_transport *inner)
   ops->connect = peer_infos_take;
   ops->reaches = reaches;
   ops->open = link_open;
+  ops->prepare = prepare;
   ops->descriptors = descriptors;
   ops->held = held;
   ops->path = path;

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #define MILLION 1000000
-#define SWEEP_CALLS 60
-#define SWEEP_STEP 4    /* one of so many calls of a sweep is a challenger's */
+#define FIRST_CALLS 60  /* whose time is taken before anything is tried */
 #define PERIOD 500      /* calls between exchanges in a race: 1,000 calls touch three periods, and have two exchanges */
 #define SKIP 2          /* calls behind a change of arm that do not count */
 #define LEAD (SKIP + TT_LEARN_GROUP) /* calls of the incumbent before a visit */
@@ -23,6 +22,8 @@
 #define FEWEST 4        /* visits that decide */
 #define PRIOR 0.06      /* of the time: deviation of a sample, as FEWEST visits would have told it */
 #define PERIODS_MOST 128 /* of a challenger */
+#define WAITS_MOST 4000 /* for one that is not ready */
+#define UNREADY_CALLS 15 /* the caller is asked for the next one again behind so many */
 #define LOOKS_MOST 4    /* too slow: out. One look may fall on an outlier or a slow phase */
 #define LOOKS_NEAR 3    /* near enough: visited */
 #define USUAL_MOST 4
@@ -33,14 +34,14 @@
 #define TOLERANCE 20000 /* an arm that is not better by more than this goes out */
 #define LEAST 10000     /* a visit is planned at this excess at least */
 #define MARGIN 150000   /* half of the excess that a look may have missed */
-#define POOR 800000     /* too slow to be visited */
+#define POOR 500000     /* too slow to be visited */
 #define NEAR 200000     /* near enough for long visits */
 #define LOOK_EXCESS 4500000 /* a look is planned as if it were so slow */
 #define EDGE 500000     /* at first */
 #define MOVED 50000     /* times have changed, if it is settled */
 #define MOVED_IN_RACE 200000
 
-enum facts { /* beyond the sweep, where those from 0 on are the lowest times of arms */
+enum facts {
   ARM,
   INCUMBENT,
   LEAST_INCUMBENT, /* negative, like all whose minimum is wanted */
@@ -48,8 +49,7 @@ enum facts { /* beyond the sweep, where those from 0 on are the lowest times of 
   VISITS,
   STEADY,
   EDGES,
-  SWEPT = TT_LEARN_ARMS, /* -1 if all arms have been measured */
-  SWEPT_LEAST
+  READY
 };
 
 /* Visits: calls that do not count, then those that do, in groups with a median each. Differences to the incumbent are
@@ -92,18 +92,9 @@ static int is_visit(const struct tt_learn_agreed *agreed)
   return at >= race->begin && at < race->begin + visit_calls(race);
 }
 
-/* In each SWEEP_STEP calls one, at a drawn place, so that no rhythm of the caller falls on challengers. */
-static int sweep_arm(const struct tt_learn_agreed *agreed)
-{
-  uint32_t turn = agreed->at / SWEEP_STEP;
-  if (agreed->narms == 1 || agreed->at % SWEEP_STEP != draw(turn) % SWEEP_STEP) return 0;
-  return 1 + (int)(turn % (uint32_t)(agreed->narms - 1));
-}
-
 int tt_learn_arm(const struct tt_learn *learn)
 {
   const struct tt_learn_agreed *agreed = &learn->agreed;
-  if (agreed->state == TT_LEARN_SWEEP) return sweep_arm(agreed);
   return is_visit(agreed) ? agreed->race.challenger : agreed->incumbent;
 }
 
@@ -122,7 +113,18 @@ int tt_learn_is_timed(const struct tt_learn *learn)
   const struct tt_learn_agreed *agreed = &learn->agreed;
   if (agreed->narms == 1) return 0;
   if (agreed->state == TT_LEARN_SETTLED) return agreed->at % (agreed->calls / RESTED_GROUPS) < TT_LEARN_GROUP;
-  return agreed->state == TT_LEARN_SWEEP || agreed->stretch == 1 || is_near_visit(agreed);
+  return agreed->state == TT_LEARN_FIRST || is_near_visit(agreed);
+}
+
+int tt_learn_unready(const struct tt_learn *learn)
+{
+  int n = learn->local.ready;
+  return learn->agreed.state == TT_LEARN_SETTLED || n >= learn->agreed.narms ? -1 : n;
+}
+
+void tt_learn_ready(struct tt_learn *learn)
+{
+  learn->local.ready++;
 }
 
 uint32_t tt_learn_quiet(const struct tt_learn *learn)
@@ -138,6 +140,7 @@ uint32_t tt_learn_quiet(const struct tt_learn *learn)
     uint32_t slot = agreed->race.slot, at = agreed->at % slot, timed = (uint32_t)(agreed->race.begin - LEAD);
     int has_visit = agreed->at < slot * agreed->race.visits && at < timed;
     n = has_visit ? timed - at : slot - 1 - at;
+    if (tt_learn_unready(learn) >= 0 && n > UNREADY_CALLS) n = UNREADY_CALLS;
   }
   return n < left ? n : left;
 }
@@ -225,16 +228,12 @@ static void edge_end(struct tt_learn_local *local)
   local->nedge = 0;
 }
 
-static void sample_take(struct tt_learn *learn, int arm, float ns)
+static void sample_take(struct tt_learn *learn, float ns)
 {
   const struct tt_learn_agreed *agreed = &learn->agreed;
   struct tt_learn_local *local = &learn->local;
   int visits = is_visit(agreed), stage = agreed->race.stage;
-  if (agreed->state == TT_LEARN_SWEEP) {
-    if (local->lowest[arm] <= 0 || ns < local->lowest[arm]) local->lowest[arm] = ns;
-    return;
-  }
-  if (agreed->state != TT_LEARN_SETTLED && agreed->since < (visits ? stages[stage].skip : SKIP)) {
+  if (agreed->state == TT_LEARN_RACE && agreed->since < (visits ? stages[stage].skip : SKIP)) {
     if (local->nedge < 4) local->edge[local->nedge++] = ns;
     return;
   }
@@ -250,7 +249,7 @@ int tt_learn_step(struct tt_learn *learn, uint64_t ns)
   struct tt_learn_local *local = &learn->local;
   if (agreed->narms == 1) return 0;
   int arm = tt_learn_arm(learn), visited = is_visit(agreed);
-  if (ns && tt_learn_is_timed(learn)) sample_take(learn, arm, (float)ns);
+  if (ns && tt_learn_is_timed(learn)) sample_take(learn, (float)ns);
   if (agreed->state == TT_LEARN_RACE && !visited && agreed->since == SKIP - 1) edge_end(local);
   agreed->at++;
   if (agreed->since < UINT16_MAX) agreed->since++;
@@ -284,15 +283,7 @@ void tt_learn_tell(const struct tt_learn *learn, int64_t facts[TT_LEARN_FACTS])
 {
   const struct tt_learn_local *local = &learn->local;
   memset(facts, 0, TT_LEARN_FACTS * sizeof *facts);
-  if (learn->agreed.state == TT_LEARN_SWEEP) {
-    facts[SWEPT] = -1;
-    for (int a = 0; a < learn->agreed.narms; a++) {
-      facts[a] = (int64_t)local->lowest[a];
-      if (!facts[a]) facts[SWEPT] = 0;
-    }
-    facts[SWEPT_LEAST] = -facts[0];
-    return;
-  }
+  facts[READY] = -(int64_t)local->ready;
   facts[ARM] = mean_ns(local->arm, local->n);
   facts[INCUMBENT] = mean_ns(local->incumbent, local->n);
   facts[LEAST_INCUMBENT] = -facts[INCUMBENT];
@@ -353,10 +344,12 @@ static void visits_plan(struct tt_learn *learn)
   int64_t first = race->stage == COARSE ? 1 : FEWEST, soon = race->n > first ? race->n : first;
   if (most > soon) most = soon;
   if (n < 1) n = left == BUDGET; /* there will never be more */
+  if (race->challenger >= agreed->ready) n = 0;
   race->visits = (uint8_t)(n < most ? n : most);
   race->slot = (uint16_t)(PERIOD * agreed->stretch / (race->visits ? race->visits : 1));
   race->n = (uint16_t)(race->n + race->visits);
-  race->periods++;
+  if (race->challenger < agreed->ready) race->periods++;
+  else race->waits++;
   period_begin(learn, PERIOD * (uint32_t)agreed->stretch);
   slot_begin(agreed);
 }
@@ -395,15 +388,23 @@ static void settle(struct tt_learn *learn)
   rest_begin(learn);
 }
 
-/* The next challenger, the nearest first, in visits as short as what is known of it demands; without one it is
- * settled. */
+/* The nearest arm that is live, of those that are ready if there is one; -1: none. */
+static int challenger_find(const struct tt_learn_agreed *agreed)
+{
+  int next = -1;
+  for (int a = 0; a < agreed->narms; a++) {
+    if (a == agreed->incumbent || !(agreed->live >> a & 1)) continue;
+    if (next >= 0 && (a >= agreed->ready || agreed->known_ppm[a] >= agreed->known_ppm[next])) continue;
+    next = a;
+  }
+  return next;
+}
+
+/* The next challenger, in visits as short as what is known of it demands; without one it is settled. */
 static enum tt_learned challenger_begin(struct tt_learn *learn)
 {
   struct tt_learn_agreed *agreed = &learn->agreed;
-  int next = -1;
-  for (int a = 0; a < agreed->narms; a++)
-    if (a != agreed->incumbent && agreed->live >> a & 1 && (next < 0 || agreed->known_ppm[a] < agreed->known_ppm[next]))
-      next = a;
+  int next = challenger_find(agreed);
   if (next < 0) {
     settle(learn);
     return TT_LEARNED_SETTLED;
@@ -436,17 +437,12 @@ static void incumbent_set(struct tt_learn *learn, int arm, int64_t excess_ppm)
   learn->local.usual = learn->local.last = 0;
 }
 
-/* A sweep tells in which order arms race, and how near they are: few calls decide nothing. */
-static enum tt_learned sweep_agree(struct tt_learn *learn, const int64_t *facts)
+/* How long a call takes is known. */
+static enum tt_learned first_agree(struct tt_learn *learn, const int64_t *facts)
 {
-  struct tt_learn_agreed *agreed = &learn->agreed;
-  int is_swept = facts[SWEPT] < 0;
-  for (int a = 1; a < agreed->narms && is_swept; a++) {
-    agreed->known_ppm[a] = ppm(facts[a] - facts[0], -facts[SWEPT_LEAST]);
-    if (agreed->known_ppm[a] <= POOR / 2) agreed->known |= (uint8_t)(1u << a);
-  }
-  if (is_swept) stretch_set(agreed, -facts[SWEPT_LEAST]);
-  agreed->state = TT_LEARN_RACE;
+  if (facts[STEADY]) stretch_set(&learn->agreed, -facts[STEADY]);
+  learn->agreed.ready = (uint8_t)-facts[READY];
+  learn->agreed.state = TT_LEARN_RACE;
   return challenger_begin(learn);
 }
 
@@ -496,7 +492,8 @@ static enum tt_learned challenger_wins(struct tt_learn *learn, int32_t excess_pp
 
 static enum tt_learned challenger_stays(struct tt_learn *learn)
 {
-  if (learn->agreed.race.periods >= PERIODS_MOST) return challenger_out(learn);
+  const struct tt_learn_race *race = &learn->agreed.race;
+  if (race->periods >= PERIODS_MOST || race->waits >= WAITS_MOST) return challenger_out(learn);
   visits_plan(learn);
   return TT_LEARNED_NOTHING;
 }
@@ -543,6 +540,7 @@ static enum tt_learned race_agree(struct tt_learn *learn, const int64_t *facts)
   struct tt_learn_agreed *agreed = &learn->agreed;
   struct tt_learn_race *race = &agreed->race;
   int64_t n = -facts[VISITS], least = -facts[LEAST_INCUMBENT], edge = facts[EDGES] - facts[INCUMBENT];
+  agreed->ready = (uint8_t)-facts[READY];
   int32_t excess = ppm(facts[ARM] - facts[INCUMBENT], least), error = ppm(facts[ERROR], least);
   if (n && facts[EDGES]) race->edge_ppm = edge > 0 ? ppm(edge, least) : 0;
   agreed->spent[1] = agreed->spent[0];
@@ -569,7 +567,7 @@ static enum tt_learned settled_agree(struct tt_learn *learn, const int64_t *fact
 
 enum tt_learned tt_learn_agree(struct tt_learn *learn, const int64_t facts[TT_LEARN_FACTS])
 {
-  if (learn->agreed.state == TT_LEARN_SWEEP) return sweep_agree(learn, facts);
+  if (learn->agreed.state == TT_LEARN_FIRST) return first_agree(learn, facts);
   return learn->agreed.state == TT_LEARN_RACE ? race_agree(learn, facts) : settled_agree(learn, facts);
 }
 
@@ -581,7 +579,7 @@ void tt_learn_init(struct tt_learn *learn, int narms)
   learn->agreed.before = TT_LEARN_ARMS;
   learn->agreed.rest = REST;
   learn->agreed.stretch = 1;
-  learn->agreed.calls = SWEEP_CALLS;
+  learn->agreed.calls = FIRST_CALLS;
 }
 
 void tt_learn_resume(struct tt_learn *learn, int narms, int64_t ns)

@@ -17,31 +17,34 @@
  * however long that rank waits. Where ranks arrive together, the slowest rank counts. So the excess of an arm is
  * (max over ranks of its time - max of the incumbent's time) / (min over ranks of the incumbent's time).
  *
- * 1. Sweep, the first 60 calls: one of four is a challenger's, in turn, at a drawn place. The lowest times say in which
- *    order challengers race, and which are too slow to be visited unseen. The incumbent stays: few calls decide
- *    nothing.
- * 2. Race: one challenger after the other, by increasing excess, in *visits* of a few calls among the incumbent's, at
- *    drawn places in equal slots, so that no rhythm of the caller falls on one of them. Calls just behind a change of
- *    arm are not counted: caches and waits are those of the other arm. A visit's medians of 3 or 5 calls are held
- *    beside the median of the incumbent just before it. Each 500 calls ranks exchange mean and standard error of this
- *    challenger's visits. It goes out when it is not better by 2 %, and becomes the incumbent when it is better by 1 %,
- *    both by 4 standard errors, or more after few visits. An incumbent that has been a challenger and is beaten goes
- *    out, so races end. After 128 exchanges for one challenger 2 standard errors must do, or it goes out.
+ * Ready. The first call by an arm needs a plan and connections, which may take longer than many calls. So each rank
+ * makes arms ready meanwhile, in the order of their prices, and an arm is tried when that is done on all ranks.
+ *
+ * 1. First, 60 calls: their time is taken, and nothing is tried.
+ * 2. Race: one challenger after the other, in the order of their prices, then by increasing excess. One of which
+ *    nothing is known is looked at in single calls first: if it is far slower, it goes out; three looks that find it
+ *    near enough, and it is tried in *visits* of a few calls among the incumbent's. Looks and visits have drawn places
+ *    in equal slots, so that no rhythm of the caller falls on one of them. Calls just behind a change of arm are not
+ *    counted: caches and waits are those of the other arm. A visit's medians of 3 or 5 calls are held beside the median
+ *    of the incumbent just before it. Each 500 calls ranks exchange mean and standard error of this challenger's
+ *    visits. It goes out when it is not better by 2 %, and becomes the incumbent when it is better by 1 %, both by 4
+ *    standard errors, or more after few visits. An incumbent that has been a challenger and is beaten goes out, so
+ *    races end. After 128 exchanges for one challenger 2 standard errors must do, or it goes out.
  * 3. Settled: no more trials. Each 2,048 calls or more ranks exchange the time of some. If that has changed by 5 %,
  *    twice running, the race begins again with all arms. If its result is the same arm, it takes twice as many calls
  *    until the next comparison, up to 32,768. The race begins again also if times change by a fifth while it goes on,
  *    at most twice.
  *
  * Budget. The cost of a trial is what the visits' calls take longer than the incumbent's, with all that the change of
- * arms costs, and the exchanges, of which each counts as much as a call. In 1,000 calls behind the sweep it is at
- * most 1 % of the incumbent's time: the visits of any three periods of 500 calls cost at most 4.5 calls by what is
- * known when they are planned, exchanges 2 more, and the rest is left for errors of that. After a drift nothing is
- * known, so an arm is looked at in single calls before it is visited. If the drift has made it more than 9 times as
- * slow as the incumbent, such a call costs more than the budget; so does nothing else.
+ * arms costs, and the exchanges, of which each counts as much as a call. In 1,000 calls it is at most 1 % of the
+ * incumbent's time: the visits of any three periods of 500 calls cost at most 4.5 calls by what is known when they are
+ * planned, exchanges 2 more, and the rest is left for errors of that. If an arm is more than 9 times as slow as the
+ * incumbent, a look at it costs more than the budget; so does nothing else.
  *
- * Short calls. A look at the clock and a step of the learner take 0.1 us, so calls below 2 us are not all told: in a
- * race only those near a visit, and periods are 3 to 64 times as long (*stretch*), settled ones 16 times that. For the
- * calls between tt_learn_quiet says that they need nothing, and tt_learn_skip that they have been made.
+ * Cheap. A look at the clock and a step of the learner take 0.1 us, so few calls are told: in a race those near a
+ * visit, when it is settled 5 of 32 at most. For the calls between tt_learn_quiet says that they need nothing, and
+ * tt_learn_skip that they have been made. For calls below 2 us periods are 3 to 64 times as long (*stretch*), settled
+ * ones 16 times that.
  *
  * Not noticed: an arm that becomes quicker while the settled one stays as it is. If the calls of an arm change after
  * 17 in a row, it is measured wrongly until it is the incumbent. The one before it then challenges it. */
@@ -57,7 +60,7 @@ enum tt_learn_setting { TT_LEARN_CONFIG, TT_LEARN_OFF, TT_LEARN_ON, TT_LEARN_FRE
 #define TT_LEARN_FACTS 8
 #define TT_LEARN_GROUP 5 /* calls of the incumbent of which the median is taken */
 
-enum tt_learn_state { TT_LEARN_SWEEP, TT_LEARN_RACE, TT_LEARN_SETTLED };
+enum tt_learn_state { TT_LEARN_FIRST, TT_LEARN_RACE, TT_LEARN_SETTLED };
 
 struct tt_learn_race {
   uint8_t challenger;
@@ -67,7 +70,8 @@ struct tt_learn_race {
   uint8_t visits;   /* in this period */
   uint16_t slot;    /* calls from the beginning of a slot to the next one */
   uint16_t begin;   /* where the visit begins in the present slot */
-  uint16_t periods; /* of this challenger */
+  uint16_t periods; /* of this challenger, when it was ready */
+  uint16_t waits;   /* and before */
   uint16_t n;       /* visits on this stage */
   int32_t upper_ppm; /* excess that a visit will hardly pass */
   int32_t edge_ppm;  /* what a call next to a change of arms takes longer */
@@ -85,6 +89,7 @@ struct tt_learn_agreed {
   uint8_t live;       /* bit by arm: not out */
   uint8_t known;      /* bit by arm: known_ppm is of this trial */
   uint8_t crowned;    /* bit by arm: it has won as a challenger */
+  uint8_t ready;      /* that many arms, the first ones, are ready on all ranks */
   uint8_t moved;      /* exchanges running at which the incumbent's time was not the reference */
   uint8_t again;      /* how often this race began again */
   uint8_t is_steady;  /* the reference is of a settled period */
@@ -97,6 +102,7 @@ struct tt_learn_agreed {
 struct tt_learn_local {
   float group[TT_LEARN_GROUP], edge[4]; /* times not yet taken for a median */
   uint8_t ngroup, nedge, nvisit;
+  uint8_t ready; /* likewise, here */
   float visit;    /* sum of nvisit differences of this visit to the incumbent */
   float spread;   /* usual difference */
   float last;     /* median of the incumbent before the visit */
@@ -107,7 +113,6 @@ struct tt_learn_local {
   uint32_t nedges;
   float steady;   /* sum of nsteady medians of the incumbent in this period */
   uint32_t nsteady;
-  float lowest[TT_LEARN_ARMS]; /* times in the sweep */
 };
 
 struct tt_learn {
@@ -130,6 +135,11 @@ int tt_learn_arm(const struct tt_learn *learn);
 
 /* 1 if the time of the next call is wanted. */
 int tt_learn_is_timed(const struct tt_learn *learn);
+
+/* The first arm that this rank has to make ready, -1: none; and that this is done. An arm is not tried before it is
+ * ready on all ranks. */
+int tt_learn_unready(const struct tt_learn *learn);
+void tt_learn_ready(struct tt_learn *learn);
 
 /* The next call is over and took so long here; 0: not known, or not to be counted. 1 if the ranks exchange facts before
  * the call after it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A job finds out which algorithm is the quickest: all ranks go by the same choice at every call, whatever they call
- * and however; sums are right; it settles; what is settled is kept for the next job; settings that exclude learning do.
- * A rank that dies or is late in an exchange is named, and so are calls that differ there. */
-#include "ranks.h"
+ * and however; sums are right; it settles; what is settled is kept for the next job. A rank that dies or is late in an
+ * exchange is named, and so are calls that differ there. */
+#include "learn_calls.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "chance.h"
-#include "comm/private.h"
 #include "meeting.h"
 #include "slow.h"
 #include "tuner/cache.h"
@@ -21,76 +20,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define RANKS_MOST 4
-#define COUNT_MOST 4096
-
 static char cache_path[] = "/tmp/tutti_learn_cache_XXXXXX";
-
-/* ---- calls ---- */
-
 static const int collectives[] = {TT_ALL_REDUCE, TT_REDUCE_SCATTER, TT_ALL_GATHER, TT_ALL_TO_ALL};
-
-/* Element i of a rank's input. */
-static int32_t element(int rank, size_t i)
-{
-  return (int32_t)(i % 1000) * (rank + 1) + rank;
-}
-
-/* The right result: element i on this rank. count: of a share. */
-static int32_t result_at(int collective, const struct ranks *self, size_t count, size_t i)
-{
-  size_t share = i / count, within = i % count, here = (size_t)self->rank;
-  int32_t sum = 0;
-  if (collective == TT_ALL_GATHER) return element((int)share, within);
-  if (collective == TT_ALL_TO_ALL) return element((int)share, here * count + within);
-  for (int r = 0; r < self->nranks; r++) sum += element(r, collective == TT_ALL_REDUCE ? i : here * count + i);
-  return sum;
-}
-
-/* One call: count elements in a share. */
-struct call {
-  int collective;
-  size_t count;
-  int32_t *in, *out;
-};
-
-static tuttiResult_t call_run(const struct call *call, tuttiComm_t comm, tuttiStream_t stream)
-{
-  const int32_t *in = call->in;
-  switch (call->collective) {
-  case TT_ALL_REDUCE: return tuttiAllReduce(in, call->out, call->count, tuttiInt32, tuttiSum, comm, stream);
-  case TT_REDUCE_SCATTER: return tuttiReduceScatter(in, call->out, call->count, tuttiInt32, tuttiSum, comm, stream);
-  case TT_ALL_GATHER: return tuttiAllGather(in, call->out, call->count, tuttiInt32, comm, stream);
-  default: return tuttiAlltoAll(in, call->out, call->count, tuttiInt32, comm, stream);
-  }
-}
-
-static size_t out_len(const struct call *call, int nranks)
-{
-  int has_all = call->collective == TT_ALL_GATHER || call->collective == TT_ALL_TO_ALL;
-  return call->count * (size_t)(has_all ? nranks : 1);
-}
-
-static int is_right(const struct call *call, const struct ranks *self)
-{
-  for (size_t i = 0; i < out_len(call, self->nranks); i++)
-    if (call->out[i] != result_at(call->collective, self, call->count, i)) return 0;
-  return 1;
-}
-
-static int buffers_make(struct call *call, int rank)
-{
-  call->in = malloc(RANKS_MOST * COUNT_MOST * sizeof *call->in);
-  call->out = malloc(RANKS_MOST * COUNT_MOST * sizeof *call->out);
-  for (size_t i = 0; call->in && i < RANKS_MOST * COUNT_MOST; i++) call->in[i] = element(rank, i);
-  return call->in && call->out;
-}
-
-static void buffers_free(struct call *call)
-{
-  free(call->in);
-  free(call->out);
-}
 
 /* ---- what ranks have chosen ---- */
 
@@ -153,6 +84,7 @@ static int arms_force(tuttiComm_t comm)
   tt_learning_destroy(comm);
   if (!tt_table_valid(table) || tt_learning_create(comm) != tuttiSuccess) return 0;
   tt_learning_begin(comm);
+  if (comm->calls.learning) learn_soon(comm);
   return comm->calls.learning != NULL;
 }
 
@@ -172,6 +104,7 @@ static int mixes_body(const struct ranks *self)
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(tuttiStreamCreate(&stream) == tuttiSuccess);
   RANKS_CHECK(comm->calls.learning);
+  learn_soon(comm);
   for (int k = 0; k < MIXED; k++) {
     size_t way = below(&chance, 8);
     call.collective = collectives[below(&chance, 2) ? 0 : below(&chance, 4)];
@@ -228,6 +161,7 @@ static int queues_body(const struct ranks *self)
   RANKS_CHECK(tuttiCommSplit(comm[0], 0, self->rank, &comm[1], NULL) == tuttiSuccess);
   for (int k = 0; k < 2; k++) RANKS_CHECK(tuttiStreamCreate(&stream[k]) == tuttiSuccess);
   for (int k = 0; k < WAITING; k++) RANKS_CHECK(buffers_make(&call[k], self->rank));
+  for (int k = 0; k < 2; k++) learn_soon(comm[k]);
   calls[0] = comm[0]->queue.last_op;
   for (int round = 0; round < ROUNDS; round++) {
     int is_group = round % 2;
@@ -310,73 +244,6 @@ static void it_settles_on_the_quicker_one(void **state)
   assert_int_equal(ranks_run_processes(2, settles_body, NULL, 120), 0);
 }
 
-/* ---- what excludes it ---- */
-
-#define NEVER (IS_SLOW ? 300 : 400) /* calls: an exchange would come before */
-
-/* Nothing is learnt and nothing exchanged, however often a shape is called. */
-static int never_body(const struct ranks *self)
-{
-  struct call call = {.collective = TT_ALL_REDUCE, .count = 1000};
-  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  tuttiComm_t comm;
-  if (self->argument) memcpy(&config, self->argument, sizeof config);
-  RANKS_CHECK(buffers_make(&call, self->rank));
-  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiSuccess);
-  for (int k = 0; k < NEVER; k++) RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess && is_right(&call, self));
-  RANKS_CHECK(comm->queue.last_op == NEVER);
-  RANKS_CHECK(!comm->calls.learning || comm->calls.learning->nshapes == 0);
-  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
-  buffers_free(&call);
-  return 0;
-}
-
-static void settings_exclude_it(void **state)
-{
-  static const char *const settings[][2] = {{"TUTTI_LEARN", "0"},           {"TUTTI_LEARN", "freeze"},
-                                            {"TUTTI_DETERMINISTIC", "1"},   {"TUTTI_ALGO", "ring,direct"},
-                                            {"TUTTI_ALGO", "allreduce:^star"}};
-  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  (void)state;
-  for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++) {
-    setenv(settings[k][0], settings[k][1], 1);
-    assert_int_equal(ranks_run_processes(3, never_body, NULL, 60), 0);
-    unsetenv(settings[k][0]);
-    setenv("TUTTI_LEARN", "1", 1);
-  }
-  unsetenv("TUTTI_LEARN");
-  for (config.learn = 0; config.learn <= 2; config.learn += 2)
-    assert_int_equal(ranks_run_processes(3, never_body, &config, 60), 0);
-  config.learn = 1;
-  setenv("TUTTI_LEARN", "0", 1); /* overrides the program */
-  assert_int_equal(ranks_run_processes(3, never_body, &config, 60), 0);
-  setenv("TUTTI_LEARN", "1", 1);
-}
-
-static int differs_body(const struct ranks *self)
-{
-  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
-  tuttiComm_t comm;
-  config.learn = self->rank == 1 ? 2 : 1;
-  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiInvalidUsage);
-  RANKS_CHECK(says("TUTTI_LEARN"));
-  config.learn = 3;
-  RANKS_CHECK(tuttiCommInitRankConfig(&comm, self->nranks, self->id, self->rank, &config) == tuttiInvalidArgument);
-  RANKS_CHECK(says("config.learn is 3: set it to 0, 1 or 2"));
-  RANKS_CHECK(meeting_wait(meeting)); /* the others may not have heard of it from this one before */
-  return 0;
-}
-
-static void ranks_that_differ_in_it_are_told(void **state)
-{
-  (void)state;
-  unsetenv("TUTTI_LEARN");
-  meeting = meeting_make(3);
-  assert_int_equal(ranks_run_processes(3, differs_body, NULL, 60), 0);
-  meeting_free(meeting);
-  setenv("TUTTI_LEARN", "1", 1);
-}
-
 /* ---- death ---- */
 
 /* Makes calls until an exchange comes before the next one. */
@@ -388,7 +255,7 @@ static int is_due(const struct call *call, tuttiComm_t comm)
   return shape->is_due;
 }
 
-/* Rank 1 makes no call behind that which ends the sweep: the others are in the exchange then. */
+/* Rank 1 makes no call behind that at which the first exchange is due: the others are in the exchange then. */
 static int dies_body(const struct ranks *self)
 {
   struct call call = {.collective = TT_ALL_REDUCE, .count = 100};
@@ -509,12 +376,12 @@ static int remembers_body(const struct ranks *self)
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(comm->calls.table.nlearnt == (learnt ? 1 : 0));
   RANKS_CHECK(!learnt || !tt_choices_same(&learnt->choice, tt_table_choice(&comm->calls.table, TT_ALL_REDUCE, 16000)));
-  for (int k = 0; k < 300; k++) {
+  for (int k = 0; k < FIRST_CALLS + 10; k++) {
     const struct tt_choice *choice = tt_comm_choice(comm, TT_ALL_REDUCE, 4, 16000);
     RANKS_CHECK(!learnt || tt_choices_same(choice, &learnt->choice));
     RANKS_CHECK(call_run(&call, comm, NULL) == tuttiSuccess && is_right(&call, self));
   }
-  RANKS_CHECK(!learnt || comm->queue.last_op == 300); /* it is settled: no sweep */
+  RANKS_CHECK(!learnt || comm->queue.last_op == FIRST_CALLS + 10); /* it is settled: no first exchange */
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   buffers_free(&call);
   return 0;
@@ -553,8 +420,6 @@ int main(void)
       cmocka_unit_test(ranks_go_by_the_same_choice_at_every_call),
       cmocka_unit_test(exchanges_come_between_operations_that_are_queued),
       cmocka_unit_test(it_settles_on_the_quicker_one),
-      cmocka_unit_test(settings_exclude_it),
-      cmocka_unit_test(ranks_that_differ_in_it_are_told),
       cmocka_unit_test(a_rank_that_dies_before_an_exchange_is_named),
       cmocka_unit_test(a_rank_that_is_late_in_an_exchange_is_named),
       cmocka_unit_test(calls_that_differ_at_an_exchange_are_named),
