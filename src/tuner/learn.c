@@ -19,7 +19,7 @@
 #define STRETCH_MOST 64
 #define REST_STRETCH 16 /* settled periods of short calls are so many times longer still */
 #define SURE 4          /* standard errors; more if there are few visits */
-#define FEWEST 4        /* visits that decide */
+#define FEWEST 4        /* visits that decide, also whether times have changed */
 #define PRIOR 0.06      /* of the time: deviation of a sample, as FEWEST visits would have told it */
 #define PERIODS_MOST 128 /* of a challenger */
 #define WAITS_MOST 4000 /* for one that is not ready */
@@ -34,7 +34,7 @@
 #define TOLERANCE 20000 /* an arm that is not better by more than this goes out */
 #define LEAST 10000     /* a visit is planned at this excess at least */
 #define MARGIN 150000   /* half of the excess that a look may have missed */
-#define POOR 500000     /* too slow to be visited */
+#define POOR 800000     /* too slow to be visited */
 #define NEAR 200000     /* near enough for long visits */
 #define LOOK_EXCESS 4500000 /* a look is planned as if it were so slow */
 #define EDGE 500000     /* at first */
@@ -176,7 +176,7 @@ static void incumbent_take(struct tt_learn_local *local, float ns)
   float usual = local->usual > 0 ? local->usual : ns;
   local->last = cut(ns, usual, 2);
   local->usual = cut(ns, usual, 1.125f);
-  local->steady += local->last;
+  local->steady += cut(ns, usual, 1.5f);
   local->nsteady++;
 }
 
@@ -453,6 +453,7 @@ static int has_moved(struct tt_learn_agreed *agreed, int64_t steady_ns)
   if (!agreed->reference_ns) agreed->reference_ns = steady_ns;
   int32_t moved = ppm(steady_ns - agreed->reference_ns, agreed->reference_ns);
   int32_t most = agreed->is_steady ? MOVED : MOVED_IN_RACE;
+  if (agreed->state == TT_LEARN_RACE && agreed->race.visits < FEWEST) return 0; /* few were timed */
   agreed->moved = (uint8_t)(moved > most || moved < -most ? agreed->moved + 1 : 0);
   return agreed->moved == 2;
 }
