@@ -272,8 +272,8 @@ tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream)
 
 /* ---- messages between pairs ---- */
 
-static tuttiResult_t transfer_check(const struct tuttiComm *comm, const void *buffer, const char *name, size_t count,
-                                    int type)
+tuttiResult_t tt_transfer_check(const struct tuttiComm *comm, const void *buffer, const char *name, size_t count,
+                                int type)
 {
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess) result = tt_type_check(type);
@@ -309,7 +309,7 @@ static tuttiResult_t transfer_call(struct tuttiComm *comm, struct tuttiStream *s
 tuttiResult_t tuttiSend(const void *sendbuff, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream)
 {
-  tuttiResult_t result = transfer_check(comm, sendbuff, "sendbuff", count, (int)type);
+  tuttiResult_t result = tt_transfer_check(comm, sendbuff, "sendbuff", count, (int)type);
   if (result == tuttiSuccess) {
     const struct tt_transfer transfer = {
         .peer = peer, .sends = 1, .data = (void *)(uintptr_t)sendbuff, .bytes = count * tt_type_size((int)type)};
@@ -321,7 +321,7 @@ tuttiResult_t tuttiSend(const void *sendbuff, size_t count, tuttiDataType_t type
 tuttiResult_t tuttiRecv(void *recvbuff, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream)
 {
-  tuttiResult_t result = transfer_check(comm, recvbuff, "recvbuff", count, (int)type);
+  tuttiResult_t result = tt_transfer_check(comm, recvbuff, "recvbuff", count, (int)type);
   if (result == tuttiSuccess) {
     const struct tt_transfer transfer = {
         .peer = peer, .sends = 0, .data = recvbuff, .bytes = count * tt_type_size((int)type)};

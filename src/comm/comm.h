@@ -137,6 +137,37 @@ int tt_op_ending(const struct tt_op *op);
  * error, or the error of an aborted one. */
 tuttiResult_t tt_op_end(struct tt_op *op);
 
+/* ---- message.c: messages with tags, beside operations; any threads, also while others are in operations ---- */
+
+/* A send or a receive of the user. */
+struct tuttiMessage {
+  uint32_t magic;
+  struct tt_message message;
+  struct tuttiComm *comm; /* its struct lives until the message is given back */
+  size_t room;
+  int peer, tag;          /* as they were asked for */
+  int is_kept;            /* 1: it was begun by tt_message_begin */
+  int is_given_back;      /* guarded by tt_process.mutex */
+  _Atomic int is_over;
+  char sentence[TT_SENTENCE_BYTES]; /* once it is over with an error */
+};
+
+/* Carries out a message whose peer, tag, sends, data, bytes and urgency are set and checked. Errors: the
+ * communicator's, the message's; tuttiSystemError. */
+tuttiResult_t tt_message_run(struct tuttiComm *comm, struct tuttiMessage *message);
+
+/* Begins a message that tt_alloc has made; the progress thread helps it. Errors: the communicator's;
+ * tuttiSystemError; then the caller frees it. */
+tuttiResult_t tt_message_begin(struct tuttiComm *comm, struct tuttiMessage *message);
+
+/* Waits until it is over, for timeout_ms, < 0: as long as it takes. tuttiInProgress: it is not over. Returns its
+ * result. */
+tuttiResult_t tt_message_wait(struct tuttiMessage *message, int timeout_ms);
+
+/* Ends the use of a message that was begun: it is freed, at its end if it is not over. */
+void tt_message_give_back(struct tuttiMessage *message);
+tuttiResult_t tt_message_check(const struct tuttiMessage *message);
+
 /* ---- mail.c: a communicator that carries frames, and never operations; for one thread ---- */
 
 /* Makes the mail with these peers (exec.h), and waits until its links are open. Errors end the communicator on all

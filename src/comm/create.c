@@ -316,7 +316,7 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
   comm->parts.spec = (struct tt_transport_spec){.nranks = comm->facts.nranks,
                                           .oversubscribed = comm->facts.oversubscribed,
                                           .rank = comm->facts.rank,
-                                          .lanes = (int)comm->facts.settings.lanes,
+                                          .lanes = (int)comm->facts.settings.lanes + 1,
                                           .settings = &comm->facts.settings,
                                           .credentials = &comm->parts.credentials,
                                           .ip_listener = comm->parts.ip_listener,

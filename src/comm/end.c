@@ -12,7 +12,8 @@ static void wait_outside(struct tuttiComm *comm)
   tt_heavy_fence();
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, 1);
-  while (atomic_load(&comm->life.inside) || atomic_load(&comm->life.served)) tt_waiter_pause(&waiter, 0);
+  while (atomic_load(&comm->life.inside) || atomic_load(&comm->life.served) || atomic_load(&comm->messages.callers))
+    tt_waiter_pause(&waiter, 0);
 }
 
 /* From here on an op that is given back is freed, and with the last one the struct. */
@@ -33,12 +34,14 @@ static void comm_free(struct tuttiComm *comm)
 {
   atomic_store(&comm->life.aborting, 1); /* for groups that still hold operations of it */
   tt_progress_remove(comm);
+  tt_messages_finish(comm);
   wait_outside(comm); /* the progress thread may have been at it */
   while (atomic_load(&comm->life.revoking)) sched_yield();
   tt_timeline_flush();
   tt_creation_destroy(comm->life.creation);
   tt_run_destroy(comm->parts.run);
   tt_mail_destroy(comm->parts.mail);
+  tt_messages_destroy(comm->messages.engine);
   for (int i = 0; i < comm->calls.nplans; i++) tt_plan_destroy(comm->calls.plans[i].plan);
   tt_exec_destroy(comm->parts.exec);
   if (comm->life.joined_cuda) tt_cuda_leave();
@@ -63,6 +66,7 @@ static void comm_free(struct tuttiComm *comm)
   tt_free(comm->parts.rank_infos);
   tt_wipe(&comm->parts.credentials, sizeof comm->parts.credentials);
   if (comm->life.holds_progress) tt_progress_release();
+  if (atomic_load(&comm->messages.has_progress)) tt_progress_release();
   shell_leave(comm);
 }
 
@@ -104,6 +108,7 @@ tuttiResult_t tt_comm_finalize(struct tuttiComm *comm)
     result = tt_fail(tuttiInvalidArgument, "comm was finalized already: tuttiCommDestroy is the next step");
   else if (state == TT_COMM_READY || state == TT_COMM_SUSPENDED) {
     result = tt_comm_drain(comm);
+    tt_messages_complete(comm);
     atomic_store(&comm->life.state, TT_COMM_FINALIZED);
   }
   tt_comm_exit(comm);

@@ -156,8 +156,7 @@ tuttiResult_t tt_op_start(struct tt_op *op)
   return start(op->comm, &op->binding, NULL, NULL, NULL);
 }
 
-/* An operation has failed: before its caller learns it, peers lose sight of the caller's memory. */
-static tuttiResult_t halted(struct tuttiComm *comm, tuttiResult_t result)
+tuttiResult_t tt_comm_halt(struct tuttiComm *comm, tuttiResult_t result)
 {
   for (int t = 0; t < comm->parts.ntransports; t++)
     if (comm->parts.transports[t] && comm->parts.transports[t]->ops->halt)
@@ -170,7 +169,8 @@ enum tt_slept tt_comm_sleep(void *it, uint64_t ns)
 {
   struct tuttiComm *comm = it;
   if (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) return TT_SLEPT_NOT;
-  enum tt_slept slept = tt_run_sleep(comm->parts.run, ns);
+  const struct tt_messages *messages = atomic_load(&comm->messages.n) ? comm->messages.engine : NULL;
+  enum tt_slept slept = tt_run_sleep(comm->parts.run, messages, ns);
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
   return slept;
 }
@@ -210,14 +210,17 @@ static tuttiResult_t run_now(struct tuttiComm *comm, struct tt_binding *binding)
   if (result == tuttiSuccess) result = start(comm, binding, &waiter, &done, &moved);
   if (__builtin_expect(result == tuttiInProgress, 0)) result = start_later(comm, binding, &waiter, &done);
   if (done) return result;
-  if (result != tuttiSuccess) return halted(comm, result);
+  if (result != tuttiSuccess) return tt_comm_halt(comm, result);
   for (;;) {
     moved = 0;
     result = tt_run_poll(comm->parts.run, &moved);
     if (result == tuttiSuccess) return result;
-    if (result != tuttiInProgress) return halted(comm, result);
-    if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed)) return halted(comm, tt_comm_aborted(comm));
-    if (tt_waiter_pause(&waiter, moved)) tt_watch_compare(comm->parts.watch, &binding->call, waiter.since_ns);
+    if (result != tuttiInProgress) return tt_comm_halt(comm, result);
+    if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed))
+      return tt_comm_halt(comm, tt_comm_aborted(comm));
+    if (!tt_waiter_pause(&waiter, moved)) continue;
+    tt_watch_compare(comm->parts.watch, &binding->call, waiter.since_ns);
+    if (atomic_load_explicit(&comm->messages.n, memory_order_relaxed)) tt_messages_move_beside(comm);
   }
 }
 
@@ -489,7 +492,7 @@ static tuttiResult_t move(struct tt_op *op, int look, int *moved)
   return result;
 }
 
-int tt_comm_drive(struct tuttiComm *comm, int look)
+static int drive(struct tuttiComm *comm, int look, int is_inside)
 {
   int moved = 0;
   if (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) return 0;
@@ -497,23 +500,37 @@ int tt_comm_drive(struct tuttiComm *comm, int look)
   if (op) {
     tuttiResult_t result = move(op, look, &moved);
     if (result != tuttiInProgress) {
-      if (result != tuttiSuccess) halted(comm, result);
+      if (result != tuttiSuccess) tt_comm_halt(comm, result);
       finish(op, result);
       moved = 1;
     }
   }
+  if (atomic_load(&comm->messages.n) && (is_inside || tt_messages_are_free(comm)))
+    tt_messages_move(comm, look, &moved);
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
   return moved;
 }
 
+int tt_comm_drive(struct tuttiComm *comm, int look)
+{
+  return drive(comm, look, 1);
+}
+
+int tt_comm_serve(struct tuttiComm *comm, int look)
+{
+  return drive(comm, look, 0);
+}
+
 void tt_comm_flush(struct tuttiComm *comm)
 {
+  tt_messages_finish(comm);
   while (atomic_exchange_explicit(&comm->queue.owner, 1, memory_order_acquire)) sched_yield();
-  while (atomic_load(&comm->queue.queued)) {
+  for (;;) {
     pthread_mutex_lock(&tt_process.mutex);
     struct tt_op *op = comm->queue.first;
     pthread_mutex_unlock(&tt_process.mutex);
-    finish(op, halted(comm, tt_comm_why(comm)));
+    if (!op) break;
+    finish(op, tt_comm_halt(comm, tt_comm_why(comm)));
   }
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
 }
@@ -523,7 +540,7 @@ tuttiResult_t tt_comm_drain(struct tuttiComm *comm)
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, comm->facts.oversubscribed);
   int look = 0;
-  while (atomic_load_explicit(&comm->queue.queued, memory_order_acquire))
+  while (atomic_load_explicit(&comm->queue.queued, memory_order_acquire) > atomic_load(&comm->messages.n))
     look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
   return tt_comm_health(comm);
 }

@@ -148,6 +148,16 @@ struct tt_comm_queue {
   int busy;
 };
 
+/* Messages with tags, which go beside operations (message.c). */
+struct tt_comm_messages {
+  struct tt_messages *engine;   /* the owner's; NULL: there has been no message yet */
+  struct tt_message *posted, **last; /* messages that the owner has not seen; guarded by tt_process.mutex */
+  _Atomic int n;                /* messages that are not over; the queue counts them, too */
+  _Atomic int is_free;          /* 1: all calls that are inside go through the queue, so owners may move messages */
+  _Atomic int callers;          /* threads inside functions of messages */
+  _Atomic int has_progress;     /* 1: it holds the progress thread */
+};
+
 /* Memory that grows as it is needed. */
 struct tt_room {
   void *memory;
@@ -184,6 +194,7 @@ struct tuttiComm {
   struct tt_comm_queue queue;
   struct tt_comm_parts parts;
   struct tt_comm_calls calls;
+  struct tt_comm_messages messages;
 };
 
 _Static_assert(offsetof(struct tuttiComm, facts) == 0, "tt_comm_facts looks for them there");
@@ -232,6 +243,30 @@ void tt_comm_flush(struct tuttiComm *comm);
 /* The reason why an operation failed: the communicator's first error, or that it was aborted. Its sentence becomes the
  * calling thread's. */
 tuttiResult_t tt_comm_why(const struct tuttiComm *comm);
+
+/* The operation or the messages have failed: before the caller learns it, peers lose sight of its memory. Returns
+ * result. */
+tuttiResult_t tt_comm_halt(struct tuttiComm *comm, tuttiResult_t result);
+
+/* ---- message.c ---- */
+
+/* Moves messages: for the owner, while messages.n is not 0. */
+void tt_messages_move(struct tuttiComm *comm, int look, int *moved);
+
+/* The same for a thread that is in an operation without the owner word, and beside which no other moves messages. */
+void tt_messages_move_beside(struct tuttiComm *comm);
+
+/* 1: a thread that is in no operation may move them. */
+int tt_messages_are_free(struct tuttiComm *comm);
+
+/* Ends receives for which nothing has begun to come, and waits until all other messages are over. */
+void tt_messages_complete(struct tuttiComm *comm);
+
+/* Ends all messages, with the reason why the communicator has failed; or, if it has not, as unfinished. */
+void tt_messages_finish(struct tuttiComm *comm);
+
+/* As tt_comm_drive, for threads that are not inside the communicator. */
+int tt_comm_serve(struct tuttiComm *comm, int look);
 
 /* ---- coded.c ---- */
 

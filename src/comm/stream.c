@@ -56,7 +56,7 @@ static int serve_locked(struct tuttiComm *comm, int *naps)
     if (!is_aborting) moved = tt_comm_create_poll(comm) != tuttiInProgress;
     *naps = *naps && !moved && !is_aborting && tt_comm_create_nap(comm);
   } else {
-    moved = tt_comm_drive(comm, look);
+    moved = tt_comm_serve(comm, look);
     *naps = 0;
   }
   atomic_store_explicit(&comm->life.served, 0, memory_order_release);

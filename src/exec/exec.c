@@ -30,7 +30,7 @@ tuttiResult_t tt_exec_create(struct tt_exec **out, const struct tt_exec_spec *sp
   exec->transports = spec->transports;
   exec->ntransports = spec->ntransports;
   exec->routes = tt_alloc((size_t)spec->nranks, sizeof *exec->routes);
-  exec->open = tt_alloc((size_t)spec->nranks * (size_t)spec->lanes, sizeof *exec->open);
+  exec->open = tt_alloc((size_t)spec->nranks * (size_t)(spec->lanes + 1), sizeof *exec->open);
   tuttiResult_t result = tuttiSuccess;
   if (!exec->routes || !exec->open)
     result = tt_fail(tuttiSystemError, "out of memory for the routes to %d ranks", spec->nranks);

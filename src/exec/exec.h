@@ -37,7 +37,8 @@
 struct tt_exec;
 
 struct tt_exec_spec {
-  int nranks, rank, lanes;
+  int nranks, rank;
+  int lanes; /* of operations; the transports have one more, that of messages with tags */
   struct tt_transport **transports; /* in order of preference; borrowed; all connected */
   int ntransports;
   struct tt_watch *watch; /* borrowed */
@@ -190,15 +191,66 @@ int tt_mail_is_sent(const struct tt_mail *mail);
 /* Takes a frame that has arrived, from peer *p; it is valid until the next poll or glance. NULL: there is none. */
 const void *tt_mail_take(struct tt_mail *mail, int *p);
 
+/* ---- messages with tags (message.c) ---- */
+
+#define TT_ANY (-1) /* of a receive: any rank, any tag */
+#define TT_SLICE_BYTES 262144 /* a message gives way to more urgent ones after so many bytes */
+
+/* Messages between any two ranks, on links that have nothing else: on the lane behind those of operations. A message
+ * goes in slices, each behind a head that says which message it belongs to and how long it is; so a receiver need not
+ * know what comes. It is matched with the first receive, in their order, that wants its sender and its tag; until one
+ * does it waits in memory here. Messages with the same sender and receiver and equal urgency are matched in the order
+ * in which they were added. */
+struct tt_messages;
+
+/* A send or a receive, in memory of the caller, where it stays until it is over. */
+struct tt_message {
+  int32_t peer, tag;    /* >= 0; of a receive also TT_ANY, and those of the message once it is over */
+  int sends;
+  uint32_t urgency;     /* of a send: 0 goes first */
+  void *data;           /* the caller leaves it alone until it is over */
+  size_t bytes;         /* a receive: there is room for so many; once it is over, the length of the message */
+  tuttiResult_t result; /* once it is over; tuttiInvalidArgument: the message was longer than the room, and is lost */
+  struct tt_message *next; /* of the engine until it is over; then of the caller */
+  uint64_t order, number;  /* the engine's, as the rest */
+  size_t sent;
+};
+
+/* Errors: tuttiSystemError. */
+tuttiResult_t tt_messages_create(struct tt_messages **messages, struct tt_exec *exec);
+void tt_messages_destroy(struct tt_messages *messages); /* NULL is allowed */
+
+/* Begins a message. Errors: tuttiSystemError; then it has not begun. */
+tuttiResult_t tt_messages_add(struct tt_messages *messages, struct tt_message *message);
+
+/* Moves what can be moved; never blocks. Links are opened as messages need them, a receive from TT_ANY all of them; one
+ * that both ranks have not wanted yet is waited for. Errors are recorded in the watch: a link that is lost while a
+ * message needs it, a head that no correct rank sends. tuttiInProgress: a link is lost, and it is not known why. */
+tuttiResult_t tt_messages_poll(struct tt_messages *messages, int *moved);
+
+/* To be called about every millisecond while nothing moves: ends messages whose peer has left, with
+ * tuttiRemoteError. */
+void tt_messages_look(struct tt_messages *messages);
+
+/* Ends the receives for which nothing has begun to come, with this result; tt_messages_end: all messages. */
+void tt_messages_cancel(struct tt_messages *messages, tuttiResult_t result);
+void tt_messages_end(struct tt_messages *messages, tuttiResult_t result);
+
+/* Takes a message that is over; NULL: there is none. */
+struct tt_message *tt_messages_over(struct tt_messages *messages);
+
+/* The link of the i-th rank that messages are sent to or received from, NULL if it is not open; 0: there are fewer. */
+int tt_messages_link(const struct tt_messages *messages, int i, struct tt_link **link);
+
 enum tt_slept {
   TT_SLEPT_NOT,   /* there is nothing to sleep on */
   TT_SLEPT_LONG,  /* the whole time has passed */
   TT_SLEPT_WOKEN, /* a link may go on */
 };
 
-/* Sleeps for at most `ns`, until one of the links that the run waits for may go on. It does not sleep at all if a link
- * has no descriptor, or if the run waits for something else. */
-enum tt_slept tt_run_sleep(const struct tt_run *run, uint64_t ns);
+/* Sleeps for at most `ns`, until one of the links may go on that the run or the messages (NULL: there are none) wait
+ * for. It does not sleep at all if a link has no descriptor, or if the run waits for something else. */
+enum tt_slept tt_run_sleep(const struct tt_run *run, const struct tt_messages *messages, uint64_t ns);
 
 /* The way a thread waits: it spins, yields (early if ranks outnumber cores), then sleeps, longer and longer, or until
  * `sleep` wakes it. It reads the clock only after about 2 us. */

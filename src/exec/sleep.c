@@ -44,12 +44,22 @@ static void add_of_pairs(struct pollset *pollset, const struct tt_run *run)
     else pollset->is_hard = 1; /* not open yet */
 }
 
-enum tt_slept tt_run_sleep(const struct tt_run *run, uint64_t ns)
+static void add_of_messages(struct pollset *pollset, const struct tt_messages *messages)
+{
+  struct tt_link *link;
+  for (int i = 0; !pollset->is_hard && tt_messages_link(messages, i, &link); i++)
+    if (link) add(pollset, link);
+    else pollset->is_hard = 1; /* not open yet */
+}
+
+enum tt_slept tt_run_sleep(const struct tt_run *run, const struct tt_messages *messages, uint64_t ns)
 {
   struct pollset pollset = {.n = 0};
   struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
   if (run->state == RUN_MOVING && run->device->host) add_of_plan(&pollset, run);
   else if (run->state == RUN_PAIRS) add_of_pairs(&pollset, run);
+  else if (run->state != RUN_IDLE) return TT_SLEPT_NOT;
+  if (messages) add_of_messages(&pollset, messages);
   if (pollset.is_hard || (pollset.n == 0 && !pollset.is_late)) return TT_SLEPT_NOT;
   if (pollset.is_late) return TT_SLEPT_WOKEN;
   return ppoll(pollset.polls, (nfds_t)pollset.n, &most, NULL) > 0 ? TT_SLEPT_WOKEN : TT_SLEPT_LONG;

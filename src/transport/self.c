@@ -28,7 +28,7 @@ struct self_link {
 struct self {
   struct tt_transport base;
   int rank;
-  struct self_link *links[TT_MAX_LANES];
+  struct self_link *links[TT_MAX_LINKS];
 };
 
 static uint64_t padded(uint64_t position)
@@ -211,7 +211,7 @@ static void destroy(struct tt_transport *transport)
 {
   struct self *t = (struct self *)transport;
   if (!t) return;
-  for (int lane = 0; lane < TT_MAX_LANES; lane++) tt_free(t->links[lane]);
+  for (int lane = 0; lane < TT_MAX_LINKS; lane++) tt_free(t->links[lane]);
   tt_free(t);
 }
 

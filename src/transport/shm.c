@@ -13,8 +13,9 @@
  *   call              64 bytes for each (destination, lane): the last message between pairs that was begun there.
  *   pool              `shm_slots` slots of `shm_slot_bytes`, for all destinations.
  *
- * With L ranks on the host and n lanes an outbox takes 1152 L n bytes besides its pool: with the defaults (2 lanes,
- * 2 MiB of slots) 18 KiB for 8 ranks, 580 KiB for 256. Ranks of other hosts cost nothing.
+ * With L ranks on the host and n lanes an outbox takes 1152 L n bytes besides its pool: with the defaults (2 lanes of
+ * operations and one of messages, 2 MiB of slots) 27 KiB for 8 ranks, 864 KiB for 256. Ranks of other hosts cost
+ * nothing.
  *
  * A message is a sequence of fragments, each one line: sequence, call word, length, place, 40 bytes. At most 40
  * bytes at the end of a message lie in the line itself, everything else in a slot, or in the sender's heap
@@ -75,7 +76,7 @@ struct peer {
   int has_heap; /* it is known whether the peer's heap can be read here */
   struct tt_heap_view *view;
   const uint8_t *heap; /* NULL: it cannot be read */
-  struct tt_shm_link *links[TT_MAX_LANES];
+  struct tt_shm_link *links[TT_MAX_LINKS];
 };
 
 struct shm {
@@ -428,7 +429,7 @@ static const char *path(const struct tt_transport *transport, int rank, char *te
 
 static void peer_free(struct peer *peer)
 {
-  for (int lane = 0; lane < TT_MAX_LANES; lane++) tt_free(peer->links[lane]);
+  for (int lane = 0; lane < TT_MAX_LINKS; lane++) tt_free(peer->links[lane]);
   tt_dialer_destroy(peer->dialer);
   if (peer->socket >= 0) close(peer->socket);
   tt_heap_view_close(peer->view);

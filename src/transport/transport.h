@@ -13,7 +13,8 @@
 
 #include "net/net.h"
 
-#define TT_MAX_LANES 8
+#define TT_MAX_LANES 8                    /* of operations */
+#define TT_MAX_LINKS (TT_MAX_LANES + 1)   /* between two ranks: there is one more lane, of messages with tags */
 #define TT_TRANSPORT_PEER_INFO_BYTES 80 /* every rank gets the peer infos of all */
 #define TT_QUICK_BYTES 8192 /* the longest quick_bytes */
 #define TT_BLOCK_BYTES_MEMORY (128u << 10) /* block_bytes of transports through memory that both ranks map */
@@ -103,7 +104,7 @@ struct tt_link_ops {
 /* The input of a transport. It and everything that it points to live as long as the transport. */
 struct tt_transport_spec {
   int nranks, rank;
-  int lanes;                          /* 1 .. TT_MAX_LANES */
+  int lanes;                          /* 1 .. TT_MAX_LINKS */
   const struct tt_settings *settings;
   const struct tt_credentials *credentials;
   struct tt_listener *ip_listener;    /* NULL if there is none */

@@ -22,9 +22,7 @@ import tutti.torch
 from torch_ranks import die, run
 from tutti.torch import _rendezvous
 from tutti.torch._group import _create, found
-from tutti.torch._messages import Channel
 from tutti.torch._rendezvous import _store, share_store
-from tutti.torch._tags import Inbox
 
 
 def raised(kind, call):
@@ -226,34 +224,6 @@ class Again(unittest.TestCase):
             assert store.add("ranks", 0) == 2
             dist.barrier()
         run(2, body)
-
-
-class Interrupts(unittest.TestCase):
-    def test_ctrl_c_is_raised_in_its_thread_and_told_to_others(self):
-        def interrupted(*_):
-            raise KeyboardInterrupt
-        channel = types.SimpleNamespace(call=interrupted)
-        inbox, opened = Inbox("message", channel), Channel("message", interrupted)
-        for call in (lambda: inbox.receive(True, 1, 0, 0, None), lambda: opened.call(True, None)):
-            with self.assertRaises(KeyboardInterrupt):
-                call()
-            errors = []
-            for _ in range(2):
-                with self.assertRaisesRegex(tutti.TuttiUsageError, "ended by Ctrl-C") as caught:
-                    call()
-                errors.append(caught.exception)
-            self.assertIsNot(*errors)
-
-    def test_others_that_wait_are_told_of_ctrl_c(self):
-        def interrupted(*_):
-            waiting.append(inbox.receive(False, 2, 0, 0, None))
-            raise KeyboardInterrupt
-        waiting: list = []
-        inbox = Inbox("message", types.SimpleNamespace(call=interrupted))
-        with self.assertRaises(KeyboardInterrupt):
-            inbox.receive(True, 1, 0, 0, None)
-        for _ in range(2):
-            self.assertIn("ended by Ctrl-C", raised(tutti.TuttiUsageError, waiting[0].wait))
 
 
 class Differences(unittest.TestCase):

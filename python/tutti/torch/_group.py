@@ -12,7 +12,7 @@ import torch.distributed as dist
 from .._comm import join, unique_id
 from .._library import TuttiError, TuttiRemoteError, TuttiUsageError, refusal
 from ._collectives import Collectives, milliseconds
-from ._messages import Channel, Messages, has_key, set_key, store_errors
+from ._messages import Messages, has_key, set_key, store_errors
 from ._rendezvous import meet, share_store
 
 _c10d = dist.distributed_c10d
@@ -40,13 +40,14 @@ class _Group(Collectives, Messages):
 
     def shutdown(self):
         """Ends the group; operations under way are waited for."""
-        self._end_messages(Channel.close)
+        self._end_sends()
         self._comm.close()
+        self._end_messages()
 
     def abort(self):
         """Ends the group; operations under way end with an error."""
         self._comm.abort()
-        self._end_messages(Channel.abort)
+        self._end_messages()
 
 
 class ProcessGroup(_Group, dist.ProcessGroup):

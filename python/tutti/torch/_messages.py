@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages between two ranks, which may come in any order of ranks, directions and tags.
-
-The library carries out the operations of a communicator one after the other, so a rank that has called irecv could not
-send on the same one. Hence each direction between two ranks is a channel: a communicator of these two, made when its
-first message is; and so are all messages of a direction that have a tag. The ids go through the store of
-torch.distributed.
-"""
+"""Messages between two ranks, with tags, from any rank: those of tutti_message.h, on the group's own communicator."""
 import contextlib
 import threading
 import time
-import weakref
-
-from ctypes import addressof, sizeof
+from collections import deque
+from ctypes import byref, c_int, c_size_t, c_void_p, sizeof, Structure
 
 from .._arrays import UINT8
-from .._comm import join, unique_id
-from .._library import C, TuttiError, TuttiRemoteError, refusal
-from ._tags import Head, Inbox, fresh, told
-from ._tensors import moved, one, put
+from .._library import ARGUMENT, C, IN_PROGRESS, TuttiError, TuttiRemoteError, TuttiUsageError, error, refusal
+from ._tensors import one, put
 from ._work import DONE, UNKNOWN, WAITS, Work, caller
 
-_SEND, _RECV = C["tuttiSend"], C["tuttiRecv"]
+_SEND, _RECV, _WAIT = C["tuttiIsendTag"], C["tuttiIrecvTag"], C["tuttiMessageWait"]
+_ANY = -1
+_TURN_MS = 50  # so often a thread that waits looks for signals
 
 
 @contextlib.contextmanager
@@ -58,108 +51,78 @@ def set_key(store, key, value):
     store.add(key + "#", 1)
 
 
+class _Info(Structure):
+    _fields_ = [("size", c_size_t), ("bytes", c_size_t), ("source", c_int), ("tag", c_int)]
+
+
 class _Message:
-    """The handle of a message, whose channel may still be in the making."""
+    """The handle of a message. Any threads may ask and wait: one at a time is in the library for it."""
 
-    def __init__(self, channel):
-        self._channel = channel
-        self._known = threading.Event()
-        self._handle, self._error = None, None
+    def __init__(self, group, function, x, keep, peer, tag):
+        self.is_send = function is _SEND
+        self._rank, self._patience, self._keep = group._comm.rank, group._patience, (x, keep)
+        self._name = f"message {'to' if self.is_send else 'from'} {'any rank' if peer == _ANY else f'rank {peer}'}"
+        self._length = x.numel() * x.element_size()
+        self._handle, self._lock = c_void_p(), threading.Lock()
+        self._info = _Info(sizeof(_Info))
+        self._ended, self._error = False, None
+        code = function(x.data_ptr(), self._length, UINT8, peer, tag, group._comm._open(), byref(self._handle))
+        if code:
+            raise error(code)
 
-    def begin(self, comm, keep, calls):
-        try:
-            for call in calls:  # the last one ends last
-                self._handle = comm._call(True, None, keep, *call)
-        except TuttiError as why:
-            self._error = self._channel.error(why)
-        self._known.set()
-
-    def fail(self, error):
-        self._error = error
-        self._known.set()
+    @property
+    def source(self):
+        return self._info.source
 
     def done(self):
-        return self._known.is_set() and (self._handle is None or self._handle.done())
+        """Whether it has ended. It never waits."""
+        if not self._ended and self._lock.acquire(blocking=False):
+            try:
+                self._ask(0)
+            finally:
+                self._lock.release()
+        return self._ended
 
     def wait(self, timeout=None):
-        began = time.perf_counter()
-        if not self._known.wait(timeout):
+        """Waits for `timeout` seconds, or as long as the group does."""
+        until = time.perf_counter() + (self._patience if timeout is None else timeout)
+        while not self._ended:
+            left = until - time.perf_counter()
+            with self._lock:
+                self._ask(min(_TURN_MS, max(int(1e3 * left), 0)))
+            if left <= 0 and not self._ended:
+                break
+        if not self._ended and timeout is not None:
             raise TimeoutError
+        if not self._ended:
+            raise TuttiRemoteError(f"{self._name}: the other rank did not come in {self._patience:g} s")
         if self._error is not None:
-            raise fresh(self._error)
-        try:
-            self._handle.wait(None if timeout is None else max(timeout - (time.perf_counter() - began), 0))
-        except TuttiError as why:
-            raise self._channel.error(why) from None
+            raise type(self._error)(str(self._error))  # the one that is kept would keep its traceback
+
+    def _ask(self, milliseconds):
+        """The lock is held."""
+        if self._ended:
+            return
+        code = _WAIT(byref(self._handle), milliseconds, byref(self._info))
+        if code == IN_PROGRESS:
+            return
+        if code and (self.is_send or code != ARGUMENT):
+            self._error = error(code)
+        elif not self.is_send and self._info.bytes != self._length:
+            self._error = TuttiUsageError(
+                f"message from rank {self._info.source} to rank {self._rank} with tag {self._info.tag}: "
+                f"{self._info.bytes} bytes were sent, and {self._length} are to be received: both ranks must give as "
+                "many")
+        self._keep, self._ended = None, True
 
 
-class Channel:
-    """One direction between two ranks."""
+class _Received(Work):
+    """A message of which it is known when it is there whose it is."""
 
-    def __init__(self, name, make):
-        self.name, self._make = name, make
-        self._lock = threading.Lock()
-        self._comm, self._error = None, None
-        self._waiting = None  # messages of a channel that is being made
+    def source_rank(self):
+        return self._handles[0].source
 
-    def error(self, why):
-        """The error of a message, in whose communicator the ranks have other numbers."""
-        return type(why)(str(why) if str(why).startswith(self.name) else f"{self.name}, here ranks 0 and 1: {why}")
-
-    def call(self, is_waited, keep, *calls):
-        """Sends or receives; returns the handle of a message that is not waited for, which may be several calls."""
-        with self._lock:
-            if self._error is not None:
-                raise fresh(self._error)
-            if self._comm is not None and is_waited:
-                return self._call(*calls)
-            message = _Message(self)
-            if self._comm is not None:
-                message.begin(self._comm, keep, calls)
-                return message
-            is_first, self._waiting = self._waiting is None, [*(self._waiting or ()), (message, keep, calls)]
-        if is_first and is_waited:
-            self._open()
-        elif is_first:
-            threading.Thread(target=self._open, name="tutti-channel", daemon=True).start()
-        return message.wait() if is_waited else message
-
-    def _call(self, *calls):
-        try:
-            for call in calls:
-                self._comm._call(False, None, None, *call)
-        except TuttiError as why:
-            raise self.error(why) from None
-
-    def _open(self):
-        """Makes the communicator, and begins the messages that wait for it."""
-        comm = error = None
-        try:
-            comm = self._make()
-        except Exception as why:  # told by the messages
-            error = self.error(told(self.name, why))
-        except BaseException as why:  # Ctrl-C is this thread's
-            error = told(self.name, why)
-            raise
-        finally:
-            self._begin(comm, error)
-
-    def _begin(self, comm, error):
-        with self._lock:
-            waiting, self._waiting = self._waiting, None
-            self._comm, self._error = comm, error
-            for message, keep, calls in waiting:
-                message.begin(comm, keep, calls) if error is None else message.fail(error)
-
-    def close(self):
-        with self._lock:  # a message that is waited for has it
-            if self._comm is not None:
-                self._comm.close()
-
-    def abort(self):
-        comm = self._comm
-        if comm is not None:
-            comm.abort()
+    _source_rank = source_rank
 
 
 class Messages:
@@ -167,86 +130,59 @@ class Messages:
 
     def _begin_messages(self, store, timeout, options):
         self._store, self._patience, self._options = store, timeout.total_seconds(), options
-        self._channels, self._inboxes = {}, {}
-        self._table = threading.Lock()  # not that of collectives, which is held while one waits
+        self._begun: deque = deque()  # messages that may be under way, whose tensors have to live
 
     def send(self, tensors, peer, tag=0):
         x, who = one(tensors), caller(None)
-        t = self._in(x)
-        channel = self._channel(self._comm.rank, peer, tag)
-        if tag:  # not in this thread: another one may send with another tag before this message is received
-            head = Head(tag, t.numel() * t.element_size())
-            handle = channel.call(False, (x, t, head), (_SEND, addressof(head), sizeof(head), UINT8, 1),
-                                  (_SEND, t.data_ptr(), head[1], UINT8, 1))
-            if who == WAITS:
-                handle.wait()
-        else:
-            handle = channel.call(who == WAITS, (x, t), (_SEND, t.data_ptr(), *moved(t), 1))
-        return self._sent(who, handle, (), (), self._comm.rank)
+        self._check(peer)
+        message = self._begin_message(_SEND, self._in(x), x, peer, tag)
+        if who == WAITS:
+            message.wait()
+            return DONE
+        return self._given(who, Work([message], (), (), self._comm.rank))
 
     def recv(self, tensors, peer, tag=0):
         x, who = one(tensors), caller(None)
+        self._check(peer)
         t, copies = self._out(x, False)
-        channel = self._channel(peer, self._comm.rank, tag)
-        if tag:
-            handle = channel.receive(who == WAITS, tag, t.data_ptr(), t.numel() * t.element_size(), (x, t))
-        else:
-            handle = channel.call(who == WAITS, (x, t), (_RECV, t.data_ptr(), *moved(t), 0))
-        return self._sent(who, handle, (x,), copies, peer)
-
-    @staticmethod
-    def _sent(who, handle, results, copies, source):
+        message = self._begin_message(_RECV, t, x, peer, tag)
         if who == WAITS:
+            message.wait()
             put(copies)
             return DONE
-        work = Work([handle], results, copies, source)
-        return work.keep() if who == UNKNOWN else work
+        return self._given(who, Work([message], (x,), copies, peer))
 
     def recv_anysource(self, tensors, tag=0):
-        raise refusal("a message cannot be received from any rank: name its source (src=)")
+        x, who = one(tensors), caller(None)
+        t, copies = self._out(x, False)
+        return self._given(who, _Received([self._begin_message(_RECV, t, x, _ANY, tag)], (x,), copies))
 
-    def _channel(self, source, to, tag):
-        """The channel of a direction: of its messages without a tag, or of those with one, which are received through
-        an inbox."""
-        size, key = self._comm.size, (source, to, bool(tag))
-        for rank in (source, to):
-            if not 0 <= rank < size:
-                raise refusal(f"the other rank is {rank}: it must be from 0 to {size - 1}")
-        if source == to:
-            raise refusal(f"the other rank is {to}, which is this rank: copy the tensor")
-        with self._table:
-            channel = self._channels.get(key)
-            if channel is None:
-                name, make = f"message from rank {source} to rank {to}", weakref.WeakMethod(self._make)
-                # A reference to this group would keep it, and all its communicators, when it is dropped.
-                self._channels[key] = channel = Channel(name, lambda: make()(*key))
-            if not tag or source == self._comm.rank:
-                return channel
-            inbox = self._inboxes.get(source)
-            if inbox is None:
-                inbox = self._inboxes[source] = Inbox(channel.name, channel)
-            return inbox
+    def _begin_message(self, *arguments):
+        message = _Message(self, *arguments)
+        self._begun.append(message)
+        while self._begun and self._begun[0].done():
+            self._begun.popleft()
+        return message
 
-    def _make(self, source, to, has_tags):
-        """Makes the communicator of a channel; both ranks come here."""
-        key, is_source = f"{source}>{to}" + (" with tags" if has_tags else ""), self._comm.rank == source
-        peer, until = (to if is_source else source), time.monotonic() + self._patience
+    @staticmethod
+    def _given(who, work):
+        return work.keep() if who == UNKNOWN else work
 
-        def alive():
-            if peer in self._comm.failed():
-                raise TuttiRemoteError(f"rank {peer} has failed or left")
-            if time.monotonic() > until:
-                raise TuttiRemoteError(f"rank {peer} did not come in {self._patience:g} s: it has neither sent nor "
-                                       "received")
-        if is_source:
-            made = unique_id()
-            set_key(self._store, key, made.hex())
-        else:
-            made = bytes.fromhex(wait_for_key(self._store, key, alive).decode())
-        return join(made, 0 if is_source else 1, 2, {**self._options, "name": f"torch {key}"}, alive)
+    def _check(self, peer):
+        if not 0 <= peer < self._comm.size:
+            raise refusal(f"the other rank is {peer}: it must be from 0 to {self._comm.size - 1}")
+        if peer == self._comm.rank:
+            raise refusal(f"the other rank is {peer}, which is this rank: copy the tensor")
 
-    def _end_messages(self, how):
-        with self._table:
-            channels, self._channels, self._inboxes = self._channels, {}, {}
-        for channel in channels.values():
-            how(channel)
+    def _end_sends(self):
+        """Waits for messages that are sent, also those for which nobody waits any more."""
+        for message in list(self._begun):
+            if message.is_send:
+                with contextlib.suppress(TuttiError):  # told by the message
+                    message.wait()
+
+    def _end_messages(self):
+        """The communicator has ended, and all messages with it."""
+        for message in list(self._begun):
+            message.done()
+        self._begun.clear()

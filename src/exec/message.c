@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages with tags. On the wire a slice of a message is its head, a message of the link by itself, and then its
+ * bytes, another one unless there are none: so both ends know the length of each when they begin it.
+ *
+ * The head, 40 bytes, little endian: magic, bytes of this slice, number of the message (1, 2, ... in the order of first
+ * slices from this sender to this receiver), its bytes in all, those before this slice, tag, sender. A receiver checks
+ * each field. */
+#include <string.h>
+
+#include "base/priority.h"
+#include "exec/private.h"
+
+#define MAGIC 0x6761546du
+#define MOVES 64          /* messages of a link in a poll: then the others have their turn */
+#define LEFT_NS 500000000 /* a rank that has left, and of which nothing came for so long, sends no more */
+#define LOST_MOST 256     /* lost ranks that a look knows by number */
+
+struct head {
+  uint32_t magic, len;
+  uint64_t number, total, start;
+  int32_t tag, source;
+};
+_Static_assert(sizeof(struct head) == 40, "it is on the wire");
+
+/* A message that comes, or has come and is not wanted yet. */
+struct arrival {
+  struct arrival *next;
+  int32_t peer, tag;
+  uint64_t number;
+  size_t total, got;
+  struct tt_message *wanted; /* the receive that gets it; NULL: none yet */
+  char *data;                /* where it comes to: the receive's room, or own */
+  char *own;                 /* NULL: it has no memory of its own */
+};
+
+/* One direction of a link: its present message, a head or the bytes behind one. */
+struct way {
+  struct tt_call call;
+  struct tt_head link_head;
+  struct head head;
+  size_t len, done;
+  int is_begun, is_body;
+  uint64_t begun; /* messages with tags that have begun in this direction */
+};
+
+struct route {
+  int32_t peer;
+  struct tt_link *link; /* NULL: not open yet */
+  int is_lost;
+  uint64_t left_ns;     /* since when it is known that the peer has left; 0: it has not */
+  struct way in, out;
+  struct tt_priority_queue queue; /* of sends */
+  struct tt_message *now;         /* the send whose slice is under way */
+  struct arrival *from;           /* the arrival whose slice is */
+};
+
+struct tt_messages {
+  struct tt_exec *exec;
+  struct route **routes;  /* by rank; NULL: no message has wanted it */
+  int32_t *used;          /* the ranks with a route */
+  int nused, nlost;
+  struct tt_message *receives, *over;      /* receives in their order; messages that are over, the last one first */
+  struct arrival *arrivals, *spare;        /* in the order in which they began */
+  uint64_t order;
+};
+
+/* ---- create, destroy ---- */
+
+tuttiResult_t tt_messages_create(struct tt_messages **out, struct tt_exec *exec)
+{
+  struct tt_messages *messages = tt_alloc(1, sizeof *messages);
+  if (messages) {
+    messages->exec = exec;
+    messages->routes = tt_alloc((size_t)exec->nranks, sizeof *messages->routes);
+    messages->used = tt_alloc((size_t)exec->nranks, sizeof *messages->used);
+  }
+  if (!messages || !messages->routes || !messages->used) {
+    tt_messages_destroy(messages);
+    return tt_fail(tuttiSystemError, "out of memory for messages between %d ranks", exec->nranks);
+  }
+  *out = messages;
+  return tuttiSuccess;
+}
+
+static void arrivals_free(struct arrival *first)
+{
+  for (struct arrival *next; first; first = next) {
+    next = first->next;
+    tt_free(first->own);
+    tt_free(first);
+  }
+}
+
+void tt_messages_destroy(struct tt_messages *messages)
+{
+  if (!messages) return;
+  for (int i = 0; i < messages->nused; i++) {
+    tt_priority_free(&messages->routes[messages->used[i]]->queue);
+    tt_free(messages->routes[messages->used[i]]);
+  }
+  arrivals_free(messages->arrivals);
+  arrivals_free(messages->spare);
+  tt_free(messages->routes);
+  tt_free(messages->used);
+  tt_free(messages);
+}
+
+static tuttiResult_t no_memory(const struct tt_messages *messages, size_t bytes)
+{
+  return tt_fail(tuttiSystemError, "rank %d: out of memory for a message of %zu bytes", messages->exec->rank, bytes);
+}
+
+/* ---- receives and arrivals ---- */
+
+static void end(struct tt_messages *messages, struct tt_message *message, tuttiResult_t result)
+{
+  message->result = result;
+  message->next = messages->over;
+  messages->over = message;
+}
+
+static int wants(const struct tt_message *receive, int32_t peer, int32_t tag)
+{
+  return (receive->peer == TT_ANY || receive->peer == peer) && (receive->tag == TT_ANY || receive->tag == tag);
+}
+
+/* Removes the first receive that wants it, and returns it; NULL: none does. */
+static struct tt_message *receive_take(struct tt_messages *messages, int32_t peer, int32_t tag)
+{
+  struct tt_message **at = &messages->receives;
+  while (*at && !wants(*at, peer, tag)) at = &(*at)->next;
+  struct tt_message *receive = *at;
+  if (receive) *at = receive->next;
+  return receive;
+}
+
+static void receive_append(struct tt_messages *messages, struct tt_message *receive)
+{
+  struct tt_message **at = &messages->receives;
+  while (*at) at = &(*at)->next;
+  receive->next = NULL;
+  *at = receive;
+}
+
+/* All of it is there, and it is wanted. */
+static void arrival_end(struct tt_messages *messages, struct arrival *arrival)
+{
+  struct tt_message *receive = arrival->wanted;
+  int fits = arrival->total <= receive->bytes;
+  if (fits && arrival->own && arrival->total) memcpy(receive->data, arrival->own, arrival->total);
+  receive->peer = arrival->peer;
+  receive->tag = arrival->tag;
+  receive->bytes = arrival->total;
+  end(messages, receive, fits ? tuttiSuccess : tuttiInvalidArgument);
+  struct arrival **at = &messages->arrivals;
+  while (*at != arrival) at = &(*at)->next;
+  *at = arrival->next;
+  tt_free(arrival->own);
+  arrival->own = NULL;
+  arrival->next = messages->spare;
+  messages->spare = arrival;
+}
+
+/* A message begins to come: into the room of the receive that wants it, or into memory of its own. NULL: there is
+ * none. */
+static struct arrival *arrival_begin(struct tt_messages *messages, const struct head *head, int32_t peer)
+{
+  struct arrival *arrival = messages->spare, **at = &messages->arrivals;
+  if (arrival) messages->spare = arrival->next;
+  else arrival = tt_alloc(1, sizeof *arrival);
+  if (!arrival) return NULL;
+  *arrival = (struct arrival){.peer = peer, .tag = head->tag, .number = head->number, .total = (size_t)head->total};
+  struct tt_message *wanted = receive_take(messages, peer, head->tag);
+  while (*at) at = &(*at)->next;
+  *at = arrival; /* also if memory ends now: then the communicator does, too */
+  arrival->wanted = wanted;
+  if (wanted && arrival->total <= wanted->bytes) arrival->data = wanted->data;
+  else if (arrival->total) arrival->data = arrival->own = tt_alloc(1, arrival->total);
+  return arrival->total && !arrival->data ? NULL : arrival;
+}
+
+static struct arrival *arrival_find(struct tt_messages *messages, int32_t peer, uint64_t number)
+{
+  struct arrival *arrival = messages->arrivals;
+  while (arrival && (arrival->peer != peer || arrival->number != number)) arrival = arrival->next;
+  return arrival;
+}
+
+/* ---- adding ---- */
+
+static struct route *route_get(struct tt_messages *messages, int32_t peer)
+{
+  struct route *route = messages->routes[peer];
+  if (route) return route;
+  route = tt_alloc(1, sizeof *route);
+  if (!route) return NULL;
+  route->peer = peer;
+  messages->routes[peer] = route;
+  messages->used[messages->nused++] = peer;
+  return route;
+}
+
+static tuttiResult_t receive_add(struct tt_messages *messages, struct tt_message *receive)
+{
+  int first = receive->peer == TT_ANY ? 0 : receive->peer;
+  int last = receive->peer == TT_ANY ? messages->exec->nranks - 1 : receive->peer;
+  for (int peer = first; peer <= last; peer++)
+    if (peer != messages->exec->rank && !route_get(messages, peer)) return no_memory(messages, receive->bytes);
+  struct arrival *arrival = messages->arrivals;
+  while (arrival && (arrival->wanted || !wants(receive, arrival->peer, arrival->tag))) arrival = arrival->next;
+  if (!arrival) {
+    receive_append(messages, receive);
+    return tuttiSuccess;
+  }
+  arrival->wanted = receive;
+  if (arrival->got == arrival->total) arrival_end(messages, arrival);
+  return tuttiSuccess;
+}
+
+/* A message to this rank itself. */
+static tuttiResult_t own_add(struct tt_messages *messages, struct tt_message *send)
+{
+  struct head head = {.total = send->bytes, .tag = send->tag};
+  struct arrival *arrival = arrival_begin(messages, &head, send->peer);
+  if (!arrival) return no_memory(messages, send->bytes);
+  if (send->bytes) memcpy(arrival->data, send->data, send->bytes);
+  arrival->got = arrival->total;
+  if (arrival->wanted) arrival_end(messages, arrival);
+  end(messages, send, tuttiSuccess);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_messages_add(struct tt_messages *messages, struct tt_message *message)
+{
+  if (!message->sends) return receive_add(messages, message);
+  if (message->peer == messages->exec->rank) return own_add(messages, message);
+  struct route *route = route_get(messages, message->peer);
+  if (!route || !tt_priority_reserve(&route->queue, route->queue.n + 2)) return no_memory(messages, message->bytes);
+  message->sent = 0;
+  message->number = 0;
+  message->order = ++messages->order;
+  tt_priority_push(&route->queue, message->urgency, message->order, message);
+  return tuttiSuccess;
+}
+
+/* ---- moving ---- */
+
+/* Begins the next message of the link in this direction. They are numbered, so that a lost one is noticed. */
+static void way_begin(struct way *way, size_t len, int is_body)
+{
+  way->call = (struct tt_call){
+      .op = way->call.op + 1, .count = len, .collective = TT_PAIRS, .type = tuttiUint8, .root = -1};
+  way->link_head = (struct tt_head){tt_call_word(&way->call), len, &way->call, 0};
+  way->len = len;
+  way->done = 0;
+  way->is_body = is_body;
+  way->is_begun = 1;
+}
+
+/* Handles the error of a link function. A broken link is no error as long as nothing needs it. */
+static tuttiResult_t link_failed(struct tt_messages *messages, struct route *route, ssize_t code)
+{
+  const struct tt_link *link = route->link;
+  if (code == TT_LINK_BROKEN) {
+    messages->nlost += !route->is_lost;
+    route->is_lost = 1;
+    return tuttiSuccess;
+  }
+  return tt_watch_mismatch(messages->exec->watch, &route->in.call, route->peer, link->seen_word,
+                           link->seen_call.op ? &link->seen_call : NULL);
+}
+
+/* Begins the head of the most urgent send's next slice; 0: there is nothing to send. */
+static int slice_begin(struct tt_messages *messages, struct route *route)
+{
+  struct tt_message *send = tt_priority_first(&route->queue);
+  if (!send) return 0;
+  tt_priority_pop(&route->queue);
+  route->now = send;
+  if (!send->number) send->number = ++route->out.begun;
+  size_t left = send->bytes - send->sent;
+  route->out.head = (struct head){.magic = MAGIC,
+                                  .len = (uint32_t)(left < TT_SLICE_BYTES ? left : TT_SLICE_BYTES),
+                                  .number = send->number,
+                                  .total = send->bytes,
+                                  .start = send->sent,
+                                  .tag = send->tag,
+                                  .source = messages->exec->rank};
+  way_begin(&route->out, sizeof route->out.head, 0);
+  route->link->ops->send_begin(route->link, &route->out.link_head);
+  return 1;
+}
+
+/* The head or the bytes of a slice were sent. */
+static void slice_goes_on(struct tt_messages *messages, struct route *route)
+{
+  struct tt_message *send = route->now;
+  if (!route->out.is_body && route->out.head.len) {
+    way_begin(&route->out, route->out.head.len, 1);
+    route->link->ops->send_begin(route->link, &route->out.link_head);
+    return;
+  }
+  route->out.is_begun = 0;
+  route->now = NULL;
+  send->sent += route->out.head.len;
+  if (send->sent == send->bytes) end(messages, send, tuttiSuccess);
+  else tt_priority_push(&route->queue, send->urgency, send->order, send); /* behind more urgent ones */
+}
+
+static tuttiResult_t out_move(struct tt_messages *messages, struct route *route, int *moved)
+{
+  struct way *out = &route->out;
+  for (int k = 0; k < MOVES; k++) {
+    if (!out->is_begun && !slice_begin(messages, route)) return tuttiSuccess;
+    const char *data = out->is_body ? (const char *)route->now->data + route->now->sent : (const char *)&out->head;
+    ssize_t n = route->link->ops->send(route->link, data + out->done, out->len - out->done);
+    if (n < 0) return link_failed(messages, route, n);
+    if (n == 0) return tuttiSuccess;
+    *moved = 1;
+    out->done += (size_t)n;
+    if (out->done == out->len) slice_goes_on(messages, route);
+  }
+  return tuttiSuccess;
+}
+
+/* A head has come: finds what it belongs to. NULL: no correct rank sends it; *what names the field, and its values are
+ * what came and what should have. */
+static struct arrival *head_check(struct tt_messages *messages, struct route *route, const char **what,
+                                  uint64_t values[2])
+{
+  const struct head *head = &route->in.head;
+  int is_new = head->number == route->in.begun + 1;
+  struct arrival *arrival = is_new ? NULL : arrival_find(messages, route->peer, head->number);
+  const struct {
+    const char *what;
+    uint64_t came, right;
+  } fields[] = {
+    {"magic", head->magic, MAGIC},
+    {"sender", (uint64_t)(int64_t)head->source, (uint64_t)route->peer},
+    {"number", head->number, is_new || arrival ? head->number : route->in.begun + 1},
+    {"tag", (uint64_t)(int64_t)head->tag, arrival ? (uint64_t)arrival->tag : (uint64_t)(head->tag & INT32_MAX)},
+    {"length", head->total, arrival ? arrival->total : head->total & SIZE_MAX / 2},
+    {"start", head->start, arrival ? arrival->got : 0},
+    {"slice", head->len, head->total - head->start < TT_SLICE_BYTES ? head->total - head->start : TT_SLICE_BYTES},
+  };
+  for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
+    if (fields[k].came == fields[k].right) continue;
+    *what = fields[k].what;
+    values[0] = fields[k].came;
+    values[1] = fields[k].right;
+    return NULL;
+  }
+  if (arrival) return arrival;
+  route->in.begun++;
+  arrival = arrival_begin(messages, head, route->peer);
+  *what = NULL;
+  return arrival;
+}
+
+static tuttiResult_t head_came(struct tt_messages *messages, struct route *route)
+{
+  const char *what;
+  uint64_t values[2];
+  route->from = head_check(messages, route, &what, values);
+  if (!route->from) {
+    tuttiResult_t code =
+        !what ? no_memory(messages, (size_t)route->in.head.total)
+              : tt_fail(tuttiRemoteError, "message %llu from rank %d to rank %d: its head is damaged, the %s is %llu "
+                        "and should be %llu", (unsigned long long)route->in.begun + 1, (int)route->peer,
+                        messages->exec->rank, what, (unsigned long long)values[0], (unsigned long long)values[1]);
+    return tt_watch_fail_here(messages->exec->watch, code, what ? route->peer : -1, 0);
+  }
+  route->in.is_begun = 0;
+  if (route->in.head.len) {
+    way_begin(&route->in, route->in.head.len, 1);
+    route->link->ops->recv_begin(route->link, &route->in.link_head);
+  } else if (route->from->wanted) arrival_end(messages, route->from);
+  return tuttiSuccess;
+}
+
+static void body_came(struct tt_messages *messages, struct route *route)
+{
+  struct arrival *arrival = route->from;
+  route->in.is_begun = 0;
+  route->from = NULL;
+  arrival->got += route->in.len;
+  if (arrival->got == arrival->total && arrival->wanted) arrival_end(messages, arrival);
+}
+
+static tuttiResult_t in_move(struct tt_messages *messages, struct route *route, int *moved)
+{
+  struct way *in = &route->in;
+  for (int k = 0; k < MOVES; k++) {
+    if (!in->is_begun) {
+      way_begin(in, sizeof in->head, 0);
+      route->link->ops->recv_begin(route->link, &in->link_head);
+    }
+    char *data = in->is_body ? route->from->data + route->from->got : (char *)&in->head;
+    ssize_t n = route->link->ops->recv(route->link, data + in->done, in->len - in->done);
+    if (n < 0) return link_failed(messages, route, n);
+    if (n == 0) return tuttiSuccess;
+    *moved = 1;
+    route->left_ns = 0;
+    in->done += (size_t)n;
+    if (in->done < in->len) continue;
+    tuttiResult_t result = tuttiSuccess;
+    if (in->is_body) body_came(messages, route);
+    else result = head_came(messages, route);
+    if (result != tuttiSuccess) return result;
+  }
+  return tuttiSuccess;
+}
+
+/* ---- links that are lost, ranks that have left ---- */
+
+/* 1: a message needs this rank. A receive from any rank needs the last one that is not lost. */
+static int is_needed(const struct tt_messages *messages, const struct route *route)
+{
+  if (route->now || route->queue.n || route->from) return 1;
+  for (const struct tt_message *receive = messages->receives; receive; receive = receive->next)
+    if (receive->peer == route->peer || (receive->peer == TT_ANY && messages->nlost + 1 >= messages->exec->nranks))
+      return 1;
+  return 0;
+}
+
+static tuttiResult_t route_move(struct tt_messages *messages, struct route *route, int *moved)
+{
+  struct tt_exec *exec = messages->exec;
+  tuttiResult_t result = tuttiSuccess;
+  if (!route->link) {
+    result = tt_exec_link(exec, route->peer, exec->lanes, &route->link);
+    if (result != tuttiSuccess) route->link = NULL;
+    if (result == tuttiInProgress) return tuttiSuccess;
+    if (result != tuttiSuccess) return tt_watch_fail_here(exec->watch, result, route->peer, 0);
+  }
+  if (!route->is_lost) result = out_move(messages, route, moved);
+  if (!route->is_lost && result == tuttiSuccess) result = in_move(messages, route, moved);
+  if (!route->is_lost || result != tuttiSuccess || !is_needed(messages, route)) return result;
+  return tt_watch_suspect(exec->watch, route->peer, 0, route->link->why);
+}
+
+tuttiResult_t tt_messages_poll(struct tt_messages *messages, int *moved)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (int i = 0; i < messages->nused && result == tuttiSuccess; i++)
+    result = route_move(messages, messages->routes[messages->used[i]], moved);
+  return result;
+}
+
+/* Ends the sends to a rank. */
+static void sends_end(struct tt_messages *messages, struct route *route, tuttiResult_t result)
+{
+  struct tt_message *send;
+  if (route->now) end(messages, route->now, result);
+  route->now = NULL;
+  for (; (send = tt_priority_first(&route->queue)); tt_priority_pop(&route->queue)) end(messages, send, result);
+}
+
+/* Ends the receives that only this rank could have sent to, those of a message under way among them; NULL: those of any
+ * message under way. */
+static void receives_end(struct tt_messages *messages, const struct route *route, tuttiResult_t result)
+{
+  int is_last = messages->nlost + 1 >= messages->exec->nranks;
+  for (struct tt_message **at = &messages->receives, *receive; route && (receive = *at);) {
+    if (receive->peer == route->peer || (receive->peer == TT_ANY && is_last)) {
+      *at = receive->next;
+      end(messages, receive, result);
+    } else at = &receive->next;
+  }
+  for (struct arrival *arrival = messages->arrivals; arrival; arrival = arrival->next) {
+    if (!arrival->wanted || (route && route->peer != arrival->peer)) continue;
+    end(messages, arrival->wanted, result);
+    arrival->wanted = NULL;
+  }
+}
+
+static void route_look(struct tt_messages *messages, struct route *route, uint64_t now)
+{
+  if (!is_needed(messages, route)) return;
+  if (!route->left_ns) route->left_ns = now;
+  if (now - route->left_ns < LEFT_NS) return;
+  messages->nlost += !route->is_lost;
+  route->is_lost = 1;
+  sends_end(messages, route, tuttiRemoteError);
+  receives_end(messages, route, tuttiRemoteError);
+  route->from = NULL;
+}
+
+void tt_messages_look(struct tt_messages *messages)
+{
+  int lost[LOST_MOST], n = tt_watch_lost(messages->exec->watch, lost, LOST_MOST);
+  for (int k = 0; k < n && k < LOST_MOST; k++)
+    if (messages->routes[lost[k]]) route_look(messages, messages->routes[lost[k]], tt_now_ns());
+}
+
+void tt_messages_cancel(struct tt_messages *messages, tuttiResult_t result)
+{
+  struct tt_message *receive = messages->receives, *next;
+  messages->receives = NULL;
+  for (; receive; receive = next) {
+    next = receive->next;
+    end(messages, receive, result);
+  }
+}
+
+void tt_messages_end(struct tt_messages *messages, tuttiResult_t result)
+{
+  for (int i = 0; i < messages->nused; i++) sends_end(messages, messages->routes[messages->used[i]], result);
+  receives_end(messages, NULL, result);
+  tt_messages_cancel(messages, result);
+}
+
+struct tt_message *tt_messages_over(struct tt_messages *messages)
+{
+  struct tt_message *over = messages->over;
+  if (over) messages->over = over->next;
+  return over;
+}
+
+int tt_messages_link(const struct tt_messages *messages, int i, struct tt_link **link)
+{
+  if (i >= messages->nused) return 0;
+  *link = messages->routes[messages->used[i]]->link;
+  return 1;
+}
