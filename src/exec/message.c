@@ -2,15 +2,16 @@
 /* Messages with tags. On the wire a slice of a message is its head, a message of the link by itself, and then its
  * bytes, another one unless there are none: so both ends know the length of each when they begin it.
  *
- * The head, 40 bytes, little endian: magic, bytes of this slice, number of the message (1, 2, ... in the order of first
+ * The head, 64 bytes, little endian: magic, bytes of this slice, number of the message (1, 2, ... in the order of first
  * slices from this sender to this receiver), its bytes in all, those before this slice, tag, sender. A receiver checks
- * each field. */
+ * each field. At its end it has room for the bytes of a small message, and then nothing is behind it. */
 #include <string.h>
 
 #include "base/priority.h"
 #include "exec/private.h"
 
 #define MAGIC 0x6761546du
+#define SMALL_BYTES 24
 #define MOVES 64          /* messages of a link in a poll: then the others have their turn */
 #define LEFT_NS 500000000 /* a rank that has left, and of which nothing came for so long, sends no more */
 #define LOST_MOST 256     /* lost ranks that a look knows by number */
@@ -19,8 +20,9 @@ struct head {
   uint32_t magic, len;
   uint64_t number, total, start;
   int32_t tag, source;
+  char small[SMALL_BYTES];
 };
-_Static_assert(sizeof(struct head) == 40, "it is on the wire");
+_Static_assert(sizeof(struct head) == 64, "it is on the wire");
 
 /* A message that comes, or has come and is not wanted yet. */
 struct arrival {
@@ -59,8 +61,10 @@ struct tt_messages {
   struct route **routes;  /* by rank; NULL: no message has wanted it */
   int32_t *used;          /* the ranks with a route */
   int nused, nlost;
-  struct tt_message *receives, *over;      /* receives in their order; messages that are over, the last one first */
-  struct arrival *arrivals, *spare;        /* in the order in which they began */
+  struct tt_message *receives, **last_receive; /* in their order, and where the next one goes */
+  struct arrival *arrivals, **last_arrival;    /* likewise */
+  struct arrival *spare;
+  struct tt_message *over;                     /* messages that are over, the last one first */
   uint64_t order;
 };
 
@@ -71,6 +75,8 @@ tuttiResult_t tt_messages_create(struct tt_messages **out, struct tt_exec *exec)
   struct tt_messages *messages = tt_alloc(1, sizeof *messages);
   if (messages) {
     messages->exec = exec;
+    messages->last_receive = &messages->receives;
+    messages->last_arrival = &messages->arrivals;
     messages->routes = tt_alloc((size_t)exec->nranks, sizeof *messages->routes);
     messages->used = tt_alloc((size_t)exec->nranks, sizeof *messages->used);
   }
@@ -124,22 +130,27 @@ static int wants(const struct tt_message *receive, int32_t peer, int32_t tag)
   return (receive->peer == TT_ANY || receive->peer == peer) && (receive->tag == TT_ANY || receive->tag == tag);
 }
 
+static struct tt_message *receive_remove(struct tt_messages *messages, struct tt_message **at)
+{
+  struct tt_message *receive = *at;
+  *at = receive->next;
+  if (messages->last_receive == &receive->next) messages->last_receive = at;
+  return receive;
+}
+
 /* Removes the first receive that wants it, and returns it; NULL: none does. */
 static struct tt_message *receive_take(struct tt_messages *messages, int32_t peer, int32_t tag)
 {
   struct tt_message **at = &messages->receives;
   while (*at && !wants(*at, peer, tag)) at = &(*at)->next;
-  struct tt_message *receive = *at;
-  if (receive) *at = receive->next;
-  return receive;
+  return *at ? receive_remove(messages, at) : NULL;
 }
 
 static void receive_append(struct tt_messages *messages, struct tt_message *receive)
 {
-  struct tt_message **at = &messages->receives;
-  while (*at) at = &(*at)->next;
   receive->next = NULL;
-  *at = receive;
+  *messages->last_receive = receive;
+  messages->last_receive = &receive->next;
 }
 
 /* All of it is there, and it is wanted. */
@@ -155,6 +166,7 @@ static void arrival_end(struct tt_messages *messages, struct arrival *arrival)
   struct arrival **at = &messages->arrivals;
   while (*at != arrival) at = &(*at)->next;
   *at = arrival->next;
+  if (messages->last_arrival == &arrival->next) messages->last_arrival = at;
   tt_free(arrival->own);
   arrival->own = NULL;
   arrival->next = messages->spare;
@@ -165,14 +177,14 @@ static void arrival_end(struct tt_messages *messages, struct arrival *arrival)
  * none. */
 static struct arrival *arrival_begin(struct tt_messages *messages, const struct head *head, int32_t peer)
 {
-  struct arrival *arrival = messages->spare, **at = &messages->arrivals;
+  struct arrival *arrival = messages->spare;
   if (arrival) messages->spare = arrival->next;
   else arrival = tt_alloc(1, sizeof *arrival);
   if (!arrival) return NULL;
   *arrival = (struct arrival){.peer = peer, .tag = head->tag, .number = head->number, .total = (size_t)head->total};
   struct tt_message *wanted = receive_take(messages, peer, head->tag);
-  while (*at) at = &(*at)->next;
-  *at = arrival; /* also if memory ends now: then the communicator does, too */
+  *messages->last_arrival = arrival; /* also if memory ends now: then the communicator does, too */
+  messages->last_arrival = &arrival->next;
   arrival->wanted = wanted;
   if (wanted && arrival->total <= wanted->bytes) arrival->data = wanted->data;
   else if (arrival->total) arrival->data = arrival->own = tt_alloc(1, arrival->total);
@@ -286,6 +298,7 @@ static int slice_begin(struct tt_messages *messages, struct route *route)
                                   .start = send->sent,
                                   .tag = send->tag,
                                   .source = messages->exec->rank};
+  if (send->bytes && send->bytes <= SMALL_BYTES) memcpy(route->out.head.small, send->data, send->bytes);
   way_begin(&route->out, sizeof route->out.head, 0);
   route->link->ops->send_begin(route->link, &route->out.link_head);
   return 1;
@@ -295,7 +308,7 @@ static int slice_begin(struct tt_messages *messages, struct route *route)
 static void slice_goes_on(struct tt_messages *messages, struct route *route)
 {
   struct tt_message *send = route->now;
-  if (!route->out.is_body && route->out.head.len) {
+  if (!route->out.is_body && route->out.head.total > SMALL_BYTES) {
     way_begin(&route->out, route->out.head.len, 1);
     route->link->ops->send_begin(route->link, &route->out.link_head);
     return;
@@ -370,11 +383,17 @@ static tuttiResult_t head_came(struct tt_messages *messages, struct route *route
                         messages->exec->rank, what, (unsigned long long)values[0], (unsigned long long)values[1]);
     return tt_watch_fail_here(messages->exec->watch, code, what ? route->peer : -1, 0);
   }
-  route->in.is_begun = 0;
-  if (route->in.head.len) {
+  struct arrival *arrival = route->from;
+  if (arrival->total > SMALL_BYTES) {
     way_begin(&route->in, route->in.head.len, 1);
     route->link->ops->recv_begin(route->link, &route->in.link_head);
-  } else if (route->from->wanted) arrival_end(messages, route->from);
+    return tuttiSuccess;
+  }
+  route->in.is_begun = 0;
+  route->from = NULL;
+  if (arrival->total) memcpy(arrival->data, route->in.head.small, arrival->total);
+  arrival->got = arrival->total;
+  if (arrival->wanted) arrival_end(messages, arrival);
   return tuttiSuccess;
 }
 
@@ -463,8 +482,7 @@ static void receives_end(struct tt_messages *messages, const struct route *route
   int is_last = messages->nlost + 1 >= messages->exec->nranks;
   for (struct tt_message **at = &messages->receives, *receive; route && (receive = *at);) {
     if (receive->peer == route->peer || (receive->peer == TT_ANY && is_last)) {
-      *at = receive->next;
-      end(messages, receive, result);
+      end(messages, receive_remove(messages, at), result);
     } else at = &receive->next;
   }
   for (struct arrival *arrival = messages->arrivals; arrival; arrival = arrival->next) {
@@ -495,12 +513,7 @@ void tt_messages_look(struct tt_messages *messages)
 
 void tt_messages_cancel(struct tt_messages *messages, tuttiResult_t result)
 {
-  struct tt_message *receive = messages->receives, *next;
-  messages->receives = NULL;
-  for (; receive; receive = next) {
-    next = receive->next;
-    end(messages, receive, result);
-  }
+  while (messages->receives) end(messages, receive_remove(messages, &messages->receives), result);
 }
 
 void tt_messages_end(struct tt_messages *messages, tuttiResult_t result)

@@ -423,6 +423,7 @@ struct wire_head {
   uint32_t magic, len;
   uint64_t number, total, start;
   int32_t tag, source;
+  char small[24];
 };
 
 /* Sends a head over the link of messages, as no correct rank does; returns what the receiver says to it. */
@@ -448,7 +449,7 @@ static tuttiResult_t head_send(struct both *both, const struct wire_head *head)
 static void a_head_with_one_wrong_field_is_refused(void **state)
 {
   (void)state;
-  const struct wire_head right = {0x6761546du, 8, 1, 8, 0, 3, 0};
+  const struct wire_head right = {0x6761546du, 8, 1, 8, 0, 3, 0, {0}};
   static const char *const fields[] = {"magic", "slice", "number", "length", "start", "tag", "sender"};
   char x[8];
   for (int k = 0; k < 7; k++) {
