@@ -131,6 +131,7 @@ class Messages:
     def _begin_messages(self, store, timeout, options):
         self._store, self._patience, self._options = store, timeout.total_seconds(), options
         self._begun: deque = deque()  # messages that may be under way, whose tensors have to live
+        self._table = threading.Lock()
 
     def send(self, tensors, peer, tag=0):
         x, who = one(tensors), caller(None)
@@ -159,9 +160,10 @@ class Messages:
 
     def _begin_message(self, *arguments):
         message = _Message(self, *arguments)
-        self._begun.append(message)
-        while self._begun and self._begun[0].done():
-            self._begun.popleft()
+        with self._table:
+            self._begun.append(message)
+            while self._begun and self._begun[0].done():
+                self._begun.popleft()
         return message
 
     @staticmethod
