@@ -59,19 +59,30 @@ debian_mirror() { # the one that this machine uses
   echo "${found:-http://deb.debian.org/debian}"
 }
 
-# Fills aarch64_sysroot. The packages are unpacked there, not installed: that would tie this machine's own libraries to
-# the versions of the others. Needs no rights.
-fetch_aarch64_sysroot() {
-  [ ! -d "$aarch64_sysroot" ] || return 0
-  local apt=$PWD/$aarch64_sysroot.apt deb
+# unpack_packages FOLDER ARCHITECTURE SUITE PACKAGE...: unpacks packages in a folder, unless it is there; SUITE "" is this
+# machine's. They are not installed: that would tie this machine's own libraries to the versions of the others. Needs no
+# rights.
+unpack_packages() {
+  local folder=$1 architecture=$2 suite=$3 apt=$PWD/$1.apt deb
+  shift 3
+  [ ! -d "$folder" ] || return 0
   rm -rf "$apt"
   mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/root"
-  local quiet=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State="$apt"
-    -o Dir::State::status=/dev/null -o Dir::Cache="$apt" -o APT::Sandbox::User=root -o Acquire::http::Timeout=20)
+  local quiet=(apt-get -qq -o APT::Architecture="$architecture" -o APT::Architectures="$architecture"
+    -o Dir::State="$apt" -o Dir::State::status=/dev/null -o Dir::Cache="$apt" -o APT::Sandbox::User=root
+    -o Acquire::http::Timeout=20)
+  [ -z "$suite" ] || {
+    echo "deb $(debian_mirror) $suite main" > "$apt/sources"
+    quiet+=(-o Dir::Etc::SourceList="$apt/sources" -o Dir::Etc::SourceParts=/dev/null
+      -o Acquire::Check-Valid-Until=false)
+  }
   "${quiet[@]}" update || return 1
-  (cd "$apt/archives" && "${quiet[@]}" download "${aarch64_libraries[@]}") || return 1
+  (cd "$apt/archives" && "${quiet[@]}" download "$@") || return 1
   for deb in "$apt"/archives/*.deb; do dpkg-deb -x "$deb" "$apt/root" || return 1; done
-  mv "$apt/root" "$aarch64_sysroot"
+  find "$apt/root" -lname '/*' | while read -r link; do # links that would lead out of the folder
+    ln -sfnr "$apt/root$(readlink "$link")" "$link"
+  done
+  mv "$apt/root" "$folder"
   rm -rf "$apt"
 }
 
@@ -80,7 +91,8 @@ install_aarch64() {
   [ "${INSTALL:-yes}" != no ] || return 0
   [ "$(uname -m)" != aarch64 ] || return 0
   command -v apt-get > /dev/null || return 1
-  install_packages "${aarch64_packages[@]}" && fetch_aarch64_sysroot
+  install_packages "${aarch64_packages[@]}" &&
+    unpack_packages "$aarch64_sysroot" arm64 "" "${aarch64_libraries[@]}"
 }
 
 # Why the preset aarch64 cannot be built here; nothing if it can.
