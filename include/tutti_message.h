@@ -70,8 +70,8 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiSendTag(const void *sendbuff, size_t count, tuttiDataType_t datatype, int peer, int tag,
                                      tuttiComm_t comm);
 
-/* Receives at most count elements from rank peer, or TUTTI_ANY_SOURCE, with this tag, or TUTTI_ANY_TAG. Writes the
- * facts of the message to *info, unless that is NULL.
+/* Receives a message from rank peer, or any rank, with this tag, or any tag. TUTTI_ANY_SOURCE and TUTTI_ANY_TAG say
+ * any; it has at most count elements. Writes the facts of the message to *info, unless that is NULL.
  *
  * Errors: as tuttiSendTag. tuttiInvalidArgument, too: the message is longer. tuttiRemoteError: the peer has left, or
  * all other ranks have. */
@@ -88,14 +88,14 @@ TUTTI_API tuttiResult_t tuttiIsendTag(const void *sendbuff, size_t count, tuttiD
 TUTTI_API tuttiResult_t tuttiIrecvTag(void *recvbuff, size_t count, tuttiDataType_t datatype, int peer, int tag,
                                       tuttiComm_t comm, tuttiMessage_t *message);
 
-/* Waits until a message is over, at most timeout_ms milliseconds, or as long as it takes if that is < 0; 0 asks only.
- * Returns its result, and frees it: *message is NULL then. tuttiInProgress: it is not over, and goes on. Facts are
- * written to *info, unless that is NULL. It may be called after the communicator was destroyed.
+/* Waits until a message is over. It waits for at most timeout_ms milliseconds, or as long as it takes if that is < 0; 0
+ * asks only. Returns its result, and frees it: *message is NULL then. tuttiInProgress: it is not over, and goes on.
+ * Facts are written to *info, unless that is NULL. It may be called after the communicator was destroyed.
  *
  * Errors: tuttiInvalidArgument: message is NULL, or no message. The result. */
 TUTTI_API tuttiResult_t tuttiMessageWait(tuttiMessage_t *message, int timeout_ms, tuttiMessageInfo_t *info);
 
-/* Gives up the handle of a message, which goes on; its buffer is left alone until it is over, which nothing tells any
+/* Gives up the handle of a message, which goes on. Its buffer is left alone until it is over, which nothing tells any
  * more. *message is NULL then. NULL is allowed.
  *
  * Errors: tuttiInvalidArgument: message is no message. */
