@@ -130,7 +130,7 @@ typedef struct {
                              type, see tuttiAllReduceWith; tuttiFloat32: as they are, the default (TUTTI_WIRE_TYPE).
                              It applies to all-reduce, reduce and reduce-scatter. The same on all ranks */
   int unused2;            /* ignored, likewise */
-  int learn;              /* algorithms: 0: by predictions (default); 1: in calls that are repeated by their times; 2:
+  int learn;              /* algorithms: 0: by predictions; 1: in calls that are repeated by their times (default); 2:
                              as earlier jobs have learnt (TUTTI_LEARN). The same on all ranks. See tutti_tools.h */
   int unused3;            /* ignored, likewise */
   int init_timeout_ms;    /* start-up waits this long for all ranks, in the process that made the id as well if rank 0

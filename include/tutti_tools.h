@@ -44,7 +44,7 @@ TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const 
 
 #define TUTTI_ALGORITHM_BYTES 64 /* room for its text */
 
-/* Learning, which TUTTI_LEARN=1 or learn of tuttiConfig_t begins. A shape is all calls of all-reduce, reduce-scatter,
+/* Learning, which TUTTI_LEARN=0 or learn of tuttiConfig_t excludes. A shape is all calls of all-reduce, reduce-scatter,
  * all-gather or all-to-all on a communicator whose elements have the same width and whose bytes lie between the same
  * half powers of two. The first 1,000 calls of a shape go by predicted times. Then some calls in many try one of the
  * few algorithms that are predicted to take at most twice as long, for at most about 1 % of the time, until it is

@@ -72,7 +72,7 @@ def init(*, id: Optional[bytes] = None, rank: Optional[int] = None, size: Option
     ``transports``: allowed ones in order of preference, such as "shm,tcp".
     ``deterministic``: True: bits of a reduction depend on the values and the number of ranks only.
     ``wire_type``: "float16" or "bfloat16": the type in which reductions of float32 travel.
-    ``learn``: 1: repeated calls find the quickest algorithm; 0: predictions (default); 2: as earlier jobs have learnt.
+    ``learn``: 1: repeated calls find the quickest algorithm (default); 0: predictions; 2: as earlier jobs have learnt.
 
     Errors: TuttiArgumentError: an argument is wrong. TuttiUsageError: ranks differ, or an id is used twice.
     TuttiRemoteError: a rank died, or did not come in time. TuttiSystemError: a resource is missing.

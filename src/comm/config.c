@@ -23,7 +23,7 @@ static void learn_apply(struct tt_settings *settings, const tuttiConfig_t *confi
   const char *forced = tt_env("TUTTI_LEARN");
   int takes = is_child ? !forced || !strcasecmp(forced, "config") : settings->learn == TT_LEARN_CONFIG;
   if (takes && config && config->learn != TUTTI_CONFIG_UNDEF_INT) settings->learn = choices[config->learn];
-  if (settings->learn == TT_LEARN_CONFIG) settings->learn = TT_LEARN_OFF;
+  if (settings->learn == TT_LEARN_CONFIG) settings->learn = TT_LEARN_ON;
 }
 
 /* Likewise. The effective type stays in the settings, as one of their choices: all ranks must have the same. */

@@ -132,15 +132,13 @@ static void settings_exclude_it(void **state)
     setenv(settings[k][0], settings[k][1], 1);
     assert_int_equal(ranks_run_processes(3, never_body, NULL, 60), 0);
     unsetenv(settings[k][0]);
-    setenv("TUTTI_LEARN", "1", 1);
   }
-  unsetenv("TUTTI_LEARN");
   for (config.learn = 0; config.learn <= 2; config.learn += 2)
     assert_int_equal(ranks_run_processes(3, never_body, &config, 60), 0);
   config.learn = 1;
   setenv("TUTTI_LEARN", "0", 1); /* overrides the program */
   assert_int_equal(ranks_run_processes(3, never_body, &config, 60), 0);
-  setenv("TUTTI_LEARN", "1", 1);
+  unsetenv("TUTTI_LEARN");
 }
 
 static int differs_body(const struct ranks *self)
@@ -160,11 +158,9 @@ static int differs_body(const struct ranks *self)
 static void ranks_that_differ_in_it_are_told(void **state)
 {
   (void)state;
-  unsetenv("TUTTI_LEARN");
   meeting = meeting_make(3);
   assert_int_equal(ranks_run_processes(3, differs_body, NULL, 60), 0);
   meeting_free(meeting);
-  setenv("TUTTI_LEARN", "1", 1);
 }
 
 int main(void)
@@ -176,7 +172,6 @@ int main(void)
       cmocka_unit_test(ranks_that_differ_in_it_are_told),
   };
   setenv("TUTTI_CACHE", "none", 1);
-  setenv("TUTTI_LEARN", "1", 1);
   links = ranks_shared(RANKS_MOST * sizeof *links);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
