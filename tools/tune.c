@@ -34,7 +34,7 @@
 
 struct tune {
   const char *out, *transports, *interfaces;
-  int ranks, append, no_kernels, continues;
+  int ranks, append, no_kernels, continues, from_cache;
   double seconds;
   int inner_fd;             /* of a world's rank 0: where it tells of its progress; -1: it is none */
   char command[256];        /* as it is noted */
@@ -65,6 +65,8 @@ static const char *const help =
     "      --transports LIST  over these (default: all of one host; a job: its own)\n"
     "      --interfaces LIST  of a job: measure links between hosts over each of these, as eth0,eth1, or\n"
     "                         all that are up on all hosts (default: the one in use)\n"
+    "      --from-cache       measure nothing: the built-in profile, with the corrections of links that the cache of\n"
+    "                         this host keeps, and the choices that jobs have learnt (TUTTI_LEARN)\n"
     "      --append           keep the other lines of FILE; it must be of this machine and kernel\n"
     "  -h, --help             this text\n";
 
@@ -104,6 +106,7 @@ static int option_take(struct tune *tune, int option)
   case 'a': tune->append = 1; return 1;
   case 'k': tune->no_kernels = 1; return 1;
   case 'C': tune->continues = 1; return 1;
+  case 'F': tune->from_cache = 1; return 1;
   case 'i': tune->inner_fd = atoi(optarg); return 1;
   case 'c': snprintf(tune->command, sizeof tune->command, "%s", optarg); return 1;
   default: fputs(help, stderr); return 0;
@@ -117,7 +120,7 @@ static int options_parse(struct tune *tune, int argc, char **argv)
       {"output", required_argument, NULL, 'o'},     {"ranks", required_argument, NULL, 'n'},
       {"seconds", required_argument, NULL, 's'},    {"transports", required_argument, NULL, 't'},
       {"interfaces", required_argument, NULL, 'I'}, {"append", no_argument, NULL, 'a'},
-      {"help", no_argument, NULL, 'h'},
+      {"help", no_argument, NULL, 'h'},             {"from-cache", no_argument, NULL, 'F'},
       {"inner", required_argument, NULL, 'i'},      {"command", required_argument, NULL, 'c'}, /* these: of a world */
       {"no-kernels", no_argument, NULL, 'k'},       {"continues", no_argument, NULL, 'C'},         {0}};
   int option;
@@ -299,6 +302,27 @@ static int job_measure(const struct tune *tune, const tuttiLaunch_t *launch)
   return status;
 }
 
+/* ---- nothing is measured ---- */
+
+static int cache_take(const struct tune *tune)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  struct tt_settings settings;
+  if (tune->append || tune->ranks || tune->seconds > 0 || tune->transports || tune->interfaces) {
+    fprintf(stderr, "tutti tune: --from-cache measures nothing: leave all options out but -o\n");
+    return 2;
+  }
+  if (!out_check(tune->out)) return 1;
+  tuttiResult_t result = tt_settings_load(&settings);
+  tt_measure_machine(&profile);
+  if (result == tuttiSuccess) result = tt_profile_from_cache(&profile, &settings);
+  if (result == tuttiSuccess) result = tt_measure_note(&profile, tune->command, 0);
+  int written = result == tuttiSuccess && profile_write(&profile, tune->out);
+  tt_profile_destroy(&profile);
+  if (result != tuttiSuccess) return complain();
+  return written ? last_words(tune->out) : 1;
+}
+
 /* ---- alone: worlds one after the other ---- */
 
 static int cores_count(void)
@@ -475,6 +499,7 @@ int command_tune(int argc, char **argv)
   tuttiLaunch_t launch;
   int parsed = options_parse(&tune, argc, argv);
   if (parsed >= 0) return parsed;
+  if (tune.from_cache) return cache_take(&tune);
   if (tuttiGetLaunch(&launch) != tuttiSuccess) return complain();
   if (launch.nprocs == 1 && !tune.interfaces) return host_measure(&tune);
   if (launch.nprocs == 1) {

@@ -144,10 +144,13 @@ static int shape_keep(struct tt_cache *cache, const struct tuttiComm *comm, cons
   if (agreed->state != TT_LEARN_SETTLED || learnt.ns <= 0) return 0;
   int is_as_long = known && 4 * known->ns < 5 * learnt.ns && 4 * learnt.ns < 5 * known->ns;
   if (is_as_long && tt_choices_same(&known->choice, &learnt.choice)) return 0;
-  tt_cache_learn(cache, &(struct tt_cache_learnt){.key = comm->calls.learning->key,
-                                                  .ranks = comm->facts.nranks,
-                                                  .nodes = comm->parts.topology.nnodes,
-                                                  .learnt = learnt});
+  struct tt_cache_learnt line = {.key = comm->calls.learning->key,
+                                 .ranks = comm->facts.nranks,
+                                 .nodes = comm->parts.topology.nnodes,
+                                 .cores = comm->parts.cluster.cores,
+                                 .learnt = learnt};
+  snprintf(line.transport, sizeof line.transport, "%s", tt_cluster_transport(&comm->parts.cluster));
+  tt_cache_learn(cache, &line);
   return 1;
 }
 

@@ -67,17 +67,30 @@ static const struct tt_profile_key reduce_keys[] = {
     NUMBER("error_percent", tt_profile_reduce, error_percent, 0),
 };
 
+/* Where an operation was measured, and what it took. */
+#define OPERATION_PLACE(type, at) \
+  COUNT("ranks", type, at nranks, 1, TT_TOPOLOGY_MAX_RANKS),                      \
+      COUNT("nodes", type, at nnodes, 1, TT_TOPOLOGY_MAX_RANKS),                  \
+      COUNT("cores", type, at cores, 1, COUNT_MAX), NAME("transport", type, at transport), \
+      BYTES("bytes", type, at bytes), NUMBER("us", type, at us, SHORTEST)
+
 static const struct tt_profile_key anchor_keys[] = {
     NAMED("collective", TT_VALUE_COLLECTIVE, tt_profile_anchor, collective),
     NAME("algo", tt_profile_anchor, algo),
     COUNT("radix", tt_profile_anchor, radix, 0, UINT16_MAX),
     {"block", TT_VALUE_BLOCK, 1, FIELD(tt_profile_anchor, block_bytes), 1, 1 << 30},
-    COUNT("ranks", tt_profile_anchor, nranks, 1, TT_TOPOLOGY_MAX_RANKS),
-    COUNT("nodes", tt_profile_anchor, nnodes, 1, TT_TOPOLOGY_MAX_RANKS),
-    COUNT("cores", tt_profile_anchor, cores, 1, COUNT_MAX),
-    NAME("transport", tt_profile_anchor, transport),
-    BYTES("bytes", tt_profile_anchor, bytes),
-    NUMBER("us", tt_profile_anchor, us, SHORTEST),
+    OPERATION_PLACE(tt_profile_anchor, ),
+};
+
+/* One choice for each shape. */
+static const struct tt_profile_key learnt_keys[] = {
+    NAMED("collective", TT_VALUE_COLLECTIVE, tt_profile_learnt, is.collective),
+    COUNT("element", tt_profile_learnt, element, 1, 1 << 10),
+    {"algo", TT_VALUE_NAME, 0, FIELD(tt_profile_learnt, is.algo), 0, 0},
+    {"radix", TT_VALUE_COUNT, 0, FIELD(tt_profile_learnt, is.radix), 0, UINT16_MAX},
+    {"block", TT_VALUE_BLOCK, 0, FIELD(tt_profile_learnt, is.block_bytes), 1, 1 << 30},
+    OPERATION_PLACE(tt_profile_learnt, is.),
+    TEXT("date", tt_profile_learnt, date),
 };
 
 #define LINE(word, comment, type, keys) \
@@ -96,6 +109,9 @@ const struct tt_profile_line tt_profile_lines[TT_PROFILE_WORDS] = {
                                tt_profile_reduce, reduce_keys),
     [TT_PROFILE_ANCHOR] = LINE("anchor", "Whole operations, from the moment when all began to the last rank's end.",
                                tt_profile_anchor, anchor_keys),
+    [TT_PROFILE_LEARNT] = {"learnt", "The choice that jobs have found the quickest, in calls like these.",
+                           sizeof(struct tt_profile_learnt), FIELD(tt_profile_learnt, is.line), learnt_keys,
+                           sizeof learnt_keys / sizeof learnt_keys[0]},
 };
 
 static const char *name_of_index(const char *name, int index, int n)
@@ -121,6 +137,7 @@ void *tt_profile_items(const struct tt_profile *profile, enum tt_profile_word wo
   if (word == TT_PROFILE_POINT) return *n = profile->npoints, profile->points;
   if (word == TT_PROFILE_REDUCE) return *n = profile->nreduces, profile->reduces;
   if (word == TT_PROFILE_ANCHOR) return *n = profile->nanchors, profile->anchors;
+  if (word == TT_PROFILE_LEARNT) return *n = profile->nlearnt, profile->learnt;
   return NULL;
 }
 

@@ -158,6 +158,7 @@ static void item_parse(struct reader *r, enum tt_profile_word word)
     struct tt_profile_point point;
     struct tt_profile_reduce reduce;
     struct tt_profile_anchor anchor;
+    struct tt_profile_learnt learnt;
   } item;
   struct tt_scan *scan = &r->scan;
   int32_t number = scan->line;
@@ -171,6 +172,7 @@ static void item_parse(struct reader *r, enum tt_profile_word word)
   if (word == TT_PROFILE_POINT) scan->failed = tt_profile_add_point(&r->profile, &item.point);
   if (word == TT_PROFILE_REDUCE) scan->failed = tt_profile_add_reduce(&r->profile, &item.reduce);
   if (word == TT_PROFILE_ANCHOR) scan->failed = tt_profile_add_anchor(&r->profile, &item.anchor);
+  if (word == TT_PROFILE_LEARNT) scan->failed = tt_profile_add_learnt(&r->profile, &item.learnt);
 }
 
 static void line_parse(struct reader *r)
@@ -185,7 +187,7 @@ static void line_parse(struct reader *r)
   }
   while (w < TT_PROFILE_WORDS && !tt_scan_is(scan, tt_profile_lines[w].word)) w++;
   if (w == TT_PROFILE_WORDS) {
-    tt_scan_wrong(scan, "machine, measured, link, point, reduce, anchor or end");
+    tt_scan_wrong(scan, "machine, measured, link, point, reduce, anchor, learnt or end");
     return;
   }
   if (!tt_profile_lines[w].size && r->words_seen & 1u << w) tt_scan_wrong(scan, "one such line only");

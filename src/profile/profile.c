@@ -86,6 +86,15 @@ tuttiResult_t tt_profile_add_anchor(struct tt_profile *profile, const struct tt_
   return tuttiSuccess;
 }
 
+tuttiResult_t tt_profile_add_learnt(struct tt_profile *profile, const struct tt_profile_learnt *learnt)
+{
+  void *all = room_make(profile->learnt, profile->nlearnt, sizeof *learnt);
+  if (!all) return tuttiSystemError;
+  profile->learnt = all;
+  profile->learnt[profile->nlearnt++] = *learnt;
+  return tuttiSuccess;
+}
+
 void tt_profile_destroy(struct tt_profile *profile)
 {
   if (!profile) return;
@@ -94,5 +103,6 @@ void tt_profile_destroy(struct tt_profile *profile)
   tt_free(profile->points);
   tt_free(profile->reduces);
   tt_free(profile->anchors);
+  tt_free(profile->learnt);
   memset(profile, 0, sizeof *profile);
 }

@@ -36,6 +36,11 @@
  *             transport shm bytes 64K us 44.1
  *             One operation as measured, from the moment when all began to the last rank's end. cores: those that the
  *             ranks of a node may use; transport: the one between most ranks. radix and block as in tt_choice.
+ *   learnt    collective all_reduce element 4 algo ring radix 0 block 128K ranks 4 nodes 1 cores 2 transport shm
+ *             bytes 64K us 44.1 date 2026-11-24
+ *             Of calls of that collective with elements of so many bytes, and as many bytes as those of its size class
+ *             (tt_size_class), jobs in such a cluster have found this choice the quickest, on that day, and take that
+ *             time. It says what to choose, not what a choice takes: waits for late ranks are in the time.
  *
  * Another word or key is an error, because its meaning is unknown. So is a line that is broken or out of its range, or
  * that says again what another line says. The sentence has the file, the line, the text there, and the text wanted.
@@ -110,16 +115,24 @@ struct tt_profile_anchor {
   int32_t line;
 };
 
+/* A choice that was the quickest, as jobs have learnt. */
+struct tt_profile_learnt {
+  struct tt_profile_anchor is;
+  int32_t element;
+  char date[TT_PROFILE_TEXT];
+};
+
 struct tt_profile {
   char host[TT_PROFILE_TEXT], cpu[TT_PROFILE_TEXT], memory[TT_PROFILE_TEXT], kernel[TT_PROFILE_TEXT];
   int32_t cores;
   char name[TT_PROFILE_TEXT]; /* of the file, for messages; "built in" for the shipped one */
-  int32_t nmeasured, nlinks, npoints, nreduces, nanchors; /* a caller may remove lines and lower these */
+  int32_t nmeasured, nlinks, npoints, nreduces, nanchors, nlearnt; /* a caller may remove lines and lower these */
   struct tt_profile_measured *measured; /* the oldest first in a profile that was read */
   struct tt_profile_link *links;
   struct tt_profile_point *points;
   struct tt_profile_reduce *reduces;
   struct tt_profile_anchor *anchors;
+  struct tt_profile_learnt *learnt;
 };
 
 /* Reads a profile; *profile is written only on success, its lines sorted as they are printed: the lines of one flow
@@ -141,6 +154,7 @@ tuttiResult_t tt_profile_add_link(struct tt_profile *profile, const struct tt_pr
 tuttiResult_t tt_profile_add_point(struct tt_profile *profile, const struct tt_profile_point *point);
 tuttiResult_t tt_profile_add_reduce(struct tt_profile *profile, const struct tt_profile_reduce *reduce);
 tuttiResult_t tt_profile_add_anchor(struct tt_profile *profile, const struct tt_profile_anchor *anchor);
+tuttiResult_t tt_profile_add_learnt(struct tt_profile *profile, const struct tt_profile_learnt *learnt);
 
 /* NULL and a zeroed one are allowed. */
 void tt_profile_destroy(struct tt_profile *profile);

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 
-#define TEXT_BYTES 49152 /* longer than any such file */
+#define TEXT_BYTES 57344 /* longer than any such file */
 
 /* ---- lines ---- */
 
@@ -138,16 +138,17 @@ static int algo_find(const char *name, int collective)
 
 static int learnt_read(struct tt_cache *cache, const char *line)
 {
-  char collective[24], algo[48], middle[48], date[TT_CACHE_DATE];
+  char collective[24], algo[48], middle[48], date[TT_CACHE_DATE], transport[TT_PROFILE_NAME];
   unsigned long long key;
-  unsigned ranks, nodes, width, size_class, radix, block;
+  unsigned ranks, nodes, cores, width, size_class, radix, block;
   long long ns;
   int len = -1;
   int n = sscanf(line,
-                 "learnt key %16llx ranks %7u nodes %7u collective %23s width %2u class %2u algo %47s middle %47s "
-                 "radix %5u block %10u ns %18lld date %10[0-9-]%n",
-                 &key, &ranks, &nodes, collective, &width, &size_class, algo, middle, &radix, &block, &ns, date, &len);
-  if (n != 12 || len < 0 || line[len]) return 0;
+                 "learnt key %16llx ranks %7u nodes %7u cores %7u transport %47s collective %23s width %2u class %2u "
+                 "algo %47s middle %47s radix %5u block %10u ns %18lld date %10[0-9-]%n",
+                 &key, &ranks, &nodes, &cores, transport, collective, &width, &size_class, algo, middle, &radix,
+                 &block, &ns, date, &len);
+  if (n != 14 || len < 0 || line[len]) return 0;
   int kind = tt_kind_find(collective);
   int chosen = kind == TT_NO_COLLECTIVE ? -1 : algo_find(algo, kind);
   int between = chosen < 0 || !strcmp(middle, "-") ? -1 : algo_find(middle, kind);
@@ -156,12 +157,14 @@ static int learnt_read(struct tt_cache *cache, const char *line)
       .key = key,
       .ranks = (int32_t)ranks,
       .nodes = (int32_t)nodes,
+      .cores = (int32_t)cores,
       .learnt = {.collective = (uint8_t)kind,
                  .size_class = (uint8_t)size_class,
                  .width = (uint8_t)width,
                  .ns = ns,
                  .choice = {(uint8_t)chosen, (int8_t)between, (uint16_t)radix, block}}};
   if (!tt_learnt_valid(&learnt.learnt)) return 0;
+  snprintf(learnt.transport, sizeof learnt.transport, "%s", transport);
   snprintf(learnt.date, sizeof learnt.date, "%s", date);
   tt_cache_learn(cache, &learnt);
   return 1;
@@ -236,9 +239,9 @@ static int learnt_print(const struct tt_cache_learnt *line, char *text, size_t s
   const struct tt_learnt *learnt = &line->learnt;
   const struct tt_choice *choice = &learnt->choice;
   return snprintf(text, size,
-                  "learnt key %016llx ranks %d nodes %d collective %s width %d class %d algo %s middle %s radix %u "
-                  "block %u ns %lld date %s\n",
-                  (unsigned long long)line->key, (int)line->ranks, (int)line->nodes,
+                  "learnt key %016llx ranks %d nodes %d cores %d transport %s collective %s width %d class %d algo %s "
+                  "middle %s radix %u block %u ns %lld date %s\n",
+                  (unsigned long long)line->key, (int)line->ranks, (int)line->nodes, (int)line->cores, line->transport,
                   tt_kinds[learnt->collective].name, learnt->width, learnt->size_class,
                   tt_algos[choice->algo].name, choice->middle < 0 ? "-" : tt_algos[choice->middle].name, choice->radix,
                   (unsigned)choice->block_bytes, (long long)learnt->ns, line->date);

@@ -2,15 +2,16 @@
 /* Measured corrections of pairs of ranks, and choices that jobs have learnt, kept for later communicators: one small
  * text file for each host.
  *
- *   tutti cache 3
+ *   tutti cache 4
  *   machine host NAME cpu "MODEL" cores N version 0.1.0
  *   link kind cache transport shm alpha 1 beta -1 date 2026-11-24     powers of two, as in struct tt_correction
- *   learnt key 00f0.. ranks 4 nodes 1 collective all_reduce width 2 class 27 algo ring middle - radix 0 block 8192 ns 9
- *          date 2026-11-24
+ *   learnt key 00f0.. ranks 4 nodes 1 cores 2 transport shm collective all_reduce width 2 class 27 algo ring middle -
+ *          radix 0 block 8192 ns 9 date 2026-11-24
  *
  * Learnt choices, each on one line, are in the file of rank 0's host. The key stands for all on which they depend
- * beside the machine (comm/price.c): lines with other keys are of other communicators. Ranks, nodes and dates (UTC, of
- * the measurement) are for the reader.
+ * beside the machine (comm/price.c): lines with other keys are of other communicators. Ranks, nodes, cores of a
+ * node, the transport between most ranks and dates (UTC, of the measurement) are for readers and for `tutti tune
+ * --from-cache`.
  *
  * The file lies in the folder TUTTI_CACHE, else in $XDG_CACHE_HOME/tutti, else in $HOME/.cache/tutti, and is named by
  * the host, and by a hash of machine-id and TUTTI_HOSTID, which tell hosts of one name apart, and of
@@ -22,7 +23,7 @@
 
 #include "tuner/tuner.h"
 
-#define TT_CACHE_VERSION 3
+#define TT_CACHE_VERSION 4
 #define TT_CACHE_LEARNT 128 /* the oldest go */
 #define TT_CACHE_LINES 32
 #define TT_CACHE_PATH 512
@@ -39,7 +40,8 @@ struct tt_cache {
   int nlearnt;
   struct tt_cache_learnt {
     uint64_t key;
-    int32_t ranks, nodes;
+    int32_t ranks, nodes, cores;
+    char transport[TT_PROFILE_NAME];
     struct tt_learnt learnt;
     char date[TT_CACHE_DATE]; /* "" in a line that is learnt now */
   } learnt[TT_CACHE_LEARNT];

@@ -31,14 +31,6 @@ struct tt_calibration {
 
 /* ---- the cluster whose anchors count ---- */
 
-static const char *transport_of(const struct tt_cluster *cluster)
-{
-  const char *inside = NULL;
-  if (cluster->topology->nnodes > 1 && cluster->transport[TT_LINK_NET]) return cluster->transport[TT_LINK_NET];
-  for (int kind = TT_LINK_CACHE; kind <= TT_LINK_NODE && !inside; kind++) inside = cluster->transport[kind];
-  return inside ? inside : "";
-}
-
 static int is_oversubscribed(int32_t nranks, int32_t nnodes, int32_t cores)
 {
   return nranks > (int64_t)cores * nnodes;
@@ -48,7 +40,7 @@ static int is_oversubscribed(int32_t nranks, int32_t nnodes, int32_t cores)
 static int is_akin(const struct tt_profile_anchor *anchor, int collective, const struct tt_cluster *cluster)
 {
   int32_t nnodes = cluster->topology->nnodes;
-  return anchor->collective == collective && strcmp(anchor->transport, transport_of(cluster)) == 0 &&
+  return anchor->collective == collective && strcmp(anchor->transport, tt_cluster_transport(cluster)) == 0 &&
          (anchor->nnodes > 1) == (nnodes > 1) && tt_size_class(anchor->bytes) >= 0 &&
          is_oversubscribed(anchor->nranks, anchor->nnodes, anchor->cores) ==
              is_oversubscribed(cluster->nranks, nnodes, cluster->cores);
@@ -305,4 +297,25 @@ double tt_calibration_ratio(const struct tt_calibration *calibration, const stru
   lines[0] = at->line[at->line[below] ? below : above];
   lines[1] = at->line[at->line[above] ? above : below];
   return at->ratios[class];
+}
+
+/* ---- what jobs have learnt ---- */
+
+const struct tt_profile_learnt *tt_calibration_learnt(int collective, uint64_t bytes, const struct tt_tuning *tuning)
+{
+  const struct tt_profile *profile = tuning->prices->profile;
+  const struct tt_cluster *cluster = tuning->cluster;
+  for (int32_t i = 0; profile && i < profile->nlearnt; i++) {
+    const struct tt_profile_anchor *is = &profile->learnt[i].is;
+    if (is->collective == collective && profile->learnt[i].element == sizeof(float) && is->nranks == tuning->nranks &&
+        is->nnodes == cluster->topology->nnodes && is->cores == cluster->cores &&
+        strcmp(is->transport, tt_cluster_transport(cluster)) == 0 && tt_size_class(is->bytes) == tt_size_class(bytes))
+      return &profile->learnt[i];
+  }
+  return NULL;
+}
+
+int tt_calibration_is(const struct tt_profile_learnt *learnt, const struct tt_choice *choice)
+{
+  return likeness(&learnt->is, choice) == 2 && learnt->is.block_bytes == choice->block_bytes;
 }

@@ -65,9 +65,12 @@ const struct tt_candidate *tt_explained_candidate(const struct tt_explained *e, 
 
 void tt_explained_reason(const struct tt_explained *e, char *text, size_t size)
 {
+  const struct tt_profile_learnt *learnt = tt_calibration_learnt(e->collective, e->bytes, e->tuning);
   if (e->rule) snprintf(text, size, "%s, line %d, says so", e->rules->name, (int)e->rule->line);
   else if (e->filters.of[e->collective].source)
     snprintf(text, size, "TUTTI_ALGO=%s restricts it", e->settings->algo);
+  else if (learnt && tt_calibration_is(learnt, &e->choice))
+    snprintf(text, size, "%s, line %d: jobs have learnt it", e->tuning->prices->profile->name, (int)learnt->is.line);
   else if (tt_choices_same(&e->candidates[0].choice, &e->choice)) snprintf(text, size, "the cheapest");
   else if (e->wire_type != tuttiFloat32) snprintf(text, size, "it is made as for float");
   else snprintf(text, size, "it stands until another one is clearly faster");

@@ -139,6 +139,14 @@ static int32_t pairs_of(const struct tt_cluster *cluster)
   return most > 3 ? most / 2 : 1;
 }
 
+const char *tt_cluster_transport(const struct tt_cluster *cluster)
+{
+  const char *inside = NULL;
+  if (cluster->topology->nnodes > 1 && cluster->transport[TT_LINK_NET]) return cluster->transport[TT_LINK_NET];
+  for (int kind = TT_LINK_CACHE; kind <= TT_LINK_NODE && !inside; kind++) inside = cluster->transport[kind];
+  return inside ? inside : "";
+}
+
 void tt_prices_make(struct tt_prices *prices, const struct tt_profile *profile, const struct tt_cluster *cluster)
 {
   int32_t pairs = pairs_of(cluster);

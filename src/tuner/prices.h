@@ -27,6 +27,10 @@ static inline void tt_cluster_join(struct tt_cluster *cluster, enum tt_link_kind
   if (block_bytes > cluster->block_bytes) cluster->block_bytes = block_bytes;
 }
 
+/* The transport that anchors and learnt choices of such a cluster name: the one between its nodes, or the one inside of
+ * its only node; "": there is none. */
+const char *tt_cluster_transport(const struct tt_cluster *cluster);
+
 /* The times of one measured pair of ranks over those of the shipped profile for one pair of that kind and transport,
  * both ways at once: the time of a short message, and the time per byte of a long one. Ratios are powers of two,
  * rounded towards 1: less than twice and more than half of the shipped time is no correction. So noise does not change

@@ -75,6 +75,12 @@ int tt_calibration_blocks(uint32_t *blocks, int most, const struct tt_choice *ch
 double tt_calibration_ratio(const struct tt_calibration *calibration, const struct tt_choice *choice, uint64_t bytes,
                             int32_t lines[2]);
 
+/* The line of the prices' profile about floats of this size class in such a cluster; NULL: there is none. */
+const struct tt_profile_learnt *tt_calibration_learnt(int collective, uint64_t bytes, const struct tt_tuning *tuning);
+
+/* 1 if this is the choice. */
+int tt_calibration_is(const struct tt_profile_learnt *learnt, const struct tt_choice *choice);
+
 /* ---- costs.c ---------------------------------------------------------------------------- */
 
 #define TT_COSTS (TT_CHOICES + TT_TABLE_ROWS)

@@ -63,6 +63,17 @@ static void arms_add(struct tt_arms *arms, int size_class, const struct tt_costs
   }
 }
 
+/* The candidate that jobs have learnt, if its price is near enough, so that a line of another machine does no harm; -1:
+ * there is none. */
+static int learnt_find(const struct tt_costs *costs, const double *us, int collective, uint64_t bytes)
+{
+  const struct tt_profile_learnt *learnt = tt_calibration_learnt(collective, bytes, costs->tuning);
+  int c = 0;
+  if (!learnt) return -1;
+  while (c < costs->n && !tt_calibration_is(learnt, &costs->choices[c])) c++;
+  return c < costs->n && us[c] <= NEAR_ENOUGH * us[choose(us, costs->n, -1)] ? c : -1;
+}
+
 /* Sizes are the last ones of the size classes. arms: NULL: nothing is to be learnt. */
 static tuttiResult_t rows_make(struct tt_table_row *rows, struct tt_arms *arms, struct tt_costs *costs)
 {
@@ -73,7 +84,8 @@ static tuttiResult_t rows_make(struct tt_table_row *rows, struct tt_arms *arms, 
     for (int c = 0; c < costs->n && is_open && result == tuttiSuccess; c++)
       result = tt_costs_us(costs, c, bytes, &us[c]);
     if (result != tuttiSuccess) return result;
-    int c = choose(us, costs->n, last);
+    int c = is_open ? learnt_find(costs, us, tt_algos[costs->choices[0].algo].collective, bytes) : -1;
+    if (c < 0) c = choose(us, costs->n, last);
     if (c != last && nrows < TT_TABLE_ROWS) {
       rows[nrows++].choice = costs->choices[c];
       last = c;

@@ -115,6 +115,8 @@ static struct tt_cache_learnt learnt_make(int n)
       .key = 0xfedcba9876543210u ^ (uint64_t)n,
       .ranks = n + 2,
       .nodes = 1 + n % 3,
+      .cores = 1 + n % 4,
+      .transport = "shm",
       .date = "2001-02-03",
       .learnt = {.collective = (uint8_t)collective,
                  .size_class = (uint8_t)(n % TT_SIZE_CLASSES),
@@ -125,7 +127,8 @@ static struct tt_cache_learnt learnt_make(int n)
 
 static int same_learnt(const struct tt_cache_learnt *a, const struct tt_cache_learnt *b)
 {
-  return a->key == b->key && a->ranks == b->ranks && a->nodes == b->nodes && a->learnt.ns == b->learnt.ns &&
+  return a->key == b->key && a->ranks == b->ranks && a->nodes == b->nodes && a->cores == b->cores &&
+         strcmp(a->transport, b->transport) == 0 && a->learnt.ns == b->learnt.ns &&
          a->learnt.collective == b->learnt.collective && a->learnt.size_class == b->learnt.size_class &&
          a->learnt.width == b->learnt.width && strcmp(a->date, b->date) == 0 &&
          tt_choices_same(&a->learnt.choice, &b->learnt.choice);
@@ -205,7 +208,7 @@ static void a_file_of_another_machine_or_version_is_ignored(void **state)
   (void)state;
   struct scene s;
   scene_make(&s);
-  check_replaced(&s, "tutti cache 3", "tutti cache 2");
+  check_replaced(&s, "tutti cache 4", "tutti cache 3");
   check_replaced(&s, "machine host ", "machine host x");
   check_replaced(&s, "cpu \"", "cpu \"x");
   check_replaced(&s, "cores ", "cores 9");

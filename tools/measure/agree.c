@@ -54,7 +54,7 @@ static void buffers_bind(const struct measure *m, struct tt_binding *binding)
   binding->out = collective == TT_REDUCE_SCATTER ? own : m->data;
   if (!tt_kinds[collective].has_root) return;
   binding->call.root = 0;
-  if (m->facts->rank != 0) binding->in = NULL;
+  if (m->facts->rank != 0 && collective != TT_REDUCE) binding->in = NULL;
 }
 
 void collective_run(struct measure *m, int collective, size_t count)

@@ -25,10 +25,11 @@ static const struct sweep {
   int nsizes;
   size_t bytes[SIZES_MOST]; /* of a share */
 } sweeps[] = {
-    {TT_ALL_REDUCE, 0.55, 8, {8, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20}},
-    {TT_ALL_GATHER, 0.15, 3, {8, 4 << 10, 128 << 10}},
-    {TT_REDUCE_SCATTER, 0.15, 3, {8, 4 << 10, 128 << 10}},
-    {TT_BROADCAST, 0.15, 3, {8, 16 << 10, 1 << 20}},
+    {TT_ALL_REDUCE, 0.5, 8, {8, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20}},
+    {TT_ALL_GATHER, 0.13, 3, {8, 4 << 10, 128 << 10}},
+    {TT_REDUCE_SCATTER, 0.13, 3, {8, 4 << 10, 128 << 10}},
+    {TT_BROADCAST, 0.12, 3, {8, 16 << 10, 1 << 20}},
+    {TT_REDUCE, 0.12, 3, {8, 4 << 10, 128 << 10}},
 };
 #define SWEEPS ((int)(sizeof sweeps / sizeof *sweeps))
 
@@ -63,7 +64,7 @@ static void choice_add(struct trial *trial, const struct tt_choice *choice)
   if (trial->nchoices < CHOICES_MOST) trial->choices[trial->nchoices++] = *choice;
 }
 
-/* All algorithms with their own radix, those of all-reduce with others, too, in blocks as by default. */
+/* All algorithms with their own radix, those of all-reduce and reduce with others, too, in blocks as by default. */
 static void choices_find(const struct measure *m, struct trial *trial)
 {
   const struct tt_prices prices = {.block_bytes = m->block_bytes};
@@ -73,7 +74,8 @@ static void choices_find(const struct measure *m, struct trial *trial)
   for (int a = 0; a < tt_algo_count; a++) {
     struct tt_choice choice = {.algo = (uint8_t)a, .middle = -1, .block_bytes = block_bytes};
     if (tt_algos[a].collective != collective || !is_legal(m, &choice)) continue;
-    int nradices = collective == TT_ALL_REDUCE ? tt_choice_radices(&choice, m->facts->nranks) : 0;
+    int has_radices = collective == TT_ALL_REDUCE || collective == TT_REDUCE;
+    int nradices = has_radices ? tt_choice_radices(&choice, m->facts->nranks) : 0;
     choice_add(trial, &choice);
     for (int k = 0; k < nradices; k++) {
       choice.radix = tt_choice_radix[k];

@@ -33,4 +33,10 @@ struct tt_measure_options {
 tuttiResult_t tt_measure(struct tuttiComm *comm, const struct tt_measure_options *options,
                          struct tt_profile *profile);
 
+/* Fills in the machine of a zeroed profile: this one. */
+void tt_measure_machine(struct tt_profile *profile);
+
+/* Adds a line about a measurement of now. */
+tuttiResult_t tt_measure_note(struct tt_profile *profile, const char *command, double load);
+
 #endif

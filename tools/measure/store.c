@@ -28,8 +28,7 @@ static double rounded(double value)
   return strtod(text, NULL);
 }
 
-/* Fills the machine's line of a zeroed profile; the line about the measurement is noted apart. */
-static void machine_read(struct tt_profile *profile)
+void tt_measure_machine(struct tt_profile *profile)
 {
   char host[TT_HOST_NAME_BYTES], text[TT_PROFILE_TEXT];
   struct utsname names;
@@ -50,7 +49,7 @@ static tuttiResult_t machine_set(struct tt_profile *profile)
 {
   struct tt_profile here = {.cores = 0};
   int is_empty = !profile->nmeasured && !profile->nlinks && !profile->nreduces && !profile->nanchors;
-  machine_read(&here);
+  tt_measure_machine(&here);
   if (!is_empty && (strcmp(here.host, profile->host) != 0 || strcmp(here.cpu, profile->cpu) != 0 ||
                     here.cores != profile->cores || strcmp(here.kernel, profile->kernel) != 0))
     return tt_fail(tuttiInvalidUsage,
@@ -66,26 +65,30 @@ static tuttiResult_t machine_set(struct tt_profile *profile)
   return tuttiSuccess;
 }
 
-/* A line of this time, unless it continues the last one's. */
-static void measured_note(struct measure *m, double load)
+tuttiResult_t tt_measure_note(struct tt_profile *profile, const char *command, double load)
 {
-  struct tt_profile *profile = m->profile;
-  const char *command = m->options->command;
   struct tt_profile_measured now = {.load = rounded(load)};
   char text[TT_PROFILE_TEXT];
   struct tm date;
   time_t seconds = time(NULL);
-  if (m->options->continues && profile->nmeasured) return;
   strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &date));
   text_set(now.date, text);
   text_set(now.command, command ? command : "measured");
   snprintf(text, sizeof text, "%d.%d.%d", TUTTI_MAJOR, TUTTI_MINOR, TUTTI_PATCH);
   text_set(now.version, text);
+  for (int32_t i = 0; i < profile->nmeasured; i++)
+    if (!strcmp(profile->measured[i].date, now.date) && !strcmp(profile->measured[i].command, now.command))
+      return tuttiSuccess;
+  return tt_profile_add_measured(profile, &now);
+}
+
+/* A line of this time, unless it continues the last one's. */
+static void measured_note(struct measure *m, double load)
+{
+  if (m->options->continues && m->profile->nmeasured) return;
   if (load > TT_PROFILE_BUSY)
     tt_log(TT_LOG_WARN, "tune: the machine was busy (load %.1f before): measure on an idle one", load);
-  for (int32_t i = 0; i < profile->nmeasured; i++)
-    if (!strcmp(profile->measured[i].date, now.date) && !strcmp(profile->measured[i].command, now.command)) return;
-  give_up(m, tt_profile_add_measured(profile, &now));
+  give_up(m, tt_measure_note(m->profile, m->options->command, load));
 }
 
 void store_machine(struct measure *m)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "profile/lines.h"
 #include "profiles/profiles.h"
 #include "tuner/cache.h"
 #include "tuner/explain.h"
@@ -51,4 +52,72 @@ tuttiResult_t tt_profile_cache_show(const struct tt_settings *settings, FILE *ou
   if (cache.nlearnt) learnt_show(&cache, out);
   return ferror(out) ? tt_fail(tuttiSystemError, "cannot write what is in the cache: %s", strerror(errno))
                      : tuttiSuccess;
+}
+
+/* ---- as a profile ---- */
+
+static tuttiResult_t links_add(struct tt_profile *profile, const struct tt_cache *cache, const struct tt_profile *from)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (int32_t i = 0; i < from->nlinks && result == tuttiSuccess; i++) {
+    struct tt_profile_link link = from->links[i];
+    struct tt_correction correction = tt_cache_get(cache, link.flow.kind, link.flow.transport, NULL);
+    if (tt_correction_known(correction)) {
+      link.alpha_us *= exp2(correction.alpha);
+      link.overhead_us *= exp2(correction.alpha);
+      link.beta_us_per_mib *= exp2(correction.beta);
+    }
+    result = tt_profile_add_link(profile, &link);
+  }
+  return result;
+}
+
+static struct tt_profile_learnt learnt_of(const struct tt_cache_learnt *line)
+{
+  const struct tt_learnt *learnt = &line->learnt;
+  const struct tt_choice *choice = &learnt->choice;
+  struct tt_profile_learnt made = {.is = {.collective = learnt->collective,
+                                          .radix = choice->radix,
+                                          .block_bytes = choice->block_bytes,
+                                          .nranks = line->ranks,
+                                          .nnodes = line->nodes,
+                                          .cores = line->cores,
+                                          .bytes = tt_size_class_bytes(learnt->size_class),
+                                          .us = (double)learnt->ns / 1e3},
+                                   .element = 1 << learnt->width};
+  snprintf(made.is.algo, sizeof made.is.algo, "%s%s%s", tt_algos[choice->algo].name, choice->middle >= 0 ? "+" : "",
+           choice->middle >= 0 ? tt_algos[choice->middle].name : "");
+  snprintf(made.is.transport, sizeof made.is.transport, "%s", line->transport);
+  snprintf(made.date, sizeof made.date, "%s", line->date);
+  return made;
+}
+
+/* The newest comes first; what is known of a shape by other settings does not count. */
+static tuttiResult_t learnt_add(struct tt_profile *profile, const struct tt_cache *cache)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (int i = cache->nlearnt - 1; i >= 0 && result == tuttiSuccess; i--) {
+    struct tt_profile_learnt line = learnt_of(&cache->learnt[i]);
+    int32_t k = 0;
+    while (k < profile->nlearnt && tt_profile_compare(&profile->learnt[k], &line, TT_PROFILE_LEARNT)) k++;
+    if (k == profile->nlearnt) result = tt_profile_add_learnt(profile, &line);
+  }
+  return result;
+}
+
+tuttiResult_t tt_profile_from_cache(struct tt_profile *profile, const struct tt_settings *settings)
+{
+  const struct tt_profile *from = tt_profile_shipped();
+  struct tt_cache cache;
+  if (!from) return tuttiSystemError;
+  tt_cache_load(&cache, settings);
+  if (!cache.n && !cache.nlearnt)
+    return tt_fail(tuttiInvalidUsage, "nothing was measured or learnt yet, or it does not count here: let jobs run, "
+                   "or see with TUTTI_DEBUG=INFO why the cache is not used");
+  tuttiResult_t result = links_add(profile, &cache, from);
+  for (int32_t i = 0; i < from->nreduces && result == tuttiSuccess; i++)
+    result = tt_profile_add_reduce(profile, &from->reduces[i]);
+  for (int32_t i = 0; i < from->nanchors && result == tuttiSuccess; i++)
+    result = tt_profile_add_anchor(profile, &from->anchors[i]);
+  return result == tuttiSuccess ? learnt_add(profile, &cache) : result;
 }

@@ -83,6 +83,10 @@ tuttiResult_t tt_profile_check(const struct tt_profile *profile, int is_verbose,
   for (int32_t i = 0; i < profile->nanchors; i++)
     transport_check(&c, profile->anchors[i].line, profile->anchors[i].transport);
   for (int32_t i = 0; i < profile->nanchors; i++) algorithm_check(&c, &profile->anchors[i]);
+  for (int32_t i = 0; i < profile->nlearnt; i++) {
+    transport_check(&c, profile->learnt[i].is.line, profile->learnt[i].is.transport);
+    algorithm_check(&c, &profile->learnt[i].is);
+  }
   alike_tell(&c);
   if (ferror(out)) return tt_fail(tuttiSystemError, "cannot write what is wrong with a profile: %s", strerror(errno));
   *n = c.n;

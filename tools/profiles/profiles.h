@@ -24,6 +24,11 @@ tuttiResult_t tt_profile_allreduce_show(const struct tt_profile *profile, FILE *
  * that jobs have learnt. Errors: tuttiInvalidUsage: there is no cache; as tt_profile_print. */
 tuttiResult_t tt_profile_cache_show(const struct tt_settings *settings, FILE *out);
 
+/* Adds to an empty profile the built-in one, with its links corrected by the cache of this host, and the choices that
+ * jobs have learnt and the cache keeps; of several for one shape the newest. Errors: tuttiInvalidUsage: nothing in the
+ * cache counts here. tuttiSystemError: no memory. */
+tuttiResult_t tt_profile_from_cache(struct tt_profile *profile, const struct tt_settings *settings);
+
 /* Writes a sentence to `out`, "FILE, 9 lines from 12 to 20: ...", or if is_verbose one for each line, about algorithms
  * and transports that are not there, and how many such lines there were to *n. Errors: tuttiSystemError: it cannot be
  * written. */

@@ -77,6 +77,21 @@ static void anchors_show(const void *const *order, int32_t n, FILE *out)
   }
 }
 
+static void learnt_show(const void *const *order, int32_t n, FILE *out)
+{
+  char size[2][TT_SIZE_TEXT];
+  fprintf(out, "\nchoices that jobs have learnt\n  %-14s %5s %5s %5s %-9s %8s %7s   %-26s %8s %10s   %s\n",
+          "collective", "ranks", "nodes", "cores", "transport", "up to", "element", "algorithm", "block", "us",
+          "measured");
+  for (int32_t i = 0; i < n; i++) {
+    const struct tt_profile_learnt *learnt = order[i];
+    fprintf(out, "  %-14s %5d %5d %5d %-9s %8s %5d B   %-26s %8s %10.4g   %s\n",
+            tt_kinds[learnt->is.collective].name, (int)learnt->is.nranks, (int)learnt->is.nnodes,
+            (int)learnt->is.cores, learnt->is.transport, tt_size_text(learnt->is.bytes, size[0]), (int)learnt->element,
+            learnt->is.algo, tt_size_text(learnt->is.block_bytes, size[1]), learnt->is.us, learnt->date);
+  }
+}
+
 static tuttiResult_t tables_show(const struct tt_profile *profile, FILE *out)
 {
   static const struct {
@@ -85,7 +100,8 @@ static tuttiResult_t tables_show(const struct tt_profile *profile, FILE *out)
   } tables[] = {{TT_PROFILE_MEASURED, measured_show},
                 {TT_PROFILE_LINK, links_show},
                 {TT_PROFILE_REDUCE, reduces_show},
-                {TT_PROFILE_ANCHOR, anchors_show}};
+                {TT_PROFILE_ANCHOR, anchors_show},
+                {TT_PROFILE_LEARNT, learnt_show}};
   for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
     int32_t n;
     const void **order = tt_profile_order(profile, tables[t].word, &n);
