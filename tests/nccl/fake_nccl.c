@@ -246,7 +246,9 @@ static void down(struct op *op, uint32_t *number)
   }
   for (int u = 0; u < op->nups; u++) follow(op->stream, op->ups[u].stream, comm->events[1]);
   *number = captures ? (uint32_t)++comm->ncaptured : ++comm->called;
-  *(captures ? &comm->captured[*number] : &comm->ops[*number % RING]) = op;
+  struct op **at = captures ? &comm->captured[*number] : &comm->ops[*number % RING];
+  if (!captures) free(*at); /* done long ago: a channel holds fewer */
+  *at = op;
   word_op(op->stream, captures ? &comm->words->graph_ready : &comm->words->ready, *number, 2);
 }
 
