@@ -3,6 +3,7 @@
  * own with its own settings.
  * Labels: processes. */
 #include <errno.h>
+#include <sys/prctl.h>
 
 #include "self_test.h"
 
@@ -392,13 +393,14 @@ static void counted(void)
 {
   char line[256];
   int calls = 0, made = 0;
+  CHECK(prctl(PR_SET_NAME, "self test") == 0);
   write_word(own.streams[0], 1, 1);
   write_word(own.streams[0], 1, 2);
   cu.report();
   FILE *file = fopen(getenv("FAKE_REPORT"), "r");
   CHECK(file);
   while (fgets(line, sizeof line, file)) {
-    const char *from = strstr(line, "test_cuda_self cuStreamWriteValue32 2\n");
+    const char *from = strstr(line, "call self_test cuStreamWriteValue32 2\n");
     calls += from != NULL;
     made += strstr(line, "thing streams 2 0\n") != NULL;
   }
