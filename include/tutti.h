@@ -135,6 +135,9 @@ typedef struct {
   int unused3;            /* ignored, likewise */
   int init_timeout_ms;    /* start-up waits this long for all ranks, in the process that made the id as well if rank 0
                              is there; at least 1; default 300,000 (TUTTI_INIT_TIMEOUT_MS) */
+  int unused4;            /* ignored, likewise */
+  int device;             /* the GPU, from 0, to whose primary context comm belongs (tuttiStreamFromCuda); by default
+                             the CUDA context that is current when the communicator is made, if one is */
 } tuttiConfig_t;
 
 #define TUTTI_SPLIT_NOCOLOR (-1)
@@ -160,7 +163,7 @@ typedef enum {
   { sizeof(tuttiConfig_t), TUTTI_CONFIG_MAGIC, TUTTI_VERSION_CODE, \
     TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, NULL, NULL, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
     TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, \
-    TUTTI_CONFIG_UNDEF_INT }
+    TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT, TUTTI_CONFIG_UNDEF_INT }
 
 /* The job as the launcher describes it to this process. See tuttiGetLaunch. */
 typedef struct {
@@ -231,9 +234,10 @@ TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t *comm, int nranks, tuttiUn
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t *comm, int nranks, tuttiUniqueId id,
                                                 int rank, tuttiConfig_t *config);
 
-/* Makes ndev ranks in this process. They are one communicator of ndev ranks, in
- * comms[0 .. ndev-1]. devlist holds ndev device numbers or is NULL; host memory has no devices, so the numbers are only
- * remembered (tuttiCommDevice). The ranks may be driven by one thread (inside groups) or by one thread each.
+/* Makes ndev ranks in this process. They are one communicator of ndev ranks, in comms[0 .. ndev-1]. devlist holds
+ * ndev device numbers, which have the meaning of config.device where there are such GPUs, and are else only
+ * remembered (tuttiCommDevice); or is NULL. The ranks may be driven by one thread (inside groups) or by one thread
+ * each.
  *
  * Errors: as tuttiCommInitRank; tuttiInvalidArgument: comms NULL, ndev < 1. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t *comms, int ndev, const int *devlist);
@@ -422,11 +426,43 @@ TUTTI_API tuttiResult_t tuttiCommDeregister(const tuttiComm_t comm, void *handle
  * tuttiStreamQuery returns tuttiSuccess when all is done, tuttiInProgress if not; tuttiStreamSynchronize waits. Both
  * return the first error of an operation of the stream. tuttiStreamDestroy waits first; NULL is allowed.
  *
- * Errors: tuttiInvalidArgument: stream NULL (create, query, synchronize). */
+ * Errors: tuttiInvalidArgument: stream NULL (create, query, synchronize). tuttiInvalidUsage: the stream was made by
+ * tuttiStreamFromCuda (query, synchronize). */
 TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t *stream);
 TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
+
+/* Makes *stream stand for a CUDA stream, given by its handle (a cudaStream_t or CUstream; also NULL and the handles 1
+ * and 2, which are CUDA's default streams). Collectives on it come after the work that the CUDA stream holds at the
+ * time of the call, and before all that it is given later, as a kernel would; the call returns while the stream still
+ * works. Buffers are memory of a GPU, which the call neither reads nor writes itself, or host memory. Other ranks may
+ * give other kinds of memory, streams of tuttiStreamCreate, or none. The program waits by means of CUDA;
+ * tuttiStreamDestroy ends *stream, does not wait, and leaves the CUDA stream alone.
+ *
+ * comm must have been made while a CUDA context was current, or with config.device: it belongs to that context, of
+ * which the stream must be one, and leaves the thread's current one as it was. It then holds 8 MiB of pinned memory,
+ * more with more than 65536 ranks (TUTTI_CUDA_SLOT_BYTES). Making and ending communicators may wait for the work of
+ * all streams, as CUDA's calls that allocate do.
+ *
+ * In a group, all operations of one communicator come after what all their streams hold, and all these streams wait
+ * for all of them. Ranks of one communicator in one thread must be called in one
+ * group; those that a process has on one GPU in several threads wait in their calls until all of them have been called,
+ * and all of them must give CUDA streams.
+ *
+ * An operation that fails never lets its stream go on, since what follows would use data that are not there.
+ * tuttiCommGetAsyncError tells, and tuttiCommAbort, tuttiCommRevoke and tuttiCommDestroy release the stream at once,
+ * with undefined contents of its buffers. A program that waits by cudaStreamSynchronize alone would wait for ever:
+ * another thread has to look, as that of PyTorch does.
+ *
+ * CUDA streams do not take all calls yet, and refuse the others by name: calls with counts, codecs, events, tensor
+ * fusion. A call on a stream under capture becomes part of the graph, and is carried out at each replay, on all ranks
+ * alike; the graph must not run any more once comm is destroyed.
+ *
+ * Errors: tuttiInvalidArgument: stream NULL. tuttiSystemError: no memory. Operations on it: tuttiInvalidUsage: comm
+ * belongs to no CUDA context, or what is refused. tuttiUnhandledCudaError: the driver refuses; if it does so when a
+ * part is enqueued already, comm has failed on all ranks. */
+TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t *stream, void *cuda_stream);
 
 /* Collects calls and starts them together. Between tuttiGroupStart and the outermost tuttiGroupEnd nothing runs: calls
  * are only checked and collected, per thread. The outermost tuttiGroupEnd starts all of them together, on all their

@@ -205,15 +205,22 @@ tuttiResult_t tuttiStreamCreate(tuttiStream_t *stream)
   return result == tuttiSuccess ? tt_stream_create(stream) : result;
 }
 
+tuttiResult_t tuttiStreamFromCuda(tuttiStream_t *stream, void *cuda_stream)
+{
+  if (!stream) return tt_null("stream");
+  tuttiResult_t result = tt_process_check();
+  return result == tuttiSuccess ? tt_stream_from_cuda(stream, cuda_stream) : result;
+}
+
 tuttiResult_t tuttiStreamQuery(tuttiStream_t stream)
 {
-  tuttiResult_t result = tt_stream_check(stream);
+  tuttiResult_t result = tt_host_stream_check(stream);
   return result == tuttiSuccess ? tt_stream_query(stream) : result;
 }
 
 tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream)
 {
-  tuttiResult_t result = tt_stream_check(stream);
+  tuttiResult_t result = tt_host_stream_check(stream);
   return result == tuttiSuccess ? tt_stream_synchronize(stream) : result;
 }
 

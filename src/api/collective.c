@@ -145,6 +145,7 @@ static inline __attribute__((always_inline)) tuttiResult_t call_here(struct tutt
   binding.overflow = NULL;
   binding.shares = NULL;
   binding.block_bytes = 0;
+  binding.trigger = NULL;
   binding.transfers = NULL;
   binding.ntransfers = 0;
   const struct tt_comm_facts *facts = tt_comm_facts(comm);
@@ -272,17 +273,18 @@ tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream)
 
 /* ---- messages between pairs ---- */
 
-tuttiResult_t tt_transfer_check(const struct tuttiComm *comm, const void *buffer, const char *name, size_t count,
-                                int type)
+tuttiResult_t tt_transfer_check(const struct tuttiComm *comm, const struct tuttiStream *stream, const void *buffer,
+                                const char *name, size_t count, int type)
 {
   tuttiResult_t result = tt_comm_ready_check(comm);
   if (result == tuttiSuccess) result = tt_type_check(type);
+  if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess || !count) return result;
   if (!buffer) return tt_null(name);
-  const struct tt_device *device = tt_device_of(buffer);
+  const struct tt_device *device = stream && tt_stream_is_cuda(stream) ? &tt_host_device : tt_device_of(buffer);
   if (!device->host)
-    return tt_fail(tuttiInvalidArgument, "%s %p is %s memory, which is neither sent nor received yet: copy it to host "
-                   "memory first", name, buffer, device->name);
+    return tt_fail(tuttiInvalidArgument, "%s %p is %s memory: give the call a stream made by tuttiStreamFromCuda, or "
+                   "copy it to host memory first", name, buffer, device->name);
   if (count > SIZE_MAX / 2 / tt_type_size(type))
     return tt_fail(tuttiInvalidArgument, "count is %zu: more elements of %zu bytes than memory can hold", count,
                    tt_type_size(type));
@@ -297,7 +299,6 @@ static tuttiResult_t transfer_call(struct tuttiComm *comm, struct tuttiStream *s
   if (transfer->peer < 0 || transfer->peer >= tt_comm_facts(comm)->nranks)
     result = tt_fail(tuttiInvalidArgument, "peer is %d: it must be from 0 to nranks - 1 = %d", transfer->peer,
                      tt_comm_facts(comm)->nranks - 1);
-  if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
   if (result != tuttiSuccess) return result;
   tt_group_start();
   result = tt_group_transfer(comm, stream, transfer);
@@ -309,7 +310,7 @@ static tuttiResult_t transfer_call(struct tuttiComm *comm, struct tuttiStream *s
 tuttiResult_t tuttiSend(const void *sendbuff, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream)
 {
-  tuttiResult_t result = tt_transfer_check(comm, sendbuff, "sendbuff", count, (int)type);
+  tuttiResult_t result = tt_transfer_check(comm, stream, sendbuff, "sendbuff", count, (int)type);
   if (result == tuttiSuccess) {
     const struct tt_transfer transfer = {
         .peer = peer, .sends = 1, .data = (void *)(uintptr_t)sendbuff, .bytes = count * tt_type_size((int)type)};
@@ -321,7 +322,7 @@ tuttiResult_t tuttiSend(const void *sendbuff, size_t count, tuttiDataType_t type
 tuttiResult_t tuttiRecv(void *recvbuff, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream)
 {
-  tuttiResult_t result = tt_transfer_check(comm, recvbuff, "recvbuff", count, (int)type);
+  tuttiResult_t result = tt_transfer_check(comm, stream, recvbuff, "recvbuff", count, (int)type);
   if (result == tuttiSuccess) {
     const struct tt_transfer transfer = {
         .peer = peer, .sends = 0, .data = recvbuff, .bytes = count * tt_type_size((int)type)};

@@ -8,8 +8,8 @@
 tuttiResult_t tt_type_check(int type);
 
 /* Checks the buffer of a message, called `name` in errors, of count elements. */
-tuttiResult_t tt_transfer_check(const struct tuttiComm *comm, const void *buffer, const char *name, size_t count,
-                                int type);
+tuttiResult_t tt_transfer_check(const struct tuttiComm *comm, const struct tuttiStream *stream, const void *buffer,
+                                const char *name, size_t count, int type);
 
 /* Sets the operation of a reduction of binding->call.type. */
 tuttiResult_t tt_redop_bind(const struct tuttiComm *comm, int op, struct tt_binding *binding);

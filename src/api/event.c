@@ -14,7 +14,7 @@ tuttiResult_t tuttiEventCreate(tuttiEvent_t *event)
 tuttiResult_t tuttiEventRecord(tuttiEvent_t event, tuttiStream_t stream)
 {
   tuttiResult_t result = tt_event_check(event);
-  if (result == tuttiSuccess) result = tt_stream_check(stream);
+  if (result == tuttiSuccess) result = tt_host_stream_check(stream);
   if (result == tuttiSuccess && tt_group_active())
     result = tt_fail(tuttiInvalidUsage, "this thread has a group open, whose calls are not on the stream yet: record "
                      "the event after tuttiGroupEnd");

@@ -87,7 +87,7 @@ tuttiResult_t tuttiFusionPush(tuttiFusion_t fusion, int tensor, const void *send
                               tuttiDataType_t type, tuttiStream_t stream)
 {
   tuttiResult_t result = tensor_check(fusion, tensor);
-  if (result == tuttiSuccess && stream) result = tt_stream_check(stream);
+  if (result == tuttiSuccess && stream) result = tt_host_stream_check(stream);
   if (result != tuttiSuccess) return result;
   const struct tt_pushed pushed = {.send = sendbuff, .recv = recvbuff, .count = count, .type = (int)type,
                                    .stream = stream};

@@ -24,6 +24,8 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
     return tt_fail(tuttiInvalidArgument, "config.learn is %d: set it to 0, 1 or 2", config->learn);
   if (config->init_timeout_ms != TUTTI_CONFIG_UNDEF_INT && config->init_timeout_ms < 1)
     return tt_fail(tuttiInvalidArgument, "config.init_timeout_ms is %d: set it to 1 or more", config->init_timeout_ms);
+  if (config->device != TUTTI_CONFIG_UNDEF_INT && config->device < 0)
+    return tt_fail(tuttiInvalidArgument, "config.device is %d: set it to the number of a GPU, from 0", config->device);
   if (config->name && strlen(config->name) > 63)
     return tt_fail(tuttiInvalidArgument, "config.name has %zu bytes: at most 63 are allowed", strlen(config->name));
   for (const char *at = config->name; at && *at; at++)
@@ -35,7 +37,8 @@ static tuttiResult_t config_check(const tuttiConfig_t *config)
 /* In what a program gives that was compiled without a field, the field is not there: it begins where those of then
  * ended, padding included. */
 _Static_assert(offsetof(tuttiConfig_t, deterministic) == 40 && offsetof(tuttiConfig_t, wire_type) == 48 &&
-                   offsetof(tuttiConfig_t, learn) == 56 && offsetof(tuttiConfig_t, init_timeout_ms) == 64,
+                   offsetof(tuttiConfig_t, learn) == 56 && offsetof(tuttiConfig_t, init_timeout_ms) == 64 &&
+                   offsetof(tuttiConfig_t, device) == 72,
                "sizes of the struct as it was before each field");
 
 /* A copy that has all fields of this version, whatever size the program knew. */
@@ -96,6 +99,7 @@ static tuttiResult_t init_checked(tuttiComm_t *out, struct tt_comm_spec *spec, c
   if (result == tuttiSuccess) result = tt_settings_load(&settings);
   if (result != tuttiSuccess) return result;
   blocking_apply(&settings, &copy);
+  if (copy.device != TUTTI_CONFIG_UNDEF_INT) spec->device = copy.device;
   spec->config = &copy;
   spec->settings = &settings;
   return init(out, spec);

@@ -10,7 +10,7 @@ static tuttiResult_t asked_check(struct tuttiMessage *message, const struct tutt
   struct tt_message *asked = &message->message;
   size_t count = asked->bytes;
   int nranks, least = asked->sends ? 0 : TT_ANY;
-  tuttiResult_t result = tt_transfer_check(comm, asked->data, name, count, type);
+  tuttiResult_t result = tt_transfer_check(comm, NULL, asked->data, name, count, type);
   if (result != tuttiSuccess) return result;
   nranks = tt_comm_facts(comm)->nranks;
   if (asked->peer < least || asked->peer >= nranks)

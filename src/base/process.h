@@ -30,6 +30,7 @@ struct tt_process {
   void *_Atomic timeline;         /* base: the trace that is written (TUTTI_TIMELINE), kept to the end; NULL: none */
   void *service;                  /* net: the service thread and its listeners */
   void *progress;                 /* comm: the progress thread of streams */
+  void *meetings;                 /* comm: of ranks of one communicator on one GPU; guarded by `mutex` */
   void *launch;                   /* bootstrap: answer of the launcher */
   void *roots;                    /* bootstrap: the open roots; guarded by the service lock */
   uint64_t ids[TT_IDS_KEPT];      /* bootstrap: ids that ranks of this process have used; the oldest is overwritten */

@@ -25,6 +25,20 @@ tuttiResult_t tt_stream_check(const struct tuttiStream *stream)
   return tt_process_check();
 }
 
+int tt_stream_is_cuda(const struct tuttiStream *stream)
+{
+  return stream->is_cuda;
+}
+
+tuttiResult_t tt_host_stream_check(const struct tuttiStream *stream)
+{
+  tuttiResult_t result = tt_stream_check(stream);
+  if (result != tuttiSuccess || !stream->is_cuda) return result;
+  return tt_fail(tuttiInvalidUsage, "stream %p stands for CUDA stream %p, which takes collectives only: wait for it by "
+                 "CUDA's functions, and use a stream of tuttiStreamCreate for the rest", (const void *)stream,
+                 stream->cuda);
+}
+
 static tuttiResult_t not_ready(const struct tuttiComm *comm, int state)
 {
   switch (state) {

@@ -21,6 +21,8 @@ struct tt_comm_facts {
   int nranks, rank, device;
   int wire_type;      /* tuttiDataType_t in which reductions of tuttiFloat32 are combined and travel */
   int oversubscribed;        /* ranks of this machine for each of its cores, if they are more; else 0 */
+  size_t slot_bytes;  /* of each slot, on ranks that meet a GPU (cuda/stream.h); the same on all ranks */
+  size_t piece_bytes; /* slot_bytes if any rank does, else 0: calls are cut alike on all ranks (exec.h) */
   uint32_t serial;    /* its number in the process, which is part of the numbers of its scalar operations */
   char name[64];
   char label[96];     /* its name in errors: "communicator "x"", "communicator of 4 ranks" */
@@ -43,6 +45,10 @@ int tt_comm_is(const struct tuttiComm *comm);
  * tuttiInvalidUsage. */
 tuttiResult_t tt_comm_check(const struct tuttiComm *comm);
 tuttiResult_t tt_stream_check(const struct tuttiStream *stream);
+/* 1: it stands for a stream of CUDA. */
+int tt_stream_is_cuda(const struct tuttiStream *stream);
+/* As well tuttiInvalidUsage: it stands for a stream of CUDA, which the caller does not serve. */
+tuttiResult_t tt_host_stream_check(const struct tuttiStream *stream);
 
 /* Checks the same, and that the communicator was made; it may have ended. Errors: as well that of its creation. */
 tuttiResult_t tt_comm_made_check(const struct tuttiComm *comm);
@@ -205,6 +211,7 @@ tuttiResult_t tt_group_transfer(struct tuttiComm *comm, struct tuttiStream *stre
 /* ---- stream.c ---- */
 
 tuttiResult_t tt_stream_create(struct tuttiStream **stream);
+tuttiResult_t tt_stream_from_cuda(struct tuttiStream **stream, void *cuda);
 tuttiResult_t tt_stream_query(struct tuttiStream *stream);
 tuttiResult_t tt_stream_synchronize(struct tuttiStream *stream);
 tuttiResult_t tt_stream_destroy(struct tuttiStream *stream);

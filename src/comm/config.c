@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration that a program gives to a communicator. */
+/* The configuration that a program gives to a communicator, and the GPU to which it belongs. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "comm/creation_private.h"
+#include "cuda/stream.h"
 
 /* settings are this communicator's own, or already its parent's. */
 static void deterministic_apply(struct tt_settings *settings, const tuttiConfig_t *config, int is_child)
@@ -69,4 +70,23 @@ tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *confi
     strcpy(comm->facts.settings.transports, config->transports);
   }
   return tuttiSuccess;
+}
+
+#define SLOT_BYTES_OF_RANK 32 /* so that each rank has room for an element of IN and of OUT, whatever its type */
+
+tuttiResult_t tt_slots_apply(struct tuttiComm *comm, const struct tt_comm_spec *spec)
+{
+  struct tt_comm_facts *facts = &comm->facts;
+  size_t page = 4096, most = ((size_t)spec->nranks * SLOT_BYTES_OF_RANK + page - 1) / page * page;
+  facts->slot_bytes = (size_t)facts->settings.cuda_slot_bytes / page * page;
+  if (facts->slot_bytes < most) facts->slot_bytes = most;
+  if (spec->parent) facts->slot_bytes = spec->parent->facts.slot_bytes;
+  if (spec->is_second) return tuttiSuccess;
+  tuttiResult_t result = tt_slots_make(&comm->parts.slots, facts->slot_bytes, facts->device,
+                                       spec->parent ? spec->parent->parts.slots : NULL);
+  if (result != tuttiSuccess || !comm->parts.slots) return result;
+  facts->device = comm->parts.slots->ordinal;
+  result = tt_progress_hold();
+  comm->life.holds_progress = result == tuttiSuccess;
+  return result;
 }

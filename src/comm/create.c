@@ -18,7 +18,7 @@
 #define WORDS_NS 500000000u /* for what a rank that has gone may have said before */
 
 struct member_info {
-  int32_t pid, pad;
+  int32_t pid, has_slots; /* has_slots: 1 + the number of the GPU that it meets; 0: none */
   struct tt_locality locality;
   uint8_t core_mask[TT_CORE_MASK_BYTES];
   uint64_t start, pid_namespace, host, kernel;
@@ -74,6 +74,7 @@ static void member_fill(const struct tuttiComm *comm, struct member_info *info)
 {
   memset(info, 0, sizeof *info);
   info->pid = getpid();
+  info->has_slots = comm->parts.slots ? 1 + comm->facts.device : 0;
   tt_host_core_mask(info->core_mask);
   if (tt_topo_here(&info->locality) != tuttiSuccess) info->locality = (struct tt_locality){-1, -1};
   info->start = tt_process_start(getpid());
@@ -154,6 +155,7 @@ static tuttiResult_t begin(struct tuttiComm *comm, const struct tt_comm_spec *sp
   if (result == tuttiSuccess) result = tt_reduce_choose(comm->facts.settings.kernels);
   if (result == tuttiSuccess) result = tt_cuda_join(&comm->facts.settings, &comm->life.joined_cuda);
   if (result == tuttiSuccess) result = tt_config_apply(comm, spec->config, spec->parent != NULL);
+  if (result == tuttiSuccess) result = tt_slots_apply(comm, spec);
   if (result == tuttiSuccess)
     result = tt_transports_choose(creation->wanted, &creation->nwanted, TT_COMM_TRANSPORTS,
                                   comm->facts.settings.transports);
@@ -244,6 +246,7 @@ static void hosts_take(struct tuttiComm *comm)
     memcpy(comm->parts.listeners + (size_t)r * TT_ADDRESS_PACKED_BYTES, info->listener, TT_ADDRESS_PACKED_BYTES);
     int is_beside = same_cores(info, mine);
     beside += is_beside;
+    if (info->has_slots) comm->facts.piece_bytes = comm->facts.slot_bytes;
     for (int b = 0; b < TT_CORE_MASK_BYTES && is_beside; b++) mask[b] |= info->core_mask[b];
     int first = 0;
     while (creation->members[first].host != info->host) first++;
@@ -474,6 +477,21 @@ static tuttiResult_t after_exchange(struct tuttiComm *comm)
 
 /* ---- links can be opened ---- */
 
+/* Meets the ranks that this process has on this GPU. */
+static tuttiResult_t neighbours_meet(struct tuttiComm *comm)
+{
+  const struct member_info *members = comm->life.creation->members, *mine = &members[comm->facts.rank];
+  int ranks = 0, place = 0;
+  for (int r = 0; r < comm->facts.nranks && mine->has_slots; r++) {
+    const struct member_info *info = &members[r];
+    int is_beside = info->has_slots == mine->has_slots && info->pid == mine->pid && info->start == mine->start &&
+                    info->host == mine->host && info->pid_namespace == mine->pid_namespace;
+    ranks += is_beside;
+    place += is_beside && r < comm->facts.rank;
+  }
+  return tt_meeting_join(comm, ranks, place);
+}
+
 static tuttiResult_t after_watching(struct tuttiComm *comm)
 {
   struct tt_exec_spec spec = {.nranks = comm->facts.nranks,
@@ -481,9 +499,11 @@ static tuttiResult_t after_watching(struct tuttiComm *comm)
                               .lanes = (int)comm->facts.settings.lanes,
                               .transports = comm->parts.transports,
                               .ntransports = comm->parts.ntransports,
-                              .watch = comm->parts.watch};
+                              .watch = comm->parts.watch,
+                              .piece_bytes = comm->facts.piece_bytes};
   tuttiResult_t result = tt_exec_create(&comm->parts.exec, &spec);
   if (result == tuttiSuccess) result = tt_run_create(&comm->parts.run, comm->parts.exec);
+  if (result == tuttiSuccess) result = neighbours_meet(comm);
   if (result != tuttiSuccess) return result;
   if (!tt_correct_start(comm)) return tt_agree_start(comm);
   comm->life.creation->stage = MEASURING;

@@ -91,6 +91,11 @@ const struct rank_info *tt_creation_info(const struct tuttiComm *comm, int rank)
  * Errors: tuttiInvalidArgument. */
 tuttiResult_t tt_config_apply(struct tuttiComm *comm, const tuttiConfig_t *config, int is_child);
 
+/* Makes the place where this rank meets its GPU, if it has one, and holds the progress thread, which carries out what
+ * the GPU waits for. A communicator that a fusion makes for itself has no streams. Errors: as tt_slots_make,
+ * tt_progress_hold. */
+tuttiResult_t tt_slots_apply(struct tuttiComm *comm, const struct tt_comm_spec *spec);
+
 /* ---- correct.c: the times of pairs, known or to be measured ---- */
 /* Fills this rank's part of the second round. */
 void tt_correct_say(struct tuttiComm *comm, struct rank_info *info);

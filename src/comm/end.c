@@ -4,6 +4,7 @@
 
 #include "comm/private.h"
 #include "cuda/cuda.h"
+#include "cuda/stream.h"
 
 /* Waits until no call is inside any more; all of them poll `aborting` and whether the communicator has failed, or have
  * finished. The caller has set one of these. */
@@ -44,6 +45,13 @@ static void comm_free(struct tuttiComm *comm)
   tt_messages_destroy(comm->messages.engine);
   for (int i = 0; i < comm->calls.nplans; i++) tt_plan_destroy(comm->calls.plans[i].plan);
   tt_exec_destroy(comm->parts.exec);
+  tt_meeting_leave(comm);
+  if (comm->parts.slots) {
+    int is_whole = comm->parts.watch && !tt_comm_has_failed(comm) && !comm->life.was_aborted && !comm->calls.captured;
+    tt_captured_free(comm);
+    if (!is_whole) tt_slots_release(comm->parts.slots);
+    tt_slots_retire(comm->parts.slots);
+  }
   if (comm->life.joined_cuda) tt_cuda_leave();
   for (int t = 0; t < comm->parts.ntransports; t++)
     if (comm->parts.transports[t]) comm->parts.transports[t]->ops->destroy(comm->parts.transports[t]);
@@ -121,6 +129,7 @@ tuttiResult_t tt_comm_destroy(struct tuttiComm *comm)
   tuttiResult_t result =
       atomic_load(&comm->life.state) == TT_COMM_READY ? tt_comm_finalize(comm) : tt_comm_health(comm);
   if (result == tuttiSuccess) tt_learning_keep(comm);
+  else tt_trigger_release(comm); /* now, as a child may keep the rest for a while */
   if (atomic_load(&comm->life.revoked)) result = tuttiSuccess;
   comm_end(comm, 0);
   return result;
@@ -136,6 +145,8 @@ tuttiComm_t tt_comm_handle(struct tuttiComm *comm)
 tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
 {
   atomic_store(&comm->life.aborting, 1);
+  comm->life.was_aborted = 1;
+  tt_trigger_release(comm); /* first: a call inside may wait for room in its stream */
   tt_comm_flush(comm); /* streams, and callers that wait behind them, see the error */
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
@@ -151,9 +162,11 @@ static void revoke(struct tuttiComm *comm)
            tt_watch_rank_text(comm->parts.watch, comm->facts.rank, rank, sizeof rank));
   atomic_store(&comm->life.revoked, 1);
   tt_watch_fail_too(comm->parts.watch, tuttiInvalidUsage, -1, sentence); /* as is wanted: no warning */
+  tt_trigger_release(comm);
   tt_comm_flush(comm);
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
+  tt_trigger_release(comm); /* again: an operation that was under way may have told of pieces since */
 }
 
 /* Several threads may be here, and not inside, for which they wait themselves. */

@@ -79,21 +79,30 @@ static struct tt_op *find_op(struct tt_op *first, const struct tuttiComm *comm)
 
 static struct tt_op *add_op(struct tt_op **first, struct tuttiComm *comm, struct tuttiStream *stream, int collective)
 {
+  int is_captured = 0;
   struct tt_binding binding = {.call = {.collective = (uint8_t)collective, .root = -1}};
-  struct tt_op *op = tt_op_take(comm, stream, &binding);
+  int is_cuda = stream && stream->is_cuda;
+  struct tt_op *op = tt_op_take(comm, is_cuda ? NULL : stream, &binding);
   if (!op) return NULL;
+  if (is_cuda && tt_trigger_check(comm, stream->cuda, &is_captured) == tuttiSuccess)
+    tt_trigger_messages(op, stream->cuda, is_captured);
+  else if (comm->parts.slots) tt_trigger_settle(op);
   op->next_of_group = *first;
   *first = op;
   return op;
 }
 
-/* Messages of several streams are one operation in the first one's; the others only wait for their turn and for it. */
+/* Messages of several streams are one operation in the first one's; the others only wait for their turn and for it.
+ * Those of CUDA streams are joined when it is enqueued. */
 static int join_stream(struct tuttiComm *comm, struct tuttiStream *stream)
 {
   struct tt_op *op = group.after;
-  while (op && (op->comm != comm || op->stream != stream)) op = op->next_of_group;
+  int is_cuda = stream && stream->is_cuda;
+  while (op && (op->comm != comm || (is_cuda ? op->own_cuda != stream->cuda : op->stream != stream)))
+    op = op->next_of_group;
   if (op) return 1;
-  return add_op(&group.before, comm, stream, TT_NO_COLLECTIVE) && add_op(&group.after, comm, stream, TT_NO_COLLECTIVE);
+  int has_turn = is_cuda || add_op(&group.before, comm, stream, TT_NO_COLLECTIVE);
+  return has_turn && add_op(&group.after, comm, stream, TT_NO_COLLECTIVE);
 }
 
 static int room_for_transfer(struct tt_op *op)
@@ -110,21 +119,39 @@ static int room_for_transfer(struct tt_op *op)
   return 1;
 }
 
+/* 1: the op of the group's messages is one of this stream, or of this kind of stream. */
+static int is_of_stream(const struct tt_op *op, const struct tuttiStream *stream)
+{
+  return stream && stream->is_cuda ? op->is_triggered && op->own_cuda == stream->cuda : op->stream == stream;
+}
+
 /* Inside the communicator. */
 static tuttiResult_t transfer_add(struct tuttiComm *comm, struct tuttiStream *stream,
                                   const struct tt_transfer *transfer)
 {
   struct tt_op *op = find_op(group.pairs, comm);
+  int is_cuda = stream && stream->is_cuda;
+  int is_captured;
+  tuttiResult_t result = is_cuda ? tt_trigger_check(comm, stream->cuda, &is_captured) : tuttiSuccess;
+  if (result != tuttiSuccess) return result;
   if (!op) op = add_op(&group.pairs, comm, stream, TT_PAIRS);
-  if (!op || (op->stream != stream && !join_stream(comm, stream)) || !room_for_transfer(op))
+  if (op && op->is_triggered != is_cuda)
+    return tt_fail(tuttiInvalidUsage, "a group has messages of %s on CUDA streams and elsewhere: give all of them CUDA "
+                                      "streams, or put them into two groups", comm->facts.label);
+  if (!op || (!is_of_stream(op, stream) && !join_stream(comm, stream)) || !room_for_transfer(op))
     return tt_fail(tuttiSystemError, "out of memory for a message");
-  op->binding.transfers[op->binding.ntransfers++] = *transfer;
+  struct tt_transfer *message = &op->binding.transfers[op->binding.ntransfers++];
+  *message = *transfer;
+  if (is_cuda) tt_trigger_message(op, message);
   return tuttiSuccess;
 }
 
 tuttiResult_t tt_group_transfer(struct tuttiComm *comm, struct tuttiStream *stream,
                                 const struct tt_transfer *transfer)
 {
+  if (stream && stream->is_cuda && transfer->form)
+    return tt_fail(tuttiInvalidUsage, "all-to-alls with counts are not carried out on CUDA streams yet: give them host "
+                                      "memory and no stream");
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
   tuttiResult_t result = tt_comm_health(comm);
   if (result == tuttiSuccess) result = transfer_add(comm, stream, transfer);
@@ -261,7 +288,7 @@ static void ops_drive(const struct group *all)
     int moved = 0;
     left = 0;
     for (struct tt_op *op = all->first; op; op = op->next_of_group) {
-      if (op->stream || atomic_load_explicit(&op->done, memory_order_acquire)) continue;
+      if (op->stream || op->is_triggered || atomic_load_explicit(&op->done, memory_order_acquire)) continue;
       moved |= tt_comm_drive(op->comm, look);
       left = 1;
     }
@@ -276,7 +303,7 @@ static tuttiResult_t ops_collect(const struct group *all)
   for (struct tt_op *op = all->first, *next; op; op = next) {
     next = op->next_of_group;
     struct tuttiComm *comm = op->comm;
-    if (!op->stream) {
+    if (!op->stream && !op->is_triggered) {
       if (op->result != tuttiSuccess && first == tuttiSuccess) first = tt_comm_why(comm);
       tt_op_give(op);
     }
@@ -296,8 +323,10 @@ static tuttiResult_t ops_run(struct group *all)
     return result;
   }
   tt_ops_submit(all->first);
+  tuttiResult_t enqueued = tt_triggers_enqueue(all->first), result;
   ops_drive(all);
-  return ops_collect(all);
+  result = ops_collect(all);
+  return enqueued == tuttiSuccess ? result : enqueued;
 }
 
 tuttiResult_t tt_group_end(void)
@@ -308,6 +337,10 @@ tuttiResult_t tt_group_end(void)
   group = (struct group){0};
   tuttiResult_t result = all.refused;
   for (struct tt_op *op = all.pairs; op && result == tuttiSuccess; op = op->next_of_group) result = own_check(op);
+  for (struct tt_op *op = all.pairs, *next; op && result == tuttiSuccess; op = next) {
+    next = op->next_of_group; /* further waves come between */
+    result = tt_waves_make(op);
+  }
   ops_join(&all);
   if (result == tuttiSuccess && all.ncreated && all.first)
     result = tt_fail(tuttiInvalidUsage, "a group holds inits and collectives: end the inits' group first");

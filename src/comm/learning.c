@@ -87,7 +87,8 @@ static void cells_fill(struct tt_learning *learning, const struct tt_table *tabl
 
 tuttiResult_t tt_learning_create(struct tuttiComm *comm)
 {
-  if (comm->facts.settings.learn == TT_LEARN_OFF || comm->facts.nranks == 1) return tuttiSuccess;
+  int is_timed = !comm->facts.piece_bytes; /* times of calls that wait for a GPU say nothing */
+  if (comm->facts.settings.learn == TT_LEARN_OFF || comm->facts.nranks == 1 || !is_timed) return tuttiSuccess;
   comm->calls.learning = tt_alloc(1, sizeof *comm->calls.learning);
   if (comm->calls.learning) return tuttiSuccess;
   return tt_fail(tuttiSystemError, "no memory to learn algorithms (TUTTI_LEARN): give the process more");

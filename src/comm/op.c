@@ -107,6 +107,10 @@ static void transfers_number(struct tuttiComm *comm, struct tt_binding *binding)
 /* The scalar of a pre-multiplied sum that is read when it starts. An error or abort ends the waiting. */
 static tuttiResult_t scalar_read(struct tuttiComm *comm, struct tt_binding *binding)
 {
+  if (binding->trigger) { /* the GPU has brought it */
+    memcpy(&binding->scalar, binding->scalar_at, tt_type_size(binding->call.type));
+    return tuttiSuccess;
+  }
   const struct tt_device *device = tt_device_of(binding->scalar_at);
   struct tt_waiter waiter;
   tt_ticket ticket = 0;
@@ -335,6 +339,8 @@ static void append_locked(struct tt_op *op)
   comm->queue.last = op;
   atomic_fetch_add(&comm->queue.queued, 1);
   op->is_queued = 1;
+  op->is_abandoned = op->is_triggered;
+  if (op->is_triggered) tt_progress_add_locked(comm);
   struct tuttiStream *stream = op->stream;
   if (!stream) return;
   if (stream->last) stream->last->next_of_stream = op;
@@ -347,13 +353,14 @@ static void append_locked(struct tt_op *op)
 
 void tt_ops_submit(struct tt_op *first)
 {
+  tt_triggers_number(first);
   pthread_mutex_lock(&tt_process.mutex);
   for (struct tt_op *op = first; op; op = op->next_of_group)
     if (op->stream) op->stream->batch++;
   for (struct tt_op *op = first, *next; op; op = next) {
     next = op->next_of_group;
     op->next_of_comm = op->next_of_stream = NULL;
-    append_locked(op);
+    (op->is_captured ? tt_captured_add_locked : append_locked)(op);
   }
   pthread_mutex_unlock(&tt_process.mutex);
 }
@@ -380,14 +387,21 @@ static tuttiResult_t queue_inside(struct tuttiComm *comm, struct tuttiStream *st
 {
   tuttiResult_t result = tt_comm_health(comm);
   if (result != tuttiSuccess) return result;
-  struct tt_op *op = tt_op_take(comm, stream, binding);
+  int is_cuda = stream && stream->is_cuda;
+  struct tt_op *op = tt_op_take(comm, is_cuda ? NULL : stream, binding);
   int has_room = op && (!binding->shares || shares_own(op));
   if (op && !has_room) tt_op_give(op);
   if (!has_room) return tt_comm_give_up(comm, tt_fail(tuttiSystemError, "out of memory for an operation"), 0);
+  if (is_cuda) result = tt_trigger_prepare(op, stream->cuda);
+  else if (comm->parts.slots) tt_trigger_settle(op);
+  if (result != tuttiSuccess) {
+    tt_op_give(op);
+    return result;
+  }
   if (tt_group_active()) return tt_group_add_op(op);
   op->next_of_group = NULL;
   tt_ops_submit(op);
-  return tuttiSuccess;
+  return is_cuda ? tt_triggers_enqueue(op) : tuttiSuccess;
 }
 
 tuttiResult_t tt_comm_queue(struct tuttiComm *comm, struct tuttiStream *stream, const struct tt_binding *binding)
@@ -398,14 +412,17 @@ tuttiResult_t tt_comm_queue(struct tuttiComm *comm, struct tuttiStream *stream, 
   return result;
 }
 
-/* The oldest op, if its stream has come to its batch: a group on one stream may hold the ranks of one communicator,
- * which need each other. Both queues are filled under one lock, so the oldest op of all is always at both heads, and
- * one op can always go on. */
+/* The oldest op, if its data are there and its stream has come to its batch: a group on one stream may hold the ranks
+ * of one communicator, which need each other. Both queues are filled under one lock, so the oldest op of all is
+ * always at both heads, and one op can always go on. */
 static struct tt_op *next_op(struct tuttiComm *comm)
 {
   pthread_mutex_lock(&tt_process.mutex);
   struct tt_op *op = comm->queue.first;
+  if (__builtin_expect(comm->calls.captured != NULL, 0) && !(op && (op->started || op->coded)))
+    op = tt_replayed_locked(comm, op);
   if (op && op->stream && op->stream->first->batch != op->batch) op = NULL;
+  if (op && op->is_triggered && !tt_trigger_lets_start(op)) op = NULL;
   pthread_mutex_unlock(&tt_process.mutex);
   return op;
 }
@@ -439,6 +456,7 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   struct tuttiStream *stream = op->stream;
   if (comm->calls.is_observed) tt_observe_end(comm, &op->binding, result);
   if (comm->calls.learns && result == tuttiSuccess) tt_learning_end(comm);
+  if (op->is_triggered && result == tuttiSuccess) tt_trigger_end(op);
   pthread_mutex_lock(&tt_process.mutex);
   comm->queue.first = op->next_of_comm;
   if (!comm->queue.first) comm->queue.last = NULL;
@@ -450,7 +468,7 @@ static void finish(struct tt_op *op, tuttiResult_t result)
     leave_stream_locked(op);
     if (stream->events) tt_events_end_locked(stream);
   }
-  if (stream || is_abandoned) give_locked(op);
+  if ((stream || is_abandoned) && !op->is_captured) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
   if (is_abandoned) return;
   if (stream) {
@@ -551,6 +569,7 @@ struct tt_op *tt_op_begin(struct tuttiComm *comm, const struct tt_binding *bindi
 {
   struct tt_op *op = tt_op_take(comm, NULL, binding);
   if (!op) return NULL;
+  if (comm->parts.slots) tt_trigger_settle(op);
   op->next_of_group = NULL;
   tt_ops_submit(op);
   return op;

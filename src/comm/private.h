@@ -16,7 +16,7 @@ struct tt_coded;    /* coded.c */
 struct tt_creation; /* creation_private.h */
 struct tt_explainer; /* explain.c */
 
-/* A queued operation. */
+/* More than 25 fields: a queued operation has those of every kind. */
 struct tt_op {
   struct tt_op *next_of_comm, *next_of_stream, *next_of_group;
   struct tuttiComm *comm;
@@ -27,6 +27,15 @@ struct tt_op {
   int transfer_room;          /* of binding.transfers, which belong to the op */
   void *owned;                /* memory of the binding, freed with the op; may be NULL */
   int is_queued, is_abandoned; /* is_abandoned: no caller waits for it; both guarded by tt_process.mutex */
+  struct tt_op *next_of_round; /* trigger.c */
+  void *cuda, *own_cuda;     /* if it is triggered: the CUDA stream to which it goes, and that of its call */
+  struct tt_trigger trigger; /* likewise; the binding points here */
+  const void *scalar_from;   /* memory of the GPU, from which the scalar has to be brought; NULL: none */
+  int is_captured;           /* 1: it is part of a graph, and carried out whenever that wants it */
+  struct tt_op *next_captured;
+  int is_triggered;          /* 1: a CUDA stream waits for it, and no caller does; stream is NULL */
+  uint32_t turn;             /* among those of its rank that wait for the GPU */
+  int is_enqueued;           /* the calls of its stream are made */
   int is_begun; /* its observers know of it */
   int started;
   uint64_t since_ns; /* time since which nothing has moved; 0: not known */
@@ -94,6 +103,7 @@ struct tt_comm_life {
   _Atomic int inside; /* calls of the user's thread that may block; tuttiCommAbort waits for them */
   _Atomic int served; /* the progress thread works on it; likewise */
   _Atomic int aborting;
+  int was_aborted;    /* by tuttiCommAbort */
   _Atomic int revoked; /* by this rank */
   _Atomic int revoking; /* calls of tuttiCommRevoke under way; the thread that frees it waits for them */
   int children;       /* communicators that are being made from it, which need its watch; with `ended` guarded by */
@@ -124,6 +134,9 @@ struct tt_comm_parts {
   struct tt_exec *exec;
   struct tt_run *run;
   struct tt_mail *mail;              /* of one that carries frames; else NULL */
+  struct tt_meeting *meeting;        /* with other ranks of this process on this GPU; NULL: there are none */
+  int place;                         /* there */
+  struct tt_slots *slots;            /* where this rank meets its GPU; NULL: it has none */
   struct tt_topology topology;       /* where the ranks are */
   struct tt_arrangement arrangement; /* groups of near ranks; the order of the ranks on the wire */
   int32_t position;                  /* of this rank in that order */
@@ -141,6 +154,7 @@ struct tt_comm_queue {
   struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
   struct tt_op *spare;         /* ops to use again; same guard */
   uint64_t last_op;            /* number of the newest collective */
+  uint32_t last_turn;          /* of the newest op that meets a GPU; the caller's */
   struct tt_call round;        /* that it is in; op 0: none */
   uint64_t *sent, *received; /* messages to and from each rank */
   uint64_t look_ns;             /* time at which the progress thread next compares calls */
@@ -180,6 +194,7 @@ struct tt_comm_calls {
   uint8_t barrier;        /* the byte that barriers combine */
   struct tt_codes codes;
   uint32_t ncoded;        /* coded reductions so far that were not numbered by their callers */
+  struct tt_op *captured; /* operations in graphs; guarded by tt_process.mutex */
   struct tt_redop *redops;
   int nredops;            /* entries of redops, used or not */
   struct tt_registration *registrations; /* memory.c; the owner's */
@@ -343,10 +358,70 @@ void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tu
 
 tuttiResult_t tt_group_add_op(struct tt_op *op);
 
+/* ---- trigger.c: operations on CUDA streams ---- */
+
+/* Makes a fresh op, whose binding is set, one of a CUDA stream. Asks the driver about buffers and stream. Errors:
+ * tuttiInvalidUsage: what CUDA streams do not take; those of the driver. */
+tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream);
+
+/* Errors: as above. */
+tuttiResult_t tt_trigger_check(const struct tuttiComm *comm, void *stream, int *is_captured);
+/* Makes a fresh op of messages, or one that only names a stream, one of a CUDA stream that was checked. */
+void tt_trigger_messages(struct tt_op *op, void *stream, int is_captured);
+/* Sets data and gpu of a message of such an op. */
+void tt_trigger_message(const struct tt_op *op, struct tt_transfer *message);
+/* Triggers an op like another one. */
+void tt_trigger_copy(struct tt_op *op, const struct tt_op *like);
+
+/* An op of another kind, of a communicator with slots: the driver is asked about its buffers now, so that no other
+ * thread does it. */
+void tt_trigger_settle(struct tt_op *op);
+
+/* Numbers those of the list that are triggered, before they are queued; after that enqueues what their GPUs have to do.
+ * The communicators are entered. An error ends the communicator that has met it, on all ranks, and is returned. */
+void tt_triggers_number(struct tt_op *first);
+tuttiResult_t tt_triggers_enqueue(struct tt_op *first);
+
+/* 1: the data of a triggered op are there, or it will end at once, as the communicator has failed. */
+int tt_trigger_lets_start(const struct tt_op *op);
+/* A triggered op has succeeded. */
+void tt_trigger_end(const struct tt_op *op);
+
+/* Releases whatever waits on the GPU for this rank of a communicator that is over: stores, no more. Any thread. */
+void tt_trigger_release(struct tuttiComm *comm);
+
+/* ---- replay.c: operations in graphs ---- */
+
+/* Keeps an op, instead of putting it into the queue. The caller holds the mutex, as in the next one. */
+void tt_captured_add_locked(struct tt_op *op);
+/* The operation that a graph wants done now, put in front of the queue; else `first`, which has not begun. */
+struct tt_op *tt_replayed_locked(struct tuttiComm *comm, struct tt_op *first);
+void tt_captured_free(struct tuttiComm *comm);
+
+/* ---- meeting.c: ranks of one communicator in one process on one GPU ---- */
+
+/* Joins the others: place: of this rank among them. Nothing is done for a rank that is alone. Errors:
+ * tuttiSystemError: no memory. */
+tuttiResult_t tt_meeting_join(struct tuttiComm *comm, int ranks, int place);
+void tt_meeting_leave(struct tuttiComm *comm);
+
+/* This rank has enqueued so many pieces, or all, of its op of that turn; waits until all others have. Errors: the
+ * communicator's, which ends the waiting. */
+void tt_meeting_tell(const struct tuttiComm *comm, uint32_t turn, uint32_t pieces, int is_all);
+tuttiResult_t tt_meeting_await(const struct tuttiComm *comm, uint32_t turn, uint32_t pieces);
+
+/* ---- waves.c ---- */
+
+/* Cuts the messages of an op of a group, if the communicator's messages are cut at all; the op may become several,
+ * which follow it in its list. Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_waves_make(struct tt_op *op);
+
 /* ---- stream.c ---- */
 
 struct tuttiStream {
   uint32_t magic;
+  int is_cuda;                /* 1: it stands for a stream of CUDA, and the rest but `cuda` is not used */
+  void *cuda;
   _Atomic int pending;        /* operations not done */
   _Atomic int error;          /* first error, a tuttiResult_t */
   struct tt_op *first, *last; /* guarded by tt_process.mutex */

@@ -30,7 +30,7 @@ static struct tuttiComm *pick_locked(struct progress *progress)
   progress->first = comm->queue.next_busy;
   if (!progress->first) progress->last = NULL;
   int creating = atomic_load(&comm->life.state) == TT_COMM_CREATING;
-  if (!creating && atomic_load(&comm->queue.queued) == 0) {
+  if (!creating && atomic_load(&comm->queue.queued) == 0 && !comm->calls.captured) {
     comm->queue.busy = 0;
     progress->ncomms--;
     return pick_locked(progress);
@@ -167,7 +167,7 @@ void tt_progress_remove(struct tuttiComm *comm)
 
 tuttiResult_t tt_comm_create_later(struct tuttiComm *comm)
 {
-  tuttiResult_t result = tt_progress_hold();
+  tuttiResult_t result = comm->life.holds_progress ? tuttiSuccess : tt_progress_hold();
   if (result != tuttiSuccess) return result;
   comm->life.holds_progress = 1;
   pthread_mutex_lock(&tt_process.mutex);
@@ -188,6 +188,17 @@ tuttiResult_t tt_stream_create(struct tuttiStream **out)
     return result;
   }
   stream->magic = TT_STREAM_MAGIC;
+  *out = stream;
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_stream_from_cuda(struct tuttiStream **out, void *cuda)
+{
+  struct tuttiStream *stream = tt_alloc(1, sizeof *stream);
+  if (!stream) return tt_fail(tuttiSystemError, "out of memory for a stream");
+  stream->magic = TT_STREAM_MAGIC;
+  stream->is_cuda = 1;
+  stream->cuda = cuda;
   *out = stream;
   return tuttiSuccess;
 }
@@ -214,10 +225,11 @@ tuttiResult_t tt_stream_synchronize(struct tuttiStream *stream)
 
 tuttiResult_t tt_stream_destroy(struct tuttiStream *stream)
 {
-  tuttiResult_t result = tt_stream_synchronize(stream);
+  int is_cuda = stream->is_cuda;
+  tuttiResult_t result = is_cuda ? tuttiSuccess : tt_stream_synchronize(stream);
   stream->magic = 0;
   tt_free(stream);
-  tt_progress_release();
+  if (!is_cuda) tt_progress_release();
   return result;
 }
 

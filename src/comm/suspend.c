@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A communicator that pauses: what it holds, and what of that it gives back meanwhile. */
 #include "comm/private.h"
+#include "cuda/stream.h"
 
 tuttiResult_t tt_comm_suspend(struct tuttiComm *comm, int releases)
 {
@@ -38,6 +39,7 @@ tuttiResult_t tt_comm_held(struct tuttiComm *comm, struct tt_held *held)
   held->spare = tt_run_held(comm->parts.run) + tt_codes_held(&comm->calls.codes);
   for (int t = 0; t < comm->parts.ntransports; t++)
     if (comm->parts.transports[t]) held->rest += comm->parts.transports[t]->ops->held(comm->parts.transports[t]);
+  if (comm->parts.slots) held->rest += TT_SLOTS * comm->parts.slots->bytes;
   tt_comm_disown(comm);
   tt_comm_exit(comm);
   return tuttiSuccess;

@@ -266,8 +266,10 @@ static tuttiResult_t cuda_make(struct cuda **out, int asked)
   return tuttiSuccess;
 }
 
+/* Slots of streams that are still parked stay, with all that their release needs. */
 static void cuda_free(struct cuda *cuda)
 {
+  if (!tt_cuda_retired_free(cuda)) return;
   tt_cuda_gpus_close(cuda);
   tt_cuda_driver_close(&cuda->driver);
   tt_free(cuda);

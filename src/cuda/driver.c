@@ -7,11 +7,13 @@
 
 #define LIBRARY "libcuda.so.1"
 
-/* Each name carries the version whose parameters driver_private.h has. */
-static const struct {
+struct function {
   const char *name;
   size_t offset;
-} functions[] = {
+};
+
+/* Each name carries the version whose parameters driver_private.h has. */
+static const struct function functions[] = {
     {"cuInit", offsetof(struct cuda_driver, init)},
     {"cuGetErrorName", offsetof(struct cuda_driver, error_name)},
     {"cuGetErrorString", offsetof(struct cuda_driver, error_string)},
@@ -42,6 +44,31 @@ static const struct {
     {"cuLaunchKernel", offsetof(struct cuda_driver, launch)},
 };
 
+/* Without these there are no operations on streams. By the plain names of memory operations a driver gives those of an
+ * older interface, which is switched off. */
+static const struct function of_streams[] = {
+    {"cuCtxGetCurrent", offsetof(struct cuda_driver, context_current)},
+    {"cuMemHostRegister_v2", offsetof(struct cuda_driver, pinned_enter)},
+    {"cuMemHostUnregister", offsetof(struct cuda_driver, pinned_leave)},
+    {"cuMemcpy2DAsync_v2", offsetof(struct cuda_driver, copy_2d)},
+    {"cuStreamWaitEvent", offsetof(struct cuda_driver, stream_wait_event)},
+    {"cuStreamIsCapturing", offsetof(struct cuda_driver, stream_capturing)},
+    {"cuStreamGetCaptureInfo_v2", offsetof(struct cuda_driver, stream_capture)},
+    {"cuEventRecordWithFlags", offsetof(struct cuda_driver, event_record_with)},
+    {"cuStreamBatchMemOp_v2", offsetof(struct cuda_driver, memops)},
+};
+
+/* Returns the name of a function that is not there; NULL: all are. */
+static const char *functions_find(struct cuda_driver *driver, const struct function *list, size_t n)
+{
+  for (size_t i = 0; i < n; i++) {
+    void *function = dlsym(driver->library, list[i].name);
+    if (!function) return list[i].name;
+    memcpy((char *)driver + list[i].offset, &function, sizeof function);
+  }
+  return NULL;
+}
+
 void tt_cuda_driver_close(struct cuda_driver *driver)
 {
   if (driver->library) dlclose(driver->library);
@@ -56,15 +83,13 @@ int tt_cuda_driver_open(struct cuda_driver *driver, int load, char *text, size_t
     snprintf(text, size, "%s", why ? why : LIBRARY " is not loaded in this process");
     return 0;
   }
-  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-    void *function = dlsym(driver->library, functions[i].name);
-    if (!function) {
-      snprintf(text, size, LIBRARY " has no %s: it is older than CUDA 11", functions[i].name);
-      tt_cuda_driver_close(driver);
-      return 0;
-    }
-    memcpy((char *)driver + functions[i].offset, &function, sizeof function);
+  const char *lacks = functions_find(driver, functions, sizeof functions / sizeof *functions);
+  if (lacks) {
+    snprintf(text, size, LIBRARY " has no %s: it is older than CUDA 11", lacks);
+    tt_cuda_driver_close(driver);
+    return 0;
   }
+  driver->has_streams = !functions_find(driver, of_streams, sizeof of_streams / sizeof *of_streams);
   void *optional = dlsym(driver->library, "cuMemGetHandleForAddressRange");
   memcpy(&driver->memory_handle, &optional, sizeof optional);
   return 1;

@@ -33,7 +33,37 @@ enum {
   CU_STREAM_NON_BLOCKING_FLAG = 1,
   CU_EVENT_DISABLE_TIMING_FLAG = 2,
   CU_HOST_PORTABLE_AND_MAPPED = 3,
-  CU_DMA_BUF = 1 /* type of a handle for a range of addresses */
+  CU_DMA_BUF = 1, /* type of a handle for a range of addresses */
+  CU_MEMORY_UNIFIED = 4, /* of a copy of rows: the driver finds out */
+  CU_MEMOP_WAIT_32 = 1,  /* until (int32_t)(*address - value) >= 0 */
+  CU_MEMOP_WRITE_32 = 2,
+  CU_CAPTURE_NONE = 0,
+  CU_CAPTURE_ACTIVE = 1,
+  CU_MEMOP_AND = 2, /* a flag of a wait: until *address & value is not 0 */
+  CU_EVENT_EXTERNAL = 1 /* of a capture: the event is recorded and waited for when the graph runs */
+};
+
+/* CUstreamBatchMemOpParams of a 32-bit word. */
+struct cuda_memop {
+  int operation;
+  uint64_t address, value; /* value: the low half */
+  unsigned flags;
+  uint64_t rest[2];
+};
+
+/* CUDA_MEMCPY2D. */
+struct cuda_copy_2d {
+  size_t src_x, src_y;
+  int src_kind;
+  const void *src_host;
+  uint64_t src_device;
+  void *src_array;
+  size_t src_pitch, dst_x, dst_y;
+  int dst_kind;
+  void *dst_host;
+  uint64_t dst_device;
+  void *dst_array;
+  size_t dst_pitch, width, height;
 };
 
 /* More than 25 fields: each is a function of the driver. */
@@ -68,6 +98,18 @@ struct cuda_driver {
   int (*module_load)(void **module, const void *image);
   int (*module_unload)(void *module);
   int (*module_function)(void **function, void *module, const char *name);
+  int has_streams; /* 1: those until the next empty line are there: the driver is that of CUDA 11.7 or newer */
+  int (*context_current)(void **context);
+  int (*pinned_enter)(void *pointer, size_t len, unsigned flags);
+  int (*pinned_leave)(void *pointer);
+  int (*copy_2d)(const struct cuda_copy_2d *copy, void *stream);
+  int (*stream_wait_event)(void *stream, void *event, unsigned flags);
+  int (*stream_capturing)(void *stream, int *status);
+  int (*stream_capture)(void *stream, int *status, unsigned long long *id, void **graph, const void ***nodes,
+                        size_t *nnodes);
+  int (*event_record_with)(void *event, void *stream, unsigned flags);
+  int (*memops)(void *stream, unsigned count, struct cuda_memop *memops, unsigned flags);
+
   int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                 unsigned block_z, unsigned shared_bytes, void *stream, void **params, void **extra);
 };

@@ -40,8 +40,7 @@ static void lookup_failed(struct cuda *cuda, const char *call, int code)
   atomic_store_explicit(&cuda->lookup_call, call, memory_order_release);
 }
 
-/* The primary context of a GPU, retained once for all memory that has no context of its own. */
-static void *primary_context(struct cuda *cuda, int ordinal)
+void *tt_cuda_primary(struct cuda *cuda, int ordinal)
 {
   if (ordinal < 0 || ordinal >= CUDA_GPUS) return NULL;
   void *context = atomic_load_explicit(&cuda->primary[ordinal], memory_order_acquire);
@@ -68,7 +67,7 @@ static struct cuda_gpu *gpu_of_context(struct cuda *cuda, void *context)
 
 static struct cuda_gpu *gpu_of(struct cuda *cuda, const struct facts *facts)
 {
-  void *context = facts->context ? facts->context : primary_context(cuda, facts->ordinal);
+  void *context = facts->context ? facts->context : tt_cuda_primary(cuda, facts->ordinal);
   return context ? gpu_of_context(cuda, context) : &cuda->gpus[CUDA_GPUS];
 }
 

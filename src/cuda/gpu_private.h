@@ -70,6 +70,7 @@ struct cuda {
   _Atomic int lookup_error; /* code of the driver call that failed to tell the owner of a pointer ... */
   const char *_Atomic lookup_call;     /* ... and the name of that call */
   void *_Atomic primary[CUDA_GPUS];    /* contexts that were retained, by ordinal */
+  struct held *retired;                /* stream.c; guarded by tt_process.cuda_mutex */
   struct cuda_gpu gpus[CUDA_GPUS + 1]; /* the last one stands for pointers that cannot be used, and says why */
 };
 
@@ -78,6 +79,9 @@ struct cuda {
 void tt_cuda_gpus_init(struct cuda *cuda);
 /* Waits for all work and frees everything. */
 void tt_cuda_gpus_close(struct cuda *cuda);
+
+/* The primary context of a GPU, retained once; NULL: the driver refuses. */
+void *tt_cuda_primary(struct cuda *cuda, int ordinal);
 
 /* The device for a pointer; NULL if it is not CUDA's. Takes no lock once the context is known. */
 const struct tt_device *tt_cuda_member(const struct tt_device *device, const void *pointer);
@@ -110,6 +114,12 @@ tt_ticket tt_cuda_work_ticket(const struct cuda_work *work);
 tuttiResult_t tt_cuda_cut_start(struct cuda_gpu *gpu, struct cuda_work *work);
 /* tuttiSuccess once all cuts are done; tuttiInProgress; or an error, after which nothing runs any more. */
 tuttiResult_t tt_cuda_work_poll(struct cuda_gpu *gpu, struct cuda_work *work);
+
+/* ---- stream.c ---- */
+
+/* At the end: frees the slots with which all GPUs have finished. Returns 0 if others are left, which are kept with the
+ * driver until the process ends. */
+int tt_cuda_retired_free(struct cuda *cuda);
 
 /* ---- launch.c ---- */
 

@@ -25,6 +25,7 @@ tuttiResult_t tt_exec_create(struct tt_exec **out, const struct tt_exec_spec *sp
   exec->nranks = spec->nranks;
   exec->rank = spec->rank;
   exec->lanes = spec->lanes;
+  exec->piece_bytes = spec->piece_bytes;
   exec->watch = spec->watch;
   exec->failed = tt_watch_failed(spec->watch);
   exec->transports = spec->transports;

@@ -42,6 +42,7 @@ struct tt_exec_spec {
   struct tt_transport **transports; /* in order of preference; borrowed; all connected */
   int ntransports;
   struct tt_watch *watch; /* borrowed */
+  size_t piece_bytes;     /* calls are cut into pieces that fit in so many bytes (tt_piece_count); 0: they are not */
 };
 
 /* Errors: tuttiSystemError; tuttiInvalidUsage if no transport reaches a rank, which the sentence names. */
@@ -71,6 +72,8 @@ struct tt_transfer {
   uint64_t number; /* 1, 2, ...: of the message among all from its sender to its receiver on this communicator */
   void *data;
   size_t bytes; /* 0: still a message */
+  size_t whole; /* bytes of the message of which it is a chunk; 0: it is whole */
+  void *gpu;    /* for comm: memory of a GPU for which data stands; NULL: data is the caller's */
   uint64_t form; /* of its call: 0, or TT_FORM_COUNTS */
 };
 
@@ -79,6 +82,64 @@ struct tt_shares {
   const size_t *counts; /* elements */
   const size_t *starts; /* where each begins in a buffer that has all of them, in elements; any order, any gaps */
 };
+
+#define TT_PIECES 16 /* pieces of a call that can be under way */
+
+/* A trigger: somebody else, such as a GPU, says when the data of a call are there, and learns that they may be used. A
+ * long call is cut into pieces (tt_piece_count), each of which has a turn of its own. Words are compared cyclically.
+ *
+ * A call with slots finds its data there: piece p in slot p mod nslots, the parts of all shares one after the other.
+ * Where that leaves room in one slot for one of the two, IN and OUT lie as in a call in place. */
+struct tt_trigger {
+  int is_replayed; /* 1: the same numbers come again and again: `ready` is first + p only while piece p is to be done,
+                      and `done` has bits of enum tt_turn */
+  const _Atomic uint32_t *ready; /* piece p may be touched once this has come to first + p */
+  _Atomic uint32_t *done;        /* comes to first + p when pieces 0 to p are done; not touched by a call that fails */
+  uint32_t first;
+  uint32_t npieces;              /* 0: it waits for nothing and tells nobody */
+  char *slots;                   /* NULL: IN and OUT lie where the binding says, and there is one piece */
+  size_t slot_bytes;             /* from one slot to the next */
+  uint32_t nslots;               /* <= TT_PIECES */
+  int32_t in_share, out_share;   /* the share at which IN and OUT begin in a slot; -1: where the binding says */
+  size_t out_at;                 /* bytes of a slot before OUT */
+};
+
+/* The words of replayed triggers, which only the host writes to `done`. A device waits for the first bit before it
+ * takes a piece, says TT_TURN_TAKEN in `ready` then, and waits for the second. So both bits let it go on for ever. */
+enum tt_turn { TT_TURN_DONE = 1, TT_TURN_NEXT = 2 };
+#define TT_TURN_TAKEN ((uint32_t)1 << 31)
+
+/* Stores after the bytes, also for a device that reads them. */
+static inline void tt_word_store(_Atomic uint32_t *word, uint32_t value)
+{
+#ifdef __aarch64__
+  __asm__ volatile("dmb osh" ::: "memory"); /* a release orders stores for the cores only */
+#endif
+  atomic_store_explicit(word, value, memory_order_release);
+}
+
+/* The piece that a device wants done by replayed triggers; TT_TURN_TAKEN, to which this is the answer, or 0: none. */
+static inline uint32_t tt_turn_look(const _Atomic uint32_t *ready, _Atomic uint32_t *done)
+{
+  uint32_t number = atomic_load_explicit(ready, memory_order_acquire);
+  if (number == TT_TURN_TAKEN) tt_word_store(done, TT_TURN_NEXT);
+  return number;
+}
+
+/* 1: the piece may be touched. */
+static inline int tt_trigger_is_open(const struct tt_trigger *trigger, uint32_t piece)
+{
+  if (!trigger->npieces) return 1;
+  if (trigger->is_replayed) return tt_turn_look(trigger->ready, trigger->done) == trigger->first + piece;
+  uint32_t ready = atomic_load_explicit(trigger->ready, memory_order_acquire);
+  return (int32_t)(ready - (trigger->first + piece)) >= 0;
+}
+
+/* Says that pieces 0 to `piece` are done. */
+static inline void tt_trigger_tell(const struct tt_trigger *trigger, uint32_t piece)
+{
+  tt_word_store(trigger->done, trigger->is_replayed ? TT_TURN_DONE : trigger->first + piece);
+}
 
 /* The arguments of one call, to which a run binds a plan. */
 struct tt_binding {
@@ -93,6 +154,8 @@ struct tt_binding {
                                      OUT, whichever has all of them, has each where `starts` says. NULL: all have
                                      call.count elements */
   size_t block_bytes;  /* longest block of a segment, agreed by all ranks, > 0 */
+  const struct tt_trigger *trigger; /* NULL: the data are there. Else they are host memory, about which no device is
+                                       asked, and the first piece is open when the run starts */
   struct tt_transfer *transfers; /* collective TT_PAIRS: its messages; the fields above but call are not used */
   int ntransfers;
 };
@@ -152,6 +215,11 @@ struct tt_exchange {
  * each rank, also of no bytes, so that both ends of each pair find out if their counts differ. A rank begins with the
  * rank after it, and receives from the rank before it, so that not all send to the same one. */
 void tt_exchange_write(struct tt_transfer *transfers, const struct tt_exchange *exchange, int nranks, int rank);
+
+/* Elements of a share in each piece of a call between nranks ranks, the last one excepted, if all of a piece has to fit
+ * in `bytes`. A pure function of what all ranks agree on, so those cut alike that have no trigger. 0: there is no room
+ * for a single one. Calls with unequal shares are not cut. */
+size_t tt_piece_count(const struct tt_call *call, int nranks, size_t bytes);
 
 /* Must be called before `plan` is destroyed, because an idle run keeps the links of its last plan. */
 void tt_run_forget(struct tt_run *run, const struct tt_plan *plan);

@@ -86,7 +86,7 @@ static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
   int lanes = lanes_of(run, transfer->bytes);
   size_t each = (transfer->bytes / (size_t)lanes + 63) & ~(size_t)63;
   struct tt_call call = {.op = transfer->number,
-                         .count = transfer->bytes,
+                         .count = transfer->whole ? transfer->whole : transfer->bytes,
                          .collective = TT_PAIRS,
                          .type = tuttiUint8,
                          .root = -1,
@@ -156,7 +156,7 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
 {
   struct pairs *pairs = pairs_get(run);
   if (!pairs || !stripes_ensure(run, binding)) return no_memory(binding->ntransfers);
-  for (int i = 0; i < binding->ntransfers; i++) {
+  for (int i = 0; i < binding->ntransfers && !binding->trigger; i++) {
     const struct tt_device *device = tt_device_of(binding->transfers[i].data);
     if (!device->host)
       return tt_fail(tuttiInvalidUsage, "send and receive do not take %s memory yet: copy it to host memory first",

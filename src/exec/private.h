@@ -74,6 +74,9 @@ struct lane {
   size_t segment;            /* number of the segment; next one is segment + lanes */
   size_t start, count;       /* first element and number of elements */
   size_t base, more;         /* a block has base elements, each of the first `more` blocks of a share one more */
+  char *in, *out;            /* where the segment begins in IN and in OUT, unless shares are unequal */
+  size_t in_stride, out_stride; /* bytes from one share to the next there */
+  int waits;                 /* 1: its segment is not bound yet, because the piece is not open */
   int ending;                /* 1: all steps are done, and the division or multiplication of results has begun */
   tt_ticket end_ticket;
   char *scratch;
@@ -93,6 +96,15 @@ struct numbers {
   uint8_t is_wide;     /* 1: elements of IN and OUT are twice as long as those of messages and scratch */
   uint8_t divides;     /* 1: results are divided at the end */
   uint8_t multiplies;  /* 1: results are multiplied at the end */
+};
+
+/* How a call is cut into pieces, and how far they are. */
+struct cut {
+  size_t count;             /* elements of a share in a full piece */
+  size_t each;              /* segments of a full piece */
+  uint32_t npieces;         /* 1: the whole call is one */
+  uint32_t done;            /* pieces done so far, of a call with slots */
+  uint32_t ended[TT_PIECES]; /* segments of piece p that are done, at p mod TT_PIECES */
 };
 
 enum run_state { RUN_IDLE, RUN_COPYING, RUN_OPENING, RUN_MOVING, RUN_PAIRS, RUN_SUSPECT };
@@ -117,6 +129,7 @@ struct tt_run {
   int *looks;               /* &overflow, or NULL if no report is wanted */
   size_t segment_count;     /* elements of a full segment */
   size_t nsegments;
+  struct cut cut;
   size_t slot_bytes; /* of scratch */
   int nlanes;        /* lanes that this run uses */
   int busy;          /* lanes not done yet */
@@ -138,6 +151,7 @@ struct tt_run {
 
 struct tt_exec {
   int nranks, rank, lanes;
+  size_t piece_bytes;
   struct tt_watch *watch;
   const _Atomic int *failed;
   struct tt_transport **transports; /* [ntransports], borrowed */
@@ -205,14 +219,26 @@ static inline char *plain_look(const struct tt_run *run, const struct lane *lane
 {
   size_t at = (size_t)operand.at;
   if (operand.place == TT_SCRATCH) return lane->scratch + at * run->slot_bytes;
-  char *base = operand.place == TT_IN ? (char *)(uintptr_t)run->in : run->binding->out;
-  return base + (lane->start + lane->base * at + (at < lane->more ? at : lane->more)) * run->element;
+  char *base = operand.place == TT_IN ? lane->in : lane->out;
+  return base + (lane->base * at + (at < lane->more ? at : lane->more)) * run->element;
 }
 
 /* Returns the address of byte `done` of a span and lowers *n to the bytes that follow there in one piece. Both count
  * bytes of messages; in IN and OUT of a wide run they stand for twice as many bytes of memory. */
 char *tt_span_look(const struct tt_run *run, const struct lane *lane, struct tt_operand operand, size_t done,
                    size_t *n);
+
+/* pieces.c: calls that are cut into pieces. The segments of a piece are as long as each other, but for the last. */
+
+/* Cuts the call, whose segments are cut already as if it was one piece: sets segment_count, nsegments and cut. */
+tuttiResult_t tt_pieces_cut(struct tt_run *run);
+
+/* Sets start and count of the lane's segment, and where IN and OUT are. Returns 0 if its piece is not open. */
+int tt_pieces_bind(struct tt_run *run, struct lane *lane);
+
+/* A segment of a call with a trigger is over; tt_pieces_end_all: the call is. */
+void tt_pieces_end(struct tt_run *run, size_t segment);
+void tt_pieces_end_all(const struct tt_run *run);
 
 /* shares.c: calls with unequal shares */
 

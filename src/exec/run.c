@@ -115,7 +115,19 @@ static tuttiResult_t lanes_ensure(struct tt_run *run)
   return tuttiSuccess;
 }
 
-/* Binds a lane to its segment. Returns 0 if no segment is left. */
+/* Cuts the lane's segment out of a call in one piece, and finds it in memory. */
+static void segment_find(struct tt_run *run, struct lane *lane)
+{
+  size_t total = run->binding->call.count, at;
+  lane->start = lane->segment * run->segment_count;
+  lane->count = total - lane->start < run->segment_count ? total - lane->start : run->segment_count;
+  at = (lane->start * run->element) << run->numbers.is_wide;
+  lane->in = run->in ? (char *)(uintptr_t)run->in + at : NULL;
+  lane->out = run->binding->out ? (char *)run->binding->out + at : NULL;
+  lane->in_stride = lane->out_stride = run->share_bytes;
+}
+
+/* Binds a lane to its segment, unless that waits. Returns 0 if no segment is left. */
 static int lane_bind(struct tt_run *run, struct lane *lane)
 {
   if (lane->segment >= run->nsegments) return 0;
@@ -126,9 +138,12 @@ static int lane_bind(struct tt_run *run, struct lane *lane)
     tt_shares_cut(run, lane);
     return 1;
   }
-  size_t total = run->binding->call.count, nblocks = (size_t)run->plan->schedule.shape.nblocks;
-  lane->start = lane->segment * run->segment_count;
-  lane->count = total - lane->start < run->segment_count ? total - lane->start : run->segment_count;
+  if (run->cut.npieces == 1 && !run->binding->trigger) segment_find(run, lane);
+  else {
+    lane->waits = !tt_pieces_bind(run, lane);
+    if (lane->waits) return 1;
+  }
+  size_t nblocks = (size_t)run->plan->schedule.shape.nblocks;
   lane->base = nblocks == 1 ? lane->count : lane->count / nblocks; /* a division costs short messages too much */
   lane->more = lane->count - lane->base * nblocks;
   return 1;
@@ -136,6 +151,7 @@ static int lane_bind(struct tt_run *run, struct lane *lane)
 
 static const struct tt_device *device_of_call(const struct tt_binding *binding)
 {
+  if (binding->trigger) return &tt_host_device;
   if (!binding->in) return tt_device_of(binding->out);
   const struct tt_device *device = tt_device_of(binding->in);
   return device->host && binding->out ? tt_device_of(binding->out) : device;
@@ -184,16 +200,20 @@ static size_t longest_share(const struct tt_run *run)
 
 /* Computes the length and number of segments, and the length of a scratch slot. A short vector, which is one segment,
  * needs no division. */
-static void cut_segments(struct tt_run *run)
+static tuttiResult_t cut_segments(struct tt_run *run)
 {
+  tuttiResult_t result = tuttiSuccess;
   size_t nblocks = (size_t)run->plan->schedule.shape.nblocks, count = longest_share(run);
   size_t block_count = run->binding->block_bytes >> __builtin_ctzll(run->element); /* a power of two */
   run->segment_count = (block_count ? block_count : 1) * nblocks;
   run->nsegments = count != 0;
   if (count > run->segment_count) run->nsegments = (count + run->segment_count - 1) / run->segment_count;
+  run->cut.npieces = 1;
+  if (run->exec->piece_bytes && !run->binding->shares) result = tt_pieces_cut(run);
   size_t longest = count < run->segment_count ? count : run->segment_count;
   size_t slot = nblocks == 1 ? longest : (longest + nblocks - 1) / nblocks;
   run->slot_bytes = (slot * run->element + 63) & ~(size_t)63;
+  return result;
 }
 
 tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const struct tt_binding *binding)
@@ -208,7 +228,8 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   run->in = binding->in;
   run->device = device_of_call(binding);
   run->broken = NULL;
-  cut_segments(run);
+  result = cut_segments(run);
+  if (result != tuttiSuccess) return result;
 
   if (plan->nchannels > run->exec->lanes)
     return tt_fail(tuttiInvalidUsage, "the plan needs %d channels: set TUTTI_LANES to at least that (it is %d)",
@@ -220,16 +241,17 @@ tuttiResult_t tt_run_start(struct tt_run *run, const struct tt_plan *plan, const
   if (result == tuttiSuccess) result = scratch_ensure(run, (size_t)plan->schedule.nslots * run->slot_bytes);
   if (result != tuttiSuccess) return result;
 
-  for (int s = 0; s < run->nlanes; s++) {
-    run->lanes[s].segment = (size_t)s;
-    lane_bind(run, &run->lanes[s]);
-  }
-  run->busy = run->nlanes;
   if (!known) run->opened = 0;
   run->state = run->nlanes <= run->opened ? RUN_MOVING : RUN_OPENING;
   int spoils = tt_kinds[binding->call.collective].is_apart && binding->in == binding->out && run->nsegments;
-  if (spoils) result = in_copy_start(run);
+  if (spoils && !(binding->trigger && binding->trigger->slots)) result = in_copy_start(run);
   if (result != tuttiSuccess) return result;
+  for (int s = 0; s < run->nlanes; s++) {
+    run->lanes[s].segment = (size_t)s;
+    run->lanes[s].waits = 0;
+    lane_bind(run, &run->lanes[s]);
+  }
+  run->busy = run->nlanes;
   tt_watch_publish(run->exec->watch, &run->binding->call);
   return tuttiSuccess;
 }
@@ -313,6 +335,8 @@ static int head_advance(struct tt_run *run, struct lane *lane)
 static enum tried lane_move(struct tt_run *run, struct lane *lane, tuttiResult_t *result)
 {
   enum tried all = TRIED_NOTHING;
+  if (lane->waits) lane_bind(run, lane);
+  if (lane->waits) return all;
   if (!lane->active) steps_start(run, lane);
   for (;;) {
     uint64_t before = lane->finished;
@@ -332,8 +356,10 @@ static enum tried lane_move(struct tt_run *run, struct lane *lane, tuttiResult_t
       enum tried ended = tt_numbers_end(run, lane, result);
       if (ended == TRIED_NOTHING) return all;
       if (ended == TRIED_ERROR) return ended;
+      if (run->binding->trigger) tt_pieces_end(run, lane->segment);
       lane->segment += (size_t)run->nlanes;
       if (!lane_bind(run, lane)) return TRIED_FINISHED;
+      if (lane->waits) return TRIED_MOVED;
     }
     if (!steps_start(run, lane)) return all;
   }
@@ -359,6 +385,7 @@ static tuttiResult_t lanes_move(struct tt_run *run, int *moved)
   if (run->busy) return tuttiInProgress;
   run->state = RUN_IDLE;
   if (run->looks && run->binding->overflow) *run->binding->overflow = run->overflow;
+  if (run->binding->trigger) tt_pieces_end_all(run);
   if (run->in_copy_room > IN_COPY_KEPT_BYTES) in_copy_free(run);
   run->history = tt_history_add(run->history, run->head.word);
   tt_watch_finish(run->exec->watch, run->binding->call.op);
@@ -415,7 +442,7 @@ int tt_run_ending(const struct tt_run *run)
 {
   int ends = run->state == RUN_MOVING;
   for (int s = 0; s < run->nlanes && ends; s++)
-    ends = run->lanes[s].segment + (size_t)run->nlanes >= run->nsegments &&
+    ends = !run->lanes[s].waits && run->lanes[s].segment + (size_t)run->nlanes >= run->nsegments &&
            run->lanes[s].head + 1 >= run->plan->schedule.nsteps;
   return ends;
 }

@@ -32,6 +32,7 @@ static void add(struct pollset *pollset, struct tt_link *link)
 
 static void add_of_plan(struct pollset *pollset, const struct tt_run *run)
 {
+  for (int s = 0; s < run->nlanes; s++) pollset->is_hard |= run->lanes[s].waits;
   for (int s = 0; s < run->nlanes; s++)
     for (int32_t l = 0; l < run->plan->nlinks && !pollset->is_hard; l++) add(pollset, run->lanes[s].links[l]);
 }

@@ -23,8 +23,8 @@ static char *share_look(const struct tt_run *run, const struct lane *lane, struc
     share -= (size_t)(is_in ? plan->in_share : plan->out_share);
   }
   if (left < *n) *n = left;
-  char *base = is_in ? (char *)(uintptr_t)run->in : run->binding->out;
-  return base + share * run->share_bytes + ((lane->start * run->element + at) << run->numbers.is_wide);
+  return (is_in ? lane->in + share * lane->in_stride : lane->out + share * lane->out_stride) +
+         (at << run->numbers.is_wide);
 }
 
 /* Returns the distance between slots. If each rank has a share of one block, spans are put together and taken apart in

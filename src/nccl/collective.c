@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The operations.
  *
- * A call is complete when it returns (in a group: when the group's end returns), for any stream: so everything that is
- * queued on the stream afterwards comes later, as NCCL promises. A stream of the CUDA driver is waited for first;
- * without the driver a stream cannot hold work. */
+ * Where the process uses a GPU a call goes to its CUDA stream, whatever memory it has, and returns at once. Else a
+ * stream cannot hold work, and a call is complete when it returns (in a group: when the group's end returns). */
 #include "nccl/shim.h"
 
 /* The types and operations that Tutti has beyond NCCL's do not exist here. */
@@ -21,9 +20,10 @@ static ncclResult_t known_check(ncclDataType_t type, ncclRedOp_t op)
 ncclResult_t pncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, op);
-  if (result == tuttiSuccess) result = tuttiAllReduce(sendbuff, recvbuff, count, type, op, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiAllReduce(sendbuff, recvbuff, count, type, op, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclAllReduce);
@@ -31,9 +31,10 @@ NCCL_WEAK_NAME(ncclAllReduce);
 ncclResult_t pncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, ncclRedOp_t op,
                          int root, ncclComm_t comm, cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, op);
-  if (result == tuttiSuccess) result = tuttiReduce(sendbuff, recvbuff, count, type, op, root, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiReduce(sendbuff, recvbuff, count, type, op, root, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclReduce);
@@ -41,18 +42,20 @@ NCCL_WEAK_NAME(ncclReduce);
 ncclResult_t pncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, int root,
                             ncclComm_t comm, cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, tuttiSum);
-  if (result == tuttiSuccess) result = tuttiBroadcast(sendbuff, recvbuff, count, type, root, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiBroadcast(sendbuff, recvbuff, count, type, root, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclBroadcast);
 
 ncclResult_t pncclBcast(void *buff, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(buff, NULL, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, tuttiSum);
-  if (result == tuttiSuccess) result = tuttiBcast(buff, count, type, root, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiBcast(buff, count, type, root, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclBcast);
@@ -60,9 +63,10 @@ NCCL_WEAK_NAME(ncclBcast);
 ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t type,
                                 ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, op);
-  if (result == tuttiSuccess) result = tuttiReduceScatter(sendbuff, recvbuff, recvcount, type, op, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiReduceScatter(sendbuff, recvbuff, recvcount, type, op, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclReduceScatter);
@@ -70,9 +74,10 @@ NCCL_WEAK_NAME(ncclReduceScatter);
 ncclResult_t pncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t type,
                             ncclComm_t comm, cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, tuttiSum);
-  if (result == tuttiSuccess) result = tuttiAllGather(sendbuff, recvbuff, sendcount, type, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiAllGather(sendbuff, recvbuff, sendcount, type, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclAllGather);
@@ -80,9 +85,10 @@ NCCL_WEAK_NAME(ncclAllGather);
 ncclResult_t pncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, tuttiSum);
-  if (result == tuttiSuccess) result = tuttiAlltoAll(sendbuff, recvbuff, count, type, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiAlltoAll(sendbuff, recvbuff, count, type, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclAlltoAll);
@@ -90,9 +96,10 @@ NCCL_WEAK_NAME(ncclAlltoAll);
 ncclResult_t pncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, int root,
                          ncclComm_t comm, cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, tuttiSum);
-  if (result == tuttiSuccess) result = tuttiGather(sendbuff, recvbuff, count, type, root, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiGather(sendbuff, recvbuff, count, type, root, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclGather);
@@ -100,9 +107,10 @@ NCCL_WEAK_NAME(ncclGather);
 ncclResult_t pncclScatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t type, int root,
                           ncclComm_t comm, cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, tuttiSum);
-  if (result == tuttiSuccess) result = tuttiScatter(sendbuff, recvbuff, count, type, root, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiScatter(sendbuff, recvbuff, count, type, root, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclScatter);
@@ -110,9 +118,10 @@ NCCL_WEAK_NAME(ncclScatter);
 ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(sendbuff, NULL, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, tuttiSum);
-  if (result == tuttiSuccess) result = tuttiSend(sendbuff, count, type, peer, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiSend(sendbuff, count, type, peer, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclSend);
@@ -120,9 +129,10 @@ NCCL_WEAK_NAME(ncclSend);
 ncclResult_t pncclRecv(void *recvbuff, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream)
 {
-  ncclResult_t result = tt_nccl_buffers(NULL, recvbuff, stream);
+  tuttiStream_t on;
+  ncclResult_t result = tt_nccl_stream(stream, &on);
   if (result == tuttiSuccess) result = known_check(type, tuttiSum);
-  if (result == tuttiSuccess) result = tuttiRecv(recvbuff, count, type, peer, comm, NULL);
+  if (result == tuttiSuccess) result = tuttiRecv(recvbuff, count, type, peer, comm, on);
   return tt_nccl_result(result);
 }
 NCCL_WEAK_NAME(ncclRecv);
@@ -130,8 +140,7 @@ NCCL_WEAK_NAME(ncclRecv);
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                        ncclScalarResidence_t residence, ncclComm_t comm)
 {
-  ncclResult_t result = tt_nccl_buffers(scalar, NULL, NULL);
-  if (result == tuttiSuccess) result = known_check(type, tuttiSum);
+  ncclResult_t result = known_check(type, tuttiSum);
   if (result == tuttiSuccess) result = tuttiRedOpCreatePreMulSum(op, scalar, type, residence, comm);
   return tt_nccl_result(result);
 }

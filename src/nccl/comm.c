@@ -16,8 +16,12 @@ ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
 {
   struct tt_nccl_config storage;
   tuttiConfig_t *options;
-  tt_nccl_cuda_look();
   ncclResult_t result = tt_nccl_config(&storage, &options, config);
+  if (result == tuttiSuccess && !options) {
+    storage.config = (tuttiConfig_t)TUTTI_CONFIG_INITIALIZER;
+    options = &storage.config;
+  }
+  if (result == tuttiSuccess) tt_nccl_cuda_look(options);
   if (result == tuttiSuccess) result = tuttiCommInitRankConfig(comm, nranks, id, rank, options);
   return tt_nccl_result(result);
 }
@@ -42,11 +46,11 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, i
 }
 NCCL_WEAK_NAME(ncclCommInitRankScalable);
 
-/* The devices are numbers that ncclCommCuDevice returns again; several ranks may have the same one. */
+/* Several ranks may have the same device. Without GPUs these are numbers that ncclCommCuDevice returns again. */
 ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist)
 {
   int devices[RANKS_OF_PROCESS];
-  tt_nccl_cuda_look();
+  tt_nccl_cuda_look(NULL);
   for (int d = 0; d < ndev && d < RANKS_OF_PROCESS; d++) {
     devices[d] = devlist ? devlist[d] : d;
     if (devices[d] < 0) return tt_nccl_refuse(tuttiInvalidArgument, "devlist[%d] is %d: no device", d, devices[d]);
@@ -95,7 +99,8 @@ ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank)
 }
 NCCL_WEAK_NAME(ncclCommUserRank);
 
-/* Host memory has no device, but a program that hands the number to CUDA needs one; 0 is the first of any thread. */
+/* Without a GPU there is no device, but a program that hands the number to CUDA needs one; 0 is the first of any
+ * thread. */
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device)
 {
   tuttiResult_t result = tuttiCommDevice(comm, device);

@@ -6,13 +6,17 @@
 
 ncclResult_t pncclMemAlloc(void **ptr, size_t size)
 {
-  return tt_nccl_result(tuttiMemAlloc(ptr, size));
+  int is_made;
+  ncclResult_t result = tt_nccl_cuda_alloc(ptr, size, &is_made);
+  return is_made ? result : tt_nccl_result(tuttiMemAlloc(ptr, size));
 }
 NCCL_WEAK_NAME(ncclMemAlloc);
 
 ncclResult_t pncclMemFree(void *ptr)
 {
-  return tt_nccl_result(tuttiMemFree(ptr));
+  int is_freed;
+  ncclResult_t result = tt_nccl_cuda_free(ptr, &is_freed);
+  return is_freed ? result : tt_nccl_result(tuttiMemFree(ptr));
 }
 NCCL_WEAK_NAME(ncclMemFree);
 
@@ -27,11 +31,13 @@ static ncclResult_t registration_check(ncclComm_t comm, const void *buff, size_t
   return tuttiSuccess;
 }
 
-/* Registers the buffer; the arguments are already checked. */
+/* Registers the buffer; the arguments are already checked. On CUDA streams data travel from slots, and no buffer is
+ * looked at, since programs register all that they have. */
 static ncclResult_t register_buffer(ncclComm_t comm, void *buff, size_t size, void **handle)
 {
-  tuttiResult_t state, result = tuttiCommGetAsyncError(comm, &state);
   *handle = NULL;
+  if (atomic_load(&tt_nccl_process.has_streams)) return tuttiSuccess;
+  tuttiResult_t state, result = tuttiCommGetAsyncError(comm, &state);
   if (result == tuttiSuccess && state == tuttiSuccess) result = tuttiCommRegister(comm, buff, size, handle);
   if (result == tuttiSystemError || result == tuttiUnhandledCudaError) result = tuttiSuccess;
   return tt_nccl_result(result);

@@ -13,8 +13,23 @@
 #define TT_NCCL_PENDING_MAX 64 /* more at once are not covered: then programs must ask the child */
 #define TT_NCCL_WINDOWS_MAX 1024
 
-typedef int tt_pointer_attribute_fn(void *value, int attribute, uint64_t pointer);
-typedef int tt_stream_synchronize_fn(cudaStream_t stream);
+#define TT_NCCL_STREAMS_MAX 4096
+
+/* Functions of the CUDA driver. */
+struct tt_nccl_cuda {
+  int is_found; /* the process has loaded it, and the others are set */
+  int (*device_count)(int *count);
+  int (*context_current)(void **context);
+  int (*memory_alloc)(uint64_t *pointer, size_t len);
+  int (*memory_free)(uint64_t pointer);
+  int (*pointer_attribute)(void *value, int attribute, uint64_t pointer);
+};
+
+/* One stands for each CUDA stream. A handle that CUDA gives to another stream later stands for that one. */
+struct tt_nccl_stream {
+  cudaStream_t cuda;
+  _Atomic(tuttiStream_t) stream; /* NULL: the entry is free; set last, with release */
+};
 
 /* The library's only writable global. */
 struct tt_nccl_process {
@@ -37,10 +52,10 @@ struct tt_nccl_process {
     void *buff, *handle; /* handle: of the registration */
   } windows[TT_NCCL_WINDOWS_MAX];
 
-  /* 1: this process has loaded the CUDA driver, and the two functions below are set. */
-  _Atomic int cuda;
-  _Atomic(tt_pointer_attribute_fn *) pointer_attribute;
-  _Atomic(tt_stream_synchronize_fn *) stream_synchronize;
+  pthread_mutex_t cuda_mutex;
+  struct tt_nccl_cuda cuda;
+  _Atomic int has_streams; /* 1: there is a GPU, so calls go to their streams */
+  struct tt_nccl_stream streams[TT_NCCL_STREAMS_MAX]; /* by handle; none is ever taken out */
 };
 
 extern struct tt_nccl_process tt_nccl_process;
@@ -61,19 +76,24 @@ static inline ncclResult_t tt_nccl_result(tuttiResult_t result)
 
 /* ---- cuda.c ---- */
 
-/* Looks whether the process has loaded the CUDA driver. Every creation of a communicator calls it, because no buffer of
- * a device is older than the driver. */
-void tt_nccl_cuda_look(void);
+/* Looks whether the process uses a GPU; called before each creation of a communicator, because no stream is older than
+ * the first one's GPU. Without a current context it belongs to GPU 0, as with NCCL: config->device becomes that. */
+void tt_nccl_cuda_look(tuttiConfig_t *config);
 
-/* Waits for the work of the stream and refuses device memory. Only if the driver is loaded. */
-ncclResult_t tt_nccl_cuda_check(const void *sendbuff, const void *recvbuff, cudaStream_t stream);
+/* Finds what stands for the CUDA stream, or makes it. */
+ncclResult_t tt_nccl_stream_of(cudaStream_t cuda, tuttiStream_t *stream);
 
-/* The same, but nothing if the driver is not loaded. A buffer may be NULL. */
-static inline ncclResult_t tt_nccl_buffers(const void *sendbuff, const void *recvbuff, cudaStream_t stream)
+/* The stream of a call. Without a GPU a CUDA stream cannot hold work: the call is carried out before it returns. */
+static inline ncclResult_t tt_nccl_stream(cudaStream_t cuda, tuttiStream_t *stream)
 {
-  if (!atomic_load_explicit(&tt_nccl_process.cuda, memory_order_acquire)) return tuttiSuccess;
-  return tt_nccl_cuda_check(sendbuff, recvbuff, stream);
+  *stream = NULL;
+  if (!atomic_load_explicit(&tt_nccl_process.has_streams, memory_order_acquire)) return tuttiSuccess;
+  return tt_nccl_stream_of(cuda, stream);
 }
+
+/* Memory of the GPU whose context is current. *is_made, *is_freed: 0: there is none, or the memory is not of a GPU. */
+ncclResult_t tt_nccl_cuda_alloc(void **pointer, size_t size, int *is_made);
+ncclResult_t tt_nccl_cuda_free(void *pointer, int *is_freed);
 
 /* ---- memory.c ---- */
 

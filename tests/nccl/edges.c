@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What libnccl.so.2 does itself, beyond forwarding: config, last error, groups with refusals, pending children,
  * device memory. In one process, against our own header, so that it runs where NVIDIA's is not. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "driver_load.h"
 #include "nccl/abi.h"
 #include "tutti_tools.h"
 
@@ -508,29 +508,43 @@ static void teams_are_arithmetic(void **state)
 }
 
 /* Last: the driver stays loaded. */
-static void device_memory_is_refused_where_the_driver_is_loaded(void **state)
+static void device_memory_travels_on_cuda_streams(void **state)
 {
   (void)state;
-  void *driver = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
-  assert_non_null(driver);
-  int *device = dlsym(driver, "fake_device_memory"), *waits = dlsym(driver, "fake_stream_waits");
-  int *error = dlsym(driver, "fake_stream_error"), x = 3, y = 0;
-  cudaStream_t stream = (cudaStream_t)(void *)&x;
+  struct driver cu;
+  void *context, *stream, *memory = NULL, *window_memory = NULL, *handle = &cu, *host = NULL;
+  assert_null(driver_load(&cu, CUDA_DOUBLE));
+  assert_true(!cu.cuInit(0) && !cu.cuDevicePrimaryCtxRetain(&context, 0) && !cu.cuCtxSetCurrent(context));
+  assert_true(!cu.cuStreamCreate(&stream, 1) && !cu.cuMemHostAlloc(&host, 64, 3));
+  uint32_t *words = host;
+  memset(words, 0, 64);
   comms_make(1);
-  assert_int_equal(pncclAllReduce(device, &y, 1, tuttiInt, tuttiSum, comms[0], stream), tuttiInvalidUsage);
-  assert_true(says("sendbuff") && says("CUDA device"));
-  assert_int_equal(pncclBroadcast(&x, device + 4, 1, tuttiInt, 0, comms[0], stream), tuttiInvalidUsage);
-  assert_true(says("recvbuff"));
-  assert_int_equal(*waits, 0);
-  assert_int_equal(pncclAllReduce(&x, &y, 1, tuttiInt, tuttiSum, comms[0], stream), tuttiSuccess);
-  assert_true(y == 3 && *waits == 1);
-  *error = 201; /* no context: nothing can be on the stream */
-  assert_int_equal(pncclAllReduce(&x, &y, 1, tuttiInt, tuttiSum, comms[0], NULL), tuttiSuccess);
-  *error = 900; /* the stream is being captured */
-  assert_int_equal(pncclAllReduce(&x, &y, 1, tuttiInt, tuttiSum, comms[0], stream), tuttiUnhandledCudaError);
-  assert_true(says("CUDA error 900"));
-  *error = 0;
+  assert_int_equal(pncclMemAlloc(&memory, 4), tuttiSuccess);
+  unsigned kind = 0;
+  assert_true(!cu.cuPointerGetAttribute(&kind, 2, (uintptr_t)memory) && kind == 2);
+  assert_true(!cu.cuMemsetD32Async((uintptr_t)memory, 7, 1, stream));
+  assert_true(!cu.cuStreamWaitValue32_v2(stream, (uintptr_t)words, 1, 0)); /* the stream is held: calls return */
+  assert_int_equal(pncclAllReduce(memory, memory, 1, tuttiInt, tuttiSum, comms[0], stream), tuttiSuccess);
+  assert_int_equal(pncclGroupStart(), tuttiSuccess);
+  assert_int_equal(pncclSend(memory, 1, tuttiInt, 0, comms[0], stream), tuttiSuccess);
+  assert_int_equal(pncclRecv(words + 2, 1, tuttiInt, 0, comms[0], stream), tuttiSuccess);
+  assert_int_equal(pncclGroupEnd(), tuttiSuccess);
+  assert_int_equal(cu.cuStreamQuery(stream), 600);
+  __atomic_store_n(words, 1, __ATOMIC_SEQ_CST);
+  assert_true(!cu.cuStreamSynchronize(stream) && words[2] == 7);
+  ncclRedOp_t op; /* times what the memory of the GPU has when it starts; nothing of it is read for no elements */
+  assert_int_equal(pncclRedOpCreatePreMulSum(&op, memory, tuttiInt, 0, comms[0]), tuttiSuccess);
+  for (size_t count = 0; count < 2; count++)
+    assert_int_equal(pncclAllReduce(memory, words + 2, count, tuttiInt, op, comms[0], stream), tuttiSuccess);
+  assert_true(!cu.cuStreamSynchronize(stream) && words[2] == 49);
+  assert_int_equal(pncclCommRegister(comms[0], memory, 4, &handle), tuttiSuccess);
+  assert_null(handle);
+  ncclWindow_t window = NULL;
+  assert_int_equal(pncclCommWindowRegister(comms[0], memory, 4, &window, 0), tuttiSuccess);
+  assert_int_equal(pncclWinGetUserPtr(comms[0], window, &window_memory), tuttiSuccess);
+  assert_true(window_memory == memory && pncclCommWindowDeregister(comms[0], window) == tuttiSuccess);
   comms_end(1);
+  assert_int_equal(pncclMemFree(memory), tuttiSuccess);
 }
 
 int main(void)
@@ -556,7 +570,7 @@ int main(void)
       cmocka_unit_test(a_window_knows_its_pointer_while_it_lives),
       cmocka_unit_test(properties_say_that_kernels_cannot_communicate),
       cmocka_unit_test(teams_are_arithmetic),
-      cmocka_unit_test(device_memory_is_refused_where_the_driver_is_loaded),
+      cmocka_unit_test(device_memory_travels_on_cuda_streams),
   };
   alarm(100);
   return cmocka_run_group_tests(tests, NULL, NULL);

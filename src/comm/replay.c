@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations in CUDA graphs. They are enqueued once, with numbers that come again at every replay. An operation is
+ * kept until its communicator ends, and goes to the front of the queue whenever the GPU writes its number: the GPU
+ * carries out all that it has of a communicator in one order, so no other one of these is under way. */
+#include "comm/private.h"
+#include "cuda/stream.h"
+
+void tt_captured_add_locked(struct tt_op *op)
+{
+  struct tuttiComm *comm = op->comm;
+  op->is_abandoned = 1;
+  op->next_captured = comm->calls.captured;
+  comm->calls.captured = op;
+  tt_progress_add_locked(comm);
+}
+
+struct tt_op *tt_replayed_locked(struct tuttiComm *comm, struct tt_op *first)
+{
+  const struct tt_slots *slots = comm->parts.slots;
+  if (tt_comm_has_failed(comm)) return first; /* its words are for those who release the GPU */
+  uint32_t number = tt_turn_look(slots->turn_ready, slots->turn_done);
+  if (!number || number == TT_TURN_TAKEN) return first;
+  struct tt_op *op = comm->calls.captured;
+  while (op && (op->trigger.first != number || !op->trigger.npieces)) op = op->next_captured;
+  if (!op || op->is_queued || atomic_load(slots->turn_done) != TT_TURN_NEXT) return first; /* it is done already */
+  op->started = op->is_begun = 0;
+  op->since_ns = 0;
+  op->next_of_comm = first;
+  comm->queue.first = op;
+  if (!first) comm->queue.last = op;
+  op->is_queued = 1;
+  atomic_fetch_add(&comm->queue.queued, 1);
+  return op;
+}
+
+void tt_captured_free(struct tuttiComm *comm)
+{
+  while (comm->calls.captured) {
+    struct tt_op *op = comm->calls.captured;
+    comm->calls.captured = op->next_captured;
+    tt_op_give(op);
+  }
+}

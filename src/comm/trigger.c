@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Operations on CUDA streams. The calling thread enqueues all that the GPU has to do: for each piece of the call,
+ * copies into a slot and the word `ready`; then the wait for `done` and copies out of the slot. In between the
+ * operation is one of the queue, which starts when `ready` says so and works on the slots (src/cuda/README.md). */
+#include <string.h>
+
+#include "comm/private.h"
+#include "cuda/stream.h"
+
+/* ---- before it is queued ---- */
+
+/* Shares of a buffer that exists. */
+static size_t shares_of(const struct tt_op *op, int cover)
+{
+  int is_shared = tt_kinds[op->binding.call.collective].is_shared;
+  return is_shared && cover != TT_COVER_OWN ? (size_t)op->comm->facts.nranks : 1;
+}
+
+static size_t ins_of(const struct tt_op *op)
+{
+  return op->binding.in ? shares_of(op, tt_kinds[op->binding.call.collective].in) : 0;
+}
+
+static size_t outs_of(const struct tt_op *op)
+{
+  return op->binding.out ? shares_of(op, tt_kinds[op->binding.call.collective].out) : 0;
+}
+
+tuttiResult_t tt_trigger_check(const struct tuttiComm *comm, void *stream, int *is_captured)
+{
+  if (comm->parts.slots) return tt_slots_check(comm->parts.slots, stream, is_captured);
+  return tt_fail(tuttiInvalidUsage, "%s belongs to no CUDA context: make one current (cudaSetDevice) before the "
+                                    "communicator is made, or set config.device", comm->facts.label);
+}
+
+/* Chooses the buffers that go through slots, and their places there. */
+static void sides_choose(struct tt_op *op)
+{
+  const struct tt_slots *slots = op->comm->parts.slots;
+  const struct tt_binding *binding = &op->binding;
+  struct tt_trigger *trigger = &op->trigger;
+  int32_t rank = op->comm->facts.rank;
+  size_t ins = ins_of(op), outs = outs_of(op);
+  int is_apart = tt_kinds[binding->call.collective].is_apart;
+  trigger->in_share = tt_slots_is_device(slots, binding->in) ? 0 : -1;
+  trigger->out_share = tt_slots_is_device(slots, binding->out) ? 0 : -1;
+  if (trigger->in_share >= 0 && outs > ins) trigger->in_share = rank;
+  if (trigger->out_share >= 0 && ins > outs) trigger->out_share = rank;
+  if (trigger->in_share >= 0 || trigger->out_share >= 0) trigger->slots = slots->first;
+  trigger->out_at = is_apart ? slots->bytes / 2 : 0;
+}
+
+/* Triggers an op by a stream that was checked. */
+static void trigger_set(struct tt_op *op, void *stream, int is_captured, int waits)
+{
+  const struct tt_slots *slots = op->comm->parts.slots;
+  op->is_triggered = 1;
+  op->is_captured = is_captured;
+  op->cuda = op->own_cuda = stream;
+  op->trigger = (struct tt_trigger){.is_replayed = is_captured,
+                                    .ready = is_captured ? slots->turn_ready : slots->ready,
+                                    .done = is_captured ? slots->turn_done : slots->done,
+                                    .npieces = waits ? 1 : 0,
+                                    .slot_bytes = slots->bytes,
+                                    .nslots = is_captured ? 1 : TT_SLOTS};
+  op->binding.trigger = &op->trigger;
+}
+
+tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream)
+{
+  struct tt_binding *binding = &op->binding;
+  struct tt_slots *slots = op->comm->parts.slots;
+  int is_captured = 0;
+  tuttiResult_t result = tt_trigger_check(op->comm, stream, &is_captured);
+  if (result == tuttiSuccess && binding->shares)
+    result = tt_fail(tuttiInvalidUsage, "calls with counts are not carried out on CUDA streams yet: give them host "
+                                        "memory and no stream");
+  if (result != tuttiSuccess) return result;
+  trigger_set(op, stream, is_captured, binding->call.count != 0);
+  if (!binding->call.count) { /* nothing is combined */
+    binding->scalar_at = NULL;
+    return result;
+  }
+  sides_choose(op);
+  if (tt_slots_is_device(slots, binding->scalar_at)) {
+    op->scalar_from = binding->scalar_at;
+    binding->scalar_at = slots->scalar;
+  }
+  size_t piece = tt_piece_count(&binding->call, op->comm->facts.nranks, slots->bytes);
+  if (op->trigger.slots) op->trigger.npieces = (uint32_t)((binding->call.count + piece - 1) / piece);
+  return result;
+}
+
+void tt_trigger_copy(struct tt_op *op, const struct tt_op *like)
+{
+  op->is_triggered = 1;
+  op->is_captured = like->is_captured;
+  op->cuda = op->own_cuda = like->own_cuda;
+  op->trigger = like->trigger;
+  op->binding.trigger = &op->trigger;
+}
+
+void tt_trigger_messages(struct tt_op *op, void *stream, int is_captured)
+{
+  trigger_set(op, stream, is_captured, op->binding.call.collective == TT_PAIRS); /* another one only names a stream */
+  op->trigger.nslots = 1;
+}
+
+void tt_trigger_message(const struct tt_op *op, struct tt_transfer *message)
+{
+  if (message->bytes && tt_slots_is_device(op->comm->parts.slots, message->data)) message->gpu = message->data;
+}
+
+/* A trigger that waits for nothing says that the memory is the host's. Messages have been refused otherwise. */
+void tt_trigger_settle(struct tt_op *op)
+{
+  const struct tt_slots *slots = op->comm->parts.slots;
+  struct tt_binding *binding = &op->binding;
+  if (tt_slots_is_device(slots, binding->in) || tt_slots_is_device(slots, binding->out)) return;
+  if (!binding->scalar_at) binding->trigger = &op->trigger;
+}
+
+void tt_triggers_number(struct tt_op *first)
+{
+  for (struct tt_op *op = first; op; op = op->next_of_group) {
+    if (!op->is_triggered) continue;
+    struct tt_slots *slots = op->comm->parts.slots;
+    _Atomic uint32_t *newest = op->is_captured ? &slots->newest_turn : &slots->newest;
+    op->trigger.first = atomic_fetch_add(newest, op->trigger.npieces) + 1;
+    if (op->trigger.npieces) op->turn = ++op->comm->queue.last_turn;
+  }
+}
+
+/* ---- enqueued ---- */
+
+/* A piece of the call: elements of a share before it, and in it. */
+struct piece {
+  size_t before, count;
+  char *slot;
+};
+
+static struct piece piece_find(const struct tt_op *op, uint32_t p)
+{
+  const struct tt_trigger *trigger = &op->trigger;
+  size_t count = op->binding.call.count, each = count;
+  if (trigger->slots) each = tt_piece_count(&op->binding.call, op->comm->facts.nranks, trigger->slot_bytes);
+  struct piece piece = {.before = p * each, .count = count - p * each};
+  if (piece.count > each) piece.count = each;
+  if (trigger->slots) piece.slot = trigger->slots + p % trigger->nslots * trigger->slot_bytes;
+  return piece;
+}
+
+/* The scalar comes with the first piece. */
+static tuttiResult_t scalar_bring(struct tt_op *op)
+{
+  struct tt_slots *slots = op->comm->parts.slots;
+  const struct tt_rows rows = {.dst = slots->scalar,
+                               .src = op->scalar_from,
+                               .width = tt_type_size(op->binding.call.type),
+                               .n = 1};
+  return tt_slots_copy(slots, op->cuda, &rows);
+}
+
+/* Messages go between the GPU and their places in the slots. */
+static tuttiResult_t messages_copy(struct tt_op *op, int sends)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (int i = 0; i < op->binding.ntransfers && result == tuttiSuccess; i++) {
+    const struct tt_transfer *transfer = &op->binding.transfers[i];
+    if (!transfer->gpu || transfer->sends != sends) continue;
+    const struct tt_rows rows = {.dst = sends ? transfer->data : transfer->gpu,
+                                 .src = sends ? transfer->gpu : transfer->data,
+                                 .width = transfer->bytes,
+                                 .n = 1};
+    result = tt_slots_copy(op->comm->parts.slots, op->cuda, &rows);
+  }
+  return result;
+}
+
+static tuttiResult_t piece_in(struct tt_op *op, uint32_t p)
+{
+  struct tt_slots *slots = op->comm->parts.slots;
+  const struct tt_trigger *trigger = &op->trigger;
+  const size_t size = tt_type_size(op->binding.call.type);
+  struct piece piece = piece_find(op, p);
+  tuttiResult_t result = p == 0 && op->scalar_from ? scalar_bring(op) : tuttiSuccess;
+  if (op->binding.call.collective == TT_PAIRS) result = messages_copy(op, 1);
+  else if (result == tuttiSuccess && trigger->in_share >= 0) {
+    size_t part = piece.count * size;
+    const struct tt_rows rows = {.dst = piece.slot + (size_t)trigger->in_share * part,
+                                 .src = (const char *)op->binding.in + piece.before * size,
+                                 .width = part,
+                                 .n = ins_of(op),
+                                 .dst_pitch = part,
+                                 .src_pitch = op->binding.call.count * size};
+    result = tt_slots_copy(slots, op->cuda, &rows);
+  }
+  if (op->is_captured) return result; /* it tells when it waits */
+  return result == tuttiSuccess ? tt_slots_tell(slots, op->cuda, trigger->first + p) : result;
+}
+
+static tuttiResult_t piece_out(struct tt_op *op, uint32_t p)
+{
+  struct tt_slots *slots = op->comm->parts.slots;
+  const struct tt_trigger *trigger = &op->trigger;
+  const size_t size = tt_type_size(op->binding.call.type);
+  struct piece piece = piece_find(op, p);
+  tuttiResult_t result = op->is_captured ? tt_slots_turn(slots, op->cuda, trigger->first + p)
+                                         : tt_slots_await(slots, op->cuda, trigger->first + p);
+  if (result == tuttiSuccess && op->binding.call.collective == TT_PAIRS) return messages_copy(op, 0);
+  if (result != tuttiSuccess || trigger->out_share < 0) return result;
+  size_t part = piece.count * size;
+  const struct tt_rows rows = {.dst = (char *)op->binding.out + piece.before * size,
+                               .src = piece.slot + trigger->out_at + (size_t)trigger->out_share * part,
+                               .width = part,
+                               .n = outs_of(op),
+                               .dst_pitch = op->binding.call.count * size,
+                               .src_pitch = part};
+  return tt_slots_copy(slots, op->cuda, &rows);
+}
+
+/* Step t of an op: what fills the slot of piece t, or before that, what empties it of the piece that had it. */
+static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
+{
+  struct tt_slots *slots = op->comm->parts.slots;
+  uint32_t npieces = op->trigger.npieces, nslots = op->trigger.nslots;
+  int is_idle = empties ? t < nslots || t - nslots >= npieces : t >= npieces;
+  if (is_idle) return tuttiSuccess;
+  tuttiResult_t result = empties ? tt_meeting_await(op->comm, op->turn, t - nslots + 1) : tuttiSuccess;
+  if (result == tuttiSuccess) result = tt_slots_enter(slots);
+  if (result != tuttiSuccess) return result;
+  if (!empties && t == 0) result = tt_slots_follow(slots, op->cuda, op->is_captured);
+  if (result == tuttiSuccess) result = empties ? piece_out(op, t - nslots) : piece_in(op, t);
+  if (result == tuttiSuccess && empties && op->is_captured) result = tt_slots_taken(slots, op->cuda);
+  if (result == tuttiSuccess && empties && t - nslots == npieces - 1)
+    result = tt_slots_mark(slots, op->cuda, op->is_captured);
+  tt_slots_leave(slots);
+  if (!empties) tt_meeting_tell(op->comm, op->turn, t + 1, t + 1 == npieces);
+  return result;
+}
+
+/* ---- a list of them ---- */
+
+static tuttiResult_t round_step(struct tt_op *round, uint32_t t, int empties)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (struct tt_op *op = round; op && result == tuttiSuccess; op = op->next_of_round) {
+    result = op_step(op, t, empties);
+    if (result != tuttiSuccess) result = tt_comm_give_up(op->comm, result, 0);
+  }
+  return result;
+}
+
+/* Enqueues one op of each rank that the thread has in a communicator: step by step, in each of these first all ops'
+ * parts that wait for no other rank. So none of them stands in a queue of the GPU behind a wait that needs it. */
+static tuttiResult_t round_enqueue(struct tt_op *round)
+{
+  tuttiResult_t result = tuttiSuccess;
+  uint32_t steps = 0;
+  for (struct tt_op *op = round; op; op = op->next_of_round) {
+    uint32_t its = op->trigger.npieces ? op->trigger.npieces + op->trigger.nslots : 0;
+    if (its > steps) steps = its;
+  }
+  for (uint32_t t = 0; t < steps && result == tuttiSuccess; t++) {
+    result = round_step(round, t, 1);
+    if (result == tuttiSuccess) result = round_step(round, t, 0);
+  }
+  return result;
+}
+
+static int key_compare(const struct tt_op *a, const struct tt_op *b)
+{
+  return memcmp(a->comm->parts.credentials.job, b->comm->parts.credentials.job, sizeof a->comm->parts.credentials.job);
+}
+
+/* The first op that is left of the communicator with the lowest key; NULL: none is left. All ranks have the keys, so
+ * all come to their communicators in the same order, whatever that of the calls in the group. */
+static struct tt_op *lowest(struct tt_op *first)
+{
+  struct tt_op *lowest = NULL;
+  for (struct tt_op *op = first; op; op = op->next_of_group)
+    if (op->is_triggered && !op->is_enqueued && (!lowest || key_compare(op, lowest) < 0)) lowest = op;
+  return lowest;
+}
+
+/* Takes the first op that is left of each rank of that communicator. */
+static struct tt_op *round_take(struct tt_op *first)
+{
+  struct tt_op *round = lowest(first), *last = round;
+  if (!round) return NULL;
+  round->is_enqueued = 1;
+  round->next_of_round = NULL;
+  for (struct tt_op *op = round->next_of_group; op; op = op->next_of_group) {
+    int is_other = op->is_triggered && !op->is_enqueued && key_compare(op, round) == 0;
+    for (struct tt_op *has = round; has && is_other; has = has->next_of_round) is_other = has->comm != op->comm;
+    if (!is_other) continue;
+    op->is_enqueued = 1;
+    op->next_of_round = NULL;
+    last->next_of_round = op;
+    last = op;
+  }
+  return round;
+}
+
+/* A group's operations of one communicator go to the stream of the first of them. It waits for the streams of the
+ * others, and they for it. */
+static tuttiResult_t streams_join(struct tt_op *first, int is_end)
+{
+  tuttiResult_t result = tuttiSuccess;
+  for (struct tt_op *op = first; op && result == tuttiSuccess; op = op->next_of_group) {
+    struct tt_op *main = first;
+    if (!op->is_triggered) continue;
+    while (!main->is_triggered || main->comm != op->comm) main = main->next_of_group;
+    if (main->own_cuda == op->own_cuda) continue;
+    op->cuda = main->own_cuda;
+    struct tt_slots *slots = op->comm->parts.slots;
+    result = tt_slots_enter(slots);
+    if (result != tuttiSuccess) return tt_comm_give_up(op->comm, result, 0);
+    result = tt_slots_join(slots, is_end ? op->own_cuda : main->own_cuda, is_end ? main->own_cuda : op->own_cuda);
+    tt_slots_leave(slots);
+    if (result != tuttiSuccess) result = tt_comm_give_up(op->comm, result, 0);
+  }
+  return result;
+}
+
+tuttiResult_t tt_triggers_enqueue(struct tt_op *first)
+{
+  tuttiResult_t result = first->next_of_group ? streams_join(first, 0) : tuttiSuccess;
+  for (struct tt_op *round = round_take(first); round && result == tuttiSuccess; round = round_take(first))
+    result = round_enqueue(round);
+  if (result == tuttiSuccess && first->next_of_group) result = streams_join(first, 1);
+  return result;
+}
+
+int tt_trigger_lets_start(const struct tt_op *op)
+{
+  return op->started || tt_trigger_is_open(&op->trigger, 0) || tt_comm_has_failed(op->comm);
+}
+
+void tt_trigger_end(const struct tt_op *op)
+{
+  if (op->binding.call.collective == TT_PAIRS) tt_trigger_tell(&op->trigger, 0); /* collectives do so in exec */
+}
+
+void tt_trigger_release(struct tuttiComm *comm)
+{
+  if (comm->parts.slots) tt_slots_release(comm->parts.slots);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Slots: made with a communicator, used by its calls, retired at its end. */
+#include "cuda/stream.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "cuda/gpu_private.h"
+#include "memory/memory.h"
+
+#define WORD_BYTES 64   /* a word has a line of its own */
+#define HEAD_BYTES 4096 /* words and scalar, before the slots */
+#define TURN_DONE 1u /* enum tt_turn of exec.h, and TT_TURN_TAKEN */
+#define TURN_NEXT 2u
+#define TURN_TAKEN ((uint32_t)1 << 31)
+#define RELEASED ((uint32_t)1 << 30) /* numbers that may still be given out when all waits are released */
+#define LONGEST_PITCH ((size_t)1 << 30)
+
+struct held {
+  struct tt_slots slots; /* first member: a pointer to it is a pointer to the struct */
+  struct held *next;     /* in the list of those that are retired */
+  struct cuda *cuda;
+  void *context;
+  void *memory;
+  void *event;           /* recorded behind the last operation */
+  void *joint;           /* for the streams of a group */
+  void *inner;           /* recorded in a graph behind the last operation there */
+  unsigned long long graph; /* the id of that capture; all bits: there was none */
+  int is_parked;         /* 1: a graph may use it at any time, so it is never used again */
+  size_t len;
+  int is_pinned;
+};
+
+static struct held *held_of(const struct tt_slots *slots)
+{
+  return (struct held *)(uintptr_t)slots;
+}
+
+static tuttiResult_t failed(const struct held *held, const char *call, int code)
+{
+  return tt_cuda_fail(&held->cuda->driver, call, held->slots.ordinal, code);
+}
+
+/* ---- made and retired ---- */
+
+/* Its context is current. */
+static void held_free(struct held *held)
+{
+  const struct cuda_driver *driver = &held->cuda->driver;
+  if (held->event) driver->event_destroy(held->event);
+  if (held->joint) driver->event_destroy(held->joint);
+  if (held->inner) driver->event_destroy(held->inner);
+  if (held->is_pinned) driver->pinned_leave(held->memory);
+  if (held->memory) tt_heap_free(held->memory);
+  tt_free(held);
+}
+
+/* The context is current. */
+static tuttiResult_t held_fill(struct held *held)
+{
+  const struct cuda_driver *driver = &held->cuda->driver;
+  int code = driver->context_device(&held->slots.ordinal);
+  if (code != CU_SUCCESS) return failed(held, "cuCtxGetDevice", code);
+  tuttiResult_t result = tt_heap_alloc(&held->memory, held->len);
+  if (result != tuttiSuccess) return result;
+  code = driver->pinned_enter(held->memory, held->len, CU_HOST_PORTABLE_AND_MAPPED);
+  if (code != CU_SUCCESS) return failed(held, "cuMemHostRegister", code);
+  held->is_pinned = 1;
+  code = driver->event_create(&held->event, CU_EVENT_DISABLE_TIMING_FLAG);
+  if (code == CU_SUCCESS) code = driver->event_create(&held->joint, CU_EVENT_DISABLE_TIMING_FLAG);
+  if (code == CU_SUCCESS) code = driver->event_create(&held->inner, CU_EVENT_DISABLE_TIMING_FLAG);
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuEventCreate", code);
+}
+
+static void held_reset(struct held *held, size_t bytes)
+{
+  char *memory = held->memory;
+  memset(memory, 0, HEAD_BYTES);
+  held->slots.ready = (_Atomic uint32_t *)(void *)memory;
+  held->slots.done = (_Atomic uint32_t *)(void *)(memory + WORD_BYTES);
+  held->slots.scalar = memory + (size_t)2 * WORD_BYTES;
+  held->slots.turn_ready = (_Atomic uint32_t *)(void *)(memory + (size_t)3 * WORD_BYTES);
+  held->slots.turn_done = (_Atomic uint32_t *)(void *)(memory + (size_t)4 * WORD_BYTES);
+  atomic_store(held->slots.turn_done, TURN_NEXT);
+  held->graph = ~0ull;
+  held->slots.first = memory + HEAD_BYTES;
+  held->slots.bytes = bytes;
+  atomic_store(&held->slots.newest, 0);
+  atomic_store(&held->slots.newest_turn, 0);
+  held->next = NULL;
+}
+
+/* Takes retired slots of the context, which is current, if its GPU has finished with them. The mutex is held. */
+static struct held *retired_take(struct cuda *cuda, const void *context, size_t len)
+{
+  for (struct held **at = &cuda->retired; *at; at = &(*at)->next) {
+    struct held *held = *at;
+    int is_free = !held->is_parked && held->context == context && held->len == len &&
+                  cuda->driver.event_query(held->event) == CU_SUCCESS;
+    if (!is_free) continue;
+    *at = held->next;
+    return held;
+  }
+  return NULL;
+}
+
+static tuttiResult_t made_inside(struct held **out, struct cuda *cuda, void *context, size_t bytes)
+{
+  size_t len = HEAD_BYTES + TT_SLOTS * bytes;
+  struct held *held = retired_take(cuda, context, len);
+  tuttiResult_t result = tuttiSuccess;
+  if (!held) {
+    held = tt_alloc(1, sizeof *held);
+    if (!held) return tt_fail(tuttiSystemError, "out of memory for the slots of a CUDA context");
+    held->cuda = cuda;
+    held->context = context;
+    held->len = len;
+    held->slots.ordinal = -1;
+    result = held_fill(held);
+  }
+  if (result == tuttiSuccess) {
+    held_reset(held, bytes);
+    *out = held;
+  } else held_free(held);
+  return result;
+}
+
+/* NULL: there is none. */
+static void *context_find(struct cuda *cuda, int device, const struct tt_slots *beside)
+{
+  const struct cuda_driver *driver = &cuda->driver;
+  void *context = NULL;
+  int count = 0;
+  if (beside) return held_of(beside)->context;
+  if (device < 0) return driver->context_current(&context) == CU_SUCCESS ? context : NULL;
+  if (driver->device_count(&count) != CU_SUCCESS || device >= count || device >= CUDA_GPUS) return NULL;
+  return tt_cuda_primary(cuda, device);
+}
+
+tuttiResult_t tt_slots_make(struct tt_slots **slots, size_t bytes, int device, const struct tt_slots *beside)
+{
+  struct cuda *cuda = tt_process.cuda;
+  struct held *held = NULL;
+  *slots = NULL;
+  if (!cuda || !cuda->driver.has_streams) return tuttiSuccess;
+  void *context = context_find(cuda, device, beside), *popped;
+  if (!context) return tuttiSuccess;
+  int code = cuda->driver.context_push(context);
+  if (code != CU_SUCCESS) return tt_cuda_fail(&cuda->driver, "cuCtxPushCurrent", device, code);
+  pthread_mutex_lock(&tt_process.cuda_mutex);
+  tuttiResult_t result = made_inside(&held, cuda, context, bytes);
+  pthread_mutex_unlock(&tt_process.cuda_mutex);
+  cuda->driver.context_pop(&popped);
+  if (held) *slots = &held->slots;
+  return result;
+}
+
+void tt_slots_retire(struct tt_slots *slots)
+{
+  if (!slots) return;
+  struct held *held = held_of(slots);
+  pthread_mutex_lock(&tt_process.cuda_mutex);
+  held->is_parked = atomic_load(&slots->newest_turn) != 0;
+  held->next = held->cuda->retired;
+  held->cuda->retired = held;
+  pthread_mutex_unlock(&tt_process.cuda_mutex);
+}
+
+int tt_cuda_retired_free(struct cuda *cuda)
+{
+  const struct cuda_driver *driver = &cuda->driver;
+  struct held *kept = NULL;
+  for (struct held *held = cuda->retired, *next; held; held = next) {
+    void *popped;
+    next = held->next;
+    int is_entered = driver->context_push(held->context) == CU_SUCCESS;
+    if (is_entered && !held->is_parked && driver->event_query(held->event) == CU_SUCCESS) held_free(held);
+    else if (is_entered) {
+      held->next = kept;
+      kept = held;
+    } else { /* the context is gone, and with it whatever could use the memory */
+      tt_heap_free(held->memory);
+      tt_free(held);
+    }
+    if (is_entered) driver->context_pop(&popped);
+  }
+  cuda->retired = kept;
+  return kept == NULL;
+}
+
+void tt_slots_release(struct tt_slots *slots)
+{
+  atomic_store(slots->done, atomic_load(&slots->newest) + RELEASED);
+  atomic_store(slots->turn_done, TURN_DONE | TURN_NEXT);
+}
+
+/* ---- used ---- */
+
+int tt_slots_is_device(const struct tt_slots *slots, const void *memory)
+{
+  return memory && tt_cuda_member(&held_of(slots)->cuda->device, memory) != NULL;
+}
+
+tuttiResult_t tt_slots_enter(const struct tt_slots *slots)
+{
+  const struct held *held = held_of(slots);
+  int code = held->cuda->driver.context_push(held->context);
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuCtxPushCurrent", code);
+}
+
+void tt_slots_leave(const struct tt_slots *slots)
+{
+  void *popped;
+  held_of(slots)->cuda->driver.context_pop(&popped);
+}
+
+tuttiResult_t tt_slots_check(struct tt_slots *slots, void *stream, int *is_captured)
+{
+  const struct held *held = held_of(slots);
+  int capture = CU_CAPTURE_NONE;
+  tuttiResult_t result = tt_slots_enter(slots);
+  if (result != tuttiSuccess) return result;
+  int code = held->cuda->driver.stream_capturing(stream, &capture);
+  tt_slots_leave(slots);
+  if (code != CU_SUCCESS) return failed(held, "cuStreamIsCapturing", code);
+  *is_captured = capture == CU_CAPTURE_ACTIVE;
+  if (*is_captured || capture == CU_CAPTURE_NONE) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "the capture of stream %p into a CUDA graph has failed already: end it, and look "
+                                    "at the first error", stream);
+}
+
+/* Operations of one graph come one after the other, whatever their streams. */
+static int follow_inside(struct held *held, void *stream)
+{
+  const struct cuda_driver *driver = &held->cuda->driver;
+  unsigned long long id = 0;
+  int status, code = driver->stream_capture(stream, &status, &id, NULL, NULL, NULL);
+  if (code == CU_SUCCESS && held->graph == id) return driver->stream_wait_event(stream, held->inner, 0);
+  held->graph = id;
+  return code == CU_SUCCESS ? driver->stream_wait_event(stream, held->event, CU_EVENT_EXTERNAL) : code;
+}
+
+tuttiResult_t tt_slots_follow(struct tt_slots *slots, void *stream, int is_captured)
+{
+  struct held *held = held_of(slots);
+  int code = is_captured ? follow_inside(held, stream)
+                         : held->cuda->driver.stream_wait_event(stream, held->event, 0);
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuStreamWaitEvent", code);
+}
+
+static int copy_flat(const struct cuda_driver *driver, void *stream, const struct tt_rows *rows)
+{
+  int code = CU_SUCCESS;
+  for (size_t row = 0; row < rows->n && code == CU_SUCCESS; row++)
+    code = driver->copy((uintptr_t)rows->dst + row * rows->dst_pitch, (uintptr_t)rows->src + row * rows->src_pitch,
+                        rows->width, stream);
+  return code;
+}
+
+tuttiResult_t tt_slots_copy(struct tt_slots *slots, void *stream, const struct tt_rows *rows)
+{
+  struct held *held = held_of(slots);
+  const struct cuda_driver *driver = &held->cuda->driver;
+  struct tt_rows one = *rows;
+  if (!rows->n || !rows->width) return tuttiSuccess;
+  int is_one = rows->n == 1 || (rows->dst_pitch == rows->width && rows->src_pitch == rows->width);
+  if (is_one) {
+    one.width *= rows->n;
+    one.n = 1;
+  }
+  if (is_one || rows->dst_pitch > LONGEST_PITCH || rows->src_pitch > LONGEST_PITCH) {
+    int code = copy_flat(driver, stream, &one);
+    return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuMemcpyAsync", code);
+  }
+  const struct cuda_copy_2d copy = {.src_kind = CU_MEMORY_UNIFIED,
+                                    .src_device = (uintptr_t)rows->src,
+                                    .src_pitch = rows->src_pitch,
+                                    .dst_kind = CU_MEMORY_UNIFIED,
+                                    .dst_device = (uintptr_t)rows->dst,
+                                    .dst_pitch = rows->dst_pitch,
+                                    .width = rows->width,
+                                    .height = rows->n};
+  int code = driver->copy_2d(&copy, stream);
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuMemcpy2DAsync", code);
+}
+
+static tuttiResult_t word(struct tt_slots *slots, void *stream, int operation, _Atomic uint32_t *at, uint32_t value)
+{
+  struct held *held = held_of(slots);
+  struct cuda_memop memop = {.operation = operation, .address = (uintptr_t)at, .value = value};
+  int code = held->cuda->driver.memops(stream, 1, &memop, 0);
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuStreamBatchMemOp", code);
+}
+
+tuttiResult_t tt_slots_tell(struct tt_slots *slots, void *stream, uint32_t number)
+{
+  return word(slots, stream, CU_MEMOP_WRITE_32, slots->ready, number);
+}
+
+tuttiResult_t tt_slots_await(struct tt_slots *slots, void *stream, uint32_t number)
+{
+  return word(slots, stream, CU_MEMOP_WAIT_32, slots->done, number);
+}
+
+/* Two words at once: writes one, then waits for bits of the other. */
+static tuttiResult_t exchange(struct tt_slots *slots, void *stream, uint32_t number, uint32_t bits)
+{
+  struct held *held = held_of(slots);
+  struct cuda_memop memops[] = {
+      {.operation = CU_MEMOP_WRITE_32, .address = (uintptr_t)slots->turn_ready, .value = number},
+      {.operation = CU_MEMOP_WAIT_32, .address = (uintptr_t)slots->turn_done, .value = bits, .flags = CU_MEMOP_AND}};
+  int code = held->cuda->driver.memops(stream, 2, memops, 0);
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuStreamBatchMemOp", code);
+}
+
+tuttiResult_t tt_slots_turn(struct tt_slots *slots, void *stream, uint32_t number)
+{
+  return exchange(slots, stream, number, TURN_DONE);
+}
+
+tuttiResult_t tt_slots_taken(struct tt_slots *slots, void *stream)
+{
+  return exchange(slots, stream, TURN_TAKEN, TURN_NEXT);
+}
+
+tuttiResult_t tt_slots_mark(struct tt_slots *slots, void *stream, int is_captured)
+{
+  const struct held *held = held_of(slots);
+  const struct cuda_driver *driver = &held->cuda->driver;
+  int code = CU_SUCCESS;
+  if (is_captured) code = driver->event_record(held->inner, stream);
+  if (code == CU_SUCCESS)
+    code = is_captured ? driver->event_record_with(held->event, stream, CU_EVENT_EXTERNAL)
+                       : driver->event_record(held->event, stream);
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuEventRecord", code);
+}
+
+tuttiResult_t tt_slots_join(struct tt_slots *slots, void *stream, void *other)
+{
+  const struct held *held = held_of(slots);
+  const struct cuda_driver *driver = &held->cuda->driver;
+  int code = driver->event_record(held->joint, other);
+  if (code == CU_SUCCESS) code = driver->stream_wait_event(stream, held->joint, 0);
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuStreamWaitEvent", code);
+}
