@@ -72,7 +72,7 @@ static inline void begin(void)
 static inline void with(const char *settings, void (*body)(void))
 {
   char text[256], *rest = NULL;
-  int status;
+  int status = 0;
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
