@@ -433,11 +433,11 @@ TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 
-/* Makes *stream stand for a CUDA stream, given by its handle (a cudaStream_t or CUstream; also NULL and the handles 1
- * and 2, which are CUDA's default streams). Collectives on it come after the work that the CUDA stream holds at the
- * time of the call, and before all that it is given later, as a kernel would; the call returns while the stream still
- * works. Buffers are memory of a GPU, which the call neither reads nor writes itself, or host memory. Other ranks may
- * give other kinds of memory, streams of tuttiStreamCreate, or none. The program waits by means of CUDA;
+/* Makes *stream stand for a CUDA stream. That is given by its handle (a cudaStream_t or CUstream; also NULL and the
+ * handles 1 and 2, which are CUDA's default streams). Collectives on it come after the work that the CUDA stream holds
+ * at the time of the call, and before all that it is given later, as a kernel would; the call returns while the stream
+ * still works. Buffers are memory of a GPU, which the call neither reads nor writes itself, or host memory. Other
+ * ranks may give other kinds of memory, streams of tuttiStreamCreate, or none. The program waits by means of CUDA;
  * tuttiStreamDestroy ends *stream, does not wait, and leaves the CUDA stream alone.
  *
  * comm must have been made while a CUDA context was current, or with config.device: it belongs to that context, of
