@@ -456,8 +456,9 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
  * another thread has to look, as that of PyTorch does.
  *
  * CUDA streams do not take all calls yet, and refuse the others by name: calls with counts, codecs, events, tensor
- * fusion. A call on a stream under capture becomes part of the graph, and is carried out at each replay, on all ranks
- * alike; the graph must not run any more once comm is destroyed.
+ * fusion. Both ends of a message of more than 4 MiB must have it in matching groups (docs/cuda.md has more limits). A
+ * call on a stream under capture becomes part of the graph, and is carried out at each replay, on all ranks alike; the
+ * graph must not run any more once comm is destroyed.
  *
  * Errors: tuttiInvalidArgument: stream NULL. tuttiSystemError: no memory. Operations on it: tuttiInvalidUsage: comm
  * belongs to no CUDA context, or what is refused. tuttiUnhandledCudaError: the driver refuses; if it does so when a
@@ -575,8 +576,9 @@ TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
  * group on one communicator run after the group's collectives on it. Ranks that exchange messages both ways must do so
  * inside groups.
  *
- * Errors: as tuttiAllReduce; tuttiInvalidArgument: peer outside 0 .. n-1, memory of a GPU; tuttiInvalidUsage: the bytes
- * differ between the two ends, the other end is in a collective, or this rank sends to itself and never receives. */
+ * Errors: as tuttiAllReduce; tuttiInvalidArgument: peer outside 0 .. n-1, memory of a GPU without a
+ * CUDA stream; tuttiInvalidUsage: the bytes differ between the two ends, the other end is in a collective, or this rank
+ * sends to itself and never receives. */
 TUTTI_API tuttiResult_t tuttiSend(const void *sendbuff, size_t count, tuttiDataType_t type, int peer,
                                   tuttiComm_t comm, tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiRecv(void *recvbuff, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,

@@ -115,11 +115,11 @@
  * terngrad. The others, which are sparse, give every rank the whole sum, and weights that owners gave would travel
  * whole: leave out the update, and update the same weights on each rank.
  *
- * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent alone
- * is combined there; several that are sent together are copied through the fusion buffer, which is host memory, and
- * combined by the CPU (the policy "wfbp" sends each alone). Streams are those of tuttiStreamCreate; CUDA streams are
- * ignored: kernels that write to a sendbuff must have ended (cudaStreamSynchronize) before its push, and kernels that
- * read or overwrite the buffers are begun after the wait.
+ * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent
+ * alone is combined there; several that are sent together are copied through the fusion buffer, which is host memory,
+ * and combined by the CPU (the policy "wfbp" sends each alone). Streams are those of tuttiStreamCreate; those of
+ * tuttiStreamFromCuda are refused: kernels that write to a sendbuff must have ended (cudaStreamSynchronize) before its
+ * push, and kernels that read or overwrite the buffers are begun after the wait.
  *
  * Threads. tuttiFusionPush, tuttiFusionQuery and tuttiFusionWait may be called by any threads at the same time, and
  * tuttiFusionAbort at any time; the other functions by one thread at a time, while no thread pushes or waits.

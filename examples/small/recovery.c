@@ -5,11 +5,12 @@
 #include <signal.h>
 
 #define STEPS 6
+#define RANKS_MOST 1024
 
 /* The communicator of those that are left, which agree on the step to go on from: some may have finished one more. */
 static tuttiComm_t shrink(tuttiComm_t comm, int *step)
 {
-  int failed[64], n = 64;
+  int failed[RANKS_MOST], n = RANKS_MOST;
   tuttiComm_t next;
   must(tuttiCommGetFailed(comm, failed, &n), "tuttiCommGetFailed");
   must(tuttiCommShrink(comm, failed, n, &next, NULL, TUTTI_SHRINK_ABORT), "tuttiCommShrink");

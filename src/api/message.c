@@ -71,10 +71,12 @@ tuttiResult_t tuttiRecvTag(void *recvbuff, size_t count, tuttiDataType_t type, i
                            tuttiMessageInfo_t *info)
 {
   struct tuttiMessage message;
+  message.comm = NULL;
   message.message = (struct tt_message){.peer = peer, .tag = tag, .data = recvbuff, .bytes = count};
   tuttiResult_t result = info_check(info);
   if (result == tuttiSuccess) result = run(&message, comm, "recvbuff", (int)type);
-  if (result == tuttiSuccess) info_set(info, &message);
+  int is_too_long = result == tuttiInvalidArgument && message.comm; /* else it was not begun */
+  if (result == tuttiSuccess || is_too_long) info_set(info, &message);
   return result;
 }
 

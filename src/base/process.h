@@ -40,7 +40,8 @@ struct tt_process {
   void *heap_views;               /* memory: heaps of peers that are mapped */
   _Atomic int device_count;       /* device: how many of `devices` are set; 0: all memory is the host's */
   const void *_Atomic devices[4]; /* device: kinds of memory other than the host's, NULL where free */
-  pthread_mutex_t cuda_mutex;     /* cuda: guards the next two while they are made or freed */
+  pthread_mutex_t cuda_mutex;     /* cuda: guards the next three while they are made or freed */
+  void *cuda_kept;                /* cuda: what GPUs still used when the last communicator ended: for the next */
   int cuda_users;                 /* cuda: communicators; `cuda` is freed with the last one */
   void *cuda;                     /* cuda: the driver and the objects made per context; NULL: not met yet */
   const void *_Atomic kernels;    /* reduce: the table in use; NULL: not chosen yet */

@@ -39,7 +39,7 @@ uint64_t tt_settings_wire_hash(const struct tt_settings *settings);
 /* tt_settings_wire_marks makes a byte of hash for each of these settings: if the bytes of two ranks differ, so do their
  * settings. (Settings beyond the last byte share the bytes of others.) tt_settings_unlike_text writes the names of
  * settings that may differ, with ", " between them, into text; returns text. */
-#define TT_SETTINGS_MARKS 16
+#define TT_SETTINGS_MARKS 24
 void tt_settings_wire_marks(const struct tt_settings *settings, uint8_t marks[TT_SETTINGS_MARKS]);
 const char *tt_settings_unlike_text(const uint8_t a[TT_SETTINGS_MARKS], const uint8_t b[TT_SETTINGS_MARKS], char *text,
                                     size_t size);

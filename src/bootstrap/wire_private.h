@@ -29,7 +29,7 @@ struct tt_record {
   char host_name[TT_HOST_NAME_BYTES];
   uint32_t zero, sum; /* of all before it */
 };
-_Static_assert(sizeof(struct tt_record) == 136, "fixed on the wire");
+_Static_assert(sizeof(struct tt_record) == 144, "fixed on the wire");
 
 enum tt_start_frame_kind {
   TT_START_PEER_INFO = 1, /* rank: its bytes for this round */

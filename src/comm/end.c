@@ -148,6 +148,7 @@ tuttiResult_t tt_comm_abort(struct tuttiComm *comm)
   comm->life.was_aborted = 1;
   tt_trigger_release(comm); /* first: a call inside may wait for room in its stream */
   tt_comm_flush(comm); /* streams, and callers that wait behind them, see the error */
+  tt_trigger_release(comm); /* again: an operation that was under way may have told of pieces since */
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
   tt_creation_quit(comm);
@@ -164,9 +165,10 @@ static void revoke(struct tuttiComm *comm)
   tt_watch_fail_too(comm->parts.watch, tuttiInvalidUsage, -1, sentence); /* as is wanted: no warning */
   tt_trigger_release(comm);
   tt_comm_flush(comm);
+  tt_trigger_release(comm); /* again: an operation that was under way may have told of pieces since */
   wait_outside(comm);
   tt_comm_flush(comm); /* what a call that was inside has queued after that */
-  tt_trigger_release(comm); /* again: an operation that was under way may have told of pieces since */
+  tt_trigger_release(comm);
 }
 
 /* Several threads may be here, and not inside, for which they wait themselves. */

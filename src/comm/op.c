@@ -200,8 +200,9 @@ static tuttiResult_t start_later(struct tuttiComm *comm, struct tt_binding *bind
     tuttiResult_t result = start(comm, binding, waiter, done, &moved);
     if (result != tuttiInProgress) return result;
     if (atomic_load_explicit(&comm->life.aborting, memory_order_relaxed)) return tt_comm_aborted(comm);
-    if (tt_waiter_pause(&exchange, moved))
-      tt_watch_compare(comm->parts.watch, tt_learning_call(comm), exchange.since_ns);
+    if (!tt_waiter_pause(&exchange, moved)) continue;
+    tt_watch_compare(comm->parts.watch, tt_learning_call(comm), exchange.since_ns);
+    if (atomic_load_explicit(&comm->messages.n, memory_order_relaxed)) tt_messages_move_beside(comm);
   }
 }
 
@@ -257,9 +258,8 @@ static tuttiResult_t run_queued(struct tuttiComm *comm, const struct tt_binding 
 tuttiResult_t tt_comm_run(struct tuttiComm *comm, struct tt_binding *binding)
 {
   if (!tt_comm_enter(comm)) return tt_comm_aborted(comm);
-  tuttiResult_t result;
-  if (atomic_load_explicit(&comm->queue.queued, memory_order_acquire)) result = run_queued(comm, binding);
-  else result = run_here(comm, binding);
+  int is_behind = atomic_load_explicit(&comm->queue.queued, memory_order_acquire) != 0;
+  tuttiResult_t result = is_behind ? run_queued(comm, binding) : run_here(comm, binding);
   tt_comm_exit(comm);
   return result;
 }

@@ -2,10 +2,11 @@
 /* Messages of a communicator some ranks of which meet GPUs. All ranks cut long messages into chunks, as their ends
  * may differ in kind. A rank with a GPU carries out the chunks in waves that fit into its slots, one after the other.
  *
- * Chunks are in the order of their round (chunk r of every message), then of the message among those of its pair of
- * ranks and direction, then of the distance from sender to receiver. A rank has at most one chunk to send and one to
- * receive with each such key, and these are in one wave. Keys mean the same at both ends, so the lowest key of all
- * ranks that is not done is never held up by another wave: waves cannot wait for each other in a circle. */
+ * Chunks are in the order of their message among those of its pair of ranks and direction (so that these are numbered
+ * alike where one end has them in one group, and the other in several), then of their round (chunk r of a message),
+ * then of the distance from sender to receiver. A rank has at most one chunk to send and one to receive with each such
+ * key, and these are in one wave. If both ends of all messages have the same groups, keys mean the same at both, so the
+ * lowest key of all ranks that is not done is never held up by another wave: waves cannot wait in a circle. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +34,8 @@ static size_t chunks_of(const struct tt_transfer *transfer, size_t most)
 static int chunk_order(const void *a, const void *b)
 {
   const struct chunk *x = a, *y = b;
-  if (x->round != y->round) return x->round < y->round ? -1 : 1;
   if (x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
+  if (x->round != y->round) return x->round < y->round ? -1 : 1;
   if (x->distance != y->distance) return x->distance < y->distance ? -1 : 1;
   return x->transfer.sends - y->transfer.sends;
 }

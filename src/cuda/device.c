@@ -267,9 +267,13 @@ static tuttiResult_t cuda_make(struct cuda **out, int asked)
 }
 
 /* Slots of streams that are still parked stay, with all that their release needs. */
+/* It is kept for the next communicator while a GPU may still use memory of it. */
 static void cuda_free(struct cuda *cuda)
 {
-  if (!tt_cuda_retired_free(cuda)) return;
+  if (!tt_cuda_retired_free(cuda)) {
+    tt_process.cuda_kept = cuda;
+    return;
+  }
   tt_cuda_gpus_close(cuda);
   tt_cuda_driver_close(&cuda->driver);
   tt_free(cuda);
@@ -278,9 +282,10 @@ static void cuda_free(struct cuda *cuda)
 /* Makes CUDA memory known if the driver is there. The mutex is held. */
 static tuttiResult_t meet(int asked)
 {
-  struct cuda *cuda = NULL;
+  struct cuda *cuda = tt_process.cuda_kept;
   if (tt_process.cuda) return tuttiSuccess;
-  tuttiResult_t result = cuda_make(&cuda, asked);
+  tt_process.cuda_kept = NULL;
+  tuttiResult_t result = cuda ? tuttiSuccess : cuda_make(&cuda, asked);
   if (result != tuttiSuccess || !cuda) return result;
   result = tt_device_register(&cuda->device);
   if (result == tuttiSuccess) tt_process.cuda = cuda;

@@ -87,7 +87,8 @@ ncclResult_t tt_nccl_stream_of(cudaStream_t cuda, tuttiStream_t *stream)
 {
   struct tt_nccl_stream *entry = stream_find(cuda);
   *stream = entry ? atomic_load_explicit(&entry->stream, memory_order_acquire) : NULL;
-  return *stream ? tuttiSuccess : stream_add(cuda, stream);
+  int is_its = *stream && entry->cuda == cuda; /* another thread may have filled the free entry meanwhile */
+  return is_its ? tuttiSuccess : stream_add(cuda, stream);
 }
 
 /* ---- memory ---- */

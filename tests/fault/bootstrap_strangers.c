@@ -114,14 +114,14 @@ static void hostile_clients(struct job *job, int rank)
       uint32_t version, nranks, rank;
       int32_t pid;
       uint64_t words[4];
-      uint8_t reserved[16];
+      uint8_t reserved[24];
       char host[64];
       uint32_t zero, sum, kind, code;
       uint64_t len;
       uint32_t sums[2];
       uint8_t body[256];
     } said;
-    _Static_assert(offsetof(__typeof__(said), kind) == 136, "a record, then a frame");
+    _Static_assert(offsetof(__typeof__(said), kind) == 144, "a record, then a frame");
     int fd;
     uint8_t *bytes = (uint8_t *)&said;
     for (size_t k = 0; k < sizeof said; k++) bytes[k] = (uint8_t)(rand_r(&seed) >> 7);
@@ -170,13 +170,13 @@ struct words {
   uint32_t version, nranks, rank;
   int32_t pid;
   uint64_t agreement, host, sight, start;
-  uint8_t reserved[16];
+  uint8_t reserved[24];
   char host_name[64];
   uint32_t zero, sum, kind, code;
   uint64_t len;
   uint32_t body_sum, head_sum;
 };
-_Static_assert(sizeof(struct words) == 136 + 24, "a record, then a frame");
+_Static_assert(sizeof(struct words) == 144 + 24, "a record, then a frame");
 
 static struct words words_of_rank_1(void)
 {
@@ -215,12 +215,12 @@ static void senseless_records(struct job *job, int rank)
     struct words said = words_of_rank_1();
     said.nranks = nranks[i];
     words_seal(&said);
-    words_say(job, &said, 136);
+    words_say(job, &said, 144);
   }
   struct words said = words_of_rank_1();
   said.rank = 0; /* the handshake said 1 */
   words_seal(&said);
-  words_say(job, &said, 136);
+  words_say(job, &said, 144);
 }
 
 static void a_senseless_record_only_costs_its_connection(void **state)

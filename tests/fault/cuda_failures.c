@@ -33,20 +33,23 @@ static int end(const struct job *job, tuttiComm_t comm)
   return tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT) != tuttiSuccess;
 }
 
-/* Enqueues operations that rank 0 does not join. */
-static int wait_in_vain(const struct ranks *self, const struct gpu *gpu, void *memory, tuttiComm_t comm,
-                        tuttiStream_t stream)
-{
+struct captured { /* NULL: nothing was */
   struct graph *graph;
   struct exec *exec;
+};
+
+/* Enqueues operations that rank 0 does not join. */
+static int wait_in_vain(const struct ranks *self, const struct gpu *gpu, void *memory, tuttiComm_t comm,
+                        tuttiStream_t stream, struct captured *captured)
+{
   int has_graph = ((const struct job *)self->argument)->has_graph;
   if (has_graph) RANKS_CHECK(gpu->cu.cuStreamBeginCapture_v2(gpu->streams[0], 0) == 0);
   for (int k = 0; k < 2; k++)
     RANKS_CHECK(tuttiAllReduce(memory, memory, COUNT, tuttiFloat, tuttiSum, comm, stream) == tuttiSuccess);
   if (!has_graph) return 0;
-  RANKS_CHECK(gpu->cu.cuStreamEndCapture(gpu->streams[0], &graph) == 0);
-  RANKS_CHECK(gpu->cu.cuGraphInstantiateWithFlags(&exec, graph, 0) == 0);
-  for (int k = 0; k < REPLAYS; k++) RANKS_CHECK(gpu->cu.cuGraphLaunch(exec, gpu->streams[0]) == 0);
+  RANKS_CHECK(gpu->cu.cuStreamEndCapture(gpu->streams[0], &captured->graph) == 0);
+  RANKS_CHECK(gpu->cu.cuGraphInstantiateWithFlags(&captured->exec, captured->graph, 0) == 0);
+  for (int k = 0; k < REPLAYS; k++) RANKS_CHECK(gpu->cu.cuGraphLaunch(captured->exec, gpu->streams[0]) == 0);
   return 0;
 }
 
@@ -54,6 +57,7 @@ static int wait_in_vain(const struct ranks *self, const struct gpu *gpu, void *m
 static int body(const struct ranks *self)
 {
   const struct job *job = self->argument;
+  struct captured captured = {0};
   struct gpu gpu;
   tuttiComm_t comm;
   tuttiStream_t stream;
@@ -63,7 +67,7 @@ static int body(const struct ranks *self)
   RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
   void *memory = gpu_alloc(&gpu, COUNT * sizeof(float));
   RANKS_CHECK(tuttiAllReduce(memory, memory, COUNT, tuttiFloat, tuttiSum, comm, stream) == tuttiSuccess);
-  if (self->rank) RANKS_CHECK(wait_in_vain(self, &gpu, memory, comm, stream) == 0);
+  if (self->rank) RANKS_CHECK(wait_in_vain(self, &gpu, memory, comm, stream, &captured) == 0);
   if (self->rank == 0) {
     RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
     while (__atomic_load_n(job->is_parked, __ATOMIC_SEQ_CST) < self->nranks - 1) usleep(1000);
@@ -81,6 +85,8 @@ static int body(const struct ranks *self)
   RANKS_CHECK(end(job, comm) == 0);
   RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
   if (job->end == BY_REVOKE) RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  if (captured.exec) RANKS_CHECK(gpu.cu.cuGraphExecDestroy(captured.exec) == 0);
+  if (captured.graph) RANKS_CHECK(gpu.cu.cuGraphDestroy(captured.graph) == 0);
   /* The context is as good as before. */
   RANKS_CHECK(tuttiCommInitAll(&comm, 1, NULL) == tuttiSuccess);
   RANKS_CHECK(tuttiAllReduce(memory, memory, COUNT, tuttiFloat, tuttiSum, comm, stream) == tuttiSuccess);

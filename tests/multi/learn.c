@@ -241,7 +241,7 @@ static void it_settles_on_the_quicker_one(void **state)
 {
   (void)state;
   if (IS_SLOW) return; /* it takes some 30,000 calls, and shows no more of memory and threads than the tests above */
-  assert_int_equal(ranks_run_processes(2, settles_body, NULL, 120), 0);
+  assert_int_equal(ranks_run_processes(2, settles_body, NULL, 240), 0);
 }
 
 /* ---- death ---- */
@@ -394,23 +394,23 @@ static void what_is_settled_is_remembered(void **state)
   (void)state;
   if (IS_SLOW) return; /* likewise */
   setenv("TUTTI_CACHE", cache_path, 1);
-  assert_int_equal(ranks_run_processes(3, keeps_body, NULL, 120), 0);
+  assert_int_equal(ranks_run_processes(2, keeps_body, NULL, 240), 0);
   cache_load(&cache);
   assert_int_equal(cache.nlearnt, 1);
-  assert_int_equal(ranks_run_processes(3, remembers_body, &cache.learnt[0].learnt, 60), 0);
+  assert_int_equal(ranks_run_processes(2, remembers_body, &cache.learnt[0].learnt, 60), 0);
   setenv("TUTTI_LEARN", "freeze", 1);
-  assert_int_equal(ranks_run_processes(3, remembers_body, &cache.learnt[0].learnt, 60), 0);
+  assert_int_equal(ranks_run_processes(2, remembers_body, &cache.learnt[0].learnt, 60), 0);
   unsetenv("TUTTI_LEARN");
-  assert_int_equal(ranks_run_processes(2, remembers_body, NULL, 60), 0); /* other ranks */
+  assert_int_equal(ranks_run_processes(3, remembers_body, NULL, 60), 0); /* other ranks */
   assert_int_equal(tt_settings_load(&settings), tuttiSuccess);
   other = cache;
   other.learnt[0].learnt.choice.block_bytes = POOR_BLOCK; /* none of the arms */
   tt_cache_store(&other, &settings);
-  assert_int_equal(ranks_run_processes(3, remembers_body, NULL, 60), 0);
+  assert_int_equal(ranks_run_processes(2, remembers_body, NULL, 60), 0);
   other = cache;
   other.learnt[0].key++;
   tt_cache_store(&other, &settings);
-  assert_int_equal(ranks_run_processes(3, remembers_body, NULL, 60), 0);
+  assert_int_equal(ranks_run_processes(2, remembers_body, NULL, 60), 0);
   unsetenv("TUTTI_CACHE");
 }
 

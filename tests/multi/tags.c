@@ -240,6 +240,7 @@ static int calls_body(const struct ranks *self)
   } else {
     RANKS_CHECK(tuttiRecvTag(in, 2, tuttiInt32, peer, 3, comm, &info) == tuttiSuccess && info.tag == 3);
     RANKS_CHECK(tuttiRecvTag(in, 1, tuttiInt32, peer, 2, comm, &info) == tuttiInvalidArgument);
+    RANKS_CHECK(info.tag == 2 && info.bytes == 8);
     RANKS_CHECK(says("the message of rank 0 with tag 2 has 8 bytes, and there is room for 4"));
     RANKS_CHECK(tuttiRecvTag(in, 2, tuttiInt32, peer, TUTTI_ANY_TAG, comm, &info) == tuttiSuccess && info.tag == 1);
     RANKS_CHECK(info.bytes == 0);

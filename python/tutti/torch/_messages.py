@@ -131,6 +131,7 @@ class Messages:
     def _begin_messages(self, store, timeout, options):
         self._store, self._patience, self._options = store, timeout.total_seconds(), options
         self._begun: deque = deque()  # messages that may be under way, whose tensors have to live
+        self._sweep_at = 64
         self._table = threading.Lock()
 
     def send(self, tensors, peer, tag=0):
@@ -164,6 +165,9 @@ class Messages:
             self._begun.append(message)
             while self._begun and self._begun[0].done():
                 self._begun.popleft()
+            if len(self._begun) >= self._sweep_at:  # one that goes on for long is not to keep all those behind it
+                self._begun = deque(m for m in self._begun if not m.done())
+                self._sweep_at = 64 + 2 * len(self._begun)
         return message
 
     @staticmethod
@@ -178,13 +182,16 @@ class Messages:
 
     def _end_sends(self):
         """Waits for messages that are sent, also those for which nobody waits any more."""
-        for message in list(self._begun):
+        with self._table:
+            begun = list(self._begun)
+        for message in begun:
             if message.is_send:
                 with contextlib.suppress(TuttiError):  # told by the message
                     message.wait()
 
     def _end_messages(self):
         """The communicator has ended, and all messages with it."""
-        for message in list(self._begun):
+        with self._table:
+            begun, self._begun = self._begun, deque()
+        for message in begun:
             message.done()
-        self._begun.clear()
