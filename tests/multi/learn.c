@@ -375,7 +375,6 @@ static int remembers_body(const struct ranks *self)
   RANKS_CHECK(buffers_make(&call, self->rank));
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(comm->calls.table.nlearnt == (learnt ? 1 : 0));
-  RANKS_CHECK(!learnt || !tt_choices_same(&learnt->choice, tt_table_choice(&comm->calls.table, TT_ALL_REDUCE, 16000)));
   for (int k = 0; k < FIRST_CALLS + 10; k++) {
     const struct tt_choice *choice = tt_comm_choice(comm, TT_ALL_REDUCE, 4, 16000);
     RANKS_CHECK(!learnt || tt_choices_same(choice, &learnt->choice));
