@@ -433,7 +433,7 @@ TUTTI_API tuttiResult_t tuttiStreamQuery(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 
-/* Makes *stream stand for a CUDA stream. That is given by its handle (a cudaStream_t or CUstream; also NULL and the
+/* Makes *stream stand for a CUDA stream. It is given by its handle (a cudaStream_t or CUstream; also NULL and the
  * handles 1 and 2, which are CUDA's default streams). Collectives on it come after the work that the CUDA stream holds
  * at the time of the call, and before all that it is given later, as a kernel would; the call returns while the stream
  * still works. Buffers are memory of a GPU, which the call neither reads nor writes itself, or host memory. Other
