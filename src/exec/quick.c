@@ -22,7 +22,8 @@ struct task {
   struct tt_head head; /* of the call's messages */
   tt_reduce_fn kernel;
   int32_t sent; /* peers of the current step that have their message */
-  enum { WAITS_NOT, WAITS, WAITS_LONG } waits; /* for messages; long: some microseconds */
+  uint64_t began; /* a time: that of the beginning, if it is to be known, or of the first wait */
+  int is_published;
 };
 
 /* ---- made with the plan ---- */
@@ -157,6 +158,18 @@ static int give(struct task *task, const struct tt_step *step, size_t n)
   return 1;
 }
 
+/* A message is missing. Others hear of the call only if that lasts for some microseconds, or if this thread may lose
+ * its core. Returns 1 if it lasts for too long. */
+static int wait(const struct tt_run *run, struct task *task, struct tt_waiter *waiter)
+{
+  if (!task->began) task->began = tt_watch_time();
+  if (!task->is_published && (waiter->since_ns || waiter->oversubscribed)) {
+    task->is_published = 1;
+    tt_watch_publish_late(run->exec->watch, task->head.call, task->began);
+  }
+  return tt_waiter_pause(waiter, 0);
+}
+
 /* Runs all steps. Returns 0 if it waited too long, with the progress in *begun. */
 static int steps_do(const struct tt_run *run, struct task *task, struct tt_waiter *waiter, struct begun *begun)
 {
@@ -168,9 +181,7 @@ static int steps_do(const struct tt_run *run, struct task *task, struct tt_waite
     size_t n = before(task, step->first + step->nblocks) - before(task, step->first);
     task->head.same = step->nto > 1 ? ++run->exec->same : 0;
     while (n && !(step->dst.place == TT_NOWHERE ? give(task, step, n) : keep(task, step, n))) {
-      if (!task->waits) tt_watch_waits(run->exec->watch, task->head.call->op);
-      if (task->waits != WAITS_LONG) task->waits = waiter->since_ns ? WAITS_LONG : WAITS;
-      if (!tt_waiter_pause(waiter, 0)) continue;
+      if (!wait(run, task, waiter)) continue;
       *begun = (struct begun){.done = done, .half = i, .sent = task->sent};
       return 0;
     }
@@ -217,11 +228,11 @@ tuttiResult_t tt_run_at_once(struct tt_run *run, const struct tt_plan *plan, con
   struct task task;
   struct begun begun;
   if (!task_make(&task, run, plan, binding)) return tt_run_start(run, plan, binding);
-  tt_watch_publish_quick(run->exec->watch, &binding->call);
+  if (binding->call.op % TT_TIMED_EVERY == 0) task.began = tt_watch_time();
   if (!steps_do(run, &task, waiter, &begun)) return tt_run_take_up(run, plan, binding, &begun);
   run->history = tt_history_add(run->history, task.head.word);
-  tt_watch_finish_quick(run->exec->watch, &binding->call, binding->call.count * task.element,
-                        task.waits == WAITS_LONG);
+  if (task.is_published) tt_watch_finish(run->exec->watch, binding->call.op);
+  else tt_watch_passed(run->exec->watch, &binding->call, binding->call.count * task.element, task.began);
   *done = 1;
   return tuttiSuccess;
 }

@@ -12,27 +12,15 @@
 #define LOOK_NS 10000u           /* per rank, between two comparisons of all ranks' calls ... */
 #define LOOK_RANKS 100           /* ... if there are more than so many: callers come every millisecond */
 
-static uint64_t exact(void)
-{
-  return tt_ticks() & ~(uint64_t)1;
-}
-
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call)
 {
-  if (watch->own) tt_rank_slot_enter(watch->own, call, &(struct tt_call_times){.began = exact()});
+  tt_watch_publish_late(watch, call, tt_watch_time());
 }
 
-void tt_watch_publish_quick(struct tt_watch *watch, const struct tt_call *call)
+void tt_watch_publish_late(struct tt_watch *watch, const struct tt_call *call, uint64_t began)
 {
-  struct tt_rank_slot *own = watch->own;
-  if (!own) return;
-  int is_timed = call->op % TT_TIMED_EVERY == 0;
-  tt_rank_slot_enter(own, call, &(struct tt_call_times){.began = is_timed ? exact() : tt_rank_slot_coarse(own)});
-}
-
-void tt_watch_waits(struct tt_watch *watch, uint64_t op)
-{
-  if (watch->own && op % TT_TIMED_EVERY) tt_rank_slot_begin(watch->own, op, exact());
+  if (!watch->own || tt_rank_slot_entered(watch->own) == call->op) return;
+  tt_rank_slot_enter(watch->own, call, began);
 }
 
 void tt_watch_moved(struct tt_watch *watch)
@@ -46,23 +34,38 @@ void tt_watch_finish(struct tt_watch *watch, uint64_t op)
 {
   struct tt_call call;
   if (!watch->own) return;
-  int is_known = tt_rank_slot_call(watch->own, op, &call) && call.collective < TT_COLLECTIVES;
-  struct tt_call_end end = {.op = op, .ended = exact(), .weight = 1};
-  if (is_known) end.bytes = call.count * tt_type_size(call.type), end.collective = call.collective;
-  tt_rank_slot_end(watch->own, &end);
+  if (!tt_rank_slot_call(watch->own, op, &call) || call.collective >= TT_COLLECTIVES)
+    tt_rank_slot_finish(watch->own, op);
+  else tt_rank_slot_end(watch->own, &call, call.count * tt_type_size(call.type), tt_watch_time());
 }
 
-void tt_watch_finish_quick(struct tt_watch *watch, const struct tt_call *call, size_t bytes, int has_waited)
+void tt_watch_passed(struct tt_watch *watch, const struct tt_call *call, size_t bytes, uint64_t began)
 {
-  struct tt_rank_slot *own = watch->own;
-  struct tt_call_end end = {.op = call->op, .bytes = bytes, .collective = call->collective};
-  if (!own) return;
-  if (!has_waited && call->op % TT_TIMED_EVERY) end.ended = tt_rank_slot_coarse(own);
-  else {
-    end.ended = exact();
-    end.weight = has_waited ? 1 : TT_TIMED_EVERY;
-  }
-  tt_rank_slot_end(own, &end);
+  if (watch->own) tt_rank_slot_pass(watch->own, call, bytes, began);
+}
+
+int tt_watch_recorded(const struct tt_watch *watch, uint64_t op, struct tt_recorded *recorded)
+{
+  struct tt_call_times times;
+  memset(recorded, 0, sizeof *recorded);
+  if (!watch->own || !tt_rank_slot_record(watch->own, op, &recorded->call, &times)) return 0;
+  recorded->began_ns = tt_rank_slot_ns(watch->own, times.began);
+  recorded->ended_ns = tt_rank_slot_ns(watch->own, times.ended);
+  recorded->began_is_exact = !(times.began & TT_COARSE);
+  recorded->is_exact = recorded->began_is_exact && !(times.ended & TT_COARSE);
+  return 1;
+}
+
+void tt_watch_progress(const struct tt_watch *watch, uint64_t *entered, uint64_t *finished)
+{
+  *entered = watch->own ? tt_rank_slot_entered(watch->own) : 0;
+  *finished = watch->own ? tt_rank_slot_finished(watch->own) : 0;
+}
+
+void tt_watch_counted(const struct tt_watch *watch, int collective, struct tt_call_count *counted)
+{
+  memset(counted, 0, sizeof *counted);
+  if (watch->own) tt_rank_slot_counted(watch->own, collective, counted);
 }
 
 int tt_calls_differ(const struct tt_call *a, const struct tt_call *b)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "watch/page.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,44 +148,49 @@ int tt_rank_slot_target_get(const struct tt_rank_slot *slot, struct tt_target *t
 
 /* ---- calls: collective, type, redop, algo and root share a word ---- */
 
-static uint64_t kind_pack(const struct tt_call *call)
+#define KIND offsetof(struct tt_call, collective)
+_Static_assert(offsetof(struct tt_call, root) + sizeof(int32_t) == KIND + sizeof(uint64_t), "they are one word");
+
+static inline uint64_t kind_pack(const struct tt_call *call)
 {
-  return (uint64_t)call->collective | (uint64_t)call->type << 8 | (uint64_t)call->redop << 16 |
-         (uint64_t)call->algo << 24 | (uint64_t)(uint32_t)call->root << 32;
+  uint64_t kind;
+  memcpy(&kind, (const char *)call + KIND, sizeof kind);
+  return kind;
 }
 
 static void kind_unpack(struct tt_call *call, uint64_t kind)
 {
-  call->collective = (uint8_t)kind;
-  call->type = (uint8_t)(kind >> 8);
-  call->redop = (uint8_t)(kind >> 16);
-  call->algo = (uint8_t)(kind >> 24);
-  call->root = (int32_t)(uint32_t)(kind >> 32);
+  memcpy((char *)call + KIND, &kind, sizeof kind);
 }
 
 /* Each store releases the ones before it, so a reader of a new field also sees the cleared number. */
-static inline void line_write(struct tt_rank_slot *slot, const struct tt_call *call, const struct tt_call_times *times)
+static inline struct tt_call_line *line_write(struct tt_rank_slot *slot, const struct tt_call *call, uint64_t began)
 {
   struct tt_call_line *line = &slot->calls[call->op % TT_CALLS];
   atomic_store_explicit(&line->op, 0, memory_order_relaxed);
   atomic_store_explicit(&line->count, call->count, memory_order_release);
   atomic_store_explicit(&line->kind, kind_pack(call), memory_order_release);
   atomic_store_explicit(&line->form, call->form, memory_order_release);
-  atomic_store_explicit(&line->asked, times->asked, memory_order_release);
-  atomic_store_explicit(&line->began, times->began, memory_order_release);
-  atomic_store_explicit(&line->ended, times->ended, memory_order_release);
-  atomic_store_explicit(&line->op, call->op, memory_order_release);
-  atomic_store_explicit(&slot->entered, call->op, memory_order_release);
+  atomic_store_explicit(&line->began, began, memory_order_release);
+  return line;
+}
+
+static inline void line_end(struct tt_call_line *line, struct tt_rank_slot *slot, uint64_t op)
+{
+  atomic_store_explicit(&line->op, op, memory_order_release);
+  atomic_store_explicit(&slot->entered, op, memory_order_release);
 }
 
 void tt_rank_slot_publish(struct tt_rank_slot *slot, const struct tt_call *call)
 {
-  line_write(slot, call, &(struct tt_call_times){0});
+  tt_rank_slot_enter(slot, call, 0);
 }
 
-void tt_rank_slot_enter(struct tt_rank_slot *slot, const struct tt_call *call, const struct tt_call_times *times)
+void tt_rank_slot_enter(struct tt_rank_slot *slot, const struct tt_call *call, uint64_t began)
 {
-  line_write(slot, call, times);
+  struct tt_call_line *line = line_write(slot, call, began);
+  atomic_store_explicit(&line->ended, 0, memory_order_release);
+  line_end(line, slot, call->op);
 }
 
 /* One thread writes, so sums need no atomic additions. */
@@ -193,16 +199,37 @@ static inline void total_add(_Atomic uint64_t *total, uint64_t more)
   atomic_store_explicit(total, atomic_load_explicit(total, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
-void tt_rank_slot_end(struct tt_rank_slot *slot, const struct tt_call_end *end)
+static inline struct tt_total *count(struct tt_rank_slot *slot, const struct tt_call *call, size_t bytes)
 {
-  struct tt_call_line *line = &slot->calls[end->op % TT_CALLS];
-  struct tt_total *total = &slot->totals[end->collective];
-  atomic_store_explicit(&line->ended, end->ended, memory_order_relaxed);
+  struct tt_total *total = &slot->totals[call->collective];
   total_add(&total->calls, 1);
-  total_add(&total->bytes, end->bytes);
-  if (end->weight)
-    total_add(&total->ticks, end->weight * (end->ended - atomic_load_explicit(&line->began, memory_order_relaxed)));
-  tt_rank_slot_finish(slot, end->op);
+  total_add(&total->bytes, bytes);
+  return total;
+}
+
+void tt_rank_slot_end(struct tt_rank_slot *slot, const struct tt_call *call, size_t bytes, uint64_t ended)
+{
+  struct tt_call_line *line = &slot->calls[call->op % TT_CALLS];
+  uint64_t ticks = ended - atomic_load_explicit(&line->began, memory_order_relaxed);
+  atomic_store_explicit(&line->ended, ended, memory_order_relaxed);
+  total_add(&count(slot, call, bytes)->ticks, ticks);
+  tt_rank_slot_finish(slot, call->op);
+}
+
+void tt_rank_slot_pass(struct tt_rank_slot *slot, const struct tt_call *call, size_t bytes, uint64_t began)
+{
+  struct tt_total *total = count(slot, call, bytes);
+  if (!began) began = atomic_load_explicit(&slot->moments.ticks, memory_order_relaxed) | TT_COARSE | TT_BRIEF;
+  else if (call->op % TT_TIMED_EVERY) began |= TT_BRIEF;
+  struct tt_call_line *line = line_write(slot, call, began);
+  if (!(began & TT_BRIEF)) {
+    uint64_t ended = tt_watch_time();
+    atomic_store_explicit(&line->ended, ended, memory_order_release);
+    total_add(&total->ticks, TT_TIMED_EVERY * (ended - began));
+  }
+  line_end(line, slot, call->op);
+  tt_rank_slot_finish(slot, call->op);
+  __builtin_prefetch(line + 1, 1);
 }
 
 int tt_rank_slot_record(const struct tt_rank_slot *slot, uint64_t op, struct tt_call *call,
@@ -214,9 +241,8 @@ int tt_rank_slot_record(const struct tt_rank_slot *slot, uint64_t op, struct tt_
   copy.count = atomic_load_explicit(&line->count, memory_order_acquire);
   kind_unpack(&copy, atomic_load_explicit(&line->kind, memory_order_acquire));
   copy.form = atomic_load_explicit(&line->form, memory_order_acquire);
-  struct tt_call_times at = {.asked = atomic_load_explicit(&line->asked, memory_order_acquire)};
-  at.began = atomic_load_explicit(&line->began, memory_order_acquire);
-  at.ended = atomic_load_explicit(&line->ended, memory_order_acquire);
+  struct tt_call_times at = {.began = atomic_load_explicit(&line->began, memory_order_acquire)};
+  at.ended = at.began & TT_BRIEF ? at.began | TT_COARSE : atomic_load_explicit(&line->ended, memory_order_acquire);
   if (atomic_load_explicit(&line->op, memory_order_relaxed) != op) return 0;
   *call = copy;
   *times = at;
@@ -265,9 +291,21 @@ uint64_t tt_rank_slot_ns(const struct tt_rank_slot *slot, uint64_t ticks)
   }
   uint64_t first = atomic_load_explicit(&moments->first_ticks, memory_order_relaxed);
   uint64_t first_ns = atomic_load_explicit(&moments->first_ns, memory_order_relaxed);
-  if (!ticks || last <= first || ns <= first_ns) return 0;
+  if (!ticks || !first_ns) return 0;
+  if (ticks < first || last <= first || ns <= first_ns) return first_ns;
   double rate = (double)(ns - first_ns) / (double)(last - first);
   return ns + (uint64_t)(int64_t)((double)(int64_t)(ticks - last) * rate);
+}
+
+void tt_rank_slot_counted(const struct tt_rank_slot *slot, int collective, struct tt_call_count *counted)
+{
+  const struct tt_total *total = &slot->totals[collective];
+  uint64_t base = atomic_load_explicit(&slot->moments.first_ticks, memory_order_relaxed);
+  uint64_t ticks = atomic_load_explicit(&total->ticks, memory_order_relaxed);
+  uint64_t begin = tt_rank_slot_ns(slot, base), end = tt_rank_slot_ns(slot, base + ticks);
+  counted->calls = atomic_load_explicit(&total->calls, memory_order_relaxed);
+  counted->bytes = atomic_load_explicit(&total->bytes, memory_order_relaxed);
+  counted->ns = begin && end > begin ? end - begin : 0;
 }
 
 /* ---- the failure record ---- */

@@ -22,28 +22,28 @@
 
 /* One published call, and its record. `op` is cleared first and written last, and no number is used twice, so a reader
  * that finds the wanted number before and after copying has a whole call. Times are those of tt_ticks; 0: not known.
- * If the low bit of a time is 1, it is that of the beat before: reading the clock twice would make the quickest calls a
- * sixth slower. */
+ * A call that took some microseconds at most may have no end of its own: reading the clock twice would make the
+ * quickest calls a sixth slower. Then `ended` is left over from another call. */
 struct tt_call_line {
   alignas(TT_LINE) _Atomic uint64_t op;
   _Atomic uint64_t count, kind, form;
-  _Atomic uint64_t asked; /* when the user made the call, if it had to wait for its turn */
   _Atomic uint64_t began, ended;
 };
 
-/* The times of a call, as tt_rank_slot_times copies them. */
+/* The times of a call, as tt_rank_slot_record copies them. */
 struct tt_call_times {
-  uint64_t asked, began, ended;
+  uint64_t began, ended;
 };
 
-#define TT_IS_COARSE(time) ((time)&1)
+/* The two low bits of a beginning. */
+#define TT_BRIEF 1u  /* it stands for the end, too */
+#define TT_COARSE 2u /* of a time: it is that of the beat before */
 
 /* Sums over all calls of one collective that ended. One in TT_TIMED_EVERY of the quickest calls is timed, and stands
  * for as many. */
 struct tt_total {
   _Atomic uint64_t calls, bytes, ticks;
 };
-#define TT_TIMED_EVERY 64
 
 /* Two moments at which a rank read both clocks, by which others turn its tt_ticks into times of CLOCK_MONOTONIC. */
 struct tt_moments {
@@ -237,31 +237,14 @@ static inline uint64_t tt_rank_slot_finished(const struct tt_rank_slot *slot)
   return atomic_load_explicit(&slot->finished, memory_order_acquire);
 }
 
-/* Publishes a call of this rank that begins now. */
-void tt_rank_slot_enter(struct tt_rank_slot *slot, const struct tt_call *call, const struct tt_call_times *times);
+/* Publishes a call of this rank that began then. */
+void tt_rank_slot_enter(struct tt_rank_slot *slot, const struct tt_call *call, uint64_t began);
 
-/* How a call ended. */
-struct tt_call_end {
-  uint64_t op, bytes;
-  uint64_t ended;  /* a time */
-  uint64_t weight; /* calls for which its time stands; 0: its time does not count */
-  int collective;
-};
+/* Ends it, and adds `bytes` and its time to the totals. */
+void tt_rank_slot_end(struct tt_rank_slot *slot, const struct tt_call *call, size_t bytes, uint64_t ended);
 
-/* Ends it: adds it to the totals, and finishes it. */
-void tt_rank_slot_end(struct tt_rank_slot *slot, const struct tt_call_end *end);
-
-/* The time of the last beat, as a coarse time. */
-static inline uint64_t tt_rank_slot_coarse(const struct tt_rank_slot *slot)
-{
-  return atomic_load_explicit(&slot->moments.ticks, memory_order_relaxed) | 1;
-}
-
-/* The beginning of call `op` is known now. */
-static inline void tt_rank_slot_begin(struct tt_rank_slot *slot, uint64_t op, uint64_t began)
-{
-  atomic_store_explicit(&slot->calls[op % TT_CALLS].began, began, memory_order_release);
-}
+/* Publishes a short call that has ended; `began` as in tt_watch_passed. */
+void tt_rank_slot_pass(struct tt_rank_slot *slot, const struct tt_call *call, size_t bytes, uint64_t began);
 
 /* Copies call number `op` into *call; 0 if it is not there, or not any more. */
 int tt_rank_slot_call(const struct tt_rank_slot *slot, uint64_t op, struct tt_call *call);
@@ -273,8 +256,11 @@ int tt_rank_slot_record(const struct tt_rank_slot *slot, uint64_t op, struct tt_
 /* Reads both clocks. Only the rank's service thread calls it. */
 void tt_rank_slot_beat(struct tt_rank_slot *slot);
 
-/* The moment of CLOCK_MONOTONIC at which tt_ticks of that rank was `ticks`; 0: not known. */
+/* The moment of CLOCK_MONOTONIC at which tt_ticks of that rank was `ticks`, not before it came; 0: not known. */
 uint64_t tt_rank_slot_ns(const struct tt_rank_slot *slot, uint64_t ticks);
+
+/* Copies the totals of a collective, with the time in nanoseconds. */
+void tt_rank_slot_counted(const struct tt_rank_slot *slot, int collective, struct tt_call_count *counted);
 
 /* True if the calls do not match. */
 int tt_calls_differ(const struct tt_call *a, const struct tt_call *b);

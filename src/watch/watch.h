@@ -29,6 +29,7 @@
 
 #include <stdatomic.h>
 
+#include "base/time.h"
 #include "net/net.h"
 
 #define TT_CALLS 1024 /* published calls kept per rank */
@@ -105,7 +106,7 @@ tuttiResult_t tt_watch_fail_too(struct tt_watch *watch, tuttiResult_t code, int 
  * until the word of tt_watch_failed is set; call it again from the waiting loop. */
 tuttiResult_t tt_watch_suspect(struct tt_watch *watch, int peer, uint64_t op, const char *how);
 
-/* Publishes that this rank entered `call`: a few stores, no system call. One thread at a time. */
+/* Publishes that this rank entered `call`: a few stores, no system call. Once a call. One thread at a time. */
 void tt_watch_publish(struct tt_watch *watch, const struct tt_call *call);
 
 /* Publishes that bytes of the call under way have moved, for those who look from outside. */
@@ -114,12 +115,34 @@ void tt_watch_moved(struct tt_watch *watch);
 /* Publishes that this rank finished operation `op`, and so waits for no other rank. */
 void tt_watch_finish(struct tt_watch *watch, uint64_t op);
 
-/* The same for a call that ends within a microsecond or so: without reading a clock, but for some of them.
- * tt_watch_waits is to be called when it has to wait for the first time, and has_waited is 1 if it did so for more than
- * a moment. */
-void tt_watch_publish_quick(struct tt_watch *watch, const struct tt_call *call);
-void tt_watch_waits(struct tt_watch *watch, uint64_t op);
-void tt_watch_finish_quick(struct tt_watch *watch, const struct tt_call *call, size_t bytes, int has_waited);
+/* A moment, for the two functions below. Its two low bits are 0. */
+static inline uint64_t tt_watch_time(void) { return tt_ticks() & ~(uint64_t)3; }
+
+/* The same of a call that is expected to end within a microsecond or so: it is published when it has ended
+ * (tt_watch_passed) or, if it waits for longer, meanwhile (tt_watch_publish_late, then tt_watch_finish). `began` is
+ * the time at which it began, in one call in TT_TIMED_EVERY: those whose number it divides. Else it is that of its
+ * first wait, 0 if it had none. */
+#define TT_TIMED_EVERY 64
+void tt_watch_passed(struct tt_watch *watch, const struct tt_call *call, size_t bytes, uint64_t began);
+void tt_watch_publish_late(struct tt_watch *watch, const struct tt_call *call, uint64_t began);
+
+/* A call of this rank that was published. Times are those of CLOCK_MONOTONIC; 0: not known. */
+struct tt_recorded {
+  struct tt_call call;
+  uint64_t began_ns, ended_ns;
+  int began_is_exact, is_exact; /* is_exact: both times are; else they may be some 10 ms too early */
+};
+
+/* Copies call number `op`; 0 if it is not there, or not any more. tt_watch_progress: the last call that was entered,
+ * and the last that was finished. */
+int tt_watch_recorded(const struct tt_watch *watch, uint64_t op, struct tt_recorded *recorded);
+void tt_watch_progress(const struct tt_watch *watch, uint64_t *entered, uint64_t *finished);
+
+/* All calls of one collective that this rank has ended. */
+struct tt_call_count {
+  uint64_t calls, bytes, ns;
+};
+void tt_watch_counted(const struct tt_watch *watch, int collective, struct tt_call_count *counted);
 
 /* To be called about every millisecond by a thread that waits in `call` and has moved nothing since `since_ns`:
  * compares the published calls of all ranks it can see with its own and records a mismatch (tuttiInvalidUsage,
