@@ -4,9 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/host.h"
+#include "base/log.h"
 
 /* 1 if the name is that of a descriptor: only the kernel and root make these links. */
 static int is_stream(const char *name)
@@ -57,4 +63,51 @@ ssize_t tt_file_write(int fd, const void *data, size_t len, off_t at)
   tt_file_limit_end(&before);
   if (n >= 0) errno = saved;
   return n;
+}
+
+/* ---- names ---- */
+
+/* A text that grows until it is full. */
+struct text {
+  char *at;
+  size_t size, used;
+};
+
+static __attribute__((format(printf, 2, 3))) void append(struct text *text, const char *format, ...)
+{
+  va_list args;
+  if (text->used >= text->size) return;
+  va_start(args, format);
+  text->used += (size_t)vsnprintf(text->at + text->used, text->size - text->used, format, args);
+  va_end(args);
+}
+
+/* 1 if the pattern names a device or pipe, such as /dev/null, which all ranks may write to. */
+static int is_special(const char *pattern)
+{
+  struct stat file;
+  return stat(pattern, &file) == 0 && !S_ISREG(file.st_mode);
+}
+
+tuttiResult_t tt_file_name(char name[TT_FILE_NAME_BYTES], const char *setting, const char *pattern, int rank,
+                           int nranks)
+{
+  char host[TT_HOST_NAME_BYTES];
+  struct text text = {name, TT_FILE_NAME_BYTES, 0};
+  const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
+  const char *suffix = dot && dot > (slash ? slash + 1 : pattern) ? dot : pattern + strlen(pattern);
+  int names_rank = strstr(pattern, "%r") || strstr(pattern, "%h") || strstr(pattern, "%p");
+  int differs = nranks == 1 || names_rank || is_special(pattern);
+  tt_host_name(host);
+  for (const char *at = pattern;; at++) {
+    if (at == suffix && !differs) append(&text, ".%d", rank);
+    if (!*at) break;
+    if (at[0] != '%' || !at[1] || !strchr("rhp", at[1])) append(&text, "%c", *at);
+    else if (*++at == 'r') append(&text, "%d", rank);
+    else if (*at == 'h') append(&text, "%s", host);
+    else append(&text, "%d", (int)getpid());
+  }
+  if (text.used < text.size) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "%s is \"%s\": the name of the file has more than %d bytes", setting, pattern,
+                 TT_FILE_NAME_BYTES - 1);
 }

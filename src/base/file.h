@@ -8,10 +8,20 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "tutti.h"
+
 /* Opens a file for writing, created with mode 0600 if it is not there; flags: O_APPEND or 0. Another user may have put
  * a symbolic link in its place to make us overwrite a file of ours, so links are not followed, except /dev/stdout,
  * /dev/stderr and descriptors (/dev/fd/63, as shells name the pipe of `>(command)`). -1 and errno on failure. */
 int tt_file_open(const char *name, int flags);
+
+#define TT_FILE_NAME_BYTES 512
+
+/* Makes a file's name from a pattern, the value of `setting`: %r, %h and %p are rank, host and pid. A name with none of
+ * them gets ".RANK" before its suffix if there are several ranks, but not that of a device or pipe, such as /dev/null.
+ * Errors: tuttiInvalidArgument: it is too long. */
+tuttiResult_t tt_file_name(char name[TT_FILE_NAME_BYTES], const char *setting, const char *pattern, int rank,
+                           int nranks);
 
 /* A phrase that says why tt_file_open failed with `error`; it lives for ever. */
 const char *tt_file_why(int error);

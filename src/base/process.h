@@ -31,6 +31,7 @@ struct tt_process {
   void *service;                  /* net: the service thread and its listeners */
   void *progress;                 /* comm: the progress thread of streams */
   void *meetings;                 /* comm: of ranks of one communicator on one GPU; guarded by `mutex` */
+  void *metrics;                  /* comm: counts for Prometheus (TUTTI_METRICS), kept to the end; NULL: none */
   void *launch;                   /* bootstrap: answer of the launcher */
   void *roots;                    /* bootstrap: the open roots; guarded by the service lock */
   uint64_t ids[TT_IDS_KEPT];      /* bootstrap: ids that ranks of this process have used; the oldest is overwritten */

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,6 @@
 
 #define BUFFER_BYTES 65536
 #define WRITE_MS 250   /* spans wait in the buffer at most so long */
-#define FILE_BYTES 512 /* of the file's name */
 #define EVENT_BYTES (2048 + TT_TIMELINE_ARGS_BYTES)
 #define ARRAY_END "\n]\n"
 #define OTHER_TRACKS "other"
@@ -39,7 +37,7 @@ struct timeline {
   size_t used;
   char tracks[TT_TIMELINE_TRACKS][TT_TIMELINE_TEXT_BYTES];
   char buffer[BUFFER_BYTES];
-  char file[FILE_BYTES];
+  char file[TT_FILE_NAME_BYTES];
 };
 
 /* ---- the file ---- */
@@ -191,51 +189,6 @@ static void writer_end(void)
 
 /* ---- opening ---- */
 
-/* A text that grows until it is full. */
-struct text {
-  char *at;
-  size_t size, used;
-};
-
-static __attribute__((format(printf, 2, 3))) void append(struct text *text, const char *format, ...)
-{
-  va_list args;
-  if (text->used >= text->size) return;
-  va_start(args, format);
-  text->used += (size_t)vsnprintf(text->at + text->used, text->size - text->used, format, args);
-  va_end(args);
-}
-
-/* 1 if the pattern names a device or pipe, such as /dev/null, which all ranks may write to. */
-static int is_special(const char *pattern)
-{
-  struct stat file;
-  return stat(pattern, &file) == 0 && !S_ISREG(file.st_mode);
-}
-
-/* Makes the file's name from the pattern. Errors: tuttiInvalidArgument. */
-static tuttiResult_t file_name(char name[FILE_BYTES], const char *pattern, int rank, int nranks)
-{
-  char host[TT_HOST_NAME_BYTES];
-  struct text text = {name, FILE_BYTES, 0};
-  const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
-  const char *suffix = dot && dot > (slash ? slash + 1 : pattern) ? dot : pattern + strlen(pattern);
-  int names_rank = strstr(pattern, "%r") || strstr(pattern, "%h") || strstr(pattern, "%p");
-  int differs = nranks == 1 || names_rank || is_special(pattern);
-  tt_host_name(host);
-  for (const char *at = pattern;; at++) {
-    if (at == suffix && !differs) append(&text, ".%d", rank);
-    if (!*at) break;
-    if (at[0] != '%' || !at[1] || !strchr("rhp", at[1])) append(&text, "%c", *at);
-    else if (*++at == 'r') append(&text, "%d", rank);
-    else if (*at == 'h') append(&text, "%s", host);
-    else append(&text, "%d", (int)getpid());
-  }
-  if (text.used < text.size) return tuttiSuccess;
-  return tt_fail(tuttiInvalidArgument, "TUTTI_TIMELINE is \"%s\": the name of the file has more than %d bytes", pattern,
-                 FILE_BYTES - 1);
-}
-
 /* Empties the file, which no other process may be writing. Anything but a regular file, such as /dev/null, is left as
  * it is. */
 static tuttiResult_t file_take(int fd, const char *name)
@@ -253,8 +206,8 @@ static tuttiResult_t file_take(int fd, const char *name)
 
 static tuttiResult_t open_locked(const char *file, int rank, int nranks)
 {
-  char label[2 * TT_HOST_NAME_BYTES], name[FILE_BYTES];
-  tuttiResult_t result = file_name(name, file, rank, nranks);
+  char label[2 * TT_HOST_NAME_BYTES], name[TT_FILE_NAME_BYTES];
+  tuttiResult_t result = tt_file_name(name, "TUTTI_TIMELINE", file, rank, nranks);
   if (result != tuttiSuccess) return result;
   struct timeline *line = tt_alloc(1, sizeof *line);
   if (!line) return tt_fail(tuttiSystemError, "out of memory for the time line (TUTTI_TIMELINE)");

@@ -91,6 +91,8 @@ tuttiResult_t tt_agree_finish(struct tuttiComm *comm)
   struct tt_creation *creation = comm->life.creation;
   if (!tt_table_valid(&comm->calls.table))
     return tt_fail(tuttiInternalError, "rank 0 sent a decision table that makes no sense");
+  tuttiResult_t result = tt_metrics_begin(comm);
+  if (result != tuttiSuccess) return result;
   tt_learning_begin(comm);
   tt_id_used(creation->used, TT_USE_DONE);
   creation->used = 0;

@@ -39,6 +39,8 @@ static void comm_free(struct tuttiComm *comm)
   wait_outside(comm); /* the progress thread may have been at it */
   while (atomic_load(&comm->life.revoking)) sched_yield();
   tt_timeline_flush();
+  if (comm->parts.watch) tt_comm_dump(comm);
+  tt_metrics_end(comm);
   tt_creation_destroy(comm->life.creation);
   tt_run_destroy(comm->parts.run);
   tt_mail_destroy(comm->parts.mail);

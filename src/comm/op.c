@@ -162,9 +162,9 @@ tuttiResult_t tt_op_start(struct tt_op *op)
 
 tuttiResult_t tt_comm_halt(struct tuttiComm *comm, tuttiResult_t result)
 {
-  for (int t = 0; t < comm->parts.ntransports; t++)
-    if (comm->parts.transports[t] && comm->parts.transports[t]->ops->halt)
-      comm->parts.transports[t]->ops->halt(comm->parts.transports[t]);
+  for (struct tt_transport **at = comm->parts.transports, **end = at + comm->parts.ntransports; at < end; at++)
+    if (*at && (*at)->ops->halt) (*at)->ops->halt(*at);
+  tt_comm_dump(comm);
   return result;
 }
 

@@ -109,6 +109,7 @@ struct tt_comm_life {
   int children;       /* communicators that are being made from it, which need its watch; with `ended` guarded by */
   int ended;          /* tt_process.mutex: the last of them frees it */
   _Atomic int refs;   /* 1 while it lives, and 1 for each op taken: a group may outlive its communicator */
+  int is_dumped;      /* its last calls were written to a file, or could not be */
   int joined_cuda;    /* 1: it is counted by cuda */
   int holds_progress;
   struct tt_creation *creation; /* until ready */
@@ -200,6 +201,9 @@ struct tt_comm_calls {
   struct tt_registration *registrations; /* memory.c; the owner's */
   struct tt_explainer *explainer;    /* rank 0 with TUTTI_EXPLAIN; else NULL */
   int is_observed;                   /* 1: by the explainer, or by a trace (TUTTI_TIMELINE) */
+  int is_counted;                    /* 1: for TUTTI_METRICS, by these transports: bits as in tt_transports */
+  int transports_used;
+  struct tuttiComm *next_counted;
   uint64_t span_ns;                  /* start of the operation under way, for the trace; 0: there is none */
 };
 
@@ -353,6 +357,19 @@ tuttiResult_t tt_observe_start(struct tuttiComm *comm);
  * trace of this process (base/timeline.h). An end without a beginning is none. */
 void tt_observe_begin(struct tuttiComm *comm, const struct tt_call *call);
 void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result);
+
+/* ---- dump.c ---- */
+
+/* Writes the last calls of a communicator that has failed to the file that TUTTI_DUMP names, once. The owner calls it,
+ * or the thread that frees the communicator. A file that cannot be written is a warning. */
+void tt_comm_dump(struct tuttiComm *comm);
+
+/* ---- metrics.c ---- */
+
+/* Has the calls of a communicator that is ready counted for TUTTI_METRICS, and, before its watch is destroyed, no more.
+ * Errors of the first: tuttiSystemError: no memory, no thread; tuttiInvalidArgument: the file's name is too long. */
+tuttiResult_t tt_metrics_begin(struct tuttiComm *comm);
+void tt_metrics_end(struct tuttiComm *comm);
 
 /* ---- group.c ---- */
 

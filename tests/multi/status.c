@@ -148,6 +148,13 @@ static int look(int rank, int ninside, char verdict[TT_JUDGED_BYTES])
   return is_bad;
 }
 
+/* Looks until the verdict has these words: a rank that is about to sleep or stop may take a moment. */
+static void look_until(int rank, int ninside, const char *words, char verdict[TT_JUDGED_BYTES])
+{
+  do assert_true(look(rank, ninside, verdict));
+  while (!strstr(verdict, words));
+}
+
 /* The name of a rank in sentences. */
 static const char *name_of(int rank, char text[TT_RANK_NAME_BYTES])
 {
@@ -162,7 +169,7 @@ static void a_rank_that_sleeps_elsewhere_is_named(void **state)
   char verdict[TT_JUDGED_BYTES], wanted[TT_JUDGED_BYTES], name[TT_RANK_NAME_BYTES];
   struct job *job = job_start(SLEEPS);
   for (int rank = 0; rank < NRANKS; rank++) { /* each of the processes shows the same */
-    assert_true(look(rank, NRANKS - 1, verdict));
+    look_until(rank, NRANKS - 1, "sleeps in", verdict);
     snprintf(wanted, sizeof wanted,
              "%s has not entered AllReduce #2 (count 4, float, sum) for TIME; it is alive, its main thread sleeps in "
              "read", name_of(NRANKS - 1, name));
@@ -172,8 +179,7 @@ static void a_rank_that_sleeps_elsewhere_is_named(void **state)
   snprintf(wanted, sizeof wanted,
            "%s is after AllReduce #1 (count 4, float, sum): it is stopped (state T), and `kill -CONT %d` lets it go on",
            name_of(2, name), pids[2]);
-  do assert_true(look(2, NRANKS - 1, verdict));
-  while (strstr(verdict, "sleeps in read")); /* the kernel takes a moment */
+  look_until(2, NRANKS - 1, "is stopped", verdict);
   assert_string_equal(verdict, wanted);
   assert_int_equal(kill(pids[2], SIGCONT), 0);
   job_end(job);
@@ -192,15 +198,41 @@ static void a_rank_that_computes_is_named(void **state)
   job_end(job);
 }
 
-static void a_rank_in_another_call_is_named(void **state)
+/* What the reader says of a rank's dump. */
+static void dump_holds(const char *folder, int rank, const char *wanted)
+{
+  char command[256], text[1024];
+  snprintf(command, sizeof command, "%s %s/dump.%d.json 2>&1", DUMP_READ, folder, rank);
+  FILE *reader = popen(command, "r");
+  assert_non_null(reader);
+  size_t len = fread(text, 1, sizeof text - 1, reader);
+  text[len] = 0;
+  assert_int_equal(pclose(reader), 0);
+  assert_string_equal(text, wanted);
+}
+
+static void a_rank_in_another_call_is_named_and_all_dump_their_calls(void **state)
 {
   (void)state;
-  char verdict[TT_JUDGED_BYTES];
+  char verdict[TT_JUDGED_BYTES], folder[] = "/tmp/tutti.status_XXXXXX", file[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(file, sizeof file, "%s/dump.json", folder);
+  setenv("TUTTI_DUMP", file, 1);
   struct job *job = job_start(REDUCES);
+  unsetenv("TUTTI_DUMP");
   assert_true(look(1, NRANKS, verdict));
   assert_non_null(strstr(verdict, "the communicator has failed: calls differ between ranks: "));
   assert_non_null(strstr(verdict, "Reduce #2 (count 4, float, sum, root 2)"));
   job_end(job);
+  for (int rank = 0; rank < NRANKS; rank++) {
+    dump_holds(folder, rank, rank == NRANKS - 1 ? "1 nccl:all_reduce [[4]] Float completed\n"
+                                                  "2 nccl:reduce [[4]] Float started\n"
+                                                : "1 nccl:all_reduce [[4]] Float completed\n"
+                                                  "2 nccl:all_reduce [[4]] Float started\n");
+    snprintf(file, sizeof file, "%s/dump.%d.json", folder, rank);
+    assert_int_equal(unlink(file), 0);
+  }
+  assert_int_equal(rmdir(folder), 0);
 }
 
 static void a_rank_of_another_host_is_named(void **state)
@@ -210,8 +242,7 @@ static void a_rank_of_another_host_is_named(void **state)
   char host[TT_HOST_NAME_BYTES];
   struct job *job = job_start(IS_ON_ANOTHER_HOST);
   tt_host_name(host);
-  do assert_true(look(0, NRANKS - 1, verdict));
-  while (strstr(verdict, "AllReduce #1 ")); /* until the next beat of that rank */
+  look_until(0, NRANKS - 1, "AllReduce #2 ", verdict); /* after the next beat of that rank */
   snprintf(wanted, sizeof wanted,
            "%s has not entered AllReduce #2 (count 4, float, sum) for TIME; it is on %s, where `tutti status` can see "
            "it",
@@ -226,7 +257,7 @@ static void a_rank_that_owes_a_message_is_named(void **state)
   char verdict[TT_JUDGED_BYTES], wanted[TT_JUDGED_BYTES], name[TT_RANK_NAME_BYTES];
   char other[TT_RANK_NAME_BYTES];
   struct job *job = job_start(OWES_A_MESSAGE);
-  assert_true(look(0, 1, verdict));
+  look_until(0, 1, "sleeps in", verdict);
   snprintf(wanted, sizeof wanted,
            "%s waits for %s to send its message; of that one: it is alive, its main thread sleeps in read",
            name_of(0, name), name_of(NRANKS - 1, other));
@@ -254,7 +285,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_rank_that_sleeps_elsewhere_is_named),
       cmocka_unit_test(a_rank_that_computes_is_named),
-      cmocka_unit_test(a_rank_in_another_call_is_named),
+      cmocka_unit_test(a_rank_in_another_call_is_named_and_all_dump_their_calls),
       cmocka_unit_test(a_rank_of_another_host_is_named),
       cmocka_unit_test(a_rank_that_owes_a_message_is_named),
       cmocka_unit_test(ranks_outside_of_calls_hang_nowhere_and_leave_nothing),

@@ -96,21 +96,6 @@ static void rank_compare(struct tt_rank_status *rank, const struct view *view)
   }
 }
 
-/* Totals with times in nanoseconds. */
-static void totals_take(struct tt_comm_status *status, const struct tt_rank_slot *slot)
-{
-  uint64_t base = atomic_load_explicit(&slot->moments.first_ticks, memory_order_relaxed);
-  uint64_t base_ns = tt_rank_slot_ns(slot, base);
-  for (int c = 0; c < TT_COLLECTIVES; c++) {
-    const struct tt_total *from = &slot->totals[c];
-    struct tt_total *to = &status->totals[c];
-    atomic_init(&to->calls, atomic_load_explicit(&from->calls, memory_order_relaxed));
-    atomic_init(&to->bytes, atomic_load_explicit(&from->bytes, memory_order_relaxed));
-    uint64_t ns = tt_rank_slot_ns(slot, base + atomic_load_explicit(&from->ticks, memory_order_relaxed));
-    atomic_init(&to->ticks, base_ns && ns > base_ns ? ns - base_ns : 0);
-  }
-}
-
 static void failure_take(struct tt_comm_status *status, const struct tt_page *page)
 {
   int winner = tt_page_winner(page);
@@ -136,7 +121,7 @@ tuttiResult_t tt_status_take(struct tt_comm_status *status, const struct tt_page
     status->nhosts += page->names[rank].host == rank;
   }
   for (int rank = 0; rank < page->nranks; rank++) rank_compare(&status->ranks[rank], &view);
-  totals_take(status, &page->slots[0]);
+  for (int c = 0; c < TT_COLLECTIVES; c++) tt_rank_slot_counted(&page->slots[0], c, &status->totals[c]);
   failure_take(status, page);
   tt_free(view.slots);
   return tuttiSuccess;

@@ -43,10 +43,10 @@ void tt_status_print(FILE *out, const struct tt_comm_status *status, const char 
             rank->age_ns ? tt_age_text(rank->age_ns, age) : "", state_of(rank), call_of(rank, call, sizeof call));
   }
   for (int c = 0; c < TT_COLLECTIVES; c++) {
-    const struct tt_total *total = &status->totals[c];
+    const struct tt_call_count *total = &status->totals[c];
     if (!total->calls) continue;
     fprintf(out, "  rank %d ended %llu %s of %s in %s\n", (int)status->host, (unsigned long long)total->calls,
-            tt_kinds[c].called, tt_bytes_text(total->bytes, bytes), tt_age_text(total->ticks, age));
+            tt_kinds[c].called, tt_bytes_text(total->bytes, bytes), tt_age_text(total->ns, age));
   }
   fprintf(out, "%s\n", verdict);
 }
@@ -99,10 +99,10 @@ void tt_status_json(FILE *out, const struct tt_comm_status *status, const char *
   }
   fprintf(out, "],\"totals\":{");
   for (int c = 0, n = 0; c < TT_COLLECTIVES; c++) {
-    const struct tt_total *total = &status->totals[c];
+    const struct tt_call_count *total = &status->totals[c];
     if (!total->calls) continue;
     fprintf(out, "%s\"%s\":{\"calls\":%llu,\"bytes\":%llu,\"seconds\":%.9f}", n++ ? "," : "", tt_kinds[c].called,
-            (unsigned long long)total->calls, (unsigned long long)total->bytes, (double)total->ticks / 1e9);
+            (unsigned long long)total->calls, (unsigned long long)total->bytes, (double)total->ns / 1e9);
   }
   fprintf(out, "}}");
 }

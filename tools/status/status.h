@@ -53,7 +53,7 @@ struct tt_comm_status {
   struct tt_rank_status *ranks; /* nranks */
   int has_failed;
   struct tt_failure failure;
-  struct tt_total totals[TT_COLLECTIVES]; /* of the lowest rank of the page's host, in nanoseconds */
+  struct tt_call_count totals[TT_COLLECTIVES]; /* of the lowest rank of the page's host */
 };
 
 /* ---- find.c: pages ---- */
