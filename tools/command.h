@@ -13,6 +13,7 @@
 int command_run(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_status(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 int command_schedule(int argc, char **argv);
 int command_simulate(int argc, char **argv);
 int command_profile(int argc, char **argv);

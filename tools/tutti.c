@@ -15,6 +15,7 @@ static const struct {
     {"run", command_run, "start ranks on this host: tutti run -n 4 -- PROGRAM [ARGUMENT...]"},
     {"info", command_info, "version, settings, hardware, and which transports are usable"},
     {"status", command_status, "what running jobs are doing, and which rank holds them up: tutti status PID"},
+    {"doctor", command_doctor, "whether hosts are ready for a job, and what to set: tutti doctor HOST..."},
     {"schedule", command_schedule, "print or draw what an algorithm does: tutti schedule allreduce --algo ring -n 4"},
     {"simulate", command_simulate, "what it takes on a machine that need not exist: tutti simulate allreduce -n 1024"},
     {"profile", command_profile, "show, draw, check or print the profile of a machine: tutti profile show FILE"},

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `tutti doctor`: a script checks hosts, by what `tutti info` tells on each of them. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+
+#define WORDS_MOST 1024 /* hosts and options */
+
+static const char *const help =
+    "usage: tutti doctor [OPTION...] [HOST...]\n\n"
+    "Checks this host or, through ssh, others, which need python3. It compares versions and settings, shows which\n"
+    "interface and transports the library would use, looks at limits, and connects from each host to each other one,\n"
+    "from any port to any port, as ranks do. It ends with what to set. HOSTs are as ssh takes them, and ssh must work\n"
+    "without a password. Settings are those that a program started so finds; a launcher may pass on others.\n\n"
+    "      --ssh COMMAND   what starts a command on a host (default: \"ssh -o BatchMode=yes -o ConnectTimeout=10\")\n"
+    "      --tutti PATH    the program on the hosts (default: tutti, as their shells find it)\n"
+    "  -h, --help          this text\n\n"
+    "The exit status is 0 if all is well, 3 if there is something to set, and 1 if a host cannot be asked.\n";
+
+int command_doctor(int argc, char **argv)
+{
+  char self[PATH_MAX], script[PATH_MAX + sizeof TT_DOCTOR], python[] = "python3", option[] = "--self";
+  char *words[WORDS_MOST + 8] = {python, script, option, self};
+  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+  int n = 4;
+  self[len > 0 ? len : 0] = 0;
+  char *end = strrchr(self, '/');
+  snprintf(script, sizeof script, "%.*s/%s", end ? (int)(end - self) : 0, self, TT_DOCTOR);
+  if (argc > WORDS_MOST) {
+    fprintf(stderr, "tutti doctor: %d words are too many: give at most %d hosts at once\n", argc, WORDS_MOST - 8);
+    return 2;
+  }
+  for (int a = 1; a < argc; a++) {
+    if (strcmp(argv[a], "--help") == 0 || strcmp(argv[a], "-h") == 0) {
+      fputs(help, stdout);
+      return 0;
+    }
+    words[n++] = argv[a];
+  }
+  fflush(NULL);
+  execvp(python, words);
+  fprintf(stderr, "tutti doctor: python3, in which it is written, cannot be run: %s\n", strerror(errno));
+  return 1;
+}
