@@ -19,7 +19,8 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SIZE_MOST = 1 << 50  # as allreduce_perf and its like
 MINUTES_MOST = 10000
 MIB = 1024 * 1024
-CHOSEN = "chosen"  # the library's own choice, among the algorithms
+CHOSEN = "chosen"  # the library's own choice by predictions, among the algorithms
+SETTLED = "settled"  # and after learning
 
 
 def has_no_reader(stream):
@@ -228,23 +229,27 @@ class Points:
         self.times = {}   # (algorithm, bytes) -> us, one a round
         self.idle = {}    # the same -> share of the cores' time
         self.illegal = []
+        self.learnt = {}  # bytes -> (calls, seconds, 1 if they were enough): of calls that learn
 
     def take(self, line):
-        """Reads a line of bound_ranks; 1 if it was a measurement."""
+        """Reads a line of bound_ranks; 1 if it tells how far it is."""
         words = line.split()
         if words[0] == "limit":
             self.limits.append([float(word) for word in words[2:]])
         elif words[0] == "illegal":
             self.illegal.append(words[1])
+        elif words[0] == "settled":
+            self.learnt[int(words[1])] = (int(words[2]), float(words[3]), int(words[4]))
         elif words[0] == "time":
             point = (words[2], int(words[3]))
             self.times.setdefault(point, []).append(float(words[5]))
             self.idle.setdefault(point, []).append(float(words[6]))
-        return words[0] == "time"
+        return words[0] in ("time", "settled")
 
-    def measure(self, command, step):
-        """Runs the ranks: step(line) is called for each measurement. False if they failed."""
-        environment = dict(os.environ)
+    def measure(self, command, step, more=None):
+        """Runs the ranks: step(line) is called for each line that tells how far it is. False if they failed. more:
+        variables of their environment."""
+        environment = dict(os.environ, **(more or {}))
         environment.setdefault("TUTTI_TIMEOUT_MS", "60000")  # nobody waits half an hour for a rank here
         ranks = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         try:
@@ -264,5 +269,5 @@ class Points:
         return sorted({size for name, size in self.times if algorithm in (None, name)})
 
     def best(self, size):
-        return min((name for name, s in self.times if s == size and name != CHOSEN), default=None,
+        return min((name for name, s in self.times if s == size and name not in (CHOSEN, SETTLED)), default=None,
                    key=lambda name: self.us(name, size))

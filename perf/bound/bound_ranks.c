@@ -3,6 +3,7 @@
  * script `bound`, which reads what rank 0 prints, a line an event:
  *
  *   limit ROUND alpha_us beta_us_per_mib shift_us shift_us_per_mib
+ *   settled BYTES CALLS SECONDS DONE                 what calls of that size took to learn; DONE: 0: it goes on
  *   time ROUND ALGORITHM BYTES ITERATIONS US IDLE     one measurement; IDLE: share of the cores' time
  *   illegal ALGORITHM
  *
@@ -10,8 +11,12 @@
  * interleaved, so that slow phases of the machine meet everybody. Decisions on the way (iterations, points left out)
  * follow from times that all ranks agreed on, so all decide alike.
  *
- * usage: bound_ranks SECONDS ROUNDS ALGORITHM,... BYTES...     "chosen" is the library's own choice by its predictions,
- * "settled" the one that calls of the first round have learnt: for later rounds it has to be kept (TUTTI_CACHE) */
+ * usage: bound_ranks SECONDS ROUNDS MEMORY SETTLE_SECONDS ALGORITHM,... BYTES...
+ *
+ * MEMORY is malloc or tutti (tuttiMemAlloc). "chosen" is the library's own choice by its predictions, "settled" the one
+ * that calls of the first round have learnt: for each size they go on until the log says so (rank 0's TUTTI_DEBUG_FILE,
+ * where there is one), but no longer than SETTLE_SECONDS, which SECONDS are without. For later rounds it has to be kept
+ * (TUTTI_CACHE). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +30,8 @@
 #define LIMIT_US 150000.0       /* time for each of the four limits, in each round */
 #define BATCH_US 20000.0        /* a shorter batch says little */
 #define ITERATIONS_MAX 20000
-#define SETTLE_US 4e6           /* calls of a size that learn: for so long, ... */
-#define SETTLE_CALLS 100000     /* ... or so many, ... */
-#define SETTLE_LEAST 1000       /* ... but not fewer than these */
+#define SETTLE_LOOK_US 50000.0  /* between two looks whether calls of a size have learnt enough */
+#define SETTLE_BATCH 20000      /* calls between them, at most */
 #define HOPELESS 4.0            /* times slower than the best of its size, */
 #define HOPELESS_US 100000.0    /* and this slow: seen once is enough */
 #define MIB (1024.0 * 1024.0)
@@ -36,6 +40,8 @@ struct bound {
   int rank, nranks;
   tuttiComm_t control; /* how the ranks agree; never measured */
   double end_us;       /* when all should be over */
+  double settle_us;    /* for each size */
+  FILE *log;           /* rank 0's, where it says what has settled; NULL: there is none */
   int rounds, round;
   int nalgorithms, nsizes;
   char *algorithms[ALGORITHMS_MAX];
@@ -44,6 +50,7 @@ struct bound {
   double us[ALGORITHMS_MAX][SIZES_MAX]; /* of an operation, as last seen; 0: never */
   int left; /* points */
   float *data;
+  int is_malloc;
 };
 
 static double now_us(void)
@@ -178,15 +185,36 @@ static double proof(const struct bound *b, tuttiComm_t comm, const char *algorit
   return us;
 }
 
-/* Calls by which the library finds out which algorithm is the quickest. Without time for measuring there are none. */
-static void settle(const struct bound *b, tuttiComm_t comm, size_t count)
+/* 1 if the log says since the last look that a shape has settled. */
+static int log_look(const struct bound *b)
 {
-  double end = now_us() + SETTLE_US;
-  if (agree(b, b->end_us < now_us(), tuttiMin) > 0) return;
-  for (int calls = 0; calls < SETTLE_CALLS; calls += 100) {
-    if (agree(b, now_us() < end || calls < SETTLE_LEAST, tuttiMax) == 0) return;
-    reduce_times(b, comm, count, 100);
+  char line[2048];
+  int found = 0;
+  if (!b->log) return 0;
+  clearerr(b->log);
+  while (fgets(line, sizeof line, b->log)) found |= strstr(line, "LEARN ") && strstr(line, "settled on");
+  return found;
+}
+
+/* Calls by which the library finds out which algorithm is the quickest. */
+static void settle(struct bound *b, tuttiComm_t comm, size_t count, double us)
+{
+  double begin = now_us(), taken_us = 0;
+  long calls = 0;
+  int is_done = 0;
+  log_look(b);
+  while (!is_done && taken_us < b->settle_us) {
+    double wanted = SETTLE_LOOK_US / us;
+    int times = wanted < 1 ? 1 : wanted > SETTLE_BATCH ? SETTLE_BATCH : (int)wanted;
+    us = batch(b, comm, count, times);
+    calls += times;
+    is_done = agree(b, log_look(b), tuttiMax) > 0;
+    taken_us = agree(b, now_us() - begin, tuttiMax);
   }
+  b->end_us += taken_us;
+  if (b->rank) return;
+  printf("settled %zu %ld %.1f %d\n", count * sizeof(float), calls, taken_us / 1e6, is_done);
+  fflush(stdout);
 }
 
 static double best_of_size(const struct bound *b, int size)
@@ -213,7 +241,7 @@ static void point_measure(struct bound *b, tuttiComm_t comm, int algorithm, int 
   double before = b->us[algorithm][size], best = best_of_size(b, size);
   if (b->round && before > HOPELESS_US && before > HOPELESS * best) return;
   double once = b->round ? before : proof(b, comm, b->algorithms[algorithm], count);
-  if (!b->round && !strcmp(b->algorithms[algorithm], "settled")) settle(b, comm, count);
+  if (!b->round && b->settle_us > 0 && !strcmp(b->algorithms[algorithm], "settled")) settle(b, comm, count, once);
   int times = iterations_for(b, once);
   if (times > 1) { /* the first is of links that are not used to this size yet */
     once = batch(b, comm, count, 1);
@@ -274,13 +302,33 @@ static void measure(struct bound *b)
 
 static int arguments_take(struct bound *b, int argc, char **argv)
 {
-  if (argc < 5 || argc - 4 > SIZES_MAX) return 0;
+  if (argc < 7 || argc - 6 > SIZES_MAX) return 0;
   b->end_us = now_us() + strtod(argv[1], NULL) * 1e6;
   b->rounds = atoi(argv[2]);
-  for (char *name = strtok(argv[3], ","); name && b->nalgorithms < ALGORITHMS_MAX; name = strtok(NULL, ","))
+  b->is_malloc = strcmp(argv[3], "malloc") == 0;
+  b->settle_us = strtod(argv[4], NULL) * 1e6;
+  for (char *name = strtok(argv[5], ","); name && b->nalgorithms < ALGORITHMS_MAX; name = strtok(NULL, ","))
     b->algorithms[b->nalgorithms++] = name;
-  for (int a = 4; a < argc; a++) b->bytes[b->nsizes++] = strtoull(argv[a], NULL, 10) / sizeof(float) * sizeof(float);
-  return b->rounds >= 0 && b->nalgorithms > 0;
+  for (int a = 6; a < argc; a++) b->bytes[b->nsizes++] = strtoull(argv[a], NULL, 10) / sizeof(float) * sizeof(float);
+  return b->rounds >= 0 && b->nalgorithms > 0 && (b->is_malloc || strcmp(argv[3], "tutti") == 0);
+}
+
+static void data_make(struct bound *b)
+{
+  size_t longest = b->bytes[b->nsizes - 1], bytes = longest > 2 * STREAM_BYTES ? longest : 2 * STREAM_BYTES;
+  if (!b->is_malloc) check(b, NULL, tuttiMemAlloc((void **)&b->data, bytes));
+  else if (!(b->data = malloc(bytes))) {
+    fprintf(stderr, "bound_ranks: no memory for %zu bytes: give fewer\n", bytes);
+    exit(1);
+  }
+  memset(b->data, 0, bytes);
+}
+
+static int data_free(struct bound *b)
+{
+  if (!b->is_malloc) return tuttiMemFree(b->data) != tuttiSuccess;
+  free(b->data);
+  return 0;
 }
 
 int main(int argc, char **argv)
@@ -289,7 +337,7 @@ int main(int argc, char **argv)
   struct bound *b = &bound;
   tuttiLaunch_t launch;
   if (!arguments_take(b, argc, argv)) {
-    fprintf(stderr, "usage: bound_ranks SECONDS ROUNDS ALGORITHM,... BYTES...\n");
+    fprintf(stderr, "usage: bound_ranks SECONDS ROUNDS MEMORY SETTLE_SECONDS ALGORITHM,... BYTES...\n");
     return 2;
   }
   check(b, NULL, tuttiGetLaunch(&launch));
@@ -303,10 +351,11 @@ int main(int argc, char **argv)
   setenv("TUTTI_LEARN", "0", 1);
   check(b, NULL, tuttiCommInitRank(&b->control, b->nranks, launch.id, b->rank));
   unsetenv("TUTTI_COMM_ID"); /* would make all further ids this one */
-  size_t longest = b->bytes[b->nsizes - 1];
-  check(b, NULL, tuttiMemAlloc((void **)&b->data, longest > 2 * STREAM_BYTES ? longest : 2 * STREAM_BYTES));
-  memset(b->data, 0, 2 * STREAM_BYTES);
+  const char *log = getenv("TUTTI_DEBUG_FILE");
+  if (b->rank == 0 && log && b->settle_us > 0) b->log = fopen(log, "a+");
+  data_make(b);
   measure(b);
   check(b, b->control, tuttiCommDestroy(b->control));
-  return tuttiMemFree(b->data) != tuttiSuccess;
+  if (b->log) fclose(b->log);
+  return data_free(b);
 }
