@@ -3,35 +3,33 @@
  *
  * Both send and receive at once, message after message. The first rank leads: it alone looks at the clock. Before each
  * batch both exchange 8 bytes, in which it says how many messages of which length follow; so the batch begins at both
- * ends at once, and no more is agreed. The result is the fastest batch, once a second one was nearly as fast. */
-#include <math.h>
+ * ends at once, and no more is agreed. The messages are those of tuner/probe.h. */
 #include <string.h>
 
 #include "comm/creation_private.h"
 #include "memory/memory.h"
+#include "tuner/probe.h"
 
-#define SHORT_BYTES 8
-#define TRIAL_BYTES (16u << 10) /* how fast is it at all? */
 #define LONG_BYTES (128u << 10) /* on one lane */
-#define BATCH_US 60.0
 #define BATCH_TIMES 64          /* messages in a batch, at most */
-#define BATCHES 16              /* at least */
-#define BATCHES_SLOW 3          /* of a message in more than BATCH_US */
-#define NEARLY 1.1              /* as fast */
-#define SLOW_US 3000.0          /* such a link is too slow for messages longer than that one */
-#define LIMIT_NS 50000000u      /* for a pair that does not settle, or is very slow */
 #define POLL_NS 1000000u        /* without a break */
 
 struct order {
   uint32_t bytes, times; /* times 0: that was all */
 };
 
-struct samples {
-  int n;
-  double least, second; /* us */
+enum point { SHORT, LONG, POINTS };
+
+/* Some first messages of 16 KiB show how fast the link is at all. */
+static const struct tt_probe_point points[POINTS] = {
+    [SHORT] = {.bytes = 8, .first_bytes = 8, .first_times = 4},
+    [LONG] = {.bytes = LONG_BYTES, .first_bytes = 16 << 10, .first_times = 1},
 };
 
-enum phase { WARM, SHORT, TRIAL, LONG, OVER };
+static const struct tt_probe_budget budget = {
+    .batch_us = 60, .times_most = BATCH_TIMES, .batches = 16, .batches_slow = 3, .nearly = 1.1, .slow_us = 3000,
+    .all_us = 50000, /* for a pair that does not settle, or is very slow */
+};
 
 struct measuring {
   int kind;             /* enum tt_link_kind, whose pair is at it */
@@ -44,9 +42,7 @@ struct measuring {
   struct order order;
   uint64_t number;      /* of messages; the first one of a user is the first again */
   uint64_t began_ns, batch_ns;
-  enum phase phase;     /* on the leader */
-  uint32_t long_bytes;
-  struct samples short_us, long_us;
+  struct tt_probe probe; /* on the leader */
   struct tt_transfer transfers[2];
   struct tt_binding binding;
   char data[2][LONG_BYTES]; /* sent, received */
@@ -75,80 +71,38 @@ static tuttiResult_t exchange_start(struct tuttiComm *comm, struct measuring *m)
 
 /* ---- the leader ---- */
 
-static void sample_add(struct samples *samples, double us)
+static struct order order_of(const struct tt_probe *probe)
 {
-  if (!samples->n++) {
-    samples->least = us;
-    samples->second = INFINITY;
-  } else if (us < samples->least) {
-    samples->second = samples->least;
-    samples->least = us;
-  } else if (us < samples->second) samples->second = us;
-}
-
-static int is_settled(const struct samples *samples)
-{
-  int enough = samples->least > BATCH_US ? BATCHES_SLOW : BATCHES;
-  return samples->n >= enough && samples->second <= NEARLY * samples->least;
-}
-
-static struct order order_of(uint32_t bytes, double us)
-{
-  return (struct order){bytes, (uint32_t)fmin(fmax(BATCH_US / us, 1), BATCH_TIMES)};
-}
-
-/* A message of the batch took `us`: what comes next. */
-static void phase_go_on(struct measuring *m, double us)
-{
-  switch (m->phase) {
-  case WARM:
-    m->phase = us > SLOW_US ? OVER : SHORT;
-    m->order = order_of(SHORT_BYTES, us);
-    break;
-  case SHORT:
-    sample_add(&m->short_us, us);
-    if (!is_settled(&m->short_us)) break;
-    m->phase = TRIAL;
-    m->order = (struct order){TRIAL_BYTES, 1};
-    break;
-  case TRIAL:
-    m->phase = LONG;
-    m->long_bytes = us > SLOW_US ? TRIAL_BYTES : LONG_BYTES;
-    m->order = order_of(m->long_bytes, us * m->long_bytes / TRIAL_BYTES);
-    break;
-  default:
-    sample_add(&m->long_us, us);
-    if (is_settled(&m->long_us)) m->phase = OVER;
-  }
+  return (struct order){probe->bytes, probe->times};
 }
 
 static void batch_end(struct measuring *m)
 {
   uint64_t now = tt_now_ns();
-  phase_go_on(m, (double)(now - m->batch_ns) / 1e3 / m->order.times);
-  if (now - m->began_ns > LIMIT_NS) m->phase = OVER;
-  if (m->phase == OVER) m->order.times = 0;
+  tt_probe_took(&m->probe, (double)(now - m->batch_ns) / 1e3 / m->order.times, (double)(now - m->began_ns) / 1e3);
+  m->order = order_of(&m->probe);
 }
 
 static void pair_conclude(struct tuttiComm *comm, const struct measuring *m)
 {
   const char *transport = comm->life.creation->wanted[comm->life.creation->pairs[m->kind].transport]->name;
   struct tt_correction *found = &comm->parts.corrected[m->kind].by;
+  const struct tt_probe_row *row = m->probe.rows;
   double us = (double)(tt_now_ns() - m->began_ns) / 1e3;
   *found = TT_CORRECTION_NONE;
-  if (is_settled(&m->short_us) && is_settled(&m->long_us))
-    *found = tt_correction_make((enum tt_link_kind)m->kind, transport, m->short_us.least, m->long_bytes,
-                                m->long_us.least);
+  if (row[SHORT].is_done && row[LONG].is_done)
+    *found = tt_correction_make((enum tt_link_kind)m->kind, transport, row[SHORT].least_us, row[LONG].bytes,
+                                row[LONG].least_us);
   if (!tt_correction_known(*found)) {
     tt_log(TT_LOG_INFO, "%s over %s, ranks %d and %d: not measured: too slow or too uneven after %.0f us",
            tt_link_names[m->kind], transport, comm->facts.rank, (int)m->peer, us);
     return;
   }
   tt_log(TT_LOG_INFO,
-         "%s over %s, ranks %d and %d: measured in %.0f us: %.3g us for %d B, %.4g us for %u B both ways: "
+         "%s over %s, ranks %d and %d: measured in %.0f us: %.3g us for %u B, %.4g us for %u B both ways: "
          "corrections %d and %d",
-         tt_link_names[m->kind], transport, comm->facts.rank, (int)m->peer, us, m->short_us.least, SHORT_BYTES,
-         m->long_us.least, m->long_bytes, found->alpha, found->beta);
+         tt_link_names[m->kind], transport, comm->facts.rank, (int)m->peer, us, row[SHORT].least_us,
+         row[SHORT].bytes, row[LONG].least_us, row[LONG].bytes, found->alpha, found->beta);
 }
 
 /* ---- both ---- */
@@ -190,9 +144,8 @@ static tuttiResult_t pair_open(struct tuttiComm *comm, struct measuring *m, cons
   m->is_open = 1;
   m->is_answered = m->is_batch = 0;
   m->number = 0;
-  m->phase = WARM;
-  m->order = (struct order){SHORT_BYTES, 4};
-  m->short_us = m->long_us = (struct samples){.n = 0};
+  tt_probe_begin(&m->probe, &budget, points, POINTS);
+  m->order = order_of(&m->probe);
   memset(m->data, 1, sizeof m->data); /* never written, all pages would be one */
   comm->parts.corrected[kind].by = TT_CORRECTION_NONE;
   return exchange_start(comm, m);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fusion/private.h"
+#include "tuner/probe.h"
 
 #define TOLD 4096    /* messages whose times ranks report to each other; later ones are left out */
 
@@ -204,62 +205,69 @@ static void cost_make(const struct config *config, struct known *known)
 /* ---- before anything was sent ---- */
 
 #define PROBES 3
-#define PROBE_ROWS 2
 #define FREE_LEAST 0.15 /* where nothing is free, 2 ranks on 2 cores, 3 of 36 fusions measured 0.11 to 0.22 */
-#define PROBE_MOST_US 200000 /* longer messages are left out if they would take this long */
 
-/* Sends rows of messages. *us is the mean time of one, over all ranks, in the faster of two rows: a rank may have been
- * stopped in one of them, and sizes that seem that expensive are not sent, nor measured again. The first messages open
- * links and make plans. */
-static tuttiResult_t probe(const struct config *config, size_t bytes, int messages, int is_full, double *us)
+/* A rank may have been stopped in one of the batches, and sizes that seem that expensive are not sent, nor measured
+ * again. */
+static const struct tt_probe_budget budget = {.batches = 2, .point_us = 200000};
+
+static const struct tt_probe_point points[PROBES] = {
+    {.bytes = 2048, .times = 16}, {.bytes = 32768, .times = 8}, {.bytes = 524288, .times = 4}};
+
+/* Sends rows of the messages of the first n points; times are means over all ranks. */
+static tuttiResult_t rows_probe(const struct config *config, int n, int is_full, struct tt_probe *probe)
 {
-  tuttiResult_t result = tt_fusion_row(config, bytes, config->nplanned, is_full);
-  for (int k = 0; k < PROBE_ROWS && result == tuttiSuccess; k++) {
+  struct tt_probe_point some[PROBES];
+  tuttiResult_t result = tuttiSuccess;
+  for (int k = 0; k < n; k++) {
+    some[k] = points[k];
+    some[k].first_bytes = points[k].bytes;
+    some[k].first_times = (uint32_t)config->nplanned;
+  }
+  tt_probe_begin(probe, &budget, some, n);
+  while (probe->times && result == tuttiSuccess) {
     uint64_t began_ns = tt_now_ns();
-    result = tt_fusion_row(config, bytes, messages, is_full);
-    double row_us = us_between(began_ns, tt_now_ns()) / messages / config->nranks;
-    if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, &row_us, 1, tuttiFloat64, tuttiSum);
-    if (k == 0 || row_us < *us) *us = row_us;
+    result = tt_fusion_row(config, probe->bytes, (int)probe->times, is_full);
+    double us = us_between(began_ns, tt_now_ns()) / probe->times / config->nranks;
+    if (result == tuttiSuccess) result = tt_fusion_run(config, TT_ALL_REDUCE, &us, 1, tuttiFloat64, tuttiSum);
+    tt_probe_took(probe, us, 0);
   }
   return result;
 }
-
-static const struct {
-  size_t bytes;
-  int messages;
-} probes[PROBES] = {{2048, 16}, {32768, 8}, {524288, 4}};
 
 /* Finds the part of a start-up in which the links are free for other messages (flight.h): that by which one of the
  * shortest messages takes less time in a row with all channels in use than in a row of one after the other. */
 static tuttiResult_t free_probe(const struct config *config, struct known *known)
 {
-  double us = 0, alone_us = tt_message_us(&known->cost, probes[0].bytes);
-  double startup_us = alone_us - known->cost.byte_us * (double)probes[0].bytes;
+  struct tt_probe probe;
+  double alone_us = tt_message_us(&known->cost, points[0].bytes);
+  double startup_us = alone_us - known->cost.byte_us * (double)points[0].bytes;
   if (config->nplanned < 2 || !(startup_us > 0)) return tuttiSuccess;
-  tuttiResult_t result = probe(config, probes[0].bytes, probes[0].messages, 1, &us);
-  double free = (alone_us - us) / startup_us;
+  tuttiResult_t result = rows_probe(config, 1, 1, &probe);
+  if (result != tuttiSuccess) return result;
+  double us = probe.rows[0].least_us, free = (alone_us - us) / startup_us;
   known->free = free < FREE_LEAST ? 0 : free > 1 ? 1 : free;
   if (config->rank == 0)
-    tt_log(TT_LOG_INFO, "fusion: a message of %zu bytes takes %.1f us, or %.1f with %d in flight: links are free in "
-           "%.0f %% of its start-up", probes[0].bytes, alone_us, us, config->nplanned, 100 * known->free);
-  return result;
+    tt_log(TT_LOG_INFO, "fusion: a message of %u bytes takes %.1f us, or %.1f with %d in flight: links are free in "
+           "%.0f %% of its start-up", points[0].bytes, alone_us, us, config->nplanned, 100 * known->free);
+  return tuttiSuccess;
 }
 
 tuttiResult_t tt_fusion_probe(const struct config *config, struct known *known)
 {
-  tuttiResult_t result = tuttiSuccess;
-  double us = 0;
-  for (int k = 0; k < PROBES && result == tuttiSuccess; k++) {
-    if (probes[k].bytes * (size_t)config->nplanned > config->buffer_bytes) break;
-    if (us * 16 * PROBE_ROWS * probes[k].messages > PROBE_MOST_US) break;
-    result = probe(config, probes[k].bytes, probes[k].messages, 0, &us);
-    double priced_us = tt_message_us(&config->priced, probes[k].bytes);
+  struct tt_probe probe;
+  int n = 0;
+  while (n < PROBES && points[n].bytes * (size_t)config->nplanned <= config->buffer_bytes) n++;
+  tuttiResult_t result = n ? rows_probe(config, n, 0, &probe) : tuttiSuccess;
+  if (result != tuttiSuccess) return result;
+  for (int k = 0; k < n && probe.rows[k].is_done; k++) {
+    double us = probe.rows[k].least_us, priced_us = tt_message_us(&config->priced, points[k].bytes);
     if (!(us > 0 && priced_us > 0)) continue;
-    known->ratios[class_of(probes[k].bytes)] = us / priced_us;
-    known->known_us[class_of(probes[k].bytes)] = priced_us * probes[k].messages;
+    known->ratios[class_of(points[k].bytes)] = us / priced_us;
+    known->known_us[class_of(points[k].bytes)] = priced_us * points[k].times;
   }
   cost_make(config, known);
-  if (known->known_us[class_of(probes[0].bytes)] > 0 && result == tuttiSuccess) result = free_probe(config, known);
+  if (known->known_us[class_of(points[0].bytes)] > 0) result = free_probe(config, known);
   known->cost.free = known->free;
   return result;
 }
