@@ -456,13 +456,14 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
  * another thread has to look, as that of PyTorch does.
  *
  * CUDA streams do not take all calls yet, and refuse the others by name: calls with counts, codecs, events, tensor
- * fusion. Both ends of a message of more than 4 MiB must have it in matching groups (docs/cuda.md has more limits). A
+ * fusion. A group has streams of one communicator that are all live, or all captured into one graph. Both ends of a
+ * message of more than 4 MiB must have it in matching groups, or both ranks end with an error (docs/cuda.md). A
  * call on a stream under capture becomes part of the graph, and is carried out at each replay, on all ranks alike; the
  * graph must not run any more once comm is destroyed.
  *
  * Errors: tuttiInvalidArgument: stream NULL. tuttiSystemError: no memory. Operations on it: tuttiInvalidUsage: comm
- * belongs to no CUDA context, or what is refused. tuttiUnhandledCudaError: the driver refuses; if it does so when a
- * part is enqueued already, comm has failed on all ranks. */
+ * belongs to no CUDA context, or what is refused. tuttiUnhandledCudaError: the driver refuses, or memory operations of
+ * streams have no effect with it; if it refuses when a part is enqueued already, comm has failed on all ranks. */
 TUTTI_API tuttiResult_t tuttiStreamFromCuda(tuttiStream_t *stream, void *cuda_stream);
 
 /* Collects calls and starts them together. Between tuttiGroupStart and the outermost tuttiGroupEnd nothing runs: calls

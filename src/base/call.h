@@ -31,7 +31,8 @@ struct tt_call {
 #define TT_FORM_REPORT 2u        /* ranks tell each other of infinities and NaN */
 #define TT_FORM_SENDS 4u         /* of TT_PAIRS, not on the wire: the message goes to rank root */
 #define TT_FORM_RECVS 8u         /* likewise: the message comes from rank root */
-#define TT_FORM_LONE 16u         /* likewise: the operation has messages of this direction only */
+#define TT_FORM_LONE 16u         /* likewise: the operation has messages of this direction only that are not over */
+#define TT_FORM_CHUNK 0x20000000u /* likewise: the message is cut, for slots of CUDA streams */
 #define TT_FORM_BARRIER 32u      /* the all-reduce of one byte that a barrier is */
 #define TT_FORM_CODED 64u        /* one act of a coded reduction: bytes move; root is the number of elements */
 #define TT_FORM_LAST 128u        /* likewise: the act that ends it */

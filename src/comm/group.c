@@ -79,13 +79,13 @@ static struct tt_op *find_op(struct tt_op *first, const struct tuttiComm *comm)
 
 static struct tt_op *add_op(struct tt_op **first, struct tuttiComm *comm, struct tuttiStream *stream, int collective)
 {
-  int is_captured = 0;
+  uint64_t capture = 0;
   struct tt_binding binding = {.call = {.collective = (uint8_t)collective, .root = -1}};
   int is_cuda = stream && stream->is_cuda;
   struct tt_op *op = tt_op_take(comm, is_cuda ? NULL : stream, &binding);
   if (!op) return NULL;
-  if (is_cuda && tt_trigger_check(comm, stream->cuda, &is_captured) == tuttiSuccess)
-    tt_trigger_messages(op, stream->cuda, is_captured);
+  if (is_cuda && tt_trigger_check(comm, stream->cuda, &capture) == tuttiSuccess)
+    tt_trigger_messages(op, stream->cuda, capture);
   else if (comm->parts.slots) tt_trigger_settle(op);
   op->next_of_group = *first;
   *first = op;
@@ -131,8 +131,8 @@ static tuttiResult_t transfer_add(struct tuttiComm *comm, struct tuttiStream *st
 {
   struct tt_op *op = find_op(group.pairs, comm);
   int is_cuda = stream && stream->is_cuda;
-  int is_captured;
-  tuttiResult_t result = is_cuda ? tt_trigger_check(comm, stream->cuda, &is_captured) : tuttiSuccess;
+  uint64_t capture;
+  tuttiResult_t result = is_cuda ? tt_trigger_check(comm, stream->cuda, &capture) : tuttiSuccess;
   if (result != tuttiSuccess) return result;
   if (!op) op = add_op(&group.pairs, comm, stream, TT_PAIRS);
   if (op && op->is_triggered != is_cuda)
@@ -342,6 +342,7 @@ tuttiResult_t tt_group_end(void)
     result = tt_waves_make(op);
   }
   ops_join(&all);
+  if (result == tuttiSuccess) result = tt_triggers_check(all.first);
   if (result == tuttiSuccess && all.ncreated && all.first)
     result = tt_fail(tuttiInvalidUsage, "a group holds inits and collectives: end the inits' group first");
   if (result != tuttiSuccess) {

@@ -241,8 +241,8 @@ static inline tuttiResult_t run_here(struct tuttiComm *comm, struct tt_binding *
 tuttiResult_t tt_op_await(struct tt_op *op)
 {
   struct tt_waiter waiter;
-  waiter_init(&waiter, op->comm);
   int look = 0;
+  waiter_init(&waiter, op->comm);
   while (!tt_op_done(op)) look = tt_waiter_pause(&waiter, tt_comm_drive(op->comm, look));
   return tt_op_end(op);
 }
@@ -360,7 +360,7 @@ void tt_ops_submit(struct tt_op *first)
   for (struct tt_op *op = first, *next; op; op = next) {
     next = op->next_of_group;
     op->next_of_comm = op->next_of_stream = NULL;
-    (op->is_captured ? tt_captured_add_locked : append_locked)(op);
+    (op->capture ? tt_captured_add_locked : append_locked)(op);
   }
   pthread_mutex_unlock(&tt_process.mutex);
 }
@@ -468,7 +468,7 @@ static void finish(struct tt_op *op, tuttiResult_t result)
     leave_stream_locked(op);
     if (stream->events) tt_events_end_locked(stream);
   }
-  if ((stream || is_abandoned) && !op->is_captured) give_locked(op);
+  if ((stream || is_abandoned) && !op->capture) give_locked(op);
   pthread_mutex_unlock(&tt_process.mutex);
   if (is_abandoned) return;
   if (stream) {
@@ -558,7 +558,7 @@ tuttiResult_t tt_comm_drain(struct tuttiComm *comm)
   struct tt_waiter waiter;
   tt_waiter_init(&waiter, comm->facts.oversubscribed);
   int look = 0;
-  while (atomic_load_explicit(&comm->queue.queued, memory_order_acquire) > atomic_load(&comm->messages.n))
+  while (atomic_load(&comm->queue.queued) > atomic_load(&comm->messages.n) + (comm->calls.captured != NULL))
     look = tt_waiter_pause(&waiter, tt_comm_drive(comm, look));
   return tt_comm_health(comm);
 }

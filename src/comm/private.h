@@ -31,10 +31,12 @@ struct tt_op {
   void *cuda, *own_cuda;     /* if it is triggered: the CUDA stream to which it goes, and that of its call */
   struct tt_trigger trigger; /* likewise; the binding points here */
   const void *scalar_from;   /* memory of the GPU, from which the scalar has to be brought; NULL: none */
-  int is_captured;           /* 1: it is part of a graph, and carried out whenever that wants it */
+  uint64_t capture;          /* its number, if it is part of a graph, and carried out whenever that wants it; else 0 */
   struct tt_op *next_captured;
   int is_triggered;          /* 1: a CUDA stream waits for it, and no caller does; stream is NULL */
-  uint32_t turn;             /* among those of its rank that wait for the GPU */
+  uint32_t turn;             /* among the collectives of its rank that wait for the GPU */
+  struct tt_op *next_wave;   /* waves.c: that carries out more of the same messages */
+  uint64_t last_key;         /* of its chunks */
   int is_enqueued;           /* the calls of its stream are made */
   int is_begun; /* its observers know of it */
   int started;
@@ -151,7 +153,7 @@ struct tt_comm_parts {
 /* Operations that wait, and their numbers. */
 struct tt_comm_queue {
   _Atomic int owner;  /* 1: a thread moves this communicator now */
-  _Atomic int queued; /* operations in the queue */
+  _Atomic int queued; /* operations in the queue; one more if some are in graphs (replay.c) */
   struct tt_op *first, *last;  /* the queue; guarded by tt_process.mutex */
   struct tt_op *spare;         /* ops to use again; same guard */
   uint64_t last_op;            /* number of the newest collective */
@@ -382,13 +384,16 @@ tuttiResult_t tt_group_add_op(struct tt_op *op);
 tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream);
 
 /* Errors: as above. */
-tuttiResult_t tt_trigger_check(const struct tuttiComm *comm, void *stream, int *is_captured);
+tuttiResult_t tt_trigger_check(const struct tuttiComm *comm, void *stream, uint64_t *capture);
 /* Makes a fresh op of messages, or one that only names a stream, one of a CUDA stream that was checked. */
-void tt_trigger_messages(struct tt_op *op, void *stream, int is_captured);
+void tt_trigger_messages(struct tt_op *op, void *stream, uint64_t capture);
 /* Sets data and gpu of a message of such an op. */
 void tt_trigger_message(const struct tt_op *op, struct tt_transfer *message);
 /* Triggers an op like another one. */
 void tt_trigger_copy(struct tt_op *op, const struct tt_op *like);
+
+/* Errors: tuttiInvalidUsage: triggered ops of one communicator in the list are not all live, or all of one graph. */
+tuttiResult_t tt_triggers_check(const struct tt_op *first);
 
 /* An op of another kind, of a communicator with slots: the driver is asked about its buffers now, so that no other
  * thread does it. */
@@ -417,15 +422,20 @@ void tt_captured_free(struct tuttiComm *comm);
 
 /* ---- meeting.c: ranks of one communicator in one process on one GPU ---- */
 
-/* Joins the others: place: of this rank among them. Nothing is done for a rank that is alone. Errors:
+/* Joins the others: members: all of them, this one too. Nothing is done for a rank that is alone. Errors:
  * tuttiSystemError: no memory. */
-tuttiResult_t tt_meeting_join(struct tuttiComm *comm, int ranks, int place);
+tuttiResult_t tt_meeting_join(struct tuttiComm *comm, const int32_t *members, int ranks);
 void tt_meeting_leave(struct tuttiComm *comm);
 
 /* This rank has enqueued so many pieces, or all, of its op of that turn; waits until all others have. Errors: the
  * communicator's, which ends the waiting. */
 void tt_meeting_tell(const struct tuttiComm *comm, uint32_t turn, uint32_t pieces, int is_all);
 tuttiResult_t tt_meeting_await(const struct tuttiComm *comm, uint32_t turn, uint32_t pieces);
+
+/* The same of messages: this rank has enqueued the contents of these chunks; waits until the others of their pairs
+ * have enqueued the other ends of these, and of all chunks before them. */
+void tt_meeting_tell_messages(const struct tuttiComm *comm, const struct tt_transfer *chunks, int n);
+tuttiResult_t tt_meeting_await_messages(const struct tuttiComm *comm, const struct tt_transfer *chunks, int n);
 
 /* ---- waves.c ---- */
 

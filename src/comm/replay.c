@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations in CUDA graphs. They are enqueued once, with numbers that come again at every replay. An operation is
  * kept until its communicator ends, and goes to the front of the queue whenever the GPU writes its number: the GPU
- * carries out all that it has of a communicator in one order, so no other one of these is under way. */
+ * carries out all that it has of a communicator in one order, so no other one of these is under way. Calls without a
+ * CUDA stream may come at any time: they go through the queue, too, so a thread at a time uses the run. */
 #include "comm/private.h"
 #include "cuda/stream.h"
 
@@ -9,6 +10,7 @@ void tt_captured_add_locked(struct tt_op *op)
 {
   struct tuttiComm *comm = op->comm;
   op->is_abandoned = 1;
+  if (!comm->calls.captured) atomic_fetch_add(&comm->queue.queued, 1); /* from now on all calls go through the queue */
   op->next_captured = comm->calls.captured;
   comm->calls.captured = op;
   tt_progress_add_locked(comm);

@@ -9,6 +9,12 @@
 
 /* ---- before it is queued ---- */
 
+/* The executor changes the call of messages while they are under way, so the enqueuing thread does not look at it. */
+static int has_messages(const struct tt_op *op)
+{
+  return op->binding.ntransfers > 0;
+}
+
 /* Shares of a buffer that exists. */
 static size_t shares_of(const struct tt_op *op, int cover)
 {
@@ -26,9 +32,9 @@ static size_t outs_of(const struct tt_op *op)
   return op->binding.out ? shares_of(op, tt_kinds[op->binding.call.collective].out) : 0;
 }
 
-tuttiResult_t tt_trigger_check(const struct tuttiComm *comm, void *stream, int *is_captured)
+tuttiResult_t tt_trigger_check(const struct tuttiComm *comm, void *stream, uint64_t *capture)
 {
-  if (comm->parts.slots) return tt_slots_check(comm->parts.slots, stream, is_captured);
+  if (comm->parts.slots) return tt_slots_check(comm->parts.slots, stream, capture);
   return tt_fail(tuttiInvalidUsage, "%s belongs to no CUDA context: make one current (cudaSetDevice) before the "
                                     "communicator is made, or set config.device", comm->facts.label);
 }
@@ -51,18 +57,18 @@ static void sides_choose(struct tt_op *op)
 }
 
 /* Triggers an op by a stream that was checked. */
-static void trigger_set(struct tt_op *op, void *stream, int is_captured, int waits)
+static void trigger_set(struct tt_op *op, void *stream, uint64_t capture, int waits)
 {
   const struct tt_slots *slots = op->comm->parts.slots;
   op->is_triggered = 1;
-  op->is_captured = is_captured;
+  op->capture = capture;
   op->cuda = op->own_cuda = stream;
-  op->trigger = (struct tt_trigger){.is_replayed = is_captured,
-                                    .ready = is_captured ? slots->turn_ready : slots->ready,
-                                    .done = is_captured ? slots->turn_done : slots->done,
+  op->trigger = (struct tt_trigger){.is_replayed = capture != 0,
+                                    .ready = capture ? slots->turn_ready : slots->ready,
+                                    .done = capture ? slots->turn_done : slots->done,
                                     .npieces = waits ? 1 : 0,
                                     .slot_bytes = slots->bytes,
-                                    .nslots = is_captured ? 1 : TT_SLOTS};
+                                    .nslots = capture ? 1 : TT_SLOTS};
   op->binding.trigger = &op->trigger;
 }
 
@@ -70,13 +76,13 @@ tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream)
 {
   struct tt_binding *binding = &op->binding;
   struct tt_slots *slots = op->comm->parts.slots;
-  int is_captured = 0;
-  tuttiResult_t result = tt_trigger_check(op->comm, stream, &is_captured);
+  uint64_t capture = 0;
+  tuttiResult_t result = tt_trigger_check(op->comm, stream, &capture);
   if (result == tuttiSuccess && binding->shares)
     result = tt_fail(tuttiInvalidUsage, "calls with counts are not carried out on CUDA streams yet: give them host "
                                         "memory and no stream");
   if (result != tuttiSuccess) return result;
-  trigger_set(op, stream, is_captured, binding->call.count != 0);
+  trigger_set(op, stream, capture, binding->call.count != 0);
   if (!binding->call.count) { /* nothing is combined */
     binding->scalar_at = NULL;
     return result;
@@ -94,15 +100,15 @@ tuttiResult_t tt_trigger_prepare(struct tt_op *op, void *stream)
 void tt_trigger_copy(struct tt_op *op, const struct tt_op *like)
 {
   op->is_triggered = 1;
-  op->is_captured = like->is_captured;
+  op->capture = like->capture;
   op->cuda = op->own_cuda = like->own_cuda;
   op->trigger = like->trigger;
   op->binding.trigger = &op->trigger;
 }
 
-void tt_trigger_messages(struct tt_op *op, void *stream, int is_captured)
+void tt_trigger_messages(struct tt_op *op, void *stream, uint64_t capture)
 {
-  trigger_set(op, stream, is_captured, op->binding.call.collective == TT_PAIRS); /* another one only names a stream */
+  trigger_set(op, stream, capture, op->binding.call.collective == TT_PAIRS); /* another one only names a stream */
   op->trigger.nslots = 1;
 }
 
@@ -125,9 +131,9 @@ void tt_triggers_number(struct tt_op *first)
   for (struct tt_op *op = first; op; op = op->next_of_group) {
     if (!op->is_triggered) continue;
     struct tt_slots *slots = op->comm->parts.slots;
-    _Atomic uint32_t *newest = op->is_captured ? &slots->newest_turn : &slots->newest;
+    _Atomic uint32_t *newest = op->capture ? &slots->newest_turn : &slots->newest;
     op->trigger.first = atomic_fetch_add(newest, op->trigger.npieces) + 1;
-    if (op->trigger.npieces) op->turn = ++op->comm->queue.last_turn;
+    if (op->trigger.npieces && !has_messages(op)) op->turn = ++op->comm->queue.last_turn;
   }
 }
 
@@ -177,46 +183,61 @@ static tuttiResult_t messages_copy(struct tt_op *op, int sends)
   return result;
 }
 
+/* The contributions to a piece of a collective go into its slot. */
+static tuttiResult_t shares_bring(struct tt_op *op, uint32_t p)
+{
+  const struct tt_trigger *trigger = &op->trigger;
+  if (trigger->in_share < 0) return tuttiSuccess;
+  struct piece piece = piece_find(op, p);
+  const size_t size = tt_type_size(op->binding.call.type), part = piece.count * size;
+  const struct tt_rows rows = {.dst = piece.slot + (size_t)trigger->in_share * part,
+                               .src = (const char *)op->binding.in + piece.before * size,
+                               .width = part,
+                               .n = ins_of(op),
+                               .dst_pitch = part,
+                               .src_pitch = op->binding.call.count * size};
+  return tt_slots_copy(op->comm->parts.slots, op->cuda, &rows);
+}
+
 static tuttiResult_t piece_in(struct tt_op *op, uint32_t p)
 {
   struct tt_slots *slots = op->comm->parts.slots;
-  const struct tt_trigger *trigger = &op->trigger;
-  const size_t size = tt_type_size(op->binding.call.type);
-  struct piece piece = piece_find(op, p);
   tuttiResult_t result = p == 0 && op->scalar_from ? scalar_bring(op) : tuttiSuccess;
-  if (op->binding.call.collective == TT_PAIRS) result = messages_copy(op, 1);
-  else if (result == tuttiSuccess && trigger->in_share >= 0) {
-    size_t part = piece.count * size;
-    const struct tt_rows rows = {.dst = piece.slot + (size_t)trigger->in_share * part,
-                                 .src = (const char *)op->binding.in + piece.before * size,
-                                 .width = part,
-                                 .n = ins_of(op),
-                                 .dst_pitch = part,
-                                 .src_pitch = op->binding.call.count * size};
-    result = tt_slots_copy(slots, op->cuda, &rows);
-  }
-  if (op->is_captured) return result; /* it tells when it waits */
-  return result == tuttiSuccess ? tt_slots_tell(slots, op->cuda, trigger->first + p) : result;
+  if (result == tuttiSuccess) result = has_messages(op) ? messages_copy(op, 1) : shares_bring(op, p);
+  if (op->capture) return result; /* it tells when it waits */
+  return result == tuttiSuccess ? tt_slots_tell(slots, op->cuda, op->trigger.first + p) : result;
 }
 
-static tuttiResult_t piece_out(struct tt_op *op, uint32_t p)
+/* The results of a piece of a collective leave its slot. */
+static tuttiResult_t shares_take(struct tt_op *op, uint32_t p)
 {
-  struct tt_slots *slots = op->comm->parts.slots;
   const struct tt_trigger *trigger = &op->trigger;
-  const size_t size = tt_type_size(op->binding.call.type);
+  if (trigger->out_share < 0) return tuttiSuccess;
   struct piece piece = piece_find(op, p);
-  tuttiResult_t result = op->is_captured ? tt_slots_turn(slots, op->cuda, trigger->first + p)
-                                         : tt_slots_await(slots, op->cuda, trigger->first + p);
-  if (result == tuttiSuccess && op->binding.call.collective == TT_PAIRS) return messages_copy(op, 0);
-  if (result != tuttiSuccess || trigger->out_share < 0) return result;
-  size_t part = piece.count * size;
+  const size_t size = tt_type_size(op->binding.call.type), part = piece.count * size;
   const struct tt_rows rows = {.dst = (char *)op->binding.out + piece.before * size,
                                .src = piece.slot + trigger->out_at + (size_t)trigger->out_share * part,
                                .width = part,
                                .n = outs_of(op),
                                .dst_pitch = op->binding.call.count * size,
                                .src_pitch = part};
-  return tt_slots_copy(slots, op->cuda, &rows);
+  return tt_slots_copy(op->comm->parts.slots, op->cuda, &rows);
+}
+
+static tuttiResult_t piece_out(struct tt_op *op, uint32_t p)
+{
+  struct tt_slots *slots = op->comm->parts.slots;
+  tuttiResult_t result = op->capture ? tt_slots_turn(slots, op->cuda, op->trigger.first + p)
+                                         : tt_slots_await(slots, op->cuda, op->trigger.first + p);
+  if (result != tuttiSuccess) return result;
+  return has_messages(op) ? messages_copy(op, 0) : shares_take(op, p);
+}
+
+/* The other ranks of this GPU have enqueued what the op needs of them. */
+static tuttiResult_t others_await(const struct tt_op *op, uint32_t pieces)
+{
+  if (has_messages(op)) return tt_meeting_await_messages(op->comm, op->binding.transfers, op->binding.ntransfers);
+  return tt_meeting_await(op->comm, op->turn, pieces);
 }
 
 /* Step t of an op: what fills the slot of piece t, or before that, what empties it of the piece that had it. */
@@ -226,20 +247,36 @@ static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
   uint32_t npieces = op->trigger.npieces, nslots = op->trigger.nslots;
   int is_idle = empties ? t < nslots || t - nslots >= npieces : t >= npieces;
   if (is_idle) return tuttiSuccess;
-  tuttiResult_t result = empties ? tt_meeting_await(op->comm, op->turn, t - nslots + 1) : tuttiSuccess;
+  tuttiResult_t result = empties ? others_await(op, t - nslots + 1) : tuttiSuccess;
   if (result == tuttiSuccess) result = tt_slots_enter(slots);
   if (result != tuttiSuccess) return result;
-  if (!empties && t == 0) result = tt_slots_follow(slots, op->cuda, op->is_captured);
+  if (!empties && t == 0) result = tt_slots_follow(slots, op->cuda, op->capture);
   if (result == tuttiSuccess) result = empties ? piece_out(op, t - nslots) : piece_in(op, t);
-  if (result == tuttiSuccess && empties && op->is_captured) result = tt_slots_taken(slots, op->cuda);
+  if (result == tuttiSuccess && empties && op->capture) result = tt_slots_taken(slots, op->cuda);
   if (result == tuttiSuccess && empties && t - nslots == npieces - 1)
-    result = tt_slots_mark(slots, op->cuda, op->is_captured);
+    result = tt_slots_mark(slots, op->cuda, op->capture);
   tt_slots_leave(slots);
-  if (!empties) tt_meeting_tell(op->comm, op->turn, t + 1, t + 1 == npieces);
+  if (!empties && has_messages(op))
+    tt_meeting_tell_messages(op->comm, op->binding.transfers, op->binding.ntransfers);
+  else if (!empties) tt_meeting_tell(op->comm, op->turn, t + 1, t + 1 == npieces);
   return result;
 }
 
 /* ---- a list of them ---- */
+
+tuttiResult_t tt_triggers_check(const struct tt_op *first)
+{
+  for (const struct tt_op *op = first; op; op = op->next_of_group) {
+    const struct tt_op *like = first;
+    if (!op->is_triggered) continue;
+    while (!like->is_triggered || like->comm != op->comm) like = like->next_of_group;
+    if (like->capture == op->capture) continue;
+    return tt_fail(tuttiInvalidUsage, "a group has calls of %s on streams %p and %p, which are not captured into one "
+                                      "CUDA graph: capture both into one, or none, or put the calls into two groups",
+                   op->comm->facts.label, like->own_cuda, op->own_cuda);
+  }
+  return tuttiSuccess;
+}
 
 static tuttiResult_t round_step(struct tt_op *round, uint32_t t, int empties)
 {
@@ -251,12 +288,43 @@ static tuttiResult_t round_step(struct tt_op *round, uint32_t t, int empties)
   return result;
 }
 
+/* Takes the op with the lowest last key out of the list. */
+static struct tt_op *wave_take(struct tt_op **waves)
+{
+  struct tt_op **lowest = waves, *wave;
+  for (struct tt_op **at = waves; *at; at = &(*at)->next_of_round)
+    if ((*at)->last_key < (*lowest)->last_key) lowest = at;
+  wave = *lowest;
+  *lowest = wave->next_of_round;
+  return wave;
+}
+
+/* Enqueues messages of each rank that the thread has in a communicator, wave after wave. The results of a wave come
+ * once all of these have a wave on its way that goes as far. */
+static tuttiResult_t waves_enqueue(struct tt_op *waves)
+{
+  tuttiResult_t result = round_step(waves, 0, 0);
+  while (waves && result == tuttiSuccess) {
+    struct tt_op *wave = wave_take(&waves), *next = wave->next_wave;
+    wave->next_of_round = NULL;
+    result = round_step(wave, 1, 1);
+    if (!next || result != tuttiSuccess) continue;
+    next->is_enqueued = 1;
+    next->next_of_round = NULL;
+    result = round_step(next, 0, 0);
+    next->next_of_round = waves;
+    waves = next;
+  }
+  return result;
+}
+
 /* Enqueues one op of each rank that the thread has in a communicator: step by step, in each of these first all ops'
  * parts that wait for no other rank. So none of them stands in a queue of the GPU behind a wait that needs it. */
 static tuttiResult_t round_enqueue(struct tt_op *round)
 {
   tuttiResult_t result = tuttiSuccess;
   uint32_t steps = 0;
+  if (has_messages(round)) return waves_enqueue(round);
   for (struct tt_op *op = round; op; op = op->next_of_round) {
     uint32_t its = op->trigger.npieces ? op->trigger.npieces + op->trigger.nslots : 0;
     if (its > steps) steps = its;

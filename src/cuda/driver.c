@@ -52,7 +52,6 @@ static const struct function of_streams[] = {
     {"cuMemHostUnregister", offsetof(struct cuda_driver, pinned_leave)},
     {"cuMemcpy2DAsync_v2", offsetof(struct cuda_driver, copy_2d)},
     {"cuStreamWaitEvent", offsetof(struct cuda_driver, stream_wait_event)},
-    {"cuStreamIsCapturing", offsetof(struct cuda_driver, stream_capturing)},
     {"cuStreamGetCaptureInfo_v2", offsetof(struct cuda_driver, stream_capture)},
     {"cuEventRecordWithFlags", offsetof(struct cuda_driver, event_record_with)},
     {"cuStreamBatchMemOp_v2", offsetof(struct cuda_driver, memops)},

@@ -104,7 +104,6 @@ struct cuda_driver {
   int (*pinned_leave)(void *pointer);
   int (*copy_2d)(const struct cuda_copy_2d *copy, void *stream);
   int (*stream_wait_event)(void *stream, void *event, unsigned flags);
-  int (*stream_capturing)(void *stream, int *status);
   int (*stream_capture)(void *stream, int *status, unsigned long long *id, void **graph, const void ***nodes,
                         size_t *nnodes);
   int (*event_record_with)(void *event, void *stream, unsigned flags);

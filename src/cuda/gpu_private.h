@@ -63,6 +63,9 @@ struct cuda_gpu {
   struct cuda_work *free;
 };
 
+/* Whether memory operations of streams and the host see each other's words (probe.c). */
+enum cuda_words { CUDA_WORDS_NOT_TRIED, CUDA_WORDS_MEET, CUDA_WORDS_FAIL };
+
 /* The process's one object while communicators use CUDA; tt_process.cuda. */
 struct cuda {
   struct tt_device device; /* registered; stands for all contexts */
@@ -70,7 +73,9 @@ struct cuda {
   _Atomic int lookup_error; /* code of the driver call that failed to tell the owner of a pointer ... */
   const char *_Atomic lookup_call;     /* ... and the name of that call */
   void *_Atomic primary[CUDA_GPUS];    /* contexts that were retained, by ordinal */
-  struct held *retired;                /* stream.c; guarded by tt_process.cuda_mutex */
+  struct held *retired;                /* stream.c; guarded by tt_process.cuda_mutex, as the next two */
+  _Atomic int words;                   /* enum cuda_words; read without the mutex */
+  char words_why[128];                 /* why they fail */
   struct cuda_gpu gpus[CUDA_GPUS + 1]; /* the last one stands for pointers that cannot be used, and says why */
 };
 
@@ -120,6 +125,18 @@ tuttiResult_t tt_cuda_work_poll(struct cuda_gpu *gpu, struct cuda_work *work);
 /* At the end: frees the slots with which all GPUs have finished. Returns 0 if others are left, which are kept with the
  * driver until the process ends. */
 int tt_cuda_retired_free(struct cuda *cuda);
+
+/* ---- probe.c ---- */
+
+struct cuda_probe {
+  struct cuda *cuda;
+  _Atomic uint32_t *words; /* two, pinned, that nobody uses yet */
+  void *event;             /* likewise */
+};
+
+/* Sets cuda->words, unless it is set or cannot be told. 0: they fail, and a stream may wait for ever. The context is
+ * current, and the mutex is held. */
+int tt_cuda_words_probe(const struct cuda_probe *probe);
 
 /* ---- launch.c ---- */
 

@@ -25,8 +25,9 @@ struct held {
   void *event;           /* recorded behind the last operation */
   void *joint;           /* for the streams of a group */
   void *inner;           /* recorded in a graph behind the last operation there */
-  unsigned long long graph; /* the id of that capture; all bits: there was none */
-  int is_parked;         /* 1: a graph may use it at any time, so it is never used again */
+  uint64_t graph;        /* the id of that capture; 0: there was none */
+  int is_open;           /* 1: an operation was begun and is not marked: the event does not tell when it ends */
+  int is_parked;         /* 1: the GPU may use it at any time, so it is never used again */
   size_t len;
   int is_pinned;
 };
@@ -69,7 +70,10 @@ static tuttiResult_t held_fill(struct held *held)
   code = driver->event_create(&held->event, CU_EVENT_DISABLE_TIMING_FLAG);
   if (code == CU_SUCCESS) code = driver->event_create(&held->joint, CU_EVENT_DISABLE_TIMING_FLAG);
   if (code == CU_SUCCESS) code = driver->event_create(&held->inner, CU_EVENT_DISABLE_TIMING_FLAG);
-  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuEventCreate", code);
+  if (code != CU_SUCCESS) return failed(held, "cuEventCreate", code);
+  const struct cuda_probe probe = {held->cuda, held->memory, held->event};
+  held->is_open = !tt_cuda_words_probe(&probe);
+  return tuttiSuccess;
 }
 
 static void held_reset(struct held *held, size_t bytes)
@@ -82,7 +86,7 @@ static void held_reset(struct held *held, size_t bytes)
   held->slots.turn_ready = (_Atomic uint32_t *)(void *)(memory + (size_t)3 * WORD_BYTES);
   held->slots.turn_done = (_Atomic uint32_t *)(void *)(memory + (size_t)4 * WORD_BYTES);
   atomic_store(held->slots.turn_done, TURN_NEXT);
-  held->graph = ~0ull;
+  held->graph = 0;
   held->slots.first = memory + HEAD_BYTES;
   held->slots.bytes = bytes;
   atomic_store(&held->slots.newest, 0);
@@ -160,7 +164,7 @@ void tt_slots_retire(struct tt_slots *slots)
   if (!slots) return;
   struct held *held = held_of(slots);
   pthread_mutex_lock(&tt_process.cuda_mutex);
-  held->is_parked = atomic_load(&slots->newest_turn) != 0;
+  held->is_parked = held->is_open || atomic_load(&slots->newest_turn) != 0;
   held->next = held->cuda->retired;
   held->cuda->retired = held;
   pthread_mutex_unlock(&tt_process.cuda_mutex);
@@ -214,37 +218,34 @@ void tt_slots_leave(const struct tt_slots *slots)
   held_of(slots)->cuda->driver.context_pop(&popped);
 }
 
-tuttiResult_t tt_slots_check(struct tt_slots *slots, void *stream, int *is_captured)
+tuttiResult_t tt_slots_check(struct tt_slots *slots, void *stream, uint64_t *capture)
 {
   const struct held *held = held_of(slots);
-  int capture = CU_CAPTURE_NONE;
+  unsigned long long id = 0;
+  int status = CU_CAPTURE_NONE;
+  if (held->cuda->words == CUDA_WORDS_FAIL)
+    return tt_fail(tuttiUnhandledCudaError, "memory operations of streams do not work with GPU %d: %s; pass no stream, "
+                                            "or memory of the host", slots->ordinal, held->cuda->words_why);
   tuttiResult_t result = tt_slots_enter(slots);
   if (result != tuttiSuccess) return result;
-  int code = held->cuda->driver.stream_capturing(stream, &capture);
+  int code = held->cuda->driver.stream_capture(stream, &status, &id, NULL, NULL, NULL);
   tt_slots_leave(slots);
-  if (code != CU_SUCCESS) return failed(held, "cuStreamIsCapturing", code);
-  *is_captured = capture == CU_CAPTURE_ACTIVE;
-  if (*is_captured || capture == CU_CAPTURE_NONE) return tuttiSuccess;
+  if (code != CU_SUCCESS) return failed(held, "cuStreamGetCaptureInfo", code);
+  *capture = status == CU_CAPTURE_ACTIVE ? id : 0;
+  if (status == CU_CAPTURE_ACTIVE || status == CU_CAPTURE_NONE) return tuttiSuccess;
   return tt_fail(tuttiInvalidUsage, "the capture of stream %p into a CUDA graph has failed already: end it, and look "
                                     "at the first error", stream);
 }
 
 /* Operations of one graph come one after the other, whatever their streams. */
-static int follow_inside(struct held *held, void *stream)
-{
-  const struct cuda_driver *driver = &held->cuda->driver;
-  unsigned long long id = 0;
-  int status, code = driver->stream_capture(stream, &status, &id, NULL, NULL, NULL);
-  if (code == CU_SUCCESS && held->graph == id) return driver->stream_wait_event(stream, held->inner, 0);
-  held->graph = id;
-  return code == CU_SUCCESS ? driver->stream_wait_event(stream, held->event, CU_EVENT_EXTERNAL) : code;
-}
-
-tuttiResult_t tt_slots_follow(struct tt_slots *slots, void *stream, int is_captured)
+tuttiResult_t tt_slots_follow(struct tt_slots *slots, void *stream, uint64_t capture)
 {
   struct held *held = held_of(slots);
-  int code = is_captured ? follow_inside(held, stream)
-                         : held->cuda->driver.stream_wait_event(stream, held->event, 0);
+  const struct cuda_driver *driver = &held->cuda->driver;
+  int is_next = capture && held->graph == capture, is_first = capture && !is_next;
+  if (is_first) held->graph = capture;
+  held->is_open = 1;
+  int code = driver->stream_wait_event(stream, is_next ? held->inner : held->event, is_first ? CU_EVENT_EXTERNAL : 0);
   return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuStreamWaitEvent", code);
 }
 
@@ -323,15 +324,16 @@ tuttiResult_t tt_slots_taken(struct tt_slots *slots, void *stream)
   return exchange(slots, stream, TURN_TAKEN, TURN_NEXT);
 }
 
-tuttiResult_t tt_slots_mark(struct tt_slots *slots, void *stream, int is_captured)
+tuttiResult_t tt_slots_mark(struct tt_slots *slots, void *stream, uint64_t capture)
 {
-  const struct held *held = held_of(slots);
+  struct held *held = held_of(slots);
   const struct cuda_driver *driver = &held->cuda->driver;
   int code = CU_SUCCESS;
-  if (is_captured) code = driver->event_record(held->inner, stream);
+  if (capture) code = driver->event_record(held->inner, stream);
   if (code == CU_SUCCESS)
-    code = is_captured ? driver->event_record_with(held->event, stream, CU_EVENT_EXTERNAL)
-                       : driver->event_record(held->event, stream);
+    code = capture ? driver->event_record_with(held->event, stream, CU_EVENT_EXTERNAL)
+                   : driver->event_record(held->event, stream);
+  held->is_open = code != CU_SUCCESS;
   return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuEventRecord", code);
 }
 

@@ -38,9 +38,9 @@ void tt_slots_release(struct tt_slots *slots);
 /* 1: memory that only copies of the GPU reach, or about which the driver fails to tell. */
 int tt_slots_is_device(const struct tt_slots *slots, const void *memory);
 
-/* *is_captured: 1: what the stream is given becomes part of a graph. Errors: tuttiInvalidUsage: that has failed
- * already; tuttiUnhandledCudaError: it is no stream of this context. */
-tuttiResult_t tt_slots_check(struct tt_slots *slots, void *stream, int *is_captured);
+/* *capture: the number of the capture by which what the stream is given becomes part of a graph; 0: there is none.
+ * Errors: tuttiInvalidUsage: it has failed already; tuttiUnhandledCudaError: it is no stream of this context. */
+tuttiResult_t tt_slots_check(struct tt_slots *slots, void *stream, uint64_t *capture);
 
 /* Rows of bytes; pitches are the distances from one to the next. */
 struct tt_rows {
@@ -54,15 +54,16 @@ struct tt_rows {
 tuttiResult_t tt_slots_enter(const struct tt_slots *slots);
 void tt_slots_leave(const struct tt_slots *slots);
 
-/* Enqueues an operation: follow: it comes after what was marked last, on any stream; mark: it ends here. is_captured:
- * as part of a graph, where all the same is so whenever that runs. */
-tuttiResult_t tt_slots_follow(struct tt_slots *slots, void *stream, int is_captured);
+/* Enqueues an operation: follow: it comes after what was marked last, on any stream; mark: it ends here. capture: as
+ * part of a graph, where all the same is so whenever that runs. Slots that end between the two are not used again, as
+ * nothing tells when the GPU has finished with them. */
+tuttiResult_t tt_slots_follow(struct tt_slots *slots, void *stream, uint64_t capture);
 tuttiResult_t tt_slots_copy(struct tt_slots *slots, void *stream, const struct tt_rows *rows);
 /* Writes `ready`. */
 tuttiResult_t tt_slots_tell(struct tt_slots *slots, void *stream, uint32_t number);
 /* Waits until `done` has come to the number. */
 tuttiResult_t tt_slots_await(struct tt_slots *slots, void *stream, uint32_t number);
-tuttiResult_t tt_slots_mark(struct tt_slots *slots, void *stream, int is_captured);
+tuttiResult_t tt_slots_mark(struct tt_slots *slots, void *stream, uint64_t capture);
 /* In a graph: writes turn_ready and waits for that piece; says that it is taken and waits until that is known. */
 tuttiResult_t tt_slots_turn(struct tt_slots *slots, void *stream, uint32_t number);
 tuttiResult_t tt_slots_taken(struct tt_slots *slots, void *stream);

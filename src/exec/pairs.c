@@ -11,7 +11,7 @@ struct stripe {
   struct tt_link *link;
   char *data;
   size_t len, done;
-  int sends, begun;
+  int sends, begun, is_chunk; /* is_chunk: of a message that is cut */
   int32_t peer, lane;
   struct tt_call call; /* the message's call; travels with it */
   struct tt_head head;
@@ -25,7 +25,7 @@ struct pairs {
   int nused, turn;
   size_t nqueues;
   char empty[2]; /* the byte that a message of 0 bytes carries: received, sent */
-  int is_lone;   /* 1: all transfers have the same direction */
+  int left[2];   /* queues that are not empty, of receives and of sends */
 };
 
 void tt_pairs_destroy(struct pairs *pairs)
@@ -76,6 +76,7 @@ static void queue_add(struct tt_run *run, struct stripe *stripe)
   else {
     pairs->first[q] = stripe;
     pairs->used[pairs->nused++] = (int32_t)q;
+    pairs->left[stripe->sends]++;
   }
   pairs->last[q] = stripe;
 }
@@ -100,6 +101,7 @@ static void transfer_cut(struct tt_run *run, const struct tt_transfer *transfer)
                               .call = call,
                               .lane = lane,
                               .sends = transfer->sends,
+                              .is_chunk = transfer->whole > transfer->bytes,
                               .peer = transfer->peer};
     if (!transfer->bytes) {
       stripe->data = &pairs->empty[transfer->sends];
@@ -127,9 +129,12 @@ static int stripes_ensure(struct tt_run *run, const struct tt_binding *binding)
 /* Sets the call that the operation waits for, for tt_watch_compare. */
 static void waits_for(struct tt_run *run, const struct stripe *stripe)
 {
+  const struct pairs *pairs = run->pairs;
+  int is_lone = !pairs->left[0] || !pairs->left[1];
   *run->pairs_call = stripe->call;
   run->pairs_call->root = stripe->peer;
-  run->pairs_call->form |= (stripe->sends ? TT_FORM_SENDS : TT_FORM_RECVS) | (run->pairs->is_lone ? TT_FORM_LONE : 0);
+  run->pairs_call->form |= (stripe->sends ? TT_FORM_SENDS : TT_FORM_RECVS) | (is_lone ? TT_FORM_LONE : 0) |
+                           (stripe->is_chunk ? TT_FORM_CHUNK : 0);
 }
 
 static struct tt_transfer message_of(const struct tt_exchange *exchange, int peer, int sends)
@@ -163,11 +168,8 @@ tuttiResult_t tt_run_start_pairs(struct tt_run *run, struct tt_binding *binding)
                      device->name);
   }
   pairs->n = pairs->nused = 0; /* the queues are empty: nothing is started any more after a failure */
-  pairs->is_lone = 1;
-  for (int i = 0; i < binding->ntransfers; i++) {
-    transfer_cut(run, &binding->transfers[i]);
-    pairs->is_lone &= binding->transfers[i].sends == binding->transfers[0].sends;
-  }
+  pairs->left[0] = pairs->left[1] = 0;
+  for (int i = 0; i < binding->ntransfers; i++) transfer_cut(run, &binding->transfers[i]);
   run->pairs_call = &binding->call;
   if (pairs->nused) waits_for(run, pairs->first[pairs->used[0]]);
   run->broken = NULL;
@@ -251,6 +253,7 @@ tuttiResult_t tt_pairs_poll(struct tt_run *run, int *moved)
   for (int i = 0; i < pairs->nused;) {
     tuttiResult_t result = tuttiSuccess;
     if (queue_move(run, pairs->used[i], moved, &result)) {
+      pairs->left[pairs->used[i] % 2]--;
       pairs->used[i] = pairs->used[--pairs->nused];
       continue;
     }

@@ -288,8 +288,8 @@ void tt_numbers_report(struct tt_run *run, const struct lane *lane, uint64_t ste
 int tt_quick_make(struct tt_plan *plan);
 void tt_quick_destroy(struct quick *quick); /* NULL is allowed */
 
-/* Must be called when the links of lane 0 are open. */
-void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links);
+/* Must be called when the links of lane 0 are open. piece_bytes: that of the exec. */
+void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links, size_t piece_bytes);
 
 /* The progress of a call that began at once. */
 struct begun {

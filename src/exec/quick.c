@@ -90,11 +90,12 @@ void tt_quick_destroy(struct quick *quick)
   tt_free(quick);
 }
 
-void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links)
+void tt_quick_links(const struct tt_plan *plan, struct tt_link *const *links, size_t piece_bytes)
 {
   struct quick *quick = plan->quick;
   if (!quick || quick->longest || !plan->nlinks) return;
-  size_t longest = TT_QUICK_BYTES;
+  size_t longest = TT_QUICK_BYTES, piece = piece_bytes & ~(size_t)63; /* tt_piece_count: what is cut is not quick */
+  if (piece && piece < longest) longest = piece;
   for (int32_t l = 0; l < plan->nlinks; l++) {
     quick->links[l] = links[l];
     if (links[l]->quick_bytes < longest) longest = links[l]->quick_bytes;

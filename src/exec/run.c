@@ -273,7 +273,7 @@ static tuttiResult_t links_open(struct tt_run *run)
     }
   if (worst != tuttiSuccess) return worst;
   run->opened = run->nlanes;
-  if (run->nlanes) tt_quick_links(plan, run->lanes[0].links);
+  if (run->nlanes) tt_quick_links(plan, run->lanes[0].links, run->exec->piece_bytes);
   return tuttiSuccess;
 }
 

@@ -266,6 +266,12 @@ static void pair_late(struct tt_watch *watch, const struct tt_call *call, uint64
   tt_call_text(&message, what, sizeof what);
   tt_watch_rank_text(watch, call->root, name, sizeof name);
   int first = tt_circle_text(watch, text);
+  if (first >= 0 && call->form & TT_FORM_CHUNK && watch->wait.warned == 2) { /* nothing has moved since the last look */
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, ", alike at both ends of a message that is longer than two slots of a "
+                                              "CUDA stream (TUTTI_CUDA_SLOT_BYTES)");
+    ends = 1;
+  }
   if (first < 0 && !watch->wait.warned && !ends)
     tt_log(TT_LOG_WARN, "%s has been waiting for %llu ms for %s", what, waited_ms, name);
   if (first == watch->rank && watch->wait.warned < 2 && !ends) tt_log(TT_LOG_WARN, "for %llu ms %s", waited_ms, text);

@@ -118,7 +118,7 @@ static int attribute_value(int attribute, int device)
   case 34: return 0xd0 + device;                  /* PCI device */
   case 19: case 41: case 91: return 1;            /* host memory is mapped, has one address, registered or not */
   case 75: return 9;                              /* compute capability */
-  case 92: case 93: case 122: return settings()->has_memops; /* of streams: memops of 64 bits, with NOR */
+  case 92: case 93: case 122: return settings()->has_memops != 0; /* of streams: memops of 64 bits, with NOR */
   case 102: case 103: return 0;                   /* memory of the double is not mapped by handles */
   case 124: return 1;                             /* dma-buf */
   default: return 0;

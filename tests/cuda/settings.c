@@ -30,7 +30,7 @@ static void choose(void)
   chosen.push = (unsigned)number("FAKE_PUSH", 1024, 1, 1u << 20);
   chosen.flags_late_us = (unsigned)number("FAKE_FLAGS_LATE_US", 0, 0, 1000000);
   chosen.bytes_late = (int)number("FAKE_BYTES_LATE", 0, 0, 1);
-  chosen.has_memops = (int)number("FAKE_MEMOPS", 1, 0, 1);
+  chosen.has_memops = (int)number("FAKE_MEMOPS", 1, 0, 2);
   chosen.launch_blocking = (int)number("CUDA_LAUNCH_BLOCKING", 0, 0, 1);
   chosen.report = getenv("FAKE_REPORT");
   if (kind && strcmp(kind, "lock") != 0 && strcmp(kind, "idle") != 0) {

@@ -117,7 +117,7 @@ static void memops_do(const struct work *work)
     }
     if (op->operation == WAIT_32 || op->operation == WAIT_64) {
       word_wait(op, word);
-    } else {
+    } else if (settings()->has_memops == 1) {
       posted_store(word, op->value, size);
       posted_flag_is_out(work->stream);
     }

@@ -152,6 +152,138 @@ static void refusals_name_the_reason(void **state)
   assert_int_equal(ranks_run_processes(1, refusals, NULL, 60), 0);
 }
 
+/* A driver whose streams have no memory operations, or lose what these write: said at the first call on a stream. */
+static int words_lost(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  int32_t one = 1, sum = 0;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiCommInitAll(&comm, 1, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  RANKS_CHECK(tuttiAllReduce(&one, &sum, 1, tuttiInt32, tuttiSum, comm, stream) == tuttiUnhandledCudaError);
+  RANKS_CHECK(says("memory operations of streams do not work with GPU 0") && says(self->argument));
+  RANKS_CHECK(tuttiAllReduce(&one, &sum, 1, tuttiInt32, tuttiSum, comm, NULL) == tuttiSuccess && sum == 1);
+  RANKS_CHECK(tuttiStreamDestroy(stream) == tuttiSuccess);
+  return tuttiCommDestroy(comm) != tuttiSuccess;
+}
+
+static void lost_words_are_told(void **state)
+{
+  (void)state;
+  setenv("FAKE_MEMOPS", "0", 1);
+  assert_int_equal(ranks_run_processes(1, words_lost, (void *)(uintptr_t)"not supported", 60), 0);
+  setenv("FAKE_MEMOPS", "2", 1);
+  assert_int_equal(ranks_run_processes(1, words_lost, (void *)(uintptr_t)"not seen by the host", 60), 0);
+  unsetenv("FAKE_MEMOPS");
+}
+
+/* A captured and a live stream in one group; the communicator stays usable. */
+static int group_mixed(const struct ranks *self)
+{
+  struct gpu gpu;
+  struct graph *graph;
+  tuttiComm_t comm;
+  tuttiStream_t streams[2];
+  int32_t one = 1, sum = 0;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiCommInitAll(&comm, 1, NULL) == tuttiSuccess);
+  for (int s = 0; s < 2; s++) RANKS_CHECK(tuttiStreamFromCuda(&streams[s], gpu.streams[s]) == tuttiSuccess);
+  for (int are_messages = 0; are_messages < 2; are_messages++) {
+    RANKS_CHECK(gpu.cu.cuStreamBeginCapture_v2(gpu.streams[0], 0) == 0);
+    RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+    for (int s = 0; s < 2; s++)
+      if (!are_messages)
+        RANKS_CHECK(tuttiAllReduce(&one, &sum, 1, tuttiInt32, tuttiSum, comm, streams[s]) == tuttiSuccess);
+      else if (s) RANKS_CHECK(tuttiSend(&one, 1, tuttiInt32, 0, comm, streams[s]) == tuttiSuccess);
+      else RANKS_CHECK(tuttiRecv(&sum, 1, tuttiInt32, 0, comm, streams[s]) == tuttiSuccess);
+    RANKS_CHECK(tuttiGroupEnd() == tuttiInvalidUsage && says("not captured into one CUDA graph"));
+    RANKS_CHECK(gpu.cu.cuStreamEndCapture(gpu.streams[0], &graph) == 0 && gpu.cu.cuGraphDestroy(graph) == 0);
+  }
+  RANKS_CHECK(tuttiAllReduce(&one, &sum, 1, tuttiInt32, tuttiSum, comm, streams[1]) == tuttiSuccess);
+  RANKS_CHECK(gpu_wait(&gpu, gpu.streams[1]) == 0 && sum == 1 && tuttiCommDestroy(comm) == tuttiSuccess);
+  for (int s = 0; s < 2; s++) RANKS_CHECK(tuttiStreamDestroy(streams[s]) == tuttiSuccess);
+  (void)self;
+  return 0;
+}
+
+static void mixed_groups_are_refused(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(1, group_mixed, NULL, 60), 0);
+}
+
+#define CYCLES 12
+
+/* The last communicator of the process ends again and again while its stream is parked: its memory is used again. */
+static int last_ones(const struct ranks *self)
+{
+  const int report = report_begin();
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  long alive = 0;
+  (void)self;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  void *memory = gpu_alloc(&gpu, COUNT * sizeof(float));
+  for (uint32_t cycle = 1; cycle <= CYCLES; cycle++) {
+    RANKS_CHECK(tuttiCommInitAll(&comm, 1, NULL) == tuttiSuccess);
+    RANKS_CHECK(gpu_hold(&gpu, gpu.streams[0], cycle) == 0);
+    RANKS_CHECK(tuttiAllReduce(memory, memory, COUNT, tuttiFloat, tuttiSum, comm, stream) == tuttiSuccess);
+    RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+    gpu_open(&gpu, cycle);
+    RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
+    long now = report_alive(&gpu, report, "registrations");
+    if (cycle == 2) alive = now;
+    RANKS_CHECK(now > 0 && (cycle <= 2 || now <= alive));
+  }
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void memory_of_last_ones_is_used_again(void **state)
+{
+  (void)state;
+  assert_int_equal(ranks_run_processes(1, last_ones, NULL, 60), 0);
+}
+
+#define SLOT 65536      /* no transport carries a chunk of half of it before the other end asks for it */
+#define CUT (12 * SLOT) /* bytes of a message that is longer than the slots of a communicator */
+
+/* Rank 0 sends and receives in one group, rank 1 one after the other. */
+static int groups_differ(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  tuttiResult_t state = tuttiSuccess;
+  int peer = 1 - self->rank, receives_first = self->argument != NULL;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  void *in = gpu_alloc(&gpu, CUT), *out = gpu_alloc(&gpu, CUT);
+  if (self->rank == 0) RANKS_CHECK(tuttiGroupStart() == tuttiSuccess);
+  for (int k = 0; k < 2; k++)
+    if (k == receives_first) RANKS_CHECK(tuttiSend(in, CUT, tuttiUint8, peer, comm, stream) == tuttiSuccess);
+    else RANKS_CHECK(tuttiRecv(out, CUT, tuttiUint8, peer, comm, stream) == tuttiSuccess);
+  if (self->rank == 0) RANKS_CHECK(tuttiGroupEnd() == tuttiSuccess);
+  while (state == tuttiSuccess) {
+    RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess);
+    usleep(1000);
+  }
+  RANKS_CHECK(state == tuttiInvalidUsage && comm_says(comm, "alike at both ends of a message"));
+  RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess && gpu_wait(&gpu, gpu.streams[0]) == 0);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void groups_that_differ_are_told(void **state)
+{
+  (void)state;
+  setenv("TUTTI_CUDA_SLOT_BYTES", "65536", 1);
+  setenv("TUTTI_LATE_WARN_MS", "200", 1);
+  assert_int_equal(ranks_run_processes(2, groups_differ, NULL, 60), 0);
+  assert_int_equal(ranks_run_processes(2, groups_differ, (void *)(uintptr_t)"receives first", 60), 0);
+  unsetenv("TUTTI_LATE_WARN_MS");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -159,6 +291,10 @@ int main(void)
       cmocka_unit_test(destroy_releases),
       cmocka_unit_test(revoke_releases),
       cmocka_unit_test(refusals_name_the_reason),
+      cmocka_unit_test(memory_of_last_ones_is_used_again),
+      cmocka_unit_test(lost_words_are_told),
+      cmocka_unit_test(mixed_groups_are_refused),
+      cmocka_unit_test(groups_that_differ_are_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,10 +74,51 @@ static void graphs_are_replayed(void **state)
   assert_int_equal(ranks_run_processes(3, graphs, NULL, 120), 0);
 }
 
+/* A graph runs while its ranks make calls without a stream, which move the same communicator. Each rank has replays and
+ * calls of its own, as those of several ranks may meet in any order. */
+static int beside(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  struct graph *graph;
+  struct exec *exec;
+  int32_t *host, one = 1, sum = 0;
+  (void)self;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiCommInitAll(&comm, 1, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  void *memory = gpu_alloc(&gpu, LONG * sizeof(int32_t));
+  host = pinned(&gpu, LONG);
+  for (int i = 0; i < LONG; i++) host[i] = i;
+  RANKS_CHECK(gpu_copy(&gpu, memory, host, LONG * sizeof *host, gpu.streams[0]) == 0);
+  RANKS_CHECK(gpu.cu.cuStreamBeginCapture_v2(gpu.streams[0], 0) == 0);
+  for (int k = 0; k < 4; k++)
+    RANKS_CHECK(tuttiAllReduce(memory, memory, LONG, tuttiInt32, tuttiSum, comm, stream) == tuttiSuccess);
+  RANKS_CHECK(gpu.cu.cuStreamEndCapture(gpu.streams[0], &graph) == 0);
+  RANKS_CHECK(gpu.cu.cuGraphInstantiateWithFlags(&exec, graph, 0) == 0);
+  for (int turn = 0; turn < 30; turn++) RANKS_CHECK(gpu.cu.cuGraphLaunch(exec, gpu.streams[0]) == 0);
+  for (int turn = 0; gpu.cu.cuStreamQuery(gpu.streams[0]) == 600; turn++, sum = 0)
+    RANKS_CHECK(tuttiAllReduce(&one, &sum, 1, tuttiInt32, tuttiSum, comm, NULL) == tuttiSuccess && sum == 1);
+  RANKS_CHECK(gpu_copy(&gpu, host, memory, LONG * sizeof *host, gpu.streams[0]) == 0);
+  RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
+  for (int i = 0; i < LONG; i++) RANKS_CHECK(host[i] == i);
+  RANKS_CHECK(gpu.cu.cuGraphExecDestroy(exec) == 0 && gpu.cu.cuGraphDestroy(graph) == 0);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void calls_go_beside_replays(void **state)
+{
+  (void)state;
+  gpu_environment("8", "idle", "1024");
+  assert_int_equal(ranks_run_processes(1, beside, NULL, 60), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(graphs_are_replayed),
+      cmocka_unit_test(calls_go_beside_replays),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

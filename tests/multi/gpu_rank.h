@@ -128,4 +128,20 @@ static inline long report_look(const struct gpu *gpu, int fd)
   return lines ? n : -1;
 }
 
+/* Things of that kind that are alive, by the last line of the report about it; -1: there is none. */
+static inline long report_alive(const struct gpu *gpu, int fd, const char *wanted)
+{
+  char line[256], kind[64];
+  long made, freed, alive = -1;
+  gpu->cu.report();
+  FILE *file = fdopen(dup(fd), "r");
+  if (!file) return -1;
+  rewind(file);
+  while (fgets(line, sizeof line, file))
+    if (sscanf(line, "%*d thing %63s %ld %ld", kind, &made, &freed) == 3 && strcmp(kind, wanted) == 0)
+      alive = made - freed;
+  fclose(file);
+  return alive;
+}
+
 #endif
