@@ -23,9 +23,9 @@
  * the receive ends with tuttiInvalidArgument; everything else goes on. Types are not compared: bytes travel.
  *
  * When a send is over its buffer may be changed; the message may be on its way still, and nothing says that it was
- * received. A send may have to wait until the other rank is in a function of this header, or has a message begun by
- * tuttiIsendTag or tuttiIrecvTag: so two ranks that both send first, and then receive, should begin one of both by such
- * a function. Messages to the own rank are allowed, and never wait.
+ * received. A send may have to wait until the other rank sends to this one, or receives from it or from any rank, by
+ * functions of this header: so ranks that all send first, and then receive, should begin one of both by tuttiIsendTag
+ * or tuttiIrecvTag. Messages to the own rank are allowed, and never wait.
  *
  * Operations. Messages and operations do not wait for each other, except that messages move in the calls of both: while
  * a rank waits in a collective, or the progress thread is there for a message that was begun, they go on. They are not
@@ -34,10 +34,11 @@
  * Threads. Any threads may call these functions at the same time, for one communicator, too, and while another thread
  * is in an operation of it. One message is waited for by one thread.
  *
- * Ends. If a rank dies the communicator fails, and all messages end with its error. A rank that leaves in good order
- * ends with tuttiRemoteError those messages that only it could send or receive. tuttiCommDestroy and tuttiCommFinalize
- * complete sends and end receives for which nothing has come, with tuttiInvalidUsage; tuttiCommAbort ends all. One
- * whose sender never sends waits as long as that: only tuttiMessageWait has a limit of time.
+ * Ends. If a rank dies, or a connection to it is lost, the communicator fails, and all messages end with its error. A
+ * rank that leaves ends with tuttiRemoteError, at the latest about half a second after its last bytes have come, those
+ * messages that only it could send or receive, and no others; what it has sent before is received. tuttiCommDestroy and
+ * tuttiCommFinalize complete sends and end receives for which nothing has come, with tuttiInvalidUsage; tuttiCommAbort
+ * ends all. One whose sender never sends waits as long as that: only tuttiMessageWait has a limit of time.
  *
  * Memory of devices is neither sent nor received yet: copy it to host memory first. */
 #ifndef TUTTI_MESSAGE_H

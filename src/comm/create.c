@@ -320,6 +320,7 @@ static tuttiResult_t transports_create(struct tuttiComm *comm, struct transport_
                                           .oversubscribed = comm->facts.oversubscribed,
                                           .rank = comm->facts.rank,
                                           .lanes = (int)comm->facts.settings.lanes + 1,
+                                          .patient_lanes = 1,
                                           .settings = &comm->facts.settings,
                                           .credentials = &comm->parts.credentials,
                                           .ip_listener = comm->parts.ip_listener,

@@ -46,9 +46,10 @@ static tuttiResult_t post(struct tuttiComm *comm, struct tuttiMessage *handle)
 /* The progress thread is there from the first message on for which nobody waits. */
 static tuttiResult_t progress_ensure(struct tuttiComm *comm)
 {
-  if (atomic_exchange(&comm->messages.has_progress, 1)) return tuttiSuccess;
+  if (atomic_load(&comm->messages.has_progress)) return tuttiSuccess;
   tuttiResult_t result = tt_progress_hold();
-  if (result != tuttiSuccess) atomic_store(&comm->messages.has_progress, 0);
+  if (result != tuttiSuccess) return result;
+  if (atomic_exchange(&comm->messages.has_progress, 1)) tt_progress_release(); /* another thread has done so, too */
   return result;
 }
 
@@ -174,7 +175,7 @@ static tuttiResult_t engine_move(struct tuttiComm *comm, struct tt_message **pos
   }
   if (result == tuttiSuccess) result = tt_messages_poll(engine, moved);
   if (result == tuttiInProgress) result = tuttiSuccess;
-  if (result == tuttiSuccess && look && !*moved) tt_messages_look(engine);
+  if (result == tuttiSuccess && look) tt_messages_look(engine);
   return result;
 }
 

@@ -296,18 +296,21 @@ tuttiResult_t tt_messages_add(struct tt_messages *messages, struct tt_message *m
  * message needs it, a head that no correct rank sends. tuttiInProgress: a link is lost, and it is not known why. */
 tuttiResult_t tt_messages_poll(struct tt_messages *messages, int *moved);
 
-/* To be called about every millisecond while nothing moves: ends messages whose peer has left, with
- * tuttiRemoteError. */
+/* To be called about every millisecond, after a poll: ends messages whose peer has left, with tuttiRemoteError: sends
+ * at once; receives when all that it has sent has come; those from TT_ANY when all other ranks have left so. A rank
+ * that has left is no failure. */
 void tt_messages_look(struct tt_messages *messages);
 
-/* Ends the receives for which nothing has begun to come, with this result; tt_messages_end: all messages. */
+/* Ends the receives for which nothing has begun to come, with this result; then none is added. From then on messages of
+ * all ranks are taken, so that their sends can end, too. tt_messages_end: ends all messages. */
 void tt_messages_cancel(struct tt_messages *messages, tuttiResult_t result);
 void tt_messages_end(struct tt_messages *messages, tuttiResult_t result);
 
 /* Takes a message that is over; NULL: there is none. */
 struct tt_message *tt_messages_over(struct tt_messages *messages);
 
-/* The link of the i-th rank that messages are sent to or received from, NULL if it is not open; 0: there are fewer. */
+/* Finds the next link, from the i-th on, over which messages may still come; NULL if it is not open yet. Returns the
+ * number to go on with; 0: there are no more. */
 int tt_messages_link(const struct tt_messages *messages, int i, struct tt_link **link);
 
 enum tt_slept {

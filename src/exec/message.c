@@ -5,6 +5,7 @@
  * The head, 64 bytes, little endian: magic, bytes of this slice, number of the message (1, 2, ... in the order of first
  * slices from this sender to this receiver), its bytes in all, those before this slice, tag, sender. A receiver checks
  * each field. At its end it has room for the bytes of a small message, and then nothing is behind it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/priority.h"
@@ -12,9 +13,9 @@
 
 #define MAGIC 0x6761546du
 #define SMALL_BYTES 24
-#define MOVES 64          /* messages of a link in a poll: then the others have their turn */
-#define LEFT_NS 500000000 /* a rank that has left, and of which nothing came for so long, sends no more */
-#define LOST_MOST 256     /* lost ranks that a look knows by number */
+#define MOVES 64                 /* messages of a link in a poll, in one direction: then others have their turn */
+#define MOVE_BYTES (1024 * 1024) /* likewise, bytes */
+#define QUIET_NS 500000000       /* what a rank has sent before it left comes within so long of the last */
 
 struct head {
   uint32_t magic, len;
@@ -48,8 +49,11 @@ struct way {
 struct route {
   int32_t peer;
   struct tt_link *link; /* NULL: not open yet */
-  int is_lost;
-  uint64_t left_ns;     /* since when it is known that the peer has left; 0: it has not */
+  int is_deaf, is_mute; /* the link takes nothing more; nothing more comes */
+  int has_left;         /* the peer has left: it is deaf */
+  int is_over;          /* and everything that it has sent has come */
+  uint64_t quiet_ns;    /* since when nothing has come from a peer that has left; 0: not known */
+  char why[160];        /* a link that is broken is so */
   struct way in, out;
   struct tt_priority_queue queue; /* of sends */
   struct tt_message *now;         /* the send whose slice is under way */
@@ -60,7 +64,7 @@ struct tt_messages {
   struct tt_exec *exec;
   struct route **routes;  /* by rank; NULL: no message has wanted it */
   int32_t *used;          /* the ranks with a route */
-  int nused, nlost;
+  int nused, nover, is_ending; /* is_ending: no receive is added any more */
   struct tt_message *receives, **last_receive; /* in their order, and where the next one goes */
   struct arrival *arrivals, **last_arrival;    /* likewise */
   struct arrival *spare;
@@ -153,6 +157,17 @@ static void receive_append(struct tt_messages *messages, struct tt_message *rece
   messages->last_receive = &receive->next;
 }
 
+static void arrival_remove(struct tt_messages *messages, struct arrival **at)
+{
+  struct arrival *arrival = *at;
+  *at = arrival->next;
+  if (messages->last_arrival == &arrival->next) messages->last_arrival = at;
+  tt_free(arrival->own);
+  arrival->own = NULL;
+  arrival->next = messages->spare;
+  messages->spare = arrival;
+}
+
 /* All of it is there, and it is wanted. */
 static void arrival_end(struct tt_messages *messages, struct arrival *arrival)
 {
@@ -165,12 +180,7 @@ static void arrival_end(struct tt_messages *messages, struct arrival *arrival)
   end(messages, receive, fits ? tuttiSuccess : tuttiInvalidArgument);
   struct arrival **at = &messages->arrivals;
   while (*at != arrival) at = &(*at)->next;
-  *at = arrival->next;
-  if (messages->last_arrival == &arrival->next) messages->last_arrival = at;
-  tt_free(arrival->own);
-  arrival->own = NULL;
-  arrival->next = messages->spare;
-  messages->spare = arrival;
+  arrival_remove(messages, at);
 }
 
 /* A message begins to come: into the room of the receive that wants it, or into memory of its own. NULL: there is
@@ -191,11 +201,12 @@ static struct arrival *arrival_begin(struct tt_messages *messages, const struct 
   return arrival->total && !arrival->data ? NULL : arrival;
 }
 
+/* A message that has begun to come, and of which more is to come; NULL: there is none of that number. */
 static struct arrival *arrival_find(struct tt_messages *messages, int32_t peer, uint64_t number)
 {
   struct arrival *arrival = messages->arrivals;
   while (arrival && (arrival->peer != peer || arrival->number != number)) arrival = arrival->next;
-  return arrival;
+  return arrival && arrival->got < arrival->total ? arrival : NULL;
 }
 
 /* ---- adding ---- */
@@ -212,16 +223,32 @@ static struct route *route_get(struct tt_messages *messages, int32_t peer)
   return route;
 }
 
+/* Makes the routes that a receive needs. 0: there is no memory. */
+static int routes_get(struct tt_messages *messages, int32_t from)
+{
+  int nranks = messages->exec->nranks, rank = messages->exec->rank;
+  if (from == rank) return 1;
+  if (from != TT_ANY) return route_get(messages, from) != NULL;
+  for (int peer = 0; peer < nranks && messages->nused < nranks - 1; peer++)
+    if (peer != rank && !route_get(messages, peer)) return 0;
+  return 1;
+}
+
+/* 1: no rank is left that could send it. */
+static int is_hopeless(const struct tt_messages *messages, const struct tt_message *receive)
+{
+  if (receive->peer == TT_ANY) return messages->nover && messages->nover == messages->exec->nranks - 1;
+  return receive->peer != messages->exec->rank && messages->routes[receive->peer]->is_over;
+}
+
 static tuttiResult_t receive_add(struct tt_messages *messages, struct tt_message *receive)
 {
-  int first = receive->peer == TT_ANY ? 0 : receive->peer;
-  int last = receive->peer == TT_ANY ? messages->exec->nranks - 1 : receive->peer;
-  for (int peer = first; peer <= last; peer++)
-    if (peer != messages->exec->rank && !route_get(messages, peer)) return no_memory(messages, receive->bytes);
+  if (!routes_get(messages, receive->peer)) return no_memory(messages, receive->bytes);
   struct arrival *arrival = messages->arrivals;
   while (arrival && (arrival->wanted || !wants(receive, arrival->peer, arrival->tag))) arrival = arrival->next;
   if (!arrival) {
-    receive_append(messages, receive);
+    if (is_hopeless(messages, receive)) end(messages, receive, tuttiRemoteError);
+    else receive_append(messages, receive);
     return tuttiSuccess;
   }
   arrival->wanted = receive;
@@ -251,7 +278,8 @@ tuttiResult_t tt_messages_add(struct tt_messages *messages, struct tt_message *m
   message->sent = 0;
   message->number = 0;
   message->order = ++messages->order;
-  tt_priority_push(&route->queue, message->urgency, message->order, message);
+  if (route->has_left) end(messages, message, tuttiRemoteError);
+  else tt_priority_push(&route->queue, message->urgency, message->order, message);
   return tuttiSuccess;
 }
 
@@ -270,12 +298,12 @@ static void way_begin(struct way *way, size_t len, int is_body)
 }
 
 /* Handles the error of a link function. A broken link is no error as long as nothing needs it. */
-static tuttiResult_t link_failed(struct tt_messages *messages, struct route *route, ssize_t code)
+static tuttiResult_t link_failed(struct tt_messages *messages, struct route *route, ssize_t code, int *is_broken)
 {
   const struct tt_link *link = route->link;
   if (code == TT_LINK_BROKEN) {
-    messages->nlost += !route->is_lost;
-    route->is_lost = 1;
+    *is_broken = 1;
+    snprintf(route->why, sizeof route->why, "%s", link->why);
     return tuttiSuccess;
   }
   return tt_watch_mismatch(messages->exec->watch, &route->in.call, route->peer, link->seen_word,
@@ -291,13 +319,9 @@ static int slice_begin(struct tt_messages *messages, struct route *route)
   route->now = send;
   if (!send->number) send->number = ++route->out.begun;
   size_t left = send->bytes - send->sent;
-  route->out.head = (struct head){.magic = MAGIC,
-                                  .len = (uint32_t)(left < TT_SLICE_BYTES ? left : TT_SLICE_BYTES),
-                                  .number = send->number,
-                                  .total = send->bytes,
-                                  .start = send->sent,
-                                  .tag = send->tag,
-                                  .source = messages->exec->rank};
+  uint32_t len = (uint32_t)(left < TT_SLICE_BYTES ? left : TT_SLICE_BYTES);
+  route->out.head = (struct head){.magic = MAGIC, .len = len, .number = send->number, .total = send->bytes,
+                                  .start = send->sent, .tag = send->tag, .source = messages->exec->rank};
   if (send->bytes && send->bytes <= SMALL_BYTES) memcpy(route->out.head.small, send->data, send->bytes);
   way_begin(&route->out, sizeof route->out.head, 0);
   route->link->ops->send_begin(route->link, &route->out.link_head);
@@ -323,13 +347,14 @@ static void slice_goes_on(struct tt_messages *messages, struct route *route)
 static tuttiResult_t out_move(struct tt_messages *messages, struct route *route, int *moved)
 {
   struct way *out = &route->out;
-  for (int k = 0; k < MOVES; k++) {
+  for (size_t k = 0, bytes = 0; k < MOVES && bytes < MOVE_BYTES; k++) {
     if (!out->is_begun && !slice_begin(messages, route)) return tuttiSuccess;
     const char *data = out->is_body ? (const char *)route->now->data + route->now->sent : (const char *)&out->head;
     ssize_t n = route->link->ops->send(route->link, data + out->done, out->len - out->done);
-    if (n < 0) return link_failed(messages, route, n);
+    if (n < 0) return link_failed(messages, route, n, &route->is_deaf);
     if (n == 0) return tuttiSuccess;
     *moved = 1;
+    bytes += (size_t)n;
     out->done += (size_t)n;
     if (out->done == out->len) slice_goes_on(messages, route);
   }
@@ -409,17 +434,18 @@ static void body_came(struct tt_messages *messages, struct route *route)
 static tuttiResult_t in_move(struct tt_messages *messages, struct route *route, int *moved)
 {
   struct way *in = &route->in;
-  for (int k = 0; k < MOVES; k++) {
+  for (size_t k = 0, bytes = 0; k < MOVES && bytes < MOVE_BYTES; k++) {
     if (!in->is_begun) {
       way_begin(in, sizeof in->head, 0);
       route->link->ops->recv_begin(route->link, &in->link_head);
     }
     char *data = in->is_body ? route->from->data + route->from->got : (char *)&in->head;
     ssize_t n = route->link->ops->recv(route->link, data + in->done, in->len - in->done);
-    if (n < 0) return link_failed(messages, route, n);
+    if (n < 0) return link_failed(messages, route, n, &route->is_mute);
     if (n == 0) return tuttiSuccess;
     *moved = 1;
-    route->left_ns = 0;
+    route->quiet_ns = 0;
+    bytes += (size_t)n;
     in->done += (size_t)n;
     if (in->done < in->len) continue;
     tuttiResult_t result = tuttiSuccess;
@@ -432,41 +458,6 @@ static tuttiResult_t in_move(struct tt_messages *messages, struct route *route, 
 
 /* ---- links that are lost, ranks that have left ---- */
 
-/* 1: a message needs this rank. A receive from any rank needs the last one that is not lost. */
-static int is_needed(const struct tt_messages *messages, const struct route *route)
-{
-  if (route->now || route->queue.n || route->from) return 1;
-  for (const struct tt_message *receive = messages->receives; receive; receive = receive->next)
-    if (receive->peer == route->peer || (receive->peer == TT_ANY && messages->nlost + 1 >= messages->exec->nranks))
-      return 1;
-  return 0;
-}
-
-static tuttiResult_t route_move(struct tt_messages *messages, struct route *route, int *moved)
-{
-  struct tt_exec *exec = messages->exec;
-  tuttiResult_t result = tuttiSuccess;
-  if (!route->link) {
-    result = tt_exec_link(exec, route->peer, exec->lanes, &route->link);
-    if (result != tuttiSuccess) route->link = NULL;
-    if (result == tuttiInProgress) return tuttiSuccess;
-    if (result != tuttiSuccess) return tt_watch_fail_here(exec->watch, result, route->peer, 0);
-  }
-  if (!route->is_lost) result = out_move(messages, route, moved);
-  if (!route->is_lost && result == tuttiSuccess) result = in_move(messages, route, moved);
-  if (!route->is_lost || result != tuttiSuccess || !is_needed(messages, route)) return result;
-  return tt_watch_suspect(exec->watch, route->peer, 0, route->link->why);
-}
-
-tuttiResult_t tt_messages_poll(struct tt_messages *messages, int *moved)
-{
-  tuttiResult_t result = tuttiSuccess;
-  for (int i = 0; i < messages->nused && result == tuttiSuccess; i++)
-    result = route_move(messages, messages->routes[messages->used[i]], moved);
-  return result;
-}
-
-/* Ends the sends to a rank. */
 static void sends_end(struct tt_messages *messages, struct route *route, tuttiResult_t result)
 {
   struct tt_message *send;
@@ -475,51 +466,119 @@ static void sends_end(struct tt_messages *messages, struct route *route, tuttiRe
   for (; (send = tt_priority_first(&route->queue)); tt_priority_pop(&route->queue)) end(messages, send, result);
 }
 
-/* Ends the receives that only this rank could have sent to, those of a message under way among them; NULL: those of any
- * message under way. */
-static void receives_end(struct tt_messages *messages, const struct route *route, tuttiResult_t result)
+/* Ends the messages from this rank, or TT_ANY, that have begun to come and never will come whole. */
+static void arrivals_end(struct tt_messages *messages, int32_t peer, tuttiResult_t result)
 {
-  int is_last = messages->nlost + 1 >= messages->exec->nranks;
-  for (struct tt_message **at = &messages->receives, *receive; route && (receive = *at);) {
-    if (receive->peer == route->peer || (receive->peer == TT_ANY && is_last)) {
-      end(messages, receive_remove(messages, at), result);
-    } else at = &receive->next;
-  }
-  for (struct arrival *arrival = messages->arrivals; arrival; arrival = arrival->next) {
-    if (!arrival->wanted || (route && route->peer != arrival->peer)) continue;
-    end(messages, arrival->wanted, result);
-    arrival->wanted = NULL;
+  for (struct arrival **at = &messages->arrivals, *arrival; (arrival = *at);) {
+    if ((peer == TT_ANY || peer == arrival->peer) && arrival->got < arrival->total) {
+      if (arrival->wanted) end(messages, arrival->wanted, result);
+      arrival_remove(messages, at);
+    } else at = &arrival->next;
   }
 }
 
+/* Ends the receives that no rank is left to send to. */
+static void receives_end(struct tt_messages *messages)
+{
+  for (struct tt_message **at = &messages->receives, *receive; (receive = *at);) {
+    if (is_hopeless(messages, receive)) end(messages, receive_remove(messages, at), tuttiRemoteError);
+    else at = &receive->next;
+  }
+}
+
+/* A peer that has left takes nothing more, but what it has sent may be on its way: until the link ends, or, where none
+ * does or the peer did not care for order, until nothing has come for a while. */
 static void route_look(struct tt_messages *messages, struct route *route, uint64_t now)
 {
-  if (!is_needed(messages, route)) return;
-  if (!route->left_ns) route->left_ns = now;
-  if (now - route->left_ns < LEFT_NS) return;
-  messages->nlost += !route->is_lost;
-  route->is_lost = 1;
-  sends_end(messages, route, tuttiRemoteError);
-  receives_end(messages, route, tuttiRemoteError);
+  enum tt_left left = route->is_over ? TT_LEFT_NOT : tt_watch_left(messages->exec->watch, route->peer);
+  if (left == TT_LEFT_NOT) return;
+  if (!route->has_left) sends_end(messages, route, tuttiRemoteError);
+  route->has_left = route->is_deaf = 1;
+  if (!route->quiet_ns) route->quiet_ns = now;
+  int will_end = left == TT_LEFT_DONE && route->link && route->link->transport->ops->ends_links;
+  if (!route->is_mute && (will_end || now - route->quiet_ns < QUIET_NS)) return;
+  route->is_over = 1;
   route->from = NULL;
+  messages->nover++;
+  arrivals_end(messages, route->peer, tuttiRemoteError);
+  receives_end(messages);
+}
+
+/* 1: a message needs this rank, which has not left: one that it has sent may be lost with the link. */
+static int is_needed(const struct tt_messages *messages, const struct route *route)
+{
+  if (route->now || route->queue.n) return 1;
+  for (const struct tt_message *receive = messages->receives; receive; receive = receive->next)
+    if (receive->peer == route->peer || receive->peer == TT_ANY) return 1;
+  for (const struct arrival *arrival = messages->arrivals; arrival; arrival = arrival->next)
+    if (arrival->peer == route->peer && arrival->wanted) return 1;
+  return 0;
+}
+
+/* The link is broken. If the peer has not left, that is an error, or soon known to have another reason. */
+static tuttiResult_t route_broken(struct tt_messages *messages, struct route *route)
+{
+  route_look(messages, route, tt_now_ns());
+  if (route->has_left || !is_needed(messages, route)) return tuttiSuccess;
+  return tt_watch_suspect(messages->exec->watch, route->peer, 0, route->why);
+}
+
+static tuttiResult_t route_open(struct tt_messages *messages, struct route *route)
+{
+  struct tt_exec *exec = messages->exec;
+  tuttiResult_t result = tt_exec_link(exec, route->peer, exec->lanes, &route->link);
+  if (result == tuttiSuccess) return result;
+  route->link = NULL;
+  if (result == tuttiInProgress) return tuttiSuccess;
+  if (result != tuttiRemoteError) return tt_watch_fail_here(exec->watch, result, route->peer, 0);
+  route->is_deaf = route->is_mute = 1;
+  snprintf(route->why, sizeof route->why, "%s", tt_last_sentence());
+  return tuttiSuccess;
+}
+
+static tuttiResult_t route_move(struct tt_messages *messages, struct route *route, int *moved)
+{
+  tuttiResult_t result = tuttiSuccess;
+  if (route->is_over) return result;
+  if (!route->link && !route->is_mute) result = route_open(messages, route);
+  if (!route->link && !route->is_mute) return result;
+  if (!route->is_deaf) result = out_move(messages, route, moved);
+  if (!route->is_mute && result == tuttiSuccess) result = in_move(messages, route, moved);
+  if (result != tuttiSuccess || !(route->is_deaf || route->is_mute)) return result;
+  return route_broken(messages, route);
+}
+
+tuttiResult_t tt_messages_poll(struct tt_messages *messages, int *moved)
+{
+  tuttiResult_t all = tuttiSuccess;
+  for (int i = 0; i < messages->nused; i++) {
+    tuttiResult_t result = route_move(messages, messages->routes[messages->used[i]], moved);
+    if (result == tuttiInProgress) all = result;
+    else if (result != tuttiSuccess) return result;
+  }
+  return all;
 }
 
 void tt_messages_look(struct tt_messages *messages)
 {
-  int lost[LOST_MOST], n = tt_watch_lost(messages->exec->watch, lost, LOST_MOST);
-  for (int k = 0; k < n && k < LOST_MOST; k++)
-    if (messages->routes[lost[k]]) route_look(messages, messages->routes[lost[k]], tt_now_ns());
+  uint64_t now = tt_now_ns();
+  if (messages->is_ending) routes_get(messages, TT_ANY); /* ranks that end may wait for each other in a circle */
+  for (int i = 0; i < messages->nused; i++) route_look(messages, messages->routes[messages->used[i]], now);
 }
 
 void tt_messages_cancel(struct tt_messages *messages, tuttiResult_t result)
 {
+  messages->is_ending = 1;
   while (messages->receives) end(messages, receive_remove(messages, &messages->receives), result);
 }
 
 void tt_messages_end(struct tt_messages *messages, tuttiResult_t result)
 {
-  for (int i = 0; i < messages->nused; i++) sends_end(messages, messages->routes[messages->used[i]], result);
-  receives_end(messages, NULL, result);
+  for (int i = 0; i < messages->nused; i++) {
+    sends_end(messages, messages->routes[messages->used[i]], result);
+    messages->routes[messages->used[i]]->from = NULL;
+  }
+  arrivals_end(messages, TT_ANY, result);
   tt_messages_cancel(messages, result);
 }
 
@@ -532,7 +591,10 @@ struct tt_message *tt_messages_over(struct tt_messages *messages)
 
 int tt_messages_link(const struct tt_messages *messages, int i, struct tt_link **link)
 {
-  if (i >= messages->nused) return 0;
-  *link = messages->routes[messages->used[i]]->link;
-  return 1;
+  for (; i < messages->nused; i++) {
+    const struct route *route = messages->routes[messages->used[i]];
+    *link = route->link;
+    if (!route->is_mute && !route->is_over) return i + 1;
+  }
+  return 0;
 }

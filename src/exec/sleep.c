@@ -48,7 +48,7 @@ static void add_of_pairs(struct pollset *pollset, const struct tt_run *run)
 static void add_of_messages(struct pollset *pollset, const struct tt_messages *messages)
 {
   struct tt_link *link;
-  for (int i = 0; !pollset->is_hard && tt_messages_link(messages, i, &link); i++)
+  for (int i = 0; !pollset->is_hard && (i = tt_messages_link(messages, i, &link));)
     if (link) add(pollset, link);
     else pollset->is_hard = 1; /* not open yet */
 }

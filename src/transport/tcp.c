@@ -235,7 +235,7 @@ static tuttiResult_t client_await(struct tcp *tcp, int peer, int lane, int *fd)
     *fd = came;
     return tuttiSuccess;
   }
-  if (tt_now_ns() < slot->deadline_ns) return tuttiInProgress;
+  if (tt_lane_is_patient(tcp->spec, lane) || tt_now_ns() < slot->deadline_ns) return tuttiInProgress;
   return tt_fail(tuttiRemoteError,
                  "rank %d (%s) did not connect to rank %d (%s) on lane %d within %lld ms: see whether it lives, "
                  "whether a firewall is between them, or raise TUTTI_INIT_TIMEOUT_MS",
@@ -339,6 +339,7 @@ static const char *path(const struct tt_transport *transport, int peer, char *te
 const struct tt_transport_ops tt_transport_tcp = {
     .name = "tcp",
     .block_bytes = TT_BLOCK_BYTES_SOCKET,
+    .ends_links = 1,
     .uses_interface = 1,
     .unusable = unusable,
     .create = create,

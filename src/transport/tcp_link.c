@@ -57,9 +57,16 @@ tuttiResult_t tt_tcp_link_create(struct tcp_link **out, int fd, int has_crc)
   return tuttiSuccess;
 }
 
+/* Bytes that nobody has read would make the kernel reset the connection, and forget what it has yet to send. */
+static void unread_drop(int fd)
+{
+  for (int k = 0; k < 64 && recv(fd, NULL, (size_t)1 << 20, MSG_DONTWAIT | MSG_TRUNC) > 0; k++) {}
+}
+
 void tt_tcp_link_destroy(struct tcp_link *link)
 {
   if (!link) return;
+  unread_drop(link->fd);
   close(link->fd);
   tt_free(link->in.stage);
   tt_free(link);

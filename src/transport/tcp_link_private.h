@@ -72,6 +72,7 @@ struct tcp_sender {
   size_t head_len;    /* of the open frame */
   size_t head_left;   /* bytes of it not taken yet */
   int is_full;        /* the last send took less than offered */
+  int is_broken;      /* for good; what has come before can still be received */
   alignas(64) union {
     struct tcp_head head;
     uint8_t bytes[TCP_FIRST_BYTES + TCP_INLINE_BYTES];

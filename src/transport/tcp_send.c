@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The outgoing direction of a TCP link. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -59,6 +60,15 @@ static ssize_t push(struct tcp_link *link, const void *data, size_t len)
   return sendmsg(link->fd, &message, MSG_NOSIGNAL);
 }
 
+/* The peer may have closed its end behind its last message. */
+static ssize_t broken(struct tcp_link *link, int error)
+{
+  snprintf(link->base.why, sizeof link->base.why, "TCP link to rank %d: sending failed: %s", link->base.peer,
+           strerror(error));
+  link->out.is_broken = 1;
+  return TT_LINK_BROKEN;
+}
+
 /* Sends as much of the open frame as it can; *taken is how much of data went. 1 if the kernel took
  * everything, 0 if not, else TT_LINK_BROKEN. */
 static ssize_t frame_push(struct tcp_link *link, const void *data, size_t len, size_t *taken)
@@ -70,7 +80,7 @@ static ssize_t frame_push(struct tcp_link *link, const void *data, size_t len, s
   do n = push(link, data, len);
   while (n < 0 && errno == EINTR);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
-  if (n < 0) return tt_tcp_break(link, "sending failed: %s", strerror(errno));
+  if (n < 0) return broken(link, errno);
   size_t head = smaller((uint64_t)n, out->head_left);
   out->head_left -= head;
   *taken = (size_t)n - head;
@@ -82,7 +92,7 @@ ssize_t tt_tcp_send(struct tt_link *base, const void *data, size_t len)
 {
   struct tcp_link *link = (struct tcp_link *)base;
   struct tcp_sender *out = &link->out;
-  if (link->is_broken) return TT_LINK_BROKEN;
+  if (link->is_broken || out->is_broken) return TT_LINK_BROKEN;
   size_t sent = 0, taken;
   ssize_t more = 1;
   while (more > 0 && sent < len && sent < TCP_TURN_BYTES) {

@@ -105,6 +105,7 @@ struct tt_link_ops {
 struct tt_transport_spec {
   int nranks, rank;
   int lanes;                          /* 1 .. TT_MAX_LINKS */
+  int patient_lanes;                  /* the last so many: open waits there for the peer as long as it takes */
   const struct tt_settings *settings;
   const struct tt_credentials *credentials;
   struct tt_listener *ip_listener;    /* NULL if there is none */
@@ -113,6 +114,12 @@ struct tt_transport_spec {
   const int32_t *pids;                /* of each rank, for pointers within one process */
   int oversubscribed;                        /* the machine's ranks are more than its cores */
 };
+
+/* Whether open may wait for the peer without a limit. */
+static inline int tt_lane_is_patient(const struct tt_transport_spec *spec, int lane)
+{
+  return lane >= spec->lanes - spec->patient_lanes;
+}
 
 /* Memory that calls will use often. */
 struct tt_registered {
@@ -128,6 +135,7 @@ struct tt_transport_ops {
   uint32_t block_bytes;    /* default of the longest block between ranks that it joins: 1 KiB .. 1 GiB */
   int is_same_host;        /* it joins only ranks of one host */
   int is_idle_on_one_host; /* not opened if all ranks are on one host and a transport with is_same_host comes first */
+  int ends_links;          /* a link breaks when the peer's end is destroyed, after all that was sent has come */
   int uses_interface;      /* its links go over the interface of TUTTI_SOCKET_IFNAME, and cost what that costs */
 
   /* ---- functions ---- */

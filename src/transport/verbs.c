@@ -436,7 +436,8 @@ static tuttiResult_t open_link(struct tt_transport *transport, int peer, int lan
     slot->deadline_ns = tt_now_ns() + (uint64_t)verbs->spec->settings->init_timeout_ms * 1000000u;
   if (slot->stage != OPEN && !slot->is_none) {
     tuttiResult_t result = open_step(verbs, peer, lane);
-    if (result == tuttiInProgress && tt_now_ns() > slot->deadline_ns) result = late(verbs, peer, lane);
+    int is_late = !tt_lane_is_patient(verbs->spec, lane) && tt_now_ns() > slot->deadline_ns;
+    if (result == tuttiInProgress && is_late) result = late(verbs, peer, lane);
     if (result == tuttiInProgress) return result;
     slot->failed = result;
     if (result != tuttiSuccess) return result;

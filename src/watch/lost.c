@@ -60,6 +60,13 @@ int tt_watch_lost(struct tt_watch *watch, int *ranks, int size)
   return n;
 }
 
+enum tt_left tt_watch_left(const struct tt_watch *watch, int rank)
+{
+  uint64_t gone = watch->own ? tt_page_gone(&watch->page, rank) : 0;
+  if (!gone) return TT_LEFT_NOT;
+  return tt_gone_aborted(gone) ? TT_LEFT_ABORTED : TT_LEFT_DONE;
+}
+
 int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n)
 {
   int dead = 0;

@@ -166,6 +166,14 @@ tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mi
  * are. Any thread. */
 int tt_watch_lost(struct tt_watch *watch, int *ranks, int size);
 
+/* Whether a rank has said farewell; what it had sent before that may still be on its way. Any thread; no lock. */
+enum tt_left {
+  TT_LEFT_NOT,
+  TT_LEFT_DONE,    /* in good order */
+  TT_LEFT_ABORTED,
+};
+enum tt_left tt_watch_left(const struct tt_watch *watch, int rank);
+
 /* The caller goes on without these ranks: checks at once whether those of this host are dead. 1: at least one is. */
 int tt_watch_exclude(struct tt_watch *watch, const int *ranks, int n);
 

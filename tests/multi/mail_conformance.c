@@ -11,6 +11,7 @@
 
 #include "chance.h"
 #include "comm/private.h"
+#include "decorations.h"
 #include "exec/private.h"
 #include "meeting.h"
 #include "ranks.h"
@@ -29,16 +30,6 @@ struct load {
   int how;
   struct meeting *meeting;
   _Atomic int *posted; /* in shared memory */
-};
-
-/* Around each transport: nothing, and the decorators with rules that any traffic must survive. */
-static const struct {
-  const char *name, *trace, *fault;
-} decorations[] = {
-    {"", NULL, NULL},
-    {" + trace", "/dev/null", NULL},
-    {" + fault", NULL,
-     "nth=5,action=delay:2ms;action=short:4096;side=recv,nth=7,action=delay:1ms;side=recv,action=short:240"},
 };
 
 static void set(const char *name, const char *value)

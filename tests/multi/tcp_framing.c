@@ -350,6 +350,25 @@ static void queued_small_messages_keep_their_borders(void **state)
   }
 }
 
+static void what_came_before_a_send_broke_is_received(void **state)
+{
+  (void)state;
+  struct wire wire;
+  struct tt_head head = head_of(50);
+  wire_make(&wire, 0);
+  source_fill(0, 50);
+  tt_tcp_send_begin(&wire.from->base, &head);
+  assert_int_equal(tt_tcp_send(&wire.from->base, source, 50), 50);
+  while (wire_move(&wire, 65536) > 0) {}
+  shutdown(wire.out, SHUT_RDWR);
+  tt_tcp_send_begin(&wire.to->base, &head);
+  assert_int_equal(tt_tcp_send(&wire.to->base, source, 50), TT_LINK_BROKEN);
+  tt_tcp_recv_begin(&wire.to->base, &head);
+  assert_int_equal(tt_tcp_recv(&wire.to->base, sink, 50), 50);
+  sink_check(0, 50);
+  wire_free(&wire);
+}
+
 /* Sends two frames of 50 bytes through a damaged wire; what the receiver's last call said. */
 static ssize_t damaged_trip(struct wire *wire, enum mode mode)
 {
@@ -565,6 +584,7 @@ int main(void)
       cmocka_unit_test(whatever_the_kernel_takes_or_gives_at_a_time_is_right),
       cmocka_unit_test(noise_never_does_more_than_end_the_link),
       cmocka_unit_test(queued_small_messages_keep_their_borders),
+      cmocka_unit_test(what_came_before_a_send_broke_is_received),
       cmocka_unit_test(every_flipped_bit_breaks_the_link_when_crc_is_on),
       cmocka_unit_test(peek_shows_nothing_that_is_not_proven),
       cmocka_unit_test(peek_shows_more_of_a_frame_until_it_has_no_room),

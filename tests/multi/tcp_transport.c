@@ -98,6 +98,31 @@ static void both_may_send_many_megabytes_at_once(void **state)
   tcp_pair_destroy(&pair);
 }
 
+/* It had the other end's bytes in its socket, and much to send. */
+static void an_end_that_did_not_read_loses_nothing_that_it_sent(void **state)
+{
+  (void)state;
+  static uint8_t data[1 << 20];
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  struct tt_head head = {tt_call_word(&a_call), (uint64_t)1 << 30, &a_call, 0};
+  size_t sent = 0, got = 0;
+  ssize_t n;
+  pair_start(&pair, "127.0.0.1:0");
+  assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+  for (int i = 0; i < 2; i++) links[i]->ops->send_begin(links[i], &head);
+  assert_true(links[1]->ops->send(links[1], data, sizeof data) > 0);
+  for (int k = 0; k < 50; k++, usleep(2000))
+    while ((n = links[0]->ops->send(links[0], data, sizeof data)) > 0) sent += (size_t)n;
+  pair.end[0].transport->ops->destroy(pair.end[0].transport);
+  pair.end[0].transport = NULL;
+  links[1]->ops->recv_begin(links[1], &head);
+  while ((n = links[1]->ops->recv(links[1], data, sizeof data)) >= 0) got += (size_t)n;
+  assert_int_equal(n, TT_LINK_BROKEN);
+  assert_int_equal(got, sent);
+  tcp_pair_destroy(&pair);
+}
+
 static void a_kernel_that_takes_little_at_a_time_loses_nothing(void **state)
 {
   (void)state;
@@ -434,6 +459,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(links_carry_over_ipv4),
       cmocka_unit_test(both_may_send_many_megabytes_at_once),
+      cmocka_unit_test(an_end_that_did_not_read_loses_nothing_that_it_sent),
       cmocka_unit_test(a_kernel_that_takes_little_at_a_time_loses_nothing),
       cmocka_unit_test(crc_can_be_forced_on_loopback),
       cmocka_unit_test(crc_is_on_between_different_addresses),

@@ -11,22 +11,13 @@
 
 #include <cmocka.h>
 
+#include "decorations.h"
 #include "ranks.h"
 #include "slow.h"
 #include "traffic.h"
 
 #define SAMPLE(messages) (IS_SLOW ? (messages) / 3 : (messages))
 #define FLOWS (2 * WORLD_RANKS * TT_MAX_LANES)
-
-/* Around each transport: nothing, and the decorators with rules that any traffic must survive. */
-static const struct {
-  const char *name, *trace, *fault;
-} decorations[] = {
-    {"", NULL, NULL},
-    {" + trace", "/dev/null", NULL},
-    {" + fault", NULL,
-     "nth=5,action=delay:2ms;action=short:4096;side=recv,nth=7,action=delay:1ms;side=recv,action=short:240"},
-};
 
 /* Runs `world` on every transport, both ways of making ranks, and the first `ndecorations` decorations. */
 static void on_all(struct world world, int ndecorations)
