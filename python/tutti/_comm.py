@@ -13,7 +13,7 @@ from ._arrays import Array, NAMES, SIZES, UINT8, element, look, type_code
 from ._handles import OPEN, Handle, take_stream
 from ._options import config_of
 from ._parts import has_parts, look_parts
-from ._library import (C, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
+from ._library import (C, Held, IN_PROGRESS, INT_MOST, THREAD, TuttiUsageError, check, error, number, refusal,
                        whole, words)
 
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4, "and": 5, "or": 6, "xor": 7}
@@ -114,7 +114,7 @@ def _join(code, handle, alive=None):
     return Comm(handle.value)
 
 
-class ReduceOp:
+class ReduceOp(Held):
     """A sum with a scalar, made by ``Comm.scaled_sum``: for ``op=`` of the same communicator and type."""
 
     def __init__(self, comm, value):
@@ -127,7 +127,7 @@ class ReduceOp:
 Op = Union[str, ReduceOp]
 
 
-class Comm:
+class Comm(Held):
     """One rank's membership in a group of ranks; made by ``tutti.init``, ``split`` and ``shrink``.
 
     ``rank``: of this process, 0 .. size - 1. ``size``: the number of ranks.

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 from . import _interrupt, _library
 from ._arrays import Array, NAMES, look, type_code
 from ._comm import Comm, OPS
-from ._library import C, IN_PROGRESS, TuttiUsageError, check, error, number, refusal, whole, words
+from ._library import C, Held, IN_PROGRESS, TuttiUsageError, check, error, number, refusal, whole, words
 
 _push = C["tuttiFusionPush"]
 
@@ -54,7 +54,7 @@ def _shard(shard, names, count):
                  [view(shard.planes[p]) for p in range(count)])
 
 
-class Fusion:
+class Fusion(Held):
     """Sums many tensors in few messages, planned from the times at which they are ready and the cost of messages.
 
     It is told of all tensors once. In each step every tensor is pushed once when it is ready and then waited for, on

@@ -7,7 +7,7 @@ from ctypes import byref, c_int, c_void_p
 from typing import Any, Optional
 
 from . import _interrupt
-from ._library import C, IN_PROGRESS, THREAD, TuttiUsageError, check, error, refusal
+from ._library import C, Held, IN_PROGRESS, THREAD, TuttiUsageError, check, error, refusal
 
 _query = C["tuttiStreamQuery"]
 _LOCK = threading.RLock()  # the collector of garbage may end a communicator anywhere
@@ -69,7 +69,7 @@ def _give_event(pair):
         _events.append(pair)
 
 
-class Handle:
+class Handle(Held):
     """An operation that was started with ``async_=True``.
 
     Its arrays must not be touched until it is done; they are kept alive. Operations of one communicator are carried out
@@ -160,7 +160,7 @@ class Handle:
             _give_event(pair)
 
 
-class Group:
+class Group(Held):
     """Collects the calls of this thread and starts them together; made by ``tutti.group()``."""
 
     _inside = None

@@ -230,6 +230,15 @@ def _load():
 PATH, VERSION_CODE, C = _load()
 
 
+class Held:
+    """What stands for an object of the library. A copy of it would end that object a second time."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"a {type(self).__name__} of tutti belongs to this process: it cannot be copied or pickled")
+
+
 def make(struct):
     """A struct of options as its initializer sets it, but for fields whose default is not 0 or undefined."""
     made = struct(size=ctypes.sizeof(struct), magic=struct.MAGIC, version=VERSION_CODE)

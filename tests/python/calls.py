@@ -2,8 +2,10 @@
 """Calls that go on after they have returned, groups, splits and shrinks; Ctrl-C, and the death of a rank."""
 import array
 import asyncio
+import copy
 import gc
 import os
+import pickle
 import signal
 import threading
 import time
@@ -244,6 +246,17 @@ class Communicators(unittest.TestCase):
                 with self.assertRaisesRegex(tutti.TuttiRemoteError, "rank 0"):
                     comm.all_reduce(floats(1))
         ranks.threads(2, body)
+
+    def test_what_stands_for_the_library_s_objects_is_neither_copied_nor_pickled(self):
+        def body(comm):
+            tensors = {"x": (1, "float32")}
+            held = [comm, comm.scaled_sum(2.0), comm.all_reduce(floats(1), async_=True), tutti.group(),
+                    tutti.Fusion(comm, tensors)]
+            for thing in held:
+                for twice in (copy.copy, copy.deepcopy, pickle.dumps):
+                    with self.assertRaisesRegex(TypeError, f"{type(thing).__name__} of tutti"):
+                        twice(thing)
+        ranks.threads(1, body)
 
     def test_a_dropped_communicator_ends_its_operations_first(self):
         comm = tutti.init(id=tutti.unique_id(), rank=0, size=1)

@@ -65,6 +65,20 @@ class Classes(unittest.TestCase):
             assert backend.size() == dist.get_world_size() == 2
         run(2, body)
 
+    @unittest.skipUnless(hasattr(dist.ProcessGroup, "_get_backend"), "in this torch a group has one backend")
+    def test_it_stands_beside_a_group_that_has_nothing_for_the_host(self):
+        def body(rank):
+            group, x = dist.new_group(backend="tutti"), torch.ones(1)
+            dist.all_reduce(x, group=group)
+            assert x.item() == 2
+            try:
+                tutti.torch.monitored_barrier()
+            except tutti.TuttiArgumentError as why:
+                assert "must be a process group of the backend tutti" in str(why), why
+            else:
+                raise AssertionError("the default group was taken")
+        run(2, body, "cuda:gloo")
+
     @unittest.skipIf(tutti.torch.Backend is None, "in this torch only process groups can be written in Python")
     def test_it_stands_beside_another_backend_in_one_group(self):
         def body(rank):

@@ -108,6 +108,23 @@ class Works(unittest.TestCase):
             with self.assertRaisesRegex(BaseException, "it was me"):
                 Work([handle], ()).get_future().wait()
 
+    def test_a_work_of_no_operations_is_done(self):
+        def body(rank):
+            work = dist.group.WORLD.allreduce_coalesced([])
+            assert work.wait() and work.is_success() and work.get_future().wait() == []
+        run(1, body)
+
+    def test_a_limit_is_for_all_operations_of_a_work_together(self):
+        class Handle:
+            """An operation that ends after a while."""
+
+            def wait(self, timeout=None):
+                limits.append(timeout)
+                time.sleep(0.01)
+        limits = []
+        Work([Handle(), Handle()], ()).wait(timedelta(seconds=60))
+        self.assertTrue(limits[1] <= limits[0] - 0.01, limits)
+
     def test_copies_of_a_result_are_there_when_any_thread_has_waited(self):
         begun, go, x = threading.Event(), threading.Event(), torch.zeros(2)
 

@@ -57,6 +57,7 @@ class Deaths(unittest.TestCase):
                 dist.send(y, 2, group=group)
             else:
                 dist.recv(y, 0, group=group)
+            dist.destroy_process_group(group)
         run(3, body, dies=[1])
 
     def test_the_rest_goes_on_when_the_rank_that_held_the_store_is_dead(self):

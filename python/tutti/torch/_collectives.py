@@ -56,8 +56,6 @@ class Collectives:
                             comm._call(False, None, keep, *call)
                 put(copies)
                 return DONE
-            if not calls:
-                return DONE
             if len(calls) == 1:
                 handles = [comm._call(True, None, keep, *calls[0])]
             else:

@@ -5,7 +5,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .._arrays import NAMES
 from .._fusion import Fusion
-from .._library import refusal
+from .._library import Held, refusal
 from ._group import found
 from ._tensors import CODES
 
@@ -15,7 +15,7 @@ def _flat(tensor):
     return tensor if tensor.is_contiguous() else tensor.as_strided((tensor.numel(),), (1,))
 
 
-class DDPHook:
+class DDPHook(Held):
     """The fusion of a model, made by ``ddp_hook``; ``fusion`` has its plans and times (``fusion.info()``)."""
 
     def __init__(self, fusion, parameters, updates):

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from .._comm import join, unique_id
-from .._library import TuttiError, TuttiRemoteError, TuttiUsageError, refusal
+from .._library import TuttiRemoteError, TuttiUsageError, refusal
 from ._collectives import Collectives, milliseconds
 from ._messages import Messages, has_key, set_key, store_errors
 from ._rendezvous import meet, share_store
@@ -166,7 +166,7 @@ def _look(name, members):
     try:
         comm = found(None)._comm if members and dist.is_initialized() else None
         lost = [rank for rank in comm.failed() if rank in members] if comm is not None else []
-    except TuttiError:  # that of all ranks is another backend's, or closed
+    except RuntimeError:  # that of all ranks is another backend's, or closed
         return
     if lost:
         raise TuttiRemoteError(f"group {name} cannot be made: rank {lost[0]} has failed or left")
@@ -207,7 +207,8 @@ def found(group):
     """The group of this backend that torch.distributed's argument `group` stands for."""
     group = _theirs(group)
     if not isinstance(group, _Group) and hasattr(group, "_get_backend"):
-        group = group._get_backend(torch.device("cpu"))
+        with contextlib.suppress(RuntimeError):  # it has no backend for tensors of the host
+            group = group._get_backend(torch.device("cpu"))
     if not isinstance(group, _Group):
         raise refusal(f"group is {group!r}: it must be a process group of the backend tutti")
     return group
@@ -247,3 +248,11 @@ def _enter(new, old, members):
     groups[new] = ("tutti", new._store)
     names[new] = f"{names[old]} without {len(whole) - len(members)}, {new._comm.size} ranks {len(names)}"
     ranks[new] = {whole[member]: number for number, member in enumerate(members)}
+    if hasattr(world, "pg_to_tag"):  # newer versions ask for these, at the latest when they destroy the group
+        tag = f"ptd:{names[new]}"
+        world.pg_backend_config[new], world.pg_to_tag[new] = "cpu:tutti", tag
+        for its in ("", tag):
+            world.tags_to_pg.setdefault(its, []).append(new)
+    if hasattr(_c10d, "_register_process_group"):
+        new._set_group_name(names[new])
+        _c10d._register_process_group(names[new], new)

@@ -3,6 +3,7 @@
 import inspect
 import sys
 import threading
+import time
 from datetime import timedelta
 
 import torch
@@ -100,9 +101,10 @@ class Work(dist._Work):
     def wait(self, timeout=None):
         """Waits until it has ended; raises its error. `timeout`: a timedelta; then the operation goes on."""
         limit = timeout.total_seconds() if isinstance(timeout, timedelta) and timeout else None
+        until = None if limit is None else time.perf_counter() + limit
         try:
             for handle in self._handles:
-                handle.wait(limit)
+                handle.wait(None if until is None else max(until - time.perf_counter(), 0))
         except TimeoutError:
             raise RuntimeError(f"the operation is not done after {limit} s, and goes on: not all ranks have come to "
                                "it, or it takes longer") from None
