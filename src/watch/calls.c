@@ -8,6 +8,7 @@
 #define SHOW_NS 20000000u        /* after so long a wait, our call is shown to neighbours on other hosts */
 #define PASSED_NS 1000000000u    /* a rank this long past our call, beyond its ring, cannot have matched it */
 #define PAIR_GRACE_NS 500000000u /* data that a rank sent before it left may take so long to come */
+#define PUBLISHED_NS 100000000u  /* a call whose message is here is published within that time, even on a busy host */
 #define NAMES_MAX 4              /* late ranks named in a sentence */
 #define LOOK_NS 10000u           /* per rank, between two comparisons of all ranks' calls ... */
 #define LOOK_RANKS 100           /* ... if there are more than so many: callers come every millisecond */
@@ -384,6 +385,14 @@ static tuttiResult_t pair_mismatch(struct tt_watch *watch, const struct tt_call 
   return tt_watch_fail(watch, tuttiInvalidUsage, peer, mine->op, text);
 }
 
+/* The peer has sent a message of its call `op`. The message of a short call comes a moment before that is published. */
+static void await_published(const struct tt_watch *watch, int peer, uint64_t op)
+{
+  const struct tt_rank_slot *slot = watch->peers[peer].local ? watch->peers[peer].slot : NULL;
+  uint64_t until_ns = tt_now_ns() + PUBLISHED_NS;
+  while (slot && tt_rank_slot_entered(slot) < op && tt_now_ns() < until_ns) sched_yield();
+}
+
 tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mine, int peer, uint64_t word,
                                 const struct tt_call *theirs)
 {
@@ -392,6 +401,7 @@ tuttiResult_t tt_watch_mismatch(struct tt_watch *watch, const struct tt_call *mi
   uint64_t op = widen(tt_word_op(word), mine->op);
   int is_pair = mine->collective == TT_PAIRS || (theirs && theirs->collective == TT_PAIRS); /* numbered otherwise */
   if (is_pair) return pair_mismatch(watch, mine, peer, theirs);
+  await_published(watch, peer, op);
   if (theirs && theirs->op == mine->op && tt_calls_differ(mine, theirs))
     return record_differ(watch, mine, peer, theirs);
   if (known_to_differ(watch, peer, mine->op, pair)) return record_differ(watch, &pair[0], peer, &pair[1]);

@@ -292,6 +292,39 @@ static void calls_read_while_they_are_written_are_whole(void **state)
   assert_int_equal(torn, 0);
 }
 
+#define BYTES 12u
+#define PASSED (3 * TT_TIMED_EVERY + 5u)
+
+/* Every call is recorded and counted; only those that are timed have an end of their own. */
+static void short_calls_that_have_ended_are_recorded_and_counted(void **state)
+{
+  (void)state;
+  static struct fixture fixture;
+  fixture_make(&fixture);
+  struct tt_rank_slot *slot = &fixture.page.slots[1];
+  struct tt_call_count counted;
+  struct tt_call got;
+  tt_rank_slot_beat(slot);
+  uint64_t began = tt_watch_time(), beat = atomic_load(&slot->moments.ticks);
+  for (uint64_t op = 1; op <= PASSED; op++) {
+    struct tt_call call = call_of(op);
+    struct tt_call_times times;
+    int is_timed = op % TT_TIMED_EVERY == 0, has_waited = is_timed || op % 2;
+    tt_rank_slot_pass(slot, &call, BYTES, has_waited ? began : 0);
+    assert_int_equal(tt_rank_slot_entered(slot), op);
+    assert_int_equal(tt_rank_slot_finished(slot), op);
+    assert_true(tt_rank_slot_record(slot, op, &got, &times));
+    assert_memory_equal(&got, &call, sizeof got);
+    assert_int_equal(times.began, has_waited ? began | (is_timed ? 0 : TT_BRIEF) : beat | TT_BRIEF | TT_COARSE);
+    if (is_timed) assert_true(times.ended >= began && !(times.ended & (TT_BRIEF | TT_COARSE)));
+    else assert_int_equal(times.ended, times.began | TT_COARSE);
+  }
+  tt_rank_slot_counted(slot, TT_ALL_REDUCE, &counted);
+  assert_int_equal(counted.calls, PASSED);
+  assert_int_equal(counted.bytes, PASSED * BYTES);
+  assert_true(atomic_load(&slot->totals[TT_ALL_REDUCE].ticks) > 0);
+}
+
 /* ---- who left ---- */
 
 static void the_first_word_about_leaving_counts(void **state)
@@ -324,6 +357,7 @@ int main(void)
       cmocka_unit_test(a_page_of_another_shape_is_refused),
       cmocka_unit_test(the_last_calls_can_be_read_and_older_ones_are_gone),
       cmocka_unit_test(calls_read_while_they_are_written_are_whole),
+      cmocka_unit_test(short_calls_that_have_ended_are_recorded_and_counted),
       cmocka_unit_test(the_first_word_about_leaving_counts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
