@@ -115,6 +115,40 @@
  * terngrad. The others, which are sparse, give every rank the whole sum, and weights that owners gave would travel
  * whole: leave out the update, and update the same weights on each rank.
  *
+ * Servers. With config.quorum or config.staleness, beside config.update, a contribution counts when it comes: each
+ * owner is the *server* of its elements. Contributions go to it as messages when they are pushed, that of the first
+ * tensor first where several wait; it decides which of them make an update, and sends the weights back. So no rank
+ * waits for a slow one. With n ranks:
+ *
+ *   quorum k, staleness 0  An update is of one step, and takes the contributions of the k ranks (or more) that all
+ *                          servers have completely first. They are decided once for a step, for all tensors alike;
+ *                          later ones count in no step (backup workers: Chen et al., 2016). k = n: all count, and
+ *                          weights have the bits of a fusion without servers
+ *   quorum k, staleness s  An update is of the next k contributions to an element, whoever sent them (k = 1:
+ *                          asynchronous SGD; else n-softsync: Zhang et al., IJCAI 2016). One that was computed from
+ *                          weights which have had more than s updates since then does not count
+ *   quorum 0, staleness s  Each contribution is an update, and none is dropped. A wait lasts until this rank is at
+ *                          most s steps ahead of the slowest (stale synchronous parallel: Ho et al., NIPS 2013)
+ *
+ * tuttiAvg divides by the number of contributions in the update. Rules divide the rate by 1 + staleness; a function is
+ * told the staleness and does that itself, or does not. The rate and `after` are those that the contribution's rank has
+ * set; in a synchronous update all ranks' are equal, else the fusion ends with tuttiInvalidUsage.
+ *
+ * Each rank takes its own steps. A wait ends when the servers have answered: with the weights after the update of this
+ * step, or with the newest where it did not count. With quorum k < n a rank that is late gets the newest weights that
+ * it has completely, all tensors of one update, and goes on from there: it has skipped steps. So `updates` of
+ * tuttiFusionGetInfo says where it is; loops end by that, not by a count of their own. All tensors must be pushed
+ * before the first wait then, and waits end together. With `staleness` tensors, and the parts of one that have
+ * different owners, may be of different updates. tuttiFusionDestroy waits until all ranks have called it, because each
+ * serves the others until then; a rank in it contributes no more, and where too few are left the others' waits end with
+ * tuttiRemoteError. If a rank dies all ranks get an error, whatever the quorum.
+ *
+ * There is no plan: config.policy and buffer_bytes are not used, and tuttiFusionPrint and tuttiFusionCodec are refused
+ * (tuttiInvalidUsage). Tensors, wire_type and weights_type are tuttiFloat32; codecs, "lars", overflow and norms are
+ * refused at creation (tuttiInvalidArgument). Contributions are copied, and wait in the memory of their server; with
+ * quorum k < n each rank keeps two copies of all weights beside that. Planes are changed in place: after an error an
+ * update may have changed some elements and not others.
+ *
  * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent
  * alone is combined there; several that are sent together are copied through the fusion buffer, which is host memory,
  * and combined by the CPU (the policy "wfbp" sends each alone). Streams are those of tuttiStreamCreate; those of
@@ -155,9 +189,10 @@ typedef struct {
 typedef struct {
   size_t size;           /* of this struct in the library, whose newer versions may have more fields at its end */
   int tensor;
-  int staleness;         /* steps of other ranks that are in the weights but were not when the gradient was computed; a
-                            rate is divided by 1 + staleness. Today 0: the fusion is synchronous */
-  uint64_t step;         /* of the fusion, from 1 on */
+  int staleness;         /* updates that are in the weights but were not when the gradient was computed; of several
+                            contributions the mean, rounded up: divide the rate by 1 + staleness. 0 unless
+                            config.staleness is set */
+  uint64_t step;         /* of the fusion, from 1 on; with servers the number of this update of the elements */
   size_t first, count;   /* elements first to first + count - 1 of the tensor */
   float rate;            /* of this step (config.rate, tuttiFusionRate) */
   const float *gradient; /* g of these elements */
@@ -211,12 +246,13 @@ typedef struct {
   int weights_type;       /* in which weights of tuttiFloat32 tensors travel: tuttiFloat32 (also if undefined),
                              tuttiFloat16 or tuttiBfloat16; recvbuff gets fp32 with such values */
   const uint8_t *exempt;  /* NULL, or of each tensor 1: its update has neither DECAY nor lambda, else 0; copied */
+  int quorum, staleness;  /* which contributions count, and when, see "Servers" above; default 0, 0: all, together */
 } tuttiFusionConfig_t;
 
 #define TUTTI_FUSION_CONFIG_MAGIC 0x74756675u
 #define TUTTI_FUSION_CONFIG_INITIALIZER \
   { sizeof(tuttiFusionConfig_t), TUTTI_FUSION_CONFIG_MAGIC, TUTTI_VERSION_CODE, NULL, 0, tuttiSum, \
-    TUTTI_CONFIG_UNDEF_INT, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, TUTTI_CONFIG_UNDEF_INT, NULL }
+    TUTTI_CONFIG_UNDEF_INT, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, TUTTI_CONFIG_UNDEF_INT, NULL, 0, 0 }
 
 /* Makes a fusion of `ntensors` tensors over the ranks of comm. The call is collective: all ranks call it with the same
  * tensors and options. The fusion has communicators of its own, so comm may be used for other things at any time, by
@@ -344,6 +380,11 @@ typedef struct {
   double predicted_exposed_us;
   uint64_t state_step;     /* the step that left the planes of tuttiFusionState as they are; 0: none has ended. After an
                               error ranks may be one step apart: those that put state together compare theirs */
+  uint64_t updates;        /* with servers: of the weights that the last step gave; without `quorum` or with
+                              `staleness`: of the tensor's share that has had most */
+  uint64_t dropped;        /* steps of this rank of which a contribution did not count */
+  uint64_t stalest;        /* of the contributions that this rank's servers have counted: the largest staleness, */
+  double staleness;        /* and the mean */
 } tuttiFusionInfo_t;
 
 /* Tells the state of a fusion.

@@ -92,6 +92,16 @@ tuttiResult_t tt_comm_queue_coded(struct tuttiComm *comm, struct tuttiStream *st
 /* As tt_op_begin. */
 struct tt_op *tt_op_begin_coded(struct tuttiComm *comm, const struct tt_coded_spec *spec);
 
+/* Contributions that are added by the one tree of all-reduces with `deterministic` (algos/binary_blocks.c). */
+struct tt_coded_tree {
+  void *(*at)(const struct tt_coded_tree *tree, int k); /* the k-th contribution, which may be changed */
+  int n, type;
+  uint64_t count; /* elements */
+};
+
+/* Adds them: the sum takes the place of contribution 0. */
+void tt_coded_tree_add(const struct tt_coded_tree *tree);
+
 /* Elements of a unit of a tensor of so many; a multiple of the grain. Route gather: all. */
 uint64_t tt_coded_unit(const struct tt_codec *codec, uint64_t whole, int nranks);
 

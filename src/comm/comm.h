@@ -170,6 +170,17 @@ tuttiResult_t tt_message_begin(struct tuttiComm *comm, struct tuttiMessage *mess
  * result. */
 tuttiResult_t tt_message_wait(struct tuttiMessage *message, int timeout_ms);
 
+/* Begins a message in memory of the caller, whom nobody helps: it calls tt_messages_drive until is_over is 1, and then
+ * tt_message_result. Errors: as tt_message_run. */
+tuttiResult_t tt_message_post(struct tuttiComm *comm, struct tuttiMessage *message);
+tuttiResult_t tt_message_result(struct tuttiMessage *message);
+
+/* Moves all messages of the communicator; 1: something moved. look: a millisecond has passed. */
+int tt_messages_drive(struct tuttiComm *comm, int look);
+
+/* For waiters (struct tt_waiter: sleep) of messages: the sleeper is the communicator. */
+enum tt_slept tt_messages_sleep(void *comm, uint64_t ns);
+
 /* Ends the use of a message that was begun: it is freed, at its end if it is not over. */
 void tt_message_give_back(struct tuttiMessage *message);
 tuttiResult_t tt_message_check(const struct tuttiMessage *message);

@@ -86,6 +86,14 @@ tuttiResult_t tt_message_check(const struct tuttiMessage *message)
                  (const void *)message);
 }
 
+tuttiResult_t tt_message_post(struct tuttiComm *comm, struct tuttiMessage *handle)
+{
+  atomic_fetch_add(&comm->messages.callers, 1);
+  tuttiResult_t result = begin(comm, handle, 0);
+  atomic_fetch_sub(&comm->messages.callers, 1);
+  return result;
+}
+
 /* ---- ending ---- */
 
 static const char *with_tag(int tag, char text[32])
@@ -200,6 +208,11 @@ void tt_messages_move_beside(struct tuttiComm *comm)
   atomic_store_explicit(&comm->queue.owner, 0, memory_order_release);
 }
 
+int tt_messages_drive(struct tuttiComm *comm, int look)
+{
+  return tt_comm_serve(comm, look);
+}
+
 int tt_messages_are_free(struct tuttiComm *comm)
 {
   if (atomic_load(&comm->messages.is_free)) return 1;
@@ -236,7 +249,7 @@ void tt_messages_finish(struct tuttiComm *comm)
 
 /* ---- waiting ---- */
 
-static enum tt_slept message_sleep(void *it, uint64_t ns)
+enum tt_slept tt_messages_sleep(void *it, uint64_t ns)
 {
   struct tuttiComm *comm = it;
   enum tt_slept slept = TT_SLEPT_NOT;
@@ -253,7 +266,7 @@ static void wait_inside(struct tuttiMessage *handle, int timeout_ms)
   struct tt_waiter waiter;
   uint64_t until = timeout_ms < 0 ? UINT64_MAX : tt_now_ns() + (uint64_t)timeout_ms * 1000000u;
   tt_waiter_init(&waiter, comm->facts.oversubscribed);
-  waiter.sleep = message_sleep;
+  waiter.sleep = tt_messages_sleep;
   waiter.sleeper = comm;
   for (int look = 0; !atomic_load_explicit(&handle->is_over, memory_order_acquire);) {
     int moved = tt_comm_serve(comm, look);
@@ -263,7 +276,7 @@ static void wait_inside(struct tuttiMessage *handle, int timeout_ms)
   }
 }
 
-static tuttiResult_t result_of(struct tuttiMessage *handle)
+tuttiResult_t tt_message_result(struct tuttiMessage *handle)
 {
   tuttiResult_t result = handle->message.result;
   return result == tuttiSuccess ? result : tt_fail_quiet(result, handle->sentence);
@@ -275,7 +288,7 @@ tuttiResult_t tt_message_run(struct tuttiComm *comm, struct tuttiMessage *handle
   tuttiResult_t result = begin(comm, handle, 0);
   if (result == tuttiSuccess) {
     wait_inside(handle, -1);
-    result = result_of(handle);
+    result = tt_message_result(handle);
   }
   atomic_fetch_sub(&comm->messages.callers, 1);
   return result;
@@ -288,7 +301,7 @@ tuttiResult_t tt_message_wait(struct tuttiMessage *handle, int timeout_ms)
     wait_inside(handle, timeout_ms);
     atomic_fetch_sub(&handle->comm->messages.callers, 1);
   }
-  return atomic_load(&handle->is_over) ? result_of(handle) : tuttiInProgress;
+  return atomic_load(&handle->is_over) ? tt_message_result(handle) : tuttiInProgress;
 }
 
 void tt_message_give_back(struct tuttiMessage *handle)

@@ -110,50 +110,56 @@ void tt_coded_plain_write(const struct tt_coded *coded, const struct tt_coded_pl
   tt_reduce_kernel(redop, type)(to, &from, 1, place->piece.count, &arg);
 }
 
-/* Contributions by their ranks. */
-struct line {
-  const struct tt_coded *coded;
-  const struct tt_coded_place *place;
-  const struct tt_codes *codes;
-  int type;
-};
-
-static void line_add(const struct line *line, int to, int from)
+static void tree_pair(const struct tt_coded_tree *tree, int to, int from)
 {
-  void *sum = tt_coded_received(line->coded, line->place, line->codes, to);
-  const void *both[2] = {sum, tt_coded_received(line->coded, line->place, line->codes, from)};
-  tt_reduce_kernel(tuttiSum, line->type)(sum, both, 2, line->place->piece.count, NULL);
+  void *sum = tree->at(tree, to);
+  const void *both[2] = {sum, tree->at(tree, from)};
+  tt_reduce_kernel(tuttiSum, tree->type)(sum, both, 2, tree->count, NULL);
 }
 
-static void butterfly_add(const struct line *line, int first, int size)
+static void butterfly_add(const struct tt_coded_tree *tree, int first, int size)
 {
   for (int apart = 1; apart < size; apart *= 2)
-    for (int rank = first; rank < first + size; rank += 2 * apart) line_add(line, rank, rank + apart);
+    for (int k = first; k < first + size; k += 2 * apart) tree_pair(tree, k, k + apart);
 }
 
-/* By the one tree of all-reduces with `deterministic` (algos/binary_blocks.c): blocks of powers of two, each by a
- * butterfly, then the smallest to the one before it, and so on. The sum takes the place of rank 0's contribution. */
-static void tree_add(const struct line *line)
+/* Blocks of powers of two, each by a butterfly, then the smallest to the one before it, and so on. */
+void tt_coded_tree_add(const struct tt_coded_tree *tree)
 {
-  int nranks = line->coded->nranks, first = 0;
+  int n = tree->n, first = 0;
   for (int size = 1 << 30; size; size /= 2) {
-    if (!(nranks & size)) continue;
-    butterfly_add(line, first, size);
+    if (!(n & size)) continue;
+    butterfly_add(tree, first, size);
     first += size;
   }
   while (first) {
     int smaller = first;
     first &= first - 1;
-    if (smaller < nranks) line_add(line, first, smaller);
+    if (smaller < n) tree_pair(tree, first, smaller);
   }
+}
+
+/* Contributions by their ranks. */
+struct line {
+  struct tt_coded_tree tree;
+  const struct tt_coded *coded;
+  const struct tt_coded_place *place;
+  const struct tt_codes *codes;
+};
+
+static void *line_at(const struct tt_coded_tree *tree, int rank)
+{
+  const struct line *line = (const struct line *)(const void *)tree;
+  return tt_coded_received(line->coded, line->place, line->codes, rank);
 }
 
 static void plain_add(const struct tt_coded *coded, const struct tt_coded_place *place, const struct tt_codes *codes,
                       float *sum)
 {
-  const struct line line = {coded, place, codes, coded->update.wires[TT_CODEC_CONTRIBUTION]};
-  tree_add(&line);
-  widen(line.type, tt_coded_received(coded, place, codes, 0), place->piece.count, sum, tuttiFloat32);
+  int type = coded->update.wires[TT_CODEC_CONTRIBUTION];
+  const struct line line = {{line_at, coded->nranks, type, place->piece.count}, coded, place, codes};
+  tt_coded_tree_add(&line.tree);
+  widen(type, tt_coded_received(coded, place, codes, 0), place->piece.count, sum, tuttiFloat32);
 }
 
 /* ---- sums, norms, weights ---- */

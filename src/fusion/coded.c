@@ -16,6 +16,7 @@
 
 #include "comm/coded.h"
 #include "fusion/private.h"
+#include "fusion/served_private.h"
 #include "reduce/fpenv.h"
 
 #define NONE "none"
@@ -430,6 +431,8 @@ tuttiResult_t tt_fusion_codec(struct tuttiFusion *fusion, const char *text)
 {
   struct shared *shared = &fusion->shared;
   struct tt_codec codec;
+  if (fusion->served)
+    return tt_fail(tuttiInvalidUsage, "a fusion with a quorum or a staleness has no codec: leave the call out");
   tuttiResult_t result = tt_fusion_codec_read(&fusion->config, text ? text : NONE, &codec);
   if (result != tuttiSuccess) return result;
   pthread_mutex_lock(&shared->mutex);
@@ -472,7 +475,7 @@ static void plane_move(float *plane, const struct tt_fusion_state *state, float 
   fpenv_leave(env);
 }
 
-static tuttiResult_t state_move(const struct tuttiFusion *fusion, const struct tt_fusion_state *state)
+static tuttiResult_t state_move(struct tuttiFusion *fusion, const struct tt_fusion_state *state)
 {
   const struct tensor *tensor = &fusion->config.tensors[state->tensor];
   const struct tensor_code *code = &fusion->coding.tensors[state->tensor];
@@ -487,7 +490,9 @@ static tuttiResult_t state_move(const struct tuttiFusion *fusion, const struct t
     return tt_fail(tuttiInvalidArgument, "count is %zu, but tensor %d (%s) was registered with %llu elements: give "
                    "that many", state->count, state->tensor, tensor->name, (unsigned long long)tensor->count);
   if (is_owned) {
+    tt_fusion_planes_lock(fusion, 1);
     tt_fusion_owned_copy(fusion, state);
+    tt_fusion_planes_lock(fusion, 0);
     return tuttiSuccess;
   }
   float *plane = code->planes[k / TT_CODEC_PLANES][k % TT_CODEC_PLANES];

@@ -7,7 +7,9 @@
 
 /* ---- options ---- */
 
-enum option { NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, LEAST, WEIGHTS, POLICY, CODEC, UPDATE, OPTIONS };
+enum option {
+  NUMBER, OP, WIRE, OVERFLOW_, NORMS, BUFFER, LEAST, WEIGHTS, QUORUM, STALENESS, POLICY, CODEC, UPDATE, OPTIONS
+};
 
 /* The options of a rank, as all ranks get them. */
 struct said {
@@ -27,6 +29,8 @@ static void options_say(const struct config *config, struct said *said)
   said->numbers[BUFFER] = (int64_t)config->asked_bytes;
   said->numbers[LEAST] = (int64_t)config->codec_least;
   said->numbers[WEIGHTS] = config->rule.weights;
+  said->numbers[QUORUM] = config->serving.quorum;
+  said->numbers[STALENESS] = config->serving.staleness;
   tt_fusion_codec_text(&config->codec, said->codec);
   tt_fusion_rule_text(&config->rule, said->update);
   memcpy(said->policy, config->policy_text, sizeof said->policy);
@@ -57,7 +61,7 @@ static tuttiResult_t said_compare(const struct said *said, int nranks)
 {
   static const char *const names[OPTIONS] = {"ntensors", "op", "wire_type", "overflow", "norms",
                                              "buffer_bytes (TUTTI_FUSION_BYTES)", "codec_least",
-                                             "weights_type", "policy (TUTTI_FUSION_POLICY)",
+                                             "weights_type", "quorum", "staleness", "policy (TUTTI_FUSION_POLICY)",
                                              "codec (TUTTI_FUSION_CODEC)", "update"};
   char its[80], first[80];
   for (int r = 1; r < nranks; r++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fusion/private.h"
+#include "fusion/served_private.h"
 #include "planner/price.h"
 
 #define CODEC_LEAST 1024 /* elements: biases and norms travel as they are */
@@ -29,16 +30,21 @@ static tuttiResult_t channel_begin(struct config *config, struct tuttiComm *comm
   return result;
 }
 
-/* All but the first are made at once, from that, which ends on all ranks with a rank that cannot make one. */
+/* The first one ends on all ranks with a rank that cannot make another one. */
+static tuttiResult_t channel_first(struct config *config, struct tuttiComm *comm)
+{
+  tuttiResult_t result = channel_begin(config, comm, 0);
+  if (result == tuttiSuccess) return tt_comm_create_wait(config->channel[0]);
+  return config->nchannels ? result : tt_comm_give_up(comm, result, 0); /* else all have heard of it */
+}
+
+/* The others are made at once. Servers need none. */
 static tuttiResult_t channels_make(struct config *config, struct tuttiComm *comm)
 {
   const struct tt_comm_facts *facts = tt_comm_facts(comm);
-  config->nplanned = (int)facts->settings.fusion_channels;
   int wanted = config->nplanned + (facts->nranks > 1 ? 2 : 0);
-  tuttiResult_t result = channel_begin(config, comm, 0);
-  if (result == tuttiSuccess) result = tt_comm_create_wait(config->channel[0]);
-  else if (!config->nchannels) return tt_comm_give_up(comm, result, 0); /* else all have heard of it */
-  if (result != tuttiSuccess) return result;
+  tuttiResult_t result = tuttiSuccess;
+  if (config->serving.is_on) return result;
   for (int c = 1; c < wanted && result == tuttiSuccess; c++)
     result = channel_begin(config, comm, facts->nranks > 1 && c == wanted - 1);
   if (result == tuttiSuccess) result = tt_comms_create_wait(config->channel + 1, config->nchannels - 1);
@@ -133,6 +139,7 @@ static tuttiResult_t config_set(struct config *config, const struct tt_comm_fact
   size_t bytes = (size_t)facts->settings.fusion_bytes;
   if (!bytes) bytes = asked->buffer_bytes ? asked->buffer_bytes : (size_t)64 << 20;
   config->buffer_bytes = config->asked_bytes = bytes;
+  config->nplanned = (int)facts->settings.fusion_channels;
   config->nranks = facts->nranks;
   config->rank = facts->rank;
   config->redop = asked->op;
@@ -145,6 +152,7 @@ static tuttiResult_t config_set(struct config *config, const struct tt_comm_fact
   tensors_take(config, tensors, asked->rows);
   tuttiResult_t result = tt_fusion_rule_read(config, asked);
   if (result == tuttiSuccess) result = tt_fusion_codec_read(config, codec ? codec : "none", &config->codec);
+  if (result == tuttiSuccess) result = tt_fusion_serving_read(config, asked);
   return result == tuttiSuccess ? policy_take(config, facts, asked) : result;
 }
 
@@ -161,7 +169,8 @@ static void locks_init(struct shared *shared)
 
 static tuttiResult_t engine_start(struct tuttiFusion *fusion)
 {
-  int error = tt_thread_start(&fusion->thread, "tutti-fusion", tt_fusion_main, fusion);
+  void *(*engine)(void *) = fusion->served ? tt_fusion_served_main : tt_fusion_main;
+  int error = tt_thread_start(&fusion->thread, "tutti-fusion", engine, fusion);
   if (error)
     return tt_fail(tuttiSystemError, "no thread for the fusion: %s; raise the limit of processes (ulimit -u)",
                    strerror(error));
@@ -195,8 +204,10 @@ static tuttiResult_t memory_make(struct tuttiFusion *fusion)
   if (!shared->gradients || !shared->missing || !shared->complete || !ranges->sums || !ranges->inputs ||
       !ranges->by_address || !engine->tensors || !engine->known.facts)
     return tt_fail(tuttiSystemError, "out of memory for a fusion of %zu tensors", n);
-  tuttiResult_t result = buffer_make(&fusion->config);
-  return result == tuttiSuccess ? tt_fusion_coding_set(fusion, &fusion->config.codec) : result;
+  int has_servers = fusion->config.serving.is_on;
+  tuttiResult_t result = has_servers ? tuttiSuccess : buffer_make(&fusion->config);
+  if (result == tuttiSuccess) result = tt_fusion_coding_set(fusion, &fusion->config.codec);
+  return result == tuttiSuccess && has_servers ? tt_fusion_served_make(fusion) : result;
 }
 
 /* No rank is done before all have what they need. */
@@ -204,6 +215,15 @@ static tuttiResult_t all_await(const struct config *config)
 {
   int32_t one = 1;
   return tt_fusion_run(config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
+}
+
+static tuttiResult_t planning_make(struct tuttiFusion *fusion)
+{
+  struct config *config = &fusion->config;
+  tuttiResult_t result = tt_fusion_rounds_make(fusion);
+  if (result == tuttiSuccess) result = prices_take(config);
+  if (result == tuttiSuccess) result = tt_fusion_probe(config, &fusion->engine.known);
+  return result == tuttiSuccess ? tt_fusion_told(config, tt_fusion_plans_first(fusion)) : result;
 }
 
 static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *comm, const tuttiFusionTensor_t *tensors,
@@ -216,13 +236,11 @@ static tuttiResult_t fusion_fill(struct tuttiFusion *fusion, struct tuttiComm *c
   fusion->shared.scale = (struct scale){1, 1, asked->rate};
   fusion->shared.planned.bound_us = -1;
   tuttiResult_t result = config_set(config, tt_comm_facts(comm), tensors, asked);
+  if (result == tuttiSuccess) result = channel_first(config, comm);
+  if (result == tuttiSuccess) result = tt_fusion_compare(config);
   if (result == tuttiSuccess) result = channels_make(config, comm);
   if (result == tuttiSuccess) result = tt_fusion_told(config, memory_make(fusion));
-  if (result == tuttiSuccess) result = tt_fusion_compare(config);
-  if (result == tuttiSuccess) result = tt_fusion_rounds_make(fusion);
-  if (result == tuttiSuccess) result = prices_take(config);
-  if (result == tuttiSuccess) result = tt_fusion_probe(config, &engine->known);
-  if (result == tuttiSuccess) result = tt_fusion_told(config, tt_fusion_plans_first(fusion));
+  if (result == tuttiSuccess && !fusion->served) result = planning_make(fusion);
   if (result == tuttiSuccess) result = tt_fusion_told(config, engine_start(fusion));
   if (result == tuttiSuccess) result = all_await(config);
   return result;
@@ -234,6 +252,7 @@ static void fusion_free(struct tuttiFusion *fusion)
   struct shared *shared = &fusion->shared;
   struct engine *engine = &fusion->engine;
   fusion->magic = 0;
+  tt_fusion_served_free(fusion);
   tt_fusion_plans_free(fusion);
   tt_fusion_coding_free(fusion);
   tt_fusion_rounds_free(engine);

@@ -259,6 +259,19 @@ static void took_take(struct engine *engine, const struct interval *sent)
   run_took(engine, sent, first, n, (double)(free_ns - began_ns) / 1000);
 }
 
+void tt_fusion_step_end(struct tuttiFusion *fusion)
+{
+  struct engine *engine = &fusion->engine;
+  struct shared *shared = &fusion->shared;
+  pthread_mutex_lock(&shared->mutex);
+  shared->finished = engine->step++;
+  shared->ndone = 0;
+  shared->steps[engine->step % 2].overflow = 0;
+  if (!fusion->served) tt_fusion_missing_count(&fusion->config, shared);
+  if (shared->all_waiters) pthread_cond_broadcast(&shared->done);
+  pthread_mutex_unlock(&shared->mutex);
+}
+
 /* Ends a step whose messages are all back: ranks agree if it is time for that, and the next step begins. */
 static tuttiResult_t step_finish(struct tuttiFusion *fusion)
 {
@@ -274,13 +287,7 @@ static tuttiResult_t step_finish(struct tuttiFusion *fusion)
     tt_fusion_tensor_finish(fusion, i);
   if (engine->step == engine->agree_step) result = tt_fusion_agree(fusion);
   if (result != tuttiSuccess) return result;
-  pthread_mutex_lock(&shared->mutex);
-  shared->finished = engine->step++;
-  shared->ndone = 0;
-  shared->steps[engine->step % 2].overflow = 0;
-  tt_fusion_missing_count(&fusion->config, shared);
-  if (shared->all_waiters) pthread_cond_broadcast(&shared->done);
-  pthread_mutex_unlock(&shared->mutex);
+  tt_fusion_step_end(fusion);
   tt_fusion_step_start(fusion);
   return result;
 }
@@ -385,8 +392,7 @@ static tuttiResult_t streams_look(struct tuttiFusion *fusion)
   return tuttiSuccess;
 }
 
-/* Looks at the changes that users have made. 0: the engine has to end. */
-static int users_look(struct tuttiFusion *fusion, tuttiResult_t *result)
+int tt_fusion_users_look(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
   struct engine *engine = &fusion->engine;
   struct shared *shared = &fusion->shared;
@@ -397,7 +403,7 @@ static int users_look(struct tuttiFusion *fusion, tuttiResult_t *result)
                                .nstreams = shared->nstreams,
                                .is_asked = shared->asked.codec != NULL,
                                .scale = shared->steps[engine->step % 2].scale};
-  tt_fusion_order_look(engine, shared);
+  if (!fusion->served) tt_fusion_order_look(engine, shared);
   int goes_on = !shared->is_stopping;
   pthread_mutex_unlock(&shared->mutex);
   return goes_on && *result == tuttiSuccess;
@@ -422,8 +428,7 @@ static tuttiResult_t channels_health(const struct config *config)
   return result;
 }
 
-/* Waits for the end: after a failure there is nothing else to do. */
-static void stop_await(struct shared *shared)
+void tt_fusion_stop_await(struct shared *shared)
 {
   pthread_mutex_lock(&shared->mutex);
   while (!shared->is_stopping) pthread_cond_wait(&shared->wake, &shared->mutex);
@@ -457,12 +462,12 @@ void *tt_fusion_main(void *context)
   int look = 0;
   tt_waiter_init(&engine->waiter, tt_comm_facts(fusion->config.channel[0])->oversubscribed);
   tt_fusion_step_start(fusion);
-  while (users_look(fusion, &result)) {
+  while (tt_fusion_users_look(fusion, &result)) {
     int moved = messages_move(fusion, look, &result), looks = look;
     look = 0;
     while (result == tuttiSuccess && message_begin(fusion, &result)) {
       moved = 1;
-      users_look(fusion, &result);
+      tt_fusion_users_look(fusion, &result);
     }
     if (result == tuttiSuccess) moved |= tt_fusion_copy(fusion, &result);
     if (result == tuttiSuccess) moved |= tt_fusion_order_move(fusion, !moved, looks, &result);
@@ -477,7 +482,7 @@ void *tt_fusion_main(void *context)
   }
   if (result != tuttiSuccess) {
     tt_fusion_fail(fusion, result);
-    stop_await(&fusion->shared);
+    tt_fusion_stop_await(&fusion->shared);
   }
   return NULL;
 }

@@ -102,6 +102,9 @@ static void json_print(const struct config *config, const struct planned *planne
 
 tuttiResult_t tt_fusion_print(struct tuttiFusion *fusion, FILE *out, int json)
 {
+  if (fusion->served)
+    return tt_fail(tuttiInvalidUsage, "a fusion with a quorum or a staleness has no plan: contributions go as they are "
+                   "pushed, see tuttiFusionGetInfo");
   struct shared *shared = &fusion->shared;
   tuttiResult_t result = tuttiSuccess;
   pthread_mutex_lock(&shared->mutex);

@@ -51,6 +51,10 @@ struct rule {
   void *context;
 };
 
+struct serving {
+  int is_on, quorum, staleness; /* is_on: there are servers (served.c) */
+};
+
 struct config {
   struct tuttiComm *channel[CHANNELS + 2]; /* nplanned take messages as planned; of several ranks, then the reserve */
   struct tuttiComm *frames;                /* of rounds, the last one; NULL: this rank is alone */
@@ -60,6 +64,7 @@ struct config {
   struct tt_codec codec; /* the first one; row NULL: none */
   uint64_t codec_least;
   struct rule rule;
+  struct serving serving;
   struct tt_policy policy;
   char policy_text[64];
   struct tt_message_cost priced;     /* by the selector's prices, rank 0's */
@@ -351,12 +356,15 @@ struct coding {
   uint64_t nscaled;
 };
 
+struct served; /* served_private.h */
+
 struct tuttiFusion {
   uint32_t magic;
   struct config config;
   struct shared shared;
   struct engine engine;
   struct coding coding;
+  struct served *served; /* NULL: no server */
   pthread_t thread; /* the engine's */
   int has_thread;
 };
@@ -528,6 +536,24 @@ tuttiResult_t tt_fusion_owned_move(struct tuttiFusion *fusion, int tensor, uint6
 /* The update of a message in the engine's step. */
 struct tt_coded_update tt_fusion_update(const struct tuttiFusion *fusion, int type);
 
+/* Elements of a tensor that a rank owns: units, in turn. */
+struct tt_fusion_share {
+  int rank;
+  uint32_t turn;
+  uint64_t unit, count; /* count: of the tensor */
+};
+
+struct tt_fusion_share tt_fusion_share(const struct tuttiFusion *fusion, int tensor, int rank);
+
+/* Goes to the next elements of the share, from *first on. Returns how many they are; 0: there are none. */
+uint64_t tt_fusion_share_next(const struct config *config, const struct tt_fusion_share *share, uint64_t *first);
+
+/* LARS: the trust in a tensor's gradient, by the squares of the norms of that and of the weights, of all elements. */
+float tt_fusion_lambda(const struct rule *rule, const double squares[2]);
+
+/* Updates elements of this rank. lambda: 1 without LARS. Errors: of config.function. */
+tuttiResult_t tt_fusion_rule_apply(const struct tuttiFusion *fusion, const tuttiFusionShard_t *shard, float lambda);
+
 /* Copies what this rank owns of a plane between it and the caller's data, of which the rest becomes zeros. */
 void tt_fusion_owned_copy(const struct tuttiFusion *fusion, const struct tt_fusion_state *state);
 
@@ -540,6 +566,15 @@ static inline int tt_fusion_gives_last(const struct config *config)
 /* ---- engine.c ---- */
 
 void *tt_fusion_main(void *fusion);
+
+/* Looks at the changes that users have made. 0: the engine has to end. */
+int tt_fusion_users_look(struct tuttiFusion *fusion, tuttiResult_t *result);
+
+/* Waits for the end: after a failure there is nothing else to do. */
+void tt_fusion_stop_await(struct shared *shared);
+
+/* All sums of the engine's step are there: the next one begins. */
+void tt_fusion_step_end(struct tuttiFusion *fusion);
 
 /* Starts the engine's step: nothing of it was done yet. */
 void tt_fusion_step_start(struct tuttiFusion *fusion);

@@ -158,12 +158,12 @@ static void owned_free(struct masters *owned)
   }
 }
 
-static tuttiResult_t planes_make(struct masters *owned, const struct tensor *tensor, int planes)
+static tuttiResult_t planes_make(struct masters *owned, const struct tensor *tensor, int planes, int is_kept_twice)
 {
   for (int p = 0; p < planes; p++) {
     owned->planes[p] = tt_alloc(tensor->count, sizeof(float));
-    owned->changed[p] = tt_alloc(tensor->count, sizeof(float));
-    if (!owned->planes[p] || !owned->changed[p])
+    if (is_kept_twice) owned->changed[p] = tt_alloc(tensor->count, sizeof(float));
+    if (!owned->planes[p] || (is_kept_twice && !owned->changed[p]))
       return tt_fail(tuttiSystemError, "out of memory for the weights of tensor %.60s (%llu elements)", tensor->name,
                      (unsigned long long)tensor->count);
   }
@@ -179,7 +179,7 @@ tuttiResult_t tt_fusion_owned_make(struct tuttiFusion *fusion)
   if (!owned) return tt_fail(tuttiSystemError, "out of memory for the weights of %d tensors", config->n);
   for (int i = 0; i < config->n && result == tuttiSuccess; i++) {
     owned[i].is_given = !config->tensors[i].count;
-    result = planes_make(&owned[i], &config->tensors[i], config->rule.planes);
+    result = planes_make(&owned[i], &config->tensors[i], config->rule.planes, !config->serving.is_on);
   }
   return result;
 }
@@ -191,24 +191,31 @@ void tt_fusion_owned_free(struct tuttiFusion *fusion)
   tt_free(owned);
 }
 
-/* Goes to the next elements that this rank owns, from *first on. Returns how many they are; 0: there are none. */
-static uint64_t share_next(const struct config *config, const struct tensor *tensor, uint64_t unit, uint64_t *first)
+uint64_t tt_fusion_share_next(const struct config *config, const struct tt_fusion_share *share, uint64_t *first)
 {
-  const struct tt_coded_part part = {.turn = tensor->turn};
-  for (; *first < tensor->count; *first += unit) {
-    uint64_t left = tensor->count - *first;
-    if (tt_coded_owner(&part, unit, *first, config->nranks) == config->rank) return left < unit ? left : unit;
+  const struct tt_coded_part part = {.turn = share->turn};
+  for (; *first < share->count; *first += share->unit) {
+    uint64_t left = share->count - *first;
+    if (tt_coded_owner(&part, share->unit, *first, config->nranks) == share->rank)
+      return left < share->unit ? left : share->unit;
   }
   return 0;
+}
+
+struct tt_fusion_share tt_fusion_share(const struct tuttiFusion *fusion, int index, int rank)
+{
+  const struct tensor *tensor = &fusion->config.tensors[index];
+  return (struct tt_fusion_share){
+      rank, tensor->turn, tt_fusion_owned_unit(&fusion->config, &fusion->coding.tensors[index], tensor), tensor->count};
 }
 
 /* Copies the elements that this rank owns. */
 static void shares_copy(const struct tuttiFusion *fusion, int index, float *to, const float *from)
 {
   const struct config *config = &fusion->config;
-  const struct tensor *tensor = &config->tensors[index];
-  uint64_t unit = tt_fusion_owned_unit(config, &fusion->coding.tensors[index], tensor), n;
-  for (uint64_t first = 0; (n = share_next(config, tensor, unit, &first)) > 0; first += unit)
+  const struct tt_fusion_share share = tt_fusion_share(fusion, index, config->rank);
+  uint64_t n;
+  for (uint64_t first = 0; (n = tt_fusion_share_next(config, &share, &first)) > 0; first += share.unit)
     memcpy(to + first, from + first, n * sizeof *to);
 }
 
@@ -227,16 +234,15 @@ tuttiResult_t tt_fusion_owned_move(struct tuttiFusion *fusion, int index, uint64
   const struct config *config = &fusion->config;
   const struct tensor *tensor = &config->tensors[index];
   struct masters now = {.is_given = 0}, *owned = &fusion->coding.owned[index];
-  struct tensor before = *tensor;
+  const struct tt_fusion_share before = {config->rank, turn, unit, tensor->count};
   float *whole = tt_alloc(tensor->count, sizeof *whole);
-  before.turn = turn;
-  tuttiResult_t result = whole ? planes_make(&now, tensor, config->rule.planes)
+  tuttiResult_t result = whole ? planes_make(&now, tensor, config->rule.planes, 1)
                                : tt_fail(tuttiSystemError, "out of memory to move weights of tensor %.60s",
                                          tensor->name);
   for (int p = 0; p < config->rule.planes && result == tuttiSuccess; p++) {
     uint64_t n;
     memset(whole, 0, tensor->count * sizeof *whole);
-    for (uint64_t first = 0; (n = share_next(config, &before, unit, &first)) > 0; first += unit)
+    for (uint64_t first = 0; (n = tt_fusion_share_next(config, &before, &first)) > 0; first += unit)
       memcpy(whole + first, owned->planes[p] + first, n * sizeof *whole);
     result = tt_fusion_run(config, TT_ALL_REDUCE, whole, tensor->count, tuttiUint32, tuttiSum);
     if (result == tuttiSuccess) shares_copy(fusion, index, now.planes[p], whole);
@@ -252,8 +258,7 @@ tuttiResult_t tt_fusion_owned_move(struct tuttiFusion *fusion, int index, uint64
 
 /* ---- the owner's turn ---- */
 
-/* LARS: the trust in a tensor's gradient. Norms are L2, of all elements. */
-static float lambda_of(const struct rule *rule, const double squares[2])
+float tt_fusion_lambda(const struct rule *rule, const double squares[2])
 {
   fpenv env = fpenv_enter();
   double gradient = sqrt(squares[0]), weights = sqrt(squares[1]), lambda = 1;
@@ -263,58 +268,61 @@ static float lambda_of(const struct rule *rule, const double squares[2])
   return (float)lambda;
 }
 
-/* velocity NULL: there is none. */
-static void rule_apply(const struct rule *rule, float rate, float lambda, const struct tt_coded_shard *shard,
-                       float *velocity)
+static void apply(const struct rule *rule, float lambda, const tuttiFusionShard_t *shard)
 {
-  float *w = shard->weights;
+  float *w = shard->planes[0], *velocity = rule->planes > 1 ? shard->planes[1] : NULL;
   fpenv env = fpenv_enter();
   for (uint64_t i = 0; i < shard->count; i++) {
     float u = shard->gradient[i];
     if (rule->decay != 0) u = u + rule->decay * w[i];
     if (rule->kind == LARS) u = lambda * u;
     if (velocity) u = velocity[i] = rule->momentum * velocity[i] + u;
-    w[i] = w[i] - rate * u;
+    w[i] = w[i] - shard->rate * u;
   }
   fpenv_leave(env);
 }
 
-static tuttiResult_t function_call(const struct tuttiFusion *fusion, const struct tt_coded_shard *its,
-                                   float *const *planes)
+static tuttiResult_t function_call(const struct tuttiFusion *fusion, const tuttiFusionShard_t *shard)
 {
   const struct rule *rule = &fusion->config.rule;
+  tuttiResult_t result = rule->function(rule->context, shard);
+  if (result == tuttiSuccess) return result;
+  if (result < 0 || result >= tuttiInProgress) result = tuttiInvalidUsage; /* no error: it would be taken for "go on" */
+  return tt_fail(result, "config.function has failed for tensor %d (%s), elements %llu to %llu", shard->tensor,
+                 fusion->config.tensors[shard->tensor].name, (unsigned long long)shard->first,
+                 (unsigned long long)(shard->first + shard->count - 1));
+}
+
+tuttiResult_t tt_fusion_rule_apply(const struct tuttiFusion *fusion, const tuttiFusionShard_t *shard, float lambda)
+{
+  struct rule rule = fusion->config.rule;
+  if (rule.kind == FUNCTION) return function_call(fusion, shard);
+  if (fusion->config.tensors[shard->tensor].is_exempt) {
+    rule.decay = 0;
+    lambda = 1;
+  }
+  apply(&rule, lambda, shard);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t turn(void *context, const struct tt_coded_shard *its)
+{
+  const struct tuttiFusion *fusion = context;
+  const struct rule *rule = &fusion->config.rule;
+  const struct masters *owned = &fusion->coding.owned[its->part->tensor];
   tuttiFusionShard_t shard = {.size = sizeof shard,
                               .tensor = (int)its->part->tensor,
                               .step = fusion->engine.step,
                               .first = its->first,
                               .count = its->count,
                               .rate = fusion->engine.seen.scale.rate,
-                              .gradient = its->gradient};
-  for (int p = 0; p < rule->planes; p++) shard.planes[p] = p ? planes[p] : its->weights;
-  tuttiResult_t result = rule->function(rule->context, &shard);
-  if (result == tuttiSuccess) return result;
-  if (result < 0 || result >= tuttiInProgress) result = tuttiInvalidUsage; /* no error: it would be taken for "go on" */
-  return tt_fail(result, "config.function has failed for tensor %d (%s), elements %llu to %llu", shard.tensor,
-                 fusion->config.tensors[shard.tensor].name, (unsigned long long)its->first,
-                 (unsigned long long)(its->first + its->count - 1));
-}
-
-static tuttiResult_t turn(void *context, const struct tt_coded_shard *shard)
-{
-  const struct tuttiFusion *fusion = context;
-  struct rule rule = fusion->config.rule;
-  const struct masters *owned = &fusion->coding.owned[shard->part->tensor];
-  float *planes[UPDATE_PLANES] = {shard->weights, NULL, NULL};
-  for (int p = 1; p < rule.planes; p++) {
-    planes[p] = owned->changed[p] + shard->first;
-    memcpy(planes[p], owned->planes[p] + shard->first, shard->count * sizeof(float));
+                              .gradient = its->gradient,
+                              .planes = {its->weights, NULL, NULL}};
+  for (int p = 1; p < rule->planes; p++) {
+    shard.planes[p] = owned->changed[p] + its->first;
+    memcpy(shard.planes[p], owned->planes[p] + its->first, its->count * sizeof(float));
   }
-  if (rule.kind == FUNCTION) return function_call(fusion, shard, planes);
-  float lambda = 1;
-  if (fusion->config.tensors[shard->part->tensor].is_exempt) rule.decay = 0;
-  else if (rule.kind == LARS) lambda = lambda_of(&rule, shard->squares);
-  rule_apply(&rule, fusion->engine.seen.scale.rate, lambda, shard, planes[1]);
-  return tuttiSuccess;
+  return tt_fusion_rule_apply(fusion, &shard, rule->kind == LARS ? tt_fusion_lambda(rule, its->squares) : 1);
 }
 
 struct tt_coded_update tt_fusion_update(const struct tuttiFusion *fusion, int type)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fusion/private.h"
+#include "fusion/served_private.h"
 
 #define WAKE_BYTES ((uint64_t)1 << 20) /* this much to copy is worth waking the engine */
 #define LOOK_NS 50000000               /* interval at which a waiting thread looks for late tensors */
@@ -113,7 +114,7 @@ void tt_fusion_ready(struct tuttiFusion *fusion, int index)
   atomic_store_explicit(&gradient->ready, gradient->pushed, memory_order_release);
   shared->pushes++;
   shared->sleep.bytes += fusion->config.tensors[index].bytes;
-  if (gradient->pushed != shared->finished + 1) return;
+  if (fusion->served || gradient->pushed != shared->finished + 1) return;
   int32_t group = shared->planned.plan->cuts[index].group, missing = --shared->missing[group];
   if (missing == 0) shared->complete[shared->ncomplete++] = group;
   if (!shared->sleep.is_asleep) return;
@@ -222,10 +223,21 @@ struct late {
   int is_warned;
 };
 
+/* With servers a wait is for others, as soon as all is pushed. */
+static tuttiResult_t served_late_look(const struct config *config, const struct shared *shared, const struct late *late)
+{
+  if (!config->timeout_ns || late->waited_ns <= config->timeout_ns) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS) for weights of step %llu: %d of %d tensors were "
+                 "pushed here, and too few other ranks have pushed theirs (quorum %d, staleness %d)",
+                 (double)late->waited_ns / 1e9, (unsigned long long)late->step, shared->npushed, config->n,
+                 config->serving.quorum, config->serving.staleness);
+}
+
 /* Warns or fails if a wait is too long. Another rank may be late, not this one, if this one has pushed all that is sent
  * together with the tensor. */
 static tuttiResult_t late_look(const struct config *config, const struct shared *shared, struct late *late)
 {
+  if (config->serving.is_on) return served_late_look(config, shared, late);
   const struct cut *cuts = shared->planned.plan->cuts;
   const double waited_s = (double)late->waited_ns / 1e9;
   char awaited[TENSOR_BYTES] = "all tensors";
@@ -454,11 +466,12 @@ void tt_fusion_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info)
   const struct planned *planned = &shared->planned;
   info->steps = shared->ended;
   info->state_step = fusion->coding.step;
+  if (fusion->served) tt_fusion_served_info(fusion, info);
   info->plans = planned->plans;
   info->planned_step = planned->step;
-  info->groups = planned->plan->fusion.ngroups;
-  info->messages = planned->plan->nmessages;
-  info->is_by_priority = planned->plan->fusion.by_priority;
+  info->groups = planned->plan ? planned->plan->fusion.ngroups : 0;
+  info->messages = planned->plan ? planned->plan->nmessages : 0;
+  info->is_by_priority = !planned->plan || planned->plan->fusion.by_priority;
   info->buffer_bytes = fusion->config.buffer_bytes;
   info->copied_bytes = shared->steps[shared->ended % 2].copied;
   info->iteration_us = shared->times.iteration_us;

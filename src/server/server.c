@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "server/server_private.h"
+#include "server/server.h"
 
 #include <string.h>
 

@@ -22,7 +22,7 @@ static const uint8_t exempt[TENSORS] = {0, 1, 0, 0, 0, 1};
 #define LEAST 1000 /* elements of tensors that have the codec */
 
 struct way {
-  const char *update, *policy, *codec;
+  const char *update, *policy, *codec; /* policy "servers": none, and a quorum of all ranks */
   const tuttiFusionTensor_t *tensors;
   size_t buffer;
   int avg, wire, weights, overflow;
@@ -251,7 +251,8 @@ static inline tuttiResult_t fusion_make(tuttiFusion_t *fusion, tuttiComm_t comm,
   tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
   config.codec = way->codec;
   config.codec_least = LEAST;
-  config.policy = way->policy;
+  if (strcmp(way->policy, "servers") == 0) tuttiCommCount(comm, &config.quorum);
+  else config.policy = way->policy;
   config.buffer_bytes = way->buffer;
   config.op = way->avg ? tuttiAvg : tuttiSum;
   config.wire_type = way->wire;

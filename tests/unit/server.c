@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shard server, simulated by seed: servers and ranks with links that take drawn times, ranks that are slow, send
- * twice and die. What server_private.h promises is checked by a record of every contribution, of which the server knows
+ * twice and die. What server.h promises is checked by a record of every contribution, of which the server knows
  * no more than a number.
  * "--seed N": the first seed; "--seeds N": so many of each rule; "--only TEST".
  * Labels: serial, planner. */
@@ -10,7 +10,7 @@
 
 #include "base/priority.h"
 #include "chance.h"
-#include "server/server_private.h"
+#include "server/server.h"
 #include "slow.h"
 
 #include <setjmp.h>

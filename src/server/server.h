@@ -35,8 +35,8 @@
  * A server that dies ends the job: another one cannot take its shards over yet.
  *
  * Nothing here reads a clock or moves a byte. One thread at a time. */
-#ifndef TT_SERVER_PRIVATE_H
-#define TT_SERVER_PRIVATE_H
+#ifndef TT_SERVER_H
+#define TT_SERVER_H
 
 #include <stddef.h>
 #include <stdint.h>

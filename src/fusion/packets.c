@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets between the ranks of a fusion with servers: messages with tags (comm/message.c), a head and what it is
+ * about. A packet that goes to several ranks is held by all of them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fusion/served_private.h"
+
+_Static_assert(offsetof(struct packet, head) + sizeof(struct packet_head) == sizeof(struct packet),
+               "head and payload are one message");
+
+#define FIRST 0              /* urgency of what is decided, before all tensors */
+#define LAST UINT32_MAX      /* of a farewell */
+
+struct posting {
+  struct posting *next;
+  struct packet *packet;
+  int rank;
+  struct tuttiMessage message;
+};
+
+/* ---- shares ---- */
+
+uint64_t tt_share_count(const struct tuttiFusion *fusion, int tensor, int rank)
+{
+  const struct tt_fusion_share share = tt_fusion_share(fusion, tensor, rank);
+  uint64_t all = 0, n;
+  for (uint64_t first = 0; (n = tt_fusion_share_next(&fusion->config, &share, &first)) > 0; first += share.unit)
+    all += n;
+  return all;
+}
+
+void tt_share_pack(const struct tuttiFusion *fusion, int tensor, int rank, float *to, const float *from)
+{
+  const struct tt_fusion_share share = tt_fusion_share(fusion, tensor, rank);
+  uint64_t n;
+  for (uint64_t first = 0; (n = tt_fusion_share_next(&fusion->config, &share, &first)) > 0; first += share.unit) {
+    memcpy(to, from + first, n * sizeof *to);
+    to += n;
+  }
+}
+
+void tt_share_unpack(const struct tuttiFusion *fusion, int tensor, int rank, float *to, const float *from)
+{
+  const struct tt_fusion_share share = tt_fusion_share(fusion, tensor, rank);
+  uint64_t n;
+  for (uint64_t first = 0; (n = tt_fusion_share_next(&fusion->config, &share, &first)) > 0; first += share.unit) {
+    memcpy(to + first, from, n * sizeof *to);
+    from += n;
+  }
+}
+
+/* ---- packets ---- */
+
+struct packet *tt_packet_make(enum packet_kind kind, size_t payload)
+{
+  struct packet *packet = tt_alloc(1, sizeof *packet + payload);
+  if (!packet) {
+    tt_fail(tuttiSystemError, "out of memory for a message of %zu bytes to or from a server", payload);
+    return NULL;
+  }
+  packet->refs = 1;
+  packet->bytes = sizeof packet->head + payload;
+  packet->head.kind = (int32_t)kind;
+  return packet;
+}
+
+void tt_packet_drop(struct packet *packet)
+{
+  if (--packet->refs == 0) tt_free(packet);
+}
+
+static void arrive(struct mailbox *mailbox, struct packet *packet)
+{
+  packet->next = NULL;
+  if (!mailbox->first) mailbox->last = &mailbox->first;
+  *mailbox->last = packet;
+  mailbox->last = &packet->next;
+}
+
+struct packet *tt_packet_take(struct mailbox *mailbox)
+{
+  struct packet *packet = mailbox->first;
+  if (packet) mailbox->first = packet->next;
+  return packet;
+}
+
+static uint32_t urgency_of(const struct packet_head *head)
+{
+  if (head->kind == LEAVES) return LAST;
+  return head->kind == HELD || head->kind == DECIDED ? FIRST : 1 + (uint32_t)head->tensor;
+}
+
+/* A copy: its `next` is that of this rank's mailbox alone, and the sum of contributions takes the place of one. */
+static tuttiResult_t post_here(struct tuttiFusion *fusion, const struct packet *packet)
+{
+  struct packet *copy = tt_packet_make((enum packet_kind)packet->head.kind, packet->bytes - sizeof packet->head);
+  if (!copy) return tuttiSystemError;
+  memcpy(&copy->head, &packet->head, packet->bytes);
+  copy->from = fusion->config.rank;
+  arrive(&fusion->served->mailbox, copy);
+  return tuttiSuccess;
+}
+
+tuttiResult_t tt_packet_post(struct tuttiFusion *fusion, struct packet *packet, int rank)
+{
+  struct mailbox *mailbox = &fusion->served->mailbox;
+  if (rank == fusion->config.rank) return post_here(fusion, packet);
+  struct posting *posting = tt_alloc(1, sizeof *posting);
+  if (!posting) return tt_fail(tuttiSystemError, "out of memory for a message to rank %d", rank);
+  posting->rank = rank;
+  posting->message.message = (struct tt_message){.peer = rank,
+                                                 .tag = packet->head.kind,
+                                                 .sends = 1,
+                                                 .urgency = urgency_of(&packet->head),
+                                                 .data = &packet->head,
+                                                 .bytes = packet->bytes};
+  tuttiResult_t result = tt_message_post(fusion->config.channel[0], &posting->message);
+  if (result != tuttiSuccess) {
+    tt_free(posting);
+    return result;
+  }
+  packet->refs++;
+  posting->packet = packet;
+  posting->next = mailbox->postings;
+  mailbox->postings = posting;
+  return tuttiSuccess;
+}
+
+/* ---- moving ---- */
+
+static tuttiResult_t wrong(const struct tuttiFusion *fusion, int rank)
+{
+  char text[128];
+  return tt_fail(tuttiRemoteError, "%s has sent this fusion a message that no correct rank sends: its memory is "
+                 "damaged, or it runs another version of the library",
+                 tt_comm_rank_text(fusion->config.channel[0], rank, text, sizeof text));
+}
+
+/* Elements that the payload has to have; the set before them has so many bytes. */
+static int has_length(const struct tuttiFusion *fusion, const struct packet_head *head, int from, size_t bytes)
+{
+  size_t set = (size_t)fusion->served->nwords * sizeof(uint64_t), payload = bytes - sizeof *head;
+  if (head->kind == LEAVES) return payload == 0;
+  if (head->kind == HELD) return payload == 0 && head->rank >= 0 && head->rank < fusion->config.nranks;
+  if (head->kind == DECIDED) return payload == set;
+  if (head->tensor < 0 || head->tensor >= fusion->config.n) return 0;
+  int is_contribution = head->kind == CONTRIBUTION, owner = is_contribution ? fusion->config.rank : from;
+  uint64_t count = tt_share_count(fusion, head->tensor, owner);
+  return count && payload == count * sizeof(float) + (is_contribution ? 0 : set);
+}
+
+static tuttiResult_t received(struct tuttiFusion *fusion)
+{
+  struct mailbox *mailbox = &fusion->served->mailbox;
+  const struct tt_message *message = &mailbox->message.message;
+  struct packet_head head;
+  tuttiResult_t result = tt_message_result(&mailbox->message);
+  mailbox->is_posted = 0;
+  if (result != tuttiSuccess) return result == tuttiInvalidArgument ? wrong(fusion, message->peer) : result;
+  if (message->bytes < sizeof head) return wrong(fusion, message->peer);
+  memcpy(&head, mailbox->room, sizeof head);
+  if (head.kind < 0 || head.kind >= PACKET_KINDS || head.kind != message->tag ||
+      !has_length(fusion, &head, message->peer, message->bytes))
+    return wrong(fusion, message->peer);
+  struct packet *packet = tt_packet_make((enum packet_kind)head.kind, message->bytes - sizeof head);
+  if (!packet) return tuttiSystemError;
+  memcpy(&packet->head, mailbox->room, message->bytes);
+  packet->from = message->peer;
+  arrive(mailbox, packet);
+  return tuttiSuccess;
+}
+
+static tuttiResult_t receive(struct tuttiFusion *fusion)
+{
+  struct mailbox *mailbox = &fusion->served->mailbox;
+  mailbox->message.message =
+      (struct tt_message){.peer = TT_ANY, .tag = TT_ANY, .data = mailbox->room, .bytes = mailbox->room_bytes};
+  tuttiResult_t result = tt_message_post(fusion->config.channel[0], &mailbox->message);
+  mailbox->is_posted = result == tuttiSuccess;
+  return result;
+}
+
+/* A rank that has left needs nothing more. */
+static int postings_end(struct tuttiFusion *fusion, tuttiResult_t *result)
+{
+  int n = 0;
+  for (struct posting **at = &fusion->served->mailbox.postings; *at;) {
+    struct posting *posting = *at;
+    if (!atomic_load(&posting->message.is_over)) {
+      at = &posting->next;
+      continue;
+    }
+    tuttiResult_t ended = tt_message_result(&posting->message);
+    if (ended != tuttiSuccess && !(ended == tuttiRemoteError && fusion->served->left[posting->rank])) *result = ended;
+    *at = posting->next;
+    tt_packet_drop(posting->packet);
+    tt_free(posting);
+    n++;
+  }
+  return n;
+}
+
+int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
+{
+  struct mailbox *mailbox = &fusion->served->mailbox;
+  if (fusion->config.nranks == 1) return 0;
+  if (!mailbox->is_posted) *result = receive(fusion);
+  if (*result != tuttiSuccess) return 0;
+  int moved = tt_messages_drive(fusion->config.channel[0], look);
+  if (atomic_load(&mailbox->message.is_over)) {
+    *result = received(fusion);
+    moved = 1;
+  }
+  return (*result == tuttiSuccess && postings_end(fusion, result)) || moved;
+}
+
+void tt_packets_free(struct mailbox *mailbox)
+{
+  for (struct posting *posting; (posting = mailbox->postings);) {
+    mailbox->postings = posting->next;
+    tt_packet_drop(posting->packet);
+    tt_free(posting);
+  }
+  tt_free(mailbox->room);
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine of a fusion with servers, and the member's part of it: contributions are sent as tensors are pushed, and
+ * weights are taken as servers answer.
+ *
+ * If fewer than all ranks count (`by_decision`) weights of several versions may come before the rank wants any. They
+ * are put together, one version after the other, in a *cut*: the rank gets the newest that is complete, all of one
+ * version, at the end of its step; a rank that was late goes on from there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fusion/served_private.h"
+#include "reduce/fpenv.h"
+#include "reduce/reduce.h"
+
+/* ---- options ---- */
+
+static tuttiResult_t numbers_check(const struct config *config, int quorum, int staleness)
+{
+  if (quorum < 0 || quorum > config->nranks)
+    return tt_fail(tuttiInvalidArgument, "config.quorum is %d: set it to 0 or 1 .. %d, the number of ranks", quorum,
+                   config->nranks);
+  if (staleness < 0)
+    return tt_fail(tuttiInvalidArgument, "config.staleness is %d: set it to 0 or more", staleness);
+  if (config->rule.planes) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "config.quorum is %d and config.staleness %d, but owners update no weights: set "
+                 "config.update, or both to 0", quorum, staleness);
+}
+
+static tuttiResult_t others_check(const struct config *config)
+{
+  const char *what = NULL;
+  if (config->rule.kind == LARS) what = "update \"lars\"";
+  if (config->codec.row) what = "a codec (TUTTI_FUSION_CODEC)";
+  if (config->reports) what = "overflow = 1";
+  if (config->norms) what = "norms = 1";
+  if (config->wire != tuttiFloat32) what = "another wire_type than float";
+  if (config->rule.weights != tuttiFloat32) what = "another weights_type than float";
+  for (int i = 0; i < config->n; i++)
+    if (config->tensors[i].type != tuttiFloat32) what = "tensors of another type than float";
+  if (!what) return tuttiSuccess;
+  return tt_fail(tuttiInvalidArgument, "%s: fusions with a quorum or a staleness do not have that yet, leave it out",
+                 what);
+}
+
+tuttiResult_t tt_fusion_serving_read(struct config *config, const tuttiFusionConfig_t *asked)
+{
+  int is_on = asked->quorum || asked->staleness;
+  config->serving = (struct serving){is_on, asked->quorum, asked->staleness};
+  tuttiResult_t result = is_on ? numbers_check(config, asked->quorum, asked->staleness) : tuttiSuccess;
+  return result == tuttiSuccess && is_on ? others_check(config) : result;
+}
+
+static enum tt_server_kind kind_of(const struct serving *serving)
+{
+  if (!serving->staleness) return TT_SERVER_SYNCHRONOUS;
+  if (!serving->quorum) return TT_SERVER_SSP;
+  return serving->quorum == 1 ? TT_SERVER_ASGD : TT_SERVER_SOFTSYNC;
+}
+
+/* ---- making ---- */
+
+static uint64_t longest_share(const struct tuttiFusion *fusion)
+{
+  uint64_t longest = 0;
+  for (int i = 0; i < fusion->config.n; i++)
+    for (int rank = 0; rank < fusion->config.nranks; rank++) {
+      uint64_t count = tt_share_count(fusion, i, rank);
+      if (count > longest) longest = count;
+    }
+  return longest;
+}
+
+static int cuts_make(struct tuttiFusion *fusion)
+{
+  struct member *member = &fusion->served->member;
+  uint64_t all = 0;
+  for (int i = 0; i < fusion->config.n; i++) {
+    member->places[i] = all;
+    all += fusion->config.tensors[i].count;
+    for (int rank = 0; rank < fusion->config.nranks; rank++) member->nparts += tt_share_count(fusion, i, rank) > 0;
+  }
+  member->nleft = member->nparts;
+  if (!fusion->served->shards.by_decision) return 1;
+  member->cut.weights = tt_alloc(all + 1, sizeof(float));
+  member->next = (struct version){1, tt_alloc(all + 1, sizeof(float))};
+  return member->cut.weights && member->next.weights;
+}
+
+tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
+{
+  const struct config *config = &fusion->config;
+  size_t n = (size_t)config->n, ranks = (size_t)config->nranks;
+  struct served *served = fusion->served = tt_alloc(1, sizeof *served);
+  if (!served) return tt_fail(tuttiSystemError, "out of memory for the server of %zu tensors", n);
+  struct member *member = &served->member;
+  struct mailbox *mailbox = &served->mailbox;
+  served->kind = kind_of(&config->serving);
+  served->nwords = (config->nranks + 63) / 64;
+  served->left = tt_alloc(ranks, sizeof *served->left);
+  member->from = tt_alloc(n * ranks, sizeof *member->from);
+  member->parts_left = tt_alloc(n, sizeof *member->parts_left);
+  member->places = tt_alloc(n, sizeof *member->places);
+  mailbox->room_bytes =
+      sizeof(struct packet_head) + (size_t)served->nwords * sizeof(uint64_t) + longest_share(fusion) * sizeof(float);
+  mailbox->room = tt_alloc(mailbox->room_bytes, 1);
+  tuttiResult_t result = tt_shards_make(fusion);
+  if (result != tuttiSuccess) return result;
+  if (!served->left || !member->from || !member->parts_left || !member->places || !mailbox->room || !cuts_make(fusion))
+    return tt_fail(tuttiSystemError, "out of memory for the messages of %zu tensors to and from servers", n);
+  for (size_t i = 0; i < n; i++) member->parts_left[i] = -1;
+  return tuttiSuccess;
+}
+
+/* Packets that are still here are of no use. */
+void tt_fusion_served_free(struct tuttiFusion *fusion)
+{
+  struct served *served = fusion->served;
+  if (!served) return;
+  for (struct packet *packet; (packet = tt_packet_take(&served->mailbox));) tt_packet_drop(packet);
+  for (struct packet *packet; (packet = served->member.early);) {
+    served->member.early = packet->next;
+    tt_packet_drop(packet);
+  }
+  tt_packets_free(&served->mailbox);
+  tt_shards_free(&served->shards);
+  tt_free(served->left);
+  tt_free(served->member.from);
+  tt_free(served->member.parts_left);
+  tt_free(served->member.places);
+  tt_free(served->member.cut.weights);
+  tt_free(served->member.next.weights);
+  tt_free(served);
+}
+
+/* ---- contributions ---- */
+
+/* As contributions to all-reduces are scaled. Averages of fewer than all ranks are divided by the server. */
+static void scale(const struct tuttiFusion *fusion, float *values, uint64_t count)
+{
+  const struct config *config = &fusion->config;
+  const struct served *served = fusion->served;
+  float before = fusion->engine.seen.scale.before, one = 1;
+  int is_all = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision;
+  int redop = config->redop == tuttiAvg && is_all ? tuttiAvg : TT_PREMUL_SUM;
+  struct tt_reduce_arg arg;
+  const void *from = values;
+  uint32_t scalar;
+  if (before == 1 && redop != tuttiAvg) return;
+  memcpy(&scalar, &one, sizeof one);
+  tt_reduce_arg_before(&arg, redop, tuttiFloat32, config->nranks, scalar, before);
+  arg.scaled = 0;
+  tt_reduce_kernel(redop, tuttiFloat32)(values, &from, 1, count, &arg);
+}
+
+static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner, uint64_t count)
+{
+  const struct config *config = &fusion->config;
+  const struct served *served = fusion->served;
+  const struct scale *scales = &fusion->engine.seen.scale;
+  struct packet *packet = tt_packet_make(CONTRIBUTION, count * sizeof(float));
+  if (!packet) return tuttiSystemError;
+  int is_synchronous = served->kind == TT_SERVER_SYNCHRONOUS;
+  uint64_t from = served->member.from[(size_t)tensor * (size_t)config->nranks + (size_t)owner];
+  packet->head.tensor = tensor;
+  packet->head.step = is_synchronous ? served->member.version : fusion->engine.step - 1;
+  packet->head.version = is_synchronous ? served->member.version : from;
+  packet->head.rate = scales->rate;
+  packet->head.after = scales->after;
+  tt_share_pack(fusion, tensor, owner, packet_payload(packet), fusion->shared.gradients[tensor].send);
+  scale(fusion, packet_payload(packet), count);
+  tuttiResult_t result = tt_packet_post(fusion, packet, owner);
+  tt_packet_drop(packet);
+  return result;
+}
+
+/* The step's weights are all there. */
+static void step_note(struct tuttiFusion *fusion)
+{
+  const struct served *served = fusion->served;
+  struct member *member = &fusion->served->member;
+  int is_all = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision;
+  pthread_mutex_lock(&fusion->shared.mutex);
+  member->version = is_all ? member->version + 1 : member->cut.version;
+  member->dropped += (uint64_t)member->is_dropped;
+  fusion->coding.step = fusion->engine.step;
+  pthread_mutex_unlock(&fusion->shared.mutex);
+}
+
+/* Callers who have seen the last tensor of a step may ask for facts of the step at once. */
+static void tensor_finish(struct tuttiFusion *fusion, int tensor)
+{
+  struct member *member = &fusion->served->member;
+  member->parts_left[tensor] = 0;
+  if (++member->nfinished == fusion->config.n) step_note(fusion);
+  tt_fusion_tensor_finish(fusion, tensor);
+}
+
+/* A step that is decided already takes no more contributions. */
+static tuttiResult_t tensor_send(struct tuttiFusion *fusion, int tensor)
+{
+  const struct config *config = &fusion->config;
+  struct served *served = fusion->served;
+  struct member *member = &served->member;
+  int is_late = served->shards.by_decision && member->cut.version > member->version;
+  tuttiResult_t result = tuttiSuccess;
+  member->nsent++;
+  member->parts_left[tensor] = 0;
+  for (int owner = 0; owner < config->nranks && !is_late && result == tuttiSuccess; owner++) {
+    uint64_t count = tt_share_count(fusion, tensor, owner);
+    if (!count) continue;
+    member->parts_left[tensor]++;
+    result = part_send(fusion, tensor, owner, count);
+  }
+  if (result == tuttiSuccess && !served->shards.by_decision && !member->parts_left[tensor])
+    tensor_finish(fusion, tensor);
+  return result;
+}
+
+/* The one that forward needs first goes first. */
+static int tensors_send(struct tuttiFusion *fusion, tuttiResult_t *result)
+{
+  struct member *member = &fusion->served->member;
+  int sent = 0;
+  for (int i = 0; i < fusion->config.n && member->nsent < fusion->config.n && *result == tuttiSuccess; i++) {
+    const struct gradient *gradient = &fusion->shared.gradients[i];
+    if (member->parts_left[i] >= 0 ||
+        atomic_load_explicit(&gradient->ready, memory_order_acquire) < fusion->engine.step)
+      continue;
+    fusion->engine.seen.scale = fusion->shared.steps[fusion->engine.step % 2].scale; /* stays while it is ready */
+    *result = tensor_send(fusion, i);
+    sent = 1;
+  }
+  return sent;
+}
+
+/* ---- weights ---- */
+
+static const float *weights_of(const struct tuttiFusion *fusion, struct packet *packet)
+{
+  const uint64_t *payload = packet_payload(packet);
+  return (const float *)(const void *)(payload + fusion->served->nwords);
+}
+
+/* 1: it is of the version that is being put together, and is in it now. */
+static int cut_add(struct tuttiFusion *fusion, struct packet *packet)
+{
+  struct member *member = &fusion->served->member;
+  int tensor = packet->head.tensor;
+  if (packet->head.version != member->next.version) return 0;
+  tt_share_unpack(fusion, tensor, packet->from, member->next.weights + member->places[tensor],
+                  weights_of(fusion, packet));
+  if (--member->nleft) return 1;
+  if (member->cut.version == member->version && !tt_set_has(packet_payload(packet), fusion->config.rank))
+    member->is_dropped = 1;
+  struct version old = member->cut;
+  member->cut = member->next;
+  member->next = (struct version){member->cut.version + 1, old.weights};
+  member->nleft = member->nparts;
+  return 1;
+}
+
+static void cut_take(struct tuttiFusion *fusion, struct packet *packet)
+{
+  struct member *member = &fusion->served->member;
+  packet->next = member->early;
+  member->early = packet;
+  for (struct packet **at = &member->early; *at;) {
+    struct packet *its = *at;
+    if (!cut_add(fusion, its)) {
+      at = &its->next;
+      continue;
+    }
+    *at = its->next;
+    tt_packet_drop(its);
+    at = &member->early; /* others may be of the next version */
+  }
+}
+
+static tuttiResult_t weights_take(struct tuttiFusion *fusion, struct packet *packet)
+{
+  const struct packet_head *head = &packet->head;
+  struct served *served = fusion->served;
+  struct member *member = &served->member;
+  tuttiResult_t result = tuttiSuccess;
+  if (served->shards.by_decision) {
+    cut_take(fusion, packet);
+    return result;
+  }
+  if (member->parts_left[head->tensor] <= 0)
+    result = tt_fail(tuttiInternalError, "rank %d has sent weights of tensor %d (%s) that this rank did not ask for",
+                     packet->from, head->tensor, fusion->config.tensors[head->tensor].name);
+  else {
+    member->from[(size_t)head->tensor * (size_t)fusion->config.nranks + (size_t)packet->from] = head->version;
+    member->is_dropped |= head->is_refused;
+    if (head->version > member->cut.version) member->cut.version = head->version;
+    tt_share_unpack(fusion, head->tensor, packet->from, fusion->shared.gradients[head->tensor].recv,
+                    weights_of(fusion, packet));
+    if (--member->parts_left[head->tensor] == 0) tensor_finish(fusion, head->tensor);
+  }
+  tt_packet_drop(packet);
+  return result;
+}
+
+/* ---- steps ---- */
+
+/* By decision: gives the newest weights, unless the rank has them. */
+static void cut_give(struct tuttiFusion *fusion)
+{
+  const struct config *config = &fusion->config;
+  const struct member *member = &fusion->served->member;
+  if (member->cut.version == member->version) return;
+  for (int i = 0; i < config->n; i++) {
+    if (config->tensors[i].count)
+      memcpy(fusion->shared.gradients[i].recv, member->cut.weights + member->places[i], config->tensors[i].bytes);
+    tensor_finish(fusion, i);
+  }
+}
+
+/* Ends the step if all its weights are there. 1: it did. */
+static int step_look(struct tuttiFusion *fusion)
+{
+  struct served *served = fusion->served;
+  struct member *member = &served->member;
+  if (member->nsent < fusion->config.n) return 0;
+  if (served->shards.by_decision) cut_give(fusion);
+  if (member->nfinished < fusion->config.n) return 0;
+  member->is_dropped = member->nsent = member->nfinished = 0;
+  for (int i = 0; i < fusion->config.n; i++) member->parts_left[i] = -1;
+  tt_fusion_step_end(fusion);
+  return 1;
+}
+
+/* ---- ranks that leave ---- */
+
+/* A step of a synchronous rule can end only with the contributions of ranks that saw it begin. */
+static tuttiResult_t leavers_check(const struct tuttiFusion *fusion)
+{
+  const struct config *config = &fusion->config;
+  const struct served *served = fusion->served;
+  const struct member *member = &served->member;
+  int n = 0, first = -1;
+  if (served->kind != TT_SERVER_SYNCHRONOUS || !member->nsent) return tuttiSuccess;
+  if (served->shards.by_decision && member->cut.version > member->version) return tuttiSuccess;
+  for (int rank = 0; rank < config->nranks; rank++) {
+    if (!served->left[rank] || served->left[rank] > member->version + 1) continue;
+    if (first < 0) first = rank;
+    n++;
+  }
+  if (n <= config->nranks - config->serving.quorum) return tuttiSuccess;
+  return tt_fail(tuttiRemoteError, "%d of %d ranks, rank %d among them, have destroyed the fusion after %llu updates, "
+                 "and another update needs %d contributions: end on all ranks after the same number (updates in "
+                 "tuttiFusionInfo_t)", n, config->nranks, first, (unsigned long long)member->version,
+                 config->serving.quorum);
+}
+
+static tuttiResult_t leave(struct tuttiFusion *fusion)
+{
+  struct packet *packet = tt_packet_make(LEAVES, 0);
+  tuttiResult_t result = packet ? tuttiSuccess : tuttiSystemError;
+  if (!packet) return result;
+  fusion->served->is_leaving = 1;
+  packet->head.version = fusion->served->member.version;
+  for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++)
+    result = tt_packet_post(fusion, packet, rank);
+  tt_packet_drop(packet);
+  return result;
+}
+
+/* ---- the engine ---- */
+
+/* Contributions wait until this rank's weights are there. */
+static int are_weights_given(struct tuttiFusion *fusion)
+{
+  int i = 0;
+  pthread_mutex_lock(&fusion->shared.mutex);
+  while (i < fusion->config.n && fusion->coding.owned[i].is_given) i++;
+  pthread_mutex_unlock(&fusion->shared.mutex);
+  return i == fusion->config.n;
+}
+
+static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
+{
+  struct served *served = fusion->served;
+  int n = 0;
+  for (struct packet *packet; *result == tuttiSuccess && (packet = tt_packet_take(&served->mailbox)); n++) {
+    if (packet->head.kind == WEIGHTS) {
+      *result = weights_take(fusion, packet);
+      continue;
+    }
+    if (packet->head.kind == LEAVES) {
+      served->left[packet->from] = 1 + packet->head.version;
+      served->nleft++;
+    }
+    *result = tt_shards_take(fusion, packet);
+  }
+  return n;
+}
+
+/* One turn. 1: something moved. */
+static int turn(struct tuttiFusion *fusion, int is_given, int look, tuttiResult_t *result)
+{
+  int moved = tt_packets_move(fusion, look, result);
+  if (*result == tuttiSuccess) moved |= tensors_send(fusion, result);
+  if (*result == tuttiSuccess && is_given) moved |= packets_take(fusion, result);
+  if (*result == tuttiSuccess) moved |= step_look(fusion);
+  if (*result == tuttiSuccess && !moved) *result = leavers_check(fusion);
+  if (*result == tuttiSuccess && !moved) *result = tt_comm_health(fusion->config.channel[0]);
+  return moved;
+}
+
+static int is_over(const struct tuttiFusion *fusion)
+{
+  const struct served *served = fusion->served;
+  return served->is_leaving && served->nleft == fusion->config.nranks && !served->mailbox.postings &&
+         !served->mailbox.first;
+}
+
+static tuttiResult_t serve(struct tuttiFusion *fusion)
+{
+  struct tt_waiter *waiter = &fusion->engine.waiter;
+  tuttiResult_t result = tuttiSuccess;
+  int32_t one = 1;
+  int look = 0, is_given = 0;
+  tt_waiter_init(waiter, tt_comm_facts(fusion->config.channel[0])->oversubscribed);
+  waiter->sleep = tt_messages_sleep;
+  waiter->sleeper = fusion->config.channel[0];
+  while (result == tuttiSuccess && !is_over(fusion)) {
+    int is_stopping = !tt_fusion_users_look(fusion, &result), moved = 0;
+    if (!is_given) is_given = are_weights_given(fusion) || is_stopping;
+    if (result == tuttiSuccess && is_stopping && !fusion->served->is_leaving) result = leave(fusion);
+    if (result == tuttiSuccess) moved = turn(fusion, is_given, look, &result);
+    look = tt_waiter_pause(waiter, moved);
+  }
+  if (result == tuttiSuccess) result = tt_fusion_run(&fusion->config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);
+  return result;
+}
+
+void *tt_fusion_served_main(void *context)
+{
+  struct tuttiFusion *fusion = context;
+  tuttiResult_t result = serve(fusion);
+  if (result != tuttiSuccess) {
+    tt_fusion_fail(fusion, result);
+    tt_fusion_stop_await(&fusion->shared);
+  }
+  return NULL;
+}
+
+/* ---- the callers' side ---- */
+
+void tt_fusion_planes_lock(struct tuttiFusion *fusion, int locks)
+{
+  if (!fusion->served) return;
+  if (locks) pthread_mutex_lock(&fusion->served->shards.planes);
+  else pthread_mutex_unlock(&fusion->served->shards.planes);
+}
+
+void tt_fusion_served_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info)
+{
+  const struct shards *shards = &fusion->served->shards;
+  tt_fusion_planes_lock(fusion, 1);
+  info->updates = fusion->served->member.version;
+  info->dropped = fusion->served->member.dropped;
+  info->stalest = shards->staleness_most;
+  info->staleness = shards->counted ? (double)shards->staleness_sum / (double)shards->counted : 0;
+  tt_fusion_planes_lock(fusion, 0);
+}

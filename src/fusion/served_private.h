@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A fusion with servers: contributions count when they come. Its engine (served.c) is two things in one thread: the
+ * rank's *member*, which sends contributions and takes weights, and its *server* (shards.c), which carries out what
+ * src/server decides for the elements that the rank owns. Both only send and take packets (packets.c), to and from any
+ * rank, also this one. A server's shard is all that its rank owns of a tensor, packed. */
+#ifndef TT_FUSION_SERVED_PRIVATE_H
+#define TT_FUSION_SERVED_PRIVATE_H
+
+#include "fusion/private.h"
+#include "server/server.h"
+
+/* ---- packets.c ---- */
+
+enum packet_kind {
+  CONTRIBUTION, /* to a server: elements of its shard */
+  WEIGHTS,      /* from a server: the set whose contributions they have last, then elements */
+  HELD,         /* to the decider: the server has all contributions of `rank` to `step` */
+  DECIDED,      /* from the decider: a set */
+  LEAVES,       /* the sender contributes no more; it has seen weights of `version` */
+  PACKET_KINDS
+};
+
+struct packet_head {
+  uint64_t step, version; /* contribution: the version that it was computed from; weights: theirs */
+  int32_t kind, tensor, rank;
+  int32_t is_refused;     /* weights: the rank's contribution did not count */
+  float rate, after;      /* contribution: of its rank */
+};
+
+/* The payload lies behind it: words of a set, or floats behind these. */
+struct packet {
+  struct packet *next, **at; /* at: of one that a server holds, the pointer to it */
+  int refs, from;
+  size_t bytes;
+  struct packet_head head;
+};
+
+static inline void *packet_payload(struct packet *packet)
+{
+  return packet + 1;
+}
+
+struct posting;
+
+struct mailbox {
+  struct packet *first, **last; /* came, and were not taken */
+  struct posting *postings;     /* on their way */
+  struct tuttiMessage message;  /* the receive */
+  char *room;                   /* its */
+  size_t room_bytes;
+  int is_posted;
+};
+
+/* ---- the two parts ---- */
+
+struct shards {
+  struct tt_server *server; /* NULL: this rank owns nothing */
+  int by_decision;          /* 1: fewer than all ranks count, and the set is decided */
+  int nservers, decider, nshards;
+  int32_t *of_tensor, *tensors; /* the shard of each tensor, -1: none; and back */
+  uint64_t *sets;           /* of each shard: the ranks whose contributions were counted last; one more set */
+  uint8_t *refused;         /* of each shard and rank: its last contribution was */
+  struct packet *held;      /* contributions that no action has named */
+  pthread_mutex_t planes;   /* held while weights change */
+  uint64_t counted, staleness_sum, staleness_most;
+};
+
+/* Weights of all tensors of one version. */
+struct version {
+  uint64_t version;
+  float *weights; /* by decision */
+};
+
+struct member {
+  uint64_t version;         /* synchronous: of the weights that the last step gave; else of the newest one */
+  uint64_t *from;           /* of each tensor and owner: the version of its weights */
+  int32_t *parts_left;      /* of each tensor: weights that have not come; -1: it was not sent in this step */
+  uint64_t *places;         /* of each tensor: its first element in a cut */
+  int nsent, nfinished;     /* tensors of this step */
+  int is_dropped;           /* 1: a contribution to this step did not count */
+  uint64_t dropped;         /* steps of which that is true */
+  /* by decision: */
+  struct version cut, next;     /* the newest that is complete; the one after it, of which `nleft` shards are missing */
+  int nparts, nleft;
+  struct packet *early;     /* weights of later ones */
+};
+
+struct served {
+  struct mailbox mailbox;
+  struct shards shards;
+  struct member member;
+  enum tt_server_kind kind;
+  int nwords;               /* of a set of ranks */
+  uint64_t *left;           /* of each rank: 1 + the version with which it left; 0: it is here */
+  int nleft, is_leaving;
+};
+
+/* Makes a packet with room for so many bytes of payload. NULL: no memory, and the sentence is set. */
+struct packet *tt_packet_make(enum packet_kind kind, size_t payload);
+void tt_packet_drop(struct packet *packet); /* a reference */
+
+/* Sends a packet to a rank; the reference stays the caller's. */
+tuttiResult_t tt_packet_post(struct tuttiFusion *fusion, struct packet *packet, int rank);
+
+/* Takes the packet that came first; NULL: there is none. The caller has its reference. */
+struct packet *tt_packet_take(struct mailbox *mailbox);
+
+/* Moves packets. 1: something moved. */
+int tt_packets_move(struct tuttiFusion *fusion, int look, tuttiResult_t *result);
+
+/* Frees what was on its way, once the channel is destroyed. */
+void tt_packets_free(struct mailbox *mailbox);
+
+/* Elements of a tensor that a rank owns; they are packed, and taken apart again. */
+uint64_t tt_share_count(const struct tuttiFusion *fusion, int tensor, int rank);
+void tt_share_pack(const struct tuttiFusion *fusion, int tensor, int rank, float *to, const float *from);
+void tt_share_unpack(const struct tuttiFusion *fusion, int tensor, int rank, float *to, const float *from);
+
+static inline int tt_set_has(const uint64_t *set, int rank)
+{
+  return (int)(set[rank / 64] >> (rank % 64) & 1);
+}
+
+/* ---- shards.c ---- */
+
+tuttiResult_t tt_shards_make(struct tuttiFusion *fusion);
+void tt_shards_free(struct shards *shards);
+
+/* Takes a packet for the server, and does all that follows from it. The reference is taken, too. */
+tuttiResult_t tt_shards_take(struct tuttiFusion *fusion, struct packet *packet);
+
+/* ---- served.c: contributions that count when they come ---- */
+
+/* Reads the options, and checks the others, which config has, for them. */
+tuttiResult_t tt_fusion_serving_read(struct config *config, const tuttiFusionConfig_t *asked);
+
+/* Errors: tuttiSystemError: no memory. */
+tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion);
+void tt_fusion_served_free(struct tuttiFusion *fusion); /* after its channel */
+
+/* The engine of such a fusion. */
+void *tt_fusion_served_main(void *fusion);
+
+/* Excludes updates while planes are copied. */
+void tt_fusion_planes_lock(struct tuttiFusion *fusion, int locks);
+
+/* Under the mutex. */
+void tt_fusion_served_info(struct tuttiFusion *fusion, tuttiFusionInfo_t *info);
+
+#endif

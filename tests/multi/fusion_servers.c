@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fusions with servers: with a quorum of all ranks weights have the bits of a fusion without servers; with a smaller
+ * one each step has one set of contributors, for all tensors and ranks, and what comes later counts in no step; with a
+ * staleness each contribution counts at most once, within the bound. Values are tagged with rank and step, so that a
+ * weight tells which contributions are in it.
+ * Labels: processes. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "update_ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+/* ---- all ranks ---- */
+
+static const struct way ways[] = {
+    {"sgd", "servers", "none", wide, 0, 0, tuttiFloat32, tuttiFloat32, 0},
+    {"momentum:0.875,0.0009765625", "servers", "none", wide, 0, 1, tuttiFloat32, tuttiFloat32, 0},
+    {"function:3", "servers", "none", wide, 0, 0, tuttiFloat32, tuttiFloat32, 0},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static int bits_body(const struct ranks *self)
+{
+  tuttiComm_t comm, exact;
+  RANKS_CHECK(comms_make(self, &comm, &exact) == 0);
+  for (int k = 0; k < WAYS; k++) {
+    struct reference reference;
+    tuttiFusion_t fusion;
+    tuttiFusionInfo_t info = {.size = sizeof info};
+    RANKS_CHECK(fusion_make(&fusion, comm, &ways[k]) == tuttiSuccess);
+    reference_make(&reference, self, &ways[k], exact);
+    RANKS_CHECK(weights_give(self, fusion, &reference) == 0);
+    struct step step = {.before = 1, .after = 1, .rate = 0.25f};
+    for (step.number = 1; step.number <= 6; step.number++) {
+      if (step.number == 3) step.rate = 0.0625f;
+      if (step.number == 3) RANKS_CHECK(tuttiFusionRate(fusion, step.rate) == tuttiSuccess);
+      if (step.number == 5) step.before = 3, step.after = 0.375f;
+      if (step.number == 5) RANKS_CHECK(tuttiFusionScale(fusion, step.before, step.after) == tuttiSuccess);
+      if (step_run(self, fusion, &reference, &step)) return 1;
+    }
+    RANKS_CHECK(tuttiFusionGetInfo(fusion, &info) == tuttiSuccess);
+    RANKS_CHECK(info.updates == 6 && info.dropped == 0 && info.stalest == 0 && info.state_step == 6);
+    RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+    reference_free(&reference);
+  }
+  return comms_destroy(self, comm, exact);
+}
+
+static void a_quorum_of_all_has_the_bits_of_no_servers(void **state)
+{
+  (void)state;
+  for (int t = 0; ranks_transports(t); t++)
+    for (int nranks = 1 + t; nranks <= 6; nranks += 2)
+      assert_int_equal(run_fusion(ranks_transports(t), nranks, bits_body, NULL), 0);
+}
+
+/* ---- tagged values ---- */
+
+/* The first and the last tensor have elements of all ranks, and a period of TAGS elements. */
+#define TAGS 24
+static const tuttiFusionTensor_t tagged[] = {
+    {"first", 5000, tuttiFloat32}, {"few", 3, tuttiFloat32}, {"none", 0, tuttiFloat32}, {"last", 4097, tuttiFloat32}};
+enum { TAGGED = sizeof tagged / sizeof *tagged };
+
+/* Of a rank of this process. */
+struct job {
+  int quorum, staleness, steps;
+  uint64_t wrong; /* pieces of updates that were not as they have to be */
+  struct gradients g;
+  tuttiFusion_t fusion;
+  tuttiFusionInfo_t info;
+};
+
+static int bits_of(float value)
+{
+  return __builtin_popcount((unsigned)value);
+}
+
+static tuttiResult_t add(void *context, const tuttiFusionShard_t *shard)
+{
+  struct job *job = context;
+  for (size_t i = 0; i < shard->count; i++) {
+    float g = shard->gradient[i];
+    if (!job->staleness) { /* of one step alone, and of so many ranks */
+      int is_its = (shard->first + i) % TAGS + 1 == shard->step;
+      job->wrong += is_its ? bits_of(g) != job->quorum : g != 0;
+    }
+    shard->planes[0][i] += g;
+  }
+  job->wrong += job->quorum && shard->staleness > job->staleness;
+  return tuttiSuccess;
+}
+
+static int job_make(const struct ranks *self, struct job *job, tuttiComm_t comm)
+{
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  static const float zeros[5000];
+  config.update = "function";
+  config.function = add;
+  config.context = job;
+  config.quorum = job->quorum;
+  config.staleness = job->staleness;
+  job->info.size = sizeof job->info;
+  RANKS_CHECK(tuttiFusionCreate(&job->fusion, comm, tagged, TAGGED, &config) == tuttiSuccess);
+  for (int t = 0; t < TAGGED; t++)
+    RANKS_CHECK(tuttiFusionState(job->fusion, t, 0, (float *)(uintptr_t)zeros, tagged[t].count, 1) == tuttiSuccess);
+  RANKS_CHECK(gradients_make(&job->g, tagged, TAGGED, 64, 0));
+  return 0;
+}
+
+/* A step that contributes `value` to every element with this tag. */
+static int job_step(const struct ranks *self, struct job *job, int tag, float value)
+{
+  for (int t = TAGGED - 1; t >= 0; t--) {
+    for (size_t e = 0; e < tagged[t].count; e++) {
+      float its = (int)(e % TAGS) == tag ? value : 0;
+      memcpy(job->g.in + job->g.at[t] + e * sizeof its, &its, sizeof its);
+    }
+    RANKS_CHECK(gradient_push(job->fusion, &job->g, t, NULL) == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiFusionWaitAll(job->fusion) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionGetInfo(job->fusion, &job->info) == tuttiSuccess);
+  RANKS_CHECK(gaps_check(self, &job->g) == 0);
+  return 0;
+}
+
+static float weight_of(const struct job *job, int t, size_t e)
+{
+  float value;
+  memcpy(&value, job->g.out + job->g.at[t] + e * sizeof value, sizeof value);
+  return value;
+}
+
+/* ---- backup workers ---- */
+
+struct shared {
+  _Atomic uint64_t updates; /* that rank 0 has seen */
+};
+
+/* All elements with a tag have the same contributors: of a step that is over the quorum, else nobody. */
+static int sets_check(const struct ranks *self, const struct job *job)
+{
+  for (int t = 0; t < TAGGED; t++)
+    for (size_t e = 0; e < tagged[t].count; e++) {
+      float value = weight_of(job, t, e);
+      RANKS_CHECK(value == weight_of(job, 0, e % TAGS));
+      RANKS_CHECK(bits_of(value) == (e % TAGS < job->info.updates ? job->quorum : 0));
+    }
+  return 0;
+}
+
+/* The last rank begins when the others have ended half of the steps, which they can do without it, and is slow then. */
+static int backup_body(const struct ranks *self)
+{
+  struct shared *shared = self->argument;
+  struct job job = {.quorum = self->nranks > 4 ? self->nranks - 2 : self->nranks - 1};
+  tuttiComm_t comm;
+  int is_slow = self->rank == self->nranks - 1, n = 0;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(job_make(self, &job, comm) == 0);
+  while (is_slow && atomic_load(&shared->updates) < TAGS / 2) usleep(500);
+  for (; job.info.updates < TAGS; n++) {
+    RANKS_CHECK(job_step(self, &job, (int)job.info.updates, (float)(1 << self->rank)) == 0);
+    RANKS_CHECK(job.wrong == 0 && sets_check(self, &job) == 0);
+    if (is_slow && n == 0) RANKS_CHECK(job.info.dropped == 1);
+    if (is_slow) usleep(2000);
+    if (self->rank == 0) atomic_store(&shared->updates, job.info.updates);
+  }
+  for (int tag = 0; tag < TAGS; tag++) { /* the sets are the same on all ranks */
+    float value = weight_of(&job, 0, (size_t)tag), most, least;
+    RANKS_CHECK(tuttiAllReduce(&value, &most, 1, tuttiFloat32, tuttiMax, comm, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiAllReduce(&value, &least, 1, tuttiFloat32, tuttiMin, comm, NULL) == tuttiSuccess);
+    RANKS_CHECK(most == least);
+  }
+  RANKS_CHECK(tuttiFusionDestroy(job.fusion) == tuttiSuccess);
+  gradients_free(&job.g);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void late_contributions_count_in_no_step(void **state)
+{
+  (void)state;
+  for (int t = 0; ranks_transports(t); t++)
+    for (int nranks = 2 + t; nranks <= 6; nranks += 2) {
+      struct shared *shared = ranks_shared(sizeof *shared);
+      assert_int_equal(run_fusion(ranks_transports(t), nranks, backup_body, shared), 0);
+    }
+}
+
+/* ---- staleness ---- */
+
+/* A rank's own step has the tag of both. */
+static int tag_of(const struct ranks *self, int rank, int step)
+{
+  return step * self->nranks + rank;
+}
+
+/* ssp: after a step the weights have all steps that the bound leaves no choice about. */
+static int ahead_check(const struct ranks *self, const struct job *job, int step)
+{
+  for (int rank = 0; rank < self->nranks; rank++)
+    for (int q = 0; q <= step - job->staleness; q++)
+      for (size_t e = (size_t)tag_of(self, rank, q); e < tagged[0].count; e += TAGS)
+        RANKS_CHECK(weight_of(job, 0, e) == 1);
+  return 0;
+}
+
+/* Each contribution is in the weights once, or not at all. */
+static int once_check(const struct ranks *self, struct job *job, tuttiComm_t comm)
+{
+  int64_t dropped = (int64_t)job->info.dropped;
+  RANKS_CHECK(tuttiAllReduce(&dropped, &dropped, 1, tuttiInt64, tuttiSum, comm, NULL) == tuttiSuccess);
+  for (int t = 0; t < TAGGED; t++) {
+    float *plane = floats(tagged[t].count);
+    RANKS_CHECK(tuttiFusionState(job->fusion, t, 0, plane, tagged[t].count, 0) == tuttiSuccess);
+    RANKS_CHECK(tuttiAllReduce(plane, plane, tagged[t].count, tuttiFloat32, tuttiSum, comm, NULL) == tuttiSuccess);
+    for (size_t e = 0; e < tagged[t].count; e++) {
+      int is_used = (int)(e % TAGS) < job->steps * self->nranks;
+      RANKS_CHECK(plane[e] == 0 || (plane[e] == 1 && is_used));
+      if (job->quorum < 2 && !dropped) RANKS_CHECK(plane[e] == (float)is_used);
+    }
+    free(plane);
+  }
+  RANKS_CHECK(job->quorum || !dropped);
+  return 0;
+}
+
+static int stale_job(const struct ranks *self, tuttiComm_t comm, int quorum, int staleness)
+{
+  struct job job = {.quorum = quorum, .staleness = staleness, .steps = TAGS / self->nranks};
+  RANKS_CHECK(job_make(self, &job, comm) == 0);
+  for (int k = 0; k < job.steps; k++) {
+    RANKS_CHECK(job_step(self, &job, tag_of(self, self->rank, k), 1) == 0);
+    if (!quorum) RANKS_CHECK(ahead_check(self, &job, k) == 0);
+    if (self->rank == self->nranks - 1) usleep(3000);
+  }
+  RANKS_CHECK(once_check(self, &job, comm) == 0);
+  RANKS_CHECK(tuttiFusionGetInfo(job.fusion, &job.info) == tuttiSuccess);
+  RANKS_CHECK(job.wrong == 0 && (!quorum || job.info.stalest <= (uint64_t)staleness));
+  RANKS_CHECK(tuttiFusionDestroy(job.fusion) == tuttiSuccess);
+  gradients_free(&job.g);
+  return 0;
+}
+
+static int stale_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(stale_job(self, comm, 1, 2) == 0);
+  RANKS_CHECK(stale_job(self, comm, self->nranks, 1) == 0);
+  RANKS_CHECK(stale_job(self, comm, 0, 1) == 0);
+  RANKS_CHECK(stale_job(self, comm, 0, 3) == 0);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void stale_contributions_count_once_and_within_the_bound(void **state)
+{
+  (void)state;
+  for (int t = 0; ranks_transports(t); t++)
+    for (int nranks = 2 + t; nranks <= 6; nranks += 2)
+      assert_int_equal(run_fusion(ranks_transports(t), nranks, stale_body, NULL), 0);
+}
+
+/* ---- ends and wrong uses ---- */
+
+/* The last rank destroys its fusion a step before the others, or dies. */
+static int end_body(const struct ranks *self)
+{
+  int dies = *(const int *)self->argument, is_last = self->rank == self->nranks - 1;
+  struct job job = {.quorum = self->nranks};
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(job_make(self, &job, comm) == 0);
+  RANKS_CHECK(job_step(self, &job, 0, (float)(1 << self->rank)) == 0);
+  if (is_last && dies) raise(SIGKILL);
+  if (!is_last) {
+    for (int t = 0; t < TAGGED; t++) gradient_push(job.fusion, &job.g, t, NULL);
+    RANKS_CHECK(tuttiFusionWaitAll(job.fusion) == tuttiRemoteError);
+    if (!dies) RANKS_CHECK(says("have destroyed the fusion after 1 updates"));
+  }
+  tuttiResult_t result = tuttiFusionDestroy(job.fusion);
+  RANKS_CHECK(!is_last || result == tuttiRemoteError);
+  gradients_free(&job.g);
+  tuttiCommAbort(comm);
+  return 0;
+}
+
+static void too_few_ranks_are_named(void **state)
+{
+  int dies = 0;
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(run_fusion("shm", 3, end_body, &dies), 0);
+  assert_int_equal(run_fusion("tcp", 2, end_body, &dies), 0);
+  dies = 1;
+  assert_int_equal(run_fusion("shm", 3, end_body, &dies), 1); /* that died */
+  unsetenv("TUTTI_DEBUG");
+}
+
+static int refused(const struct ranks *self, tuttiComm_t comm, const tuttiFusionConfig_t *config, const char *words)
+{
+  tuttiFusion_t fusion;
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, wide, TENSORS, config) != tuttiSuccess && says(words));
+  return 0;
+}
+
+static int options_body(const struct ranks *self, tuttiComm_t comm)
+{
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  config.quorum = 1;
+  RANKS_CHECK(refused(self, comm, &config, "owners update no weights") == 0);
+  config.update = "lars";
+  RANKS_CHECK(refused(self, comm, &config, "update \"lars\"") == 0);
+  config.update = "sgd";
+  config.quorum = 3;
+  RANKS_CHECK(refused(self, comm, &config, "config.quorum is 3") == 0);
+  config.quorum = 0;
+  config.staleness = -1;
+  RANKS_CHECK(refused(self, comm, &config, "config.staleness is -1") == 0);
+  config.staleness = 1 + self->rank;
+  RANKS_CHECK(refused(self, comm, &config, "staleness is 2 on rank 1 and 1 on rank 0") == 0);
+  config.staleness = self->rank;
+  RANKS_CHECK(refused(self, comm, &config, "staleness is 1 on rank 1 and 0 on rank 0") == 0);
+  config.staleness = 1;
+  config.codec = "int8";
+  RANKS_CHECK(refused(self, comm, &config, "do not have that yet") == 0);
+  return 0;
+}
+
+static int wrong_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  tuttiFusion_t fusion;
+  float x[10] = {0};
+  tuttiFusionTensor_t tensor = {"x", 10, tuttiFloat32};
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(options_body(self, comm) == 0);
+  config.update = "sgd";
+  config.quorum = 2;
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, &tensor, 1, &config) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionPrint(fusion, stderr, 0) == tuttiInvalidUsage && says("no plan"));
+  RANKS_CHECK(tuttiFusionCodec(fusion, "none") == tuttiInvalidUsage);
+  RANKS_CHECK(tuttiFusionState(fusion, 0, 0, x, 10, 1) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionRate(fusion, (float)(1 + self->rank)) == tuttiSuccess);
+  tuttiFusionPush(fusion, 0, x, x, 10, tuttiFloat32, NULL);
+  RANKS_CHECK(tuttiFusionWait(fusion, 0) != tuttiSuccess && says("give the same"));
+  RANKS_CHECK(tuttiFusionDestroy(fusion) != tuttiInProgress);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void wrong_uses_are_named(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(run_fusion("shm", 2, wrong_body, NULL), 0);
+  unsetenv("TUTTI_DEBUG");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_quorum_of_all_has_the_bits_of_no_servers),
+      cmocka_unit_test(late_contributions_count_in_no_step),
+      cmocka_unit_test(stale_contributions_count_once_and_within_the_bound),
+      cmocka_unit_test(too_few_ranks_are_named),
+      cmocka_unit_test(wrong_uses_are_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
