@@ -10,6 +10,7 @@
  *   digits --threads 4                  four threads of one process
  *   digits --threads 4 --wire half      gradients travel as fp16, at half the bytes
  *   digits --threads 4 --codec 1bit     or as one bit and two means a row, at a 20th of them
+ *   digits --threads 4 --backup 1       owners update weights by the first 3 contributions of a step
  *   mpirun -n 4 digits, torchrun ...    any launcher that tuttiGetLaunch knows */
 #include <getopt.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@
 #include "images.h"
 #include "network.h"
 #include "replicas.h"
+#include "servers.h"
 #include "tutti.h"
 #include "tutti_fusion.h"
 
@@ -39,6 +41,8 @@ struct options {
   float rate, momentum; /* below 0: the usual ones */
   int seed;
   const char *data;
+  int has_servers;   /* the owners of weights update them: see servers.h */
+  struct servers servers;
 };
 
 /* One rank: a thread of this process. Only the thread writes to it. */
@@ -180,10 +184,20 @@ static void learning_set(struct network *network, const struct options *options)
   if (options->momentum >= 0) network->momentum = options->momentum;
 }
 
+static void *run_servers(struct rank *r)
+{
+  network_init(&r->network, (uint64_t)r->options->seed);
+  learning_set(&r->network, r->options);
+  servers_train(&r->options->servers, r->rank, r->nranks, r->comm, r->images, &r->network);
+  must(r->rank, tuttiCommDestroy(r->comm), "tuttiCommDestroy");
+  return NULL;
+}
+
 static void *run_rank(void *argument)
 {
   struct rank *r = argument;
   must(r->rank, tuttiCommInitRank(&r->comm, r->nranks, r->id, r->rank), "tuttiCommInitRank");
+  if (r->options->has_servers) return run_servers(r);
   fusion_create(r);
   network_init(&r->network, (uint64_t)r->options->seed);
   learning_set(&r->network, r->options);
@@ -211,6 +225,10 @@ static const char help[] =
   "  --seed N      of weights and of the order of images (default 1)\n"
   "  --data FILE   the images (default " DIGITS_CSV ")\n"
   "  --spoil N     change one weight of the last rank after step N, to see the check fail\n"
+  "  --server      the owners of weights update them, instead of each rank\n"
+  "  --backup N    likewise, and a step waits for all ranks but N\n"
+  "  --stale N     likewise, at each contribution whose weights are at most N updates old\n"
+  "  --slow MS     with these, the last rank sleeps so long in each step\n"
   "  --help        this text\n"
   "\n"
   "Any number of ranks gives the same weights to the last bit, but with --wire half or\n"
@@ -252,6 +270,8 @@ static void parse(struct options *o, int argc, char **argv)
     {"wire", required_argument, NULL, 'w'},    {"codec", required_argument, NULL, 'c'},
     {"rate", required_argument, NULL, 'r'},    {"momentum", required_argument, NULL, 'm'},
     {"seed", required_argument, NULL, 'n'},    {"forget", no_argument, NULL, 'f'},
+    {"server", no_argument, NULL, 'S'},        {"backup", required_argument, NULL, 'B'},
+    {"stale", required_argument, NULL, 'T'},   {"slow", required_argument, NULL, 'W'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0}};
   for (int c; (c = getopt_long(argc, argv, "t:e:d:s:w:c:r:m:n:fh", names, NULL)) != -1;) {
@@ -266,6 +286,10 @@ static void parse(struct options *o, int argc, char **argv)
     case 'm': o->momentum = factor(optarg); break;
     case 'n': o->seed = number(optarg, 1); break;
     case 's': o->spoil = number(optarg, 1); break;
+    case 'S': o->has_servers = 1; break;
+    case 'B': o->has_servers = 1; o->servers.backup = number(optarg, 0); break;
+    case 'T': o->has_servers = 1; o->servers.stale = number(optarg, 1); break;
+    case 'W': o->servers.slow_ms = number(optarg, 0); break;
     case 'h': fputs(help, stdout); exit(0);
     default: fputs("try digits --help\n", stderr); exit(2);
     }
@@ -281,6 +305,8 @@ int main(int argc, char **argv)
   struct options options = {.threads = 1, .epochs = 25, .wire = tuttiFloat32, .rate = -1, .momentum = -1, .seed = 1,
                             .data = DIGITS_CSV};
   parse(&options, argc, argv);
+  options.servers.epochs = options.epochs;
+  options.servers.seed = options.seed;
   if (options.forget && !options.codec) {
     fputs("digits: --forget is of use with a --codec that keeps something\n", stderr);
     return 2;
