@@ -42,6 +42,8 @@ static const char *const help_flags =
     "  -K, --per_iter_skip N  leave the first N iterations out of these\n"
     "  -J, --output_file F    JSON file; .0, .1 ... is appended if it exists\n"
     "      --transport LIST   allowed transports, e.g. tcp or shm,tcp\n"
+    "      --buffers KIND     library: of tuttiMemAlloc, which ranks of a host read where they lie (default); malloc:\n"
+    "                         plain memory, as most programs have\n"
     "      --stream 1         queue on a host stream instead of running on the calling thread\n";
 
 static const char *const help_op =
@@ -132,6 +134,7 @@ static const struct option long_options[] = {{"nthreads", 1, 0, 't'},
                                              {"wire", 1, 0, 6},
                                              {"codec", 1, 0, 7},
                                              {"uneven", 0, 0, 8},
+                                             {"buffers", 1, 0, 9},
                                              {"help", 0, 0, 'h'},
                                              {0}};
 
@@ -173,6 +176,14 @@ static int switch_parse(const char *flag, const char *text, int *out)
   *out = strcmp(text, "1") == 0;
   if (*out || strcmp(text, "0") == 0) return 1;
   complain("%s is \"%s\": give 0 or 1\n", flag, text);
+  return 0;
+}
+
+static int buffers_parse(const char *text, int *are_plain)
+{
+  *are_plain = strcmp(text, "malloc") == 0;
+  if (*are_plain || strcmp(text, "library") == 0) return 1;
+  complain("--buffers is \"%s\": give library or malloc\n", text);
   return 0;
 }
 
@@ -275,6 +286,7 @@ static int size_option(struct options *o, int letter)
   case 6: return wire_option(o);
   case 7: o->codec = optarg; return 1;
   case 8: o->uneven = 1; return 1;
+  case 9: return buffers_parse(optarg, &o->plain_buffers);
   default: return -1;
   }
 }

@@ -106,6 +106,7 @@ struct options {
   int per_iteration, skip_iterations;         /* -I, -K */
   int stream;                                 /* 1: on a host stream instead of the calling thread */
   int uneven;                                 /* 1: shares are unequal */
+  int plain_buffers;                          /* 1: malloc's, not tuttiMemAlloc's */
   int deterministic;
   const char *json_file;
   const char *algo, *radix, *transport; /* NULL: chosen by the library */

@@ -419,6 +419,19 @@ static int introduce(struct rank *self)
   return 1;
 }
 
+static int buffer_alloc(struct rank *self, char **buffer, size_t len)
+{
+  if (!self->options->plain_buffers) return check(self, tuttiMemAlloc((void **)buffer, len));
+  *buffer = malloc(len);
+  return check(self, *buffer ? tuttiSuccess : tuttiSystemError);
+}
+
+static void buffer_free(const struct rank *self, char *buffer)
+{
+  if (self->options->plain_buffers) free(buffer);
+  else tuttiMemFree(buffer);
+}
+
 static int prepare(struct rank *self)
 {
   const struct options *o = self->options;
@@ -431,8 +444,7 @@ static int prepare(struct rank *self)
   if (o->codec) self->gradients = data_gradients(o->max_bytes / sizeof(float), self->rank);
   if (o->codec && !check(self, self->gradients ? tuttiSuccess : tuttiSystemError)) return 0;
   return check(self, self->samples ? tuttiSuccess : tuttiSystemError) &&
-         check(self, tuttiMemAlloc((void **)&self->send, len)) &&
-         check(self, tuttiMemAlloc((void **)&self->recv, len)) && introduce(self);
+         buffer_alloc(self, &self->send, len) && buffer_alloc(self, &self->recv, len) && introduce(self);
 }
 
 static void *rank_main(void *context)
@@ -452,8 +464,8 @@ static void *rank_main(void *context)
   if (self->status) tuttiCommAbort(self->comm); /* also ends what is queued on the stream */
   else tuttiCommDestroy(self->comm);
   tuttiStreamDestroy(self->stream);
-  tuttiMemFree(self->send);
-  tuttiMemFree(self->recv);
+  buffer_free(self, self->send);
+  buffer_free(self, self->recv);
   free(self->samples);
   free(self->gradients);
   return NULL;
