@@ -57,7 +57,7 @@ TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const 
  * orders, so the bits of sums of floats may differ from call to call until a shape has settled, and after a change.
  * deterministic, TUTTI_TABLE and, for its collectives, TUTTI_ALGO exclude learning. Communicators of a fusion go by
  * what earlier jobs have learnt, and try nothing. Calls with counts for each rank and with codecs go by predictions. A
- * communicator learns up to 32 shapes, those that have 940 calls first.
+ * communicator learns up to 32 shapes: those that are the first to have had about 1,000 calls.
  *
  * When tuttiCommDestroy succeeds, rank 0 keeps in its host's cache (TUTTI_CACHE) which algorithms have settled. A
  * communicator of as many ranks in such places, with these transports and settings, then begins with them. */
