@@ -37,6 +37,9 @@ extern const char *const request_help; /* their lines in --help */
 /* 1: it was one of these and is taken; 0: it is none; -1: its value is wrong, as was said. */
 int request_option(struct tt_schedule_request *request, const char *command, int option);
 
+/* Behind getopt's sentence: where the options are told. 2, the exit status. */
+int usage_point(const char *command);
+
 /* The collective is the only argument: 0 if it is there; else 2, with a message. */
 int request_collective(struct tt_schedule_request *request, const char *command, int argc, char **argv);
 
@@ -47,6 +50,9 @@ enum form { DIGITS, SIZE };
 
 /* Reads optarg: a whole number within limits, of digits or as tuttiReadSize takes it. 0 and a message: it is none. */
 int number_read(const char *command, const char *option, enum form form, const long long limits[2], long long *value);
+
+/* Reads optarg: "GBITS,US" of links between nodes. 0 and a message: it is none. */
+int link_read(const char *command, double *gbits, double *us);
 
 /* Reads a decimal number from low to high, such as 12.5 or 1e3, and moves *text behind it. 0: there is none. */
 int decimal_read(const char **text, double low, double high, double *value);

@@ -9,7 +9,8 @@
 #include "explain/explain.h"
 
 static const char *const help =
-    "usage: tutti explain COLLECTIVE N ranks [N nodes] [N cores] SIZE [OPTION...]\n\n"
+    "usage: tutti explain COLLECTIVE N ranks [N nodes] [N cores] SIZE [OPTION...]\n"
+    "       tutti explain COLLECTIVE -n RANKS [--nodes N] [--cores N] --bytes SIZE [OPTION...]\n\n"
     "Prints the algorithm that is chosen, every other one with its predicted time, split into latency,\n"
     "bandwidth and reduction, or the reason why it cannot be chosen; the origin of each price; the sizes at\n"
     "which the choice changes; and for all-reduce between nodes the size at which ring and hierarchical cost\n"
@@ -26,6 +27,10 @@ static const char *const help =
     "node (default: one a rank, on a single node at most those of this host). SIZE: bytes of a share as\n"
     "the program has them, the whole vector of all-reduce, reduce and broadcast, one rank's part of the\n"
     "others; it may end in K, M or G, or KiB, MiB, GiB.\n\n"
+    "  -n, --ranks N         these four say the same as the words: number of ranks,\n"
+    "      --nodes N         of nodes,\n"
+    "      --cores N         of cores of a node,\n"
+    "      --bytes SIZE      bytes of a share\n"
     "  -d, --datatype TYPE   int8 uint8 int32 uint32 int64 uint64 half float double bfloat16\n"
     "                        f8e4m3 f8e5m2 int16 uint16 bool complex64 or\n"
     "                        complex128 (default: float)\n"
@@ -39,6 +44,8 @@ static const char *const help =
     "      --transport LIST  transports in order of preference, present on this host or not; after them come those\n"
     "                        of TUTTI_TRANSPORTS that this host can use\n"
     "      --interface NAME  between nodes: of this host, or of the profile (default: the one this host would use)\n"
+    "      --link GBITS,US   links between nodes of so many Gbit/s, on which a short message takes US (default: as a\n"
+    "                        profile says; the built-in one was made on 1 Gbit/s)\n"
     "      --topology FILE   topology file, instead of nodes\n"
     "      --deterministic   only algorithms whose bits depend on nothing but values and ranks\n"
     "  -h, --help            this text\n";
@@ -105,6 +112,27 @@ static int words_take(struct asked *asked, char **word)
   return 0;
 }
 
+/* Options say the same as words, as in other commands. 1: taken; 0: wrong, as was said; -1: it is none of these. */
+static int count_option(struct asked *asked, int option)
+{
+  const long long counts[] = {1, RANKS_MOST}, sizes[] = {0, SIZE_MOST};
+  const char *const names[] = {"--ranks", "--nodes", "--cores"};
+  int *const fields[] = {&asked->request.nranks, &asked->request.nnodes, &asked->request.cores};
+  static const char letters[] = "nNC";
+  const char *at = option == '?' ? NULL : strchr(letters, option);
+  long long number;
+  if (option == 'b') {
+    if (!number_read("explain", "--bytes", SIZE, sizes, &number)) return 0;
+    asked->request.bytes = (size_t)number;
+    asked->has_bytes = 1;
+    return 1;
+  }
+  if (!at) return -1;
+  if (!number_read("explain", names[at - letters], DIGITS, counts, &number)) return 0;
+  *fields[at - letters] = (int)number;
+  return 1;
+}
+
 /* -1: go on; else the exit status. */
 static int arguments_parse(struct asked *asked, int argc, char **argv)
 {
@@ -116,23 +144,33 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {"transport", required_argument, NULL, 't'},
                                           {"interface", required_argument, NULL, 'i'},
                                           {"topology", required_argument, NULL, 'T'},
+                                          {"link", required_argument, NULL, 'l'},
                                           {"deterministic", no_argument, NULL, 'D'},
+                                          {"ranks", required_argument, NULL, 'n'},
+                                          {"nodes", required_argument, NULL, 'N'},
+                                          {"cores", required_argument, NULL, 'C'},
+                                          {"bytes", required_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   int option, taken = 0;
   optind = 1;
-  while ((option = getopt_long(argc, argv, "d:h", options, NULL)) != -1) switch (option) {
+  while ((option = getopt_long(argc, argv, "d:n:h", options, NULL)) != -1) switch (option) {
     case 'c': asked->request.codec = optarg; break;
     case 'u': asked->request.update = optarg; break;
     case 'p': asked->request.profile = optarg; break;
     case 't': asked->request.transports = optarg; break;
     case 'i': asked->request.interface = optarg; break;
+    case 'l':
+      if (!link_read("explain", &asked->request.link_gbits, &asked->request.link_us)) return 2;
+      break;
     case 'T': asked->request.topology = optarg; break;
     case 'd': asked->request.type = optarg; break;
     case 'w': asked->request.wire_type = optarg; break;
     case 'D': asked->request.deterministic = 1; break;
     case 'h': fputs(help, stdout); return 0;
-    default: fprintf(stderr, "\n%s", help); return 2;
+    default:
+      if (!(taken = count_option(asked, option))) return 2;
+      if (taken < 0) return usage_point("explain");
     }
   for (int a = optind; a < argc; a += taken)
     if (!(taken = words_take(asked, argv + a))) return 2;

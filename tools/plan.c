@@ -13,8 +13,8 @@
 #define CHANNELS_MOST 64
 
 static const char *const help =
-    "usage: tutti plan FILE.csv --policy POLICY --cost A_US,B_US_PER_BYTE [OPTION...]\n"
-    "       tutti plan FILE.csv --policy POLICY --ranks N [--profile FILE] [OPTION...]\n\n"
+    "usage: tutti plan FILE.csv --ranks N [--policy POLICY] [OPTION...]\n"
+    "       tutti plan FILE.csv --cost A_US,B_US_PER_BYTE [--policy POLICY] [OPTION...]\n\n"
     "Plans the messages in which the gradients of a network are reduced: which layers go together, when each\n"
     "message begins and ends, and how long an iteration is, backward and the next forward. One message\n"
     "is in flight at a time; with --gap slices overlap, those of p3, fifo, auto and --slice.\n\n"
@@ -36,8 +36,9 @@ static const char *const help =
     "  fifo[:PARAMETERS[,CREDIT]]  likewise, but sent as gradients are ready\n"
     "  auto              merging, slices and priority together, for nearly the shortest iteration found:\n"
     "                    up to a hundredth longer where that saves messages, but not longer than p3 or optimal\n"
-    "  all               a line for each of these\n\n"
-    "      --policy POLICY   one of these; BYTES, FIRST, PARAMETERS and CREDIT may be 50000, 64K,\n"
+    "  all               a line for each of these\n\n";
+static const char *const options_help =
+    "      --policy POLICY   one of these (default: all); BYTES, FIRST, PARAMETERS and CREDIT may be 50000, 64K,\n"
     "                        1.5M or 1e6; K, M and G are powers of 1,024\n"
     "      --cost A,B        a message of m bytes takes A + B m us; --ranks does not count then\n"
     "  -n, --ranks N         a message is an all-reduce of N ranks, and takes what `tutti explain` predicts\n"
@@ -45,6 +46,8 @@ static const char *const help =
     "      --profile FILE    profile of the machine (default: TUTTI_PROFILE, or the built-in one)\n"
     "      --transport LIST  transports (default: those of TUTTI_TRANSPORTS that this host can use)\n"
     "      --interface NAME  between nodes: of this host, or of the profile (default: the one this host would use)\n"
+    "      --link GBITS,US   links between nodes of so many Gbit/s, on which a short message takes US (default: as a\n"
+    "                        profile says; the built-in one was made on 1 Gbit/s)\n"
     "      --gap US          of its start-up, A us, each message keeps the links busy for so long; in the rest of it\n"
     "                        they carry the bytes of others (default: all of A, so that nothing overlaps)\n"
     "      --channels N      at most so many messages in flight, with --gap (default: 8)\n"
@@ -112,6 +115,7 @@ static int option_take(struct asked *asked, int option)
     is_fine = number_read("plan", "--slice", SIZE, (const long long[]){1, SIZE_MOST}, &number);
     request->slice = (size_t)number;
     return is_fine;
+  case 'l': return link_read("plan", &request->link_gbits, &request->link_us);
   case 'g': return gap_read(request);
   case 'C':
     is_fine = number_read("plan", "--channels", DIGITS, (const long long[]){1, CHANNELS_MOST}, &number);
@@ -139,7 +143,8 @@ static int refuse(const char *what)
 /* --cost has said all: what else would say it does not count. */
 static void ranks_leave(struct tt_plan_request *request)
 {
-  if (request->nranks || request->nnodes || request->profile || request->transports || request->interface)
+  if (request->nranks || request->nnodes || request->profile || request->transports || request->interface ||
+      request->link_gbits > 0)
     fprintf(stderr, "tutti plan: --cost says what a message takes: ranks, nodes, links and profiles do not count\n");
   request->nranks = request->nnodes = 0;
   request->profile = request->transports = request->interface = NULL;
@@ -155,6 +160,7 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
                                           {"profile", required_argument, NULL, 'p'},
                                           {"transport", required_argument, NULL, 't'},
                                           {"interface", required_argument, NULL, 'i'},
+                                          {"link", required_argument, NULL, 'l'},
                                           {"gap", required_argument, NULL, 'g'},
                                           {"channels", required_argument, NULL, 'C'},
                                           {"slice", required_argument, NULL, 's'},
@@ -172,13 +178,14 @@ static int arguments_parse(struct asked *asked, int argc, char **argv)
     int taken = option_take(asked, option);
     if (taken == 0) return 2;
     if (taken > 0) continue;
-    fprintf(option == 'h' ? stdout : stderr, "%s", help);
-    return option == 'h' ? 0 : 2;
+    if (option != 'h') return usage_point("plan");
+    printf("%s%s", help, options_help);
+    return 0;
   }
   if (optind == argc) return refuse("no layer table is given: FILE.csv");
   if (optind + 1 < argc) return refuse("one layer table at a time");
   request->table = argv[optind];
-  if (!request->policy) return refuse("no policy is given: --policy POLICY");
+  if (!request->policy) request->policy = "all";
   if (!request->has_cost && !request->nranks)
     return refuse("nothing says what a message costs: give --cost or --ranks");
   if (request->has_cost) ranks_leave(request);

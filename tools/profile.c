@@ -101,12 +101,6 @@ static int print(const char *path)
   return result ? complain("print", tuttiGetLastError(NULL)) : 0;
 }
 
-static int wrong_usage(void)
-{
-  fprintf(stderr, "\n%s", help);
-  return 2;
-}
-
 int command_profile(int argc, char **argv)
 {
   static const struct option options[] = {{"allreduce", no_argument, NULL, 'a'},
@@ -121,7 +115,7 @@ int command_profile(int argc, char **argv)
     if (option == 'p') svg = optarg;
     else if (option == 'v') is_verbose = 1;
     else if (option == 'a') is_allreduce = 1;
-    else if (option != 'h') return wrong_usage();
+    else if (option != 'h') return usage_point("profile");
     else return fputs(help, stdout) < 0;
   const char *action = optind < argc ? argv[optind] : "";
   int is_show = strcmp(action, "show") == 0, is_check = strcmp(action, "check") == 0;
@@ -139,5 +133,5 @@ int command_profile(int argc, char **argv)
     if (is_show) return show(argv[optind + 1], is_allreduce, svg);
     return is_check ? check(argv[optind + 1], is_verbose) : print(argv[optind + 1]);
   }
-  return wrong_usage();
+  return usage_point("profile");
 }

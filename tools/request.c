@@ -47,12 +47,27 @@ int decimal_read(const char **text, double low, double high, double *value)
   return 1;
 }
 
+int link_read(const char *command, double *gbits, double *us)
+{
+  const char *at = optarg;
+  if (decimal_read(&at, 1e-3, 1e6, gbits) && *at++ == ',' && decimal_read(&at, 0, 1e9, us) && !*at) return 1;
+  fprintf(stderr, "tutti %s: --link is \"%s\": give GBITS,US: the Gbit/s of a link between nodes, from 0.001 to 1e6, "
+          "and the us of a short message, from 0 to 1e9, as in 100,3\n", command, optarg);
+  return 0;
+}
+
 static int int_read(const char *command, const char *option, int low, int high, int *value)
 {
   long long number;
   if (!number_read(command, option, DIGITS, (const long long[]){low, high}, &number)) return -1;
   *value = (int)number;
   return 1;
+}
+
+int usage_point(const char *command)
+{
+  fprintf(stderr, "try `tutti %s --help`\n", command);
+  return 2;
 }
 
 int request_option(struct tt_schedule_request *request, const char *command, int option)

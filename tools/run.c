@@ -98,12 +98,12 @@ static int options_parse(struct job *job, int argc, char **argv)
       job->grace_ms = 1000 * (long)number;
       break;
     case 'h': fputs(help, stdout); return 0;
-    default: fputs(help, stderr); return 2;
+    default: return usage_point("run");
     }
   }
   job->program = argv + optind;
   if (*job->program) return -1;
-  fprintf(stderr, "tutti run: no program given\n\n%s", help);
+  fprintf(stderr, "tutti run: no program is given; try `tutti run --help`\n");
   return 2;
 }
 

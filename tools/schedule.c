@@ -62,7 +62,7 @@ static int options_parse(struct asked *asked, int argc, char **argv)
     case 's': asked->svg = optarg; break;
     case 'd': asked->data = 1; break;
     case 'h': printf("%s%s%s", help, request_help, own_help); return 0;
-    default: fprintf(stderr, "\n%s%s%s", help, request_help, own_help); return 2;
+    default: return usage_point("schedule");
     }
   }
   return request_collective(&asked->request, "schedule", argc, argv) ? 2 : -1;

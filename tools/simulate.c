@@ -30,6 +30,8 @@ static const char *const own_help =
     "      --alpha US        of a message; with one of these three all links are alike, and\n"
     "      --beta US         a MiB sent          those not given are 0; with none of them the\n"
     "      --gamma US        a MiB combined      topology tells, or it is a network of 10 Gbit/s\n"
+    "      --link GBITS,US   of links between nodes: Gbit/s, and the time of a short message (default: the\n"
+    "                        topology's, or 10,12)\n"
     "      --block-bytes B   longer vectors go in segments of such blocks (default: never)\n"
     "      --lanes L         segments under way at once (default: 1)\n"
     "  -h, --help            this text\n";
@@ -103,6 +105,7 @@ static int option_take(struct asked *asked, int option)
     if (!number_read("simulate", "--bytes", SIZE, sizes, &number)) return 0;
     asked->bytes = (size_t)number;
     return 1;
+  case 'K': return link_read("simulate", &how->link_gbits, &how->link_us);
   case 'C': return counts_read(asked);
   case 'L':
     if (!number_read("simulate", "--block-bytes", SIZE, sizes, &number)) return 0;
@@ -125,6 +128,7 @@ static int options_parse(struct asked *asked, int argc, char **argv)
                                           {"alpha", required_argument, NULL, 'A'},
                                           {"beta", required_argument, NULL, 'E'},
                                           {"gamma", required_argument, NULL, 'G'},
+                                          {"link", required_argument, NULL, 'K'},
                                           {"block-bytes", required_argument, NULL, 'L'},
                                           {"lanes", required_argument, NULL, 'l'},
                                           {"help", no_argument, NULL, 'h'},
@@ -138,8 +142,14 @@ static int options_parse(struct asked *asked, int argc, char **argv)
     taken = option_take(asked, option);
     if (taken == 0) return 2;
     if (taken > 0) continue;
-    fprintf(option == 'h' ? stdout : stderr, "%s%s%s", help, request_help, own_help);
-    return option == 'h' ? 0 : 2;
+    if (option != 'h') return usage_point("simulate");
+    printf("%s%s%s", help, request_help, own_help);
+    return 0;
+  }
+  if (asked->how.uniform && asked->how.link_gbits > 0) {
+    fprintf(stderr, "tutti simulate: --link is given, and --alpha, --beta or --gamma, by which all links are alike: "
+                    "leave one of both out\n");
+    return 2;
   }
   return request_collective(&asked->request, "simulate", argc, argv) ? 2 : -1;
 }
@@ -249,8 +259,11 @@ static int is_the_rows_own(tuttiResult_t result)
   return result == tuttiInvalidUsage || result == tuttiInternalError;
 }
 
-static void rows_print(const struct row *rows, int n)
+static void rows_print(const struct row *rows, int n, int is_uniform)
 {
+  if (!is_uniform && rows[0].result == tuttiSuccess)
+    printf("# between nodes %.3g Gbit/s, %.3g us a short message; --link GBITS,US, --topology or --alpha: others\n",
+           rows[0].got.link_gbits, rows[0].got.link_us);
   printf("%-22s %14s %14s %7s %12s %12s %8s %10s\n", "# algorithm", "time us", "bound us", "ratio", "messages", "steps",
          "Msteps/s", "peak MiB");
   for (int r = 0; r < n; r++) {
@@ -288,7 +301,7 @@ int command_simulate(int argc, char **argv)
     if (failed) fprintf(stderr, "tutti simulate: %s\n", rows[r].why);
   }
   qsort(rows, (size_t)n, sizeof rows[0], is_slower);
-  if (!failed) rows_print(rows, n);
+  if (!failed) rows_print(rows, n, asked.how.uniform);
   free(rows);
   free(asked.counts);
   return failed;

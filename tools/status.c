@@ -41,7 +41,7 @@ static int request_read(struct request *request, int argc, char **argv)
     case 'j': request->json = 1; break;
     case 'w': request->again = 1; break;
     case 'h': fputs(help_text, stdout); return 0;
-    default: fprintf(stderr, "\n%s", help_text); return 2;
+    default: return usage_point("status");
     }
   }
   request->pid = all ? -1 : 0;
@@ -52,8 +52,8 @@ static int request_read(struct request *request, int argc, char **argv)
     request->pid = (pid_t)pid;
     return -1;
   }
-  fprintf(stderr, "tutti status: \"%s\" is not the only process: give one PID, or --all\n\n%s", argv[argc - 1],
-          help_text);
+  fprintf(stderr, "tutti status: \"%s\" is not the only process: give one PID, or --all; try `tutti status --help`\n",
+          argv[argc - 1]);
   return 2;
 }
 

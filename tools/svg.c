@@ -80,10 +80,8 @@ int command_draw(int argc, char **argv)
   int option;
   optind = 1;
   while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-    if (option != 'o') {
-      fputs(help, option == 'h' ? stdout : stderr);
-      return option == 'h' ? 0 : 2;
-    }
+    if (option == 'h') return fputs(help, stdout) < 0;
+    if (option != 'o') return usage_point("draw");
     svg = optarg;
   }
   if (optind < argc) {

@@ -31,6 +31,7 @@
 #define SECONDS_LEAST 0.2
 #define INSIDE_PART 0.6 /* of the time of a job, if links between hosts are measured over several interfaces */
 #define TELL_EVERY_MS 100
+#define BUSY_STATUS 3
 
 struct tune {
   const char *out, *transports, *interfaces;
@@ -68,7 +69,9 @@ static const char *const help =
     "      --from-cache       measure nothing: the built-in profile, with the corrections of links that the cache of\n"
     "                         this host keeps, and the choices that jobs have learnt (TUTTI_LEARN)\n"
     "      --append           keep the other lines of FILE; it must be of this machine and kernel\n"
-    "  -h, --help             this text\n";
+    "  -h, --help             this text\n\n"
+    "If the machine was busy before it was measured, the profile is no good to choose by: that is said, and, but for\n"
+    "jobs, the exit status is 3.\n";
 
 /* ---- options ---- */
 
@@ -109,7 +112,7 @@ static int option_take(struct tune *tune, int option)
   case 'F': tune->from_cache = 1; return 1;
   case 'i': tune->inner_fd = atoi(optarg); return 1;
   case 'c': snprintf(tune->command, sizeof tune->command, "%s", optarg); return 1;
-  default: fputs(help, stderr); return 0;
+  default: usage_point("tune"); return 0;
   }
 }
 
@@ -184,10 +187,33 @@ static void progress_send(void *context, double done, const char *what)
   dprintf(tune->inner_fd, "%.4f %s\n", done, what);
 }
 
+/* The load before the newest measurement of a profile; 0: it cannot be read. */
+static double newest_load(const char *path)
+{
+  struct tt_profile profile = {.nlinks = 0};
+  double load = 0;
+  const char *newest = "";
+  if (tt_profile_load(&profile, path) != tuttiSuccess) return 0;
+  for (int32_t i = 0; i < profile.nmeasured; i++)
+    if (strcmp(profile.measured[i].date, newest) >= 0) {
+      newest = profile.measured[i].date;
+      load = profile.measured[i].load;
+    }
+  tt_profile_destroy(&profile);
+  return load;
+}
+
+/* The exit status. */
 static int last_words(const char *out)
 {
-  printf("%s is written. To choose by it: TUTTI_PROFILE=%s\n", out, out);
-  return 0;
+  double load = newest_load(out);
+  if (load <= TT_PROFILE_BUSY) {
+    printf("%s is written. To choose by it: TUTTI_PROFILE=%s\n", out, out);
+    return 0;
+  }
+  printf("%s is written, but the machine was busy (load %.1f before): do not choose by it, "
+         "measure again on an idle one\n", out, load);
+  return BUSY_STATUS;
 }
 
 /* ---- one job: this process is one of its ranks ---- */
@@ -297,7 +323,7 @@ static int job_measure(const struct tune *tune, const tuttiLaunch_t *launch)
   if (!status && tune->interfaces) status = interfaces_measure(tune, launch, comm, profile);
   if (!status && profile && !profile_write(profile, tune->out)) status = 1;
   if (tuttiCommDestroy(comm) != tuttiSuccess) status = 1;
-  if (!status && profile && tune->inner_fd < 0) last_words(tune->out);
+  if (!status && profile && tune->inner_fd < 0) last_words(tune->out); /* not the failure of a rank */
   tt_profile_destroy(profile);
   return status;
 }

@@ -80,6 +80,18 @@ static inline struct tt_curve tt_curve_line(double alpha_us, double beta_us_per_
   return (struct tt_curve){.nparts = 1, .part = {{UINT64_MAX, alpha_us, beta_us_per_mib}}};
 }
 
+/* That of a network of so many Gbit/s (10^9 bits a second) on which a short message takes us, and the other way. */
+#define TT_US_PER_MIB_OF_GBIT 8388.608
+static inline struct tt_curve tt_curve_link(double gbits, double us)
+{
+  return tt_curve_line(us, TT_US_PER_MIB_OF_GBIT / gbits);
+}
+static inline double tt_curve_gbits(const struct tt_curve *curve)
+{
+  double beta_us_per_mib = curve->part[curve->nparts - 1].beta_us_per_mib;
+  return beta_us_per_mib > 0 ? TT_US_PER_MIB_OF_GBIT / beta_us_per_mib : 0;
+}
+
 /* All kinds have a curve; combining with one more source of M MiB takes M gamma_us_per_mib. */
 struct tt_link_prices {
   struct tt_curve link[TT_LINK_KINDS];

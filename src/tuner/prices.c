@@ -241,6 +241,7 @@ void tt_origin_text(const struct tt_origin *origin, char *text, size_t size)
   int is_link = flow->transport[0] != 0;
   if (origin->profile && origin->line && origin->profile != tt_profile_shipped())
     snprintf(where, sizeof where, "%s line %d", origin->profile->name, (int)origin->line);
+  else if (origin->is_said) snprintf(where, sizeof where, "as --link says");
   else if (origin->profile) snprintf(where, sizeof where, "%s", origin->profile->name);
   snprintf(pairs, sizeof pairs, "%d pair%s", (int)flow->flows, flow->flows == 1 ? "" : "s");
   if (is_link) tt_flow_text(flow, what);

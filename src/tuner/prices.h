@@ -57,6 +57,7 @@ struct tt_origin {
   int type;            /* of gamma: tuttiDataType_t */
   int is_nearest;      /* 1: this very flow, or type, was not measured, the nearest one was taken */
   struct tt_correction correction; /* of what the profile says; alpha 0, beta 0: none */
+  int is_said;                     /* 1: no profile has it, the one who asks has said it (tools) */
   char date[11];                   /* of the correction: 2026-11-24; "": not known */
 };
 

@@ -26,6 +26,8 @@ struct tt_explain_request {
   const char *profile;    /* file; NULL: TUTTI_PROFILE, or what is built in */
   int deterministic;      /* as in tuttiConfig_t */
   const char *interface;  /* between nodes: one that was measured, or of this host; NULL: which this host would take */
+  double link_gbits, link_us; /* instead of all that is known of links between nodes: Gbit/s, and the time of a short
+                             message; 0 Gbit/s: nothing is said */
 };
 
 /* Prints which algorithm would be chosen, and why. There is every algorithm with its parameters, its predicted time

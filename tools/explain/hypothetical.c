@@ -158,6 +158,19 @@ static void prices_make(struct tt_hypothetical *place, const struct tt_profile *
   }
 }
 
+/* Links between nodes as the request says they are replace what was measured of others; the time for which a message
+ * keeps its ends busy is the transport's, and stays. */
+static void link_take(struct tt_hypothetical *place, const struct tt_explain_request *request)
+{
+  struct tt_origin *origin = &place->prices.origin[TT_LINK_NET];
+  if (!(request->link_gbits > 0) || !place->cluster.transport[TT_LINK_NET]) return;
+  struct tt_curve *curve = &place->prices.links.link[TT_LINK_NET];
+  double overhead_us = curve->overhead_us < request->link_us ? curve->overhead_us : request->link_us;
+  *curve = tt_curve_link(request->link_gbits, request->link_us);
+  curve->overhead_us = overhead_us;
+  *origin = (struct tt_origin){.flow = origin->flow, .is_said = 1};
+}
+
 static tuttiResult_t tuning_make(struct tt_hypothetical *place, const struct tt_explain_request *request)
 {
   struct tt_settings *settings = &place->settings;
@@ -176,6 +189,7 @@ static tuttiResult_t tuning_make(struct tt_hypothetical *place, const struct tt_
   if (code) return code;
   cluster_fill(place, request, &joins);
   prices_make(place, profile[0] ? &place->profile : NULL);
+  link_take(place, request);
   place->tuning = (struct tt_tuning){.nranks = place->topology.nranks,
                                      .groups = &place->arrangement.groups,
                                      .order = settings->deterministic ? NULL : place->arrangement.order,

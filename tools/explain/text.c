@@ -165,9 +165,12 @@ static void origins_print(const struct tt_explained *e, FILE *out)
             part->beta_us_per_mib);
     for (int p = 1; p < prices->links.link[kind].nparts; p++)
       fprintf(out, "; over %s %.4g us a MiB", tt_bytes_text(part[p - 1].up_to_bytes, text), part[p].beta_us_per_mib);
+    if (kind == TT_LINK_NET) fprintf(out, ": %.3g Gbit/s", tt_curve_gbits(&prices->links.link[kind]));
     if (prices->origin[kind].points)
       fprintf(out, "; within %.3g %% of what was measured", prices->origin[kind].error_percent);
     fputc('\n', out);
+    if (kind == TT_LINK_NET && prices->origin[kind].profile == tt_profile_shipped())
+      fprintf(out, "    another network: --link GBITS,US, or a profile of `tutti tune` in a job of several hosts\n");
   }
   tt_origin_text(&prices->gamma_origin, text, sizeof text);
   if (tt_kinds[e->collective].reduces)

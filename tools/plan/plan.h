@@ -24,6 +24,7 @@ struct tt_plan_request {
   const char *transports;
   const char *interface;
   const char *profile;
+  double link_gbits, link_us; /* as in tt_explain_request */
   int has_gap;             /* 1: of a message's start-up the links are held for gap_us at most, and then free for other
                               messages, as many as there are channels; 0: one message is under way at a time */
   double gap_us;

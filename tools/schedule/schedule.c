@@ -196,6 +196,7 @@ static tuttiResult_t play_run(struct tt_request *made, const struct tt_simulatio
     prices.link[TT_LINK_SELF] = tt_curve_line(0, 0);
     prices.gamma_us_per_mib = how->gamma_us_per_mib;
   }
+  if (!how->uniform && how->link_gbits > 0) prices.link[TT_LINK_NET] = tt_curve_link(how->link_gbits, how->link_us);
   struct tt_sim_play play = {.shape = made->shape, .generate = tt_request_generate, .context = made,
                              .is_whole = made->npasses > 0, .count = made->count,
                              .element_bytes = made->element_bytes, .block_bytes = how->block_bytes,
@@ -210,7 +211,9 @@ static tuttiResult_t play_run(struct tt_request *made, const struct tt_simulatio
   if (code) return code;
   *result = (struct tt_simulated){.time_us = got.time_us, .first_us = got.first_us, .bound_us = bound_find(&play),
                                .busiest_us = got.busiest_us, .steps = got.steps, .messages = got.messages,
-                               .bytes = got.bytes, .reduced_bytes = got.reduced};
+                               .bytes = got.bytes, .reduced_bytes = got.reduced,
+                               .link_gbits = tt_curve_gbits(&prices.link[TT_LINK_NET]),
+                               .link_us = prices.link[TT_LINK_NET].part[0].alpha_us};
   result->busiest_rank = made->order ? made->order[got.busiest_rank] : got.busiest_rank;
   return code;
 }

@@ -48,6 +48,7 @@ tuttiResult_t tt_schedules_data(const struct tt_schedule_request *request, FILE 
 /* How it is simulated. Set all to 0, then what matters. */
 struct tt_simulation {
   int uniform;         /* 1: the prices below hold for all links; 0: those of the topology, or of a 10 Gbit/s network */
+  double link_gbits, link_us; /* not uniform: of links between nodes, the time of a short message; 0 Gbit/s: not said */
   double alpha_us;     /* of a message */
   double beta_us_per_mib;  /* of what is sent */
   double gamma_us_per_mib; /* of what is combined with one more source */
@@ -68,6 +69,7 @@ struct tt_simulated {
                         pass one rank: max(ceil(log2 P) alpha, 2 (P - 1) / P M beta) of an all-reduce; with several
                         kinds of links, of the cheapest in use */
   double busiest_us; /* how long the busiest port was occupied */
+  double link_gbits, link_us; /* of links between nodes, as they were taken */
   int busiest_rank;
   int64_t steps, messages, bytes, reduced_bytes;
 };
