@@ -482,19 +482,15 @@ static tuttiResult_t after_exchange(struct tuttiComm *comm)
 static tuttiResult_t neighbours_meet(struct tuttiComm *comm)
 {
   const struct member_info *members = comm->life.creation->members, *mine = &members[comm->facts.rank];
-  int ranks = 0;
-  if (!mine->has_slots) return tuttiSuccess;
-  int32_t *beside = tt_alloc((size_t)comm->facts.nranks, sizeof *beside);
-  if (!beside) return tt_fail(tuttiSystemError, "out of memory for the ranks of a GPU");
-  for (int32_t r = 0; r < comm->facts.nranks; r++) {
+  int ranks = 0, place = 0;
+  for (int r = 0; r < comm->facts.nranks && mine->has_slots; r++) {
     const struct member_info *info = &members[r];
     int is_beside = info->has_slots == mine->has_slots && info->pid == mine->pid && info->start == mine->start &&
                     info->host == mine->host && info->pid_namespace == mine->pid_namespace;
-    if (is_beside) beside[ranks++] = r;
+    ranks += is_beside;
+    place += is_beside && r < comm->facts.rank;
   }
-  tuttiResult_t result = tt_meeting_join(comm, beside, ranks);
-  tt_free(beside);
-  return result;
+  return tt_meeting_join(comm, ranks, place);
 }
 
 static tuttiResult_t after_watching(struct tuttiComm *comm)

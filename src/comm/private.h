@@ -34,9 +34,7 @@ struct tt_op {
   uint64_t capture;          /* its number, if it is part of a graph, and carried out whenever that wants it; else 0 */
   struct tt_op *next_captured;
   int is_triggered;          /* 1: a CUDA stream waits for it, and no caller does; stream is NULL */
-  uint32_t turn;             /* among the collectives of its rank that wait for the GPU */
-  struct tt_op *next_wave;   /* waves.c: that carries out more of the same messages */
-  uint64_t last_key;         /* of its chunks */
+  uint32_t turn;             /* among those of its rank that wait for the GPU */
   int is_enqueued;           /* the calls of its stream are made */
   int is_begun; /* its observers know of it */
   int started;
@@ -422,20 +420,15 @@ void tt_captured_free(struct tuttiComm *comm);
 
 /* ---- meeting.c: ranks of one communicator in one process on one GPU ---- */
 
-/* Joins the others: members: all of them, this one too. Nothing is done for a rank that is alone. Errors:
+/* Joins the others: place: of this rank among them. Nothing is done for a rank that is alone. Errors:
  * tuttiSystemError: no memory. */
-tuttiResult_t tt_meeting_join(struct tuttiComm *comm, const int32_t *members, int ranks);
+tuttiResult_t tt_meeting_join(struct tuttiComm *comm, int ranks, int place);
 void tt_meeting_leave(struct tuttiComm *comm);
 
 /* This rank has enqueued so many pieces, or all, of its op of that turn; waits until all others have. Errors: the
  * communicator's, which ends the waiting. */
 void tt_meeting_tell(const struct tuttiComm *comm, uint32_t turn, uint32_t pieces, int is_all);
 tuttiResult_t tt_meeting_await(const struct tuttiComm *comm, uint32_t turn, uint32_t pieces);
-
-/* The same of messages: this rank has enqueued the contents of these chunks; waits until the others of their pairs
- * have enqueued the other ends of these, and of all chunks before them. */
-void tt_meeting_tell_messages(const struct tuttiComm *comm, const struct tt_transfer *chunks, int n);
-tuttiResult_t tt_meeting_await_messages(const struct tuttiComm *comm, const struct tt_transfer *chunks, int n);
 
 /* ---- waves.c ---- */
 

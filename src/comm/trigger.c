@@ -133,7 +133,7 @@ void tt_triggers_number(struct tt_op *first)
     struct tt_slots *slots = op->comm->parts.slots;
     _Atomic uint32_t *newest = op->capture ? &slots->newest_turn : &slots->newest;
     op->trigger.first = atomic_fetch_add(newest, op->trigger.npieces) + 1;
-    if (op->trigger.npieces && !has_messages(op)) op->turn = ++op->comm->queue.last_turn;
+    if (op->trigger.npieces) op->turn = ++op->comm->queue.last_turn;
   }
 }
 
@@ -233,13 +233,6 @@ static tuttiResult_t piece_out(struct tt_op *op, uint32_t p)
   return has_messages(op) ? messages_copy(op, 0) : shares_take(op, p);
 }
 
-/* The other ranks of this GPU have enqueued what the op needs of them. */
-static tuttiResult_t others_await(const struct tt_op *op, uint32_t pieces)
-{
-  if (has_messages(op)) return tt_meeting_await_messages(op->comm, op->binding.transfers, op->binding.ntransfers);
-  return tt_meeting_await(op->comm, op->turn, pieces);
-}
-
 /* Step t of an op: what fills the slot of piece t, or before that, what empties it of the piece that had it. */
 static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
 {
@@ -247,7 +240,7 @@ static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
   uint32_t npieces = op->trigger.npieces, nslots = op->trigger.nslots;
   int is_idle = empties ? t < nslots || t - nslots >= npieces : t >= npieces;
   if (is_idle) return tuttiSuccess;
-  tuttiResult_t result = empties ? others_await(op, t - nslots + 1) : tuttiSuccess;
+  tuttiResult_t result = empties ? tt_meeting_await(op->comm, op->turn, t - nslots + 1) : tuttiSuccess;
   if (result == tuttiSuccess) result = tt_slots_enter(slots);
   if (result != tuttiSuccess) return result;
   if (!empties && t == 0) result = tt_slots_follow(slots, op->cuda, op->capture);
@@ -256,9 +249,7 @@ static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
   if (result == tuttiSuccess && empties && t - nslots == npieces - 1)
     result = tt_slots_mark(slots, op->cuda, op->capture);
   tt_slots_leave(slots);
-  if (!empties && has_messages(op))
-    tt_meeting_tell_messages(op->comm, op->binding.transfers, op->binding.ntransfers);
-  else if (!empties) tt_meeting_tell(op->comm, op->turn, t + 1, t + 1 == npieces);
+  if (!empties) tt_meeting_tell(op->comm, op->turn, t + 1, t + 1 == npieces);
   return result;
 }
 
@@ -288,43 +279,12 @@ static tuttiResult_t round_step(struct tt_op *round, uint32_t t, int empties)
   return result;
 }
 
-/* Takes the op with the lowest last key out of the list. */
-static struct tt_op *wave_take(struct tt_op **waves)
-{
-  struct tt_op **lowest = waves, *wave;
-  for (struct tt_op **at = waves; *at; at = &(*at)->next_of_round)
-    if ((*at)->last_key < (*lowest)->last_key) lowest = at;
-  wave = *lowest;
-  *lowest = wave->next_of_round;
-  return wave;
-}
-
-/* Enqueues messages of each rank that the thread has in a communicator, wave after wave. The results of a wave come
- * once all of these have a wave on its way that goes as far. */
-static tuttiResult_t waves_enqueue(struct tt_op *waves)
-{
-  tuttiResult_t result = round_step(waves, 0, 0);
-  while (waves && result == tuttiSuccess) {
-    struct tt_op *wave = wave_take(&waves), *next = wave->next_wave;
-    wave->next_of_round = NULL;
-    result = round_step(wave, 1, 1);
-    if (!next || result != tuttiSuccess) continue;
-    next->is_enqueued = 1;
-    next->next_of_round = NULL;
-    result = round_step(next, 0, 0);
-    next->next_of_round = waves;
-    waves = next;
-  }
-  return result;
-}
-
 /* Enqueues one op of each rank that the thread has in a communicator: step by step, in each of these first all ops'
  * parts that wait for no other rank. So none of them stands in a queue of the GPU behind a wait that needs it. */
 static tuttiResult_t round_enqueue(struct tt_op *round)
 {
   tuttiResult_t result = tuttiSuccess;
   uint32_t steps = 0;
-  if (has_messages(round)) return waves_enqueue(round);
   for (struct tt_op *op = round; op; op = op->next_of_round) {
     uint32_t its = op->trigger.npieces ? op->trigger.npieces + op->trigger.nslots : 0;
     if (its > steps) steps = its;

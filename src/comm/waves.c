@@ -40,12 +40,6 @@ static int chunk_order(const void *a, const void *b)
   return x->transfer.sends - y->transfer.sends;
 }
 
-/* The same order as a number. */
-static uint64_t key_of(const struct chunk *chunk)
-{
-  return (uint64_t)chunk->turn << 44 | (uint64_t)chunk->round << 20 | (uint64_t)(uint32_t)chunk->distance;
-}
-
 static int is_same_key(const struct chunk *a, const struct chunk *b)
 {
   return a->round == b->round && a->turn == b->turn && a->distance == b->distance;
@@ -127,17 +121,15 @@ static int waves_make(struct tt_op *op, struct chunk *chunks, size_t n)
 {
   size_t count = wave_fill(op->comm->parts.slots, chunks, n);
   if (!transfers_set(op, chunks, count)) return 0;
-  if (count) op->last_key = key_of(&chunks[count - 1]);
   for (size_t at = count; at < n; at += count) {
     struct tt_binding binding = {.call = op->binding.call};
     struct tt_op *wave = tt_op_take(op->comm, NULL, &binding);
     if (!wave) return 0;
     wave->next_of_group = op->next_of_group;
-    op->next_of_group = op->next_wave = wave;
+    op->next_of_group = wave;
     tt_trigger_copy(wave, op);
     count = wave_fill(op->comm->parts.slots, chunks + at, n - at);
     if (!transfers_set(wave, chunks + at, count)) return 0;
-    wave->last_key = key_of(&chunks[at + count - 1]);
     op = wave;
   }
   return 1;
