@@ -86,6 +86,8 @@ tuttiResult_t tt_slots_apply(struct tuttiComm *comm, const struct tt_comm_spec *
                                        spec->parent ? spec->parent->parts.slots : NULL);
   if (result != tuttiSuccess || !comm->parts.slots) return result;
   facts->device = comm->parts.slots->ordinal;
+  if (facts->settings.cuda_on_error) result = tt_slots_set_trap(comm->parts.slots);
+  if (result != tuttiSuccess) return result;
   result = tt_progress_hold();
   comm->life.holds_progress = result == tuttiSuccess;
   return result;

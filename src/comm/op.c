@@ -456,7 +456,7 @@ static void finish(struct tt_op *op, tuttiResult_t result)
   struct tuttiStream *stream = op->stream;
   if (comm->calls.is_observed) tt_observe_end(comm, &op->binding, result);
   if (comm->calls.learns && result == tuttiSuccess) tt_learning_end(comm);
-  if (op->is_triggered && result == tuttiSuccess) tt_trigger_end(op);
+  if (op->is_triggered) tt_trigger_end(op, result);
   pthread_mutex_lock(&tt_process.mutex);
   comm->queue.first = op->next_of_comm;
   if (!comm->queue.first) comm->queue.last = NULL;

@@ -404,8 +404,10 @@ tuttiResult_t tt_triggers_enqueue(struct tt_op *first);
 
 /* 1: the data of a triggered op are there, or it will end at once, as the communicator has failed. */
 int tt_trigger_lets_start(const struct tt_op *op);
-/* A triggered op has succeeded. */
-void tt_trigger_end(const struct tt_op *op);
+/* A triggered op has ended so. */
+void tt_trigger_end(const struct tt_op *op, tuttiResult_t result);
+/* The communicator has failed, by no wish of this rank, while its GPU may wait. */
+void tt_trigger_fail(const struct tuttiComm *comm);
 
 /* Releases whatever waits on the GPU for this rank of a communicator that is over: stores, no more. Any thread. */
 void tt_trigger_release(struct tuttiComm *comm);

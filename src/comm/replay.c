@@ -19,8 +19,10 @@ void tt_captured_add_locked(struct tt_op *op)
 struct tt_op *tt_replayed_locked(struct tuttiComm *comm, struct tt_op *first)
 {
   const struct tt_slots *slots = comm->parts.slots;
-  if (tt_comm_has_failed(comm) || atomic_load(&comm->life.aborting))
+  if (tt_comm_has_failed(comm) || atomic_load(&comm->life.aborting)) {
+    tt_trigger_fail(comm);
     return first; /* its words are for those who release the GPU */
+  }
   uint32_t number = tt_turn_look(slots->turn_ready, slots->turn_done);
   if (!number || number == TT_TURN_TAKEN) return first;
   struct tt_op *op = comm->calls.captured;

@@ -365,9 +365,15 @@ int tt_trigger_lets_start(const struct tt_op *op)
   return op->started || tt_trigger_is_open(&op->trigger, 0) || tt_comm_has_failed(op->comm);
 }
 
-void tt_trigger_end(const struct tt_op *op)
+void tt_trigger_fail(const struct tuttiComm *comm)
 {
-  if (op->binding.call.collective == TT_PAIRS) tt_trigger_tell(&op->trigger, 0); /* collectives do so in exec */
+  if (!atomic_load(&comm->life.aborting) && !atomic_load(&comm->life.revoked)) tt_slots_trap(comm->parts.slots);
+}
+
+void tt_trigger_end(const struct tt_op *op, tuttiResult_t result)
+{
+  if (result != tuttiSuccess) tt_trigger_fail(op->comm);
+  else if (op->binding.call.collective == TT_PAIRS) tt_trigger_tell(&op->trigger, 0); /* collectives do so in exec */
 }
 
 void tt_trigger_release(struct tuttiComm *comm)

@@ -138,6 +138,17 @@ struct cuda_probe {
  * current, and the mutex is held. */
 int tt_cuda_words_probe(const struct cuda_probe *probe);
 
+/* ---- trap.c; the context is current ---- */
+
+struct cuda_trap {
+  void *module, *kernel; /* module NULL: not loaded */
+};
+
+tuttiResult_t tt_cuda_trap_load(const struct cuda *cuda, int ordinal, struct cuda_trap *trap);
+void tt_cuda_trap_unload(const struct cuda *cuda, struct cuda_trap *trap);
+/* Enqueues it; *word: not 0: it traps. Returns the driver's code. */
+int tt_cuda_trap_launch(const struct cuda *cuda, const struct cuda_trap *trap, void *stream, _Atomic uint32_t *word);
+
 /* ---- launch.c ---- */
 
 /* Cuts as much of a reduction as the stage holds, copies in what is staged, and launches its kernel. */

@@ -26,6 +26,7 @@ struct held {
   void *joint;           /* for the streams of a group */
   void *inner;           /* recorded in a graph behind the last operation there */
   uint64_t graph;        /* the id of that capture; 0: there was none */
+  struct cuda_trap trap;
   int is_open;           /* 1: an operation was begun and is not marked: the event does not tell when it ends */
   int is_parked;         /* 1: the GPU may use it at any time, so it is never used again */
   size_t len;
@@ -48,6 +49,7 @@ static tuttiResult_t failed(const struct held *held, const char *call, int code)
 static void held_free(struct held *held)
 {
   const struct cuda_driver *driver = &held->cuda->driver;
+  tt_cuda_trap_unload(held->cuda, &held->trap);
   if (held->event) driver->event_destroy(held->event);
   if (held->joint) driver->event_destroy(held->joint);
   if (held->inner) driver->event_destroy(held->inner);
@@ -83,6 +85,7 @@ static void held_reset(struct held *held, size_t bytes)
   held->slots.ready = (_Atomic uint32_t *)(void *)memory;
   held->slots.done = (_Atomic uint32_t *)(void *)(memory + WORD_BYTES);
   held->slots.scalar = memory + (size_t)2 * WORD_BYTES;
+  held->slots.failed = NULL;
   held->slots.turn_ready = (_Atomic uint32_t *)(void *)(memory + (size_t)3 * WORD_BYTES);
   held->slots.turn_done = (_Atomic uint32_t *)(void *)(memory + (size_t)4 * WORD_BYTES);
   atomic_store(held->slots.turn_done, TURN_NEXT);
@@ -192,6 +195,25 @@ int tt_cuda_retired_free(struct cuda *cuda)
   return kept == NULL;
 }
 
+tuttiResult_t tt_slots_set_trap(struct tt_slots *slots)
+{
+  struct held *held = held_of(slots);
+  tuttiResult_t result = tt_slots_enter(slots);
+  if (result != tuttiSuccess) return result;
+  result = tt_cuda_trap_load(held->cuda, slots->ordinal, &held->trap);
+  if (result == tuttiSuccess)
+    slots->failed = (_Atomic uint32_t *)(void *)((char *)held->memory + (size_t)5 * WORD_BYTES);
+  tt_slots_leave(slots);
+  return result;
+}
+
+void tt_slots_trap(struct tt_slots *slots)
+{
+  if (!slots->failed) return;
+  atomic_store(slots->failed, 1);
+  tt_slots_release(slots);
+}
+
 void tt_slots_release(struct tt_slots *slots)
 {
   atomic_store(slots->done, atomic_load(&slots->newest) + RELEASED);
@@ -298,9 +320,18 @@ tuttiResult_t tt_slots_tell(struct tt_slots *slots, void *stream, uint32_t numbe
   return word(slots, stream, CU_MEMOP_WRITE_32, slots->ready, number);
 }
 
+/* Behind a wait. */
+static tuttiResult_t trap(struct tt_slots *slots, void *stream)
+{
+  const struct held *held = held_of(slots);
+  int code = slots->failed ? tt_cuda_trap_launch(held->cuda, &held->trap, stream, slots->failed) : CU_SUCCESS;
+  return code == CU_SUCCESS ? tuttiSuccess : failed(held, "cuLaunchKernel", code);
+}
+
 tuttiResult_t tt_slots_await(struct tt_slots *slots, void *stream, uint32_t number)
 {
-  return word(slots, stream, CU_MEMOP_WAIT_32, slots->done, number);
+  tuttiResult_t result = word(slots, stream, CU_MEMOP_WAIT_32, slots->done, number);
+  return result == tuttiSuccess ? trap(slots, stream) : result;
 }
 
 /* Two words at once: writes one, then waits for bits of the other. */
@@ -316,7 +347,8 @@ static tuttiResult_t exchange(struct tt_slots *slots, void *stream, uint32_t num
 
 tuttiResult_t tt_slots_turn(struct tt_slots *slots, void *stream, uint32_t number)
 {
-  return exchange(slots, stream, number, TURN_DONE);
+  tuttiResult_t result = exchange(slots, stream, number, TURN_DONE);
+  return result == tuttiSuccess ? trap(slots, stream) : result;
 }
 
 tuttiResult_t tt_slots_taken(struct tt_slots *slots, void *stream)

@@ -14,6 +14,7 @@
 struct tt_slots {
   _Atomic uint32_t *ready, *done; /* of exec.h's triggers; the GPU writes ready and waits for done */
   _Atomic uint32_t *turn_ready, *turn_done; /* the same of operations in graphs */
+  _Atomic uint32_t *failed;       /* not 0: what waits for done ends with an error of CUDA; NULL: it stays parked */
   void *scalar;                   /* 16 bytes, for the scalar of the operation under way */
   char *first;                    /* TT_SLOTS slots */
   size_t bytes;                   /* of each */
@@ -28,12 +29,19 @@ struct tt_slots {
  * Errors: tuttiSystemError, tuttiUnhandledCudaError. */
 tuttiResult_t tt_slots_make(struct tt_slots **slots, size_t bytes, int device, const struct tt_slots *beside);
 
+/* From now on tt_slots_trap lets streams end with an error of CUDA, instead of leaving them parked. Errors:
+ * tuttiUnhandledCudaError. */
+tuttiResult_t tt_slots_set_trap(struct tt_slots *slots);
+
 /* The communicator has ended. The GPU may still use the slots, so they are kept for a later communicator; what no GPU
  * uses any more is freed with the last communicator of the process. Before tt_cuda_leave. NULL is allowed. */
 void tt_slots_retire(struct tt_slots *slots);
 
 /* Releases all that waits for `done`, now and in future: a store, no more. Any thread. */
 void tt_slots_release(struct tt_slots *slots);
+
+/* An operation has failed: the same, but whatever is released fails, if that was wished. Any thread. */
+void tt_slots_trap(struct tt_slots *slots);
 
 /* 1: memory that only copies of the GPU reach, or about which the driver fails to tell. */
 int tt_slots_is_device(const struct tt_slots *slots, const void *memory);

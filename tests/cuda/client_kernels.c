@@ -59,12 +59,25 @@ static const char *spin(const struct kernel *kernel, unsigned blocks, void *args
   return NULL;
 }
 
+const char kernel_trapped[] = "trap";
+
+/* tt_trap(word): the library's own, as text */
+static const char *trap(const struct kernel *kernel, unsigned blocks, void *args)
+{
+  const uint64_t *p = args;
+  const uint32_t *word = at(p[0], 4);
+  (void)kernel, (void)blocks;
+  if (!word) return "a kernel looks at a word that no GPU reaches";
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE) ? kernel_trapped : NULL;
+}
+
 static const unsigned char of_fill[] = {8, 8, 4, 0}, of_add[] = {8, 8, 8, 0}, of_check[] = {8, 8, 8, 8, 0};
-static const unsigned char of_spin[] = {8, 4, 0};
+static const unsigned char of_spin[] = {8, 4, 0}, of_trap[] = {8, 0};
 static const struct kernel kernels[] = {{"fill", 24, of_fill, fill, 0},
                                         {"add", 24, of_add, add, 0},
                                         {"check", 32, of_check, check, 0},
-                                        {"spin_until_word", 16, of_spin, spin, 0}};
+                                        {"spin_until_word", 16, of_spin, spin, 0},
+                                        {"tt_trap", 8, of_trap, trap, 0}};
 
 const struct kernel *client_kernel(const char *name)
 {

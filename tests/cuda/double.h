@@ -286,6 +286,7 @@ struct kernel {
 };
 
 const struct kernel *tutti_kernel(const char *name);
+extern const char kernel_trapped[]; /* what a kernel returns that has trapped, which a program may wish */
 const struct kernel *client_kernel(const char *name);
 
 /* A test's wishes: control.c. */

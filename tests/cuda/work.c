@@ -79,7 +79,11 @@ static void kernel_do(const struct work *work)
   posted_land();
   const struct kernel *kernel = work->launch.kernel;
   const char *fault = kernel->run(kernel, work->launch.blocks, work->launch.args);
-  if (fault) spoil(work, ILLEGAL_ADDRESS, fault);
+  int none = SUCCESS;
+  if (fault == kernel_trapped)
+    __atomic_compare_exchange_n(&work->stream->context->error, &none, LAUNCH_FAILED, 0, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+  else if (fault) spoil(work, ILLEGAL_ADDRESS, fault);
 }
 
 static int word_is_there(const struct memop *op, const void *word)

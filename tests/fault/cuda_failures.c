@@ -212,6 +212,43 @@ static void mixed_groups_are_refused(void **state)
   assert_int_equal(ranks_run_processes(1, group_mixed, NULL, 60), 0);
 }
 
+/* Rank 0 dies, and rank 1 does nothing but wait for its stream: CUDA tells it. */
+static int waits_only(const struct ranks *self)
+{
+  const struct job *job = self->argument;
+  struct captured captured = {0};
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0);
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  int32_t *host = pinned(&gpu, 1);
+  *host = 1;
+  RANKS_CHECK(tuttiAllReduce(host, host, 1, tuttiInt32, tuttiSum, comm, stream) == tuttiSuccess);
+  RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0 && *host == 2);
+  if (self->rank == 0) raise(SIGKILL);
+  void *memory = gpu_alloc(&gpu, COUNT * sizeof(float));
+  RANKS_CHECK(wait_in_vain(self, &gpu, memory, comm, stream, &captured) == 0);
+  RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 719);
+  RANKS_CHECK(job->end == BY_ABORT && tuttiCommAbort(comm) == tuttiSuccess);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void an_error_traps(void **state)
+{
+  (void)state;
+  setenv("TUTTI_CUDA_ON_ERROR", "trap", 1);
+  for (int has_graph = 0; has_graph < 2; has_graph++) {
+    struct job job = {BY_ABORT, has_graph, NULL};
+    int pids[2];
+    ranks_start(2, waits_only, &job, pids);
+    assert_int_equal(ranks_wait(pids[0], 60), 128 + SIGKILL);
+    assert_int_equal(ranks_wait(pids[1], 60), 0);
+  }
+  unsetenv("TUTTI_CUDA_ON_ERROR");
+}
+
 #define CYCLES 12
 
 /* The last communicator of the process ends again and again while its stream is parked: its memory is used again. */
@@ -292,6 +329,7 @@ int main(void)
       cmocka_unit_test(revoke_releases),
       cmocka_unit_test(refusals_name_the_reason),
       cmocka_unit_test(memory_of_last_ones_is_used_again),
+      cmocka_unit_test(an_error_traps),
       cmocka_unit_test(lost_words_are_told),
       cmocka_unit_test(mixed_groups_are_refused),
       cmocka_unit_test(groups_that_differ_are_told),
