@@ -126,13 +126,17 @@
  *                          weights have the bits of a fusion without servers
  *   quorum k, staleness s  An update is of the next k contributions to an element, whoever sent them (k = 1:
  *                          asynchronous SGD; else n-softsync: Zhang et al., IJCAI 2016). One that was computed from
- *                          weights which have had more than s updates since then does not count
+ *                          weights which have had more than s updates since then does not count. With k > 1 a rank
+ *                          is answered at once, before the update that has its contribution if others are missing;
+ *                          up to k - 1 contributions to an element are left over at the end, and count nowhere
  *   quorum 0, staleness s  Each contribution is an update, and none is dropped. A wait lasts until this rank is at
  *                          most s steps ahead of the slowest (stale synchronous parallel: Ho et al., NIPS 2013)
  *
  * tuttiAvg divides by the number of contributions in the update. Rules divide the rate by 1 + staleness; a function is
- * told the staleness and does that itself, or does not. The rate and `after` are those that the contribution's rank has
- * set; in a synchronous update all ranks' are equal, else the fusion ends with tuttiInvalidUsage.
+ * told the staleness and does that itself, or does not. With staleness 0 the contributions that count in an update have
+ * the same rate and `after`, else the fusion ends with tuttiInvalidUsage; those of others are not compared. With a
+ * staleness each contribution is multiplied by `before` times `after` (rounded to fp32) of its own rank, so ranks may
+ * have different loss scales, and an update has the rate of the contribution that came last.
  *
  * Each rank takes its own steps. A wait ends when the servers have answered: with the weights after the update of this
  * step, or with the newest where it did not count. With quorum k < n a rank that is late gets the newest weights that
@@ -141,13 +145,22 @@
  * before the first wait then, and waits end together. With `staleness` tensors, and the parts of one that have
  * different owners, may be of different updates. tuttiFusionDestroy waits until all ranks have called it, because each
  * serves the others until then; a rank in it contributes no more, and where too few are left the others' waits end with
- * tuttiRemoteError. If a rank dies all ranks get an error, whatever the quorum.
+ * tuttiRemoteError. A rank that calls it before it has given its weights, while others contribute to them, ends the
+ * fusion. If a rank dies all ranks get an error, whatever the quorum.
+ *
+ * No wait lasts for ever here, either. The fusion ends with an error on all ranks if the weights of a step have not
+ * come within timeout_ms of the communicator after its last push (waited for or not), or if a rank in
+ * tuttiFusionDestroy has had no sign of others for so long: each step that a rank pushes is one. The sentence names the
+ * ranks that are late, as far as the rank that found it knows them; after TUTTI_LATE_WARN_MS a warning does. A rank
+ * that lacks a push itself is told so by its wait, as ever, and can go on.
  *
  * There is no plan: config.policy and buffer_bytes are not used, and tuttiFusionPrint and tuttiFusionCodec are refused
  * (tuttiInvalidUsage). Tensors, wire_type and weights_type are tuttiFloat32; codecs, "lars", overflow and norms are
  * refused at creation (tuttiInvalidArgument). Contributions are copied, and wait in the memory of their server; with
- * quorum k < n each rank keeps two copies of all weights beside that. Planes are changed in place: after an error an
- * update may have changed some elements and not others.
+ * quorum k < n each rank keeps two copies of all weights beside that. Then copies also pile up without a bound where
+ * ranks go on without one behind a slow link: in each step one of its contributions, which wait to be sent though they
+ * are late, and at each server, or at the rank, one of the weights that it has not got completely.
+ * Planes are changed in place: after an error an update may have changed some elements and not others.
  *
  * Memory. Buffers are host memory or memory of NVIDIA GPUs, as in all collectives. A tensor of a GPU that is sent
  * alone is combined there; several that are sent together are copied through the fusion buffer, which is host memory,
@@ -356,7 +369,9 @@ TUTTI_API tuttiResult_t tuttiFusionCodec(tuttiFusion_t fusion, const char *codec
  * checkpoint, add up those of all ranks, and give each rank the sum, of which it keeps what it owns. After an error
  * they may still be read, before the fusion is destroyed, so the ranks that are left after a shrink take theirs to the
  * next fusion; state_step of tuttiFusionGetInfo is the step that left them. Random numbers, and the lengths of
- * "threshold" and "adacomp", begin anew in another fusion.
+ * "threshold" and "adacomp", begin anew in another fusion. With servers planes change with every contribution, so all
+ * ranks end a step and meet in a tuttiBarrier before the first of them calls this, and in another one before the next
+ * push: else parts are of different updates.
  *
  * Errors: tuttiInvalidArgument: fusion, tensor, plane, data or count is wrong. tuttiInvalidUsage: a step is under way.
  * With set: the fusion's first error. */
@@ -382,7 +397,8 @@ typedef struct {
                               error ranks may be one step apart: those that put state together compare theirs */
   uint64_t updates;        /* with servers: of the weights that the last step gave; without `quorum` or with
                               `staleness`: of the tensor's share that has had most */
-  uint64_t dropped;        /* steps of this rank of which a contribution did not count */
+  uint64_t dropped;        /* steps of this rank that did not count: in no element with quorum k < n, in some with a
+                              staleness. Steps that it has skipped, and what is left over at the end, are not in it */
   uint64_t stalest;        /* of the contributions that this rank's servers have counted: the largest staleness, */
   double staleness;        /* and the mean */
 } tuttiFusionInfo_t;
@@ -402,8 +418,10 @@ TUTTI_API tuttiResult_t tuttiFusionGetInfo(tuttiFusion_t fusion, tuttiFusionInfo
  * cannot be written, or no memory. */
 TUTTI_API tuttiResult_t tuttiFusionPrint(tuttiFusion_t fusion, FILE *out, int json);
 
-/* Ends the fusion. After complete steps it is collective and returns at once; a step that is under way is abandoned, as
- * by tuttiFusionAbort. Buffers belong to the caller again. NULL is allowed. Errors: as tuttiCommDestroy. */
+/* Ends the fusion. After complete steps it is collective and returns at once; a step of which tensors were not pushed
+ * is abandoned, as by tuttiFusionAbort, and one that was pushed, but not waited for, ends first. With servers it serves
+ * the other ranks until all have called it, which are in any of their steps then (see "Servers" above). Buffers belong
+ * to the caller again. NULL is allowed. Errors: as tuttiCommDestroy. */
 TUTTI_API tuttiResult_t tuttiFusionDestroy(tuttiFusion_t fusion);
 
 /* Ends the step under way, on all ranks. It ends with tuttiRemoteError; calls that wait return. The fusion still has to

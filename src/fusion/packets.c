@@ -88,7 +88,7 @@ struct packet *tt_packet_take(struct mailbox *mailbox)
 static uint32_t urgency_of(const struct packet_head *head)
 {
   if (head->kind == LEAVES) return LAST;
-  return head->kind == HELD || head->kind == DECIDED ? FIRST : 1 + (uint32_t)head->tensor;
+  return head->kind == CONTRIBUTION || head->kind == WEIGHTS ? 1 + (uint32_t)head->tensor : FIRST;
 }
 
 /* A copy: its `next` is that of this rank's mailbox alone, and the sum of contributions takes the place of one. */
@@ -137,13 +137,15 @@ static tuttiResult_t wrong(const struct tuttiFusion *fusion, int rank)
                  tt_comm_rank_text(fusion->config.channel[0], rank, text, sizeof text));
 }
 
-/* Elements that the payload has to have; the set before them has so many bytes. */
-static int has_length(const struct tuttiFusion *fusion, const struct packet_head *head, int from, size_t bytes)
+/* 1: the sender may send this to this rank, and the payload has the right length. */
+static int is_right(const struct tuttiFusion *fusion, const struct packet_head *head, int from, size_t bytes)
 {
+  const struct shards *shards = &fusion->served->shards;
   size_t set = (size_t)fusion->served->nwords * sizeof(uint64_t), payload = bytes - sizeof *head;
-  if (head->kind == LEAVES) return payload == 0;
-  if (head->kind == HELD) return payload == 0 && head->rank >= 0 && head->rank < fusion->config.nranks;
-  if (head->kind == DECIDED) return payload == set;
+  if (head->kind == LEAVES || head->kind == LIVES) return payload == 0;
+  if (head->kind == HELD)
+    return payload == 0 && shards->by_decision && shards->decider == fusion->config.rank && shards->number[from] >= 0;
+  if (head->kind == DECIDED) return payload == set && shards->by_decision && shards->decider == from;
   if (head->tensor < 0 || head->tensor >= fusion->config.n) return 0;
   int is_contribution = head->kind == CONTRIBUTION, owner = is_contribution ? fusion->config.rank : from;
   uint64_t count = tt_share_count(fusion, head->tensor, owner);
@@ -161,7 +163,7 @@ static tuttiResult_t received(struct tuttiFusion *fusion)
   if (message->bytes < sizeof head) return wrong(fusion, message->peer);
   memcpy(&head, mailbox->room, sizeof head);
   if (head.kind < 0 || head.kind >= PACKET_KINDS || head.kind != message->tag ||
-      !has_length(fusion, &head, message->peer, message->bytes))
+      !is_right(fusion, &head, message->peer, message->bytes))
     return wrong(fusion, message->peer);
   struct packet *packet = tt_packet_make((enum packet_kind)head.kind, message->bytes - sizeof head);
   if (!packet) return tuttiSystemError;

@@ -98,6 +98,7 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   served->nwords = (config->nranks + 63) / 64;
   served->left = tt_alloc(ranks, sizeof *served->left);
   member->from = tt_alloc(n * ranks, sizeof *member->from);
+  member->owed = tt_alloc(ranks, sizeof *member->owed);
   member->parts_left = tt_alloc(n, sizeof *member->parts_left);
   member->places = tt_alloc(n, sizeof *member->places);
   mailbox->room_bytes =
@@ -105,7 +106,8 @@ tuttiResult_t tt_fusion_served_make(struct tuttiFusion *fusion)
   mailbox->room = tt_alloc(mailbox->room_bytes, 1);
   tuttiResult_t result = tt_shards_make(fusion);
   if (result != tuttiSuccess) return result;
-  if (!served->left || !member->from || !member->parts_left || !member->places || !mailbox->room || !cuts_make(fusion))
+  if (!served->left || !member->from || !member->owed || !member->parts_left || !member->places || !mailbox->room ||
+      !cuts_make(fusion))
     return tt_fail(tuttiSystemError, "out of memory for the messages of %zu tensors to and from servers", n);
   for (size_t i = 0; i < n; i++) member->parts_left[i] = -1;
   return tuttiSuccess;
@@ -125,6 +127,7 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
   tt_shards_free(&served->shards);
   tt_free(served->left);
   tt_free(served->member.from);
+  tt_free(served->member.owed);
   tt_free(served->member.parts_left);
   tt_free(served->member.places);
   tt_free(served->member.cut.weights);
@@ -134,12 +137,19 @@ void tt_fusion_served_free(struct tuttiFusion *fusion)
 
 /* ---- contributions ---- */
 
+/* The factor of contributions. Ranks need have the same `after` in synchronous rules alone, where the sum gets it. */
+static float factor_of(const struct tuttiFusion *fusion)
+{
+  const struct scale *scale = &fusion->engine.seen.scale;
+  return fusion->served->kind == TT_SERVER_SYNCHRONOUS ? scale->before : scale->before * scale->after;
+}
+
 /* As contributions to all-reduces are scaled. Averages of fewer than all ranks are divided by the server. */
 static void scale(const struct tuttiFusion *fusion, float *values, uint64_t count)
 {
   const struct config *config = &fusion->config;
   const struct served *served = fusion->served;
-  float before = fusion->engine.seen.scale.before, one = 1;
+  float before = factor_of(fusion), one = 1;
   int is_all = served->kind == TT_SERVER_SYNCHRONOUS && !served->shards.by_decision;
   int redop = config->redop == tuttiAvg && is_all ? tuttiAvg : TT_PREMUL_SUM;
   struct tt_reduce_arg arg;
@@ -165,11 +175,25 @@ static tuttiResult_t part_send(struct tuttiFusion *fusion, int tensor, int owner
   packet->head.step = is_synchronous ? served->member.version : fusion->engine.step - 1;
   packet->head.version = is_synchronous ? served->member.version : from;
   packet->head.rate = scales->rate;
-  packet->head.after = scales->after;
+  packet->head.after = is_synchronous ? scales->after : 1;
   tt_share_pack(fusion, tensor, owner, packet_payload(packet), fusion->shared.gradients[tensor].send);
   scale(fusion, packet_payload(packet), count);
   tuttiResult_t result = tt_packet_post(fusion, packet, owner);
   tt_packet_drop(packet);
+  fusion->served->member.owed[owner] += !served->shards.by_decision;
+  return result;
+}
+
+static tuttiResult_t life_tell(struct tuttiFusion *fusion)
+{
+  const struct served *served = fusion->served;
+  tuttiResult_t result = tuttiSuccess;
+  for (int rank = 0; rank < fusion->config.nranks && result == tuttiSuccess; rank++) {
+    if (!served->left[rank] || served->shards.number[rank] >= 0) continue;
+    struct packet *packet = tt_packet_make(LIVES, 0);
+    result = packet ? tt_packet_post(fusion, packet, rank) : tuttiSystemError;
+    if (packet) tt_packet_drop(packet);
+  }
   return result;
 }
 
@@ -213,7 +237,7 @@ static tuttiResult_t tensor_send(struct tuttiFusion *fusion, int tensor)
   }
   if (result == tuttiSuccess && !served->shards.by_decision && !member->parts_left[tensor])
     tensor_finish(fusion, tensor);
-  return result;
+  return result == tuttiSuccess && member->nsent == config->n ? life_tell(fusion) : result;
 }
 
 /* The one that forward needs first goes first. */
@@ -291,6 +315,7 @@ static tuttiResult_t weights_take(struct tuttiFusion *fusion, struct packet *pac
                      packet->from, head->tensor, fusion->config.tensors[head->tensor].name);
   else {
     member->from[(size_t)head->tensor * (size_t)fusion->config.nranks + (size_t)packet->from] = head->version;
+    member->owed[packet->from]--;
     member->is_dropped |= head->is_refused;
     if (head->version > member->cut.version) member->cut.version = head->version;
     tt_share_unpack(fusion, head->tensor, packet->from, fusion->shared.gradients[head->tensor].recv,
@@ -378,6 +403,17 @@ static int are_weights_given(struct tuttiFusion *fusion)
   return i == fusion->config.n;
 }
 
+/* Nothing can be added to weights that were not given. */
+static tuttiResult_t given_check(const struct tuttiFusion *fusion, const struct packet *packet)
+{
+  const struct config *config = &fusion->config;
+  const struct packet_head *head = &packet->head;
+  if (fusion->served->is_given || head->kind != CONTRIBUTION) return tuttiSuccess;
+  return tt_fail(tuttiInvalidUsage, "rank %d has destroyed the fusion before its weights were given, and rank %d "
+                 "contributes to them (tensor %d, %s): give them by tuttiFusionState (plane 0) on all ranks",
+                 config->rank, packet->from, head->tensor, config->tensors[head->tensor].name);
+}
+
 static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
 {
   struct served *served = fusion->served;
@@ -386,6 +422,10 @@ static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
     if (packet->head.kind == WEIGHTS) {
       *result = weights_take(fusion, packet);
       continue;
+    }
+    if ((*result = given_check(fusion, packet)) != tuttiSuccess) {
+      tt_packet_drop(packet);
+      break;
     }
     if (packet->head.kind == LEAVES) {
       served->left[packet->from] = 1 + packet->head.version;
@@ -397,14 +437,16 @@ static int packets_take(struct tuttiFusion *fusion, tuttiResult_t *result)
 }
 
 /* One turn. 1: something moved. */
-static int turn(struct tuttiFusion *fusion, int is_given, int look, tuttiResult_t *result)
+static int turn(struct tuttiFusion *fusion, int look, tuttiResult_t *result)
 {
+  const struct served *served = fusion->served;
   int moved = tt_packets_move(fusion, look, result);
   if (*result == tuttiSuccess) moved |= tensors_send(fusion, result);
-  if (*result == tuttiSuccess && is_given) moved |= packets_take(fusion, result);
+  if (*result == tuttiSuccess && (served->is_given || served->is_leaving)) moved |= packets_take(fusion, result);
   if (*result == tuttiSuccess) moved |= step_look(fusion);
   if (*result == tuttiSuccess && !moved) *result = leavers_check(fusion);
   if (*result == tuttiSuccess && !moved) *result = tt_comm_health(fusion->config.channel[0]);
+  if (*result == tuttiSuccess) *result = tt_patience_look(fusion, moved);
   return moved;
 }
 
@@ -418,17 +460,18 @@ static int is_over(const struct tuttiFusion *fusion)
 static tuttiResult_t serve(struct tuttiFusion *fusion)
 {
   struct tt_waiter *waiter = &fusion->engine.waiter;
+  struct served *served = fusion->served;
   tuttiResult_t result = tuttiSuccess;
   int32_t one = 1;
-  int look = 0, is_given = 0;
+  int look = 0;
   tt_waiter_init(waiter, tt_comm_facts(fusion->config.channel[0])->oversubscribed);
   waiter->sleep = tt_messages_sleep;
   waiter->sleeper = fusion->config.channel[0];
   while (result == tuttiSuccess && !is_over(fusion)) {
     int is_stopping = !tt_fusion_users_look(fusion, &result), moved = 0;
-    if (!is_given) is_given = are_weights_given(fusion) || is_stopping;
-    if (result == tuttiSuccess && is_stopping && !fusion->served->is_leaving) result = leave(fusion);
-    if (result == tuttiSuccess) moved = turn(fusion, is_given, look, &result);
+    if (!served->is_given) served->is_given = are_weights_given(fusion);
+    if (result == tuttiSuccess && is_stopping && !served->is_leaving) result = leave(fusion);
+    if (result == tuttiSuccess) moved = turn(fusion, look, &result);
     look = tt_waiter_pause(waiter, moved);
   }
   if (result == tuttiSuccess) result = tt_fusion_run(&fusion->config, TT_ALL_REDUCE, &one, 1, tuttiInt32, tuttiSum);

@@ -17,6 +17,7 @@ enum packet_kind {
   HELD,         /* to the decider: the server has all contributions of `rank` to `step` */
   DECIDED,      /* from the decider: a set */
   LEAVES,       /* the sender contributes no more; it has seen weights of `version` */
+  LIVES,        /* to a rank that has left and owns nothing, so hears of no contributions: the sender has made one */
   PACKET_KINDS
 };
 
@@ -58,6 +59,7 @@ struct shards {
   int by_decision;          /* 1: fewer than all ranks count, and the set is decided */
   int nservers, decider, nshards;
   int32_t *of_tensor, *tensors; /* the shard of each tensor, -1: none; and back */
+  int32_t *number;          /* of each rank: that of its server; -1: it owns nothing */
   uint64_t *sets;           /* of each shard: the ranks whose contributions were counted last; one more set */
   uint8_t *refused;         /* of each shard and rank: its last contribution was */
   struct packet *held;      /* contributions that no action has named */
@@ -74,6 +76,7 @@ struct version {
 struct member {
   uint64_t version;         /* synchronous: of the weights that the last step gave; else of the newest one */
   uint64_t *from;           /* of each tensor and owner: the version of its weights */
+  int32_t *owed;            /* of each owner: its answers that have not come; not by decision */
   int32_t *parts_left;      /* of each tensor: weights that have not come; -1: it was not sent in this step */
   uint64_t *places;         /* of each tensor: its first element in a cut */
   int nsent, nfinished;     /* tensors of this step */
@@ -85,14 +88,22 @@ struct member {
   struct packet *early;     /* weights of later ones */
 };
 
+/* The time for which this rank has waited for others. */
+struct patience {
+  uint64_t since_ns;        /* 0: it does not wait */
+  int is_warned;
+};
+
 struct served {
   struct mailbox mailbox;
   struct shards shards;
   struct member member;
+  struct patience patience;
   enum tt_server_kind kind;
   int nwords;               /* of a set of ranks */
   uint64_t *left;           /* of each rank: 1 + the version with which it left; 0: it is here */
   int nleft, is_leaving;
+  int is_given;             /* this rank's weights were */
 };
 
 /* Makes a packet with room for so many bytes of payload. NULL: no memory, and the sentence is set. */
@@ -128,6 +139,12 @@ void tt_shards_free(struct shards *shards);
 
 /* Takes a packet for the server, and does all that follows from it. The reference is taken, too. */
 tuttiResult_t tt_shards_take(struct tuttiFusion *fusion, struct packet *packet);
+
+/* ---- patience.c ---- */
+
+/* Warns, or fails, if this rank has waited too long for others: for weights of a step that it has pushed, or, once it
+ * has left, for a sign of those that have not. After each turn of the engine. */
+tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved);
 
 /* ---- served.c: contributions that count when they come ---- */
 

@@ -24,6 +24,7 @@ static void counts_take(struct tuttiFusion *fusion)
       shards->of_tensor[i] = count ? shards->nshards : -1;
       if (count) shards->tensors[shards->nshards++] = i;
     }
+    shards->number[rank] = is_server ? shards->nservers : -1;
     shards->nservers += is_server;
     if (is_server && shards->decider < 0) shards->decider = rank;
   }
@@ -53,14 +54,16 @@ tuttiResult_t tt_shards_make(struct tuttiFusion *fusion)
   struct shards *shards = &served->shards;
   size_t n = (size_t)config->n, ranks = (size_t)config->nranks;
   pthread_mutex_init(&shards->planes, NULL);
-  shards->by_decision = served->kind == TT_SERVER_SYNCHRONOUS && config->serving.quorum < config->nranks;
   shards->of_tensor = tt_alloc(n, sizeof *shards->of_tensor);
   shards->tensors = tt_alloc(n, sizeof *shards->tensors);
   shards->sets = tt_alloc((n + 1) * (size_t)served->nwords, sizeof *shards->sets);
   shards->refused = tt_alloc(n * ranks, 1);
-  if (!shards->of_tensor || !shards->tensors || !shards->sets || !shards->refused)
+  shards->number = tt_alloc(ranks, sizeof *shards->number);
+  if (!shards->of_tensor || !shards->tensors || !shards->sets || !shards->refused || !shards->number)
     return tt_fail(tuttiSystemError, "out of memory for the server of %zu tensors", n);
   counts_take(fusion);
+  shards->by_decision =
+      served->kind == TT_SERVER_SYNCHRONOUS && config->serving.quorum < config->nranks && shards->nservers;
   return server_make(fusion);
 }
 
@@ -71,6 +74,7 @@ void tt_shards_free(struct shards *shards)
   tt_free(shards->tensors);
   tt_free(shards->sets);
   tt_free(shards->refused);
+  tt_free(shards->number);
   for (struct packet *packet; (packet = shards->held);) {
     shards->held = packet->next;
     tt_packet_drop(packet);
@@ -293,6 +297,22 @@ static tuttiResult_t contribution_take(struct tuttiFusion *fusion, struct packet
   return result;
 }
 
+/* Takes what a rank says without a contribution. */
+static tuttiResult_t word_take(struct tuttiFusion *fusion, struct packet *packet)
+{
+  const struct shards *shards = &fusion->served->shards;
+  const struct packet_head *head = &packet->head;
+  tuttiResult_t result = tuttiSuccess;
+  if (head->kind == HELD && !tt_server_held(shards->server, shards->number[packet->from], head->rank, head->step))
+    result = tt_fail(tuttiInternalError, "rank %d says, of step %llu, that it holds what rank %d has contributed, "
+                     "which no correct rank says now", packet->from, (unsigned long long)head->step, head->rank);
+  if (head->kind == DECIDED && !tt_server_decided(shards->server, head->step, packet_payload(packet)))
+    result = tt_fail(tuttiInternalError, "rank %d has decided about step %llu as no correct rank does", packet->from,
+                     (unsigned long long)head->step);
+  if (head->kind == LEAVES) tt_server_died(shards->server, packet->from);
+  return result;
+}
+
 tuttiResult_t tt_shards_take(struct tuttiFusion *fusion, struct packet *packet)
 {
   struct shards *shards = &fusion->served->shards;
@@ -300,13 +320,7 @@ tuttiResult_t tt_shards_take(struct tuttiFusion *fusion, struct packet *packet)
   tuttiResult_t result = tuttiSuccess;
   if (shards->server && packet->head.kind == CONTRIBUTION) result = contribution_take(fusion, packet);
   else {
-    if (shards->server && packet->head.kind == HELD)
-      tt_server_held(shards->server, packet->head.rank, packet->head.step);
-    if (shards->server && packet->head.kind == DECIDED &&
-        !tt_server_decided(shards->server, packet->head.step, packet_payload(packet)))
-      result = tt_fail(tuttiInternalError, "the decision about step %llu is none that a correct rank makes",
-                       (unsigned long long)packet->head.step);
-    if (shards->server && packet->head.kind == LEAVES) tt_server_died(shards->server, packet->from);
+    if (shards->server) result = word_take(fusion, packet);
     tt_packet_drop(packet);
   }
   while (result == tuttiSuccess && shards->server && tt_server_next(shards->server, &action))

@@ -204,12 +204,12 @@ static void waited_set(const struct config *config, struct shared *shared, int i
  * sent together with the tensor, if there are any. */
 static int holds_up(const struct config *config, const struct shared *shared, int index, uint64_t step, int *first)
 {
-  const struct cut *cuts = shared->planned.plan->cuts;
+  const struct cut *cuts = shared->planned.plan ? shared->planned.plan->cuts : NULL;
   int n = 0, is_together = 0;
   if (shared->npushed == config->n && !shared->nstreams) return 0;
   for (int i = 0; i < config->n; i++) {
     if (shared->gradients[i].ready >= step) continue;
-    int together = index != ALL && cuts[i].group == cuts[index].group;
+    int together = index != ALL && cuts && cuts[i].group == cuts[index].group;
     if (n++ && together <= is_together) continue;
     *first = i;
     is_together = together;
@@ -223,29 +223,18 @@ struct late {
   int is_warned;
 };
 
-/* With servers a wait is for others, as soon as all is pushed. */
-static tuttiResult_t served_late_look(const struct config *config, const struct shared *shared, const struct late *late)
-{
-  if (!config->timeout_ns || late->waited_ns <= config->timeout_ns) return tuttiSuccess;
-  return tt_fail(tuttiInvalidUsage, "waited %.1f s (TUTTI_TIMEOUT_MS) for weights of step %llu: %d of %d tensors were "
-                 "pushed here, and too few other ranks have pushed theirs (quorum %d, staleness %d)",
-                 (double)late->waited_ns / 1e9, (unsigned long long)late->step, shared->npushed, config->n,
-                 config->serving.quorum, config->serving.staleness);
-}
-
 /* Warns or fails if a wait is too long. Another rank may be late, not this one, if this one has pushed all that is sent
  * together with the tensor. */
 static tuttiResult_t late_look(const struct config *config, const struct shared *shared, struct late *late)
 {
-  if (config->serving.is_on) return served_late_look(config, shared, late);
-  const struct cut *cuts = shared->planned.plan->cuts;
+  const struct cut *cuts = shared->planned.plan ? shared->planned.plan->cuts : NULL;
   const double waited_s = (double)late->waited_ns / 1e9;
   char awaited[TENSOR_BYTES] = "all tensors";
   int first = 0, is_error = config->timeout_ns && late->waited_ns > config->timeout_ns;
   if (!is_error && (late->is_warned || late->waited_ns < config->warn_ns)) return tuttiSuccess;
   int n = holds_up(config, shared, late->index, late->step, &first);
-  if (!n) return tuttiSuccess; /* then another rank is late, and the channel knows that */
-  int is_together = late->index != ALL && cuts[first].group == cuts[late->index].group;
+  if (!n) return tuttiSuccess; /* then another rank is late, and the channel, or the engine with servers, knows that */
+  int is_together = late->index != ALL && cuts && cuts[first].group == cuts[late->index].group;
   if (late->index != ALL)
     snprintf(awaited, sizeof awaited, "tensor %d (%s)", late->index, config->tensors[late->index].name);
   const char *which = is_together ? "is sent together with others" : "may be late on another rank";

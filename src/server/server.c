@@ -22,7 +22,9 @@ struct shard {
 /* The decider's part: the step that is to be decided next. */
 struct decider {
   uint64_t step;
-  int *held;        /* by rank: servers that hold all its contributions */
+  int *held;        /* by rank: servers that hold all its contributions, */
+  uint64_t *by;     /* and the set of them, `nwords` words */
+  int nwords;
   uint64_t *in;     /* ranks whose contributions all servers hold */
   int n;            /* of them */
   uint64_t since_ns; /* since when they are enough */
@@ -96,9 +98,11 @@ static tuttiResult_t memory_get(struct tt_server *server)
   server->counted = tt_alloc(room, sizeof *server->counted);
   server->numbers = tt_alloc(s * n, sizeof *server->numbers);
   server->sets = tt_alloc((5 + 2 * s) * words, sizeof *server->sets);
+  server->decider.nwords = (server->spec.nservers + WORD_BITS - 1) / WORD_BITS;
+  server->decider.by = tt_alloc(n * (size_t)server->decider.nwords, sizeof *server->decider.by);
   server->complete = tt_alloc(2 * n, sizeof *server->complete);
   if (!server->shards || !server->kept || !server->counted || !server->numbers || !server->sets || !server->complete ||
-      !tt_priority_reserve(&server->due, s))
+      !server->decider.by || !tt_priority_reserve(&server->due, s))
     return tt_fail(tuttiSystemError, "out of memory for %zu shards of %zu ranks", s, n);
   uint64_t **sets[] = {&server->dead, &server->decided, &server->told, &server->shown, &server->decider.in};
   for (size_t k = 0; k < 5; k++) *sets[k] = server->sets + k * words;
@@ -144,6 +148,7 @@ void tt_server_destroy(struct tt_server *server)
   tt_free(server->numbers);
   tt_free(server->sets);
   tt_free(server->complete);
+  tt_free(server->decider.by);
   tt_priority_free(&server->due);
   tt_free(server);
 }
@@ -247,23 +252,47 @@ void tt_server_died(struct tt_server *server, int rank)
   }
 }
 
+uint64_t tt_server_steps(const struct tt_server *server, int rank)
+{
+  uint64_t least = UINT64_MAX;
+  for (int s = 0; s < server->spec.nshards; s++)
+    if (server->shards[s].clocks[rank] < least) least = server->shards[s].clocks[rank];
+  return least;
+}
+
 void tt_server_clock(struct tt_server *server, uint64_t now_ns)
 {
   server->now_ns = now_ns;
 }
 
-void tt_server_held(struct tt_server *server, int rank, uint64_t step)
+int tt_server_held(struct tt_server *server, int from, int rank, uint64_t step)
 {
   struct decider *decider = &server->decider;
-  if (step != decider->step || rank < 0 || rank >= server->spec.nranks) return; /* decided without it */
-  if (++decider->held[rank] != server->spec.nservers) return;
+  const struct tt_server_spec *spec = &server->spec;
+  if (!server->by_decision || !spec->is_decider || from < 0 || from >= spec->nservers || rank < 0 ||
+      rank >= spec->nranks || step > decider->step)
+    return 0;
+  if (step < decider->step) return 1; /* decided without it */
+  uint64_t *by = decider->by + (size_t)rank * (size_t)decider->nwords;
+  if (has(by, from)) return 0;
+  add(by, from);
+  if (++decider->held[rank] != spec->nservers) return 1;
   add(decider->in, rank);
-  if (++decider->n == server->spec.quorum) decider->since_ns = server->now_ns;
+  if (++decider->n == spec->quorum) decider->since_ns = server->now_ns;
+  return 1;
+}
+
+/* 1: the set has ranks alone, and as many as the quorum at least. */
+static int is_set(const struct tt_server_spec *spec, const uint64_t *set)
+{
+  int n = 0, last = spec->nranks % WORD_BITS, nwords = (spec->nranks + WORD_BITS - 1) / WORD_BITS;
+  for (int w = 0; w < nwords; w++) n += __builtin_popcountll(set[w]);
+  return n >= spec->quorum && (!last || !(set[nwords - 1] >> last));
 }
 
 int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *set)
 {
-  if (!server->by_decision || step != server->step) return 0;
+  if (!server->by_decision || step != server->step || !is_set(&server->spec, set)) return 0;
   for (int r = 0; r < server->spec.nranks; r++)
     if (has(set, r) && server->complete[r] < server->spec.nshards) return 0;
   server->step++;
@@ -297,6 +326,7 @@ static void decide(struct tt_server *server, struct tt_server_action *action)
   memcpy(server->shown, decider->in, bytes);
   memset(decider->in, 0, bytes);
   memset(decider->held, 0, (size_t)server->spec.nranks * sizeof *decider->held);
+  memset(decider->by, 0, (size_t)server->spec.nranks * (size_t)decider->nwords * sizeof *decider->by);
   *action = (struct tt_server_action){.act = TT_DECIDE, .step = decider->step++, .set = server->shown};
   decider->n = 0;
 }

@@ -92,12 +92,16 @@ void tt_server_died(struct tt_server *server, int rank);
 /* The time, in ns from any origin, never backwards; only the decider's grace needs it. */
 void tt_server_clock(struct tt_server *server, uint64_t now_ns);
 
-/* For the decider: a server (one of all, also this one) has said TT_HELD of this rank and step. */
-void tt_server_held(struct tt_server *server, int rank, uint64_t step);
+/* For the decider: a server (number `from` of all, also this one) has said TT_HELD of this rank and step. Returns 0 and
+ * changes nothing if no correct server says this: out of range, twice, or of a step that no server has come to. */
+int tt_server_held(struct tt_server *server, int from, int rank, uint64_t step);
 
 /* The decider has said TT_DECIDE: of steps in their order, also to itself. Returns 0 and changes nothing if no correct
- * decider says this. */
+ * decider says this: fewer ranks than the quorum, others than ranks, or ranks whose contributions are not here. */
 int tt_server_decided(struct tt_server *server, uint64_t step, const uint64_t *set);
+
+/* Steps of a rank that this server has seen completely: 1 + the last one. */
+uint64_t tt_server_steps(const struct tt_server *server, int rank);
 
 /* ---- actions ---- */
 

@@ -14,6 +14,17 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+/* Ranks wait for so many seconds; 0: as ever. Their errors are wanted, and not logged meanwhile. */
+static void timeout_set(int s)
+{
+  char text[16];
+  snprintf(text, sizeof text, "%d", 1000 * s * ranks_patience());
+  if (s) setenv("TUTTI_TIMEOUT_MS", text, 1);
+  else unsetenv("TUTTI_TIMEOUT_MS");
+  if (s) setenv("TUTTI_DEBUG", "NONE", 1);
+  else unsetenv("TUTTI_DEBUG");
+}
+
 /* ---- all ranks ---- */
 
 static const struct way ways[] = {
@@ -95,10 +106,11 @@ static tuttiResult_t add(void *context, const tuttiFusionShard_t *shard)
   return tuttiSuccess;
 }
 
-static int job_make(const struct ranks *self, struct job *job, tuttiComm_t comm)
+static const float zeros[5000];
+
+static int job_begin(const struct ranks *self, struct job *job, tuttiComm_t comm)
 {
   tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
-  static const float zeros[5000];
   config.update = "function";
   config.function = add;
   config.context = job;
@@ -106,9 +118,15 @@ static int job_make(const struct ranks *self, struct job *job, tuttiComm_t comm)
   config.staleness = job->staleness;
   job->info.size = sizeof job->info;
   RANKS_CHECK(tuttiFusionCreate(&job->fusion, comm, tagged, TAGGED, &config) == tuttiSuccess);
+  RANKS_CHECK(gradients_make(&job->g, tagged, TAGGED, 64, 0));
+  return 0;
+}
+
+static int job_make(const struct ranks *self, struct job *job, tuttiComm_t comm)
+{
+  RANKS_CHECK(job_begin(self, job, comm) == 0);
   for (int t = 0; t < TAGGED; t++)
     RANKS_CHECK(tuttiFusionState(job->fusion, t, 0, (float *)(uintptr_t)zeros, tagged[t].count, 1) == tuttiSuccess);
-  RANKS_CHECK(gradients_make(&job->g, tagged, TAGGED, 64, 0));
   return 0;
 }
 
@@ -230,12 +248,15 @@ static int once_check(const struct ranks *self, struct job *job, tuttiComm_t com
   return 0;
 }
 
+/* Each rank has a loss scale of its own, which its contributions lose again. */
 static int stale_job(const struct ranks *self, tuttiComm_t comm, int quorum, int staleness)
 {
+  float scale = (float)(1 << self->rank);
   struct job job = {.quorum = quorum, .staleness = staleness, .steps = TAGS / self->nranks};
   RANKS_CHECK(job_make(self, &job, comm) == 0);
+  RANKS_CHECK(tuttiFusionScale(job.fusion, 4, 0.25f / scale) == tuttiSuccess);
   for (int k = 0; k < job.steps; k++) {
-    RANKS_CHECK(job_step(self, &job, tag_of(self, self->rank, k), 1) == 0);
+    RANKS_CHECK(job_step(self, &job, tag_of(self, self->rank, k), scale) == 0);
     if (!quorum) RANKS_CHECK(ahead_check(self, &job, k) == 0);
     if (self->rank == self->nranks - 1) usleep(3000);
   }
@@ -267,7 +288,171 @@ static void stale_contributions_count_once_and_within_the_bound(void **state)
       assert_int_equal(run_fusion(ranks_transports(t), nranks, stale_body, NULL), 0);
 }
 
+/* ---- nothing to add up ---- */
+
+static const tuttiFusionTensor_t nothing[] = {{"a", 0, tuttiFloat32}, {"b", 0, tuttiFloat32}};
+
+static int nothing_body(const struct ranks *self)
+{
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  tuttiFusionInfo_t info = {.size = sizeof info};
+  tuttiFusion_t fusion;
+  tuttiComm_t comm;
+  float x = 0;
+  uint64_t steps = 3 + (uint64_t)self->rank;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  config.update = "sgd";
+  config.quorum = 1;
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, nothing, 2, &config) == tuttiSuccess);
+  for (int t = 0; t < 2; t++) RANKS_CHECK(tuttiFusionState(fusion, t, 0, &x, 0, 1) == tuttiSuccess);
+  for (uint64_t k = 0; k < steps; k++) {
+    for (int t = 0; t < 2; t++) RANKS_CHECK(tuttiFusionPush(fusion, t, &x, &x, 0, tuttiFloat32, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiFusionWaitAll(fusion) == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiFusionGetInfo(fusion, &info) == tuttiSuccess && info.updates == steps && !info.dropped);
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void steps_without_elements_end(void **state)
+{
+  (void)state;
+  timeout_set(2);
+  assert_int_equal(run_fusion("shm", 3, nothing_body, NULL), 0);
+  timeout_set(0);
+}
+
+/* ---- waits that last too long ---- */
+
+enum late { IN_WAIT, IN_DESTROY, AFTER_A_STEP, LATES };
+
+/* Rank 0 waits for the last one, which does nothing, and then finds the fusion ended. */
+static int late_body(const struct ranks *self)
+{
+  enum late late = *(const enum late *)self->argument;
+  struct job job = {.quorum = self->nranks};
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(job_make(self, &job, comm) == 0);
+  if (late == AFTER_A_STEP) RANKS_CHECK(job_step(self, &job, 0, (float)(1 << self->rank)) == 0);
+  for (int t = 0; t < TAGGED && late != AFTER_A_STEP && self->rank == 0; t++)
+    RANKS_CHECK(gradient_push(job.fusion, &job.g, t, NULL) == tuttiSuccess);
+  if (self->rank == 0 && late == IN_WAIT) {
+    RANKS_CHECK(tuttiFusionWaitAll(job.fusion) != tuttiSuccess && says("no contribution of rank 1"));
+    RANKS_CHECK(tuttiFusionRate(job.fusion, 1) != tuttiSuccess && says("no contribution of rank 1"));
+  }
+  while (self->rank && tuttiFusionRate(job.fusion, 1) == tuttiSuccess) usleep(1000);
+  if (self->rank) RANKS_CHECK(says(late == AFTER_A_STEP ? "not destroyed by rank 1" : "no contribution of rank 1"));
+  RANKS_CHECK(tuttiFusionDestroy(job.fusion) != tuttiSuccess);
+  gradients_free(&job.g);
+  tuttiCommAbort(comm);
+  return 0;
+}
+
+static void waits_without_an_end_end_the_fusion(void **state)
+{
+  (void)state;
+  timeout_set(2);
+  for (enum late late = IN_WAIT; late < LATES; late++) assert_int_equal(run_fusion("shm", 2, late_body, &late), 0);
+  timeout_set(0);
+}
+
+/* Each of two ranks lacks what the other one has pushed. */
+static int own_body(const struct ranks *self)
+{
+  struct job job = {.quorum = 2};
+  tuttiComm_t comm;
+  int first = self->rank ? 0 : 3;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(job_make(self, &job, comm) == 0);
+  for (int t = 0; t < TAGGED; t++)
+    if ((t == 3) == self->rank) RANKS_CHECK(gradient_push(job.fusion, &job.g, t, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWait(job.fusion, 3 - first) == tuttiInvalidUsage);
+  RANKS_CHECK(says(first ? "tensor 3 (last) was not pushed in this step, 1 in all"
+                         : "tensor 0 (first) was not pushed in this step, 3 in all"));
+  for (int t = 0; t < TAGGED; t++)
+    if ((t == 3) != self->rank) RANKS_CHECK(gradient_push(job.fusion, &job.g, t, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionWaitAll(job.fusion) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionDestroy(job.fusion) == tuttiSuccess);
+  gradients_free(&job.g);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_rank_that_lacks_a_push_names_it(void **state)
+{
+  (void)state;
+  timeout_set(2);
+  assert_int_equal(run_fusion("shm", 2, own_body, NULL), 0);
+  timeout_set(0);
+}
+
+/* Rank 1 owns nothing, and leaves long before rank 0. */
+static int patient_body(const struct ranks *self)
+{
+  tuttiFusionTensor_t tensor = {"x", 10, tuttiFloat32};
+  tuttiFusionConfig_t config = TUTTI_FUSION_CONFIG_INITIALIZER;
+  float x[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  tuttiFusion_t fusion;
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  config.update = "sgd";
+  config.quorum = config.staleness = 1;
+  RANKS_CHECK(tuttiFusionCreate(&fusion, comm, &tensor, 1, &config) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionState(fusion, 0, 0, x, 10, 1) == tuttiSuccess);
+  RANKS_CHECK(tuttiFusionState(fusion, 0, 0, x, 10, 0) == tuttiSuccess);
+  RANKS_CHECK((x[0] == 0) == self->rank);
+  for (int k = 0; k < 12 && self->rank == 0; k++) {
+    usleep(200000);
+    RANKS_CHECK(tuttiFusionPush(fusion, 0, x, x, 10, tuttiFloat32, NULL) == tuttiSuccess);
+    RANKS_CHECK(tuttiFusionWait(fusion, 0) == tuttiSuccess);
+  }
+  RANKS_CHECK(tuttiFusionDestroy(fusion) == tuttiSuccess);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void a_rank_that_has_left_waits_for_those_that_go_on(void **state)
+{
+  (void)state;
+  timeout_set(2);
+  assert_int_equal(run_fusion("shm", 2, patient_body, NULL), 0);
+  timeout_set(0);
+}
+
 /* ---- ends and wrong uses ---- */
+
+/* The last rank has given no weights when it destroys the fusion to which rank 0 contributes; before that a fusion that
+ * nobody uses. */
+static int ungiven_body(const struct ranks *self)
+{
+  struct job job = {.quorum = 1, .staleness = 2};
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(job_begin(self, &job, comm) == 0);
+  RANKS_CHECK(tuttiFusionDestroy(job.fusion) == tuttiSuccess);
+  gradients_free(&job.g);
+  RANKS_CHECK((self->rank ? job_begin(self, &job, comm) : job_make(self, &job, comm)) == 0);
+  if (self->rank == 0) {
+    for (int t = 0; t < TAGGED; t++) gradient_push(job.fusion, &job.g, t, NULL);
+    RANKS_CHECK(tuttiFusionWaitAll(job.fusion) != tuttiSuccess);
+    RANKS_CHECK(says("rank 1 has destroyed the fusion before its weights were given"));
+  }
+  RANKS_CHECK(tuttiFusionDestroy(job.fusion) != tuttiSuccess);
+  gradients_free(&job.g);
+  tuttiCommAbort(comm);
+  return 0;
+}
+
+static void weights_that_were_not_given_are_not_served(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG", "NONE", 1);
+  assert_int_equal(run_fusion("shm", 2, ungiven_body, NULL), 0);
+  assert_int_equal(run_fusion("tcp", 2, ungiven_body, NULL), 0);
+  unsetenv("TUTTI_DEBUG");
+}
 
 /* The last rank destroys its fusion a step before the others, or dies. */
 static int end_body(const struct ranks *self)
@@ -278,6 +463,7 @@ static int end_body(const struct ranks *self)
   RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
   RANKS_CHECK(job_make(self, &job, comm) == 0);
   RANKS_CHECK(job_step(self, &job, 0, (float)(1 << self->rank)) == 0);
+  if (dies) RANKS_CHECK(comm_try(self, comm, self->nranks) == 0); /* all have their weights */
   if (is_last && dies) raise(SIGKILL);
   if (!is_last) {
     for (int t = 0; t < TAGGED; t++) gradient_push(job.fusion, &job.g, t, NULL);
@@ -370,6 +556,11 @@ int main(void)
       cmocka_unit_test(a_quorum_of_all_has_the_bits_of_no_servers),
       cmocka_unit_test(late_contributions_count_in_no_step),
       cmocka_unit_test(stale_contributions_count_once_and_within_the_bound),
+      cmocka_unit_test(steps_without_elements_end),
+      cmocka_unit_test(waits_without_an_end_end_the_fusion),
+      cmocka_unit_test(a_rank_that_lacks_a_push_names_it),
+      cmocka_unit_test(a_rank_that_has_left_waits_for_those_that_go_on),
+      cmocka_unit_test(weights_that_were_not_given_are_not_served),
       cmocka_unit_test(too_few_ranks_are_named),
       cmocka_unit_test(wrong_uses_are_named),
   };

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Waits of a fusion with servers that last too long. Nobody is in a collective call, so the engine itself measures. */
+#include <stdio.h>
+
+#include "fusion/served_private.h"
+
+#define NAMED 8            /* ranks */
+#define RANKS_BYTES 128
+#define SENTENCE_BYTES 256
+
+/* ---- who is waited for ---- */
+
+typedef int (*is_late_t)(const struct tuttiFusion *fusion, int rank);
+
+/* As far as this rank's own server has seen. */
+static int has_not_contributed(const struct tuttiFusion *fusion, int rank)
+{
+  const struct served *served = fusion->served;
+  if (served->left[rank] || !served->shards.server) return 0;
+  uint64_t steps = tt_server_steps(served->shards.server, rank);
+  if (served->kind == TT_SERVER_SYNCHRONOUS) return steps <= served->member.version;
+  return served->kind == TT_SERVER_SSP && steps + (uint64_t)fusion->config.serving.staleness < fusion->engine.step;
+}
+
+static int has_not_answered(const struct tuttiFusion *fusion, int rank)
+{
+  return !fusion->served->shards.by_decision && fusion->served->member.owed[rank] > 0;
+}
+
+static int has_not_left(const struct tuttiFusion *fusion, int rank)
+{
+  return !fusion->served->left[rank];
+}
+
+/* Writes "rank 3" or "ranks 1, 2"; returns how many they are. */
+static int ranks_write(const struct tuttiFusion *fusion, is_late_t is_late, char text[RANKS_BYTES])
+{
+  char names[RANKS_BYTES - 8] = "";
+  size_t len = 0;
+  int n = 0;
+  for (int rank = 0; rank < fusion->config.nranks; rank++) {
+    if (!is_late(fusion, rank) || n++ > NAMED) continue;
+    const char *before = n > 1 ? ", " : "";
+    if (n > NAMED) len += (size_t)snprintf(names + len, sizeof names - len, ", ...");
+    else len += (size_t)snprintf(names + len, sizeof names - len, "%s%d", before, rank);
+  }
+  snprintf(text, RANKS_BYTES, "%s %s", n == 1 ? "rank" : "ranks", names);
+  return n;
+}
+
+static void step_write(const struct tuttiFusion *fusion, char text[SENTENCE_BYTES])
+{
+  const struct config *config = &fusion->config;
+  char ranks[RANKS_BYTES];
+  const char *what = fusion->served->kind == TT_SERVER_SSP ? "too many steps behind:" : "no contribution of";
+  if (!ranks_write(fusion, has_not_contributed, ranks)) {
+    what = "no answer of";
+    if (!ranks_write(fusion, has_not_answered, ranks)) snprintf(ranks, sizeof ranks, "other ranks");
+  }
+  snprintf(text, SENTENCE_BYTES, "for weights of step %llu (quorum %d, staleness %d): %s %s",
+           (unsigned long long)fusion->engine.step, config->serving.quorum, config->serving.staleness, what, ranks);
+}
+
+static void end_write(const struct tuttiFusion *fusion, char text[SENTENCE_BYTES])
+{
+  char ranks[RANKS_BYTES];
+  ranks_write(fusion, has_not_left, ranks);
+  snprintf(text, SENTENCE_BYTES, "in tuttiFusionDestroy without a sign of others: not destroyed by %s", ranks);
+}
+
+/* ---- for how long ---- */
+
+tuttiResult_t tt_patience_look(struct tuttiFusion *fusion, int moved)
+{
+  const struct config *config = &fusion->config;
+  const struct served *served = fusion->served;
+  struct patience *patience = &fusion->served->patience;
+  int in_step = served->member.nsent == config->n, in_end = served->is_leaving && served->nleft < config->nranks;
+  char text[SENTENCE_BYTES];
+  if (!in_step && (moved || !in_end)) {
+    patience->since_ns = 0;
+    if (!in_end) patience->is_warned = 0;
+    return tuttiSuccess;
+  }
+  uint64_t now_ns = tt_now_ns();
+  if (!patience->since_ns) patience->since_ns = now_ns;
+  uint64_t ns = now_ns - patience->since_ns;
+  int is_error = config->timeout_ns && ns > config->timeout_ns;
+  if (!is_error && (patience->is_warned || ns < config->warn_ns)) return tuttiSuccess;
+  if (in_step) step_write(fusion, text);
+  else end_write(fusion, text);
+  if (is_error)
+    return tt_fail(tuttiInvalidUsage, "rank %d has waited %.1f s (TUTTI_TIMEOUT_MS) %s", config->rank,
+                   (double)ns / 1e9, text);
+  tt_log(TT_LOG_WARN, "rank %d has waited %.1f s %s", config->rank, (double)ns / 1e9, text);
+  patience->is_warned = 1;
+  return tuttiSuccess;
+}
