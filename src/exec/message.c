@@ -66,8 +66,7 @@ struct tt_messages {
   int32_t *used;          /* the ranks with a route */
   int nused, nover, is_ending; /* is_ending: no receive is added any more */
   struct tt_message *receives, **last_receive; /* in their order, and where the next one goes */
-  struct arrival *arrivals, **last_arrival;    /* likewise */
-  struct arrival *spare;
+  struct arrival *arrivals, **last_arrival, *spare; /* likewise; memory for the next one */
   struct tt_message *over;                     /* messages that are over, the last one first */
   uint64_t order;
 };
@@ -486,17 +485,18 @@ static void receives_end(struct tt_messages *messages)
   }
 }
 
-/* A peer that has left takes nothing more, but what it has sent may be on its way: until the link ends, or, where none
- * does or the peer did not care for order, until nothing has come for a while. */
+/* A peer that has left takes nothing more. Its bytes may be on their way: until the link ends, or, where none does, for
+ * a while after the last ones. If it aborted, this rank may hear within that time of a failure that all have. */
 static void route_look(struct tt_messages *messages, struct route *route, uint64_t now)
 {
   enum tt_left left = route->is_over ? TT_LEFT_NOT : tt_watch_left(messages->exec->watch, route->peer);
   if (left == TT_LEFT_NOT) return;
-  if (!route->has_left) sends_end(messages, route, tuttiRemoteError);
+  if (left == TT_LEFT_DONE && !route->has_left) sends_end(messages, route, tuttiRemoteError);
   route->has_left = route->is_deaf = 1;
   if (!route->quiet_ns) route->quiet_ns = now;
-  int will_end = left == TT_LEFT_DONE && route->link && route->link->transport->ops->ends_links;
-  if (!route->is_mute && (will_end || now - route->quiet_ns < QUIET_NS)) return;
+  int ends = left == TT_LEFT_DONE && (route->is_mute || (route->link && route->link->transport->ops->ends_links));
+  if (ends ? !route->is_mute : now - route->quiet_ns < QUIET_NS) return;
+  sends_end(messages, route, tuttiRemoteError);
   route->is_over = 1;
   route->from = NULL;
   messages->nover++;
