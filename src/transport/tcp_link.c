@@ -60,7 +60,8 @@ tuttiResult_t tt_tcp_link_create(struct tcp_link **out, int fd, int has_crc)
 /* Bytes that nobody has read would make the kernel reset the connection, and forget what it has yet to send. */
 static void unread_drop(int fd)
 {
-  for (int k = 0; k < 64 && recv(fd, NULL, (size_t)1 << 20, MSG_DONTWAIT | MSG_TRUNC) > 0; k++) {}
+  char bytes[16384];
+  for (int k = 0; k < 4096 && recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0; k++) {}
 }
 
 void tt_tcp_link_destroy(struct tcp_link *link)

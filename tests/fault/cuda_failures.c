@@ -232,6 +232,8 @@ static int waits_only(const struct ranks *self)
   RANKS_CHECK(wait_in_vain(self, &gpu, memory, comm, stream, &captured) == 0);
   RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 719);
   RANKS_CHECK(job->end == BY_ABORT && tuttiCommAbort(comm) == tuttiSuccess);
+  if (captured.exec) gpu.cu.cuGraphExecDestroy(captured.exec);
+  if (captured.graph) gpu.cu.cuGraphDestroy(captured.graph);
   return tuttiStreamDestroy(stream) != tuttiSuccess;
 }
 

@@ -136,10 +136,10 @@ static int unopened_body(const struct ranks *self)
   if (self->rank % 2 == 0) return leave(self, comm);
   left_await(self, 2);
   if (self->rank == 3) {
-    usleep(1200000);
+    usleep(1800000);
     RANKS_CHECK(tuttiSendTag(&x, 1, tuttiUint8, 1, 1, comm) == tuttiSuccess);
   } else {
-    comm->facts.settings.init_timeout_ms = 700;
+    comm->facts.settings.init_timeout_ms = 1200;
     RANKS_CHECK(tuttiSendTag(&x, 1, tuttiUint8, 0, 1, comm) == tuttiRemoteError && says("rank 0"));
     RANKS_CHECK(tuttiRecvTag(&x, 1, tuttiUint8, 2, 1, comm, NULL) == tuttiRemoteError && says("rank 2"));
     RANKS_CHECK(tuttiRecvTag(&x, 1, tuttiUint8, TUTTI_ANY_SOURCE, 1, comm, NULL) == tuttiSuccess);
@@ -162,10 +162,10 @@ static int late_body(const struct ranks *self)
   char x = 1;
   if (comm_get(self, &comm)) return 1;
   if (self->rank == 0) {
-    usleep(300000);
+    usleep(1500000);
     RANKS_CHECK(tuttiSendTag(&x, 1, tuttiUint8, 1, 1, comm) == tuttiSuccess);
   } else {
-    comm->facts.settings.init_timeout_ms = 50;
+    comm->facts.settings.init_timeout_ms = 1000;
     RANKS_CHECK(tuttiRecvTag(&x, 1, tuttiUint8, 0, 1, comm, NULL) == tuttiSuccess);
   }
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
