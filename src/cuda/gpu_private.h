@@ -130,7 +130,7 @@ int tt_cuda_retired_free(struct cuda *cuda);
 
 struct cuda_probe {
   struct cuda *cuda;
-  _Atomic uint32_t *words; /* two, pinned, that nobody uses yet */
+  _Atomic uint32_t *words; /* two, pinned, that nothing else ever uses */
   void *event;             /* likewise */
 };
 

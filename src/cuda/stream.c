@@ -10,6 +10,7 @@
 
 #define WORD_BYTES 64   /* a word has a line of its own */
 #define HEAD_BYTES 4096 /* words and scalar, before the slots */
+#define PROBE_AT 2048   /* words of the probe, which a GPU may still write to when the slots are in use */
 #define TURN_DONE 1u /* enum tt_turn of exec.h, and TT_TURN_TAKEN */
 #define TURN_NEXT 2u
 #define TURN_TAKEN ((uint32_t)1 << 31)
@@ -73,7 +74,7 @@ static tuttiResult_t held_fill(struct held *held)
   if (code == CU_SUCCESS) code = driver->event_create(&held->joint, CU_EVENT_DISABLE_TIMING_FLAG);
   if (code == CU_SUCCESS) code = driver->event_create(&held->inner, CU_EVENT_DISABLE_TIMING_FLAG);
   if (code != CU_SUCCESS) return failed(held, "cuEventCreate", code);
-  const struct cuda_probe probe = {held->cuda, held->memory, held->event};
+  const struct cuda_probe probe = {held->cuda, (void *)((char *)held->memory + PROBE_AT), held->event};
   held->is_open = !tt_cuda_words_probe(&probe);
   return tuttiSuccess;
 }
