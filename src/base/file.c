@@ -82,11 +82,10 @@ static __attribute__((format(printf, 2, 3))) void append(struct text *text, cons
   va_end(args);
 }
 
-/* 1 if the pattern names a device or pipe, such as /dev/null, which all ranks may write to. */
-static int is_special(const char *pattern)
+int tt_file_is_special(const char *name)
 {
   struct stat file;
-  return stat(pattern, &file) == 0 && !S_ISREG(file.st_mode);
+  return stat(name, &file) == 0 && !S_ISREG(file.st_mode);
 }
 
 tuttiResult_t tt_file_name(char name[TT_FILE_NAME_BYTES], const char *setting, const char *pattern, int rank,
@@ -97,7 +96,7 @@ tuttiResult_t tt_file_name(char name[TT_FILE_NAME_BYTES], const char *setting, c
   const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
   const char *suffix = dot && dot > (slash ? slash + 1 : pattern) ? dot : pattern + strlen(pattern);
   int names_rank = strstr(pattern, "%r") || strstr(pattern, "%h") || strstr(pattern, "%p");
-  int differs = nranks == 1 || names_rank || is_special(pattern);
+  int differs = nranks == 1 || names_rank || tt_file_is_special(pattern);
   tt_host_name(host);
   for (const char *at = pattern;; at++) {
     if (at == suffix && !differs) append(&text, ".%d", rank);

@@ -15,6 +15,9 @@
  * /dev/stderr and descriptors (/dev/fd/63, as shells name the pipe of `>(command)`). -1 and errno on failure. */
 int tt_file_open(const char *name, int flags);
 
+/* 1 if the name is that of a device or pipe, such as /dev/null, which all ranks may write to. */
+int tt_file_is_special(const char *name);
+
 #define TT_FILE_NAME_BYTES 512
 
 /* Makes a file's name from a pattern, the value of `setting`: %r, %h and %p are rank, host and pid. A name with none of

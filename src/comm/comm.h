@@ -23,6 +23,7 @@ struct tt_comm_facts {
   int oversubscribed;        /* ranks of this machine for each of its cores, if they are more; else 0 */
   size_t slot_bytes;  /* of each slot, on ranks that meet a GPU (cuda/stream.h); the same on all ranks */
   size_t piece_bytes; /* slot_bytes if any rank does, else 0: calls are cut alike on all ranks (exec.h) */
+  int root_rank, root_nranks; /* those of the communicator from which this one comes by splits: names of files */
   uint32_t serial;    /* its number in the process, which is part of the numbers of its scalar operations */
   char name[64];
   char label[96];     /* its name in errors: "communicator "x"", "communicator of 4 ranks" */

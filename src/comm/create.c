@@ -210,6 +210,8 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   atomic_store(&comm->life.refs, 1);
   comm->facts.nranks = spec->nranks;
   comm->facts.rank = spec->rank;
+  comm->facts.root_rank = spec->parent ? spec->parent->facts.root_rank : spec->rank;
+  comm->facts.root_nranks = spec->parent ? spec->parent->facts.root_nranks : spec->nranks;
   comm->facts.device = spec->device;
   comm->facts.settings = *spec->settings;
   comm->life.creation = creation;

@@ -161,14 +161,18 @@ static void dump_write(const struct dump *dump)
   fprintf(dump->out, "}\n");
 }
 
-/* The first communicator of a process has the name itself, others ".NUMBER" behind it. */
+/* The first communicator of a process has the name itself, others ".NUMBER" behind it. The rank in it is that of the
+ * communicator from which all come by splits: groups number their ranks alike. A pipe that nobody reads is an error. */
 static FILE *file_open(const struct tuttiComm *comm, char name[TT_FILE_NAME_BYTES])
 {
   const struct tt_comm_facts *facts = &comm->facts;
-  if (tt_file_name(name, "TUTTI_DUMP", facts->settings.dump, facts->rank, facts->nranks) != tuttiSuccess) return NULL;
+  if (tt_file_name(name, "TUTTI_DUMP", facts->settings.dump, facts->root_rank, facts->root_nranks) != tuttiSuccess)
+    return NULL;
   size_t used = strlen(name);
-  if (facts->serial) snprintf(name + used, TT_FILE_NAME_BYTES - used, ".%u", (unsigned)facts->serial);
-  int fd = tt_file_open(name, O_TRUNC);
+  int more = facts->serial ? snprintf(name + used, TT_FILE_NAME_BYTES - used, ".%u", (unsigned)facts->serial) : 0;
+  int is_whole = used + (size_t)more < TT_FILE_NAME_BYTES;
+  if (!is_whole) errno = ENAMETOOLONG;
+  int fd = is_whole ? tt_file_open(name, O_TRUNC | O_NONBLOCK) : -1;
   FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
   if (!out) tt_log(TT_LOG_WARN, "%s (TUTTI_DUMP) cannot be opened: %s", name, tt_file_why(errno));
   if (!out && fd >= 0) close(fd);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -16,6 +17,7 @@
 
 #define KINDS 4 /* of transports, as in tt_transports */
 #define MASKS (1 << KINDS)
+#define END_S 5 /* the longest that the end of the process waits for the file */
 
 struct counts {
   struct tt_call_count of[MASKS][TT_COLLECTIVES]; /* by the transports in use, a bit for each, and by collective */
@@ -28,6 +30,7 @@ struct metrics {
   pthread_cond_t wake;   /* of the thread, for its end */
   pthread_t thread;
   int ends, rank;
+  int is_special; /* the name is that of a device or pipe, which is written to and never replaced */
   struct tuttiComm *first; /* by calls.next_counted */
   struct counts ended, now; /* now: the thread's */
   char name[TT_FILE_NAME_BYTES], next_name[TT_FILE_NAME_BYTES + 16];
@@ -99,11 +102,22 @@ static void counts_write(FILE *out, const struct metrics *metrics)
                "tutti_communicators{rank=\"%d\"} %d\n", metrics->rank, metrics->now.communicators);
 }
 
+/* A new file that others may read, as Prometheus's exporter is another user; -1 and errno on failure. Pipes that nobody
+ * reads are not waited for. */
+static int next_open(const struct metrics *metrics)
+{
+  if (metrics->is_special) return tt_file_open(metrics->name, O_NONBLOCK);
+  if (unlink(metrics->next_name) != 0 && errno != ENOENT) return -1;
+  int fd = tt_file_open(metrics->next_name, O_EXCL | O_NONBLOCK);
+  if (fd >= 0) fchmod(fd, 0644);
+  return fd;
+}
+
 /* Returns 0 if the file could not be written; errno says why. */
 static int file_write(const struct metrics *metrics)
 {
   sigset_t before;
-  int fd = tt_file_open(metrics->next_name, O_TRUNC);
+  int fd = next_open(metrics);
   FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
   if (!out && fd >= 0) close(fd);
   if (!out) return 0;
@@ -112,17 +126,29 @@ static int file_write(const struct metrics *metrics)
   int failed = ferror(out);
   failed |= fclose(out) != 0;
   tt_file_limit_end(&before);
-  return !failed && rename(metrics->next_name, metrics->name) == 0;
+  return !failed && (metrics->is_special || rename(metrics->next_name, metrics->name) == 0);
+}
+
+/* A counter never falls, though the time that ticks stand for is known better with each beat. */
+static void seconds_keep(struct counts *now, const struct counts *before)
+{
+  for (int i = 0; i < MASKS * TT_COLLECTIVES; i++) {
+    struct tt_call_count *counted = &now->of[i / TT_COLLECTIVES][i % TT_COLLECTIVES];
+    uint64_t least = before->of[i / TT_COLLECTIVES][i % TT_COLLECTIVES].ns;
+    if (counted->ns < least) counted->ns = least;
+  }
 }
 
 /* Takes the counts; the file is written without the lock. */
 static void take_locked(struct metrics *metrics)
 {
+  const struct counts before = metrics->now;
   metrics->now = metrics->ended;
   for (const struct tuttiComm *comm = metrics->first; comm; comm = comm->calls.next_counted) {
     comm_add(&metrics->now, comm);
     metrics->now.communicators++;
   }
+  seconds_keep(&metrics->now, &before);
 }
 
 static void *metrics_main(void *context)
@@ -147,7 +173,7 @@ static void *metrics_main(void *context)
 
 /* ---- begin and end ---- */
 
-/* Called when the process ends or the library is unloaded. */
+/* Called when the process ends or the library is unloaded. A file system that hangs holds it up for a while only. */
 static void metrics_end(void)
 {
   struct metrics *metrics = tt_process.metrics;
@@ -156,7 +182,10 @@ static void metrics_end(void)
   metrics->ends = 1;
   pthread_cond_signal(&metrics->wake);
   pthread_mutex_unlock(&metrics->mutex);
-  pthread_join(metrics->thread, NULL);
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += END_S;
+  pthread_timedjoin_np(metrics->thread, NULL, &until);
 }
 
 static tuttiResult_t start_locked(const struct tt_comm_facts *facts)
@@ -164,8 +193,9 @@ static tuttiResult_t start_locked(const struct tt_comm_facts *facts)
   struct metrics *metrics = tt_alloc(1, sizeof *metrics);
   if (!metrics) return tt_fail(tuttiSystemError, "out of memory for counts (TUTTI_METRICS)");
   tuttiResult_t result =
-      tt_file_name(metrics->name, "TUTTI_METRICS", facts->settings.metrics, facts->rank, facts->nranks);
-  metrics->rank = facts->rank;
+      tt_file_name(metrics->name, "TUTTI_METRICS", facts->settings.metrics, facts->root_rank, facts->root_nranks);
+  metrics->rank = facts->root_rank;
+  metrics->is_special = tt_file_is_special(metrics->name);
   snprintf(metrics->next_name, sizeof metrics->next_name, "%s.%d.next", metrics->name, (int)getpid());
   pthread_condattr_t monotonic;
   pthread_condattr_init(&monotonic);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TUTTI_METRICS: when a process has ended, its file has the counts of all its communicators, in Prometheus's text form,
- * and no other file is left.
+ * which others may read, and no other file is left. A pipe stays what it is.
  * Labels: processes. */
 #include "ranks.h"
 
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,6 +27,7 @@ static int body(const struct ranks *self)
   RANKS_CHECK(tuttiBroadcast(x, x, 3, tuttiInt8, 1, child, NULL) == tuttiSuccess);
   RANKS_CHECK(tuttiCommDestroy(child) == tuttiSuccess);
   RANKS_CHECK(tuttiAllReduce(x, x, 4, tuttiFloat, tuttiSum, comm, NULL) == tuttiSuccess);
+  usleep(50000); /* the seconds of ticks are known after two beats */
   RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
   return 0;
 }
@@ -73,13 +75,33 @@ static void all_calls_of_a_process_are_counted(void **state)
     assert_non_null(strstr(text, wanted));
     snprintf(wanted, sizeof wanted, "tutti_failures_total{rank=\"%d\"} 0\ntutti_communicators{rank=\"%d\"} 0\n", r, r);
     assert_string_equal(strstr(text, "tutti_failures_total"), wanted);
+    struct stat file;
+    assert_int_equal(stat(pattern, &file), 0);
+    assert_int_equal(file.st_mode & 0777, 0644);
     assert_int_equal(unlink(pattern), 0);
   }
   assert_int_equal(rmdir(folder), 0);
 }
 
+static void a_pipe_is_not_replaced_nor_waited_for(void **state)
+{
+  (void)state;
+  char folder[] = "/tmp/tutti.metrics_XXXXXX", pipe[64];
+  struct stat file;
+  assert_non_null(mkdtemp(folder));
+  snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+  assert_int_equal(mkfifo(pipe, 0600), 0);
+  setenv("TUTTI_METRICS", pipe, 1);
+  assert_int_equal(ranks_run_processes(2, body, NULL, 60), 0);
+  assert_int_equal(stat(pipe, &file), 0);
+  assert_true(S_ISFIFO(file.st_mode));
+  assert_int_equal(unlink(pipe), 0);
+  assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(all_calls_of_a_process_are_counted)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(all_calls_of_a_process_are_counted),
+                                     cmocka_unit_test(a_pipe_is_not_replaced_nor_waited_for)};
   return cmocka_run_group_tests_name("multi.metrics", tests, NULL, NULL);
 }
