@@ -80,7 +80,7 @@ static inline struct tt_curve tt_curve_line(double alpha_us, double beta_us_per_
   return (struct tt_curve){.nparts = 1, .part = {{UINT64_MAX, alpha_us, beta_us_per_mib}}};
 }
 
-/* That of a network of so many Gbit/s (10^9 bits a second) on which a short message takes us, and the other way. */
+/* The link of a network of so many Gbit/s (10^9 bits a second) on which a short message takes us, and the other way. */
 #define TT_US_PER_MIB_OF_GBIT 8388.608
 static inline struct tt_curve tt_curve_link(double gbits, double us)
 {

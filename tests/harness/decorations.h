@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests put around each transport: nothing, and the decorators with rules that any traffic must survive. */
+/* Tests put around each transport: nothing, and the decorators with rules that any traffic must survive. */
 #ifndef DECORATIONS_H
 #define DECORATIONS_H
 
