@@ -77,7 +77,7 @@ static const tuttiFusionTensor_t tagged[] = {
     {"first", 5000, tuttiFloat32}, {"few", 3, tuttiFloat32}, {"none", 0, tuttiFloat32}, {"last", 4097, tuttiFloat32}};
 enum { TAGGED = sizeof tagged / sizeof *tagged };
 
-/* Of a rank of this process. */
+/* The state of a rank of this process. */
 struct job {
   int quorum, staleness, steps;
   uint64_t wrong; /* pieces of updates that were not as they have to be */

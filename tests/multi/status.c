@@ -198,7 +198,7 @@ static void a_rank_that_computes_is_named(void **state)
   job_end(job);
 }
 
-/* What the reader says of a rank's dump. */
+/* Compares what the reader says of a rank's dump. */
 static void dump_holds(const char *folder, int rank, const char *wanted)
 {
   char command[256], text[1024];

@@ -217,7 +217,7 @@ static void a_broken_link_is_no_failure_once_the_farewell_comes(void **state)
   world_free(&world);
 }
 
-/* What has come whole is kept, and the rest of a message is in nobody's way. */
+/* Messages that have come whole are kept, and the rest of one is in nobody's way. */
 static void half_a_message_of_a_rank_that_aborted_is_forgotten(void **state)
 {
   (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the shard server refuses: contributions, words of servers and decisions that no correct rank sends, and
+/* The shard server refuses these: contributions, words of servers and decisions that no correct rank sends, and
  * parameters out of range.
  * Labels: planner. */
 #include "server/server.h"
