@@ -22,6 +22,7 @@ struct channel {
 pthread_mutex_t hardware = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 static long pending, overtaken;
+static int is_held;
 static uint64_t serials;
 
 void progress_wait(void)
@@ -69,7 +70,7 @@ static void *serve(void *argument)
   prctl(PR_SET_NAME, name);
   pthread_mutex_lock(&hardware);
   for (;;) {
-    while (!channel->first) pthread_cond_wait(&channel->more, &hardware);
+    while (!channel->first || is_held) pthread_cond_wait(channel->first ? &progress : &channel->more, &hardware);
     struct work *work = channel->first;
     pthread_mutex_unlock(&hardware);
     delay(channel);
@@ -216,6 +217,14 @@ void wait_idle(void)
     uint64_t until = stream->submitted;
     while (stream->done < until) progress_wait();
   }
+  pthread_mutex_unlock(&hardware);
+}
+
+void hold(int is_wanted)
+{
+  pthread_mutex_lock(&hardware);
+  is_held = is_wanted;
+  pthread_cond_broadcast(&progress);
   pthread_mutex_unlock(&hardware);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of the library's own code ask of the double: cuda/fake_cuda.h. Clients know of two plain functions:
+/* What tests of the library's own code ask of the double: fake_cuda.h. Clients know of two plain functions:
  * fake_cuda_seal and fake_cuda_report. */
 #include "control.h"
 
 #include <string.h>
 
-#include "cuda/fake_cuda.h"
+#include "fake_cuda.h"
 
 int has_no_kernels;
 
@@ -23,11 +23,6 @@ EXPORT void fake_cuda_seal(int is_wanted)
 EXPORT void fake_cuda_report(void)
 {
   report_write();
-}
-
-static void seed(uint64_t value)
-{
-  (void)value; /* FAKE_SEED is read before the first channel starts */
 }
 
 static struct fake_cuda_counts count(void)
@@ -88,7 +83,8 @@ static void user_read(void *host, const void *src, size_t len)
 
 const struct fake_cuda *fake_cuda(void)
 {
-  static const struct fake_cuda functions = {seed,   count,      fail_at,   failed,     have_kernels,
-                                             forget, user_alloc, user_free, user_write, user_read};
+  static const struct fake_cuda functions = {count, fail_at,    failed,    have_kernels, hold,
+                                             forget, user_alloc, user_free, user_write,   user_read};
+  driver_start();
   return &functions;
 }

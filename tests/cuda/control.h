@@ -8,6 +8,8 @@
 extern int is_sealed; /* everything that creates or ends something fails */
 
 /* The n-th call from now on returns `code`; 0: none. */
+void driver_start(void); /* as cuInit */
+void hold(int is_wanted); /* channels begin no work */
 void fail_at(long n, int code);
 const char *failed(void); /* the function that did so; NULL: none yet */
 

@@ -111,12 +111,17 @@ int leave(int code)
   return asked != SUCCESS ? asked : code;
 }
 
+void driver_start(void)
+{
+  __atomic_store_n(&started, getpid(), __ATOMIC_RELEASE);
+}
+
 EXPORT int cuInit(unsigned flags)
 {
   count_call("cuInit");
   int code = wished("cuInit");
   if (code != SUCCESS) return code;
   if (flags) return INVALID_VALUE;
-  __atomic_store_n(&started, getpid(), __ATOMIC_RELEASE);
+  driver_start();
   return SUCCESS;
 }

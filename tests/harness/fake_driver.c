@@ -10,7 +10,7 @@
 const struct fake_cuda *fake_driver_load(void)
 {
   fake_cuda_fn *function;
-  void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+  void *library = dlopen(CUDA_DOUBLE, RTLD_NOW | RTLD_LOCAL);
   void *symbol = library ? dlsym(library, FAKE_CUDA_SYMBOL) : NULL;
   if (!symbol) {
     fprintf(stderr, "%s\n", dlerror());

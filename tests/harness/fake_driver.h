@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loads the CUDA driver without a GPU (cuda/fake_cuda.h) into a test, and joins it. */
+/* Loads the driver double (tests/cuda) into a test of the library's own code, and joins it. */
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H
 
-#include "cuda/fake_cuda.h"
+#include "fake_cuda.h"
 #include "device/device.h"
 
-/* Loads the driver, so that whoever looks for one finds it; NULL if that fails. It stays loaded. */
+/* Loads the driver and starts it, as a program does, so that whoever looks for one finds it; NULL if that fails. It
+ * stays loaded. */
 const struct fake_cuda *fake_driver_load(void);
 
 /* Loads it, joins as a communicator does, and gives the device of its first context; NULL if that fails. */

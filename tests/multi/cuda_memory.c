@@ -228,7 +228,7 @@ static int body_of_failure(const struct ranks *self)
   for (int i = 0; i < WARM && result == tuttiSuccess; i++) /* until everything has been made, on both ranks */
     result = tuttiAllReduce(memory, memory, 1000, tuttiFloat, tuttiSum, comm, NULL);
   for (int i = 0; i < 100 && result == tuttiSuccess; i++) {
-    if (self->rank == 0) fake->fail_at(20 + i, 719); /* some calls matter to nobody */
+    if (self->rank == 0) fake->fail_at(20 + i, 999); /* some calls matter to nobody */
     result = tuttiAllReduce(memory, memory, 1000, tuttiFloat, tuttiSum, comm, NULL);
   }
   RANKS_CHECK(result == tuttiUnhandledCudaError);
