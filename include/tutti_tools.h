@@ -72,6 +72,35 @@ TUTTI_API tuttiResult_t tuttiCommGetTransport(tuttiComm_t comm, int peer, const 
 TUTTI_API tuttiResult_t tuttiCommGetAlgorithm(tuttiComm_t comm, const char *collective, uint64_t bytes, char *text,
                                               size_t size);
 
+/* ---- for bindings: types and operations, lines of the log ---- */
+
+/* Tells the size of an element of a type. It is written to *size, in bytes.
+ *
+ * Errors: tuttiInvalidArgument: size is NULL, type unknown. */
+TUTTI_API tuttiResult_t tuttiTypeSize(tuttiDataType_t type, size_t *size);
+
+/* Give the name of a type or an operation, as messages and options have it. Examples are "float", "half", "int32",
+ * "sum" and "max"; operations of tuttiRedOpCreatePreMulSum are "mulsum". The text is constant, and "?" for a value that
+ * is no type or operation. */
+TUTTI_API const char *tuttiTypeName(tuttiDataType_t type);
+TUTTI_API const char *tuttiRedOpName(tuttiRedOp_t op);
+
+/* Receives a line of the log. level is "VERSION", "WARN", "INFO" or "TRACE", or "EXPLAIN" for lines that TUTTI_EXPLAIN
+ * asks for; sentence has no newline. Both texts end with the call. context is that of tuttiSetLog. */
+typedef void (*tuttiLogFunction_t)(void *context, const char *level, const char *sentence);
+
+/* Hands the lines of the log to a function of the program. TUTTI_DEBUG decides which lines there are, as before, and
+ * they are no longer written to stderr or TUTTI_DEBUG_FILE. With function NULL they are written there again. The
+ * function is the process's. Any thread may call it, several at the same time, also threads of the library, which wait
+ * for it: so it must be short, and call no function of this library. When tuttiSetLog returns, no call of the function
+ * that was set before is under way. The few lines about a log file that cannot be opened, and errors that are met
+ * before a function is set, go to stderr.
+ *
+ * Errors: tuttiInvalidUsage: in a forked child, which keeps the function of its parent. */
+TUTTI_API tuttiResult_t tuttiSetLog(tuttiLogFunction_t function, void *context);
+
+/* ---- for launchers ---- */
+
 /* Hands an id on to child processes. It is put into a descriptor that they inherit (sealed, not close-on-exec),
  * which is written to *fd. A child finds the job through tuttiGetLaunch if its environment has
  * TUTTI_LAUNCH_FD (that number), TUTTI_LAUNCH_NPROCS, TUTTI_LAUNCH_PROC,

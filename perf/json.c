@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The -J file: nccl-tests' keys, without its dump of the environment, which holds secrets. */
+/* The -J file: nccl-tests' keys; of the environment only Tutti's settings, since the rest may hold secrets. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +16,16 @@ static void print_string(FILE *out, const char *text)
     else fputc(c, out);
   }
   fputc('"', out);
+}
+
+static void print_environment(FILE *out)
+{
+  int n = 0;
+  for (char **entry = environ; *entry; entry++) {
+    if (strncmp(*entry, "TUTTI_", 6) != 0) continue;
+    fputs(n++ ? ", " : "", out);
+    print_string(out, *entry);
+  }
 }
 
 static void print_config(FILE *out, const struct report *report)
@@ -66,7 +76,9 @@ static void print_all(FILE *out, const struct report *report, const char *error)
     if (a) fprintf(out, ", ");
     print_string(out, report->argv[a]);
   }
-  fprintf(out, "],\n  \"env\": [],\n  \"nccl_version\": %d,\n", library);
+  fprintf(out, "],\n  \"env\": [");
+  print_environment(out);
+  fprintf(out, "],\n  \"nccl_version\": %d,\n", library);
   print_config(out, report);
   fprintf(out, "  \"results\": [");
   for (size_t i = 0; i < report->nrows; i++) {

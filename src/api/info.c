@@ -60,6 +60,32 @@ tuttiResult_t tuttiCommGetAlgorithm(tuttiComm_t comm, const char *collective, ui
   return tuttiSuccess;
 }
 
+tuttiResult_t tuttiTypeSize(tuttiDataType_t type, size_t *size)
+{
+  if (!size) return tt_null("size");
+  if (!tt_type_size((int)type))
+    return tt_fail(tuttiInvalidArgument, "type is %d: it must be from 0 to %d", (int)type, tuttiNumTypes - 1);
+  *size = tt_type_size((int)type);
+  return tuttiSuccess;
+}
+
+const char *tuttiTypeName(tuttiDataType_t type)
+{
+  return tt_type_name((int)type);
+}
+
+const char *tuttiRedOpName(tuttiRedOp_t op)
+{
+  return tt_redop_name((int)op >= tuttiNumOps ? TT_PREMUL_SUM : (int)op);
+}
+
+tuttiResult_t tuttiSetLog(tuttiLogFunction_t function, void *context)
+{
+  tuttiResult_t result = tt_process_check();
+  if (result == tuttiSuccess) tt_log_set(function, context);
+  return result;
+}
+
 tuttiResult_t tuttiLaunchDescriptor(const tuttiUniqueId *id, int *fd)
 {
   if (!id) return tt_null("id");

@@ -19,10 +19,10 @@ static _Thread_local char last_sentence[TT_SENTENCE_BYTES];
 
 static int level_read(void)
 {
-  static const char *const names[] = {"NONE", "VERSION", "WARN", "INFO", "TRACE"};
+  static const char *const words[] = {"NONE", "VERSION", "WARN", "INFO", "TRACE"};
   const char *text = tt_env("TUTTI_DEBUG");
   for (int level = 0; text && level < 5; level++)
-    if (strcasecmp(text, names[level]) == 0) return level;
+    if (strcasecmp(text, words[level]) == 0) return level;
   return TT_LOG_WARN;
 }
 
@@ -78,9 +78,35 @@ static int file_descriptor(void)
   return fd;
 }
 
+void tt_log_set(void (*function)(void *context, const char *level, const char *sentence), void *context)
+{
+  pthread_rwlock_wrlock(&tt_process.log_lock);
+  tt_process.log_function = function;
+  tt_process.log_context = context;
+  pthread_rwlock_unlock(&tt_process.log_lock);
+}
+
+static const char *const names[] = {"", "VERSION", "WARN", "INFO", "TRACE"};
+
+/* Gives a line to the program's function. 0: there is none. */
+static int line_give(enum tt_log_level level, const char *text)
+{
+  char word[16] = "";
+  pthread_rwlock_rdlock(&tt_process.log_lock);
+  int has_function = tt_process.log_function != NULL;
+  if (has_function && level == TT_LOG_ASKED) {
+    size_t len = strcspn(text, " ");
+    snprintf(word, sizeof word, "%.*s", (int)len, text);
+    text += len + (text[len] == ' ');
+  }
+  if (has_function) tt_process.log_function(tt_process.log_context, *word ? word : names[level], text);
+  pthread_rwlock_unlock(&tt_process.log_lock);
+  return has_function;
+}
+
 static void write_line(enum tt_log_level level, const char *text)
 {
-  static const char *const names[] = {"", "VERSION", "WARN", "INFO", "TRACE"};
+  if (line_give(level, text)) return;
   char line[TT_SENTENCE_BYTES + 160], host[TT_HOST_NAME_BYTES];
   int is_asked = level == TT_LOG_ASKED;
   tt_host_name(host);

@@ -23,6 +23,9 @@ void tt_log(enum tt_log_level level, const char *format, ...)
 /* True if a line of this level would be written; for lines that are expensive to make. */
 int tt_log_wants(enum tt_log_level level);
 
+/* Lines go to this function instead, and no line is written to the one before when it returns; NULL: none. */
+void tt_log_set(void (*function)(void *context, const char *level, const char *sentence), void *context);
+
 /* Keeps the sentence for the calling thread, logs it, returns `code`. */
 tuttiResult_t tt_fail(tuttiResult_t code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -10,7 +10,7 @@
 
 struct tt_process tt_process = {
     .mutex = PTHREAD_MUTEX_INITIALIZER, .cuda_mutex = PTHREAD_MUTEX_INITIALIZER,
-    .heap_mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+    .heap_mutex = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_RWLOCK_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 /* A name that identifies the socket while it lives: descriptor and inode; 0: fd is no socket. */
 static uint64_t socket_name(int fd)

@@ -23,6 +23,9 @@ struct tt_process {
   _Atomic int forked;             /* set in a forked child: every call there is an error */
   _Atomic int log_level;          /* enum tt_log_level + 1; 0: not read yet */
   _Atomic int log_file;           /* descriptor + 1; 0: not opened yet */
+  pthread_rwlock_t log_lock;      /* guards the next two; read while a line is written */
+  void (*log_function)(void *context, const char *level, const char *sentence); /* NULL: none (tuttiSetLog) */
+  void *log_context;
   _Atomic int unknown_warned;
   _Atomic int auth_warned;        /* bootstrap: the warning about TUTTI_AUTH=none was given */
   _Atomic int fork_warned;        /* transport: the warning that ibv_fork_init failed was given */

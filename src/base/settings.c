@@ -234,15 +234,59 @@ static int is_known(const char *name, size_t len)
   return is_internal(name, len);
 }
 
+#define NAME_MOST 40
+
+/* Letters to insert, take out or replace to make one text of the other; at most NAME_MOST long. */
+static size_t distance(const char *a, size_t n, const char *b, size_t m)
+{
+  size_t row[NAME_MOST + 1];
+  for (size_t j = 0; j <= m; j++) row[j] = j;
+  for (size_t i = 1; i <= n; i++) {
+    size_t before = row[0]; /* of the last row, one to the left */
+    row[0] = i;
+    for (size_t j = 1; j <= m; j++) {
+      size_t least = before + (a[i - 1] != b[j - 1]);
+      if (row[j] + 1 < least) least = row[j] + 1;
+      if (row[j - 1] + 1 < least) least = row[j - 1] + 1;
+      before = row[j];
+      row[j] = least;
+    }
+  }
+  return row[m];
+}
+
+/* The setting that was probably meant, NULL if none is alike. A name without its unit is as near as one letter. */
+static const char *setting_meant(const char *name, size_t len)
+{
+  const char *meant = NULL;
+  size_t nearest = len / 3;
+  for (size_t i = 0; i < ROWS && len > 2 && len <= NAME_MOST; i++) {
+    const char *own = rows[i].name + strlen("TUTTI_");
+    size_t own_len = strlen(own), shorter = len < own_len ? len : own_len;
+    size_t letters = memcmp(own, name, shorter) == 0 ? 1 : distance(name, len, own, own_len);
+    if (letters > nearest || (meant && letters == nearest)) continue;
+    nearest = letters;
+    meant = rows[i].name;
+  }
+  return meant;
+}
+
 void tt_settings_warn_unknown(void)
 {
+  const char *of_nccl = NULL;
   if (atomic_exchange(&tt_process.unknown_warned, 1)) return;
   for (char **entry = environ; entry && *entry; entry++) {
     size_t len = strcspn(*entry, "=");
-    if (len > 6 && memcmp(*entry, "TUTTI_", 6) == 0 && !is_known(*entry, len))
-      tt_log(TT_LOG_WARN, "%.*s is not a setting of this version: `tutti info` lists them", (int)len,
-             *entry);
+    if (len > 5 && memcmp(*entry, "NCCL_", 5) == 0 && memcmp(*entry, "NCCL_TESTS_", len < 11 ? len : 11) != 0)
+      of_nccl = *entry;
+    if (len <= 6 || memcmp(*entry, "TUTTI_", 6) != 0 || is_known(*entry, len)) continue;
+    const char *meant = setting_meant(*entry + 6, len - 6);
+    tt_log(TT_LOG_WARN, "%.*s is not a setting of this version: %s%s%s`tutti info` lists them", (int)len, *entry,
+           meant ? "did you mean " : "", meant ? meant : "", meant ? "? " : "");
   }
+  if (of_nccl)
+    tt_log(TT_LOG_INFO, "%.*s is set, and variables of NCCL have no effect here: docs/settings.md has those of Tutti",
+           (int)strcspn(of_nccl, "="), of_nccl);
 }
 
 static void row_list(struct tt_listing *listing, const struct row *row, const char *at)

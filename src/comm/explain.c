@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TUTTI_EXPLAIN: for each shape of a call rank 0 logs the choice, the predicted time and the measured time.
  *
- * The first call of a shape opens links and makes plans, so the second one is timed. Its prediction is made after it,
- * so that rank 0 is not late for it. When a shape has settled (learning.c) its prediction is logged as well. */
+ * The first call of a shape opens links and makes plans, so the second one is timed. The prediction is made after the
+ * first one, which takes long anyway, and kept: a program that times its calls has it in none that it counts. When a
+ * shape has settled (learning.c) its prediction is logged as well. */
 #include "tuner/explain.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "comm/private.h"
 
@@ -13,11 +15,21 @@
 #define TYPES 32
 #define TIMED 2 /* which call of a shape */
 
+/* The prediction for a shape that was called once. */
+struct kept {
+  struct kept *next;
+  const uint8_t *shape;
+  struct tt_choice choice;
+  char text[TT_SENTENCE_BYTES / 2];
+};
+
 struct tt_explainer {
   struct tt_pricing *pricing;
   struct tt_rules rules;
   uint8_t calls[TT_COLLECTIVES][TYPES][HALF_POWERS]; /* of a shape, up to TIMED */
-  uint64_t began_ns; /* of an operation that is timed; 0: none is under way */
+  uint8_t *shape;    /* of the operation under way, in `calls`; NULL: it is told nothing of */
+  struct kept *kept;
+  uint64_t began_ns; /* of that operation */
   struct tt_call call;
   uint64_t bytes;
   char text[TT_SENTENCE_BYTES / 2];
@@ -41,6 +53,10 @@ tuttiResult_t tt_explainer_create(struct tt_explainer **explainer, struct tt_pri
 void tt_explainer_destroy(struct tt_explainer *explainer)
 {
   if (!explainer) return;
+  for (struct kept *kept = explainer->kept, *next; kept; kept = next) {
+    next = kept->next;
+    tt_free(kept);
+  }
   tt_pricing_destroy(explainer->pricing);
   tt_rules_destroy(&explainer->rules);
   tt_free(explainer);
@@ -54,21 +70,16 @@ static int half_power(uint64_t bytes)
   return 2 * power + ((double)bytes * (double)bytes >= 2.0 * (double)(1ull << power) * (double)(1ull << power));
 }
 
-/* 1 at the call that is timed. */
-static int is_timed(struct tt_explainer *explainer, const struct tt_call *call, uint64_t bytes)
-{
-  uint8_t *calls = &explainer->calls[call->collective][call->type % TYPES][half_power(bytes)];
-  if (*calls == TIMED) return 0;
-  return ++*calls == TIMED;
-}
-
 void tt_explain_begin(struct tuttiComm *comm, const struct tt_call *call)
 {
   struct tt_explainer *explainer = comm->calls.explainer;
-  explainer->began_ns = 0;
+  explainer->shape = NULL;
   if (call->collective == TT_PAIRS || call->collective == TT_NO_COLLECTIVE) return;
   explainer->bytes = call->count * tt_type_size(tt_call_wire_type(call));
-  if (!is_timed(explainer, call, explainer->bytes)) return;
+  uint8_t *calls = &explainer->calls[call->collective][call->type % TYPES][half_power(explainer->bytes)];
+  if (*calls == TIMED) return;
+  ++*calls;
+  explainer->shape = calls;
   explainer->call = *call;
   explainer->began_ns = tt_now_ns();
 }
@@ -82,11 +93,37 @@ static tuttiResult_t prediction_write(const struct tuttiComm *comm, const struct
                           tt_pricing_tuning(explainer->pricing));
 }
 
+/* Keeps a prediction for the second call of the shape, which makes it by itself if there is no memory. */
+static void prediction_keep(struct tuttiComm *comm, const struct tt_choice *choice)
+{
+  struct tt_explainer *explainer = comm->calls.explainer;
+  struct kept *kept = tt_alloc(1, sizeof *kept);
+  if (!kept) return;
+  *kept = (struct kept){.next = explainer->kept, .shape = explainer->shape, .choice = *choice};
+  explainer->kept = kept;
+  if (prediction_write(comm, &explainer->call, choice) != tuttiSuccess) return; /* it was said why */
+  memcpy(kept->text, explainer->text, sizeof kept->text);
+}
+
+/* Brings what was kept to explainer->text; 0: there is nothing, or it is of another choice. */
+static int prediction_take(struct tt_explainer *explainer, const struct tt_choice *choice)
+{
+  struct kept **at = &explainer->kept;
+  while (*at && (*at)->shape != explainer->shape) at = &(*at)->next;
+  struct kept *kept = *at;
+  if (!kept) return 0;
+  *at = kept->next;
+  int is_same = tt_choices_same(choice, &kept->choice) && kept->text[0];
+  memcpy(explainer->text, kept->text, sizeof kept->text);
+  tt_free(kept);
+  return is_same;
+}
+
 void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
 {
   struct tt_explainer *explainer = comm->calls.explainer;
   const struct tt_call *call = &explainer->call;
-  if (!explainer->began_ns || result != tuttiSuccess) return;
+  if (!explainer->shape || result != tuttiSuccess) return;
   double us = (double)(tt_now_ns() - explainer->began_ns) / 1e3;
   int wire = tt_call_wire_type(call);
   const struct tt_choice *by_table = tt_table_choice(&comm->calls.table, call->collective, explainer->bytes);
@@ -94,8 +131,11 @@ void tt_explain_end(struct tuttiComm *comm, tuttiResult_t result)
                                        ? by_table
                                        : tt_comm_choice(comm, call->collective, tt_type_size(wire), explainer->bytes);
   int is_learnt = !tt_choices_same(choice, by_table);
-  explainer->began_ns = 0;
-  if (prediction_write(comm, call, choice) != tuttiSuccess) return; /* it was said why */
+  if (*explainer->shape < TIMED) {
+    prediction_keep(comm, choice);
+    return;
+  }
+  if (!prediction_take(explainer, choice) && prediction_write(comm, call, choice) != tuttiSuccess) return;
   tt_log(TT_LOG_ASKED, "EXPLAIN %s of %llu B %s%s%s on %d ranks%s%s: %s%s; measured %.*f us, the second time",
          tt_kinds[call->collective].name, (unsigned long long)(call->count * tt_type_size(call->type)),
          tt_type_name(call->type), wire == call->type ? "" : " as ", wire == call->type ? "" : tt_type_name(wire),

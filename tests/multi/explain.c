@@ -179,6 +179,32 @@ static void rank_0_explains_each_shape_once(void **state)
   unsetenv("TUTTI_DEBUG_FILE");
 }
 
+/* A prediction needs memory: there is none after the first call. */
+static int second_body(const struct ranks *self)
+{
+  tuttiComm_t comm;
+  RANKS_CHECK(tuttiCommInitRank(&comm, self->nranks, self->id, self->rank) == tuttiSuccess);
+  RANKS_CHECK(sum_is_right(comm, self->rank, self->nranks, 75));
+  tt_alloc_fail_at(1);
+  RANKS_CHECK(sum_is_right(comm, self->rank, self->nranks, 75));
+  tt_alloc_fail_at(0);
+  RANKS_CHECK(tuttiCommDestroy(comm) == tuttiSuccess);
+  return 0;
+}
+
+static void the_second_call_of_a_shape_waits_for_no_prediction(void **state)
+{
+  (void)state;
+  setenv("TUTTI_DEBUG_FILE", log_path, 1);
+  setenv("TUTTI_EXPLAIN", "1", 1);
+  assert_int_equal(truncate(log_path, 0), 0);
+  assert_int_equal(ranks_run_processes(3, second_body, NULL, 60), 0);
+  assert_int_equal(log_count("TUTTI EXPLAIN all_reduce of 300 B float on 3 ranks: "), 1);
+  assert_int_equal(log_count(", predicted "), 1);
+  unsetenv("TUTTI_EXPLAIN");
+  unsetenv("TUTTI_DEBUG_FILE");
+}
+
 int main(void)
 {
   int log_file = mkstemp(log_path), table_file = mkstemp(table_path);
@@ -187,6 +213,7 @@ int main(void)
       cmocka_unit_test(a_table_that_cannot_be_followed_is_refused),
       cmocka_unit_test(rank_0_explains_each_shape_once),
       cmocka_unit_test(it_says_what_made_the_choice),
+      cmocka_unit_test(the_second_call_of_a_shape_waits_for_no_prediction),
   };
   if (log_file < 0 || table_file < 0) return 1;
   close(log_file);
