@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The core of views, simulated by seed: ranks carry out operations over links that take drawn times, die at any moment,
+ * also in the middle of telling others, give up, or are taken for lost while they live. The data plane is three kinds
+ * of operation and the commit barrier, message by message. The contract is checked for every rank and operation.
+ * "--seed N": the first seed; "--seeds N": so many of each test; "--only TEST".
+ * Labels: serial, planner. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/priority.h"
+#include "chance.h"
+#include "slow.h"
+#include "view/view_private.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define RANKS 7
+#define OPS 8
+#define VIEWS (RANKS + 2)
+#define NOTES 200000 /* more of them, and there is no end */
+
+static uint64_t first_seed = 1;
+static int nseeds = IS_SLOW ? 300 : 3000;
+
+enum outcome { UNKNOWN, SUCCESS, FAILURE, OUTSIDE }; /* OUTSIDE: the rank is in no view any more */
+
+struct rank {
+  struct tt_view *view;
+  int is_dead, is_in, has_stopped, is_lost, is_out; /* is_lost: told to the others; is_out: it was expelled */
+  int most;                       /* actions until it dies; -1: it does not */
+  uint64_t op, done;              /* under way or last; ended */
+  enum outcome outcomes[OPS + 1];
+  uint64_t held_in[OPS + 1];      /* the view in which it got the whole result; 0: it has not */
+  struct tt_rank_set members[VIEWS + 1]; /* of views that it has installed */
+  uint64_t last[VIEWS + 1];       /* operation before these */
+  int failed[VIEWS + 1];          /* its data plane has failed */
+  uint32_t data[VIEWS + 1][OPS + 1], marks[VIEWS + 1][OPS + 1]; /* ranks from which it has them */
+};
+
+enum what { CALL, DATA, MARK, WORD, LOST, FAILED, DIES, GIVES_UP };
+
+struct note {
+  enum what what;
+  int from, to;
+  uint64_t view, op;
+  struct tt_view_word word;
+};
+
+static struct world {
+  uint64_t seed, chance, now, order;
+  int n, nlost, ngive, is_freezing, nfailed;
+  uint64_t nops;
+  uint64_t decided;           /* views that have ended somewhere */
+  struct rank ranks[RANKS];
+  struct tt_priority_queue notes;
+} w;
+
+#define CHECK(holds, ...) \
+  do { \
+    if (!(holds)) { \
+      printf("seed %llu, ", (unsigned long long)w.seed); \
+      printf(__VA_ARGS__); \
+      printf("\n"); \
+      fail(); \
+    } \
+  } while (0)
+
+static void note_at(uint64_t time, struct note note)
+{
+  struct note *kept = malloc(sizeof *kept);
+  assert_non_null(kept);
+  *kept = note;
+  assert_true(tt_priority_reserve(&w.notes, w.notes.n + 1));
+  tt_priority_push(&w.notes, time, w.order++, kept);
+}
+
+static uint64_t soon(void)
+{
+  uint64_t at = w.now + 1 + below(&w.chance, 40);
+  return below(&w.chance, 12) ? at : at + 400;
+}
+
+/* The others are told that the rank is lost. */
+static void lose(int r, uint64_t from)
+{
+  for (int to = 0; to < w.n && !w.ranks[r].is_lost; to++)
+    if (to != r) note_at(from + below(&w.chance, 300), (struct note){.what = LOST, .from = r, .to = to});
+  w.ranks[r].is_lost = 1;
+}
+
+/* One act of a rank that others may notice. 0: it has died before. */
+static int acts(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  if (rank->is_dead) return 0;
+  if (rank->most < 0 || rank->most--) return 1;
+  rank->is_dead = 1;
+  lose(r, w.now + 1);
+  return 0;
+}
+
+static void tell(int from, int to, struct note note)
+{
+  if (from == to || !acts(from)) return;
+  note.from = from;
+  note.to = to;
+  note_at(soon(), note);
+}
+
+static uint32_t mask_of(const struct tt_rank_set *set)
+{
+  return (uint32_t)set->bits[0];
+}
+
+/* In any order, so that the ranks told by a dying one are any. */
+static void tell_all(int from, uint32_t ranks, struct note note)
+{
+  int first = (int)below(&w.chance, (size_t)w.n);
+  for (int k = 0; k < w.n; k++) {
+    int to = (first + k) % w.n;
+    if (ranks >> to & 1) tell(from, to, note);
+  }
+}
+
+/* ---- the data plane ---- */
+
+static uint64_t view_of(const struct rank *rank)
+{
+  return tt_view_said(rank->view)->view;
+}
+
+/* 0: all need all; 1: all need the root; 2: the root needs all. */
+static uint32_t needs(int r, uint64_t op, uint32_t members)
+{
+  uint64_t chance = w.seed * 1000 + op;
+  int kind = (int)below(&chance, 3), root = (int)below(&chance, (size_t)w.n);
+  while (!(members >> root & 1)) root = (root + 1) % w.n;
+  if (kind == 1) return 1u << root;
+  return kind == 0 || r == root ? members : 1u << r;
+}
+
+static void op_end(int r, enum outcome outcome)
+{
+  struct rank *rank = &w.ranks[r];
+  uint64_t op = rank->op;
+  rank->is_in = 0;
+  rank->done = op;
+  rank->outcomes[op] = outcome;
+  w.nfailed += outcome == FAILURE;
+  const struct tt_view_decision *decided = &tt_view_said(rank->view)->decided;
+  CHECK(!decided->ends || op <= decided->last + 1 || outcome == OUTSIDE, "rank %d goes on after the end", r);
+  if (outcome != OUTSIDE && op < w.nops) note_at(w.now + below(&w.chance, 60), (struct note){.what = CALL, .to = r});
+  else lose(r, soon()); /* it leaves */
+}
+
+static void actions_take(int r);
+
+static void stop(int r, tuttiResult_t ends)
+{
+  struct rank *rank = &w.ranks[r];
+  uint64_t view = view_of(rank);
+  rank->has_stopped = 1;
+  tt_view_stop(rank->view, ends);
+  tell_all(r, (1u << w.n) - 1, (struct note){.what = FAILED, .view = view});
+  actions_take(r);
+}
+
+/* Moves the operation under way as far as it goes. */
+static void op_move(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  uint64_t view = view_of(rank), op = rank->op;
+  if (rank->is_dead || !rank->is_in || rank->has_stopped) return;
+  uint32_t members = mask_of(tt_view_members(rank->view));
+  if (rank->failed[view] && tt_view_is_stopping(rank->view)) {
+    stop(r, 0);
+    return;
+  }
+  uint32_t wanted = needs(r, op, members);
+  if (!rank->held_in[op] && (rank->data[view][op] & wanted) == wanted) {
+    rank->held_in[op] = view;
+    rank->marks[view][op] |= 1u << r;
+    tt_view_held(rank->view);
+    tell_all(r, members, (struct note){.what = MARK, .view = view, .op = op});
+  }
+  if (!rank->is_dead && rank->held_in[op] && (rank->marks[view][op] & members) == members) op_end(r, SUCCESS);
+}
+
+static void call(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  enum tt_view_fate fate = tt_view_begin(rank->view);
+  uint64_t view = view_of(rank), op = ++rank->op;
+  rank->is_in = 1;
+  rank->has_stopped = 0;
+  if (fate != TT_VIEW_RUNS) {
+    op_end(r, fate == TT_VIEW_FAILS ? FAILURE : OUTSIDE);
+    return;
+  }
+  rank->data[view][op] |= 1u << r;
+  tell_all(r, mask_of(tt_view_members(rank->view)), (struct note){.what = DATA, .view = view, .op = op});
+}
+
+/* ---- the view ---- */
+
+static void installed(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  const struct tt_view_decision *decided = &tt_view_said(rank->view)->decided;
+  uint64_t view = view_of(rank);
+  CHECK(view <= VIEWS, "view %d of %d ranks", (int)view, w.n);
+  if (view - 1 > w.decided) w.decided = view - 1;
+  for (int k = 0; k < w.n; k++)
+    CHECK(!tt_rank_set_has(&decided->lost, k) || w.ranks[k].is_lost, "rank %d left rank %d behind, which lives", r, k);
+  CHECK(mask_of(&decided->lost) || decided->ends, "rank %d: a view ended without a cause", r);
+  CHECK(mask_of(tt_view_members(rank->view)) == (mask_of(&rank->members[view - 1]) ^ mask_of(&decided->lost)),
+        "rank %d: view %d is not the one before without the lost ones", r, (int)view);
+  rank->members[view] = *tt_view_members(rank->view);
+  rank->last[view] = decided->last;
+  for (int k = 0; k < w.n; k++) {
+    const struct rank *other = &w.ranks[k];
+    if (!mask_of(&other->members[view])) continue;
+    CHECK(mask_of(&other->members[view]) == mask_of(&rank->members[view]) && other->last[view] == rank->last[view],
+          "ranks %d and %d disagree about view %d: %x and %x, operations %d and %d", r, k, (int)view,
+          mask_of(&rank->members[view]), mask_of(&other->members[view]), (int)rank->last[view],
+          (int)other->last[view]);
+  }
+  if (tt_view_is_stopping(rank->view)) note_at(soon(), (struct note){.what = FAILED, .from = r, .to = r, .view = view});
+  if (rank->is_in && rank->has_stopped) op_end(r, tt_view_succeeds(rank->view) ? SUCCESS : FAILURE);
+}
+
+static void actions_take(int r)
+{
+  struct rank *rank = &w.ranks[r];
+  for (enum tt_view_act act; !rank->is_dead && (act = tt_view_next(rank->view)) != TT_VIEW_NOTHING;) {
+    if (act == TT_VIEW_SAY)
+      tell_all(r, (1u << w.n) - 1, (struct note){.what = WORD, .word = *tt_view_said(rank->view)});
+    else if (act == TT_VIEW_CHANGED) {
+      if (acts(r)) installed(r);
+    } else {
+      CHECK(rank->is_lost, "rank %d was expelled, and nobody said that it is lost", r);
+      rank->is_out = 1;
+      if (rank->is_in) op_end(r, OUTSIDE);
+    }
+  }
+}
+
+/* ---- what happens ---- */
+
+static void hear(const struct note *note)
+{
+  struct rank *rank = &w.ranks[note->to];
+  uint64_t view = note->what == LOST ? view_of(rank) : note->view;
+  if (note->what == WORD) tt_view_hear(rank->view, note->from, &note->word);
+  if (note->what == LOST) tt_view_lose(rank->view, note->from);
+  if (note->what == DATA) rank->data[view][note->op] |= 1u << note->from;
+  if (note->what == MARK) rank->marks[view][note->op] |= 1u << note->from;
+  if (note->what == LOST && tt_view_is_stopping(rank->view)) /* the data plane notices it a little later */
+    note_at(soon(), (struct note){.what = FAILED, .from = note->to, .to = note->to, .view = view});
+  if (note->what == FAILED) rank->failed[view] = 1;
+  actions_take(note->to);
+}
+
+static void happen(const struct note *note)
+{
+  struct rank *rank = &w.ranks[note->to];
+  if (rank->is_dead) return;
+  if (note->what == CALL) call(note->to);
+  else if (note->what == DIES) {
+    if (w.is_freezing) { /* it lives, and finds that the others take it for lost */
+      tt_view_lose(rank->view, note->to);
+      lose(note->to, w.now + 1);
+      actions_take(note->to);
+    } else {
+      rank->most = (int)below(&w.chance, 12); /* somewhere within its next acts */
+      if (rank->most < 6) rank->most = 0;
+      if (!rank->most) acts(note->to);
+    }
+  } else if (note->what == GIVES_UP) {
+    if (rank->is_in && !rank->has_stopped) stop(note->to, tuttiSystemError);
+  } else hear(note);
+  op_move(note->to);
+}
+
+static void end_check(void)
+{
+  for (int r = 0; r < w.n; r++) {
+    const struct rank *rank = &w.ranks[r];
+    int failures = 0, is_over = 0;
+    for (uint64_t op = 1; op <= w.nops; op++) {
+      enum outcome outcome = rank->outcomes[op];
+      failures += outcome == FAILURE;
+      is_over |= outcome == OUTSIDE;
+      for (int k = 0; k < r; k++) {
+        enum outcome other = w.ranks[k].outcomes[op];
+        int are_known = outcome && other && outcome != OUTSIDE && other != OUTSIDE;
+        CHECK(!are_known || outcome == other, "operation %d: outcome %d on rank %d, %d on rank %d", (int)op, outcome, r,
+              other, k);
+      }
+      CHECK(outcome != SUCCESS || rank->held_in[op], "operation %d succeeds on rank %d, which has no result", (int)op,
+            r);
+      for (int k = 0; k < w.n && outcome == SUCCESS; k++)
+        CHECK(w.ranks[k].is_lost || !tt_rank_set_has(&rank->members[rank->held_in[op]], k) ||
+                  w.ranks[k].held_in[op] == rank->held_in[op],
+              "operation %d succeeds on rank %d, and rank %d never held the result", (int)op, r, k);
+    }
+    CHECK(failures <= (int)w.decided, "rank %d: %d operations failed in %d changes", r, failures, (int)w.decided);
+    CHECK(!is_over || w.ngive || rank->is_out, "rank %d is in no view", r);
+    CHECK(rank->is_dead || is_over || rank->done == w.nops, "rank %d waits in operation %d for ever", r,
+          (int)rank->op);
+  }
+}
+
+static void world_begin(uint64_t seed, int deaths, int gives, int is_freezing)
+{
+  w = (struct world){.seed = seed, .chance = seed, .is_freezing = is_freezing, .ngive = gives};
+  w.n = 1 + (int)below(&w.chance, RANKS);
+  w.nops = 1 + below(&w.chance, OPS);
+  w.nlost = deaths ? (int)below(&w.chance, (size_t)w.n) : 0;
+  for (int r = 0; r < w.n; r++) {
+    struct rank *rank = &w.ranks[r];
+    assert_int_equal(tt_view_create(&rank->view, w.n, r), tuttiSuccess);
+    rank->most = -1;
+    rank->members[1] = *tt_view_members(rank->view);
+    note_at(below(&w.chance, 60), (struct note){.what = CALL, .to = r});
+  }
+  uint64_t span = 60 + 120 * w.nops; /* deaths are near each other, or spread */
+  uint64_t around = below(&w.chance, span), near = below(&w.chance, 2) ? 150 : span;
+  for (int k = 0, r = (int)below(&w.chance, (size_t)w.n); k < w.nlost; k++)
+    note_at(around + below(&w.chance, near), (struct note){.what = DIES, .to = (r + k) % w.n});
+  for (int k = 0; k < gives; k++)
+    note_at(below(&w.chance, span), (struct note){.what = GIVES_UP, .to = (int)below(&w.chance, (size_t)w.n)});
+}
+
+static void world_run(uint64_t seed, int deaths, int gives, int is_freezing)
+{
+  world_begin(seed, deaths, gives, is_freezing);
+  for (struct note *note; (note = tt_priority_first(&w.notes));) {
+    w.now = w.notes.entries[0].urgency;
+    tt_priority_pop(&w.notes);
+    happen(note);
+    free(note);
+    CHECK(w.order < NOTES, "no end");
+  }
+  end_check();
+  for (int r = 0; r < w.n; r++) tt_view_destroy(w.ranks[r].view);
+  tt_priority_free(&w.notes);
+}
+
+/* ---- tests ---- */
+
+static void without_a_loss_no_operation_fails(void **state)
+{
+  (void)state;
+  for (int k = 0; k < nseeds / 10; k++) {
+    world_run(first_seed + (uint64_t)k, 0, 0, 0);
+    CHECK(w.nfailed == 0, "an operation failed");
+  }
+}
+
+static void survivors_of_any_deaths_agree_and_go_on(void **state)
+{
+  (void)state;
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 1, 0, 0);
+}
+
+static void ranks_that_give_up_end_all_alike(void **state)
+{
+  (void)state;
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, k % 2, 1 + k % 3, 0);
+}
+
+static void ranks_taken_for_lost_contradict_nobody(void **state)
+{
+  (void)state;
+  for (int k = 0; k < nseeds; k++) world_run(first_seed + (uint64_t)k, 1, 0, 1);
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(without_a_loss_no_operation_fails),
+    cmocka_unit_test(survivors_of_any_deaths_agree_and_go_on),
+    cmocka_unit_test(ranks_that_give_up_end_all_alike),
+    cmocka_unit_test(ranks_taken_for_lost_contradict_nobody)};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--seed") == 0) first_seed = strtoull(argv[i + 1], NULL, 10);
+    else if (strcmp(argv[i], "--seeds") == 0) nseeds = atoi(argv[i + 1]);
+    else if (strcmp(argv[i], "--only") == 0) cmocka_set_test_filter(argv[i + 1]);
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
