@@ -3,6 +3,7 @@
 and the measuring of all algorithms by bound_ranks."""
 import argparse
 import fractions
+import json
 import os
 import re
 import select
@@ -15,6 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOSTS = os.path.join(HERE, "hosts")
+DRAW = os.path.join(HERE, "..", "tools", "draw")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 SIZE_MOST = 1 << 50  # as allreduce_perf and its like
 MINUTES_MOST = 10000
@@ -129,6 +131,14 @@ def outputs_check(parser, options, *names):
         place = path if path and os.path.exists(path) else os.path.dirname(path or "") or "."
         if path and (os.path.isdir(path) or not os.access(place, os.W_OK)):
             parser.error(f"--{name}: {path} cannot be written: give a file in a folder that is there")
+
+
+def picture_write(path, **picture):
+    """Draws lines or a table: tools/pictures/chart.py says of which data."""
+    subprocess.run([sys.executable, DRAW, "-o", path], input=json.dumps(picture), text=True, check=True)
+
+
+BYTES = {"name": "bytes of a vector", "kind": "bytes"}
 
 
 def rounds_text(number):

@@ -72,7 +72,9 @@ def _installed(folder, into):
     lib = os.path.dirname(glob.glob(os.path.join(into, "lib*", "**", "libtutti.so.0"), recursive=True)[0])
     files["lib/libtutti.so.0"] = os.path.join(lib, "libtutti.so.0")
     files["lib/tutti/libnccl.so.2"] = os.path.join(lib, "tutti", "libnccl.so.2")
-    files["lib/tutti/draw"] = os.path.join(lib, "tutti", "draw")
+    scripts = glob.glob(os.path.join(lib, "tutti", "pictures", "*.py"))
+    for script in [os.path.join(lib, "tutti", name) for name in ("draw", "doctor")] + scripts:
+        files["lib/" + os.path.relpath(script, lib)] = script
     return files
 
 

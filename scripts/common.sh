@@ -8,7 +8,7 @@ needed_packages=(build-essential cmake ninja-build pkg-config libsodium-dev libc
 optional_packages=(
   libpmix-dev libhwloc-dev libibverbs-dev librdmacm-dev    # compiled in: PMIx start-up, hwloc, RDMA
   openmpi-bin mpich                                        # launchers that are not ours: PMIx, PMI-1
-  iproute2 python3 gnuplot-nox libxml2-utils groff-base    # hosts that are namespaces; what measures, draws and checks
+  iproute2 python3 libxml2-utils groff-base                # hosts that are namespaces; what measures, draws and checks
   abigail-tools                                            # compares the binary interface with the stored one
   python3-numpy                                            # arrays for the package for Python, which needs none
 )

@@ -55,13 +55,13 @@ int main(int argc, char **argv)
   machine_read(&machine, options.quick);
   if (!levels_keep(&options, &machine)) return 2;
   if (options.svg && !plot_possible()) {
-    complain("--svg: no plot without gnuplot (Debian: gnuplot-nox)");
+    complain("--svg: no plot without python3, which draws");
     options.svg = NULL;
   }
   FILE *svg = options.svg ? file_open("--svg", options.svg) : NULL;
   FILE *csv = options.csv ? file_open("--csv", options.csv) : NULL;
   if ((options.svg && !svg) || (options.csv && !csv)) return 2;
-  if (svg) fclose(svg); /* gnuplot writes it */
+  if (svg) fclose(svg); /* tutti draw writes it */
   int is_well = go(&options, &machine, csv);
   if (csv && fclose(csv)) {
     complain("--csv %s: %s", options.csv, strerror(errno));

@@ -32,7 +32,7 @@ static const char *const help =
     "      --minutes M      about how long all may take (default 5; with --quick 0.2, which is 12 s); a machine that\n"
     "                       becomes busy has fewer rounds\n"
     "      --csv FILE       every measurement, with smallest and largest time\n"
-    "      --svg FILE       draw the ratios (needs gnuplot)\n"
+    "      --svg FILE       draw the ratios (needs python3)\n"
     "  -h, --help           this text\n\n"
     "Column shape: the number of sources, and\n"
     "  :scaled      one source is multiplied and rounded first (avg of floats and mulsum)\n"

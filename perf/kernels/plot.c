@@ -1,90 +1,132 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The plot: a panel for each level, a group of bars for each type, a bar for each operation, or for each table where
- * several were measured. */
+/* The picture: a panel for each level, a row for each type, a column for each operation, or for each table where
+ * several were measured. `tutti draw` draws it. */
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "kernels.h"
 
-enum { BARS_MAX = 16 };
+enum { COLUMNS_MAX = 16 };
 
-struct bars {
+struct columns {
   int nsrc, n, by_table;
-  const char *names[BARS_MAX]; /* operations or tables */
-  const char *op;              /* of all bars, if they are tables */
+  const char *names[COLUMNS_MAX]; /* operations or tables */
+  const char *op;              /* of all columns, if they are tables */
 };
 
 int plot_possible(void)
 {
-  return system("command -v gnuplot > /dev/null 2>&1") == 0;
+  return system("command -v python3 > /dev/null 2>&1") == 0;
 }
 
 /* Only what is not converted and not in place is drawn. */
-static int is_drawn(const struct bars *bars, const struct item *item)
+static int is_drawn(const struct columns *columns, const struct item *item)
 {
   int is_whole = item->form == WHOLE || item->form == SCALED;
-  return item->kind == KERNEL && !item->in_place && item->nsrc == bars->nsrc && is_whole &&
-         (!bars->by_table || item->op == bars->op);
+  return item->kind == KERNEL && !item->in_place && item->nsrc == columns->nsrc && is_whole &&
+         (!columns->by_table || item->op == columns->op);
 }
 
-static void name_add(struct bars *bars, const char *name)
+static void name_add(struct columns *columns, const char *name)
 {
-  for (int i = 0; i < bars->n; i++)
-    if (bars->names[i] == name) return;
-  if (bars->n < BARS_MAX) bars->names[bars->n++] = name;
+  for (int i = 0; i < columns->n; i++)
+    if (columns->names[i] == name) return;
+  if (columns->n < COLUMNS_MAX) columns->names[columns->n++] = name;
 }
 
 /* Two sources if there are such, else the fewest above one. */
-static void bars_choose(struct bars *bars, const struct items *items)
+static void columns_choose(struct columns *columns, const struct items *items)
 {
   const char *table = NULL;
-  *bars = (struct bars){.nsrc = SOURCES_MAX + 1};
+  *columns = (struct columns){.nsrc = SOURCES_MAX + 1};
   for (int i = 0; i < items->n; i++) {
     const struct item *item = &items->list[i];
     if (item->kind != KERNEL) continue;
-    if (item->nsrc > 1 && item->nsrc < bars->nsrc) bars->nsrc = item->nsrc;
-    if (!bars->op) bars->op = item->op;
-    if (table && item->table != table) bars->by_table = 1;
+    if (item->nsrc > 1 && item->nsrc < columns->nsrc) columns->nsrc = item->nsrc;
+    if (!columns->op) columns->op = item->op;
+    if (table && item->table != table) columns->by_table = 1;
     table = item->table;
   }
   for (int i = 0; i < items->n; i++)
-    if (is_drawn(bars, &items->list[i]))
-      name_add(bars, bars->by_table ? items->list[i].table : items->list[i].op);
+    if (is_drawn(columns, &items->list[i]))
+      name_add(columns, columns->by_table ? items->list[i].table : items->list[i].op);
 }
 
 /* Ratio to its own limit; 0: not measured. */
-static double ratio_of(const struct bars *bars, const struct results *results, int level, int type, const char *name)
+static double ratio_of(const struct columns *columns, const struct results *results, int level, int type,
+                       const char *name)
 {
   for (int i = 0; i < results->items->n; i++) {
     const struct item *item = &results->items->list[i];
-    const char *own_name = bars->by_table ? item->table : item->op;
+    const char *own_name = columns->by_table ? item->table : item->op;
     double gbs = point_gbs(results, level, i);
-    if (item->type == type && own_name == name && is_drawn(bars, item) && gbs > 0)
+    if (item->type == type && own_name == name && is_drawn(columns, item) && gbs > 0)
       return gbs / point_gbs(results, level, limit_best(results, level, item->own));
   }
   return 0;
 }
 
-static void panel_write(FILE *out, const struct bars *bars, const struct results *results, int level)
+static void row_write(FILE *out, const struct columns *columns, const struct results *results, int level, int type)
 {
-  fprintf(out, "set title '%s: %d sources%s%s, not in place'\nplot ", level_names[level], bars->nsrc,
-          bars->by_table ? ", " : "", bars->by_table ? bars->op : "");
-  for (int b = 0; b < bars->n; b++) fprintf(out, "'-' using 2:xtic(1) title '%s', ", bars->names[b]);
-  fprintf(out, "1 with lines lc 'black' title 'limit'\n");
-  for (int b = 0; b < bars->n; b++) {
-    for (int type = 0; type < tuttiNumTypes; type++) {
-      double any = 0;
-      for (int k = 0; k < bars->n; k++) any += ratio_of(bars, results, level, type, bars->names[k]);
-      if (any > 0) fprintf(out, "%s %.4f\n", tt_type_name(type), ratio_of(bars, results, level, type, bars->names[b]));
-    }
-    fprintf(out, "e\n");
+  for (int b = 0; b < columns->n; b++) {
+    double ratio = ratio_of(columns, results, level, type, columns->names[b]);
+    if (ratio > 0) fprintf(out, "%s[%.4f, null]", b ? ", " : "", ratio);
+    else fprintf(out, "%snull", b ? ", " : "");
   }
 }
 
-static void path_write(FILE *out, const char *path)
+static int is_in(const struct columns *columns, const struct results *results, int level, int type)
 {
-  fprintf(out, "set output '");
-  for (; *path; path++) fprintf(out, *path == '\'' ? "''" : "%c", *path);
-  fprintf(out, "'\n");
+  for (int b = 0; b < columns->n; b++)
+    if (ratio_of(columns, results, level, type, columns->names[b]) > 0) return 1;
+  return 0;
+}
+
+static void panel_write(FILE *out, const struct columns *columns, const struct results *results, int level)
+{
+  const char *comma = "";
+  fprintf(out, "{\"title\": \"%s: %d sources%s%s, not in place\", \"columns\": [", level_names[level], columns->nsrc,
+          columns->by_table ? ", " : "", columns->by_table ? columns->op : "");
+  for (int b = 0; b < columns->n; b++) fprintf(out, "%s\"%s\"", b ? ", " : "", columns->names[b]);
+  fprintf(out, "], \"rows\": [");
+  for (int type = 0; type < tuttiNumTypes; type++)
+    if (is_in(columns, results, level, type)) {
+      fprintf(out, "%s\"%s\"", comma, tt_type_name(type));
+      comma = ", ";
+    }
+  fprintf(out, "], \"cells\": [");
+  comma = "";
+  for (int type = 0; type < tuttiNumTypes; type++)
+    if (is_in(columns, results, level, type)) {
+      fprintf(out, "%s[", comma);
+      row_write(out, columns, results, level, type);
+      fprintf(out, "]");
+      comma = ", ";
+    }
+  fprintf(out, "]}");
+}
+
+/* `tutti draw` of the folder in which this program is. NULL: errno says why. */
+static FILE *draw_open(const char *svg)
+{
+  char self[PATH_MAX], command[6 * PATH_MAX] = "";
+  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[len > 0 ? len : 0] = 0;
+  char *end = strrchr(self, '/');
+  if (end) strcpy(end, "/tutti");
+  const char *const words[] = {self, "draw", "-o", svg};
+  size_t used = 0;
+  for (int w = 0; w < 4; w++) {
+    command[used++] = '\'';
+    for (const char *c = words[w]; *c && used + 16 < sizeof command; c++)
+      used += (size_t)sprintf(command + used, *c == '\'' ? "'\\''" : "%c", *c);
+    used += (size_t)sprintf(command + used, "' ");
+  }
+  return popen(command, "w");
 }
 
 static int is_measured(const struct results *results, int level)
@@ -94,28 +136,32 @@ static int is_measured(const struct results *results, int level)
 
 int plot_write(const char *path, const struct results *results)
 {
-  struct bars bars;
+  struct columns columns;
+  char date[16];
+  time_t now = time(NULL);
   int npanels = 0;
-  bars_choose(&bars, results->items);
-  for (int level = 0; level < LEVELS; level++) npanels += is_measured(results, level);
-  if (!bars.n) {
+  columns_choose(&columns, results->items);
+  if (!columns.n) {
     complain("--svg: nothing to draw with one source: give --sources a number above 1");
     return 0;
   }
-  FILE *out = popen("gnuplot", "w");
+  FILE *out = draw_open(path);
   if (!out) {
-    complain("gnuplot does not start");
+    complain("--svg: tutti draw does not start: %s", strerror(errno));
     return 0;
   }
-  fprintf(out, "set terminal svg size 1000,%d background 'white' noenhanced\n", 300 * npanels);
-  path_write(out, path);
-  fprintf(out, "set style data histograms\nset style histogram clustered gap 1\nset style fill solid 0.8 border -1\n"
-               "set yrange [0:*]\nset ylabel 'kernel / its limit'\nset key outside right\nset grid y\n"
-               "set multiplot layout %d,1\n", npanels);
+  strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+  fprintf(out, "{\"picture\": \"table\", \"title\": \"Reduce kernels: speed / that of their limit\", \"note\": \"%s, "
+               "%s, one core; medians of %d round%s\", \"good\": 1, \"bad\": 0.2, \"legend\": \"1.00: as fast as the "
+               "fastest way to move as many bytes there\", \"panels\": [", date, results->machine->model,
+          results->rounds, results->rounds == 1 ? "" : "s");
   for (int level = 0; level < LEVELS; level++)
-    if (is_measured(results, level)) panel_write(out, &bars, results, level);
-  fprintf(out, "unset multiplot\n");
+    if (is_measured(results, level)) {
+      if (npanels++) fprintf(out, ",\n");
+      panel_write(out, &columns, results, level);
+    }
+  fprintf(out, "]}\n");
   int status = pclose(out);
-  if (status) complain("gnuplot ends with %d: %s is not complete", status, path);
+  if (status) complain("tutti draw ends with %d: %s is not complete", status, path);
   return status == 0;
 }

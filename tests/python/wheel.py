@@ -57,6 +57,9 @@ class Wheel(unittest.TestCase):
         self.assertIn(f"[0] 2 {place}/tutti/lib/libtutti.so.0", said.stdout)
         with open(glob.glob(os.path.join(place, "tutti-*.dist-info", "NOTICE"))[0]) as file:
             self.assertIn("Frank Denis", file.read())  # libsodium is inside
+        drawn = subprocess.run([os.path.join(programs, "tutti"), "schedule", "allreduce", "--algo", "ring", "-n", "2",
+                                "--svg", "/dev/stdout"], env=ranks.environment(PYTHONPATH=place), capture_output=True)
+        self.assertTrue(drawn.stdout.endswith(b"</svg>\n"), drawn.stderr)
         for inside in ("lib/tutti/libnccl.so.2", "bin/allreduce_perf", "py.typed", "torch/__init__.py"):
             self.assertTrue(os.path.exists(os.path.join(place, "tutti", inside)), inside)
 

@@ -110,7 +110,7 @@ static void two_ranks_are_printed(void **state)
   play_named(&play, "ring", 2);
   char *text = printed(&play, &caption);
   assert_string_equal(text, "{\"picture\": \"schedule\", \"title\": \"a \\\\ b & \\\"c\\\" \", \"note\": \"note\",\n"
-                            " \"ranks\": 2, \"blocks\": 2, \"rounds\": 2, \"shown\": 2, \"every\": 1, "
+                            " \"ranks\": 2, \"blocks\": 2, \"rounds\": 2, \"shown\": 2, "
                             "\"messages\": 4, \"most\": 10,\n \"group\": [0, 1],\n"
                             " \"spans\": [[2, 10, 10], [2, 10, 10]],\n"
                             " \"arrows\": [\n  [0, 0, 1, 1, 1, 10],\n  [0, 1, 0, 0, 1, 10],\n  [1, 1, 0, 1, 1, 10],\n"
@@ -120,21 +120,36 @@ static void two_ranks_are_printed(void **state)
   free(text);
 }
 
-static void what_is_too_much_is_left_out(void **state)
+static void many_ranks_are_cells_with_all_they_send(void **state)
+{
+  (void)state;
+  const int nranks[] = {33, 160, 160}, rows[] = {33, 80, 80}, columns[] = {64, 1, 159};
+  const char *names[] = {"ring", "one_shot", "ring"};
+  for (int k = 0; k < 3; k++) {
+    struct tt_sim_play play;
+    struct tt_picture picture;
+    play_named(&play, names[k], nranks[k]);
+    assert_int_equal(tt_picture_make(&picture, &play), tuttiSuccess);
+    assert_int_equal(picture.narrows + picture.nmarks, 0);
+    assert_int_equal(picture.rows, rows[k]);
+    assert_int_equal(picture.columns, columns[k]);
+    assert_int_equal(picture.shown, picture.rounds);
+    int64_t each = picture.row_ranks * picture.column_rounds * 10; /* a block a round */
+    if (k == 1) each = picture.row_ranks * 159 * 10;
+    for (int c = 0; c < rows[k] * columns[k]; c++) assert_int_equal(picture.cells[c], each);
+    tt_picture_destroy(&picture);
+  }
+}
+
+static void thirty_two_ranks_have_arrows(void **state)
 {
   (void)state;
   struct tt_sim_play play;
   struct tt_picture picture;
-  play_named(&play, "one_shot", 160);
+  play_named(&play, "ring", 32);
   assert_int_equal(tt_picture_make(&picture, &play), tuttiSuccess);
-  assert_int_equal(picture.messages, 160 * 159);
-  assert_int_equal(picture.every, 2);
-  assert_int_equal(picture.narrows, 80 * 159);
-  tt_picture_destroy(&picture);
-  play_named(&play, "ring", 40);
-  assert_int_equal(tt_picture_make(&picture, &play), tuttiSuccess);
-  assert_int_equal(picture.rounds, 78);
-  assert_int_equal(picture.shown, 64);
+  assert_null(picture.cells);
+  assert_int_equal(picture.narrows, 32 * 62);
   tt_picture_destroy(&picture);
   play_named(&play, "ring", 1);
   assert_int_equal(tt_picture_make(&picture, &play), tuttiSuccess);
@@ -170,7 +185,8 @@ int main(void)
       cmocka_unit_test(every_row_takes_the_rounds_that_it_claims_or_more),
       cmocka_unit_test(every_message_is_an_arrow_and_every_reduction_a_mark),
       cmocka_unit_test(two_ranks_are_printed),
-      cmocka_unit_test(what_is_too_much_is_left_out),
+      cmocka_unit_test(many_ranks_are_cells_with_all_they_send),
+      cmocka_unit_test(thirty_two_ranks_have_arrows),
       cmocka_unit_test(failures_are_errors),
   };
   alarm(60);

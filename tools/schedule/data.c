@@ -47,16 +47,28 @@ static void marks_print(const struct tt_picture *picture, FILE *out)
   fprintf(out, "]}\n");
 }
 
+static void cells_print(const struct tt_picture *picture, FILE *out)
+{
+  fprintf(out, " \"row_ranks\": %d, \"column_rounds\": %d,\n \"cells\": [", (int)picture->row_ranks,
+          (int)picture->column_rounds);
+  for (int32_t r = 0; r < picture->rows; r++) {
+    fprintf(out, "%s[", r ? ",\n  " : "\n  ");
+    for (int32_t c = 0; c < picture->columns; c++)
+      fprintf(out, "%s%lld", c ? ", " : "", (long long)picture->cells[(int64_t)r * picture->columns + c]);
+    fprintf(out, "]");
+  }
+  fprintf(out, "]}\n");
+}
+
 static void head_print(const struct tt_picture *picture, const struct tt_sim_caption *caption, FILE *out)
 {
   fprintf(out, "{\"picture\": \"schedule\", \"title\": \"");
   text_print(caption->title, out);
   fprintf(out, "\", \"note\": \"");
   text_print(caption->note ? caption->note : "", out);
-  fprintf(out, "\",\n \"ranks\": %d, \"blocks\": %d, \"rounds\": %d, \"shown\": %d, \"every\": %d, \"messages\": %lld, "
+  fprintf(out, "\",\n \"ranks\": %d, \"blocks\": %d, \"rounds\": %d, \"shown\": %d, \"messages\": %lld, "
                "\"most\": %lld,\n \"group\": [", (int)picture->shape.nranks, (int)picture->nblocks,
-          (int)picture->rounds, (int)picture->shown, (int)picture->every, (long long)picture->messages,
-          (long long)picture->most);
+          (int)picture->rounds, (int)picture->shown, (long long)picture->messages, (long long)picture->most);
   for (int32_t r = 0; caption->group && r < picture->shape.nranks; r++)
     fprintf(out, "%s%d", r ? ", " : "", (int)caption->group[r]);
   fprintf(out, "],\n");
@@ -68,9 +80,13 @@ tuttiResult_t tt_picture_print(const struct tt_sim_play *play, const struct tt_s
   tuttiResult_t code = tt_picture_make(&picture, play);
   if (!code) {
     head_print(&picture, caption, out);
-    spans_print(&picture, out);
-    arrows_print(&picture, out);
-    marks_print(&picture, out);
+    if (picture.cells) {
+      cells_print(&picture, out);
+    } else {
+      spans_print(&picture, out);
+      arrows_print(&picture, out);
+      marks_print(&picture, out);
+    }
     if (ferror(out)) code = tt_fail(tuttiSystemError, "cannot write a picture: %s", strerror(errno));
   }
   tt_picture_destroy(&picture);

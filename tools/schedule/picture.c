@@ -24,6 +24,7 @@ static void message_count(void *context, const struct tt_sim_message *message)
   int32_t round = round_of(message->start_us);
   int64_t elements = (int64_t)(message->bytes / look->element_bytes);
   if (round >= picture->rounds) picture->rounds = round + 1;
+  picture->shape = message->schedule->shape;
   if (round >= TT_PICTURE_ROUNDS) return;
   struct tt_round *span = &picture->span[round];
   if (!span->messages || elements < span->fewest) span->fewest = elements;
@@ -31,7 +32,6 @@ static void message_count(void *context, const struct tt_sim_message *message)
   if (elements > picture->most) picture->most = elements;
   span->messages++;
   picture->messages++;
-  picture->shape = message->schedule->shape;
 }
 
 /* Room for one more. */
@@ -53,13 +53,22 @@ static void message_keep(void *context, const struct tt_sim_message *message)
   struct tt_picture *picture = look->picture;
   void *arrows = picture->arrows;
   int32_t round = round_of(message->start_us);
-  if (look->is_broke || round >= picture->shown || message->from % picture->every) return;
+  if (look->is_broke || round >= picture->shown) return;
   look->is_broke = !grow(&arrows, picture->narrows, &picture->arrow_room, sizeof *picture->arrows);
   picture->arrows = arrows;
   if (look->is_broke) return;
   picture->arrows[picture->narrows++] =
       (struct tt_arrow){message->from, message->to, round, message->step->first, message->step->nblocks,
                         (int64_t)(message->bytes / look->element_bytes)};
+}
+
+static void message_sum(void *context, const struct tt_sim_message *message)
+{
+  struct look *look = context;
+  struct tt_picture *picture = look->picture;
+  int32_t row = message->from / picture->row_ranks, column = round_of(message->start_us) / picture->column_rounds;
+  picture->cells[(size_t)row * (size_t)picture->columns + (size_t)column] +=
+      (int64_t)(message->bytes / look->element_bytes);
 }
 
 static enum tt_mark_kind kind_of(const struct tt_sim_step *told)
@@ -89,13 +98,31 @@ static void step_keep(void *context, const struct tt_sim_step *told)
   look->last[rank] = picture->nmarks;
 }
 
+/* How many of n share a row or column, if there are at most `most` of these. */
+static int32_t share(int32_t n, int32_t most)
+{
+  return n > most ? (n + most - 1) / most : 1;
+}
+
+static int cells_make(struct tt_picture *picture)
+{
+  int32_t nranks = picture->shape.nranks;
+  picture->shown = picture->rounds;
+  picture->row_ranks = share(nranks, TT_PICTURE_ROWS);
+  picture->column_rounds = share(picture->rounds, TT_PICTURE_COLUMNS);
+  picture->rows = (nranks + picture->row_ranks - 1) / picture->row_ranks;
+  picture->columns = (picture->rounds + picture->column_rounds - 1) / picture->column_rounds;
+  picture->cells = tt_alloc((size_t)picture->rows * (size_t)picture->columns + 1, sizeof *picture->cells);
+  return picture->cells != NULL;
+}
+
 tuttiResult_t tt_picture_make(struct tt_picture *picture, const struct tt_sim_play *play)
 {
   struct tt_link_prices unit = {.gamma_us_per_mib = 0};
   struct tt_sim_play both = *play;
   struct tt_sim_result result;
   struct look look = {.picture = picture, .element_bytes = play->element_bytes};
-  *picture = (struct tt_picture){.shape = play->shape, .every = 1};
+  *picture = (struct tt_picture){.shape = play->shape};
   for (int k = 0; k < TT_LINK_KINDS; k++) unit.link[k] = tt_curve_line(k != TT_LINK_SELF, 0);
   both.prices = &unit;
   both.lanes = 1;
@@ -105,12 +132,15 @@ tuttiResult_t tt_picture_make(struct tt_picture *picture, const struct tt_sim_pl
   if (code) return code;
   picture->nblocks = tt_shape_blocks(&picture->shape);
   picture->shown = picture->rounds < TT_PICTURE_ROUNDS ? picture->rounds : TT_PICTURE_ROUNDS;
-  picture->every = (int32_t)((picture->messages + TT_PICTURE_ARROWS - 1) / TT_PICTURE_ARROWS);
-  if (picture->every < 1) picture->every = 1;
-  look.last = tt_alloc((size_t)play->shape.nranks, sizeof *look.last);
-  both.watcher.message = message_keep;
-  both.watcher.step = step_keep;
-  look.is_broke = !look.last;
+  if (play->shape.nranks > TT_PICTURE_RANKS) {
+    both.watcher.message = message_sum;
+    look.is_broke = !cells_make(picture);
+  } else {
+    look.last = tt_alloc((size_t)play->shape.nranks, sizeof *look.last);
+    both.watcher.message = message_keep;
+    both.watcher.step = step_keep;
+    look.is_broke = !look.last;
+  }
   if (!look.is_broke) code = tt_simulate(&both, &result);
   tt_free(look.last);
   if (look.is_broke) code = tt_fail(tuttiSystemError, "no memory to draw %d ranks: give the process more",
@@ -122,5 +152,6 @@ void tt_picture_destroy(struct tt_picture *picture)
 {
   tt_free(picture->arrows);
   tt_free(picture->marks);
-  *picture = (struct tt_picture){.every = 1};
+  tt_free(picture->cells);
+  *picture = (struct tt_picture){.cells = NULL};
 }

@@ -5,8 +5,10 @@
 
 #include "sim/sim.h"
 
-#define TT_PICTURE_ROUNDS 64
-#define TT_PICTURE_ARROWS 20000 /* more are thinned */
+#define TT_PICTURE_RANKS 32  /* more: no arrows and marks, but cells of ranks and rounds */
+#define TT_PICTURE_ROUNDS 64 /* with arrows; later ones are left out */
+#define TT_PICTURE_ROWS 128  /* of cells: more ranks share a row */
+#define TT_PICTURE_COLUMNS 256
 
 /* A message, from one round to the next. */
 struct tt_arrow {
@@ -36,9 +38,10 @@ struct tt_picture {
   struct tt_mark *marks;
   int64_t narrows, nmarks, arrow_room, mark_room;
   int32_t rounds, shown; /* of them all; in the picture */
-  int32_t every;         /* only messages of every so many-th rank are in it */
   int64_t messages, most; /* of all shown rounds; elements of one */
   struct tt_round span[TT_PICTURE_ROUNDS];
+  int64_t *cells;         /* elements sent, a row after the other; NULL: there are arrows and marks instead */
+  int32_t rows, columns, row_ranks, column_rounds;
 };
 
 /* Plays twice: to count, and to keep what is to be seen. destroy accepts a zeroed one. */
@@ -57,8 +60,9 @@ struct tt_sim_caption {
  * [messages, fewest, most elements of one]; "arrows": [round, from, to, first block, blocks, elements]; and "marks":
  * [round, rank, "copy", "receive" or "reduce", sources]. Rounds are from 0 on: every message takes one round and
  * all else no time. Prices, segments and watcher of the play do not matter, and its count only for the numbers of
- * elements. Details beyond what an eye can see are left out, and this is said: rounds behind the 64th, messages of some
- * ranks. Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
+ * elements. Rounds behind the 64th are left out, and this is said. More than 32 ranks have instead of these "cells", a
+ * list for each "row_ranks" ranks, with the elements that they send in each "column_rounds" rounds.
+ * Errors: as tt_simulate; tuttiSystemError: it cannot be written. */
 tuttiResult_t tt_picture_print(const struct tt_sim_play *play, const struct tt_sim_caption *caption, FILE *out);
 
 #endif
