@@ -64,50 +64,50 @@ void tt_scan_wrong(struct tt_scan *scan, const char *wanted)
 
 /* ---- tokens ---- */
 
-/* The next character; a comment counts as the end of its line. */
+/* The next character. `scan->back` and not ungetc, which locks the stream: long texts are read when jobs start. */
 static int character(struct tt_scan *scan)
 {
-  int c = getc_unlocked(scan->in);
-  if (c == '#')
-    while (c != '\n' && c != EOF) c = getc_unlocked(scan->in);
-  return c;
+  int c = scan->back;
+  scan->back = EOF;
+  return c != EOF ? c : getc_unlocked(scan->in);
 }
 
 /* Adds a character to the token. Control characters become DELETE and are reported once the word is whole. 0: there is
  * no room for more. */
 static int token_add(struct tt_scan *scan, size_t *n, int c)
 {
-  scan->token[(*n)++] = (char)(c < ' ' ? DELETE : c);
+  int is_control = c < ' ' || c == DELETE, has_room;
+  scan->token[(*n)++] = (char)(is_control ? DELETE : c);
   scan->token[*n] = 0;
-  return *n + 1 < TT_TOKEN_BYTES;
+  has_room = *n + 1 < TT_TOKEN_BYTES;
+  if (is_control || !has_room) scan->is_odd = 1;
+  return has_room;
 }
 
 static void token_check(struct tt_scan *scan)
 {
-  int is_long = strlen(scan->token) + 1 == TT_TOKEN_BYTES;
+  if (!scan->is_odd) return;
   char *at = strchr(scan->token, DELETE);
-  if (!at && !is_long) return;
   for (char *next = at; next; next = strchr(next, DELETE)) *next = '?';
   tt_scan_wrong(scan, at ? "text without control characters" : "a word of at most 126 characters");
 }
 
 static int is_mark(const struct tt_scan *scan, int c)
 {
-  return c && strchr(scan->marks, c) != NULL;
+  return scan->marks[0] && c && strchr(scan->marks, c) != NULL;
 }
 
 static void quoted_read(struct tt_scan *scan)
 {
   size_t n = 0;
-  int c = getc_unlocked(scan->in);
-  while (c != '"' && c != '\n' && c != EOF && token_add(scan, &n, c)) c = getc_unlocked(scan->in);
+  int c = character(scan);
+  while (c != '"' && c != '\n' && c != EOF && token_add(scan, &n, c)) c = character(scan);
   if (c != '"') {
     token_check(scan);
     tt_scan_wrong(scan, "a double quote at the end of a text");
     return;
   }
-  c = getc_unlocked(scan->in);
-  if (c != EOF) ungetc(c, scan->in);
+  c = scan->back = character(scan);
   if (c != EOF && c != '#' && !isspace(c) && !is_mark(scan, c))
     tt_scan_wrong(scan, "a blank behind the quote that ends a text");
 }
@@ -118,7 +118,7 @@ static void word_read(struct tt_scan *scan, int c)
   int is_alone = is_mark(scan, c);
   while (token_add(scan, &n, c)) {
     if (is_alone) return;
-    c = getc_unlocked(scan->in);
+    c = character(scan);
     if (c == '"') {
       token_check(scan);
       tt_scan_wrong(scan, "a word without quotes, or a text that is all within them");
@@ -126,7 +126,7 @@ static void word_read(struct tt_scan *scan, int c)
     }
     if (c == EOF || c == '#' || isspace(c) || is_mark(scan, c)) break;
   }
-  if (c != EOF) ungetc(c, scan->in);
+  scan->back = c;
 }
 
 void tt_scan_next(struct tt_scan *scan)
@@ -135,20 +135,23 @@ void tt_scan_next(struct tt_scan *scan)
   if (scan->failed) return;
   if (scan->what == TT_END_OF_LINE) scan->line++;
   scan->token[0] = 0;
+  scan->is_odd = 0;
   do c = character(scan);
   while (c == ' ' || c == '\t' || c == '\r');
+  if (c == '#') /* a comment counts as the end of its line */
+    while (c != '\n' && c != EOF) c = character(scan);
   scan->what = c == EOF ? TT_END_OF_TEXT : c == '\n' ? TT_END_OF_LINE : c == '"' ? TT_QUOTED : TT_WORD;
   if (scan->what == TT_QUOTED) quoted_read(scan);
   if (scan->what == TT_WORD) word_read(scan, c);
   token_check(scan);
-  if (ferror(scan->in) && !scan->failed)
+  if (ferror_unlocked(scan->in) && !scan->failed)
     scan->failed = tt_fail(tuttiInvalidArgument, "%.*s cannot be read: %s", TT_SOURCE_SHOWN, scan->source,
                            strerror(errno));
 }
 
 void tt_scan_begin(struct tt_scan *scan, FILE *in, const char *source, const char *marks)
 {
-  *scan = (struct tt_scan){.in = in, .source = source, .marks = marks, .line = 1, .what = TT_WORD};
+  *scan = (struct tt_scan){.in = in, .source = source, .marks = marks, .back = EOF, .line = 1, .what = TT_WORD};
   if (!tt_plain_begin(&scan->plain)) scan->failed = tuttiSystemError;
   tt_scan_next(scan);
 }
@@ -161,7 +164,7 @@ tuttiResult_t tt_scan_end(struct tt_scan *scan)
 
 int tt_scan_is(const struct tt_scan *scan, const char *word)
 {
-  return !scan->failed && scan->what == TT_WORD && strcmp(scan->token, word) == 0;
+  return !scan->failed && scan->what == TT_WORD && scan->token[0] == word[0] && strcmp(scan->token, word) == 0;
 }
 
 int tt_scan_took(struct tt_scan *scan, const char *word)

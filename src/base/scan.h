@@ -34,6 +34,8 @@ struct tt_scan {
   FILE *in;
   const char *source; /* name of the text in sentences */
   const char *marks;  /* characters that are words by themselves */
+  int back;           /* a character that was read behind the token; EOF: none */
+  int is_odd;         /* the token has control characters, or no room for more */
   int32_t line;
   tuttiResult_t failed;
   enum tt_token what;         /* kind of `token` */

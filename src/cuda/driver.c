@@ -2,6 +2,7 @@
 #include "cuda/driver_private.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,9 +75,22 @@ void tt_cuda_driver_close(struct cuda_driver *driver)
   driver->library = NULL;
 }
 
+/* Whether this is the driver, or a version of it by its full name. */
+static int is_driver(struct dl_phdr_info *info, size_t size, void *context)
+{
+  const char *slash = strrchr(info->dlpi_name, '/');
+  (void)size;
+  (void)context;
+  return strncmp(slash ? slash + 1 : info->dlpi_name, LIBRARY, strlen("libcuda.so")) == 0;
+}
+
 int tt_cuda_driver_open(struct cuda_driver *driver, int load, char *text, size_t size)
 {
-  *driver = (struct cuda_driver){.library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL | (load ? 0 : RTLD_NOLOAD))};
+  *driver = (struct cuda_driver){.library = NULL};
+  /* dlopen alone would look for the file in every folder before it finds that nothing has loaded it: 1 ms of the start
+   * of a process that was forked. */
+  if (load || dl_iterate_phdr(is_driver, NULL))
+    driver->library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL | (load ? 0 : RTLD_NOLOAD));
   if (!driver->library) {
     const char *why = load ? dlerror() : NULL;
     snprintf(text, size, "%s", why ? why : LIBRARY " is not loaded in this process");

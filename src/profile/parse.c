@@ -121,10 +121,12 @@ static void wrong_key(struct tt_scan *scan, const struct tt_profile_line *line, 
 static void keys_parse(struct tt_scan *scan, const struct tt_profile_line *line, char *item)
 {
   unsigned seen = 0, all = (1u << line->nkeys) - 1;
+  int next = 0; /* keys come in any order, but mostly in that of the table */
   while (tt_scan_has_word(scan)) {
-    int k = 0;
-    while (k < line->nkeys && !tt_scan_is(scan, line->keys[k].name)) k++;
-    if (k == line->nkeys) wrong_key(scan, line, seen, 0);
+    int k = next, tried = 0;
+    while (tried < line->nkeys && !tt_scan_is(scan, line->keys[k].name)) tried++, k = (k + 1) % line->nkeys;
+    next = (k + 1) % line->nkeys;
+    if (tried == line->nkeys) wrong_key(scan, line, seen, 0);
     else if (seen & 1u << k) tt_scan_wrong(scan, "each key once");
     if (scan->failed) return;
     tt_scan_next(scan);

@@ -17,6 +17,8 @@ from ._rendezvous import meet, share_store
 
 _c10d = dist.distributed_c10d
 _OVER = "over"  # in place of the id of an attempt that has failed
+# Behind a creation these versions wait for all ranks once more, and look every 10 ms unless all are there at once.
+_POLLS = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 1)
 
 
 class _Group(Collectives, Messages):
@@ -158,7 +160,14 @@ def _create(facts, options=None):
             with contextlib.suppress(RuntimeError):
                 set_key(store, f"id {number}", _OVER)
         raise
-    return _kind()(comm, dist.PrefixStore(f"attempt {number}", store), timeout, options)
+    group = _kind()(comm, dist.PrefixStore(f"attempt {number}", store), timeout, options)
+    if _POLLS:
+        try:
+            comm.barrier()
+        except BaseException:
+            group.abort()
+            raise
+    return group
 
 
 def _look(name, members):
