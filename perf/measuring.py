@@ -151,7 +151,7 @@ def machine_tell():
         model = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "unknown")
     with open("/proc/sys/net/ipv4/tcp_congestion_control") as file:
         control = file.read().strip()
-    ours = os.environ.get("TUTTI_TCP_CONGESTION")
+    ours = os.environ.get("TUTTI_TCP_CONGESTION", "cubic" if control.startswith("bbr") else "")
     control += f" (Tutti: {ours})" if ours else ""
     return f"{time.strftime('%Y-%m-%d')}, {model}, {len(os.sched_getaffinity(0))} cores, Linux {os.uname().release}, " \
            f"{control}, load before: {os.getloadavg()[0]:.1f}"

@@ -168,6 +168,27 @@ static void option_set(int fd, int level, int name, int value)
   (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
+/* BBR finds the rate of one steady flow. A collective sends to several ranks at once, or by turns, and after pauses:
+ * there it paces below what the links allow (docs/tuning.md has the figures), so cubic takes its place by default. A
+ * system may forbid that: then its own stays. */
+static tuttiResult_t congestion_set(const struct tt_settings *settings, int fd)
+{
+  const char *wanted = settings->tcp_congestion;
+  if (!*wanted || strcmp(wanted, "system") == 0) return tuttiSuccess;
+  if (strcmp(wanted, "auto") == 0) {
+    char now[32] = "";
+    socklen_t len = sizeof now - 1;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, now, &len) == 0 && strncmp(now, "bbr", 3) == 0)
+      (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", sizeof "cubic" - 1);
+    return tuttiSuccess;
+  }
+  if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) == 0) return tuttiSuccess;
+  return tt_fail(tuttiSystemError,
+                 "TUTTI_TCP_CONGESTION is \"%s\": %s; take auto, system, or one that "
+                 "/proc/sys/net/ipv4/tcp_allowed_congestion_control lists",
+                 wanted, strerror(errno));
+}
+
 /* Buffer sizes are left to the kernel, whose autotuning was as fast as any fixed size on loopback and knows the
  * network's. TCP_QUICKACK would only add packets: answers carry the acknowledgements.
  *
@@ -176,7 +197,6 @@ static void option_set(int fd, int level, int name, int value)
  * under way; keepalive notices those that vanish from idle links, later than watch notices neighbours. */
 static tuttiResult_t options_set(const struct tt_settings *settings, int fd)
 {
-  const char *congestion = settings->tcp_congestion;
   int seconds = 2 * (int)(settings->unreachable_ms / 1000) + 2, pause = 1 + seconds / 120;
   option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
@@ -184,12 +204,7 @@ static tuttiResult_t options_set(const struct tt_settings *settings, int fd)
   option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, seconds / pause + 1);
   option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   tt_socket_endure(fd, settings->unreachable_ms);
-  if (!*congestion || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) == 0)
-    return tuttiSuccess;
-  return tt_fail(tuttiSystemError,
-                 "TUTTI_TCP_CONGESTION is \"%s\": %s; take one that "
-                 "/proc/sys/net/ipv4/tcp_allowed_congestion_control lists",
-                 congestion, strerror(errno));
+  return congestion_set(settings, fd);
 }
 
 /* Makes the link over a connected socket, which it closes on failure. */

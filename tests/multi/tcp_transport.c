@@ -2,6 +2,8 @@
 /* The tcp transport over real sockets, both ends in this thread.
  * Labels: serial. */
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -226,6 +228,43 @@ static void an_unknown_congestion_control_is_named(void **state)
   assert_int_equal(tcp_pair_open(&pair, 0, links), -1);
   assert_non_null(strstr(tt_last_sentence(), "no-such-one"));
   tcp_pair_destroy(&pair);
+}
+
+/* Name of the congestion control of both ends of a link, with WANTED as TUTTI_TCP_CONGESTION (NULL: its default). */
+static void congestion_of_a_link(const char *wanted, char name[32])
+{
+  struct tcp_pair pair;
+  struct tt_link *links[2];
+  uint32_t events;
+  assert_int_equal(tcp_pair_prepare(&pair, "127.0.0.1:0"), 0);
+  for (int i = 0; wanted && i < 2; i++) strcpy(pair.end[i].settings.tcp_congestion, wanted);
+  assert_int_equal(tcp_pair_start(&pair), 0);
+  assert_int_equal(tcp_pair_open(&pair, 0, links), 0);
+  for (int i = 0; i < 2; i++) {
+    char other[32] = "";
+    socklen_t len = sizeof other - 1;
+    assert_int_equal(getsockopt(links[i]->ops->descriptor(links[i], &events), IPPROTO_TCP, TCP_CONGESTION, other, &len),
+                     0);
+    if (i == 1) assert_string_equal(other, name);
+    strcpy(name, other);
+  }
+  tcp_pair_destroy(&pair);
+}
+
+static void cubic_is_taken_where_the_system_has_bbr_and_its_own_on_request(void **state)
+{
+  (void)state;
+  char system[32] = "", name[32];
+  FILE *file = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%31s", system), 1);
+  fclose(file);
+  congestion_of_a_link("system", name);
+  assert_string_equal(name, system);
+  congestion_of_a_link("reno", name);
+  assert_string_equal(name, "reno");
+  congestion_of_a_link(NULL, name);
+  assert_string_equal(name, strncmp(system, "bbr", 3) == 0 ? "cubic" : system);
 }
 
 /* Dials rank 1 by hand until the handshake is over; *fd is ours. */
@@ -466,6 +505,7 @@ int main(void)
       cmocka_unit_test(path_names_interface_and_addresses),
       cmocka_unit_test(a_client_may_come_before_it_is_expected),
       cmocka_unit_test(an_unknown_congestion_control_is_named),
+      cmocka_unit_test(cubic_is_taken_where_the_system_has_bbr_and_its_own_on_request),
       cmocka_unit_test(only_the_last_client_that_makes_sense_is_kept),
       cmocka_unit_test(a_peer_that_never_comes_is_an_error_after_the_timeout),
       cmocka_unit_test(without_a_listener_nobody_is_reached),
