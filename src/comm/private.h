@@ -390,7 +390,8 @@ void tt_trigger_message(const struct tt_op *op, struct tt_transfer *message);
 /* Triggers an op like another one. */
 void tt_trigger_copy(struct tt_op *op, const struct tt_op *like);
 
-/* Errors: tuttiInvalidUsage: triggered ops of one communicator in the list are not all live, or all of one graph. */
+/* Errors: tuttiInvalidUsage: triggered ops of one communicator in the list are not all live, or all of one graph; or
+ * those of ranks on one GPU are of different kinds. */
 tuttiResult_t tt_triggers_check(const struct tt_op *first);
 
 /* An op of another kind, of a communicator with slots: the driver is asked about its buffers now, so that no other
@@ -428,7 +429,8 @@ tuttiResult_t tt_meeting_join(struct tuttiComm *comm, int ranks, int place);
 void tt_meeting_leave(struct tuttiComm *comm);
 
 /* This rank has enqueued so many pieces, or all, of its op of that turn; waits until all others have. Errors: the
- * communicator's, which ends the waiting. */
+ * communicator's, which ends the waiting; tuttiInvalidUsage: the calling thread has the other rank, too, and has waited
+ * for twice TUTTI_LATE_WARN_MS; tuttiRemoteError: TUTTI_TIMEOUT_MS has passed. */
 void tt_meeting_tell(const struct tuttiComm *comm, uint32_t turn, uint32_t pieces, int is_all);
 tuttiResult_t tt_meeting_await(const struct tuttiComm *comm, uint32_t turn, uint32_t pieces);
 

@@ -255,11 +255,46 @@ static tuttiResult_t op_step(struct tt_op *op, uint32_t t, int empties)
 
 /* ---- a list of them ---- */
 
+static int key_compare(const struct tt_op *a, const struct tt_op *b)
+{
+  return memcmp(a->comm->parts.credentials.job, b->comm->parts.credentials.job, sizeof a->comm->parts.credentials.job);
+}
+
+/* The op after `op` that the same communicator enqueues; with op NULL, its first. */
+static const struct tt_op *next_of(const struct tt_op *op, const struct tt_op *first, const struct tuttiComm *comm)
+{
+  for (op = op ? op->next_of_group : first; op; op = op->next_of_group)
+    if (op->comm == comm && op->trigger.npieces) return op;
+  return NULL;
+}
+
+/* Ranks on one GPU enqueue in step: the n-th operations of `comm` and of the first such rank of the list are both
+ * messages, or neither. */
+static tuttiResult_t kinds_check(const struct tt_op *first, const struct tt_op *own)
+{
+  const struct tt_op *mine = NULL, *theirs = first;
+  while (!theirs->trigger.npieces || key_compare(theirs, own) != 0 || !theirs->comm->parts.meeting)
+    theirs = theirs->next_of_group;
+  const struct tuttiComm *comm = own->comm, *other = theirs->comm;
+  for (theirs = NULL;;) {
+    mine = next_of(mine, first, comm);
+    theirs = next_of(theirs, first, other);
+    if (!mine || !theirs || has_messages(mine) == has_messages(theirs)) break;
+    return tt_fail(tuttiInvalidUsage, "ranks %d and %d of %s are on one GPU, and one has a collective in this group "
+                   "where the other has messages: put collectives and messages into two groups", comm->facts.rank,
+                   other->facts.rank, comm->facts.label);
+  }
+  return tuttiSuccess;
+}
+
 tuttiResult_t tt_triggers_check(const struct tt_op *first)
 {
   for (const struct tt_op *op = first; op; op = op->next_of_group) {
     const struct tt_op *like = first;
     if (!op->is_triggered) continue;
+    int is_first_of_comm = op->comm->parts.meeting && op == next_of(NULL, first, op->comm);
+    tuttiResult_t result = is_first_of_comm ? kinds_check(first, op) : tuttiSuccess;
+    if (result != tuttiSuccess) return result;
     while (!like->is_triggered || like->comm != op->comm) like = like->next_of_group;
     if (like->capture == op->capture) continue;
     return tt_fail(tuttiInvalidUsage, "a group has calls of %s on streams %p and %p, which are not captured into one "
@@ -294,11 +329,6 @@ static tuttiResult_t round_enqueue(struct tt_op *round)
     if (result == tuttiSuccess) result = round_step(round, t, 0);
   }
   return result;
-}
-
-static int key_compare(const struct tt_op *a, const struct tt_op *b)
-{
-  return memcmp(a->comm->parts.credentials.job, b->comm->parts.credentials.job, sizeof a->comm->parts.credentials.job);
 }
 
 /* The first op that is left of the communicator with the lowest key; NULL: none is left. All ranks have the keys, so

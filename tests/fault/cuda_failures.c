@@ -321,6 +321,152 @@ static void groups_that_differ_are_told(void **state)
   unsetenv("TUTTI_LATE_WARN_MS");
 }
 
+/* ---- ranks of a process on one GPU, whose calls wait for each other ---- */
+
+/* A thread that has both ranks waits with the call of one for what it would call for the other. */
+static int alone(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comms[2];
+  tuttiStream_t stream;
+  int is_message = self->argument != NULL;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiCommInitAll(comms, 2, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  void *memory = gpu_alloc(&gpu, COUNT * sizeof(float));
+  tuttiResult_t result = is_message ? tuttiSend(memory, COUNT, tuttiFloat, 1, comms[0], stream)
+                                    : tuttiAllReduce(memory, memory, COUNT, tuttiFloat, tuttiSum, comms[0], stream);
+  RANKS_CHECK(result == tuttiInvalidUsage && says("which this thread has on the same GPU: call both in one group"));
+  RANKS_CHECK(tuttiCommAbort(comms[0]) == tuttiSuccess && tuttiCommAbort(comms[1]) == tuttiSuccess);
+  RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void a_thread_does_not_wait_for_itself(void **state)
+{
+  (void)state;
+  setenv("TUTTI_LATE_WARN_MS", "100", 1);
+  assert_int_equal(ranks_run_processes(1, alone, NULL, 60), 0);
+  assert_int_equal(ranks_run_processes(1, alone, (void *)(uintptr_t)"a message", 60), 0);
+  unsetenv("TUTTI_LATE_WARN_MS");
+}
+
+/* A thread for each rank: rank 0 sends in a group in which rank 1 has nothing. */
+static int sends_alone(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  tuttiResult_t state = tuttiSuccess;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && gpu_comm_make(self, &comm) == 0);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  void *memory = gpu_alloc(&gpu, COUNT * sizeof(float));
+  if (self->rank == 0) state = tuttiSend(memory, COUNT, tuttiFloat, 1, comm, stream);
+  while (state == tuttiSuccess) {
+    RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess);
+    usleep(1000);
+  }
+  RANKS_CHECK(state == tuttiRemoteError && tuttiCommAbort(comm) == tuttiSuccess);
+  RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static int threads_that_send(const struct ranks *self)
+{
+  (void)self;
+  RANKS_CHECK(ranks_run_threads(2, sends_alone, NULL, 60) == 0);
+  return 0;
+}
+
+static void a_missing_call_has_a_limit(void **state)
+{
+  (void)state;
+  setenv("TUTTI_TIMEOUT_MS", "600", 1);
+  assert_int_equal(ranks_run_processes(1, threads_that_send, NULL, 60), 0);
+  unsetenv("TUTTI_TIMEOUT_MS");
+}
+
+/* One group of both ranks, with a collective of those in `collectives` and messages of those in `senders`. */
+static tuttiResult_t group_of(const tuttiComm_t comms[2], int collectives, int senders, int32_t *memory[2],
+                              tuttiStream_t stream)
+{
+  tuttiGroupStart();
+  for (int r = 0; r < 2; r++) {
+    if (collectives >> r & 1) tuttiAllReduce(memory[r], memory[r], 2, tuttiInt32, tuttiSum, comms[r], stream);
+    if (!(senders >> r & 1)) continue;
+    tuttiSend(memory[r], 1, tuttiInt32, senders == 3 ? 1 - r : r, comms[r], stream);
+    tuttiRecv(memory[r] + 2, 1, tuttiInt32, senders == 3 ? 1 - r : r, comms[r], stream);
+  }
+  return tuttiGroupEnd();
+}
+
+static int kinds_differ(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comms[2];
+  tuttiStream_t stream;
+  int32_t *memory[2];
+  (void)self;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && tuttiCommInitAll(comms, 2, NULL) == tuttiSuccess);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  for (int r = 0; r < 2; r++) {
+    memory[r] = pinned(&gpu, 3);
+    memory[r][0] = memory[r][1] = r + 1;
+  }
+  for (int k = 0; k < 2; k++) { /* one has a collective, and the other, or both, messages */
+    RANKS_CHECK(group_of(comms, 1, k ? 3 : 2, memory, stream) == tuttiInvalidUsage);
+    RANKS_CHECK(says("put collectives and messages into two groups"));
+  }
+  RANKS_CHECK(group_of(comms, 3, 3, memory, stream) == tuttiSuccess && gpu_wait(&gpu, gpu.streams[0]) == 0);
+  for (int r = 0; r < 2; r++) RANKS_CHECK(memory[r][0] == 3 && memory[r][1] == 3 && memory[r][2] == 3);
+  for (int r = 0; r < 2; r++) RANKS_CHECK(tuttiCommDestroy(comms[r]) == tuttiSuccess);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void collectives_do_not_meet_messages(void **state)
+{
+  (void)state;
+  gpu_environment("1", "idle", "64");
+  assert_int_equal(ranks_run_processes(1, kinds_differ, NULL, 60), 0);
+}
+
+/* Rank 0 replays a graph, and rank 1 calls without a stream first, because its stream is held. */
+static int takes_turns(const struct ranks *self)
+{
+  struct gpu gpu;
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  struct captured captured;
+  tuttiResult_t state = tuttiSuccess;
+  int32_t one = 1, sum;
+  RANKS_CHECK(gpu_begin(&gpu, 0) == 0 && gpu_comm_make(self, &comm) == 0);
+  RANKS_CHECK(tuttiStreamFromCuda(&stream, gpu.streams[0]) == tuttiSuccess);
+  int32_t *memory = pinned(&gpu, 2);
+  RANKS_CHECK(gpu.cu.cuStreamBeginCapture_v2(gpu.streams[0], 0) == 0);
+  RANKS_CHECK(tuttiAllReduce(memory, memory, 2, tuttiInt32, tuttiMax, comm, stream) == tuttiSuccess);
+  RANKS_CHECK(gpu.cu.cuStreamEndCapture(gpu.streams[0], &captured.graph) == 0);
+  RANKS_CHECK(gpu.cu.cuGraphInstantiateWithFlags(&captured.exec, captured.graph, 0) == 0);
+  if (self->rank == 1) RANKS_CHECK(gpu_hold(&gpu, gpu.streams[0], 1) == 0);
+  RANKS_CHECK(gpu.cu.cuGraphLaunch(captured.exec, gpu.streams[0]) == 0);
+  if (self->rank == 1) state = tuttiAllReduce(&one, &sum, 1, tuttiInt32, tuttiSum, comm, NULL);
+  while (state == tuttiSuccess) {
+    RANKS_CHECK(tuttiCommGetAsyncError(comm, &state) == tuttiSuccess);
+    usleep(1000);
+  }
+  RANKS_CHECK(state == tuttiInvalidUsage && comm_says(comm, "count 2") && comm_says(comm, "count 1"));
+  RANKS_CHECK(tuttiCommAbort(comm) == tuttiSuccess);
+  gpu_open(&gpu, 1);
+  RANKS_CHECK(gpu_wait(&gpu, gpu.streams[0]) == 0);
+  RANKS_CHECK(gpu.cu.cuGraphExecDestroy(captured.exec) == 0 && gpu.cu.cuGraphDestroy(captured.graph) == 0);
+  return tuttiStreamDestroy(stream) != tuttiSuccess;
+}
+
+static void replays_and_calls_in_other_orders_are_told(void **state)
+{
+  (void)state;
+  gpu_environment("8", "idle", "1024");
+  assert_int_equal(ranks_run_processes(2, takes_turns, NULL, 60), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -333,6 +479,10 @@ int main(void)
       cmocka_unit_test(lost_words_are_told),
       cmocka_unit_test(mixed_groups_are_refused),
       cmocka_unit_test(groups_that_differ_are_told),
+      cmocka_unit_test(a_thread_does_not_wait_for_itself),
+      cmocka_unit_test(a_missing_call_has_a_limit),
+      cmocka_unit_test(collectives_do_not_meet_messages),
+      cmocka_unit_test(replays_and_calls_in_other_orders_are_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
