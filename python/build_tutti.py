@@ -73,7 +73,7 @@ def _installed(folder, into):
     files["lib/libtutti.so.0"] = os.path.join(lib, "libtutti.so.0")
     files["lib/tutti/libnccl.so.2"] = os.path.join(lib, "tutti", "libnccl.so.2")
     scripts = glob.glob(os.path.join(lib, "tutti", "pictures", "*.py"))
-    for script in [os.path.join(lib, "tutti", name) for name in ("draw", "doctor")] + scripts:
+    for script in [os.path.join(lib, "tutti", name) for name in ("draw", "doctor", "timeline")] + scripts:
         files["lib/" + os.path.relpath(script, lib)] = script
     return files
 

@@ -21,6 +21,7 @@ int command_tune(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_draw(int argc, char **argv);
+int command_timeline(int argc, char **argv);
 
 /* ---- request.c: options that say which schedules are meant ---- */
 
@@ -69,6 +70,17 @@ void progress_end(void);
  * it; 0: there was memory for all of it. */
 FILE *held_open(void);
 int held_print(FILE *held);
+
+/* ---- script.c: parts of the command that are written in Python ---- */
+
+#define SCRIPT_WORDS 4096
+
+/* Becomes a script of those that lie beside the library, found from where the program is, with n words behind it.
+ * Returns only if it cannot: errno says why. E2BIG: more than SCRIPT_WORDS. */
+void script_become(const char *script, const char *const *words, int n);
+
+/* The sentence for that errno, behind the command's name. */
+const char *script_lacks(int error);
 
 /* ---- svg.c: pictures ---- */
 

@@ -23,13 +23,10 @@ static const char *const help =
 
 int command_doctor(int argc, char **argv)
 {
-  char self[PATH_MAX], script[PATH_MAX + sizeof TT_DOCTOR], python[] = "python3", option[] = "--self";
-  char *words[WORDS_MOST + 8] = {python, script, option, self};
+  char self[PATH_MAX];
+  const char *words[WORDS_MOST + 2] = {"--self", self};
   ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-  int n = 4;
   self[len > 0 ? len : 0] = 0;
-  char *end = strrchr(self, '/');
-  snprintf(script, sizeof script, "%.*s/%s", end ? (int)(end - self) : 0, self, TT_DOCTOR);
   if (argc > WORDS_MOST) {
     fprintf(stderr, "tutti doctor: %d words are too many: give at most %d hosts at once\n", argc, WORDS_MOST - 8);
     return 2;
@@ -39,10 +36,9 @@ int command_doctor(int argc, char **argv)
       fputs(help, stdout);
       return 0;
     }
-    words[n++] = argv[a];
+    words[a + 1] = argv[a];
   }
-  fflush(NULL);
-  execvp(python, words);
-  fprintf(stderr, "tutti doctor: python3, in which it is written, cannot be run: %s\n", strerror(errno));
+  script_become("doctor", words, argc + 1);
+  fprintf(stderr, "tutti doctor: %s\n", script_lacks(errno));
   return 1;
 }

@@ -28,14 +28,10 @@ static int complain(const char *command, const char *what)
 /* Returns only if it cannot: errno says why. */
 static void become_draw(const char *command, const char *svg)
 {
-  char self[PATH_MAX], script[PATH_MAX + sizeof TT_DRAW], name[32];
-  ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-  self[len > 0 ? len : 0] = 0;
-  char *end = strrchr(self, '/');
-  if (end) *end = 0;
-  snprintf(script, sizeof script, "%s/%s", self, TT_DRAW);
+  char name[32];
+  const char *const words[] = {"--name", name, "--output", svg};
   snprintf(name, sizeof name, "tutti %s", command);
-  execlp("python3", "python3", script, "--name", name, svg ? "--output" : NULL, svg, (char *)NULL);
+  script_become("draw", words, svg ? 4 : 2);
 }
 
 static int lacks_python(const char *command)

@@ -22,6 +22,7 @@ static const struct {
     {"tune", command_tune, "measure this machine, or a job's, into a profile to choose by"},
     {"explain", command_explain, "which algorithm is chosen, and why: tutti explain allreduce 12 ranks 3 nodes 1MiB"},
     {"draw", command_draw, "draw what the others print as data: tutti schedule allreduce ... --data | tutti draw"},
+    {"timeline", command_timeline, "merge the traces of a host's ranks: tutti timeline merge FILE... > TRACE"},
     {"plan", command_plan, "which gradients go together, and when: tutti plan FILE.csv --policy all --ranks 8"},
 };
 

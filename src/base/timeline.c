@@ -93,13 +93,13 @@ static const char *escape(char out[ESCAPED_BYTES], const char *text)
   return tt_json_text(cut, out, ESCAPED_BYTES);
 }
 
-/* Adds an event that names the process (thread 0) or a thread, that is, a track. */
+/* Adds an event that names or labels the process (thread 0), or names a thread, that is, a track. */
 static void name_add(struct timeline *line, const char *what, int thread, const char *name)
 {
   char event[EVENT_BYTES], escaped[ESCAPED_BYTES];
   int n = snprintf(event, sizeof event,
-                   "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", what,
-                   line->rank, thread, escape(escaped, name));
+                   "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"%s\":\"%s\"}}", what,
+                   line->rank, thread, strcmp(what, "process_labels") == 0 ? "labels" : "name", escape(escaped, name));
   event_add(line, event, (size_t)n);
 }
 
@@ -126,10 +126,10 @@ void tt_timeline_add(const struct tt_span *span)
   unsigned long long begin_ns = span->begin_ns;
   pthread_mutex_lock(&line->mutex);
   int n = snprintf(event, sizeof event,
-                   "{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%llu.%03llu,\"dur\":%llu.%03llu,\"pid\":%d,\"tid\":%d,"
-                   "\"args\":{%s}}",
-                   escape(name, span->name), begin_ns / 1000, begin_ns % 1000, ns / 1000, ns % 1000, line->rank,
-                   track_get(line, span->track), args);
+                   "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%llu.%03llu,\"dur\":%llu.%03llu,\"pid\":%d,"
+                   "\"tid\":%d,\"args\":{%s}}",
+                   escape(name, span->name), span->cat, begin_ns / 1000, begin_ns % 1000, ns / 1000, ns % 1000,
+                   line->rank, track_get(line, span->track), args);
   event_add(line, event, (size_t)n);
   pthread_mutex_unlock(&line->mutex);
 }
@@ -206,7 +206,7 @@ static tuttiResult_t file_take(int fd, const char *name)
 
 static tuttiResult_t open_locked(const char *file, int rank, int nranks)
 {
-  char label[2 * TT_HOST_NAME_BYTES], name[TT_FILE_NAME_BYTES];
+  char label[TT_HOST_NAME_BYTES], name[TT_FILE_NAME_BYTES];
   tuttiResult_t result = tt_file_name(name, "TUTTI_TIMELINE", file, rank, nranks);
   if (result != tuttiSuccess) return result;
   struct timeline *line = tt_alloc(1, sizeof *line);
@@ -227,6 +227,8 @@ static tuttiResult_t open_locked(const char *file, int rank, int nranks)
   snprintf(label, sizeof label, "rank %d", rank);
   pthread_mutex_lock(&line->mutex);
   name_add(line, "process_name", 0, label);
+  tt_host_name(label);
+  name_add(line, "process_labels", 0, label);
   pthread_mutex_unlock(&line->mutex);
   atomic_store_explicit(&tt_process.timeline, line, memory_order_release);
   atexit(writer_end);

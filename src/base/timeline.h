@@ -4,8 +4,8 @@
  * A trace is a JSON array of events, one a line. Spans go through a buffer, and each write ends with the "]" that the
  * next write overwrites, so the file can be read at any time. A thread of its own, "tutti-timeline", writes the buffer
  * until the process ends; if the process is killed, the file lacks at most the last quarter of a second. A process is a
- * rank: its number is the rank that it had in its first communicator. Times are those of CLOCK_MONOTONIC, so traces of
- * one host's ranks can be joined. */
+ * rank: its number is the rank that it had in its first communicator, its label the host. Times are those of
+ * CLOCK_MONOTONIC, so traces of one host's ranks can be merged (`tutti timeline merge`). */
 #ifndef TT_BASE_TIMELINE_H
 #define TT_BASE_TIMELINE_H
 
@@ -28,6 +28,7 @@ struct tt_span {
   const char *track, *name;  /* the row, and the text on it; ASCII: other bytes become '?' */
   uint64_t begin_ns, end_ns; /* of tt_now_ns. Spans of a track contain each other or do not overlap */
   const char *args;          /* members of a JSON object, without braces, e.g. "\"bytes\":8"; NULL: none */
+  const char *cat;           /* its category: "call" of a program, "fusion", or "internal": the library's own */
 };
 
 /* Adds a copy of a span. Any thread, at any time; does nothing where no trace is written or in a forked child. Takes

@@ -24,6 +24,7 @@ struct tt_comm_facts {
   size_t slot_bytes;  /* of each slot, on ranks that meet a GPU (cuda/stream.h); the same on all ranks */
   size_t piece_bytes; /* slot_bytes if any rank does, else 0: calls are cut alike on all ranks (exec.h) */
   int root_rank, root_nranks; /* those of the communicator from which this one comes by splits: names of files */
+  int is_fusions;     /* 1: a fusion has made it for its messages */
   uint32_t serial;    /* its number in the process, which is part of the numbers of its scalar operations */
   char name[64];
   char label[96];     /* its name in errors: "communicator "x"", "communicator of 4 ranks" */

@@ -213,6 +213,7 @@ tuttiResult_t tt_comm_create(struct tuttiComm **out, const struct tt_comm_spec *
   comm->facts.root_rank = spec->parent ? spec->parent->facts.root_rank : spec->rank;
   comm->facts.root_nranks = spec->parent ? spec->parent->facts.root_nranks : spec->nranks;
   comm->facts.device = spec->device;
+  comm->facts.is_fusions = spec->is_second;
   comm->facts.settings = *spec->settings;
   comm->life.creation = creation;
   creation->is_second = spec->is_second;

@@ -29,15 +29,39 @@ static uint64_t bytes_of(const struct tt_binding *binding)
   return bytes;
 }
 
+/* "sends":[[peer, number], ...],"recvs":[...]: the number is that of the message among all of the pair. They are left
+ * out if they are too many. */
+static void messages_write(char *text, size_t size, const struct tt_binding *binding)
+{
+  char list[2][TT_TIMELINE_ARGS_BYTES / 3] = {"", ""};
+  size_t used[2] = {0, 0};
+  for (int i = 0; i < binding->ntransfers; i++) {
+    const struct tt_transfer *of = &binding->transfers[i];
+    int k = !of->sends, n = snprintf(list[k] + used[k], sizeof list[k] - used[k], "%s[%d,%llu]", used[k] ? "," : "",
+                                     (int)of->peer, (unsigned long long)of->number);
+    used[k] += (size_t)n;
+    if (used[k] >= sizeof list[k]) return;
+  }
+  snprintf(text, size, ",\"sends\":[%s],\"recvs\":[%s]", list[0], list[1]);
+}
+
+/* The public number of the communicator, the same on all its ranks. */
+static const char *id_text(const struct tuttiComm *comm, char text[17])
+{
+  for (int i = 0; i < 8; i++) sprintf(text + 2 * i, "%02x", comm->parts.credentials.job[i]);
+  return text;
+}
+
 static void args_write(char *text, size_t size, const struct tuttiComm *comm, const struct tt_binding *binding)
 {
   const struct tt_call *call = &binding->call;
-  char algorithm[TT_CHOICE_TEXT_BYTES];
-  int n = snprintf(text, size, "\"bytes\":%llu,\"communicator\":%u,\"rank\":%d,\"ranks\":%d",
-                   (unsigned long long)bytes_of(binding), (unsigned)comm->facts.serial, comm->facts.rank,
-                   comm->facts.nranks);
+  char algorithm[TT_CHOICE_TEXT_BYTES], id[17];
+  int n = snprintf(text, size, "\"bytes\":%llu,\"communicator\":%u,\"id\":\"%s\",\"rank\":%d,\"ranks\":%d",
+                   (unsigned long long)bytes_of(binding), (unsigned)comm->facts.serial, id_text(comm, id),
+                   comm->facts.rank, comm->facts.nranks);
   if (call->collective == TT_PAIRS) {
-    snprintf(text + n, size - (size_t)n, ",\"messages\":%d", binding->ntransfers);
+    n += snprintf(text + n, size - (size_t)n, ",\"messages\":%d", binding->ntransfers);
+    messages_write(text + n, size - (size_t)n, binding);
     return;
   }
   size_t element = tt_type_size(tt_call_wire_type(call));
@@ -61,8 +85,13 @@ static void span_add(struct tuttiComm *comm, const struct tt_binding *binding, t
   snprintf(name, sizeof name, "%s %s%s", tt_call_name(&binding->call), tt_bytes_text(bytes_of(binding), size),
            result == tuttiSuccess ? "" : ", failed");
   args_write(args, sizeof args, comm, binding);
-  tt_timeline_add(&(struct tt_span){
-      .track = track, .name = name, .begin_ns = comm->calls.span_ns, .end_ns = tt_now_ns(), .args = args});
+  int is_own = comm->facts.is_fusions || binding->call.form == TT_FORM_SPLIT || binding->call.form & TT_FORM_LEARN;
+  tt_timeline_add(&(struct tt_span){.track = track,
+                                    .name = name,
+                                    .begin_ns = comm->calls.span_ns,
+                                    .end_ns = tt_now_ns(),
+                                    .args = args,
+                                    .cat = is_own ? "internal" : "call"});
 }
 
 void tt_observe_end(struct tuttiComm *comm, const struct tt_binding *binding, tuttiResult_t result)

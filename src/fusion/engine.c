@@ -140,7 +140,7 @@ static void message_trace(const struct tuttiFusion *fusion, int32_t m, uint64_t 
   snprintf(args, sizeof args, "\"step\":%llu,\"message\":%d,\"group\":%d,\"tensors\":%d,\"bytes\":%llu",
            (unsigned long long)fusion->engine.step, m + 1, (int)message->group + 1, message->nparts,
            (unsigned long long)message->wire_bytes);
-  tt_timeline_add(&(struct tt_span){track, name, fusion->engine.messages[m].begin_ns, end_ns, args});
+  tt_timeline_add(&(struct tt_span){track, name, fusion->engine.messages[m].begin_ns, end_ns, args, "fusion"});
 }
 
 /* Makes the channel's error, the thread's last sentence, say which message it was about. */

@@ -102,7 +102,7 @@ static void push_trace(const struct config *config, const struct gradient *gradi
   snprintf(track, sizeof track, "fusion %u: pushes", tt_comm_facts(config->channel[0])->serial);
   snprintf(args, sizeof args, "\"step\":%llu,\"tensor\":%d", (unsigned long long)gradient->pushed, index);
   tt_timeline_add(
-      &(struct tt_span){track, config->tensors[index].name, gradient->push_ns, gradient->push_ns, args});
+      &(struct tt_span){track, config->tensors[index].name, gradient->push_ns, gradient->push_ns, args, "fusion"});
 }
 
 void tt_fusion_ready(struct tuttiFusion *fusion, int index)
@@ -181,7 +181,7 @@ static void wait_trace(const struct config *config, int index, uint64_t began_ns
   uint32_t serial = tt_comm_facts(config->channel[0])->serial;
   snprintf(track, sizeof track, "fusion %u: waits of thread %d", serial, (int)gettid());
   tt_timeline_add(
-      &(struct tt_span){track, index == ALL ? "all" : config->tensors[index].name, began_ns, now_ns, NULL});
+      &(struct tt_span){track, index == ALL ? "all" : config->tensors[index].name, began_ns, now_ns, NULL, "fusion"});
 }
 
 /* Notes that the caller has seen the tensor's sum. */

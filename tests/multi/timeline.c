@@ -99,7 +99,7 @@ static void each_call_is_one_span_with_its_bytes(void **state)
                        "operations: AllGather 128 B, 128\n"
                        "operations: Reduce 0 B, 0\n"
                        "operations: Send/Recv 200 B, 200\n"
-                       "operations: CommSplit 8 B, 8\n"
+                       "operations: CommSplit 8 B, 8, internal\n"
                        "operations 1: AllReduce 8 B, 8\n"
                        "operations: AllReduce 1 KiB, 1024\n";
   char longer[512];
@@ -273,7 +273,7 @@ static void beat(struct tt_timer *timer)
 
 static void *span_add(void *unused)
 {
-  tt_timeline_add(&(struct tt_span){"track", "span", 1, 2, NULL});
+  tt_timeline_add(&(struct tt_span){"track", "span", 1, 2, NULL, "call"});
   return unused;
 }
 
@@ -396,12 +396,13 @@ static int strange_body(const struct ranks *self)
   longer[sizeof longer - 1] = 0;
   RANKS_CHECK(!tt_timeline_wanted());
   RANKS_CHECK(tt_timeline_open(path, 7, 1) == tuttiSuccess && tt_timeline_wanted());
-  tt_timeline_add(&(struct tt_span){"a \"b\" \\", "\t\177\303\274", 1000, 2001, "\"bytes\":\"\\n\""});
-  tt_timeline_add(&(struct tt_span){longer, longer, 1, 0, longer});
-  tt_timeline_add(&(struct tt_span){longer, "within", 1001, 1001, NULL});
+  tt_timeline_add(&(struct tt_span){"a \"b\" \\", "\t\177\303\274", 1000, 2001, "\"bytes\":\"\\n\"", "call"});
+  tt_timeline_add(&(struct tt_span){longer, longer, 1, 0, longer, "call"});
+  tt_timeline_add(&(struct tt_span){longer, "within", 1001, 1001, NULL, "call"});
   for (int t = 0; t < TT_TIMELINE_TRACKS + 9; t++) {
     snprintf(track, sizeof track, "track %d", t);
-    tt_timeline_add(&(struct tt_span){track, "it", 1000u * (unsigned)t + 1, 1000u * (unsigned)t + 2, "\"bytes\":1"});
+    unsigned at_ns = 1000u * (unsigned)t;
+    tt_timeline_add(&(struct tt_span){track, "it", at_ns + 1, at_ns + 2, "\"bytes\":1", "call"});
   }
   return 0; /* never flushed: the end of the process does it */
 }
@@ -428,7 +429,7 @@ static void any_text_and_any_number_of_tracks_make_a_trace(void **state)
 static void *spans_add(void *track)
 {
   for (unsigned k = 0; k < SPANS; k++)
-    tt_timeline_add(&(struct tt_span){track, "it", 1 + 10 * k, 11 + 10 * k, "\"bytes\":0"});
+    tt_timeline_add(&(struct tt_span){track, "it", 1 + 10 * k, 11 + 10 * k, "\"bytes\":0", "call"});
   return NULL;
 }
 

@@ -2,25 +2,22 @@
 """Traces (TUTTI_TIMELINE): a row for each track of each rank, time from left to right."""
 from pictures.style import BAND, GREY, HEAD, PAPER, SERIES, SLATE, SMALL, Nothing, Scale, Svg, time_text, width_of
 
-ARROWS_MOST = 400  # more are not drawn
-
-
-def kind_of(name):
-    """AllReduce of "AllReduce 4 KiB, failed"."""
-    return name.split(" ")[0].rstrip(":,")
+ARROWS_MOST = 200  # more are not drawn
 
 
 class Trace:
     left, width, right, row = 250, 1000, 30, 24
 
     def __init__(self, events):
-        self.ranks, self.tracks, self.spans, self.arrows = {}, {}, {}, {}
+        self.ranks, self.tracks, self.spans, self.arrows, self.names, hosts = {}, {}, {}, {}, [], []
         for event in events:
             place = (event.get("pid"), event.get("tid"))
             if event["ph"] == "X":
                 self.spans.setdefault(place, []).append(event)
             elif event["ph"] == "M" and event["name"] == "process_name":
                 self.ranks[event["pid"]] = event["args"]["name"]
+            elif event["ph"] == "M" and event["name"] == "process_labels":
+                hosts.append(event["args"]["labels"])
             elif event["ph"] == "M" and event["name"] == "thread_name":
                 self.tracks[place] = event["args"]["name"]
             elif event["ph"] in ("s", "f"):
@@ -30,10 +27,10 @@ class Trace:
         spans = [span for some in self.spans.values() for span in some]
         self.begin = min(span["ts"] for span in spans)
         end = max(span["ts"] + span["dur"] for span in spans)
-        kinds = [kind_of(span["name"]) for span in spans if span.get("cat") != "internal"]
+        kinds = [self.kind(span) for span in spans if span.get("cat") != "internal"]
         self.kinds = sorted(set(kinds), key=kinds.count, reverse=True)
         note = f"{len(spans)} operations of {len(self.ranks)} rank{'s' * (len(self.ranks) > 1)} in " \
-               f"{time_text(float(f'{end - self.begin:.3g}'))}"
+               f"{time_text(float(f'{end - self.begin:.3g}'))}{' on ' + ', '.join(sorted(set(hosts))) if hosts else ''}"
         self.svg = Svg(self.left + self.width + self.right, "Time line", note)
         self.scale = Scale(0, max(end - self.begin, 1e-3), self.left, self.left + self.width, False)
         self.rows = {place: self.svg.top + 10 + at * self.row for at, place in enumerate(sorted(self.spans))}
@@ -42,10 +39,16 @@ class Trace:
     def x(self, us):
         return self.scale.at(us - self.begin)
 
+    def kind(self, span):
+        """AllReduce of "AllReduce 4 KiB, failed"; what a fusion does is of the kind of its track."""
+        if span.get("cat") == "fusion":
+            return self.tracks.get((span["pid"], span["tid"]), "").split(": ")[-1].split(" ")[0]
+        return span["name"].split(" ")[0]
+
     def colour(self, span):
         """What the library does for itself is grey."""
         return SLATE if span.get("cat") == "internal" else \
-            SERIES[self.kinds.index(kind_of(span["name"])) % (len(SERIES) - 1)]
+            SERIES[self.kinds.index(self.kind(span)) % (len(SERIES) - 1)]
 
     def axis(self):
         before = None
@@ -81,16 +84,19 @@ class Trace:
                          f' stroke="{PAPER}" stroke-width="{0.5 if end - x > 3 else 0}"',
                          f"{name}: {time_text(round(span['dur'], 1))}")
             if end - x >= width_of(name, SMALL) + 6:
-                self.svg.text((x + end) / 2, y + 16, name, SMALL, "middle", PAPER)
+                self.names.append(((x + end) / 2, y + 16, name, SMALL, "middle", PAPER))
 
     def flows(self):
-        """From the begin of the rank that came last to the others' end."""
+        """From the begin of the rank that came last, or that sent, to the end of one that waited. Names lie above."""
         pairs = [pair for pair in self.arrows.values() if len(pair) == 2]
-        for pair in pairs if len(pairs) <= ARROWS_MOST else []:
+        self.pairs = pairs if len(pairs) <= ARROWS_MOST else []
+        for pair in self.pairs:
             (x, y), (x2, y2) = ((self.x(pair[end]["ts"]), self.rows[pair[end]["pid"], pair[end]["tid"]] + self.row / 2)
                                 for end in "sf")
             self.svg.line(f"M{x:.1f} {y:.1f}L{x2:.1f} {y2:.1f}", GREY, ' stroke-width="0.9"')
             self.svg.add(f'<circle cx="{x2:.1f}" cy="{y2:.1f}" r="2" fill="{GREY}"/>')
+        for name in self.names:
+            self.svg.text(*name)
 
     def legend(self):
         x, y = 14.0, self.below + 42
@@ -102,6 +108,12 @@ class Trace:
             self.svg.box(x, y - 9, 12, 10, colour)
             self.svg.text(x + 18, y, name)
             x += 36 + width_of(name)
+        if self.pairs:
+            words = "from the rank that began last, or sent, to one that waited for it"
+            x, y = (14.0, y + 18) if x + width_of(words) + 50 > self.svg.width else (x, y)
+            self.svg.line(f"M{x:.1f} {y - 4:.1f}h24", GREY, ' stroke-width="0.9"')
+            self.svg.add(f'<circle cx="{x + 24:.1f}" cy="{y - 4:.1f}" r="2" fill="{GREY}"/>')
+            self.svg.text(x + 34, y, words)
         self.svg.height = y + 16
 
     def drawn(self):
